@@ -23,6 +23,7 @@ const captchaPreview = "/captcha-preview"
 // because the scripts import each other by name.
 var consoleFiles = map[string]*file{
 	"main.js":      builtFile("console/main.js", javascript),
+	"journeys.js":  builtFile("console/journeys.js", javascript),
 	"drilldown.js": builtFile("console/drilldown.js", javascript),
 	"site.js":      builtFile("console/site.js", javascript),
 	"captcha.js":   builtFile("console/captcha.js", javascript),

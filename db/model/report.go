@@ -287,6 +287,14 @@ func CheckFunnelSteps(field string, steps []FunnelStep) error {
 	return CheckReportSearch(field, "invalid_step", nil, steps)
 }
 
+// CheckJourneyStart checks the page or event of a journey by the rules of the schema.
+func CheckJourneyStart(field string, start FunnelStep) error {
+	if problem := start.problem(); problem != "" {
+		return InvalidField(field, "invalid_argument", problem)
+	}
+	return CheckReportSearch(field, "invalid_argument", nil, []FunnelStep{start})
+}
+
 // Name returns the label of the step, or else its page or event.
 func (s *FunnelStep) Name() string { return cmp.Or(s.Label, s.Page, s.Event) }
 

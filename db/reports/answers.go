@@ -174,6 +174,10 @@ func sizeOfAnswer(a *Answer) int64 {
 		for _, steps := range r.Funnels {
 			n += perBreakdown + 8*int64(len(steps))
 		}
+		for _, journey := range r.Journeys {
+			n += journey.Bytes()
+		}
+		n += int64(unsafe.Sizeof(scan.Cohort{})) * int64(len(r.Cohorts))
 		if r.Imported != nil {
 			n += perPeriod + (perFigures+perUnknown)*int64(len(r.Imported.Points))
 		}

@@ -54,7 +54,7 @@ func (f *fixture) answer(r reports.Request) *reports.Answer {
 // shown returns what an answer shows. Its rows have functions, which cannot be compared.
 func shown(a *reports.Answer) (all []any) {
 	for _, r := range a.Results {
-		all = append(all, r.Totals, r.Points, r.Funnels, r.Properties)
+		all = append(all, r.Totals, r.Points, r.Funnels, r.Journeys, r.Cohorts, r.Properties)
 		for _, rows := range r.Breakdowns {
 			all = append(all, maps.Collect(rows.All()))
 		}
@@ -218,6 +218,8 @@ func TestQuestionsAreKeptApart(t *testing.T) {
 		q.KeyEvents = map[string]bool{"purchase": true}
 		q.Points = []time.Time{startDay.Start().Time(), (startDay + 2).Start().Time()}
 		q.Funnels = []scan.Funnel{{Steps: []scan.Step{{Page: "/"}, {Event: "signup"}}}}
+		q.Journeys = []scan.Journey{{From: scan.Step{Page: "/"}, Steps: 2}}
+		q.Cohorts = &scan.Cohorts{First: q.From.Monday(), Weeks: 1}
 		q.Properties = &scan.PropertyNames{}
 		r := reports.Request{SiteID: f.site.ID, Now: f.clock.now, Periods: []*scan.Query{q}}
 		change(&r, q)
@@ -231,27 +233,33 @@ func TestQuestionsAreKeptApart(t *testing.T) {
 
 	first := f.answer(question(same))
 	for name, change := range map[string]func(r *asked, q *scan.Query){
-		"site":               func(r *asked, _ *scan.Query) { r.SiteID = other.ID },
-		"filter's value":     func(_ *asked, q *scan.Query) { q.Filters[0].Values = []string{"/a"} },
-		"filter's dimension": func(_ *asked, q *scan.Query) { q.Filters[0].By = scan.ExitPage },
-		"filter's operator":  func(_ *asked, q *scan.Query) { q.Filters[0].Operator = model.OperatorIsNot },
-		"no filter":          func(_ *asked, q *scan.Query) { q.Filters = nil },
-		"time zone":          func(_ *asked, q *scan.Query) { q.Zone = zone },
-		"first day":          func(_ *asked, q *scan.Query) { q.From = q.From.AddDays(1) },
-		"last day":           func(_ *asked, q *scan.Query) { q.To = q.To.AddDays(1) },
-		"time of day":        func(_ *asked, q *scan.Query) { q.Until = (startDay + 1).Start().Time() },
-		"other time of day":  func(_ *asked, q *scan.Query) { q.Until = (startDay + 1).Start().Time().Add(time.Hour) },
-		"key events":         func(_ *asked, q *scan.Query) { q.KeyEvents = map[string]bool{"purchase": true, "signup": true} },
-		"points":             func(_ *asked, q *scan.Query) { q.Points = nil },
-		"breakdown":          func(_ *asked, q *scan.Query) { q.Breakdowns[0].By = scan.EntryPage },
-		"visitors only":      func(_ *asked, q *scan.Query) { q.Breakdowns[0].VisitorsOnly = true },
-		"two breakdowns":     func(_ *asked, q *scan.Query) { q.Breakdowns = append(q.Breakdowns, scan.Breakdown{By: scan.Channel}) },
-		"no properties":      func(_ *asked, q *scan.Query) { q.Properties = nil },
-		"event's properties": func(_ *asked, q *scan.Query) { q.Properties = &scan.PropertyNames{Event: "signup"} },
-		"no funnel":          func(_ *asked, q *scan.Query) { q.Funnels = nil },
-		"funnel's page":      func(_ *asked, q *scan.Query) { q.Funnels[0].Steps[0].Page = "/a" },
-		"funnel's event":     func(_ *asked, q *scan.Query) { q.Funnels[0].Steps[1].Event = "scroll" },
-		"compared":           func(r *asked, q *scan.Query) { r.Periods = append(r.Periods, whole(1)) },
+		"site":                func(r *asked, _ *scan.Query) { r.SiteID = other.ID },
+		"filter's value":      func(_ *asked, q *scan.Query) { q.Filters[0].Values = []string{"/a"} },
+		"filter's dimension":  func(_ *asked, q *scan.Query) { q.Filters[0].By = scan.ExitPage },
+		"filter's operator":   func(_ *asked, q *scan.Query) { q.Filters[0].Operator = model.OperatorIsNot },
+		"no filter":           func(_ *asked, q *scan.Query) { q.Filters = nil },
+		"time zone":           func(_ *asked, q *scan.Query) { q.Zone = zone },
+		"first day":           func(_ *asked, q *scan.Query) { q.From = q.From.AddDays(1) },
+		"last day":            func(_ *asked, q *scan.Query) { q.To = q.To.AddDays(1) },
+		"time of day":         func(_ *asked, q *scan.Query) { q.Until = (startDay + 1).Start().Time() },
+		"other time of day":   func(_ *asked, q *scan.Query) { q.Until = (startDay + 1).Start().Time().Add(time.Hour) },
+		"key events":          func(_ *asked, q *scan.Query) { q.KeyEvents = map[string]bool{"purchase": true, "signup": true} },
+		"points":              func(_ *asked, q *scan.Query) { q.Points = nil },
+		"breakdown":           func(_ *asked, q *scan.Query) { q.Breakdowns[0].By = scan.EntryPage },
+		"visitors only":       func(_ *asked, q *scan.Query) { q.Breakdowns[0].VisitorsOnly = true },
+		"two breakdowns":      func(_ *asked, q *scan.Query) { q.Breakdowns = append(q.Breakdowns, scan.Breakdown{By: scan.Channel}) },
+		"no properties":       func(_ *asked, q *scan.Query) { q.Properties = nil },
+		"event's properties":  func(_ *asked, q *scan.Query) { q.Properties = &scan.PropertyNames{Event: "signup"} },
+		"no funnel":           func(_ *asked, q *scan.Query) { q.Funnels = nil },
+		"funnel's page":       func(_ *asked, q *scan.Query) { q.Funnels[0].Steps[0].Page = "/a" },
+		"funnel's event":      func(_ *asked, q *scan.Query) { q.Funnels[0].Steps[1].Event = "scroll" },
+		"no journey":          func(_ *asked, q *scan.Query) { q.Journeys = nil },
+		"journey's page":      func(_ *asked, q *scan.Query) { q.Journeys[0].From.Page = "/a" },
+		"journey's direction": func(_ *asked, q *scan.Query) { q.Journeys[0].Before = true },
+		"journey's steps":     func(_ *asked, q *scan.Query) { q.Journeys[0].Steps = 1 },
+		"no cohorts":          func(_ *asked, q *scan.Query) { q.Cohorts = nil },
+		"cohorts' weeks":      func(_ *asked, q *scan.Query) { q.Cohorts.Weeks = 2 },
+		"compared":            func(r *asked, q *scan.Query) { r.Periods = append(r.Periods, whole(1)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := counts.Load()

@@ -36,7 +36,7 @@ func (p *plan) begin(ctx context.Context) (*count, error) {
 		return nil, err
 	}
 
-	c := &count{cellStore: p.in, plan: p, budget: scan.NewBudget(maxScanBytes), turn: turn, began: time.Now()}
+	c := &count{cellStore: p.in, plan: p, budget: scan.NewBudget(p.in.scanBytes), turn: turn, began: time.Now()}
 	for _, q := range p.request.Periods {
 		c.scanners = append(c.scanners, scan.NewWithin(ctx, q, c.budget))
 	}

@@ -41,6 +41,9 @@ func OneTurn(s *Store) (waiting func() int) {
 	return s.turns.Waiting
 }
 
+// UseAtMost bounds the memory of each report.
+func UseAtMost(s *Store, bytes int64) { s.scanBytes = bytes }
+
 // PutOld stores the form of a segment that a program of before the first release has written, with a rollup
 // if it is not compressed. Its days are sealed. imported is the id of an import, or 0 for the site's own
 // segment.

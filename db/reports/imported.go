@@ -73,7 +73,11 @@ func (s *cellStore) include(
 		if err != nil {
 			return err
 		}
-		for i, q := range r.Periods {
+		for i, all := range r.Periods {
+			// Journeys and cohorts are of the site's own visits.
+			own := *all
+			own.Journeys, own.Cohorts = nil, nil
+			q := &own
 			period := &importedPeriod{
 				store: s, tx: tx, conn: conn, query: q, budget: budget, site: r.SiteID, span: p.spans[i],
 				from: q.From.Number(), to: q.To.Number(), found: scan.NewImported(q),

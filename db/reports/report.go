@@ -162,15 +162,26 @@ func (s *Store) HasHitsBefore(ctx context.Context, siteID int64, before model.In
 	return false, nil
 }
 
+// FirstUserDay is FirstDay for days with user ids: without imports and sealed months.
+func (s *Store) FirstUserDay(ctx context.Context, siteID int64) (day model.Day, ok bool, err error) {
+	return s.firstDayUpTo(ctx, siteID, merged)
+}
+
 // firstOwnDay is FirstDay without imports.
 func (s *Store) firstOwnDay(ctx context.Context, siteID int64) (day model.Day, ok bool, err error) {
+	return s.firstDayUpTo(ctx, siteID, sealed)
+}
+
+// firstDayUpTo is firstOwnDay for days of the ledger up to a state.
+func (s *Store) firstDayUpTo(ctx context.Context, siteID int64, last state) (day model.Day, ok bool, err error) {
 	in, err := s.ofSite(ctx, siteID)
 	if err != nil {
 		return 0, false, err
 	}
 
 	var first []model.Day
-	err = in.cell.Read.NewSelect().Table("report_days").Column("day").Where("site_id = ?", siteID).Order("day").Limit(1).
+	err = in.cell.Read.NewSelect().Table("report_days").Column("day").Where("site_id = ? AND state <= ?", siteID, last).
+		Order("day").Limit(1).
 		Scan(ctx, &first)
 	if err != nil {
 		return 0, false, fmt.Errorf("read the first report day of site %d: %w", siteID, err)

@@ -106,6 +106,7 @@ type Store struct {
 	rewriting    *rewriting
 	deflateBelow int           // maxDeflated, except in tests
 	quantum      time.Duration // scanQuantum, except in tests
+	scanBytes    int64         // maxScanBytes, except in tests
 
 	observe func(what string) // called before a query of a day's rows and before a count; for tests
 }
@@ -127,6 +128,7 @@ func New(d *db.DB) *Store {
 		rewriting:    new(rewriting),
 		deflateBelow: maxDeflated,
 		quantum:      scanQuantum,
+		scanBytes:    maxScanBytes,
 
 		observe: func(string) {},
 	}

@@ -116,7 +116,7 @@ func (f *fixture) compare(name string, zone *time.Location, first model.Day, day
 
 // rollable returns the query without what rollups do not have.
 func rollable(q *scan.Query) *scan.Query {
-	q.Filters, q.Funnels, q.Breakdowns = nil, nil, []scan.Breakdown{{By: scan.Event}}
+	q.Filters, q.Funnels, q.Journeys, q.Cohorts, q.Breakdowns = nil, nil, nil, nil, []scan.Breakdown{{By: scan.Event}}
 	return q
 }
 

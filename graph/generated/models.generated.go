@@ -290,6 +290,35 @@ type ChangePasswordPayload struct {
 	UserErrors []*UserError `json:"userErrors"`
 }
 
+// The user ids with the first visit in one week.
+type Cohort struct {
+	// The Monday.
+	Start model.Day `json:"start"`
+	// Number of user ids. Null for so few that a small group would be shown: for readers of shared links, and for members if small groups
+	// are hidden, fewer than `Site.smallGroup`, but not 0.
+	Users *int64 `json:"users,omitempty"`
+	// The weeks after it, up to 12, that have begun before the end of the period.
+	Returned []*CohortReturn `json:"returned"`
+}
+
+// User ids by the week of their first visit, in all visits up to the last day of the period that the report's filters keep.
+type CohortReport struct {
+	// The weeks from Monday that have a day in the period, oldest first. At most 54; weeks that have not begun are left out.
+	Weeks []*Cohort `json:"weeks"`
+}
+
+// The user ids of a cohort who came back in a week.
+type CohortReturn struct {
+	// 1 for the week after the cohort's own, and so on.
+	Week int `json:"week"`
+	// Number of user ids with a visit in this week. Null as in `Cohort`.
+	Users *int64 `json:"users,omitempty"`
+	// Percentage of the cohort. Null if one of the numbers is null, and without user ids.
+	Rate *float64 `json:"rate,omitempty"`
+	// Whether the week is not over in the period.
+	Partial bool `json:"partial"`
+}
+
 // Input of `confirmEmailChange`.
 type ConfirmEmailChangeInput struct {
 	// The secret from the mail. Begins with `tge_`.
@@ -900,6 +929,36 @@ type InviteMemberPayload struct {
 	UserErrors []*UserError `json:"userErrors"`
 }
 
+// The visits of a journey. docs/reports.md has the rules.
+type Journey struct {
+	// Visits with the page or event.
+	Visits int64 `json:"visits"`
+	// The pages of the first step, and what else the visits did. Their visits add up to `visits`.
+	Next []*JourneyNode `json:"next"`
+}
+
+// Visits with the same way to a page of a journey.
+type JourneyNode struct {
+	// What the visits did.
+	Kind JourneyNodeKind `json:"kind"`
+	// The path. Null unless the kind is `PAGE`.
+	Page *string `json:"page,omitempty"`
+	// Number of visits.
+	Visits int64 `json:"visits"`
+	// Percentage of the visits of the page or event before this step.
+	Share *float64 `json:"share,omitempty"`
+	// The next step, as in `Journey`. Empty after the last step, and unless the kind is `PAGE`.
+	Next []*JourneyNode `json:"next"`
+}
+
+// A page or an event, from which visits are followed.
+type JourneyStartInput struct {
+	// The path of a page, or a pattern as in `MATCHES`. At most 2,048 characters, and within the limits of `ReportFilterInput`.
+	Page *string `json:"page,omitempty"`
+	// The name of an event.
+	Event *string `json:"event,omitempty"`
+}
+
 // Input of `leaveAccount`.
 type LeaveAccountInput struct {
 	// The global id of one of the caller's accounts.
@@ -1171,12 +1230,23 @@ type Report struct {
 	PropertyNames []*ReportProperty `json:"propertyNames"`
 	// How many visitors went through steps in this order within a UTC day.
 	Funnel *FunnelReport `json:"funnel"`
+	// The pages that visits viewed just after a page or event, or just before it: a tree of the most frequent ways. Counts visits that began
+	// in the period and have a page view, without imported ones. A visit counts once, from its first such page view or event; repeated
+	// views of a page in a row are one. It has no comparison. Null, with the error `GROUP_TOO_SMALL`, for so few visitors that a filter
+	// would show a small group.
+	Journey *Journey `json:"journey,omitempty"`
+	// Pseudonymous user ids by the week of their first visit, and how many of them came back in the 12 weeks after it. Costs a report from the
+	// first day with user ids to the last day of the period, in addition. Fails with `INVALID_ARGUMENT` for a period in more than 54 weeks.
+	// Null for a site without pseudonymous user ids. It has no comparison.
+	Cohorts *CohortReport `json:"cohorts,omitempty"`
 	// What was counted, for all fields at once.
 	Answer *reports.Answer `json:"-"`
 	// The keys of the answer's funnels.
 	Funnels []string `json:"-"`
 	// Whether a filter of the request is by a personal dimension.
 	IsPersonal bool `json:"-"`
+	// The keys of the answer's journeys.
+	Journeys []string `json:"-"`
 	// Groups of fewer visitors are not shown. 0 if all are.
 	SmallGroup int `json:"-"`
 }
@@ -2571,7 +2641,8 @@ const (
 	// that of `attempts` by 10, those of `apiTokens` of a user, `unknownEvents`, `segments`, `funnels` and `sharedLinks` by 50, those of
 	// `filters` by 10 and of `steps` by 8, that of `accounts` by 20, and that of `members`, `invitations`, `sessions`, `deletedSites` and
 	// `Account.apiTokens` by 100. In reports, the content of `breakdown` is multiplied by a tenth of `first`, that of `series` by 40, and
-	// that of `propertyNames` by 10. A mutation costs 100, plus 1 for each item of the lists in its input. A mutation that checks a
+	// that of `propertyNames` by 10; ten nodes of a journey or weeks of cohorts count as one: `next` and `returned` are multiplied by 12, and
+	// `weeks` by 54, each divided by 10. A mutation costs 100, plus 1 for each item of the lists in its input. A mutation that checks a
 	// password or sends a mail costs 3,000, and one that erases a user's data 1,000. A search among all accounts costs 1,000 in addition.
 	// `RateLimit` describes what of it is charged.
 	ErrorCodeTooComplex ErrorCode = "TOO_COMPLEX"
@@ -2862,6 +2933,126 @@ func (e *ImportUnusedCode) UnmarshalJSON(b []byte) error {
 }
 
 func (e ImportUnusedCode) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+// The direction of a journey.
+type JourneyDirection string
+
+const (
+	// The pages after the start, in order of time.
+	JourneyDirectionNext JourneyDirection = "NEXT"
+	// The pages before the start, the latest first.
+	JourneyDirectionBefore JourneyDirection = "BEFORE"
+)
+
+var AllJourneyDirection = []JourneyDirection{
+	JourneyDirectionNext,
+	JourneyDirectionBefore,
+}
+
+func (e JourneyDirection) IsValid() bool {
+	switch e {
+	case JourneyDirectionNext, JourneyDirectionBefore:
+		return true
+	}
+	return false
+}
+
+func (e JourneyDirection) String() string {
+	return string(e)
+}
+
+func (e *JourneyDirection) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = JourneyDirection(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid JourneyDirection", str)
+	}
+	return nil
+}
+
+func (e JourneyDirection) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *JourneyDirection) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e JourneyDirection) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+// What visits did in a step of a journey.
+type JourneyNodeKind string
+
+const (
+	// They viewed this page.
+	JourneyNodeKindPage JourneyNodeKind = "PAGE"
+	// They viewed no other page: the visit ended, or for `BEFORE` it began.
+	JourneyNodeKindEnd JourneyNodeKind = "END"
+	// They viewed any other page: a less frequent one, a path beyond the limits of different texts, or a page or end of so few visitors that
+	// a filter would show a small group.
+	JourneyNodeKindOther JourneyNodeKind = "OTHER"
+)
+
+var AllJourneyNodeKind = []JourneyNodeKind{
+	JourneyNodeKindPage,
+	JourneyNodeKindEnd,
+	JourneyNodeKindOther,
+}
+
+func (e JourneyNodeKind) IsValid() bool {
+	switch e {
+	case JourneyNodeKindPage, JourneyNodeKindEnd, JourneyNodeKindOther:
+		return true
+	}
+	return false
+}
+
+func (e JourneyNodeKind) String() string {
+	return string(e)
+}
+
+func (e *JourneyNodeKind) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = JourneyNodeKind(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid JourneyNodeKind", str)
+	}
+	return nil
+}
+
+func (e JourneyNodeKind) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *JourneyNodeKind) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e JourneyNodeKind) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	e.MarshalGQL(&buf)
 	return buf.Bytes(), nil

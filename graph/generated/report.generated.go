@@ -23,6 +23,7 @@ type ReportResolver interface {
 	Breakdown(ctx context.Context, obj *Report, by model.ReportDimension, property *string, event *string, orderBy ReportOrder, search *string, first int, after *string) (*ReportRowConnection, error)
 	PropertyNames(ctx context.Context, obj *Report, event *string) ([]*ReportProperty, error)
 	Funnel(ctx context.Context, obj *Report, steps []*FunnelStepInput) (*FunnelReport, error)
+	Journey(ctx context.Context, obj *Report, from JourneyStartInput, direction JourneyDirection, steps int, first int) (*Journey, error)
 }
 
 // endregion ************************** generated!.gotpl **************************
@@ -105,6 +106,44 @@ func (ec *executionContext) field_Report_funnel_args(ctx context.Context, rawArg
 	return args, nil
 }
 
+func (ec *executionContext) field_Report_journey_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "from",
+		func(ctx context.Context, v any) (JourneyStartInput, error) {
+			return ec.unmarshalNJourneyStartInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐJourneyStartInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["from"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "direction",
+		func(ctx context.Context, v any) (JourneyDirection, error) {
+			return ec.unmarshalNJourneyDirection2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐJourneyDirection(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["direction"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "steps",
+		func(ctx context.Context, v any) (int, error) {
+			return ec.unmarshalNInt2int(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["steps"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (int, error) {
+			return ec.unmarshalNInt2int(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg3
+	return args, nil
+}
+
 func (ec *executionContext) field_Report_propertyNames_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -136,6 +175,208 @@ func (ec *executionContext) field_Report_series_args(ctx context.Context, rawArg
 // endregion ***************************** args.gotpl *****************************
 
 // region    **************************** field.gotpl *****************************
+
+func (ec *executionContext) _Cohort_start(ctx context.Context, field graphql.CollectedField, obj *Cohort) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Cohort_start(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Start, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.Day) graphql.Marshaler {
+			return ec.marshalNDate2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐDay(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Cohort_start(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Cohort", field, false, false, "Date")
+}
+
+func (ec *executionContext) _Cohort_users(ctx context.Context, field graphql.CollectedField, obj *Cohort) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Cohort_users(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Users, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOInt642ᚖint64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Cohort_users(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Cohort", field, false, false, "Int64")
+}
+
+func (ec *executionContext) _Cohort_returned(ctx context.Context, field graphql.CollectedField, obj *Cohort) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Cohort_returned(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Returned, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*CohortReturn) graphql.Marshaler {
+			return ec.marshalNCohortReturn2ᚕᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐCohortReturnᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Cohort_returned(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Cohort",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_CohortReturn(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _CohortReport_weeks(ctx context.Context, field graphql.CollectedField, obj *CohortReport) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CohortReport_weeks(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Weeks, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*Cohort) graphql.Marshaler {
+			return ec.marshalNCohort2ᚕᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐCohortᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CohortReport_weeks(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CohortReport",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Cohort(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _CohortReturn_week(ctx context.Context, field graphql.CollectedField, obj *CohortReturn) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CohortReturn_week(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Week, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CohortReturn_week(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CohortReturn", field, false, false, "Int")
+}
+
+func (ec *executionContext) _CohortReturn_users(ctx context.Context, field graphql.CollectedField, obj *CohortReturn) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CohortReturn_users(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Users, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOInt642ᚖint64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CohortReturn_users(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CohortReturn", field, false, false, "Int64")
+}
+
+func (ec *executionContext) _CohortReturn_rate(ctx context.Context, field graphql.CollectedField, obj *CohortReturn) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CohortReturn_rate(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Rate, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *float64) graphql.Marshaler {
+			return ec.marshalOFloat2ᚖfloat64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CohortReturn_rate(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CohortReturn", field, false, false, "Float")
+}
+
+func (ec *executionContext) _CohortReturn_partial(ctx context.Context, field graphql.CollectedField, obj *CohortReturn) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CohortReturn_partial(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Partial, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CohortReturn_partial(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CohortReturn", field, false, false, "Boolean")
+}
 
 func (ec *executionContext) _FunnelReport_visitors(ctx context.Context, field graphql.CollectedField, obj *FunnelReport) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
@@ -314,6 +555,185 @@ func (ec *executionContext) _FunnelStepReport_comparedVisitors(ctx context.Conte
 }
 func (ec *executionContext) fieldContext_FunnelStepReport_comparedVisitors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("FunnelStepReport", field, false, false, "Int64")
+}
+
+func (ec *executionContext) _Journey_visits(ctx context.Context, field graphql.CollectedField, obj *Journey) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Journey_visits(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Visits, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Journey_visits(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Journey", field, false, false, "Int64")
+}
+
+func (ec *executionContext) _Journey_next(ctx context.Context, field graphql.CollectedField, obj *Journey) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Journey_next(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Next, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*JourneyNode) graphql.Marshaler {
+			return ec.marshalNJourneyNode2ᚕᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐJourneyNodeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Journey_next(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Journey",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_JourneyNode(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _JourneyNode_kind(ctx context.Context, field graphql.CollectedField, obj *JourneyNode) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JourneyNode_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v JourneyNodeKind) graphql.Marshaler {
+			return ec.marshalNJourneyNodeKind2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐJourneyNodeKind(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_JourneyNode_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("JourneyNode", field, false, false, "JourneyNodeKind")
+}
+
+func (ec *executionContext) _JourneyNode_page(ctx context.Context, field graphql.CollectedField, obj *JourneyNode) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JourneyNode_page(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Page, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_JourneyNode_page(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("JourneyNode", field, false, false, "String")
+}
+
+func (ec *executionContext) _JourneyNode_visits(ctx context.Context, field graphql.CollectedField, obj *JourneyNode) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JourneyNode_visits(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Visits, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_JourneyNode_visits(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("JourneyNode", field, false, false, "Int64")
+}
+
+func (ec *executionContext) _JourneyNode_share(ctx context.Context, field graphql.CollectedField, obj *JourneyNode) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JourneyNode_share(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Share, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *float64) graphql.Marshaler {
+			return ec.marshalOFloat2ᚖfloat64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_JourneyNode_share(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("JourneyNode", field, false, false, "Float")
+}
+
+func (ec *executionContext) _JourneyNode_next(ctx context.Context, field graphql.CollectedField, obj *JourneyNode) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JourneyNode_next(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Next, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*JourneyNode) graphql.Marshaler {
+			return ec.marshalNJourneyNode2ᚕᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐJourneyNodeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_JourneyNode_next(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "JourneyNode",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_JourneyNode(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _LiveHit_at(ctx context.Context, field graphql.CollectedField, obj *LiveHit) (ret graphql.Marshaler) {
@@ -1039,6 +1459,82 @@ func (ec *executionContext) fieldContext_Report_funnel(ctx context.Context, fiel
 	if fc.Args, err = ec.field_Report_funnel_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Report_journey(ctx context.Context, field graphql.CollectedField, obj *Report) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Report_journey(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Report().Journey(ctx, obj, fc.Args["from"].(JourneyStartInput), fc.Args["direction"].(JourneyDirection), fc.Args["steps"].(int), fc.Args["first"].(int))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Journey) graphql.Marshaler {
+			return ec.marshalOJourney2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐJourney(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Report_journey(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Report",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Journey(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Report_journey_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Report_cohorts(ctx context.Context, field graphql.CollectedField, obj *Report) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Report_cohorts(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cohorts, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *CohortReport) graphql.Marshaler {
+			return ec.marshalOCohortReport2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐCohortReport(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Report_cohorts(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Report",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_CohortReport(ctx, field)
+		},
 	}
 	return fc, nil
 }
@@ -2131,6 +2627,55 @@ func (ec *executionContext) fieldContext_ReportRowEdge_node(_ context.Context, f
 
 // region    **************************** input.gotpl *****************************
 
+func (ec *executionContext) unmarshalInputJourneyStartInput(ctx context.Context, obj any) (JourneyStartInput, error) {
+	var it JourneyStartInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"page", "event"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "page":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("page"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Page = data
+		case "event":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("event"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Event = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalJourneyStartInput unmarshals raw into the JourneyStartInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalJourneyStartInput(ctx context.Context, raw any) (JourneyStartInput, error) {
+	var out JourneyStartInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "JourneyStartInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputReportComparison(ctx context.Context, obj any) (ReportComparison, error) {
 	var it ReportComparison
 	if obj == nil {
@@ -2308,6 +2853,130 @@ func UnmarshalReportPeriod(ctx context.Context, raw any) (ReportPeriod, error) {
 
 // region    **************************** object.gotpl ****************************
 
+var cohortImplementors = []string{"Cohort"}
+
+func (ec *executionContext) _Cohort(ctx context.Context, sel ast.SelectionSet, obj *Cohort) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, cohortImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Cohort")
+		case "start":
+			out.Values[i] = ec._Cohort_start(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "users":
+			out.Values[i] = ec._Cohort_users(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "returned":
+			out.Values[i] = ec._Cohort_returned(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var cohortReportImplementors = []string{"CohortReport"}
+
+func (ec *executionContext) _CohortReport(ctx context.Context, sel ast.SelectionSet, obj *CohortReport) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, cohortReportImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("CohortReport")
+		case "weeks":
+			out.Values[i] = ec._CohortReport_weeks(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var cohortReturnImplementors = []string{"CohortReturn"}
+
+func (ec *executionContext) _CohortReturn(ctx context.Context, sel ast.SelectionSet, obj *CohortReturn) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, cohortReturnImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("CohortReturn")
+		case "week":
+			out.Values[i] = ec._CohortReturn_week(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "users":
+			out.Values[i] = ec._CohortReturn_users(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "rate":
+			out.Values[i] = ec._CohortReturn_rate(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "partial":
+			out.Values[i] = ec._CohortReturn_partial(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var funnelReportImplementors = []string{"FunnelReport"}
 
 func (ec *executionContext) _FunnelReport(ctx context.Context, sel ast.SelectionSet, obj *FunnelReport) graphql.Marshaler {
@@ -2380,6 +3049,97 @@ func (ec *executionContext) _FunnelStepReport(ctx context.Context, sel ast.Selec
 		case "comparedVisitors":
 			out.Values[i] = ec._FunnelStepReport_comparedVisitors(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var journeyImplementors = []string{"Journey"}
+
+func (ec *executionContext) _Journey(ctx context.Context, sel ast.SelectionSet, obj *Journey) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, journeyImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Journey")
+		case "visits":
+			out.Values[i] = ec._Journey_visits(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "next":
+			out.Values[i] = ec._Journey_next(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var journeyNodeImplementors = []string{"JourneyNode"}
+
+func (ec *executionContext) _JourneyNode(ctx context.Context, sel ast.SelectionSet, obj *JourneyNode) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, journeyNodeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("JourneyNode")
+		case "kind":
+			out.Values[i] = ec._JourneyNode_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "page":
+			out.Values[i] = ec._JourneyNode_page(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "visits":
+			out.Values[i] = ec._JourneyNode_visits(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "share":
+			out.Values[i] = ec._JourneyNode_share(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "next":
+			out.Values[i] = ec._JourneyNode_next(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		default:
@@ -2628,6 +3388,17 @@ func (ec *executionContext) _Report(ctx context.Context, sel ast.SelectionSet, o
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Report_funnel(ctx, field, obj)
 				})
+		case "journey":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Report_journey(ctx, field, obj)
+				})
+		case "cohorts":
+			out.Values[i] = ec._Report_cohorts(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -3093,6 +3864,54 @@ func (ec *executionContext) _ReportRowEdge(ctx context.Context, sel ast.Selectio
 
 // region    ***************************** type.gotpl *****************************
 
+func (ec *executionContext) marshalNCohort2ᚕᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐCohortᚄ(ctx context.Context, sel ast.SelectionSet, v []*Cohort) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 100, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNCohort2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐCohort(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNCohort2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐCohort(ctx context.Context, sel ast.SelectionSet, v *Cohort) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "Cohort!")
+		return graphql.Null
+	}
+	return ec._Cohort(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNCohortReturn2ᚕᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐCohortReturnᚄ(ctx context.Context, sel ast.SelectionSet, v []*CohortReturn) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 100, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNCohortReturn2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐCohortReturn(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNCohortReturn2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐCohortReturn(ctx context.Context, sel ast.SelectionSet, v *CohortReturn) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "CohortReturn!")
+		return graphql.Null
+	}
+	return ec._CohortReturn(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNDecimal2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐMoney(ctx context.Context, v any) (model.Money, error) {
 	res, err := schema.UnmarshalDecimal(v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -3170,6 +3989,55 @@ var (
 		scan.ImportFiltered:  "FILTERED",
 	}
 )
+
+func (ec *executionContext) unmarshalNJourneyDirection2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐJourneyDirection(ctx context.Context, v any) (JourneyDirection, error) {
+	var res JourneyDirection
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNJourneyDirection2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐJourneyDirection(ctx context.Context, sel ast.SelectionSet, v JourneyDirection) graphql.Marshaler {
+	return v
+}
+
+func (ec *executionContext) marshalNJourneyNode2ᚕᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐJourneyNodeᚄ(ctx context.Context, sel ast.SelectionSet, v []*JourneyNode) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 100, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNJourneyNode2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐJourneyNode(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNJourneyNode2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐJourneyNode(ctx context.Context, sel ast.SelectionSet, v *JourneyNode) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "JourneyNode!")
+		return graphql.Null
+	}
+	return ec._JourneyNode(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNJourneyNodeKind2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐJourneyNodeKind(ctx context.Context, v any) (JourneyNodeKind, error) {
+	var res JourneyNodeKind
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNJourneyNodeKind2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐJourneyNodeKind(ctx context.Context, sel ast.SelectionSet, v JourneyNodeKind) graphql.Marshaler {
+	return v
+}
+
+func (ec *executionContext) unmarshalNJourneyStartInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐJourneyStartInput(ctx context.Context, v any) (JourneyStartInput, error) {
+	res, err := ec.unmarshalInputJourneyStartInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
 
 func (ec *executionContext) marshalNLiveHit2ᚕᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐLiveHitᚄ(ctx context.Context, sel ast.SelectionSet, v []*LiveHit) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 100, false, func(ctx context.Context, i int) graphql.Marshaler {
@@ -3450,6 +4318,13 @@ func (ec *executionContext) marshalNReportRowEdge2ᚖgithubᚗcomᚋtallygateᚋ
 	return ec._ReportRowEdge(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalOCohortReport2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐCohortReport(ctx context.Context, sel ast.SelectionSet, v *CohortReport) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._CohortReport(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalODecimal2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐMoney(ctx context.Context, v any) (*model.Money, error) {
 	if v == nil {
 		return nil, nil
@@ -3466,6 +4341,13 @@ func (ec *executionContext) marshalODecimal2ᚖgithubᚗcomᚋtallygateᚋtallyg
 	_ = ctx
 	res := schema.MarshalDecimal(*v)
 	return res
+}
+
+func (ec *executionContext) marshalOJourney2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐJourney(ctx context.Context, sel ast.SelectionSet, v *Journey) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._Journey(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalOLiveReport2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐLiveReport(ctx context.Context, sel ast.SelectionSet, v *LiveReport) graphql.Marshaler {

@@ -106,6 +106,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("FunnelStepInput", ec.unmarshalInputFunnelStepInput),
 			graphql.NewInputUnmarshaler("ImportFileInput", ec.unmarshalInputImportFileInput),
 			graphql.NewInputUnmarshaler("InviteMemberInput", ec.unmarshalInputInviteMemberInput),
+			graphql.NewInputUnmarshaler("JourneyStartInput", ec.unmarshalInputJourneyStartInput),
 			graphql.NewInputUnmarshaler("LeaveAccountInput", ec.unmarshalInputLeaveAccountInput),
 			graphql.NewInputUnmarshaler("OpenSharedLinkInput", ec.unmarshalInputOpenSharedLinkInput),
 			graphql.NewInputUnmarshaler("PasskeyAnswerInput", ec.unmarshalInputPasskeyAnswerInput),
@@ -1412,7 +1413,8 @@ enum ErrorCode {
   that of ` + "`" + `attempts` + "`" + ` by 10, those of ` + "`" + `apiTokens` + "`" + ` of a user, ` + "`" + `unknownEvents` + "`" + `, ` + "`" + `segments` + "`" + `, ` + "`" + `funnels` + "`" + ` and ` + "`" + `sharedLinks` + "`" + ` by 50, those of
   ` + "`" + `filters` + "`" + ` by 10 and of ` + "`" + `steps` + "`" + ` by 8, that of ` + "`" + `accounts` + "`" + ` by 20, and that of ` + "`" + `members` + "`" + `, ` + "`" + `invitations` + "`" + `, ` + "`" + `sessions` + "`" + `, ` + "`" + `deletedSites` + "`" + ` and
   ` + "`" + `Account.apiTokens` + "`" + ` by 100. In reports, the content of ` + "`" + `breakdown` + "`" + ` is multiplied by a tenth of ` + "`" + `first` + "`" + `, that of ` + "`" + `series` + "`" + ` by 40, and
-  that of ` + "`" + `propertyNames` + "`" + ` by 10. A mutation costs 100, plus 1 for each item of the lists in its input. A mutation that checks a
+  that of ` + "`" + `propertyNames` + "`" + ` by 10; ten nodes of a journey or weeks of cohorts count as one: ` + "`" + `next` + "`" + ` and ` + "`" + `returned` + "`" + ` are multiplied by 12, and
+  ` + "`" + `weeks` + "`" + ` by 54, each divided by 10. A mutation costs 100, plus 1 for each item of the lists in its input. A mutation that checks a
   password or sends a mail costs 3,000, and one that erases a user's data 1,000. A search among all accounts costs 1,000 in addition.
   ` + "`" + `RateLimit` + "`" + ` describes what of it is charged.
   """
@@ -2346,6 +2348,28 @@ type Report {
     "2 to 8 steps."
     steps: [FunnelStepInput!]!
   ): FunnelReport!
+  """
+  The pages that visits viewed just after a page or event, or just before it: a tree of the most frequent ways. Counts visits that began
+  in the period and have a page view, without imported ones. A visit counts once, from its first such page view or event; repeated
+  views of a page in a row are one. It has no comparison. Null, with the error ` + "`" + `GROUP_TOO_SMALL` + "`" + `, for so few visitors that a filter
+  would show a small group.
+  """
+  journey(
+    "The page or event."
+    from: JourneyStartInput!
+    "After or before it."
+    direction: JourneyDirection!
+    "How many pages are followed, 1 to 3."
+    steps: Int! = 3
+    "How many pages follow each page, 1 to 10."
+    first: Int! = 5
+  ): Journey
+  """
+  Pseudonymous user ids by the week of their first visit, and how many of them came back in the 12 weeks after it. Costs a report from the
+  first day with user ids to the last day of the period, in addition. Fails with ` + "`" + `INVALID_ARGUMENT` + "`" + ` for a period in more than 54 weeks.
+  Null for a site without pseudonymous user ids. It has no comparison.
+  """
+  cohorts: CohortReport
 }
 
 """
@@ -2570,6 +2594,88 @@ type FunnelStepReport {
   fromPrevious: Float
   "Visitors of this step in the period compared with. Null without ` + "`" + `compare` + "`" + `."
   comparedVisitors: Int64
+}
+
+"A page or an event, from which visits are followed."
+input JourneyStartInput {
+  "The path of a page, or a pattern as in ` + "`" + `MATCHES` + "`" + `. At most 2,048 characters, and within the limits of ` + "`" + `ReportFilterInput` + "`" + `."
+  page: String
+  "The name of an event."
+  event: String
+}
+
+"The direction of a journey."
+enum JourneyDirection {
+  "The pages after the start, in order of time."
+  NEXT
+  "The pages before the start, the latest first."
+  BEFORE
+}
+
+"The visits of a journey. docs/reports.md has the rules."
+type Journey {
+  "Visits with the page or event."
+  visits: Int64!
+  "The pages of the first step, and what else the visits did. Their visits add up to ` + "`" + `visits` + "`" + `."
+  next: [JourneyNode!]! @cost(most: 12, rows: 10)
+}
+
+"Visits with the same way to a page of a journey."
+type JourneyNode {
+  "What the visits did."
+  kind: JourneyNodeKind!
+  "The path. Null unless the kind is ` + "`" + `PAGE` + "`" + `."
+  page: String
+  "Number of visits."
+  visits: Int64!
+  "Percentage of the visits of the page or event before this step."
+  share: Float
+  "The next step, as in ` + "`" + `Journey` + "`" + `. Empty after the last step, and unless the kind is ` + "`" + `PAGE` + "`" + `."
+  next: [JourneyNode!]! @cost(most: 12, rows: 10)
+}
+
+"What visits did in a step of a journey."
+enum JourneyNodeKind {
+  "They viewed this page."
+  PAGE
+  "They viewed no other page: the visit ended, or for ` + "`" + `BEFORE` + "`" + ` it began."
+  END
+  """
+  They viewed any other page: a less frequent one, a path beyond the limits of different texts, or a page or end of so few visitors that
+  a filter would show a small group.
+  """
+  OTHER
+}
+
+"User ids by the week of their first visit, in all visits up to the last day of the period that the report's filters keep."
+type CohortReport {
+  "The weeks from Monday that have a day in the period, oldest first. At most 54; weeks that have not begun are left out."
+  weeks: [Cohort!]! @cost(most: 54, rows: 10)
+}
+
+"The user ids with the first visit in one week."
+type Cohort {
+  "The Monday."
+  start: Date!
+  """
+  Number of user ids. Null for so few that a small group would be shown: for readers of shared links, and for members if small groups
+  are hidden, fewer than ` + "`" + `Site.smallGroup` + "`" + `, but not 0.
+  """
+  users: Int64
+  "The weeks after it, up to 12, that have begun before the end of the period."
+  returned: [CohortReturn!]! @cost(most: 12, rows: 10)
+}
+
+"The user ids of a cohort who came back in a week."
+type CohortReturn {
+  "1 for the week after the cohort's own, and so on."
+  week: Int!
+  "Number of user ids with a visit in this week. Null as in ` + "`" + `Cohort` + "`" + `."
+  users: Int64
+  "Percentage of the cohort. Null if one of the numbers is null, and without user ids."
+  rate: Float
+  "Whether the week is not over in the period."
+  partial: Boolean!
 }
 
 "Who is on a site now."
@@ -5114,6 +5220,40 @@ func (ec *executionContext) childFields_ChangePasswordPayload(ctx context.Contex
 	return nil, fmt.Errorf("no field named %q was found under type ChangePasswordPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_Cohort(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "start":
+		return ec.fieldContext_Cohort_start(ctx, field)
+	case "users":
+		return ec.fieldContext_Cohort_users(ctx, field)
+	case "returned":
+		return ec.fieldContext_Cohort_returned(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Cohort", field.Name)
+}
+
+func (ec *executionContext) childFields_CohortReport(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "weeks":
+		return ec.fieldContext_CohortReport_weeks(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type CohortReport", field.Name)
+}
+
+func (ec *executionContext) childFields_CohortReturn(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "week":
+		return ec.fieldContext_CohortReturn_week(ctx, field)
+	case "users":
+		return ec.fieldContext_CohortReturn_users(ctx, field)
+	case "rate":
+		return ec.fieldContext_CohortReturn_rate(ctx, field)
+	case "partial":
+		return ec.fieldContext_CohortReturn_partial(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type CohortReturn", field.Name)
+}
+
 func (ec *executionContext) childFields_ConfirmEmailChangePayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "email":
@@ -5674,6 +5814,32 @@ func (ec *executionContext) childFields_InviteMemberPayload(ctx context.Context,
 	return nil, fmt.Errorf("no field named %q was found under type InviteMemberPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_Journey(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "visits":
+		return ec.fieldContext_Journey_visits(ctx, field)
+	case "next":
+		return ec.fieldContext_Journey_next(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Journey", field.Name)
+}
+
+func (ec *executionContext) childFields_JourneyNode(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "kind":
+		return ec.fieldContext_JourneyNode_kind(ctx, field)
+	case "page":
+		return ec.fieldContext_JourneyNode_page(ctx, field)
+	case "visits":
+		return ec.fieldContext_JourneyNode_visits(ctx, field)
+	case "share":
+		return ec.fieldContext_JourneyNode_share(ctx, field)
+	case "next":
+		return ec.fieldContext_JourneyNode_next(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type JourneyNode", field.Name)
+}
+
 func (ec *executionContext) childFields_LeaveAccountPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "accountId":
@@ -5906,6 +6072,10 @@ func (ec *executionContext) childFields_Report(ctx context.Context, field graphq
 		return ec.fieldContext_Report_propertyNames(ctx, field)
 	case "funnel":
 		return ec.fieldContext_Report_funnel(ctx, field)
+	case "journey":
+		return ec.fieldContext_Report_journey(ctx, field)
+	case "cohorts":
+		return ec.fieldContext_Report_cohorts(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Report", field.Name)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports/period"
+	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/graph/generated"
 )
 
@@ -25,6 +26,8 @@ func pricedSchema(t *testing.T) graphql.ExecutableSchema {
 // TestCostsFollowTheBounds: the content of a list counts as often as the list has items at most.
 func TestCostsFollowTheBounds(t *testing.T) {
 	const child = 10
+	tens := func(n int) int { return (n + 9) / 10 }
+	const journeyNodes = scan.MaxJourneyPages + 2 // END and OTHER
 	schema := pricedSchema(t)
 	for field, most := range map[fieldName]int{
 		{"User", "accounts"}: model.MaxMemberships, {"Account", "members"}: model.MaxMembers,
@@ -39,7 +42,8 @@ func TestCostsFollowTheBounds(t *testing.T) {
 
 		// Ten rows of a report cost as much as one item of another list.
 		{"Report", "series"}: period.MaxPoints / 10, {"Report", "propertyNames"}: MaxProperties / 10,
-		{"Report", "breakdown"}: MaxReportRows / 10,
+		{"Report", "breakdown"}: MaxReportRows / 10, {"Journey", "next"}: tens(journeyNodes), {"JourneyNode", "next"}: tens(journeyNodes),
+		{"CohortReport", "weeks"}: tens(scan.MaxCohorts), {"Cohort", "returned"}: tens(scan.MaxCohortWeeks),
 
 		{"Query", "sites"}: MaxPage, {"Account", "sites"}: MaxPage, {"Query", "sitekeys"}: MaxPage,
 		{"Query", "accounts"}: MaxPage, {"AccountOverview", "sites"}: MaxPage, {"Account", "auditLog"}: MaxPage,

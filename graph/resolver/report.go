@@ -106,7 +106,8 @@ func (r *Resolver) report(
 
 	query := &scan.Query{
 		Zone: zone, From: days.From, To: days.To, Filters: scanFilters(all), KeyEvents: keys,
-		Breakdowns: selected.breakdowns, Funnels: scanFunnels(selected.funnels), Properties: selected.properties,
+		Breakdowns: selected.breakdowns, Funnels: scanFunnels(selected.funnels), Journeys: selected.journeys,
+		Properties: selected.properties,
 	}
 	interval := cmp.Or(selected.interval, days.Default())
 	if selected.series {
@@ -119,7 +120,7 @@ func (r *Resolver) report(
 
 	periods, shift := []*scan.Query{query}, period.Shift{}
 	report := &generated.Report{
-		From: days.From.Number(), To: days.To.Number(), TimeZone: site.TimeZone, Funnels: selected.funnelKeys,
+		From: days.From.Number(), To: days.To.Number(), TimeZone: site.TimeZone, Funnels: selected.funnelKeys, Journeys: selected.journeyKeys,
 	}
 	if compare != nil {
 		if shift, err = shiftOf(days, compare); err != nil {
@@ -148,6 +149,11 @@ func (r *Resolver) report(
 	}
 
 	report.Answer, report.AsOf, report.SmallGroup, report.IsPersonal = answer, answer.AsOf, least, hasPersonal(reading)
+	if selected.cohorts {
+		if report.Cohorts, err = r.cohorts(ctx, site, query, scan.DateOf(local), least); err != nil {
+			return nil, err
+		}
+	}
 	report.Imported = importedOf(answer, func(m *scan.Imported) scan.ImportState { return m.State })
 	report.SeriesImported = importedOf(answer, func(m *scan.Imported) scan.ImportState { return m.Series })
 	report.Imports = importsOf(answer)
@@ -218,8 +224,11 @@ func (r *Resolver) count(ctx context.Context, request reports.Request) (*reports
 	request.Asker = limits.AccountKey(caller)
 
 	query := request.Periods[0]
-	panels := len(query.Breakdowns) + len(query.Funnels)
+	panels := len(query.Breakdowns) + len(query.Funnels) + len(query.Journeys)
 	if query.Properties != nil {
+		panels++
+	}
+	if query.Cohorts != nil {
 		panels++
 	}
 	answer, err := r.reports.Answer(ctx, request, &payer{limits.Of(ctx), caller, panels, 0})
@@ -233,7 +242,7 @@ func (r *Resolver) count(ctx context.Context, request reports.Request) (*reports
 type payer struct {
 	request *limits.Request
 	caller  auth.Caller
-	panels  int // breakdowns, funnels and lists of properties
+	panels  int // breakdowns, funnels, journeys, cohorts and lists of properties
 	paid    int
 }
 
@@ -319,6 +328,7 @@ func comparedQuery(
 	compared := *query
 	other := shift.Period(days)
 	compared.From, compared.To = other.From, other.To
+	compared.Journeys = nil
 	if query.Points != nil {
 		compared.Points, _ = days.ComparedPoints(query.Zone, interval, shift)
 	}

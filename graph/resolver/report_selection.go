@@ -19,12 +19,15 @@ import (
 
 // selected is what a request selects of a report.
 type selected struct {
-	series     bool
-	interval   period.Interval // "": the default
-	breakdowns []scan.Breakdown
-	funnels    [][]model.FunnelStep
-	funnelKeys []string
-	properties *scan.PropertyNames
+	series      bool
+	interval    period.Interval // "": the default
+	breakdowns  []scan.Breakdown
+	funnels     [][]model.FunnelStep
+	funnelKeys  []string
+	journeys    []scan.Journey
+	journeyKeys []string
+	cohorts     bool
+	properties  *scan.PropertyNames
 }
 
 // selectedOf reads the fields that the request selects of the report that is being resolved, under
@@ -43,6 +46,10 @@ func selectedOf(ctx context.Context) (*selected, error) {
 			err = s.addBreakdown(args, field.Selections)
 		case "funnel":
 			err = s.addFunnel(args)
+		case "journey":
+			err = s.addJourney(args)
+		case "cohorts":
+			s.cohorts = true
 		case "propertyNames":
 			err = s.addProperties(args)
 		}
@@ -160,8 +167,15 @@ func (s *selected) addFunnel(args map[string]any) error {
 	return nil
 }
 
-// steps returns the steps of all funnels.
-func (s *selected) steps() []model.FunnelStep { return slices.Concat(s.funnels...) }
+// steps returns the steps of all funnels, and the starts of all journeys.
+func (s *selected) steps() []model.FunnelStep {
+	steps := slices.Concat(s.funnels...)
+	for i := range s.journeys {
+		from := &s.journeys[i].From
+		steps = append(steps, model.FunnelStep{Page: from.Page, Event: from.Event})
+	}
+	return steps
+}
 
 // scanFunnels converts funnels that have been checked together.
 func scanFunnels(funnels [][]model.FunnelStep) []scan.Funnel {

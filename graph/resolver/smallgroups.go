@@ -30,13 +30,18 @@ func checkGroup(answer *reports.Answer, filters []model.ReportFilter, least int)
 		// compare with is common: before its first day, a site has no visitors.
 		isEmptyBefore := i > 0 && result.Totals.Visitors == 0
 		if n := result.Totals.Visitors; n < int64(least) && !isEmptyBefore {
-			return &model.Error{
-				Kind: model.Invalid, Code: "group_too_small", Field: "filters",
-				Message: fmt.Sprintf("Fewer than %d visitors match these filters, and groups this small are not shown.", least),
-			}
+			return groupTooSmall("filters", "match these filters", least)
 		}
 	}
 	return nil
+}
+
+// groupTooSmall refuses figures of fewer visitors than least, which an argument chooses.
+func groupTooSmall(field, what string, least int) error {
+	return &model.Error{
+		Kind: model.Invalid, Code: "group_too_small", Field: field,
+		Message: fmt.Sprintf("Fewer than %d visitors %s, and groups this small are not shown.", least, what),
+	}
 }
 
 // shownRows are the rows of a breakdown in each result of an answer, as its reader may see them.

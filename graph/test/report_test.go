@@ -803,7 +803,7 @@ func TestWhoReadsReports(t *testing.T) {
 	shared := strings.Replace("{ sharedSite "+selection("SharedSite", depth)+" }", " report {", " report(period: {preset: TODAY}) {", 1)
 
 	// Every type of the two fields is selected down to its leaves.
-	for _, want := range []string{"breakdown(by: PAGE) {", "funnel(steps:", "propertyNames", "series", "averageOrder", "endCursor", "fromPrevious", "latest"} {
+	for _, want := range []string{"breakdown(by: PAGE) {", "funnel(steps:", "journey(from:", "cohorts {", "propertyNames", "series", "averageOrder", "endCursor", "fromPrevious", "latest"} {
 		if !strings.Contains(site, want) || !strings.Contains(shared, want) {
 			t.Fatalf("%q is not selected in\n%s\n%s", want, site, shared)
 		}

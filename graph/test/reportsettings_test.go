@@ -341,7 +341,7 @@ func TestSharedLinkKeepsItsSegment(t *testing.T) {
 }
 
 // sharedTypes are the object types that a reader of a shared link can reach.
-const sharedTypes = "[FunnelReport FunnelStep FunnelStepReport LiveHit LiveReport LiveRow PageInfo Report ReportImportedDays ReportMetrics " +
+const sharedTypes = "[Cohort CohortReport CohortReturn FunnelReport FunnelStep FunnelStepReport Journey JourneyNode LiveHit LiveReport LiveRow PageInfo Report ReportImportedDays ReportMetrics " +
 	"ReportPoint ReportProperty ReportRevenue ReportRow ReportRowConnection ReportRowEdge ReportView SharedSite]"
 
 // TestReadersReachNothingElse: a reader reads no other root field, uses up no budget of the account,

@@ -72,7 +72,7 @@ func selection(name string, depth int, but ...string) string {
 
 // literals are the values of required arguments below the root, in GraphQL, by name.
 var literals = map[string]string{
-	"period": "{preset: TODAY}", "by": "PAGE", "steps": `[{page: "/"}, {event: "signup"}]`,
+	"period": "{preset: TODAY}", "by": "PAGE", "from": `{page: "/"}`, "direction": "NEXT", "steps": `[{page: "/"}, {event: "signup"}]`,
 }
 
 // needsArguments reports whether a field has an argument without a default and without a literal.

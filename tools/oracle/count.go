@@ -19,6 +19,8 @@ type Result struct {
 	Points     []scan.Figures
 	Breakdowns []map[string]scan.Figures // by value
 	Funnels    [][]int64                 // visitors of each step
+	Journeys   []*scan.JourneyNode
+	Cohorts    []scan.Cohort
 }
 
 // naive counts a query with maps over rows, as slowly and as plainly as docs/reports.md says it.
@@ -95,6 +97,12 @@ func Count(q *scan.Query, days []segment.Rows) *Result {
 	}
 	for i := range q.Funnels {
 		r.Funnels = append(r.Funnels, n.funnel(q.Funnels[i].Steps, days))
+	}
+	for i := range q.Journeys {
+		r.Journeys = append(r.Journeys, n.journey(&q.Journeys[i], days))
+	}
+	if q.Cohorts != nil {
+		r.Cohorts = n.cohorts(days)
 	}
 	return r
 }

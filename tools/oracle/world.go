@@ -146,6 +146,16 @@ func Query(r *rand.Rand, zone *time.Location, first model.Day, days int) *scan.Q
 		q.Funnels = append(q.Funnels, scan.Funnel{Steps: steps})
 	}
 
+	for range r.IntN(2) {
+		all := []scan.Step{{Page: "/**"}, {Page: "/"}, {Page: "/a"}, {Page: "/b*"}, {Event: "signup"}, {Event: "scroll"}}
+		q.Journeys = append(q.Journeys, scan.Journey{
+			From: all[r.IntN(len(all))], Before: r.IntN(2) == 0, Steps: 1 + r.IntN(scan.MaxJourneySteps),
+		})
+	}
+	if r.IntN(2) == 0 {
+		q.Cohorts = &scan.Cohorts{First: q.From.Monday().AddDays(7 * (r.IntN(3) - 1)), Weeks: r.IntN(4)}
+	}
+
 	for range r.IntN(3) {
 		b := q.Breakdowns[r.IntN(len(q.Breakdowns))]
 		want := []string{"", "/", "/a", "direct", "news", "signup", "pro", "1", "3", "14", "en", "a.example"}[r.IntN(12)]
@@ -195,6 +205,13 @@ func Check(t testing.TB, name string, want *Result, got *scan.Result) {
 
 	if len(want.Funnels)+len(got.Funnels) > 0 && !reflect.DeepEqual(got.Funnels, want.Funnels) {
 		t.Errorf("%s: funnels %v, want %v", name, got.Funnels, want.Funnels)
+	}
+
+	if len(want.Journeys)+len(got.Journeys) > 0 && !reflect.DeepEqual(got.Journeys, want.Journeys) {
+		t.Errorf("%s: journeys\ngot  %+v\nwant %+v", name, got.Journeys, want.Journeys)
+	}
+	if len(want.Cohorts)+len(got.Cohorts) > 0 && !reflect.DeepEqual(got.Cohorts, want.Cohorts) {
+		t.Errorf("%s: cohorts\ngot  %+v\nwant %+v", name, got.Cohorts, want.Cohorts)
 	}
 
 	if t.Failed() {

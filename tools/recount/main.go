@@ -38,6 +38,9 @@ type command struct {
 	Property  string   `long:"property" value-name:"NAME" unquote:"false" description:"The property of a breakdown by PROPERTY."`
 	Filters   []string `long:"filter" value-name:"FILTER" unquote:"false" description:"DIMENSION OPERATOR VALUE, for example 'PAGE CONTAINS /blog'; for a property, PROPERTY:NAME. May be repeated; all must hold."`
 	Steps     []string `long:"step" value-name:"STEP" unquote:"false" description:"A step of a funnel: PAGE PATTERN or EVENT NAME. Repeated, in order."`
+	Journey   string   `long:"journey" value-name:"STEP" unquote:"false" description:"The start of a journey of 3 steps, as for --step."`
+	Before    bool     `long:"before" description:"Count the journey backwards."`
+	Cohorts   string   `long:"cohorts" value-name:"DATE" unquote:"false" description:"A day of the first week of cohorts, up to --to. First visits are searched from --from on."`
 	KeyEvents []string `long:"key-events" value-name:"NAME,..." unquote:"false" description:"The site's key events. purchase always is one."`
 }
 
@@ -46,10 +49,12 @@ const maxDays = 5 * 366
 
 // report is the output.
 type report struct {
-	Totals scan.Figures
-	Days   []scan.Figures
-	Rows   map[string]scan.Figures // by value
-	Funnel []int64                 `json:",omitempty"` // visitors of each step
+	Totals  scan.Figures
+	Days    []scan.Figures
+	Rows    map[string]scan.Figures // by value
+	Funnel  []int64                 `json:",omitempty"` // visitors of each step
+	Journey *scan.JourneyNode       `json:",omitempty"`
+	Cohorts []scan.Cohort           `json:",omitempty"`
 }
 
 func main() { os.Exit(execute(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -106,7 +111,10 @@ func (c *command) count() (*report, error) {
 		return nil, err
 	}
 	result := oracle.Count(query, rows)
-	r := &report{Totals: result.Totals, Days: result.Points, Rows: result.Breakdowns[0]}
+	r := &report{Totals: result.Totals, Days: result.Points, Rows: result.Breakdowns[0], Cohorts: result.Cohorts}
+	if len(result.Journeys) > 0 {
+		r.Journey = result.Journeys[0]
+	}
 	if len(result.Funnels) > 0 {
 		r.Funnel = result.Funnels[0]
 	}
@@ -154,6 +162,9 @@ func (c *command) query() (*scan.Query, error) {
 		}
 		q.Filters = append(q.Filters, filter)
 	}
+	if err := c.follow(q); err != nil {
+		return nil, err
+	}
 	if len(c.Steps) == 0 {
 		return q, nil
 	}
@@ -164,6 +175,34 @@ func (c *command) query() (*scan.Query, error) {
 	q.Funnels = []scan.Funnel{funnel}
 	return q, nil
 }
+
+// follow adds the journey and the cohorts of the command line to a query.
+func (c *command) follow(q *scan.Query) error {
+	if c.Journey != "" {
+		start, err := funnelOf([]string{c.Journey})
+		if err != nil {
+			return fmt.Errorf("--journey: %w", err)
+		}
+		q.Journeys = []scan.Journey{{From: start.Steps[0], Before: c.Before, Steps: scan.MaxJourneySteps}}
+	}
+	if c.Cohorts == "" {
+		return nil
+	}
+
+	first, err := time.Parse(time.DateOnly, c.Cohorts)
+	if err != nil {
+		return fmt.Errorf("--cohorts: %w", err)
+	}
+	monday := scan.DateOf(first).Monday()
+	weeks := monday.DaysUntil(q.To)/daysOfWeek + 1
+	if q.To.Compare(monday) < 0 || weeks > scan.MaxCohorts {
+		return fmt.Errorf("--cohorts: %s is after %s, or more than %d weeks earlier", c.Cohorts, c.To, scan.MaxCohorts)
+	}
+	q.Cohorts = &scan.Cohorts{First: monday, Weeks: weeks}
+	return nil
+}
+
+const daysOfWeek = 7
 
 // dimensions maps the names of the API.
 var dimensions = map[string]scan.Dimension{

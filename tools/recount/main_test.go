@@ -120,7 +120,7 @@ func TestReportsEqualARecount(t *testing.T) {
 		// The server's files, in both forms.
 		files := [][]string{downloadAll(t, d, site, "json", first), downloadAll(t, d, site, "csv", first)}
 
-		counted := 0
+		counted, followed, users := 0, int64(0), int64(0)
 		for i := range 100 {
 			q, args := randomReport(random, first)
 			args = append(args, files[i%2]...)
@@ -136,7 +136,16 @@ func TestReportsEqualARecount(t *testing.T) {
 			var want bytes.Buffer
 			encoder := json.NewEncoder(&want)
 			encoder.SetIndent("", "  ")
-			expected := report{Totals: result.Totals, Days: result.Points, Rows: maps.Collect(result.Breakdowns[0].All())}
+			expected := report{
+				Totals: result.Totals, Days: result.Points, Rows: maps.Collect(result.Breakdowns[0].All()), Cohorts: result.Cohorts,
+			}
+			if len(result.Journeys) > 0 {
+				expected.Journey = result.Journeys[0]
+				followed += expected.Journey.Visits
+			}
+			for i := range result.Cohorts {
+				users += result.Cohorts[i].Users
+			}
 			if len(result.Funnels) > 0 {
 				expected.Funnel = result.Funnels[0]
 			}
@@ -150,6 +159,9 @@ func TestReportsEqualARecount(t *testing.T) {
 		}
 		if counted < 500 {
 			t.Errorf("all reports together have %d page views", counted)
+		}
+		if followed < 100 || users < 20 {
+			t.Errorf("all journeys together have %d visits, all cohorts %d user ids", followed, users)
 		}
 	})
 }
@@ -195,6 +207,23 @@ func randomReport(random *rand.Rand, first model.Day) (*scan.Query, []string) {
 			funnel.Steps = append(funnel.Steps, scan.Step{Event: strings.TrimPrefix(step, "EVENT ")})
 		}
 		q.Funnels = []scan.Funnel{funnel}
+	}
+
+	if random.IntN(2) == 0 {
+		journey := scan.Journey{From: scan.Step{Page: "/*"}, Steps: scan.MaxJourneySteps}
+		step := "PAGE /*"
+		if random.IntN(3) == 0 {
+			journey.From, step = scan.Step{Event: "signup"}, "EVENT signup"
+		}
+		args = append(args, "--journey", step)
+		if journey.Before = random.IntN(2) == 0; journey.Before {
+			args = append(args, "--before")
+		}
+		q.Journeys = []scan.Journey{journey}
+	}
+	if random.IntN(2) == 0 {
+		args = append(args, "--cohorts", from.String())
+		q.Cohorts = &scan.Cohorts{First: from.Monday(), Weeks: from.Monday().DaysUntil(to)/daysOfWeek + 1}
 	}
 
 	for range random.IntN(3) {
@@ -246,6 +275,11 @@ func TestCommandLine(t *testing.T) {
 		{"--pageviews " + path + " --from 2026-11-01 --to 2026-11-01 --by PROPERTY", 1},
 		{"--pageviews " + path + " --from 2026-11-01 --to 2026-11-01 --filter PAGE", 1},
 		{"--pageviews " + path + " --from 2026-11-01 --to 2026-11-01 --step PAGE", 1},
+		{"--pageviews " + path + " --from 2026-11-01 --to 2026-11-01 --journey PAGE", 1},
+		{"--pageviews " + path + " --from 2026-11-01 --to 2026-11-01 --cohorts monday", 1},
+		{"--pageviews " + path + " --from 2026-11-01 --to 2026-11-01 --cohorts 2026-11-02", 1},
+		{"--pageviews " + path + " --from 2026-11-01 --to 2026-11-01 --cohorts 2025-11-01", 0},
+		{"--pageviews " + path + " --from 2026-11-01 --to 2026-11-01 --cohorts 2025-10-01", 1},
 		{"--pageviews " + broken + " --from 2026-11-01 --to 2026-11-01", 1},
 		{"--pageviews " + path + ".missing --from 2026-11-01 --to 2026-11-01", 1},
 		{"--pageviews " + spreadsheet + " --from 2026-11-01 --to 2026-11-01", 1},

@@ -13,7 +13,8 @@ func (q *Query) addsUp() bool {
 			return false
 		}
 	}
-	return len(q.Filters) == 0 && len(q.Funnels) == 0 && (q.Properties == nil || q.Properties.Event != "")
+	isFollowed := len(q.Funnels) > 0 || len(q.Journeys) > 0 || q.Cohorts != nil
+	return len(q.Filters) == 0 && !isFollowed && (q.Properties == nil || q.Properties.Event != "")
 }
 
 // AddsUp reports whether rollups have all that the query asks for.

@@ -163,3 +163,39 @@ func BenchmarkRollUp(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkFollowing counts a funnel, a journey or cohorts over 30 days of 10 million page views a year,
+// and nothing else.
+func BenchmarkFollowing(b *testing.B) {
+	segments := busySegments(b)
+	from := scan.DateOfNumber(busyFirst)
+	home, second := scan.Step{Page: oracle.BusyPath(0)}, scan.Step{Page: oracle.BusyPath(1)}
+	for _, c := range []struct {
+		name  string
+		query scan.Query
+	}{
+		{"nothing", scan.Query{}},
+		{"funnel", scan.Query{Funnels: []scan.Funnel{{Steps: []scan.Step{home, second, {Event: "signup"}}}}}},
+		{"journey", scan.Query{Journeys: []scan.Journey{{From: home, Steps: 3}}}},
+		{"journey-before", scan.Query{Journeys: []scan.Journey{{From: second, Before: true, Steps: 3}}}},
+		{"journey-all", scan.Query{Journeys: []scan.Journey{{From: scan.Step{Page: "**"}, Steps: 3}}}},
+		{"cohorts", scan.Query{Cohorts: &scan.Cohorts{First: from.Monday(), Weeks: 5}}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			query := c.query
+			query.Zone, query.From, query.To = time.UTC, from, from.AddDays(busyDays-1)
+			b.ReportAllocs()
+			for b.Loop() {
+				budget := scan.NewBudget(128 << 20)
+				s := scan.NewWithin(b.Context(), &query, budget)
+				for _, g := range segments {
+					if err := s.Add(g); err != nil {
+						b.Fatal(err)
+					}
+				}
+				s.Result()
+				b.ReportMetric(float64(budget.Used()), "budget-B")
+			}
+		})
+	}
+}

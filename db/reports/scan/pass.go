@@ -59,6 +59,8 @@ type pass struct {
 	ready     bool
 	intervals []intervals // of the breakdowns by time, and then of the series
 	steps     [][]step    // of the funnels
+	starts    []step      // of the journeys
+	weeks     intervals   // of the cohorts
 }
 
 // saleKind says what an event's name means for revenue.

@@ -7,6 +7,7 @@
 //     are its days added up. A user id counts once in the period, in a row and in a point.
 //   - A visit has at least one page view. Visits that only server events opened count in figures of
 //     events alone.
+//   - Journeys and cohorts count visits that began in the period, with all their page views.
 //   - A filter keeps or drops whole visits, so that all figures of a page speak of the same visits.
 //
 // A Scanner takes one segment at a time and needs memory for one segment and for the values that it
@@ -108,6 +109,8 @@ type Query struct {
 	Points     []time.Time     // starts of the series' points, ascending; the last one ends the series
 	Breakdowns []Breakdown
 	Funnels    []Funnel
+	Journeys   []Journey
+	Cohorts    *Cohorts       // nil for none
 	Properties *PropertyNames // which properties to list; nil for none
 }
 

@@ -14,9 +14,11 @@ import (
 // Result is what a query asked for.
 type Result struct {
 	Totals     Figures
-	Points     []Figures // one per point of the series
-	Breakdowns []*Rows   // one per breakdown
-	Funnels    [][]int64 // one per funnel: visitors who reached each step
+	Points     []Figures      // one per point of the series
+	Breakdowns []*Rows        // one per breakdown
+	Funnels    [][]int64      // one per funnel: visitors who reached each step
+	Journeys   []*JourneyNode // one per journey, without imports
+	Cohorts    []Cohort       // one per week that Query.Cohorts asks for, without imports
 	Properties map[string]PropertyCount
 	Imported   *Imported // what of it imports contribute; nil without imports in the period
 }
@@ -41,14 +43,17 @@ type Scanner struct {
 	copies   map[string]string             // see copiesOf
 	addsUp   bool                          // rollups have all that the query asks for
 
-	totals  *table   // has one bucket
-	series  *table   // has a bucket for each point
-	tables  []*table // of the breakdowns
-	funnels []funnelCount
-	props   map[string]*propertyCount
+	totals   *table   // has one bucket
+	series   *table   // has a bucket for each point
+	tables   []*table // of the breakdowns
+	funnels  []funnelCount
+	journeys []*journeyCount
+	cohorts  *cohortCount // nil if the query asks for none
+	props    map[string]*propertyCount
 
 	conditions []condition      // of the filters
 	compiled   [][]compiledStep // of the funnels
+	origins    []compiledStep   // of the journeys
 
 	// The memory of the current facts, which those of the next day use again, and that of lists.
 	facts  []fact
@@ -90,6 +95,13 @@ func NewWithin(ctx context.Context, q *Query, budget *Budget) *Scanner {
 	for i := range s.funnels {
 		s.funnels[i] = newFunnelCount(len(q.Funnels[i].Steps), budget)
 		s.compiled = append(s.compiled, q.Funnels[i].compile())
+	}
+	for i := range q.Journeys {
+		s.journeys = append(s.journeys, newJourneyCount(&q.Journeys[i], budget))
+		s.origins = append(s.origins, q.Journeys[i].From.compile())
+	}
+	if q.Cohorts != nil {
+		s.cohorts = &cohortCount{begin: q.From.Monday().Number()}
 	}
 	for i := range q.Filters {
 		s.conditions = append(s.conditions, q.Filters[i].compile())
@@ -183,6 +195,13 @@ func (p *pass) prepare() error {
 	for _, steps := range p.compiled {
 		p.steps = append(p.steps, p.stepsOf(steps))
 	}
+	p.starts = p.stepsOf(p.origins)
+	for _, journey := range p.journeys {
+		journey.pages.beginSparse(p.g.Texts[segment.Path])
+	}
+	if p.cohorts != nil {
+		p.weeks = p.weekIntervals()
+	}
 	return p.err()
 }
 
@@ -198,6 +217,12 @@ func (p *pass) count(w *window) {
 	}
 	for i := range p.funnels {
 		parts = append(parts, func() { p.countFunnel(p.steps[i], &p.funnels[i], w) })
+	}
+	for i, journey := range p.journeys {
+		parts = append(parts, func() { p.countJourney(&p.starts[i], journey, w) })
+	}
+	if p.cohorts != nil {
+		parts = append(parts, p.countCohorts)
 	}
 	if p.query.Properties != nil {
 		parts = append(parts, func() { p.countProperties(w) })
@@ -316,6 +341,12 @@ func (s *Scanner) Result() *Result {
 
 	for i := range s.funnels {
 		r.Funnels = append(r.Funnels, s.funnels[i].visitors())
+	}
+	for _, journey := range s.journeys {
+		r.Journeys = append(r.Journeys, journey.result())
+	}
+	if s.cohorts != nil {
+		r.Cohorts = s.cohorts.result(s.query.Cohorts)
 	}
 	for name, count := range s.props {
 		r.Properties[name] = PropertyCount{count.events, len(count.values)}

@@ -71,7 +71,7 @@ func compare(t *testing.T, name string, q *scan.Query, days []segment.Rows) {
 // columns.
 func compareRollups(t *testing.T, name string, q scan.Query, days []segment.Rows, segments []*segment.Segment) {
 	t.Helper()
-	q.Filters, q.Funnels, q.Breakdowns = nil, nil, []scan.Breakdown{{By: scan.Event}}
+	q.Filters, q.Funnels, q.Journeys, q.Cohorts, q.Breakdowns = nil, nil, nil, nil, []scan.Breakdown{{By: scan.Event}}
 	for by := scan.EntryPage; by <= scan.Page; by++ {
 		q.Breakdowns = append(q.Breakdowns, scan.Breakdown{By: by})
 	}

@@ -29,6 +29,10 @@ export type ImportUnusedCode = 'EMPTY' | 'NO_SUCH_VALUES' | 'EVENT_PROPERTIES';
 
 export type ImportedFigures = 'NONE' | 'INCLUDED' | 'NO_VALUES' | 'WHOLE_DAYS' | 'FILTERED';
 
+export type JourneyDirection = 'NEXT' | 'BEFORE';
+
+export type JourneyNodeKind = 'PAGE' | 'END' | 'OTHER';
+
 export type Language = 'EN' | 'DE';
 
 export type OrderDirection = 'ASC' | 'DESC';
@@ -129,6 +133,25 @@ export type CancelImportInput = {
 
 export type UndoImportInput = {
   importId: string;
+};
+
+export type ReportPeriod = {
+  preset?: ReportPreset | null;
+  from?: string | null;
+  to?: string | null;
+};
+
+export type ReportFilterInput = {
+  dimension: ReportDimension;
+  property?: string | null;
+  event?: string | null;
+  operator?: ReportOperator;
+  values: string[];
+};
+
+export type JourneyStartInput = {
+  page?: string | null;
+  event?: string | null;
 };
 
 export type SetSitePlanInput = {
@@ -253,20 +276,6 @@ export type CreateApiTokenInput = {
 
 export type RevokeApiTokenInput = {
   apiTokenId: string;
-};
-
-export type ReportPeriod = {
-  preset?: ReportPreset | null;
-  from?: string | null;
-  to?: string | null;
-};
-
-export type ReportFilterInput = {
-  dimension: ReportDimension;
-  property?: string | null;
-  event?: string | null;
-  operator?: ReportOperator;
-  values: string[];
 };
 
 export type ReportComparison = {
@@ -663,6 +672,72 @@ export type ReportImportFields = {
 };
 const reportImportFieldsText =
   'fragment ReportImportFields on ReportImport{id source firstDay lastDay visitors visits pageviews events importedAt importedBy}';
+
+export type JourneyReport = {
+  from: string;
+  to: string;
+  journey: {
+    visits: number;
+    next: ({
+      next: ({
+        next: JourneyStep[];
+      } & JourneyStep)[];
+    } & JourneyStep)[];
+  } | null;
+};
+const journeyReportText =
+  'fragment JourneyReport on Report{from to journey(from:$from,direction:$direction,steps:3,first:8){visits next{... JourneyStep next{... JourneyStep next{... JourneyStep}}}}}';
+
+export type JourneyStep = {
+  kind: JourneyNodeKind;
+  page: string | null;
+  visits: number;
+  share: number | null;
+};
+const journeyStepText =
+  'fragment JourneyStep on JourneyNode{kind page visits share}';
+
+export type CohortsReport = {
+  cohorts: {
+    weeks: ({
+      start: string;
+      users: number | null;
+      returned: ({
+        week: number;
+        users: number | null;
+        rate: number | null;
+        partial: boolean;
+      })[];
+    })[];
+  } | null;
+};
+const cohortsReportText =
+  'fragment CohortsReport on Report{cohorts{weeks{start users returned{week users rate partial}}}}';
+
+export type JourneyStartsReport = {
+  pages: {
+    edges: {
+      node: {
+        value: string;
+        metrics: {
+          visitors: number;
+        };
+      };
+    }[];
+  } | null;
+  events: {
+    edges: {
+      node: {
+        value: string;
+        metrics: {
+          visitors: number;
+        };
+      };
+    }[];
+  } | null;
+};
+const journeyStartsReportText =
+  'fragment JourneyStartsReport on Report{pages:breakdown(by:PAGE,first:8){edges{node{value metrics{visitors}}}}events:breakdown(by:EVENT,first:4){edges{node{value metrics{visitors}}}}}';
 
 export type AccountFields = {
   accountId: string;
@@ -1353,6 +1428,60 @@ export type UndoImportData = {
 };
 export const undoImport = /* @__PURE__ */ operation<{ input: UndoImportInput }, UndoImportData>(
   'mutation UndoImport($input:UndoImportInput!){undoImport(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type JourneyData = {
+  site: {
+    report: JourneyReport | null;
+  } | null;
+};
+export const journey = /* @__PURE__ */ operation<{ id: string; period?: ReportPeriod | null; filters: ReportFilterInput[]; from: JourneyStartInput; direction: JourneyDirection }, JourneyData>(
+  'query Journey($id:ID!,$period:ReportPeriod,$filters:[ReportFilterInput!]!,$from:JourneyStartInput!,$direction:JourneyDirection!){site(id:$id){report(period:$period,filters:$filters){... JourneyReport}}}', journeyReportText, journeyStepText,
+);
+
+export type SharedJourneyData = {
+  sharedSite: {
+    report: JourneyReport | null;
+  } | null;
+};
+export const sharedJourney = /* @__PURE__ */ operation<{ period?: ReportPeriod | null; filters: ReportFilterInput[]; from: JourneyStartInput; direction: JourneyDirection }, SharedJourneyData>(
+  'query SharedJourney($period:ReportPeriod,$filters:[ReportFilterInput!]!,$from:JourneyStartInput!,$direction:JourneyDirection!){sharedSite{report(period:$period,filters:$filters){... JourneyReport}}}', journeyReportText, journeyStepText,
+);
+
+export type CohortsData = {
+  site: {
+    report: CohortsReport | null;
+  } | null;
+};
+export const cohorts = /* @__PURE__ */ operation<{ id: string; period?: ReportPeriod | null; filters: ReportFilterInput[] }, CohortsData>(
+  'query Cohorts($id:ID!,$period:ReportPeriod,$filters:[ReportFilterInput!]!){site(id:$id){report(period:$period,filters:$filters){... CohortsReport}}}', cohortsReportText,
+);
+
+export type SharedCohortsData = {
+  sharedSite: {
+    report: CohortsReport | null;
+  } | null;
+};
+export const sharedCohorts = /* @__PURE__ */ operation<{ period?: ReportPeriod | null; filters: ReportFilterInput[] }, SharedCohortsData>(
+  'query SharedCohorts($period:ReportPeriod,$filters:[ReportFilterInput!]!){sharedSite{report(period:$period,filters:$filters){... CohortsReport}}}', cohortsReportText,
+);
+
+export type JourneyStartsData = {
+  site: {
+    report: JourneyStartsReport | null;
+  } | null;
+};
+export const journeyStarts = /* @__PURE__ */ operation<{ id: string; period?: ReportPeriod | null; filters: ReportFilterInput[] }, JourneyStartsData>(
+  'query JourneyStarts($id:ID!,$period:ReportPeriod,$filters:[ReportFilterInput!]!){site(id:$id){report(period:$period,filters:$filters){... JourneyStartsReport}}}', journeyStartsReportText,
+);
+
+export type SharedJourneyStartsData = {
+  sharedSite: {
+    report: JourneyStartsReport | null;
+  } | null;
+};
+export const sharedJourneyStarts = /* @__PURE__ */ operation<{ period?: ReportPeriod | null; filters: ReportFilterInput[] }, SharedJourneyStartsData>(
+  'query SharedJourneyStarts($period:ReportPeriod,$filters:[ReportFilterInput!]!){sharedSite{report(period:$period,filters:$filters){... JourneyStartsReport}}}', journeyStartsReportText,
 );
 
 export type OperatorData = {

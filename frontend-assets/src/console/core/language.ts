@@ -3,6 +3,7 @@ import en from '../messages/en';
 import type account from '../messages/account';
 import type captcha from '../messages/captcha';
 import type drilldown from '../messages/drilldown';
+import type journeys from '../messages/journeys';
 import type imports from '../messages/import';
 import type operator from '../messages/operator';
 import type parts from '../messages/parts';
@@ -22,6 +23,7 @@ export type TextKey =
   | keyof typeof captcha
   | keyof typeof drilldown
   | keyof typeof imports
+  | keyof typeof journeys
   | keyof typeof operator
   | keyof typeof parts
   | keyof typeof site;

@@ -52,6 +52,9 @@ export interface View {
   event: string;
   /** The id of the chosen funnel. */
   funnel: string;
+  /** The page or event of which journeys are open, and whether they show what came before. */
+  journey: string;
+  before: boolean;
 }
 
 /** periods are the presets by their names in the URL, with the letters that choose them. */
@@ -77,7 +80,7 @@ export const panelTabs = {
   sources: ['CHANNEL', 'SOURCE_GROUP', 'SOURCE', 'REFERRER', 'UTM_CAMPAIGN', 'UTM_SOURCE', 'UTM_MEDIUM', 'UTM_CONTENT', 'UTM_TERM', 'AD_PLATFORM'],
   pages: ['PAGE', 'ENTRY_PAGE', 'EXIT_PAGE', 'HOSTNAME'],
   audience: ['COUNTRY', 'BROWSER', 'SYSTEM', 'DEVICE', 'LANGUAGE', 'SCREEN_WIDTH', 'DAY_OF_WEEK', 'HOUR_OF_DAY'],
-  events: ['EVENT', 'PROPERTY', 'FUNNEL'],
+  events: ['EVENT', 'PROPERTY', 'FUNNEL', 'JOURNEY', 'COHORT'],
 } as const;
 
 /** firstTab returns the tab that is open by default. Most sites keep no details of visits, so it is none of these. */
@@ -88,7 +91,7 @@ export type Panel = keyof typeof panelTabs;
 
 const dimensions: readonly string[] = Object.values(panelTabs)
   .flat()
-  .filter((tab) => tab !== 'FUNNEL');
+  .filter((tab) => !/FUNNEL|JOURNEY|COHORT/.test(tab));
 
 const operators = ['is', 'is_not', 'contains', 'contains_not', 'matches', 'matches_not'];
 const shown: readonly string[] = ['visits', 'pageviews', 'viewsPerVisit', 'bounceRate', 'engagementTime', 'conversionRate'];
@@ -126,6 +129,8 @@ export function viewOf(query: URLSearchParams): View {
     property: text('property'),
     event: text('event'),
     funnel: tabs['events'] === 'FUNNEL' ? text('funnel') : '',
+    journey: text('journey'),
+    before: query.has('before'),
   };
 }
 
@@ -184,6 +189,8 @@ export function addressOf(view: View, changes: Partial<View> = {}): string {
   add('property', v.property);
   add('event', v.event);
   if (v.tabs['events'] === 'FUNNEL') add('funnel', v.funnel);
+  add('journey', v.journey);
+  if (v.journey && v.before) add('before', '1');
 
   return '?' + parts.map(([name, value]) => name + '=' + readable(value)).join('&') + location.hash;
 }

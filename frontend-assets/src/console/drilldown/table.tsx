@@ -267,6 +267,15 @@ function Line({ row, columns, view }: { row: Row; columns: Column[]; view: View 
     <tr>
       <th scope="row" title={text === row.value ? undefined : row.value}>
         {isPlain(dimension, row) ? text : <a href={addressOf(view, { filters, all: '', order: '', search: '', property: '', event: '' })}>{text}</a>}
+        {/^(ENTRY_|EXIT_)?PAGE$|^EVENT$/.test(dimension) && !isPlain(dimension, row) && row.value && (
+          <a
+            class="onward"
+            href={addressOf(view, { all: '', order: '', search: '', journey: row.value })}
+            aria-label={t('table.journeys', { value: text })}
+          >
+            <span aria-hidden="true">↪</span>
+          </a>
+        )}
       </th>
       {columns.map((column) => (
         <td key={column} class="number" data-label={metricText(column)}>

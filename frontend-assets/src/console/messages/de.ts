@@ -180,6 +180,8 @@ const texts: Record<keyof typeof en, Message> & Record<string, Message> = {
   'dimension.EVENT': 'Ereignisse',
   'dimension.PROPERTY': 'Eigenschaften',
   'dimension.FUNNEL': 'Trichter',
+  'dimension.JOURNEY': 'Wege',
+  'dimension.COHORT': 'Kohorten',
   'one.CHANNEL': 'Kanal',
   'one.SOURCE_GROUP': 'Quellengruppe',
   'one.SOURCE': 'Quelle',

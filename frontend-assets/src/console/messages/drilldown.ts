@@ -57,6 +57,7 @@ export default {
   'metric.events': 'Events',
   'property.choose': 'Property',
   'property.none': 'No event had properties in this period.',
+  'table.journeys': 'Journeys from {value}',
   'funnel.choose': 'Funnel',
   'funnels.none': 'No funnels are saved. A funnel shows how many visitors go through steps in order within a day.',
   'funnel.result': '{rate} of {n} visitors made all steps',

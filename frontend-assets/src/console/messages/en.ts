@@ -175,6 +175,8 @@ export default {
   'dimension.EVENT': 'Events',
   'dimension.PROPERTY': 'Properties',
   'dimension.FUNNEL': 'Funnels',
+  'dimension.JOURNEY': 'Journeys',
+  'dimension.COHORT': 'Cohorts',
   'one.CHANNEL': 'Channel',
   'one.SOURCE_GROUP': 'Source group',
   'one.SOURCE': 'Source',

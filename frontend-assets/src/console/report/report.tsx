@@ -23,7 +23,7 @@ export const useView = (): View => viewOf(useURL().searchParams);
 
 /** useTabs returns the dimensions that the first view asks for: the tabs that were open when the visits changed. */
 export function useTabs(view: View): Record<'sources' | 'pages' | 'audience', ReportDimension> {
-  const key = addressOf({ ...view, tabs: {}, table: false, metric: 'visitors', all: '', property: '', event: '', funnel: '' });
+  const key = addressOf({ ...view, tabs: {}, table: false, metric: 'visitors', all: '', property: '', event: '', funnel: '', journey: '' });
   const held = useRef({ key: '', tabs: view.tabs });
   if (held.current.key !== key) held.current = { key, tabs: view.tabs };
   const { sources, pages, audience } = held.current.tabs;
@@ -87,10 +87,8 @@ export function Report(props: {
             <Panel id={id} name="events" view={view} loaded={report.events} loadedTab="EVENT" Hints={drilldown?.Hints}>
               {view.tabs['events'] === 'EVENT' ? undefined : !drilldown ? (
                 <Loading />
-              ) : view.tabs['events'] === 'PROPERTY' ? (
-                <drilldown.Properties id={id} view={view} Rows={DimensionRows} />
               ) : (
-                <drilldown.Funnels id={id} view={view} />
+                <drilldown.EventsTab id={id} view={view} Rows={DimensionRows} />
               )}
             </Panel>
             {report.totals.revenue.length > 0 && <Revenue report={report} />}
@@ -102,6 +100,7 @@ export function Report(props: {
       {drilldown && view.all && (
         <drilldown.WholeTable key={view.all + view.property} id={id} view={view} onClose={() => go(addressOf(view, { all: '', order: '', search: '', property: '', event: '' }))} />
       )}
+      {drilldown && view.journey && <drilldown.Following id={id} view={view} dialog />}
       {drilldown && opens === 'dates' && <drilldown.Dates view={view} report={report} onClose={close} />}
       {drilldown && opens === 'compare' && <drilldown.ComparedDates view={view} report={report} onClose={close} />}
       {drilldown && opens === 'filter' && <drilldown.FilterDialog id={id} view={view} onClose={close} />}
@@ -137,7 +136,7 @@ function useChoice(id: string, opens: ViewFields): Choose {
 
 /** needsDrilldown reports whether a view has parts that are opened on demand, or differs from the first one. */
 const needsDrilldown = (view: View, first: View): boolean =>
-  view.all !== '' ||
+  view.all + view.journey !== '' ||
   view.table ||
   view.tabs['events'] !== 'EVENT' ||
   view.tabs['sources'] === 'SOURCE' ||
