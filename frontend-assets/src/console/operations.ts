@@ -1936,6 +1936,7 @@ export const funnelFigures = /* @__PURE__ */ operation<{ id: string; period?: Re
 
 export type SegmentsData = {
   site: {
+    keyEvents: string[];
     segments: ({
       id: string;
       name: string;
@@ -1950,7 +1951,7 @@ export type SegmentsData = {
   } | null;
 };
 export const segments = /* @__PURE__ */ operation<{ id: string }, SegmentsData>(
-  'query Segments($id:ID!){site(id:$id){segments{id name filters{dimension property event operator values}}}}',
+  'query Segments($id:ID!){site(id:$id){keyEvents segments{id name filters{dimension property event operator values}}}}',
 );
 
 export type CreateSegmentData = {

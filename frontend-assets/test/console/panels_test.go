@@ -10,6 +10,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/demo"
+	"github.com/tallygate/tallygate/tools/browsertest"
 )
 
 // revenue is the revenue in one currency.
@@ -142,7 +143,7 @@ func TestPanelsChromium(t *testing.T) {
 	p.WaitFor(`[...document.querySelectorAll('section[aria-label="Events"] .ranks > *')].filter(row => row.querySelector('.star'))
 		.map(row => row.querySelector('.stored')?.textContent ?? row.firstChild.lastChild.lastChild.textContent).join() === 'purchase,newsletter_signup'`)
 
-	// Panels beside each other have one height, which their tabs keep.
+	// Two panels in a row have one height, which their tabs keep.
 	heights := "[...document.querySelectorAll('.panels > :not(.whole-row)')].map(e => e.offsetHeight).join()"
 	p.Do(chromedp.EmulateViewport(1440, 900))
 	before := p.Text(heights)
@@ -155,10 +156,43 @@ func TestPanelsChromium(t *testing.T) {
 	p.see("Google (www.google.com)")
 	p.WaitFor(`document.querySelectorAll('section[aria-label=Sources] .ranks .icon').length === 10`)
 
+	p.Goto(s.control + "/sites/" + id + "?all=event")
+	p.WaitFor("document.querySelectorAll('dialog[open] tbody .star').length === 2")
+	p.look("panels-table")
+	p.Goto(s.control + "/sites/" + id)
 	p.hours(s, id)
 	p.goalsAndFunnels(s, id)
 	p.revenue(s, id)
 	p.clean(s)
+
+	// A key event without visitors is a goal, too.
+	s.do(`mutation ($input: SiteEventInput!) { registerEvent(input: $input) { userErrors { code } } markKeyEvent(input: $input) { userErrors { code } } }`,
+		map[string]any{"input": map[string]any{"siteId": id, "name": "booked"}}, &struct{}{})
+	p.press("Goals")
+	p.WaitFor("[...document.querySelectorAll('.goals [role=row]')].some(row => [...row.children].map(c => c.textContent).join() === '★Key event: booked,0,0,0%')")
+	s.germanReader(id)
+}
+
+// germanReader opens a shared link in German, which has key events, and no segments.
+func (s *service) germanReader(id string) {
+	s.t.Helper()
+	page := browsertest.New(s.t).NewPage()
+	page.Before("localStorage.setItem('tallygate.language', 'de')")
+	reader := &tab{page, s.t}
+	reader.Do(chromedp.EmulateViewport(320, 800))
+	reader.Goto(s.control + "/share?events=goal&revenue=source&audience=hour_of_day&f=channel:is:direct#" + s.createLink(id, "Goals", ""))
+	reader.see("Sie lesen einen")
+	reader.WaitFor("document.querySelectorAll('.goals a').length === 2 && document.querySelector('.shares') && document.querySelectorAll('.strip a').length === 24")
+	reader.see("Netto in Euro (EUR)")
+	reader.press("Ereignisse")
+	reader.WaitFor(`document.querySelector('section[aria-label="Ereignisse"] .ranks')?.textContent.includes('In den Warenkorb gelegt add_to_cart')`)
+	reader.press("Kanäle")
+	reader.WaitFor(`document.querySelector('section[aria-label="Quellen"] .ranks a')?.textContent === 'direkt'`)
+	if wide := reader.Text(sideways); wide != "" {
+		s.t.Errorf("a shared report in German scrolls sideways because of %s", wide)
+	}
+	reader.look("panels-german")
+	reader.clean(s)
 }
 
 // hours compares the columns of the hours with the API, and filters by one.
@@ -217,7 +251,7 @@ func (p *tab) goalsAndFunnels(s *service, id string) {
 		}
 	}
 	if read.Totals.Visitors == 0 || views == 0 {
-		p.t.Fatalf("nobody reads the guides: %+v", read.Totals)
+		p.t.Fatalf("no visitor reads the guides: %+v", read.Totals)
 	}
 	want = append(want, fmt.Sprintf("Guides /guide/*|%d|%d|%s", read.Totals.Visitors, views, rate(read.Totals.Visitors, all.Totals.Visitors)))
 	p.WaitFor("[...document.querySelectorAll('.goals a')].some(a => a.textContent === 'Guides /guide/*')")

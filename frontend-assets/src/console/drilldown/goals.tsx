@@ -34,19 +34,22 @@ const mostFilters = 10;
 /** Goals shows the goals of a site. Readers of a shared link have the key events alone. */
 export function Goals({ id, view }: { id: string; view: View }) {
   const query = useQuery(reading(id, goals, sharedGoals), selectionOf(view), true);
-  const saved = useQuery(readSegments, { id });
+  const saved = useQuery(readNamed, { id });
 
   const failure = query.error ?? query.part ?? saved.error;
   if (failure) return <Failed failure={failure} retry={() => Promise.all([query.reload(), saved.reload()]).then(() => undefined)} />;
   const report = query.data?.report;
   if (!report || !saved.data) return <Loading />;
 
-  const events = report.breakdown?.edges.map(({ node }) => node).filter(({ metrics }) => metrics.conversions > 0) ?? [];
+  const rows = report.breakdown?.edges.map(({ node }) => node) ?? [];
+  const events = rows.filter(({ metrics }) => metrics.conversions > 0);
+  // A purchase is a key event of each site, also of one that sells nothing.
+  const missed = saved.data.keyEvents.filter((name) => name !== 'purchase' && !rows.some(({ value }) => value === name));
   const pages = view.filters.length < mostFilters ? saved.data.segments.filter(isPageGoal) : [];
   const all = report.totals.visitors;
   return (
     <div class="later" aria-busy={query.busy}>
-      {events[0] || pages[0] ? (
+      {events[0] || missed[0] || pages[0] ? (
         <div role="table" class="goals" aria-label={t('dimension.GOAL')}>
           <p class="head" role="row">
             <span role="columnheader">{t('goal.goal')}</span>
@@ -66,6 +69,17 @@ export function Goals({ id, view }: { id: string; view: View }) {
                 <EventLabel name={value} isKey />
               </Goal>
             ))}
+            {missed.map((name) => (
+              <Goal
+                key={name}
+                view={view}
+                filters={withFilter(view.filters, { dimension: 'EVENT', operator: 'IS', values: [name] })}
+                figures={{ visitors: 0, total: 0, revenue: [], before: undefined }}
+                all={all}
+              >
+                <EventLabel name={name} isKey />
+              </Goal>
+            ))}
             {pages.slice(0, mostPageGoals).map((segment) => (
               <PageGoal key={segment.id} id={id} view={view} segment={segment} all={all} />
             ))}
@@ -80,10 +94,9 @@ export function Goals({ id, view }: { id: string; view: View }) {
   );
 }
 
-/** readSegments reads the segments of a site. A shared link has none. */
-const readSegments = async ({ id }: { id: string }, signal?: AbortSignal): Promise<{ segments: Segment[] }> => ({
-  segments: id ? ((await segments({ id }, signal)).site?.segments ?? []) : [],
-});
+/** readNamed reads the segments and the key events of a site. The readers of a shared link get none. */
+const readNamed = async ({ id }: { id: string }, signal?: AbortSignal): Promise<{ segments: Segment[]; keyEvents: string[] }> =>
+  (id ? (await segments({ id }, signal)).site : null) ?? { segments: [], keyEvents: [] };
 
 /** isPageGoal reports whether a segment is a goal: it has one filter, which keeps visits with some pages. */
 const isPageGoal = ({ filters }: Segment): boolean =>

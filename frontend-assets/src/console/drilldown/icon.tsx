@@ -35,7 +35,7 @@ export function Icon({ source }: { source: string }) {
   }
 
   const text = name ?? hostText(source).replace(/^www\./, '');
-  return <i class="icon" aria-hidden="true" data-initial={initial(text)} style={{ '--hue': String(hue(text)) }} />;
+  return <i class={text ? 'icon' : 'icon plain'} aria-hidden="true" data-initial={initial(text)} style={{ '--hue': String(hue(text)) }} />;
 }
 
 /** initial returns the first letter of a name, or a dot. */

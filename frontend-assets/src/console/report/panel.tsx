@@ -9,7 +9,7 @@ import { Failed, Loading } from '../core/states';
 import { share } from '../core/ui';
 import { coded, dimensionText, isPlain, isTime, valueText } from '../core/values';
 import { addressOf, type Panel as PanelName, panelTabs, selectionOf, type View, withFilter } from '../core/view';
-import { panel, sharedPanel, type PanelRows, type ReportDimension } from '../operations';
+import { panel, sharedPanel, type PanelRows, type ReportDimension, type ReportFields } from '../operations';
 
 /** Drilldown is the module of what panels show in addition to their bars, once it is loaded. */
 export type Drilldown = typeof import('../drilldown') | undefined;
@@ -17,28 +17,32 @@ export type Drilldown = typeof import('../drilldown') | undefined;
 /** rowsOf returns how many rows the panel of a dimension has at most: every hour, else ten. */
 export const rowsOf = (dimension: string): number => (isTime(dimension) ? 24 : 10);
 
-/** Panel shows one dimension of a panel; its tabs choose which. loaded has the rows of the first view. */
+/**
+ * Panel shows one dimension of a panel; its tabs choose which. The first view has asked for the rows of tabs, and
+ * shows those of shown until its answer.
+ */
 export function Panel(props: {
   id: string;
-  name: PanelName;
+  name: Exclude<PanelName, 'revenue'>;
   view: View;
-  loaded: PanelRows | null;
-  loadedTab: string;
+  report: ReportFields | null;
+  tabs: Record<string, string>;
+  shown: Record<string, string>;
   drilldown: Drilldown;
   note?: ComponentChildren;
   children?: ComponentChildren;
 }) {
-  const { id, name, view } = props;
+  const { id, name, view, drilldown } = props;
   const tab = view.tabs[name]!;
   return (
     <section class="card panel" aria-label={t(`panel.${name}`)}>
       <h2>{t(`panel.${name}`)}</h2>
       <PanelTabs id={id} name={name} view={view} />
       {props.children ??
-        (tab === props.loadedTab ? (
-          <Rows id={id} dimension={tab} view={view} rows={props.loaded} drilldown={props.drilldown} />
+        (tab === props.tabs[name] ? (
+          <Rows id={id} dimension={props.shown[name]!} view={view} rows={props.report![name]} drilldown={drilldown} />
         ) : (
-          <DimensionRows key={tab} id={id} dimension={tab} view={view} drilldown={props.drilldown} />
+          <DimensionRows key={tab} id={id} dimension={tab} view={view} drilldown={drilldown} />
         ))}
       {props.note}
     </section>
@@ -182,7 +186,8 @@ function Bar(props: Parameters<typeof Rows>[0] & { row: Row; most: number }) {
     values: [value],
   };
   const text = valueText(dimension, value);
-  const label = drilldown && dimension === 'EVENT' ? <drilldown.EventLabel name={value} isKey={!!(metrics as { conversions?: number }).conversions} /> : text;
+  const isKey = !!(metrics as { conversions?: number }).conversions; // only rows of events have it
+  const label = drilldown && dimension === 'EVENT' ? <drilldown.EventLabel name={value} isKey={isKey} /> : text;
   return (
     <div role="row" style={share(metrics.visitors, most)}>
       <span role="rowheader" title={text === value ? undefined : value}>

@@ -42,18 +42,22 @@ export function Report(props: {
   /** The details that the site keeps of its visits. Readers of a link do not learn them. */
   details?: string[];
 }) {
-  const { id, report, failure, tabs } = props;
+  const { id, report, failure } = props;
+  const tabs: Record<string, string> = { ...props.tabs, events: 'EVENT' };
+  const shown = useRef(tabs); // the dimensions of the figures, also while others are counted
+  if (!props.busy) shown.current = tabs;
   const view = opened(props.asked, props.opens);
   const choose = useChoice(id, props.opens);
   const [opens, open] = useState<Opens>('');
   const first = useRef(view);
   const needed = useRef(false);
   needed.current ||= opens !== '' || !!report;
-  const loaded = useQuery(loadDrilldown, { needed: needed.current });
-  const drilldown = loaded.data?.module;
+  const module = useQuery(loadDrilldown, { needed: needed.current });
+  const drilldown = module.data?.module;
   useKeys(id, view, open, choose);
 
   const close = (): void => open('');
+  const panels = { id, view, report, tabs, shown: shown.current, drilldown };
   return (
     <>
       <Controls id={id} view={view} open={open} choose={choose} />
@@ -61,7 +65,7 @@ export function Report(props: {
       <p class="sr" role="status">
         {drilldown && <drilldown.Changes first={first.current} view={view} report={report} busy={props.busy} />}
       </p>
-      {loaded.error && <Failed failure={loaded.error} retry={loaded.reload} />}
+      {module.error && <Failed failure={module.error} retry={module.reload} />}
       {failure && <Failed failure={failure} retry={props.retry} />}
       {failure && report && <p class="hint">{t('report.asOf', { days: days(report), time: clock(report.asOf) })}</p>}
       {report ? (
@@ -79,18 +83,14 @@ export function Report(props: {
             {drilldown && report.imports[0] && <drilldown.Imported report={report} view={view} />}
           </Chart>
           <div class="panels">
-            <Panel id={id} name="sources" view={view} loaded={report.sources} loadedTab={tabs['sources']!} drilldown={drilldown} />
-            <Panel id={id} name="pages" view={view} loaded={report.pages} loadedTab={tabs['pages']!} drilldown={drilldown} />
+            <Panel {...panels} name="sources" />
+            <Panel {...panels} name="pages" />
             <Panel
-              id={id}
+              {...panels}
               name="audience"
-              view={view}
-              loaded={report.audience}
-              loadedTab={tabs['audience']!}
-              drilldown={drilldown}
               note={props.details && drilldown && <drilldown.NoDetails id={id} kept={props.details} tab={view.tabs['audience']!} />}
             />
-            <Panel id={id} name="events" view={view} loaded={report.events} loadedTab="EVENT" drilldown={drilldown}>
+            <Panel {...panels} name="events">
               {view.tabs['events'] === 'EVENT' ? undefined : !drilldown ? (
                 <Loading />
               ) : view.tabs['events'] === 'PROPERTY' ? (
