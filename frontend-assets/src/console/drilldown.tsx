@@ -3,18 +3,23 @@ import type { ComponentType } from 'preact';
 import { addMessages } from './core/language';
 import { naming } from './core/values';
 import { LivePage } from './drilldown/live';
-import { sourceName } from './drilldown/sources';
+import { shownName } from './drilldown/names';
 import messages from './messages/drilldown';
 
 addMessages(messages);
-naming.of = sourceName;
+naming.of = shownName;
 
 export { AsTable } from './drilldown/charttable';
 export { Changes } from './drilldown/changes';
 export { ComparedDates, Dates, FilterDialog, Segments } from './drilldown/dialogs';
 export { EventsTab, Following } from './drilldown/following';
+export { EventLabel } from './drilldown/eventlabel';
+export { Hours } from './drilldown/hours';
+export { Icon } from './drilldown/icon';
 export { Hints, Imported } from './drilldown/imported';
 export { Notices } from './drilldown/notices';
+export { Revenue } from './drilldown/revenue';
 export { WholeTable } from './drilldown/table';
+export { NoDetails } from './drilldown/unknown';
 
 export const pages: Record<string, ComponentType<any>> = { '/sites/:id/live': LivePage };

@@ -859,10 +859,18 @@ export type ReportFields = {
   sources: PanelRows | null;
   pages: PanelRows | null;
   audience: PanelRows | null;
-  events: PanelRows | null;
+  events: {
+    edges: {
+      node: {
+        metrics: {
+          conversions: number;
+        };
+      };
+    }[];
+  } & PanelRows | null;
 };
 const reportFieldsText =
-  'fragment ReportFields on Report{from to comparedFrom comparedTo timeZone asOf imported seriesImported imports{service to hasVisitors}totals{... MetricFields revenue{... RevenueFields}comparison{... MetricFields revenue{... RevenueFields}}}series{start comparedStart partial metrics{... MetricFields comparison{... MetricFields}}}sources:breakdown(by:$sources){... PanelRows}pages:breakdown(by:$pages){... PanelRows}audience:breakdown(by:$audience,first:$audienceRows){... PanelRows}events:breakdown(by:EVENT){... PanelRows}}';
+  'fragment ReportFields on Report{from to comparedFrom comparedTo timeZone asOf imported seriesImported imports{service to hasVisitors}totals{... MetricFields revenue{... RevenueFields}comparison{... MetricFields revenue{... RevenueFields}}}series{start comparedStart partial metrics{... MetricFields comparison{... MetricFields}}}sources:breakdown(by:$sources){... PanelRows}pages:breakdown(by:$pages){... PanelRows}audience:breakdown(by:$audience,first:$audienceRows){... PanelRows}events:breakdown(by:EVENT){... PanelRows edges{node{metrics{conversions}}}}}';
 
 export type MetricFields = {
   visitors: number;
@@ -883,10 +891,11 @@ export type RevenueFields = {
   gross: string;
   refunded: string;
   purchases: number;
+  refunds: number;
   averageOrder: string | null;
 };
 const revenueFieldsText =
-  'fragment RevenueFields on ReportRevenue{currency net gross refunded purchases averageOrder}';
+  'fragment RevenueFields on ReportRevenue{currency net gross refunded purchases refunds averageOrder}';
 
 export type PanelRows = {
   totalCount: number;
@@ -991,6 +1000,61 @@ export type LiveFields = {
 };
 const liveFieldsText =
   'fragment LiveFields on LiveReport{at visitors pageviews pages{value visitors}sources{value visitors}latest{at event path channel}}';
+
+export type GoalsReport = {
+  totals: {
+    visitors: number;
+  };
+  breakdown: {
+    edges: ({
+      node: {
+        value: string;
+        metrics: {
+          visitors: number;
+          events: number;
+          conversions: number;
+          revenue: GoalRevenue[];
+          comparison: {
+            visitors: number;
+          } | null;
+        };
+      };
+    })[];
+  } | null;
+};
+const goalsReportText =
+  'fragment GoalsReport on Report{totals{visitors}breakdown(by:EVENT,first:100,orderBy:{metric:CONVERSIONS}){edges{node{value metrics{visitors events conversions revenue{... GoalRevenue}comparison{visitors}}}}}}';
+
+export type GoalRevenue = {
+  currency: string;
+  net: string;
+};
+const goalRevenueText =
+  'fragment GoalRevenue on ReportRevenue{currency net}';
+
+export type RevenueReport = {
+  asOf: string;
+  series: {
+    start: string;
+    metrics: {
+      revenue: RevenueFields[];
+    };
+  }[];
+  breakdown: {
+    totalCount: number;
+    edges: {
+      node: {
+        value: string;
+        onlyImported: boolean;
+        metrics: {
+          revenue: RevenueFields[];
+        };
+      };
+    }[];
+  } | null;
+};
+const revenueReportText =
+  'fragment RevenueReport on Report{asOf series{start metrics{revenue{... RevenueFields}}}breakdown(by:$by,first:1000){totalCount edges{node{value onlyImported metrics{revenue{... RevenueFields}}}}}}';
 
 export type AnnotationFields = {
   id: string;
@@ -1902,6 +1966,7 @@ export type FiguresData = {
   viewer: ViewerFields | null;
   site: {
     lastHitAt: string | null;
+    visitDetails: VisitDetail[];
     usage: UsageFields;
     rejections: RejectionFields[];
     live: {
@@ -1920,7 +1985,7 @@ export type FiguresData = {
   } & SiteFields | null;
 };
 export const figures = /* @__PURE__ */ operation<{ id: string; period?: ReportPeriod | null; filters: ReportFilterInput[]; compare?: ReportComparison | null; sources: ReportDimension; pages: ReportDimension; audience: ReportDimension; audienceRows: number }, FiguresData>(
-  'query Figures($id:ID!,$period:ReportPeriod,$filters:[ReportFilterInput!]!,$compare:ReportComparison,$sources:ReportDimension!,$pages:ReportDimension!,$audience:ReportDimension!,$audienceRows:Int!){viewer{... ViewerFields}site(id:$id){... SiteFields lastHitAt usage{... UsageFields}rejections(days:7){... RejectionFields}live{visitors}annotations(first:100){edges{node{day text}}}reportView{... ViewFields}report(period:$period,filters:$filters,compare:$compare){... ReportFields}}}', viewerFieldsText, siteFieldsText, usageFieldsText, rejectionFieldsText, viewFieldsText, reportFieldsText, metricFieldsText, revenueFieldsText, panelRowsText,
+  'query Figures($id:ID!,$period:ReportPeriod,$filters:[ReportFilterInput!]!,$compare:ReportComparison,$sources:ReportDimension!,$pages:ReportDimension!,$audience:ReportDimension!,$audienceRows:Int!){viewer{... ViewerFields}site(id:$id){... SiteFields lastHitAt visitDetails usage{... UsageFields}rejections(days:7){... RejectionFields}live{visitors}annotations(first:100){edges{node{day text}}}reportView{... ViewFields}report(period:$period,filters:$filters,compare:$compare){... ReportFields}}}', viewerFieldsText, siteFieldsText, usageFieldsText, rejectionFieldsText, viewFieldsText, reportFieldsText, metricFieldsText, revenueFieldsText, panelRowsText,
 );
 
 export type SetReportViewData = {
@@ -2000,6 +2065,7 @@ export const funnelFigures = /* @__PURE__ */ operation<{ id: string; period?: Re
 
 export type SegmentsData = {
   site: {
+    keyEvents: string[];
     segments: ({
       id: string;
       name: string;
@@ -2014,7 +2080,7 @@ export type SegmentsData = {
   } | null;
 };
 export const segments = /* @__PURE__ */ operation<{ id: string }, SegmentsData>(
-  'query Segments($id:ID!){site(id:$id){segments{id name filters{dimension property event operator values}}}}',
+  'query Segments($id:ID!){site(id:$id){keyEvents segments{id name filters{dimension property event operator values}}}}',
 );
 
 export type CreateSegmentData = {
@@ -2089,6 +2155,72 @@ export type SharedPropertyNamesData = {
 };
 export const sharedPropertyNames = /* @__PURE__ */ operation<{ period?: ReportPeriod | null; filters: ReportFilterInput[]; event?: string | null }, SharedPropertyNamesData>(
   'query SharedPropertyNames($period:ReportPeriod,$filters:[ReportFilterInput!]!,$event:String){sharedSite{report(period:$period,filters:$filters){... PropertyReport}}}', propertyReportText,
+);
+
+export type GoalsData = {
+  site: {
+    report: GoalsReport | null;
+  } | null;
+};
+export const goals = /* @__PURE__ */ operation<{ id: string; period?: ReportPeriod | null; filters: ReportFilterInput[]; compare?: ReportComparison | null }, GoalsData>(
+  'query Goals($id:ID!,$period:ReportPeriod,$filters:[ReportFilterInput!]!,$compare:ReportComparison){site(id:$id){report(period:$period,filters:$filters,compare:$compare){... GoalsReport}}}', goalsReportText, goalRevenueText,
+);
+
+export type SharedGoalsData = {
+  sharedSite: {
+    report: GoalsReport | null;
+  } | null;
+};
+export const sharedGoals = /* @__PURE__ */ operation<{ period?: ReportPeriod | null; filters: ReportFilterInput[]; compare?: ReportComparison | null }, SharedGoalsData>(
+  'query SharedGoals($period:ReportPeriod,$filters:[ReportFilterInput!]!,$compare:ReportComparison){sharedSite{report(period:$period,filters:$filters,compare:$compare){... GoalsReport}}}', goalsReportText, goalRevenueText,
+);
+
+export type PageGoalData = {
+  site: {
+    report: {
+      totals: {
+        visitors: number;
+        revenue: GoalRevenue[];
+        comparison: {
+          visitors: number;
+        } | null;
+      };
+      breakdown: {
+        pageInfo: {
+          hasNextPage: boolean;
+        };
+        edges: {
+          node: {
+            value: string;
+            metrics: {
+              pageviews: number;
+            };
+          };
+        }[];
+      } | null;
+    } | null;
+  } | null;
+};
+export const pageGoal = /* @__PURE__ */ operation<{ id: string; period?: ReportPeriod | null; filters: ReportFilterInput[]; compare?: ReportComparison | null; search?: string | null }, PageGoalData>(
+  'query PageGoal($id:ID!,$period:ReportPeriod,$filters:[ReportFilterInput!]!,$compare:ReportComparison,$search:String){site(id:$id){report(period:$period,filters:$filters,compare:$compare){totals{visitors revenue{... GoalRevenue}comparison{visitors}}breakdown(by:PAGE,first:100,search:$search,orderBy:{metric:PAGEVIEWS}){pageInfo{hasNextPage}edges{node{value metrics{pageviews}}}}}}}', goalRevenueText,
+);
+
+export type RevenueFiguresData = {
+  site: {
+    report: RevenueReport | null;
+  } | null;
+};
+export const revenueFigures = /* @__PURE__ */ operation<{ id: string; period?: ReportPeriod | null; filters: ReportFilterInput[]; by: ReportDimension }, RevenueFiguresData>(
+  'query RevenueFigures($id:ID!,$period:ReportPeriod,$filters:[ReportFilterInput!]!,$by:ReportDimension!){site(id:$id){report(period:$period,filters:$filters){... RevenueReport}}}', revenueReportText, revenueFieldsText,
+);
+
+export type SharedRevenueFiguresData = {
+  sharedSite: {
+    report: RevenueReport | null;
+  } | null;
+};
+export const sharedRevenueFigures = /* @__PURE__ */ operation<{ period?: ReportPeriod | null; filters: ReportFilterInput[]; by: ReportDimension }, SharedRevenueFiguresData>(
+  'query SharedRevenueFigures($period:ReportPeriod,$filters:[ReportFilterInput!]!,$by:ReportDimension!){sharedSite{report(period:$period,filters:$filters){... RevenueReport}}}', revenueReportText, revenueFieldsText,
 );
 
 export type SavedData = {

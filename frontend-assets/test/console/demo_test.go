@@ -163,7 +163,10 @@ func (p *tab) fits(siteID, sitekey string) {
 
 	site := "/sites/" + siteID
 	for _, path := range []string{
-		"/", "/sites/new", site, site + "?all=page&compare=year", site + "?journey=/", site + "?events=journey", site + "?events=cohort", site + "?table=1&compare=previous&events=property",
+		"/", "/sites/new", site, site + "?all=page&compare=year", site + "?table=1&compare=previous&events=property",
+		site + "?journey=/", site + "?events=journey", site + "?events=cohort",
+		site + "?sources=source&audience=hour_of_day&events=goal&revenue=source&compare=previous",
+		site + "?events=funnel&audience=day_of_week&sources=utm_campaign&compare=previous",
 		site + "/install", site + "/live", site + "/events", site + "/rejections", site + "/webhooks", site + "/export", site + "/import",
 		site + "/sharing", site + "/saved", site + "/usage", site + "/settings", "/captcha", "/captcha/new", sitekey,
 		"/deleted", "/account", "/members", "/tokens", "/sessions", "/audit", "/security", "/confirm-email", "/accept-invitation",

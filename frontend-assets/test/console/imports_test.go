@@ -150,7 +150,9 @@ func TestPathsAndHoursChromium(t *testing.T) {
 	for _, text := range []string{"/über/straße", "/%E2%80%AEabc", "/%FFü", "/%2Fa"} {
 		p.see(text)
 	}
-	if hours := p.bars("Audience"); len(hours) != 24 || !strings.HasPrefix(hours[0], "00:00 ") || !strings.HasPrefix(hours[23], "23:00 ") {
+	p.WaitFor("document.querySelectorAll('.strip > *').length === 24")
+	hours := strings.Split(p.Text("[...document.querySelectorAll('.strip a')].map(a => a.textContent).join()"), ",")
+	if len(hours) != 24 || hours[0] != "00:00" || hours[23] != "23:00" {
 		t.Errorf("hours: %q", hours)
 	}
 	p.press("Days of the week")

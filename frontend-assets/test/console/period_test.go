@@ -162,6 +162,7 @@ func TestAllTimeChromium(t *testing.T) {
 	p.see("At most 5 years can be chosen. “All time” shows every year.")
 	p.look("figures-too-many-dates")
 	p.press("Close")
+	p.WaitFor("!document.querySelector('dialog') && !history.state?.dialog")
 	p.Goto(s.control + "/sites/" + id + "?from=2012-03-20&to=2026-01-01")
 	p.see("A period has at most 5 years.")
 	if p.Text(`document.querySelector('main').innerText.includes('Try again') ? 'shown' : ''`) != "" {

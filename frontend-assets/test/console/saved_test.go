@@ -66,15 +66,30 @@ func TestOpenSegmentChromium(t *testing.T) {
 
 	p := s.openSignedIn("/sites/" + id + "?period=today&f=language:is:en")
 	p.press("Segments")
+	p.see("It adds to the filters in use")
 	p.press("Readers")
-	p.WaitFor("[...document.querySelectorAll('.chips strong')].map(e => e.textContent).join() === 'Readers,English,/kettle,paid search'")
-	p.look("segment-open")
+	const chips = "[...document.querySelectorAll('.chips strong')].filter(e => e.checkVisibility()).map(e => e.textContent).join()"
+	p.WaitFor(chips + " === 'Readers,English'")
 	p.reload()
-	p.WaitFor("document.querySelector('.chips strong')?.textContent === 'Readers'")
+	p.WaitFor(chips + " === 'Readers,English'")
+	p.press("Readers")
+	p.WaitFor(chips + " === 'Readers,/kettle,paid search,English'")
+	p.look("segment-open")
+
+	// Without another filter the segment stays in use, and its own button removes all its filters.
+	p.press("Remove the filter Language is English")
+	p.WaitFor(chips + " === 'Readers,/kettle,paid search'")
+	p.press("Remove the filter Readers")
+	p.WaitFor("!document.querySelector('.chips') && !location.search.includes('f=')")
+	p.Eval("history.back()", nil)
+	p.WaitFor(chips + ".includes('Readers')")
+	p.Eval("history.back()", nil)
+	p.WaitFor(chips + ".includes('English')")
+	p.Eval("document.querySelector('.chips details').open = true", nil)
 
 	// Without one of its filters, the segment is not in use.
 	p.press("Remove the filter Page is /kettle")
-	p.WaitFor("[...document.querySelectorAll('.chips strong')].map(e => e.textContent).join() === 'English,paid search'")
+	p.WaitFor(chips + " === 'paid search,English'")
 	if address := p.Text("location.search"); strings.Contains(address, "Readers") {
 		t.Errorf("the address is %s", address)
 	}

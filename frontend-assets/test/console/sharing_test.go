@@ -108,7 +108,7 @@ func (p *tab) keepsToken(all, filtered string) {
 	p.shared(all, 2)
 
 	// A whole table. Its search stands in the URL, too.
-	p.press("Pages: all 2")
+	p.press("Details, Pages: all 2")
 	p.enter("document.querySelector('dialog input[type=search]')", "kettle")
 	p.WaitFor("document.querySelectorAll('dialog tbody tr').length === 1 && location.search.includes('q=kettle')")
 	p.press("Close")

@@ -269,7 +269,7 @@ func (p *tab) readsPrivacyText() {
 func (p *tab) rows(panel string, want ...string) {
 	p.t.Helper()
 	p.WaitFor(fmt.Sprintf(`(rows => rows.join() === %q)([...document.querySelectorAll('section[aria-label=%q] .ranks > *')]
-		.map(e => e.firstChild.textContent + ' ' + e.lastChild.textContent.trim()))`, strings.Join(want, ","), panel))
+		.map(e => e.firstChild.textContent + ' ' + e.querySelector('.figure').textContent.trim()))`, strings.Join(want, ","), panel))
 }
 
 // showsDetails looks at the panels of a site with details, and filters by a country.
@@ -298,7 +298,7 @@ func (p *tab) showsDetails(s *service, path string) {
 	p.see("Country is Germany")
 	p.WaitFor(total(0) + " === '2'")
 	p.rows("Audience", "Germany 2")
-	p.press("Countries: all 1")
+	p.press("Details, Countries: all 1")
 	p.WaitFor("document.querySelector('dialog[open] tbody th')?.textContent === 'Germany'")
 	p.press("Close")
 	p.WaitFor("!location.search.includes('all=')")

@@ -13,6 +13,7 @@ declare module 'node:assert/strict' {
     notEqual(actual: unknown, expected: unknown, message?: string): void;
     deepEqual(actual: unknown, expected: unknown, message?: string): void;
     match(actual: string, expected: RegExp, message?: string): void;
+    doesNotMatch(actual: string, expected: RegExp, message?: string): void;
     throws(run: () => unknown, expected?: object): void;
     rejects(run: Promise<unknown>, expected?: object): Promise<void>;
   };

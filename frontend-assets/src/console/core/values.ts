@@ -9,7 +9,7 @@ export const dimensionText = (dimension: string): string => t(('dimension.' + di
 /** oneText returns the name of one value of a dimension that a filter can have. */
 export const oneText = (dimension: string): string => t(('one.' + dimension) as TextKey);
 
-/** isTime reports whether the values of a dimension are hours or days of the week, which no filter takes. */
+/** isTime reports whether the values of a dimension are hours or days of the week, which have an order. */
 export const isTime = (dimension: string): boolean => dimension === 'HOUR_OF_DAY' || dimension === 'DAY_OF_WEEK';
 
 /** isDetail reports whether the values of a dimension are known only if the site keeps that detail of its visits. */
@@ -21,27 +21,26 @@ const isRest = (dimension: string, value: string): boolean =>
 
 /** isPlain reports whether no filter takes a row. */
 export const isPlain = (dimension: string, row: { value: string; onlyImported: boolean }): boolean =>
-  isTime(dimension) || row.onlyImported || isRest(dimension, row.value);
+  row.onlyImported || isRest(dimension, row.value);
 
-/** isUnassigned reports whether rows of channels have the channel of campaigns that fit no other, which needs a word. */
-export const isUnassigned = (edges: { node: { value: string } }[] = []): boolean =>
-  edges.some(({ node }) => node.value === 'unassigned');
+/** isNamed reports whether the values of a dimension are hosts, which can have names. */
+export const isNamed = (dimension: string): boolean => /^(SOURCE|REFERRER|HOSTNAME)$/.test(dimension);
 
-/** naming writes the names of well-known sources, once a module has set it. */
-export const naming = { of: (source: string): string => source };
+/** naming writes the names of well-known sources, and hosts in their own letters, once a module has set it. */
+export const naming = { of: (_: string, value: string): string => value };
 
 /** noneText returns the word for a value that is missing, or that is not known. */
 export const noneText = (dimension: string): string => t(isDetail(dimension) ? 'value.unknown' : 'value.none');
 
 /** coded are the dimensions with values that are translated, with the groups of their texts. */
-const coded = { CHANNEL: 'channel', DEVICE: 'device', SOURCE_GROUP: 'group' } as const;
+export const coded = { CHANNEL: 'channel', DEVICE: 'device', SOURCE_GROUP: 'group' } as const;
 
 /** valueText writes a value of a dimension for people. */
 export function valueText(dimension: string, value: string): string {
   if (value === '') return noneText(dimension);
   if (isRest(dimension, value)) return t('value.other');
-  if (dimension === 'SOURCE') return naming.of(value);
-  if (/PAGE|REFERRER/.test(dimension)) return decoded(value);
+  if (isNamed(dimension)) return naming.of(dimension, decoded(value));
+  if (/PAGE/.test(dimension)) return decoded(value);
   if (dimension in coded) return translated(coded[dimension as keyof typeof coded], value.replace(/\W/g, '_'), value);
   if (dimension === 'LANGUAGE') return codeName('language', value);
   if (dimension === 'COUNTRY') return codeName('region', value);

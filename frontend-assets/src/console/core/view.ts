@@ -36,8 +36,9 @@ export interface View {
   /** Whether a comparison keeps the dates instead of the days of the week. */
   dates: boolean;
   filters: Filter[];
-  /** The name of the segment that the filters contain. */
+  /** The name of the segment that the filters begin with, and the number of its filters. */
   segment: string;
+  inSegment: number;
   metric: Metric;
   /** Whether the chart is shown as a table. */
   table: boolean;
@@ -80,7 +81,8 @@ export const panelTabs = {
   sources: ['CHANNEL', 'SOURCE_GROUP', 'SOURCE', 'REFERRER', 'UTM_CAMPAIGN', 'UTM_SOURCE', 'UTM_MEDIUM', 'UTM_CONTENT', 'UTM_TERM', 'AD_PLATFORM'],
   pages: ['PAGE', 'ENTRY_PAGE', 'EXIT_PAGE', 'HOSTNAME'],
   audience: ['COUNTRY', 'BROWSER', 'SYSTEM', 'DEVICE', 'LANGUAGE', 'SCREEN_WIDTH', 'DAY_OF_WEEK', 'HOUR_OF_DAY'],
-  events: ['EVENT', 'PROPERTY', 'FUNNEL', 'JOURNEY', 'COHORT'],
+  events: ['EVENT', 'GOAL', 'PROPERTY', 'FUNNEL', 'JOURNEY', 'COHORT'],
+  revenue: ['CHANNEL', 'SOURCE', 'ENTRY_PAGE', 'PAGE'],
 } as const;
 
 /** firstTab returns the tab that is open by default. Most sites keep no details of visits, so it is none of these. */
@@ -91,7 +93,7 @@ export type Panel = keyof typeof panelTabs;
 
 const dimensions: readonly string[] = Object.values(panelTabs)
   .flat()
-  .filter((tab) => !/FUNNEL|JOURNEY|COHORT/.test(tab));
+  .filter((tab) => !/GOAL|FUNNEL|JOURNEY|COHORT/.test(tab));
 
 const operators = ['is', 'is_not', 'contains', 'contains_not', 'matches', 'matches_not'];
 const shown: readonly string[] = ['visits', 'pageviews', 'viewsPerVisit', 'bounceRate', 'engagementTime', 'conversionRate'];
@@ -112,14 +114,16 @@ export function viewOf(query: URLSearchParams): View {
     tabs[panel] = values.find((value) => value === wanted) ?? firstTab(values);
   }
 
+  const filters = query.getAll('f').flatMap(filterOf).slice(0, 10);
   return {
     period: custom ? '' : period,
     from: custom ? from : '',
     to: custom ? to : '',
     compare: compare === 'previous' || compare === 'year' || day.test(compare) ? compare : '',
     dates: query.has('dates'),
-    filters: query.getAll('f').flatMap(filterOf).slice(0, 10),
+    filters,
     segment: text('segment'),
+    inSegment: Number(text('in')) || filters.length,
     metric: (shown.includes(text('metric')) ? text('metric') : 'visitors') as Metric,
     table: query.has('table'),
     tabs,
@@ -174,7 +178,11 @@ export function addressOf(view: View, changes: Partial<View> = {}): string {
   for (const filter of v.filters) add('f', filterText(filter));
 
   // A segment is in use while all its filters are.
-  if (changes.segment || view.filters.every((filter) => v.filters.includes(filter))) add('segment', v.segment);
+  const own = v.filters.slice(0, v.inSegment);
+  if (v.segment && (changes.segment || view.filters.slice(0, view.inSegment).every((filter, i) => own[i] === filter))) {
+    add('segment', v.segment);
+    if (own.length < v.filters.length) add('in', String(own.length));
+  }
   if (v.metric !== 'visitors') add('metric', v.metric);
   if (v.table) add('table', '1');
   for (const [panel, tabs] of Object.entries(panelTabs)) {

@@ -161,7 +161,7 @@ export function FilterDialog({ id, view, onClose }: Props) {
     if (!filter.values[0] && !isNone) return [refusal('values', t('filter.empty', { none: noneText(dimension) }))];
 
     const filters = withFilter(view.filters, filter);
-    if (filters.length > 10) return [refusal('', t('filter.tooMany'))];
+    if (filters.length > mostFilters) return [refusal('', t('filter.tooMany'))];
     leave(addressOf(view, { filters }), onClose);
     return [];
   };
@@ -299,11 +299,18 @@ function Frequent({ id, view, onClose, of }: Props & { of: Omit<Filter, 'operato
   );
 }
 
-/** joined returns the filters in use with those of a segment, each once. */
+/** mostFilters is the largest number of filters that a report takes. */
+const mostFilters = 10;
+
+/** joined returns the filters of a segment and those in use, each once. The former replace the latter if there were too many. */
 function joined(used: Filter[], added: Filter[]): Filter[] {
-  const known = used.map((filter) => Object.values(filterLabel(filter)).join(' '));
-  return [...used, ...added.filter((filter) => !known.includes(Object.values(filterLabel(filter)).join(' ')))];
+  const known = added.map((filter) => Object.values(filterLabel(filter)).join(' '));
+  const all = [...added, ...used.filter((filter) => !known.includes(Object.values(filterLabel(filter)).join(' ')))];
+  return all.length > mostFilters ? added : all;
 }
+
+/** own returns the filters in use that no open segment has brought. */
+const own = (view: View): Filter[] => (view.segment ? view.filters.slice(view.inSegment) : view.filters);
 
 /** Segments lists the saved segments, and saves the current filters as another segment. */
 export function Segments({ id, view, onClose }: Props) {
@@ -321,7 +328,9 @@ export function Segments({ id, view, onClose }: Props) {
   const list = query.data?.site?.segments;
   return (
     <Dialog title={t('segment.title')} onClose={onClose}>
-      <p class="hint">{t('segment.hint')}</p>
+      <p class="hint">
+        {t('segment.hint')} {own(view)[0] && t('segment.adds', { n: mostFilters })}
+      </p>
       {query.error && <Failed failure={query.error} retry={query.reload} />}
       {!list && !query.error && <Loading />}
       {list?.length === 0 && <p class="none">{t('segment.none')}</p>}
@@ -336,7 +345,7 @@ export function Segments({ id, view, onClose }: Props) {
             <li key={segment.id}>
               <span>
                 <a
-                  href={addressOf(view, { filters: joined(view.filters, filters), segment: segment.name })}
+                  href={addressOf(view, { filters: joined(own(view), filters), segment: segment.name, inSegment: filters.length })}
                   onClick={(e) => {
                     e.preventDefault();
                     leave(e.currentTarget.href, onClose);

@@ -4,15 +4,18 @@ import { loadModule } from '../core/modules';
 import { go } from '../core/router';
 import { Failed, Loading } from '../core/states';
 import { addressOf, type View } from '../core/view';
-import type { DimensionRows } from '../report/panel';
+import type { DimensionRows, Drilldown } from '../report/panel';
 import { Funnels, Properties } from './funnels';
+import { Goals } from './goals';
 
 const loadJourneys = async () => ({ module: await loadModule(() => import('../journeys')) });
 
 /** EventsTab shows a tab of the panel of events that is not its first one. */
-export function EventsTab({ id, view, Rows }: { id: string; view: View; Rows: typeof DimensionRows }) {
+export function EventsTab(props: { id: string; view: View; Rows: typeof DimensionRows; drilldown: Drilldown }) {
+  const { id, view } = props;
   const tab = view.tabs['events'];
-  if (tab === 'PROPERTY') return <Properties id={id} view={view} Rows={Rows} />;
+  if (tab === 'PROPERTY') return <Properties {...props} />;
+  if (tab === 'GOAL') return <Goals id={id} view={view} />;
   if (tab === 'FUNNEL') return <Funnels id={id} view={view} />;
   return <Following key={tab} id={id} view={view} />;
 }

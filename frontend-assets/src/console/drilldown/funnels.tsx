@@ -6,14 +6,15 @@ import { Change } from '../core/metrics';
 import { go } from '../core/router';
 import { reading } from '../core/source';
 import { Failed, Loading } from '../core/states';
+import { mayEdit } from '../core/store';
 import { share } from '../core/ui';
 import { addressOf, selectionOf, type View } from '../core/view';
 import { funnelFigures, funnels, propertyNames, sharedPropertyNames, type FunnelsData } from '../operations';
-import type { DimensionRows } from '../report/panel';
-import { Hints } from './imported';
+import type { DimensionRows, Drilldown } from '../report/panel';
 
 /** Properties shows the values of one property of events, by Rows. Event and property stand in the URL. */
-export function Properties({ id, view, Rows }: { id: string; view: View; Rows: typeof DimensionRows }) {
+export function Properties(props: { id: string; view: View; Rows: typeof DimensionRows; drilldown: Drilldown }) {
+  const { id, view, Rows, drilldown } = props;
   const { period, filters } = selectionOf(view);
   const event = view.all ? '' : view.event;
   const variables = { period, filters, event: event || null };
@@ -39,7 +40,7 @@ export function Properties({ id, view, Rows }: { id: string; view: View; Rows: t
           </select>
         </label>
       </p>
-      <Rows id={id} dimension="PROPERTY" view={view} property={property} event={event} Hints={Hints} />
+      <Rows id={id} dimension="PROPERTY" view={view} property={property} event={event} drilldown={drilldown} />
     </>
   );
 }
@@ -54,9 +55,21 @@ export function Funnels({ id, view }: { id: string; view: View }) {
 
   const saved = query.data.site?.funnels ?? [];
   const funnel = saved.find((f) => f.id === view.funnel) ?? saved[0];
-  if (!funnel) return <p class="none">{t('funnels.none')}</p>;
+  const toSaved = mayEdit() && (
+    <a class="all" href={`/sites/${id}/saved`}>
+      {t('funnel.edit')}
+    </a>
+  );
+  if (!funnel)
+    return (
+      <>
+        {toSaved}
+        <p class="none">{t('funnels.none')}</p>
+      </>
+    );
   return (
     <>
+      {toSaved}
       <p class="choice">
         <label>
           {t('funnel.choose')}{' '}
@@ -74,6 +87,7 @@ export function Funnels({ id, view }: { id: string; view: View }) {
   );
 }
 
+/** Steps draws the visitors of each step, and how many leave before the next. Screen readers read a table. */
 function Steps({ id, view, funnel }: { id: string; view: View; funnel: Saved }) {
   const query = useQuery(funnelFigures, { ...selectionOf(view), id, steps: funnel.steps }, true);
   const failure = query.error ?? query.part;
@@ -81,27 +95,47 @@ function Steps({ id, view, funnel }: { id: string; view: View; funnel: Saved }) 
 
   const found = query.data?.site?.report?.funnel;
   if (!found) return <Loading />;
+
   const rate = (value: number | null): string => (value === null ? '–' : percent(value));
+  const ofFirst = (visitors: number): string => rate(found.visitors ? (100 * visitors) / found.visitors : null);
   return (
     <>
       <p>{t('funnel.result', { rate: rate(found.conversionRate), n: found.visitors })}</p>
-      <ol class="ranks">
-        {found.steps.map(({ step, visitors, fromPrevious, comparedVisitors }, i) => (
-          <li key={i} style={share(visitors, Math.max(found.visitors, 1))}>
-            <span>
-              {i + 1}. {step.label}
-            </span>
-            <span class="figure" title={fromPrevious === null ? undefined : t('funnel.from', { rate: percent(fromPrevious) })}>
-              {exact(visitors)} {fromPrevious !== null && <span class="hint">{percent(fromPrevious)} </span>}
-              {comparedVisitors !== null && (
-                <span class="delta">
-                  <Change now={visitors} before={comparedVisitors} />
-                </span>
-              )}
-            </span>
-          </li>
-        ))}
-      </ol>
+      <div role="table" class="funnel" aria-label={funnel.name}>
+        <p class="sr" role="row">
+          <span role="columnheader">{t('funnel.stepName')}</span>
+          <span role="columnheader">{t('metric.visitors')}</span>
+          <span role="columnheader">{t('funnel.ofFirst')}</span>
+          <span role="columnheader">{t('funnel.fromBefore')}</span>
+        </p>
+        {found.steps.map(({ step, visitors, fromPrevious, comparedVisitors }, i) => {
+          const lost = i ? found.steps[i - 1]!.visitors - visitors : 0;
+          return (
+            <div key={i} role="row" style={share(visitors, found.visitors)}>
+              <span role="rowheader">
+                {i + 1}. {step.label}
+              </span>
+              <span role="cell" class="figure">
+                {exact(visitors)}
+                {comparedVisitors !== null && (
+                  <>
+                    {' '}
+                    <span class="delta">
+                      <Change now={visitors} before={comparedVisitors} />
+                    </span>
+                  </>
+                )}
+              </span>
+              <span role="cell" class="portion">
+                {ofFirst(visitors)}
+              </span>
+              <span role="cell" class="drop">
+                {i > 0 && t('funnel.drop', { rate: rate(fromPrevious), n: lost })}
+              </span>
+            </div>
+          );
+        })}
+      </div>
     </>
   );
 }

@@ -1,6 +1,6 @@
 // What explains imported figures in a report.
 import { locale, t, type TextKey } from '../core/language';
-import { isDetail, isUnassigned } from '../core/values';
+import { isDetail } from '../core/values';
 import type { View } from '../core/view';
 import type { PanelRows, ReportFields } from '../operations';
 import { Unknown } from './unknown';
@@ -30,7 +30,7 @@ export function Hints({ id, rows: { imported, edges }, dimension }: { id: string
   return (
     <>
       {isDetail(dimension) && edges[0] && edges.every(({ node }) => !node.value) && <Unknown id={id} detail={dimension} />}
-      {dimension === 'CHANNEL' && isUnassigned(edges) && <p class="hint">{t('panel.unassigned')}</p>}
+      {dimension === 'CHANNEL' && edges.some(({ node }) => node.value === 'unassigned') && <p class="hint">{t('panel.unassigned')}</p>}
       {/NO_|WHOLE/.test(imported) && (
         <p class="hint">
           <Missing state={imported} />

@@ -5,7 +5,10 @@ import { t } from '../core/language';
 import { SiteHeader } from '../core/site';
 import { Loaded, Missing } from '../core/states';
 import { Section, share, Time } from '../core/ui';
+import { valueText } from '../core/values';
 import { live, liveFigures, type LiveFields } from '../operations';
+import { Icon } from './icon';
+import { eventName } from './names';
 
 /** LivePage shows the visitors of the last minutes. It reads them again every 2 seconds while it is visible. */
 export function LivePage({ id }: { id: string }) {
@@ -55,8 +58,8 @@ function Figures({ live }: { live: LiveFields }) {
         </div>
       </section>
       <div class="panels">
-        <Top title={t('live.pages')} rows={live.pages} />
-        <Top title={t('live.sources')} rows={live.sources} none={t('live.noSource')} />
+        <Top title={t('live.pages')} dimension="PAGE" rows={live.pages} />
+        <Top title={t('live.sources')} dimension="SOURCE" rows={live.sources} none={t('live.noSource')} />
       </div>
       <Section title={t('live.latest')}>
         {live.latest.length === 0 && <p class="none">{t('panel.none')}</p>}
@@ -64,8 +67,9 @@ function Figures({ live }: { live: LiveFields }) {
           {live.latest.map((hit, i) => (
             <li key={hit.at + i}>
               <span>
-                <strong>{hit.event ?? t('live.pageview')}</strong> <span class="path">{hit.path}</span>
-                <span class="hint"> · {hit.channel}</span>
+                <strong>{hit.event ? eventName(hit.event) || hit.event : t('live.pageview')}</strong>{' '}
+                <span class="path">{valueText('PAGE', hit.path)}</span>
+                <span class="hint"> · {valueText('CHANNEL', hit.channel)}</span>
               </span>
               <span class="hint" title={dateTime(hit.at)}>
                 <Time at={hit.at} />
@@ -78,7 +82,8 @@ function Figures({ live }: { live: LiveFields }) {
   );
 }
 
-function Top(props: { title: string; rows: LiveFields['pages']; none?: string }) {
+function Top(props: { title: string; dimension: string; rows: LiveFields['pages']; none?: string }) {
+  const { dimension } = props;
   const most = Math.max(...props.rows.map((row) => row.visitors), 1);
   return (
     <section class="card panel" aria-label={props.title}>
@@ -87,7 +92,10 @@ function Top(props: { title: string; rows: LiveFields['pages']; none?: string })
       <ol class="ranks">
         {props.rows.map(({ value, visitors }) => (
           <li key={value} style={share(visitors, most)}>
-            <span>{value || props.none}</span>
+            <span title={value}>
+              {dimension === 'SOURCE' && <Icon source={value} />}
+              <span>{value ? valueText(dimension, value) : props.none}</span>
+            </span>
             <span class="figure">{exact(visitors)}</span>
           </li>
         ))}

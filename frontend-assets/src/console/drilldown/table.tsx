@@ -8,7 +8,7 @@ import { Change, metricText, metricValue } from '../core/metrics';
 import { go } from '../core/router';
 import { reading } from '../core/source';
 import { Failed, Loading } from '../core/states';
-import { dimensionText, isPlain, isTime, valueText } from '../core/values';
+import { coded, dimensionText, isPlain, isTime, valueText } from '../core/values';
 import { addressOf, selectionOf, type View, withFilter } from '../core/view';
 import { patiently } from '../parts/patiently';
 import { Progress } from '../parts/progress';
@@ -21,6 +21,8 @@ import {
   type RowsReport,
 } from '../operations';
 import { csv } from './csv';
+import { EventLabel } from './eventlabel';
+import { Icon } from './icon';
 import { Missing } from './imported';
 
 type Connection = NonNullable<RowsReport['breakdown']>;
@@ -263,10 +265,13 @@ function Line({ row, columns, view }: { row: Row; columns: Column[]; view: View 
   };
   const filters = withFilter(view.filters, filter);
   const text = valueText(dimension, row.value);
+  const label = dimension === 'EVENT' ? <EventLabel name={row.value} isKey={row.metrics.conversions > 0} /> : text;
+  const address = addressOf(view, { filters, all: '', order: '', search: '', property: '', event: '' });
   return (
     <tr>
-      <th scope="row" title={text === row.value ? undefined : row.value}>
-        {isPlain(dimension, row) ? text : <a href={addressOf(view, { filters, all: '', order: '', search: '', property: '', event: '' })}>{text}</a>}
+      <th scope="row" class={dimension in coded ? 'coded' : undefined} title={text === row.value ? undefined : row.value}>
+        {dimension === 'SOURCE' && <Icon source={row.value} />}
+        {isPlain(dimension, row) ? label : <a href={address}>{label}</a>}
         {/^(ENTRY_|EXIT_)?PAGE$|^EVENT$/.test(dimension) && !isPlain(dimension, row) && row.value && (
           <a
             class="onward"

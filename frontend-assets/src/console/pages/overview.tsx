@@ -41,6 +41,7 @@ export function Overview({ id }: { id: string }) {
                 retry={query.reload}
                 busy={query.busy}
                 tabs={tabs}
+                details={site.visitDetails}
                 notes={site.annotations?.edges.map((edge) => edge.node) ?? []}
               />
             ) : (

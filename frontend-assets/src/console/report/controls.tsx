@@ -1,7 +1,7 @@
 // Controls of a report's figures: period, comparison, filters and segments.
 import { t, type TextKey } from '../core/language';
 import { filterLabel } from '../core/values';
-import { addressOf, type Period, periods, type View } from '../core/view';
+import { addressOf, type Filter, type Period, periods, type View } from '../core/view';
 import type { Choose } from './report';
 
 /** Opens names the dialog that is open over a report. */
@@ -77,33 +77,26 @@ export function Controls(props: { id: string; view: View; open(dialog: Opens): v
   );
 }
 
-/** Chips are the filters of a view, each with a link that removes it. */
+/** Chips are the filters of a view, each with a link that removes it. An open segment is one chip, which can be expanded. */
 export function Chips({ view }: { view: View }) {
-  const { filters } = view;
+  const { filters, segment, inSegment } = view;
   if (filters.length === 0) return null;
+
+  const chips = filters.map((filter) => <Chip key={addressOf(view, { filters: [filter] })} view={view} filter={filter} />);
   return (
     <ul class="chips" aria-label={t('filter.active')}>
-      {view.segment && (
-        <li class="plain">
-          <strong>{view.segment}</strong>
+      {segment && (
+        <li class="segment">
+          <details>
+            <summary>
+              <strong>{segment}</strong>
+            </summary>
+            <ul class="chips">{chips.slice(0, inSegment)}</ul>
+          </details>
+          <Remove text={segment} address={addressOf(view, { filters: filters.slice(inSegment), segment: '' })} />
         </li>
       )}
-      {filters.map((filter, i) => {
-        const { what, operator, values } = filterLabel(filter);
-        return (
-          <li key={addressOf(view, { filters: [filter] })}>
-            <span title={`${what} ${operator} ${values}`}>
-              {what} {operator} <strong>{values}</strong>
-            </span>
-            <a
-              href={addressOf(view, { filters: filters.filter((_, at) => at !== i) })}
-              aria-label={t('filter.remove', { filter: `${what} ${operator} ${values}` })}
-            >
-              ×
-            </a>
-          </li>
-        );
-      })}
+      {segment ? chips.slice(inSegment) : chips}
       {filters.length > 1 && (
         <li class="plain">
           <a href={addressOf(view, { filters: [] })}>{t('filter.clear')}</a>
@@ -112,3 +105,22 @@ export function Chips({ view }: { view: View }) {
     </ul>
   );
 }
+
+function Chip({ view, filter }: { view: View; filter: Filter }) {
+  const { what, operator, values } = filterLabel(filter);
+  const text = `${what} ${operator} ${values}`;
+  return (
+    <li>
+      <span title={text}>
+        {what} {operator} <strong>{values}</strong>
+      </span>
+      <Remove text={text} address={addressOf(view, { filters: view.filters.filter((f) => f !== filter) })} />
+    </li>
+  );
+}
+
+const Remove = ({ text, address }: { text: string; address: string }) => (
+  <a href={address} aria-label={t('filter.remove', { filter: text })}>
+    ×
+  </a>
+);

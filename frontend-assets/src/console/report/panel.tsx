@@ -1,5 +1,5 @@
 // A panel of a report: the ten most frequent values of a dimension. Each is a filter.
-import type { ComponentChildren, ComponentType } from 'preact';
+import type { ComponentChildren } from 'preact';
 import { useQuery } from '../core/data';
 import { exact, percent } from '../core/format';
 import { t } from '../core/language';
@@ -7,44 +7,50 @@ import { Change } from '../core/metrics';
 import { reading } from '../core/source';
 import { Failed, Loading } from '../core/states';
 import { share } from '../core/ui';
-import { dimensionText, isPlain, isTime, valueText } from '../core/values';
+import { coded, dimensionText, isPlain, isTime, valueText } from '../core/values';
 import { addressOf, type Panel as PanelName, panelTabs, selectionOf, type View, withFilter } from '../core/view';
-import { panel, sharedPanel, type PanelRows, type ReportDimension } from '../operations';
+import { panel, sharedPanel, type PanelRows, type ReportDimension, type ReportFields } from '../operations';
 
-/** Hints explains the rows of a panel, once it is loaded. */
-export type Hints = ComponentType<{ id: string; rows: PanelRows; dimension: string }> | undefined;
+/** Drilldown is the module of what panels show in addition to their bars, once it is loaded. */
+export type Drilldown = typeof import('../drilldown') | undefined;
 
 /** rowsOf returns how many rows the panel of a dimension has at most: every hour, else ten. */
 export const rowsOf = (dimension: string): number => (isTime(dimension) ? 24 : 10);
 
-/** Panel shows one dimension of a panel; its tabs choose which. loaded has the rows of the first view. */
+/**
+ * Panel shows one dimension of a panel; its tabs choose which. The first view has asked for the rows of tabs, and
+ * shows those of shown until its answer.
+ */
 export function Panel(props: {
   id: string;
-  name: PanelName;
+  name: Exclude<PanelName, 'revenue'>;
   view: View;
-  loaded: PanelRows | null;
-  loadedTab: string;
-  Hints: Hints;
+  report: ReportFields | null;
+  tabs: Record<string, string>;
+  shown: Record<string, string>;
+  drilldown: Drilldown;
+  note?: ComponentChildren;
   children?: ComponentChildren;
 }) {
-  const { id, name, view } = props;
+  const { id, name, view, drilldown } = props;
   const tab = view.tabs[name]!;
   return (
     <section class="card panel" aria-label={t(`panel.${name}`)}>
-      <h2 class="sr">{t(`panel.${name}`)}</h2>
+      <h2>{t(`panel.${name}`)}</h2>
       <PanelTabs id={id} name={name} view={view} />
       {props.children ??
-        (tab === props.loadedTab ? (
-          <Rows id={id} dimension={tab} view={view} rows={props.loaded} Hints={props.Hints} />
+        (tab === props.tabs[name] ? (
+          <Rows id={id} dimension={props.shown[name]!} view={view} rows={props.report![name]} drilldown={drilldown} />
         ) : (
-          <DimensionRows key={tab} id={id} dimension={tab} view={view} Hints={props.Hints} />
+          <DimensionRows key={tab} id={id} dimension={tab} view={view} drilldown={drilldown} />
         ))}
+      {props.note}
     </section>
   );
 }
 
 /** PanelTabs are the dimensions of a panel. The campaign values have a line of their own. Readers of a link have no funnels. */
-function PanelTabs({ id, name, view }: { id: string; name: PanelName; view: View }) {
+export function PanelTabs({ id, name, view }: { id: string; name: PanelName; view: View }) {
   const current = view.tabs[name]!;
   const isCampaign = (tab: string): boolean => tab.startsWith('UTM_') || tab === 'AD_PLATFORM';
   const link = (tab: string, text: string, marked: boolean) => (
@@ -77,7 +83,7 @@ export function DimensionRows(props: {
   view: View;
   property?: string;
   event?: string;
-  Hints: Hints;
+  drilldown: Drilldown;
 }) {
   const { id, dimension, view, property, event } = props;
   const by = dimension as ReportDimension;
@@ -96,7 +102,7 @@ export function DimensionRows(props: {
         rows={query.data.report?.breakdown ?? null}
         property={property}
         event={event}
-        Hints={props.Hints}
+        drilldown={props.drilldown}
       />
     </div>
   );
@@ -117,7 +123,7 @@ function listOf(dimension: string, rows: PanelRows | null): Row[] {
   });
 }
 
-/** Rows are a panel's bars. Each is a link that adds a filter of its value, unless no filter finds it. */
+/** Rows are a panel's bars, or the columns of the hours. Each is a link that adds a filter of its value, unless no filter finds it. */
 function Rows(props: {
   id: string;
   dimension: string;
@@ -125,44 +131,52 @@ function Rows(props: {
   rows: PanelRows | null;
   property?: string | undefined;
   event?: string | undefined;
-  Hints: Hints;
+  drilldown: Drilldown;
 }) {
-  const { dimension, view, rows, property, event, Hints } = props;
+  const { dimension, view, rows, property, event, drilldown } = props;
   const list = listOf(dimension, rows);
   const name = property || dimensionText(dimension);
   const most = Math.max(...list.map(({ metrics }) => metrics.visitors), 1);
   return (
     <>
-      {list[0] ? (
+      {list[0] && (
+        <a class="all" href={addressOf(view, { all: dimension, property: property ?? '', event: event ?? '' })}>
+          {t('panel.details')}
+          <span class="sr">, {t('panel.all', { n: rows!.totalCount, what: name })}</span>
+        </a>
+      )}
+      {!list[0] ? (
+        <p class="none">{t('panel.none')}</p>
+      ) : dimension === 'HOUR_OF_DAY' ? (
+        drilldown ? (
+          <drilldown.Hours view={view} list={list} />
+        ) : (
+          <Loading />
+        )
+      ) : (
         <div role="table" aria-label={name}>
           <p class="head" role="row">
             <span role="columnheader">{name}</span>
             <span role="columnheader">{t('metric.visitors')}</span>
+            <span role="columnheader" class="portion" aria-label={t('metric.share')}>
+              %
+            </span>
           </p>
-          <div class="ranks" role="rowgroup">
+          <div class={dimension in coded ? 'ranks coded' : 'ranks'} role="rowgroup">
             {list.map((row) => (
               <Bar key={row.value} {...props} row={row} most={most} />
             ))}
           </div>
         </div>
-      ) : (
-        <p class="none">{t('panel.none')}</p>
       )}
-      {Hints && rows && <Hints id={props.id} rows={rows} dimension={dimension} />}
-      {list[0] && (
-        <p class="all">
-          <a href={addressOf(view, { all: dimension, property: property ?? '', event: event ?? '' })}>
-            {t('panel.all', { n: rows!.totalCount, what: name })}
-          </a>
-        </p>
-      )}
+      {drilldown && rows && <drilldown.Hints id={props.id} rows={rows} dimension={dimension} />}
     </>
   );
 }
 
 /** Bar is a row of a panel. */
 function Bar(props: Parameters<typeof Rows>[0] & { row: Row; most: number }) {
-  const { dimension, view, property, event, row, most } = props;
+  const { dimension, view, property, event, row, most, drilldown } = props;
   const { value, metrics } = row;
   const filter = {
     dimension: dimension as ReportDimension,
@@ -172,21 +186,21 @@ function Bar(props: Parameters<typeof Rows>[0] & { row: Row; most: number }) {
     values: [value],
   };
   const text = valueText(dimension, value);
+  const isKey = !!(metrics as { conversions?: number }).conversions; // only rows of events have it
+  const label = drilldown && dimension === 'EVENT' ? <drilldown.EventLabel name={value} isKey={isKey} /> : text;
   return (
     <div role="row" style={share(metrics.visitors, most)}>
       <span role="rowheader" title={text === value ? undefined : value}>
+        {drilldown && dimension === 'SOURCE' && <drilldown.Icon source={value} />}
         {isPlain(dimension, row) ? (
-          text
+          <span>{label}</span>
         ) : (
-          <a
-            href={addressOf(view, { filters: withFilter(view.filters, filter) })}
-            title={t('filter.by', { value: text })}
-          >
-            {text}
+          <a href={addressOf(view, { filters: withFilter(view.filters, filter) })} title={t('filter.by', { value: text })}>
+            {label}
           </a>
         )}
       </span>
-      <span role="cell" class="figure" title={metrics.share === null ? undefined : percent(metrics.share)}>
+      <span role="cell" class="figure">
         {exact(metrics.visitors)}
         {metrics.comparison && (
           <>
@@ -196,6 +210,9 @@ function Bar(props: Parameters<typeof Rows>[0] & { row: Row; most: number }) {
             </span>
           </>
         )}
+      </span>
+      <span role="cell" class="portion">
+        {metrics.share !== null && percent(metrics.share)}
       </span>
     </div>
   );

@@ -2,21 +2,18 @@
 import { useCallback, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { Failure } from '../core/api';
 import { useQuery } from '../core/data';
-import { clock, exact, money } from '../core/format';
+import { clock } from '../core/format';
 import { t } from '../core/language';
 import { Change, metricText, metricValue, totals } from '../core/metrics';
 import { loadModule } from '../core/modules';
 import { go, useURL } from '../core/router';
 import { Failed, Loading, Skeleton } from '../core/states';
 import { type PageKey, pageKeys } from '../core/store';
-import { isDetail, isUnassigned } from '../core/values';
-import { addressOf, choiceOf, opened, periods, selectionOf, type View, viewOf } from '../core/view';
-import { setReportView, type ReportDimension, type ReportFields, type RevenueFields, type ViewFields } from '../operations';
+import { addressOf, choiceOf, opened, periods, type View, viewOf } from '../core/view';
+import { setReportView, type ReportDimension, type ReportFields, type ViewFields } from '../operations';
 import { Chart, days, type Note } from './chart';
 import { Chips, Controls, periodText, type Opens } from './controls';
-import { DimensionRows, Panel } from './panel';
-
-type Drilldown = typeof import('../drilldown');
+import { DimensionRows, Panel, PanelTabs, type Drilldown } from './panel';
 
 /** useView returns the view of the current address. */
 export const useView = (): View => viewOf(useURL().searchParams);
@@ -42,20 +39,25 @@ export function Report(props: {
   busy: boolean;
   tabs: Record<string, string>;
   notes: Note[];
+  /** The details that the site keeps of its visits. Readers of a link do not learn them. */
+  details?: string[];
 }) {
-  const { id, report, failure, tabs } = props;
+  const { id, report, failure } = props;
+  const tabs: Record<string, string> = { ...props.tabs, events: 'EVENT' };
+  const shown = useRef(tabs); // the dimensions of the figures, also while others are counted
+  if (!props.busy) shown.current = tabs;
   const view = opened(props.asked, props.opens);
   const choose = useChoice(id, props.opens);
   const [opens, open] = useState<Opens>('');
   const first = useRef(view);
   const needed = useRef(false);
-  needed.current ||=
-    opens !== '' || !!report?.imports[0] || isUnassigned(report?.sources?.edges) || needsDrilldown(view, first.current);
-  const loaded = useQuery(loadDrilldown, { needed: needed.current });
-  const drilldown = loaded.data?.module;
+  needed.current ||= opens !== '' || !!report;
+  const module = useQuery(loadDrilldown, { needed: needed.current });
+  const drilldown = module.data?.module;
   useKeys(id, view, open, choose);
 
   const close = (): void => open('');
+  const panels = { id, view, report, tabs, shown: shown.current, drilldown };
   return (
     <>
       <Controls id={id} view={view} open={open} choose={choose} />
@@ -63,7 +65,7 @@ export function Report(props: {
       <p class="sr" role="status">
         {drilldown && <drilldown.Changes first={first.current} view={view} report={report} busy={props.busy} />}
       </p>
-      {loaded.error && <Failed failure={loaded.error} retry={loaded.reload} />}
+      {module.error && <Failed failure={module.error} retry={module.reload} />}
       {failure && <Failed failure={failure} retry={props.retry} />}
       {failure && report && <p class="hint">{t('report.asOf', { days: days(report), time: clock(report.asOf) })}</p>}
       {report ? (
@@ -81,17 +83,21 @@ export function Report(props: {
             {drilldown && report.imports[0] && <drilldown.Imported report={report} view={view} />}
           </Chart>
           <div class="panels">
-            <Panel id={id} name="sources" view={view} loaded={report.sources} loadedTab={tabs['sources']!} Hints={drilldown?.Hints} />
-            <Panel id={id} name="pages" view={view} loaded={report.pages} loadedTab={tabs['pages']!} Hints={drilldown?.Hints} />
-            <Panel id={id} name="audience" view={view} loaded={report.audience} loadedTab={tabs['audience']!} Hints={drilldown?.Hints} />
-            <Panel id={id} name="events" view={view} loaded={report.events} loadedTab="EVENT" Hints={drilldown?.Hints}>
+            <Panel {...panels} name="sources" />
+            <Panel {...panels} name="pages" />
+            <Panel
+              {...panels}
+              name="audience"
+              note={props.details && drilldown && <drilldown.NoDetails id={id} kept={props.details} tab={view.tabs['audience']!} />}
+            />
+            <Panel {...panels} name="events">
               {view.tabs['events'] === 'EVENT' ? undefined : !drilldown ? (
                 <Loading />
               ) : (
-                <drilldown.EventsTab id={id} view={view} Rows={DimensionRows} />
+                <drilldown.EventsTab id={id} view={view} Rows={DimensionRows} drilldown={drilldown} />
               )}
             </Panel>
-            {report.totals.revenue.length > 0 && <Revenue report={report} />}
+            {drilldown && report.totals.revenue[0] && <drilldown.Revenue id={id} view={view} report={report} Tabs={PanelTabs} />}
           </div>
         </div>
       ) : (
@@ -109,7 +115,7 @@ export function Report(props: {
   );
 }
 
-/** loadDrilldown loads the module of what is opened on demand, once it is needed. */
+/** loadDrilldown loads the module of what the first paint does not need, once there are figures to which it adds. */
 export const loadDrilldown = async ({ needed }: { needed: boolean }): Promise<{ module?: Drilldown }> =>
   needed ? { module: await loadModule(() => import('../drilldown')) } : {};
 
@@ -133,16 +139,6 @@ function useChoice(id: string, opens: ViewFields): Choose {
       setReportView({ input: { siteId: id, ...chosen } }).catch(() => undefined); // the address has it all the same
   }, []);
 }
-
-/** needsDrilldown reports whether a view has parts that are opened on demand, or differs from the first one. */
-const needsDrilldown = (view: View, first: View): boolean =>
-  view.all + view.journey !== '' ||
-  view.table ||
-  view.tabs['events'] !== 'EVENT' ||
-  view.tabs['sources'] === 'SOURCE' ||
-  isDetail(view.tabs['pages']!) ||
-  isDetail(view.tabs['audience']!) ||
-  JSON.stringify(selectionOf(view)) !== JSON.stringify({ ...selectionOf(first), filters: [] });
 
 /** useKeys sets the page's shortcuts, which have Plausible's letters. Each changes the view of its time. */
 function useKeys(id: string, view: View, open: (dialog: Opens) => void, choose: Choose): void {
@@ -209,44 +205,5 @@ function Totals({ view, report }: { view: View; report: ReportFields }) {
         );
       })}
     </ul>
-  );
-}
-
-/** Revenue shows the exact revenue of each currency. */
-function Revenue({ report }: { report: ReportFields }) {
-  const { revenue, comparison } = report.totals;
-  return (
-    <section class="card panel whole-row" aria-label={t('panel.revenue')}>
-      <h2>{t('panel.revenue')}</h2>
-      {revenue.map((r) => (
-        <Currency key={r.currency} r={r} before={comparison?.revenue.find((b) => b.currency === r.currency)} />
-      ))}
-    </section>
-  );
-}
-
-function Currency({ r, before }: { r: RevenueFields; before: RevenueFields | undefined }) {
-  const facts: [string, string][] = [
-    [t('revenue.gross'), money(r.gross, r.currency)],
-    [t('revenue.refunded'), money(r.refunded, r.currency)],
-    [t('revenue.purchases'), exact(r.purchases)],
-    [t('revenue.average'), r.averageOrder === null ? '–' : money(r.averageOrder, r.currency)],
-  ];
-  return (
-    <dl class="facts">
-      <div>
-        <dt>{t('revenue.net', { currency: r.currency })}</dt>
-        <dd>
-          <strong>{money(r.net, r.currency)}</strong>{' '}
-          {before && <Change now={Number(r.net)} before={Number(before.net)} />}
-        </dd>
-      </div>
-      {facts.map(([name, value]) => (
-        <div key={name}>
-          <dt>{name}</dt>
-          <dd>{value}</dd>
-        </div>
-      ))}
-    </dl>
   );
 }

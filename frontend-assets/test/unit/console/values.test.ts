@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { define, load, loadSame, table, test } from '../harness';
 
 type Format = typeof import('../../../src/console/core/format');
-type Sources = typeof import('../../../src/console/drilldown/sources');
+type Names = typeof import('../../../src/console/drilldown/names');
 type Values = typeof import('../../../src/console/core/values');
 type Language = typeof import('../../../src/console/core/language');
 type Countries = typeof import('../../../src/console/parts/countries');
@@ -15,7 +15,7 @@ define({
 });
 
 const { decoded } = load<Format>('console/core/format');
-const { sourceName } = load<Sources>('console/drilldown/sources');
+const { eventName, hostText, sourceName } = load<Names>('console/drilldown/names');
 
 table(
   'paths are decoded as far as they can be read',
@@ -47,9 +47,37 @@ table(
     'another host': { source: 'google.evil.example', want: 'google.evil.example' },
     'own subdomain': { source: 'mail.google.com', want: 'mail.google.com' },
     letter: { source: 't', want: 't' },
+    'campaign of X': { source: 'twitter', want: 'X' },
+    organisation: { source: 'www.wikipedia.org', want: 'Wikipedia (www.wikipedia.org)' },
+    'another top level': { source: 'google.xyz', want: 'google.xyz' },
+    'other alphabet': { source: 'xn--mnchen-3ya.example', want: 'münchen.example' },
   },
   ({ source, want }) => assert.equal(sourceName(source), want),
 );
+
+// The first ones are samples of RFC 3492, section 7.1.
+table(
+  'hosts in their own letters',
+  {
+    Chinese: { host: 'xn--ihqwcrb4cv8a8dqg056pqjye', want: '他们为什么不说中文' },
+    Czech: { host: 'xn--Proprostnemluvesky-uyb24dma41a', want: 'pročprostěnemluvíčesky' },
+    Japanese: { host: 'www.xn--3B-ww4c5e180e575a65lsy2b.example', want: 'www.3年b組金八先生.example' },
+    German: { host: 'xn--mnchen-3ya.de/stra%C3%9Fe', want: 'münchen.de/stra%C3%9Fe' },
+    'top level': { host: 'xn--80ak6aa92e.com', want: 'аррӏе.com' },
+    'Latin among Cyrillic': { host: 'xn--pple-43d.com', want: 'xn--pple-43d.com' },
+    'a question mark': { host: 'xn--egbpdaj6bu4bxfgehfvwxn', want: 'xn--egbpdaj6bu4bxfgehfvwxn' },
+    'a sign with a dot': { host: 'xn--a-ecp.ru', want: 'xn--a-ecp.ru' },
+    'no code': { host: 'xn--.example', want: 'xn--.example' },
+    'beyond Unicode': { host: 'xn--99999999.example', want: 'xn--99999999.example' },
+    ASCII: { host: 'www.example.org', want: 'www.example.org' },
+  },
+  ({ host, want }) => assert.equal(hostText(host), want),
+);
+
+test('events of the script have readable names, and those of owners keep theirs', () => {
+  assert.notEqual(eventName('add_to_cart'), '');
+  for (const name of ['signup', 'add_to_cart2', 'xpurchase', '', 'constructor']) assert.equal(eventName(name), '');
+});
 
 const german = load<{ default: Record<string, string> }>('console/messages/de').default;
 
@@ -102,7 +130,7 @@ test('rows of small groups are no filters', () => {
   assert.equal(isPlain('COUNTRY', { value: '', onlyImported: false }), false);
   assert.equal(isPlain('LANGUAGE', { value: 'de', onlyImported: true }), true);
   assert.equal(isPlain('PAGE', { value: '(other)', onlyImported: false }), false);
-  assert.equal(isPlain('HOUR_OF_DAY', { value: '12', onlyImported: false }), true);
+  assert.equal(isPlain('HOUR_OF_DAY', { value: '12', onlyImported: false }), false);
 });
 
 table(

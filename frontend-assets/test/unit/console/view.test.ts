@@ -11,6 +11,7 @@ define({
 });
 
 const { addressOf, choiceOf, opened, selectionOf, viewOf, withFilter } = load<ViewModule>('console/core/view');
+const { literalOf, matcherOf } = load<typeof import('../../../src/console/drilldown/patterns')>('console/drilldown/patterns');
 const { csv } = load<Csv>('console/drilldown/csv');
 
 const read = (query: string) => viewOf(new URLSearchParams(query));
@@ -31,6 +32,9 @@ table(
     'details of visits': { query: '?sources=source_group&pages=hostname&audience=country' },
     'filters by details': { query: '?f=country:is:DE,AT&f=browser:is_not:&f=device:is:phone&f=source_group:is:ai%20assistants' },
     'table of a detail': { query: '?all=system' },
+    'open segment': { query: '?f=page:is:/&f=channel:is:email&segment=Readers&in=1' },
+    goals: { query: '?events=goal&revenue=entry_page' },
+    hour: { query: '?f=hour_of_day:is:08' },
     'chosen funnel': { query: '?events=funnel&funnel=funnel_1' },
     'journeys from a page': { query: '?events=journey&journey=/a%26b' },
     'journeys to an event': { query: '?journey=signup&before=1' },
@@ -67,6 +71,8 @@ table(
     'table of cohorts': { query: '?all=cohort' },
     'filter by journeys': { query: '?f=journey:is:/' },
     'direction without journeys': { query: '?before=1' },
+    'table of goals': { query: '?all=goal' },
+    'segment without filters': { query: '?in=2' },
     'funnel of another tab': { query: '?funnel=funnel_1' },
     'order without a table': { query: '?order=visits&q=x' },
   },
@@ -140,4 +146,43 @@ table(
     path: { row: ['/a-b+c'], want: '/a-b+c\r\n' },
   },
   ({ row, want }) => assert.equal(csv([row as (string | number | null)[]]), want),
+);
+
+test('a segment is in use while the filters that it begins with are', () => {
+  const view = read('?f=page:is:/&f=language:is:en&f=channel:is:email&segment=Readers&in=2');
+  const [page, language, channel] = view.filters;
+  assert.match(addressOf(view, { filters: [page!, language!] }), /&segment=Readers$/);
+  assert.match(addressOf(view, { filters: [...view.filters, channel!] }), /&segment=Readers&in=2$/);
+  for (const filters of [[page!, channel!], [language!, page!], [], [channel!]]) {
+    assert.doesNotMatch(addressOf(view, { filters }), /segment|in=/);
+  }
+});
+
+table(
+  'patterns match as those of the server',
+  {
+    equal: { operator: 'IS', values: ['/a*'], value: '/a*', want: true },
+    'no pattern': { operator: 'IS', values: ['/a*'], value: '/ab', want: false },
+    path: { operator: 'MATCHES', values: ['/thanks'], value: '/thanks', want: true },
+    'part of a path': { operator: 'MATCHES', values: ['/thanks'], value: '/thanks/you', want: false },
+    'one star': { operator: 'MATCHES', values: ['/shop/*'], value: '/shop/tea', want: true },
+    'one star and a slash': { operator: 'MATCHES', values: ['/shop/*'], value: '/shop/tea/assam', want: false },
+    'two stars': { operator: 'MATCHES', values: ['/shop/**'], value: '/shop/tea/assam', want: true },
+    'signs of regular expressions': { operator: 'MATCHES', values: ['/a.b(c)+*'], value: '/a.b(c)+x', want: true },
+    'a dot is a dot': { operator: 'MATCHES', values: ['/a.b'], value: '/axb', want: false },
+    'line break': { operator: 'MATCHES', values: ['/**'], value: '/a\nb', want: true },
+    'one of several': { operator: 'MATCHES', values: ['/x', '/y*'], value: '/yes', want: true },
+  },
+  ({ operator, values, value, want }) => assert.equal(matcherOf(operator, values)(value), want),
+);
+
+table(
+  'the text that a pattern asks for',
+  {
+    path: { values: ['/thanks'], want: '/thanks' },
+    stars: { values: ['/a/**/thanks/*'], want: '/thanks/' },
+    'stars alone': { values: ['**'], want: null },
+    several: { values: ['/a', '/b'], want: null },
+  },
+  ({ values, want }) => assert.equal(literalOf(values), want),
 );

@@ -1,0 +1,22 @@
+// Patterns of paths, as the filters of the server read them.
+
+/** matcherOf returns a function that reports whether a value equals one of values, or matches one of these patterns. */
+export function matcherOf(operator: string, values: string[]): (value: string) => boolean {
+  if (operator === 'IS') return (value) => values.includes(value);
+
+  const patterns = values.map((pattern) => {
+    const source = pattern
+      .split(/(\*+)/)
+      .map((part) => (part[0] !== '*' ? part.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&') : part === '*' ? '[^/]*' : '.*'))
+      .join('');
+    return new RegExp(`^${source}$`, 's');
+  });
+  return (value) => patterns.some((pattern) => pattern.test(value));
+}
+
+/** literalOf returns the longest text that each value of a single pattern contains, or null. */
+export function literalOf(values: string[]): string | null {
+  if (values.length !== 1) return null;
+  const parts = values[0]!.split(/\*+/).sort((a, b) => b.length - a.length);
+  return parts[0] || null;
+}

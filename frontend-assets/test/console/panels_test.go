@@ -1,0 +1,354 @@
+package console_test
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/tallygate/tallygate/cmd/tallygate/demo"
+	"github.com/tallygate/tallygate/tools/browsertest"
+)
+
+// revenue is the revenue in one currency.
+type revenue struct {
+	Currency, Net, Gross, Refunded string
+	Purchases, Refunds             int64
+}
+
+// goalReport is what the tests of goals and revenue compare with the page.
+type goalReport struct {
+	Totals struct {
+		Visitors int64
+		Revenue  []revenue
+	}
+	Series []struct{ Metrics struct{ Revenue []revenue } }
+	Rows   struct {
+		Edges []struct {
+			Node struct {
+				Value   string
+				Metrics struct {
+					Visitors, Pageviews, Events, Conversions int64
+					Share                                    float64
+					Revenue                                  []revenue
+				}
+			}
+		}
+	}
+	Funnel struct{ Steps []struct{ Visitors int64 } }
+}
+
+// goals reads the figures of the last 28 days as a script would.
+func (s *service) goals(id, by string, filters ...any) goalReport {
+	s.t.Helper()
+
+	if filters == nil {
+		filters = []any{}
+	}
+	var data struct{ Site struct{ Report goalReport } }
+	s.do(`query ($id: ID!, $by: ReportDimension!, $filters: [ReportFilterInput!]!) { site(id: $id) {
+  report(period: {preset: LAST_28_DAYS}, filters: $filters) {
+    totals { visitors revenue { ...R } }
+    series { metrics { revenue { ...R } } }
+    rows: breakdown(by: $by, first: 1000) { edges { node { value metrics { visitors pageviews events conversions share revenue { ...R } } } } }
+    funnel(steps: [{event: "view_item"}, {event: "add_to_cart"}, {event: "begin_checkout"}, {event: "purchase"}]) { steps { visitors } }
+  } } }
+  fragment R on ReportRevenue { currency net gross refunded purchases refunds }`,
+		map[string]any{"id": id, "by": by, "filters": filters}, &data)
+	return data.Site.Report
+}
+
+// signInDemo signs in to the demo, and returns the id of its site.
+func (s *service) signInDemo() string {
+	s.t.Helper()
+	s.do(`mutation ($input: SignInInput!) { signIn(input: $input) { userErrors { message } } }`,
+		map[string]any{"input": map[string]any{"email": demo.Email, "password": s.password}}, &struct{}{})
+	var data struct {
+		Sites struct {
+			Edges []struct{ Node struct{ ID string } }
+		}
+	}
+	s.do(`{ sites { edges { node { id } } } }`, nil, &data)
+	return data.Sites.Edges[0].Node.ID
+}
+
+// cells returns the rows of a table of the page as lines, with "|" between the cells.
+func (p *tab) cells(table string) []string {
+	p.t.Helper()
+	const script = `[...document.querySelectorAll('%s [role=row]:has([role=cell])')].map(row => [...row.children]
+		.map(c => c.textContent.replaceAll(',', '').trim()).join('|')).join('\n')`
+	return strings.Split(p.Text(fmt.Sprintf(script, table)), "\n")
+}
+
+// ratio is a JavaScript function that returns the contrast of two computed colors. A canvas reads every form of a color.
+const ratio = `((a, b) => {
+	const context = new OffscreenCanvas(1, 1).getContext('2d', {willReadFrequently: true});
+	const [light, dark] = [a, b].map(color => {
+		context.fillStyle = color;
+		context.fillRect(0, 0, 1, 1);
+		const [red, green, blue] = [...context.getImageData(0, 0, 1, 1).data].map(part => part / 255)
+			.map(part => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+		return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+	}).sort((a, b) => b - a);
+	return (light + 0.05) / (dark + 0.05);
+})`
+
+// inked checks the contrast of the first bar with its card, and of the bar's texts with the bar, in both themes.
+func (p *tab) inked() {
+	p.t.Helper()
+	const of = `getComputedStyle(document.querySelector('section[aria-label="%s"] .ranks [role=rowheader]%s'))`
+	bar := fmt.Sprintf(of, "Events", "") + `.backgroundImage.match(/(?:rgba?|color|oklab)\([^)]*\)/)[0]`
+	for _, theme := range []string{"light", "dark"} {
+		p.Eval(fmt.Sprintf("document.documentElement.dataset.theme = %q", theme), nil)
+
+		var card, text, star float64
+		p.Eval(ratio+"("+bar+", getComputedStyle(document.querySelector('.panel')).backgroundColor)", &card)
+		p.Eval(ratio+"("+bar+", "+fmt.Sprintf(of, "Events", " a")+".color)", &text)
+		p.Eval(ratio+"("+bar+", getComputedStyle(document.querySelector('.star')).color)", &star)
+		if card < 1.5 || card > 1.7 {
+			p.t.Errorf("%s: a bar has the contrast %.2f with its card, want about 1.5", theme, card)
+		}
+		if text < 4.5 || star < 3 {
+			p.t.Errorf("%s: the text on a bar has the contrast %.2f, and the star %.2f", theme, text, star)
+		}
+	}
+	p.Eval("delete document.documentElement.dataset.theme", nil)
+}
+
+// TestPanelsChromium compares the panels with the API: shares, names, hours, goals, funnels and revenue.
+func TestPanelsChromium(t *testing.T) {
+	t.Parallel()
+
+	s := startDemo(t)
+	id := s.signInDemo()
+	p := s.openSignedIn("/sites/" + id)
+	p.WaitFor("document.querySelector('.star')")
+	p.inked()
+
+	// Each row has its share, and events have their names.
+	for _, edge := range s.goals(id, "EVENT").Rows.Edges[:3] {
+		row := fmt.Sprintf(`[...document.querySelectorAll('section[aria-label="Events"] .ranks > *')]
+			.find(row => row.firstChild.textContent.endsWith(%q))?.lastChild`, edge.Node.Value)
+		share := strings.TrimSuffix(strconv.FormatFloat(edge.Node.Metrics.Share, 'f', 1, 64), ".0") + "%"
+		if got := p.Text(row + "?.textContent"); got != share {
+			t.Errorf("the share of %s is %s, want %s", edge.Node.Value, got, share)
+		}
+		p.WaitFor(row + ".checkVisibility({opacityProperty: true, visibilityProperty: true})")
+	}
+	p.see("Added to cart add_to_cart")
+	p.see("colour_picked")
+	p.WaitFor(`[...document.querySelectorAll('section[aria-label="Events"] .ranks > *')].filter(row => row.querySelector('.star'))
+		.map(row => row.querySelector('.stored')?.textContent ?? row.firstChild.lastChild.lastChild.textContent).join() === 'purchase,newsletter_signup'`)
+
+	// Two panels in a row have one height, which their tabs keep.
+	heights := "[...document.querySelectorAll('.panels > :not(.whole-row)')].map(e => e.offsetHeight).join()"
+	p.Do(chromedp.EmulateViewport(1440, 900))
+	before := p.Text(heights)
+	p.press("Source groups")
+	p.WaitFor("document.querySelector('section[aria-label=Sources] .ranks a')?.textContent === 'search' && !document.querySelector('[aria-busy=true]')")
+	if after := p.Text(heights); after != before {
+		t.Errorf("a tab changes the heights of panels from %s to %s", before, after)
+	}
+	p.press("Sources")
+	p.see("Google (www.google.com)")
+	p.WaitFor(`document.querySelectorAll('section[aria-label=Sources] .ranks .icon').length === 10`)
+
+	p.Goto(s.control + "/sites/" + id + "?all=event")
+	p.WaitFor("document.querySelectorAll('dialog[open] tbody .star').length === 2")
+	p.look("panels-table")
+	p.Goto(s.control + "/sites/" + id)
+	p.hours(s, id)
+	p.goalsAndFunnels(s, id)
+	p.revenue(s, id)
+	p.clean(s)
+
+	// A key event without visitors is a goal, too.
+	s.do(`mutation ($input: SiteEventInput!) { registerEvent(input: $input) { userErrors { code } } markKeyEvent(input: $input) { userErrors { code } } }`,
+		map[string]any{"input": map[string]any{"siteId": id, "name": "booked"}}, &struct{}{})
+	p.press("Goals")
+	p.WaitFor("[...document.querySelectorAll('.goals [role=row]')].some(row => [...row.children].map(c => c.textContent).join() === '★Key event: booked,0,0,0%')")
+	s.germanReader(id)
+}
+
+// germanReader opens a shared link in German, which has key events, and no segments.
+func (s *service) germanReader(id string) {
+	s.t.Helper()
+	page := browsertest.New(s.t).NewPage()
+	page.Before("localStorage.setItem('tallygate.language', 'de')")
+	reader := &tab{page, s.t}
+	reader.Do(chromedp.EmulateViewport(320, 800))
+	reader.Goto(s.control + "/share?events=goal&revenue=source&audience=hour_of_day&f=channel:is:direct#" + s.createLink(id, "Goals", ""))
+	reader.see("Sie lesen einen")
+	reader.WaitFor("document.querySelectorAll('.goals a').length === 2 && document.querySelector('.shares') && document.querySelectorAll('.strip a').length === 24")
+	reader.see("Netto in Euro (EUR)")
+	reader.press("Ereignisse")
+	reader.WaitFor(`document.querySelector('section[aria-label="Ereignisse"] .ranks')?.textContent.includes('In den Warenkorb gelegt add_to_cart')`)
+	reader.press("Kanäle")
+	reader.WaitFor(`document.querySelector('section[aria-label="Quellen"] .ranks a')?.textContent === 'direkt'`)
+	if wide := reader.Text(sideways); wide != "" {
+		s.t.Errorf("a shared report in German scrolls sideways because of %s", wide)
+	}
+	reader.look("panels-german")
+	reader.clean(s)
+}
+
+// hours compares the columns of the hours with the API, and filters by one.
+func (p *tab) hours(s *service, id string) {
+	p.t.Helper()
+	p.press("Hours")
+	p.WaitFor("document.querySelectorAll('.strip > *').length === 24")
+	want := map[string]int64{}
+	for _, edge := range s.goals(id, "HOUR_OF_DAY").Rows.Edges {
+		want[edge.Node.Value] = edge.Node.Metrics.Visitors
+	}
+	for i, line := range p.cells(".hours") {
+		if hour := fmt.Sprintf("%02d", i); line != fmt.Sprintf("%s:00|%d", hour, want[hour]) {
+			p.t.Errorf("hour %s: %s, want %d", hour, line, want[hour])
+		}
+	}
+
+	p.press("20:00")
+	p.see("Hour is 20:00")
+	kept := s.goals(id, "HOUR_OF_DAY", map[string]any{"dimension": "HOUR_OF_DAY", "operator": "IS", "values": []string{"20"}})
+	p.WaitFor(fmt.Sprintf("%s === '%d'", total(0), kept.Totals.Visitors))
+	p.look("panels-hour")
+	p.press("Remove the filter Hour is 20:00")
+	p.press("Days of the week")
+	p.WaitFor("document.querySelector('section[aria-label=Audience] .ranks a')?.textContent === 'Monday'")
+}
+
+// goalsAndFunnels names a page goal, compares all goals with the API, and reads the funnel.
+func (p *tab) goalsAndFunnels(s *service, id string) {
+	p.t.Helper()
+	all := s.goals(id, "EVENT")
+	var want []string
+	for _, edge := range all.Rows.Edges {
+		m := edge.Node.Metrics
+		if m.Conversions == 0 {
+			continue
+		}
+		want = append(want, fmt.Sprintf("%s|%d|%d|%s", edge.Node.Value, m.Visitors, m.Events, rate(m.Visitors, all.Totals.Visitors)))
+	}
+
+	p.press("Goals")
+	p.WaitFor("document.querySelector('.goals')")
+	p.press("New page goal")
+	p.enter("document.querySelector('[name=pattern]')", "thanks")
+	p.enter("document.querySelector('.new [name=name]')", "Guides")
+	p.press("Add the goal")
+	p.see(`A path begins with "/".`)
+	p.enter("document.querySelector('[name=pattern]')", "/guide/*")
+	p.press("Add the goal")
+
+	read := s.goals(id, "PAGE", map[string]any{"dimension": "PAGE", "operator": "MATCHES", "values": []string{"/guide/*"}})
+	var views int64
+	for _, edge := range read.Rows.Edges {
+		if strings.HasPrefix(edge.Node.Value, "/guide/") {
+			views += edge.Node.Metrics.Pageviews
+		}
+	}
+	if read.Totals.Visitors == 0 || views == 0 {
+		p.t.Fatalf("no visitor reads the guides: %+v", read.Totals)
+	}
+	want = append(want, fmt.Sprintf("Guides /guide/*|%d|%d|%s", read.Totals.Visitors, views, rate(read.Totals.Visitors, all.Totals.Visitors)))
+	p.WaitFor("[...document.querySelectorAll('.goals a')].some(a => a.textContent === 'Guides /guide/*')")
+
+	got := p.cells(".goals")
+	for i, line := range got {
+		parts := strings.Split(strings.TrimPrefix(line, "★Key event: "), "|")
+		name := strings.Fields(parts[0])
+		if len(parts) > 4 && !strings.HasPrefix(parts[4], "Revenue: €") {
+			p.t.Errorf("the revenue of a goal: %s", parts[4])
+		}
+		if i < len(got)-1 {
+			parts[0] = name[len(name)-1]
+		}
+		got[i] = strings.Join(parts[:4], "|")
+	}
+	if !slices.Equal(got, want) {
+		p.t.Errorf("goals: %q, want %q", got, want)
+	}
+	p.look("panels-goals")
+	p.press("Guides /guide/*")
+	p.WaitFor(fmt.Sprintf("%s === '%d'", total(0), read.Totals.Visitors))
+	p.press("Remove the filter Page matches /guide/*")
+
+	p.press("Funnels")
+	p.WaitFor("document.querySelector('.funnel')")
+	var steps []string
+	first, left := all.Funnel.Steps[0].Visitors, int64(0)
+	for i, step := range all.Funnel.Steps {
+		drop := ""
+		if i > 0 {
+			left = all.Funnel.Steps[i-1].Visitors
+			drop = fmt.Sprintf("%s went on %d visitors left", rate(step.Visitors, left), left-step.Visitors)
+		}
+		steps = append(steps, fmt.Sprintf("%d|%s|%s", step.Visitors, rate(step.Visitors, first), drop))
+	}
+	got = p.cells(".funnel")
+	for i, line := range got {
+		_, got[i], _ = strings.Cut(line, "|")
+	}
+	if !slices.Equal(got, steps) {
+		p.t.Errorf("the funnel: %q, want %q", got, steps)
+	}
+	p.look("panels-funnel")
+}
+
+// rate writes a share as the page does.
+func rate(n, of int64) string {
+	return strings.TrimSuffix(strconv.FormatFloat(100*float64(n)/float64(of), 'f', 1, 64), ".0") + "%"
+}
+
+// revenue compares the panel of revenue with the API: its course, and its rows by channel.
+func (p *tab) revenue(s *service, id string) {
+	p.t.Helper()
+	want := s.goals(id, "CHANNEL")
+	if len(want.Totals.Revenue) != 1 || want.Totals.Revenue[0].Refunds == 0 {
+		p.t.Fatalf("the demo has no refunds: %+v", want.Totals.Revenue)
+	}
+
+	euros := func(amount string) string {
+		n, err := strconv.ParseFloat(amount, 64)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		return strings.Replace(fmt.Sprintf("€%.2f", n), "€-", "-€", 1)
+	}
+	rows := map[string]string{}
+	for _, edge := range want.Rows.Edges {
+		for _, r := range edge.Node.Metrics.Revenue {
+			refunded := "–"
+			if r.Refunds > 0 {
+				refunded = euros(r.Refunded)
+			}
+			rows[edge.Node.Value] = fmt.Sprintf("%d|%s|%s", r.Purchases, refunded, euros(r.Net))
+		}
+	}
+	p.WaitFor(fmt.Sprintf("document.querySelectorAll('.shares .ranks > *').length === %d", len(rows)))
+	for _, line := range p.cells(".shares") {
+		channel, figures, _ := strings.Cut(line, "|")
+		if figures != rows[channel] {
+			p.t.Errorf("the revenue of %s is %s, want %s", channel, figures, rows[channel])
+		}
+	}
+	p.see("Net in Euro (EUR)")
+
+	var course []string
+	for _, point := range want.Series {
+		net := "0"
+		for _, r := range point.Metrics.Revenue {
+			net = r.Net
+		}
+		course = append(course, euros(net))
+	}
+	got := p.Text("[...document.querySelectorAll('.course title')].map(e => e.textContent.split(': ')[1].replace(',', '')).join()")
+	if got != strings.Join(course, ",") {
+		p.t.Errorf("the course of revenue: %s, want %s", got, strings.Join(course, ","))
+	}
+	p.Eval("document.querySelector('.currency details').open = true", nil)
+	p.look("panels-revenue")
+}
