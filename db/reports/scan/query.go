@@ -109,6 +109,8 @@ type Query struct {
 	Breakdowns []Breakdown
 	Funnels    []Funnel
 	Properties *PropertyNames // which properties to list; nil for none
+
+	WithoutRevenue bool // for readers who must not see it: no figures have revenue
 }
 
 // Date is a day of the calendar in the query's time zone.
