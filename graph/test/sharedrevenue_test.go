@@ -53,9 +53,9 @@ func sharedReports() []string {
 	return list
 }
 
-// TestHiddenRevenue checks that a link without revenue tells its readers nothing of amounts: two sites
+// TestHiddenRevenue checks that a link without revenue returns nothing of amounts: two sites
 // that differ in amounts and currencies alone have equal answers, in all fields and orders. Links with
-// revenue, which the same queries tell apart, show that the check can fail.
+// revenue, with different answers, show that the check can fail.
 func TestHiddenRevenue(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -71,7 +71,7 @@ func TestHiddenRevenue(t *testing.T) {
 		for _, query := range queries {
 			got, other := a.with(cheapReader, query).ok(t, ""), a.with(dearReader, query)
 			if got.Body != other.Body {
-				t.Errorf("%s tells the sites apart:\n%s\n%s", query, got.Body, other.Body)
+				t.Errorf("%s has different answers:\n%s\n%s", query, got.Body, other.Body)
 			}
 			if strings.Contains(got.Body, `"currency"`) || strings.Contains(got.Body, "price") {
 				t.Errorf("%s shows %s", query, got.Body)

@@ -10,7 +10,7 @@ import (
 )
 
 // TestSharedLinkToken checks who can read the token of a link again: members who may create links, through
-// all paths to the link, and nobody else. It is stored encrypted.
+// all paths to the link, and no others. It is stored encrypted.
 func TestSharedLinkToken(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -85,7 +85,7 @@ func TestEmbeddedReportChromium(t *testing.T) {
 		t.Errorf("the frame's console: %s: %s", m.Level, m.Text)
 	}
 
-	// A page of another origin gets nothing, and nobody frames other pages.
+	// A page of another origin gets nothing, and other pages cannot be framed.
 	for _, address := range []string{
 		"http://other.localhost/", "http://client.localhost/?page=/sign-in", "http://client.localhost/?page=/share",
 		"http://client.localhost/?page=/embed/sharedlink_AAAAAAAAAAAAAAAAAAAAAA",
