@@ -30,6 +30,7 @@ var consoleFiles = map[string]*file{
 	"captcha.js":   builtFile("console/captcha.js", javascript),
 	"account.js":   builtFile("console/account.js", javascript),
 	"operator.js":  builtFile("console/operator.js", javascript),
+	"zip.js":       builtFile("console/zip.js", javascript),
 	"import.js":    builtFile("console/import.js", javascript),
 	"de.js":        builtFile("console/de.js", javascript),
 	"de-pages.js":  builtFile("console/de-pages.js", javascript),

@@ -43,6 +43,7 @@ var assets = []asset{
 	{Entry: "src/console/captcha.tsx", Out: "console/captcha.js", Budget: 10_000, Console: true},
 	{Entry: "src/console/account.tsx", Out: "console/account.js", Budget: 20_000, Console: true},
 	{Entry: "src/console/operator.tsx", Out: "console/operator.js", Budget: 10_000, Console: true},
+	{Entry: "src/console/zip.tsx", Out: "console/zip.js", Budget: 9_000, Console: true},
 	{Entry: "src/console/import.tsx", Out: "console/import.js", Budget: 6_000, Console: true},
 	{Entry: "src/console/messages/de.ts", Out: "console/de.js", Budget: 6_000, Console: true},
 	{Entry: "src/console/messages/de-pages.ts", Out: "console/de-pages.js", Budget: 20_500, Console: true},
@@ -60,7 +61,7 @@ const widgetBudget = 14 << 10
 // and germanViewBudget is their size limit in bytes, gzip-compressed.
 var germanView = []string{"console/main.js", "console/de.js"}
 
-const germanViewBudget = 35_500
+const germanViewBudget = 36_000
 
 // withinGermanViewBudget returns an error if the first view in German exceeds its budget.
 func withinGermanViewBudget(sizes map[string]int) error {

@@ -919,6 +919,63 @@ export type LiveFields = {
 const liveFieldsText =
   'fragment LiveFields on LiveReport{at visitors pageviews pages{value visitors}sources{value visitors}latest{at event path channel}}';
 
+export type SourceTablesReport = {
+  channels: TableRows | null;
+  sourceGroups: TableRows | null;
+  sources: TableRows | null;
+  referrers: TableRows | null;
+  utmCampaigns: TableRows | null;
+  utmSources: TableRows | null;
+  utmMediums: TableRows | null;
+  utmContents: TableRows | null;
+  utmTerms: TableRows | null;
+  adPlatforms: TableRows | null;
+};
+const sourceTablesReportText =
+  'fragment SourceTablesReport on Report{channels:breakdown(by:CHANNEL,first:100){... TableRows}sourceGroups:breakdown(by:SOURCE_GROUP,first:100){... TableRows}sources:breakdown(by:SOURCE,first:100){... TableRows}referrers:breakdown(by:REFERRER,first:100){... TableRows}utmCampaigns:breakdown(by:UTM_CAMPAIGN,first:100){... TableRows}utmSources:breakdown(by:UTM_SOURCE,first:100){... TableRows}utmMediums:breakdown(by:UTM_MEDIUM,first:100){... TableRows}utmContents:breakdown(by:UTM_CONTENT,first:100){... TableRows}utmTerms:breakdown(by:UTM_TERM,first:100){... TableRows}adPlatforms:breakdown(by:AD_PLATFORM,first:100){... TableRows}}';
+
+export type OtherTablesReport = {
+  pages: TableRows | null;
+  entryPages: TableRows | null;
+  exitPages: TableRows | null;
+  hostnames: TableRows | null;
+  countries: TableRows | null;
+  browsers: TableRows | null;
+  systems: TableRows | null;
+  devices: TableRows | null;
+  languages: TableRows | null;
+  screenWidths: TableRows | null;
+  daysOfWeek: TableRows | null;
+  hours: TableRows | null;
+  events: TableRows | null;
+};
+const otherTablesReportText =
+  'fragment OtherTablesReport on Report{pages:breakdown(by:PAGE,first:100){... TableRows}entryPages:breakdown(by:ENTRY_PAGE,first:100){... TableRows}exitPages:breakdown(by:EXIT_PAGE,first:100){... TableRows}hostnames:breakdown(by:HOSTNAME,first:100){... TableRows}countries:breakdown(by:COUNTRY,first:100){... TableRows}browsers:breakdown(by:BROWSER,first:100){... TableRows}systems:breakdown(by:SYSTEM,first:100){... TableRows}devices:breakdown(by:DEVICE,first:100){... TableRows}languages:breakdown(by:LANGUAGE,first:100){... TableRows}screenWidths:breakdown(by:SCREEN_WIDTH,first:100){... TableRows}daysOfWeek:breakdown(by:DAY_OF_WEEK,first:100){... TableRows}hours:breakdown(by:HOUR_OF_DAY,first:100){... TableRows}events:breakdown(by:EVENT,first:100){... TableRows}}';
+
+export type TableRows = {
+  pageInfo: {
+    hasNextPage: boolean;
+    endCursor: string | null;
+  };
+  edges: ({
+    node: {
+      value: string;
+      onlyImported: boolean;
+      metrics: {
+        timeOnPage: number | null;
+        scrollDepth: number | null;
+        exitRate: number | null;
+        events: number;
+        comparison: {
+          visitors: number;
+        } | null;
+      } & MetricFields;
+    };
+  })[];
+};
+const tableRowsText =
+  'fragment TableRows on ReportRowConnection{pageInfo{hasNextPage endCursor}edges{node{value onlyImported metrics{... MetricFields timeOnPage scrollDepth exitRate events comparison{visitors}}}}}';
+
 export type AnnotationFields = {
   id: string;
   day: string;
@@ -1966,6 +2023,46 @@ export type SharedPropertyNamesData = {
 };
 export const sharedPropertyNames = /* @__PURE__ */ operation<{ period?: ReportPeriod | null; filters: ReportFilterInput[]; event?: string | null }, SharedPropertyNamesData>(
   'query SharedPropertyNames($period:ReportPeriod,$filters:[ReportFilterInput!]!,$event:String){sharedSite{report(period:$period,filters:$filters){... PropertyReport}}}', propertyReportText,
+);
+
+export type SourceTablesData = {
+  site: {
+    domain: string;
+    report: SourceTablesReport | null;
+  } | null;
+};
+export const sourceTables = /* @__PURE__ */ operation<{ id: string; period?: ReportPeriod | null; filters: ReportFilterInput[]; compare?: ReportComparison | null }, SourceTablesData>(
+  'query SourceTables($id:ID!,$period:ReportPeriod,$filters:[ReportFilterInput!]!,$compare:ReportComparison){site(id:$id){domain report(period:$period,filters:$filters,compare:$compare){... SourceTablesReport}}}', sourceTablesReportText, tableRowsText, metricFieldsText,
+);
+
+export type OtherTablesData = {
+  site: {
+    domain: string;
+    report: OtherTablesReport | null;
+  } | null;
+};
+export const otherTables = /* @__PURE__ */ operation<{ id: string; period?: ReportPeriod | null; filters: ReportFilterInput[]; compare?: ReportComparison | null }, OtherTablesData>(
+  'query OtherTables($id:ID!,$period:ReportPeriod,$filters:[ReportFilterInput!]!,$compare:ReportComparison){site(id:$id){domain report(period:$period,filters:$filters,compare:$compare){... OtherTablesReport}}}', otherTablesReportText, tableRowsText, metricFieldsText,
+);
+
+export type SharedSourceTablesData = {
+  sharedSite: {
+    domain: string;
+    report: SourceTablesReport | null;
+  } | null;
+};
+export const sharedSourceTables = /* @__PURE__ */ operation<{ period?: ReportPeriod | null; filters: ReportFilterInput[]; compare?: ReportComparison | null }, SharedSourceTablesData>(
+  'query SharedSourceTables($period:ReportPeriod,$filters:[ReportFilterInput!]!,$compare:ReportComparison){sharedSite{domain report(period:$period,filters:$filters,compare:$compare){... SourceTablesReport}}}', sourceTablesReportText, tableRowsText, metricFieldsText,
+);
+
+export type SharedOtherTablesData = {
+  sharedSite: {
+    domain: string;
+    report: OtherTablesReport | null;
+  } | null;
+};
+export const sharedOtherTables = /* @__PURE__ */ operation<{ period?: ReportPeriod | null; filters: ReportFilterInput[]; compare?: ReportComparison | null }, SharedOtherTablesData>(
+  'query SharedOtherTables($period:ReportPeriod,$filters:[ReportFilterInput!]!,$compare:ReportComparison){sharedSite{domain report(period:$period,filters:$filters,compare:$compare){... OtherTablesReport}}}', otherTablesReportText, tableRowsText, metricFieldsText,
 );
 
 export type SavedData = {

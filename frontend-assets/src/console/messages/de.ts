@@ -95,6 +95,7 @@ const texts: Record<keyof typeof en, Message> & Record<string, Message> = {
   'report.none': 'In diesem Zeitraum gibt es keine Besuche.',
   'report.noneFiltered': 'Kein Besuch in diesem Zeitraum passt zu diesen Filtern.',
   'report.today': 'Heute zeigen',
+  'report.download': 'Herunterladen',
   'report.asOf': 'Zahlen für {days}, Stand {time} Uhr.',
   'report.days': '{days}, Zeitzone {zone}',
   'metric.visitors': 'Besucher',

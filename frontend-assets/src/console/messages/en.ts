@@ -90,6 +90,7 @@ export default {
   'report.none': 'There are no visits in this period.',
   'report.noneFiltered': 'No visit matches these filters in this period.',
   'report.today': 'Show today',
+  'report.download': 'Download',
   'report.asOf': 'Figures of {days}, from {time}.',
   'report.days': '{days}, time zone {zone}',
   'metric.visitors': 'Visitors',
