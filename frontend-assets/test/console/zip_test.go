@@ -275,7 +275,9 @@ func TestDownloadOfReportChromium(t *testing.T) {
 		t.Errorf("the zip is %q, want %q", name, want)
 	}
 	files.check(t, func(selection string) map[string]any {
-		var data struct{ Site struct{ Report map[string]any } }
+		var data struct {
+			Site struct{ Report map[string]any }
+		}
 		s.do(`query ($id: ID!) { site(id: $id) { report(`+arguments+`) { `+selection+` } } }`, map[string]any{"id": id}, &data)
 		return data.Site.Report
 	})
@@ -294,7 +296,9 @@ func TestDownloadOfReportChromium(t *testing.T) {
 	reader.WaitFor("document.querySelector('.figures')")
 	files, _ = reader.downloadsReport()
 	files.check(t, func(selection string) map[string]any {
-		var data struct{ SharedSite struct{ Report map[string]any } }
+		var data struct {
+			SharedSite struct{ Report map[string]any }
+		}
 		s.doAs(opened.OpenSharedLink.ViewerToken, `{ sharedSite { report(`+arguments+`) { `+selection+` } } }`, &data)
 		return data.SharedSite.Report
 	})

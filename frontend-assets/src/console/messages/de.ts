@@ -72,6 +72,8 @@ const texts: Record<keyof typeof en, Message> & Record<string, Message> = {
   'sites.empty': 'Noch keine Websites',
   'sites.emptyText': 'Fügen Sie die Domain Ihrer Website hinzu, um ihr Script-Tag zu erhalten.',
   'sites.noMatch': 'Keine Website passt zu „{search}“.',
+  'sites.sum': 'Summe von {n} Websites',
+  'sites.sumText': 'Wer zwei Websites besucht, zählt zweimal.',
   'sites.shown': '{shown} von {all} Websites.',
   'site.menu': 'Seiten der Website',
   'site.overview': 'Übersicht',

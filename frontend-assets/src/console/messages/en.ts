@@ -67,6 +67,8 @@ export default {
   'sites.empty': 'No sites yet',
   'sites.emptyText': 'Add the domain of your website to get its script tag.',
   'sites.noMatch': 'No site matches "{search}".',
+  'sites.sum': 'Sum of {n} sites',
+  'sites.sumText': 'A visitor of two sites counts twice.',
   'sites.shown': '{shown} of {all} sites.',
   'site.menu': 'Pages of the site',
   'site.overview': 'Overview',
