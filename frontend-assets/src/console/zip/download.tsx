@@ -89,9 +89,11 @@ export function Download(props: { id: string; view: View; report: ReportFields; 
           stop={() => stop.current!.abort()}
         />
       ) : (
-        <button type="button" class="main" onClick={start}>
-          {t('download.start')}
-        </button>
+        <div class="actions">
+          <button type="button" class="main" onClick={start}>
+            {t('download.start')}
+          </button>
+        </div>
       )}
     </Dialog>
   );
