@@ -154,7 +154,7 @@ async function collect(
   const saved = id ? ((await patient(() => funnels({ id }, signal))).site?.funnels ?? []) : [];
   const { period, filters } = selection;
   const readNames = () => reading(id, propertyNames, sharedPropertyNames)({ period, filters, event: null }, signal);
-  const names = link.hidesRevenue ? [] : ((await patient(readNames)).report?.propertyNames ?? []);
+  const names = !id && link.hidesRevenue ? [] : ((await patient(readNames)).report?.propertyNames ?? []);
   const properties = names.slice(0, mostProperties);
   state.of = tables.length + properties.length + saved.length;
 
