@@ -3,6 +3,7 @@ package assets
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 // consolePrefix is the path prefix of the console's files.
@@ -29,6 +31,7 @@ var consoleFiles = map[string]*file{
 	"captcha.js":   builtFile("console/captcha.js", javascript),
 	"account.js":   builtFile("console/account.js", javascript),
 	"operator.js":  builtFile("console/operator.js", javascript),
+	"zip.js":       builtFile("console/zip.js", javascript),
 	"import.js":    builtFile("console/import.js", javascript),
 	"de.js":        builtFile("console/de.js", javascript),
 	"de-pages.js":  builtFile("console/de-pages.js", javascript),
@@ -56,11 +59,21 @@ var consolePaths = []string{
 	"/sessions", "/security", "/audit", "/operator",
 }
 
+// framedReport is the pattern of the page that shows a shared link's report in frames of other sites. The
+// link's token stands behind #, so the id names the link to the server.
+const framedReport = "/embed/{id}"
+
+// framesTimeout bounds the lookup of a link's origins.
+const framesTimeout = 5 * time.Second
+
 // consolePolicy allows scripts, styles, requests and frames of the console's own origin only. No
-// script can turn text into code: Trusted Types are required, and no policy may be created.
-const consolePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
-	"frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
-	"require-trusted-types-for 'script'; trusted-types 'none'"
+// script can turn text into code: Trusted Types are required, and no policy may be created. ancestors are the
+// origins whose pages may frame the page.
+func consolePolicy(ancestors string) string {
+	return "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+		"frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors " + ancestors + "; " +
+		"require-trusted-types-for 'script'; trusted-types 'none'"
+}
 
 // consolePage is the page, which is the same for all paths and users.
 var consolePage = []byte(`<!doctype html>
@@ -82,11 +95,15 @@ const consoleIcon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"
 
 // MountConsole adds the console to the control plane's routes: its pages, which post to /graphql of
 // their own origin and say at all other paths that there is no page, its files, which browsers cache for a year, and the page that previews a captcha
-// widget. captchaURL is the origin that serves the widget. No page can be framed by other origins.
-func MountConsole(mux *http.ServeMux, captchaURL string) {
+// widget. captchaURL is the origin that serves the widget. frames returns the origins whose pages may frame the
+// report of a shared link, by the link's global id. No other page can be framed by other origins.
+func MountConsole(
+	mux *http.ServeMux, captchaURL string, frames func(ctx context.Context, linkID string) ([]string, error),
+) {
 	for _, pattern := range consolePaths {
 		mux.HandleFunc("GET "+pattern, serveConsolePage(http.StatusOK))
 	}
+	mux.HandleFunc("GET "+framedReport, serveFramedReport(frames))
 
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -109,15 +126,38 @@ func serveIcon(w http.ResponseWriter, _ *http.Request) {
 
 // serveConsolePage returns the handler that answers with the page and a status.
 func serveConsolePage(status int) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		pageHeaders(w.Header(), consolePolicy)
-		w.Header().Set("X-Frame-Options", "DENY")
+	return func(w http.ResponseWriter, _ *http.Request) { writeConsolePage(w, status, nil) }
+}
 
-		// Addresses of shared links may be public, which their reports need not be.
-		w.Header().Set("X-Robots-Tag", "noindex")
-		w.WriteHeader(status)
-		_, _ = w.Write(consolePage)
+// serveFramedReport returns the handler of the page that frames returns the origins for. A link that does
+// not exist is answered as one without origins, with a page that cannot be framed.
+func serveFramedReport(frames func(ctx context.Context, linkID string) ([]string, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), framesTimeout)
+		defer cancel()
+
+		origins, err := frames(ctx, r.PathValue("id"))
+		if err != nil {
+			writeConsolePage(w, http.StatusServiceUnavailable, nil)
+			return
+		}
+		writeConsolePage(w, http.StatusOK, origins)
 	}
+}
+
+// writeConsolePage answers with the page, which pages of the ancestors may frame.
+func writeConsolePage(w http.ResponseWriter, status int, ancestors []string) {
+	if len(ancestors) > 0 {
+		pageHeaders(w.Header(), consolePolicy(strings.Join(ancestors, " ")))
+	} else {
+		pageHeaders(w.Header(), consolePolicy("'none'"))
+		w.Header().Set("X-Frame-Options", "DENY")
+	}
+
+	// Addresses of shared links may be public, which their reports need not be.
+	w.Header().Set("X-Robots-Tag", "noindex")
+	w.WriteHeader(status)
+	_, _ = w.Write(consolePage)
 }
 
 // pageHeaders sets the headers that all pages of the console have.

@@ -1,6 +1,8 @@
 package assets
 
 import (
+	"context"
+	"errors"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -15,7 +17,15 @@ import (
 func getConsole(t *testing.T, method, path string) *http.Response {
 	t.Helper()
 	mux := http.NewServeMux()
-	MountConsole(mux, "https://captcha.example.test")
+	MountConsole(mux, "https://captcha.example.test", func(_ context.Context, linkID string) ([]string, error) {
+		switch linkID {
+		case "sharedlink_x":
+			return []string{"http://localhost:3000", "https://www.example.org"}, nil
+		case "sharedlink_away":
+			return nil, errors.New("the database is not there")
+		}
+		return nil, nil
+	})
 	w := httptest.NewRecorder()
 	mux.ServeHTTP(w, httptest.NewRequest(method, path, nil))
 	return w.Result()
@@ -31,7 +41,7 @@ func TestFavicon(t *testing.T) {
 func TestConsolePages(t *testing.T) {
 	for path, status := range map[string]int{
 		"/": 200, "/sign-in": 200, "/reset-password": 200, "/sites/new": 200, "/sites/site_x/events": 200, "/captcha": 200,
-		"/captcha/key_x": 200, "/tokens": 200, "/share": 200, "/share/tgl_x": 200, "/operator": 200, "/deleted": 200, "/nothing": 404, "/sites/site_x/nothing": 404, "/sign-in/": 404, "/console/": 404,
+		"/captcha/key_x": 200, "/tokens": 200, "/share": 200, "/share/tgl_x": 200, "/embed/sharedlink_y": 200, "/embed/": 404, "/embed": 404, "/embed/sharedlink_away": 503, "/operator": 200, "/deleted": 200, "/nothing": 404, "/sites/site_x/nothing": 404, "/sign-in/": 404, "/console/": 404,
 		"/console/000000000000/main.js": 404, consoleVersion + "other.js": 404, consoleVersion: 404,
 	} {
 		r := getConsole(t, "GET", path)
@@ -54,6 +64,19 @@ func TestConsolePages(t *testing.T) {
 	}
 }
 
+// TestFramedReport checks that only the page of a link with origins can be framed, and only by them.
+func TestFramedReport(t *testing.T) {
+	r := getConsole(t, "GET", "/embed/sharedlink_x")
+	policy := r.Header.Get("Content-Security-Policy")
+	if r.StatusCode != http.StatusOK || !strings.Contains(policy, "; frame-ancestors http://localhost:3000 https://www.example.org; ") ||
+		strings.Contains(policy, "unsafe") || !strings.Contains(policy, "require-trusted-types-for 'script'") {
+		t.Errorf("status %d, policy %s", r.StatusCode, policy)
+	}
+	if r.Header.Get("X-Frame-Options") != "" || r.Header.Get("X-Robots-Tag") != "noindex" {
+		t.Errorf("headers %v", r.Header)
+	}
+}
+
 // TestConsolePathsOfRouter compares the paths that the server knows with the pages of the console's router.
 func TestConsolePathsOfRouter(t *testing.T) {
 	source, err := os.ReadFile("src/console/main.tsx")
@@ -65,7 +88,7 @@ func TestConsolePathsOfRouter(t *testing.T) {
 	for _, path := range regexp.MustCompile(`'(/[a-z:/-]*)'`).FindAllStringSubmatch(string(source), -1) {
 		pages[regexp.MustCompile(`:([a-z]+)`).ReplaceAllString(path[1], "{$1}")] = true
 	}
-	served := map[string]bool{}
+	served := map[string]bool{framedReport: true}
 	for _, pattern := range consolePaths {
 		served[strings.TrimSuffix(pattern, "{$}")] = true
 	}

@@ -59,6 +59,7 @@ func (r *release) bundled() ([]cdx.Component, error) {
 	var components []cdx.Component
 	for file, pattern := range map[string]string{
 		"frontend-assets/thirdparty/graphiql/README.md": `(graphiql|react|react-dom)@(\d+\.\d+\.\d+)`,
+		"frontend-assets/thirdparty/fflate/README.md":   `(fflate)@(\d+\.\d+\.\d+)`,
 		"frontend-assets/thirdparty/preact/README.md":   `(preact)@(\d+\.\d+\.\d+)`,
 		"dataplane/bot/patterns.txt":                    `npm (\S+) (\d+\.\d+\.\d+)`,
 		"db/model/passwords.txt":                        `npm (\S+) (\d+\.\d+\.\d+)`,

@@ -151,6 +151,13 @@ func TestRotationReseals(t *testing.T) {
 		}
 
 		userID := totpUser(t, a, now)
+		token := model.NewSecret(model.SharedLinkPrefix)
+		link, err := sites.New(a).CreateSharedLink(t.Context(), site.AccountID, model.SharedLink{
+			SiteID: site.ID, Name: "link", TokenHash: model.HashToken(token), Token: token, CreatedAt: now,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 
 		result, err := keys.New(keyHolder(t, databaseURL, "b", "a")).RotateApplicationKey(t.Context(), now)
 		if err != nil || result.Resealed != 3 || !slices.Equal(result.Unreadable, []int64{damaged}) || result.Already {
@@ -170,6 +177,11 @@ func TestRotationReseals(t *testing.T) {
 			if secret, err := accounts.New(b).TOTP(t.Context(), userID, confirmed, now); err != nil || string(secret) != fmt.Sprint(confirmed) {
 				t.Errorf("the TOTP secret with confirmed = %v is %q, %v", confirmed, secret, err)
 			}
+		}
+
+		link, err = sites.New(b).SharedLink(t.Context(), site.AccountID, link.ID)
+		if err != nil || sites.New(b).LinkToken(link) != token {
+			t.Errorf("the token of the link is %q, %v; want %q", sites.New(b).LinkToken(link), err, token)
 		}
 
 		for i, id := range siteIDs {

@@ -87,7 +87,8 @@ func objectValues(object any) audit.Values {
 	case *model.Funnel:
 		return audit.Values{"name": o.Name, "steps": o.Steps}
 	case *model.SharedLink:
-		values := audit.Values{"name": o.Name, "hint": o.TokenHint, "hasPassword": o.PasswordHash != ""}
+		values := audit.Values{"name": o.Name, "hint": o.TokenHint, "hasPassword": o.PasswordHash != "",
+			"hideRevenue": o.HidesRevenue, "origins": o.Origins}
 		if o.ExpiresAt != 0 {
 			values["expiresAt"] = o.ExpiresAt.Time()
 		}

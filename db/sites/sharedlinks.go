@@ -1,6 +1,7 @@
 package sites
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -16,7 +17,7 @@ const sharedLinkTouch = time.Minute
 
 // CreateSharedLink stores a link to the reports of a site of the account, which can have
 // model.MaxSharedLinks, and returns it with its id. The segment of the link, if any, must be one of
-// the site: any other is the NotFound not_found of the field segmentId.
+// the site: any other is the NotFound not_found of the field segmentId. The token is stored encrypted.
 func (s *Store) CreateSharedLink(
 	ctx context.Context, accountID int64, link model.SharedLink,
 ) (*model.SharedLink, error) {
@@ -27,6 +28,13 @@ func (s *Store) CreateSharedLink(
 
 	link.Name = name
 	err = createObject(ctx, s, accountID, link.SiteID, &link, linkLimit, func(tx *db.Tx) error {
+		if link.Token != "" {
+			sealed, err := s.keys.SealLinkToken(ctx, tx, link.SiteID, link.Token)
+			if err != nil {
+				return err
+			}
+			link.SealedToken = sealed
+		}
 		if link.SegmentID == 0 {
 			return nil
 		}
@@ -56,6 +64,31 @@ func (s *Store) RevokeSharedLink(ctx context.Context, accountID, id int64) (*mod
 // SharedLink returns a link of the account, or model.ErrNotFound.
 func (s *Store) SharedLink(ctx context.Context, accountID, id int64) (*model.SharedLink, error) {
 	return objectOf[model.SharedLink](ctx, s, accountID, id)
+}
+
+// LinkToken returns the token of a link for a member who may create links; "" for a link that was made
+// before tokens were kept, or whose token was stored with a lost application key.
+func (s *Store) LinkToken(link *model.SharedLink) string {
+	token, err := s.keys.OpenLinkToken(link.SiteID, link.SealedToken)
+	if err != nil || !bytes.Equal(model.HashToken(token), link.TokenHash) {
+		return ""
+	}
+	return token
+}
+
+// LinkOrigins returns the origins whose pages may frame the report of a link. It returns model.ErrNotFound
+// for a link that does not exist or has expired. Callers need no session, so it reads one row.
+func (s *Store) LinkOrigins(ctx context.Context, id int64, now model.Instant) ([]string, error) {
+	var link model.SharedLink
+	err := s.db.Read.NewSelect().Model(&link).Column("origins", "expires_at").Where("id = ?", id).
+		Where("EXISTS (SELECT 1 FROM sites WHERE sites.id = shared_link.site_id AND sites.deleted_at = 0)").Scan(ctx)
+	if err != nil {
+		return nil, db.OrNotFound(err)
+	}
+	if link.Expired(now) {
+		return nil, model.ErrNotFound
+	}
+	return link.Origins, nil
 }
 
 // SharedLinksOfSites returns the links of each site, oldest first, also expired ones. The caller must

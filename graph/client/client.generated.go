@@ -254,9 +254,10 @@ func (v *CreateApiTokenResponse) GetCreateApiToken() *CreateApiTokenCreateApiTok
 //
 // Payload of `createSharedLink`.
 type CreateSharedLinkCreateSharedLinkCreateSharedLinkPayload struct {
-	// The token of the link. Begins with `tgl_`. It is returned only here: the service stores its hash.
+	// The token of the link. Begins with `tgl_`. `SharedLink.token` shows it again.
 	Token *string `json:"token"`
-	// Errors in the input: `NOT_FOUND`, `INVALID_NAME`, `INVALID_PASSWORD`, `INVALID_EXPIRY`, `TOO_MANY_SHARED_LINKS`.
+	// Errors in the input: `NOT_FOUND`, `INVALID_NAME`, `INVALID_PASSWORD`, `INVALID_EXPIRY`, `INVALID_ORIGIN`,
+	// `TOO_MANY_ORIGINS`, `TOO_MANY_SHARED_LINKS`.
 	UserErrors []Mistake `json:"userErrors"`
 }
 
@@ -1442,6 +1443,11 @@ const (
 	UserErrorCodeSegmentInUse UserErrorCode = "SEGMENT_IN_USE"
 	// The time is in the past.
 	UserErrorCodeInvalidExpiry UserErrorCode = "INVALID_EXPIRY"
+	// An origin is not https with a host name, such as `https://www.example.org`, or http with `localhost` or a name below it. Paths,
+	// wildcards and IP addresses are not part of an origin.
+	UserErrorCodeInvalidOrigin UserErrorCode = "INVALID_ORIGIN"
+	// A shared link has at most 10 origins.
+	UserErrorCodeTooManyOrigins UserErrorCode = "TOO_MANY_ORIGINS"
 	// The secret of the shared link is wrong, or the link was revoked or has expired.
 	UserErrorCodeInvalidLink UserErrorCode = "INVALID_LINK"
 	// The shared link has a password, or the invitation needs one, and none was given.
@@ -1533,6 +1539,8 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeTooManySharedLinks,
 	UserErrorCodeSegmentInUse,
 	UserErrorCodeInvalidExpiry,
+	UserErrorCodeInvalidOrigin,
+	UserErrorCodeTooManyOrigins,
 	UserErrorCodeInvalidLink,
 	UserErrorCodePasswordRequired,
 	UserErrorCodeInvalidThreshold,

@@ -455,15 +455,21 @@ type CreateSharedLinkInput struct {
 	SegmentID *string `json:"segmentId,omitempty"`
 	// When the link expires. Default: never.
 	ExpiresAt *model.Instant `json:"expiresAt,omitempty"`
+	// Whether readers see no revenue, and no properties of events. Default: they see both.
+	HideRevenue bool `json:"hideRevenue"`
+	// The origins whose pages may show the report in a frame, such as `https://www.example.org`. At most 10; http for `localhost` only.
+	// Default: none.
+	Origins []string `json:"origins"`
 }
 
 // Payload of `createSharedLink`.
 type CreateSharedLinkPayload struct {
 	// The new link.
 	SharedLink *model.SharedLink `json:"sharedLink,omitempty"`
-	// The token of the link. Begins with `tgl_`. It is returned only here: the service stores its hash.
+	// The token of the link. Begins with `tgl_`. `SharedLink.token` shows it again.
 	Token *string `json:"token,omitempty"`
-	// Errors in the input: `NOT_FOUND`, `INVALID_NAME`, `INVALID_PASSWORD`, `INVALID_EXPIRY`, `TOO_MANY_SHARED_LINKS`.
+	// Errors in the input: `NOT_FOUND`, `INVALID_NAME`, `INVALID_PASSWORD`, `INVALID_EXPIRY`, `INVALID_ORIGIN`,
+	// `TOO_MANY_ORIGINS`, `TOO_MANY_SHARED_LINKS`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -1845,6 +1851,9 @@ type SharedSite struct {
 	Domain string `json:"domain"`
 	// The IANA name of the time zone whose days reports show.
 	TimeZone string `json:"timeZone"`
+	// Whether the link shows no revenue. Then `revenue` is empty in all figures, `propertyNames` is empty, and breakdowns and filters by
+	// PROPERTY fail with `INVALID_ARGUMENT`.
+	HidesRevenue bool `json:"hidesRevenue"`
 	// As `Site.report`. The filters of the link's segment apply to each report, in addition to those of the argument.
 	Report *Report `json:"report,omitempty"`
 	// As `Site.live`. Null for a link with a segment, because live figures are not filtered.
@@ -3600,6 +3609,11 @@ const (
 	UserErrorCodeSegmentInUse UserErrorCode = "SEGMENT_IN_USE"
 	// The time is in the past.
 	UserErrorCodeInvalidExpiry UserErrorCode = "INVALID_EXPIRY"
+	// An origin is not https with a host name, such as `https://www.example.org`, or http with `localhost` or a name below it. Paths,
+	// wildcards and IP addresses are not part of an origin.
+	UserErrorCodeInvalidOrigin UserErrorCode = "INVALID_ORIGIN"
+	// A shared link has at most 10 origins.
+	UserErrorCodeTooManyOrigins UserErrorCode = "TOO_MANY_ORIGINS"
 	// The secret of the shared link is wrong, or the link was revoked or has expired.
 	UserErrorCodeInvalidLink UserErrorCode = "INVALID_LINK"
 	// The shared link has a password, or the invitation needs one, and none was given.
@@ -3691,6 +3705,8 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeTooManySharedLinks,
 	UserErrorCodeSegmentInUse,
 	UserErrorCodeInvalidExpiry,
+	UserErrorCodeInvalidOrigin,
+	UserErrorCodeTooManyOrigins,
 	UserErrorCodeInvalidLink,
 	UserErrorCodePasswordRequired,
 	UserErrorCodeInvalidThreshold,
@@ -3701,7 +3717,7 @@ var AllUserErrorCode = []UserErrorCode{
 
 func (e UserErrorCode) IsValid() bool {
 	switch e {
-	case UserErrorCodeInvalidEmail, UserErrorCodeInvalidPassword, UserErrorCodeCommonPassword, UserErrorCodeInvalidName, UserErrorCodeInvalidDomain, UserErrorCodeEmailTaken, UserErrorCodeDomainTaken, UserErrorCodeTooManySites, UserErrorCodeTooManySitekeys, UserErrorCodeWrongCredentials, UserErrorCodeInvalidSecondFactor, UserErrorCodeInvalidPasskey, UserErrorCodePasskeyExists, UserErrorCodeTooManyPasskeys, UserErrorCodePasskeysUnavailable, UserErrorCodeSetupExpired, UserErrorCodeNoSecondFactor, UserErrorCodeSecondFactorNeeded, UserErrorCodeSignupsClosed, UserErrorCodeNotFound, UserErrorCodeOwnDomain, UserErrorCodeTooManyDomains, UserErrorCodeInvalidEventName, UserErrorCodeReservedEventName, UserErrorCodeTooManyEvents, UserErrorCodeEventNotRegistered, UserErrorCodeAlwaysKeyEvent, UserErrorCodeInvalidNetwork, UserErrorCodeInvalidCountry, UserErrorCodeInvalidPath, UserErrorCodeTooManyPaths, UserErrorCodeInvalidSmallGroup, UserErrorCodeTooManyNetworks, UserErrorCodeTooManyExemptNetworks, UserErrorCodeInvalidWork, UserErrorCodeInvalidNumber, UserErrorCodeInvalidURL, UserErrorCodeInvalidSecret, UserErrorCodeSecretTooShort, UserErrorCodeInvalidUserID, UserErrorCodeTooManyErasures, UserErrorCodeNoWebhook, UserErrorCodeDeliveryInProgress, UserErrorCodeTooManyRedeliveries, UserErrorCodeTooManyTests, UserErrorCodeInvalidPlan, UserErrorCodeInvalidVolume, UserErrorCodeInvalidScopes, UserErrorCodeInvalidSites, UserErrorCodeTooManyAccounts, UserErrorCodeTooManyTokens, UserErrorCodeInvalidToken, UserErrorCodeAlreadyMember, UserErrorCodeTooManyMembers, UserErrorCodeNoMailServer, UserErrorCodeLastOwner, UserErrorCodeInvalidTimeZone, UserErrorCodeInvalidDay, UserErrorCodeInvalidText, UserErrorCodeInvalidFilter, UserErrorCodeInvalidStep, UserErrorCodeNameTaken, UserErrorCodeTooManyAnnotations, UserErrorCodeImportInProgress, UserErrorCodeTooManyImportJobs, UserErrorCodeUploadsFull, UserErrorCodeInvalidFiles, UserErrorCodeInvalidAPIToken, UserErrorCodeUploadTooLarge, UserErrorCodeImportNotReady, UserErrorCodeImportFinished, UserErrorCodeTooManySegments, UserErrorCodeTooManyFunnels, UserErrorCodeTooManySharedLinks, UserErrorCodeSegmentInUse, UserErrorCodeInvalidExpiry, UserErrorCodeInvalidLink, UserErrorCodePasswordRequired, UserErrorCodeInvalidThreshold, UserErrorCodeInvalidDuration, UserErrorCodeConfirmationMismatch, UserErrorCodeLastOperator:
+	case UserErrorCodeInvalidEmail, UserErrorCodeInvalidPassword, UserErrorCodeCommonPassword, UserErrorCodeInvalidName, UserErrorCodeInvalidDomain, UserErrorCodeEmailTaken, UserErrorCodeDomainTaken, UserErrorCodeTooManySites, UserErrorCodeTooManySitekeys, UserErrorCodeWrongCredentials, UserErrorCodeInvalidSecondFactor, UserErrorCodeInvalidPasskey, UserErrorCodePasskeyExists, UserErrorCodeTooManyPasskeys, UserErrorCodePasskeysUnavailable, UserErrorCodeSetupExpired, UserErrorCodeNoSecondFactor, UserErrorCodeSecondFactorNeeded, UserErrorCodeSignupsClosed, UserErrorCodeNotFound, UserErrorCodeOwnDomain, UserErrorCodeTooManyDomains, UserErrorCodeInvalidEventName, UserErrorCodeReservedEventName, UserErrorCodeTooManyEvents, UserErrorCodeEventNotRegistered, UserErrorCodeAlwaysKeyEvent, UserErrorCodeInvalidNetwork, UserErrorCodeInvalidCountry, UserErrorCodeInvalidPath, UserErrorCodeTooManyPaths, UserErrorCodeInvalidSmallGroup, UserErrorCodeTooManyNetworks, UserErrorCodeTooManyExemptNetworks, UserErrorCodeInvalidWork, UserErrorCodeInvalidNumber, UserErrorCodeInvalidURL, UserErrorCodeInvalidSecret, UserErrorCodeSecretTooShort, UserErrorCodeInvalidUserID, UserErrorCodeTooManyErasures, UserErrorCodeNoWebhook, UserErrorCodeDeliveryInProgress, UserErrorCodeTooManyRedeliveries, UserErrorCodeTooManyTests, UserErrorCodeInvalidPlan, UserErrorCodeInvalidVolume, UserErrorCodeInvalidScopes, UserErrorCodeInvalidSites, UserErrorCodeTooManyAccounts, UserErrorCodeTooManyTokens, UserErrorCodeInvalidToken, UserErrorCodeAlreadyMember, UserErrorCodeTooManyMembers, UserErrorCodeNoMailServer, UserErrorCodeLastOwner, UserErrorCodeInvalidTimeZone, UserErrorCodeInvalidDay, UserErrorCodeInvalidText, UserErrorCodeInvalidFilter, UserErrorCodeInvalidStep, UserErrorCodeNameTaken, UserErrorCodeTooManyAnnotations, UserErrorCodeImportInProgress, UserErrorCodeTooManyImportJobs, UserErrorCodeUploadsFull, UserErrorCodeInvalidFiles, UserErrorCodeInvalidAPIToken, UserErrorCodeUploadTooLarge, UserErrorCodeImportNotReady, UserErrorCodeImportFinished, UserErrorCodeTooManySegments, UserErrorCodeTooManyFunnels, UserErrorCodeTooManySharedLinks, UserErrorCodeSegmentInUse, UserErrorCodeInvalidExpiry, UserErrorCodeInvalidOrigin, UserErrorCodeTooManyOrigins, UserErrorCodeInvalidLink, UserErrorCodePasswordRequired, UserErrorCodeInvalidThreshold, UserErrorCodeInvalidDuration, UserErrorCodeConfirmationMismatch, UserErrorCodeLastOperator:
 		return true
 	}
 	return false

@@ -1342,6 +1342,13 @@ enum UserErrorCode {
   SEGMENT_IN_USE
   "The time is in the past."
   INVALID_EXPIRY
+  """
+  An origin is not https with a host name, such as ` + "`" + `https://www.example.org` + "`" + `, or http with ` + "`" + `localhost` + "`" + ` or a name below it. Paths,
+  wildcards and IP addresses are not part of an origin.
+  """
+  INVALID_ORIGIN
+  "A shared link has at most 10 origins."
+  TOO_MANY_ORIGINS
   "The secret of the shared link is wrong, or the link was revoked or has expired."
   INVALID_LINK
   "The shared link has a password, or the invitation needs one, and none was given."
@@ -3576,6 +3583,18 @@ type SharedLink implements Node {
   expiresAt: DateTime
   "When the link was last used, rounded down to the minute. Null if it was never used."
   lastUsedAt: DateTime
+  """
+  The token of the link, for callers who may create links: the role MEMBER or OWNER, and for an API token the scopes WRITE and EXPORT.
+  Null for others, and for links from a version that did not keep it. It is stored encrypted with the application key.
+  """
+  token: String
+  "Whether readers see no revenue, and no properties of events, which can have amounts."
+  hidesRevenue: Boolean!
+  """
+  The origins whose pages may show the report in a frame, sorted. At most 10. The address for frames is ` + "`" + `/embed/ID#TOKEN` + "`" + `, with the
+  global id of the link and its token.
+  """
+  origins: [String!]!
 }
 
 "The site of a shared link, as its readers see it."
@@ -3586,6 +3605,11 @@ type SharedSite {
   domain: String!
   "The IANA name of the time zone whose days reports show."
   timeZone: String!
+  """
+  Whether the link shows no revenue. Then ` + "`" + `revenue` + "`" + ` is empty in all figures, ` + "`" + `propertyNames` + "`" + ` is empty, and breakdowns and filters by
+  PROPERTY fail with ` + "`" + `INVALID_ARGUMENT` + "`" + `.
+  """
+  hidesRevenue: Boolean!
 }
 
 "Input of ` + "`" + `createSharedLink` + "`" + `."
@@ -3600,15 +3624,25 @@ input CreateSharedLinkInput {
   segmentId: ID
   "When the link expires. Default: never."
   expiresAt: DateTime
+  "Whether readers see no revenue, and no properties of events. Default: they see both."
+  hideRevenue: Boolean! = false
+  """
+  The origins whose pages may show the report in a frame, such as ` + "`" + `https://www.example.org` + "`" + `. At most 10; http for ` + "`" + `localhost` + "`" + ` only.
+  Default: none.
+  """
+  origins: [String!]! = []
 }
 
 "Payload of ` + "`" + `createSharedLink` + "`" + `."
 type CreateSharedLinkPayload {
   "The new link."
   sharedLink: SharedLink
-  "The token of the link. Begins with ` + "`" + `tgl_` + "`" + `. It is returned only here: the service stores its hash."
+  "The token of the link. Begins with ` + "`" + `tgl_` + "`" + `. ` + "`" + `SharedLink.token` + "`" + ` shows it again."
   token: String
-  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_PASSWORD` + "`" + `, ` + "`" + `INVALID_EXPIRY` + "`" + `, ` + "`" + `TOO_MANY_SHARED_LINKS` + "`" + `."
+  """
+  Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_PASSWORD` + "`" + `, ` + "`" + `INVALID_EXPIRY` + "`" + `, ` + "`" + `INVALID_ORIGIN` + "`" + `,
+  ` + "`" + `TOO_MANY_ORIGINS` + "`" + `, ` + "`" + `TOO_MANY_SHARED_LINKS` + "`" + `.
+  """
   userErrors: [UserError!]!
 }
 
@@ -6502,6 +6536,12 @@ func (ec *executionContext) childFields_SharedLink(ctx context.Context, field gr
 		return ec.fieldContext_SharedLink_expiresAt(ctx, field)
 	case "lastUsedAt":
 		return ec.fieldContext_SharedLink_lastUsedAt(ctx, field)
+	case "token":
+		return ec.fieldContext_SharedLink_token(ctx, field)
+	case "hidesRevenue":
+		return ec.fieldContext_SharedLink_hidesRevenue(ctx, field)
+	case "origins":
+		return ec.fieldContext_SharedLink_origins(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type SharedLink", field.Name)
 }
@@ -6524,6 +6564,8 @@ func (ec *executionContext) childFields_SharedSite(ctx context.Context, field gr
 		return ec.fieldContext_SharedSite_domain(ctx, field)
 	case "timeZone":
 		return ec.fieldContext_SharedSite_timeZone(ctx, field)
+	case "hidesRevenue":
+		return ec.fieldContext_SharedSite_hidesRevenue(ctx, field)
 	case "report":
 		return ec.fieldContext_SharedSite_report(ctx, field)
 	case "live":

@@ -20,6 +20,10 @@ type SharedLinkResolver interface {
 
 	HasPassword(ctx context.Context, obj *model.SharedLink) (bool, error)
 	Segment(ctx context.Context, obj *model.SharedLink) (*model.Segment, error)
+
+	Token(ctx context.Context, obj *model.SharedLink) (*string, error)
+
+	Origins(ctx context.Context, obj *model.SharedLink) ([]string, error)
 }
 type SharedSiteResolver interface {
 	Report(ctx context.Context, obj *SharedSite, period *ReportPeriod, filters []*ReportFilterInput, compare *ReportComparison) (*Report, error)
@@ -423,6 +427,75 @@ func (ec *executionContext) fieldContext_SharedLink_lastUsedAt(_ context.Context
 	return graphql.NewScalarFieldContext("SharedLink", field, false, false, "DateTime")
 }
 
+func (ec *executionContext) _SharedLink_token(ctx context.Context, field graphql.CollectedField, obj *model.SharedLink) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SharedLink_token(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.SharedLink().Token(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_SharedLink_token(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SharedLink", field, true, true, "String")
+}
+
+func (ec *executionContext) _SharedLink_hidesRevenue(ctx context.Context, field graphql.CollectedField, obj *model.SharedLink) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SharedLink_hidesRevenue(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.HidesRevenue, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SharedLink_hidesRevenue(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SharedLink", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _SharedLink_origins(ctx context.Context, field graphql.CollectedField, obj *model.SharedLink) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SharedLink_origins(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.SharedLink().Origins(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SharedLink_origins(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SharedLink", field, true, true, "String")
+}
+
 func (ec *executionContext) _SharedLinkPayload_sharedLink(ctx context.Context, field graphql.CollectedField, obj *SharedLinkPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -556,6 +629,29 @@ func (ec *executionContext) fieldContext_SharedSite_timeZone(_ context.Context, 
 	return graphql.NewScalarFieldContext("SharedSite", field, false, false, "String")
 }
 
+func (ec *executionContext) _SharedSite_hidesRevenue(ctx context.Context, field graphql.CollectedField, obj *SharedSite) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SharedSite_hidesRevenue(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.HidesRevenue, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SharedSite_hidesRevenue(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SharedSite", field, false, false, "Boolean")
+}
+
 func (ec *executionContext) _SharedSite_report(ctx context.Context, field graphql.CollectedField, obj *SharedSite) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -679,7 +775,14 @@ func (ec *executionContext) unmarshalInputCreateSharedLinkInput(ctx context.Cont
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"siteId", "name", "password", "segmentId", "expiresAt"}
+	if _, present := asMap["hideRevenue"]; !present {
+		asMap["hideRevenue"] = false
+	}
+	if _, present := asMap["origins"]; !present {
+		asMap["origins"] = []any{}
+	}
+
+	fieldsInOrder := [...]string{"siteId", "name", "password", "segmentId", "expiresAt", "hideRevenue", "origins"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -721,6 +824,20 @@ func (ec *executionContext) unmarshalInputCreateSharedLinkInput(ctx context.Cont
 				return it, err
 			}
 			it.ExpiresAt = data
+		case "hideRevenue":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("hideRevenue"))
+			data, err := ec.unmarshalNBoolean2bool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.HideRevenue = data
+		case "origins":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("origins"))
+			data, err := ec.unmarshalNString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Origins = data
 		}
 	}
 	return it, nil
@@ -977,6 +1094,23 @@ func (ec *executionContext) _SharedLink(ctx context.Context, sel ast.SelectionSe
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "token":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._SharedLink_token(ctx, field, obj)
+				})
+		case "hidesRevenue":
+			out.Values[i] = ec._SharedLink_hidesRevenue(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "origins":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._SharedLink_origins(ctx, field, obj)
+				})
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -1055,6 +1189,11 @@ func (ec *executionContext) _SharedSite(ctx context.Context, sel ast.SelectionSe
 			}
 		case "timeZone":
 			out.Values[i] = ec._SharedSite_timeZone(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "hidesRevenue":
+			out.Values[i] = ec._SharedSite_hidesRevenue(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}

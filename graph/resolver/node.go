@@ -41,7 +41,7 @@ func (r *queryResolver) Node(ctx context.Context, id string) (schema.Node, error
 	case model.NodeFunnel:
 		return asNode(ownObject(ctx, r.Resolver, kind, viewer, id, r.sites.Funnel))
 	case model.NodeSharedLink:
-		return asNode(ownObject(ctx, r.Resolver, kind, viewer, id, r.sites.SharedLink))
+		return asNode(ownObject(ctx, r.Resolver, kind, viewer, id, r.sharedLink))
 	case model.NodeImport:
 		return asNode(ownObject(ctx, r.Resolver, kind, viewer, id, r.imports.Import))
 	case model.NodeImportJob:

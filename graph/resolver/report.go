@@ -40,7 +40,35 @@ func (r *siteResolver) Report(
 	if obj.HideSmallGroups {
 		least = obj.SmallGroup
 	}
-	return r.report(ctx, obj, period, reportFilters(filters), nil, compare, least)
+	return r.report(ctx, obj, period, reportFilters(filters), compare, readerRules{least: least})
+}
+
+// readerRules are what a report leaves out for its reader.
+type readerRules struct {
+	least          int                  // groups of fewer visitors are not shown; 0: all are
+	fixed          []model.ReportFilter // apply in addition to the reader's own
+	withoutRevenue bool                 // neither revenue nor properties, which can have amounts
+}
+
+// check refuses what a reader without revenue could find amounts with.
+func (rules *readerRules) check(filters []model.ReportFilter, selected *selected) error {
+	if !rules.withoutRevenue {
+		return nil
+	}
+
+	const message = "This link does not show properties of events, because they can have amounts."
+	for _, f := range filters {
+		if f.Dimension == model.DimensionProperty {
+			return invalidArgument("filters", message)
+		}
+	}
+	for _, b := range selected.breakdowns {
+		if b.By == scan.Property {
+			return invalidArgument("by", message)
+		}
+	}
+	selected.properties = nil
+	return nil
 }
 
 // Report adds the filters of the link's segment, which the reader cannot remove.
@@ -48,7 +76,7 @@ func (r *sharedSiteResolver) Report(
 	ctx context.Context, obj *generated.SharedSite, period *generated.ReportPeriod, filters []*generated.ReportFilterInput,
 	compare *generated.ReportComparison,
 ) (*generated.Report, error) {
-	var fixed []model.ReportFilter
+	rules := readerRules{least: obj.View.Site.SmallGroup, withoutRevenue: obj.View.Link.HidesRevenue}
 	if id := obj.View.Link.SegmentID; id != 0 {
 		segment, err := requestOf(ctx).loaders().LinkSegments.Of(ctx, id)
 		if err != nil {
@@ -58,20 +86,20 @@ func (r *sharedSiteResolver) Report(
 			// A link with a segment never shows more than that segment.
 			return nil, model.ErrNotFound
 		}
-		fixed = segment.Filters
+		rules.fixed = segment.Filters
 	}
-	return r.report(ctx, obj.View.Site, period, reportFilters(filters), fixed, compare, obj.View.Site.SmallGroup)
+	return r.report(ctx, obj.View.Site, period, reportFilters(filters), compare, rules)
 }
 
-// report counts what the request selects of a report. Groups of fewer visitors than least are not shown.
+// report counts what the request selects of a report.
 func (r *Resolver) report(
-	ctx context.Context, site *model.Site, asked *generated.ReportPeriod, filters, fixed []model.ReportFilter,
-	compare *generated.ReportComparison, least int,
+	ctx context.Context, site *model.Site, asked *generated.ReportPeriod, filters []model.ReportFilter,
+	compare *generated.ReportComparison, rules readerRules,
 ) (*generated.Report, error) {
 	if err := model.CheckReportFilters("filters", filters); err != nil {
 		return nil, invalidArgument("filters", firstMessage(err))
 	}
-	if err := model.CheckReportFilters("filters", fixed); err != nil {
+	if err := model.CheckReportFilters("filters", rules.fixed); err != nil {
 		// It was stored before a limit.
 		return nil, invalidArgument("filters", "The segment of the link exceeds a limit. "+firstMessage(err))
 	}
@@ -94,12 +122,15 @@ func (r *Resolver) report(
 	if err != nil {
 		return nil, err
 	}
+	if err := rules.check(filters, selected); err != nil {
+		return nil, err
+	}
 	keys, err := r.keyEvents(ctx, site.ID)
 	if err != nil {
 		return nil, err
 	}
 
-	all := append(filters, fixed...)
+	all := append(filters, rules.fixed...)
 	if err := model.CheckReportSearch("filters", "invalid_argument", all, selected.steps()); err != nil {
 		return nil, err
 	}
@@ -107,7 +138,7 @@ func (r *Resolver) report(
 	query := &scan.Query{
 		Zone: zone, From: days.From, To: days.To, Filters: scanFilters(all), KeyEvents: keys,
 		Breakdowns: selected.breakdowns, Funnels: scanFunnels(selected.funnels), Journeys: selected.journeys,
-		Properties: selected.properties,
+		Properties: selected.properties, WithoutRevenue: rules.withoutRevenue,
 	}
 	interval := cmp.Or(selected.interval, days.Default())
 	if selected.series {
@@ -144,13 +175,13 @@ func (r *Resolver) report(
 	if site.HideSmallGroups {
 		reading = all
 	}
-	if err := checkGroup(answer, reading, least); err != nil {
+	if err := checkGroup(answer, reading, rules.least); err != nil {
 		return nil, err
 	}
 
-	report.Answer, report.AsOf, report.SmallGroup, report.IsPersonal = answer, answer.AsOf, least, hasPersonal(reading)
+	report.Answer, report.AsOf, report.SmallGroup, report.IsPersonal = answer, answer.AsOf, rules.least, hasPersonal(reading)
 	if selected.cohorts {
-		if report.Cohorts, err = r.cohorts(ctx, site, query, scan.DateOf(local), least); err != nil {
+		if report.Cohorts, err = r.cohorts(ctx, site, query, scan.DateOf(local), rules.least); err != nil {
 			return nil, err
 		}
 	}

@@ -32,13 +32,54 @@ func (r *queryResolver) SharedSite(ctx context.Context) (*generated.SharedSite, 
 	}
 
 	return &generated.SharedSite{
-		Name: view.Site.Name, Domain: view.Site.Domain, TimeZone: view.Site.TimeZone, View: view,
+		Name: view.Site.Name, Domain: view.Site.Domain, TimeZone: view.Site.TimeZone,
+		HidesRevenue: view.Link.HidesRevenue, View: view,
 	}, nil
 }
 
 func (r *siteResolver) SharedLinks(ctx context.Context, obj *model.Site) ([]*model.SharedLink, error) {
 	links, err := requestOf(ctx).loaders().SharedLinks.Of(ctx, obj.ID)
-	return orEmpty(links), err
+	if err != nil {
+		return nil, err
+	}
+	if err := r.showTokens(ctx, obj.AccountID, links...); err != nil {
+		return nil, err
+	}
+	return orEmpty(links), nil
+}
+
+// sharedLink returns a link of an account, with its token if the caller may read it.
+func (r *Resolver) sharedLink(ctx context.Context, accountID, id int64) (*model.SharedLink, error) {
+	link, err := r.sites.SharedLink(ctx, accountID, id)
+	if err != nil {
+		return nil, err
+	}
+	return link, r.showTokens(ctx, accountID, link)
+}
+
+// showTokens decrypts the tokens of links of an account for a caller who may create links there.
+func (r *Resolver) showTokens(ctx context.Context, accountID int64, links ...*model.SharedLink) error {
+	caller, err := auth.CallerOf(ctx)
+	if err != nil || caller.User == nil {
+		return err
+	}
+	member := caller.User.In(accountID)
+	if member == nil || (rule{permission: model.MaySendOut}).allows(member, caller.Token) != nil {
+		return nil
+	}
+
+	for _, link := range links {
+		link.Token = r.sites.LinkToken(link)
+	}
+	return nil
+}
+
+func (r *sharedLinkResolver) Token(_ context.Context, obj *model.SharedLink) (*string, error) {
+	return orNil(obj.Token), nil
+}
+
+func (r *sharedLinkResolver) Origins(_ context.Context, obj *model.SharedLink) ([]string, error) {
+	return orEmpty(obj.Origins), nil
 }
 
 func (r *sharedLinkResolver) ID(ctx context.Context, obj *model.SharedLink) (string, error) {
@@ -56,7 +97,7 @@ func (r *sharedLinkResolver) Segment(ctx context.Context, obj *model.SharedLink)
 	return requestOf(ctx).loaders().LinkSegments.Of(ctx, obj.SegmentID)
 }
 
-// CreateSharedLink stores the hash of a new token. All mistakes in the input are reported.
+// CreateSharedLink stores a link with a new token. All mistakes in the input are reported.
 func (r *mutationResolver) CreateSharedLink(
 	ctx context.Context, input generated.CreateSharedLinkInput,
 ) (*generated.CreateSharedLinkPayload, error) {
@@ -64,7 +105,7 @@ func (r *mutationResolver) CreateSharedLink(
 	token := model.NewSecret(model.SharedLinkPrefix)
 	link := model.SharedLink{
 		SiteID: siteID, Name: input.Name, CreatedAt: requestOf(ctx).now,
-		TokenHash: model.HashToken(token), TokenHint: model.SecretHint(token),
+		TokenHash: model.HashToken(token), TokenHint: model.SecretHint(token), Token: token, HidesRevenue: input.HideRevenue,
 	}
 	if err := r.describeLink(&link, &input); err != nil {
 		return nil, err
@@ -86,8 +127,8 @@ func (r *mutationResolver) CreateSharedLink(
 	return &generated.CreateSharedLinkPayload{SharedLink: created, Token: &token}, err
 }
 
-// describeLink checks the input and sets segment and expiry of a new link. It reports every wrong
-// field.
+// describeLink checks the input and sets segment, expiry and origins of a new link. It reports every
+// wrong field.
 func (r *mutationResolver) describeLink(link *model.SharedLink, input *generated.CreateSharedLinkInput) error {
 	_, nameErr := model.ParseName("name", input.Name)
 
@@ -110,7 +151,10 @@ func (r *mutationResolver) describeLink(link *model.SharedLink, input *generated
 		}
 	}
 
-	return errors.Join(nameErr, passwordErr, expiryErr, segmentErr)
+	origins, originsErr := model.ParseOrigins("origins", input.Origins)
+	link.Origins = origins
+
+	return errors.Join(nameErr, passwordErr, expiryErr, segmentErr, originsErr)
 }
 
 func (r *mutationResolver) RevokeSharedLink(

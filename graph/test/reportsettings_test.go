@@ -396,7 +396,7 @@ func TestReadersReachNothingElse(t *testing.T) {
 		for _, f := range fieldsOf(schema.Types["SharedSite"]) {
 			fields = append(fields, f.Name)
 		}
-		if got := fmt.Sprint(fields); got != "[name domain timeZone report live reportView]" {
+		if got := fmt.Sprint(fields); got != "[name domain timeZone hidesRevenue report live reportView]" {
 			t.Errorf("a shared site has %s: check that a reader may see all of it", got)
 		}
 

@@ -12,6 +12,7 @@ import (
 	"github.com/chromedp/cdproto/network"
 	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/cdproto/target"
 	"github.com/chromedp/chromedp"
 )
 
@@ -72,6 +73,36 @@ func (b *Browser) NewPage() *Page {
 	}
 
 	return p
+}
+
+// Frame waits for a frame of another site, whose address begins with a text, and returns it as a page. It
+// has a process of its own, which the page around it does not see into.
+func (b *Browser) Frame(address string) *Page {
+	b.t.Helper()
+
+	ctx, cancel := b.program.command()
+	defer cancel()
+	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
+		targets, err := target.GetTargets().Do(ctx)
+		for _, info := range targets {
+			if info.Type == "iframe" && info.BrowserContextID == b.profile.id && strings.HasPrefix(info.URL, address) {
+				p := &Page{browser: b}
+				p.ctx, p.close = chromedp.NewContext(b.program.ctx, chromedp.WithTargetID(info.TargetID))
+				b.t.Cleanup(p.close)
+				chromedp.ListenTarget(p.ctx, p.record)
+				if err := chromedp.Run(p.ctx, network.Enable(), log.Enable()); err != nil {
+					b.t.Fatalf("attach to the frame %s: %v", address, err)
+				}
+				return p
+			}
+		}
+
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			b.t.Fatalf("there is no frame %s within %v (%v)", address, Timeout, err)
+		}
+	}
 }
 
 // record stores the browser's events about the page.

@@ -439,7 +439,7 @@ func (n *naive) event(v *naiveVisit, e segment.Event, begin func(*naiveRow)) {
 			r.Conversions++
 			r.converted[n.who(v, e.At)] = true
 		}
-		if e.Currency == "" || e.Name != model.EventPurchase && e.Name != model.EventRefund {
+		if n.q.WithoutRevenue || e.Currency == "" || e.Name != model.EventPurchase && e.Name != model.EventRefund {
 			return
 		}
 		if r.Revenue == nil {

@@ -73,6 +73,11 @@ func (a *App) openControl(clients *web.Clients) error {
 		return err
 	}
 
+	frames, err := graph.LinkFrames(a.db, time.Now)
+	if err != nil {
+		return err
+	}
+
 	files, err := upload.Handler(upload.Options{
 		DB: a.db, Log: a.log, BaseURL: string(c.BaseURL), Now: time.Now, User: sessions.Uploader,
 	})
@@ -90,7 +95,7 @@ func (a *App) openControl(clients *web.Clients) error {
 	mux.Handle("POST "+model.StopMailPath, stopMail)
 	mux.Handle(export.Path, export.Handler(export.Options{DB: a.db, User: sessions.Downloader, Log: a.log}))
 	mux.Handle(upload.Path, files)
-	assets.MountConsole(mux, string(c.CaptchaURL))
+	assets.MountConsole(mux, string(c.CaptchaURL), frames)
 	a.serveHealth(mux)
 	handler := onlyFor(c.BaseURL, a.baseConfigured, web.Recover(a.log, mux))
 	if c.BaseURL.IsHTTPS() {

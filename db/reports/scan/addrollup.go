@@ -220,6 +220,9 @@ func (p *pass) addUsers(to *table, id uint32, users *segment.List, converted boo
 }
 
 func (p *pass) addSale(to *table, id uint32, s *segment.Sale) {
+	if p.query.WithoutRevenue {
+		return
+	}
 	revenue := revenueOf(p.kind[s.Name], s.Amount)
 	revenue.Purchases *= s.Count
 	revenue.Refunds *= s.Count

@@ -84,6 +84,9 @@ func (s *Scanner) newPass(g *segment.Segment) (*pass, error) {
 		p.keys[id] = s.query.KeyEvents[name]
 		p.auto[id] = model.IsAutomaticEvent(name)
 		p.shown[id] = p.keys[id] || !p.auto[id]
+		if s.query.WithoutRevenue {
+			continue
+		}
 		switch name {
 		case model.EventPurchase:
 			p.kind[id] = purchase

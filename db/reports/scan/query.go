@@ -112,6 +112,8 @@ type Query struct {
 	Journeys   []Journey
 	Cohorts    *Cohorts       // nil for none
 	Properties *PropertyNames // which properties to list; nil for none
+
+	WithoutRevenue bool // for readers who must not see it: no figures have revenue
 }
 
 // Date is a day of the calendar in the query's time zone.

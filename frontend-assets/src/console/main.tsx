@@ -1,5 +1,6 @@
 // The console's first module: everything until the first view, and the core for the others.
 import { type ComponentType, render } from 'preact';
+import { isFramed } from './core/api';
 import { applyTheme, remembered } from './core/choices';
 import { useQuery } from './core/data';
 import { type Messages, preferredLanguage, setLanguage } from './core/language';
@@ -24,6 +25,7 @@ const bare: Record<string, Page> = {
   '/sign-in': SignIn,
   '/share': Shared,
   '/share/:token': SharedByPath as Page,
+  '/embed/:id': Shared,
 };
 const first: Record<string, Page> = { '/': Sites, '/sites/:id': Overview as Page };
 
@@ -111,6 +113,13 @@ function App() {
   const alone = pattern in bare || alsoBare.includes(pattern);
   const key = pathname + chosenAccount();
   const values = match(pattern, pathname) ?? {};
+  if (isFramed) {
+    return (
+      <main id="main" class="framed">
+        <Shared />
+      </main>
+    );
+  }
   return (
     <Shell bare={alone} narrow={alone && pattern !== '/share'}>
       {Page ? (

@@ -57,7 +57,7 @@ export type SitePlan = 'FREE' | 'PRO_100K' | 'PRO_500K' | 'PRO_1M' | 'PRO_2M' | 
 
 export type SiteState = 'ACTIVE' | 'PAUSED' | 'DELETED';
 
-export type UserErrorCode = 'INVALID_EMAIL' | 'INVALID_PASSWORD' | 'COMMON_PASSWORD' | 'INVALID_NAME' | 'INVALID_DOMAIN' | 'EMAIL_TAKEN' | 'DOMAIN_TAKEN' | 'TOO_MANY_SITES' | 'TOO_MANY_SITEKEYS' | 'WRONG_CREDENTIALS' | 'INVALID_SECOND_FACTOR' | 'INVALID_PASSKEY' | 'PASSKEY_EXISTS' | 'TOO_MANY_PASSKEYS' | 'PASSKEYS_UNAVAILABLE' | 'SETUP_EXPIRED' | 'NO_SECOND_FACTOR' | 'SECOND_FACTOR_NEEDED' | 'SIGNUPS_CLOSED' | 'NOT_FOUND' | 'OWN_DOMAIN' | 'TOO_MANY_DOMAINS' | 'INVALID_EVENT_NAME' | 'RESERVED_EVENT_NAME' | 'TOO_MANY_EVENTS' | 'EVENT_NOT_REGISTERED' | 'ALWAYS_KEY_EVENT' | 'INVALID_NETWORK' | 'INVALID_COUNTRY' | 'INVALID_PATH' | 'TOO_MANY_PATHS' | 'INVALID_SMALL_GROUP' | 'TOO_MANY_NETWORKS' | 'TOO_MANY_EXEMPT_NETWORKS' | 'INVALID_WORK' | 'INVALID_NUMBER' | 'INVALID_URL' | 'INVALID_SECRET' | 'SECRET_TOO_SHORT' | 'INVALID_USER_ID' | 'TOO_MANY_ERASURES' | 'NO_WEBHOOK' | 'DELIVERY_IN_PROGRESS' | 'TOO_MANY_REDELIVERIES' | 'TOO_MANY_TESTS' | 'INVALID_PLAN' | 'INVALID_VOLUME' | 'INVALID_SCOPES' | 'INVALID_SITES' | 'TOO_MANY_ACCOUNTS' | 'TOO_MANY_TOKENS' | 'INVALID_TOKEN' | 'ALREADY_MEMBER' | 'TOO_MANY_MEMBERS' | 'NO_MAIL_SERVER' | 'LAST_OWNER' | 'INVALID_TIME_ZONE' | 'INVALID_DAY' | 'INVALID_TEXT' | 'INVALID_FILTER' | 'INVALID_STEP' | 'NAME_TAKEN' | 'TOO_MANY_ANNOTATIONS' | 'IMPORT_IN_PROGRESS' | 'TOO_MANY_IMPORT_JOBS' | 'UPLOADS_FULL' | 'INVALID_FILES' | 'INVALID_API_TOKEN' | 'UPLOAD_TOO_LARGE' | 'IMPORT_NOT_READY' | 'IMPORT_FINISHED' | 'TOO_MANY_SEGMENTS' | 'TOO_MANY_FUNNELS' | 'TOO_MANY_SHARED_LINKS' | 'SEGMENT_IN_USE' | 'INVALID_EXPIRY' | 'INVALID_LINK' | 'PASSWORD_REQUIRED' | 'INVALID_THRESHOLD' | 'INVALID_DURATION' | 'CONFIRMATION_MISMATCH' | 'LAST_OPERATOR';
+export type UserErrorCode = 'INVALID_EMAIL' | 'INVALID_PASSWORD' | 'COMMON_PASSWORD' | 'INVALID_NAME' | 'INVALID_DOMAIN' | 'EMAIL_TAKEN' | 'DOMAIN_TAKEN' | 'TOO_MANY_SITES' | 'TOO_MANY_SITEKEYS' | 'WRONG_CREDENTIALS' | 'INVALID_SECOND_FACTOR' | 'INVALID_PASSKEY' | 'PASSKEY_EXISTS' | 'TOO_MANY_PASSKEYS' | 'PASSKEYS_UNAVAILABLE' | 'SETUP_EXPIRED' | 'NO_SECOND_FACTOR' | 'SECOND_FACTOR_NEEDED' | 'SIGNUPS_CLOSED' | 'NOT_FOUND' | 'OWN_DOMAIN' | 'TOO_MANY_DOMAINS' | 'INVALID_EVENT_NAME' | 'RESERVED_EVENT_NAME' | 'TOO_MANY_EVENTS' | 'EVENT_NOT_REGISTERED' | 'ALWAYS_KEY_EVENT' | 'INVALID_NETWORK' | 'INVALID_COUNTRY' | 'INVALID_PATH' | 'TOO_MANY_PATHS' | 'INVALID_SMALL_GROUP' | 'TOO_MANY_NETWORKS' | 'TOO_MANY_EXEMPT_NETWORKS' | 'INVALID_WORK' | 'INVALID_NUMBER' | 'INVALID_URL' | 'INVALID_SECRET' | 'SECRET_TOO_SHORT' | 'INVALID_USER_ID' | 'TOO_MANY_ERASURES' | 'NO_WEBHOOK' | 'DELIVERY_IN_PROGRESS' | 'TOO_MANY_REDELIVERIES' | 'TOO_MANY_TESTS' | 'INVALID_PLAN' | 'INVALID_VOLUME' | 'INVALID_SCOPES' | 'INVALID_SITES' | 'TOO_MANY_ACCOUNTS' | 'TOO_MANY_TOKENS' | 'INVALID_TOKEN' | 'ALREADY_MEMBER' | 'TOO_MANY_MEMBERS' | 'NO_MAIL_SERVER' | 'LAST_OWNER' | 'INVALID_TIME_ZONE' | 'INVALID_DAY' | 'INVALID_TEXT' | 'INVALID_FILTER' | 'INVALID_STEP' | 'NAME_TAKEN' | 'TOO_MANY_ANNOTATIONS' | 'IMPORT_IN_PROGRESS' | 'TOO_MANY_IMPORT_JOBS' | 'UPLOADS_FULL' | 'INVALID_FILES' | 'INVALID_API_TOKEN' | 'UPLOAD_TOO_LARGE' | 'IMPORT_NOT_READY' | 'IMPORT_FINISHED' | 'TOO_MANY_SEGMENTS' | 'TOO_MANY_FUNNELS' | 'TOO_MANY_SHARED_LINKS' | 'SEGMENT_IN_USE' | 'INVALID_EXPIRY' | 'INVALID_ORIGIN' | 'TOO_MANY_ORIGINS' | 'INVALID_LINK' | 'PASSWORD_REQUIRED' | 'INVALID_THRESHOLD' | 'INVALID_DURATION' | 'CONFIRMATION_MISMATCH' | 'LAST_OPERATOR';
 
 export type VisitDetail = 'COUNTRY' | 'BROWSER' | 'SYSTEM' | 'DEVICE' | 'HOSTNAME';
 
@@ -364,6 +364,8 @@ export type CreateSharedLinkInput = {
   password?: string | null;
   segmentId?: string | null;
   expiresAt?: string | null;
+  hideRevenue?: boolean;
+  origins?: string[];
 };
 
 export type RevokeSharedLinkInput = {
@@ -1001,6 +1003,63 @@ export type LiveFields = {
 const liveFieldsText =
   'fragment LiveFields on LiveReport{at visitors pageviews pages{value visitors}sources{value visitors}latest{at event path channel}}';
 
+export type SourceTablesReport = {
+  channels: TableRows | null;
+  sourceGroups: TableRows | null;
+  sources: TableRows | null;
+  referrers: TableRows | null;
+  utmCampaigns: TableRows | null;
+  utmSources: TableRows | null;
+  utmMediums: TableRows | null;
+  utmContents: TableRows | null;
+  utmTerms: TableRows | null;
+  adPlatforms: TableRows | null;
+};
+const sourceTablesReportText =
+  'fragment SourceTablesReport on Report{channels:breakdown(by:CHANNEL,first:100){... TableRows}sourceGroups:breakdown(by:SOURCE_GROUP,first:100){... TableRows}sources:breakdown(by:SOURCE,first:100){... TableRows}referrers:breakdown(by:REFERRER,first:100){... TableRows}utmCampaigns:breakdown(by:UTM_CAMPAIGN,first:100){... TableRows}utmSources:breakdown(by:UTM_SOURCE,first:100){... TableRows}utmMediums:breakdown(by:UTM_MEDIUM,first:100){... TableRows}utmContents:breakdown(by:UTM_CONTENT,first:100){... TableRows}utmTerms:breakdown(by:UTM_TERM,first:100){... TableRows}adPlatforms:breakdown(by:AD_PLATFORM,first:100){... TableRows}}';
+
+export type OtherTablesReport = {
+  pages: TableRows | null;
+  entryPages: TableRows | null;
+  exitPages: TableRows | null;
+  hostnames: TableRows | null;
+  countries: TableRows | null;
+  browsers: TableRows | null;
+  systems: TableRows | null;
+  devices: TableRows | null;
+  languages: TableRows | null;
+  screenWidths: TableRows | null;
+  daysOfWeek: TableRows | null;
+  hours: TableRows | null;
+  events: TableRows | null;
+};
+const otherTablesReportText =
+  'fragment OtherTablesReport on Report{pages:breakdown(by:PAGE,first:100){... TableRows}entryPages:breakdown(by:ENTRY_PAGE,first:100){... TableRows}exitPages:breakdown(by:EXIT_PAGE,first:100){... TableRows}hostnames:breakdown(by:HOSTNAME,first:100){... TableRows}countries:breakdown(by:COUNTRY,first:100){... TableRows}browsers:breakdown(by:BROWSER,first:100){... TableRows}systems:breakdown(by:SYSTEM,first:100){... TableRows}devices:breakdown(by:DEVICE,first:100){... TableRows}languages:breakdown(by:LANGUAGE,first:100){... TableRows}screenWidths:breakdown(by:SCREEN_WIDTH,first:100){... TableRows}daysOfWeek:breakdown(by:DAY_OF_WEEK,first:100){... TableRows}hours:breakdown(by:HOUR_OF_DAY,first:100){... TableRows}events:breakdown(by:EVENT,first:100){... TableRows}}';
+
+export type TableRows = {
+  pageInfo: {
+    hasNextPage: boolean;
+    endCursor: string | null;
+  };
+  edges: ({
+    node: {
+      value: string;
+      onlyImported: boolean;
+      metrics: {
+        timeOnPage: number | null;
+        scrollDepth: number | null;
+        exitRate: number | null;
+        events: number;
+        comparison: {
+          visitors: number;
+        } | null;
+      } & MetricFields;
+    };
+  })[];
+};
+const tableRowsText =
+  'fragment TableRows on ReportRowConnection{pageInfo{hasNextPage endCursor}edges{node{value onlyImported metrics{... MetricFields timeOnPage scrollDepth exitRate events comparison{visitors}}}}}';
+
 export type GoalsReport = {
   totals: {
     visitors: number;
@@ -1106,9 +1165,12 @@ export type SharedLinkFields = {
   createdAt: string;
   expiresAt: string | null;
   lastUsedAt: string | null;
+  token: string | null;
+  hidesRevenue: boolean;
+  origins: string[];
 };
 const sharedLinkFieldsText =
-  'fragment SharedLinkFields on SharedLink{id name hint hasPassword segment{name}createdAt expiresAt lastUsedAt}';
+  'fragment SharedLinkFields on SharedLink{id name hint hasPassword segment{name}createdAt expiresAt lastUsedAt token hidesRevenue origins}';
 
 export type SitesFigures = {
   pageInfo: {
@@ -2118,6 +2180,7 @@ export type SharedFiguresData = {
   sharedSite: {
     name: string;
     domain: string;
+    hidesRevenue: boolean;
     live: {
       visitors: number;
     } | null;
@@ -2126,7 +2189,7 @@ export type SharedFiguresData = {
   } | null;
 };
 export const sharedFigures = /* @__PURE__ */ operation<{ period?: ReportPeriod | null; filters: ReportFilterInput[]; compare?: ReportComparison | null; sources: ReportDimension; pages: ReportDimension; audience: ReportDimension; audienceRows: number }, SharedFiguresData>(
-  'query SharedFigures($period:ReportPeriod,$filters:[ReportFilterInput!]!,$compare:ReportComparison,$sources:ReportDimension!,$pages:ReportDimension!,$audience:ReportDimension!,$audienceRows:Int!){sharedSite{name domain live{visitors}reportView{... ViewFields}report(period:$period,filters:$filters,compare:$compare){... ReportFields}}}', viewFieldsText, reportFieldsText, metricFieldsText, revenueFieldsText, panelRowsText,
+  'query SharedFigures($period:ReportPeriod,$filters:[ReportFilterInput!]!,$compare:ReportComparison,$sources:ReportDimension!,$pages:ReportDimension!,$audience:ReportDimension!,$audienceRows:Int!){sharedSite{name domain hidesRevenue live{visitors}reportView{... ViewFields}report(period:$period,filters:$filters,compare:$compare){... ReportFields}}}', viewFieldsText, reportFieldsText, metricFieldsText, revenueFieldsText, panelRowsText,
 );
 
 export type SharedPanelData = {
@@ -2155,6 +2218,46 @@ export type SharedPropertyNamesData = {
 };
 export const sharedPropertyNames = /* @__PURE__ */ operation<{ period?: ReportPeriod | null; filters: ReportFilterInput[]; event?: string | null }, SharedPropertyNamesData>(
   'query SharedPropertyNames($period:ReportPeriod,$filters:[ReportFilterInput!]!,$event:String){sharedSite{report(period:$period,filters:$filters){... PropertyReport}}}', propertyReportText,
+);
+
+export type SourceTablesData = {
+  site: {
+    domain: string;
+    report: SourceTablesReport | null;
+  } | null;
+};
+export const sourceTables = /* @__PURE__ */ operation<{ id: string; period?: ReportPeriod | null; filters: ReportFilterInput[]; compare?: ReportComparison | null }, SourceTablesData>(
+  'query SourceTables($id:ID!,$period:ReportPeriod,$filters:[ReportFilterInput!]!,$compare:ReportComparison){site(id:$id){domain report(period:$period,filters:$filters,compare:$compare){... SourceTablesReport}}}', sourceTablesReportText, tableRowsText, metricFieldsText,
+);
+
+export type OtherTablesData = {
+  site: {
+    domain: string;
+    report: OtherTablesReport | null;
+  } | null;
+};
+export const otherTables = /* @__PURE__ */ operation<{ id: string; period?: ReportPeriod | null; filters: ReportFilterInput[]; compare?: ReportComparison | null }, OtherTablesData>(
+  'query OtherTables($id:ID!,$period:ReportPeriod,$filters:[ReportFilterInput!]!,$compare:ReportComparison){site(id:$id){domain report(period:$period,filters:$filters,compare:$compare){... OtherTablesReport}}}', otherTablesReportText, tableRowsText, metricFieldsText,
+);
+
+export type SharedSourceTablesData = {
+  sharedSite: {
+    domain: string;
+    report: SourceTablesReport | null;
+  } | null;
+};
+export const sharedSourceTables = /* @__PURE__ */ operation<{ period?: ReportPeriod | null; filters: ReportFilterInput[]; compare?: ReportComparison | null }, SharedSourceTablesData>(
+  'query SharedSourceTables($period:ReportPeriod,$filters:[ReportFilterInput!]!,$compare:ReportComparison){sharedSite{domain report(period:$period,filters:$filters,compare:$compare){... SourceTablesReport}}}', sourceTablesReportText, tableRowsText, metricFieldsText,
+);
+
+export type SharedOtherTablesData = {
+  sharedSite: {
+    domain: string;
+    report: OtherTablesReport | null;
+  } | null;
+};
+export const sharedOtherTables = /* @__PURE__ */ operation<{ period?: ReportPeriod | null; filters: ReportFilterInput[]; compare?: ReportComparison | null }, SharedOtherTablesData>(
+  'query SharedOtherTables($period:ReportPeriod,$filters:[ReportFilterInput!]!,$compare:ReportComparison){sharedSite{domain report(period:$period,filters:$filters,compare:$compare){... OtherTablesReport}}}', otherTablesReportText, tableRowsText, metricFieldsText,
 );
 
 export type GoalsData = {

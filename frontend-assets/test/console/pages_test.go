@@ -58,7 +58,7 @@ func TestEveryPageChromium(t *testing.T) {
 	reader := s.open("/sign-up")
 	for _, path := range []string{
 		"/sign-in", "/sign-up", "/forgot-password", "/reset-password", "/accept-invitation", "/confirm-sign-up", "/confirm-email",
-		"/stop-mail", "/share#unknown", "/share/" + link,
+		"/stop-mail", "/share#unknown", "/share/" + link, "/embed/unknown#unknown",
 	} {
 		reader.hasNoBarriers(path)
 		checked[path]++

@@ -40,6 +40,12 @@ export function operation<V, D>(document: string, ...fragments: string[]): Opera
   };
 }
 
+/**
+ * isFramed reports whether the page shows a shared report in a frame of another site. Such a page has no session:
+ * it sends no cookies, and it stays the page of its link, so that no page around it can lead a click to anything else.
+ */
+export const isFramed = location.pathname.startsWith('/embed/');
+
 let bearer = '';
 
 /** authorize sends a token with all later calls, instead of the session. An empty one ends that. */
@@ -79,7 +85,7 @@ async function send(body: string, signal: AbortSignal | undefined): Promise<Resp
       'Accept-Language': language(), // of the mails that the call causes
       ...(bearer && { Authorization: 'Bearer ' + bearer }),
     };
-    const credentials = bearer ? 'omit' : 'same-origin';
+    const credentials = bearer || isFramed ? 'omit' : 'same-origin';
     return await fetch('/graphql', { method: 'POST', headers, body, credentials, signal: signal ?? null });
   } catch (error) {
     if (signal?.aborted) throw error;

@@ -1,6 +1,6 @@
 // Reading data for a page.
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { Failure, type Operation } from './api';
+import { Failure, isFramed, type Operation } from './api';
 import { go } from './router';
 import { chosenAccount, viewer } from './store';
 import type { ViewerFields } from '../operations';
@@ -22,7 +22,7 @@ export interface Query<D> {
 /** toSignIn leads to the sign-in page and back to this page afterwards. A shared link has no sign-in. */
 export function toSignIn(): void {
   // The page opens its link again, for a new token.
-  if (location.pathname === '/share') return location.reload();
+  if (location.pathname === '/share' || isFramed) return location.reload();
 
   viewer.set(null);
   const here = location.pathname + location.search;

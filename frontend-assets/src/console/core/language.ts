@@ -8,6 +8,7 @@ import type imports from '../messages/import';
 import type operator from '../messages/operator';
 import type parts from '../messages/parts';
 import type site from '../messages/site';
+import type zip from '../messages/zip';
 import { remembered } from './choices';
 
 /** Message is a text, or its forms for one and for any other number. */
@@ -26,7 +27,8 @@ export type TextKey =
   | keyof typeof journeys
   | keyof typeof operator
   | keyof typeof parts
-  | keyof typeof site;
+  | keyof typeof site
+  | keyof typeof zip;
 
 /** languages are the console's languages by code, with their own names. */
 export const languages: Record<string, string> = { en: 'English', de: 'Deutsch' };

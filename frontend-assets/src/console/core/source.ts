@@ -1,6 +1,9 @@
 // Where the figures of a report are read: a site of the account, or the site of the shared link that is open.
 import type { Operation } from './api';
 
+/** link is what the shared link that is open leaves out. */
+export const link = { hidesRevenue: false };
+
 /**
  * reading returns the operation that reads a part of the report of a site. An empty id stands for the
  * site of a shared link.

@@ -6,7 +6,7 @@ import { Dialog } from '../core/dialog';
 import { Field, Form, TextArea } from '../core/form';
 import { t, type TextKey } from '../core/language';
 import { go } from '../core/router';
-import { reading } from '../core/source';
+import { link, reading } from '../core/source';
 import { Failed, Loading } from '../core/states';
 import { announce, mayEdit } from '../core/store';
 import { filterLabel, isPlain, noneText, oneText, valueText } from '../core/values';
@@ -176,7 +176,7 @@ export function FilterDialog({ id, view, onClose }: Props) {
             value={dimension}
             onChange={(e) => setDimension(e.currentTarget.value as ReportDimension)}
           >
-            {filterable.map((name) => (
+            {filterable.filter((name) => id || name !== 'PROPERTY' || !link.hidesRevenue).map((name) => (
               <option key={name} value={name}>
                 {oneText(name)}
               </option>

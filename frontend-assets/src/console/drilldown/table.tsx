@@ -17,31 +17,15 @@ import {
   sharedRows,
   type OrderDirection,
   type ReportDimension,
-  type ReportMetric,
-  type RowsReport,
 } from '../operations';
+import { type Column, columnsOf, type Connection, cellsOf, enumOf, type Row } from './columns';
 import { csv } from './csv';
 import { EventLabel } from './eventlabel';
 import { Icon } from './icon';
 import { Missing } from './imported';
 
-type Connection = NonNullable<RowsReport['breakdown']>;
-type Row = Connection['edges'][number]['node'];
-type Column = Exclude<keyof Row['metrics'], 'comparison'>;
-
 const pageRows = 100; // rows that one click adds
 const csvRows = 1_000; // rows of one request of a download
-
-/** columnsOf lists the figures that mean something for a dimension. */
-function columnsOf(dimension: string): Column[] {
-  if (dimension === 'EVENT' || dimension === 'PROPERTY') return ['visitors', 'events', 'conversionRate'];
-  if (dimension === 'PAGE') return ['visitors', 'pageviews', 'timeOnPage', 'scrollDepth', 'exitRate'];
-  return ['visitors', 'visits', 'pageviews', 'viewsPerVisit', 'bounceRate', 'engagementTime', 'conversionRate'];
-}
-
-/** enumOf returns a column's name in the schema: viewsPerVisit is VIEWS_PER_VISIT. */
-const enumOf = (column: Column): ReportMetric =>
-  column.replace(/[A-Z]/g, (letter) => '_' + letter).toUpperCase() as ReportMetric;
 
 /** orderOf reads an order from the URL, such as "pageviews.asc". */
 function orderOf(text: string, columns: Column[]): Order {
@@ -49,9 +33,6 @@ function orderOf(text: string, columns: Column[]): Order {
   const column = columns.find((column) => column === name);
   return { column: column ?? 'visitors', direction: column && direction === 'asc' ? 'ASC' : 'DESC' };
 }
-
-/** rounded rounds a figure to two decimals. */
-const rounded = (figure: number | null): number | null => figure && Math.round(figure * 100) / 100;
 
 /** inOrder sorts rows of times by their values. */
 const inOrder = (edges: Connection['edges']): Connection['edges'] =>
@@ -143,15 +124,7 @@ export function WholeTable({ id, view, onClose }: { id: string; view: View; onCl
       setProgress(undefined);
     }
 
-    const head = [dimension.toLowerCase(), ...columns.map((column) => enumOf(column).toLowerCase())];
-    const compared = all.some((row) => row.metrics.comparison);
-    if (compared) head.push('compared_visitors');
-    const cells = all.map(({ value, metrics }) => [
-      value,
-      ...columns.map((column) => rounded(metrics[column])),
-      ...(compared ? [metrics.comparison?.visitors ?? null] : []),
-    ]);
-    save(csv([head, ...cells]), file.current.toLowerCase().replace(/[^a-z0-9_.-]/g, '-') + '.csv');
+    save(csv(cellsOf(dimension, all)), file.current.toLowerCase().replace(/[^a-z0-9_.-]/g, '-') + '.csv');
   };
 
   const lines = useLines(list, columns, view);

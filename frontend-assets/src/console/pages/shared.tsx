@@ -1,10 +1,11 @@
 // The page of a shared link: the report of a site, for readers without an account.
 import { useEffect, useState } from 'preact/hooks';
-import { authorize, Failure, type UserError } from '../core/api';
+import { authorize, Failure, isFramed, type UserError } from '../core/api';
 import { useQuery } from '../core/data';
 import { Form, Password, type Values } from '../core/form';
 import { t } from '../core/language';
 import { go, useURL } from '../core/router';
+import { link } from '../core/source';
 import { Failed, Loaded, Loading, Skeleton } from '../core/states';
 import { Title } from '../core/ui';
 import { selectionOf } from '../core/view';
@@ -82,6 +83,7 @@ function SharedReport() {
   const view = useView();
   const tabs = useTabs(view);
   const query = useQuery(sharedFigures, { ...selectionOf(view), ...tabs, audienceRows: rowsOf(tabs.audience) }, true);
+  link.hidesRevenue = !!query.data?.sharedSite?.hidesRevenue;
   return (
     <Loaded query={query} title={t('shared.title')} placeholder={<Skeleton />}>
       {({ sharedSite: site }) =>
@@ -90,7 +92,7 @@ function SharedReport() {
             <Title text={site.name}>
               {site.live && <span class="now">{t('live.now', { n: site.live.visitors })}</span>}
             </Title>
-            <p class="lead">{t('shared.readOnly', { domain: site.domain })}</p>
+            {!isFramed && <p class="lead">{t('shared.readOnly', { domain: site.domain })}</p>}
             <Report
               id=""
               asked={view}

@@ -130,6 +130,7 @@ export function Sites() {
                   </label>
                 </div>
               )}
+              {all.length > 1 && <Sum sites={all} figures={figures} />}
               {all.length > 0 && found.length === 0 && <p role="status">{t('sites.noMatch', { search })}</p>}
               <ul class="cards">
                 {found.map((site) => (
@@ -159,31 +160,68 @@ function More({ data, show }: { data: SitesData; show(data: SitesData): void }) 
   );
 }
 
+const sum = (list: number[]): number => list.reduce((all, n) => all + n, 0);
+
+/** Sum adds up the figures of the loaded sites, once all of them are read. A visitor of two sites counts twice. */
+function Sum({ sites, figures }: { sites: Site[]; figures: Map<string, Figures> }) {
+  const known = sites.flatMap(({ id }) => figures.get(id) ?? []);
+  const complete = known.length === sites.length;
+  const reports = known.flatMap(({ report }) => report ?? []);
+  const totals = {
+    visitors: sum(reports.map(({ totals }) => totals.visitors)),
+    comparison: { visitors: sum(reports.map(({ totals }) => totals.comparison?.visitors ?? 0)) },
+  };
+  const series = (reports[0]?.series ?? []).map((_, i) => ({
+    metrics: { visitors: sum(reports.map(({ series }) => series[i]?.metrics.visitors ?? 0)) },
+  }));
+  return (
+    <section class="card" aria-busy={!complete}>
+      <h2>{t('sites.sum', { n: sites.length })}</h2>
+      <Week report={complete && reports.length === known.length ? { totals, series } : null} read={complete} />
+      <dl class="facts">
+        <div>
+          <dt>{t('live.visitors')}</dt>
+          <dd>{complete ? exact(sum(known.map(({ live }) => live.visitors))) : '–'}</dd>
+        </div>
+        <div>
+          <dt>{t('site.thisMonth')}</dt>
+          <dd>{t('site.hits', { n: sum(sites.map(({ usage }) => usage.pageviews)) })}</dd>
+        </div>
+      </dl>
+      <p class="hint">{t('sites.sumText')}</p>
+    </section>
+  );
+}
+
+/** Week shows the visitors of 7 days. */
+function Week({ report, read }: { report: Figures['report']; read: boolean }) {
+  return (
+    <div class="week">
+      <p>
+        {report ? (
+          <>
+            <strong title={exact(report.totals.visitors)}>{compact(report.totals.visitors)}</strong>{' '}
+            <span class="hint">{t('sites.week', { n: report.totals.visitors })}</span>{' '}
+            <Change now={report.totals.visitors} before={report.totals.comparison?.visitors ?? null} />
+          </>
+        ) : (
+          <span class="hint">{read && t('sites.noFigures')}</span>
+        )}
+      </p>
+      {report && <Sparkline values={report.series.map((point) => point.metrics.visitors)} />}
+    </div>
+  );
+}
+
 function Card({ site, figures }: { site: Site; figures: Figures | undefined }) {
   const { usage } = site;
-  const report = figures?.report;
   return (
     <li class="card">
       <h2>
         <a href={'/sites/' + site.id}>{siteName(site)}</a>
       </h2>
       {site.name !== site.domain && <p class="hint">{site.displayDomain}</p>}
-      {site.lastHitAt && (
-        <div class="week">
-          <p>
-            {report ? (
-              <>
-                <strong title={exact(report.totals.visitors)}>{compact(report.totals.visitors)}</strong>{' '}
-                <span class="hint">{t('sites.week', { n: report.totals.visitors })}</span>{' '}
-                <Change now={report.totals.visitors} before={report.totals.comparison?.visitors ?? null} />
-              </>
-            ) : (
-              <span class="hint">{figures && t('sites.noFigures')}</span>
-            )}
-          </p>
-          {report && <Sparkline values={report.series.map((point) => point.metrics.visitors)} />}
-        </div>
-      )}
+      {site.lastHitAt && <Week report={figures?.report ?? null} read={!!figures} />}
       <dl class="facts">
         {site.lastHitAt && figures && (
           <div>

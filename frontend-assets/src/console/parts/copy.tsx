@@ -35,8 +35,8 @@ export function Code({ text, label }: { text: string; label: string }) {
   );
 }
 
-/** Secret shows a secret that cannot be read again. When it is done, the focus returns to what opened it. */
-export function Secret({ text, label, onDone }: { text: string; label: string; onDone(): void }) {
+/** Secret shows a secret that cannot be read again, or a hint. When it is done, the focus returns to what opened it. */
+export function Secret({ text, label, hint, onDone }: { text: string; label: string; hint?: string; onDone(): void }) {
   const notice = useRef<HTMLDivElement>(null);
   const opener = useRef<Element | null>(null); // of the notice
 
@@ -70,7 +70,7 @@ export function Secret({ text, label, onDone }: { text: string; label: string; o
   return (
     <div ref={notice} class="notice good" role="status">
       <p>
-        <strong>{label}</strong> {t('secret.once')}
+        <strong>{label}</strong> {hint ?? t('secret.once')}
       </p>
       <Code text={text} label={label} />
       <button type="button" class="small" onClick={done}>

@@ -5,7 +5,7 @@ import { addressOf, type Filter, type Period, periods, type View } from '../core
 import type { Choose } from './report';
 
 /** Opens names the dialog that is open over a report. */
-export type Opens = '' | 'dates' | 'compare' | 'filter' | 'segments';
+export type Opens = '' | 'dates' | 'compare' | 'filter' | 'segments' | 'download';
 
 /** periodText returns the name of a preset. */
 export const periodText = (period: string): string => t(('period.' + period) as TextKey);
@@ -73,6 +73,9 @@ export function Controls(props: { id: string; view: View; open(dialog: Opens): v
           {t('segment.title')}
         </button>
       )}
+      <button type="button" onClick={() => open('download')}>
+        {t('report.download')}
+      </button>
     </div>
   );
 }

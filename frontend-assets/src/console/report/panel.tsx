@@ -4,7 +4,7 @@ import { useQuery } from '../core/data';
 import { exact, percent } from '../core/format';
 import { t } from '../core/language';
 import { Change } from '../core/metrics';
-import { reading } from '../core/source';
+import { link as shared, reading } from '../core/source';
 import { Failed, Loading } from '../core/states';
 import { share } from '../core/ui';
 import { coded, dimensionText, isPlain, isTime, valueText } from '../core/values';
@@ -59,7 +59,8 @@ export function PanelTabs({ id, name, view }: { id: string; name: PanelName; vie
     </a>
   );
 
-  const tabs = (panelTabs[name] as readonly string[]).filter((tab) => id || tab !== 'FUNNEL');
+  const left = id ? '' : 'FUNNEL' + (shared.hidesRevenue ? ' PROPERTY' : '');
+  const tabs = (panelTabs[name] as readonly string[]).filter((tab) => !left.includes(tab));
   const campaigns = tabs.filter(isCampaign);
   return (
     <>

@@ -110,6 +110,9 @@ export function Report(props: {
       {drilldown && opens === 'dates' && <drilldown.Dates view={view} report={report} onClose={close} />}
       {drilldown && opens === 'compare' && <drilldown.ComparedDates view={view} report={report} onClose={close} />}
       {drilldown && opens === 'filter' && <drilldown.FilterDialog id={id} view={view} onClose={close} />}
+      {drilldown && opens === 'download' && report && !props.busy && (
+        <drilldown.Download id={id} view={view} report={report} onClose={close} />
+      )}
       {drilldown && opens === 'segments' && <drilldown.Segments id={id} view={view} onClose={close} />}
     </>
   );

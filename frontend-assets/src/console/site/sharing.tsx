@@ -2,7 +2,8 @@
 import { useState } from 'preact/hooks';
 import type { UserError } from '../core/api';
 import { useQuery } from '../core/data';
-import { Field, Form, Password, Select, type Values } from '../core/form';
+import { Dialog } from '../core/dialog';
+import { Check, Field, Form, Password, Select, TextArea, type Values } from '../core/form';
 import { date } from '../core/format';
 import { t } from '../core/language';
 import { SiteHeader } from '../core/site';
@@ -12,12 +13,13 @@ import { Section, Table, Time } from '../core/ui';
 import { Code, Secret } from '../parts/copy';
 import { createSharedLink, revokeSharedLink, sharing, type SharedLinkFields, type SharingData } from '../operations';
 import { Ask } from '../parts/ask';
+import { inLine, linesOf } from './lines';
 
 const mostLinks = 50;
 
 type Site = NonNullable<SharingData['site']>;
 
-/** Sharing lists the links, makes new links and revokes them. The address of a new link is shown once. */
+/** Sharing lists the links with their addresses, makes new links and revokes them. */
 export function Sharing({ id }: { id: string }) {
   const query = useQuery(sharing, { id });
   const [address, setAddress] = useState('');
@@ -25,19 +27,22 @@ export function Sharing({ id }: { id: string }) {
 
   const create = async (values: Values): Promise<UserError[]> => {
     const { name = '', password, segment, expires } = values;
+    const lines = linesOf(values['origins'], /[\s,]/);
     const input = {
       siteId: id,
       name,
       ...(password && { password }),
       ...(segment && { segmentId: segment }),
       ...(expires && { expiresAt: endOfDay(expires) }),
+      hideRevenue: !!values['hideRevenue'],
+      origins: lines.map(({ text }) => text),
     };
     const payload = (await createSharedLink({ input })).createSharedLink;
     if (payload?.token) {
-      setAddress(location.origin + '/share#' + payload.token);
+      setAddress(addressOf(payload.token));
       await query.reload();
     }
-    return payload?.userErrors ?? [];
+    return (payload?.userErrors ?? []).map((error) => inLine(error, lines));
   };
 
   return (
@@ -49,14 +54,21 @@ export function Sharing({ id }: { id: string }) {
           <>
             <SiteHeader site={site} title={t('sharing.title')} />
             <p class="lead">{t('sharing.hint')}</p>
-            {address && <Secret text={address} label={t('sharing.address')} onDone={() => setAddress('')} />}
+            {address && (
+              <Secret
+                text={address}
+                label={t('sharing.address')}
+                hint={t('sharing.addressHint')}
+                onDone={() => setAddress('')}
+              />
+            )}
             {links.length === 0 ? (
               <Empty>
                 <h2>{t('sharing.none')}</h2>
                 <p>{t('sharing.noneText')}</p>
               </Empty>
             ) : (
-              <Links links={links} edit={edit} reload={query.reload} />
+              <Links title={site.name} links={links} edit={edit} reload={query.reload} />
             )}
             {edit && links.length < mostLinks && <NewLink key={links.length} site={site} create={create} />}
           </>
@@ -66,10 +78,20 @@ export function Sharing({ id }: { id: string }) {
   );
 }
 
+/** addressOf returns the address of a link. The token stands behind #, so no server logs it. */
+const addressOf = (token: string): string => location.origin + '/share#' + token;
+
+/** frameOf returns the HTML that shows a link's report in a page of another site. */
+const frameOf = ({ id, token }: SharedLinkFields, title: string): string =>
+  `<iframe src="${location.origin}/embed/${id}#${token}" title="${escaped(title)}"\n` +
+  '  width="100%" height="1400" loading="lazy" style="border: 0"></iframe>';
+
+const escaped = (text: string): string => text.replaceAll('&', '&amp;').replaceAll('"', '&quot;').replaceAll('<', '&lt;');
+
 /** endOfDay returns the end of a day of this browser's time zone. */
 const endOfDay = (day: string): string => new Date(day + 'T23:59:59').toISOString();
 
-function Links(props: { links: SharedLinkFields[]; edit: boolean; reload(): Promise<void> }) {
+function Links(props: { title: string; links: SharedLinkFields[]; edit: boolean; reload(): Promise<void> }) {
   const head = [
     t('sharing.name'),
     t('sharing.readers'),
@@ -88,6 +110,8 @@ function Links(props: { links: SharedLinkFields[]; edit: boolean; reload(): Prom
             <td>
               {link.segment ? t('sharing.only', { segment: link.segment.name }) : t('sharing.allVisits')}
               {link.hasPassword && ', ' + t('sharing.withPassword')}
+              {link.hidesRevenue && ', ' + t('sharing.withoutRevenue')}
+              {link.origins[0] && <p class="hint">{t('sharing.framedBy', { origins: link.origins.join(', ') })}</p>}
             </td>
             <td>
               {!link.expiresAt ? (
@@ -101,13 +125,44 @@ function Links(props: { links: SharedLinkFields[]; edit: boolean; reload(): Prom
             <td>{link.lastUsedAt ? <Time at={link.lastUsedAt} /> : t('sharing.unused')}</td>
             {props.edit && (
               <td class="number">
-                <Revoke link={link} reload={props.reload} />
+                <Address link={link} title={props.title} /> <Revoke link={link} reload={props.reload} />
               </td>
             )}
           </tr>
         ))}
       </Table>
     </Section>
+  );
+}
+
+/** Address shows the address of a link again, and the HTML for pages that may frame its report. */
+function Address({ link, title }: { link: SharedLinkFields; title: string }) {
+  const [open, setOpen] = useState(false);
+  return (
+    <>
+      <button type="button" class="small" aria-label={t('sharing.showNamed', { name: link.name })} onClick={() => setOpen(true)}>
+        {t('sharing.show')}
+      </button>
+      {open && (
+        <Dialog title={link.name} onClose={() => setOpen(false)}>
+          {link.token ? (
+            <>
+              <h3>{t('sharing.address')}</h3>
+              <Code text={addressOf(link.token)} label={t('sharing.address')} />
+              {link.origins[0] && (
+                <>
+                  <h3>{t('sharing.frame')}</h3>
+                  <p>{t('sharing.frameText', { origins: link.origins.join(', ') })}</p>
+                  <Code text={frameOf(link, title)} label={t('sharing.frame')} />
+                </>
+              )}
+            </>
+          ) : (
+            <p>{t('sharing.notKept', { hint: link.hint })}</p>
+          )}
+        </Dialog>
+      )}
+    </>
   );
 }
 
@@ -155,6 +210,8 @@ function NewLink({ site, create }: { site: Site; create(values: Values): Promise
           hint={t('sharing.lastDayHint')}
           min={new Date().toISOString().slice(0, 10)}
         />
+        <Check name="hideRevenue" label={t('sharing.hideRevenue')} hint={t('sharing.hideRevenueHint')} />
+        <TextArea name="origins" label={t('sharing.origins')} hint={t('sharing.originsHint')} rows={2} />
       </Form>
       <details>
         <summary>{t('sharing.api')}</summary>

@@ -4,6 +4,8 @@ import { define, load, loadSame, table, test } from '../harness';
 type Api = typeof import('../../../src/console/core/api');
 type Patiently = typeof import('../../../src/console/parts/patiently');
 
+define({ location: { pathname: '/' } });
+
 /** Answers each request with the next of these bodies, and returns what was requested. */
 const answer = (...bodies: string[]): { query: string; variables: unknown }[] => {
   const requests: { query: string; variables: unknown }[] = [];
@@ -23,6 +25,26 @@ test('an operation posts its document and returns the data', async () => {
   assert.deepEqual(await operation('query Site')({ id: 'a' }), { site: null });
   assert.deepEqual(requests, [{ query: 'query Site', variables: { id: 'a' } }]);
 });
+
+table(
+  'cookies of a page',
+  {
+    console: { pathname: '/sites/site_x', credentials: 'same-origin' },
+    'shared report': { pathname: '/share', credentials: 'same-origin' },
+    'report in a frame': { pathname: '/embed/sharedlink_x', credentials: 'omit' },
+  },
+  async ({ pathname, credentials }) => {
+    define({ location: { pathname } });
+    const { operation } = load<Api>('console/core/api');
+    define({
+      fetch: async (_: string, init: RequestInit) => {
+        assert.equal(init.credentials, credentials);
+        return new Response('{"data": {}}');
+      },
+    });
+    await operation('mutation OpenSharedLink')({});
+  },
+);
 
 table(
   'failure',

@@ -1,0 +1,57 @@
+package console_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/tallygate/tallygate/tools/browsertest"
+)
+
+// TestSumOfSitesChromium checks that the list of sites adds up their figures, also beyond the 20 sites whose
+// figures come with the list, and that one site has no sum.
+func TestSumOfSitesChromium(t *testing.T) {
+	t.Parallel()
+
+	s := start(t, nil)
+	s.signUp()
+	const sites = 22
+	for i := range sites {
+		domain := fmt.Sprintf("s%d.localhost", i)
+		_, key := s.createSite(domain, domain)
+		if i == 0 {
+			p := s.openSignedIn("/")
+			p.WaitFor("document.querySelectorAll('.cards li').length === 1 && !document.querySelector('[aria-busy=true]')")
+			if p.Text("document.body.textContent.includes('Sum of') ? 'sum' : ''") != "" {
+				t.Error("one site has a sum")
+			}
+			continue // an equal report within 10 seconds would have no hits
+		}
+
+		// Three visitors of each other site; two of them visit all.
+		for _, agent := range []string{"Visitor/1", "Visitor/2", fmt.Sprintf("Other/%d", i+10)} {
+			if status := s.hitFrom(browsertest.UserAgent+" "+agent, key, "http://"+domain, "/", ""); status != 204 {
+				t.Fatalf("a hit: status %d", status)
+			}
+		}
+	}
+
+	p := s.openSignedIn("/")
+	p.see(fmt.Sprintf("Sum of %d sites", sites))
+	p.see("A visitor of two sites counts twice.")
+	const section = "document.querySelector('main section.card[aria-busy=false]')"
+	p.WaitFor(fmt.Sprintf("%s?.querySelector('strong').title === '%d'", section, 3*(sites-1)))
+
+	// The cards have the same figures, and the sum ignores the search.
+	p.WaitFor(fmt.Sprintf("document.querySelectorAll('.cards strong').length === %d", sites-1))
+	const cards = "[...document.querySelectorAll('.cards strong')].reduce((all, e) => all + Number(e.title), 0)"
+	p.WaitFor(fmt.Sprintf("%s === %d", cards, 3*(sites-1)))
+	p.WaitFor(fmt.Sprintf("%s.querySelectorAll('dd')[0].textContent === '%d'", section, 3*(sites-1)))
+	p.WaitFor(fmt.Sprintf("%s.querySelectorAll('dd')[1].textContent === '%d hits'", section, 3*(sites-1)))
+	p.enter("document.querySelector('input[type=search]')", "s21")
+	p.WaitFor("document.querySelectorAll('.cards li').length === 1")
+	p.WaitFor(fmt.Sprintf("%s?.querySelector('strong').title === '%d'", section, 3*(sites-1)))
+	if found := p.Barriers("main"); len(found) > 0 {
+		t.Errorf("barriers: %v", found)
+	}
+	p.clean(s)
+}
