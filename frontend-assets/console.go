@@ -24,6 +24,7 @@ const captchaPreview = "/captcha-preview"
 var consoleFiles = map[string]*file{
 	"main.js":      builtFile("console/main.js", javascript),
 	"drilldown.js": builtFile("console/drilldown.js", javascript),
+	"timeline.js":  builtFile("console/timeline.js", javascript),
 	"site.js":      builtFile("console/site.js", javascript),
 	"captcha.js":   builtFile("console/captcha.js", javascript),
 	"account.js":   builtFile("console/account.js", javascript),

@@ -37,15 +37,16 @@ var assets = []asset{
 	{Entry: "src/captcha/engine/wasm/captcha-scalar.wasm", Out: "captcha-scalar.wasm", Budget: 1600},
 	{Entry: "src/captcha/captcha.css", Out: "captcha.css", Budget: 1500},
 	{Entry: "src/graphiql/start.ts", Out: "graphiql/start.js", Budget: 1000},
-	{Entry: "src/console/main.tsx", Out: "console/main.js", Budget: 30_500, Console: true},
+	{Entry: "src/console/main.tsx", Out: "console/main.js", Budget: 31_500, Console: true},
 	{Entry: "src/console/drilldown.tsx", Out: "console/drilldown.js", Budget: 11_500, Console: true},
+	{Entry: "src/console/timeline.tsx", Out: "console/timeline.js", Budget: 7_000, Console: true},
 	{Entry: "src/console/site.tsx", Out: "console/site.js", Budget: 27_500, Console: true},
 	{Entry: "src/console/captcha.tsx", Out: "console/captcha.js", Budget: 10_000, Console: true},
 	{Entry: "src/console/account.tsx", Out: "console/account.js", Budget: 20_000, Console: true},
 	{Entry: "src/console/operator.tsx", Out: "console/operator.js", Budget: 10_000, Console: true},
 	{Entry: "src/console/import.tsx", Out: "console/import.js", Budget: 6_000, Console: true},
 	{Entry: "src/console/messages/de.ts", Out: "console/de.js", Budget: 6_000, Console: true},
-	{Entry: "src/console/messages/de-pages.ts", Out: "console/de-pages.js", Budget: 19_500, Console: true},
+	{Entry: "src/console/messages/de-pages.ts", Out: "console/de-pages.js", Budget: 19_800, Console: true},
 	{Entry: "src/console/console.css", Out: "console/console.css", Budget: 8_000, Console: true},
 }
 
@@ -60,7 +61,7 @@ const widgetBudget = 14 << 10
 // and germanViewBudget is their size limit in bytes, gzip-compressed.
 var germanView = []string{"console/main.js", "console/de.js"}
 
-const germanViewBudget = 35_500
+const germanViewBudget = 36_500
 
 // withinGermanViewBudget returns an error if the first view in German exceeds its budget.
 func withinGermanViewBudget(sizes map[string]int) error {

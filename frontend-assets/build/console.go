@@ -9,8 +9,8 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 )
 
-// The console is six ES modules and a style sheet. main.js is loaded first and contains all that the first
-// view needs; it exports src/console/core and Preact. drilldown.js, which has what a report opens, site.js,
+// The console is seven ES modules and a style sheet. main.js is loaded first and contains all that the first
+// view needs; it exports src/console/core and Preact. drilldown.js and timeline.js, which have what a report opens, site.js,
 // captcha.js, account.js, operator.js and import.js, which have the other pages, and the messages of other languages are
 // loaded on demand. They import the core from main.js, so the first view takes one script, and the core's
 // state exists once. src/console/parts, which has no state, is part of each module that uses it.

@@ -25,7 +25,7 @@ func TestConsoleModulesShareTheCore(t *testing.T) {
 		return string(text)
 	}
 
-	onDemand := []string{"drilldown.js", "site.js", "captcha.js", "account.js", "operator.js", "import.js"}
+	onDemand := []string{"drilldown.js", "timeline.js", "site.js", "captcha.js", "account.js", "operator.js", "import.js"}
 	main := read("main.js")
 	for _, name := range slices.Concat(onDemand, []string{"de.js", "de-pages.js"}) {
 		if address := `import("./` + name + `")`; !strings.Contains(main, address) {

@@ -12,7 +12,7 @@ import (
 // when they run.
 var consoleTexts = map[string][]string{
 	"core": {"en"}, "pages": {"en"}, "report": {"en"},
-	"drilldown": {"en", "drilldown"}, "operator": {"en", "operator"}, "import": {"en", "import"}, "parts": {"en", "parts"},
+	"drilldown": {"en", "drilldown"}, "operator": {"en", "operator"}, "import": {"en", "import"}, "timeline": {"en", "timeline"}, "parts": {"en", "parts"},
 	"site": {"en", "site", "parts"}, "captcha": {"en", "captcha", "parts"}, "account": {"en", "account", "parts"},
 }
 
@@ -50,7 +50,7 @@ func TestMessages(t *testing.T) {
 	}
 
 	files := make(map[string]string)
-	for _, name := range []string{"en", "drilldown", "site", "captcha", "account", "operator", "import", "parts"} {
+	for _, name := range []string{"en", "drilldown", "timeline", "site", "captcha", "account", "operator", "import", "parts"} {
 		for _, k := range keysOf(name) {
 			if other, ok := files[k]; ok {
 				t.Errorf("%s is in the messages %s and %s", k, other, name)

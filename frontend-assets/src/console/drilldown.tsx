@@ -11,7 +11,7 @@ naming.of = sourceName;
 
 export { AsTable } from './drilldown/charttable';
 export { Changes } from './drilldown/changes';
-export { ComparedDates, Dates, FilterDialog, Segments } from './drilldown/dialogs';
+export { FilterDialog, Segments } from './drilldown/dialogs';
 export { Funnels, Properties } from './drilldown/funnels';
 export { Hints, Imported } from './drilldown/imported';
 export { Notices } from './drilldown/notices';

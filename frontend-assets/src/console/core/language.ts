@@ -7,6 +7,7 @@ import type imports from '../messages/import';
 import type operator from '../messages/operator';
 import type parts from '../messages/parts';
 import type site from '../messages/site';
+import type timeline from '../messages/timeline';
 import { remembered } from './choices';
 
 /** Message is a text, or its forms for one and for any other number. */
@@ -24,7 +25,8 @@ export type TextKey =
   | keyof typeof imports
   | keyof typeof operator
   | keyof typeof parts
-  | keyof typeof site;
+  | keyof typeof site
+  | keyof typeof timeline;
 
 /** languages are the console's languages by code, with their own names. */
 export const languages: Record<string, string> = { en: 'English', de: 'Deutsch' };

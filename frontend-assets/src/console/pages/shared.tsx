@@ -7,10 +7,8 @@ import { t } from '../core/language';
 import { go, useURL } from '../core/router';
 import { Failed, Loaded, Loading, Skeleton } from '../core/states';
 import { Title } from '../core/ui';
-import { selectionOf } from '../core/view';
 import { openSharedLink, sharedFigures } from '../operations';
-import { rowsOf } from '../report/panel';
-import { Report, useTabs, useView } from '../report/report';
+import { Report, useTabs, useView, variablesOf } from '../report/report';
 
 type State = 'opening' | 'password' | 'invalid' | 'open';
 
@@ -81,7 +79,7 @@ function Link({ token }: { token: string }) {
 function SharedReport() {
   const view = useView();
   const tabs = useTabs(view);
-  const query = useQuery(sharedFigures, { ...selectionOf(view), ...tabs, audienceRows: rowsOf(tabs.audience) }, true);
+  const query = useQuery(sharedFigures, variablesOf(view, tabs), true);
   return (
     <Loaded query={query} title={t('shared.title')} placeholder={<Skeleton />}>
       {({ sharedSite: site }) =>

@@ -1,5 +1,5 @@
 // A site's figures: controls, totals, chart and panels. The URL holds their choices.
-import { useCallback, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useCallback, useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { Failure } from '../core/api';
 import { useQuery } from '../core/data';
 import { clock, exact, money } from '../core/format';
@@ -10,13 +10,15 @@ import { go, useURL } from '../core/router';
 import { Failed, Loading, Skeleton } from '../core/states';
 import { type PageKey, pageKeys } from '../core/store';
 import { isDetail, isUnassigned } from '../core/values';
-import { addressOf, choiceOf, opened, periods, selectionOf, type View, viewOf } from '../core/view';
+import { addressOf, choiceOf, intervalOf, opened, periods, selectionOf, type View, viewOf } from '../core/view';
 import { setReportView, type ReportDimension, type ReportFields, type RevenueFields, type ViewFields } from '../operations';
-import { Chart, days, type Note } from './chart';
-import { Chips, Controls, periodText, type Opens } from './controls';
-import { DimensionRows, Panel } from './panel';
+import { Chart, type Note } from './chart';
+import { Chips, Controls, type Opens } from './controls';
+import { days, periodText } from './names';
+import { DimensionRows, Panel, rowsOf } from './panel';
 
-type Drilldown = typeof import('../drilldown');
+/** Timeline is the module of what is opened at the chart and at the choice of the period. */
+export type Timeline = typeof import('../timeline');
 
 /** useView returns the view of the current address. */
 export const useView = (): View => viewOf(useURL().searchParams);
@@ -30,6 +32,14 @@ export function useTabs(view: View): Record<'sources' | 'pages' | 'audience', Re
   return { sources, pages, audience } as Record<'sources' | 'pages' | 'audience', ReportDimension>;
 }
 
+/** variablesOf returns the variables of the operations with a whole report. */
+export const variablesOf = (view: View, tabs: ReturnType<typeof useTabs>) => ({
+  ...selectionOf(view),
+  interval: intervalOf(view),
+  ...tabs,
+  audienceRows: rowsOf(tabs.audience),
+});
+
 /** Report shows the figures of a view. Without an id it belongs to a shared link, without segments and funnels. */
 export function Report(props: {
   id: string;
@@ -38,7 +48,7 @@ export function Report(props: {
   opens: ViewFields;
   report: ReportFields | null;
   failure: Failure | undefined;
-  retry(): void;
+  retry(): Promise<void>;
   busy: boolean;
   tabs: Record<string, string>;
   notes: Note[];
@@ -50,20 +60,34 @@ export function Report(props: {
   const first = useRef(view);
   const needed = useRef(false);
   needed.current ||=
-    opens !== '' || !!report?.imports[0] || isUnassigned(report?.sources?.edges) || needsDrilldown(view, first.current);
+    isDrilldown(opens) || !!report?.imports[0] || isUnassigned(report?.sources?.edges) || needsDrilldown(view, first.current);
   const loaded = useQuery(loadDrilldown, { needed: needed.current });
   const drilldown = loaded.data?.module;
+
+  const [touched, touch] = useState(false);
+  const more = useQuery(loadTimeline, { needed: touched || view.smooth || (opens !== '' && !isDrilldown(opens)) });
+  const timeline = more.data?.module;
+  const need = (): void => touch(true);
+
+  // The interval of the figures that are shown, also while those of another one are counted.
+  const interval = useRef(view.interval);
+  if (!props.busy && !failure) interval.current = view.interval;
+  useEffect(() => {
+    // An address may ask for more points than a chart has.
+    if (failure?.code === 'INVALID_ARGUMENT' && view.interval) go(addressOf(view, { interval: '' }), true);
+  }, [failure]);
   useKeys(id, view, open, choose);
 
   const close = (): void => open('');
   return (
     <>
-      <Controls id={id} view={view} open={open} choose={choose} />
+      <Controls {...{ id, view, opens, open, choose, need, timeline }} />
       <Chips view={view} />
       <p class="sr" role="status">
         {drilldown && <drilldown.Changes first={first.current} view={view} report={report} busy={props.busy} />}
       </p>
       {loaded.error && <Failed failure={loaded.error} retry={loaded.reload} />}
+      {more.error && <Failed failure={more.error} retry={more.reload} />}
       {failure && <Failed failure={failure} retry={props.retry} />}
       {failure && report && <p class="hint">{t('report.asOf', { days: days(report), time: clock(report.asOf) })}</p>}
       {report ? (
@@ -71,11 +95,10 @@ export function Report(props: {
           {report.totals.visits + report.totals.pageviews === 0 && <Nothing view={view} />}
           <Totals view={view} report={report} />
           <Chart
-            report={report}
-            metric={view.metric}
+            {...{ id, report, view, need, timeline, opens, open }}
+            interval={interval.current}
             notes={props.notes}
-            table={view.table}
-            toggle={addressOf(view, { table: !view.table })}
+            reload={props.retry}
             AsTable={drilldown?.AsTable}
           >
             {drilldown && report.imports[0] && <drilldown.Imported report={report} view={view} />}
@@ -102,17 +125,28 @@ export function Report(props: {
       {drilldown && view.all && (
         <drilldown.WholeTable key={view.all + view.property} id={id} view={view} onClose={() => go(addressOf(view, { all: '', order: '', search: '', property: '', event: '' }))} />
       )}
-      {drilldown && opens === 'dates' && <drilldown.Dates view={view} report={report} onClose={close} />}
-      {drilldown && opens === 'compare' && <drilldown.ComparedDates view={view} report={report} onClose={close} />}
+      {timeline && opens === 'dates' && <timeline.Dates view={view} report={report} onClose={close} />}
+      {timeline && opens === 'compare' && <timeline.ComparedDates view={view} report={report} onClose={close} />}
       {drilldown && opens === 'filter' && <drilldown.FilterDialog id={id} view={view} onClose={close} />}
       {drilldown && opens === 'segments' && <drilldown.Segments id={id} view={view} onClose={close} />}
     </>
   );
 }
 
+/** whenNeeded returns a function that loads a module once it is needed. */
+const whenNeeded =
+  <M,>(load: () => Promise<M>) =>
+  async ({ needed }: { needed: boolean }): Promise<{ module?: M }> =>
+    needed ? { module: await loadModule(load) } : {};
+
 /** loadDrilldown loads the module of what is opened on demand, once it is needed. */
-export const loadDrilldown = async ({ needed }: { needed: boolean }): Promise<{ module?: Drilldown }> =>
-  needed ? { module: await loadModule(() => import('../drilldown')) } : {};
+export const loadDrilldown = whenNeeded(() => import('../drilldown'));
+
+/** loadTimeline loads the module of what is opened at the chart and at the choice of the period, once it is needed. */
+const loadTimeline = whenNeeded(() => import('../timeline'));
+
+/** isDrilldown reports whether a dialog is part of the module drilldown. */
+const isDrilldown = (opens: Opens): boolean => /^[fs]/.test(opens); // filter, segments
 
 /** Choose changes the period or the comparison. A function returns the changes of the view of that time. */
 export type Choose = (changes: (now: View) => Partial<View>) => void;
@@ -123,11 +157,12 @@ function useChoice(id: string, opens: ViewFields): Choose {
   known.current = opens;
   return useCallback((changes) => {
     const now = opened(viewOf(new URLSearchParams(location.search)), known.current);
-    const next = { ...now, ...changes(now) };
+    const changed = changes(now);
+    const next = { ...now, ...changed };
 
     // Without its period the entry of the history would show what is chosen now.
     go(addressOf(now), true);
-    go(addressOf(next));
+    go(addressOf(now, changed));
 
     const chosen = choiceOf(next);
     if (id && chosen && JSON.stringify(chosen) !== JSON.stringify(choiceOf(now)))
