@@ -70,9 +70,24 @@ func (s *service) demoSite() string {
 	return data.Sites.Edges[0].Node.ID
 }
 
-// pointAt moves the mouse over the n-th of some points of the chart until the tooltip shows its figures. It moves the mouse
-// again if the chart has moved away meanwhile.
+// pointAt moves the mouse over the n-th of some points of the chart until the tooltip shows its figures.
 func (p *tab) pointAt(n, of int, want string) {
+	p.t.Helper()
+	p.shows(n, of, want, func(x, y float64) { p.Do(chromedp.MouseEvent(input.MouseMoved, x, y)) })
+}
+
+// touch touches the n-th of some points of the chart until the tooltip shows its figures.
+func (p *tab) touch(n, of int, want string) {
+	p.t.Helper()
+	p.shows(n, of, want, func(x, y float64) {
+		p.Do(input.DispatchTouchEvent(input.TouchStart, []*input.TouchPoint{{X: x, Y: y}}),
+			input.DispatchTouchEvent(input.TouchEnd, []*input.TouchPoint{}))
+	})
+}
+
+// shows points at the n-th of some points of the chart until the tooltip shows its figures. It points again if the chart has
+// moved away meanwhile.
+func (p *tab) shows(n, of int, want string, point func(x, y float64)) {
 	p.t.Helper()
 
 	shown := fmt.Sprintf(`new Promise((done) => { let left = 60; (function look() {
@@ -82,8 +97,7 @@ func (p *tab) pointAt(n, of int, want string) {
 
 	var got string
 	for range 10 {
-		x, y := p.placeOf(n, of)
-		p.Do(chromedp.MouseEvent(input.MouseMoved, x, y))
+		point(p.placeOf(n, of))
 		if p.Eval(shown, &got); got == want {
 			return
 		}
@@ -139,6 +153,8 @@ func TestChartChromium(t *testing.T) {
 			p.WaitFor(fmt.Sprintf("document.querySelector('.tip').textContent.includes(%q)", at.Format("Mon, Jan 2, 2006")))
 		}
 	}
+	p.pointAt(18, len(days), days[18].String())
+	p.shootAsIs("chart-tip")
 	p.staysInPlace()
 	p.look("chart-compared")
 
@@ -219,10 +235,7 @@ func (p *tab) touches(days []point) {
 	p.WaitFor("document.querySelector('.plot')?.ariaValueMax === '28'")
 
 	for _, n := range []int{1, 26} {
-		x, y := p.placeOf(n, len(days))
-		p.Do(input.DispatchTouchEvent(input.TouchStart, []*input.TouchPoint{{X: x, Y: y}}),
-			input.DispatchTouchEvent(input.TouchEnd, []*input.TouchPoint{}))
-		p.WaitFor(fmt.Sprintf("%s === %q", tip, days[n]))
+		p.touch(n, len(days), days[n].String())
 		p.WaitFor(isWhole + " && document.documentElement.scrollWidth <= 375")
 	}
 	p.shootAsIs("chart-touch")

@@ -239,6 +239,7 @@ func TestKeyboardReportChromium(t *testing.T) {
 	k.keys(kb.ArrowDown + kb.Enter)
 	k.WaitFor("location.search === '?period=yesterday' && document.activeElement.value === 'yesterday'")
 	k.counted(total(2), "0")
+	k.reach(periodMenu)
 	k.keys(kb.Enter)
 	k.WaitFor("document.activeElement === " + entry("Yesterday"))
 	k.keys(kb.ArrowUp + kb.Enter)

@@ -61,7 +61,7 @@ func TestChartNotesChromium(t *testing.T) {
 	has(day + " Campaign began")
 	k.look("chart-pinned")
 
-	// A flag shows its note also beside the middle of its day.
+	// A flag shows its note for the pointer next to its pole, too.
 	k.click("document.querySelector('h1')")
 	k.WaitFor("!document.querySelector('.tip')")
 	x, y = k.placeOf(2, 7)

@@ -19,7 +19,7 @@ export default {
   'average.month': 'average of {n} months',
   'average.show': 'Smooth: {average}',
   'note.add': 'Add a note here',
-  'note.click': 'Click to add a note',
+  'note.click': 'Click or Enter: add a note',
   'note.edit': 'Change the note',
   'note.text': 'Note',
   'note.day': 'Day',
