@@ -32,7 +32,7 @@ func (k keyboard) isOn(day time.Time) {
 		day.Format(dayFormat)))
 }
 
-// today returns the day in a time zone. It waits over midnight, so that the day remains the same during the test.
+// today returns the current day in a time zone, as a UTC time.
 func today(t *testing.T, zone string) time.Time {
 	t.Helper()
 	location, err := time.LoadLocation(zone)
@@ -63,7 +63,7 @@ func TestCalendarChromium(t *testing.T) {
 	k.Goto(s.control + "/sites/" + id + "?period=today")
 	k.WaitFor("document.querySelector('.plot svg')")
 
-	// The menu: letters that the entries have beside them, the beginning of a name, the ends, and Escape.
+	// The menu: the letters of its entries, the beginning of a name, the ends, and Escape.
 	k.reach(periodMenu)
 	k.keys(kb.Enter)
 	k.WaitFor("document.activeElement === " + entry("Today") + " && document.activeElement.ariaChecked === 'true'")

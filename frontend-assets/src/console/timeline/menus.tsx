@@ -111,7 +111,7 @@ function fitting({ from, to }: ReportFields): ReportInterval[] {
 
 /**
  * Menu is an open menu below its button, which is the element before it. Arrows, Home and End move through it. A
- * letter finds the entry that has it beside its text, and several letters the entry that begins with them.
+ * letter finds the entry with this shortcut, and several letters the entry that begins with them.
  */
 function Menu(props: { label: string; groups: Item[][]; open(name: Opens): void }) {
   const menu = useRef<HTMLDivElement>(null);

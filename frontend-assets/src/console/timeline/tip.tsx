@@ -33,15 +33,15 @@ export function Tip({ id, report, series, metric, place, reload }: Props) {
   const notes = series.notes(at);
   const point = series.points[at]!;
 
-  // Beside the point, on the side with room, or else at the edge that is farther from it, and always within the drawing.
+  // Left or right of the point, where there is room, or else at the edge that is farther from it. Always within the drawing.
   useLayoutEffect(() => {
     const { offsetWidth, offsetHeight, parentElement, style } = tip.current!;
     const { clientWidth, clientHeight } = parentElement!;
     const right = place.x + gap;
     const left = right + offsetWidth <= clientWidth ? right : place.x - gap - offsetWidth;
     const lowest = clientHeight - offsetHeight;
-    const beside = Math.min(place.y - offsetHeight / 2, lowest);
-    const top = left >= 0 ? beside : place.y > clientHeight / 2 ? 0 : lowest;
+    const centred = Math.min(place.y - offsetHeight / 2, lowest);
+    const top = left >= 0 ? centred : place.y > clientHeight / 2 ? 0 : lowest;
     style.translate = `${Math.max(0, left)}px ${Math.max(0, top)}px`;
   });
   useLayoutEffect(() => {
