@@ -27,6 +27,7 @@ var consoleFiles = map[string]*file{
 	"main.js":      builtFile("console/main.js", javascript),
 	"journeys.js":  builtFile("console/journeys.js", javascript),
 	"drilldown.js": builtFile("console/drilldown.js", javascript),
+	"timeline.js":  builtFile("console/timeline.js", javascript),
 	"site.js":      builtFile("console/site.js", javascript),
 	"captcha.js":   builtFile("console/captcha.js", javascript),
 	"account.js":   builtFile("console/account.js", javascript),

@@ -39,6 +39,7 @@ var assets = []asset{
 	{Entry: "src/graphiql/start.ts", Out: "graphiql/start.js", Budget: 1000},
 	{Entry: "src/console/main.tsx", Out: "console/main.js", Budget: 32_500, Console: true},
 	{Entry: "src/console/drilldown.tsx", Out: "console/drilldown.js", Budget: 28_000, Console: true},
+	{Entry: "src/console/timeline.tsx", Out: "console/timeline.js", Budget: 7_000, Console: true},
 	{Entry: "src/console/journeys.tsx", Out: "console/journeys.js", Budget: 4_500, Console: true},
 	{Entry: "src/console/site.tsx", Out: "console/site.js", Budget: 29_500, Console: true},
 	{Entry: "src/console/captcha.tsx", Out: "console/captcha.js", Budget: 10_000, Console: true},

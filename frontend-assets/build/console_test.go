@@ -25,7 +25,9 @@ func TestConsoleModulesShareTheCore(t *testing.T) {
 		return string(text)
 	}
 
-	onDemand := []string{"drilldown.js", "journeys.js", "site.js", "captcha.js", "account.js", "operator.js", "import.js"}
+	onDemand := []string{
+		"drilldown.js", "timeline.js", "journeys.js", "site.js", "captcha.js", "account.js", "operator.js", "import.js",
+	}
 	main := read("main.js")
 	for _, name := range slices.Concat(onDemand, []string{"de.js", "de-pages.js"}) {
 		loader, from := main, "main.js"

@@ -180,7 +180,7 @@ func TestWidgetBudgetCountsWhatBrowsersLoad(t *testing.T) {
 	}
 
 	sizes[germanView[1]] = 2
-	if err := withinGermanViewBudget(sizes); err == nil || !strings.Contains(err.Error(), "its budget is 36000") {
+	if err := withinGermanViewBudget(sizes); err == nil || !strings.Contains(err.Error(), "its budget is 37500") {
 		t.Errorf("a byte more in German: %v", err)
 	}
 }

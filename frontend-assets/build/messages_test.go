@@ -12,7 +12,8 @@ import (
 // when they run.
 var consoleTexts = map[string][]string{
 	"core": {"en"}, "pages": {"en"}, "report": {"en"},
-	"drilldown": {"en", "drilldown"}, "journeys": {"en", "journeys"}, "operator": {"en", "operator"}, "import": {"en", "import"}, "parts": {"en", "parts"},
+	"drilldown": {"en", "drilldown"}, "timeline": {"en", "timeline"}, "journeys": {"en", "journeys"}, "zip": {"en", "zip"},
+	"operator": {"en", "operator"}, "import": {"en", "import"}, "parts": {"en", "parts"},
 	"site": {"en", "site", "parts"}, "captcha": {"en", "captcha", "parts"}, "account": {"en", "account", "parts"},
 }
 
@@ -50,7 +51,9 @@ func TestMessages(t *testing.T) {
 	}
 
 	files := make(map[string]string)
-	for _, name := range []string{"en", "drilldown", "journeys", "site", "captcha", "account", "operator", "import", "parts"} {
+	for _, name := range []string{
+		"en", "drilldown", "timeline", "journeys", "zip", "site", "captcha", "account", "operator", "import", "parts",
+	} {
 		for _, k := range keysOf(name) {
 			if other, ok := files[k]; ok {
 				t.Errorf("%s is in the messages %s and %s", k, other, name)

@@ -11,7 +11,7 @@ naming.of = shownName;
 
 export { AsTable } from './drilldown/charttable';
 export { Changes } from './drilldown/changes';
-export { ComparedDates, Dates, FilterDialog, Segments } from './drilldown/dialogs';
+export { FilterDialog, Segments } from './drilldown/dialogs';
 export { Download } from './drilldown/download';
 export { EventsTab, Following } from './drilldown/following';
 export { EventLabel } from './drilldown/eventlabel';

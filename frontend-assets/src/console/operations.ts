@@ -41,6 +41,8 @@ export type ReportComparisonKind = 'PREVIOUS_PERIOD' | 'PREVIOUS_YEAR';
 
 export type ReportDimension = 'PAGE' | 'ENTRY_PAGE' | 'EXIT_PAGE' | 'CHANNEL' | 'SOURCE' | 'REFERRER' | 'UTM_SOURCE' | 'UTM_MEDIUM' | 'UTM_CAMPAIGN' | 'UTM_CONTENT' | 'UTM_TERM' | 'AD_PLATFORM' | 'LANGUAGE' | 'SCREEN_WIDTH' | 'COUNTRY' | 'BROWSER' | 'SYSTEM' | 'DEVICE' | 'HOSTNAME' | 'SOURCE_GROUP' | 'EVENT' | 'PROPERTY' | 'DAY_OF_WEEK' | 'HOUR_OF_DAY';
 
+export type ReportInterval = 'HOUR' | 'DAY' | 'WEEK' | 'MONTH';
+
 export type ReportMetric = 'VISITORS' | 'VISITS' | 'PAGEVIEWS' | 'VIEWS_PER_VISIT' | 'BOUNCE_RATE' | 'ENGAGEMENT_TIME' | 'TIME_ON_PAGE' | 'SCROLL_DEPTH' | 'EXIT_RATE' | 'EVENTS' | 'CONVERSIONS' | 'CONVERSION_RATE';
 
 export type ReportOperator = 'IS' | 'IS_NOT' | 'CONTAINS' | 'CONTAINS_NOT' | 'MATCHES' | 'MATCHES_NOT';
@@ -872,7 +874,7 @@ export type ReportFields = {
   } & PanelRows | null;
 };
 const reportFieldsText =
-  'fragment ReportFields on Report{from to comparedFrom comparedTo timeZone asOf imported seriesImported imports{service to hasVisitors}totals{... MetricFields revenue{... RevenueFields}comparison{... MetricFields revenue{... RevenueFields}}}series{start comparedStart partial metrics{... MetricFields comparison{... MetricFields}}}sources:breakdown(by:$sources){... PanelRows}pages:breakdown(by:$pages){... PanelRows}audience:breakdown(by:$audience,first:$audienceRows){... PanelRows}events:breakdown(by:EVENT){... PanelRows edges{node{metrics{conversions}}}}}';
+  'fragment ReportFields on Report{from to comparedFrom comparedTo timeZone asOf imported seriesImported imports{service to hasVisitors}totals{... MetricFields revenue{... RevenueFields}comparison{... MetricFields revenue{... RevenueFields}}}series(interval:$interval){start comparedStart partial metrics{... MetricFields comparison{... MetricFields}}}sources:breakdown(by:$sources){... PanelRows}pages:breakdown(by:$pages){... PanelRows}audience:breakdown(by:$audience,first:$audienceRows){... PanelRows}events:breakdown(by:EVENT){... PanelRows edges{node{metrics{conversions}}}}}';
 
 export type MetricFields = {
   visitors: number;
@@ -2037,6 +2039,7 @@ export type FiguresData = {
     annotations: {
       edges: {
         node: {
+          id: string;
           day: string;
           text: string;
         };
@@ -2046,8 +2049,8 @@ export type FiguresData = {
     report: ReportFields | null;
   } & SiteFields | null;
 };
-export const figures = /* @__PURE__ */ operation<{ id: string; period?: ReportPeriod | null; filters: ReportFilterInput[]; compare?: ReportComparison | null; sources: ReportDimension; pages: ReportDimension; audience: ReportDimension; audienceRows: number }, FiguresData>(
-  'query Figures($id:ID!,$period:ReportPeriod,$filters:[ReportFilterInput!]!,$compare:ReportComparison,$sources:ReportDimension!,$pages:ReportDimension!,$audience:ReportDimension!,$audienceRows:Int!){viewer{... ViewerFields}site(id:$id){... SiteFields lastHitAt visitDetails usage{... UsageFields}rejections(days:7){... RejectionFields}live{visitors}annotations(first:100){edges{node{day text}}}reportView{... ViewFields}report(period:$period,filters:$filters,compare:$compare){... ReportFields}}}', viewerFieldsText, siteFieldsText, usageFieldsText, rejectionFieldsText, viewFieldsText, reportFieldsText, metricFieldsText, revenueFieldsText, panelRowsText,
+export const figures = /* @__PURE__ */ operation<{ id: string; period?: ReportPeriod | null; filters: ReportFilterInput[]; compare?: ReportComparison | null; interval?: ReportInterval | null; sources: ReportDimension; pages: ReportDimension; audience: ReportDimension; audienceRows: number }, FiguresData>(
+  'query Figures($id:ID!,$period:ReportPeriod,$filters:[ReportFilterInput!]!,$compare:ReportComparison,$interval:ReportInterval,$sources:ReportDimension!,$pages:ReportDimension!,$audience:ReportDimension!,$audienceRows:Int!){viewer{... ViewerFields}site(id:$id){... SiteFields lastHitAt visitDetails usage{... UsageFields}rejections(days:7){... RejectionFields}live{visitors}annotations(first:100){edges{node{id day text}}}reportView{... ViewFields}report(period:$period,filters:$filters,compare:$compare){... ReportFields}}}', viewerFieldsText, siteFieldsText, usageFieldsText, rejectionFieldsText, viewFieldsText, reportFieldsText, metricFieldsText, revenueFieldsText, panelRowsText,
 );
 
 export type SetReportViewData = {
@@ -2188,8 +2191,8 @@ export type SharedFiguresData = {
     report: ReportFields | null;
   } | null;
 };
-export const sharedFigures = /* @__PURE__ */ operation<{ period?: ReportPeriod | null; filters: ReportFilterInput[]; compare?: ReportComparison | null; sources: ReportDimension; pages: ReportDimension; audience: ReportDimension; audienceRows: number }, SharedFiguresData>(
-  'query SharedFigures($period:ReportPeriod,$filters:[ReportFilterInput!]!,$compare:ReportComparison,$sources:ReportDimension!,$pages:ReportDimension!,$audience:ReportDimension!,$audienceRows:Int!){sharedSite{name domain hidesRevenue live{visitors}reportView{... ViewFields}report(period:$period,filters:$filters,compare:$compare){... ReportFields}}}', viewFieldsText, reportFieldsText, metricFieldsText, revenueFieldsText, panelRowsText,
+export const sharedFigures = /* @__PURE__ */ operation<{ period?: ReportPeriod | null; filters: ReportFilterInput[]; compare?: ReportComparison | null; interval?: ReportInterval | null; sources: ReportDimension; pages: ReportDimension; audience: ReportDimension; audienceRows: number }, SharedFiguresData>(
+  'query SharedFigures($period:ReportPeriod,$filters:[ReportFilterInput!]!,$compare:ReportComparison,$interval:ReportInterval,$sources:ReportDimension!,$pages:ReportDimension!,$audience:ReportDimension!,$audienceRows:Int!){sharedSite{name domain hidesRevenue live{visitors}reportView{... ViewFields}report(period:$period,filters:$filters,compare:$compare){... ReportFields}}}', viewFieldsText, reportFieldsText, metricFieldsText, revenueFieldsText, panelRowsText,
 );
 
 export type SharedPanelData = {

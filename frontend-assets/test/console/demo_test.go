@@ -196,7 +196,7 @@ func (p *tab) fits(siteID, sitekey string) {
 	p.Do(chromedp.EmulateViewport(720, 1000), emulation.SetEmulatedMedia().WithMedia("print"))
 	p.Eval("document.documentElement.dataset.theme = 'dark'", nil)
 	p.WaitFor(`getComputedStyle(document.body).backgroundColor === 'rgb(255, 255, 255)'`)
-	if seen := p.Text(`[...document.querySelectorAll('nav, button, footer, .menu')].filter(e => e.checkVisibility())
+	if seen := p.Text(`[...document.querySelectorAll('nav, button:not(.controls .pick *), footer, .menu')].filter(e => e.checkVisibility())
 		.map(e => e.textContent).join('; ')`); seen != "" {
 		p.t.Errorf("paper shows %s", seen)
 	}

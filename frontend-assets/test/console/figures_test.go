@@ -251,7 +251,8 @@ func (p *tab) chartByKeys(want report) {
 	p.WaitFor(now + " === 28")
 	p.Do(chromedp.KeyEvent(kb.ArrowLeft))
 	p.WaitFor(now + " === 27")
-	p.WaitFor(fmt.Sprintf("document.querySelector('.readout strong').textContent.replace(',', '') === '%d'", want.Series[26].Metrics.Visitors))
+	p.WaitFor(fmt.Sprintf("document.querySelector('.tip strong')?.textContent.replace(',', '') === '%d'", want.Series[26].Metrics.Visitors))
+	p.WaitFor(fmt.Sprintf("/: %d\\. /.test(document.querySelector('.plot').ariaValueText.replace(/(\\d),/g, '$1'))", want.Series[26].Metrics.Visitors))
 
 	p.press("Show as a table")
 	p.WaitFor("document.querySelectorAll('.chart tbody tr').length === 28")

@@ -232,13 +232,17 @@ func TestKeyboardReportChromium(t *testing.T) {
 	k.WaitFor("location.pathname.startsWith('/sites/') && document.activeElement.tagName === 'H1'")
 	k.counted(total(2), "2")
 
-	// Arrows choose the period, which keeps the focus in its list.
-	k.reach(labelled("Period"))
+	// Arrows choose the period, and the focus returns to the button of its menu.
+	k.reach(periodMenu)
 	k.keys(kb.ArrowDown)
+	k.WaitFor("document.activeElement === " + entry("Today"))
+	k.keys(kb.ArrowDown + kb.Enter)
 	k.WaitFor("location.search === '?period=yesterday' && document.activeElement.value === 'yesterday'")
 	k.counted(total(2), "0")
-	k.reach(labelled("Period"))
-	k.keys(kb.ArrowUp)
+	k.reach(periodMenu)
+	k.keys(kb.Enter)
+	k.WaitFor("document.activeElement === " + entry("Yesterday"))
+	k.keys(kb.ArrowUp + kb.Enter)
 	k.WaitFor("location.search === '?period=today' && document.activeElement.value === 'today'")
 	k.counted(total(2), "2")
 

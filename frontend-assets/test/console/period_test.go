@@ -15,11 +15,24 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// The lists that choose the period and the comparison.
+// The buttons of the menus that choose the period and the comparison. Each has its choice as its value.
 const (
-	periodList  = "document.querySelectorAll('.controls select')[0]"
-	compareList = "document.querySelectorAll('.controls select')[1]"
+	periodMenu  = "document.getElementById('period')"
+	compareMenu = "document.getElementById('comparison')"
 )
+
+// entry returns a JavaScript expression for the entry of the open menu with a text.
+func entry(text string) string {
+	return fmt.Sprintf("[...document.querySelectorAll('[role=menu] button')].find(b => b.firstChild.textContent === %q)", text)
+}
+
+// pick chooses an entry of a menu with the mouse.
+func (p *tab) pick(menu, text string) {
+	p.t.Helper()
+	p.click(menu)
+	p.click(entry(text))
+	p.WaitFor("!document.querySelector('[role=menu]')")
+}
 
 // watchShifts adds up the layout shifts of a page, which have no input before them.
 const watchShifts = `window.shifts = 0; new PerformanceObserver((list) => {
@@ -61,7 +74,7 @@ func TestFirstDayChromium(t *testing.T) {
 
 	p.press("Kettle shop")
 	p.WaitFor(total(0) + " === '1'")
-	p.WaitFor(periodList + ".value === 'today' && location.search === ''")
+	p.WaitFor(periodMenu + ".value === 'today' && location.search === ''")
 	p.WaitFor("document.querySelector('.plot .dot')")
 
 	var place struct{ At, Want float64 }
@@ -90,10 +103,10 @@ func TestKeptPeriodChromium(t *testing.T) {
 
 	s, id := siteWithHit(t)
 	p := s.openSignedIn("/sites/" + id)
-	p.WaitFor(periodList + "?.value === 'today'")
-	p.choose(periodList, "7d")
+	p.WaitFor(periodMenu + "?.value === 'today'")
+	p.pick(periodMenu, "Last 7 days")
 	p.WaitFor("location.search === '?period=7d'")
-	p.choose(compareList, "year")
+	p.pick(compareMenu, "Year before")
 	p.WaitFor("location.search === '?period=7d&compare=year'")
 	p.press("Events")
 	p.WaitFor("location.pathname.endsWith('/events') && location.search === '?period=7d&compare=year'")
@@ -102,13 +115,13 @@ func TestKeptPeriodChromium(t *testing.T) {
 	p.press("Sites")
 	p.WaitFor("location.pathname === '/'")
 	p.press("Kettle shop")
-	p.WaitFor("location.search === '' && " + periodList + "?.value === '7d' && " + compareList + ".value === 'year'")
+	p.WaitFor("location.search === '' && " + periodMenu + "?.value === '7d' && " + compareMenu + ".value === 'year'")
 
 	// Back shows what was there before the choice.
 	p.Do(chromedp.KeyEvent("d"))
 	p.WaitFor("location.search === '?period=today&compare=year'")
 	p.Eval("history.back()", nil)
-	p.WaitFor("location.search === '?period=7d&compare=year' && " + periodList + ".value === '7d'")
+	p.WaitFor("location.search === '?period=7d&compare=year' && " + periodMenu + ".value === '7d'")
 
 	// Chosen dates stay in the address, and are not kept. Neither is the day to compare with.
 	p.Goto(s.control + "/sites/" + id + "?from=2026-01-01&to=2026-01-31")
@@ -118,15 +131,15 @@ func TestKeptPeriodChromium(t *testing.T) {
 	p.press("Overview")
 	p.WaitFor("location.search === '?from=2026-01-01&to=2026-01-31' && document.querySelector('.totals')")
 	p.WaitFor("document.activeElement.tagName === 'H1'") // the page has moved the focus
-	p.choose(compareList, "own")
+	p.pick(compareMenu, "Other first day …")
 	p.WaitFor("document.querySelector('dialog[open] input[type=date]')")
 	p.look("figures-compare")
 	p.fill("First day", "2025-06-01")
 	p.press("Show")
-	p.WaitFor("location.search.includes('compare=2025-06-01') && " + compareList + ".selectedOptions[0].text === 'Period from 2025-06-01'")
+	p.WaitFor("location.search.includes('compare=2025-06-01') && " + compareMenu + ".innerText === 'Period from Jun 1, 2025'")
 
 	other := s.openSignedIn("/sites/" + id)
-	other.WaitFor(periodList + "?.value === 'today' && " + compareList + ".value === 'year'")
+	other.WaitFor(periodMenu + "?.value === 'today' && " + compareMenu + ".value === 'year'")
 	for _, p := range []*tab{p, other} {
 		if got := p.Text(`JSON.stringify([document.cookie, {...localStorage}, {...sessionStorage}])`); got != `["",{},{}]` {
 			t.Errorf("stored: %s", got)
@@ -152,8 +165,8 @@ func TestAllTimeChromium(t *testing.T) {
 
 	p := s.openSignedIn("/sites/" + id + "?period=all&compare=previous")
 	p.WaitFor(total(0) + " === '42'")
-	p.WaitFor(compareList + ".disabled && " + compareList + ".selectedOptions[0].text === 'Nothing before all time'")
-	p.WaitFor("document.querySelector('.chart .toggle').innerText.includes('2012')")
+	p.WaitFor(compareMenu + ".disabled && " + compareMenu + ".innerText === 'Nothing before all time'")
+	p.WaitFor("document.querySelector('.chart .legend').innerText.includes('2012')")
 	p.look("figures-all-time")
 
 	p.Do(chromedp.KeyEvent("c"))
@@ -194,7 +207,7 @@ func TestSlowAnswerChromium(t *testing.T) {
 
 	p.Eval("window.hold()", nil)
 	p.Do(chromedp.KeyEvent("w"))
-	p.WaitFor(periodList + ".value === '7d' && document.querySelector('.figures').ariaBusy === 'true'")
+	p.WaitFor(periodMenu + ".value === '7d' && document.querySelector('.figures').ariaBusy === 'true'")
 	p.WaitFor("getComputedStyle(document.querySelector('.totals')).opacity === '0.5' && " + total(0) + " === '1'")
 	p.Eval("window.release()", nil)
 	p.WaitFor("getComputedStyle(document.querySelector('.totals')).opacity === '1' && " + total(0) + " === '0'")

@@ -8,6 +8,7 @@ import type imports from '../messages/import';
 import type operator from '../messages/operator';
 import type parts from '../messages/parts';
 import type site from '../messages/site';
+import type timeline from '../messages/timeline';
 import type zip from '../messages/zip';
 import { remembered } from './choices';
 
@@ -28,6 +29,7 @@ export type TextKey =
   | keyof typeof operator
   | keyof typeof parts
   | keyof typeof site
+  | keyof typeof timeline
   | keyof typeof zip;
 
 /** languages are the console's languages by code, with their own names. */

@@ -5,6 +5,7 @@ import type {
   ReportComparisonKind,
   ReportDimension,
   ReportFilterInput,
+  ReportInterval,
   ReportOperator,
   ReportPeriod,
   ReportPreset,
@@ -40,6 +41,10 @@ export interface View {
   segment: string;
   inSegment: number;
   metric: Metric;
+  /** hour, day, week or month: the length of a point of the chart. Without one the server chooses it. */
+  interval: string;
+  /** Whether the chart shows a moving average. */
+  smooth: boolean;
   /** Whether the chart is shown as a table. */
   table: boolean;
   /** The chosen tab of each panel. */
@@ -97,6 +102,7 @@ const dimensions: readonly string[] = Object.values(panelTabs)
 
 const operators = ['is', 'is_not', 'contains', 'contains_not', 'matches', 'matches_not'];
 const shown: readonly string[] = ['visits', 'pageviews', 'viewsPerVisit', 'bounceRate', 'engagementTime', 'conversionRate'];
+const intervals = ['hour', 'day', 'week', 'month'];
 const day = /^\d{4}-\d\d-\d\d$/;
 
 /** viewOf reads a view from the parameters of an address. It ignores invalid parameters. */
@@ -125,6 +131,8 @@ export function viewOf(query: URLSearchParams): View {
     segment: text('segment'),
     inSegment: Number(text('in')) || filters.length,
     metric: (shown.includes(text('metric')) ? text('metric') : 'visitors') as Metric,
+    interval: intervals.find((name) => name === text('interval')) ?? '',
+    smooth: query.has('smooth'),
     table: query.has('table'),
     tabs,
     all: dimensions.includes(text('all').toUpperCase()) ? text('all').toUpperCase() : '',
@@ -160,8 +168,8 @@ export function choiceOf({ period, compare, dates }: View): Omit<SetReportViewIn
 const kindOf = (compare: string): ReportComparisonKind => (compare === 'year' ? 'PREVIOUS_YEAR' : 'PREVIOUS_PERIOD');
 
 /**
- * addressOf returns the query of a view with some changes, beginning with "?". Defaults are left out. The fragment
- * of the page is kept, because it is the token of a shared link.
+ * addressOf returns the query of a view with some changes, beginning with "?". Defaults are left out. A change of the
+ * period drops the interval, which may not fit. The fragment of the page is kept, because it is the token of a shared link.
  */
 export function addressOf(view: View, changes: Partial<View> = {}): string {
   const v = { ...view, ...changes };
@@ -184,6 +192,8 @@ export function addressOf(view: View, changes: Partial<View> = {}): string {
     if (own.length < v.filters.length) add('in', String(own.length));
   }
   if (v.metric !== 'visitors') add('metric', v.metric);
+  if (!('period' in changes || 'from' in changes)) add('interval', v.interval);
+  if (v.smooth) add('smooth', '1');
   if (v.table) add('table', '1');
   for (const [panel, tabs] of Object.entries(panelTabs)) {
     const tab = v.tabs[panel] ?? '';
@@ -268,6 +278,9 @@ export function selectionOf(view: View): Selection {
     compare: compare && period !== 'all' ? { ...other, matchDayOfWeek: !view.dates } : null,
   };
 }
+
+/** intervalOf returns the interval of a view for the operations with a report: null for the server's choice. */
+export const intervalOf = ({ interval }: View): ReportInterval | null => (interval.toUpperCase() as ReportInterval) || null;
 
 /** withFilter adds a filter to filters. It replaces a filter of the same dimension and operator. */
 export function withFilter(filters: Filter[], added: Filter): Filter[] {

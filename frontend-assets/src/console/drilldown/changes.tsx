@@ -1,17 +1,18 @@
 // What a user without a view of the page needs after a change: a sentence, and the focus.
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { exact } from '../core/format';
-import { t, type TextKey } from '../core/language';
+import { t } from '../core/language';
 import { filterLabel } from '../core/values';
 import type { Filter, View } from '../core/view';
 import type { ReportFields } from '../operations';
+import { compareName, periodName } from '../report/names';
 
 /** partsOf writes the filters, the period and the comparison of a view. */
-function partsOf({ filters, period, from, to, compare, dates }: View): string[] {
+function partsOf(view: View): string[] {
   return [
-    filters.map((filter) => Object.values(filterLabel(filter)).join(' ')).join(', ') || t('filter.none'),
-    from ? `${from} – ${to}` : t(('period.' + period) as TextKey),
-    t(('compare.' + (compare ? compare + (dates ? 'Dates' : '') : 'none')) as TextKey),
+    view.filters.map((filter) => Object.values(filterLabel(filter)).join(' ')).join(', ') || t('filter.none'),
+    periodName(view),
+    compareName(view),
   ];
 }
 

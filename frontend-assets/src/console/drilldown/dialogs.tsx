@@ -1,16 +1,16 @@
-// The dialogs that choose dates, filters and segments.
+// The dialogs that choose filters and segments.
 import { useEffect, useId, useState } from 'preact/hooks';
 import type { UserError } from '../core/api';
 import { useQuery } from '../core/data';
 import { Dialog } from '../core/dialog';
 import { Field, Form, TextArea } from '../core/form';
 import { t, type TextKey } from '../core/language';
-import { go } from '../core/router';
 import { link, reading } from '../core/source';
 import { Failed, Loading } from '../core/states';
 import { announce, mayEdit } from '../core/store';
 import { filterLabel, isPlain, noneText, oneText, valueText } from '../core/values';
 import { addressOf, type Filter, selectionOf, type View, withFilter } from '../core/view';
+import { leave, useBack } from '../parts/back';
 import { countryCode } from '../parts/countries';
 import {
   createSegment,
@@ -20,7 +20,6 @@ import {
   sharedPanel,
   sharedPropertyNames,
   type ReportDimension,
-  type ReportFields,
   type ReportOperator,
 } from '../operations';
 
@@ -28,80 +27,6 @@ interface Props {
   id: string;
   view: View;
   onClose(): void;
-}
-
-type DatesProps = Omit<Props, 'id'> & { report: ReportFields | null };
-
-/** today returns the site's day, some days later or, with a negative number, earlier. */
-function today(report: ReportFields | null, days = 0): string {
-  const now = new Intl.DateTimeFormat('en-CA', { timeZone: report?.timeZone ?? 'UTC' }).format();
-  return new Date(Date.parse(now) + days * 86_400_000).toISOString().slice(0, 10);
-}
-
-/** mostDays is the length of the longest period that the server accepts. */
-const mostDays = 5 * 366;
-
-/** Dates chooses the first and the last day of a period. */
-export function Dates({ view, report, onClose }: DatesProps) {
-  const choose = async ({ from = '', to = '' }: Record<string, string>): Promise<UserError[]> => {
-    const [first, last] = from <= to ? [from, to] : [to, from];
-    if ((Date.parse(last) - Date.parse(first)) / 86_400_000 > mostDays)
-      return [{ field: ['from'], code: '', message: t('dates.tooLong', { all: t('period.all') }) }];
-
-    leave(addressOf(view, { from: first, to: last }), onClose);
-    return [];
-  };
-  useBack(onClose);
-  return (
-    <Dialog title={t('dates.title')} onClose={onClose}>
-      <Form submit={t('dates.show')} onSubmit={choose}>
-        <Field name="from" type="date" label={t('dates.from')} value={view.from || today(report, -29)} required autoFocus />
-        <Field name="to" type="date" label={t('dates.to')} value={view.to || today(report)} required />
-      </Form>
-    </Dialog>
-  );
-}
-
-/** ComparedDates chooses the first day of the period to compare with, which has the length of the report's period. */
-export function ComparedDates({ view, report, onClose }: DatesProps) {
-  const choose = async ({ from = '' }: Record<string, string>): Promise<void> => {
-    leave(addressOf(view, { compare: from, dates: true }), onClose);
-  };
-  useBack(onClose);
-  return (
-    <Dialog title={t('compare.label')} onClose={onClose}>
-      <Form submit={t('dates.show')} onSubmit={choose}>
-        <Field
-          name="from"
-          type="date"
-          label={t('dates.from')}
-          hint={t('dates.sameLength')}
-          value={report?.comparedFrom ?? today(report, -365)}
-          required
-          autoFocus
-        />
-      </Form>
-    </Dialog>
-  );
-}
-
-/** useBack calls onClose when the user goes back, which then stays on the page. */
-function useBack(onClose: () => void): void {
-  useEffect(() => {
-    history.pushState({ dialog: true }, '');
-    addEventListener('popstate', onClose);
-    return () => {
-      removeEventListener('popstate', onClose);
-      // Closed otherwise, and not by an address that has replaced the entry of the dialog.
-      if (history.state?.dialog) history.back();
-    };
-  }, []);
-}
-
-/** leave shows another address in place of the dialog's entry of the history. */
-function leave(address: string, onClose: () => void): void {
-  go(address, true);
-  onClose();
 }
 
 /** filterable lists the dimensions that a filter can have, as an owner looks for them. */

@@ -1,11 +1,5 @@
 // English texts of what the report opens on demand, and of the live page.
 export default {
-  'dates.title': 'Choose dates',
-  'dates.from': 'First day',
-  'dates.to': 'Last day',
-  'dates.tooLong': 'At most 5 years can be chosen. “{all}” shows every year.',
-  'dates.sameLength': 'The period has the length of the report’s period.',
-  'dates.show': 'Show',
   'filter.dimension': 'What',
   'filter.operator': 'Comparison',
   'filter.values': 'Values, one on each line: one of them must match',

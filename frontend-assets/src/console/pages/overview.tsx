@@ -4,10 +4,8 @@ import { t } from '../core/language';
 import { SiteHeader } from '../core/site';
 import { Empty, Loaded, Missing, Skeleton } from '../core/states';
 import { Time } from '../core/ui';
-import { selectionOf } from '../core/view';
 import { figures, type FiguresData } from '../operations';
-import { rowsOf } from '../report/panel';
-import { loadDrilldown, Report, useTabs, useView } from '../report/report';
+import { loadDrilldown, Report, useTabs, useView, variablesOf } from '../report/report';
 
 type Site = NonNullable<FiguresData['site']>;
 
@@ -15,7 +13,7 @@ type Site = NonNullable<FiguresData['site']>;
 export function Overview({ id }: { id: string }) {
   const view = useView();
   const tabs = useTabs(view);
-  const query = useQuery(figures, { id, ...selectionOf(view), ...tabs, audienceRows: rowsOf(tabs.audience) }, true);
+  const query = useQuery(figures, { id, ...variablesOf(view, tabs) }, true);
   usePolling(() => query.reload(), 60_000);
 
   return (

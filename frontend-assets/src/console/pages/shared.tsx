@@ -8,10 +8,8 @@ import { go, useURL } from '../core/router';
 import { link } from '../core/source';
 import { Failed, Loaded, Loading, Skeleton } from '../core/states';
 import { Title } from '../core/ui';
-import { selectionOf } from '../core/view';
 import { openSharedLink, sharedFigures } from '../operations';
-import { rowsOf } from '../report/panel';
-import { Report, useTabs, useView } from '../report/report';
+import { Report, useTabs, useView, variablesOf } from '../report/report';
 
 type State = 'opening' | 'password' | 'invalid' | 'open';
 
@@ -82,7 +80,7 @@ function Link({ token }: { token: string }) {
 function SharedReport() {
   const view = useView();
   const tabs = useTabs(view);
-  const query = useQuery(sharedFigures, { ...selectionOf(view), ...tabs, audienceRows: rowsOf(tabs.audience) }, true);
+  const query = useQuery(sharedFigures, variablesOf(view, tabs), true);
   link.hidesRevenue = !!query.data?.sharedSite?.hidesRevenue;
   return (
     <Loaded query={query} title={t('shared.title')} placeholder={<Skeleton />}>

@@ -1,27 +1,27 @@
 // The chart of a report: one figure over time, with the period compared with.
 import type { ComponentChildren, ComponentType } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
+import { signed } from '../core/format';
 import { locale, t } from '../core/language';
 import { metricText, metricValue } from '../core/metrics';
 import { Loading } from '../core/states';
-import type { Metric } from '../core/view';
-import type { MetricFields, ReportFields } from '../operations';
+import { addressOf, type Metric, type View } from '../core/view';
+import type { MetricFields, ReportFields, ReportInterval as Interval } from '../operations';
+import { MenuButton, type Opens } from './controls';
+import { days } from './names';
+import type { Timeline } from './report';
 
 /** Note is an annotation of a day, YYYY-MM-DD. */
 export interface Note {
+  id: string;
   day: string;
   text: string;
 }
 
 type Point = ReportFields['series'][number];
 
-/**
- * Interval is the length of a series' parts; the server's rule for a period's default is repeated here. One or two
- * days that were imported have no hours.
- */
-type Interval = 'HOUR' | 'DAY' | 'WEEK' | 'MONTH';
-
-function intervalOf({ from, to, series }: ReportFields): Interval {
+/** defaultInterval repeats the server's rule for the length of a point. One or two days that were imported have no hours. */
+function defaultInterval({ from, to, series }: ReportFields): Interval {
   const days = (Date.parse(to) - Date.parse(from)) / 86_400_000 + 1;
   return days <= 2 && series.length > days ? 'HOUR' : days <= 92 ? 'DAY' : days <= 366 ? 'WEEK' : 'MONTH';
 }
@@ -40,22 +40,31 @@ export interface Series {
   axis: Point[];
   /** The number of the first points that have imported days. */
   imported: number;
+  interval: Interval;
+  /** The day of a point, YYYY-MM-DD. */
+  day(point: Point | undefined): string;
   value(point: Point): number | null;
   compared(point: Point): number | null;
+  /** What the lines show: the value, or an average, whose name average has. */
+  drawn(point: Point): number | null;
+  drawnCompared(point: Point): number | null;
+  average: string;
   brief(time: string): string;
   long(time: string): string;
-  notes(point: Point, next: Point | undefined): string[];
+  /** The notes of a point's days. Of a day's hours, the first one has the note. */
+  notes(at: number): Note[];
   hasComparison: boolean;
 }
 
 /** seriesOf prepares a report's series. Hours of today that have not begun are left out. */
-function seriesOf(report: ReportFields, metric: Metric, notes: Note[]): Series {
+function seriesOf(report: ReportFields, metric: Metric, notes: Note[], chosen: string): Series {
   const zone = { timeZone: report.timeZone };
-  const interval = intervalOf(report);
+  const interval = (chosen.toUpperCase() as Interval) || defaultInterval(report);
   // A day of 23 or 25 hours lacks an hour or has one twice.
+  const isLong = interval === 'HOUR' && report.series.length > 50;
   const changed = interval === 'HOUR' && report.series.length % 24 > 0 && ({ timeZoneName: 'short' } as const);
   const [brief, long] = formats[interval].map(
-    (f, i) => new Intl.DateTimeFormat(locale(), { ...f, ...zone, ...(i && changed) }),
+    (f, i) => new Intl.DateTimeFormat(locale(), { ...(i || !isLong ? f : formats.DAY[0]), ...zone, ...(i && changed) }),
   );
   const dayOf = new Intl.DateTimeFormat('en-CA', { year: 'numeric', month: '2-digit', day: '2-digit', ...zone });
   const points = report.series.filter((point) => Date.parse(point.start) <= Date.parse(report.asOf));
@@ -66,23 +75,33 @@ function seriesOf(report: ReportFields, metric: Metric, notes: Note[]): Series {
   const known = (metrics: MetricFields): number | null =>
     /^visit/.test(metric) && metrics.pageviews && !metrics.visitors ? null : metrics[metric];
 
+  const value = (point: Point): number | null => known(point.metrics);
+  const compared = ({ metrics: { comparison } }: Point): number | null =>
+    comparison && hasHours ? known(comparison) : null;
+  const dayNames = new Map(points.map(({ start }) => [start, dayOf.format(new Date(start))]));
+  const day = (point: Point | undefined): string => (point ? dayNames.get(point.start)! : '');
+
   return {
     points,
+    interval,
+    day,
+    value,
+    compared,
+    drawn: value,
+    drawnCompared: compared,
+    average: '',
     axis: interval === 'HOUR' ? report.series : points,
-    imported: points.filter(({ start }) => dayOf.format(new Date(start)) <= last).length,
-    value: (point) => known(point.metrics),
-    compared: ({ metrics: { comparison } }) => (comparison && hasHours ? known(comparison) : null),
+    imported: points.filter((point) => day(point) <= last).length,
     brief: (time) => brief!.format(new Date(time)),
     long: (time) => {
       const text = long!.format(new Date(time));
       return interval === 'WEEK' ? t('chart.week', { day: text }) : text;
     },
-    notes: (point, next) => {
-      if (interval === 'HOUR' && point !== points[0]) return [];
-      const first = dayOf.format(new Date(point.start));
-      const end = next && interval !== 'HOUR' ? dayOf.format(new Date(next.start)) : '9999';
-      const last = interval === 'DAY' || interval === 'HOUR' ? first : end;
-      return notes.filter((n) => n.day === first || (n.day > first && n.day < last)).map((n) => n.text);
+    notes: (at) => {
+      const first = day(points[at]);
+      if (interval === 'HOUR' && first === day(points[at - 1])) return [];
+      const last = /HOUR|DAY/.test(interval) ? first : day(points[at + 1]) || '9999';
+      return notes.filter((n) => n.day === first || (n.day > first && n.day < last));
     },
     hasComparison: points.some((point) => point.comparedStart),
   };
@@ -90,22 +109,45 @@ function seriesOf(report: ReportFields, metric: Metric, notes: Note[]): Series {
 
 /** Chart shows a figure of a report over time, as a drawing or as a table, which AsTable is once it is loaded. */
 export function Chart(props: {
+  id: string;
   report: ReportFields;
-  metric: Metric;
+  view: View;
+  interval: string;
   notes: Note[];
-  table: boolean;
-  toggle: string;
+  /** Loads the module timeline. */
+  need(): void;
+  timeline: Timeline | undefined;
+  opens: Opens;
+  open(name: Opens): void;
+  reload(): Promise<void>;
   AsTable: ComponentType<{ series: Series; metric: Metric }> | undefined;
   children: ComponentChildren;
 }) {
-  const { report, metric, table, AsTable } = props;
-  const series = seriesOf(report, metric, props.notes);
+  const { id, report, view, need, timeline, opens, open, AsTable } = props;
+  const { metric, table } = view;
+  const exact = seriesOf(report, metric, props.notes, props.interval);
+  const series = (view.smooth && timeline?.smoothed(exact)) || exact;
   const title = t('chart.of', { metric: metricText(metric) });
   return (
-    <section class="card chart" aria-label={t('chart.title')}>
+    <section class="card chart" aria-label={t('chart.title')} onPointerEnter={need} onFocusIn={need}>
       <h2 class="sr">{title}</h2>
+      <div class="legend">
+        <span>{[days(report), series.average].filter(Boolean).join(' · ')}</span>
+        {report.comparedFrom && <span>{days({ from: report.comparedFrom, to: report.comparedTo! })}</span>}
+        <MenuButton
+          name="interval"
+          value={series.interval}
+          label={t('chart.interval')}
+          text={intervalName(series.interval)}
+          {...{ opens, open }}
+        >
+          {timeline && <timeline.IntervalMenu {...{ report, view, series, open }} />}
+        </MenuButton>
+      </div>
       {!table ? (
-        <Drawing series={series} metric={metric} title={title} />
+        <Drawing series={series} metric={metric} title={title} need={need}>
+          {(place) => timeline && <timeline.Tip {...{ id, report, series, metric, place }} reload={props.reload} />}
+        </Drawing>
       ) : AsTable ? (
         <AsTable series={series} metric={metric} />
       ) : (
@@ -113,43 +155,63 @@ export function Chart(props: {
       )}
       {props.children}
       <p class="toggle hint">
-        <span>{t('report.days', { days: days(report), zone: report.timeZone })}</span>
-        <a href={props.toggle}>{t(table ? 'chart.asChart' : 'chart.asTable')}</a>
+        <span>{t('report.zone', { zone: report.timeZone })}</span>
+        <a href={addressOf(view, { table: !table })}>{t(table ? 'chart.asChart' : 'chart.asTable')}</a>
       </p>
     </section>
   );
 }
 
-/** days writes the first and the last day of a report. */
-export function days({ from, to }: ReportFields): string {
-  const format = new Intl.DateTimeFormat(locale(), { dateStyle: 'medium', timeZone: 'UTC' });
-  return format.formatRange(Date.parse(from), Date.parse(to));
-}
+/** intervalName writes the length of a point: "Day". */
+export const intervalName = (interval: Interval): string =>
+  new Intl.DisplayNames(locale(), { type: 'dateTimeField' }).of(interval === 'WEEK' ? 'weekOfYear' : interval.toLowerCase())!;
 
 const height = 248;
-const edge = { top: 16, right: 10, bottom: 26 };
+const edge = { top: 24, right: 10, bottom: 26 };
 
 /** enlarged returns a width of texts, in pixels, at the size of text that the user has chosen. */
 const enlarged = (width: number): number =>
   (width * parseFloat(getComputedStyle(document.documentElement).fontSize)) / 16;
 
-/** Drawing is the chart as SVG. It is a slider for the keyboard: arrows choose the part with the shown figures. */
-function Drawing({ series, metric, title }: { series: Series; metric: Metric; title: string }) {
+/** Place is the point whose figures are shown, in pixels from the left upper corner of the drawing. */
+export interface Place {
+  at: number;
+  x: number;
+  y: number;
+  /** Whether it stays until it is closed, with its buttons. */
+  pinned: boolean;
+  /** Whether the keyboard has pinned it. */
+  byKey: boolean;
+  close(): void;
+}
+
+/**
+ * Drawing is the chart as SVG. It is a slider for the keyboard: arrows choose the point with the shown figures, and
+ * Enter or a click pins it. Children are what is shown at that point.
+ */
+function Drawing(props: {
+  series: Series;
+  metric: Metric;
+  title: string;
+  need(): void;
+  children(place: Place): ComponentChildren;
+}) {
+  const { series, metric, title } = props;
   const { points, axis } = series;
-  const [chosen, setChosen] = useState<number>();
+  const [shown, show] = useState<{ at?: number; y?: number; pinned?: boolean; byKey?: boolean }>();
   const box = useRef<HTMLDivElement>(null);
   const width = useWidth(box);
   const left = enlarged(48);
 
   const last = points.length - 1;
   const end = Math.max(axis.length - 1, 1);
-  const at = Math.min(chosen ?? last, last);
-  const values = points.flatMap((point) => [series.value(point) ?? 0, series.compared(point) ?? 0]);
+  const at = Math.min(shown?.at ?? last, last);
+  const values = points.flatMap((point) => [series.drawn(point) ?? 0, series.drawnCompared(point) ?? 0]);
   const { top, step } = scale(Math.max(...values, 0));
   const x = (i: number): number => left + ((width - left - edge.right) * i) / end;
   const y = (value: number): number => height - edge.bottom - ((height - edge.top - edge.bottom) * value) / top;
+  const flags = points.map((_, i) => series.notes(i).length > 0);
 
-  const choose = (i: number): void => setChosen(Math.max(0, Math.min(last, i)));
   const onKeyDown = (event: KeyboardEvent): void => {
     const moves: Record<string, number> = {
       ArrowLeft: at - 1,
@@ -160,46 +222,43 @@ function Drawing({ series, metric, title }: { series: Series; metric: Metric; ti
       PageDown: at - 7,
       Home: 0,
       End: last,
+      Enter: at,
+      ' ': at,
     };
-    const to = moves[event.key];
-    if (to === undefined || event.metaKey || event.ctrlKey || event.altKey) return;
+    const { key } = event;
+    const to = moves[key];
+    const closes = key === 'Escape' && shown;
+    if ((to === undefined && !closes) || event.metaKey || event.ctrlKey || event.altKey) return;
     event.preventDefault();
-    choose(to);
+    event.stopPropagation(); // Escape would remove the filters
+    const pinned = /^(Enter| )$/.test(key);
+    show(closes ? undefined : { at: Math.max(0, Math.min(last, to!)), pinned, byKey: pinned });
   };
-  const onPointerMove = (event: PointerEvent): void => {
-    const within = event.clientX - box.current!.getBoundingClientRect().left - left;
-    choose(Math.round((within / Math.max(width - left - edge.right, 1)) * end));
+  const onPointer = (event: MouseEvent): void => {
+    const pinned = event.type === 'click';
+    if (shown?.pinned && !pinned) return;
+
+    const place = box.current!.getBoundingClientRect();
+    const within = event.clientX - place.left;
+    const above = event.clientY - place.top;
+    let i = Math.round(((within - left) / Math.max(width - left - edge.right, 1)) * end);
+    // At the upper edge the pointer chooses a flag, because points may be less than a pixel apart.
+    const flag = flags.findIndex((has, i) => has && above < edge.top && Math.abs(x(i) - within) < 12);
+    if (flag >= 0) i = flag;
+    show({ at: Math.max(0, Math.min(last, i)), y: above, pinned });
   };
 
   const point = points[at];
   if (!point) return null;
-  const value = metricValue(metric, series.value(point));
-  const before = point.comparedStart ? metricValue(metric, series.compared(point)) : '';
-  const notes = series.notes(point, points[at + 1]);
-  const text = [
-    `${series.long(point.start)}${point.partial ? ` (${t('chart.partial')})` : ''}: ${value}`,
-    point.comparedStart && `${series.long(point.comparedStart)}: ${before}`,
-    ...notes,
-  ].filter(Boolean);
-
+  const drawn = series.drawn(point);
   return (
-    <>
-      <p class="readout">
-        <span>
-          {series.long(point.start)}
-          {point.partial && ` (${t('chart.partial')})`}: <strong>{value}</strong>
-        </span>
-        {point.comparedStart && (
-          <span class="hint">
-            {series.long(point.comparedStart)}: {before}
-          </span>
-        )}
-        {notes.map((note) => (
-          <span key={note} class="note">
-            {note}
-          </span>
-        ))}
-      </p>
+    <div
+      class="drawing"
+      onFocusOut={(e) => {
+        // To another element: not while a dialog closes or the window is left.
+        if (e.relatedTarget instanceof Node && !e.currentTarget.contains(e.relatedTarget)) show(undefined);
+      }}
+    >
       <div
         ref={box}
         class="plot"
@@ -209,28 +268,59 @@ function Drawing({ series, metric, title }: { series: Series; metric: Metric; ti
         aria-valuemin={1}
         aria-valuemax={points.length}
         aria-valuenow={at + 1}
-        aria-valuetext={text.join('. ')}
+        aria-valuetext={described(series, metric, at).join('. ')}
+        onFocus={(e) => e.currentTarget.matches(':focus-visible') && show({ at })}
         onKeyDown={onKeyDown}
-        onPointerMove={onPointerMove}
-        onPointerDown={onPointerMove}
-        onPointerLeave={() => setChosen(undefined)}
+        onPointerMove={onPointer}
+        onPointerDown={(e) => {
+          props.need(); // a finger does not enter before
+          onPointer(e);
+        }}
+        onClick={onPointer}
+        onPointerLeave={(e) => e.pointerType === 'mouse' && !shown?.pinned && show(undefined)}
       >
         <svg width={width} height={height} viewBox={`0 0 ${width} ${height}`} aria-hidden="true">
           <Axes series={series} metric={metric} x={x} y={y} top={top} step={step} width={width} />
           <Lines series={series} x={x} y={y} />
-          <line class="cursor" x1={x(at)} x2={x(at)} y1={edge.top} y2={height - edge.bottom} />
-          {series.value(point) !== null && <circle class="dot" cx={x(at)} cy={y(series.value(point)!)} r={4.5} />}
-          {points.map(
-            (p, i) =>
-              series.notes(p, points[i + 1]).length > 0 && (
-                <path key={p.start} class="flag" d={`M${x(i)} ${height - edge.bottom}v-10l8 4-8 4`} />
+          {flags.map(
+            (has, i) =>
+              has && (
+                <path key={i} class={shown && i === at ? 'flag on' : 'flag'} d={`M${x(i)} ${height - edge.bottom}V2l9 4-9 4`} />
               ),
           )}
+          {shown && <line class="cursor" x1={x(at)} x2={x(at)} y1={edge.top} y2={height - edge.bottom} />}
+          {drawn !== null && <circle class="dot" cx={x(at)} cy={y(drawn)} r={4.5} />}
         </svg>
       </div>
-    </>
+      {shown &&
+        props.children({
+          at,
+          x: x(at),
+          y: shown.y ?? y(drawn ?? 0),
+          pinned: !!shown.pinned,
+          byKey: !!shown.byKey,
+          close: () => show(undefined),
+        })}
+    </div>
   );
 }
+
+/** described writes the figures of a point, each as a sentence for the reader who hears them. */
+function described(series: Series, metric: Metric, at: number): string[] {
+  const point = series.points[at]!;
+  const value = series.value(point);
+  const before = series.compared(point);
+  return [
+    `${series.long(point.start)}${point.partial ? ` (${t('chart.partial')})` : ''}: ${metricValue(metric, value)}`,
+    series.average && `${series.average}: ${metricValue(metric, rounded(series.drawn(point)))}`,
+    point.comparedStart && `${series.long(point.comparedStart)}: ${metricValue(metric, before)}`,
+    value !== null && before ? signed((value - before) / before) : '',
+    ...series.notes(at).map((note) => note.text),
+  ].filter((text): text is string => !!text);
+}
+
+/** rounded leaves a decimal of an average. */
+export const rounded = (value: number | null): number | null => value && Math.round(value * 10) / 10;
 
 /** useWidth returns the width of an element, and follows it. */
 function useWidth(box: { current: HTMLElement | null }): number {
@@ -252,18 +342,20 @@ export function scale(most: number): { top: number; step: number } {
   return { top: step * Math.max(Math.ceil(most / step), 1), step };
 }
 
-interface Place {
+interface Scales {
   series: Series;
   x(i: number): number;
   y(value: number): number;
 }
 
 /** Axes draws the lines and texts of both axes. */
-function Axes(props: Place & { metric: Metric; top: number; step: number; width: number }) {
+function Axes(props: Scales & { metric: Metric; top: number; step: number; width: number }) {
   const { series, x, y, top, step } = props;
   const lines = Array.from({ length: step ? Math.round(top / step) + 1 : 1 }, (_, i) => i * step);
   const room = Math.max(1, Math.floor((props.width - x(0)) / enlarged(84)));
-  const every = Math.ceil(series.axis.length / room);
+  const rough = Math.ceil(series.axis.length / room);
+  // Of the hours of many days, midnight has the text.
+  const every = series.interval === 'HOUR' && series.axis.length > 50 ? Math.ceil(rough / 24) * 24 : rough;
   const last = series.axis.length - 1;
   const anchor = (i: number): 'start' | 'middle' | 'end' => (i === 0 ? 'start' : i === last ? 'end' : 'middle');
   return (
@@ -289,7 +381,7 @@ function Axes(props: Place & { metric: Metric; top: number; step: number; width:
 }
 
 /** Lines draws the figure, its area, and the period compared with. The part that is not over is dashed. */
-function Lines({ series, x, y }: Place) {
+function Lines({ series, x, y }: Scales) {
   const { points } = series;
   const open = points.findIndex((point) => point.partial);
   const finished = open < 0 ? points.length : open;
@@ -311,7 +403,7 @@ function Lines({ series, x, y }: Place) {
   // The part that another service has counted ends where the own part begins.
   const own = series.imported;
   const part = (from: number, to: number, tint: string) => {
-    const line = path(from, to, series.value);
+    const line = path(from, to, series.drawn);
     const simple = line.lastIndexOf('M') === 0 && line.includes('L');
     return (
       <>
@@ -322,10 +414,14 @@ function Lines({ series, x, y }: Place) {
   };
   return (
     <>
+      <linearGradient id="fade" x2="0" y2="1">
+        <stop />
+        <stop offset="1" />
+      </linearGradient>
       {own > 0 && part(0, own, ' imported')}
-      {series.hasComparison && <path class="compared" d={path(0, points.length, series.compared)} />}
+      {series.hasComparison && <path class="compared" d={path(0, points.length, series.drawnCompared)} />}
       {part(own - 1, finished, '')}
-      {open >= 0 && <path class="line open" d={path(open - 1, points.length, series.value)} />}
+      {open >= 0 && <path class="line open" d={path(open - 1, points.length, series.drawn)} />}
     </>
   );
 }

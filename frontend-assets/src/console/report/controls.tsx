@@ -1,70 +1,84 @@
 // Controls of a report's figures: period, comparison, filters and segments.
-import { t, type TextKey } from '../core/language';
+import type { ComponentChildren } from 'preact';
+import { t } from '../core/language';
 import { filterLabel } from '../core/values';
-import { addressOf, type Filter, type Period, periods, type View } from '../core/view';
-import type { Choose } from './report';
+import { addressOf, type Filter, type View } from '../core/view';
+import { compareName, periodName } from './names';
+import type { Choose, Timeline } from './report';
 
-/** Opens names the dialog that is open over a report. */
-export type Opens = '' | 'dates' | 'compare' | 'filter' | 'segments' | 'download';
+/** Opens names the menu or dialog that is open over a report. */
+export type Opens = '' | 'period' | 'comparison' | 'interval' | 'dates' | 'compare' | 'filter' | 'segments' | 'download';
 
-/** periodText returns the name of a preset. */
-export const periodText = (period: string): string => t(('period.' + period) as TextKey);
+/** MenuButton opens a menu. Its value is the choice, and children are the open menu. */
+export function MenuButton(props: {
+  name: Opens;
+  value: string;
+  label: string;
+  text: string;
+  disabled?: boolean;
+  opens: Opens;
+  open(name: Opens): void;
+  children: ComponentChildren;
+}) {
+  const { name, text, opens, open } = props;
+  const isOpen = opens === name;
+  return (
+    <div class="pick">
+      <button
+        type="button"
+        id={name}
+        value={props.value}
+        disabled={props.disabled}
+        aria-haspopup="menu"
+        aria-expanded={isOpen}
+        aria-label={`${props.label}: ${text}`}
+        onClick={() => open(isOpen ? '' : name)}
+        onKeyDown={(e) => {
+          if (!/^Arrow(Up|Down)$/.test(e.key)) return;
+          e.preventDefault();
+          open(name);
+        }}
+      >
+        {text}
+      </button>
+      {isOpen && props.children}
+    </div>
+  );
+}
 
 /** Controls are the period, the comparison and the filters of a view. */
-export function Controls(props: { id: string; view: View; open(dialog: Opens): void; choose: Choose }) {
-  const { id, view, open, choose } = props;
-  const custom = view.from !== '';
+export function Controls(props: {
+  id: string;
+  view: View;
+  opens: Opens;
+  open(name: Opens): void;
+  choose: Choose;
+  need(): void;
+  timeline: Timeline | undefined;
+}) {
+  const { id, view, opens, open, choose, need, timeline } = props;
   const compared = view.compare && view.compare + (view.dates ? ' dates' : '');
   return (
-    <div class="filters controls">
-      <label>
-        <span class="sr">{t('period.label')}</span>
-        <select
-          value={custom ? 'custom' : view.period}
-          onChange={(e) => {
-            const chosen = e.currentTarget.value;
-            if (chosen === 'custom') {
-              e.currentTarget.value = custom ? 'custom' : view.period;
-              open('dates');
-            } else choose(() => ({ period: chosen, from: '', to: '' }));
-          }}
-        >
-          {custom && <option value="custom">{`${view.from} – ${view.to}`}</option>}
-          {(Object.keys(periods) as Period[]).map((period) => (
-            <option key={period} value={period}>
-              {periodText(period)}
-            </option>
-          ))}
-          {!custom && <option value="custom">{t('period.custom')}</option>}
-        </select>
-      </label>
-      {custom && (
-        <button type="button" onClick={() => open('dates')}>
-          {t('period.custom')}
-        </button>
-      )}
-      <label>
-        <span class="sr">{t('compare.label')}</span>
-        <select
-          disabled={view.period === 'all'}
-          value={view.period === 'all' ? '' : compared}
-          onChange={(e) => {
-            const [compare = '', dates] = e.currentTarget.value.split(' ');
-            if (compare === 'own') {
-              e.currentTarget.value = compared;
-              open('compare');
-            } else choose(() => ({ compare, dates: !!dates }));
-          }}
-        >
-          <option value="">{t(view.period === 'all' ? 'compare.nothing' : 'compare.none')}</option>
-          <option value="previous">{t('compare.previous')}</option>
-          <option value="year">{t('compare.year')}</option>
-          <option value="previous dates">{t('compare.previousDates')}</option>
-          <option value="year dates">{t('compare.yearDates')}</option>
-          {/^\d/.test(compared) && <option value={compared}>{t('compare.since', { day: view.compare })}</option>}
-          <option value="own">{t('period.custom')}</option>
-        </select>
-      </label>
+    <div class="filters controls" onPointerEnter={need} onFocusIn={need}>
+      <MenuButton
+        name="period"
+        value={view.from ? 'custom' : view.period}
+        label={t('period.label')}
+        text={periodName(view)}
+        {...{ opens, open }}
+      >
+        {timeline && <timeline.PeriodMenu {...{ view, choose, open }} />}
+      </MenuButton>
+      <MenuButton
+        name="comparison"
+        value={compared}
+        label={t('compare.label')}
+        text={compareName(view)}
+        disabled={view.period === 'all'}
+        {...{ opens, open }}
+      >
+        {timeline && <timeline.CompareMenu {...{ view, choose, open }} />}
+      </MenuButton>
       <button type="button" id="filter" onClick={() => open('filter')}>
         {t('filter.title')}
       </button>

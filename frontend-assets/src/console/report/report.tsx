@@ -1,5 +1,5 @@
 // A site's figures: controls, totals, chart and panels. The URL holds their choices.
-import { useCallback, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useCallback, useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { Failure } from '../core/api';
 import { useQuery } from '../core/data';
 import { clock } from '../core/format';
@@ -9,11 +9,15 @@ import { loadModule } from '../core/modules';
 import { go, useURL } from '../core/router';
 import { Failed, Loading, Skeleton } from '../core/states';
 import { type PageKey, pageKeys } from '../core/store';
-import { addressOf, choiceOf, opened, periods, type View, viewOf } from '../core/view';
+import { addressOf, choiceOf, intervalOf, opened, periods, selectionOf, type View, viewOf } from '../core/view';
 import { setReportView, type ReportDimension, type ReportFields, type ViewFields } from '../operations';
-import { Chart, days, type Note } from './chart';
-import { Chips, Controls, periodText, type Opens } from './controls';
-import { DimensionRows, Panel, PanelTabs, type Drilldown } from './panel';
+import { Chart, type Note } from './chart';
+import { Chips, Controls, type Opens } from './controls';
+import { days, periodText } from './names';
+import { DimensionRows, Panel, PanelTabs, rowsOf } from './panel';
+
+/** Timeline is the module of what is opened at the chart and at the choice of the period. */
+export type Timeline = typeof import('../timeline');
 
 /** useView returns the view of the current address. */
 export const useView = (): View => viewOf(useURL().searchParams);
@@ -27,6 +31,14 @@ export function useTabs(view: View): Record<'sources' | 'pages' | 'audience', Re
   return { sources, pages, audience } as Record<'sources' | 'pages' | 'audience', ReportDimension>;
 }
 
+/** variablesOf returns the variables of the operations with a whole report. */
+export const variablesOf = (view: View, tabs: ReturnType<typeof useTabs>) => ({
+  ...selectionOf(view),
+  interval: intervalOf(view),
+  ...tabs,
+  audienceRows: rowsOf(tabs.audience),
+});
+
 /** Report shows the figures of a view. Without an id it belongs to a shared link, without segments and funnels. */
 export function Report(props: {
   id: string;
@@ -35,7 +47,7 @@ export function Report(props: {
   opens: ViewFields;
   report: ReportFields | null;
   failure: Failure | undefined;
-  retry(): void;
+  retry(): Promise<void>;
   busy: boolean;
   tabs: Record<string, string>;
   notes: Note[];
@@ -54,18 +66,32 @@ export function Report(props: {
   needed.current ||= opens !== '' || !!report;
   const module = useQuery(loadDrilldown, { needed: needed.current });
   const drilldown = module.data?.module;
+
+  const [touched, touch] = useState(false);
+  const more = useQuery(loadTimeline, { needed: touched || view.smooth || (opens !== '' && !isDrilldown(opens)) });
+  const timeline = more.data?.module;
+  const need = (): void => touch(true);
+
+  // The interval of the figures that are shown, also while those of another one are counted.
+  const interval = useRef(view.interval);
+  if (!props.busy && !failure) interval.current = view.interval;
+  useEffect(() => {
+    // An address may ask for more points than a chart has.
+    if (failure?.code === 'INVALID_ARGUMENT' && view.interval) go(addressOf(view, { interval: '' }), true);
+  }, [failure]);
   useKeys(id, view, open, choose);
 
   const close = (): void => open('');
   const panels = { id, view, report, tabs, shown: shown.current, drilldown };
   return (
     <>
-      <Controls id={id} view={view} open={open} choose={choose} />
+      <Controls {...{ id, view, opens, open, choose, need, timeline }} />
       <Chips view={view} />
       <p class="sr" role="status">
         {drilldown && <drilldown.Changes first={first.current} view={view} report={report} busy={props.busy} />}
       </p>
       {module.error && <Failed failure={module.error} retry={module.reload} />}
+      {more.error && <Failed failure={more.error} retry={more.reload} />}
       {failure && <Failed failure={failure} retry={props.retry} />}
       {failure && report && <p class="hint">{t('report.asOf', { days: days(report), time: clock(report.asOf) })}</p>}
       {report ? (
@@ -73,11 +99,10 @@ export function Report(props: {
           {report.totals.visits + report.totals.pageviews === 0 && <Nothing view={view} />}
           <Totals view={view} report={report} />
           <Chart
-            report={report}
-            metric={view.metric}
+            {...{ id, report, view, need, timeline, opens, open }}
+            interval={interval.current}
             notes={props.notes}
-            table={view.table}
-            toggle={addressOf(view, { table: !view.table })}
+            reload={props.retry}
             AsTable={drilldown?.AsTable}
           >
             {drilldown && report.imports[0] && <drilldown.Imported report={report} view={view} />}
@@ -107,8 +132,8 @@ export function Report(props: {
         <drilldown.WholeTable key={view.all + view.property} id={id} view={view} onClose={() => go(addressOf(view, { all: '', order: '', search: '', property: '', event: '' }))} />
       )}
       {drilldown && view.journey && <drilldown.Following id={id} view={view} dialog />}
-      {drilldown && opens === 'dates' && <drilldown.Dates view={view} report={report} onClose={close} />}
-      {drilldown && opens === 'compare' && <drilldown.ComparedDates view={view} report={report} onClose={close} />}
+      {timeline && opens === 'dates' && <timeline.Dates view={view} report={report} onClose={close} />}
+      {timeline && opens === 'compare' && <timeline.ComparedDates view={view} report={report} onClose={close} />}
       {drilldown && opens === 'filter' && <drilldown.FilterDialog id={id} view={view} onClose={close} />}
       {drilldown && opens === 'download' && report && !props.busy && (
         <drilldown.Download id={id} view={view} report={report} onClose={close} />
@@ -118,9 +143,20 @@ export function Report(props: {
   );
 }
 
+/** whenNeeded returns a function that loads a module once it is needed. */
+const whenNeeded =
+  <M,>(load: () => Promise<M>) =>
+  async ({ needed }: { needed: boolean }): Promise<{ module?: M }> =>
+    needed ? { module: await loadModule(load) } : {};
+
 /** loadDrilldown loads the module of what the first paint does not need, once there are figures to which it adds. */
-export const loadDrilldown = async ({ needed }: { needed: boolean }): Promise<{ module?: Drilldown }> =>
-  needed ? { module: await loadModule(() => import('../drilldown')) } : {};
+export const loadDrilldown = whenNeeded(() => import('../drilldown'));
+
+/** loadTimeline loads the module of what is opened at the chart and at the choice of the period, once it is needed. */
+const loadTimeline = whenNeeded(() => import('../timeline'));
+
+/** isDrilldown reports whether a dialog is part of the module drilldown. */
+const isDrilldown = (opens: Opens): boolean => /filter|segments|download/.test(opens);
 
 /** Choose changes the period or the comparison. A function returns the changes of the view of that time. */
 export type Choose = (changes: (now: View) => Partial<View>) => void;
@@ -131,11 +167,12 @@ function useChoice(id: string, opens: ViewFields): Choose {
   known.current = opens;
   return useCallback((changes) => {
     const now = opened(viewOf(new URLSearchParams(location.search)), known.current);
-    const next = { ...now, ...changes(now) };
+    const changed = changes(now);
+    const next = { ...now, ...changed };
 
     // Without its period the entry of the history would show what is chosen now.
     go(addressOf(now), true);
-    go(addressOf(next));
+    go(addressOf(now, changed));
 
     const chosen = choiceOf(next);
     if (id && chosen && JSON.stringify(chosen) !== JSON.stringify(choiceOf(now)))
