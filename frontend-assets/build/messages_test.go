@@ -12,8 +12,8 @@ import (
 // when they run.
 var consoleTexts = map[string][]string{
 	"core": {"en"}, "pages": {"en"}, "report": {"en"},
-	"drilldown": {"en", "drilldown"}, "operator": {"en", "operator"}, "import": {"en", "import"}, "parts": {"en", "parts"},
-	"site": {"en", "site", "parts"}, "captcha": {"en", "captcha", "parts"}, "account": {"en", "account", "parts"},
+	"drilldown": {"en", "drilldown"}, "operator": {"en", "operator"}, "import": {"en", "import", "menu"}, "parts": {"en", "parts", "menu"},
+	"site": {"en", "site", "parts", "menu"}, "captcha": {"en", "captcha", "parts"}, "account": {"en", "account", "parts"},
 }
 
 // TestMessages checks that each text that the console uses is loaded with its module, that no key has
@@ -50,7 +50,7 @@ func TestMessages(t *testing.T) {
 	}
 
 	files := make(map[string]string)
-	for _, name := range []string{"en", "drilldown", "site", "captcha", "account", "operator", "import", "parts"} {
+	for _, name := range []string{"en", "drilldown", "site", "captcha", "account", "operator", "import", "menu", "parts"} {
 		for _, k := range keysOf(name) {
 			if other, ok := files[k]; ok {
 				t.Errorf("%s is in the messages %s and %s", k, other, name)

@@ -299,6 +299,12 @@ export type CreateSegmentInput = {
   filters: ReportFilterInput[];
 };
 
+export type HideSiteNoticesInput = {
+  siteId: string;
+  rejections: number;
+  usage: number;
+};
+
 export type CreateAnnotationInput = {
   siteId: string;
   day: string;
@@ -916,6 +922,13 @@ export type LiveFields = {
 };
 const liveFieldsText =
   'fragment LiveFields on LiveReport{at visitors pageviews pages{value visitors}sources{value visitors}latest{at event path channel}}';
+
+export type NoticeCounts = {
+  rejections: number;
+  usage: number;
+};
+const noticeCountsText =
+  'fragment NoticeCounts on HiddenNotices{rejections usage}';
 
 export type AnnotationFields = {
   id: string;
@@ -1775,6 +1788,7 @@ export type FiguresData = {
     lastHitAt: string | null;
     usage: UsageFields;
     rejections: RejectionFields[];
+    hiddenNotices: NoticeCounts;
     live: {
       visitors: number;
     };
@@ -1791,7 +1805,7 @@ export type FiguresData = {
   } & SiteFields | null;
 };
 export const figures = /* @__PURE__ */ operation<{ id: string; period?: ReportPeriod | null; filters: ReportFilterInput[]; compare?: ReportComparison | null; sources: ReportDimension; pages: ReportDimension; audience: ReportDimension; audienceRows: number }, FiguresData>(
-  'query Figures($id:ID!,$period:ReportPeriod,$filters:[ReportFilterInput!]!,$compare:ReportComparison,$sources:ReportDimension!,$pages:ReportDimension!,$audience:ReportDimension!,$audienceRows:Int!){viewer{... ViewerFields}site(id:$id){... SiteFields lastHitAt usage{... UsageFields}rejections(days:7){... RejectionFields}live{visitors}annotations(first:100){edges{node{day text}}}reportView{... ViewFields}report(period:$period,filters:$filters,compare:$compare){... ReportFields}}}', viewerFieldsText, siteFieldsText, usageFieldsText, rejectionFieldsText, viewFieldsText, reportFieldsText, metricFieldsText, revenueFieldsText, panelRowsText,
+  'query Figures($id:ID!,$period:ReportPeriod,$filters:[ReportFilterInput!]!,$compare:ReportComparison,$sources:ReportDimension!,$pages:ReportDimension!,$audience:ReportDimension!,$audienceRows:Int!){viewer{... ViewerFields}site(id:$id){... SiteFields lastHitAt usage{... UsageFields}rejections(days:7){... RejectionFields}hiddenNotices{... NoticeCounts}live{visitors}annotations(first:100){edges{node{day text}}}reportView{... ViewFields}report(period:$period,filters:$filters,compare:$compare){... ReportFields}}}', viewerFieldsText, siteFieldsText, usageFieldsText, rejectionFieldsText, noticeCountsText, viewFieldsText, reportFieldsText, metricFieldsText, revenueFieldsText, panelRowsText,
 );
 
 export type SetReportViewData = {
@@ -1962,11 +1976,17 @@ export const sharedPropertyNames = /* @__PURE__ */ operation<{ period?: ReportPe
   'query SharedPropertyNames($period:ReportPeriod,$filters:[ReportFilterInput!]!,$event:String){sharedSite{report(period:$period,filters:$filters){... PropertyReport}}}', propertyReportText,
 );
 
+export type HideSiteNoticesData = {
+  hideSiteNotices: {
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const hideSiteNotices = /* @__PURE__ */ operation<{ input: HideSiteNoticesInput }, HideSiteNoticesData>(
+  'mutation HideSiteNotices($input:HideSiteNoticesInput!){hideSiteNotices(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
 export type SavedData = {
   viewer: ViewerFields | null;
-  installation: {
-    sendsMail: boolean;
-  };
   site: {
     timeZone: string;
     annotations: {
@@ -1990,11 +2010,10 @@ export type SavedData = {
       })[];
     })[];
     funnels: FunnelFields[];
-    reportMails: ReportMailFields;
   } & SiteFields | null;
 };
 export const saved = /* @__PURE__ */ operation<{ id: string; after?: string | null }, SavedData>(
-  'query Saved($id:ID!,$after:String){viewer{... ViewerFields}installation{sendsMail}site(id:$id){... SiteFields timeZone annotations(first:50,after:$after){pageInfo{hasNextPage endCursor}edges{node{... AnnotationFields}}}segments{id name filters{dimension property event operator values}}funnels{... FunnelFields}reportMails{... ReportMailFields}}}', viewerFieldsText, siteFieldsText, annotationFieldsText, funnelFieldsText, reportMailFieldsText,
+  'query Saved($id:ID!,$after:String){viewer{... ViewerFields}site(id:$id){... SiteFields timeZone annotations(first:50,after:$after){pageInfo{hasNextPage endCursor}edges{node{... AnnotationFields}}}segments{id name filters{dimension property event operator values}}funnels{... FunnelFields}}}', viewerFieldsText, siteFieldsText, annotationFieldsText, funnelFieldsText,
 );
 
 export type CreateAnnotationData = {
@@ -2106,7 +2125,12 @@ export const setReportMails = /* @__PURE__ */ operation<{ input: SetReportMailsI
 
 export type SharingData = {
   viewer: ViewerFields | null;
+  installation: {
+    sendsMail: boolean;
+  };
   site: {
+    timeZone: string;
+    reportMails: ReportMailFields;
     sharedLinks: SharedLinkFields[];
     segments: {
       id: string;
@@ -2115,7 +2139,7 @@ export type SharingData = {
   } & SiteFields | null;
 };
 export const sharing = /* @__PURE__ */ operation<{ id: string }, SharingData>(
-  'query Sharing($id:ID!){viewer{... ViewerFields}site(id:$id){... SiteFields sharedLinks{... SharedLinkFields}segments{id name}}}', viewerFieldsText, siteFieldsText, sharedLinkFieldsText,
+  'query Sharing($id:ID!){viewer{... ViewerFields}installation{sendsMail}site(id:$id){... SiteFields timeZone reportMails{... ReportMailFields}sharedLinks{... SharedLinkFields}segments{id name}}}', viewerFieldsText, siteFieldsText, reportMailFieldsText, sharedLinkFieldsText,
 );
 
 export type CreateSharedLinkData = {

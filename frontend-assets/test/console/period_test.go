@@ -95,9 +95,10 @@ func TestKeptPeriodChromium(t *testing.T) {
 	p.WaitFor("location.search === '?period=7d'")
 	p.choose(compareList, "year")
 	p.WaitFor("location.search === '?period=7d&compare=year'")
+	p.press("Settings")
 	p.press("Events")
 	p.WaitFor("location.pathname.endsWith('/events') && location.search === '?period=7d&compare=year'")
-	p.press("Overview")
+	p.press("Report")
 	p.WaitFor("location.search === '?period=7d&compare=year' && document.querySelector('.totals')")
 	p.press("Sites")
 	p.WaitFor("location.pathname === '/'")
@@ -115,7 +116,7 @@ func TestKeptPeriodChromium(t *testing.T) {
 	p.WaitFor("document.querySelector('.totals')")
 	p.press("Settings")
 	p.WaitFor("location.search === '?from=2026-01-01&to=2026-01-31'")
-	p.press("Overview")
+	p.press("Report")
 	p.WaitFor("location.search === '?from=2026-01-01&to=2026-01-31' && document.querySelector('.totals')")
 	p.WaitFor("document.activeElement.tagName === 'H1'") // the page has moved the focus
 	p.choose(compareList, "own")
@@ -162,6 +163,7 @@ func TestAllTimeChromium(t *testing.T) {
 	p.see("At most 5 years can be chosen. “All time” shows every year.")
 	p.look("figures-too-many-dates")
 	p.press("Close")
+	p.WaitFor("!document.querySelector('dialog') && history.state === null") // else going back aborts the next load
 	p.Goto(s.control + "/sites/" + id + "?from=2012-03-20&to=2026-01-01")
 	p.see("A period has at most 5 years.")
 	if p.Text(`document.querySelector('main').innerText.includes('Try again') ? 'shown' : ''`) != "" {

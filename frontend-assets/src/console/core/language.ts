@@ -4,6 +4,7 @@ import type account from '../messages/account';
 import type captcha from '../messages/captcha';
 import type drilldown from '../messages/drilldown';
 import type imports from '../messages/import';
+import type menu from '../messages/menu';
 import type operator from '../messages/operator';
 import type parts from '../messages/parts';
 import type site from '../messages/site';
@@ -22,6 +23,7 @@ export type TextKey =
   | keyof typeof captcha
   | keyof typeof drilldown
   | keyof typeof imports
+  | keyof typeof menu
   | keyof typeof operator
   | keyof typeof parts
   | keyof typeof site;
