@@ -129,6 +129,7 @@ func deleteMembership(ctx context.Context, tx *db.Tx, accountID, userID int64) e
 		"DELETE FROM api_tokens WHERE user_id = ? AND account_id = ?",
 		"DELETE FROM report_mails WHERE user_id = ? AND site_id IN (SELECT id FROM sites WHERE account_id = ?)",
 		"DELETE FROM report_views WHERE user_id = ? AND site_id IN (SELECT id FROM sites WHERE account_id = ?)",
+		"DELETE FROM hidden_notices WHERE user_id = ? AND site_id IN (SELECT id FROM sites WHERE account_id = ?)",
 	} {
 		if _, err := tx.ExecContext(ctx, statement, userID, accountID); err != nil {
 			return err

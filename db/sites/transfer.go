@@ -81,7 +81,7 @@ ON CONFLICT DO NOTHING`, to, from, siteID)
 	}
 
 	const others = " WHERE site_id = ? AND user_id NOT IN (SELECT user_id FROM memberships WHERE account_id = ?)"
-	for _, table := range []string{"report_mails", "report_views"} {
+	for _, table := range []string{"report_mails", "report_views", "hidden_notices"} {
 		if _, err := tx.ExecContext(ctx, "DELETE FROM "+table+others, siteID, to); err != nil {
 			return err
 		}

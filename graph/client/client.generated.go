@@ -1452,7 +1452,7 @@ const (
 	UserErrorCodeInvalidLink UserErrorCode = "INVALID_LINK"
 	// The shared link has a password, or the invitation needs one, and none was given.
 	UserErrorCodePasswordRequired UserErrorCode = "PASSWORD_REQUIRED"
-	// The number is not from 1 to 1,000,000,000.
+	// The threshold is not from 1 to 1,000,000,000, or the count of a hidden notice not from 0 to 1,000,000,000.
 	UserErrorCodeInvalidThreshold UserErrorCode = "INVALID_THRESHOLD"
 	// The number of days is out of range. The message states the range.
 	UserErrorCodeInvalidDuration UserErrorCode = "INVALID_DURATION"

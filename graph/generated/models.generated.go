@@ -734,6 +734,24 @@ type FunnelStepReport struct {
 	ComparedVisitors *int64 `json:"comparedVisitors,omitempty"`
 }
 
+// Input of `hideSiteNotices`.
+type HideSiteNoticesInput struct {
+	// The site's global id.
+	SiteID string `json:"siteId"`
+	// The count of rejected calls, 0 to 1,000,000,000.
+	Rejections int `json:"rejections"`
+	// The percentage of the monthly quota, 0 to 1,000,000,000.
+	Usage int `json:"usage"`
+}
+
+// Payload of `hideSiteNotices`.
+type HideSiteNoticesPayload struct {
+	// What is stored.
+	HiddenNotices *model.HiddenNotices `json:"hiddenNotices,omitempty"`
+	// Errors in the input: `INVALID_THRESHOLD`, `NOT_FOUND`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
 // Why an import job has failed.
 type ImportError struct {
 	// Machine-readable code. More codes may be added.
@@ -3618,7 +3636,7 @@ const (
 	UserErrorCodeInvalidLink UserErrorCode = "INVALID_LINK"
 	// The shared link has a password, or the invitation needs one, and none was given.
 	UserErrorCodePasswordRequired UserErrorCode = "PASSWORD_REQUIRED"
-	// The number is not from 1 to 1,000,000,000.
+	// The threshold is not from 1 to 1,000,000,000, or the count of a hidden notice not from 0 to 1,000,000,000.
 	UserErrorCodeInvalidThreshold UserErrorCode = "INVALID_THRESHOLD"
 	// The number of days is out of range. The message states the range.
 	UserErrorCodeInvalidDuration UserErrorCode = "INVALID_DURATION"

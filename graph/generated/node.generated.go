@@ -36,6 +36,7 @@ type MutationResolver interface {
 	RedeliverFailed(ctx context.Context, input RedeliverFailedInput) (*RedeliverFailedPayload, error)
 	ResendDailyExport(ctx context.Context, input ResendDailyExportInput) (*ResendDailyExportPayload, error)
 	DeleteUserData(ctx context.Context, input DeleteUserDataInput) (*DeleteUserDataPayload, error)
+	HideSiteNotices(ctx context.Context, input HideSiteNoticesInput) (*HideSiteNoticesPayload, error)
 	StartImport(ctx context.Context, input StartImportInput) (*ImportJobPayload, error)
 	ConfirmImport(ctx context.Context, input ConfirmImportInput) (*ImportJobPayload, error)
 	CancelImport(ctx context.Context, input CancelImportInput) (*ImportJobPayload, error)
@@ -489,6 +490,20 @@ func (ec *executionContext) field_Mutation_finishPasskeyRegistration_args(ctx co
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (FinishPasskeyRegistrationInput, error) {
 			return ec.unmarshalNFinishPasskeyRegistrationInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐFinishPasskeyRegistrationInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_hideSiteNotices_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (HideSiteNoticesInput, error) {
+			return ec.unmarshalNHideSiteNoticesInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐHideSiteNoticesInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -2301,6 +2316,50 @@ func (ec *executionContext) fieldContext_Mutation_deleteUserData(ctx context.Con
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_deleteUserData_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_hideSiteNotices(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_hideSiteNotices(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().HideSiteNotices(ctx, fc.Args["input"].(HideSiteNoticesInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *HideSiteNoticesPayload) graphql.Marshaler {
+			return ec.marshalOHideSiteNoticesPayload2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐHideSiteNoticesPayload(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_hideSiteNotices(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_HideSiteNoticesPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_hideSiteNotices_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -6552,6 +6611,13 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 		case "deleteUserData":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_deleteUserData(ctx, field)
+			})
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "hideSiteNotices":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_hideSiteNotices(ctx, field)
 			})
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++

@@ -104,6 +104,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("DisableTotpInput", ec.unmarshalInputDisableTotpInput),
 			graphql.NewInputUnmarshaler("FinishPasskeyRegistrationInput", ec.unmarshalInputFinishPasskeyRegistrationInput),
 			graphql.NewInputUnmarshaler("FunnelStepInput", ec.unmarshalInputFunnelStepInput),
+			graphql.NewInputUnmarshaler("HideSiteNoticesInput", ec.unmarshalInputHideSiteNoticesInput),
 			graphql.NewInputUnmarshaler("ImportFileInput", ec.unmarshalInputImportFileInput),
 			graphql.NewInputUnmarshaler("InviteMemberInput", ec.unmarshalInputInviteMemberInput),
 			graphql.NewInputUnmarshaler("JourneyStartInput", ec.unmarshalInputJourneyStartInput),
@@ -1353,7 +1354,7 @@ enum UserErrorCode {
   INVALID_LINK
   "The shared link has a password, or the invitation needs one, and none was given."
   PASSWORD_REQUIRED
-  "The number is not from 1 to 1,000,000,000."
+  "The threshold is not from 1 to 1,000,000,000, or the count of a hidden notice not from 0 to 1,000,000,000."
   INVALID_THRESHOLD
   "The number of days is out of range. The message states the range."
   INVALID_DURATION
@@ -1434,6 +1435,45 @@ enum ErrorCode {
   CROSS_ORIGIN
   "Internal error. It is logged with the id in ` + "`" + `extensions.requestId` + "`" + `."
   INTERNAL
+}
+`, BuiltIn: false},
+	{Name: "../schema/hiddennotices.graphqls", Input: `extend type Mutation {
+  """
+  Hides the notices of a site's page from the caller until their counts grow. ` + "`" + `Site.notice` + "`" + ` remains. The audit log does not record
+  it. Open to every role.
+  """
+  hideSiteNotices(input: HideSiteNoticesInput!): HideSiteNoticesPayload @needs(permission: PERSONAL, of: SITE)
+}
+
+extend type Site {
+  "The counts at which the caller has hidden the notices of the site's page."
+  hiddenNotices: HiddenNotices! @needs(permission: READ, of: ANY_ACCOUNT) @cost(add: 10)
+}
+
+"The counts at which a user has hidden the notices of a site's page. A notice appears again once its count is larger. Zero: not hidden."
+type HiddenNotices {
+  "The calls of the last 7 days that were rejected, or were recorded and need attention."
+  rejections: Int!
+  "The percentage of the monthly quota."
+  usage: Int!
+}
+
+"Input of ` + "`" + `hideSiteNotices` + "`" + `."
+input HideSiteNoticesInput {
+  "The site's global id."
+  siteId: ID!
+  "The count of rejected calls, 0 to 1,000,000,000."
+  rejections: Int!
+  "The percentage of the monthly quota, 0 to 1,000,000,000."
+  usage: Int!
+}
+
+"Payload of ` + "`" + `hideSiteNotices` + "`" + `."
+type HideSiteNoticesPayload {
+  "What is stored."
+  hiddenNotices: HiddenNotices
+  "Errors in the input: ` + "`" + `INVALID_THRESHOLD` + "`" + `, ` + "`" + `NOT_FOUND` + "`" + `."
+  userErrors: [UserError!]!
 }
 `, BuiltIn: false},
 	{Name: "../schema/import.graphqls", Input: `extend type Mutation {
@@ -5590,6 +5630,26 @@ func (ec *executionContext) childFields_FunnelStepReport(ctx context.Context, fi
 	return nil, fmt.Errorf("no field named %q was found under type FunnelStepReport", field.Name)
 }
 
+func (ec *executionContext) childFields_HiddenNotices(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "rejections":
+		return ec.fieldContext_HiddenNotices_rejections(ctx, field)
+	case "usage":
+		return ec.fieldContext_HiddenNotices_usage(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type HiddenNotices", field.Name)
+}
+
+func (ec *executionContext) childFields_HideSiteNoticesPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "hiddenNotices":
+		return ec.fieldContext_HideSiteNoticesPayload_hiddenNotices(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_HideSiteNoticesPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type HideSiteNoticesPayload", field.Name)
+}
+
 func (ec *executionContext) childFields_ImportError(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "code":
@@ -6700,6 +6760,8 @@ func (ec *executionContext) childFields_Site(ctx context.Context, field graphql.
 		return ec.fieldContext_Site_createdAt(ctx, field)
 	case "annotations":
 		return ec.fieldContext_Site_annotations(ctx, field)
+	case "hiddenNotices":
+		return ec.fieldContext_Site_hiddenNotices(ctx, field)
 	case "imports":
 		return ec.fieldContext_Site_imports(ctx, field)
 	case "importJobs":

@@ -49,6 +49,7 @@ type SiteResolver interface {
 	PrivacyText(ctx context.Context, obj *model.Site, language model.Language) (string, error)
 
 	Annotations(ctx context.Context, obj *model.Site, first *int, after *string, last *int, before *string, orderBy AnnotationOrder) (*AnnotationConnection, error)
+	HiddenNotices(ctx context.Context, obj *model.Site) (*model.HiddenNotices, error)
 	Imports(ctx context.Context, obj *model.Site) ([]*model.ReportImport, error)
 	ImportJobs(ctx context.Context, obj *model.Site) ([]*model.ImportJob, error)
 	Report(ctx context.Context, obj *model.Site, period *ReportPeriod, filters []*ReportFilterInput, compare *ReportComparison) (*Report, error)
@@ -1669,6 +1670,38 @@ func (ec *executionContext) fieldContext_Site_annotations(ctx context.Context, f
 	if fc.Args, err = ec.field_Site_annotations_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Site_hiddenNotices(ctx context.Context, field graphql.CollectedField, obj *model.Site) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Site_hiddenNotices(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Site().HiddenNotices(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.HiddenNotices) graphql.Marshaler {
+			return ec.marshalNHiddenNotices2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐHiddenNotices(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Site_hiddenNotices(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Site",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_HiddenNotices(ctx, field)
+		},
 	}
 	return fc, nil
 }
@@ -3700,6 +3733,12 @@ func (ec *executionContext) _Site(ctx context.Context, sel ast.SelectionSet, obj
 				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Site_annotations(ctx, field, obj)
+				})
+		case "hiddenNotices":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Site_hiddenNotices(ctx, field, obj)
 				})
 		case "imports":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,

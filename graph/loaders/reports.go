@@ -28,8 +28,9 @@ type reports struct {
 	history     map[model.Month]*BySite[map[model.Month]int64]
 	byDay       map[model.Day]*BySite[map[model.Day]int64]
 	unknown     map[model.Day]*BySite[[]ingest.UnknownEvent]
-	mails       map[int64]*BySite[model.ReportMails] // by user
-	views       map[int64]*BySite[*model.ReportView] // by user
+	mails       map[int64]*BySite[model.ReportMails]    // by user
+	views       map[int64]*BySite[*model.ReportView]    // by user
+	hidden      map[int64]*BySite[*model.HiddenNotices] // by user
 	verified    map[model.Month]*Loader[int64, map[model.Month]int64]
 	activity    map[model.Day]*Loader[int64, []*model.CaptchaActivity]
 }
@@ -137,6 +138,14 @@ func (l *Set) ReportViews(userID int64) *BySite[*model.ReportView] {
 	return made(l, &l.reports.views, userID, l.siteIDs,
 		func(ctx context.Context, ids []int64) (map[int64]*model.ReportView, error) {
 			return sites.New(l.db).ReportViewsOfSites(ctx, userID, ids)
+		})
+}
+
+// HiddenNotices returns the loader of the notices of sites' pages that a user has hidden.
+func (l *Set) HiddenNotices(userID int64) *BySite[*model.HiddenNotices] {
+	return made(l, &l.reports.hidden, userID, l.siteIDs,
+		func(ctx context.Context, ids []int64) (map[int64]*model.HiddenNotices, error) {
+			return sites.New(l.db).HiddenNoticesOfSites(ctx, userID, ids)
 		})
 }
 

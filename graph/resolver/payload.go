@@ -21,7 +21,7 @@ var payloads = []any{
 	generated.CreateSharedLinkPayload{}, generated.CreateSitePayload{}, generated.DeleteAccountPayload{},
 	generated.DeletePasskeyPayload{}, generated.DeleteUserDataPayload{}, generated.DeliveryPayload{},
 	generated.DisableTotpPayload{}, generated.FinishPasskeyRegistrationPayload{},
-	generated.FunnelPayload{}, generated.ImportJobPayload{}, generated.InviteMemberPayload{}, generated.LeaveAccountPayload{},
+	generated.FunnelPayload{}, generated.HideSiteNoticesPayload{}, generated.ImportJobPayload{}, generated.InviteMemberPayload{}, generated.LeaveAccountPayload{},
 	generated.OpenSharedLinkPayload{}, generated.RedeliverFailedPayload{}, generated.RemoveMemberPayload{},
 	generated.RenamePasskeyPayload{}, generated.RenewRecoveryCodesPayload{},
 	generated.RequestEmailChangePayload{}, generated.RequestPasswordResetPayload{},

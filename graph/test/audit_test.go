@@ -15,9 +15,10 @@ import (
 
 // unaudited are the mutations whose success adds no entry to an audit log, each with the reason.
 var unaudited = map[string]string{
-	"setReportView":  "it is written with each choice of a period, and changes nothing for others",
-	"deleteAccount":  "the log is deleted with its account",
-	"openSharedLink": "it stores nothing, and its caller has no account",
+	"hideSiteNotices": "it hides what the caller has read, and changes nothing for others",
+	"setReportView":   "it is written with each choice of a period, and changes nothing for others",
+	"deleteAccount":   "the log is deleted with its account",
+	"openSharedLink":  "it stores nothing, and its caller has no account",
 
 	"startPasskeyRegistration": "it stores nothing",
 }

@@ -299,7 +299,8 @@ func TestLeaving(t *testing.T) {
 		site := owner.siteOf("client.example")
 		own := person.siteOf("agency.example")
 		const subscribe = `mutation($id: ID!) { setReportMails(input: {siteId: $id, weekly: true}) { userErrors { code } }
-			setReportView(input: {siteId: $id, preset: TODAY}) { userErrors { code } } }`
+			setReportView(input: {siteId: $id, preset: TODAY}) { userErrors { code } }
+			hideSiteNotices(input: {siteId: $id, rejections: 1, usage: 0}) { userErrors { code } } }`
 		person.query(subscribe, "id", site).ok(t, "setReportMails")
 		person.query(subscribe, "id", own).ok(t, "setReportMails")
 
@@ -322,7 +323,7 @@ func TestLeaving(t *testing.T) {
 			t.Errorf("the token of the account that was left: %s", got.Body)
 		}
 		a.with(inOwn, `{ viewer { email } }`).ok(t, "")
-		for table, want := range map[string]int{"report_mails": 1, "report_views": 1, "api_tokens": 1, "memberships": 3, "users": 3} {
+		for table, want := range map[string]int{"report_mails": 1, "report_views": 1, "hidden_notices": 1, "api_tokens": 1, "memberships": 3, "users": 3} {
 			if n, err := dbtest.Count(d, table); err != nil || n != want {
 				t.Errorf("%d rows of %s, %v; want %d", n, table, err, want)
 			}

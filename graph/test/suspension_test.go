@@ -28,7 +28,7 @@ var mayWhileSuspended = map[string]string{
 	"signUp": "another account", "confirmSignUp": "another account", "createAccount": "another account",
 	"signIn": "reading", "signOut": "reading", "openSharedLink": "reading",
 	"requestPasswordReset": "personal", "resetPassword": "personal", "changePassword": "personal", "revokeSession": "personal",
-	"requestEmailChange": "personal", "confirmEmailChange": "personal", "setReportMails": "personal", "setReportView": "personal",
+	"requestEmailChange": "personal", "confirmEmailChange": "personal", "setReportMails": "personal", "setReportView": "personal", "hideSiteNotices": "personal",
 	"createApiToken": "personal: a token can change nothing either", "revokeApiToken": "personal", "leaveAccount": "personal",
 	"updateUser": "personal", "stopReportMail": "personal",
 	"signInWithPasskey": "reading", "startTotp": "personal", "confirmTotp": "personal", "disableTotp": "personal",
@@ -174,7 +174,8 @@ ON CONFLICT (user_id, account_id) DO UPDATE SET role = excluded.role`, role, mod
 		member := a.client()
 		member.signIn("member@first.example", password).ok(t, "signIn")
 		member.query(`mutation($id: ID!) { setReportMails(input: {siteId: $id, weekly: true}) { userErrors { code } }
-			setReportView(input: {siteId: $id, preset: TODAY}) { userErrors { code } } }`, "id", site).ok(t, "setReportMails")
+			setReportView(input: {siteId: $id, preset: TODAY}) { userErrors { code } }
+			hideSiteNotices(input: {siteId: $id, rejections: 1, usage: 0}) { userErrors { code } } }`, "id", site).ok(t, "setReportMails")
 
 		transfer(owner, site, to).ok(t, "transferSite")
 

@@ -3,7 +3,8 @@ import type { ComponentType } from 'preact';
 import { addMessages } from './core/language';
 import { Import } from './import/import';
 import messages from './messages/import';
+import menu from './messages/menu';
 
-addMessages(messages);
+addMessages({ ...messages, ...menu });
 
 export const pages: Record<string, ComponentType<any>> = { '/sites/:id/import': Import };

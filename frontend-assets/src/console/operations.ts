@@ -310,6 +310,12 @@ export type CreateSegmentInput = {
   filters: ReportFilterInput[];
 };
 
+export type HideSiteNoticesInput = {
+  siteId: string;
+  rejections: number;
+  usage: number;
+};
+
 export type CreateAnnotationInput = {
   siteId: string;
   day: string;
@@ -1116,6 +1122,13 @@ export type RevenueReport = {
 };
 const revenueReportText =
   'fragment RevenueReport on Report{asOf series{start metrics{revenue{... RevenueFields}}}breakdown(by:$by,first:1000){totalCount edges{node{value onlyImported metrics{revenue{... RevenueFields}}}}}}';
+
+export type NoticeCounts = {
+  rejections: number;
+  usage: number;
+};
+const noticeCountsText =
+  'fragment NoticeCounts on HiddenNotices{rejections usage}';
 
 export type AnnotationFields = {
   id: string;
@@ -2033,6 +2046,7 @@ export type FiguresData = {
     visitDetails: VisitDetail[];
     usage: UsageFields;
     rejections: RejectionFields[];
+    hiddenNotices: NoticeCounts;
     live: {
       visitors: number;
     };
@@ -2050,7 +2064,7 @@ export type FiguresData = {
   } & SiteFields | null;
 };
 export const figures = /* @__PURE__ */ operation<{ id: string; period?: ReportPeriod | null; filters: ReportFilterInput[]; compare?: ReportComparison | null; interval?: ReportInterval | null; sources: ReportDimension; pages: ReportDimension; audience: ReportDimension; audienceRows: number }, FiguresData>(
-  'query Figures($id:ID!,$period:ReportPeriod,$filters:[ReportFilterInput!]!,$compare:ReportComparison,$interval:ReportInterval,$sources:ReportDimension!,$pages:ReportDimension!,$audience:ReportDimension!,$audienceRows:Int!){viewer{... ViewerFields}site(id:$id){... SiteFields lastHitAt visitDetails usage{... UsageFields}rejections(days:7){... RejectionFields}live{visitors}annotations(first:100){edges{node{id day text}}}reportView{... ViewFields}report(period:$period,filters:$filters,compare:$compare){... ReportFields}}}', viewerFieldsText, siteFieldsText, usageFieldsText, rejectionFieldsText, viewFieldsText, reportFieldsText, metricFieldsText, revenueFieldsText, panelRowsText,
+  'query Figures($id:ID!,$period:ReportPeriod,$filters:[ReportFilterInput!]!,$compare:ReportComparison,$interval:ReportInterval,$sources:ReportDimension!,$pages:ReportDimension!,$audience:ReportDimension!,$audienceRows:Int!){viewer{... ViewerFields}site(id:$id){... SiteFields lastHitAt visitDetails usage{... UsageFields}rejections(days:7){... RejectionFields}hiddenNotices{... NoticeCounts}live{visitors}annotations(first:100){edges{node{id day text}}}reportView{... ViewFields}report(period:$period,filters:$filters,compare:$compare){... ReportFields}}}', viewerFieldsText, siteFieldsText, usageFieldsText, rejectionFieldsText, noticeCountsText, viewFieldsText, reportFieldsText, metricFieldsText, revenueFieldsText, panelRowsText,
 );
 
 export type SetReportViewData = {
@@ -2329,11 +2343,17 @@ export const sharedRevenueFigures = /* @__PURE__ */ operation<{ period?: ReportP
   'query SharedRevenueFigures($period:ReportPeriod,$filters:[ReportFilterInput!]!,$by:ReportDimension!){sharedSite{report(period:$period,filters:$filters){... RevenueReport}}}', revenueReportText, revenueFieldsText,
 );
 
+export type HideSiteNoticesData = {
+  hideSiteNotices: {
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const hideSiteNotices = /* @__PURE__ */ operation<{ input: HideSiteNoticesInput }, HideSiteNoticesData>(
+  'mutation HideSiteNotices($input:HideSiteNoticesInput!){hideSiteNotices(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
 export type SavedData = {
   viewer: ViewerFields | null;
-  installation: {
-    sendsMail: boolean;
-  };
   site: {
     timeZone: string;
     annotations: {
@@ -2357,11 +2377,10 @@ export type SavedData = {
       })[];
     })[];
     funnels: FunnelFields[];
-    reportMails: ReportMailFields;
   } & SiteFields | null;
 };
 export const saved = /* @__PURE__ */ operation<{ id: string; after?: string | null }, SavedData>(
-  'query Saved($id:ID!,$after:String){viewer{... ViewerFields}installation{sendsMail}site(id:$id){... SiteFields timeZone annotations(first:50,after:$after){pageInfo{hasNextPage endCursor}edges{node{... AnnotationFields}}}segments{id name filters{dimension property event operator values}}funnels{... FunnelFields}reportMails{... ReportMailFields}}}', viewerFieldsText, siteFieldsText, annotationFieldsText, funnelFieldsText, reportMailFieldsText,
+  'query Saved($id:ID!,$after:String){viewer{... ViewerFields}site(id:$id){... SiteFields timeZone annotations(first:50,after:$after){pageInfo{hasNextPage endCursor}edges{node{... AnnotationFields}}}segments{id name filters{dimension property event operator values}}funnels{... FunnelFields}}}', viewerFieldsText, siteFieldsText, annotationFieldsText, funnelFieldsText,
 );
 
 export type CreateAnnotationData = {
@@ -2473,7 +2492,12 @@ export const setReportMails = /* @__PURE__ */ operation<{ input: SetReportMailsI
 
 export type SharingData = {
   viewer: ViewerFields | null;
+  installation: {
+    sendsMail: boolean;
+  };
   site: {
+    timeZone: string;
+    reportMails: ReportMailFields;
     sharedLinks: SharedLinkFields[];
     segments: {
       id: string;
@@ -2482,7 +2506,7 @@ export type SharingData = {
   } & SiteFields | null;
 };
 export const sharing = /* @__PURE__ */ operation<{ id: string }, SharingData>(
-  'query Sharing($id:ID!){viewer{... ViewerFields}site(id:$id){... SiteFields sharedLinks{... SharedLinkFields}segments{id name}}}', viewerFieldsText, siteFieldsText, sharedLinkFieldsText,
+  'query Sharing($id:ID!){viewer{... ViewerFields}installation{sendsMail}site(id:$id){... SiteFields timeZone reportMails{... ReportMailFields}sharedLinks{... SharedLinkFields}segments{id name}}}', viewerFieldsText, siteFieldsText, reportMailFieldsText, sharedLinkFieldsText,
 );
 
 export type CreateSharedLinkData = {

@@ -34,6 +34,7 @@ func TestDemoPagesChromium(t *testing.T) {
 	p.press("Demo shop")
 	p.WaitFor("location.pathname.startsWith('/sites/')")
 	siteID := strings.Split(p.Text("location.pathname"), "/")[2]
+	p.press("Settings")
 	p.press("Events")
 
 	// A refused name is registered.
@@ -55,8 +56,8 @@ func TestDemoPagesChromium(t *testing.T) {
 	p.see("unknown_event")
 	p.look("rejections-demo")
 
-	// A note, a funnel with an error and without, and the mails.
-	p.press("Saved")
+	// A note, and a funnel with an error and without.
+	p.press("Notes, segments, funnels")
 	p.see("Kettle week began")
 	p.see("Paid traffic")
 	p.fill("Note", "New photos")
@@ -71,17 +72,20 @@ func TestDemoPagesChromium(t *testing.T) {
 	p.fill("Name", "Reading")
 	p.press("Save the funnel")
 	p.see("/guide/* → /shop/**")
+	p.WaitFor(`document.querySelector('.status span')?.textContent === 'Saved' && !document.querySelector('[aria-busy=true]')`)
+	p.look("saved")
+
+	// The mails.
+	p.press("Sharing and mails")
+	p.see("No shared links yet")
 	p.check("A summary of each week, on Monday")
 	p.click("[...document.querySelectorAll('form')].at(-1).querySelector('button')")
 	p.WaitFor(`document.querySelector('.status span')?.textContent === 'Saved' && !document.querySelector('[aria-busy=true]')`)
-	p.look("saved")
+	p.look("sharing-empty")
 	p.Goto(p.Text("location.href"))
 	p.WaitFor(`document.querySelector('[name=weekly]')?.checked`)
 
 	// A link with a password, opened in a browser without a session.
-	p.press("Sharing")
-	p.see("No shared links yet")
-	p.look("sharing-empty")
 	p.fill("Name", "For the bank")
 	p.choose("document.querySelector('[name=segment]')",
 		p.Text(`[...document.querySelector('[name=segment]').options].find(o => o.text === 'Paid traffic').value`))

@@ -84,6 +84,7 @@ const first = async () => {
   await choose('previous');
   await wait('comparison', () => location.search.includes('compare=previous') && document.querySelector('.totals .before'));
 
+  await press('Settings');
   await press('Import');
   await see('This site has no imports.');
   await choose('UMAMI');
@@ -98,7 +99,7 @@ const first = async () => {
   await press('Import these figures');
   await wait('import', () => document.querySelector('[aria-label=Imports] tbody')?.innerText.includes('Umami'));
 
-  await press('Sharing');
+  await press('Sharing and mails');
   await fill('Name', 'For the bank');
   await press('Create the link');
   const address = () => [...document.querySelectorAll('code')].find((e) => e.textContent.includes('/share#'));

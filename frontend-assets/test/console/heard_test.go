@@ -126,10 +126,5 @@ func TestFilterDialogChromium(t *testing.T) {
 	p.WaitFor("document.querySelector('dialog[open] tbody tr')")
 	p.Eval("history.back()", nil)
 	p.WaitFor(fmt.Sprintf("location.href === %q && !document.querySelector('dialog')", page))
-
-	// The notice of rejected calls is a line that can be put away.
-	p.WaitFor("document.querySelector('.notice.brief')?.offsetHeight < 44")
-	p.press("Hide until there are more")
-	p.WaitFor("!document.querySelector('.notice.brief')")
 	p.clean(s)
 }

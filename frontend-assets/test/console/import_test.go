@@ -114,6 +114,7 @@ func TestImportChromium(t *testing.T) {
 	s.signUp()
 	id, _ := s.createSite("example.com", "Example")
 	p := s.openSignedIn("/sites/" + id)
+	p.press("Settings")
 	p.press("Import")
 	p.see("This site has no imports.")
 	p.look("import")

@@ -157,7 +157,7 @@ func TestKeyboardChromium(t *testing.T) {
 	k.use("Open the site")
 	id := strings.Split(k.Text("location.pathname"), "/")[2]
 	k.counted(total(2), "2")
-	k.see("rejected in the last 7 days.")
+	k.see("rejected in the last 7 days")
 	k.use("/kettle")
 	k.WaitFor("location.search === '?period=today&f=page:is:/kettle'")
 	k.keys("x")
@@ -187,6 +187,7 @@ func TestKeyboardChromium(t *testing.T) {
 	views := k.Text(total(2))
 	k.Eval(`(() => { const make = URL.createObjectURL;
 		URL.createObjectURL = (b) => { window.saved = b; return make(b) } })()`, nil)
+	k.use("Settings")
 	k.use("Export")
 	k.use("Download")
 	k.see(views + " rows are saved.")
@@ -266,6 +267,7 @@ func TestKeyboardReportChromium(t *testing.T) {
 	k.WaitFor("location.search === '?period=today'")
 
 	// The import ends where the system's dialog chooses a file.
+	k.use("Settings")
 	k.use("Import")
 	k.WaitFor("location.pathname.endsWith('/import') && document.activeElement.tagName === 'H1'")
 	k.reach(labelled("Service"))
@@ -280,7 +282,8 @@ func TestKeyboardReportChromium(t *testing.T) {
 // sharesReport makes a shared link, and opens it in a browser without a session.
 func (k keyboard) sharesReport(s *service) {
 	k.t.Helper()
-	k.use("Sharing")
+	k.use("Settings")
+	k.use("Sharing and mails")
 	k.enter("Name", "For the bank"+kb.Enter)
 	k.WaitFor(`[...document.querySelectorAll('code')].some(e => e.textContent.includes('/share#tgl_'))`)
 	address := k.Text(`[...document.querySelectorAll('code')].find(e => e.textContent.includes('/share#')).textContent`)

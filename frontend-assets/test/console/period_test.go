@@ -108,9 +108,10 @@ func TestKeptPeriodChromium(t *testing.T) {
 	p.WaitFor("location.search === '?period=7d'")
 	p.pick(compareMenu, "Year before")
 	p.WaitFor("location.search === '?period=7d&compare=year'")
+	p.press("Settings")
 	p.press("Events")
 	p.WaitFor("location.pathname.endsWith('/events') && location.search === '?period=7d&compare=year'")
-	p.press("Overview")
+	p.press("Report")
 	p.WaitFor("location.search === '?period=7d&compare=year' && document.querySelector('.totals')")
 	p.press("Sites")
 	p.WaitFor("location.pathname === '/'")
@@ -128,7 +129,7 @@ func TestKeptPeriodChromium(t *testing.T) {
 	p.WaitFor("document.querySelector('.totals')")
 	p.press("Settings")
 	p.WaitFor("location.search === '?from=2026-01-01&to=2026-01-31'")
-	p.press("Overview")
+	p.press("Report")
 	p.WaitFor("location.search === '?from=2026-01-01&to=2026-01-31' && document.querySelector('.totals')")
 	p.WaitFor("document.activeElement.tagName === 'H1'") // the page has moved the focus
 	p.pick(compareMenu, "Other first day …")
@@ -175,7 +176,7 @@ func TestAllTimeChromium(t *testing.T) {
 	p.see("At most 5 years can be chosen. “All time” shows every year.")
 	p.look("figures-too-many-dates")
 	p.press("Close")
-	p.WaitFor("!document.querySelector('dialog') && !history.state?.dialog")
+	p.WaitFor("!document.querySelector('dialog') && !history.state?.dialog") // else going back aborts the next load
 	p.Goto(s.control + "/sites/" + id + "?from=2012-03-20&to=2026-01-01")
 	p.see("A period has at most 5 years.")
 	if p.Text(`document.querySelector('main').innerText.includes('Try again') ? 'shown' : ''`) != "" {

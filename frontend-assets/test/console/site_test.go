@@ -70,14 +70,14 @@ func TestFirstSiteChromium(t *testing.T) {
 	p.see("It works: a hit arrived")
 	p.look("install-done")
 	p.press("Open the site")
-	p.see("1 call was rejected in the last 7 days.")
+	p.see("1 call was rejected in the last 7 days")
 	p.look("site")
-	p.press("Rejected calls")
+	p.press("1 call was rejected in the last 7 days")
 	p.see("Rejected by day")
 	p.look("rejections")
 
 	// Settings: an error at its field, then a change that a new visit shows.
-	p.press("Settings")
+	p.press("General")
 	p.see("There is no secret")
 	p.fill("Domain", "not a domain")
 	p.press("Add")

@@ -5,6 +5,7 @@ import type captcha from '../messages/captcha';
 import type drilldown from '../messages/drilldown';
 import type journeys from '../messages/journeys';
 import type imports from '../messages/import';
+import type menu from '../messages/menu';
 import type operator from '../messages/operator';
 import type parts from '../messages/parts';
 import type site from '../messages/site';
@@ -26,6 +27,7 @@ export type TextKey =
   | keyof typeof drilldown
   | keyof typeof imports
   | keyof typeof journeys
+  | keyof typeof menu
   | keyof typeof operator
   | keyof typeof parts
   | keyof typeof site

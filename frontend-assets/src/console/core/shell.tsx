@@ -22,7 +22,7 @@ export function Shell({ bare, narrow, children }: { bare: boolean; narrow: boole
       </a>
       <header class="top">
         <a class="brand" href="/">
-          <Logo /> Tallygate
+          <Logo /> <span>Tallygate</span>
         </a>
         {!bare && <MainMenu />}
         {!bare && user?.accounts[1] && <Accounts user={user} />}

@@ -1,11 +1,13 @@
 // Parts of all pages of a site.
 import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
-import type { RejectionFields, SiteFields } from '../operations';
-import { t, translated } from './language';
+import type { SiteFields } from '../operations';
+import type { Query } from './data';
+import { t } from './language';
 import { setQuery } from './router';
+import { Loaded } from './states';
 import { chosenAccount, viewer } from './store';
-import { Tabs, Title } from './ui';
+import { Title } from './ui';
 
 /** useAccountOf chooses the account of a page's object. */
 export function useAccountOf({ accountId }: { accountId: string }): void {
@@ -19,65 +21,96 @@ export function useAccountOf({ accountId }: { accountId: string }): void {
 export const siteName = (site: { name: string; domain: string; displayDomain: string }): string =>
   site.name === site.domain ? site.displayDomain : site.name;
 
-/** SiteHeader is the heading and the menu of a site's pages. */
-export function SiteHeader({
-  site,
-  title,
-  children,
-}: {
-  site: SiteFields;
-  title?: string;
-  children?: ComponentChildren;
-}) {
+/** last is the site of the last page and its reader. It heads the next page of the site until that page is loaded. */
+let last: { site: SiteFields; userId: string | undefined } | undefined;
+
+/** SiteHeader is the name of a site with its three tabs. The name is the heading of a page that has no title. */
+function SiteHeader(props: { site: SiteFields; title: string | undefined; children: ComponentChildren }) {
+  const { site } = props;
   const base = '/sites/' + site.id;
+  last = { site, userId: viewer.get()?.id };
   useAccountOf(site);
+
+  const here = location.pathname.slice(base.length);
+  const current = here === '' || here === '/live' ? here : '/settings';
+  const tab = (path: string, text: string, mark?: ComponentChildren) => (
+    <a href={base + path} aria-current={path !== current ? undefined : path === here ? 'page' : 'true'}>
+      {text}
+      {mark}
+    </a>
+  );
   return (
-    <>
+    <div class="site">
       <p class="crumb">
-        <a href="/">{t('nav.sites')}</a>
-        {title && (
-          <>
-            {' / '}
-            <a href={base}>{siteName(site)}</a>
-          </>
-        )}
+        <a href="/">{t('nav.sites')}</a> /
       </p>
-      <Title text={title ?? siteName(site)}>{children}</Title>
-      <Tabs
-        label={t('site.menu')}
-        items={[
-          [base, t('site.overview')],
-          [base + '/live', t('live.title')],
-          [base + '/events', t('events.title')],
-          [base + '/rejections', t('rejections.title')],
-          [base + '/webhooks', t('webhooks.title')],
-          [base + '/export', t('export.title')],
-          [base + '/import', t('import.title')],
-          [base + '/sharing', t('sharing.title')],
-          [base + '/saved', t('saved.title')],
-          [base + '/usage', t('usage.title')],
-          [base + '/settings', t('settings.title')],
-        ]}
-      />
-    </>
+      {props.title ? (
+        <p class="name">
+          <a href={base}>{siteName(site)}</a>
+        </p>
+      ) : (
+        <Title text={siteName(site)} />
+      )}
+      {props.children}
+      <nav class="tabs" aria-label={t('site.menu')}>
+        {tab('', t('site.report'))}
+        {tab('/live', t('live.title'))}
+        {tab('/settings', t('settings.title'), <Mark on={!!site.notice} />)}
+      </nav>
+    </div>
   );
 }
 
-type CodeSum = { code: string; count: number; advice: string; recorded: boolean };
+/** Mark is a dot at the way to what needs attention. */
+export function Mark({ on }: { on: boolean }) {
+  const text = t('site.rejected');
+  return on ? <i class="mark" role="img" aria-label={text} title={text} /> : null;
+}
 
-/** byCode adds up the calls of each code, the most frequent first: those that need attention, or those ignored on purpose. */
-export function byCode(list: RejectionFields[], ignored = false): CodeSum[] {
-  const sums = new Map<string, CodeSum>();
-  for (const r of list) {
-    if (r.ignored !== ignored) continue;
-    const sum = sums.get(r.code) ?? {
-      code: r.code,
-      count: 0,
-      advice: translated('advice', r.code, r.advice),
-      recorded: r.recorded,
-    };
-    sum.count += r.count;
-    sums.set(r.code, sum);
-  }
-  return [...sums.values()].sort((a, b) => b.count - a.count);
+/** SitePage is a page of a site. While its data is loaded, the header of the site's last page stays. */
+export function SitePage<D extends { site: SiteFields | null }>(props: {
+  id: string;
+  query: Query<D>;
+  /** The heading of the page. Without a title the site's name is the heading. */
+  title?: string;
+  placeholder?: ComponentChildren;
+  /** What follows the name of the site. */
+  aside?(data: D): ComponentChildren;
+  /** The list next to the page. */
+  menu?(site: SiteFields | undefined): ComponentChildren;
+  children(data: D): ComponentChildren;
+}) {
+  const { id, query, title } = props;
+  const { data } = query;
+  if (data && !data.site) return <>{props.children(data)}</>;
+
+  const kept = last?.site.id === id && last.userId === viewer.get()?.id ? last.site : undefined;
+  const site = data?.site ?? kept;
+  const page = (
+    <>
+      {title && <Title text={title} />}
+      <Loaded query={query} placeholder={props.placeholder}>
+        {props.children}
+      </Loaded>
+    </>
+  );
+  return (
+    <>
+      {site ? (
+        <SiteHeader site={site} title={title}>
+          {data && props.aside?.(data)}
+        </SiteHeader>
+      ) : (
+        <div class="site">{!title && <Title text={t('site.report')} />}</div>
+      )}
+      {props.menu ? (
+        <div class="area">
+          {props.menu(site)}
+          <div>{page}</div>
+        </div>
+      ) : (
+        page
+      )}
+    </>
+  );
 }

@@ -12,7 +12,8 @@ export function Title({ text, children }: { text: string; children?: ComponentCh
     document.title = text + ' · Tallygate';
   }, [text]);
 
-  useEffect(() => {
+  // With the first paint, as a key may follow it at once.
+  useLayoutEffect(() => {
     // The first page keeps the browser's focus, and a form that asks for it has precedence.
     if (hasNavigated() && !document.activeElement?.matches('input')) heading.current!.focus();
   }, []);
@@ -61,27 +62,6 @@ export function Quota({ used, quota, share, label }: { used: number; quota: numb
       <meter aria-label={label} min={0} max={100} value={Math.min(share, 100)} />
       <span>{t('quota.of', { used: exact(used), quota: exact(quota), share: percent(share) })}</span>
     </div>
-  );
-}
-
-/** Tabs are links to parts of one thing; the current one is marked. */
-export function Tabs({ label, items }: { label: string; items: [address: string, text: string][] }) {
-  const nav = useRef<HTMLElement>(null);
-
-  // On narrow screens the current one may be out of view.
-  useEffect(
-    () => nav.current!.querySelector('[aria-current]')?.scrollIntoView({ inline: 'center', block: 'nearest' }),
-    [],
-  );
-
-  return (
-    <nav ref={nav} class="tabs" aria-label={label}>
-      {items.map(([address, text]) => (
-        <a key={address} href={address} aria-current={location.pathname === address ? 'page' : undefined}>
-          {text}
-        </a>
-      ))}
-    </nav>
   );
 }
 

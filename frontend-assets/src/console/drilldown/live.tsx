@@ -2,8 +2,8 @@
 import { usePolling, useQuery } from '../core/data';
 import { dateTime, exact } from '../core/format';
 import { t } from '../core/language';
-import { SiteHeader } from '../core/site';
-import { Loaded, Missing } from '../core/states';
+import { SitePage } from '../core/site';
+import { Missing } from '../core/states';
 import { Section, share, Time } from '../core/ui';
 import { valueText } from '../core/values';
 import { live, liveFigures, type LiveFields } from '../operations';
@@ -20,17 +20,12 @@ export function LivePage({ id }: { id: string }) {
     else await query.reload(); // which explains a failure
   }, 2_000);
   return (
-    <Loaded query={query} title={t('live.title')}>
+    <SitePage id={id} query={query} title={t('live.title')}>
       {({ site }) => {
         if (!site) return <Missing />;
-        return (
-          <>
-            <SiteHeader site={site} title={t('live.title')} />
-            <Figures live={site.live} />
-          </>
-        );
+        return <Figures live={site.live} />;
       }}
-    </Loaded>
+    </SitePage>
   );
 }
 

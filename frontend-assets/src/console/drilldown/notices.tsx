@@ -1,31 +1,52 @@
-// Lines above the figures of a site: what its owner must know at once.
-import type { ComponentChildren } from 'preact';
-import { useState } from 'preact/hooks';
-import { exact, percent } from '../core/format';
+// The line above the figures of a site: what its owner must know.
+import { useEffect, useState } from 'preact/hooks';
+import { date, percent } from '../core/format';
 import { t } from '../core/language';
-import { byCode } from '../core/site';
-import type { FiguresData, RejectionFields } from '../operations';
+import { hideSiteNotices, type FiguresData, type NoticeCounts } from '../operations';
+import { byCode } from '../parts/codes';
 
 type Site = NonNullable<FiguresData['site']>;
 
-/** away has what the user has put away: the count of each notice, until the page is reloaded. */
-const away = new Map<string, number>();
+/**
+ * Notices are links to the rejected calls and to the usage, in one line. A reader hides the line until a count grows.
+ * The server keeps the hidden counts for the user, as it keeps the period of the report: this way a line that was
+ * hidden on one computer stays hidden on another, and the device stores nothing. The dot at Settings stays.
+ */
+export function Notices({ site, counts }: { site: Site; counts: NoticeCounts }) {
+  const { id, usage } = site;
+  const [hidden, setHidden] = useState(site.hiddenNotices);
+  const hide = (next: NoticeCounts): void => {
+    setHidden(next);
+    hideSiteNotices({ input: { siteId: id, ...next } }).catch(() => undefined); // the line returns with the next visit
+  };
 
-/** Notice is a line that can be put away until its count grows. */
-function Notice(props: { name: string; count: number; href: string; children: ComponentChildren }) {
-  const { name, count } = props;
-  const [hidden, hide] = useState(away.get(name) ?? 0);
-  if (count <= hidden) return null;
+  // A count of the last days falls again. Its next growth begins there.
+  const rejections = Math.min(hidden.rejections, counts.rejections);
+  const step = Math.min(hidden.usage, counts.usage);
+  useEffect(() => {
+    if (rejections < hidden.rejections || step < hidden.usage) hide({ rejections, usage: step });
+  }, [rejections, step]);
+
+  const rejected = counts.rejections > rejections;
+  const used = counts.usage > step;
+  if (!rejected && !used) return null;
   return (
-    <p class="notice brief">
-      <a href={props.href}>{props.children}</a>
+    <p class={used ? 'attention long' : 'attention'}>
+      {rejected && <a href={`/sites/${id}/rejections`}>{rejectedText(site)}</a>}
+      {used && (
+        <a href={`/sites/${id}/usage`}>
+          {counts.usage < 100
+            ? t('attention.quota', { share: percent(usage.percent) })
+            : t('attention.full', { date: date(usage.resetsAt) })}
+        </a>
+      )}
       <button
         type="button"
-        class="small"
-        aria-label={t('notice.hide')}
+        class="link"
+        aria-label={t('attention.hide')}
+        title={t('attention.hide')}
         onClick={() => {
-          away.set(name, count);
-          hide(count);
+          hide(counts);
           document.querySelector('h1')!.focus();
         }}
       >
@@ -35,35 +56,8 @@ function Notice(props: { name: string; count: number; href: string; children: Co
   );
 }
 
-/** Usage is the quota's line, from 80 percent on. */
-function Usage({ site: { id, usage } }: { site: Site }) {
-  const { pageviews, quota, percent: used } = usage;
-  const count = used < 80 ? 0 : Math.floor(used);
-  return (
-    <Notice name={'usage' + id} count={count} href={`/sites/${id}/usage`}>
-      {t('quota.label')}: {t('quota.of', { used: exact(pageviews), quota: exact(quota), share: percent(used) })}
-    </Notice>
-  );
-}
-
-/** Notices are the lines of a site above its figures. */
-export function Notices({ site }: { site: Site }) {
-  return (
-    <>
-      <Rejected list={site.rejections} id={site.id} />
-      <Usage site={site} />
-    </>
-  );
-}
-
-/** Rejected is the line of rejected calls, and of others that need attention. */
-function Rejected({ list, id }: { list: RejectionFields[]; id: string }) {
-  const codes = byCode(list);
-  const n = codes.reduce((sum, { count, recorded }) => (recorded ? sum : sum + count), 0);
-  const all = codes.reduce((sum, { count }) => sum + count, 0);
-  return (
-    <Notice name={'calls' + id} count={all} href={`/sites/${id}/rejections`}>
-      {n > 0 ? t('overview.rejected', { n }) : t('site.rejected')}
-    </Notice>
-  );
+/** rejectedText counts the rejected calls. Without any, recorded ones need attention. */
+function rejectedText({ rejections }: Site): string {
+  const n = byCode(rejections).reduce((sum, { count, recorded }) => (recorded ? sum : sum + count), 0);
+  return n > 0 ? t('attention.rejected', { n }) : t('site.rejected');
 }

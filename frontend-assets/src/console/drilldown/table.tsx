@@ -173,7 +173,7 @@ export function WholeTable({ id, view, onClose }: { id: string; view: View; onCl
       )}
       {list?.edges.some(({ node }) => node.onlyImported) && <p class="hint">{t('imported.rows')}</p>}
       {list && list.totalCount > 0 && (
-        <div class="scroll whole" tabIndex={0} role="group" aria-label={title}>
+        <div class="scroll whole" data-order={columns.indexOf(order.column)} tabIndex={0} role="group" aria-label={title}>
           <table>
             <thead>
               <tr>

@@ -6,8 +6,7 @@ import { Action, Confirm } from '../core/dialog';
 import { Field, Form, Select, type Values } from '../core/form';
 import { exact, percent, utcDay } from '../core/format';
 import { t, translated } from '../core/language';
-import { SiteHeader } from '../core/site';
-import { failureText, Loaded, Missing } from '../core/states';
+import { failureText, Missing } from '../core/states';
 import { announce, mayEdit } from '../core/store';
 import { Section, Table, Time } from '../core/ui';
 import {
@@ -21,6 +20,7 @@ import {
   type ReportImportFields,
   type StartImportInput,
 } from '../operations';
+import { SettingsPage } from '../parts/settings';
 import { upload } from './upload';
 
 const products: [ImportSource, string][] = [
@@ -108,14 +108,13 @@ export function Import({ id }: { id: string }) {
     end(cancelImport({ input: { importJobId: job.id } }).then((data) => data.cancelImport?.userErrors ?? []));
 
   return (
-    <Loaded query={query} title={t('import.title')}>
+    <SettingsPage id={id} query={query} title={t('import.title')}>
       {({ site }) => {
         if (!site) return <Missing />;
         const edit = mayEdit();
         const open = latest && ['UPLOADING', 'READING', 'READY', 'STORING'].includes(latest.state) ? latest : undefined;
         return (
           <>
-            <SiteHeader site={site} title={t('import.title')} />
             <p class="lead">{t('import.hint')}</p>
             {latest?.error && !open && <Failed job={latest} />}
             {open && (
@@ -142,7 +141,7 @@ export function Import({ id }: { id: string }) {
           </>
         );
       }}
-    </Loaded>
+    </SettingsPage>
   );
 }
 

@@ -36,11 +36,13 @@ export default {
   'panel.unassigned': 'unassigned: campaigns that fit no channel.',
   'report.visitors': { one: '{n} visitor', other: '{n} visitors' },
   'filter.none': 'No filter',
-  'overview.rejected': {
-    one: '{n} call was rejected in the last 7 days.',
-    other: '{n} calls were rejected in the last 7 days.',
+  'attention.rejected': {
+    one: '{n} call was rejected in the last 7 days',
+    other: '{n} calls were rejected in the last 7 days',
   },
-  'notice.hide': 'Hide until there are more',
+  'attention.quota': '{share} of this month’s quota is used. At 100 %, page views and events are refused',
+  'attention.full': 'This month’s quota is used up: page views and events are refused until {date}',
+  'attention.hide': 'Hide until there are more',
   'table.search': 'Search',
   'table.csv': 'Download as CSV',
   'table.rows': { one: '{n} row', other: '{n} rows' },

@@ -117,6 +117,7 @@ export default {
   'export.dailyOn': "Each day's events are sent to {url}.",
   'export.dailyOff': "A webhook can receive each day's events after the day has ended.",
 
+  'settings.basics': 'Basics',
   'settings.name': 'Name',
   'settings.timeZone': 'Time zone',
   'settings.timeZoneHint': 'Reports show the days of this zone.',

@@ -1,10 +1,10 @@
 // The page of one site.
 import { usePolling, useQuery } from '../core/data';
 import { t } from '../core/language';
-import { SiteHeader } from '../core/site';
-import { Empty, Loaded, Missing, Skeleton } from '../core/states';
+import { SitePage } from '../core/site';
+import { Empty, Missing, Skeleton } from '../core/states';
 import { Time } from '../core/ui';
-import { figures, type FiguresData } from '../operations';
+import { figures, type FiguresData, type NoticeCounts } from '../operations';
 import { loadDrilldown, Report, useTabs, useView, variablesOf } from '../report/report';
 
 type Site = NonNullable<FiguresData['site']>;
@@ -17,17 +17,21 @@ export function Overview({ id }: { id: string }) {
   usePolling(() => query.reload(), 60_000);
 
   return (
-    <Loaded query={query} title={t('site.overview')} placeholder={<Skeleton />}>
+    <SitePage
+      id={id}
+      query={query}
+      placeholder={<Skeleton />}
+      aside={({ site }) => (
+        <a href={`/sites/${id}/live`} class="now">
+          {t('live.now', { n: site!.live.visitors })}
+        </a>
+      )}
+    >
       {(data) => {
         const { site } = data;
         if (!site) return <Missing />;
         return (
           <>
-            <SiteHeader site={site}>
-              <a href={`/sites/${id}/live`} class="now">
-                {t('live.now', { n: site.live.visitors })}
-              </a>
-            </SiteHeader>
             <Notices site={site} />
             {site.lastHitAt ? (
               <Report
@@ -65,13 +69,25 @@ export function Overview({ id }: { id: string }) {
           </>
         );
       }}
-    </Loaded>
+    </SitePage>
   );
 }
 
-/** Notices are facts that an owner must know: rejected calls and the quota. Their module is loaded if there are any. */
+/** noticeCounts returns the counts of a site's notices: calls that need attention, and the step of the quota, in percent. */
+const noticeCounts = ({ rejections, usage: { percent } }: Site): NoticeCounts => ({
+  rejections: rejections.reduce((sum, { ignored, count }) => (ignored ? sum : sum + count), 0),
+  usage: [100, 80].find((step) => percent >= step) ?? 0,
+});
+
+/**
+ * Notices is a line of what an owner must know, until the reader hides it. Its module is loaded if a count is another
+ * than the hidden one. The line has its height before that, so that the figures do not move.
+ */
 function Notices({ site }: { site: Site }) {
-  const needed = site.usage.percent >= 80 || site.rejections.some((r) => !r.ignored);
+  const counts = noticeCounts(site);
+  const { rejections, usage } = site.hiddenNotices;
+  const needed = counts.rejections !== rejections || counts.usage !== usage;
   const Loaded = useQuery(loadDrilldown, { needed }).data?.module?.Notices;
-  return needed ? Loaded ? <Loaded site={site} /> : <p class="notice brief" /> : null;
+  if (Loaded) return <Loaded site={site} counts={counts} />;
+  return counts.usage > usage ? <p class="attention long" /> : counts.rejections > rejections ? <p class="attention" /> : null;
 }

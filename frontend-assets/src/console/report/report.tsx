@@ -224,7 +224,12 @@ function Nothing({ view }: { view: View }) {
 /** Totals are the figures of the whole period. Each is a link that shows it in the chart. */
 function Totals({ view, report }: { view: View; report: ReportFields }) {
   return (
-    <ul class="totals" aria-label={t('report.totals')}>
+    // Browsers leave a link that is partly in view where it is.
+    <ul
+      class="totals"
+      aria-label={t('report.totals')}
+      onFocusIn={(e) => (e.target as Element).scrollIntoView({ inline: 'nearest', block: 'nearest' })}
+    >
       {totals.map((metric) => {
         const now = report.totals[metric];
         const before = report.totals.comparison?.[metric] ?? null;

@@ -5,8 +5,7 @@ import { Action } from '../core/dialog';
 import { Field, Form, type Values } from '../core/form';
 import { exact, utcDay } from '../core/format';
 import { t, type TextKey } from '../core/language';
-import { SiteHeader } from '../core/site';
-import { Loaded, Missing } from '../core/states';
+import { Missing } from '../core/states';
 import { mayEdit } from '../core/store';
 import { Section, Table } from '../core/ui';
 import {
@@ -20,6 +19,7 @@ import {
   type EventsData,
   type EventsFields,
 } from '../operations';
+import { SettingsPage } from '../parts/settings';
 
 const automatic = ['outbound_click', 'file_download', 'scroll', 'site_search'];
 const ecommerce = ['view_item', 'add_to_cart', 'begin_checkout', 'purchase', 'refund'];
@@ -55,7 +55,7 @@ export function Events({ id }: { id: string }) {
     found ? exact(found.get(name) ?? 0) : '–';
 
   return (
-    <Loaded query={query} title={t('events.title')}>
+    <SettingsPage id={id} query={query} title={t('events.title')}>
       {(data: EventsData) => {
         const { site } = data;
         if (!site) return <Missing />;
@@ -96,7 +96,6 @@ export function Events({ id }: { id: string }) {
 
         return (
           <>
-            <SiteHeader site={site} title={t('events.title')} />
             {site.unknownEvents.length > 0 && (
               <Unknown
                 list={site.unknownEvents}
@@ -159,7 +158,7 @@ export function Events({ id }: { id: string }) {
           </>
         );
       }}
-    </Loaded>
+    </SettingsPage>
   );
 }
 

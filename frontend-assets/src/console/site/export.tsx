@@ -5,13 +5,13 @@ import { useQuery } from '../core/data';
 import { Field, Select } from '../core/form';
 import { exact } from '../core/format';
 import { t } from '../core/language';
-import { SiteHeader } from '../core/site';
-import { failureText, Loaded, Missing } from '../core/states';
+import { failureText, Missing } from '../core/states';
 import { Section } from '../core/ui';
 import { Code } from '../parts/copy';
 import { patiently } from '../parts/patiently';
 import { Progress } from '../parts/progress';
 import { exportPage } from '../operations';
+import { SettingsPage } from '../parts/settings';
 import { csvPage, jsonPage } from './rows';
 
 const path = '/products/analytics/api/export.php';
@@ -49,13 +49,12 @@ export function Export({ id }: { id: string }) {
   const read = (): void => setChosen(Object.fromEntries(new FormData(form.current!)) as typeof chosen);
 
   return (
-    <Loaded query={query} title={t('export.title')}>
+    <SettingsPage id={id} query={query} title={t('export.title')}>
       {({ site }) => {
         if (!site) return <Missing />;
         const address = `${location.origin}${path}?${new URLSearchParams({ site_id: id, ...chosen, limit: String(pageRows) })}`;
         return (
           <>
-            <SiteHeader site={site} title={t('export.title')} />
             <Section title={t('export.rows')} hint={t('export.hint')}>
               <form ref={form} class="row" onSubmit={download} onInput={read}>
                 <Select
@@ -114,7 +113,7 @@ export function Export({ id }: { id: string }) {
           </>
         );
       }}
-    </Loaded>
+    </SettingsPage>
   );
 }
 

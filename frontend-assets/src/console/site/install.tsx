@@ -6,8 +6,7 @@ import { Field, Form, type Values } from '../core/form';
 import { exact } from '../core/format';
 import { t, type TextKey } from '../core/language';
 import { go } from '../core/router';
-import { byCode, SiteHeader } from '../core/site';
-import { Loaded, Missing } from '../core/states';
+import { Missing } from '../core/states';
 import { chosenAccount } from '../core/store';
 import { Section, Time, Title } from '../core/ui';
 import { Code } from '../parts/copy';
@@ -20,6 +19,8 @@ import {
   type InstallData,
   type RejectionFields,
 } from '../operations';
+import { byCode } from '../parts/codes';
+import { SettingsPage } from '../parts/settings';
 import { currentZone } from './zones';
 
 type Site = NonNullable<InstallData['site']>;
@@ -122,11 +123,10 @@ export function NewSite() {
 export function Install({ id }: { id: string }) {
   const query = useQuery(install, { id });
   return (
-    <Loaded query={query} title={t('install.title')}>
+    <SettingsPage id={id} query={query} title={t('install.title')}>
       {({ site }) =>
         site ? (
           <>
-            <SiteHeader site={site} title={t('install.title')} />
             <div class="columns">
               <div>
                 <Section title={t('install.tag')} hint={t('install.tagHint')}>
@@ -144,7 +144,7 @@ export function Install({ id }: { id: string }) {
           <Missing />
         )
       }
-    </Loaded>
+    </SettingsPage>
   );
 }
 

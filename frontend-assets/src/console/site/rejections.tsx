@@ -3,10 +3,11 @@ import { useQuery } from '../core/data';
 import { exact, utcDay } from '../core/format';
 import { t, type TextKey, translated } from '../core/language';
 import { setQuery, useURL } from '../core/router';
-import { byCode, SiteHeader } from '../core/site';
-import { Empty, Loaded, Missing } from '../core/states';
+import { Empty, Missing } from '../core/states';
 import { Section, Table } from '../core/ui';
 import { rejections, type RejectionFields } from '../operations';
+import { byCode } from '../parts/codes';
+import { SettingsPage } from '../parts/settings';
 
 const periods = [7, 30, 90];
 
@@ -24,7 +25,7 @@ export function Rejections({ id }: { id: string }) {
   const query = useQuery(rejections, { id, days });
 
   return (
-    <Loaded query={query} title={t('rejections.title')}>
+    <SettingsPage id={id} query={query} title={t('rejections.title')}>
       {({ site }) => {
         if (!site) return <Missing />;
         const codes = byCode(site.rejections);
@@ -33,7 +34,6 @@ export function Rejections({ id }: { id: string }) {
         const ignored = site.rejections.filter((r) => r.ignored);
         return (
           <>
-            <SiteHeader site={site} title={t('rejections.title')} />
             <div class="filters">
               <label>
                 {t('rejections.period')}{' '}
@@ -76,7 +76,7 @@ export function Rejections({ id }: { id: string }) {
           </>
         );
       }}
-    </Loaded>
+    </SettingsPage>
   );
 }
 

@@ -1,14 +1,12 @@
-// Objects that an owner saves for a site's reports: annotations, segments, funnels, and the mails
-// that the reader gets.
+// Objects that an owner saves for a site's reports: annotations, segments and funnels.
 import { useState } from 'preact/hooks';
 import type { UserError } from '../core/api';
 import { type Query, useQuery } from '../core/data';
 import { Action, Confirm } from '../core/dialog';
-import { Check, Field, Form, type Values } from '../core/form';
+import { Field, Form, type Values } from '../core/form';
 import { utcDay } from '../core/format';
 import { t } from '../core/language';
-import { SiteHeader } from '../core/site';
-import { Empty, Loaded, Missing } from '../core/states';
+import { Empty, Missing } from '../core/states';
 import { announce, mayEdit } from '../core/store';
 import { Section, Table } from '../core/ui';
 import { filterLabel } from '../core/values';
@@ -18,12 +16,12 @@ import {
   deleteAnnotation,
   deleteSegment,
   saved,
-  setReportMails,
   updateAnnotation,
   updateSegment,
   type SavedData,
 } from '../operations';
 import { changes } from '../parts/changes';
+import { SettingsPage } from '../parts/settings';
 import { Funnels } from './funnels';
 
 type Site = NonNullable<SavedData['site']>;
@@ -49,23 +47,21 @@ export function Saved({ id }: { id: string }) {
   };
 
   return (
-    <Loaded query={query} title={t('saved.title')}>
+    <SettingsPage id={id} query={query} title={t('saved.title')}>
       {(data) => {
         const { site } = data;
         if (!site) return <Missing />;
         const props = { site, edit, after };
         return (
           <>
-            <SiteHeader site={site} title={t('saved.title')} />
             {!edit && <p class="notice">{t('readOnly')}</p>}
             <Annotations {...props} query={query} data={data} />
             <Funnels {...props} />
             <Segments {...props} />
-            <Mails {...props} sendsMail={data.installation.sendsMail} />
           </>
         );
       }}
-    </Loaded>
+    </SettingsPage>
   );
 }
 
@@ -228,48 +224,6 @@ function Segments({ site, edit, after }: Props) {
           ))}
         </Table>
       )}
-    </Section>
-  );
-}
-
-/** Mails are the reader's own choice, which every role has. */
-function Mails({ site, after, sendsMail }: Props & { sendsMail: boolean }) {
-  const mails = site.reportMails;
-  const number = (text = ''): number | null => (text.trim() ? Number(text) : null);
-  const save = async (values: Values, form: HTMLFormElement): Promise<UserError[]> => {
-    const all = {
-      weekly: 'weekly' in values,
-      monthly: 'monthly' in values,
-      spikeAbove: number(values['spikeAbove']),
-      dropBelow: number(values['dropBelow']),
-    };
-    return after((await setReportMails({ input: { siteId: site.id, ...changes(form, all) } })).setReportMails);
-  };
-  return (
-    <Section title={t('mails.title')} hint={t('mails.hint', { zone: site.timeZone })}>
-      {!sendsMail && <p class="notice">{t('mails.noMail')}</p>}
-      <Form submit={t('save')} onSubmit={save} class="column" label={t('mails.title')}>
-        <Check name="weekly" label={t('mails.weekly')} checked={mails.weekly} />
-        <Check name="monthly" label={t('mails.monthly')} checked={mails.monthly} />
-        <Field
-          name="spikeAbove"
-          type="number"
-          min="1"
-          max="1000000000"
-          label={t('mails.spike')}
-          hint={t('mails.spikeHint')}
-          value={mails.spikeAbove === null ? '' : String(mails.spikeAbove)}
-        />
-        <Field
-          name="dropBelow"
-          type="number"
-          min="1"
-          max="1000000000"
-          label={t('mails.drop')}
-          hint={t('mails.dropHint')}
-          value={mails.dropBelow === null ? '' : String(mails.dropBelow)}
-        />
-      </Form>
     </Section>
   );
 }

@@ -7,8 +7,7 @@ import { Check, Field, Form, Select, TextArea, type Values } from '../core/form'
 import { date, exact } from '../core/format';
 import { t } from '../core/language';
 import { go } from '../core/router';
-import { SiteHeader } from '../core/site';
-import { Loaded, Missing } from '../core/states';
+import { Missing } from '../core/states';
 import { announce, isOwner, mayEdit } from '../core/store';
 import { Quota, Section } from '../core/ui';
 import { Secret } from '../parts/copy';
@@ -33,6 +32,7 @@ import {
 import { changes } from '../parts/changes';
 import { KeepOld, OldSecret } from '../parts/secret';
 import { Transfer } from '../parts/transfer';
+import { SettingsPage } from '../parts/settings';
 import { inLine, linesOf } from './lines';
 import { Privacy } from './privacy';
 import { LeftOut, Visitors } from './visitors';
@@ -51,7 +51,7 @@ type Show = (payload: Payload | null) => UserError[];
 export function Settings({ id }: { id: string }) {
   const query = useQuery(settings, { id });
   return (
-    <Loaded query={query} title={t('settings.title')}>
+    <SettingsPage id={id} query={query} title={t('menu.general')}>
       {(data) => {
         const { site } = data;
         if (!site) return <Missing />;
@@ -66,7 +66,6 @@ export function Settings({ id }: { id: string }) {
         const parts = { site, installation: data.installation, show, edit: mayEdit() };
         return (
           <>
-            <SiteHeader site={site} title={t('settings.title')} />
             {!parts.edit && <p class="notice">{t('readOnly')}</p>}
             <General {...parts} />
             <Domains {...parts} />
@@ -93,7 +92,7 @@ export function Settings({ id }: { id: string }) {
           </>
         );
       }}
-    </Loaded>
+    </SettingsPage>
   );
 }
 
@@ -118,7 +117,7 @@ function General({ site, show, edit }: PartProps) {
     return show((await updateSite({ input: { siteId: site.id, ...changes(form, all) } })).updateSite);
   };
   return (
-    <Section title={t('settings.general')}>
+    <Section title={t('settings.basics')}>
       <Form submit={t('save')} onSubmit={save} class="column" disabled={!edit}>
         <Field name="name" label={t('settings.name')} value={site.name} maxLength={100} required disabled={!edit} />
         <Select

@@ -6,14 +6,15 @@ import { Dialog } from '../core/dialog';
 import { Check, Field, Form, Password, Select, TextArea, type Values } from '../core/form';
 import { date } from '../core/format';
 import { t } from '../core/language';
-import { SiteHeader } from '../core/site';
-import { Empty, Loaded, Missing } from '../core/states';
+import { Empty, Missing } from '../core/states';
 import { announce, mayEdit } from '../core/store';
 import { Section, Table, Time } from '../core/ui';
 import { Code, Secret } from '../parts/copy';
 import { createSharedLink, revokeSharedLink, sharing, type SharedLinkFields, type SharingData } from '../operations';
 import { Ask } from '../parts/ask';
+import { SettingsPage } from '../parts/settings';
 import { inLine, linesOf } from './lines';
+import { Mails } from './mails';
 
 const mostLinks = 50;
 
@@ -46,13 +47,13 @@ export function Sharing({ id }: { id: string }) {
   };
 
   return (
-    <Loaded query={query} title={t('sharing.title')}>
-      {({ site }) => {
+    <SettingsPage id={id} query={query} title={t('sharing.title')}>
+      {(data) => {
+        const { site } = data;
         if (!site) return <Missing />;
         const links = site.sharedLinks;
         return (
           <>
-            <SiteHeader site={site} title={t('sharing.title')} />
             <p class="lead">{t('sharing.hint')}</p>
             {address && (
               <Secret
@@ -71,10 +72,11 @@ export function Sharing({ id }: { id: string }) {
               <Links title={site.name} links={links} edit={edit} reload={query.reload} />
             )}
             {edit && links.length < mostLinks && <NewLink key={links.length} site={site} create={create} />}
+            <Mails data={data} reload={query.reload} />
           </>
         );
       }}
-    </Loaded>
+    </SettingsPage>
   );
 }
 
@@ -101,7 +103,7 @@ function Links(props: { title: string; links: SharedLinkFields[]; edit: boolean;
   ];
   return (
     <Section title={t('sharing.links', { n: props.links.length })}>
-      <Table label={t('sharing.title')} head={head}>
+      <Table label={t('sharing.links', { n: props.links.length })} head={head}>
         {props.links.map((link) => (
           <tr key={link.id}>
             <th scope="row">

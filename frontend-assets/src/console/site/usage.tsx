@@ -2,17 +2,17 @@
 import { useQuery } from '../core/data';
 import { exact, utcDay } from '../core/format';
 import { t } from '../core/language';
-import { SiteHeader } from '../core/site';
-import { Empty, Loaded, Missing } from '../core/states';
+import { Empty, Missing } from '../core/states';
 import { Quota, Section, Table, Time } from '../core/ui';
 import { usagePage } from '../operations';
 import { monthName } from '../parts/month';
+import { SettingsPage } from '../parts/settings';
 
 /** Usage shows the current month's quota, then the months and days with bars in proportion. */
 export function Usage({ id }: { id: string }) {
   const query = useQuery(usagePage, { id });
   return (
-    <Loaded query={query} title={t('usage.title')}>
+    <SettingsPage id={id} query={query} title={t('usage.title')}>
       {({ site }) => {
         if (!site) return <Missing />;
         const { usage } = site;
@@ -21,7 +21,6 @@ export function Usage({ id }: { id: string }) {
         const begun = months.findLastIndex((month) => month.used > 0) + 1;
         return (
           <>
-            <SiteHeader site={site} title={t('usage.title')} />
             <Section title={t('quota.label')} hint={t('usage.plan', { plan: site.plan.replace(/_/g, ' ') })}>
               <Quota used={usage.pageviews} quota={usage.quota} share={usage.percent} label={t('quota.label')} />
               <p class="hint">
@@ -39,7 +38,7 @@ export function Usage({ id }: { id: string }) {
           </>
         );
       }}
-    </Loaded>
+    </SettingsPage>
   );
 }
 

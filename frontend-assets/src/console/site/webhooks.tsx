@@ -6,8 +6,7 @@ import { Action } from '../core/dialog';
 import { Field, Form, type Values } from '../core/form';
 import { dateTime, milliseconds } from '../core/format';
 import { t, translated } from '../core/language';
-import { SiteHeader } from '../core/site';
-import { Empty, Loaded, Missing } from '../core/states';
+import { Empty, Missing } from '../core/states';
 import { announce, mayEdit } from '../core/store';
 import { Section, Table, Time } from '../core/ui';
 import { Code, CopyButton } from '../parts/copy';
@@ -29,6 +28,7 @@ import {
   type WebhooksData,
 } from '../operations';
 import { changes } from '../parts/changes';
+import { SettingsPage } from '../parts/settings';
 
 type Site = NonNullable<WebhooksData['site']>;
 
@@ -42,7 +42,7 @@ export function Webhooks({ id }: { id: string }) {
   const query = useQuery(webhooks, { id });
   const [sent, setSent] = useState(0);
   return (
-    <Loaded query={query} title={t('webhooks.title')}>
+    <SettingsPage id={id} query={query} title={t('webhooks.title')}>
       {(data) => {
         const { site } = data;
         if (!site) return <Missing />;
@@ -56,7 +56,6 @@ export function Webhooks({ id }: { id: string }) {
         };
         return (
           <>
-            <SiteHeader site={site} title={t('webhooks.title')} />
             <div class="columns">
               <Conversion site={site} show={show} />
               <Daily site={site} show={show} onSent={() => setSent(sent + 1)} />
@@ -65,7 +64,7 @@ export function Webhooks({ id }: { id: string }) {
           </>
         );
       }}
-    </Loaded>
+    </SettingsPage>
   );
 }
 

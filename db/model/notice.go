@@ -1,0 +1,29 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+)
+
+// maxNoticeCount is the largest count of a hidden notice.
+const maxNoticeCount = 1_000_000_000
+
+// HiddenNotices are the counts at which a user has hidden the notices of a site's page. A notice appears again above
+// its count.
+type HiddenNotices struct {
+	SiteID     int64 `bun:",pk"`
+	UserID     int64 `bun:",pk"`
+	Rejections int   `bun:",notnull"` // calls of the last 7 days that were rejected or need attention
+	Usage      int   `bun:",notnull"` // percent of the monthly quota
+}
+
+// Check returns an error for each count outside its range.
+func (h HiddenNotices) Check() error {
+	check := func(field string, count int) error {
+		if count < 0 || count > maxNoticeCount {
+			return InvalidField(field, "invalid_threshold", fmt.Sprintf("Use a number from 0 to %d.", maxNoticeCount))
+		}
+		return nil
+	}
+	return errors.Join(check("rejections", h.Rejections), check("usage", h.Usage))
+}

@@ -1,0 +1,51 @@
+package sites
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// HideNotices stores the counts at which a user of the account has hidden the notices of a site's page. It writes
+// nothing if they are stored already.
+func (s *Store) HideNotices(ctx context.Context, user *model.User, siteID int64, hidden model.HiddenNotices) error {
+	hidden.SiteID, hidden.UserID = siteID, user.ID
+	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		if err := lockSiteOfMember(ctx, tx, user, siteID); err != nil {
+			return err
+		}
+
+		_, err := tx.NewInsert().Model(&hidden).On("CONFLICT (site_id, user_id) DO UPDATE").
+			Set("rejections = excluded.rejections, usage = excluded.usage").
+			Where("hidden_notices.rejections <> excluded.rejections OR hidden_notices.usage <> excluded.usage").Exec(ctx)
+		return err
+	})
+	return db.Wrap(err, "hide the notices of site %d", siteID)
+}
+
+// HiddenNoticesOfSites returns what a user has hidden on the page of each site. Sites without hidden notices are left
+// out. The caller must have loaded the sites, which checks the right to see them.
+func (s *Store) HiddenNoticesOfSites(
+	ctx context.Context, userID int64, siteIDs []int64,
+) (map[int64]*model.HiddenNotices, error) {
+	if len(siteIDs) == 0 {
+		return nil, nil
+	}
+
+	var rows []*model.HiddenNotices
+	err := s.db.Read.NewSelect().Model(&rows).Where("site_id IN ?", bun.Tuple(siteIDs)).Where("user_id = ?", userID).
+		Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the hidden notices of %d sites: %w", len(siteIDs), err)
+	}
+
+	bySite := make(map[int64]*model.HiddenNotices, len(rows))
+	for _, row := range rows {
+		bySite[row.SiteID] = row
+	}
+	return bySite, nil
+}

@@ -1,0 +1,17 @@
+// English texts of the list of a site's settings.
+export default {
+  'menu.open': 'Pages of the settings, now {page}',
+  'menu.site': 'Site',
+  'menu.data': 'Data',
+  'menu.reports': 'Reports',
+  'menu.files': 'In and out',
+  'menu.general': 'General',
+  'events.title': 'Events',
+  'rejections.title': 'Rejected calls',
+  'webhooks.title': 'Webhooks',
+  'export.title': 'Export',
+  'import.title': 'Import',
+  'sharing.title': 'Sharing and mails',
+  'saved.title': 'Notes, segments, funnels',
+  'usage.title': 'Usage',
+};

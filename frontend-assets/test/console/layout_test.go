@@ -1,0 +1,251 @@
+package console_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
+)
+
+const (
+	attention = "document.querySelector('.attention')"
+	// marks lists the texts of the links that have a dot.
+	marks = `[...document.querySelectorAll('a .mark')].filter(e => e.checkVisibility()).map(e => e.parentElement.textContent).join()`
+)
+
+// TestHiddenNoticesChromium hides the line of rejected calls and of the quota. It stays hidden, also in another
+// browser, until a count grows; the dot at Settings stays.
+func TestHiddenNoticesChromium(t *testing.T) {
+	t.Parallel()
+
+	s := start(t, nil)
+	s.signUp()
+	id, key := s.createSite("shop.localhost", "Kettle shop")
+	reject := func() {
+		t.Helper()
+		if status := s.hit(key, "https://www.other.example", "/", ""); status != 403 {
+			t.Fatalf("a hit of another domain: status %d", status)
+		}
+	}
+	if status := s.hit(key, "http://shop.localhost", "/", ""); status != 204 {
+		t.Fatalf("a hit: status %d", status)
+	}
+	reject()
+	s.await(id, 1)
+
+	// One quiet line before the figures, and the dots that lead to the same page.
+	p := s.openSignedIn("/sites/" + id)
+	p.see("1 call was rejected in the last 7 days")
+	p.WaitFor(attention + ".offsetHeight <= 36 && " + attention + ".textContent.endsWith('×')")
+	p.WaitFor(marks + " === 'Settings'")
+	p.look("attention")
+	p.press("Hide until there are more")
+	p.WaitFor("!" + attention + " && document.activeElement.tagName === 'H1'")
+	p.WaitFor(marks + " === 'Settings'")
+	s.awaitHidden(id, 1, 0)
+
+	// The server keeps the choice, and the device stores nothing.
+	other := s.openSignedIn("/sites/" + id)
+	other.WaitFor(total(2) + " === '1' && !" + attention)
+	other.WaitFor(marks + " === 'Settings'")
+	other.press("Settings")
+	other.WaitFor(marks + " === 'Settings,Rejected calls'")
+	if got := other.Text(`JSON.stringify([document.cookie, {...localStorage}, {...sessionStorage}])`); got != `["",{},{}]` {
+		t.Errorf("stored: %s", got)
+	}
+	other.press("Rejected calls")
+	other.see("domain_not_allowed")
+	other.clean(s)
+
+	// It returns with the next call, here together with the quota.
+	reject()
+	s.await(id, 2)
+	d := dbtest.Open(t, db.EmbeddedURL(s.dir))
+	if err := dbtest.Exec(d, "UPDATE sites SET monthly_pageviews = 1"); err != nil {
+		t.Fatal(err)
+	}
+	p.Goto(s.control + "/sites/" + id)
+	p.see("2 calls were rejected in the last 7 days")
+	p.see("This month’s quota is used up: page views and events are refused until")
+	p.look("attention-quota")
+	p.Do(chromedp.EmulateViewport(320, 800))
+	p.WaitFor(sideways + " === ''")
+	p.press("Hide until there are more")
+	p.WaitFor("!" + attention)
+	s.awaitHidden(id, 2, 100)
+
+	// Counts that fall lower the hidden ones, so that the next growth is seen.
+	if err := dbtest.Exec(d, "UPDATE sites SET monthly_pageviews = 10000"); err != nil {
+		t.Fatal(err)
+	}
+	if err := dbtest.Exec(d, "DELETE FROM rejections"); err != nil {
+		t.Fatal(err)
+	}
+	p.Goto(s.control + "/sites/" + id)
+	p.WaitFor(total(2) + " === '1' && !" + attention + " && " + marks + " === ''")
+	s.awaitHidden(id, 0, 0)
+	reject()
+	s.await(id, 1)
+	p.Goto(s.control + "/sites/" + id)
+	p.see("1 call was rejected in the last 7 days")
+	p.clean(s)
+}
+
+// await waits until the server counts n rejected calls of a site.
+func (s *service) await(id string, n int) {
+	s.t.Helper()
+	testkit.Await(s.t, fmt.Sprintf("%d rejected calls", n), func() bool {
+		var data struct {
+			Site struct{ Rejections []struct{ Count int } }
+		}
+		s.do(`query ($id: ID!) { site(id: $id) { rejections { count } } }`, map[string]any{"id": id}, &data)
+		sum := 0
+		for _, r := range data.Site.Rejections {
+			sum += r.Count
+		}
+		return sum == n
+	})
+}
+
+// awaitHidden waits until the server has stored the counts that the owner has hidden.
+func (s *service) awaitHidden(id string, rejections, usage int) {
+	s.t.Helper()
+	type counts struct{ Rejections, Usage int }
+	want := counts{rejections, usage}
+	testkit.Await(s.t, fmt.Sprintf("the hidden counts %+v", want), func() bool {
+		var data struct {
+			Site struct{ HiddenNotices counts }
+		}
+		s.do(`query ($id: ID!) { site(id: $id) { hiddenNotices { rejections usage } } }`, map[string]any{"id": id}, &data)
+		return data.Site.HiddenNotices == want
+	})
+}
+
+// TestSiteTabsChromium goes through the three tabs and the pages of the settings with keys alone, in a wide window and
+// in 320 pixels, where the list of pages opens on demand.
+func TestSiteTabsChromium(t *testing.T) {
+	t.Parallel()
+
+	s, id := siteWithHit(t)
+	const (
+		tabs    = `[...document.querySelectorAll('nav.tabs')][0]`
+		current = `[...document.querySelectorAll('.site .tabs [aria-current]')].map(e => e.textContent + ' ' + e.ariaCurrent).join()`
+		heading = `document.querySelector('h1').textContent`
+		entries = `[...document.querySelectorAll('.pages a')].map(e => e.textContent).join()`
+	)
+	k := keyboard{s.openSignedIn("/sites/" + id)}
+	k.WaitFor(total(2) + " === '1'")
+	if got := k.Text(`[...` + tabs + `.children].map(e => e.textContent).join()`); got != "Report,Live,Settings" {
+		t.Errorf("the tabs are %s", got)
+	}
+	k.WaitFor(current + " === 'Report page'")
+	k.use("Live")
+	k.WaitFor(current + " === 'Live page' && " + heading + " === 'Live' && document.activeElement.tagName === 'H1'")
+	k.use("Settings")
+	k.WaitFor(current + " === 'Settings page' && " + heading + " === 'General'")
+
+	// Each page has its place in the list, which does not move.
+	const want = "General,Installation,Events,Rejected calls,Usage,Notes, segments, funnels,Sharing and mails,Export,Import,Webhooks"
+	if got := k.Text(entries); got != want {
+		t.Errorf("the pages are %s, want %s", got, want)
+	}
+	const top = "String(document.querySelector('.pages').getBoundingClientRect().top)"
+	place := k.Text(top)
+	for path, text := range map[string]string{
+		"install": "Installation", "events": "Events", "rejections": "Rejected calls", "usage": "Usage",
+		"saved": "Notes, segments, funnels", "sharing": "Sharing and mails", "export": "Export", "import": "Import", "webhooks": "Webhooks",
+	} {
+		k.use(text)
+		k.WaitFor(fmt.Sprintf("location.pathname.endsWith('/%s') && %s === %q && document.activeElement.tagName === 'H1'", path, heading, text))
+		k.WaitFor(fmt.Sprintf("document.querySelector('.pages [aria-current=page]')?.textContent === %q", text))
+		k.WaitFor("!document.querySelector('.loading')")
+		k.WaitFor(current + " === 'Settings true'")
+		if got := k.Text(top); got != place {
+			t.Errorf("%s: the list is at %s, want %s", path, got, place)
+		}
+	}
+
+	// Narrow windows have a button in place of the list.
+	k.Do(chromedp.EmulateViewport(320, 640))
+	const closed = "!document.querySelector('.pages ul').checkVisibility()"
+	k.WaitFor(closed)
+	button := "document.querySelector('.pages > button')"
+	k.reach(button)
+	k.WaitFor(button + ".ariaExpanded === 'false'")
+	k.keys(kb.Enter)
+	k.WaitFor(button + ".ariaExpanded === 'true' && !(" + closed + ")")
+	k.look("settings-pages-open")
+	k.WaitFor(sideways + " === ''")
+	k.use("Usage")
+	k.WaitFor("location.pathname.endsWith('/usage') && " + closed + " && document.activeElement.tagName === 'H1'")
+	k.clean(s)
+}
+
+// TestPhoneChromium opens a report on a phone: the first figure is in view, the totals are one strip that keys reach,
+// and the period stays at the upper edge.
+func TestPhoneChromium(t *testing.T) {
+	t.Parallel()
+
+	s := startDemo(t)
+	p := s.openDemoSite()
+	path := p.Text("location.pathname")
+	p.Do(chromedp.EmulateViewport(375, 667))
+	watched := p.Before(watchShifts)
+	p.Goto(s.control + path + "?period=28d&compare=previous")
+	p.WaitFor(attention + "?.querySelector('button') && document.querySelectorAll('.panels > *').length >= 4")
+	watched()
+	p.staysInPlace()
+	p.WaitFor(sideways + " === ''")
+
+	// Of the strip, the first figure is in the window, and keys bring the last one there.
+	const box = "document.querySelectorAll('.totals a')[%d].getBoundingClientRect()"
+	p.WaitFor(fmt.Sprintf("%s.bottom < 350", fmt.Sprintf(box, 0)))
+	p.WaitFor("new Set([...document.querySelectorAll('.totals li')].map(e => e.offsetTop)).size === 1")
+	p.WaitFor(fmt.Sprintf("%s.left > 375", fmt.Sprintf(box, 6)))
+	k := keyboard{p}
+	k.reach("document.querySelectorAll('.totals a')[6]")
+	p.WaitFor(fmt.Sprintf("(b => b.left >= 0 && b.right <= 375)(%s)", fmt.Sprintf(box, 6)))
+
+	p.Eval("scrollTo(0, 1000)", nil)
+	p.WaitFor("scrollY === 1000 && document.querySelector('.controls').getBoundingClientRect().top === 0")
+
+	// The whole table has rows of two lines, more only for a long path, with the figure of the order at their end.
+	p.Goto(s.control + path + "?period=28d&all=page&order=exitRate")
+	const rows = `[...document.querySelectorAll('dialog tbody tr')]`
+	p.WaitFor(rows + ".length > 10")
+	p.WaitFor(rows + ".every(tr => tr.offsetHeight - tr.cells[0].offsetHeight < 44)")
+	got := p.Text(rows + "[0] && [...document.querySelectorAll('dialog tbody tr')[0].cells].filter(e => e.checkVisibility()).map(e => e.dataset.label ?? 'value').join()")
+	if got != "value,Visitors,Page views,Exit rate" {
+		t.Errorf("the row shows %s", got)
+	}
+	p.look("figures-table-narrow")
+	p.clean(s)
+}
+
+// TestFirstScreenChromium opens a report in a usual window: everything until the first rows of the panels is in view.
+func TestFirstScreenChromium(t *testing.T) {
+	t.Parallel()
+
+	s := startDemo(t)
+	p := s.openDemoSite()
+	path := p.Text("location.pathname")
+	p.Do(chromedp.EmulateViewport(1440, 900))
+	for _, page := range []string{path + "?period=28d&compare=previous", path + "/live", path + "/events", path + "/settings"} {
+		watched := p.Before(watchShifts)
+		p.Goto(s.control + page)
+		p.WaitFor("document.querySelector('.site h1, .area h1, .site + .title') && !document.querySelector('.loading, [aria-busy=true]')")
+		if strings.Contains(page, "compare") {
+			p.WaitFor(attention + "?.querySelector('button') && document.querySelectorAll('.panels > *').length >= 4")
+			p.WaitFor("document.querySelector('.ranks > *').getBoundingClientRect().bottom < 900")
+		}
+		watched()
+		p.staysInPlace()
+	}
+	p.clean(s)
+}
