@@ -94,9 +94,9 @@ const consoleIcon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"
 	`<path d="M2 2v12M5.5 2v12M9 2v12M12.5 2v12M.5 12 14.5 4" fill="none" ` +
 	`stroke="#1f52cc" stroke-width="1.8" stroke-linecap="round"/></svg>`
 
-// MountConsole adds the console to the control plane's routes: its pages, which post to /graphql of
-// their own origin and say at all other paths that there is no page, its files, which browsers cache for a year, and the page that previews a captcha
-// widget. captchaURL is the origin that serves the widget. frames returns the origins whose pages may frame the
+// MountConsole adds the console to the control plane's routes: its pages, which post to /graphql of their own
+// origin, a page with status 404 at all other paths, its files, which browsers cache for a year, and the page that
+// previews a captcha widget. captchaURL is the origin that serves the widget. frames returns the origins whose pages may frame the
 // report of a shared link, by the link's global id. No other page can be framed by other origins.
 func MountConsole(
 	mux *http.ServeMux, captchaURL string, frames func(ctx context.Context, linkID string) ([]string, error),
@@ -130,8 +130,8 @@ func serveConsolePage(status int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { writeConsolePage(w, status, nil) }
 }
 
-// serveFramedReport returns the handler of the page that frames returns the origins for. A link that does
-// not exist is answered as one without origins, with a page that cannot be framed.
+// serveFramedReport returns the handler of the page of a shared link for frames. The function returns the link's
+// origins. The page of a link without origins, and of a link that does not exist, cannot be framed.
 func serveFramedReport(frames func(ctx context.Context, linkID string) ([]string, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), framesTimeout)

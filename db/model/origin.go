@@ -45,7 +45,7 @@ func ParseOrigins(field string, origins []string) (List[string], error) {
 // own port.
 func parseOrigin(text string) (origin string, ok bool) {
 	u, err := url.Parse(text)
-	isBare := err == nil && u.User == nil && (u.Path == "" || u.Path == "/") && !strings.ContainsAny(text, "?#")
+	isBare := err == nil && !strings.HasSuffix(u.Hostname(), ".") && u.User == nil && (u.Path == "" || u.Path == "/") && !strings.ContainsAny(text, "?#")
 	if !isBare {
 		return "", false
 	}

@@ -10,8 +10,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// HideNotices stores the counts at which a user of the account has hidden the notices of a site's page. It writes
-// nothing if they are stored already.
+// HideNotices stores the counts at which a user of the account has hidden the notices of a site's page.
 func (s *Store) HideNotices(ctx context.Context, user *model.User, siteID int64, hidden model.HiddenNotices) error {
 	hidden.SiteID, hidden.UserID = siteID, user.ID
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -20,8 +19,7 @@ func (s *Store) HideNotices(ctx context.Context, user *model.User, siteID int64,
 		}
 
 		_, err := tx.NewInsert().Model(&hidden).On("CONFLICT (site_id, user_id) DO UPDATE").
-			Set("rejections = excluded.rejections, usage = excluded.usage").
-			Where("hidden_notices.rejections <> excluded.rejections OR hidden_notices.usage <> excluded.usage").Exec(ctx)
+			Set("rejections = excluded.rejections, usage = excluded.usage, hidden_at = excluded.hidden_at").Exec(ctx)
 		return err
 	})
 	return db.Wrap(err, "hide the notices of site %d", siteID)

@@ -23,13 +23,17 @@ func openTurnstile(path string) *turnstile {
 	return &turnstile{folder}
 }
 
-// enter waits while another process is in the turnstile, for at most 5 seconds. The caller must leave.
+// maxTurn bounds the wait for the turnstile, so that a lock of another program on the folder costs little. It is
+// many times the length of a transaction.
+const maxTurn = 200 * time.Millisecond
+
+// enter waits while another process is in the turnstile, for at most maxTurn. The caller must leave.
 func (t *turnstile) enter(ctx context.Context) {
 	if t == nil {
 		return
 	}
 
-	for began := time.Now(); !tryLock(t.folder) && ctx.Err() == nil && time.Since(began) < lockTimeout; {
+	for began := time.Now(); !tryLock(t.folder) && ctx.Err() == nil && time.Since(began) < maxTurn; {
 		time.Sleep(time.Millisecond)
 	}
 }

@@ -51,9 +51,9 @@ func (a *Auth) HashLinkPassword(ctx context.Context, password string) (string, e
 }
 
 // OpenSharedLink returns a viewer token for a shared link and when it expires: after
-// model.SharedViewLifetime, or with the link. It fails with the model.Errors invalid_link,
+// model.SharedViewLifetime, or with the link. It opens only the link with an id, unless that is nil. It fails with the model.Errors invalid_link,
 // password_required, wrong_credentials and, after too many wrong passwords, rate_limited.
-func (a *Auth) OpenSharedLink(ctx context.Context, secret, password string) (string, model.Instant, error) {
+func (a *Auth) OpenSharedLink(ctx context.Context, secret, password string, id *int64) (string, model.Instant, error) {
 	r, err := passwordRequest(ctx)
 	if err != nil {
 		return "", 0, err
@@ -66,7 +66,7 @@ func (a *Auth) OpenSharedLink(ctx context.Context, secret, password string) (str
 
 	now := model.At(a.now())
 	link, err := a.sites.SharedLinkByToken(ctx, model.HashToken(secret), now)
-	if model.KindOf(err) == model.NotFound {
+	if model.KindOf(err) == model.NotFound || err == nil && id != nil && *id != link.ID {
 		err = errSharedLink
 	}
 	if err != nil {

@@ -1054,6 +1054,9 @@ type OpenSharedLinkInput struct {
 	Token string `json:"token"`
 	// The password of the link, if it has one.
 	Password *string `json:"password,omitempty"`
+	// The link's global id. With it, the token of another link is `INVALID_LINK`: the page at the address for frames sends its own id, so
+	// that it shows no report of a link with other origins. Default: the link with the token.
+	SharedLinkID *string `json:"sharedLinkId,omitempty"`
 }
 
 // Payload of `openSharedLink`.

@@ -1439,8 +1439,8 @@ enum ErrorCode {
 `, BuiltIn: false},
 	{Name: "../schema/hiddennotices.graphqls", Input: `extend type Mutation {
   """
-  Hides the notices of a site's page from the caller until their counts grow. ` + "`" + `Site.notice` + "`" + ` remains. The audit log does not record
-  it. Open to every role.
+  Hides the notices of a site's page from the caller until their counts grow: rejected calls for at most 7 days, and the usage until
+  the month ends. ` + "`" + `Site.notice` + "`" + ` remains. The audit log does not record it. Open to every role.
   """
   hideSiteNotices(input: HideSiteNoticesInput!): HideSiteNoticesPayload @needs(permission: PERSONAL, of: SITE)
 }
@@ -3706,6 +3706,11 @@ input OpenSharedLinkInput {
   token: String!
   "The password of the link, if it has one."
   password: String
+  """
+  The link's global id. With it, the token of another link is ` + "`" + `INVALID_LINK` + "`" + `: the page at the address for frames sends its own id, so
+  that it shows no report of a link with other origins. Default: the link with the token.
+  """
+  sharedLinkId: ID
 }
 
 "Payload of ` + "`" + `openSharedLink` + "`" + `."

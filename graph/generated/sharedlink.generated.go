@@ -866,7 +866,7 @@ func (ec *executionContext) unmarshalInputOpenSharedLinkInput(ctx context.Contex
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"token", "password"}
+	fieldsInOrder := [...]string{"token", "password", "sharedLinkId"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -887,6 +887,13 @@ func (ec *executionContext) unmarshalInputOpenSharedLinkInput(ctx context.Contex
 				return it, err
 			}
 			it.Password = data
+		case "sharedLinkId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("sharedLinkId"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.SharedLinkID = data
 		}
 	}
 	return it, nil

@@ -20,14 +20,15 @@ func (r *siteResolver) HiddenNotices(ctx context.Context, obj *model.Site) (*mod
 	if err != nil || hidden == nil {
 		return &model.HiddenNotices{}, err
 	}
-	return hidden, nil
+	shown := hidden.At(requestOf(ctx).now)
+	return &shown, nil
 }
 
-// HideSiteNotices changes the caller's own notices. Both mistakes are reported.
+// HideSiteNotices changes the caller's own notices. All mistakes in the input are reported.
 func (r *mutationResolver) HideSiteNotices(
 	ctx context.Context, input generated.HideSiteNoticesInput,
 ) (*generated.HideSiteNoticesPayload, error) {
-	hidden := model.HiddenNotices{Rejections: input.Rejections, Usage: input.Usage}
+	hidden := model.HiddenNotices{Rejections: input.Rejections, Usage: input.Usage, HiddenAt: requestOf(ctx).now}
 	if err := hidden.Check(); err != nil {
 		return nil, err
 	}

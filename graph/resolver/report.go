@@ -50,7 +50,7 @@ type readerRules struct {
 	withoutRevenue bool                 // neither revenue nor properties, which can have amounts
 }
 
-// check refuses what a reader without revenue could find amounts with.
+// check refuses what would show amounts to a reader without revenue.
 func (rules *readerRules) check(filters []model.ReportFilter, selected *selected) error {
 	if !rules.withoutRevenue {
 		return nil

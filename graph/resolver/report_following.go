@@ -90,7 +90,7 @@ func (r *reportResolver) Journey(
 
 	start := obj.Answer.Results[0].Journeys[slices.Index(obj.Journeys, key)]
 	least := leastOf(obj, model.DimensionPage)
-	if start.Visitors < int64(least) {
+	if least > 1 && start.Visitors < int64(least) {
 		return nil, groupTooSmall("from", "have such a page view or event", least)
 	}
 	shown := &shownJourney{request: requestOf(ctx), first: first, least: int64(least)}
@@ -162,13 +162,13 @@ const daysOfWeek = 7
 func (r *Resolver) cohorts(
 	ctx context.Context, site *model.Site, query *scan.Query, today scan.Date, least int,
 ) (*generated.CohortReport, error) {
+	if !site.AllowPseudonymousUserID {
+		return nil, nil
+	}
 	first := query.From.Monday()
 	if weeks := first.DaysUntil(query.To)/daysOfWeek + 1; weeks > scan.MaxCohorts {
 		return nil, invalidArgument("period",
 			fmt.Sprintf("Cohorts have at most %d weeks. Choose a shorter period.", scan.MaxCohorts))
-	}
-	if !site.AllowPseudonymousUserID {
-		return nil, nil
 	}
 
 	last := query.To
@@ -222,7 +222,11 @@ func shownCohorts(cohorts []scan.Cohort, first scan.Date, end time.Time, zone *t
 			returned := &generated.CohortReturn{
 				Week: n + 1, Users: usersOf(users, least), Partial: end.Before(begin.AddDays(daysOfWeek).Start(zone)),
 			}
-			if returned.Users != nil && cohort.Users != nil {
+			switch {
+			case cohort.Users == nil:
+				// Not even zeros: they would follow one or two people.
+				returned.Users = nil
+			case returned.Users != nil:
 				returned.Rate = figures.Ratio(users, cohorts[i].Users, 100)
 			}
 			cohort.Returned = append(cohort.Returned, returned)

@@ -42,10 +42,8 @@ func (r *siteResolver) SharedLinks(ctx context.Context, obj *model.Site) ([]*mod
 	if err != nil {
 		return nil, err
 	}
-	if err := r.showTokens(ctx, obj.AccountID, links...); err != nil {
-		return nil, err
-	}
-	return orEmpty(links), nil
+	shown, err := r.withTokens(ctx, obj.AccountID, links...)
+	return orEmpty(shown), err
 }
 
 // sharedLink returns a link of an account, with its token if the caller may read it.
@@ -54,24 +52,34 @@ func (r *Resolver) sharedLink(ctx context.Context, accountID, id int64) (*model.
 	if err != nil {
 		return nil, err
 	}
-	return link, r.showTokens(ctx, accountID, link)
+	shown, err := r.withTokens(ctx, accountID, link)
+	if err != nil {
+		return nil, err
+	}
+	return shown[0], nil
 }
 
-// showTokens decrypts the tokens of links of an account for a caller who may create links there.
-func (r *Resolver) showTokens(ctx context.Context, accountID int64, links ...*model.SharedLink) error {
+// withTokens returns links of an account, with their tokens for a caller who may create links there. It changes
+// copies, because fields that are resolved side by side share the links of a request.
+func (r *Resolver) withTokens(
+	ctx context.Context, accountID int64, links ...*model.SharedLink,
+) ([]*model.SharedLink, error) {
 	caller, err := auth.CallerOf(ctx)
 	if err != nil || caller.User == nil {
-		return err
+		return links, err
 	}
 	member := caller.User.In(accountID)
 	if member == nil || (rule{permission: model.MaySendOut}).allows(member, caller.Token) != nil {
-		return nil
+		return links, nil
 	}
 
-	for _, link := range links {
-		link.Token = r.sites.LinkToken(link)
+	shown := make([]*model.SharedLink, len(links))
+	for i, link := range links {
+		changed := *link
+		changed.Token = r.sites.LinkToken(link)
+		shown[i] = &changed
 	}
-	return nil
+	return shown, nil
 }
 
 func (r *sharedLinkResolver) Token(_ context.Context, obj *model.SharedLink) (*string, error) {
@@ -168,6 +176,13 @@ func (r *mutationResolver) RevokeSharedLink(
 func (r *mutationResolver) OpenSharedLink(
 	ctx context.Context, input generated.OpenSharedLinkInput,
 ) (*generated.OpenSharedLinkPayload, error) {
-	token, expires, err := r.auth.OpenSharedLink(ctx, input.Token, orBlank(input.Password))
+	var id *int64
+	if input.SharedLinkID != nil {
+		// A text that is no id is the id of no link.
+		number, _ := r.ids.Parse(model.NodeSharedLink, *input.SharedLinkID)
+		id = &number
+	}
+
+	token, expires, err := r.auth.OpenSharedLink(ctx, input.Token, orBlank(input.Password), id)
 	return &generated.OpenSharedLinkPayload{ViewerToken: &token, ExpiresAt: &expires}, err
 }

@@ -151,6 +151,8 @@ func TestJourneyArguments(t *testing.T) {
 	a := newApp(t, d)
 	c := a.owner("owner@example.com")
 	site := c.siteOf("example.com")
+	c.query(`mutation($id: ID!) { updateSite(input: {siteId: $id, allowPseudonymousUserId: true}) { userErrors { code } } }`, "id", site).
+		ok(t, "updateSite")
 	most := strings.Repeat("*a", model.MaxReportWildcards)
 	const today = "preset: TODAY"
 	for _, test := range []struct{ period, fields, code string }{

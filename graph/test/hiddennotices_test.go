@@ -2,6 +2,7 @@ package graph_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
@@ -61,5 +62,18 @@ func TestHiddenNoticesOfEachUser(t *testing.T) {
 		if n, err := dbtest.Count(d, "hidden_notices"); err != nil || n != 1 {
 			t.Errorf("%d rows, %v; want 1", n, err)
 		}
+
+		// Rejected calls count for 7 days, and the usage in its month: it is 20 November.
+		hide := func() {
+			viewer.query(hideMutation, "id", site, "rejections", 12, "usage", 80).ok(t, "hideSiteNotices")
+		}
+		hide()
+		a.clock.Add(7*24*time.Hour - time.Second)
+		check(viewer, site, `{"rejections":12,"usage":80}`)
+		a.clock.Add(time.Second)
+		check(viewer, site, `{"rejections":0,"usage":80}`)
+		hide()
+		a.clock.Add(4 * 24 * time.Hour)
+		check(viewer, site, `{"rejections":12,"usage":0}`)
 	})
 }

@@ -71,6 +71,34 @@ ORDER BY b.id LIMIT 1) WHERE id = (SELECT max(id) FROM shared_links)`); err != n
 	})
 }
 
+// TestSharedLinkOfId opens a link together with an id, as the page for frames does: the token of another link is
+// refused, so that the origins of one link do not apply to another one.
+func TestSharedLinkOfId(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		create := func(name string) (id, token any) {
+			c := a.owner("owner@" + name)
+			got := c.query(`mutation($site: ID!) { createSharedLink(input: {siteId: $site, name: "link"}) { sharedLink { id } token
+				userErrors { code } } }`, "site", c.siteOf(name)).ok(t, "createSharedLink")
+			return got.at("createSharedLink.sharedLink.id"), got.at("createSharedLink.token")
+		}
+		id, token := create("first.example")
+		other, _ := create("second.example")
+
+		const open = `mutation($token: String!, $id: ID) { openSharedLink(input: {token: $token, sharedLinkId: $id}) {
+			viewerToken userErrors { code } } }`
+		a.client().query(open, "token", token, "id", id).ok(t, "openSharedLink")
+		a.client().query(open, "token", token, "id", nil).ok(t, "openSharedLink")
+		for _, wrong := range []any{other, "", "x"} {
+			got := a.client().query(open, "token", token, "id", wrong)
+			if got.userErrors("openSharedLink") != ":INVALID_LINK" || got.at("openSharedLink.viewerToken") != nil {
+				t.Errorf("with the id %q: %s", wrong, got.Body)
+			}
+		}
+	})
+}
+
 // TestSharedLinkOrigins checks the origins of a new link.
 func TestSharedLinkOrigins(t *testing.T) {
 	t.Parallel()

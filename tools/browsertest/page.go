@@ -76,7 +76,7 @@ func (b *Browser) NewPage() *Page {
 }
 
 // Frame waits for a frame of another site, whose address begins with a text, and returns it as a page. It
-// has a process of its own, which the page around it does not see into.
+// has a process of its own, into which the page around it cannot look.
 func (b *Browser) Frame(address string) *Page {
 	b.t.Helper()
 

@@ -36,7 +36,7 @@ type cohortCount struct {
 }
 
 // seenWeeks are the week of a user id's first visit, counted from cohortCount.begin, and the weeks with
-// visits from that one on, a bit each. No bit is set before the first visit.
+// visits from the first week on, a bit each. No bit is set before the first visit.
 type seenWeeks struct {
 	first int16
 	weeks uint16
@@ -57,7 +57,7 @@ func (s *seenWeeks) see(week int16) {
 	}
 }
 
-// weekIntervals returns the weeks of the period by time, counted from the one in which it begins.
+// weekIntervals returns the weeks of the period by time, counted from the week of its first day.
 func (p *pass) weekIntervals() intervals {
 	first := p.query.From.Number()
 	return newIntervals(p.g, func(unix int64) int {

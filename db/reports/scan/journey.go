@@ -270,7 +270,7 @@ func (c *journeyCount) isOther(page uint32) bool {
 	return page != endPage && c.pages.texts[page] == OtherValue
 }
 
-// node returns a node without those below it.
+// node returns a node without the nodes below it.
 func (c *journeyCount) node(number uint32) JourneyNode {
 	n := &c.nodes[number]
 	shown := JourneyNode{

@@ -383,6 +383,7 @@ export type RevokeSharedLinkInput = {
 export type OpenSharedLinkInput = {
   token: string;
   password?: string | null;
+  sharedLinkId?: string | null;
 };
 
 export type StopReportMailInput = {

@@ -159,7 +159,7 @@ func (k keyboard) comparesByCalendar(first time.Time, address string) {
 	k.WaitFor(labelled("First day"))
 	typed := addMonths(first, -2)
 	k.setDate(labelled("First day"), typed.Format(dayFormat))
-	k.WaitFor("document.querySelectorAll('[role=grid] [aria-selected=true]').length > 0")
+	k.WaitFor(fmt.Sprintf(`document.querySelector('.calendar [tabindex="0"]').dataset.day === %q`, typed.Format(dayFormat)))
 	k.reach(`document.querySelector('.calendar [tabindex="0"]')`)
 	k.isOn(typed)
 	k.keys(kb.ArrowLeft + kb.Enter)

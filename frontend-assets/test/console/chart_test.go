@@ -28,9 +28,9 @@ type point struct {
 // change writes the change from the period compared with as the console does.
 func (p point) change() string {
 	ratio := float64(p.Metrics.Visitors-p.Metrics.Comparison.Visitors) / float64(p.Metrics.Comparison.Visitors)
-	text := strconv.FormatFloat(100*ratio, 'f', 0, 64)
+	text := strconv.FormatFloat(math.Round(100*ratio), 'f', 0, 64)
 	if math.Abs(ratio) < 0.1 {
-		text = strings.TrimSuffix(strconv.FormatFloat(100*ratio, 'f', 1, 64), ".0")
+		text = strconv.FormatFloat(math.Round(1000*ratio)/10, 'f', -1, 64)
 	}
 	if ratio > 0 {
 		text = "+" + text

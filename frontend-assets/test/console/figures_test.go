@@ -349,6 +349,7 @@ func (p *tab) savesSegment() {
 	p.fill("Name", "Two pages")
 	p.press("Save these filters")
 	p.see("Two pages is saved")
+	p.WaitFor("!document.querySelector('dialog') && !history.state?.dialog") // else going back ends the next step
 	p.press("Remove the filter Page is /shop or /cart")
 	p.WaitFor("!location.search.includes('f=')")
 	p.press("Segments")

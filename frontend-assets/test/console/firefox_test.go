@@ -77,11 +77,13 @@ const first = async () => {
 
   await press('Open the site');
   await see('1 call was rejected');
-  await wait('report of the first day', () => document.querySelector('option[value=today]')?.selected);
+  await wait('report of the first day', () => document.getElementById('period')?.value === 'today');
   await wait('2 page views', () => document.querySelectorAll('.totals strong')[2]?.textContent === '2');
   await press('/kettle');
   await wait('filter', () => location.search === '?period=today&f=page:is:/kettle');
-  await choose('previous');
+  document.getElementById('comparison').click();
+  const entries = () => [...document.querySelectorAll('[role=menu] button')];
+  (await wait('menu', () => entries().find((b) => b.textContent.startsWith('Previous period')))).click();
   await wait('comparison', () => location.search.includes('compare=previous') && document.querySelector('.totals .before'));
 
   await press('Settings');

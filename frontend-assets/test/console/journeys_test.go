@@ -76,8 +76,12 @@ func TestJourneysChromium(t *testing.T) {
 	id, _ := s.createSite("shop.localhost", "Kettle shop")
 	storeReaders(t, s)
 
+	// The week of today is one of the cohorts.
+	today := time.Now().UTC()
+	period := fmt.Sprintf("?from=%s&to=%s", today.AddDate(0, 0, -90).Format(dayFormat), today.Format(dayFormat))
+
 	// 8 weeks have 6, 11, 15, 18, 20, 21, 22 and 23 visits; ways[i] is the way of user i of each week.
-	p := s.openSignedIn("/sites/" + id + "?period=91d&all=page")
+	p := s.openSignedIn("/sites/" + id + period + "&all=page")
 	p.WaitFor(`document.querySelector('dialog [aria-label="Journeys from /"]')`)
 	p.look("journeys-table")
 	p.click(`document.querySelector('dialog [aria-label="Journeys from /"]')`)
@@ -134,7 +138,7 @@ func TestJourneysChromium(t *testing.T) {
 
 	// A reader of a shared link sees journeys, but no numbers of few users.
 	token := s.createLink(id, "x", "")
-	reader := s.open("/share?period=91d&journey=/#" + token)
+	reader := s.open("/share" + period + "&journey=/#" + token)
 	reader.see("136 visits with /, and the pages after it")
 	reader.press("Close")
 	reader.press("Cohorts")
@@ -142,9 +146,9 @@ func TestJourneysChromium(t *testing.T) {
 	reader.WaitFor(`[...document.querySelectorAll('.cohorts tbody tr')[0].cells].slice(1).map(td => td.textContent.trim()).join(' ').trim() ===
 		'6 83.3% 5 66.7% 4 50% 3 few few few few 0% 0 so far'`)
 	reader.look("cohorts-shared")
-	reader.Goto(s.control + "/share?period=91d&journey=/&f=browser:is_not:Chrome#" + token)
+	reader.Goto(s.control + "/share" + period + "&journey=/&f=browser:is_not:Chrome#" + token)
 	reader.see("136 visits with /, and the pages after it")
-	reader.Goto(s.control + "/share?period=91d&journey=/nowhere&f=browser:is_not:Chrome#" + token)
+	reader.Goto(s.control + "/share" + period + "&journey=/nowhere&f=browser:is_not:Chrome#" + token)
 	reader.see("Fewer visitors than are shown had /nowhere with these filters.")
 	reader.clean(s)
 

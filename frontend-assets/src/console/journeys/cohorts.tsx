@@ -14,8 +14,9 @@ type Return = Week['returned'][number];
 export function Cohorts({ id, view }: { id: string; view: View }) {
   const { period, filters } = selectionOf(view);
   const query = useQuery(reading(id, cohorts, sharedCohorts), { period, filters }, true);
-  if (query.error?.code === 'INVALID_ARGUMENT') return <p class="none">{t('cohort.tooLong')}</p>;
-  if (query.error) return <Failed failure={query.error} retry={query.reload} />;
+  const failure = query.error ?? query.part;
+  if (failure?.code === 'INVALID_ARGUMENT') return <p class="none">{t('cohort.tooLong')}</p>;
+  if (failure) return <Failed failure={failure} retry={query.reload} />;
   if (!query.data) return <Loading />;
 
   const found = query.data.report?.cohorts;

@@ -65,8 +65,9 @@ function Steps({ id, view, direction }: { id: string; view: View; direction: Jou
     { period, filters, from: startOf(view.journey), direction },
     true,
   );
-  if (query.error?.code === 'GROUP_TOO_SMALL') return <p class="none">{t('journey.small', { from })}</p>;
-  if (query.error) return <Failed failure={query.error} retry={query.reload} />;
+  const failure = query.error ?? query.part;
+  if (failure?.code === 'GROUP_TOO_SMALL') return <p class="none">{t('journey.small', { from })}</p>;
+  if (failure) return <Failed failure={failure} retry={query.reload} />;
 
   const tree = query.data?.report?.journey;
   if (!tree) return <Loading />;
@@ -169,7 +170,8 @@ function Place(props: { view: View; node: Node; most: number; last: boolean; ope
 export function Starts({ id, view }: { id: string; view: View }) {
   const { period, filters } = selectionOf(view);
   const query = useQuery(reading(id, journeyStarts, sharedJourneyStarts), { period, filters }, true);
-  if (query.error) return <Failed failure={query.error} retry={query.reload} />;
+  const failure = query.error ?? query.part;
+  if (failure) return <Failed failure={failure} retry={query.reload} />;
   if (!query.data) return <Loading />;
 
   const report = query.data.report;

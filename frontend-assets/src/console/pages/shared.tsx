@@ -31,7 +31,9 @@ function Link({ token }: { token: string }) {
   const [failure, setFailure] = useState<Failure>();
 
   const open = async (password?: string): Promise<UserError[]> => {
-    const payload = (await openSharedLink({ input: { token, ...(password && { password }) } })).openSharedLink;
+    // In a frame, the path has the id of the link with the origins that may frame it.
+    const framed = isFramed && { sharedLinkId: location.pathname.split('/')[2] ?? '' };
+    const payload = (await openSharedLink({ input: { token, ...framed, ...(password && { password }) } })).openSharedLink;
     const errors = payload?.userErrors ?? [];
     const [error] = errors;
     if (payload?.viewerToken) {

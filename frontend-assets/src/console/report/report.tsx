@@ -228,7 +228,10 @@ function Totals({ view, report }: { view: View; report: ReportFields }) {
     <ul
       class="totals"
       aria-label={t('report.totals')}
-      onFocusIn={(e) => (e.target as Element).scrollIntoView({ inline: 'nearest', block: 'nearest' })}
+      onFocusIn={({ target }) => {
+        const link = target as Element;
+        if (link.matches(':focus-visible')) link.scrollIntoView({ inline: 'nearest', block: 'nearest' });
+      }}
     >
       {totals.map((metric) => {
         const now = report.totals[metric];

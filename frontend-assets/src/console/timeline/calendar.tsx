@@ -52,13 +52,15 @@ export function Calendar(props: {
   const [first, setFirst] = useState(''); // the first day of a range, while the last one is being chosen
   const [active, setActive] = useState(least(to, today));
   const [shown, setShown] = useState(() => later(monthOf(active) + '-01', 1 - count));
-  const moved = useRef(false);
+  const picked = useRef('');
   const byKey = useRef(false);
 
-  // A typed date moves the calendar.
+  // A typed date moves the calendar, and ends the choice of a range. Dates that were picked here do not.
   useEffect(() => {
-    if (!moved.current) go(least(isRange ? to : from, today));
-    moved.current = false;
+    if (picked.current !== from + to) {
+      setFirst('');
+      go(least(isRange ? to : from, today));
+    }
   }, [from, to]);
   useLayoutEffect(() => {
     // The cell that had the focus may have left with its month.
@@ -79,16 +81,12 @@ export function Calendar(props: {
   };
   const choose = (day: string): void => {
     if (day > today) return;
-    moved.current = true;
     setActive(day);
-    if (isRange && !first) {
-      setFirst(day);
-      pick(day, day);
-    } else {
-      setFirst('');
-      if (isRange) pick(least(first, day), first < day ? day : first);
-      else pick(day, day);
-    }
+    const other = (isRange && first) || day;
+    setFirst(isRange && !first ? day : '');
+    const [begin, end] = day < other ? [day, other] : [other, day];
+    picked.current = begin + end;
+    pick(begin, end);
   };
 
   const onKeyDown = (event: KeyboardEvent): void => {
@@ -182,7 +180,7 @@ function Month(props: {
         aria-disabled={day > today || undefined}
         data-day={day}
         onClick={() => props.choose(day)}
-        onPointerEnter={() => props.point(day)}
+        onPointerMove={(e) => (e.movementX || e.movementY) && props.point(day)}
       >
         {Number(day.slice(8))}
       </td>

@@ -107,7 +107,10 @@ async function collect(
   show: (state: State) => void,
   signal: AbortSignal,
 ): Promise<{ domain: string; files: Record<string, Cells> }> {
-  const selection = selectionOf(view);
+  // The days of the figures that are shown, also if midnight has passed since then.
+  const { from, to, comparedFrom } = report;
+  const compare = comparedFrom ? { from: comparedFrom, matchDayOfWeek: false } : null;
+  const selection = { ...selectionOf(view), period: { from, to }, compare };
   const state = { done: 0, of: 1, rows: 0, wait: 0 };
   const patient = <T,>(call: () => Promise<T>): Promise<T> =>
     patiently(call, (wait) => show({ ...Object.assign(state, { wait }) }), signal);
