@@ -234,9 +234,23 @@ func (p *Page) WaitFor(expression string) {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			p.browser.t.Fatalf("wait for %s: not within %v (%v)\nconsole: %v", expression, Timeout, err, p.Console())
+			p.browser.t.Fatalf("wait for %s: not within %v (%v)\nconsole: %v\npage: %s", expression, Timeout, err, p.Console(), p.shown())
 		}
 	}
+}
+
+// shown returns the address of the page, the element with the focus, and the beginning of the text, for an error.
+func (p *Page) shown() string {
+	ctx, cancel := context.WithTimeout(p.ctx, 10*time.Second)
+	defer cancel()
+
+	var text string
+	err := chromedp.Run(ctx, chromedp.Evaluate(`location.href + ', focus on ' + document.activeElement?.outerHTML.slice(0, 200) +
+		'\n' + document.body.innerText.slice(0, 1500)`, &text))
+	if err != nil {
+		return err.Error()
+	}
+	return text
 }
 
 // Click clicks on the first element that a CSS selector finds, as soon as it is visible.

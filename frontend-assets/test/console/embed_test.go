@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/tools/browsertest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestEmbeddedReportChromium shows the report of a link in a page of a named origin with a strict policy of
@@ -99,11 +100,5 @@ func TestEmbeddedReportChromium(t *testing.T) {
 func (p *tab) refuses(reason string) {
 	p.t.Helper()
 	reported := func(m browsertest.Message) bool { return strings.Contains(m.Text, reason) }
-	for range 400 {
-		if slices.ContainsFunc(p.Console(), reported) {
-			return
-		}
-		p.Eval("new Promise((resolve) => setTimeout(resolve, 25))", nil) // a turn of the page
-	}
-	p.t.Errorf("the frame is not refused: %v", p.Console())
+	testkit.Await(p.t, "the refusal of the frame: "+reason, func() bool { return slices.ContainsFunc(p.Console(), reported) })
 }
