@@ -103,8 +103,8 @@ func fill(t *testing.T, d *db.DB, of owners) {
 			VALUES (@site, 1, 2, 'copying', 1, @at)`,
 		"report_views": `INSERT INTO report_views (site_id, user_id, preset, compare, match_day_of_week)
 			SELECT s.id, m.user_id, 'TODAY', '', true FROM sites AS s JOIN memberships AS m ON m.account_id = s.account_id WHERE s.id = @site`,
-		"hidden_notices": `INSERT INTO hidden_notices (site_id, user_id, rejections, usage)
-			SELECT s.id, m.user_id, 1, 80 FROM sites AS s JOIN memberships AS m ON m.account_id = s.account_id WHERE s.id = @site`,
+		"hidden_notices": `INSERT INTO hidden_notices (site_id, user_id, rejections, usage, hidden_at)
+			SELECT s.id, m.user_id, 1, 80, @at FROM sites AS s JOIN memberships AS m ON m.account_id = s.account_id WHERE s.id = @site`,
 		"failure_notices": `INSERT INTO failure_notices (site_id, day) VALUES (@site, 20000), (@site, 20001)`,
 		"user_erasures":   `INSERT INTO user_erasures (site_id, subject, requested_at) VALUES (@site, 'x', @at)`,
 		"webhook_notices": `INSERT INTO webhook_notices (site_id, day, changes) VALUES (@site, 20000, 1)`,

@@ -34,10 +34,10 @@ func (p *tab) pick(menu, text string) {
 	p.WaitFor("!document.querySelector('[role=menu]')")
 }
 
-// watchShifts adds up the layout shifts of a page, which have no input before them.
+// watchShifts adds up the layout shifts of a page from now on, which have no input before them.
 const watchShifts = `window.shifts = 0; new PerformanceObserver((list) => {
 	for (const shift of list.getEntries()) if (!shift.hadRecentInput) window.shifts += shift.value;
-}).observe({type: 'layout-shift', buffered: true})`
+}).observe({type: 'layout-shift'})`
 
 // staysInPlace checks that the page has hardly moved since watchShifts.
 func (p *tab) staysInPlace() {

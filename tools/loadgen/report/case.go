@@ -98,6 +98,8 @@ func (c *Case) AddResult(r *load.Result) {
 	if served := float64(r.Served()); served > 0 && r.Cost.CPU > 0 {
 		c.Add(ServerCPU, float64(r.Cost.CPU.Microseconds())/served)
 		c.Add(DatabaseCPU, float64(r.Cost.OtherCPU.Microseconds())/served)
+	}
+	if r.Cost.PeakMemory > 0 {
 		c.Worst(Memory, float64(r.Cost.PeakMemory))
 	}
 }
