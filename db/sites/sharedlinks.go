@@ -67,7 +67,7 @@ func (s *Store) SharedLink(ctx context.Context, accountID, id int64) (*model.Sha
 }
 
 // LinkToken returns the token of a link for a member who may create links; "" for a link that was made
-// before tokens were kept, or whose token was stored with a lost application key.
+// before tokens were kept, and for a link with a token that was stored with a lost application key.
 func (s *Store) LinkToken(link *model.SharedLink) string {
 	token, err := s.keys.OpenLinkToken(link.SiteID, link.SealedToken)
 	if err != nil || !bytes.Equal(model.HashToken(token), link.TokenHash) {

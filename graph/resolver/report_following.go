@@ -219,9 +219,11 @@ func shownCohorts(cohorts []scan.Cohort, first scan.Date, end time.Time, zone *t
 			if !begin.Start(zone).Before(end) {
 				break
 			}
+
 			returned := &generated.CohortReturn{
 				Week: n + 1, Users: usersOf(users, least), Partial: end.Before(begin.AddDays(daysOfWeek).Start(zone)),
 			}
+
 			switch {
 			case cohort.Users == nil:
 				// Not even zeros: they would follow one or two people.

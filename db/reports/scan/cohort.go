@@ -14,7 +14,7 @@ const (
 )
 
 // Cohorts asks for the user ids by the week of their first visit in the query's period, and how many of them had
-// visits in later weeks. The weeks listed are among those of the period.
+// visits in later weeks. Only weeks of the period are listed.
 type Cohorts struct {
 	First Date // the Monday of the first week
 	Weeks int  // at most MaxCohorts

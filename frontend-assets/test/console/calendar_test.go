@@ -45,7 +45,7 @@ func today(t *testing.T, zone string) time.Time {
 }
 
 // TestCalendarChromium chooses a period and the one to compare with by the keyboard alone. The site's day is another one than
-// the browser's, whose clock is wrong as well.
+// the browser's. Its clock is wrong as well.
 func TestCalendarChromium(t *testing.T) {
 	t.Parallel()
 

@@ -16,7 +16,7 @@ import (
 	"github.com/tallygate/tallygate/tools/oracle"
 )
 
-// storeReaders stores visits of 8 weeks: each week 6 new user ids, of whom fewer come back each later week.
+// storeReaders stores visits of 8 weeks: each week 6 new user ids. Fewer of them come back each later week.
 func storeReaders(t *testing.T, s *service) {
 	t.Helper()
 	const perWeek = 6

@@ -9,7 +9,6 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/tallygate/tallygate/cmd/tallygate/demo"
 	"github.com/tallygate/tallygate/tools/browsertest"
 )
 
@@ -61,20 +60,6 @@ func (s *service) goals(id, by string, filters ...any) goalReport {
 	return data.Site.Report
 }
 
-// signInDemo signs in to the demo, and returns the id of its site.
-func (s *service) signInDemo() string {
-	s.t.Helper()
-	s.do(`mutation ($input: SignInInput!) { signIn(input: $input) { userErrors { message } } }`,
-		map[string]any{"input": map[string]any{"email": demo.Email, "password": s.password}}, &struct{}{})
-	var data struct {
-		Sites struct {
-			Edges []struct{ Node struct{ ID string } }
-		}
-	}
-	s.do(`{ sites { edges { node { id } } } }`, nil, &data)
-	return data.Sites.Edges[0].Node.ID
-}
-
 // cells returns the rows of a table of the page as lines, with "|" between the cells.
 func (p *tab) cells(table string) []string {
 	p.t.Helper()
@@ -123,7 +108,7 @@ func TestPanelsChromium(t *testing.T) {
 	t.Parallel()
 
 	s := startDemo(t)
-	id := s.signInDemo()
+	id := s.demoSite()
 	p := s.openSignedIn("/sites/" + id)
 	p.WaitFor("document.querySelector('.star')")
 	p.inked()

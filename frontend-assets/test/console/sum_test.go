@@ -7,8 +7,8 @@ import (
 	"github.com/tallygate/tallygate/tools/browsertest"
 )
 
-// TestSumOfSitesChromium checks that the list of sites adds up their figures, also beyond the 20 sites whose
-// figures come with the list, and that one site has no sum.
+// TestSumOfSitesChromium checks that the list of sites adds up their figures, also beyond the first
+// 20 sites, which come with their figures, and that one site has no sum.
 func TestSumOfSitesChromium(t *testing.T) {
 	t.Parallel()
 

@@ -83,9 +83,17 @@ func (p *tab) downloadsReport() (files zipped, name string) {
 	if found := p.Barriers("dialog"); len(found) > 0 {
 		p.t.Errorf("the dialog: %v", found)
 	}
-	p.click("document.querySelector('dialog button.main')")
+
+	// Back closes the dialog, and stays on the report.
+	address := p.Text("location.href")
+	p.Eval("history.back()", nil)
+	p.WaitFor(fmt.Sprintf("!document.querySelector('dialog') && !history.state?.dialog && location.href === %q", address))
+	p.press("Download")
+	p.see("A zip of CSV files")
+
+	p.click("document.querySelector('dialog button.main:enabled')")
 	p.WaitFor("window.savedName && window.saved?.type === 'application/zip'")
-	p.WaitFor("!document.querySelector('dialog')")
+	p.WaitFor("!document.querySelector('dialog') && !history.state?.dialog")
 	data, err := base64.StdEncoding.DecodeString(p.Text(`(async () => {
 		const bytes = new Uint8Array(await window.saved.arrayBuffer());
 		let text = '';
@@ -295,6 +303,13 @@ func TestDownloadOfReportChromium(t *testing.T) {
 	reader := s.open("/share" + query + "#" + made.CreateSharedLink.Token)
 	reader.WaitFor("document.querySelector('.figures')")
 	files, _ = reader.downloadsReport()
+
+	// Tabs that are for members, or have amounts, open as the first tab.
+	for _, tab := range []string{"funnel", "property"} {
+		reader.Goto(s.control + "/share" + query + "&events=" + tab + "#" + made.CreateSharedLink.Token)
+		reader.WaitFor(`document.querySelector('section[aria-label="Events"] .tabs [aria-current]')?.textContent === 'Events' &&
+			!document.querySelector('.panels [aria-busy=true], .panels .error')`)
+	}
 	files.check(t, func(selection string) map[string]any {
 		var data struct {
 			SharedSite struct{ Report map[string]any }

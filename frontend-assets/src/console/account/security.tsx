@@ -11,6 +11,7 @@ import { Loaded } from '../core/states';
 import { accountOf, announce, chosenAccount, isOwner } from '../core/store';
 import { Section, Table, Time, Title } from '../core/ui';
 import { Code, Secret } from '../parts/copy';
+import { save } from '../parts/save';
 import {
   confirmTotp,
   deletePasskey,
@@ -92,18 +93,12 @@ function NewCodes({ codes, onDone }: { codes: string[]; onDone(): void }) {
     };
   }, [kept]);
 
-  const save = (): void => {
-    const link = document.createElement('a');
-    link.href = URL.createObjectURL(new Blob([text + '\n'], { type: 'text/plain' }));
-    link.download = 'tallygate-recovery-codes.txt';
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
-  };
+  const download = (): void => save(new Blob([text + '\n'], { type: 'text/plain' }), 'tallygate-recovery-codes.txt');
   return (
     <div onClick={(e) => setKept(kept || !!(e.target as Element).closest('button'))}>
       <Secret text={text} label={t('recovery.new')} onDone={onDone} />
       <p>
-        <button type="button" class="small" onClick={save}>
+        <button type="button" class="small" onClick={download}>
           {t('recovery.download')}
         </button>
       </p>

@@ -225,7 +225,7 @@ function Frequent({ id, view, onClose, of }: Props & { of: Omit<Filter, 'operato
 }
 
 /** mostFilters is the largest number of filters that a report takes. */
-const mostFilters = 10;
+export const mostFilters = 10;
 
 /** joined returns the filters of a segment and those in use, each once. The former replace the latter if there were too many. */
 function joined(used: Filter[], added: Filter[]): Filter[] {

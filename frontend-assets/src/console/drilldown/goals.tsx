@@ -20,6 +20,7 @@ import {
   type GoalRevenue,
   type SegmentsData,
 } from '../operations';
+import { mostFilters } from './dialogs';
 import { EventLabel } from './eventlabel';
 import { literalOf, matcherOf } from './patterns';
 
@@ -28,8 +29,6 @@ type Segment = NonNullable<SegmentsData['site']>['segments'][number];
 /** mostPageGoals is the largest number of page goals that are counted, because each takes a report of its own. */
 const mostPageGoals = 10;
 
-/** mostFilters is the largest number of filters that a report takes. */
-const mostFilters = 10;
 
 /** Goals shows the goals of a site. Readers of a shared link have the key events alone. */
 export function Goals({ id, view }: { id: string; view: View }) {

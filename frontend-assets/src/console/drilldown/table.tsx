@@ -12,6 +12,7 @@ import { coded, dimensionText, isPlain, isTime, valueText } from '../core/values
 import { addressOf, selectionOf, type View, withFilter } from '../core/view';
 import { patiently } from '../parts/patiently';
 import { Progress } from '../parts/progress';
+import { save } from '../parts/save';
 import {
   rows as readRows,
   sharedRows,
@@ -124,7 +125,7 @@ export function WholeTable({ id, view, onClose }: { id: string; view: View; onCl
       setProgress(undefined);
     }
 
-    save(csv(cellsOf(dimension, all)), file.current.toLowerCase().replace(/[^a-z0-9_.-]/g, '-') + '.csv');
+    save(new Blob([csv(cellsOf(dimension, all))], { type: 'text/csv' }), file.current.toLowerCase().replace(/[^a-z0-9_.-]/g, '-') + '.csv');
   };
 
   const lines = useLines(list, columns, view);
@@ -269,13 +270,4 @@ function Line({ row, columns, view }: { row: Row; columns: Column[]; view: View 
       ))}
     </tr>
   );
-}
-
-/** save offers a text as a file. */
-function save(text: string, name: string): void {
-  const link = document.createElement('a');
-  link.href = URL.createObjectURL(new Blob([text], { type: 'text/csv' }));
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }

@@ -18,8 +18,8 @@ export type Drilldown = typeof import('../drilldown') | undefined;
 export const rowsOf = (dimension: string): number => (isTime(dimension) ? 24 : 10);
 
 /**
- * Panel shows one dimension of a panel; its tabs choose which. The first view has asked for the rows of tabs, and
- * shows those of shown until its answer.
+ * Panel shows one dimension of a panel; its tabs choose which. The first view has asked for the rows of tabs. Until
+ * the answer, the panel shows the earlier rows, which are rows of shown.
  */
 export function Panel(props: {
   id: string;
@@ -49,7 +49,11 @@ export function Panel(props: {
   );
 }
 
-/** PanelTabs are the dimensions of a panel. The campaign values have a line of their own. Readers of a link have no funnels. */
+/** isLeftOut reports whether a tab is missing for readers of a link: funnels, and without revenue also properties. */
+export const isLeftOut = (id: string, tab: string): boolean =>
+  !id && (tab === 'FUNNEL' || (tab === 'PROPERTY' && !!shared.hidesRevenue));
+
+/** PanelTabs are the dimensions of a panel. The campaign values have a line of their own. */
 export function PanelTabs({ id, name, view }: { id: string; name: PanelName; view: View }) {
   const current = view.tabs[name]!;
   const isCampaign = (tab: string): boolean => tab.startsWith('UTM_') || tab === 'AD_PLATFORM';
@@ -59,8 +63,7 @@ export function PanelTabs({ id, name, view }: { id: string; name: PanelName; vie
     </a>
   );
 
-  const left = id ? '' : 'FUNNEL' + (shared.hidesRevenue ? ' PROPERTY' : '');
-  const tabs = (panelTabs[name] as readonly string[]).filter((tab) => !left.includes(tab));
+  const tabs = (panelTabs[name] as readonly string[]).filter((tab) => !isLeftOut(id, tab));
   const campaigns = tabs.filter(isCampaign);
   return (
     <>

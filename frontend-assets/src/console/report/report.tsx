@@ -14,7 +14,7 @@ import { setReportView, type ReportDimension, type ReportFields, type ViewFields
 import { Chart, type Note } from './chart';
 import { Chips, Controls, type Opens } from './controls';
 import { days, periodText } from './names';
-import { DimensionRows, Panel, PanelTabs, rowsOf } from './panel';
+import { DimensionRows, isLeftOut, Panel, PanelTabs, rowsOf } from './panel';
 
 /** Timeline is the module of what is opened at the chart and at the choice of the period. */
 export type Timeline = typeof import('../timeline');
@@ -58,7 +58,8 @@ export function Report(props: {
   const tabs: Record<string, string> = { ...props.tabs, events: 'EVENT' };
   const shown = useRef(tabs); // the dimensions of the figures, also while others are counted
   if (!props.busy) shown.current = tabs;
-  const view = opened(props.asked, props.opens);
+  let view = opened(props.asked, props.opens);
+  if (isLeftOut(id, view.tabs['events']!)) view = { ...view, tabs: { ...view.tabs, events: 'EVENT' } };
   const choose = useChoice(id, props.opens);
   const [opens, open] = useState<Opens>('');
   const first = useRef(view);
@@ -72,7 +73,7 @@ export function Report(props: {
   const timeline = more.data?.module;
   const need = (): void => touch(true);
 
-  // The interval of the figures that are shown, also while those of another one are counted.
+  // The interval of the figures that are shown, also while figures of another interval are counted.
   const interval = useRef(view.interval);
   if (!props.busy && !failure) interval.current = view.interval;
   useEffect(() => {
@@ -135,8 +136,8 @@ export function Report(props: {
       {timeline && opens === 'dates' && <timeline.Dates view={view} report={report} onClose={close} />}
       {timeline && opens === 'compare' && <timeline.ComparedDates view={view} report={report} onClose={close} />}
       {drilldown && opens === 'filter' && <drilldown.FilterDialog id={id} view={view} onClose={close} />}
-      {drilldown && opens === 'download' && report && !props.busy && (
-        <drilldown.Download id={id} view={view} report={report} onClose={close} />
+      {drilldown && opens === 'download' && report && (
+        <drilldown.Download id={id} view={view} report={report} busy={props.busy} onClose={close} />
       )}
       {drilldown && opens === 'segments' && <drilldown.Segments id={id} view={view} onClose={close} />}
     </>

@@ -11,6 +11,7 @@ import { Code } from '../parts/copy';
 import { patiently } from '../parts/patiently';
 import { Progress } from '../parts/progress';
 import { exportPage } from '../operations';
+import { save } from '../parts/save';
 import { SettingsPage } from '../parts/settings';
 import { csvPage, jsonPage } from './rows';
 
@@ -155,13 +156,4 @@ async function collect(
     blob: new Blob(chosen.format === 'csv' ? parts : ['[', parts.join(','), ']'], { type }),
     count,
   };
-}
-
-/** save hands a file to the browser's downloads. */
-function save(blob: Blob, name: string): void {
-  const link = document.createElement('a');
-  link.href = URL.createObjectURL(blob);
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }

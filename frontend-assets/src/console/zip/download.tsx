@@ -26,8 +26,10 @@ import {
   type ReportFields,
   type TableRows,
 } from '../operations';
+import { useBack } from '../parts/back';
 import { patiently } from '../parts/patiently';
 import { Progress } from '../parts/progress';
+import { save } from '../parts/save';
 import { about, funnelLines, revenue, series, totals } from './files';
 
 const pageRows = 1_000; // rows of one further request
@@ -55,12 +57,13 @@ interface State {
 }
 
 /** Download reads all tables of a report, and hands a zip of them to the browser's downloads. */
-export function Download(props: { id: string; view: View; report: ReportFields; onClose(): void }) {
+export function Download(props: { id: string; view: View; report: ReportFields; busy: boolean; onClose(): void }) {
   const { id, view, report, onClose } = props;
   const [state, setState] = useState<State>();
   const [failure, setFailure] = useState<Failure>();
   const stop = useRef<AbortController | undefined>(undefined);
   useEffect(() => () => stop.current?.abort(), []);
+  useBack(onClose);
 
   const start = async (): Promise<void> => {
     const { signal } = (stop.current = new AbortController());
@@ -90,7 +93,7 @@ export function Download(props: { id: string; view: View; report: ReportFields; 
         />
       ) : (
         <div class="actions">
-          <button type="button" class="main" onClick={start}>
+          <button type="button" class="main" disabled={props.busy} onClick={start}>
             {t('download.start')}
           </button>
         </div>
@@ -187,13 +190,4 @@ function zipped(folder: string, files: Record<string, Cells>): Blob {
   const encoder = new TextEncoder();
   const entries = Object.entries(files).map(([name, cells]) => [`${folder}/${name}.csv`, encoder.encode(csv(cells))]);
   return new Blob([zipSync(Object.fromEntries(entries)) as Uint8Array<ArrayBuffer>], { type: 'application/zip' });
-}
-
-/** save hands a file to the browser's downloads. */
-function save(blob: Blob, name: string): void {
-  const link = document.createElement('a');
-  link.href = URL.createObjectURL(blob);
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
