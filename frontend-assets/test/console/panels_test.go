@@ -84,14 +84,14 @@ const ratio = `((a, b) => {
 // inked checks the contrast of the first bar with its card, and of the bar's texts with the bar, in both themes.
 func (p *tab) inked() {
 	p.t.Helper()
-	const of = `getComputedStyle(document.querySelector('section[aria-label="%s"] .ranks [role=rowheader]%s'))`
-	bar := fmt.Sprintf(of, "Events", "") + `.backgroundImage.match(/(?:rgba?|color|oklab)\([^)]*\)/)[0]`
+	const row = `document.querySelector('section[aria-label="Events"] .ranks [role=rowheader]')`
+	const bar = "getComputedStyle(" + row + ", '::before').backgroundColor"
 	for _, theme := range []string{"light", "dark"} {
 		p.Eval(fmt.Sprintf("document.documentElement.dataset.theme = %q", theme), nil)
 
 		var card, text, star float64
 		p.Eval(ratio+"("+bar+", getComputedStyle(document.querySelector('.panel')).backgroundColor)", &card)
-		p.Eval(ratio+"("+bar+", "+fmt.Sprintf(of, "Events", " a")+".color)", &text)
+		p.Eval(ratio+"("+bar+", getComputedStyle("+row+".querySelector('a')).color)", &text)
 		p.Eval(ratio+"("+bar+", getComputedStyle(document.querySelector('.star')).color)", &star)
 		if card < 1.5 || card > 1.7 {
 			p.t.Errorf("%s: a bar has the contrast %.2f with its card, want about 1.5", theme, card)

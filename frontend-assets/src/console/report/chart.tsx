@@ -370,7 +370,7 @@ function Axes(props: Scales & { metric: Metric; top: number; step: number; width
       ))}
       {series.axis.map(
         (point, i) =>
-          i % every === 0 && (
+          (last - i) % every === 0 && (
             <text key={point.start} x={x(i)} y={height - 6} text-anchor={anchor(i)}>
               {series.brief(point.start)}
             </text>
