@@ -70,7 +70,7 @@ func TestFirstDayChromium(t *testing.T) {
 	s, id := siteWithHit(t)
 	p := s.openSignedIn("/")
 	p.WaitFor(`document.querySelector('.week strong')?.title === '1'`)
-	p.see("visitor in 7 days with today")
+	p.see("Visitors in 7 days with today")
 
 	p.press("Kettle shop")
 	p.WaitFor(total(0) + " === '1'")

@@ -88,7 +88,7 @@ const texts: Record<keyof typeof en, Message> & Record<string, Message> = {
   'overview.emptyText':
     'Von {domain} ist noch nichts gespeichert. Bauen Sie das Script ein und sehen Sie zu, wie der erste Treffer ankommt.',
 
-  'sites.week': { one: 'Besucher in 7 Tagen mit heute', other: 'Besucher in 7 Tagen mit heute' },
+  'sites.week': 'Besucher in 7 Tagen mit heute',
   'sites.noFigures': 'Die Zahlen sind noch nicht bereit.',
   'live.title': 'Live',
   'live.visitors': 'Besucher jetzt',

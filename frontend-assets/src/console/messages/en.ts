@@ -83,7 +83,7 @@ export default {
   'overview.emptyText':
     'Nothing from {domain} has been stored yet. Install the script, and watch the first hit arrive.',
 
-  'sites.week': { one: 'visitor in 7 days with today', other: 'visitors in 7 days with today' },
+  'sites.week': 'Visitors in 7 days with today',
   'sites.noFigures': 'The figures are not ready yet.',
   'live.title': 'Live',
   'live.visitors': 'Visitors now',

@@ -200,8 +200,8 @@ function Week({ report, read }: { report: Figures['report']; read: boolean }) {
       <p>
         {report ? (
           <>
+            <span class="hint">{t('sites.week')}</span>
             <strong title={exact(report.totals.visitors)}>{compact(report.totals.visitors)}</strong>{' '}
-            <span class="hint">{t('sites.week', { n: report.totals.visitors })}</span>{' '}
             <Change now={report.totals.visitors} before={report.totals.comparison?.visitors ?? null} />
           </>
         ) : (
