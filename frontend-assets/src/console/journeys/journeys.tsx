@@ -8,6 +8,7 @@ import { go } from '../core/router';
 import { reading } from '../core/source';
 import { Failed, Loading } from '../core/states';
 import { share } from '../core/ui';
+import { dimensionText } from '../core/values';
 import { addressOf, selectionOf, type View } from '../core/view';
 import {
   journey,
@@ -17,11 +18,13 @@ import {
   type JourneyDirection,
   type JourneyReport,
   type JourneyStartInput,
+  type JourneyStartsReport,
   type JourneyStep,
 } from '../operations';
 
 type Tree = NonNullable<JourneyReport['journey']>;
 type Node = JourneyStep & { next?: Node[] };
+type Start = NonNullable<JourneyStartsReport['pages']>['edges'][number]['node'];
 
 /** startOf returns the page or the event that an address names. */
 const startOf = (from: string): JourneyStartInput => (/^[/*]/.test(from) ? { page: from } : { event: from });
@@ -175,8 +178,10 @@ export function Starts({ id, view }: { id: string; view: View }) {
   if (!query.data) return <Loading />;
 
   const report = query.data.report;
-  const lists = [report?.pages, report?.events].map((rows) => rows?.edges.map(({ node }) => node) ?? []);
-  const starts = lists.flat().filter(({ value }) => value && value !== '(other)');
+  const lists = Object.entries({ PAGE: report?.pages, EVENT: report?.events }).map(([dimension, rows]) => ({
+    name: dimensionText(dimension),
+    starts: (rows?.edges ?? []).map(({ node }) => node).filter(({ value }) => value && value !== '(other)'),
+  }));
   const submit = (e: SubmitEvent): void => {
     e.preventDefault();
     const from = String(new FormData(e.currentTarget as HTMLFormElement).get('from')).trim();
@@ -184,26 +189,43 @@ export function Starts({ id, view }: { id: string; view: View }) {
   };
   return (
     <>
-      <form class="choice starts" onSubmit={submit}>
-        <label>
-          {t('journey.from')} <input name="from" required maxLength={2_048} aria-describedby="journey-hint" />
-        </label>{' '}
-        <button type="submit" class="small">
-          {t('journey.show')}
-        </button>
-        <span class="hint" id="journey-hint">
-          {t('journey.startHint')}
-        </span>
+      <form class="row" onSubmit={submit}>
+        <div class="field">
+          <label for="journey-from">{t('journey.from')}</label>
+          <input id="journey-from" name="from" required maxLength={2_048} aria-describedby="journey-hint" />
+        </div>
+        <button type="submit">{t('journey.show')}</button>
       </form>
-      <ul class="ranks" aria-label={t('journey.starts')}>
-        {starts.map(({ value, metrics }) => (
-          <li key={value} style={share(metrics.visitors, Math.max(...starts.map((start) => start.metrics.visitors)))}>
-            <a href={addressOf(view, { journey: value })}>{decoded(value)}</a>
-            <span class="figure">{exact(metrics.visitors)}</span>
-          </li>
-        ))}
-      </ul>
-      {!starts[0] && <p class="none">{t('panel.none')}</p>}
+      <p class="hint" id="journey-hint">
+        {t('journey.startHint')}
+      </p>
+      {lists.map((list) => list.starts[0] && <StartList key={list.name} {...list} view={view} />)}
+      {!lists.some(({ starts }) => starts[0]) && <p class="none">{t('panel.none')}</p>}
     </>
+  );
+}
+
+/** StartList is a table of the most frequent pages or events. */
+function StartList({ name, starts, view }: { name: string; starts: Start[]; view: View }) {
+  const most = Math.max(...starts.map(({ metrics }) => metrics.visitors));
+  return (
+    <div role="table" aria-label={name}>
+      <p class="head" role="row">
+        <span role="columnheader">{name}</span>
+        <span role="columnheader">{t('metric.visitors')}</span>
+      </p>
+      <div class="ranks" role="rowgroup">
+        {starts.map(({ value, metrics }) => (
+          <div key={value} role="row" style={share(metrics.visitors, most)}>
+            <span role="rowheader">
+              <a href={addressOf(view, { journey: value })}>{decoded(value)}</a>
+            </span>
+            <span role="cell" class="figure">
+              {exact(metrics.visitors)}
+            </span>
+          </div>
+        ))}
+      </div>
+    </div>
   );
 }

@@ -158,7 +158,6 @@ const texts: Record<Exclude<TextKey, keyof typeof en>, Message> & Record<string,
     'Jeder Besuch zählt einmal, ab dem ersten Aufruf der Seite oder dem ersten Ereignis. Wiederholte Aufrufe zählen als einer. Importierte Besuche zählen nicht.',
   'journey.from': 'Seite, Muster oder Ereignis',
   'journey.show': 'Wege zeigen',
-  'journey.starts': 'Häufige Seiten und Ereignisse',
   'journey.startHint': 'Eine Seite beginnt mit „/“ oder „*“; anderes ist der Name eines Ereignisses.',
   'cohort.off':
     'Kohorten brauchen pseudonyme Benutzerkennungen, und diese Website hat keine. Ohne sie wird niemand an einem anderen Tag wiedererkannt.',

@@ -20,7 +20,6 @@ export default {
     'Each visit counts once, from its first view of the page or its first event. Repeated views are one. Imported visits are not counted.',
   'journey.from': 'Page, pattern or event',
   'journey.show': 'Show journeys',
-  'journey.starts': 'Frequent pages and events',
   'journey.startHint': 'Begins with “/” or “*” for a page; else it is the name of an event.',
   'cohort.off':
     'Cohorts need pseudonymous user ids, and this site has none. Without them, a person is another visitor the next day.',
