@@ -80,6 +80,19 @@ func TestCalendarChromium(t *testing.T) {
 	k.WaitFor("!document.querySelector('[role=menu]') && location.search === '?period=today' && document.activeElement === " + periodMenu)
 	k.WaitFor(periodMenu + ".ariaExpanded === 'false'")
 
+	// Escape closes the menu before it removes filters, also from elsewhere on the page.
+	k.Goto(s.control + "/sites/" + id + "?period=today&f=language:is:de")
+	k.WaitFor("document.querySelector('.chips') && document.querySelector('.plot svg')")
+	k.reach(periodMenu)
+	k.keys(kb.Enter)
+	k.WaitFor("document.activeElement === " + entry("Today"))
+	k.Eval("document.activeElement.blur()", nil)
+	k.keys(kb.Escape)
+	k.WaitFor("!document.querySelector('[role=menu]') && document.querySelector('.chips')")
+	k.keys(kb.Escape)
+	k.WaitFor("!document.querySelector('.chips')")
+
+	k.reach(periodMenu)
 	k.keys(kb.Enter)
 	k.WaitFor("document.activeElement === " + entry("Today"))
 	k.keys(kb.ArrowUp + kb.Enter)

@@ -99,5 +99,9 @@ func TestChartNotesChromium(t *testing.T) {
 	reader.WaitFor("document.querySelector('.tip dd')")
 	reader.Do(chromedp.KeyEvent(kb.Enter))
 	reader.WaitFor("document.querySelector('.tip.pinned') && !document.querySelector('.tip button, .tip .hint')")
+
+	// A pinned point belongs to its period.
+	reader.Do(chromedp.KeyEvent("w"))
+	reader.WaitFor("location.search.includes('period=7d') && document.querySelector('.plot svg') && !document.querySelector('.tip')")
 	k.clean(s)
 }

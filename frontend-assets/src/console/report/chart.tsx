@@ -198,7 +198,9 @@ function Drawing(props: {
 }) {
   const { series, metric, title } = props;
   const { points, axis } = series;
-  const [shown, show] = useState<{ at?: number; y?: number; pinned?: boolean; byKey?: boolean }>();
+  const of = points[0]?.start + series.interval;
+  const [chosen, show] = useState<{ of: string; at?: number; y?: number; pinned?: boolean; byKey?: boolean }>();
+  const shown = chosen?.of === of ? chosen : undefined; // another period has other points
   const box = useRef<HTMLDivElement>(null);
   const width = useWidth(box);
   const left = enlarged(48);
@@ -232,7 +234,7 @@ function Drawing(props: {
     event.preventDefault();
     event.stopPropagation(); // Escape would remove the filters
     const pinned = /^(Enter| )$/.test(key);
-    show(closes ? undefined : { at: Math.max(0, Math.min(last, to!)), pinned, byKey: pinned });
+    show(closes ? undefined : { of, at: Math.max(0, Math.min(last, to!)), pinned, byKey: pinned });
   };
   const onPointer = (event: MouseEvent): void => {
     const pinned = event.type === 'click';
@@ -245,7 +247,7 @@ function Drawing(props: {
     // At the upper edge the pointer chooses a flag, because points may be less than a pixel apart.
     const flag = flags.findIndex((has, i) => has && above < edge.top && Math.abs(x(i) - within) < 12);
     if (flag >= 0) i = flag;
-    show({ at: Math.max(0, Math.min(last, i)), y: above, pinned });
+    show({ of, at: Math.max(0, Math.min(last, i)), y: above, pinned });
   };
 
   const point = points[at];
@@ -269,7 +271,7 @@ function Drawing(props: {
         aria-valuemax={points.length}
         aria-valuenow={at + 1}
         aria-valuetext={described(series, metric, at).join('. ')}
-        onFocus={(e) => e.currentTarget.matches(':focus-visible') && show({ at })}
+        onFocus={(e) => e.currentTarget.matches(':focus-visible') && show({ of, at })}
         onKeyDown={onKeyDown}
         onPointerMove={onPointer}
         onPointerDown={(e) => {

@@ -80,7 +80,7 @@ export function Report(props: {
     // An address may ask for more points than a chart has.
     if (failure?.code === 'INVALID_ARGUMENT' && view.interval) go(addressOf(view, { interval: '' }), true);
   }, [failure]);
-  useKeys(id, view, open, choose);
+  useKeys(id, view, opens, open, choose);
 
   const close = (): void => open('');
   const panels = { id, view, report, tabs, shown: shown.current, drilldown };
@@ -182,7 +182,7 @@ function useChoice(id: string, opens: ViewFields): Choose {
 }
 
 /** useKeys sets the page's shortcuts, which have Plausible's letters. Each changes the view of its time. */
-function useKeys(id: string, view: View, open: (dialog: Opens) => void, choose: Choose): void {
+function useKeys(id: string, view: View, opens: Opens, open: (dialog: Opens) => void, choose: Choose): void {
   const filtered = view.filters.length > 0;
   // With the first paint, as a key may follow it at once.
   useLayoutEffect(() => {
@@ -195,10 +195,10 @@ function useKeys(id: string, view: View, open: (dialog: Opens) => void, choose: 
     keys.push(['C', t('period.custom'), () => open('dates')]);
     keys.push(['X', t('compare.toggle'), () => choose(({ compare }) => ({ compare: compare ? '' : 'previous' }))]);
     keys.push(['/', t('filter.title'), () => open('filter')]);
-    if (filtered) keys.push(['Escape', t('filter.clear'), () => choose(() => ({ filters: [] }))]);
+    if (filtered) keys.push(['Escape', t('filter.clear'), () => (opens ? open('') : choose(() => ({ filters: [] })))]);
     if (id) keys.push(['R', t('live.title'), () => go(`/sites/${id}/live`)]);
     pageKeys.set(keys);
-  }, [filtered]);
+  }, [filtered, opens]);
   useLayoutEffect(() => () => pageKeys.set([]), []);
 }
 
