@@ -6,13 +6,16 @@ package dataplane
 
 import (
 	"log/slog"
+	"maps"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/tallygate/tallygate/dataplane/analytics"
 	"github.com/tallygate/tallygate/dataplane/captcha"
 	"github.com/tallygate/tallygate/db/model"
+	assets "github.com/tallygate/tallygate/frontend-assets"
 	"github.com/tallygate/tallygate/web"
 )
 
@@ -27,14 +30,12 @@ type Options struct {
 // ScriptsRoute is the Pattern of requests for browser scripts, and for all paths that are no endpoint's.
 const ScriptsRoute = "scripts"
 
-// Handler returns all routes of the data plane. Paths match exactly, without a redirect: a client
-// that follows one repeats its call as a GET, or not at all. Misspelt endpoints and unknown paths
-// under /api/ are answered with 404 in JSON. The request's Pattern is set to the endpoint's path, to
-// ScriptsRoute, or for misspelt endpoints not at all.
-func Handler(o Options) http.Handler {
+// endpoints returns the handlers by path. openapi.json describes each path; a test compares the two.
+func endpoints(o Options) map[string]http.HandlerFunc {
 	routes := map[string]http.HandlerFunc{
-		"/collect.php": serve(o.Log, "POST, OPTIONS", code, o.Analytics.Collect),
-		"/server.php":  serve(o.Log, "POST", code, o.Analytics.Server),
+		"/collect.php":  serve(o.Log, "POST, OPTIONS", code, o.Analytics.Collect),
+		"/server.php":   serve(o.Log, "POST", code, o.Analytics.Server),
+		"/openapi.json": assets.Document("application/json", OpenAPI).ServeHTTP,
 	}
 
 	if c := o.Captcha; c != nil {
@@ -44,6 +45,20 @@ func Handler(o Options) http.Handler {
 		routes["/siteverify"] = serveOK(o.Log, c.Compat, captcha.CompatUnavailable)
 	}
 
+	return routes
+}
+
+// Endpoints returns the paths of all endpoints.
+func Endpoints() []string {
+	return slices.Collect(maps.Keys(endpoints(Options{Captcha: new(captcha.Service), Log: slog.New(slog.DiscardHandler)})))
+}
+
+// Handler returns all routes of the data plane. Paths match exactly, without a redirect: a client
+// that follows one repeats its call as a GET, or not at all. Misspelt endpoints and unknown paths
+// under /api/ are answered with 404 in JSON. The request's Pattern is set to the endpoint's path, to
+// ScriptsRoute, or for misspelt endpoints not at all.
+func Handler(o Options) http.Handler {
+	routes := endpoints(o)
 	unknownCode := serve(o.Log, "", code, unknownPath)
 	unknownSentence := serve(o.Log, "", sentence, unknownPath)
 

@@ -71,11 +71,30 @@ func Handler() http.Handler {
 			http.NotFound(w, r)
 			return
 		}
-
-		// Any website may load these, including websites that use cross-origin isolation (COEP) or
-		// integrity attributes.
-		w.Header().Set("Access-Control-Allow-Origin", "*")
-		w.Header().Set("Cross-Origin-Resource-Policy", "cross-origin")
-		route.file.serve(w, r, route.cacheControl)
+		route.file.servePublic(w, r, route.cacheControl)
 	}))
+}
+
+// Paths returns the paths that Handler serves.
+func Paths() []string {
+	var paths []string
+	for name := range public {
+		paths = append(paths, "/"+name, Versioned(name))
+	}
+	return paths
+}
+
+// Document returns the handler of a file with this content. It answers like Handler does for a name
+// without a version, but sends the content uncompressed.
+func Document(contentType string, content []byte) http.Handler {
+	f := &file{contentType: contentType, encodings: []encoding{newEncoding("identity", content)}}
+	return readOnly(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.servePublic(w, r, cacheHour) }))
+}
+
+// servePublic is serve for a file that any website may load, including websites that use
+// cross-origin isolation (COEP) or integrity attributes.
+func (f *file) servePublic(w http.ResponseWriter, r *http.Request, cacheControl string) {
+	w.Header().Set("Access-Control-Allow-Origin", "*")
+	w.Header().Set("Cross-Origin-Resource-Policy", "cross-origin")
+	f.serve(w, r, cacheControl)
 }

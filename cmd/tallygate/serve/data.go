@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
@@ -80,12 +81,11 @@ func (a *App) openData(ctx context.Context, clients *web.Clients) (err error) {
 	// A ServeMux would redirect a path such as //collect.php, so the data plane gets its own
 	// routing.
 	handler := web.Recover(a.log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case "/healthz", "/readyz":
+		if slices.Contains(healthPaths, r.URL.Path) {
 			health.ServeHTTP(w, r)
-		default:
-			data.ServeHTTP(w, r)
+			return
 		}
+		data.ServeHTTP(w, r)
 	}))
 
 	// With TLS on only one of the origins, the other may share its host.

@@ -25,6 +25,9 @@ const (
 	readyFresh = time.Second
 )
 
+// healthPaths are the paths that serveHealth adds.
+var healthPaths = []string{"/healthz", "/readyz"}
+
 // The checks of readiness, by the names that /readyz shows.
 const (
 	checkDrain    = "drain"

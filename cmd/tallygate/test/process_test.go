@@ -6,6 +6,8 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
@@ -23,6 +25,7 @@ import (
 	"github.com/tallygate/tallygate/cmd/tallygate/demo"
 	"github.com/tallygate/tallygate/tools/browsertest"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/openapitest"
 	"github.com/tallygate/tallygate/tools/programtest"
 )
 
@@ -35,7 +38,14 @@ func TestMain(m *testing.M) {
 		command.Main()
 	}
 
+	answers := openapitest.NewTransport(http.DefaultTransport)
+	http.DefaultTransport = answers
+
 	code := browsertest.Run(func() int { return dbtest.Run(m) })
+	if err := errors.Join(answers.Errors()...); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
 	programtest.Remove()
 	_ = os.RemoveAll(prepared.dir)
 	os.Exit(code)

@@ -24,6 +24,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/openapitest"
 	"github.com/tallygate/tallygate/tools/testkit"
 	"github.com/tallygate/tallygate/web"
 )
@@ -89,11 +90,11 @@ func newPlaneWith(tb testing.TB, d *db.DB, change func(*analytics.Options)) *pla
 	})
 
 	tb.Cleanup(p.stop)
-	p.handler = dataplane.Handler(dataplane.Options{
+	p.handler = openapitest.Handler(tb, dataplane.Handler(dataplane.Options{
 		Analytics: service,
 		Assets:    http.NotFoundHandler(),
 		Log:       slog.New(slog.NewTextHandler(tb.Output(), nil)),
-	})
+	}))
 
 	server := httptest.NewServer(p.handler)
 	tb.Cleanup(server.Close)
@@ -326,6 +327,9 @@ func (p *plane) deliveries(site *model.Site) []model.Delivery {
 	deliveries, err := dbtest.Rows[model.Delivery](p.db, "SELECT * FROM deliveries WHERE site_id = ? ORDER BY id", site.ID)
 	if err != nil {
 		p.tb.Fatal(err)
+	}
+	for _, delivery := range deliveries {
+		openapitest.Webhook(p.tb, string(delivery.Kind), delivery.Body)
 	}
 	return deliveries
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/openapitest"
 	"github.com/tallygate/tallygate/tools/testkit"
 	"github.com/tallygate/tallygate/web"
 )
@@ -104,7 +105,7 @@ func newPlaneWith(tb testing.TB, d *db.DB, c *testkit.Clock, timeout time.Durati
 
 	// The analytics service is never started.
 	tb.Cleanup(func() { _ = hits.Stop(context.Background()) })
-	p.handler = dataplane.Handler(dataplane.Options{Analytics: hits, Captcha: service, Assets: http.NotFoundHandler(), Log: log})
+	p.handler = openapitest.Handler(tb, dataplane.Handler(dataplane.Options{Analytics: hits, Captcha: service, Assets: http.NotFoundHandler(), Log: log}))
 	server := httptest.NewServer(p.handler)
 	tb.Cleanup(server.Close)
 	p.url = server.URL

@@ -30,6 +30,7 @@ import (
 	assets "github.com/tallygate/tallygate/frontend-assets"
 	"github.com/tallygate/tallygate/tools/browsertest"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/openapitest"
 	"github.com/tallygate/tallygate/web"
 )
 
@@ -138,7 +139,9 @@ func (s *captchaSite) newPlane() http.Handler {
 	// The tests drive the browser, which then says that it is automated.
 	s.treat(model.AutomationAllow)
 
-	return dataplane.Handler(dataplane.Options{Analytics: hits, Captcha: service, Assets: assets.Handler(), Log: log})
+	return openapitest.Handler(s.t, dataplane.Handler(dataplane.Options{
+		Analytics: hits, Captcha: service, Assets: assets.Handler(), Log: log,
+	}))
 }
 
 // newCaptchaSite starts servers and browser, and runs the test in parallel with others.

@@ -29,6 +29,7 @@ import (
 	assets "github.com/tallygate/tallygate/frontend-assets"
 	"github.com/tallygate/tallygate/tools/browsertest"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/openapitest"
 	"github.com/tallygate/tallygate/web"
 )
 
@@ -98,7 +99,9 @@ func newShop(t *testing.T, d *db.DB, pages map[string]string) *shop {
 	})
 
 	t.Cleanup(s.stop)
-	plane := httptest.NewServer(s.record(dataplane.Handler(dataplane.Options{Analytics: service, Assets: assets.Handler(), Log: log})))
+	plane := httptest.NewServer(s.record(openapitest.Handler(t, dataplane.Handler(dataplane.Options{
+		Analytics: service, Assets: assets.Handler(), Log: log,
+	}))))
 	t.Cleanup(plane.Close)
 	site := httptest.NewServer(http.HandlerFunc(s.servePage))
 	t.Cleanup(site.Close)
