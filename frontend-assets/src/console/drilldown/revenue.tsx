@@ -76,7 +76,7 @@ function Facts({ r, before }: { r: RevenueFields; before: RevenueFields | undefi
       <div class="net">
         <dt>{t('revenue.net', { currency: currencyText(r.currency) })}</dt>
         <dd>
-          <strong>{money(r.net, r.currency)}</strong>{' '}
+          <strong>{money(r.net, r.currency)}</strong>{' \u00a0'}
           {before && <Change now={Number(r.net)} before={Number(before.net)} />}
         </dd>
       </div>
