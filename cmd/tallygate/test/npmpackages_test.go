@@ -174,6 +174,12 @@ func TestNpmPackagesChromium(t *testing.T) {
 	})
 
 	r := openRecipes(t)
+	t.Run("calls", func(t *testing.T) {
+		r := *r
+		r.t = t
+		testNpmCalls(&r, &npmProject{t, p.folder, p.env})
+	})
+
 	p.env = append(p.env, "VITE_TALLYGATE=http://"+r.p.addr["data"], "VITE_SITE="+r.site.SiteKey, "VITE_SITEKEY="+model.TestSitekey)
 	want := []string{"/plain/ 1"}
 	signups := 0
@@ -268,9 +274,7 @@ func useNpmApp(r *recipePages, path string) {
 func testUnusedNpmParts(p *npmProject) {
 	built := func(bundler, name string) string {
 		if bundler == "vite" {
-			own := &npmProject{p.t, p.folder, append(slices.Clone(p.env), "ENTRY="+name+".ts")}
-			own.tool("plain", "vite", "build", "--logLevel", "warn", "--outDir", name)
-			return string(readNpmFile(p.t, filepath.Join(p.folder, "plain", name, "app.js")))
+			return p.buildAlone(name)
 		}
 
 		result := api.Build(api.BuildOptions{
@@ -291,5 +295,70 @@ func testUnusedNpmParts(p *npmProject) {
 		if !strings.Contains(got, "svc") || strings.Contains(got, "collect.php") || strings.Contains(got, "identify") || len(got) > 300 {
 			p.t.Errorf("%s: an app that sends one event contains %d bytes: %s", bundler, len(got), got)
 		}
+	}
+}
+
+// buildAlone builds one module of the plain app and returns the result.
+func (p *npmProject) buildAlone(name string) string {
+	p.t.Helper()
+	own := &npmProject{p.t, p.folder, append(slices.Clone(p.env), "ENTRY="+name+".ts")}
+	own.tool("plain", "vite", "build", "--logLevel", "warn", "--outDir", name)
+	return string(readNpmFile(p.t, filepath.Join(p.folder, "plain", name, "app.js")))
+}
+
+// testNpmCalls makes calls of the analytics package in a browser and compares the messages with what the
+// script's tag would send.
+func testNpmCalls(r *recipePages, p *npmProject) {
+	r.t.Helper()
+	const empty = "<!doctype html><html lang=en><title>Calls</title><link rel=icon href='data:,'>"
+	// Beacons are recorded instead of sent.
+	record := `<script>messages = []
+		navigator.sendBeacon = (url, body) => { const m = JSON.parse(body)
+			messages.push([new URL(url).pathname, m.t, m.e, m.p, m.d && m.d.slice(0, 2), m.a, m.x].filter((v) => v != null).join(' '))
+			return true }</script>`
+	module := `<script type=module>` + p.buildAlone("exposed") + `</script>`
+	r.add("/calls", empty+record+module)
+	r.add("/calls-with-tag", empty+record+`<script src="{analytics_url}/svc.js" data-site="{site_key}"></script>`+module)
+
+	site, url := `site: '`+r.site.SiteKey+`'`, `url: 'http://`+r.p.addr["data"]+`'`
+	for _, test := range []struct{ name, path, script, want, console string }{
+		{"queued calls follow the page view", "/calls", `analytics.event('signup', { n: 1 }); analytics.identify('ab'.repeat(32));
+			analytics.init({ ` + site + `, ` + url + ` }); analytics.event('second')`,
+			"/collect.php pageview /calls ab, /collect.php event signup /calls ab, /collect.php event second /calls ab", ""},
+		{"routes", "/calls", `analytics.init({ ` + site + `, ` + url + ` }); history.pushState(0, '', '/next'); history.pushState(0, '', '/next?q=1')`,
+			"/collect.php pageview /calls, /collect.php pageview /next", ""},
+		{"auto off", "/calls", `analytics.init({ ` + site + `, ` + url + `, auto: false }); history.pushState(0, '', '/next'); analytics.pageview()`,
+			"/collect.php pageview /calls off, /collect.php pageview /next off 1", ""},
+		{"search", "/calls", `history.replaceState(0, '', '/calls?q=boots'); analytics.init({ ` + site + `, ` + url + `, search: true })`,
+			"/collect.php pageview /calls, /collect.php event site_search /calls", ""},
+		{"no search", "/calls", `history.replaceState(0, '', '/calls?q=boots'); analytics.init({ ` + site + `, ` + url + ` })`,
+			"/collect.php pageview /calls", ""},
+		{"an address with a path", "/calls", `analytics.init({ ` + site + `, url: '/stats/' })`, "/stats/collect.php pageview /calls", ""},
+		{"a second init", "/calls", `analytics.init({ ` + site + `, ` + url + ` }); analytics.init({ site: '0'.repeat(32), url: '/other' }); analytics.event('signup')`,
+			"/collect.php pageview /calls, /collect.php event signup /calls", ""},
+		{"the page has the tag", "/calls-with-tag", `analytics.init({ ` + site + `, url: '/other' }); analytics.event('signup')`,
+			"/collect.php pageview /calls-with-tag, /collect.php event signup /calls-with-tag", ""},
+		{"a wrong site", "/calls", `analytics.init({ site: 'short', ` + url + ` })`, "",
+			"@tallygate/analytics: site is no site key: 32 hexadecimal characters in lower case"},
+		{"no settings", "/calls", `analytics.init()`, "", "@tallygate/analytics: site is no site key: 32 hexadecimal characters in lower case"},
+		{"no url", "/calls", `analytics.init({ ` + site + ` })`, "", "@tallygate/analytics: url is no web address"},
+		{"a url of another kind", "/calls", `analytics.init({ ` + site + `, url: 'data:text/plain,' })`, "", "@tallygate/analytics: url is no web address"},
+		{"a broken url", "/calls", `analytics.init({ ` + site + `, url: 'http://[' })`, "", "@tallygate/analytics: url is no address"},
+		{"right settings after wrong ones", "/calls", `analytics.init({ site: 'short', ` + url + ` }); analytics.init({ ` + site + `, ` + url + ` })`,
+			"/collect.php pageview /calls", "@tallygate/analytics: site is no site key: 32 hexadecimal characters in lower case"},
+	} {
+		page := r.open(test.path)
+		page.WaitFor("window.analytics")
+		page.Eval(test.script, nil)
+		// Engagement depends on time.
+		got := page.Text(`messages.filter((m) => !m.includes(' engagement ')).join(', ')`)
+		var console []string
+		for _, message := range page.Console() {
+			console = append(console, message.Text)
+		}
+		if got != test.want || strings.Join(console, "\n") != test.console {
+			r.t.Errorf("%s: sent %q, want %q; console %q, want %q", test.name, got, test.want, console, test.console)
+		}
+		page.Close()
 	}
 }
