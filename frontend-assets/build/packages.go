@@ -191,8 +191,8 @@ func (r release) manifest(template []byte) ([]byte, error) {
 	return bytes.Replace(template, []byte(private), []byte(fields), 1), nil
 }
 
-// modules bundles the package's modules. An import that ends in .js or .svelte is another file of the
-// package, and a name without a dot is a framework; everything else becomes part of the module.
+// modules bundles the package's modules. An import that ends in .js or .svelte is another file of
+// the package, and a name without a dot is a framework; everything else becomes part of the module.
 func (p npmPackage) modules(root string) ([]packedFile, error) {
 	var entries []string
 	for _, module := range p.Modules {
@@ -225,19 +225,22 @@ func (p npmPackage) modules(root string) ([]packedFile, error) {
 	return files, nil
 }
 
-// packageImports returns a plugin that leaves imports of other files and of frameworks alone, and puts
-// the package's settings in the place of the script's tag.
+// packageImports returns a plugin that leaves imports of other files and of frameworks alone, and
+// puts the package's settings in the place of the script's tag.
 func packageImports(root string) api.Plugin {
 	settings := filepath.Join(root, packagesPath, "analytics", "settings.ts")
 
 	return api.Plugin{Name: "package imports", Setup: func(b api.PluginBuild) {
-		b.OnResolve(api.OnResolveOptions{Filter: `\.(js|svelte)$|^[^./]+$`}, func(args api.OnResolveArgs) (api.OnResolveResult, error) {
+		other := api.OnResolveOptions{Filter: `\.(js|svelte)$|^[^./]+$`}
+		b.OnResolve(other, func(args api.OnResolveArgs) (api.OnResolveResult, error) {
 			if args.Kind == api.ResolveEntryPoint {
 				return api.OnResolveResult{}, nil
 			}
 			return api.OnResolveResult{Path: args.Path, External: true}, nil
 		})
-		b.OnResolve(api.OnResolveOptions{Filter: `/tag$`}, func(args api.OnResolveArgs) (api.OnResolveResult, error) {
+
+		tag := api.OnResolveOptions{Filter: `/tag$`}
+		b.OnResolve(tag, func(args api.OnResolveArgs) (api.OnResolveResult, error) {
 			if !strings.HasSuffix(filepath.ToSlash(args.ResolveDir), "/src/svc") {
 				return api.OnResolveResult{}, nil
 			}
@@ -246,8 +249,8 @@ func packageImports(root string) api.Plugin {
 	}}
 }
 
-// pack returns the files as npm pack does: a compressed archive with a folder named package. The same
-// files give the same bytes.
+// pack returns the files as npm pack does: a compressed archive with a folder named package. The
+// same files give the same bytes.
 func pack(files []packedFile) ([]byte, error) {
 	var b bytes.Buffer
 	zipped, err := gzip.NewWriterLevel(&b, gzip.BestCompression)

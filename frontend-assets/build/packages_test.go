@@ -61,7 +61,8 @@ func TestManifestOfPackages(t *testing.T) {
 		if err := json.Unmarshal(text, &m); err != nil {
 			t.Fatal(err)
 		}
-		if m.Name != "@tallygate/"+p.Folder || m.Version != "1.2.3" || m.License != "MIT" || m.Private || m.SideEffects == nil || *m.SideEffects {
+		named := m.Name == "@tallygate/"+p.Folder && m.Version == "1.2.3" && m.License == "MIT" && !m.Private
+		if !named || m.SideEffects == nil || *m.SideEffects {
 			t.Errorf("%s: %+v", p.Folder, m)
 		}
 
@@ -79,8 +80,8 @@ func TestManifestOfPackages(t *testing.T) {
 	}
 }
 
-// TestModulesOfPackages checks what only the build decides: a module imports files that its package has,
-// or a framework, and the script's settings come from init instead of a tag.
+// TestModulesOfPackages checks what only the build decides: a module imports files that its package
+// has, or a framework, and the script's settings come from init instead of a tag.
 func TestModulesOfPackages(t *testing.T) {
 	root, err := assetsRoot()
 	if err != nil {
@@ -143,7 +144,8 @@ func TestPack(t *testing.T) {
 			t.Fatal(err)
 		}
 		data, err := io.ReadAll(archive)
-		if err != nil || header.Name != "package/"+want.Name || header.Mode != 0o644 || !header.ModTime.Equal(packTime) || !bytes.Equal(data, want.Data) {
+		if err != nil || header.Name != "package/"+want.Name || header.Mode != 0o644 || !header.ModTime.Equal(packTime) ||
+			!bytes.Equal(data, want.Data) {
 			t.Errorf("%s: header %+v, content %q, error %v", want.Name, header, data, err)
 		}
 	}

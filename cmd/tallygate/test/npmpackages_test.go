@@ -23,8 +23,8 @@ const repositoryRoot = "../../.."
 // npmApps holds the apps that use the npm packages, and the list of what npm installs for them.
 const npmApps = repositoryRoot + "/frontend-assets/test/packages"
 
-// npmProject is a project with our packages from their archives, and with Vite and the frameworks from the
-// folder of the apps.
+// npmProject is a project with our packages from their archives, and with Vite and the frameworks
+// from the folder of the apps.
 type npmProject struct {
 	t      *testing.T
 	folder string
@@ -136,7 +136,8 @@ func (p *npmProject) run(folder, program string, args ...string) string {
 	command.Stderr = &stderr
 	output, err := command.Output()
 	if err != nil {
-		p.t.Fatalf("%s %s in %s: %v\n%s%s", filepath.Base(program), strings.Join(args, " "), folder, err, output, stderr.String())
+		line := filepath.Base(program) + " " + strings.Join(args, " ")
+		p.t.Fatalf("%s in %s: %v\n%s%s", line, folder, err, output, stderr.String())
 	}
 	return string(output)
 }
@@ -147,9 +148,10 @@ func (p *npmProject) tool(folder, name string, args ...string) string {
 	return p.run(folder, filepath.Join(p.folder, "../node_modules/.bin", name), args...)
 }
 
-// TestNpmPackagesChromium installs the npm packages into an app without a framework and apps of React, Vue and
-// Svelte, and checks and builds them. In a browser each app stores a page view and events, and gets tokens that
-// the server accepts; the apps of frameworks do the same after their page was rendered on a server.
+// TestNpmPackagesChromium installs the npm packages into an app without a framework and apps of
+// React, Vue and Svelte, and checks and builds them. In a browser each app stores a page view and
+// events, and gets tokens that the server accepts; the apps of frameworks do the same after their
+// page was rendered on a server.
 func TestNpmPackagesChromium(t *testing.T) {
 	p := openNpmProject(t)
 
@@ -180,7 +182,8 @@ func TestNpmPackagesChromium(t *testing.T) {
 		testNpmCalls(&r, &npmProject{t, p.folder, p.env})
 	})
 
-	p.env = append(p.env, "VITE_TALLYGATE=http://"+r.p.addr["data"], "VITE_SITE="+r.site.SiteKey, "VITE_SITEKEY="+model.TestSitekey)
+	p.env = append(p.env, "VITE_TALLYGATE=http://"+r.p.addr["data"], "VITE_SITE="+r.site.SiteKey,
+		"VITE_SITEKEY="+model.TestSitekey)
 	want := []string{"/plain/ 1"}
 	signups := 0
 	for _, app := range []string{"plain", "react", "vue", "svelte"} {
@@ -209,8 +212,8 @@ func TestNpmPackagesChromium(t *testing.T) {
 	r.wantStored(append(want, fmt.Sprintf("signup %d", signups))...)
 }
 
-// renderOnServer adds the page rendered.html to a built app. It has the markup that Node renders, which the app
-// hydrates.
+// renderOnServer adds the page rendered.html to a built app. It has the markup that Node renders,
+// which the app hydrates.
 func (p *npmProject) renderOnServer(app string) {
 	p.t.Helper()
 	entry := "server.ts"
@@ -228,7 +231,8 @@ func (p *npmProject) renderOnServer(app string) {
 	if !strings.Contains(page, root) {
 		p.t.Fatalf("the page has no %s:\n%s", root, page)
 	}
-	p.write(filepath.Join(app, "dist/rendered.html"), []byte(strings.Replace(page, root, `<div id="app">`+markup+`</div>`, 1)))
+	rendered := strings.Replace(page, root, `<div id="app">`+markup+`</div>`, 1)
+	p.write(filepath.Join(app, "dist/rendered.html"), []byte(rendered))
 }
 
 // useNpmApp sends the form of an app twice, and a token of execute once.
@@ -250,7 +254,8 @@ func useNpmApp(r *recipePages, path string) {
 		if got := page.Text(`document.querySelector('output').textContent`); got != "accepted" {
 			r.t.Errorf("press %d of %s: the server answered %q", i, button, got)
 		}
-		// The app without a framework leaves the token of its form alone when it executes another captcha.
+		// The app without a framework leaves the token of its form alone when it executes another
+		// captcha.
 		if path == "/plain/" && button == "#direct" {
 			break
 		}
@@ -292,7 +297,8 @@ func testUnusedNpmParts(p *npmProject) {
 			p.t.Errorf("%s: an app that uses nothing of the packages contains %q", bundler, got)
 		}
 		got := built(bundler, "shaken")
-		if !strings.Contains(got, "svc") || strings.Contains(got, "collect.php") || strings.Contains(got, "identify") || len(got) > 300 {
+		others := strings.Contains(got, "collect.php") || strings.Contains(got, "identify")
+		if !strings.Contains(got, "svc") || others || len(got) > 300 {
 			p.t.Errorf("%s: an app that sends one event contains %d bytes: %s", bundler, len(got), got)
 		}
 	}
@@ -306,50 +312,62 @@ func (p *npmProject) buildAlone(name string) string {
 	return string(readNpmFile(p.t, filepath.Join(p.folder, "plain", name, "app.js")))
 }
 
-// testNpmCalls makes calls of the analytics package in a browser and compares the messages with what the
-// script's tag would send.
+// testNpmCalls makes calls of the analytics package in a browser and compares the messages with
+// what the script's tag would send.
 func testNpmCalls(r *recipePages, p *npmProject) {
 	r.t.Helper()
 	const empty = "<!doctype html><html lang=en><title>Calls</title><link rel=icon href='data:,'>"
 	// Beacons are recorded instead of sent.
 	record := `<script>messages = []
 		navigator.sendBeacon = (url, body) => { const m = JSON.parse(body)
-			messages.push([new URL(url).pathname, m.t, m.e, m.p, m.d && m.d.slice(0, 2), m.a, m.x].filter((v) => v != null).join(' '))
+			const values = [new URL(url).pathname, m.t, m.e, m.p, m.d && m.d.slice(0, 2), m.a, m.x]
+			messages.push(values.filter((v) => v != null).join(' '))
 			return true }</script>`
 	module := `<script type=module>` + p.buildAlone("exposed") + `</script>`
 	r.add("/calls", empty+record+module)
 	r.add("/calls-with-tag", empty+record+`<script src="{analytics_url}/svc.js" data-site="{site_key}"></script>`+module)
 
-	site, url := `site: '`+r.site.SiteKey+`'`, `url: 'http://`+r.p.addr["data"]+`'`
+	const wrongSite = "@tallygate/analytics: site is no site key: 32 hexadecimal characters in lower case"
+	const notWeb = "@tallygate/analytics: url is no web address"
+	site, url := "site: '"+r.site.SiteKey+"'", "url: 'http://"+r.p.addr["data"]+"'"
+	values := strings.NewReplacer("SETTINGS", site+", "+url, "SITE", site, "URL", url)
 	for _, test := range []struct{ name, path, script, want, console string }{
 		{"queued calls follow the page view", "/calls", `analytics.event('signup', { n: 1 }); analytics.identify('ab'.repeat(32));
-			analytics.init({ ` + site + `, ` + url + ` }); analytics.event('second')`,
-			"/collect.php pageview /calls ab, /collect.php event signup /calls ab, /collect.php event second /calls ab", ""},
-		{"routes", "/calls", `analytics.init({ ` + site + `, ` + url + ` }); history.pushState(0, '', '/next'); history.pushState(0, '', '/next?q=1')`,
+			analytics.init({ SETTINGS }); analytics.event('second')`,
+			"/collect.php pageview /calls ab, /collect.php event signup /calls ab, /collect.php event second /calls ab",
+			""},
+		{"routes", "/calls", `analytics.init({ SETTINGS });
+			history.pushState(0, '', '/next'); history.pushState(0, '', '/next?q=1')`,
 			"/collect.php pageview /calls, /collect.php pageview /next", ""},
-		{"auto off", "/calls", `analytics.init({ ` + site + `, ` + url + `, auto: false }); history.pushState(0, '', '/next'); analytics.pageview()`,
+		{"auto off", "/calls", `analytics.init({ SETTINGS, auto: false });
+			history.pushState(0, '', '/next'); analytics.pageview()`,
 			"/collect.php pageview /calls off, /collect.php pageview /next off 1", ""},
-		{"search", "/calls", `history.replaceState(0, '', '/calls?q=boots'); analytics.init({ ` + site + `, ` + url + `, search: true })`,
+		{"search", "/calls", `history.replaceState(0, '', '/calls?q=boots');
+			analytics.init({ SETTINGS, search: true })`,
 			"/collect.php pageview /calls, /collect.php event site_search /calls", ""},
-		{"no search", "/calls", `history.replaceState(0, '', '/calls?q=boots'); analytics.init({ ` + site + `, ` + url + ` })`,
+		{"no search", "/calls", `history.replaceState(0, '', '/calls?q=boots');
+			analytics.init({ SETTINGS })`,
 			"/collect.php pageview /calls", ""},
-		{"an address with a path", "/calls", `analytics.init({ ` + site + `, url: '/stats/' })`, "/stats/collect.php pageview /calls", ""},
-		{"a second init", "/calls", `analytics.init({ ` + site + `, ` + url + ` }); analytics.init({ site: '0'.repeat(32), url: '/other' }); analytics.event('signup')`,
+		{"an address with a path", "/calls", `analytics.init({ SITE, url: '/stats/' })`, "/stats/collect.php pageview /calls", ""},
+		{"a second init", "/calls", `analytics.init({ SETTINGS });
+			analytics.init({ site: '0'.repeat(32), url: '/other' });
+			analytics.event('signup')`,
 			"/collect.php pageview /calls, /collect.php event signup /calls", ""},
-		{"the page has the tag", "/calls-with-tag", `analytics.init({ ` + site + `, url: '/other' }); analytics.event('signup')`,
+		{"the page has the tag", "/calls-with-tag", `analytics.init({ SITE, url: '/other' });
+			analytics.event('signup')`,
 			"/collect.php pageview /calls-with-tag, /collect.php event signup /calls-with-tag", ""},
-		{"a wrong site", "/calls", `analytics.init({ site: 'short', ` + url + ` })`, "",
-			"@tallygate/analytics: site is no site key: 32 hexadecimal characters in lower case"},
-		{"no settings", "/calls", `analytics.init()`, "", "@tallygate/analytics: site is no site key: 32 hexadecimal characters in lower case"},
-		{"no url", "/calls", `analytics.init({ ` + site + ` })`, "", "@tallygate/analytics: url is no web address"},
-		{"a url of another kind", "/calls", `analytics.init({ ` + site + `, url: 'data:text/plain,' })`, "", "@tallygate/analytics: url is no web address"},
-		{"a broken url", "/calls", `analytics.init({ ` + site + `, url: 'http://[' })`, "", "@tallygate/analytics: url is no address"},
-		{"right settings after wrong ones", "/calls", `analytics.init({ site: 'short', ` + url + ` }); analytics.init({ ` + site + `, ` + url + ` })`,
-			"/collect.php pageview /calls", "@tallygate/analytics: site is no site key: 32 hexadecimal characters in lower case"},
+		{"a wrong site", "/calls", `analytics.init({ site: 'short', URL })`, "", wrongSite},
+		{"no settings", "/calls", `analytics.init()`, "", wrongSite},
+		{"no url", "/calls", `analytics.init({ SITE })`, "", notWeb},
+		{"a url of another kind", "/calls", `analytics.init({ SITE, url: 'data:text/plain,' })`, "", notWeb},
+		{"a broken url", "/calls", `analytics.init({ SITE, url: 'http://[' })`, "", "@tallygate/analytics: url is no address"},
+		{"right settings after wrong ones", "/calls", `analytics.init({ site: 'short', URL });
+			analytics.init({ SETTINGS })`,
+			"/collect.php pageview /calls", wrongSite},
 	} {
 		page := r.open(test.path)
 		page.WaitFor("window.analytics")
-		page.Eval(test.script, nil)
+		page.Eval("(() => { "+values.Replace(test.script)+" })()", nil)
 		// Engagement depends on time.
 		got := page.Text(`messages.filter((m) => !m.includes(' engagement ')).join(', ')`)
 		var console []string

@@ -30,14 +30,16 @@ export interface SalesEvents {
   refund: Purchase;
 }
 
-/** The arguments after the name of an event: the properties, which only e-commerce events require. */
+/**
+ * The arguments after the name of an event: the properties, which only e-commerce events require.
+ */
 export type Properties<Name extends string> = Name extends keyof SalesEvents
   ? [properties: SalesEvents[Name]]
   : [properties?: object];
 
 /**
- * Calls svc, or queues the call until the script runs. Does nothing on a server, where a queue would
- * mix the calls of all visitors.
+ * Calls svc, or queues the call until the script runs. Does nothing on a server, where a queue
+ * would mix the calls of all visitors.
  */
 const call: (...values: unknown[]) => void = (...values) => {
   if (typeof window === 'undefined') return;
@@ -49,9 +51,14 @@ const call: (...values: unknown[]) => void = (...values) => {
   window.svc(...values);
 };
 
-/** Sends an event of the current page view. A name of one's own must be registered in the site's settings. */
-export const event: <Name extends string>(name: Name, ...properties: Properties<Name>) => void = (name, ...properties) =>
-  call('event', name, ...properties);
+/**
+ * Sends an event of the current page view. A name of one's own must be registered in the site's
+ * settings.
+ */
+export const event: <Name extends string>(name: Name, ...properties: Properties<Name>) => void = (
+  name,
+  ...properties
+) => call('event', name, ...properties);
 
 /**
  * Sends a page view of the current path, for routers without the history API and under auto: false.

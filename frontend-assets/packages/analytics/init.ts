@@ -15,9 +15,9 @@ export interface Settings {
 }
 
 /**
- * Starts the script, as its tag does: it sends a page view, executes the calls so far, and measures from
- * then on. Does nothing on a server, and nothing if the script runs already. Wrong settings are
- * logged as an error, and nothing starts.
+ * Starts the script, as its tag does: it sends a page view, executes the calls so far, and measures
+ * from then on. Does nothing on a server, and nothing if the script runs already. Wrong settings
+ * are logged as an error, and nothing starts.
  */
 export const init: (settings: Settings) => void = (settings) => {
   if (typeof document === 'undefined' || window.svc?.on) return;

@@ -1,5 +1,5 @@
-// Takes the place of src/svc/tag.ts in the package: the settings come from init, not from a tag. A test
-// of types checks that both modules have the same exports.
+// Takes the place of src/svc/tag.ts in the package: the settings come from init, not from a tag. A
+// test of types checks that both modules have the same exports.
 import type { Settings } from './init';
 
 export let siteKey: string | undefined;

@@ -1,6 +1,6 @@
 /**
- * Why there is no token: the server cannot be reached, it refused too many attempts, sitekey or domain are
- * wrong, it refused the solution, or the browser cannot do the work.
+ * Why there is no token: the server cannot be reached, it refused too many attempts, sitekey or
+ * domain are wrong, it refused the solution, or the browser cannot do the work.
  */
 export type Reason = 'unreachable' | 'busy' | 'setup' | 'refused' | 'unsupported';
 

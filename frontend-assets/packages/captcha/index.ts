@@ -1,5 +1,5 @@
-// The public names of @tallygate/captcha. The widget itself comes from {captcha_url}, so that it always fits
-// the server.
+// The public names of @tallygate/captcha. The widget itself comes from {captcha_url}, so that it
+// always fits the server.
 export { CaptchaError } from './error.js';
 export type { Reason } from './error.js';
 export { load } from './load.js';

@@ -1,9 +1,14 @@
 import { CaptchaError } from './error.js';
 
-/** An element, a CSS selector, or a list of elements, of widgets or of something that contains them. */
+/**
+ * An element, a CSS selector, or a list of elements, of widgets or of something that contains them.
+ */
 export type Target = Node | string | Iterable<Node> | ArrayLike<Node> | null;
 
-/** What the widget's script adds to a page, window.serviceCaptcha. Without a target the calls concern all widgets. */
+/**
+ * What the widget's script adds to a page, window.serviceCaptcha. Without a target the calls
+ * concern all widgets.
+ */
 export interface Api {
   /** Clears the tokens and solves again. Returns the number of widgets. */
   reset(target?: Target): number;
@@ -14,9 +19,13 @@ export interface Api {
 /** Scripts that were added by load, by address, so that each is loaded once. */
 const scripts = new Map<string, Promise<Api>>();
 
-/** Returns the script's API if the script runs. An element with this id also answers to the name. */
+/**
+ * Returns the script's API if the script runs. An element with this id also answers to the name.
+ */
 export const loaded = (): Api | undefined =>
-  typeof window === 'undefined' || typeof window.serviceCaptcha?.reset !== 'function' ? undefined : window.serviceCaptcha;
+  typeof window !== 'undefined' && typeof window.serviceCaptcha?.reset === 'function'
+    ? window.serviceCaptcha
+    : undefined;
 
 /** Returns {captcha_url} as an absolute address without a trailing slash, or throws a TypeError. */
 export const baseOf = (url: string): string => {
@@ -25,7 +34,10 @@ export const baseOf = (url: string): string => {
   return href.replace(/\/+$/, '');
 };
 
-/** Waits for a script's element. A script that could not be loaded is removed, so that load may be called again. */
+/**
+ * Waits for a script's element. A script that could not be loaded is removed, so that load may be
+ * called again.
+ */
 const wait = (script: HTMLScriptElement, src: string): Promise<Api> =>
   new Promise((resolve, reject) => {
     const fail = () => {
@@ -43,8 +55,9 @@ const wait = (script: HTMLScriptElement, src: string): Promise<Api> =>
   });
 
 /**
- * Loads the widget's script from {captcha_url}, once, unless it runs already or the page has its tag. A page whose
- * policy names nonces passes its nonce. Rejects with a CaptchaError if the script cannot be loaded.
+ * Loads the widget's script from {captcha_url}, once, unless it runs already or the page has its
+ * tag. A page whose policy names nonces passes its nonce. Rejects with a CaptchaError if the script
+ * cannot be loaded.
  */
 export const load = async (url: string, nonce?: string): Promise<Api> => {
   const api = loaded();

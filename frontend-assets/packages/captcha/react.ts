@@ -15,8 +15,8 @@ export interface CaptchaProps extends Options {
 }
 
 /**
- * The widget as a component, with its handle as ref. On a server it renders an empty element, which the
- * browser fills, so hydration changes nothing.
+ * The widget as a component, with its handle as ref. On a server it renders an empty element, which
+ * the browser fills, so hydration changes nothing.
  */
 export const Captcha: ForwardRefExoticComponent<CaptchaProps & RefAttributes<CaptchaHandle>> = /* @__PURE__ */ forwardRef<
   CaptchaHandle,

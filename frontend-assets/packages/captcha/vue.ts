@@ -16,8 +16,8 @@ export type CaptchaInstance = CaptchaHandle & {
 };
 
 /**
- * The widget as a component, which exposes its handle. On a server it renders an empty element, which the
- * browser fills, so hydration changes nothing.
+ * The widget as a component, which exposes its handle. On a server it renders an empty element,
+ * which the browser fills, so hydration changes nothing.
  */
 export const Captcha: new () => CaptchaInstance = /* @__PURE__ */ defineComponent({
   name: 'TallygateCaptcha',

@@ -40,7 +40,10 @@ export interface Captcha {
   remove(): void;
 }
 
-/** Writes the settings as the attributes that the script reads. An undefined setting removes its attribute. */
+/**
+ * Writes the settings as the attributes that the script reads. An undefined setting removes its
+ * attribute.
+ */
 const apply = (element: HTMLElement, settings: Partial<Omit<Settings, 'url'>>): void => {
   const set = (name: string, value: string | undefined) => {
     if (value === undefined) element.removeAttribute(name);
@@ -52,9 +55,9 @@ const apply = (element: HTMLElement, settings: Partial<Omit<Settings, 'url'>>): 
 };
 
 /**
- * Adds a widget at the end of a container, and loads the script if necessary. In a form, the work starts at the
- * first interaction and the token becomes a field; elsewhere it starts at once. Throws a TypeError
- * for a wrong url.
+ * Adds a widget at the end of a container, and loads the script if necessary. In a form, the work
+ * starts at the first interaction and the token becomes a field; elsewhere it starts at once.
+ * Throws a TypeError for a wrong url.
  */
 export const render = (container: Element, options: Options): Captcha => {
   const element = document.createElement('div');
@@ -65,7 +68,9 @@ export const render = (container: Element, options: Options): Captcha => {
   apply(element, options);
   element.className = 'service-captcha';
 
-  /** Calls f for each of the widget's events of a type, until an optional second signal is aborted. */
+  /**
+   * Calls f for each of the widget's events of a type, until an optional second signal is aborted.
+   */
   const on = (type: string, f: (event: Event) => void, until?: AbortSignal) => {
     element.addEventListener('service-captcha:' + type, f);
     until?.addEventListener('abort', () => element.removeEventListener('service-captcha:' + type, f));
@@ -110,7 +115,10 @@ export const render = (container: Element, options: Options): Captcha => {
   };
 };
 
-/** Solves a captcha without anything on the page, for an app that sends the token itself. Rejects with a CaptchaError. */
+/**
+ * Solves a captcha without anything on the page, for an app that sends the token itself. Rejects
+ * with a CaptchaError.
+ */
 export const execute = async (options: Omit<Options, 'lang' | 'fieldName'>): Promise<string> => {
   const container = document.createElement('div');
   container.hidden = true;
