@@ -175,6 +175,18 @@ func TestNpmPackagesChromium(t *testing.T) {
 		p.tool("svelte", "svelte-check", "--tsconfig", "./tsconfig.json", "--fail-on-warnings")
 	})
 
+	// The components need the types of their frameworks, which "make types" does not have.
+	t.Run("sources of components", func(t *testing.T) {
+		p := &npmProject{t, p.folder, p.env}
+		const sources = repositoryRoot + "/frontend-assets/"
+		for _, name := range []string{"error", "handle", "index", "load", "react", "vue", "widget"} {
+			p.write("source/"+name+".ts", readNpmFile(t, sources+"packages/captcha/"+name+".ts"))
+		}
+		p.write("source/globals.d.ts", readNpmFile(t, sources+"src/captcha/widget/globals.d.ts"))
+		p.write("source/tsconfig.json", []byte(`{"extends": "../tsconfig.json", "include": ["."]}`))
+		p.tool("source", "tsc", "-p", ".")
+	})
+
 	r := openRecipes(t)
 	t.Run("calls", func(t *testing.T) {
 		r := *r
