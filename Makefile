@@ -217,10 +217,18 @@ recipes: ## Run the recipes of frameworks in Chromium, with packages from the ne
 	cd docs/recipes/frameworks && npm ci
 	go test -tags recipes -run '^TestRecipeFrameworksChromium$$' ./cmd/tallygate/test
 
+TSGO = go -C .ci/types build -buildvcs=false -o ../../bin/tsgo github.com/microsoft/typescript-go/cmd/tsgo
+
+.PHONY: packages
+packages: ## Build the packages for npm into bin/packages (VERSION=v1.2.3, LICENCE=SPDX-ID)
+	@$(TSGO)
+	@rm -rf bin/packages
+	go run -buildvcs=false ./frontend-assets/build -packages bin/packages -version "$(VERSION)" -licence "$(LICENCE)"
+
 .PHONY: types
 types: ## Check the types of the TypeScript sources (the checker is compiled at the first time, some minutes)
-	@go -C .ci/types build -buildvcs=false -o ../../bin/tsgo github.com/microsoft/typescript-go/cmd/tsgo
-	@for project in . src/console test/unit; do bin/tsgo --noEmit --project frontend-assets/$$project || exit 1; done
+	@$(TSGO)
+	@for project in . src/console test/unit packages; do bin/tsgo --noEmit --project frontend-assets/$$project || exit 1; done
 
 .PHONY: deploy-lint
 deploy-lint: ## Check the files of deploy/ with the parsers of Docker, Compose and Kubernetes

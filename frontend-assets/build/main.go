@@ -4,6 +4,8 @@
 //	go run ./frontend-assets/build -check   writes nothing; fails if a committed file differs from its source
 //	go run ./frontend-assets/build -parts   also prints the size of the script without each optional part
 //
+// With -packages it builds the packages for npm instead, see packages.go.
+//
 // It bundles with esbuild's Go API, so the build needs no npm. The same sources give the same bytes on
 // every machine. The captcha's WebAssembly is committed, so the build needs no C compiler;
 // src/captcha/engine/wasm/build.sh compiles it. Each file is stored in three encodings
@@ -22,8 +24,24 @@ import (
 func main() {
 	check := flag.Bool("check", false, "compare with the committed files instead of writing them")
 	parts := flag.Bool("parts", false, "also print the size without each optional part")
+	packages := flag.String("packages", "", "build the packages for npm into this `folder`, and nothing else")
+	checker := flag.String("tsgo", "bin/tsgo", "with -packages: the `program` that writes declarations")
+	version := flag.String("version", "", "with -packages: the program's `version`, such as v1.2.3")
+	licence := flag.String("licence", "", "with -packages: the `SPDX` identifier of the licence")
 	flag.Parse()
-	if err := run(os.Stdout, *check, *parts); err != nil {
+
+	build := func() error { return run(os.Stdout, *check, *parts) }
+	if *packages != "" {
+		build = func() error {
+			r, err := newRelease(*version, *licence)
+			if err != nil {
+				return err
+			}
+			return runPackages(os.Stdout, *packages, *checker, r)
+		}
+	}
+
+	if err := build(); err != nil {
 		fmt.Fprintln(os.Stderr, "assets:", err)
 		os.Exit(1)
 	}

@@ -19,6 +19,7 @@ type recipePages struct {
 	p       *process
 	owner   *testOwner
 	site    testSite
+	mux     *http.ServeMux // of server; a test may add handlers
 	server  *httptest.Server
 	browser *browsertest.Browser
 	pages   map[string]string // by path
@@ -49,6 +50,7 @@ func openRecipes(t *testing.T) *recipePages {
 		}
 		fmt.Fprint(w, "accepted")
 	})
+	r.mux = mux
 	r.server = httptest.NewServer(mux)
 	t.Cleanup(r.server.Close)
 	r.browser = browsertest.New(t, browsertest.Host("shop.localhost", r.server.URL))

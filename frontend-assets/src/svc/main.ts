@@ -1,59 +1,6 @@
 // The browser script of the analytics service. It adds one global function and stores nothing on
 // the device.
-import { stripQuery } from './address';
-import { handleCall } from './calls';
-import { log } from './debug';
-import { startEngagement, watchEngagement } from './engagement';
-import { guard, listen } from './guard';
-import { watchLinks } from './links';
-import { sendPageview } from './pageview';
-import { optOutReason } from './privacy';
-import { watchRoutes } from './routes';
-import { watchScroll } from './scroll';
-import { identify } from './send';
-import { auto, siteKey } from './tag';
-import { currentView } from './view';
-
-const install = (): void => {
-  const stub = window.svc;
-  if (stub && stub.on) return;
-
-  const calls: Call[] = [...((stub && (stub.q as Call[] | undefined)) || [])];
-  const svc: Svc = (...call) => void svc.q!.push(call);
-  svc.q = calls;
-  svc.on = true;
-  window.svc = svc;
-
-  const reason = optOutReason();
-  if (!siteKey || reason) {
-    svc.q = { push() {} };
-    if (!siteKey) console.warn('svc: data-site is no site key');
-    return log('sends nothing:', reason);
-  }
-
-  const start = () => {
-    // The first page view already carries the user id. Everything else follows it, in order.
-    calls.forEach(guard((call) => call[0] === 'identify' && identify(call[1])));
-    sendPageview(stripQuery(document.referrer));
-    watchEngagement();
-    watchScroll();
-    watchLinks();
-    // The back/forward cache restored the document, which is a new page view. The time of the
-    // previous page view was sent when it was left.
-    listen(window, 'pageshow', (shown: PageTransitionEvent) => {
-      if (!shown.persisted) return;
-      startEngagement();
-      sendPageview(currentView.r);
-    });
-    svc.q = { push: guard(handleCall) };
-    calls.forEach(svc.q.push);
-    // This comes last because it throws on a page that has frozen its history functions.
-    if (auto) watchRoutes();
-  };
-
-  // A prerendered page counts when it is shown.
-  if (document.prerendering) listen(document, 'prerenderingchange', start);
-  else start();
-};
+import { guard } from './guard';
+import { install } from './install';
 
 guard(install)();

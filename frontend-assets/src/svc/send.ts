@@ -5,15 +5,6 @@ import { auto, debug, endpoint, siteKey } from './tag';
 import { currentView } from './view';
 
 /**
- * Whether a beacon carries the page's origin under every Referrer-Policy. Under no-referrer and
- * same-origin, Firefox and WebKit send a beacon with "Origin: null", which the server refuses.
- */
-const originInBeacon = /^Google/.test(navigator.vendor);
-
-/** Whether fetch can outlive the page, as a beacon does. Firefox's can since version 133. */
-const keepalive = 'keepalive' in Request.prototype;
-
-/**
  * Bytes that all requests which outlive the page may have in flight together. The browser's limit
  * is 64 KiB, and a fetch beyond it fails only later.
  */
@@ -66,6 +57,8 @@ const sendByBeacon = (body: string): boolean | undefined => {
  * undefined if fetch is not the browser's own.
  */
 const sendByFetch = (body: string, size: number): boolean | undefined => {
+  // Whether fetch can outlive the page, as a beacon does. Firefox's can since version 133.
+  const keepalive = 'keepalive' in Request.prototype;
   if (!(keepalive || debug) || !isFetchOwn()) return undefined;
   if (inFlight + size > maxInFlight) return false;
   inFlight += size;
@@ -96,6 +89,9 @@ export const send = (message: Message): boolean => {
   const body = encode(message);
   const size = new TextEncoder().encode(body).length;
   if (!size || size > 8192) return false;
+  // Whether a beacon carries the page's origin under every Referrer-Policy. Under no-referrer and
+  // same-origin, Firefox and WebKit send a beacon with "Origin: null", which the server refuses.
+  const originInBeacon = /^Google/.test(navigator.vendor);
   const outlives =
     originInBeacon && !debug
       ? (sendByBeacon(body) ?? sendByFetch(body, size))
