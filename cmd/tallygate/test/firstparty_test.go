@@ -1,7 +1,6 @@
 package test
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net"
@@ -27,8 +26,17 @@ import (
 // firstPartyFolder has the files that docs/first-party.md shows.
 const firstPartyFolder = "first-party/"
 
-// The website's host, and its pages.
-const websiteHost = "shop.localhost"
+// The website's host, and the address of the last hop in front of Tallygate, which trusts it.
+const (
+	websiteHost = "shop.localhost"
+	hopAddress  = "127.0.0.8"
+)
+
+// transportFrom returns a transport that connects from an address of this machine.
+func transportFrom(address string) *http.Transport {
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
+	return &http.Transport{DialContext: dialer.DialContext}
+}
 
 // arrivals is a hop in front of Tallygate's data listener. It records the headers of each call, passes
 // X-Forwarded-For on unchanged, and adds a header that belongs to Tallygate's own host.
@@ -42,6 +50,7 @@ type arrivals struct {
 func newArrivals(data string) *arrivals {
 	target := &url.URL{Scheme: "http", Host: data}
 	return &arrivals{proxy: &httputil.ReverseProxy{
+		Transport: transportFrom(hopAddress),
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
 			r.Out.Header["X-Forwarded-For"] = r.In.Header["X-Forwarded-For"]
@@ -89,7 +98,7 @@ func openWebsite(t *testing.T) *website {
 	w := &website{t: t}
 	w.p = start(t, map[string]string{
 		"TALLYGATE_DATA_DIR": t.TempDir(), "TALLYGATE_ALLOW_LOCAL_DOMAINS": "true", "TALLYGATE_CAPTCHA_DIFFICULTY": "1024",
-		"TALLYGATE_FLOOD_BURST": "0", "TALLYGATE_TRUSTED_PROXIES": "127.0.0.1",
+		"TALLYGATE_FLOOD_BURST": "0", "TALLYGATE_TRUSTED_PROXIES": hopAddress,
 	}, []string{"control", "data"})
 	w.owner = newOwner(t, w.p)
 	w.site = w.owner.signUp(websiteHost)
@@ -266,7 +275,7 @@ new Miniflare({ modules: true, modulesRoot: '.', scriptPath: 'cloudflare.mjs', m
   compatibilityDate: '2026-01-01', host: '127.0.0.1', port: `+portOf(addr)+` });`)
 		cmd := exec.Command("node", run)
 		cmd.Dir = dir
-		return runProxy(t, addr, cmd)
+		return w.cloudflare(t, runProxy(t, addr, cmd))
 	},
 
 	"next": func(w *website, t *testing.T) string {
@@ -283,7 +292,7 @@ new Miniflare({ modules: true, modulesRoot: '.', scriptPath: 'cloudflare.mjs', m
 		writeFile(t, filepath.Join(dir, "app"), "page.jsx", `export default () => <p>Shop</p>;`)
 
 		next := filepath.Join(dir, "node_modules/next/dist/bin/next")
-		build := exec.Command("node", next, "build")
+		build := exec.Command("node", next, "build", "--webpack") // Turbopack refuses linked packages
 		build.Dir, build.Env = dir, append(os.Environ(), "NEXT_TELEMETRY_DISABLED=1")
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("next build: %v\n%s", err, out)
@@ -292,6 +301,23 @@ new Miniflare({ modules: true, modulesRoot: '.', scriptPath: 'cloudflare.mjs', m
 		serve.Dir, serve.Env = dir, build.Env
 		return runProxy(t, addr, serve)
 	},
+}
+
+// cloudflare is what Cloudflare does in front of a Worker: it names the visitor, and the route sends only paths below /x/ to
+// the Worker.
+func (w *website) cloudflare(t *testing.T, worker string) (origin string) {
+	t.Helper()
+	server := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		to := &url.URL{Scheme: "http", Host: w.pages}
+		if strings.HasPrefix(r.In.URL.Path, "/x/") {
+			to.Host = strings.TrimPrefix(worker, "http://")
+		}
+		r.SetURL(to)
+		visitor, _, _ := net.SplitHostPort(r.In.RemoteAddr)
+		r.Out.Header.Set("CF-Connecting-IP", visitor)
+	}})
+	t.Cleanup(server.Close)
+	return server.URL
 }
 
 // modulesFolder names a folder with the npm packages next, react, react-dom and miniflare, which are too large for every machine.
@@ -336,10 +362,7 @@ func portOf(addr string) string {
 // visitorFrom is a visitor with an address of this machine, who sends what browsers and attackers send.
 func visitorFrom(t *testing.T, address string) *http.Client {
 	t.Helper()
-	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
-	transport := &http.Transport{DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-		return dialer.DialContext(ctx, network, addr)
-	}}
+	transport := transportFrom(address)
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport, Timeout: patience,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -390,6 +413,11 @@ func TestDeployFirstParty(t *testing.T) {
 			w.wantScripts(t, origin)
 			w.wantVisitors(t, origin, "/"+name)
 			w.wantBrowser(t, origin, "/browser-"+name)
+			for _, script := range []string{"/x/app.js", "/x/form.js"} {
+				if findings, status := examineSite(t, w.p.addr["data"], origin+script); len(findings) > 0 || status != 0 {
+					t.Errorf("doctor --site %s: status %d, %v", script, status, findings)
+				}
+			}
 		})
 	}
 }
