@@ -1,4 +1,4 @@
-// Passes requests below /x/ of a website on to Tallygate. cloudflare.mjs, netlify.mjs and vercel.mjs call it with the
+// Passes requests below /x/ of a website on to Tallygate. cloudflare.mjs, netlify.mjs, next.mjs and vercel.mjs call it with the
 // visitor's address. Replace the folder, the names of the scripts and stats.example.com. docs/first-party.md has the reasons,
 // and the addresses that TALLYGATE_TRUSTED_PROXIES needs.
 

@@ -223,7 +223,7 @@ var firstPartyProxies = map[string]func(*website, *testing.T) string{
 
 	"caddy": func(w *website, t *testing.T) string {
 		program, dir, addr := requireTool(t, "caddy"), t.TempDir(), freeAddress(t)
-		text := snippet(t, "Caddyfile", "shop.example.com {", "http://"+websiteHost+":"+portOf(addr)+" {\n\tbind 127.0.0.1",
+		text := snippet(t, "Caddyfile", "shop.example.com {", "http://:"+portOf(addr)+" {\n\tbind 127.0.0.1",
 			"https://stats.example.com", "http://"+w.plain, "127.0.0.1:3000", w.pages)
 		config := writeFile(t, dir, "Caddyfile", "{\n\tadmin off\n}\n"+text)
 		cmd := exec.Command(program, "run", "--adapter", "caddyfile", "--config", config)
@@ -275,16 +275,15 @@ new Miniflare({ modules: true, modulesRoot: '.', scriptPath: 'cloudflare.mjs', m
   compatibilityDate: '2026-01-01', host: '127.0.0.1', port: `+portOf(addr)+` });`)
 		cmd := exec.Command("node", run)
 		cmd.Dir = dir
-		return w.cloudflare(t, runProxy(t, addr, cmd))
+		return w.front(t, runProxy(t, addr, cmd), "CF-Connecting-IP")
 	},
 
 	"next": func(w *website, t *testing.T) string {
 		addr, dir := freeAddress(t), t.TempDir()
 		linkModules(t, dir, "next")
 		writeFile(t, dir, "package.json", `{"type": "module"}`)
-		writeFile(t, dir, "proxy.js", snippet(t, "next.mjs", "https://stats.example.com", "http://"+w.plain))
-		writeFile(t, dir, "next.config.mjs", `export default { rewrites: async () => ({ fallback: [{ source: '/:path*', destination: 'http://`+
-			w.pages+`/:path*' }] }) };`)
+		writeFile(t, dir, "proxy.js", snippet(t, "next.mjs"))
+		writeFile(t, dir, "forward.mjs", snippet(t, "forward.mjs", "https://stats.example.com", "http://"+w.plain))
 		if err := os.Mkdir(filepath.Join(dir, "app"), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -299,22 +298,22 @@ new Miniflare({ modules: true, modulesRoot: '.', scriptPath: 'cloudflare.mjs', m
 		}
 		serve := exec.Command("node", next, "start", "-H", "127.0.0.1", "-p", portOf(addr))
 		serve.Dir, serve.Env = dir, build.Env
-		return runProxy(t, addr, serve)
+		return w.front(t, runProxy(t, addr, serve), "X-Forwarded-For")
 	},
 }
 
-// cloudflare is what Cloudflare does in front of a Worker: it names the visitor, and the route sends only paths below /x/ to
-// the Worker.
-func (w *website) cloudflare(t *testing.T, worker string) (origin string) {
+// front is what stands in front of a Worker or of Next.js: it names the visitor in a header, and sends only paths below /x/ to
+// the program.
+func (w *website) front(t *testing.T, program, header string) (origin string) {
 	t.Helper()
 	server := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		to := &url.URL{Scheme: "http", Host: w.pages}
 		if strings.HasPrefix(r.In.URL.Path, "/x/") {
-			to.Host = strings.TrimPrefix(worker, "http://")
+			to.Host = strings.TrimPrefix(program, "http://")
 		}
 		r.SetURL(to)
 		visitor, _, _ := net.SplitHostPort(r.In.RemoteAddr)
-		r.Out.Header.Set("CF-Connecting-IP", visitor)
+		r.Out.Header.Set(header, visitor)
 	}})
 	t.Cleanup(server.Close)
 	return server.URL
@@ -520,4 +519,90 @@ func (w *website) wantBrowser(t *testing.T, origin, path string) {
 	if !stored {
 		t.Errorf("the page view of %s is not stored", path)
 	}
+}
+
+// websiteProxy is the address of a website's proxy that calls Tallygate's own proxy. The document names another one.
+const websiteProxy, websiteProxyInDocument = "127.0.0.7", "198.51.100.7"
+
+// addedLine returns a line that docs/first-party.md adds to the proxy in front of Tallygate, for the test's address.
+func addedLine(t *testing.T, line string) string {
+	t.Helper()
+	text, err := os.ReadFile("../../../docs/first-party.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), "`"+line+"`") {
+		t.Fatalf("the document has no %q", line)
+	}
+	return strings.ReplaceAll(line, websiteProxyInDocument, websiteProxy)
+}
+
+// TestProxyKeepsAddressesOfWebsites: with the lines of docs/first-party.md, the shipped proxies in front of Tallygate pass on
+// the address that a website's proxy names, and nobody else's.
+func TestProxyKeepsAddressesOfWebsites(t *testing.T) {
+	testkit.SkipLong(t, "proxies")
+	t.Parallel()
+
+	for name, additions := range map[string]func() []string{
+		"nginx": func() []string {
+			const line = "\tproxy_set_header X-Forwarded-For $remote_addr;\n"
+			return []string{line, addedLine(t, "set_real_ip_from 198.51.100.7;") + "\n" + addedLine(t, "real_ip_header X-Forwarded-For;") + "\n" + line}
+		},
+		"haproxy": func() []string {
+			const line = "http-request set-header X-Forwarded-For %[src]\n"
+			return []string{line, strings.TrimSuffix(line, "\n") + " " + addedLine(t, "unless { src 198.51.100.7 }") + "\n"}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var requests sync.Map
+			balancer, shipped := loadBalancers[name], loadBalancers[name].test
+			balancer.test = func(dir string) []string { return append(additions(), shipped(dir)...) }
+			node := recorder(t, "node", &requests)
+			addr, roots, _ := balancer.start(t, map[string]string{
+				"10.0.0.11:8081": node, "10.0.0.12:8081": node, "10.0.0.11:8080": node, "10.0.0.12:8080": node,
+			})
+			for from, want := range map[string]string{websiteProxy: "203.0.113.9", "127.0.0.6": "127.0.0.6"} {
+				if got := forwardedBy(t, clientTo(t, addr, roots, from), "https://stats.example.com", &requests); got != want {
+					t.Errorf("from %s: X-Forwarded-For %q, want %q", from, got, want)
+				}
+			}
+		})
+	}
+
+	t.Run("caddy", func(t *testing.T) {
+		var requests sync.Map
+		program, dir, addr := requireTool(t, "caddy"), t.TempDir(), freeAddress(t)
+		config := writeFile(t, dir, "Caddyfile", "{\nadmin off\n}\nhttp://:"+portOf(addr)+" {\nbind 127.0.0.1\nreverse_proxy "+
+			recorder(t, "node", &requests)+" {\n"+addedLine(t, "trusted_proxies 198.51.100.7")+"\n}\n}\n")
+		cmd := exec.Command(program, "run", "--adapter", "caddyfile", "--config", config)
+		cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
+		origin := runProxy(t, addr, cmd)
+
+		// Caddy adds the address that connects, so Tallygate must trust the website's proxy, too.
+		for from, want := range map[string]string{websiteProxy: "203.0.113.9, " + websiteProxy, "127.0.0.6": "127.0.0.6"} {
+			if got := forwardedBy(t, visitorFrom(t, from), origin, &requests); got != want {
+				t.Errorf("from %s: X-Forwarded-For %q, want %q", from, got, want)
+			}
+		}
+	})
+}
+
+// forwardedBy returns the X-Forwarded-For that arrives behind a proxy if the client sends 203.0.113.9.
+func forwardedBy(t *testing.T, client *http.Client, origin string, requests *sync.Map) string {
+	t.Helper()
+	request, err := http.NewRequest(http.MethodPost, origin+"/collect.php", strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header = http.Header{"X-Id": {"1"}, "X-Forwarded-For": {"203.0.113.9"}, "Origin": {"https://shop.example.com"}}
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	found, ok := requests.LoadAndDelete("1")
+	if !ok || response.StatusCode != http.StatusNoContent {
+		t.Fatalf("status %d, and the call has reached the node: %t", response.StatusCode, ok)
+	}
+	return found.(seen).address
 }
