@@ -207,8 +207,8 @@ func (s *siteCheck) check(ctx context.Context) {
 	s.checkProbes(ctx, endpoints[0])
 }
 
-// beside returns the address of a file in the script's folder.
-func (s *siteCheck) beside(name string) string {
+// inFolder returns the address of a file in the script's folder.
+func (s *siteCheck) inFolder(name string) string {
 	return s.script.ResolveReference(&url.URL{Path: "./" + name}).String()
 }
 
@@ -296,7 +296,7 @@ func (s *siteCheck) compareHeaders(address string, got, want *answer, names ...s
 func (s *siteCheck) checkFiles(ctx context.Context) {
 	s.done(areaFiles)
 	for _, name := range []string{"captcha-worker.js", "captcha.wasm", "captcha-scalar.wasm"} {
-		address := s.beside(name)
+		address := s.inFolder(name)
 		got, err := s.send(ctx, http.MethodGet, address, "", http.Header{})
 		if err != nil {
 			s.fault("site-unreachable", "Check the website.", "no answer from %s: %v", address, cause(err))
@@ -327,7 +327,7 @@ func (s *siteCheck) probe(ctx context.Context, address, body string, header http
 
 // checkMapped checks that calls of an endpoint arrive at the server as they were sent.
 func (s *siteCheck) checkMapped(ctx context.Context, e endpoint) bool {
-	address := s.beside(e.path)
+	address := s.inFolder(e.path)
 	got, _, err := s.probe(ctx, address, e.body, http.Header{})
 	if err != nil {
 		s.fault("site-unreachable", "Check the website.", "no answer from %s: %v", address, cause(err))
@@ -364,7 +364,7 @@ func (s *siteCheck) checkMapped(ctx context.Context, e endpoint) bool {
 
 // checkProbes compares what the server sees of requests through the proxy with those that are sent directly.
 func (s *siteCheck) checkProbes(ctx context.Context, e endpoint) {
-	address := s.beside(e.path)
+	address := s.inFolder(e.path)
 	direct, _, err := s.probe(ctx, s.server+"/"+e.path, e.body, http.Header{})
 	if err != nil {
 		direct = nil

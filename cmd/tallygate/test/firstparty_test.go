@@ -538,7 +538,7 @@ func addedLine(t *testing.T, line string) string {
 }
 
 // TestProxyKeepsAddressesOfWebsites: with the lines of docs/first-party.md, the shipped proxies in front of Tallygate pass on
-// the address that a website's proxy names, and nobody else's.
+// the address that a website's proxy names, and no address that a visitor claims.
 func TestProxyKeepsAddressesOfWebsites(t *testing.T) {
 	testkit.SkipLong(t, "proxies")
 	t.Parallel()
