@@ -169,7 +169,7 @@ func TestDoctorSite(t *testing.T) {
 		"collect is redirected":        {faultyProxy{handle: answerAt("collect.php", 301, "Location", "/x/collect.php/", "")}, script, []string{"error site-redirect"}},
 		"POST is refused":              {faultyProxy{handle: answerAt("collect.php", 405, "Content-Type", "text/html", "")}, script, []string{"error site-method"}},
 		"POST becomes GET":             {faultyProxy{request: func(out *http.Request) { out.Method, out.Body, out.ContentLength = "GET", nil, 0 }}, script, []string{"error site-method"}},
-		"the body is missing":          {faultyProxy{request: func(out *http.Request) { out.Body, out.ContentLength = http.NoBody, 0 }}, script, []string{"error site-body"}},
+		"the body is missing":          {faultyProxy{request: func(out *http.Request) { out.Body, out.ContentLength = io.NopCloser(strings.NewReader("")), 0 }}, script, []string{"error site-body"}},
 		"the server is not there":      {faultyProxy{handle: answerAt("collect.php", 502, "Content-Type", "text/html", "")}, script, []string{"error site-server"}},
 		"collect is cached":            {faultyProxy{response: cached()}, script, []string{"error site-cached"}},
 		"no X-Forwarded-For":           {faultyProxy{request: remove("X-Forwarded-For")}, script, []string{"error site-visitor-address"}},
