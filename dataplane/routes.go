@@ -25,6 +25,8 @@ type Options struct {
 	Captcha   *captcha.Service // nil: its endpoints do not exist
 	Assets    http.Handler     // the browser scripts
 	Log       *slog.Logger
+
+	Prober *Prober // nil: requests of `tallygate doctor --site` are not described
 }
 
 // ScriptsRoute is the Pattern of requests for browser scripts, and for all paths that are no endpoint's.
@@ -65,6 +67,7 @@ func Handler(o Options) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if route, ok := routes[r.URL.Path]; ok {
 			r.Pattern = r.URL.Path
+			o.Prober.describe(w, r)
 			route(w, r)
 			return
 		}

@@ -77,6 +77,17 @@ func (c *Clients) Shared(r *http.Request) bool {
 	return shared != notShared
 }
 
+// Sharing is Shared with its reason: "unknown-proxy", "hidden-clients", or "none".
+func (c *Clients) Sharing(r *http.Request) string {
+	switch _, shared := findClient(r, c.trusted); shared {
+	case byUnknownProxy:
+		return "unknown-proxy"
+	case byHiddenClients:
+		return "hidden-clients"
+	}
+	return "none"
+}
+
 // warnEvery is the least time between two logged warnings, and the time for which Warning and
 // HiddenWarning repeat one.
 const warnEvery = time.Hour

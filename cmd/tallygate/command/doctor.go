@@ -13,6 +13,7 @@ import (
 
 type doctorCommand struct {
 	Processes int                `long:"processes" default:"1" value-name:"N" description:"Processes with these settings that share the database."`
+	Site      string             `long:"site" value-name:"URL" description:"Check only the proxy by which a website serves Tallygate's script at this address, from outside."`
 	JSON      commandline.Switch `long:"json" description:"Print JSON."`
 }
 
@@ -28,9 +29,10 @@ func (c *doctorCommand) Run(ctx context.Context, s *session) error {
 		return fmt.Errorf("--processes: %d is not a positive number", c.Processes)
 	}
 
-	report := doctor.Examine(ctx, doctor.Options{
-		Config: s.settings, Now: time.Now, Processes: c.Processes, UnknownVariables: unknownVariables(s.parser),
-	})
+	report, err := c.examine(ctx, s)
+	if err != nil {
+		return err
+	}
 	if err := c.print(s.out, report); err != nil {
 		return err
 	}
@@ -43,6 +45,21 @@ func (c *doctorCommand) Run(ctx context.Context, s *session) error {
 	}
 
 	return nil
+}
+
+// examine runs the checks that the command line asks for.
+func (c *doctorCommand) examine(ctx context.Context, s *session) (*doctor.Report, error) {
+	if c.Site == "" {
+		return doctor.Examine(ctx, doctor.Options{
+			Config: s.settings, Now: time.Now, Processes: c.Processes, UnknownVariables: unknownVariables(s.parser),
+		}), nil
+	}
+
+	script, err := doctor.ParseSite(c.Site)
+	if err != nil {
+		return nil, fmt.Errorf("--site: %w", err)
+	}
+	return doctor.ExamineSite(ctx, s.settings, script)
 }
 
 func (c *doctorCommand) print(w io.Writer, report *doctor.Report) error {

@@ -74,7 +74,7 @@ func (a *App) openData(ctx context.Context, clients *web.Clients) (err error) {
 	}
 
 	data := dataplane.Handler(dataplane.Options{Analytics: a.analytics, Captcha: a.captcha, Assets: assets.Handler(),
-		Log: a.log})
+		Log: a.log, Prober: &dataplane.Prober{Key: a.keys.Current.Derive("probe"), Clients: clients}})
 	health := http.NewServeMux()
 	a.serveHealth(health)
 

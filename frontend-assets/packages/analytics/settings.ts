@@ -7,8 +7,7 @@ export let auto = true;
 export let search = false;
 export let debug = false;
 
-let collect: URL;
-export const endpoint = (): URL => collect;
+export let endpoint = '';
 
 /** Applies the settings. If one is wrong, it returns the reason and changes nothing. */
 export const configure = (settings: Settings): string | undefined => {
@@ -24,7 +23,7 @@ export const configure = (settings: Settings): string | undefined => {
   if (!url || !/^https?:$/.test(address.protocol)) return 'url is no web address';
 
   siteKey = site;
-  collect = address;
+  endpoint = address.href;
   auto = settings.auto !== false;
   search = settings.search === true;
   debug = /[?&]svc_debug\b/.test(location.search);

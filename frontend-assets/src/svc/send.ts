@@ -44,7 +44,7 @@ const encode = (message: Message): string => {
 /** Sends by beacon. Returns false if the browser refuses more bytes, and undefined without a beacon. */
 const sendByBeacon = (body: string): boolean | undefined => {
   try {
-    const taken = navigator.sendBeacon(endpoint(), body);
+    const taken = navigator.sendBeacon(endpoint, body);
     if (taken) log(body, 'sent by beacon');
     return taken;
   } catch {
@@ -62,7 +62,7 @@ const sendByFetch = (body: string, size: number): boolean | undefined => {
   if (!(keepalive || debug) || !isFetchOwn()) return undefined;
   if (inFlight + size > maxInFlight) return false;
   inFlight += size;
-  const response = fetch(endpoint(), { method: 'POST', body, keepalive, credentials: 'omit', priority: 'low' });
+  const response = fetch(endpoint, { method: 'POST', body, keepalive, credentials: 'omit', priority: 'low' });
   logResponse(
     body,
     response.finally(() => (inFlight -= size)),
@@ -73,7 +73,7 @@ const sendByFetch = (body: string, size: number): boolean | undefined => {
 /** Sends by a request that ends with the page. Pages that replace fetch seldom replace this, too. */
 const sendByRequest = (body: string): void => {
   const request = new XMLHttpRequest();
-  request.open('POST', endpoint());
+  request.open('POST', endpoint);
   request.onloadend = () => log(body, request.status, request.responseText);
   request.send(body);
 };

@@ -21,5 +21,9 @@ export const search = 'search' in settings;
 /** Whether messages and responses are logged: the page was opened with ?svc_debug. */
 export const debug = /[?&]svc_debug\b/.test(location.search);
 
-/** Returns the collection endpoint, which is on the origin that the script was loaded from. */
-export const endpoint = () => new URL('/collect.php', element!.src);
+/**
+ * The collection endpoint, which is in the folder that the script was loaded from; empty if the
+ * script has no address on the web, such as an inline script or a blob. It is resolved while the
+ * script first runs, because a relative src would follow the page's later addresses.
+ */
+export const endpoint = element && /^http/.test(element.src) ? new URL('collect.php', element.src).href : '';

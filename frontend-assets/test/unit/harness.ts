@@ -56,7 +56,7 @@ export const browserFetch = <F extends Function>(f: F): F => {
 
 class ScriptElement {
   constructor(
-    readonly src: string,
+    public src: string,
     readonly dataset: Record<string, string>,
   ) {}
 }
@@ -88,6 +88,8 @@ export interface PageOptions {
   referrer?: string;
   /** The tag's data attributes; null for a page without a tag. */
   dataset?: Record<string, string> | null;
+  /** The tag's src as the browser resolves it. */
+  src?: string;
   navigator?: Record<string, unknown>;
   window?: Record<string, unknown>;
   document?: Record<string, unknown>;
@@ -109,7 +111,7 @@ export const siteKey = '0123456789abcdef0123456789abcdef';
 export const openPage = (options: PageOptions = {}): FakePage => {
   const { url = 'http://shop.test/', vendor = 'Google Inc.', keepalive = true, beacon = true, answering = true } = options;
   const dataset = options.dataset === undefined ? { site: siteKey } : options.dataset;
-  const script = dataset && new ScriptElement('http://data.test/svc.js', dataset);
+  const script = dataset && new ScriptElement(options.src ?? 'http://data.test/svc.js', dataset);
   const page: FakePage = {
     sent: [],
     console: [],

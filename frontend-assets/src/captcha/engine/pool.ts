@@ -2,7 +2,7 @@ import { Unsupported } from './failures';
 import type { Answer, Port, Rate, Request } from './protocol';
 import { serverKey } from './protocol';
 
-/** Path of the script with the engines, on the captcha's origin. */
+/** Path of the script with the engines, below {captcha_url}. */
 export const workerScript = '/captcha-worker.js';
 
 /** A member of the pool, a worker or the page itself, which executes requests one at a time. */

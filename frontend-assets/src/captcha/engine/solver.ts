@@ -11,7 +11,7 @@ export type { Challenge };
 
 /**
  * Finds the nonce of a challenge in a pool of workers or, where the page must not have workers, in
- * the page itself, a few milliseconds at a time. `api` is the captcha's origin. `onProgress` gets the
+ * the page itself, a few milliseconds at a time. `api` is {captcha_url}. `onProgress` gets the
  * number of searches done, beginning with 0 when an engine is ready, and `onWait` the milliseconds
  * that the rest is expected to take. The promise rejects with Unsupported, Unreachable, or an
  * AbortError as soon as the signal is aborted. By then all workers have ended.

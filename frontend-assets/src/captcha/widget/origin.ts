@@ -9,21 +9,23 @@ const current = page.currentScript;
 const script =
   current instanceof HTMLScriptElement ? current : page.querySelector<HTMLScriptElement>('script[src*="/captcha."]');
 
-const scriptOrigin = script && script.src ? new URL(script.src).origin : location.origin;
+/**
+ * The script's address, or the page's origin for a script without an address on the web, such as a
+ * blob. It is read while the script first runs, because a relative src would follow the page's later
+ * addresses.
+ */
+const base = script && /^http/.test(script.src) ? script.src : location.origin;
 
 /**
- * Returns {captcha_url} without a trailing slash: data-api, or the script's own origin. It throws a
+ * Returns {captcha_url} without a trailing slash: data-api, or the folder of the script. It throws a
  * Problem if there is neither.
  */
 export const apiOf = (dataApi: string): string => {
-  if (!dataApi) {
-    // The script is a local file, or inline in a page that is local or sandboxed.
-    if (scriptOrigin === 'null') throw new Problem('setup', 'data-api is missing');
-    return scriptOrigin;
-  }
   try {
-    return new URL(dataApi, location.href).href.replace(/\/+$/, '');
+    return new URL(dataApi || '.', dataApi ? location.href : base).href.replace(/\/+$/, '');
   } catch {
-    throw new Problem('setup', 'data-api is not an address');
+    // The origin is "null" where the script is a local file, or inline in a page that is local or
+    // sandboxed.
+    throw new Problem('setup', 'data-api is ' + (dataApi ? 'not an address' : 'missing'));
   }
 };

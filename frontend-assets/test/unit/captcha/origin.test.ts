@@ -46,11 +46,33 @@ table(
     'of the page': [captcha, null, 'http://captcha.test'],
     'in a module': [null, captcha, 'http://captcha.test'],
     'an image with the name "currentScript"': [{ src: 'http://proxy.test/x.png' }, captcha, 'http://captcha.test'],
+    'in a folder': [new Script('https://shop.test/x/captcha.js'), null, 'https://shop.test/x'],
+    'in a folder of a folder': [new Script('https://shop.test/a/b/captcha.js'), null, 'https://shop.test/a/b'],
+    'under another name': [new Script('https://shop.test/x/form.js?v=1/2#/3'), null, 'https://shop.test/x'],
+    'in a module in a folder': [null, new Script('https://shop.test/x/captcha.js'), 'https://shop.test/x'],
+    'a blob': [new Script('blob:http://www.shop.test/2f2a9c3e'), null, 'http://www.shop.test'],
+    'a data address': [new Script('data:text/javascript,x'), null, 'http://www.shop.test'],
     inline: [new Script(''), null, 'http://www.shop.test'],
     unknown: [null, null, 'http://www.shop.test'],
   } as Record<string, [unknown, Script | null, string]>,
   ([current, found, want]) => assert.equal(originIn(current, found).apiOf(''), want),
 );
+
+test('data-api overrides the folder of the script', () =>
+  assert.equal(originIn(new Script('https://shop.test/x/a.js')).apiOf('http://captcha.test'), 'http://captcha.test'));
+
+test('a relative src that a later address of the page resolves differently', () => {
+  const script = { __proto__: Script.prototype, src: 'http://www.shop.test/x/a.js' };
+  const { apiOf } = originIn(script);
+  script.src = 'http://www.shop.test/cart/x/a.js';
+  assert.equal(apiOf(''), 'http://www.shop.test/x');
+});
+
+test('a local script needs data-api', () =>
+  assert.throws(() => originIn(new Script('file:///x/captcha.js'), null, 'file:///x/page.html').apiOf(''), {
+    reason: 'setup',
+    detail: 'data-api is missing',
+  }));
 
 test('a page without an origin needs data-api', () => {
   const { apiOf } = originIn(null, null, 'data:text/html,x');

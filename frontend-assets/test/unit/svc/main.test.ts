@@ -45,6 +45,8 @@ table(
     'Do Not Track of the window': { window: { doNotTrack: '1' } },
     'Global Privacy Control': { navigator: { globalPrivacyControl: true } },
     'a local file': { url: 'file:///home/page.html' },
+    'an inline script': { src: '' },
+    'a script from a blob': { src: 'blob:http://shop.test/2f2a9c3e' },
     'no site key': { dataset: {} },
     'a malformed site key': { dataset: { site: 'short' } },
   } as Record<string, PageOptions>,
@@ -79,6 +81,21 @@ test('debug mode logs why nothing is sent', () => {
   const page = openPage({ url: 'http://shop.test/?svc_debug', navigator: { doNotTrack: '1' } });
   load('svc/main');
   assert.deepEqual(page.console, ['log svc sends nothing: Do Not Track']);
+});
+
+test('debug mode logs that the script has no address', () => {
+  const page = openPage({ url: 'http://shop.test/?svc_debug', src: '' });
+  load('svc/main');
+  assert.deepEqual(page.console, ['log svc sends nothing: script without address']);
+});
+
+test('a script in a folder sends to that folder', () => {
+  const page = openPage({ src: 'http://shop.test/x/y.js?v=2' });
+  load('svc/main');
+  assert.deepEqual(
+    page.sent.map((each) => String(each.url)),
+    ['http://shop.test/x/collect.php'],
+  );
 });
 
 test('a prerendered page counts when it is shown', () => {

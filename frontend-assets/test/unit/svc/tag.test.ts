@@ -51,8 +51,44 @@ table(
   (want, search) => assert.equal(tagWith({}, 'http://shop.test/' + search).debug, want),
 );
 
-test('endpoint is on the origin of the script', () =>
-  assert.equal(String(tagWith({}).endpoint()), 'http://data.test/collect.php'));
+table(
+  'endpoint',
+  {
+    'at the root of an origin': ['http://data.test/svc.js', 'http://data.test/collect.php'],
+    'in a folder': ['https://shop.test/x/svc.js', 'https://shop.test/x/collect.php'],
+    'in a folder of a folder': ['https://shop.test/a/b/svc.js', 'https://shop.test/a/b/collect.php'],
+    'under another name': ['https://shop.test/x/anything.js', 'https://shop.test/x/collect.php'],
+    'without a file name': ['https://shop.test/x/', 'https://shop.test/x/collect.php'],
+    'a name without an extension': ['https://shop.test/x', 'https://shop.test/collect.php'],
+    'another port': ['http://shop.test:8080/x/a.js', 'http://shop.test:8080/x/collect.php'],
+    'a query with slashes': ['https://shop.test/x/a.js?v=1/2&to=https://b.test/c/', 'https://shop.test/x/collect.php'],
+    'a fragment with slashes': ['https://shop.test/x/a.js#/b/c?d', 'https://shop.test/x/collect.php'],
+    'an escaped slash': ['https://shop.test/x%2Fy/a.js', 'https://shop.test/x%2Fy/collect.php'],
+    'a blob': ['blob:https://shop.test/2f2a9c3e-0000-4000-8000-000000000000', ''],
+    'a data address': ['data:text/javascript,svc', ''],
+    'an extension': ['chrome-extension://abcdef/svc.js', ''],
+    inline: ['', ''],
+  } as Record<string, [string, string]>,
+  ([src, want]) => {
+    openPage({ src });
+    assert.equal(load<Tag>('svc/tag').endpoint, want);
+  },
+);
+
+test('endpoint: no tag', () => assert.equal(tagWith(null).endpoint, ''));
+
+test('endpoint: a relative src that a later address of the page resolves differently', () => {
+  const page = openPage({ src: 'http://shop.test/x/svc.js' });
+  const { endpoint } = load<Tag>('svc/tag');
+  page.document.currentScript.src = 'http://shop.test/cart/x/svc.js';
+  assert.equal(endpoint, 'http://shop.test/x/collect.php');
+});
+
+test('endpoint: in a module', () => {
+  const page = openPage({ src: 'https://shop.test/x/a.js' });
+  page.document.currentScript = null;
+  assert.equal(load<Tag>('svc/tag').endpoint, 'https://shop.test/x/collect.php');
+});
 
 test('an image with the name "currentScript" is not the tag', () => {
   const page = openPage();

@@ -1,0 +1,463 @@
+package doctor
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tallygate/tallygate/cmd/tallygate/config"
+	"github.com/tallygate/tallygate/dataplane"
+)
+
+// siteTimeout bounds all checks of a website's proxy.
+const siteTimeout = time.Minute
+
+// What the checks send: a browser's user agent, an address that no visitor has (RFC 5737), and a cookie.
+const (
+	probeAgent   = "Mozilla/5.0 (compatible with tallygate-doctor; X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0"
+	claimedAddr  = "192.0.2.123"
+	probeCookie  = "tallygate-doctor=1"
+	maxScript    = 1 << 20
+	docOfProxies = " See docs/first-party.md."
+)
+
+// The names of what the checks of a website's proxy find out.
+const (
+	areaScript  = "script"
+	areaFiles   = "files of the captcha"
+	areaCalls   = "calls"
+	areaHeaders = "headers"
+	areaCookies = "cookies"
+	areaCache   = "cache"
+	areaAddress = "visitor's address"
+)
+
+// siteCheck is a check of one proxy.
+type siteCheck struct {
+	examination
+	script  *url.URL // as the website's pages load it
+	server  string   // {analytics_url}, or {captcha_url} for the widget
+	session string   // of the probes
+	probes  int
+	network string // "tcp4" or "tcp6" if both hosts have such addresses, else "tcp"
+	direct  *http.Client
+}
+
+// endpoint is an endpoint that pages call, with a body that it refuses and the answer to this body.
+type endpoint struct{ path, body, answer string }
+
+// The endpoints of the two scripts. Nothing is stored for the bodies.
+var (
+	collectEndpoint = endpoint{"collect.php", `{"k":"00000000000000000000000000000000","t":"pageview","p":"/"}`, `"unknown_site_key"`}
+	configEndpoint  = endpoint{"api/v1/pow/config", "{}", `"error"`}
+	verifyEndpoint  = endpoint{"api/v1/pow/verify", "{}", `"error"`}
+)
+
+// ParseSite parses the address of a script as the pages of a website load it.
+func ParseSite(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || strings.HasSuffix(u.Path, "/") ||
+		u.Path == "" {
+		return nil, fmt.Errorf("%q is not the address of a script such as https://shop.example.com/x/app.js", text)
+	}
+	u.Fragment = ""
+	return u, nil
+}
+
+// ExamineSite checks the proxy by which a website serves Tallygate under its own address, from outside: it loads the
+// script, and calls the endpoints in the script's folder with calls that store nothing. It compares the answers with
+// those of the server at {analytics_url} or {captcha_url}.
+func ExamineSite(ctx context.Context, c *config.Config, script *url.URL) (*Report, error) {
+	if c.AnalyticsURL == "" {
+		return nil, errors.New("--site compares with the server: set TALLYGATE_ANALYTICS_URL to its public address")
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, siteTimeout)
+	defer cancel()
+
+	random := make([]byte, 8)
+	_, _ = rand.Read(random)
+	s := &siteCheck{script: script, session: hex.EncodeToString(random), network: "tcp"}
+	s.report = Report{Findings: []Finding{}, Checked: []string{}, Skipped: []string{}}
+	s.c = c
+	s.server = string(c.AnalyticsURL)
+
+	if s.isServer() {
+		return nil, fmt.Errorf("--site: %s is the server's own address, not that of a website", script)
+	}
+
+	s.chooseNetwork(ctx)
+	s.check(ctx)
+	return &s.report, nil
+}
+
+// isServer reports whether the script's address is at the server itself.
+func (s *siteCheck) isServer() bool {
+	origin := s.script.Scheme + "://" + s.script.Host
+	return origin == string(s.c.AnalyticsURL) || origin == string(s.c.CaptchaURL)
+}
+
+// chooseNetwork chooses a version of IP by which both the website and the server can be reached, because the server
+// sees different addresses of this machine in different versions.
+func (s *siteCheck) chooseNetwork(ctx context.Context) {
+	server, _ := url.Parse(s.server)
+	for _, version := range []string{"4", "6"} {
+		_, err1 := net.DefaultResolver.LookupIP(ctx, "ip"+version, s.script.Hostname())
+		_, err2 := net.DefaultResolver.LookupIP(ctx, "ip"+version, server.Hostname())
+		if err1 == nil && err2 == nil {
+			s.network = "tcp" + version
+			break
+		}
+	}
+
+	dialer := &net.Dialer{Timeout: fetchTimeout}
+	s.direct = &http.Client{
+		Timeout: fetchTimeout,
+		Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true, DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
+			return dialer.DialContext(ctx, s.network, addr)
+		}},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+func (s *siteCheck) done(area string)    { s.report.Checked = append(s.report.Checked, area) }
+func (s *siteCheck) skipped(area string) { s.report.Skipped = append(s.report.Skipped, area) }
+
+// answer is an answer of the website or of the server.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+	probe  map[string]string // what the server says about the request, or nil
+}
+
+// send sends a request. Redirects are not followed.
+func (s *siteCheck) send(ctx context.Context, method, address, body string, header http.Header) (*answer, error) {
+	request, err := http.NewRequestWithContext(ctx, method, address, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	request.Header = header
+	request.Header.Set("User-Agent", probeAgent)
+
+	response, err := s.direct.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxScript))
+	if err != nil {
+		return nil, err
+	}
+	return &answer{response.StatusCode, response.Header, text, parseProbe(response.Header.Get(dataplane.ProbeHeader))}, nil
+}
+
+// parseProbe parses the server's description of a request: "id=…; client=…".
+func parseProbe(text string) map[string]string {
+	if text == "" {
+		return nil
+	}
+	found := make(map[string]string)
+	for item := range strings.SplitSeq(text, ";") {
+		name, value, _ := strings.Cut(strings.TrimSpace(item), "=")
+		found[name] = value
+	}
+	return found
+}
+
+// check runs all checks.
+func (s *siteCheck) check(ctx context.Context) {
+	isWidget, ok := s.checkScript(ctx)
+	if !ok {
+		for _, area := range []string{areaCalls, areaHeaders, areaCookies, areaCache, areaAddress} {
+			s.skipped(area)
+		}
+		return
+	}
+
+	endpoints := []endpoint{collectEndpoint}
+	if isWidget {
+		endpoints = []endpoint{configEndpoint, verifyEndpoint}
+		s.checkFiles(ctx)
+	}
+
+	all := true
+	for _, e := range endpoints {
+		all = s.checkMapped(ctx, e) && all
+	}
+	s.done(areaCalls)
+	if !all {
+		for _, area := range []string{areaHeaders, areaCookies, areaCache, areaAddress} {
+			s.skipped(area)
+		}
+		return
+	}
+	s.checkProbes(ctx, endpoints[0])
+}
+
+// inFolder returns the address of a file in the script's folder.
+func (s *siteCheck) inFolder(name string) string {
+	return s.script.ResolveReference(&url.URL{Path: "./" + name}).String()
+}
+
+// checkScript checks that the address has the server's script, or its widget.
+func (s *siteCheck) checkScript(ctx context.Context) (isWidget, ok bool) {
+	s.done(areaScript)
+	got, err := s.send(ctx, http.MethodGet, s.script.String(), "", http.Header{})
+	if err != nil {
+		s.fault("site-unreachable", "Check the address and the website.", "no answer from %s: %v", s.script, cause(err))
+		return false, false
+	}
+	if !s.isAnswered(got, s.script.String(), areaScript) {
+		return false, false
+	}
+
+	isWidget = bytes.Contains(got.body, []byte("service-captcha"))
+	if !isWidget && !bytes.Contains(got.body, []byte("collect.php")) {
+		s.fault("site-script-missing", "Let the proxy pass this address on to "+s.server+"/svc.js."+docOfProxies,
+			"%s is not a script of Tallygate", s.script)
+		return false, false
+	}
+
+	name := "/svc.js"
+	if isWidget {
+		name = "/captcha.js"
+		if s.c.CaptchaURL != "" {
+			s.server = string(s.c.CaptchaURL)
+		}
+	}
+	want, err := s.send(ctx, http.MethodGet, s.server+name, "", http.Header{})
+	if err != nil || want.status != http.StatusOK {
+		s.warn("site-server", "Run this where "+s.server+" can be reached.", "%s cannot be loaded for comparison", s.server+name)
+		return isWidget, true
+	}
+	s.compareFile(s.script.String(), s.server+name, got, want)
+	return isWidget, true
+}
+
+// isAnswered reports whether the answer is a file, and adds a finding otherwise.
+func (s *siteCheck) isAnswered(got *answer, address, what string) bool {
+	switch {
+	case got.status >= 300 && got.status < 400:
+		s.fault("site-redirect", "Let the proxy answer itself: browsers repeat a redirected call as a GET, or not at all."+docOfProxies,
+			"%s is redirected with status %d", address, got.status)
+	case got.status != http.StatusOK:
+		s.fault("site-script-missing", "Let the proxy pass this address on to "+s.server+"."+docOfProxies,
+			"%s: the %s is answered with status %d", address, what, got.status)
+	default:
+		return true
+	}
+	return false
+}
+
+// compareFile compares a file of the website with the server's.
+func (s *siteCheck) compareFile(address, original string, got, want *answer) {
+	if !bytes.Equal(got.body, want.body) {
+		s.fault("site-script-changed", "Empty the cache in front of the website, and turn off what rewrites its scripts.",
+			"%s differs from %s: a cache has another version, or the proxy changes scripts", address, original)
+	}
+
+	kind, _, _ := strings.Cut(want.header.Get("Content-Type"), ";")
+	if is, _, _ := strings.Cut(got.header.Get("Content-Type"), ";"); !strings.EqualFold(strings.TrimSpace(is), kind) {
+		s.fault("site-content-type", "Let the proxy keep the Content-Type of the server.",
+			"%s has the Content-Type %q instead of %q", address, got.header.Get("Content-Type"), kind)
+	}
+	if is, should := got.header.Get("Cache-Control"), want.header.Get("Cache-Control"); is != should {
+		s.warn("site-cache-control", "Let the proxy keep the Cache-Control of the server, so that new releases arrive.",
+			"%s has the Cache-Control %q instead of %q", address, is, should)
+	}
+	s.compareHeaders(address, got, want, "X-Content-Type-Options", "Cross-Origin-Resource-Policy")
+}
+
+// compareHeaders reports headers of the server that are missing.
+func (s *siteCheck) compareHeaders(address string, got, want *answer, names ...string) {
+	missing := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		return want.header.Get(name) == "" || got.header.Get(name) != ""
+	})
+	if len(missing) > 0 {
+		s.warn("site-headers-removed", "Let the proxy keep the headers of the answers.", "%s: the proxy removes %s",
+			address, strings.Join(missing, ", "))
+	}
+}
+
+// checkFiles checks the other files of the widget.
+func (s *siteCheck) checkFiles(ctx context.Context) {
+	s.done(areaFiles)
+	for _, name := range []string{"captcha-worker.js", "captcha.wasm", "captcha-scalar.wasm"} {
+		address := s.inFolder(name)
+		got, err := s.send(ctx, http.MethodGet, address, "", http.Header{})
+		if err != nil {
+			s.fault("site-unreachable", "Check the website.", "no answer from %s: %v", address, cause(err))
+			continue
+		}
+		if !s.isAnswered(got, address, "file") {
+			continue
+		}
+		if want, err := s.send(ctx, http.MethodGet, s.server+"/"+name, "", http.Header{}); err == nil && want.status == http.StatusOK {
+			s.compareFile(address, s.server+"/"+name, got, want)
+		}
+	}
+}
+
+// origin returns the website's origin.
+func (s *siteCheck) origin() string { return s.script.Scheme + "://" + s.script.Host }
+
+// probe calls an endpoint as a page of the website does, and asks the server what arrives.
+func (s *siteCheck) probe(ctx context.Context, address, body string, header http.Header) (*answer, string, error) {
+	s.probes++
+	id := s.session + "-" + strconv.Itoa(s.probes)
+	header.Set("Origin", s.origin())
+	header.Set("Content-Type", "text/plain;charset=UTF-8")
+	header.Set(dataplane.ProbeHeader, id)
+	got, err := s.send(ctx, http.MethodPost, address, body, header)
+	return got, id, err
+}
+
+// checkMapped checks that calls of an endpoint arrive at the server as they were sent.
+func (s *siteCheck) checkMapped(ctx context.Context, e endpoint) bool {
+	address := s.inFolder(e.path)
+	got, _, err := s.probe(ctx, address, e.body, http.Header{})
+	if err != nil {
+		s.fault("site-unreachable", "Check the website.", "no answer from %s: %v", address, cause(err))
+		return false
+	}
+
+	// The server's own answers are JSON with an error. The captcha's error is a sentence.
+	isOurs := strings.Contains(got.header.Get("Content-Type"), "application/json") && bytes.Contains(got.body, []byte(`"error"`))
+	const onAction = "Let the proxy pass POST requests for this address on to "
+
+	switch {
+	case got.status >= 300 && got.status < 400:
+		s.fault("site-redirect", "Let the proxy answer itself: browsers repeat a redirected call as a GET, or not at all."+docOfProxies,
+			"%s is redirected with status %d", address, got.status)
+	case isOurs && got.status == http.StatusMethodNotAllowed:
+		s.fault("site-method", "Let the proxy pass the method on.", "%s: the proxy passes a POST on with another method", address)
+	case isOurs && bytes.Contains(got.body, []byte(`"bad_body"`)):
+		s.fault("site-body", "Let the proxy pass the body on.", "%s: the body of a POST does not arrive", address)
+	case isOurs && bytes.Contains(got.body, []byte(e.answer)) && !bytes.Contains(got.body, []byte(`"not_found"`)) &&
+		!bytes.Contains(got.body, []byte("Unknown path")):
+		return true
+	case got.status == http.StatusMethodNotAllowed, got.status == http.StatusNotImplemented, got.status == http.StatusForbidden:
+		s.fault("site-method", onAction+s.server+"/"+e.path+"."+docOfProxies,
+			"%s: a POST is refused with status %d, by the website, or because the proxy passes it on under another path", address, got.status)
+	case got.status == http.StatusBadGateway, got.status == http.StatusServiceUnavailable, got.status == http.StatusGatewayTimeout:
+		s.fault("site-server", "Start the server, or correct its address in the proxy.", "%s: the proxy does not reach the server: status %d",
+			address, got.status)
+	default:
+		s.fault("site-not-mapped", onAction+s.server+"/"+e.path+"."+docOfProxies,
+			"%s does not lead to the server: a POST is answered with status %d", address, got.status)
+	}
+	return false
+}
+
+// checkProbes compares what the server sees of requests through the proxy with those that are sent directly.
+func (s *siteCheck) checkProbes(ctx context.Context, e endpoint) {
+	address := s.inFolder(e.path)
+	direct, _, err := s.probe(ctx, s.server+"/"+e.path, e.body, http.Header{})
+	if err != nil {
+		direct = nil
+	}
+	through, id, err1 := s.probe(ctx, address, e.body, http.Header{"Cookie": {probeCookie}, "Referer": {s.origin() + "/page?query=1"}})
+	claimed, claimedID, err2 := s.probe(ctx, address, e.body, http.Header{"X-Forwarded-For": {claimedAddr}})
+	if err := errors.Join(err1, err2); err != nil {
+		s.fault("site-unreachable", "Check the website.", "no answer from %s: %v", address, cause(err))
+		return
+	}
+
+	if direct != nil {
+		s.compareHeaders(address, through, direct, "Access-Control-Allow-Origin", "X-Content-Type-Options")
+	}
+
+	if through.probe == nil || claimed.probe == nil {
+		if direct != nil && direct.probe == nil {
+			s.warn("site-old-server", "Update the server.", "the server does not describe requests: cookies, caches and addresses cannot be seen")
+		} else {
+			s.warn("site-headers-removed", "Let the proxy pass the header "+dataplane.ProbeHeader+" on, in both directions, while you check it.",
+				"%s: the header %s does not pass the proxy: cookies, caches and addresses cannot be seen", address, dataplane.ProbeHeader)
+		}
+		for _, area := range []string{areaHeaders, areaCookies, areaCache, areaAddress} {
+			s.skipped(area)
+		}
+		return
+	}
+
+	s.done(areaCache)
+	if through.probe["id"] != id || claimed.probe["id"] != claimedID {
+		s.fault("site-cached", "Exclude this address from the cache: only the first of many hits arrives.", "%s is answered from a cache", address)
+		for _, area := range []string{areaHeaders, areaCookies, areaAddress} {
+			s.skipped(area)
+		}
+		return
+	}
+
+	s.checkHeaders(address, direct, through)
+	s.checkAddress(address, direct, through, claimed)
+}
+
+// checkHeaders checks the request headers that the server needs, and those that it must not get.
+func (s *siteCheck) checkHeaders(address string, direct, through *answer) {
+	s.done(areaHeaders)
+	if through.probe["origin"] == "0" {
+		s.fault("site-origin", "Let the proxy pass the header Origin on: without it the server refuses hits with domain_not_allowed.",
+			"%s: the header Origin does not arrive", address)
+	}
+	if direct != nil && direct.probe != nil && direct.probe["agent"] != through.probe["agent"] {
+		s.fault("site-user-agent", "Let the proxy pass the header User-Agent on: visitors count as one, or as a bot, otherwise.",
+			"%s: the header User-Agent arrives changed", address)
+	}
+
+	s.done(areaCookies)
+	if through.probe["cookie"] == "1" {
+		s.fault("site-cookies", "Let the proxy remove the header Cookie."+docOfProxies,
+			"%s: the proxy sends the website's cookies to the server", address)
+	}
+	if through.probe["referer"] == "1" {
+		s.warn("site-referer", "Let the proxy remove the header Referer: on the website's own host it has the query string, too."+docOfProxies,
+			"%s: the proxy sends the full addresses of pages to the server", address)
+	}
+}
+
+// checkAddress checks that the server sees the visitor's address, and that no visitor can claim another one.
+func (s *siteCheck) checkAddress(address string, direct, through, claimed *answer) {
+	const sets = "Let the proxy set X-Forwarded-For to the visitor's address, and name the proxy in TALLYGATE_TRUSTED_PROXIES." + docOfProxies
+
+	switch through.probe["shared"] {
+	case "unknown-proxy":
+		s.done(areaAddress)
+		s.fault("site-visitor-address", sets, "%s: TALLYGATE_TRUSTED_PROXIES does not name the proxy, or it sends no X-Forwarded-For", address)
+		return
+	case "hidden-clients":
+		s.done(areaAddress)
+		s.fault("site-visitor-address", "Let each hop in front of the server keep the visitor's address."+docOfProxies,
+			"%s: the server sees the address of a trusted hop instead of the visitor's", address)
+		return
+	}
+
+	if claimed.probe["client"] != through.probe["client"] {
+		s.fault("site-claimed-address", "Let the proxy replace the X-Forwarded-For of visitors, or add to its end."+docOfProxies,
+			"%s: a visitor can claim any address by X-Forwarded-For", address)
+	}
+
+	// Directly, this machine may be seen under an address of its own network.
+	if direct == nil || direct.probe == nil || direct.probe["shared"] != "none" || direct.probe["internal"] != through.probe["internal"] ||
+		s.network == "tcp" {
+		s.skipped(areaAddress + " (run this from another network, where " + s.server + " can be reached)")
+		return
+	}
+	s.done(areaAddress)
+	if direct.probe["client"] != through.probe["client"] {
+		s.fault("site-visitor-address", sets, "%s: the server sees another address of this machine than directly, probably the proxy's", address)
+	}
+}

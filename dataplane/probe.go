@@ -1,0 +1,61 @@
+package dataplane
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"regexp"
+
+	"github.com/tallygate/tallygate/web"
+)
+
+// ProbeHeader is the header by which `tallygate doctor --site` asks an endpoint of browsers what has
+// arrived through the proxies in front. Its value is a ProbePattern: a session and a number.
+const ProbeHeader = "Tallygate-Probe"
+
+// ProbePattern describes the values of ProbeHeader.
+var ProbePattern = regexp.MustCompile(`^([0-9a-f]{16})-[0-9]{1,3}$`)
+
+// Prober describes requests to their sender. The description has no address: it has keyed hashes, by
+// which a client that reaches the server in two ways learns whether the server sees the same address.
+type Prober struct {
+	Key     []byte // of the installation, so that the hashes of all nodes agree and cannot be guessed
+	Clients *web.Clients
+}
+
+// describe adds the description to the response if the request asks for it. It changes nothing else.
+func (p *Prober) describe(w http.ResponseWriter, r *http.Request) {
+	values := r.Header[ProbeHeader]
+	if p == nil || len(values) != 1 {
+		return
+	}
+	asked := ProbePattern.FindStringSubmatch(values[0])
+	if asked == nil {
+		return
+	}
+
+	addr := p.Clients.Addr(r)
+	has := func(name string) int { return min(len(r.Header[name]), 1) }
+	w.Header()[ProbeHeader] = []string{fmt.Sprintf(
+		"id=%s; client=%s; agent=%s; internal=%d; shared=%s; origin=%d; cookie=%d; authorization=%d; referer=%d",
+		asked[0], p.hash(asked[1], "client", addr.String()), p.hash(asked[1], "agent", r.UserAgent()), internal(addr),
+		p.Clients.Sharing(r), has("Origin"), has("Cookie"), has("Authorization"), has("Referer"))}
+}
+
+// hash returns 16 hexadecimal characters that are the same for the same value in one session.
+func (p *Prober) hash(session, kind, value string) string {
+	mac := hmac.New(sha256.New, p.Key)
+	fmt.Fprintf(mac, "%s %s %s", session, kind, value)
+	return hex.EncodeToString(mac.Sum(nil)[:8])
+}
+
+// internal returns 1 for an address of a private network or of the machine itself.
+func internal(addr netip.Addr) int {
+	if addr.IsLoopback() || addr.IsPrivate() || addr.IsLinkLocalUnicast() {
+		return 1
+	}
+	return 0
+}
