@@ -16,6 +16,23 @@ var public = map[string]*file{
 	"captcha.css":         builtFile("captcha.css", "text/css; charset=utf-8"),
 }
 
+// loaders lists the scripts that stand in for those of other captchas, and the files of mCaptcha's page
+// for a frame, by path. They have no versioned names.
+var loaders = map[string]*file{
+	"/recaptcha/api.js":        builtFile("dropin/recaptcha.js", javascript),
+	"/recaptcha/enterprise.js": builtFile("dropin/recaptcha.js", javascript),
+	"/1/api.js":                builtFile("dropin/hcaptcha.js", javascript),
+	"/turnstile/v0/api.js":     builtFile("dropin/turnstile.js", javascript),
+
+	frameFolder + "/frame.js":            builtFile("dropin/frame.js", javascript),
+	frameFolder + "/captcha-worker.js":   public["captcha-worker.js"],
+	frameFolder + "/captcha.wasm":        public["captcha.wasm"],
+	frameFolder + "/captcha-scalar.wasm": public["captcha-scalar.wasm"],
+}
+
+// IsLoader reports whether Handler serves one of the loaders at a path.
+func IsLoader(path string) bool { return loaders[path] != nil }
+
 const (
 	javascript = "text/javascript; charset=utf-8"
 	wasm       = "application/wasm"
@@ -63,6 +80,9 @@ func Handler() http.Handler {
 	for name, f := range public {
 		routes["/"+name] = route{f, cacheHour}
 		routes[Versioned(name)] = route{f, cacheForever}
+	}
+	for path, f := range loaders {
+		routes[path] = route{f, cacheHour}
 	}
 
 	return readOnly(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
