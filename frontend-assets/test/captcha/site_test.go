@@ -158,11 +158,14 @@ func newCaptchaSiteOf(t *testing.T, work uint32, pages map[string]string, option
 	plane := httptest.NewServer(s.watched(s.newPlane()))
 	t.Cleanup(plane.Close)
 	s.plane = plane.URL
+	secure := httptest.NewTLSServer(plane.Config.Handler)
+	t.Cleanup(secure.Close)
 	site := httptest.NewServer(http.HandlerFunc(s.servePage))
 	t.Cleanup(site.Close)
 	s.numeric = site.URL
 	s.browser = browsertest.New(t, append(options,
 		browsertest.Host("captcha.example.test", plane.URL),
+		browsertest.Host("captcha.example.test", secure.URL),
 		browsertest.Host("proxy.example.test", plane.URL),
 		browsertest.Host("www.shop.test", site.URL),
 		browsertest.Host("other.test", site.URL),

@@ -37,20 +37,16 @@ export const install = (kind: Kind, newAPI: (loader: Loader) => object): void =>
   const globals = window as unknown as Record<string, { [key]?: Loader } | undefined>;
 
   const known = globals[kind.name];
-  let loader = known && known[key];
-  if (!loader) {
-    loader = newLoader(kind, baseOf(address, kind.path), query);
-    globals[kind.name] = Object.assign(newAPI(loader), { [key]: loader });
-  }
+  const loader = (known && known[key]) || newLoader(kind, baseOf(address, kind.path), query);
+  globals[kind.name] = Object.assign(newAPI(loader), { [key]: loader });
 
-  const own = loader;
   const begin = () => {
     const marked = /^(onload)?$/.test(query.get('render') || '');
     // The page's function comes first, and renders with its own parameters.
-    if (marked) own.ready(own.renderMarked);
+    if (marked) loader.ready(loader.renderMarked);
     callBack(query.get('onload'));
   };
-  own.ready(() => (document.readyState === 'loading' ? document.addEventListener('DOMContentLoaded', begin) : begin()));
+  loader.ready(() => (document.readyState === 'loading' ? document.addEventListener('DOMContentLoaded', begin) : begin()));
 };
 
 const newLoader = (kind: Kind, api: string, query: URLSearchParams): Loader => {

@@ -21,14 +21,16 @@ install(
     field: 'g-recaptcha-response',
     eager: false,
     id: (n) => n,
-    // Pages read this element by its id or class. The form has a field of the name already.
+    // Pages read this element by its id or class. It belongs to no form, because a form finds its fields
+    // by their ids, too, and the widget's field has this name.
     twin(input, n) {
+      input.setAttribute('form', '');
       input.id = 'g-recaptcha-response' + (n ? '-' + n : '');
       input.className = 'g-recaptcha-response';
     },
   },
   (loader) => {
-    const api = {
+    const api: Record<string, unknown> = {
       ready: loader.ready,
       render: loader.render,
       // A text that is no widget's is a sitekey.
@@ -37,6 +39,7 @@ install(
       getResponse: loader.method('response', ''),
       reset: loader.method('reset'),
     };
-    return Object.assign(api, { enterprise: api });
+    api.enterprise = api;
+    return api;
   },
 );
