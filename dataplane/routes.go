@@ -29,6 +29,18 @@ type Options struct {
 	Prober *Prober // nil: requests of `tallygate doctor --site` are not described
 }
 
+// compatPaths are the paths of /siteverify: the contract's, which is also hCaptcha's newer one, and those
+// of reCAPTCHA, hCaptcha and Turnstile. A program that joins a path to a base address needs no other
+// setting then.
+var compatPaths = []string{"/siteverify", "/recaptcha/api/siteverify", "/1/siteverify", "/turnstile/v0/siteverify"}
+
+// framePaths are the paths of mCaptcha's page for a frame, as people and as its glue package write it.
+var framePaths = []string{captcha.FrameFolder, captcha.FrameFolder + "/"}
+
+// captchaFolders are the folders of the captcha's endpoints and loaders. Unknown paths in them are
+// answered with 404 in JSON.
+var captchaFolders = []string{"/api", "/recaptcha", "/1", "/turnstile", captcha.FrameFolder}
+
 // ScriptsRoute is the Pattern of requests for browser scripts, and for all paths that are no endpoint's.
 const ScriptsRoute = "scripts"
 
@@ -41,10 +53,18 @@ func endpoints(o Options) map[string]http.HandlerFunc {
 	}
 
 	if c := o.Captcha; c != nil {
-		routes["/api/v1/pow/config"] = serve(o.Log, "POST, OPTIONS", sentence, c.Config)
-		routes["/api/v1/pow/verify"] = serve(o.Log, "POST, OPTIONS", sentence, c.Verify)
+		for _, folder := range []string{"", captcha.FrameFolder} {
+			routes[folder+"/api/v1/pow/config"] = serve(o.Log, "POST, OPTIONS", sentence, c.Config)
+			routes[folder+"/api/v1/pow/verify"] = serve(o.Log, "POST, OPTIONS", sentence, c.Verify)
+		}
 		routes["/api/v1/pow/siteverify"] = serve(o.Log, "POST", sentence, c.Siteverify)
-		routes["/siteverify"] = serveOK(o.Log, c.Compat, captcha.CompatUnavailable)
+
+		for _, path := range compatPaths {
+			routes[path] = serveOK(o.Log, c.Compat, captcha.CompatUnavailable)
+		}
+		for _, path := range framePaths {
+			routes[path] = serve(o.Log, "GET, HEAD", sentence, c.Frame)
+		}
 	}
 
 	return routes
@@ -57,7 +77,7 @@ func Endpoints() []string {
 
 // Handler returns all routes of the data plane. Paths match exactly, without a redirect: a client
 // that follows one repeats its call as a GET, or not at all. Misspelt endpoints and unknown paths
-// under /api/ are answered with 404 in JSON. The request's Pattern is set to the endpoint's path, to
+// in captchaFolders are answered with 404 in JSON. The request's Pattern is set to the endpoint's path, to
 // ScriptsRoute, or for misspelt endpoints not at all.
 func Handler(o Options) http.Handler {
 	routes := endpoints(o)
@@ -75,7 +95,7 @@ func Handler(o Options) http.Handler {
 		switch name := endpointName(r.URL.Path); {
 		case name == "/collect.php", name == "/server.php":
 			unknownCode(w, r)
-		case name == "/siteverify", name == "/api", strings.HasPrefix(name, "/api/"):
+		case name == "/siteverify", isBelow(name, captchaFolders) && !assets.IsLoader(r.URL.Path):
 			unknownSentence(w, r)
 		default:
 			r.Pattern = ScriptsRoute
@@ -88,6 +108,13 @@ func Handler(o Options) http.Handler {
 // trailing slashes.
 func endpointName(p string) string { return strings.ToLower(path.Clean("/" + p)) }
 
+// isBelow reports whether a path is one of the folders or in one of them.
+func isBelow(name string, folders []string) bool {
+	return slices.ContainsFunc(folders, func(folder string) bool {
+		return name == folder || strings.HasPrefix(name, folder+"/")
+	})
+}
+
 // errPath answers a misspelt endpoint.
 var errPath = &model.Error{Kind: model.NotFound, Code: "not_found", Message: "Unknown path: there is no such endpoint."}
 
@@ -96,8 +123,8 @@ var errPath = &model.Error{Kind: model.NotFound, Code: "not_found", Message: "Un
 func unknownPath(w http.ResponseWriter, r *http.Request) error {
 	w.Header()["Cache-Control"] = []string{"no-store"}
 
-	switch endpointName(r.URL.Path) {
-	case "/server.php", "/siteverify", "/api/v1/pow/siteverify":
+	name := endpointName(r.URL.Path)
+	if name == "/server.php" || path.Base(name) == "siteverify" {
 		return errPath
 	}
 

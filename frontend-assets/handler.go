@@ -2,8 +2,10 @@ package assets
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"path"
+	"slices"
 )
 
 // public lists the files that Handler serves, by the name that site owners' pages use.
@@ -15,6 +17,23 @@ var public = map[string]*file{
 	"captcha-scalar.wasm": builtFile("captcha-scalar.wasm", wasm),
 	"captcha.css":         builtFile("captcha.css", "text/css; charset=utf-8"),
 }
+
+// loaders lists the scripts that stand in for those of other captchas, and the files of mCaptcha's page
+// for a frame, by path. They have no versioned names.
+var loaders = map[string]*file{
+	"/recaptcha/api.js":        builtFile("dropin/recaptcha.js", javascript),
+	"/recaptcha/enterprise.js": builtFile("dropin/recaptcha.js", javascript),
+	"/1/api.js":                builtFile("dropin/hcaptcha.js", javascript),
+	"/turnstile/v0/api.js":     builtFile("dropin/turnstile.js", javascript),
+
+	frameFolder + "/frame.js":            builtFile("dropin/frame.js", javascript),
+	frameFolder + "/captcha-worker.js":   public["captcha-worker.js"],
+	frameFolder + "/captcha.wasm":        public["captcha.wasm"],
+	frameFolder + "/captcha-scalar.wasm": public["captcha-scalar.wasm"],
+}
+
+// IsLoader reports whether Handler serves one of the loaders at a path.
+func IsLoader(path string) bool { return loaders[path] != nil }
 
 const (
 	javascript = "text/javascript; charset=utf-8"
@@ -64,6 +83,9 @@ func Handler() http.Handler {
 		routes["/"+name] = route{f, cacheHour}
 		routes[Versioned(name)] = route{f, cacheForever}
 	}
+	for path, f := range loaders {
+		routes[path] = route{f, cacheHour}
+	}
 
 	return readOnly(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		route, ok := routes[r.URL.Path]
@@ -81,7 +103,7 @@ func Paths() []string {
 	for name := range public {
 		paths = append(paths, "/"+name, Versioned(name))
 	}
-	return paths
+	return slices.AppendSeq(paths, maps.Keys(loaders))
 }
 
 // Document returns the handler of a file with this content. It answers like Handler does for a name

@@ -228,3 +228,31 @@ func TestHeadHasTheHeadersOfGet(t *testing.T) {
 		}
 	}
 }
+
+func TestLoaders(t *testing.T) {
+	for _, path := range []string{"/recaptcha/api.js", "/recaptcha/enterprise.js", "/1/api.js", "/turnstile/v0/api.js", "/widget/frame.js"} {
+		if !assets.IsLoader(path) {
+			t.Errorf("%s is no loader", path)
+		}
+		res := get(t, assets.Handler(), "GET", path, "Accept-Encoding", "br")
+		for name, want := range map[string]string{
+			"Content-Type":                 "text/javascript; charset=utf-8",
+			"Cache-Control":                "public, max-age=3600",
+			"Cross-Origin-Resource-Policy": "cross-origin",
+			"Access-Control-Allow-Origin":  "*",
+			"Set-Cookie":                   "",
+		} {
+			if got := res.Header.Get(name); got != want {
+				t.Errorf("%s: %s = %q, want %q", path, name, got, want)
+			}
+		}
+		if res.StatusCode != 200 || len(body(t, res)) == 0 {
+			t.Errorf("%s: status %d", path, res.StatusCode)
+		}
+	}
+	for _, path := range []string{"/captcha.js", "/recaptcha/api", "/widget", "/turnstile/v0/", ""} {
+		if assets.IsLoader(path) {
+			t.Errorf("%s is a loader", path)
+		}
+	}
+}

@@ -19,20 +19,28 @@ type serverCall struct {
 	deadline time.Time // of the answer
 }
 
-// readServerCall reads the body of a server's call.
+// readServerCall reads the body of a server's call. mCaptcha's clients send the sitekey as key; the
+// contract's name wins if a call has both.
 func readServerCall(r *http.Request) (call serverCall, err error) {
 	o := jsonbody.OpenRequest(r)
 	defer o.Close()
 
+	var key string
 	for o.Next() {
 		switch o.Key() {
 		case "sitekey":
 			o.Exact(&call.sitekey)
+		case "key":
+			o.Exact(&key)
 		case "secret":
 			o.Exact(&call.secret)
 		case "token":
 			o.Exact(&call.token)
 		}
+	}
+
+	if call.sitekey == "" {
+		call.sitekey = key
 	}
 
 	return call, errBody(o.Err())

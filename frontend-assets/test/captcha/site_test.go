@@ -161,11 +161,14 @@ func newCaptchaSiteOf(t *testing.T, work uint32, pages map[string]string, option
 	plane := httptest.NewServer(s.watched(s.newPlane()))
 	t.Cleanup(plane.Close)
 	s.plane = plane.URL
+	secure := httptest.NewTLSServer(plane.Config.Handler)
+	t.Cleanup(secure.Close)
 	site := httptest.NewServer(http.HandlerFunc(s.servePage))
 	t.Cleanup(site.Close)
 	s.numeric = site.URL
 	s.browser = browsertest.New(t, append(options,
 		browsertest.Host("captcha.example.test", plane.URL),
+		browsertest.Host("captcha.example.test", secure.URL),
 		browsertest.Host("proxy.example.test", plane.URL),
 		browsertest.Host("www.shop.test", site.URL),
 		browsertest.Host("other.test", site.URL),
@@ -322,8 +325,14 @@ func (s *captchaSite) shows(page *browsertest.Page, label, note string) {
 // verify verifies a token at the data plane, as the site's server does.
 func (s *captchaSite) verify(token string) (valid bool) {
 	s.t.Helper()
+	return s.verifyAs("sitekey", token)
+}
 
-	body, err := json.Marshal(map[string]string{"sitekey": s.key.sitekey, "secret": s.key.secret, "token": token})
+// verifyAs is verify with another name of the sitekey's field.
+func (s *captchaSite) verifyAs(name, token string) (valid bool) {
+	s.t.Helper()
+
+	body, err := json.Marshal(map[string]string{name: s.key.sitekey, "secret": s.key.secret, "token": token})
 	if err != nil {
 		s.t.Fatal(err)
 	}

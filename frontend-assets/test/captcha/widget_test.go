@@ -188,7 +188,7 @@ func TestChromiumCaptchaAttributes(t *testing.T) {
 
 	// These errors are shown at once.
 	s.shows(s.browser.Open("http://www.shop.test/missing"), failed, "The captcha is set up incorrectly: data-sitekey is missing")
-	s.shows(start("/bad-api"), failed, "The captcha is set up incorrectly: data-api is not an address")
+	s.shows(start("/bad-api"), failed, "The captcha is set up incorrectly: data-api is no address")
 
 	for _, address := range []string{"http://www.shop.test/unknown", "http://other.test/empty"} {
 		page = s.browser.Open(address)

@@ -26,6 +26,6 @@ export const apiOf = (dataApi: string): string => {
   } catch {
     // The origin is "null" where the script is a local file, or inline in a page that is local or
     // sandboxed.
-    throw new Problem('setup', 'data-api is ' + (dataApi ? 'not an address' : 'missing'));
+    throw new Problem('setup', 'data-api is ' + (dataApi ? 'no address' : 'missing'));
   }
 };

@@ -219,9 +219,11 @@ export const newWidget = (element: HTMLElement): Widget => {
     placeField();
     field.value = token;
     // A renewal changes nothing for the visitor.
-    if (state === 'done') return;
-    show('done');
-    notify('verified');
+    if (state !== 'done') {
+      show('done');
+      notify('verified');
+    }
+    notify('token');
   };
 
   /** Fetches a challenge and solves it. */

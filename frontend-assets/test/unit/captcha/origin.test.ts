@@ -38,7 +38,7 @@ table(
 );
 
 test('data-api must be an address', () =>
-  assert.throws(() => originIn(captcha).apiOf('http://:x'), { reason: 'setup', detail: 'data-api is not an address' }));
+  assert.throws(() => originIn(captcha).apiOf('http://:x'), { reason: 'setup', detail: 'data-api is no address' }));
 
 table(
   'the script',

@@ -1,0 +1,170 @@
+package captcha_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tallygate/tallygate/dataplane/captcha/pow"
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/dbtest"
+)
+
+// TestSiteverifyPaths redeems tokens under the paths of other captchas, which answer as /siteverify does.
+func TestSiteverifyPaths(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		p := newPlane(t, d)
+		account := p.account("a", model.CaptchaPlanFree)
+		key, other := p.pair(account, "example.com"), p.pair(account)
+
+		for i, path := range []string{"/siteverify", "/recaptcha/api/siteverify", "/1/siteverify", "/turnstile/v0/siteverify"} {
+			token := p.token(key, siteOrigin)
+			form := "secret=" + key.secret + "&response=" + token
+			for _, test := range []struct {
+				name string
+				call call
+				want string
+			}{
+				{"no parameters", call{kind: formType}, `{"success":false,"error-codes":["missing-input-secret","missing-input-response"]}`},
+				{"wrong secret", call{kind: formType, body: "secret=x&response=" + token}, refused("invalid-input-secret")},
+				{"another sitekey's secret", call{kind: formType, body: "secret=" + other.secret + "&response=" + token}, refused("invalid-input-response")},
+				{"the wrong sitekey", call{kind: formType, body: form + "&sitekey=" + other.Sitekey.Sitekey}, refused("invalid-input-response")},
+				{"PUT", call{method: http.MethodPut, kind: formType, body: form}, refused("bad-request")},
+				{"form", call{kind: formType, body: form + "&remoteip=203.0.113.1"}, success(noon)},
+				{"again", call{kind: formType, body: form}, refused("timeout-or-duplicate")},
+				{"again, JSON", call{body: m{"secret": key.secret, "response": token}}, refused("timeout-or-duplicate")},
+				{"again, query", call{method: http.MethodGet, path: "?" + form}, refused("timeout-or-duplicate")},
+			} {
+				test.call.path = path + test.call.path
+				check(t, path+", "+test.name, p.compatCall(t, test.call), test.want)
+			}
+			if got := p.usage(account).Used; got != int64(i+1) {
+				t.Errorf("%s: %d verifications were counted, want %d", path, got, i+1)
+			}
+		}
+	})
+}
+
+// TestSiteverifyKey redeems tokens as mCaptcha's clients do, with the sitekey as key.
+func TestSiteverifyKey(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		p := newPlane(t, d)
+		account := p.account("a", model.CaptchaPlanFree)
+		key, other := p.pair(account, "example.com"), p.pair(account)
+		body := m{"token": p.token(key, siteOrigin), "key": key.Sitekey.Sitekey, "secret": key.secret}
+
+		for _, test := range []struct {
+			name   string
+			body   m
+			status int
+		}{
+			{"no key", with(body, m{"key": nil}), 400},
+			{"key of another type", with(body, m{"key": 7}), 400},
+			{"empty key", with(body, m{"key": ""}), 400},
+			{"key in another case", with(body, m{"key": nil, "Key": key.Sitekey.Sitekey}), 400},
+			{"unknown key", with(body, m{"key": model.NewSitekey()}), 404},
+			{"another sitekey's key", with(body, m{"key": other.Sitekey.Sitekey}), 401},
+			{"the sitekey wins, and is another one", with(body, m{"sitekey": other.Sitekey.Sitekey}), 401},
+		} {
+			p.refusal(t, test.name, call{path: siteverifyPath, body: test.body}, test.status)
+		}
+
+		for _, test := range []struct {
+			name string
+			body m
+			want string
+		}{
+			{"key", body, valid},
+			{"again", body, invalid},
+			{"the sitekey wins", with(body, m{"token": p.token(key, siteOrigin), "sitekey": key.Sitekey.Sitekey, "key": other.Sitekey.Sitekey}), valid},
+			{"an empty sitekey", with(body, m{"token": p.token(key, siteOrigin), "sitekey": ""}), valid},
+		} {
+			response, got := p.send(call{path: siteverifyPath, body: test.body})
+			if response.StatusCode != http.StatusOK || got != test.want {
+				t.Errorf("%s: %d %s, want %s", test.name, response.StatusCode, got, test.want)
+			}
+		}
+	})
+}
+
+// TestFrame checks who may frame mCaptcha's page, and that the page says it in a policy.
+func TestFrame(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		p := newPlane(t, d)
+		account := p.account("a", model.CaptchaPlanFree)
+		bound, free := p.pair(account, "example.com", "shop.test"), p.pair(account)
+
+		domains := "http://example.com:* https://example.com:* http://*.example.com:* https://*.example.com:* " +
+			"http://shop.test:* https://shop.test:* http://*.shop.test:* https://*.shop.test:*"
+		for _, test := range []struct{ name, path, ancestors string }{
+			{"bound", "/widget?sitekey=" + bound.Sitekey.Sitekey, domains},
+			{"bound, with a slash", "/widget/?sitekey=" + bound.Sitekey.Sitekey, domains},
+			{"not bound", "/widget?sitekey=" + free.Sitekey.Sitekey, "*"},
+			{"the test sitekey", "/widget?sitekey=" + model.TestSitekey, "*"},
+			{"unknown", "/widget?sitekey=" + model.NewSitekey(), "*"},
+			{"malformed", "/widget?sitekey=%zz%22%3E%3Cscript%3E", "*"},
+			{"missing", "/widget", "*"},
+		} {
+			for _, method := range []string{http.MethodGet, http.MethodHead} {
+				response, body := p.send(call{method: method, path: test.path})
+				policy := response.Header.Get("Content-Security-Policy")
+				_, ancestors, _ := strings.Cut(policy, "frame-ancestors ")
+				if response.StatusCode != http.StatusOK || ancestors != test.ancestors || response.Header.Get("Cache-Control") != "no-store" ||
+					response.Header.Get("Content-Type") != "text/html; charset=utf-8" || response.Header.Get("X-Frame-Options") != "" {
+					t.Errorf("%s %s: %d %v", method, test.name, response.StatusCode, response.Header)
+				}
+				if isPage := strings.Contains(body, `src="/widget/frame.js"`) && !strings.Contains(body, "svck_"); isPage != (method == http.MethodGet) {
+					t.Errorf("%s %s: %s", method, test.name, body)
+				}
+			}
+		}
+
+		response, _ := p.send(call{path: "/widget"})
+		if response.StatusCode != http.StatusMethodNotAllowed || response.Header.Get("Allow") != "GET, HEAD" {
+			t.Errorf("POST: %d %v", response.StatusCode, response.Header)
+		}
+	})
+}
+
+// TestFrameCalls checks that a bound sitekey takes calls of the captcha's own origin in the frame's folder only.
+func TestFrameCalls(t *testing.T) {
+	t.Parallel()
+	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
+	key := p.pair(p.account("a", model.CaptchaPlanFree), "example.com")
+	body := m{"sitekey": key.Sitekey.Sitekey}
+	own := p.url
+
+	for _, test := range []struct {
+		name, path, origin string
+		status             int
+	}{
+		{"the frame", "/widget" + configPath, own, 200},
+		{"a page of the domain", "/widget" + configPath, siteOrigin, 200},
+		{"a page of another domain", "/widget" + configPath, "https://example.org", 403},
+		{"another port of this host", "/widget" + configPath, "http://127.0.0.1:1", 403},
+		{"no origin", "/widget" + configPath, "", 403},
+		{"a sandboxed page", "/widget" + configPath, "null", 403},
+		{"this origin at the contract's path", configPath, own, 403},
+	} {
+		response, answer := p.send(call{path: test.path, body: body, origin: test.origin, client: nextClient()})
+		if response.StatusCode != test.status {
+			t.Errorf("%s: %d %s, want %d", test.name, response.StatusCode, answer, test.status)
+		}
+	}
+
+	// A whole token, as the frame's widget gets it.
+	challenge := p.config(key, siteOrigin)
+	nonce, err := pow.Solve(challenge)
+	if err != nil {
+		t.Fatal(err)
+	}
+	solved := with(body, m{"challenge": challenge.Challenge, "nonce": nonce})
+	p.refusal(t, "this origin at the contract's path", call{path: verifyPath, body: solved, origin: own}, 403)
+	if response, answer := p.send(call{path: "/widget" + verifyPath, body: solved, origin: own}); response.StatusCode != http.StatusOK {
+		t.Errorf("verify: %d %s", response.StatusCode, answer)
+	}
+}

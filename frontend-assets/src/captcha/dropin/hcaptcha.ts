@@ -1,0 +1,32 @@
+// The script that stands in for hCaptcha's (/1/api.js).
+import { install } from './loader';
+
+install(
+  {
+    name: 'hcaptcha',
+    path: '/1/api.js',
+    mark: 'h-captcha',
+    field: 'h-captcha-response',
+    eager: false,
+    id: (n) => 'hcaptcha-' + n,
+    // Where the page uses reCAPTCHA's script, too, the name belongs to its widget.
+    twin(input, _, query) {
+      const isTaken = 'grecaptcha' in window || query.get('recaptchacompat') === 'off';
+      input.name = isTaken ? '' : 'g-recaptcha-response';
+    },
+  },
+  (loader) => ({
+    render: loader.render,
+    execute(target?: unknown, options?: { async?: boolean } | null) {
+      const result = loader.execute(target);
+      return options && options.async ? result.then((response) => ({ response, key: '' })) : undefined;
+    },
+    getResponse: loader.method('response', ''),
+    getRespKey: () => '',
+    setData() {},
+    reset: loader.method('reset'),
+    // There is no window that could be closed.
+    close() {},
+    remove: loader.method('remove'),
+  }),
+);

@@ -1,0 +1,102 @@
+// What the scripts that stand in for other captchas' scripts share: they import the widget from
+// /captcha.js, put one into each element that a page marks or renders, and report its tokens by the
+// other captcha's callbacks. docs/captcha-dropin.md describes what pages can rely on.
+import { place } from './placed';
+import type { Id, Kind, Placed } from './placed';
+import { baseOf, callBack } from './values';
+import type { Given } from './values';
+
+/** The operations from which each script builds its global object. */
+export interface Loader {
+  /** Calls a function, or the function of a name, as soon as the widget's script has run or has failed to load. */
+  ready(stated: unknown): void;
+  /** Renders a widget with parameters, else with the element's attributes. Returns its id. */
+  render(target: unknown, given?: Given | null): Id;
+  /** Finds a widget by its id or its element; without a target the first one. */
+  find(target?: unknown): Placed | undefined;
+  /** Starts a widget, see Placed. Throws if there is none. */
+  execute(target?: unknown): Promise<string>;
+  /** Renders the elements with the class. */
+  renderMarked(): void;
+  /** Returns a function that calls a method of the widget it is given, or returns `otherwise` without one. */
+  method(name: 'response' | 'reset' | 'remove' | 'isExpired', otherwise?: unknown): (target?: unknown) => unknown;
+}
+
+/** The visitor's interactions after which a page expects its callback. */
+const interactions = ['pointerdown', 'keydown', 'input'];
+
+/** Key of the loader in its global object. A second copy of the script uses the first one's. */
+const key: unique symbol = Symbol.for('service-captcha') as never;
+
+/** Defines the global object of a captcha, and does what the script's address asks for. */
+export const install = (kind: Kind, newAPI: (loader: Loader) => object): void => {
+  const script = (document.currentScript ||
+    document.querySelector(`script[src*="${kind.path}"]`)) as HTMLScriptElement;
+  const address = new URL(script.src);
+  const query = address.searchParams;
+  const globals = window as unknown as Record<string, { [key]?: Loader } | undefined>;
+
+  const known = globals[kind.name];
+  const loader = (known && known[key]) || newLoader(kind, baseOf(address, kind.path), query);
+  globals[kind.name] = Object.assign(newAPI(loader), { [key]: loader });
+
+  const begin = () => {
+    const marked = /^(onload)?$/.test(query.get('render') || '');
+    // The page's function comes first, and renders with its own parameters.
+    if (marked) loader.ready(loader.renderMarked);
+    callBack(query.get('onload'));
+  };
+  loader.ready(() => (document.readyState === 'loading' ? document.addEventListener('DOMContentLoaded', begin) : begin()));
+};
+
+const newLoader = (kind: Kind, api: string, query: URLSearchParams): Loader => {
+  const placed: Placed[] = [];
+  let count = 0;
+
+  // A script element would need a trusted type. import() does not.
+  const loaded = import(api + '/captcha.js').then(
+    () => true,
+    () => false,
+  );
+
+  const elementOf = (target: unknown): unknown =>
+    typeof target === 'string'
+      ? document.getElementById(target) || (/^\W/.test(target) && document.querySelector(target))
+      : target;
+
+  const find = (target?: unknown): Placed | undefined => {
+    if (target === undefined || target === null) return placed.find((each) => each.container.isConnected);
+    const element = elementOf(target);
+    return placed.find((each) => `${each.id}` === `${target}` || each.container === element);
+  };
+
+  const render = (target: unknown, given?: Given | null): Id => {
+    const container = elementOf(target);
+    if (!(container instanceof Element)) throw new Error(`${kind.name}: not found: ${target}`);
+    const known = find(container);
+    if (known) return known.id;
+
+    return place(kind, count++, container, given || {}, { api, query, loaded, placed }).id;
+  };
+
+  interactions.forEach((type) =>
+    document.addEventListener(type, () => [...placed].forEach((each) => each.interacted()), true),
+  );
+
+  return {
+    render,
+    find,
+    execute(target) {
+      const widget = find(target);
+      if (!widget) throw new Error(`${kind.name}: not found: ${target}`);
+      return widget.execute();
+    },
+    // In a task of its own, so that an error of the page is reported as one.
+    ready: (stated) => void loaded.then(() => setTimeout(callBack, 0, stated)),
+    renderMarked: () => document.querySelectorAll('.' + kind.mark).forEach((each) => void render(each)),
+    method: (name, otherwise) => (target) => {
+      const widget = find(target);
+      return widget ? widget[name]() : otherwise;
+    },
+  };
+};

@@ -1,0 +1,211 @@
+import { callBack } from './values';
+import type { Given } from './values';
+
+/** What differs between the captchas. */
+export interface Kind {
+  /** Name of the global object. */
+  name: string;
+  /** The part of the script's path that follows {captcha_url}. */
+  path: string;
+  /** Class of the elements that become widgets. */
+  mark: string;
+  /** Name of the field with the token. */
+  field: string;
+  /** Whether a widget starts, and starts again, without an interaction of the visitor. */
+  eager: boolean;
+  /** Returns the id of the nth widget, from 0. */
+  id(n: number): Id;
+  /** Names a second hidden input with the token, if pages read one. */
+  twin(input: HTMLInputElement, n: number, query: URLSearchParams): void;
+}
+
+export type Id = number | string;
+
+/** The script that renders widgets. */
+export interface Source {
+  /** {captcha_url} */
+  api: string;
+  query: URLSearchParams;
+  /** Whether the widget's own script has run; false if it could not be loaded. */
+  loaded: Promise<boolean>;
+  /** The widgets that have not been removed. */
+  placed: Placed[];
+}
+
+/** A widget as a page knows it. */
+export interface Placed {
+  id: Id;
+  container: Element;
+  /** Obtains a token that the page has not got yet. Rejects when the widget shows an error. */
+  execute(): Promise<string>;
+  /** Clears the token. */
+  reset(): void;
+  /** Returns the token, or an empty string. */
+  response(): string;
+  /** Whether the last token is no longer valid, and there is no new one. */
+  isExpired(): boolean;
+  /** Removes the widget from the document. */
+  remove(): void;
+  /** Called at each interaction of the visitor with the document. */
+  interacted(): void;
+}
+
+const widgetClass = 'service-captcha';
+
+/** Puts a widget into a container, or behind a button. */
+export const place = (kind: Kind, number: number, container: Element, given: Given, source: Source): Placed => {
+  const parameter = (name: string): unknown => given[name] ?? container.getAttribute('data-' + name);
+  const size = parameter('size');
+  const isButton = container.matches('button,input');
+  const isHidden = isButton || size === 'invisible';
+  // Such a widget does nothing before execute().
+  const onDemand = isHidden || parameter('execution') === 'execute';
+  const eager = kind.eager && !onDemand;
+
+  let waiting: { resolve(token: string): void; reject(reason: Error): void }[] = [];
+  let reported = ''; // the last token that the page has got
+  let held = false; // whether the next token waits for an interaction
+  let inside = false; // a call whose consequences need no further action
+
+  const widget = document.createElement('div');
+  const twin = document.createElement('input');
+  const response = (): string => (window.serviceCaptcha ? window.serviceCaptcha.getResponse(widget) : '');
+  const updateTwin = () => {
+    kind.twin(twin, number, source.query);
+    twin.value = response();
+  };
+
+  const settle = (token: string, failure?: string) => {
+    const all = waiting;
+    waiting = [];
+    all.forEach((each) => (failure ? each.reject(new Error(failure)) : each.resolve(token)));
+  };
+
+  const within = (action: () => void) => {
+    inside = true;
+    try {
+      action();
+    } finally {
+      inside = false;
+    }
+  };
+  /** Reports an expiry or an error. The widget continues by itself, so a reset by the page is ignored. */
+  const notify = (name: string, value?: string) => within(() => callBack(parameter(name), value));
+
+  /** Reports a token that the page has not got, if the page expects one. */
+  const report = () => {
+    const token = response();
+    updateTwin();
+    if (!token || token === reported || (!waiting.length && (onDemand || held))) return;
+    reported = token;
+    held = !kind.eager;
+    settle(token);
+    callBack(parameter('callback'), token);
+  };
+
+  /** Solves again. The page need not learn that the token before has expired. */
+  const restart = () => within(() => window.serviceCaptcha && window.serviceCaptcha.reset(widget));
+
+  const fail = (reason: string) => {
+    settle('', reason);
+    notify('error-callback', reason);
+  };
+
+  const expire = () => {
+    // A widget on demand returns to its state before execute(). Its script notices that at the next call.
+    if (onDemand) widget.className = '';
+    updateTwin();
+    held = !kind.eager;
+    notify('expired-callback');
+  };
+
+  /** Does what the page expects of the widget, once the widget's script is there. */
+  const begin = (isLoaded: boolean) => {
+    if (!isLoaded) return fail('unreachable');
+    if (!waiting.length && (!eager || (document as { prerendering?: boolean }).prerendering)) return;
+    const token = response();
+    if (token && token !== reported) return report();
+    widget.classList.add(widgetClass);
+    if (token || !widget.matches('.is-verifying')) restart();
+  };
+
+  const execute = () => {
+    const result = new Promise<string>((resolve, reject) => waiting.push({ resolve, reject }));
+    // A page that uses callbacks alone handles no rejection.
+    result.catch(() => {});
+    void source.loaded.then(begin);
+    return result;
+  };
+
+  const events: Record<string, (detail: { reason: string }) => void> = {
+    verified: report,
+    // A renewal, which comes without "verified".
+    token() {
+      if (twin.value === response()) return;
+      if (eager) report();
+      else expire();
+    },
+    expired: () => (inside ? updateTwin() : expire()),
+    error: (detail) => fail(detail.reason),
+  };
+  for (const name in events)
+    widget.addEventListener('service-captcha:' + name, (event) => events[name]!((event as CustomEvent).detail));
+
+  Object.assign(widget.dataset, {
+    sitekey: parameter('sitekey') || '',
+    api: source.api,
+    // Turnstile's "auto" is the default.
+    lang: `${parameter('hl') || parameter('language') || source.query.get('hl') || ''}`.replace('auto', ''),
+    responseFieldName: parameter('response-field-name') || kind.field,
+  });
+  // No Content-Security-Policy forbids scripts to set these properties. Other themes than light and dark
+  // are no valid value, and change nothing.
+  widget.style.colorScheme = `${parameter('theme')}`;
+  if (size === 'compact') widget.style.width = '10em';
+  widget.hidden = isHidden || parameter('appearance') === 'interaction-only';
+  if (!onDemand) widget.className = widgetClass;
+
+  twin.type = 'hidden';
+  if (isButton) container.after(widget, twin);
+  else container.append(widget, twin);
+
+  const onClick = (event: Event) => {
+    event.preventDefault();
+    void execute();
+  };
+  if (isButton) container.addEventListener('click', onClick);
+
+  updateTwin();
+  void source.loaded.then(begin);
+
+  const self: Placed = {
+    id: kind.id(number),
+    container,
+    execute,
+    response,
+    isExpired: () => !!reported && !response(),
+    interacted() {
+      if (!held) return;
+      held = false;
+      report();
+    },
+    reset() {
+      if (inside) return;
+      settle('', 'cancelled');
+      held = !kind.eager;
+      reported = '';
+      if (onDemand) widget.className = '';
+      else restart();
+      updateTwin();
+    },
+    remove() {
+      settle('', 'cancelled');
+      source.placed.splice(source.placed.indexOf(self), 1);
+      widget.remove();
+      twin.remove();
+      container.removeEventListener('click', onClick);
+    },
+  };
+  source.placed.push(self);
+  return self;
+};

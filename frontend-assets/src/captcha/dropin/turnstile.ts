@@ -1,0 +1,28 @@
+// The script that stands in for Turnstile's (/turnstile/v0/api.js).
+import { install } from './loader';
+import type { Given } from './values';
+
+install(
+  {
+    name: 'turnstile',
+    path: '/turnstile/v0/',
+    mark: 'cf-turnstile',
+    field: 'cf-turnstile-response',
+    eager: true,
+    id: (n) => 'turnstile-' + n,
+    twin() {},
+  },
+  (loader) => ({
+    ready: loader.ready,
+    render: loader.render,
+    implicitRender: loader.renderMarked,
+    execute(target?: unknown, given?: Given) {
+      if (given && !loader.find(target)) loader.render(target, { execution: 'execute', ...given });
+      void loader.execute(target);
+    },
+    getResponse: loader.method('response'),
+    isExpired: loader.method('isExpired', false),
+    reset: loader.method('reset'),
+    remove: loader.method('remove'),
+  }),
+);
