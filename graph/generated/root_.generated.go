@@ -3247,6 +3247,11 @@ enum ReportDimension {
   Empty without a source. Groups ignore how a visit was paid for; channels are the ones of the conversion webhook.
   """
   SOURCE_GROUP
+  """
+  The name of the visit's source: one name, such as ` + "`" + `Google` + "`" + `, for all hosts and campaign values of a known search engine, network or
+  assistant, and otherwise the value of SOURCE. A visitor of several sources with one name counts once in its row.
+  """
+  SOURCE_NAME
   "The name of an event."
   EVENT
   "The value of a property of an event: a text, a number, true or false. Null is no value. Lists and objects are not broken down."

@@ -334,6 +334,8 @@ func attribute(v *naiveVisit, by scan.Dimension) string {
 		return v.Client.Host
 	case scan.SourceGroup:
 		return string(model.GroupOfSource(attribute(v, scan.Source)))
+	case scan.SourceName:
+		return model.NameOfSource(attribute(v, scan.Source))
 	default:
 		return model.WidthRangeName(first.Width)
 	}
