@@ -1023,13 +1023,15 @@ type LiveReport struct {
 	Pages []*LiveRow `json:"pages"`
 	// The 10 sources with the most visitors in the last 5 minutes.
 	Sources []*LiveRow `json:"sources"`
+	// The 10 names of sources with the most visitors in the last 5 minutes, as in `SOURCE_NAME`.
+	SourceNames []*LiveRow `json:"sourceNames"`
 	// The latest 20 page views and events of the last 30 minutes, newest first. Nothing in them identifies a visitor.
 	Latest []*LiveHit `json:"latest"`
 }
 
-// A page or source with its visitors.
+// A page, source or name of a source with its visitors.
 type LiveRow struct {
-	// The path of the page, or the source. Empty for visits without a source.
+	// The path of the page, the source or its name. Empty for visits without a source.
 	Value string `json:"value"`
 	// Visitors in the last 5 minutes.
 	Visitors int64 `json:"visitors"`

@@ -961,6 +961,38 @@ func (ec *executionContext) fieldContext_LiveReport_sources(_ context.Context, f
 	return fc, nil
 }
 
+func (ec *executionContext) _LiveReport_sourceNames(ctx context.Context, field graphql.CollectedField, obj *LiveReport) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LiveReport_sourceNames(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SourceNames, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*LiveRow) graphql.Marshaler {
+			return ec.marshalNLiveRow2ᚕᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐLiveRowᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LiveReport_sourceNames(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "LiveReport",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_LiveRow(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _LiveReport_latest(ctx context.Context, field graphql.CollectedField, obj *LiveReport) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -3240,6 +3272,11 @@ func (ec *executionContext) _LiveReport(ctx context.Context, sel ast.SelectionSe
 			}
 		case "sources":
 			out.Values[i] = ec._LiveReport_sources(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "sourceNames":
+			out.Values[i] = ec._LiveReport_sourceNames(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}

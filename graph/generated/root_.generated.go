@@ -2737,13 +2737,15 @@ type LiveReport {
   pages: [LiveRow!]!
   "The 10 sources with the most visitors in the last 5 minutes."
   sources: [LiveRow!]!
+  "The 10 names of sources with the most visitors in the last 5 minutes, as in ` + "`" + `SOURCE_NAME` + "`" + `."
+  sourceNames: [LiveRow!]!
   "The latest 20 page views and events of the last 30 minutes, newest first. Nothing in them identifies a visitor."
   latest: [LiveHit!]!
 }
 
-"A page or source with its visitors."
+"A page, source or name of a source with its visitors."
 type LiveRow {
-  "The path of the page, or the source. Empty for visits without a source."
+  "The path of the page, the source or its name. Empty for visits without a source."
   value: String!
   "Visitors in the last 5 minutes."
   visitors: Int64!
@@ -5982,6 +5984,8 @@ func (ec *executionContext) childFields_LiveReport(ctx context.Context, field gr
 		return ec.fieldContext_LiveReport_pages(ctx, field)
 	case "sources":
 		return ec.fieldContext_LiveReport_sources(ctx, field)
+	case "sourceNames":
+		return ec.fieldContext_LiveReport_sourceNames(ctx, field)
 	case "latest":
 		return ec.fieldContext_LiveReport_latest(ctx, field)
 	}

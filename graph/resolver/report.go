@@ -427,7 +427,8 @@ func (r *Resolver) live(ctx context.Context, siteID int64) (*generated.LiveRepor
 
 	report := &generated.LiveReport{
 		At: live.At, Visitors: live.Visitors, Pageviews: live.Pageviews[:], Pages: liveRows(live.Pages),
-		Sources: liveRows(live.Sources), Latest: make([]*generated.LiveHit, len(live.Latest)),
+		Sources: liveRows(live.Sources), SourceNames: liveRows(live.Names),
+		Latest: make([]*generated.LiveHit, len(live.Latest)),
 	}
 	for i, hit := range live.Latest {
 		report.Latest[i] = &generated.LiveHit{At: hit.At, Event: orNil(hit.Event), Path: hit.Path, Channel: hit.Channel}
