@@ -2414,7 +2414,8 @@ type Report {
   """
   Pseudonymous user ids by the week of their first visit, and how many of them came back in the 12 weeks after it. Costs a report from the
   first day with user ids to the last day of the period, in addition. Fails with ` + "`" + `INVALID_ARGUMENT` + "`" + ` for a period in more than 54 weeks.
-  Null for a site without pseudonymous user ids. It has no comparison.
+  Null for a site without pseudonymous user ids, and with an error of its own, which leaves the other fields as they are. It has no
+  comparison.
   """
   cohorts: CohortReport
 }

@@ -181,9 +181,7 @@ func (r *Resolver) report(
 
 	report.Answer, report.AsOf, report.SmallGroup, report.IsPersonal = answer, answer.AsOf, rules.least, hasPersonal(reading)
 	if selected.cohorts {
-		if report.Cohorts, err = r.cohorts(ctx, site, query, scan.DateOf(local), rules.least); err != nil {
-			return nil, err
-		}
+		report.Cohorts, report.CohortsErr = r.cohorts(ctx, site, query, scan.DateOf(local), rules.least)
 	}
 	report.Imported = importedOf(answer, func(m *scan.Imported) scan.ImportState { return m.State })
 	report.SeriesImported = importedOf(answer, func(m *scan.Imported) scan.ImportState { return m.Series })
