@@ -187,7 +187,7 @@ func TestJourneyArguments(t *testing.T) {
 	got := c.query(`query($id: ID!) { site(id: $id) { report(period: {from: "2025-11-09", to: "2026-11-20"}) {
 	totals { visitors } cohorts { weeks { start } } } } }`, "id", site)
 	if got.codes() != "INVALID_ARGUMENT" || got.at("site.report.totals.visitors") != 0.0 || got.at("site.report.cohorts") != nil {
-		t.Errorf("too many cohorts beside totals: %s", got.Body)
+		t.Errorf("too many cohorts next to totals: %s", got.Body)
 	}
 
 	// The direction can be a variable.
