@@ -43,6 +43,7 @@ const (
 	DimensionDevice      ReportDimension = "DEVICE"
 	DimensionHostname    ReportDimension = "HOSTNAME"
 	DimensionSourceGroup ReportDimension = "SOURCE_GROUP"
+	DimensionSourceName  ReportDimension = "SOURCE_NAME"
 	DimensionEvent       ReportDimension = "EVENT"
 	DimensionProperty    ReportDimension = "PROPERTY" // of ReportFilter.Property
 	DimensionDayOfWeek   ReportDimension = "DAY_OF_WEEK"
@@ -54,8 +55,8 @@ var ReportDimensions = []ReportDimension{
 	DimensionPage, DimensionEntryPage, DimensionExitPage, DimensionChannel, DimensionSource, DimensionReferrer,
 	DimensionUTMSource, DimensionUTMMedium, DimensionUTMCampaign, DimensionUTMContent, DimensionUTMTerm,
 	DimensionAdPlatform, DimensionLanguage, DimensionScreenWidth, DimensionCountry, DimensionBrowser, DimensionSystem,
-	DimensionDevice, DimensionHostname, DimensionSourceGroup, DimensionEvent, DimensionProperty,
-	DimensionDayOfWeek, DimensionHourOfDay,
+	DimensionDevice, DimensionHostname, DimensionSourceGroup, DimensionSourceName, DimensionEvent,
+	DimensionProperty, DimensionDayOfWeek, DimensionHourOfDay,
 }
 
 // ReportOperator is how a filter compares a value with its own.

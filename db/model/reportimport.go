@@ -78,10 +78,10 @@ type ReportImport struct {
 	ImportedBy string `bun:"-"`
 }
 
-// HasDimension reports whether the import can be broken down by a dimension. Groups of sources are derived
-// from sources.
+// HasDimension reports whether the import can be broken down by a dimension. Groups and names of sources are
+// derived from sources.
 func (r *ReportImport) HasDimension(by ReportDimension) bool {
-	if by == DimensionSourceGroup {
+	if by == DimensionSourceGroup || by == DimensionSourceName {
 		by = DimensionSource
 	}
 	return r.VisitRows || slices.Contains(r.Dimensions, string(by))

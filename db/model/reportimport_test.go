@@ -7,7 +7,7 @@ import (
 )
 
 // TestImportDimensions checks which dimensions an import has: visits have all, and daily sums with sources have groups
-// of sources.
+// and names of sources.
 func TestImportDimensions(t *testing.T) {
 	sums := model.ReportImport{Dimensions: []string{string(model.DimensionSource), string(model.DimensionCountry)}}
 	bare := model.ReportImport{Dimensions: []string{string(model.DimensionChannel)}}
@@ -19,6 +19,7 @@ func TestImportDimensions(t *testing.T) {
 	}{
 		{&sums, model.DimensionSource, true}, {&sums, model.DimensionSourceGroup, true}, {&sums, model.DimensionCountry, true},
 		{&sums, model.DimensionBrowser, false}, {&sums, model.DimensionHostname, false},
+		{&sums, model.DimensionSourceName, true}, {&bare, model.DimensionSourceName, false}, {&visits, model.DimensionSourceName, true},
 		{&bare, model.DimensionSourceGroup, false}, {&bare, model.DimensionChannel, true},
 		{&visits, model.DimensionBrowser, true}, {&visits, model.DimensionSourceGroup, true},
 	} {

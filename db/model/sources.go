@@ -25,7 +25,7 @@ const (
 )
 
 // sourceFiles holds the lists. A line is a host, which matches itself and its subdomains, or a bare
-// name that campaigns use as their source. # starts a comment.
+// name that campaigns use as their source. # starts a comment. For names.txt, see loadSourceNames.
 //
 //go:embed sources/*.txt
 var sourceFiles embed.FS

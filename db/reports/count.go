@@ -190,7 +190,8 @@ func (s *cellStore) readMonths(
 		var err error
 		if slices.ContainsFunc(scanners, (*scan.Scanner).AddsUp) {
 			needsColumns := func(g piece) bool { return p.needsColumns(g, scanners) }
-			err = s.eachPiece(ctx, siteID, first, want, buffers, needsColumns, send)
+			needsNames := slices.ContainsFunc(scanners, (*scan.Scanner).NeedsNames)
+			err = s.eachPiece(ctx, siteID, first, want, buffers, needsNames, needsColumns, send)
 		} else {
 			err = s.eachSegment(ctx, siteID, first, want, buffers, func(g *segment.Segment) error {
 				return send(piece{Segment: g})

@@ -22,8 +22,8 @@ var Dimensions = map[model.ReportDimension]scan.Dimension{
 	model.DimensionUTMTerm: scan.UTMTerm, model.DimensionAdPlatform: scan.ClickID, model.DimensionLanguage: scan.Language,
 	model.DimensionScreenWidth: scan.Width, model.DimensionCountry: scan.Country, model.DimensionBrowser: scan.Browser,
 	model.DimensionSystem: scan.System, model.DimensionDevice: scan.Device, model.DimensionHostname: scan.Host,
-	model.DimensionSourceGroup: scan.SourceGroup, model.DimensionEvent: scan.Event, model.DimensionProperty: scan.Property,
-	model.DimensionDayOfWeek: scan.DayOfWeek, model.DimensionHourOfDay: scan.HourOfDay,
+	model.DimensionSourceGroup: scan.SourceGroup, model.DimensionSourceName: scan.SourceName,
+	model.DimensionEvent: scan.Event, model.DimensionProperty: scan.Property, model.DimensionDayOfWeek: scan.DayOfWeek, model.DimensionHourOfDay: scan.HourOfDay,
 }
 
 // dimensionOf is the inverse of Dimensions.
@@ -295,10 +295,7 @@ func (d *importedDays) addBreakdown(ctx context.Context, i int) error {
 		return nil
 	}
 
-	of, valueOf := by, func(value string) string { return value }
-	if by == model.DimensionSourceGroup {
-		of, valueOf = model.DimensionSource, func(source string) string { return string(model.GroupOfSource(source)) }
-	}
+	of, valueOf := storedOf(by)
 
 	var rows []figureSum
 	if err := d.sums(of, "value").Limit(maxImportedValues+1).Scan(ctx, &rows); err != nil {
@@ -312,6 +309,18 @@ func (d *importedDays) addBreakdown(ctx context.Context, i int) error {
 		d.found.AddRow(i, valueOf(rows[n].Value), d.row(by, asked, &rows[n]))
 	}
 	return d.budget.Err()
+}
+
+// storedOf returns the dimension that daily sums have for a dimension, and the value of a stored value.
+func storedOf(by model.ReportDimension) (of model.ReportDimension, valueOf func(stored string) string) {
+	switch by {
+	case model.DimensionSourceGroup:
+		return model.DimensionSource, func(source string) string { return string(model.GroupOfSource(source)) }
+	case model.DimensionSourceName:
+		return model.DimensionSource, model.NameOfSource
+	default:
+		return by, func(value string) string { return value }
+	}
 }
 
 // row returns the figures of a row.

@@ -16,7 +16,7 @@ const (
 	LiveMinutes = 30
 
 	liveWindow = 5 * time.Minute // of visitors, pages and sources
-	liveTop    = 10              // pages and sources
+	liveTop    = 10              // pages, sources and names of sources
 	liveLatest = 20              // page views and events
 
 	// minNowFor and maxNowFor bound how long a Live is kept: liveFactor times what its read took. The console
@@ -27,7 +27,7 @@ const (
 	// maxLiveViews bounds the page views that one Live reads, 55 a second.
 	maxLiveViews = 100_000
 
-	// maxLiveTexts bounds the bytes of the pages, and of the sources, that one Live counts. The newest
+	// maxLiveTexts bounds the bytes of the pages, of the sources and of their names, that one Live counts. The newest
 	// ones are counted; the first ten of a site are among them long before this.
 	maxLiveTexts = 2 << 20
 
@@ -42,7 +42,8 @@ type Live struct {
 	Pageviews [LiveMinutes]int64
 	Pages     []LiveCount // by visitors, at most 10
 	Sources   []LiveCount
-	Latest    []LiveHit // newest first, at most 20
+	Names     []LiveCount // of the sources
+	Latest    []LiveHit   // newest first, at most 20
 }
 
 // LiveCount is a value with its visitors.
@@ -102,7 +103,7 @@ func (s *cellStore) readLive(ctx context.Context, siteID int64, now model.Instan
 func (l *Live) size() int64 {
 	const perLive, perText = 2 << 10, 100
 	n := int64(perLive)
-	for _, count := range slices.Concat(l.Pages, l.Sources) {
+	for _, count := range slices.Concat(l.Pages, l.Sources, l.Names) {
 		n += perText + int64(len(count.Value))
 	}
 	for i := range l.Latest {
@@ -118,15 +119,18 @@ func (r *recentRow) hit() LiveHit {
 
 // liveCount counts the page views of the last minutes, newest first.
 type liveCount struct {
-	now            model.Instant
-	minutes        [LiveMinutes]int64
-	visitors       map[int64]struct{}
-	pages, sources distinct
-	latest         []LiveHit
+	now      model.Instant
+	minutes  [LiveMinutes]int64
+	visitors map[int64]struct{}
+	latest   []LiveHit
+
+	pages, sources, names distinct
 }
 
 func newLiveCount(now model.Instant) *liveCount {
-	return &liveCount{now: now, visitors: make(map[int64]struct{}), pages: newDistinct(), sources: newDistinct()}
+	return &liveCount{
+		now: now, visitors: make(map[int64]struct{}), pages: newDistinct(), sources: newDistinct(), names: newDistinct(),
+	}
 }
 
 func (c *liveCount) addView(v *recentRow) {
@@ -143,7 +147,9 @@ func (c *liveCount) addView(v *recentRow) {
 	c.pages.add(string(v.Path), v.Visitor)
 	referrer, campaign := model.UnpackAttribution(string(v.Attribution))
 	host, _, _ := strings.Cut(referrer, "/")
-	c.sources.add(cmp.Or(campaign.Source, host), v.Visitor)
+	source := cmp.Or(campaign.Source, host)
+	c.sources.add(source, v.Visitor)
+	c.names.add(model.NameOfSource(source), v.Visitor)
 }
 
 // live returns what was counted, with the newest events.
@@ -153,7 +159,8 @@ func (c *liveCount) live(events []LiveHit) *Live {
 
 	return &Live{
 		At: c.now, Visitors: int64(len(c.visitors)), Pageviews: c.minutes,
-		Pages: c.pages.top(), Sources: c.sources.top(), Latest: slices.Clone(latest[:min(liveLatest, len(latest))]),
+		Pages: c.pages.top(), Sources: c.sources.top(), Names: c.names.top(),
+		Latest: slices.Clone(latest[:min(liveLatest, len(latest))]),
 	}
 }
 

@@ -323,10 +323,10 @@ type piece struct {
 }
 
 // eachPiece calls take for the segments of a site that have days of a span. Of segments with a rollup
-// it reads the columns only if needsColumns. It reads one state of the database. For buffers, see there.
+// it reads the columns only if needsColumns, or if needsNames and the rollup has other names of sources. It reads one state of the database. For buffers, see there.
 func (s *cellStore) eachPiece(
 	ctx context.Context, siteID int64, begin model.Day, sp span, buffers *buffers,
-	needsColumns func(piece) bool, take func(piece) error,
+	needsNames bool, needsColumns func(piece) bool, take func(piece) error,
 ) error {
 	err := s.snapshotRows(ctx, func(ctx context.Context, each eachRow) error {
 		// Segments whose columns are read then, with the spans of their rollups.
@@ -337,7 +337,7 @@ func (s *cellStore) eachPiece(
 		var incomplete []half
 
 		err := eachStored(ctx, each, chunks{site: siteID, begin: begin, span: sp}, buffers, func(found *stored) error {
-			p, err := found.piece()
+			p, err := found.piece(needsNames)
 			if err != nil {
 				return err
 			}
@@ -376,15 +376,16 @@ func (s *cellStore) eachPiece(
 	return nil
 }
 
-// piece decodes what was read without the columns. It has no segment if its rollup cannot be used.
-func (s *stored) piece() (piece, error) {
+// piece decodes what was read without the columns. It has no segment if its rollup cannot be used: with
+// needsNames, it must have the names of sources of this program.
+func (s *stored) piece(needsNames bool) (piece, error) {
 	if len(s.rollup) == 0 {
 		g, err := unpack(s.packed)
 		return piece{Segment: g}, err
 	}
 
 	rollup, err := segment.DecodeRollup(s.rollup)
-	if err != nil {
+	if err != nil || needsNames && rollup.Names != model.SourceNamesVersion() {
 		return piece{}, nil // the columns have the same figures
 	}
 	g, err := unpackTexts(s.packed)

@@ -9,7 +9,7 @@ import (
 	"github.com/tallygate/tallygate/db/reports/scan"
 )
 
-// summaryRows is how many pages and sources a summary has.
+// summaryRows is how many pages and names of sources a summary has.
 const summaryRows = 5
 
 // Summary returns the figures of a mail: those of the days from and to of the site's time zone and
@@ -27,7 +27,7 @@ func (s *Store) Summary(ctx context.Context, site *model.Site, from, to model.Da
 	first, last := scan.DateOf(from.Start().Time()), scan.DateOf(to.Start().Time())
 	days := int(to-from) + 1
 	answer, err := s.Report(ctx, Request{SiteID: site.ID, Now: now, Periods: []*scan.Query{
-		{Zone: zone, From: first, To: last, Breakdowns: []scan.Breakdown{{By: scan.Page}, {By: scan.Source}}},
+		{Zone: zone, From: first, To: last, Breakdowns: []scan.Breakdown{{By: scan.Page}, {By: scan.SourceName}}},
 		{Zone: zone, From: first.AddDays(-days), To: last.AddDays(-days)},
 	}})
 	if err != nil {

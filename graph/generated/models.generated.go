@@ -1023,13 +1023,15 @@ type LiveReport struct {
 	Pages []*LiveRow `json:"pages"`
 	// The 10 sources with the most visitors in the last 5 minutes.
 	Sources []*LiveRow `json:"sources"`
+	// The 10 names of sources with the most visitors in the last 5 minutes, as in `SOURCE_NAME`.
+	SourceNames []*LiveRow `json:"sourceNames"`
 	// The latest 20 page views and events of the last 30 minutes, newest first. Nothing in them identifies a visitor.
 	Latest []*LiveHit `json:"latest"`
 }
 
-// A page or source with its visitors.
+// A page, source or name of a source with its visitors.
 type LiveRow struct {
-	// The path of the page, or the source. Empty for visits without a source.
+	// The path of the page, the source or its name. Empty for visits without a source.
 	Value string `json:"value"`
 	// Visitors in the last 5 minutes.
 	Visitors int64 `json:"visitors"`
@@ -1264,10 +1266,13 @@ type Report struct {
 	Journey *Journey `json:"journey,omitempty"`
 	// Pseudonymous user ids by the week of their first visit, and how many of them came back in the 12 weeks after it. Costs a report from the
 	// first day with user ids to the last day of the period, in addition. Fails with `INVALID_ARGUMENT` for a period in more than 54 weeks.
-	// Null for a site without pseudonymous user ids. It has no comparison.
+	// Null for a site without pseudonymous user ids, and with an error of its own, which leaves the other fields as they are. It has no
+	// comparison.
 	Cohorts *CohortReport `json:"cohorts,omitempty"`
 	// What was counted, for all fields at once.
 	Answer *reports.Answer `json:"-"`
+	// Why the cohorts were not counted. The other fields of the report are.
+	CohortsErr error `json:"-"`
 	// The keys of the answer's funnels.
 	Funnels []string `json:"-"`
 	// Whether a filter of the request is by a personal dimension.

@@ -24,6 +24,7 @@ type ReportResolver interface {
 	PropertyNames(ctx context.Context, obj *Report, event *string) ([]*ReportProperty, error)
 	Funnel(ctx context.Context, obj *Report, steps []*FunnelStepInput) (*FunnelReport, error)
 	Journey(ctx context.Context, obj *Report, from JourneyStartInput, direction JourneyDirection, steps int, first int) (*Journey, error)
+	Cohorts(ctx context.Context, obj *Report) (*CohortReport, error)
 }
 
 // endregion ************************** generated!.gotpl **************************
@@ -961,6 +962,38 @@ func (ec *executionContext) fieldContext_LiveReport_sources(_ context.Context, f
 	return fc, nil
 }
 
+func (ec *executionContext) _LiveReport_sourceNames(ctx context.Context, field graphql.CollectedField, obj *LiveReport) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LiveReport_sourceNames(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SourceNames, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*LiveRow) graphql.Marshaler {
+			return ec.marshalNLiveRow2ᚕᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐLiveRowᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LiveReport_sourceNames(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "LiveReport",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_LiveRow(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _LiveReport_latest(ctx context.Context, field graphql.CollectedField, obj *LiveReport) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -1516,7 +1549,7 @@ func (ec *executionContext) _Report_cohorts(ctx context.Context, field graphql.C
 			return ec.fieldContext_Report_cohorts(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Cohorts, nil
+			return ec.Resolvers.Report().Cohorts(ctx, obj)
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *CohortReport) graphql.Marshaler {
@@ -1530,8 +1563,8 @@ func (ec *executionContext) fieldContext_Report_cohorts(_ context.Context, field
 	fc = &graphql.FieldContext{
 		Object:     "Report",
 		Field:      field,
-		IsMethod:   false,
-		IsResolver: false,
+		IsMethod:   true,
+		IsResolver: true,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_CohortReport(ctx, field)
 		},
@@ -3243,6 +3276,11 @@ func (ec *executionContext) _LiveReport(ctx context.Context, sel ast.SelectionSe
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "sourceNames":
+			out.Values[i] = ec._LiveReport_sourceNames(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "latest":
 			out.Values[i] = ec._LiveReport_latest(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -3395,10 +3433,11 @@ func (ec *executionContext) _Report(ctx context.Context, sel ast.SelectionSet, o
 					return ec._Report_journey(ctx, field, obj)
 				})
 		case "cohorts":
-			out.Values[i] = ec._Report_cohorts(ctx, field, obj)
-			if out.Values[i] == graphql.RequiredNull {
-				atomic.AddUint32(&out.Invalids, 1)
-			}
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Report_cohorts(ctx, field, obj)
+				})
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}

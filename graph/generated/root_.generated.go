@@ -2414,7 +2414,8 @@ type Report {
   """
   Pseudonymous user ids by the week of their first visit, and how many of them came back in the 12 weeks after it. Costs a report from the
   first day with user ids to the last day of the period, in addition. Fails with ` + "`" + `INVALID_ARGUMENT` + "`" + ` for a period in more than 54 weeks.
-  Null for a site without pseudonymous user ids. It has no comparison.
+  Null for a site without pseudonymous user ids, and with an error of its own, which leaves the other fields as they are. It has no
+  comparison.
   """
   cohorts: CohortReport
 }
@@ -2737,13 +2738,15 @@ type LiveReport {
   pages: [LiveRow!]!
   "The 10 sources with the most visitors in the last 5 minutes."
   sources: [LiveRow!]!
+  "The 10 names of sources with the most visitors in the last 5 minutes, as in ` + "`" + `SOURCE_NAME` + "`" + `."
+  sourceNames: [LiveRow!]!
   "The latest 20 page views and events of the last 30 minutes, newest first. Nothing in them identifies a visitor."
   latest: [LiveHit!]!
 }
 
-"A page or source with its visitors."
+"A page, source or name of a source with its visitors."
 type LiveRow {
-  "The path of the page, or the source. Empty for visits without a source."
+  "The path of the page, the source or its name. Empty for visits without a source."
   value: String!
   "Visitors in the last 5 minutes."
   visitors: Int64!
@@ -3247,6 +3250,11 @@ enum ReportDimension {
   Empty without a source. Groups ignore how a visit was paid for; channels are the ones of the conversion webhook.
   """
   SOURCE_GROUP
+  """
+  The name of the visit's source: one name, such as ` + "`" + `Google` + "`" + `, for all hosts and campaign values of a known search engine, network or
+  assistant, and otherwise the value of SOURCE. A visitor of several sources with one name counts once in its row.
+  """
+  SOURCE_NAME
   "The name of an event."
   EVENT
   "The value of a property of an event: a text, a number, true or false. Null is no value. Lists and objects are not broken down."
@@ -5977,6 +5985,8 @@ func (ec *executionContext) childFields_LiveReport(ctx context.Context, field gr
 		return ec.fieldContext_LiveReport_pages(ctx, field)
 	case "sources":
 		return ec.fieldContext_LiveReport_sources(ctx, field)
+	case "sourceNames":
+		return ec.fieldContext_LiveReport_sourceNames(ctx, field)
 	case "latest":
 		return ec.fieldContext_LiveReport_latest(ctx, field)
 	}

@@ -37,28 +37,33 @@ type reports struct {
 
 func newReports(l *Set, d *db.DB) reports {
 	store := sites.New(d)
-	return reports{
+	r := reports{
 		db:        d,
 		Segments:  newLoader(l, store.SegmentsOfSites),
 		Funnels:   newLoader(l, store.FunnelsOfSites),
 		Annotated: newLoader(l, store.AnnotationCounts),
-		Imports: newLoader(l, func(ctx context.Context, ids []int64) (map[int64][]*model.ReportImport, error) {
-			return imports.New(d).ImportsOfSites(ctx, ids)
-		}),
-		ImportJobs: newLoader(l, func(ctx context.Context, ids []int64) (map[int64][]*model.ImportJob, error) {
-			return imports.New(d).JobsOfSites(ctx, ids)
-		}),
-		SharedLinks: newLoader(l, func(ctx context.Context, ids []int64) (map[int64][]*model.SharedLink, error) {
-			bySite, err := store.SharedLinksOfSites(ctx, ids)
-			for _, links := range bySite {
-				l.expectSegments(links)
-			}
-			return bySite, err
-		}),
-		LinkSegments: &Loader[int64, *model.Segment]{
-			load: store.SegmentsByID, expected: l.segmentIDs, found: make(map[int64]*model.Segment),
-		},
 	}
+
+	// A store of imports is made when a request asks for them.
+	r.Imports = newLoader(l, func(ctx context.Context, ids []int64) (map[int64][]*model.ReportImport, error) {
+		return imports.New(d).ImportsOfSites(ctx, ids)
+	})
+	r.ImportJobs = newLoader(l, func(ctx context.Context, ids []int64) (map[int64][]*model.ImportJob, error) {
+		return imports.New(d).JobsOfSites(ctx, ids)
+	})
+
+	// Links announce their segments, which are then read at once.
+	r.SharedLinks = newLoader(l, func(ctx context.Context, ids []int64) (map[int64][]*model.SharedLink, error) {
+		bySite, err := store.SharedLinksOfSites(ctx, ids)
+		for _, links := range bySite {
+			l.expectSegments(links)
+		}
+		return bySite, err
+	})
+	r.LinkSegments = &Loader[int64, *model.Segment]{
+		load: store.SegmentsByID, expected: l.segmentIDs, found: make(map[int64]*model.Segment),
+	}
+	return r
 }
 
 // ExpectSitekeys announces the sitekeys of a list.

@@ -181,9 +181,7 @@ func (r *Resolver) report(
 
 	report.Answer, report.AsOf, report.SmallGroup, report.IsPersonal = answer, answer.AsOf, rules.least, hasPersonal(reading)
 	if selected.cohorts {
-		if report.Cohorts, err = r.cohorts(ctx, site, query, scan.DateOf(local), rules.least); err != nil {
-			return nil, err
-		}
+		report.Cohorts, report.CohortsErr = r.cohorts(ctx, site, query, scan.DateOf(local), rules.least)
 	}
 	report.Imported = importedOf(answer, func(m *scan.Imported) scan.ImportState { return m.State })
 	report.SeriesImported = importedOf(answer, func(m *scan.Imported) scan.ImportState { return m.Series })
@@ -427,7 +425,8 @@ func (r *Resolver) live(ctx context.Context, siteID int64) (*generated.LiveRepor
 
 	report := &generated.LiveReport{
 		At: live.At, Visitors: live.Visitors, Pageviews: live.Pageviews[:], Pages: liveRows(live.Pages),
-		Sources: liveRows(live.Sources), Latest: make([]*generated.LiveHit, len(live.Latest)),
+		Sources: liveRows(live.Sources), SourceNames: liveRows(live.Names),
+		Latest: make([]*generated.LiveHit, len(live.Latest)),
 	}
 	for i, hit := range live.Latest {
 		report.Latest[i] = &generated.LiveHit{At: hit.At, Event: orNil(hit.Event), Path: hit.Path, Channel: hit.Channel}

@@ -155,6 +155,12 @@ func (s *shownJourney) node(n *scan.JourneyNode, above int64, steps int) (*gener
 	return node, err
 }
 
+// Cohorts returns what was counted with the report. An error is of this field alone: cohorts read more than the
+// period, so they can be too expensive for a site with a cheap report.
+func (r *reportResolver) Cohorts(_ context.Context, obj *generated.Report) (*generated.CohortReport, error) {
+	return obj.Cohorts, obj.CohortsErr
+}
+
 const daysOfWeek = 7
 
 // cohorts counts the cohorts of a report's period, from the site's first day with user ids on. It returns nil for a

@@ -183,8 +183,15 @@ func TestJourneyArguments(t *testing.T) {
 		}
 	}
 
+	// Cohorts that cannot be counted leave the other fields as they are.
+	got := c.query(`query($id: ID!) { site(id: $id) { report(period: {from: "2025-11-09", to: "2026-11-20"}) {
+	totals { visitors } cohorts { weeks { start } } } } }`, "id", site)
+	if got.codes() != "INVALID_ARGUMENT" || got.at("site.report.totals.visitors") != 0.0 || got.at("site.report.cohorts") != nil {
+		t.Errorf("too many cohorts next to totals: %s", got.Body)
+	}
+
 	// The direction can be a variable.
-	got := c.query(`query($id: ID!, $to: JourneyDirection!, $steps: Int!) { site(id: $id) { report(period: {preset: TODAY}) {
+	got = c.query(`query($id: ID!, $to: JourneyDirection!, $steps: Int!) { site(id: $id) { report(period: {preset: TODAY}) {
 	journey(from: {page: "/"}, direction: $to, steps: $steps) { visits } } } }`, "id", site, "to", "BEFORE", "steps", 4)
 	if got.codes() != "INVALID_ARGUMENT" {
 		t.Errorf("4 steps in a variable: %s", got.Body)

@@ -215,26 +215,36 @@ func MatchPattern(pattern, text string) bool {
 }
 
 // valuesOf lists the values that a visit has of a dimension.
-func (n *naive) valuesOf(v *naiveVisit, b scan.Breakdown) (values []string) {
+func (n *naive) valuesOf(v *naiveVisit, b scan.Breakdown) []string {
 	switch b.By {
 	case scan.Page:
-		for _, view := range v.views {
-			values = append(values, view.Path)
-		}
-	case scan.Event:
-		for _, e := range v.events {
-			values = append(values, e.Name)
-		}
-	case scan.Property:
-		for _, e := range v.events {
-			if value, ok := propertyOf(&e, b); ok {
-				values = append(values, value)
-			}
-		}
+		return pagesOf(v)
+	case scan.Event, scan.Property:
+		return ofEvents(v, b)
 	case scan.DayOfWeek, scan.HourOfDay:
-		values = append(values, n.timeOf(v.StartedAt, b.By))
+		return []string{n.timeOf(v.StartedAt, b.By)}
 	default:
-		values = append(values, attribute(v, b.By))
+		return []string{attribute(v, b.By)}
+	}
+}
+
+func pagesOf(v *naiveVisit) (paths []string) {
+	for _, view := range v.views {
+		paths = append(paths, view.Path)
+	}
+	return paths
+}
+
+// ofEvents lists the names of a visit's events, or the values of a property.
+func ofEvents(v *naiveVisit, b scan.Breakdown) (values []string) {
+	for _, e := range v.events {
+		value, ok := e.Name, true
+		if b.By == scan.Property {
+			value, ok = propertyOf(&e, b)
+		}
+		if ok {
+			values = append(values, value)
+		}
 	}
 	return values
 }
@@ -334,6 +344,8 @@ func attribute(v *naiveVisit, by scan.Dimension) string {
 		return v.Client.Host
 	case scan.SourceGroup:
 		return string(model.GroupOfSource(attribute(v, scan.Source)))
+	case scan.SourceName:
+		return model.NameOfSource(attribute(v, scan.Source))
 	default:
 		return model.WidthRangeName(first.Width)
 	}

@@ -55,8 +55,8 @@ func World(r *rand.Rand, first model.Day, days int) []segment.Rows {
 func addVisit(r *rand.Rand, rows *segment.Rows, key segment.VisitKey, start model.Instant) {
 	pick := func(texts ...string) string { return texts[r.IntN(len(texts))] }
 	v := segment.Visit{VisitKey: key, StartedAt: start, UserID: pick("", "", "", "user-a", "user-b"),
-		Channel: pick("direct", "email", "referral"), Referrer: pick("", "a.example/", "b.example/page")}
-	v.Source, v.Medium, v.Name = pick("", "", "news"), pick("", "mail"), pick("", "spring")
+		Channel: pick("direct", "email", "referral"), Referrer: pick("", "a.example/", "b.example/page", "www.google.com/", "google.de/search", "m.facebook.com/")}
+	v.Source, v.Medium, v.Name = pick("", "", "", "news", "google", "Facebook"), pick("", "mail"), pick("", "spring")
 	v.Content, v.Term = pick("", "top"), pick("", "shoes")
 	v.Gclid, v.Msclkid, v.Fbclid = pick("", "", "g1"), pick("", "", "m1"), pick("", "", "f1")
 	v.Client = model.Client{Country: pick("", "DE", "CH"), Browser: model.Browser(pick("", "Chrome", "Firefox")),

@@ -211,7 +211,7 @@ var dimensions = map[string]scan.Dimension{
 	"UTM_CAMPAIGN": scan.UTMCampaign, "UTM_CONTENT": scan.UTMContent, "UTM_TERM": scan.UTMTerm,
 	"AD_PLATFORM": scan.ClickID, "LANGUAGE": scan.Language, "SCREEN_WIDTH": scan.Width, "COUNTRY": scan.Country,
 	"BROWSER": scan.Browser, "SYSTEM": scan.System, "DEVICE": scan.Device, "HOSTNAME": scan.Host,
-	"SOURCE_GROUP": scan.SourceGroup, "EVENT": scan.Event,
+	"SOURCE_GROUP": scan.SourceGroup, "SOURCE_NAME": scan.SourceName, "EVENT": scan.Event,
 	"PROPERTY": scan.Property, "DAY_OF_WEEK": scan.DayOfWeek, "HOUR_OF_DAY": scan.HourOfDay,
 }
 

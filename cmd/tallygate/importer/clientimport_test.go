@@ -73,10 +73,12 @@ func naiveRows(t *testing.T, file string, of sumColumns, values map[string]strin
 	return sums
 }
 
-// clientDimensions are the dimensions of browsers.
-var clientDimensions = []scan.Dimension{scan.Country, scan.Browser, scan.System, scan.Device, scan.Host, scan.SourceGroup}
+// clientDimensions are the dimensions of browsers, and those that are derived from sources.
+var clientDimensions = []scan.Dimension{
+	scan.Country, scan.Browser, scan.System, scan.Device, scan.Host, scan.SourceGroup, scan.SourceName,
+}
 
-// wantClients checks the rows of the dimensions of browsers, and of groups of sources. nil: the import has no values.
+// wantClients checks the rows of the dimensions of browsers, and of groups and names of sources. nil: the import has no values.
 func (f *fixture) wantClients(want ...map[string]counts) {
 	f.t.Helper()
 	r := f.report(query(clientDimensions...))
@@ -115,6 +117,9 @@ func wantPlausibleClients(f *fixture) {
 		// On the first day, the pages of example.com have 15 visitors and 17 visits together, the day has 10 and 12.
 		map[string]counts{"example.com": {20, 23, 37, 0, 0, 0}, "www.example.com": {1, 1, 2, 0, 0, 0}, "": {1, 1, 1, 0, 0, 0}},
 		map[string]counts{"search": {11, 12, 18, 7, 0, 0}, "other": {5, 6, 11, 2, 0, 0}, "": {5, 6, 11, 2, 0, 0}},
+		map[string]counts{
+			"Google": {11, 12, 18, 7, 0, 0}, "newsletter": {2, 3, 6, 1, 0, 0}, "news.example.org": {3, 3, 5, 1, 0, 0}, "": {5, 6, 11, 2, 0, 0},
+		},
 	)
 }
 
@@ -135,6 +140,9 @@ func wantMatomoClients(f *fixture) {
 		}),
 		nil,
 		map[string]counts{"search": {4, 4, 0, 2, 0, 0}, "social": {3, 3, 0, 1, 0, 0}, "other": {7, 8, 0, 6, 0, 0}, "": {5, 6, 1, 1, 0, 0}},
+		map[string]counts{
+			"Google": {4, 4, 0, 2, 0, 0}, "Mastodon": {3, 3, 0, 1, 0, 0}, "news.example.org": {7, 8, 0, 6, 0, 0}, "": {5, 6, 1, 1, 0, 0},
+		},
 	)
 }
 

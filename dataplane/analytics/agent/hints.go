@@ -116,34 +116,29 @@ func (h hints) brand() (found model.Browser) {
 
 // browserOfBrand returns the browser with a brand name; "" for an unknown name or for a version,
 // which are quoted as well.
-func browserOfBrand(name string) model.Browser {
-	switch name {
-	case "Google Chrome", "Chromium":
-		return model.Chrome
-	case "Microsoft Edge":
-		return model.Edge
-	case "Opera", "Opera GX", "Opera Air", "Opera Mini", "OperaMobile":
-		return model.Opera
-	case "Brave":
-		return model.Brave
-	case "Vivaldi":
-		return model.Vivaldi
-	case "Samsung Internet":
-		return model.SamsungInternet
-	case "YaBrowser", "Yandex":
-		return model.YandexBrowser
-	case "Whale":
-		return model.Whale
-	case "DuckDuckGo":
-		return model.DuckDuckGo
-	case "HuaweiBrowser":
-		return model.HuaweiBrowser
-	case "Amazon Silk":
-		return model.Silk
-	case "Android WebView", "Microsoft Edge WebView2":
-		return model.InApp
-	}
-	return ""
+func browserOfBrand(name string) model.Browser { return hintBrands[name] }
+
+// hintBrands are the browsers by their brand names in client hints.
+var hintBrands = map[string]model.Browser{
+	"Google Chrome":           model.Chrome,
+	"Chromium":                model.Chrome,
+	"Microsoft Edge":          model.Edge,
+	"Opera":                   model.Opera,
+	"Opera GX":                model.Opera,
+	"Opera Air":               model.Opera,
+	"Opera Mini":              model.Opera,
+	"OperaMobile":             model.Opera,
+	"Brave":                   model.Brave,
+	"Vivaldi":                 model.Vivaldi,
+	"Samsung Internet":        model.SamsungInternet,
+	"YaBrowser":               model.YandexBrowser,
+	"Yandex":                  model.YandexBrowser,
+	"Whale":                   model.Whale,
+	"DuckDuckGo":              model.DuckDuckGo,
+	"HuaweiBrowser":           model.HuaweiBrowser,
+	"Amazon Silk":             model.Silk,
+	"Android WebView":         model.InApp,
+	"Microsoft Edge WebView2": model.InApp,
 }
 
 // specificity orders browsers that are named together.

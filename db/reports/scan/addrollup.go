@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/tallygate/tallygate/db/reports/segment"
@@ -19,6 +20,9 @@ func (q *Query) addsUp() bool {
 
 // AddsUp reports whether rollups have all that the query asks for.
 func (s *Scanner) AddsUp() bool { return s.addsUp }
+
+// NeedsNames reports whether only rollups with the names of this program have what the query asks for.
+func (s *Scanner) NeedsNames() bool { return s.names != nil }
 
 // NeedsColumns reports whether AddRollup leaves days of the segment out, which AddRest then counts. It
 // needs the days, the texts and the rollup's spans, and is safe for concurrent use, also with the
@@ -151,12 +155,17 @@ func (p *pass) addTotals(t *segment.Totals, from int64) error {
 	}
 
 	for i, to := range p.tables {
-		field, _ := fieldOf(p.query.Breakdowns[i].By)
-		add := p.addRows
-		if field == segment.EventName {
-			add = p.addNames
+		var err error
+		switch by := p.query.Breakdowns[i].By; by {
+		case Event:
+			err = p.addNames(to, t)
+		case SourceName:
+			err = p.addSourceNames(to, t)
+		default:
+			field, _ := fieldOf(by)
+			err = p.addRows(to, field, p.numbers(field), t)
 		}
-		if err := add(to, field, t); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -229,9 +238,9 @@ func (p *pass) addSale(to *table, id uint32, s *segment.Sale) {
 	to.addRevenue(id, p.currencies[s.Currency], revenue)
 }
 
-// addRows adds the rows of a field.
-func (p *pass) addRows(to *table, field segment.Field, t *segment.Totals) (err error) {
-	numbers, rows := p.numbers(field), &t.Values[field]
+// addRows adds the rows of a field, with the numbers of its texts.
+func (p *pass) addRows(to *table, field segment.Field, numbers []uint32, t *segment.Totals) (err error) {
+	rows := &t.Values[field]
 	if p.pairs, err = rows.Visitors.Append(p.pairs[:0]); err != nil {
 		return err
 	}
@@ -257,9 +266,33 @@ func (p *pass) addRows(to *table, field segment.Field, t *segment.Totals) (err e
 	return nil
 }
 
+// errJoined is the error of a rollup whose names have fewer visitors than it takes away.
+var errJoined = fmt.Errorf("%w: names of a rollup's sources", segment.ErrDamaged)
+
+// addSourceNames adds the rows of sources to those of their names. A visitor of several sources of one name
+// counts once.
+func (p *pass) addSourceNames(to *table, t *segment.Totals) (err error) {
+	numbers := p.numbersBy(SourceName)
+	if err := p.addRows(to, segment.Source, numbers, t); err != nil {
+		return err
+	}
+
+	if p.pairs, err = t.Joined.Append(p.pairs[:0]); err != nil {
+		return err
+	}
+	for _, pair := range p.pairs {
+		h := &to.visitorBuckets[numbers[pair.Value]]
+		if pair.N > h.visitors {
+			return errJoined
+		}
+		h.visitors -= pair.N
+	}
+	return nil
+}
+
 // addNames adds the rows of events.
-func (p *pass) addNames(to *table, field segment.Field, t *segment.Totals) error {
-	numbers := p.numbers(field)
+func (p *pass) addNames(to *table, t *segment.Totals) error {
+	numbers := p.numbers(segment.EventName)
 	for i := range t.Names {
 		n := &t.Names[i]
 		id := numbers[n.Name]

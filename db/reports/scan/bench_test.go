@@ -199,3 +199,51 @@ func BenchmarkFollowing(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkSourceNames counts visitors by source and by name of the source, and with a filter by each, over 30
+// days of 10 million page views a year: from columns and from rollups.
+func BenchmarkSourceNames(b *testing.B) {
+	segments := busySegments(b)
+	rollups := make([]*segment.Rollup, len(segments))
+	for i, g := range segments {
+		var err error
+		if rollups[i], err = segment.DecodeRollup(scan.RollUp(g, time.UTC).Encode()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	columns := func(s *scan.Scanner, i int) error { return s.Add(segments[i]) }
+	rolledUp := func(s *scan.Scanner, i int) error { return s.AddRollup(segments[i], rollups[i]) }
+
+	for _, c := range []struct {
+		name     string
+		by       scan.Dimension
+		filtered bool
+		add      func(s *scan.Scanner, i int) error
+	}{
+		{"columns/source", scan.Source, false, columns}, {"columns/name", scan.SourceName, false, columns},
+		{"filtered/source", scan.Source, true, columns}, {"filtered/name", scan.SourceName, true, columns},
+		{"rollups/source", scan.Source, false, rolledUp}, {"rollups/name", scan.SourceName, false, rolledUp},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			from := scan.DateOfNumber(busyFirst)
+			query := &scan.Query{Zone: time.UTC, From: from, To: from.AddDays(busyDays - 1),
+				Breakdowns: []scan.Breakdown{{By: c.by, VisitorsOnly: true}}}
+			if c.filtered {
+				query = oracle.Filtered(query, c.by, "newsletter")
+			}
+
+			b.ReportAllocs()
+			for b.Loop() {
+				s := scan.New(query)
+				for i := range segments {
+					if err := c.add(s, i); err != nil {
+						b.Fatal(err)
+					}
+				}
+				if s.Result().Breakdowns[0].Of("newsletter").Visitors == 0 {
+					b.Fatal("nothing was counted")
+				}
+			}
+		})
+	}
+}

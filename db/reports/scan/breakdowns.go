@@ -50,21 +50,21 @@ func (p *pass) countBreakdown(i int, w *window) {
 	case isTime(b.By):
 		p.countAt(to, &p.intervals[i], w)
 	case to.visitorsOnly:
-		p.countVisitorsByVisit(fields[b.By], to)
+		p.countVisitorsByVisit(b.By, to)
 	default:
-		p.countVisits(fields[b.By], to)
+		p.countVisits(b.By, to)
 	}
 }
 
 // countVisits counts by an attribute of the visit.
-func (p *pass) countVisits(field segment.Field, to *table) {
-	column, numbers := &p.g.Columns[field], p.numbers(field)
+func (p *pass) countVisits(by Dimension, to *table) {
+	column, numbers := &p.g.Columns[fields[by]], p.numbersBy(by)
 
 	for i := range p.facts {
 		f := &p.facts[i]
 		id := numbers[column.At(int(f.visit))]
 		p.addVisit(to, id, i)
-		if field == segment.Exit && f.begun {
+		if by == ExitPage && f.begun {
 			to.buckets[id].Exits++
 		}
 	}
@@ -78,8 +78,8 @@ func (p *pass) countVisits(field segment.Field, to *table) {
 type index interface{ uint8 | uint16 | uint32 }
 
 // countVisitorsByVisit counts visitors by an attribute of the visit.
-func (p *pass) countVisitorsByVisit(field segment.Field, to *table) {
-	switch column, numbers := &p.g.Columns[field], p.numbers(field); {
+func (p *pass) countVisitorsByVisit(by Dimension, to *table) {
+	switch column, numbers := &p.g.Columns[fields[by]], p.numbersBy(by); {
 	case column.U8 != nil:
 		countVisitorsByVisit(p, column.U8, numbers, to)
 	case column.U16 != nil:

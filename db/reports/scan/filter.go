@@ -15,19 +15,25 @@ type condition struct {
 	not   bool // the matching visits are dropped
 }
 
-// compile returns the condition of a filter.
+// compile returns the condition of a filter. SourceName compares the names of sources.
 func (f *Filter) compile() condition {
-	c := condition{Filter: f, none: slices.Contains(f.Values, ""), not: f.Operator.IsNegative()}
+	c := condition{Filter: f, none: slices.Contains(f.Values, ""), not: f.Operator.IsNegative(), match: f.matcher()}
+	if match := c.match; f.By == SourceName {
+		c.match = func(source string) bool { return match(model.NameOfSource(source)) }
+	}
+	return c
+}
+
+// matcher returns a function that compares a text with the values, before the operator's negation.
+func (f *Filter) matcher() func(text string) bool {
 	isEquality := f.Operator == model.OperatorIs || f.Operator == model.OperatorIsNot
 	if isEquality && len(f.Values) == 1 {
 		only := f.Values[0]
-		c.match = func(text string) bool { return text == only }
-		return c
+		return func(text string) bool { return text == only }
 	}
 
 	compared := model.ReportFilter{Operator: f.Operator, Values: f.Values}
-	c.match = compared.Matcher()
-	return c
+	return compared.Matcher()
 }
 
 // filter returns which visits every filter keeps; nil keeps all. Each filter is evaluated once per

@@ -65,6 +65,10 @@ type wayNode struct {
 const (
 	startNode = 0
 	endPage   = math.MaxUint32
+
+	// listBytes is the memory that showBelow needs for a node: a list that grows, in a map. It is counted with
+	// the node, because a count that has ended cannot fail.
+	listBytes = 64
 )
 
 func newJourneyCount(j *Journey, budget *Budget) *journeyCount {
@@ -88,6 +92,7 @@ func (c *journeyCount) child(above, page uint32) uint32 {
 	node := uint32(len(c.nodes))
 	c.nodes = grown(c.nodes, int(node)+1, c.budget)
 	c.nodes[node] = wayNode{above: above, page: page}
+	c.budget.Take(listBytes)
 	c.visitors.grow(int(node) + 1)
 	*slot = node + 1
 	if 2*len(c.nodes) > len(c.slots) {

@@ -309,3 +309,6 @@ func (p *pass) dictionary(domain segment.Field) *dictionary {
 
 // numbers returns the numbers of the segment's texts of a field, by their index.
 func (p *pass) numbers(field segment.Field) []uint32 { return p.texts[field.Domain()].current }
+
+// numbersBy returns the numbers of the values of a dimension of the visit, by the index of the segment's text.
+func (p *pass) numbersBy(by Dimension) []uint32 { return p.valuesOf(by).current }

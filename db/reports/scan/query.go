@@ -25,7 +25,7 @@ import (
 // Dimension is what visits, page views or events are broken down by.
 type Dimension uint8
 
-// The dimensions. Those up to SourceGroup are of the visit.
+// The dimensions. Those up to SourceName are of the visit.
 const (
 	EntryPage Dimension = iota
 	ExitPage
@@ -46,6 +46,7 @@ const (
 	Device
 	Host
 	SourceGroup
+	SourceName // derived from Source, see model.NameOfSource
 	Page
 	Event
 	Property // of Breakdown.Property, of events named Breakdown.Event or of all
@@ -55,14 +56,14 @@ const (
 	Dimensions // their number
 )
 
-// fields are the columns of the visit's dimensions.
+// fields are the columns of the visit's dimensions. The values of SourceName are names of their texts.
 var fields = [...]segment.Field{
 	EntryPage: segment.Entry, ExitPage: segment.Exit, Channel: segment.Channel, Source: segment.Source,
 	Referrer: segment.Referrer, UTMSource: segment.UTMSource, UTMMedium: segment.UTMMedium,
 	UTMCampaign: segment.UTMCampaign, UTMContent: segment.UTMContent, UTMTerm: segment.UTMTerm,
 	ClickID: segment.ClickID, Language: segment.Language, Width: segment.Width,
 	Country: segment.Country, Browser: segment.Browser, System: segment.System, Device: segment.Device,
-	Host: segment.Host, SourceGroup: segment.SourceGroup,
+	Host: segment.Host, SourceGroup: segment.SourceGroup, SourceName: segment.Source,
 }
 
 // isOfBrowser reports whether only visits with a hit of a browser have a value of the dimension.

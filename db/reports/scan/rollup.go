@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports/segment"
 )
 
@@ -33,7 +34,7 @@ func RollUp(g *segment.Segment, zone *time.Location) *segment.Rollup {
 		// Without a bound and a context, nothing ends the count.
 		panic(err)
 	}
-	r := &roller{pass: p, rollup: new(segment.Rollup)}
+	r := &roller{pass: p, rollup: &segment.Rollup{Names: model.SourceNamesVersion()}}
 
 	begin, visitor := 0, uint32(0)
 	for n, d := range g.Days {
@@ -87,12 +88,14 @@ func (r *roller) take(w *window) *segment.Totals {
 	t := &segment.Totals{
 		Visitors: c.Visitors - int64(len(users)), Visits: c.Visits, Pageviews: c.Pageviews, Bounces: c.Bounces,
 		Scrolled: c.Scrolled, VisitMS: c.VisitMS, ViewMS: c.ViewMS, ScrollSum: c.ScrollSum,
-		Users: usersOf(users, 0), Sets: r.sets(w), Sales: r.sumSales(), Hidden: r.hidden(w),
+		Users: usersOf(users, 0), Sets: r.sets(w), Sales: r.sumSales(), Hidden: r.hidden(w), Joined: r.joined(),
 	}
 
 	for i, to := range r.tables[:len(r.tables)-1] {
-		field, _ := fieldOf(r.query.Breakdowns[i].By)
-		t.Values[field] = rowsOf(to)
+		if by := r.query.Breakdowns[i].By; by != SourceName {
+			field, _ := fieldOf(by)
+			t.Values[field] = rowsOf(to)
+		}
 	}
 	t.Names = namesOf(r.events())
 
@@ -124,6 +127,42 @@ func rowsOf(t *table) segment.FieldRows {
 		}
 	}
 	return segment.FieldRows{Visitors: segment.NewList(visitors), Users: segment.NewList(users)}
+}
+
+// joined returns how often visitors without a user id count too much in the row of a name if the rows of its
+// sources are added up, because a visitor came from several of them.
+func (r *roller) joined() segment.List {
+	ofNames := anonymous(r.tables[SourceName])
+	firsts := make([]int, len(ofNames)) // by the number of a name: 1 more than its first source
+	sums := make([]uint32, len(ofNames))
+	for source, visitors := range anonymous(r.tables[Source]) {
+		name := r.names.current[source]
+		sums[name] += visitors
+		if firsts[name] == 0 {
+			firsts[name] = source + 1
+		}
+	}
+
+	var pairs []segment.Pair
+	for name, first := range firsts {
+		if sums[name] > ofNames[name] {
+			pairs = append(pairs, segment.Pair{Value: uint32(first - 1), N: sums[name] - ofNames[name]})
+		}
+	}
+	// Names are numbered in the order of their first sources.
+	return segment.NewList(pairs)
+}
+
+// anonymous returns the visitors without a user id of each value of a table with visitorBuckets.
+func anonymous(t *table) []uint32 {
+	visitors := make([]uint32, len(t.visitorBuckets))
+	for id := range visitors {
+		visitors[id] = t.visitorBuckets[id].visitors
+	}
+	for _, user := range t.users.entries() {
+		visitors[user.Value]--
+	}
+	return visitors
 }
 
 // usersOf returns the user ids of a bucket from the entries of a table.
@@ -264,6 +303,9 @@ func (r *roller) hidden(w *window) (rows []segment.HiddenRow) {
 				return
 			}
 			for by, field := range fields {
+				if Dimension(by) == SourceName {
+					continue // its rows are added up from the sources
+				}
 				value := r.g.Columns[field].At(int(f.visit))
 				if !r.tables[by].visitorBuckets[value].any() {
 					rows = append(rows, segment.HiddenRow{Field: field, Value: value, Name: name})

@@ -40,6 +40,7 @@ type Scanner struct {
 	visitors uint32                        // in the segments added, all
 	visits   uint32                        // ditto
 	texts    map[segment.Field]*dictionary // by domain
+	names    *sourceNames                  // nil if the query does not ask for them
 	copies   map[string]string             // see copiesOf
 	addsUp   bool                          // rollups have all that the query asks for
 
@@ -91,6 +92,9 @@ func NewWithin(ctx context.Context, q *Query, budget *Budget) *Scanner {
 	}
 	for i := range s.tables {
 		s.tables[i] = newTableOf(&q.Breakdowns[i], budget)
+		if q.Breakdowns[i].By == SourceName && s.names == nil {
+			s.names = newSourceNames(budget)
+		}
 	}
 	for i := range s.funnels {
 		s.funnels[i] = newFunnelCount(len(q.Funnels[i].Steps), budget)
@@ -279,13 +283,20 @@ func (p *pass) number() error {
 		}
 	}
 	p.sideBySide(parts, texts)
+	if err := p.err(); err != nil {
+		return err
+	}
+	if p.names != nil {
+		p.names.begin(p.texts[segment.Source])
+	}
 
 	for i, t := range p.tables {
-		if field, ok := fieldOf(p.query.Breakdowns[i].By); ok && field != segment.PropValue {
+		by := p.query.Breakdowns[i].By
+		if field, ok := fieldOf(by); ok && field != segment.PropValue {
 			if err := p.err(); err != nil {
 				return err
 			}
-			t.grow(len(p.texts[field.Domain()].texts))
+			t.grow(len(p.valuesOf(by).texts))
 		}
 	}
 	return p.err()
@@ -319,7 +330,10 @@ func (p *pass) numberFacts() {
 				d.use(texts, eventPath.At(int(e)))
 			}
 		}
-		t.grow(len(d.texts))
+		if by == SourceName {
+			p.names.begin(d)
+		}
+		t.grow(len(p.valuesOf(by).texts))
 	}
 }
 
@@ -356,15 +370,14 @@ func (s *Scanner) Result() *Result {
 
 // rows returns the rows of a dimension.
 func (s *Scanner) rows(by Dimension, t *table) *Rows {
-	field, ok := fieldOf(by)
-	if !ok {
+	if isTime(by) {
 		texts := timeTexts[by]
 		return newRows(by, t, texts, func(value string) (uint32, bool) {
 			interval := slices.Index(texts, value)
 			return uint32(max(interval, 0)), interval >= 0
 		})
 	}
-	d := s.texts[field.Domain()]
+	d := s.valuesOf(by)
 	if by == Property {
 		d = t.values
 	}

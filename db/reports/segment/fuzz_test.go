@@ -106,6 +106,7 @@ func followRollup(encoded []byte, s *segment.Segment) error {
 			return err
 		}
 		each(&totals.Users, user)
+		each(&totals.Joined, func(p segment.Pair) { text(segment.Source, p.Value) })
 		for f := segment.Field(0); int(f) < len(totals.Values); f++ {
 			each(&totals.Values[f].Visitors, func(p segment.Pair) { text(f, p.Value) })
 			each(&totals.Values[f].Users, func(p segment.Pair) { text(f, p.Value); text(segment.User, p.N) })

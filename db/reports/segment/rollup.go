@@ -7,21 +7,28 @@ import (
 	"math"
 )
 
-// rollupVersion is the version of the form of rollups. A rollup of another version is not used:
-// its figures are counted from the segment's columns.
-const rollupVersion = 2
+// rollupVersion is the version of the form of rollups. Rollups of the version before have nothing of the
+// names of sources. A rollup of another version is not used: its figures are counted from the segment's
+// columns.
+const rollupVersion, rollupWithoutNames = 3, 2
 
 // Rollup holds figures of a segment that are counted already: those of each local day within each
 // UTC day. Figures of local days add up, because a visitor counts once on each. The values are
 // indexes into the segment's dictionaries. A user id counts once in a period, so user ids are
 // listed.
 //
-// Its form is a checksum, the version, and for each span its times, the size of its figures and the
+// Its form is a checksum, the version, the version of the names, and for each span its times, the size of its figures and the
 // figures, as the varints of Protocol Buffers. Most of a rollup are lists of pairs, whose values
 // ascend and are stored as differences.
 type Rollup struct {
+	// Names identifies the names of sources that Totals.Joined is of, see model.SourceNamesVersion. It is 0
+	// if there is no Joined.
+	Names uint64
+
 	spans   []Span
 	figures [][]byte // encoded, by span
+
+	hasJoined bool // the figures have Totals.Joined
 }
 
 // Span is the share of a local day in a UTC day.
@@ -49,6 +56,10 @@ type Totals struct {
 
 	// Hidden are rows without a visitor, which are shown only if events of this name are key events.
 	Hidden []HiddenRow
+
+	// Joined has the visitors without a user id who came from several sources of one name, by the first of
+	// these sources in the dictionary: how often they count too much if the sources are added up.
+	Joined List
 
 	// Across are the visits that began in another span of the UTC day than the event happened. They
 	// count if the period has all spans of the UTC day.
@@ -162,7 +173,9 @@ func IsRolledUp(f Field) bool { return f.table() == visits && f != User || f == 
 // Encode returns the stored form.
 func (r *Rollup) Encode() []byte {
 	data := make([]byte, rollupHead)
-	data = appendAll(data, rollupVersion, len(r.spans))
+	data = appendAll(data, rollupVersion)
+	data = binary.AppendUvarint(data, r.Names)
+	data = appendAll(data, len(r.spans))
 	for i, span := range r.spans {
 		data = appendAll(data, span.Day, span.From, span.To)
 		data = appendBytes(data, r.figures[i])
@@ -216,7 +229,8 @@ func (t *Totals) encode() []byte {
 	for _, h := range t.Hidden {
 		data = appendAll(data, uint32(h.Field), h.Value, h.Name)
 	}
-	return appendNames(data, t.Across)
+	data = appendNames(data, t.Across)
+	return appendBytes(data, t.Joined.data)
 }
 
 func appendNames(data []byte, names []NameTotals) []byte {
@@ -305,12 +319,15 @@ func DecodeRollup(data []byte) (*Rollup, error) {
 		return nil, fmt.Errorf("%w: wrong checksum of a rollup", ErrDamaged)
 	}
 
-	n := &numbers{rest: data[rollupHead:]}
-	if version := n.next(); version != rollupVersion {
+	n, r := &numbers{rest: data[rollupHead:]}, new(Rollup)
+	switch version := n.next(); version {
+	case rollupVersion:
+		r.hasJoined, r.Names = true, n.next()
+	case rollupWithoutNames:
+	default:
 		return nil, fmt.Errorf("%w: rollup %d", ErrVersion, version)
 	}
 
-	r := new(Rollup)
 	for range n.length() {
 		span := Span{Day: n.below(math.MaxInt32), From: n.below(math.MaxInt32), To: n.below(math.MaxInt32)}
 		if n.err == nil && (span.From >= span.To || len(r.spans) > 0 && span.From < r.spans[len(r.spans)-1].To) {
@@ -363,6 +380,9 @@ func (r *Rollup) Totals(span int, s *Segment) (*Totals, error) {
 		t.Hidden = append(t.Hidden, h)
 	}
 	t.Across = n.names(texts)
+	if r.hasJoined {
+		t.Joined = List{data: n.bytes(), values: texts(Source)}
+	}
 
 	if n.err == nil && len(n.rest) > 0 {
 		n.fail("bytes behind the end of a span")

@@ -10,7 +10,7 @@ import (
 
 // sample is a rollup of build's segment with entries of all kinds. Its figures are arbitrary.
 func sample() *segment.Rollup {
-	r := new(segment.Rollup)
+	r := &segment.Rollup{Names: 1 << 63}
 	names := []segment.NameTotals{{Name: 1, Visitors: 2, Events: 3, Visits: 4, Bounces: 5, VisitMS: 6,
 		Users: segment.NewList([]segment.Pair{{Value: 1}})}}
 	totals := &segment.Totals{
@@ -20,6 +20,7 @@ func sample() *segment.Rollup {
 		Sales:  []segment.Sale{{Name: 1, Currency: 1, Count: 2, Amount: -5_000_000}},
 		Hidden: []segment.HiddenRow{{Field: segment.Path, Value: 2, Name: 1}},
 		Across: names,
+		Joined: segment.NewList([]segment.Pair{{Value: 1, N: 3}}),
 	}
 	totals.Values[segment.Path] = segment.FieldRows{
 		Visitors: segment.NewList([]segment.Pair{{Value: 0, N: 200}, {Value: 2, N: 0}}),
@@ -49,12 +50,32 @@ func TestRollup(t *testing.T) {
 		!reflect.DeepEqual(totals.Sets[0].Names, []uint32{0, 1}) || totals.Across[0].VisitMS != 6 {
 		t.Errorf("totals %+v", totals)
 	}
+	if joined, err := totals.Joined.Append(nil); err != nil || !reflect.DeepEqual(joined, []segment.Pair{{Value: 1, N: 3}}) || r.Names != 1<<63 {
+		t.Errorf("joined %v of names %d, error %v", joined, r.Names, err)
+	}
 	pairs, err := totals.Values[segment.Path].Visitors.Append(nil)
 	if want := []segment.Pair{{Value: 0, N: 200}, {Value: 2, N: 0}}; err != nil || !reflect.DeepEqual(pairs, want) {
 		t.Errorf("visitors by path %v, error %v", pairs, err)
 	}
 	if err := followRollup(encoded, build(t, day)); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestRollupWithoutNames checks that a rollup of the version before names of sources is read.
+func TestRollupWithoutNames(t *testing.T) {
+	old := new(segment.Rollup)
+	old.Add(segment.Span{To: 60}, &segment.Totals{Visitors: 7, Users: segment.NewList([]segment.Pair{{Value: 1}})})
+	old.Add(segment.Span{From: 60, To: 86_400}, &segment.Totals{Visitors: 8})
+
+	r, err := segment.DecodeRollup(old.EncodeWithoutNames())
+	if err != nil || r.Names != 0 || !reflect.DeepEqual(r.Spans(), old.Spans()) {
+		t.Fatalf("names %d, spans %+v, error %v", r.Names, r.Spans(), err)
+	}
+	for i, want := range []int64{7, 8} {
+		if totals, err := r.Totals(i, build(t, day)); err != nil || totals.Visitors != want {
+			t.Errorf("span %d: %+v, error %v", i, totals, err)
+		}
 	}
 }
 

@@ -3,11 +3,11 @@ import type { ComponentType } from 'preact';
 import { addMessages } from './core/language';
 import { naming } from './core/values';
 import { LivePage } from './drilldown/live';
-import { shownName } from './drilldown/names';
+import { hostText } from './drilldown/names';
 import messages from './messages/drilldown';
 
 addMessages(messages);
-naming.of = shownName;
+naming.of = hostText;
 
 export { AsTable } from './drilldown/charttable';
 export { Changes } from './drilldown/changes';

@@ -39,7 +39,7 @@ export type OrderDirection = 'ASC' | 'DESC';
 
 export type ReportComparisonKind = 'PREVIOUS_PERIOD' | 'PREVIOUS_YEAR';
 
-export type ReportDimension = 'PAGE' | 'ENTRY_PAGE' | 'EXIT_PAGE' | 'CHANNEL' | 'SOURCE' | 'REFERRER' | 'UTM_SOURCE' | 'UTM_MEDIUM' | 'UTM_CAMPAIGN' | 'UTM_CONTENT' | 'UTM_TERM' | 'AD_PLATFORM' | 'LANGUAGE' | 'SCREEN_WIDTH' | 'COUNTRY' | 'BROWSER' | 'SYSTEM' | 'DEVICE' | 'HOSTNAME' | 'SOURCE_GROUP' | 'EVENT' | 'PROPERTY' | 'DAY_OF_WEEK' | 'HOUR_OF_DAY';
+export type ReportDimension = 'PAGE' | 'ENTRY_PAGE' | 'EXIT_PAGE' | 'CHANNEL' | 'SOURCE' | 'REFERRER' | 'UTM_SOURCE' | 'UTM_MEDIUM' | 'UTM_CAMPAIGN' | 'UTM_CONTENT' | 'UTM_TERM' | 'AD_PLATFORM' | 'LANGUAGE' | 'SCREEN_WIDTH' | 'COUNTRY' | 'BROWSER' | 'SYSTEM' | 'DEVICE' | 'HOSTNAME' | 'SOURCE_GROUP' | 'SOURCE_NAME' | 'EVENT' | 'PROPERTY' | 'DAY_OF_WEEK' | 'HOUR_OF_DAY';
 
 export type ReportInterval = 'HOUR' | 'DAY' | 'WEEK' | 'MONTH';
 
@@ -998,7 +998,7 @@ export type LiveFields = {
     value: string;
     visitors: number;
   }[];
-  sources: {
+  sourceNames: {
     value: string;
     visitors: number;
   }[];
@@ -1010,11 +1010,12 @@ export type LiveFields = {
   })[];
 };
 const liveFieldsText =
-  'fragment LiveFields on LiveReport{at visitors pageviews pages{value visitors}sources{value visitors}latest{at event path channel}}';
+  'fragment LiveFields on LiveReport{at visitors pageviews pages{value visitors}sourceNames{value visitors}latest{at event path channel}}';
 
 export type SourceTablesReport = {
   channels: TableRows | null;
   sourceGroups: TableRows | null;
+  sourceNames: TableRows | null;
   sources: TableRows | null;
   referrers: TableRows | null;
   utmCampaigns: TableRows | null;
@@ -1025,7 +1026,7 @@ export type SourceTablesReport = {
   adPlatforms: TableRows | null;
 };
 const sourceTablesReportText =
-  'fragment SourceTablesReport on Report{channels:breakdown(by:CHANNEL,first:100){... TableRows}sourceGroups:breakdown(by:SOURCE_GROUP,first:100){... TableRows}sources:breakdown(by:SOURCE,first:100){... TableRows}referrers:breakdown(by:REFERRER,first:100){... TableRows}utmCampaigns:breakdown(by:UTM_CAMPAIGN,first:100){... TableRows}utmSources:breakdown(by:UTM_SOURCE,first:100){... TableRows}utmMediums:breakdown(by:UTM_MEDIUM,first:100){... TableRows}utmContents:breakdown(by:UTM_CONTENT,first:100){... TableRows}utmTerms:breakdown(by:UTM_TERM,first:100){... TableRows}adPlatforms:breakdown(by:AD_PLATFORM,first:100){... TableRows}}';
+  'fragment SourceTablesReport on Report{channels:breakdown(by:CHANNEL,first:100){... TableRows}sourceGroups:breakdown(by:SOURCE_GROUP,first:100){... TableRows}sourceNames:breakdown(by:SOURCE_NAME,first:100){... TableRows}sources:breakdown(by:SOURCE,first:100){... TableRows}referrers:breakdown(by:REFERRER,first:100){... TableRows}utmCampaigns:breakdown(by:UTM_CAMPAIGN,first:100){... TableRows}utmSources:breakdown(by:UTM_SOURCE,first:100){... TableRows}utmMediums:breakdown(by:UTM_MEDIUM,first:100){... TableRows}utmContents:breakdown(by:UTM_CONTENT,first:100){... TableRows}utmTerms:breakdown(by:UTM_TERM,first:100){... TableRows}adPlatforms:breakdown(by:AD_PLATFORM,first:100){... TableRows}}';
 
 export type OtherTablesReport = {
   pages: TableRows | null;

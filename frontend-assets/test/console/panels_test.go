@@ -138,7 +138,7 @@ func TestPanelsChromium(t *testing.T) {
 		t.Errorf("a tab changes the heights of panels from %s to %s", before, after)
 	}
 	p.press("Sources")
-	p.see("Google (www.google.com)")
+	p.WaitFor(`[...document.querySelectorAll('section[aria-label=Sources] .ranks a')].filter(a => a.textContent === 'Google').length === 1`)
 	p.WaitFor(`document.querySelectorAll('section[aria-label=Sources] .ranks .icon').length === 10`)
 
 	p.Goto(s.control + "/sites/" + id + "?all=event")

@@ -158,7 +158,8 @@ const (
 func tablesOfReport() []table {
 	list := []table{{"pages", "PAGE", "", pageFigures}, {"events", "EVENT", "", eventFigures}}
 	for file, by := range map[string]string{
-		"channels": "CHANNEL", "source-groups": "SOURCE_GROUP", "sources": "SOURCE", "referrers": "REFERRER",
+		"channels": "CHANNEL", "source-groups": "SOURCE_GROUP", "source-names": "SOURCE_NAME", "sources": "SOURCE",
+		"referrers":     "REFERRER",
 		"utm-campaigns": "UTM_CAMPAIGN", "utm-sources": "UTM_SOURCE", "utm-mediums": "UTM_MEDIUM", "utm-contents": "UTM_CONTENT",
 		"utm-terms": "UTM_TERM", "ad-platforms": "AD_PLATFORM", "entry-pages": "ENTRY_PAGE", "exit-pages": "EXIT_PAGE",
 		"hostnames": "HOSTNAME", "countries": "COUNTRY", "browsers": "BROWSER", "systems": "SYSTEM", "devices": "DEVICE",

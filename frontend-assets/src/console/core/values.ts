@@ -23,11 +23,14 @@ const isRest = (dimension: string, value: string): boolean =>
 export const isPlain = (dimension: string, row: { value: string; onlyImported: boolean }): boolean =>
   row.onlyImported || isRest(dimension, row.value);
 
-/** isNamed reports whether the values of a dimension are hosts, which can have names. */
-export const isNamed = (dimension: string): boolean => /^(SOURCE|REFERRER|HOSTNAME)$/.test(dimension);
+/** isHost reports whether the values of a dimension are or contain hosts, which can have other letters than ASCII. */
+export const isHost = (dimension: string): boolean => isSource(dimension) || /^(REFERRER|HOSTNAME)$/.test(dimension);
 
-/** naming writes the names of well-known sources, and hosts in their own letters, once a module has set it. */
-export const naming = { of: (_: string, value: string): string => value };
+/** isSource reports whether the values of a dimension are sources, which have icons. */
+export const isSource = (dimension: string): boolean => /^SOURCE(_NAME)?$/.test(dimension);
+
+/** naming writes hosts in their own letters, once a module has set it. */
+export const naming = { of: (value: string): string => value };
 
 /** noneText returns the word for a value that is missing, or that is not known. */
 export const noneText = (dimension: string): string => t(isDetail(dimension) ? 'value.unknown' : 'value.none');
@@ -39,7 +42,7 @@ export const coded = { CHANNEL: 'channel', DEVICE: 'device', SOURCE_GROUP: 'grou
 export function valueText(dimension: string, value: string): string {
   if (value === '') return noneText(dimension);
   if (isRest(dimension, value)) return t('value.other');
-  if (isNamed(dimension)) return naming.of(dimension, decoded(value));
+  if (isHost(dimension)) return naming.of(decoded(value));
   if (/PAGE/.test(dimension)) return decoded(value);
   if (dimension in coded) return translated(coded[dimension as keyof typeof coded], value.replace(/\W/g, '_'), value);
   if (dimension === 'LANGUAGE') return codeName('language', value);

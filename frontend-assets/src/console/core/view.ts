@@ -83,11 +83,11 @@ export type Period = keyof typeof periods;
 
 /** panelTabs are the tabs of each panel. */
 export const panelTabs = {
-  sources: ['CHANNEL', 'SOURCE_GROUP', 'SOURCE', 'REFERRER', 'UTM_CAMPAIGN', 'UTM_SOURCE', 'UTM_MEDIUM', 'UTM_CONTENT', 'UTM_TERM', 'AD_PLATFORM'],
+  sources: ['CHANNEL', 'SOURCE_GROUP', 'SOURCE_NAME', 'SOURCE', 'REFERRER', 'UTM_CAMPAIGN', 'UTM_SOURCE', 'UTM_MEDIUM', 'UTM_CONTENT', 'UTM_TERM', 'AD_PLATFORM'],
   pages: ['PAGE', 'ENTRY_PAGE', 'EXIT_PAGE', 'HOSTNAME'],
   audience: ['COUNTRY', 'BROWSER', 'SYSTEM', 'DEVICE', 'LANGUAGE', 'SCREEN_WIDTH', 'DAY_OF_WEEK', 'HOUR_OF_DAY'],
   events: ['EVENT', 'GOAL', 'PROPERTY', 'FUNNEL', 'JOURNEY', 'COHORT'],
-  revenue: ['CHANNEL', 'SOURCE', 'ENTRY_PAGE', 'PAGE'],
+  revenue: ['CHANNEL', 'SOURCE_NAME', 'SOURCE', 'ENTRY_PAGE', 'PAGE'],
 } as const;
 
 /** firstTab returns the tab that is open by default. Most sites keep no details of visits, so it is none of these. */

@@ -37,6 +37,7 @@ const filterable: readonly ReportDimension[] = [
   'HOSTNAME',
   'CHANNEL',
   'SOURCE_GROUP',
+  'SOURCE_NAME',
   'SOURCE',
   'REFERRER',
   'UTM_CAMPAIGN',

@@ -1,7 +1,7 @@
 // Icons of sources: a sign of our own for the most frequent ones, and a coloured initial for all others.
-import { hostText, nameOf } from './names';
+import { hostText } from './names';
 
-/** signs are drawings of 16 by 16, each with its colour: [colour, path, whether it is filled]. */
+/** signs are drawings of 16 by 16 by the names of db/model/sources/names.txt, each with its colour: [colour, path, whether it is filled]. */
 const signs: Record<string, [colour: string, path: string, filled?: boolean]> = {
   Google: ['#3b6fd4', 'M11.7 5.2A4.4 4.4 0 1 0 12.4 8H8.4'],
   Bing: ['#0f6d78', 'M5.5 3.5v8.3l3 1.2 3.5-2.2-4-1.8'],
@@ -20,10 +20,9 @@ const signs: Record<string, [colour: string, path: string, filled?: boolean]> = 
   ChatGPT: ['#0e6b55', 'M8 3.6l3.8 2.2v4.4L8 12.4l-3.8-2.2V5.8ZM8 8l3.6-2M8 8v4M8 8 4.4 6'],
 };
 
-/** Icon is the icon of a source. It is hidden from screen readers, because the name follows. */
+/** Icon is the icon of a source or of the name of sources. It is hidden from screen readers, because the name follows. */
 export function Icon({ source }: { source: string }) {
-  const name = nameOf(source)?.name;
-  const sign = name && signs[name];
+  const sign = Object.hasOwn(signs, source) && signs[source];
   if (sign) {
     const [colour, path, filled] = sign;
     return (
@@ -34,7 +33,7 @@ export function Icon({ source }: { source: string }) {
     );
   }
 
-  const text = name ?? hostText(source).replace(/^www\./, '');
+  const text = hostText(source).replace(/^www\./, '');
   return <i class={text ? 'icon' : 'icon plain'} aria-hidden="true" data-initial={initial(text)} style={{ '--hue': String(hue(text)) }} />;
 }
 

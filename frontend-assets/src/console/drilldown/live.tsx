@@ -5,7 +5,7 @@ import { t } from '../core/language';
 import { SitePage } from '../core/site';
 import { Missing } from '../core/states';
 import { Section, share, Time } from '../core/ui';
-import { valueText } from '../core/values';
+import { isSource, valueText } from '../core/values';
 import { live, liveFigures, type LiveFields } from '../operations';
 import { Icon } from './icon';
 import { eventName } from './names';
@@ -54,7 +54,7 @@ function Figures({ live }: { live: LiveFields }) {
       </section>
       <div class="panels">
         <Top title={t('live.pages')} dimension="PAGE" rows={live.pages} />
-        <Top title={t('live.sources')} dimension="SOURCE" rows={live.sources} none={t('live.noSource')} />
+        <Top title={t('live.sources')} dimension="SOURCE_NAME" rows={live.sourceNames} none={t('live.noSource')} />
       </div>
       <Section title={t('live.latest')}>
         {live.latest.length === 0 && <p class="none">{t('panel.none')}</p>}
@@ -88,7 +88,7 @@ function Top(props: { title: string; dimension: string; rows: LiveFields['pages'
         {props.rows.map(({ value, visitors }) => (
           <li key={value} style={share(visitors, most)}>
             <span title={value}>
-              {dimension === 'SOURCE' && <Icon source={value} />}
+              {isSource(dimension) && <Icon source={value} />}
               <span>{value ? valueText(dimension, value) : props.none}</span>
             </span>
             <span class="figure">{exact(visitors)}</span>

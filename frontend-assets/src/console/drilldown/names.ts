@@ -1,37 +1,5 @@
-// Names in place of codes: of well-known sources, of hosts in other alphabets, and of the events that the script sends.
+// Names in place of codes: of hosts in other alphabets, and of the events that the script sends.
 import { t, type TextKey } from '../core/language';
-
-const names =
-  'Google Bing DuckDuckGo Yahoo Yandex Baidu Ecosia Facebook Instagram LinkedIn Reddit YouTube Pinterest TikTok GitHub ' +
-  'ChatGPT Perplexity WhatsApp Telegram Bluesky Mastodon Threads Claude Gemini Copilot Wikipedia Medium Qwant';
-const byKey = new Map(names.split(' ').map((name) => [name.toLowerCase(), name]));
-byKey.set('t', 'X');
-byKey.set('x', 'X');
-byKey.set('twitter', 'X');
-byKey.set('news.ycombinator', 'Hacker News');
-
-/** nameOf returns the name of a well-known source, and whether the source is a host. It returns undefined for others. */
-export function nameOf(source: string): { name: string; isHost: boolean } | undefined {
-  const plain = byKey.get(source);
-  if (plain && source !== 't') return { name: plain, isHost: false };
-
-  const [, key] = /^(?:(?:www|l|lm|m|out)\.)?([a-z.]+?)\.(?:co|com|ai|org|[a-z]{2}|com?\.[a-z]{2})$/.exec(source) ?? [];
-  const name = key && byKey.get(key);
-  return name && (key !== 't' || source === 't.co') ? { name, isHost: true } : undefined;
-}
-
-/**
- * sourceName writes the name of a source, such as "Google (www.google.com)". Sources with the same name remain
- * apart, so a host stands behind it.
- */
-export function sourceName(source: string): string {
-  const found = nameOf(source);
-  return !found ? hostText(source) : found.isHost ? `${found.name} (${source})` : found.name;
-}
-
-/** shownName writes a value that contains a host. */
-export const shownName = (dimension: string, value: string): string =>
-  dimension === 'SOURCE' ? sourceName(value) : hostText(value);
 
 /** hostText writes the labels of a host that are encoded as ASCII in their own letters. */
 export const hostText = (host: string): string =>

@@ -6,7 +6,7 @@ import { Change } from '../core/metrics';
 import { reading } from '../core/source';
 import { Failed, Loading } from '../core/states';
 import { share, Table } from '../core/ui';
-import { coded, dimensionText, isPlain, valueText } from '../core/values';
+import { coded, dimensionText, isPlain, isSource, valueText } from '../core/values';
 import { addressOf, selectionOf, type View, withFilter } from '../core/view';
 import {
   revenueFigures,
@@ -180,7 +180,7 @@ function Shares(props: { view: View; by: ReportDimension; found: RevenueReport; 
             return (
               <div key={row.value} role="row" style={share(Math.max(Number(row.r.net), 0), most)}>
                 <span role="rowheader" title={text === row.value ? undefined : row.value}>
-                  {by === 'SOURCE' && <Icon source={row.value} />}
+                  {isSource(by) && <Icon source={row.value} />}
                   {isPlain(by, row) ? <span>{text}</span> : <a href={addressOf(view, { filters })}>{text}</a>}
                 </span>
                 <span role="cell" class="figure">

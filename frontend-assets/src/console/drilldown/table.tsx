@@ -8,7 +8,7 @@ import { Change, metricText, metricValue } from '../core/metrics';
 import { go } from '../core/router';
 import { reading } from '../core/source';
 import { Failed, Loading } from '../core/states';
-import { coded, dimensionText, isPlain, isTime, valueText } from '../core/values';
+import { coded, dimensionText, isPlain, isSource, isTime, valueText } from '../core/values';
 import { addressOf, selectionOf, type View, withFilter } from '../core/view';
 import { patiently } from '../parts/patiently';
 import { Progress } from '../parts/progress';
@@ -244,7 +244,7 @@ function Line({ row, columns, view }: { row: Row; columns: Column[]; view: View 
   return (
     <tr>
       <th scope="row" class={dimension in coded ? 'coded' : undefined} title={text === row.value ? undefined : row.value}>
-        {dimension === 'SOURCE' && <Icon source={row.value} />}
+        {isSource(dimension) && <Icon source={row.value} />}
         {isPlain(dimension, row) ? label : <a href={address}>{label}</a>}
         {/^(ENTRY_|EXIT_)?PAGE$|^EVENT$/.test(dimension) && !isPlain(dimension, row) && row.value && (
           <a

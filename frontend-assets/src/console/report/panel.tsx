@@ -7,7 +7,7 @@ import { Change } from '../core/metrics';
 import { link as shared, reading } from '../core/source';
 import { Failed, Loading } from '../core/states';
 import { share } from '../core/ui';
-import { coded, dimensionText, isPlain, isTime, valueText } from '../core/values';
+import { coded, dimensionText, isPlain, isSource, isTime, valueText } from '../core/values';
 import { addressOf, type Panel as PanelName, panelTabs, selectionOf, type View, withFilter } from '../core/view';
 import { panel, sharedPanel, type PanelRows, type ReportDimension, type ReportFields } from '../operations';
 
@@ -195,7 +195,7 @@ function Bar(props: Parameters<typeof Rows>[0] & { row: Row; most: number }) {
   return (
     <div role="row" style={share(metrics.visitors, most)}>
       <span role="rowheader" title={text === value ? undefined : value}>
-        {drilldown && dimension === 'SOURCE' && <drilldown.Icon source={value} />}
+        {drilldown && isSource(dimension) && <drilldown.Icon source={value} />}
         {isPlain(dimension, row) ? (
           <span>{label}</span>
         ) : (

@@ -15,7 +15,7 @@ define({
 });
 
 const { decoded } = load<Format>('console/core/format');
-const { eventName, hostText, sourceName } = load<Names>('console/drilldown/names');
+const { eventName, hostText } = load<Names>('console/drilldown/names');
 
 table(
   'paths are decoded as far as they can be read',
@@ -32,27 +32,6 @@ table(
     'wide space': { path: '/%E3%80%80', want: '/%E3%80%80' },
   },
   ({ path, want }) => assert.equal(decoded(path), want),
-);
-
-table(
-  'names of sources',
-  {
-    name: { source: 'google', want: 'Google' },
-    host: { source: 'www.google.com', want: 'Google (www.google.com)' },
-    'other country': { source: 'google.co.uk', want: 'Google (google.co.uk)' },
-    mobile: { source: 'm.facebook.com', want: 'Facebook (m.facebook.com)' },
-    short: { source: 't.co', want: 'X (t.co)' },
-    'not the short one': { source: 't.me', want: 't.me' },
-    news: { source: 'news.ycombinator.com', want: 'Hacker News (news.ycombinator.com)' },
-    'another host': { source: 'google.evil.example', want: 'google.evil.example' },
-    'own subdomain': { source: 'mail.google.com', want: 'mail.google.com' },
-    letter: { source: 't', want: 't' },
-    'campaign of X': { source: 'twitter', want: 'X' },
-    organisation: { source: 'www.wikipedia.org', want: 'Wikipedia (www.wikipedia.org)' },
-    'another top level': { source: 'google.xyz', want: 'google.xyz' },
-    'other alphabet': { source: 'xn--mnchen-3ya.example', want: 'münchen.example' },
-  },
-  ({ source, want }) => assert.equal(sourceName(source), want),
 );
 
 // The first ones are samples of RFC 3492, section 7.1.
