@@ -85,13 +85,22 @@ func createAccount(
 // of its account.
 func addMembership(ctx context.Context, tx *db.Tx, user *model.User, m *model.Membership) error {
 	m.UserID, m.User = user.ID, user
-	if _, err := tx.NewInsert().Model(m).Exec(ctx); err != nil {
+	if err := insertMembership(ctx, tx, m); err != nil {
 		return err
 	}
 
-	user.Memberships = append(user.Memberships, m)
-	user.AccountID, user.Role, user.Account = m.AccountID, m.Role, m.Account
+	user.Join(m)
 	return nil
+}
+
+// insertMembership stores a membership in the table of members, or of guests.
+func insertMembership(ctx context.Context, tx *db.Tx, m *model.Membership) error {
+	if m.SiteIDs != nil {
+		_, err := tx.NewInsert().Model(m).ModelTableExpr("guests").ExcludeColumn("role").Exec(ctx)
+		return err
+	}
+	_, err := tx.NewInsert().Model(m).ExcludeColumn("site_ids").Exec(ctx)
+	return err
 }
 
 // newAccount is the first entry of an account's log.

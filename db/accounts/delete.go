@@ -64,7 +64,7 @@ func mayDelete(ctx context.Context, tx *db.Tx, by *model.User) error {
 
 	// In the order of ids, so that two transactions never wait for each other.
 	users := tx.NewSelect().Model((*model.User)(nil)).Column("id").
-		Where("id IN (SELECT user_id FROM memberships WHERE account_id = ?)", by.AccountID).Order("id")
+		Where("id IN (SELECT user_id FROM "+db.AllMemberships+" AS m WHERE account_id = ?)", by.AccountID).Order("id")
 	tx.Lock(users, "UPDATE")
 	if err := users.Scan(ctx, &locked); err != nil {
 		return err
@@ -94,8 +94,8 @@ func mayDelete(ctx context.Context, tx *db.Tx, by *model.User) error {
 
 // onlyMembers is the condition of the users that belong to an account, given twice, and to no other
 // one.
-const onlyMembers = "users.id IN (SELECT user_id FROM memberships WHERE account_id = ?) AND " +
-	"NOT EXISTS (SELECT 1 FROM memberships other WHERE other.user_id = users.id AND other.account_id <> ?)"
+const onlyMembers = "users.id IN (SELECT user_id FROM " + db.AllMemberships + " AS m WHERE account_id = ?) AND " +
+	"NOT EXISTS (SELECT 1 FROM " + db.AllMemberships + " AS other WHERE other.user_id = users.id AND other.account_id <> ?)"
 
 // deleteAccount deletes an account with everything that belongs to it. The rows of the account and
 // its users must be locked. It notifies the watchers of its sites and sitekeys.

@@ -13,8 +13,9 @@ import (
 
 // Invite stores an invitation and the mail that carries its secret (mail may be nil), and returns
 // the invitation with its id. It revokes an earlier invitation to the same address. An account has
-// at most model.MaxMembers members and invitations together. It mails at most 100 invitations a
-// day; another one fails with the RateLimited rate_limited.
+// at most model.MaxMembers members, guests and invitations together. It mails at most 100 invitations a
+// day; another one fails with the RateLimited rate_limited. A site of a guest must belong to the account,
+// see checkSites.
 func (s *Store) Invite(ctx context.Context, invitation model.Invitation, mail *model.Mail) (*model.Invitation, error) {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		// mayInvite counts under this lock, so that concurrent invitations keep the limit.
@@ -24,13 +25,16 @@ func (s *Store) Invite(ctx context.Context, invitation model.Invitation, mail *m
 		if err := mayInvite(ctx, tx, invitation); err != nil {
 			return err
 		}
+		if err := checkSites(ctx, tx, invitation.AccountID, invitation.SiteIDs); err != nil {
+			return err
+		}
 		if _, err := tx.NewInsert().Model(&invitation).Exec(ctx); err != nil {
 			return err
 		}
 
 		err := audit.Write(ctx, tx, audit.Change{
 			AccountID: invitation.AccountID, Object: invitationObject(&invitation),
-			After: audit.Values{"email": invitation.Email, "role": invitation.Role},
+			After: accessValues(audit.Values{"email": invitation.Email, "role": invitation.Role}, invitation.SiteIDs),
 		})
 		if err != nil {
 			return err
@@ -70,7 +74,8 @@ func (s *Store) Invite(ctx context.Context, invitation model.Invitation, mail *m
 // address. It returns an error for a member, and if the account is full.
 func mayInvite(ctx context.Context, tx *db.Tx, invitation model.Invitation) error {
 	member, err := tx.NewSelect().Table("users").Where("email = ?", invitation.Email).
-		Where("id IN (SELECT user_id FROM memberships WHERE account_id = ?)", invitation.AccountID).Exists(ctx)
+		Where("id IN (SELECT user_id FROM "+db.AllMemberships+" AS m WHERE account_id = ?)", invitation.AccountID).
+		Exists(ctx)
 	if err != nil {
 		return err
 	}
@@ -85,13 +90,13 @@ func mayInvite(ctx context.Context, tx *db.Tx, invitation model.Invitation) erro
 	}
 
 	var n int
-	err = tx.NewRaw("SELECT (SELECT count(*) FROM memberships WHERE account_id = ?) + "+
+	err = tx.NewRaw("SELECT (SELECT count(*) FROM "+db.AllMemberships+" AS m WHERE account_id = ?) + "+
 		"(SELECT count(*) FROM invitations WHERE account_id = ?)",
 		invitation.AccountID, invitation.AccountID).Scan(ctx, &n)
 	if err == nil && n >= model.MaxMembers {
 		err = &model.Error{
 			Kind: model.Conflict, Code: "too_many_members",
-			Message: fmt.Sprintf("An account has at most %d members and invitations.", model.MaxMembers),
+			Message: fmt.Sprintf("An account has at most %d members, guests and invitations.", model.MaxMembers),
 		}
 	}
 
@@ -143,7 +148,7 @@ func (s *Store) DeleteInvitation(ctx context.Context, accountID, id int64) (*mod
 
 		err = audit.Write(ctx, tx, audit.Change{
 			AccountID: accountID, Object: invitationObject(&invitation),
-			Before: audit.Values{"email": invitation.Email, "role": invitation.Role},
+			Before: accessValues(audit.Values{"email": invitation.Email, "role": invitation.Role}, invitation.SiteIDs),
 		})
 		if err != nil {
 			return err
@@ -191,7 +196,7 @@ func (s *Store) Invited(
 // ErrInvalidToken for an invalid secret.
 func (s *Store) Offer(ctx context.Context, tokenHash []byte, now model.Instant) (*model.InvitationOffer, error) {
 	var offer model.InvitationOffer
-	err := s.db.Read.NewRaw(`SELECT i.email, i.role, i.expires_at, a.name AS account, coalesce(u.email, '') AS "by"
+	err := s.db.Read.NewRaw(`SELECT i.email, i.role, i.expires_at, i.site_ids, a.name AS account, coalesce(u.email, '') AS "by"
 		FROM invitations AS i JOIN accounts AS a ON a.id = i.account_id LEFT JOIN users AS u ON u.id = i.invited_by
 		WHERE i.token_hash = ? AND i.expires_at > ?`, tokenHash, now).Scan(ctx, &offer)
 	if err = db.OrNotFound(err); errors.Is(err, model.ErrNotFound) {
@@ -293,7 +298,7 @@ func (s *Store) accept(
 		}
 
 		err = addMembership(ctx, tx, user, &model.Membership{
-			AccountID: account.ID, Role: invitation.Role, CreatedAt: now, Account: &account,
+			AccountID: account.ID, Role: invitation.Role, CreatedAt: now, Account: &account, SiteIDs: invitation.SiteIDs,
 		})
 		if err != nil {
 			return err
@@ -301,7 +306,7 @@ func (s *Store) accept(
 
 		err = audit.Write(ctx, tx, audit.Change{
 			AccountID: account.ID, Object: userObject(user), By: user,
-			After: audit.Values{"email": user.Email, "role": invitation.Role},
+			After: accessValues(audit.Values{"email": user.Email, "role": invitation.Role}, invitation.SiteIDs),
 		})
 		if err != nil {
 			return err

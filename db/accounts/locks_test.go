@@ -377,9 +377,9 @@ func TestDeleteAccountChecksTheOwnerAgain(t *testing.T) {
 		}
 
 		// Make the second user a viewer while the deletion is in progress.
-		demoted, deleted := dbtest.RaceInOrder(t, d, `UPDATE "memberships"`,
+		demoted, deleted := dbtest.RaceInOrder(t, d, `INSERT INTO "memberships"`,
 			func() error {
-				return accounts.New(d).SetMemberRole(t.Context(), w.owner.AccountID, second.ID, model.RoleViewer)
+				return accounts.New(d).SetMemberRole(t.Context(), w.owner.AccountID, second.ID, model.RoleViewer, nil)
 			},
 			func() error { return accounts.New(d).DeleteAccount(t.Context(), second, dbtest.Start) })
 		if demoted != nil || !errors.Is(deleted, model.ErrForbidden) {

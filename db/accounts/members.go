@@ -13,7 +13,7 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 )
 
-// Members returns the users of the account in the order of their ids. Each has no other membership.
+// Members returns the users of the account, including guests, in the order of their ids. Each has no other membership.
 func (s *Store) Members(ctx context.Context, accountID int64) ([]*model.User, error) {
 	var rows []*model.Membership
 	if err := members(s.db.Read, &rows).Where("?TableAlias.account_id = ?", accountID).Scan(ctx); err != nil {
@@ -34,11 +34,12 @@ func (s *Store) Member(ctx context.Context, accountID, id int64) (*model.User, e
 }
 
 // MemberWith returns a user as a member of the first account that the viewer shares with the user, with
-// no other membership, or model.ErrNotFound.
+// no other membership, or model.ErrNotFound. Accounts in which the viewer reaches only some sites do not
+// count.
 func (s *Store) MemberWith(ctx context.Context, viewer *model.User, id int64) (*model.User, error) {
 	var accountIDs []int64
 	for _, membership := range viewer.Memberships {
-		if !membership.Account.Bars(viewer) {
+		if !membership.Account.Bars(viewer) && !viewer.In(membership.AccountID).IsRestricted() {
 			accountIDs = append(accountIDs, membership.AccountID)
 		}
 	}
@@ -65,21 +66,68 @@ var ErrLastOwner = &model.Error{
 	Message: "An account needs an owner: make another member an owner first.",
 }
 
-// SetMemberRole changes the role of a user of the account. It fails with ErrLastOwner for the last
-// owner.
-func (s *Store) SetMemberRole(ctx context.Context, accountID, userID int64, role model.Role) error {
+// SetMemberRole changes the role of a user of the account, and the sites of a guest: siteIDs is nil for
+// a member of the whole account. It fails with ErrLastOwner for the last owner. A site of a guest must
+// belong to the account, see checkSites.
+func (s *Store) SetMemberRole(ctx context.Context, accountID, userID int64, role model.Role, siteIDs []int64) error {
 	return s.changeMember(ctx, accountID, userID, role, func(tx *db.Tx, was *model.User) error {
-		_, err := tx.NewUpdate().Model((*model.Membership)(nil)).Set("role = ?", role).Where("user_id = ?", userID).
-			Where("account_id = ?", accountID).Exec(ctx)
-		if err != nil {
+		if err := checkSites(ctx, tx, accountID, siteIDs); err != nil {
+			return err
+		}
+
+		// What a user chooses for a site is written under a lock on the user's row.
+		if err := tx.LockRowFor(ctx, "UPDATE", "users", userID); err != nil {
+			return err
+		}
+
+		membership := *was.Memberships[0]
+		membership.Role, membership.SiteIDs = role, siteIDs
+		if err := deleteMemberRows(ctx, tx, accountID, userID); err != nil {
+			return err
+		}
+		if err := insertMembership(ctx, tx, &membership); err != nil {
+			return err
+		}
+		if err := deleteUnreached(ctx, tx, accountID, userID, siteIDs); err != nil {
 			return err
 		}
 
 		return audit.Write(ctx, tx, audit.Change{
 			AccountID: accountID, Object: userObject(was),
-			Before: audit.Values{"role": was.Role}, After: audit.Values{"role": role},
+			Before: accessValues(audit.Values{"role": was.Role}, was.GuestSites()),
+			After:  accessValues(audit.Values{"role": role}, siteIDs),
 		})
 	})
+}
+
+// accessValues adds the sites of a guest to values of the audit log.
+func accessValues(values audit.Values, siteIDs []int64) audit.Values {
+	if siteIDs != nil {
+		values["sites"] = siteIDs
+	}
+	return values
+}
+
+// personalSettings are the tables with what a user has chosen for a site.
+var personalSettings = []string{"report_mails", "report_views", "hidden_notices"}
+
+// deleteUnreached deletes what a guest has chosen for the account's other sites. It does nothing if
+// siteIDs is nil.
+func deleteUnreached(ctx context.Context, tx *db.Tx, accountID, userID int64, siteIDs []int64) error {
+	if siteIDs == nil {
+		return nil
+	}
+
+	for _, table := range personalSettings {
+		_, err := tx.ExecContext(ctx, "DELETE FROM ? WHERE user_id = ? AND site_id IN "+
+			"(SELECT id FROM sites WHERE account_id = ? AND id NOT IN ?)",
+			bun.Ident(table), userID, accountID, bun.Tuple(siteIDs))
+		if err != nil {
+			return err
+		}
+	}
+
+	return nil
 }
 
 // DeleteMember removes a user from the account, with the user's API tokens of the account. It deletes
@@ -108,7 +156,8 @@ func (s *Store) DeleteMember(ctx context.Context, accountID, userID int64) error
 		}
 
 		err = audit.Write(ctx, tx, audit.Change{
-			AccountID: accountID, Object: userObject(was), Before: audit.Values{"role": was.Role},
+			AccountID: accountID, Object: userObject(was),
+			Before: accessValues(audit.Values{"role": was.Role}, was.GuestSites()),
 		})
 		if err != nil {
 			return err
@@ -124,12 +173,30 @@ func (s *Store) DeleteMember(ctx context.Context, accountID, userID int64) error
 
 // deleteMembership deletes a membership and everything that the user has in the account.
 func deleteMembership(ctx context.Context, tx *db.Tx, accountID, userID int64) error {
+	if err := deleteMemberRows(ctx, tx, accountID, userID); err != nil {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, "DELETE FROM api_tokens WHERE user_id = ? AND account_id = ?", userID, accountID)
+	if err != nil {
+		return err
+	}
+
+	for _, table := range personalSettings {
+		_, err := tx.ExecContext(ctx, "DELETE FROM ? WHERE user_id = ? AND site_id IN (SELECT id FROM sites WHERE account_id = ?)",
+			bun.Ident(table), userID, accountID)
+		if err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
+// deleteMemberRows deletes a membership of a member or a guest.
+func deleteMemberRows(ctx context.Context, tx *db.Tx, accountID, userID int64) error {
 	for _, statement := range []string{
 		"DELETE FROM memberships WHERE user_id = ? AND account_id = ?",
-		"DELETE FROM api_tokens WHERE user_id = ? AND account_id = ?",
-		"DELETE FROM report_mails WHERE user_id = ? AND site_id IN (SELECT id FROM sites WHERE account_id = ?)",
-		"DELETE FROM report_views WHERE user_id = ? AND site_id IN (SELECT id FROM sites WHERE account_id = ?)",
-		"DELETE FROM hidden_notices WHERE user_id = ? AND site_id IN (SELECT id FROM sites WHERE account_id = ?)",
+		"DELETE FROM guests WHERE user_id = ? AND account_id = ?",
 	} {
 		if _, err := tx.ExecContext(ctx, statement, userID, accountID); err != nil {
 			return err
@@ -173,7 +240,7 @@ func (s *Store) changeMember(
 		}
 
 		memberships := func() *bun.SelectQuery {
-			return tx.NewSelect().Model((*model.Membership)(nil)).Where("account_id = ?", accountID)
+			return tx.NewSelect().Table("memberships").Where("account_id = ?", accountID)
 		}
 
 		was, err := member(ctx, tx, accountID, userID)

@@ -3,7 +3,6 @@ package accounts
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/uptrace/bun"
 
@@ -11,10 +10,10 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// objectTables are the tables with an account_id, and siteObjectTables the tables with a site_id.
+// objectTables are the tables with an account_id and no site, and siteObjectTables those with a site_id.
 var (
 	objectTables = map[model.NodeKind]string{
-		model.NodeSite: "sites", model.NodeSitekey: "sitekeys", model.NodeInvitation: "invitations",
+		model.NodeSitekey: "sitekeys", model.NodeInvitation: "invitations",
 	}
 	siteObjectTables = map[model.NodeKind]string{
 		model.NodeAnnotation: "annotations", model.NodeSegment: "segments", model.NodeFunnel: "funnels",
@@ -27,36 +26,44 @@ var (
 // use that account in the condition of the query that reads or changes the object. It returns
 // model.ErrNotFound for an object of an account that the user does not belong to, and
 // model.ErrSecondFactorRequired if that account requires a second factor that the user does not have.
-// Through an API token that is restricted to sites, only these sites and their objects are found.
-// For a user of one account without such a token it makes no query.
+// A guest of the account, and an API token that is restricted to sites, find only their sites and the
+// objects of these. For a user of one account without a restriction it makes no query.
 func (s *Store) MemberFor(ctx context.Context, user *model.User, kind model.NodeKind, id int64) (*model.User, error) {
-	if user.IsRestricted() {
-		if err := s.checkSite(ctx, user, kind, id); err != nil {
-			return nil, err
-		}
-	}
-	if len(user.Memberships) < 2 {
+	if len(user.Memberships) < 2 && !user.IsRestricted() {
 		return unlessBarred(user)
 	}
 
-	q := s.db.Read.NewSelect().Table("sites").Column("account_id")
-	if table, ok := objectTables[kind]; ok {
-		q = s.db.Read.NewSelect().Table(table).Column("account_id").Where("id = ?", id)
-	} else if table, ok := siteObjectTables[kind]; ok {
-		q = q.Where("id = (SELECT site_id FROM ? WHERE id = ?)", bun.Ident(table), id)
-	} else {
-		return nil, fmt.Errorf("objects of kind %v have no account", kind)
+	accountID, siteID, err := s.ownerOf(ctx, kind, id)
+	if err != nil {
+		return nil, err
 	}
 
-	var accountID int64
-	if err := q.Scan(ctx, &accountID); err != nil {
-		return nil, db.OrNotFound(err)
+	// The account decides about the restriction: the user can be a guest in one, and an owner in another.
+	member := user.In(accountID)
+	if member == nil || !member.Reaches(siteID) {
+		return nil, model.ErrNotFound
 	}
-	if member := user.In(accountID); member != nil {
-		return unlessBarred(member)
+	return unlessBarred(member)
+}
+
+// ownerOf returns the account that an object belongs to, and the site, which is 0 for an object of no
+// site.
+func (s *Store) ownerOf(ctx context.Context, kind model.NodeKind, id int64) (accountID, siteID int64, err error) {
+	q := s.db.Read.NewSelect()
+	switch table, tableOfSites := objectTables[kind], siteObjectTables[kind]; {
+	case kind == model.NodeSite:
+		q = q.Table("sites").Column("account_id", "id").Where("id = ?", id)
+	case table != "":
+		q = q.Table(table).Column("account_id").ColumnExpr("0").Where("id = ?", id)
+	case tableOfSites != "":
+		q = q.Table("sites").Column("account_id", "id").
+			Where("id = (SELECT site_id FROM ? WHERE id = ?)", bun.Ident(tableOfSites), id)
+	default:
+		return 0, 0, fmt.Errorf("objects of kind %v have no account", kind)
 	}
 
-	return nil, model.ErrNotFound
+	err = q.Scan(ctx, &accountID, &siteID)
+	return accountID, siteID, db.OrNotFound(err)
 }
 
 func unlessBarred(member *model.User) (*model.User, error) {
@@ -64,23 +71,4 @@ func unlessBarred(member *model.User) (*model.User, error) {
 		return nil, model.ErrSecondFactorRequired
 	}
 	return member, nil
-}
-
-// checkSite returns model.ErrNotFound unless the user's restriction to sites includes the object,
-// or the site that the object belongs to.
-func (s *Store) checkSite(ctx context.Context, user *model.User, kind model.NodeKind, id int64) error {
-	siteID := id
-	if table, ok := siteObjectTables[kind]; ok {
-		err := s.db.Read.NewSelect().Table(table).Column("site_id").Where("id = ?", id).Scan(ctx, &siteID)
-		if err != nil {
-			return db.OrNotFound(err)
-		}
-	} else if kind != model.NodeSite {
-		return model.ErrNotFound
-	}
-
-	if !slices.Contains(user.OnlySites, siteID) {
-		return model.ErrNotFound
-	}
-	return nil
 }

@@ -113,7 +113,7 @@ func (s *Store) overviewsOf(ctx context.Context, ids []int64, month model.Month)
 SELECT a.id, a.name, a.captcha_plan, a.created_at,
   (SELECT count(*) FROM sites WHERE account_id = a.id AND deleted_at = 0) AS sites,
   (SELECT count(*) FROM sitekeys WHERE account_id = a.id) AS sitekeys,
-  (SELECT count(*) FROM memberships WHERE account_id = a.id) AS members,
+  (SELECT count(*) FROM `+db.AllMemberships+` AS m WHERE account_id = a.id) AS members,
   (SELECT coalesce(sum(u.used), 0) FROM sites s JOIN site_usage u ON u.site_id = s.id AND u.month = ?
     WHERE s.account_id = a.id AND s.cell = ?) AS pageviews,
   coalesce((SELECT used FROM captcha_usage WHERE account_id = a.id AND month = ? AND a.cell = ?), 0) AS verifications

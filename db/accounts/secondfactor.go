@@ -394,7 +394,7 @@ func removeFactor(ctx context.Context, tx *db.Tx, user *model.User, passkey stri
 // needsSecondFactor reports whether an account of the user requires a second factor.
 func needsSecondFactor(ctx context.Context, idb bun.IDB, userID int64) (bool, error) {
 	return idb.NewSelect().Table("accounts").Where("require_second_factor").
-		Where("id IN (SELECT account_id FROM memberships WHERE user_id = ?)", userID).Exists(ctx)
+		Where("id IN (SELECT account_id FROM "+db.AllMemberships+" AS m WHERE user_id = ?)", userID).Exists(ctx)
 }
 
 // clearFactors records that a user has no second factor, and deletes the recovery codes.

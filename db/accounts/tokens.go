@@ -34,11 +34,16 @@ func (s *Store) CreateAPIToken(ctx context.Context, token model.APIToken) (*mode
 		}
 
 		// The user may have left the account since the request was authenticated.
-		if _, err := member(ctx, tx, token.AccountID, token.UserID); err != nil {
+		user, err := member(ctx, tx, token.AccountID, token.UserID)
+		if err != nil {
 			return err
 		}
 
-		if err := checkTokenSites(ctx, tx, &token); err != nil {
+		// A site that a guest does not reach is unknown to the guest.
+		if slices.ContainsFunc(token.SiteIDs, func(id int64) bool { return !user.Reaches(id) }) {
+			return errUnknownSite
+		}
+		if err := checkSites(ctx, tx, token.AccountID, token.SiteIDs); err != nil {
 			return err
 		}
 
@@ -90,19 +95,23 @@ func makeRoomForToken(ctx context.Context, tx *db.Tx, userID int64, now model.In
 	}
 }
 
-// checkTokenSites returns an error unless all sites that a token is restricted to belong to its
-// account.
-func checkTokenSites(ctx context.Context, tx *db.Tx, token *model.APIToken) error {
-	if token.SiteIDs == nil {
+// errUnknownSite is the answer to a site that does not belong to the account, or that a guest does not
+// reach.
+var errUnknownSite = &model.Error{
+	Kind: model.NotFound, Code: model.ErrNotFound.Code, Field: "siteIds", Message: model.ErrNotFound.Message,
+}
+
+// checkSites returns an error in the field siteIds unless all sites that a token or a guest is
+// restricted to belong to the account. siteIDs is nil without a restriction.
+func checkSites(ctx context.Context, tx *db.Tx, accountID int64, siteIDs []int64) error {
+	if siteIDs == nil {
 		return nil
 	}
 
-	n, err := tx.NewSelect().Model((*model.Site)(nil)).Where("account_id = ?", token.AccountID).
-		Where("id IN ?", bun.Tuple(token.SiteIDs)).Where("deleted_at = 0").Count(ctx)
-	if err == nil && n < int64(len(token.SiteIDs)) {
-		err = &model.Error{
-			Kind: model.NotFound, Code: model.ErrNotFound.Code, Field: "siteIds", Message: model.ErrNotFound.Message,
-		}
+	n, err := tx.NewSelect().Model((*model.Site)(nil)).Where("account_id = ?", accountID).
+		Where("id IN ?", bun.Tuple(siteIDs)).Where("deleted_at = 0").Count(ctx)
+	if err == nil && n < int64(len(siteIDs)) {
+		err = errUnknownSite
 	}
 	return err
 }
@@ -282,7 +291,7 @@ func (s *Store) APITokenUser(
 		return nil, nil, err
 	}
 
-	user.OnlySites = token.SiteIDs
+	user = user.Restrict(token.SiteIDs)
 
 	if seen := now.Add(-tokenTouch); token.LastUsedAt <= seen {
 		// The condition lets only one of several concurrent requests write.

@@ -33,7 +33,7 @@ func lockUser(ctx context.Context, tx *db.Tx, column string, value any) (*model.
 // defaultAccount returns the account that a user joined first, or 0 for an unknown user.
 func defaultAccount(ctx context.Context, idb bun.IDB, userID int64) (int64, error) {
 	var ids []int64
-	err := idb.NewSelect().Model((*model.Membership)(nil)).Column("account_id").Where("user_id = ?", userID).
+	err := idb.NewSelect().TableExpr(db.AllMemberships+" AS m").Column("account_id").Where("user_id = ?", userID).
 		Order("created_at", "account_id").Limit(1).Scan(ctx, &ids)
 	if err != nil || len(ids) == 0 {
 		return 0, err
@@ -41,10 +41,11 @@ func defaultAccount(ctx context.Context, idb bun.IDB, userID int64) (int64, erro
 	return ids[0], nil
 }
 
-// members returns a query of memberships with their users and accounts. The memberships of one user
-// begin with the default account.
+// members returns a query of memberships, including those of guests, with their users and accounts. The
+// memberships of one user begin with the default account.
 func members(idb bun.IDB, rows *[]*model.Membership) *bun.SelectQuery {
-	return idb.NewSelect().Model(rows).Relation("User").Relation("Account").
+	return idb.NewSelect().Model(rows).ModelTableExpr(db.AllMemberships + " AS ?TableAlias").
+		Relation("User").Relation("Account").
 		OrderExpr("?TableAlias.user_id, ?TableAlias.created_at, ?TableAlias.account_id")
 }
 

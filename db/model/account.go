@@ -42,19 +42,50 @@ type User struct {
 	Role        Role          `bun:"-"` // in that account
 	Account     *Account      `bun:"-"` // only when the query joined it
 	Memberships []*Membership `bun:"-"` // the accounts that the user was read with, oldest first
-	OnlySites   []int64       `bun:"-"` // the sites that the user's API token is restricted to; nil: it is not
+	OnlySites   []int64       `bun:"-"` // the sites that the user reaches in that account; nil: all of them
+
+	tokenSites []int64 // the sites that the user's API token is restricted to; nil: it is not
 }
 
-// IsRestricted reports whether the user acts through an API token that is restricted to sites. Such a
-// user reaches nothing else of the account.
+// IsRestricted reports whether the user reaches only some sites of the account, as a guest or through
+// an API token that is restricted to sites. Such a user reaches nothing else of the account. A
+// restriction to sites that were deleted remains one.
 func (u *User) IsRestricted() bool { return u.OnlySites != nil }
 
-// Membership is the role of a user in an account.
+// Reaches reports whether the user may reach a site of the account.
+func (u *User) Reaches(siteID int64) bool {
+	return u.OnlySites == nil || slices.Contains(u.OnlySites, siteID)
+}
+
+// IsGuest reports whether the user's membership in the account is restricted to sites.
+func (u *User) IsGuest() bool { return u.GuestSites() != nil }
+
+// IsGuestOf reports whether the user reaches a site as a guest.
+func (u *User) IsGuestOf(siteID int64) bool {
+	return slices.ContainsFunc(u.Memberships, func(m *Membership) bool { return slices.Contains(m.SiteIDs, siteID) })
+}
+
+// GuestSites returns the sites that the user's membership in the account is restricted to, or nil.
+func (u *User) GuestSites() []int64 {
+	for _, m := range u.Memberships {
+		if m.AccountID == u.AccountID {
+			return m.SiteIDs
+		}
+	}
+	return nil
+}
+
+// Membership is the role of a user in an account. Those of guests are stored in a table of their own,
+// see package accounts.
 type Membership struct {
 	UserID    int64   `bun:",pk"`
 	AccountID int64   `bun:",pk"`
 	Role      Role    `bun:",notnull"`
 	CreatedAt Instant `bun:",notnull"` // when the user joined
+
+	// SiteIDs are the sites that a guest reaches, sorted; nil: the whole account. A site that is deleted
+	// or transferred stays in it, so that a guest remains one.
+	SiteIDs []int64 `bun:"site_ids,type:text,nullzero"`
 
 	User    *User    `bun:"rel:belongs-to,join:user_id=id"`    // only when the query joined it
 	Account *Account `bun:"rel:belongs-to,join:account_id=id"` // only when the query joined it
@@ -80,11 +111,50 @@ func (u *User) In(accountID int64) *User {
 	for _, m := range u.Memberships {
 		if m.AccountID == accountID {
 			member := *u
-			member.AccountID, member.Role, member.Account = m.AccountID, m.Role, m.Account
+			member.enter(m)
 			return &member
 		}
 	}
 	return nil
+}
+
+// enter makes the user a member of the account of a membership.
+func (u *User) enter(m *Membership) {
+	u.AccountID, u.Role, u.Account = m.AccountID, m.Role, m.Account
+	u.OnlySites = bothSites(m.SiteIDs, u.tokenSites)
+}
+
+// Join adds a membership, and makes the user a member of its account.
+func (u *User) Join(m *Membership) {
+	u.Memberships = append(u.Memberships, m)
+	u.enter(m)
+}
+
+// Restrict returns the user restricted to sites, as an API token restricts it, in addition to the
+// restriction of a guest. nil does not restrict.
+func (u *User) Restrict(siteIDs []int64) *User {
+	member := *u
+	member.tokenSites = siteIDs
+	return member.In(u.AccountID)
+}
+
+// bothSites returns the sites of two restrictions, each of which may be nil. The result is not nil
+// unless both are.
+func bothSites(a, b []int64) []int64 {
+	if a == nil {
+		return b
+	}
+	if b == nil {
+		return a
+	}
+
+	both := []int64{}
+	for _, id := range a {
+		if slices.Contains(b, id) {
+			both = append(both, id)
+		}
+	}
+	return both
 }
 
 // Session is a signed-in browser. The cookie holds a random id; only its SHA-256 is stored.

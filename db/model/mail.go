@@ -223,6 +223,8 @@ type InvitationMail struct {
 	By   string `json:"by,omitempty"` // e-mail address of the inviting user
 	To   string `json:"to,omitempty"` // the invited address
 	Role Role   `json:"role,omitempty"`
+
+	Sites int `json:"sites,omitempty"` // how many sites a guest reaches; 0: the whole account
 }
 
 // LinkMail is the data of password_reset, email_change and the sign-ups. The link

@@ -118,6 +118,7 @@ const (
 	APITokenPrefix   = "tga_"
 	ResetPrefix      = "tgr_"
 	InvitationPrefix = "tgi_"
+	GuestPrefix      = "tgg_" // of an invitation to some sites: programs without guests refuse it
 	SignUpPrefix     = "tgs_"
 	EmailPrefix      = "tge_"
 	SharedLinkPrefix = "tgl_"
@@ -170,8 +171,8 @@ type APIToken struct {
 // Expired reports whether the token has expired at the given time.
 func (t *APIToken) Expired(at Instant) bool { return t.ExpiresAt != 0 && at >= t.ExpiresAt }
 
-// MaxTokenSites is the maximum number of sites that a token is restricted to.
-const MaxTokenSites = 100
+// MaxChosenSites is the maximum number of sites that a token or a guest is restricted to.
+const MaxChosenSites = 100
 
 // MaxTokenDays is the longest life of an API token that expires, in days.
 const MaxTokenDays = 3_650
@@ -226,6 +227,17 @@ type Invitation struct {
 	CreatedAt Instant `bun:",notnull"`
 	ExpiresAt Instant `bun:",notnull"`
 	InvitedBy int64   `bun:",notnull"` // id of a user, who may be deleted; 0 for the command line
+
+	SiteIDs []int64 `bun:"site_ids,type:text,nullzero"` // of a guest, see Membership; nil: the whole account
+}
+
+// CheckGuest returns an error for a guest of sites with another role than VIEWER: members create and
+// configure objects of the whole account. siteIDs is nil for a member.
+func CheckGuest(role Role, siteIDs []int64) error {
+	if siteIDs == nil || role == RoleViewer {
+		return nil
+	}
+	return InvalidField("role", "invalid_role", "A person who is invited to some sites has the role VIEWER.")
 }
 
 // InvitationOffer is what an invited person reads before accepting.

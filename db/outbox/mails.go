@@ -149,7 +149,7 @@ type recipient struct {
 
 var everyRole = []model.Role{model.RoleOwner, model.RoleMember, model.RoleViewer}
 
-// MailUsers queues one mail for each user of the account with one of the roles.
+// MailUsers queues one mail for each user of the account with one of the roles, except guests.
 func MailUsers(
 	ctx context.Context, tx *db.Tx, accountID int64, kind string, data any, now model.Instant, roles ...model.Role,
 ) error {
@@ -171,7 +171,9 @@ func mailChosen(
 	}
 
 	var recipients []recipient
-	q := memberRecipients(tx, accountID).Where("memberships.role IN ?", bun.Tuple(roles)).Order("users.id")
+	q := tx.NewSelect().Table("users").Column("users.email", "users.language").
+		Join("JOIN memberships ON memberships.user_id = users.id").
+		Where("memberships.account_id = ?", accountID).Where("memberships.role IN ?", bun.Tuple(roles)).Order("users.id")
 
 	tx.Lock(q, "KEY SHARE")
 	if err := q.Scan(ctx, &recipients); err != nil {
@@ -192,14 +194,7 @@ func mailChosen(
 	return QueueMails(ctx, tx, mails)
 }
 
-// memberRecipients returns a query of the users of an account as recipients.
-func memberRecipients(tx *db.Tx, accountID int64) *bun.SelectQuery {
-	return tx.NewSelect().Table("users").Column("users.email", "users.language").
-		Join("JOIN memberships ON memberships.user_id = users.id").
-		Where("memberships.account_id = ?", accountID)
-}
-
-// MailNotice queues one mail for each user of the account. It is for mails that an account can
+// MailNotice queues one mail for each user of the account, except guests. It is for mails that an account can
 // cause in large numbers: beyond 1,000 a day it drops them.
 func MailNotice(ctx context.Context, tx *db.Tx, accountID int64, kind string, data any, now model.Instant) error {
 	// The order of locks requires the account before its users.
@@ -213,7 +208,7 @@ func MailNotice(ctx context.Context, tx *db.Tx, accountID int64, kind string, da
 	})
 }
 
-// MailMember queues a mail to one user of the account, with the limit of MailNotice. It does
+// MailMember queues a mail to one user or guest of the account, with the limit of MailNotice. It does
 // nothing if the user was removed.
 func MailMember(
 	ctx context.Context, tx *db.Tx, accountID, userID int64, kind, data string, now model.Instant,
@@ -224,7 +219,8 @@ func MailMember(
 	}
 
 	var recipients []recipient
-	q := memberRecipients(tx, accountID).Where("users.id = ?", userID)
+	q := tx.NewSelect().Table("users").Column("email", "language").Where("id = ?", userID).
+		Where("id IN (SELECT user_id FROM "+db.AllMemberships+" AS m WHERE account_id = ?)", accountID)
 	tx.Lock(q, "KEY SHARE")
 	if err := q.Scan(ctx, &recipients); err != nil || len(recipients) == 0 {
 		return err
@@ -279,7 +275,7 @@ var personalMails = []string{
 // KeepPersonalMails moves the personal mails of users who no longer belong to the account to their
 // default account. So a user cannot revoke a notice about the own password by leaving the account.
 func KeepPersonalMails(ctx context.Context, tx *db.Tx, accountID int64) error {
-	const memberships = "FROM memberships JOIN users ON users.id = memberships.user_id WHERE users.email = mails.recipient"
+	const memberships = "FROM " + db.AllMemberships + " AS memberships JOIN users ON users.id = memberships.user_id WHERE users.email = mails.recipient"
 	_, err := tx.ExecContext(ctx, "UPDATE mails SET account_id = "+
 		"(SELECT memberships.account_id "+memberships+" ORDER BY memberships.created_at, memberships.account_id LIMIT 1) "+
 		"WHERE account_id = ? AND kind IN ? AND EXISTS (SELECT 1 "+memberships+") "+

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/uptrace/bun"
 
@@ -77,12 +78,14 @@ func lockSiteOfMember(ctx context.Context, tx *db.Tx, user *model.User, siteID i
 	}
 
 	// The user may have left the account since the request was authenticated.
-	member, err := tx.NewSelect().Model((*model.Membership)(nil)).Where("user_id = ?", user.ID).
-		Where("account_id = ?", user.AccountID).Exists(ctx)
-	if err != nil {
-		return err
-	}
-	if !member {
+	// A guest may have lost the site.
+	var member model.Membership
+	err := tx.NewSelect().Model(&member).ModelTableExpr(db.AllMemberships+" AS ?TableAlias").
+		Where("user_id = ?", user.ID).Where("account_id = ?", user.AccountID).Scan(ctx)
+	switch {
+	case err != nil:
+		return db.OrNotFound(err)
+	case member.SiteIDs != nil && !slices.Contains(member.SiteIDs, siteID):
 		return model.ErrNotFound
 	}
 	return lockOwnSite(ctx, tx, user.AccountID, siteID)

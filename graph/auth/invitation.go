@@ -3,6 +3,7 @@ package auth
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
@@ -11,20 +12,26 @@ import (
 // SendsMail reports whether invitations and other links can be mailed.
 func (a *Auth) SendsMail() bool { return !a.noMail }
 
-// Invite mails an invitation to the account of by. The caller must have checked that by may manage
-// it.
-func (a *Auth) Invite(ctx context.Context, by *model.User, email string, role model.Role) (*model.Invitation, error) {
+// Invite mails an invitation to the account of by, or to some of its sites if siteIDs is not nil. The
+// caller must have checked that by may manage it.
+func (a *Auth) Invite(
+	ctx context.Context, by *model.User, email string, role model.Role, siteIDs []int64,
+) (*model.Invitation, error) {
 	address, err := model.ParseEmail(email)
-	if err != nil {
+	if err := errors.Join(err, model.CheckGuest(role, siteIDs)); err != nil {
 		return nil, err
 	}
 	if a.noMail {
 		return nil, errNoMail
 	}
 
-	secret := model.NewSecret(model.InvitationPrefix)
+	prefix := model.InvitationPrefix
+	if siteIDs != nil {
+		prefix = model.GuestPrefix
+	}
+	secret := model.NewSecret(prefix)
 	mail, err := a.mailOf(requestOf(ctx).http, model.MailInvitation, model.InvitationMail{
-		LinkMail: a.linkTo(InvitationPage, secret), By: by.Email, To: address, Role: role,
+		LinkMail: a.linkTo(InvitationPage, secret), By: by.Email, To: address, Role: role, Sites: len(siteIDs),
 	})
 	if err != nil {
 		return nil, err
@@ -37,7 +44,7 @@ func (a *Auth) Invite(ctx context.Context, by *model.User, email string, role mo
 	}
 
 	made := model.NewInvitation(by.AccountID, address, role, secret, model.At(a.now()))
-	made.InvitedBy = by.ID
+	made.InvitedBy, made.SiteIDs = by.ID, siteIDs
 	invitation, err := a.accounts.Invite(ctx, made, &mail)
 
 	// No mail is sent, so the attempt does not count.
@@ -48,10 +55,18 @@ func (a *Auth) Invite(ctx context.Context, by *model.User, email string, role mo
 	return invitation, nil
 }
 
+// invitationPrefix returns the prefix of an invitation's secret: of a guest's, or else of a member's.
+func invitationPrefix(secret string) string {
+	if strings.HasPrefix(secret, model.GuestPrefix) {
+		return model.GuestPrefix
+	}
+	return model.InvitationPrefix
+}
+
 // Offer returns the invitation with a mailed secret, or nil if the secret is wrong, was used or has expired. A
 // secret has 128 bits or more, so wrong ones need no throttle.
 func (a *Auth) Offer(ctx context.Context, secret string) (*model.InvitationOffer, error) {
-	if !model.IsSecret(model.InvitationPrefix, secret) {
+	if !model.IsSecret(invitationPrefix(secret), secret) {
 		return nil, nil
 	}
 
@@ -75,7 +90,7 @@ func (a *Auth) AcceptInvitation(
 	if err != nil {
 		return nil, err
 	}
-	if !model.IsSecret(model.InvitationPrefix, secret) {
+	if !model.IsSecret(invitationPrefix(secret), secret) {
 		return nil, accounts.ErrInvalidToken
 	}
 
@@ -110,7 +125,7 @@ var errPasswordRequired = model.InvalidField("password", "password_required", "E
 func (a *Auth) joinAsNewUser(ctx context.Context, r *request, secret, password string) (user *model.User, err error) {
 	language := requestLanguage(r.http)
 	err = a.redeem(
-		ctx, model.InvitationPrefix, secret, password,
+		ctx, invitationPrefix(secret), secret, password,
 		func(tokenHash []byte, passwordHash string, now model.Instant) error {
 			user, err = a.accounts.Accept(ctx, tokenHash, passwordHash, language, now)
 			return err

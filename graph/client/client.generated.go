@@ -1388,6 +1388,8 @@ const (
 	UserErrorCodeInvalidScopes UserErrorCode = "INVALID_SCOPES"
 	// The list of sites is empty or has more than 100 entries.
 	UserErrorCodeInvalidSites UserErrorCode = "INVALID_SITES"
+	// A guest, who reaches only some sites, has the role VIEWER.
+	UserErrorCodeInvalidRole UserErrorCode = "INVALID_ROLE"
 	// The person has reached the limit of 20 accounts.
 	UserErrorCodeTooManyAccounts UserErrorCode = "TOO_MANY_ACCOUNTS"
 	// The user has reached the limit of 50 API tokens.
@@ -1396,7 +1398,7 @@ const (
 	UserErrorCodeInvalidToken UserErrorCode = "INVALID_TOKEN"
 	// The person is a member of the account already.
 	UserErrorCodeAlreadyMember UserErrorCode = "ALREADY_MEMBER"
-	// The account has reached its limit of 100 members and invitations.
+	// The account has reached its limit of 100 members, guests and invitations.
 	UserErrorCodeTooManyMembers UserErrorCode = "TOO_MANY_MEMBERS"
 	// This installation sends no mail. Its administrator can create a link with `tallygate admin invite`.
 	UserErrorCodeNoMailServer UserErrorCode = "NO_MAIL_SERVER"
@@ -1512,6 +1514,7 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeInvalidVolume,
 	UserErrorCodeInvalidScopes,
 	UserErrorCodeInvalidSites,
+	UserErrorCodeInvalidRole,
 	UserErrorCodeTooManyAccounts,
 	UserErrorCodeTooManyTokens,
 	UserErrorCodeInvalidToken,

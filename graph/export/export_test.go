@@ -737,6 +737,32 @@ func TestDownloadsOfSeveralAccounts(t *testing.T) {
 	})
 }
 
+// TestDownloadsOfGuests: a guest downloads the own site of an account, and no other one.
+func TestDownloadsOfGuests(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		first := newShop(t, d, "first.example")
+		other := dbtest.NewSite(t, d, first.owner.AccountID, "other.example")
+		invitation := model.NewInvitation(first.owner.AccountID, "guest@example.com", model.RoleViewer, "secret", dbtest.Start)
+		invitation.SiteIDs = []int64{first.site.ID}
+		if _, err := accounts.New(d).Invite(t.Context(), invitation, nil); err != nil {
+			t.Fatal(err)
+		}
+		guest, err := accounts.New(d).Accept(t.Context(), model.HashToken("secret"), "hash", model.English, dbtest.Start)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		first.owner = guest
+		for site, want := range map[*model.Site]int{first.site: 200, other: 404} {
+			response, body := first.get(map[string]string{"site_id": first.ids.Of(model.NodeSite, site.ID)}, nil)
+			if response.StatusCode != want {
+				t.Errorf("%s: %s %s, want %d", site.Domain, response.Status, body, want)
+			}
+		}
+	})
+}
+
 // unread starts a download whose client does not read. The rows exceed the buffers of the sockets.
 func (s *shop) unread() *http.Response {
 	s.t.Helper()

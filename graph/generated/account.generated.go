@@ -20,6 +20,7 @@ type AccountResolver interface {
 	ID(ctx context.Context, obj *model.Account) (string, error)
 
 	ViewerRole(ctx context.Context, obj *model.Account) (*model.Role, error)
+	ViewerIsGuest(ctx context.Context, obj *model.Account) (bool, error)
 	Sites(ctx context.Context, obj *model.Account, first *int, after *string, last *int, before *string, orderBy sites.Order, search *string) (*SiteConnection, error)
 	Members(ctx context.Context, obj *model.Account) ([]*model.User, error)
 	Invitations(ctx context.Context, obj *model.Account) ([]*model.Invitation, error)
@@ -34,6 +35,8 @@ type AccountResolver interface {
 }
 type UserResolver interface {
 	ID(ctx context.Context, obj *model.User) (string, error)
+
+	SiteIds(ctx context.Context, obj *model.User) ([]string, error)
 
 	Accounts(ctx context.Context, obj *model.User) ([]*model.Account, error)
 
@@ -216,6 +219,29 @@ func (ec *executionContext) _Account_viewerRole(ctx context.Context, field graph
 }
 func (ec *executionContext) fieldContext_Account_viewerRole(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Account", field, true, true, "Role")
+}
+
+func (ec *executionContext) _Account_viewerIsGuest(ctx context.Context, field graphql.CollectedField, obj *model.Account) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Account_viewerIsGuest(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Account().ViewerIsGuest(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Account_viewerIsGuest(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Account", field, true, true, "Boolean")
 }
 
 func (ec *executionContext) _Account_sites(ctx context.Context, field graphql.CollectedField, obj *model.Account) (ret graphql.Marshaler) {
@@ -1133,6 +1159,29 @@ func (ec *executionContext) fieldContext_User_operator(_ context.Context, field 
 	return graphql.NewScalarFieldContext("User", field, false, false, "Boolean")
 }
 
+func (ec *executionContext) _User_siteIds(ctx context.Context, field graphql.CollectedField, obj *model.User) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_User_siteIds(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.User().SiteIds(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalOID2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_User_siteIds(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("User", field, true, true, "ID")
+}
+
 func (ec *executionContext) _User_account(ctx context.Context, field graphql.CollectedField, obj *model.User) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -1675,6 +1724,12 @@ func (ec *executionContext) _Account(ctx context.Context, sel ast.SelectionSet, 
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Account_viewerRole(ctx, field, obj)
 				})
+		case "viewerIsGuest":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Account_viewerIsGuest(ctx, field, obj)
+				})
 		case "sites":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
 				true, false,
@@ -2031,6 +2086,12 @@ func (ec *executionContext) _User(ctx context.Context, sel ast.SelectionSet, obj
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "siteIds":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._User_siteIds(ctx, field, obj)
+				})
 		case "account":
 			out.Values[i] = ec._User_account(ctx, field, obj)
 			if out.Values[i] == graphql.Null {

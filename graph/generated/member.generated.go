@@ -17,6 +17,8 @@ import (
 
 type InvitationResolver interface {
 	ID(ctx context.Context, obj *model.Invitation) (string, error)
+
+	SiteIds(ctx context.Context, obj *model.Invitation) ([]string, error)
 }
 
 // endregion ************************** generated!.gotpl **************************
@@ -215,6 +217,29 @@ func (ec *executionContext) fieldContext_Invitation_role(_ context.Context, fiel
 	return graphql.NewScalarFieldContext("Invitation", field, false, false, "Role")
 }
 
+func (ec *executionContext) _Invitation_siteIds(ctx context.Context, field graphql.CollectedField, obj *model.Invitation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Invitation_siteIds(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Invitation().SiteIds(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalOID2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Invitation_siteIds(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Invitation", field, true, true, "ID")
+}
+
 func (ec *executionContext) _Invitation_createdAt(ctx context.Context, field graphql.CollectedField, obj *model.Invitation) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -328,6 +353,29 @@ func (ec *executionContext) _InvitationOffer_role(ctx context.Context, field gra
 }
 func (ec *executionContext) fieldContext_InvitationOffer_role(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("InvitationOffer", field, false, false, "Role")
+}
+
+func (ec *executionContext) _InvitationOffer_siteCount(ctx context.Context, field graphql.CollectedField, obj *InvitationOffer) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InvitationOffer_siteCount(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SiteCount, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_InvitationOffer_siteCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InvitationOffer", field, false, false, "Int")
 }
 
 func (ec *executionContext) _InvitationOffer_invitedBy(ctx context.Context, field graphql.CollectedField, obj *InvitationOffer) (ret graphql.Marshaler) {
@@ -846,7 +894,7 @@ func (ec *executionContext) unmarshalInputInviteMemberInput(ctx context.Context,
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"accountId", "email", "role"}
+	fieldsInOrder := [...]string{"accountId", "email", "role", "siteIds"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -874,6 +922,13 @@ func (ec *executionContext) unmarshalInputInviteMemberInput(ctx context.Context,
 				return it, err
 			}
 			it.Role = data
+		case "siteIds":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("siteIds"))
+			data, err := ec.unmarshalOID2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.SiteIds = data
 		}
 	}
 	return it, nil
@@ -1035,7 +1090,7 @@ func (ec *executionContext) unmarshalInputSetMemberRoleInput(ctx context.Context
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"accountId", "userId", "role"}
+	fieldsInOrder := [...]string{"accountId", "userId", "role", "siteIds"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -1063,6 +1118,13 @@ func (ec *executionContext) unmarshalInputSetMemberRoleInput(ctx context.Context
 				return it, err
 			}
 			it.Role = data
+		case "siteIds":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("siteIds"))
+			data, err := ec.unmarshalOID2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.SiteIds = data
 		}
 	}
 	return it, nil
@@ -1191,6 +1253,12 @@ func (ec *executionContext) _Invitation(ctx context.Context, sel ast.SelectionSe
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "siteIds":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Invitation_siteIds(ctx, field, obj)
+				})
 		case "createdAt":
 			out.Values[i] = ec._Invitation_createdAt(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -1242,6 +1310,11 @@ func (ec *executionContext) _InvitationOffer(ctx context.Context, sel ast.Select
 		case "role":
 			out.Values[i] = ec._InvitationOffer_role(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "siteCount":
+			out.Values[i] = ec._InvitationOffer_siteCount(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "invitedBy":

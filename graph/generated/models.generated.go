@@ -18,7 +18,7 @@ import (
 
 // Input of `acceptInvitation`.
 type AcceptInvitationInput struct {
-	// The secret from the mail. Begins with `tgi_`.
+	// The secret from the mail. Begins with `tgi_` or, for a guest, `tgg_`.
 	Token string `json:"token"`
 	// Password of the new user, 10 to 1,024 bytes and none of the most common ones, or of the person's user. Not needed if that user is
 	// signed in.
@@ -403,9 +403,9 @@ type CreateAPITokenInput struct {
 	Name string `json:"name"`
 	// The token's scopes, at least one.
 	Scopes []model.Scope `json:"scopes"`
-	// The global ids of the sites that the token reaches, 1 to 100 of the account. It then finds nothing else: no other site, also no
+	// The global ids of the sites that the token reaches, 1 to 100 of the account, and of a guest's sites. It then finds nothing else: no other site, also no
 	// deleted one, no sitekey, no other member, no invitation and no audit log, and it cannot create sites and sitekeys. Of the account
-	// it reads the name, the state, the plans and the captcha's usage. Default: all sites.
+	// it reads the name, the state, the plans and the captcha's usage. Default: all sites; of a guest, those that the guest reaches at the time of a request.
 	SiteIds []string `json:"siteIds,omitempty"`
 	// Number of days after which the token expires, 1 to 3,650. Ignored with `neverExpires`.
 	ExpiresInDays int `json:"expiresInDays"`
@@ -929,6 +929,8 @@ type InvitationOffer struct {
 	Email string `json:"email"`
 	// Role of the future member.
 	Role model.Role `json:"role"`
+	// The number of sites that a future guest reaches. Null for the whole account.
+	SiteCount *int `json:"siteCount,omitempty"`
 	// E-mail address of the inviting user. Null if the user is deleted, or an administrator has made the link.
 	InvitedBy *string `json:"invitedBy,omitempty"`
 	// When the invitation expires.
@@ -941,15 +943,17 @@ type InviteMemberInput struct {
 	AccountID *string `json:"accountId,omitempty"`
 	// E-mail address, at most 254 characters.
 	Email string `json:"email"`
-	// Role of the future member.
+	// Role of the future member. With `siteIds` only VIEWER.
 	Role model.Role `json:"role"`
+	// The global ids of the sites that a guest reaches, 1 to 100 of the account. Default: the whole account.
+	SiteIds []string `json:"siteIds,omitempty"`
 }
 
 // Payload of `inviteMember`.
 type InviteMemberPayload struct {
 	// The new invitation.
 	Invitation *model.Invitation `json:"invitation,omitempty"`
-	// Errors in the input: `NOT_FOUND`, `INVALID_EMAIL`, `ALREADY_MEMBER`, `TOO_MANY_MEMBERS`, `NO_MAIL_SERVER`.
+	// Errors in the input: `NOT_FOUND`, `INVALID_EMAIL`, `INVALID_SITES`, `INVALID_ROLE`, `ALREADY_MEMBER`, `TOO_MANY_MEMBERS`, `NO_MAIL_SERVER`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -1769,15 +1773,17 @@ type SetMemberRoleInput struct {
 	AccountID *string `json:"accountId,omitempty"`
 	// The member's global id.
 	UserID string `json:"userId"`
-	// The new role.
+	// The new role. With `siteIds` only VIEWER.
 	Role model.Role `json:"role"`
+	// The global ids of the sites that the member reaches as a guest, 1 to 100 of the account. Default: the whole account.
+	SiteIds []string `json:"siteIds,omitempty"`
 }
 
 // Payload of `setMemberRole`.
 type SetMemberRolePayload struct {
 	// The member with the new role.
 	Member *model.User `json:"member,omitempty"`
-	// Errors in the input: `NOT_FOUND`, `LAST_OWNER`.
+	// Errors in the input: `NOT_FOUND`, `INVALID_SITES`, `INVALID_ROLE`, `LAST_OWNER`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -3235,7 +3241,7 @@ const (
 	PermissionTargetCaller PermissionTarget = "CALLER"
 	// Any of the caller's accounts. Only objects of accounts with the permission are found.
 	PermissionTargetAnyAccount PermissionTarget = "ANY_ACCOUNT"
-	// The account with this id, by default the default account. A token that is restricted to sites has only `READ` there.
+	// The account with this id, by default the default account. A guest, and a token that is restricted to sites, change nothing there but the user's own.
 	PermissionTargetAccount PermissionTarget = "ACCOUNT"
 	// With the argument `domain` as `ACCOUNT`, otherwise as `ANY_ACCOUNT`.
 	PermissionTargetDomain PermissionTarget = "DOMAIN"
@@ -3580,6 +3586,8 @@ const (
 	UserErrorCodeInvalidScopes UserErrorCode = "INVALID_SCOPES"
 	// The list of sites is empty or has more than 100 entries.
 	UserErrorCodeInvalidSites UserErrorCode = "INVALID_SITES"
+	// A guest, who reaches only some sites, has the role VIEWER.
+	UserErrorCodeInvalidRole UserErrorCode = "INVALID_ROLE"
 	// The person has reached the limit of 20 accounts.
 	UserErrorCodeTooManyAccounts UserErrorCode = "TOO_MANY_ACCOUNTS"
 	// The user has reached the limit of 50 API tokens.
@@ -3588,7 +3596,7 @@ const (
 	UserErrorCodeInvalidToken UserErrorCode = "INVALID_TOKEN"
 	// The person is a member of the account already.
 	UserErrorCodeAlreadyMember UserErrorCode = "ALREADY_MEMBER"
-	// The account has reached its limit of 100 members and invitations.
+	// The account has reached its limit of 100 members, guests and invitations.
 	UserErrorCodeTooManyMembers UserErrorCode = "TOO_MANY_MEMBERS"
 	// This installation sends no mail. Its administrator can create a link with `tallygate admin invite`.
 	UserErrorCodeNoMailServer UserErrorCode = "NO_MAIL_SERVER"
@@ -3704,6 +3712,7 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeInvalidVolume,
 	UserErrorCodeInvalidScopes,
 	UserErrorCodeInvalidSites,
+	UserErrorCodeInvalidRole,
 	UserErrorCodeTooManyAccounts,
 	UserErrorCodeTooManyTokens,
 	UserErrorCodeInvalidToken,
@@ -3743,7 +3752,7 @@ var AllUserErrorCode = []UserErrorCode{
 
 func (e UserErrorCode) IsValid() bool {
 	switch e {
-	case UserErrorCodeInvalidEmail, UserErrorCodeInvalidPassword, UserErrorCodeCommonPassword, UserErrorCodeInvalidName, UserErrorCodeInvalidDomain, UserErrorCodeEmailTaken, UserErrorCodeDomainTaken, UserErrorCodeTooManySites, UserErrorCodeTooManySitekeys, UserErrorCodeWrongCredentials, UserErrorCodeInvalidSecondFactor, UserErrorCodeInvalidPasskey, UserErrorCodePasskeyExists, UserErrorCodeTooManyPasskeys, UserErrorCodePasskeysUnavailable, UserErrorCodeSetupExpired, UserErrorCodeNoSecondFactor, UserErrorCodeSecondFactorNeeded, UserErrorCodeSignupsClosed, UserErrorCodeNotFound, UserErrorCodeOwnDomain, UserErrorCodeTooManyDomains, UserErrorCodeInvalidEventName, UserErrorCodeReservedEventName, UserErrorCodeTooManyEvents, UserErrorCodeEventNotRegistered, UserErrorCodeAlwaysKeyEvent, UserErrorCodeInvalidNetwork, UserErrorCodeInvalidCountry, UserErrorCodeInvalidPath, UserErrorCodeTooManyPaths, UserErrorCodeInvalidSmallGroup, UserErrorCodeTooManyNetworks, UserErrorCodeTooManyExemptNetworks, UserErrorCodeInvalidWork, UserErrorCodeInvalidNumber, UserErrorCodeInvalidURL, UserErrorCodeInvalidSecret, UserErrorCodeSecretTooShort, UserErrorCodeInvalidUserID, UserErrorCodeTooManyErasures, UserErrorCodeNoWebhook, UserErrorCodeDeliveryInProgress, UserErrorCodeTooManyRedeliveries, UserErrorCodeTooManyTests, UserErrorCodeInvalidPlan, UserErrorCodeInvalidVolume, UserErrorCodeInvalidScopes, UserErrorCodeInvalidSites, UserErrorCodeTooManyAccounts, UserErrorCodeTooManyTokens, UserErrorCodeInvalidToken, UserErrorCodeAlreadyMember, UserErrorCodeTooManyMembers, UserErrorCodeNoMailServer, UserErrorCodeLastOwner, UserErrorCodeInvalidTimeZone, UserErrorCodeInvalidDay, UserErrorCodeInvalidText, UserErrorCodeInvalidFilter, UserErrorCodeInvalidStep, UserErrorCodeNameTaken, UserErrorCodeTooManyAnnotations, UserErrorCodeImportInProgress, UserErrorCodeTooManyImportJobs, UserErrorCodeUploadsFull, UserErrorCodeInvalidFiles, UserErrorCodeInvalidAPIToken, UserErrorCodeUploadTooLarge, UserErrorCodeImportNotReady, UserErrorCodeImportFinished, UserErrorCodeTooManySegments, UserErrorCodeTooManyFunnels, UserErrorCodeTooManySharedLinks, UserErrorCodeSegmentInUse, UserErrorCodeInvalidExpiry, UserErrorCodeInvalidOrigin, UserErrorCodeTooManyOrigins, UserErrorCodeInvalidLink, UserErrorCodePasswordRequired, UserErrorCodeInvalidThreshold, UserErrorCodeInvalidDuration, UserErrorCodeConfirmationMismatch, UserErrorCodeLastOperator:
+	case UserErrorCodeInvalidEmail, UserErrorCodeInvalidPassword, UserErrorCodeCommonPassword, UserErrorCodeInvalidName, UserErrorCodeInvalidDomain, UserErrorCodeEmailTaken, UserErrorCodeDomainTaken, UserErrorCodeTooManySites, UserErrorCodeTooManySitekeys, UserErrorCodeWrongCredentials, UserErrorCodeInvalidSecondFactor, UserErrorCodeInvalidPasskey, UserErrorCodePasskeyExists, UserErrorCodeTooManyPasskeys, UserErrorCodePasskeysUnavailable, UserErrorCodeSetupExpired, UserErrorCodeNoSecondFactor, UserErrorCodeSecondFactorNeeded, UserErrorCodeSignupsClosed, UserErrorCodeNotFound, UserErrorCodeOwnDomain, UserErrorCodeTooManyDomains, UserErrorCodeInvalidEventName, UserErrorCodeReservedEventName, UserErrorCodeTooManyEvents, UserErrorCodeEventNotRegistered, UserErrorCodeAlwaysKeyEvent, UserErrorCodeInvalidNetwork, UserErrorCodeInvalidCountry, UserErrorCodeInvalidPath, UserErrorCodeTooManyPaths, UserErrorCodeInvalidSmallGroup, UserErrorCodeTooManyNetworks, UserErrorCodeTooManyExemptNetworks, UserErrorCodeInvalidWork, UserErrorCodeInvalidNumber, UserErrorCodeInvalidURL, UserErrorCodeInvalidSecret, UserErrorCodeSecretTooShort, UserErrorCodeInvalidUserID, UserErrorCodeTooManyErasures, UserErrorCodeNoWebhook, UserErrorCodeDeliveryInProgress, UserErrorCodeTooManyRedeliveries, UserErrorCodeTooManyTests, UserErrorCodeInvalidPlan, UserErrorCodeInvalidVolume, UserErrorCodeInvalidScopes, UserErrorCodeInvalidSites, UserErrorCodeInvalidRole, UserErrorCodeTooManyAccounts, UserErrorCodeTooManyTokens, UserErrorCodeInvalidToken, UserErrorCodeAlreadyMember, UserErrorCodeTooManyMembers, UserErrorCodeNoMailServer, UserErrorCodeLastOwner, UserErrorCodeInvalidTimeZone, UserErrorCodeInvalidDay, UserErrorCodeInvalidText, UserErrorCodeInvalidFilter, UserErrorCodeInvalidStep, UserErrorCodeNameTaken, UserErrorCodeTooManyAnnotations, UserErrorCodeImportInProgress, UserErrorCodeTooManyImportJobs, UserErrorCodeUploadsFull, UserErrorCodeInvalidFiles, UserErrorCodeInvalidAPIToken, UserErrorCodeUploadTooLarge, UserErrorCodeImportNotReady, UserErrorCodeImportFinished, UserErrorCodeTooManySegments, UserErrorCodeTooManyFunnels, UserErrorCodeTooManySharedLinks, UserErrorCodeSegmentInUse, UserErrorCodeInvalidExpiry, UserErrorCodeInvalidOrigin, UserErrorCodeTooManyOrigins, UserErrorCodeInvalidLink, UserErrorCodePasswordRequired, UserErrorCodeInvalidThreshold, UserErrorCodeInvalidDuration, UserErrorCodeConfirmationMismatch, UserErrorCodeLastOperator:
 		return true
 	}
 	return false

@@ -321,6 +321,11 @@ type User implements Node {
   role: Role!
   "Whether the user is an operator of this installation. Operators set plans."
   operator: Boolean!
+  """
+  The global ids of the sites that the user reaches in ` + "`" + `account` + "`" + ` as a guest. Some may have been deleted, or have left the account, since.
+  Null for a member of the whole account.
+  """
+  siteIds: [ID!]
   "The account that the user was reached through. Of ` + "`" + `viewer` + "`" + `, the default account."
   account: Account!
   """
@@ -338,7 +343,7 @@ enum Role {
   OWNER
   "All rights of a viewer. Can also create and configure sites and sitekeys, including their secrets."
   MEMBER
-  "Can read and download everything. Can change only the own password, sessions and API tokens."
+  "Can read and download everything, or as a guest some sites. Can change only the own password, sessions and API tokens."
   VIEWER
 }
 
@@ -350,6 +355,11 @@ type Account implements Node {
   name: String! @open
   "The caller's role in the account. Null if the caller does not belong to it."
   viewerRole: Role @open
+  """
+  Whether the caller is a guest, who reaches only some sites of the account, see ` + "`" + `inviteMember` + "`" + `. Apart from these sites, a guest reads
+  the name of the account, when it was created, and whether it requires a second factor.
+  """
+  viewerIsGuest: Boolean! @open
   "The account's sites."
   sites(
     "Page size, 1 to 100, from the beginning of the list or ` + "`" + `after` + "`" + `. Default: 20, unless ` + "`" + `last` + "`" + ` is given."
@@ -365,7 +375,7 @@ type Account implements Node {
     "A part of the name or domain, as in the query ` + "`" + `sites` + "`" + `. Default: all sites."
     search: String
   ): SiteConnection @cost(perItem: "first", most: 100)
-  "The account's users, oldest first. At most 100."
+  "The account's users and guests, oldest first. At most 100. For a guest, and for an API token that is restricted to sites: the own user."
   members: [User!]! @cost(most: 100)
   "The open invitations, oldest first. Visible to owners; empty for other callers and for API tokens that are restricted to sites."
   invitations: [Invitation!]! @cost(most: 100)
@@ -1039,6 +1049,11 @@ the second factor that the account requires.
 directive @open on FIELD_DEFINITION
 
 """
+The field of ` + "`" + `Account` + "`" + ` is not for guests, who reach only some sites of the account: for them it fails with ` + "`" + `FORBIDDEN` + "`" + `.
+"""
+directive @members on FIELD_DEFINITION
+
+"""
 What the field costs, see ` + "`" + `TOO_COMPLEX` + "`" + ` and ` + "`" + `RateLimit` + "`" + `. Without it, a field costs 1 and a mutation 100, and its content counts once.
 """
 directive @cost(
@@ -1082,7 +1097,7 @@ enum PermissionTarget {
   CALLER
   "Any of the caller's accounts. Only objects of accounts with the permission are found."
   ANY_ACCOUNT
-  "The account with this id, by default the default account. A token that is restricted to sites has only ` + "`" + `READ` + "`" + ` there."
+  "The account with this id, by default the default account. A guest, and a token that is restricted to sites, change nothing there but the user's own."
   ACCOUNT
   "With the argument ` + "`" + `domain` + "`" + ` as ` + "`" + `ACCOUNT` + "`" + `, otherwise as ` + "`" + `ANY_ACCOUNT` + "`" + `."
   DOMAIN
@@ -1286,6 +1301,8 @@ enum UserErrorCode {
   INVALID_SCOPES
   "The list of sites is empty or has more than 100 entries."
   INVALID_SITES
+  "A guest, who reaches only some sites, has the role VIEWER."
+  INVALID_ROLE
   "The person has reached the limit of 20 accounts."
   TOO_MANY_ACCOUNTS
   "The user has reached the limit of 50 API tokens."
@@ -1294,7 +1311,7 @@ enum UserErrorCode {
   INVALID_TOKEN
   "The person is a member of the account already."
   ALREADY_MEMBER
-  "The account has reached its limit of 100 members and invitations."
+  "The account has reached its limit of 100 members, guests and invitations."
   TOO_MANY_MEMBERS
   "This installation sends no mail. Its administrator can create a link with ` + "`" + `tallygate admin invite` + "`" + `."
   NO_MAIL_SERVER
@@ -1542,7 +1559,7 @@ type ReportImport implements Node {
   events: Int64!
   "When the import became part of the reports."
   importedAt: DateTime!
-  "The e-mail address of the member who imported. Null for the command line, and for a person who is not a member any more."
+  "The e-mail address of the member who imported. Null for the command line, for a person who is not a member any more, and for guests."
   importedBy: String
 }
 
@@ -1892,7 +1909,7 @@ type InstallationHealth {
 	{Name: "../schema/member.graphqls", Input: `extend type Query {
   "What the secret from an invitation offers. Null if the secret is wrong, was used or has expired."
   invitationOffer(
-    "The secret from the mail. Begins with ` + "`" + `tgi_` + "`" + `."
+    "The secret from the mail. Begins with ` + "`" + `tgi_` + "`" + ` or, for a guest, ` + "`" + `tgg_` + "`" + `."
     token: String!
   ): InvitationOffer @open @cost(add: 100)
 }
@@ -1900,6 +1917,10 @@ type InstallationHealth {
 extend type Mutation {
   """
   Mails an invitation to join the account, valid for 7 days. It replaces an earlier invitation to the same address.
+
+  With ` + "`" + `siteIds` + "`" + `, it invites a guest, who reads and downloads these sites, with the role VIEWER there. A guest finds nothing else of
+  the account: no other site, no sitekey, no other member, no invitation, no plan, no usage and no audit log; and gets no notices
+  about the account. An API token of a guest never reaches more than the guest.
 
   An account can send 100 invitations per day (UTC); further ones fail with ` + "`" + `RATE_LIMITED` + "`" + `. After 5 invitations to one address,
   each further one is delayed as described at ` + "`" + `signIn` + "`" + `. The mail shows at most 60 characters of the account's name. Without a
@@ -1918,7 +1939,10 @@ extend type Mutation {
   """
   acceptInvitation(input: AcceptInvitationInput!): AcceptInvitationPayload @open @cost(add: 3000)
 
-  "Changes a member's role."
+  """
+  Sets what a member reaches: a role in the whole account or, with ` + "`" + `siteIds` + "`" + `, some sites as a guest. The member's report mails about
+  other sites end.
+  """
   setMemberRole(input: SetMemberRoleInput!): SetMemberRolePayload @needs(permission: MANAGE, of: ACCOUNT)
 
   "Removes a member, with their API tokens of the account. A user who belongs to no other account is deleted, with all sessions."
@@ -1942,6 +1966,8 @@ type Invitation implements Node {
   email: String!
   "Role of the future member."
   role: Role!
+  "The global ids of the sites that a future guest reaches, see ` + "`" + `User.siteIds` + "`" + `. Null for the whole account."
+  siteIds: [ID!]
   "When the invitation was created."
   createdAt: DateTime!
   "When the invitation expires."
@@ -1956,6 +1982,8 @@ type InvitationOffer {
   email: String!
   "Role of the future member."
   role: Role!
+  "The number of sites that a future guest reaches. Null for the whole account."
+  siteCount: Int
   "E-mail address of the inviting user. Null if the user is deleted, or an administrator has made the link."
   invitedBy: String
   "When the invitation expires."
@@ -1968,15 +1996,17 @@ input InviteMemberInput {
   accountId: ID
   "E-mail address, at most 254 characters."
   email: String!
-  "Role of the future member."
+  "Role of the future member. With ` + "`" + `siteIds` + "`" + ` only VIEWER."
   role: Role!
+  "The global ids of the sites that a guest reaches, 1 to 100 of the account. Default: the whole account."
+  siteIds: [ID!]
 }
 
 "Payload of ` + "`" + `inviteMember` + "`" + `."
 type InviteMemberPayload {
   "The new invitation."
   invitation: Invitation
-  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `INVALID_EMAIL` + "`" + `, ` + "`" + `ALREADY_MEMBER` + "`" + `, ` + "`" + `TOO_MANY_MEMBERS` + "`" + `, ` + "`" + `NO_MAIL_SERVER` + "`" + `."
+  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `INVALID_EMAIL` + "`" + `, ` + "`" + `INVALID_SITES` + "`" + `, ` + "`" + `INVALID_ROLE` + "`" + `, ` + "`" + `ALREADY_MEMBER` + "`" + `, ` + "`" + `TOO_MANY_MEMBERS` + "`" + `, ` + "`" + `NO_MAIL_SERVER` + "`" + `."
   userErrors: [UserError!]!
 }
 
@@ -1996,7 +2026,7 @@ type RevokeInvitationPayload {
 
 "Input of ` + "`" + `acceptInvitation` + "`" + `."
 input AcceptInvitationInput {
-  "The secret from the mail. Begins with ` + "`" + `tgi_` + "`" + `."
+  "The secret from the mail. Begins with ` + "`" + `tgi_` + "`" + ` or, for a guest, ` + "`" + `tgg_` + "`" + `."
   token: String!
   """
   Password of the new user, 10 to 1,024 bytes and none of the most common ones, or of the person's user. Not needed if that user is
@@ -2024,15 +2054,17 @@ input SetMemberRoleInput {
   accountId: ID
   "The member's global id."
   userId: ID!
-  "The new role."
+  "The new role. With ` + "`" + `siteIds` + "`" + ` only VIEWER."
   role: Role!
+  "The global ids of the sites that the member reaches as a guest, 1 to 100 of the account. Default: the whole account."
+  siteIds: [ID!]
 }
 
 "Payload of ` + "`" + `setMemberRole` + "`" + `."
 type SetMemberRolePayload {
   "The member with the new role."
   member: User
-  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `LAST_OWNER` + "`" + `."
+  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `INVALID_SITES` + "`" + `, ` + "`" + `INVALID_ROLE` + "`" + `, ` + "`" + `LAST_OWNER` + "`" + `."
   userErrors: [UserError!]!
 }
 
@@ -4320,9 +4352,9 @@ extend type Mutation {
 
 extend type Account {
   "The price plan of the captcha, shared by all sitekeys of the account."
-  captchaPlan: CaptchaPlan!
+  captchaPlan: CaptchaPlan! @members
   "Usage of the monthly captcha quota."
-  captchaUsage: CaptchaUsage!
+  captchaUsage: CaptchaUsage! @members
 }
 
 "A captcha sitekey. Forms contain it, and the owner's server verifies their tokens with its secret."
@@ -4589,7 +4621,7 @@ extend type Account {
   tokens that are restricted to sites.
   """
   deletedSites: [DeletedSite!]! @cost(most: 100)
-  "The suspension by an operator. Null if the account is not suspended."
+  "The suspension by an operator. Null if the account is not suspended, and for guests."
   suspension: Suspension @open
 }
 
@@ -4774,9 +4806,9 @@ input CreateApiTokenInput {
   "The token's scopes, at least one."
   scopes: [ApiTokenScope!]!
   """
-  The global ids of the sites that the token reaches, 1 to 100 of the account. It then finds nothing else: no other site, also no
+  The global ids of the sites that the token reaches, 1 to 100 of the account, and of a guest's sites. It then finds nothing else: no other site, also no
   deleted one, no sitekey, no other member, no invitation and no audit log, and it cannot create sites and sitekeys. Of the account
-  it reads the name, the state, the plans and the captcha's usage. Default: all sites.
+  it reads the name, the state, the plans and the captcha's usage. Default: all sites; of a guest, those that the guest reaches at the time of a request.
   """
   siteIds: [ID!]
   "Number of days after which the token expires, 1 to 3,650. Ignored with ` + "`" + `neverExpires` + "`" + `."
@@ -4836,7 +4868,7 @@ extend type Account {
   captchaUsageHistory(
     "Number of UTC months including the current one, 1 to 25."
     months: Int! = 12
-  ): [MonthlyUsage!]! @cost(perItem: "months", most: 25)
+  ): [MonthlyUsage!]! @members @cost(perItem: "months", most: 25)
 }
 
 extend type Sitekey {
@@ -4989,6 +5021,8 @@ func (ec *executionContext) childFields_Account(ctx context.Context, field graph
 		return ec.fieldContext_Account_name(ctx, field)
 	case "viewerRole":
 		return ec.fieldContext_Account_viewerRole(ctx, field)
+	case "viewerIsGuest":
+		return ec.fieldContext_Account_viewerIsGuest(ctx, field)
 	case "sites":
 		return ec.fieldContext_Account_sites(ctx, field)
 	case "members":
@@ -5887,6 +5921,8 @@ func (ec *executionContext) childFields_Invitation(ctx context.Context, field gr
 		return ec.fieldContext_Invitation_email(ctx, field)
 	case "role":
 		return ec.fieldContext_Invitation_role(ctx, field)
+	case "siteIds":
+		return ec.fieldContext_Invitation_siteIds(ctx, field)
 	case "createdAt":
 		return ec.fieldContext_Invitation_createdAt(ctx, field)
 	case "expiresAt":
@@ -5903,6 +5939,8 @@ func (ec *executionContext) childFields_InvitationOffer(ctx context.Context, fie
 		return ec.fieldContext_InvitationOffer_email(ctx, field)
 	case "role":
 		return ec.fieldContext_InvitationOffer_role(ctx, field)
+	case "siteCount":
+		return ec.fieldContext_InvitationOffer_siteCount(ctx, field)
 	case "invitedBy":
 		return ec.fieldContext_InvitationOffer_invitedBy(ctx, field)
 	case "expiresAt":
@@ -7109,6 +7147,8 @@ func (ec *executionContext) childFields_User(ctx context.Context, field graphql.
 		return ec.fieldContext_User_role(ctx, field)
 	case "operator":
 		return ec.fieldContext_User_operator(ctx, field)
+	case "siteIds":
+		return ec.fieldContext_User_siteIds(ctx, field)
 	case "account":
 		return ec.fieldContext_User_account(ctx, field)
 	case "accounts":

@@ -59,6 +59,7 @@ type rule struct {
 	kind       model.NodeKind // of the object; 0: the caller
 	id         string         // the argument, or field of the input, with the object's id
 	closed     bool           // instead: the field of an account needs the second factor that the account requires
+	members    bool           // and a member of the whole account
 }
 
 // inAccount reports whether the permission is needed in the account of the object, and not in the default
@@ -103,7 +104,7 @@ func (a *Access) Validate(executable graphql.ExecutableSchema) error {
 			case isRoot(schema, def) && open == nil && !strings.HasPrefix(field.Name, "__"):
 				return fmt.Errorf("%s.%s has neither @needs nor @open", def.Name, field.Name)
 			case def.Name == "Account" && open == nil:
-				a.rules[field] = rule{closed: true}
+				a.rules[field] = rule{closed: true, members: field.Directives.ForName("members") != nil}
 			}
 		}
 	}
@@ -161,6 +162,8 @@ func describe(schema *ast.Schema) {
 				field.Description += " " + schema.Types["Permission"].EnumValues.ForName(name).Description
 			} else if isRoot(schema, def) && field.Directives.ForName("open") != nil {
 				field.Description += " Needs no session."
+			} else if field.Directives.ForName("members") != nil {
+				field.Description += " Fails with `FORBIDDEN` for guests."
 			}
 		}
 	}
@@ -192,6 +195,11 @@ func (a *Access) InterceptField(ctx context.Context, next graphql.Resolver) (any
 	case rule.closed:
 		if err := checkSecondFactor(ctx, accountOf(field)); err != nil {
 			return nil, err
+		}
+		if rule.members {
+			if err := refuseGuest(ctx, accountOf(field)); err != nil {
+				return nil, err
+			}
 		}
 		return next(ctx)
 	}
@@ -259,8 +267,13 @@ func (r rule) allows(member *model.User, token *model.APIToken) error {
 		return err
 	}
 
-	// A token that is restricted to sites changes nothing else of the account.
-	if r.kind == model.NodeAccount && member.IsRestricted() && r.permission != model.MayRead {
+	// A guest, and a token that is restricted to sites, change nothing else of the account. Guests leave
+	// it, and create API tokens, which tokens have no permission for.
+	switch r.permission {
+	case model.MayRead, model.MayPersonal, model.MaySecure:
+		return nil
+	}
+	if r.kind == model.NodeAccount && member.IsRestricted() {
 		return model.ErrForbidden
 	}
 
@@ -357,6 +370,18 @@ func checkSecondFactor(ctx context.Context, account *model.Account) error {
 		err = model.ErrSecondFactorRequired
 	}
 	return err
+}
+
+// refuseGuest fails with FORBIDDEN for a guest of an account, unless the guest operates the installation.
+func refuseGuest(ctx context.Context, account *model.Account) error {
+	caller, err := auth.CallerOf(ctx)
+	if err != nil || caller.User == nil || account == nil {
+		return err
+	}
+	if member := caller.User.In(account.ID); member != nil && member.IsGuest() && !member.May(model.MayOperate, caller.Token) {
+		return model.ErrForbidden
+	}
+	return nil
 }
 
 // accountOf returns the account with the field that is resolved.

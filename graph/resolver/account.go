@@ -48,6 +48,16 @@ func (r *accountResolver) ViewerRole(ctx context.Context, obj *model.Account) (*
 	return &member.Role, nil
 }
 
+func (r *accountResolver) ViewerIsGuest(ctx context.Context, obj *model.Account) (bool, error) {
+	member, err := callerIn(ctx, obj.ID)
+	return member != nil && member.IsGuest(), err
+}
+
+// SiteIds is nil for a member of the whole account. Sites that left the account remain in it.
+func (r *userResolver) SiteIds(ctx context.Context, obj *model.User) ([]string, error) {
+	return r.siteIDs(obj.GuestSites()), nil
+}
+
 // callerIn returns the caller as a member of an account, or nil.
 func callerIn(ctx context.Context, accountID int64) (*model.User, error) {
 	caller, err := auth.CallerOf(ctx)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/generated"
 )
 
@@ -26,6 +27,10 @@ func (r *reportImportResolver) ID(ctx context.Context, obj *model.ReportImport) 
 }
 
 func (r *reportImportResolver) ImportedBy(ctx context.Context, obj *model.ReportImport) (*string, error) {
+	caller, err := auth.CallerOf(ctx)
+	if err != nil || caller.User != nil && caller.User.IsGuestOf(obj.SiteID) {
+		return nil, err
+	}
 	return orNil(obj.ImportedBy), nil
 }
 

@@ -36,11 +36,21 @@ func (r *invitationResolver) ID(ctx context.Context, obj *model.Invitation) (str
 	return r.ids.Of(model.NodeInvitation, obj.ID), nil
 }
 
+// SiteIds is nil for an invitation to the whole account.
+func (r *invitationResolver) SiteIds(ctx context.Context, obj *model.Invitation) ([]string, error) {
+	return r.siteIDs(obj.SiteIDs), nil
+}
+
 func (r *mutationResolver) InviteMember(
 	ctx context.Context, input generated.InviteMemberInput,
 ) (*generated.InviteMemberPayload, error) {
+	siteIDs, err := r.chosenSites(input.SiteIds)
+	if err != nil {
+		return nil, err
+	}
+
 	owner, _ := granted(ctx)
-	invitation, err := r.auth.Invite(ctx, owner, input.Email, input.Role)
+	invitation, err := r.auth.Invite(ctx, owner, input.Email, input.Role, siteIDs)
 	return &generated.InviteMemberPayload{Invitation: invitation}, err
 }
 
@@ -60,6 +70,10 @@ func (r *queryResolver) InvitationOffer(ctx context.Context, token string) (*gen
 
 	shown := &generated.InvitationOffer{
 		AccountName: offer.Account, Email: offer.Email, Role: offer.Role, ExpiresAt: offer.ExpiresAt,
+	}
+	if offer.SiteIDs != nil {
+		count := len(offer.SiteIDs)
+		shown.SiteCount = &count
 	}
 	if offer.By != "" {
 		shown.InvitedBy = &offer.By
@@ -82,15 +96,25 @@ func (r *mutationResolver) AcceptInvitation(
 func (r *mutationResolver) SetMemberRole(
 	ctx context.Context, input generated.SetMemberRoleInput,
 ) (*generated.SetMemberRolePayload, error) {
+	siteIDs, err := r.chosenSites(input.SiteIds)
+	if err == nil {
+		err = model.CheckGuest(input.Role, siteIDs)
+	}
+	if err != nil {
+		return nil, err
+	}
+
 	member, err := r.otherMember(ctx, input.UserID)
 	if err == nil {
-		err = r.accounts.SetMemberRole(ctx, member.AccountID, member.ID, input.Role)
+		err = r.accounts.SetMemberRole(ctx, member.AccountID, member.ID, input.Role, siteIDs)
+	}
+	if err == nil {
+		member, err = r.accounts.Member(ctx, member.AccountID, member.ID)
 	}
 	if err != nil {
 		return nil, orNotFound("userId", err)
 	}
 
-	member.Role = input.Role
 	return &generated.SetMemberRolePayload{Member: member}, nil
 }
 
@@ -122,9 +146,6 @@ func (r *Resolver) member(ctx context.Context, viewer *model.User, id string) (*
 	}
 	if number == viewer.ID {
 		return viewer, nil
-	}
-	if viewer.IsRestricted() {
-		return nil, nil
 	}
 
 	return orNull(r.accounts.MemberWith(ctx, viewer, number))

@@ -10,7 +10,6 @@ import (
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
-	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/generated"
 )
 
@@ -39,7 +38,7 @@ func (r *queryResolver) siteByDomain(ctx context.Context, viewer *model.User, do
 	}
 
 	site, err := orNull(r.sites.SiteByDomain(ctx, viewer.AccountID, normal))
-	if site != nil && viewer.IsRestricted() && !slices.Contains(viewer.OnlySites, site.ID) {
+	if site != nil && !viewer.Reaches(site.ID) {
 		return nil, nil
 	}
 	return site, err
@@ -84,7 +83,7 @@ func (r *Resolver) siteConnection(
 		return nil, err
 	}
 
-	if list.Only, err = onlySites(ctx); err != nil {
+	if list.Only, err = onlySites(ctx, accountID); err != nil {
 		return nil, err
 	}
 
@@ -111,7 +110,7 @@ func (r *Resolver) siteConnection(
 func (r *siteConnectionResolver) TotalCount(ctx context.Context, obj *generated.SiteConnection) (int, error) {
 	key := accountRead{field: "sites.totalCount", accountID: obj.AccountID, arguments: obj.Search}
 	n, err := shared(ctx, key, func() (int64, error) {
-		only, err := onlySites(ctx)
+		only, err := onlySites(ctx, obj.AccountID)
 		if err != nil {
 			return 0, err
 		}
@@ -120,13 +119,13 @@ func (r *siteConnectionResolver) TotalCount(ctx context.Context, obj *generated.
 	return int(n), err
 }
 
-// onlySites returns the sites that the caller's API token is restricted to, or nil.
-func onlySites(ctx context.Context) ([]int64, error) {
-	caller, err := auth.CallerOf(ctx)
-	if err != nil || caller.User == nil {
+// onlySites returns the sites that the caller reaches in an account, or nil for all of them.
+func onlySites(ctx context.Context, accountID int64) ([]int64, error) {
+	member, err := callerIn(ctx, accountID)
+	if member == nil || err != nil {
 		return nil, err
 	}
-	return caller.User.OnlySites, nil
+	return member.OnlySites, nil
 }
 
 // site returns a site of one of the viewer's accounts by its global id, or nil.

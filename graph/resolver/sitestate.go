@@ -101,7 +101,11 @@ func (r *Resolver) transferTarget(ctx context.Context, owner *model.User, accoun
 }
 
 func (r *accountResolver) Suspension(ctx context.Context, obj *model.Account) (*generated.Suspension, error) {
-	return suspension(obj), nil
+	member, err := callerIn(ctx, obj.ID)
+	if member != nil && member.IsGuest() {
+		return nil, err
+	}
+	return suspension(obj), err
 }
 
 func suspension(account *model.Account) *generated.Suspension {

@@ -33,16 +33,21 @@ func (r *apiTokenResolver) AccountID(ctx context.Context, obj *model.APIToken) (
 
 // SiteIds is nil for a token that is not restricted. Sites that left the account remain in it.
 func (r *apiTokenResolver) SiteIds(ctx context.Context, obj *model.APIToken) ([]string, error) {
-	if obj.SiteIDs == nil {
-		return nil, nil
+	return r.siteIDs(obj.SiteIDs), nil
+}
+
+// siteIDs returns the global ids of the sites that a token or a guest is restricted to; nil without a
+// restriction.
+func (r *Resolver) siteIDs(siteIDs []int64) []string {
+	if siteIDs == nil {
+		return nil
 	}
 
-	ids := make([]string, len(obj.SiteIDs))
-	for i, id := range obj.SiteIDs {
+	ids := make([]string, len(siteIDs))
+	for i, id := range siteIDs {
 		ids[i] = r.ids.Of(model.NodeSite, id)
 	}
-
-	return ids, nil
+	return ids
 }
 
 // User is the caller, except in a list of an account's tokens.
@@ -79,12 +84,9 @@ func (r *accountResolver) APITokens(ctx context.Context, obj *model.Account) ([]
 func (r *mutationResolver) CreateAPIToken(
 	ctx context.Context, input generated.CreateAPITokenInput,
 ) (*generated.CreateAPITokenPayload, error) {
-	var siteIDs []int64
-	if input.SiteIds != nil {
-		var err error
-		if siteIDs, err = r.tokenSites(input.SiteIds); err != nil {
-			return nil, err
-		}
+	siteIDs, err := r.chosenSites(input.SiteIds)
+	if err != nil {
+		return nil, err
 	}
 
 	member, _ := granted(ctx)
@@ -95,11 +97,15 @@ func (r *mutationResolver) CreateAPIToken(
 	return &generated.CreateAPITokenPayload{APIToken: token, Token: &secret}, err
 }
 
-// tokenSites returns the numbers of the sites that a token is restricted to, sorted, each once.
-func (r *Resolver) tokenSites(nodeIDs []string) ([]int64, error) {
-	if len(nodeIDs) == 0 || len(nodeIDs) > model.MaxTokenSites {
+// chosenSites returns the numbers of the sites that a token or a guest is restricted to, sorted, each
+// once. It returns nil for nil, which does not restrict.
+func (r *Resolver) chosenSites(nodeIDs []string) ([]int64, error) {
+	if nodeIDs == nil {
+		return nil, nil
+	}
+	if len(nodeIDs) == 0 || len(nodeIDs) > model.MaxChosenSites {
 		return nil, model.InvalidField("siteIds", "invalid_sites",
-			fmt.Sprintf("Give 1 to %d sites, or leave siteIds out for all of them.", model.MaxTokenSites))
+			fmt.Sprintf("Choose 1 to %d sites.", model.MaxChosenSites))
 	}
 
 	siteIDs := make([]int64, len(nodeIDs))

@@ -70,7 +70,7 @@ func TestFieldsOfAnAccountThatAreOpen(t *testing.T) {
 	}
 
 	slices.Sort(open)
-	if want := strings.Fields("createdAt id name requireSecondFactor suspension viewerRole"); !slices.Equal(open, want) {
+	if want := strings.Fields("createdAt id name requireSecondFactor suspension viewerIsGuest viewerRole"); !slices.Equal(open, want) {
 		t.Errorf("open fields of Account: %v, want %v", open, want)
 	}
 }

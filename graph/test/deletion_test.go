@@ -113,6 +113,8 @@ func fill(t *testing.T, d *db.DB, of owners) {
 	}
 
 	if of.account != 0 {
+		statements["guests"] = `INSERT INTO guests (user_id, account_id, site_ids, created_at)
+			SELECT user_id, @account, '[1]', @at FROM memberships WHERE account_id = @account`
 		statements["captcha_usage"] = `INSERT INTO captcha_usage (account_id, month, used) VALUES (@account, 202611, 1)`
 		statements["captcha_spent"] = `INSERT INTO captcha_spent (account_id, issued_at, id) VALUES (@account, @at, '0123456789abcdef')`
 		statements["account_moves"] = `INSERT INTO account_moves (account_id, from_cell, to_cell, state, started_at)

@@ -124,7 +124,7 @@ func reachable(from string) []string {
 // samples are valid values for the inputs that are not ids, by name, or by field and name for one field.
 var samples = map[string]any{
 	"accountName": "Example", "name": "signup", "domain": "extra.example.org", "url": "https://example.net/hook",
-	"email": "new@example.org", "role": "MEMBER", "plan": "ENTERPRISE", "monthlyPageviews": 5, "scopes": []string{"READ"},
+	"email": "new@example.org", "role": "VIEWER", "plan": "ENTERPRISE", "monthlyPageviews": 5, "scopes": []string{"READ"},
 	"password": "another long password", "currentPassword": "not the password", "token": "tgr_wrong", "everywhere": false, "confirm": nil, "reason": "abuse", "immediately": false,
 	"measureSiteSearch": true, "measureEcommerce": true, "allowPseudonymousUserId": true, "automaticEvents": true,
 	"baseSeconds": 1.5, "maxSeconds": 20.0, "freeChallenges": 4, "automation": "LIMIT", "strict": true, "attackMode": "ON",

@@ -29,8 +29,9 @@ type userLine struct {
 
 // membershipLine is an account of a user as the command prints it.
 type membershipLine struct {
-	Name string     `json:"name"`
-	Role model.Role `json:"role"`
+	Name  string     `json:"name"`
+	Role  model.Role `json:"role"`
+	Sites int        `json:"sites,omitempty"` // how many sites a guest reaches
 }
 
 // check checks the number of users.
@@ -58,7 +59,9 @@ func (c *usersCommand) Run(ctx context.Context, s *session) error {
 			Email: user.Email, CreatedAt: user.CreatedAt.Time(), Operator: user.Operator, SecondFactor: user.SecondFactor,
 		}
 		for _, m := range user.Memberships {
-			lines[i].Accounts = append(lines[i].Accounts, membershipLine{Name: m.Account.Name, Role: m.Role})
+			lines[i].Accounts = append(lines[i].Accounts, membershipLine{
+				Name: m.Account.Name, Role: m.Role, Sites: len(m.SiteIDs),
+			})
 		}
 	}
 	if c.JSON {
@@ -76,7 +79,11 @@ func writeUsers(w io.Writer, lines []userLine) error {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n",
 			line.Email, line.CreatedAt.Format(time.DateOnly), yes(line.Operator), yes(line.SecondFactor))
 		for _, account := range line.Accounts {
-			fmt.Fprintf(table, "  %s\t\t%s\t\n", account.Name, account.Role)
+			role := string(account.Role)
+			if account.Sites > 0 {
+				role += fmt.Sprintf(" (guest, sites: %d)", account.Sites)
+			}
+			fmt.Fprintf(table, "  %s\t\t%s\t\n", account.Name, role)
 		}
 	}
 

@@ -282,7 +282,7 @@ var otherTables = map[string]string{
 	"shared_links": isSecret, "report_mails": "each user's own choice", "report_views": "each user's own choice",
 	"hidden_notices": "each user's own choice",
 
-	"users": "people", "memberships": "people", "invitations": "people", "sessions": "people", "api_tokens": isSecret, "password_resets": isSecret, "passkeys": isSecret, "totp_secrets": isSecret, "recovery_codes": isSecret,
+	"users": "people", "memberships": "people", "guests": "people", "invitations": "people", "sessions": "people", "api_tokens": isSecret, "password_resets": isSecret, "passkeys": isSecret, "totp_secrets": isSecret, "recovery_codes": isSecret,
 	"used_challenges": isHistory, "email_changes": isSecret,
 	"pending_sign_ups": isSecret, "signin_failures": isHistory,
 

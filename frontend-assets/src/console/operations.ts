@@ -59,7 +59,7 @@ export type SitePlan = 'FREE' | 'PRO_100K' | 'PRO_500K' | 'PRO_1M' | 'PRO_2M' | 
 
 export type SiteState = 'ACTIVE' | 'PAUSED' | 'DELETED';
 
-export type UserErrorCode = 'INVALID_EMAIL' | 'INVALID_PASSWORD' | 'COMMON_PASSWORD' | 'INVALID_NAME' | 'INVALID_DOMAIN' | 'EMAIL_TAKEN' | 'DOMAIN_TAKEN' | 'TOO_MANY_SITES' | 'TOO_MANY_SITEKEYS' | 'WRONG_CREDENTIALS' | 'INVALID_SECOND_FACTOR' | 'INVALID_PASSKEY' | 'PASSKEY_EXISTS' | 'TOO_MANY_PASSKEYS' | 'PASSKEYS_UNAVAILABLE' | 'SETUP_EXPIRED' | 'NO_SECOND_FACTOR' | 'SECOND_FACTOR_NEEDED' | 'SIGNUPS_CLOSED' | 'NOT_FOUND' | 'OWN_DOMAIN' | 'TOO_MANY_DOMAINS' | 'INVALID_EVENT_NAME' | 'RESERVED_EVENT_NAME' | 'TOO_MANY_EVENTS' | 'EVENT_NOT_REGISTERED' | 'ALWAYS_KEY_EVENT' | 'INVALID_NETWORK' | 'INVALID_COUNTRY' | 'INVALID_PATH' | 'TOO_MANY_PATHS' | 'INVALID_SMALL_GROUP' | 'TOO_MANY_NETWORKS' | 'TOO_MANY_EXEMPT_NETWORKS' | 'INVALID_WORK' | 'INVALID_NUMBER' | 'INVALID_URL' | 'INVALID_SECRET' | 'SECRET_TOO_SHORT' | 'INVALID_USER_ID' | 'TOO_MANY_ERASURES' | 'NO_WEBHOOK' | 'DELIVERY_IN_PROGRESS' | 'TOO_MANY_REDELIVERIES' | 'TOO_MANY_TESTS' | 'INVALID_PLAN' | 'INVALID_VOLUME' | 'INVALID_SCOPES' | 'INVALID_SITES' | 'TOO_MANY_ACCOUNTS' | 'TOO_MANY_TOKENS' | 'INVALID_TOKEN' | 'ALREADY_MEMBER' | 'TOO_MANY_MEMBERS' | 'NO_MAIL_SERVER' | 'LAST_OWNER' | 'INVALID_TIME_ZONE' | 'INVALID_DAY' | 'INVALID_TEXT' | 'INVALID_FILTER' | 'INVALID_STEP' | 'NAME_TAKEN' | 'TOO_MANY_ANNOTATIONS' | 'IMPORT_IN_PROGRESS' | 'TOO_MANY_IMPORT_JOBS' | 'UPLOADS_FULL' | 'INVALID_FILES' | 'INVALID_API_TOKEN' | 'UPLOAD_TOO_LARGE' | 'IMPORT_NOT_READY' | 'IMPORT_FINISHED' | 'TOO_MANY_SEGMENTS' | 'TOO_MANY_FUNNELS' | 'TOO_MANY_SHARED_LINKS' | 'SEGMENT_IN_USE' | 'INVALID_EXPIRY' | 'INVALID_ORIGIN' | 'TOO_MANY_ORIGINS' | 'INVALID_LINK' | 'PASSWORD_REQUIRED' | 'INVALID_THRESHOLD' | 'INVALID_DURATION' | 'CONFIRMATION_MISMATCH' | 'LAST_OPERATOR';
+export type UserErrorCode = 'INVALID_EMAIL' | 'INVALID_PASSWORD' | 'COMMON_PASSWORD' | 'INVALID_NAME' | 'INVALID_DOMAIN' | 'EMAIL_TAKEN' | 'DOMAIN_TAKEN' | 'TOO_MANY_SITES' | 'TOO_MANY_SITEKEYS' | 'WRONG_CREDENTIALS' | 'INVALID_SECOND_FACTOR' | 'INVALID_PASSKEY' | 'PASSKEY_EXISTS' | 'TOO_MANY_PASSKEYS' | 'PASSKEYS_UNAVAILABLE' | 'SETUP_EXPIRED' | 'NO_SECOND_FACTOR' | 'SECOND_FACTOR_NEEDED' | 'SIGNUPS_CLOSED' | 'NOT_FOUND' | 'OWN_DOMAIN' | 'TOO_MANY_DOMAINS' | 'INVALID_EVENT_NAME' | 'RESERVED_EVENT_NAME' | 'TOO_MANY_EVENTS' | 'EVENT_NOT_REGISTERED' | 'ALWAYS_KEY_EVENT' | 'INVALID_NETWORK' | 'INVALID_COUNTRY' | 'INVALID_PATH' | 'TOO_MANY_PATHS' | 'INVALID_SMALL_GROUP' | 'TOO_MANY_NETWORKS' | 'TOO_MANY_EXEMPT_NETWORKS' | 'INVALID_WORK' | 'INVALID_NUMBER' | 'INVALID_URL' | 'INVALID_SECRET' | 'SECRET_TOO_SHORT' | 'INVALID_USER_ID' | 'TOO_MANY_ERASURES' | 'NO_WEBHOOK' | 'DELIVERY_IN_PROGRESS' | 'TOO_MANY_REDELIVERIES' | 'TOO_MANY_TESTS' | 'INVALID_PLAN' | 'INVALID_VOLUME' | 'INVALID_SCOPES' | 'INVALID_SITES' | 'INVALID_ROLE' | 'TOO_MANY_ACCOUNTS' | 'TOO_MANY_TOKENS' | 'INVALID_TOKEN' | 'ALREADY_MEMBER' | 'TOO_MANY_MEMBERS' | 'NO_MAIL_SERVER' | 'LAST_OWNER' | 'INVALID_TIME_ZONE' | 'INVALID_DAY' | 'INVALID_TEXT' | 'INVALID_FILTER' | 'INVALID_STEP' | 'NAME_TAKEN' | 'TOO_MANY_ANNOTATIONS' | 'IMPORT_IN_PROGRESS' | 'TOO_MANY_IMPORT_JOBS' | 'UPLOADS_FULL' | 'INVALID_FILES' | 'INVALID_API_TOKEN' | 'UPLOAD_TOO_LARGE' | 'IMPORT_NOT_READY' | 'IMPORT_FINISHED' | 'TOO_MANY_SEGMENTS' | 'TOO_MANY_FUNNELS' | 'TOO_MANY_SHARED_LINKS' | 'SEGMENT_IN_USE' | 'INVALID_EXPIRY' | 'INVALID_ORIGIN' | 'TOO_MANY_ORIGINS' | 'INVALID_LINK' | 'PASSWORD_REQUIRED' | 'INVALID_THRESHOLD' | 'INVALID_DURATION' | 'CONFIRMATION_MISMATCH' | 'LAST_OPERATOR';
 
 export type VisitDetail = 'COUNTRY' | 'BROWSER' | 'SYSTEM' | 'DEVICE' | 'HOSTNAME';
 
@@ -235,6 +235,7 @@ export type InviteMemberInput = {
   accountId?: string | null;
   email: string;
   role: Role;
+  siteIds?: string[] | null;
 };
 
 export type RevokeInvitationInput = {
@@ -245,6 +246,7 @@ export type SetMemberRoleInput = {
   accountId?: string | null;
   userId: string;
   role: Role;
+  siteIds?: string[] | null;
 };
 
 export type RemoveMemberInput = {
@@ -799,23 +801,25 @@ export type ViewerFields = {
     id: string;
     name: string;
     viewerRole: Role | null;
+    viewerIsGuest: boolean;
     suspension: {
       reason: string;
     } | null;
   })[];
 };
 const viewerFieldsText =
-  'fragment ViewerFields on User{id email role operator createdAt account{id name createdAt}lastAccount{id}accounts{id name viewerRole suspension{reason}}}';
+  'fragment ViewerFields on User{id email role operator createdAt account{id name createdAt}lastAccount{id}accounts{id name viewerRole viewerIsGuest suspension{reason}}}';
 
 export type InvitationFields = {
   id: string;
   email: string;
   role: Role;
+  siteIds: string[] | null;
   createdAt: string;
   expiresAt: string;
 };
 const invitationFieldsText =
-  'fragment InvitationFields on Invitation{id email role createdAt expiresAt}';
+  'fragment InvitationFields on Invitation{id email role siteIds createdAt expiresAt}';
 
 export type TokenFields = {
   id: string;
@@ -1771,11 +1775,12 @@ export type InvitationOfferData = {
     accountName: string;
     email: string;
     role: Role;
+    siteCount: number | null;
     invitedBy: string | null;
   } | null;
 };
 export const invitationOffer = /* @__PURE__ */ operation<{ token: string }, InvitationOfferData>(
-  'query InvitationOffer($token:String!){invitationOffer(token:$token){accountName email role invitedBy}}',
+  'query InvitationOffer($token:String!){invitationOffer(token:$token){accountName email role siteCount invitedBy}}',
 );
 
 export type AcceptInvitationData = {
@@ -1827,8 +1832,6 @@ export type AccountData = {
     name: string;
     createdAt: string;
     viewerRole: Role | null;
-    captchaPlan: CaptchaPlan;
-    captchaUsage: CaptchaUsageFields;
   } | null;
   installation: {
     signUps: boolean;
@@ -1836,7 +1839,17 @@ export type AccountData = {
   };
 };
 export const account = /* @__PURE__ */ operation<{ account?: string | null }, AccountData>(
-  'query Account($account:ID){viewer{... ViewerFields}account(id:$account){id name createdAt viewerRole captchaPlan captchaUsage{... CaptchaUsageFields}}installation{signUps sendsMail}}', viewerFieldsText, captchaUsageFieldsText,
+  'query Account($account:ID){viewer{... ViewerFields}account(id:$account){id name createdAt viewerRole}installation{signUps sendsMail}}', viewerFieldsText,
+);
+
+export type AccountCaptchaData = {
+  account: {
+    captchaPlan: CaptchaPlan;
+    captchaUsage: CaptchaUsageFields;
+  } | null;
+};
+export const accountCaptcha = /* @__PURE__ */ operation<{ account?: string | null }, AccountCaptchaData>(
+  'query AccountCaptcha($account:ID){account(id:$account){captchaPlan captchaUsage{... CaptchaUsageFields}}}', captchaUsageFieldsText,
 );
 
 export type CreateAccountData = {
@@ -1894,21 +1907,31 @@ export const confirmEmailChange = /* @__PURE__ */ operation<{ input: ConfirmEmai
 export type MembersData = {
   viewer: ViewerFields | null;
   account: {
-    members: {
+    members: ({
       id: string;
       email: string;
       role: Role;
+      siteIds: string[] | null;
       operator: boolean;
       createdAt: string;
-    }[];
+    })[];
     invitations: InvitationFields[];
+    sites: {
+      nodes: {
+        id: string;
+        domain: string;
+      }[];
+      pageInfo: {
+        hasNextPage: boolean;
+      };
+    } | null;
   } | null;
   installation: {
     sendsMail: boolean;
   };
 };
 export const members = /* @__PURE__ */ operation<{ account?: string | null }, MembersData>(
-  'query Members($account:ID){viewer{... ViewerFields}account(id:$account){members{id email role operator createdAt}invitations{... InvitationFields}}installation{sendsMail}}', viewerFieldsText, invitationFieldsText,
+  'query Members($account:ID){viewer{... ViewerFields}account(id:$account){members{id email role siteIds operator createdAt}invitations{... InvitationFields}sites(first:100,orderBy:DOMAIN){nodes{id domain}pageInfo{hasNextPage}}}installation{sendsMail}}', viewerFieldsText, invitationFieldsText,
 );
 
 export type InviteMemberData = {

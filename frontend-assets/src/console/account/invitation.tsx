@@ -61,7 +61,16 @@ function Join({ token, consumed, offer }: { token: string; consumed(): void; off
     <>
       <p>{by ? t('invitation.by', { by, email, account }) : t('invitation.for', { email, account })}</p>
       <p>
-        {t('member.role')}: <strong>{t(`role.${role}`)}</strong>. {t(`role.${role}.hint`)}
+        {t('member.role')}:{' '}
+        {offer.siteCount ? (
+          <>
+            <strong>{t('role.GUEST')}</strong>. {t('invitation.sites', { n: offer.siteCount })}
+          </>
+        ) : (
+          <>
+            <strong>{t(`role.${role}`)}</strong>. {t(`role.${role}.hint`)}
+          </>
+        )}
       </p>
       <p>{known ? t('invitation.signedIn', { email }) : t('invitation.text', { email })}</p>
       <Form submit={t('invitation.submit')} onSubmit={submit}>

@@ -8,10 +8,11 @@ import { date } from '../core/format';
 import { t, type TextKey } from '../core/language';
 import { go } from '../core/router';
 import { Loaded, Missing } from '../core/states';
-import { announce, chosenAccount, isOwner, viewer } from '../core/store';
+import { announce, chosenAccount, isGuest, isOwner, viewer } from '../core/store';
 import { Section, Table, Time, Title } from '../core/ui';
 import {
   account as readAccount,
+  accountCaptcha,
   changePassword,
   confirmEmailChange,
   createAccount,
@@ -33,8 +34,19 @@ import {
 } from '../operations';
 import { CaptchaUsage } from '../parts/captchausage';
 import { NewPassword } from './newpassword';
+import { chosenSites, domains, SiteChoice, type Sites } from './sitechoice';
 
-const roles: Role[] = ['OWNER', 'MEMBER', 'VIEWER'];
+/** Access is a role in the whole account, or that of a guest: the role VIEWER for some sites. */
+type Access = Role | 'GUEST';
+
+const accesses: Access[] = ['OWNER', 'MEMBER', 'VIEWER', 'GUEST'];
+
+/** accessOf returns the access of a member or an invitation. */
+const accessOf = (of: { role: Role; siteIds: string[] | null }): Access => (of.siteIds ? 'GUEST' : of.role);
+
+/** accessInput is the access as mutations take it. */
+const accessInput = (access: Access, siteIds: string[]): { role: Role; siteIds: string[] | null } =>
+  access === 'GUEST' ? { role: 'VIEWER', siteIds } : { role: access, siteIds: null };
 
 /** enterAccount shows the list of sites of an account; null is the default account. */
 function enterAccount(id: string | null): void {
@@ -96,7 +108,7 @@ export function Account() {
                   <div>
                     <dt>{t('member.role')}</dt>
                     <dd>
-                      {t(`role.${account.viewerRole ?? user.role}`)}
+                      {t(`role.${isGuest(user) ? 'GUEST' : (account.viewerRole ?? user.role)}`)}
                       {user.operator && ', ' + t('member.operator')}
                     </dd>
                   </div>
@@ -122,7 +134,7 @@ export function Account() {
                   <a href="/deleted">{t('deleted.title')}</a>
                 </p>
               )}
-              <CaptchaUsage plan={account.captchaPlan} usage={account.captchaUsage} />
+              {!isGuest(user) && <AccountCaptcha />}
               <Section title={t('account.password')} hint={t('account.passwordHint')}>
                 {tokenNames.length > 0 && (
                   <p class="notice">
@@ -169,6 +181,16 @@ export function Account() {
         }}
       </Loaded>
     </>
+  );
+}
+
+/** AccountCaptcha shows the use of the captcha quota, which guests must not read. */
+function AccountCaptcha() {
+  const query = useQuery(accountCaptcha, { account: chosenAccount() });
+  return (
+    <Loaded query={query}>
+      {({ account }) => account && <CaptchaUsage plan={account.captchaPlan} usage={account.captchaUsage} />}
+    </Loaded>
   );
 }
 
@@ -261,6 +283,7 @@ function MemberLists({ data, reload }: { data: MembersData; reload(): Promise<vo
   const accountId = chosenAccount();
   const owner = isOwner(user);
   const [invited, setInvited] = useState(0);
+  const [access, setAccess] = useState<Access>('MEMBER');
 
   /** after reads the lists again once a mutation has succeeded. */
   const after = async (payload: { userErrors: UserError[] } | null): Promise<UserError[]> => {
@@ -268,11 +291,14 @@ function MemberLists({ data, reload }: { data: MembersData; reload(): Promise<vo
     if (errors.length === 0) await reload();
     return errors;
   };
-  const invite = async ({ email = '', role = '' }: Values): Promise<UserError[]> => {
-    const errors = await after((await inviteMember({ input: { accountId, email, role: role as Role } })).inviteMember);
+  const invite = async (values: Values): Promise<UserError[]> => {
+    const { email = '', role = '' } = values;
+    const input = { accountId, email, ...accessInput(role as Access, chosenSites(values)) };
+    const errors = await after((await inviteMember({ input })).inviteMember);
     if (errors.length === 0) {
       announce(t('member.invited', { email }));
       setInvited(invited + 1);
+      setAccess('MEMBER');
     }
     return errors;
   };
@@ -293,12 +319,16 @@ function MemberLists({ data, reload }: { data: MembersData; reload(): Promise<vo
               </th>
               <td>
                 {owner ? (
-                  <RolePicker
+                  <AccessPicker
+                    key={m.role + m.siteIds}
                     member={m}
-                    set={async (role) => after((await setMemberRole({ input: { accountId, userId: m.id, role } })).setMemberRole)}
+                    sites={account.sites}
+                    set={async (input) =>
+                      after((await setMemberRole({ input: { accountId, userId: m.id, ...input } })).setMemberRole)
+                    }
                   />
                 ) : (
-                  t(`role.${m.role}`)
+                  t(`role.${accessOf(m)}`)
                 )}
               </td>
               <td>
@@ -321,7 +351,7 @@ function MemberLists({ data, reload }: { data: MembersData; reload(): Promise<vo
           ))}
         </Table>
         <dl class="roles">
-          {roles.map((role) => (
+          {accesses.map((role) => (
             <div key={role}>
               <dt>{t(`role.${role}`)}</dt>
               <dd>{t(`role.${role}.hint`)}</dd>
@@ -338,7 +368,12 @@ function MemberLists({ data, reload }: { data: MembersData; reload(): Promise<vo
             {account.invitations.map((i) => (
               <tr key={i.id}>
                 <th scope="row">{i.email}</th>
-                <td>{t(`role.${i.role}`)}</td>
+                <td>
+                  <span>
+                    {t(`role.${accessOf(i)}`)}
+                    {i.siteIds && <span class="hint"> {domains(i.siteIds, account.sites)}</span>}
+                  </span>
+                </td>
                 <td>
                   <Time at={i.expiresAt} />
                 </td>
@@ -364,7 +399,7 @@ function MemberLists({ data, reload }: { data: MembersData; reload(): Promise<vo
             key={invited}
             submit={t('member.invite')}
             onSubmit={invite}
-            class="row"
+            class={access === 'GUEST' ? 'column' : 'row'}
             disabled={!data.installation.sendsMail}
             label={t('member.invite')}
           >
@@ -373,8 +408,10 @@ function MemberLists({ data, reload }: { data: MembersData; reload(): Promise<vo
               name="role"
               label={t('member.role')}
               value="MEMBER"
-              options={roles.map((role) => [role, t(`role.${role}`)])}
+              options={accesses.map((role) => [role, t(`role.${role}`)])}
+              onChange={(value) => setAccess(value as Access)}
             />
+            {access === 'GUEST' && <SiteChoice legend={t('member.sites')} sites={account.sites} />}
           </Form>
         </Section>
       )}
@@ -382,27 +419,63 @@ function MemberLists({ data, reload }: { data: MembersData; reload(): Promise<vo
   );
 }
 
-function RolePicker({ member, set }: { member: { email: string; role: Role }; set(role: Role): Promise<UserError[]> }) {
-  const [role, setRole] = useState(member.role);
+/** AccessPicker changes the role of a member, and the sites of a guest. */
+function AccessPicker(props: {
+  member: { email: string; role: Role; siteIds: string[] | null };
+  sites: Sites;
+  set(input: { role: Role; siteIds: string[] | null }): Promise<UserError[]>;
+}) {
+  const { member, sites, set } = props;
+  const [access, setAccess] = useState(accessOf(member));
+  const [open, setOpen] = useState(false);
+
+  // A site that was deleted cannot be chosen again.
+  const listed = (id: string): boolean => !!sites?.nodes.some((site) => site.id === id);
+  const others = sites?.pageInfo?.hasNextPage ? (member.siteIds?.filter((id) => !listed(id)) ?? []) : [];
+  const saved = async (input: { role: Role; siteIds: string[] | null }): Promise<UserError[]> => {
+    const errors = await set(input);
+    if (errors.length === 0) announce(t('saved'));
+    return errors;
+  };
+
   return (
-    <span class="inline">
-      <select
-        aria-label={t('member.roleOf', { email: member.email })}
-        value={role}
-        onChange={(e) => setRole(e.currentTarget.value as Role)}
-      >
-        {roles.map((r) => (
-          <option key={r} value={r}>
-            {t(`role.${r}`)}
-          </option>
-        ))}
-      </select>
-      {role !== member.role && (
-        <Action done={t('saved')} run={() => set(role)}>
-          {t('save')}
-        </Action>
+    <div>
+      <span class="inline">
+        <select
+          aria-label={t('member.roleOf', { email: member.email })}
+          value={access}
+          onChange={(e) => {
+            setAccess(e.currentTarget.value as Access);
+            setOpen(true);
+          }}
+        >
+          {accesses.map((r) => (
+            <option key={r} value={r}>
+              {t(`role.${r}`)}
+            </option>
+          ))}
+        </select>
+        {access !== 'GUEST' && access !== accessOf(member) && (
+          <Action run={() => saved(accessInput(access, []))}>{t('save')}</Action>
+        )}
+        {access === 'GUEST' && !open && (
+          <button type="button" class="small" aria-label={t('member.sitesOf', { email: member.email })} onClick={() => setOpen(true)}>
+            {t('member.change')}
+          </button>
+        )}
+      </span>
+      {access === 'GUEST' && !open && member.siteIds && <span class="hint"> {domains(member.siteIds, sites)}</span>}
+      {access === 'GUEST' && open && (
+        <Form
+          submit={t('save')}
+          label={t('member.sitesOf', { email: member.email })}
+          class="column"
+          onSubmit={(values) => saved(accessInput('GUEST', [...chosenSites(values), ...others]))}
+        >
+          <SiteChoice legend={t('member.sites')} sites={sites} chosen={member.siteIds ?? []} />
+        </Form>
       )}
-    </span>
+    </div>
   );
 }
 

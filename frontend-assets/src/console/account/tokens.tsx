@@ -18,23 +18,19 @@ import {
   type TokenFields,
   type TokensData,
 } from '../operations';
+import { chosenSites, domains, SiteChoice } from './sitechoice';
 
 const scopes: ApiTokenScope[] = ['READ', 'WRITE', 'EXPORT'];
 
 /** days are the choices of a token's life; 0 is without an end. */
 const days = [30, 90, 365, 0];
 
-/** onlySite begins the names of the checkboxes of sites. */
-const onlySite = 'site:';
-
 /** Tokens lists API tokens. A new token is shown once. */
 export function Tokens() {
   const query = useQuery(tokens, { account: chosenAccount() });
   const [secret, setSecret] = useState('');
   const create = async (values: Values): Promise<UserError[]> => {
-    const chosen = Object.keys(values)
-      .filter((name) => name.startsWith(onlySite))
-      .map((name) => name.slice(onlySite.length));
+    const chosen = chosenSites(values);
     const life = Number(values['life']);
     const payload = (
       await createToken({
@@ -90,28 +86,15 @@ export function Tokens() {
                     />
                   ))}
                 </fieldset>
-                <Sites data={data} />
+                {(data.account?.sites?.nodes.length ?? 0) > 1 && (
+                  <SiteChoice legend={t('token.sites')} hint={t('token.sitesHint')} sites={data.account?.sites} />
+                )}
               </Form>
             </Section>
           </>
         )}
       </Loaded>
     </>
-  );
-}
-
-/** Sites lets the user restrict a new token to sites of the account. */
-function Sites({ data }: { data: TokensData }) {
-  const sites = data.account?.sites?.nodes ?? [];
-  if (sites.length < 2) return null;
-  return (
-    <fieldset>
-      <legend>{t('token.sites')}</legend>
-      <p class="hint">{t('token.sitesHint')}</p>
-      {sites.map((site) => (
-        <Check key={site.id} name={onlySite + site.id} label={site.domain} />
-      ))}
-    </fieldset>
   );
 }
 
@@ -134,8 +117,6 @@ function List(props: {
     if (errors.length === 0) await props.reload();
     return errors;
   };
-  const domain = (id: string): string => account?.sites?.nodes.find((site) => site.id === id)?.domain ?? t('token.lostSite');
-
   return (
     <Section title={props.title}>
       <Table
@@ -154,7 +135,7 @@ function List(props: {
             <td>
               <span>
                 {token.scopes.map((scope) => t(`scope.${scope}`)).join(', ')}
-                {token.siteIds && <span class="hint"> {token.siteIds.map(domain).join(', ')}</span>}
+                {token.siteIds && <span class="hint"> {domains(token.siteIds, account?.sites)}</span>}
               </span>
             </td>
             <td>

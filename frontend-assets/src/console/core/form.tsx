@@ -238,11 +238,11 @@ export function TextArea(props: FieldProps & { rows?: number }) {
 }
 
 /** Select is a choice from a list of values and their texts. */
-export function Select(props: FieldProps & { options: [value: string, text: string][] }) {
+export function Select(props: FieldProps & { options: [value: string, text: string][]; onChange?(value: string): void }) {
   return (
     <Described {...props}>
       {(aria) => (
-        <select {...aria}>
+        <select {...aria} onChange={(e) => props.onChange?.(e.currentTarget.value)}>
           {props.options.map(([value, text]) => (
             <option key={value} value={value} {...({ defaultSelected: value === props.value } as object)}>
               {text}

@@ -6,7 +6,7 @@ import { language, languages, t, type TextKey } from './language';
 import { go, useURL } from './router';
 import { applyTheme, remember, remembered } from './choices';
 import { failureText } from './states';
-import { accountOf, announce, chosenAccount, isOwner, pageKeys, status, viewer } from './store';
+import { accountOf, announce, chosenAccount, isGuest, isOwner, pageKeys, status, viewer } from './store';
 import type { Failure } from './api';
 import { signOut, updateUser, type Language, type ViewerFields } from '../operations';
 
@@ -65,7 +65,7 @@ function MainMenu() {
   const { pathname } = useURL();
   const items: [string, TextKey][] = [
     ['/', 'nav.sites'],
-    ['/captcha', 'nav.captcha'],
+    ...(isGuest() ? [] : [['/captcha', 'nav.captcha'] as [string, TextKey]]),
   ];
   const current = pathname.startsWith('/captcha')
     ? '/captcha'
@@ -156,7 +156,7 @@ function UserMenu({ user: { email, operator } }: { user: ViewerFields }) {
       </summary>
       <div>
         <a href="/account">{t('nav.account')}</a>
-        <a href="/members">{t('nav.members')}</a>
+        {!isGuest() && <a href="/members">{t('nav.members')}</a>}
         <a href="/tokens">{t('nav.tokens')}</a>
         <a href="/sessions">{t('nav.sessions')}</a>
         <a href="/security">{t('nav.security')}</a>

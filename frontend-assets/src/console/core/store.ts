@@ -60,6 +60,9 @@ export const accountOf = (user: ViewerFields | null | undefined) =>
 /** roleOf returns the user's role in the chosen account. */
 const roleOf = (user: ViewerFields | null | undefined): string | null | undefined => accountOf(user)?.viewerRole;
 
+/** isGuest reports whether the user reaches only some sites of the chosen account. */
+export const isGuest = (user = viewer.get()): boolean => !!accountOf(user)?.viewerIsGuest;
+
 /** mayEdit reports whether the user may create and configure sites and sitekeys of the chosen account. */
 export const mayEdit = (user = viewer.get()): boolean => !!user && roleOf(user) !== 'VIEWER';
 

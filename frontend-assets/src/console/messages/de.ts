@@ -263,7 +263,7 @@ const texts: Record<keyof typeof en, Message> & Record<string, Message> = {
   'error.WRONG_CREDENTIALS': 'E-Mail-Adresse oder Passwort ist falsch.',
   'error.SIGNUPS_CLOSED': 'Diese Installation nimmt keine neuen Konten an.',
   'error.INVALID_TOKEN': 'Dieser Link ist falsch, wurde schon benutzt oder ist zu alt.',
-  'error.TOO_MANY_MEMBERS': 'Das Konto hat die Höchstzahl von 100 Mitgliedern und Einladungen erreicht.',
+  'error.TOO_MANY_MEMBERS': 'Das Konto hat die Höchstzahl von 100 Mitgliedern, Gästen und Einladungen erreicht.',
   'error.NO_MAIL_SERVER': 'Diese Installation versendet keine E-Mails.',
   'error.WRONG_PASSWORD': 'Das Passwort ist falsch.',
   'advice.bad_body': 'Der Inhalt war leer, größer als 8 KB oder brach ab: Senden Sie weniger auf einmal.',

@@ -42,6 +42,22 @@ Einladung annehmen
 			qw422016.N().S(v.Quote(v.Account))
 			qw422016.N().S(` mitzuarbeiten.
 `)
+		} else if d.Sites > 0 {
+			qw422016.N().S(d.By)
+			qw422016.N().S(` lädt `)
+			qw422016.N().S(d.To)
+			qw422016.N().S(` ein, die Berichte `)
+			if d.Sites == 1 {
+				qw422016.N().S(`einer Website`)
+			} else {
+				qw422016.N().S(`von `)
+				qw422016.N().D(d.Sites)
+				qw422016.N().S(` Websites`)
+			}
+			qw422016.N().S(` des Kontos `)
+			qw422016.N().S(v.Quote(v.Account))
+			qw422016.N().S(` zu lesen.
+`)
 		} else {
 			qw422016.N().S(d.By)
 			qw422016.N().S(` lädt `)

@@ -42,6 +42,21 @@ Accept the invitation
 			qw422016.N().S(v.Quote(v.Account))
 			qw422016.N().S(`.
 `)
+		} else if d.Sites > 0 {
+			qw422016.N().S(d.By)
+			qw422016.N().S(` invites `)
+			qw422016.N().S(d.To)
+			qw422016.N().S(` to read the reports of `)
+			if d.Sites == 1 {
+				qw422016.N().S(`one site`)
+			} else {
+				qw422016.N().D(d.Sites)
+				qw422016.N().S(` sites`)
+			}
+			qw422016.N().S(` of the account `)
+			qw422016.N().S(v.Quote(v.Account))
+			qw422016.N().S(`.
+`)
 		} else {
 			qw422016.N().S(d.By)
 			qw422016.N().S(` invites `)

@@ -1,0 +1,107 @@
+package accounts_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/dbtest"
+)
+
+// addGuest adds a user to an account as a guest of sites, with an invitation.
+func addGuest(t *testing.T, d *db.DB, accountID int64, email string, siteIDs ...int64) *model.User {
+	t.Helper()
+
+	invitation := model.NewInvitation(accountID, email, model.RoleViewer, email, dbtest.Start)
+	invitation.SiteIDs = siteIDs
+	if _, err := accounts.New(d).Invite(t.Context(), invitation, nil); err != nil {
+		t.Fatal(err)
+	}
+
+	var guest *model.User
+	user, err := accounts.New(d).UserByEmail(t.Context(), email)
+	if errors.Is(err, model.ErrNotFound) {
+		guest, err = accounts.New(d).Accept(t.Context(), model.HashToken(email), "hash", model.English, dbtest.Start)
+	} else if err == nil {
+		guest, err = accounts.New(d).AcceptAs(t.Context(), model.HashToken(email), user, dbtest.Start)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return guest
+}
+
+// TestMemberForGuests checks the objects that a guest finds, also as the owner of another account, and
+// through an API token.
+func TestMemberForGuests(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		owner := dbtest.NewUser(t, d, "owner@example.com")
+		one, two := dbtest.NewSite(t, d, owner.AccountID, "one.example"), dbtest.NewSite(t, d, owner.AccountID, "two.example")
+		agency := dbtest.NewUser(t, d, "agency@example.com")
+		own := dbtest.NewSite(t, d, agency.AccountID, "own.example")
+
+		only := addGuest(t, d, owner.AccountID, "only@example.com", one.ID)
+		both := addGuest(t, d, owner.AccountID, "agency@example.com", one.ID)
+
+		for _, test := range []struct {
+			name  string
+			user  *model.User
+			sites []int64 // that the user finds
+		}{
+			{"a guest", only, []int64{one.ID}},
+			{"a guest who owns an account", both, []int64{one.ID, own.ID}},
+			{"a guest who owns an account, in it", both.In(agency.AccountID), []int64{one.ID, own.ID}},
+			{"a guest's token", only.Restrict(nil), []int64{one.ID}},
+			{"a guest's token for the site", only.Restrict([]int64{one.ID, two.ID}), []int64{one.ID}},
+			{"a guest's token for another site", only.Restrict([]int64{two.ID}), nil},
+			{"an owner", owner, []int64{one.ID, two.ID, own.ID}}, // the query itself checks the only account
+			{"an owner's token", owner.Restrict([]int64{two.ID}), []int64{two.ID}},
+		} {
+			for _, site := range []*model.Site{one, two, own} {
+				member, err := accounts.New(d).MemberFor(t.Context(), test.user, model.NodeSite, site.ID)
+				found := slices.Contains(test.sites, site.ID)
+				if found && err != nil || !found && !errors.Is(err, model.ErrNotFound) {
+					t.Errorf("%s, the site %s: %v, want that it is found: %t", test.name, site.Domain, err, found)
+				}
+				if err == nil && test.user != owner && member.AccountID != site.AccountID {
+					t.Errorf("%s, the site %s: a member of account %d", test.name, site.Domain, member.AccountID)
+				}
+			}
+		}
+	})
+}
+
+// TestGuestMadeMember checks that a membership that an earlier program gave to a guest counts, once, and
+// that a removal ends both.
+func TestGuestMadeMember(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		store := accounts.New(d)
+		owner := dbtest.NewUser(t, d, "owner@example.com")
+		guest := addGuest(t, d, owner.AccountID, "guest@example.com", dbtest.NewSite(t, d, owner.AccountID, "one.example").ID)
+
+		if err := dbtest.Exec(d, "INSERT INTO memberships (user_id, account_id, role, created_at) VALUES (?, ?, 'MEMBER', 1)",
+			guest.ID, owner.AccountID); err != nil {
+			t.Fatal(err)
+		}
+
+		user, err := store.UserByID(t.Context(), guest.ID)
+		if err != nil || len(user.Memberships) != 1 || user.Role != model.RoleMember || user.IsRestricted() {
+			t.Errorf("the user: %+v, %v", user, err)
+		}
+		if members, err := store.Members(t.Context(), owner.AccountID); err != nil || len(members) != 2 {
+			t.Errorf("%d members, %v, want 2", len(members), err)
+		}
+
+		if err := store.DeleteMember(t.Context(), owner.AccountID, guest.ID); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.UserByID(t.Context(), guest.ID); !errors.Is(err, model.ErrNotFound) {
+			t.Errorf("after the removal: %v", err)
+		}
+	})
+}

@@ -1,0 +1,481 @@
+package graph_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vektah/gqlparser/v2/ast"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/tools/dbtest"
+)
+
+const (
+	guestMutation = `mutation($email: String!, $role: Role!, $ids: [ID!]) {
+		inviteMember(input: {email: $email, role: $role, siteIds: $ids}) { invitation { id role siteIds } userErrors { field code } } }`
+	accessMutation = `mutation($id: ID!, $role: Role!, $ids: [ID!]) {
+		setMemberRole(input: {userId: $id, role: $role, siteIds: $ids}) { member { role siteIds } userErrors { field code } } }`
+)
+
+// inviteGuest invites an address to sites of the owner's account, and returns the mailed secret.
+func (a *app) inviteGuest(owner *client, email string, siteIDs ...string) string {
+	a.t.Helper()
+	owner.query(guestMutation, "email", email, "role", "VIEWER", "ids", siteIDs).ok(a.t, "inviteMember")
+	return a.mailedSecret(email)
+}
+
+// guest creates a user who is a guest of sites of the owner's account, and belongs to no other account.
+func (a *app) guest(owner *client, email string, siteIDs ...string) *client {
+	a.t.Helper()
+	c := a.client()
+	c.query(acceptMutation, "token", a.inviteGuest(owner, email, siteIDs...), "password", password).ok(a.t, "acceptInvitation")
+	return c
+}
+
+// setSites sets the role and the sites of a member.
+func (c *client) setSites(member *client, role string, siteIDs []string) *answer {
+	c.t.Helper()
+	return c.query(accessMutation, "id", member.id(), "role", role, "ids", siteIDs)
+}
+
+// guests returns a guest of sites who belongs to no other account, and one who owns another account.
+func (a *app) guests(owner *client, siteIDs ...string) map[string]*client {
+	a.t.Helper()
+
+	both := a.owner("both@example.com").rename("Own")
+	both.siteOf("own.example")
+	a.clock.Add(time.Second) // the own account is the default one
+	both.query(joinMutation, "token", a.inviteGuest(owner, "both@example.com", siteIDs...)).ok(a.t, "acceptInvitation")
+	return map[string]*client{"a guest": a.guest(owner, "only@example.com", siteIDs...), "a guest with an account": both}
+}
+
+// TestGuestIsolation calls every field that takes an id with the ids of everything else in the account
+// of which the caller reaches another site. They answer like unknown ones, and nothing changes.
+func TestGuestIsolation(t *testing.T) {
+	t.Parallel()
+	fields, operation := byID()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 1 << 30 })
+		first := a.tenant("first.example")
+		guests := a.guests(first.owner, first.owner.siteOf("other.example"))
+
+		before := a.dump("signin_failures")
+		for who, guest := range guests {
+			for _, f := range fields {
+				for name, id := range first.ids {
+					if name == "accountId" || name == "toAccountId" || name == "lastAccountId" {
+						// The guest knows the account, see TestGuestAccount.
+						continue
+					}
+
+					foreign := guest.call(t, operation[f.Name], f, func(string) string { return id })
+					nothing := guest.call(t, operation[f.Name], f, func(string) string { return a.unknown(id) })
+					if foreign.Body != nothing.Body || strings.Contains(foreign.Body, "first") {
+						t.Errorf("%s calls %s with the %s of another site: %s, with an unknown one %s", who, f.Name, name, foreign.Body, nothing.Body)
+					}
+				}
+			}
+		}
+		if after := a.dump("signin_failures"); after != before {
+			t.Errorf("the calls changed something:\n%s\nwas\n%s", after, before)
+		}
+	})
+}
+
+// TestGuestRights calls every field that takes an id with the ids of the guest's own site and its
+// account. The guest has the rights of a viewer for the site, and none for the account.
+func TestGuestRights(t *testing.T) {
+	t.Parallel()
+	fields, operation := byID()
+
+	// What belongs to the user, and what is in the account but belongs to no site.
+	personal := []string{"revokeApiToken", "revokeSession", "leaveAccount", "renamePasskey", "deletePasskey"}
+	ofAccount := map[string]string{"sitekey": "null", "sitekeys": "FORBIDDEN", "account": "FORBIDDEN"}
+
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 1 << 30 })
+		first := a.tenant("first.example")
+		guest := a.guests(first.owner, first.ids["siteId"])["a guest"]
+
+		ids := func(f *ast.FieldDefinition) func(string) string {
+			return func(name string) string {
+				switch {
+				case name != "id":
+					return first.ids[name]
+				case f.Name == "sitekey":
+					return first.ids["sitekeyId"]
+				case f.Name == "account":
+					return first.ids["accountId"]
+				}
+				return first.ids["siteId"]
+			}
+		}
+
+		before := a.dump("signin_failures")
+		for _, f := range fields {
+			if slices.Contains(personal, f.Name) || fieldRules[f.Name].role < member && !fieldRules[f.Name].operator {
+				continue
+			}
+			if got := guest.call(t, operation[f.Name], f, ids(f)); got.codes() != "FORBIDDEN" {
+				t.Errorf("a guest calls %s: %s", f.Name, got.Body)
+			}
+		}
+		if after := a.dump("signin_failures"); after != before {
+			t.Errorf("the refused calls changed something:\n%s\nwas\n%s", after, before)
+		}
+
+		for _, f := range fields {
+			if slices.Contains(personal, f.Name) || fieldRules[f.Name].operator || fieldRules[f.Name].role != viewer {
+				continue
+			}
+
+			got := guest.call(t, operation[f.Name], f, ids(f))
+			want := ofAccount[f.Name]
+			if ok := got.codes() == "" && got.at(f.Name) != nil && !strings.Contains(got.Body, "NOT_FOUND"); want == "" && !ok ||
+				want == "null" && got.Body != `{"data":{"`+f.Name+`":null}}` || want == "FORBIDDEN" && !strings.HasPrefix(got.codes(), want) {
+				t.Errorf("a guest calls %s for the own site: %s, want %q", f.Name, got.Body, want)
+			}
+		}
+
+		node := byName(t, fields, "node")
+		ofSite := []string{"siteId", "siteIds", "deliveryId", "annotationId", "segmentId", "funnelId", "sharedLinkId", "erasureId", "importId", "importJobId"}
+		for name, id := range first.ids {
+			if name == "accountId" || name == "toAccountId" || name == "lastAccountId" {
+				continue // see TestGuestAccount
+			}
+			got, visible := guest.call(t, ast.Query, node, func(string) string { return id }), slices.Contains(ofSite, name)
+			if found := got.at("node") != nil; found != visible || got.codes() != "" {
+				t.Errorf("the node of the %s: %s, want that it is found: %t", name, got.Body, visible)
+			}
+		}
+	})
+}
+
+// openToGuests are the fields of an account that a guest reads, each with the reason. All other fields
+// must be null, empty or forbidden.
+var openToGuests = map[string]string{
+	"id":                  "a guest chooses the account",
+	"name":                "a guest chooses the account",
+	"createdAt":           "it says nothing about sites or people",
+	"viewerRole":          "the guest's own role",
+	"viewerIsGuest":       "the guest's own membership",
+	"requireSecondFactor": "the rule decides what the guest may do",
+	"sites":               "only the guest's sites",
+	"members":             "only the guest",
+}
+
+// TestGuestAccount reads every field of an account over every path to it. Everything that the guest must
+// not see has "hidden" in its name.
+func TestGuestAccount(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 1 << 30 })
+		operator := a.owner("operator@example.com")
+		owner := a.owner("owner@example.com").rename("First")
+		own := owner.siteOf("own-of-first.example")
+		ids := a.hide(owner)
+		account := owner.account()
+		guests := a.guests(owner, own)
+
+		operator.query(`mutation { suspendAccount(input: {accountId: "`+account+`", reason: "hidden reason"}) { userErrors { code } } }`).
+			ok(t, "suspendAccount")
+
+		for who, guest := range guests {
+			paths := map[string]string{
+				"account":  `{ account(id: "` + account + `") { %s } }`,
+				"node":     `{ node(id: "` + account + `") { ... on Account { %s } } }`,
+				"accounts": `{ viewer { accounts { %s } } }`,
+			}
+			if who == "a guest" {
+				paths["the default account"] = `{ account { %s } }`
+				paths["viewer"] = `{ viewer { account { %s } } }`
+			} else {
+				delete(paths, "accounts") // the first one is the guest's own
+			}
+
+			for _, f := range fieldsOf(schema.Types["Account"]) {
+				for path, query := range paths {
+					fields := accountSelection(f)
+					if path == "accounts" && fields != "" {
+						// All fields of a list in a list cost more than a request may.
+						fields = "{ __typename }"
+					}
+					got := guest.query(fmt.Sprintf(query, f.Name+literalArguments(f)+" "+fields))
+					wantRestricted(t, openToGuests, who+", "+path, f.Name, got)
+				}
+			}
+
+			for name, id := range ids {
+				if got := guest.query(`{ node(id: "` + id + `") { __typename } }`); got.Body != `{"data":{"node":null}}` {
+					t.Errorf("%s: the node of the hidden %s: %s", who, name, got.Body)
+				}
+			}
+
+			for query, want := range map[string]string{
+				`{ sites(accountId: $id) { totalCount nodes { domain } } }`:                             `{"sites":{"totalCount":1,"nodes":[{"domain":"own-of-first.example"}]}}`,
+				`{ sites(accountId: $id, search: "e") { totalCount } }`:                                 `{"sites":{"totalCount":1}}`,
+				`{ site(domain: "own-of-first.example", accountId: $id) { domain } }`:                   `{"site":{"domain":"own-of-first.example"}}`,
+				`{ site(domain: "hidden-live.example", accountId: $id) { domain } }`:                    `{"site":null}`,
+				`{ account(id: $id) { name viewerRole viewerIsGuest captchaUsage { verifications } } }`: `{"account":null}`,
+			} {
+				got := guest.query(strings.ReplaceAll(query, "$id", `"`+account+`"`))
+				if !strings.Contains(got.Body, `"data":`+want) {
+					t.Errorf("%s: %s: %s, want %s", who, query, got.Body, want)
+				}
+			}
+		}
+
+		// In the own account, the second one is an owner like any other.
+		both := guests["a guest with an account"]
+		got := both.query(`{ sites { totalCount } account { viewerIsGuest captchaUsage { verifications } members { email siteIds } } viewer { siteIds } }`).ok(t, "")
+		if want := `{"data":{"sites":{"totalCount":1},"account":{"viewerIsGuest":false,"captchaUsage":{"verifications":0},` +
+			`"members":[{"email":"both@example.com","siteIds":null}]},"viewer":{"siteIds":null}}}`; got.Body != want {
+			t.Errorf("the own account of a guest: %s, want %s", got.Body, want)
+		}
+		if id := both.siteOf("further.example"); id == "" {
+			t.Error("a guest creates no site in the own account")
+		}
+
+		// The owner sees who is a guest.
+		got = owner.query(`{ account { members { email siteIds } } }`).ok(t, "")
+		if n := strings.Count(got.Body, `"siteIds":["`+own+`"]`); n != len(guests) {
+			t.Errorf("the members: %s", got.Body)
+		}
+	})
+}
+
+// TestGuestInvitation follows an invitation to sites until the guest has joined. Programs without guests
+// find neither the invitation by its secret nor the guest's membership.
+func TestGuestInvitation(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		owner := a.owner("owner@example.com")
+		one, two := owner.siteOf("one.example"), owner.siteOf("two.example")
+
+		secret := a.inviteGuest(owner, "guest@example.com", two, one, two)
+		if !model.IsSecret(model.GuestPrefix, secret) || model.IsSecret(model.InvitationPrefix, secret) {
+			t.Errorf("the secret has the prefix %q", secret[:4])
+		}
+
+		got := owner.query(`{ account { invitations { email role siteIds } } }`)
+		if want := `{"data":{"account":{"invitations":[{"email":"guest@example.com","role":"VIEWER","siteIds":["` + one + `","` + two + `"]}]}}}`; got.Body != want {
+			t.Errorf("the invitations: %s, want %s", got.Body, want)
+		}
+		got = a.client().query(`query($token: String!) { invitationOffer(token: $token) { role siteCount } }`, "token", secret)
+		if got.Body != `{"data":{"invitationOffer":{"role":"VIEWER","siteCount":2}}}` {
+			t.Errorf("the offer: %s", got.Body)
+		}
+
+		guest := a.client()
+		guest.query(acceptMutation, "token", secret, "password", password).ok(t, "acceptInvitation")
+		got = guest.query(`{ viewer { role siteIds account { viewerIsGuest } } sites { nodes { domain } } }`)
+		if want := `{"data":{"viewer":{"role":"VIEWER","siteIds":["` + one + `","` + two + `"],"account":{"viewerIsGuest":true}},` +
+			`"sites":{"nodes":[{"domain":"one.example"},{"domain":"two.example"}]}}}`; got.Body != want {
+			t.Errorf("the guest: %s, want %s", got.Body, want)
+		}
+		if rows, err := dbtest.Dump(d, "memberships"); err != nil || len(rows) != 1 {
+			t.Errorf("the table of members: %v, %v", rows, err)
+		}
+
+		if got := owner.query(guestMutation, "email", "guest@example.com", "role", "VIEWER", "ids", []string{one}); got.userErrors("inviteMember") != "email:ALREADY_MEMBER" {
+			t.Errorf("a second invitation: %s", got.Body)
+		}
+
+		// A guest leaves the account like any member.
+		guest.query(leaveMutation, "id", owner.account()).ok(t, "leaveAccount")
+		if got := owner.query(`{ account { members { email } } }`); got.Body != `{"data":{"account":{"members":[{"email":"owner@example.com"}]}}}` {
+			t.Errorf("after the guest has left: %s", got.Body)
+		}
+	})
+}
+
+// TestGuestMistakes: the sites of a guest must be of the account, 1 to 100, and the role VIEWER.
+func TestGuestMistakes(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		owner, other := a.owner("owner@example.com"), a.owner("other@example.com")
+		own, foreign := owner.siteOf("own.example"), other.siteOf("foreign.example")
+		deleted := owner.siteOf("deleted.example")
+		owner.query(`mutation { deleteSite(input: {siteId: "`+deleted+`"}) { userErrors { code } } }`).ok(t, "deleteSite")
+		person := a.join(owner, "person@example.com", model.RoleViewer)
+		before := a.dump("signin_failures")
+
+		for _, test := range []struct {
+			role string
+			ids  []string
+			want string
+		}{
+			{"VIEWER", []string{}, "siteIds:INVALID_SITES"},
+			{"VIEWER", slices.Repeat([]string{own}, model.MaxChosenSites+1), "siteIds:INVALID_SITES"},
+			{"VIEWER", []string{own, foreign}, "siteIds:NOT_FOUND"},
+			{"VIEWER", []string{own, deleted}, "siteIds:NOT_FOUND"},
+			{"VIEWER", []string{own, a.unknownOf(model.NodeSite)}, "siteIds:NOT_FOUND"},
+			{"VIEWER", []string{own, a.unknownOf(model.NodeSitekey)}, "siteIds:NOT_FOUND"},
+			{"MEMBER", []string{own}, "role:INVALID_ROLE"},
+			{"OWNER", []string{own}, "role:INVALID_ROLE"},
+		} {
+			got := owner.query(guestMutation, "email", "new@example.com", "role", test.role, "ids", test.ids)
+			if got.userErrors("inviteMember") != test.want || got.at("inviteMember.invitation") != nil {
+				t.Errorf("an invitation of %s to %d sites: %s, want %s", test.role, len(test.ids), got.Body, test.want)
+			}
+			if got := owner.setSites(person, test.role, test.ids); got.userErrors("setMemberRole") != test.want || got.at("setMemberRole.member") != nil {
+				t.Errorf("a change to %s of %d sites: %s, want %s", test.role, len(test.ids), got.Body, test.want)
+			}
+		}
+
+		// The last owner cannot become a guest.
+		if got := owner.setSites(owner, "VIEWER", []string{own}); got.userErrors("setMemberRole") != "userId:LAST_OWNER" {
+			t.Errorf("the last owner: %s", got.Body)
+		}
+		if after := a.dump("signin_failures"); after != before {
+			t.Errorf("the mistakes changed something:\n%s\nwas\n%s", after, before)
+		}
+	})
+}
+
+// TestGuestTokens: the API tokens of a guest reach the sites that the guest reaches at the time of the
+// request, and of these only those that the token is restricted to.
+func TestGuestTokens(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		owner := a.owner("owner@example.com")
+		one, two, three := owner.siteOf("one.example"), owner.siteOf("two.example"), owner.siteOf("three.example")
+		guest := a.guest(owner, "guest@example.com", one, two)
+
+		if got := guest.restrict([]string{one, three}); got.userErrors("createApiToken") != "siteIds:NOT_FOUND" {
+			t.Errorf("a token for a site beyond the guest's: %s", got.Body)
+		}
+		all := guest.createToken("READ", "WRITE", "EXPORT").secret
+		first := guest.restrictedToken(one)
+
+		wantSites := func(when string, tokens map[string][]string) {
+			t.Helper()
+			for secret, domains := range tokens {
+				want := []string{}
+				for _, domain := range domains {
+					want = append(want, `{"domain":"`+domain+`.example"}`)
+				}
+				got := a.with(secret, `{ sites { totalCount nodes { domain } } }`)
+				if got.Body != fmt.Sprintf(`{"data":{"sites":{"totalCount":%d,"nodes":[%s]}}}`, len(want), strings.Join(want, ",")) {
+					t.Errorf("%s, a token that reaches %v: %s", when, domains, got.Body)
+				}
+				for _, id := range []string{one, two, three} {
+					domain := map[string]string{one: "one", two: "two", three: "three"}[id]
+					if got := a.with(secret, `{ site(id: "`+id+`") { domain } }`); (got.at("site") != nil) != slices.Contains(domains, domain) {
+						t.Errorf("%s, a token that reaches %v, and the site %s: %s", when, domains, domain, got.Body)
+					}
+				}
+			}
+		}
+
+		wantSites("at first", map[string][]string{all: {"one", "two"}, first: {"one"}})
+
+		owner.setSites(guest, "VIEWER", []string{two, three}).ok(t, "setMemberRole")
+		wantSites("after a change", map[string][]string{all: {"two", "three"}, first: {}})
+
+		for _, id := range []string{two, three} {
+			owner.query(`mutation { deleteSite(input: {siteId: "`+id+`"}) { userErrors { code } } }`).ok(t, "deleteSite")
+		}
+		wantSites("after all sites were deleted", map[string][]string{all: {}, first: {}})
+		if got := guest.query(`{ sites { totalCount } account { members { email } } }`); got.Body != `{"data":{"sites":{"totalCount":0},"account":{"members":[{"email":"guest@example.com"}]}}}` {
+			t.Errorf("a guest of deleted sites: %s", got.Body)
+		}
+
+		// A guest who becomes a member reaches the whole account, and then a guest's sites again.
+		owner.setSites(guest, "MEMBER", nil).ok(t, "setMemberRole")
+		wantSites("as a member", map[string][]string{all: {"one"}, first: {"one"}})
+		if rows, err := dbtest.Dump(d, "guests"); err != nil || len(rows) != 0 {
+			t.Errorf("the guests: %v, %v", rows, err)
+		}
+		four := owner.siteOf("four.example")
+		owner.setSites(guest, "VIEWER", []string{four}).ok(t, "setMemberRole")
+		wantSites("as a guest again", map[string][]string{first: {}})
+	})
+}
+
+// TestGuestChoices: what a guest has chosen for a site ends when the guest loses the site, and no mail
+// about the account reaches a guest.
+func TestGuestChoices(t *testing.T) {
+	t.Parallel()
+	const mails = `mutation($id: ID!) { setReportMails(input: {siteId: $id, weekly: true}) { userErrors { field code } } }`
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		owner := a.owner("owner@example.com")
+		one, two := owner.siteOf("one.example"), owner.siteOf("two.example")
+		guest := a.guest(owner, "guest@example.com", one)
+
+		guest.query(mails, "id", one).ok(t, "setReportMails")
+		owner.query(mails, "id", one).ok(t, "setReportMails")
+		if got := guest.query(mails, "id", two); got.userErrors("setReportMails") != "siteId:NOT_FOUND" {
+			t.Errorf("report mails of another site: %s", got.Body)
+		}
+
+		owner.setSites(guest, "VIEWER", []string{one, two}).ok(t, "setMemberRole")
+		if rows, err := dbtest.Dump(d, "report_mails"); err != nil || len(rows) != 2 {
+			t.Errorf("the report mails with another site: %v, %v", rows, err)
+		}
+		owner.setSites(guest, "VIEWER", []string{two}).ok(t, "setMemberRole")
+		if rows, err := dbtest.Dump(d, "report_mails"); err != nil || len(rows) != 1 {
+			t.Errorf("the report mails after the loss of the site: %v, %v", rows, err)
+		}
+
+		type count struct{ N int }
+		account, err := dbtest.Rows[count](d, "SELECT max(account_id) AS n FROM sites")
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = d.InTx(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			return outbox.MailNotice(ctx, tx, int64(account[0].N), model.MailDeliveryFailed, model.DeliveryFailedMail{}, model.At(start))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		notices, err := dbtest.Rows[struct{ Recipient string }](d, "SELECT recipient FROM mails WHERE kind = ?", model.MailDeliveryFailed)
+		if err != nil || len(notices) != 1 || notices[0].Recipient != "owner@example.com" {
+			t.Errorf("the recipients of a notice: %v, %v", notices, err)
+		}
+	})
+}
+
+// TestGuestOfDeletedAccount: the end of an account, or of a membership, deletes the guests who belong to
+// no other account.
+func TestGuestOfDeletedAccount(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		a.owner("operator@example.com")
+		owner := a.owner("owner@example.com")
+		guests := a.guests(owner, owner.siteOf("one.example"))
+		removed := a.guest(owner, "removed@example.com", owner.siteOf("two.example"))
+
+		owner.query(removeMutation, "id", removed.id()).ok(t, "removeMember")
+		wantUsers := func(when string, want ...string) {
+			t.Helper()
+			rows, err := dbtest.Rows[struct{ Email string }](d, "SELECT email FROM users ORDER BY email")
+			var got []string
+			for _, row := range rows {
+				got = append(got, row.Email)
+			}
+			if err != nil || !slices.Equal(got, want) {
+				t.Errorf("%s: the users %v, %v, want %v", when, got, err, want)
+			}
+		}
+		wantUsers("after a removal", "both@example.com", "only@example.com", "operator@example.com", "owner@example.com")
+
+		owner.query(`mutation($password: String!) { deleteAccount(input: {password: $password}) { userErrors { code } } }`, "password", password).
+			ok(t, "deleteAccount")
+		wantUsers("after the account's end", "both@example.com", "operator@example.com")
+		if got := guests["a guest with an account"].query(`{ viewer { accounts { name } } }`); got.Body != `{"data":{"viewer":{"accounts":[{"name":"Own"}]}}}` {
+			t.Errorf("the accounts of a former guest: %s", got.Body)
+		}
+	})
+}
