@@ -3,6 +3,8 @@ package accounts_test
 import (
 	"errors"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/tallygate/tallygate/db"
@@ -102,6 +104,51 @@ func TestGuestMadeMember(t *testing.T) {
 		}
 		if _, err := store.UserByID(t.Context(), guest.ID); !errors.Is(err, model.ErrNotFound) {
 			t.Errorf("after the removal: %v", err)
+		}
+	})
+}
+
+// TestUserPlans checks that a user is found by the indexes, whatever other accounts have stored.
+func TestUserPlans(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		owner := dbtest.NewUser(t, d, "owner@example.com")
+		guest := addGuest(t, d, owner.AccountID, "guest@example.com", dbtest.NewSite(t, d, owner.AccountID, "one.example").ID)
+
+		// Without many rows, or without their statistics, PostgreSQL prefers to read a table as a whole.
+		account := strconv.FormatInt(owner.AccountID, 10)
+		const numbers = "WITH RECURSIVE n (i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < 3000) "
+		for _, statement := range []string{
+			"INSERT INTO users (email, password_hash, created_at) " + numbers + "SELECT 'p' || i || '@example.com', '', 1 FROM n",
+			"INSERT INTO memberships (user_id, account_id, role, created_at) SELECT id, " + account + ", 'VIEWER', 1 FROM users WHERE id % 2 = 0 AND email LIKE 'p%'",
+			"INSERT INTO guests (user_id, account_id, site_ids, created_at) SELECT id, " + account + ", '[1]', 1 FROM users WHERE id % 2 = 1 AND email LIKE 'p%'",
+			"ANALYZE",
+		} {
+			if err := dbtest.Exec(d, statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		statements := dbtest.WatchStatements(d)
+		store := accounts.New(d)
+		if _, err := store.UserByEmail(t.Context(), "guest@example.com"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.UserByID(t.Context(), guest.ID); err != nil {
+			t.Fatal(err)
+		}
+
+		taken := statements.Take()
+		if len(taken) == 0 {
+			t.Fatal("no statement was watched")
+		}
+		for _, statement := range taken {
+			plan := dbtest.PlanOf(t, d, d.Read, statement)
+			for _, whole := range []string{"SCAN memberships", "SCAN guests", "SCAN users", "Seq Scan on memberships", "Seq Scan on guests", "Seq Scan on users"} {
+				if strings.Contains(plan, whole) {
+					t.Errorf("%s: %s\n%s", whole, statement, plan)
+				}
+			}
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/uptrace/bun"
 
@@ -71,7 +72,9 @@ var ErrLastOwner = &model.Error{
 // belong to the account, see checkSites.
 func (s *Store) SetMemberRole(ctx context.Context, accountID, userID int64, role model.Role, siteIDs []int64) error {
 	return s.changeMember(ctx, accountID, userID, role, func(tx *db.Tx, was *model.User) error {
-		if err := checkSites(ctx, tx, accountID, siteIDs); err != nil {
+		// A site that the guest reaches already may have been deleted since.
+		added := slices.DeleteFunc(slices.Clone(siteIDs), func(id int64) bool { return slices.Contains(was.GuestSites(), id) })
+		if err := checkSites(ctx, tx, accountID, added); err != nil {
 			return err
 		}
 

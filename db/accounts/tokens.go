@@ -104,7 +104,7 @@ var errUnknownSite = &model.Error{
 // checkSites returns an error in the field siteIds unless all sites that a token or a guest is
 // restricted to belong to the account. siteIDs is nil without a restriction.
 func checkSites(ctx context.Context, tx *db.Tx, accountID int64, siteIDs []int64) error {
-	if siteIDs == nil {
+	if len(siteIDs) == 0 {
 		return nil
 	}
 

@@ -84,8 +84,7 @@ func (s *Store) Users(ctx context.Context, search string, limit int) ([]*model.U
 	return users, nil
 }
 
-// userWhere returns the user with a value in a column of memberships or, with the prefix "user.", of
-// users. The user has all memberships that match, and is a member of the first one's account. It
+// userWhere returns the user with a value in a column of memberships. The user has all memberships that match, and is a member of the first one's account. It
 // returns model.ErrNotFound without a match.
 func userWhere(ctx context.Context, idb bun.IDB, condition string, args ...any) (*model.User, error) {
 	var rows []*model.Membership
@@ -113,7 +112,8 @@ func member(ctx context.Context, idb bun.IDB, accountID, id int64) (*model.User,
 // account, with all memberships, or model.ErrNotFound.
 func (s *Store) UserByEmail(ctx context.Context, email string) (*model.User, error) {
 	// The caller's errors leave the address out: errors are logged.
-	return userWhere(ctx, s.db.Read, "?.email = ?", bun.Ident("user"), email)
+	// A condition on users would read the memberships of all users.
+	return userWhere(ctx, s.db.Read, "?TableAlias.user_id = (SELECT id FROM users WHERE email = ?)", email)
 }
 
 // UserByID is UserByEmail for the user's id.

@@ -1,25 +1,25 @@
 package model
 
 import (
+	"fmt"
 	"hash/fnv"
+	"slices"
 	"strings"
 )
 
 // sourceNames holds the names of sources by host and by bare name, and the names themselves by their lower
 // case, so that a name stands for itself.
-var sourceNames, sourceNamesVersion = loadSourceNames()
+var sourceNames = loadSourceNames()
+
+var sourceNamesVersion = hashSourceNames()
 
 // sourceNamesRule is part of the version of names. Increase it with each change of NameOfSource.
 const sourceNamesRule = 1
 
-// loadSourceNames reads sources/names.txt. The version depends on all lists, because NameOfSource does.
-func loadSourceNames() (names map[string]string, version uint64) {
-	names = make(map[string]string, 1024)
-	hash := fnv.New64a()
-	hash.Write([]byte{sourceNamesRule})
-
+// loadSourceNames reads sources/names.txt.
+func loadSourceNames() map[string]string {
+	names := make(map[string]string, 1024)
 	for _, line := range sourceList("names") {
-		hash.Write([]byte(line))
 		name, entries, _ := strings.Cut(line, ":")
 		names[strings.ToLower(name)] = name
 		for _, entry := range strings.Fields(entries) {
@@ -29,13 +29,41 @@ func loadSourceNames() (names map[string]string, version uint64) {
 		}
 	}
 
-	for k := SourceSearch; k <= SourceNews; k++ {
-		for _, entry := range sourceList(sourceLists[k]) {
-			hash.Write([]byte(entry))
-		}
-		hash.Write([]byte{byte(k)})
+	return names
+}
+
+// hashSourceNames returns a hash of what NameOfSource depends on: the names, and the groups of the listed
+// hosts with a name or below a host with one. Other hosts of the lists can change.
+func hashSourceNames() uint64 {
+	var lines []string
+	for source, name := range sourceNames {
+		lines = append(lines, source+"\t"+name)
 	}
-	return names, hash.Sum64()
+	for _, list := range []map[string]SourceKind{channelSites, groupSites} {
+		for host, kind := range list {
+			if hasName(host) {
+				lines = append(lines, fmt.Sprintf("%s\t%d", host, kind))
+			}
+		}
+	}
+	slices.Sort(lines)
+
+	hash := fnv.New64a()
+	hash.Write([]byte{sourceNamesRule})
+	for _, line := range lines {
+		hash.Write([]byte(line + "\n"))
+	}
+	return hash.Sum64()
+}
+
+// hasName reports whether a host or a host above it has a name.
+func hasName(host string) bool {
+	for found := true; found; _, host, found = strings.Cut(host, ".") {
+		if _, ok := sourceNames[host]; ok {
+			return true
+		}
+	}
+	return false
 }
 
 // sourcesOf returns the sources of an entry of the names: itself, or all listed hosts that begin with it.

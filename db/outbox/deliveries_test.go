@@ -406,7 +406,7 @@ func TestDueLanesReadWhatIsDue(t *testing.T) {
 			t.Fatalf("%d statements, want one: %q", len(sent), sent)
 		}
 		// Citus appends a number to the names, and calls the table by its own one after that.
-		plan := shardNames.ReplaceAllString(planOf(t, d, sent[0]), "")
+		plan := shardNames.ReplaceAllString(dbtest.PlanOf(t, d, dbtest.SitesCell(t, d).Read, sent[0]), "")
 		if !strings.Contains(plan, "deliveries_next") || strings.Count(plan, "deliveries") != 2*strings.Count(plan, "deliveries_next") {
 			t.Errorf("the plan reads more than the index by time:\n%s", plan)
 		}

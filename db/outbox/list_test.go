@@ -46,7 +46,7 @@ SELECT ?, ? + CAST(n AS bigint) * 4096000000, 'conversion', CASE WHEN n % 1000 =
 			}
 
 			for i, statement := range statements.Take() {
-				plan := planOf(t, d, statement)
+				plan := dbtest.PlanOf(t, d, dbtest.SitesCell(t, d).Read, statement)
 				// Most of the table is counted by its first 10,000 rows, in any order.
 				most := i == 1 && filter.State == "" && filter.Event == "" && filter.Kind != "test" && filter.Until == 0
 				if scans(plan) && !most {
@@ -55,42 +55,6 @@ SELECT ?, ? + CAST(n AS bigint) * 4096000000, 'conversion', CASE WHEN n % 1000 =
 			}
 		}
 	})
-}
-
-// planOf returns the plan of a statement in the cell of the sites, as the database describes it.
-func planOf(t *testing.T, d *db.DB, statement string) string {
-	t.Helper()
-
-	explain := "EXPLAIN QUERY PLAN "
-	if d.IsPostgres() {
-		explain = "EXPLAIN "
-	}
-
-	var lines []string
-	rows, err := dbtest.SitesCell(t, d).Read.QueryContext(t.Context(), explain+statement)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
-
-	for rows.Next() {
-		var line string
-		var number int
-		into := []any{&line}
-		if !d.IsPostgres() {
-			into = []any{&number, &number, &number, &line}
-		}
-		if err := rows.Scan(into...); err != nil {
-			t.Fatal(err)
-		}
-		lines = append(lines, line)
-	}
-
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
-
-	return strings.Join(lines, "\n")
 }
 
 // scans reports whether a plan reads all deliveries.

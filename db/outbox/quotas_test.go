@@ -158,7 +158,7 @@ SELECT id, 202611, 10000, 100, ? FROM site`, first, last, noted); err != nil {
 		}
 
 		search := statements.Take()[0]
-		plan := planOf(t, d, search)
+		plan := dbtest.PlanOf(t, d, dbtest.SitesCell(t, d).Read, search)
 		for line := range strings.Lines(plan) {
 			if strings.Contains(line, "site_usage") && !strings.Contains(line, "site_usage_marks") {
 				t.Errorf("%s reads more than the index of marks:\n%s", search, plan)

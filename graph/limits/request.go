@@ -204,11 +204,15 @@ func (r *Request) ChargeIntrospection(ctx context.Context) *gqlerror.Error {
 }
 
 // accountKey is the caller's account as the key of its counters and queues. All shared links of an
-// account have one key together, apart from the account's own, so that their readers cannot use up the
-// budget of the account, and an account cannot multiply its budget with links.
+// account have one key together, and all its guests who belong to no other account another one, apart
+// from the account's own: so they cannot use up the budget of the account, and an account cannot multiply
+// its budget with links or guests.
 func accountKey(caller auth.Caller) string {
 	if caller.Shared != nil {
 		return "links " + strconv.FormatInt(caller.Shared.Site.AccountID, 10)
+	}
+	if caller.User.IsGuest() {
+		return "guests " + strconv.FormatInt(caller.User.AccountID, 10)
 	}
 	return strconv.FormatInt(caller.User.AccountID, 10)
 }

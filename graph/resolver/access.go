@@ -268,9 +268,9 @@ func (r rule) allows(member *model.User, token *model.APIToken) error {
 	}
 
 	// A guest, and a token that is restricted to sites, change nothing else of the account. Guests leave
-	// it, and create API tokens, which tokens have no permission for.
+	// it, and create API tokens, which tokens have no permission for; and an operator can be a guest.
 	switch r.permission {
-	case model.MayRead, model.MayPersonal, model.MaySecure:
+	case model.MayRead, model.MayPersonal, model.MaySecure, model.MayOperate:
 		return nil
 	}
 	if r.kind == model.NodeAccount && member.IsRestricted() {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
+	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/generated"
 )
 
@@ -161,6 +162,9 @@ func (r *siteResolver) KeyEvents(ctx context.Context, obj *model.Site) ([]string
 
 func (r *siteResolver) ExcludedAddresses(ctx context.Context, obj *model.Site) ([]string, error) {
 	rules, err := r.rules(ctx, obj)
+	if err == nil && isForGuest(ctx, obj) {
+		return []string{}, nil
+	}
 
 	networks := make([]string, len(rules.Excluded))
 	for i, network := range rules.Excluded {
@@ -180,7 +184,7 @@ func (r *siteResolver) rules(ctx context.Context, site *model.Site) (*model.Site
 }
 
 func (r *siteResolver) ConversionWebhookURL(ctx context.Context, obj *model.Site) (*string, error) {
-	return orNil(obj.ConversionWebhookURL), nil
+	return orNil(unlessGuest(ctx, obj, obj.ConversionWebhookURL)), nil
 }
 
 func (r *siteResolver) ConversionWebhookSigned(ctx context.Context, obj *model.Site) (bool, error) {
@@ -188,16 +192,31 @@ func (r *siteResolver) ConversionWebhookSigned(ctx context.Context, obj *model.S
 }
 
 func (r *siteResolver) DailyExportURL(ctx context.Context, obj *model.Site) (*string, error) {
-	return orNil(obj.DailyExportURL), nil
+	return orNil(unlessGuest(ctx, obj, obj.DailyExportURL)), nil
 }
 
 func (r *siteResolver) ServerSecretHint(ctx context.Context, obj *model.Site) (*string, error) {
-	return orNil(obj.ServerSecretHint), nil
+	return orNil(unlessGuest(ctx, obj, obj.ServerSecretHint)), nil
+}
+
+// isForGuest reports whether the caller reads the site as a guest. Guests read the reports of a site, and
+// not the addresses of its back ends and staff.
+func isForGuest(ctx context.Context, site *model.Site) bool {
+	caller, err := auth.CallerOf(ctx)
+	return err == nil && caller.User != nil && caller.User.IsGuestOf(site.ID)
+}
+
+// unlessGuest returns the value, or "" for a guest of the site.
+func unlessGuest(ctx context.Context, site *model.Site, value string) string {
+	if isForGuest(ctx, site) {
+		return ""
+	}
+	return value
 }
 
 // OldServerSecretHint returns the hint of the replaced secret while it is valid.
 func (r *siteResolver) OldServerSecretHint(ctx context.Context, obj *model.Site) (*string, error) {
-	return ifValid(ctx, obj.OldServerSecretUntil, obj.OldServerSecretHint), nil
+	return ifValid(ctx, obj.OldServerSecretUntil, unlessGuest(ctx, obj, obj.OldServerSecretHint)), nil
 }
 
 func (r *siteResolver) OldServerSecretValidUntil(ctx context.Context, obj *model.Site) (*model.Instant, error) {

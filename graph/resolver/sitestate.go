@@ -2,6 +2,7 @@ package resolver
 
 import (
 	"context"
+	"errors"
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/auth"
@@ -101,11 +102,12 @@ func (r *Resolver) transferTarget(ctx context.Context, owner *model.User, accoun
 }
 
 func (r *accountResolver) Suspension(ctx context.Context, obj *model.Account) (*generated.Suspension, error) {
-	member, err := callerIn(ctx, obj.ID)
-	if member != nil && member.IsGuest() {
+	if err := refuseGuest(ctx, obj); errors.Is(err, model.ErrForbidden) {
+		return nil, nil
+	} else if err != nil {
 		return nil, err
 	}
-	return suspension(obj), err
+	return suspension(obj), nil
 }
 
 func suspension(account *model.Account) *generated.Suspension {

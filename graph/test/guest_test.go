@@ -479,3 +479,76 @@ func TestGuestOfDeletedAccount(t *testing.T) {
 		}
 	})
 }
+
+// TestGuestSites: a list of sites can be changed although it has a deleted one, which cannot be added again;
+// and a guest reads no addresses and hints of a site.
+func TestGuestSites(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		owner := a.owner("owner@example.com")
+		one, two, deleted := owner.siteOf("one.example"), owner.siteOf("two.example"), owner.siteOf("deleted.example")
+		guest := a.guest(owner, "guest@example.com", one, deleted)
+		owner.query(`mutation { deleteSite(input: {siteId: "`+deleted+`"}) { userErrors { code } } }`).ok(t, "deleteSite")
+
+		owner.setSites(guest, "VIEWER", []string{two, deleted}).ok(t, "setMemberRole")
+		owner.setSites(guest, "VIEWER", []string{two}).ok(t, "setMemberRole")
+		if got := owner.setSites(guest, "VIEWER", []string{two, deleted}); got.userErrors("setMemberRole") != "siteIds:NOT_FOUND" {
+			t.Errorf("a deleted site is added again: %s", got.Body)
+		}
+
+		owner.query(`mutation($id: ID!) {
+			setConversionWebhook(input: {siteId: $id, url: "https://hooks.example/?key=secret"}) { userErrors { code } }
+			updateSite(input: {siteId: $id, excludedAddresses: ["192.0.2.7"]}) { userErrors { code } } }`, "id", two).ok(t, "setConversionWebhook")
+		const fields = `{ site(id: "%s") { conversionWebhookUrl dailyExportUrl excludedAddresses serverSecretHint oldServerSecretHint } }`
+		query := fmt.Sprintf(fields, two)
+		if got := owner.query(query).ok(t, "").Body; !strings.Contains(got, "hooks.example") || !strings.Contains(got, "192.0.2.7") {
+			t.Errorf("an owner reads %s", got)
+		}
+		const hidden = `{"data":{"site":{"conversionWebhookUrl":null,"dailyExportUrl":null,"excludedAddresses":[],"serverSecretHint":null,"oldServerSecretHint":null}}}`
+		if got := guest.query(query).ok(t, "").Body; got != hidden {
+			t.Errorf("a guest reads %s", got)
+		}
+	})
+}
+
+// TestGuestOperator: an operator who was made a guest of the only account remains an operator.
+func TestGuestOperator(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		operator, other := a.owner("operator@example.com"), a.owner("other@example.com")
+		site := operator.siteOf("one.example")
+		second := a.join(operator, "second@example.com", model.RoleOwner)
+		second.setSites(operator, "VIEWER", []string{site}).ok(t, "setMemberRole")
+
+		operator.query(suspendMutation, "id", other.account(), "reason", "abuse").ok(t, "suspendAccount")
+		if got := a.owner("third@example.com").query(suspendMutation, "id", second.account(), "reason", "abuse"); got.codes() != "FORBIDDEN" {
+			t.Errorf("another owner suspends an account: %s", got.Body)
+		}
+	})
+}
+
+// TestGuestBudget: guests use a budget of their own, not the budget of the account.
+func TestGuestBudget(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		owner := a.owner("owner@example.com")
+		guest := a.guest(owner, "guest@example.com", owner.siteOf("one.example"))
+		remaining := func(c *client) float64 {
+			return c.query(`{ rateLimit { remaining } }`).ok(t, "").at("rateLimit.remaining").(float64)
+		}
+
+		before, own := remaining(owner), remaining(guest)
+		for range 3 {
+			guest.query(`{ sites(first: 100) { nodes { id } } }`).ok(t, "")
+		}
+		if after := remaining(owner); after != before-2 {
+			t.Errorf("the owner has %v points after a guest's calls, want %v", after, before-2)
+		}
+		if left := remaining(guest); left >= own-2 {
+			t.Errorf("the guest has %v points after three calls, and had %v", left, own)
+		}
+	})
+}

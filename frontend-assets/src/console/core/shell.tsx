@@ -229,6 +229,9 @@ const shortcuts: [keys: string, text: TextKey, address: string][] = [
   ['g t', 'nav.tokens', '/tokens'],
 ];
 
+/** shortcutsNow leaves out the pages that guests do not have. */
+const shortcutsNow = (): typeof shortcuts => (isGuest() ? shortcuts.filter(([keys]) => !/[cm]$/.test(keys)) : shortcuts);
+
 /** Shortcuts handles the keys and shows their list on "?". They can be turned off for screen readers and dictation. */
 function Shortcuts() {
   const [open, setOpen] = useState(false);
@@ -241,7 +244,7 @@ function Shortcuts() {
       if (event.metaKey || event.ctrlKey || event.altKey || event.isComposing || typing || !on) return;
 
       const key = event.key;
-      const target = viewer.get() && shortcuts.find(([keys]) => keys === before + ' ' + key);
+      const target = viewer.get() && shortcutsNow().find(([keys]) => keys === before + ' ' + key);
       const own = pageKeys.get().find(([wanted]) => wanted === key || wanted === key.toUpperCase());
       before = key;
 
@@ -272,7 +275,7 @@ function Shortcuts() {
   const own = pageKeys.get();
   const listed: (readonly [string, string])[] = [
     ...own.map(([key, text]) => [key, text] as const),
-    ...shortcuts.map(([keys, text]) => [keys, t(text)] as const),
+    ...shortcutsNow().map(([keys, text]) => [keys, t(text)] as const),
     ...(own.some(([key]) => key === '/') ? [] : [['/', t('shortcuts.search')] as const]),
     ['?', t('shortcuts.title')],
   ];
