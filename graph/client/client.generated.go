@@ -166,13 +166,13 @@ type Configured struct {
 	MeasureSiteSearch bool `json:"measureSiteSearch"`
 	// Whether e-commerce events are accepted. Default: false.
 	MeasureEcommerce bool `json:"measureEcommerce"`
-	// Networks whose hits are not stored, such as `192.0.2.7/32`. Sorted, at most 200.
+	// Networks whose hits are not stored, such as `192.0.2.7/32`. Sorted, at most 200. Empty for guests.
 	ExcludedAddresses []string `json:"excludedAddresses"`
-	// URL to which key events are sent. Null if there is none.
+	// URL to which key events are sent. Null if there is none, and for guests.
 	ConversionWebhookUrl *string `json:"conversionWebhookUrl"`
 	// Whether webhook calls are signed, that is, whether a secret is set. The secret itself cannot be read.
 	ConversionWebhookSigned bool `json:"conversionWebhookSigned"`
-	// URL to which each day's events are sent after the day has ended. Null if there is none.
+	// URL to which each day's events are sent after the day has ended. Null if there is none, and for guests.
 	DailyExportUrl *string `json:"dailyExportUrl"`
 	// When the site was created.
 	CreatedAt time.Time `json:"createdAt"`

@@ -3899,7 +3899,7 @@ type Site implements Node {
   registeredEvents: [String!]!
   "The events that call the conversion webhook, sorted. Always includes ` + "`" + `purchase` + "`" + `."
   keyEvents: [String!]!
-  "Networks whose hits are not stored, such as ` + "`" + `192.0.2.7/32` + "`" + `. Sorted, at most 200."
+  "Networks whose hits are not stored, such as ` + "`" + `192.0.2.7/32` + "`" + `. Sorted, at most 200. Empty for guests."
   excludedAddresses: [String!]!
   "Whether search terms are accepted. Default: false."
   measureSiteSearch: Boolean!
@@ -3924,7 +3924,7 @@ type Site implements Node {
   smallGroup: Int!
   "Whether members of the account see small groups as readers of shared links do. Default: false."
   hideSmallGroups: Boolean!
-  "URL to which key events are sent. Null if there is none."
+  "URL to which key events are sent. Null if there is none, and for guests."
   conversionWebhookUrl: String
   "Whether webhook calls are signed, that is, whether a secret is set. The secret itself cannot be read."
   conversionWebhookSigned: Boolean!
@@ -3933,7 +3933,7 @@ type Site implements Node {
   secret.
   """
   oldWebhookSecretValidUntil: DateTime
-  "URL to which each day's events are sent after the day has ended. Null if there is none."
+  "URL to which each day's events are sent after the day has ended. Null if there is none, and for guests."
   dailyExportUrl: String
   "Webhook deliveries of the last 30 days."
   deliveries(
@@ -3950,9 +3950,9 @@ type Site implements Node {
     "Which deliveries the list has. Default: all."
     filter: DeliveryFilter
   ): DeliveryConnection @cost(perItem: "first", most: 100)
-  "The last characters of the server secret. Null if there is none."
+  "The last characters of the server secret. Null if there is none, and for guests."
   serverSecretHint: String
-  "The last characters of the old server secret, which ` + "`" + `rotateServerSecret` + "`" + ` kept valid. Null if there is none."
+  "The last characters of the old server secret, which ` + "`" + `rotateServerSecret` + "`" + ` kept valid. Null if there is none, and for guests."
   oldServerSecretHint: String
   "When the old server secret expires. Null if there is none."
   oldServerSecretValidUntil: DateTime
