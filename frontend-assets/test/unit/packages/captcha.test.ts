@@ -81,7 +81,7 @@ table(
   'load adds an element',
   {
     'without a tag': { tags: [], readyState: 'interactive', old: 0 },
-    'beside a tag of another script': { tags: ['https://shop.test/captcha.js'], readyState: 'loading', old: 1 },
+    'next to a tag of another script': { tags: ['https://shop.test/captcha.js'], readyState: 'loading', old: 1 },
     'after the page, without a tag': { tags: [], readyState: 'complete', old: 0 },
     // The tag's error event came before the call, so that it says nothing more.
     'after the page, whose tag has failed': { tags: [src], readyState: 'complete', old: 1 },
