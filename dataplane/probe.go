@@ -5,9 +5,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/netip"
 	"regexp"
+	"slices"
+	"strings"
 
 	"github.com/tallygate/tallygate/web"
 )
@@ -42,7 +45,22 @@ func (p *Prober) describe(w http.ResponseWriter, r *http.Request) {
 	w.Header()[ProbeHeader] = []string{fmt.Sprintf(
 		"id=%s; client=%s; agent=%s; internal=%d; shared=%s; origin=%d; cookie=%d; authorization=%d; referer=%d",
 		asked[0], p.hash(asked[1], "client", addr.String()), p.hash(asked[1], "agent", r.UserAgent()), internal(addr),
-		p.Clients.Sharing(r), has("Origin"), has("Cookie"), has("Authorization"), has("Referer"))}
+		p.Clients.Sharing(r), has("Origin"), has("Cookie"), has("Authorization"), has("Referer")) + p.browser(asked[1], r.Header)}
+}
+
+// BrowserHeaders are the further headers that the server evaluates of a browser, by their names in a
+// description. The captcha reads the language, and reports of browsers and systems need the client hints.
+var BrowserHeaders = map[string]string{
+	"language": "Accept-Language", "brands": "Sec-Ch-Ua", "mobile": "Sec-Ch-Ua-Mobile", "platform": "Sec-Ch-Ua-Platform",
+}
+
+// browser returns the part of a description with hashes of BrowserHeaders. Presence alone does not
+// suffice: some proxies set Accept-Language if the visitor's value is missing.
+func (p *Prober) browser(session string, header http.Header) (description string) {
+	for _, name := range slices.Sorted(maps.Keys(BrowserHeaders)) {
+		description += "; " + name + "=" + p.hash(session, name, strings.Join(header[BrowserHeaders[name]], ", "))
+	}
+	return description
 }
 
 // hash returns 16 hexadecimal characters that are the same for the same value in one session.

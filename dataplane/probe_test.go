@@ -106,6 +106,19 @@ func TestProbeDescribesHeaders(t *testing.T) {
 		t.Errorf("description %q", got)
 	}
 
+	// A header that is missing or changed has another hash; the other headers keep theirs.
+	for name, header := range BrowserHeaders {
+		changed := described(t, "key", "10.0.0.1:1", http.Header{ProbeHeader: {asked}, header: {"secret"}})
+		for other := range BrowserHeaders {
+			if same := value(changed, other) == value(got, other); same != (other != name) || len(value(got, other)) != 16 {
+				t.Errorf("with %s: %s=%q, without it %q", header, other, value(changed, other), value(got, other))
+			}
+		}
+		if strings.Contains(changed, "secret") {
+			t.Errorf("description %q", changed)
+		}
+	}
+
 	got = described(t, "key", "203.0.113.5:1", http.Header{ProbeHeader: {asked}})
 	for _, name := range []string{"origin", "cookie", "authorization", "referer", "internal"} {
 		if value(got, name) != "0" {

@@ -6,9 +6,12 @@ const server = 'https://stats.example.com';
 const folder = '/x/';
 const scripts = { 'app.js': 'svc.js', 'form.js': 'captcha.js' };
 
-// Only these headers are passed on. So the server gets no cookies, no Authorization, and no Referer, which has the full
-// address of the page.
-const passed = ['accept', 'content-type', 'if-none-match', 'origin', 'tallygate-probe', 'user-agent'];
+// Only these headers are passed on: what the server reads of a browser. So the server gets no cookies, no Authorization,
+// and no Referer, which has the full address of the page.
+const passed = [
+  'accept', 'accept-language', 'content-type', 'if-none-match', 'origin', 'sec-ch-ua', 'sec-ch-ua-mobile', 'sec-ch-ua-platform',
+  'tallygate-probe', 'user-agent',
+];
 
 export const forward = async (request, visitorAddress) => {
   const { pathname, search } = new URL(request.url);

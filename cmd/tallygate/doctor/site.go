@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -23,14 +24,21 @@ import (
 // siteTimeout bounds all checks of a website's proxy.
 const siteTimeout = time.Minute
 
-// What the checks send: a browser's user agent, an address that no visitor has (RFC 5737), and a cookie.
+// What the checks send: a browser's user agent, an address that no visitor has (RFC 5737), a cookie, and a website's
+// password ("doctor:doctor").
 const (
 	probeAgent   = "Mozilla/5.0 (compatible with tallygate-doctor; X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0"
 	claimedAddr  = "192.0.2.123"
 	probeCookie  = "tallygate-doctor=1"
 	maxScript    = 1 << 20
+	probeSecret  = "Basic ZG9jdG9yOmRvY3Rvcg=="
 	docOfProxies = " See docs/first-party.md."
 )
+
+// browserValues are the values of dataplane.BrowserHeaders that the checks send.
+var browserValues = map[string]string{
+	"language": "en-GB, en;q=0.5", "brands": `"Chromium";v="145"`, "mobile": "?0", "platform": `"Linux"`,
+}
 
 // The names of what the checks of a website's proxy find out.
 const (
@@ -57,11 +65,17 @@ type siteCheck struct {
 // endpoint is an endpoint that pages call, with a body that it refuses and the answer to this body.
 type endpoint struct{ path, body, answer string }
 
+// dropInPaths are the paths of scripts that load the widget under another product's interface.
+const dropInPaths = "/recaptcha/api.js, /recaptcha/enterprise.js, /1/api.js or /turnstile/v0/api.js"
+
+// noSitekey is the captcha's answer to an object without a sitekey. Without a body the answer is another one.
+const noSitekey = `"The field sitekey is missing`
+
 // The endpoints of the two scripts. Nothing is stored for the bodies.
 var (
 	collectEndpoint = endpoint{"collect.php", `{"k":"00000000000000000000000000000000","t":"pageview","p":"/"}`, `"unknown_site_key"`}
-	configEndpoint  = endpoint{"api/v1/pow/config", "{}", `"error"`}
-	verifyEndpoint  = endpoint{"api/v1/pow/verify", "{}", `"error"`}
+	configEndpoint  = endpoint{"api/v1/pow/config", "{}", noSitekey}
+	verifyEndpoint  = endpoint{"api/v1/pow/verify", "{}", noSitekey}
 )
 
 // ParseSite parses the address of a script as the pages of a website load it.
@@ -224,7 +238,12 @@ func (s *siteCheck) checkScript(ctx context.Context) (isWidget, ok bool) {
 		return false, false
 	}
 
-	isWidget = bytes.Contains(got.body, []byte("service-captcha"))
+	isWidget = bytes.Contains(got.body, []byte("captcha-worker"))
+	if !isWidget && bytes.Contains(got.body, []byte("service-captcha")) {
+		s.fault("site-drop-in", "Give the address of captcha.js in the same folder.",
+			"%s is a loader, such as %s: this check needs the widget itself", s.script, dropInPaths)
+		return false, false
+	}
 	if !isWidget && !bytes.Contains(got.body, []byte("collect.php")) {
 		s.fault("site-script-missing", "Let the proxy pass this address on to "+s.server+"/svc.js."+docOfProxies,
 			"%s is not a script of Tallygate", s.script)
@@ -321,6 +340,9 @@ func (s *siteCheck) probe(ctx context.Context, address, body string, header http
 	header.Set("Origin", s.origin())
 	header.Set("Content-Type", "text/plain;charset=UTF-8")
 	header.Set(dataplane.ProbeHeader, id)
+	for name, value := range browserValues {
+		header.Set(dataplane.BrowserHeaders[name], value)
+	}
 	got, err := s.send(ctx, http.MethodPost, address, body, header)
 	return got, id, err
 }
@@ -344,7 +366,7 @@ func (s *siteCheck) checkMapped(ctx context.Context, e endpoint) bool {
 			"%s is redirected with status %d", address, got.status)
 	case isOurs && got.status == http.StatusMethodNotAllowed:
 		s.fault("site-method", "Let the proxy pass the method on.", "%s: the proxy passes a POST on with another method", address)
-	case isOurs && bytes.Contains(got.body, []byte(`"bad_body"`)):
+	case isOurs && (bytes.Contains(got.body, []byte(`"bad_body"`)) || bytes.Contains(got.body, []byte(`"The body is `))):
 		s.fault("site-body", "Let the proxy pass the body on.", "%s: the body of a POST does not arrive", address)
 	case isOurs && bytes.Contains(got.body, []byte(e.answer)) && !bytes.Contains(got.body, []byte(`"not_found"`)) &&
 		!bytes.Contains(got.body, []byte("Unknown path")):
@@ -369,7 +391,9 @@ func (s *siteCheck) checkProbes(ctx context.Context, e endpoint) {
 	if err != nil {
 		direct = nil
 	}
-	through, id, err1 := s.probe(ctx, address, e.body, http.Header{"Cookie": {probeCookie}, "Referer": {s.origin() + "/page?query=1"}})
+	through, id, err1 := s.probe(ctx, address, e.body, http.Header{
+		"Cookie": {probeCookie}, "Authorization": {probeSecret}, "Referer": {s.origin() + "/page?query=1"},
+	})
 	claimed, claimedID, err2 := s.probe(ctx, address, e.body, http.Header{"X-Forwarded-For": {claimedAddr}})
 	if err := errors.Join(err1, err2); err != nil {
 		s.fault("site-unreachable", "Check the website.", "no answer from %s: %v", address, cause(err))
@@ -418,14 +442,38 @@ func (s *siteCheck) checkHeaders(address string, direct, through *answer) {
 			"%s: the header User-Agent arrives changed", address)
 	}
 
+	s.checkBrowserHeaders(address, direct, through)
+
 	s.done(areaCookies)
 	if through.probe["cookie"] == "1" {
 		s.fault("site-cookies", "Let the proxy remove the header Cookie."+docOfProxies,
 			"%s: the proxy sends the website's cookies to the server", address)
 	}
+	if through.probe["authorization"] == "1" {
+		s.fault("site-authorization", "Let the proxy remove the header Authorization."+docOfProxies,
+			"%s: the proxy sends the website's passwords to the server", address)
+	}
 	if through.probe["referer"] == "1" {
 		s.warn("site-referer", "Let the proxy remove the header Referer: on the website's own host it has the query string, too."+docOfProxies,
 			"%s: the proxy sends the full addresses of pages to the server", address)
+	}
+}
+
+// checkBrowserHeaders checks the headers about the browser. Servers of an earlier version do not describe them.
+func (s *siteCheck) checkBrowserHeaders(address string, direct, through *answer) {
+	if direct == nil || direct.probe == nil {
+		return
+	}
+
+	var changed []string
+	for _, name := range slices.Sorted(maps.Keys(browserValues)) {
+		if want := direct.probe[name]; want != "" && through.probe[name] != want {
+			changed = append(changed, dataplane.BrowserHeaders[name])
+		}
+	}
+	if len(changed) > 0 {
+		s.warn("site-browser-headers", "Let the proxy pass these headers on: reports of browsers and the captcha's strict mode need them."+docOfProxies,
+			"%s: headers of the browser are missing or changed: %s", address, strings.Join(changed, ", "))
 	}
 }
 

@@ -68,6 +68,7 @@ func (p faultyProxy) serve(t *testing.T, data string) (origin string) {
 				out.URL.Path = "/captcha.js"
 			}
 			out.Header.Del("Cookie")
+			out.Header.Del("Authorization")
 			out.Header.Del("Referer")
 			out.Header.Set("X-Forwarded-For", strings.Split(r.In.RemoteAddr, ":")[0])
 			if p.request != nil {
@@ -76,7 +77,7 @@ func (p faultyProxy) serve(t *testing.T, data string) (origin string) {
 			if given := r.In.Header["X-Forwarded-For"]; out.Header.Get("X-Forwarded-For") == "given" {
 				out.Header.Set("X-Forwarded-For", append(given, strings.Split(r.In.RemoteAddr, ":")[0])[0])
 			}
-			for _, name := range []string{"Cookie", "Referer"} {
+			for _, name := range []string{"Cookie", "Authorization", "Referer"} {
 				if out.Header.Get(name) == "given" {
 					out.Header[name] = r.In.Header[name]
 				}
@@ -178,6 +179,12 @@ func TestDoctorSite(t *testing.T) {
 		"another hop's address":        {faultyProxy{request: set("X-Forwarded-For", "127.0.0.77")}, script, []string{"error site-visitor-address"}},
 		"visitors claim addresses":     {faultyProxy{request: set("X-Forwarded-For", "given")}, script, []string{"error site-claimed-address"}},
 		"cookies":                      {faultyProxy{request: set("Cookie", "given")}, script, []string{"error site-cookies"}},
+		"passwords":                    {faultyProxy{request: set("Authorization", "given")}, script, []string{"error site-authorization"}},
+		"no language":                  {faultyProxy{request: remove("Accept-Language")}, script, []string{"warning site-browser-headers"}},
+		"another language":             {faultyProxy{request: set("Accept-Language", "*")}, widget, []string{"warning site-browser-headers"}},
+		"no brands":                    {faultyProxy{request: remove("Sec-Ch-Ua")}, script, []string{"warning site-browser-headers"}},
+		"no kind of device":            {faultyProxy{request: remove("Sec-Ch-Ua-Mobile")}, script, []string{"warning site-browser-headers"}},
+		"no system":                    {faultyProxy{request: remove("Sec-Ch-Ua-Platform")}, script, []string{"warning site-browser-headers"}},
 		"addresses of pages":           {faultyProxy{request: set("Referer", "given")}, script, []string{"warning site-referer"}},
 		"no Origin":                    {faultyProxy{request: remove("Origin")}, script, []string{"error site-origin", "warning site-headers-removed"}},
 		"another user agent":           {faultyProxy{request: set("User-Agent", "proxy/1.0")}, script, []string{"error site-user-agent"}},
@@ -185,6 +192,10 @@ func TestDoctorSite(t *testing.T) {
 		"the answer is removed":        {faultyProxy{response: without("Tallygate-Probe")}, script, []string{"warning site-headers-removed"}},
 		"the worker is missing":        {faultyProxy{handle: answerAt("captcha-worker.js", 404, "Content-Type", "text/html", "")}, widget, []string{"error site-script-missing"}},
 		"verify is missing":            {faultyProxy{handle: answerAt("pow/verify", 404, "Content-Type", "text/html", "")}, widget, []string{"error site-not-mapped"}},
+		"the widget's body is missing": {faultyProxy{request: func(out *http.Request) { out.Body, out.ContentLength = io.NopCloser(strings.NewReader("")), 0 }}, widget, []string{"error site-body"}},
+		"a loader for reCAPTCHA":       {script: "/x/recaptcha/api.js", want: []string{"error site-drop-in"}},
+		"a loader for hCaptcha":        {script: "/x/1/api.js?render=explicit", want: []string{"error site-drop-in"}},
+		"a loader for Turnstile":       {script: "/x/turnstile/v0/api.js", want: []string{"error site-drop-in"}},
 		"the widget sends cookies":     {faultyProxy{request: set("Cookie", "given")}, widget, []string{"error site-cookies"}},
 		"the widget's challenge waits": {faultyProxy{response: cached()}, widget, []string{"error site-cached"}},
 	} {

@@ -383,6 +383,15 @@ func visitorFrom(t *testing.T, address string) *http.Client {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
+// evaluated are headers of a browser that the server evaluates, and that arrive unchanged.
+var evaluated = map[string]string{
+	"User-Agent":         "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0",
+	"Accept-Language":    "de-AT, de;q=0.7",
+	"Sec-Ch-Ua":          `"Chromium";v="145", "Vivaldi";v="7.6"`,
+	"Sec-Ch-Ua-Mobile":   "?0",
+	"Sec-Ch-Ua-Platform": `"Linux"`,
+}
+
 // call sends a request with the headers that a browser adds on a page of the website.
 func call(t *testing.T, client *http.Client, method, address, origin, body string) (status int, header http.Header, answer string) {
 	t.Helper()
@@ -392,11 +401,13 @@ func call(t *testing.T, client *http.Client, method, address, origin, body strin
 	}
 	request.Host = websiteHost + ":" + request.URL.Port()
 	request.Header = http.Header{
-		"User-Agent":      {"Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0"},
 		"Cookie":          {"session=secret-of-the-shop"},
 		"Authorization":   {"Basic c2hvcDpzZWNyZXQ="},
 		"Referer":         {"http://" + websiteHost + "/reset?token=secret-of-the-page"},
 		"X-Forwarded-For": {"203.0.113.9"},
+	}
+	for name, value := range evaluated {
+		request.Header.Set(name, value)
 	}
 	if origin != "" {
 		request.Header.Set("Origin", origin)
@@ -483,6 +494,11 @@ func (w *website) wantVisitors(t *testing.T, origin, path string) {
 			for _, secret := range []string{"Cookie", "Authorization", "Referer"} {
 				if header.Get(secret) != "" {
 					t.Errorf("the server receives %s: %s", secret, header.Get(secret))
+				}
+			}
+			for name, want := range evaluated {
+				if got := header.Values(name); len(got) != 1 || got[0] != want {
+					t.Errorf("the server receives %s: %q, want %q", name, got, want)
 				}
 			}
 			if hosts[i] != "stats.example.com" && hosts[i] != w.plain {

@@ -36,22 +36,25 @@ export const baseOf = (url: string): string => {
 
 /**
  * Waits for a script's element. A script that could not be loaded is removed, so that load may be
- * called again.
+ * called again. The page's own tag may have failed before the call, and then fires no further event.
+ * Such a tag delays the window's load event, so this event ends the wait, too.
  */
 const wait = (script: HTMLScriptElement, src: string): Promise<Api> =>
   new Promise((resolve, reject) => {
-    const fail = () => {
+    const finish = () => {
+      window.removeEventListener('load', finish);
+      const api = loaded();
+      if (api) {
+        resolve(api);
+        return;
+      }
       scripts.delete(src);
       script.remove();
       reject(new CaptchaError('unreachable'));
     };
-    const finish = () => {
-      const api = loaded();
-      if (api) resolve(api);
-      else fail();
-    };
     script.addEventListener('load', finish);
-    script.addEventListener('error', fail);
+    script.addEventListener('error', finish);
+    if (document.readyState !== 'complete') window.addEventListener('load', finish);
   });
 
 /**
@@ -66,14 +69,17 @@ export const load = async (url: string, nonce?: string): Promise<Api> => {
   const src = baseOf(url) + '/captcha.js';
   let script = scripts.get(src);
   if (!script) {
-    const tag = Array.from(document.scripts).find((each) => each.src === src);
+    // After the page's load event a tag without a widget has failed, or was added late. A second
+    // element is right in both cases, because a second widget script does nothing.
+    const isComplete = document.readyState === 'complete';
+    const tag = isComplete ? undefined : Array.from(document.scripts).find((each) => each.src === src);
     const element = tag || document.createElement('script');
-    scripts.set(src, (script = wait(element, src)));
     if (!tag) {
-      element.src = src;
+      element.src = src; // throws where the page requires Trusted Types
       if (nonce) element.nonce = nonce;
-      document.head.append(element);
     }
+    scripts.set(src, (script = wait(element, src)));
+    if (!tag) document.head.append(element);
   }
   return script;
 };

@@ -96,7 +96,9 @@ export const render = (container: Element, options: Options): Captcha => {
       const fail = (reason: CaptchaError['reason']) => reject(new CaptchaError(reason));
       on('verified', () => resolve(getResponse()), settled.signal);
       on('error', (event) => fail(reasonOf(event)), settled.signal);
-      signal.addEventListener('abort', () => fail('removed'));
+      const end = () => fail('removed');
+      signal.addEventListener('abort', end);
+      settled.signal.addEventListener('abort', () => signal.removeEventListener('abort', end));
       // Work in progress continues. In any other state, a reset starts it.
       if (!element.classList.contains('is-verifying')) api.reset(element);
     });

@@ -39,7 +39,7 @@ export const loadSame = <Module>(path: string): Module => require('../../src/' +
 
 const forget = (): void => {
   for (const file of Object.keys(require.cache))
-    if (file.replace(/\\/g, '/').includes('/src/')) delete require.cache[file];
+    if (/\/(src|packages)\//.test(file.replace(/\\/g, '/'))) delete require.cache[file];
 };
 
 const browsers = new WeakSet<Function>();

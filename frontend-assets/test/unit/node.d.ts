@@ -25,6 +25,10 @@ declare module 'node:crypto' {
   export function createHash(name: 'sha256'): { update(data: Uint8Array): { digest(encoding: 'hex'): string } };
 }
 
+declare module 'node:events' {
+  export function getEventListeners(target: EventTarget, type: string): Function[];
+}
+
 declare module 'node:fs' {
   export function readFileSync(path: string): Uint8Array;
   export function readFileSync(path: string, encoding: 'utf8'): string;

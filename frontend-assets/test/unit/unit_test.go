@@ -1,6 +1,6 @@
-// Package unit_test runs the unit tests of the TypeScript sources in src, which need no browser, with
-// Node's own test runner. It compiles the sources and the tests next to it (*.test.ts) with the
-// build's compiler, so that no npm package is involved, and reports each of them as a subtest.
+// Package unit_test runs the unit tests of the TypeScript sources in src and packages, which need no
+// browser, with Node's own test runner. It compiles the sources and the tests next to it (*.test.ts)
+// with the build's compiler, so that no npm package is involved, and reports each of them as a subtest.
 package unit_test
 
 import (
@@ -115,7 +115,7 @@ func compile(t *testing.T, dir string) (tests []string) {
 	t.Helper()
 
 	var entries []string
-	for _, folder := range []string{"src", "test/unit"} {
+	for _, folder := range []string{"src", "packages", "test/unit"} {
 		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() || filepath.Ext(path) != ".ts" || strings.HasSuffix(path, ".d.ts") {
 				return err
