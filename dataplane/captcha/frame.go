@@ -15,23 +15,27 @@ var errFrameMethod = &model.Error{Kind: model.MethodNotAllowed, Code: "method_no
 
 // Frame answers GET /widget?sitekey=…, the page that mCaptcha's clients put into a frame. The calls of
 // its widget come from the page itself, so the domains of a bound sitekey are checked by the browser:
-// only their pages may frame it. Any page may frame the widget of an unknown sitekey, which shows the
-// error.
+// only their pages may frame it. The page has the sitekey that the policy belongs to, so that its script
+// does not read the address differently. Any page may frame the widget of an unknown sitekey, which the
+// page does not have, and which shows the error.
 func (s *Service) Frame(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return errFrameMethod
 	}
 
-	ancestors := "*"
+	sitekey, ancestors := "", "*"
 	key, err := s.sitekeyOf(s.deadline(), r.URL.Query().Get("sitekey"))
 	switch {
-	case err == nil && len(key.domains) > 0:
-		ancestors = ancestorsOf(key.domains)
-	case err != nil && err != error(errSitekey):
+	case err == nil:
+		sitekey = key.text
+		if len(key.domains) > 0 {
+			ancestors = ancestorsOf(key.domains)
+		}
+	case err != error(errSitekey):
 		return err
 	}
 
-	assets.ServeWidgetFrame(w, r, ancestors)
+	assets.ServeWidgetFrame(w, r, sitekey, ancestors)
 	return nil
 }
 

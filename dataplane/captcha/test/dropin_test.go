@@ -90,6 +90,20 @@ func TestSiteverifyKey(t *testing.T) {
 	})
 }
 
+// otherReadings returns queries that have a sitekey for a browser's script, which trims it, and another text
+// or no sitekey for the server.
+func otherReadings(sitekey string) map[string]string {
+	return map[string]string{
+		"a blank":             "sitekey=" + sitekey + "+",
+		"an escaped blank":    "sitekey=%20" + sitekey,
+		"a tab":               "sitekey=" + sitekey + "%09",
+		"a byte order mark":   "sitekey=%EF%BB%BF" + sitekey,
+		"a no-break space":    "sitekey=" + sitekey + "%C2%A0",
+		"a semicolon":         "a;b&sitekey=" + sitekey + "%0a",
+		"too many parameters": strings.Repeat("a&", 10_001) + "sitekey=" + sitekey,
+	}
+}
+
 // TestFrame checks who may frame mCaptcha's page, and that the page says it in a policy.
 func TestFrame(t *testing.T) {
 	t.Parallel()
@@ -100,15 +114,24 @@ func TestFrame(t *testing.T) {
 
 		domains := "http://example.com:* https://example.com:* http://*.example.com:* https://*.example.com:* " +
 			"http://shop.test:* https://shop.test:* http://*.shop.test:* https://*.shop.test:*"
-		for _, test := range []struct{ name, path, ancestors string }{
-			{"bound", "/widget?sitekey=" + bound.Sitekey.Sitekey, domains},
-			{"bound, with a slash", "/widget/?sitekey=" + bound.Sitekey.Sitekey, domains},
-			{"not bound", "/widget?sitekey=" + free.Sitekey.Sitekey, "*"},
-			{"the test sitekey", "/widget?sitekey=" + model.TestSitekey, "*"},
-			{"unknown", "/widget?sitekey=" + model.NewSitekey(), "*"},
-			{"malformed", "/widget?sitekey=%zz%22%3E%3Cscript%3E", "*"},
-			{"missing", "/widget", "*"},
-		} {
+		boundKey, freeKey := bound.Sitekey.Sitekey, free.Sitekey.Sitekey
+		tests := []struct{ name, path, sitekey, ancestors string }{
+			{"bound", "/widget?sitekey=" + boundKey, boundKey, domains},
+			{"bound, with a slash", "/widget/?sitekey=" + boundKey, boundKey, domains},
+			{"bound, escaped", "/widget?x=1&%73itekey=%73" + boundKey[1:], boundKey, domains},
+			{"bound, then another", "/widget?sitekey=" + boundKey + "&sitekey=" + freeKey, boundKey, domains},
+			{"not bound", "/widget?sitekey=" + freeKey, freeKey, "*"},
+			{"not bound, then another", "/widget?sitekey=" + freeKey + "&sitekey=" + boundKey, freeKey, "*"},
+			{"the test sitekey", "/widget?sitekey=" + model.TestSitekey, model.TestSitekey, "*"},
+			{"unknown", "/widget?sitekey=" + model.NewSitekey(), "", "*"},
+			{"malformed", "/widget?sitekey=%zz%22%3E%3Cscript%3E", "", "*"},
+			{"missing", "/widget", "", "*"},
+		}
+		for name, query := range otherReadings(boundKey) {
+			tests = append(tests, struct{ name, path, sitekey, ancestors string }{name, "/widget?" + query, "", "*"})
+		}
+
+		for _, test := range tests {
 			for _, method := range []string{http.MethodGet, http.MethodHead} {
 				response, body := p.send(call{method: method, path: test.path})
 				policy := response.Header.Get("Content-Security-Policy")
@@ -117,7 +140,11 @@ func TestFrame(t *testing.T) {
 					response.Header.Get("Content-Type") != "text/html; charset=utf-8" || response.Header.Get("X-Frame-Options") != "" {
 					t.Errorf("%s %s: %d %v", method, test.name, response.StatusCode, response.Header)
 				}
-				if isPage := strings.Contains(body, `src="/widget/frame.js"`) && !strings.Contains(body, "svck_"); isPage != (method == http.MethodGet) {
+
+				want := []string{`src="/widget/frame.js"`, `<body data-sitekey="` + test.sitekey + `">`}
+				isPage := strings.Contains(body, want[0]) && strings.Contains(body, want[1]) &&
+					strings.Count(body, "svck_") == strings.Count(test.sitekey, "svck_")
+				if isPage != (method == http.MethodGet) || method == http.MethodHead && body != "" {
 					t.Errorf("%s %s: %s", method, test.name, body)
 				}
 			}
