@@ -2,7 +2,7 @@ package captcha
 
 import (
 	"net/http"
-	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/tallygate/tallygate/db/model"
@@ -40,13 +40,12 @@ func (s *Service) Frame(w http.ResponseWriter, r *http.Request) error {
 }
 
 // ancestorsOf returns the sources of frame-ancestors for domains and their subdomains, over any scheme
-// and port.
+// and port: http matches https, too. Proxies limit the size of all headers together, so nothing is said
+// twice.
 func ancestorsOf(domains []string) string {
 	var sources []string
 	for _, domain := range domains {
-		for _, host := range []string{domain, "*." + domain} {
-			sources = append(sources, "http://"+host+":*", "https://"+host+":*")
-		}
+		sources = append(sources, "http://"+domain+":*", "http://*."+domain+":*")
 	}
 	return strings.Join(sources, " ")
 }
@@ -55,12 +54,25 @@ func ancestorsOf(domains []string) string {
 const FrameFolder = "/widget"
 
 // isFromFrame reports whether a call comes from the page that Frame serves: its path is in the page's
-// folder, and its origin is the captcha's own. A proxy that replaces Host makes it a call of another
-// domain.
-func isFromFrame(r *http.Request) bool {
-	if !strings.HasPrefix(r.URL.Path, FrameFolder+"/") {
-		return false
+// folder, and its origin is one of Options.Origins. The request's Host says nothing: a page of any domain
+// may resolve its own name to this server.
+func (s *Service) isFromFrame(r *http.Request) bool {
+	return strings.HasPrefix(r.URL.Path, FrameFolder+"/") && slices.Contains(s.origins, r.Header.Get("Origin"))
+}
+
+// sentOrigins returns origins as browsers send them: in lower case, and without the scheme's default port.
+func sentOrigins(origins []string) []string {
+	var sent []string
+	for _, origin := range origins {
+		origin = strings.ToLower(origin)
+		if strings.HasPrefix(origin, "https:") {
+			origin = strings.TrimSuffix(origin, ":443")
+		} else {
+			origin = strings.TrimSuffix(origin, ":80")
+		}
+		if origin != "" {
+			sent = append(sent, origin)
+		}
 	}
-	origin, err := url.Parse(r.Header.Get("Origin"))
-	return err == nil && origin.Host != "" && strings.EqualFold(origin.Host, r.Host)
+	return sent
 }
