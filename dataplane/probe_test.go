@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tallygate/tallygate/dataplane/analytics"
+	"github.com/tallygate/tallygate/dataplane/captcha"
 	"github.com/tallygate/tallygate/web"
 )
 
@@ -25,6 +27,30 @@ func described(t *testing.T, key, from string, header http.Header) string {
 		t.Errorf("the description adds %v, status %d, body %q", w.Header(), w.Code, w.Body)
 	}
 	return w.Header().Get(ProbeHeader)
+}
+
+// TestProbedPaths checks which endpoints describe a request.
+func TestProbedPaths(t *testing.T) {
+	log := slog.New(slog.DiscardHandler)
+	h := Handler(Options{Analytics: new(analytics.Service), Captcha: new(captcha.Service), Log: log, Assets: http.NotFoundHandler(),
+		Prober: &Prober{Key: []byte("key"), Clients: web.NewClients(nil, log, time.Now)}})
+
+	for path, want := range map[string]bool{
+		"/collect.php": true, "/api/v1/pow/config": true, "/api/v1/pow/verify": true,
+		"/openapi.json": false, "/widget/api/v1/pow/config": false, "/svc.js": false,
+	} {
+		method := http.MethodOptions
+		if path == "/openapi.json" {
+			method = http.MethodGet
+		}
+		r := httptest.NewRequest(method, path, nil)
+		r.Header.Set(ProbeHeader, "0123456789abcdef-1")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if got := w.Header().Get(ProbeHeader) != ""; got != want {
+			t.Errorf("%s %s: described is %v, want %v", method, path, got, want)
+		}
+	}
 }
 
 // value returns a member of a description.

@@ -41,6 +41,10 @@ var framePaths = []string{captcha.FrameFolder, captcha.FrameFolder + "/"}
 // answered with 404 in JSON.
 var captchaFolders = []string{"/api", "/recaptcha", "/1", "/turnstile", captcha.FrameFolder}
 
+// probedPaths are the endpoints that describe requests of `tallygate doctor --site`: those of browsers, which
+// proxies pass on. No cache stores their answers.
+var probedPaths = []string{"/collect.php", "/api/v1/pow/config", "/api/v1/pow/verify"}
+
 // ScriptsRoute is the Pattern of requests for browser scripts, and for all paths that are no endpoint's.
 const ScriptsRoute = "scripts"
 
@@ -87,7 +91,9 @@ func Handler(o Options) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if route, ok := routes[r.URL.Path]; ok {
 			r.Pattern = r.URL.Path
-			o.Prober.describe(w, r)
+			if slices.Contains(probedPaths, r.URL.Path) {
+				o.Prober.describe(w, r)
+			}
 			route(w, r)
 			return
 		}

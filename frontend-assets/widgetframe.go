@@ -1,6 +1,7 @@
 package assets
 
 import (
+	"html"
 	"io"
 	"net/http"
 	"strconv"
@@ -10,7 +11,7 @@ import (
 // that a call comes from this page, and not from a page of another domain.
 const frameFolder = "/widget"
 
-// framePage has one widget, and sends its tokens to the page around the frame. It states no language, so
+// framePage, with a sitekey and framePageEnd, has one widget, and sends its tokens to the page around the frame. It states no language, so
 // that the widget takes the browser's.
 const framePage = `<!doctype html>
 <html>
@@ -22,16 +23,22 @@ const framePage = `<!doctype html>
 <link rel="stylesheet" id="svc-captcha-css" href="/captcha.css">
 <script defer src="/captcha.js"></script>
 <script defer src="` + frameFolder + `/frame.js"></script>
-<body>
+<body data-sitekey="`
+
+// framePageEnd follows the sitekey.
+const framePageEnd = `">
 </html>
 `
 
-// ServeWidgetFrame serves the page that mCaptcha's clients put into a frame. ancestors are the sources of
-// pages that may frame it, in the form of frame-ancestors.
-func ServeWidgetFrame(w http.ResponseWriter, r *http.Request, ancestors string) {
+// ServeWidgetFrame serves the page that mCaptcha's clients put into a frame. Its widget has the sitekey, and
+// shows an error if that is empty. ancestors are the sources of pages that may frame it, in the form of
+// frame-ancestors.
+func ServeWidgetFrame(w http.ResponseWriter, r *http.Request, sitekey, ancestors string) {
+	page := framePage + html.EscapeString(sitekey) + framePageEnd
+
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Length", strconv.Itoa(len(framePage)))
+	h.Set("Content-Length", strconv.Itoa(len(page)))
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Robots-Tag", "noindex")
 	// The policy follows the sitekey's domains, which may change at any time.
@@ -41,6 +48,6 @@ func ServeWidgetFrame(w http.ResponseWriter, r *http.Request, ancestors string) 
 
 	if r.Method != http.MethodHead {
 		// A write fails only if the client has disconnected.
-		_, _ = io.WriteString(w, framePage)
+		_, _ = io.WriteString(w, page)
 	}
 }

@@ -30,7 +30,7 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 )
 
-// Options configure a Service. All fields but Rotation, IsShared, Timeout, Tracer and NoTestSitekey are
+// Options configure a Service. All fields but Rotation, IsShared, Origins, Timeout, Tracer and NoTestSitekey are
 // required.
 type Options struct {
 	Cell       *db.Cell           // of Store; the writers of other cells are started when needed
@@ -45,6 +45,10 @@ type Options struct {
 	// IsShared reports whether many clients share the client address, so that nothing may depend on
 	// its network; see web.Clients. Nil means never.
 	IsShared func(*http.Request) bool
+
+	// Origins are the public origins of the service, such as https://captcha.example.com. The page that
+	// Frame serves makes its calls from them, and works for no bound sitekey without.
+	Origins []string
 
 	// Timeout bounds all of a request's waits for the database together. 0 means StoreTimeout.
 	Timeout time.Duration
@@ -61,6 +65,7 @@ type Service struct {
 	clientAddr    func(*http.Request) netip.Addr
 	isShared      func(*http.Request) bool
 	noTestSitekey bool
+	origins       []string // as browsers send them
 	now           func() time.Time
 	timeout       time.Duration // see Options.Timeout
 	log           *slog.Logger
@@ -97,6 +102,7 @@ func New(o Options) (*Service, error) {
 		clientAddr:    o.ClientAddr,
 		isShared:      o.IsShared,
 		noTestSitekey: o.NoTestSitekey,
+		origins:       sentOrigins(o.Origins),
 		now:           o.Now,
 		timeout:       o.Timeout,
 		log:           o.Log,

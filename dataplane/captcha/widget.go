@@ -75,7 +75,7 @@ func (s *Service) openWidgetCall(
 	}
 
 	hostname, ok := pageHost(r)
-	if len(key.domains) > 0 && !isFromFrame(r) && (!ok || !model.HostServed(hostname, key.domains)) {
+	if len(key.domains) > 0 && !s.isFromFrame(r) && (!ok || !model.HostServed(hostname, key.domains)) {
 		return call, key, "", errDomain
 	}
 

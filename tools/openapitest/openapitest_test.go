@@ -42,6 +42,8 @@ const (
 	sitekey   = "svck_TestTestTestTestTestTest"
 	pageview  = `{"k":"0123456789abcdef0123456789abcdef","t":"pageview","p":"/"}`
 	challenge = `{"challenge":"` // followed by 214 characters
+
+	verification = `{"valid":true,"over_limit":false,"reserve":false,"quota_exceeded":false}`
 )
 
 // exchanges are requests with answers, and a part of the error of those that the document does not have.
@@ -79,6 +81,12 @@ var exchanges = []struct {
 	{"a method that the path has", "GET /siteverify", answer{200, isJSON + "Cache-Control: no-store", `{"success":false,"error-codes":["bad-request"]}`}, ""},
 	{"a method that the path answers", "PUT /siteverify", answer{200, isJSON + "Cache-Control: no-store", `{"success":false,"error-codes":["bad-request"]}`}, ""},
 	{"both forms", "GET /siteverify", answer{200, isJSON + "Cache-Control: no-store", `{"success":true,"error-codes":[]}`}, "oneOf"},
+
+	{"another method of another captcha's path", "PUT /1/siteverify", answer{200, isJSON + "Cache-Control: no-store", `{"success":false,"error-codes":["bad-request"]}`}, ""},
+	{"a token with the sitekey", `POST /api/v1/pow/siteverify {"sitekey":"` + sitekey + `","key":"x","secret":"s","token":"t"}`, answer{200, isJSON, verification}, ""},
+	{"a token with key", `POST /api/v1/pow/siteverify {"sitekey":"","key":"` + sitekey + `","secret":"s","token":"t"}`, answer{200, isJSON, verification}, ""},
+	{"a token without a sitekey", `POST /api/v1/pow/siteverify {"sitekey":"","secret":"s","token":"t"}`, answer{200, isJSON, verification}, "anyOf"},
+	{"a token with a wrong key", `POST /api/v1/pow/siteverify {"key":"x","secret":"s","token":"t"}`, answer{200, isJSON, verification}, "anyOf"},
 
 	{"recorded", `POST /server.php {"event":"x","ip":"::1","user_agent":"x"}`, answer{200, isJSON, `{"status":"recorded"}`}, ""},
 	{"recorded without ip", `POST /server.php {"event":"x","user_agent":"x"}`, answer{200, isJSON, `{"status":"recorded"}`}, "ip"},

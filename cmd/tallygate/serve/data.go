@@ -67,6 +67,7 @@ func (a *App) openData(ctx context.Context, clients *web.Clients) (err error) {
 		Tracer:     a.tracer,
 		Log:        a.log,
 
+		Origins:       []string{string(a.config.CaptchaURL), string(a.config.AnalyticsURL)},
 		NoTestSitekey: !bool(a.config.CaptchaTestSitekey),
 	})
 	if err != nil {

@@ -1,7 +1,9 @@
 package captcha_test
 
 import (
+	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -90,6 +92,20 @@ func TestSiteverifyKey(t *testing.T) {
 	})
 }
 
+// otherReadings returns queries that have a sitekey for a browser's script, which trims it, and another text
+// or no sitekey for the server.
+func otherReadings(sitekey string) map[string]string {
+	return map[string]string{
+		"a blank":             "sitekey=" + sitekey + "+",
+		"an escaped blank":    "sitekey=%20" + sitekey,
+		"a tab":               "sitekey=" + sitekey + "%09",
+		"a byte order mark":   "sitekey=%EF%BB%BF" + sitekey,
+		"a no-break space":    "sitekey=" + sitekey + "%C2%A0",
+		"a semicolon":         "a;b&sitekey=" + sitekey + "%0a",
+		"too many parameters": strings.Repeat("a&", 10_001) + "sitekey=" + sitekey,
+	}
+}
+
 // TestFrame checks who may frame mCaptcha's page, and that the page says it in a policy.
 func TestFrame(t *testing.T) {
 	t.Parallel()
@@ -98,17 +114,25 @@ func TestFrame(t *testing.T) {
 		account := p.account("a", model.CaptchaPlanFree)
 		bound, free := p.pair(account, "example.com", "shop.test"), p.pair(account)
 
-		domains := "http://example.com:* https://example.com:* http://*.example.com:* https://*.example.com:* " +
-			"http://shop.test:* https://shop.test:* http://*.shop.test:* https://*.shop.test:*"
-		for _, test := range []struct{ name, path, ancestors string }{
-			{"bound", "/widget?sitekey=" + bound.Sitekey.Sitekey, domains},
-			{"bound, with a slash", "/widget/?sitekey=" + bound.Sitekey.Sitekey, domains},
-			{"not bound", "/widget?sitekey=" + free.Sitekey.Sitekey, "*"},
-			{"the test sitekey", "/widget?sitekey=" + model.TestSitekey, "*"},
-			{"unknown", "/widget?sitekey=" + model.NewSitekey(), "*"},
-			{"malformed", "/widget?sitekey=%zz%22%3E%3Cscript%3E", "*"},
-			{"missing", "/widget", "*"},
-		} {
+		domains := "http://example.com:* http://*.example.com:* http://shop.test:* http://*.shop.test:*"
+		boundKey, freeKey := bound.Sitekey.Sitekey, free.Sitekey.Sitekey
+		tests := []struct{ name, path, sitekey, ancestors string }{
+			{"bound", "/widget?sitekey=" + boundKey, boundKey, domains},
+			{"bound, with a slash", "/widget/?sitekey=" + boundKey, boundKey, domains},
+			{"bound, escaped", "/widget?x=1&%73itekey=%73" + boundKey[1:], boundKey, domains},
+			{"bound, then another", "/widget?sitekey=" + boundKey + "&sitekey=" + freeKey, boundKey, domains},
+			{"not bound", "/widget?sitekey=" + freeKey, freeKey, "*"},
+			{"not bound, then another", "/widget?sitekey=" + freeKey + "&sitekey=" + boundKey, freeKey, "*"},
+			{"the test sitekey", "/widget?sitekey=" + model.TestSitekey, model.TestSitekey, "*"},
+			{"unknown", "/widget?sitekey=" + model.NewSitekey(), "", "*"},
+			{"malformed", "/widget?sitekey=%zz%22%3E%3Cscript%3E", "", "*"},
+			{"missing", "/widget", "", "*"},
+		}
+		for name, query := range otherReadings(boundKey) {
+			tests = append(tests, struct{ name, path, sitekey, ancestors string }{name, "/widget?" + query, "", "*"})
+		}
+
+		for _, test := range tests {
 			for _, method := range []string{http.MethodGet, http.MethodHead} {
 				response, body := p.send(call{method: method, path: test.path})
 				policy := response.Header.Get("Content-Security-Policy")
@@ -117,13 +141,28 @@ func TestFrame(t *testing.T) {
 					response.Header.Get("Content-Type") != "text/html; charset=utf-8" || response.Header.Get("X-Frame-Options") != "" {
 					t.Errorf("%s %s: %d %v", method, test.name, response.StatusCode, response.Header)
 				}
-				if isPage := strings.Contains(body, `src="/widget/frame.js"`) && !strings.Contains(body, "svck_"); isPage != (method == http.MethodGet) {
+
+				want := []string{`src="/widget/frame.js"`, `<body data-sitekey="` + test.sitekey + `">`}
+				isPage := strings.Contains(body, want[0]) && strings.Contains(body, want[1]) &&
+					strings.Count(body, "svck_") == strings.Count(test.sitekey, "svck_")
+				if isPage != (method == http.MethodGet) || method == http.MethodHead && body != "" {
 					t.Errorf("%s %s: %s", method, test.name, body)
 				}
 			}
 		}
 
-		response, _ := p.send(call{path: "/widget"})
+		// Proxies often have 4 KiB for all headers of an answer.
+		var many []string
+		for i := range model.MaxSitekeyDomains {
+			many = append(many, fmt.Sprintf("branch-%02d.example.com", i))
+		}
+		response, _ := p.send(call{method: http.MethodGet, path: "/widget?sitekey=" + p.pair(account, many...).Sitekey.Sitekey})
+		policy := response.Header.Get("Content-Security-Policy")
+		if len(policy) > 3600 || strings.Count(policy, "http://*.branch-") != len(many) {
+			t.Errorf("the policy of %d domains has %d bytes: %s", len(many), len(policy), policy)
+		}
+
+		response, _ = p.send(call{path: "/widget"})
 		if response.StatusCode != http.StatusMethodNotAllowed || response.Header.Get("Allow") != "GET, HEAD" {
 			t.Errorf("POST: %d %v", response.StatusCode, response.Header)
 		}
@@ -143,6 +182,7 @@ func TestFrameCalls(t *testing.T) {
 		status             int
 	}{
 		{"the frame", "/widget" + configPath, own, 200},
+		{"the frame over TLS, which this server is not reached by", "/widget" + configPath, strings.Replace(own, "http:", "https:", 1), 403},
 		{"a page of the domain", "/widget" + configPath, siteOrigin, 200},
 		{"a page of another domain", "/widget" + configPath, "https://example.org", 403},
 		{"another port of this host", "/widget" + configPath, "http://127.0.0.1:1", 403},
@@ -153,6 +193,17 @@ func TestFrameCalls(t *testing.T) {
 		response, answer := p.send(call{path: test.path, body: body, origin: test.origin, client: nextClient()})
 		if response.StatusCode != test.status {
 			t.Errorf("%s: %d %s, want %d", test.name, response.StatusCode, answer, test.status)
+		}
+	}
+
+	// A page of another domain that resolves its own name to this server.
+	for _, path := range []string{configPath, verifyPath} {
+		r := httptest.NewRequest(http.MethodPost, "http://other.test/widget"+path, strings.NewReader(`{"sitekey":"`+key.Sitekey.Sitekey+`"}`))
+		r.Header.Set("Origin", "http://other.test")
+		w := httptest.NewRecorder()
+		p.handler.ServeHTTP(w, r)
+		if w.Code != http.StatusForbidden {
+			t.Errorf("%s with another host: %d %s", path, w.Code, w.Body)
 		}
 	}
 

@@ -79,6 +79,9 @@ func newPlaneWith(tb testing.TB, d *db.DB, c *testkit.Clock, timeout time.Durati
 	log := slog.New(slog.NewTextHandler(tb.Output(), nil))
 	options := captcha.Options{Cell: dbtest.SitesCell(tb, d), Secret: secret, ClientAddr: clientAddr, Difficulty: difficulty, Now: c.Now, Log: log}
 	options.Timeout = timeout
+	server := httptest.NewUnstartedServer(nil)
+	tb.Cleanup(server.Close)
+	options.Origins = []string{"http://" + server.Listener.Addr().String()}
 	change(&options)
 
 	if options.Store == nil {
@@ -106,8 +109,8 @@ func newPlaneWith(tb testing.TB, d *db.DB, c *testkit.Clock, timeout time.Durati
 	// The analytics service is never started.
 	tb.Cleanup(func() { _ = hits.Stop(context.Background()) })
 	p.handler = openapitest.Handler(tb, dataplane.Handler(dataplane.Options{Analytics: hits, Captcha: service, Assets: http.NotFoundHandler(), Log: log}))
-	server := httptest.NewServer(p.handler)
-	tb.Cleanup(server.Close)
+	server.Config.Handler = p.handler
+	server.Start()
 	p.url = server.URL
 	p.http = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}}
 

@@ -49,6 +49,33 @@ func TestChromiumDropinFrame(t *testing.T) {
 	frame.WaitFor(`document.querySelector('.service-captcha.is-error') && document.documentElement.lang === 'en'`)
 }
 
+// TestChromiumDropinFrameAddress frames addresses from which a script would read the bound sitekey, but the server
+// another text or nothing. Any page may frame them, so they must not give a token of the sitekey.
+func TestChromiumDropinFrameAddress(t *testing.T) {
+	queries := map[string]string{
+		"/blank": "sitekey=SITEKEY+", "/escaped": "sitekey=%20SITEKEY", "/tab": "sitekey=SITEKEY%09", "/mark": "sitekey=%EF%BB%BFSITEKEY",
+		"/many": strings.Repeat("a&", 10_001) + "sitekey=SITEKEY",
+	}
+	pages := map[string]string{}
+	for path, query := range queries {
+		pages[path] = `<title>Frame</title><iframe src="` + captchaOrigin + `/widget?` + query + `"></iframe>`
+	}
+	s := newCaptchaSite(t, pages)
+	tab := s.browser.NewPage()
+
+	for path, query := range queries {
+		tab.Goto("http://other.test" + path)
+		frame := s.browser.Frame(captchaOrigin + "/widget?" + strings.ReplaceAll(query, "SITEKEY", s.key.sitekey))
+		frame.WaitFor(`document.querySelector('.service-captcha.is-error, .service-captcha.is-done')`)
+		if got := frame.Text(`document.querySelector('.service-captcha').className`); !strings.Contains(got, "is-error") {
+			t.Errorf("%s: the widget of another domain's page is %q", path, got)
+		}
+	}
+	if got := s.called(); len(got) > 0 {
+		t.Errorf("pages of another domain called %v", got)
+	}
+}
+
 // TestChromiumDropinGitea makes the calls of Gitea's page: a deferred script of the configured address, and
 // render() in an element, for reCAPTCHA inside ready().
 func TestChromiumDropinGitea(t *testing.T) {

@@ -184,6 +184,52 @@ func TestChromiumDropinReset(t *testing.T) {
 	noMessages(t, page)
 }
 
+// TestChromiumDropinCallback checks callbacks that reset their widget, which then waits for the visitor's next
+// interaction, and callbacks that remove it, after which the page is not called.
+func TestChromiumDropinCallback(t *testing.T) {
+	pages := map[string]string{}
+	for _, d := range dropins {
+		for path, action := range map[string]string{
+			"": d.global + `.reset()`, "/remove": d.global + `.remove(); setTimeout(() => log.push('later'))`,
+		} {
+			pages[d.path()+path] = strings.Replace(d.marked("", ""), "window.onToken = onToken",
+				"window.onToken = (token) => { log.push(token); "+action+" }", 1)
+		}
+	}
+	s := newCaptchaSite(t, pages)
+	page := s.browser.NewPage()
+
+	for _, d := range dropins {
+		page.Goto("http://www.shop.test" + d.path())
+		page.WaitFor(`document.querySelector('#captcha > .service-captcha')`)
+		if !d.eager {
+			page.Click("input[name=email]")
+		}
+		for n := 1; n <= 2; n++ {
+			page.WaitFor(fmt.Sprintf(`log.length >= %d && document.querySelector('.service-captcha.is-done') && %s.getResponse()`, n, d.global))
+			if lines := logged(page); len(lines) != n || lines[n-1] == page.Text(d.global+`.getResponse()`) {
+				t.Errorf("%s: after interaction %d the page was called with %v", d.name, n, lines)
+			}
+			page.Click("input[name=email]")
+		}
+	}
+
+	for _, d := range dropins {
+		if d.class == "g-recaptcha" {
+			continue // has no remove()
+		}
+		page.Goto("http://www.shop.test" + d.path() + "/remove")
+		page.WaitFor(`document.querySelector('#captcha > .service-captcha') || log.length`)
+		page.Click("input[name=email]")
+		page.WaitFor(`log.includes('later')`)
+		if lines := logged(page); len(lines) != 2 || lines[1] != "later" {
+			t.Errorf("%s: a callback that removes the widget: %v", d.name, lines)
+		}
+	}
+
+	noMessages(t, page)
+}
+
 // TestChromiumDropinExpiry checks what a page learns of a renewal, after four minutes, and of a token that
 // expired while the computer slept.
 func TestChromiumDropinExpiry(t *testing.T) {

@@ -98,7 +98,7 @@ func (s *captchaSite) newPlane() http.Handler {
 	clientAddr := web.ClientAddr([]netip.Prefix{})
 	key := []byte("a secret for tests, 32 bytes or more")
 	service, err := captcha.New(captcha.Options{Cell: d.DefaultCell(), Secret: key, ClientAddr: clientAddr, Difficulty: s.work, Now: s.clock,
-		Store: ingest.NewClaimStore(d.DefaultCell()), Log: log})
+		Store: ingest.NewClaimStore(d.DefaultCell()), Log: log, Origins: []string{captchaOrigin}})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -5,7 +5,9 @@ const widget = document.createElement('div');
 widget.className = 'service-captcha';
 // The server knows by this folder that the widget's calls come from here.
 widget.dataset.api = '/widget';
-widget.dataset.sitekey = new URLSearchParams(location.search).get('sitekey') || '';
+// The server states the sitekey that its policy belongs to. Read from the address, it could be another
+// one: the server and the browser decode some addresses differently.
+widget.dataset.sitekey = document.body.dataset.sitekey;
 
 /**
  * Sends the token. The page around the frame may have any origin: the server's frame-ancestors

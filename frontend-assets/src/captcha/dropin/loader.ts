@@ -70,13 +70,14 @@ const newLoader = (kind: Kind, api: string, query: URLSearchParams): Loader => {
     return placed.find((each) => `${each.id}` === `${target}` || each.container === element);
   };
 
+  const fail = (target: unknown): never => {
+    throw new Error(`${kind.name}: not found: ${target}`);
+  };
+
   const render = (target: unknown, given?: Given | null): Id => {
     const container = elementOf(target);
-    if (!(container instanceof Element)) throw new Error(`${kind.name}: not found: ${target}`);
-    const known = find(container);
-    if (known) return known.id;
-
-    return place(kind, count++, container, given || {}, { api, query, loaded, placed }).id;
+    if (!(container instanceof Element)) return fail(target);
+    return (find(container) || place(kind, count++, container, given || {}, { api, query, loaded, placed })).id;
   };
 
   interactions.forEach((type) =>
@@ -86,11 +87,7 @@ const newLoader = (kind: Kind, api: string, query: URLSearchParams): Loader => {
   return {
     render,
     find,
-    execute(target) {
-      const widget = find(target);
-      if (!widget) throw new Error(`${kind.name}: not found: ${target}`);
-      return widget.execute();
-    },
+    execute: (target) => (find(target) || fail(target)).execute(),
     // In a task of its own, so that an error of the page is reported as one.
     ready: (stated) => void loaded.then(() => setTimeout(callBack, 0, stated)),
     renderMarked: () => document.querySelectorAll('.' + kind.mark).forEach((each) => void render(each)),

@@ -62,7 +62,7 @@ export const place = (kind: Kind, number: number, container: Element, given: Giv
   const onDemand = isHidden || parameter('execution') === 'execute';
   const eager = kind.eager && !onDemand;
 
-  let waiting: { resolve(token: string): void; reject(reason: Error): void }[] = [];
+  const waiting: { resolve(token: string): void; reject(reason: Error): void }[] = [];
   let reported = ''; // the last token that the page has got
   let held = false; // whether the next token waits for an interaction
   let inside = false; // a call whose consequences need no further action
@@ -76,9 +76,7 @@ export const place = (kind: Kind, number: number, container: Element, given: Giv
   };
 
   const settle = (token: string, failure?: string) => {
-    const all = waiting;
-    waiting = [];
-    all.forEach((each) => (failure ? each.reject(new Error(failure)) : each.resolve(token)));
+    waiting.splice(0).forEach((each) => (failure ? each.reject(new Error(failure)) : each.resolve(token)));
   };
 
   const within = (action: () => void) => {
@@ -98,9 +96,13 @@ export const place = (kind: Kind, number: number, container: Element, given: Giv
     updateTwin();
     if (!token || token === reported || (!waiting.length && (onDemand || held))) return;
     reported = token;
-    held = !kind.eager;
     settle(token);
-    callBack(parameter('callback'), token);
+    try {
+      callBack(parameter('callback'), token);
+    } finally {
+      // After a reset within the callback, an eager widget waits, too. Else the callback would call itself.
+      held = !kind.eager || !reported;
+    }
   };
 
   /** Solves again. The page need not learn that the token before has expired. */
@@ -148,8 +150,12 @@ export const place = (kind: Kind, number: number, container: Element, given: Giv
     expired: () => (inside ? updateTwin() : expire()),
     error: (detail) => fail(detail.reason),
   };
+  // The widget of a removed element may still dispatch events, for example after "verified" removed it.
   for (const name in events)
-    widget.addEventListener('service-captcha:' + name, (event) => events[name]!((event as CustomEvent).detail));
+    widget.addEventListener(
+      'service-captcha:' + name,
+      (event) => widget.isConnected && events[name]!((event as CustomEvent).detail),
+    );
 
   Object.assign(widget.dataset, {
     sitekey: parameter('sitekey') || '',

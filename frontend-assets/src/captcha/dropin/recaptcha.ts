@@ -25,8 +25,8 @@ install(
     // by their ids, too, and the widget's field has this name.
     twin(input, n) {
       input.setAttribute('form', '');
-      input.id = 'g-recaptcha-response' + (n ? '-' + n : '');
       input.className = 'g-recaptcha-response';
+      input.id = input.className + (n ? '-' + n : '');
     },
   },
   (loader) => {
