@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/loadgen/instance"
 	"github.com/tallygate/tallygate/tools/loadgen/load"
 	"github.com/tallygate/tallygate/tools/loadgen/process"
@@ -105,13 +106,14 @@ type reportAttack struct {
 	eventReader        *target.Account // of the shared link of eventSite
 	pathReader         *target.Account
 
-	others   *bystanders // hits of the honest account
-	asked    questions
-	answered atomic.Int64 // reports of the honest account since the last one without figures
-	accepted question     // with the longest patterns that the service accepts
-	built    bool         // the worker has built the day of daySite
-	calmed   *period      // the measurement before the attacks of this part
-	steps    []reportStep
+	others    *bystanders // hits of the honest account
+	asked     questions
+	answered  atomic.Int64 // reports of the honest account since the last one without figures
+	accepted  question     // with the longest patterns that the service accepts
+	built     bool         // the worker has built storedDay of daySite
+	storedDay model.Day
+	calmed    *period // the measurement before the attacks of this part
+	steps     []reportStep
 }
 
 // measureStep measures a step until attack returns, which sets its outcome.

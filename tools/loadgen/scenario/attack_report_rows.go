@@ -162,8 +162,10 @@ func (a *reportAttack) storeDay(ctx context.Context) func(*db.DB) error {
 			return err
 		}
 
+		// A day is built some minutes after its end, so in the first hour of a day it is an earlier one.
 		now := model.At(time.Now())
-		day := now.Day() - 1
+		a.storedDay = now.Add(-time.Hour).Day() - 1
+		day := a.storedDay
 		random := rand.New(rand.NewPCG(2, 33))
 		err = bulk.Fill(ctx, d, func() error {
 			if err := retention.New(d).EnsurePartitions(ctx, day.Start()); err != nil {
@@ -207,9 +209,8 @@ func (a *reportAttack) awaitDay(ctx context.Context) (built bool, err error) {
 			return err
 		}
 
-		day := model.At(time.Now()).Day() - 1
 		for store := reports.New(d); ; _ = load.Wait(ctx, time.Second) {
-			views, err := store.DayPageviews(ctx, id, day)
+			views, err := store.DayPageviews(ctx, id, a.storedDay)
 			built = views > 0
 			if err != nil || built || a.in.Server.Ended() || time.Now().After(deadline) {
 				return errors.Join(err, ctx.Err())
