@@ -460,8 +460,9 @@ func Handler(tb reporter, next http.Handler) http.Handler {
 type Transport struct {
 	next http.RoundTripper
 
-	mu   sync.Mutex
-	errs []error
+	mu      sync.Mutex
+	errs    []error
+	ignored map[string]bool // see Ignore
 }
 
 // NewTransport returns a Transport over another one.
@@ -477,10 +478,27 @@ func (t *Transport) Errors() []error {
 	return slices.Clone(t.errs)
 }
 
+// Ignore leaves out the answers of a host, such as a control listener, which has pages of its own under
+// every path.
+func (t *Transport) Ignore(host string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ignored == nil {
+		t.ignored = make(map[string]bool)
+	}
+	t.ignored[host] = true
+}
+
+func (t *Transport) ignores(host string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.ignored[host]
+}
+
 // RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := t.next.RoundTrip(r)
-	if err != nil || Path(r.URL.Path) == "" {
+	if err != nil || Path(r.URL.Path) == "" || t.ignores(r.URL.Host) {
 		return response, err
 	}
 
