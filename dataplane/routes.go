@@ -41,8 +41,8 @@ var framePaths = []string{captcha.FrameFolder, captcha.FrameFolder + "/"}
 // answered with 404 in JSON.
 var captchaFolders = []string{"/api", "/recaptcha", "/1", "/turnstile", captcha.FrameFolder}
 
-// probedPaths are the endpoints that describe requests of `tallygate doctor --site`: those of browsers, which
-// proxies pass on. No cache stores their answers.
+// probedPaths are the endpoints that describe requests of `tallygate doctor --site`. Browsers call them, so
+// proxies of websites pass them on. No cache stores their answers.
 var probedPaths = []string{"/collect.php", "/api/v1/pow/config", "/api/v1/pow/verify"}
 
 // ScriptsRoute is the Pattern of requests for browser scripts, and for all paths that are no endpoint's.

@@ -41,7 +41,7 @@ func defaultAccount(ctx context.Context, idb bun.IDB, userID int64) (int64, erro
 	return ids[0], nil
 }
 
-// members returns a query of memberships, including those of guests, with their users and accounts. The
+// members returns a query of the memberships of members and guests, with their users and accounts. The
 // memberships of one user begin with the default account.
 func members(idb bun.IDB, rows *[]*model.Membership) *bun.SelectQuery {
 	return idb.NewSelect().Model(rows).ModelTableExpr(db.AllMemberships + " AS ?TableAlias").

@@ -75,7 +75,7 @@ func (u *User) GuestSites() []int64 {
 	return nil
 }
 
-// Membership is the role of a user in an account. Those of guests are stored in a table of their own,
+// Membership is the role of a user in an account. Memberships of guests have a table of their own,
 // see package accounts.
 type Membership struct {
 	UserID    int64   `bun:",pk"`
@@ -138,8 +138,8 @@ func (u *User) Restrict(siteIDs []int64) *User {
 	return member.In(u.AccountID)
 }
 
-// bothSites returns the sites of two restrictions, each of which may be nil. The result is not nil
-// unless both are.
+// bothSites returns the sites that two restrictions have in common. A restriction can be nil. The
+// result is nil only if both are.
 func bothSites(a, b []int64) []int64 {
 	if a == nil {
 		return b

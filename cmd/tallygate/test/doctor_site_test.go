@@ -94,7 +94,7 @@ func (p faultyProxy) serve(t *testing.T, data string) (origin string) {
 	return server.URL
 }
 
-// answerAt returns a handler that answers calls whose path has an end.
+// answerAt returns a handler that answers calls of paths with this end.
 func answerAt(end string, status int, header, value, body string) func(http.ResponseWriter, *http.Request) bool {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		if !strings.HasSuffix(r.URL.Path, end) {

@@ -160,7 +160,7 @@ func serveTLS(t *testing.T, handler http.Handler, file string) (addr string) {
 	return listener.Addr().String()
 }
 
-// snippet returns a file of deploy/first-party with replacements, each of which must occur in it.
+// snippet returns a file of deploy/first-party with replacements. Each text to replace must occur in it.
 func snippet(t *testing.T, name string, replacements ...string) string {
 	t.Helper()
 	text := readDeploy(t, firstPartyFolder+name)
@@ -452,7 +452,7 @@ func TestDeployFirstParty(t *testing.T) {
 	}
 }
 
-// wantScripts compares the files below /x/ with those of the server.
+// wantScripts compares the files below /x/ with the server's files.
 func (w *website) wantScripts(t *testing.T, origin string) {
 	t.Helper()
 	client := visitorFrom(t, "127.0.0.1")

@@ -266,7 +266,7 @@ func (p *pass) addRows(to *table, field segment.Field, numbers []uint32, t *segm
 	return nil
 }
 
-// errJoined is the error of a rollup whose names have fewer visitors than it takes away.
+// errJoined is the error of a rollup that takes more visitors from a name than the name has.
 var errJoined = fmt.Errorf("%w: names of a rollup's sources", segment.ErrDamaged)
 
 // addSourceNames adds the rows of sources to those of their names. A visitor of several sources of one name
