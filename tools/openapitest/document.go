@@ -68,7 +68,7 @@ func schemaAt(keys ...string) *jsonschema.Schema {
 	return schema
 }
 
-// Path returns the path of the document that a request's path matches. It returns "" if there is none.
+// Path returns the path in the document that matches the path of a request, or "" without a match.
 func Path(requested string) string {
 	if document().Paths.Value(requested) != nil {
 		return requested
