@@ -280,6 +280,29 @@ func TestKeysOfOthers(t *testing.T) {
 		if mine == theirs {
 			t.Error("two accounts have the same site")
 		}
+
+		// The same user in another account makes another call.
+		branch := owner.query(`mutation { createAccount(input: {name: "Branch"}) { account { id } userErrors { code } } }`).
+			ok(t, "createAccount").at("createAccount.account.id")
+		input := fmt.Sprintf("accountId: %q, %s", branch, site.input)
+		for range 2 {
+			if id, _ := site.id(owner.query(w.document(site, input, "key of sites")).ok(t, "createSite")); id == mine || id == theirs {
+				t.Errorf("a call in another account returned the site %v", id)
+			}
+		}
+
+		// A token that is restricted to a site repeats its own call, and reaches no call about another site.
+		restricted := owner.restrictedToken(w.tenant.ids["siteId"])
+		first := w.with(restricted, call)
+		second := w.with(restricted, call)
+		if first.at("createAnnotation.annotation.id") == nil || first.at("createAnnotation.annotation.id") != second.at("createAnnotation.annotation.id") {
+			t.Errorf("a restricted token: %s, then %s", first.Body, second.Body)
+		}
+		elsewhere := strings.ReplaceAll(call, w.tenant.ids["siteId"], w.tenant.ids["spareId"])
+		owner.query(strings.ReplaceAll(elsewhere, `"key"`, `"spare"`)).ok(t, annotation.mutation)
+		if got := w.with(restricted, strings.ReplaceAll(elsewhere, `"key"`, `"spare"`)); got.userErrors(annotation.mutation) != "siteId:NOT_FOUND" {
+			t.Errorf("a restricted token on another site: %s", got.Body)
+		}
 	})
 }
 
