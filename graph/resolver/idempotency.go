@@ -148,7 +148,7 @@ func (p Repeats) repeat(ctx context.Context, field *graphql.FieldContext, call i
 	if node == nil {
 		return nil, &model.Error{
 			Kind: model.NotFound, Code: model.ErrNotFound.Code, Field: idempotency.Field,
-			Message: "An earlier call with this key succeeded. Its object was deleted, or moved to another account.",
+			Message: "An earlier call with this key succeeded. Its object was deleted, or you no longer reach it.",
 		}
 	}
 

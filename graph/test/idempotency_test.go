@@ -2,6 +2,7 @@ package graph_test
 
 import (
 	"fmt"
+	"os"
 	"regexp"
 	"strings"
 	"sync"
@@ -79,6 +80,13 @@ func TestCreatingMutationsTakeKeys(t *testing.T) {
 	t.Parallel()
 	creates := regexp.MustCompile(`^(create|rotate|renew|invite|start|send|redeliver|resend|request|register|finish|confirm|` +
 		`restore|accept|signUp|issue|generate|duplicate|copy|clone|import|upload)`)
+	guide, err := os.ReadFile("../../docs/graphql.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(guide), "## Repeat a call")
+	section, _, _ = strings.Cut(section, "\n## ")
+
 	cases := map[string]keyedCase{}
 	for _, c := range keyedCases {
 		cases[c.mutation] = c
@@ -101,6 +109,9 @@ func TestCreatingMutationsTakeKeys(t *testing.T) {
 		}
 		if !tested {
 			continue
+		}
+		if !strings.Contains(section, "`"+f.Name+"`") {
+			t.Errorf("docs/graphql.md does not list %s", f.Name)
 		}
 
 		payload := schema.Types[f.Type.Name()]
@@ -270,13 +281,13 @@ func TestKeysOfOthers(t *testing.T) {
 		}
 
 		// Another account learns nothing, and uses the key itself.
-		stranger := w.owner("owner@second.example")
-		if got := stranger.query(call); got.userErrors(annotation.mutation) != "siteId:NOT_FOUND" {
+		second := w.owner("owner@second.example")
+		if got := second.query(call); got.userErrors(annotation.mutation) != "siteId:NOT_FOUND" {
 			t.Errorf("another account: %s", got.Body)
 		}
 		site := keyedCases[1]
 		mine, _ := site.id(owner.query(w.document(site, site.input, "key of sites")).ok(t, "createSite"))
-		theirs, _ := site.id(stranger.query(w.document(site, site.input, "key of sites")).ok(t, "createSite"))
+		theirs, _ := site.id(second.query(w.document(site, site.input, "key of sites")).ok(t, "createSite"))
 		if mine == theirs {
 			t.Error("two accounts have the same site")
 		}
@@ -294,9 +305,9 @@ func TestKeysOfOthers(t *testing.T) {
 		// A token that is restricted to a site repeats its own call, and reaches no call about another site.
 		restricted := owner.restrictedToken(w.tenant.ids["siteId"])
 		first := w.with(restricted, call)
-		second := w.with(restricted, call)
-		if first.at("createAnnotation.annotation.id") == nil || first.at("createAnnotation.annotation.id") != second.at("createAnnotation.annotation.id") {
-			t.Errorf("a restricted token: %s, then %s", first.Body, second.Body)
+		again := w.with(restricted, call)
+		if first.at("createAnnotation.annotation.id") == nil || first.at("createAnnotation.annotation.id") != again.at("createAnnotation.annotation.id") {
+			t.Errorf("a restricted token: %s, then %s", first.Body, again.Body)
 		}
 		elsewhere := strings.ReplaceAll(call, w.tenant.ids["siteId"], w.tenant.ids["spareId"])
 		owner.query(strings.ReplaceAll(elsewhere, `"key"`, `"spare"`)).ok(t, annotation.mutation)
