@@ -176,6 +176,7 @@ func newExecutor(
 	srv.AddTransport(endpoint.New(l, o.Now))
 	srv.Use(resolver.Mutations{})
 	srv.Use(resolvers.Access())
+	srv.Use(resolvers.Repeats())
 	srv.SetErrorPresenter(counters.counted(newPresenter(o.Log, o.Now).present))
 	srv.SetRecoverFunc(recovered)
 

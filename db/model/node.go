@@ -3,6 +3,8 @@ package model
 import (
 	"crypto/aes"
 	"crypto/cipher"
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
@@ -111,7 +113,10 @@ func NodeKindOf(typeName string) NodeKind {
 // A block before its encryption, big-endian:
 //
 //	kind u8 | site of a delivery, day of a position in the order of days, else 0, u56 | row u64
-type NodeIDs struct{ block cipher.Block }
+type NodeIDs struct {
+	block        cipher.Block
+	fingerprints []byte // the key of Fingerprint
+}
 
 // NodeIDKeySize is the size of a key of NodeIDs in bytes.
 const NodeIDKeySize = 32
@@ -128,7 +133,17 @@ func NewNodeIDs(key string) (*NodeIDs, error) {
 		return nil, err
 	}
 
-	return &NodeIDs{block: block}, nil
+	derived := hmac.New(sha256.New, raw)
+	derived.Write([]byte("fingerprints"))
+	return &NodeIDs{block: block, fingerprints: derived.Sum(nil)}, nil
+}
+
+// Fingerprint returns a hash of a text for a purpose. It is keyed, so that a copy of the database does not
+// let its reader guess short texts, such as passwords.
+func (n *NodeIDs) Fingerprint(purpose, text string) []byte {
+	mac := hmac.New(sha256.New, n.fingerprints)
+	fmt.Fprintf(mac, "%d %s %s", len(purpose), purpose, text)
+	return mac.Sum(nil)
 }
 
 // Of returns the id of a row that is identified by one number.

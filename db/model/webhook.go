@@ -209,7 +209,7 @@ func TestWebhookBody(webhook, siteKey string, at Instant) string {
 	if webhook == DeliveryDailyExport {
 		of = `"webhook":"daily_export",`
 	}
-	return `{"type":"test",` + of + `"site_key":"` + siteKey + `","sent_at":"` + at.Time().Format(time.RFC3339) + `"}`
+	return `{"type":"` + DeliveryTest + `",` + of + `"site_key":"` + siteKey + `","sent_at":"` + at.Time().Format(time.RFC3339) + `"}`
 }
 
 // Delivery is a message to a site's owner. It is stored in the transaction of the fact that it

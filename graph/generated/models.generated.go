@@ -375,6 +375,8 @@ type ConfirmTotpPayload struct {
 type CreateAccountInput struct {
 	// Display name, 1 to 100 characters. Must not contain a web address (`://` or `www.`).
 	Name string `json:"name"`
+	// A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See `IDEMPOTENCY_KEY_REUSED`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 }
 
 // Payload of `createAccount`.
@@ -393,6 +395,8 @@ type CreateAnnotationInput struct {
 	Day model.Day `json:"day"`
 	// The note: one line of 1 to 500 visible characters.
 	Text string `json:"text"`
+	// A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See `IDEMPOTENCY_KEY_REUSED`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 }
 
 // Input of `createApiToken`.
@@ -411,13 +415,16 @@ type CreateAPITokenInput struct {
 	ExpiresInDays int `json:"expiresInDays"`
 	// Whether the token is valid until it is revoked.
 	NeverExpires bool `json:"neverExpires"`
+	// A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See `IDEMPOTENCY_KEY_REUSED`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 }
 
 // Payload of `createApiToken`.
 type CreateAPITokenPayload struct {
 	// The new token.
 	APIToken *model.APIToken `json:"apiToken,omitempty"`
-	// The secret. Begins with `tga_`. It is returned only here: the service stores its hash.
+	// The secret. Begins with `tga_`. It is returned only here: the service stores its hash. Null in the answer to a repeat: if the first
+	// answer was lost, revoke the token and create another one with a new `idempotencyKey`.
 	Token *string `json:"token,omitempty"`
 	// Errors in the input: `NOT_FOUND`, `INVALID_NAME`, `INVALID_SCOPES`, `INVALID_SITES`, `INVALID_DURATION`, `TOO_MANY_TOKENS`.
 	UserErrors []*UserError `json:"userErrors"`
@@ -431,6 +438,8 @@ type CreateFunnelInput struct {
 	Name string `json:"name"`
 	// 2 to 8 steps, in order.
 	Steps []*FunnelStepInput `json:"steps"`
+	// A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See `IDEMPOTENCY_KEY_REUSED`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 }
 
 // Input of `createSegment`.
@@ -441,6 +450,8 @@ type CreateSegmentInput struct {
 	Name string `json:"name"`
 	// 1 to 10 filters, at most 16 KB as JSON. All of them must keep a visit.
 	Filters []*ReportFilterInput `json:"filters"`
+	// A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See `IDEMPOTENCY_KEY_REUSED`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 }
 
 // Input of `createSharedLink`.
@@ -460,13 +471,16 @@ type CreateSharedLinkInput struct {
 	// The origins whose pages may show the report in a frame, such as `https://www.example.org`. At most 10; http for `localhost` only.
 	// Default: none.
 	Origins []string `json:"origins"`
+	// A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See `IDEMPOTENCY_KEY_REUSED`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 }
 
 // Payload of `createSharedLink`.
 type CreateSharedLinkPayload struct {
 	// The new link.
 	SharedLink *model.SharedLink `json:"sharedLink,omitempty"`
-	// The token of the link. Begins with `tgl_`. `SharedLink.token` shows it again.
+	// The token of the link. Begins with `tgl_`. Null in the answer to a repeat with the same `idempotencyKey`; `SharedLink.token` shows it
+	// again.
 	Token *string `json:"token,omitempty"`
 	// Errors in the input: `NOT_FOUND`, `INVALID_NAME`, `INVALID_PASSWORD`, `INVALID_EXPIRY`, `INVALID_ORIGIN`,
 	// `TOO_MANY_ORIGINS`, `TOO_MANY_SHARED_LINKS`.
@@ -485,6 +499,8 @@ type CreateSiteInput struct {
 	Name *string `json:"name,omitempty"`
 	// IANA name of the time zone for reports, such as `Europe/Berlin`. Default: `UTC`.
 	TimeZone *string `json:"timeZone,omitempty"`
+	// A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See `IDEMPOTENCY_KEY_REUSED`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 }
 
 // Payload of `createSite`.
@@ -504,6 +520,8 @@ type CreateSitekeyInput struct {
 	// Domain names, as in `createSite`, whose pages may use the sitekey, including their subdomains. At most 50. `localhost` is allowed
 	// for development; IP addresses are not. Empty: any page.
 	Domains []string `json:"domains"`
+	// A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See `IDEMPOTENCY_KEY_REUSED`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 }
 
 // Usage of one UTC day.
@@ -947,6 +965,8 @@ type InviteMemberInput struct {
 	Role model.Role `json:"role"`
 	// The global ids of the sites that a guest reaches, 1 to 100 of the account. Default: the whole account.
 	SiteIds []string `json:"siteIds,omitempty"`
+	// A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See `IDEMPOTENCY_KEY_REUSED`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 }
 
 // Payload of `inviteMember`.
@@ -1164,6 +1184,8 @@ type RedeliverFailedPayload struct {
 type RedeliverInput struct {
 	// The delivery's global id.
 	DeliveryID string `json:"deliveryId"`
+	// A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See `IDEMPOTENCY_KEY_REUSED`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 }
 
 // The calls for a site that were rejected or ignored for one reason on one day, or recorded although they need attention.
@@ -1645,11 +1667,14 @@ type RotateServerSecretInput struct {
 	// Number of days for which the replaced secret remains valid, 0 to 7, each of 24 hours. 0 revokes it at once. There is at most one old
 	// secret: an older one is revoked.
 	KeepOldFor int `json:"keepOldFor"`
+	// A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See `IDEMPOTENCY_KEY_REUSED`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 }
 
 // Payload of `rotateServerSecret`.
 type RotateServerSecretPayload struct {
-	// The new secret. It is returned only here: the service stores its hash.
+	// The new secret. It is returned only here: the service stores its hash. Null in the answer to a repeat: if the first answer was lost,
+	// rotate the secret with a new `idempotencyKey`.
 	ServerSecret *string `json:"serverSecret,omitempty"`
 	// The site.
 	Site *model.Site `json:"site,omitempty"`
@@ -1663,6 +1688,8 @@ type RotateSitekeySecretInput struct {
 	SitekeyID string `json:"sitekeyId"`
 	// Number of days for which the replaced secret remains valid, as in `rotateServerSecret`.
 	KeepOldFor int `json:"keepOldFor"`
+	// A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See `IDEMPOTENCY_KEY_REUSED`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 }
 
 // The second factors of a user.
@@ -1690,6 +1717,8 @@ type SendTestWebhookInput struct {
 	SiteID string `json:"siteId"`
 	// The webhook to test.
 	Kind string `json:"kind"`
+	// A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See `IDEMPOTENCY_KEY_REUSED`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 }
 
 // A browser in which the user is signed in.
@@ -2108,7 +2137,8 @@ type SitekeyRefusal struct {
 type SitekeySecretPayload struct {
 	// The sitekey.
 	Sitekey *model.Sitekey `json:"sitekey,omitempty"`
-	// The new secret. It is returned only here: the service stores its hash.
+	// The new secret. It is returned only here: the service stores its hash. Null in the answer to a repeat: if the first answer was lost,
+	// rotate the secret with a new `idempotencyKey`.
 	Secret *string `json:"secret,omitempty"`
 	// Errors in the input. `createSitekey`: `NOT_FOUND`, `INVALID_NAME`, `INVALID_DOMAIN`, `TOO_MANY_DOMAINS`, `TOO_MANY_SITEKEYS`;
 	// `rotateSitekeySecret`: `NOT_FOUND`, `INVALID_DURATION`.
@@ -2131,6 +2161,8 @@ type StartImportInput struct {
 	FirstDay *model.Day `json:"firstDay,omitempty"`
 	// The last day to import. Default: the last one of the export.
 	LastDay *model.Day `json:"lastDay,omitempty"`
+	// A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See `IDEMPOTENCY_KEY_REUSED`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 }
 
 // Input of `startPasskeyRegistration`.
@@ -3658,6 +3690,19 @@ const (
 	UserErrorCodeInvalidDuration UserErrorCode = "INVALID_DURATION"
 	// The name given to confirm a deletion is not that of the object. Field `confirm`.
 	UserErrorCodeConfirmationMismatch UserErrorCode = "CONFIRMATION_MISMATCH"
+	// The `idempotencyKey` does not consist of 1 to 100 printable ASCII characters.
+	UserErrorCodeInvalidIdempotencyKey UserErrorCode = "INVALID_IDEMPOTENCY_KEY"
+	// The `idempotencyKey` belongs to another call of the last 24 hours: of another mutation, or with another input.
+	//
+	// A call with the mutation, the input and the key of a call that succeeded is a repeat: it returns the same object as it is now, with null
+	// for secrets, and changes nothing. Permissions are checked again, and an object that was deleted meanwhile is `NOT_FOUND` in the field
+	// `idempotencyKey`. A call with errors is not remembered. A key belongs to the account in which the mutation needs its permission, and to
+	// the user with all sessions, or to the API token: other callers can use the same key.
+	UserErrorCodeIdempotencyKeyReused UserErrorCode = "IDEMPOTENCY_KEY_REUSED"
+	// Another call with the `idempotencyKey` was in progress, and its result could not be read. Repeat the call.
+	UserErrorCodeIdempotencyKeyInProgress UserErrorCode = "IDEMPOTENCY_KEY_IN_PROGRESS"
+	// The account has used 10,000 idempotency keys in 24 hours.
+	UserErrorCodeTooManyIdempotencyKeys UserErrorCode = "TOO_MANY_IDEMPOTENCY_KEYS"
 	// The only operator cannot be deleted while the installation has other users, nor the account of all operators suspended.
 	UserErrorCodeLastOperator UserErrorCode = "LAST_OPERATOR"
 )
@@ -3747,12 +3792,16 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeInvalidThreshold,
 	UserErrorCodeInvalidDuration,
 	UserErrorCodeConfirmationMismatch,
+	UserErrorCodeInvalidIdempotencyKey,
+	UserErrorCodeIdempotencyKeyReused,
+	UserErrorCodeIdempotencyKeyInProgress,
+	UserErrorCodeTooManyIdempotencyKeys,
 	UserErrorCodeLastOperator,
 }
 
 func (e UserErrorCode) IsValid() bool {
 	switch e {
-	case UserErrorCodeInvalidEmail, UserErrorCodeInvalidPassword, UserErrorCodeCommonPassword, UserErrorCodeInvalidName, UserErrorCodeInvalidDomain, UserErrorCodeEmailTaken, UserErrorCodeDomainTaken, UserErrorCodeTooManySites, UserErrorCodeTooManySitekeys, UserErrorCodeWrongCredentials, UserErrorCodeInvalidSecondFactor, UserErrorCodeInvalidPasskey, UserErrorCodePasskeyExists, UserErrorCodeTooManyPasskeys, UserErrorCodePasskeysUnavailable, UserErrorCodeSetupExpired, UserErrorCodeNoSecondFactor, UserErrorCodeSecondFactorNeeded, UserErrorCodeSignupsClosed, UserErrorCodeNotFound, UserErrorCodeOwnDomain, UserErrorCodeTooManyDomains, UserErrorCodeInvalidEventName, UserErrorCodeReservedEventName, UserErrorCodeTooManyEvents, UserErrorCodeEventNotRegistered, UserErrorCodeAlwaysKeyEvent, UserErrorCodeInvalidNetwork, UserErrorCodeInvalidCountry, UserErrorCodeInvalidPath, UserErrorCodeTooManyPaths, UserErrorCodeInvalidSmallGroup, UserErrorCodeTooManyNetworks, UserErrorCodeTooManyExemptNetworks, UserErrorCodeInvalidWork, UserErrorCodeInvalidNumber, UserErrorCodeInvalidURL, UserErrorCodeInvalidSecret, UserErrorCodeSecretTooShort, UserErrorCodeInvalidUserID, UserErrorCodeTooManyErasures, UserErrorCodeNoWebhook, UserErrorCodeDeliveryInProgress, UserErrorCodeTooManyRedeliveries, UserErrorCodeTooManyTests, UserErrorCodeInvalidPlan, UserErrorCodeInvalidVolume, UserErrorCodeInvalidScopes, UserErrorCodeInvalidSites, UserErrorCodeInvalidRole, UserErrorCodeTooManyAccounts, UserErrorCodeTooManyTokens, UserErrorCodeInvalidToken, UserErrorCodeAlreadyMember, UserErrorCodeTooManyMembers, UserErrorCodeNoMailServer, UserErrorCodeLastOwner, UserErrorCodeInvalidTimeZone, UserErrorCodeInvalidDay, UserErrorCodeInvalidText, UserErrorCodeInvalidFilter, UserErrorCodeInvalidStep, UserErrorCodeNameTaken, UserErrorCodeTooManyAnnotations, UserErrorCodeImportInProgress, UserErrorCodeTooManyImportJobs, UserErrorCodeUploadsFull, UserErrorCodeInvalidFiles, UserErrorCodeInvalidAPIToken, UserErrorCodeUploadTooLarge, UserErrorCodeImportNotReady, UserErrorCodeImportFinished, UserErrorCodeTooManySegments, UserErrorCodeTooManyFunnels, UserErrorCodeTooManySharedLinks, UserErrorCodeSegmentInUse, UserErrorCodeInvalidExpiry, UserErrorCodeInvalidOrigin, UserErrorCodeTooManyOrigins, UserErrorCodeInvalidLink, UserErrorCodePasswordRequired, UserErrorCodeInvalidThreshold, UserErrorCodeInvalidDuration, UserErrorCodeConfirmationMismatch, UserErrorCodeLastOperator:
+	case UserErrorCodeInvalidEmail, UserErrorCodeInvalidPassword, UserErrorCodeCommonPassword, UserErrorCodeInvalidName, UserErrorCodeInvalidDomain, UserErrorCodeEmailTaken, UserErrorCodeDomainTaken, UserErrorCodeTooManySites, UserErrorCodeTooManySitekeys, UserErrorCodeWrongCredentials, UserErrorCodeInvalidSecondFactor, UserErrorCodeInvalidPasskey, UserErrorCodePasskeyExists, UserErrorCodeTooManyPasskeys, UserErrorCodePasskeysUnavailable, UserErrorCodeSetupExpired, UserErrorCodeNoSecondFactor, UserErrorCodeSecondFactorNeeded, UserErrorCodeSignupsClosed, UserErrorCodeNotFound, UserErrorCodeOwnDomain, UserErrorCodeTooManyDomains, UserErrorCodeInvalidEventName, UserErrorCodeReservedEventName, UserErrorCodeTooManyEvents, UserErrorCodeEventNotRegistered, UserErrorCodeAlwaysKeyEvent, UserErrorCodeInvalidNetwork, UserErrorCodeInvalidCountry, UserErrorCodeInvalidPath, UserErrorCodeTooManyPaths, UserErrorCodeInvalidSmallGroup, UserErrorCodeTooManyNetworks, UserErrorCodeTooManyExemptNetworks, UserErrorCodeInvalidWork, UserErrorCodeInvalidNumber, UserErrorCodeInvalidURL, UserErrorCodeInvalidSecret, UserErrorCodeSecretTooShort, UserErrorCodeInvalidUserID, UserErrorCodeTooManyErasures, UserErrorCodeNoWebhook, UserErrorCodeDeliveryInProgress, UserErrorCodeTooManyRedeliveries, UserErrorCodeTooManyTests, UserErrorCodeInvalidPlan, UserErrorCodeInvalidVolume, UserErrorCodeInvalidScopes, UserErrorCodeInvalidSites, UserErrorCodeInvalidRole, UserErrorCodeTooManyAccounts, UserErrorCodeTooManyTokens, UserErrorCodeInvalidToken, UserErrorCodeAlreadyMember, UserErrorCodeTooManyMembers, UserErrorCodeNoMailServer, UserErrorCodeLastOwner, UserErrorCodeInvalidTimeZone, UserErrorCodeInvalidDay, UserErrorCodeInvalidText, UserErrorCodeInvalidFilter, UserErrorCodeInvalidStep, UserErrorCodeNameTaken, UserErrorCodeTooManyAnnotations, UserErrorCodeImportInProgress, UserErrorCodeTooManyImportJobs, UserErrorCodeUploadsFull, UserErrorCodeInvalidFiles, UserErrorCodeInvalidAPIToken, UserErrorCodeUploadTooLarge, UserErrorCodeImportNotReady, UserErrorCodeImportFinished, UserErrorCodeTooManySegments, UserErrorCodeTooManyFunnels, UserErrorCodeTooManySharedLinks, UserErrorCodeSegmentInUse, UserErrorCodeInvalidExpiry, UserErrorCodeInvalidOrigin, UserErrorCodeTooManyOrigins, UserErrorCodeInvalidLink, UserErrorCodePasswordRequired, UserErrorCodeInvalidThreshold, UserErrorCodeInvalidDuration, UserErrorCodeConfirmationMismatch, UserErrorCodeInvalidIdempotencyKey, UserErrorCodeIdempotencyKeyReused, UserErrorCodeIdempotencyKeyInProgress, UserErrorCodeTooManyIdempotencyKeys, UserErrorCodeLastOperator:
 		return true
 	}
 	return false

@@ -407,6 +407,8 @@ type SignUpPayload {
 input CreateAccountInput {
   "Display name, 1 to 100 characters. Must not contain a web address (` + "`" + `://` + "`" + ` or ` + "`" + `www.` + "`" + `)."
   name: String!
+  "A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See ` + "`" + `IDEMPOTENCY_KEY_REUSED` + "`" + `."
+  idempotencyKey: String
 }
 
 "Payload of ` + "`" + `createAccount` + "`" + `."
@@ -560,6 +562,8 @@ input CreateAnnotationInput {
   day: Date!
   "The note: one line of 1 to 500 visible characters."
   text: String!
+  "A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See ` + "`" + `IDEMPOTENCY_KEY_REUSED` + "`" + `."
+  idempotencyKey: String
 }
 
 "Input of ` + "`" + `updateAnnotation` + "`" + `. Omitted and null fields are not changed."
@@ -975,12 +979,16 @@ input SendTestWebhookInput {
   siteId: ID!
   "The webhook to test."
   kind: WebhookKind! = CONVERSION
+  "A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See ` + "`" + `IDEMPOTENCY_KEY_REUSED` + "`" + `."
+  idempotencyKey: String
 }
 
 "Input of ` + "`" + `redeliver` + "`" + `."
 input RedeliverInput {
   "The delivery's global id."
   deliveryId: ID!
+  "A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See ` + "`" + `IDEMPOTENCY_KEY_REUSED` + "`" + `."
+  idempotencyKey: String
 }
 
 "Input of ` + "`" + `redeliverFailed` + "`" + `."
@@ -1377,6 +1385,21 @@ enum UserErrorCode {
   INVALID_DURATION
   "The name given to confirm a deletion is not that of the object. Field ` + "`" + `confirm` + "`" + `."
   CONFIRMATION_MISMATCH
+  "The ` + "`" + `idempotencyKey` + "`" + ` does not consist of 1 to 100 printable ASCII characters."
+  INVALID_IDEMPOTENCY_KEY
+  """
+  The ` + "`" + `idempotencyKey` + "`" + ` belongs to another call of the last 24 hours: of another mutation, or with another input.
+
+  A call with the mutation, the input and the key of a call that succeeded is a repeat: it returns the same object as it is now, with null
+  for secrets, and changes nothing. Permissions are checked again, and an object that was deleted meanwhile is ` + "`" + `NOT_FOUND` + "`" + ` in the field
+  ` + "`" + `idempotencyKey` + "`" + `. A call with errors is not remembered. A key belongs to the account in which the mutation needs its permission, and to
+  the user with all sessions, or to the API token: other callers can use the same key.
+  """
+  IDEMPOTENCY_KEY_REUSED
+  "Another call with the ` + "`" + `idempotencyKey` + "`" + ` was in progress, and its result could not be read. Repeat the call."
+  IDEMPOTENCY_KEY_IN_PROGRESS
+  "The account has used 10,000 idempotency keys in 24 hours."
+  TOO_MANY_IDEMPOTENCY_KEYS
   "The only operator cannot be deleted while the installation has other users, nor the account of all operators suspended."
   LAST_OPERATOR
 }
@@ -1751,6 +1774,8 @@ input StartImportInput {
   firstDay: Date
   "The last day to import. Default: the last one of the export."
   lastDay: Date
+  "A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See ` + "`" + `IDEMPOTENCY_KEY_REUSED` + "`" + `."
+  idempotencyKey: String
 }
 
 "A file to upload."
@@ -2000,6 +2025,8 @@ input InviteMemberInput {
   role: Role!
   "The global ids of the sites that a guest reaches, 1 to 100 of the account. Default: the whole account."
   siteIds: [ID!]
+  "A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See ` + "`" + `IDEMPOTENCY_KEY_REUSED` + "`" + `."
+  idempotencyKey: String
 }
 
 "Payload of ` + "`" + `inviteMember` + "`" + `."
@@ -3404,6 +3431,8 @@ input CreateSegmentInput {
   name: String!
   "1 to 10 filters, at most 16 KB as JSON. All of them must keep a visit."
   filters: [ReportFilterInput!]!
+  "A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See ` + "`" + `IDEMPOTENCY_KEY_REUSED` + "`" + `."
+  idempotencyKey: String
 }
 
 "Input of ` + "`" + `updateSegment` + "`" + `. Omitted and null fields are not changed."
@@ -3441,6 +3470,8 @@ input CreateFunnelInput {
   name: String!
   "2 to 8 steps, in order."
   steps: [FunnelStepInput!]!
+  "A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See ` + "`" + `IDEMPOTENCY_KEY_REUSED` + "`" + `."
+  idempotencyKey: String
 }
 
 "Input of ` + "`" + `updateFunnel` + "`" + `. Omitted and null fields are not changed."
@@ -3711,13 +3742,18 @@ input CreateSharedLinkInput {
   Default: none.
   """
   origins: [String!]! = []
+  "A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See ` + "`" + `IDEMPOTENCY_KEY_REUSED` + "`" + `."
+  idempotencyKey: String
 }
 
 "Payload of ` + "`" + `createSharedLink` + "`" + `."
 type CreateSharedLinkPayload {
   "The new link."
   sharedLink: SharedLink
-  "The token of the link. Begins with ` + "`" + `tgl_` + "`" + `. ` + "`" + `SharedLink.token` + "`" + ` shows it again."
+  """
+  The token of the link. Begins with ` + "`" + `tgl_` + "`" + `. Null in the answer to a repeat with the same ` + "`" + `idempotencyKey` + "`" + `; ` + "`" + `SharedLink.token` + "`" + ` shows it
+  again.
+  """
   token: String
   """
   Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_PASSWORD` + "`" + `, ` + "`" + `INVALID_EXPIRY` + "`" + `, ` + "`" + `INVALID_ORIGIN` + "`" + `,
@@ -4094,6 +4130,8 @@ input CreateSiteInput {
   name: String
   "IANA name of the time zone for reports, such as ` + "`" + `Europe/Berlin` + "`" + `. Default: ` + "`" + `UTC` + "`" + `."
   timeZone: String
+  "A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See ` + "`" + `IDEMPOTENCY_KEY_REUSED` + "`" + `."
+  idempotencyKey: String
 }
 
 "Payload of ` + "`" + `createSite` + "`" + `."
@@ -4255,11 +4293,16 @@ input RotateServerSecretInput {
   secret: an older one is revoked.
   """
   keepOldFor: Int! = 0
+  "A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See ` + "`" + `IDEMPOTENCY_KEY_REUSED` + "`" + `."
+  idempotencyKey: String
 }
 
 "Payload of ` + "`" + `rotateServerSecret` + "`" + `."
 type RotateServerSecretPayload {
-  "The new secret. It is returned only here: the service stores its hash."
+  """
+  The new secret. It is returned only here: the service stores its hash. Null in the answer to a repeat: if the first answer was lost,
+  rotate the secret with a new ` + "`" + `idempotencyKey` + "`" + `.
+  """
   serverSecret: String
   "The site."
   site: Site
@@ -4478,6 +4521,8 @@ input CreateSitekeyInput {
   for development; IP addresses are not. Empty: any page.
   """
   domains: [String!]! = []
+  "A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See ` + "`" + `IDEMPOTENCY_KEY_REUSED` + "`" + `."
+  idempotencyKey: String
 }
 
 "Input of ` + "`" + `updateSitekey` + "`" + `. Omitted and null fields are not changed."
@@ -4496,6 +4541,8 @@ input RotateSitekeySecretInput {
   sitekeyId: ID!
   "Number of days for which the replaced secret remains valid, as in ` + "`" + `rotateServerSecret` + "`" + `."
   keepOldFor: Int! = 0
+  "A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See ` + "`" + `IDEMPOTENCY_KEY_REUSED` + "`" + `."
+  idempotencyKey: String
 }
 
 "Input of ` + "`" + `revokeOldSitekeySecret` + "`" + `."
@@ -4524,7 +4571,10 @@ type SitekeyPayload {
 type SitekeySecretPayload {
   "The sitekey."
   sitekey: Sitekey
-  "The new secret. It is returned only here: the service stores its hash."
+  """
+  The new secret. It is returned only here: the service stores its hash. Null in the answer to a repeat: if the first answer was lost,
+  rotate the secret with a new ` + "`" + `idempotencyKey` + "`" + `.
+  """
   secret: String
   """
   Errors in the input. ` + "`" + `createSitekey` + "`" + `: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_DOMAIN` + "`" + `, ` + "`" + `TOO_MANY_DOMAINS` + "`" + `, ` + "`" + `TOO_MANY_SITEKEYS` + "`" + `;
@@ -4815,13 +4865,18 @@ input CreateApiTokenInput {
   expiresInDays: Int! = 365
   "Whether the token is valid until it is revoked."
   neverExpires: Boolean! = false
+  "A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See ` + "`" + `IDEMPOTENCY_KEY_REUSED` + "`" + `."
+  idempotencyKey: String
 }
 
 "Payload of ` + "`" + `createApiToken` + "`" + `."
 type CreateApiTokenPayload {
   "The new token."
   apiToken: ApiToken
-  "The secret. Begins with ` + "`" + `tga_` + "`" + `. It is returned only here: the service stores its hash."
+  """
+  The secret. Begins with ` + "`" + `tga_` + "`" + `. It is returned only here: the service stores its hash. Null in the answer to a repeat: if the first
+  answer was lost, revoke the token and create another one with a new ` + "`" + `idempotencyKey` + "`" + `.
+  """
   token: String
   "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_SCOPES` + "`" + `, ` + "`" + `INVALID_SITES` + "`" + `, ` + "`" + `INVALID_DURATION` + "`" + `, ` + "`" + `TOO_MANY_TOKENS` + "`" + `."
   userErrors: [UserError!]!

@@ -2563,7 +2563,7 @@ func (ec *executionContext) unmarshalInputCreateSiteInput(ctx context.Context, o
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"accountId", "domain", "name", "timeZone"}
+	fieldsInOrder := [...]string{"accountId", "domain", "name", "timeZone", "idempotencyKey"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -2598,6 +2598,13 @@ func (ec *executionContext) unmarshalInputCreateSiteInput(ctx context.Context, o
 				return it, err
 			}
 			it.TimeZone = data
+		case "idempotencyKey":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("idempotencyKey"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IdempotencyKey = data
 		}
 	}
 	return it, nil
@@ -2774,7 +2781,7 @@ func (ec *executionContext) unmarshalInputRotateServerSecretInput(ctx context.Co
 		asMap["keepOldFor"] = 0
 	}
 
-	fieldsInOrder := [...]string{"siteId", "keepOldFor"}
+	fieldsInOrder := [...]string{"siteId", "keepOldFor", "idempotencyKey"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -2795,6 +2802,13 @@ func (ec *executionContext) unmarshalInputRotateServerSecretInput(ctx context.Co
 				return it, err
 			}
 			it.KeepOldFor = data
+		case "idempotencyKey":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("idempotencyKey"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IdempotencyKey = data
 		}
 	}
 	return it, nil

@@ -152,6 +152,12 @@ var describeOnce = sync.OnceFunc(func() {
 	describe(generated.NewExecutableSchema(generated.Config{}).Schema())
 })
 
+// Schema returns the schema with complete descriptions, as introspection shows it.
+func Schema() *ast.Schema {
+	describeOnce()
+	return generated.NewExecutableSchema(generated.Config{}).Schema()
+}
+
 // describe adds to the description of each field what it requires of its caller: introspection does not
 // show directives.
 func describe(schema *ast.Schema) {

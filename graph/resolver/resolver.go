@@ -12,6 +12,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/audit"
+	"github.com/tallygate/tallygate/db/idempotency"
 	"github.com/tallygate/tallygate/db/imports"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
@@ -67,6 +68,7 @@ type Resolver struct {
 	reports       *reports.Store
 	audit         *audit.Store
 	imports       *imports.Store
+	idempotency   *idempotency.Store
 	db            *db.DB
 	auth          *auth.Auth
 	ids           *model.NodeIDs
@@ -99,6 +101,8 @@ func New(o Options) *Resolver {
 		reports:   reports.New(o.DB),
 		audit:     audit.New(o.DB),
 		imports:   imports.New(o.DB),
+
+		idempotency: idempotency.New(o.DB),
 
 		auth:         o.Auth,
 		ids:          o.IDs,

@@ -115,6 +115,8 @@ func fill(t *testing.T, d *db.DB, of owners) {
 	if of.account != 0 {
 		statements["guests"] = `INSERT INTO guests (user_id, account_id, site_ids, created_at)
 			SELECT user_id, @account, '[1]', @at FROM memberships WHERE account_id = @account`
+		statements["idempotency_keys"] = `INSERT INTO idempotency_keys (account_id, user_id, token_id, key_hash, input_hash,
+			object_kind, object_id, object_site, created_at) VALUES (@account, 1, 0, 'x', 'x', 'Site', 1, 0, @at)`
 		statements["captcha_usage"] = `INSERT INTO captcha_usage (account_id, month, used) VALUES (@account, 202611, 1)`
 		statements["captcha_spent"] = `INSERT INTO captcha_spent (account_id, issued_at, id) VALUES (@account, @at, '0123456789abcdef')`
 		statements["account_moves"] = `INSERT INTO account_moves (account_id, from_cell, to_cell, state, started_at)

@@ -136,7 +136,7 @@ var samples = map[string]any{
 	"timeZone": "Europe/Berlin", "language": "DE", "day": "2026-11-20", "text": "A note", "label": "A step", "page": "/pricing", "event": nil,
 	"dimension": "PROPERTY", "property": "plan", "operator": "IS", "values": []string{"pro"}, "expiresAt": "2027-01-01T00:00:00Z",
 	"site.domain": nil, "kind": "CONVERSION", "source": "UMAMI", "size": 5, "address": nil, "firstDay": "2026-10-01", "lastDay": "2026-10-31",
-	"since": "2026-11-01T00:00:00Z", "date": "2026-11-19",
+	"idempotencyKey": nil, "since": "2026-11-01T00:00:00Z", "date": "2026-11-19",
 	"preset": "LAST_7_DAYS", "compare": "PREVIOUS_YEAR", "matchDayOfWeek": true, "weekly": true, "monthly": true, "spikeAbove": 100, "rejections": 1, "usage": 80, "dropBelow": 10, "months": 2, "keepOldFor": 1, "expiresInDays": 30, "neverExpires": false, "names": []string{"signup"},
 	"secondFactor": "123456", "code": "123456", "challenge": "wrong", "credential": "{}", "requireSecondFactor": true,
 	"userId": strings.Repeat("0123456789abcdef", 4), "secret": "a webhook secret", "domains": []string{"extra.example.org"},

@@ -87,6 +87,9 @@ func (a *App) openControl(clients *web.Clients) error {
 
 	mux := http.NewServeMux()
 	mux.Handle("/graphql", api)
+	if c.Introspection {
+		mux.Handle(graph.SchemaPath, graph.SchemaFile())
+	}
 
 	if c.GraphiQL {
 		mux.Handle("/graphiql/", graphiQL)

@@ -280,7 +280,7 @@ var settingColumns = map[string]map[string]string{
 // otherTables are the tables without settings that the file can hold, with the reason.
 var otherTables = map[string]string{
 	"shared_links": isSecret, "report_mails": "each user's own choice", "report_views": "each user's own choice",
-	"hidden_notices": "each user's own choice",
+	"hidden_notices": "each user's own choice", "idempotency_keys": isHistory,
 
 	"users": "people", "memberships": "people", "guests": "people", "invitations": "people", "sessions": "people", "api_tokens": isSecret, "password_resets": isSecret, "passkeys": isSecret, "totp_secrets": isSecret, "recovery_codes": isSecret,
 	"used_challenges": isHistory, "email_changes": isSecret,

@@ -59,7 +59,7 @@ export type SitePlan = 'FREE' | 'PRO_100K' | 'PRO_500K' | 'PRO_1M' | 'PRO_2M' | 
 
 export type SiteState = 'ACTIVE' | 'PAUSED' | 'DELETED';
 
-export type UserErrorCode = 'INVALID_EMAIL' | 'INVALID_PASSWORD' | 'COMMON_PASSWORD' | 'INVALID_NAME' | 'INVALID_DOMAIN' | 'EMAIL_TAKEN' | 'DOMAIN_TAKEN' | 'TOO_MANY_SITES' | 'TOO_MANY_SITEKEYS' | 'WRONG_CREDENTIALS' | 'INVALID_SECOND_FACTOR' | 'INVALID_PASSKEY' | 'PASSKEY_EXISTS' | 'TOO_MANY_PASSKEYS' | 'PASSKEYS_UNAVAILABLE' | 'SETUP_EXPIRED' | 'NO_SECOND_FACTOR' | 'SECOND_FACTOR_NEEDED' | 'SIGNUPS_CLOSED' | 'NOT_FOUND' | 'OWN_DOMAIN' | 'TOO_MANY_DOMAINS' | 'INVALID_EVENT_NAME' | 'RESERVED_EVENT_NAME' | 'TOO_MANY_EVENTS' | 'EVENT_NOT_REGISTERED' | 'ALWAYS_KEY_EVENT' | 'INVALID_NETWORK' | 'INVALID_COUNTRY' | 'INVALID_PATH' | 'TOO_MANY_PATHS' | 'INVALID_SMALL_GROUP' | 'TOO_MANY_NETWORKS' | 'TOO_MANY_EXEMPT_NETWORKS' | 'INVALID_WORK' | 'INVALID_NUMBER' | 'INVALID_URL' | 'INVALID_SECRET' | 'SECRET_TOO_SHORT' | 'INVALID_USER_ID' | 'TOO_MANY_ERASURES' | 'NO_WEBHOOK' | 'DELIVERY_IN_PROGRESS' | 'TOO_MANY_REDELIVERIES' | 'TOO_MANY_TESTS' | 'INVALID_PLAN' | 'INVALID_VOLUME' | 'INVALID_SCOPES' | 'INVALID_SITES' | 'INVALID_ROLE' | 'TOO_MANY_ACCOUNTS' | 'TOO_MANY_TOKENS' | 'INVALID_TOKEN' | 'ALREADY_MEMBER' | 'TOO_MANY_MEMBERS' | 'NO_MAIL_SERVER' | 'LAST_OWNER' | 'INVALID_TIME_ZONE' | 'INVALID_DAY' | 'INVALID_TEXT' | 'INVALID_FILTER' | 'INVALID_STEP' | 'NAME_TAKEN' | 'TOO_MANY_ANNOTATIONS' | 'IMPORT_IN_PROGRESS' | 'TOO_MANY_IMPORT_JOBS' | 'UPLOADS_FULL' | 'INVALID_FILES' | 'INVALID_API_TOKEN' | 'UPLOAD_TOO_LARGE' | 'IMPORT_NOT_READY' | 'IMPORT_FINISHED' | 'TOO_MANY_SEGMENTS' | 'TOO_MANY_FUNNELS' | 'TOO_MANY_SHARED_LINKS' | 'SEGMENT_IN_USE' | 'INVALID_EXPIRY' | 'INVALID_ORIGIN' | 'TOO_MANY_ORIGINS' | 'INVALID_LINK' | 'PASSWORD_REQUIRED' | 'INVALID_THRESHOLD' | 'INVALID_DURATION' | 'CONFIRMATION_MISMATCH' | 'LAST_OPERATOR';
+export type UserErrorCode = 'INVALID_EMAIL' | 'INVALID_PASSWORD' | 'COMMON_PASSWORD' | 'INVALID_NAME' | 'INVALID_DOMAIN' | 'EMAIL_TAKEN' | 'DOMAIN_TAKEN' | 'TOO_MANY_SITES' | 'TOO_MANY_SITEKEYS' | 'WRONG_CREDENTIALS' | 'INVALID_SECOND_FACTOR' | 'INVALID_PASSKEY' | 'PASSKEY_EXISTS' | 'TOO_MANY_PASSKEYS' | 'PASSKEYS_UNAVAILABLE' | 'SETUP_EXPIRED' | 'NO_SECOND_FACTOR' | 'SECOND_FACTOR_NEEDED' | 'SIGNUPS_CLOSED' | 'NOT_FOUND' | 'OWN_DOMAIN' | 'TOO_MANY_DOMAINS' | 'INVALID_EVENT_NAME' | 'RESERVED_EVENT_NAME' | 'TOO_MANY_EVENTS' | 'EVENT_NOT_REGISTERED' | 'ALWAYS_KEY_EVENT' | 'INVALID_NETWORK' | 'INVALID_COUNTRY' | 'INVALID_PATH' | 'TOO_MANY_PATHS' | 'INVALID_SMALL_GROUP' | 'TOO_MANY_NETWORKS' | 'TOO_MANY_EXEMPT_NETWORKS' | 'INVALID_WORK' | 'INVALID_NUMBER' | 'INVALID_URL' | 'INVALID_SECRET' | 'SECRET_TOO_SHORT' | 'INVALID_USER_ID' | 'TOO_MANY_ERASURES' | 'NO_WEBHOOK' | 'DELIVERY_IN_PROGRESS' | 'TOO_MANY_REDELIVERIES' | 'TOO_MANY_TESTS' | 'INVALID_PLAN' | 'INVALID_VOLUME' | 'INVALID_SCOPES' | 'INVALID_SITES' | 'INVALID_ROLE' | 'TOO_MANY_ACCOUNTS' | 'TOO_MANY_TOKENS' | 'INVALID_TOKEN' | 'ALREADY_MEMBER' | 'TOO_MANY_MEMBERS' | 'NO_MAIL_SERVER' | 'LAST_OWNER' | 'INVALID_TIME_ZONE' | 'INVALID_DAY' | 'INVALID_TEXT' | 'INVALID_FILTER' | 'INVALID_STEP' | 'NAME_TAKEN' | 'TOO_MANY_ANNOTATIONS' | 'IMPORT_IN_PROGRESS' | 'TOO_MANY_IMPORT_JOBS' | 'UPLOADS_FULL' | 'INVALID_FILES' | 'INVALID_API_TOKEN' | 'UPLOAD_TOO_LARGE' | 'IMPORT_NOT_READY' | 'IMPORT_FINISHED' | 'TOO_MANY_SEGMENTS' | 'TOO_MANY_FUNNELS' | 'TOO_MANY_SHARED_LINKS' | 'SEGMENT_IN_USE' | 'INVALID_EXPIRY' | 'INVALID_ORIGIN' | 'TOO_MANY_ORIGINS' | 'INVALID_LINK' | 'PASSWORD_REQUIRED' | 'INVALID_THRESHOLD' | 'INVALID_DURATION' | 'CONFIRMATION_MISMATCH' | 'INVALID_IDEMPOTENCY_KEY' | 'IDEMPOTENCY_KEY_REUSED' | 'IDEMPOTENCY_KEY_IN_PROGRESS' | 'TOO_MANY_IDEMPOTENCY_KEYS' | 'LAST_OPERATOR';
 
 export type VisitDetail = 'COUNTRY' | 'BROWSER' | 'SYSTEM' | 'DEVICE' | 'HOSTNAME';
 
@@ -77,6 +77,7 @@ export type CreateSitekeyInput = {
   accountId?: string | null;
   name: string;
   domains?: string[];
+  idempotencyKey?: string | null;
 };
 
 export type UpdateSitekeyInput = {
@@ -99,6 +100,7 @@ export type UpdateCaptchaPolicyInput = {
 export type RotateSitekeySecretInput = {
   sitekeyId: string;
   keepOldFor?: number;
+  idempotencyKey?: string | null;
 };
 
 export type RevokeOldSitekeySecretInput = {
@@ -123,6 +125,7 @@ export type StartImportInput = {
   token?: string | null;
   firstDay?: string | null;
   lastDay?: string | null;
+  idempotencyKey?: string | null;
 };
 
 export type ConfirmImportInput = {
@@ -211,6 +214,7 @@ export type SignOutInput = {
 
 export type CreateAccountInput = {
   name: string;
+  idempotencyKey?: string | null;
 };
 
 export type UpdateAccountInput = {
@@ -236,6 +240,7 @@ export type InviteMemberInput = {
   email: string;
   role: Role;
   siteIds?: string[] | null;
+  idempotencyKey?: string | null;
 };
 
 export type RevokeInvitationInput = {
@@ -276,6 +281,7 @@ export type CreateApiTokenInput = {
   siteIds?: string[] | null;
   expiresInDays?: number;
   neverExpires?: boolean;
+  idempotencyKey?: string | null;
 };
 
 export type RevokeApiTokenInput = {
@@ -310,6 +316,7 @@ export type CreateSegmentInput = {
   siteId: string;
   name: string;
   filters: ReportFilterInput[];
+  idempotencyKey?: string | null;
 };
 
 export type HideSiteNoticesInput = {
@@ -322,6 +329,7 @@ export type CreateAnnotationInput = {
   siteId: string;
   day: string;
   text: string;
+  idempotencyKey?: string | null;
 };
 
 export type UpdateAnnotationInput = {
@@ -348,6 +356,7 @@ export type CreateFunnelInput = {
   siteId: string;
   name: string;
   steps: FunnelStepInput[];
+  idempotencyKey?: string | null;
 };
 
 export type UpdateFunnelInput = {
@@ -376,6 +385,7 @@ export type CreateSharedLinkInput = {
   expiresAt?: string | null;
   hideRevenue?: boolean;
   origins?: string[];
+  idempotencyKey?: string | null;
 };
 
 export type RevokeSharedLinkInput = {
@@ -444,6 +454,7 @@ export type CreateSiteInput = {
   domain: string;
   name?: string | null;
   timeZone?: string | null;
+  idempotencyKey?: string | null;
 };
 
 export type UpdateSiteInput = {
@@ -471,6 +482,7 @@ export type SiteDomainInput = {
 export type RotateServerSecretInput = {
   siteId: string;
   keepOldFor?: number;
+  idempotencyKey?: string | null;
 };
 
 export type RevokeOldServerSecretInput = {
@@ -536,10 +548,12 @@ export type SetDailyExportWebhookInput = {
 export type SendTestWebhookInput = {
   siteId: string;
   kind?: WebhookKind;
+  idempotencyKey?: string | null;
 };
 
 export type RedeliverInput = {
   deliveryId: string;
+  idempotencyKey?: string | null;
 };
 
 export type RedeliverFailedInput = {
