@@ -42,6 +42,12 @@ type Config struct {
 	BaseURL            Origin             `long:"base-url" env:"TALLYGATE_BASE_URL" value-name:"ORIGIN"`
 	AnalyticsURL       Origin             `long:"analytics-url" env:"TALLYGATE_ANALYTICS_URL" value-name:"ORIGIN"`
 	CaptchaURL         Origin             `long:"captcha-url" env:"TALLYGATE_CAPTCHA_URL" value-name:"ORIGIN"`
+	TLS                string             `long:"tls" env:"TALLYGATE_TLS" default:"off" value-name:"MODE" choice:"off" choice:"auto" section:"TLS"`
+	TLSAddr            Address            `long:"tls-addr" env:"TALLYGATE_TLS_ADDR" default:":443" value-name:"HOST:PORT"`
+	TLSHTTPAddr        Address            `long:"tls-http-addr" env:"TALLYGATE_TLS_HTTP_ADDR" default:":80" value-name:"HOST:PORT"`
+	TLSEmail           string             `long:"tls-email" env:"TALLYGATE_TLS_EMAIL" value-name:"ADDRESS" unquote:"false"`
+	TLSDirectory       string             `long:"tls-acme-directory" env:"TALLYGATE_TLS_ACME_DIRECTORY" default:"https://acme-v02.api.letsencrypt.org/directory" value-name:"URL" unquote:"false"`
+	TLSCAFile          string             `long:"tls-acme-ca-file" env:"TALLYGATE_TLS_ACME_CA_FILE" value-name:"FILE" unquote:"false"`
 	Secret             Secret             `long:"secret" env:"TALLYGATE_SECRET" value-name:"TEXT" unquote:"false" section:"Application key"`
 	SecretPrevious     Secret             `long:"secret-previous" env:"TALLYGATE_SECRET_PREVIOUS" value-name:"TEXT" unquote:"false"`
 	AcceptLostLog      commandline.Switch `long:"accept-lost-log" env:"TALLYGATE_ACCEPT_LOST_LOG"`
@@ -102,6 +108,9 @@ func (c *Config) Validate() error {
 		}
 	}
 
+	if err := c.checkTLS(); err != nil {
+		return err
+	}
 	if c.CaptchaDifficulty < difficulty.Min || c.CaptchaDifficulty > difficulty.Max {
 		return fmt.Errorf("--captcha-difficulty: %d is not from %d to %d", c.CaptchaDifficulty, difficulty.Min, difficulty.Max)
 	}

@@ -64,6 +64,28 @@ var Texts = map[string]Text{
 	"captcha-url": {
 		Help: "Public origin of the captcha endpoints. Empty: as analytics-url.",
 	},
+	"tls": {
+		Help: "off: a reverse proxy terminates TLS. auto: this process serves the public origins on tls-addr, and obtains " +
+			"and renews their certificates by ACME. With auto you accept the terms of service of the authority.",
+		More: "See [TLS without a proxy](tls.md).",
+	},
+	"tls-addr": {
+		Help: "Address for https with TALLYGATE_TLS=auto. The authority connects to port 443 of each host.",
+	},
+	"tls-http-addr": {
+		Help: "Address for http with TALLYGATE_TLS=auto: it answers the authority's challenges and redirects the known " +
+			"hosts to https. The authority connects to port 80 of each host.",
+	},
+	"tls-email": {
+		Help: "E-mail address of the account at the authority, which some authorities write to. Empty: none.",
+	},
+	"tls-acme-directory": {
+		Help: "Directory of the ACME authority.",
+	},
+	"tls-acme-ca-file": {
+		Help: "Further certificates, in PEM form, that are trusted for the connection to the ACME directory, for instance of a " +
+			"private authority.",
+	},
 	"secret": {
 		Help: "Application key, 32 to 1024 characters, the same in every process on one database. Empty: a key that " +
 			"is created in the data folder.",

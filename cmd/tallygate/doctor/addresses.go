@@ -214,7 +214,11 @@ func (e *examination) checkCertificate(ctx context.Context, o config.NamedOrigin
 	certificate, err := serve.OriginCertificate(ctx, o.Origin)
 
 	if invalid, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		e.fault("origin-certificate", "Install a valid certificate for this name at the proxy.",
+		action := "Install a valid certificate for this name at the proxy."
+		if e.c.UsesTLS() {
+			action = seeTLS
+		}
+		e.fault("origin-certificate", action,
 			"%s: browsers refuse the certificate: %v", o.Setting, cause(invalid))
 		return false
 	}
@@ -224,7 +228,8 @@ func (e *examination) checkCertificate(ctx context.Context, o config.NamedOrigin
 		return false
 	}
 
-	if left := certificate.NotAfter.Sub(e.Now()); left < certificateSoon {
+	// checkCertificates knows the lifetime of the certificates that this program obtains.
+	if left := certificate.NotAfter.Sub(e.Now()); left < certificateSoon && !e.c.UsesTLS() {
 		e.warn("origin-certificate-expires", "Check why the proxy does not renew it.",
 			"%s: the certificate expires on %s", o.Setting, certificate.NotAfter.UTC().Format(time.DateOnly))
 	}

@@ -47,7 +47,7 @@ func (e *examination) checkDatabase(ctx context.Context) bool {
 			"nothing can be written to the database: %v", cause(err))
 	}
 
-	for _, check := range []func(context.Context, *db.DB) error{e.checkCells, e.checkKeys, e.checkTime, e.checkWork, e.checkAccounts} {
+	for _, check := range []func(context.Context, *db.DB) error{e.checkCells, e.checkKeys, e.checkTime, e.checkWork, e.checkAccounts, e.checkCertificates} {
 		if err := check(ctx, d); err != nil && !errors.Is(err, celllist.ErrDenied) { // checkCells reports that
 			e.fault("database-read", "See the message, and the log of the database.", "the database cannot be read: %v", cause(err))
 		}

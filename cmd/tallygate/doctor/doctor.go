@@ -88,6 +88,7 @@ func Examine(ctx context.Context, o Options) *Report {
 		{"database", e.checkDatabase},
 		{"Redis", e.checkRedis},
 		{"public addresses", e.checkOrigins},
+		{"TLS", e.checkTLS},
 		{"mail server", e.checkMail},
 	} {
 		ctx, cancel := context.WithTimeout(ctx, areaTimeout)

@@ -81,6 +81,10 @@ func (e *examination) checkProxies() {
 		}
 	}
 
+	if e.c.UsesTLS() {
+		return // clients connect themselves
+	}
+
 	// Without TLS of its own the program is behind a proxy wherever an origin is https.
 	var https *config.NamedOrigin
 	for _, o := range e.c.Origins() {
