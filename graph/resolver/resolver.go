@@ -151,6 +151,7 @@ type (
 	reportImportResolver         struct{ *Resolver }
 	importJobResolver            struct{ *Resolver }
 	reportResolver               struct{ *Resolver }
+	reportNumbersResolver        struct{ *Resolver }
 )
 
 // Query implements generated.ResolverRoot.
@@ -247,3 +248,6 @@ func (r *Resolver) SharedSite() generated.SharedSiteResolver { return &sharedSit
 
 // Report implements generated.ResolverRoot.
 func (r *Resolver) Report() generated.ReportResolver { return &reportResolver{r} }
+
+// ReportNumbers implements generated.ResolverRoot.
+func (r *Resolver) ReportNumbers() generated.ReportNumbersResolver { return &reportNumbersResolver{r} }

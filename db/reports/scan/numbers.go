@@ -56,11 +56,20 @@ type NumberCount struct {
 
 // Of returns the figures of a value. ok is false if it has none.
 func (c *NumberCount) Of(value string) (f NumberFigures, ok bool) {
-	i, ok := slices.BinarySearch(c.Values, value)
-	if !ok {
+	i := c.Place(value)
+	if i < 0 {
 		return NumberFigures{}, false
 	}
 	return c.Figures[i], true
+}
+
+// Place returns the index of a value, or -1 if it has no figures.
+func (c *NumberCount) Place(value string) int {
+	i, ok := slices.BinarySearch(c.Values, value)
+	if !ok {
+		return -1
+	}
+	return i
 }
 
 // Bytes estimates the memory of the count.
