@@ -129,8 +129,8 @@ func (g *numberGroup) figures() scan.NumberFigures {
 	return f
 }
 
-// byGroup returns the counted figures of groups with an event.
-func byGroup(counted *scan.NumberCount) Numbers {
+// ByGroup returns the counted figures of groups with an event.
+func ByGroup(counted *scan.NumberCount) Numbers {
 	all := make(Numbers)
 	for i, f := range counted.Figures {
 		key := ""

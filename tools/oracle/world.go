@@ -235,7 +235,7 @@ func Check(t testing.TB, name string, want *Result, got *scan.Result) {
 		t.Fatalf("%s: numbers of %d questions, want %d", name, len(got.Numbers), len(want.Numbers))
 	}
 	for i := range want.Numbers {
-		if counted := byGroup(got.Numbers[i]); !reflect.DeepEqual(counted, want.Numbers[i]) {
+		if counted := ByGroup(got.Numbers[i]); !reflect.DeepEqual(counted, want.Numbers[i]) {
 			t.Errorf("%s: numbers of question %d\ngot  %+v\nwant %+v", name, i, counted, want.Numbers[i])
 		}
 	}
