@@ -1059,7 +1059,7 @@ type Mutation struct {
 type NumberFigures struct {
 	// Visitors with such an event, as in rows of `EVENT`.
 	Visitors int64 `json:"visitors"`
-	// Events of the name, with a number or without.
+	// The events, with a number or without.
 	Events int64 `json:"events"`
 	// Events with a number in the property.
 	Numbers int64 `json:"numbers"`
@@ -1305,7 +1305,7 @@ type Report struct {
 	Breakdown *ReportRowConnection `json:"breakdown,omitempty"`
 	// The properties with which events carried a value, most frequent first. At most 100. Null, a list or an object is no value.
 	PropertyNames []*ReportProperty `json:"propertyNames"`
-	// The numbers that events of a name carried in a property: their sum, average and percentiles, without imported events. Texts that are
+	// The numbers that events carried in a property: their sum, average and percentiles, without imported events. Texts that are
 	// written as numbers of JSON count as numbers; docs/reports.md has the rules. Null, with the error `GROUP_TOO_SMALL`, for so few visitors
 	// that a filter would show a small group.
 	Numbers *ReportNumbers `json:"numbers,omitempty"`
@@ -1488,7 +1488,7 @@ type ReportNumbers struct {
 	Series []*ReportNumberPoint `json:"series"`
 	// One row for each value of a dimension that has such an event. Rows without an order by `orderBy` are ordered by value.
 	Breakdown *ReportNumberRowConnection `json:"breakdown,omitempty"`
-	// The name of the events.
+	// The name of the events; empty for all.
 	Event string `json:"-"`
 	// The name of the property.
 	Property string `json:"-"`

@@ -22,7 +22,7 @@ type ReportResolver interface {
 	Series(ctx context.Context, obj *Report, interval *period.Interval) ([]*ReportPoint, error)
 	Breakdown(ctx context.Context, obj *Report, by model.ReportDimension, property *string, event *string, orderBy ReportOrder, search *string, first int, after *string) (*ReportRowConnection, error)
 	PropertyNames(ctx context.Context, obj *Report, event *string) ([]*ReportProperty, error)
-	Numbers(ctx context.Context, obj *Report, event string, property string) (*ReportNumbers, error)
+	Numbers(ctx context.Context, obj *Report, property string, event *string) (*ReportNumbers, error)
 	Funnel(ctx context.Context, obj *Report, steps []*FunnelStepInput) (*FunnelReport, error)
 	Journey(ctx context.Context, obj *Report, from JourneyStartInput, direction JourneyDirection, steps int, first int) (*Journey, error)
 	Cohorts(ctx context.Context, obj *Report) (*CohortReport, error)
@@ -213,22 +213,22 @@ func (ec *executionContext) field_Report_journey_args(ctx context.Context, rawAr
 func (ec *executionContext) field_Report_numbers_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
-	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "event",
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "property",
 		func(ctx context.Context, v any) (string, error) {
 			return ec.unmarshalNString2string(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["event"] = arg0
-	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "property",
-		func(ctx context.Context, v any) (string, error) {
-			return ec.unmarshalNString2string(ctx, v)
+	args["property"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "event",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["property"] = arg1
+	args["event"] = arg1
 	return args, nil
 }
 
@@ -1903,7 +1903,7 @@ func (ec *executionContext) _Report_numbers(ctx context.Context, field graphql.C
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Report().Numbers(ctx, obj, fc.Args["event"].(string), fc.Args["property"].(string))
+			return ec.Resolvers.Report().Numbers(ctx, obj, fc.Args["property"].(string), fc.Args["event"].(*string))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ReportNumbers) graphql.Marshaler {

@@ -2425,15 +2425,15 @@ type Report {
     event: String
   ): [ReportProperty!]! @cost(most: 10)
   """
-  The numbers that events of a name carried in a property: their sum, average and percentiles, without imported events. Texts that are
+  The numbers that events carried in a property: their sum, average and percentiles, without imported events. Texts that are
   written as numbers of JSON count as numbers; docs/reports.md has the rules. Null, with the error ` + "`" + `GROUP_TOO_SMALL` + "`" + `, for so few visitors
   that a filter would show a small group.
   """
   numbers(
-    "The name of the events."
-    event: String!
     "The name of the property."
     property: String!
+    "Only events of this name. Default: all events, automatic ones included."
+    event: String
   ): ReportNumbers
   "How many visitors went through steps in this order within a UTC day."
   funnel(
@@ -2695,7 +2695,7 @@ rank: the least number of the group that is not below so many percent of them. F
 type NumberFigures {
   "Visitors with such an event, as in rows of ` + "`" + `EVENT` + "`" + `."
   visitors: Int64!
-  "Events of the name, with a number or without."
+  "The events, with a number or without."
   events: Int64!
   "Events with a number in the property."
   numbers: Int64!

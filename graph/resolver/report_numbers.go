@@ -22,7 +22,7 @@ import (
 func (s *selected) addNumbers(ctx context.Context, args map[string]any, selections ast.SelectionSet) error {
 	asked := scan.Numbers{Event: text(args, "event"), Property: text(args, "property")}
 	switch {
-	case !model.IsEventName(asked.Event):
+	case asked.Event != "" && !model.IsEventName(asked.Event):
 		return invalidArgument("event", notAnEventName)
 	case asked.Property == "" || !model.IsReportText(asked.Property):
 		return invalidArgument("property",
@@ -89,20 +89,20 @@ func dimensionOf(by scan.Dimension) model.ReportDimension {
 
 // Numbers refuses figures of so few visitors that a personal filter would show a small group.
 func (r *reportResolver) Numbers(
-	_ context.Context, obj *generated.Report, event, property string,
+	_ context.Context, obj *generated.Report, property string, event *string,
 ) (*generated.ReportNumbers, error) {
-	totals := countsOf(obj, scan.Numbers{Event: event, Property: property})
+	totals := countsOf(obj, scan.Numbers{Event: orBlank(event), Property: property})
 	least := int64(leastOf(obj, model.DimensionPage))
 	isSmall := func(count *scan.NumberCount) bool { return least > 1 && count.Figures[0].Visitors < least }
 	if isSmall(totals[0]) {
-		return nil, groupTooSmall("event", "have such an event", int(least))
+		return nil, groupTooSmall("property", "have such an event", int(least))
 	}
 
 	shown := figures.Numbers(totals, 0)
 	if len(totals) > 1 && isSmall(totals[1]) && totals[1].Figures[0].Visitors > 0 {
 		shown.Comparison = nil
 	}
-	return &generated.ReportNumbers{Totals: shown, Report: obj, Event: event, Property: property}, nil
+	return &generated.ReportNumbers{Totals: shown, Report: obj, Event: orBlank(event), Property: property}, nil
 }
 
 // countsOf returns the counts that answer a question in each period of a report.

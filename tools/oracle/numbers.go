@@ -30,7 +30,7 @@ func (n *naive) numbers(asked *scan.Numbers, days []segment.Rows) Numbers {
 				continue
 			}
 			for _, e := range v.events {
-				if e.Name != asked.Event || !n.in(e.At) {
+				if asked.Event != "" && e.Name != asked.Event || !n.in(e.At) {
 					continue
 				}
 				for _, key := range n.groupsOf(asked, &v, &e) {

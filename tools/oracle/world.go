@@ -171,7 +171,7 @@ func Query(r *rand.Rand, zone *time.Location, first model.Day, days int) *scan.Q
 	}
 
 	if r.IntN(2) == 0 {
-		q.Numbers = AllNumbers([]string{"signup", "scroll", "missing"}[r.IntN(3)], "n")
+		q.Numbers = AllNumbers([]string{"signup", "scroll", "missing", ""}[r.IntN(4)], "n")
 	}
 
 	for range r.IntN(3) {

@@ -41,7 +41,7 @@ type command struct {
 	Journey   string   `long:"journey" value-name:"STEP" unquote:"false" description:"The start of a journey of 3 steps, as for --step."`
 	Before    bool     `long:"before" description:"Count the journey backwards."`
 	Cohorts   string   `long:"cohorts" value-name:"DATE" unquote:"false" description:"A day of the first week of cohorts, up to --to. First visits are searched from --from on."`
-	Numbers   string   `long:"numbers" value-name:"EVENT:PROPERTY" unquote:"false" description:"Sum, average and percentiles of the numbers of a property: in all, of each day by its index, and by --by unless that is EVENT or PROPERTY."`
+	Numbers   string   `long:"numbers" value-name:"EVENT:PROPERTY" unquote:"false" description:"Sum, average and percentiles of the numbers of a property, without an event of all: in all, of each day by its index, and by --by unless that is EVENT or PROPERTY."`
 	KeyEvents []string `long:"key-events" value-name:"NAME,..." unquote:"false" description:"The site's key events. purchase always is one."`
 }
 
@@ -189,7 +189,7 @@ func (c *command) follow(q *scan.Query) error {
 	}
 	if c.Numbers != "" {
 		event, property, ok := strings.Cut(c.Numbers, ":")
-		if !ok || event == "" || property == "" {
+		if !ok || property == "" {
 			return fmt.Errorf("--numbers: %q is not EVENT:PROPERTY", c.Numbers)
 		}
 		q.Numbers = numbersOf(event, property, q.Breakdowns[0].By)

@@ -9,12 +9,13 @@ import (
 	"github.com/tallygate/tallygate/db/reports/segment"
 )
 
-// Numbers asks for the numbers that events of a name carried in a property.
+// Numbers asks for the numbers that events carried in a property.
 type Numbers struct {
-	Event, Property string
-	Groups          NumberGroups
-	By              Dimension // of NumberRows: what has a row for each of its values, see HasNumbers
-	Least           int       // of NumberRows: values with fewer visitors are in the row OtherValue; 0: none
+	Event    string // only events of this name; empty for all
+	Property string
+	Groups   NumberGroups
+	By       Dimension // of NumberRows: what has a row for each of its values, see HasNumbers
+	Least    int       // of NumberRows: values with fewer visitors are in the row OtherValue; 0: none
 }
 
 // NumberGroups are the groups whose numbers are counted.
@@ -35,7 +36,7 @@ var Percentiles = [...]int{50, 75, 90, 95, 99}
 
 // NumberFigures are the figures of the numbers of a group.
 type NumberFigures struct {
-	Events   int64 // of the name, with a number or without
+	Events   int64 // with a number or without
 	Numbers  int64 // events with a number
 	Unknown  int64 // events of days that an earlier program built, which did not keep their numbers
 	Visitors int64 // with such an event, as in the rows of Event
@@ -154,7 +155,7 @@ func newNumbersOf(g *segment.Segment) *numbersOf {
 // askedNumbers is a question about numbers in the terms of a segment, computed once for it.
 type askedNumbers struct {
 	*numberCount
-	event    uint32 // indexes of the names; noText for a name that the segment does not have
+	event    uint32 // indexes of the names; noText for a name that the segment does not have, or for all events
 	property uint32
 	group    func(f *fact, event int) (group uint32, ok bool) // ok is false for an event in no group
 }
@@ -162,9 +163,12 @@ type askedNumbers struct {
 // askedOf returns a question in the terms of the segment.
 func (p *pass) askedOf(c *numberCount) askedNumbers {
 	a := askedNumbers{numberCount: c, event: noText, property: noText}
-	if event, known := p.id(segment.EventName, c.Event); known {
-		a.event = event
+	event, known := p.id(segment.EventName, c.Event)
+	if c.Event == "" || known {
 		a.group = p.groupOf(c)
+	}
+	if c.Event != "" && known {
+		a.event = event
 	}
 	if property, known := p.id(segment.PropName, c.Property); known && property != p.parsed.names {
 		a.property = property
@@ -210,13 +214,13 @@ func (p *pass) groupOf(c *numberCount) func(f *fact, event int) (group uint32, o
 
 // countNumbers adds the events of a window to the groups of a question.
 func (p *pass) countNumbers(a *askedNumbers, w *window) {
-	if a.event == noText {
+	if a.group == nil {
 		return
 	}
 
 	names := &p.g.Columns[segment.EventName]
 	p.eachEvent(w, func(f *fact, e int, day uint8) {
-		if names.At(e) != a.event {
+		if a.event != noText && names.At(e) != a.event {
 			return
 		}
 		group, ok := a.group(f, e)
