@@ -97,8 +97,8 @@ func TestNumbers(t *testing.T) {
 		if alone.at("site.report.numbers.totals.sum") != 77.0 {
 			t.Errorf("the other site: %s", alone.Body)
 		}
-		stranger := a.owner("stranger@example.com")
-		if got := stranger.query(`query($id: ID!) { site(id: $id) { report(`+numbersDays+`) { numbers(event: "vitals", property: "cls") { totals { sum } } } } }`, "id", site); strings.Contains(got.Body, "0.6") {
+		elsewhere := a.owner("second@example.com")
+		if got := elsewhere.query(`query($id: ID!) { site(id: $id) { report(`+numbersDays+`) { numbers(event: "vitals", property: "cls") { totals { sum } } } } }`, "id", site); strings.Contains(got.Body, "0.6") {
 			t.Errorf("another account sees %s", got.Body)
 		}
 	})
@@ -144,11 +144,11 @@ func TestNumbersOfSmallGroups(t *testing.T) {
 			}
 		}
 
-		// The group is large enough, but nobody in it has such an event.
+		// The group is large enough, but no visitor of it has such an event.
 		got := a.with(reader, `{ sharedSite { report(period: {from: "2026-11-19", to: "2026-11-19"}, filters: [{dimension: COUNTRY, values: ["DE"]}]) {
 	totals { visitors } numbers(event: "rare", property: "cls") { totals { sum } } } } }`)
 		if got.codes() != "GROUP_TOO_SMALL" || got.at("sharedSite.report.totals.visitors") != 4.0 || got.at("sharedSite.report.numbers") != nil {
-			t.Errorf("an event of nobody: %s", got.Body)
+			t.Errorf("an event without visitors: %s", got.Body)
 		}
 	})
 }
