@@ -3,7 +3,6 @@ package console_test
 import (
 	"fmt"
 	"math"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,12 +16,10 @@ import (
 func TestNumbersChromium(t *testing.T) {
 	t.Parallel()
 	s := startDemo(t)
-	p := s.openDemoSite()
-	address, err := url.Parse(p.Text("location.href"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	id := address.Path[strings.LastIndex(address.Path, "/")+1:]
+	id := s.demoSite()
+	page := "/sites/" + id
+	p := s.openSignedIn(page)
+	p.WaitFor("document.querySelector('.ranks a')")
 
 	var data struct {
 		Site struct {
@@ -43,7 +40,7 @@ func TestNumbersChromium(t *testing.T) {
 		t.Fatalf("the demo has no prices: %+v", totals)
 	}
 
-	path := address.Path + "?period=7d&events=property&property="
+	path := page + "?period=7d&events=property&property="
 	figures := func() (texts []string) {
 		p.Eval(`[...document.querySelectorAll('section[aria-label="Events"] .facts div, section[aria-label="Ereignisse"] .facts div')].map((e) =>
 			[...e.children].map((c) => c.textContent).join(' '))`, &texts)
@@ -64,7 +61,13 @@ func TestNumbersChromium(t *testing.T) {
 	if got := figures(); !slices.Equal(got, want) {
 		t.Errorf("the panel shows %q, want %q", got, want)
 	}
-	p.hasNoBarriers(path + "price")
+	for theme, find := range map[string]func(string) []string{"light": p.Barriers, "dark": p.ColorBarriers} {
+		p.Eval(fmt.Sprintf("document.documentElement.dataset.theme = %q", theme), nil)
+		if barriers := find("html"); len(barriers) > 0 {
+			t.Errorf("%s: %q", theme, barriers)
+		}
+	}
+	p.Eval("delete document.documentElement.dataset.theme", nil)
 	p.Do(chromedp.EmulateViewport(320, 900))
 	p.WaitFor(`document.documentElement.scrollWidth <= 320 && document.querySelectorAll('.facts div').length === 6`)
 	p.Do(chromedp.EmulateViewport(1280, 900))
