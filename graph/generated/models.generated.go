@@ -1074,6 +1074,50 @@ type MonthlyUsage struct {
 type Mutation struct {
 }
 
+// The figures of the numbers of a group of events. Sums are exact, and rounded once, to the nearest double. A percentile is of the nearest
+// rank: the least number of the group that is not below so many percent of them. Figures are null without a number.
+type NumberFigures struct {
+	// Visitors with such an event, as in rows of `EVENT`.
+	Visitors int64 `json:"visitors"`
+	// The events, with a number or without.
+	Events int64 `json:"events"`
+	// Events with a number in the property.
+	Numbers int64 `json:"numbers"`
+	// Events without a number in the property: without the property, or with another value.
+	WithoutNumber int64 `json:"withoutNumber"`
+	// Events that may have a number, which is not known: days with too many different properties do not keep it, nor do days that an earlier
+	// program has built for the last time. These events are in `events` alone.
+	Unknown int64 `json:"unknown"`
+	// The sum. Null beyond the range of a double.
+	Sum *float64 `json:"sum,omitempty"`
+	// The sum divided by `numbers`.
+	Average *float64 `json:"average,omitempty"`
+	// The least number.
+	Min *float64 `json:"min,omitempty"`
+	// The greatest number.
+	Max *float64 `json:"max,omitempty"`
+	// The median: half of the numbers are not above it.
+	P50 *float64 `json:"p50,omitempty"`
+	// 75 percent of the numbers are not above it.
+	P75 *float64 `json:"p75,omitempty"`
+	// 90 percent of the numbers are not above it.
+	P90 *float64 `json:"p90,omitempty"`
+	// 95 percent of the numbers are not above it.
+	P95 *float64 `json:"p95,omitempty"`
+	// 99 percent of the numbers are not above it.
+	P99 *float64 `json:"p99,omitempty"`
+	// The figures of the period compared with. Null without `compare`, in `comparison` itself, and for a small group that is not shown.
+	Comparison *NumberFigures `json:"comparison,omitempty"`
+}
+
+// The order of rows of numbers.
+type NumberOrder struct {
+	// The figure by which rows are ordered.
+	Metric NumberMetric `json:"metric"`
+	// The direction. Rows with equal figures are ordered by value.
+	Direction OrderDirection `json:"direction"`
+}
+
 // Input of `openSharedLink`.
 type OpenSharedLinkInput struct {
 	// The token of the shared link.
@@ -1283,6 +1327,10 @@ type Report struct {
 	Breakdown *ReportRowConnection `json:"breakdown,omitempty"`
 	// The properties with which events carried a value, most frequent first. At most 100. Null, a list or an object is no value.
 	PropertyNames []*ReportProperty `json:"propertyNames"`
+	// The numbers that events carried in a property: their sum, average and percentiles, without imported events. Texts that are
+	// written as numbers of JSON count as numbers; docs/reports.md has the rules. Null, with the error `GROUP_TOO_SMALL`, for so few visitors
+	// that a filter would show a small group.
+	Numbers *ReportNumbers `json:"numbers,omitempty"`
 	// How many visitors went through steps in this order within a UTC day.
 	Funnel *FunnelReport `json:"funnel"`
 	// The pages that visits viewed just after a page or event, or just before it: a tree of the most frequent ways. Counts visits that began
@@ -1410,6 +1458,64 @@ type ReportMetrics struct {
 	Revenue []*ReportRevenue `json:"revenue"`
 	// The figures of the period compared with. Null without `compare`, in `comparison` itself, and for a small group that is not shown.
 	Comparison *ReportMetrics `json:"comparison,omitempty"`
+}
+
+// The numbers of a part of a series.
+type ReportNumberPoint struct {
+	// When the part begins.
+	Start model.Instant `json:"start"`
+	// When the same part of the period compared with begins, as in `ReportPoint`. Null without `compare`.
+	ComparedStart *model.Instant `json:"comparedStart,omitempty"`
+	// Whether the part is not over yet.
+	Partial bool `json:"partial"`
+	// The figures of the part.
+	Figures *NumberFigures `json:"figures"`
+}
+
+// The numbers of one value.
+type ReportNumberRow struct {
+	// The value. Empty for visits without one.
+	Value string `json:"value"`
+	// The figures.
+	Figures *NumberFigures `json:"figures"`
+}
+
+// A page of rows of numbers.
+type ReportNumberRowConnection struct {
+	// The rows with their cursors.
+	Edges []*ReportNumberRowEdge `json:"edges"`
+	// The rows without their cursors.
+	Nodes []*ReportNumberRow `json:"nodes"`
+	// The position of the page in the list.
+	PageInfo *PageInfo `json:"pageInfo"`
+	// Number of rows in the whole list.
+	TotalCount int `json:"totalCount"`
+	// Whether the row `(other)` counts together what has no row of its own, as in `ReportRowConnection`.
+	HasOther bool `json:"hasOther"`
+}
+
+// A row of numbers in a list.
+type ReportNumberRowEdge struct {
+	// The position of the row.
+	Cursor string `json:"cursor"`
+	// The row.
+	Node *ReportNumberRow `json:"node"`
+}
+
+// The numbers of a property of events. Each of the fields counts as a breakdown in the price of the report.
+type ReportNumbers struct {
+	// The figures of the whole period.
+	Totals *NumberFigures `json:"totals"`
+	// The period in parts, oldest first, without gaps. Numbers count at the time of their event.
+	Series []*ReportNumberPoint `json:"series"`
+	// One row for each value of a dimension that has such an event. Rows without an order by `orderBy` are ordered by value.
+	Breakdown *ReportNumberRowConnection `json:"breakdown,omitempty"`
+	// The name of the events; empty for all.
+	Event string `json:"-"`
+	// The name of the property.
+	Property string `json:"-"`
+	// The report that the numbers are part of.
+	Report *Report `json:"-"`
 }
 
 // The order of rows.
@@ -3126,6 +3232,94 @@ func (e *JourneyNodeKind) UnmarshalJSON(b []byte) error {
 }
 
 func (e JourneyNodeKind) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+// A figure of `NumberFigures`.
+type NumberMetric string
+
+const (
+	// `visitors`
+	NumberMetricVisitors NumberMetric = "VISITORS"
+	// `events`
+	NumberMetricEvents NumberMetric = "EVENTS"
+	// `numbers`
+	NumberMetricNumbers NumberMetric = "NUMBERS"
+	// `sum`
+	NumberMetricSum NumberMetric = "SUM"
+	// `average`
+	NumberMetricAverage NumberMetric = "AVERAGE"
+	// `min`
+	NumberMetricMin NumberMetric = "MIN"
+	// `max`
+	NumberMetricMax NumberMetric = "MAX"
+	// `p50`
+	NumberMetricP50 NumberMetric = "P50"
+	// `p75`
+	NumberMetricP75 NumberMetric = "P75"
+	// `p90`
+	NumberMetricP90 NumberMetric = "P90"
+	// `p95`
+	NumberMetricP95 NumberMetric = "P95"
+	// `p99`
+	NumberMetricP99 NumberMetric = "P99"
+)
+
+var AllNumberMetric = []NumberMetric{
+	NumberMetricVisitors,
+	NumberMetricEvents,
+	NumberMetricNumbers,
+	NumberMetricSum,
+	NumberMetricAverage,
+	NumberMetricMin,
+	NumberMetricMax,
+	NumberMetricP50,
+	NumberMetricP75,
+	NumberMetricP90,
+	NumberMetricP95,
+	NumberMetricP99,
+}
+
+func (e NumberMetric) IsValid() bool {
+	switch e {
+	case NumberMetricVisitors, NumberMetricEvents, NumberMetricNumbers, NumberMetricSum, NumberMetricAverage, NumberMetricMin, NumberMetricMax, NumberMetricP50, NumberMetricP75, NumberMetricP90, NumberMetricP95, NumberMetricP99:
+		return true
+	}
+	return false
+}
+
+func (e NumberMetric) String() string {
+	return string(e)
+}
+
+func (e *NumberMetric) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = NumberMetric(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid NumberMetric", str)
+	}
+	return nil
+}
+
+func (e NumberMetric) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *NumberMetric) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e NumberMetric) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	e.MarshalGQL(&buf)
 	return buf.Bytes(), nil

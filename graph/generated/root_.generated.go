@@ -39,6 +39,7 @@ type ResolverRoot interface {
 	Query() QueryResolver
 	Report() ReportResolver
 	ReportImport() ReportImportResolver
+	ReportNumbers() ReportNumbersResolver
 	Segment() SegmentResolver
 	SharedLink() SharedLinkResolver
 	SharedSite() SharedSiteResolver
@@ -109,6 +110,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("InviteMemberInput", ec.unmarshalInputInviteMemberInput),
 			graphql.NewInputUnmarshaler("JourneyStartInput", ec.unmarshalInputJourneyStartInput),
 			graphql.NewInputUnmarshaler("LeaveAccountInput", ec.unmarshalInputLeaveAccountInput),
+			graphql.NewInputUnmarshaler("NumberOrder", ec.unmarshalInputNumberOrder),
 			graphql.NewInputUnmarshaler("OpenSharedLinkInput", ec.unmarshalInputOpenSharedLinkInput),
 			graphql.NewInputUnmarshaler("PasskeyAnswerInput", ec.unmarshalInputPasskeyAnswerInput),
 			graphql.NewInputUnmarshaler("PauseSiteInput", ec.unmarshalInputPauseSiteInput),
@@ -2299,7 +2301,7 @@ type SiteOverview {
   """
   What visitors did in a period. One request draws a whole page: select ` + "`" + `totals` + "`" + `, ` + "`" + `series` + "`" + `, and a ` + "`" + `breakdown` + "`" + ` under an alias for each
   table. Every figure is an exact count of stored rows; docs/reports.md has the definitions. Costs 1 point of the rate limit for each
-  5,000 page views and events of the period, and of the one compared with, an eighth more for each breakdown and funnel, or 500
+  5,000 page views and events of the period, and of the one compared with, an eighth more for each breakdown, funnel and field of numbers, or 500
   points for each quarter of a second and 1 for each 64 KB of values if that is more, in addition to the complexity. An equal report
   within 10 seconds gets the same answer and costs its complexity alone; ` + "`" + `asOf` + "`" + ` says until when it counts. Fails with
   ` + "`" + `INVALID_ARGUMENT` + "`" + ` for an invalid period, filter or funnel, with ` + "`" + `GROUP_TOO_SMALL` + "`" + ` where small groups are hidden, with
@@ -2449,6 +2451,17 @@ type Report {
     "Only events of this name. Default: all events."
     event: String
   ): [ReportProperty!]! @cost(most: 10)
+  """
+  The numbers that events carried in a property: their sum, average and percentiles, without imported events. Texts that are
+  written as numbers of JSON count as numbers; docs/reports.md has the rules. Null, with the error ` + "`" + `GROUP_TOO_SMALL` + "`" + `, for so few visitors
+  that a filter would show a small group.
+  """
+  numbers(
+    "The name of the property."
+    property: String!
+    "Only events of this name. Default: all events, automatic ones included."
+    event: String
+  ): ReportNumbers
   "How many visitors went through steps in this order within a UTC day."
   funnel(
     "2 to 8 steps."
@@ -2676,6 +2689,148 @@ type ReportProperty {
   events: Int64!
   "Number of distinct values."
   values: Int!
+}
+
+"The numbers of a property of events. Each of the fields counts as a breakdown in the price of the report."
+type ReportNumbers {
+  "The figures of the whole period."
+  totals: NumberFigures!
+  "The period in parts, oldest first, without gaps. Numbers count at the time of their event."
+  series(
+    "As in ` + "`" + `Report.series` + "`" + `. A report has series of one interval."
+    interval: ReportInterval
+  ): [ReportNumberPoint!]! @cost(most: 40)
+  "One row for each value of a dimension that has such an event. Rows without an order by ` + "`" + `orderBy` + "`" + ` are ordered by value."
+  breakdown(
+    "The dimension: each but ` + "`" + `EVENT` + "`" + ` and ` + "`" + `PROPERTY` + "`" + `. For ` + "`" + `PAGE` + "`" + `, the page where the event happened."
+    by: ReportDimension!
+    "The order of the rows. Rows without the figure come last."
+    orderBy: NumberOrder! = {metric: NUMBERS, direction: DESC}
+    "Only values that contain this text, in upper or lower case."
+    search: String
+    "Page size, 1 to 1,000."
+    first: Int! = 10
+    "The cursor after which the page begins. Default: the beginning of the list."
+    after: String
+  ): ReportNumberRowConnection @cost(perItem: "first", most: 1000, rows: 10)
+}
+
+"""
+The figures of the numbers of a group of events. Sums are exact, and rounded once, to the nearest double. A percentile is of the nearest
+rank: the least number of the group that is not below so many percent of them. Figures are null without a number.
+"""
+type NumberFigures {
+  "Visitors with such an event, as in rows of ` + "`" + `EVENT` + "`" + `."
+  visitors: Int64!
+  "The events, with a number or without."
+  events: Int64!
+  "Events with a number in the property."
+  numbers: Int64!
+  "Events without a number in the property: without the property, or with another value."
+  withoutNumber: Int64!
+  """
+  Events that may have a number, which is not known: days with too many different properties do not keep it, nor do days that an earlier
+  program has built for the last time. These events are in ` + "`" + `events` + "`" + ` alone.
+  """
+  unknown: Int64!
+  "The sum. Null beyond the range of a double."
+  sum: Float
+  "The sum divided by ` + "`" + `numbers` + "`" + `."
+  average: Float
+  "The least number."
+  min: Float
+  "The greatest number."
+  max: Float
+  "The median: half of the numbers are not above it."
+  p50: Float
+  "75 percent of the numbers are not above it."
+  p75: Float
+  "90 percent of the numbers are not above it."
+  p90: Float
+  "95 percent of the numbers are not above it."
+  p95: Float
+  "99 percent of the numbers are not above it."
+  p99: Float
+  "The figures of the period compared with. Null without ` + "`" + `compare` + "`" + `, in ` + "`" + `comparison` + "`" + ` itself, and for a small group that is not shown."
+  comparison: NumberFigures
+}
+
+"The numbers of a part of a series."
+type ReportNumberPoint {
+  "When the part begins."
+  start: DateTime!
+  "When the same part of the period compared with begins, as in ` + "`" + `ReportPoint` + "`" + `. Null without ` + "`" + `compare` + "`" + `."
+  comparedStart: DateTime
+  "Whether the part is not over yet."
+  partial: Boolean!
+  "The figures of the part."
+  figures: NumberFigures!
+}
+
+"The numbers of one value."
+type ReportNumberRow {
+  "The value. Empty for visits without one."
+  value: String!
+  "The figures."
+  figures: NumberFigures!
+}
+
+"A row of numbers in a list."
+type ReportNumberRowEdge {
+  "The position of the row."
+  cursor: String!
+  "The row."
+  node: ReportNumberRow!
+}
+
+"A page of rows of numbers."
+type ReportNumberRowConnection {
+  "The rows with their cursors."
+  edges: [ReportNumberRowEdge!]!
+  "The rows without their cursors."
+  nodes: [ReportNumberRow!]!
+  "The position of the page in the list."
+  pageInfo: PageInfo!
+  "Number of rows in the whole list."
+  totalCount: Int!
+  "Whether the row ` + "`" + `(other)` + "`" + ` counts together what has no row of its own, as in ` + "`" + `ReportRowConnection` + "`" + `."
+  hasOther: Boolean!
+}
+
+"The order of rows of numbers."
+input NumberOrder {
+  "The figure by which rows are ordered."
+  metric: NumberMetric!
+  "The direction. Rows with equal figures are ordered by value."
+  direction: OrderDirection! = DESC
+}
+
+"A figure of ` + "`" + `NumberFigures` + "`" + `."
+enum NumberMetric {
+  "` + "`" + `visitors` + "`" + `"
+  VISITORS
+  "` + "`" + `events` + "`" + `"
+  EVENTS
+  "` + "`" + `numbers` + "`" + `"
+  NUMBERS
+  "` + "`" + `sum` + "`" + `"
+  SUM
+  "` + "`" + `average` + "`" + `"
+  AVERAGE
+  "` + "`" + `min` + "`" + `"
+  MIN
+  "` + "`" + `max` + "`" + `"
+  MAX
+  "` + "`" + `p50` + "`" + `"
+  P50
+  "` + "`" + `p75` + "`" + `"
+  P75
+  "` + "`" + `p90` + "`" + `"
+  P90
+  "` + "`" + `p95` + "`" + `"
+  P95
+  "` + "`" + `p99` + "`" + `"
+  P99
 }
 
 """
@@ -6106,6 +6261,42 @@ func (ec *executionContext) childFields_MonthlyUsage(ctx context.Context, field 
 	return nil, fmt.Errorf("no field named %q was found under type MonthlyUsage", field.Name)
 }
 
+func (ec *executionContext) childFields_NumberFigures(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "visitors":
+		return ec.fieldContext_NumberFigures_visitors(ctx, field)
+	case "events":
+		return ec.fieldContext_NumberFigures_events(ctx, field)
+	case "numbers":
+		return ec.fieldContext_NumberFigures_numbers(ctx, field)
+	case "withoutNumber":
+		return ec.fieldContext_NumberFigures_withoutNumber(ctx, field)
+	case "unknown":
+		return ec.fieldContext_NumberFigures_unknown(ctx, field)
+	case "sum":
+		return ec.fieldContext_NumberFigures_sum(ctx, field)
+	case "average":
+		return ec.fieldContext_NumberFigures_average(ctx, field)
+	case "min":
+		return ec.fieldContext_NumberFigures_min(ctx, field)
+	case "max":
+		return ec.fieldContext_NumberFigures_max(ctx, field)
+	case "p50":
+		return ec.fieldContext_NumberFigures_p50(ctx, field)
+	case "p75":
+		return ec.fieldContext_NumberFigures_p75(ctx, field)
+	case "p90":
+		return ec.fieldContext_NumberFigures_p90(ctx, field)
+	case "p95":
+		return ec.fieldContext_NumberFigures_p95(ctx, field)
+	case "p99":
+		return ec.fieldContext_NumberFigures_p99(ctx, field)
+	case "comparison":
+		return ec.fieldContext_NumberFigures_comparison(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type NumberFigures", field.Name)
+}
+
 func (ec *executionContext) childFields_OpenSharedLinkPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "viewerToken":
@@ -6272,6 +6463,8 @@ func (ec *executionContext) childFields_Report(ctx context.Context, field graphq
 		return ec.fieldContext_Report_breakdown(ctx, field)
 	case "propertyNames":
 		return ec.fieldContext_Report_propertyNames(ctx, field)
+	case "numbers":
+		return ec.fieldContext_Report_numbers(ctx, field)
 	case "funnel":
 		return ec.fieldContext_Report_funnel(ctx, field)
 	case "journey":
@@ -6388,6 +6581,68 @@ func (ec *executionContext) childFields_ReportMetrics(ctx context.Context, field
 		return ec.fieldContext_ReportMetrics_comparison(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ReportMetrics", field.Name)
+}
+
+func (ec *executionContext) childFields_ReportNumberPoint(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "start":
+		return ec.fieldContext_ReportNumberPoint_start(ctx, field)
+	case "comparedStart":
+		return ec.fieldContext_ReportNumberPoint_comparedStart(ctx, field)
+	case "partial":
+		return ec.fieldContext_ReportNumberPoint_partial(ctx, field)
+	case "figures":
+		return ec.fieldContext_ReportNumberPoint_figures(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ReportNumberPoint", field.Name)
+}
+
+func (ec *executionContext) childFields_ReportNumberRow(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "value":
+		return ec.fieldContext_ReportNumberRow_value(ctx, field)
+	case "figures":
+		return ec.fieldContext_ReportNumberRow_figures(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ReportNumberRow", field.Name)
+}
+
+func (ec *executionContext) childFields_ReportNumberRowConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_ReportNumberRowConnection_edges(ctx, field)
+	case "nodes":
+		return ec.fieldContext_ReportNumberRowConnection_nodes(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_ReportNumberRowConnection_pageInfo(ctx, field)
+	case "totalCount":
+		return ec.fieldContext_ReportNumberRowConnection_totalCount(ctx, field)
+	case "hasOther":
+		return ec.fieldContext_ReportNumberRowConnection_hasOther(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ReportNumberRowConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_ReportNumberRowEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_ReportNumberRowEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_ReportNumberRowEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ReportNumberRowEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_ReportNumbers(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "totals":
+		return ec.fieldContext_ReportNumbers_totals(ctx, field)
+	case "series":
+		return ec.fieldContext_ReportNumbers_series(ctx, field)
+	case "breakdown":
+		return ec.fieldContext_ReportNumbers_breakdown(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ReportNumbers", field.Name)
 }
 
 func (ec *executionContext) childFields_ReportPoint(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {

@@ -155,6 +155,7 @@ type (
 	reportImportResolver         struct{ *Resolver }
 	importJobResolver            struct{ *Resolver }
 	reportResolver               struct{ *Resolver }
+	reportNumbersResolver        struct{ *Resolver }
 )
 
 // Query implements generated.ResolverRoot.
@@ -251,3 +252,6 @@ func (r *Resolver) SharedSite() generated.SharedSiteResolver { return &sharedSit
 
 // Report implements generated.ResolverRoot.
 func (r *Resolver) Report() generated.ReportResolver { return &reportResolver{r} }
+
+// ReportNumbers implements generated.ResolverRoot.
+func (r *Resolver) ReportNumbers() generated.ReportNumbersResolver { return &reportNumbersResolver{r} }

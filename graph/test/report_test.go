@@ -329,6 +329,16 @@ func TestReportArguments(t *testing.T) {
 		{`period: {preset: TODAY}`, `funnel(steps: [{page: "` + tooMany + `"}, {event: "x"}]) { visitors }`, "INVALID_ARGUMENT"},
 		{`period: {preset: TODAY}`, `a: funnel(steps: [{page: "` + most + `"}, {event: "x"}]) { visitors }
 			b: funnel(steps: [{event: "x"}, {page: "` + most + `"}]) { visitors }`, "INVALID_ARGUMENT"},
+		{`period: {preset: TODAY}`, `numbers(event: "x", property: "n") { totals { sum } }`, ""},
+		{`period: {preset: TODAY}`, `numbers(event: "X y", property: "n") { totals { sum } }`, "INVALID_ARGUMENT"},
+		{`period: {preset: TODAY}`, `numbers(event: "x", property: "") { totals { sum } }`, "INVALID_ARGUMENT"},
+		{`period: {preset: TODAY}`, `numbers(event: "x", property: "` + strings.Repeat("n", 2_049) + `") { totals { sum } }`, "INVALID_ARGUMENT"},
+		{`period: {preset: TODAY}`, `numbers(event: "x", property: "n") { breakdown(by: EVENT) { totalCount } }`, "INVALID_ARGUMENT"},
+		{`period: {preset: TODAY}`, `numbers(event: "x", property: "n") { breakdown(by: PROPERTY) { totalCount } }`, "INVALID_ARGUMENT"},
+		{`period: {preset: TODAY}`, `numbers(event: "x", property: "n") { breakdown(by: PAGE, first: 0) { totalCount } }`, "INVALID_ARGUMENT"},
+		{`period: {preset: TODAY}`, `numbers(event: "x", property: "n") { breakdown(by: PAGE, after: "x") { totalCount } }`, "INVALID_ARGUMENT"},
+		{`period: {preset: TODAY}`, `series(interval: HOUR) { start } numbers(event: "x", property: "n") { series(interval: DAY) { start } }`, "INVALID_ARGUMENT"},
+		{`period: {preset: LAST_91_DAYS}`, `numbers(event: "x", property: "n") { series(interval: HOUR) { start } }`, "INVALID_ARGUMENT"},
 		{`period: {preset: TODAY}`, `a: propertyNames { name } b: propertyNames(event: "x") { name }`, "INVALID_ARGUMENT"},
 	} {
 		if got := report(test.args, test.fields); got.codes() != test.code {

@@ -73,6 +73,7 @@ func selection(name string, depth int, but ...string) string {
 // literals are the values of required arguments below the root, in GraphQL, by name.
 var literals = map[string]string{
 	"period": "{preset: TODAY}", "by": "PAGE", "from": `{page: "/"}`, "direction": "NEXT", "steps": `[{page: "/"}, {event: "signup"}]`,
+	"property": `"plan"`,
 }
 
 // needsArguments reports whether a field has an argument without a default and without a literal.

@@ -991,6 +991,22 @@ export type PropertyReport = {
 const propertyReportText =
   'fragment PropertyReport on Report{propertyNames(event:$event){name events}}';
 
+export type NumbersReport = {
+  numbers: {
+    totals: {
+      numbers: number;
+      unknown: number;
+      sum: number | null;
+      average: number | null;
+      p50: number | null;
+      p75: number | null;
+      p95: number | null;
+    };
+  } | null;
+};
+const numbersReportText =
+  'fragment NumbersReport on Report{numbers(property:$property,event:$event){totals{numbers unknown sum average p50 p75 p95}}}';
+
 export type FunnelsReport = {
   funnel: {
     visitors: number;
@@ -2155,6 +2171,15 @@ export const propertyNames = /* @__PURE__ */ operation<{ id: string; period?: Re
   'query PropertyNames($id:ID!,$period:ReportPeriod,$filters:[ReportFilterInput!]!,$event:String){site(id:$id){report(period:$period,filters:$filters){... PropertyReport}}}', propertyReportText,
 );
 
+export type PropertyNumbersData = {
+  site: {
+    report: NumbersReport | null;
+  } | null;
+};
+export const propertyNumbers = /* @__PURE__ */ operation<{ id: string; period?: ReportPeriod | null; filters: ReportFilterInput[]; event?: string | null; property: string }, PropertyNumbersData>(
+  'query PropertyNumbers($id:ID!,$period:ReportPeriod,$filters:[ReportFilterInput!]!,$event:String,$property:String!){site(id:$id){report(period:$period,filters:$filters){... NumbersReport}}}', numbersReportText,
+);
+
 export type FunnelsData = {
   site: {
     funnels: ({
@@ -2274,6 +2299,15 @@ export type SharedPropertyNamesData = {
 };
 export const sharedPropertyNames = /* @__PURE__ */ operation<{ period?: ReportPeriod | null; filters: ReportFilterInput[]; event?: string | null }, SharedPropertyNamesData>(
   'query SharedPropertyNames($period:ReportPeriod,$filters:[ReportFilterInput!]!,$event:String){sharedSite{report(period:$period,filters:$filters){... PropertyReport}}}', propertyReportText,
+);
+
+export type SharedPropertyNumbersData = {
+  sharedSite: {
+    report: NumbersReport | null;
+  } | null;
+};
+export const sharedPropertyNumbers = /* @__PURE__ */ operation<{ period?: ReportPeriod | null; filters: ReportFilterInput[]; event?: string | null; property: string }, SharedPropertyNumbersData>(
+  'query SharedPropertyNumbers($period:ReportPeriod,$filters:[ReportFilterInput!]!,$event:String,$property:String!){sharedSite{report(period:$period,filters:$filters){... NumbersReport}}}', numbersReportText,
 );
 
 export type SourceTablesData = {
