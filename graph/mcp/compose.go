@@ -110,4 +110,6 @@ func mutation(name, input string, values map[string]any, selection string) *docu
 func block(field, selection string) string { return field + " {\n" + indent(selection) + "\n}" }
 
 // indent indents each line of a text.
-func indent(text string) string { return "  " + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n  ") }
+func indent(text string) string {
+	return "  " + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n  ")
+}

@@ -66,7 +66,7 @@ func (c *call) request(ctx context.Context) *http.Request {
 	}
 
 	r.URL, r.RequestURI = &url.URL{Path: "/graphql"}, "/graphql"
-	r.Body, r.ContentLength, r.TransferEncoding, r.Trailer = http.NoBody, 0, nil, nil
+	r.Body, r.ContentLength, r.TransferEncoding, r.Trailer = nil, 0, nil, nil
 	return r
 }
 

@@ -915,7 +915,9 @@ func TestToolBudget(t *testing.T) {
 	token := c.createToken("READ").secret
 	a.clock.Add(time.Hour)
 
-	remaining := func() float64 { return a.with(token, `{ rateLimit { remaining } }`).ok(t, "").at("rateLimit.remaining").(float64) }
+	remaining := func() float64 {
+		return a.with(token, `{ rateLimit { remaining } }`).ok(t, "").at("rateLimit.remaining").(float64)
+	}
 	before := remaining()
 	if got := a.post(t, ping, "Authorization", "Bearer "+token); got.status != http.StatusOK {
 		t.Fatalf("%+v", got)
