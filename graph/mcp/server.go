@@ -148,7 +148,16 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 
+	if wait := s.Limits.Impatient(r, s.Now()); wait > 0 {
+		refused := refuse(http.StatusTooManyRequests, generated.ErrorCodeRateLimited, "Requests were sent before the time given in Retry-After.")
+		refused.retry = wait
+		refused.send(w)
+		return
+	}
+
 	r = r.WithContext(s.Limits.WithRequest(r.Context(), s.ClientAddr(r), s.IsShared(r), s.Now()))
+	defer s.Limits.CountRefusal(r, s.Now())
+
 	call, refused := s.authenticate(r)
 	if refused != nil {
 		refused.send(w)

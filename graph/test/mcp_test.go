@@ -941,8 +941,30 @@ func TestToolBudget(t *testing.T) {
 	if refusedTools == 0 || refusedTools+refusedMessages < 20 {
 		t.Errorf("%d calls of tools and %d messages were refused", refusedTools, refusedMessages)
 	}
+	if got := a.post(t, ping, "Authorization", "Bearer "+token); got.status != http.StatusTooManyRequests || !strings.Contains(got.body, "before the time given in Retry-After") {
+		t.Errorf("after %d refusals: %+v", refusedTools+refusedMessages, got)
+	}
 	if got := a.with(token, `{ sites { totalCount nodes { id } } }`); got.codes() == "" {
 		t.Errorf("GraphQL has another budget: %s", got.Body)
+	}
+}
+
+// TestToolDeadline checks that a tool without time answers with TIMEOUT.
+func TestToolDeadline(t *testing.T) {
+	t.Parallel()
+	a := newApp(t, dbtest.Open(t, dbtest.SQLiteURL(t)), func(s *settings) { s.graph.RequestTimeout = time.Nanosecond })
+	d := newApp(t, a.db)
+	token := d.owner("owner@example.com").createToken("READ").secret
+
+	session := a.tools(t, bearer(token))
+	if _, failure := callTool(t, session, "sites", nil); !strings.HasPrefix(failure, "TIMEOUT: ") {
+		t.Errorf("without time: %q", failure)
+	}
+
+	// Any process answers: a client that has never spoken to this one calls at once.
+	call := `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"sites","arguments":{}}}`
+	if got := d.post(t, call, "Authorization", "Bearer "+token, "Mcp-Session-Id", "of-another-process"); got.status != http.StatusOK || !strings.Contains(got.body, `"structuredContent"`) {
+		t.Errorf("another process: %+v", got)
 	}
 }
 
