@@ -50,7 +50,7 @@ func requestOf(ctx context.Context) *request {
 // account.
 func passwordRequest(ctx context.Context) (*request, error) {
 	r := requestOf(ctx)
-	if _, ok := bearer(r.http); ok {
+	if _, ok := Bearer(r.http); ok {
 		return nil, model.ErrForbidden
 	}
 	return r, nil
@@ -68,7 +68,7 @@ func (r *request) identify() (Caller, error) {
 
 	var err error
 
-	if secret, ok := bearer(r.http); ok && strings.HasPrefix(secret, viewerTokenPrefix) {
+	if secret, ok := Bearer(r.http); ok && strings.HasPrefix(secret, viewerTokenPrefix) {
 		r.caller, err = r.auth.sharedView(r.http.Context(), secret)
 	} else if ok {
 		r.caller, err = r.auth.token(r.http.Context(), secret)
@@ -234,9 +234,18 @@ func (a *Auth) Uploader(r *http.Request) (*model.User, *model.APIToken, error) {
 	return caller.User, caller.Token, caller.User.CheckInAny(model.MayConfigure, caller.Token)
 }
 
-// bearer returns the API token or viewer token of a request. Other schemes are ignored: a proxy in
+// Program returns the caller of a request with an API token or a viewer token. It fails with
+// ErrUnauthenticated without one: cookies do not count. See Downloader.
+func (a *Auth) Program(r *http.Request) (Caller, error) {
+	if _, ok := Bearer(r); !ok {
+		return Caller{}, ErrUnauthenticated
+	}
+	return (&request{auth: a, http: r}).identify()
+}
+
+// Bearer returns the API token or viewer token of a request. Other schemes are ignored: a proxy in
 // front may use them.
-func bearer(r *http.Request) (string, bool) {
+func Bearer(r *http.Request) (string, bool) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	return strings.TrimSpace(token), strings.EqualFold(scheme, "Bearer")
 }

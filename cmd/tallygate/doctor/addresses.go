@@ -13,6 +13,7 @@ import (
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/cmd/tallygate/serve"
+	"github.com/tallygate/tallygate/graph/mcp"
 )
 
 // listener is a configured address to listen on.
@@ -261,5 +262,16 @@ func (e *examination) checkPassedOn(ctx context.Context, o config.NamedOrigin) {
 	case status >= http.StatusBadRequest:
 		e.fault("origin-answer", "Let the proxy pass "+string(o.Origin)+" on to the "+string(o.Role)+" listener.",
 			"%s: %s%s answers with status %d", o.Setting, o.Origin, path, status)
+	case o.Role == config.RoleControl:
+		e.checkTools(ctx, client, o)
+	}
+}
+
+// checkTools checks that the proxy passes the tools for assistants on, which refuse a GET.
+func (e *examination) checkTools(ctx context.Context, client *http.Client, o config.NamedOrigin) {
+	status, _, err := fetch(ctx, client, string(o.Origin)+mcp.Path)
+	if err == nil && status != http.StatusMethodNotAllowed {
+		e.warn("origin-tools", "Let the proxy pass all paths on to the control listener.",
+			"%s: assistants cannot use the tools, because %s%s answers a GET with status %d instead of 405", o.Setting, o.Origin, mcp.Path, status)
 	}
 }

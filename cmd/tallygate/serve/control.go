@@ -12,6 +12,7 @@ import (
 	"github.com/tallygate/tallygate/graph"
 	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/export"
+	"github.com/tallygate/tallygate/graph/mcp"
 	"github.com/tallygate/tallygate/graph/resolver"
 	"github.com/tallygate/tallygate/graph/upload"
 	"github.com/tallygate/tallygate/web"
@@ -90,6 +91,7 @@ func (a *App) openControl(clients *web.Clients) error {
 	if c.Introspection {
 		mux.Handle(graph.SchemaPath, graph.SchemaFile())
 	}
+	mux.Handle(mcp.Path, api)
 
 	if c.GraphiQL {
 		mux.Handle("/graphiql/", graphiQL)

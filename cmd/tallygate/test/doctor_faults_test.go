@@ -388,6 +388,10 @@ func TestDoctorOrigins(t *testing.T) {
 			i.serveBehindProxies(true)
 			set("ANALYTICS_URL", i.settings["TALLYGATE_BASE_URL"])(i)
 		}, []string{"error origin-answer"}},
+		{"a proxy without the tools", func(i *installation) {
+			i.withoutPath = "/mcp"
+			i.serveBehindProxies(true)
+		}, []string{"warning origin-tools"}},
 		{"the service reports an unknown proxy", func(i *installation) {
 			p := i.serveBehindProxies(true)
 			p.signal(syscall.SIGTERM)
