@@ -19,7 +19,7 @@ import (
 // under a lock on the month's usage, and an entry of the audit log under a lock on its object. The
 // table of consumed challenges and tokens is not listed because it may be large: DeleteConsumed of
 // package retention deletes its rows within model.ConsumedRetention.
-var accountRows = []string{"mails", "captcha_usage", "quota_notices", "audit_log", "account_moves"}
+var accountRows = []string{"identities", "mails", "captcha_usage", "quota_notices", "audit_log", "account_moves"}
 
 // ErrLastOperator prevents removing the only operator while the installation has other accounts.
 var ErrLastOperator = &model.Error{
