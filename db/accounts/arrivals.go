@@ -14,15 +14,17 @@ import (
 
 // Arrival is a person whom a provider has signed in, with a verified address.
 type Arrival struct {
-	Identity  model.Identity // without a user; CreatedAt is the time of the arrival
-	Email     string         // normalised
-	Role      model.Role     // that the provider's claim sets; empty: none
-	SignIn    Challenge      // the sign-in, which counts once
-	Proved    *model.User    // the user who has proved to have the address, with the checked password; nil: none
-	Language  model.Language // of a new user
-	Signups   model.SignupPolicy
-	Plan      model.CaptchaPlan // of a new account
-	NewSecret string            // hash of a password that nobody knows, of a new user
+	Identity model.Identity // without a user; CreatedAt is the time of the arrival
+	Email    string         // normalised
+	Role     model.Role     // that the provider's claim sets; empty: none
+	SignIn   Challenge      // the sign-in, which counts once
+	Proved   *model.User    // the user who has proved to have the address, with the checked password; nil: none
+	Language model.Language // of a new user
+	Signups  model.SignupPolicy
+	Plan     model.CaptchaPlan // of a new account
+	Changed  model.Instant     // when the account's provider was changed, as the sign-in began
+
+	PasswordHash string // of a new user: of a password that nobody knows
 }
 
 // The errors of Arrive.
@@ -137,7 +139,8 @@ func lockArrival(ctx context.Context, tx *db.Tx, a Arrival) (*model.Account, *mo
 	if err != nil {
 		return nil, nil, err
 	}
-	if provider == nil || provider.Issuer != a.Identity.Issuer || provider.VerifiedAt == 0 || !provider.HasAddress(a.Email) {
+	if provider == nil || provider.Issuer != a.Identity.Issuer || provider.ChangedAt != a.Changed ||
+		provider.VerifiedAt == 0 || !provider.HasAddress(a.Email) {
 		return nil, nil, ErrProviderChanged
 	}
 	return account, provider, nil
@@ -203,7 +206,7 @@ func linkUser(ctx context.Context, tx *db.Tx, a Arrival) (*model.User, error) {
 // newArrival creates the user of a new person, without a membership.
 func newArrival(ctx context.Context, tx *db.Tx, a Arrival) (*model.User, error) {
 	user := &model.User{
-		Email: a.Email, PasswordHash: a.NewSecret, Language: cmp.Or(a.Language, model.English),
+		Email: a.Email, PasswordHash: a.PasswordHash, Language: cmp.Or(a.Language, model.English),
 		CreatedAt: a.Identity.CreatedAt,
 	}
 	if _, err := tx.NewInsert().Model(user).Exec(ctx); err != nil {
@@ -318,7 +321,7 @@ func newByInvitation(ctx context.Context, tx *db.Tx, a Arrival) (*model.User, er
 	}
 
 	user := &model.User{
-		Email: a.Email, PasswordHash: a.NewSecret, Language: cmp.Or(a.Language, model.English), CreatedAt: a.Identity.CreatedAt,
+		Email: a.Email, PasswordHash: a.PasswordHash, Language: cmp.Or(a.Language, model.English), CreatedAt: a.Identity.CreatedAt,
 	}
 	account := &model.Account{
 		Name: a.Email, CaptchaPlan: cmp.Or(a.Plan, model.CaptchaPlanFree), CreatedAt: a.Identity.CreatedAt,

@@ -155,7 +155,7 @@ func (u *User) Through(provider *int64) *User {
 		if provider != nil && *provider != 0 {
 			return m.AccountID != *provider
 		}
-		return m.Account.RequireProvider && m.Role != RoleOwner && m.SiteIDs == nil
+		return m.Account != nil && m.Account.RequireProvider && m.Role != RoleOwner && m.SiteIDs == nil
 	})
 	if len(member.Memberships) == 0 {
 		return nil
