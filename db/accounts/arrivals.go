@@ -34,7 +34,7 @@ var (
 
 	// ErrProviderChanged is returned if the provider was changed, or deleted, since the sign-in began.
 	ErrProviderChanged = &model.Error{
-		Kind: model.Conflict, Code: "provider_changed", Message: "The provider was changed. Start the sign-in again.",
+		Kind: model.Conflict, Code: "provider_expired", Message: "The provider was changed. Start the sign-in again.",
 	}
 
 	// ErrNoAccount is returned for a person whom no account has invited.
@@ -45,7 +45,7 @@ var (
 
 	// ErrSuspendedJoin is returned for a new person of a suspended account.
 	ErrSuspendedJoin = &model.Error{
-		Kind: model.Conflict, Code: "account_suspended", Message: "This account is suspended, so nobody can join it.",
+		Kind: model.Conflict, Code: "no_account", Message: "This account is suspended, so nobody can join it.",
 	}
 )
 

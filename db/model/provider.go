@@ -95,7 +95,7 @@ func (p *AccountProvider) checkRoles() error {
 		errs = append(errs, InvalidField("roleClaim", "invalid_text", "Name the claim that has these values."))
 	}
 	if len(p.Roles) > MaxProviderRole {
-		errs = append(errs, InvalidField("roles", "too_many_values", fmt.Sprintf("Use at most %d values.", MaxProviderRole)))
+		errs = append(errs, InvalidField("roles", "invalid_text", fmt.Sprintf("Use at most %d values.", MaxProviderRole)))
 	}
 	for value := range p.Roles {
 		if value == "" || len(value) > maxRoleValue || !utf8.ValidString(value) || !IsClean(value) {

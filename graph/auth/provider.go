@@ -112,7 +112,7 @@ func (a *Auth) StartProviderSignIn(ctx context.Context, email *string, next stri
 		made.Account, made.Changed = row.AccountID, row.ChangedAt
 	}
 
-	target, err := a.providers.Start(ctx, settings, made.secrets(), a.baseURL+ProviderCallbackPath, address)
+	target, err := a.providers.Start(ctx, settings, made.secrets(), a.ProviderRedirect(), address)
 	if err != nil {
 		a.log.WarnContext(ctx, "a provider cannot sign anyone in", "issuer", settings.Issuer, "error", err)
 		return "", errProviderAway
@@ -268,7 +268,7 @@ func (a *Auth) answered(ctx context.Context, w http.ResponseWriter, r *http.Requ
 		return err
 	}
 	answer := provider.Answer{Code: query.Get("code"), Issuer: query.Get("iss"), Error: query.Get("error")}
-	person, err := a.providers.Finish(ctx, settings, t.secrets(), answer, a.baseURL+ProviderCallbackPath)
+	person, err := a.providers.Finish(ctx, settings, t.secrets(), answer, a.ProviderRedirect())
 	if err != nil {
 		return err
 	}
@@ -511,3 +511,6 @@ func (a *Auth) VerifyProvider(ctx context.Context, accountID int64, wait func())
 	}
 	return row, a.accounts.SignInSucceeded(ctx, limits...)
 }
+
+// ProviderRedirect returns the address to which providers send browsers back, which is registered there.
+func (a *Auth) ProviderRedirect() string { return a.baseURL + ProviderCallbackPath }

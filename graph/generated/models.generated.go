@@ -86,6 +86,39 @@ type AccountOverview struct {
 	Page []int64 `json:"-"`
 }
 
+// The OpenID Connect provider of an account. Its client secret is never returned.
+type AccountProvider struct {
+	// The issuer's address.
+	Issuer string `json:"issuer"`
+	// The client's id at the provider.
+	ClientID string `json:"clientId"`
+	// The domain of the addresses of its people.
+	Domain string `json:"domain"`
+	// When the domain's DNS record was found. Null before, when nobody can sign in through the provider.
+	DomainVerifiedAt *model.Instant `json:"domainVerifiedAt,omitempty"`
+	// The name of the TXT record in the DNS that verifies the domain.
+	RecordName string `json:"recordName"`
+	// The text of that record.
+	RecordText string `json:"recordText"`
+	// The address to register at the provider, to which it sends browsers back.
+	RedirectURL string `json:"redirectUrl"`
+	// The role of new people.
+	DefaultRole model.Role `json:"defaultRole"`
+	// The claim of ID tokens that sets roles at each sign-in. Null if roles are set here alone.
+	RoleClaim *string `json:"roleClaim,omitempty"`
+	// The roles of the claim's values, in the order of the values.
+	Roles []*ProviderRole `json:"roles"`
+}
+
+// Payload of mutations that change an account's provider.
+type AccountProviderPayload struct {
+	// The provider.
+	Provider *AccountProvider `json:"provider,omitempty"`
+	// Errors in the input: `NOT_FOUND`, `WRONG_CREDENTIALS`, `INVALID_URL`, `INVALID_TEXT`, `INVALID_DOMAIN`, `INVALID_ROLE`,
+	// `DOMAIN_NOT_VERIFIED`; `NO_DNS_RECORD` and `DOMAIN_TAKEN` of `verifyProviderDomain`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
 // A page of a list of annotations.
 type AnnotationConnection struct {
 	// The annotations with their cursors.
@@ -532,6 +565,22 @@ type DeleteAccountPayload struct {
 	UserErrors []*UserError `json:"userErrors"`
 }
 
+// Input of `deleteAccountProvider`.
+type DeleteAccountProviderInput struct {
+	// The account. Default: the caller's default account.
+	AccountID *string `json:"accountId,omitempty"`
+	// The current password.
+	Password string `json:"password"`
+}
+
+// Payload of `deleteAccountProvider`.
+type DeleteAccountProviderPayload struct {
+	// The account.
+	Account *model.Account `json:"account,omitempty"`
+	// Errors in the input: `NOT_FOUND`, `WRONG_CREDENTIALS`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
 // Input of `deleteAnnotation`.
 type DeleteAnnotationInput struct {
 	// The annotation's global id.
@@ -678,6 +727,33 @@ type FinishPasskeyRegistrationPayload struct {
 	// The recovery codes, which are shown once. Empty if the user had a second factor before.
 	RecoveryCodes []string `json:"recoveryCodes"`
 	// Errors in the input: `INVALID_PASSKEY`, `INVALID_NAME`, `TOO_MANY_PASSKEYS`, `PASSKEY_EXISTS`, `PASSKEYS_UNAVAILABLE`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `finishProviderSignIn`.
+type FinishProviderSignInInput struct {
+	// The password of a user who signs in through this provider for the first time.
+	Password *string `json:"password,omitempty"`
+	// A code of an authenticator app, or a recovery code, as at `signIn`.
+	SecondFactor *string `json:"secondFactor,omitempty"`
+	// The answer of a passkey to `passkeyRequest`, instead of `secondFactor`.
+	Passkey *PasskeyAnswerInput `json:"passkey,omitempty"`
+}
+
+// Payload of `finishProviderSignIn`.
+type FinishProviderSignInPayload struct {
+	// The signed-in user. Null if a proof is missing.
+	Viewer *model.User `json:"viewer,omitempty"`
+	// The address that the provider has verified.
+	Email *string `json:"email,omitempty"`
+	// Whether a user with this address must prove it by the password.
+	NeedsPassword bool `json:"needsPassword"`
+	// The ways in which the missing second factor can be proved. Empty if none is missing.
+	SecondFactorMethods []model.SecondFactorMethod `json:"secondFactorMethods"`
+	// A request for one of the user's passkeys. Null unless the methods have `PASSKEY`.
+	PasskeyRequest *PasskeyRequest `json:"passkeyRequest,omitempty"`
+	// Errors in the input: `PROVIDER_EXPIRED`, `WRONG_CREDENTIALS`, `INVALID_SECOND_FACTOR`, `NO_ACCOUNT`, `PROVIDER_REQUIRED`,
+	// `TOO_MANY_MEMBERS`, `TOO_MANY_ACCOUNTS`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -850,6 +926,8 @@ type Installation struct {
 	Mail *InstallationMail `json:"mail,omitempty"`
 	// The state of the database, the work that waits, and the clock. Null unless the caller is an operator.
 	Health *InstallationHealth `json:"health,omitempty"`
+	// The name of the installation's OpenID Connect provider, for a button that signs in. Null without one.
+	Provider *string `json:"provider,omitempty"`
 }
 
 // The settings of a process, without secrets.
@@ -1108,6 +1186,22 @@ type PasskeyRequest struct {
 type PauseSiteInput struct {
 	// The site's global id.
 	SiteID string `json:"siteId"`
+}
+
+// The role of people with a value of a claim.
+type ProviderRole struct {
+	// The value, compared exactly.
+	Value string `json:"value"`
+	// The role.
+	Role model.Role `json:"role"`
+}
+
+// The role of people with a value of a claim.
+type ProviderRoleInput struct {
+	// The value, 1 to 200 characters, compared exactly.
+	Value string `json:"value"`
+	// The role.
+	Role model.Role `json:"role"`
 }
 
 // A QR code as a square of modules.
@@ -1708,6 +1802,30 @@ type Session struct {
 
 func (Session) IsNode() {}
 
+// Input of `setAccountProvider`.
+type SetAccountProviderInput struct {
+	// The account. Default: the caller's default account.
+	AccountID *string `json:"accountId,omitempty"`
+	// The current password.
+	Password string `json:"password"`
+	// The issuer's address: https, without a query, at most 500 bytes, on the public internet.
+	Issuer string `json:"issuer"`
+	// The client's id at the provider, at most 500 bytes.
+	ClientID string `json:"clientId"`
+	// The client's secret, at most 500 bytes. Null: unchanged. Needed for a new provider, and for another issuer or client.
+	ClientSecret *string `json:"clientSecret,omitempty"`
+	// The domain of the addresses of its people. Addresses of subdomains do not belong to it.
+	Domain string `json:"domain"`
+	// The role of new people: `VIEWER` or `MEMBER`.
+	DefaultRole model.Role `json:"defaultRole"`
+	// The claim of ID tokens that sets roles at each sign-in, at most 100 bytes. Null: none.
+	RoleClaim *string `json:"roleClaim,omitempty"`
+	// The roles of the claim's values, at most 50. People without any of them have the default role. Of several roles, the highest counts.
+	Roles []*ProviderRoleInput `json:"roles"`
+	// Whether members reach the account only through the provider, see `Account.requireProvider`. The domain must be verified.
+	Required bool `json:"required"`
+}
+
 // Input of `setAccountSecurity`.
 type SetAccountSecurityInput struct {
 	// The account. Default: the caller's default account.
@@ -1944,6 +2062,8 @@ type SignOutInput struct {
 
 // Payload of `signOut`.
 type SignOutPayload struct {
+	// The address at which the browser signs out of the provider that has started the session. Null if there is none.
+	ProviderURL *string `json:"providerUrl,omitempty"`
 	// Always empty.
 	UserErrors []*UserError `json:"userErrors"`
 }
@@ -2144,6 +2264,22 @@ type StartPasskeyRegistrationPayload struct {
 	// The request for the browser.
 	Request *PasskeyRequest `json:"request,omitempty"`
 	// Errors in the input: `WRONG_CREDENTIALS`, `PASSKEYS_UNAVAILABLE`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `startProviderSignIn`.
+type StartProviderSignInInput struct {
+	// E-mail address. Null: the installation's provider.
+	Email *string `json:"email,omitempty"`
+	// The path of the console's page to return to. Anything else is ignored.
+	Next *string `json:"next,omitempty"`
+}
+
+// Payload of `startProviderSignIn`.
+type StartProviderSignInPayload struct {
+	// The address to open.
+	URL *string `json:"url,omitempty"`
+	// Errors in the input: `INVALID_EMAIL`, `NO_PROVIDER`, `PROVIDER_UNAVAILABLE`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -2390,6 +2526,12 @@ type UserError struct {
 	Code UserErrorCode `json:"code"`
 	// Human-readable message, one sentence.
 	Message string `json:"message"`
+}
+
+// Input of `verifyProviderDomain`.
+type VerifyProviderDomainInput struct {
+	// The account. Default: the caller's default account.
+	AccountID *string `json:"accountId,omitempty"`
 }
 
 // The order of a list of accounts.
@@ -3496,7 +3638,7 @@ const (
 	UserErrorCodeInvalidDomain UserErrorCode = "INVALID_DOMAIN"
 	// An account with this e-mail address already exists.
 	UserErrorCodeEmailTaken UserErrorCode = "EMAIL_TAKEN"
-	// The account already has a site with this domain.
+	// The account already has a site with this domain, or another account signs its people in.
 	UserErrorCodeDomainTaken UserErrorCode = "DOMAIN_TAKEN"
 	// The account has reached its limit of sites: 50 on the default plan unless an operator allows more, and 1,000 in any case.
 	UserErrorCodeTooManySites UserErrorCode = "TOO_MANY_SITES"
@@ -3523,6 +3665,20 @@ const (
 	UserErrorCodeSecondFactorNeeded UserErrorCode = "SECOND_FACTOR_NEEDED"
 	// This installation does not accept new accounts.
 	UserErrorCodeSignupsClosed UserErrorCode = "SIGNUPS_CLOSED"
+	// No provider signs people of the address's domain in, or the installation has none.
+	UserErrorCodeNoProvider UserErrorCode = "NO_PROVIDER"
+	// The provider cannot be reached, or does not answer as OpenID Connect requires.
+	UserErrorCodeProviderUnavailable UserErrorCode = "PROVIDER_UNAVAILABLE"
+	// The sign-in through a provider has expired, was used, or its provider was changed. Start it again.
+	UserErrorCodeProviderExpired UserErrorCode = "PROVIDER_EXPIRED"
+	// All accounts of the user require the sign-in through their provider.
+	UserErrorCodeProviderRequired UserErrorCode = "PROVIDER_REQUIRED"
+	// No account knows the person whom the provider has named, or it is suspended.
+	UserErrorCodeNoAccount UserErrorCode = "NO_ACCOUNT"
+	// The domain of the account's provider is not verified.
+	UserErrorCodeDomainNotVerified UserErrorCode = "DOMAIN_NOT_VERIFIED"
+	// The domain has no DNS record for the account's provider.
+	UserErrorCodeNoDNSRecord UserErrorCode = "NO_DNS_RECORD"
 	// No such object exists, or it belongs to another account. The error does not reveal which.
 	UserErrorCodeNotFound UserErrorCode = "NOT_FOUND"
 	// The domain is the site's own domain, which is always accepted.
@@ -3586,7 +3742,7 @@ const (
 	UserErrorCodeInvalidScopes UserErrorCode = "INVALID_SCOPES"
 	// The list of sites is empty or has more than 100 entries.
 	UserErrorCodeInvalidSites UserErrorCode = "INVALID_SITES"
-	// A guest, who reaches only some sites, has the role VIEWER.
+	// A guest, who reaches only some sites, has the role VIEWER. People whom a provider names are not owners by default.
 	UserErrorCodeInvalidRole UserErrorCode = "INVALID_ROLE"
 	// The person has reached the limit of 20 accounts.
 	UserErrorCodeTooManyAccounts UserErrorCode = "TOO_MANY_ACCOUNTS"
@@ -3682,6 +3838,13 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeNoSecondFactor,
 	UserErrorCodeSecondFactorNeeded,
 	UserErrorCodeSignupsClosed,
+	UserErrorCodeNoProvider,
+	UserErrorCodeProviderUnavailable,
+	UserErrorCodeProviderExpired,
+	UserErrorCodeProviderRequired,
+	UserErrorCodeNoAccount,
+	UserErrorCodeDomainNotVerified,
+	UserErrorCodeNoDNSRecord,
 	UserErrorCodeNotFound,
 	UserErrorCodeOwnDomain,
 	UserErrorCodeTooManyDomains,
@@ -3752,7 +3915,7 @@ var AllUserErrorCode = []UserErrorCode{
 
 func (e UserErrorCode) IsValid() bool {
 	switch e {
-	case UserErrorCodeInvalidEmail, UserErrorCodeInvalidPassword, UserErrorCodeCommonPassword, UserErrorCodeInvalidName, UserErrorCodeInvalidDomain, UserErrorCodeEmailTaken, UserErrorCodeDomainTaken, UserErrorCodeTooManySites, UserErrorCodeTooManySitekeys, UserErrorCodeWrongCredentials, UserErrorCodeInvalidSecondFactor, UserErrorCodeInvalidPasskey, UserErrorCodePasskeyExists, UserErrorCodeTooManyPasskeys, UserErrorCodePasskeysUnavailable, UserErrorCodeSetupExpired, UserErrorCodeNoSecondFactor, UserErrorCodeSecondFactorNeeded, UserErrorCodeSignupsClosed, UserErrorCodeNotFound, UserErrorCodeOwnDomain, UserErrorCodeTooManyDomains, UserErrorCodeInvalidEventName, UserErrorCodeReservedEventName, UserErrorCodeTooManyEvents, UserErrorCodeEventNotRegistered, UserErrorCodeAlwaysKeyEvent, UserErrorCodeInvalidNetwork, UserErrorCodeInvalidCountry, UserErrorCodeInvalidPath, UserErrorCodeTooManyPaths, UserErrorCodeInvalidSmallGroup, UserErrorCodeTooManyNetworks, UserErrorCodeTooManyExemptNetworks, UserErrorCodeInvalidWork, UserErrorCodeInvalidNumber, UserErrorCodeInvalidURL, UserErrorCodeInvalidSecret, UserErrorCodeSecretTooShort, UserErrorCodeInvalidUserID, UserErrorCodeTooManyErasures, UserErrorCodeNoWebhook, UserErrorCodeDeliveryInProgress, UserErrorCodeTooManyRedeliveries, UserErrorCodeTooManyTests, UserErrorCodeInvalidPlan, UserErrorCodeInvalidVolume, UserErrorCodeInvalidScopes, UserErrorCodeInvalidSites, UserErrorCodeInvalidRole, UserErrorCodeTooManyAccounts, UserErrorCodeTooManyTokens, UserErrorCodeInvalidToken, UserErrorCodeAlreadyMember, UserErrorCodeTooManyMembers, UserErrorCodeNoMailServer, UserErrorCodeLastOwner, UserErrorCodeInvalidTimeZone, UserErrorCodeInvalidDay, UserErrorCodeInvalidText, UserErrorCodeInvalidFilter, UserErrorCodeInvalidStep, UserErrorCodeNameTaken, UserErrorCodeTooManyAnnotations, UserErrorCodeImportInProgress, UserErrorCodeTooManyImportJobs, UserErrorCodeUploadsFull, UserErrorCodeInvalidFiles, UserErrorCodeInvalidAPIToken, UserErrorCodeUploadTooLarge, UserErrorCodeImportNotReady, UserErrorCodeImportFinished, UserErrorCodeTooManySegments, UserErrorCodeTooManyFunnels, UserErrorCodeTooManySharedLinks, UserErrorCodeSegmentInUse, UserErrorCodeInvalidExpiry, UserErrorCodeInvalidOrigin, UserErrorCodeTooManyOrigins, UserErrorCodeInvalidLink, UserErrorCodePasswordRequired, UserErrorCodeInvalidThreshold, UserErrorCodeInvalidDuration, UserErrorCodeConfirmationMismatch, UserErrorCodeLastOperator:
+	case UserErrorCodeInvalidEmail, UserErrorCodeInvalidPassword, UserErrorCodeCommonPassword, UserErrorCodeInvalidName, UserErrorCodeInvalidDomain, UserErrorCodeEmailTaken, UserErrorCodeDomainTaken, UserErrorCodeTooManySites, UserErrorCodeTooManySitekeys, UserErrorCodeWrongCredentials, UserErrorCodeInvalidSecondFactor, UserErrorCodeInvalidPasskey, UserErrorCodePasskeyExists, UserErrorCodeTooManyPasskeys, UserErrorCodePasskeysUnavailable, UserErrorCodeSetupExpired, UserErrorCodeNoSecondFactor, UserErrorCodeSecondFactorNeeded, UserErrorCodeSignupsClosed, UserErrorCodeNoProvider, UserErrorCodeProviderUnavailable, UserErrorCodeProviderExpired, UserErrorCodeProviderRequired, UserErrorCodeNoAccount, UserErrorCodeDomainNotVerified, UserErrorCodeNoDNSRecord, UserErrorCodeNotFound, UserErrorCodeOwnDomain, UserErrorCodeTooManyDomains, UserErrorCodeInvalidEventName, UserErrorCodeReservedEventName, UserErrorCodeTooManyEvents, UserErrorCodeEventNotRegistered, UserErrorCodeAlwaysKeyEvent, UserErrorCodeInvalidNetwork, UserErrorCodeInvalidCountry, UserErrorCodeInvalidPath, UserErrorCodeTooManyPaths, UserErrorCodeInvalidSmallGroup, UserErrorCodeTooManyNetworks, UserErrorCodeTooManyExemptNetworks, UserErrorCodeInvalidWork, UserErrorCodeInvalidNumber, UserErrorCodeInvalidURL, UserErrorCodeInvalidSecret, UserErrorCodeSecretTooShort, UserErrorCodeInvalidUserID, UserErrorCodeTooManyErasures, UserErrorCodeNoWebhook, UserErrorCodeDeliveryInProgress, UserErrorCodeTooManyRedeliveries, UserErrorCodeTooManyTests, UserErrorCodeInvalidPlan, UserErrorCodeInvalidVolume, UserErrorCodeInvalidScopes, UserErrorCodeInvalidSites, UserErrorCodeInvalidRole, UserErrorCodeTooManyAccounts, UserErrorCodeTooManyTokens, UserErrorCodeInvalidToken, UserErrorCodeAlreadyMember, UserErrorCodeTooManyMembers, UserErrorCodeNoMailServer, UserErrorCodeLastOwner, UserErrorCodeInvalidTimeZone, UserErrorCodeInvalidDay, UserErrorCodeInvalidText, UserErrorCodeInvalidFilter, UserErrorCodeInvalidStep, UserErrorCodeNameTaken, UserErrorCodeTooManyAnnotations, UserErrorCodeImportInProgress, UserErrorCodeTooManyImportJobs, UserErrorCodeUploadsFull, UserErrorCodeInvalidFiles, UserErrorCodeInvalidAPIToken, UserErrorCodeUploadTooLarge, UserErrorCodeImportNotReady, UserErrorCodeImportFinished, UserErrorCodeTooManySegments, UserErrorCodeTooManyFunnels, UserErrorCodeTooManySharedLinks, UserErrorCodeSegmentInUse, UserErrorCodeInvalidExpiry, UserErrorCodeInvalidOrigin, UserErrorCodeTooManyOrigins, UserErrorCodeInvalidLink, UserErrorCodePasswordRequired, UserErrorCodeInvalidThreshold, UserErrorCodeInvalidDuration, UserErrorCodeConfirmationMismatch, UserErrorCodeLastOperator:
 		return true
 	}
 	return false

@@ -18,8 +18,13 @@ import (
 	"github.com/tallygate/tallygate/jobs/webhook"
 )
 
-// Check checks the settings of a worker that depend on its machine, before a start writes anything.
+// Check checks the settings of a control plane and of a worker that depend on its machine, before a start writes anything.
 func Check(c *config.Config) error {
+	if c.Has(config.RoleControl) {
+		if _, err := Certificates(c.OIDCCAFile); err != nil {
+			return fmt.Errorf("--oidc-ca-file: %w", err)
+		}
+	}
 	if !c.Has(config.RoleWorker) {
 		return nil
 	}
