@@ -247,7 +247,7 @@ func (a *Auth) ProviderCallback() http.Handler {
 		} else {
 			query.Set("provider", "finish")
 		}
-		http.Redirect(w, r, "/sign-in?"+query.Encode(), http.StatusSeeOther)
+		http.Redirect(w, r, "/sign-in/provider?"+query.Encode(), http.StatusSeeOther)
 	})
 }
 

@@ -300,7 +300,7 @@ func (c *client) answer(query url.Values) url.Values {
 	}
 	res.Body.Close()
 	to, err := res.Location()
-	if err != nil || to.Path != "/sign-in" || res.StatusCode != http.StatusSeeOther {
+	if err != nil || to.Path != "/sign-in/provider" || res.StatusCode != http.StatusSeeOther {
 		c.t.Fatalf("the callback answers %d to %v, %v", res.StatusCode, to, err)
 	}
 	return to.Query()

@@ -59,7 +59,7 @@ export type SitePlan = 'FREE' | 'PRO_100K' | 'PRO_500K' | 'PRO_1M' | 'PRO_2M' | 
 
 export type SiteState = 'ACTIVE' | 'PAUSED' | 'DELETED';
 
-export type UserErrorCode = 'INVALID_EMAIL' | 'INVALID_PASSWORD' | 'COMMON_PASSWORD' | 'INVALID_NAME' | 'INVALID_DOMAIN' | 'EMAIL_TAKEN' | 'DOMAIN_TAKEN' | 'TOO_MANY_SITES' | 'TOO_MANY_SITEKEYS' | 'WRONG_CREDENTIALS' | 'INVALID_SECOND_FACTOR' | 'INVALID_PASSKEY' | 'PASSKEY_EXISTS' | 'TOO_MANY_PASSKEYS' | 'PASSKEYS_UNAVAILABLE' | 'SETUP_EXPIRED' | 'NO_SECOND_FACTOR' | 'SECOND_FACTOR_NEEDED' | 'SIGNUPS_CLOSED' | 'NOT_FOUND' | 'OWN_DOMAIN' | 'TOO_MANY_DOMAINS' | 'INVALID_EVENT_NAME' | 'RESERVED_EVENT_NAME' | 'TOO_MANY_EVENTS' | 'EVENT_NOT_REGISTERED' | 'ALWAYS_KEY_EVENT' | 'INVALID_NETWORK' | 'INVALID_COUNTRY' | 'INVALID_PATH' | 'TOO_MANY_PATHS' | 'INVALID_SMALL_GROUP' | 'TOO_MANY_NETWORKS' | 'TOO_MANY_EXEMPT_NETWORKS' | 'INVALID_WORK' | 'INVALID_NUMBER' | 'INVALID_URL' | 'INVALID_SECRET' | 'SECRET_TOO_SHORT' | 'INVALID_USER_ID' | 'TOO_MANY_ERASURES' | 'NO_WEBHOOK' | 'DELIVERY_IN_PROGRESS' | 'TOO_MANY_REDELIVERIES' | 'TOO_MANY_TESTS' | 'INVALID_PLAN' | 'INVALID_VOLUME' | 'INVALID_SCOPES' | 'INVALID_SITES' | 'INVALID_ROLE' | 'TOO_MANY_ACCOUNTS' | 'TOO_MANY_TOKENS' | 'INVALID_TOKEN' | 'ALREADY_MEMBER' | 'TOO_MANY_MEMBERS' | 'NO_MAIL_SERVER' | 'LAST_OWNER' | 'INVALID_TIME_ZONE' | 'INVALID_DAY' | 'INVALID_TEXT' | 'INVALID_FILTER' | 'INVALID_STEP' | 'NAME_TAKEN' | 'TOO_MANY_ANNOTATIONS' | 'IMPORT_IN_PROGRESS' | 'TOO_MANY_IMPORT_JOBS' | 'UPLOADS_FULL' | 'INVALID_FILES' | 'INVALID_API_TOKEN' | 'UPLOAD_TOO_LARGE' | 'IMPORT_NOT_READY' | 'IMPORT_FINISHED' | 'TOO_MANY_SEGMENTS' | 'TOO_MANY_FUNNELS' | 'TOO_MANY_SHARED_LINKS' | 'SEGMENT_IN_USE' | 'INVALID_EXPIRY' | 'INVALID_ORIGIN' | 'TOO_MANY_ORIGINS' | 'INVALID_LINK' | 'PASSWORD_REQUIRED' | 'INVALID_THRESHOLD' | 'INVALID_DURATION' | 'CONFIRMATION_MISMATCH' | 'LAST_OPERATOR';
+export type UserErrorCode = 'INVALID_EMAIL' | 'INVALID_PASSWORD' | 'COMMON_PASSWORD' | 'INVALID_NAME' | 'INVALID_DOMAIN' | 'EMAIL_TAKEN' | 'DOMAIN_TAKEN' | 'TOO_MANY_SITES' | 'TOO_MANY_SITEKEYS' | 'WRONG_CREDENTIALS' | 'INVALID_SECOND_FACTOR' | 'INVALID_PASSKEY' | 'PASSKEY_EXISTS' | 'TOO_MANY_PASSKEYS' | 'PASSKEYS_UNAVAILABLE' | 'SETUP_EXPIRED' | 'NO_SECOND_FACTOR' | 'SECOND_FACTOR_NEEDED' | 'SIGNUPS_CLOSED' | 'NO_PROVIDER' | 'PROVIDER_UNAVAILABLE' | 'PROVIDER_EXPIRED' | 'PROVIDER_REQUIRED' | 'NO_ACCOUNT' | 'DOMAIN_NOT_VERIFIED' | 'NO_DNS_RECORD' | 'NOT_FOUND' | 'OWN_DOMAIN' | 'TOO_MANY_DOMAINS' | 'INVALID_EVENT_NAME' | 'RESERVED_EVENT_NAME' | 'TOO_MANY_EVENTS' | 'EVENT_NOT_REGISTERED' | 'ALWAYS_KEY_EVENT' | 'INVALID_NETWORK' | 'INVALID_COUNTRY' | 'INVALID_PATH' | 'TOO_MANY_PATHS' | 'INVALID_SMALL_GROUP' | 'TOO_MANY_NETWORKS' | 'TOO_MANY_EXEMPT_NETWORKS' | 'INVALID_WORK' | 'INVALID_NUMBER' | 'INVALID_URL' | 'INVALID_SECRET' | 'SECRET_TOO_SHORT' | 'INVALID_USER_ID' | 'TOO_MANY_ERASURES' | 'NO_WEBHOOK' | 'DELIVERY_IN_PROGRESS' | 'TOO_MANY_REDELIVERIES' | 'TOO_MANY_TESTS' | 'INVALID_PLAN' | 'INVALID_VOLUME' | 'INVALID_SCOPES' | 'INVALID_SITES' | 'INVALID_ROLE' | 'TOO_MANY_ACCOUNTS' | 'TOO_MANY_TOKENS' | 'INVALID_TOKEN' | 'ALREADY_MEMBER' | 'TOO_MANY_MEMBERS' | 'NO_MAIL_SERVER' | 'LAST_OWNER' | 'INVALID_TIME_ZONE' | 'INVALID_DAY' | 'INVALID_TEXT' | 'INVALID_FILTER' | 'INVALID_STEP' | 'NAME_TAKEN' | 'TOO_MANY_ANNOTATIONS' | 'IMPORT_IN_PROGRESS' | 'TOO_MANY_IMPORT_JOBS' | 'UPLOADS_FULL' | 'INVALID_FILES' | 'INVALID_API_TOKEN' | 'UPLOAD_TOO_LARGE' | 'IMPORT_NOT_READY' | 'IMPORT_FINISHED' | 'TOO_MANY_SEGMENTS' | 'TOO_MANY_FUNNELS' | 'TOO_MANY_SHARED_LINKS' | 'SEGMENT_IN_USE' | 'INVALID_EXPIRY' | 'INVALID_ORIGIN' | 'TOO_MANY_ORIGINS' | 'INVALID_LINK' | 'PASSWORD_REQUIRED' | 'INVALID_THRESHOLD' | 'INVALID_DURATION' | 'CONFIRMATION_MISMATCH' | 'LAST_OPERATOR';
 
 export type VisitDetail = 'COUNTRY' | 'BROWSER' | 'SYSTEM' | 'DEVICE' | 'HOSTNAME';
 
@@ -280,6 +280,39 @@ export type CreateApiTokenInput = {
 
 export type RevokeApiTokenInput = {
   apiTokenId: string;
+};
+
+export type StartProviderSignInInput = {
+  email?: string | null;
+  next?: string | null;
+};
+
+export type FinishProviderSignInInput = {
+  password?: string | null;
+  secondFactor?: string | null;
+  passkey?: PasskeyAnswerInput | null;
+};
+
+export type SetAccountProviderInput = {
+  accountId?: string | null;
+  password: string;
+  issuer: string;
+  clientId: string;
+  clientSecret?: string | null;
+  domain: string;
+  defaultRole?: Role;
+  roleClaim?: string | null;
+  roles?: ProviderRoleInput[];
+  required?: boolean;
+};
+
+export type VerifyProviderDomainInput = {
+  accountId?: string | null;
+};
+
+export type DeleteAccountProviderInput = {
+  accountId?: string | null;
+  password: string;
 };
 
 export type ReportComparison = {
@@ -560,6 +593,11 @@ export type ImportFileInput = {
 export type PasskeyAnswerInput = {
   challenge: string;
   credential: string;
+};
+
+export type ProviderRoleInput = {
+  value: string;
+  role: Role;
 };
 
 export type AuditFields = {
@@ -1714,13 +1752,14 @@ export type InstallationData = {
     signUps: boolean;
     firstAccount: boolean;
     sendsMail: boolean;
+    provider: string | null;
   };
   passkeySignIn: {
     challenge: string;
   } | null;
 };
 export const installation = /* @__PURE__ */ operation<Record<string, never>, InstallationData>(
-  'query Installation{installation{signUps firstAccount sendsMail}passkeySignIn{challenge}}',
+  'query Installation{installation{signUps firstAccount sendsMail provider}passkeySignIn{challenge}}',
 );
 
 export type UpdateUserData = {
@@ -1816,13 +1855,14 @@ export const resetPassword = /* @__PURE__ */ operation<{ input: ResetPasswordInp
 
 export type SignOutData = {
   signOut: {
+    providerUrl: string | null;
     userErrors: {
       code: UserErrorCode;
     }[];
   } | null;
 };
 export const signOut = /* @__PURE__ */ operation<{ input?: SignOutInput | null }, SignOutData>(
-  'mutation SignOut($input:SignOutInput){signOut(input:$input){userErrors{code}}}',
+  'mutation SignOut($input:SignOutInput){signOut(input:$input){providerUrl userErrors{code}}}',
 );
 
 export type AccountData = {
@@ -2062,6 +2102,84 @@ export type RevokeTokenData = {
 };
 export const revokeToken = /* @__PURE__ */ operation<{ input: RevokeApiTokenInput }, RevokeTokenData>(
   'mutation RevokeToken($input:RevokeApiTokenInput!){revokeApiToken(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type StartProviderSignInData = {
+  startProviderSignIn: {
+    url: string | null;
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const startProviderSignIn = /* @__PURE__ */ operation<{ input: StartProviderSignInInput }, StartProviderSignInData>(
+  'mutation StartProviderSignIn($input:StartProviderSignInInput!){startProviderSignIn(input:$input){url userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type FinishProviderSignInData = {
+  finishProviderSignIn: {
+    viewer: ViewerFields | null;
+    email: string | null;
+    needsPassword: boolean;
+    passkeyRequest: {
+      challenge: string;
+      options: string;
+    } | null;
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const finishProviderSignIn = /* @__PURE__ */ operation<{ input: FinishProviderSignInInput }, FinishProviderSignInData>(
+  'mutation FinishProviderSignIn($input:FinishProviderSignInInput!){finishProviderSignIn(input:$input){viewer{... ViewerFields}email needsPassword passkeyRequest{challenge options}userErrors{... UserErrorFields}}}', viewerFieldsText, userErrorFieldsText,
+);
+
+export type AccountProviderData = {
+  viewer: ViewerFields | null;
+  account: {
+    requireProvider: boolean;
+    provider: {
+      issuer: string;
+      clientId: string;
+      domain: string;
+      domainVerifiedAt: string | null;
+      recordName: string;
+      recordText: string;
+      redirectUrl: string;
+      defaultRole: Role;
+      roleClaim: string | null;
+      roles: {
+        value: string;
+        role: Role;
+      }[];
+    } | null;
+  } | null;
+};
+export const accountProvider = /* @__PURE__ */ operation<{ account?: string | null }, AccountProviderData>(
+  'query AccountProvider($account:ID){viewer{... ViewerFields}account(id:$account){requireProvider provider{issuer clientId domain domainVerifiedAt recordName recordText redirectUrl defaultRole roleClaim roles{value role}}}}', viewerFieldsText,
+);
+
+export type SetAccountProviderData = {
+  setAccountProvider: {
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const setAccountProvider = /* @__PURE__ */ operation<{ input: SetAccountProviderInput }, SetAccountProviderData>(
+  'mutation SetAccountProvider($input:SetAccountProviderInput!){setAccountProvider(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type VerifyProviderDomainData = {
+  verifyProviderDomain: {
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const verifyProviderDomain = /* @__PURE__ */ operation<{ input: VerifyProviderDomainInput }, VerifyProviderDomainData>(
+  'mutation VerifyProviderDomain($input:VerifyProviderDomainInput!){verifyProviderDomain(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type DeleteAccountProviderData = {
+  deleteAccountProvider: {
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const deleteAccountProvider = /* @__PURE__ */ operation<{ input: DeleteAccountProviderInput }, DeleteAccountProviderData>(
+  'mutation DeleteAccountProvider($input:DeleteAccountProviderInput!){deleteAccountProvider(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
 );
 
 export type FiguresData = {
