@@ -72,7 +72,7 @@ func TestProviderSignIn(t *testing.T) {
 			}
 		}
 
-		log := owner.query(`{ account { auditLog(first: 50) { edges { node { action } } } } }`)
+		log := owner.query(`{ account { auditLog(first: 50) { nodes { action } } } }`)
 		for _, action := range []string{"finishProviderSignIn", "setAccountProvider", "verifyProviderDomain"} {
 			if !strings.Contains(log.Body, action) {
 				t.Errorf("the audit log has no %s: %s", action, log.Body)
