@@ -3,7 +3,6 @@ package accounts
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/audit"
@@ -248,13 +247,4 @@ func (s *Store) VerifyProvider(ctx context.Context, provider *model.AccountProvi
 		provider.VerifiedAt = now
 	}
 	return db.Wrap(err, "verify the provider of account %d", provider.AccountID)
-}
-
-// Providers returns the providers of all accounts, for the operator's command line.
-func (s *Store) Providers(ctx context.Context) ([]*model.AccountProvider, error) {
-	var list []*model.AccountProvider
-	if err := s.db.Read.NewSelect().Model(&list).Order("account_id").Scan(ctx); err != nil {
-		return nil, fmt.Errorf("list providers: %w", err)
-	}
-	return list, nil
 }

@@ -2,9 +2,11 @@ package provider
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -144,6 +146,30 @@ func client(k *known, s Settings, redirect string) *oauth2.Config {
 		ClientID: s.ClientID, ClientSecret: s.ClientSecret, Endpoint: k.provider.Endpoint(), RedirectURL: redirect,
 		Scopes: []string{oidc.ScopeOpenID, "email", "profile"},
 	}
+}
+
+// Probe opens the address of a sign-in as a browser does, and returns an error if the provider refuses it: the client or
+// the redirect address is not registered there. A provider that shows the refusal with another status is not noticed.
+func (c *Client) Probe(ctx context.Context, s Settings, redirect string) error {
+	a := Attempt{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier()}
+	address, err := c.Start(ctx, s, a, redirect, "")
+	if err != nil {
+		return err
+	}
+
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return &Error{Misconfigured, err}
+	}
+	response, err := c.http(s).Do(request)
+	if err != nil {
+		return failure(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode >= http.StatusBadRequest {
+		return &Error{Misconfigured, fmt.Errorf("it answers %s", response.Status)}
+	}
+	return nil
 }
 
 // Answer is what a provider sends back with the browser.

@@ -89,6 +89,7 @@ func Examine(ctx context.Context, o Options) *Report {
 		{"Redis", e.checkRedis},
 		{"public addresses", e.checkOrigins},
 		{"mail server", e.checkMail},
+		{"OpenID Connect provider", e.checkProvider},
 	} {
 		ctx, cancel := context.WithTimeout(ctx, areaTimeout)
 		if area.check(ctx) {
