@@ -24,7 +24,7 @@ type Arrival struct {
 	Plan     model.CaptchaPlan // of a new account
 	Changed  model.Instant     // when the account's provider was changed, as the sign-in began
 
-	PasswordHash string // of a new user: of a password that nobody knows
+	PasswordHash string // of a new user: of an unknown random password
 }
 
 // The errors of Arrive.
@@ -45,7 +45,7 @@ var (
 
 	// ErrSuspendedJoin is returned for a new person of a suspended account.
 	ErrSuspendedJoin = &model.Error{
-		Kind: model.Conflict, Code: "no_account", Message: "This account is suspended, so nobody can join it.",
+		Kind: model.Conflict, Code: "no_account", Message: "This account is suspended, so new people cannot join it.",
 	}
 )
 
@@ -300,7 +300,7 @@ func join(
 
 // newByInvitation creates the user of a new person whom the installation's provider names: as a member
 // of the account whose invitation has waited longest, or else as the owner of an own account if anyone may sign
-// up. The first user of an installation signs up with a password, so that no stranger becomes its operator.
+// up. The first user of an installation signs up with a password, so that an unknown person does not become its operator.
 func newByInvitation(ctx context.Context, tx *db.Tx, a Arrival) (*model.User, error) {
 	var waiting []model.Invitation
 	err := tx.NewSelect().Model(&waiting).Where("email = ?", a.Email).Where("expires_at > ?", a.Identity.CreatedAt).

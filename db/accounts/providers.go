@@ -46,10 +46,10 @@ type ProviderChange struct {
 	RequireProvider bool    // see model.Account
 }
 
-// ErrUnverifiedProvider prevents requiring a provider that nobody can use yet.
+// ErrUnverifiedProvider prevents requiring a provider without a verified domain.
 var ErrUnverifiedProvider = &model.Error{
 	Kind: model.Conflict, Code: "domain_not_verified", Field: "required",
-	Message: "Verify the domain first: nobody could sign in.",
+	Message: "Verify the domain first: otherwise no member could sign in.",
 }
 
 // SetProvider stores the provider of an account, and returns it. Another domain must be verified again, and

@@ -50,7 +50,7 @@ type Options struct {
 	Provider     provider.Settings
 	ProviderName string
 
-	// Providers calls the providers. nil: nobody signs in through one.
+	// Providers calls the providers. nil: there are no sign-ins through providers.
 	Providers *provider.Client
 	// Resolver finds the DNS records of domains. nil: the machine's.
 	Resolver *net.Resolver

@@ -226,7 +226,7 @@ func ownPath(next string) string {
 const callbackTimeout = 20 * time.Second
 
 // ProviderCallback returns the handler to which providers send browsers back. It leads to the sign-in page:
-// with the provider's person in the cookie, or with the reason of the failure. It signs nobody in itself.
+// with the provider's person in the cookie, or with the reason of the failure. It does not sign in itself.
 func (a *Auth) ProviderCallback() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")

@@ -94,7 +94,7 @@ type AccountProvider struct {
 	ClientID string `json:"clientId"`
 	// The domain of the addresses of its people.
 	Domain string `json:"domain"`
-	// When the domain's DNS record was found. Null before, when nobody can sign in through the provider.
+	// When the domain's DNS record was found. Null before, when the provider cannot sign in.
 	DomainVerifiedAt *model.Instant `json:"domainVerifiedAt,omitempty"`
 	// The name of the TXT record in the DNS that verifies the domain.
 	RecordName string `json:"recordName"`

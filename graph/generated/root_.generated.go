@@ -2349,7 +2349,7 @@ type AccountProvider {
   clientId: String!
   "The domain of the addresses of its people."
   domain: String!
-  "When the domain's DNS record was found. Null before, when nobody can sign in through the provider."
+  "When the domain's DNS record was found. Null before, when the provider cannot sign in."
   domainVerifiedAt: DateTime
   "The name of the TXT record in the DNS that verifies the domain."
   recordName: String!

@@ -290,7 +290,7 @@ func tokenFailure(err error) error {
 }
 
 // SignOut returns the address that ends the person's session at the provider and leads back, or "" if the
-// provider has none. It makes no call unless the metadata has to be read.
+// provider has none. It makes no call unless the metadata must be read.
 func (c *Client) SignOut(ctx context.Context, s Settings, back string) string {
 	k, err := c.find(ctx, s)
 	if err != nil || k.metadata.EndSession == "" {

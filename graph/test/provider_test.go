@@ -24,7 +24,7 @@ func TestProviderSignIn(t *testing.T) {
 		a := newApp(t, d, withProviders(p, dns))
 		owner := a.owner("owner@corp.example")
 
-		// Without the record, nobody signs in.
+		// Without the record, no one signs in.
 		input := map[string]any{
 			"password": password, "issuer": p.issuer(), "clientId": "tallygate", "clientSecret": "s3cret", "domain": "CORP.example",
 		}
@@ -32,8 +32,8 @@ func TestProviderSignIn(t *testing.T) {
 		if got := owner.query(verifyDomainMutation).userErrors("verifyProviderDomain"); got != ":NO_DNS_RECORD" {
 			t.Errorf("without a record: %s", got)
 		}
-		stranger := a.client()
-		if got := stranger.query(startProviderMutation, "email", "anna@corp.example").userErrors("startProviderSignIn"); got != "email:NO_PROVIDER" {
+		unknown := a.client()
+		if got := unknown.query(startProviderMutation, "email", "anna@corp.example").userErrors("startProviderSignIn"); got != "email:NO_PROVIDER" {
 			t.Errorf("an unverified domain: %s", got)
 		}
 		input["required"] = true
@@ -426,7 +426,7 @@ func TestRequiredProvider(t *testing.T) {
 			t.Errorf("a member without a second factor: %s", got.Body)
 		}
 
-		// Nobody joins a suspended account, and members go on reading.
+		// New people cannot join a suspended account, and members go on reading.
 		user, err := accounts.New(d).UserByEmail(t.Context(), "owner@corp.example")
 		if err != nil {
 			t.Fatal(err)
@@ -469,7 +469,7 @@ func TestInstallationProvider(t *testing.T) {
 			t.Errorf("the provider's name is %v", got)
 		}
 		if got := through(map[string]any{}).userErrors("finishProviderSignIn"); got != ":NO_ACCOUNT" {
-			t.Errorf("a stranger: %s", got)
+			t.Errorf("an unknown person: %s", got)
 		}
 		owner.query(`mutation { inviteMember(input: {email: "anna@corp.example", role: MEMBER}) { userErrors { code } } }`).ok(t, "inviteMember")
 		if got := through(map[string]any{}).at("finishProviderSignIn.viewer.role"); got != "MEMBER" {
@@ -484,7 +484,7 @@ func TestInstallationProvider(t *testing.T) {
 			t.Errorf("the operator's session does not operate: %v", got)
 		}
 
-		// A user who is deleted is a stranger again.
+		// A user who is deleted is unknown again.
 		if err := dbtest.Exec(d, "DELETE FROM users WHERE email = ?", "anna@corp.example"); err != nil {
 			t.Fatal(err)
 		}

@@ -36,7 +36,7 @@ func (e *examination) checkProvider(ctx context.Context) bool {
 		return true
 	case ok:
 		e.fault("oidc-metadata", "Set TALLYGATE_OIDC_ISSUER to the issuer exactly as the provider writes it, and let it sign ID "+
-			"tokens with RS256 or better.", "nobody can sign in through the OpenID Connect provider: %v", failed.Cause)
+			"tokens with RS256 or better.", "the OpenID Connect provider cannot sign anyone in: %v", failed.Cause)
 		return true
 	}
 

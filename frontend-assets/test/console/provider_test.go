@@ -33,7 +33,7 @@ staticPasswords:
   userID: "08a8684b-db88-4b73-90a9-3cd1661f5466"
 `
 
-// freeAddress returns an address that nobody listens on.
+// freeAddress returns a free address.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -99,7 +99,7 @@ func TestProviderChromium(t *testing.T) {
 	s.signUp()
 	s.createSite("shop.localhost", "Kettle shop")
 
-	// A stranger, whom nobody has invited.
+	// A person without an invitation.
 	throughDex := func(path string) *tab {
 		p := s.open(path)
 		p.press("Sign in with Dex")
@@ -146,7 +146,7 @@ func TestProviderChromium(t *testing.T) {
 	owner.look("provider-settings")
 	owner.fill("Current password", ownerPassword)
 	owner.press("Save")
-	owner.see("Not verified yet: nobody can sign in.")
+	owner.see("Not verified yet: no one can sign in.")
 	owner.see("tallygate-domain=")
 	owner.look("provider-domain")
 
