@@ -103,7 +103,7 @@ function plural(n: string | number | undefined): 'one' | 'other' {
 
 /** translated returns the text of a code of the server, or the server's own English one. */
 export function translated(
-  group: 'channel' | 'device' | 'group' | 'error' | 'failure' | 'advice' | 'attempt' | 'audit.type' | 'audit.verb',
+  group: 'channel' | 'device' | 'group' | 'error' | 'failure' | 'advice' | 'attempt' | 'audit.type' | 'audit.verb' | 'problem',
   name: string,
   otherwise: string,
 ): string {

@@ -24,7 +24,9 @@ async function leave(email: string | null, next: string | null): Promise<UserErr
 export function ThroughProvider() {
   const [query] = useState(() => new URLSearchParams(location.search));
   const [finishing, setFinishing] = useState(query.get('provider') === 'finish');
-  const [problem, setProblem] = useState(query.get('problem') ?? '');
+  // An unknown reason has a text of its own: the address may come from anywhere.
+  const reason = query.get('problem');
+  const [problem, setProblem] = useState(reason ? translated('problem', reason, t('problem.internal')) : '');
   const { installation: known } = useQuery(installation, {}).data ?? {};
   const next = query.get('next');
 
@@ -43,7 +45,7 @@ export function ThroughProvider() {
       <Title text={t('through.title')} />
       {problem && (
         <p class="notice bad" role="alert">
-          {translated('problem', problem, problem)}
+          {problem}
         </p>
       )}
       {known?.provider && (
@@ -75,7 +77,7 @@ function Finish({ failed }: { failed(text: string): void }) {
   useEffect(() => {
     send({}).then(
       (errors) => errors.length && failed(userErrorText(errors[0]!)),
-      () => failed('internal'),
+      () => failed(t('problem.internal')),
     );
   }, []);
 
