@@ -23,7 +23,7 @@ import (
 
 // Limits of all calls to providers.
 const (
-	callTimeout  = 10 * time.Second // of one call, with its body
+	callTimeout  = 5 * time.Second // of one call, with its body; less than a request has
 	dialTimeout  = 5 * time.Second
 	maxBody      = 512 << 10 // bytes of an answer
 	maxHeader    = 16 << 10
