@@ -29,6 +29,8 @@ export default {
   'provider.domain': 'Domain of the addresses',
   'provider.domainHint': 'For example example.com. Subdomains do not belong to it.',
   'provider.defaultRole': 'Role of new people',
+  'provider.viewer': 'Viewer',
+  'provider.member': 'Member',
   'provider.roleClaim': 'Claim that sets roles',
   'provider.roleClaimHint': 'For example groups. Empty: roles are set here.',
   'provider.roles': 'Roles by value of the claim',

@@ -131,8 +131,8 @@ function Settings({ provider, required, changed }: { provider: Shown | null; req
           label={t('provider.defaultRole')}
           value={provider?.defaultRole ?? 'VIEWER'}
           options={[
-            ['VIEWER', t('role.VIEWER')],
-            ['MEMBER', t('role.MEMBER')],
+            ['VIEWER', t('provider.viewer')],
+            ['MEMBER', t('provider.member')],
           ]}
         />
         <Field
