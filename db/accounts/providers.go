@@ -118,15 +118,12 @@ func (s *Store) SetProvider(
 
 // DeleteProvider deletes the provider of an account with the sessions that it has started, and the people whom
 // it knows. Their users stay members. The account no longer requires a provider. It fails as SetProvider does,
-// and with model.ErrNotFound.
+// and succeeds without a provider.
 func (s *Store) DeleteProvider(ctx context.Context, by *model.User) error {
 	err := s.changeProvider(ctx, by, func(ctx context.Context, tx *db.Tx, account *model.Account) error {
 		before, err := lockProvider(ctx, tx, account.ID)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case before == nil:
-			return model.ErrNotFound
 		}
 
 		for _, statement := range []string{

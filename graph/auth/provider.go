@@ -455,13 +455,8 @@ func (a *Auth) SetProvider(
 }
 
 // DeleteProvider deletes the provider of an account of the signed-in owner, after checking the password. It
-// fails with model.ErrNotFound without one.
+// succeeds without one.
 func (a *Auth) DeleteProvider(ctx context.Context, accountID int64, password string) error {
-	// Without a provider the password is not checked.
-	if _, err := a.accounts.Provider(ctx, accountID); err != nil {
-		return err
-	}
-
 	_, user, err := a.confirm(ctx, "password", password, nil)
 	if err != nil {
 		return err
@@ -483,9 +478,12 @@ func (a *Auth) forget(ctx context.Context) error {
 }
 
 // VerifyProvider looks for the DNS record of an account's domain. Failed lookups are throttled by account. It
-// fails with ErrNoRecord, with accounts.ErrDomainClaimed, and with model.ErrNotFound without a provider.
+// fails with ErrNoRecord, also without a provider, and with accounts.ErrDomainClaimed.
 func (a *Auth) VerifyProvider(ctx context.Context, accountID int64, wait func()) (*model.AccountProvider, error) {
 	row, err := a.accounts.Provider(ctx, accountID)
+	if errors.Is(err, model.ErrNotFound) {
+		return nil, ErrNoRecord
+	}
 	if err != nil {
 		return nil, err
 	}

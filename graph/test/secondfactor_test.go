@@ -326,7 +326,7 @@ func TestRequiredSecondFactor(t *testing.T) {
 	open := []string{
 		"viewer", "installation", "passkeySignIn", "signOut", "startTotp", "confirmTotp", "disableTotp", "renewRecoveryCodes",
 		"startPasskeyRegistration", "finishPasskeyRegistration", "renamePasskey", "deletePasskey", "leaveAccount",
-		"signUp", "confirmSignUp", "signIn", "signInWithPasskey", "requestPasswordReset", "resetPassword", "acceptInvitation", "invitationOffer", "openSharedLink",
+		"signUp", "confirmSignUp", "signIn", "startProviderSignIn", "finishProviderSignIn", "signInWithPasskey", "requestPasswordReset", "resetPassword", "acceptInvitation", "invitationOffer", "openSharedLink",
 		"stopReportMail", "confirmEmailChange",
 	}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
