@@ -148,6 +148,7 @@ func TestProviderChromium(t *testing.T) {
 	owner.press("Save")
 	owner.see("Not verified yet: no one can sign in.")
 	owner.see("tallygate-domain=")
+	owner.WaitFor("document.querySelector('[name=clientSecret]').value === '' && document.querySelector('[name=password]').value === ''")
 	owner.look("provider-domain")
 
 	// Another process has not read the provider's metadata before it is away.

@@ -1,4 +1,5 @@
 // The settings of an account's OpenID Connect provider, for its owners.
+import { useState } from 'preact/hooks';
 import type { UserError } from '../core/api';
 import { useQuery } from '../core/data';
 import { Action } from '../core/dialog';
@@ -34,7 +35,7 @@ const rolesOf = (text: string): { value: string; role: Role }[] =>
       return { value: line.slice(0, at).trim(), role: line.slice(at + 1).trim().toUpperCase() as Role };
     });
 
-/** isRole reports whether each line of roles has a role. */
+/** hasRoles reports whether each line of roles has a role. */
 const hasRoles = (roles: { role: string }[]): boolean => roles.every(({ role }) => ['OWNER', 'MEMBER', 'VIEWER'].includes(role));
 
 /** Provider shows the provider of the chosen account and changes it. */
@@ -89,6 +90,8 @@ function Domain({ provider, changed }: { provider: Shown; changed: Changed }) {
 }
 
 function Settings({ provider, required, changed }: { provider: Shown | null; required: boolean; changed: Changed }) {
+  // Each save makes a new form, so that neither the secret nor the password stays on the page.
+  const [saves, setSaves] = useState(0);
   const save = async (values: Values): Promise<UserError[]> => {
     const roles = rolesOf(values['roles'] ?? '');
     if (!hasRoles(roles)) return [{ field: ['input', 'roles'], code: 'INVALID_ROLE_LINE', message: t('provider.badRoles') }];
@@ -109,12 +112,13 @@ function Settings({ provider, required, changed }: { provider: Shown | null; req
     if (errors.length === 0) {
       announce(t('saved'));
       await changed();
+      setSaves(saves + 1);
     }
     return errors;
   };
   return (
     <Section title={t('provider.settings')}>
-      <Form submit={t('save')} onSubmit={save} class="column">
+      <Form key={saves} submit={t('save')} onSubmit={save} class="column">
         <Field name="issuer" type="url" label={t('provider.issuer')} value={provider?.issuer ?? ''} required maxLength={500} />
         <Field name="clientId" label={t('provider.clientId')} value={provider?.clientId ?? ''} required maxLength={500} />
         <Field
