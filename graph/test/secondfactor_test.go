@@ -371,7 +371,7 @@ func TestRequiredSecondFactor(t *testing.T) {
 				}
 				got := member.call(t, op, f, ids)
 				want := "SECOND_FACTOR_REQUIRED"
-				if slices.Contains(strings.Fields("updateAccount deleteSite deleteSitekey inviteMember revokeInvitation setMemberRole removeMember deleteAccount restoreSite transferSite transferSitekey suspendAccount resumeAccount setAccountSecurity setSitePlan setCaptchaPlan installationHealth accounts"), f.Name) {
+				if slices.Contains(strings.Fields("updateAccount deleteSite deleteSitekey inviteMember revokeInvitation setMemberRole removeMember deleteAccount restoreSite transferSite transferSitekey suspendAccount resumeAccount setAccountSecurity setAccountProvider verifyProviderDomain deleteAccountProvider setSitePlan setCaptchaPlan installationHealth accounts"), f.Name) {
 					want = "FORBIDDEN"
 				}
 				if got.codes() != want {
