@@ -20,7 +20,9 @@ import (
 // call after it, under a lock on its object. The
 // table of consumed challenges and tokens is not listed because it may be large: DeleteConsumed of
 // package retention deletes its rows within model.ConsumedRetention.
-var accountRows = []string{"mails", "captcha_usage", "quota_notices", "audit_log", "idempotency_keys", "account_moves"}
+var accountRows = []string{
+	"identities", "mails", "captcha_usage", "quota_notices", "audit_log", "idempotency_keys", "account_moves",
+}
 
 // ErrLastOperator prevents removing the only operator while the installation has other accounts.
 var ErrLastOperator = &model.Error{

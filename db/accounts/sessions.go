@@ -58,8 +58,8 @@ func (s *Store) CreateSession(ctx context.Context, start SessionStart) error {
 }
 
 // SessionUser returns the user of a valid session as a member of the default account, with all
-// memberships, and records the use of the session. It returns model.ErrNotFound for an ended,
-// expired or unknown session.
+// memberships that the session reaches, see model.User.Through, and records the use of the session. It
+// returns model.ErrNotFound for an ended, expired or unknown session, and if it reaches no account.
 func (s *Store) SessionUser(ctx context.Context, idHash []byte, now model.Instant) (*model.User, error) {
 	var session model.Session
 	err := s.db.Read.NewSelect().Model(&session).Where("id_hash = ?", idHash).Where("expires_at > ?", now).Scan(ctx)
@@ -70,6 +70,9 @@ func (s *Store) SessionUser(ctx context.Context, idHash []byte, now model.Instan
 	user, err := userByID(ctx, s.db.Read, session.UserID)
 	if err != nil {
 		return nil, err
+	}
+	if user = user.Through(session.ProviderAccount); user == nil {
+		return nil, model.ErrNotFound
 	}
 
 	if seen := now.Add(-sessionTouch); session.LastSeenAt <= seen {
@@ -116,6 +119,16 @@ func (s *Store) DeleteUserSessions(ctx context.Context, userID int64) (n int64, 
 	}
 
 	return n, nil
+}
+
+// DeleteProviderSessions ends the sessions of a user that the provider of an account has started.
+func (s *Store) DeleteProviderSessions(ctx context.Context, userID, accountID int64) error {
+	err := s.endSessions(ctx, userID, audit.Values{"sessions": "provider"}, func(tx *db.Tx) error {
+		_, err := tx.NewDelete().Model((*model.Session)(nil)).Where("user_id = ?", userID).
+			Where("provider_account = ?", accountID).Exec(ctx)
+		return err
+	})
+	return db.Wrap(err, "delete sessions of user %d by the provider of account %d", userID, accountID)
 }
 
 // endSessions ends sessions of a user. values describe them in the audit log.

@@ -166,7 +166,10 @@ func (r keyRing) resealAll(ctx context.Context, tx *db.Tx, result *Rotation) err
 	if err := r.resealCertificates(ctx, tx); err != nil {
 		return err
 	}
-	return r.resealTOTP(ctx, tx, result)
+	if err := r.resealTOTP(ctx, tx, result); err != nil {
+		return err
+	}
+	return r.resealProviders(ctx, tx)
 }
 
 // resealPage is how many rows are read at a time.

@@ -81,7 +81,7 @@ func (a *Auth) Offer(ctx context.Context, secret string) (*model.InvitationOffer
 // user in. It returns the user as a member of that account.
 //
 // For an address without a user it creates the user with the password. A person who has a user proves
-// it with the session of the request, or else with the user's password and the second factor, a code, if
+// it with the session of the request, unless an account's provider has started it, or else with the user's password and the second factor, a code, if
 // the user has one. Wrong ones count as at SignIn, a wrong secret as an attempt to use a mailed secret.
 func (a *Auth) AcceptInvitation(
 	ctx context.Context, secret string, password *string, code string,
@@ -108,7 +108,7 @@ func (a *Auth) AcceptInvitation(
 	switch {
 	case err != nil:
 		return nil, err
-	case user != nil && caller.User != nil && caller.User.ID == user.ID:
+	case user != nil && caller.User != nil && caller.User.ID == user.ID && !caller.User.IsThroughAccount():
 		return a.joinSignedIn(ctx, r, secret, caller.User)
 	case password == nil:
 		return nil, errPasswordRequired
@@ -189,6 +189,14 @@ func (a *Auth) joinWithPassword(
 		return nil, err
 	}
 
-	_, err = start(ctx, r, joined.Default(), false)
-	return joined, err
+	user, err = start(ctx, r, joined.Default(), false)
+	if err != nil {
+		return nil, err
+	}
+
+	// The account may require its provider.
+	if reached := user.In(joined.AccountID); reached != nil {
+		return reached, nil
+	}
+	return user, nil
 }

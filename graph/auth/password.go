@@ -33,9 +33,14 @@ func (a *Auth) ChangePassword(ctx context.Context, current, password string) (*m
 		return nil, nil, err
 	}
 
-	user.PasswordHash = hash
+	// The session goes on under a new id, and reaches no more than before.
+	caller, err := r.identify()
+	if err != nil {
+		return nil, nil, err
+	}
+	user.PasswordHash, user.Provider = hash, caller.User.Provider
 	user.PasswordGeneration++
-	_, err = a.startProvedSession(ctx, r, user, false)
+	user, err = a.startProvedSession(ctx, r, user, false)
 
 	return user, tokens, err
 }

@@ -99,14 +99,21 @@ func (r *request) session() (*sessions.Session, error) {
 // replaceSession ends the request's session, if any, and starts one of the user under a new id. With
 // signIn, the audit log gets an entry. It returns errWrongCredentials if the user's password has
 // changed since it was checked: a change ends all sessions, and this one must not survive it. It
-// returns the same for a user with a second factor if that was not proved. ctx is the mutation's.
-func (r *request) replaceSession(ctx context.Context, user *model.User, signIn, proved bool) error {
+// returns the same for a user with a second factor if that was not proved. It returns the user as the session
+// reaches it, and fails with ErrProviderRequired if it reaches no account. ctx is the mutation's.
+func (r *request) replaceSession(
+	ctx context.Context, user *model.User, signIn, proved bool,
+) (*model.User, error) {
+	if user = user.Through(user.Provider); user == nil {
+		return nil, ErrProviderRequired
+	}
+
 	r.mu.Lock()
 	defer r.mu.Unlock()
 
 	session, err := r.session()
 	if err != nil {
-		return err
+		return nil, err
 	}
 
 	// An earlier mutation of the same request may have signed out.
@@ -120,14 +127,14 @@ func (r *request) replaceSession(ctx context.Context, user *model.User, signIn, 
 		setUser(session, before)
 
 		if model.KindOf(err) == model.NotFound {
-			return errWrongCredentials
+			return nil, errWrongCredentials
 		}
 
-		return fmt.Errorf("start session: %w", err)
+		return nil, fmt.Errorf("start session: %w", err)
 	}
 
 	r.caller, r.loaded = Caller{User: user}, true
-	return nil
+	return user, nil
 }
 
 // reload reads the user of the session again, after its memberships have changed, and returns the user.
@@ -149,9 +156,13 @@ func (r *request) readUser(ctx context.Context) (*model.User, error) {
 		return nil, err
 	}
 
-	user, err := r.auth.accounts.UserByID(ctx, userOf(session).ID)
+	before := userOf(session)
+	user, err := r.auth.accounts.UserByID(ctx, before.ID)
 	if err != nil {
 		return nil, err
+	}
+	if user = user.Through(before.Provider); user == nil {
+		return nil, model.ErrNotFound
 	}
 
 	setUser(session, user)

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/graph/provider"
 )
 
 // SignIn checks a password and the second factor, if the user has one, and signs the user in under a
@@ -74,20 +75,23 @@ func (a *Auth) authenticate(ctx context.Context, r *request, address, password s
 	return user, a.accounts.SignInSucceeded(ctx, limits...)
 }
 
-// SignOut ends the caller's session, or with everywhere all sessions of the caller's user. It does
-// nothing for an unauthenticated caller.
-func (a *Auth) SignOut(ctx context.Context, everywhere bool) error {
+// SignOut ends the caller's session, or with everywhere all sessions of the caller's user. For a session of an
+// account's provider, these are the provider's sessions. It does nothing for an unauthenticated caller. It returns
+// the address at which the browser signs out of the provider as well, if there is one.
+func (a *Auth) SignOut(ctx context.Context, everywhere bool) (string, error) {
 	r, err := passwordRequest(ctx)
 	if err != nil {
-		return err
+		return "", err
 	}
 
 	caller, err := r.identify()
 	if err != nil || caller.User == nil {
-		return err
+		return "", err
 	}
 
-	if everywhere {
+	if everywhere && caller.User.IsThroughAccount() {
+		err = a.accounts.DeleteProviderSessions(ctx, caller.User.ID, *caller.User.Provider)
+	} else if everywhere {
 		_, err = a.accounts.DeleteUserSessions(ctx, caller.User.ID)
 	} else if current, _ := CurrentSession(ctx); current != nil {
 		err = a.accounts.DeleteUserSession(ctx, caller.User.ID, current)
@@ -95,10 +99,34 @@ func (a *Auth) SignOut(ctx context.Context, everywhere bool) error {
 
 	// A concurrent request has ended the session, or deleted the user.
 	if err != nil && model.KindOf(err) != model.NotFound {
-		return err
+		return "", err
+	}
+	if err := r.endSession(); err != nil {
+		return "", err
 	}
 
-	return r.endSession()
+	return a.leaveProvider(ctx, caller.User), nil
+}
+
+// leaveProvider returns the address that ends the session of a user at the provider that has signed the user
+// in, or "". A provider that cannot be reached does not keep anyone signed in here.
+func (a *Auth) leaveProvider(ctx context.Context, user *model.User) string {
+	if user.Provider == nil {
+		return ""
+	}
+
+	settings := a.provider
+	if user.IsThroughAccount() {
+		row, err := a.accounts.Provider(ctx, *user.Provider)
+		if err != nil {
+			return ""
+		}
+		settings = provider.Settings{Issuer: row.Issuer, ClientID: row.ClientID}
+	}
+	if settings.Issuer == "" {
+		return ""
+	}
+	return a.providers.SignOut(ctx, settings, a.baseURL+"/sign-in")
 }
 
 // checkPassword returns the user with this address and password, or errWrongCredentials. It hashes
@@ -155,8 +183,14 @@ func (a *Auth) startProvedSession(
 func (a *Auth) begin(
 	ctx context.Context, r *request, user *model.User, signIn, proved bool,
 ) (*model.User, error) {
-	if err := r.replaceSession(ctx, user, signIn, proved); err != nil {
+	user, err := r.replaceSession(ctx, user, signIn, proved)
+	if err != nil {
 		return nil, err
+	}
+
+	// A browser that only the provider of an account knows must not get a counter of wrong passwords of its own.
+	if user.IsThroughAccount() {
+		return user, nil
 	}
 	return user, a.devices.remember(r.w, r.http, user)
 }

@@ -122,7 +122,7 @@ func (s *store) Save(r *http.Request, w http.ResponseWriter, session *sessions.S
 	signIn, _ := session.Values[signInValue].(bool)
 	proved, _ := session.Values[provedValue].(bool)
 	err = s.accounts.CreateSession(r.Context(), accounts.SessionStart{
-		Session:      model.Session{IDHash: model.HashToken(id), UserID: user.ID, CreatedAt: now},
+		Session:      model.Session{IDHash: model.HashToken(id), UserID: user.ID, CreatedAt: now, ProviderAccount: user.Provider},
 		PasswordHash: user.PasswordHash, Replaced: old, Proved: proved, SignIn: signIn,
 	})
 	if err != nil {

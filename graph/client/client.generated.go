@@ -1317,7 +1317,7 @@ const (
 	UserErrorCodeInvalidDomain UserErrorCode = "INVALID_DOMAIN"
 	// An account with this e-mail address already exists.
 	UserErrorCodeEmailTaken UserErrorCode = "EMAIL_TAKEN"
-	// The account already has a site with this domain.
+	// The account already has a site with this domain, or another account signs its people in.
 	UserErrorCodeDomainTaken UserErrorCode = "DOMAIN_TAKEN"
 	// The account has reached its limit of sites: 50 on the default plan unless an operator allows more, and 1,000 in any case.
 	UserErrorCodeTooManySites UserErrorCode = "TOO_MANY_SITES"
@@ -1344,6 +1344,20 @@ const (
 	UserErrorCodeSecondFactorNeeded UserErrorCode = "SECOND_FACTOR_NEEDED"
 	// This installation does not accept new accounts.
 	UserErrorCodeSignupsClosed UserErrorCode = "SIGNUPS_CLOSED"
+	// No provider signs people of the address's domain in, or the installation has none.
+	UserErrorCodeNoProvider UserErrorCode = "NO_PROVIDER"
+	// The provider cannot be reached, or does not answer as OpenID Connect requires.
+	UserErrorCodeProviderUnavailable UserErrorCode = "PROVIDER_UNAVAILABLE"
+	// The sign-in through a provider has expired, was used, or its provider was changed. Start it again.
+	UserErrorCodeProviderExpired UserErrorCode = "PROVIDER_EXPIRED"
+	// All accounts of the user require the sign-in through their provider.
+	UserErrorCodeProviderRequired UserErrorCode = "PROVIDER_REQUIRED"
+	// No account knows the person whom the provider has named, or it is suspended.
+	UserErrorCodeNoAccount UserErrorCode = "NO_ACCOUNT"
+	// The domain of the account's provider is not verified.
+	UserErrorCodeDomainNotVerified UserErrorCode = "DOMAIN_NOT_VERIFIED"
+	// The domain has no DNS record for the account's provider.
+	UserErrorCodeNoDnsRecord UserErrorCode = "NO_DNS_RECORD"
 	// No such object exists, or it belongs to another account. The error does not reveal which.
 	UserErrorCodeNotFound UserErrorCode = "NOT_FOUND"
 	// The domain is the site's own domain, which is always accepted.
@@ -1407,7 +1421,7 @@ const (
 	UserErrorCodeInvalidScopes UserErrorCode = "INVALID_SCOPES"
 	// The list of sites is empty or has more than 100 entries.
 	UserErrorCodeInvalidSites UserErrorCode = "INVALID_SITES"
-	// A guest, who reaches only some sites, has the role VIEWER.
+	// A guest, who reaches only some sites, has the role VIEWER. People whom a provider names are not owners by default.
 	UserErrorCodeInvalidRole UserErrorCode = "INVALID_ROLE"
 	// The person has reached the limit of 20 accounts.
 	UserErrorCodeTooManyAccounts UserErrorCode = "TOO_MANY_ACCOUNTS"
@@ -1516,6 +1530,13 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeNoSecondFactor,
 	UserErrorCodeSecondFactorNeeded,
 	UserErrorCodeSignupsClosed,
+	UserErrorCodeNoProvider,
+	UserErrorCodeProviderUnavailable,
+	UserErrorCodeProviderExpired,
+	UserErrorCodeProviderRequired,
+	UserErrorCodeNoAccount,
+	UserErrorCodeDomainNotVerified,
+	UserErrorCodeNoDnsRecord,
 	UserErrorCodeNotFound,
 	UserErrorCodeOwnDomain,
 	UserErrorCodeTooManyDomains,

@@ -26,6 +26,7 @@ type AccountResolver interface {
 	Invitations(ctx context.Context, obj *model.Account) ([]*model.Invitation, error)
 
 	AuditLog(ctx context.Context, obj *model.Account, first int, after *string, filter *AuditFilter) (*AuditConnection, error)
+	Provider(ctx context.Context, obj *model.Account) (*AccountProvider, error)
 
 	CaptchaUsage(ctx context.Context, obj *model.Account) (*CaptchaUsage, error)
 	DeletedSites(ctx context.Context, obj *model.Account) ([]*model.Site, error)
@@ -417,6 +418,61 @@ func (ec *executionContext) fieldContext_Account_auditLog(ctx context.Context, f
 		return fc, err
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _Account_provider(ctx context.Context, field graphql.CollectedField, obj *model.Account) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Account_provider(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Account().Provider(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *AccountProvider) graphql.Marshaler {
+			return ec.marshalOAccountProvider2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐAccountProvider(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Account_provider(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Account",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_AccountProvider(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Account_requireProvider(ctx context.Context, field graphql.CollectedField, obj *model.Account) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Account_requireProvider(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RequireProvider, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Account_requireProvider(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Account", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _Account_requireSecondFactor(ctx context.Context, field graphql.CollectedField, obj *model.Account) (ret graphql.Marshaler) {
@@ -882,6 +938,29 @@ func (ec *executionContext) fieldContext_SignInPayload_userErrors(_ context.Cont
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _SignOutPayload_providerUrl(ctx context.Context, field graphql.CollectedField, obj *SignOutPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SignOutPayload_providerUrl(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ProviderURL, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_SignOutPayload_providerUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SignOutPayload", field, false, false, "String")
 }
 
 func (ec *executionContext) _SignOutPayload_userErrors(ctx context.Context, field graphql.CollectedField, obj *SignOutPayload) (ret graphql.Marshaler) {
@@ -1766,6 +1845,17 @@ func (ec *executionContext) _Account(ctx context.Context, sel ast.SelectionSet, 
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Account_auditLog(ctx, field, obj)
 				})
+		case "provider":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Account_provider(ctx, field, obj)
+				})
+		case "requireProvider":
+			out.Values[i] = ec._Account_requireProvider(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "requireSecondFactor":
 			out.Values[i] = ec._Account_requireSecondFactor(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -1958,6 +2048,11 @@ func (ec *executionContext) _SignOutPayload(ctx context.Context, sel ast.Selecti
 		switch field.Name {
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("SignOutPayload")
+		case "providerUrl":
+			out.Values[i] = ec._SignOutPayload_providerUrl(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
 		case "userErrors":
 			out.Values[i] = ec._SignOutPayload_userErrors(ctx, field, obj)
 			if out.Values[i] == graphql.Null {

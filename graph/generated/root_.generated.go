@@ -94,6 +94,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("CreateSiteInput", ec.unmarshalInputCreateSiteInput),
 			graphql.NewInputUnmarshaler("CreateSitekeyInput", ec.unmarshalInputCreateSitekeyInput),
 			graphql.NewInputUnmarshaler("DeleteAccountInput", ec.unmarshalInputDeleteAccountInput),
+			graphql.NewInputUnmarshaler("DeleteAccountProviderInput", ec.unmarshalInputDeleteAccountProviderInput),
 			graphql.NewInputUnmarshaler("DeleteAnnotationInput", ec.unmarshalInputDeleteAnnotationInput),
 			graphql.NewInputUnmarshaler("DeleteFunnelInput", ec.unmarshalInputDeleteFunnelInput),
 			graphql.NewInputUnmarshaler("DeletePasskeyInput", ec.unmarshalInputDeletePasskeyInput),
@@ -104,6 +105,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("DeliveryFilter", ec.unmarshalInputDeliveryFilter),
 			graphql.NewInputUnmarshaler("DisableTotpInput", ec.unmarshalInputDisableTotpInput),
 			graphql.NewInputUnmarshaler("FinishPasskeyRegistrationInput", ec.unmarshalInputFinishPasskeyRegistrationInput),
+			graphql.NewInputUnmarshaler("FinishProviderSignInInput", ec.unmarshalInputFinishProviderSignInInput),
 			graphql.NewInputUnmarshaler("FunnelStepInput", ec.unmarshalInputFunnelStepInput),
 			graphql.NewInputUnmarshaler("HideSiteNoticesInput", ec.unmarshalInputHideSiteNoticesInput),
 			graphql.NewInputUnmarshaler("ImportFileInput", ec.unmarshalInputImportFileInput),
@@ -114,6 +116,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("OpenSharedLinkInput", ec.unmarshalInputOpenSharedLinkInput),
 			graphql.NewInputUnmarshaler("PasskeyAnswerInput", ec.unmarshalInputPasskeyAnswerInput),
 			graphql.NewInputUnmarshaler("PauseSiteInput", ec.unmarshalInputPauseSiteInput),
+			graphql.NewInputUnmarshaler("ProviderRoleInput", ec.unmarshalInputProviderRoleInput),
 			graphql.NewInputUnmarshaler("RedeliverFailedInput", ec.unmarshalInputRedeliverFailedInput),
 			graphql.NewInputUnmarshaler("RedeliverInput", ec.unmarshalInputRedeliverInput),
 			graphql.NewInputUnmarshaler("RemoveMemberInput", ec.unmarshalInputRemoveMemberInput),
@@ -140,6 +143,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("RotateServerSecretInput", ec.unmarshalInputRotateServerSecretInput),
 			graphql.NewInputUnmarshaler("RotateSitekeySecretInput", ec.unmarshalInputRotateSitekeySecretInput),
 			graphql.NewInputUnmarshaler("SendTestWebhookInput", ec.unmarshalInputSendTestWebhookInput),
+			graphql.NewInputUnmarshaler("SetAccountProviderInput", ec.unmarshalInputSetAccountProviderInput),
 			graphql.NewInputUnmarshaler("SetAccountSecurityInput", ec.unmarshalInputSetAccountSecurityInput),
 			graphql.NewInputUnmarshaler("SetCaptchaPlanInput", ec.unmarshalInputSetCaptchaPlanInput),
 			graphql.NewInputUnmarshaler("SetConversionWebhookInput", ec.unmarshalInputSetConversionWebhookInput),
@@ -158,6 +162,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("SiteEventInput", ec.unmarshalInputSiteEventInput),
 			graphql.NewInputUnmarshaler("StartImportInput", ec.unmarshalInputStartImportInput),
 			graphql.NewInputUnmarshaler("StartPasskeyRegistrationInput", ec.unmarshalInputStartPasskeyRegistrationInput),
+			graphql.NewInputUnmarshaler("StartProviderSignInInput", ec.unmarshalInputStartProviderSignInInput),
 			graphql.NewInputUnmarshaler("StartTotpInput", ec.unmarshalInputStartTotpInput),
 			graphql.NewInputUnmarshaler("StopReportMailInput", ec.unmarshalInputStopReportMailInput),
 			graphql.NewInputUnmarshaler("SuspendAccountInput", ec.unmarshalInputSuspendAccountInput),
@@ -172,6 +177,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("UpdateSiteInput", ec.unmarshalInputUpdateSiteInput),
 			graphql.NewInputUnmarshaler("UpdateSitekeyInput", ec.unmarshalInputUpdateSitekeyInput),
 			graphql.NewInputUnmarshaler("UpdateUserInput", ec.unmarshalInputUpdateUserInput),
+			graphql.NewInputUnmarshaler("VerifyProviderDomainInput", ec.unmarshalInputVerifyProviderDomainInput),
 		)
 	}
 	first := true
@@ -485,6 +491,8 @@ input SignOutInput {
 
 "Payload of ` + "`" + `signOut` + "`" + `."
 type SignOutPayload {
+  "The address at which the browser signs out of the provider that has started the session. Null if there is none."
+  providerUrl: String
   "Always empty."
   userErrors: [UserError!]!
 }
@@ -1213,7 +1221,7 @@ enum UserErrorCode {
   INVALID_DOMAIN
   "An account with this e-mail address already exists."
   EMAIL_TAKEN
-  "The account already has a site with this domain."
+  "The account already has a site with this domain, or another account signs its people in."
   DOMAIN_TAKEN
   "The account has reached its limit of sites: 50 on the default plan unless an operator allows more, and 1,000 in any case."
   TOO_MANY_SITES
@@ -1242,6 +1250,20 @@ enum UserErrorCode {
   SECOND_FACTOR_NEEDED
   "This installation does not accept new accounts."
   SIGNUPS_CLOSED
+  "No provider signs people of the address's domain in, or the installation has none."
+  NO_PROVIDER
+  "The provider cannot be reached, or does not answer as OpenID Connect requires."
+  PROVIDER_UNAVAILABLE
+  "The sign-in through a provider has expired, was used, or its provider was changed. Start it again."
+  PROVIDER_EXPIRED
+  "All accounts of the user require the sign-in through their provider."
+  PROVIDER_REQUIRED
+  "No account knows the person whom the provider has named, or it is suspended."
+  NO_ACCOUNT
+  "The domain of the account's provider is not verified."
+  DOMAIN_NOT_VERIFIED
+  "The domain has no DNS record for the account's provider."
+  NO_DNS_RECORD
   "No such object exists, or it belongs to another account. The error does not reveal which."
   NOT_FOUND
   "The domain is the site's own domain, which is always accepted."
@@ -1311,7 +1333,7 @@ enum UserErrorCode {
   INVALID_SCOPES
   "The list of sites is empty or has more than 100 entries."
   INVALID_SITES
-  "A guest, who reaches only some sites, has the role VIEWER."
+  "A guest, who reaches only some sites, has the role VIEWER. People whom a provider names are not owners by default."
   INVALID_ROLE
   "The person has reached the limit of 20 accounts."
   TOO_MANY_ACCOUNTS
@@ -2295,6 +2317,199 @@ type SiteOverview {
   plan: SitePlan!
   "What the site has used of its quota in the current month."
   usage: Usage!
+}
+`, BuiltIn: false},
+	{Name: "../schema/provider.graphqls", Input: `extend type Mutation {
+  """
+  Begins a sign-in through an OpenID Connect provider: with an e-mail address through the provider of the account that has verified
+  the address's domain, without one through the installation's provider. It sets a cookie that binds the sign-in to the browser for 10
+  minutes. The browser opens ` + "`" + `url` + "`" + `, and comes back to the sign-in page for ` + "`" + `finishProviderSignIn` + "`" + `. The answer depends on the domain
+  alone. After 30 attempts from one network that did not succeed, each further attempt is delayed as described at ` + "`" + `signIn` + "`" + `.
+  """
+  startProviderSignIn(input: StartProviderSignInInput!): StartProviderSignInPayload @open
+
+  """
+  Signs in the user whom a provider has named in this browser: sets the session cookie, with a new session id. A new person gets a
+  user. A user with the same address who has never signed in through this provider also needs ` + "`" + `password` + "`" + `, once. A user with a second
+  factor also needs ` + "`" + `secondFactor` + "`" + ` or ` + "`" + `passkey` + "`" + `, as at ` + "`" + `signIn` + "`" + `. Failed attempts count as described there.
+
+  A session of an account's provider reaches that account alone, and neither creates accounts nor operates the installation.
+  """
+  finishProviderSignIn(input: FinishProviderSignInInput!): FinishProviderSignInPayload @open @cost(add: 3000)
+
+  """
+  Sets the OpenID Connect provider of an account. Another domain must be verified again with ` + "`" + `verifyProviderDomain` + "`" + `. Another issuer or
+  client ends the sessions that the provider has started. Failed attempts count as described at ` + "`" + `signIn` + "`" + `.
+  """
+  setAccountProvider(input: SetAccountProviderInput!): AccountProviderPayload @needs(permission: MANAGE, of: ACCOUNT) @cost(add: 3000)
+
+  """
+  Looks for the DNS record of the provider's domain, and records that it was found. After 10 failed attempts of an account, each further
+  attempt is delayed as described at ` + "`" + `signIn` + "`" + `.
+  """
+  verifyProviderDomain(input: VerifyProviderDomainInput!): AccountProviderPayload @needs(permission: MANAGE, of: ACCOUNT) @cost(add: 1000)
+
+  """
+  Deletes the provider of an account, and ends the sessions that it has started. The users stay members; those without a password
+  choose one by ` + "`" + `requestPasswordReset` + "`" + `. Failed attempts count as described at ` + "`" + `signIn` + "`" + `.
+  """
+  deleteAccountProvider(input: DeleteAccountProviderInput!): DeleteAccountProviderPayload @needs(permission: MANAGE, of: ACCOUNT) @cost(add: 3000)
+}
+
+extend type Installation {
+  "The name of the installation's OpenID Connect provider, for a button that signs in. Null without one."
+  provider: String
+}
+
+extend type Account {
+  "The account's OpenID Connect provider. Visible to owners; null without one and for other callers."
+  provider: AccountProvider
+  """
+  Whether members reach the account only by signing in through its provider. Owners and guests, and API tokens, reach it in any case.
+  """
+  requireProvider: Boolean!
+}
+
+"The OpenID Connect provider of an account. Its client secret is never returned."
+type AccountProvider {
+  "The issuer's address."
+  issuer: String!
+  "The client's id at the provider."
+  clientId: String!
+  "The domain of the addresses of its people."
+  domain: String!
+  "When the domain's DNS record was found. Null before, when the provider cannot sign in."
+  domainVerifiedAt: DateTime
+  "The name of the TXT record in the DNS that verifies the domain."
+  recordName: String!
+  "The text of that record."
+  recordText: String!
+  "The address to register at the provider, to which it sends browsers back."
+  redirectUrl: String!
+  "The role of new people."
+  defaultRole: Role!
+  "The claim of ID tokens that sets roles at each sign-in. Null if roles are set here alone."
+  roleClaim: String
+  "The roles of the claim's values, in the order of the values."
+  roles: [ProviderRole!]! @cost(most: 50)
+}
+
+"The role of people with a value of a claim."
+type ProviderRole {
+  "The value, compared exactly."
+  value: String!
+  "The role."
+  role: Role!
+}
+
+"The role of people with a value of a claim."
+input ProviderRoleInput {
+  "The value, 1 to 200 characters, compared exactly."
+  value: String!
+  "The role."
+  role: Role!
+}
+
+"Input of ` + "`" + `startProviderSignIn` + "`" + `."
+input StartProviderSignInInput {
+  "E-mail address. Null: the installation's provider."
+  email: String
+  "The path of the console's page to return to. Anything else is ignored."
+  next: String
+}
+
+"Payload of ` + "`" + `startProviderSignIn` + "`" + `."
+type StartProviderSignInPayload {
+  "The address to open."
+  url: String
+  "Errors in the input: ` + "`" + `INVALID_EMAIL` + "`" + `, ` + "`" + `NO_PROVIDER` + "`" + `, ` + "`" + `PROVIDER_UNAVAILABLE` + "`" + `."
+  userErrors: [UserError!]!
+}
+
+"Input of ` + "`" + `finishProviderSignIn` + "`" + `."
+input FinishProviderSignInInput {
+  "The password of a user who signs in through this provider for the first time."
+  password: String
+  "A code of an authenticator app, or a recovery code, as at ` + "`" + `signIn` + "`" + `."
+  secondFactor: String
+  "The answer of a passkey to ` + "`" + `passkeyRequest` + "`" + `, instead of ` + "`" + `secondFactor` + "`" + `."
+  passkey: PasskeyAnswerInput
+}
+
+"Payload of ` + "`" + `finishProviderSignIn` + "`" + `."
+type FinishProviderSignInPayload {
+  "The signed-in user. Null if a proof is missing."
+  viewer: User
+  "The address that the provider has verified."
+  email: String
+  "Whether a user with this address must prove it by the password."
+  needsPassword: Boolean!
+  "The ways in which the missing second factor can be proved. Empty if none is missing."
+  secondFactorMethods: [SecondFactorMethod!]!
+  "A request for one of the user's passkeys. Null unless the methods have ` + "`" + `PASSKEY` + "`" + `."
+  passkeyRequest: PasskeyRequest
+  """
+  Errors in the input: ` + "`" + `PROVIDER_EXPIRED` + "`" + `, ` + "`" + `WRONG_CREDENTIALS` + "`" + `, ` + "`" + `INVALID_SECOND_FACTOR` + "`" + `, ` + "`" + `NO_ACCOUNT` + "`" + `, ` + "`" + `PROVIDER_REQUIRED` + "`" + `,
+  ` + "`" + `TOO_MANY_MEMBERS` + "`" + `, ` + "`" + `TOO_MANY_ACCOUNTS` + "`" + `.
+  """
+  userErrors: [UserError!]!
+}
+
+"Input of ` + "`" + `setAccountProvider` + "`" + `."
+input SetAccountProviderInput {
+  "The account. Default: the caller's default account."
+  accountId: ID
+  "The current password."
+  password: String!
+  "The issuer's address: https, without a query, at most 500 bytes, on the public internet."
+  issuer: String!
+  "The client's id at the provider, at most 500 bytes."
+  clientId: String!
+  "The client's secret, at most 500 bytes. Null: unchanged. Needed for a new provider, and for another issuer or client."
+  clientSecret: String
+  "The domain of the addresses of its people. Addresses of subdomains do not belong to it."
+  domain: String!
+  "The role of new people: ` + "`" + `VIEWER` + "`" + ` or ` + "`" + `MEMBER` + "`" + `."
+  defaultRole: Role! = VIEWER
+  "The claim of ID tokens that sets roles at each sign-in, at most 100 bytes. Null: none."
+  roleClaim: String
+  "The roles of the claim's values, at most 50. People without any of them have the default role. Of several roles, the highest counts."
+  roles: [ProviderRoleInput!]! = []
+  "Whether members reach the account only through the provider, see ` + "`" + `Account.requireProvider` + "`" + `. The domain must be verified."
+  required: Boolean! = false
+}
+
+"Input of ` + "`" + `verifyProviderDomain` + "`" + `."
+input VerifyProviderDomainInput {
+  "The account. Default: the caller's default account."
+  accountId: ID
+}
+
+"Payload of mutations that change an account's provider."
+type AccountProviderPayload {
+  "The provider."
+  provider: AccountProvider
+  """
+  Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `WRONG_CREDENTIALS` + "`" + `, ` + "`" + `INVALID_URL` + "`" + `, ` + "`" + `INVALID_TEXT` + "`" + `, ` + "`" + `INVALID_DOMAIN` + "`" + `, ` + "`" + `INVALID_ROLE` + "`" + `,
+  ` + "`" + `DOMAIN_NOT_VERIFIED` + "`" + `; ` + "`" + `NO_DNS_RECORD` + "`" + ` and ` + "`" + `DOMAIN_TAKEN` + "`" + ` of ` + "`" + `verifyProviderDomain` + "`" + `.
+  """
+  userErrors: [UserError!]!
+}
+
+"Input of ` + "`" + `deleteAccountProvider` + "`" + `."
+input DeleteAccountProviderInput {
+  "The account. Default: the caller's default account."
+  accountId: ID
+  "The current password."
+  password: String!
+}
+
+"Payload of ` + "`" + `deleteAccountProvider` + "`" + `."
+type DeleteAccountProviderPayload {
+  "The account."
+  account: Account
+  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `WRONG_CREDENTIALS` + "`" + `."
+  userErrors: [UserError!]!
 }
 `, BuiltIn: false},
 	{Name: "../schema/report.graphqls", Input: `extend type Site {
@@ -5243,6 +5458,10 @@ func (ec *executionContext) childFields_Account(ctx context.Context, field graph
 		return ec.fieldContext_Account_createdAt(ctx, field)
 	case "auditLog":
 		return ec.fieldContext_Account_auditLog(ctx, field)
+	case "provider":
+		return ec.fieldContext_Account_provider(ctx, field)
+	case "requireProvider":
+		return ec.fieldContext_Account_requireProvider(ctx, field)
 	case "requireSecondFactor":
 		return ec.fieldContext_Account_requireSecondFactor(ctx, field)
 	case "captchaPlan":
@@ -5311,6 +5530,42 @@ func (ec *executionContext) childFields_AccountOverview(ctx context.Context, fie
 		return ec.fieldContext_AccountOverview_sites(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type AccountOverview", field.Name)
+}
+
+func (ec *executionContext) childFields_AccountProvider(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "issuer":
+		return ec.fieldContext_AccountProvider_issuer(ctx, field)
+	case "clientId":
+		return ec.fieldContext_AccountProvider_clientId(ctx, field)
+	case "domain":
+		return ec.fieldContext_AccountProvider_domain(ctx, field)
+	case "domainVerifiedAt":
+		return ec.fieldContext_AccountProvider_domainVerifiedAt(ctx, field)
+	case "recordName":
+		return ec.fieldContext_AccountProvider_recordName(ctx, field)
+	case "recordText":
+		return ec.fieldContext_AccountProvider_recordText(ctx, field)
+	case "redirectUrl":
+		return ec.fieldContext_AccountProvider_redirectUrl(ctx, field)
+	case "defaultRole":
+		return ec.fieldContext_AccountProvider_defaultRole(ctx, field)
+	case "roleClaim":
+		return ec.fieldContext_AccountProvider_roleClaim(ctx, field)
+	case "roles":
+		return ec.fieldContext_AccountProvider_roles(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AccountProvider", field.Name)
+}
+
+func (ec *executionContext) childFields_AccountProviderPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "provider":
+		return ec.fieldContext_AccountProviderPayload_provider(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_AccountProviderPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AccountProviderPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_Annotation(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -5681,6 +5936,16 @@ func (ec *executionContext) childFields_DeleteAccountPayload(ctx context.Context
 	return nil, fmt.Errorf("no field named %q was found under type DeleteAccountPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_DeleteAccountProviderPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "account":
+		return ec.fieldContext_DeleteAccountProviderPayload_account(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_DeleteAccountProviderPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DeleteAccountProviderPayload", field.Name)
+}
+
 func (ec *executionContext) childFields_DeletePasskeyPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "passkey":
@@ -5825,6 +6090,24 @@ func (ec *executionContext) childFields_FinishPasskeyRegistrationPayload(ctx con
 		return ec.fieldContext_FinishPasskeyRegistrationPayload_userErrors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type FinishPasskeyRegistrationPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_FinishProviderSignInPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "viewer":
+		return ec.fieldContext_FinishProviderSignInPayload_viewer(ctx, field)
+	case "email":
+		return ec.fieldContext_FinishProviderSignInPayload_email(ctx, field)
+	case "needsPassword":
+		return ec.fieldContext_FinishProviderSignInPayload_needsPassword(ctx, field)
+	case "secondFactorMethods":
+		return ec.fieldContext_FinishProviderSignInPayload_secondFactorMethods(ctx, field)
+	case "passkeyRequest":
+		return ec.fieldContext_FinishProviderSignInPayload_passkeyRequest(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_FinishProviderSignInPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type FinishProviderSignInPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_Funnel(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -6047,6 +6330,8 @@ func (ec *executionContext) childFields_Installation(ctx context.Context, field 
 		return ec.fieldContext_Installation_mail(ctx, field)
 	case "health":
 		return ec.fieldContext_Installation_health(ctx, field)
+	case "provider":
+		return ec.fieldContext_Installation_provider(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Installation", field.Name)
 }
@@ -6345,6 +6630,16 @@ func (ec *executionContext) childFields_PasskeyRequest(ctx context.Context, fiel
 		return ec.fieldContext_PasskeyRequest_options(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type PasskeyRequest", field.Name)
+}
+
+func (ec *executionContext) childFields_ProviderRole(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "value":
+		return ec.fieldContext_ProviderRole_value(ctx, field)
+	case "role":
+		return ec.fieldContext_ProviderRole_role(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ProviderRole", field.Name)
 }
 
 func (ec *executionContext) childFields_QrCode(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -7025,6 +7320,8 @@ func (ec *executionContext) childFields_SignInWithPasskeyPayload(ctx context.Con
 
 func (ec *executionContext) childFields_SignOutPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
+	case "providerUrl":
+		return ec.fieldContext_SignOutPayload_providerUrl(ctx, field)
 	case "userErrors":
 		return ec.fieldContext_SignOutPayload_userErrors(ctx, field)
 	}
@@ -7343,6 +7640,16 @@ func (ec *executionContext) childFields_StartPasskeyRegistrationPayload(ctx cont
 		return ec.fieldContext_StartPasskeyRegistrationPayload_userErrors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type StartPasskeyRegistrationPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_StartProviderSignInPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "url":
+		return ec.fieldContext_StartProviderSignInPayload_url(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_StartProviderSignInPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type StartProviderSignInPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_StartTotpPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {

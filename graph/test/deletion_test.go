@@ -117,6 +117,11 @@ func fill(t *testing.T, d *db.DB, of owners) {
 			SELECT user_id, @account, '[1]', @at FROM memberships WHERE account_id = @account`
 		statements["idempotency_keys"] = `INSERT INTO idempotency_keys (account_id, user_id, token_id, key_hash, input_hash,
 			object_kind, object_id, object_site, created_at) VALUES (@account, 1, 0, 'x', 'x', 'Site', 1, 0, @at)`
+		statements["account_providers"] = `INSERT INTO account_providers (account_id, issuer, client_id, client_secret, domain, domain_token,
+			verified_at, default_role, role_claim, roles, changed_at)
+			VALUES (@account, 'https://login.example', 'c', 'x', 'corp@account.example', 't', @at, 'VIEWER', '', '{}', @at)`
+		statements["identities"] = `INSERT INTO identities (account_id, issuer, subject, user_id, created_at)
+			SELECT account_id, 'https://login.example', 'person', min(user_id), @at FROM memberships WHERE account_id = @account GROUP BY account_id`
 		statements["captcha_usage"] = `INSERT INTO captcha_usage (account_id, month, used) VALUES (@account, 202611, 1)`
 		statements["captcha_spent"] = `INSERT INTO captcha_spent (account_id, issued_at, id) VALUES (@account, @at, '0123456789abcdef')`
 		statements["account_moves"] = `INSERT INTO account_moves (account_id, from_cell, to_cell, state, started_at)

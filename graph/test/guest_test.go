@@ -166,6 +166,7 @@ var openToGuests = map[string]string{
 	"viewerRole":          "the guest's own role",
 	"viewerIsGuest":       "the guest's own membership",
 	"requireSecondFactor": "the rule decides what the guest may do",
+	"requireProvider":     "the rule is not for guests",
 	"sites":               "only the guest's sites",
 	"members":             "only the guest",
 }

@@ -241,6 +241,9 @@ var fieldRules = map[string]struct {
 	"startPasskeyRegistration": {role: viewer}, "finishPasskeyRegistration": {role: viewer}, "renamePasskey": {role: viewer},
 	"deletePasskey": {role: viewer}, "setAccountSecurity": {role: owner},
 
+	"startProviderSignIn": {role: anyRole}, "finishProviderSignIn": {role: anyRole},
+	"setAccountProvider": {role: owner}, "verifyProviderDomain": {role: owner}, "deleteAccountProvider": {role: owner},
+
 	"openSharedLink": {role: anyRole}, "sharedSite": {role: anyRole, scope: "READ"}, "invitationOffer": {role: anyRole, public: true},
 
 	"deleteUserData": {role: member},

@@ -26,7 +26,7 @@ const (
 // mayWhileSuspended are the mutations that users of a suspended account can call, each with the reason.
 var mayWhileSuspended = map[string]string{
 	"signUp": "another account", "confirmSignUp": "another account", "createAccount": "another account",
-	"signIn": "reading", "signOut": "reading", "openSharedLink": "reading",
+	"startProviderSignIn": "reading", "finishProviderSignIn": "reading", "signIn": "reading", "signOut": "reading", "openSharedLink": "reading",
 	"requestPasswordReset": "personal", "resetPassword": "personal", "changePassword": "personal", "revokeSession": "personal",
 	"requestEmailChange": "personal", "confirmEmailChange": "personal", "setReportMails": "personal", "setReportView": "personal", "hideSiteNotices": "personal",
 	"createApiToken": "personal: a token can change nothing either", "revokeApiToken": "personal", "leaveAccount": "personal",

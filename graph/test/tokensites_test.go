@@ -209,6 +209,7 @@ var openToRestricted = map[string]string{
 	"viewerRole":          "the role of the token's own user",
 	"viewerIsGuest":       "the membership of the token's own user",
 	"requireSecondFactor": "the rule decides what the token's own user may do",
+	"requireProvider":     "the rule is not for tokens",
 	"suspension":          "the reason why the token's changes are refused",
 	"sites":               "only the token's sites, see TestRestrictedTokenLists",
 	"members":             "only the token's own user",

@@ -117,6 +117,26 @@ var Texts = map[string]Text{
 		Help: "Captcha plan of new accounts: FREE (10,000 verifications a month), PRO_100K, PRO_250K, PRO_500K, " +
 			"PRO_1M or ENTERPRISE (unlimited).",
 	},
+	"oidc-issuer": {
+		Help: "Issuer of an OpenID Connect provider that signs people of the whole installation in, as " +
+			"https://login.example.com. Empty: none.",
+		More: "See [Sign-in through a provider](sign-in.md). Accounts can have providers of their own.",
+	},
+	"oidc-client-id": {
+		Help: "This installation's client id at the provider.",
+	},
+	"oidc-client-secret": {
+		Help: "This installation's client secret at the provider.",
+	},
+	"oidc-name": {
+		Help: "Name of the provider on the sign-in page: 1 to 100 characters.",
+	},
+	"oidc-ca-file": {
+		Help: "PEM file of authorities that are trusted for providers in addition to the system's.",
+	},
+	"oidc-allow-nets": {
+		Help: "Networks in which accounts may have their providers in addition to the internet, on any port. Empty: none.",
+	},
 	"captcha-difficulty": {
 		Help: "Base difficulty of a captcha challenge, in expected hashes: 1024 to 16777216.",
 	},

@@ -90,6 +90,7 @@ func Examine(ctx context.Context, o Options) *Report {
 		{"public addresses", e.checkOrigins},
 		{"TLS", e.checkTLS},
 		{"mail server", e.checkMail},
+		{"OpenID Connect provider", e.checkProvider},
 	} {
 		ctx, cancel := context.WithTimeout(ctx, areaTimeout)
 		if area.check(ctx) {

@@ -25,6 +25,11 @@ func Check(c *config.Config) error {
 			return fmt.Errorf("--tls-acme-ca-file: %w", err)
 		}
 	}
+	if c.Has(config.RoleControl) {
+		if _, err := Certificates(c.OIDCCAFile); err != nil {
+			return fmt.Errorf("--oidc-ca-file: %w", err)
+		}
+	}
 	if !c.Has(config.RoleWorker) {
 		return nil
 	}

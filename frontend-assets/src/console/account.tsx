@@ -15,6 +15,7 @@ import parts from './messages/parts';
 addMessages({ ...messages, ...parts });
 
 export { byPasskey, SecondFactor } from './account/proof';
+export { usePasskey, withPasskey } from './account/webauthn';
 
 export const pages: Record<string, ComponentType<any>> = {
   '/sign-up': SignUp,

@@ -68,6 +68,7 @@ const modules: { load: () => Promise<{ pages: Record<string, Page> }>; paths: st
     ],
   },
   { load: () => import('./operator'), paths: ['/operator'] },
+  { load: () => import('./provider'), paths: ['/sign-in/provider', '/provider'] },
   { load: () => import('./import'), paths: ['/sites/:id/import'] },
 ];
 
@@ -97,6 +98,7 @@ const loadPages = async ({ pattern }: { pattern: string }): Promise<Record<strin
 
 /** These pages of modules that are loaded on demand have no menus either. */
 const alsoBare = [
+  '/sign-in/provider',
   '/sign-up',
   '/stop-mail',
   '/forgot-password',

@@ -8,6 +8,7 @@ import type imports from '../messages/import';
 import type menu from '../messages/menu';
 import type operator from '../messages/operator';
 import type parts from '../messages/parts';
+import type provider from '../messages/provider';
 import type site from '../messages/site';
 import type timeline from '../messages/timeline';
 import type zip from '../messages/zip';
@@ -30,6 +31,7 @@ export type TextKey =
   | keyof typeof menu
   | keyof typeof operator
   | keyof typeof parts
+  | keyof typeof provider
   | keyof typeof site
   | keyof typeof timeline
   | keyof typeof zip;
@@ -101,7 +103,7 @@ function plural(n: string | number | undefined): 'one' | 'other' {
 
 /** translated returns the text of a code of the server, or the server's own English one. */
 export function translated(
-  group: 'channel' | 'device' | 'group' | 'error' | 'failure' | 'advice' | 'attempt' | 'audit.type' | 'audit.verb',
+  group: 'channel' | 'device' | 'group' | 'error' | 'failure' | 'advice' | 'attempt' | 'audit.type' | 'audit.verb' | 'problem',
   name: string,
   otherwise: string,
 ): string {

@@ -260,5 +260,6 @@ export default {
   'requirement.labelHint': 'Members without one can only set one up after signing in, and their API tokens stop working.',
   'requirement.first': 'Set up your own second factor first.',
   'requirement.lacking': 'Without a second factor: {names}.',
+  'requirement.provider': 'Sign-in through a provider',
   'requirement.all': 'Every member has a second factor.',
 };

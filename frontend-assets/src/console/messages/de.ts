@@ -58,6 +58,7 @@ const texts: Record<keyof typeof en, Message> & Record<string, Message> = {
 
   'signIn.title': 'Anmelden',
   'signIn.submit': 'Anmelden',
+  'signIn.with': 'Mit {name} anmelden',
   'signIn.passkey': 'Mit Passkey anmelden',
   'signUp.title': 'Konto anlegen',
   'signUp.closed': 'Diese Installation nimmt keine neuen Konten an. Bitten Sie einen Inhaber um eine Einladung.',
@@ -261,6 +262,7 @@ const texts: Record<keyof typeof en, Message> & Record<string, Message> = {
     'Der Name braucht 1 bis 100 Zeichen, ohne unsichtbare Zeichen; der eines Kontos darf keine Webadresse enthalten.',
   'error.EMAIL_TAKEN': 'Zu dieser E-Mail-Adresse gibt es schon ein Konto.',
   'error.WRONG_CREDENTIALS': 'E-Mail-Adresse oder Passwort ist falsch.',
+  'error.PROVIDER_REQUIRED': 'Benutzen Sie Ihren Anbieter.',
   'error.SIGNUPS_CLOSED': 'Diese Installation nimmt keine neuen Konten an.',
   'error.INVALID_TOKEN': 'Dieser Link ist falsch, wurde schon benutzt oder ist zu alt.',
   'error.TOO_MANY_MEMBERS': 'Das Konto hat die Höchstzahl von 100 Mitgliedern, Gästen und Einladungen erreicht.',
