@@ -73,6 +73,7 @@ func (h *housekeeping) tasks() []task {
 		{"usage:days", 10 * time.Minute, certain, h.sites.CountUsageDays, "days of usage counted"},
 		{"reports:mails", time.Minute, certain, h.reportMails.plan, "report mails queued"},
 		{"tokens:expiry", time.Hour, certain, h.accounts.MailExpiringTokens, "mails about expiring API tokens queued"},
+		{"alerts:watch", alertsEvery, certain, h.alerts.watch, "alerts begun or ended"},
 		{"quotas:note", 5 * time.Minute, anyTime, h.noteQuotas, "quota notices mailed"},
 	}
 }

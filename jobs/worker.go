@@ -142,17 +142,18 @@ func newWorker(s settings) (*Worker, error) {
 		})
 	}
 
+	runs := &taskRuns{}
 	if w.schedule = slices.Clone(s.schedule); w.schedule == nil {
 		w.schedule = newSchedule(w.clock, &housekeeping{
 			db: s.DB, accounts: accounts.New(s.DB), outbox: w.outbox, retention: retention.New(s.DB),
 			sites: sites.New(s.DB), cells: cells.New(s.DB), reportMails: &reportPlanner{store: sites.New(s.DB), figures: s.Reports},
 			reports: w.reports, imports: imports.New(s.DB), built: w.tasks.built, log: s.Log, exports: w.webhooks,
-			retentionMonths: s.RetentionMonths, reportMonths: s.ReportMonths,
+			retentionMonths: s.RetentionMonths, reportMonths: s.ReportMonths, alerts: newAlertWatcher(s.DB, runs),
 		})
 	}
 
 	for i, task := range w.schedule {
-		w.schedule[i].Run = w.tasks.measured(task.Name, task.Run)
+		w.schedule[i].Run = runs.noted(task.Name, w.tasks.measured(task.Name, task.Run), s.Now)
 	}
 
 	w.ctx, w.cancel = context.WithCancel(context.Background())

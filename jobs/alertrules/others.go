@@ -56,17 +56,22 @@ func percent(part, all int64) int64 {
 // Deliveries are the finished deliveries of one webhook of a site. Tests of the webhook are not
 // among them.
 type Deliveries struct {
-	Failed    int64         // of the last day, counted up to a bound
-	First     model.Instant // the first of them was created
-	Newest    model.Instant // the last of them was created
-	Delivered model.Instant // the newest delivery that was made was created; 0: none
+	Failed    int64         // created within DeliveryDays, and counted up to a bound
+	First     model.Instant // creation of the first of them
+	Newest    model.Instant // creation of the newest of them
+	Delivered model.Instant // creation of the newest delivery that was made; 0: none
+	IsToday   bool          // a delivery has failed for good on this UTC day
 }
 
-// DeliveriesFailed finds a webhook with deliveries that have failed for good. It is usual again when a
-// delivery was made that is newer than all failed ones, or a day after the last failure.
+// DeliveryDays is how old failed deliveries are read. A delivery can fail for good a day after its
+// creation.
+const DeliveryDays = 3
+
+// DeliveriesFailed finds a webhook with deliveries that have failed for good. It is usual again on a day
+// without such a failure, after a delivery that is newer than all failed ones, or after DeliveryDays.
 func DeliveriesFailed(d Deliveries) Finding {
 	found := Finding{Usual, model.AlertFigures{Value: d.Failed, Since: d.First}}
-	if d.Failed > 0 && d.Newest >= d.Delivered {
+	if d.Failed > 0 && (d.IsToday || d.Newest >= d.Delivered) {
 		found.Reading = Unusual
 	}
 	return found

@@ -166,6 +166,11 @@ func TestOtherRules(t *testing.T) {
 
 		{"no failed delivery", deliveries(0, 0, -time.Hour), alertrules.Usual},
 		{"a failed delivery", deliveries(1, 0, -time.Hour), alertrules.Unusual},
+		{"one that failed today and others that were made", alertrules.DeliveriesFailed(alertrules.Deliveries{
+			Failed: 1, Newest: noon, Delivered: noon.Add(time.Hour), IsToday: true,
+		}), alertrules.Unusual},
+		{"one that failed today and was made again", alertrules.DeliveriesFailed(alertrules.Deliveries{IsToday: true}),
+			alertrules.Usual},
 		{"delivered since", deliveries(1, 0, time.Second), alertrules.Usual},
 
 		{"an attack", alertrules.CaptchaAttack(attack, noon), alertrules.Unusual},

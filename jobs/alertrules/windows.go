@@ -126,6 +126,15 @@ func middle(week Days) (sum int64) {
 	return sum
 }
 
+// IsMeasured reports whether the site had any use in the seven days that ended some weeks before. A week
+// without any, for example of a paused site, is compared with nothing. Unknown days count as measured.
+func (d Days) IsMeasured(weeks int) bool {
+	if len(d) < 7*(weeks+1) {
+		return true
+	}
+	return slices.Max(d[7*weeks:7*(weeks+1)]) > 0
+}
+
 // Scaled returns what a count of an earlier week would be today.
 func (d Days) Scaled(count int64, weeks int) int64 {
 	return int64(math.Round(float64(count) * d.Growth(weeks)))
