@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/uptrace/bun"
+
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/alerts"
 	"github.com/tallygate/tallygate/db/model"
@@ -251,6 +253,52 @@ VALUES (?, ?, 'form', '[]', ?, '', 1, ?)`, row.account, fmt.Sprint("key", i), []
 		want := model.CaptchaAttack{Level: 2, Since: 5, Seen: 9, Networks: 70, Usual: 4}
 		if err != nil || len(attacks) != 1 || attacks[0].AccountID != account || attacks[0].Attack != want {
 			t.Errorf("the attacks are %+v, %v", attacks, err)
+		}
+	})
+}
+
+// TestMovedSite checks that page views are counted in the cell that a site is in, before and after it is
+// moved to another cell.
+func TestMovedSite(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		now := dbtest.Noon
+		d := dbtest.Open(t, dbtest.DefaultCellURL(t))
+		dbtest.SetClock(d, now.Time)
+		site, other := dbtest.OutboxSite(t, d, "shop.example"), dbtest.OutboxSite(t, d, "other.example")
+		cell, err := dbtest.AddCell(t.Context(), d, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, err := d.Cell(t.Context(), cell.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		for pool, n := range map[*bun.DB]int{d.Write: 3, in.Write: 5} {
+			for i := range n {
+				for _, id := range []int64{site.ID, other.ID} {
+					_, err := pool.ExecContext(t.Context(), `INSERT INTO pageviews (site_id, at, id, visitor, n, width_range, manual, path)
+VALUES (?, ?, 1, 1, 1, 0, false, '/')`, id, now.Add(-time.Duration(i)*time.Minute))
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+
+		spans := []alerts.Span{{SiteID: site.ID, From: now.Add(-hour), To: now + 1}, {SiteID: other.ID, From: now.Add(-hour), To: now + 1}}
+		for _, step := range []struct {
+			cell int64
+			want []int64
+		}{{db.DefaultCell, []int64{3, 3}}, {cell.ID, []int64{5, 3}}} {
+			if _, err := d.Write.ExecContext(t.Context(), "UPDATE sites SET cell = ? WHERE id = ?", step.cell, site.ID); err != nil {
+				t.Fatal(err)
+			}
+			if counts, err := alerts.New(d).CountPageviews(t.Context(), spans); err != nil || !slices.Equal(counts, step.want) {
+				t.Errorf("in cell %d the counts are %v, want %v, %v", step.cell, counts, step.want, err)
+			}
 		}
 	})
 }
