@@ -68,19 +68,20 @@ func lockLive(ctx context.Context, tx *db.Tx, alert *model.Alert) error {
 		return err
 	}
 	for _, row := range []struct {
-		table, live string
-		id          int64
+		table, owner, live string
+		id                 int64
 	}{
-		{"accounts", "suspended_at = 0", alert.AccountID},
-		{"sites", "deleted_at = 0 AND paused_at = 0 AND account_id = " + fmt.Sprint(alert.AccountID), alert.SiteID},
-		{"sitekeys", "account_id = " + fmt.Sprint(alert.AccountID), alert.SitekeyID},
+		{"accounts", "id", "suspended_at = 0", alert.AccountID},
+		{"sites", "account_id", "deleted_at = 0 AND paused_at = 0", alert.SiteID},
+		{"sitekeys", "account_id", "1 = 1", alert.SitekeyID},
 	} {
 		if row.id == 0 {
 			continue
 		}
 
 		var found int64
-		q := tx.NewSelect().Table(row.table).Column("id").Where("id = ?", row.id).Where(row.live)
+		q := tx.NewSelect().Table(row.table).Column("id").Where("id = ?", row.id).
+			Where("? = ?", bun.Ident(row.owner), alert.AccountID).Where(row.live)
 		tx.Lock(q, "SHARE")
 		if err := q.Scan(ctx, &found); err != nil {
 			return db.OrNotFound(err)
