@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +20,12 @@ const (
 	ChannelWebhook AlertChannelKind = "webhook" // signed JSON
 )
 
+// IsGone reports whether a response means that the receiver was removed. Slack, Discord and Teams answer 404
+// for a webhook that was deleted. Another receiver's 404 can be a fault of a deployment.
+func (k AlertChannelKind) IsGone(status int) bool {
+	return status == http.StatusGone || status == http.StatusNotFound && k != ChannelWebhook
+}
+
 // Limits of channels.
 const (
 	MaxAlertChannels     = 20  // of an account itself
@@ -31,6 +38,13 @@ const (
 
 	// AlertDay is the time in which messages and mails are counted.
 	AlertDay = 24 * time.Hour
+)
+
+// States of channels.
+const (
+	ChannelUnconfirmed = "unconfirmed"
+	ChannelActive      = "active"
+	ChannelStopped     = "stopped"
 )
 
 // Reasons why a channel is stopped.
@@ -72,8 +86,36 @@ type AlertChannel struct {
 	CreatedAt Instant `bun:",notnull"`
 }
 
+// CheckAlertEvents checks the events that a channel wants: of a site's channel those of a site, and the
+// installation's only if an operator changes the channel. was are the events that it wants already. It returns
+// each once, in the order of AlertEvents.
+func CheckAlertEvents(wanted, was []AlertEvent, ofSite, byOperator bool) ([]AlertEvent, error) {
+	events := []AlertEvent{}
+	for _, event := range AlertEvents {
+		if !slices.Contains(wanted, event) {
+			continue
+		}
+		if ofSite && !event.OfSite() || event.OfInstallation() && !byOperator && !slices.Contains(was, event) {
+			return nil, InvalidField("events", "invalid_alert_event", "This channel cannot get alerts about "+string(event)+".")
+		}
+		events = append(events, event)
+	}
+	return events, nil
+}
+
 // Receives reports whether messages are written for the channel.
 func (c *AlertChannel) Receives() bool { return c.ConfirmedAt != 0 && c.StoppedAt == 0 }
+
+// State returns the state of the channel: unconfirmed, active or stopped.
+func (c *AlertChannel) State() string {
+	switch {
+	case c.ConfirmedAt == 0:
+		return ChannelUnconfirmed
+	case c.StoppedAt != 0:
+		return ChannelStopped
+	}
+	return ChannelActive
+}
 
 // Wants reports whether the channel wants an event.
 func (c *AlertChannel) Wants(event AlertEvent) bool { return slices.Contains(c.Events, event) }

@@ -86,6 +86,42 @@ type AccountOverview struct {
 	Page []int64 `json:"-"`
 }
 
+// Payload of `createAlertChannel`, `createSiteAlertChannel`, `updateAlertChannel` and `deleteAlertChannel`.
+type AlertChannelPayload struct {
+	// The channel, or the deleted channel as it was.
+	AlertChannel *model.AlertChannel `json:"alertChannel,omitempty"`
+	// Errors in the input: `NOT_FOUND`; but for `deleteAlertChannel`: `INVALID_NAME`, `INVALID_EMAIL`, `INVALID_URL`, `INVALID_SECRET`,
+	// `SECRET_TOO_SHORT`, `INVALID_ALERT_EVENT`, `INVALID_QUIET_HOURS`, `TOO_MANY_ALERT_CHANNELS`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
+// A page of a list of messages.
+type AlertMessageConnection struct {
+	// The messages with their cursors.
+	Edges []*AlertMessageEdge `json:"edges"`
+	// The messages without their cursors.
+	Nodes []*model.AlertMessage `json:"nodes"`
+	// The position of the page in the list.
+	PageInfo *PageInfo `json:"pageInfo"`
+}
+
+// A message in a list.
+type AlertMessageEdge struct {
+	// Opaque cursor of the message, for `after` and `before`.
+	Cursor string `json:"cursor"`
+	// The message.
+	Node *model.AlertMessage `json:"node"`
+}
+
+// Payload of `sendTestAlert` and `redeliverAlertMessage`.
+type AlertMessagePayload struct {
+	// The message, before the attempt. Read it again with `node` for the result.
+	AlertMessage *model.AlertMessage `json:"alertMessage,omitempty"`
+	// Errors in the input: `NOT_FOUND`, `CHANNEL_UNCONFIRMED`, `CHANNEL_STOPPED`, `DELIVERY_IN_PROGRESS`; `sendTestAlert`:
+	// `TOO_MANY_TESTS`; `redeliverAlertMessage`: `TOO_MANY_REDELIVERIES`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
 // A page of a list of annotations.
 type AnnotationConnection struct {
 	// The annotations with their cursors.
@@ -319,6 +355,18 @@ type CohortReturn struct {
 	Partial bool `json:"partial"`
 }
 
+// Input of `confirmAlertChannel`.
+type ConfirmAlertChannelInput struct {
+	// The token of the link in the mail. Begins with `tgc_`.
+	Token string `json:"token"`
+}
+
+// Payload of `confirmAlertChannel`.
+type ConfirmAlertChannelPayload struct {
+	// Errors in the input: `INVALID_TOKEN`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
 // Input of `confirmEmailChange`.
 type ConfirmEmailChangeInput struct {
 	// The secret from the mail. Begins with `tge_`.
@@ -383,6 +431,26 @@ type CreateAccountPayload struct {
 	Account *model.Account `json:"account,omitempty"`
 	// Errors in the input: `INVALID_NAME`, `SIGNUPS_CLOSED`, `TOO_MANY_ACCOUNTS`.
 	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `createAlertChannel`.
+type CreateAlertChannelInput struct {
+	// The account's global id. Default: the caller's default account.
+	AccountID *string `json:"accountId,omitempty"`
+	// How the channel receives messages.
+	Kind model.AlertChannelKind `json:"kind"`
+	// Display name, 1 to 100 characters.
+	Name string `json:"name"`
+	// The e-mail address or the URL. A URL begins with https and cannot be read again.
+	Address string `json:"address"`
+	// The secret that signs the calls, 16 to 256 characters. Only of the kind WEBHOOK. Default: they are not signed.
+	Secret *string `json:"secret,omitempty"`
+	// The language of the messages.
+	Language model.Language `json:"language"`
+	// The events that the channel wants.
+	Events []model.AlertEvent `json:"events"`
+	// The part of each day without messages. Default: none.
+	QuietHours *QuietHoursInput `json:"quietHours,omitempty"`
 }
 
 // Input of `createAnnotation`.
@@ -473,6 +541,30 @@ type CreateSharedLinkPayload struct {
 	UserErrors []*UserError `json:"userErrors"`
 }
 
+// Input of `createSiteAlertChannel`.
+type CreateSiteAlertChannelInput struct {
+	// The site's global id.
+	SiteID string `json:"siteId"`
+	// How the channel receives messages.
+	Kind model.AlertChannelKind `json:"kind"`
+	// Display name, 1 to 100 characters.
+	Name string `json:"name"`
+	// The e-mail address or the URL. A URL begins with https and cannot be read again.
+	Address string `json:"address"`
+	// The secret that signs the calls, 16 to 256 characters. Only of the kind WEBHOOK. Default: they are not signed.
+	Secret *string `json:"secret,omitempty"`
+	// The language of the messages.
+	Language model.Language `json:"language"`
+	// The events that the channel wants.
+	Events []model.AlertEvent `json:"events"`
+	// Whether the channel gets a summary of each week.
+	Weekly bool `json:"weekly"`
+	// Whether the channel gets a summary of each month.
+	Monthly bool `json:"monthly"`
+	// The part of each day without messages. Default: none.
+	QuietHours *QuietHoursInput `json:"quietHours,omitempty"`
+}
+
 // Input of `createSite`.
 type CreateSiteInput struct {
 	// The account's global id, one of the caller's accounts. Default: the caller's default account.
@@ -530,6 +622,12 @@ type DeleteAccountPayload struct {
 	AccountID *string `json:"accountId,omitempty"`
 	// Errors in the input: `NOT_FOUND`, `WRONG_CREDENTIALS`, `LAST_OPERATOR`, `CONFIRMATION_MISMATCH`.
 	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `deleteAlertChannel`.
+type DeleteAlertChannelInput struct {
+	// The channel's global id.
+	AlertChannelID string `json:"alertChannelId"`
 }
 
 // Input of `deleteAnnotation`.
@@ -1124,6 +1222,26 @@ type QRCode struct {
 type Query struct {
 }
 
+// A part of each day. It may include midnight.
+type QuietHours struct {
+	// Minute of the day at which it begins.
+	From int `json:"from"`
+	// Minute of the day at which it ends.
+	To int `json:"to"`
+	// IANA name of the time zone.
+	TimeZone string `json:"timeZone"`
+}
+
+// A part of each day. It may include midnight.
+type QuietHoursInput struct {
+	// Minute of the day at which it begins, 0 to 1,439.
+	From int `json:"from"`
+	// Minute of the day at which it ends, 0 to 1,439.
+	To int `json:"to"`
+	// IANA name of the time zone.
+	TimeZone string `json:"timeZone"`
+}
+
 // The rate limit of an account, shared by its users and API tokens. The cost of a request is its complexity, see `TOO_COMPLEX`; a
 // request that reads the schema costs 1,000 more. A request costs 1 if all its root fields fail with `FORBIDDEN`, `ACCOUNT_SUSPENDED` or
 // `SECOND_FACTOR_REQUIRED` because the caller lacks the permission. The minute starts with the first request. All shared links of an
@@ -1138,6 +1256,12 @@ type RateLimit struct {
 	Remaining int `json:"remaining"`
 	// When the minute ends and the limit is reset.
 	ResetAt model.Instant `json:"resetAt"`
+}
+
+// Input of `redeliverAlertMessage`.
+type RedeliverAlertMessageInput struct {
+	// The message's global id.
+	AlertMessageID string `json:"alertMessageId"`
 }
 
 // Input of `redeliverFailed`.
@@ -1682,6 +1806,12 @@ type SegmentPayload struct {
 	// Errors in the input: `NOT_FOUND`; `createSegment`: `INVALID_NAME`, `INVALID_FILTER`, `NAME_TAKEN`, `TOO_MANY_SEGMENTS`;
 	// `updateSegment`: `INVALID_NAME`, `INVALID_FILTER`, `NAME_TAKEN`; `deleteSegment`: `SEGMENT_IN_USE`.
 	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `sendTestAlert`.
+type SendTestAlertInput struct {
+	// The channel's global id.
+	AlertChannelID string `json:"alertChannelId"`
 }
 
 // Input of `sendTestWebhook`.
@@ -2257,6 +2387,28 @@ type UpdateAccountPayload struct {
 	Account *model.Account `json:"account,omitempty"`
 	// Errors in the input: `NOT_FOUND`, `INVALID_NAME`.
 	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `updateAlertChannel`. Omitted settings are not changed.
+type UpdateAlertChannelInput struct {
+	// The channel's global id.
+	AlertChannelID string `json:"alertChannelId"`
+	// Display name, 1 to 100 characters.
+	Name *string `json:"name,omitempty"`
+	// The URL. The address of an e-mail channel cannot be changed.
+	Address *string `json:"address,omitempty"`
+	// The secret that signs the calls. Null: they are not signed.
+	Secret graphql.Omittable[*string] `json:"secret,omitempty"`
+	// The language of the messages.
+	Language *model.Language `json:"language,omitempty"`
+	// The events that the channel wants.
+	Events []model.AlertEvent `json:"events,omitempty"`
+	// Whether the channel gets a summary of each week. Only a site's channel.
+	Weekly *bool `json:"weekly,omitempty"`
+	// Whether the channel gets a summary of each month. Only a site's channel.
+	Monthly *bool `json:"monthly,omitempty"`
+	// The part of each day without messages. Null: none.
+	QuietHours graphql.Omittable[*QuietHoursInput] `json:"quietHours,omitempty"`
 }
 
 // Input of `updateAnnotation`. Omitted and null fields are not changed.
@@ -3259,6 +3411,10 @@ const (
 	PermissionTargetFunnel PermissionTarget = "FUNNEL"
 	// A shared link.
 	PermissionTargetSharedLink PermissionTarget = "SHARED_LINK"
+	// An alert channel.
+	PermissionTargetAlertChannel PermissionTarget = "ALERT_CHANNEL"
+	// A message to an alert channel.
+	PermissionTargetAlertMessage PermissionTarget = "ALERT_MESSAGE"
 	// An import.
 	PermissionTargetImport PermissionTarget = "IMPORT"
 	// An import job.
@@ -3283,6 +3439,8 @@ var AllPermissionTarget = []PermissionTarget{
 	PermissionTargetSegment,
 	PermissionTargetFunnel,
 	PermissionTargetSharedLink,
+	PermissionTargetAlertChannel,
+	PermissionTargetAlertMessage,
 	PermissionTargetImport,
 	PermissionTargetImportJob,
 	PermissionTargetInvitation,
@@ -3292,7 +3450,7 @@ var AllPermissionTarget = []PermissionTarget{
 
 func (e PermissionTarget) IsValid() bool {
 	switch e {
-	case PermissionTargetCaller, PermissionTargetAnyAccount, PermissionTargetAccount, PermissionTargetDomain, PermissionTargetSite, PermissionTargetSitekey, PermissionTargetDelivery, PermissionTargetAnnotation, PermissionTargetSegment, PermissionTargetFunnel, PermissionTargetSharedLink, PermissionTargetImport, PermissionTargetImportJob, PermissionTargetInvitation, PermissionTargetPasskey, PermissionTargetAPIToken:
+	case PermissionTargetCaller, PermissionTargetAnyAccount, PermissionTargetAccount, PermissionTargetDomain, PermissionTargetSite, PermissionTargetSitekey, PermissionTargetDelivery, PermissionTargetAnnotation, PermissionTargetSegment, PermissionTargetFunnel, PermissionTargetSharedLink, PermissionTargetAlertChannel, PermissionTargetAlertMessage, PermissionTargetImport, PermissionTargetImportJob, PermissionTargetInvitation, PermissionTargetPasskey, PermissionTargetAPIToken:
 		return true
 	}
 	return false
@@ -3502,6 +3660,16 @@ const (
 	UserErrorCodeTooManySites UserErrorCode = "TOO_MANY_SITES"
 	// The account has reached its limit of 1,000 captcha sitekeys.
 	UserErrorCodeTooManySitekeys UserErrorCode = "TOO_MANY_SITEKEYS"
+	// The account has reached its limit of 20 alert channels, or the site its limit of 10.
+	UserErrorCodeTooManyAlertChannels UserErrorCode = "TOO_MANY_ALERT_CHANNELS"
+	// The event cannot be wanted by this channel: it is not about one site, or it is for operators only.
+	UserErrorCodeInvalidAlertEvent UserErrorCode = "INVALID_ALERT_EVENT"
+	// The quiet hours are not two different times of a day with a known time zone.
+	UserErrorCodeInvalidQuietHours UserErrorCode = "INVALID_QUIET_HOURS"
+	// The recipient has not confirmed the alert channel.
+	UserErrorCodeChannelUnconfirmed UserErrorCode = "CHANNEL_UNCONFIRMED"
+	// The recipient has stopped the alert channel.
+	UserErrorCodeChannelStopped UserErrorCode = "CHANNEL_STOPPED"
 	// The e-mail address or the password is wrong. The error does not reveal which.
 	UserErrorCodeWrongCredentials UserErrorCode = "WRONG_CREDENTIALS"
 	// The code or the passkey is wrong, expired or was used before. A code of an authenticator app is valid for 30 seconds before and after
@@ -3672,6 +3840,11 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeDomainTaken,
 	UserErrorCodeTooManySites,
 	UserErrorCodeTooManySitekeys,
+	UserErrorCodeTooManyAlertChannels,
+	UserErrorCodeInvalidAlertEvent,
+	UserErrorCodeInvalidQuietHours,
+	UserErrorCodeChannelUnconfirmed,
+	UserErrorCodeChannelStopped,
 	UserErrorCodeWrongCredentials,
 	UserErrorCodeInvalidSecondFactor,
 	UserErrorCodeInvalidPasskey,
@@ -3752,7 +3925,7 @@ var AllUserErrorCode = []UserErrorCode{
 
 func (e UserErrorCode) IsValid() bool {
 	switch e {
-	case UserErrorCodeInvalidEmail, UserErrorCodeInvalidPassword, UserErrorCodeCommonPassword, UserErrorCodeInvalidName, UserErrorCodeInvalidDomain, UserErrorCodeEmailTaken, UserErrorCodeDomainTaken, UserErrorCodeTooManySites, UserErrorCodeTooManySitekeys, UserErrorCodeWrongCredentials, UserErrorCodeInvalidSecondFactor, UserErrorCodeInvalidPasskey, UserErrorCodePasskeyExists, UserErrorCodeTooManyPasskeys, UserErrorCodePasskeysUnavailable, UserErrorCodeSetupExpired, UserErrorCodeNoSecondFactor, UserErrorCodeSecondFactorNeeded, UserErrorCodeSignupsClosed, UserErrorCodeNotFound, UserErrorCodeOwnDomain, UserErrorCodeTooManyDomains, UserErrorCodeInvalidEventName, UserErrorCodeReservedEventName, UserErrorCodeTooManyEvents, UserErrorCodeEventNotRegistered, UserErrorCodeAlwaysKeyEvent, UserErrorCodeInvalidNetwork, UserErrorCodeInvalidCountry, UserErrorCodeInvalidPath, UserErrorCodeTooManyPaths, UserErrorCodeInvalidSmallGroup, UserErrorCodeTooManyNetworks, UserErrorCodeTooManyExemptNetworks, UserErrorCodeInvalidWork, UserErrorCodeInvalidNumber, UserErrorCodeInvalidURL, UserErrorCodeInvalidSecret, UserErrorCodeSecretTooShort, UserErrorCodeInvalidUserID, UserErrorCodeTooManyErasures, UserErrorCodeNoWebhook, UserErrorCodeDeliveryInProgress, UserErrorCodeTooManyRedeliveries, UserErrorCodeTooManyTests, UserErrorCodeInvalidPlan, UserErrorCodeInvalidVolume, UserErrorCodeInvalidScopes, UserErrorCodeInvalidSites, UserErrorCodeInvalidRole, UserErrorCodeTooManyAccounts, UserErrorCodeTooManyTokens, UserErrorCodeInvalidToken, UserErrorCodeAlreadyMember, UserErrorCodeTooManyMembers, UserErrorCodeNoMailServer, UserErrorCodeLastOwner, UserErrorCodeInvalidTimeZone, UserErrorCodeInvalidDay, UserErrorCodeInvalidText, UserErrorCodeInvalidFilter, UserErrorCodeInvalidStep, UserErrorCodeNameTaken, UserErrorCodeTooManyAnnotations, UserErrorCodeImportInProgress, UserErrorCodeTooManyImportJobs, UserErrorCodeUploadsFull, UserErrorCodeInvalidFiles, UserErrorCodeInvalidAPIToken, UserErrorCodeUploadTooLarge, UserErrorCodeImportNotReady, UserErrorCodeImportFinished, UserErrorCodeTooManySegments, UserErrorCodeTooManyFunnels, UserErrorCodeTooManySharedLinks, UserErrorCodeSegmentInUse, UserErrorCodeInvalidExpiry, UserErrorCodeInvalidOrigin, UserErrorCodeTooManyOrigins, UserErrorCodeInvalidLink, UserErrorCodePasswordRequired, UserErrorCodeInvalidThreshold, UserErrorCodeInvalidDuration, UserErrorCodeConfirmationMismatch, UserErrorCodeLastOperator:
+	case UserErrorCodeInvalidEmail, UserErrorCodeInvalidPassword, UserErrorCodeCommonPassword, UserErrorCodeInvalidName, UserErrorCodeInvalidDomain, UserErrorCodeEmailTaken, UserErrorCodeDomainTaken, UserErrorCodeTooManySites, UserErrorCodeTooManySitekeys, UserErrorCodeTooManyAlertChannels, UserErrorCodeInvalidAlertEvent, UserErrorCodeInvalidQuietHours, UserErrorCodeChannelUnconfirmed, UserErrorCodeChannelStopped, UserErrorCodeWrongCredentials, UserErrorCodeInvalidSecondFactor, UserErrorCodeInvalidPasskey, UserErrorCodePasskeyExists, UserErrorCodeTooManyPasskeys, UserErrorCodePasskeysUnavailable, UserErrorCodeSetupExpired, UserErrorCodeNoSecondFactor, UserErrorCodeSecondFactorNeeded, UserErrorCodeSignupsClosed, UserErrorCodeNotFound, UserErrorCodeOwnDomain, UserErrorCodeTooManyDomains, UserErrorCodeInvalidEventName, UserErrorCodeReservedEventName, UserErrorCodeTooManyEvents, UserErrorCodeEventNotRegistered, UserErrorCodeAlwaysKeyEvent, UserErrorCodeInvalidNetwork, UserErrorCodeInvalidCountry, UserErrorCodeInvalidPath, UserErrorCodeTooManyPaths, UserErrorCodeInvalidSmallGroup, UserErrorCodeTooManyNetworks, UserErrorCodeTooManyExemptNetworks, UserErrorCodeInvalidWork, UserErrorCodeInvalidNumber, UserErrorCodeInvalidURL, UserErrorCodeInvalidSecret, UserErrorCodeSecretTooShort, UserErrorCodeInvalidUserID, UserErrorCodeTooManyErasures, UserErrorCodeNoWebhook, UserErrorCodeDeliveryInProgress, UserErrorCodeTooManyRedeliveries, UserErrorCodeTooManyTests, UserErrorCodeInvalidPlan, UserErrorCodeInvalidVolume, UserErrorCodeInvalidScopes, UserErrorCodeInvalidSites, UserErrorCodeInvalidRole, UserErrorCodeTooManyAccounts, UserErrorCodeTooManyTokens, UserErrorCodeInvalidToken, UserErrorCodeAlreadyMember, UserErrorCodeTooManyMembers, UserErrorCodeNoMailServer, UserErrorCodeLastOwner, UserErrorCodeInvalidTimeZone, UserErrorCodeInvalidDay, UserErrorCodeInvalidText, UserErrorCodeInvalidFilter, UserErrorCodeInvalidStep, UserErrorCodeNameTaken, UserErrorCodeTooManyAnnotations, UserErrorCodeImportInProgress, UserErrorCodeTooManyImportJobs, UserErrorCodeUploadsFull, UserErrorCodeInvalidFiles, UserErrorCodeInvalidAPIToken, UserErrorCodeUploadTooLarge, UserErrorCodeImportNotReady, UserErrorCodeImportFinished, UserErrorCodeTooManySegments, UserErrorCodeTooManyFunnels, UserErrorCodeTooManySharedLinks, UserErrorCodeSegmentInUse, UserErrorCodeInvalidExpiry, UserErrorCodeInvalidOrigin, UserErrorCodeTooManyOrigins, UserErrorCodeInvalidLink, UserErrorCodePasswordRequired, UserErrorCodeInvalidThreshold, UserErrorCodeInvalidDuration, UserErrorCodeConfirmationMismatch, UserErrorCodeLastOperator:
 		return true
 	}
 	return false

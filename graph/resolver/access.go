@@ -47,6 +47,8 @@ var targets = map[generated.PermissionTarget]struct {
 	generated.PermissionTargetSharedLink: {model.NodeSharedLink, "sharedLinkId"},
 	generated.PermissionTargetImport:     {model.NodeImport, "importId"},
 	generated.PermissionTargetImportJob:  {model.NodeImportJob, "importJobId"},
+	generated.PermissionTargetAlertChannel: {model.NodeAlertChannel, "alertChannelId"},
+	generated.PermissionTargetAlertMessage: {model.NodeAlertMessage, "alertMessageId"},
 	generated.PermissionTargetInvitation: {model.NodeInvitation, "invitationId"},
 	generated.PermissionTargetPasskey:    {model.NodePasskey, "passkeyId"},
 	generated.PermissionTargetAPIToken:   {model.NodeAPIToken, "apiTokenId"},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/alertchannels"
 	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/imports"
 	"github.com/tallygate/tallygate/db/model"
@@ -67,6 +68,7 @@ type Resolver struct {
 	reports       *reports.Store
 	audit         *audit.Store
 	imports       *imports.Store
+	channels      *alertchannels.Store
 	db            *db.DB
 	auth          *auth.Auth
 	ids           *model.NodeIDs
@@ -99,6 +101,7 @@ func New(o Options) *Resolver {
 		reports:   reports.New(o.DB),
 		audit:     audit.New(o.DB),
 		imports:   imports.New(o.DB),
+		channels:  alertchannels.New(o.DB),
 
 		auth:         o.Auth,
 		ids:          o.IDs,
@@ -147,6 +150,8 @@ type (
 	segmentResolver              struct{ *Resolver }
 	funnelResolver               struct{ *Resolver }
 	sharedLinkResolver           struct{ *Resolver }
+	alertChannelResolver         struct{ *Resolver }
+	alertMessageResolver         struct{ *Resolver }
 	sharedSiteResolver           struct{ *Resolver }
 	reportImportResolver         struct{ *Resolver }
 	importJobResolver            struct{ *Resolver }
@@ -232,6 +237,12 @@ func (r *Resolver) Segment() generated.SegmentResolver { return &segmentResolver
 
 // Funnel implements generated.ResolverRoot.
 func (r *Resolver) Funnel() generated.FunnelResolver { return &funnelResolver{r} }
+
+// AlertChannel implements generated.ResolverRoot.
+func (r *Resolver) AlertChannel() generated.AlertChannelResolver { return &alertChannelResolver{r} }
+
+// AlertMessage implements generated.ResolverRoot.
+func (r *Resolver) AlertMessage() generated.AlertMessageResolver { return &alertMessageResolver{r} }
 
 // SharedLink implements generated.ResolverRoot.
 func (r *Resolver) SharedLink() generated.SharedLinkResolver { return &sharedLinkResolver{r} }

@@ -31,6 +31,7 @@ var mayWhileSuspended = map[string]string{
 	"requestEmailChange": "personal", "confirmEmailChange": "personal", "setReportMails": "personal", "setReportView": "personal", "hideSiteNotices": "personal",
 	"createApiToken": "personal: a token can change nothing either", "revokeApiToken": "personal", "leaveAccount": "personal",
 	"updateUser": "personal", "stopReportMail": "personal",
+	"confirmAlertChannel": "the recipient's own choice",
 	"signInWithPasskey": "reading", "startTotp": "personal", "confirmTotp": "personal", "disableTotp": "personal",
 	"renewRecoveryCodes": "personal", "startPasskeyRegistration": "personal", "finishPasskeyRegistration": "personal",
 	"renamePasskey": "personal", "deletePasskey": "personal",
