@@ -10,6 +10,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/alerts"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
@@ -266,5 +267,71 @@ func TestInstallation(t *testing.T) {
 		if n, err := store.EndUnwanted(t.Context(), []int64{open[0].ID}, now.Add(-hour)); n != 1 || err != nil {
 			t.Errorf("%d alerts ended, %v", n, err)
 		}
+	})
+}
+
+// TestTransferAndDeletion checks that alerts of a site end with its transfer to another account, which
+// gets alerts of its own, and with the deletion of the site or account.
+func TestTransferAndDeletion(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		site, other := dbtest.OutboxSite(t, d, "shop.example"), dbtest.OutboxSite(t, d, "other.example")
+		before := addChannel(t, d, site.AccountID, 0, model.AlertNoHits)
+		after := addChannel(t, d, other.AccountID, 0, model.AlertNoHits)
+		store, now := alerts.New(d), dbtest.Noon
+		silence := model.Alert{AccountID: site.AccountID, SiteID: site.ID, Event: model.AlertNoHits}
+		begin := func(account int64, want bool) {
+			t.Helper()
+			silence.AccountID = account
+			if began, err := store.Begin(t.Context(), silence, now); began != want || err != nil {
+				t.Errorf("the alert of account %d began: %t, want %t, %v", account, began, want, err)
+			}
+		}
+		open := func() []*model.Alert {
+			t.Helper()
+			list, err := store.OpenOfAccounts(t.Context(), []int64{site.AccountID, other.AccountID})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return list
+		}
+		sent := func(channelID int64) int64 {
+			t.Helper()
+			n, err := d.Read.NewSelect().Table("alert_messages").Where("channel_id = ?", channelID).Count(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+
+		begin(site.AccountID, true)
+		id := open()[0].ID
+		if _, err := sites.New(d).TransferSite(t.Context(), site.ID, site.AccountID, other.AccountID, true); err != nil {
+			t.Fatal(err)
+		}
+		if list := open(); len(list) != 0 {
+			t.Errorf("after the transfer %d alerts are open", len(list))
+		}
+		if ended, err := store.End(t.Context(), id, now); ended || err != nil {
+			t.Errorf("the alert before ended: %t, %v", ended, err)
+		}
+		begin(site.AccountID, false)
+		begin(other.AccountID, true)
+		if sent(before) != 1 || sent(after) != 1 {
+			t.Errorf("the channels got %d and %d messages, want 1 and 1", sent(before), sent(after))
+		}
+
+		exec(t, d, "DELETE FROM sites WHERE id = ?", site.ID)
+		if list := open(); len(list) != 0 {
+			t.Errorf("after the site's deletion %d alerts are open", len(list))
+		}
+		begin(other.AccountID, false)
+		silence.SiteID = other.ID
+		begin(other.AccountID, true)
+		exec(t, d, "DELETE FROM accounts WHERE id = ?", other.AccountID)
+		if n, err := dbtest.Count(d, "alerts"); n != 0 || err != nil {
+			t.Errorf("after the account's deletion %d alerts are left, %v", n, err)
+		}
+		begin(other.AccountID, false)
 	})
 }
