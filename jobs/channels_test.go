@@ -184,7 +184,7 @@ func checkSigned(t *testing.T, call received, secret string) {
 	}
 }
 
-// TestChannelRetryAfter checks that a channel waits as long as its receiver asks, also for fractions of
+// TestChannelRetryAfter checks that a channel waits for the time that its receiver asks for, also for fractions of
 // seconds as Discord sends them, and no more than the limit.
 func TestChannelRetryAfter(t *testing.T) {
 	t.Parallel()

@@ -3,7 +3,6 @@ package resolver
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/alertchannels"
@@ -170,9 +169,7 @@ func (r *mutationResolver) createChannel(
 	var confirm *alertchannels.Confirmation
 	if input.kind == model.ChannelEmail {
 		token := model.NewSecret(model.AlertTokenPrefix)
-		confirm = &alertchannels.Confirmation{
-			Token: token, URL: strings.TrimRight(r.configuration.BaseURL, "/") + "/confirm-alerts#" + token, By: member.Email,
-		}
+		confirm = &alertchannels.Confirmation{Token: token, URL: r.auth.AlertLink(token), By: member.Email}
 	}
 
 	secrets := alertchannels.Secrets{Address: &address, Signing: input.secret}

@@ -30,7 +30,8 @@ func rowsOf(t *testing.T, d *db.DB, table string, columns []string, of owners) i
 	// The salts of days belong to all sites, and so do the cells. Where claims of deleted accounts are is
 	// kept as numbers only, while another account has a sitekey of theirs.
 	ownerless := []string{"changes", "captcha_counts", "schema_migrations", "settings", "detached_partitions", "signin_failures", "pending_sign_ups",
-		"day_salts_0", "day_salts_1", "day_salts_2", "day_salts_3", "used_challenges", "cells", "claim_spaces"}
+		"day_salts_0", "day_salts_1", "day_salts_2", "day_salts_3", "used_challenges", "cells", "claim_spaces",
+		"alert_messages", "alert_attempts"} // the database deletes them with their channels
 	var conditions []string
 
 	hasOwner := false

@@ -271,7 +271,7 @@ func TestRoles(t *testing.T) {
 		"annotationId": model.NodeAnnotation, "segmentId": model.NodeSegment, "funnelId": model.NodeFunnel,
 		"sharedLinkId": model.NodeSharedLink, "passkeyId": model.NodePasskey, "importId": model.NodeImport,
 		"importJobId": model.NodeImportJob, "alertChannelId": model.NodeAlertChannel, "alertMessageId": model.NodeAlertMessage,
-		"apiTokenId":  model.NodeAPIToken, "sitekeyId": model.NodeSitekey, "accountId": model.NodeAccount, "toAccountId": model.NodeAccount,
+		"apiTokenId": model.NodeAPIToken, "sitekeyId": model.NodeSitekey, "accountId": model.NodeAccount, "toAccountId": model.NodeAccount,
 		"lastAccountId": model.NodeAccount, "deliveryId": model.NodeDelivery,
 	}
 

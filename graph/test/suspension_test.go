@@ -32,7 +32,7 @@ var mayWhileSuspended = map[string]string{
 	"createApiToken": "personal: a token can change nothing either", "revokeApiToken": "personal", "leaveAccount": "personal",
 	"updateUser": "personal", "stopReportMail": "personal",
 	"confirmAlertChannel": "the recipient's own choice",
-	"signInWithPasskey": "reading", "startTotp": "personal", "confirmTotp": "personal", "disableTotp": "personal",
+	"signInWithPasskey":   "reading", "startTotp": "personal", "confirmTotp": "personal", "disableTotp": "personal",
 	"renewRecoveryCodes": "personal", "startPasskeyRegistration": "personal", "finishPasskeyRegistration": "personal",
 	"renamePasskey": "personal", "deletePasskey": "personal",
 	"acceptInvitation": "an owner has invited the person before",

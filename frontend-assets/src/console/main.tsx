@@ -65,9 +65,11 @@ const modules: { load: () => Promise<{ pages: Record<string, Page> }>; paths: st
       '/accept-invitation',
       '/confirm-email',
       '/stop-mail',
+      '/confirm-alerts',
     ],
   },
   { load: () => import('./operator'), paths: ['/operator'] },
+  { load: () => import('./alerts'), paths: ['/sites/:id/alerts', '/alerts'] },
   { load: () => import('./import'), paths: ['/sites/:id/import'] },
 ];
 
@@ -99,6 +101,7 @@ const loadPages = async ({ pattern }: { pattern: string }): Promise<Record<strin
 const alsoBare = [
   '/sign-up',
   '/stop-mail',
+  '/confirm-alerts',
   '/forgot-password',
   '/reset-password',
   '/confirm-sign-up',
