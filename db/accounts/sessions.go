@@ -2,7 +2,9 @@ package accounts
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -10,6 +12,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
 )
 
 // sessionTouch is the least time between two writes of a session's last use, so that most requests write
@@ -34,6 +37,11 @@ func (s *Store) CreateSession(ctx context.Context, start SessionStart) error {
 	session.LastSeenAt = session.CreatedAt
 	session.ExpiresAt = sessionExpiry(session.CreatedAt, session.LastSeenAt)
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		alerted, err := lockAlerted(ctx, tx, &start)
+		if err != nil {
+			return err
+		}
+
 		user, err := lockUnchanged(ctx, tx, session.UserID, start.PasswordHash)
 		switch {
 		case err != nil:
@@ -52,9 +60,51 @@ func (s *Store) CreateSession(ctx context.Context, start SessionStart) error {
 			return err
 		}
 
+		for _, accountID := range alerted {
+			alert := model.Alert{AccountID: accountID, Event: model.AlertNewSignIn, Subject: user.Email}
+			if err := outbox.New(s.db).AlertOnce(ctx, tx, alert, session.CreatedAt); err != nil {
+				return err
+			}
+		}
+
 		return auditUser(ctx, tx, user, nil)
 	})
 	return db.Wrap(err, "create session of user %d", session.UserID)
+}
+
+// lockAlerted locks and returns the accounts of the user that can have a channel for a new sign-in. There
+// are none if the browser shows that it is not new: it replaces a session of the same user. Nothing else
+// is known of a browser, and no address of it is stored.
+func lockAlerted(ctx context.Context, tx *db.Tx, start *SessionStart) ([]int64, error) {
+	if !start.SignIn {
+		return nil, nil
+	}
+
+	if len(start.Replaced) > 0 {
+		known, err := tx.NewSelect().Model((*model.Session)(nil)).Where("id_hash = ?", start.Replaced).
+			Where("user_id = ?", start.UserID).Exists(ctx)
+		if err != nil || known {
+			return nil, err
+		}
+	}
+
+	var accountIDs []int64
+	err := tx.NewSelect().Table("alert_channels").Distinct().Column("account_id").Where("site_id IS NULL").
+		Where("account_id IN (SELECT account_id FROM "+db.AllMemberships+" AS m WHERE user_id = ?)", start.UserID).
+		Order("account_id").Scan(ctx, &accountIDs)
+	if err != nil {
+		return nil, err
+	}
+
+	// The order of locks requires the accounts before the user.
+	for i, id := range accountIDs {
+		if err := tx.LockRowFor(ctx, "KEY SHARE", "accounts", id); errors.Is(err, model.ErrNotFound) {
+			accountIDs[i] = 0
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return slices.DeleteFunc(accountIDs, func(id int64) bool { return id == 0 }), nil
 }
 
 // SessionUser returns the user of a valid session as a member of the default account, with all

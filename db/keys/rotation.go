@@ -163,6 +163,9 @@ func (r keyRing) resealAll(ctx context.Context, tx *db.Tx, result *Rotation) err
 	if err := r.resealLinkTokens(ctx, tx); err != nil {
 		return err
 	}
+	if err := r.resealChannels(ctx, tx); err != nil {
+		return err
+	}
 	if err := r.resealCertificates(ctx, tx); err != nil {
 		return err
 	}

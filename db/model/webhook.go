@@ -301,6 +301,9 @@ func AttemptsOf(kind string) int32 {
 type Lane struct {
 	SiteID int64  `json:"site"`
 	Kind   string `json:"kind"`
+
+	// ChannelID is the alert channel of messages, which have a lane for each channel and no site.
+	ChannelID int64 `json:"channel,omitempty" bun:"-"`
 }
 
 // DeliveryAttempt is one call of an owner's webhook.

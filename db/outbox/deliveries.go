@@ -210,6 +210,10 @@ type Leased struct {
 	Secret    string // empty: the call is not signed
 	OldSecret string // signs in addition to Secret, in an overlap; otherwise empty
 	Fault     error  // internal error that prevents a correct call, or nil
+
+	// Of a message to an alert channel; otherwise nil.
+	Channel *model.AlertChannel
+	Message *model.AlertMessage
 }
 
 // LeaseDelivery begins an attempt of the lane's longest due delivery: it counts the attempt and
@@ -225,6 +229,9 @@ func (s *Store) LeaseDelivery(
 	ids, err := s.keys.NodeIDs(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if lane.ChannelID != 0 {
+		return s.leaseMessage(ctx, ids, lane.ChannelID, except, now, lease)
 	}
 
 	for {
@@ -346,6 +353,10 @@ type AttemptResult struct {
 // site's owners about the final failure of a delivery, once a day. A late result, after another
 // attempt has taken over the lease, counts only if the delivery was made.
 func (s *Store) FinishAttempt(ctx context.Context, c *Leased, r AttemptResult, now model.Instant) error {
+	if c.Channel != nil {
+		return s.finishMessage(ctx, c, r, now)
+	}
+
 	err := s.db.InSiteTx(ctx, c.SiteID, func(ctx context.Context, tx *db.CellTx) error {
 		_, err := tx.NewUpdate().Table("delivery_attempts").
 			Set("duration_ms = ?, status = ?, error = ?, answer = ?", r.Duration.Milliseconds(), r.Status, r.Error,

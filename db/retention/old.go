@@ -334,8 +334,11 @@ func (c cell) deleteOldDeliveries(ctx context.Context, now model.Instant) (int64
 	}
 }
 
-// deleteOldMails deletes old mails and erasures in a final state, quota notices of months without
-// usage, and claim spaces of deleted sitekeys. All of these tables are small.
+// alertRetention is how long an alert is kept after its end.
+const alertRetention = 90 * 24 * time.Hour
+
+// deleteOldMails deletes old mails and erasures in a final state, old messages to channels, alerts that are
+// over, quota notices of months without usage, and claim spaces of deleted sitekeys. All of these tables are small.
 func (s *Store) deleteOldMails(ctx context.Context, now model.Instant) (int64, error) {
 	var all int64
 	for _, statement := range []struct {
@@ -343,6 +346,8 @@ func (s *Store) deleteOldMails(ctx context.Context, now model.Instant) (int64, e
 		bound any
 	}{
 		{"DELETE FROM mails WHERE created_at < ? AND state <> 'pending'", now.Add(-finishedRetention)},
+		{"DELETE FROM alert_messages WHERE created_at < ?", now.Add(-finishedRetention)},
+		{"DELETE FROM alerts WHERE ended_at > 0 AND ended_at < ?", now.Add(-alertRetention)},
 		{"DELETE FROM user_erasures WHERE finished_at > 0 AND finished_at < ?", now.Add(-finishedRetention)},
 		{"DELETE FROM quota_notices WHERE month < ?", addMonths(now.Month(), 1-usageMonths)},
 		{"DELETE FROM claim_spaces WHERE id > ? AND id NOT IN (SELECT claim_space FROM sitekeys)", 0},

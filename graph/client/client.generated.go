@@ -1323,6 +1323,16 @@ const (
 	UserErrorCodeTooManySites UserErrorCode = "TOO_MANY_SITES"
 	// The account has reached its limit of 1,000 captcha sitekeys.
 	UserErrorCodeTooManySitekeys UserErrorCode = "TOO_MANY_SITEKEYS"
+	// The account has reached its limit of 20 alert channels, or the site its limit of 10.
+	UserErrorCodeTooManyAlertChannels UserErrorCode = "TOO_MANY_ALERT_CHANNELS"
+	// The event cannot be wanted by this channel: it is not about one site, or it is for operators only.
+	UserErrorCodeInvalidAlertEvent UserErrorCode = "INVALID_ALERT_EVENT"
+	// The quiet hours are not two different times of a day with a known time zone.
+	UserErrorCodeInvalidQuietHours UserErrorCode = "INVALID_QUIET_HOURS"
+	// The recipient has not confirmed the alert channel.
+	UserErrorCodeChannelUnconfirmed UserErrorCode = "CHANNEL_UNCONFIRMED"
+	// The recipient has stopped the alert channel.
+	UserErrorCodeChannelStopped UserErrorCode = "CHANNEL_STOPPED"
 	// The e-mail address or the password is wrong. The error does not reveal which.
 	UserErrorCodeWrongCredentials UserErrorCode = "WRONG_CREDENTIALS"
 	// The code or the passkey is wrong, expired or was used before. A code of an authenticator app is valid for 30 seconds before and after
@@ -1520,6 +1530,11 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeDomainTaken,
 	UserErrorCodeTooManySites,
 	UserErrorCodeTooManySitekeys,
+	UserErrorCodeTooManyAlertChannels,
+	UserErrorCodeInvalidAlertEvent,
+	UserErrorCodeInvalidQuietHours,
+	UserErrorCodeChannelUnconfirmed,
+	UserErrorCodeChannelStopped,
 	UserErrorCodeWrongCredentials,
 	UserErrorCodeInvalidSecondFactor,
 	UserErrorCodeInvalidPasskey,

@@ -25,6 +25,7 @@ type AccountResolver interface {
 	Members(ctx context.Context, obj *model.Account) ([]*model.User, error)
 	Invitations(ctx context.Context, obj *model.Account) ([]*model.Invitation, error)
 
+	AlertChannels(ctx context.Context, obj *model.Account) ([]*model.AlertChannel, error)
 	AuditLog(ctx context.Context, obj *model.Account, first int, after *string, filter *AuditFilter) (*AuditConnection, error)
 	Provider(ctx context.Context, obj *model.Account) (*AccountProvider, error)
 
@@ -374,6 +375,38 @@ func (ec *executionContext) _Account_createdAt(ctx context.Context, field graphq
 }
 func (ec *executionContext) fieldContext_Account_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Account", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _Account_alertChannels(ctx context.Context, field graphql.CollectedField, obj *model.Account) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Account_alertChannels(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Account().AlertChannels(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*model.AlertChannel) graphql.Marshaler {
+			return ec.marshalNAlertChannel2ᚕᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐAlertChannelᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Account_alertChannels(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Account",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_AlertChannel(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _Account_auditLog(ctx context.Context, field graphql.CollectedField, obj *model.Account) (ret graphql.Marshaler) {
@@ -1839,6 +1872,12 @@ func (ec *executionContext) _Account(ctx context.Context, sel ast.SelectionSet, 
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "alertChannels":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Account_alertChannels(ctx, field, obj)
+				})
 		case "auditLog":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
 				true, false,

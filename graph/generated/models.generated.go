@@ -86,6 +86,75 @@ type AccountOverview struct {
 	Page []int64 `json:"-"`
 }
 
+// The OpenID Connect provider of an account. Its client secret is never returned.
+type AccountProvider struct {
+	// The issuer's address.
+	Issuer string `json:"issuer"`
+	// The client's id at the provider.
+	ClientID string `json:"clientId"`
+	// The domain of the addresses of its people.
+	Domain string `json:"domain"`
+	// When the domain's DNS record was found. Null before, when the provider cannot sign in.
+	DomainVerifiedAt *model.Instant `json:"domainVerifiedAt,omitempty"`
+	// The name of the TXT record in the DNS that verifies the domain.
+	RecordName string `json:"recordName"`
+	// The text of that record.
+	RecordText string `json:"recordText"`
+	// The address to register at the provider, to which it sends browsers back.
+	RedirectURL string `json:"redirectUrl"`
+	// The role of new people.
+	DefaultRole model.Role `json:"defaultRole"`
+	// The claim of ID tokens that sets roles at each sign-in. Null if roles are set here alone.
+	RoleClaim *string `json:"roleClaim,omitempty"`
+	// The roles of the claim's values, in the order of the values.
+	Roles []*ProviderRole `json:"roles"`
+}
+
+// Payload of mutations that change an account's provider.
+type AccountProviderPayload struct {
+	// The provider.
+	Provider *AccountProvider `json:"provider,omitempty"`
+	// Errors in the input: `NOT_FOUND`, `WRONG_CREDENTIALS`, `INVALID_URL`, `INVALID_TEXT`, `INVALID_DOMAIN`, `INVALID_ROLE`,
+	// `DOMAIN_NOT_VERIFIED`; `NO_DNS_RECORD` and `DOMAIN_TAKEN` of `verifyProviderDomain`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Payload of `createAlertChannel`, `createSiteAlertChannel`, `updateAlertChannel` and `deleteAlertChannel`.
+type AlertChannelPayload struct {
+	// The channel, or the deleted channel as it was.
+	AlertChannel *model.AlertChannel `json:"alertChannel,omitempty"`
+	// Errors in the input: `NOT_FOUND`; but for `deleteAlertChannel`: `INVALID_NAME`, `INVALID_EMAIL`, `INVALID_URL`, `INVALID_SECRET`,
+	// `SECRET_TOO_SHORT`, `INVALID_ALERT_EVENT`, `INVALID_QUIET_HOURS`, `TOO_MANY_ALERT_CHANNELS`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
+// A page of a list of messages.
+type AlertMessageConnection struct {
+	// The messages with their cursors.
+	Edges []*AlertMessageEdge `json:"edges"`
+	// The messages without their cursors.
+	Nodes []*model.AlertMessage `json:"nodes"`
+	// The position of the page in the list.
+	PageInfo *PageInfo `json:"pageInfo"`
+}
+
+// A message in a list.
+type AlertMessageEdge struct {
+	// Opaque cursor of the message, for `after` and `before`.
+	Cursor string `json:"cursor"`
+	// The message.
+	Node *model.AlertMessage `json:"node"`
+}
+
+// Payload of `sendTestAlert` and `redeliverAlertMessage`.
+type AlertMessagePayload struct {
+	// The message, before the attempt. Read it again with `node` for the result.
+	AlertMessage *model.AlertMessage `json:"alertMessage,omitempty"`
+	// Errors in the input: `NOT_FOUND`, `CHANNEL_UNCONFIRMED`, `CHANNEL_STOPPED`, `DELIVERY_IN_PROGRESS`; `sendTestAlert`:
+	// `TOO_MANY_TESTS`; `redeliverAlertMessage`: `TOO_MANY_REDELIVERIES`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
 // A page of a list of annotations.
 type AnnotationConnection struct {
 	// The annotations with their cursors.
@@ -319,6 +388,18 @@ type CohortReturn struct {
 	Partial bool `json:"partial"`
 }
 
+// Input of `confirmAlertChannel`.
+type ConfirmAlertChannelInput struct {
+	// The token of the link in the mail. Begins with `tgc_`.
+	Token string `json:"token"`
+}
+
+// Payload of `confirmAlertChannel`.
+type ConfirmAlertChannelPayload struct {
+	// Errors in the input: `INVALID_TOKEN`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
 // Input of `confirmEmailChange`.
 type ConfirmEmailChangeInput struct {
 	// The secret from the mail. Begins with `tge_`.
@@ -385,6 +466,26 @@ type CreateAccountPayload struct {
 	Account *model.Account `json:"account,omitempty"`
 	// Errors in the input: `INVALID_NAME`, `SIGNUPS_CLOSED`, `TOO_MANY_ACCOUNTS`.
 	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `createAlertChannel`.
+type CreateAlertChannelInput struct {
+	// The account's global id. Default: the caller's default account.
+	AccountID *string `json:"accountId,omitempty"`
+	// How the channel receives messages.
+	Kind model.AlertChannelKind `json:"kind"`
+	// Display name, 1 to 100 characters.
+	Name string `json:"name"`
+	// The e-mail address or the URL. A URL begins with https and cannot be read again.
+	Address string `json:"address"`
+	// The secret that signs the calls, 16 to 256 characters. Only of the kind WEBHOOK. Default: they are not signed.
+	Secret *string `json:"secret,omitempty"`
+	// The language of the messages.
+	Language model.Language `json:"language"`
+	// The events that the channel wants.
+	Events []model.AlertEvent `json:"events"`
+	// The part of each day without messages. Default: none.
+	QuietHours *QuietHoursInput `json:"quietHours,omitempty"`
 }
 
 // Input of `createAnnotation`.
@@ -487,6 +588,30 @@ type CreateSharedLinkPayload struct {
 	UserErrors []*UserError `json:"userErrors"`
 }
 
+// Input of `createSiteAlertChannel`.
+type CreateSiteAlertChannelInput struct {
+	// The site's global id.
+	SiteID string `json:"siteId"`
+	// How the channel receives messages.
+	Kind model.AlertChannelKind `json:"kind"`
+	// Display name, 1 to 100 characters.
+	Name string `json:"name"`
+	// The e-mail address or the URL. A URL begins with https and cannot be read again.
+	Address string `json:"address"`
+	// The secret that signs the calls, 16 to 256 characters. Only of the kind WEBHOOK. Default: they are not signed.
+	Secret *string `json:"secret,omitempty"`
+	// The language of the messages.
+	Language model.Language `json:"language"`
+	// The events that the channel wants.
+	Events []model.AlertEvent `json:"events"`
+	// Whether the channel gets a summary of each week.
+	Weekly bool `json:"weekly"`
+	// Whether the channel gets a summary of each month.
+	Monthly bool `json:"monthly"`
+	// The part of each day without messages. Default: none.
+	QuietHours *QuietHoursInput `json:"quietHours,omitempty"`
+}
+
 // Input of `createSite`.
 type CreateSiteInput struct {
 	// The account's global id, one of the caller's accounts. Default: the caller's default account.
@@ -548,6 +673,28 @@ type DeleteAccountPayload struct {
 	AccountID *string `json:"accountId,omitempty"`
 	// Errors in the input: `NOT_FOUND`, `WRONG_CREDENTIALS`, `LAST_OPERATOR`, `CONFIRMATION_MISMATCH`.
 	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `deleteAccountProvider`.
+type DeleteAccountProviderInput struct {
+	// The account. Default: the caller's default account.
+	AccountID *string `json:"accountId,omitempty"`
+	// The current password.
+	Password string `json:"password"`
+}
+
+// Payload of `deleteAccountProvider`.
+type DeleteAccountProviderPayload struct {
+	// The account.
+	Account *model.Account `json:"account,omitempty"`
+	// Errors in the input: `NOT_FOUND`, `WRONG_CREDENTIALS`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `deleteAlertChannel`.
+type DeleteAlertChannelInput struct {
+	// The channel's global id.
+	AlertChannelID string `json:"alertChannelId"`
 }
 
 // Input of `deleteAnnotation`.
@@ -696,6 +843,33 @@ type FinishPasskeyRegistrationPayload struct {
 	// The recovery codes, which are shown once. Empty if the user had a second factor before.
 	RecoveryCodes []string `json:"recoveryCodes"`
 	// Errors in the input: `INVALID_PASSKEY`, `INVALID_NAME`, `TOO_MANY_PASSKEYS`, `PASSKEY_EXISTS`, `PASSKEYS_UNAVAILABLE`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `finishProviderSignIn`.
+type FinishProviderSignInInput struct {
+	// The password of a user who signs in through this provider for the first time.
+	Password *string `json:"password,omitempty"`
+	// A code of an authenticator app, or a recovery code, as at `signIn`.
+	SecondFactor *string `json:"secondFactor,omitempty"`
+	// The answer of a passkey to `passkeyRequest`, instead of `secondFactor`.
+	Passkey *PasskeyAnswerInput `json:"passkey,omitempty"`
+}
+
+// Payload of `finishProviderSignIn`.
+type FinishProviderSignInPayload struct {
+	// The signed-in user. Null if a proof is missing.
+	Viewer *model.User `json:"viewer,omitempty"`
+	// The address that the provider has verified.
+	Email *string `json:"email,omitempty"`
+	// Whether a user with this address must prove it by the password.
+	NeedsPassword bool `json:"needsPassword"`
+	// The ways in which the missing second factor can be proved. Empty if none is missing.
+	SecondFactorMethods []model.SecondFactorMethod `json:"secondFactorMethods"`
+	// A request for one of the user's passkeys. Null unless the methods have `PASSKEY`.
+	PasskeyRequest *PasskeyRequest `json:"passkeyRequest,omitempty"`
+	// Errors in the input: `PROVIDER_EXPIRED`, `WRONG_CREDENTIALS`, `INVALID_SECOND_FACTOR`, `NO_ACCOUNT`, `PROVIDER_REQUIRED`,
+	// `TOO_MANY_MEMBERS`, `TOO_MANY_ACCOUNTS`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -868,6 +1042,8 @@ type Installation struct {
 	Mail *InstallationMail `json:"mail,omitempty"`
 	// The state of the database, the work that waits, and the clock. Null unless the caller is an operator.
 	Health *InstallationHealth `json:"health,omitempty"`
+	// The name of the installation's OpenID Connect provider, for a button that signs in. Null without one.
+	Provider *string `json:"provider,omitempty"`
 }
 
 // The settings of a process, without secrets.
@@ -1174,6 +1350,22 @@ type PauseSiteInput struct {
 	SiteID string `json:"siteId"`
 }
 
+// The role of people with a value of a claim.
+type ProviderRole struct {
+	// The value, compared exactly.
+	Value string `json:"value"`
+	// The role.
+	Role model.Role `json:"role"`
+}
+
+// The role of people with a value of a claim.
+type ProviderRoleInput struct {
+	// The value, 1 to 200 characters, compared exactly.
+	Value string `json:"value"`
+	// The role.
+	Role model.Role `json:"role"`
+}
+
 // A QR code as a square of modules.
 type QRCode struct {
 	// Width and height in modules, without the quiet zone of 4 modules around the code.
@@ -1186,6 +1378,26 @@ type QRCode struct {
 // `{"query": "…", "variables": {…}, "operationName": "…"}`. Browsers authenticate with a session cookie, see `signIn`; programs with
 // an API token, see `createApiToken`.
 type Query struct {
+}
+
+// A part of each day. It may include midnight.
+type QuietHours struct {
+	// Minute of the day at which it begins.
+	From int `json:"from"`
+	// Minute of the day at which it ends.
+	To int `json:"to"`
+	// IANA name of the time zone.
+	TimeZone string `json:"timeZone"`
+}
+
+// A part of each day. It may include midnight.
+type QuietHoursInput struct {
+	// Minute of the day at which it begins, 0 to 1,439.
+	From int `json:"from"`
+	// Minute of the day at which it ends, 0 to 1,439.
+	To int `json:"to"`
+	// IANA name of the time zone.
+	TimeZone string `json:"timeZone"`
 }
 
 // The rate limit of an account, shared by its users and API tokens. The cost of a request is its complexity, see `TOO_COMPLEX`; a
@@ -1202,6 +1414,12 @@ type RateLimit struct {
 	Remaining int `json:"remaining"`
 	// When the minute ends and the limit is reset.
 	ResetAt model.Instant `json:"resetAt"`
+}
+
+// Input of `redeliverAlertMessage`.
+type RedeliverAlertMessageInput struct {
+	// The message's global id.
+	AlertMessageID string `json:"alertMessageId"`
 }
 
 // Input of `redeliverFailed`.
@@ -1817,6 +2035,12 @@ type SegmentPayload struct {
 	UserErrors []*UserError `json:"userErrors"`
 }
 
+// Input of `sendTestAlert`.
+type SendTestAlertInput struct {
+	// The channel's global id.
+	AlertChannelID string `json:"alertChannelId"`
+}
+
 // Input of `sendTestWebhook`.
 type SendTestWebhookInput struct {
 	// The site's global id.
@@ -1842,6 +2066,30 @@ type Session struct {
 }
 
 func (Session) IsNode() {}
+
+// Input of `setAccountProvider`.
+type SetAccountProviderInput struct {
+	// The account. Default: the caller's default account.
+	AccountID *string `json:"accountId,omitempty"`
+	// The current password.
+	Password string `json:"password"`
+	// The issuer's address: https, without a query, at most 500 bytes, on the public internet.
+	Issuer string `json:"issuer"`
+	// The client's id at the provider, at most 500 bytes.
+	ClientID string `json:"clientId"`
+	// The client's secret, at most 500 bytes. Null: unchanged. Needed for a new provider, and for another issuer or client.
+	ClientSecret *string `json:"clientSecret,omitempty"`
+	// The domain of the addresses of its people. Addresses of subdomains do not belong to it.
+	Domain string `json:"domain"`
+	// The role of new people: `VIEWER` or `MEMBER`.
+	DefaultRole model.Role `json:"defaultRole"`
+	// The claim of ID tokens that sets roles at each sign-in, at most 100 bytes. Null: none.
+	RoleClaim *string `json:"roleClaim,omitempty"`
+	// The roles of the claim's values, at most 50. People without any of them have the default role. Of several roles, the highest counts.
+	Roles []*ProviderRoleInput `json:"roles"`
+	// Whether members reach the account only through the provider, see `Account.requireProvider`. The domain must be verified.
+	Required bool `json:"required"`
+}
 
 // Input of `setAccountSecurity`.
 type SetAccountSecurityInput struct {
@@ -2079,6 +2327,8 @@ type SignOutInput struct {
 
 // Payload of `signOut`.
 type SignOutPayload struct {
+	// The address at which the browser signs out of the provider that has started the session. Null if there is none.
+	ProviderURL *string `json:"providerUrl,omitempty"`
 	// Always empty.
 	UserErrors []*UserError `json:"userErrors"`
 }
@@ -2285,6 +2535,22 @@ type StartPasskeyRegistrationPayload struct {
 	UserErrors []*UserError `json:"userErrors"`
 }
 
+// Input of `startProviderSignIn`.
+type StartProviderSignInInput struct {
+	// E-mail address. Null: the installation's provider.
+	Email *string `json:"email,omitempty"`
+	// The path of the console's page to return to. Anything else is ignored.
+	Next *string `json:"next,omitempty"`
+}
+
+// Payload of `startProviderSignIn`.
+type StartProviderSignInPayload struct {
+	// The address to open.
+	URL *string `json:"url,omitempty"`
+	// Errors in the input: `INVALID_EMAIL`, `NO_PROVIDER`, `PROVIDER_UNAVAILABLE`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
 // Input of `startTotp`.
 type StartTotpInput struct {
 	// The current password.
@@ -2395,6 +2661,28 @@ type UpdateAccountPayload struct {
 	Account *model.Account `json:"account,omitempty"`
 	// Errors in the input: `NOT_FOUND`, `INVALID_NAME`.
 	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `updateAlertChannel`. Omitted settings are not changed.
+type UpdateAlertChannelInput struct {
+	// The channel's global id.
+	AlertChannelID string `json:"alertChannelId"`
+	// Display name, 1 to 100 characters.
+	Name *string `json:"name,omitempty"`
+	// The URL. The address of an e-mail channel cannot be changed.
+	Address *string `json:"address,omitempty"`
+	// The secret that signs the calls. Null: they are not signed.
+	Secret graphql.Omittable[*string] `json:"secret,omitempty"`
+	// The language of the messages.
+	Language *model.Language `json:"language,omitempty"`
+	// The events that the channel wants.
+	Events []model.AlertEvent `json:"events,omitempty"`
+	// Whether the channel gets a summary of each week. Only a site's channel.
+	Weekly *bool `json:"weekly,omitempty"`
+	// Whether the channel gets a summary of each month. Only a site's channel.
+	Monthly *bool `json:"monthly,omitempty"`
+	// The part of each day without messages. Null: none.
+	QuietHours graphql.Omittable[*QuietHoursInput] `json:"quietHours,omitempty"`
 }
 
 // Input of `updateAnnotation`. Omitted and null fields are not changed.
@@ -2528,6 +2816,12 @@ type UserError struct {
 	Code UserErrorCode `json:"code"`
 	// Human-readable message, one sentence.
 	Message string `json:"message"`
+}
+
+// Input of `verifyProviderDomain`.
+type VerifyProviderDomainInput struct {
+	// The account. Default: the caller's default account.
+	AccountID *string `json:"accountId,omitempty"`
 }
 
 // The order of a list of accounts.
@@ -3485,6 +3779,10 @@ const (
 	PermissionTargetFunnel PermissionTarget = "FUNNEL"
 	// A shared link.
 	PermissionTargetSharedLink PermissionTarget = "SHARED_LINK"
+	// An alert channel.
+	PermissionTargetAlertChannel PermissionTarget = "ALERT_CHANNEL"
+	// A message to an alert channel.
+	PermissionTargetAlertMessage PermissionTarget = "ALERT_MESSAGE"
 	// An import.
 	PermissionTargetImport PermissionTarget = "IMPORT"
 	// An import job.
@@ -3509,6 +3807,8 @@ var AllPermissionTarget = []PermissionTarget{
 	PermissionTargetSegment,
 	PermissionTargetFunnel,
 	PermissionTargetSharedLink,
+	PermissionTargetAlertChannel,
+	PermissionTargetAlertMessage,
 	PermissionTargetImport,
 	PermissionTargetImportJob,
 	PermissionTargetInvitation,
@@ -3518,7 +3818,7 @@ var AllPermissionTarget = []PermissionTarget{
 
 func (e PermissionTarget) IsValid() bool {
 	switch e {
-	case PermissionTargetCaller, PermissionTargetAnyAccount, PermissionTargetAccount, PermissionTargetDomain, PermissionTargetSite, PermissionTargetSitekey, PermissionTargetDelivery, PermissionTargetAnnotation, PermissionTargetSegment, PermissionTargetFunnel, PermissionTargetSharedLink, PermissionTargetImport, PermissionTargetImportJob, PermissionTargetInvitation, PermissionTargetPasskey, PermissionTargetAPIToken:
+	case PermissionTargetCaller, PermissionTargetAnyAccount, PermissionTargetAccount, PermissionTargetDomain, PermissionTargetSite, PermissionTargetSitekey, PermissionTargetDelivery, PermissionTargetAnnotation, PermissionTargetSegment, PermissionTargetFunnel, PermissionTargetSharedLink, PermissionTargetAlertChannel, PermissionTargetAlertMessage, PermissionTargetImport, PermissionTargetImportJob, PermissionTargetInvitation, PermissionTargetPasskey, PermissionTargetAPIToken:
 		return true
 	}
 	return false
@@ -3722,12 +4022,22 @@ const (
 	UserErrorCodeInvalidDomain UserErrorCode = "INVALID_DOMAIN"
 	// An account with this e-mail address already exists.
 	UserErrorCodeEmailTaken UserErrorCode = "EMAIL_TAKEN"
-	// The account already has a site with this domain.
+	// The account already has a site with this domain, or another account signs its people in.
 	UserErrorCodeDomainTaken UserErrorCode = "DOMAIN_TAKEN"
 	// The account has reached its limit of sites: 50 on the default plan unless an operator allows more, and 1,000 in any case.
 	UserErrorCodeTooManySites UserErrorCode = "TOO_MANY_SITES"
 	// The account has reached its limit of 1,000 captcha sitekeys.
 	UserErrorCodeTooManySitekeys UserErrorCode = "TOO_MANY_SITEKEYS"
+	// The account has reached its limit of 20 alert channels, or the site its limit of 10.
+	UserErrorCodeTooManyAlertChannels UserErrorCode = "TOO_MANY_ALERT_CHANNELS"
+	// The event cannot be wanted by this channel: it is not about one site, or it is for operators only.
+	UserErrorCodeInvalidAlertEvent UserErrorCode = "INVALID_ALERT_EVENT"
+	// The quiet hours are not two different times of a day with a known time zone.
+	UserErrorCodeInvalidQuietHours UserErrorCode = "INVALID_QUIET_HOURS"
+	// The recipient has not confirmed the alert channel.
+	UserErrorCodeChannelUnconfirmed UserErrorCode = "CHANNEL_UNCONFIRMED"
+	// The recipient has stopped the alert channel.
+	UserErrorCodeChannelStopped UserErrorCode = "CHANNEL_STOPPED"
 	// The e-mail address or the password is wrong. The error does not reveal which.
 	UserErrorCodeWrongCredentials UserErrorCode = "WRONG_CREDENTIALS"
 	// The code or the passkey is wrong, expired or was used before. A code of an authenticator app is valid for 30 seconds before and after
@@ -3749,6 +4059,20 @@ const (
 	UserErrorCodeSecondFactorNeeded UserErrorCode = "SECOND_FACTOR_NEEDED"
 	// This installation does not accept new accounts.
 	UserErrorCodeSignupsClosed UserErrorCode = "SIGNUPS_CLOSED"
+	// No provider signs people of the address's domain in, or the installation has none.
+	UserErrorCodeNoProvider UserErrorCode = "NO_PROVIDER"
+	// The provider cannot be reached, or does not answer as OpenID Connect requires.
+	UserErrorCodeProviderUnavailable UserErrorCode = "PROVIDER_UNAVAILABLE"
+	// The sign-in through a provider has expired, was used, or its provider was changed. Start it again.
+	UserErrorCodeProviderExpired UserErrorCode = "PROVIDER_EXPIRED"
+	// All accounts of the user require the sign-in through their provider.
+	UserErrorCodeProviderRequired UserErrorCode = "PROVIDER_REQUIRED"
+	// No account knows the person whom the provider has named, or it is suspended.
+	UserErrorCodeNoAccount UserErrorCode = "NO_ACCOUNT"
+	// The domain of the account's provider is not verified.
+	UserErrorCodeDomainNotVerified UserErrorCode = "DOMAIN_NOT_VERIFIED"
+	// The domain has no DNS record for the account's provider.
+	UserErrorCodeNoDNSRecord UserErrorCode = "NO_DNS_RECORD"
 	// No such object exists, or it belongs to another account. The error does not reveal which.
 	UserErrorCodeNotFound UserErrorCode = "NOT_FOUND"
 	// The domain is the site's own domain, which is always accepted.
@@ -3812,7 +4136,7 @@ const (
 	UserErrorCodeInvalidScopes UserErrorCode = "INVALID_SCOPES"
 	// The list of sites is empty or has more than 100 entries.
 	UserErrorCodeInvalidSites UserErrorCode = "INVALID_SITES"
-	// A guest, who reaches only some sites, has the role VIEWER.
+	// A guest, who reaches only some sites, has the role VIEWER. People whom a provider names are not owners by default.
 	UserErrorCodeInvalidRole UserErrorCode = "INVALID_ROLE"
 	// The person has reached the limit of 20 accounts.
 	UserErrorCodeTooManyAccounts UserErrorCode = "TOO_MANY_ACCOUNTS"
@@ -3911,6 +4235,11 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeDomainTaken,
 	UserErrorCodeTooManySites,
 	UserErrorCodeTooManySitekeys,
+	UserErrorCodeTooManyAlertChannels,
+	UserErrorCodeInvalidAlertEvent,
+	UserErrorCodeInvalidQuietHours,
+	UserErrorCodeChannelUnconfirmed,
+	UserErrorCodeChannelStopped,
 	UserErrorCodeWrongCredentials,
 	UserErrorCodeInvalidSecondFactor,
 	UserErrorCodeInvalidPasskey,
@@ -3921,6 +4250,13 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeNoSecondFactor,
 	UserErrorCodeSecondFactorNeeded,
 	UserErrorCodeSignupsClosed,
+	UserErrorCodeNoProvider,
+	UserErrorCodeProviderUnavailable,
+	UserErrorCodeProviderExpired,
+	UserErrorCodeProviderRequired,
+	UserErrorCodeNoAccount,
+	UserErrorCodeDomainNotVerified,
+	UserErrorCodeNoDNSRecord,
 	UserErrorCodeNotFound,
 	UserErrorCodeOwnDomain,
 	UserErrorCodeTooManyDomains,
@@ -3995,7 +4331,7 @@ var AllUserErrorCode = []UserErrorCode{
 
 func (e UserErrorCode) IsValid() bool {
 	switch e {
-	case UserErrorCodeInvalidEmail, UserErrorCodeInvalidPassword, UserErrorCodeCommonPassword, UserErrorCodeInvalidName, UserErrorCodeInvalidDomain, UserErrorCodeEmailTaken, UserErrorCodeDomainTaken, UserErrorCodeTooManySites, UserErrorCodeTooManySitekeys, UserErrorCodeWrongCredentials, UserErrorCodeInvalidSecondFactor, UserErrorCodeInvalidPasskey, UserErrorCodePasskeyExists, UserErrorCodeTooManyPasskeys, UserErrorCodePasskeysUnavailable, UserErrorCodeSetupExpired, UserErrorCodeNoSecondFactor, UserErrorCodeSecondFactorNeeded, UserErrorCodeSignupsClosed, UserErrorCodeNotFound, UserErrorCodeOwnDomain, UserErrorCodeTooManyDomains, UserErrorCodeInvalidEventName, UserErrorCodeReservedEventName, UserErrorCodeTooManyEvents, UserErrorCodeEventNotRegistered, UserErrorCodeAlwaysKeyEvent, UserErrorCodeInvalidNetwork, UserErrorCodeInvalidCountry, UserErrorCodeInvalidPath, UserErrorCodeTooManyPaths, UserErrorCodeInvalidSmallGroup, UserErrorCodeTooManyNetworks, UserErrorCodeTooManyExemptNetworks, UserErrorCodeInvalidWork, UserErrorCodeInvalidNumber, UserErrorCodeInvalidURL, UserErrorCodeInvalidSecret, UserErrorCodeSecretTooShort, UserErrorCodeInvalidUserID, UserErrorCodeTooManyErasures, UserErrorCodeNoWebhook, UserErrorCodeDeliveryInProgress, UserErrorCodeTooManyRedeliveries, UserErrorCodeTooManyTests, UserErrorCodeInvalidPlan, UserErrorCodeInvalidVolume, UserErrorCodeInvalidScopes, UserErrorCodeInvalidSites, UserErrorCodeInvalidRole, UserErrorCodeTooManyAccounts, UserErrorCodeTooManyTokens, UserErrorCodeInvalidToken, UserErrorCodeAlreadyMember, UserErrorCodeTooManyMembers, UserErrorCodeNoMailServer, UserErrorCodeLastOwner, UserErrorCodeInvalidTimeZone, UserErrorCodeInvalidDay, UserErrorCodeInvalidText, UserErrorCodeInvalidFilter, UserErrorCodeInvalidStep, UserErrorCodeNameTaken, UserErrorCodeTooManyAnnotations, UserErrorCodeImportInProgress, UserErrorCodeTooManyImportJobs, UserErrorCodeUploadsFull, UserErrorCodeInvalidFiles, UserErrorCodeInvalidAPIToken, UserErrorCodeUploadTooLarge, UserErrorCodeImportNotReady, UserErrorCodeImportFinished, UserErrorCodeTooManySegments, UserErrorCodeTooManyFunnels, UserErrorCodeTooManySharedLinks, UserErrorCodeSegmentInUse, UserErrorCodeInvalidExpiry, UserErrorCodeInvalidOrigin, UserErrorCodeTooManyOrigins, UserErrorCodeInvalidLink, UserErrorCodePasswordRequired, UserErrorCodeInvalidThreshold, UserErrorCodeInvalidDuration, UserErrorCodeConfirmationMismatch, UserErrorCodeInvalidIdempotencyKey, UserErrorCodeIdempotencyKeyReused, UserErrorCodeIdempotencyKeyInProgress, UserErrorCodeTooManyIdempotencyKeys, UserErrorCodeLastOperator:
+	case UserErrorCodeInvalidEmail, UserErrorCodeInvalidPassword, UserErrorCodeCommonPassword, UserErrorCodeInvalidName, UserErrorCodeInvalidDomain, UserErrorCodeEmailTaken, UserErrorCodeDomainTaken, UserErrorCodeTooManySites, UserErrorCodeTooManySitekeys, UserErrorCodeTooManyAlertChannels, UserErrorCodeInvalidAlertEvent, UserErrorCodeInvalidQuietHours, UserErrorCodeChannelUnconfirmed, UserErrorCodeChannelStopped, UserErrorCodeWrongCredentials, UserErrorCodeInvalidSecondFactor, UserErrorCodeInvalidPasskey, UserErrorCodePasskeyExists, UserErrorCodeTooManyPasskeys, UserErrorCodePasskeysUnavailable, UserErrorCodeSetupExpired, UserErrorCodeNoSecondFactor, UserErrorCodeSecondFactorNeeded, UserErrorCodeSignupsClosed, UserErrorCodeNoProvider, UserErrorCodeProviderUnavailable, UserErrorCodeProviderExpired, UserErrorCodeProviderRequired, UserErrorCodeNoAccount, UserErrorCodeDomainNotVerified, UserErrorCodeNoDNSRecord, UserErrorCodeNotFound, UserErrorCodeOwnDomain, UserErrorCodeTooManyDomains, UserErrorCodeInvalidEventName, UserErrorCodeReservedEventName, UserErrorCodeTooManyEvents, UserErrorCodeEventNotRegistered, UserErrorCodeAlwaysKeyEvent, UserErrorCodeInvalidNetwork, UserErrorCodeInvalidCountry, UserErrorCodeInvalidPath, UserErrorCodeTooManyPaths, UserErrorCodeInvalidSmallGroup, UserErrorCodeTooManyNetworks, UserErrorCodeTooManyExemptNetworks, UserErrorCodeInvalidWork, UserErrorCodeInvalidNumber, UserErrorCodeInvalidURL, UserErrorCodeInvalidSecret, UserErrorCodeSecretTooShort, UserErrorCodeInvalidUserID, UserErrorCodeTooManyErasures, UserErrorCodeNoWebhook, UserErrorCodeDeliveryInProgress, UserErrorCodeTooManyRedeliveries, UserErrorCodeTooManyTests, UserErrorCodeInvalidPlan, UserErrorCodeInvalidVolume, UserErrorCodeInvalidScopes, UserErrorCodeInvalidSites, UserErrorCodeInvalidRole, UserErrorCodeTooManyAccounts, UserErrorCodeTooManyTokens, UserErrorCodeInvalidToken, UserErrorCodeAlreadyMember, UserErrorCodeTooManyMembers, UserErrorCodeNoMailServer, UserErrorCodeLastOwner, UserErrorCodeInvalidTimeZone, UserErrorCodeInvalidDay, UserErrorCodeInvalidText, UserErrorCodeInvalidFilter, UserErrorCodeInvalidStep, UserErrorCodeNameTaken, UserErrorCodeTooManyAnnotations, UserErrorCodeImportInProgress, UserErrorCodeTooManyImportJobs, UserErrorCodeUploadsFull, UserErrorCodeInvalidFiles, UserErrorCodeInvalidAPIToken, UserErrorCodeUploadTooLarge, UserErrorCodeImportNotReady, UserErrorCodeImportFinished, UserErrorCodeTooManySegments, UserErrorCodeTooManyFunnels, UserErrorCodeTooManySharedLinks, UserErrorCodeSegmentInUse, UserErrorCodeInvalidExpiry, UserErrorCodeInvalidOrigin, UserErrorCodeTooManyOrigins, UserErrorCodeInvalidLink, UserErrorCodePasswordRequired, UserErrorCodeInvalidThreshold, UserErrorCodeInvalidDuration, UserErrorCodeConfirmationMismatch, UserErrorCodeInvalidIdempotencyKey, UserErrorCodeIdempotencyKeyReused, UserErrorCodeIdempotencyKeyInProgress, UserErrorCodeTooManyIdempotencyKeys, UserErrorCodeLastOperator:
 		return true
 	}
 	return false

@@ -23,6 +23,8 @@ type Config = graphql.Config[ResolverRoot, DirectiveRoot, ComplexityRoot]
 type ResolverRoot interface {
 	Account() AccountResolver
 	AccountOverview() AccountOverviewResolver
+	AlertChannel() AlertChannelResolver
+	AlertMessage() AlertMessageResolver
 	Annotation() AnnotationResolver
 	AnnotationConnection() AnnotationConnectionResolver
 	ApiToken() ApiTokenResolver
@@ -81,20 +83,24 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("AuditFilter", ec.unmarshalInputAuditFilter),
 			graphql.NewInputUnmarshaler("CancelImportInput", ec.unmarshalInputCancelImportInput),
 			graphql.NewInputUnmarshaler("ChangePasswordInput", ec.unmarshalInputChangePasswordInput),
+			graphql.NewInputUnmarshaler("ConfirmAlertChannelInput", ec.unmarshalInputConfirmAlertChannelInput),
 			graphql.NewInputUnmarshaler("ConfirmEmailChangeInput", ec.unmarshalInputConfirmEmailChangeInput),
 			graphql.NewInputUnmarshaler("ConfirmImportInput", ec.unmarshalInputConfirmImportInput),
 			graphql.NewInputUnmarshaler("ConfirmSignUpInput", ec.unmarshalInputConfirmSignUpInput),
 			graphql.NewInputUnmarshaler("ConfirmTotpInput", ec.unmarshalInputConfirmTotpInput),
 			graphql.NewInputUnmarshaler("CreateAccountInput", ec.unmarshalInputCreateAccountInput),
+			graphql.NewInputUnmarshaler("CreateAlertChannelInput", ec.unmarshalInputCreateAlertChannelInput),
 			graphql.NewInputUnmarshaler("CreateAnnotationInput", ec.unmarshalInputCreateAnnotationInput),
 			graphql.NewInputUnmarshaler("CreateApiTokenInput", ec.unmarshalInputCreateApiTokenInput),
 			graphql.NewInputUnmarshaler("CreateFunnelInput", ec.unmarshalInputCreateFunnelInput),
 			graphql.NewInputUnmarshaler("CreateSegmentInput", ec.unmarshalInputCreateSegmentInput),
 			graphql.NewInputUnmarshaler("CreateSharedLinkInput", ec.unmarshalInputCreateSharedLinkInput),
+			graphql.NewInputUnmarshaler("CreateSiteAlertChannelInput", ec.unmarshalInputCreateSiteAlertChannelInput),
 			graphql.NewInputUnmarshaler("CreateSiteInput", ec.unmarshalInputCreateSiteInput),
 			graphql.NewInputUnmarshaler("CreateSitekeyInput", ec.unmarshalInputCreateSitekeyInput),
 			graphql.NewInputUnmarshaler("DeleteAccountInput", ec.unmarshalInputDeleteAccountInput),
 			graphql.NewInputUnmarshaler("DeleteAccountProviderInput", ec.unmarshalInputDeleteAccountProviderInput),
+			graphql.NewInputUnmarshaler("DeleteAlertChannelInput", ec.unmarshalInputDeleteAlertChannelInput),
 			graphql.NewInputUnmarshaler("DeleteAnnotationInput", ec.unmarshalInputDeleteAnnotationInput),
 			graphql.NewInputUnmarshaler("DeleteFunnelInput", ec.unmarshalInputDeleteFunnelInput),
 			graphql.NewInputUnmarshaler("DeletePasskeyInput", ec.unmarshalInputDeletePasskeyInput),
@@ -117,6 +123,8 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("PasskeyAnswerInput", ec.unmarshalInputPasskeyAnswerInput),
 			graphql.NewInputUnmarshaler("PauseSiteInput", ec.unmarshalInputPauseSiteInput),
 			graphql.NewInputUnmarshaler("ProviderRoleInput", ec.unmarshalInputProviderRoleInput),
+			graphql.NewInputUnmarshaler("QuietHoursInput", ec.unmarshalInputQuietHoursInput),
+			graphql.NewInputUnmarshaler("RedeliverAlertMessageInput", ec.unmarshalInputRedeliverAlertMessageInput),
 			graphql.NewInputUnmarshaler("RedeliverFailedInput", ec.unmarshalInputRedeliverFailedInput),
 			graphql.NewInputUnmarshaler("RedeliverInput", ec.unmarshalInputRedeliverInput),
 			graphql.NewInputUnmarshaler("RemoveMemberInput", ec.unmarshalInputRemoveMemberInput),
@@ -142,6 +150,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("RevokeSharedLinkInput", ec.unmarshalInputRevokeSharedLinkInput),
 			graphql.NewInputUnmarshaler("RotateServerSecretInput", ec.unmarshalInputRotateServerSecretInput),
 			graphql.NewInputUnmarshaler("RotateSitekeySecretInput", ec.unmarshalInputRotateSitekeySecretInput),
+			graphql.NewInputUnmarshaler("SendTestAlertInput", ec.unmarshalInputSendTestAlertInput),
 			graphql.NewInputUnmarshaler("SendTestWebhookInput", ec.unmarshalInputSendTestWebhookInput),
 			graphql.NewInputUnmarshaler("SetAccountProviderInput", ec.unmarshalInputSetAccountProviderInput),
 			graphql.NewInputUnmarshaler("SetAccountSecurityInput", ec.unmarshalInputSetAccountSecurityInput),
@@ -170,6 +179,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("TransferSitekeyInput", ec.unmarshalInputTransferSitekeyInput),
 			graphql.NewInputUnmarshaler("UndoImportInput", ec.unmarshalInputUndoImportInput),
 			graphql.NewInputUnmarshaler("UpdateAccountInput", ec.unmarshalInputUpdateAccountInput),
+			graphql.NewInputUnmarshaler("UpdateAlertChannelInput", ec.unmarshalInputUpdateAlertChannelInput),
 			graphql.NewInputUnmarshaler("UpdateAnnotationInput", ec.unmarshalInputUpdateAnnotationInput),
 			graphql.NewInputUnmarshaler("UpdateCaptchaPolicyInput", ec.unmarshalInputUpdateCaptchaPolicyInput),
 			graphql.NewInputUnmarshaler("UpdateFunnelInput", ec.unmarshalInputUpdateFunnelInput),
@@ -494,6 +504,309 @@ type SignOutPayload {
   "The address at which the browser signs out of the provider that has started the session. Null if there is none."
   providerUrl: String
   "Always empty."
+  userErrors: [UserError!]!
+}
+`, BuiltIn: false},
+	{Name: "../schema/alert.graphqls", Input: `extend type Mutation {
+  """
+  Creates an alert channel of an account. An account can have 20. An e-mail address gets nothing until its recipient has followed the
+  link in one mail; at most 3 such mails a day go to one address.
+  """
+  createAlertChannel(input: CreateAlertChannelInput!): AlertChannelPayload @needs(permission: SEND_OUT, of: ACCOUNT)
+
+  "Creates an alert channel of a site, as ` + "`" + `createAlertChannel` + "`" + ` does for an account. A site can have 10."
+  createSiteAlertChannel(input: CreateSiteAlertChannelInput!): AlertChannelPayload @needs(permission: SEND_OUT, of: SITE)
+
+  """
+  Changes an alert channel: all given settings, or none if one is invalid. A new URL resumes a channel that is stopped, and ends
+  messages that are still due.
+  """
+  updateAlertChannel(input: UpdateAlertChannelInput!): AlertChannelPayload @needs(permission: SEND_OUT, of: ALERT_CHANNEL)
+
+  "Deletes an alert channel with its messages."
+  deleteAlertChannel(input: DeleteAlertChannelInput!): AlertChannelPayload @needs(permission: CONFIGURE, of: ALERT_CHANNEL)
+
+  """
+  Sends a test message to an alert channel, also in its quiet hours. It is attempted once. A channel can have one test at a time, and
+  20 tests per hour. A delivered test resumes a channel that was stopped because its receiver did not exist.
+  """
+  sendTestAlert(input: SendTestAlertInput!): AlertMessagePayload @needs(permission: CONFIGURE, of: ALERT_CHANNEL)
+
+  """
+  Sends a message to an alert channel again immediately, whatever its state. The attempt does not count towards the five scheduled
+  attempts. A message can be sent again 20 times.
+  """
+  redeliverAlertMessage(input: RedeliverAlertMessageInput!): AlertMessagePayload @needs(permission: CONFIGURE, of: ALERT_MESSAGE)
+
+  "Confirms an alert channel with the token of the link that its recipient got by mail. It works once, for 7 days."
+  confirmAlertChannel(input: ConfirmAlertChannelInput!): ConfirmAlertChannelPayload @open
+}
+
+extend type Account {
+  "The alert channels of the account itself, oldest first. At most 20."
+  alertChannels: [AlertChannel!]! @members @cost(most: 20)
+}
+
+extend type Site {
+  "The alert channels of the site, oldest first. At most 10. Alerts of the site also go to channels of its account."
+  alertChannels: [AlertChannel!]! @cost(most: 10)
+}
+
+"A place that alerts of an account, or of one of its sites, are sent to."
+type AlertChannel implements Node {
+  "Global id."
+  id: ID!
+  "The site of the channel. Null for a channel of the account."
+  site: Site
+  "How the channel receives messages."
+  kind: AlertChannelKind!
+  "Display name, 1 to 100 characters."
+  name: String!
+  "The e-mail address; or of a URL the host and the last characters: the rest is a secret."
+  target: String!
+  "Whether the calls are signed. Only of the kind WEBHOOK."
+  signed: Boolean!
+  "The language of the messages."
+  language: Language!
+  "The events that the channel wants, in the order of their definition."
+  events: [AlertEvent!]!
+  "Whether the channel gets a summary of each week, on Monday at 6:00 in the site's time zone. Only a site's channel."
+  weekly: Boolean!
+  "Whether the channel gets a summary of each month, on its first day at 6:00 in the site's time zone. Only a site's channel."
+  monthly: Boolean!
+  "The part of each day without messages. Null: there is none."
+  quietHours: QuietHours
+  "The state of the channel."
+  state: AlertChannelState!
+  "Why the channel is stopped, as one word: ` + "`" + `gone` + "`" + `, its receiver does not exist any more, or ` + "`" + `recipient` + "`" + `, who used a mail's link. Null: it is not."
+  stopReason: String
+  "When the channel was created."
+  createdAt: DateTime!
+  "The messages of the last 30 days, newest first."
+  messages(first: Int, after: String, last: Int, before: String): AlertMessageConnection! @cost(add: 5, perItem: "first")
+}
+
+"How an alert channel receives its messages."
+enum AlertChannelKind {
+  "Mails to one address."
+  EMAIL
+  "An incoming webhook of Slack, or of a service with the same form."
+  SLACK
+  "A webhook of Discord."
+  DISCORD
+  "A workflow of Teams that posts Adaptive Cards."
+  TEAMS
+  "A URL that gets JSON, signed as the conversion webhook is."
+  WEBHOOK
+}
+
+"The state of an alert channel."
+enum AlertChannelState {
+  "The recipient has not confirmed the address. Nothing is sent."
+  UNCONFIRMED
+  "Messages are sent."
+  ACTIVE
+  "Nothing is sent, see ` + "`" + `stopReason` + "`" + `."
+  STOPPED
+}
+
+"What an alert is about."
+enum AlertEvent {
+  "More page views in an hour than usual at that time of the week."
+  TRAFFIC_SPIKE
+  "Fewer page views in an hour than usual at that time of the week."
+  TRAFFIC_DROP
+  "No page view for some time in usual hours."
+  NO_HITS
+  "A large share of calls is refused."
+  CALLS_REFUSED
+  "80 or 100 percent of a month's quota is used."
+  QUOTA
+  "Deliveries of a webhook fail."
+  DELIVERIES_FAILED
+  "A sitekey is under attack. Only an account's channel."
+  CAPTCHA_ATTACK
+  "A member signed in from a device that the member had not used. Only an account's channel."
+  NEW_SIGN_IN
+  "A periodic task or a backup of the installation fails. Only an account's channel that an operator changes."
+  JOBS_FAILED
+  "A certificate of the installation was not renewed. Only an account's channel that an operator changes."
+  CERTIFICATE_FAILED
+}
+
+"A part of each day. It may include midnight."
+type QuietHours {
+  "Minute of the day at which it begins."
+  from: Int!
+  "Minute of the day at which it ends."
+  to: Int!
+  "IANA name of the time zone."
+  timeZone: String!
+}
+
+"A part of each day. It may include midnight."
+input QuietHoursInput {
+  "Minute of the day at which it begins, 0 to 1,439."
+  from: Int!
+  "Minute of the day at which it ends, 0 to 1,439."
+  to: Int!
+  "IANA name of the time zone."
+  timeZone: String!
+}
+
+"A message to an alert channel. Kept for 30 days."
+type AlertMessage implements Node {
+  "Global id. A call of the kind WEBHOOK has it in the header ` + "`" + `webhook-id` + "`" + `."
+  id: ID!
+  "The name of the alert's event in lower case; or ` + "`" + `test` + "`" + `, ` + "`" + `weekly` + "`" + ` or ` + "`" + `monthly` + "`" + `."
+  event: String!
+  "What the message says about its alert, as one word: ` + "`" + `begun` + "`" + `, ` + "`" + `ended` + "`" + `, ` + "`" + `both` + "`" + `, or ` + "`" + `once` + "`" + ` for a message without an end."
+  phase: String!
+  "The title of the message."
+  title: String!
+  "The state of the message, or of the mail that carries it."
+  state: DeliveryState!
+  "The last 10 attempts, oldest first. An attempt of a message to an e-mail address is the queueing of its mail."
+  attempts: [DeliveryAttempt!]! @cost(most: 10)
+  "When the next attempt is due, or when the current one times out. Null if no attempt follows."
+  nextAttemptAt: DateTime
+  "When the message was stored."
+  createdAt: DateTime!
+}
+
+"A page of a list of messages."
+type AlertMessageConnection {
+  "The messages with their cursors."
+  edges: [AlertMessageEdge!]!
+  "The messages without their cursors."
+  nodes: [AlertMessage!]!
+  "The position of the page in the list."
+  pageInfo: PageInfo!
+}
+
+"A message in a list."
+type AlertMessageEdge {
+  "Opaque cursor of the message, for ` + "`" + `after` + "`" + ` and ` + "`" + `before` + "`" + `."
+  cursor: String!
+  "The message."
+  node: AlertMessage!
+}
+
+"Input of ` + "`" + `createAlertChannel` + "`" + `."
+input CreateAlertChannelInput {
+  "The account's global id. Default: the caller's default account."
+  accountId: ID
+  "How the channel receives messages."
+  kind: AlertChannelKind!
+  "Display name, 1 to 100 characters."
+  name: String!
+  "The e-mail address or the URL. A URL begins with https and cannot be read again."
+  address: String!
+  "The secret that signs the calls, 16 to 256 characters. Only of the kind WEBHOOK. Default: they are not signed."
+  secret: String
+  "The language of the messages."
+  language: Language! = EN
+  "The events that the channel wants."
+  events: [AlertEvent!]!
+  "The part of each day without messages. Default: none."
+  quietHours: QuietHoursInput
+}
+
+"Input of ` + "`" + `createSiteAlertChannel` + "`" + `."
+input CreateSiteAlertChannelInput {
+  "The site's global id."
+  siteId: ID!
+  "How the channel receives messages."
+  kind: AlertChannelKind!
+  "Display name, 1 to 100 characters."
+  name: String!
+  "The e-mail address or the URL. A URL begins with https and cannot be read again."
+  address: String!
+  "The secret that signs the calls, 16 to 256 characters. Only of the kind WEBHOOK. Default: they are not signed."
+  secret: String
+  "The language of the messages."
+  language: Language! = EN
+  "The events that the channel wants."
+  events: [AlertEvent!]!
+  "Whether the channel gets a summary of each week."
+  weekly: Boolean! = false
+  "Whether the channel gets a summary of each month."
+  monthly: Boolean! = false
+  "The part of each day without messages. Default: none."
+  quietHours: QuietHoursInput
+}
+
+"Input of ` + "`" + `updateAlertChannel` + "`" + `. Omitted settings are not changed."
+input UpdateAlertChannelInput {
+  "The channel's global id."
+  alertChannelId: ID!
+  "Display name, 1 to 100 characters."
+  name: String
+  "The URL. The address of an e-mail channel cannot be changed."
+  address: String
+  "The secret that signs the calls. Null: they are not signed."
+  secret: String
+  "The language of the messages."
+  language: Language
+  "The events that the channel wants."
+  events: [AlertEvent!]
+  "Whether the channel gets a summary of each week. Only a site's channel."
+  weekly: Boolean
+  "Whether the channel gets a summary of each month. Only a site's channel."
+  monthly: Boolean
+  "The part of each day without messages. Null: none."
+  quietHours: QuietHoursInput
+}
+
+"Input of ` + "`" + `deleteAlertChannel` + "`" + `."
+input DeleteAlertChannelInput {
+  "The channel's global id."
+  alertChannelId: ID!
+}
+
+"Input of ` + "`" + `sendTestAlert` + "`" + `."
+input SendTestAlertInput {
+  "The channel's global id."
+  alertChannelId: ID!
+}
+
+"Input of ` + "`" + `redeliverAlertMessage` + "`" + `."
+input RedeliverAlertMessageInput {
+  "The message's global id."
+  alertMessageId: ID!
+}
+
+"Input of ` + "`" + `confirmAlertChannel` + "`" + `."
+input ConfirmAlertChannelInput {
+  "The token of the link in the mail. Begins with ` + "`" + `tgc_` + "`" + `."
+  token: String!
+}
+
+"Payload of ` + "`" + `createAlertChannel` + "`" + `, ` + "`" + `createSiteAlertChannel` + "`" + `, ` + "`" + `updateAlertChannel` + "`" + ` and ` + "`" + `deleteAlertChannel` + "`" + `."
+type AlertChannelPayload {
+  "The channel, or the deleted channel as it was."
+  alertChannel: AlertChannel
+  """
+  Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `; but for ` + "`" + `deleteAlertChannel` + "`" + `: ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_EMAIL` + "`" + `, ` + "`" + `INVALID_URL` + "`" + `, ` + "`" + `INVALID_SECRET` + "`" + `,
+  ` + "`" + `SECRET_TOO_SHORT` + "`" + `, ` + "`" + `INVALID_ALERT_EVENT` + "`" + `, ` + "`" + `INVALID_QUIET_HOURS` + "`" + `, ` + "`" + `TOO_MANY_ALERT_CHANNELS` + "`" + `.
+  """
+  userErrors: [UserError!]!
+}
+
+"Payload of ` + "`" + `sendTestAlert` + "`" + ` and ` + "`" + `redeliverAlertMessage` + "`" + `."
+type AlertMessagePayload {
+  "The message, before the attempt. Read it again with ` + "`" + `node` + "`" + ` for the result."
+  alertMessage: AlertMessage
+  """
+  Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `CHANNEL_UNCONFIRMED` + "`" + `, ` + "`" + `CHANNEL_STOPPED` + "`" + `, ` + "`" + `DELIVERY_IN_PROGRESS` + "`" + `; ` + "`" + `sendTestAlert` + "`" + `:
+  ` + "`" + `TOO_MANY_TESTS` + "`" + `; ` + "`" + `redeliverAlertMessage` + "`" + `: ` + "`" + `TOO_MANY_REDELIVERIES` + "`" + `.
+  """
+  userErrors: [UserError!]!
+}
+
+"Payload of ` + "`" + `confirmAlertChannel` + "`" + `."
+type ConfirmAlertChannelPayload {
+  "Errors in the input: ` + "`" + `INVALID_TOKEN` + "`" + `."
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},
@@ -1133,6 +1446,10 @@ enum PermissionTarget {
   FUNNEL
   "A shared link."
   SHARED_LINK
+  "An alert channel."
+  ALERT_CHANNEL
+  "A message to an alert channel."
+  ALERT_MESSAGE
   "An import."
   IMPORT
   "An import job."
@@ -1227,6 +1544,16 @@ enum UserErrorCode {
   TOO_MANY_SITES
   "The account has reached its limit of 1,000 captcha sitekeys."
   TOO_MANY_SITEKEYS
+  "The account has reached its limit of 20 alert channels, or the site its limit of 10."
+  TOO_MANY_ALERT_CHANNELS
+  "The event cannot be wanted by this channel: it is not about one site, or it is for operators only."
+  INVALID_ALERT_EVENT
+  "The quiet hours are not two different times of a day with a known time zone."
+  INVALID_QUIET_HOURS
+  "The recipient has not confirmed the alert channel."
+  CHANNEL_UNCONFIRMED
+  "The recipient has stopped the alert channel."
+  CHANNEL_STOPPED
   "The e-mail address or the password is wrong. The error does not reveal which."
   WRONG_CREDENTIALS
   """
@@ -3198,8 +3525,8 @@ type LiveHit {
   setReportMails(input: SetReportMailsInput!): SetReportMailsPayload @needs(permission: PERSONAL, of: SITE)
 
   """
-  Stops the mails of one kind about a site to one user: those with the link that the token is from. Does nothing if the mails
-  are stopped already.
+  Stops the mails of one kind about a site to one user, or the mails of an alert channel: those with the link that the token is from.
+  Does nothing if the mails are stopped already.
   """
   stopReportMail(input: StopReportMailInput!): StopReportMailPayload @open
 }
@@ -5456,6 +5783,8 @@ func (ec *executionContext) childFields_Account(ctx context.Context, field graph
 		return ec.fieldContext_Account_invitations(ctx, field)
 	case "createdAt":
 		return ec.fieldContext_Account_createdAt(ctx, field)
+	case "alertChannels":
+		return ec.fieldContext_Account_alertChannels(ctx, field)
 	case "auditLog":
 		return ec.fieldContext_Account_auditLog(ctx, field)
 	case "provider":
@@ -5566,6 +5895,106 @@ func (ec *executionContext) childFields_AccountProviderPayload(ctx context.Conte
 		return ec.fieldContext_AccountProviderPayload_userErrors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type AccountProviderPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_AlertChannel(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_AlertChannel_id(ctx, field)
+	case "site":
+		return ec.fieldContext_AlertChannel_site(ctx, field)
+	case "kind":
+		return ec.fieldContext_AlertChannel_kind(ctx, field)
+	case "name":
+		return ec.fieldContext_AlertChannel_name(ctx, field)
+	case "target":
+		return ec.fieldContext_AlertChannel_target(ctx, field)
+	case "signed":
+		return ec.fieldContext_AlertChannel_signed(ctx, field)
+	case "language":
+		return ec.fieldContext_AlertChannel_language(ctx, field)
+	case "events":
+		return ec.fieldContext_AlertChannel_events(ctx, field)
+	case "weekly":
+		return ec.fieldContext_AlertChannel_weekly(ctx, field)
+	case "monthly":
+		return ec.fieldContext_AlertChannel_monthly(ctx, field)
+	case "quietHours":
+		return ec.fieldContext_AlertChannel_quietHours(ctx, field)
+	case "state":
+		return ec.fieldContext_AlertChannel_state(ctx, field)
+	case "stopReason":
+		return ec.fieldContext_AlertChannel_stopReason(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_AlertChannel_createdAt(ctx, field)
+	case "messages":
+		return ec.fieldContext_AlertChannel_messages(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AlertChannel", field.Name)
+}
+
+func (ec *executionContext) childFields_AlertChannelPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "alertChannel":
+		return ec.fieldContext_AlertChannelPayload_alertChannel(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_AlertChannelPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AlertChannelPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_AlertMessage(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_AlertMessage_id(ctx, field)
+	case "event":
+		return ec.fieldContext_AlertMessage_event(ctx, field)
+	case "phase":
+		return ec.fieldContext_AlertMessage_phase(ctx, field)
+	case "title":
+		return ec.fieldContext_AlertMessage_title(ctx, field)
+	case "state":
+		return ec.fieldContext_AlertMessage_state(ctx, field)
+	case "attempts":
+		return ec.fieldContext_AlertMessage_attempts(ctx, field)
+	case "nextAttemptAt":
+		return ec.fieldContext_AlertMessage_nextAttemptAt(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_AlertMessage_createdAt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AlertMessage", field.Name)
+}
+
+func (ec *executionContext) childFields_AlertMessageConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_AlertMessageConnection_edges(ctx, field)
+	case "nodes":
+		return ec.fieldContext_AlertMessageConnection_nodes(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_AlertMessageConnection_pageInfo(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AlertMessageConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_AlertMessageEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_AlertMessageEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_AlertMessageEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AlertMessageEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_AlertMessagePayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "alertMessage":
+		return ec.fieldContext_AlertMessagePayload_alertMessage(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_AlertMessagePayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AlertMessagePayload", field.Name)
 }
 
 func (ec *executionContext) childFields_Annotation(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -5838,6 +6267,14 @@ func (ec *executionContext) childFields_CohortReturn(ctx context.Context, field 
 		return ec.fieldContext_CohortReturn_partial(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type CohortReturn", field.Name)
+}
+
+func (ec *executionContext) childFields_ConfirmAlertChannelPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "userErrors":
+		return ec.fieldContext_ConfirmAlertChannelPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ConfirmAlertChannelPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_ConfirmEmailChangePayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -6652,6 +7089,18 @@ func (ec *executionContext) childFields_QrCode(ctx context.Context, field graphq
 	return nil, fmt.Errorf("no field named %q was found under type QrCode", field.Name)
 }
 
+func (ec *executionContext) childFields_QuietHours(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "from":
+		return ec.fieldContext_QuietHours_from(ctx, field)
+	case "to":
+		return ec.fieldContext_QuietHours_to(ctx, field)
+	case "timeZone":
+		return ec.fieldContext_QuietHours_timeZone(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type QuietHours", field.Name)
+}
+
 func (ec *executionContext) childFields_RateLimit(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "limit":
@@ -7418,6 +7867,8 @@ func (ec *executionContext) childFields_Site(ctx context.Context, field graphql.
 		return ec.fieldContext_Site_timeZone(ctx, field)
 	case "createdAt":
 		return ec.fieldContext_Site_createdAt(ctx, field)
+	case "alertChannels":
+		return ec.fieldContext_Site_alertChannels(ctx, field)
 	case "annotations":
 		return ec.fieldContext_Site_annotations(ctx, field)
 	case "hiddenNotices":

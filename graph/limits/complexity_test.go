@@ -38,7 +38,9 @@ func TestCostsFollowTheBounds(t *testing.T) {
 		{"Site", "funnels"}: model.MaxFunnels, {"Site", "sharedLinks"}: model.MaxSharedLinks,
 		{"Segment", "filters"}: model.MaxReportFilters, {"Funnel", "steps"}: model.MaxFunnelSteps,
 		{"FunnelReport", "steps"}: model.MaxFunnelSteps, {"Delivery", "attempts"}: model.ShownAttempts,
-		{"Site", "unknownEvents"}: ingest.ShownUnknownEvents,
+		{"Account", "alertChannels"}: model.MaxAlertChannels, {"Site", "alertChannels"}: model.MaxSiteAlertChannels,
+		{"AlertMessage", "attempts"}: model.ShownAttempts,
+		{"Site", "unknownEvents"}:    ingest.ShownUnknownEvents,
 
 		// Ten rows of a report cost as much as one item of another list.
 		{"Report", "series"}: period.MaxPoints / 10, {"Report", "propertyNames"}: MaxProperties / 10,

@@ -17,6 +17,7 @@ import (
 var payloads = []any{
 	generated.AccountProviderPayload{}, generated.DeleteAccountProviderPayload{},
 	generated.FinishProviderSignInPayload{}, generated.StartProviderSignInPayload{},
+	generated.AlertChannelPayload{}, generated.AlertMessagePayload{}, generated.ConfirmAlertChannelPayload{},
 	generated.AcceptInvitationPayload{}, generated.AnnotationPayload{}, generated.ChangePasswordPayload{},
 	generated.ConfirmEmailChangePayload{}, generated.ConfirmSignUpPayload{},
 	generated.ConfirmTotpPayload{}, generated.CreateAPITokenPayload{}, generated.CreateAccountPayload{},

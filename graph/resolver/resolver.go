@@ -11,6 +11,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/alertchannels"
 	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/idempotency"
 	"github.com/tallygate/tallygate/db/imports"
@@ -69,6 +70,7 @@ type Resolver struct {
 	audit         *audit.Store
 	imports       *imports.Store
 	idempotency   *idempotency.Store
+	channels      *alertchannels.Store
 	db            *db.DB
 	auth          *auth.Auth
 	ids           *model.NodeIDs
@@ -101,6 +103,7 @@ func New(o Options) *Resolver {
 		reports:   reports.New(o.DB),
 		audit:     audit.New(o.DB),
 		imports:   imports.New(o.DB),
+		channels:  alertchannels.New(o.DB),
 
 		idempotency: idempotency.New(o.DB),
 
@@ -151,6 +154,8 @@ type (
 	segmentResolver              struct{ *Resolver }
 	funnelResolver               struct{ *Resolver }
 	sharedLinkResolver           struct{ *Resolver }
+	alertChannelResolver         struct{ *Resolver }
+	alertMessageResolver         struct{ *Resolver }
 	sharedSiteResolver           struct{ *Resolver }
 	reportImportResolver         struct{ *Resolver }
 	importJobResolver            struct{ *Resolver }
@@ -237,6 +242,12 @@ func (r *Resolver) Segment() generated.SegmentResolver { return &segmentResolver
 
 // Funnel implements generated.ResolverRoot.
 func (r *Resolver) Funnel() generated.FunnelResolver { return &funnelResolver{r} }
+
+// AlertChannel implements generated.ResolverRoot.
+func (r *Resolver) AlertChannel() generated.AlertChannelResolver { return &alertChannelResolver{r} }
+
+// AlertMessage implements generated.ResolverRoot.
+func (r *Resolver) AlertMessage() generated.AlertMessageResolver { return &alertMessageResolver{r} }
 
 // SharedLink implements generated.ResolverRoot.
 func (r *Resolver) SharedLink() generated.SharedLinkResolver { return &sharedLinkResolver{r} }

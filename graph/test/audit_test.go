@@ -137,6 +137,15 @@ var auditCases = []auditCase{
 	{mutation: "deleteFunnel", input: `{funnelId: $funnelId}`, object: "Funnel buy"},
 	{mutation: "createSharedLink", input: `{siteId: $siteId, name: "client", password: "a long password"}`, object: "SharedLink client"},
 	{mutation: "revokeSharedLink", input: `{sharedLinkId: $sharedLinkId}`, object: "SharedLink link"},
+	{mutation: "createAlertChannel", input: `{kind: DISCORD, name: "chat", address: "https://hook.example/0123456789abcdef", events: [NEW_SIGN_IN]}`,
+		object: "AlertChannel chat"},
+	{mutation: "createSiteAlertChannel", input: `{siteId: $siteId, kind: EMAIL, name: "mail", address: "ops@first.example", events: [QUOTA]}`,
+		object: "AlertChannel mail"},
+	{mutation: "confirmAlertChannel", input: `{token: $alertToken}`, as: "new", actor: "UNAUTHENTICATED ", object: "AlertChannel duty"},
+	{mutation: "updateAlertChannel", input: `{alertChannelId: $alertChannelId, weekly: true}`, object: "AlertChannel ops"},
+	{mutation: "sendTestAlert", input: `{alertChannelId: $alertChannelId}`, object: "AlertMessage test"},
+	{mutation: "redeliverAlertMessage", input: `{alertMessageId: $alertMessageId}`, object: "AlertMessage test"},
+	{mutation: "deleteAlertChannel", input: `{alertChannelId: $alertChannelId}`, object: "AlertChannel ops"},
 
 	{mutation: "confirmImport", input: `{importJobId: $importJobId}`, object: "Site first.example"},
 	{mutation: "cancelImport", input: `{importJobId: $importJobId}`, object: "Site first.example"},
@@ -221,6 +230,10 @@ func newAuditWorld(t *testing.T, d *db.DB) *auditWorld {
 	a.join(first.owner, "moving@first.example", model.RoleViewer).
 		query(requestEmailMutation, "email", "moved@first.example", "password", password).ok(t, "requestEmailChange")
 	w.vars["emailSecret"] = a.mailedSecret("moved@first.example")
+
+	first.owner.query(`mutation($id: ID!) { createSiteAlertChannel(input: {siteId: $id, kind: EMAIL, name: "duty",
+		address: "duty@first.example", events: [QUOTA]}) { userErrors { code } } }`, "id", first.ids["siteId"]).ok(t, "createSiteAlertChannel")
+	w.vars["alertToken"] = a.mailedSecret("duty@first.example")
 
 	a.client().signUp("new@fourth.example").ok(t, "signUp")
 	w.vars["signUpSecret"] = a.mailedSecret("new@fourth.example")

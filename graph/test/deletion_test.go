@@ -30,7 +30,8 @@ func rowsOf(t *testing.T, d *db.DB, table string, columns []string, of owners) i
 	// The salts of days belong to all sites, and so do the cells. Where claims of deleted accounts are is
 	// kept as numbers only, while another account has a sitekey of theirs.
 	ownerless := []string{"changes", "captcha_counts", "schema_migrations", "settings", "detached_partitions", "signin_failures", "pending_sign_ups",
-		"day_salts_0", "day_salts_1", "day_salts_2", "day_salts_3", "used_challenges", "cells", "claim_spaces"}
+		"day_salts_0", "day_salts_1", "day_salts_2", "day_salts_3", "used_challenges", "cells", "claim_spaces",
+		"alert_messages", "alert_attempts"} // the database deletes them with their channels
 	var conditions []string
 
 	hasOwner := false
@@ -105,6 +106,12 @@ func fill(t *testing.T, d *db.DB, of owners) {
 			SELECT s.id, m.user_id, 'TODAY', '', true FROM sites AS s JOIN memberships AS m ON m.account_id = s.account_id WHERE s.id = @site`,
 		"hidden_notices": `INSERT INTO hidden_notices (site_id, user_id, rejections, usage, hidden_at)
 			SELECT s.id, m.user_id, 1, 80, @at FROM sites AS s JOIN memberships AS m ON m.account_id = s.account_id WHERE s.id = @site`,
+		"alert_channels": `INSERT INTO alert_channels (account_id, site_id, kind, name, language, address, hint, events, weekly, monthly,
+			weekly_day, weekly_due_at, monthly_day, monthly_due_at, quiet_from, quiet_to, quiet_zone, confirm_expires_at, confirmed_at,
+			stopped_at, stop_reason, created_at) SELECT account_id, id, 'slack', 'ops', 'en', CAST('x' AS @bytes), 'x', '[]', false, false,
+			0, 0, 0, 0, 0, 0, '', 0, 1, 0, '', @at FROM sites WHERE id = @site`,
+		"alerts": `INSERT INTO alerts (account_id, site_id, event, subject, began_at, ended_at, seen_at, details)
+			SELECT account_id, id, 'quota', '80', @at, 0, @at, '{}' FROM sites WHERE id = @site`,
 		"failure_notices": `INSERT INTO failure_notices (site_id, day) VALUES (@site, 20000), (@site, 20001)`,
 		"user_erasures":   `INSERT INTO user_erasures (site_id, subject, requested_at) VALUES (@site, 'x', @at)`,
 		"webhook_notices": `INSERT INTO webhook_notices (site_id, day, changes) VALUES (@site, 20000, 1)`,
@@ -131,7 +138,7 @@ func fill(t *testing.T, d *db.DB, of owners) {
 	}
 
 	for table, statement := range statements {
-		statement = strings.NewReplacer("@site", fmt.Sprint(of.site), "@account", fmt.Sprint(of.account), "@at", fmt.Sprint(int64(at))).Replace(statement)
+		statement = strings.NewReplacer("@site", fmt.Sprint(of.site), "@account", fmt.Sprint(of.account), "@at", fmt.Sprint(int64(at)), "@bytes", map[bool]string{true: "bytea", false: "blob"}[d.IsPostgres()]).Replace(statement)
 		if err := dbtest.Exec(d, statement); err != nil {
 			t.Fatalf("%s: %v", table, err)
 		}

@@ -44,6 +44,12 @@ func selection(name string, depth int, but ...string) string {
 				types[f.Name] = f.Type.String()
 			}
 
+			// A query has at most 500 fields. Other queries select the channels of a site, and its fields.
+			without = append(without, "alertChannels")
+			if possible.Name == "AlertChannel" {
+				without = append(without, "site")
+			}
+
 			parts = append(parts, "... on "+possible.Name+" "+selection(possible.Name, depth, without...))
 		}
 
@@ -122,7 +128,8 @@ func reachable(from string) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// samples are valid values for the inputs that are not ids, by name, or by field and name for one field.
+// samples are valid values for the inputs that are not ids, by name, by name and type, or by field and name
+// for one field.
 var samples = map[string]any{
 	"accountName": "Example", "name": "signup", "domain": "extra.example.org", "url": "https://example.net/hook",
 	"email": "new@example.org", "role": "VIEWER", "plan": "ENTERPRISE", "monthlyPageviews": 5, "scopes": []string{"READ"},
@@ -130,7 +137,9 @@ var samples = map[string]any{
 	"measureSiteSearch": true, "measureEcommerce": true, "allowPseudonymousUserId": true, "automaticEvents": true,
 	"baseSeconds": 1.5, "maxSeconds": 20.0, "freeChallenges": 4, "automation": "LIMIT", "strict": true, "attackMode": "ON",
 	"exemptNetworks": []string{"198.51.100.0/24"},
-	"hideRevenue":    true, "origins": []string{"https://www.example.org"},
+	"events":         []string{"QUOTA"}, "kind AlertChannelKind!": "WEBHOOK", "address String!": "https://hook.example/0123456789abcdef",
+	"from": 1320, "to": 420,
+	"hideRevenue": true, "origins": []string{"https://www.example.org"},
 	"visitDetails": []string{"BROWSER"}, "excludedCountries": []string{"DE"}, "excludedPaths": []string{"/admin/**"},
 	"shields": []string{"DATA_CENTRES"}, "smallGroup": 5, "hideSmallGroups": true,
 	"excludedAddresses": []string{"192.0.2.0/24"}, "first": 2, "after": nil, "last": nil, "before": nil, "orderBy": "NEWEST", "search": "example", "days": 7,
@@ -207,6 +216,10 @@ func sample(t *testing.T, name string, typ *ast.Type, ids func(string) string) a
 		return input
 	}
 
+	// Fields of one name can have different types.
+	if value, ok := samples[name+" "+typ.String()]; ok {
+		return value
+	}
 	value, ok := samples[name]
 	if !ok {
 		t.Fatalf("there is no sample for the input %s: add one", name)
@@ -272,6 +285,12 @@ func (a *app) tenant(domain string) *tenant {
 		createSharedLink(input: {siteId: $id, name: "link"}) { sharedLink { id } userErrors { code } }
 		setReportMails(input: {siteId: $id, weekly: true}) { userErrors { code } } }`, "id", site).ok(a.t, "createFunnel")
 
+	channel := c.query(`mutation($id: ID!) { createSiteAlertChannel(input: {siteId: $id, kind: SLACK, name: "ops",
+		address: "https://`+domain+`/slack/0123456789abcdef", events: [QUOTA]}) { alertChannel { id } userErrors { code } } }`, "id", site).ok(a.t, "createSiteAlertChannel")
+	channelID := text(channel, "createSiteAlertChannel.alertChannel.id")
+	alert := c.query(`mutation($id: ID!) { sendTestAlert(input: {alertChannelId: $id}) { alertMessage { id } userErrors { code } } }`, "id", channelID).ok(a.t, "sendTestAlert")
+	a.finishAlert(channelID)
+
 	job := c.query(`mutation($id: ID!) { startImport(input: {siteId: $id, source: UMAMI, files: [{name: "u.csv", size: 5}]}) {
 		importJob { id } userErrors { code } } }`, "id", site).ok(a.t, "startImport")
 	jobID := text(job, "startImport.importJob.id")
@@ -312,11 +331,23 @@ func (a *app) tenant(domain string) *tenant {
 		"funnelId":      text(settings, "createFunnel.funnel.id"),
 		"sharedLinkId":  text(settings, "createSharedLink.sharedLink.id"),
 		"importJobId":   jobID,
-		"importId":      a.storedImport(site),
-		"sessionId":     session,
-		"passkeyId":     text(passkey, "viewer.secondFactors.passkeys.0.id"),
-		"erasureId":     text(erasure.ok(a.t, "deleteUserData"), "deleteUserData.erasure.id"),
+
+		"alertChannelId": channelID,
+		"alertMessageId": text(alert, "sendTestAlert.alertMessage.id"),
+		"importId":       a.storedImport(site),
+		"sessionId":      session,
+		"passkeyId":      text(passkey, "viewer.secondFactors.passkeys.0.id"),
+		"erasureId":      text(erasure.ok(a.t, "deleteUserData"), "deleteUserData.erasure.id"),
 	}}
+}
+
+// finishAlert ends the messages of an alert channel, as a worker does.
+func (a *app) finishAlert(channelID string) {
+	a.t.Helper()
+	number, _ := a.ids.Parse(model.NodeAlertChannel, channelID)
+	if err := dbtest.Exec(a.db, "UPDATE alert_messages SET state = 'failed', attempts = 1, tries = 1 WHERE channel_id = ?", number); err != nil {
+		a.t.Fatal(err)
+	}
 }
 
 // storedImport returns the id of a new import of a site.
@@ -360,7 +391,7 @@ func (a *app) mailedSecret(recipient string) string {
 	a.t.Helper()
 
 	type row struct{ Data string }
-	rows, err := dbtest.Rows[row](a.db, "SELECT data FROM mails WHERE recipient = ? AND kind IN ('invitation', 'password_reset', 'sign_up', 'sign_up_known', 'email_change', 'email_known') ORDER BY id DESC", recipient)
+	rows, err := dbtest.Rows[row](a.db, "SELECT data FROM mails WHERE recipient = ? AND kind IN ('invitation', 'password_reset', 'sign_up', 'sign_up_known', 'email_change', 'email_known', 'alert_confirm') ORDER BY id DESC", recipient)
 	if err != nil || len(rows) == 0 {
 		a.t.Fatalf("no mail to %s: %v", recipient, err)
 	}

@@ -281,6 +281,7 @@ var settingColumns = map[string]map[string]string{
 var otherTables = map[string]string{
 	"shared_links": isSecret, "report_mails": "each user's own choice", "report_views": "each user's own choice",
 	"hidden_notices": "each user's own choice", "idempotency_keys": isHistory,
+	"alert_channels": isSecret, "alerts": isHistory, "alert_messages": isHistory, "alert_attempts": isHistory,
 
 	"users": "people", "memberships": "people", "guests": "people", "invitations": "people", "sessions": "people", "api_tokens": isSecret, "password_resets": isSecret, "passkeys": isSecret, "totp_secrets": isSecret, "account_providers": isSecret, "identities": "people", "recovery_codes": isSecret,
 	"used_challenges": isHistory, "email_changes": isSecret,

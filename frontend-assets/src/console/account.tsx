@@ -6,7 +6,7 @@ import { AcceptInvitation } from './account/invitation';
 import { Account, ConfirmEmail, Members, Sessions } from './account/people';
 import { Security } from './account/security';
 import { SignUp } from './account/signup';
-import { StopMail } from './account/stopmail';
+import { ConfirmAlerts, StopMail } from './account/stopmail';
 import { Tokens } from './account/tokens';
 import { addMessages } from './core/language';
 import messages from './messages/account';
@@ -31,4 +31,5 @@ export const pages: Record<string, ComponentType<any>> = {
   '/accept-invitation': AcceptInvitation,
   '/confirm-email': ConfirmEmail,
   '/stop-mail': StopMail,
+  '/confirm-alerts': ConfirmAlerts,
 };

@@ -65,10 +65,12 @@ const modules: { load: () => Promise<{ pages: Record<string, Page> }>; paths: st
       '/accept-invitation',
       '/confirm-email',
       '/stop-mail',
+      '/confirm-alerts',
     ],
   },
   { load: () => import('./operator'), paths: ['/operator'] },
   { load: () => import('./provider'), paths: ['/sign-in/provider', '/provider'] },
+  { load: () => import('./alerts'), paths: ['/sites/:id/alerts', '/alerts'] },
   { load: () => import('./import'), paths: ['/sites/:id/import'] },
 ];
 
@@ -101,6 +103,7 @@ const alsoBare = [
   '/sign-in/provider',
   '/sign-up',
   '/stop-mail',
+  '/confirm-alerts',
   '/forgot-password',
   '/reset-password',
   '/confirm-sign-up',

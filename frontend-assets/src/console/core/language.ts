@@ -1,6 +1,7 @@
 // Texts in the user's language. English is built in; messages/<code>.ts holds each other language.
 import en from '../messages/en';
 import type account from '../messages/account';
+import type alerts from '../messages/alerts';
 import type captcha from '../messages/captcha';
 import type drilldown from '../messages/drilldown';
 import type journeys from '../messages/journeys';
@@ -24,6 +25,7 @@ export type Messages = Record<string, Message>;
 export type TextKey =
   | keyof typeof en
   | keyof typeof account
+  | keyof typeof alerts
   | keyof typeof captcha
   | keyof typeof drilldown
   | keyof typeof imports
