@@ -21,7 +21,7 @@ func TestAlertsChromium(t *testing.T) {
 	p.press("Add channel")
 	p.see("hooks.example.com/…cdef")
 	p.press("Send a test")
-	p.see("Messages to ops")
+	p.WaitFor("document.querySelector('table code')?.textContent === 'test'")
 	p.look("alerts")
 
 	p.press("Delete")
