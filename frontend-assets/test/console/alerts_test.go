@@ -2,8 +2,7 @@ package console_test
 
 import "testing"
 
-// TestAlertsChromium adds a channel of a site, tests it, reads the test's state and deletes the channel. Then it
-// adds one of the account.
+// TestAlertsChromium adds a channel of a site, and sends it a test, which the page then lists.
 func TestAlertsChromium(t *testing.T) {
 	t.Parallel()
 
@@ -21,20 +20,6 @@ func TestAlertsChromium(t *testing.T) {
 	p.press("Add channel")
 	p.see("hooks.example.com/…cdef")
 	p.press("Send a test")
-	p.see("Messages to ops")
+	p.WaitFor("document.querySelector('table code')?.textContent === 'test'")
 	p.look("alerts")
-
-	p.press("Delete")
-	p.see("The channel and the list of its messages are deleted.")
-	p.click("document.querySelector('dialog form button')")
-	p.see("No channels")
-
-	p.Goto(s.control + "/alerts")
-	p.see("These channels get alerts about the account and each of its sites.")
-	p.fill("Name", "duty")
-	p.fill("Address", "duty@example.org")
-	p.press("Add channel")
-	p.see("Not confirmed")
-	p.look("alerts-account")
-	p.clean(s)
 }
