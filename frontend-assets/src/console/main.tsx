@@ -100,15 +100,15 @@ const loadPages = async ({ pattern }: { pattern: string }): Promise<Record<strin
 
 /** These pages of modules that are loaded on demand have no menus either. */
 const alsoBare = [
-  '/sign-in/provider',
-  '/sign-up',
-  '/stop-mail',
-  '/confirm-alerts',
   '/forgot-password',
   '/reset-password',
   '/confirm-sign-up',
   '/accept-invitation',
   '/confirm-email',
+  '/stop-mail',
+  '/confirm-alerts',
+  '/sign-in/provider',
+  '/sign-up',
 ];
 
 function App() {
