@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/tallygate/tallygate/db/alerts"
@@ -303,7 +304,8 @@ func (w *alertWatcher) deliveries(
 // backupSubject is the subject of the alert of late backups. Those of tasks have the task's name.
 const backupSubject = "backup"
 
-// watchInstallation evaluates the rules of the installation: periodic tasks that fail, and backups.
+// watchInstallation evaluates the rules of the installation: periodic tasks that fail, backups, and TLS
+// certificates.
 func (w *alertWatcher) watchInstallation(ctx context.Context, now model.Instant) (changed int64, failed error) {
 	w.forgetCalls(now)
 
@@ -313,10 +315,7 @@ func (w *alertWatcher) watchInstallation(ctx context.Context, now model.Instant)
 	}
 	open := make(map[alertAbout]*model.Alert)
 	for _, alert := range lasting {
-		// Attempts to renew a certificate begin and end their alerts themselves.
-		if alert.Event == model.AlertJobsFailed {
-			open[aboutOf(alert)] = alert
-		}
+		open[aboutOf(alert)] = alert
 	}
 
 	found := make(findings)
@@ -327,7 +326,35 @@ func (w *alertWatcher) watchInstallation(ctx context.Context, now model.Instant)
 	if failed == nil {
 		found[alertAbout{event: model.AlertJobsFailed, subject: backupSubject}] = alertrules.BackupLate(last, now)
 	}
+	changed, err = w.certificateFindings(ctx, found, open, now)
+	failed = errors.Join(failed, err)
 
 	n, err := w.steps(ctx, 0, found, open, now)
-	return n, errors.Join(failed, err)
+	return changed + n, errors.Join(failed, err)
+}
+
+// certificateFindings evaluates the rule of the certificates of all hosts, also of other processes. It ends
+// alerts about hosts that no process is configured with any more without a message, since their certificates were
+// not renewed. It removes these from open, and returns their number.
+func (w *alertWatcher) certificateFindings(
+	ctx context.Context, found findings, open map[alertAbout]*model.Alert, now model.Instant,
+) (int64, error) {
+	hosts, err := w.certificates.Hosts(ctx, now)
+	if err != nil {
+		return 0, fmt.Errorf("read the states of certificates: %w", err)
+	}
+	for _, h := range hosts {
+		subject := model.Clean(h.Host, model.MaxAlertSubject)
+		found[alertAbout{event: model.AlertCertificateFailed, subject: subject}] = alertrules.CertificateFailed(
+			alertrules.Certificate{Issued: h.IssuedAt, Expires: h.ExpiresAt, Failures: h.Failures, Failed: h.FailedAt}, now)
+	}
+
+	var removed []int64
+	for about, alert := range open {
+		if _, ok := found[about]; !ok && about.event == model.AlertCertificateFailed {
+			removed = append(removed, alert.ID)
+			delete(open, about)
+		}
+	}
+	return w.store.EndUnwanted(ctx, removed, now)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/alerts"
+	"github.com/tallygate/tallygate/db/certificates"
 	"github.com/tallygate/tallygate/db/files"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
@@ -33,6 +34,8 @@ type alertWatcher struct {
 	files  *files.Store
 	tasks  *taskRuns
 
+	certificates *certificates.Store
+
 	mu    sync.Mutex
 	calls map[int64]callCount // by site
 }
@@ -41,7 +44,7 @@ type alertWatcher struct {
 func newAlertWatcher(d *db.DB, tasks *taskRuns) *alertWatcher {
 	return &alertWatcher{
 		store: alerts.New(d), sites: sites.New(d), ingest: ingest.New(d), files: files.New(d), tasks: tasks,
-		calls: make(map[int64]callCount),
+		certificates: certificates.New(d), calls: make(map[int64]callCount),
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/certificates"
 	"github.com/tallygate/tallygate/db/files"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/jobs/alertrules"
@@ -273,5 +274,78 @@ func TestInstallationAlerts(t *testing.T) {
 		}
 		at = at.Add(time.Hour)
 		step("jobs_failed 35m0s[], jobs_failed 1h5m0s[]")
+	})
+}
+
+// TestCertificateAlerts checks the alerts about TLS certificates: of a host without one, of one that is renewed
+// in the end, and of a host that is no longer configured. They reach operators' channels only.
+func TestCertificateAlerts(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w := newAlertWorld(t, d)
+		operators := w.site("operator.example", time.Hour)
+		w.site("member.example", time.Hour)
+		operator := model.User{Email: "op@example.org", Operator: true, Language: model.English, CreatedAt: 1}
+		if _, err := d.Write.NewInsert().Model(&operator).Exec(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.exec("UPDATE alert_channels SET created_by = ? WHERE account_id = ?", operator.ID, operators.AccountID)
+
+		store, watcher := certificates.New(d), newAlertWatcher(d, &taskRuns{})
+		at := w.now
+		step := func(want string) {
+			t.Helper()
+			w.watch(watcher, at)
+			if got := w.alerts(0); got != want {
+				t.Errorf("at %s the alerts are %q, want %q", at.Time().Format(time.DateTime), got, want)
+			}
+			at = at.Add(5 * time.Minute)
+		}
+		fail := func(host string) {
+			t.Helper()
+			if err := store.Failed(t.Context(), host, certificates.FailureDNS, at); err != nil {
+				t.Fatal(err)
+			}
+		}
+		obtain := func(host string) {
+			t.Helper()
+			if err := store.Obtained(t.Context(), host, at, at.Add(90*24*time.Hour), at); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		// The first order of a host.
+		step("")
+		fail("app.example")
+		step("certificate_failed open[begun]")
+		obtain("app.example")
+		step("certificate_failed 5m0s[begun ended]")
+
+		// A renewal with enough time left, which fails once too often.
+		at = at.Add(61 * 24 * time.Hour)
+		for range 4 {
+			fail("app.example")
+			step("certificate_failed 5m0s[begun ended]")
+		}
+		fail("app.example")
+		step("certificate_failed 5m0s[begun ended], certificate_failed open[begun]")
+		obtain("app.example")
+		step("certificate_failed 5m0s[begun ended], certificate_failed 5m0s[begun ended]")
+
+		// Another host, which the settings no longer name a day later.
+		fail("old.example")
+		ended := strings.Repeat("certificate_failed 5m0s[begun ended], ", 2)
+		step(ended + "certificate_failed open[begun]")
+		at = at.Add(25 * time.Hour)
+		if err := store.See(t.Context(), []string{"app.example"}, at); err != nil {
+			t.Fatal(err)
+		}
+		step(ended + "certificate_failed 25h5m0s[begun]")
+		step(ended + "certificate_failed 25h5m0s[begun]")
+
+		hosts, err := dbtest.Rows[string](d, "SELECT subject FROM alerts ORDER BY id")
+		if err != nil || fmt.Sprint(hosts) != "[app.example app.example old.example]" {
+			t.Errorf("the alerts are about %v, %v", hosts, err)
+		}
 	})
 }

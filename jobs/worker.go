@@ -319,11 +319,6 @@ func (w *Worker) Ping(ctx context.Context) error { return w.queue.Ping(ctx) }
 // wait for the next sweep. It never waits, and drops deliveries if the queue is full.
 func (w *Worker) Notify(deliveries []model.Delivery) { webhook.Notify(w.queue.Notify, deliveries) }
 
-// NotifyChannels asks for the first attempts of messages to alert channels that were just committed.
-func (w *Worker) NotifyChannels(messages []model.AlertMessage) {
-	webhook.NotifyChannels(w.queue.Notify, messages)
-}
-
 // QueueWarning returns a sentence for the operator while the queue is unavailable, else "".
 func (w *Worker) QueueWarning() string { return w.queue.Warning() }
 

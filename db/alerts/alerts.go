@@ -153,32 +153,6 @@ func lockAccountOf(ctx context.Context, tx *db.Tx, id int64) error {
 	return err
 }
 
-// BeginOperator begins an alert of the installation, for its operators; see Begin.
-func (s *Store) BeginOperator(
-	ctx context.Context, event model.AlertEvent, subject string, details model.AlertFigures, now model.Instant,
-) (began bool, err error) {
-	return s.Begin(ctx, model.Alert{Event: event, Subject: subject, Details: details}, now)
-}
-
-// EndOperator ends the alert of the installation with an event and subject. It reports whether one
-// lasted.
-func (s *Store) EndOperator(
-	ctx context.Context, event model.AlertEvent, subject string, now model.Instant,
-) (ended bool, err error) {
-	open, err := s.OpenOfInstallation(ctx)
-	if err != nil {
-		return false, err
-	}
-
-	subject = model.Clean(subject, model.MaxAlertSubject)
-	for _, alert := range open {
-		if alert.Event == event && alert.Subject == subject {
-			return s.End(ctx, alert.ID, now)
-		}
-	}
-	return false, nil
-}
-
 // isInstallations is a condition on alerts of the installation, in the order of the index of open
 // ones.
 const isInstallations = "coalesce(account_id, 0) = 0 AND coalesce(site_id, 0) = 0 AND coalesce(sitekey_id, 0) = 0"

@@ -241,16 +241,20 @@ func TestInstallation(t *testing.T) {
 		failure := model.AlertFigures{Since: now.Add(-hour)}
 		const event, name = model.AlertCertificateFailed, "www.example.com"
 
-		if n := together(t, func() (bool, error) { return store.BeginOperator(t.Context(), event, name, failure, now) }); n != 1 {
+		begin := func(host string) (bool, error) {
+			return store.Begin(t.Context(), model.Alert{Event: event, Subject: host, Details: failure}, now)
+		}
+		if n := together(t, func() (bool, error) { return begin(name) }); n != 1 {
 			t.Errorf("%d of the concurrent calls began the alert, want 1", n)
 		}
-		if began, err := store.BeginOperator(t.Context(), event, "other.example.com", failure, now); !began || err != nil {
+		if began, err := begin("other.example.com"); !began || err != nil {
 			t.Errorf("another certificate: %t, %v", began, err)
 		}
-		if ended, err := store.EndOperator(t.Context(), model.AlertJobsFailed, name, now); ended || err != nil {
-			t.Errorf("another event: %t, %v", ended, err)
+		lasting, err := store.OpenOfInstallation(t.Context())
+		if err != nil || len(lasting) != 2 || lasting[0].Subject != name {
+			t.Fatalf("the installation's alerts are %v, %v", lasting, err)
 		}
-		if n := together(t, func() (bool, error) { return store.EndOperator(t.Context(), event, name, now) }); n != 1 {
+		if n := together(t, func() (bool, error) { return store.End(t.Context(), lasting[0].ID, now) }); n != 1 {
 			t.Errorf("%d of the concurrent calls ended the alert, want 1", n)
 		}
 

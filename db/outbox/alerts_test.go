@@ -214,3 +214,28 @@ func TestChannelMessagesAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// TestBacklogOfMessages checks that the backlog counts messages to channels: due ones, those that wait for the end of
+// quiet hours, and none of a suspended account.
+func TestBacklogOfMessages(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		site, now := dbtest.OutboxSite(t, d, "shop.example"), dbtest.Noon
+		insertChannel(t, d, site, func(*model.AlertChannel) {})
+		insertChannel(t, d, site, func(c *model.AlertChannel) {
+			c.Quiet = model.QuietHours{From: 11 * 60, To: 14 * 60, Zone: "UTC"}
+		})
+		alert := &model.Alert{AccountID: site.AccountID, SiteID: site.ID, Event: model.AlertTrafficDrop, BeganAt: now, SeenAt: now}
+		queueAlert(t, d, alert, model.AlertBegun, now)
+
+		for _, want := range []outbox.Backlog{{Pending: 2, Due: 1, Oldest: now}, {}} {
+			backlog, err := outbox.New(d).DeliveryBacklog(t.Context(), now.Add(time.Hour))
+			if err != nil || backlog != want {
+				t.Errorf("the backlog is %+v, %v; want %+v", backlog, err, want)
+			}
+			if err := dbtest.Exec(d, "UPDATE accounts SET suspended_at = 1"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}

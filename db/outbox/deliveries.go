@@ -421,10 +421,15 @@ type Backlog struct {
 	Oldest  model.Instant // when the longest due delivery became due, or 0
 }
 
-// DeliveryBacklog counts the pending deliveries of all sites that are not held.
+// DeliveryBacklog counts the pending deliveries of all sites that are not held, and the pending messages to alert
+// channels that are not held.
 func (s *Store) DeliveryBacklog(ctx context.Context, now model.Instant) (Backlog, error) {
-	var all Backlog
-	err := s.db.EachCell(ctx, func(in *db.Cell) error {
+	all, err := s.messageBacklog(ctx, now)
+	if err != nil {
+		return Backlog{}, err
+	}
+
+	err = s.db.EachCell(ctx, func(in *db.Cell) error {
 		backlog, err := cell{in}.backlog(ctx, now)
 		all.Pending, all.Due = all.Pending+backlog.Pending, all.Due+backlog.Due
 		if backlog.Oldest != 0 && (all.Oldest == 0 || backlog.Oldest < all.Oldest) {

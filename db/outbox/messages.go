@@ -42,6 +42,19 @@ GROUP BY m.channel_id ORDER BY 2, 1 LIMIT ?`, now, model.ChannelEmail, limit).Sc
 	return due, nil
 }
 
+// messageBacklog is DeliveryBacklog for messages to channels.
+func (s *Store) messageBacklog(ctx context.Context, now model.Instant) (backlog Backlog, err error) {
+	err = s.db.Read.NewRaw(`
+SELECT count(*) AS pending, coalesce(sum(CASE WHEN w.next_attempt_at <= ?0 THEN 1 ELSE 0 END), 0) AS due,
+coalesce(min(CASE WHEN w.next_attempt_at <= ?0 THEN w.next_attempt_at END), 0) AS oldest
+FROM (SELECT channel_id, next_attempt_at FROM alert_messages WHERE state = 'pending' ORDER BY next_attempt_at LIMIT ?1) w
+JOIN alert_channels c ON c.id = w.channel_id WHERE NOT `+heldChannels, now, maxBacklog).Scan(ctx, &backlog)
+	if err != nil {
+		return Backlog{}, fmt.Errorf("count pending messages to channels: %w", err)
+	}
+	return backlog, nil
+}
+
 // leaseMessage is LeaseDelivery for a channel.
 func (s *Store) leaseMessage(
 	ctx context.Context, ids *model.NodeIDs, channelID int64, except []int64, now model.Instant, lease time.Duration,

@@ -42,7 +42,7 @@ var languages = map[model.Language]*words{
 			string(model.AlertCaptchaAttack):     "Attack on the sitekey %[1]s",
 			string(model.AlertNewSignIn):         "New sign-in: %[2]s",
 			string(model.AlertJobsFailed):        "A periodic task fails: %[2]s",
-			string(model.AlertCertificateFailed): "A certificate was not renewed: %[2]s",
+			string(model.AlertCertificateFailed): "A certificate was not obtained: %[2]s",
 			model.MessageTest:                    "Test message",
 			model.MessageWeekly:                  "Week on %[1]s",
 			model.MessageMonthly:                 "Month on %[1]s",
@@ -72,6 +72,9 @@ var languages = map[model.Language]*words{
 			string(model.AlertCaptchaAttack): func(l *text.Locale, f model.AlertFigures) string {
 				return fmt.Sprintf("%s in ten minutes, usually %s.", l.Count(f.Value, "network", "networks"), l.Number(f.Usual))
 			},
+			string(model.AlertCertificateFailed): func(l *text.Locale, f model.AlertFigures) string {
+				return fmt.Sprintf("%s in a row, the last one on %s.", l.Count(f.Value, "order failed", "orders failed"), l.Time(f.Since))
+			},
 			model.MessageTest: func(*text.Locale, model.AlertFigures) string {
 				return "This channel gets alerts. Nothing has happened."
 			},
@@ -92,7 +95,7 @@ var languages = map[model.Language]*words{
 			string(model.AlertCaptchaAttack):     "Angriff auf den Sitekey %[1]s",
 			string(model.AlertNewSignIn):         "Neue Anmeldung: %[2]s",
 			string(model.AlertJobsFailed):        "Eine regelmäßige Aufgabe schlägt fehl: %[2]s",
-			string(model.AlertCertificateFailed): "Ein Zertifikat wurde nicht erneuert: %[2]s",
+			string(model.AlertCertificateFailed): "Ein Zertifikat wurde nicht ausgestellt: %[2]s",
 			model.MessageTest:                    "Testnachricht",
 			model.MessageWeekly:                  "Woche auf %[1]s",
 			model.MessageMonthly:                 "Monat auf %[1]s",
@@ -121,6 +124,10 @@ var languages = map[model.Language]*words{
 			},
 			string(model.AlertCaptchaAttack): func(l *text.Locale, f model.AlertFigures) string {
 				return fmt.Sprintf("%s in zehn Minuten, üblich sind %s.", l.Count(f.Value, "Netz", "Netze"), l.Number(f.Usual))
+			},
+			string(model.AlertCertificateFailed): func(l *text.Locale, f model.AlertFigures) string {
+				return fmt.Sprintf("%s, zuletzt am %s.",
+					l.Count(f.Value, "Bestellung ist fehlgeschlagen", "Bestellungen sind nacheinander fehlgeschlagen"), l.Time(f.Since))
 			},
 			model.MessageTest: func(*text.Locale, model.AlertFigures) string {
 				return "Dieser Kanal erhält Meldungen. Es ist nichts geschehen."

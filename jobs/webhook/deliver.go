@@ -173,14 +173,6 @@ func messageTask(due outbox.DueChannel, now model.Instant) queue.Task {
 	}
 }
 
-// NotifyChannels asks the workers for messages to alert channels that were just committed.
-func NotifyChannels(notify func(queue.Task), messages []model.AlertMessage) {
-	for i := range messages {
-		m := &messages[i]
-		notify(messageTask(outbox.DueChannel{ChannelID: m.ChannelID, NextAttemptAt: m.NextAttemptAt}, m.NextAttemptAt))
-	}
-}
-
 // dueChannels is how many alert channels one sweep serves. Others follow when these have been served.
 const dueChannels = 500
 

@@ -399,15 +399,3 @@ func TestClassify(t *testing.T) {
 		}
 	}
 }
-
-// TestIsLate checks the warning at a sixth of the lifetime, for long and short certificates.
-func TestIsLate(t *testing.T) {
-	t.Parallel()
-	issued := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
-	for _, lifetime := range []time.Duration{90 * 24 * time.Hour, 6 * 24 * time.Hour} {
-		expires := issued.Add(lifetime)
-		if IsLate(issued, expires, expires.Add(-lifetime/6)) || !IsLate(issued, expires, expires.Add(-lifetime/6+time.Second)) {
-			t.Errorf("lifetime %v", lifetime)
-		}
-	}
-}

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tallygate/tallygate/db/certificates"
+	"github.com/tallygate/tallygate/db/model"
 )
 
 // parseChain returns the certificates of a PEM text, the host's first.
@@ -35,10 +36,6 @@ func (m *Manager) served(host string) (newest *x509.Certificate) {
 	return newest
 }
 
-// IsLate reports whether so little is left of a certificate's lifetime that renewals must have failed: a
-// sixth. They begin when a third is left.
-func IsLate(issued, expires, now time.Time) bool { return expires.Sub(now) < expires.Sub(issued)/6 }
-
 // Warnings returns a line for each host without a certificate, or with one that expires soon.
 func (m *Manager) Warnings() []string {
 	var states map[string]certificates.Host
@@ -58,7 +55,7 @@ func (m *Manager) Warnings() []string {
 			lines = append(lines, "no TLS certificate for "+host+" yet"+reason)
 		case !m.Now().Before(leaf.NotAfter):
 			lines = append(lines, "the TLS certificate for "+host+" has expired"+reason)
-		case IsLate(leaf.NotBefore, leaf.NotAfter, m.Now()):
+		case model.IsCertificateLate(leaf.NotBefore, leaf.NotAfter, m.Now()):
 			lines = append(lines, fmt.Sprintf("the TLS certificate for %s expires at %s%s", host,
 				leaf.NotAfter.UTC().Format(time.RFC3339), reason))
 		}

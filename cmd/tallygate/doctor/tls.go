@@ -13,11 +13,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tallygate/tallygate/cmd/tallygate/acme"
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/cmd/tallygate/serve"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/certificates"
+	"github.com/tallygate/tallygate/db/model"
 )
 
 // seeTLS is the action of findings that need the page.
@@ -172,7 +172,7 @@ func (e *examination) checkCertificates(ctx context.Context, d *db.DB) error {
 		case state.Failures > 0:
 			e.warn("tls-order", seeTLS, "the certificate of %s is not renewed: %d orders have failed, the last one at %s: %s", host,
 				state.Failures, state.FailedAt.Time().UTC().Format(time.RFC3339), state.Failure)
-		case state.ExpiresAt != 0 && acme.IsLate(state.IssuedAt.Time(), expires, now):
+		case state.ExpiresAt != 0 && model.IsCertificateLate(state.IssuedAt.Time(), expires, now):
 			e.warn("tls-expires", "Start the service, and see its log.", "the certificate of %s expires at %s", host,
 				expires.UTC().Format(time.RFC3339))
 		}
