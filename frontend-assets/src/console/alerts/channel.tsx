@@ -146,7 +146,13 @@ export function Channel(props: {
           <button type="button" class="small" aria-label={t('alerts.editNamed', { name })} onClick={() => setEditing(true)}>
             {t('alerts.edit')}
           </button>
-          <Ask button={t('alerts.delete')} label={t('alerts.deleteNamed', { name })} text={t('alerts.deleteText')} run={remove} />
+          <Ask
+            button={t('alerts.delete')}
+            label={t('alerts.deleteNamed', { name })}
+            text={t('alerts.deleteText')}
+            small
+            run={remove}
+          />
         </div>
       )}
       {editing && (
