@@ -50,7 +50,7 @@ func TestAlertsChromium(t *testing.T) {
 
 	// The secret is shown once.
 	p.see("it is shown only this once")
-	secret := p.Text(`document.querySelector('pre[aria-label="Signature"]').textContent`)
+	secret := p.Text(`document.querySelector('pre[aria-label="Secret"]').textContent`)
 	p.look("alerts-secret")
 	p.press("I have copied it")
 	p.WaitFor(`!document.body.innerText.includes('whsec_')`)

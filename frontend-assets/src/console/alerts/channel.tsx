@@ -111,7 +111,7 @@ export function Channel(props: {
       <p>
         <span class={'state ' + (state === 'STOPPED' ? 'FAILED' : waits ? '' : 'DELIVERED')}>{t(`alerts.state.${state}`)}</span>
       </p>
-      {secret && <Secret text={secret} label={t('alerts.secret')} onDone={() => setSecret('')} />}
+      {secret && <Secret text={secret} label={t('alerts.newSecret')} onDone={() => setSecret('')} />}
       {waits && <p class="notice">{t('alerts.unconfirmed')}</p>}
       {state === 'STOPPED' && (
         <p class="notice">{t(stopReason === 'recipient' ? 'alerts.stoppedByRecipient' : 'alerts.stoppedGone')}</p>

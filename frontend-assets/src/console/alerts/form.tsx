@@ -152,7 +152,7 @@ export function NewChannel({ owner, reload }: { owner: Owner; reload(): Promise<
 
   return (
     <Section title={t('alerts.new')}>
-      {secret && <Secret text={secret} label={t('alerts.secret')} onDone={() => setSecret('')} />}
+      {secret && <Secret text={secret} label={t('alerts.newSecret')} onDone={() => setSecret('')} />}
       <Form key={added} submit={t('alerts.create')} onSubmit={create} class="column" label={t('alerts.new')}>
         <Select
           name="kind"

@@ -26,6 +26,7 @@ export default {
   'alerts.urlHint': 'A URL with https. It is a secret and is not shown again.',
   'alerts.urlKept': 'Leave it empty to keep {target}.',
   'alerts.secret': 'Signature',
+  'alerts.newSecret': 'Secret',
   'alerts.secretHint': 'A new secret is shown once, after saving. Your server checks the calls with it.',
   'alerts.secretKeep': 'Unchanged',
   'alerts.secretNew': 'With a new secret',

@@ -10,7 +10,7 @@ export function Ask(props: {
   button: string;
   label: string;
   text: ComponentChildren;
-  /** Whether the button stands beside small ones. */
+  /** Whether the button is as small as its neighbours. */
   small?: boolean;
   run(): Promise<UserError[]>;
 }) {
