@@ -99,8 +99,24 @@ export type DeleteAlertChannelInput = {
   alertChannelId: string;
 };
 
+export type UpdateAlertChannelInput = {
+  alertChannelId: string;
+  name?: string | null;
+  address?: string | null;
+  secret?: string | null;
+  language?: Language | null;
+  events?: AlertEvent[] | null;
+  weekly?: boolean | null;
+  monthly?: boolean | null;
+  quietHours?: QuietHoursInput | null;
+};
+
 export type SendTestAlertInput = {
   alertChannelId: string;
+};
+
+export type RedeliverAlertMessageInput = {
+  alertMessageId: string;
 };
 
 export type AuditFilter = {
@@ -662,30 +678,57 @@ export type ProviderRoleInput = {
   role: Role;
 };
 
+export type AlertMessageFields = {
+  id: string;
+  event: string;
+  phase: string;
+  title: string;
+  state: DeliveryState;
+  nextAttemptAt: string | null;
+  createdAt: string;
+  attempts: ({
+    at: string;
+    manual: boolean;
+    durationMs: number;
+    status: number | null;
+    error: string | null;
+    answer: string;
+  })[];
+};
+const alertMessageFieldsText =
+  'fragment AlertMessageFields on AlertMessage{id event phase title state nextAttemptAt createdAt attempts{at manual durationMs status error answer}}';
+
+export type AlertMessagePage = {
+  pageInfo: {
+    hasNextPage: boolean;
+    endCursor: string | null;
+  };
+  nodes: AlertMessageFields[];
+};
+const alertMessagePageText =
+  'fragment AlertMessagePage on AlertMessageConnection{pageInfo{hasNextPage endCursor}nodes{... AlertMessageFields}}';
+
 export type AlertChannelFields = {
   id: string;
   kind: AlertChannelKind;
   name: string;
   target: string;
+  signed: boolean;
+  language: Language;
   events: AlertEvent[];
+  weekly: boolean;
+  monthly: boolean;
+  quietHours: {
+    from: number;
+    to: number;
+    timeZone: string;
+  } | null;
   state: AlertChannelState;
-  messages: {
-    nodes: ({
-      id: string;
-      event: string;
-      title: string;
-      state: DeliveryState;
-      createdAt: string;
-      attempts: ({
-        at: string;
-        status: number | null;
-        error: string | null;
-      })[];
-    })[];
-  };
+  stopReason: string | null;
+  messages: AlertMessagePage;
 };
 const alertChannelFieldsText =
-  'fragment AlertChannelFields on AlertChannel{id kind name target events state messages(first:5){nodes{id event title state createdAt attempts{at status error}}}}';
+  'fragment AlertChannelFields on AlertChannel{id kind name target signed language events weekly monthly quietHours{from to timeZone}state stopReason messages(first:5){... AlertMessagePage}}';
 
 export type AuditFields = {
   at: string;
@@ -1506,11 +1549,12 @@ const deliveryPageText =
 export type SiteAlertsData = {
   viewer: ViewerFields | null;
   site: {
+    timeZone: string;
     alertChannels: AlertChannelFields[];
   } & SiteFields | null;
 };
 export const siteAlerts = /* @__PURE__ */ operation<{ id: string }, SiteAlertsData>(
-  'query SiteAlerts($id:ID!){viewer{... ViewerFields}site(id:$id){... SiteFields alertChannels{... AlertChannelFields}}}', viewerFieldsText, siteFieldsText, alertChannelFieldsText,
+  'query SiteAlerts($id:ID!){viewer{... ViewerFields}site(id:$id){... SiteFields timeZone alertChannels{... AlertChannelFields}}}', viewerFieldsText, siteFieldsText, alertChannelFieldsText, alertMessagePageText, alertMessageFieldsText,
 );
 
 export type AccountAlertsData = {
@@ -1521,7 +1565,7 @@ export type AccountAlertsData = {
   } | null;
 };
 export const accountAlerts = /* @__PURE__ */ operation<{ account?: string | null }, AccountAlertsData>(
-  'query AccountAlerts($account:ID){viewer{... ViewerFields}account(id:$account){id alertChannels{... AlertChannelFields}}}', viewerFieldsText, alertChannelFieldsText,
+  'query AccountAlerts($account:ID){viewer{... ViewerFields}account(id:$account){id alertChannels{... AlertChannelFields}}}', viewerFieldsText, alertChannelFieldsText, alertMessagePageText, alertMessageFieldsText,
 );
 
 export type CreateAlertChannelData = {
@@ -1557,13 +1601,52 @@ export const deleteAlertChannel = /* @__PURE__ */ operation<{ input: DeleteAlert
   'mutation DeleteAlertChannel($input:DeleteAlertChannelInput!){deleteAlertChannel(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
 );
 
+export type AlertMessagesData = {
+  node: Partial<{
+    messages: AlertMessagePage;
+  }> | null;
+};
+export const alertMessages = /* @__PURE__ */ operation<{ id: string; after?: string | null }, AlertMessagesData>(
+  'query AlertMessages($id:ID!,$after:String){node(id:$id){... on AlertChannel{messages(first:20,after:$after){... AlertMessagePage}}}}', alertMessagePageText, alertMessageFieldsText,
+);
+
+export type AlertMessageData = {
+  node: Partial<AlertMessageFields> | null;
+};
+export const alertMessage = /* @__PURE__ */ operation<{ id: string }, AlertMessageData>(
+  'query AlertMessage($id:ID!){node(id:$id){... on AlertMessage{... AlertMessageFields}}}', alertMessageFieldsText,
+);
+
+export type UpdateAlertChannelData = {
+  updateAlertChannel: {
+    alertChannel: {
+      id: string;
+    } | null;
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const updateAlertChannel = /* @__PURE__ */ operation<{ input: UpdateAlertChannelInput }, UpdateAlertChannelData>(
+  'mutation UpdateAlertChannel($input:UpdateAlertChannelInput!){updateAlertChannel(input:$input){alertChannel{id}userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
 export type SendTestAlertData = {
   sendTestAlert: {
+    alertMessage: AlertMessageFields | null;
     userErrors: UserErrorFields[];
   } | null;
 };
 export const sendTestAlert = /* @__PURE__ */ operation<{ input: SendTestAlertInput }, SendTestAlertData>(
-  'mutation SendTestAlert($input:SendTestAlertInput!){sendTestAlert(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
+  'mutation SendTestAlert($input:SendTestAlertInput!){sendTestAlert(input:$input){alertMessage{... AlertMessageFields}userErrors{... UserErrorFields}}}', alertMessageFieldsText, userErrorFieldsText,
+);
+
+export type RedeliverAlertMessageData = {
+  redeliverAlertMessage: {
+    alertMessage: AlertMessageFields | null;
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const redeliverAlertMessage = /* @__PURE__ */ operation<{ input: RedeliverAlertMessageInput }, RedeliverAlertMessageData>(
+  'mutation RedeliverAlertMessage($input:RedeliverAlertMessageInput!){redeliverAlertMessage(input:$input){alertMessage{... AlertMessageFields}userErrors{... UserErrorFields}}}', alertMessageFieldsText, userErrorFieldsText,
 );
 
 export type AuditLogData = {

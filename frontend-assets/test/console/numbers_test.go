@@ -80,6 +80,13 @@ func TestNumbersChromium(t *testing.T) {
 	p.shootAsIs("numbers")
 	p.shoot("numbers")
 
+	german := s.openInGerman(page + "?period=7d&events=property&property=price")
+	german.WaitFor(`document.querySelectorAll('section[aria-label="Ereignisse"] .facts div').length === 6`)
+	german.see("95. Perzentil")
+	german.look("numbers-german")
+	german.clean(s)
+	p.Front()
+
 	open("item_name")
 	p.WaitFor(`!document.querySelector('.panels [aria-busy=true], .panels .loading')`)
 	if got := figures(); len(got) > 0 {

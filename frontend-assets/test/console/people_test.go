@@ -271,6 +271,8 @@ func TestAccountChromium(t *testing.T) {
 		t.Errorf("the language of mails is %s after a change of the console's", language)
 	}
 	p.see("Einen Assistenten verbinden")
+	p.WaitFor(`document.querySelector('pre[aria-label="Adresse der Werkzeuge"]')`)
+	p.look("tokens-german")
 	p.fill("Sprache", "en")
 	p.WaitFor("document.documentElement.lang === 'en'")
 	p.see("You have no API tokens.")

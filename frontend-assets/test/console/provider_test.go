@@ -11,7 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp/kb"
+
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/tools/browsertest"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
@@ -121,6 +124,10 @@ func TestProviderChromium(t *testing.T) {
 	p = throughDex("/sign-in?next=%2Fsessions")
 	p.WaitFor("location.pathname === '/sessions'")
 	p.see("Sessions")
+	p.Goto(s.control + "/provider")
+	p.see("Only owners of the account see and change the provider.")
+	p.WaitFor("!document.querySelector('main form')")
+	p.look("provider-not-owner")
 	p.Goto(s.control + "/")
 	p.see("Kettle shop")
 	d := dbtest.Open(t, db.EmbeddedURL(s.dir))
@@ -151,6 +158,19 @@ func TestProviderChromium(t *testing.T) {
 	owner.WaitFor("document.querySelector('[name=clientSecret]').value === '' && document.querySelector('[name=password]').value === ''")
 	owner.look("provider-domain")
 
+	german := s.openInGerman("/provider")
+	german.see("Noch nicht bestätigt: Niemand kann sich anmelden.")
+	german.fitsNarrow()
+	german.look("provider-settings-german")
+
+	// With keys alone: a line without a role is refused at its field.
+	k := keyboard{owner}
+	k.keys(kb.Tab)
+	k.enter("Roles by value of the claim", kb.Enter+"visitors"+kb.Enter)
+	k.enter("Current password", ownerPassword+kb.Enter)
+	k.WaitFor("document.activeElement.name === 'roles' && document.activeElement.ariaInvalid === 'true'")
+	k.see("Write one value a line, with = and OWNER, MEMBER or VIEWER.")
+
 	// Another process has not read the provider's metadata before it is away.
 	s.stop()
 	stopDex()
@@ -166,6 +186,13 @@ func TestProviderChromium(t *testing.T) {
 	p.WaitFor("location.pathname === '/'")
 
 	// In German, and what the provider's answer leads to.
+	page := browsertest.New(t).NewPage()
+	page.Before("localStorage.setItem('tallygate.language', 'de')")
+	german = &tab{page, t}
+	german.Goto(again.control + "/sign-in/provider?problem=unavailable")
+	german.see("Der Anbieter ist nicht erreichbar.")
+	german.fitsNarrow()
+	german.look("provider-sign-in-german")
 	p = again.open("/sign-in/provider?problem=unavailable")
 	p.see("The provider cannot be reached.")
 	p.look("provider-problem")

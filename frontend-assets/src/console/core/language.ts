@@ -3,6 +3,7 @@ import en from '../messages/en';
 import type account from '../messages/account';
 import type alerts from '../messages/alerts';
 import type captcha from '../messages/captcha';
+import type deliveries from '../messages/deliveries';
 import type drilldown from '../messages/drilldown';
 import type journeys from '../messages/journeys';
 import type imports from '../messages/import';
@@ -27,6 +28,7 @@ export type TextKey =
   | keyof typeof account
   | keyof typeof alerts
   | keyof typeof captcha
+  | keyof typeof deliveries
   | keyof typeof drilldown
   | keyof typeof imports
   | keyof typeof journeys

@@ -130,6 +130,7 @@ export default {
   'session.end': 'End',
   'session.ended': 'The session has ended',
   'session.endAll': 'Sign out everywhere',
+  'account.alerts': 'Alerts of the account',
   'confirmAlerts.title': 'Confirm alerts',
   'confirmAlerts.text': 'After that this address gets the alerts. Each has a link that stops them.',
   'confirmAlerts.submit': 'Get these alerts',

@@ -21,6 +21,7 @@ export default {
   'problem.internal': 'The sign-in did not work. Try again.',
   'provider.title': 'Sign-in through your provider',
   'provider.hint': 'People of your domain sign in through your OpenID Connect provider, and join this account.',
+  'provider.ownersOnly': 'Only owners of the account see and change the provider. Ask one of them.',
   'provider.settings': 'Provider',
   'provider.issuer': 'Issuer',
   'provider.clientId': 'Client id',

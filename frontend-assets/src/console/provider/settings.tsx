@@ -7,7 +7,7 @@ import { Check, Field, Form, Password, Select, TextArea, type Values } from '../
 import { date } from '../core/format';
 import { t } from '../core/language';
 import { Loaded } from '../core/states';
-import { announce, chosenAccount } from '../core/store';
+import { announce, chosenAccount, isOwner } from '../core/store';
 import { Section, Title } from '../core/ui';
 import { Code } from '../parts/copy';
 import {
@@ -47,13 +47,16 @@ export function Provider() {
       <p class="lead">{t('provider.hint')}</p>
       <Loaded query={query}>
         {({ account }) =>
-          account && (
+          account &&
+          (isOwner() ? (
             <>
               {account.provider && <Domain provider={account.provider} changed={query.reload} />}
               <Settings provider={account.provider} required={account.requireProvider} changed={query.reload} />
               {account.provider && <Remove changed={query.reload} />}
             </>
-          )
+          ) : (
+            <p class="notice">{t('provider.ownersOnly')}</p>
+          ))
         }
       </Loaded>
     </>
