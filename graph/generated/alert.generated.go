@@ -1104,7 +1104,7 @@ func (ec *executionContext) unmarshalInputCreateAlertChannelInput(ctx context.Co
 		asMap["language"] = "EN"
 	}
 
-	fieldsInOrder := [...]string{"accountId", "kind", "name", "address", "secret", "language", "events", "quietHours"}
+	fieldsInOrder := [...]string{"accountId", "kind", "name", "address", "secret", "language", "events", "quietHours", "idempotencyKey"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -1167,6 +1167,13 @@ func (ec *executionContext) unmarshalInputCreateAlertChannelInput(ctx context.Co
 				return it, err
 			}
 			it.QuietHours = data
+		case "idempotencyKey":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("idempotencyKey"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IdempotencyKey = data
 		}
 	}
 	return it, nil
@@ -1205,7 +1212,7 @@ func (ec *executionContext) unmarshalInputCreateSiteAlertChannelInput(ctx contex
 		asMap["monthly"] = false
 	}
 
-	fieldsInOrder := [...]string{"siteId", "kind", "name", "address", "secret", "language", "events", "weekly", "monthly", "quietHours"}
+	fieldsInOrder := [...]string{"siteId", "kind", "name", "address", "secret", "language", "events", "weekly", "monthly", "quietHours", "idempotencyKey"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -1282,6 +1289,13 @@ func (ec *executionContext) unmarshalInputCreateSiteAlertChannelInput(ctx contex
 				return it, err
 			}
 			it.QuietHours = data
+		case "idempotencyKey":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("idempotencyKey"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IdempotencyKey = data
 		}
 	}
 	return it, nil
@@ -1408,7 +1422,7 @@ func (ec *executionContext) unmarshalInputRedeliverAlertMessageInput(ctx context
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"alertMessageId"}
+	fieldsInOrder := [...]string{"alertMessageId", "idempotencyKey"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -1422,6 +1436,13 @@ func (ec *executionContext) unmarshalInputRedeliverAlertMessageInput(ctx context
 				return it, err
 			}
 			it.AlertMessageID = data
+		case "idempotencyKey":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("idempotencyKey"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IdempotencyKey = data
 		}
 	}
 	return it, nil
@@ -1450,7 +1471,7 @@ func (ec *executionContext) unmarshalInputSendTestAlertInput(ctx context.Context
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"alertChannelId"}
+	fieldsInOrder := [...]string{"alertChannelId", "idempotencyKey"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -1464,6 +1485,13 @@ func (ec *executionContext) unmarshalInputSendTestAlertInput(ctx context.Context
 				return it, err
 			}
 			it.AlertChannelID = data
+		case "idempotencyKey":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("idempotencyKey"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IdempotencyKey = data
 		}
 	}
 	return it, nil

@@ -486,6 +486,8 @@ type CreateAlertChannelInput struct {
 	Events []model.AlertEvent `json:"events"`
 	// The part of each day without messages. Default: none.
 	QuietHours *QuietHoursInput `json:"quietHours,omitempty"`
+	// A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See `IDEMPOTENCY_KEY_REUSED`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 }
 
 // Input of `createAnnotation`.
@@ -610,6 +612,8 @@ type CreateSiteAlertChannelInput struct {
 	Monthly bool `json:"monthly"`
 	// The part of each day without messages. Default: none.
 	QuietHours *QuietHoursInput `json:"quietHours,omitempty"`
+	// A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See `IDEMPOTENCY_KEY_REUSED`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 }
 
 // Input of `createSite`.
@@ -1420,6 +1424,8 @@ type RateLimit struct {
 type RedeliverAlertMessageInput struct {
 	// The message's global id.
 	AlertMessageID string `json:"alertMessageId"`
+	// A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See `IDEMPOTENCY_KEY_REUSED`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 }
 
 // Input of `redeliverFailed`.
@@ -2039,6 +2045,8 @@ type SegmentPayload struct {
 type SendTestAlertInput struct {
 	// The channel's global id.
 	AlertChannelID string `json:"alertChannelId"`
+	// A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See `IDEMPOTENCY_KEY_REUSED`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 }
 
 // Input of `sendTestWebhook`.

@@ -583,7 +583,16 @@ type AlertChannel implements Node {
   "When the channel was created."
   createdAt: DateTime!
   "The messages of the last 30 days, newest first."
-  messages(first: Int, after: String, last: Int, before: String): AlertMessageConnection! @cost(add: 5, perItem: "first")
+  messages(
+    "Page size, 1 to 100, from the beginning of the list or ` + "`" + `after` + "`" + `. Default: 20, unless ` + "`" + `last` + "`" + ` is given."
+    first: Int
+    "The cursor after which the page begins. Default: the beginning of the list."
+    after: String
+    "Page size, 1 to 100, from the end of the list or ` + "`" + `before` + "`" + `. Must not be given together with ` + "`" + `first` + "`" + `."
+    last: Int
+    "The cursor before which the page ends. Default: the end of the list."
+    before: String
+  ): AlertMessageConnection! @cost(add: 5, perItem: "first")
 }
 
 "How an alert channel receives its messages."
@@ -710,6 +719,8 @@ input CreateAlertChannelInput {
   events: [AlertEvent!]!
   "The part of each day without messages. Default: none."
   quietHours: QuietHoursInput
+  "A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See ` + "`" + `IDEMPOTENCY_KEY_REUSED` + "`" + `."
+  idempotencyKey: String
 }
 
 "Input of ` + "`" + `createSiteAlertChannel` + "`" + `."
@@ -734,6 +745,8 @@ input CreateSiteAlertChannelInput {
   monthly: Boolean! = false
   "The part of each day without messages. Default: none."
   quietHours: QuietHoursInput
+  "A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See ` + "`" + `IDEMPOTENCY_KEY_REUSED` + "`" + `."
+  idempotencyKey: String
 }
 
 "Input of ` + "`" + `updateAlertChannel` + "`" + `. Omitted settings are not changed."
@@ -768,12 +781,16 @@ input DeleteAlertChannelInput {
 input SendTestAlertInput {
   "The channel's global id."
   alertChannelId: ID!
+  "A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See ` + "`" + `IDEMPOTENCY_KEY_REUSED` + "`" + `."
+  idempotencyKey: String
 }
 
 "Input of ` + "`" + `redeliverAlertMessage` + "`" + `."
 input RedeliverAlertMessageInput {
   "The message's global id."
   alertMessageId: ID!
+  "A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See ` + "`" + `IDEMPOTENCY_KEY_REUSED` + "`" + `."
+  idempotencyKey: String
 }
 
 "Input of ` + "`" + `confirmAlertChannel` + "`" + `."

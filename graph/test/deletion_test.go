@@ -28,10 +28,11 @@ func rowsOf(t *testing.T, d *db.DB, table string, columns []string, of owners) i
 	// deleted after a day. Of the last 1,000 changes of sites and sitekeys only numbers are stored. The
 	// counts of a captcha are numbers only; the worker deletes those of deleted sitekeys once a day.
 	// The salts of days belong to all sites, and so do the cells. Where claims of deleted accounts are is
-	// kept as numbers only, while another account has a sitekey of theirs.
+	// kept as numbers only, while another account has a sitekey of theirs. Certificates belong to the hosts
+	// of the installation.
 	ownerless := []string{"changes", "captcha_counts", "schema_migrations", "settings", "detached_partitions", "signin_failures", "pending_sign_ups",
 		"day_salts_0", "day_salts_1", "day_salts_2", "day_salts_3", "used_challenges", "cells", "claim_spaces",
-		"alert_messages", "alert_attempts"} // the database deletes them with their channels
+		"certificate_files", "certificate_hosts", "certificate_locks"}
 	var conditions []string
 
 	hasOwner := false
@@ -48,6 +49,15 @@ func rowsOf(t *testing.T, d *db.DB, table string, columns []string, of owners) i
 
 	// A user belongs to accounts by memberships, which have an owner.
 	hasOwner = hasOwner || table == "users"
+
+	// A message belongs to the owner of its channel, and an attempt to the owner of its message. A row
+	// without its channel is anybody's.
+	if column, ok := map[string]string{"alert_messages": "id", "alert_attempts": "message_id"}[table]; ok {
+		hasOwner = true
+		conditions = append(conditions, fmt.Sprintf(`%s IN (SELECT m.id FROM alert_messages AS m JOIN alert_channels AS c ON c.id = m.channel_id
+			WHERE c.site_id = %d OR c.account_id = %d)`, column, of.site, of.account),
+			column+" NOT IN (SELECT m.id FROM alert_messages AS m JOIN alert_channels AS c ON c.id = m.channel_id)")
+	}
 
 	switch id := map[string]int64{"sites": of.site, "accounts": of.account, "users": of.user}[table]; {
 	case id != 0:
@@ -137,8 +147,18 @@ func fill(t *testing.T, d *db.DB, of owners) {
 			VALUES (@account, 'captcha', 202611, 80, @at)`
 	}
 
-	for table, statement := range statements {
-		statement = strings.NewReplacer("@site", fmt.Sprint(of.site), "@account", fmt.Sprint(of.account), "@at", fmt.Sprint(int64(at)), "@bytes", map[bool]string{true: "bytea", false: "blob"}[d.IsPostgres()]).Replace(statement)
+	order := slices.Sorted(maps.Keys(statements))
+
+	// A message needs its channel, and an attempt its message.
+	statements["alert_messages"] = `INSERT INTO alert_messages (channel_id, event, phase, data, state, attempts, tries, claimed_until,
+		fallback, created_at, next_attempt_at) SELECT id, 'quota', 'once', '{}', 'pending', 1, 1, 0, '', @at, @at
+		FROM alert_channels WHERE site_id = @site`
+	statements["alert_attempts"] = `INSERT INTO alert_attempts (message_id, n, manual, at, duration_ms, status, error, answer)
+		SELECT m.id, 1, false, @at, 5, 500, 'server_error', '' FROM alert_messages AS m JOIN alert_channels AS c ON c.id = m.channel_id
+		WHERE c.site_id = @site`
+
+	for _, table := range append(order, "alert_messages", "alert_attempts") {
+		statement := strings.NewReplacer("@site", fmt.Sprint(of.site), "@account", fmt.Sprint(of.account), "@at", fmt.Sprint(int64(at)), "@bytes", map[bool]string{true: "bytea", false: "blob"}[d.IsPostgres()]).Replace(statements[table])
 		if err := dbtest.Exec(d, statement); err != nil {
 			t.Fatalf("%s: %v", table, err)
 		}
@@ -183,7 +203,8 @@ func owned(t *testing.T, d *db.DB, byAccount bool) []string {
 
 	for table, columns := range tables {
 		ofAccount := slices.Contains(columns, "account_id") || slices.Contains(columns, "user_id") && table != "visits"
-		if slices.Contains(columns, "site_id") && table != "deleted_sites" || byAccount && ofAccount {
+		ofChannel := table == "alert_messages" || table == "alert_attempts"
+		if slices.Contains(columns, "site_id") && table != "deleted_sites" || ofChannel || byAccount && ofAccount {
 			all = append(all, table)
 		}
 	}

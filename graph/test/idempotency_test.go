@@ -51,20 +51,27 @@ var keyedCases = []keyedCase{
 		object: "sitekey", secret: "secret"},
 	{mutation: "sendTestWebhook", input: `siteId: $spareId`, other: `siteId: $spareId, kind: DAILY_EXPORT`, object: "delivery"},
 	{mutation: "redeliver", input: `deliveryId: $deliveryId`, other: `deliveryId: $otherDeliveryId`, object: "delivery"},
+	{mutation: "createAlertChannel", input: `kind: EMAIL, name: "mail", address: "ops@first.example", events: [NEW_SIGN_IN]`,
+		other: `kind: EMAIL, name: "mail", address: "other@first.example", events: [NEW_SIGN_IN]`, object: "alertChannel"},
+	{mutation: "createSiteAlertChannel", input: `siteId: $siteId, kind: SLACK, name: "chat", address: "https://first.example/a", events: [QUOTA]`,
+		other: `siteId: $siteId, kind: SLACK, name: "chat", address: "https://first.example/b", events: [QUOTA]`, object: "alertChannel"},
+	{mutation: "sendTestAlert", input: `alertChannelId: $alertChannelId`, other: `alertChannelId: $otherChannelId`, object: "alertMessage"},
+	{mutation: "redeliverAlertMessage", input: `alertMessageId: $alertMessageId`, other: `alertMessageId: $otherMessageId`, object: "alertMessage"},
 }
 
 // unkeyed are the mutations with a name of creators whose input has no idempotencyKey, each with the reason.
 var unkeyed = map[string]string{
-	"signUp":             "its caller has no identity, and a second account with the address is EMAIL_TAKEN",
-	"confirmSignUp":      "its secret counts once",
-	"acceptInvitation":   "its secret counts once",
-	"confirmEmailChange": "its secret counts once",
-	"confirmTotp":        "it confirms the one setup of the user",
-	"confirmImport":      "it changes the state of one job, which a repeat finds changed",
-	"restoreSite":        "a repeat finds no deleted site",
-	"redeliverFailed":    "a repeat finds only what is failed again",
-	"resendDailyExport":  "a repeat is DELIVERY_IN_PROGRESS until the parts have arrived, and then the receiver replaces the day",
-	"registerEvent":      "a repeat registers the same name",
+	"signUp":              "its caller has no identity, and a second account with the address is EMAIL_TAKEN",
+	"confirmSignUp":       "its secret counts once",
+	"acceptInvitation":    "its secret counts once",
+	"confirmEmailChange":  "its secret counts once",
+	"confirmAlertChannel": "its secret counts once",
+	"confirmTotp":         "it confirms the one setup of the user",
+	"confirmImport":       "it changes the state of one job, which a repeat finds changed",
+	"restoreSite":         "a repeat finds no deleted site",
+	"redeliverFailed":     "a repeat finds only what is failed again",
+	"resendDailyExport":   "a repeat is DELIVERY_IN_PROGRESS until the parts have arrived, and then the receiver replaces the day",
+	"registerEvent":       "a repeat registers the same name",
 
 	"requestPasswordReset":      "it has no identity, and a new mail replaces the earlier one",
 	"requestEmailChange":        "a new mail replaces the earlier one",
@@ -72,6 +79,8 @@ var unkeyed = map[string]string{
 	"renewRecoveryCodes":        "it needs the password, and replaces the codes of the call before",
 	"startPasskeyRegistration":  "it stores nothing",
 	"finishPasskeyRegistration": "its challenge counts once",
+	"startProviderSignIn":       "its caller has no identity, and a repeat starts another sign-in",
+	"finishProviderSignIn":      "its state counts once",
 }
 
 // TestCreatingMutationsTakeKeys walks the schema: a mutation that creates or rotates something takes an
@@ -152,6 +161,13 @@ func newKeyedWorld(t *testing.T, d *db.DB, change ...setting) *keyedWorld {
 	second := a.insertDelivery(site, model.Delivery{
 		Kind: "conversion", Event: "purchase", State: "failed", CreatedAt: model.At(start), Body: "{}",
 	})
+	channel := w.tenant.owner.query(`mutation($id: ID!) { createSiteAlertChannel(input: {siteId: $id, kind: SLACK, name: "spare",
+		address: "https://spare.example/slack", events: [QUOTA]}) { alertChannel { id } userErrors { code } } }`, "id", spare).
+		ok(t, "createSiteAlertChannel").at("createSiteAlertChannel.alertChannel.id").(string)
+	message := w.tenant.owner.query(`mutation($id: ID!) { sendTestAlert(input: {alertChannelId: $id}) { alertMessage { id } userErrors { code } } }`,
+		"id", channel).ok(t, "sendTestAlert").at("sendTestAlert.alertMessage.id").(string)
+	a.finishAlert(channel)
+	w.tenant.ids["otherChannelId"], w.tenant.ids["otherMessageId"] = channel, message
 	w.tenant.ids["spareId"] = spare
 	w.tenant.ids["otherDeliveryId"] = a.ids.OfDelivery(site, second)
 	return w

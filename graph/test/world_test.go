@@ -34,23 +34,7 @@ func selection(name string, depth int, but ...string) string {
 		var parts []string
 		types := map[string]string{}
 		for _, possible := range schema.GetPossibleTypes(def) {
-			// Two types may have fields of the same name and of other types, which one query cannot
-			// select without an alias.
-			without := slices.Clone(but)
-			for _, f := range fieldsOf(possible) {
-				if other, ok := types[f.Name]; ok && other != f.Type.String() {
-					without = append(without, f.Name)
-				}
-				types[f.Name] = f.Type.String()
-			}
-
-			// A query has at most 500 fields. Other queries select the channels of a site, and its fields.
-			without = append(without, "alertChannels")
-			if possible.Name == "AlertChannel" {
-				without = append(without, "site")
-			}
-
-			parts = append(parts, "... on "+possible.Name+" "+selection(possible.Name, depth, without...))
+			parts = append(parts, "... on "+possible.Name+" "+fieldSelection(possible, depth, types, but))
 		}
 
 		return "{ __typename " + strings.Join(parts, " ") + " }"
@@ -59,18 +43,39 @@ func selection(name string, depth int, but ...string) string {
 	if def.Kind != ast.Object {
 		return ""
 	}
+	return fieldSelection(def, depth, nil, but)
+}
 
+// fieldSelection selects the fields of an object type. types is nil, or has the fields that the query selects
+// at the same place of other types of an interface: then a field of the same name and of another type gets an
+// alias, and of an inner object with an id only this is selected, because a query has at most 500 fields.
+func fieldSelection(def *ast.Definition, depth int, types map[string]string, but []string) string {
 	var parts []string
 	for _, f := range fieldsOf(def) {
-		leaf := schema.Types[f.Type.Name()].IsLeafType()
+		object := schema.Types[f.Type.Name()]
+		leaf := object.IsLeafType()
 		if !leaf && depth == 1 || slices.Contains(but, f.Name) || needsArguments(f) {
 			continue
 		}
 
 		// Skip objects that contain only objects.
-		if inner := selection(f.Type.Name(), depth-1, but...); leaf || inner != "{  }" {
-			parts = append(parts, f.Name+literalArguments(f)+" "+inner)
+		inner := selection(f.Type.Name(), depth-1, but...)
+		if !leaf && inner == "{  }" {
+			continue
 		}
+
+		name := f.Name
+		if types != nil {
+			if !leaf && slices.Contains(object.Interfaces, "Node") {
+				inner = "{ id }"
+			}
+			if other, ok := types[name]; !ok {
+				types[name] = f.Type.String()
+			} else if other != f.Type.String() {
+				name = strings.ToLower(def.Name) + "_" + name + ": " + name
+			}
+		}
+		parts = append(parts, name+literalArguments(f)+" "+inner)
 	}
 
 	return "{ " + strings.Join(parts, " ") + " }"

@@ -9,6 +9,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/jobs/alerttext"
+	"github.com/tallygate/tallygate/tools/openapitest"
 )
 
 // injections are values with mentions, links and markup of chats.
@@ -138,6 +139,25 @@ func TestEventBody(t *testing.T) {
 		`"figures":{"value":3,"usual":120,"percent":2},"url":"https://stats.example/sites/x"}`
 	if err != nil || string(raw) != want {
 		t.Errorf("body %s, %v\nwant %s", raw, err, want)
+	}
+	openapitest.Webhook(t, model.MessageKindAlert, leased.Message.Event, string(raw))
+
+	// The other messages have the documented fields too.
+	summary := &model.ReportSummary{Pages: []model.ReportRow{{Value: "/", Visitors: 3}}, Sources: []model.ReportRow{{Value: "x.example"}}}
+	for _, m := range []*model.AlertMessage{
+		{Event: model.MessageTest, Phase: model.AlertOnce},
+		{Event: model.MessageWeekly, Phase: model.AlertOnce, Data: model.AlertData{From: "2026-11-16", To: "2026-11-22", Summary: summary}},
+		{Event: model.MessageMonthly, Phase: model.AlertOnce, Data: model.AlertData{From: "2026-10-01", To: "2026-10-31", Summary: summary}},
+		{Event: "captcha_attack", Phase: model.AlertBoth, Data: model.AlertData{
+			SitekeyID: 8, Sitekey: "form", Subject: "form", Account: "Shop", BeganAt: at, EndedAt: at,
+			Figures: model.AlertFigures{Value: 3, Usual: 1, Percent: 300, Threshold: 2, Since: at},
+		}},
+	} {
+		raw, err := encodeBody(eventBody(&outbox.Leased{MessageID: "alertmessage_x", Message: m}, ids, "A title", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		openapitest.Webhook(t, model.MessageKindAlert, m.Event, string(raw))
 	}
 }
 

@@ -25,8 +25,9 @@ func TestWebhookDocuments(t *testing.T) {
 	if err := json.Unmarshal(dataplane.OpenAPI, &document); err != nil {
 		t.Fatal(err)
 	}
-	if described := slices.Sorted(maps.Keys(document.Webhooks)); !slices.Equal(described, model.DeliveryKinds()) {
-		t.Errorf("openapi.json describes %q, and the kinds are %q", described, model.DeliveryKinds())
+	kinds := slices.Sorted(slices.Values(append(model.DeliveryKinds(), model.MessageKindAlert)))
+	if described := slices.Sorted(maps.Keys(document.Webhooks)); !slices.Equal(described, kinds) {
+		t.Errorf("openapi.json describes %q, and the kinds are %q", described, kinds)
 	}
 
 	page, err := os.ReadFile("../../docs/webhooks.md")
@@ -43,7 +44,7 @@ func TestWebhookDocuments(t *testing.T) {
 		if m.Kind == model.DeliveryDailyExport {
 			event = "the day"
 		}
-		want = append(want, strings.Join([]string{m.Name, "`" + m.Kind + "`", event, "`" + m.Webhook + "`", quoted(m.Fields), quoted(m.Optional)}, " | "))
+		want = append(want, strings.Join([]string{m.Name, "`" + m.BodyType() + "`", event, "`" + m.Webhook + "`", quoted(m.Fields), quoted(m.Optional)}, " | "))
 	}
 	if rows := tableRows(string(page), "| message |"); !slices.Equal(rows, want) {
 		t.Errorf("the table of docs/webhooks.md is\n%s\nwant\n%s", strings.Join(rows, "\n"), strings.Join(want, "\n"))
@@ -51,18 +52,20 @@ func TestWebhookDocuments(t *testing.T) {
 
 	examples := map[string]int{}
 	for _, match := range regexp.MustCompile("(?s)```json\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
-		var fields struct{ Type, Event, Webhook string }
+		var fields struct{ Type, Event, Webhook, Phase string }
 		if err := json.Unmarshal([]byte(match[1]), &fields); err != nil {
 			t.Errorf("%v in %s", err, match[1])
 			continue
 		}
 
-		event := fields.Event
-		if fields.Type == model.DeliveryTest {
+		kind, event := fields.Type, fields.Event
+		if fields.Phase != "" {
+			kind = model.MessageKindAlert
+		} else if fields.Type == model.DeliveryTest {
 			event = map[string]string{"": model.TestEvent, model.DeliveryDailyExport: model.TestExportEvent}[fields.Webhook]
 		}
-		openapitest.Webhook(t, fields.Type, event, match[1])
-		message, _ := model.WebhookMessageOf(fields.Type, event)
+		openapitest.Webhook(t, kind, event, match[1])
+		message, _ := model.WebhookMessageOf(kind, event)
 		examples[message.Name]++
 	}
 	for _, m := range model.WebhookMessages {
@@ -109,7 +112,8 @@ func TestWebhookMessageOf(t *testing.T) {
 	for _, test := range []struct{ kind, event, want string }{
 		{"conversion", "purchase", "purchase"}, {"conversion", "refund", "refund"}, {"conversion", "signup", "key event"},
 		{"daily_export", "2026-11-27", "daily export"}, {"test", "test", "test"}, {"test", "test_daily_export", "test of the daily export"},
-		{"test", "other", ""}, {"alert", "", ""},
+		{"alert", "test", "test of a channel"}, {"alert", "weekly", "weekly summary"}, {"alert", "monthly", "monthly summary"},
+		{"alert", "traffic_drop", "alert"}, {"test", "other", ""}, {"notice", "", ""},
 	} {
 		if got, ok := model.WebhookMessageOf(test.kind, test.event); got.Name != test.want || ok != (test.want != "") {
 			t.Errorf("%s %s is %q, %v; want %q", test.kind, test.event, got.Name, ok, test.want)

@@ -173,7 +173,7 @@ func TestWebhook(t *testing.T) {
 	for _, test := range []struct{ kind, event, body, want string }{
 		{"conversion", "purchase", body, "has the field value"},
 		{"conversion", "signup", strings.Replace(body, `"path"`, `"road":1,"path"`, 1), "lacks the field road"},
-		{"alert", "", body, "lacks the message alert"},
+		{"notice", "", body, "lacks the message notice"},
 	} {
 		var errs errors
 		openapitest.Webhook(&errs, test.kind, test.event, test.body)
