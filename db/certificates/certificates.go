@@ -115,6 +115,27 @@ func (s *Store) Lock(ctx context.Context, name, holder string, lease time.Durati
 	return taken, err
 }
 
+// Renew extends a lock by a lease from now on, and reports whether the holder still has it.
+func (s *Store) Renew(ctx context.Context, name, holder string, lease time.Duration) (bool, error) {
+	now, err := s.db.Now(ctx)
+	if err != nil {
+		return false, err
+	}
+
+	var held bool
+	err = s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		result, err := tx.ExecContext(ctx, "UPDATE certificate_locks SET expires_at = ? WHERE name = ? AND holder = ? AND expires_at > ?",
+			now.Add(lease), name, holder, now)
+		if err != nil {
+			return err
+		}
+		rows, err := result.RowsAffected()
+		held = rows == 1
+		return err
+	})
+	return held, err
+}
+
 // Unlock releases a lock unless another holder has taken it meanwhile.
 func (s *Store) Unlock(ctx context.Context, name, holder string) error {
 	return s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {

@@ -29,7 +29,8 @@ func Numbers(counts []*scan.NumberCount, group int) *generated.NumberFigures {
 	return shown
 }
 
-// numberFigures converts figures. Those of no number are null, and those beyond the range of a float64.
+// numberFigures converts figures. Figures without a number are null, and those of a small group or beyond the
+// range of a float64.
 func numberFigures(f *scan.NumberFigures) *generated.NumberFigures {
 	of := func(metric generated.NumberMetric) *float64 { return known(numberOf(f, metric)) }
 	return &generated.NumberFigures{
@@ -63,7 +64,7 @@ func numberOf(f *scan.NumberFigures, metric generated.NumberMetric) (figure floa
 	default:
 		figure = f.Percentiles[places[metric]]
 	}
-	return figure, f.Numbers > 0 && scan.IsFinite(figure)
+	return figure, f.Numbers > 0 && !f.Small && scan.IsFinite(figure)
 }
 
 // places are the indexes of percentiles in scan.Percentiles.

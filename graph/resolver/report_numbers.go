@@ -68,13 +68,22 @@ func numberDimension(by model.ReportDimension) (scan.Dimension, error) {
 	return dimension, nil
 }
 
-// hideSmallNumbers sets from how many visitors on rows of numbers are shown.
-func hideSmallNumbers(numbers []scan.Numbers, least int, isPersonal bool) {
+// hideSmallNumbers sets from how many visitors on the groups of numbers are shown.
+func hideSmallNumbers(numbers []scan.Numbers, smallGroup int, isPersonal bool) {
 	for i := range numbers {
-		if n := &numbers[i]; n.Groups == scan.NumberRows {
-			n.Least = leastFor(dimensionOf(n.By), least, isPersonal)
-		}
+		numbers[i].Least = leastOfNumbers(&numbers[i], smallGroup, isPersonal)
 	}
+}
+
+// leastOfNumbers returns from how many visitors on a group of numbers is shown. Under a personal filter, this
+// includes points of series, hours and days of the week, unlike their other figures: the number of an hour with
+// one visitor is the number of a person. The resolver of totals refuses them as a whole.
+func leastOfNumbers(n *scan.Numbers, smallGroup int, isPersonal bool) int {
+	isPersonalRow := n.Groups == scan.NumberRows && dimensionOf(n.By).IsPersonal()
+	if isPersonalRow || isPersonal && n.Groups != scan.NumberTotals {
+		return smallGroup
+	}
+	return 0
 }
 
 // dimensionOf returns the name of a dimension.
@@ -93,14 +102,16 @@ func (r *reportResolver) Numbers(
 ) (*generated.ReportNumbers, error) {
 	totals := countsOf(obj, scan.Numbers{Event: orBlank(event), Property: property})
 	least := int64(leastOf(obj, model.DimensionPage))
-	isSmall := func(count *scan.NumberCount) bool { return least > 1 && count.Figures[0].Visitors < least }
-	if isSmall(totals[0]) {
-		return nil, groupTooSmall("property", "have such an event", int(least))
+	if least > 1 && totals[0].Figures[0].Carriers < least {
+		return nil, groupTooSmall("property", "have such an event with a number", int(least))
 	}
 
 	shown := figures.Numbers(totals, 0)
-	if len(totals) > 1 && isSmall(totals[1]) && totals[1].Figures[0].Visitors > 0 {
-		shown.Comparison = nil
+	if len(totals) > 1 {
+		isSmall := func(visitors int64) bool { return visitors > 0 && visitors < least }
+		if f := &totals[1].Figures[0]; isSmall(f.Visitors) || isSmall(f.Carriers) {
+			shown.Comparison = nil
+		}
 	}
 	return &generated.ReportNumbers{Totals: shown, Report: obj, Event: orBlank(event), Property: property}, nil
 }
@@ -117,7 +128,9 @@ func countsOf(report *generated.Report, asked scan.Numbers) (counts []*scan.Numb
 func (r *reportNumbersResolver) Series(
 	_ context.Context, obj *generated.ReportNumbers, _ *period.Interval,
 ) ([]*generated.ReportNumberPoint, error) {
-	counts := countsOf(obj.Report, scan.Numbers{Event: obj.Event, Property: obj.Property, Groups: scan.NumberPoints})
+	asked := scan.Numbers{Event: obj.Event, Property: obj.Property, Groups: scan.NumberPoints}
+	asked.Least = leastOfNumbers(&asked, obj.Report.SmallGroup, obj.Report.IsPersonal)
+	counts := countsOf(obj.Report, asked)
 	request := &obj.Report.Answer.Request
 	points := make([]*generated.ReportNumberPoint, len(request.Periods[0].Points)-1)
 	for i := range points {
@@ -146,9 +159,9 @@ func (r *reportNumbersResolver) Breakdown(
 		return nil, err
 	}
 
-	counts := countsOf(obj.Report, scan.Numbers{
-		Event: obj.Event, Property: obj.Property, Groups: scan.NumberRows, By: dimension, Least: leastOf(obj.Report, by),
-	})
+	asked := scan.Numbers{Event: obj.Event, Property: obj.Property, Groups: scan.NumberRows, By: dimension}
+	asked.Least = leastOfNumbers(&asked, obj.Report.SmallGroup, obj.Report.IsPersonal)
+	counts := countsOf(obj.Report, asked)
 	rows := counts[0]
 	from := int(min(skip, int64(len(rows.Values))))
 	if err := chargeRows(ctx, len(rows.Values), rows.Bytes(), orBlank(search)); err != nil {

@@ -144,11 +144,39 @@ func TestNumbersOfSmallGroups(t *testing.T) {
 			}
 		}
 
+		// Hours with one visitor of the country have no numbers, neither as points nor as rows.
+		hours := a.with(reader, `{ sharedSite { report(period: {from: "2026-11-19", to: "2026-11-19"}, filters: [{dimension: COUNTRY, values: ["DE"]}]) {
+	numbers(event: "vitals", property: "cls") { totals { sum } series(interval: HOUR) { figures { numbers sum max } }
+	breakdown(by: HOUR_OF_DAY, orderBy: {metric: SUM}) { hasOther nodes { value figures { numbers sum p50 } } } } } } }`).ok(t, "")
+		for path, want := range map[string]any{
+			"totals.sum": 10.0, "series.1.figures.numbers": 1.0, "series.1.figures.sum": nil, "series.1.figures.max": nil,
+			"breakdown.hasOther": false, "breakdown.nodes.1.figures.numbers": 1.0, "breakdown.nodes.1.figures.sum": nil,
+			"breakdown.nodes.1.figures.p50": nil,
+		} {
+			if found := hours.at("sharedSite.report.numbers." + path); found != want {
+				t.Errorf("%s is %v, want %v", path, found, want)
+			}
+		}
+
 		// The group is large enough, but no visitor of it has such an event.
 		got := a.with(reader, `{ sharedSite { report(period: {from: "2026-11-19", to: "2026-11-19"}, filters: [{dimension: COUNTRY, values: ["DE"]}]) {
 	totals { visitors } numbers(event: "rare", property: "cls") { totals { sum } } } } }`)
 		if got.codes() != "GROUP_TOO_SMALL" || got.at("sharedSite.report.totals.visitors") != 4.0 || got.at("sharedSite.report.numbers") != nil {
 			t.Errorf("an event without visitors: %s", got.Body)
+		}
+
+		// Three of the four visitors of the country have the event without a number.
+		few := c.siteOf("few.example")
+		storeNumbers(t, d, a, few, "77", `"x"`, `"x"`, `"x"`, "1", "2")
+		a.work(a.clock.Now())
+		reader = c.reader(few)
+		if got := rows("COUNTRY"); strings.Contains(got, "DE") || !strings.Contains(got, `"sum":80`) {
+			t.Errorf("countries with few numbers are %s", got)
+		}
+		got = a.with(reader, `{ sharedSite { report(period: {from: "2026-11-19", to: "2026-11-19"}, filters: [{dimension: COUNTRY, values: ["DE"]}]) {
+	totals { visitors } numbers(event: "vitals", property: "cls") { totals { sum } } } } }`)
+		if got.codes() != "GROUP_TOO_SMALL" || got.at("sharedSite.report.totals.visitors") != 4.0 || got.at("sharedSite.report.numbers") != nil {
+			t.Errorf("few numbers: %s", got.Body)
 		}
 	})
 }

@@ -18,6 +18,7 @@ type Numbers map[string]scan.NumberFigures
 type numberGroup struct {
 	events  int64
 	people  map[string]bool
+	carry   map[string]bool // people with a number
 	numbers []float64
 }
 
@@ -35,7 +36,7 @@ func (n *naive) numbers(asked *scan.Numbers, days []segment.Rows) Numbers {
 				}
 				for _, key := range n.groupsOf(asked, &v, &e) {
 					if groups[key] == nil {
-						groups[key] = &numberGroup{people: map[string]bool{}}
+						groups[key] = &numberGroup{people: map[string]bool{}, carry: map[string]bool{}}
 					}
 					groups[key].add(n.who(&v, e.At), &e, asked.Property)
 				}
@@ -77,6 +78,7 @@ func (g *numberGroup) add(who string, e *segment.Event, property string) {
 	if text, ok := propertyOf(e, scan.Breakdown{Property: property}); ok {
 		if number, ok := NumberOf(text); ok {
 			g.numbers = append(g.numbers, number)
+			g.carry[who] = true
 		}
 	}
 }
@@ -99,7 +101,7 @@ func NumberOf(text string) (number float64, ok bool) {
 
 // figures computes the figures of a group from its sorted numbers, with fractions.
 func (g *numberGroup) figures() scan.NumberFigures {
-	f := scan.NumberFigures{Events: g.events, Numbers: int64(len(g.numbers)), Visitors: int64(len(g.people))}
+	f := scan.NumberFigures{Events: g.events, Numbers: int64(len(g.numbers)), Visitors: int64(len(g.people)), Carriers: int64(len(g.carry))}
 	if len(g.numbers) == 0 {
 		return f
 	}

@@ -55,10 +55,13 @@ type Options struct {
 	NoHTTP, NoTLSALPN bool // leave out a kind of challenge
 }
 
+// validationsOfOrder is how many validations an order can fail: one for each kind of challenge.
+const validationsOfOrder = 2
+
 // Pause returns the time without an order after failures in a row. It keeps within 5 failed validations of a
-// host in an hour, which is Let's Encrypt's limit.
+// host in an hour, which is Let's Encrypt's limit: two orders.
 func Pause(failures int) time.Duration {
-	pauses := []time.Duration{0, time.Minute, 5 * time.Minute, 15 * time.Minute, time.Hour}
+	pauses := []time.Duration{0, 5 * time.Minute, time.Hour}
 	return pauses[min(failures, len(pauses)-1)]
 }
 
@@ -92,8 +95,8 @@ func New(o Options) *Manager {
 		m.hosts[host] = true
 	}
 
-	// The library's log lines have addresses of clients, so its logger writes nothing. The events have the
-	// errors of orders.
+	// The library's log lines have addresses of clients, so its logger writes nothing. Orders return their
+	// errors.
 	silent := zap.NewNop()
 	m.cache = certmagic.NewCache(certmagic.CacheOptions{
 		GetConfigForCert:   func(certmagic.Certificate) (*certmagic.Config, error) { return m.magic, nil },
@@ -101,13 +104,14 @@ func New(o Options) *Manager {
 		Logger:             silent,
 	})
 	m.magic = certmagic.New(m.cache, certmagic.Config{
-		Storage: &storage{store: m.store, now: o.Now, holders: make(map[string]string)},
+		Storage: newStorage(m.store, o.Now),
 		OCSP:    certmagic.OCSPConfig{DisableStapling: true}, // Let's Encrypt has no responders any more
 		OnEvent: m.onEvent,
 		Logger:  silent,
 	})
 	m.issuer = certmagic.NewACMEIssuer(m.magic, certmagic.ACMEIssuer{
 		CA:                o.Directory,
+		TestCA:            o.Directory, // the default is another authority
 		Email:             o.Email,
 		Agreed:            true, // the setting says so
 		TrustedRoots:      o.Roots,
@@ -145,8 +149,12 @@ var errPaused = errors.New("the last order failed a short time ago")
 // errStorage means that the database failed.
 var errStorage = errors.New("the database failed")
 
-// PreCheck runs in the lock of an order. It never asks for an address on the terminal.
+// PreCheck runs in the lock of an order. It never asks for an address on the terminal. It refuses the library's
+// own renewals, because their pauses are of one process: renew orders.
 func (i *issuer) PreCheck(ctx context.Context, names []string, _ bool) error {
+	if faultsOf(ctx) == nil {
+		return errPaused
+	}
 	for _, name := range names {
 		state, err := i.manager.store.Host(ctx, name)
 		if err != nil {
@@ -171,7 +179,10 @@ func (m *Manager) Run(ctx context.Context) {
 	defer group.Wait()
 
 	for _, host := range m.Options.Hosts {
-		group.Go(func() { m.obtain(ctx, host) })
+		group.Go(func() {
+			m.obtain(ctx, host)
+			m.renew(ctx, host)
+		})
 	}
 
 	ticker := time.NewTicker(m.PollEvery)
@@ -196,22 +207,54 @@ func (m *Manager) Run(ctx context.Context) {
 // Close ends the renewals, as Run does at its end. Handshakes still get certificates.
 func (m *Manager) Close() { m.close.Do(m.cache.Stop) }
 
-// obtain loads the certificate of a host, or orders it. Afterwards the library renews it.
+// obtain loads the certificate of a host, or orders it.
 func (m *Manager) obtain(ctx context.Context, host string) {
 	for ctx.Err() == nil {
 		pause, err := m.tryObtain(ctx, host)
 		if err == nil {
-			// An expired certificate is renewed now, and not after RenewEvery.
-			_ = m.cache.RenewManagedCertificates(ctx)
 			return
 		}
+		sleep(ctx, pause)
+	}
+}
 
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-		case <-timer.C:
+// renew renews the certificate of a host whenever the library says that it is due, until ctx ends.
+func (m *Manager) renew(ctx context.Context, host string) {
+	for ctx.Err() == nil {
+		pause := m.PollEvery
+		if m.isDue(host) {
+			var err error
+			pause, err = m.order(ctx, host, func(ctx context.Context, host string) error {
+				return m.magic.RenewCertSync(ctx, host, false)
+			})
+			if err == nil {
+				// Load the certificate, which another node may have renewed.
+				_ = m.cache.RenewManagedCertificates(ctx)
+				pause = m.RenewEvery
+			}
 		}
+		sleep(ctx, pause)
+	}
+}
+
+// isDue reports whether the certificate that this process serves for a host must be renewed.
+func (m *Manager) isDue(host string) bool {
+	certs := m.cache.AllMatchingCertificates(host)
+	for i := range certs {
+		if !certs[i].NeedsRenewal(m.magic) {
+			return false
+		}
+	}
+	return len(certs) > 0
+}
+
+// sleep waits until ctx ends or d has passed.
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
 	}
 }
 
@@ -221,10 +264,22 @@ func (m *Manager) tryObtain(ctx context.Context, host string) (pause time.Durati
 		return 0, nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
-		m.failed(ctx, host, fmt.Errorf("%w: %w", errStorage, err))
-		return max(m.Pause(1), m.PollEvery), err
+		// No order has failed, so the next one need not wait.
+		m.Log.ErrorContext(ctx, "certificate not read", "host", host, "error", err)
+		return m.PollEvery, err
 	}
 
+	if pause, err = m.order(ctx, host, m.magic.ObtainCertSync); err == nil {
+		_, err = m.magic.CacheManagedCertificate(ctx, host)
+	}
+	return pause, err
+}
+
+// order lets the library order once, unless the pause that all nodes share is not over. It returns the time
+// until the next attempt. The lock of the order is held for less than its lease.
+func (m *Manager) order(
+	ctx context.Context, host string, run func(context.Context, string) error,
+) (pause time.Duration, err error) {
 	state, err := m.store.Host(ctx, host)
 	if err != nil {
 		return m.PollEvery, err
@@ -234,32 +289,21 @@ func (m *Manager) tryObtain(ctx context.Context, host string) (pause time.Durati
 		return min(wait, m.PollEvery), errPaused
 	}
 
-	order, cancel := context.WithTimeout(ctx, lockLease)
+	order, found := withFaults(ctx)
+	order, cancel := context.WithTimeout(order, lockLease)
 	defer cancel()
-	if err = m.magic.ObtainCertSync(order, host); err == nil {
-		_, err = m.magic.CacheManagedCertificate(ctx, host)
-		return m.PollEvery, err
-	}
-	if ctx.Err() == nil {
-		m.failed(ctx, host, err)
+	if err = run(order, host); err != nil && ctx.Err() == nil {
+		m.failed(ctx, host, found.explain(err))
 	}
 	return m.PollEvery, err
 }
 
-// onEvent records results of orders. The library calls it.
+// onEvent records new certificates. The library calls it.
 func (m *Manager) onEvent(ctx context.Context, event string, data map[string]any) error {
-	host, _ := data["identifier"].(string)
-	renewal, _ := data["renewal"].(bool)
-
-	switch event {
-	case "cert_obtained":
+	if event == "cert_obtained" {
+		host, _ := data["identifier"].(string)
 		file, _ := data["certificate_path"].(string)
 		m.obtained(ctx, host, file)
-	case "cert_failed":
-		// tryObtain has the other errors.
-		if err, _ := data["error"].(error); renewal && err != nil && !errors.Is(err, context.Canceled) {
-			m.failed(ctx, host, err)
-		}
 	}
 	return nil
 }

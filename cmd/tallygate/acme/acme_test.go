@@ -258,17 +258,20 @@ func TestRenew(t *testing.T) {
 
 	await(t, "renewal", func() bool { return !f.manager.served(host).Equal(first) })
 	second := f.manager.served(host)
-	if time.Now().After(first.NotAfter) || !second.NotAfter.After(first.NotAfter) {
-		t.Errorf("renewed from %v to %v at %v", first.NotAfter, second.NotAfter, time.Now())
+	if !second.NotAfter.After(first.NotAfter) {
+		t.Errorf("renewed from %v to %v", first.NotAfter, second.NotAfter)
 	}
+	// On a busy machine the client comes after the end of the second certificate, which the third replaces.
 	roots := a.Roots()
-	if _, leaf, err := f.get(host, roots); err != nil || leaf.NotAfter.Before(second.NotAfter) {
-		t.Errorf("a client gets the certificate until %v, %v", leaf.NotAfter, err)
-	}
+	await(t, "a client with a renewed certificate", func() bool {
+		_, leaf, err := f.get(host, roots)
+		return err == nil && !leaf.NotAfter.Before(second.NotAfter)
+	})
 
 	a.Stop()
 	await(t, "expiry", func() bool { return time.Now().After(f.manager.served(host).NotAfter) })
-	await(t, "failed renewal", func() bool { return hostState(t, d, host).Failures > 0 })
+	// Several within the wait: the pauses are the manager's, and not those of the library.
+	await(t, "failed renewals", func() bool { return hostState(t, d, host).Failures >= 5 })
 	_, _, err := f.get(host, roots)
 	invalid, ok := errors.AsType[x509.CertificateInvalidError](err)
 	if !ok || invalid.Reason != x509.Expired {
@@ -367,15 +370,26 @@ func TestPausedOnAllNodes(t *testing.T) {
 	}
 }
 
-// TestPause checks that the pauses grow to an hour, and permit fewer than 5 failures in an hour.
+// TestPause checks that the pauses grow to an hour, and permit at most 5 failed validations in any hour.
 func TestPause(t *testing.T) {
 	t.Parallel()
-	var failures int
-	for at := time.Duration(0); at < time.Hour; at += Pause(failures) {
-		failures++
+	var orders []time.Duration
+	for at := time.Duration(0); len(orders) < 10; at += Pause(len(orders)) {
+		orders = append(orders, at)
 	}
-	if failures > 4 || Pause(0) != 0 || Pause(4) != time.Hour || Pause(1000) != time.Hour {
-		t.Errorf("%d failures in the first hour, then pauses of %v", failures, Pause(1000))
+	for i, begin := range orders {
+		validations := 0
+		for _, at := range orders[i:] {
+			if at < begin+time.Hour {
+				validations += validationsOfOrder
+			}
+		}
+		if validations > 5 {
+			t.Errorf("%d failed validations in the hour from %v on", validations, begin)
+		}
+	}
+	if Pause(0) != 0 || Pause(1) != 5*time.Minute || Pause(2) != time.Hour || Pause(1000) != time.Hour {
+		t.Errorf("pauses of %v, %v, %v and %v", Pause(0), Pause(1), Pause(2), Pause(1000))
 	}
 }
 

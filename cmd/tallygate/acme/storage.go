@@ -31,47 +31,60 @@ const (
 
 // storage keeps the files and locks of certmagic in the database. Its methods are certmagic's.
 type storage struct {
-	store *certificates.Store
-	now   func() time.Time
+	store      *certificates.Store
+	now        func() time.Time
+	challenges sharedReads
 
 	mu      sync.Mutex
 	holders map[string]string // of the locks of this process, by name
 }
 
-var _ certmagic.Storage = (*storage)(nil)
+var (
+	_ certmagic.Storage          = (*storage)(nil)
+	_ certmagic.LockLeaseRenewer = (*storage)(nil)
+)
+
+func newStorage(store *certificates.Store, now func() time.Time) *storage {
+	return &storage{store: store, now: now, challenges: newSharedReads(store.Get), holders: make(map[string]string)}
+}
 
 // Store stores a file.
 func (s *storage) Store(ctx context.Context, name string, value []byte) error {
-	return s.store.Put(ctx, name, value, model.At(s.now()))
+	return note(ctx, s.store.Put(ctx, name, value, model.At(s.now())))
 }
 
 // Load returns a file, or fs.ErrNotExist.
 func (s *storage) Load(ctx context.Context, name string) ([]byte, error) {
-	value, err := s.store.Get(ctx, name)
-	if errors.Is(err, model.ErrNotFound) {
-		err = fs.ErrNotExist
+	get := s.store.Get
+	if path.Base(path.Dir(name)) == "challenge_tokens" {
+		get = s.challenges.get
 	}
-	return value, err
+
+	value, err := get(ctx, name)
+	if errors.Is(err, model.ErrNotFound) {
+		return nil, fs.ErrNotExist
+	}
+	return value, note(ctx, err)
 }
 
 // Delete deletes a file or folder, also after its order was canceled.
 func (s *storage) Delete(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
-	return s.store.Delete(ctx, name)
+	return note(ctx, s.store.Delete(ctx, name))
 }
 
 // Exists reports whether there is a file or folder.
 func (s *storage) Exists(ctx context.Context, name string) bool {
 	files, err := s.store.List(ctx, name)
-	return err == nil && len(files) > 0
+	return note(ctx, err) == nil && len(files) > 0
 }
 
 // List returns the names of the files below a folder, or of its files and folders.
 func (s *storage) List(ctx context.Context, folder string, recursive bool) ([]string, error) {
 	files, err := s.store.List(ctx, folder)
 	if err != nil {
-		return nil, err
+		return nil, note(ctx, err)
 	}
 	if len(files) == 0 {
 		return nil, fs.ErrNotExist
@@ -94,7 +107,7 @@ func (s *storage) List(ctx context.Context, folder string, recursive bool) ([]st
 func (s *storage) Stat(ctx context.Context, name string) (certmagic.KeyInfo, error) {
 	files, err := s.store.List(ctx, name)
 	if err != nil {
-		return certmagic.KeyInfo{}, err
+		return certmagic.KeyInfo{}, note(ctx, err)
 	}
 	if len(files) == 0 {
 		return certmagic.KeyInfo{}, fs.ErrNotExist
@@ -121,9 +134,12 @@ func (s *storage) Lock(ctx context.Context, name string) error {
 	for {
 		taken, err := s.store.Lock(ctx, name, holder, lockLease)
 		if err != nil {
-			return err
+			return note(ctx, err)
 		}
 		if taken {
+			if f := faultsOf(ctx); f != nil {
+				f.locked.Store(true)
+			}
 			s.mu.Lock()
 			s.holders[name] = holder
 			s.mu.Unlock()
@@ -136,6 +152,19 @@ func (s *storage) Lock(ctx context.Context, name string) error {
 		case <-ticker.C:
 		}
 	}
+}
+
+// RenewLockLease extends a lock of this process. It fails if another process has taken it meanwhile.
+func (s *storage) RenewLockLease(ctx context.Context, name string, lease time.Duration) error {
+	s.mu.Lock()
+	holder := s.holders[name]
+	s.mu.Unlock()
+
+	held, err := s.store.Renew(ctx, name, holder, max(lease, lockLease))
+	if err == nil && !held {
+		return errors.New("the lock " + name + " has expired")
+	}
+	return note(ctx, err)
 }
 
 // Unlock releases a lock, also after its order was canceled.

@@ -86,6 +86,12 @@ func toHTTPS(origins map[string]config.Origin) http.Handler {
 			misdirected(w)
 			return
 		}
+
+		// After the origin, the target "http:.example.org" would continue the host's name.
+		if r.URL.Opaque != "" || r.URL.Path != "" && r.URL.Path[0] != '/' {
+			http.Error(w, "the target of the request has no path", http.StatusBadRequest)
+			return
+		}
 		w.Header().Set("Connection", "close")
 		http.Redirect(w, r, string(origin)+r.URL.RequestURI(), http.StatusPermanentRedirect)
 	})

@@ -13,6 +13,7 @@ type decimalSum struct {
 	sums        [maxExponent - minExponent + 1]wide // by decimal exponent, from minExponent on
 	first, last int                                 // the exponents of sums that are not 0, as indexes
 	any         bool
+	powers      [maxExponent - minExponent + 1]*big.Int // of ten, computed once
 }
 
 // The decimal exponents of numbers with whole digits. The least float64 is 5e-324, and a float64 has up to 17
@@ -105,43 +106,64 @@ func decimalOf(value float64) (digits int64, exponent int) {
 	return digits, exponent - after
 }
 
-// exact returns the sum as a whole number times ten to an exponent.
+// exact returns the sum as a whole number times ten to an exponent. It multiplies once for each exponent that
+// occurs, and not for those in between, which visitors could choose far apart.
 func (s *decimalSum) exact() (whole *big.Int, exponent int) {
 	whole = new(big.Int)
 	if !s.any {
 		return whole, 0
 	}
 
-	ten := big.NewInt(10)
+	at := s.last
 	for i := s.last; i >= s.first; i-- {
-		whole.Mul(whole, ten)
-		if s.sums[i] != (wide{}) {
-			whole.Add(whole, s.sums[i].whole())
+		if s.sums[i] == (wide{}) {
+			continue
 		}
+		whole.Mul(whole, s.power(at-i))
+		whole.Add(whole, s.sums[i].whole())
+		at = i
 	}
-	return whole, s.first + minExponent
+	return whole, at + minExponent
 }
 
-// total returns the sum, rounded to the nearest float64. It is infinite beyond the range of a float64.
-func (s *decimalSum) total() float64 {
-	whole, exponent := s.exact()
-	// An error means that the sum is beyond the range, and the value is then infinite.
-	total, _ := strconv.ParseFloat(whole.String()+"e"+strconv.Itoa(exponent), 64)
-	return total
+// power returns ten to the n-th power.
+func (s *decimalSum) power(n int) *big.Int {
+	if s.powers[n] == nil {
+		s.powers[n] = new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil)
+	}
+	return s.powers[n]
 }
 
-// average returns the sum divided by n, rounded to the nearest float64.
-func (s *decimalSum) average(n int64) float64 {
+// figures returns the sum and the sum divided by n, each rounded to the nearest float64. The sum is infinite beyond
+// the range of a float64.
+func (s *decimalSum) figures(n int64) (total, average float64) {
 	whole, exponent := s.exact()
-	power := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(max(exponent, -exponent))), nil)
-	divisor := big.NewInt(n)
+	divisor := big.NewInt(1)
 	if exponent < 0 {
-		divisor.Mul(divisor, power)
+		divisor = s.power(-exponent)
 	} else {
-		whole.Mul(whole, power)
+		whole.Mul(whole, s.power(exponent))
 	}
-	average, _ := new(big.Rat).SetFrac(whole, divisor).Float64()
-	return average
+	return nearest(whole, divisor), nearest(whole, new(big.Int).Mul(divisor, big.NewInt(n)))
+}
+
+// nearest returns a fraction rounded to the nearest float64, or an infinity. Unlike big.Rat, it does not reduce the
+// fraction, which costs most.
+func nearest(dividend, divisor *big.Int) float64 {
+	// A quotient of more bits than a float64 has, and a last bit for what is below them, are rounded like the
+	// fraction.
+	const quotientBits = 64
+	shift := max(quotientBits+divisor.BitLen()-dividend.BitLen(), 0)
+	quotient, remainder := new(big.Int).Lsh(dividend, uint(shift)), new(big.Int)
+	quotient.QuoRem(quotient, divisor, remainder)
+	quotient.Lsh(quotient, 1)
+	if sign := remainder.Sign(); sign != 0 {
+		quotient.Add(quotient, big.NewInt(int64(sign)))
+	}
+
+	f := new(big.Float).SetInt(quotient)
+	value, _ := f.SetMantExp(f, -shift-1).Float64()
+	return value + 0 // no negative zero
 }
 
 // IsFinite reports whether a figure is within the range of a float64.

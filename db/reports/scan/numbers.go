@@ -15,7 +15,7 @@ type Numbers struct {
 	Property string
 	Groups   NumberGroups
 	By       Dimension // of NumberRows: what has a row for each of its values, see HasNumbers
-	Least    int       // of NumberRows: values with fewer visitors are in the row OtherValue; 0: none
+	Least    int       // groups with fewer visitors, or with fewer who have a number, are small; 0: none
 }
 
 // NumberGroups are the groups whose numbers are counted.
@@ -40,6 +40,8 @@ type NumberFigures struct {
 	Numbers  int64 // events with a number
 	Unknown  int64 // events of days that an earlier program built, which did not keep their numbers
 	Visitors int64 // with such an event, as in the rows of Event
+	Carriers int64 // visitors with a number
+	Small    bool  // fewer Carriers than Numbers.Least, of a group that stays: the figures below are 0
 
 	// Sum and Average are rounded once, to the nearest float64. They and the others are 0 without a number.
 	Sum, Average, Min, Max float64
@@ -88,6 +90,7 @@ type numberCount struct {
 	groups   []numberGroup
 	set      numberSet
 	visitors *table      // by group
+	carriers *table      // by group: visitors with a number
 	values   *dictionary // of NumberRows
 	budget   *Budget
 }
@@ -99,6 +102,7 @@ func newNumberCount(n *Numbers, points int, budget *Budget) *numberCount {
 	c := &numberCount{
 		Numbers: n, set: numberSet{budget: budget}, budget: budget,
 		visitors: &table{visitorsOnly: true, budget: budget, users: userSet{budget: budget}},
+		carriers: &table{visitorsOnly: true, budget: budget, users: userSet{budget: budget}},
 	}
 	switch n.Groups {
 	case NumberTotals:
@@ -119,11 +123,15 @@ func newNumberCount(n *Numbers, points int, budget *Budget) *numberCount {
 // ended cannot fail.
 const resultBytes = int(unsafe.Sizeof(NumberFigures{}) + unsafe.Sizeof("") + unsafe.Sizeof(uint32(0)))
 
+// resultsEvery is how many groups are computed between two looks at the context.
+const resultsEvery = 1 << 8
+
 // grow makes room for groups below n.
 func (c *numberCount) grow(n int) {
 	c.budget.Take(max(n-len(c.groups), 0) * resultBytes)
 	c.groups = grown(c.groups, n, c.budget)
 	c.visitors.grow(n)
+	c.carriers.grow(n)
 }
 
 // numbersOf are the numbers of a segment's values of properties, computed once.
@@ -235,6 +243,7 @@ func (p *pass) countNumbers(a *askedNumbers, w *window) {
 		case segment.UnknownNumber:
 			a.groups[group].unknown++
 		default:
+			a.carriers.addVisitorOnly(group, f, day)
 			a.set.add(group, number)
 		}
 	})
@@ -274,8 +283,9 @@ func (c *numberCount) number(texts []string, i uint32) {
 	c.grow(len(c.values.texts))
 }
 
-// result returns the figures of the groups. The count must not be used again.
-func (c *numberCount) result() *NumberCount {
+// result returns the figures of the groups. It ends early, with figures missing, when mustEnd reports so. The count
+// must not be used again.
+func (c *numberCount) result(mustEnd func() bool) *NumberCount {
 	r := &NumberCount{Groups: c.Groups, Figures: make([]NumberFigures, len(c.groups))}
 	order := make([]uint32, len(c.groups)) // the place of each group
 	if c.Groups == NumberRows {
@@ -296,28 +306,54 @@ func (c *numberCount) result() *NumberCount {
 		r.Figures[at].Events += c.groups[i].events
 		r.Figures[at].Unknown += c.groups[i].unknown
 		r.Figures[at].Visitors += int64(c.visitors.visitorBuckets[i].visitors)
+		r.Figures[at].Carriers += int64(c.carriers.visitorBuckets[i].visitors)
 	}
 
 	sum := new(decimalSum)
 	entries := c.set.sorted(order)
-	for len(entries) > 0 {
+	for n := 0; len(entries) > 0; n++ {
+		if n%resultsEvery == 0 && mustEnd() {
+			return r
+		}
+
 		end := 1
 		for end < len(entries) && entries[end].group == entries[0].group {
 			end++
 		}
-		r.Figures[entries[0].group].addNumbers(entries[:end], sum)
+
+		f := &r.Figures[entries[0].group]
+		f.addNumbers(entries[:end], sum)
+		if c.stays() && f.Carriers < int64(c.Least) {
+			f.withhold()
+		}
 		entries = entries[end:]
 	}
 	return r
 }
 
-// shown returns the value as which a group is shown: small groups are one.
+// stays reports whether small groups keep their places: points of a series, hours and days of the week are few.
+func (c *numberCount) stays() bool {
+	return c.Groups == NumberPoints || c.Groups == NumberRows && isTime(c.By)
+}
+
+// shown returns the value as which a group is shown: small groups are one. A group without a number shows none.
 func (c *numberCount) shown(group int) string {
 	text := c.values.texts[group]
-	if text != "" && int64(c.visitors.visitorBuckets[group].visitors) < int64(c.Least) {
+	if text == "" || c.stays() {
+		return text
+	}
+	visitors, carriers := c.visitors.visitorBuckets[group].visitors, c.carriers.visitorBuckets[group].visitors
+	if int64(visitors) < int64(c.Least) || carriers > 0 && int64(carriers) < int64(c.Least) {
 		return OtherValue
 	}
 	return text
+}
+
+// withhold removes the figures that show numbers.
+func (f *NumberFigures) withhold() {
+	*f = NumberFigures{
+		Events: f.Events, Numbers: f.Numbers, Unknown: f.Unknown, Visitors: f.Visitors, Carriers: f.Carriers, Small: true,
+	}
 }
 
 // shownValues returns the values of the groups with an event, ascending.
@@ -351,7 +387,7 @@ func (f *NumberFigures) addNumbers(entries []numberEntry, sum *decimalSum) {
 			next++
 		}
 	}
-	f.Sum, f.Average = sum.total(), sum.average(f.Numbers)
+	f.Sum, f.Average = sum.figures(f.Numbers)
 }
 
 // rankOf returns the nearest rank of a percentile among n numbers: the least one, from 1, with at least so

@@ -1,6 +1,8 @@
 package scan_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/big"
@@ -137,24 +139,40 @@ func TestUnknownNumbers(t *testing.T) {
 	check("an earlier build, merged", merged, "n", kept, events-kept)
 }
 
-// TestNumbersOfSmallGroups checks that values of few visitors are one row with exact figures.
+// TestNumbersOfSmallGroups checks that values of few visitors with a number are one row with exact figures, and that
+// points and hours of few such visitors have no figures.
 func TestNumbersOfSmallGroups(t *testing.T) {
-	objects := []string{`{"n":1}`, `{"n":5}`, `{"n":9}`, `{}`, `{"n":"x"}`}
-	g, err := segment.Build(vitals(numbersDay, objects)) // pages /0, /1 and /2 have 2, 2 and 1 events
+	// The pages /0, /1 and /2 have 3, 2 and 2 visitors, and 2, 1 and 1 visitors with a number.
+	objects := []string{`{"n":1}`, `{"n":5}`, `{"n":9}`, `{}`, `{"n":"x"}`, `{}`, `{"n":3}`}
+	g, err := segment.Build(vitals(numbersDay, objects))
 	if err != nil {
 		t.Fatal(err)
 	}
 	from := scan.DateOf(numbersDay.Start().Time())
-	for least, want := range map[int][]string{0: {"/0", "/1", "/2"}, 2: {"(other)", "/0", "/1"}, 3: {"(other)"}} {
+	for least, want := range map[int][]string{0: {"/0", "/1", "/2"}, 2: {"(other)", "/0"}, 3: {"(other)"}} {
 		q := &scan.Query{Zone: time.UTC, From: from, To: from,
 			Numbers: []scan.Numbers{{Event: "vitals", Property: "n", Groups: scan.NumberRows, By: scan.Page, Least: least}}}
 		rows := result(t, q, []*segment.Segment{g}).Numbers[0]
 		if !slices.Equal(rows.Values, want) || rows.Other != (least > 0) {
 			t.Errorf("least %d: rows %q, other %v; want %q", least, rows.Values, rows.Other, want)
 		}
-		if other, ok := rows.Of(scan.OtherValue); least == 3 && (!ok || other.Events != 5 || other.Numbers != 3 || other.Sum != 15 ||
-			other.Percentiles[0] != 5) {
+		if other, ok := rows.Of(scan.OtherValue); least == 3 && (!ok || other.Events != 7 || other.Numbers != 4 || other.Sum != 18 ||
+			other.Percentiles[0] != 3 || other.Visitors != 7 || other.Carriers != 4) {
 			t.Errorf("all groups are small: %+v", other)
+		}
+	}
+
+	for least, isSmall := range map[int]bool{0: false, 4: false, 5: true, 7: true} {
+		points := []time.Time{from.Start(time.UTC), from.AddDays(1).Start(time.UTC)}
+		q := &scan.Query{Zone: time.UTC, From: from, To: from, Points: points, Numbers: []scan.Numbers{
+			{Event: "vitals", Property: "n", Groups: scan.NumberPoints, Least: least},
+			{Event: "vitals", Property: "n", Groups: scan.NumberRows, By: scan.HourOfDay, Least: least},
+		}}
+		for _, count := range result(t, q, []*segment.Segment{g}).Numbers {
+			f := count.Figures[0]
+			if f.Small != isSmall || (f.Sum == 18) == isSmall || (f.Max == 9) == isSmall || f.Numbers != 4 || count.Other {
+				t.Errorf("least %d: %+v", least, f)
+			}
 		}
 	}
 }
@@ -209,6 +227,48 @@ func TestSumsOfNumbers(t *testing.T) {
 		r.Shuffle(len(numbers), func(i, j int) { numbers[i], numbers[j] = numbers[j], numbers[i] })
 		if again := figures(numbers); again != first || first.Sum != want {
 			t.Fatalf("%v: sum %v and %v, want %v", numbers, first.Sum, again.Sum, want)
+		}
+	}
+}
+
+// TestNumbersEnd checks that the computation of figures ends with the context.
+func TestNumbersEnd(t *testing.T) {
+	g := buildNumbers(t, vitals(numbersDay, []string{`{"n":1}`, `{"n":2}`}))
+	from := scan.DateOf(numbersDay.Start().Time())
+	q := &scan.Query{Zone: time.UTC, From: from, To: from, Numbers: []scan.Numbers{{Event: "vitals", Property: "n"}}}
+	ctx, cancel := context.WithCancel(t.Context())
+	s := scan.NewWithin(ctx, q, nil)
+	if err := s.Add(g); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if r, err := s.End(); !errors.Is(err, context.Canceled) || r.Numbers[0].Figures[0].Sum != 0 {
+		t.Errorf("%+v, %v", r.Numbers[0].Figures[0], err)
+	}
+}
+
+// BenchmarkSpreadNumbers counts 10,000 pages with two numbers each, of exponents that are far apart.
+func BenchmarkSpreadNumbers(b *testing.B) {
+	rows := vitals(numbersDay, slices.Repeat([]string{`{"n":1e-300}`, `{"n":1e300}`}, 10_000))
+	for i := range rows.Events {
+		rows.Events[i].Path = fmt.Sprintf("/%d", i/2)
+	}
+	g, err := segment.Build(rows)
+	if err != nil {
+		b.Fatal(err)
+	}
+	from := scan.DateOf(numbersDay.Start().Time())
+	q := &scan.Query{Zone: time.UTC, From: from, To: from,
+		Numbers: []scan.Numbers{{Event: "vitals", Property: "n", Groups: scan.NumberRows, By: scan.Page}}}
+	for b.Loop() {
+		b.StopTimer()
+		s := scan.New(q)
+		if err := s.Add(g); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+		if n := len(s.Result().Numbers[0].Values); n != 10_000 {
+			b.Fatalf("%d rows", n)
 		}
 	}
 }

@@ -351,8 +351,14 @@ func (p *pass) numberFacts() {
 	}
 }
 
-// Result returns the figures of all segments added so far.
+// Result is End for a Scanner without a bound, which cannot fail.
 func (s *Scanner) Result() *Result {
+	r, _ := s.End()
+	return r
+}
+
+// End returns the figures of all segments added so far. It fails as Add does, and then figures are missing.
+func (s *Scanner) End() (*Result, error) {
 	r := &Result{
 		Totals: s.totals.buckets[0].Figures, Breakdowns: make([]*Rows, len(s.tables)), Properties: make(map[string]PropertyCount),
 	}
@@ -377,12 +383,12 @@ func (s *Scanner) Result() *Result {
 		r.Cohorts = s.cohorts.result(s.query.Cohorts)
 	}
 	for _, c := range s.counted {
-		r.Numbers = append(r.Numbers, c.result())
+		r.Numbers = append(r.Numbers, c.result(func() bool { return s.err() != nil }))
 	}
 	for name, count := range s.props {
 		r.Properties[name] = PropertyCount{count.events, len(count.values)}
 	}
-	return r
+	return r, s.err()
 }
 
 // rows returns the rows of a dimension.
