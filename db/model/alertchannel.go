@@ -83,7 +83,7 @@ type AlertChannel struct {
 	StoppedAt        Instant `bun:",notnull"` // 0: not stopped
 	StopReason       string  `bun:",notnull"`
 
-	OperatorID int64 `bun:",nullzero"` // who made it get the installation's events, see Attribute; 0: nobody
+	OperatorID int64 `bun:",nullzero"` // who made it get the installation's events, see Attribute; 0: none
 
 	CreatedBy int64   `bun:",nullzero"` // user; 0: deleted
 	CreatedAt Instant `bun:",notnull"`
