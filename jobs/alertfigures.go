@@ -186,6 +186,9 @@ func (w *alertWatcher) pastSilences(
 // callSpan is the time of calls in which the share of refused ones is computed.
 const callSpan = time.Hour
 
+// callMemory is how old a count may be. With several workers, one of them can evaluate the rules rarely.
+const callMemory = 2 * callSpan
+
 // callCount is how many calls of a site were accepted and refused, from the beginning of a month and of
 // a day until a time. This process has read it: another one begins with its own count.
 type callCount struct {
@@ -245,7 +248,7 @@ func (w *alertWatcher) callsSince(
 	defer w.mu.Unlock()
 
 	last, ok := w.calls[siteID]
-	ok = ok && last.at <= now && now.Sub(last.at) < 24*time.Hour
+	ok = ok && last.at <= now && now.Sub(last.at) <= callMemory
 	if ok {
 		accepted, refused := count(last)
 		calls = alertrules.Calls{
@@ -261,13 +264,13 @@ func (w *alertWatcher) callsSince(
 	return calls, ok
 }
 
-// forgetCalls deletes the counts of sites that were not counted for a day: deleted ones, and those
-// without a channel.
+// forgetCalls deletes the counts that are too old, for example of deleted sites and those without a
+// channel.
 func (w *alertWatcher) forgetCalls(now model.Instant) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for id, count := range w.calls {
-		if now.Sub(count.at) >= 24*time.Hour {
+		if now.Sub(count.at) > callMemory {
 			delete(w.calls, id)
 		}
 	}
@@ -319,8 +322,13 @@ func (w *alertWatcher) watchInstallation(ctx context.Context, now model.Instant)
 	}
 
 	found := make(findings)
-	for name, run := range w.tasks.current() {
-		found[alertAbout{event: model.AlertJobsFailed, subject: name}] = alertrules.JobsFailed(run, now)
+	runs, err := w.store.TaskRuns(ctx, now)
+	if err != nil {
+		return 0, err
+	}
+	for _, run := range runs {
+		about := alertAbout{event: model.AlertJobsFailed, subject: run.Name}
+		found[about] = alertrules.JobsFailed(alertrules.Task{Failures: run.Failures, Since: run.FirstFailedAt}, now)
 	}
 	last, failed := w.files.LastBackup(ctx)
 	if failed == nil {

@@ -32,7 +32,6 @@ type alertWatcher struct {
 	sites  *sites.Store
 	ingest *ingest.Store
 	files  *files.Store
-	tasks  *taskRuns
 
 	certificates *certificates.Store
 
@@ -40,10 +39,10 @@ type alertWatcher struct {
 	calls map[int64]callCount // by site
 }
 
-// newAlertWatcher returns the rules' evaluation for a database. tasks are the runs of this process.
-func newAlertWatcher(d *db.DB, tasks *taskRuns) *alertWatcher {
+// newAlertWatcher returns the rules' evaluation for a database.
+func newAlertWatcher(d *db.DB) *alertWatcher {
 	return &alertWatcher{
-		store: alerts.New(d), sites: sites.New(d), ingest: ingest.New(d), files: files.New(d), tasks: tasks,
+		store: alerts.New(d), sites: sites.New(d), ingest: ingest.New(d), files: files.New(d),
 		certificates: certificates.New(d), calls: make(map[int64]callCount),
 	}
 }

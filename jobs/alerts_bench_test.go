@@ -47,7 +47,7 @@ FROM n`, sites*500-1, sites, now, sites, sites*100, (7 * 24 * time.Hour).Microse
 		}
 		exec("ANALYZE")
 
-		watcher := newAlertWatcher(d, &taskRuns{})
+		watcher := newAlertWatcher(d)
 		for b.Loop() {
 			if _, err := watcher.watch(b.Context(), now); err != nil {
 				b.Fatal(err)

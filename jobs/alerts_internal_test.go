@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/alerts"
 	"github.com/tallygate/tallygate/db/certificates"
 	"github.com/tallygate/tallygate/db/files"
 	"github.com/tallygate/tallygate/db/model"
@@ -107,8 +108,10 @@ func (w *alertWorld) want(site *model.Site, want string) {
 	}
 }
 
+// watch evaluates the rules, after the messages so far were delivered.
 func (w *alertWorld) watch(watcher *alertWatcher, now model.Instant) {
 	w.t.Helper()
+	w.exec("UPDATE alert_messages SET state = 'delivered'")
 	if _, err := watcher.watch(w.t.Context(), now); err != nil {
 		w.t.Fatal(err)
 	}
@@ -136,7 +139,7 @@ func TestTrafficAlerts(t *testing.T) {
 			w.hits(site, before, after, 30)
 		}
 
-		one, two := newAlertWatcher(d, &taskRuns{}), newAlertWatcher(d, &taskRuns{})
+		one, two := newAlertWatcher(d), newAlertWatcher(d)
 		var group sync.WaitGroup
 		for _, watcher := range []*alertWatcher{one, two} {
 			group.Go(func() {
@@ -179,7 +182,7 @@ func TestOtherAlerts(t *testing.T) {
 		site, unwanted := w.site("shop.example", weekAgo), w.site("unwanted.example", weekAgo)
 		w.exec("UPDATE alert_channels SET events = '[\"quota\"]' WHERE account_id = ?", unwanted.AccountID)
 
-		watcher := newAlertWatcher(d, &taskRuns{})
+		watcher := newAlertWatcher(d)
 		w.watch(watcher, w.now)
 		attack := fmt.Sprintf(`{"level":1,"since":%[1]d,"seen":%[1]d,"networks":90}`, int64(w.now.Add(4*time.Minute)))
 		for _, s := range []*model.Site{site, unwanted} {
@@ -228,29 +231,55 @@ VALUES (?, ?, 'conversion', 'e', 'delivered', 1, ?, 0, '')`, site.ID, model.NewT
 	})
 }
 
-// TestInstallationAlerts checks the alerts about tasks and backups.
+// operatorsChannel stores a channel of an operator that wants the installation's events.
+func (w *alertWorld) operatorsChannel() {
+	w.t.Helper()
+	site := dbtest.OutboxSite(w.t, w.d, "operator.example")
+	operator := model.User{Email: "op@example.org", Operator: true, Language: model.English, CreatedAt: 1}
+	if _, err := w.d.Write.NewInsert().Model(&operator).Exec(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+	channel := model.AlertChannel{
+		AccountID: site.AccountID, Kind: model.ChannelWebhook, Name: "ops", Language: model.English, Address: []byte{1},
+		Events: []model.AlertEvent{model.AlertJobsFailed}, OperatorID: operator.ID, ConfirmedAt: 1, CreatedAt: 1,
+	}
+	if _, err := w.d.Write.NewInsert().Model(&channel).Exec(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// TestInstallationAlerts checks the alerts about tasks and backups, with their messages. Two workers run the task
+// and evaluate the rules in turn.
 func TestInstallationAlerts(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := newAlertWorld(t, d)
-		tasks := &taskRuns{}
-		watcher := newAlertWatcher(d, tasks)
+		w.operatorsChannel()
 		fails := true
 		at := w.now
-		run := tasks.noted("reports:build", func(context.Context) error {
-			if fails {
-				return errors.New("no space left")
-			}
-			return nil
-		}, func() time.Time { return at.Time() })
+		var runs [2]func(context.Context) error
+		watchers := [2]*alertWatcher{newAlertWatcher(d), newAlertWatcher(d)}
+		for i := range runs {
+			worker := &taskRuns{alerts.New(d), func() time.Time { return at.Time() }}
+			runs[i] = worker.noted("reports:build", func(context.Context) error {
+				if fails {
+					return errors.New("no space left")
+				}
+				return nil
+			})
+		}
 
 		if err := files.New(d).RecordBackup(t.Context(), w.now.Add(-47*time.Hour)); err != nil {
 			t.Fatal(err)
 		}
+		steps := 0
 		step := func(wantAlerts string) {
 			t.Helper()
-			_ = run(t.Context())
-			w.watch(watcher, at)
+			if err := runs[steps%2](t.Context()); (err != nil) != fails {
+				t.Fatal(err)
+			}
+			w.watch(watchers[steps/2%2], at)
+			steps++
 			if got := w.alerts(0); got != wantAlerts {
 				t.Errorf("at %s the alerts are %q, want %q", at.Time().Format("15:04"), got, wantAlerts)
 			}
@@ -259,21 +288,56 @@ func TestInstallationAlerts(t *testing.T) {
 
 		step("")
 		step("")
-		step("jobs_failed open[]")
-		step("jobs_failed open[]")
+		step("jobs_failed open[begun]")
+		step("jobs_failed open[begun]")
 		fails = false
 		for range 5 {
-			step("jobs_failed open[]")
+			step("jobs_failed open[begun]")
 		}
-		step("jobs_failed 35m0s[]")
+		step("jobs_failed 35m0s[begun ended]")
 
 		at = w.now.Add(2 * time.Hour)
-		step("jobs_failed 35m0s[], jobs_failed open[]")
+		step("jobs_failed 35m0s[begun ended], jobs_failed open[begun]")
 		if err := files.New(d).RecordBackup(t.Context(), at); err != nil {
 			t.Fatal(err)
 		}
 		at = at.Add(time.Hour)
-		step("jobs_failed 35m0s[], jobs_failed 1h5m0s[]")
+		step("jobs_failed 35m0s[begun ended], jobs_failed 1h5m0s[begun ended]")
+
+		// A run that ends with its process is no failure.
+		ending, cancel := context.WithCancel(t.Context())
+		cancel()
+		fails = true
+		_ = runs[0](ending)
+		rows, err := dbtest.Rows[int](d, "SELECT failures FROM task_runs")
+		if err != nil || len(rows) != 1 || rows[0] != 0 {
+			t.Errorf("the stored failures are %v, %v", rows, err)
+		}
+	})
+}
+
+// TestOldCallCounts checks that calls of more than two hours give no alert about the last hour.
+func TestOldCallCounts(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w := newAlertWorld(t, d)
+		site, watcher := w.site("shop.example", weekAgo), newAlertWatcher(d)
+		refuse := func() {
+			w.exec(`INSERT INTO rejections (site_id, day, endpoint, code, count) VALUES (?, ?, 'collect', 'bad_json', 300)
+ON CONFLICT (site_id, day, endpoint, code) DO UPDATE SET count = rejections.count + 300`, site.ID, w.now.Day())
+		}
+
+		w.watch(watcher, w.now)
+		refuse()
+		w.watch(watcher, w.now.Add(2*time.Hour+time.Minute))
+		if got := w.alerts(site.AccountID); strings.Contains(got, "calls_refused") {
+			t.Errorf("the alerts are %q", got)
+		}
+		refuse()
+		w.watch(watcher, w.now.Add(4*time.Hour))
+		if got := w.alerts(site.AccountID); !strings.Contains(got, "calls_refused open[begun]") {
+			t.Errorf("after two hours the alerts are %q", got)
+		}
 	})
 }
 
@@ -289,9 +353,9 @@ func TestCertificateAlerts(t *testing.T) {
 		if _, err := d.Write.NewInsert().Model(&operator).Exec(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		w.exec("UPDATE alert_channels SET created_by = ? WHERE account_id = ?", operator.ID, operators.AccountID)
+		w.exec("UPDATE alert_channels SET operator_id = ? WHERE account_id = ?", operator.ID, operators.AccountID)
 
-		store, watcher := certificates.New(d), newAlertWatcher(d, &taskRuns{})
+		store, watcher := certificates.New(d), newAlertWatcher(d)
 		at := w.now
 		step := func(want string) {
 			t.Helper()

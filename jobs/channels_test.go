@@ -39,8 +39,7 @@ func beginAlert(t *testing.T, d *db.DB, site *model.Site, subject string, now ti
 		if _, err := tx.NewInsert().Model(&alert).Exec(ctx); err != nil {
 			return err
 		}
-		_, err := outbox.New(d).QueueAlert(ctx, tx, &alert, model.AlertBegun, model.At(now))
-		return err
+		return outbox.New(d).QueueAlert(ctx, tx, &alert, model.AlertBegun, model.At(now))
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -2,52 +2,41 @@ package jobs
 
 import (
 	"context"
-	"maps"
-	"sync"
+	"errors"
 	"time"
 
+	"github.com/tallygate/tallygate/db/alerts"
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/jobs/alertrules"
 )
 
-// taskRuns is how the last runs of each periodic task in this process ended.
+// noteTime is how long noting the end of a run may take.
+const noteTime = 10 * time.Second
+
+// taskRuns notes how the runs of periodic tasks end, for all processes: one task runs in any of them.
 type taskRuns struct {
-	mu    sync.Mutex
-	tasks map[string]alertrules.Task
+	store *alerts.Store
+	now   func() time.Time
 }
 
 // noted returns a task that notes how its runs end.
-func (r *taskRuns) noted(name string, run func(context.Context) error, now func() time.Time) func(context.Context) error {
+func (r *taskRuns) noted(name string, run func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		err := run(ctx)
-		r.ended(name, err, model.At(now()))
-		return err
+		if errors.Is(ctx.Err(), context.Canceled) {
+			// The process ends.
+			return err
+		}
+		return errors.Join(err, r.ended(context.WithoutCancel(ctx), name, err))
 	}
 }
 
 // ended notes the end of a run.
-func (r *taskRuns) ended(name string, err error, now model.Instant) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (r *taskRuns) ended(ctx context.Context, name string, failed error) error {
+	ctx, cancel := context.WithTimeout(ctx, noteTime)
+	defer cancel()
 
-	if r.tasks == nil {
-		r.tasks = make(map[string]alertrules.Task)
+	if failed != nil {
+		return r.store.TaskFailed(ctx, name, model.At(r.now()))
 	}
-	if err == nil {
-		r.tasks[name] = alertrules.Task{}
-		return
-	}
-
-	task := r.tasks[name]
-	if task.Failures++; task.Failures == 1 {
-		task.Since = now
-	}
-	r.tasks[name] = task
-}
-
-// current returns a copy. Tasks that have not run in this process are not in it.
-func (r *taskRuns) current() map[string]alertrules.Task {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return maps.Clone(r.tasks)
+	return r.store.TaskSucceeded(ctx, name, model.At(r.now()))
 }

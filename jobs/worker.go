@@ -24,6 +24,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/alertchannels"
+	"github.com/tallygate/tallygate/db/alerts"
 	"github.com/tallygate/tallygate/db/cells"
 	"github.com/tallygate/tallygate/db/imports"
 	"github.com/tallygate/tallygate/db/keys"
@@ -144,7 +145,7 @@ func newWorker(s settings) (*Worker, error) {
 		})
 	}
 
-	runs := &taskRuns{}
+	runs := &taskRuns{alerts.New(s.DB), s.Now}
 	if w.schedule = slices.Clone(s.schedule); w.schedule == nil {
 		w.schedule = newSchedule(w.clock, &housekeeping{
 			db: s.DB, accounts: accounts.New(s.DB), outbox: w.outbox, retention: retention.New(s.DB),
@@ -152,12 +153,12 @@ func newWorker(s settings) (*Worker, error) {
 				store: sites.New(s.DB), channels: alertchannels.New(s.DB), figures: s.Reports,
 			},
 			reports: w.reports, imports: imports.New(s.DB), built: w.tasks.built, log: s.Log, exports: w.webhooks,
-			retentionMonths: s.RetentionMonths, reportMonths: s.ReportMonths, alerts: newAlertWatcher(s.DB, runs),
+			retentionMonths: s.RetentionMonths, reportMonths: s.ReportMonths, alerts: newAlertWatcher(s.DB),
 		})
 	}
 
 	for i, task := range w.schedule {
-		w.schedule[i].Run = runs.noted(task.Name, w.tasks.measured(task.Name, task.Run), s.Now)
+		w.schedule[i].Run = runs.noted(task.Name, w.tasks.measured(task.Name, task.Run))
 	}
 
 	w.ctx, w.cancel = context.WithCancel(context.Background())

@@ -156,7 +156,7 @@ func (s *Store) seal(ctx context.Context, tx *db.Tx, channel *model.AlertChannel
 // save stores everything of a channel that members change.
 func save(ctx context.Context, tx *db.Tx, channel *model.AlertChannel) error {
 	_, err := tx.NewUpdate().Model(channel).WherePK().Column("name", "language", "address", "hint", "secret", "events",
-		"weekly", "monthly", "weekly_day", "weekly_due_at", "monthly_day", "monthly_due_at", "quiet_from", "quiet_to",
+		"operator_id", "weekly", "monthly", "weekly_day", "weekly_due_at", "monthly_day", "monthly_due_at", "quiet_from", "quiet_to",
 		"quiet_zone", "stopped_at", "stop_reason").Exec(ctx)
 	return err
 }

@@ -50,8 +50,7 @@ func (s *Store) Begin(ctx context.Context, alert model.Alert, now model.Instant)
 		}
 
 		began, row.ID = true, ids[0]
-		_, err = s.outbox.QueueAlert(ctx, tx, &row, model.AlertBegun, now)
-		return err
+		return s.outbox.QueueAlert(ctx, tx, &row, model.AlertBegun, now)
 	})
 	return began && err == nil, db.Wrap(err, "begin the alert %s of site %d", alert.Event, alert.SiteID)
 }
@@ -129,8 +128,7 @@ func (s *Store) End(ctx context.Context, id int64, now model.Instant) (ended boo
 			return err
 		}
 
-		_, err := s.outbox.QueueAlert(ctx, tx, &alert, model.AlertEnded, now)
-		return err
+		return s.outbox.QueueAlert(ctx, tx, &alert, model.AlertEnded, now)
 	})
 	return ended && err == nil, db.Wrap(err, "end the alert %d", id)
 }

@@ -25,12 +25,14 @@ CREATE TABLE alert_channels (
   confirmed_at       bigint  NOT NULL, -- 0: an e-mail address that gets nothing yet
   stopped_at         bigint  NOT NULL, -- 0: not stopped
   stop_reason        text    NOT NULL, -- gone or recipient
+  operator_id        bigint  REFERENCES users (id) ON DELETE SET NULL, -- who made it get the installation's events
   created_by         bigint  REFERENCES users (id) ON DELETE SET NULL,
   created_at         bigint  NOT NULL
 );
 CREATE INDEX alert_channels_account ON alert_channels (account_id, id);
 CREATE INDEX alert_channels_site ON alert_channels (site_id) WHERE site_id IS NOT NULL; -- deletion of a site
 CREATE INDEX alert_channels_user ON alert_channels (created_by) WHERE created_by IS NOT NULL; -- deletion of a user
+CREATE INDEX alert_channels_operator ON alert_channels (operator_id) WHERE operator_id IS NOT NULL; -- likewise
 CREATE INDEX alert_channels_confirm ON alert_channels (confirm_hash) WHERE confirm_hash IS NOT NULL; -- the mailed secret
 CREATE INDEX alert_channels_weekly ON alert_channels (weekly_due_at) WHERE weekly;    -- the planner
 CREATE INDEX alert_channels_monthly ON alert_channels (monthly_due_at) WHERE monthly; -- the planner

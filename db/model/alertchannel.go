@@ -28,11 +28,12 @@ func (k AlertChannelKind) IsGone(status int) bool {
 
 // Limits of channels.
 const (
-	MaxAlertChannels     = 20  // of an account itself
-	MaxSiteAlertChannels = 10  // of one site
-	MaxChannelMessages   = 100 // to one channel in 24 hours; further alerts are dropped
-	MaxAlertMails        = 100 // to one address in 24 hours, of all accounts
-	MaxAlertConfirmMails = 3   // to one address in 24 hours, of all accounts
+	MaxAlertChannels     = 20        // of an account itself
+	MaxSiteAlertChannels = 10        // of one site
+	MaxChannelMessages   = 100       // to one channel in 24 hours; further alerts are dropped
+	DroppedEvery         = time.Hour // of the dropped alerts one is stored as failed
+	MaxAlertMails        = 100       // to one address in 24 hours, of all accounts
+	MaxAlertConfirmMails = 3         // to one address in 24 hours, of all accounts
 
 	AlertConfirmLifetime = 7 * 24 * time.Hour
 
@@ -82,6 +83,8 @@ type AlertChannel struct {
 	StoppedAt        Instant `bun:",notnull"` // 0: not stopped
 	StopReason       string  `bun:",notnull"`
 
+	OperatorID int64 `bun:",nullzero"` // who made it get the installation's events, see Attribute; 0: none
+
 	CreatedBy int64   `bun:",nullzero"` // user; 0: deleted
 	CreatedAt Instant `bun:",notnull"`
 }
@@ -101,6 +104,22 @@ func CheckAlertEvents(wanted, was []AlertEvent, ofSite, byOperator bool) ([]Aler
 		events = append(events, event)
 	}
 	return events, nil
+}
+
+// Attribute records the operator who makes the channel get the installation's events, after a user has
+// changed its events or its address. Such alerts are sent while this user is an operator. It fails if another
+// user sends them to another address.
+func (c *AlertChannel) Attribute(by *User, newEvents, newAddress bool) error {
+	switch {
+	case !slices.ContainsFunc(c.Events, AlertEvent.OfInstallation):
+		c.OperatorID = 0
+	case by.Operator && (newEvents || newAddress):
+		c.OperatorID = by.ID
+	case newAddress:
+		return InvalidField("address", "invalid_alert_event",
+			"This channel gets alerts about the installation. Only an operator can change its address.")
+	}
+	return nil
 }
 
 // Receives reports whether messages are written for the channel.

@@ -46,6 +46,35 @@ func TestQuietHours(t *testing.T) {
 	}
 }
 
+// TestAttribute checks who answers for a channel with events of the installation, and that only an operator
+// changes its address.
+func TestAttribute(t *testing.T) {
+	t.Parallel()
+	operator, other, member := &model.User{ID: 1, Operator: true}, &model.User{ID: 2, Operator: true}, &model.User{ID: 3}
+	jobs, quota := []model.AlertEvent{model.AlertJobsFailed}, []model.AlertEvent{model.AlertQuota}
+	for name, test := range map[string]struct {
+		channel         model.AlertChannel
+		by              *model.User
+		events, address bool
+		want            int64
+		refused         bool
+	}{
+		"an operator adds them to a member's channel": {model.AlertChannel{CreatedBy: 3, Events: jobs}, operator, true, false, 1, false},
+		"another operator changes the address":        {model.AlertChannel{OperatorID: 1, Events: jobs}, other, false, true, 2, false},
+		"an operator changes the name":                {model.AlertChannel{OperatorID: 1, Events: jobs}, other, false, false, 1, false},
+		"a member changes the name":                   {model.AlertChannel{OperatorID: 1, Events: jobs}, member, false, false, 1, false},
+		"a member keeps the events":                   {model.AlertChannel{OperatorID: 1, Events: jobs}, member, true, false, 1, false},
+		"a member changes the address":                {model.AlertChannel{OperatorID: 1, Events: jobs}, member, false, true, 1, true},
+		"a member removes them with the address":      {model.AlertChannel{OperatorID: 1, Events: quota}, member, true, true, 0, false},
+		"an operator removes them":                    {model.AlertChannel{OperatorID: 1, Events: quota}, operator, true, false, 0, false},
+	} {
+		err := test.channel.Attribute(test.by, test.events, test.address)
+		if (err != nil) != test.refused || test.channel.OperatorID != test.want {
+			t.Errorf("%s: operator %d, %v, want %d", name, test.channel.OperatorID, err, test.want)
+		}
+	}
+}
+
 // TestQuietHoursCheck checks what quiet hours can be.
 func TestQuietHoursCheck(t *testing.T) {
 	t.Parallel()

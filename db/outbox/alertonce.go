@@ -26,8 +26,7 @@ func (s *Store) AlertOnce(ctx context.Context, tx *db.Tx, alert model.Alert, now
 		return db.Wrap(err, "store the alert %s of account %d", alert.Event, alert.AccountID)
 	}
 
-	_, err = s.QueueAlert(ctx, tx, &alert, model.AlertOnce, now)
-	return err
+	return s.QueueAlert(ctx, tx, &alert, model.AlertOnce, now)
 }
 
 // isLive reports whether the account of an alert is not suspended, and its site is its own, and neither

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/uptrace/bun"
-
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 )
@@ -17,13 +15,13 @@ import (
 //
 //   - begun and once: each channel of the account, and of the alert's site, that wants the event gets
 //     a message. In its quiet hours the message waits for their end.
-//   - ended: each channel that got the beginning gets the end. If the beginning still waits, the one
-//     message reports both.
+//   - ended: each channel that got the beginning gets the end. If the beginning still waits, also for
+//     another attempt, the one message reports both. If it has failed for good, there is no end.
 //
-// It does not check whether the alert is open. It returns the messages that are due now.
+// It does not check whether the alert is open.
 func (s *Store) QueueAlert(
 	ctx context.Context, tx *db.Tx, alert *model.Alert, phase model.AlertPhase, now model.Instant,
-) ([]model.AlertMessage, error) {
+) error {
 	var messages []model.AlertMessage
 	var err error
 	if phase == model.AlertEnded {
@@ -32,13 +30,13 @@ func (s *Store) QueueAlert(
 		messages, err = beginAlert(ctx, tx, alert, phase, now)
 	}
 	if err != nil || len(messages) == 0 {
-		return nil, db.Wrap(err, "queue messages of alert %d", alert.ID)
+		return db.Wrap(err, "queue messages of alert %d", alert.ID)
 	}
 
 	if _, err := tx.NewInsert().Model(&messages).Exec(ctx); err != nil {
-		return nil, fmt.Errorf("queue messages of alert %d: %w", alert.ID, err)
+		return fmt.Errorf("queue messages of alert %d: %w", alert.ID, err)
 	}
-	return slices.DeleteFunc(messages, func(m model.AlertMessage) bool { return m.NextAttemptAt > now }), nil
+	return nil
 }
 
 // beginAlert returns the messages about an alert's beginning.
@@ -63,27 +61,47 @@ func beginAlert(
 		}
 		if free {
 			messages = append(messages, newAlertMessage(&channel, alert, phase, data, now))
+		} else if err := dropMessage(ctx, tx, newAlertMessage(&channel, alert, phase, data, now), now); err != nil {
+			return nil, err
 		}
 	}
 	return messages, nil
 }
 
-// endAlert returns the messages about an alert's end. It changes messages that wait for the end of quiet
-// hours, and have not been attempted, so that they report both.
+// dropMessage stores a message beyond the limit as failed, so that members see the limit: at most one for
+// each channel in model.DroppedEvery. Its next attempt is at 0.
+func dropMessage(ctx context.Context, tx *db.Tx, m model.AlertMessage, now model.Instant) error {
+	recent, err := tx.NewSelect().Table("alert_messages").Where("channel_id = ?", m.ChannelID).
+		Where("next_attempt_at = 0").Where("created_at > ?", now.Add(-model.DroppedEvery)).Exists(ctx)
+	if err != nil || recent {
+		return err
+	}
+
+	m.State, m.Attempts, m.ScheduledAttempts, m.NextAttemptAt = model.DeliveryFailed, 1, 1, 0
+	if _, err := tx.NewInsert().Model(&m).Exec(ctx); err != nil {
+		return err
+	}
+	attempt := model.AlertAttempt{MessageID: m.ID, N: 1, At: now, Error: model.AttemptRateLimited}
+	_, err = tx.NewInsert().Model(&attempt).Exec(ctx)
+	return err
+}
+
+// endAlert returns the messages about an alert's end. It changes beginnings that wait, for the end of quiet
+// hours or for another attempt, so that they report both.
 func endAlert(ctx context.Context, tx *db.Tx, alert *model.Alert, now model.Instant) ([]model.AlertMessage, error) {
-	var begun []model.AlertMessage
-	q := tx.NewSelect().Model(&begun).Where("alert_id = ?", alert.ID).Where("phase = ?", model.AlertBegun).Order("id")
-	tx.Lock(q, "UPDATE")
-	if err := q.Scan(ctx); err != nil || len(begun) == 0 {
+	// The order of locks requires the channels first.
+	var channels []model.AlertChannel
+	q := tx.NewSelect().Model(&channels).Order("id").
+		Where("id IN (SELECT channel_id FROM alert_messages WHERE alert_id = ?)", alert.ID)
+	tx.Lock(q, "KEY SHARE")
+	if err := q.Scan(ctx); err != nil || len(channels) == 0 {
 		return nil, err
 	}
 
-	ids := make([]int64, len(begun))
-	for i := range begun {
-		ids[i] = begun[i].ChannelID
-	}
-	var channels []model.AlertChannel
-	if err := tx.NewSelect().Model(&channels).Where("id IN ?", bun.Tuple(ids)).Scan(ctx); err != nil {
+	var begun []model.AlertMessage
+	q = tx.NewSelect().Model(&begun).Where("alert_id = ?", alert.ID).Where("phase = ?", model.AlertBegun).Order("id")
+	tx.Lock(q, "UPDATE")
+	if err := q.Scan(ctx); err != nil || len(begun) == 0 {
 		return nil, err
 	}
 
@@ -94,20 +112,58 @@ func endAlert(ctx context.Context, tx *db.Tx, alert *model.Alert, now model.Inst
 
 	var messages []model.AlertMessage
 	for _, m := range begun {
-		if m.State == model.DeliveryPending && m.Attempts == 0 && m.NextAttemptAt > now {
-			m.Phase, m.Data = model.AlertBoth, data
-			if _, err := tx.NewUpdate().Model(&m).WherePK().Column("phase", "data").Exec(ctx); err != nil {
+		isDelivered := m.State == model.DeliveryDelivered || m.ResumeState == model.DeliveryDelivered
+		isLeased := m.State == model.DeliveryPending && m.LeasedUntil != 0
+		if m.State == model.DeliveryPending && !isDelivered && !isLeased {
+			if err := reportBoth(ctx, tx, &m, data); err != nil {
 				return nil, err
 			}
 			continue
 		}
 
 		of := slices.IndexFunc(channels, func(c model.AlertChannel) bool { return c.ID == m.ChannelID })
-		if of >= 0 && channels[of].Receives() {
-			messages = append(messages, newAlertMessage(&channels[of], alert, model.AlertEnded, data, now))
+		if of < 0 || !channels[of].Receives() || !isDelivered && !isLeased {
+			continue
 		}
+		ended := newAlertMessage(&channels[of], alert, model.AlertEnded, data, now)
+		if isLeased {
+			// If the attempt fails, dropEnd deletes this message before it is due.
+			ended.NextAttemptAt = max(ended.NextAttemptAt, channels[of].Quiet.Until(m.LeasedUntil))
+		}
+		messages = append(messages, ended)
 	}
 	return messages, nil
+}
+
+// reportBoth makes the message about an alert's beginning report its end as well.
+func reportBoth(ctx context.Context, tx *db.Tx, m *model.AlertMessage, data model.AlertData) error {
+	m.Phase, m.Data = model.AlertBoth, data
+	_, err := tx.NewUpdate().Model(m).WherePK().Column("phase", "data").Exec(ctx)
+	return err
+}
+
+// dropEnd deletes the message about an alert's end that was written during a failed attempt of its beginning.
+// If another attempt follows, it reports both.
+func dropEnd(ctx context.Context, tx *db.Tx, begun *model.AlertMessage, state string) error {
+	if begun.Phase != model.AlertBegun || begun.AlertID == 0 || state == model.DeliveryDelivered {
+		return nil
+	}
+
+	var ended []model.AlertMessage
+	q := tx.NewSelect().Model(&ended).Where("alert_id = ?", begun.AlertID).Where("channel_id = ?", begun.ChannelID).
+		Where("phase = ?", model.AlertEnded).Where("state = ?", model.DeliveryPending).Where("tries = 0").Order("id")
+	tx.Lock(q, "UPDATE")
+	if err := q.Scan(ctx); err != nil || len(ended) == 0 {
+		return err
+	}
+
+	if state == model.DeliveryPending {
+		if err := reportBoth(ctx, tx, begun, ended[0].Data); err != nil {
+			return err
+		}
+	}
+	_, err := tx.NewDelete().Table("alert_messages").Where("id = ?", ended[0].ID).Exec(ctx)
+	return err
 }
 
 // newAlertMessage returns a message that is due when the channel's quiet hours end.
@@ -126,8 +182,8 @@ func alertedChannels(ctx context.Context, tx *db.Tx, alert *model.Alert) ([]mode
 	q := tx.NewSelect().Model(&channels).Where("confirmed_at > 0").Where("stopped_at = 0").Order("id")
 
 	if alert.Event.OfInstallation() {
-		// Operators can lose their role after they made a channel.
-		q.Where("site_id IS NULL").Where("created_by IN (SELECT id FROM users WHERE operator)")
+		// Operators can lose their role after they changed a channel.
+		q.Where("site_id IS NULL").Where("operator_id IN (SELECT id FROM users WHERE operator)")
 	} else {
 		q.Where("account_id = ?", alert.AccountID).Where("(site_id IS NULL OR site_id = ?)", alert.SiteID)
 	}
@@ -139,10 +195,10 @@ func alertedChannels(ctx context.Context, tx *db.Tx, alert *model.Alert) ([]mode
 
 // hasRoom reports whether a channel may get another message, see model.MaxChannelMessages.
 func hasRoom(ctx context.Context, tx *db.Tx, channelID int64, now model.Instant) (bool, error) {
-	// A channel has few more messages, because only ends of alerts are not counted.
+	// Dropped messages do not count.
 	var recent []int64
 	err := tx.NewSelect().Table("alert_messages").Column("created_at").Where("channel_id = ?", channelID).
-		OrderExpr("id DESC").Limit(model.MaxChannelMessages).Scan(ctx, &recent)
+		Where("next_attempt_at > 0").OrderExpr("id DESC").Limit(model.MaxChannelMessages).Scan(ctx, &recent)
 	if err != nil || len(recent) < model.MaxChannelMessages {
 		return err == nil, err
 	}

@@ -86,14 +86,15 @@ func (s *Store) leaseNextMessage(
 	ctx context.Context, tx *db.Tx, channelID int64, except []int64, now model.Instant, lease time.Duration,
 ) (_ *Leased, again bool, _ error) {
 	var channel model.AlertChannel
-	err := tx.NewSelect().Model(&channel).ModelTableExpr("alert_channels AS c").ColumnExpr("c.*").
-		Where("c.id = ?", channelID).Where("NOT " + heldChannels).Scan(ctx)
-	if err != nil {
+	q := tx.NewSelect().Model(&channel).ModelTableExpr("alert_channels AS c").ColumnExpr("c.*").
+		Where("c.id = ?", channelID).Where("NOT " + heldChannels)
+	tx.Lock(q, "KEY SHARE")
+	if err := q.Scan(ctx); err != nil {
 		return nil, false, ignoreNotFound(err)
 	}
 
 	var due []model.AlertMessage
-	q := tx.NewSelect().Model(&due).Where("channel_id = ? AND state = 'pending' AND next_attempt_at <= ?", channelID, now).
+	q = tx.NewSelect().Model(&due).Where("channel_id = ? AND state = 'pending' AND next_attempt_at <= ?", channelID, now).
 		OrderExpr("next_attempt_at, id").Limit(1)
 	if len(except) > 0 {
 		q.Where("id NOT IN ?", bun.Tuple(except))
@@ -106,7 +107,10 @@ func (s *Store) leaseNextMessage(
 	m := &due[0]
 	if died := m.LeasedUntil != 0; died &&
 		(m.ResumeState != "" || m.ScheduledAttempts >= model.AttemptsOf(m.Delivery().Kind)) {
-		return nil, true, failMessage(ctx, tx, m, m.Attempts, model.AttemptUnfinished, 0, now)
+		return nil, true, failMessage(ctx, tx, &channel, m, m.Attempts, model.AttemptUnfinished, 0, now)
+	}
+	if postponed, err := postpone(ctx, tx, &channel, m, now); postponed || err != nil {
+		return nil, postponed, err
 	}
 
 	leased := &Leased{Manual: m.ResumeState != "", Channel: &channel, Message: m}
@@ -132,6 +136,20 @@ func (s *Store) leaseNextMessage(
 		return nil, false, err
 	}
 	return leased, false, nil
+}
+
+// postpone makes a message that became due in quiet hours wait for their end. A message that waited for the end
+// of a suspension can be due at any time. Tests and manual attempts do not wait.
+func postpone(
+	ctx context.Context, tx *db.Tx, channel *model.AlertChannel, m *model.AlertMessage, now model.Instant,
+) (bool, error) {
+	until := channel.Quiet.Until(now)
+	if until <= now || m.Event == model.MessageTest || m.ResumeState != "" {
+		return false, nil
+	}
+	_, err := tx.NewUpdate().Table("alert_messages").Set("next_attempt_at = ?, claimed_until = 0", until).
+		Where("id = ?", m.ID).Exec(ctx)
+	return err == nil, err
 }
 
 // ignoreNotFound returns nil for the error of a row that does not exist.
@@ -161,6 +179,11 @@ func beginAttempt(
 // the channel; a delivered message resumes it.
 func (s *Store) finishMessage(ctx context.Context, c *Leased, r AttemptResult, now model.Instant) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		// The order of locks requires the channel before its messages.
+		if err := tx.LockRow(ctx, "alert_channels", c.Channel.ID); err != nil {
+			return ignoreMissing(err)
+		}
+
 		_, err := tx.NewUpdate().Table("alert_attempts").
 			Set("duration_ms = ?, status = ?, error = ?, answer = ?", r.Duration.Milliseconds(), r.Status, r.Error,
 				model.Clean(r.Answer, model.MaxAnswer)).
@@ -174,7 +197,7 @@ func (s *Store) finishMessage(ctx context.Context, c *Leased, r AttemptResult, n
 			if c.Channel.Kind.IsGone(r.Status) {
 				class = model.AttemptGone
 			}
-			if err := failMessage(ctx, tx, c.Message, c.Attempts, class, r.RetryAfter, now); err != nil {
+			if err := failMessage(ctx, tx, c.Channel, c.Message, c.Attempts, class, r.RetryAfter, now); err != nil {
 				return err
 			}
 			if class == model.AttemptGone {
@@ -200,16 +223,27 @@ func (s *Store) finishMessage(ctx context.Context, c *Leased, r AttemptResult, n
 	return nil
 }
 
-// failMessage records the failure of a message's given attempt, unless another attempt has begun since.
+// failMessage records the failure of a message's given attempt, unless another attempt has begun since. The
+// next attempt is outside of quiet hours.
 func failMessage(
-	ctx context.Context, tx *db.Tx, m *model.AlertMessage, attempt int32, class string, retryAfter time.Duration,
-	now model.Instant,
+	ctx context.Context, tx *db.Tx, channel *model.AlertChannel, m *model.AlertMessage, attempt int32, class string,
+	retryAfter time.Duration, now model.Instant,
 ) error {
 	state, next := m.Delivery().AfterFailure(class, retryAfter, now)
-	_, err := tx.NewUpdate().Table("alert_messages").
+	if state == model.DeliveryPending && m.Event != model.MessageTest {
+		next = channel.Quiet.Until(next)
+	}
+
+	result, err := tx.NewUpdate().Table("alert_messages").
 		Set("state = ?, next_attempt_at = ?, claimed_until = 0, fallback = ''", state, next).
 		Where("id = ? AND tries = ? AND state = 'pending'", m.ID, attempt).Exec(ctx)
-	return err
+	if err != nil {
+		return err
+	}
+	if n, err := result.RowsAffected(); err != nil || n == 0 {
+		return err
+	}
+	return dropEnd(ctx, tx, m, state)
 }
 
 // stopChannel stops a channel and its pending messages, unless its address was changed since it was read.
@@ -238,35 +272,44 @@ func FailPendingMessages(ctx context.Context, tx *db.Tx, channelID int64) error 
 const mailedAtOnce = 200
 
 // MailMessages queues the mails of due messages to e-mail addresses, and returns their number. A message
-// to an address that got model.MaxAlertMails in 24 hours fails.
-func (s *Store) MailMessages(ctx context.Context, now model.Instant) (int, error) {
-	var due []struct{ ID, AccountID int64 }
+// to an address that got model.MaxAlertMails in 24 hours fails. The error of one message does not keep it from
+// the others.
+func (s *Store) MailMessages(ctx context.Context, now model.Instant) (mailed int, failed error) {
+	var due []struct{ ID, AccountID, ChannelID int64 }
 	err := s.db.Read.NewRaw(`
-SELECT m.id, c.account_id FROM alert_messages m JOIN alert_channels c ON c.id = m.channel_id
+SELECT m.id, c.account_id, m.channel_id FROM alert_messages m JOIN alert_channels c ON c.id = m.channel_id
 WHERE m.state = 'pending' AND m.next_attempt_at <= ? AND c.kind = ? AND NOT `+heldChannels+`
 ORDER BY m.next_attempt_at, m.id LIMIT ?`, now, model.ChannelEmail, mailedAtOnce).Scan(ctx, &due)
 	if err != nil {
 		return 0, fmt.Errorf("look for due messages to e-mail addresses: %w", err)
 	}
 
-	mailed := 0
 	for _, m := range due {
 		err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-			return s.mailMessage(ctx, tx, m.AccountID, m.ID, now)
+			return s.mailMessage(ctx, tx, m.AccountID, m.ChannelID, m.ID, now)
 		})
-		if err != nil {
-			return mailed, fmt.Errorf("mail message %d: %w", m.ID, err)
+		if err == nil {
+			mailed++
+			continue
 		}
-		mailed++
+		if failed = errors.Join(failed, fmt.Errorf("mail message %d: %w", m.ID, err)); ctx.Err() != nil {
+			break
+		}
 	}
-	return mailed, nil
+	return mailed, failed
 }
 
 // mailMessage queues the mail of one message, unless another process was first.
-func (s *Store) mailMessage(ctx context.Context, tx *db.Tx, accountID, id int64, now model.Instant) error {
-	// The order of locks requires the account first.
+func (s *Store) mailMessage(ctx context.Context, tx *db.Tx, accountID, channelID, id int64, now model.Instant) error {
+	// The order of locks requires the account first, and then the channel.
 	if err := tx.LockRow(ctx, "accounts", accountID); err != nil {
 		return ignoreMissing(err)
+	}
+	var channel model.AlertChannel
+	locked := tx.NewSelect().Model(&channel).Where("id = ?", channelID)
+	tx.Lock(locked, "KEY SHARE")
+	if err := locked.Scan(ctx); err != nil {
+		return ignoreNotFound(err)
 	}
 
 	var due []model.AlertMessage
@@ -275,12 +318,11 @@ func (s *Store) mailMessage(ctx context.Context, tx *db.Tx, accountID, id int64,
 	if err := q.Scan(ctx); err != nil || len(due) == 0 {
 		return err
 	}
-	var channel model.AlertChannel
-	if err := tx.NewSelect().Model(&channel).Where("id = ?", due[0].ChannelID).Scan(ctx); err != nil {
-		return err
-	}
 
 	m := &due[0]
+	if postponed, err := postpone(ctx, tx, &channel, m, now); postponed || err != nil {
+		return err
+	}
 	manual := m.ResumeState != ""
 	m.Attempts++
 	if !manual {

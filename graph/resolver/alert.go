@@ -17,7 +17,11 @@ func (r *accountResolver) AlertChannels(ctx context.Context, obj *model.Account)
 	return orEmpty(channels), err
 }
 
+// AlertChannels returns none to a guest of the site: channels have addresses of staff and back ends.
 func (r *siteResolver) AlertChannels(ctx context.Context, obj *model.Site) ([]*model.AlertChannel, error) {
+	if isForGuest(ctx, obj) {
+		return []*model.AlertChannel{}, nil
+	}
 	channels, err := requestOf(ctx).loaders().SiteChannels.Of(ctx, obj.ID)
 	return orEmpty(channels), err
 }
@@ -165,6 +169,9 @@ func (r *mutationResolver) createChannel(
 		return nil, err
 	}
 	channel.Name, channel.Events, channel.Quiet = name, events, quiet
+	if err := channel.Attribute(member, true, true); err != nil {
+		return nil, err
+	}
 
 	var confirm *alertchannels.Confirmation
 	if input.kind == model.ChannelEmail {
@@ -280,7 +287,8 @@ func changeChannel(channel *model.AlertChannel, member *model.User, input genera
 		}
 		*summary.to = *summary.value
 	}
-	return errors.Join(nameErr, eventsErr, quietErr, summaryErr)
+	byErr := channel.Attribute(member, input.Events != nil, input.Address != nil)
+	return errors.Join(nameErr, eventsErr, quietErr, summaryErr, byErr)
 }
 
 func (r *mutationResolver) DeleteAlertChannel(
@@ -321,13 +329,36 @@ func (r *mutationResolver) ConfirmAlertChannel(
 	return &generated.ConfirmAlertChannelPayload{}, r.channels.Confirm(ctx, input.Token, requestOf(ctx).now)
 }
 
-// alertChannel returns a channel of one of the viewer's accounts by its global id, or nil. Guests do not
-// read the channels of the account itself.
+// alertChannel returns a channel of one of the viewer's accounts by its global id, or nil. Guests read no
+// channels.
 func (r *Resolver) alertChannel(ctx context.Context, viewer *model.User, id string) (*model.AlertChannel, error) {
-	return ownObject(ctx, r, model.NodeAlertChannel, viewer, id, r.channels.Channel)
+	return ownObject(ctx, r, model.NodeAlertChannel, viewer, id, r.channelFor(viewer))
 }
 
 // alertMessage returns a message of such a channel.
 func (r *Resolver) alertMessage(ctx context.Context, viewer *model.User, id string) (*model.AlertMessage, error) {
-	return ownObject(ctx, r, model.NodeAlertMessage, viewer, id, r.channels.Message)
+	read := func(ctx context.Context, accountID, id int64) (*model.AlertMessage, error) {
+		message, err := r.channels.Message(ctx, accountID, id)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := r.channelFor(viewer)(ctx, accountID, message.ChannelID); err != nil {
+			return nil, err
+		}
+		return message, nil
+	}
+	return ownObject(ctx, r, model.NodeAlertMessage, viewer, id, read)
+}
+
+// channelFor returns a function that reads a channel of an account, unless the viewer is a guest of its site.
+func (r *Resolver) channelFor(
+	viewer *model.User,
+) func(ctx context.Context, accountID, id int64) (*model.AlertChannel, error) {
+	return func(ctx context.Context, accountID, id int64) (*model.AlertChannel, error) {
+		channel, err := r.channels.Channel(ctx, accountID, id)
+		if err == nil && viewer.IsGuestOf(channel.SiteID) {
+			return nil, model.ErrNotFound
+		}
+		return channel, err
+	}
 }

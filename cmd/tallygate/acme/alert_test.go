@@ -83,7 +83,7 @@ func addOperatorChannel(t *testing.T, d *db.DB, url string) {
 	}
 	_, err := alertchannels.New(d).Create(t.Context(), model.AlertChannel{
 		AccountID: dbtest.NewOwnSite(t, d, "shop.example").AccountID, Kind: model.ChannelWebhook, Name: "ops",
-		Language: model.English, Events: []model.AlertEvent{model.AlertCertificateFailed}, CreatedBy: operator.ID,
+		Language: model.English, Events: []model.AlertEvent{model.AlertCertificateFailed}, CreatedBy: operator.ID, OperatorID: operator.ID,
 	}, alertchannels.Secrets{Address: &url}, nil, model.At(time.Now()))
 	if err != nil {
 		t.Fatal(err)
