@@ -30,6 +30,12 @@ func (s *Store) ProviderOfDomain(ctx context.Context, domain string) (*model.Acc
 	return &provider, nil
 }
 
+// RequiresProvider reports whether members of an account must sign in through its provider.
+func (s *Store) RequiresProvider(ctx context.Context, accountID int64) (bool, error) {
+	required, err := s.db.Read.NewSelect().Table("accounts").Where("id = ?", accountID).Where("require_provider").Exists(ctx)
+	return required, db.Wrap(err, "read the rule of account %d", accountID)
+}
+
 // ClientSecret returns the decrypted client secret of a provider.
 func (s *Store) ClientSecret(provider *model.AccountProvider) (string, error) {
 	return keys.New(s.db).OpenProvider(provider.AccountID, provider.ClientSecret)

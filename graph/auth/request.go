@@ -154,6 +154,17 @@ func (r *request) reload(ctx context.Context) (*model.User, error) {
 	return user, err
 }
 
+// Reload reads the signed-in user again, with all memberships that the session reaches. It returns nil for a caller
+// without a session, and if the user was deleted.
+func Reload(ctx context.Context) (*model.User, error) {
+	r := requestOf(ctx)
+	caller, err := r.identify()
+	if err != nil || caller.User == nil || caller.Token != nil {
+		return nil, err
+	}
+	return r.reload(ctx)
+}
+
 func (r *request) readUser(ctx context.Context) (*model.User, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
