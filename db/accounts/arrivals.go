@@ -338,11 +338,15 @@ func newByInvitation(ctx context.Context, tx *db.Tx, a Arrival) (*model.User, er
 // newInvited creates the user of a new person as a member of the account that has invited the address.
 func newInvited(ctx context.Context, tx *db.Tx, a Arrival, accountID int64) (*model.User, error) {
 	account := &model.Account{ID: accountID}
-	if err := tx.LockRow(ctx, "accounts", accountID); err != nil {
-		return nil, err
+	err := tx.LockRow(ctx, "accounts", accountID)
+	if err == nil {
+		err = tx.NewSelect().Model(account).WherePK().Scan(ctx)
 	}
-	if err := tx.NewSelect().Model(account).WherePK().Scan(ctx); err != nil {
-		return nil, err
+	switch {
+	case err != nil:
+		return nil, cmp.Or(notFoundAs(err, ErrProviderChanged), err)
+	case account.SuspendedAt != 0:
+		return nil, ErrSuspendedJoin
 	}
 
 	invitation, err := takeInvitation(ctx, tx, a, accountID)

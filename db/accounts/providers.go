@@ -30,6 +30,12 @@ func (s *Store) ProviderOfDomain(ctx context.Context, domain string) (*model.Acc
 	return &provider, nil
 }
 
+// RequiresProvider reports whether members of an account must sign in through its provider.
+func (s *Store) RequiresProvider(ctx context.Context, accountID int64) (bool, error) {
+	required, err := s.db.Read.NewSelect().Table("accounts").Where("id = ?", accountID).Where("require_provider").Exists(ctx)
+	return required, db.Wrap(err, "read the rule of account %d", accountID)
+}
+
 // ClientSecret returns the decrypted client secret of a provider.
 func (s *Store) ClientSecret(provider *model.AccountProvider) (string, error) {
 	return keys.New(s.db).OpenProvider(provider.AccountID, provider.ClientSecret)
@@ -53,7 +59,8 @@ var ErrUnverifiedProvider = &model.Error{
 }
 
 // SetProvider stores the provider of an account, and returns it. Another domain must be verified again, and
-// another issuer, client or domain ends the sessions that the provider has started. The caller must have
+// another issuer, client or domain ends the sessions that the provider has started. After another issuer or client,
+// people prove their address again. The caller must have
 // checked the password of the user by. It fails with model.ErrStale, with model.ErrForbidden for a user who is
 // no owner, with ErrClientSecret and ErrUnverifiedProvider.
 func (s *Store) SetProvider(
@@ -98,6 +105,11 @@ func (s *Store) SetProvider(
 				return err
 			}
 		}
+		if moved {
+			if err := deleteIdentities(ctx, tx, account.ID); err != nil {
+				return err
+			}
+		}
 		if err := setRequireProvider(ctx, tx, account.ID, change.RequireProvider); err != nil {
 			return err
 		}
@@ -126,12 +138,11 @@ func (s *Store) DeleteProvider(ctx context.Context, by *model.User) error {
 			return err
 		}
 
-		for _, statement := range []string{
-			"DELETE FROM account_providers WHERE account_id = ?", "DELETE FROM identities WHERE account_id = ?",
-		} {
-			if _, err := tx.ExecContext(ctx, statement, account.ID); err != nil {
-				return err
-			}
+		if _, err := tx.ExecContext(ctx, "DELETE FROM account_providers WHERE account_id = ?", account.ID); err != nil {
+			return err
+		}
+		if err := deleteIdentities(ctx, tx, account.ID); err != nil {
+			return err
 		}
 		if err := endProviderSessions(ctx, tx, account.ID); err != nil {
 			return err
@@ -186,6 +197,12 @@ func lockProvider(ctx context.Context, tx *db.Tx, accountID int64) (*model.Accou
 // endProviderSessions ends the sessions that the provider of an account has started.
 func endProviderSessions(ctx context.Context, tx *db.Tx, accountID int64) error {
 	_, err := tx.ExecContext(ctx, "DELETE FROM sessions WHERE provider_account = ?", accountID)
+	return err
+}
+
+// deleteIdentities deletes the people whom the provider of an account knows.
+func deleteIdentities(ctx context.Context, tx *db.Tx, accountID int64) error {
+	_, err := tx.ExecContext(ctx, "DELETE FROM identities WHERE account_id = ?", accountID)
 	return err
 }
 

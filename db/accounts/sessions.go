@@ -26,12 +26,22 @@ type SessionStart struct {
 	Replaced     []byte // the session that it replaces; may be nil
 	Proved       bool   // the user has proved a second factor; no session starts without it if the user has one
 	SignIn       bool   // its start is an entry of the audit log, and not a part of another change
+
+	// Provider is the account's provider that signs the user in, as the sign-in began; nil: no provider of an account.
+	Provider *ProviderState
+}
+
+// ProviderState names a provider of an account at a time.
+type ProviderState struct {
+	Issuer  string
+	Changed model.Instant // see model.AccountProvider
 }
 
 // CreateSession stores a session that starts at its CreatedAt, and deletes the session it replaces in
 // the same transaction. The caller must have checked the user's password, and the second factor if the
 // user has one. It fails with model.ErrStale when the password has changed since, the user has got a
-// second factor that was not proved, or the user was deleted.
+// second factor that was not proved, or the user was deleted, and with ErrProviderChanged when the account's provider
+// has changed: its end has ended the sessions that existed, and this one must not follow.
 func (s *Store) CreateSession(ctx context.Context, start SessionStart) error {
 	session := start.Session
 	session.LastSeenAt = session.CreatedAt
@@ -39,6 +49,9 @@ func (s *Store) CreateSession(ctx context.Context, start SessionStart) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		alerted, err := lockAlerted(ctx, tx, &start)
 		if err != nil {
+			return err
+		}
+		if err := checkProvider(ctx, tx, &start); err != nil {
 			return err
 		}
 
@@ -72,10 +85,72 @@ func (s *Store) CreateSession(ctx context.Context, start SessionStart) error {
 	return db.Wrap(err, "create session of user %d", session.UserID)
 }
 
+// checkProvider fails with ErrProviderChanged unless the provider of a session is as it was when the sign-in began. The
+// lock that lockAlerted has taken keeps it so.
+func checkProvider(ctx context.Context, tx *db.Tx, start *SessionStart) error {
+	accountID := start.throughAccount()
+	if accountID == 0 {
+		return nil
+	}
+	if start.Provider == nil {
+		return ErrProviderChanged
+	}
+
+	same, err := tx.NewSelect().Model((*model.AccountProvider)(nil)).Where("account_id = ?", accountID).
+		Where("issuer = ?", start.Provider.Issuer).Where("changed_at = ?", start.Provider.Changed).
+		Where("verified_at > 0").Exists(ctx)
+	if err == nil && !same {
+		return ErrProviderChanged
+	}
+	return err
+}
+
+// throughAccount returns the account with the provider that starts the session, or 0.
+func (start *SessionStart) throughAccount() int64 {
+	if start.ProviderAccount == nil {
+		return 0
+	}
+	return *start.ProviderAccount
+}
+
 // lockAlerted locks and returns the accounts of the user that can have a channel for a new sign-in. There
 // are none if the browser shows that it is not new: it replaces a session of the same user. Nothing else
-// is known of a browser, and no address of it is stored.
+// is known of a browser, and no address of it is stored. It also locks the account with the provider that starts
+// the session.
 func lockAlerted(ctx context.Context, tx *db.Tx, start *SessionStart) ([]int64, error) {
+	alerted, err := alertedAccounts(ctx, tx, start)
+	if err != nil {
+		return nil, err
+	}
+	through := start.throughAccount()
+	locked := slices.Clone(alerted)
+	if through != 0 && !slices.Contains(locked, through) {
+		locked = append(locked, through)
+	}
+
+	// The order of locks requires the accounts in the order of their ids, before the user.
+	slices.Sort(locked)
+	for _, id := range locked {
+		strength := "KEY SHARE"
+		if id == through {
+			// It excludes a change of the provider.
+			strength = "SHARE"
+		}
+		err := tx.LockRowFor(ctx, strength, "accounts", id)
+		switch {
+		case errors.Is(err, model.ErrNotFound) && id == through:
+			return nil, ErrProviderChanged
+		case errors.Is(err, model.ErrNotFound):
+			alerted = slices.DeleteFunc(alerted, func(other int64) bool { return other == id })
+		case err != nil:
+			return nil, err
+		}
+	}
+	return alerted, nil
+}
+
+// alertedAccounts returns the accounts that lockAlerted returns.
+func alertedAccounts(ctx context.Context, tx *db.Tx, start *SessionStart) ([]int64, error) {
 	if !start.SignIn {
 		return nil, nil
 	}
@@ -92,19 +167,7 @@ func lockAlerted(ctx context.Context, tx *db.Tx, start *SessionStart) ([]int64, 
 	err := tx.NewSelect().Table("alert_channels").Distinct().Column("account_id").Where("site_id IS NULL").
 		Where("account_id IN (SELECT account_id FROM "+db.AllMemberships+" AS m WHERE user_id = ?)", start.UserID).
 		Order("account_id").Scan(ctx, &accountIDs)
-	if err != nil {
-		return nil, err
-	}
-
-	// The order of locks requires the accounts before the user.
-	for i, id := range accountIDs {
-		if err := tx.LockRowFor(ctx, "KEY SHARE", "accounts", id); errors.Is(err, model.ErrNotFound) {
-			accountIDs[i] = 0
-		} else if err != nil {
-			return nil, err
-		}
-	}
-	return slices.DeleteFunc(accountIDs, func(id int64) bool { return id == 0 }), nil
+	return accountIDs, err
 }
 
 // SessionUser returns the user of a valid session as a member of the default account, with all

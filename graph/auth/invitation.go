@@ -94,7 +94,7 @@ func (a *Auth) AcceptInvitation(
 		return nil, accounts.ErrInvalidToken
 	}
 
-	_, user, err := a.accounts.Invited(ctx, model.HashToken(secret), model.At(a.now()))
+	invitation, user, err := a.accounts.Invited(ctx, model.HashToken(secret), model.At(a.now()))
 	if errors.Is(err, accounts.ErrInvalidToken) {
 		if err := a.count(ctx, a.secretLimits(r.http)); err != nil {
 			return nil, err
@@ -105,6 +105,9 @@ func (a *Auth) AcceptInvitation(
 	}
 
 	caller, err := r.identify()
+	if err == nil {
+		err = a.checkReach(ctx, invitation, user)
+	}
 	switch {
 	case err != nil:
 		return nil, err
@@ -117,6 +120,20 @@ func (a *Auth) AcceptInvitation(
 	}
 
 	return a.joinAsNewUser(ctx, r, secret, *password)
+}
+
+// checkReach fails with ErrProviderRequired, before anything is consumed, if the person could not sign in to any account
+// after joining: the account requires its provider, which uses the invitation at the person's first sign-in.
+func (a *Auth) checkReach(ctx context.Context, invitation *model.Invitation, user *model.User) error {
+	if invitation.Role == model.RoleOwner || invitation.SiteIDs != nil || user != nil && user.Through(nil) != nil {
+		return nil
+	}
+
+	required, err := a.accounts.RequiresProvider(ctx, invitation.AccountID)
+	if err == nil && required {
+		return ErrProviderRequired
+	}
+	return err
 }
 
 var errPasswordRequired = model.InvalidField("password", "password_required", "Enter a password.")
@@ -150,8 +167,20 @@ func (a *Auth) joinSignedIn(ctx context.Context, r *request, secret string, user
 		return nil, err
 	}
 
-	_, err = r.reload(ctx)
-	return joined, err
+	reloaded, err := r.reload(ctx)
+	if err != nil || reloaded == nil {
+		return nil, err
+	}
+	return reachedIn(reloaded, joined.AccountID), nil
+}
+
+// reachedIn returns a user of a session as a member of an account, or of the default account if that one requires its
+// provider.
+func reachedIn(user *model.User, accountID int64) *model.User {
+	if in := user.In(accountID); in != nil {
+		return in
+	}
+	return user
 }
 
 // joinWithPassword adds the user with this address to the account of an invitation after checking the
@@ -193,10 +222,5 @@ func (a *Auth) joinWithPassword(
 	if err != nil {
 		return nil, err
 	}
-
-	// The account may require its provider.
-	if reached := user.In(joined.AccountID); reached != nil {
-		return reached, nil
-	}
-	return user, nil
+	return reachedIn(user, joined.AccountID), nil
 }

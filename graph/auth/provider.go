@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
@@ -32,7 +33,8 @@ const ProviderCallbackPath = "/sign-in/callback"
 const (
 	attemptName      = "tallygate_provider"
 	attemptNameHTTPS = "__Host-tallygate-provider"
-	maxNext          = 1000 // bytes of the page to return to
+	maxNext          = 300  // bytes of the page to return to
+	maxAttempt       = 4000 // bytes of the cookie with its name and attributes; browsers keep 4,096
 )
 
 // attempt is the signed content of the cookie of a sign-in through a provider.
@@ -177,17 +179,36 @@ func (a *Auth) providerLimits(r *http.Request) []accounts.SignInLimit {
 
 // rememberAttempt sets the cookie that binds a sign-in to the browser.
 func (a *Auth) rememberAttempt(w http.ResponseWriter, t attempt) error {
-	content, err := json.Marshal(t)
-	if err != nil {
-		return err
+	value, err := a.encodeAttempt(t)
+
+	// A long issuer and subject leave no room for the page.
+	if err != nil && t.Next != "" {
+		t.Next = ""
+		value, err = a.encodeAttempt(t)
 	}
-	value, err := a.attempts.Encode(a.attemptName, content)
 	if err != nil {
 		return err
 	}
 
 	a.setAttempt(w, value, int(t.Expires.Time().Sub(a.now())/time.Second))
 	return nil
+}
+
+// encodeAttempt returns the value of the cookie. It fails if a browser would not keep the cookie.
+func (a *Auth) encodeAttempt(t attempt) (string, error) {
+	var content bytes.Buffer
+	encoder := json.NewEncoder(&content)
+
+	// An escaped & would be six bytes.
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(t); err != nil {
+		return "", err
+	}
+	value, err := a.attempts.Encode(a.attemptName, content.Bytes())
+	if err == nil && len(value) > maxAttempt {
+		err = errors.New("the cookie of a sign-in is too long")
+	}
+	return value, err
 }
 
 // setAttempt sets the cookie. SameSite=Lax lets the browser send it when the provider leads back.
@@ -235,14 +256,21 @@ func (a *Auth) ProviderCallback() http.Handler {
 		ctx, cancel := context.WithTimeout(r.Context(), callbackTimeout)
 		defer cancel()
 
-		t, known := a.readAttempt(r)
+		t, valid := a.readAttempt(r)
 		query := url.Values{}
 		if t.Next != "" {
 			query.Set("next", t.Next)
 		}
 
-		if err := a.answered(ctx, w, r, t, known); err != nil {
-			a.setAttempt(w, "", -1)
+		known := valid && subtle.ConstantTimeCompare([]byte(r.URL.Query().Get("state")), []byte(t.State)) == 1
+
+		// A second request for the answer, such as a reload, and a forged one, must not end the sign-in of this browser.
+		if valid && t.Subject != "" {
+			query.Set("provider", "finish")
+		} else if err := a.answered(ctx, w, r, t, known); err != nil {
+			if known {
+				a.setAttempt(w, "", -1)
+			}
 			query.Set("problem", a.problem(ctx, t, err))
 		} else {
 			query.Set("provider", "finish")
@@ -251,10 +279,11 @@ func (a *Auth) ProviderCallback() http.Handler {
 	})
 }
 
-// answered checks a provider's answer and puts the person into the cookie.
+// answered checks a provider's answer and puts the person into the cookie. known means that the answer is to the
+// browser's attempt.
 func (a *Auth) answered(ctx context.Context, w http.ResponseWriter, r *http.Request, t attempt, known bool) error {
 	query := r.URL.Query()
-	if !known || t.Subject != "" || subtle.ConstantTimeCompare([]byte(query.Get("state")), []byte(t.State)) != 1 {
+	if !known {
 		return errProviderExpired
 	}
 
@@ -348,7 +377,7 @@ func (a *Auth) FinishProviderSignIn(ctx context.Context, password string, proof 
 			outcome.SignedIn = *asked
 			return outcome, nil
 		}
-		if err := a.prove(ctx, r, user, proof); err != nil {
+		if err := a.proveThrough(ctx, r, user, t.Account, proof); err != nil {
 			return nil, err
 		}
 	}
@@ -366,7 +395,8 @@ func (a *Auth) FinishProviderSignIn(ctx context.Context, password string, proof 
 	}
 
 	user.Provider = &t.Account
-	outcome.User, err = a.begin(ctx, r, user, true, proved)
+	state := &accounts.ProviderState{Issuer: t.Issuer, Changed: t.Changed}
+	outcome.User, err = a.begin(ctx, r, user, state, true, proved)
 	return outcome, err
 }
 

@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/gorilla/sessions"
 
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -100,9 +102,10 @@ func (r *request) session() (*sessions.Session, error) {
 // signIn, the audit log gets an entry. It returns errWrongCredentials if the user's password has
 // changed since it was checked: a change ends all sessions, and this one must not survive it. It
 // returns the same for a user with a second factor if that was not proved. It returns the user as the session
-// reaches it, and fails with ErrProviderRequired if it reaches no account. ctx is the mutation's.
+// reaches it, and fails with ErrProviderRequired if it reaches no account. state is the account's provider that signs
+// the user in; the session fails with accounts.ErrProviderChanged if the provider has changed since. ctx is the mutation's.
 func (r *request) replaceSession(
-	ctx context.Context, user *model.User, signIn, proved bool,
+	ctx context.Context, user *model.User, state *accounts.ProviderState, signIn, proved bool,
 ) (*model.User, error) {
 	if user = user.Through(user.Provider); user == nil {
 		return nil, ErrProviderRequired
@@ -122,11 +125,15 @@ func (r *request) replaceSession(
 	setUser(session, user)
 	session.Values[signInValue] = signIn
 	session.Values[provedValue] = proved
+	session.Values[providerValue] = state
 
 	if err := session.Save(r.http.WithContext(ctx), r.w); err != nil {
 		setUser(session, before)
 
-		if model.KindOf(err) == model.NotFound {
+		switch {
+		case errors.Is(err, accounts.ErrProviderChanged):
+			return nil, accounts.ErrProviderChanged
+		case model.KindOf(err) == model.NotFound:
 			return nil, errWrongCredentials
 		}
 
@@ -145,6 +152,17 @@ func (r *request) reload(ctx context.Context) (*model.User, error) {
 		return nil, r.endSession()
 	}
 	return user, err
+}
+
+// Reload reads the signed-in user again, with all memberships that the session reaches. It returns nil for a caller
+// without a session, and if the user was deleted.
+func Reload(ctx context.Context) (*model.User, error) {
+	r := requestOf(ctx)
+	caller, err := r.identify()
+	if err != nil || caller.User == nil || caller.Token != nil {
+		return nil, err
+	}
+	return r.reload(ctx)
 }
 
 func (r *request) readUser(ctx context.Context) (*model.User, error) {

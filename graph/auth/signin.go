@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/provider"
 )
@@ -77,8 +78,9 @@ func (a *Auth) authenticate(ctx context.Context, r *request, address, password s
 
 // SignOut ends the caller's session, or with everywhere all sessions of the caller's user. For a session of an
 // account's provider, these are the provider's sessions. It does nothing for an unauthenticated caller. It returns
-// the address at which the browser signs out of the provider as well, if there is one.
-func (a *Auth) SignOut(ctx context.Context, everywhere bool) (string, error) {
+// the address at which the browser signs out of the provider as well, if there is one. It calls wait before it may have
+// to read the address from the provider.
+func (a *Auth) SignOut(ctx context.Context, everywhere bool, wait func()) (string, error) {
 	r, err := passwordRequest(ctx)
 	if err != nil {
 		return "", err
@@ -105,12 +107,12 @@ func (a *Auth) SignOut(ctx context.Context, everywhere bool) (string, error) {
 		return "", err
 	}
 
-	return a.leaveProvider(ctx, caller.User), nil
+	return a.leaveProvider(ctx, caller.User, wait), nil
 }
 
 // leaveProvider returns the address that ends the session of a user at the provider that has signed the user
 // in, or "". A provider that cannot be reached does not keep anyone signed in here.
-func (a *Auth) leaveProvider(ctx context.Context, user *model.User) string {
+func (a *Auth) leaveProvider(ctx context.Context, user *model.User, wait func()) string {
 	if user.Provider == nil {
 		return ""
 	}
@@ -126,6 +128,9 @@ func (a *Auth) leaveProvider(ctx context.Context, user *model.User) string {
 	if settings.Issuer == "" {
 		return ""
 	}
+
+	// The provider may be slow, and other mutations need not wait for it.
+	wait()
 	return a.providers.SignOut(ctx, settings, a.baseURL+"/sign-in")
 }
 
@@ -169,7 +174,7 @@ func (a *Auth) checkPassword(ctx context.Context, address, password string) (*mo
 // startSession signs in a user whose password was checked or chosen in this request, and remembers
 // the browser. With signIn, the audit log gets an entry.
 func (a *Auth) startSession(ctx context.Context, r *request, user *model.User, signIn bool) (*model.User, error) {
-	return a.begin(ctx, r, user, signIn, false)
+	return a.begin(ctx, r, user, nil, signIn, false)
 }
 
 // startProvedSession is startSession for a user who has proved the second factor, in this request or in
@@ -177,13 +182,13 @@ func (a *Auth) startSession(ctx context.Context, r *request, user *model.User, s
 func (a *Auth) startProvedSession(
 	ctx context.Context, r *request, user *model.User, signIn bool,
 ) (*model.User, error) {
-	return a.begin(ctx, r, user, signIn, true)
+	return a.begin(ctx, r, user, nil, signIn, true)
 }
 
 func (a *Auth) begin(
-	ctx context.Context, r *request, user *model.User, signIn, proved bool,
+	ctx context.Context, r *request, user *model.User, state *accounts.ProviderState, signIn, proved bool,
 ) (*model.User, error) {
-	user, err := r.replaceSession(ctx, user, signIn, proved)
+	user, err := r.replaceSession(ctx, user, state, signIn, proved)
 	if err != nil {
 		return nil, err
 	}

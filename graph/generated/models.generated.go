@@ -29,10 +29,12 @@ type AcceptInvitationInput struct {
 
 // Payload of `acceptInvitation`.
 type AcceptInvitationPayload struct {
-	// The user, signed in, as a member of the account that the user has joined.
+	// The user, signed in, as a member of the account that the user has joined. If that account requires its provider, as a member of the
+	// default account.
 	Viewer *model.User `json:"viewer,omitempty"`
 	// Errors in the input: `INVALID_TOKEN`, `INVALID_PASSWORD`, `COMMON_PASSWORD`, `PASSWORD_REQUIRED`, `WRONG_CREDENTIALS`,
-	// `INVALID_SECOND_FACTOR`, `ALREADY_MEMBER`, `TOO_MANY_ACCOUNTS`; `EMAIL_TAKEN` if another request gave the address a user at the same time.
+	// `INVALID_SECOND_FACTOR`, `PROVIDER_REQUIRED`, `ALREADY_MEMBER`, `TOO_MANY_ACCOUNTS`; `EMAIL_TAKEN` if another request gave the
+	// address a user at the same time.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -2307,7 +2309,7 @@ type SignInPayload struct {
 	SecondFactorMethods []model.SecondFactorMethod `json:"secondFactorMethods"`
 	// A request for one of the user's passkeys. Null unless the methods have `PASSKEY`.
 	PasskeyRequest *PasskeyRequest `json:"passkeyRequest,omitempty"`
-	// Errors in the input: `WRONG_CREDENTIALS`, `INVALID_SECOND_FACTOR`.
+	// Errors in the input: `WRONG_CREDENTIALS`, `INVALID_SECOND_FACTOR`, `PROVIDER_REQUIRED`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 

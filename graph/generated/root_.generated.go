@@ -489,7 +489,7 @@ type SignInPayload {
   secondFactorMethods: [SecondFactorMethod!]!
   "A request for one of the user's passkeys. Null unless the methods have ` + "`" + `PASSKEY` + "`" + `."
   passkeyRequest: PasskeyRequest
-  "Errors in the input: ` + "`" + `WRONG_CREDENTIALS` + "`" + `, ` + "`" + `INVALID_SECOND_FACTOR` + "`" + `."
+  "Errors in the input: ` + "`" + `WRONG_CREDENTIALS` + "`" + `, ` + "`" + `INVALID_SECOND_FACTOR` + "`" + `, ` + "`" + `PROVIDER_REQUIRED` + "`" + `."
   userErrors: [UserError!]!
 }
 
@@ -2434,11 +2434,15 @@ input AcceptInvitationInput {
 
 "Payload of ` + "`" + `acceptInvitation` + "`" + `."
 type AcceptInvitationPayload {
-  "The user, signed in, as a member of the account that the user has joined."
+  """
+  The user, signed in, as a member of the account that the user has joined. If that account requires its provider, as a member of the
+  default account.
+  """
   viewer: User
   """
   Errors in the input: ` + "`" + `INVALID_TOKEN` + "`" + `, ` + "`" + `INVALID_PASSWORD` + "`" + `, ` + "`" + `COMMON_PASSWORD` + "`" + `, ` + "`" + `PASSWORD_REQUIRED` + "`" + `, ` + "`" + `WRONG_CREDENTIALS` + "`" + `,
-  ` + "`" + `INVALID_SECOND_FACTOR` + "`" + `, ` + "`" + `ALREADY_MEMBER` + "`" + `, ` + "`" + `TOO_MANY_ACCOUNTS` + "`" + `; ` + "`" + `EMAIL_TAKEN` + "`" + ` if another request gave the address a user at the same time.
+  ` + "`" + `INVALID_SECOND_FACTOR` + "`" + `, ` + "`" + `PROVIDER_REQUIRED` + "`" + `, ` + "`" + `ALREADY_MEMBER` + "`" + `, ` + "`" + `TOO_MANY_ACCOUNTS` + "`" + `; ` + "`" + `EMAIL_TAKEN` + "`" + ` if another request gave the
+  address a user at the same time.
   """
   userErrors: [UserError!]!
 }
@@ -2682,8 +2686,9 @@ type SiteOverview {
   finishProviderSignIn(input: FinishProviderSignInInput!): FinishProviderSignInPayload @open @cost(add: 3000)
 
   """
-  Sets the OpenID Connect provider of an account. Another domain must be verified again with ` + "`" + `verifyProviderDomain` + "`" + `. Another issuer or
-  client ends the sessions that the provider has started. Failed attempts count as described at ` + "`" + `signIn` + "`" + `.
+  Sets the OpenID Connect provider of an account. Another domain must be verified again with ` + "`" + `verifyProviderDomain` + "`" + `. Another issuer,
+  client or domain ends the sessions that the provider has started. After another issuer or client, people who have a password prove
+  their address again. Failed attempts count as described at ` + "`" + `signIn` + "`" + `.
   """
   setAccountProvider(input: SetAccountProviderInput!): AccountProviderPayload @needs(permission: MANAGE, of: ACCOUNT) @cost(add: 3000)
 

@@ -83,6 +83,9 @@ func (s *server) openLink(c *call, token, password string) (string, *refusal) {
 	open := *c
 	open.authorization = ""
 	response := open.run(c.http.Context(), &document{text: openLinkDocument, variables: map[string]any{"input": input}})
+	if response.fault != nil {
+		c.server.logFault(c.http.Context(), "openSharedLink", response.fault)
+	}
 
 	if len(response.Errors) > 0 {
 		e := response.Errors[0]

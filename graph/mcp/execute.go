@@ -28,6 +28,7 @@ type document struct {
 type response struct {
 	Data   json.RawMessage
 	Errors graphQLErrors
+	fault  error // of this package: there is no GraphQL answer; Errors then has an INTERNAL error
 }
 
 type graphQLError struct {
@@ -74,7 +75,7 @@ func (c *call) request(ctx context.Context) *http.Request {
 func (c *call) run(ctx context.Context, d *document) *response {
 	body, err := json.Marshal(map[string]any{"query": d.text, "variables": d.variables})
 	if err != nil {
-		return failed(fmt.Sprintf("The arguments cannot be encoded: %v.", err))
+		return failed(fmt.Errorf("encode the arguments: %w", err))
 	}
 
 	r := c.request(ctx)
@@ -87,15 +88,15 @@ func (c *call) run(ctx context.Context, d *document) *response {
 
 	var decoded response
 	if err := json.Unmarshal(answer.body.Bytes(), &decoded); err != nil {
-		return failed("Internal error. It was logged.")
+		return failed(fmt.Errorf("GraphQL's answer of %d bytes: %w", answer.body.Len(), err))
 	}
 	return &decoded
 }
 
-func failed(message string) *response {
-	e := graphQLError{Message: message}
+func failed(fault error) *response {
+	e := graphQLError{Message: "Internal error."}
 	e.Extensions.Code = string(generated.ErrorCodeInternal)
-	return &response{Errors: graphQLErrors{e}}
+	return &response{Errors: graphQLErrors{e}, fault: fault}
 }
 
 // recorder keeps an answer in memory. Its length is bounded by GraphQL's own limits.

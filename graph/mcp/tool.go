@@ -82,6 +82,7 @@ func (s *server) addTools(to *sdk.Server) (hidden func(tool string, caller auth.
 		}, func(ctx context.Context, request *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			answer, err := s.call(callOf(ctx), t, resolved, request.Params.Arguments)
 			if err != nil {
+				s.logFault(ctx, t.name, err)
 				return toolError(err), nil
 			}
 			return answer.result()
@@ -95,6 +96,15 @@ func (s *server) addTools(to *sdk.Server) (hidden func(tool string, caller auth.
 		}
 		return t.changes && caller.User.CheckInAny(model.MayConfigure, caller.Token) != nil
 	}, nil
+}
+
+// logFault logs an internal error of a tool. GraphQL has logged its own errors, and the caller reads the others.
+func (s *server) logFault(ctx context.Context, tool string, err error) {
+	_, isGraphQL := errors.AsType[graphQLErrors](err)
+	_, isKnown := errors.AsType[*model.Error](err)
+	if !isGraphQL && !isKnown {
+		s.Log.ErrorContext(ctx, "mcp: a tool failed", "tool", tool, "error", err)
+	}
 }
 
 // call runs a tool: it checks the arguments, sends the document, and checks the answer.
@@ -122,6 +132,9 @@ func (s *server) call(c *call, t tool, schema *jsonschema.Resolved, arguments js
 	}
 
 	response := c.run(ctx, d)
+	if response.fault != nil {
+		return nil, response.fault
+	}
 	if len(response.Errors) > 0 {
 		return nil, response.Errors
 	}
@@ -133,6 +146,9 @@ func (c *call) lookUp(ctx context.Context, d *document) error {
 	found := c.run(ctx, &document{
 		text: "query SiteId($domain: String!) {\n  site(domain: $domain) { id }\n}", variables: map[string]any{"domain": d.domain},
 	})
+	if found.fault != nil {
+		return found.fault
+	}
 	if len(found.Errors) > 0 {
 		return found.Errors
 	}

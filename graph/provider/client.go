@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -27,9 +28,12 @@ const (
 	dialTimeout  = 5 * time.Second
 	maxBody      = 512 << 10 // bytes of an answer
 	maxHeader    = 16 << 10
-	maxCalls     = 8 // discoveries and exchanges at once, of a process
+	maxCalls     = 8 // discoveries and exchanges at once for accounts, of a process
+	maxOwnCalls  = 4 // likewise for the installation's provider, in addition
+	maxIssuer    = 2 // of maxCalls for one issuer, so that a slow one leaves calls to others
 	callWait     = 2 * time.Second
 	metadataFor  = time.Hour
+	staleFor     = 24 * time.Hour   // how long metadata is used while its refresh fails
 	failureFor   = 10 * time.Second // how long a failed discovery is not repeated
 	maxProviders = 200              // whose metadata is kept
 )
@@ -47,10 +51,10 @@ type Client struct {
 	trusted, guarded *http.Client
 	now              func() time.Time
 	timeout          time.Duration
-	calls            chan struct{}
+	calls, ownCalls  chan struct{}
 
-	mu    sync.Mutex
-	known map[knownKey]*known
+	mu      sync.Mutex
+	entries map[knownKey]*entry
 }
 
 // knownKey names kept metadata. The installation's provider and an account's are fetched by different
@@ -60,19 +64,51 @@ type knownKey struct {
 	trusted bool
 }
 
-// known is the metadata of a provider, or the failure of its discovery.
+// entry is the place of one provider.
+type entry struct {
+	turn  chan struct{} // of the discovery: one runs at a time
+	calls chan struct{} // in progress or waiting
+	known atomic.Pointer[known]
+}
+
+// known is the outcome of discoveries. It is immutable, so that a refresh does not change it under a sign-in.
 type known struct {
-	mu       sync.Mutex // of the discovery: one runs at a time for an issuer
-	provider *oidc.Provider
+	provider *oidc.Provider // nil: never found
 	metadata metadata
-	err      error
-	at       time.Time // when it was found
+	foundAt  time.Time
+	err      error     // of the last discovery; nil: it succeeded
+	triedAt  time.Time // when the last discovery ended
+}
+
+// answer returns the known metadata or the kept failure. It reports false if a discovery is due.
+func (k *known) answer(now time.Time) (*known, error, bool) {
+	if k == nil {
+		return nil, nil, false
+	}
+
+	age, tried := now.Sub(k.foundAt), now.Sub(k.triedAt)
+	switch {
+	case k.provider != nil && age >= 0 && age < metadataFor:
+		return k, nil, true
+	case k.err == nil || tried < 0 || tried >= failureFor:
+		return nil, nil, false
+	case k.usable(now):
+		return k, nil, true
+	}
+	return nil, k.err, true
+}
+
+// usable reports whether the metadata can serve while it cannot be refreshed.
+func (k *known) usable(now time.Time) bool {
+	age := now.Sub(k.foundAt)
+	return k.provider != nil && age >= 0 && age < staleFor
 }
 
 // metadata is what go-oidc does not read.
 type metadata struct {
 	Algorithms  []string `json:"id_token_signing_alg_values_supported"`
 	EndSession  string   `json:"end_session_endpoint"`
+	Keys        string   `json:"jwks_uri"`
 	SendsIssuer bool     `json:"authorization_response_iss_parameter_supported"` // RFC 9207
 	Challenges  []string `json:"code_challenge_methods_supported"`
 }
@@ -94,7 +130,8 @@ func New(o Options) *Client {
 	return &Client{
 		trusted: newHTTP(o, timeout, nil), guarded: newHTTP(o, timeout, guard),
 		now: o.Now, timeout: timeout,
-		calls: make(chan struct{}, maxCalls), known: make(map[knownKey]*known),
+		calls: make(chan struct{}, maxCalls), ownCalls: make(chan struct{}, maxOwnCalls),
+		entries: make(map[knownKey]*entry),
 	}
 }
 
@@ -132,18 +169,36 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// enter waits for a free call, so that slow providers do not gather requests without bound.
-func (c *Client) enter(ctx context.Context) (leave func(), err error) {
+// enter waits for a free call, so that slow providers do not gather requests without bound. Accounts' providers share
+// their calls, and the installation's provider has calls of its own.
+func (c *Client) enter(ctx context.Context, s Settings) (leave func(), err error) {
 	timer := time.NewTimer(callWait)
 	defer timer.Stop()
 
+	if s.Trusted {
+		return take(ctx, timer.C, c.ownCalls)
+	}
+	leaveIssuer, err := take(ctx, timer.C, c.entry(s).calls)
+	if err != nil {
+		return nil, err
+	}
+	leaveAll, err := take(ctx, timer.C, c.calls)
+	if err != nil {
+		leaveIssuer()
+		return nil, err
+	}
+	return func() { leaveAll(); leaveIssuer() }, nil
+}
+
+// take takes a place, or fails when the time or the request ends.
+func take(ctx context.Context, late <-chan time.Time, places chan struct{}) (leave func(), err error) {
 	select {
-	case c.calls <- struct{}{}:
-		return func() { <-c.calls }, nil
-	case <-timer.C:
-		return nil, &Error{Reason: Unavailable, Cause: errors.New("too many calls to providers at once")}
+	case places <- struct{}{}:
+		return func() { <-places }, nil
+	case <-late:
+		return nil, newError(Unavailable, errors.New("too many calls to providers at once"))
 	case <-ctx.Done():
-		return nil, &Error{Reason: Unavailable, Cause: ctx.Err()}
+		return nil, newError(Unavailable, ctx.Err())
 	}
 }
 
@@ -155,22 +210,31 @@ func (c *Client) http(s Settings) *http.Client {
 	return c.guarded
 }
 
-// find returns the metadata of a provider: kept for an hour, and a failure for some seconds.
+// find returns the metadata of a provider: kept for an hour, and a failure for some seconds. While a refresh fails,
+// it returns the metadata of the last day.
 func (c *Client) find(ctx context.Context, s Settings) (*known, error) {
-	k := c.entry(knownKey{s.Issuer, s.Trusted})
-	k.mu.Lock()
-	defer k.mu.Unlock()
-
-	age := c.now().Sub(k.at)
-	if k.provider != nil && age >= 0 && age < metadataFor {
-		return k, nil
-	}
-	if k.err != nil && age >= 0 && age < failureFor {
-		return nil, k.err
+	e := c.entry(s)
+	if k, err, ok := e.known.Load().answer(c.now()); ok {
+		return k, err
 	}
 
-	leave, err := c.enter(ctx)
+	end, err := take(ctx, nil, e.turn)
 	if err != nil {
+		return nil, err
+	}
+	defer end()
+
+	// Another request may have found it during the wait.
+	before := e.known.Load()
+	if k, err, ok := before.answer(c.now()); ok {
+		return k, err
+	}
+
+	leave, err := c.enter(ctx, s)
+	switch {
+	case err != nil && before != nil && before.usable(c.now()):
+		return before, nil
+	case err != nil:
 		return nil, err
 	}
 	defer leave()
@@ -180,26 +244,36 @@ func (c *Client) find(ctx context.Context, s Settings) (*known, error) {
 	defer cancel()
 
 	found, data, err := c.discover(ctx, s)
-	k.provider, k.metadata, k.err, k.at = found, data, err, c.now()
+	now := c.now()
+	after := &known{provider: found, metadata: data, foundAt: now, err: err, triedAt: now}
+	if err != nil && before != nil {
+		after.provider, after.metadata, after.foundAt = before.provider, before.metadata, before.foundAt
+	}
+	e.known.Store(after)
+
+	k, err, _ := after.answer(now)
 	return k, err
 }
 
-// entry returns the place of a provider's metadata. When there are too many, it drops any other.
-func (c *Client) entry(key knownKey) *known {
+// entry returns the place of a provider. When there are too many, it drops any other without a call in progress.
+func (c *Client) entry(s Settings) *entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
-	if k := c.known[key]; k != nil {
-		return k
+	key := knownKey{s.Issuer, s.Trusted}
+	if e := c.entries[key]; e != nil {
+		return e
 	}
-	for other := range c.known {
-		if len(c.known) < maxProviders {
+	for other, e := range c.entries {
+		if len(c.entries) < maxProviders {
 			break
 		}
-		delete(c.known, other)
+		if len(e.turn) == 0 && len(e.calls) == 0 {
+			delete(c.entries, other)
+		}
 	}
 
-	k := &known{}
-	c.known[key] = k
-	return k
+	e := &entry{turn: make(chan struct{}, 1), calls: make(chan struct{}, maxIssuer)}
+	c.entries[key] = e
+	return e
 }

@@ -45,6 +45,14 @@ type Error struct {
 
 func (e *Error) Error() string { return string(e.Reason) + ": " + e.Cause.Error() }
 
+// maxCause is the length of a cause in characters. Libraries put whole answers of providers into their errors.
+const maxCause = 300
+
+// newError returns an Error without line breaks and control characters of the provider's answer.
+func newError(reason Reason, cause error) *Error {
+	return &Error{reason, errors.New(model.Clean(cause.Error(), maxCause))}
+}
+
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
@@ -67,7 +75,7 @@ func (c *Client) discover(ctx context.Context, s Settings) (*oidc.Provider, meta
 
 	var data metadata
 	if err := found.Claims(&data); err != nil {
-		return nil, metadata{}, &Error{Misconfigured, err}
+		return nil, metadata{}, newError(Misconfigured, err)
 	}
 
 	// Without the list, RS256 is what every provider has.
@@ -76,20 +84,20 @@ func (c *Client) discover(ctx context.Context, s Settings) (*oidc.Provider, meta
 	}
 	data.Algorithms = slices.DeleteFunc(data.Algorithms, func(a string) bool { return !slices.Contains(algorithms, a) })
 	if len(data.Algorithms) == 0 {
-		return nil, metadata{}, &Error{Misconfigured, errors.New("it signs ID tokens in no accepted way")}
+		return nil, metadata{}, newError(Misconfigured, errors.New("it signs ID tokens in no accepted way"))
 	}
 	if data.Challenges != nil && !slices.Contains(data.Challenges, "S256") {
-		return nil, metadata{}, &Error{Misconfigured, errors.New("it does not support PKCE with S256")}
+		return nil, metadata{}, newError(Misconfigured, errors.New("it does not support PKCE with S256"))
 	}
 
 	endpoint := found.Endpoint()
-	for _, address := range []string{endpoint.AuthURL, endpoint.TokenURL, data.EndSession} {
+	for _, address := range []string{endpoint.AuthURL, endpoint.TokenURL, data.Keys, data.EndSession} {
 		if address != "" && !isWeb(address, s) {
-			return nil, metadata{}, &Error{Misconfigured, fmt.Errorf("the address %q is not https", address)}
+			return nil, metadata{}, newError(Misconfigured, fmt.Errorf("the address %q is not https", address))
 		}
 	}
 	if endpoint.AuthURL == "" || endpoint.TokenURL == "" {
-		return nil, metadata{}, &Error{Misconfigured, errors.New("it names no addresses for the sign-in")}
+		return nil, metadata{}, newError(Misconfigured, errors.New("it names no addresses for the sign-in"))
 	}
 
 	return found, data, nil
@@ -111,9 +119,9 @@ func failure(err error) error {
 		return known
 	}
 	if _, isURL := errors.AsType[*url.Error](err); isURL {
-		return &Error{Unavailable, err}
+		return newError(Unavailable, err)
 	}
-	return &Error{Misconfigured, err}
+	return newError(Misconfigured, err)
 }
 
 // Check reads the metadata and returns why the provider cannot sign anyone in, or nil.
@@ -159,7 +167,7 @@ func (c *Client) Probe(ctx context.Context, s Settings, redirect string) error {
 
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return &Error{Misconfigured, err}
+		return newError(Misconfigured, err)
 	}
 	response, err := c.http(s).Do(request)
 	if err != nil {
@@ -167,7 +175,7 @@ func (c *Client) Probe(ctx context.Context, s Settings, redirect string) error {
 	}
 	defer response.Body.Close()
 	if response.StatusCode >= http.StatusBadRequest {
-		return &Error{Misconfigured, fmt.Errorf("it answers %s", response.Status)}
+		return newError(Misconfigured, fmt.Errorf("it answers %s", response.Status))
 	}
 	return nil
 }
@@ -210,13 +218,13 @@ func (c *Client) Finish(ctx context.Context, s Settings, a Attempt, answer Answe
 
 	// An answer of another provider must not bring its code to this one (mix-up).
 	if answer.Issuer != "" && answer.Issuer != s.Issuer || answer.Issuer == "" && k.metadata.SendsIssuer {
-		return nil, &Error{BadToken, fmt.Errorf("the answer is of the issuer %q", answer.Issuer)}
+		return nil, newError(BadToken, fmt.Errorf("the answer is of the issuer %q", answer.Issuer))
 	}
 	if answer.Error != "" || answer.Code == "" {
-		return nil, &Error{Refused, fmt.Errorf("the provider answered %q", model.Clean(answer.Error, 100))}
+		return nil, newError(Refused, fmt.Errorf("the provider answered %q", model.Clean(answer.Error, 100)))
 	}
 
-	leave, err := c.enter(ctx)
+	leave, err := c.enter(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -231,7 +239,7 @@ func (c *Client) Finish(ctx context.Context, s Settings, a Attempt, answer Answe
 
 	raw, _ := token.Extra("id_token").(string)
 	if raw == "" {
-		return nil, &Error{Misconfigured, errors.New("the answer has no ID token")}
+		return nil, newError(Misconfigured, errors.New("the answer has no ID token"))
 	}
 	return c.check(ctx, k, s, a, raw)
 }
@@ -253,23 +261,23 @@ func (c *Client) check(ctx context.Context, k *known, s Settings, a Attempt, raw
 	}
 	values := map[string]any{}
 	if err := errors.Join(token.Claims(&claims), token.Claims(&values)); err != nil {
-		return nil, &Error{BadToken, err}
+		return nil, newError(BadToken, err)
 	}
 
 	switch {
 	case subtle.ConstantTimeCompare([]byte(token.Nonce), []byte(a.Nonce)) != 1:
-		return nil, &Error{BadToken, errors.New("the nonce is of another sign-in")}
+		return nil, newError(BadToken, errors.New("the nonce is of another sign-in"))
 	case claims.Party != "" && claims.Party != s.ClientID, claims.Party == "" && len(token.Audience) > 1:
-		return nil, &Error{BadToken, fmt.Errorf("the token was issued to %q", claims.Party)}
+		return nil, newError(BadToken, fmt.Errorf("the token was issued to %q", claims.Party))
 	case token.IssuedAt.After(c.now().Add(leeway)):
-		return nil, &Error{ClockSkew, fmt.Errorf("the token was issued in the future, at %v", token.IssuedAt)}
+		return nil, newError(ClockSkew, fmt.Errorf("the token was issued in the future, at %v", token.IssuedAt))
 	case token.Subject == "" || len(token.Subject) > maxSubject:
-		return nil, &Error{BadToken, errors.New("the token names no person")}
+		return nil, newError(BadToken, errors.New("the token names no person"))
 	}
 
 	email, err := model.ParseEmail(claims.Email)
 	if err != nil || claims.Verified != true && claims.Verified != "true" {
-		return nil, &Error{NoEmail, errors.New("the token has no verified address")}
+		return nil, newError(NoEmail, errors.New("the token has no verified address"))
 	}
 
 	return &Person{Issuer: s.Issuer, Subject: token.Subject, Email: email, values: values}, nil
@@ -281,12 +289,12 @@ const maxSubject = 255
 // tokenFailure returns the error of a token that does not hold.
 func tokenFailure(err error) error {
 	if _, expired := errors.AsType[*oidc.TokenExpiredError](err); expired || strings.Contains(err.Error(), "before the nbf") {
-		return &Error{ClockSkew, err}
+		return newError(ClockSkew, err)
 	}
 	if _, isURL := errors.AsType[*url.Error](err); isURL {
-		return &Error{Unavailable, err}
+		return newError(Unavailable, err)
 	}
-	return &Error{BadToken, err}
+	return newError(BadToken, err)
 }
 
 // SignOut returns the address that ends the person's session at the provider and leads back, or "" if the

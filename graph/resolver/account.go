@@ -107,7 +107,7 @@ func (r *mutationResolver) SignOut(
 	ctx context.Context, input *generated.SignOutInput,
 ) (*generated.SignOutPayload, error) {
 	everywhere := input != nil && input.Everywhere
-	address, err := r.auth.SignOut(ctx, everywhere)
+	address, err := r.auth.SignOut(ctx, everywhere, func() { endTurn(ctx) })
 	return &generated.SignOutPayload{ProviderURL: orNil(address)}, err
 }
 

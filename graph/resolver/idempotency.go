@@ -12,6 +12,7 @@ import (
 	"github.com/tallygate/tallygate/db/idempotency"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/auth"
+	"github.com/tallygate/tallygate/graph/schema"
 )
 
 // Repeats is the extension that answers repeated calls of mutations with an idempotencyKey. It runs inside
@@ -141,7 +142,7 @@ func (p Repeats) repeat(ctx context.Context, field *graphql.FieldContext, call i
 		id = p.resolver.ids.OfDelivery(object.SiteID, object.ID)
 	}
 
-	node, err := (&queryResolver{p.resolver}).Node(ctx, id)
+	node, err := p.node(ctx, object.Kind, object.ID, id)
 	if err != nil {
 		return nil, err
 	}
@@ -153,6 +154,23 @@ func (p Repeats) repeat(ctx context.Context, field *graphql.FieldContext, call i
 	}
 
 	return payloadOf(field.Field.Definition.Type.Name(), node)
+}
+
+// node returns the object of an earlier call, or nil. The caller is read again for an account: a concurrent call may
+// have made the caller its owner during this request.
+func (p Repeats) node(ctx context.Context, kind model.NodeKind, number int64, id string) (schema.Node, error) {
+	if kind != model.NodeAccount {
+		return (&queryResolver{p.resolver}).Node(ctx, id)
+	}
+
+	user, err := auth.Reload(ctx)
+	if user == nil || err != nil {
+		return nil, err
+	}
+	if member := user.In(number); member != nil {
+		return member.Account, nil
+	}
+	return nil, nil
 }
 
 // payloadOf returns the payload of a mutation with an object and nothing else.

@@ -3,6 +3,7 @@ package graph_test
 import (
 	"fmt"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"testing"
@@ -175,14 +176,20 @@ func TestHostileTokens(t *testing.T) {
 			t.Fatalf("an honest answer: %v", got)
 		}
 		calls := p.calls
-		for _, browser := range []*client{c, a.client()} {
-			if got := browser.answer(sent); got.Get("problem") != "expired" {
-				t.Errorf("a replayed answer: %v", got)
+		if got := a.client().answer(sent); got.Get("problem") != "expired" {
+			t.Errorf("an answer to another browser: %v", got)
+		}
+
+		// A reload, and a forged answer, do not end the browser's sign-in.
+		for _, answer := range []url.Values{sent, {"state": {"forged"}}} {
+			if got := c.answer(answer); got.Get("provider") != "finish" || got.Has("problem") {
+				t.Errorf("a repeated answer: %v", got)
 			}
 		}
 		if p.calls != calls {
 			t.Errorf("a replayed answer calls the provider")
 		}
+		c.finish(map[string]any{}).ok(t, "finishProviderSignIn")
 
 		// It does not outlive its time either.
 		c = a.client()
@@ -262,6 +269,19 @@ func TestProviderMetadata(t *testing.T) {
 		}).userErrors("setAccountProvider")
 		if got != "issuer:INVALID_URL" {
 			t.Errorf("an issuer on this machine: %s", got)
+		}
+	})
+
+	t.Run("an address that became private", func(t *testing.T) {
+		p, dns, calls := newFakeProvider(t), newDNS(t), 0
+		p.wrap = func(http.ResponseWriter, *http.Request) bool { calls++; return false }
+		a := newApp(t, d, withProviders(p, dns, func(o *provider.Options) { o.Allowed = nil }), func(s *settings) {
+			s.auth.ProviderNets = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+		})
+		a.owner("owner@moved.example").provide(p, dns, map[string]any{"domain": "moved.example"})
+		got := a.client().query(startProviderMutation, "email", "anna@moved.example").userErrors("startProviderSignIn")
+		if got != ":PROVIDER_UNAVAILABLE" || calls != 0 {
+			t.Errorf("%s after %d calls", got, calls)
 		}
 	})
 }
@@ -346,7 +366,29 @@ func TestProviderTakesOverNobody(t *testing.T) {
 			t.Errorf("with the second factor: %v", got)
 		}
 
-		// The session ends with the provider.
+		// Its wrong second factors do not delay the victim's own sign-in.
+		attacker = a.client()
+		attacker.callback(p, "victim@corp.example", nil)
+		for range 7 {
+			attacker.finish(map[string]any{"secondFactor": "000000"})
+		}
+		got = a.client().query(`mutation($e: String!, $p: String!) { signIn(input: {email: $e, password: $p, secondFactor: "000000"}) {
+			viewer { email } userErrors { field code } } }`, "e", "victim@corp.example", "p", password)
+		if got.userErrors("signIn") != "secondFactor:INVALID_SECOND_FACTOR" {
+			t.Errorf("the victim's sign-in after the provider's failures: %s", got.Body)
+		}
+		attacker = a.client()
+		a.clock.Add(24 * time.Hour)
+		attacker.callback(p, "victim@corp.example", nil)
+		attacker.finish(map[string]any{"secondFactor": a.nextCode(secret)}).ok(t, "finishProviderSignIn")
+
+		// The session ends with the provider, and another issuer or client knows no one.
+		hostile.query(setProviderMutation, "input", map[string]any{
+			"password": password, "issuer": p.issuer(), "clientId": "another", "clientSecret": "s", "domain": "corp.example",
+		}).ok(t, "setAccountProvider")
+		if n, err := dbtest.Count(d, "identities"); err != nil || n != 0 {
+			t.Errorf("%d identities after another client, %v", n, err)
+		}
 		hostile.query(`mutation($p: String!) { deleteAccountProvider(input: {password: $p}) { account { requireProvider } userErrors { code } } }`, "p", password).ok(t, "deleteAccountProvider")
 		if got := attacker.query(`{ viewer { email } }`).at("viewer"); got != nil {
 			t.Errorf("a session outlives its provider: %v", got)
@@ -375,6 +417,22 @@ func TestRequiredProvider(t *testing.T) {
 			t.Errorf("a member signs in by password: %s", got)
 		}
 		a.client().signIn("owner@corp.example", password).ok(t, "signIn")
+
+		// An invitation is not consumed by a person who could not sign in.
+		invited := a.invite(owner, "invited@corp.example", model.RoleMember)
+		for range 2 {
+			got := a.client().query(joinMutation, "token", invited, "password", password).userErrors("acceptInvitation")
+			if got != ":PROVIDER_REQUIRED" {
+				t.Errorf("a new person accepts an invitation: %s", got)
+			}
+		}
+
+		// A user of another account joins, and reaches the account only through the provider.
+		elsewhere := a.owner("elsewhere@other.example")
+		joined := elsewhere.query(joinMutation, "token", a.invite(owner, "elsewhere@other.example", model.RoleMember)).ok(t, "acceptInvitation")
+		if list := joined.at("acceptInvitation.viewer.accounts").([]any); len(list) != 1 || joined.at("acceptInvitation.viewer.role") != "OWNER" {
+			t.Errorf("the joined user reaches %s", joined.Body)
+		}
 
 		groups := func(email string, values ...any) *answer {
 			t.Helper()
