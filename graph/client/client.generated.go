@@ -1041,7 +1041,7 @@ func (v *SignInResponse) GetSignIn() *SignInSignInSignInPayload { return v.SignI
 //
 // Payload of `signIn`.
 type SignInSignInSignInPayload struct {
-	// Errors in the input: `WRONG_CREDENTIALS`, `INVALID_SECOND_FACTOR`.
+	// Errors in the input: `WRONG_CREDENTIALS`, `INVALID_SECOND_FACTOR`, `PROVIDER_REQUIRED`.
 	UserErrors []Mistake `json:"userErrors"`
 }
 

@@ -80,6 +80,7 @@ export type CreateAlertChannelInput = {
   language?: Language;
   events: AlertEvent[];
   quietHours?: QuietHoursInput | null;
+  idempotencyKey?: string | null;
 };
 
 export type CreateSiteAlertChannelInput = {
@@ -93,6 +94,7 @@ export type CreateSiteAlertChannelInput = {
   weekly?: boolean;
   monthly?: boolean;
   quietHours?: QuietHoursInput | null;
+  idempotencyKey?: string | null;
 };
 
 export type DeleteAlertChannelInput = {
@@ -113,10 +115,12 @@ export type UpdateAlertChannelInput = {
 
 export type SendTestAlertInput = {
   alertChannelId: string;
+  idempotencyKey?: string | null;
 };
 
 export type RedeliverAlertMessageInput = {
   alertMessageId: string;
+  idempotencyKey?: string | null;
 };
 
 export type AuditFilter = {
