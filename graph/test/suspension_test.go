@@ -180,7 +180,7 @@ ON CONFLICT (user_id, account_id) DO UPDATE SET role = excluded.role`, role, mod
 
 		transfer(owner, site, to).ok(t, "transferSite")
 
-		// The channels stay with nobody: their addresses are the first account's.
+		// The transfer deletes the channels: their addresses are the first account's.
 		ofChannels := []string{"alert_attempts", "alert_channels", "alert_messages"}
 		if n := len(ofChannels); !slices.Equal(before[:n], ofChannels) {
 			t.Fatalf("rows in %v, want them in %v", before, ofChannels)

@@ -15,8 +15,8 @@ const (
 )
 
 // sharedReads bounds the reads of challenges of other nodes, which everyone can request. A request waits for the
-// next read, and all requests that wait share it. A cached miss would let strangers make an order fail, because
-// the challenge can be stored after the miss. Names of files are of configured hosts, so there are few.
+// next read, and all requests that wait share it. A cached miss would let unauthenticated requests make an order fail,
+// because the challenge can be stored after the miss. Names of files are of configured hosts, so there are few.
 type sharedReads struct {
 	read func(ctx context.Context, name string) ([]byte, error)
 
