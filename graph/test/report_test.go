@@ -855,7 +855,7 @@ func TestWhoReadsReports(t *testing.T) {
 			{"reader of a shared link", a.client(), reader, "FORBIDDEN"},
 		} {
 			if got := ask(test.client, siteNumbers, id, test.header...); got.codes() != test.codes ||
-				test.codes == "" && got.at("site.report.numbers.totals.visitors") != 0.0 {
+				test.codes == "" && got.at("site.report.numbers.totals.visitors") != 1.0 {
 				t.Errorf("%s, numbers: %s, want %q", test.name, got.Body, test.codes)
 			}
 			got := ask(test.client, site, id, test.header...)

@@ -180,8 +180,8 @@ ON CONFLICT (user_id, account_id) DO UPDATE SET role = excluded.role`, role, mod
 
 		transfer(owner, site, to).ok(t, "transferSite")
 
-		// The transfer deletes the channels: their addresses are the first account's.
-		ofChannels := []string{"alert_attempts", "alert_channels", "alert_messages"}
+		// The transfer deletes alerts and their channels: their addresses are the first account's.
+		ofChannels := []string{"alert_attempts", "alert_channels", "alert_messages", "alerts"}
 		if n := len(ofChannels); !slices.Equal(before[:n], ofChannels) {
 			t.Fatalf("rows in %v, want them in %v", before, ofChannels)
 		}

@@ -34,7 +34,7 @@ func TestRestrictedTokenIsolation(t *testing.T) {
 	fields, operation := byID()
 
 	// What is the site's own, by the name of the id.
-	ofSite := []string{"siteId", "siteIds", "deliveryId", "annotationId", "segmentId", "funnelId", "sharedLinkId", "erasureId", "importId", "importJobId"}
+	ofSite := []string{"siteId", "siteIds", "deliveryId", "annotationId", "segmentId", "funnelId", "sharedLinkId", "erasureId", "importId", "importJobId", "alertChannelId", "alertMessageId"}
 
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 1 << 30 })
