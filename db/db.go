@@ -12,6 +12,7 @@
 //	ingest         batches of hits and captcha claims
 //	exports        raw rows for owners
 //	audit          who changed what, in the transactions of the stores above
+//	idempotency    which object a call of a mutation with a key has created
 //	keys           the application key and the key of ids
 //	reports        column segments of finished days, and the reports counted from them
 //	files          the files of an embedded database

@@ -8,8 +8,8 @@ import (
 
 // Transactions that change accounts and their rows take locks in one order, so that no two wait for
 // each other: first the installation's lock (LockInstallation), then that of the account's move
-// (LockMoveOf), then the account's row, then the users' rows, then every other row. Each takes only the
-// locks that it needs. A transaction that starts from a row of the last kind, such as a mailed secret,
+// (LockMoveOf), then the account's row, then the users' rows, then every other row: an alert channel before its
+// messages. Each takes only the locks that it needs. A transaction that starts from a row of the last kind, such as a mailed secret,
 // reads the row's owner without a lock, takes the locks in order, and then takes the row with DELETE …
 // RETURNING, which reports whether it was first. Inserting a row with a foreign key to an account or
 // user locks that row as well.

@@ -32,7 +32,9 @@ var consoleFiles = map[string]*file{
 	"captcha.js":   builtFile("console/captcha.js", javascript),
 	"account.js":   builtFile("console/account.js", javascript),
 	"operator.js":  builtFile("console/operator.js", javascript),
+	"provider.js":  builtFile("console/provider.js", javascript),
 	"zip.js":       builtFile("console/zip.js", javascript),
+	"alerts.js":    builtFile("console/alerts.js", javascript),
 	"import.js":    builtFile("console/import.js", javascript),
 	"de.js":        builtFile("console/de.js", javascript),
 	"de-pages.js":  builtFile("console/de-pages.js", javascript),
@@ -52,10 +54,10 @@ var consoleVersion = func() string {
 // itself reports unknown ids. Earlier shared links have their token below /share/, which the console
 // moves behind #.
 var consolePaths = []string{
-	"/{$}", "/sign-in", "/sign-up", "/forgot-password", "/reset-password", "/accept-invitation", "/confirm-sign-up",
-	"/confirm-email", "/stop-mail", "/share", "/share/{token}",
+	"/{$}", "/sign-in", "/sign-in/provider", "/provider", "/sign-up", "/forgot-password", "/reset-password", "/accept-invitation", "/confirm-sign-up",
+	"/confirm-email", "/stop-mail", "/confirm-alerts", "/share", "/share/{token}",
 	"/sites/new", "/sites/{id}", "/sites/{id}/live", "/sites/{id}/install", "/sites/{id}/events", "/sites/{id}/rejections",
-	"/sites/{id}/webhooks", "/sites/{id}/export", "/sites/{id}/import", "/sites/{id}/settings", "/sites/{id}/sharing", "/sites/{id}/saved",
+	"/sites/{id}/webhooks", "/sites/{id}/alerts", "/alerts", "/sites/{id}/export", "/sites/{id}/import", "/sites/{id}/settings", "/sites/{id}/sharing", "/sites/{id}/saved",
 	"/sites/{id}/usage", "/deleted", "/captcha", "/captcha/new", "/captcha/{id}", "/account", "/members", "/tokens",
 	"/sessions", "/security", "/audit", "/operator",
 }

@@ -1,6 +1,8 @@
 package assets
 
 import (
+	"bytes"
+	"compress/gzip"
 	"fmt"
 	"maps"
 	"net/http"
@@ -110,6 +112,17 @@ func Paths() []string {
 // without a version, but sends the content uncompressed.
 func Document(contentType string, content []byte) http.Handler {
 	f := &file{contentType: contentType, encodings: []encoding{newEncoding("identity", content)}}
+	return readOnly(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.servePublic(w, r, cacheHour) }))
+}
+
+// TextDocument is Document for a text, which it also sends in gzip.
+func TextDocument(contentType string, content []byte) http.Handler {
+	var zipped bytes.Buffer
+	w, _ := gzip.NewWriterLevel(&zipped, gzip.BestCompression)
+	_, _ = w.Write(content)
+	_ = w.Close() // a buffer accepts every write
+
+	f := &file{contentType: contentType, encodings: []encoding{newEncoding("gzip", zipped.Bytes()), newEncoding("identity", content)}}
 	return readOnly(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.servePublic(w, r, cacheHour) }))
 }
 

@@ -1,6 +1,6 @@
 // Package graph is the control plane: the HTTP server that runs the resolvers of the GraphQL schema
-// in schema/*.graphqls, and presents their errors. The program mounts it at /graphql. It never
-// accepts a hit.
+// in schema/*.graphqls, and presents their errors. The program mounts it at /graphql and at mcp.Path,
+// the tools for assistants. It never accepts a hit.
 package graph
 
 import (
@@ -25,6 +25,7 @@ import (
 	"github.com/tallygate/tallygate/graph/endpoint"
 	"github.com/tallygate/tallygate/graph/generated"
 	"github.com/tallygate/tallygate/graph/limits"
+	"github.com/tallygate/tallygate/graph/mcp"
 	"github.com/tallygate/tallygate/graph/resolver"
 )
 
@@ -74,7 +75,7 @@ type Options struct {
 }
 
 // New checks the options, reads the key of ids from the database, which must be migrated, and
-// returns the handler for /graphql. It starts nothing.
+// returns the handler for /graphql and mcp.Path. It starts nothing.
 func New(o Options) (http.Handler, error) {
 	if o.DB == nil || o.Auth == nil || o.Now == nil || o.Log == nil {
 		return nil, errors.New("graph: DB, Auth, Now and Log are required")
@@ -152,7 +153,28 @@ func New(o Options) (http.Handler, error) {
 		return nil, err
 	}
 	post := o.Auth.Middleware(executor)
-	return byMethod(origins.Handler(requests.handler(post)), o.GraphiQL), nil
+	api := byMethod(origins.Handler(requests.handler(post)), o.GraphiQL)
+
+	tools, err := mcp.New(mcp.Options{
+		GraphQL: api, Schema: generated.NewExecutableSchema(generated.Config{}).Schema(), Auth: o.Auth, Limits: requests.limits,
+		Origin: origin(o.BaseURL), Timeout: o.RequestTimeout, Version: o.Configuration.Version, Now: o.Now, Log: o.Log,
+		ClientAddr: o.ClientAddr, IsShared: o.IsShared,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return byPath(api, tools), nil
+}
+
+// byPath routes mcp.Path to the tools, and all other paths to GraphQL.
+func byPath(api, tools http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == mcp.Path {
+			tools.ServeHTTP(w, r)
+			return
+		}
+		api.ServeHTTP(w, r)
+	})
 }
 
 func nodeIDs(d *db.DB) (*model.NodeIDs, error) {
@@ -176,6 +198,7 @@ func newExecutor(
 	srv.AddTransport(endpoint.New(l, o.Now))
 	srv.Use(resolver.Mutations{})
 	srv.Use(resolvers.Access())
+	srv.Use(resolvers.Repeats())
 	srv.SetErrorPresenter(counters.counted(newPresenter(o.Log, o.Now).present))
 	srv.SetRecoverFunc(recovered)
 

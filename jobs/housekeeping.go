@@ -33,6 +33,7 @@ type housekeeping struct {
 	reportMails     *reportPlanner
 	sites           *sites.Store
 	cells           *cells.Store
+	alerts          *alertWatcher
 	retentionMonths int // see Options
 	reportMonths    int // see Options
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/tallygate/tallygate/db/alertchannels"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 )
@@ -24,8 +25,9 @@ type ReportFigures interface {
 // mail and the next time of its subscription are stored in one transaction, so that two planners
 // send one mail.
 type reportPlanner struct {
-	store   *sites.Store
-	figures ReportFigures // nil: no mail is queued, and due mails stay due
+	store    *sites.Store
+	channels *alertchannels.Store
+	figures  ReportFigures // nil: no mail is queued, and due mails stay due
 }
 
 const (

@@ -72,7 +72,9 @@ func (h *housekeeping) tasks() []task {
 		{"exports:plan", 5 * time.Minute, certain, h.planDailyExports, "parts of daily exports planned"},
 		{"usage:days", 10 * time.Minute, certain, h.sites.CountUsageDays, "days of usage counted"},
 		{"reports:mails", time.Minute, certain, h.reportMails.plan, "report mails queued"},
+		{"reports:channels", time.Minute, certain, h.reportMails.planChannels, "summaries of alert channels queued"},
 		{"tokens:expiry", time.Hour, certain, h.accounts.MailExpiringTokens, "mails about expiring API tokens queued"},
+		{"alerts:watch", alertsEvery, certain, h.alerts.watch, "alerts begun or ended"},
 		{"quotas:note", 5 * time.Minute, anyTime, h.noteQuotas, "quota notices mailed"},
 	}
 }

@@ -23,6 +23,8 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/alertchannels"
+	"github.com/tallygate/tallygate/db/alerts"
 	"github.com/tallygate/tallygate/db/cells"
 	"github.com/tallygate/tallygate/db/imports"
 	"github.com/tallygate/tallygate/db/keys"
@@ -125,6 +127,7 @@ func newWorker(s settings) (*Worker, error) {
 	o := s.webhook
 	o.Tracer = s.Tracer
 	o.Clock, o.Queue, o.Log, o.AllowedNets, o.Authorities = w.clock, w.queue, s.Log, s.WebhookNets, s.WebhookAuthorities
+	o.BaseURL, o.IDs = s.BaseURL, keys.New(s.DB).NodeIDs
 	if o.Store == nil {
 		o.Store = w.outbox
 	}
@@ -142,17 +145,20 @@ func newWorker(s settings) (*Worker, error) {
 		})
 	}
 
+	runs := &taskRuns{alerts.New(s.DB), s.Now}
 	if w.schedule = slices.Clone(s.schedule); w.schedule == nil {
 		w.schedule = newSchedule(w.clock, &housekeeping{
 			db: s.DB, accounts: accounts.New(s.DB), outbox: w.outbox, retention: retention.New(s.DB),
-			sites: sites.New(s.DB), cells: cells.New(s.DB), reportMails: &reportPlanner{store: sites.New(s.DB), figures: s.Reports},
+			sites: sites.New(s.DB), cells: cells.New(s.DB), reportMails: &reportPlanner{
+				store: sites.New(s.DB), channels: alertchannels.New(s.DB), figures: s.Reports,
+			},
 			reports: w.reports, imports: imports.New(s.DB), built: w.tasks.built, log: s.Log, exports: w.webhooks,
-			retentionMonths: s.RetentionMonths, reportMonths: s.ReportMonths,
+			retentionMonths: s.RetentionMonths, reportMonths: s.ReportMonths, alerts: newAlertWatcher(s.DB),
 		})
 	}
 
 	for i, task := range w.schedule {
-		w.schedule[i].Run = w.tasks.measured(task.Name, task.Run)
+		w.schedule[i].Run = runs.noted(task.Name, w.tasks.measured(task.Name, task.Run))
 	}
 
 	w.ctx, w.cancel = context.WithCancel(context.Background())
@@ -187,6 +193,11 @@ func (w *Worker) begin() error {
 // and share a loop, which wakes an idle process once. The error of one does not keep the other from its sweep.
 func (w *Worker) sweepCommon(places map[bool]chan struct{}) func() {
 	return func() {
+		w.sweep("look for due messages to channels", w.webhooks.SweepChannels)
+		w.sweep("look for due messages to e-mail addresses", func(ctx context.Context, now model.Instant) error {
+			_, err := w.outbox.MailMessages(ctx, now)
+			return err
+		})
 		w.sweep("look for due mails", w.mails.Sweep)
 
 		if w.imports == nil {

@@ -38,7 +38,7 @@ const occurredAt = "2006-01-02T15:04:05.000000-07:00"
 // conversion returns the delivery that reports a key event to the site's owner. It is due at once.
 func conversion(siteKey string, e *model.Event, v *model.Visit) model.Delivery {
 	body := conversionBody{
-		Type:          "conversion",
+		Type:          model.DeliveryConversion,
 		Event:         e.Name,
 		SiteKey:       siteKey,
 		OccurredAt:    e.At.Time().Format(occurredAt),

@@ -16,10 +16,13 @@ import (
 // accountRows are the tables that refer to an account without a foreign key that deletes their
 // rows. DeleteAccount empties them after it deleted the account's row, in this order. It is the
 // lock order of their writers: a mail is written under a lock on its user, a captcha quota notice
-// under a lock on the month's usage, and an entry of the audit log under a lock on its object. The
+// under a lock on the month's usage, and an entry of the audit log, with the idempotency key of its
+// call after it, under a lock on its object. The
 // table of consumed challenges and tokens is not listed because it may be large: DeleteConsumed of
 // package retention deletes its rows within model.ConsumedRetention.
-var accountRows = []string{"mails", "captcha_usage", "quota_notices", "audit_log", "account_moves"}
+var accountRows = []string{
+	"identities", "mails", "captcha_usage", "quota_notices", "audit_log", "idempotency_keys", "account_moves",
+}
 
 // ErrLastOperator prevents removing the only operator while the installation has other accounts.
 var ErrLastOperator = &model.Error{

@@ -55,6 +55,11 @@ func (s *Store) ownerOf(ctx context.Context, kind model.NodeKind, id int64) (acc
 		q = q.Table("sites").Column("account_id", "id").Where("id = ?", id)
 	case table != "":
 		q = q.Table(table).Column("account_id").ColumnExpr("0").Where("id = ?", id)
+	case kind == model.NodeAlertChannel:
+		q = q.Table("alert_channels").Column("account_id").ColumnExpr("coalesce(site_id, 0)").Where("id = ?", id)
+	case kind == model.NodeAlertMessage:
+		q = q.Table("alert_channels").Column("account_id").ColumnExpr("coalesce(site_id, 0)").
+			Where("id = (SELECT channel_id FROM alert_messages WHERE id = ?)", id)
 	case tableOfSites != "":
 		q = q.Table("sites").Column("account_id", "id").
 			Where("id = (SELECT site_id FROM ? WHERE id = ?)", bun.Ident(tableOfSites), id)

@@ -188,3 +188,12 @@ func auditPasskey(
 var ErrNoPasskey = &model.Error{
 	Kind: model.NotFound, Code: "not_found", Field: "passkeyId", Message: "No such object.",
 }
+
+// UseChallenge records that a challenge was answered, or fails with ErrChallengeUsed.
+func (s *Store) UseChallenge(ctx context.Context, answered Challenge) error {
+	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error { return consume(ctx, tx, answered) })
+	if errors.Is(err, ErrChallengeUsed) {
+		return err
+	}
+	return db.Wrap(err, "use a challenge")
+}

@@ -2,7 +2,9 @@ package accounts
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -10,6 +12,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
 )
 
 // sessionTouch is the least time between two writes of a session's last use, so that most requests write
@@ -23,17 +26,35 @@ type SessionStart struct {
 	Replaced     []byte // the session that it replaces; may be nil
 	Proved       bool   // the user has proved a second factor; no session starts without it if the user has one
 	SignIn       bool   // its start is an entry of the audit log, and not a part of another change
+
+	// Provider is the account's provider that signs the user in, as the sign-in began; nil: no provider of an account.
+	Provider *ProviderState
+}
+
+// ProviderState names a provider of an account at a time.
+type ProviderState struct {
+	Issuer  string
+	Changed model.Instant // see model.AccountProvider
 }
 
 // CreateSession stores a session that starts at its CreatedAt, and deletes the session it replaces in
 // the same transaction. The caller must have checked the user's password, and the second factor if the
 // user has one. It fails with model.ErrStale when the password has changed since, the user has got a
-// second factor that was not proved, or the user was deleted.
+// second factor that was not proved, or the user was deleted, and with ErrProviderChanged when the account's provider
+// has changed: its end has ended the sessions that existed, and this one must not follow.
 func (s *Store) CreateSession(ctx context.Context, start SessionStart) error {
 	session := start.Session
 	session.LastSeenAt = session.CreatedAt
 	session.ExpiresAt = sessionExpiry(session.CreatedAt, session.LastSeenAt)
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		alerted, err := lockAlerted(ctx, tx, &start)
+		if err != nil {
+			return err
+		}
+		if err := checkProvider(ctx, tx, &start); err != nil {
+			return err
+		}
+
 		user, err := lockUnchanged(ctx, tx, session.UserID, start.PasswordHash)
 		switch {
 		case err != nil:
@@ -52,14 +73,106 @@ func (s *Store) CreateSession(ctx context.Context, start SessionStart) error {
 			return err
 		}
 
+		for _, accountID := range alerted {
+			alert := model.Alert{AccountID: accountID, Event: model.AlertNewSignIn, Subject: user.Email}
+			if err := outbox.New(s.db).AlertOnce(ctx, tx, alert, session.CreatedAt); err != nil {
+				return err
+			}
+		}
+
 		return auditUser(ctx, tx, user, nil)
 	})
 	return db.Wrap(err, "create session of user %d", session.UserID)
 }
 
+// checkProvider fails with ErrProviderChanged unless the provider of a session is as it was when the sign-in began. The
+// lock that lockAlerted has taken keeps it so.
+func checkProvider(ctx context.Context, tx *db.Tx, start *SessionStart) error {
+	accountID := start.throughAccount()
+	if accountID == 0 {
+		return nil
+	}
+	if start.Provider == nil {
+		return ErrProviderChanged
+	}
+
+	same, err := tx.NewSelect().Model((*model.AccountProvider)(nil)).Where("account_id = ?", accountID).
+		Where("issuer = ?", start.Provider.Issuer).Where("changed_at = ?", start.Provider.Changed).
+		Where("verified_at > 0").Exists(ctx)
+	if err == nil && !same {
+		return ErrProviderChanged
+	}
+	return err
+}
+
+// throughAccount returns the account with the provider that starts the session, or 0.
+func (start *SessionStart) throughAccount() int64 {
+	if start.ProviderAccount == nil {
+		return 0
+	}
+	return *start.ProviderAccount
+}
+
+// lockAlerted locks and returns the accounts of the user that can have a channel for a new sign-in. There
+// are none if the browser shows that it is not new: it replaces a session of the same user. Nothing else
+// is known of a browser, and no address of it is stored. It also locks the account with the provider that starts
+// the session.
+func lockAlerted(ctx context.Context, tx *db.Tx, start *SessionStart) ([]int64, error) {
+	alerted, err := alertedAccounts(ctx, tx, start)
+	if err != nil {
+		return nil, err
+	}
+	through := start.throughAccount()
+	locked := slices.Clone(alerted)
+	if through != 0 && !slices.Contains(locked, through) {
+		locked = append(locked, through)
+	}
+
+	// The order of locks requires the accounts in the order of their ids, before the user.
+	slices.Sort(locked)
+	for _, id := range locked {
+		strength := "KEY SHARE"
+		if id == through {
+			// It excludes a change of the provider.
+			strength = "SHARE"
+		}
+		err := tx.LockRowFor(ctx, strength, "accounts", id)
+		switch {
+		case errors.Is(err, model.ErrNotFound) && id == through:
+			return nil, ErrProviderChanged
+		case errors.Is(err, model.ErrNotFound):
+			alerted = slices.DeleteFunc(alerted, func(other int64) bool { return other == id })
+		case err != nil:
+			return nil, err
+		}
+	}
+	return alerted, nil
+}
+
+// alertedAccounts returns the accounts that lockAlerted returns.
+func alertedAccounts(ctx context.Context, tx *db.Tx, start *SessionStart) ([]int64, error) {
+	if !start.SignIn {
+		return nil, nil
+	}
+
+	if len(start.Replaced) > 0 {
+		known, err := tx.NewSelect().Model((*model.Session)(nil)).Where("id_hash = ?", start.Replaced).
+			Where("user_id = ?", start.UserID).Exists(ctx)
+		if err != nil || known {
+			return nil, err
+		}
+	}
+
+	var accountIDs []int64
+	err := tx.NewSelect().Table("alert_channels").Distinct().Column("account_id").Where("site_id IS NULL").
+		Where("account_id IN (SELECT account_id FROM "+db.AllMemberships+" AS m WHERE user_id = ?)", start.UserID).
+		Order("account_id").Scan(ctx, &accountIDs)
+	return accountIDs, err
+}
+
 // SessionUser returns the user of a valid session as a member of the default account, with all
-// memberships, and records the use of the session. It returns model.ErrNotFound for an ended,
-// expired or unknown session.
+// memberships that the session reaches, see model.User.Through, and records the use of the session. It
+// returns model.ErrNotFound for an ended, expired or unknown session, and if it reaches no account.
 func (s *Store) SessionUser(ctx context.Context, idHash []byte, now model.Instant) (*model.User, error) {
 	var session model.Session
 	err := s.db.Read.NewSelect().Model(&session).Where("id_hash = ?", idHash).Where("expires_at > ?", now).Scan(ctx)
@@ -70,6 +183,9 @@ func (s *Store) SessionUser(ctx context.Context, idHash []byte, now model.Instan
 	user, err := userByID(ctx, s.db.Read, session.UserID)
 	if err != nil {
 		return nil, err
+	}
+	if user = user.Through(session.ProviderAccount); user == nil {
+		return nil, model.ErrNotFound
 	}
 
 	if seen := now.Add(-sessionTouch); session.LastSeenAt <= seen {
@@ -116,6 +232,16 @@ func (s *Store) DeleteUserSessions(ctx context.Context, userID int64) (n int64, 
 	}
 
 	return n, nil
+}
+
+// DeleteProviderSessions ends the sessions of a user that the provider of an account has started.
+func (s *Store) DeleteProviderSessions(ctx context.Context, userID, accountID int64) error {
+	err := s.endSessions(ctx, userID, audit.Values{"sessions": "provider"}, func(tx *db.Tx) error {
+		_, err := tx.NewDelete().Model((*model.Session)(nil)).Where("user_id = ?", userID).
+			Where("provider_account = ?", accountID).Exec(ctx)
+		return err
+	})
+	return db.Wrap(err, "delete sessions of user %d by the provider of account %d", userID, accountID)
 }
 
 // endSessions ends sessions of a user. values describe them in the audit log.

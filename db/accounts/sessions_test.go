@@ -180,3 +180,78 @@ func TestExpiredSessionsAreCleanedUp(t *testing.T) {
 		}
 	})
 }
+
+// TestNewSignInAlert checks which sign-ins are alerts, and of which accounts: those of a browser that
+// shows no session of the same user, in the accounts of the user with a channel for them.
+func TestNewSignInAlert(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		user, other := dbtest.NewUser(t, d, "owner@example.com"), dbtest.NewUser(t, d, "other@example.com")
+		unwanted, guest, foreign := dbtest.CaptchaAccount(t, d, "unwanted"), dbtest.CaptchaAccount(t, d, "guest"), dbtest.CaptchaAccount(t, d, "foreign")
+		for statement, args := range map[string][]any{
+			"INSERT INTO memberships (user_id, account_id, role, created_at) VALUES (?, ?, 'owner', 1)": {user.ID, unwanted},
+			"INSERT INTO guests (user_id, account_id, site_ids, created_at) VALUES (?, ?, '[1]', 1)":    {user.ID, guest},
+		} {
+			if err := dbtest.Exec(d, statement, args...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for account, event := range map[int64]model.AlertEvent{
+			user.AccountID: model.AlertNewSignIn, guest: model.AlertNewSignIn, foreign: model.AlertNewSignIn, unwanted: model.AlertQuota,
+		} {
+			channel := model.AlertChannel{
+				AccountID: account, Kind: model.ChannelWebhook, Name: "ops", Language: model.English, Address: []byte{1},
+				Events: []model.AlertEvent{event}, ConfirmedAt: 1, CreatedAt: 1,
+			}
+			if _, err := d.Write.NewInsert().Model(&channel).Exec(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		owners := newSession(t, d, user, "owner's", dbtest.Start)
+		others := newSession(t, d, other, "other's", dbtest.Start)
+		for i, step := range []struct {
+			name     string
+			replaced []byte
+			signIn   bool
+			hash     string
+			alerts   int
+		}{
+			{"a part of another change", nil, false, user.PasswordHash, 0},
+			{"an earlier password", nil, true, "an earlier hash", 0},
+			{"another browser", nil, true, user.PasswordHash, 2},
+			{"a browser with a session that has ended", model.HashToken("unknown"), true, user.PasswordHash, 2},
+			{"a browser of another user", others, true, user.PasswordHash, 2},
+			{"the same browser", owners, true, user.PasswordHash, 0},
+		} {
+			before, err := dbtest.Count(d, "alerts")
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = accounts.New(d).CreateSession(t.Context(), accounts.SessionStart{
+				Session: model.Session{
+					IDHash: model.HashToken(step.name), UserID: user.ID, CreatedAt: dbtest.Start + model.Instant(i),
+				},
+				PasswordHash: step.hash, Replaced: step.replaced, SignIn: step.signIn,
+			})
+			if wrong := step.hash != user.PasswordHash; wrong != errors.Is(err, model.ErrStale) {
+				t.Fatalf("%s: %v", step.name, err)
+			}
+			after, err := dbtest.Count(d, "alerts")
+			if err != nil || after-before != step.alerts {
+				t.Errorf("%s: %d alerts, want %d, %v", step.name, after-before, step.alerts, err)
+			}
+		}
+
+		var alert model.Alert
+		err := d.Read.NewSelect().Model(&alert).Where("account_id = ?", user.AccountID).Order("id").Limit(1).Scan(t.Context())
+		if at := dbtest.Start + 2; err != nil || alert.Event != model.AlertNewSignIn || alert.Subject != user.Email ||
+			alert.BeganAt != at || alert.EndedAt != at {
+			t.Errorf("the alert is %+v, %v", alert, err)
+		}
+		messages, err := dbtest.Count(d, "alert_messages")
+		if err != nil || messages != 6 {
+			t.Errorf("%d messages, want 6, %v", messages, err)
+		}
+	})
+}

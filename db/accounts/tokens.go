@@ -165,11 +165,24 @@ func (s *Store) APITokensOfAccount(ctx context.Context, accountID int64) ([]*mod
 // DeleteAPIToken revokes a token of the user, or of another member of an account that the user is an
 // owner of, and returns it. It fails with model.ErrNotFound for any other token.
 func (s *Store) DeleteAPIToken(ctx context.Context, userID, id int64) (*model.APIToken, error) {
+	return s.deleteAPIToken(ctx, userID, id, func(*bun.SelectQuery) {})
+}
+
+// DeleteAPITokenIn is DeleteAPIToken for the tokens of one account.
+func (s *Store) DeleteAPITokenIn(ctx context.Context, accountID, userID, id int64) (*model.APIToken, error) {
+	return s.deleteAPIToken(ctx, userID, id, func(q *bun.SelectQuery) { q.Where("account_id = ?", accountID) })
+}
+
+func (s *Store) deleteAPIToken(
+	ctx context.Context, userID, id int64, restrict func(*bun.SelectQuery),
+) (*model.APIToken, error) {
 	var token model.APIToken
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-		err := tx.NewSelect().Model(&token).Where("id = ?", id).
+		q := tx.NewSelect().Model(&token).Where("id = ?", id).
 			Where("(user_id = ? OR account_id IN (SELECT m.account_id FROM memberships m WHERE m.user_id = ? AND m.role = ?))",
-				userID, userID, model.RoleOwner).Scan(ctx)
+				userID, userID, model.RoleOwner)
+		restrict(q)
+		err := q.Scan(ctx)
 		if err != nil {
 			return db.OrNotFound(err)
 		}

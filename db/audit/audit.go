@@ -13,6 +13,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/tallygate/tallygate/db/idempotency"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -84,13 +85,17 @@ type Change struct {
 
 	// ByOperator marks a change that only operators can make.
 	ByOperator bool
+
+	// Returns is the object that the mutation returns if that is not Object, for package idempotency.
+	Returns *idempotency.Object
 }
 
 // written counts the rows of this process. It makes the ids of one microsecond unique and ordered.
 var written atomic.Int64
 
 // Write adds a row for a change. tx must be the transaction of the change. It writes nothing if no
-// account has the number, with the same statement, unless the account is known.
+// account has the number, with the same statement, unless the account is known. It records the object of a
+// call with an idempotency key.
 func Write(ctx context.Context, tx bun.IDB, c Change) error {
 	actor := c.actor(ActorOf(ctx))
 	before, err := encode(c.Before)
@@ -120,7 +125,15 @@ SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?`+condition,
 		return fmt.Errorf("write the audit log: %w", err)
 	}
 
-	return nil
+	return idempotency.Record(ctx, tx, c.returned())
+}
+
+// returned is the object that the mutation returns.
+func (c Change) returned() idempotency.Object {
+	if c.Returns != nil {
+		return *c.Returns
+	}
+	return idempotency.Object{Kind: c.Object.Kind, ID: c.Object.ID, SiteID: c.Object.SiteID}
 }
 
 // actor returns the actor of the change, given the context's.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/audit"
+	"github.com/tallygate/tallygate/db/idempotency"
 	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports"
@@ -250,6 +251,7 @@ func record(ctx context.Context, tx *db.Tx, site *model.Site, before, after *mod
 	return audit.Write(ctx, tx, audit.Change{
 		AccountID: site.AccountID, IsKnown: true, Object: audit.Object{Kind: model.NodeSite, ID: site.ID, Name: site.Domain},
 		Before: values(before), After: values(after),
+		Returns: &idempotency.Object{Kind: model.NodeImportJob, ID: after.ID},
 	})
 }
 

@@ -27,6 +27,7 @@ const (
 	useWebhookSecrets = "webhook secrets"
 	useStoredKeys     = "stored keys"
 	useTOTP           = "totp secrets"
+	useProviders      = "provider client secrets"
 	useUserIDs        = "user id"
 	useVisitorIDs     = "visitor id"
 )
@@ -38,6 +39,7 @@ type heldKey struct {
 	secrets     cipher.AEAD // webhook secrets
 	stored      cipher.AEAD // keys in keyHistory
 	totp        cipher.AEAD // secrets of authenticator apps
+	provider    cipher.AEAD // client secrets of accounts' providers
 }
 
 // keyHistory is an installation's record of earlier application keys.
@@ -90,7 +92,14 @@ func holdKey(key model.ApplicationKey) (*heldKey, error) {
 		return nil, err
 	}
 
-	return &heldKey{key: key, fingerprint: key.Fingerprint(), secrets: secrets, stored: stored, totp: totp}, nil
+	provider, err := newAEAD(key.Derive(useProviders))
+	if err != nil {
+		return nil, err
+	}
+
+	return &heldKey{
+		key: key, fingerprint: key.Fingerprint(), secrets: secrets, stored: stored, totp: totp, provider: provider,
+	}, nil
 }
 
 func newAEAD(key []byte) (cipher.AEAD, error) {

@@ -23,8 +23,8 @@ type Rotation struct {
 }
 
 // RotateApplicationKey replaces the previous key with the current one, as given to
-// UseApplicationKey, in one transaction. It encrypts webhook and TOTP secrets again, keeps the key
-// of user ids, keeps the key of visitor ids for the rest of the day, deletes the sign-in throttles,
+// UseApplicationKey, in one transaction. It encrypts webhook and TOTP secrets and the files of
+// certificates again, keeps the key of user ids, keeps the key of visitor ids for the rest of the day, deletes the sign-in throttles,
 // because the new key cannot find their rows, and replaces the fingerprint. It can be repeated.
 // Then it encrypts only secrets that a process without the new key has stored since. It returns
 // ErrOtherKey if the database uses neither key.
@@ -163,7 +163,16 @@ func (r keyRing) resealAll(ctx context.Context, tx *db.Tx, result *Rotation) err
 	if err := r.resealLinkTokens(ctx, tx); err != nil {
 		return err
 	}
-	return r.resealTOTP(ctx, tx, result)
+	if err := r.resealChannels(ctx, tx); err != nil {
+		return err
+	}
+	if err := r.resealCertificates(ctx, tx); err != nil {
+		return err
+	}
+	if err := r.resealTOTP(ctx, tx, result); err != nil {
+		return err
+	}
+	return r.resealProviders(ctx, tx)
 }
 
 // resealPage is how many rows are read at a time.

@@ -17,6 +17,7 @@ type Account struct {
 	CreatedAt   Instant     `bun:",notnull"`
 
 	RequireSecondFactor bool `bun:",notnull"` // see User.Bars
+	RequireProvider     bool `bun:",notnull"` // see User.Through
 
 	SuspendedAt      Instant `bun:",notnull"` // 0: not suspended
 	SuspensionReason string  `bun:",notnull"` // shown to the account's users
@@ -43,6 +44,7 @@ type User struct {
 	Account     *Account      `bun:"-"` // only when the query joined it
 	Memberships []*Membership `bun:"-"` // the accounts that the user was read with, oldest first
 	OnlySites   []int64       `bun:"-"` // the sites that the user reaches in that account; nil: all of them
+	Provider    *int64        `bun:"-"` // of the session, see Through; nil: no provider
 
 	tokenSites []int64 // the sites that the user's API token is restricted to; nil: it is not
 }
@@ -164,6 +166,10 @@ type Session struct {
 	CreatedAt  Instant `bun:",notnull"`
 	LastSeenAt Instant `bun:",notnull"`
 	ExpiresAt  Instant `bun:",notnull"`
+
+	// ProviderAccount is the account with the provider that started the session; 0: the installation's
+	// provider; nil: no provider.
+	ProviderAccount *int64
 }
 
 // HashToken returns the SHA-256 under which a bearer secret is stored and looked up. It suits

@@ -45,6 +45,8 @@ const (
 	MailSuspended       = "account_suspended"
 	MailResumed         = "account_resumed"
 	MailCaptchaAttack   = "captcha_attack"
+	MailAlert           = "alert"         // to the address of a channel
+	MailAlertConfirm    = "alert_confirm" // to the address of a channel that is not confirmed
 	MailTest            = "test"
 )
 
@@ -73,6 +75,8 @@ var MailKinds = map[string]any{
 	MailSuspended:       SuspendedMail{},
 	MailResumed:         struct{}{},
 	MailCaptchaAttack:   CaptchaAttackMail{},
+	MailAlert:           AlertMail{},
+	MailAlertConfirm:    AlertConfirmMail{},
 	MailTest:            struct{}{},
 }
 
@@ -96,7 +100,7 @@ func (m *Mail) End(state string) { m.State, m.Data = state, NoMailData }
 // linkLifetimes are how long the links in mails are valid, by kind.
 var linkLifetimes = map[string]time.Duration{
 	MailInvitation: InvitationLifetime, MailPasswordReset: ResetLifetime, MailSignUp: SignUpLifetime,
-	MailEmailChange: EmailChangeLifetime,
+	MailEmailChange: EmailChangeLifetime, MailAlertConfirm: AlertConfirmLifetime,
 }
 
 // LinkExpired reports whether the mail's link has expired at the given time. It is false for a mail
@@ -231,6 +235,23 @@ type InvitationMail struct {
 // contains a secret, so the data is deleted when the mail reaches a final state.
 type LinkMail struct {
 	URL string `json:"url"`
+}
+
+// AlertMail is the data of alert: a message to an e-mail address.
+type AlertMail struct {
+	AlertData
+	ChannelID   int64      `json:"channelId"`
+	ConfirmedAt Instant    `json:"confirmedAt"` // of the channel, see NodeIDs.OfChannelStop
+	Channel     string     `json:"channel"`     // its name
+	Event       string     `json:"event"`
+	Phase       AlertPhase `json:"phase"`
+}
+
+// AlertConfirmMail is the data of alert_confirm. The data is deleted like the data of LinkMail.
+type AlertConfirmMail struct {
+	LinkMail
+	MailSite
+	By string `json:"by,omitempty"` // e-mail address of the user who made the channel
 }
 
 // StopMailPath is the path of the control plane's page that stops report mails.

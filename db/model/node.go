@@ -3,6 +3,8 @@ package model
 import (
 	"crypto/aes"
 	"crypto/cipher"
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
@@ -33,6 +35,9 @@ const (
 	NodeImportJob  NodeKind = 14
 	NodePasskey    NodeKind = 26
 
+	NodeAlertChannel NodeKind = 33
+	NodeAlertMessage NodeKind = 34
+
 	AfterSite     NodeKind = 65
 	AfterSitekey  NodeKind = 66
 	AfterDelivery NodeKind = 67
@@ -55,12 +60,15 @@ const (
 	AfterSitekeyName      NodeKind = 94
 	AfterOldestDelivery   NodeKind = 95
 	AfterOldestAnnotation NodeKind = 96
+	AfterAlertMessage     NodeKind = 97
 
 	// Secrets in mails about a site, which stop mails of one kind to one user.
 	stopWeekly  NodeKind = 129
 	stopMonthly NodeKind = 130
 	stopSpike   NodeKind = 131
 	stopDrop    NodeKind = 132
+
+	stopChannel NodeKind = 133 // stops an alert channel with an e-mail address
 )
 
 // stopKinds are the kinds of secrets that stop a mail, by the kind of the mail.
@@ -74,7 +82,9 @@ var nodePrefixes = map[NodeKind]string{
 	NodeSite: "site_", NodeSitekey: "sitekey_", NodeDelivery: "delivery_", NodeErasure: "erasure_",
 	NodeAnnotation: "annotation_", NodeSegment: "segment_", NodeFunnel: "funnel_", NodeSharedLink: "sharedlink_",
 	NodePasskey: "passkey_", NodeImport: "import_", NodeImportJob: "importjob_",
-	AfterSite: "after_", AfterSitekey: "after_", AfterDelivery: "after_", AfterAnnotation: "after_", AfterReportRow: "after_",
+	NodeAlertChannel: "alertchannel_", NodeAlertMessage: "alertmessage_", AfterAlertMessage: "after_",
+	stopChannel: "stop_",
+	AfterSite:   "after_", AfterSitekey: "after_", AfterDelivery: "after_", AfterAnnotation: "after_", AfterReportRow: "after_",
 	AfterAuditEntry: "after_", AfterAccount: "after_",
 	AfterNewestSite: "after_", AfterSiteName: "after_", AfterSiteDomain: "after_",
 	AfterNewestSitekey: "after_", AfterSitekeyName: "after_",
@@ -87,6 +97,7 @@ var nodeTypes = map[NodeKind]string{
 	NodeAccount: "Account", NodeUser: "User", NodeInvitation: "Invitation", NodeAPIToken: "ApiToken",
 	NodeSite: "Site", NodeSitekey: "Sitekey", NodeDelivery: "Delivery", NodeErasure: "UserDataErasure",
 	NodeAnnotation: "Annotation", NodeSegment: "Segment", NodeFunnel: "Funnel", NodeSharedLink: "SharedLink",
+	NodeAlertChannel: "AlertChannel", NodeAlertMessage: "AlertMessage",
 	NodePasskey: "Passkey", NodeImport: "ReportImport", NodeImportJob: "ImportJob",
 }
 
@@ -111,7 +122,10 @@ func NodeKindOf(typeName string) NodeKind {
 // A block before its encryption, big-endian:
 //
 //	kind u8 | site of a delivery, day of a position in the order of days, else 0, u56 | row u64
-type NodeIDs struct{ block cipher.Block }
+type NodeIDs struct {
+	block        cipher.Block
+	fingerprints []byte // the key of Fingerprint
+}
 
 // NodeIDKeySize is the size of a key of NodeIDs in bytes.
 const NodeIDKeySize = 32
@@ -128,7 +142,17 @@ func NewNodeIDs(key string) (*NodeIDs, error) {
 		return nil, err
 	}
 
-	return &NodeIDs{block: block}, nil
+	derived := hmac.New(sha256.New, raw)
+	derived.Write([]byte("fingerprints"))
+	return &NodeIDs{block: block, fingerprints: derived.Sum(nil)}, nil
+}
+
+// Fingerprint returns a hash of a text for a purpose. It is keyed, so that a copy of the database does not
+// let its reader guess short texts, such as passwords.
+func (n *NodeIDs) Fingerprint(purpose, text string) []byte {
+	mac := hmac.New(sha256.New, n.fingerprints)
+	fmt.Fprintf(mac, "%d %s %s", len(purpose), purpose, text)
+	return mac.Sum(nil)
 }
 
 // Of returns the id of a row that is identified by one number.
@@ -185,6 +209,18 @@ func (n *NodeIDs) ParseStop(s string) (mail ReportMail, ok bool) {
 		}
 	}
 	return ReportMail{}, false
+}
+
+// OfChannelStop returns the secret that stops an alert channel without signing in. since is the time at
+// which its recipient confirmed it: a channel that was confirmed again has another secret.
+func (n *NodeIDs) OfChannelStop(channelID int64, since Instant) string {
+	return n.seal(stopChannel, int64(since), channelID)
+}
+
+// ParseChannelStop decodes a secret that OfChannelStop returns, and accepts a wrong one as rarely as ParseStop.
+func (n *NodeIDs) ParseChannelStop(s string) (channelID int64, since Instant, ok bool) {
+	got, at, id, ok := n.open(s)
+	return id, Instant(at), ok && got == stopChannel && id > 0 && id <= maxStopRow
 }
 
 // KindOf returns the kind of an id, or 0 for an invalid one.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -172,6 +173,26 @@ func TestStopSecrets(t *testing.T) {
 		wrong := "stop_" + base64.RawURLEncoding.EncodeToString(block[:])
 		if got, ok := ids.ParseStop(wrong); ok {
 			t.Fatalf("the wrong secret %s is accepted as %+v", wrong, got)
+		}
+	}
+}
+
+// TestFingerprint: the hashes depend on the key, the purpose and the text, and on nothing else.
+func TestFingerprint(t *testing.T) {
+	t.Parallel()
+	ids, other := nodeIDs(t, strings.Repeat("ab", 32)), nodeIDs(t, strings.Repeat("cd", 32))
+	seen := map[string]string{}
+	for _, pair := range [][2]string{{"a", "text"}, {"b", "text"}, {"a", "text "}, {"a text", ""}, {"", "a text"}, {"a", ""}} {
+		for name, n := range map[string]*model.NodeIDs{"one": ids, "other": other} {
+			hash := n.Fingerprint(pair[0], pair[1])
+			call := fmt.Sprintf("%s %q", name, pair)
+			if len(hash) != 32 || !bytes.Equal(hash, n.Fingerprint(pair[0], pair[1])) {
+				t.Errorf("%s has %d bytes, or changes", call, len(hash))
+			}
+			if seen[string(hash)] != "" {
+				t.Errorf("%s has the hash of %s", call, seen[string(hash)])
+			}
+			seen[string(hash)] = call
 		}
 	}
 }

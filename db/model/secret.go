@@ -122,6 +122,7 @@ const (
 	SignUpPrefix     = "tgs_"
 	EmailPrefix      = "tge_"
 	SharedLinkPrefix = "tgl_"
+	AlertTokenPrefix = "tgc_" // confirms an alert channel
 )
 
 // Lifetimes of mailed secrets.

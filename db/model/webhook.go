@@ -209,7 +209,7 @@ func TestWebhookBody(webhook, siteKey string, at Instant) string {
 	if webhook == DeliveryDailyExport {
 		of = `"webhook":"daily_export",`
 	}
-	return `{"type":"test",` + of + `"site_key":"` + siteKey + `","sent_at":"` + at.Time().Format(time.RFC3339) + `"}`
+	return `{"type":"` + DeliveryTest + `",` + of + `"site_key":"` + siteKey + `","sent_at":"` + at.Time().Format(time.RFC3339) + `"}`
 }
 
 // Delivery is a message to a site's owner. It is stored in the transaction of the fact that it
@@ -301,6 +301,9 @@ func AttemptsOf(kind string) int32 {
 type Lane struct {
 	SiteID int64  `json:"site"`
 	Kind   string `json:"kind"`
+
+	// ChannelID is the alert channel of messages, which have a lane for each channel and no site.
+	ChannelID int64 `json:"channel,omitempty" bun:"-"`
 }
 
 // DeliveryAttempt is one call of an owner's webhook.

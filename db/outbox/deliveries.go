@@ -210,6 +210,10 @@ type Leased struct {
 	Secret    string // empty: the call is not signed
 	OldSecret string // signs in addition to Secret, in an overlap; otherwise empty
 	Fault     error  // internal error that prevents a correct call, or nil
+
+	// Of a message to an alert channel; otherwise nil.
+	Channel *model.AlertChannel
+	Message *model.AlertMessage
 }
 
 // LeaseDelivery begins an attempt of the lane's longest due delivery: it counts the attempt and
@@ -225,6 +229,9 @@ func (s *Store) LeaseDelivery(
 	ids, err := s.keys.NodeIDs(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if lane.ChannelID != 0 {
+		return s.leaseMessage(ctx, ids, lane.ChannelID, except, now, lease)
 	}
 
 	for {
@@ -346,6 +353,10 @@ type AttemptResult struct {
 // site's owners about the final failure of a delivery, once a day. A late result, after another
 // attempt has taken over the lease, counts only if the delivery was made.
 func (s *Store) FinishAttempt(ctx context.Context, c *Leased, r AttemptResult, now model.Instant) error {
+	if c.Channel != nil {
+		return s.finishMessage(ctx, c, r, now)
+	}
+
 	err := s.db.InSiteTx(ctx, c.SiteID, func(ctx context.Context, tx *db.CellTx) error {
 		_, err := tx.NewUpdate().Table("delivery_attempts").
 			Set("duration_ms = ?, status = ?, error = ?, answer = ?", r.Duration.Milliseconds(), r.Status, r.Error,
@@ -410,10 +421,15 @@ type Backlog struct {
 	Oldest  model.Instant // when the longest due delivery became due, or 0
 }
 
-// DeliveryBacklog counts the pending deliveries of all sites that are not held.
+// DeliveryBacklog counts the pending deliveries of all sites that are not held, and the pending messages to alert
+// channels that are not held.
 func (s *Store) DeliveryBacklog(ctx context.Context, now model.Instant) (Backlog, error) {
-	var all Backlog
-	err := s.db.EachCell(ctx, func(in *db.Cell) error {
+	all, err := s.messageBacklog(ctx, now)
+	if err != nil {
+		return Backlog{}, err
+	}
+
+	err = s.db.EachCell(ctx, func(in *db.Cell) error {
 		backlog, err := cell{in}.backlog(ctx, now)
 		all.Pending, all.Due = all.Pending+backlog.Pending, all.Due+backlog.Due
 		if backlog.Oldest != 0 && (all.Oldest == 0 || backlog.Oldest < all.Oldest) {

@@ -38,7 +38,7 @@ const MaxDeliveryCount = 10_000
 // The values of the columns kind and state, for conditions that an index must find by all of its
 // columns.
 var (
-	deliveryKinds  = []string{model.DeliveryConversion, model.DeliveryDailyExport, model.DeliveryTest}
+	deliveryKinds  = model.DeliveryKinds()
 	deliveryStates = []string{
 		model.DeliveryPending, model.DeliveryWaiting, model.DeliveryDelivered, model.DeliveryFailed,
 	}

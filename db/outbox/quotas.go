@@ -235,6 +235,9 @@ func (s *Store) mailQuotaNotice(ctx context.Context, tx *db.Tx, n *QuotaNotice, 
 	if err := MailNotice(ctx, tx, n.AccountID, kind, data, now); err != nil {
 		return err
 	}
+	if err := s.AlertOnce(ctx, tx, n.alert(data.Quota), now); err != nil {
+		return err
+	}
 
 	_, err = tx.NewUpdate().Table("quota_notices").Set("mailed_at = ?", now).
 		Where("account_id = ? AND site_id = ? AND product = ? AND month = ? AND threshold = ? AND quota = ?",
@@ -242,6 +245,17 @@ func (s *Store) mailQuotaNotice(ctx context.Context, tx *db.Tx, n *QuotaNotice, 
 		Exec(ctx)
 
 	return err
+}
+
+// alert returns the alert of a notice: the use that has reached the threshold, and the quota. Its subject
+// is the product and the month, for example "analytics 2026-11".
+func (n *QuotaNotice) alert(quota int64) model.Alert {
+	return model.Alert{
+		AccountID: n.AccountID, SiteID: n.SiteID, Event: model.AlertQuota, Subject: n.Product + " " + n.Month.String(),
+		Details: model.AlertFigures{
+			Value: (quota*int64(n.Threshold) + 99) / 100, Threshold: quota, Percent: int64(n.Threshold),
+		},
+	}
 }
 
 // quotaMail reads the values in the mail of a notice: the site, and the quota of the threshold. For

@@ -102,6 +102,7 @@ func (r Request) shown() Request {
 	for i, q := range r.Periods {
 		periods[i] = &scan.Query{
 			Zone: q.Zone, From: q.From, To: q.To, Until: q.Until, Points: q.Points, Breakdowns: q.Breakdowns,
+			Numbers: q.Numbers,
 		}
 	}
 	r.Periods = periods
@@ -164,6 +165,9 @@ func sizeOfAnswer(a *Answer) int64 {
 		for i := range q.Breakdowns {
 			n += perBreakdown + int64(len(q.Breakdowns[i].Property)+len(q.Breakdowns[i].Event))
 		}
+		for i := range q.Numbers {
+			n += perBreakdown + int64(len(q.Numbers[i].Property)+len(q.Numbers[i].Event))
+		}
 	}
 
 	for _, r := range a.Results {
@@ -183,6 +187,9 @@ func sizeOfAnswer(a *Answer) int64 {
 		}
 		for _, rows := range r.Breakdowns {
 			n += rows.Bytes()
+		}
+		for _, numbers := range r.Numbers {
+			n += numbers.Bytes()
 		}
 		for name := range r.Properties {
 			n += perProperty + int64(len(name))

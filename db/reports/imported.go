@@ -74,9 +74,9 @@ func (s *cellStore) include(
 			return err
 		}
 		for i, all := range r.Periods {
-			// Journeys and cohorts are of the site's own visits.
+			// Journeys, cohorts and numbers are of the site's own visits.
 			own := *all
-			own.Journeys, own.Cohorts = nil, nil
+			own.Journeys, own.Cohorts, own.Numbers = nil, nil, nil
 			q := &own
 			period := &importedPeriod{
 				store: s, tx: tx, conn: conn, query: q, budget: budget, site: r.SiteID, span: p.spans[i],

@@ -70,8 +70,14 @@ func (p *plan) count(ctx context.Context) (answer *Answer, work Work, err error)
 	answer = &Answer{Request: *p.request}
 	if answer.AsOf, err = c.scan(ctx); err == nil {
 		for _, scanner := range c.scanners {
-			answer.Results = append(answer.Results, scanner.Result())
+			var result *scan.Result
+			if result, err = scanner.End(); err != nil {
+				break
+			}
+			answer.Results = append(answer.Results, result)
 		}
+	}
+	if err == nil {
 		err = c.include(ctx, p.request, p, answer.Results, c.budget)
 	}
 

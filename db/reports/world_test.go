@@ -116,7 +116,8 @@ func (f *fixture) compare(name string, zone *time.Location, first model.Day, day
 
 // rollable returns the query without what rollups do not have.
 func rollable(q *scan.Query) *scan.Query {
-	q.Filters, q.Funnels, q.Journeys, q.Cohorts, q.Breakdowns = nil, nil, nil, nil, []scan.Breakdown{{By: scan.Event}}
+	q.Filters, q.Funnels, q.Journeys, q.Cohorts, q.Numbers = nil, nil, nil, nil, nil
+	q.Breakdowns = []scan.Breakdown{{By: scan.Event}}
 	return q
 }
 
@@ -259,7 +260,7 @@ func (f *fixture) setZone(zone *time.Location) {
 func (f *fixture) seal(zone *time.Location, first model.Day, days int) {
 	f.t.Helper()
 	q := &scan.Query{Zone: zone, From: scan.DateOf(first.Start().Time()).AddDays(-2), To: scan.DateOf(first.Start().Time()).AddDays(days + 2),
-		Breakdowns: oracle.AllBreakdowns(), KeyEvents: map[string]bool{"signup": true}}
+		Breakdowns: oracle.AllBreakdowns(), KeyEvents: map[string]bool{"signup": true}, Numbers: oracle.AllNumbers("signup", "n")}
 	f.exec("UPDATE visits SET user_id = '' WHERE site_id = ?", f.site.ID)
 	want := oracle.Count(q, f.exported())
 

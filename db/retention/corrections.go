@@ -38,7 +38,7 @@ type correction struct {
 	value      any
 }
 
-// CorrectSchedule makes pending deliveries and mails due in a few minutes if they are due later
+// CorrectSchedule makes pending deliveries, messages to channels and mails due in a few minutes if they are due later
 // than any retry can be. It returns their number.
 func (s *Store) CorrectSchedule(ctx context.Context, now model.Instant) (int64, error) {
 	soon := now.Add(leaseSlack)
@@ -52,6 +52,11 @@ func (s *Store) CorrectSchedule(ctx context.Context, now model.Instant) (int64, 
 			table: "deliveries", key: "site_id, id",
 			condition: "state = 'pending' AND claimed_until > ?1", limit: now.Add(outbox.LeaseSlack),
 			set: "next_attempt_at = ?0, claimed_until = ?0", value: soon,
+		},
+		{
+			table: "alert_messages", key: "id",
+			condition: "state = 'pending' AND next_attempt_at > ?1", limit: now.Add(deliverySlack + 24*time.Hour), // quiet hours
+			set: "next_attempt_at = ?0, claimed_until = 0", value: soon,
 		},
 		{
 			table: "mails", key: "id",

@@ -9,6 +9,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/idempotency"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/tables"
 )
@@ -177,8 +178,8 @@ func chunkOf(table string) int {
 // rejections, usage of days and counts of captchas after 400 days, names of unknown events after 30
 // days, usage of months more than two years ago with its notices, deliveries with their attempts,
 // mails and erasures in a final state after 30 days, the days on which mails about webhooks were
-// sent, and entries of the audit log after 12 months. It returns the number of deleted rows. Its
-// cost depends on the number of expired rows, not on the number of sites.
+// sent, entries of the audit log after 12 months, and idempotency keys after 24 hours. It returns the
+// number of deleted rows. Its cost depends on the number of expired rows, not on the number of sites.
 func (s *Store) DeleteOldRecords(ctx context.Context, now model.Instant) (int64, error) {
 	countDay, month := int64(now.Day()-rejectionDays), int64(addMonths(now.Month(), 1-usageMonths))
 	yesterday := int64(now.Day() - 1)
@@ -198,6 +199,10 @@ func (s *Store) DeleteOldRecords(ctx context.Context, now model.Instant) (int64,
 		{
 			table: "audit_log", key: "account_id, id", column: "id",
 			bound: model.FirstTimeID(model.At(now.Time().AddDate(0, -auditMonths, 0))),
+		},
+		{
+			table: "idempotency_keys", key: "account_id, user_id, token_id, key_hash", column: "created_at",
+			bound: int64(now.Add(-idempotency.Lifetime)),
 		},
 	})
 	if err != nil {
@@ -329,8 +334,11 @@ func (c cell) deleteOldDeliveries(ctx context.Context, now model.Instant) (int64
 	}
 }
 
-// deleteOldMails deletes old mails and erasures in a final state, quota notices of months without
-// usage, and claim spaces of deleted sitekeys. All of these tables are small.
+// alertRetention is how long an alert is kept after its end.
+const alertRetention = 90 * 24 * time.Hour
+
+// deleteOldMails deletes old mails and erasures in a final state, old messages to channels, alerts that are
+// over, quota notices of months without usage, and claim spaces of deleted sitekeys. All of these tables are small.
 func (s *Store) deleteOldMails(ctx context.Context, now model.Instant) (int64, error) {
 	var all int64
 	for _, statement := range []struct {
@@ -338,6 +346,8 @@ func (s *Store) deleteOldMails(ctx context.Context, now model.Instant) (int64, e
 		bound any
 	}{
 		{"DELETE FROM mails WHERE created_at < ? AND state <> 'pending'", now.Add(-finishedRetention)},
+		{"DELETE FROM alert_messages WHERE created_at < ?", now.Add(-finishedRetention)},
+		{"DELETE FROM alerts WHERE ended_at > 0 AND ended_at < ?", now.Add(-alertRetention)},
 		{"DELETE FROM user_erasures WHERE finished_at > 0 AND finished_at < ?", now.Add(-finishedRetention)},
 		{"DELETE FROM quota_notices WHERE month < ?", addMonths(now.Month(), 1-usageMonths)},
 		{"DELETE FROM claim_spaces WHERE id > ? AND id NOT IN (SELECT claim_space FROM sitekeys)", 0},

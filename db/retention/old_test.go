@@ -155,6 +155,38 @@ func TestOldRecordsAreDeleted(t *testing.T) {
 			}
 		}
 
+		// Messages to channels go with their attempts, in any state. An alert that lasts stays.
+		channel := model.AlertChannel{
+			AccountID: account, Kind: model.ChannelWebhook, Name: "ops", Language: model.English, Address: []byte{1},
+			Events: []model.AlertEvent{}, CreatedAt: 1,
+		}
+		if _, err := d.Write.NewInsert().Model(&channel).Exec(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range []struct {
+			state string
+			at    model.Instant
+		}{
+			{model.DeliveryDelivered, now.Add(-month - time.Second)}, // goes
+			{model.DeliveryPending, now.Add(-month - time.Second)},   // goes
+			{model.DeliveryDelivered, now.Add(-month + time.Second)},
+		} {
+			message := model.AlertMessage{ChannelID: channel.ID, Event: model.MessageTest, Phase: model.AlertOnce, State: m.state, CreatedAt: m.at}
+			if _, err := d.Write.NewInsert().Model(&message).Exec(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			attempt := model.AlertAttempt{MessageID: message.ID, N: 1, At: m.at}
+			if _, err := d.Write.NewInsert().Model(&attempt).Exec(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i, ended := range []model.Instant{0, now.Add(-90*24*time.Hour - time.Second), now.Add(-90*24*time.Hour + time.Second)} {
+			alert := model.Alert{AccountID: account, Event: model.AlertQuota, Subject: fmt.Sprint(i), BeganAt: 1, SeenAt: 1, EndedAt: ended}
+			if _, err := d.Write.NewInsert().Model(&alert).Exec(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+
 		// Entries of two other accounts, in addition to the entries of the sign-up and the sitekey.
 		const columns = "at, actor_kind, actor_user_id, actor_name, token_id, token_name, " +
 			"action, object_kind, object_id, object_site, object_name, before, after"
@@ -167,12 +199,13 @@ func TestOldRecordsAreDeleted(t *testing.T) {
 			}
 		}
 
-		if n, err := retention.New(d).DeleteOldRecords(t.Context(), now); err != nil || n != 16 {
-			t.Errorf("%d deleted, error %v; want 16", n, err)
+		if n, err := retention.New(d).DeleteOldRecords(t.Context(), now); err != nil || n != 19 {
+			t.Errorf("%d deleted, error %v; want 19", n, err)
 		}
 
 		for table, want := range map[string]int{"rejections": 1, "site_usage": 1, "deliveries": 2, "delivery_attempts": 2, "mails": 2,
-			"failure_notices": 1, "webhook_notices": 1, "quota_notices": 1, "unknown_events": 1, "site_usage_days": 1, "captcha_counts": 1, "audit_log": 3} {
+			"failure_notices": 1, "webhook_notices": 1, "quota_notices": 1, "unknown_events": 1, "site_usage_days": 1, "captcha_counts": 1, "audit_log": 3,
+			"alert_messages": 1, "alert_attempts": 1, "alerts": 2} {
 			if n, err := dbtest.Count(d, table); err != nil || n != want {
 				t.Errorf("%s: %d left, error %v; want %d", table, n, err, want)
 			}

@@ -80,6 +80,13 @@ ON CONFLICT DO NOTHING`, to, from, siteID)
 		return err
 	}
 
+	// The addresses of channels belong to the account that entered them, and its alerts are its own.
+	for _, table := range []string{"alert_channels", "alerts"} {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM "+table+" WHERE site_id = ?", siteID); err != nil {
+			return err
+		}
+	}
+
 	const others = " WHERE site_id = ? AND user_id NOT IN (SELECT user_id FROM memberships WHERE account_id = ?)"
 	for _, table := range []string{"report_mails", "report_views", "hidden_notices"} {
 		if _, err := tx.ExecContext(ctx, "DELETE FROM "+table+others, siteID, to); err != nil {
@@ -114,6 +121,9 @@ func (s *Store) TransferSitekey(ctx context.Context, id, from, to int64) (moved 
 
 		moved.ClaimSpace, moved.AccountID = cmp.Or(moved.ClaimSpace, from), to
 		if _, err := tx.NewUpdate().Model(moved).WherePK().Column("account_id", "claim_space").Exec(ctx); err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, "DELETE FROM alerts WHERE sitekey_id = ?", id); err != nil {
 			return err
 		}
 		if err := atMost(ctx, tx, "sitekeys", to, model.MaxSitekeys, "too_many_sitekeys"); err != nil {

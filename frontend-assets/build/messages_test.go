@@ -12,9 +12,9 @@ import (
 // when they run.
 var consoleTexts = map[string][]string{
 	"core": {"en"}, "pages": {"en"}, "report": {"en"},
-	"drilldown": {"en", "drilldown"}, "timeline": {"en", "timeline"}, "journeys": {"en", "journeys"}, "zip": {"en", "zip"},
-	"operator": {"en", "operator"}, "import": {"en", "import", "menu"}, "parts": {"en", "parts", "menu"},
-	"site": {"en", "site", "parts", "menu"}, "captcha": {"en", "captcha", "parts"}, "account": {"en", "account", "parts"},
+	"drilldown": {"en", "drilldown"}, "timeline": {"en", "timeline"}, "journeys": {"en", "journeys"}, "zip": {"en", "zip"}, "provider": {"en", "provider", "parts"},
+	"operator": {"en", "operator"}, "alerts": {"en", "alerts", "deliveries", "menu", "parts"}, "import": {"en", "import", "menu"}, "parts": {"en", "parts", "deliveries", "menu"},
+	"site": {"en", "site", "deliveries", "parts", "menu"}, "captcha": {"en", "captcha", "parts"}, "account": {"en", "account", "parts"},
 }
 
 // TestMessages checks that each text that the console uses is loaded with its module, that no key has
@@ -52,7 +52,7 @@ func TestMessages(t *testing.T) {
 
 	files := make(map[string]string)
 	for _, name := range []string{
-		"en", "drilldown", "timeline", "journeys", "zip", "site", "captcha", "account", "operator", "import", "menu", "parts",
+		"en", "drilldown", "timeline", "journeys", "zip", "site", "captcha", "account", "operator", "provider", "import", "alerts", "deliveries", "menu", "parts",
 	} {
 		for _, k := range keysOf(name) {
 			if other, ok := files[k]; ok {

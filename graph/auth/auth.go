@@ -7,6 +7,8 @@ package auth
 import (
 	"errors"
 	"fmt"
+	"log/slog"
+	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -22,6 +24,7 @@ import (
 	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
+	"github.com/tallygate/tallygate/graph/provider"
 )
 
 // MinSecret is the minimum length of the application key, in bytes.
@@ -41,6 +44,21 @@ type Options struct {
 	ClientAddr  func(*http.Request) netip.Addr // the client's address behind the configured proxies
 	IsShared    func(*http.Request) bool       // whether many clients share that address: no limit by network; nil: never
 	Now         func() time.Time
+
+	// Provider is the OpenID Connect provider of the installation, with a name for people. Without an issuer
+	// there is none.
+	Provider     provider.Settings
+	ProviderName string
+
+	// Providers calls the providers. nil: there are no sign-ins through providers.
+	Providers *provider.Client
+	// Resolver finds the DNS records of domains. nil: the machine's.
+	Resolver *net.Resolver
+	// ProviderNets are the private networks in which accounts may name an issuer.
+	ProviderNets []netip.Prefix
+	// AllowLocalDomains accepts *.localhost as a provider's domain.
+	AllowLocalDomains bool
+	Log               *slog.Logger // nil: slog.Default
 
 	// PasswordCost is the cost of a password's hash. nil: OWASP's minimum, see hasher.go. Only
 	// tests set another one.
@@ -64,6 +82,16 @@ type Auth struct {
 	viewers  *cookieSigner // of viewer tokens
 	throttle throttleKey
 	hasher   *hasher
+
+	providers    *provider.Client
+	provider     provider.Settings // of the installation
+	providerName string
+	providerNets []netip.Prefix
+	allowLocal   bool
+	resolver     *net.Resolver
+	attempts     *cookieSigner // of sign-ins through providers
+	attemptName  string
+	log          *slog.Logger
 
 	keys       *keys.Store
 	challenges *cookieSigner
@@ -97,7 +125,23 @@ func New(o Options) (*Auth, error) {
 		return nil, fmt.Errorf("auth: passkeys of %s: %w", o.BaseURL, err)
 	}
 
+	if o.Providers == nil {
+		o.Provider = provider.Settings{}
+		o.Providers = provider.New(provider.Options{Allowed: o.ProviderNets, Now: o.Now})
+	}
+	if o.Resolver == nil {
+		o.Resolver = net.DefaultResolver
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+
 	secure := base.Scheme == "https"
+	attemptCookie := attemptName
+	if secure {
+		attemptCookie = attemptNameHTTPS
+	}
+
 	return &Auth{
 		accounts:    accounts.New(o.DB),
 		sites:       sites.New(o.DB),
@@ -114,7 +158,12 @@ func New(o Options) (*Auth, error) {
 		throttle:    newThrottleKey(o.Secret, o.Rotation),
 		hasher:      newHasher(passwordCost, runtime.GOMAXPROCS(0), o.ServesHits),
 		keys:        keys.New(o.DB),
-		challenges:  newCookieSigner(o.Secret, o.Rotation, useChallenges),
-		passkeys:    passkeys,
+
+		providers: o.Providers, provider: o.Provider, providerName: o.ProviderName, providerNets: o.ProviderNets,
+		allowLocal: o.AllowLocalDomains, resolver: o.Resolver, log: o.Log,
+		attempts: newCookieSigner(o.Secret, o.Rotation, useProviders), attemptName: attemptCookie,
+
+		challenges: newCookieSigner(o.Secret, o.Rotation, useChallenges),
+		passkeys:   passkeys,
 	}, nil
 }

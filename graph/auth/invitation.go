@@ -81,7 +81,7 @@ func (a *Auth) Offer(ctx context.Context, secret string) (*model.InvitationOffer
 // user in. It returns the user as a member of that account.
 //
 // For an address without a user it creates the user with the password. A person who has a user proves
-// it with the session of the request, or else with the user's password and the second factor, a code, if
+// it with the session of the request, unless an account's provider has started it, or else with the user's password and the second factor, a code, if
 // the user has one. Wrong ones count as at SignIn, a wrong secret as an attempt to use a mailed secret.
 func (a *Auth) AcceptInvitation(
 	ctx context.Context, secret string, password *string, code string,
@@ -94,7 +94,7 @@ func (a *Auth) AcceptInvitation(
 		return nil, accounts.ErrInvalidToken
 	}
 
-	_, user, err := a.accounts.Invited(ctx, model.HashToken(secret), model.At(a.now()))
+	invitation, user, err := a.accounts.Invited(ctx, model.HashToken(secret), model.At(a.now()))
 	if errors.Is(err, accounts.ErrInvalidToken) {
 		if err := a.count(ctx, a.secretLimits(r.http)); err != nil {
 			return nil, err
@@ -105,10 +105,13 @@ func (a *Auth) AcceptInvitation(
 	}
 
 	caller, err := r.identify()
+	if err == nil {
+		err = a.checkReach(ctx, invitation, user)
+	}
 	switch {
 	case err != nil:
 		return nil, err
-	case user != nil && caller.User != nil && caller.User.ID == user.ID:
+	case user != nil && caller.User != nil && caller.User.ID == user.ID && !caller.User.IsThroughAccount():
 		return a.joinSignedIn(ctx, r, secret, caller.User)
 	case password == nil:
 		return nil, errPasswordRequired
@@ -117,6 +120,20 @@ func (a *Auth) AcceptInvitation(
 	}
 
 	return a.joinAsNewUser(ctx, r, secret, *password)
+}
+
+// checkReach fails with ErrProviderRequired, before anything is consumed, if the person could not sign in to any account
+// after joining: the account requires its provider, which uses the invitation at the person's first sign-in.
+func (a *Auth) checkReach(ctx context.Context, invitation *model.Invitation, user *model.User) error {
+	if invitation.Role == model.RoleOwner || invitation.SiteIDs != nil || user != nil && user.Through(nil) != nil {
+		return nil
+	}
+
+	required, err := a.accounts.RequiresProvider(ctx, invitation.AccountID)
+	if err == nil && required {
+		return ErrProviderRequired
+	}
+	return err
 }
 
 var errPasswordRequired = model.InvalidField("password", "password_required", "Enter a password.")
@@ -150,8 +167,20 @@ func (a *Auth) joinSignedIn(ctx context.Context, r *request, secret string, user
 		return nil, err
 	}
 
-	_, err = r.reload(ctx)
-	return joined, err
+	reloaded, err := r.reload(ctx)
+	if err != nil || reloaded == nil {
+		return nil, err
+	}
+	return reachedIn(reloaded, joined.AccountID), nil
+}
+
+// reachedIn returns a user of a session as a member of an account, or of the default account if that one requires its
+// provider.
+func reachedIn(user *model.User, accountID int64) *model.User {
+	if in := user.In(accountID); in != nil {
+		return in
+	}
+	return user
 }
 
 // joinWithPassword adds the user with this address to the account of an invitation after checking the
@@ -189,6 +218,9 @@ func (a *Auth) joinWithPassword(
 		return nil, err
 	}
 
-	_, err = start(ctx, r, joined.Default(), false)
-	return joined, err
+	user, err = start(ctx, r, joined.Default(), false)
+	if err != nil {
+		return nil, err
+	}
+	return reachedIn(user, joined.AccountID), nil
 }

@@ -17,6 +17,7 @@ const (
 	useViewers  = "tallygate viewer token"
 
 	useChallenges = "tallygate passkey challenge"
+	useProviders  = "tallygate provider sign-in"
 )
 
 // cookieSigner signs cookies, viewer tokens and challenges with one application key and accepts the signatures of

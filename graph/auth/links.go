@@ -22,7 +22,11 @@ const (
 	InvitationPage = "/accept-invitation"
 	SignUpPage     = "/confirm-sign-up"
 	EmailPage      = "/confirm-email"
+	AlertsPage     = "/confirm-alerts"
 )
+
+// AlertLink returns the link that confirms an alert channel with a token.
+func (a *Auth) AlertLink(token string) string { return a.linkTo(AlertsPage, token).URL }
 
 // linkMail returns a mail with a link to a page and a secret; the link has none if secret is empty.
 // It has the language of the request.

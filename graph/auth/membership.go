@@ -15,6 +15,9 @@ func (a *Auth) CreateAccount(ctx context.Context, user *model.User, name string)
 	if err != nil {
 		return nil, err
 	}
+	if user.IsThroughAccount() {
+		return nil, model.ErrForbidden
+	}
 
 	name, err = model.ParseAccountName("name", name)
 	if err != nil {

@@ -372,6 +372,9 @@ const maxTransports = 100
 
 // RenamePasskey changes the name of a passkey of the user.
 func (a *Auth) RenamePasskey(ctx context.Context, user *model.User, id int64, name string) (*model.Passkey, error) {
+	if user.IsThroughAccount() {
+		return nil, model.ErrForbidden
+	}
 	name, err := model.ParseName("name", name)
 	if err != nil {
 		return nil, err

@@ -22,6 +22,10 @@ func (a *Auth) ChangePassword(ctx context.Context, current, password string) (*m
 	if err != nil {
 		return nil, nil, err
 	}
+	state, err := a.providerState(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
 
 	tokens, err := a.accounts.ChangePassword(ctx, user.ID, user.PasswordHash, a.passwordChange(hash, model.At(a.now())))
 
@@ -33,11 +37,42 @@ func (a *Auth) ChangePassword(ctx context.Context, current, password string) (*m
 		return nil, nil, err
 	}
 
-	user.PasswordHash = hash
+	// The session goes on under a new id, and reaches no more than before.
+	caller, err := r.identify()
+	if err != nil {
+		return nil, nil, err
+	}
+	user.PasswordHash, user.Provider = hash, caller.User.Provider
 	user.PasswordGeneration++
-	_, err = a.startProvedSession(ctx, r, user, false)
+	user, err = a.begin(ctx, r, user, state, false, true)
 
 	return user, tokens, err
+}
+
+// providerState returns the account's provider that has started the caller's session; nil for another session. It
+// reads the session after the provider: a session that still exists was started by this provider.
+func (a *Auth) providerState(ctx context.Context) (*accounts.ProviderState, error) {
+	caller, err := CallerOf(ctx)
+	if err != nil || caller.User == nil || !caller.User.IsThroughAccount() {
+		return nil, err
+	}
+
+	row, err := a.accounts.Provider(ctx, *caller.User.Provider)
+	if errors.Is(err, model.ErrNotFound) {
+		return nil, ErrUnauthenticated
+	}
+	if err != nil {
+		return nil, err
+	}
+	current, err := CurrentSession(ctx)
+	if err != nil {
+		return nil, err
+	}
+	_, err = a.accounts.Session(ctx, caller.User.ID, current, model.At(a.now()))
+	if errors.Is(err, model.ErrNotFound) {
+		return nil, ErrUnauthenticated
+	}
+	return &accounts.ProviderState{Issuer: row.Issuer, Changed: row.ChangedAt}, err
 }
 
 // passwordChange returns a new password as the database stores it.

@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/gorilla/sessions"
 
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -50,7 +52,7 @@ func requestOf(ctx context.Context) *request {
 // account.
 func passwordRequest(ctx context.Context) (*request, error) {
 	r := requestOf(ctx)
-	if _, ok := bearer(r.http); ok {
+	if _, ok := Bearer(r.http); ok {
 		return nil, model.ErrForbidden
 	}
 	return r, nil
@@ -68,7 +70,7 @@ func (r *request) identify() (Caller, error) {
 
 	var err error
 
-	if secret, ok := bearer(r.http); ok && strings.HasPrefix(secret, viewerTokenPrefix) {
+	if secret, ok := Bearer(r.http); ok && strings.HasPrefix(secret, viewerTokenPrefix) {
 		r.caller, err = r.auth.sharedView(r.http.Context(), secret)
 	} else if ok {
 		r.caller, err = r.auth.token(r.http.Context(), secret)
@@ -99,14 +101,22 @@ func (r *request) session() (*sessions.Session, error) {
 // replaceSession ends the request's session, if any, and starts one of the user under a new id. With
 // signIn, the audit log gets an entry. It returns errWrongCredentials if the user's password has
 // changed since it was checked: a change ends all sessions, and this one must not survive it. It
-// returns the same for a user with a second factor if that was not proved. ctx is the mutation's.
-func (r *request) replaceSession(ctx context.Context, user *model.User, signIn, proved bool) error {
+// returns the same for a user with a second factor if that was not proved. It returns the user as the session
+// reaches it, and fails with ErrProviderRequired if it reaches no account. state is the account's provider that signs
+// the user in; the session fails with accounts.ErrProviderChanged if the provider has changed since. ctx is the mutation's.
+func (r *request) replaceSession(
+	ctx context.Context, user *model.User, state *accounts.ProviderState, signIn, proved bool,
+) (*model.User, error) {
+	if user = user.Through(user.Provider); user == nil {
+		return nil, ErrProviderRequired
+	}
+
 	r.mu.Lock()
 	defer r.mu.Unlock()
 
 	session, err := r.session()
 	if err != nil {
-		return err
+		return nil, err
 	}
 
 	// An earlier mutation of the same request may have signed out.
@@ -115,19 +125,23 @@ func (r *request) replaceSession(ctx context.Context, user *model.User, signIn, 
 	setUser(session, user)
 	session.Values[signInValue] = signIn
 	session.Values[provedValue] = proved
+	session.Values[providerValue] = state
 
 	if err := session.Save(r.http.WithContext(ctx), r.w); err != nil {
 		setUser(session, before)
 
-		if model.KindOf(err) == model.NotFound {
-			return errWrongCredentials
+		switch {
+		case errors.Is(err, accounts.ErrProviderChanged):
+			return nil, accounts.ErrProviderChanged
+		case model.KindOf(err) == model.NotFound:
+			return nil, errWrongCredentials
 		}
 
-		return fmt.Errorf("start session: %w", err)
+		return nil, fmt.Errorf("start session: %w", err)
 	}
 
 	r.caller, r.loaded = Caller{User: user}, true
-	return nil
+	return user, nil
 }
 
 // reload reads the user of the session again, after its memberships have changed, and returns the user.
@@ -140,6 +154,17 @@ func (r *request) reload(ctx context.Context) (*model.User, error) {
 	return user, err
 }
 
+// Reload reads the signed-in user again, with all memberships that the session reaches. It returns nil for a caller
+// without a session, and if the user was deleted.
+func Reload(ctx context.Context) (*model.User, error) {
+	r := requestOf(ctx)
+	caller, err := r.identify()
+	if err != nil || caller.User == nil || caller.Token != nil {
+		return nil, err
+	}
+	return r.reload(ctx)
+}
+
 func (r *request) readUser(ctx context.Context) (*model.User, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -149,9 +174,13 @@ func (r *request) readUser(ctx context.Context) (*model.User, error) {
 		return nil, err
 	}
 
-	user, err := r.auth.accounts.UserByID(ctx, userOf(session).ID)
+	before := userOf(session)
+	user, err := r.auth.accounts.UserByID(ctx, before.ID)
 	if err != nil {
 		return nil, err
+	}
+	if user = user.Through(before.Provider); user == nil {
+		return nil, model.ErrNotFound
 	}
 
 	setUser(session, user)
@@ -234,9 +263,18 @@ func (a *Auth) Uploader(r *http.Request) (*model.User, *model.APIToken, error) {
 	return caller.User, caller.Token, caller.User.CheckInAny(model.MayConfigure, caller.Token)
 }
 
-// bearer returns the API token or viewer token of a request. Other schemes are ignored: a proxy in
+// Program returns the caller of a request with an API token or a viewer token. It fails with
+// ErrUnauthenticated without one: cookies do not count. See Downloader.
+func (a *Auth) Program(r *http.Request) (Caller, error) {
+	if _, ok := Bearer(r); !ok {
+		return Caller{}, ErrUnauthenticated
+	}
+	return (&request{auth: a, http: r}).identify()
+}
+
+// Bearer returns the API token or viewer token of a request. Other schemes are ignored: a proxy in
 // front may use them.
-func bearer(r *http.Request) (string, bool) {
+func Bearer(r *http.Request) (string, bool) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	return strings.TrimSpace(token), strings.EqualFold(scheme, "Bearer")
 }

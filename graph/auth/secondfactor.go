@@ -56,6 +56,12 @@ func (a *Auth) askSecondFactor(ctx context.Context, user *model.User) (*SignedIn
 // or for a known device: after 5, each further attempt must wait as in limits. Six digits of which three
 // are valid at a time are found in one of some 300,000 attempts; a day of waits has about 110.
 func (a *Auth) prove(ctx context.Context, r *request, user *model.User, proof Proof) error {
+	return a.proveThrough(ctx, r, user, 0, proof)
+}
+
+// proveThrough is prove for a user whom the provider of an account has named; 0: no account's. Its wrong second factors
+// are counted for the user in this account: a hostile provider must not delay the user's other sign-ins.
+func (a *Auth) proveThrough(ctx context.Context, r *request, user *model.User, accountID int64, proof Proof) error {
 	code, method, ok := model.ParseSecondFactor(proof.Code)
 	if proof.Passkey == nil && !ok {
 		return errSecondFactor
@@ -66,7 +72,7 @@ func (a *Auth) prove(ctx context.Context, r *request, user *model.User, proof Pr
 		return err
 	}
 
-	limits := a.secondFactorLimits(user, device)
+	limits := a.secondFactorLimits(user, device, accountID)
 	if err := a.count(ctx, limits); err != nil {
 		return err
 	}
@@ -92,11 +98,16 @@ func (a *Auth) prove(ctx context.Context, r *request, user *model.User, proof Pr
 }
 
 // secondFactorLimits returns the counter of failed second factors, which only callers with the right
-// password raise: of a known device, else of the user.
-func (a *Auth) secondFactorLimits(user *model.User, device []byte) []accounts.SignInLimit {
-	key := a.throttle.hash("second factor device", device)
-	if device == nil {
-		key = a.throttle.hash("second factor", binary.BigEndian.AppendUint64(nil, uint64(user.ID)))
+// password raise: of a known device, else of the user. Callers whom the provider of an account has named have a
+// counter of the account and the user.
+func (a *Auth) secondFactorLimits(user *model.User, device []byte, accountID int64) []accounts.SignInLimit {
+	id := binary.BigEndian.AppendUint64(nil, uint64(user.ID))
+	key := a.throttle.hash("second factor", id)
+	switch {
+	case accountID != 0:
+		key = a.throttle.hash("second factor provider", binary.BigEndian.AppendUint64(id, uint64(accountID)))
+	case device != nil:
+		key = a.throttle.hash("second factor device", device)
 	}
 	return []accounts.SignInLimit{{Key: key, Free: accountFailures, Cap: longestDelay, Clear: true}}
 }

@@ -3,13 +3,30 @@ package auth
 import (
 	"bytes"
 	"context"
+	"slices"
 
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Sessions returns the user's sessions, the last used first.
+// Sessions returns the user's sessions, the last used first. A session of an account's provider sees those of
+// the same provider.
 func (a *Auth) Sessions(ctx context.Context, user *model.User) ([]*model.Session, error) {
-	return a.accounts.Sessions(ctx, user.ID, model.At(a.now()))
+	list, err := a.accounts.Sessions(ctx, user.ID, model.At(a.now()))
+	return slices.DeleteFunc(list, func(s *model.Session) bool { return !sees(user, s) }), err
+}
+
+// Session returns one of the sessions that Sessions lists, or model.ErrNotFound.
+func (a *Auth) Session(ctx context.Context, user *model.User, idHash []byte) (*model.Session, error) {
+	session, err := a.accounts.Session(ctx, user.ID, idHash, model.At(a.now()))
+	if err == nil && !sees(user, session) {
+		return nil, model.ErrNotFound
+	}
+	return session, err
+}
+
+// sees reports whether the caller's session may list and end another session of the user.
+func sees(user *model.User, s *model.Session) bool {
+	return !user.IsThroughAccount() || s.ProviderAccount != nil && *s.ProviderAccount == *user.Provider
 }
 
 // CurrentSession returns the stored hash of the request's session id; nil without a session.
@@ -32,6 +49,11 @@ func (a *Auth) RevokeSession(ctx context.Context, user *model.User, idHash []byt
 	current, err := CurrentSession(ctx)
 	if err != nil {
 		return err
+	}
+	if user.IsThroughAccount() {
+		if _, err := a.Session(ctx, user, idHash); err != nil {
+			return err
+		}
 	}
 	if err := a.accounts.DeleteUserSession(ctx, user.ID, idHash); err != nil {
 		return err

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/graph/provider"
 )
 
 // SignIn checks a password and the second factor, if the user has one, and signs the user in under a
@@ -74,20 +76,24 @@ func (a *Auth) authenticate(ctx context.Context, r *request, address, password s
 	return user, a.accounts.SignInSucceeded(ctx, limits...)
 }
 
-// SignOut ends the caller's session, or with everywhere all sessions of the caller's user. It does
-// nothing for an unauthenticated caller.
-func (a *Auth) SignOut(ctx context.Context, everywhere bool) error {
+// SignOut ends the caller's session, or with everywhere all sessions of the caller's user. For a session of an
+// account's provider, these are the provider's sessions. It does nothing for an unauthenticated caller. It returns
+// the address at which the browser signs out of the provider as well, if there is one. It calls wait before it may have
+// to read the address from the provider.
+func (a *Auth) SignOut(ctx context.Context, everywhere bool, wait func()) (string, error) {
 	r, err := passwordRequest(ctx)
 	if err != nil {
-		return err
+		return "", err
 	}
 
 	caller, err := r.identify()
 	if err != nil || caller.User == nil {
-		return err
+		return "", err
 	}
 
-	if everywhere {
+	if everywhere && caller.User.IsThroughAccount() {
+		err = a.accounts.DeleteProviderSessions(ctx, caller.User.ID, *caller.User.Provider)
+	} else if everywhere {
 		_, err = a.accounts.DeleteUserSessions(ctx, caller.User.ID)
 	} else if current, _ := CurrentSession(ctx); current != nil {
 		err = a.accounts.DeleteUserSession(ctx, caller.User.ID, current)
@@ -95,10 +101,37 @@ func (a *Auth) SignOut(ctx context.Context, everywhere bool) error {
 
 	// A concurrent request has ended the session, or deleted the user.
 	if err != nil && model.KindOf(err) != model.NotFound {
-		return err
+		return "", err
+	}
+	if err := r.endSession(); err != nil {
+		return "", err
 	}
 
-	return r.endSession()
+	return a.leaveProvider(ctx, caller.User, wait), nil
+}
+
+// leaveProvider returns the address that ends the session of a user at the provider that has signed the user
+// in, or "". A provider that cannot be reached does not keep anyone signed in here.
+func (a *Auth) leaveProvider(ctx context.Context, user *model.User, wait func()) string {
+	if user.Provider == nil {
+		return ""
+	}
+
+	settings := a.provider
+	if user.IsThroughAccount() {
+		row, err := a.accounts.Provider(ctx, *user.Provider)
+		if err != nil {
+			return ""
+		}
+		settings = provider.Settings{Issuer: row.Issuer, ClientID: row.ClientID}
+	}
+	if settings.Issuer == "" {
+		return ""
+	}
+
+	// The provider may be slow, and other mutations need not wait for it.
+	wait()
+	return a.providers.SignOut(ctx, settings, a.baseURL+"/sign-in")
 }
 
 // checkPassword returns the user with this address and password, or errWrongCredentials. It hashes
@@ -141,7 +174,7 @@ func (a *Auth) checkPassword(ctx context.Context, address, password string) (*mo
 // startSession signs in a user whose password was checked or chosen in this request, and remembers
 // the browser. With signIn, the audit log gets an entry.
 func (a *Auth) startSession(ctx context.Context, r *request, user *model.User, signIn bool) (*model.User, error) {
-	return a.begin(ctx, r, user, signIn, false)
+	return a.begin(ctx, r, user, nil, signIn, false)
 }
 
 // startProvedSession is startSession for a user who has proved the second factor, in this request or in
@@ -149,14 +182,20 @@ func (a *Auth) startSession(ctx context.Context, r *request, user *model.User, s
 func (a *Auth) startProvedSession(
 	ctx context.Context, r *request, user *model.User, signIn bool,
 ) (*model.User, error) {
-	return a.begin(ctx, r, user, signIn, true)
+	return a.begin(ctx, r, user, nil, signIn, true)
 }
 
 func (a *Auth) begin(
-	ctx context.Context, r *request, user *model.User, signIn, proved bool,
+	ctx context.Context, r *request, user *model.User, state *accounts.ProviderState, signIn, proved bool,
 ) (*model.User, error) {
-	if err := r.replaceSession(ctx, user, signIn, proved); err != nil {
+	user, err := r.replaceSession(ctx, user, state, signIn, proved)
+	if err != nil {
 		return nil, err
+	}
+
+	// A browser that only the provider of an account knows must not get a counter of wrong passwords of its own.
+	if user.IsThroughAccount() {
+		return user, nil
 	}
 	return user, a.devices.remember(r.w, r.http, user)
 }

@@ -17,6 +17,7 @@ const (
 	userValue        = "user"             // key of the *model.User in a session's values
 	signInValue      = "sign-in"          // key of whether Save starts the session for a sign-in
 	provedValue      = "proved"           // key of accounts.SessionStart.Proved
+	providerValue    = "provider"         // key of accounts.SessionStart.Provider
 )
 
 // store is a gorilla sessions.Store on the table sessions. The cookie carries a signed random id,
@@ -121,9 +122,10 @@ func (s *store) Save(r *http.Request, w http.ResponseWriter, session *sessions.S
 	user := userOf(session)
 	signIn, _ := session.Values[signInValue].(bool)
 	proved, _ := session.Values[provedValue].(bool)
+	state, _ := session.Values[providerValue].(*accounts.ProviderState)
 	err = s.accounts.CreateSession(r.Context(), accounts.SessionStart{
-		Session:      model.Session{IDHash: model.HashToken(id), UserID: user.ID, CreatedAt: now},
-		PasswordHash: user.PasswordHash, Replaced: old, Proved: proved, SignIn: signIn,
+		Session:      model.Session{IDHash: model.HashToken(id), UserID: user.ID, CreatedAt: now, ProviderAccount: user.Provider},
+		PasswordHash: user.PasswordHash, Replaced: old, Proved: proved, SignIn: signIn, Provider: state,
 	})
 	if err != nil {
 		return err

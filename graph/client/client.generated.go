@@ -222,7 +222,8 @@ func (v *Configured) GetCreatedAt() time.Time { return v.CreatedAt }
 //
 // Payload of `createApiToken`.
 type CreateApiTokenCreateApiTokenCreateApiTokenPayload struct {
-	// The secret. Begins with `tga_`. It is returned only here: the service stores its hash.
+	// The secret. Begins with `tga_`. It is returned only here: the service stores its hash. Null in the answer to a repeat: if the first
+	// answer was lost, revoke the token and create another one with a new `idempotencyKey`.
 	Token *string `json:"token"`
 	// Errors in the input: `NOT_FOUND`, `INVALID_NAME`, `INVALID_SCOPES`, `INVALID_SITES`, `INVALID_DURATION`, `TOO_MANY_TOKENS`.
 	UserErrors []Mistake `json:"userErrors"`
@@ -254,7 +255,8 @@ func (v *CreateApiTokenResponse) GetCreateApiToken() *CreateApiTokenCreateApiTok
 //
 // Payload of `createSharedLink`.
 type CreateSharedLinkCreateSharedLinkCreateSharedLinkPayload struct {
-	// The token of the link. Begins with `tgl_`. `SharedLink.token` shows it again.
+	// The token of the link. Begins with `tgl_`. Null in the answer to a repeat with the same `idempotencyKey`; `SharedLink.token` shows it
+	// again.
 	Token *string `json:"token"`
 	// Errors in the input: `NOT_FOUND`, `INVALID_NAME`, `INVALID_PASSWORD`, `INVALID_EXPIRY`, `INVALID_ORIGIN`,
 	// `TOO_MANY_ORIGINS`, `TOO_MANY_SHARED_LINKS`.
@@ -309,6 +311,8 @@ type CreateSiteInput struct {
 	Name *string `json:"name"`
 	// IANA name of the time zone for reports, such as `Europe/Berlin`. Default: `UTC`.
 	TimeZone *string `json:"timeZone"`
+	// A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See `IDEMPOTENCY_KEY_REUSED`.
+	IdempotencyKey *string `json:"idempotencyKey"`
 }
 
 // GetAccountId returns CreateSiteInput.AccountId, and is useful for accessing the field via an interface.
@@ -322,6 +326,9 @@ func (v *CreateSiteInput) GetName() *string { return v.Name }
 
 // GetTimeZone returns CreateSiteInput.TimeZone, and is useful for accessing the field via an interface.
 func (v *CreateSiteInput) GetTimeZone() *string { return v.TimeZone }
+
+// GetIdempotencyKey returns CreateSiteInput.IdempotencyKey, and is useful for accessing the field via an interface.
+func (v *CreateSiteInput) GetIdempotencyKey() *string { return v.IdempotencyKey }
 
 // CreateSiteResponse is returned by CreateSite on success.
 type CreateSiteResponse struct {
@@ -341,7 +348,8 @@ func (v *CreateSiteResponse) GetCreateSite() *CreateSiteCreateSiteCreateSitePayl
 type CreateSitekeyCreateSitekeySitekeySecretPayload struct {
 	// The sitekey.
 	Sitekey *CreateSitekeyCreateSitekeySitekeySecretPayloadSitekey `json:"sitekey"`
-	// The new secret. It is returned only here: the service stores its hash.
+	// The new secret. It is returned only here: the service stores its hash. Null in the answer to a repeat: if the first answer was lost,
+	// rotate the secret with a new `idempotencyKey`.
 	Secret *string `json:"secret"`
 	// Errors in the input. `createSitekey`: `NOT_FOUND`, `INVALID_NAME`, `INVALID_DOMAIN`, `TOO_MANY_DOMAINS`, `TOO_MANY_SITEKEYS`;
 	// `rotateSitekeySecret`: `NOT_FOUND`, `INVALID_DURATION`.
@@ -406,6 +414,8 @@ type CreateSitekeyInput struct {
 	// Domain names, as in `createSite`, whose pages may use the sitekey, including their subdomains. At most 50. `localhost` is allowed
 	// for development; IP addresses are not. Empty: any page.
 	Domains []string `json:"domains"`
+	// A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See `IDEMPOTENCY_KEY_REUSED`.
+	IdempotencyKey *string `json:"idempotencyKey"`
 }
 
 // GetAccountId returns CreateSitekeyInput.AccountId, and is useful for accessing the field via an interface.
@@ -416,6 +426,9 @@ func (v *CreateSitekeyInput) GetName() string { return v.Name }
 
 // GetDomains returns CreateSitekeyInput.Domains, and is useful for accessing the field via an interface.
 func (v *CreateSitekeyInput) GetDomains() []string { return v.Domains }
+
+// GetIdempotencyKey returns CreateSitekeyInput.IdempotencyKey, and is useful for accessing the field via an interface.
+func (v *CreateSitekeyInput) GetIdempotencyKey() *string { return v.IdempotencyKey }
 
 // CreateSitekeyResponse is returned by CreateSitekey on success.
 type CreateSitekeyResponse struct {
@@ -767,6 +780,8 @@ type RotateServerSecretInput struct {
 	// Number of days for which the replaced secret remains valid, 0 to 7, each of 24 hours. 0 revokes it at once. There is at most one old
 	// secret: an older one is revoked.
 	KeepOldFor int `json:"keepOldFor"`
+	// A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See `IDEMPOTENCY_KEY_REUSED`.
+	IdempotencyKey *string `json:"idempotencyKey"`
 }
 
 // GetSiteId returns RotateServerSecretInput.SiteId, and is useful for accessing the field via an interface.
@@ -774,6 +789,9 @@ func (v *RotateServerSecretInput) GetSiteId() string { return v.SiteId }
 
 // GetKeepOldFor returns RotateServerSecretInput.KeepOldFor, and is useful for accessing the field via an interface.
 func (v *RotateServerSecretInput) GetKeepOldFor() int { return v.KeepOldFor }
+
+// GetIdempotencyKey returns RotateServerSecretInput.IdempotencyKey, and is useful for accessing the field via an interface.
+func (v *RotateServerSecretInput) GetIdempotencyKey() *string { return v.IdempotencyKey }
 
 // RotateServerSecretResponse is returned by RotateServerSecret on success.
 type RotateServerSecretResponse struct {
@@ -792,7 +810,8 @@ func (v *RotateServerSecretResponse) GetRotateServerSecret() *RotateServerSecret
 //
 // Payload of `rotateServerSecret`.
 type RotateServerSecretRotateServerSecretRotateServerSecretPayload struct {
-	// The new secret. It is returned only here: the service stores its hash.
+	// The new secret. It is returned only here: the service stores its hash. Null in the answer to a repeat: if the first answer was lost,
+	// rotate the secret with a new `idempotencyKey`.
 	ServerSecret *string `json:"serverSecret"`
 	// The site.
 	Site *Configured `json:"site"`
@@ -1022,7 +1041,7 @@ func (v *SignInResponse) GetSignIn() *SignInSignInSignInPayload { return v.SignI
 //
 // Payload of `signIn`.
 type SignInSignInSignInPayload struct {
-	// Errors in the input: `WRONG_CREDENTIALS`, `INVALID_SECOND_FACTOR`.
+	// Errors in the input: `WRONG_CREDENTIALS`, `INVALID_SECOND_FACTOR`, `PROVIDER_REQUIRED`.
 	UserErrors []Mistake `json:"userErrors"`
 }
 
@@ -1298,12 +1317,22 @@ const (
 	UserErrorCodeInvalidDomain UserErrorCode = "INVALID_DOMAIN"
 	// An account with this e-mail address already exists.
 	UserErrorCodeEmailTaken UserErrorCode = "EMAIL_TAKEN"
-	// The account already has a site with this domain.
+	// The account already has a site with this domain, or another account signs its people in.
 	UserErrorCodeDomainTaken UserErrorCode = "DOMAIN_TAKEN"
 	// The account has reached its limit of sites: 50 on the default plan unless an operator allows more, and 1,000 in any case.
 	UserErrorCodeTooManySites UserErrorCode = "TOO_MANY_SITES"
 	// The account has reached its limit of 1,000 captcha sitekeys.
 	UserErrorCodeTooManySitekeys UserErrorCode = "TOO_MANY_SITEKEYS"
+	// The account has reached its limit of 20 alert channels, or the site its limit of 10.
+	UserErrorCodeTooManyAlertChannels UserErrorCode = "TOO_MANY_ALERT_CHANNELS"
+	// The event cannot be wanted by this channel: it is not about one site, or it is for operators only.
+	UserErrorCodeInvalidAlertEvent UserErrorCode = "INVALID_ALERT_EVENT"
+	// The quiet hours are not two different times of a day with a known time zone.
+	UserErrorCodeInvalidQuietHours UserErrorCode = "INVALID_QUIET_HOURS"
+	// The recipient has not confirmed the alert channel.
+	UserErrorCodeChannelUnconfirmed UserErrorCode = "CHANNEL_UNCONFIRMED"
+	// The recipient has stopped the alert channel.
+	UserErrorCodeChannelStopped UserErrorCode = "CHANNEL_STOPPED"
 	// The e-mail address or the password is wrong. The error does not reveal which.
 	UserErrorCodeWrongCredentials UserErrorCode = "WRONG_CREDENTIALS"
 	// The code or the passkey is wrong, expired or was used before. A code of an authenticator app is valid for 30 seconds before and after
@@ -1325,6 +1354,20 @@ const (
 	UserErrorCodeSecondFactorNeeded UserErrorCode = "SECOND_FACTOR_NEEDED"
 	// This installation does not accept new accounts.
 	UserErrorCodeSignupsClosed UserErrorCode = "SIGNUPS_CLOSED"
+	// No provider signs people of the address's domain in, or the installation has none.
+	UserErrorCodeNoProvider UserErrorCode = "NO_PROVIDER"
+	// The provider cannot be reached, or does not answer as OpenID Connect requires.
+	UserErrorCodeProviderUnavailable UserErrorCode = "PROVIDER_UNAVAILABLE"
+	// The sign-in through a provider has expired, was used, or its provider was changed. Start it again.
+	UserErrorCodeProviderExpired UserErrorCode = "PROVIDER_EXPIRED"
+	// All accounts of the user require the sign-in through their provider.
+	UserErrorCodeProviderRequired UserErrorCode = "PROVIDER_REQUIRED"
+	// No account knows the person whom the provider has named, or it is suspended.
+	UserErrorCodeNoAccount UserErrorCode = "NO_ACCOUNT"
+	// The domain of the account's provider is not verified.
+	UserErrorCodeDomainNotVerified UserErrorCode = "DOMAIN_NOT_VERIFIED"
+	// The domain has no DNS record for the account's provider.
+	UserErrorCodeNoDnsRecord UserErrorCode = "NO_DNS_RECORD"
 	// No such object exists, or it belongs to another account. The error does not reveal which.
 	UserErrorCodeNotFound UserErrorCode = "NOT_FOUND"
 	// The domain is the site's own domain, which is always accepted.
@@ -1388,7 +1431,7 @@ const (
 	UserErrorCodeInvalidScopes UserErrorCode = "INVALID_SCOPES"
 	// The list of sites is empty or has more than 100 entries.
 	UserErrorCodeInvalidSites UserErrorCode = "INVALID_SITES"
-	// A guest, who reaches only some sites, has the role VIEWER.
+	// A guest, who reaches only some sites, has the role VIEWER. People whom a provider names are not owners by default.
 	UserErrorCodeInvalidRole UserErrorCode = "INVALID_ROLE"
 	// The person has reached the limit of 20 accounts.
 	UserErrorCodeTooManyAccounts UserErrorCode = "TOO_MANY_ACCOUNTS"
@@ -1460,6 +1503,19 @@ const (
 	UserErrorCodeInvalidDuration UserErrorCode = "INVALID_DURATION"
 	// The name given to confirm a deletion is not that of the object. Field `confirm`.
 	UserErrorCodeConfirmationMismatch UserErrorCode = "CONFIRMATION_MISMATCH"
+	// The `idempotencyKey` does not consist of 1 to 100 printable ASCII characters.
+	UserErrorCodeInvalidIdempotencyKey UserErrorCode = "INVALID_IDEMPOTENCY_KEY"
+	// The `idempotencyKey` belongs to another call of the last 24 hours: of another mutation, or with another input.
+	//
+	// A call with the mutation, the input and the key of a call that succeeded is a repeat: it returns the same object as it is now, with null
+	// for secrets, and changes nothing. Permissions are checked again, and an object that was deleted meanwhile is `NOT_FOUND` in the field
+	// `idempotencyKey`. A call with errors is not remembered. A key belongs to the account in which the mutation needs its permission, and to
+	// the user with all sessions, or to the API token: other callers can use the same key.
+	UserErrorCodeIdempotencyKeyReused UserErrorCode = "IDEMPOTENCY_KEY_REUSED"
+	// Another call with the `idempotencyKey` was in progress, and its result could not be read. Repeat the call.
+	UserErrorCodeIdempotencyKeyInProgress UserErrorCode = "IDEMPOTENCY_KEY_IN_PROGRESS"
+	// The account has used 10,000 idempotency keys in 24 hours.
+	UserErrorCodeTooManyIdempotencyKeys UserErrorCode = "TOO_MANY_IDEMPOTENCY_KEYS"
 	// The only operator cannot be deleted while the installation has other users, nor the account of all operators suspended.
 	UserErrorCodeLastOperator UserErrorCode = "LAST_OPERATOR"
 )
@@ -1474,6 +1530,11 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeDomainTaken,
 	UserErrorCodeTooManySites,
 	UserErrorCodeTooManySitekeys,
+	UserErrorCodeTooManyAlertChannels,
+	UserErrorCodeInvalidAlertEvent,
+	UserErrorCodeInvalidQuietHours,
+	UserErrorCodeChannelUnconfirmed,
+	UserErrorCodeChannelStopped,
 	UserErrorCodeWrongCredentials,
 	UserErrorCodeInvalidSecondFactor,
 	UserErrorCodeInvalidPasskey,
@@ -1484,6 +1545,13 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeNoSecondFactor,
 	UserErrorCodeSecondFactorNeeded,
 	UserErrorCodeSignupsClosed,
+	UserErrorCodeNoProvider,
+	UserErrorCodeProviderUnavailable,
+	UserErrorCodeProviderExpired,
+	UserErrorCodeProviderRequired,
+	UserErrorCodeNoAccount,
+	UserErrorCodeDomainNotVerified,
+	UserErrorCodeNoDnsRecord,
 	UserErrorCodeNotFound,
 	UserErrorCodeOwnDomain,
 	UserErrorCodeTooManyDomains,
@@ -1549,6 +1617,10 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeInvalidThreshold,
 	UserErrorCodeInvalidDuration,
 	UserErrorCodeConfirmationMismatch,
+	UserErrorCodeInvalidIdempotencyKey,
+	UserErrorCodeIdempotencyKeyReused,
+	UserErrorCodeIdempotencyKeyInProgress,
+	UserErrorCodeTooManyIdempotencyKeys,
 	UserErrorCodeLastOperator,
 }
 

@@ -27,6 +27,13 @@ const (
 type envelope struct {
 	Errors gqlerror.List   `json:"errors,omitempty"`
 	Data   json.RawMessage `json:"data,omitempty"`
+
+	Extensions *extensions `json:"extensions,omitempty"`
+}
+
+// extensions are what a response has in addition.
+type extensions struct {
+	Deprecated []deprecatedUse `json:"deprecated"`
 }
 
 // Refuse answers a request that is not run.
@@ -47,11 +54,17 @@ func refuseUnserved(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 func reply(w http.ResponseWriter, r *http.Request, status int, response *graphql.Response) {
-	send(w, r, status, encode(response))
+	send(w, r, status, encode(response, nil))
 }
 
-func encode(response *graphql.Response) []byte {
-	body, err := json.Marshal(envelope{Errors: response.Errors, Data: response.Data})
+// encode returns a response as JSON. deprecated is what its request has used.
+func encode(response *graphql.Response, deprecated []deprecatedUse) []byte {
+	answer := envelope{Errors: response.Errors, Data: response.Data}
+	if deprecated != nil {
+		answer.Extensions = &extensions{Deprecated: deprecated}
+	}
+
+	body, err := json.Marshal(answer)
 	if err != nil {
 		// gqlgen recovers the panic and answers with INTERNAL.
 		panic(err)

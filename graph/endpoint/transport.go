@@ -137,7 +137,7 @@ func (t Transport) Do(w http.ResponseWriter, r *http.Request, exec graphql.Graph
 		return
 	}
 
-	answer := encode(response)
+	answer := encode(response, deprecatedUses(operation.Operation))
 	if isCompressible(operation.Operation) {
 		answer = compress(w, r, answer)
 	}

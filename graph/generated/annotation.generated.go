@@ -375,7 +375,7 @@ func (ec *executionContext) unmarshalInputCreateAnnotationInput(ctx context.Cont
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"siteId", "day", "text"}
+	fieldsInOrder := [...]string{"siteId", "day", "text", "idempotencyKey"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -403,6 +403,13 @@ func (ec *executionContext) unmarshalInputCreateAnnotationInput(ctx context.Cont
 				return it, err
 			}
 			it.Text = data
+		case "idempotencyKey":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("idempotencyKey"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IdempotencyKey = data
 		}
 	}
 	return it, nil

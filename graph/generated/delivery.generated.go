@@ -1092,7 +1092,7 @@ func (ec *executionContext) unmarshalInputRedeliverInput(ctx context.Context, ob
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"deliveryId"}
+	fieldsInOrder := [...]string{"deliveryId", "idempotencyKey"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -1106,6 +1106,13 @@ func (ec *executionContext) unmarshalInputRedeliverInput(ctx context.Context, ob
 				return it, err
 			}
 			it.DeliveryID = data
+		case "idempotencyKey":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("idempotencyKey"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IdempotencyKey = data
 		}
 	}
 	return it, nil
@@ -1187,7 +1194,7 @@ func (ec *executionContext) unmarshalInputSendTestWebhookInput(ctx context.Conte
 		asMap["kind"] = "CONVERSION"
 	}
 
-	fieldsInOrder := [...]string{"siteId", "kind"}
+	fieldsInOrder := [...]string{"siteId", "kind", "idempotencyKey"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -1208,6 +1215,13 @@ func (ec *executionContext) unmarshalInputSendTestWebhookInput(ctx context.Conte
 				return it, err
 			}
 			it.Kind = data
+		case "idempotencyKey":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("idempotencyKey"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IdempotencyKey = data
 		}
 	}
 	return it, nil

@@ -1487,7 +1487,7 @@ func (ec *executionContext) unmarshalInputStartImportInput(ctx context.Context, 
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"siteId", "source", "files", "address", "token", "firstDay", "lastDay"}
+	fieldsInOrder := [...]string{"siteId", "source", "files", "address", "token", "firstDay", "lastDay", "idempotencyKey"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -1543,6 +1543,13 @@ func (ec *executionContext) unmarshalInputStartImportInput(ctx context.Context, 
 				return it, err
 			}
 			it.LastDay = data
+		case "idempotencyKey":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("idempotencyKey"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IdempotencyKey = data
 		}
 	}
 	return it, nil

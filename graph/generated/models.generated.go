@@ -29,10 +29,12 @@ type AcceptInvitationInput struct {
 
 // Payload of `acceptInvitation`.
 type AcceptInvitationPayload struct {
-	// The user, signed in, as a member of the account that the user has joined.
+	// The user, signed in, as a member of the account that the user has joined. If that account requires its provider, as a member of the
+	// default account.
 	Viewer *model.User `json:"viewer,omitempty"`
 	// Errors in the input: `INVALID_TOKEN`, `INVALID_PASSWORD`, `COMMON_PASSWORD`, `PASSWORD_REQUIRED`, `WRONG_CREDENTIALS`,
-	// `INVALID_SECOND_FACTOR`, `ALREADY_MEMBER`, `TOO_MANY_ACCOUNTS`; `EMAIL_TAKEN` if another request gave the address a user at the same time.
+	// `INVALID_SECOND_FACTOR`, `PROVIDER_REQUIRED`, `ALREADY_MEMBER`, `TOO_MANY_ACCOUNTS`; `EMAIL_TAKEN` if another request gave the
+	// address a user at the same time.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -84,6 +86,75 @@ type AccountOverview struct {
 	ID int64 `json:"-"`
 	// The numbers of the accounts on the page, whose sites are read together.
 	Page []int64 `json:"-"`
+}
+
+// The OpenID Connect provider of an account. Its client secret is never returned.
+type AccountProvider struct {
+	// The issuer's address.
+	Issuer string `json:"issuer"`
+	// The client's id at the provider.
+	ClientID string `json:"clientId"`
+	// The domain of the addresses of its people.
+	Domain string `json:"domain"`
+	// When the domain's DNS record was found. Null before, when the provider cannot sign in.
+	DomainVerifiedAt *model.Instant `json:"domainVerifiedAt,omitempty"`
+	// The name of the TXT record in the DNS that verifies the domain.
+	RecordName string `json:"recordName"`
+	// The text of that record.
+	RecordText string `json:"recordText"`
+	// The address to register at the provider, to which it sends browsers back.
+	RedirectURL string `json:"redirectUrl"`
+	// The role of new people.
+	DefaultRole model.Role `json:"defaultRole"`
+	// The claim of ID tokens that sets roles at each sign-in. Null if roles are set here alone.
+	RoleClaim *string `json:"roleClaim,omitempty"`
+	// The roles of the claim's values, in the order of the values.
+	Roles []*ProviderRole `json:"roles"`
+}
+
+// Payload of mutations that change an account's provider.
+type AccountProviderPayload struct {
+	// The provider.
+	Provider *AccountProvider `json:"provider,omitempty"`
+	// Errors in the input: `NOT_FOUND`, `WRONG_CREDENTIALS`, `INVALID_URL`, `INVALID_TEXT`, `INVALID_DOMAIN`, `INVALID_ROLE`,
+	// `DOMAIN_NOT_VERIFIED`; `NO_DNS_RECORD` and `DOMAIN_TAKEN` of `verifyProviderDomain`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Payload of `createAlertChannel`, `createSiteAlertChannel`, `updateAlertChannel` and `deleteAlertChannel`.
+type AlertChannelPayload struct {
+	// The channel, or the deleted channel as it was.
+	AlertChannel *model.AlertChannel `json:"alertChannel,omitempty"`
+	// Errors in the input: `NOT_FOUND`; but for `deleteAlertChannel`: `INVALID_NAME`, `INVALID_EMAIL`, `INVALID_URL`, `INVALID_SECRET`,
+	// `SECRET_TOO_SHORT`, `INVALID_ALERT_EVENT`, `INVALID_QUIET_HOURS`, `TOO_MANY_ALERT_CHANNELS`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
+// A page of a list of messages.
+type AlertMessageConnection struct {
+	// The messages with their cursors.
+	Edges []*AlertMessageEdge `json:"edges"`
+	// The messages without their cursors.
+	Nodes []*model.AlertMessage `json:"nodes"`
+	// The position of the page in the list.
+	PageInfo *PageInfo `json:"pageInfo"`
+}
+
+// A message in a list.
+type AlertMessageEdge struct {
+	// Opaque cursor of the message, for `after` and `before`.
+	Cursor string `json:"cursor"`
+	// The message.
+	Node *model.AlertMessage `json:"node"`
+}
+
+// Payload of `sendTestAlert` and `redeliverAlertMessage`.
+type AlertMessagePayload struct {
+	// The message, before the attempt. Read it again with `node` for the result.
+	AlertMessage *model.AlertMessage `json:"alertMessage,omitempty"`
+	// Errors in the input: `NOT_FOUND`, `CHANNEL_UNCONFIRMED`, `CHANNEL_STOPPED`, `DELIVERY_IN_PROGRESS`; `sendTestAlert`:
+	// `TOO_MANY_TESTS`; `redeliverAlertMessage`: `TOO_MANY_REDELIVERIES`.
+	UserErrors []*UserError `json:"userErrors"`
 }
 
 // A page of a list of annotations.
@@ -319,6 +390,18 @@ type CohortReturn struct {
 	Partial bool `json:"partial"`
 }
 
+// Input of `confirmAlertChannel`.
+type ConfirmAlertChannelInput struct {
+	// The token of the link in the mail. Begins with `tgc_`.
+	Token string `json:"token"`
+}
+
+// Payload of `confirmAlertChannel`.
+type ConfirmAlertChannelPayload struct {
+	// Errors in the input: `INVALID_TOKEN`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
 // Input of `confirmEmailChange`.
 type ConfirmEmailChangeInput struct {
 	// The secret from the mail. Begins with `tge_`.
@@ -375,6 +458,8 @@ type ConfirmTotpPayload struct {
 type CreateAccountInput struct {
 	// Display name, 1 to 100 characters. Must not contain a web address (`://` or `www.`).
 	Name string `json:"name"`
+	// A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See `IDEMPOTENCY_KEY_REUSED`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 }
 
 // Payload of `createAccount`.
@@ -385,6 +470,28 @@ type CreateAccountPayload struct {
 	UserErrors []*UserError `json:"userErrors"`
 }
 
+// Input of `createAlertChannel`.
+type CreateAlertChannelInput struct {
+	// The account's global id. Default: the caller's default account.
+	AccountID *string `json:"accountId,omitempty"`
+	// How the channel receives messages.
+	Kind model.AlertChannelKind `json:"kind"`
+	// Display name, 1 to 100 characters.
+	Name string `json:"name"`
+	// The e-mail address or the URL. A URL begins with https and cannot be read again.
+	Address string `json:"address"`
+	// The secret that signs the calls, 16 to 256 characters. Only of the kind WEBHOOK. Default: they are not signed.
+	Secret *string `json:"secret,omitempty"`
+	// The language of the messages.
+	Language model.Language `json:"language"`
+	// The events that the channel wants.
+	Events []model.AlertEvent `json:"events"`
+	// The part of each day without messages. Default: none.
+	QuietHours *QuietHoursInput `json:"quietHours,omitempty"`
+	// A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See `IDEMPOTENCY_KEY_REUSED`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
+}
+
 // Input of `createAnnotation`.
 type CreateAnnotationInput struct {
 	// The site's global id.
@@ -393,6 +500,8 @@ type CreateAnnotationInput struct {
 	Day model.Day `json:"day"`
 	// The note: one line of 1 to 500 visible characters.
 	Text string `json:"text"`
+	// A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See `IDEMPOTENCY_KEY_REUSED`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 }
 
 // Input of `createApiToken`.
@@ -411,13 +520,16 @@ type CreateAPITokenInput struct {
 	ExpiresInDays int `json:"expiresInDays"`
 	// Whether the token is valid until it is revoked.
 	NeverExpires bool `json:"neverExpires"`
+	// A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See `IDEMPOTENCY_KEY_REUSED`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 }
 
 // Payload of `createApiToken`.
 type CreateAPITokenPayload struct {
 	// The new token.
 	APIToken *model.APIToken `json:"apiToken,omitempty"`
-	// The secret. Begins with `tga_`. It is returned only here: the service stores its hash.
+	// The secret. Begins with `tga_`. It is returned only here: the service stores its hash. Null in the answer to a repeat: if the first
+	// answer was lost, revoke the token and create another one with a new `idempotencyKey`.
 	Token *string `json:"token,omitempty"`
 	// Errors in the input: `NOT_FOUND`, `INVALID_NAME`, `INVALID_SCOPES`, `INVALID_SITES`, `INVALID_DURATION`, `TOO_MANY_TOKENS`.
 	UserErrors []*UserError `json:"userErrors"`
@@ -431,6 +543,8 @@ type CreateFunnelInput struct {
 	Name string `json:"name"`
 	// 2 to 8 steps, in order.
 	Steps []*FunnelStepInput `json:"steps"`
+	// A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See `IDEMPOTENCY_KEY_REUSED`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 }
 
 // Input of `createSegment`.
@@ -441,6 +555,8 @@ type CreateSegmentInput struct {
 	Name string `json:"name"`
 	// 1 to 10 filters, at most 16 KB as JSON. All of them must keep a visit.
 	Filters []*ReportFilterInput `json:"filters"`
+	// A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See `IDEMPOTENCY_KEY_REUSED`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 }
 
 // Input of `createSharedLink`.
@@ -460,17 +576,46 @@ type CreateSharedLinkInput struct {
 	// The origins whose pages may show the report in a frame, such as `https://www.example.org`. At most 10; http for `localhost` only.
 	// Default: none.
 	Origins []string `json:"origins"`
+	// A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See `IDEMPOTENCY_KEY_REUSED`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 }
 
 // Payload of `createSharedLink`.
 type CreateSharedLinkPayload struct {
 	// The new link.
 	SharedLink *model.SharedLink `json:"sharedLink,omitempty"`
-	// The token of the link. Begins with `tgl_`. `SharedLink.token` shows it again.
+	// The token of the link. Begins with `tgl_`. Null in the answer to a repeat with the same `idempotencyKey`; `SharedLink.token` shows it
+	// again.
 	Token *string `json:"token,omitempty"`
 	// Errors in the input: `NOT_FOUND`, `INVALID_NAME`, `INVALID_PASSWORD`, `INVALID_EXPIRY`, `INVALID_ORIGIN`,
 	// `TOO_MANY_ORIGINS`, `TOO_MANY_SHARED_LINKS`.
 	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `createSiteAlertChannel`.
+type CreateSiteAlertChannelInput struct {
+	// The site's global id.
+	SiteID string `json:"siteId"`
+	// How the channel receives messages.
+	Kind model.AlertChannelKind `json:"kind"`
+	// Display name, 1 to 100 characters.
+	Name string `json:"name"`
+	// The e-mail address or the URL. A URL begins with https and cannot be read again.
+	Address string `json:"address"`
+	// The secret that signs the calls, 16 to 256 characters. Only of the kind WEBHOOK. Default: they are not signed.
+	Secret *string `json:"secret,omitempty"`
+	// The language of the messages.
+	Language model.Language `json:"language"`
+	// The events that the channel wants.
+	Events []model.AlertEvent `json:"events"`
+	// Whether the channel gets a summary of each week.
+	Weekly bool `json:"weekly"`
+	// Whether the channel gets a summary of each month.
+	Monthly bool `json:"monthly"`
+	// The part of each day without messages. Default: none.
+	QuietHours *QuietHoursInput `json:"quietHours,omitempty"`
+	// A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See `IDEMPOTENCY_KEY_REUSED`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 }
 
 // Input of `createSite`.
@@ -485,6 +630,8 @@ type CreateSiteInput struct {
 	Name *string `json:"name,omitempty"`
 	// IANA name of the time zone for reports, such as `Europe/Berlin`. Default: `UTC`.
 	TimeZone *string `json:"timeZone,omitempty"`
+	// A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See `IDEMPOTENCY_KEY_REUSED`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 }
 
 // Payload of `createSite`.
@@ -504,6 +651,8 @@ type CreateSitekeyInput struct {
 	// Domain names, as in `createSite`, whose pages may use the sitekey, including their subdomains. At most 50. `localhost` is allowed
 	// for development; IP addresses are not. Empty: any page.
 	Domains []string `json:"domains"`
+	// A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See `IDEMPOTENCY_KEY_REUSED`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 }
 
 // Usage of one UTC day.
@@ -530,6 +679,28 @@ type DeleteAccountPayload struct {
 	AccountID *string `json:"accountId,omitempty"`
 	// Errors in the input: `NOT_FOUND`, `WRONG_CREDENTIALS`, `LAST_OPERATOR`, `CONFIRMATION_MISMATCH`.
 	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `deleteAccountProvider`.
+type DeleteAccountProviderInput struct {
+	// The account. Default: the caller's default account.
+	AccountID *string `json:"accountId,omitempty"`
+	// The current password.
+	Password string `json:"password"`
+}
+
+// Payload of `deleteAccountProvider`.
+type DeleteAccountProviderPayload struct {
+	// The account.
+	Account *model.Account `json:"account,omitempty"`
+	// Errors in the input: `NOT_FOUND`, `WRONG_CREDENTIALS`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `deleteAlertChannel`.
+type DeleteAlertChannelInput struct {
+	// The channel's global id.
+	AlertChannelID string `json:"alertChannelId"`
 }
 
 // Input of `deleteAnnotation`.
@@ -678,6 +849,33 @@ type FinishPasskeyRegistrationPayload struct {
 	// The recovery codes, which are shown once. Empty if the user had a second factor before.
 	RecoveryCodes []string `json:"recoveryCodes"`
 	// Errors in the input: `INVALID_PASSKEY`, `INVALID_NAME`, `TOO_MANY_PASSKEYS`, `PASSKEY_EXISTS`, `PASSKEYS_UNAVAILABLE`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `finishProviderSignIn`.
+type FinishProviderSignInInput struct {
+	// The password of a user who signs in through this provider for the first time.
+	Password *string `json:"password,omitempty"`
+	// A code of an authenticator app, or a recovery code, as at `signIn`.
+	SecondFactor *string `json:"secondFactor,omitempty"`
+	// The answer of a passkey to `passkeyRequest`, instead of `secondFactor`.
+	Passkey *PasskeyAnswerInput `json:"passkey,omitempty"`
+}
+
+// Payload of `finishProviderSignIn`.
+type FinishProviderSignInPayload struct {
+	// The signed-in user. Null if a proof is missing.
+	Viewer *model.User `json:"viewer,omitempty"`
+	// The address that the provider has verified.
+	Email *string `json:"email,omitempty"`
+	// Whether a user with this address must prove it by the password.
+	NeedsPassword bool `json:"needsPassword"`
+	// The ways in which the missing second factor can be proved. Empty if none is missing.
+	SecondFactorMethods []model.SecondFactorMethod `json:"secondFactorMethods"`
+	// A request for one of the user's passkeys. Null unless the methods have `PASSKEY`.
+	PasskeyRequest *PasskeyRequest `json:"passkeyRequest,omitempty"`
+	// Errors in the input: `PROVIDER_EXPIRED`, `WRONG_CREDENTIALS`, `INVALID_SECOND_FACTOR`, `NO_ACCOUNT`, `PROVIDER_REQUIRED`,
+	// `TOO_MANY_MEMBERS`, `TOO_MANY_ACCOUNTS`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -850,6 +1048,8 @@ type Installation struct {
 	Mail *InstallationMail `json:"mail,omitempty"`
 	// The state of the database, the work that waits, and the clock. Null unless the caller is an operator.
 	Health *InstallationHealth `json:"health,omitempty"`
+	// The name of the installation's OpenID Connect provider, for a button that signs in. Null without one.
+	Provider *string `json:"provider,omitempty"`
 }
 
 // The settings of a process, without secrets.
@@ -947,6 +1147,8 @@ type InviteMemberInput struct {
 	Role model.Role `json:"role"`
 	// The global ids of the sites that a guest reaches, 1 to 100 of the account. Default: the whole account.
 	SiteIds []string `json:"siteIds,omitempty"`
+	// A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See `IDEMPOTENCY_KEY_REUSED`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 }
 
 // Payload of `inviteMember`.
@@ -1054,6 +1256,50 @@ type MonthlyUsage struct {
 type Mutation struct {
 }
 
+// The figures of the numbers of a group of events. Sums are exact, and rounded once, to the nearest double. A percentile is of the nearest
+// rank: the least number of the group that is not below so many percent of them. Figures are null without a number.
+type NumberFigures struct {
+	// Visitors with such an event, as in rows of `EVENT`.
+	Visitors int64 `json:"visitors"`
+	// The events, with a number or without.
+	Events int64 `json:"events"`
+	// Events with a number in the property.
+	Numbers int64 `json:"numbers"`
+	// Events without a number in the property: without the property, or with another value.
+	WithoutNumber int64 `json:"withoutNumber"`
+	// Events that may have a number, which is not known: days with too many different properties do not keep it, nor do days that an earlier
+	// program has built for the last time. These events are in `events` alone.
+	Unknown int64 `json:"unknown"`
+	// The sum. Null beyond the range of a double.
+	Sum *float64 `json:"sum,omitempty"`
+	// The sum divided by `numbers`.
+	Average *float64 `json:"average,omitempty"`
+	// The least number.
+	Min *float64 `json:"min,omitempty"`
+	// The greatest number.
+	Max *float64 `json:"max,omitempty"`
+	// The median: half of the numbers are not above it.
+	P50 *float64 `json:"p50,omitempty"`
+	// 75 percent of the numbers are not above it.
+	P75 *float64 `json:"p75,omitempty"`
+	// 90 percent of the numbers are not above it.
+	P90 *float64 `json:"p90,omitempty"`
+	// 95 percent of the numbers are not above it.
+	P95 *float64 `json:"p95,omitempty"`
+	// 99 percent of the numbers are not above it.
+	P99 *float64 `json:"p99,omitempty"`
+	// The figures of the period compared with. Null without `compare`, in `comparison` itself, and for a small group that is not shown.
+	Comparison *NumberFigures `json:"comparison,omitempty"`
+}
+
+// The order of rows of numbers.
+type NumberOrder struct {
+	// The figure by which rows are ordered.
+	Metric NumberMetric `json:"metric"`
+	// The direction. Rows with equal figures are ordered by value.
+	Direction OrderDirection `json:"direction"`
+}
+
 // Input of `openSharedLink`.
 type OpenSharedLinkInput struct {
 	// The token of the shared link.
@@ -1110,6 +1356,22 @@ type PauseSiteInput struct {
 	SiteID string `json:"siteId"`
 }
 
+// The role of people with a value of a claim.
+type ProviderRole struct {
+	// The value, compared exactly.
+	Value string `json:"value"`
+	// The role.
+	Role model.Role `json:"role"`
+}
+
+// The role of people with a value of a claim.
+type ProviderRoleInput struct {
+	// The value, 1 to 200 characters, compared exactly.
+	Value string `json:"value"`
+	// The role.
+	Role model.Role `json:"role"`
+}
+
 // A QR code as a square of modules.
 type QRCode struct {
 	// Width and height in modules, without the quiet zone of 4 modules around the code.
@@ -1122,6 +1384,26 @@ type QRCode struct {
 // `{"query": "…", "variables": {…}, "operationName": "…"}`. Browsers authenticate with a session cookie, see `signIn`; programs with
 // an API token, see `createApiToken`.
 type Query struct {
+}
+
+// A part of each day. It may include midnight.
+type QuietHours struct {
+	// Minute of the day at which it begins.
+	From int `json:"from"`
+	// Minute of the day at which it ends.
+	To int `json:"to"`
+	// IANA name of the time zone.
+	TimeZone string `json:"timeZone"`
+}
+
+// A part of each day. It may include midnight.
+type QuietHoursInput struct {
+	// Minute of the day at which it begins, 0 to 1,439.
+	From int `json:"from"`
+	// Minute of the day at which it ends, 0 to 1,439.
+	To int `json:"to"`
+	// IANA name of the time zone.
+	TimeZone string `json:"timeZone"`
 }
 
 // The rate limit of an account, shared by its users and API tokens. The cost of a request is its complexity, see `TOO_COMPLEX`; a
@@ -1138,6 +1420,14 @@ type RateLimit struct {
 	Remaining int `json:"remaining"`
 	// When the minute ends and the limit is reset.
 	ResetAt model.Instant `json:"resetAt"`
+}
+
+// Input of `redeliverAlertMessage`.
+type RedeliverAlertMessageInput struct {
+	// The message's global id.
+	AlertMessageID string `json:"alertMessageId"`
+	// A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See `IDEMPOTENCY_KEY_REUSED`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 }
 
 // Input of `redeliverFailed`.
@@ -1164,6 +1454,8 @@ type RedeliverFailedPayload struct {
 type RedeliverInput struct {
 	// The delivery's global id.
 	DeliveryID string `json:"deliveryId"`
+	// A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See `IDEMPOTENCY_KEY_REUSED`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 }
 
 // The calls for a site that were rejected or ignored for one reason on one day, or recorded although they need attention.
@@ -1261,6 +1553,10 @@ type Report struct {
 	Breakdown *ReportRowConnection `json:"breakdown,omitempty"`
 	// The properties with which events carried a value, most frequent first. At most 100. Null, a list or an object is no value.
 	PropertyNames []*ReportProperty `json:"propertyNames"`
+	// The numbers that events carried in a property: their sum, average and percentiles, without imported events. Texts that are
+	// written as numbers of JSON count as numbers; docs/reports.md has the rules. Null, with the error `GROUP_TOO_SMALL`, for so few visitors
+	// that a filter would show a small group.
+	Numbers *ReportNumbers `json:"numbers,omitempty"`
 	// How many visitors went through steps in this order within a UTC day.
 	Funnel *FunnelReport `json:"funnel"`
 	// The pages that visits viewed just after a page or event, or just before it: a tree of the most frequent ways. Counts visits that began
@@ -1388,6 +1684,64 @@ type ReportMetrics struct {
 	Revenue []*ReportRevenue `json:"revenue"`
 	// The figures of the period compared with. Null without `compare`, in `comparison` itself, and for a small group that is not shown.
 	Comparison *ReportMetrics `json:"comparison,omitempty"`
+}
+
+// The numbers of a part of a series.
+type ReportNumberPoint struct {
+	// When the part begins.
+	Start model.Instant `json:"start"`
+	// When the same part of the period compared with begins, as in `ReportPoint`. Null without `compare`.
+	ComparedStart *model.Instant `json:"comparedStart,omitempty"`
+	// Whether the part is not over yet.
+	Partial bool `json:"partial"`
+	// The figures of the part.
+	Figures *NumberFigures `json:"figures"`
+}
+
+// The numbers of one value.
+type ReportNumberRow struct {
+	// The value. Empty for visits without one.
+	Value string `json:"value"`
+	// The figures.
+	Figures *NumberFigures `json:"figures"`
+}
+
+// A page of rows of numbers.
+type ReportNumberRowConnection struct {
+	// The rows with their cursors.
+	Edges []*ReportNumberRowEdge `json:"edges"`
+	// The rows without their cursors.
+	Nodes []*ReportNumberRow `json:"nodes"`
+	// The position of the page in the list.
+	PageInfo *PageInfo `json:"pageInfo"`
+	// Number of rows in the whole list.
+	TotalCount int `json:"totalCount"`
+	// Whether the row `(other)` counts together what has no row of its own, as in `ReportRowConnection`.
+	HasOther bool `json:"hasOther"`
+}
+
+// A row of numbers in a list.
+type ReportNumberRowEdge struct {
+	// The position of the row.
+	Cursor string `json:"cursor"`
+	// The row.
+	Node *ReportNumberRow `json:"node"`
+}
+
+// The numbers of a property of events. Each of the fields counts as a breakdown in the price of the report.
+type ReportNumbers struct {
+	// The figures of the whole period.
+	Totals *NumberFigures `json:"totals"`
+	// The period in parts, oldest first, without gaps. Numbers count at the time of their event.
+	Series []*ReportNumberPoint `json:"series"`
+	// One row for each value of a dimension that has such an event. Rows without an order by `orderBy` are ordered by value.
+	Breakdown *ReportNumberRowConnection `json:"breakdown,omitempty"`
+	// The name of the events; empty for all.
+	Event string `json:"-"`
+	// The name of the property.
+	Property string `json:"-"`
+	// The report that the numbers are part of.
+	Report *Report `json:"-"`
 }
 
 // The order of rows.
@@ -1645,11 +1999,14 @@ type RotateServerSecretInput struct {
 	// Number of days for which the replaced secret remains valid, 0 to 7, each of 24 hours. 0 revokes it at once. There is at most one old
 	// secret: an older one is revoked.
 	KeepOldFor int `json:"keepOldFor"`
+	// A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See `IDEMPOTENCY_KEY_REUSED`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 }
 
 // Payload of `rotateServerSecret`.
 type RotateServerSecretPayload struct {
-	// The new secret. It is returned only here: the service stores its hash.
+	// The new secret. It is returned only here: the service stores its hash. Null in the answer to a repeat: if the first answer was lost,
+	// rotate the secret with a new `idempotencyKey`.
 	ServerSecret *string `json:"serverSecret,omitempty"`
 	// The site.
 	Site *model.Site `json:"site,omitempty"`
@@ -1663,6 +2020,8 @@ type RotateSitekeySecretInput struct {
 	SitekeyID string `json:"sitekeyId"`
 	// Number of days for which the replaced secret remains valid, as in `rotateServerSecret`.
 	KeepOldFor int `json:"keepOldFor"`
+	// A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See `IDEMPOTENCY_KEY_REUSED`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 }
 
 // The second factors of a user.
@@ -1684,12 +2043,22 @@ type SegmentPayload struct {
 	UserErrors []*UserError `json:"userErrors"`
 }
 
+// Input of `sendTestAlert`.
+type SendTestAlertInput struct {
+	// The channel's global id.
+	AlertChannelID string `json:"alertChannelId"`
+	// A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See `IDEMPOTENCY_KEY_REUSED`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
+}
+
 // Input of `sendTestWebhook`.
 type SendTestWebhookInput struct {
 	// The site's global id.
 	SiteID string `json:"siteId"`
 	// The webhook to test.
 	Kind string `json:"kind"`
+	// A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See `IDEMPOTENCY_KEY_REUSED`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 }
 
 // A browser in which the user is signed in.
@@ -1707,6 +2076,30 @@ type Session struct {
 }
 
 func (Session) IsNode() {}
+
+// Input of `setAccountProvider`.
+type SetAccountProviderInput struct {
+	// The account. Default: the caller's default account.
+	AccountID *string `json:"accountId,omitempty"`
+	// The current password.
+	Password string `json:"password"`
+	// The issuer's address: https, without a query, at most 500 bytes, on the public internet.
+	Issuer string `json:"issuer"`
+	// The client's id at the provider, at most 500 bytes.
+	ClientID string `json:"clientId"`
+	// The client's secret, at most 500 bytes. Null: unchanged. Needed for a new provider, and for another issuer or client.
+	ClientSecret *string `json:"clientSecret,omitempty"`
+	// The domain of the addresses of its people. Addresses of subdomains do not belong to it.
+	Domain string `json:"domain"`
+	// The role of new people: `VIEWER` or `MEMBER`.
+	DefaultRole model.Role `json:"defaultRole"`
+	// The claim of ID tokens that sets roles at each sign-in, at most 100 bytes. Null: none.
+	RoleClaim *string `json:"roleClaim,omitempty"`
+	// The roles of the claim's values, at most 50. People without any of them have the default role. Of several roles, the highest counts.
+	Roles []*ProviderRoleInput `json:"roles"`
+	// Whether members reach the account only through the provider, see `Account.requireProvider`. The domain must be verified.
+	Required bool `json:"required"`
+}
 
 // Input of `setAccountSecurity`.
 type SetAccountSecurityInput struct {
@@ -1916,7 +2309,7 @@ type SignInPayload struct {
 	SecondFactorMethods []model.SecondFactorMethod `json:"secondFactorMethods"`
 	// A request for one of the user's passkeys. Null unless the methods have `PASSKEY`.
 	PasskeyRequest *PasskeyRequest `json:"passkeyRequest,omitempty"`
-	// Errors in the input: `WRONG_CREDENTIALS`, `INVALID_SECOND_FACTOR`.
+	// Errors in the input: `WRONG_CREDENTIALS`, `INVALID_SECOND_FACTOR`, `PROVIDER_REQUIRED`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -1944,6 +2337,8 @@ type SignOutInput struct {
 
 // Payload of `signOut`.
 type SignOutPayload struct {
+	// The address at which the browser signs out of the provider that has started the session. Null if there is none.
+	ProviderURL *string `json:"providerUrl,omitempty"`
 	// Always empty.
 	UserErrors []*UserError `json:"userErrors"`
 }
@@ -2108,7 +2503,8 @@ type SitekeyRefusal struct {
 type SitekeySecretPayload struct {
 	// The sitekey.
 	Sitekey *model.Sitekey `json:"sitekey,omitempty"`
-	// The new secret. It is returned only here: the service stores its hash.
+	// The new secret. It is returned only here: the service stores its hash. Null in the answer to a repeat: if the first answer was lost,
+	// rotate the secret with a new `idempotencyKey`.
 	Secret *string `json:"secret,omitempty"`
 	// Errors in the input. `createSitekey`: `NOT_FOUND`, `INVALID_NAME`, `INVALID_DOMAIN`, `TOO_MANY_DOMAINS`, `TOO_MANY_SITEKEYS`;
 	// `rotateSitekeySecret`: `NOT_FOUND`, `INVALID_DURATION`.
@@ -2131,6 +2527,8 @@ type StartImportInput struct {
 	FirstDay *model.Day `json:"firstDay,omitempty"`
 	// The last day to import. Default: the last one of the export.
 	LastDay *model.Day `json:"lastDay,omitempty"`
+	// A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See `IDEMPOTENCY_KEY_REUSED`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 }
 
 // Input of `startPasskeyRegistration`.
@@ -2144,6 +2542,22 @@ type StartPasskeyRegistrationPayload struct {
 	// The request for the browser.
 	Request *PasskeyRequest `json:"request,omitempty"`
 	// Errors in the input: `WRONG_CREDENTIALS`, `PASSKEYS_UNAVAILABLE`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `startProviderSignIn`.
+type StartProviderSignInInput struct {
+	// E-mail address. Null: the installation's provider.
+	Email *string `json:"email,omitempty"`
+	// The path of the console's page to return to. Anything else is ignored.
+	Next *string `json:"next,omitempty"`
+}
+
+// Payload of `startProviderSignIn`.
+type StartProviderSignInPayload struct {
+	// The address to open.
+	URL *string `json:"url,omitempty"`
+	// Errors in the input: `INVALID_EMAIL`, `NO_PROVIDER`, `PROVIDER_UNAVAILABLE`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -2257,6 +2671,28 @@ type UpdateAccountPayload struct {
 	Account *model.Account `json:"account,omitempty"`
 	// Errors in the input: `NOT_FOUND`, `INVALID_NAME`.
 	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `updateAlertChannel`. Omitted settings are not changed.
+type UpdateAlertChannelInput struct {
+	// The channel's global id.
+	AlertChannelID string `json:"alertChannelId"`
+	// Display name, 1 to 100 characters.
+	Name *string `json:"name,omitempty"`
+	// The URL. The address of an e-mail channel cannot be changed.
+	Address *string `json:"address,omitempty"`
+	// The secret that signs the calls. Null: they are not signed.
+	Secret graphql.Omittable[*string] `json:"secret,omitempty"`
+	// The language of the messages.
+	Language *model.Language `json:"language,omitempty"`
+	// The events that the channel wants.
+	Events []model.AlertEvent `json:"events,omitempty"`
+	// Whether the channel gets a summary of each week. Only a site's channel.
+	Weekly *bool `json:"weekly,omitempty"`
+	// Whether the channel gets a summary of each month. Only a site's channel.
+	Monthly *bool `json:"monthly,omitempty"`
+	// The part of each day without messages. Null: none.
+	QuietHours graphql.Omittable[*QuietHoursInput] `json:"quietHours,omitempty"`
 }
 
 // Input of `updateAnnotation`. Omitted and null fields are not changed.
@@ -2390,6 +2826,12 @@ type UserError struct {
 	Code UserErrorCode `json:"code"`
 	// Human-readable message, one sentence.
 	Message string `json:"message"`
+}
+
+// Input of `verifyProviderDomain`.
+type VerifyProviderDomainInput struct {
+	// The account. Default: the caller's default account.
+	AccountID *string `json:"accountId,omitempty"`
 }
 
 // The order of a list of accounts.
@@ -3099,6 +3541,94 @@ func (e JourneyNodeKind) MarshalJSON() ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
+// A figure of `NumberFigures`.
+type NumberMetric string
+
+const (
+	// `visitors`
+	NumberMetricVisitors NumberMetric = "VISITORS"
+	// `events`
+	NumberMetricEvents NumberMetric = "EVENTS"
+	// `numbers`
+	NumberMetricNumbers NumberMetric = "NUMBERS"
+	// `sum`
+	NumberMetricSum NumberMetric = "SUM"
+	// `average`
+	NumberMetricAverage NumberMetric = "AVERAGE"
+	// `min`
+	NumberMetricMin NumberMetric = "MIN"
+	// `max`
+	NumberMetricMax NumberMetric = "MAX"
+	// `p50`
+	NumberMetricP50 NumberMetric = "P50"
+	// `p75`
+	NumberMetricP75 NumberMetric = "P75"
+	// `p90`
+	NumberMetricP90 NumberMetric = "P90"
+	// `p95`
+	NumberMetricP95 NumberMetric = "P95"
+	// `p99`
+	NumberMetricP99 NumberMetric = "P99"
+)
+
+var AllNumberMetric = []NumberMetric{
+	NumberMetricVisitors,
+	NumberMetricEvents,
+	NumberMetricNumbers,
+	NumberMetricSum,
+	NumberMetricAverage,
+	NumberMetricMin,
+	NumberMetricMax,
+	NumberMetricP50,
+	NumberMetricP75,
+	NumberMetricP90,
+	NumberMetricP95,
+	NumberMetricP99,
+}
+
+func (e NumberMetric) IsValid() bool {
+	switch e {
+	case NumberMetricVisitors, NumberMetricEvents, NumberMetricNumbers, NumberMetricSum, NumberMetricAverage, NumberMetricMin, NumberMetricMax, NumberMetricP50, NumberMetricP75, NumberMetricP90, NumberMetricP95, NumberMetricP99:
+		return true
+	}
+	return false
+}
+
+func (e NumberMetric) String() string {
+	return string(e)
+}
+
+func (e *NumberMetric) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = NumberMetric(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid NumberMetric", str)
+	}
+	return nil
+}
+
+func (e NumberMetric) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *NumberMetric) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e NumberMetric) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
 // The direction of an order.
 type OrderDirection string
 
@@ -3259,6 +3789,10 @@ const (
 	PermissionTargetFunnel PermissionTarget = "FUNNEL"
 	// A shared link.
 	PermissionTargetSharedLink PermissionTarget = "SHARED_LINK"
+	// An alert channel.
+	PermissionTargetAlertChannel PermissionTarget = "ALERT_CHANNEL"
+	// A message to an alert channel.
+	PermissionTargetAlertMessage PermissionTarget = "ALERT_MESSAGE"
 	// An import.
 	PermissionTargetImport PermissionTarget = "IMPORT"
 	// An import job.
@@ -3283,6 +3817,8 @@ var AllPermissionTarget = []PermissionTarget{
 	PermissionTargetSegment,
 	PermissionTargetFunnel,
 	PermissionTargetSharedLink,
+	PermissionTargetAlertChannel,
+	PermissionTargetAlertMessage,
 	PermissionTargetImport,
 	PermissionTargetImportJob,
 	PermissionTargetInvitation,
@@ -3292,7 +3828,7 @@ var AllPermissionTarget = []PermissionTarget{
 
 func (e PermissionTarget) IsValid() bool {
 	switch e {
-	case PermissionTargetCaller, PermissionTargetAnyAccount, PermissionTargetAccount, PermissionTargetDomain, PermissionTargetSite, PermissionTargetSitekey, PermissionTargetDelivery, PermissionTargetAnnotation, PermissionTargetSegment, PermissionTargetFunnel, PermissionTargetSharedLink, PermissionTargetImport, PermissionTargetImportJob, PermissionTargetInvitation, PermissionTargetPasskey, PermissionTargetAPIToken:
+	case PermissionTargetCaller, PermissionTargetAnyAccount, PermissionTargetAccount, PermissionTargetDomain, PermissionTargetSite, PermissionTargetSitekey, PermissionTargetDelivery, PermissionTargetAnnotation, PermissionTargetSegment, PermissionTargetFunnel, PermissionTargetSharedLink, PermissionTargetAlertChannel, PermissionTargetAlertMessage, PermissionTargetImport, PermissionTargetImportJob, PermissionTargetInvitation, PermissionTargetPasskey, PermissionTargetAPIToken:
 		return true
 	}
 	return false
@@ -3496,12 +4032,22 @@ const (
 	UserErrorCodeInvalidDomain UserErrorCode = "INVALID_DOMAIN"
 	// An account with this e-mail address already exists.
 	UserErrorCodeEmailTaken UserErrorCode = "EMAIL_TAKEN"
-	// The account already has a site with this domain.
+	// The account already has a site with this domain, or another account signs its people in.
 	UserErrorCodeDomainTaken UserErrorCode = "DOMAIN_TAKEN"
 	// The account has reached its limit of sites: 50 on the default plan unless an operator allows more, and 1,000 in any case.
 	UserErrorCodeTooManySites UserErrorCode = "TOO_MANY_SITES"
 	// The account has reached its limit of 1,000 captcha sitekeys.
 	UserErrorCodeTooManySitekeys UserErrorCode = "TOO_MANY_SITEKEYS"
+	// The account has reached its limit of 20 alert channels, or the site its limit of 10.
+	UserErrorCodeTooManyAlertChannels UserErrorCode = "TOO_MANY_ALERT_CHANNELS"
+	// The event cannot be wanted by this channel: it is not about one site, or it is for operators only.
+	UserErrorCodeInvalidAlertEvent UserErrorCode = "INVALID_ALERT_EVENT"
+	// The quiet hours are not two different times of a day with a known time zone.
+	UserErrorCodeInvalidQuietHours UserErrorCode = "INVALID_QUIET_HOURS"
+	// The recipient has not confirmed the alert channel.
+	UserErrorCodeChannelUnconfirmed UserErrorCode = "CHANNEL_UNCONFIRMED"
+	// The recipient has stopped the alert channel.
+	UserErrorCodeChannelStopped UserErrorCode = "CHANNEL_STOPPED"
 	// The e-mail address or the password is wrong. The error does not reveal which.
 	UserErrorCodeWrongCredentials UserErrorCode = "WRONG_CREDENTIALS"
 	// The code or the passkey is wrong, expired or was used before. A code of an authenticator app is valid for 30 seconds before and after
@@ -3523,6 +4069,20 @@ const (
 	UserErrorCodeSecondFactorNeeded UserErrorCode = "SECOND_FACTOR_NEEDED"
 	// This installation does not accept new accounts.
 	UserErrorCodeSignupsClosed UserErrorCode = "SIGNUPS_CLOSED"
+	// No provider signs people of the address's domain in, or the installation has none.
+	UserErrorCodeNoProvider UserErrorCode = "NO_PROVIDER"
+	// The provider cannot be reached, or does not answer as OpenID Connect requires.
+	UserErrorCodeProviderUnavailable UserErrorCode = "PROVIDER_UNAVAILABLE"
+	// The sign-in through a provider has expired, was used, or its provider was changed. Start it again.
+	UserErrorCodeProviderExpired UserErrorCode = "PROVIDER_EXPIRED"
+	// All accounts of the user require the sign-in through their provider.
+	UserErrorCodeProviderRequired UserErrorCode = "PROVIDER_REQUIRED"
+	// No account knows the person whom the provider has named, or it is suspended.
+	UserErrorCodeNoAccount UserErrorCode = "NO_ACCOUNT"
+	// The domain of the account's provider is not verified.
+	UserErrorCodeDomainNotVerified UserErrorCode = "DOMAIN_NOT_VERIFIED"
+	// The domain has no DNS record for the account's provider.
+	UserErrorCodeNoDNSRecord UserErrorCode = "NO_DNS_RECORD"
 	// No such object exists, or it belongs to another account. The error does not reveal which.
 	UserErrorCodeNotFound UserErrorCode = "NOT_FOUND"
 	// The domain is the site's own domain, which is always accepted.
@@ -3586,7 +4146,7 @@ const (
 	UserErrorCodeInvalidScopes UserErrorCode = "INVALID_SCOPES"
 	// The list of sites is empty or has more than 100 entries.
 	UserErrorCodeInvalidSites UserErrorCode = "INVALID_SITES"
-	// A guest, who reaches only some sites, has the role VIEWER.
+	// A guest, who reaches only some sites, has the role VIEWER. People whom a provider names are not owners by default.
 	UserErrorCodeInvalidRole UserErrorCode = "INVALID_ROLE"
 	// The person has reached the limit of 20 accounts.
 	UserErrorCodeTooManyAccounts UserErrorCode = "TOO_MANY_ACCOUNTS"
@@ -3658,6 +4218,19 @@ const (
 	UserErrorCodeInvalidDuration UserErrorCode = "INVALID_DURATION"
 	// The name given to confirm a deletion is not that of the object. Field `confirm`.
 	UserErrorCodeConfirmationMismatch UserErrorCode = "CONFIRMATION_MISMATCH"
+	// The `idempotencyKey` does not consist of 1 to 100 printable ASCII characters.
+	UserErrorCodeInvalidIdempotencyKey UserErrorCode = "INVALID_IDEMPOTENCY_KEY"
+	// The `idempotencyKey` belongs to another call of the last 24 hours: of another mutation, or with another input.
+	//
+	// A call with the mutation, the input and the key of a call that succeeded is a repeat: it returns the same object as it is now, with null
+	// for secrets, and changes nothing. Permissions are checked again, and an object that was deleted meanwhile is `NOT_FOUND` in the field
+	// `idempotencyKey`. A call with errors is not remembered. A key belongs to the account in which the mutation needs its permission, and to
+	// the user with all sessions, or to the API token: other callers can use the same key.
+	UserErrorCodeIdempotencyKeyReused UserErrorCode = "IDEMPOTENCY_KEY_REUSED"
+	// Another call with the `idempotencyKey` was in progress, and its result could not be read. Repeat the call.
+	UserErrorCodeIdempotencyKeyInProgress UserErrorCode = "IDEMPOTENCY_KEY_IN_PROGRESS"
+	// The account has used 10,000 idempotency keys in 24 hours.
+	UserErrorCodeTooManyIdempotencyKeys UserErrorCode = "TOO_MANY_IDEMPOTENCY_KEYS"
 	// The only operator cannot be deleted while the installation has other users, nor the account of all operators suspended.
 	UserErrorCodeLastOperator UserErrorCode = "LAST_OPERATOR"
 )
@@ -3672,6 +4245,11 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeDomainTaken,
 	UserErrorCodeTooManySites,
 	UserErrorCodeTooManySitekeys,
+	UserErrorCodeTooManyAlertChannels,
+	UserErrorCodeInvalidAlertEvent,
+	UserErrorCodeInvalidQuietHours,
+	UserErrorCodeChannelUnconfirmed,
+	UserErrorCodeChannelStopped,
 	UserErrorCodeWrongCredentials,
 	UserErrorCodeInvalidSecondFactor,
 	UserErrorCodeInvalidPasskey,
@@ -3682,6 +4260,13 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeNoSecondFactor,
 	UserErrorCodeSecondFactorNeeded,
 	UserErrorCodeSignupsClosed,
+	UserErrorCodeNoProvider,
+	UserErrorCodeProviderUnavailable,
+	UserErrorCodeProviderExpired,
+	UserErrorCodeProviderRequired,
+	UserErrorCodeNoAccount,
+	UserErrorCodeDomainNotVerified,
+	UserErrorCodeNoDNSRecord,
 	UserErrorCodeNotFound,
 	UserErrorCodeOwnDomain,
 	UserErrorCodeTooManyDomains,
@@ -3747,12 +4332,16 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeInvalidThreshold,
 	UserErrorCodeInvalidDuration,
 	UserErrorCodeConfirmationMismatch,
+	UserErrorCodeInvalidIdempotencyKey,
+	UserErrorCodeIdempotencyKeyReused,
+	UserErrorCodeIdempotencyKeyInProgress,
+	UserErrorCodeTooManyIdempotencyKeys,
 	UserErrorCodeLastOperator,
 }
 
 func (e UserErrorCode) IsValid() bool {
 	switch e {
-	case UserErrorCodeInvalidEmail, UserErrorCodeInvalidPassword, UserErrorCodeCommonPassword, UserErrorCodeInvalidName, UserErrorCodeInvalidDomain, UserErrorCodeEmailTaken, UserErrorCodeDomainTaken, UserErrorCodeTooManySites, UserErrorCodeTooManySitekeys, UserErrorCodeWrongCredentials, UserErrorCodeInvalidSecondFactor, UserErrorCodeInvalidPasskey, UserErrorCodePasskeyExists, UserErrorCodeTooManyPasskeys, UserErrorCodePasskeysUnavailable, UserErrorCodeSetupExpired, UserErrorCodeNoSecondFactor, UserErrorCodeSecondFactorNeeded, UserErrorCodeSignupsClosed, UserErrorCodeNotFound, UserErrorCodeOwnDomain, UserErrorCodeTooManyDomains, UserErrorCodeInvalidEventName, UserErrorCodeReservedEventName, UserErrorCodeTooManyEvents, UserErrorCodeEventNotRegistered, UserErrorCodeAlwaysKeyEvent, UserErrorCodeInvalidNetwork, UserErrorCodeInvalidCountry, UserErrorCodeInvalidPath, UserErrorCodeTooManyPaths, UserErrorCodeInvalidSmallGroup, UserErrorCodeTooManyNetworks, UserErrorCodeTooManyExemptNetworks, UserErrorCodeInvalidWork, UserErrorCodeInvalidNumber, UserErrorCodeInvalidURL, UserErrorCodeInvalidSecret, UserErrorCodeSecretTooShort, UserErrorCodeInvalidUserID, UserErrorCodeTooManyErasures, UserErrorCodeNoWebhook, UserErrorCodeDeliveryInProgress, UserErrorCodeTooManyRedeliveries, UserErrorCodeTooManyTests, UserErrorCodeInvalidPlan, UserErrorCodeInvalidVolume, UserErrorCodeInvalidScopes, UserErrorCodeInvalidSites, UserErrorCodeInvalidRole, UserErrorCodeTooManyAccounts, UserErrorCodeTooManyTokens, UserErrorCodeInvalidToken, UserErrorCodeAlreadyMember, UserErrorCodeTooManyMembers, UserErrorCodeNoMailServer, UserErrorCodeLastOwner, UserErrorCodeInvalidTimeZone, UserErrorCodeInvalidDay, UserErrorCodeInvalidText, UserErrorCodeInvalidFilter, UserErrorCodeInvalidStep, UserErrorCodeNameTaken, UserErrorCodeTooManyAnnotations, UserErrorCodeImportInProgress, UserErrorCodeTooManyImportJobs, UserErrorCodeUploadsFull, UserErrorCodeInvalidFiles, UserErrorCodeInvalidAPIToken, UserErrorCodeUploadTooLarge, UserErrorCodeImportNotReady, UserErrorCodeImportFinished, UserErrorCodeTooManySegments, UserErrorCodeTooManyFunnels, UserErrorCodeTooManySharedLinks, UserErrorCodeSegmentInUse, UserErrorCodeInvalidExpiry, UserErrorCodeInvalidOrigin, UserErrorCodeTooManyOrigins, UserErrorCodeInvalidLink, UserErrorCodePasswordRequired, UserErrorCodeInvalidThreshold, UserErrorCodeInvalidDuration, UserErrorCodeConfirmationMismatch, UserErrorCodeLastOperator:
+	case UserErrorCodeInvalidEmail, UserErrorCodeInvalidPassword, UserErrorCodeCommonPassword, UserErrorCodeInvalidName, UserErrorCodeInvalidDomain, UserErrorCodeEmailTaken, UserErrorCodeDomainTaken, UserErrorCodeTooManySites, UserErrorCodeTooManySitekeys, UserErrorCodeTooManyAlertChannels, UserErrorCodeInvalidAlertEvent, UserErrorCodeInvalidQuietHours, UserErrorCodeChannelUnconfirmed, UserErrorCodeChannelStopped, UserErrorCodeWrongCredentials, UserErrorCodeInvalidSecondFactor, UserErrorCodeInvalidPasskey, UserErrorCodePasskeyExists, UserErrorCodeTooManyPasskeys, UserErrorCodePasskeysUnavailable, UserErrorCodeSetupExpired, UserErrorCodeNoSecondFactor, UserErrorCodeSecondFactorNeeded, UserErrorCodeSignupsClosed, UserErrorCodeNoProvider, UserErrorCodeProviderUnavailable, UserErrorCodeProviderExpired, UserErrorCodeProviderRequired, UserErrorCodeNoAccount, UserErrorCodeDomainNotVerified, UserErrorCodeNoDNSRecord, UserErrorCodeNotFound, UserErrorCodeOwnDomain, UserErrorCodeTooManyDomains, UserErrorCodeInvalidEventName, UserErrorCodeReservedEventName, UserErrorCodeTooManyEvents, UserErrorCodeEventNotRegistered, UserErrorCodeAlwaysKeyEvent, UserErrorCodeInvalidNetwork, UserErrorCodeInvalidCountry, UserErrorCodeInvalidPath, UserErrorCodeTooManyPaths, UserErrorCodeInvalidSmallGroup, UserErrorCodeTooManyNetworks, UserErrorCodeTooManyExemptNetworks, UserErrorCodeInvalidWork, UserErrorCodeInvalidNumber, UserErrorCodeInvalidURL, UserErrorCodeInvalidSecret, UserErrorCodeSecretTooShort, UserErrorCodeInvalidUserID, UserErrorCodeTooManyErasures, UserErrorCodeNoWebhook, UserErrorCodeDeliveryInProgress, UserErrorCodeTooManyRedeliveries, UserErrorCodeTooManyTests, UserErrorCodeInvalidPlan, UserErrorCodeInvalidVolume, UserErrorCodeInvalidScopes, UserErrorCodeInvalidSites, UserErrorCodeInvalidRole, UserErrorCodeTooManyAccounts, UserErrorCodeTooManyTokens, UserErrorCodeInvalidToken, UserErrorCodeAlreadyMember, UserErrorCodeTooManyMembers, UserErrorCodeNoMailServer, UserErrorCodeLastOwner, UserErrorCodeInvalidTimeZone, UserErrorCodeInvalidDay, UserErrorCodeInvalidText, UserErrorCodeInvalidFilter, UserErrorCodeInvalidStep, UserErrorCodeNameTaken, UserErrorCodeTooManyAnnotations, UserErrorCodeImportInProgress, UserErrorCodeTooManyImportJobs, UserErrorCodeUploadsFull, UserErrorCodeInvalidFiles, UserErrorCodeInvalidAPIToken, UserErrorCodeUploadTooLarge, UserErrorCodeImportNotReady, UserErrorCodeImportFinished, UserErrorCodeTooManySegments, UserErrorCodeTooManyFunnels, UserErrorCodeTooManySharedLinks, UserErrorCodeSegmentInUse, UserErrorCodeInvalidExpiry, UserErrorCodeInvalidOrigin, UserErrorCodeTooManyOrigins, UserErrorCodeInvalidLink, UserErrorCodePasswordRequired, UserErrorCodeInvalidThreshold, UserErrorCodeInvalidDuration, UserErrorCodeConfirmationMismatch, UserErrorCodeInvalidIdempotencyKey, UserErrorCodeIdempotencyKeyReused, UserErrorCodeIdempotencyKeyInProgress, UserErrorCodeTooManyIdempotencyKeys, UserErrorCodeLastOperator:
 		return true
 	}
 	return false

@@ -23,6 +23,8 @@ type Config = graphql.Config[ResolverRoot, DirectiveRoot, ComplexityRoot]
 type ResolverRoot interface {
 	Account() AccountResolver
 	AccountOverview() AccountOverviewResolver
+	AlertChannel() AlertChannelResolver
+	AlertMessage() AlertMessageResolver
 	Annotation() AnnotationResolver
 	AnnotationConnection() AnnotationConnectionResolver
 	ApiToken() ApiTokenResolver
@@ -39,6 +41,7 @@ type ResolverRoot interface {
 	Query() QueryResolver
 	Report() ReportResolver
 	ReportImport() ReportImportResolver
+	ReportNumbers() ReportNumbersResolver
 	Segment() SegmentResolver
 	SharedLink() SharedLinkResolver
 	SharedSite() SharedSiteResolver
@@ -80,19 +83,24 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("AuditFilter", ec.unmarshalInputAuditFilter),
 			graphql.NewInputUnmarshaler("CancelImportInput", ec.unmarshalInputCancelImportInput),
 			graphql.NewInputUnmarshaler("ChangePasswordInput", ec.unmarshalInputChangePasswordInput),
+			graphql.NewInputUnmarshaler("ConfirmAlertChannelInput", ec.unmarshalInputConfirmAlertChannelInput),
 			graphql.NewInputUnmarshaler("ConfirmEmailChangeInput", ec.unmarshalInputConfirmEmailChangeInput),
 			graphql.NewInputUnmarshaler("ConfirmImportInput", ec.unmarshalInputConfirmImportInput),
 			graphql.NewInputUnmarshaler("ConfirmSignUpInput", ec.unmarshalInputConfirmSignUpInput),
 			graphql.NewInputUnmarshaler("ConfirmTotpInput", ec.unmarshalInputConfirmTotpInput),
 			graphql.NewInputUnmarshaler("CreateAccountInput", ec.unmarshalInputCreateAccountInput),
+			graphql.NewInputUnmarshaler("CreateAlertChannelInput", ec.unmarshalInputCreateAlertChannelInput),
 			graphql.NewInputUnmarshaler("CreateAnnotationInput", ec.unmarshalInputCreateAnnotationInput),
 			graphql.NewInputUnmarshaler("CreateApiTokenInput", ec.unmarshalInputCreateApiTokenInput),
 			graphql.NewInputUnmarshaler("CreateFunnelInput", ec.unmarshalInputCreateFunnelInput),
 			graphql.NewInputUnmarshaler("CreateSegmentInput", ec.unmarshalInputCreateSegmentInput),
 			graphql.NewInputUnmarshaler("CreateSharedLinkInput", ec.unmarshalInputCreateSharedLinkInput),
+			graphql.NewInputUnmarshaler("CreateSiteAlertChannelInput", ec.unmarshalInputCreateSiteAlertChannelInput),
 			graphql.NewInputUnmarshaler("CreateSiteInput", ec.unmarshalInputCreateSiteInput),
 			graphql.NewInputUnmarshaler("CreateSitekeyInput", ec.unmarshalInputCreateSitekeyInput),
 			graphql.NewInputUnmarshaler("DeleteAccountInput", ec.unmarshalInputDeleteAccountInput),
+			graphql.NewInputUnmarshaler("DeleteAccountProviderInput", ec.unmarshalInputDeleteAccountProviderInput),
+			graphql.NewInputUnmarshaler("DeleteAlertChannelInput", ec.unmarshalInputDeleteAlertChannelInput),
 			graphql.NewInputUnmarshaler("DeleteAnnotationInput", ec.unmarshalInputDeleteAnnotationInput),
 			graphql.NewInputUnmarshaler("DeleteFunnelInput", ec.unmarshalInputDeleteFunnelInput),
 			graphql.NewInputUnmarshaler("DeletePasskeyInput", ec.unmarshalInputDeletePasskeyInput),
@@ -103,15 +111,20 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("DeliveryFilter", ec.unmarshalInputDeliveryFilter),
 			graphql.NewInputUnmarshaler("DisableTotpInput", ec.unmarshalInputDisableTotpInput),
 			graphql.NewInputUnmarshaler("FinishPasskeyRegistrationInput", ec.unmarshalInputFinishPasskeyRegistrationInput),
+			graphql.NewInputUnmarshaler("FinishProviderSignInInput", ec.unmarshalInputFinishProviderSignInInput),
 			graphql.NewInputUnmarshaler("FunnelStepInput", ec.unmarshalInputFunnelStepInput),
 			graphql.NewInputUnmarshaler("HideSiteNoticesInput", ec.unmarshalInputHideSiteNoticesInput),
 			graphql.NewInputUnmarshaler("ImportFileInput", ec.unmarshalInputImportFileInput),
 			graphql.NewInputUnmarshaler("InviteMemberInput", ec.unmarshalInputInviteMemberInput),
 			graphql.NewInputUnmarshaler("JourneyStartInput", ec.unmarshalInputJourneyStartInput),
 			graphql.NewInputUnmarshaler("LeaveAccountInput", ec.unmarshalInputLeaveAccountInput),
+			graphql.NewInputUnmarshaler("NumberOrder", ec.unmarshalInputNumberOrder),
 			graphql.NewInputUnmarshaler("OpenSharedLinkInput", ec.unmarshalInputOpenSharedLinkInput),
 			graphql.NewInputUnmarshaler("PasskeyAnswerInput", ec.unmarshalInputPasskeyAnswerInput),
 			graphql.NewInputUnmarshaler("PauseSiteInput", ec.unmarshalInputPauseSiteInput),
+			graphql.NewInputUnmarshaler("ProviderRoleInput", ec.unmarshalInputProviderRoleInput),
+			graphql.NewInputUnmarshaler("QuietHoursInput", ec.unmarshalInputQuietHoursInput),
+			graphql.NewInputUnmarshaler("RedeliverAlertMessageInput", ec.unmarshalInputRedeliverAlertMessageInput),
 			graphql.NewInputUnmarshaler("RedeliverFailedInput", ec.unmarshalInputRedeliverFailedInput),
 			graphql.NewInputUnmarshaler("RedeliverInput", ec.unmarshalInputRedeliverInput),
 			graphql.NewInputUnmarshaler("RemoveMemberInput", ec.unmarshalInputRemoveMemberInput),
@@ -137,7 +150,9 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("RevokeSharedLinkInput", ec.unmarshalInputRevokeSharedLinkInput),
 			graphql.NewInputUnmarshaler("RotateServerSecretInput", ec.unmarshalInputRotateServerSecretInput),
 			graphql.NewInputUnmarshaler("RotateSitekeySecretInput", ec.unmarshalInputRotateSitekeySecretInput),
+			graphql.NewInputUnmarshaler("SendTestAlertInput", ec.unmarshalInputSendTestAlertInput),
 			graphql.NewInputUnmarshaler("SendTestWebhookInput", ec.unmarshalInputSendTestWebhookInput),
+			graphql.NewInputUnmarshaler("SetAccountProviderInput", ec.unmarshalInputSetAccountProviderInput),
 			graphql.NewInputUnmarshaler("SetAccountSecurityInput", ec.unmarshalInputSetAccountSecurityInput),
 			graphql.NewInputUnmarshaler("SetCaptchaPlanInput", ec.unmarshalInputSetCaptchaPlanInput),
 			graphql.NewInputUnmarshaler("SetConversionWebhookInput", ec.unmarshalInputSetConversionWebhookInput),
@@ -156,6 +171,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("SiteEventInput", ec.unmarshalInputSiteEventInput),
 			graphql.NewInputUnmarshaler("StartImportInput", ec.unmarshalInputStartImportInput),
 			graphql.NewInputUnmarshaler("StartPasskeyRegistrationInput", ec.unmarshalInputStartPasskeyRegistrationInput),
+			graphql.NewInputUnmarshaler("StartProviderSignInInput", ec.unmarshalInputStartProviderSignInInput),
 			graphql.NewInputUnmarshaler("StartTotpInput", ec.unmarshalInputStartTotpInput),
 			graphql.NewInputUnmarshaler("StopReportMailInput", ec.unmarshalInputStopReportMailInput),
 			graphql.NewInputUnmarshaler("SuspendAccountInput", ec.unmarshalInputSuspendAccountInput),
@@ -163,6 +179,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("TransferSitekeyInput", ec.unmarshalInputTransferSitekeyInput),
 			graphql.NewInputUnmarshaler("UndoImportInput", ec.unmarshalInputUndoImportInput),
 			graphql.NewInputUnmarshaler("UpdateAccountInput", ec.unmarshalInputUpdateAccountInput),
+			graphql.NewInputUnmarshaler("UpdateAlertChannelInput", ec.unmarshalInputUpdateAlertChannelInput),
 			graphql.NewInputUnmarshaler("UpdateAnnotationInput", ec.unmarshalInputUpdateAnnotationInput),
 			graphql.NewInputUnmarshaler("UpdateCaptchaPolicyInput", ec.unmarshalInputUpdateCaptchaPolicyInput),
 			graphql.NewInputUnmarshaler("UpdateFunnelInput", ec.unmarshalInputUpdateFunnelInput),
@@ -170,6 +187,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("UpdateSiteInput", ec.unmarshalInputUpdateSiteInput),
 			graphql.NewInputUnmarshaler("UpdateSitekeyInput", ec.unmarshalInputUpdateSitekeyInput),
 			graphql.NewInputUnmarshaler("UpdateUserInput", ec.unmarshalInputUpdateUserInput),
+			graphql.NewInputUnmarshaler("VerifyProviderDomainInput", ec.unmarshalInputVerifyProviderDomainInput),
 		)
 	}
 	first := true
@@ -407,6 +425,8 @@ type SignUpPayload {
 input CreateAccountInput {
   "Display name, 1 to 100 characters. Must not contain a web address (` + "`" + `://` + "`" + ` or ` + "`" + `www.` + "`" + `)."
   name: String!
+  "A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See ` + "`" + `IDEMPOTENCY_KEY_REUSED` + "`" + `."
+  idempotencyKey: String
 }
 
 "Payload of ` + "`" + `createAccount` + "`" + `."
@@ -469,7 +489,7 @@ type SignInPayload {
   secondFactorMethods: [SecondFactorMethod!]!
   "A request for one of the user's passkeys. Null unless the methods have ` + "`" + `PASSKEY` + "`" + `."
   passkeyRequest: PasskeyRequest
-  "Errors in the input: ` + "`" + `WRONG_CREDENTIALS` + "`" + `, ` + "`" + `INVALID_SECOND_FACTOR` + "`" + `."
+  "Errors in the input: ` + "`" + `WRONG_CREDENTIALS` + "`" + `, ` + "`" + `INVALID_SECOND_FACTOR` + "`" + `, ` + "`" + `PROVIDER_REQUIRED` + "`" + `."
   userErrors: [UserError!]!
 }
 
@@ -481,7 +501,329 @@ input SignOutInput {
 
 "Payload of ` + "`" + `signOut` + "`" + `."
 type SignOutPayload {
+  "The address at which the browser signs out of the provider that has started the session. Null if there is none."
+  providerUrl: String
   "Always empty."
+  userErrors: [UserError!]!
+}
+`, BuiltIn: false},
+	{Name: "../schema/alert.graphqls", Input: `extend type Mutation {
+  """
+  Creates an alert channel of an account. An account can have 20. An e-mail address gets nothing until its recipient has followed the
+  link in one mail; at most 3 such mails a day go to one address.
+  """
+  createAlertChannel(input: CreateAlertChannelInput!): AlertChannelPayload @needs(permission: SEND_OUT, of: ACCOUNT)
+
+  "Creates an alert channel of a site, as ` + "`" + `createAlertChannel` + "`" + ` does for an account. A site can have 10."
+  createSiteAlertChannel(input: CreateSiteAlertChannelInput!): AlertChannelPayload @needs(permission: SEND_OUT, of: SITE)
+
+  """
+  Changes an alert channel: all given settings, or none if one is invalid. A new URL resumes a channel that is stopped, and ends
+  messages that are still due.
+  """
+  updateAlertChannel(input: UpdateAlertChannelInput!): AlertChannelPayload @needs(permission: SEND_OUT, of: ALERT_CHANNEL)
+
+  "Deletes an alert channel with its messages."
+  deleteAlertChannel(input: DeleteAlertChannelInput!): AlertChannelPayload @needs(permission: CONFIGURE, of: ALERT_CHANNEL)
+
+  """
+  Sends a test message to an alert channel, also in its quiet hours. It is attempted once. A channel can have one test at a time, and
+  20 tests per hour. A delivered test resumes a channel that was stopped because its receiver did not exist.
+  """
+  sendTestAlert(input: SendTestAlertInput!): AlertMessagePayload @needs(permission: CONFIGURE, of: ALERT_CHANNEL)
+
+  """
+  Sends a message to an alert channel again immediately, whatever its state. The attempt does not count towards the five scheduled
+  attempts. A message can be sent again 20 times.
+  """
+  redeliverAlertMessage(input: RedeliverAlertMessageInput!): AlertMessagePayload @needs(permission: CONFIGURE, of: ALERT_MESSAGE)
+
+  "Confirms an alert channel with the token of the link that its recipient got by mail. It works once, for 7 days."
+  confirmAlertChannel(input: ConfirmAlertChannelInput!): ConfirmAlertChannelPayload @open
+}
+
+extend type Account {
+  "The alert channels of the account itself, oldest first. At most 20."
+  alertChannels: [AlertChannel!]! @members @cost(most: 20)
+}
+
+extend type Site {
+  "The alert channels of the site, oldest first. At most 10. Alerts of the site also go to channels of its account."
+  alertChannels: [AlertChannel!]! @cost(most: 10)
+}
+
+"A place that alerts of an account, or of one of its sites, are sent to."
+type AlertChannel implements Node {
+  "Global id."
+  id: ID!
+  "The site of the channel. Null for a channel of the account."
+  site: Site
+  "How the channel receives messages."
+  kind: AlertChannelKind!
+  "Display name, 1 to 100 characters."
+  name: String!
+  "The e-mail address; or of a URL the host and the last characters: the rest is a secret."
+  target: String!
+  "Whether the calls are signed. Only of the kind WEBHOOK."
+  signed: Boolean!
+  "The language of the messages."
+  language: Language!
+  "The events that the channel wants, in the order of their definition."
+  events: [AlertEvent!]!
+  "Whether the channel gets a summary of each week, on Monday at 6:00 in the site's time zone. Only a site's channel."
+  weekly: Boolean!
+  "Whether the channel gets a summary of each month, on its first day at 6:00 in the site's time zone. Only a site's channel."
+  monthly: Boolean!
+  "The part of each day without messages. Null: there is none."
+  quietHours: QuietHours
+  "The state of the channel."
+  state: AlertChannelState!
+  "Why the channel is stopped, as one word: ` + "`" + `gone` + "`" + `, its receiver does not exist any more, or ` + "`" + `recipient` + "`" + `, who used a mail's link. Null: it is not."
+  stopReason: String
+  "When the channel was created."
+  createdAt: DateTime!
+  "The messages of the last 30 days, newest first."
+  messages(
+    "Page size, 1 to 100, from the beginning of the list or ` + "`" + `after` + "`" + `. Default: 20, unless ` + "`" + `last` + "`" + ` is given."
+    first: Int
+    "The cursor after which the page begins. Default: the beginning of the list."
+    after: String
+    "Page size, 1 to 100, from the end of the list or ` + "`" + `before` + "`" + `. Must not be given together with ` + "`" + `first` + "`" + `."
+    last: Int
+    "The cursor before which the page ends. Default: the end of the list."
+    before: String
+  ): AlertMessageConnection! @cost(add: 5, perItem: "first")
+}
+
+"How an alert channel receives its messages."
+enum AlertChannelKind {
+  "Mails to one address."
+  EMAIL
+  "An incoming webhook of Slack, or of a service with the same form."
+  SLACK
+  "A webhook of Discord."
+  DISCORD
+  "A workflow of Teams that posts Adaptive Cards."
+  TEAMS
+  "A URL that gets JSON, signed as the conversion webhook is."
+  WEBHOOK
+}
+
+"The state of an alert channel."
+enum AlertChannelState {
+  "The recipient has not confirmed the address. Nothing is sent."
+  UNCONFIRMED
+  "Messages are sent."
+  ACTIVE
+  "Nothing is sent, see ` + "`" + `stopReason` + "`" + `."
+  STOPPED
+}
+
+"What an alert is about."
+enum AlertEvent {
+  "More page views in an hour than usual at that time of the week."
+  TRAFFIC_SPIKE
+  "Fewer page views in an hour than usual at that time of the week."
+  TRAFFIC_DROP
+  "No page view for some time in usual hours."
+  NO_HITS
+  "A large share of calls is refused."
+  CALLS_REFUSED
+  "80 or 100 percent of a month's quota is used."
+  QUOTA
+  "Deliveries of a webhook fail."
+  DELIVERIES_FAILED
+  "A sitekey is under attack. Only an account's channel."
+  CAPTCHA_ATTACK
+  "A member signed in from a device that the member had not used. Only an account's channel."
+  NEW_SIGN_IN
+  "A periodic task or a backup of the installation fails. Only an account's channel that an operator changes."
+  JOBS_FAILED
+  "A certificate of the installation was not renewed. Only an account's channel that an operator changes."
+  CERTIFICATE_FAILED
+}
+
+"A part of each day. It may include midnight."
+type QuietHours {
+  "Minute of the day at which it begins."
+  from: Int!
+  "Minute of the day at which it ends."
+  to: Int!
+  "IANA name of the time zone."
+  timeZone: String!
+}
+
+"A part of each day. It may include midnight."
+input QuietHoursInput {
+  "Minute of the day at which it begins, 0 to 1,439."
+  from: Int!
+  "Minute of the day at which it ends, 0 to 1,439."
+  to: Int!
+  "IANA name of the time zone."
+  timeZone: String!
+}
+
+"A message to an alert channel. Kept for 30 days."
+type AlertMessage implements Node {
+  "Global id. A call of the kind WEBHOOK has it in the header ` + "`" + `webhook-id` + "`" + `."
+  id: ID!
+  "The name of the alert's event in lower case; or ` + "`" + `test` + "`" + `, ` + "`" + `weekly` + "`" + ` or ` + "`" + `monthly` + "`" + `."
+  event: String!
+  "What the message says about its alert, as one word: ` + "`" + `begun` + "`" + `, ` + "`" + `ended` + "`" + `, ` + "`" + `both` + "`" + `, or ` + "`" + `once` + "`" + ` for a message without an end."
+  phase: String!
+  "The title of the message."
+  title: String!
+  "The state of the message, or of the mail that carries it."
+  state: DeliveryState!
+  "The last 10 attempts, oldest first. An attempt of a message to an e-mail address is the queueing of its mail."
+  attempts: [DeliveryAttempt!]! @cost(most: 10)
+  "When the next attempt is due, or when the current one times out. Null if no attempt follows."
+  nextAttemptAt: DateTime
+  "When the message was stored."
+  createdAt: DateTime!
+}
+
+"A page of a list of messages."
+type AlertMessageConnection {
+  "The messages with their cursors."
+  edges: [AlertMessageEdge!]!
+  "The messages without their cursors."
+  nodes: [AlertMessage!]!
+  "The position of the page in the list."
+  pageInfo: PageInfo!
+}
+
+"A message in a list."
+type AlertMessageEdge {
+  "Opaque cursor of the message, for ` + "`" + `after` + "`" + ` and ` + "`" + `before` + "`" + `."
+  cursor: String!
+  "The message."
+  node: AlertMessage!
+}
+
+"Input of ` + "`" + `createAlertChannel` + "`" + `."
+input CreateAlertChannelInput {
+  "The account's global id. Default: the caller's default account."
+  accountId: ID
+  "How the channel receives messages."
+  kind: AlertChannelKind!
+  "Display name, 1 to 100 characters."
+  name: String!
+  "The e-mail address or the URL. A URL begins with https and cannot be read again."
+  address: String!
+  "The secret that signs the calls, 16 to 256 characters. Only of the kind WEBHOOK. Default: they are not signed."
+  secret: String
+  "The language of the messages."
+  language: Language! = EN
+  "The events that the channel wants."
+  events: [AlertEvent!]!
+  "The part of each day without messages. Default: none."
+  quietHours: QuietHoursInput
+  "A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See ` + "`" + `IDEMPOTENCY_KEY_REUSED` + "`" + `."
+  idempotencyKey: String
+}
+
+"Input of ` + "`" + `createSiteAlertChannel` + "`" + `."
+input CreateSiteAlertChannelInput {
+  "The site's global id."
+  siteId: ID!
+  "How the channel receives messages."
+  kind: AlertChannelKind!
+  "Display name, 1 to 100 characters."
+  name: String!
+  "The e-mail address or the URL. A URL begins with https and cannot be read again."
+  address: String!
+  "The secret that signs the calls, 16 to 256 characters. Only of the kind WEBHOOK. Default: they are not signed."
+  secret: String
+  "The language of the messages."
+  language: Language! = EN
+  "The events that the channel wants."
+  events: [AlertEvent!]!
+  "Whether the channel gets a summary of each week."
+  weekly: Boolean! = false
+  "Whether the channel gets a summary of each month."
+  monthly: Boolean! = false
+  "The part of each day without messages. Default: none."
+  quietHours: QuietHoursInput
+  "A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See ` + "`" + `IDEMPOTENCY_KEY_REUSED` + "`" + `."
+  idempotencyKey: String
+}
+
+"Input of ` + "`" + `updateAlertChannel` + "`" + `. Omitted settings are not changed."
+input UpdateAlertChannelInput {
+  "The channel's global id."
+  alertChannelId: ID!
+  "Display name, 1 to 100 characters."
+  name: String
+  "The URL. The address of an e-mail channel cannot be changed."
+  address: String
+  "The secret that signs the calls. Null: they are not signed."
+  secret: String
+  "The language of the messages."
+  language: Language
+  "The events that the channel wants."
+  events: [AlertEvent!]
+  "Whether the channel gets a summary of each week. Only a site's channel."
+  weekly: Boolean
+  "Whether the channel gets a summary of each month. Only a site's channel."
+  monthly: Boolean
+  "The part of each day without messages. Null: none."
+  quietHours: QuietHoursInput
+}
+
+"Input of ` + "`" + `deleteAlertChannel` + "`" + `."
+input DeleteAlertChannelInput {
+  "The channel's global id."
+  alertChannelId: ID!
+}
+
+"Input of ` + "`" + `sendTestAlert` + "`" + `."
+input SendTestAlertInput {
+  "The channel's global id."
+  alertChannelId: ID!
+  "A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See ` + "`" + `IDEMPOTENCY_KEY_REUSED` + "`" + `."
+  idempotencyKey: String
+}
+
+"Input of ` + "`" + `redeliverAlertMessage` + "`" + `."
+input RedeliverAlertMessageInput {
+  "The message's global id."
+  alertMessageId: ID!
+  "A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See ` + "`" + `IDEMPOTENCY_KEY_REUSED` + "`" + `."
+  idempotencyKey: String
+}
+
+"Input of ` + "`" + `confirmAlertChannel` + "`" + `."
+input ConfirmAlertChannelInput {
+  "The token of the link in the mail. Begins with ` + "`" + `tgc_` + "`" + `."
+  token: String!
+}
+
+"Payload of ` + "`" + `createAlertChannel` + "`" + `, ` + "`" + `createSiteAlertChannel` + "`" + `, ` + "`" + `updateAlertChannel` + "`" + ` and ` + "`" + `deleteAlertChannel` + "`" + `."
+type AlertChannelPayload {
+  "The channel, or the deleted channel as it was."
+  alertChannel: AlertChannel
+  """
+  Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `; but for ` + "`" + `deleteAlertChannel` + "`" + `: ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_EMAIL` + "`" + `, ` + "`" + `INVALID_URL` + "`" + `, ` + "`" + `INVALID_SECRET` + "`" + `,
+  ` + "`" + `SECRET_TOO_SHORT` + "`" + `, ` + "`" + `INVALID_ALERT_EVENT` + "`" + `, ` + "`" + `INVALID_QUIET_HOURS` + "`" + `, ` + "`" + `TOO_MANY_ALERT_CHANNELS` + "`" + `.
+  """
+  userErrors: [UserError!]!
+}
+
+"Payload of ` + "`" + `sendTestAlert` + "`" + ` and ` + "`" + `redeliverAlertMessage` + "`" + `."
+type AlertMessagePayload {
+  "The message, before the attempt. Read it again with ` + "`" + `node` + "`" + ` for the result."
+  alertMessage: AlertMessage
+  """
+  Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `CHANNEL_UNCONFIRMED` + "`" + `, ` + "`" + `CHANNEL_STOPPED` + "`" + `, ` + "`" + `DELIVERY_IN_PROGRESS` + "`" + `; ` + "`" + `sendTestAlert` + "`" + `:
+  ` + "`" + `TOO_MANY_TESTS` + "`" + `; ` + "`" + `redeliverAlertMessage` + "`" + `: ` + "`" + `TOO_MANY_REDELIVERIES` + "`" + `.
+  """
+  userErrors: [UserError!]!
+}
+
+"Payload of ` + "`" + `confirmAlertChannel` + "`" + `."
+type ConfirmAlertChannelPayload {
+  "Errors in the input: ` + "`" + `INVALID_TOKEN` + "`" + `."
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},
@@ -560,6 +902,8 @@ input CreateAnnotationInput {
   day: Date!
   "The note: one line of 1 to 500 visible characters."
   text: String!
+  "A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See ` + "`" + `IDEMPOTENCY_KEY_REUSED` + "`" + `."
+  idempotencyKey: String
 }
 
 "Input of ` + "`" + `updateAnnotation` + "`" + `. Omitted and null fields are not changed."
@@ -975,12 +1319,16 @@ input SendTestWebhookInput {
   siteId: ID!
   "The webhook to test."
   kind: WebhookKind! = CONVERSION
+  "A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See ` + "`" + `IDEMPOTENCY_KEY_REUSED` + "`" + `."
+  idempotencyKey: String
 }
 
 "Input of ` + "`" + `redeliver` + "`" + `."
 input RedeliverInput {
   "The delivery's global id."
   deliveryId: ID!
+  "A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See ` + "`" + `IDEMPOTENCY_KEY_REUSED` + "`" + `."
+  idempotencyKey: String
 }
 
 "Input of ` + "`" + `redeliverFailed` + "`" + `."
@@ -1115,6 +1463,10 @@ enum PermissionTarget {
   FUNNEL
   "A shared link."
   SHARED_LINK
+  "An alert channel."
+  ALERT_CHANNEL
+  "A message to an alert channel."
+  ALERT_MESSAGE
   "An import."
   IMPORT
   "An import job."
@@ -1203,12 +1555,22 @@ enum UserErrorCode {
   INVALID_DOMAIN
   "An account with this e-mail address already exists."
   EMAIL_TAKEN
-  "The account already has a site with this domain."
+  "The account already has a site with this domain, or another account signs its people in."
   DOMAIN_TAKEN
   "The account has reached its limit of sites: 50 on the default plan unless an operator allows more, and 1,000 in any case."
   TOO_MANY_SITES
   "The account has reached its limit of 1,000 captcha sitekeys."
   TOO_MANY_SITEKEYS
+  "The account has reached its limit of 20 alert channels, or the site its limit of 10."
+  TOO_MANY_ALERT_CHANNELS
+  "The event cannot be wanted by this channel: it is not about one site, or it is for operators only."
+  INVALID_ALERT_EVENT
+  "The quiet hours are not two different times of a day with a known time zone."
+  INVALID_QUIET_HOURS
+  "The recipient has not confirmed the alert channel."
+  CHANNEL_UNCONFIRMED
+  "The recipient has stopped the alert channel."
+  CHANNEL_STOPPED
   "The e-mail address or the password is wrong. The error does not reveal which."
   WRONG_CREDENTIALS
   """
@@ -1232,6 +1594,20 @@ enum UserErrorCode {
   SECOND_FACTOR_NEEDED
   "This installation does not accept new accounts."
   SIGNUPS_CLOSED
+  "No provider signs people of the address's domain in, or the installation has none."
+  NO_PROVIDER
+  "The provider cannot be reached, or does not answer as OpenID Connect requires."
+  PROVIDER_UNAVAILABLE
+  "The sign-in through a provider has expired, was used, or its provider was changed. Start it again."
+  PROVIDER_EXPIRED
+  "All accounts of the user require the sign-in through their provider."
+  PROVIDER_REQUIRED
+  "No account knows the person whom the provider has named, or it is suspended."
+  NO_ACCOUNT
+  "The domain of the account's provider is not verified."
+  DOMAIN_NOT_VERIFIED
+  "The domain has no DNS record for the account's provider."
+  NO_DNS_RECORD
   "No such object exists, or it belongs to another account. The error does not reveal which."
   NOT_FOUND
   "The domain is the site's own domain, which is always accepted."
@@ -1301,7 +1677,7 @@ enum UserErrorCode {
   INVALID_SCOPES
   "The list of sites is empty or has more than 100 entries."
   INVALID_SITES
-  "A guest, who reaches only some sites, has the role VIEWER."
+  "A guest, who reaches only some sites, has the role VIEWER. People whom a provider names are not owners by default."
   INVALID_ROLE
   "The person has reached the limit of 20 accounts."
   TOO_MANY_ACCOUNTS
@@ -1377,6 +1753,21 @@ enum UserErrorCode {
   INVALID_DURATION
   "The name given to confirm a deletion is not that of the object. Field ` + "`" + `confirm` + "`" + `."
   CONFIRMATION_MISMATCH
+  "The ` + "`" + `idempotencyKey` + "`" + ` does not consist of 1 to 100 printable ASCII characters."
+  INVALID_IDEMPOTENCY_KEY
+  """
+  The ` + "`" + `idempotencyKey` + "`" + ` belongs to another call of the last 24 hours: of another mutation, or with another input.
+
+  A call with the mutation, the input and the key of a call that succeeded is a repeat: it returns the same object as it is now, with null
+  for secrets, and changes nothing. Permissions are checked again, and an object that was deleted meanwhile is ` + "`" + `NOT_FOUND` + "`" + ` in the field
+  ` + "`" + `idempotencyKey` + "`" + `. A call with errors is not remembered. A key belongs to the account in which the mutation needs its permission, and to
+  the user with all sessions, or to the API token: other callers can use the same key.
+  """
+  IDEMPOTENCY_KEY_REUSED
+  "Another call with the ` + "`" + `idempotencyKey` + "`" + ` was in progress, and its result could not be read. Repeat the call."
+  IDEMPOTENCY_KEY_IN_PROGRESS
+  "The account has used 10,000 idempotency keys in 24 hours."
+  TOO_MANY_IDEMPOTENCY_KEYS
   "The only operator cannot be deleted while the installation has other users, nor the account of all operators suspended."
   LAST_OPERATOR
 }
@@ -1751,6 +2142,8 @@ input StartImportInput {
   firstDay: Date
   "The last day to import. Default: the last one of the export."
   lastDay: Date
+  "A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See ` + "`" + `IDEMPOTENCY_KEY_REUSED` + "`" + `."
+  idempotencyKey: String
 }
 
 "A file to upload."
@@ -2000,6 +2393,8 @@ input InviteMemberInput {
   role: Role!
   "The global ids of the sites that a guest reaches, 1 to 100 of the account. Default: the whole account."
   siteIds: [ID!]
+  "A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See ` + "`" + `IDEMPOTENCY_KEY_REUSED` + "`" + `."
+  idempotencyKey: String
 }
 
 "Payload of ` + "`" + `inviteMember` + "`" + `."
@@ -2039,11 +2434,15 @@ input AcceptInvitationInput {
 
 "Payload of ` + "`" + `acceptInvitation` + "`" + `."
 type AcceptInvitationPayload {
-  "The user, signed in, as a member of the account that the user has joined."
+  """
+  The user, signed in, as a member of the account that the user has joined. If that account requires its provider, as a member of the
+  default account.
+  """
   viewer: User
   """
   Errors in the input: ` + "`" + `INVALID_TOKEN` + "`" + `, ` + "`" + `INVALID_PASSWORD` + "`" + `, ` + "`" + `COMMON_PASSWORD` + "`" + `, ` + "`" + `PASSWORD_REQUIRED` + "`" + `, ` + "`" + `WRONG_CREDENTIALS` + "`" + `,
-  ` + "`" + `INVALID_SECOND_FACTOR` + "`" + `, ` + "`" + `ALREADY_MEMBER` + "`" + `, ` + "`" + `TOO_MANY_ACCOUNTS` + "`" + `; ` + "`" + `EMAIL_TAKEN` + "`" + ` if another request gave the address a user at the same time.
+  ` + "`" + `INVALID_SECOND_FACTOR` + "`" + `, ` + "`" + `PROVIDER_REQUIRED` + "`" + `, ` + "`" + `ALREADY_MEMBER` + "`" + `, ` + "`" + `TOO_MANY_ACCOUNTS` + "`" + `; ` + "`" + `EMAIL_TAKEN` + "`" + ` if another request gave the
+  address a user at the same time.
   """
   userErrors: [UserError!]!
 }
@@ -2268,11 +2667,205 @@ type SiteOverview {
   usage: Usage!
 }
 `, BuiltIn: false},
+	{Name: "../schema/provider.graphqls", Input: `extend type Mutation {
+  """
+  Begins a sign-in through an OpenID Connect provider: with an e-mail address through the provider of the account that has verified
+  the address's domain, without one through the installation's provider. It sets a cookie that binds the sign-in to the browser for 10
+  minutes. The browser opens ` + "`" + `url` + "`" + `, and comes back to the sign-in page for ` + "`" + `finishProviderSignIn` + "`" + `. The answer depends on the domain
+  alone. After 30 attempts from one network that did not succeed, each further attempt is delayed as described at ` + "`" + `signIn` + "`" + `.
+  """
+  startProviderSignIn(input: StartProviderSignInInput!): StartProviderSignInPayload @open
+
+  """
+  Signs in the user whom a provider has named in this browser: sets the session cookie, with a new session id. A new person gets a
+  user. A user with the same address who has never signed in through this provider also needs ` + "`" + `password` + "`" + `, once. A user with a second
+  factor also needs ` + "`" + `secondFactor` + "`" + ` or ` + "`" + `passkey` + "`" + `, as at ` + "`" + `signIn` + "`" + `. Failed attempts count as described there.
+
+  A session of an account's provider reaches that account alone, and neither creates accounts nor operates the installation.
+  """
+  finishProviderSignIn(input: FinishProviderSignInInput!): FinishProviderSignInPayload @open @cost(add: 3000)
+
+  """
+  Sets the OpenID Connect provider of an account. Another domain must be verified again with ` + "`" + `verifyProviderDomain` + "`" + `. Another issuer,
+  client or domain ends the sessions that the provider has started. After another issuer or client, people who have a password prove
+  their address again. Failed attempts count as described at ` + "`" + `signIn` + "`" + `.
+  """
+  setAccountProvider(input: SetAccountProviderInput!): AccountProviderPayload @needs(permission: MANAGE, of: ACCOUNT) @cost(add: 3000)
+
+  """
+  Looks for the DNS record of the provider's domain, and records that it was found. After 10 failed attempts of an account, each further
+  attempt is delayed as described at ` + "`" + `signIn` + "`" + `.
+  """
+  verifyProviderDomain(input: VerifyProviderDomainInput!): AccountProviderPayload @needs(permission: MANAGE, of: ACCOUNT) @cost(add: 1000)
+
+  """
+  Deletes the provider of an account, and ends the sessions that it has started. The users stay members; those without a password
+  choose one by ` + "`" + `requestPasswordReset` + "`" + `. Failed attempts count as described at ` + "`" + `signIn` + "`" + `.
+  """
+  deleteAccountProvider(input: DeleteAccountProviderInput!): DeleteAccountProviderPayload @needs(permission: MANAGE, of: ACCOUNT) @cost(add: 3000)
+}
+
+extend type Installation {
+  "The name of the installation's OpenID Connect provider, for a button that signs in. Null without one."
+  provider: String
+}
+
+extend type Account {
+  "The account's OpenID Connect provider. Visible to owners; null without one and for other callers."
+  provider: AccountProvider
+  """
+  Whether members reach the account only by signing in through its provider. Owners and guests, and API tokens, reach it in any case.
+  """
+  requireProvider: Boolean!
+}
+
+"The OpenID Connect provider of an account. Its client secret is never returned."
+type AccountProvider {
+  "The issuer's address."
+  issuer: String!
+  "The client's id at the provider."
+  clientId: String!
+  "The domain of the addresses of its people."
+  domain: String!
+  "When the domain's DNS record was found. Null before, when the provider cannot sign in."
+  domainVerifiedAt: DateTime
+  "The name of the TXT record in the DNS that verifies the domain."
+  recordName: String!
+  "The text of that record."
+  recordText: String!
+  "The address to register at the provider, to which it sends browsers back."
+  redirectUrl: String!
+  "The role of new people."
+  defaultRole: Role!
+  "The claim of ID tokens that sets roles at each sign-in. Null if roles are set here alone."
+  roleClaim: String
+  "The roles of the claim's values, in the order of the values."
+  roles: [ProviderRole!]! @cost(most: 50)
+}
+
+"The role of people with a value of a claim."
+type ProviderRole {
+  "The value, compared exactly."
+  value: String!
+  "The role."
+  role: Role!
+}
+
+"The role of people with a value of a claim."
+input ProviderRoleInput {
+  "The value, 1 to 200 characters, compared exactly."
+  value: String!
+  "The role."
+  role: Role!
+}
+
+"Input of ` + "`" + `startProviderSignIn` + "`" + `."
+input StartProviderSignInInput {
+  "E-mail address. Null: the installation's provider."
+  email: String
+  "The path of the console's page to return to. Anything else is ignored."
+  next: String
+}
+
+"Payload of ` + "`" + `startProviderSignIn` + "`" + `."
+type StartProviderSignInPayload {
+  "The address to open."
+  url: String
+  "Errors in the input: ` + "`" + `INVALID_EMAIL` + "`" + `, ` + "`" + `NO_PROVIDER` + "`" + `, ` + "`" + `PROVIDER_UNAVAILABLE` + "`" + `."
+  userErrors: [UserError!]!
+}
+
+"Input of ` + "`" + `finishProviderSignIn` + "`" + `."
+input FinishProviderSignInInput {
+  "The password of a user who signs in through this provider for the first time."
+  password: String
+  "A code of an authenticator app, or a recovery code, as at ` + "`" + `signIn` + "`" + `."
+  secondFactor: String
+  "The answer of a passkey to ` + "`" + `passkeyRequest` + "`" + `, instead of ` + "`" + `secondFactor` + "`" + `."
+  passkey: PasskeyAnswerInput
+}
+
+"Payload of ` + "`" + `finishProviderSignIn` + "`" + `."
+type FinishProviderSignInPayload {
+  "The signed-in user. Null if a proof is missing."
+  viewer: User
+  "The address that the provider has verified."
+  email: String
+  "Whether a user with this address must prove it by the password."
+  needsPassword: Boolean!
+  "The ways in which the missing second factor can be proved. Empty if none is missing."
+  secondFactorMethods: [SecondFactorMethod!]!
+  "A request for one of the user's passkeys. Null unless the methods have ` + "`" + `PASSKEY` + "`" + `."
+  passkeyRequest: PasskeyRequest
+  """
+  Errors in the input: ` + "`" + `PROVIDER_EXPIRED` + "`" + `, ` + "`" + `WRONG_CREDENTIALS` + "`" + `, ` + "`" + `INVALID_SECOND_FACTOR` + "`" + `, ` + "`" + `NO_ACCOUNT` + "`" + `, ` + "`" + `PROVIDER_REQUIRED` + "`" + `,
+  ` + "`" + `TOO_MANY_MEMBERS` + "`" + `, ` + "`" + `TOO_MANY_ACCOUNTS` + "`" + `.
+  """
+  userErrors: [UserError!]!
+}
+
+"Input of ` + "`" + `setAccountProvider` + "`" + `."
+input SetAccountProviderInput {
+  "The account. Default: the caller's default account."
+  accountId: ID
+  "The current password."
+  password: String!
+  "The issuer's address: https, without a query, at most 500 bytes, on the public internet."
+  issuer: String!
+  "The client's id at the provider, at most 500 bytes."
+  clientId: String!
+  "The client's secret, at most 500 bytes. Null: unchanged. Needed for a new provider, and for another issuer or client."
+  clientSecret: String
+  "The domain of the addresses of its people. Addresses of subdomains do not belong to it."
+  domain: String!
+  "The role of new people: ` + "`" + `VIEWER` + "`" + ` or ` + "`" + `MEMBER` + "`" + `."
+  defaultRole: Role! = VIEWER
+  "The claim of ID tokens that sets roles at each sign-in, at most 100 bytes. Null: none."
+  roleClaim: String
+  "The roles of the claim's values, at most 50. People without any of them have the default role. Of several roles, the highest counts."
+  roles: [ProviderRoleInput!]! = []
+  "Whether members reach the account only through the provider, see ` + "`" + `Account.requireProvider` + "`" + `. The domain must be verified."
+  required: Boolean! = false
+}
+
+"Input of ` + "`" + `verifyProviderDomain` + "`" + `."
+input VerifyProviderDomainInput {
+  "The account. Default: the caller's default account."
+  accountId: ID
+}
+
+"Payload of mutations that change an account's provider."
+type AccountProviderPayload {
+  "The provider."
+  provider: AccountProvider
+  """
+  Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `WRONG_CREDENTIALS` + "`" + `, ` + "`" + `INVALID_URL` + "`" + `, ` + "`" + `INVALID_TEXT` + "`" + `, ` + "`" + `INVALID_DOMAIN` + "`" + `, ` + "`" + `INVALID_ROLE` + "`" + `,
+  ` + "`" + `DOMAIN_NOT_VERIFIED` + "`" + `; ` + "`" + `NO_DNS_RECORD` + "`" + ` and ` + "`" + `DOMAIN_TAKEN` + "`" + ` of ` + "`" + `verifyProviderDomain` + "`" + `.
+  """
+  userErrors: [UserError!]!
+}
+
+"Input of ` + "`" + `deleteAccountProvider` + "`" + `."
+input DeleteAccountProviderInput {
+  "The account. Default: the caller's default account."
+  accountId: ID
+  "The current password."
+  password: String!
+}
+
+"Payload of ` + "`" + `deleteAccountProvider` + "`" + `."
+type DeleteAccountProviderPayload {
+  "The account."
+  account: Account
+  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `WRONG_CREDENTIALS` + "`" + `."
+  userErrors: [UserError!]!
+}
+`, BuiltIn: false},
 	{Name: "../schema/report.graphqls", Input: `extend type Site {
   """
   What visitors did in a period. One request draws a whole page: select ` + "`" + `totals` + "`" + `, ` + "`" + `series` + "`" + `, and a ` + "`" + `breakdown` + "`" + ` under an alias for each
   table. Every figure is an exact count of stored rows; docs/reports.md has the definitions. Costs 1 point of the rate limit for each
-  5,000 page views and events of the period, and of the one compared with, an eighth more for each breakdown and funnel, or 500
+  5,000 page views and events of the period, and of the one compared with, an eighth more for each breakdown, funnel and field of numbers, or 500
   points for each quarter of a second and 1 for each 64 KB of values if that is more, in addition to the complexity. An equal report
   within 10 seconds gets the same answer and costs its complexity alone; ` + "`" + `asOf` + "`" + ` says until when it counts. Fails with
   ` + "`" + `INVALID_ARGUMENT` + "`" + ` for an invalid period, filter or funnel, with ` + "`" + `GROUP_TOO_SMALL` + "`" + ` where small groups are hidden, with
@@ -2422,6 +3015,17 @@ type Report {
     "Only events of this name. Default: all events."
     event: String
   ): [ReportProperty!]! @cost(most: 10)
+  """
+  The numbers that events carried in a property: their sum, average and percentiles, without imported events. Texts that are
+  written as numbers of JSON count as numbers; docs/reports.md has the rules. Null, with the error ` + "`" + `GROUP_TOO_SMALL` + "`" + `, for so few visitors
+  that a filter would show a small group.
+  """
+  numbers(
+    "The name of the property."
+    property: String!
+    "Only events of this name. Default: all events, automatic ones included."
+    event: String
+  ): ReportNumbers
   "How many visitors went through steps in this order within a UTC day."
   funnel(
     "2 to 8 steps."
@@ -2651,6 +3255,148 @@ type ReportProperty {
   values: Int!
 }
 
+"The numbers of a property of events. Each of the fields counts as a breakdown in the price of the report."
+type ReportNumbers {
+  "The figures of the whole period."
+  totals: NumberFigures!
+  "The period in parts, oldest first, without gaps. Numbers count at the time of their event."
+  series(
+    "As in ` + "`" + `Report.series` + "`" + `. A report has series of one interval."
+    interval: ReportInterval
+  ): [ReportNumberPoint!]! @cost(most: 40)
+  "One row for each value of a dimension that has such an event. Rows without an order by ` + "`" + `orderBy` + "`" + ` are ordered by value."
+  breakdown(
+    "The dimension: each but ` + "`" + `EVENT` + "`" + ` and ` + "`" + `PROPERTY` + "`" + `. For ` + "`" + `PAGE` + "`" + `, the page where the event happened."
+    by: ReportDimension!
+    "The order of the rows. Rows without the figure come last."
+    orderBy: NumberOrder! = {metric: NUMBERS, direction: DESC}
+    "Only values that contain this text, in upper or lower case."
+    search: String
+    "Page size, 1 to 1,000."
+    first: Int! = 10
+    "The cursor after which the page begins. Default: the beginning of the list."
+    after: String
+  ): ReportNumberRowConnection @cost(perItem: "first", most: 1000, rows: 10)
+}
+
+"""
+The figures of the numbers of a group of events. Sums are exact, and rounded once, to the nearest double. A percentile is of the nearest
+rank: the least number of the group that is not below so many percent of them. Figures are null without a number.
+"""
+type NumberFigures {
+  "Visitors with such an event, as in rows of ` + "`" + `EVENT` + "`" + `."
+  visitors: Int64!
+  "The events, with a number or without."
+  events: Int64!
+  "Events with a number in the property."
+  numbers: Int64!
+  "Events without a number in the property: without the property, or with another value."
+  withoutNumber: Int64!
+  """
+  Events that may have a number, which is not known: days with too many different properties do not keep it, nor do days that an earlier
+  program has built for the last time. These events are in ` + "`" + `events` + "`" + ` alone.
+  """
+  unknown: Int64!
+  "The sum. Null beyond the range of a double."
+  sum: Float
+  "The sum divided by ` + "`" + `numbers` + "`" + `."
+  average: Float
+  "The least number."
+  min: Float
+  "The greatest number."
+  max: Float
+  "The median: half of the numbers are not above it."
+  p50: Float
+  "75 percent of the numbers are not above it."
+  p75: Float
+  "90 percent of the numbers are not above it."
+  p90: Float
+  "95 percent of the numbers are not above it."
+  p95: Float
+  "99 percent of the numbers are not above it."
+  p99: Float
+  "The figures of the period compared with. Null without ` + "`" + `compare` + "`" + `, in ` + "`" + `comparison` + "`" + ` itself, and for a small group that is not shown."
+  comparison: NumberFigures
+}
+
+"The numbers of a part of a series."
+type ReportNumberPoint {
+  "When the part begins."
+  start: DateTime!
+  "When the same part of the period compared with begins, as in ` + "`" + `ReportPoint` + "`" + `. Null without ` + "`" + `compare` + "`" + `."
+  comparedStart: DateTime
+  "Whether the part is not over yet."
+  partial: Boolean!
+  "The figures of the part."
+  figures: NumberFigures!
+}
+
+"The numbers of one value."
+type ReportNumberRow {
+  "The value. Empty for visits without one."
+  value: String!
+  "The figures."
+  figures: NumberFigures!
+}
+
+"A row of numbers in a list."
+type ReportNumberRowEdge {
+  "The position of the row."
+  cursor: String!
+  "The row."
+  node: ReportNumberRow!
+}
+
+"A page of rows of numbers."
+type ReportNumberRowConnection {
+  "The rows with their cursors."
+  edges: [ReportNumberRowEdge!]!
+  "The rows without their cursors."
+  nodes: [ReportNumberRow!]!
+  "The position of the page in the list."
+  pageInfo: PageInfo!
+  "Number of rows in the whole list."
+  totalCount: Int!
+  "Whether the row ` + "`" + `(other)` + "`" + ` counts together what has no row of its own, as in ` + "`" + `ReportRowConnection` + "`" + `."
+  hasOther: Boolean!
+}
+
+"The order of rows of numbers."
+input NumberOrder {
+  "The figure by which rows are ordered."
+  metric: NumberMetric!
+  "The direction. Rows with equal figures are ordered by value."
+  direction: OrderDirection! = DESC
+}
+
+"A figure of ` + "`" + `NumberFigures` + "`" + `."
+enum NumberMetric {
+  "` + "`" + `visitors` + "`" + `"
+  VISITORS
+  "` + "`" + `events` + "`" + `"
+  EVENTS
+  "` + "`" + `numbers` + "`" + `"
+  NUMBERS
+  "` + "`" + `sum` + "`" + `"
+  SUM
+  "` + "`" + `average` + "`" + `"
+  AVERAGE
+  "` + "`" + `min` + "`" + `"
+  MIN
+  "` + "`" + `max` + "`" + `"
+  MAX
+  "` + "`" + `p50` + "`" + `"
+  P50
+  "` + "`" + `p75` + "`" + `"
+  P75
+  "` + "`" + `p90` + "`" + `"
+  P90
+  "` + "`" + `p95` + "`" + `"
+  P95
+  "` + "`" + `p99` + "`" + `"
+  P99
+}
+
 """
 How many visitors went through steps in order within a UTC day. Filters keep or drop their visits as in all figures. docs/reports.md
 defines the order of page views and events.
@@ -2801,8 +3547,8 @@ type LiveHit {
   setReportMails(input: SetReportMailsInput!): SetReportMailsPayload @needs(permission: PERSONAL, of: SITE)
 
   """
-  Stops the mails of one kind about a site to one user: those with the link that the token is from. Does nothing if the mails
-  are stopped already.
+  Stops the mails of one kind about a site to one user, or the mails of an alert channel: those with the link that the token is from.
+  Does nothing if the mails are stopped already.
   """
   stopReportMail(input: StopReportMailInput!): StopReportMailPayload @open
 }
@@ -3404,6 +4150,8 @@ input CreateSegmentInput {
   name: String!
   "1 to 10 filters, at most 16 KB as JSON. All of them must keep a visit."
   filters: [ReportFilterInput!]!
+  "A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See ` + "`" + `IDEMPOTENCY_KEY_REUSED` + "`" + `."
+  idempotencyKey: String
 }
 
 "Input of ` + "`" + `updateSegment` + "`" + `. Omitted and null fields are not changed."
@@ -3441,6 +4189,8 @@ input CreateFunnelInput {
   name: String!
   "2 to 8 steps, in order."
   steps: [FunnelStepInput!]!
+  "A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See ` + "`" + `IDEMPOTENCY_KEY_REUSED` + "`" + `."
+  idempotencyKey: String
 }
 
 "Input of ` + "`" + `updateFunnel` + "`" + `. Omitted and null fields are not changed."
@@ -3711,13 +4461,18 @@ input CreateSharedLinkInput {
   Default: none.
   """
   origins: [String!]! = []
+  "A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See ` + "`" + `IDEMPOTENCY_KEY_REUSED` + "`" + `."
+  idempotencyKey: String
 }
 
 "Payload of ` + "`" + `createSharedLink` + "`" + `."
 type CreateSharedLinkPayload {
   "The new link."
   sharedLink: SharedLink
-  "The token of the link. Begins with ` + "`" + `tgl_` + "`" + `. ` + "`" + `SharedLink.token` + "`" + ` shows it again."
+  """
+  The token of the link. Begins with ` + "`" + `tgl_` + "`" + `. Null in the answer to a repeat with the same ` + "`" + `idempotencyKey` + "`" + `; ` + "`" + `SharedLink.token` + "`" + ` shows it
+  again.
+  """
   token: String
   """
   Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_PASSWORD` + "`" + `, ` + "`" + `INVALID_EXPIRY` + "`" + `, ` + "`" + `INVALID_ORIGIN` + "`" + `,
@@ -4094,6 +4849,8 @@ input CreateSiteInput {
   name: String
   "IANA name of the time zone for reports, such as ` + "`" + `Europe/Berlin` + "`" + `. Default: ` + "`" + `UTC` + "`" + `."
   timeZone: String
+  "A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See ` + "`" + `IDEMPOTENCY_KEY_REUSED` + "`" + `."
+  idempotencyKey: String
 }
 
 "Payload of ` + "`" + `createSite` + "`" + `."
@@ -4255,11 +5012,16 @@ input RotateServerSecretInput {
   secret: an older one is revoked.
   """
   keepOldFor: Int! = 0
+  "A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See ` + "`" + `IDEMPOTENCY_KEY_REUSED` + "`" + `."
+  idempotencyKey: String
 }
 
 "Payload of ` + "`" + `rotateServerSecret` + "`" + `."
 type RotateServerSecretPayload {
-  "The new secret. It is returned only here: the service stores its hash."
+  """
+  The new secret. It is returned only here: the service stores its hash. Null in the answer to a repeat: if the first answer was lost,
+  rotate the secret with a new ` + "`" + `idempotencyKey` + "`" + `.
+  """
   serverSecret: String
   "The site."
   site: Site
@@ -4478,6 +5240,8 @@ input CreateSitekeyInput {
   for development; IP addresses are not. Empty: any page.
   """
   domains: [String!]! = []
+  "A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See ` + "`" + `IDEMPOTENCY_KEY_REUSED` + "`" + `."
+  idempotencyKey: String
 }
 
 "Input of ` + "`" + `updateSitekey` + "`" + `. Omitted and null fields are not changed."
@@ -4496,6 +5260,8 @@ input RotateSitekeySecretInput {
   sitekeyId: ID!
   "Number of days for which the replaced secret remains valid, as in ` + "`" + `rotateServerSecret` + "`" + `."
   keepOldFor: Int! = 0
+  "A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See ` + "`" + `IDEMPOTENCY_KEY_REUSED` + "`" + `."
+  idempotencyKey: String
 }
 
 "Input of ` + "`" + `revokeOldSitekeySecret` + "`" + `."
@@ -4524,7 +5290,10 @@ type SitekeyPayload {
 type SitekeySecretPayload {
   "The sitekey."
   sitekey: Sitekey
-  "The new secret. It is returned only here: the service stores its hash."
+  """
+  The new secret. It is returned only here: the service stores its hash. Null in the answer to a repeat: if the first answer was lost,
+  rotate the secret with a new ` + "`" + `idempotencyKey` + "`" + `.
+  """
   secret: String
   """
   Errors in the input. ` + "`" + `createSitekey` + "`" + `: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_DOMAIN` + "`" + `, ` + "`" + `TOO_MANY_DOMAINS` + "`" + `, ` + "`" + `TOO_MANY_SITEKEYS` + "`" + `;
@@ -4815,13 +5584,18 @@ input CreateApiTokenInput {
   expiresInDays: Int! = 365
   "Whether the token is valid until it is revoked."
   neverExpires: Boolean! = false
+  "A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See ` + "`" + `IDEMPOTENCY_KEY_REUSED` + "`" + `."
+  idempotencyKey: String
 }
 
 "Payload of ` + "`" + `createApiToken` + "`" + `."
 type CreateApiTokenPayload {
   "The new token."
   apiToken: ApiToken
-  "The secret. Begins with ` + "`" + `tga_` + "`" + `. It is returned only here: the service stores its hash."
+  """
+  The secret. Begins with ` + "`" + `tga_` + "`" + `. It is returned only here: the service stores its hash. Null in the answer to a repeat: if the first
+  answer was lost, revoke the token and create another one with a new ` + "`" + `idempotencyKey` + "`" + `.
+  """
   token: String
   "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_SCOPES` + "`" + `, ` + "`" + `INVALID_SITES` + "`" + `, ` + "`" + `INVALID_DURATION` + "`" + `, ` + "`" + `TOO_MANY_TOKENS` + "`" + `."
   userErrors: [UserError!]!
@@ -5031,8 +5805,14 @@ func (ec *executionContext) childFields_Account(ctx context.Context, field graph
 		return ec.fieldContext_Account_invitations(ctx, field)
 	case "createdAt":
 		return ec.fieldContext_Account_createdAt(ctx, field)
+	case "alertChannels":
+		return ec.fieldContext_Account_alertChannels(ctx, field)
 	case "auditLog":
 		return ec.fieldContext_Account_auditLog(ctx, field)
+	case "provider":
+		return ec.fieldContext_Account_provider(ctx, field)
+	case "requireProvider":
+		return ec.fieldContext_Account_requireProvider(ctx, field)
 	case "requireSecondFactor":
 		return ec.fieldContext_Account_requireSecondFactor(ctx, field)
 	case "captchaPlan":
@@ -5101,6 +5881,142 @@ func (ec *executionContext) childFields_AccountOverview(ctx context.Context, fie
 		return ec.fieldContext_AccountOverview_sites(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type AccountOverview", field.Name)
+}
+
+func (ec *executionContext) childFields_AccountProvider(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "issuer":
+		return ec.fieldContext_AccountProvider_issuer(ctx, field)
+	case "clientId":
+		return ec.fieldContext_AccountProvider_clientId(ctx, field)
+	case "domain":
+		return ec.fieldContext_AccountProvider_domain(ctx, field)
+	case "domainVerifiedAt":
+		return ec.fieldContext_AccountProvider_domainVerifiedAt(ctx, field)
+	case "recordName":
+		return ec.fieldContext_AccountProvider_recordName(ctx, field)
+	case "recordText":
+		return ec.fieldContext_AccountProvider_recordText(ctx, field)
+	case "redirectUrl":
+		return ec.fieldContext_AccountProvider_redirectUrl(ctx, field)
+	case "defaultRole":
+		return ec.fieldContext_AccountProvider_defaultRole(ctx, field)
+	case "roleClaim":
+		return ec.fieldContext_AccountProvider_roleClaim(ctx, field)
+	case "roles":
+		return ec.fieldContext_AccountProvider_roles(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AccountProvider", field.Name)
+}
+
+func (ec *executionContext) childFields_AccountProviderPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "provider":
+		return ec.fieldContext_AccountProviderPayload_provider(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_AccountProviderPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AccountProviderPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_AlertChannel(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_AlertChannel_id(ctx, field)
+	case "site":
+		return ec.fieldContext_AlertChannel_site(ctx, field)
+	case "kind":
+		return ec.fieldContext_AlertChannel_kind(ctx, field)
+	case "name":
+		return ec.fieldContext_AlertChannel_name(ctx, field)
+	case "target":
+		return ec.fieldContext_AlertChannel_target(ctx, field)
+	case "signed":
+		return ec.fieldContext_AlertChannel_signed(ctx, field)
+	case "language":
+		return ec.fieldContext_AlertChannel_language(ctx, field)
+	case "events":
+		return ec.fieldContext_AlertChannel_events(ctx, field)
+	case "weekly":
+		return ec.fieldContext_AlertChannel_weekly(ctx, field)
+	case "monthly":
+		return ec.fieldContext_AlertChannel_monthly(ctx, field)
+	case "quietHours":
+		return ec.fieldContext_AlertChannel_quietHours(ctx, field)
+	case "state":
+		return ec.fieldContext_AlertChannel_state(ctx, field)
+	case "stopReason":
+		return ec.fieldContext_AlertChannel_stopReason(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_AlertChannel_createdAt(ctx, field)
+	case "messages":
+		return ec.fieldContext_AlertChannel_messages(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AlertChannel", field.Name)
+}
+
+func (ec *executionContext) childFields_AlertChannelPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "alertChannel":
+		return ec.fieldContext_AlertChannelPayload_alertChannel(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_AlertChannelPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AlertChannelPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_AlertMessage(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_AlertMessage_id(ctx, field)
+	case "event":
+		return ec.fieldContext_AlertMessage_event(ctx, field)
+	case "phase":
+		return ec.fieldContext_AlertMessage_phase(ctx, field)
+	case "title":
+		return ec.fieldContext_AlertMessage_title(ctx, field)
+	case "state":
+		return ec.fieldContext_AlertMessage_state(ctx, field)
+	case "attempts":
+		return ec.fieldContext_AlertMessage_attempts(ctx, field)
+	case "nextAttemptAt":
+		return ec.fieldContext_AlertMessage_nextAttemptAt(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_AlertMessage_createdAt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AlertMessage", field.Name)
+}
+
+func (ec *executionContext) childFields_AlertMessageConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_AlertMessageConnection_edges(ctx, field)
+	case "nodes":
+		return ec.fieldContext_AlertMessageConnection_nodes(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_AlertMessageConnection_pageInfo(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AlertMessageConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_AlertMessageEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_AlertMessageEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_AlertMessageEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AlertMessageEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_AlertMessagePayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "alertMessage":
+		return ec.fieldContext_AlertMessagePayload_alertMessage(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_AlertMessagePayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AlertMessagePayload", field.Name)
 }
 
 func (ec *executionContext) childFields_Annotation(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -5375,6 +6291,14 @@ func (ec *executionContext) childFields_CohortReturn(ctx context.Context, field 
 	return nil, fmt.Errorf("no field named %q was found under type CohortReturn", field.Name)
 }
 
+func (ec *executionContext) childFields_ConfirmAlertChannelPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "userErrors":
+		return ec.fieldContext_ConfirmAlertChannelPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ConfirmAlertChannelPayload", field.Name)
+}
+
 func (ec *executionContext) childFields_ConfirmEmailChangePayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "email":
@@ -5469,6 +6393,16 @@ func (ec *executionContext) childFields_DeleteAccountPayload(ctx context.Context
 		return ec.fieldContext_DeleteAccountPayload_userErrors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type DeleteAccountPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_DeleteAccountProviderPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "account":
+		return ec.fieldContext_DeleteAccountProviderPayload_account(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_DeleteAccountProviderPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DeleteAccountProviderPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_DeletePasskeyPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -5615,6 +6549,24 @@ func (ec *executionContext) childFields_FinishPasskeyRegistrationPayload(ctx con
 		return ec.fieldContext_FinishPasskeyRegistrationPayload_userErrors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type FinishPasskeyRegistrationPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_FinishProviderSignInPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "viewer":
+		return ec.fieldContext_FinishProviderSignInPayload_viewer(ctx, field)
+	case "email":
+		return ec.fieldContext_FinishProviderSignInPayload_email(ctx, field)
+	case "needsPassword":
+		return ec.fieldContext_FinishProviderSignInPayload_needsPassword(ctx, field)
+	case "secondFactorMethods":
+		return ec.fieldContext_FinishProviderSignInPayload_secondFactorMethods(ctx, field)
+	case "passkeyRequest":
+		return ec.fieldContext_FinishProviderSignInPayload_passkeyRequest(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_FinishProviderSignInPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type FinishProviderSignInPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_Funnel(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -5837,6 +6789,8 @@ func (ec *executionContext) childFields_Installation(ctx context.Context, field 
 		return ec.fieldContext_Installation_mail(ctx, field)
 	case "health":
 		return ec.fieldContext_Installation_health(ctx, field)
+	case "provider":
+		return ec.fieldContext_Installation_provider(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Installation", field.Name)
 }
@@ -6051,6 +7005,42 @@ func (ec *executionContext) childFields_MonthlyUsage(ctx context.Context, field 
 	return nil, fmt.Errorf("no field named %q was found under type MonthlyUsage", field.Name)
 }
 
+func (ec *executionContext) childFields_NumberFigures(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "visitors":
+		return ec.fieldContext_NumberFigures_visitors(ctx, field)
+	case "events":
+		return ec.fieldContext_NumberFigures_events(ctx, field)
+	case "numbers":
+		return ec.fieldContext_NumberFigures_numbers(ctx, field)
+	case "withoutNumber":
+		return ec.fieldContext_NumberFigures_withoutNumber(ctx, field)
+	case "unknown":
+		return ec.fieldContext_NumberFigures_unknown(ctx, field)
+	case "sum":
+		return ec.fieldContext_NumberFigures_sum(ctx, field)
+	case "average":
+		return ec.fieldContext_NumberFigures_average(ctx, field)
+	case "min":
+		return ec.fieldContext_NumberFigures_min(ctx, field)
+	case "max":
+		return ec.fieldContext_NumberFigures_max(ctx, field)
+	case "p50":
+		return ec.fieldContext_NumberFigures_p50(ctx, field)
+	case "p75":
+		return ec.fieldContext_NumberFigures_p75(ctx, field)
+	case "p90":
+		return ec.fieldContext_NumberFigures_p90(ctx, field)
+	case "p95":
+		return ec.fieldContext_NumberFigures_p95(ctx, field)
+	case "p99":
+		return ec.fieldContext_NumberFigures_p99(ctx, field)
+	case "comparison":
+		return ec.fieldContext_NumberFigures_comparison(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type NumberFigures", field.Name)
+}
+
 func (ec *executionContext) childFields_OpenSharedLinkPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "viewerToken":
@@ -6101,6 +7091,16 @@ func (ec *executionContext) childFields_PasskeyRequest(ctx context.Context, fiel
 	return nil, fmt.Errorf("no field named %q was found under type PasskeyRequest", field.Name)
 }
 
+func (ec *executionContext) childFields_ProviderRole(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "value":
+		return ec.fieldContext_ProviderRole_value(ctx, field)
+	case "role":
+		return ec.fieldContext_ProviderRole_role(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ProviderRole", field.Name)
+}
+
 func (ec *executionContext) childFields_QrCode(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "size":
@@ -6109,6 +7109,18 @@ func (ec *executionContext) childFields_QrCode(ctx context.Context, field graphq
 		return ec.fieldContext_QrCode_path(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type QrCode", field.Name)
+}
+
+func (ec *executionContext) childFields_QuietHours(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "from":
+		return ec.fieldContext_QuietHours_from(ctx, field)
+	case "to":
+		return ec.fieldContext_QuietHours_to(ctx, field)
+	case "timeZone":
+		return ec.fieldContext_QuietHours_timeZone(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type QuietHours", field.Name)
 }
 
 func (ec *executionContext) childFields_RateLimit(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -6217,6 +7229,8 @@ func (ec *executionContext) childFields_Report(ctx context.Context, field graphq
 		return ec.fieldContext_Report_breakdown(ctx, field)
 	case "propertyNames":
 		return ec.fieldContext_Report_propertyNames(ctx, field)
+	case "numbers":
+		return ec.fieldContext_Report_numbers(ctx, field)
 	case "funnel":
 		return ec.fieldContext_Report_funnel(ctx, field)
 	case "journey":
@@ -6333,6 +7347,68 @@ func (ec *executionContext) childFields_ReportMetrics(ctx context.Context, field
 		return ec.fieldContext_ReportMetrics_comparison(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ReportMetrics", field.Name)
+}
+
+func (ec *executionContext) childFields_ReportNumberPoint(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "start":
+		return ec.fieldContext_ReportNumberPoint_start(ctx, field)
+	case "comparedStart":
+		return ec.fieldContext_ReportNumberPoint_comparedStart(ctx, field)
+	case "partial":
+		return ec.fieldContext_ReportNumberPoint_partial(ctx, field)
+	case "figures":
+		return ec.fieldContext_ReportNumberPoint_figures(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ReportNumberPoint", field.Name)
+}
+
+func (ec *executionContext) childFields_ReportNumberRow(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "value":
+		return ec.fieldContext_ReportNumberRow_value(ctx, field)
+	case "figures":
+		return ec.fieldContext_ReportNumberRow_figures(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ReportNumberRow", field.Name)
+}
+
+func (ec *executionContext) childFields_ReportNumberRowConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_ReportNumberRowConnection_edges(ctx, field)
+	case "nodes":
+		return ec.fieldContext_ReportNumberRowConnection_nodes(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_ReportNumberRowConnection_pageInfo(ctx, field)
+	case "totalCount":
+		return ec.fieldContext_ReportNumberRowConnection_totalCount(ctx, field)
+	case "hasOther":
+		return ec.fieldContext_ReportNumberRowConnection_hasOther(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ReportNumberRowConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_ReportNumberRowEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_ReportNumberRowEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_ReportNumberRowEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ReportNumberRowEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_ReportNumbers(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "totals":
+		return ec.fieldContext_ReportNumbers_totals(ctx, field)
+	case "series":
+		return ec.fieldContext_ReportNumbers_series(ctx, field)
+	case "breakdown":
+		return ec.fieldContext_ReportNumbers_breakdown(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ReportNumbers", field.Name)
 }
 
 func (ec *executionContext) childFields_ReportPoint(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -6715,6 +7791,8 @@ func (ec *executionContext) childFields_SignInWithPasskeyPayload(ctx context.Con
 
 func (ec *executionContext) childFields_SignOutPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
+	case "providerUrl":
+		return ec.fieldContext_SignOutPayload_providerUrl(ctx, field)
 	case "userErrors":
 		return ec.fieldContext_SignOutPayload_userErrors(ctx, field)
 	}
@@ -6811,6 +7889,8 @@ func (ec *executionContext) childFields_Site(ctx context.Context, field graphql.
 		return ec.fieldContext_Site_timeZone(ctx, field)
 	case "createdAt":
 		return ec.fieldContext_Site_createdAt(ctx, field)
+	case "alertChannels":
+		return ec.fieldContext_Site_alertChannels(ctx, field)
 	case "annotations":
 		return ec.fieldContext_Site_annotations(ctx, field)
 	case "hiddenNotices":
@@ -7033,6 +8113,16 @@ func (ec *executionContext) childFields_StartPasskeyRegistrationPayload(ctx cont
 		return ec.fieldContext_StartPasskeyRegistrationPayload_userErrors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type StartPasskeyRegistrationPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_StartProviderSignInPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "url":
+		return ec.fieldContext_StartProviderSignInPayload_url(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_StartProviderSignInPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type StartProviderSignInPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_StartTotpPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {

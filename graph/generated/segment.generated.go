@@ -517,7 +517,7 @@ func (ec *executionContext) unmarshalInputCreateFunnelInput(ctx context.Context,
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"siteId", "name", "steps"}
+	fieldsInOrder := [...]string{"siteId", "name", "steps", "idempotencyKey"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -545,6 +545,13 @@ func (ec *executionContext) unmarshalInputCreateFunnelInput(ctx context.Context,
 				return it, err
 			}
 			it.Steps = data
+		case "idempotencyKey":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("idempotencyKey"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IdempotencyKey = data
 		}
 	}
 	return it, nil
@@ -573,7 +580,7 @@ func (ec *executionContext) unmarshalInputCreateSegmentInput(ctx context.Context
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"siteId", "name", "filters"}
+	fieldsInOrder := [...]string{"siteId", "name", "filters", "idempotencyKey"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -601,6 +608,13 @@ func (ec *executionContext) unmarshalInputCreateSegmentInput(ctx context.Context
 				return it, err
 			}
 			it.Filters = data
+		case "idempotencyKey":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("idempotencyKey"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IdempotencyKey = data
 		}
 	}
 	return it, nil

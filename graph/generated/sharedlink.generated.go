@@ -782,7 +782,7 @@ func (ec *executionContext) unmarshalInputCreateSharedLinkInput(ctx context.Cont
 		asMap["origins"] = []any{}
 	}
 
-	fieldsInOrder := [...]string{"siteId", "name", "password", "segmentId", "expiresAt", "hideRevenue", "origins"}
+	fieldsInOrder := [...]string{"siteId", "name", "password", "segmentId", "expiresAt", "hideRevenue", "origins", "idempotencyKey"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -838,6 +838,13 @@ func (ec *executionContext) unmarshalInputCreateSharedLinkInput(ctx context.Cont
 				return it, err
 			}
 			it.Origins = data
+		case "idempotencyKey":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("idempotencyKey"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IdempotencyKey = data
 		}
 	}
 	return it, nil

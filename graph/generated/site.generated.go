@@ -48,6 +48,7 @@ type SiteResolver interface {
 	CspLines(ctx context.Context, obj *model.Site) ([]string, error)
 	PrivacyText(ctx context.Context, obj *model.Site, language model.Language) (string, error)
 
+	AlertChannels(ctx context.Context, obj *model.Site) ([]*model.AlertChannel, error)
 	Annotations(ctx context.Context, obj *model.Site, first *int, after *string, last *int, before *string, orderBy AnnotationOrder) (*AnnotationConnection, error)
 	HiddenNotices(ctx context.Context, obj *model.Site) (*model.HiddenNotices, error)
 	Imports(ctx context.Context, obj *model.Site) ([]*model.ReportImport, error)
@@ -1630,6 +1631,38 @@ func (ec *executionContext) fieldContext_Site_createdAt(_ context.Context, field
 	return graphql.NewScalarFieldContext("Site", field, false, false, "DateTime")
 }
 
+func (ec *executionContext) _Site_alertChannels(ctx context.Context, field graphql.CollectedField, obj *model.Site) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Site_alertChannels(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Site().AlertChannels(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*model.AlertChannel) graphql.Marshaler {
+			return ec.marshalNAlertChannel2ᚕᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐAlertChannelᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Site_alertChannels(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Site",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_AlertChannel(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Site_annotations(ctx context.Context, field graphql.CollectedField, obj *model.Site) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -2563,7 +2596,7 @@ func (ec *executionContext) unmarshalInputCreateSiteInput(ctx context.Context, o
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"accountId", "domain", "name", "timeZone"}
+	fieldsInOrder := [...]string{"accountId", "domain", "name", "timeZone", "idempotencyKey"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -2598,6 +2631,13 @@ func (ec *executionContext) unmarshalInputCreateSiteInput(ctx context.Context, o
 				return it, err
 			}
 			it.TimeZone = data
+		case "idempotencyKey":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("idempotencyKey"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IdempotencyKey = data
 		}
 	}
 	return it, nil
@@ -2774,7 +2814,7 @@ func (ec *executionContext) unmarshalInputRotateServerSecretInput(ctx context.Co
 		asMap["keepOldFor"] = 0
 	}
 
-	fieldsInOrder := [...]string{"siteId", "keepOldFor"}
+	fieldsInOrder := [...]string{"siteId", "keepOldFor", "idempotencyKey"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -2795,6 +2835,13 @@ func (ec *executionContext) unmarshalInputRotateServerSecretInput(ctx context.Co
 				return it, err
 			}
 			it.KeepOldFor = data
+		case "idempotencyKey":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("idempotencyKey"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IdempotencyKey = data
 		}
 	}
 	return it, nil
@@ -3728,6 +3775,12 @@ func (ec *executionContext) _Site(ctx context.Context, sel ast.SelectionSet, obj
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "alertChannels":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Site_alertChannels(ctx, field, obj)
+				})
 		case "annotations":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
 				true, false,

@@ -1161,7 +1161,7 @@ func (ec *executionContext) unmarshalInputCreateSitekeyInput(ctx context.Context
 		asMap["domains"] = []any{}
 	}
 
-	fieldsInOrder := [...]string{"accountId", "name", "domains"}
+	fieldsInOrder := [...]string{"accountId", "name", "domains", "idempotencyKey"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -1189,6 +1189,13 @@ func (ec *executionContext) unmarshalInputCreateSitekeyInput(ctx context.Context
 				return it, err
 			}
 			it.Domains = data
+		case "idempotencyKey":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("idempotencyKey"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IdempotencyKey = data
 		}
 	}
 	return it, nil
@@ -1312,7 +1319,7 @@ func (ec *executionContext) unmarshalInputRotateSitekeySecretInput(ctx context.C
 		asMap["keepOldFor"] = 0
 	}
 
-	fieldsInOrder := [...]string{"sitekeyId", "keepOldFor"}
+	fieldsInOrder := [...]string{"sitekeyId", "keepOldFor", "idempotencyKey"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -1333,6 +1340,13 @@ func (ec *executionContext) unmarshalInputRotateSitekeySecretInput(ctx context.C
 				return it, err
 			}
 			it.KeepOldFor = data
+		case "idempotencyKey":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("idempotencyKey"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IdempotencyKey = data
 		}
 	}
 	return it, nil

@@ -536,7 +536,7 @@ func (ec *executionContext) unmarshalInputCreateApiTokenInput(ctx context.Contex
 		asMap["neverExpires"] = false
 	}
 
-	fieldsInOrder := [...]string{"accountId", "name", "scopes", "siteIds", "expiresInDays", "neverExpires"}
+	fieldsInOrder := [...]string{"accountId", "name", "scopes", "siteIds", "expiresInDays", "neverExpires", "idempotencyKey"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -585,6 +585,13 @@ func (ec *executionContext) unmarshalInputCreateApiTokenInput(ctx context.Contex
 				return it, err
 			}
 			it.NeverExpires = data
+		case "idempotencyKey":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("idempotencyKey"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IdempotencyKey = data
 		}
 	}
 	return it, nil

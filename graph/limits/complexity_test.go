@@ -38,11 +38,14 @@ func TestCostsFollowTheBounds(t *testing.T) {
 		{"Site", "funnels"}: model.MaxFunnels, {"Site", "sharedLinks"}: model.MaxSharedLinks,
 		{"Segment", "filters"}: model.MaxReportFilters, {"Funnel", "steps"}: model.MaxFunnelSteps,
 		{"FunnelReport", "steps"}: model.MaxFunnelSteps, {"Delivery", "attempts"}: model.ShownAttempts,
-		{"Site", "unknownEvents"}: ingest.ShownUnknownEvents,
+		{"Account", "alertChannels"}: model.MaxAlertChannels, {"Site", "alertChannels"}: model.MaxSiteAlertChannels,
+		{"AlertMessage", "attempts"}: model.ShownAttempts,
+		{"Site", "unknownEvents"}:    ingest.ShownUnknownEvents,
 
 		// Ten rows of a report cost as much as one item of another list.
 		{"Report", "series"}: period.MaxPoints / 10, {"Report", "propertyNames"}: MaxProperties / 10,
 		{"Report", "breakdown"}: MaxReportRows / 10, {"Journey", "next"}: tens(journeyNodes), {"JourneyNode", "next"}: tens(journeyNodes),
+		{"ReportNumbers", "series"}: period.MaxPoints / 10, {"ReportNumbers", "breakdown"}: MaxReportRows / 10,
 		{"CohortReport", "weeks"}: tens(scan.MaxCohorts), {"Cohort", "returned"}: tens(scan.MaxCohortWeeks),
 
 		{"Query", "sites"}: MaxPage, {"Account", "sites"}: MaxPage, {"Query", "sitekeys"}: MaxPage,

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/alertchannels"
 	"github.com/tallygate/tallygate/db/imports"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
@@ -13,17 +14,23 @@ import (
 
 // reports are the loaders of what is stored for the reports of sites, of usage, and of sitekeys.
 type reports struct {
-	Segments     *BySite[[]*model.Segment]
-	Funnels      *BySite[[]*model.Funnel]
-	SharedLinks  *BySite[[]*model.SharedLink]
-	Imports      *BySite[[]*model.ReportImport]
-	ImportJobs   *BySite[[]*model.ImportJob]
-	Annotated    *BySite[int]                   // number of annotations
-	LinkSegments *Loader[int64, *model.Segment] // of shared links, by the segment's number
+	Segments        *BySite[[]*model.Segment]
+	Funnels         *BySite[[]*model.Funnel]
+	SharedLinks     *BySite[[]*model.SharedLink]
+	SiteChannels    *BySite[[]*model.AlertChannel]
+	AccountChannels *Loader[int64, []*model.AlertChannel]
+	AlertAttempts   *Loader[int64, []*model.AlertAttempt]
+	Imports         *BySite[[]*model.ReportImport]
+	ImportJobs      *BySite[[]*model.ImportJob]
+	Annotated       *BySite[int]                   // number of annotations
+	LinkSegments    *Loader[int64, *model.Segment] // of shared links, by the segment's number
 
 	db          *db.DB
 	linked      []int64 // segments of shared links
 	sitekeys    []int64
+	channels    []int64 // alert channels
+	messages    []int64 // messages of alert channels
+	byChannel   map[db.Page]*Loader[int64, []*model.AlertMessage]
 	annotations map[sites.AnnotationPage]*BySite[[]*model.Annotation]
 	history     map[model.Month]*BySite[map[model.Month]int64]
 	byDay       map[model.Day]*BySite[map[model.Day]int64]
@@ -45,6 +52,25 @@ func newReports(l *Set, d *db.DB) reports {
 	}
 
 	// A store of imports is made when a request asks for them.
+	r.SiteChannels = newLoader(l, func(ctx context.Context, ids []int64) (map[int64][]*model.AlertChannel, error) {
+		bySite, err := alertchannels.New(d).OfSites(ctx, ids)
+		l.expectChannels(bySite)
+		return bySite, err
+	})
+	r.AccountChannels = &Loader[int64, []*model.AlertChannel]{
+		load: func(ctx context.Context, ids []int64) (map[int64][]*model.AlertChannel, error) {
+			byAccount, err := alertchannels.New(d).OfAccounts(ctx, ids)
+			l.expectChannels(byAccount)
+			return byAccount, err
+		},
+		expected: func() []int64 { return nil }, found: make(map[int64][]*model.AlertChannel),
+	}
+	r.AlertAttempts = &Loader[int64, []*model.AlertAttempt]{
+		load: func(ctx context.Context, ids []int64) (map[int64][]*model.AlertAttempt, error) {
+			return alertchannels.New(d).Attempts(ctx, ids)
+		},
+		expected: func() []int64 { return l.channelIDs(&l.reports.messages) }, found: make(map[int64][]*model.AlertAttempt),
+	}
 	r.Imports = newLoader(l, func(ctx context.Context, ids []int64) (map[int64][]*model.ReportImport, error) {
 		return imports.New(d).ImportsOfSites(ctx, ids)
 	})
@@ -64,6 +90,50 @@ func newReports(l *Set, d *db.DB) reports {
 		load: store.SegmentsByID, expected: l.segmentIDs, found: make(map[int64]*model.Segment),
 	}
 	return r
+}
+
+// expectChannels announces the alert channels of lists.
+func (l *Set) expectChannels(lists map[int64][]*model.AlertChannel) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, channels := range lists {
+		for _, channel := range channels {
+			l.reports.channels = append(l.reports.channels, channel.ID)
+		}
+	}
+}
+
+// channelIDs returns a copy of the announced channels or messages.
+func (l *Set) channelIDs(ids *[]int64) []int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(*ids)
+}
+
+// AlertMessages returns the loader of a page of the messages of alert channels.
+func (l *Set) AlertMessages(page db.Page) *Loader[int64, []*model.AlertMessage] {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.reports.byChannel[page] == nil {
+		if l.reports.byChannel == nil {
+			l.reports.byChannel = make(map[db.Page]*Loader[int64, []*model.AlertMessage])
+		}
+		l.reports.byChannel[page] = &Loader[int64, []*model.AlertMessage]{
+			load: func(ctx context.Context, ids []int64) (map[int64][]*model.AlertMessage, error) {
+				byChannel, err := alertchannels.New(l.reports.db).Messages(ctx, ids, page)
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				for _, messages := range byChannel {
+					for _, message := range messages {
+						l.reports.messages = append(l.reports.messages, message.ID)
+					}
+				}
+				return byChannel, err
+			},
+			expected: func() []int64 { return l.channelIDs(&l.reports.channels) }, found: make(map[int64][]*model.AlertMessage),
+		}
+	}
+	return l.reports.byChannel[page]
 }
 
 // ExpectSitekeys announces the sitekeys of a list.

@@ -34,22 +34,24 @@ var targets = map[generated.PermissionTarget]struct {
 	kind model.NodeKind
 	id   string
 }{
-	generated.PermissionTargetCaller:     {},
-	generated.PermissionTargetAnyAccount: {},
-	generated.PermissionTargetAccount:    {model.NodeAccount, "accountId"},
-	generated.PermissionTargetDomain:     {model.NodeAccount, "accountId"},
-	generated.PermissionTargetSite:       {model.NodeSite, "siteId"},
-	generated.PermissionTargetSitekey:    {model.NodeSitekey, "sitekeyId"},
-	generated.PermissionTargetDelivery:   {model.NodeDelivery, "deliveryId"},
-	generated.PermissionTargetAnnotation: {model.NodeAnnotation, "annotationId"},
-	generated.PermissionTargetSegment:    {model.NodeSegment, "segmentId"},
-	generated.PermissionTargetFunnel:     {model.NodeFunnel, "funnelId"},
-	generated.PermissionTargetSharedLink: {model.NodeSharedLink, "sharedLinkId"},
-	generated.PermissionTargetImport:     {model.NodeImport, "importId"},
-	generated.PermissionTargetImportJob:  {model.NodeImportJob, "importJobId"},
-	generated.PermissionTargetInvitation: {model.NodeInvitation, "invitationId"},
-	generated.PermissionTargetPasskey:    {model.NodePasskey, "passkeyId"},
-	generated.PermissionTargetAPIToken:   {model.NodeAPIToken, "apiTokenId"},
+	generated.PermissionTargetCaller:       {},
+	generated.PermissionTargetAnyAccount:   {},
+	generated.PermissionTargetAccount:      {model.NodeAccount, "accountId"},
+	generated.PermissionTargetDomain:       {model.NodeAccount, "accountId"},
+	generated.PermissionTargetSite:         {model.NodeSite, "siteId"},
+	generated.PermissionTargetSitekey:      {model.NodeSitekey, "sitekeyId"},
+	generated.PermissionTargetDelivery:     {model.NodeDelivery, "deliveryId"},
+	generated.PermissionTargetAnnotation:   {model.NodeAnnotation, "annotationId"},
+	generated.PermissionTargetSegment:      {model.NodeSegment, "segmentId"},
+	generated.PermissionTargetFunnel:       {model.NodeFunnel, "funnelId"},
+	generated.PermissionTargetSharedLink:   {model.NodeSharedLink, "sharedLinkId"},
+	generated.PermissionTargetImport:       {model.NodeImport, "importId"},
+	generated.PermissionTargetImportJob:    {model.NodeImportJob, "importJobId"},
+	generated.PermissionTargetAlertChannel: {model.NodeAlertChannel, "alertChannelId"},
+	generated.PermissionTargetAlertMessage: {model.NodeAlertMessage, "alertMessageId"},
+	generated.PermissionTargetInvitation:   {model.NodeInvitation, "invitationId"},
+	generated.PermissionTargetPasskey:      {model.NodePasskey, "passkeyId"},
+	generated.PermissionTargetAPIToken:     {model.NodeAPIToken, "apiTokenId"},
 }
 
 // rule is what a field requires of its caller.
@@ -151,6 +153,12 @@ func takes(schema *ast.Schema, field *ast.FieldDefinition, name string) bool {
 var describeOnce = sync.OnceFunc(func() {
 	describe(generated.NewExecutableSchema(generated.Config{}).Schema())
 })
+
+// Schema returns the schema with complete descriptions, as introspection shows it.
+func Schema() *ast.Schema {
+	describeOnce()
+	return generated.NewExecutableSchema(generated.Config{}).Schema()
+}
 
 // describe adds to the description of each field what it requires of its caller: introspection does not
 // show directives.

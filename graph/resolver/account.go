@@ -107,7 +107,8 @@ func (r *mutationResolver) SignOut(
 	ctx context.Context, input *generated.SignOutInput,
 ) (*generated.SignOutPayload, error) {
 	everywhere := input != nil && input.Everywhere
-	return &generated.SignOutPayload{}, r.auth.SignOut(ctx, everywhere)
+	address, err := r.auth.SignOut(ctx, everywhere, func() { endTurn(ctx) })
+	return &generated.SignOutPayload{ProviderURL: orNil(address)}, err
 }
 
 func (r *mutationResolver) CreateAccount(

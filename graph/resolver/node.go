@@ -42,6 +42,10 @@ func (r *queryResolver) Node(ctx context.Context, id string) (schema.Node, error
 		return asNode(ownObject(ctx, r.Resolver, kind, viewer, id, r.sites.Funnel))
 	case model.NodeSharedLink:
 		return asNode(ownObject(ctx, r.Resolver, kind, viewer, id, r.sharedLink))
+	case model.NodeAlertChannel:
+		return asNode(r.alertChannel(ctx, viewer, id))
+	case model.NodeAlertMessage:
+		return asNode(r.alertMessage(ctx, viewer, id))
 	case model.NodeImport:
 		return asNode(ownObject(ctx, r.Resolver, kind, viewer, id, r.imports.Import))
 	case model.NodeImportJob:

@@ -15,6 +15,9 @@ import (
 // It is a list because reading the types from the methods of generated.MutationResolver would make
 // the linker keep the exported methods of every type in the program.
 var payloads = []any{
+	generated.AccountProviderPayload{}, generated.DeleteAccountProviderPayload{},
+	generated.FinishProviderSignInPayload{}, generated.StartProviderSignInPayload{},
+	generated.AlertChannelPayload{}, generated.AlertMessagePayload{}, generated.ConfirmAlertChannelPayload{},
 	generated.AcceptInvitationPayload{}, generated.AnnotationPayload{}, generated.ChangePasswordPayload{},
 	generated.ConfirmEmailChangePayload{}, generated.ConfirmSignUpPayload{},
 	generated.ConfirmTotpPayload{}, generated.CreateAPITokenPayload{}, generated.CreateAccountPayload{},

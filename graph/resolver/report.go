@@ -67,6 +67,9 @@ func (rules *readerRules) check(filters []model.ReportFilter, selected *selected
 			return invalidArgument("by", message)
 		}
 	}
+	if len(selected.numbers) > 0 {
+		return invalidArgument("property", message)
+	}
 	selected.properties = nil
 	return nil
 }
@@ -138,8 +141,16 @@ func (r *Resolver) report(
 	query := &scan.Query{
 		Zone: zone, From: days.From, To: days.To, Filters: scanFilters(all), KeyEvents: keys,
 		Breakdowns: selected.breakdowns, Funnels: scanFunnels(selected.funnels), Journeys: selected.journeys,
-		Properties: selected.properties, WithoutRevenue: rules.withoutRevenue,
+		Properties: selected.properties, WithoutRevenue: rules.withoutRevenue, Numbers: selected.numbers,
 	}
+	// A segment of the link is its owner's choice, unless the owner hides small groups from all.
+	reading := filters
+	if site.HideSmallGroups {
+		reading = all
+	}
+	isPersonal := hasPersonal(reading)
+	hideSmallNumbers(query.Numbers, rules.least, isPersonal)
+
 	interval := cmp.Or(selected.interval, days.Default())
 	if selected.series {
 		var ok bool
@@ -170,16 +181,11 @@ func (r *Resolver) report(
 	if err != nil {
 		return nil, err
 	}
-	// A segment of the link is its owner's choice, unless the owner hides small groups from all.
-	reading := filters
-	if site.HideSmallGroups {
-		reading = all
-	}
 	if err := checkGroup(answer, reading, rules.least); err != nil {
 		return nil, err
 	}
 
-	report.Answer, report.AsOf, report.SmallGroup, report.IsPersonal = answer, answer.AsOf, rules.least, hasPersonal(reading)
+	report.Answer, report.AsOf, report.SmallGroup, report.IsPersonal = answer, answer.AsOf, rules.least, isPersonal
 	if selected.cohorts {
 		report.Cohorts, report.CohortsErr = r.cohorts(ctx, site, query, scan.DateOf(local), rules.least)
 	}
@@ -253,7 +259,7 @@ func (r *Resolver) count(ctx context.Context, request reports.Request) (*reports
 	request.Asker = limits.AccountKey(caller)
 
 	query := request.Periods[0]
-	panels := len(query.Breakdowns) + len(query.Funnels) + len(query.Journeys)
+	panels := len(query.Breakdowns) + len(query.Funnels) + len(query.Journeys) + len(query.Numbers)
 	if query.Properties != nil {
 		panels++
 	}
@@ -271,7 +277,7 @@ func (r *Resolver) count(ctx context.Context, request reports.Request) (*reports
 type payer struct {
 	request *limits.Request
 	caller  auth.Caller
-	panels  int // breakdowns, funnels, journeys, cohorts and lists of properties
+	panels  int // breakdowns, funnels, journeys, cohorts, lists of properties and numbers
 	paid    int
 }
 

@@ -44,10 +44,10 @@ const searchedPerPoint = 16 << 10
 
 // chargeRows charges a request for the rows of a breakdown, which each field orders and searches again,
 // also those of an answer that is kept.
-func chargeRows(ctx context.Context, rows *scan.Rows, search string) error {
-	cost := rows.Len() / rowsPerPoint
+func chargeRows(ctx context.Context, rows int, bytes int64, search string) error {
+	cost := rows / rowsPerPoint
 	if search != "" {
-		cost += int(rows.Bytes() / searchedPerPoint)
+		cost += int(bytes / searchedPerPoint)
 	}
 	if cost == 0 {
 		return nil
@@ -73,19 +73,28 @@ func rowBytes(value string, metrics *generated.ReportMetrics) int {
 	return n
 }
 
+// skipOf checks the arguments of a page of rows, and returns how many rows come before it.
+func (r *Resolver) skipOf(first int, after *string) (skip int64, err error) {
+	if first < 1 || first > limits.MaxReportRows {
+		return 0, invalidArgument("first", fmt.Sprintf("The argument first must be from 1 to %d.", limits.MaxReportRows))
+	}
+	if after == nil {
+		return 0, nil
+	}
+	skip, ok := r.ids.Parse(model.AfterReportRow, *after)
+	if !ok {
+		return 0, invalidArgument("after", "The argument after is not a cursor of this list.")
+	}
+	return skip, nil
+}
+
 func (r *reportResolver) Breakdown(
 	ctx context.Context, obj *generated.Report, by model.ReportDimension, property, event *string,
 	orderBy generated.ReportOrder, search *string, first int, after *string,
 ) (*generated.ReportRowConnection, error) {
-	if first < 1 || first > limits.MaxReportRows {
-		return nil, invalidArgument("first", fmt.Sprintf("The argument first must be from 1 to %d.", limits.MaxReportRows))
-	}
-	skip := int64(0)
-	if after != nil {
-		var ok bool
-		if skip, ok = r.ids.Parse(model.AfterReportRow, *after); !ok {
-			return nil, invalidArgument("after", "The argument after is not a cursor of this list.")
-		}
+	skip, err := r.skipOf(first, after)
+	if err != nil {
+		return nil, err
 	}
 	b, err := breakdownOf(by, orBlank(property), orBlank(event))
 	if err != nil {
@@ -97,7 +106,7 @@ func (r *reportResolver) Breakdown(
 	shown := rowsOf(obj.Answer, n, leastOf(obj, by))
 	rows := shown.all[0]
 	from := int(min(skip, int64(rows.Len())))
-	if err := chargeRows(ctx, rows, orBlank(search)); err != nil {
+	if err := chargeRows(ctx, rows.Len(), rows.Bytes(), orBlank(search)); err != nil {
 		return nil, err
 	}
 	values, count, err := figures.Ordered(ctx, rows.All(), kind, &result.Totals, figures.Order{

@@ -28,6 +28,7 @@ type selected struct {
 	journeyKeys []string
 	cohorts     bool
 	properties  *scan.PropertyNames
+	numbers     []scan.Numbers
 }
 
 // selectedOf reads the fields that the request selects of the report that is being resolved, under
@@ -52,6 +53,8 @@ func selectedOf(ctx context.Context) (*selected, error) {
 			s.cohorts = true
 		case "propertyNames":
 			err = s.addProperties(args)
+		case "numbers":
+			err = s.addNumbers(ctx, args, field.Selections)
 		}
 		if err != nil {
 			return nil, err

@@ -57,6 +57,9 @@ func (r *mutationResolver) SetReportMails(
 func (r *mutationResolver) StopReportMail(
 	ctx context.Context, input generated.StopReportMailInput,
 ) (*generated.StopReportMailPayload, error) {
+	if id, confirmedAt, ok := r.ids.ParseChannelStop(input.Token); ok {
+		return &generated.StopReportMailPayload{}, r.channels.Stop(ctx, id, confirmedAt, requestOf(ctx).now)
+	}
 	mail, ok := r.ids.ParseStop(input.Token)
 	if !ok {
 		return nil, accounts.ErrInvalidToken

@@ -11,7 +11,9 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/alertchannels"
 	"github.com/tallygate/tallygate/db/audit"
+	"github.com/tallygate/tallygate/db/idempotency"
 	"github.com/tallygate/tallygate/db/imports"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
@@ -67,6 +69,8 @@ type Resolver struct {
 	reports       *reports.Store
 	audit         *audit.Store
 	imports       *imports.Store
+	idempotency   *idempotency.Store
+	channels      *alertchannels.Store
 	db            *db.DB
 	auth          *auth.Auth
 	ids           *model.NodeIDs
@@ -99,6 +103,9 @@ func New(o Options) *Resolver {
 		reports:   reports.New(o.DB),
 		audit:     audit.New(o.DB),
 		imports:   imports.New(o.DB),
+		channels:  alertchannels.New(o.DB),
+
+		idempotency: idempotency.New(o.DB),
 
 		auth:         o.Auth,
 		ids:          o.IDs,
@@ -147,10 +154,13 @@ type (
 	segmentResolver              struct{ *Resolver }
 	funnelResolver               struct{ *Resolver }
 	sharedLinkResolver           struct{ *Resolver }
+	alertChannelResolver         struct{ *Resolver }
+	alertMessageResolver         struct{ *Resolver }
 	sharedSiteResolver           struct{ *Resolver }
 	reportImportResolver         struct{ *Resolver }
 	importJobResolver            struct{ *Resolver }
 	reportResolver               struct{ *Resolver }
+	reportNumbersResolver        struct{ *Resolver }
 )
 
 // Query implements generated.ResolverRoot.
@@ -233,6 +243,12 @@ func (r *Resolver) Segment() generated.SegmentResolver { return &segmentResolver
 // Funnel implements generated.ResolverRoot.
 func (r *Resolver) Funnel() generated.FunnelResolver { return &funnelResolver{r} }
 
+// AlertChannel implements generated.ResolverRoot.
+func (r *Resolver) AlertChannel() generated.AlertChannelResolver { return &alertChannelResolver{r} }
+
+// AlertMessage implements generated.ResolverRoot.
+func (r *Resolver) AlertMessage() generated.AlertMessageResolver { return &alertMessageResolver{r} }
+
 // SharedLink implements generated.ResolverRoot.
 func (r *Resolver) SharedLink() generated.SharedLinkResolver { return &sharedLinkResolver{r} }
 
@@ -247,3 +263,6 @@ func (r *Resolver) SharedSite() generated.SharedSiteResolver { return &sharedSit
 
 // Report implements generated.ResolverRoot.
 func (r *Resolver) Report() generated.ReportResolver { return &reportResolver{r} }
+
+// ReportNumbers implements generated.ResolverRoot.
+func (r *Resolver) ReportNumbers() generated.ReportNumbersResolver { return &reportNumbersResolver{r} }

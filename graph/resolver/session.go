@@ -90,7 +90,7 @@ func (r *Resolver) session(ctx context.Context, viewer *model.User, idHash []byt
 		return nil, err
 	}
 
-	row, err := orNull(r.accounts.Session(ctx, viewer.ID, idHash, requestOf(ctx).now))
+	row, err := orNull(r.auth.Session(ctx, viewer, idHash))
 	if row == nil || err != nil {
 		return nil, err
 	}

@@ -70,9 +70,15 @@ func rowsOf(answer *reports.Answer, n, least int) *shownRows {
 // personal, too, if a personal filter chooses their visitors: the page of one visitor from a country is the
 // report by that page and country, which checkGroup refuses. Hours and days of the week are few and always shown.
 func leastOf(report *generated.Report, by model.ReportDimension) int {
+	return leastFor(by, report.SmallGroup, report.IsPersonal)
+}
+
+// leastFor is leastOf for a report with a threshold. isPersonal reports whether a personal filter chooses its
+// visitors.
+func leastFor(by model.ReportDimension, smallGroup int, isPersonal bool) int {
 	isTime := by == model.DimensionDayOfWeek || by == model.DimensionHourOfDay
-	if by.IsPersonal() || report.IsPersonal && !isTime {
-		return report.SmallGroup
+	if by.IsPersonal() || isPersonal && !isTime {
+		return smallGroup
 	}
 	return 0
 }

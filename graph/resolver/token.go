@@ -16,7 +16,13 @@ import (
 func (r *queryResolver) APITokens(ctx context.Context) ([]*model.APIToken, error) {
 	viewer, _ := granted(ctx)
 	tokens, err := r.accounts.APITokens(ctx, viewer.ID)
+	tokens = slices.DeleteFunc(tokens, func(token *model.APIToken) bool { return !ownsToken(viewer, token) })
 	return orEmpty(tokens), err
+}
+
+// ownsToken reports whether the user's session reaches the account of the user's token, see model.User.Through.
+func ownsToken(viewer *model.User, token *model.APIToken) bool {
+	return !viewer.IsThroughAccount() || token.AccountID == viewer.AccountID
 }
 
 func (r *queryResolver) RateLimit(ctx context.Context) (*generated.RateLimit, error) {
@@ -124,6 +130,11 @@ func (r *mutationResolver) RevokeAPIToken(
 	ctx context.Context, _ generated.RevokeAPITokenInput,
 ) (*generated.RevokeAPITokenPayload, error) {
 	viewer, id := granted(ctx)
+	if viewer.IsThroughAccount() {
+		token, err := r.accounts.DeleteAPITokenIn(ctx, viewer.AccountID, viewer.ID, id)
+		return &generated.RevokeAPITokenPayload{APIToken: token}, err
+	}
+
 	token, err := r.accounts.DeleteAPIToken(ctx, viewer.ID, id)
 	return &generated.RevokeAPITokenPayload{APIToken: token}, err
 }
@@ -139,5 +150,9 @@ func (r *Resolver) apiToken(ctx context.Context, viewer *model.User, id string) 
 		return nil, err
 	}
 
-	return orNull(r.accounts.APIToken(ctx, viewer.ID, number))
+	token, err := orNull(r.accounts.APIToken(ctx, viewer.ID, number))
+	if token == nil || err != nil || !ownsToken(viewer, token) {
+		return nil, err
+	}
+	return token, nil
 }

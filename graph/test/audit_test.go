@@ -21,6 +21,10 @@ var unaudited = map[string]string{
 	"openSharedLink":  "it stores nothing, and its caller has no account",
 
 	"startPasskeyRegistration": "it stores nothing",
+
+	"startProviderSignIn":  "it stores nothing",
+	"finishProviderSignIn": "TestProviderSignIn checks its entry, with a provider",
+	"verifyProviderDomain": "TestProviderSignIn checks its entry, with a DNS server",
 }
 
 // auditCase is a successful call of a mutation. The input is in GraphQL; $name stands for a value of the
@@ -64,6 +68,10 @@ var auditCases = []auditCase{
 	{mutation: "revokeInvitation", input: `{invitationId: $invitationId}`, object: "Invitation guest@first.example"},
 	{mutation: "setMemberRole", input: `{userId: $userId, role: VIEWER}`, object: "User member@first.example"},
 	{mutation: "removeMember", input: `{userId: $userId}`, object: "User member@first.example"},
+
+	{mutation: "setAccountProvider", input: `{password: "correct horse battery", issuer: "https://login.example.org", clientId: "c",
+		clientSecret: "s", domain: "corp.example"}`, object: "Account Example"},
+	{mutation: "deleteAccountProvider", input: `{password: "correct horse battery"}`, object: "Account Example"},
 
 	{mutation: "createAccount", input: `{name: "Branch"}`, account: "branch", object: "Account Branch"},
 	{mutation: "updateAccount", as: "second", input: `{name: "Renamed"}`, account: "second",
@@ -129,6 +137,15 @@ var auditCases = []auditCase{
 	{mutation: "deleteFunnel", input: `{funnelId: $funnelId}`, object: "Funnel buy"},
 	{mutation: "createSharedLink", input: `{siteId: $siteId, name: "client", password: "a long password"}`, object: "SharedLink client"},
 	{mutation: "revokeSharedLink", input: `{sharedLinkId: $sharedLinkId}`, object: "SharedLink link"},
+	{mutation: "createAlertChannel", input: `{kind: DISCORD, name: "chat", address: "https://hook.example/0123456789abcdef", events: [NEW_SIGN_IN]}`,
+		object: "AlertChannel chat"},
+	{mutation: "createSiteAlertChannel", input: `{siteId: $siteId, kind: EMAIL, name: "mail", address: "ops@first.example", events: [QUOTA]}`,
+		object: "AlertChannel mail"},
+	{mutation: "confirmAlertChannel", input: `{token: $alertToken}`, as: "new", actor: "UNAUTHENTICATED ", object: "AlertChannel duty"},
+	{mutation: "updateAlertChannel", input: `{alertChannelId: $alertChannelId, weekly: true}`, object: "AlertChannel ops"},
+	{mutation: "sendTestAlert", input: `{alertChannelId: $alertChannelId}`, object: "AlertMessage test"},
+	{mutation: "redeliverAlertMessage", input: `{alertMessageId: $alertMessageId}`, object: "AlertMessage test"},
+	{mutation: "deleteAlertChannel", input: `{alertChannelId: $alertChannelId}`, object: "AlertChannel ops"},
 
 	{mutation: "confirmImport", input: `{importJobId: $importJobId}`, object: "Site first.example"},
 	{mutation: "cancelImport", input: `{importJobId: $importJobId}`, object: "Site first.example"},
@@ -213,6 +230,10 @@ func newAuditWorld(t *testing.T, d *db.DB) *auditWorld {
 	a.join(first.owner, "moving@first.example", model.RoleViewer).
 		query(requestEmailMutation, "email", "moved@first.example", "password", password).ok(t, "requestEmailChange")
 	w.vars["emailSecret"] = a.mailedSecret("moved@first.example")
+
+	first.owner.query(`mutation($id: ID!) { createSiteAlertChannel(input: {siteId: $id, kind: EMAIL, name: "duty",
+		address: "duty@first.example", events: [QUOTA]}) { userErrors { code } } }`, "id", first.ids["siteId"]).ok(t, "createSiteAlertChannel")
+	w.vars["alertToken"] = a.mailedSecret("duty@first.example")
 
 	a.client().signUp("new@fourth.example").ok(t, "signUp")
 	w.vars["signUpSecret"] = a.mailedSecret("new@fourth.example")

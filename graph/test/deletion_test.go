@@ -28,9 +28,11 @@ func rowsOf(t *testing.T, d *db.DB, table string, columns []string, of owners) i
 	// deleted after a day. Of the last 1,000 changes of sites and sitekeys only numbers are stored. The
 	// counts of a captcha are numbers only; the worker deletes those of deleted sitekeys once a day.
 	// The salts of days belong to all sites, and so do the cells. Where claims of deleted accounts are is
-	// kept as numbers only, while another account has a sitekey of theirs.
+	// kept as numbers only, while another account has a sitekey of theirs. Certificates belong to the hosts
+	// of the installation.
 	ownerless := []string{"changes", "captcha_counts", "schema_migrations", "settings", "detached_partitions", "signin_failures", "pending_sign_ups",
-		"day_salts_0", "day_salts_1", "day_salts_2", "day_salts_3", "used_challenges", "cells", "claim_spaces"}
+		"day_salts_0", "day_salts_1", "day_salts_2", "day_salts_3", "used_challenges", "cells", "claim_spaces",
+		"certificate_files", "certificate_hosts", "certificate_locks", "task_runs"}
 	var conditions []string
 
 	hasOwner := false
@@ -47,6 +49,15 @@ func rowsOf(t *testing.T, d *db.DB, table string, columns []string, of owners) i
 
 	// A user belongs to accounts by memberships, which have an owner.
 	hasOwner = hasOwner || table == "users"
+
+	// A message belongs to the owner of its channel, and an attempt to the owner of its message. A row
+	// without its channel is anybody's.
+	if column, ok := map[string]string{"alert_messages": "id", "alert_attempts": "message_id"}[table]; ok {
+		hasOwner = true
+		conditions = append(conditions, fmt.Sprintf(`%s IN (SELECT m.id FROM alert_messages AS m JOIN alert_channels AS c ON c.id = m.channel_id
+			WHERE c.site_id = %d OR c.account_id = %d)`, column, of.site, of.account),
+			column+" NOT IN (SELECT m.id FROM alert_messages AS m JOIN alert_channels AS c ON c.id = m.channel_id)")
+	}
 
 	switch id := map[string]int64{"sites": of.site, "accounts": of.account, "users": of.user}[table]; {
 	case id != 0:
@@ -105,6 +116,12 @@ func fill(t *testing.T, d *db.DB, of owners) {
 			SELECT s.id, m.user_id, 'TODAY', '', true FROM sites AS s JOIN memberships AS m ON m.account_id = s.account_id WHERE s.id = @site`,
 		"hidden_notices": `INSERT INTO hidden_notices (site_id, user_id, rejections, usage, hidden_at)
 			SELECT s.id, m.user_id, 1, 80, @at FROM sites AS s JOIN memberships AS m ON m.account_id = s.account_id WHERE s.id = @site`,
+		"alert_channels": `INSERT INTO alert_channels (account_id, site_id, kind, name, language, address, hint, events, weekly, monthly,
+			weekly_day, weekly_due_at, monthly_day, monthly_due_at, quiet_from, quiet_to, quiet_zone, confirm_expires_at, confirmed_at,
+			stopped_at, stop_reason, created_at) SELECT account_id, id, 'slack', 'ops', 'en', CAST('x' AS @bytes), 'x', '[]', false, false,
+			0, 0, 0, 0, 0, 0, '', 0, 1, 0, '', @at FROM sites WHERE id = @site`,
+		"alerts": `INSERT INTO alerts (account_id, site_id, event, subject, began_at, ended_at, seen_at, details)
+			SELECT account_id, id, 'quota', '80', @at, 0, @at, '{}' FROM sites WHERE id = @site`,
 		"failure_notices": `INSERT INTO failure_notices (site_id, day) VALUES (@site, 20000), (@site, 20001)`,
 		"user_erasures":   `INSERT INTO user_erasures (site_id, subject, requested_at) VALUES (@site, 'x', @at)`,
 		"webhook_notices": `INSERT INTO webhook_notices (site_id, day, changes) VALUES (@site, 20000, 1)`,
@@ -115,6 +132,13 @@ func fill(t *testing.T, d *db.DB, of owners) {
 	if of.account != 0 {
 		statements["guests"] = `INSERT INTO guests (user_id, account_id, site_ids, created_at)
 			SELECT user_id, @account, '[1]', @at FROM memberships WHERE account_id = @account`
+		statements["idempotency_keys"] = `INSERT INTO idempotency_keys (account_id, user_id, token_id, key_hash, input_hash,
+			object_kind, object_id, object_site, created_at) VALUES (@account, 1, 0, 'x', 'x', 'Site', 1, 0, @at)`
+		statements["account_providers"] = `INSERT INTO account_providers (account_id, issuer, client_id, client_secret, domain, domain_token,
+			verified_at, default_role, role_claim, roles, changed_at)
+			VALUES (@account, 'https://login.example', 'c', 'x', 'corp@account.example', 't', @at, 'VIEWER', '', '{}', @at)`
+		statements["identities"] = `INSERT INTO identities (account_id, issuer, subject, user_id, created_at)
+			SELECT account_id, 'https://login.example', 'person', min(user_id), @at FROM memberships WHERE account_id = @account GROUP BY account_id`
 		statements["captcha_usage"] = `INSERT INTO captcha_usage (account_id, month, used) VALUES (@account, 202611, 1)`
 		statements["captcha_spent"] = `INSERT INTO captcha_spent (account_id, issued_at, id) VALUES (@account, @at, '0123456789abcdef')`
 		statements["account_moves"] = `INSERT INTO account_moves (account_id, from_cell, to_cell, state, started_at)
@@ -123,8 +147,18 @@ func fill(t *testing.T, d *db.DB, of owners) {
 			VALUES (@account, 'captcha', 202611, 80, @at)`
 	}
 
-	for table, statement := range statements {
-		statement = strings.NewReplacer("@site", fmt.Sprint(of.site), "@account", fmt.Sprint(of.account), "@at", fmt.Sprint(int64(at))).Replace(statement)
+	order := slices.Sorted(maps.Keys(statements))
+
+	// A message needs its channel, and an attempt its message.
+	statements["alert_messages"] = `INSERT INTO alert_messages (channel_id, event, phase, data, state, attempts, tries, claimed_until,
+		fallback, created_at, next_attempt_at) SELECT id, 'quota', 'once', '{}', 'pending', 1, 1, 0, '', @at, @at
+		FROM alert_channels WHERE site_id = @site`
+	statements["alert_attempts"] = `INSERT INTO alert_attempts (message_id, n, manual, at, duration_ms, status, error, answer)
+		SELECT m.id, 1, false, @at, 5, 500, 'server_error', '' FROM alert_messages AS m JOIN alert_channels AS c ON c.id = m.channel_id
+		WHERE c.site_id = @site`
+
+	for _, table := range append(order, "alert_messages", "alert_attempts") {
+		statement := strings.NewReplacer("@site", fmt.Sprint(of.site), "@account", fmt.Sprint(of.account), "@at", fmt.Sprint(int64(at)), "@bytes", map[bool]string{true: "bytea", false: "blob"}[d.IsPostgres()]).Replace(statements[table])
 		if err := dbtest.Exec(d, statement); err != nil {
 			t.Fatalf("%s: %v", table, err)
 		}
@@ -169,7 +203,8 @@ func owned(t *testing.T, d *db.DB, byAccount bool) []string {
 
 	for table, columns := range tables {
 		ofAccount := slices.Contains(columns, "account_id") || slices.Contains(columns, "user_id") && table != "visits"
-		if slices.Contains(columns, "site_id") && table != "deleted_sites" || byAccount && ofAccount {
+		ofChannel := table == "alert_messages" || table == "alert_attempts"
+		if slices.Contains(columns, "site_id") && table != "deleted_sites" || ofChannel || byAccount && ofAccount {
 			all = append(all, table)
 		}
 	}

@@ -123,8 +123,8 @@ func TestNoFieldTellsDatabaseErrors(t *testing.T) {
 				a.log.Reset()
 				got := owner.owner.call(t, op, f, func(name string) string { return owner.ids[name] })
 				if known := strings.Contains(got.Body, "INVALID_TOKEN") || strings.Contains(got.Body, "INVALID_LINK") ||
-					strings.Contains(got.Body, "PASSKEYS_UNAVAILABLE"); known {
-					// The secret is rejected by its form already, and the passkey by the installation's address.
+					strings.Contains(got.Body, "PASSKEYS_UNAVAILABLE") || strings.Contains(got.Body, "PROVIDER_EXPIRED"); known {
+					// The secret is rejected by its form already, and the passkey by the installation's address, and the sign-in without its cookie.
 					continue
 				}
 

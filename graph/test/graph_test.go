@@ -113,6 +113,10 @@ func newApp(t testing.TB, d *db.DB, change ...setting) *app {
 	if err != nil {
 		t.Fatal(err)
 	}
+	mux := http.NewServeMux()
+	mux.Handle("/", handler)
+	mux.Handle("GET "+auth.ProviderCallbackPath, a.auth.ProviderCallback())
+	handler = mux
 	if s.wrap != nil {
 		handler = s.wrap(handler)
 	}

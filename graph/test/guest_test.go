@@ -157,6 +157,43 @@ func TestGuestRights(t *testing.T) {
 	})
 }
 
+// TestGuestsReadNoChannels: members with the role VIEWER read the channels of a site, and guests do not,
+// over no path.
+func TestGuestsReadNoChannels(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		owner := a.owner("owner@example.com")
+		site := owner.siteOf("own.example")
+		created := owner.query(`mutation($id: ID!) { createSiteAlertChannel(input: {siteId: $id, kind: SLACK, name: "hidden",
+			address: "https://hidden.example/slack/0123456789abcdef", events: [QUOTA]}) { alertChannel { id } userErrors { code } } }`, "id", site).
+			ok(t, "createSiteAlertChannel")
+		channel, _ := created.at("createSiteAlertChannel.alertChannel.id").(string)
+		sent := owner.query(`mutation($id: ID!) { sendTestAlert(input: {alertChannelId: $id}) { alertMessage { id } userErrors { code } } }`,
+			"id", channel).ok(t, "sendTestAlert")
+		message, _ := sent.at("sendTestAlert.alertMessage.id").(string)
+
+		callers := a.guests(owner, site)
+		callers["a viewer"] = a.join(owner, "viewer@example.com", model.RoleViewer)
+		for who, caller := range callers {
+			visible := who == "a viewer"
+			for name, query := range map[string]string{
+				"the site's list":    `{ site(id: "` + site + `") { alertChannels { name target state messages(first: 5) { nodes { event attempts { answer } } } } } }`,
+				"the site's node":    `{ node(id: "` + site + `") { ... on Site { alertChannels { name target } } } }`,
+				"the channel's node": `{ node(id: "` + channel + `") { ... on AlertChannel { name target stopReason } } }`,
+			} {
+				got := caller.query(query)
+				if got.codes() != "" || strings.Contains(got.Body, "hidden") != visible {
+					t.Errorf("%s reads %s: %s", who, name, got.Body)
+				}
+			}
+			if got := caller.query(`{ node(id: "` + message + `") { id } }`); (got.at("node") != nil) != visible || got.codes() != "" {
+				t.Errorf("%s reads the message: %s", who, got.Body)
+			}
+		}
+	})
+}
+
 // openToGuests are the fields of an account that a guest reads, each with the reason. All other fields
 // must be null, empty or forbidden.
 var openToGuests = map[string]string{
@@ -166,6 +203,7 @@ var openToGuests = map[string]string{
 	"viewerRole":          "the guest's own role",
 	"viewerIsGuest":       "the guest's own membership",
 	"requireSecondFactor": "the rule decides what the guest may do",
+	"requireProvider":     "the rule is not for guests",
 	"sites":               "only the guest's sites",
 	"members":             "only the guest",
 }

@@ -109,6 +109,7 @@ var nodes = map[string]string{
 	"Site": "siteId", "Sitekey": "sitekeyId", "Delivery": "deliveryId", "UserDataErasure": "erasureId",
 	"Annotation": "annotationId", "Segment": "segmentId", "Funnel": "funnelId", "SharedLink": "sharedLinkId",
 	"Passkey": "passkeyId", "ReportImport": "importId", "ImportJob": "importJobId",
+	"AlertChannel": "alertChannelId", "AlertMessage": "alertMessageId",
 }
 
 // TestNodeAnswersEveryType: each type that implements Node is readable by its owner. For another
@@ -231,6 +232,11 @@ var fieldRules = map[string]struct {
 	"deleteFunnel": {role: member, scope: "WRITE"}, "createSharedLink": {role: member, scope: "WRITE", export: true},
 	"revokeSharedLink": {role: member, scope: "WRITE"},
 
+	"createAlertChannel": {role: member, scope: "WRITE", export: true}, "createSiteAlertChannel": {role: member, scope: "WRITE", export: true},
+	"updateAlertChannel": {role: member, scope: "WRITE", export: true}, "deleteAlertChannel": {role: member, scope: "WRITE"},
+	"sendTestAlert": {role: member, scope: "WRITE"}, "redeliverAlertMessage": {role: member, scope: "WRITE"},
+	"confirmAlertChannel": {role: anyRole, public: true},
+
 	"startImport": {role: member, scope: "WRITE"}, "confirmImport": {role: member, scope: "WRITE"},
 	"cancelImport": {role: member, scope: "WRITE"}, "undoImport": {role: member, scope: "WRITE"},
 
@@ -240,6 +246,9 @@ var fieldRules = map[string]struct {
 	"startTotp": {role: viewer}, "confirmTotp": {role: viewer}, "disableTotp": {role: viewer}, "renewRecoveryCodes": {role: viewer},
 	"startPasskeyRegistration": {role: viewer}, "finishPasskeyRegistration": {role: viewer}, "renamePasskey": {role: viewer},
 	"deletePasskey": {role: viewer}, "setAccountSecurity": {role: owner},
+
+	"startProviderSignIn": {role: anyRole}, "finishProviderSignIn": {role: anyRole},
+	"setAccountProvider": {role: owner}, "verifyProviderDomain": {role: owner}, "deleteAccountProvider": {role: owner},
 
 	"openSharedLink": {role: anyRole}, "sharedSite": {role: anyRole, scope: "READ"}, "invitationOffer": {role: anyRole, public: true},
 
@@ -264,8 +273,8 @@ func TestRoles(t *testing.T) {
 		"siteId": model.NodeSite, "siteIds": model.NodeSite, "id": model.NodeSite, "userId": model.NodeUser, "invitationId": model.NodeInvitation,
 		"annotationId": model.NodeAnnotation, "segmentId": model.NodeSegment, "funnelId": model.NodeFunnel,
 		"sharedLinkId": model.NodeSharedLink, "passkeyId": model.NodePasskey, "importId": model.NodeImport,
-		"importJobId": model.NodeImportJob,
-		"apiTokenId":  model.NodeAPIToken, "sitekeyId": model.NodeSitekey, "accountId": model.NodeAccount, "toAccountId": model.NodeAccount,
+		"importJobId": model.NodeImportJob, "alertChannelId": model.NodeAlertChannel, "alertMessageId": model.NodeAlertMessage,
+		"apiTokenId": model.NodeAPIToken, "sitekeyId": model.NodeSitekey, "accountId": model.NodeAccount, "toAccountId": model.NodeAccount,
 		"lastAccountId": model.NodeAccount, "deliveryId": model.NodeDelivery,
 	}
 

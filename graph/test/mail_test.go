@@ -143,14 +143,7 @@ func TestStopReportMail(t *testing.T) {
 		defer server.Close()
 		post := func(secret, body string) int {
 			t.Helper()
-			response, err := http.Post(server.URL+model.StopMailPath+"?token="+url.QueryEscape(secret),
-				"application/x-www-form-urlencoded", strings.NewReader(body))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer response.Body.Close()
-			_, _ = io.Copy(io.Discard, response.Body)
-			return response.StatusCode
+			return postStop(t, server.URL, secret, body)
 		}
 
 		for _, wrong := range []string{
@@ -183,6 +176,85 @@ func TestStopReportMail(t *testing.T) {
 			t.Errorf("after the stop: %s, %s", mails(owner), mails(member))
 		}
 	})
+}
+
+// TestStopChannel checks that the secret of an alert mail stops its channel over HTTP without a session, as often as
+// it is sent, that wrong secrets stop nothing, and that the channel shows why it is stopped.
+func TestStopChannel(t *testing.T) {
+	t.Parallel()
+	const create = `mutation($name: String!, $address: String!) { createAlertChannel(input: {kind: EMAIL, name: $name, address: $address,
+		events: [QUOTA]}) { alertChannel { id } userErrors { code } } }`
+	const read = `query($id: ID!) { node(id: $id) { ... on AlertChannel { state stopReason } } }`
+
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		owner := a.owner("owner@example.com")
+		add := func(name string) (string, int64) {
+			t.Helper()
+			id := owner.query(create, "name", name, "address", name+"@example.org").ok(t, "createAlertChannel").
+				at("createAlertChannel.alertChannel.id").(string)
+			number, _ := a.ids.Parse(model.NodeAlertChannel, id)
+			return id, number
+		}
+		stopped, number := add("stopped")
+		kept, keptNumber := add("kept")
+		confirmedAt := model.At(a.clock.Now())
+		if err := dbtest.Exec(d, "UPDATE alert_channels SET confirmed_at = ?", confirmedAt); err != nil {
+			t.Fatal(err)
+		}
+		want := func(id, want string) {
+			t.Helper()
+			if got := owner.query(read, "id", id); got.Body != `{"data":{"node":`+want+`}}` {
+				t.Errorf("the channel is %s, want %s", got.Body, want)
+			}
+		}
+
+		handler, err := graph.StopMail(d, a.clock.Now, slog.New(slog.NewTextHandler(t.Output(), nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := httptest.NewServer(handler)
+		defer server.Close()
+		secret := a.ids.OfChannelStop(number, confirmedAt)
+		for _, test := range []struct {
+			secret, body string
+			status       int
+		}{
+			{secret, "", http.StatusBadRequest},
+			{secret + "x", "List-Unsubscribe=One-Click", http.StatusBadRequest},
+			{kept, "List-Unsubscribe=One-Click", http.StatusBadRequest},
+			{a.ids.OfChannelStop(keptNumber, confirmedAt-1), "List-Unsubscribe=One-Click", http.StatusNoContent}, // of an earlier confirmation
+			{a.ids.OfChannelStop(keptNumber+100, confirmedAt), "List-Unsubscribe=One-Click", http.StatusNoContent},
+		} {
+			if got := postStop(t, server.URL, test.secret, test.body); got != test.status {
+				t.Errorf("%q with the body %q is answered with %d, want %d", test.secret, test.body, got, test.status)
+			}
+		}
+		active := `{"state":"ACTIVE","stopReason":null}`
+		want(stopped, active)
+		want(kept, active)
+
+		for range 2 {
+			if got := postStop(t, server.URL, secret, "List-Unsubscribe=One-Click"); got != http.StatusNoContent {
+				t.Errorf("answered with %d", got)
+			}
+		}
+		want(stopped, `{"state":"STOPPED","stopReason":"recipient"}`)
+		want(kept, active)
+	})
+}
+
+// postStop sends the request with which a mail program stops mails, and returns the status.
+func postStop(t *testing.T, server, secret, body string) int {
+	t.Helper()
+	response, err := http.Post(server+model.StopMailPath+"?token="+url.QueryEscape(secret),
+		"application/x-www-form-urlencoded", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	_, _ = io.Copy(io.Discard, response.Body)
+	return response.StatusCode
 }
 
 // TestFirstAccount: callers learn whether they would create the first account, and nothing from an

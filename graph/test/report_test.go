@@ -329,6 +329,16 @@ func TestReportArguments(t *testing.T) {
 		{`period: {preset: TODAY}`, `funnel(steps: [{page: "` + tooMany + `"}, {event: "x"}]) { visitors }`, "INVALID_ARGUMENT"},
 		{`period: {preset: TODAY}`, `a: funnel(steps: [{page: "` + most + `"}, {event: "x"}]) { visitors }
 			b: funnel(steps: [{event: "x"}, {page: "` + most + `"}]) { visitors }`, "INVALID_ARGUMENT"},
+		{`period: {preset: TODAY}`, `numbers(event: "x", property: "n") { totals { sum } }`, ""},
+		{`period: {preset: TODAY}`, `numbers(event: "X y", property: "n") { totals { sum } }`, "INVALID_ARGUMENT"},
+		{`period: {preset: TODAY}`, `numbers(event: "x", property: "") { totals { sum } }`, "INVALID_ARGUMENT"},
+		{`period: {preset: TODAY}`, `numbers(event: "x", property: "` + strings.Repeat("n", 2_049) + `") { totals { sum } }`, "INVALID_ARGUMENT"},
+		{`period: {preset: TODAY}`, `numbers(event: "x", property: "n") { breakdown(by: EVENT) { totalCount } }`, "INVALID_ARGUMENT"},
+		{`period: {preset: TODAY}`, `numbers(event: "x", property: "n") { breakdown(by: PROPERTY) { totalCount } }`, "INVALID_ARGUMENT"},
+		{`period: {preset: TODAY}`, `numbers(event: "x", property: "n") { breakdown(by: PAGE, first: 0) { totalCount } }`, "INVALID_ARGUMENT"},
+		{`period: {preset: TODAY}`, `numbers(event: "x", property: "n") { breakdown(by: PAGE, after: "x") { totalCount } }`, "INVALID_ARGUMENT"},
+		{`period: {preset: TODAY}`, `series(interval: HOUR) { start } numbers(event: "x", property: "n") { series(interval: DAY) { start } }`, "INVALID_ARGUMENT"},
+		{`period: {preset: LAST_91_DAYS}`, `numbers(event: "x", property: "n") { series(interval: HOUR) { start } }`, "INVALID_ARGUMENT"},
 		{`period: {preset: TODAY}`, `a: propertyNames { name } b: propertyNames(event: "x") { name }`, "INVALID_ARGUMENT"},
 	} {
 		if got := report(test.args, test.fields); got.codes() != test.code {
@@ -799,8 +809,12 @@ func TestWhoReadsReports(t *testing.T) {
 	t.Parallel()
 	const depth = 6
 	site := "query($id: ID!) { site(id: $id) { live " + selection("LiveReport", depth) +
-		" report(period: {preset: TODAY}, compare: {kind: PREVIOUS_PERIOD}) " + selection("Report", depth) + " } }"
-	shared := strings.Replace("{ sharedSite "+selection("SharedSite", depth)+" }", " report {", " report(period: {preset: TODAY}) {", 1)
+		" report(period: {preset: TODAY}, compare: {kind: PREVIOUS_PERIOD}) " + selection("Report", depth, "numbers") + " } }"
+	shared := strings.Replace("{ sharedSite "+selection("SharedSite", depth, "numbers")+" }", " report {", " report(period: {preset: TODAY}) {", 1)
+
+	// All fields in one query would be too complex.
+	numbers := `report(period: {preset: TODAY}) { totals { visitors } numbers(property: "plan") ` + selection("ReportNumbers", depth) + " }"
+	siteNumbers, sharedNumbers := "query($id: ID!) { site(id: $id) { "+numbers+" } }", "{ sharedSite { domain "+numbers+" } }"
 
 	// Every type of the two fields is selected down to its leaves.
 	for _, want := range []string{"breakdown(by: PAGE) {", "funnel(steps:", "journey(from:", "cohorts {", "propertyNames", "series", "averageOrder", "endCursor", "fromPrevious", "latest"} {
@@ -819,8 +833,8 @@ func TestWhoReadsReports(t *testing.T) {
 		bearer := func(secret string) []string { return []string{"Authorization", "Bearer " + secret} }
 		reader := bearer(first.owner.reader(id))
 
-		ask := func(c *client, id string, header ...string) *answer {
-			body, err := json.Marshal(map[string]any{"query": site, "variables": map[string]any{"id": id}})
+		ask := func(c *client, query, id string, header ...string) *answer {
+			body, err := json.Marshal(map[string]any{"query": query, "variables": map[string]any{"id": id}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -840,7 +854,11 @@ func TestWhoReadsReports(t *testing.T) {
 			{"unauthenticated", a.client(), nil, "UNAUTHENTICATED"},
 			{"reader of a shared link", a.client(), reader, "FORBIDDEN"},
 		} {
-			got := ask(test.client, id, test.header...)
+			if got := ask(test.client, siteNumbers, id, test.header...); got.codes() != test.codes ||
+				test.codes == "" && got.at("site.report.numbers.totals.visitors") != 1.0 {
+				t.Errorf("%s, numbers: %s, want %q", test.name, got.Body, test.codes)
+			}
+			got := ask(test.client, site, id, test.header...)
 			if got.codes() != test.codes {
 				t.Errorf("%s: %s, want %q", test.name, got.Body, test.codes)
 			}
@@ -849,23 +867,27 @@ func TestWhoReadsReports(t *testing.T) {
 			}
 		}
 
-		foreign, unknown := ask(second.owner, id), ask(second.owner, a.unknown(id))
-		if foreign.Body != unknown.Body || foreign.at("site") != nil {
-			t.Errorf("another tenant's report: %s, an unknown site's: %s", foreign.Body, unknown.Body)
+		for _, query := range []string{site, siteNumbers} {
+			foreign, unknown := ask(second.owner, query, id), ask(second.owner, query, a.unknown(id))
+			if foreign.Body != unknown.Body || foreign.at("site") != nil {
+				t.Errorf("another tenant's report: %s, an unknown site's: %s", foreign.Body, unknown.Body)
+			}
 		}
 
 		// The link shows its own site alone, with the same figures.
-		body, err := json.Marshal(map[string]any{"query": shared})
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := a.client().send(http.MethodPost, "application/json", string(body), reader...)
-		if got.codes() != "" || got.at("sharedSite.domain") != "first.example" || got.at("sharedSite.report.totals.visitors") != 2.0 {
-			t.Errorf("the shared link's report: %s", got.Body)
-		}
-		for _, other := range []*client{a.client(), second.owner} {
-			if got := other.send(http.MethodPost, "application/json", string(body)); strings.Contains(got.Body, "first") || got.at("sharedSite") != nil {
-				t.Errorf("without the link: %s", got.Body)
+		for _, query := range []string{shared, sharedNumbers} {
+			body, err := json.Marshal(map[string]any{"query": query})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := a.client().send(http.MethodPost, "application/json", string(body), reader...)
+			if got.codes() != "" || got.at("sharedSite.domain") != "first.example" || got.at("sharedSite.report.totals.visitors") != 2.0 {
+				t.Errorf("the shared link's report: %s", got.Body)
+			}
+			for _, other := range []*client{a.client(), second.owner} {
+				if got := other.send(http.MethodPost, "application/json", string(body)); strings.Contains(got.Body, "first") || got.at("sharedSite") != nil {
+					t.Errorf("without the link: %s", got.Body)
+				}
 			}
 		}
 	})

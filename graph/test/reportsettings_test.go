@@ -341,14 +341,14 @@ func TestSharedLinkKeepsItsSegment(t *testing.T) {
 }
 
 // sharedTypes are the object types that a reader of a shared link can reach.
-const sharedTypes = "[Cohort CohortReport CohortReturn FunnelReport FunnelStep FunnelStepReport Journey JourneyNode LiveHit LiveReport LiveRow PageInfo Report ReportImportedDays ReportMetrics " +
-	"ReportPoint ReportProperty ReportRevenue ReportRow ReportRowConnection ReportRowEdge ReportView SharedSite]"
+const sharedTypes = "[Cohort CohortReport CohortReturn FunnelReport FunnelStep FunnelStepReport Journey JourneyNode LiveHit LiveReport LiveRow NumberFigures PageInfo Report ReportImportedDays ReportMetrics " +
+	"ReportNumberPoint ReportNumberRow ReportNumberRowConnection ReportNumberRowEdge ReportNumbers ReportPoint ReportProperty ReportRevenue ReportRow ReportRowConnection ReportRowEdge ReportView SharedSite]"
 
 // TestReadersReachNothingElse: a reader reads no other root field, uses up no budget of the account,
 // and downloads nothing. A session in the same browser gives no rights to a viewer token.
 func TestReadersReachNothingElse(t *testing.T) {
 	t.Parallel()
-	const perMinute = 13_000
+	const perMinute = 15_000
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = perMinute })
 		tenant := a.tenant("first.example")

@@ -326,8 +326,8 @@ func TestRequiredSecondFactor(t *testing.T) {
 	open := []string{
 		"viewer", "installation", "passkeySignIn", "signOut", "startTotp", "confirmTotp", "disableTotp", "renewRecoveryCodes",
 		"startPasskeyRegistration", "finishPasskeyRegistration", "renamePasskey", "deletePasskey", "leaveAccount",
-		"signUp", "confirmSignUp", "signIn", "signInWithPasskey", "requestPasswordReset", "resetPassword", "acceptInvitation", "invitationOffer", "openSharedLink",
-		"stopReportMail", "confirmEmailChange",
+		"signUp", "confirmSignUp", "signIn", "startProviderSignIn", "finishProviderSignIn", "signInWithPasskey", "requestPasswordReset", "resetPassword", "acceptInvitation", "invitationOffer", "openSharedLink",
+		"stopReportMail", "confirmEmailChange", "confirmAlertChannel",
 	}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 1 << 30 })
@@ -371,7 +371,7 @@ func TestRequiredSecondFactor(t *testing.T) {
 				}
 				got := member.call(t, op, f, ids)
 				want := "SECOND_FACTOR_REQUIRED"
-				if slices.Contains(strings.Fields("updateAccount deleteSite deleteSitekey inviteMember revokeInvitation setMemberRole removeMember deleteAccount restoreSite transferSite transferSitekey suspendAccount resumeAccount setAccountSecurity setSitePlan setCaptchaPlan installationHealth accounts"), f.Name) {
+				if slices.Contains(strings.Fields("updateAccount deleteSite deleteSitekey inviteMember revokeInvitation setMemberRole removeMember deleteAccount restoreSite transferSite transferSitekey suspendAccount resumeAccount setAccountSecurity setAccountProvider verifyProviderDomain deleteAccountProvider setSitePlan setCaptchaPlan installationHealth accounts"), f.Name) {
 					want = "FORBIDDEN"
 				}
 				if got.codes() != want {

@@ -46,7 +46,7 @@ func sharedReports() []string {
 
 	list := []string{
 		`{ sharedSite ` + selection("SharedSite", 3, "report", "name", "domain") + ` }`,
-		`{ sharedSite { report(` + days + `) ` + selection("Report", 7, following...) + ` } }`,
+		`{ sharedSite { report(` + days + `) ` + selection("Report", 7, append(following, "numbers")...) + ` } }`,
 		`{ sharedSite { report(` + days + `) ` + selection("Report", 7, others...) + ` } }`,
 		`{ sharedSite { report(` + days + `) { propertyNames(event: "purchase") { name events values } } } }`,
 	}
@@ -97,6 +97,8 @@ func TestHiddenRevenue(t *testing.T) {
 		for _, report := range []string{
 			`report { breakdown(by: PROPERTY, property: "price") { totalCount } }`,
 			`report { breakdown(by: PROPERTY, property: "price", event: "add_to_cart") { totalCount } }`,
+			`report { numbers(event: "purchase", property: "price") { totals { sum } } }`,
+			`report { totals { visitors } n: numbers(event: "add_to_cart", property: "quantity") { breakdown(by: PAGE) { totalCount } } }`,
 			`report(filters: [{dimension: PROPERTY, property: "price", values: ["1"]}]) { totals { visitors } }`,
 			`report(filters: [{dimension: PAGE, values: ["/"]}, {dimension: PROPERTY, property: "fee", operator: IS_NOT, values: ["1"]}]) { totals { visitors } }`,
 		} {

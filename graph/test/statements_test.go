@@ -20,7 +20,7 @@ var everything = `query($first: Int!) { viewer { email account { name members { 
 // sites: whole lists, the caller's mails, the privacy text, and figures, which are counted site by site.
 // nodes are the same sites again.
 var costly = []string{
-	"nodes", "privacyText", "deliveries", "annotations", "segments", "funnels", "sharedLinks", "imports", "importJobs", "usageHistory", "usageByDay", "unknownEvents", "reportMails", "live", "report", "reportView", "hiddenNotices",
+	"nodes", "privacyText", "deliveries", "annotations", "segments", "funnels", "sharedLinks", "alertChannels", "imports", "importJobs", "usageHistory", "usageByDay", "unknownEvents", "reportMails", "live", "report", "reportView", "hiddenNotices",
 }
 
 // sites creates sites of the first account, each with an item in every list.

@@ -34,7 +34,7 @@ func TestRestrictedTokenIsolation(t *testing.T) {
 	fields, operation := byID()
 
 	// What is the site's own, by the name of the id.
-	ofSite := []string{"siteId", "siteIds", "deliveryId", "annotationId", "segmentId", "funnelId", "sharedLinkId", "erasureId", "importId", "importJobId"}
+	ofSite := []string{"siteId", "siteIds", "deliveryId", "annotationId", "segmentId", "funnelId", "sharedLinkId", "erasureId", "importId", "importJobId", "alertChannelId", "alertMessageId"}
 
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 1 << 30 })
@@ -209,6 +209,7 @@ var openToRestricted = map[string]string{
 	"viewerRole":          "the role of the token's own user",
 	"viewerIsGuest":       "the membership of the token's own user",
 	"requireSecondFactor": "the rule decides what the token's own user may do",
+	"requireProvider":     "the rule is not for tokens",
 	"suspension":          "the reason why the token's changes are refused",
 	"sites":               "only the token's sites, see TestRestrictedTokenLists",
 	"members":             "only the token's own user",

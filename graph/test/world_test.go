@@ -34,17 +34,7 @@ func selection(name string, depth int, but ...string) string {
 		var parts []string
 		types := map[string]string{}
 		for _, possible := range schema.GetPossibleTypes(def) {
-			// Two types may have fields of the same name and of other types, which one query cannot
-			// select without an alias.
-			without := slices.Clone(but)
-			for _, f := range fieldsOf(possible) {
-				if other, ok := types[f.Name]; ok && other != f.Type.String() {
-					without = append(without, f.Name)
-				}
-				types[f.Name] = f.Type.String()
-			}
-
-			parts = append(parts, "... on "+possible.Name+" "+selection(possible.Name, depth, without...))
+			parts = append(parts, "... on "+possible.Name+" "+fieldSelection(possible, depth, types, but))
 		}
 
 		return "{ __typename " + strings.Join(parts, " ") + " }"
@@ -53,18 +43,39 @@ func selection(name string, depth int, but ...string) string {
 	if def.Kind != ast.Object {
 		return ""
 	}
+	return fieldSelection(def, depth, nil, but)
+}
 
+// fieldSelection selects the fields of an object type. types is nil, or has the fields that the query selects
+// at the same place of other types of an interface: then a field of the same name and of another type gets an
+// alias, and of an inner object with an id only this is selected, because a query has at most 500 fields.
+func fieldSelection(def *ast.Definition, depth int, types map[string]string, but []string) string {
 	var parts []string
 	for _, f := range fieldsOf(def) {
-		leaf := schema.Types[f.Type.Name()].IsLeafType()
+		object := schema.Types[f.Type.Name()]
+		leaf := object.IsLeafType()
 		if !leaf && depth == 1 || slices.Contains(but, f.Name) || needsArguments(f) {
 			continue
 		}
 
 		// Skip objects that contain only objects.
-		if inner := selection(f.Type.Name(), depth-1, but...); leaf || inner != "{  }" {
-			parts = append(parts, f.Name+literalArguments(f)+" "+inner)
+		inner := selection(f.Type.Name(), depth-1, but...)
+		if !leaf && inner == "{  }" {
+			continue
 		}
+
+		name := f.Name
+		if types != nil {
+			if !leaf && slices.Contains(object.Interfaces, "Node") {
+				inner = "{ id }"
+			}
+			if other, ok := types[name]; !ok {
+				types[name] = f.Type.String()
+			} else if other != f.Type.String() {
+				name = strings.ToLower(def.Name) + "_" + name + ": " + name
+			}
+		}
+		parts = append(parts, name+literalArguments(f)+" "+inner)
 	}
 
 	return "{ " + strings.Join(parts, " ") + " }"
@@ -73,6 +84,7 @@ func selection(name string, depth int, but ...string) string {
 // literals are the values of required arguments below the root, in GraphQL, by name.
 var literals = map[string]string{
 	"period": "{preset: TODAY}", "by": "PAGE", "from": `{page: "/"}`, "direction": "NEXT", "steps": `[{page: "/"}, {event: "signup"}]`,
+	"property": `"plan"`,
 }
 
 // needsArguments reports whether a field has an argument without a default and without a literal.
@@ -121,7 +133,8 @@ func reachable(from string) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// samples are valid values for the inputs that are not ids, by name, or by field and name for one field.
+// samples are valid values for the inputs that are not ids, by name, by name and type, or by field and name
+// for one field.
 var samples = map[string]any{
 	"accountName": "Example", "name": "signup", "domain": "extra.example.org", "url": "https://example.net/hook",
 	"email": "new@example.org", "role": "VIEWER", "plan": "ENTERPRISE", "monthlyPageviews": 5, "scopes": []string{"READ"},
@@ -129,15 +142,19 @@ var samples = map[string]any{
 	"measureSiteSearch": true, "measureEcommerce": true, "allowPseudonymousUserId": true, "automaticEvents": true,
 	"baseSeconds": 1.5, "maxSeconds": 20.0, "freeChallenges": 4, "automation": "LIMIT", "strict": true, "attackMode": "ON",
 	"exemptNetworks": []string{"198.51.100.0/24"},
-	"hideRevenue":    true, "origins": []string{"https://www.example.org"},
+	"events":         []string{"QUOTA"}, "kind AlertChannelKind!": "WEBHOOK", "address String!": "https://hook.example/0123456789abcdef",
+	"from": 1320, "to": 420,
+	"hideRevenue": true, "origins": []string{"https://www.example.org"},
 	"visitDetails": []string{"BROWSER"}, "excludedCountries": []string{"DE"}, "excludedPaths": []string{"/admin/**"},
 	"shields": []string{"DATA_CENTRES"}, "smallGroup": 5, "hideSmallGroups": true,
 	"excludedAddresses": []string{"192.0.2.0/24"}, "first": 2, "after": nil, "last": nil, "before": nil, "orderBy": "NEWEST", "search": "example", "days": 7,
 	"timeZone": "Europe/Berlin", "language": "DE", "day": "2026-11-20", "text": "A note", "label": "A step", "page": "/pricing", "event": nil,
 	"dimension": "PROPERTY", "property": "plan", "operator": "IS", "values": []string{"pro"}, "expiresAt": "2027-01-01T00:00:00Z",
 	"site.domain": nil, "kind": "CONVERSION", "source": "UMAMI", "size": 5, "address": nil, "firstDay": "2026-10-01", "lastDay": "2026-10-31",
-	"since": "2026-11-01T00:00:00Z", "date": "2026-11-19",
+	"idempotencyKey": nil, "since": "2026-11-01T00:00:00Z", "date": "2026-11-19",
 	"preset": "LAST_7_DAYS", "compare": "PREVIOUS_YEAR", "matchDayOfWeek": true, "weekly": true, "monthly": true, "spikeAbove": 100, "rejections": 1, "usage": 80, "dropBelow": 10, "months": 2, "keepOldFor": 1, "expiresInDays": 30, "neverExpires": false, "names": []string{"signup"},
+	"issuer": "https://login.example.org", "clientId": "tallygate", "clientSecret": "a client secret", "defaultRole": "MEMBER", "roleClaim": "groups",
+	"value": "staff", "required": false, "next": "/",
 	"secondFactor": "123456", "code": "123456", "challenge": "wrong", "credential": "{}", "requireSecondFactor": true,
 	"userId": strings.Repeat("0123456789abcdef", 4), "secret": "a webhook secret", "domains": []string{"extra.example.org"},
 }
@@ -204,6 +221,10 @@ func sample(t *testing.T, name string, typ *ast.Type, ids func(string) string) a
 		return input
 	}
 
+	// Fields of one name can have different types.
+	if value, ok := samples[name+" "+typ.String()]; ok {
+		return value
+	}
 	value, ok := samples[name]
 	if !ok {
 		t.Fatalf("there is no sample for the input %s: add one", name)
@@ -269,6 +290,12 @@ func (a *app) tenant(domain string) *tenant {
 		createSharedLink(input: {siteId: $id, name: "link"}) { sharedLink { id } userErrors { code } }
 		setReportMails(input: {siteId: $id, weekly: true}) { userErrors { code } } }`, "id", site).ok(a.t, "createFunnel")
 
+	channel := c.query(`mutation($id: ID!) { createSiteAlertChannel(input: {siteId: $id, kind: SLACK, name: "ops",
+		address: "https://`+domain+`/slack/0123456789abcdef", events: [QUOTA]}) { alertChannel { id } userErrors { code } } }`, "id", site).ok(a.t, "createSiteAlertChannel")
+	channelID := text(channel, "createSiteAlertChannel.alertChannel.id")
+	alert := c.query(`mutation($id: ID!) { sendTestAlert(input: {alertChannelId: $id}) { alertMessage { id } userErrors { code } } }`, "id", channelID).ok(a.t, "sendTestAlert")
+	a.finishAlert(channelID)
+
 	job := c.query(`mutation($id: ID!) { startImport(input: {siteId: $id, source: UMAMI, files: [{name: "u.csv", size: 5}]}) {
 		importJob { id } userErrors { code } } }`, "id", site).ok(a.t, "startImport")
 	jobID := text(job, "startImport.importJob.id")
@@ -309,11 +336,23 @@ func (a *app) tenant(domain string) *tenant {
 		"funnelId":      text(settings, "createFunnel.funnel.id"),
 		"sharedLinkId":  text(settings, "createSharedLink.sharedLink.id"),
 		"importJobId":   jobID,
-		"importId":      a.storedImport(site),
-		"sessionId":     session,
-		"passkeyId":     text(passkey, "viewer.secondFactors.passkeys.0.id"),
-		"erasureId":     text(erasure.ok(a.t, "deleteUserData"), "deleteUserData.erasure.id"),
+
+		"alertChannelId": channelID,
+		"alertMessageId": text(alert, "sendTestAlert.alertMessage.id"),
+		"importId":       a.storedImport(site),
+		"sessionId":      session,
+		"passkeyId":      text(passkey, "viewer.secondFactors.passkeys.0.id"),
+		"erasureId":      text(erasure.ok(a.t, "deleteUserData"), "deleteUserData.erasure.id"),
 	}}
+}
+
+// finishAlert ends the messages of an alert channel, as a worker does.
+func (a *app) finishAlert(channelID string) {
+	a.t.Helper()
+	number, _ := a.ids.Parse(model.NodeAlertChannel, channelID)
+	if err := dbtest.Exec(a.db, "UPDATE alert_messages SET state = 'failed', attempts = 1, tries = 1 WHERE channel_id = ?", number); err != nil {
+		a.t.Fatal(err)
+	}
 }
 
 // storedImport returns the id of a new import of a site.
@@ -357,7 +396,7 @@ func (a *app) mailedSecret(recipient string) string {
 	a.t.Helper()
 
 	type row struct{ Data string }
-	rows, err := dbtest.Rows[row](a.db, "SELECT data FROM mails WHERE recipient = ? AND kind IN ('invitation', 'password_reset', 'sign_up', 'sign_up_known', 'email_change', 'email_known') ORDER BY id DESC", recipient)
+	rows, err := dbtest.Rows[row](a.db, "SELECT data FROM mails WHERE recipient = ? AND kind IN ('invitation', 'password_reset', 'sign_up', 'sign_up_known', 'email_change', 'email_known', 'alert_confirm') ORDER BY id DESC", recipient)
 	if err != nil || len(rows) == 0 {
 		a.t.Fatalf("no mail to %s: %v", recipient, err)
 	}

@@ -136,13 +136,16 @@ func (c *composer) view(ctx context.Context, account string, raw []byte) (*view,
 		model.MailSite
 		UserID int64                `json:"userId"`
 		Kind   model.ReportMailKind `json:"kind"`
+
+		ChannelID   int64         `json:"channelId"`
+		ConfirmedAt model.Instant `json:"confirmedAt"`
 	}
 	if err := json.Unmarshal(raw, &about); err != nil {
 		return nil, err
 	}
 
 	v := &view{View: text.View{Account: accountName(account), Site: about.Site}}
-	if c.ids == nil || about.SiteID == 0 {
+	if c.ids == nil || about.SiteID == 0 && about.ChannelID == 0 {
 		return v, nil
 	}
 
@@ -151,7 +154,13 @@ func (c *composer) view(ctx context.Context, account string, raw []byte) (*view,
 		return nil, err
 	}
 
-	v.siteID = ids.Of(model.NodeSite, about.SiteID)
+	if about.SiteID != 0 {
+		v.siteID = ids.Of(model.NodeSite, about.SiteID)
+	}
+	if about.ChannelID != 0 {
+		v.stop = ids.OfChannelStop(about.ChannelID, about.ConfirmedAt)
+		v.CanStop = true
+	}
 	if about.UserID != 0 {
 		v.stop = ids.OfStop(about.Kind, about.SiteID, about.UserID)
 		v.CanStop = v.stop != ""

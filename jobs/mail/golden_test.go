@@ -64,6 +64,15 @@ var examples = map[string]string{
 	"captcha_attack":         `{"sitekey":"Contact","at":1795168800000000,"networks":1812,"challenges":2040,"refused":12,"usual":37,"factor":4}`,
 	"captcha_attack/off":     `{"sitekey":"Contact","at":1795168800000000,"networks":402,"challenges":402,"usual":37,"factor":2,"isOff":true}`,
 	"test":                   `{}`,
+	"alert": `{"siteId":7,"site":"shop.example","channelId":3,"confirmedAt":1795168800000000,"channel":"ops","event":"traffic_drop",
+		"phase":"begun","account":"Shop Ltd","beganAt":1795168800000000,"figures":{"value":3,"usual":1200,"percent":0}}`,
+	"alert/ended": `{"channelId":3,"confirmedAt":1795168800000000,"channel":"ops","event":"captcha_attack","phase":"ended",
+		"sitekey":"Contact","sitekeyId":4,"beganAt":1795168800000000,"endedAt":1795170000000000,"figures":{"value":1812,"usual":37}}`,
+	"alert/summary": `{"siteId":7,"site":"shop.example","channelId":3,"confirmedAt":1795168800000000,"channel":"ops","event":"weekly",
+		"phase":"once","from":"2026-11-16","to":"2026-11-22","figures":{},"summary":{"figures":{"visitors":1500,"visits":1600,"pageviews":30},
+		"previous":{"visitors":2000,"visits":3,"pageviews":30},"pages":[{"value":"/","visitors":1200}],"sources":[{"value":"","visitors":3}]}}`,
+	"alert_confirm":      `{"url":"https://stats.example/confirm-alerts#tgc_secret","by":"owner@shop.example"}`,
+	"alert_confirm/site": `{"url":"https://stats.example/confirm-alerts#tgc_secret","siteId":7,"site":"shop.example"}`,
 }
 
 // withoutAccount are the kinds of mails that belong to no account.

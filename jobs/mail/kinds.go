@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/jobs/alerttext"
 	"github.com/tallygate/tallygate/jobs/mail/text"
 	"github.com/tallygate/tallygate/jobs/mail/text/de"
 	"github.com/tallygate/tallygate/jobs/mail/text/en"
@@ -43,6 +44,8 @@ var kinds = map[string]letterWriter{
 	model.MailSuspended:       pathKind("/account", en.AccountSuspended, de.AccountSuspended),
 	model.MailResumed:         pathKind("/", en.AccountResumed, de.AccountResumed),
 	model.MailCaptchaAttack:   pathKind("/captcha", en.CaptchaAttack, de.CaptchaAttack),
+	model.MailAlert:           kind(alertMessagePage, en.Alert, de.Alert),
+	model.MailAlertConfirm:    kind(confirmOf, en.AlertConfirm, de.AlertConfirm),
 	model.MailTest:            pathKind("/", en.Test, de.Test),
 }
 
@@ -96,4 +99,11 @@ func alertPage(v *view, data *model.TrafficAlertMail) string {
 		return v.sitePage("live")
 	}
 	return v.sitePage("?from=" + data.Day + "&to=" + data.Day)
+}
+
+func confirmOf(_ *view, data *model.AlertConfirmMail) string { return data.URL }
+
+// alertMessagePage returns the page that a message to a channel is about.
+func alertMessagePage(v *view, data *model.AlertMail) string {
+	return alerttext.Of(model.English, data.Event, data.Phase, &data.AlertData, v.siteID).Path
 }

@@ -74,7 +74,8 @@ func TestHeaders(t *testing.T) {
 			t.Errorf("%s: headers %q", name, header)
 		}
 
-		stop := strings.HasPrefix(name, "report_summary") || strings.HasPrefix(name, "traffic_alert")
+		stop := strings.HasPrefix(name, "report_summary") || strings.HasPrefix(name, "traffic_alert") ||
+			name == "alert" || strings.HasPrefix(name, "alert/")
 		if (header.Get("List-Unsubscribe-Post") == "List-Unsubscribe=One-Click") != stop ||
 			strings.HasPrefix(header.Get("List-Unsubscribe"), "<https://stats.example/stop-mail?token=stop_") != stop {
 			t.Errorf("%s: %q, %q", name, header.Get("List-Unsubscribe"), header.Get("List-Unsubscribe-Post"))

@@ -92,7 +92,7 @@ func (d *Deliverer) writeDaily(ctx context.Context, leased *outbox.Leased, to *d
 		Date    string `json:"date"`
 		Part    int    `json:"part"`
 		Parts   int    `json:"parts"`
-	}{"daily_export", leased.SiteKey, part.Day.String(), part.Part, part.Parts})
+	}{model.DeliveryDailyExport, leased.SiteKey, part.Day.String(), part.Part, part.Parts})
 	if err != nil {
 		return err
 	}

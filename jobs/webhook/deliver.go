@@ -50,6 +50,8 @@ const (
 
 // Store is the database as the package uses it. *outbox.Store implements it.
 type Store interface {
+	// DueChannels returns alert channels with due messages, longest due first.
+	DueChannels(ctx context.Context, now model.Instant, limit int) ([]outbox.DueChannel, error)
 	// DueLanes returns lanes that have a due delivery, in the order of their sites, after a site.
 	DueLanes(ctx context.Context, now model.Instant, afterSite int64, limit int) ([]model.Lane, error)
 	// DueDeliveries returns due deliveries of each lane, longest due first.
@@ -107,6 +109,11 @@ type Options struct {
 	// Tracer traces attempts.
 	Tracer trace.Tracer
 
+	// BaseURL is the origin of the control plane, which messages to alert channels link to; "": they do not.
+	BaseURL string
+	// IDs returns the global ids of objects in messages to alert channels.
+	IDs func(context.Context) (*model.NodeIDs, error)
+
 	// ShowAnswer reports whether a site's users may see the response of the receiver at an address.
 	// nil: only for addresses on the internet.
 	ShowAnswer func(receiver netip.Addr) bool
@@ -125,6 +132,9 @@ type Deliverer struct {
 	sender  *sender
 	exports *exportLimits
 
+	baseURL string
+	ids     func(context.Context) (*model.NodeIDs, error)
+
 	metrics *metrics
 	tracer  trace.Tracer
 }
@@ -136,7 +146,7 @@ func New(o Options) *Deliverer {
 		lease:          cmp.Or(o.Lease, defaultLease),
 		attemptTimeout: cmp.Or(o.AttemptTimeout, defaultAttempt),
 		lanes:          newLanes(), sender: newSender(o), exports: newExportLimits(),
-		metrics: newMetrics(), tracer: o.Tracer,
+		metrics: newMetrics(), tracer: o.Tracer, baseURL: o.BaseURL, ids: o.IDs,
 	}
 
 	o.Queue.Handle(TaskType, d.handle)
@@ -151,6 +161,36 @@ func Task(lane model.Lane, id int64, attempts int32) queue.Task {
 		Type: TaskType, Queue: queue.Deliveries, Payload: lane, Parallel: lanePermits(lane.Kind),
 		ID: fmt.Sprintf("%d:%d:%d", lane.SiteID, id, attempts+1),
 	}
+}
+
+// messageTask returns the task that asks for the due messages of an alert channel. Its ID changes with each
+// attempt.
+func messageTask(due outbox.DueChannel, now model.Instant) queue.Task {
+	lane := model.Lane{Kind: model.DeliveryAlert, ChannelID: due.ChannelID}
+	return queue.Task{
+		Type: TaskType, Queue: queue.Deliveries, Payload: lane, Parallel: lanePermits(lane.Kind),
+		ID: fmt.Sprintf("alert:%d:%d", due.ChannelID, due.NextAttemptAt), Overdue: now.Sub(due.NextAttemptAt),
+	}
+}
+
+// dueChannels is how many alert channels one sweep serves. Others follow when these have been served.
+const dueChannels = 500
+
+// SweepChannels submits tasks for alert channels with due messages.
+func (d *Deliverer) SweepChannels(ctx context.Context, now model.Instant) error {
+	channels, err := d.store.DueChannels(ctx, now, dueChannels)
+	if err != nil {
+		return err
+	}
+
+	// Slow channels must not keep others from the first tasks.
+	rand.Shuffle(len(channels), func(a, b int) { channels[a], channels[b] = channels[b], channels[a] })
+	for _, due := range channels {
+		if d.lanes.free(model.Lane{Kind: model.DeliveryAlert, ChannelID: due.ChannelID}) > 0 {
+			d.queue.Submit(messageTask(due, now))
+		}
+	}
+	return nil
 }
 
 // Notify asks the workers for the first attempts of deliveries that were just committed. notify is
@@ -224,7 +264,7 @@ func (d *Deliverer) sweepLanes(ctx context.Context, lanes []model.Lane, now mode
 // submits the work again.
 func (d *Deliverer) handle(ctx context.Context, payload []byte) error {
 	var lane model.Lane
-	if err := json.Unmarshal(payload, &lane); err == nil && lane.SiteID != 0 {
+	if err := json.Unmarshal(payload, &lane); err == nil && (lane.SiteID != 0 || lane.ChannelID != 0) {
 		d.drain(ctx, lane)
 	}
 	return nil
@@ -237,7 +277,7 @@ func (d *Deliverer) drain(ctx context.Context, lane model.Lane) {
 	for began := time.Now(); time.Since(began) < laneTurn && ctx.Err() == nil && !d.queue.Stopping(); {
 		more, err := d.deliver(ctx, lane)
 		if err != nil {
-			d.log.ErrorContext(ctx, "delivery", "site", lane.SiteID, "kind", lane.Kind, "error", err)
+			d.log.ErrorContext(ctx, "delivery", "site", lane.SiteID, "channel", lane.ChannelID, "kind", lane.Kind, "error", err)
 		}
 		if !more || err != nil || d.lanes.isSlow(lane) {
 			return
@@ -336,6 +376,15 @@ func (d *Deliverer) attempt(times deadlines, leased *outbox.Leased, export *expo
 	}
 
 	body := []byte(leased.Body)
+	if leased.Channel != nil {
+		ids, err := d.ids(times.prompt)
+		if err == nil {
+			body, err = d.alertBody(leased, ids)
+		}
+		if err != nil {
+			return outbox.AttemptResult{Error: model.AttemptInternal}, err
+		}
+	}
 
 	if leased.Kind == model.DeliveryDailyExport {
 		var err error

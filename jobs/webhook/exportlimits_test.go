@@ -14,6 +14,7 @@ import (
 	"github.com/tallygate/tallygate/db/exports"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/tools/openapitest"
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
@@ -43,7 +44,7 @@ func dailyLeased(t *testing.T) *outbox.Leased {
 	if err != nil {
 		t.Fatal(err)
 	}
-	leased := &outbox.Leased{SiteKey: "key"}
+	leased := &outbox.Leased{SiteKey: strings.Repeat("0123456789abcdef", 2)}
 	leased.Body = string(part)
 	return leased
 }
@@ -65,6 +66,9 @@ func TestDailyBodies(t *testing.T) {
 			}
 			if err := json.Unmarshal(body, &got); err != nil || got.Type != "daily_export" || len(got.Rows) != test.events {
 				t.Fatalf("%q with %d rows, error %v", got.Type, len(got.Rows), err)
+			}
+			if test.events < 10 {
+				openapitest.Webhook(t, model.DeliveryDailyExport, "", string(body))
 			}
 			for _, row := range got.Rows {
 				if len(row.Properties.A) != test.properties {

@@ -33,7 +33,7 @@ func newMetrics() *metrics {
 	}
 
 	// Series that exist from the start show the first failure as an increase.
-	for _, kind := range []string{model.DeliveryConversion, model.DeliveryDailyExport, model.DeliveryTest} {
+	for _, kind := range append(model.DeliveryKinds(), model.DeliveryAlert) {
 		m.attempts.WithLabelValues(kind, "")
 		m.attempts.WithLabelValues(kind, model.AttemptInternal)
 		m.durations.WithLabelValues(kind, "delivered")

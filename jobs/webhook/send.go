@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -249,8 +250,9 @@ func retryAfter(response *http.Response, now time.Time) time.Duration {
 	}
 
 	text := response.Header.Get("Retry-After")
-	if seconds, err := strconv.ParseInt(text, 10, 32); err == nil && seconds >= 0 {
-		return time.Duration(seconds) * time.Second
+	// Discord sends a fraction of seconds.
+	if seconds, err := strconv.ParseFloat(text, 64); err == nil && seconds >= 0 && seconds <= math.MaxInt32 {
+		return time.Duration(seconds * float64(time.Second))
 	}
 	if at, err := http.ParseTime(text); err == nil {
 		return max(0, at.Sub(now))

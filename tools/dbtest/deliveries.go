@@ -69,6 +69,24 @@ func RefuseDeliveries(tb testing.TB, d *db.DB, siteIDs ...int64) (repair func())
 	}
 }
 
+// RefuseRows makes the database refuse new rows of a common table, with an error that contains "planted",
+// until repair is called.
+func RefuseRows(tb testing.TB, d *db.DB, table string) (repair func()) {
+	tb.Helper()
+	plant := "CREATE TRIGGER refuse_rows BEFORE INSERT ON " + table + " BEGIN SELECT RAISE(ABORT, 'planted'); END"
+	remove := "DROP TRIGGER refuse_rows"
+	if d.Dialect() == "postgres" {
+		plant = "ALTER TABLE " + table + " ADD CONSTRAINT planted CHECK (false) NOT VALID"
+		remove = "ALTER TABLE " + table + " DROP CONSTRAINT planted"
+	}
+
+	execAll(tb, d, []string{plant})
+	return func() {
+		tb.Helper()
+		execAll(tb, d, []string{remove})
+	}
+}
+
 func execAll(tb testing.TB, d *db.DB, statements []string) {
 	tb.Helper()
 	for _, statement := range statements {

@@ -154,18 +154,37 @@ func DumpWhere(d *db.DB, table, condition string) ([]string, error) {
 		return nil, err
 	}
 
-	var rows []map[string]any
-	if err := cell.Read.NewSelect().Table(table).Where(condition).Scan(context.Background(), &rows); err != nil {
+	// The map model of bun panics for a column of SQLite that is NULL in the first row and bytes in another.
+	rows, err := cell.Read.NewSelect().Table(table).Where(condition).Rows(context.Background())
+	if err != nil {
 		return nil, err
 	}
+	defer rows.Close()
 
-	texts := make([]string, len(rows))
-	for i, row := range rows {
-		// fmt sorts the keys of a map.
-		texts[i] = fmt.Sprint(row)
+	columns, err := rows.Columns()
+	if err != nil {
+		return nil, err
+	}
+	values, targets := make([]any, len(columns)), make([]any, len(columns))
+	for i := range values {
+		targets[i] = &values[i]
 	}
 
-	return texts, nil
+	var texts []string
+	for rows.Next() {
+		if err := rows.Scan(targets...); err != nil {
+			return nil, err
+		}
+		row := make(map[string]any, len(columns))
+		for i, column := range columns {
+			row[column] = values[i]
+		}
+
+		// fmt sorts the keys of a map.
+		texts = append(texts, fmt.Sprint(row))
+	}
+
+	return texts, rows.Err()
 }
 
 // Count returns the number of rows of a table.

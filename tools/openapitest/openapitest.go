@@ -5,6 +5,7 @@ package openapitest
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/tallygate/tallygate/db/model"
 )
 
 // recorder passes an answer on and keeps a copy.
@@ -156,8 +159,29 @@ func (t *Transport) add(err error) {
 	}
 }
 
-// Webhook fails the test for the body of a webhook that differs from the document.
-func Webhook(tb reporter, name, body string) {
+// Webhook fails the test for the body of a delivery that differs from the document, or from the fields in
+// model.WebhookMessages.
+func Webhook(tb reporter, name, event, body string) {
+	message, ok := model.WebhookMessageOf(name, event)
+	if !ok {
+		tb.Errorf("model.WebhookMessages lacks the message %s of the event %q", name, event)
+		return
+	}
+	var fields map[string]json.RawMessage
+	_ = json.Unmarshal([]byte(body), &fields)
+	for _, field := range message.Fields {
+		if _, ok := fields[field]; !ok {
+			tb.Errorf("model.WebhookMessages has the field %s in the message %q: %s", field, message.Name, body)
+			return
+		}
+	}
+	for field := range fields {
+		if !slices.Contains(message.Fields, field) && !slices.Contains(message.Optional, field) {
+			tb.Errorf("model.WebhookMessages lacks the field %s in the message %q: %s", field, message.Name, body)
+			return
+		}
+	}
+
 	value, err := jsonschema.UnmarshalJSON(strings.NewReader(body))
 	if err == nil {
 		err = schemaAt("webhooks", name, "post", "requestBody", "content", "application/json", "schema").Validate(value)

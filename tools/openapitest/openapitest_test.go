@@ -158,16 +158,26 @@ func TestTransport(t *testing.T) {
 }
 
 func TestWebhook(t *testing.T) {
-	const body = `{"type":"conversion","event":"purchase","site_key":"0123456789abcdef0123456789abcdef",` +
+	const body = `{"type":"conversion","event":"signup","site_key":"0123456789abcdef0123456789abcdef",` +
 		`"occurred_at":"2026-11-20T12:00:00.000000+00:00","path":"/","attribution":` +
 		`{"channel":"direct","utm_source":null,"utm_medium":null,"utm_campaign":null}}`
 
 	for change, want := range map[string]string{
-		"": "", `"type":"conversion",`: "type", `"utm_medium":null,`: "utm_medium", `"direct"`: "invalid character",
+		"": "", `"type":"conversion",`: "has the field type", `"utm_medium":null,`: "utm_medium", `"direct"`: "has the field",
 	} {
 		var errs errors
-		openapitest.Webhook(&errs, "conversion", strings.Replace(body, change, "", 1))
+		openapitest.Webhook(&errs, "conversion", "signup", strings.Replace(body, change, "", 1))
 		compareErrors(t, change, errs, want)
+	}
+
+	for _, test := range []struct{ kind, event, body, want string }{
+		{"conversion", "purchase", body, "has the field value"},
+		{"conversion", "signup", strings.Replace(body, `"path"`, `"road":1,"path"`, 1), "lacks the field road"},
+		{"notice", "", body, "lacks the message notice"},
+	} {
+		var errs errors
+		openapitest.Webhook(&errs, test.kind, test.event, test.body)
+		compareErrors(t, test.kind+" "+test.event, errs, test.want)
 	}
 }
 

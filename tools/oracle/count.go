@@ -21,6 +21,7 @@ type Result struct {
 	Funnels    [][]int64                 // visitors of each step
 	Journeys   []*scan.JourneyNode
 	Cohorts    []scan.Cohort
+	Numbers    []Numbers
 }
 
 // naive counts a query with maps over rows, as slowly and as plainly as docs/reports.md says it.
@@ -103,6 +104,9 @@ func Count(q *scan.Query, days []segment.Rows) *Result {
 	}
 	if q.Cohorts != nil {
 		r.Cohorts = n.cohorts(days)
+	}
+	for i := range q.Numbers {
+		r.Numbers = append(r.Numbers, n.numbers(&q.Numbers[i], days))
 	}
 	return r
 }

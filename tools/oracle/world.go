@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"reflect"
@@ -90,7 +91,7 @@ func addVisit(r *rand.Rand, rows *segment.Rows, key segment.VisitKey, start mode
 	for range events {
 		e := segment.Event{VisitKey: key, At: at(), ID: r.Int64(),
 			Name: pick("scroll", "signup", "purchase", "refund", "add_to_cart"), Path: pick("/", "/a"),
-			Properties: pick("", `{"plan":"pro","n":1.50,"list":[1],"gone":null}`, `{"plan":"free","ok":true}`)}
+			Properties: pick("", `{"plan":"pro","n":1.50,"list":[1],"gone":null}`, `{"plan":"free","ok":true}`, numbered(r), numbered(r))}
 		switch e.Name {
 		case "purchase", "add_to_cart":
 			e.Value, e.Currency = model.Money(r.IntN(5_000_000)), pick("EUR", "USD")
@@ -99,6 +100,19 @@ func addVisit(r *rand.Rand, rows *segment.Rows, key segment.VisitKey, start mode
 		}
 		rows.Events = append(rows.Events, e)
 	}
+}
+
+// numbered makes properties with a number, or with a text that is nearly one.
+func numbered(r *rand.Rand) string {
+	texts := []string{
+		`0.1`, `0.2`, `"0.3"`, `-7`, `-0`, `1e21`, `1e-300`, `9007199254740993`, `"1e400"`, `"1e-400"`, `"+5"`, `" 5"`, `"05"`, `"5."`,
+		`".5"`, `"0x10"`, `"NaN"`, `"Infinity"`, `"1,5"`, `""`, `true`, `null`, `[1]`, `"1e+2"`,
+	}
+	value := fmt.Sprintf("%.3f", r.Float64()*5)
+	if r.IntN(2) == 0 {
+		value = texts[r.IntN(len(texts))]
+	}
+	return `{"n":` + value + `,"plan":"pro"}`
 }
 
 // AllBreakdowns asks for every dimension.
@@ -154,6 +168,10 @@ func Query(r *rand.Rand, zone *time.Location, first model.Day, days int) *scan.Q
 	}
 	if r.IntN(2) == 0 {
 		q.Cohorts = &scan.Cohorts{First: q.From.Monday().AddDays(7 * (r.IntN(3) - 1)), Weeks: r.IntN(4)}
+	}
+
+	if r.IntN(2) == 0 {
+		q.Numbers = AllNumbers([]string{"signup", "scroll", "missing", ""}[r.IntN(4)], "n")
 	}
 
 	for range r.IntN(3) {
@@ -212,6 +230,14 @@ func Check(t testing.TB, name string, want *Result, got *scan.Result) {
 	}
 	if len(want.Cohorts)+len(got.Cohorts) > 0 && !reflect.DeepEqual(got.Cohorts, want.Cohorts) {
 		t.Errorf("%s: cohorts\ngot  %+v\nwant %+v", name, got.Cohorts, want.Cohorts)
+	}
+	if len(got.Numbers) != len(want.Numbers) {
+		t.Fatalf("%s: numbers of %d questions, want %d", name, len(got.Numbers), len(want.Numbers))
+	}
+	for i := range want.Numbers {
+		if counted := ByGroup(got.Numbers[i]); !reflect.DeepEqual(counted, want.Numbers[i]) {
+			t.Errorf("%s: numbers of question %d\ngot  %+v\nwant %+v", name, i, counted, want.Numbers[i])
+		}
 	}
 
 	if t.Failed() {

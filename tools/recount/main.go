@@ -41,6 +41,7 @@ type command struct {
 	Journey   string   `long:"journey" value-name:"STEP" unquote:"false" description:"The start of a journey of 3 steps, as for --step."`
 	Before    bool     `long:"before" description:"Count the journey backwards."`
 	Cohorts   string   `long:"cohorts" value-name:"DATE" unquote:"false" description:"A day of the first week of cohorts, up to --to. First visits are searched from --from on."`
+	Numbers   string   `long:"numbers" value-name:"EVENT:PROPERTY" unquote:"false" description:"Sum, average and percentiles of the numbers of a property, without an event of all: in all, of each day by its index, and by --by unless that is EVENT or PROPERTY."`
 	KeyEvents []string `long:"key-events" value-name:"NAME,..." unquote:"false" description:"The site's key events. purchase always is one."`
 }
 
@@ -55,6 +56,7 @@ type report struct {
 	Funnel  []int64                 `json:",omitempty"` // visitors of each step
 	Journey *scan.JourneyNode       `json:",omitempty"`
 	Cohorts []scan.Cohort           `json:",omitempty"`
+	Numbers []oracle.Numbers        `json:",omitempty"` // in all, by day and by --by
 }
 
 func main() { os.Exit(execute(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -111,7 +113,7 @@ func (c *command) count() (*report, error) {
 		return nil, err
 	}
 	result := oracle.Count(query, rows)
-	r := &report{Totals: result.Totals, Days: result.Points, Rows: result.Breakdowns[0], Cohorts: result.Cohorts}
+	r := &report{Totals: result.Totals, Days: result.Points, Rows: result.Breakdowns[0], Cohorts: result.Cohorts, Numbers: result.Numbers}
 	if len(result.Journeys) > 0 {
 		r.Journey = result.Journeys[0]
 	}
@@ -176,7 +178,7 @@ func (c *command) query() (*scan.Query, error) {
 	return q, nil
 }
 
-// follow adds the journey and the cohorts of the command line to a query.
+// follow adds the journey, the numbers and the cohorts of the command line to a query.
 func (c *command) follow(q *scan.Query) error {
 	if c.Journey != "" {
 		start, err := funnelOf([]string{c.Journey})
@@ -184,6 +186,13 @@ func (c *command) follow(q *scan.Query) error {
 			return fmt.Errorf("--journey: %w", err)
 		}
 		q.Journeys = []scan.Journey{{From: start.Steps[0], Before: c.Before, Steps: scan.MaxJourneySteps}}
+	}
+	if c.Numbers != "" {
+		event, property, ok := strings.Cut(c.Numbers, ":")
+		if !ok || property == "" {
+			return fmt.Errorf("--numbers: %q is not EVENT:PROPERTY", c.Numbers)
+		}
+		q.Numbers = numbersOf(event, property, q.Breakdowns[0].By)
 	}
 	if c.Cohorts == "" {
 		return nil
@@ -203,6 +212,17 @@ func (c *command) follow(q *scan.Query) error {
 }
 
 const daysOfWeek = 7
+
+// numbersOf asks for the numbers of a property in all, by day and by a dimension.
+func numbersOf(event, property string, by scan.Dimension) []scan.Numbers {
+	list := []scan.Numbers{
+		{Event: event, Property: property}, {Event: event, Property: property, Groups: scan.NumberPoints},
+	}
+	if scan.HasNumbers(by) {
+		list = append(list, scan.Numbers{Event: event, Property: property, Groups: scan.NumberRows, By: by})
+	}
+	return list
+}
 
 // dimensions maps the names of the API.
 var dimensions = map[string]scan.Dimension{

@@ -120,7 +120,7 @@ func TestReportsEqualARecount(t *testing.T) {
 		// The server's files, in both forms.
 		files := [][]string{downloadAll(t, d, site, "json", first), downloadAll(t, d, site, "csv", first)}
 
-		counted, followed, users := 0, int64(0), int64(0)
+		counted, followed, users, numbers := 0, int64(0), int64(0), int64(0)
 		for i := range 100 {
 			q, args := randomReport(random, first)
 			args = append(args, files[i%2]...)
@@ -146,6 +146,12 @@ func TestReportsEqualARecount(t *testing.T) {
 			for i := range result.Cohorts {
 				users += result.Cohorts[i].Users
 			}
+			for _, n := range result.Numbers {
+				expected.Numbers = append(expected.Numbers, oracle.ByGroup(n))
+			}
+			if len(result.Numbers) > 0 {
+				numbers += result.Numbers[0].Figures[0].Numbers
+			}
 			if len(result.Funnels) > 0 {
 				expected.Funnel = result.Funnels[0]
 			}
@@ -160,8 +166,8 @@ func TestReportsEqualARecount(t *testing.T) {
 		if counted < 500 {
 			t.Errorf("all reports together have %d page views", counted)
 		}
-		if followed < 100 || users < 20 {
-			t.Errorf("all journeys together have %d visits, all cohorts %d user ids", followed, users)
+		if followed < 100 || users < 20 || numbers < 20 {
+			t.Errorf("all journeys together have %d visits, all cohorts %d user ids, all questions %d numbers", followed, users, numbers)
 		}
 	})
 }
@@ -226,6 +232,12 @@ func randomReport(random *rand.Rand, first model.Day) (*scan.Query, []string) {
 		q.Cohorts = &scan.Cohorts{First: from.Monday(), Weeks: from.Monday().DaysUntil(to)/daysOfWeek + 1}
 	}
 
+	if random.IntN(2) == 0 {
+		event := []string{"signup", "scroll", "purchase"}[random.IntN(3)]
+		args = append(args, "--numbers", event+":n")
+		q.Numbers = numbersOf(event, "n", dimensions[by])
+	}
+
 	for range random.IntN(3) {
 		by, property := names[random.IntN(len(names))], ""
 		dimension := by
@@ -280,6 +292,8 @@ func TestCommandLine(t *testing.T) {
 		{"--pageviews " + path + " --from 2026-11-01 --to 2026-11-01 --cohorts 2026-11-02", 1},
 		{"--pageviews " + path + " --from 2026-11-01 --to 2026-11-01 --cohorts 2025-11-01", 0},
 		{"--pageviews " + path + " --from 2026-11-01 --to 2026-11-01 --cohorts 2025-10-01", 1},
+		{"--pageviews " + path + " --from 2026-11-01 --to 2026-11-01 --numbers vitals:lcp", 0},
+		{"--pageviews " + path + " --from 2026-11-01 --to 2026-11-01 --numbers vitals", 1},
 		{"--pageviews " + broken + " --from 2026-11-01 --to 2026-11-01", 1},
 		{"--pageviews " + path + ".missing --from 2026-11-01 --to 2026-11-01", 1},
 		{"--pageviews " + spreadsheet + " --from 2026-11-01 --to 2026-11-01", 1},

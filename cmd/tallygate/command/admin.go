@@ -47,6 +47,7 @@ func adminCommands() []entry {
 		{name: "move-account", data: new(moveAccountCommand)},
 		{name: "set-slots", data: new(setSlotsCommand)},
 		{name: "suspend", data: new(suspendCommand)},
+		{name: "verify-domain", data: new(verifyDomainCommand)},
 		{name: "resume", data: new(resumeCommand)},
 		{name: "check-reports", data: new(checkReportsCommand)},
 		{name: "import", data: new(importCommand)},

@@ -54,6 +54,8 @@ var texts = map[string]string{
 		"seconds if there are a million.",
 	"admin set-slots": "Divide the usage of a very large site into slots by visitor, so that several writers " +
 		"store its hits at once; 1 undoes it. The hits of the site's cell wait for milliseconds.",
+	"admin verify-domain": "Confirm that the domain of an account's OpenID Connect provider belongs to the account, in place of its " +
+		"DNS record.",
 	"admin suspend": "Suspend an account: its sites and sitekeys refuse calls, and its users can change " +
 		"nothing. Running processes follow within a second.",
 	"admin resume": "End the suspension of an account.",

@@ -42,6 +42,12 @@ type Config struct {
 	BaseURL            Origin             `long:"base-url" env:"TALLYGATE_BASE_URL" value-name:"ORIGIN"`
 	AnalyticsURL       Origin             `long:"analytics-url" env:"TALLYGATE_ANALYTICS_URL" value-name:"ORIGIN"`
 	CaptchaURL         Origin             `long:"captcha-url" env:"TALLYGATE_CAPTCHA_URL" value-name:"ORIGIN"`
+	TLS                string             `long:"tls" env:"TALLYGATE_TLS" default:"off" value-name:"MODE" choice:"off" choice:"auto" section:"TLS"`
+	TLSAddr            Address            `long:"tls-addr" env:"TALLYGATE_TLS_ADDR" default:":443" value-name:"HOST:PORT"`
+	TLSHTTPAddr        Address            `long:"tls-http-addr" env:"TALLYGATE_TLS_HTTP_ADDR" default:":80" value-name:"HOST:PORT"`
+	TLSEmail           string             `long:"tls-email" env:"TALLYGATE_TLS_EMAIL" value-name:"ADDRESS" unquote:"false"`
+	TLSDirectory       string             `long:"tls-acme-directory" env:"TALLYGATE_TLS_ACME_DIRECTORY" default:"https://acme-v02.api.letsencrypt.org/directory" value-name:"URL" unquote:"false"`
+	TLSCAFile          string             `long:"tls-acme-ca-file" env:"TALLYGATE_TLS_ACME_CA_FILE" value-name:"FILE" unquote:"false"`
 	Secret             Secret             `long:"secret" env:"TALLYGATE_SECRET" value-name:"TEXT" unquote:"false" section:"Application key"`
 	SecretPrevious     Secret             `long:"secret-previous" env:"TALLYGATE_SECRET_PREVIOUS" value-name:"TEXT" unquote:"false"`
 	AcceptLostLog      commandline.Switch `long:"accept-lost-log" env:"TALLYGATE_ACCEPT_LOST_LOG"`
@@ -49,6 +55,12 @@ type Config struct {
 	Signups            model.SignupPolicy `long:"signups" env:"TALLYGATE_SIGNUPS" default:"first-only" value-name:"POLICY" section:"Accounts and plans"`
 	DefaultSitePlan    model.Plan         `long:"default-site-plan" env:"TALLYGATE_DEFAULT_SITE_PLAN" default:"FREE" value-name:"PLAN"`
 	DefaultCaptchaPlan model.CaptchaPlan  `long:"default-captcha-plan" env:"TALLYGATE_DEFAULT_CAPTCHA_PLAN" default:"FREE" value-name:"PLAN"`
+	OIDCIssuer         string             `long:"oidc-issuer" env:"TALLYGATE_OIDC_ISSUER" value-name:"URL" section:"Sign-in through a provider"`
+	OIDCClientID       string             `long:"oidc-client-id" env:"TALLYGATE_OIDC_CLIENT_ID" value-name:"TEXT" unquote:"false"`
+	OIDCClientSecret   ClientSecret       `long:"oidc-client-secret" env:"TALLYGATE_OIDC_CLIENT_SECRET" value-name:"TEXT" unquote:"false"`
+	OIDCName           string             `long:"oidc-name" env:"TALLYGATE_OIDC_NAME" default:"OpenID Connect" value-name:"TEXT" unquote:"false"`
+	OIDCCAFile         string             `long:"oidc-ca-file" env:"TALLYGATE_OIDC_CA_FILE" value-name:"FILE" unquote:"false"`
+	OIDCAllowNets      Networks           `long:"oidc-allow-nets" env:"TALLYGATE_OIDC_ALLOW_NETS" value-name:"CIDR,..."`
 	CaptchaDifficulty  uint32             `long:"captcha-difficulty" env:"TALLYGATE_CAPTCHA_DIFFICULTY" default:"524288" value-name:"HASHES" section:"Captcha"`
 	CaptchaTestSitekey commandline.Switch `long:"captcha-test-sitekey" env:"TALLYGATE_CAPTCHA_TEST_SITEKEY" negatable:"true"`
 	FloodBurst         int                `long:"flood-burst" env:"TALLYGATE_FLOOD_BURST" default:"1000" value-name:"HITS" section:"Hits"`
@@ -95,6 +107,10 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("--default-captcha-plan: %q is not a captcha plan", c.DefaultCaptchaPlan)
 	}
 
+	if err := c.checkProvider(); err != nil {
+		return err
+	}
+
 	for _, network := range c.TrustedProxies {
 		if network.Bits() == 0 {
 			return fmt.Errorf("--trusted-proxies: %s trusts every address, so that any client could claim any other: "+
@@ -102,6 +118,9 @@ func (c *Config) Validate() error {
 		}
 	}
 
+	if err := c.checkTLS(); err != nil {
+		return err
+	}
 	if c.CaptchaDifficulty < difficulty.Min || c.CaptchaDifficulty > difficulty.Max {
 		return fmt.Errorf("--captcha-difficulty: %d is not from %d to %d", c.CaptchaDifficulty, difficulty.Min, difficulty.Max)
 	}
@@ -141,6 +160,29 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("--report-retention-months: %d is not from 0 to %d", c.ReportMonths, maxRetentionMonths)
 	}
 
+	return nil
+}
+
+// checkProvider checks the settings of the installation's OpenID Connect provider. Its errors do not contain the
+// client secret.
+func (c *Config) checkProvider() error {
+	if c.OIDCIssuer == "" {
+		if c.OIDCClientID != "" || c.OIDCClientSecret != "" {
+			return errors.New("--oidc-client-id, --oidc-client-secret: require --oidc-issuer")
+		}
+		return nil
+	}
+
+	if model.CheckIssuer("issuer", c.OIDCIssuer) != nil {
+		return fmt.Errorf("--oidc-issuer: %q is not an https address without a query, such as https://login.example.com",
+			c.OIDCIssuer)
+	}
+	if c.OIDCClientID == "" || c.OIDCClientSecret == "" {
+		return errors.New("--oidc-issuer: requires --oidc-client-id and --oidc-client-secret")
+	}
+	if _, err := model.ParseName("name", c.OIDCName); err != nil {
+		return errors.New("--oidc-name: use 1 to 100 visible characters")
+	}
 	return nil
 }
 
@@ -210,7 +252,7 @@ const (
 // These types validate themselves when they are parsed, so that an invalid value stops the start
 // with the setting's name.
 var _ = []flags.Unmarshaler{new(Roles), new(Address), new(Origin), new(DatabaseURL), new(CellAddresses), new(RedisURL),
-	new(SMTPURL), new(Secret), new(Networks), new(LogLevel), new(model.SignupPolicy)}
+	new(SMTPURL), new(Secret), new(ClientSecret), new(Networks), new(LogLevel), new(model.SignupPolicy)}
 
 // Roles are the roles of a process.
 type Roles []Role
@@ -275,6 +317,18 @@ func (s *SMTPURL) UnmarshalFlag(text string) error {
 		return err
 	}
 	*s = SMTPURL(text)
+	return nil
+}
+
+// ClientSecret is the secret of this installation at its OpenID Connect provider.
+type ClientSecret string
+
+// UnmarshalFlag parses a client secret. Its errors do not contain it.
+func (s *ClientSecret) UnmarshalFlag(text string) error {
+	if model.CheckClientSecret("", text) != nil {
+		return errors.New("must have 1 to 500 characters without line breaks")
+	}
+	*s = ClientSecret(text)
 	return nil
 }
 

@@ -64,6 +64,28 @@ var Texts = map[string]Text{
 	"captcha-url": {
 		Help: "Public origin of the captcha endpoints. Empty: as analytics-url.",
 	},
+	"tls": {
+		Help: "off: a reverse proxy terminates TLS. auto: this process serves the public origins on tls-addr, and obtains " +
+			"and renews their certificates by ACME. With auto you accept the terms of service of the authority.",
+		More: "See [TLS without a proxy](tls.md).",
+	},
+	"tls-addr": {
+		Help: "Address for https with TALLYGATE_TLS=auto. The authority connects to port 443 of each host.",
+	},
+	"tls-http-addr": {
+		Help: "Address for http with TALLYGATE_TLS=auto: it answers the authority's challenges and redirects the known " +
+			"hosts to https. The authority connects to port 80 of each host.",
+	},
+	"tls-email": {
+		Help: "E-mail address of the account at the authority, which some authorities write to. Empty: none.",
+	},
+	"tls-acme-directory": {
+		Help: "Directory of the ACME authority.",
+	},
+	"tls-acme-ca-file": {
+		Help: "Further certificates, in PEM form, that are trusted for the connection to the ACME directory, for instance of a " +
+			"private authority.",
+	},
 	"secret": {
 		Help: "Application key, 32 to 1024 characters, the same in every process on one database. Empty: a key that " +
 			"is created in the data folder.",
@@ -94,6 +116,26 @@ var Texts = map[string]Text{
 	"default-captcha-plan": {
 		Help: "Captcha plan of new accounts: FREE (10,000 verifications a month), PRO_100K, PRO_250K, PRO_500K, " +
 			"PRO_1M or ENTERPRISE (unlimited).",
+	},
+	"oidc-issuer": {
+		Help: "Issuer of an OpenID Connect provider that signs people of the whole installation in, as " +
+			"https://login.example.com. Empty: none.",
+		More: "See [Sign-in through a provider](sign-in.md). Accounts can have providers of their own.",
+	},
+	"oidc-client-id": {
+		Help: "This installation's client id at the provider.",
+	},
+	"oidc-client-secret": {
+		Help: "This installation's client secret at the provider.",
+	},
+	"oidc-name": {
+		Help: "Name of the provider on the sign-in page: 1 to 100 characters.",
+	},
+	"oidc-ca-file": {
+		Help: "PEM file of authorities that are trusted for providers in addition to the system's.",
+	},
+	"oidc-allow-nets": {
+		Help: "Networks in which accounts may have their providers in addition to the internet, on any port. Empty: none.",
 	},
 	"captcha-difficulty": {
 		Help: "Base difficulty of a captcha challenge, in expected hashes: 1024 to 16777216.",

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/cmd/tallygate/serve"
+	"github.com/tallygate/tallygate/graph/mcp"
 )
 
 // listener is a configured address to listen on.
@@ -214,7 +215,11 @@ func (e *examination) checkCertificate(ctx context.Context, o config.NamedOrigin
 	certificate, err := serve.OriginCertificate(ctx, o.Origin)
 
 	if invalid, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		e.fault("origin-certificate", "Install a valid certificate for this name at the proxy.",
+		action := "Install a valid certificate for this name at the proxy."
+		if e.c.UsesTLS() {
+			action = seeTLS
+		}
+		e.fault("origin-certificate", action,
 			"%s: browsers refuse the certificate: %v", o.Setting, cause(invalid))
 		return false
 	}
@@ -224,7 +229,8 @@ func (e *examination) checkCertificate(ctx context.Context, o config.NamedOrigin
 		return false
 	}
 
-	if left := certificate.NotAfter.Sub(e.Now()); left < certificateSoon {
+	// checkCertificates knows the lifetime of the certificates that this program obtains.
+	if left := certificate.NotAfter.Sub(e.Now()); left < certificateSoon && !e.c.UsesTLS() {
 		e.warn("origin-certificate-expires", "Check why the proxy does not renew it.",
 			"%s: the certificate expires on %s", o.Setting, certificate.NotAfter.UTC().Format(time.DateOnly))
 	}
@@ -256,5 +262,16 @@ func (e *examination) checkPassedOn(ctx context.Context, o config.NamedOrigin) {
 	case status >= http.StatusBadRequest:
 		e.fault("origin-answer", "Let the proxy pass "+string(o.Origin)+" on to the "+string(o.Role)+" listener.",
 			"%s: %s%s answers with status %d", o.Setting, o.Origin, path, status)
+	case o.Role == config.RoleControl:
+		e.checkTools(ctx, client, o)
+	}
+}
+
+// checkTools checks that the proxy passes the tools for assistants on, which refuse a GET.
+func (e *examination) checkTools(ctx context.Context, client *http.Client, o config.NamedOrigin) {
+	status, _, err := fetch(ctx, client, string(o.Origin)+mcp.Path)
+	if err == nil && status != http.StatusMethodNotAllowed {
+		e.warn("origin-tools", "Let the proxy pass all paths on to the control listener.",
+			"%s: assistants cannot use the tools, because %s%s answers a GET with status %d instead of 405", o.Setting, o.Origin, mcp.Path, status)
 	}
 }

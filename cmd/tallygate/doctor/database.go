@@ -13,6 +13,7 @@ import (
 	"github.com/tallygate/tallygate/cmd/tallygate/secret"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/alertchannels"
 	"github.com/tallygate/tallygate/db/celllist"
 	"github.com/tallygate/tallygate/db/files"
 	"github.com/tallygate/tallygate/db/keys"
@@ -47,7 +48,8 @@ func (e *examination) checkDatabase(ctx context.Context) bool {
 			"nothing can be written to the database: %v", cause(err))
 	}
 
-	for _, check := range []func(context.Context, *db.DB) error{e.checkCells, e.checkKeys, e.checkTime, e.checkWork, e.checkAccounts} {
+	for _, check := range []func(context.Context, *db.DB) error{e.checkCells, e.checkKeys, e.checkTime, e.checkWork, e.checkAccounts,
+		e.checkCertificates, e.checkChannels} {
 		if err := check(ctx, d); err != nil && !errors.Is(err, celllist.ErrDenied) { // checkCells reports that
 			e.fault("database-read", "See the message, and the log of the database.", "the database cannot be read: %v", cause(err))
 		}
@@ -242,6 +244,18 @@ func (e *examination) checkWork(ctx context.Context, d *db.DB) error {
 			"the newest mail that is not waiting was given up on %s", mails.LastFailed.Time().Format(time.DateOnly))
 	}
 
+	return err
+}
+
+// checkChannels reports channels of operators that get no alerts of the installation. Members see the state of their
+// own channels.
+func (e *examination) checkChannels(ctx context.Context, d *db.DB) error {
+	state, err := alertchannels.New(d).OperatorsState(ctx)
+	if err == nil && state.Stopped+state.Failing > 0 {
+		e.warn("operator-channels", "Send a test from the page of alerts, and see the attempts.",
+			"of %d channels for alerts of the installation, %d are stopped, and the last message to %d failed",
+			state.Channels, state.Stopped, state.Failing)
+	}
 	return err
 }
 

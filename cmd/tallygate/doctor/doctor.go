@@ -88,7 +88,9 @@ func Examine(ctx context.Context, o Options) *Report {
 		{"database", e.checkDatabase},
 		{"Redis", e.checkRedis},
 		{"public addresses", e.checkOrigins},
+		{"TLS", e.checkTLS},
 		{"mail server", e.checkMail},
+		{"OpenID Connect provider", e.checkProvider},
 	} {
 		ctx, cancel := context.WithTimeout(ctx, areaTimeout)
 		if area.check(ctx) {

@@ -36,6 +36,11 @@ func (e *examination) checkSettings(context.Context) bool {
 			"the authorities for webhooks cannot be read: %v", err)
 	}
 
+	if _, err := serve.Certificates(e.c.OIDCCAFile); err != nil {
+		e.fault("oidc-ca-file", "Correct the file of TALLYGATE_OIDC_CA_FILE; a control plane does not start with it.",
+			"the authorities for providers cannot be read: %v", err)
+	}
+
 	if e.c.Signups == model.SignupsOpen && e.c.Has(config.RoleControl) && e.c.SMTPURL == "" {
 		e.warn("signups-unverified", "Set TALLYGATE_SMTP_URL, or TALLYGATE_SIGNUPS to first-only or closed.",
 			"sign-ups are open without a mail server: addresses are not verified")
@@ -79,6 +84,10 @@ func (e *examination) checkProxies() {
 			e.warn("proxies-wide", "Name only the addresses or the narrow network of your own proxies in "+setting+".",
 				"%s trusts %s: clients in it can claim any address, and no limit by network applies to them", setting, network)
 		}
+	}
+
+	if e.c.UsesTLS() {
+		return // clients connect themselves
 	}
 
 	// Without TLS of its own the program is behind a proxy wherever an origin is https.

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -24,6 +25,7 @@ type server struct {
 	*http.Server
 	listener net.Listener
 	url      string // the public origin
+	overTLS  bool   // TLSConfig has the certificates
 
 	arriving atomic.Int64  // accepted connections whose first request has not reached the handler
 	accepted chan struct{} // closed after the last connection was accepted
@@ -41,10 +43,19 @@ func (s *server) run() error {
 		next.ServeHTTP(w, r)
 	})
 	s.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
+		if secure, ok := conn.(*tls.Conn); ok {
+			conn = secure.NetConn()
+		}
 		return context.WithValue(ctx, arrivalKey{}, conn)
 	}
 
-	err := s.Serve(&arrivals{s.listener, &s.arriving})
+	accepting := &arrivals{s.listener, &s.arriving}
+	serve := s.Serve
+	if s.overTLS {
+		serve = func(l net.Listener) error { return s.ServeTLS(l, "", "") }
+	}
+
+	err := serve(accepting)
 	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"fmt"
 	"net/http"
 	"time"
 
@@ -12,6 +13,8 @@ import (
 	"github.com/tallygate/tallygate/graph"
 	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/export"
+	"github.com/tallygate/tallygate/graph/mcp"
+	"github.com/tallygate/tallygate/graph/provider"
 	"github.com/tallygate/tallygate/graph/resolver"
 	"github.com/tallygate/tallygate/graph/upload"
 	"github.com/tallygate/tallygate/web"
@@ -19,6 +22,11 @@ import (
 
 func (a *App) openControl(clients *web.Clients) error {
 	c := a.config
+	authorities, err := Certificates(c.OIDCCAFile)
+	if err != nil {
+		return fmt.Errorf("--oidc-ca-file: %w", err)
+	}
+
 	sessions, err := auth.New(auth.Options{
 		DB:          a.db,
 		Secret:      a.keys.Current,
@@ -31,6 +39,14 @@ func (a *App) openControl(clients *web.Clients) error {
 		ClientAddr:  clients.Addr,
 		IsShared:    clients.Shared,
 		Now:         time.Now,
+
+		Provider: Provider(c), ProviderName: c.OIDCName,
+		Providers: provider.New(provider.Options{
+			Allowed: config.Prefixes(c.OIDCAllowNets), Authorities: authorities, Now: time.Now,
+		}),
+		ProviderNets:      config.Prefixes(c.OIDCAllowNets),
+		AllowLocalDomains: bool(c.AllowLocalDomains),
+		Log:               a.log,
 	})
 	if err != nil {
 		return err
@@ -87,12 +103,17 @@ func (a *App) openControl(clients *web.Clients) error {
 
 	mux := http.NewServeMux()
 	mux.Handle("/graphql", api)
+	if c.Introspection {
+		mux.Handle(graph.SchemaPath, graph.SchemaFile())
+	}
+	mux.Handle(mcp.Path, api)
 
 	if c.GraphiQL {
 		mux.Handle("/graphiql/", graphiQL)
 	}
 
 	mux.Handle("POST "+model.StopMailPath, stopMail)
+	mux.Handle("GET "+auth.ProviderCallbackPath, sessions.ProviderCallback())
 	mux.Handle(export.Path, export.Handler(export.Options{DB: a.db, User: sessions.Downloader, Log: a.log}))
 	mux.Handle(upload.Path, files)
 	assets.MountConsole(mux, string(c.CaptchaURL), frames)
@@ -104,6 +125,13 @@ func (a *App) openControl(clients *web.Clients) error {
 
 	a.control.Handler = a.observer(config.RoleControl).Handler(a.leaving(handler))
 	return nil
+}
+
+// Provider returns the settings of the installation's OpenID Connect provider, without an issuer if it has none.
+func Provider(c *config.Config) provider.Settings {
+	return provider.Settings{
+		Issuer: c.OIDCIssuer, ClientID: c.OIDCClientID, ClientSecret: string(c.OIDCClientSecret), Trusted: true,
+	}
 }
 
 // configuration returns what operators see of the settings.

@@ -89,6 +89,9 @@ func (a *App) currentWarnings() []string {
 			current = append(current, text)
 		}
 	}
+	if a.acme != nil {
+		current = append(current, a.acme.Warnings()...)
+	}
 	return current
 }
 

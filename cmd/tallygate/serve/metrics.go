@@ -74,6 +74,9 @@ func (a *App) measure(r prometheus.Registerer) error {
 		r.Register(&storageCollector{App: a}), r.Register(a.certificates), r.Register(a.traceFailures.count),
 	)
 
+	if a.acme != nil {
+		err = errors.Join(err, r.Register(a.acme))
+	}
 	if a.analytics != nil {
 		err = errors.Join(err, a.analytics.Measure(r), a.captcha.Measure(r), r.Register(fileCollector{&a.files}))
 	}

@@ -32,12 +32,28 @@ const (
 // openRoles opens a process with these roles on a database of its own.
 func openRoles(t *testing.T, databaseURL string, roles ...config.Role) *App {
 	t.Helper()
+	return openConfig(t, databaseURL, rolesConfig(t, roles...))
+}
 
-	c := &config.Config{
+// openTLS opens a process with one role that terminates TLS, if that role has clients.
+func openTLS(t *testing.T, role config.Role) *App {
+	t.Helper()
+	c := rolesConfig(t, role)
+	c.TLS, c.TLSAddr, c.TLSHTTPAddr, c.TLSDirectory = config.TLSAuto, "127.0.0.1:0", "127.0.0.1:0", "https://127.0.0.1:1/directory"
+	c.BaseURL, c.AnalyticsURL = "https://app.example.org", "https://stats.example.org"
+	return openConfig(t, "sqlite:", c)
+}
+
+func rolesConfig(t *testing.T, roles ...config.Role) *config.Config {
+	return &config.Config{
 		DataDir: t.TempDir(), Roles: roles, ControlAddr: "127.0.0.1:0", DataAddr: "127.0.0.1:0", MetricsAddr: "127.0.0.1:0",
 		HealthAddr: "127.0.0.1:0", Secret: config.Secret(strings.Repeat("s", 32)), CaptchaDifficulty: 1024, HitWriters: 1,
 		DefaultSitePlan: "FREE", DefaultCaptchaPlan: "FREE", MailFrom: "noreply@localhost",
 	}
+}
+
+func openConfig(t *testing.T, databaseURL string, c *config.Config) *App {
+	t.Helper()
 	if strings.HasPrefix(databaseURL, "postgres") {
 		c.DatabaseURL = config.DatabaseURL(databaseURL)
 	}
@@ -92,7 +108,7 @@ func TestMetricsTable(t *testing.T) {
 	roles := []config.Role{config.RoleControl, config.RoleData, config.RoleWorker}
 	byName, rolesOf := make(map[string]described), make(map[string][]string)
 	for _, role := range roles {
-		for name, metric := range describe(t, openRoles(t, "sqlite:", role)) {
+		for name, metric := range describe(t, openTLS(t, role)) {
 			byName[name] = metric
 			rolesOf[name] = append(rolesOf[name], string(role))
 		}

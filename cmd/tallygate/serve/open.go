@@ -17,6 +17,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/tallygate/tallygate/cmd/tallygate/acme"
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/cmd/tallygate/database"
 	"github.com/tallygate/tallygate/cmd/tallygate/secret"
@@ -47,6 +48,9 @@ type App struct {
 	notifier      *queue.Notifier    // of a process whose workers are elsewhere; nil without Redis
 	metrics       *server            // nil unless configured
 	health        *server            // nil unless configured
+	secure        *server            // https; nil unless this process terminates TLS
+	plain         *server            // http in front of it; nil without secure
+	acme          *acme.Manager      // nil without secure
 
 	registry      *prometheus.Registry
 	requests      *web.Requests
@@ -145,6 +149,9 @@ func Open(ctx context.Context, c *config.Config, log *slog.Logger) (_ *App, err 
 		}
 	}
 
+	if err := a.openTLS(); err != nil {
+		return nil, err
+	}
 	if err := errors.Join(a.openMetrics(), a.openHealth()); err != nil {
 		return nil, err
 	}
@@ -159,6 +166,9 @@ func (a *App) Close() {
 		_ = s.listener.Close()
 	}
 
+	if a.acme != nil {
+		a.acme.Close()
+	}
 	a.stopTraces()
 
 	if a.db != nil {
@@ -172,7 +182,8 @@ func (a *App) Close() {
 
 // servers returns the servers of this process by role.
 func (a *App) servers() map[string]*server {
-	servers := map[string]*server{"control": a.control, "data": a.data, "metrics": a.metrics, "health": a.health}
+	servers := map[string]*server{"control": a.control, "data": a.data, "metrics": a.metrics, "health": a.health,
+		"tls": a.secure, "tls-http": a.plain}
 	maps.DeleteFunc(servers, func(_ string, s *server) bool { return s == nil })
 	return servers
 }
@@ -180,7 +191,7 @@ func (a *App) servers() map[string]*server {
 // DB returns the database, which is open until Run returns.
 func (a *App) DB() *db.DB { return a.db }
 
-// Addr returns the address of the listener "control", "data", "metrics" or "health", or "" without it.
+// Addr returns the address of the listener "control", "data", "metrics", "health", "tls" or "tls-http", or "" without it.
 func (a *App) Addr(role string) string {
 	if s := a.servers()[role]; s != nil {
 		return s.listener.Addr().String()

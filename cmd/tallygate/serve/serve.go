@@ -38,7 +38,7 @@ func (a *App) Run(ctx context.Context) error {
 		}
 	}
 
-	failed := make(chan error, 4)
+	failed := make(chan error, 6)
 
 	for role, s := range a.servers() {
 		a.log.Info("listening", "role", role, "addr", s.listener.Addr().String(), "url", s.url)
@@ -47,6 +47,12 @@ func (a *App) Run(ctx context.Context) error {
 				failed <- fmt.Errorf("%s listener: %w", role, err)
 			}
 		}()
+	}
+
+	// Orders end before the listeners close, which answer the authority's challenges.
+	stopOrders := func() {}
+	if a.acme != nil {
+		stopOrders = a.background(a.acme.Run)
 	}
 
 	a.notifyManager("READY=1")
@@ -59,6 +65,7 @@ func (a *App) Run(ctx context.Context) error {
 	}
 
 	a.notifyManager("STOPPING=1")
+	stopOrders()
 
 	return errors.Join(err, a.drain())
 }

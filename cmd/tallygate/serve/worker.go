@@ -18,8 +18,18 @@ import (
 	"github.com/tallygate/tallygate/jobs/webhook"
 )
 
-// Check checks the settings of a worker that depend on its machine, before a start writes anything.
+// Check checks the settings that depend on the machine, before a start writes anything.
 func Check(c *config.Config) error {
+	if c.UsesTLS() {
+		if _, err := Certificates(c.TLSCAFile); err != nil {
+			return fmt.Errorf("--tls-acme-ca-file: %w", err)
+		}
+	}
+	if c.Has(config.RoleControl) {
+		if _, err := Certificates(c.OIDCCAFile); err != nil {
+			return fmt.Errorf("--oidc-ca-file: %w", err)
+		}
+	}
 	if !c.Has(config.RoleWorker) {
 		return nil
 	}

@@ -149,5 +149,15 @@ func TestGraphiQLAndIntrospectionAreSettings(t *testing.T) {
 		if (string(body) == `{"data":{"__schema":{"queryType":{"name":"Query"}}}}`) != (on == "true") {
 			t.Errorf("%s: %s", on, body)
 		}
+
+		file, err := http.Get("http://" + p.addr["control"] + "/graphql/schema.graphqls")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Body.Close()
+		schema, err := io.ReadAll(file.Body)
+		if err != nil || (file.StatusCode == 200 && strings.Contains(string(schema), "type Query {")) != (on == "true") {
+			t.Errorf("%s: the schema has status %d and %d bytes, %v", on, file.StatusCode, len(schema), err)
+		}
 	}
 }

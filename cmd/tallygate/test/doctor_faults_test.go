@@ -187,6 +187,14 @@ func TestDoctorSettings(t *testing.T) {
 			i.exec("INSERT INTO mails (account_id, recipient, kind, data, state, attempts, created_at, next_attempt_at) "+
 				"VALUES (1, 'a@example.com', 'test', '{}', 'failed', 8, ?, ?)", now, now)
 		}, []string{"warning mails-failing"}},
+		{"a stopped channel of an operator", func(i *installation) {
+			i.exec("INSERT INTO accounts (id, name, created_at) VALUES (9000, 'ops', 1)")
+			i.exec("INSERT INTO users (id, email, password_hash, operator, created_at) VALUES (9000, 'op@example.com', '-', true, 1)")
+			i.exec("INSERT INTO alert_channels (account_id, kind, name, language, address, hint, events, weekly, monthly, weekly_day, " +
+				"weekly_due_at, monthly_day, monthly_due_at, quiet_from, quiet_to, quiet_zone, confirm_expires_at, confirmed_at, stopped_at, " +
+				"stop_reason, created_by, created_at) VALUES (9000, 'slack', 'ops', 'en', 'x', '', '[\"jobs_failed\"]', false, false, " +
+				"0, 0, 0, 0, 0, 0, '', 0, 1, 1, 'gone', 9000, 1)")
+		}, []string{"warning operator-channels"}},
 		{"a clock that jumped", func(i *installation) {
 			i.exec("INSERT INTO settings (name, value) VALUES ('trusted_clock', '1 2 3') ON CONFLICT (name) DO UPDATE SET value = '1 2 3'")
 		}, []string{"warning clock-untrusted"}},
@@ -388,6 +396,10 @@ func TestDoctorOrigins(t *testing.T) {
 			i.serveBehindProxies(true)
 			set("ANALYTICS_URL", i.settings["TALLYGATE_BASE_URL"])(i)
 		}, []string{"error origin-answer"}},
+		{"a proxy without the tools", func(i *installation) {
+			i.withoutPath = "/mcp"
+			i.serveBehindProxies(true)
+		}, []string{"warning origin-tools"}},
 		{"the service reports an unknown proxy", func(i *installation) {
 			p := i.serveBehindProxies(true)
 			p.signal(syscall.SIGTERM)

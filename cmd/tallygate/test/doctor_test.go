@@ -34,6 +34,8 @@ import (
 
 // installation is one on which the doctor is tried.
 type installation struct {
+	withoutPath string // that the proxy does not pass on
+
 	*testing.T
 	settings map[string]string
 	args     []string // further ones of the command
@@ -297,7 +299,14 @@ func (i *installation) tlsProxy(target, name string, lifetime time.Duration, pas
 	if err != nil {
 		i.Fatal(err)
 	}
-	server := &http.Server{Handler: proxy, ErrorLog: log.New(io.Discard, "", 0)}
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == i.withoutPath {
+			http.NotFound(w, r)
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	})
+	server := &http.Server{Handler: handler, ErrorLog: log.New(io.Discard, "", 0)}
 	secure := tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{i.trust().issue(i.T, name, lifetime)}})
 	go server.Serve(secure)
 	i.Cleanup(func() { server.Close() })

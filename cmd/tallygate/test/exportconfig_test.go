@@ -245,7 +245,7 @@ var settingColumns = map[string]map[string]string{
 		"id": isIdentity, "name": isExported, "created_at": isHistory, "captcha_plan": isExported, "site_limit": isExported,
 		"mail_day": isHistory, "invitations_mailed": isHistory, "notices_mailed": isHistory,
 		"cell": "of the installation", "cell_closed": "of the installation",
-		"require_second_factor": "members must have a second factor first", "suspended_at": isState, "suspension_reason": isState,
+		"require_second_factor": "members must have a second factor first", "require_provider": "members must have a provider first", "suspended_at": isState, "suspension_reason": isState,
 	},
 	"sites": {
 		"cell": "of the installation", "cell_closed": "of the installation", "usage_slots": "of the installation",
@@ -280,14 +280,16 @@ var settingColumns = map[string]map[string]string{
 // otherTables are the tables without settings that the file can hold, with the reason.
 var otherTables = map[string]string{
 	"shared_links": isSecret, "report_mails": "each user's own choice", "report_views": "each user's own choice",
-	"hidden_notices": "each user's own choice",
+	"hidden_notices": "each user's own choice", "idempotency_keys": isHistory,
+	"alert_channels": isSecret, "alerts": isHistory, "alert_messages": isHistory, "alert_attempts": isHistory,
 
-	"users": "people", "memberships": "people", "guests": "people", "invitations": "people", "sessions": "people", "api_tokens": isSecret, "password_resets": isSecret, "passkeys": isSecret, "totp_secrets": isSecret, "recovery_codes": isSecret,
+	"users": "people", "memberships": "people", "guests": "people", "invitations": "people", "sessions": "people", "api_tokens": isSecret, "password_resets": isSecret, "passkeys": isSecret, "totp_secrets": isSecret, "account_providers": isSecret, "identities": "people", "recovery_codes": isSecret,
 	"used_challenges": isHistory, "email_changes": isSecret,
 	"pending_sign_ups": isSecret, "signin_failures": isHistory,
 
 	"cells": "of the installation, not of an account", "site_moves": isHistory,
 	"account_moves": isHistory, "claim_spaces": isHistory,
+	"certificate_files": isSecret, "certificate_locks": isHistory, "certificate_hosts": isHistory, "task_runs": isHistory,
 	"settings": "of the installation, not of an account", "schema_migrations": isHistory, "changes": isHistory,
 	"sqlite_sequence": isHistory, "detached_partitions": isHistory, "day_salts_0": isSecret, "day_salts_1": isSecret, "day_salts_2": isSecret,
 	"day_salts_3": isSecret,

@@ -284,8 +284,15 @@ func testPrometheus(t *testing.T) {
 	settings["SSL_CERT_FILE"], _ = certificateFile(t, proxy)
 	processes["embedded"] = start(t, settings, []string{"control", "metrics"})
 
+	// A process without a proxy has the metrics of its certificates, also while the authority is away.
+	settings = settingsFor(t, "sqlite:")
+	settings["TALLYGATE_ROLES"], settings["TALLYGATE_METRICS_ADDR"], settings["TALLYGATE_BASE_URL"] = "control", "127.0.0.1:0", "https://app.example.org"
+	settings["TALLYGATE_TLS"], settings["TALLYGATE_TLS_ACME_DIRECTORY"] = "auto", "https://"+freeAddress(t)+"/directory"
+	settings["TALLYGATE_TLS_ADDR"], settings["TALLYGATE_TLS_HTTP_ADDR"] = "127.0.0.1:0", "127.0.0.1:0"
+	processes["tls"] = start(t, settings, []string{"control", "metrics", "tls", "tls-http"})
+
 	server := startPrometheus(t, processes["control"].addr["metrics"], processes["data"].addr["metrics"],
-		processes["worker"].addr["metrics"], processes["embedded"].addr["metrics"])
+		processes["worker"].addr["metrics"], processes["embedded"].addr["metrics"], processes["tls"].addr["metrics"])
 	site := newOwner(t, processes["control"]).signUp("crash.localhost")
 	visitor := &solver{http: http.DefaultClient, data: processes["data"].addr["data"], sitekey: model.TestSitekey,
 		secret: model.TestSitekeySecret, accepted: make(map[string]int)}

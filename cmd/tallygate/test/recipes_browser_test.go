@@ -64,12 +64,15 @@ func (r *recipePages) add(path, page string) {
 		"{sitekey}", model.TestSitekey).Replace(page)
 }
 
-func (r *recipePages) open(path string) *browsertest.Page {
+func (r *recipePages) open(path string) *browsertest.Page { return r.browser.Open(r.address(path)) }
+
+// address returns the address of a page.
+func (r *recipePages) address(path string) string {
 	address, err := url.Parse(r.server.URL)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return r.browser.Open("http://shop.localhost:" + address.Port() + path)
+	return "http://shop.localhost:" + address.Port() + path
 }
 
 // solve touches the form and waits for the token.

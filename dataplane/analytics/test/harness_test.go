@@ -329,7 +329,7 @@ func (p *plane) deliveries(site *model.Site) []model.Delivery {
 		p.tb.Fatal(err)
 	}
 	for _, delivery := range deliveries {
-		openapitest.Webhook(p.tb, string(delivery.Kind), delivery.Body)
+		openapitest.Webhook(p.tb, string(delivery.Kind), delivery.Event, delivery.Body)
 	}
 	return deliveries
 }

@@ -15,7 +15,7 @@ func (q *Query) addsUp() bool {
 		}
 	}
 	isFollowed := len(q.Funnels) > 0 || len(q.Journeys) > 0 || q.Cohorts != nil
-	return len(q.Filters) == 0 && !isFollowed && (q.Properties == nil || q.Properties.Event != "")
+	return len(q.Filters) == 0 && !isFollowed && len(q.Numbers) == 0 && (q.Properties == nil || q.Properties.Event != "")
 }
 
 // AddsUp reports whether rollups have all that the query asks for.

@@ -48,6 +48,10 @@ func TestBudget(t *testing.T) {
 		"user ids of a funnel": func(q *scan.Query) {
 			q.Funnels = []scan.Funnel{{Steps: []scan.Step{{Page: "**"}, {Event: model.EventPurchase}}}}
 		},
+		"numbers": func(q *scan.Query) { q.Numbers = []scan.Numbers{{Event: model.EventPurchase, Property: "a"}} },
+		"rows of numbers": func(q *scan.Query) {
+			q.Numbers = []scan.Numbers{{Event: model.EventPurchase, Property: "none", Groups: scan.NumberRows, By: scan.EntryPage}}
+		},
 		"currencies": func(q *scan.Query) { q.Breakdowns = []scan.Breakdown{{By: scan.Channel}, {By: scan.Width}} },
 	} {
 		count := func(ctx context.Context, bytes int64) (int64, error) {

@@ -144,14 +144,11 @@ type way struct {
 	last     uint32
 }
 
-// noPage is no index of a path.
-const noPage = math.MaxUint32
-
 // wayOf returns the page views of a visit after or before its first view of the start's page, or its
 // first such event. ok is false if the visit has none.
 func (p *pass) wayOf(start *step, c *journeyCount, f *fact) (found way, ok bool) {
 	from, to := p.g.Views(int(f.visit))
-	found = way{from: int(from), to: int(to), by: 1, last: noPage}
+	found = way{from: int(from), to: int(to), by: 1, last: noText}
 	if c.Before {
 		found.by = -1
 	}

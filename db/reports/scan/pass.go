@@ -61,6 +61,8 @@ type pass struct {
 	steps     [][]step    // of the funnels
 	starts    []step      // of the journeys
 	weeks     intervals   // of the cohorts
+	parsed    *numbersOf  // nil if the query asks for no numbers
+	asked     []askedNumbers
 }
 
 // saleKind says what an event's name means for revenue.

@@ -111,7 +111,8 @@ type Query struct {
 	Breakdowns []Breakdown
 	Funnels    []Funnel
 	Journeys   []Journey
-	Cohorts    *Cohorts       // nil for none
+	Cohorts    *Cohorts // nil for none
+	Numbers    []Numbers
 	Properties *PropertyNames // which properties to list; nil for none
 
 	WithoutRevenue bool // for readers who must not see it: no figures have revenue

@@ -19,6 +19,7 @@ type Result struct {
 	Funnels    [][]int64      // one per funnel: visitors who reached each step
 	Journeys   []*JourneyNode // one per journey, without imports
 	Cohorts    []Cohort       // one per week that Query.Cohorts asks for, without imports
+	Numbers    []*NumberCount // one per question of Query.Numbers, without imports
 	Properties map[string]PropertyCount
 	Imported   *Imported // what of it imports contribute; nil without imports in the period
 }
@@ -50,6 +51,7 @@ type Scanner struct {
 	funnels  []funnelCount
 	journeys []*journeyCount
 	cohorts  *cohortCount // nil if the query asks for none
+	counted  []*numberCount
 	props    map[string]*propertyCount
 
 	conditions []condition      // of the filters
@@ -106,6 +108,9 @@ func NewWithin(ctx context.Context, q *Query, budget *Budget) *Scanner {
 	}
 	if q.Cohorts != nil {
 		s.cohorts = &cohortCount{begin: q.From.Monday().Number()}
+	}
+	for i := range q.Numbers {
+		s.counted = append(s.counted, newNumberCount(&q.Numbers[i], len(s.series.buckets), budget))
 	}
 	for i := range q.Filters {
 		s.conditions = append(s.conditions, q.Filters[i].compile())
@@ -206,6 +211,12 @@ func (p *pass) prepare() error {
 	if p.cohorts != nil {
 		p.weeks = p.weekIntervals()
 	}
+	if len(p.counted) > 0 {
+		p.parsed = newNumbersOf(p.g)
+	}
+	for _, c := range p.counted {
+		p.asked = append(p.asked, p.askedOf(c))
+	}
 	return p.err()
 }
 
@@ -227,6 +238,9 @@ func (p *pass) count(w *window) {
 	}
 	if p.cohorts != nil {
 		parts = append(parts, p.countCohorts)
+	}
+	for i := range p.asked {
+		parts = append(parts, func() { p.countNumbers(&p.asked[i], w) })
 	}
 	if p.query.Properties != nil {
 		parts = append(parts, func() { p.countProperties(w) })
@@ -337,8 +351,14 @@ func (p *pass) numberFacts() {
 	}
 }
 
-// Result returns the figures of all segments added so far.
+// Result is End for a Scanner without a bound, which cannot fail.
 func (s *Scanner) Result() *Result {
+	r, _ := s.End()
+	return r
+}
+
+// End returns the figures of all segments added so far. It fails as Add does, and then figures are missing.
+func (s *Scanner) End() (*Result, error) {
 	r := &Result{
 		Totals: s.totals.buckets[0].Figures, Breakdowns: make([]*Rows, len(s.tables)), Properties: make(map[string]PropertyCount),
 	}
@@ -362,10 +382,13 @@ func (s *Scanner) Result() *Result {
 	if s.cohorts != nil {
 		r.Cohorts = s.cohorts.result(s.query.Cohorts)
 	}
+	for _, c := range s.counted {
+		r.Numbers = append(r.Numbers, c.result(func() bool { return s.err() != nil }))
+	}
 	for name, count := range s.props {
 		r.Properties[name] = PropertyCount{count.events, len(count.values)}
 	}
-	return r
+	return r, s.err()
 }
 
 // rows returns the rows of a dimension.

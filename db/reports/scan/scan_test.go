@@ -72,7 +72,8 @@ func compare(t *testing.T, name string, q *scan.Query, days []segment.Rows) {
 // columns.
 func compareRollups(t *testing.T, name string, q scan.Query, days []segment.Rows, segments []*segment.Segment) {
 	t.Helper()
-	q.Filters, q.Funnels, q.Journeys, q.Cohorts, q.Breakdowns = nil, nil, nil, nil, []scan.Breakdown{{By: scan.Event}}
+	q.Filters, q.Funnels, q.Journeys, q.Cohorts, q.Numbers = nil, nil, nil, nil, nil
+	q.Breakdowns = []scan.Breakdown{{By: scan.Event}}
 	for by := scan.EntryPage; by <= scan.Page; by++ {
 		q.Breakdowns = append(q.Breakdowns, scan.Breakdown{By: by})
 	}
@@ -171,6 +172,7 @@ func TestRollupsAreUsed(t *testing.T) {
 		"filter":            {oracle.Filtered(utc, scan.Page, "/"), time.UTC, "ccc"},
 		"unknown event":     {change(oracle.Dashboard(berlin, first, 3), func(q *scan.Query) { q.Properties = &scan.PropertyNames{Event: "none"} }), berlin, "---"},
 		"properties":        {change(oracle.Dashboard(berlin, first, 3), func(q *scan.Query) { q.Properties = &scan.PropertyNames{Event: "signup"} }), berlin, "ccc"},
+		"numbers":           {change(oracle.Dashboard(berlin, first, 3), func(q *scan.Query) { q.Numbers = oracle.AllNumbers("signup", "n")[:1] }), berlin, "ccc"},
 		"other figures":     {change(oracle.Dashboard(berlin, first, 3), func(q *scan.Query) { q.Breakdowns[0].VisitorsOnly = false }), berlin, "ccc"},
 		"until a time":      {change(oracle.Dashboard(berlin, first, 3), func(q *scan.Query) { q.Until = q.To.Start(berlin).Add(time.Hour) }), berlin, "-c-"},
 		"points of an hour": {change(oracle.Dashboard(berlin, first, 3), func(q *scan.Query) { q.Points[1] = q.Points[1].Add(2 * time.Hour) }), berlin, "-c-"},

@@ -47,6 +47,9 @@ func (b *builder) second(at model.Instant) uint32 {
 // segment packs the columns and returns the segment. The builder must not be used again.
 func (b *builder) segment(texts *[fieldCount][]string) *Segment {
 	b.s.Texts = *texts
+	if len(b.s.Numbers) == 0 {
+		b.s.NumbersEnd = nil
+	}
 	for f := range fieldCount {
 		b.s.Columns[f] = newColumn(b.columns[f], len(b.s.Texts[f.Domain()]))
 		b.columns[f] = nil

@@ -38,7 +38,13 @@ type DayBuilder struct {
 	views  []viewRow
 	events []eventRow
 	props  []propertyRow
+
+	// The numbers of properties that isNumbered: their rows have numberFlag plus the index here as their value.
+	numbers []Number
 }
+
+// numberFlag marks the values of rows with a number. Numbers of texts are lower.
+const numberFlag Text = 1 << 31
 
 // Origin is where a visit came from, a number of the DayBuilder.
 type Origin int32
@@ -271,6 +277,10 @@ func (d *DayBuilder) addProperties(object []byte) (added uint8) {
 			}
 			other = true
 		}
+		if d.isNumbered(row) {
+			d.numbers = append(d.numbers, ParseNumber(value))
+			row.value = numberFlag + Text(len(d.numbers)-1)
+		}
 		d.props = append(d.props, row)
 		added++
 	}
@@ -285,6 +295,7 @@ const (
 	viewBytes     = 70
 	eventBytes    = 94
 	propertyBytes = 24
+	numberBytes   = 24
 
 	checkEvery = 1_024 // rows
 )
@@ -303,7 +314,7 @@ func (d *DayBuilder) check() {
 // Bytes estimates the memory of the build.
 func (d *DayBuilder) Bytes() int {
 	n := d.vocabulary.bytes() + visitBytes*len(d.visits) + clientBytes*len(d.clients) + viewBytes*len(d.views) + eventBytes*len(d.events) +
-		propertyBytes*len(d.props)
+		propertyBytes*len(d.props) + numberBytes*len(d.numbers)
 	if d.census != nil {
 		n += d.census.bytes()
 	}
@@ -456,9 +467,14 @@ func (d *DayBuilder) addEventTo(b *builder, e *eventRow) {
 
 	for _, p := range d.props[e.props:][:e.propCount] {
 		b.put(PropName, p.name)
+		if p.value >= numberFlag {
+			b.putNumber(d.numbers[p.value-numberFlag])
+			p.value = d.of(PropValue, Other)
+		}
 		b.put(PropValue, p.value)
 	}
 	b.s.PropsEnd = append(b.s.PropsEnd, uint32(len(b.columns[PropName])))
+	b.endNumbers()
 }
 
 // sourceOf returns utm_source or, without one, the referring host.

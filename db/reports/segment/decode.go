@@ -75,7 +75,7 @@ func open(part Part, data []byte) (model.Day, *columns, error) {
 
 	version, number := binary.LittleEndian.Uint32(data[4:]), binary.LittleEndian.Uint32(data[8:])
 	switch {
-	case version != Version && version != versionBefore:
+	case version != Version && version != versionBefore && (version != versionNumbers || part != PartProps):
 		return 0, nil, fmt.Errorf("%w: %d", ErrVersion, version)
 	case number != uint32(part):
 		return 0, nil, fmt.Errorf("%w: it is part %d", ErrDamaged, number)
@@ -84,7 +84,8 @@ func open(part Part, data []byte) (model.Day, *columns, error) {
 	if version == versionBefore {
 		fields = addedFields
 	}
-	return model.Day(int32(binary.LittleEndian.Uint32(data[12:]))), &columns{rest: data[partHead:], fields: fields}, nil
+	return model.Day(int32(binary.LittleEndian.Uint32(data[12:]))),
+		&columns{rest: data[partHead:], fields: fields, hasNumbers: version == versionNumbers}, nil
 }
 
 // readColumns reads the columns that Segment.appendColumns has written.
@@ -111,6 +112,9 @@ func (s *Segment) readColumns(c *columns, part Part) {
 
 	default:
 		s.readFields(c, props)
+		if c.hasNumbers {
+			s.NumbersEnd, s.Numbers = values[uint32](c), values[Number](c)
+		}
 	}
 }
 
@@ -201,6 +205,8 @@ type columns struct {
 	rest   []byte
 	fields Field // that the part's version has, up to this one
 	err    error
+
+	hasNumbers bool // the part has versionNumbers
 }
 
 func (c *columns) fail(what string) {
@@ -294,6 +300,15 @@ func (s *Segment) check() error {
 
 	if n := s.Before.Len(); n != 0 && n != len(s.EventAt) {
 		return fmt.Errorf("%w: places of events", ErrDamaged)
+	}
+
+	if n := len(s.NumbersEnd); n != 0 && n != len(s.EventAt) || !areEnds(s.NumbersEnd, len(s.Numbers)) {
+		return fmt.Errorf("%w: numbers that belong to no event", ErrDamaged)
+	}
+	for _, n := range s.Numbers {
+		if value, ok := n.Value(); ok && (NumberOf(value) != n || math.IsInf(value, 0)) {
+			return fmt.Errorf("%w: a number that is none", ErrDamaged)
+		}
 	}
 
 	return s.checkVisitors()

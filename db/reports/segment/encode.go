@@ -15,6 +15,10 @@ import (
 const (
 	Version       = 3
 	versionBefore = 2
+
+	// versionNumbers is the version of a part PartProps with numbers. Without numbers it has Version, so
+	// that its bytes are those of earlier builds.
+	versionNumbers = 4
 )
 
 // Part is one of the encoded pieces of a segment. A piece is a head and the columns of one table. All
@@ -57,7 +61,11 @@ var ErrVersion = errors.New("segment: other version")
 // Encode returns the segment's parts.
 func (s *Segment) Encode() (parts [Parts][]byte) {
 	for part := range Parts {
-		parts[part] = seal(s.appendColumns(newPart(part, s.First), part))
+		data := newPart(part, s.First)
+		if part == PartProps && len(s.Numbers) > 0 {
+			binary.LittleEndian.PutUint32(data[checksumSize:], versionNumbers)
+		}
+		parts[part] = seal(s.appendColumns(data, part))
 	}
 	return parts
 }
@@ -98,7 +106,11 @@ func (s *Segment) appendColumns(data []byte, part Part) []byte {
 		return s.appendFields(data, events)
 
 	default:
-		return s.appendFields(data, props)
+		data = s.appendFields(data, props)
+		if len(s.Numbers) > 0 {
+			data = appendValues(appendValues(data, s.NumbersEnd), s.Numbers)
+		}
+		return data
 	}
 }
 
@@ -152,7 +164,7 @@ func appendColumn(data []byte, c *Column) []byte {
 
 // number is the type of a column's values.
 type number interface {
-	uint8 | uint16 | uint32 | int64
+	uint8 | uint16 | uint32 | int64 | Number
 }
 
 // sizeOf returns the bytes of a value.

@@ -142,19 +142,28 @@ func (m *merger) addBefore(s *Segment) {
 	}
 }
 
-// addProperties adds the properties of the events. All properties of an event that are Other are one.
+// addProperties adds the properties of the events. All properties of an event that are Other are one. A
+// property that becomes Other in the month keeps its number.
 func (m *merger) addProperties(s *Segment) {
 	known := make(map[propertyRow]propertyRow) // from the numbers of the segment
 	names, values := &s.Columns[PropName], &s.Columns[PropValue]
 
 	for e := range s.PropsEnd {
-		other := false
+		other, numbers := false, 0
 		for i, end := s.Props(e); i < end; i++ {
 			from := propertyRow{Text(names.At(int(i))), Text(values.At(int(i)))}
 			row, ok := known[from]
 			if !ok {
 				row = m.property(s.Texts[PropName][from.name], s.Texts[PropValue][from.value])
 				known[from] = row
+			}
+
+			number := NoNumber
+			if s.isNumbered(from) {
+				number = s.OtherNumber(e, numbers)
+				numbers++
+			} else if m.isNumbered(row) {
+				number = ParseNumber(s.Texts[PropValue][from.value])
 			}
 
 			isOther := m.texts[PropName][row.name] == Other
@@ -164,8 +173,12 @@ func (m *merger) addProperties(s *Segment) {
 			other = other || isOther
 			m.put(PropName, row.name)
 			m.put(PropValue, row.value)
+			if m.isNumbered(row) {
+				m.putNumber(number)
+			}
 		}
 		m.s.PropsEnd = append(m.s.PropsEnd, uint32(len(m.columns[PropName])))
+		m.endNumbers()
 	}
 	m.checkProperties()
 }

@@ -120,6 +120,11 @@ type Segment struct {
 	Value    []int64  // in millionths of the currency's unit; negative for a refund
 	PropsEnd []uint32 // index after its last property
 	Before   Column   // page views of its visit that come before it; empty in segments of earlier builds
+
+	// The numbers of properties with the value Other and a name of their own, in order. Both are empty in
+	// segments without such properties, and in segments of earlier builds.
+	NumbersEnd []uint32 // by event: index after its last number
+	Numbers    []Number
 }
 
 // Day counts the rows of one UTC day.

@@ -6,7 +6,7 @@ import { AcceptInvitation } from './account/invitation';
 import { Account, ConfirmEmail, Members, Sessions } from './account/people';
 import { Security } from './account/security';
 import { SignUp } from './account/signup';
-import { StopMail } from './account/stopmail';
+import { ConfirmAlerts, StopMail } from './account/stopmail';
 import { Tokens } from './account/tokens';
 import { addMessages } from './core/language';
 import messages from './messages/account';
@@ -15,6 +15,7 @@ import parts from './messages/parts';
 addMessages({ ...messages, ...parts });
 
 export { byPasskey, SecondFactor } from './account/proof';
+export { usePasskey, withPasskey } from './account/webauthn';
 
 export const pages: Record<string, ComponentType<any>> = {
   '/sign-up': SignUp,
@@ -30,4 +31,5 @@ export const pages: Record<string, ComponentType<any>> = {
   '/accept-invitation': AcceptInvitation,
   '/confirm-email': ConfirmEmail,
   '/stop-mail': StopMail,
+  '/confirm-alerts': ConfirmAlerts,
 };

@@ -65,9 +65,12 @@ const modules: { load: () => Promise<{ pages: Record<string, Page> }>; paths: st
       '/accept-invitation',
       '/confirm-email',
       '/stop-mail',
+      '/confirm-alerts',
     ],
   },
   { load: () => import('./operator'), paths: ['/operator'] },
+  { load: () => import('./provider'), paths: ['/sign-in/provider', '/provider'] },
+  { load: () => import('./alerts'), paths: ['/sites/:id/alerts', '/alerts'] },
   { load: () => import('./import'), paths: ['/sites/:id/import'] },
 ];
 
@@ -97,13 +100,15 @@ const loadPages = async ({ pattern }: { pattern: string }): Promise<Record<strin
 
 /** These pages of modules that are loaded on demand have no menus either. */
 const alsoBare = [
-  '/sign-up',
-  '/stop-mail',
   '/forgot-password',
   '/reset-password',
   '/confirm-sign-up',
   '/accept-invitation',
   '/confirm-email',
+  '/stop-mail',
+  '/confirm-alerts',
+  '/sign-in/provider',
+  '/sign-up',
 ];
 
 function App() {

@@ -1,6 +1,7 @@
 // The pages of a site other than its report.
 import type { ComponentType } from 'preact';
 import { addMessages } from './core/language';
+import deliveries from './messages/deliveries';
 import menu from './messages/menu';
 import parts from './messages/parts';
 import messages from './messages/site';
@@ -15,7 +16,7 @@ import { Sharing } from './site/sharing';
 import { Usage } from './site/usage';
 import { Webhooks } from './site/webhooks';
 
-addMessages({ ...messages, ...menu, ...parts });
+addMessages({ ...messages, ...deliveries, ...menu, ...parts });
 
 export const pages: Record<string, ComponentType<any>> = {
   '/sites/new': NewSite,

@@ -151,7 +151,7 @@ func TestSiteTabsChromium(t *testing.T) {
 	k.WaitFor(current + " === 'Settings page' && " + heading + " === 'General'")
 
 	// Each page has its place in the list, which does not move.
-	const want = "General,Installation,Events,Rejected calls,Usage,Notes, segments, funnels,Sharing and mails,Export,Import,Webhooks"
+	const want = "General,Installation,Events,Rejected calls,Usage,Notes, segments, funnels,Sharing and mails,Export,Import,Webhooks,Alerts"
 	if got := k.Text(entries); got != want {
 		t.Errorf("the pages are %s, want %s", got, want)
 	}
@@ -159,7 +159,7 @@ func TestSiteTabsChromium(t *testing.T) {
 	place := k.Text(top)
 	for path, text := range map[string]string{
 		"install": "Installation", "events": "Events", "rejections": "Rejected calls", "usage": "Usage",
-		"saved": "Notes, segments, funnels", "sharing": "Sharing and mails", "export": "Export", "import": "Import", "webhooks": "Webhooks",
+		"saved": "Notes, segments, funnels", "sharing": "Sharing and mails", "export": "Export", "import": "Import", "webhooks": "Webhooks", "alerts": "Alerts",
 	} {
 		k.use(text)
 		k.WaitFor(fmt.Sprintf("location.pathname.endsWith('/%s') && %s === %q && document.activeElement.tagName === 'H1'", path, heading, text))

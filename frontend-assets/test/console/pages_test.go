@@ -47,8 +47,8 @@ func TestEveryPageChromium(t *testing.T) {
 		"/", "/sites/new", "/sites/" + site, "/sites/" + blank, "/sites/" + site + "/live", "/sites/" + site + "/install", "/sites/" + blank + "/install",
 		"/sites/" + site + "/events", "/sites/" + site + "/rejections", "/sites/" + site + "/webhooks", "/sites/" + site + "/export",
 		"/sites/" + site + "/import", "/sites/" + imported + "/import", "/sites/" + site + "/settings", "/sites/" + site + "/sharing",
-		"/sites/" + site + "/saved", "/sites/" + site + "/usage", "/deleted", "/captcha", "/captcha/new",
-		"/captcha/" + created.CreateSitekey.Sitekey.ID, "/account", "/members", "/tokens", "/sessions", "/security", "/audit",
+		"/sites/" + site + "/saved", "/sites/" + site + "/alerts", "/alerts", "/sites/" + site + "/usage", "/deleted", "/captcha", "/captcha/new",
+		"/captcha/" + created.CreateSitekey.Sitekey.ID, "/account", "/members", "/tokens", "/sessions", "/security", "/audit", "/provider",
 		"/operator", "/sites/site_unknown",
 	} {
 		p.hasNoBarriers(path)
@@ -58,7 +58,7 @@ func TestEveryPageChromium(t *testing.T) {
 	reader := s.open("/sign-up")
 	for _, path := range []string{
 		"/sign-in", "/sign-up", "/forgot-password", "/reset-password", "/accept-invitation", "/confirm-sign-up", "/confirm-email",
-		"/stop-mail", "/share#unknown", "/share/" + link, "/embed/unknown#unknown",
+		"/sign-in/provider", "/stop-mail", "/confirm-alerts", "/share#unknown", "/share/" + link, "/embed/unknown#unknown",
 	} {
 		reader.hasNoBarriers(path)
 		checked[path]++

@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -269,9 +270,27 @@ func TestAccountChromium(t *testing.T) {
 	if language := mails(); language != "DE" {
 		t.Errorf("the language of mails is %s after a change of the console's", language)
 	}
+	p.see("Einen Assistenten verbinden")
+	p.WaitFor(`document.querySelector('pre[aria-label="Adresse der Werkzeuge"]')`)
+	p.look("tokens-german")
 	p.fill("Sprache", "en")
 	p.WaitFor("document.documentElement.lang === 'en'")
 	p.see("You have no API tokens.")
+
+	// The tools answer at the address for assistants.
+	p.see("Connect an assistant")
+	address := p.Text(`document.querySelector('pre[aria-label="Address of the tools"]').textContent`)
+	if address != s.control+"/mcp" {
+		t.Errorf("the address for assistants is %q", address)
+	}
+	answer, err := http.Post(address, "application/json", strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusUnauthorized {
+		t.Errorf("%s without a token answers %s", address, answer.Status)
+	}
 
 	p.fill("Name", "nightly export")
 	p.check("Download")

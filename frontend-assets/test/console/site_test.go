@@ -7,7 +7,9 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -277,13 +279,37 @@ type receiver struct {
 	*httptest.Server
 	caFile string
 	works  atomic.Bool // answer 200 instead of 500
+
+	mu    sync.Mutex
+	calls []call
+}
+
+// call is a call that a receiver got.
+type call struct {
+	header http.Header
+	body   []byte
+}
+
+// received returns the calls until now.
+func (r *receiver) received() []call {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.calls)
 }
 
 func newReceiver(t *testing.T) *receiver {
 	t.Helper()
 
 	r := &receiver{}
-	r.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	r.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		body, err := io.ReadAll(request.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		r.mu.Lock()
+		r.calls = append(r.calls, call{request.Header, body})
+		r.mu.Unlock()
+
 		if !r.works.Load() {
 			http.Error(w, "no kettle", http.StatusInternalServerError)
 		}

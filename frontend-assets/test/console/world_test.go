@@ -327,6 +327,20 @@ func (s *service) openSignedIn(path string) *tab {
 	return p
 }
 
+// openInGerman opens a page in German with the session of the owner.
+func (s *service) openInGerman(path string) *tab {
+	s.t.Helper()
+	page := browsertest.New(s.t).NewPage()
+	page.Before("localStorage.setItem('tallygate.language', 'de')")
+	p := &tab{page, s.t}
+	p.Goto(s.control + "/sign-in?next=" + url.QueryEscape(path))
+	p.fill("E-Mail-Adresse", s.email())
+	p.fill("Passwort", s.password)
+	p.press("Anmelden")
+	p.WaitFor(fmt.Sprintf("location.pathname + location.search === %q", path))
+	return p
+}
+
 // labelled returns a JavaScript expression for the visible form control with a label.
 func labelled(label string) string {
 	return fmt.Sprintf(`[...document.querySelectorAll('label')]
@@ -349,7 +363,7 @@ func (p *tab) fill(label, text string) {
 	switch p.Text(labelled(label) + ".type") {
 	case "select-one":
 		p.choose(labelled(label), text)
-	case "date":
+	case "date", "time":
 		p.setDate(labelled(label), text)
 	default:
 		p.enter(labelled(label), text)
@@ -382,7 +396,7 @@ func (p *tab) choose(list, value string) {
 	p.Do(chromedp.KeyEvent(strings.Repeat(key, steps)))
 }
 
-// setDate sets a date, whose parts a keyboard enters in the order of the system.
+// setDate sets a date or a time, whose parts a keyboard enters in the order of the system.
 func (p *tab) setDate(field, day string) {
 	p.t.Helper()
 	p.Eval(fmt.Sprintf(`(e => { e.focus();

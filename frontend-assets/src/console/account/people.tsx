@@ -129,6 +129,11 @@ export function Account() {
                   </Form>
                 )}
               </Section>
+              {!isGuest(user) && (
+                <p>
+                  <a href="/alerts">{t('account.alerts')}</a>
+                </p>
+              )}
               {isOwner(user) && (
                 <p>
                   <a href="/deleted">{t('deleted.title')}</a>
@@ -272,6 +277,11 @@ export function Members() {
   return (
     <>
       <Title text={t('nav.members')} />
+      {!isGuest() && (
+        <p>
+          <a href="/alerts">{t('account.alerts')}</a>
+        </p>
+      )}
       <Loaded query={query}>{(data) => (data.account ? <MemberLists data={data} reload={query.reload} /> : <Missing />)}</Loaded>
     </>
   );

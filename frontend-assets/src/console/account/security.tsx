@@ -343,6 +343,9 @@ function Requirement({ user }: { user: User }) {
   return (
     <Section title={t('requirement.title', { account: accountOf(user)?.name ?? '' })} hint={t('requirement.hint')}>
       {user.hasSecondFactor ? <RequirementForm /> : <p class="notice">{t('requirement.first')}</p>}
+      <p>
+        <a href="/provider">{t('requirement.provider')}</a>
+      </p>
     </Section>
   );
 }

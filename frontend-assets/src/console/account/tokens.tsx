@@ -9,7 +9,7 @@ import { t } from '../core/language';
 import { Empty, Loaded } from '../core/states';
 import { chosenAccount } from '../core/store';
 import { Section, Table, Time, Title } from '../core/ui';
-import { Secret } from '../parts/copy';
+import { Code, Secret } from '../parts/copy';
 import {
   createToken,
   revokeToken,
@@ -90,6 +90,10 @@ export function Tokens() {
                   <SiteChoice legend={t('token.sites')} hint={t('token.sitesHint')} sites={data.account?.sites} />
                 )}
               </Form>
+            </Section>
+            <Section title={t('token.assistant')}>
+              <p class="hint">{t('token.assistantHint')}</p>
+              <Code text={`${location.origin}/mcp`} label={t('token.assistantAddress')} />
             </Section>
           </>
         )}

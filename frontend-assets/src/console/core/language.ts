@@ -1,13 +1,16 @@
 // Texts in the user's language. English is built in; messages/<code>.ts holds each other language.
 import en from '../messages/en';
 import type account from '../messages/account';
+import type alerts from '../messages/alerts';
 import type captcha from '../messages/captcha';
+import type deliveries from '../messages/deliveries';
 import type drilldown from '../messages/drilldown';
 import type journeys from '../messages/journeys';
 import type imports from '../messages/import';
 import type menu from '../messages/menu';
 import type operator from '../messages/operator';
 import type parts from '../messages/parts';
+import type provider from '../messages/provider';
 import type site from '../messages/site';
 import type timeline from '../messages/timeline';
 import type zip from '../messages/zip';
@@ -23,13 +26,16 @@ export type Messages = Record<string, Message>;
 export type TextKey =
   | keyof typeof en
   | keyof typeof account
+  | keyof typeof alerts
   | keyof typeof captcha
+  | keyof typeof deliveries
   | keyof typeof drilldown
   | keyof typeof imports
   | keyof typeof journeys
   | keyof typeof menu
   | keyof typeof operator
   | keyof typeof parts
+  | keyof typeof provider
   | keyof typeof site
   | keyof typeof timeline
   | keyof typeof zip;
@@ -101,7 +107,7 @@ function plural(n: string | number | undefined): 'one' | 'other' {
 
 /** translated returns the text of a code of the server, or the server's own English one. */
 export function translated(
-  group: 'channel' | 'device' | 'group' | 'error' | 'failure' | 'advice' | 'attempt' | 'audit.type' | 'audit.verb',
+  group: 'channel' | 'device' | 'group' | 'error' | 'failure' | 'advice' | 'attempt' | 'audit.type' | 'audit.verb' | 'problem',
   name: string,
   otherwise: string,
 ): string {

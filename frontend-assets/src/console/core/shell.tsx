@@ -118,7 +118,8 @@ function UserMenu({ user: { email, operator } }: { user: ViewerFields }) {
 
   const leave = async (): Promise<void> => {
     try {
-      await signOut({ input: { everywhere: false } });
+      const to = (await signOut({ input: { everywhere: false } })).signOut?.providerUrl;
+      if (to) return location.assign(to);
     } catch (failure) {
       return announce(failureText(failure as Failure));
     }

@@ -11,6 +11,7 @@ import { share } from '../core/ui';
 import { addressOf, selectionOf, type View } from '../core/view';
 import { funnelFigures, funnels, propertyNames, sharedPropertyNames, type FunnelsData } from '../operations';
 import type { DimensionRows, Drilldown } from '../report/panel';
+import { Numbers } from './numbers';
 
 /** Properties shows the values of one property of events, by Rows. Event and property stand in the URL. */
 export function Properties(props: { id: string; view: View; Rows: typeof DimensionRows; drilldown: Drilldown }) {
@@ -40,6 +41,7 @@ export function Properties(props: { id: string; view: View; Rows: typeof Dimensi
           </select>
         </label>
       </p>
+      <Numbers id={id} view={view} property={property} event={event} />
       <Rows id={id} dimension="PROPERTY" view={view} property={property} event={event} drilldown={drilldown} />
     </>
   );

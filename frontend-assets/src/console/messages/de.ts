@@ -7,7 +7,7 @@ const texts: Record<keyof typeof en, Message> & Record<string, Message> = {
   'confirm.type': 'Zur Bestätigung {name} eingeben',
   email: 'E-Mail-Adresse',
   'list.more': 'Mehr anzeigen',
-  'form.kept': 'Ihre Sitzung war beendet. Ihre Eingaben sind noch da, aber noch nicht gespeichert.',
+  'form.kept': 'Ihre Sitzung war beendet. Ihre Eingaben sind noch da, aber nicht gespeichert.',
   readOnly: 'Mit Ihrer Rolle können Sie diese Einstellungen lesen, aber nicht ändern.',
   save: 'Speichern',
   saved: 'Gespeichert',
@@ -28,7 +28,7 @@ const texts: Record<keyof typeof en, Message> & Record<string, Message> = {
   'failure.UNAVAILABLE': 'Der Dienst ist vorübergehend nicht verfügbar.',
   'failure.TIMEOUT': 'Der Server hat zu lange gebraucht. Vielleicht wurde etwas geändert: Laden Sie die Seite neu.',
   'failure.TOO_EXPENSIVE': 'Dieser Zeitraum hat zu viele Seitenaufrufe. Wählen Sie einen kürzeren.',
-  'failure.GROUP_TOO_SMALL': 'So wenige Besucher passen zu diesen Filtern, dass die Zahlen von ihnen handeln würden. Entfernen Sie einen.',
+  'failure.GROUP_TOO_SMALL': 'Zu wenige Besucher passen zu diesen Filtern. Entfernen Sie einen.',
   'failure.INTERNAL': 'Im Server ist ein Fehler aufgetreten.',
   'failure.TOO_COMPLEX': 'Die Anfrage ist zu umfangreich.',
   'missing.title': 'Nicht gefunden',
@@ -58,6 +58,7 @@ const texts: Record<keyof typeof en, Message> & Record<string, Message> = {
 
   'signIn.title': 'Anmelden',
   'signIn.submit': 'Anmelden',
+  'signIn.with': 'Mit {name} anmelden',
   'signIn.passkey': 'Mit Passkey anmelden',
   'signUp.title': 'Konto anlegen',
   'signUp.closed': 'Diese Installation nimmt keine neuen Konten an. Bitten Sie einen Inhaber um eine Einladung.',
@@ -86,7 +87,7 @@ const texts: Record<keyof typeof en, Message> & Record<string, Message> = {
   'quota.of': '{used} von {quota} ({share})',
   'overview.empty': 'Warten auf den ersten Treffer',
   'overview.emptyText':
-    'Von {domain} ist noch nichts gespeichert. Bauen Sie das Script ein und sehen Sie zu, wie der erste Treffer ankommt.',
+    'Von {domain} ist noch nichts gespeichert. Bauen Sie das Script ein. Der erste Treffer erscheint hier.',
 
   'sites.week': 'Besucher in 7 Tagen mit heute',
   'sites.noFigures': 'Die Zahlen sind noch nicht bereit.',
@@ -261,6 +262,7 @@ const texts: Record<keyof typeof en, Message> & Record<string, Message> = {
     'Der Name braucht 1 bis 100 Zeichen, ohne unsichtbare Zeichen; der eines Kontos darf keine Webadresse enthalten.',
   'error.EMAIL_TAKEN': 'Zu dieser E-Mail-Adresse gibt es schon ein Konto.',
   'error.WRONG_CREDENTIALS': 'E-Mail-Adresse oder Passwort ist falsch.',
+  'error.PROVIDER_REQUIRED': 'Mit Ihrem Anbieter anmelden.',
   'error.SIGNUPS_CLOSED': 'Diese Installation nimmt keine neuen Konten an.',
   'error.INVALID_TOKEN': 'Dieser Link ist falsch, wurde schon benutzt oder ist zu alt.',
   'error.TOO_MANY_MEMBERS': 'Das Konto hat die Höchstzahl von 100 Mitgliedern, Gästen und Einladungen erreicht.',

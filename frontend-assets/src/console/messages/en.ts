@@ -53,6 +53,7 @@ export default {
 
   'signIn.title': 'Sign in',
   'signIn.submit': 'Sign in',
+  'signIn.with': 'Sign in with {name}',
   'signIn.passkey': 'Sign in with a passkey',
   'signUp.title': 'Create an account',
   'signUp.closed': 'This installation accepts no new accounts. Ask an owner for an invitation.',

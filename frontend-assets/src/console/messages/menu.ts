@@ -9,6 +9,7 @@ export default {
   'events.title': 'Events',
   'rejections.title': 'Rejected calls',
   'webhooks.title': 'Webhooks',
+  'alerts.title': 'Alerts',
   'export.title': 'Export',
   'import.title': 'Import',
   'sharing.title': 'Sharing and mails',

@@ -52,6 +52,7 @@ export function SignIn() {
       </Form>
       <p class="aside">
         <a href="/forgot-password">{t('forgot.title')}</a>
+        <a href={'/sign-in/provider' + search}>{t('signIn.with', { name: known?.provider ?? 'SSO' })}</a>
         {known?.signUps ? (
           <a href={'/sign-up' + search}>{t('signUp.title')}</a>
         ) : (

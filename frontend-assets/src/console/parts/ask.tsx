@@ -10,6 +10,8 @@ export function Ask(props: {
   button: string;
   label: string;
   text: ComponentChildren;
+  /** Whether the button is as small as its neighbours. */
+  small?: boolean;
   run(): Promise<UserError[]>;
 }) {
   const [open, setOpen] = useState(false);
@@ -20,7 +22,7 @@ export function Ask(props: {
   };
   return (
     <>
-      <button type="button" class="danger" aria-label={props.label} onClick={() => setOpen(true)}>
+      <button type="button" class={props.small ? 'small danger' : 'danger'} aria-label={props.label} onClick={() => setOpen(true)}>
         {props.button}
       </button>
       {open && (

@@ -21,7 +21,7 @@ import {
 } from '../operations';
 import { byCode } from '../parts/codes';
 import { SettingsPage } from '../parts/settings';
-import { currentZone } from './zones';
+import { currentZone } from '../parts/zones';
 
 type Site = NonNullable<InstallData['site']>;
 

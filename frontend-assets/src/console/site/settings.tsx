@@ -36,7 +36,7 @@ import { SettingsPage } from '../parts/settings';
 import { inLine, linesOf } from './lines';
 import { Privacy } from './privacy';
 import { LeftOut, Visitors } from './visitors';
-import { zones } from './zones';
+import { zones } from '../parts/zones';
 
 type Site = NonNullable<SettingsData['site']>;
 

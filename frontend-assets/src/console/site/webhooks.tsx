@@ -4,11 +4,10 @@ import type { UserError } from '../core/api';
 import { usePolling, useQuery } from '../core/data';
 import { Action } from '../core/dialog';
 import { Field, Form, type Values } from '../core/form';
-import { dateTime, milliseconds } from '../core/format';
-import { t, translated } from '../core/language';
+import { t } from '../core/language';
 import { Empty, Missing } from '../core/states';
 import { announce, mayEdit } from '../core/store';
-import { Section, Table, Time } from '../core/ui';
+import { Section, Time } from '../core/ui';
 import { Code, CopyButton } from '../parts/copy';
 import {
   deliveries as readDeliveries,
@@ -27,6 +26,7 @@ import {
   type WebhookFields,
   type WebhooksData,
 } from '../operations';
+import { Attempts, attemptError } from '../parts/attempts';
 import { changes } from '../parts/changes';
 import { SettingsPage } from '../parts/settings';
 
@@ -388,31 +388,7 @@ function Delivery({ delivery, edit, put }: { delivery: DeliveryFields; edit: boo
           )}
         </dl>
         {delivery.body && <Code text={delivery.body} label={t('webhooks.body')} />}
-        {delivery.attempts.length > 0 && (
-          <Table
-            label={t('webhooks.attempts')}
-            head={[
-              t('webhooks.at'),
-              t('webhooks.duration'),
-              t('webhooks.status'),
-              t('webhooks.outcome'),
-              t('webhooks.answer'),
-            ]}
-          >
-            {delivery.attempts.map((a) => (
-              <tr key={a.at}>
-                <th scope="row">
-                  {dateTime(a.at)}
-                  {a.manual && <span class="hint"> {t('webhooks.manual')}</span>}
-                </th>
-                <td class="number">{milliseconds(a.durationMs)}</td>
-                <td class="number">{a.status ?? '–'}</td>
-                <td>{a.error ? attemptError(a.error) : t('webhooks.state.DELIVERED')}</td>
-                <td>{a.answer ? <Code text={a.answer} label={t('webhooks.answer')} /> : '–'}</td>
-              </tr>
-            ))}
-          </Table>
-        )}
+        <Attempts attempts={delivery.attempts} />
         <p class="actions">
           {delivery.state === 'PENDING' && delivery.nextAttemptAt && (
             <span>
@@ -425,6 +401,3 @@ function Delivery({ delivery, edit, put }: { delivery: DeliveryFields; edit: boo
     </li>
   );
 }
-
-/** attemptError returns why an attempt failed in words; unknown codes are shown as they are. */
-const attemptError = (code: string): string => translated('attempt', code, code);

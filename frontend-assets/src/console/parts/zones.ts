@@ -1,4 +1,4 @@
-// The time zones of a site.
+// Time zones to choose from.
 import { locale } from '../core/language';
 
 /** renamed maps the retired names that browsers still list to their present names. */

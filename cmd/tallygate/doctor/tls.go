@@ -1,0 +1,181 @@
+package doctor
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tallygate/tallygate/cmd/tallygate/config"
+	"github.com/tallygate/tallygate/cmd/tallygate/serve"
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/certificates"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// seeTLS is the action of findings that need the page.
+const seeTLS = "See \"When an order fails\" in docs/tls.md."
+
+// checkTLS checks what orders of certificates need, if this process obtains them. checkOrigins checks port 443.
+func (e *examination) checkTLS(ctx context.Context) bool {
+	if !e.c.UsesTLS() {
+		return false
+	}
+
+	e.checkPort("TALLYGATE_TLS_ADDR", e.c.TLSAddr)
+	e.checkPort("TALLYGATE_TLS_HTTP_ADDR", e.c.TLSHTTPAddr)
+	e.checkDirectory(ctx)
+	for _, host := range e.c.TLSHosts() {
+		e.checkHost(ctx, host)
+	}
+	return true
+}
+
+// checkPort checks that the service can listen on an address.
+func (e *examination) checkPort(setting string, addr config.Address) {
+	held, err := net.Listen("tcp", string(addr))
+	switch {
+	case err == nil:
+		held.Close()
+	case errors.Is(err, fs.ErrPermission):
+		e.fault("tls-port-rights", "Give the service the right to use ports below 1024; see \"Ports below 1024\" in docs/tls.md.",
+			"%s: this user must not listen on %s", setting, addr)
+	case !e.isRunning:
+		e.fault("listener-taken", "Stop the other program, for instance a proxy, or choose another address in "+setting+".",
+			"%s: the address %s cannot be used: %v", setting, addr, cause(err))
+	}
+}
+
+// checkDirectory checks that the authority answers, and compares its clock.
+func (e *examination) checkDirectory(ctx context.Context) {
+	roots, err := serve.Certificates(e.c.TLSCAFile)
+	if err != nil {
+		e.fault("tls-ca-file", "Correct the file.", "TALLYGATE_TLS_ACME_CA_FILE: %v", cause(err))
+		return
+	}
+
+	before := e.Now()
+	var at time.Time
+	client := &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true,
+		TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}}
+	client.Transport = dateReader{client.Transport, &at}
+	status, body, err := fetch(ctx, client, e.c.TLSDirectory)
+
+	var directory struct{ NewOrder string }
+	if err == nil && (status != http.StatusOK || json.Unmarshal([]byte(body), &directory) != nil || directory.NewOrder == "") {
+		err = errors.New("the answer is no ACME directory")
+	}
+	if err != nil {
+		e.fault("tls-directory", "Permit connections to it, or correct TALLYGATE_TLS_ACME_DIRECTORY and TALLYGATE_TLS_ACME_CA_FILE.",
+			"the authority at %s cannot be used: %v", e.c.TLSDirectory, cause(err))
+		return
+	}
+	if !at.IsZero() {
+		e.checkClock("tls-clock", "The authority's clock", at, before)
+	}
+}
+
+// dateReader stores the date of an answer.
+type dateReader struct {
+	http.RoundTripper
+	at *time.Time
+}
+
+// RoundTrip implements http.RoundTripper.
+func (d dateReader) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := d.RoundTripper.RoundTrip(r)
+	if err == nil {
+		*d.at, _ = http.ParseTime(response.Header.Get("Date"))
+	}
+	return response, err
+}
+
+// checkHost checks that a host leads to this machine, as far as this machine knows its addresses, and that
+// this service answers on port 80. checkOrigins reports a name that does not resolve.
+func (e *examination) checkHost(ctx context.Context, host string) {
+	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return
+	}
+
+	own := publicAddresses()
+	isOwn := func(a netip.Addr) bool { return a.IsLoopback() || slices.Contains(own, a.Unmap()) }
+	if len(own) > 0 && !slices.ContainsFunc(found, isOwn) {
+		e.warn("tls-host-elsewhere", "Correct the DNS records, unless a load balancer passes ports 80 and 443 on to this machine.",
+			"%s resolves to %s, and this machine has %s", host, joined(found), joined(own))
+	}
+
+	if !e.isRunning {
+		return
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	status, _, err := fetch(ctx, client, "http://"+host+"/")
+	switch {
+	case err != nil:
+		e.warn("tls-http", "Let port 80 of the host reach TALLYGATE_TLS_HTTP_ADDR. If this machine cannot reach its own public address, "+
+			"check it from another one.", "no answer from http://%s: %v", host, cause(err))
+	case status != http.StatusPermanentRedirect:
+		e.warn("tls-http", "Let port 80 of the host reach TALLYGATE_TLS_HTTP_ADDR.",
+			"http://%s answers with status %d instead of a redirect, so another program answers there", host, status)
+	}
+}
+
+// publicAddresses returns the public addresses of this machine's interfaces.
+func publicAddresses() []netip.Addr {
+	interfaces, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil
+	}
+	var public []netip.Addr
+	for _, i := range interfaces {
+		prefix, err := netip.ParsePrefix(i.String())
+		if addr := prefix.Addr().Unmap(); err == nil && addr.IsGlobalUnicast() && !addr.IsPrivate() {
+			public = append(public, addr)
+		}
+	}
+	return public
+}
+
+func joined(addrs []netip.Addr) string {
+	texts := make([]string, len(addrs))
+	for i, a := range addrs {
+		texts[i] = a.String()
+	}
+	return strings.Join(texts, ", ")
+}
+
+// checkCertificates reports the certificates that are missing in the database or about to expire.
+func (e *examination) checkCertificates(ctx context.Context, d *db.DB) error {
+	if !e.c.UsesTLS() {
+		return nil
+	}
+
+	store, now := certificates.New(d), e.Now()
+	for _, host := range e.c.TLSHosts() {
+		state, err := store.Host(ctx, host)
+		if err != nil {
+			return err
+		}
+
+		expires := state.ExpiresAt.Time()
+		switch {
+		case state.Failures > 0 && (state.ExpiresAt == 0 || !now.Before(expires)):
+			e.fault("tls-order", seeTLS, "%s has no valid certificate: %d orders have failed, the last one at %s: %s", host,
+				state.Failures, state.FailedAt.Time().UTC().Format(time.RFC3339), state.Failure)
+		case state.Failures > 0:
+			e.warn("tls-order", seeTLS, "the certificate of %s is not renewed: %d orders have failed, the last one at %s: %s", host,
+				state.Failures, state.FailedAt.Time().UTC().Format(time.RFC3339), state.Failure)
+		case state.ExpiresAt != 0 && model.IsCertificateLate(state.IssuedAt.Time(), expires, now):
+			e.warn("tls-expires", "Start the service, and see its log.", "the certificate of %s expires at %s", host,
+				expires.UTC().Format(time.RFC3339))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,264 @@
+package accounts
+
+import (
+	"context"
+	"crypto/rand"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/audit"
+	"github.com/tallygate/tallygate/db/keys"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// Provider returns the provider of an account, or model.ErrNotFound.
+func (s *Store) Provider(ctx context.Context, accountID int64) (*model.AccountProvider, error) {
+	var provider model.AccountProvider
+	err := s.db.Read.NewSelect().Model(&provider).Where("account_id = ?", accountID).Scan(ctx)
+	if err != nil {
+		return nil, db.OrNotFound(err)
+	}
+	return &provider, nil
+}
+
+// ProviderOfDomain returns the provider that has verified a domain, or model.ErrNotFound.
+func (s *Store) ProviderOfDomain(ctx context.Context, domain string) (*model.AccountProvider, error) {
+	var provider model.AccountProvider
+	err := s.db.Read.NewSelect().Model(&provider).Where("domain = ?", domain).Where("verified_at > 0").Scan(ctx)
+	if err != nil {
+		return nil, db.OrNotFound(err)
+	}
+	return &provider, nil
+}
+
+// RequiresProvider reports whether members of an account must sign in through its provider.
+func (s *Store) RequiresProvider(ctx context.Context, accountID int64) (bool, error) {
+	required, err := s.db.Read.NewSelect().Table("accounts").Where("id = ?", accountID).Where("require_provider").Exists(ctx)
+	return required, db.Wrap(err, "read the rule of account %d", accountID)
+}
+
+// ClientSecret returns the decrypted client secret of a provider.
+func (s *Store) ClientSecret(provider *model.AccountProvider) (string, error) {
+	return keys.New(s.db).OpenProvider(provider.AccountID, provider.ClientSecret)
+}
+
+// ErrClientSecret is returned for a new provider without a client secret. A secret belongs to one issuer and
+// client, so that no other server ever gets it.
+var ErrClientSecret = model.InvalidField("clientSecret", "invalid_text", "Enter the client secret.")
+
+// ProviderChange holds an account's provider to store. The account is that of the provider.
+type ProviderChange struct {
+	Provider        model.AccountProvider
+	Secret          *string // nil: unchanged
+	RequireProvider bool    // see model.Account
+}
+
+// ErrUnverifiedProvider prevents requiring a provider without a verified domain.
+var ErrUnverifiedProvider = &model.Error{
+	Kind: model.Conflict, Code: "domain_not_verified", Field: "required",
+	Message: "Verify the domain first: otherwise no member could sign in.",
+}
+
+// SetProvider stores the provider of an account, and returns it. Another domain must be verified again, and
+// another issuer, client or domain ends the sessions that the provider has started. After another issuer or client,
+// people prove their address again. The caller must have
+// checked the password of the user by. It fails with model.ErrStale, with model.ErrForbidden for a user who is
+// no owner, with ErrClientSecret and ErrUnverifiedProvider.
+func (s *Store) SetProvider(
+	ctx context.Context, by *model.User, change ProviderChange,
+) (*model.AccountProvider, error) {
+	var provider model.AccountProvider
+	err := s.changeProvider(ctx, by, func(ctx context.Context, tx *db.Tx, account *model.Account) error {
+		before, err := lockProvider(ctx, tx, account.ID)
+		if err != nil {
+			return err
+		}
+
+		provider = change.Provider
+		provider.AccountID, provider.DomainToken = account.ID, rand.Text()
+		moved := before == nil || before.Issuer != provider.Issuer || before.ClientID != provider.ClientID
+		if before != nil && before.Domain == provider.Domain {
+			provider.DomainToken, provider.VerifiedAt = before.DomainToken, before.VerifiedAt
+		}
+
+		switch {
+		case change.Secret != nil:
+			if provider.ClientSecret, err = keys.New(s.db).SealProvider(ctx, tx, account.ID, *change.Secret); err != nil {
+				return err
+			}
+		case moved:
+			return ErrClientSecret
+		default:
+			provider.ClientSecret = before.ClientSecret
+		}
+		if change.RequireProvider && provider.VerifiedAt == 0 {
+			return ErrUnverifiedProvider
+		}
+
+		if _, err := tx.ExecContext(ctx, "DELETE FROM account_providers WHERE account_id = ?", account.ID); err != nil {
+			return err
+		}
+		if _, err := tx.NewInsert().Model(&provider).Exec(ctx); err != nil {
+			return err
+		}
+		if moved || provider.VerifiedAt == 0 {
+			if err := endProviderSessions(ctx, tx, account.ID); err != nil {
+				return err
+			}
+		}
+		if moved {
+			if err := deleteIdentities(ctx, tx, account.ID); err != nil {
+				return err
+			}
+		}
+		if err := setRequireProvider(ctx, tx, account.ID, change.RequireProvider); err != nil {
+			return err
+		}
+
+		after := providerValues(&provider, change.RequireProvider)
+		after["clientSecret"] = change.Secret != nil
+		return audit.Write(ctx, tx, audit.Change{
+			AccountID: account.ID, Object: accountObject(account),
+			Before: providerValues(before, account.RequireProvider), After: after,
+		})
+	})
+	if err != nil {
+		return nil, db.Wrap(err, "set the provider of account %d", by.AccountID)
+	}
+
+	return &provider, nil
+}
+
+// DeleteProvider deletes the provider of an account with the sessions that it has started, and the people whom
+// it knows. Their users stay members. The account no longer requires a provider. It fails as SetProvider does,
+// and succeeds without a provider.
+func (s *Store) DeleteProvider(ctx context.Context, by *model.User) error {
+	err := s.changeProvider(ctx, by, func(ctx context.Context, tx *db.Tx, account *model.Account) error {
+		before, err := lockProvider(ctx, tx, account.ID)
+		if err != nil {
+			return err
+		}
+
+		if _, err := tx.ExecContext(ctx, "DELETE FROM account_providers WHERE account_id = ?", account.ID); err != nil {
+			return err
+		}
+		if err := deleteIdentities(ctx, tx, account.ID); err != nil {
+			return err
+		}
+		if err := endProviderSessions(ctx, tx, account.ID); err != nil {
+			return err
+		}
+		if err := setRequireProvider(ctx, tx, account.ID, false); err != nil {
+			return err
+		}
+
+		return audit.Write(ctx, tx, audit.Change{
+			AccountID: account.ID, Object: accountObject(account), Before: providerValues(before, account.RequireProvider),
+		})
+	})
+	return db.Wrap(err, "delete the provider of account %d", by.AccountID)
+}
+
+// changeProvider runs a change of an account's provider by an owner of the account, under locks on the account
+// and the owner.
+func (s *Store) changeProvider(
+	ctx context.Context, by *model.User, change func(context.Context, *db.Tx, *model.Account) error,
+) error {
+	return s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		if err := tx.LockRow(ctx, "accounts", by.AccountID); err != nil {
+			return err
+		}
+		if _, err := lockUnchanged(ctx, tx, by.ID, by.PasswordHash); err != nil {
+			return err
+		}
+
+		owner, err := member(ctx, tx, by.AccountID, by.ID)
+		if model.KindOf(err) == model.NotFound || err == nil && !owner.May(model.MayManage, nil) {
+			return model.ErrForbidden
+		}
+		if err != nil {
+			return err
+		}
+		return change(ctx, tx, owner.Account)
+	})
+}
+
+// lockProvider returns the provider of a locked account, or nil. Its row is locked, as a rotation of the
+// application key requires.
+func lockProvider(ctx context.Context, tx *db.Tx, accountID int64) (*model.AccountProvider, error) {
+	var rows []*model.AccountProvider
+	q := tx.NewSelect().Model(&rows).Where("account_id = ?", accountID)
+	tx.Lock(q, "UPDATE")
+	if err := q.Scan(ctx); err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	return rows[0], nil
+}
+
+// endProviderSessions ends the sessions that the provider of an account has started.
+func endProviderSessions(ctx context.Context, tx *db.Tx, accountID int64) error {
+	_, err := tx.ExecContext(ctx, "DELETE FROM sessions WHERE provider_account = ?", accountID)
+	return err
+}
+
+// deleteIdentities deletes the people whom the provider of an account knows.
+func deleteIdentities(ctx context.Context, tx *db.Tx, accountID int64) error {
+	_, err := tx.ExecContext(ctx, "DELETE FROM identities WHERE account_id = ?", accountID)
+	return err
+}
+
+func setRequireProvider(ctx context.Context, tx *db.Tx, accountID int64, required bool) error {
+	_, err := tx.ExecContext(ctx, "UPDATE accounts SET require_provider = ? WHERE id = ?", required, accountID)
+	return err
+}
+
+// providerValues are the values of a provider in the audit log; nil without one.
+func providerValues(p *model.AccountProvider, required bool) audit.Values {
+	if p == nil {
+		return nil
+	}
+	values := audit.Values{
+		"issuer": p.Issuer, "clientId": p.ClientID, "domain": p.Domain, "defaultRole": p.DefaultRole, "required": required,
+	}
+	if p.RoleClaim != "" {
+		values["roleClaim"], values["roles"] = p.RoleClaim, p.Roles
+	}
+	return values
+}
+
+// ErrDomainClaimed is returned if another account has verified the domain.
+var ErrDomainClaimed = &model.Error{
+	Kind: model.Conflict, Code: "domain_taken", Field: "domain",
+	Message: "Another account signs people of this domain in.",
+}
+
+// VerifyProvider records that the DNS record of a provider's domain was found. It fails with
+// model.ErrNotFound if the provider or its domain has changed since, and with ErrDomainClaimed.
+func (s *Store) VerifyProvider(ctx context.Context, provider *model.AccountProvider, now model.Instant) error {
+	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		if err := tx.LockRow(ctx, "accounts", provider.AccountID); err != nil {
+			return err
+		}
+		account := model.Account{ID: provider.AccountID}
+		if err := tx.NewSelect().Model(&account).WherePK().Scan(ctx); err != nil {
+			return err
+		}
+
+		err := db.NeedRow(tx.ExecContext(ctx, "UPDATE account_providers SET verified_at = ? "+
+			"WHERE account_id = ? AND domain = ? AND domain_token = ?",
+			now, provider.AccountID, provider.Domain, provider.DomainToken))
+		if err != nil {
+			return err
+		}
+
+		return audit.Write(ctx, tx, audit.Change{
+			AccountID: account.ID, Object: accountObject(&account), After: audit.Values{"verifiedDomain": provider.Domain},
+		})
+	})
+	if db.IsUnique(err) {
+		return ErrDomainClaimed
+	}
+	if err == nil {
+		provider.VerifiedAt = now
+	}
+	return db.Wrap(err, "verify the provider of account %d", provider.AccountID)
+}

@@ -1,0 +1,90 @@
+package keys_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db/alertchannels"
+	"github.com/tallygate/tallygate/db/keys"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/dbtest"
+)
+
+// TestRotationResealsChannels checks that the new key alone opens the addresses and secrets of alert channels, that a
+// damaged address does not keep others from it, and that a value belongs to its channel and its use.
+func TestRotationResealsChannels(t *testing.T) {
+	t.Parallel()
+
+	now := model.At(time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC))
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		a := keyHolder(t, databaseURL, "a")
+		if _, err := keys.New(a).ClaimApplicationKey(t.Context(), applicationKey("a")); err != nil {
+			t.Fatal(err)
+		}
+
+		owner := dbtest.NewUser(t, a, "owner@example.com")
+		address, secret, other := "https://hook.example/one", "the secret of a channel", "https://hook.example/two"
+		create := func(kind model.AlertChannelKind, secrets alertchannels.Secrets) int64 {
+			t.Helper()
+			channel, err := alertchannels.New(a).Create(t.Context(), model.AlertChannel{
+				AccountID: owner.AccountID, Kind: kind, Name: "ops", Language: model.English, Events: []model.AlertEvent{},
+			}, secrets, nil, now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return channel.ID
+		}
+		damaged := create(model.ChannelSlack, alertchannels.Secrets{Address: &other})
+		signed := create(model.ChannelWebhook, alertchannels.Secrets{Address: &address, Signing: &secret})
+		unsigned := create(model.ChannelTeams, alertchannels.Secrets{Address: &other})
+		if err := dbtest.Exec(a, "UPDATE alert_channels SET address = ? WHERE id = ?", []byte("damaged"), damaged); err != nil {
+			t.Fatal(err)
+		}
+
+		for range 2 {
+			if _, err := keys.New(keyHolder(t, databaseURL, "b", "a")).RotateApplicationKey(t.Context(), now); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		b := keyHolder(t, databaseURL, "b")
+		sealed := func(id int64) *model.AlertChannel {
+			t.Helper()
+			channel, err := alertchannels.New(b).Channel(t.Context(), owner.AccountID, id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return channel
+		}
+		for _, test := range []struct {
+			use    keys.ChannelUse
+			id     int64
+			sealed []byte
+			want   string
+		}{
+			{keys.ChannelAddress, signed, sealed(signed).Address, address},
+			{keys.ChannelSecret, signed, sealed(signed).Secret, secret},
+			{keys.ChannelAddress, unsigned, sealed(unsigned).Address, other},
+			{keys.ChannelSecret, unsigned, sealed(unsigned).Secret, ""},
+		} {
+			if got, err := keys.New(b).OpenChannel(test.use, test.id, test.sealed); err != nil || got != test.want {
+				t.Errorf("%s of channel %d is %q, %v; want %q", test.use, test.id, got, err, test.want)
+			}
+			if len(test.sealed) == 0 {
+				continue
+			}
+			if got, err := keys.New(b).OpenChannel(test.use, test.id+1, test.sealed); err == nil {
+				t.Errorf("another channel opens %s as %q", test.use, got)
+			}
+		}
+		if got, err := keys.New(b).OpenChannel(keys.ChannelSecret, signed, sealed(signed).Address); err == nil {
+			t.Errorf("the address opens as the secret %q", got)
+		}
+		if got, err := keys.New(b).OpenChannel(keys.ChannelAddress, damaged, sealed(damaged).Address); err == nil {
+			t.Errorf("the damaged address opens as %q", got)
+		}
+		if got, err := keys.New(keyHolder(t, databaseURL, "a")).OpenChannel(keys.ChannelAddress, signed, sealed(signed).Address); err == nil {
+			t.Errorf("the replaced key opens the address as %q", got)
+		}
+	})
+}

@@ -1,0 +1,80 @@
+package outbox_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/tools/dbtest"
+)
+
+// TestQuotaAlerts checks that each notice of a quota is one alert, however often and concurrently the
+// notices are mailed, and none for a stopped site or an account without a channel for it.
+func TestQuotaAlerts(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		wants := func(c *model.AlertChannel) { c.Events = []model.AlertEvent{model.AlertQuota} }
+		live, paused := dbtest.OutboxSite(t, d, "live.example"), dbtest.OutboxSite(t, d, "paused.example")
+		deleted, unwanted := dbtest.OutboxSite(t, d, "deleted.example"), dbtest.OutboxSite(t, d, "unwanted.example")
+		suspended := dbtest.OutboxSite(t, d, "suspended.example")
+		for _, site := range []*model.Site{live, paused, deleted, suspended} {
+			insertChannel(t, d, site, wants)
+		}
+		insertChannel(t, d, unwanted, func(*model.AlertChannel) {})
+		notice := func(site *model.Site, siteID int64, product string, percent int) {
+			t.Helper()
+			if err := dbtest.Exec(d, `INSERT INTO quota_notices (account_id, site_id, product, month, threshold, created_at, quota)
+VALUES (?, ?, ?, 202611, ?, 1, 155)`, site.AccountID, siteID, product, percent); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, site := range []*model.Site{live, paused, deleted, unwanted, suspended} {
+			notice(site, site.ID, model.ProductAnalytics, 80)
+		}
+		notice(live, 0, model.ProductCaptcha, 100)
+		notice(live, 999_999, model.ProductAnalytics, 100) // of a site that was deleted for good
+		for _, statement := range []string{
+			fmt.Sprintf("UPDATE sites SET paused_at = 1 WHERE id = %d", paused.ID),
+			fmt.Sprintf("UPDATE sites SET deleted_at = 1 WHERE id = %d", deleted.ID),
+			fmt.Sprintf("UPDATE accounts SET suspended_at = 1 WHERE id = %d", suspended.AccountID),
+		} {
+			if err := dbtest.Exec(d, statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		var group sync.WaitGroup
+		for range 4 {
+			group.Go(func() {
+				if _, err := outbox.New(d).MailQuotaNotices(t.Context(), dbtest.Noon); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		group.Wait()
+
+		var alerts []model.Alert
+		if err := d.Read.NewSelect().Model(&alerts).OrderExpr("subject").Scan(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if len(alerts) != 2 {
+			t.Fatalf("%d alerts, want 2: %+v", len(alerts), alerts)
+		}
+		for i, want := range []model.Alert{
+			{SiteID: live.ID, Subject: "analytics 2026-11", Details: model.AlertFigures{Value: 124, Threshold: 155, Percent: 80}},
+			{Subject: "captcha 2026-11", Details: model.AlertFigures{Value: 155, Threshold: 155, Percent: 100}},
+		} {
+			want.ID, want.AccountID, want.Event = alerts[i].ID, live.AccountID, model.AlertQuota
+			want.BeganAt, want.SeenAt, want.EndedAt = dbtest.Noon, dbtest.Noon, dbtest.Noon
+			if alerts[i] != want {
+				t.Errorf("the alert is %+v, want %+v", alerts[i], want)
+			}
+		}
+		if n, err := dbtest.Count(d, "alert_messages"); err != nil || n != 2 {
+			t.Errorf("%d messages, want 2, %v", n, err)
+		}
+	})
+}

@@ -1,0 +1,56 @@
+// The sum, average and percentiles of a property with numbers.
+import { useQuery } from '../core/data';
+import { exact } from '../core/format';
+import { locale, t } from '../core/language';
+import { reading } from '../core/source';
+import { Failed } from '../core/states';
+import { selectionOf, type View } from '../core/view';
+import { propertyNumbers, sharedPropertyNumbers } from '../operations';
+
+/** figure writes a number. Small numbers, such as a layout shift of 0.0123, keep four digits. */
+function figure(n: number | null): string {
+  if (n === null) return '–';
+  const size = Math.abs(n);
+  return n.toLocaleString(
+    locale(),
+    size >= 1e15
+      ? { notation: 'scientific', maximumFractionDigits: 3 }
+      : size < 10
+        ? { maximumSignificantDigits: 4 }
+        : { maximumFractionDigits: 2 },
+  );
+}
+
+/** Numbers shows the figures of a property, or nothing if no event carried a number in it. */
+export function Numbers(props: { id: string; view: View; property: string; event: string }) {
+  const { id, view, property, event } = props;
+  const { period, filters } = selectionOf(view);
+  const query = useQuery(reading(id, propertyNumbers, sharedPropertyNumbers), { period, filters, event: event || null, property }, true);
+
+  const failure = query.error ?? query.part;
+  if (failure) return <Failed failure={failure} retry={query.reload} />;
+  const totals = query.data?.report?.numbers?.totals;
+  if (!totals?.numbers) return null;
+
+  const facts: [string, string][] = [
+    [t('numbers.numbers'), exact(totals.numbers)],
+    [t('numbers.sum'), figure(totals.sum)],
+    [t('numbers.average'), figure(totals.average)],
+    [t('numbers.p50'), figure(totals.p50)],
+    [t('numbers.percentile', { n: 75 }), figure(totals.p75)],
+    [t('numbers.percentile', { n: 95 }), figure(totals.p95)],
+  ];
+  return (
+    <>
+      <dl class="facts even">
+        {facts.map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
+      {totals.unknown > 0 && <p class="hint">{t('numbers.unknown', { n: totals.unknown })}</p>}
+    </>
+  );
+}

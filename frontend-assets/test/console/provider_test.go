@@ -1,0 +1,203 @@
+package console_test
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/tools/browsertest"
+	"github.com/tallygate/tallygate/tools/dbtest"
+)
+
+// dexPassword is the password of Dex's person, whose bcrypt hash dexConfig has.
+const dexPassword = "password"
+
+// dexConfig is the configuration of a Dex with one person in memory: its own address twice, and the redirect address.
+const dexConfig = `issuer: http://%[1]s/dex
+storage: {type: memory}
+web: {http: "%[1]s"}
+oauth2: {skipApprovalScreen: true}
+enablePasswordDB: true
+staticClients:
+- {id: tallygate, secret: a client secret, name: Tallygate, redirectURIs: ["http://%[2]s/sign-in/callback"]}
+staticPasswords:
+- email: anna@corp.example.test
+  hash: "$2a$10$2b2cU8CPhOTaGrs1HRQuAueS7JTT5ZHsHSzYiFPm1leZck7Mc8T4W"
+  username: anna
+  userID: "08a8684b-db88-4b73-90a9-3cd1661f5466"
+`
+
+// freeAddress returns a free address.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// startDex runs Dex for a console at an address, and returns its address and how to end it.
+func startDex(t *testing.T, console string) (address string, stop func()) {
+	t.Helper()
+
+	program, err := filepath.Abs("../../../bin/dex")
+	if err == nil {
+		_, err = os.Stat(program)
+	}
+	if err != nil {
+		t.Fatalf("there is no Dex: run .ci/setup dex: %v", err)
+	}
+
+	address = freeAddress(t)
+	file := filepath.Join(t.TempDir(), "dex.yaml")
+	if err := os.WriteFile(file, []byte(fmt.Sprintf(dexConfig, address, console)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program, "serve", file)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stop = func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}
+	t.Cleanup(stop)
+
+	for began := time.Now(); ; {
+		response, err := http.Get("http://" + address + "/dex/.well-known/openid-configuration")
+		if err == nil {
+			response.Body.Close()
+			return address, stop
+		}
+		if time.Since(began) > patience {
+			t.Fatalf("Dex does not answer: %v", err)
+		}
+	}
+}
+
+// TestProviderChromium signs in through Dex with its own page, signs out, and meets a provider that is away. Then it
+// sets up an account's provider.
+func TestProviderChromium(t *testing.T) {
+	t.Parallel()
+
+	console := freeAddress(t)
+	dex, stopDex := startDex(t, console)
+	settings := map[string]string{
+		"ROLES": "control,data", "CONTROL_ADDR": console, "OIDC_ISSUER": "http://" + dex + "/dex", "OIDC_CLIENT_ID": "tallygate",
+		"OIDC_CLIENT_SECRET": "a client secret", "OIDC_NAME": "Dex",
+	}
+	s := start(t, settings)
+	s.signUp()
+	s.createSite("shop.localhost", "Kettle shop")
+
+	// A person without an invitation.
+	throughDex := func(path string) *tab {
+		p := s.open(path)
+		p.press("Sign in with Dex")
+		p.see("Your account must have a provider for the domain of this address.")
+		p.look("provider-sign-in")
+		p.press("Sign in with Dex")
+		p.WaitFor("document.querySelector('#login')")
+		p.enter("document.querySelector('#login')", "anna@corp.example.test")
+		p.enter("document.querySelector('#password')", dexPassword)
+		p.click("document.querySelector('#submit-login')")
+		return p
+	}
+	p := throughDex("/sign-in")
+	p.see("Ask one of its owners for an invitation.")
+	p.look("provider-no-account")
+
+	// With an invitation, the person is a member without a password, and comes to the page that was wanted.
+	s.do(`mutation { inviteMember(input: {email: "anna@corp.example.test", role: VIEWER}) { userErrors { message } } }`, nil, &struct{}{})
+	p = throughDex("/sign-in?next=%2Fsessions")
+	p.WaitFor("location.pathname === '/sessions'")
+	p.see("Sessions")
+	p.Goto(s.control + "/provider")
+	p.see("Only owners of the account see and change the provider.")
+	p.WaitFor("!document.querySelector('main form')")
+	p.look("provider-not-owner")
+	p.Goto(s.control + "/")
+	p.see("Kettle shop")
+	d := dbtest.Open(t, db.EmbeddedURL(s.dir))
+	if n, err := dbtest.Count(d, "identities"); err != nil || n != 1 {
+		t.Errorf("%d identities, %v", n, err)
+	}
+
+	// The sign-out leads to the sign-in page: Dex has no page for it.
+	p.click("document.querySelector('summary')")
+	p.press("Sign out")
+	p.WaitFor("location.pathname === '/sign-in'")
+
+	// The owner proves the address of an existing user once, and sets up the account's own provider.
+	owner := s.openSignedIn("/security")
+	owner.press("Sign-in through a provider")
+	owner.see("People of your domain sign in through your OpenID Connect provider")
+	owner.fill("Issuer", "https://login.corp.example.test")
+	owner.fill("Client id", "tallygate")
+	owner.fill("Client secret", "another secret")
+	owner.fill("Domain of the addresses", "corp.example")
+	owner.fill("Claim that sets roles", "groups")
+	owner.fill("Roles by value of the claim", "staff = MEMBER")
+	owner.look("provider-settings")
+	owner.fill("Current password", ownerPassword)
+	owner.press("Save")
+	owner.see("Not verified yet: no one can sign in.")
+	owner.see("tallygate-domain=")
+	owner.WaitFor("document.querySelector('[name=clientSecret]').value === '' && document.querySelector('[name=password]').value === ''")
+	owner.look("provider-domain")
+
+	german := s.openInGerman("/provider")
+	german.see("Noch nicht bestätigt: Niemand kann sich anmelden.")
+	german.fitsNarrow()
+	german.look("provider-settings-german")
+
+	// With keys alone: a line without a role is refused at its field.
+	k := keyboard{owner}
+	k.keys(kb.Tab)
+	k.enter("Roles by value of the claim", kb.Enter+"visitors"+kb.Enter)
+	k.enter("Current password", ownerPassword+kb.Enter)
+	k.WaitFor("document.activeElement.name === 'roles' && document.activeElement.ariaInvalid === 'true'")
+	k.see("Write one value a line, with = and OWNER, MEMBER or VIEWER.")
+
+	// Another process has not read the provider's metadata before it is away.
+	s.stop()
+	stopDex()
+	again := start(t, settings)
+	again.signUp()
+	p = again.open("/sign-in/provider")
+	p.press("Sign in with Dex")
+	p.see("The provider does not answer as it should.")
+	p.press("Sign in with a password instead")
+	p.fill("E-mail address", ownerEmail)
+	p.fill("Password", ownerPassword)
+	p.press("Sign in")
+	p.WaitFor("location.pathname === '/'")
+
+	// In German, and what the provider's answer leads to.
+	page := browsertest.New(t).NewPage()
+	page.Before("localStorage.setItem('tallygate.language', 'de')")
+	german = &tab{page, t}
+	german.Goto(again.control + "/sign-in/provider?problem=unavailable")
+	german.see("Der Anbieter ist nicht erreichbar.")
+	german.fitsNarrow()
+	german.look("provider-sign-in-german")
+	p = again.open("/sign-in/provider?problem=unavailable")
+	p.see("The provider cannot be reached.")
+	p.look("provider-problem")
+	for _, path := range []string{"/sign-in/callback?state=x&code=y", "/sign-in/callback"} {
+		p.Goto(again.control + path)
+		p.see("This sign-in has expired or was used.")
+	}
+}

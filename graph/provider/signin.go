@@ -1,0 +1,317 @@
+package provider
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// Settings name a provider, and this installation as its client.
+type Settings struct {
+	Issuer, ClientID, ClientSecret string
+	Trusted                        bool // the operator named it: private addresses are allowed
+}
+
+// Reason classifies why a sign-in through a provider failed.
+type Reason string
+
+// The reasons. The console shows a text for each.
+const (
+	Unavailable   Reason = "unavailable"   // it cannot be reached, or does not answer in time
+	Misconfigured Reason = "misconfigured" // its metadata, or its answer to the code, is wrong
+	Refused       Reason = "refused"       // it, or the person, has refused the sign-in
+	BadToken      Reason = "token"         // the ID token does not hold
+	ClockSkew     Reason = "clock"         // the ID token has expired, or is not valid yet
+	NoEmail       Reason = "email"         // it has verified no address
+)
+
+// Error is a failed sign-in. Cause is only logged.
+type Error struct {
+	Reason Reason
+	Cause  error
+}
+
+func (e *Error) Error() string { return string(e.Reason) + ": " + e.Cause.Error() }
+
+// maxCause is the length of a cause in characters. Libraries put whole answers of providers into their errors.
+const maxCause = 300
+
+// newError returns an Error without line breaks and control characters of the provider's answer.
+func newError(reason Reason, cause error) *Error {
+	return &Error{reason, errors.New(model.Clean(cause.Error(), maxCause))}
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// leeway is by how much the clocks of a provider and of this machine may differ.
+const leeway = time.Minute
+
+// algorithms are the signatures of ID tokens that are accepted. A token without a signature, and one that is
+// signed with the client secret, is not.
+var algorithms = []string{
+	oidc.RS256, oidc.RS384, oidc.RS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.EdDSA,
+}
+
+// discover reads the metadata of a provider. go-oidc compares its issuer.
+func (c *Client) discover(ctx context.Context, s Settings) (*oidc.Provider, metadata, error) {
+	ctx = oidc.ClientContext(ctx, c.http(s))
+	found, err := oidc.NewProvider(ctx, s.Issuer)
+	if err != nil {
+		return nil, metadata{}, failure(err)
+	}
+
+	var data metadata
+	if err := found.Claims(&data); err != nil {
+		return nil, metadata{}, newError(Misconfigured, err)
+	}
+
+	// Without the list, RS256 is what every provider has.
+	if data.Algorithms == nil {
+		data.Algorithms = []string{oidc.RS256}
+	}
+	data.Algorithms = slices.DeleteFunc(data.Algorithms, func(a string) bool { return !slices.Contains(algorithms, a) })
+	if len(data.Algorithms) == 0 {
+		return nil, metadata{}, newError(Misconfigured, errors.New("it signs ID tokens in no accepted way"))
+	}
+	if data.Challenges != nil && !slices.Contains(data.Challenges, "S256") {
+		return nil, metadata{}, newError(Misconfigured, errors.New("it does not support PKCE with S256"))
+	}
+
+	endpoint := found.Endpoint()
+	for _, address := range []string{endpoint.AuthURL, endpoint.TokenURL, data.Keys, data.EndSession} {
+		if address != "" && !isWeb(address, s) {
+			return nil, metadata{}, newError(Misconfigured, fmt.Errorf("the address %q is not https", address))
+		}
+	}
+	if endpoint.AuthURL == "" || endpoint.TokenURL == "" {
+		return nil, metadata{}, newError(Misconfigured, errors.New("it names no addresses for the sign-in"))
+	}
+
+	return found, data, nil
+}
+
+// isWeb reports whether an address of a provider is one that browsers and this program may call: https, or as
+// the issuer itself.
+func isWeb(address string, s Settings) bool {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		return false
+	}
+	return u.Scheme == "https" || u.Scheme == "http" && strings.HasPrefix(s.Issuer, "http://")
+}
+
+// failure returns the error of a failed call.
+func failure(err error) error {
+	if known, ok := errors.AsType[*Error](err); ok {
+		return known
+	}
+	if _, isURL := errors.AsType[*url.Error](err); isURL {
+		return newError(Unavailable, err)
+	}
+	return newError(Misconfigured, err)
+}
+
+// Check reads the metadata and returns why the provider cannot sign anyone in, or nil.
+func (c *Client) Check(ctx context.Context, s Settings) error {
+	_, err := c.find(ctx, s)
+	return err
+}
+
+// Attempt is one sign-in. Its values are secrets of one browser.
+type Attempt struct {
+	State, Nonce, Verifier string
+}
+
+// Start returns the address that a browser opens to sign in, with a hint of the address.
+func (c *Client) Start(ctx context.Context, s Settings, a Attempt, redirect, email string) (string, error) {
+	k, err := c.find(ctx, s)
+	if err != nil {
+		return "", err
+	}
+
+	options := []oauth2.AuthCodeOption{oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)}
+	if email != "" {
+		options = append(options, oauth2.SetAuthURLParam("login_hint", email))
+	}
+	return client(k, s, redirect).AuthCodeURL(a.State, options...), nil
+}
+
+func client(k *known, s Settings, redirect string) *oauth2.Config {
+	return &oauth2.Config{
+		ClientID: s.ClientID, ClientSecret: s.ClientSecret, Endpoint: k.provider.Endpoint(), RedirectURL: redirect,
+		Scopes: []string{oidc.ScopeOpenID, "email", "profile"},
+	}
+}
+
+// Probe opens the address of a sign-in as a browser does, and returns an error if the provider refuses it: the client or
+// the redirect address is not registered there. A provider that shows the refusal with another status is not noticed.
+func (c *Client) Probe(ctx context.Context, s Settings, redirect string) error {
+	a := Attempt{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier()}
+	address, err := c.Start(ctx, s, a, redirect, "")
+	if err != nil {
+		return err
+	}
+
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return newError(Misconfigured, err)
+	}
+	response, err := c.http(s).Do(request)
+	if err != nil {
+		return failure(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode >= http.StatusBadRequest {
+		return newError(Misconfigured, fmt.Errorf("it answers %s", response.Status))
+	}
+	return nil
+}
+
+// Answer is what a provider sends back with the browser.
+type Answer struct {
+	Code, Issuer, Error string // Issuer may be empty, see RFC 9207
+}
+
+// Person is whom a provider has signed in, with a verified address.
+type Person struct {
+	Issuer, Subject, Email string
+	values                 map[string]any
+}
+
+// Values returns the texts of a claim: one, or a list.
+func (p *Person) Values(claim string) []string {
+	switch v := p.values[claim].(type) {
+	case string:
+		return []string{v}
+	case []any:
+		var texts []string
+		for _, item := range v {
+			if text, ok := item.(string); ok {
+				texts = append(texts, text)
+			}
+		}
+		return texts
+	}
+	return nil
+}
+
+// Finish redeems the code of an answer, and returns the person whom the ID token names. The attempt must be the browser's, and
+// must not be finished twice. All its errors are of type Error.
+func (c *Client) Finish(ctx context.Context, s Settings, a Attempt, answer Answer, redirect string) (*Person, error) {
+	k, err := c.find(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+
+	// An answer of another provider must not bring its code to this one (mix-up).
+	if answer.Issuer != "" && answer.Issuer != s.Issuer || answer.Issuer == "" && k.metadata.SendsIssuer {
+		return nil, newError(BadToken, fmt.Errorf("the answer is of the issuer %q", answer.Issuer))
+	}
+	if answer.Error != "" || answer.Code == "" {
+		return nil, newError(Refused, fmt.Errorf("the provider answered %q", model.Clean(answer.Error, 100)))
+	}
+
+	leave, err := c.enter(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+
+	ctx, cancel := context.WithTimeout(oidc.ClientContext(ctx, c.http(s)), c.timeout)
+	defer cancel()
+	token, err := client(k, s, redirect).Exchange(ctx, answer.Code, oauth2.VerifierOption(a.Verifier))
+	if err != nil {
+		return nil, failure(err)
+	}
+
+	raw, _ := token.Extra("id_token").(string)
+	if raw == "" {
+		return nil, newError(Misconfigured, errors.New("the answer has no ID token"))
+	}
+	return c.check(ctx, k, s, a, raw)
+}
+
+// check checks an ID token.
+func (c *Client) check(ctx context.Context, k *known, s Settings, a Attempt, raw string) (*Person, error) {
+	token, err := k.provider.Verifier(&oidc.Config{
+		ClientID: s.ClientID, SupportedSigningAlgs: k.metadata.Algorithms,
+		Now: func() time.Time { return c.now().Add(-leeway) },
+	}).Verify(ctx, raw)
+	if err != nil {
+		return nil, tokenFailure(err)
+	}
+
+	var claims struct {
+		Party    string `json:"azp"`
+		Email    string `json:"email"`
+		Verified any    `json:"email_verified"` // some providers send a text
+	}
+	values := map[string]any{}
+	if err := errors.Join(token.Claims(&claims), token.Claims(&values)); err != nil {
+		return nil, newError(BadToken, err)
+	}
+
+	switch {
+	case subtle.ConstantTimeCompare([]byte(token.Nonce), []byte(a.Nonce)) != 1:
+		return nil, newError(BadToken, errors.New("the nonce is of another sign-in"))
+	case claims.Party != "" && claims.Party != s.ClientID, claims.Party == "" && len(token.Audience) > 1:
+		return nil, newError(BadToken, fmt.Errorf("the token was issued to %q", claims.Party))
+	case token.IssuedAt.After(c.now().Add(leeway)):
+		return nil, newError(ClockSkew, fmt.Errorf("the token was issued in the future, at %v", token.IssuedAt))
+	case token.Subject == "" || len(token.Subject) > maxSubject:
+		return nil, newError(BadToken, errors.New("the token names no person"))
+	}
+
+	email, err := model.ParseEmail(claims.Email)
+	if err != nil || claims.Verified != true && claims.Verified != "true" {
+		return nil, newError(NoEmail, errors.New("the token has no verified address"))
+	}
+
+	return &Person{Issuer: s.Issuer, Subject: token.Subject, Email: email, values: values}, nil
+}
+
+// maxSubject is the longest name of a person, as OpenID Connect Core requires.
+const maxSubject = 255
+
+// tokenFailure returns the error of a token that does not hold.
+func tokenFailure(err error) error {
+	if _, expired := errors.AsType[*oidc.TokenExpiredError](err); expired || strings.Contains(err.Error(), "before the nbf") {
+		return newError(ClockSkew, err)
+	}
+	if _, isURL := errors.AsType[*url.Error](err); isURL {
+		return newError(Unavailable, err)
+	}
+	return newError(BadToken, err)
+}
+
+// SignOut returns the address that ends the person's session at the provider and leads back, or "" if the
+// provider has none. It makes no call unless the metadata must be read.
+func (c *Client) SignOut(ctx context.Context, s Settings, back string) string {
+	k, err := c.find(ctx, s)
+	if err != nil || k.metadata.EndSession == "" {
+		return ""
+	}
+
+	u, err := url.Parse(k.metadata.EndSession)
+	if err != nil {
+		return ""
+	}
+	query := u.Query()
+	query.Set("client_id", s.ClientID)
+	query.Set("post_logout_redirect_uri", back)
+	u.RawQuery = query.Encode()
+	return u.String()
+}

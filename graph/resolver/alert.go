@@ -1,0 +1,364 @@
+package resolver
+
+import (
+	"context"
+	"errors"
+
+	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/alertchannels"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/graph/generated"
+)
+
+// The alert channels of accounts and sites, and their messages.
+
+func (r *accountResolver) AlertChannels(ctx context.Context, obj *model.Account) ([]*model.AlertChannel, error) {
+	channels, err := requestOf(ctx).loaders().AccountChannels.Of(ctx, obj.ID)
+	return orEmpty(channels), err
+}
+
+// AlertChannels returns none to a guest of the site: channels have addresses of staff and back ends.
+func (r *siteResolver) AlertChannels(ctx context.Context, obj *model.Site) ([]*model.AlertChannel, error) {
+	if isForGuest(ctx, obj) {
+		return []*model.AlertChannel{}, nil
+	}
+	channels, err := requestOf(ctx).loaders().SiteChannels.Of(ctx, obj.ID)
+	return orEmpty(channels), err
+}
+
+func (r *alertChannelResolver) ID(_ context.Context, obj *model.AlertChannel) (string, error) {
+	return r.ids.Of(model.NodeAlertChannel, obj.ID), nil
+}
+
+func (r *alertChannelResolver) Site(ctx context.Context, obj *model.AlertChannel) (*model.Site, error) {
+	if obj.SiteID == 0 {
+		return nil, nil
+	}
+	return requestOf(ctx).loaders().Sites.Of(ctx, obj.SiteID)
+}
+
+func (r *alertChannelResolver) Target(_ context.Context, obj *model.AlertChannel) (string, error) {
+	if obj.Kind == model.ChannelEmail {
+		return r.channels.Email(obj), nil
+	}
+	return obj.Hint, nil
+}
+
+func (r *alertChannelResolver) Signed(_ context.Context, obj *model.AlertChannel) (bool, error) {
+	return obj.Secret != nil, nil
+}
+
+func (r *alertChannelResolver) Events(_ context.Context, obj *model.AlertChannel) ([]model.AlertEvent, error) {
+	return orEmpty(obj.Events), nil
+}
+
+func (r *alertChannelResolver) QuietHours(_ context.Context, obj *model.AlertChannel) (*generated.QuietHours, error) {
+	if obj.Quiet.From == obj.Quiet.To {
+		return nil, nil
+	}
+	return &generated.QuietHours{From: obj.Quiet.From, To: obj.Quiet.To, TimeZone: obj.Quiet.Zone}, nil
+}
+
+func (r *alertChannelResolver) StopReason(_ context.Context, obj *model.AlertChannel) (*string, error) {
+	return orNil(obj.StopReason), nil
+}
+
+func (r *alertChannelResolver) Messages(
+	ctx context.Context, obj *model.AlertChannel, first *int, after *string, last *int, before *string,
+) (*generated.AlertMessageConnection, error) {
+	p, cursors := paging{first, after, last, before}, r.cursors(model.AfterAlertMessage)
+	page, err := cursors.page(p, true)
+	if err != nil {
+		return nil, err
+	}
+
+	messages, err := requestOf(ctx).loaders().AlertMessages(page).Of(ctx, obj.ID)
+	if err != nil {
+		return nil, err
+	}
+	messages, found, info := cut(p, messages, func(m *model.AlertMessage) string { return cursors.encode(m.ID) })
+	edges := make([]*generated.AlertMessageEdge, len(messages))
+	for i, message := range messages {
+		edges[i] = &generated.AlertMessageEdge{Cursor: found[i], Node: message}
+	}
+	return &generated.AlertMessageConnection{Edges: edges, Nodes: orEmpty(messages), PageInfo: info}, nil
+}
+
+func (r *alertMessageResolver) ID(_ context.Context, obj *model.AlertMessage) (string, error) {
+	return r.ids.Of(model.NodeAlertMessage, obj.ID), nil
+}
+
+func (r *alertMessageResolver) Phase(_ context.Context, obj *model.AlertMessage) (string, error) {
+	return string(obj.Phase), nil
+}
+
+// Title returns what the message is about: its site or sitekey, and otherwise its subject.
+func (r *alertMessageResolver) Title(_ context.Context, obj *model.AlertMessage) (string, error) {
+	for _, name := range []string{obj.Data.Site, obj.Data.Sitekey, obj.Data.Subject} {
+		if name != "" {
+			return name, nil
+		}
+	}
+	return obj.Data.Account, nil
+}
+
+func (r *alertMessageResolver) Attempts(ctx context.Context, obj *model.AlertMessage) ([]*model.DeliveryAttempt, error) {
+	attempts, err := requestOf(ctx).loaders().AlertAttempts.Of(ctx, obj.ID)
+	shown := make([]*model.DeliveryAttempt, len(attempts))
+	for i, a := range attempts {
+		shown[i] = &model.DeliveryAttempt{
+			N: a.N, Manual: a.Manual, At: a.At, DurationMS: a.DurationMS, Status: a.Status, Error: a.Error, Answer: a.Answer,
+		}
+	}
+	return shown, err
+}
+
+func (r *alertMessageResolver) NextAttemptAt(_ context.Context, obj *model.AlertMessage) (*model.Instant, error) {
+	if obj.State != model.DeliveryPending {
+		return nil, nil
+	}
+	return &obj.NextAttemptAt, nil
+}
+
+// newChannel is what both mutations that create a channel take.
+type newChannel struct {
+	kind            model.AlertChannelKind
+	name, address   string
+	secret          *string
+	language        model.Language
+	events          []model.AlertEvent
+	weekly, monthly bool
+	quiet           *generated.QuietHoursInput
+}
+
+func (r *mutationResolver) CreateAlertChannel(
+	ctx context.Context, input generated.CreateAlertChannelInput,
+) (*generated.AlertChannelPayload, error) {
+	member, _ := granted(ctx)
+	return r.createChannel(ctx, member, 0, newChannel{
+		kind: input.Kind, name: input.Name, address: input.Address, secret: input.Secret, language: input.Language,
+		events: input.Events, quiet: input.QuietHours,
+	})
+}
+
+func (r *mutationResolver) CreateSiteAlertChannel(
+	ctx context.Context, input generated.CreateSiteAlertChannelInput,
+) (*generated.AlertChannelPayload, error) {
+	member, siteID := granted(ctx)
+	return r.createChannel(ctx, member, siteID, newChannel{
+		kind: input.Kind, name: input.Name, address: input.Address, secret: input.Secret, language: input.Language,
+		events: input.Events, weekly: input.Weekly, monthly: input.Monthly, quiet: input.QuietHours,
+	})
+}
+
+// createChannel checks the input, reports every mistake, and stores the channel.
+func (r *mutationResolver) createChannel(
+	ctx context.Context, member *model.User, siteID int64, input newChannel,
+) (*generated.AlertChannelPayload, error) {
+	channel := model.AlertChannel{
+		AccountID: member.AccountID, SiteID: siteID, Kind: input.kind, Language: input.language, Weekly: input.weekly,
+		Monthly: input.monthly, CreatedBy: member.ID,
+	}
+
+	name, nameErr := model.ParseName("name", input.name)
+	address, addressErr := r.channelAddress(input.kind, input.address)
+	secretErr := checkChannelSecret(input.kind, input.secret)
+	events, eventsErr := model.CheckAlertEvents(input.events, nil, siteID != 0, member.Operator)
+	quiet, quietErr := quietHours(input.quiet)
+	if err := errors.Join(nameErr, addressErr, secretErr, eventsErr, quietErr); err != nil {
+		return nil, err
+	}
+	channel.Name, channel.Events, channel.Quiet = name, events, quiet
+	if err := channel.Attribute(member, true, true); err != nil {
+		return nil, err
+	}
+
+	var confirm *alertchannels.Confirmation
+	if input.kind == model.ChannelEmail {
+		token := model.NewSecret(model.AlertTokenPrefix)
+		confirm = &alertchannels.Confirmation{Token: token, URL: r.auth.AlertLink(token), By: member.Email}
+	}
+
+	secrets := alertchannels.Secrets{Address: &address, Signing: input.secret}
+	created, err := r.channels.Create(ctx, channel, secrets, confirm, requestOf(ctx).now)
+	return &generated.AlertChannelPayload{AlertChannel: created}, err
+}
+
+// channelAddress checks the address of a channel.
+func (r *Resolver) channelAddress(kind model.AlertChannelKind, address string) (string, error) {
+	if kind == model.ChannelEmail {
+		email, err := model.ParseEmail(address)
+		if err != nil {
+			err = model.InvalidField("address", "invalid_email", "Enter an e-mail address.")
+		}
+		return email, err
+	}
+	return address, model.CheckWebhookURL("address", address, r.webhookNets)
+}
+
+// checkChannelSecret checks the secret that signs the calls of a channel.
+func checkChannelSecret(kind model.AlertChannelKind, secret *string) error {
+	if secret != nil && *secret != "" && kind != model.ChannelWebhook {
+		return model.InvalidField("secret", "invalid_secret", "Only calls of the kind WEBHOOK are signed.")
+	}
+	return model.CheckWebhookSecret(secret)
+}
+
+// quietHours checks quiet hours; nil is none.
+func quietHours(input *generated.QuietHoursInput) (model.QuietHours, error) {
+	if input == nil {
+		return model.QuietHours{}, nil
+	}
+	quiet := model.QuietHours{From: input.From, To: input.To, Zone: input.TimeZone}
+	if quiet.Zone == "" {
+		return quiet, model.InvalidField("quietHours", "invalid_quiet_hours", "Use a time zone such as Europe/Berlin.")
+	}
+	return quiet, quiet.Check("quietHours")
+}
+
+// UpdateAlertChannel changes what the input gives. All mistakes are reported.
+func (r *mutationResolver) UpdateAlertChannel(
+	ctx context.Context, input generated.UpdateAlertChannelInput,
+) (*generated.AlertChannelPayload, error) {
+	member, id := granted(ctx)
+	was, err := r.channels.Channel(ctx, member.AccountID, id)
+	if err != nil {
+		return nil, err
+	}
+
+	secrets, err := r.changedSecrets(was.Kind, input)
+	if err != nil {
+		return nil, err
+	}
+
+	changed, err := r.channels.Update(ctx, member.AccountID, id, secrets, requestOf(ctx).now,
+		func(channel *model.AlertChannel) error { return changeChannel(channel, member, input) })
+	return &generated.AlertChannelPayload{AlertChannel: changed}, err
+}
+
+// changedSecrets checks the address and the secret of an input.
+func (r *Resolver) changedSecrets(
+	kind model.AlertChannelKind, input generated.UpdateAlertChannelInput,
+) (secrets alertchannels.Secrets, err error) {
+	var addressErr, secretErr error
+	if input.Address != nil {
+		if secrets.Address = input.Address; kind == model.ChannelEmail {
+			addressErr = model.InvalidField("address", "invalid_email", "Create another channel for another address.")
+		} else {
+			_, addressErr = r.channelAddress(kind, *input.Address)
+		}
+	}
+	if input.Secret.IsSet() {
+		blank := ""
+		if secrets.Signing = input.Secret.Value(); secrets.Signing == nil {
+			secrets.Signing = &blank
+		}
+		secretErr = checkChannelSecret(kind, secrets.Signing)
+	}
+	return secrets, errors.Join(addressErr, secretErr)
+}
+
+// changeChannel changes the settings of a channel that the input gives.
+func changeChannel(channel *model.AlertChannel, member *model.User, input generated.UpdateAlertChannelInput) error {
+	var nameErr, eventsErr, quietErr, summaryErr error
+	if input.Name != nil {
+		channel.Name, nameErr = model.ParseName("name", *input.Name)
+	}
+	if input.Language != nil {
+		channel.Language = *input.Language
+	}
+	if input.Events != nil {
+		channel.Events, eventsErr = model.CheckAlertEvents(input.Events, channel.Events, channel.SiteID != 0, member.Operator)
+	}
+	if input.QuietHours.IsSet() {
+		channel.Quiet, quietErr = quietHours(input.QuietHours.Value())
+	}
+
+	for _, summary := range []struct {
+		to    *bool
+		value *bool
+		field string
+	}{{&channel.Weekly, input.Weekly, "weekly"}, {&channel.Monthly, input.Monthly, "monthly"}} {
+		if summary.value == nil {
+			continue
+		}
+		if *summary.value && channel.SiteID == 0 {
+			summaryErr = model.InvalidField(summary.field, "invalid_alert_event", "Only the channel of a site gets summaries.")
+		}
+		*summary.to = *summary.value
+	}
+	byErr := channel.Attribute(member, input.Events != nil, input.Address != nil)
+	return errors.Join(nameErr, eventsErr, quietErr, summaryErr, byErr)
+}
+
+func (r *mutationResolver) DeleteAlertChannel(
+	ctx context.Context, _ generated.DeleteAlertChannelInput,
+) (*generated.AlertChannelPayload, error) {
+	member, id := granted(ctx)
+	channel, err := r.channels.Delete(ctx, member.AccountID, id)
+	return &generated.AlertChannelPayload{AlertChannel: channel}, err
+}
+
+func (r *mutationResolver) SendTestAlert(
+	ctx context.Context, _ generated.SendTestAlertInput,
+) (*generated.AlertMessagePayload, error) {
+	member, id := granted(ctx)
+	message, err := r.channels.Test(ctx, member.AccountID, id, requestOf(ctx).now)
+	return &generated.AlertMessagePayload{AlertMessage: message}, err
+}
+
+func (r *mutationResolver) RedeliverAlertMessage(
+	ctx context.Context, _ generated.RedeliverAlertMessageInput,
+) (*generated.AlertMessagePayload, error) {
+	member, id := granted(ctx)
+	message, err := r.channels.Message(ctx, member.AccountID, id)
+	if err != nil {
+		return nil, err
+	}
+	message, err = r.channels.Redeliver(ctx, member.AccountID, message.ChannelID, id, requestOf(ctx).now)
+	return &generated.AlertMessagePayload{AlertMessage: message}, err
+}
+
+// ConfirmAlertChannel needs no session: the token is from the mail.
+func (r *mutationResolver) ConfirmAlertChannel(
+	ctx context.Context, input generated.ConfirmAlertChannelInput,
+) (*generated.ConfirmAlertChannelPayload, error) {
+	if !model.IsSecret(model.AlertTokenPrefix, input.Token) {
+		return nil, accounts.ErrInvalidToken
+	}
+	return &generated.ConfirmAlertChannelPayload{}, r.channels.Confirm(ctx, input.Token, requestOf(ctx).now)
+}
+
+// alertChannel returns a channel of one of the viewer's accounts by its global id, or nil. Guests read no
+// channels.
+func (r *Resolver) alertChannel(ctx context.Context, viewer *model.User, id string) (*model.AlertChannel, error) {
+	return ownObject(ctx, r, model.NodeAlertChannel, viewer, id, r.channelFor(viewer))
+}
+
+// alertMessage returns a message of such a channel.
+func (r *Resolver) alertMessage(ctx context.Context, viewer *model.User, id string) (*model.AlertMessage, error) {
+	read := func(ctx context.Context, accountID, id int64) (*model.AlertMessage, error) {
+		message, err := r.channels.Message(ctx, accountID, id)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := r.channelFor(viewer)(ctx, accountID, message.ChannelID); err != nil {
+			return nil, err
+		}
+		return message, nil
+	}
+	return ownObject(ctx, r, model.NodeAlertMessage, viewer, id, read)
+}
+
+// channelFor returns a function that reads a channel of an account, unless the viewer is a guest of its site.
+func (r *Resolver) channelFor(
+	viewer *model.User,
+) func(ctx context.Context, accountID, id int64) (*model.AlertChannel, error) {
+	return func(ctx context.Context, accountID, id int64) (*model.AlertChannel, error) {
+		channel, err := r.channels.Channel(ctx, accountID, id)
+		if err == nil && viewer.IsGuestOf(channel.SiteID) {
+			return nil, model.ErrNotFound
+		}
+		return channel, err
+	}
+}

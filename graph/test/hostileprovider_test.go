@@ -1,0 +1,312 @@
+package graph_test
+
+import (
+	"context"
+	"crypto"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"maps"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/tallygate/tallygate/graph/provider"
+)
+
+// providerKey signs the ID tokens of all providers of the tests, and strangeKey those with an unknown key.
+var providerKey, strangeKey = sync.OnceValue(newKey), sync.OnceValue(newKey)
+
+func newKey() *rsa.PrivateKey {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		panic(err)
+	}
+	return key
+}
+
+// fakeProvider is an OpenID Connect provider that can lie.
+type fakeProvider struct {
+	t       *testing.T
+	server  *httptest.Server
+	clock   func() time.Time
+	subject string
+	email   string
+	calls   int // of the token endpoint
+
+	discovery func(map[string]any)               // changes the metadata
+	claims    func(map[string]any)               // changes the ID token's claims
+	sign      func(header, claims string) string // nil: as it should
+	wrap      func(http.ResponseWriter, *http.Request) bool
+
+	pending map[string]url.Values // requests by code
+}
+
+func newFakeProvider(t *testing.T) *fakeProvider {
+	p := &fakeProvider{t: t, clock: time.Now, subject: "person-1", email: "anna@corp.example", pending: map[string]url.Values{}}
+	p.server = httptest.NewTLSServer(http.HandlerFunc(p.serve))
+	t.Cleanup(p.server.Close)
+	return p
+}
+
+func (p *fakeProvider) issuer() string { return p.server.URL }
+
+func (p *fakeProvider) serve(w http.ResponseWriter, r *http.Request) {
+	if p.wrap != nil && p.wrap(w, r) {
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	switch r.URL.Path {
+	case "/.well-known/openid-configuration":
+		data := map[string]any{
+			"issuer": p.issuer(), "authorization_endpoint": p.issuer() + "/authorize", "token_endpoint": p.issuer() + "/token",
+			"jwks_uri": p.issuer() + "/keys", "end_session_endpoint": p.issuer() + "/logout",
+			"id_token_signing_alg_values_supported": []string{"RS256", "HS256", "none"},
+			"code_challenge_methods_supported":      []string{"S256"},
+		}
+		if p.discovery != nil {
+			p.discovery(data)
+		}
+		_ = json.NewEncoder(w).Encode(data)
+	case "/keys":
+		public := providerKey().PublicKey
+		encode := base64.RawURLEncoding.EncodeToString
+		_ = json.NewEncoder(w).Encode(map[string]any{"keys": []any{map[string]any{
+			"kty": "RSA", "alg": "RS256", "use": "sig", "kid": "k1",
+			"n": encode(public.N.Bytes()), "e": encode(big.NewInt(int64(public.E)).Bytes()),
+		}}})
+	case "/token":
+		p.calls++
+		_ = r.ParseForm()
+		request, ok := p.pending[r.PostForm.Get("code")]
+		challenge := sha256.Sum256([]byte(r.PostForm.Get("code_verifier")))
+		if !ok || request.Get("code_challenge") != base64.RawURLEncoding.EncodeToString(challenge[:]) ||
+			request.Get("redirect_uri") != r.PostForm.Get("redirect_uri") {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = w.Write([]byte(`{"error": "invalid_grant"}`))
+			return
+		}
+		delete(p.pending, r.PostForm.Get("code"))
+		_ = json.NewEncoder(w).Encode(map[string]any{
+			"access_token": "access", "token_type": "Bearer", "id_token": p.token(request),
+		})
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// token returns the ID token for a request.
+func (p *fakeProvider) token(request url.Values) string {
+	now := p.clock()
+	claims := map[string]any{
+		"iss": p.issuer(), "sub": p.subject, "aud": request.Get("client_id"), "nonce": request.Get("nonce"),
+		"iat": now.Unix(), "exp": now.Add(5 * time.Minute).Unix(), "email": p.email, "email_verified": true,
+	}
+	if p.claims != nil {
+		p.claims(claims)
+	}
+	content, _ := json.Marshal(claims)
+	sign := p.sign
+	if sign == nil {
+		sign = signRS256(providerKey)
+	}
+	return sign(`{"alg":"RS256","kid":"k1","typ":"JWT"}`, string(content))
+}
+
+func part(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
+
+func signRS256(key func() *rsa.PrivateKey) func(header, claims string) string {
+	return func(header, claims string) string {
+		text := part(header) + "." + part(claims)
+		sum := sha256.Sum256([]byte(text))
+		signature, err := rsa.SignPKCS1v15(nil, key(), crypto.SHA256, sum[:])
+		if err != nil {
+			panic(err)
+		}
+		return text + "." + part(string(signature))
+	}
+}
+
+// unsigned is a token with the algorithm none.
+func unsigned(_, claims string) string {
+	return part(`{"alg":"none","typ":"JWT"}`) + "." + part(claims) + "."
+}
+
+// signHMAC takes the public key, or the client secret, as the key of an HMAC.
+func signHMAC(key []byte) func(header, claims string) string {
+	return func(_, claims string) string {
+		text := part(`{"alg":"HS256","kid":"k1","typ":"JWT"}`) + "." + part(claims)
+		mac := hmac.New(sha256.New, key)
+		mac.Write([]byte(text))
+		return text + "." + part(string(mac.Sum(nil)))
+	}
+}
+
+func publicPEM() []byte {
+	der, err := x509.MarshalPKIXPublicKey(&providerKey().PublicKey)
+	if err != nil {
+		panic(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
+}
+
+// dnsServer answers TXT queries over UDP.
+type dnsServer struct {
+	mu      sync.Mutex
+	records map[string]string
+	conn    net.PacketConn
+}
+
+func newDNS(t *testing.T) *dnsServer {
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &dnsServer{records: map[string]string{}, conn: conn}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		buffer := make([]byte, 512)
+		for {
+			n, from, err := conn.ReadFrom(buffer)
+			if err != nil {
+				return
+			}
+			var m dnsmessage.Message
+			if m.Unpack(buffer[:n]) != nil || len(m.Questions) == 0 {
+				continue
+			}
+			answer := dnsmessage.Message{Header: dnsmessage.Header{ID: m.ID, Response: true}, Questions: m.Questions[:1]}
+			s.mu.Lock()
+			text, ok := s.records[strings.ToLower(m.Questions[0].Name.String())]
+			s.mu.Unlock()
+			if ok && m.Questions[0].Type == dnsmessage.TypeTXT {
+				answer.Answers = []dnsmessage.Resource{{
+					Header: dnsmessage.ResourceHeader{Name: m.Questions[0].Name, Type: dnsmessage.TypeTXT, Class: dnsmessage.ClassINET},
+					Body:   &dnsmessage.TXTResource{TXT: []string{text}},
+				}}
+			} else {
+				answer.RCode = dnsmessage.RCodeNameError
+			}
+			packed, err := answer.Pack()
+			if err == nil {
+				_, _ = conn.WriteTo(packed, from)
+			}
+		}
+	}()
+	t.Cleanup(func() { conn.Close(); <-done })
+	return s
+}
+
+func (s *dnsServer) set(name, text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.records[name+"."] = text
+}
+
+func (s *dnsServer) resolver() *net.Resolver {
+	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "udp", s.conn.LocalAddr().String())
+	}}
+}
+
+// withProviders lets accounts of an app have providers on this machine.
+func withProviders(p *fakeProvider, dns *dnsServer, change ...func(*provider.Options)) setting {
+	return func(s *settings) {
+		p.clock = s.auth.Now
+		pool := x509.NewCertPool()
+		pool.AddCert(p.server.Certificate())
+		options := provider.Options{Allowed: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Authorities: pool, Now: s.auth.Now}
+		for _, c := range change {
+			c(&options)
+		}
+		s.auth.Providers, s.auth.ProviderNets, s.auth.Resolver = provider.New(options), options.Allowed, dns.resolver()
+		s.auth.Log = s.graph.Log
+	}
+}
+
+const (
+	setProviderMutation = `mutation($input: SetAccountProviderInput!) { setAccountProvider(input: $input) {
+		provider { issuer clientId domain domainVerifiedAt recordName recordText redirectUrl defaultRole roleClaim roles { value role } }
+		userErrors { field code message } } }`
+	verifyDomainMutation  = `mutation { verifyProviderDomain(input: {}) { provider { domainVerifiedAt } userErrors { field code } } }`
+	startProviderMutation = `mutation($email: String, $next: String) { startProviderSignIn(input: {email: $email, next: $next}) {
+		url userErrors { field code } } }`
+	finishProviderMutation = `mutation($input: FinishProviderSignInInput!) { finishProviderSignIn(input: $input) {
+		viewer { email role operator account { id name } accounts { name } } email needsPassword secondFactorMethods userErrors { field code } } }`
+)
+
+// provide sets and verifies the provider of an owner's account.
+func (c *client) provide(p *fakeProvider, dns *dnsServer, more map[string]any) {
+	c.t.Helper()
+	input := map[string]any{
+		"password": password, "issuer": p.issuer(), "clientId": "tallygate", "clientSecret": "the client secret", "domain": "corp.example",
+	}
+	required := more["required"]
+	maps.Copy(input, more)
+	delete(input, "required")
+	set := c.query(setProviderMutation, "input", input).ok(c.t, "setAccountProvider")
+	if strings.Contains(set.Body, "the client secret") {
+		c.t.Errorf("the answer has the client secret: %s", set.Body)
+	}
+	dns.set(set.at("setAccountProvider.provider.recordName").(string), set.at("setAccountProvider.provider.recordText").(string))
+	c.query(verifyDomainMutation).ok(c.t, "verifyProviderDomain")
+	if required != nil {
+		input["required"] = required
+		c.query(setProviderMutation, "input", input).ok(c.t, "setAccountProvider")
+	}
+}
+
+// callback starts a sign-in, lets the provider answer, and returns the query of the page that the browser is led
+// to. change changes the answer's query.
+func (c *client) callback(p *fakeProvider, email any, change func(url.Values)) url.Values {
+	c.t.Helper()
+	started := c.query(startProviderMutation, "email", email, "next", "/sites/new").ok(c.t, "startProviderSignIn")
+	target, err := url.Parse(started.at("startProviderSignIn.url").(string))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	request := target.Query()
+	p.pending["code-1"] = request
+	answer := url.Values{"code": {"code-1"}, "state": {request.Get("state")}}
+	if change != nil {
+		change(answer)
+	}
+	return c.answer(answer)
+}
+
+// answer opens the address to which a provider leads back.
+func (c *client) answer(query url.Values) url.Values {
+	c.t.Helper()
+	browser := c.http
+	browser.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	res, err := browser.Get(strings.TrimSuffix(c.app.url, "/graphql") + "/sign-in/callback?" + query.Encode())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	res.Body.Close()
+	to, err := res.Location()
+	if err != nil || to.Path != "/sign-in/provider" || res.StatusCode != http.StatusSeeOther {
+		c.t.Fatalf("the callback answers %d to %v, %v", res.StatusCode, to, err)
+	}
+	return to.Query()
+}
+
+func (c *client) finish(input map[string]any) *answer {
+	c.t.Helper()
+	return c.query(finishProviderMutation, "input", input)
+}

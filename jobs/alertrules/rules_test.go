@@ -1,0 +1,302 @@
+package alertrules_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/jobs/alertrules"
+)
+
+const day = 24 * time.Hour
+
+var noon = model.At(time.Date(2026, 9, 16, 12, 0, 0, 0, time.UTC))
+
+// TestSpikeAndDrop checks the thresholds of both rules, below, at and above each one.
+func TestSpikeAndDrop(t *testing.T) {
+	const unsure, usual, between, unusual = alertrules.Unsure, alertrules.Usual, alertrules.Between, alertrules.Unusual
+
+	steady := []int64{1_000, 1_000, 1_000, 1_000}
+	tests := []struct {
+		name        string
+		value       int64
+		past        []int64
+		spike, drop alertrules.Reading
+	}{
+		{"no earlier week", 10_000, nil, unsure, unsure},
+		{"two earlier weeks", 10_000, steady[:2], unsure, unsure},
+		{"three earlier weeks", 10_000, steady[:3], unusual, usual},
+		{"as usual", 1_000, steady, usual, usual},
+		{"half as much again", 1_500, steady, usual, usual},
+		{"more", 1_501, steady, between, usual},
+		{"just below a spike", 3_499, steady, between, usual},
+		{"a spike", 3_500, steady, unusual, usual},
+		{"a spike like the one of another week", 4_000, []int64{1_000, 1_000, 1_000, 9_000}, unusual, usual},
+		{"a spike like those of two other weeks", 4_000, []int64{1_000, 1_000, 9_000, 9_000}, usual, usual},
+		{"less", 600, steady, usual, usual},
+		{"still less", 599, steady, usual, between},
+		{"just above a drop", 301, steady, usual, between},
+		{"a drop", 300, steady, usual, unusual},
+		{"nothing at all", 0, steady, usual, unusual},
+		{"a drop like the one of another week", 0, []int64{1_000, 1_000, 1_000, 0}, usual, unusual},
+		{"a drop like those of two other weeks", 0, []int64{1_000, 1_000, 0, 0}, usual, between},
+		{"few readers at an hour without any", 99, []int64{0, 0, 0, 0}, between, unsure},
+		{"many readers at an hour without any", 100, []int64{0, 0, 0, 0}, unusual, unsure},
+		{"a small site without readers", 0, []int64{99, 99, 99, 99}, usual, between},
+		{"a site at the least traffic without readers", 0, []int64{100, 100, 100, 100}, usual, unusual},
+		{"a tiny site without readers", 0, []int64{49, 49, 49, 49}, usual, unsure},
+		{"a tiny site with a few more", 49, []int64{3, 3, 3, 3}, usual, unsure},
+	}
+	for _, test := range tests {
+		traffic := alertrules.Traffic{Length: time.Hour, Value: test.value, Past: test.past}
+		if got := alertrules.Spike(traffic).Reading; got != test.spike {
+			t.Errorf("%s: Spike is %d, want %d", test.name, got, test.spike)
+		}
+		if got := alertrules.Drop(traffic).Reading; got != test.drop {
+			t.Errorf("%s: Drop is %d, want %d", test.name, got, test.drop)
+		}
+	}
+
+	want := model.AlertFigures{Value: 4_000, Usual: 1_000, Percent: 400, Threshold: 3_500}
+	if got := alertrules.Spike(alertrules.Traffic{Length: time.Hour, Value: 4_000, Past: steady}).Figures; got != want {
+		t.Errorf("the figures of a spike are %+v, want %+v", got, want)
+	}
+	want = model.AlertFigures{Value: 2_000, Usual: 500, Percent: 400, Threshold: 1_750}
+	if got := alertrules.Spike(alertrules.Traffic{Length: 2 * time.Hour, Value: 4_000, Past: steady}).Figures; got != want {
+		t.Errorf("the figures of two hours are %+v, want %+v", got, want)
+	}
+	want = model.AlertFigures{Value: 100, Usual: 1_000, Percent: 10, Threshold: 300}
+	if got := alertrules.Drop(alertrules.Traffic{Length: time.Hour, Value: 100, Past: steady}).Figures; got != want {
+		t.Errorf("the figures of a drop are %+v, want %+v", got, want)
+	}
+}
+
+// TestTrafficProperties checks what holds for all figures: no traffic is both a spike and a drop, more
+// page views are never less of a spike, and a site that is larger in all figures has the same alarms.
+func TestTrafficProperties(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 7))
+	for range 20_000 {
+		var past []int64
+		for range random.IntN(5) {
+			past = append(past, random.Int64N(1<<random.IntN(20)))
+		}
+		traffic := alertrules.Traffic{Length: time.Hour, Value: random.Int64N(1 << random.IntN(20)), Past: past}
+		spike, drop := alertrules.Spike(traffic), alertrules.Drop(traffic)
+
+		if spike.Reading == alertrules.Unusual && drop.Reading == alertrules.Unusual {
+			t.Fatalf("%+v is a spike and a drop", traffic)
+		}
+
+		more := traffic
+		more.Value *= 2
+		if spike.Reading == alertrules.Unusual && alertrules.Spike(more).Reading != alertrules.Unusual {
+			t.Fatalf("%+v is a spike, and twice as many page views are not", traffic)
+		}
+		if drop.Reading != alertrules.Unusual && alertrules.Drop(more).Reading == alertrules.Unusual {
+			t.Fatalf("%+v is no drop, and twice as many page views are", traffic)
+		}
+
+		larger := alertrules.Traffic{Length: time.Hour, Value: 16 * traffic.Value}
+		for _, n := range past {
+			larger.Past = append(larger.Past, 16*n)
+		}
+		if spike.Reading == alertrules.Unusual && alertrules.Spike(larger).Reading != alertrules.Unusual {
+			t.Fatalf("%+v is a spike, and 16 times of it is not", traffic)
+		}
+		if drop.Reading == alertrules.Unusual && alertrules.Drop(larger).Reading != alertrules.Unusual {
+			t.Fatalf("%+v is a drop, and 16 times of it is not", traffic)
+		}
+	}
+}
+
+// TestNoHits checks for how long a site must be silent, and when it usually is not.
+func TestNoHits(t *testing.T) {
+	busy, quiet := []int64{300, 300, 300, 300}, []int64{5, 5, 5, 5}
+	for _, test := range []struct {
+		name string
+		s    alertrules.Silence
+		want alertrules.Reading
+	}{
+		{"a page view just now", alertrules.Silence{For: time.Minute, Past: busy}, alertrules.Usual},
+		{"nine minutes", alertrules.Silence{For: 9 * time.Minute, Past: busy}, alertrules.Usual},
+		{"ten minutes", alertrules.Silence{For: 10 * time.Minute, Past: busy}, alertrules.Unsure},
+		{"29 minutes", alertrules.Silence{For: 29 * time.Minute, Past: busy}, alertrules.Unsure},
+		{"30 minutes", alertrules.Silence{For: 30 * time.Minute, Past: busy}, alertrules.Unusual},
+		{"a quiet site", alertrules.Silence{For: 3 * time.Hour, Past: quiet}, alertrules.Unsure},
+		{"the least", alertrules.Silence{For: 3 * time.Hour, Past: []int64{60, 60, 60}}, alertrules.Unusual},
+		{"less than the least", alertrules.Silence{For: 3 * time.Hour, Past: []int64{59, 59, 90}}, alertrules.Unsure},
+		{"an outage in an earlier week", alertrules.Silence{For: time.Hour, Past: []int64{0, 90, 90, 90}}, alertrules.Unusual},
+		{"two weeks", alertrules.Silence{For: time.Hour, Past: busy[:2]}, alertrules.Unsure},
+	} {
+		if got := alertrules.NoHits(test.s).Reading; got != test.want {
+			t.Errorf("%s: %d, want %d", test.name, got, test.want)
+		}
+	}
+}
+
+// TestOtherRules checks the thresholds of the rules that compare with no earlier week.
+func TestOtherRules(t *testing.T) {
+	attack := model.CaptchaAttack{Level: 2, Since: noon.Add(-time.Hour), Seen: noon, Networks: 900, Usual: 30}
+	calls := func(accepted, refused int64) alertrules.Finding {
+		return alertrules.CallsRefused(alertrules.Calls{Accepted: accepted, Refused: refused})
+	}
+	deliveries := func(failed int64, newest, delivered time.Duration) alertrules.Finding {
+		return alertrules.DeliveriesFailed(alertrules.Deliveries{
+			Failed: failed, Newest: noon.Add(newest), Delivered: noon.Add(delivered),
+		})
+	}
+	task := func(failures int, since time.Duration) alertrules.Finding {
+		return alertrules.JobsFailed(alertrules.Task{Failures: failures, Since: noon.Add(-since)}, noon)
+	}
+	// A certificate of 90 days, of which a sixth are 15.
+	certificate := func(left time.Duration, failures int) alertrules.Finding {
+		return alertrules.CertificateFailed(alertrules.Certificate{
+			Issued: noon.Add(left - 90*day), Expires: noon.Add(left), Failures: failures, Failed: noon.Add(-time.Minute),
+		}, noon)
+	}
+	noCertificate := func(failures int) alertrules.Finding {
+		return alertrules.CertificateFailed(alertrules.Certificate{Failures: failures}, noon)
+	}
+
+	for _, test := range []struct {
+		name  string
+		found alertrules.Finding
+		want  alertrules.Reading
+	}{
+		{"no calls", calls(0, 0), alertrules.Usual},
+		{"few refused", calls(0, 9), alertrules.Usual},
+		{"some refused", calls(0, 99), alertrules.Between},
+		{"a tenth refused", calls(900, 100), alertrules.Usual},
+		{"more than a tenth refused", calls(899, 100), alertrules.Between},
+		{"almost a fifth refused", calls(401, 100), alertrules.Between},
+		{"a fifth refused", calls(400, 100), alertrules.Unusual},
+		{"all refused", calls(0, 5_000), alertrules.Unusual},
+
+		{"no failed delivery", deliveries(0, 0, -time.Hour), alertrules.Usual},
+		{"a failed delivery", deliveries(1, 0, -time.Hour), alertrules.Unusual},
+		{"one that failed today and others that were made", alertrules.DeliveriesFailed(alertrules.Deliveries{
+			Failed: 1, Newest: noon, Delivered: noon.Add(time.Hour), IsToday: true,
+		}), alertrules.Unusual},
+		{"one that failed today and was made again", alertrules.DeliveriesFailed(alertrules.Deliveries{IsToday: true}),
+			alertrules.Usual},
+		{"delivered since", deliveries(1, 0, time.Second), alertrules.Usual},
+
+		{"an attack", alertrules.CaptchaAttack(attack, noon), alertrules.Unusual},
+		{"an attack that fades", alertrules.CaptchaAttack(attack, noon.Add(19*time.Minute)), alertrules.Unusual},
+		{"an attack that is over", alertrules.CaptchaAttack(attack, noon.Add(20*time.Minute)), alertrules.Usual},
+		{"no attack", alertrules.CaptchaAttack(model.CaptchaAttack{}, noon), alertrules.Usual},
+
+		{"a task that succeeds", task(0, 0), alertrules.Usual},
+		{"a task that failed twice", task(2, day), alertrules.Between},
+		{"a task that failed often at once", task(9, 9*time.Minute), alertrules.Between},
+		{"a task that fails", task(3, 10*time.Minute), alertrules.Unusual},
+
+		{"no backup at all", alertrules.BackupLate(0, noon), alertrules.Unsure},
+		{"a backup of yesterday", alertrules.BackupLate(noon.Add(-35*time.Hour), noon), alertrules.Usual},
+		{"an older backup", alertrules.BackupLate(noon.Add(-47*time.Hour), noon), alertrules.Between},
+		{"an old backup", alertrules.BackupLate(noon.Add(-48*time.Hour), noon), alertrules.Unusual},
+		{"a backup of the future", alertrules.BackupLate(noon.Add(time.Hour), noon), alertrules.Usual},
+
+		{"a certificate", certificate(60*day, 0), alertrules.Usual},
+		{"a certificate that expires soon, without a failure", certificate(day, 0), alertrules.Usual},
+		{"no certificate, without a failure", noCertificate(0), alertrules.Usual},
+		{"no certificate, and a failure", noCertificate(1), alertrules.Unusual},
+		{"a failure with 15 days left", certificate(15*day, 1), alertrules.Between},
+		{"a failure with less than 15 days left", certificate(15*day-time.Second, 1), alertrules.Unusual},
+		{"a failure with an expired certificate", certificate(-day, 1), alertrules.Unusual},
+		{"four failures with 30 days left", certificate(30*day, 4), alertrules.Between},
+		{"five failures with 30 days left", certificate(30*day, 5), alertrules.Unusual},
+	} {
+		if test.found.Reading != test.want {
+			t.Errorf("%s: %d, want %d", test.name, test.found.Reading, test.want)
+		}
+	}
+
+	if got, want := certificate(day, 7).Figures, (model.AlertFigures{Value: 7, Since: noon.Add(-time.Minute)}); got != want {
+		t.Errorf("the figures of a certificate are %+v, want %+v", got, want)
+	}
+	if got := calls(1_000_000, 1).Figures.Percent; got != 1 {
+		t.Errorf("one refused call of a million is %d percent, want 1", got)
+	}
+	if got := alertrules.CaptchaAttack(attack, noon).Figures; got.Value != 900 || got.Usual != 30 || got.Since != attack.Since {
+		t.Errorf("the figures of an attack are %+v", got)
+	}
+}
+
+// TestNext checks the steps of an alert with its times.
+func TestNext(t *testing.T) {
+	seen := func(before time.Duration) *model.Alert { return &model.Alert{SeenAt: noon.Add(-before)} }
+	for _, test := range []struct {
+		name    string
+		reading alertrules.Reading
+		open    *model.Alert
+		want    alertrules.Step
+	}{
+		{"nothing lasts, unsure", alertrules.Unsure, nil, alertrules.None},
+		{"nothing lasts, usual", alertrules.Usual, nil, alertrules.None},
+		{"nothing lasts, between", alertrules.Between, nil, alertrules.None},
+		{"it begins", alertrules.Unusual, nil, alertrules.Begin},
+		{"it goes on", alertrules.Unusual, seen(time.Minute), alertrules.See},
+		{"it goes on below the threshold", alertrules.Between, seen(time.Minute), alertrules.See},
+		{"calm for a short time", alertrules.Usual, seen(29 * time.Minute), alertrules.None},
+		{"calm", alertrules.Usual, seen(30 * time.Minute), alertrules.End},
+		{"unsure", alertrules.Unsure, seen(71 * time.Hour), alertrules.None},
+		{"unsure for days", alertrules.Unsure, seen(72 * time.Hour), alertrules.End},
+		{"the clock was set back", alertrules.Usual, seen(-time.Hour), alertrules.See},
+		{"the clock was set back by years", alertrules.Unsure, seen(-900 * day), alertrules.See},
+	} {
+		if got := alertrules.Next(model.AlertTrafficSpike, test.reading, test.open, noon); got != test.want {
+			t.Errorf("%s: %d, want %d", test.name, got, test.want)
+		}
+	}
+}
+
+// TestNextProperties runs random readings, also while the clock is set back: an alert begins only if
+// none lasts, ends only if one does, two beginnings are at least the calm time apart, and ten days of
+// usual figures end each alert.
+func TestNextProperties(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 9))
+	for range 300 {
+		event := model.AlertEvents[random.IntN(len(model.AlertEvents))]
+		var open *model.Alert
+		now, lastEnd := noon, model.Instant(0)
+
+		step := func(reading alertrules.Reading) {
+			switch alertrules.Next(event, reading, open, now) {
+			case alertrules.Begin:
+				if open != nil {
+					t.Fatalf("%s begins while it lasts", event)
+				}
+				open = &model.Alert{BeganAt: now, SeenAt: now}
+			case alertrules.See:
+				if open == nil {
+					t.Fatalf("%s was seen and never began", event)
+				}
+				open.SeenAt = now
+			case alertrules.End:
+				if open == nil {
+					t.Fatalf("%s ends and never began", event)
+				}
+				if reading == alertrules.Unusual || reading == alertrules.Between {
+					t.Fatalf("%s ends while its rule holds", event)
+				}
+				open, lastEnd = nil, now
+			}
+		}
+
+		for range 300 {
+			if now = now.Add(5 * time.Minute); random.IntN(50) == 0 {
+				now = now.Add(-time.Duration(random.IntN(3000)) * time.Hour)
+			}
+			step(alertrules.Reading(random.IntN(4)))
+		}
+		for range 10 * 288 {
+			now = now.Add(5 * time.Minute)
+			step(alertrules.Usual)
+		}
+		if open != nil || lastEnd == 0 {
+			t.Fatalf("%s still lasts after ten usual days", event)
+		}
+	}
+}
