@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -126,7 +127,33 @@ func (c *CitusDatabase) Ping(ctx context.Context, host string) error {
 
 // MoveSchema moves a distributed schema to another worker, online.
 func (c *CitusDatabase) MoveSchema(ctx context.Context, schema, host string) error {
+	if err := c.cleanUp(ctx); err != nil {
+		return err
+	}
 	return run(ctx, c.URL(), "SELECT citus_schema_move($1::regnamespace, split_part($2, ':', 1), split_part($2, ':', 2)::int)", schema, host)
+}
+
+// cleanUp waits until Citus has dropped the tables that earlier moves left on the nodes they moved from. Citus cannot
+// drop a table that a statement still reads, and refuses to move a table to a node that holds such a copy of it.
+func (c *CitusDatabase) cleanUp(ctx context.Context) error {
+	for {
+		if err := run(ctx, c.URL(), "CALL citus_cleanup_orphaned_resources()"); err != nil {
+			return err
+		}
+		left, err := rows[int](ctx, c.URL(), "SELECT count(*) FROM pg_dist_cleanup")
+		if err != nil {
+			return fmt.Errorf("tables left by moves of Citus: %w", err)
+		}
+		if left[0] == 0 {
+			return nil
+		}
+
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%d tables left by moves of Citus: %w", left[0], ctx.Err())
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 }
 
 // MoveWorkers makes all nodes reach the workers at other addresses, given in the order of Workers.
