@@ -303,3 +303,35 @@ func TestKeptLinks(t *testing.T) {
 		t.Errorf("%d links are kept, want %d", n, maxLinks)
 	}
 }
+
+// TestInternalErrorsAreLogged checks that an error that the caller cannot read is logged with the tool's name, once: GraphQL
+// logs its own errors.
+func TestInternalErrorsAreLogged(t *testing.T) {
+	s, log := newServer(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") })
+	c := &call{server: s, http: httptest.NewRequest(http.MethodPost, Path, nil)}
+	for _, known := range []error{model.ErrForbidden, failed(errors.New("inside")).Errors} {
+		s.logFault(t.Context(), "sites", known)
+	}
+	if log.String() != "" {
+		t.Errorf("errors of callers are logged: %s", log)
+	}
+
+	_, err := s.call(c, tool{
+		name: "broken", document: func(json.RawMessage, bool) (*document, error) {
+			return &document{text: "{ sites { totalCount } }"}, nil
+		},
+	}, resolve(t, &jsonschema.Schema{Type: "object"}), nil)
+	s.logFault(t.Context(), "broken", err)
+	if got := log.String(); !strings.Contains(got, `"tool":"broken"`) || !strings.Contains(got, "GraphQL's answer of 6 bytes") {
+		t.Errorf("the log has %s", got)
+	}
+}
+
+func resolve(t *testing.T, schema *jsonschema.Schema) *jsonschema.Resolved {
+	t.Helper()
+	resolved, err := schema.Resolve(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resolved
+}

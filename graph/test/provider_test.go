@@ -530,6 +530,18 @@ func TestInstallationProvider(t *testing.T) {
 			t.Errorf("an unknown person: %s", got)
 		}
 		owner.query(`mutation { inviteMember(input: {email: "anna@corp.example", role: MEMBER}) { userErrors { code } } }`).ok(t, "inviteMember")
+
+		// An invitation of a suspended account waits, and is not consumed.
+		suspend := func(at int) {
+			if err := dbtest.Exec(d, "UPDATE accounts SET suspended_at = ?", at); err != nil {
+				t.Fatal(err)
+			}
+		}
+		suspend(1)
+		if got := through(map[string]any{}).userErrors("finishProviderSignIn"); got != ":NO_ACCOUNT" {
+			t.Errorf("an invited person of a suspended account: %s", got)
+		}
+		suspend(0)
 		if got := through(map[string]any{}).at("finishProviderSignIn.viewer.role"); got != "MEMBER" {
 			t.Errorf("an invited person has the role %v", got)
 		}

@@ -25,7 +25,7 @@ type words struct {
 	titles map[string]string
 	lines  map[string]func(l *text.Locale, f model.AlertFigures) string
 
-	over, both, began, ended, open, quota, captcha, installation string
+	over, both, began, ended, open, captcha, installation string
 
 	visitors, visits, pageviews, before, pages, sources, direct string
 }
