@@ -246,7 +246,7 @@ func TestProviderMetadata(t *testing.T) {
 				return answer != nil && answer(w, r)
 			}
 			dns := newDNS(t)
-			a := newApp(t, d, withProviders(p, dns, func(o *provider.Options) { o.Timeout = 500 * time.Millisecond }))
+			a := newApp(t, d, withProviders(p, dns, func(o *provider.Options) { o.Timeout = 3 * time.Second }))
 			domain := strings.ReplaceAll(strings.ToLower(name), " ", "-") + ".example"
 			owner := a.owner("owner@" + domain)
 			owner.provide(p, dns, map[string]any{"domain": domain})
