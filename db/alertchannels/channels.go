@@ -219,7 +219,7 @@ func (s *Store) Delete(ctx context.Context, accountID, id int64) (*model.AlertCh
 		if channel.ConfirmedAt == 0 {
 			address, err := s.keys.OpenChannel(keys.ChannelAddress, id, channel.Address)
 			if err == nil {
-				err = outbox.DeleteUnsentLink(ctx, tx, model.MailAlertConfirm, accountID, address)
+				err = outbox.DeleteUnsentConfirm(ctx, tx, channel, address)
 			}
 			if err != nil {
 				return err

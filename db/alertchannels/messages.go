@@ -146,12 +146,16 @@ func mayReceive(channel *model.AlertChannel, field string) error {
 // mayTest returns an error while a test of the channel is pending, and after too many tests in an hour.
 func mayTest(ctx context.Context, tx *db.Tx, channelID int64, now model.Instant) error {
 	var recent []model.AlertMessage
-	err := tx.NewSelect().Model(&recent).Column("state", "created_at").Where("channel_id = ?", channelID).
+	err := tx.NewSelect().Model(&recent).Column("state", "created_at", "mail_id").Where("channel_id = ?", channelID).
 		Where("event = ?", model.MessageTest).OrderExpr("id DESC").Limit(model.MaxTestsPerHour).Scan(ctx)
 	if err != nil || len(recent) == 0 {
 		return err
 	}
-	if recent[0].State == model.DeliveryPending {
+	mailed, err := isMailPending(ctx, tx, recent[0].MailID)
+	if err != nil {
+		return err
+	}
+	if mailed || recent[0].State == model.DeliveryPending {
 		return &model.Error{Kind: model.Conflict, Code: "delivery_in_progress", Field: "alertChannelId",
 			Message: "A test of this channel is being sent right now."}
 	}
@@ -201,14 +205,11 @@ func (s *Store) Redeliver(
 // mayRedeliver returns an error while an attempt of the message is in progress, and after too many.
 func mayRedeliver(ctx context.Context, tx *db.Tx, m *model.AlertMessage, now model.Instant) error {
 	busy := m.ResumeState != "" || m.State == model.DeliveryPending && m.LeasedUntil > now
-	if m.MailID != 0 {
-		var err error
-		busy, err = tx.NewSelect().Table("mails").Where("id = ?", m.MailID).Where("state = 'pending'").Exists(ctx)
-		if err != nil {
-			return err
-		}
+	mailed, err := isMailPending(ctx, tx, m.MailID)
+	if err != nil {
+		return err
 	}
-	if busy {
+	if busy || mailed {
 		return &model.Error{Kind: model.Conflict, Code: "delivery_in_progress", Field: "alertMessageId",
 			Message: "This message is being sent right now."}
 	}
@@ -217,6 +218,14 @@ func mayRedeliver(ctx context.Context, tx *db.Tx, m *model.AlertMessage, now mod
 			Message: fmt.Sprintf("This message was sent again %d times already.", model.MaxRedeliveries)}
 	}
 	return nil
+}
+
+// isMailPending reports whether a message has a mail that is not sent yet. 0 is no mail.
+func isMailPending(ctx context.Context, tx *db.Tx, mailID int64) (bool, error) {
+	if mailID == 0 {
+		return false, nil
+	}
+	return tx.NewSelect().Table("mails").Where("id = ?", mailID).Where("state = ?", model.MailPending).Exists(ctx)
 }
 
 // auditMessage records that a caller requested a message.

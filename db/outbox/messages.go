@@ -1,10 +1,12 @@
 package outbox
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -24,9 +26,9 @@ type DueChannel struct {
 }
 
 // heldChannels is a condition on a channel c: messages of suspended accounts, and of deleted sites that can
-// be restored, wait.
+// be restored, wait. It is never NULL, so that NOT finds the channels of accounts, which have no site.
 const heldChannels = `(c.account_id IN (SELECT id FROM accounts WHERE suspended_at > 0)
-OR c.site_id IN (SELECT id FROM sites WHERE deleted_at > 0))`
+OR c.site_id IS NOT NULL AND c.site_id IN (SELECT id FROM sites WHERE deleted_at > 0))`
 
 // DueChannels returns at most limit channels with due messages, longest due first. Channels that get mails
 // are left out: see MailMessages.
@@ -432,4 +434,34 @@ func QueueAlertConfirm(
 		AccountID: channel.AccountID, Recipient: address, Language: channel.Language, Kind: model.MailAlertConfirm,
 		Data: string(text), CreatedAt: now,
 	}})
+}
+
+// DeleteUnsentConfirm deletes the unsent mail that asks the recipient of a channel to confirm it. The address
+// can have such mails about other channels of the account.
+func DeleteUnsentConfirm(ctx context.Context, tx *db.Tx, channel *model.AlertChannel, address string) error {
+	var unsent []model.Mail
+	err := tx.NewSelect().Model(&unsent).Column("id", "data").Where("account_id = ?", channel.AccountID).
+		Where("recipient = ?", address).Where("kind = ?", model.MailAlertConfirm).
+		Where("state = ?", model.MailPending).Order("id").Scan(ctx)
+	if err != nil {
+		return err
+	}
+
+	for _, mail := range unsent {
+		var data model.AlertConfirmMail
+		if err := json.Unmarshal([]byte(mail.Data), &data); err != nil {
+			return err
+		}
+
+		// The channel has only the hash of the link's secret.
+		_, token, _ := strings.Cut(data.URL, "#")
+		if !bytes.Equal(model.HashToken(token), channel.ConfirmHash) {
+			continue
+		}
+		_, err := tx.NewDelete().Model((*model.Mail)(nil)).Where("id = ?", mail.ID).Where("state = ?", model.MailPending).Exec(ctx)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -226,13 +226,11 @@ func (r *mutationResolver) UpdateAlertChannel(
 		return nil, err
 	}
 
-	secrets, err := r.changedSecrets(was.Kind, input)
-	if err != nil {
-		return nil, err
-	}
-
+	secrets, secretsErr := r.changedSecrets(was.Kind, input)
 	changed, err := r.channels.Update(ctx, member.AccountID, id, secrets, requestOf(ctx).now,
-		func(channel *model.AlertChannel) error { return changeChannel(channel, member, input) })
+		func(channel *model.AlertChannel) error {
+			return errors.Join(secretsErr, changeChannel(channel, member, input))
+		})
 	return &generated.AlertChannelPayload{AlertChannel: changed}, err
 }
 
@@ -283,7 +281,8 @@ func changeChannel(channel *model.AlertChannel, member *model.User, input genera
 			continue
 		}
 		if *summary.value && channel.SiteID == 0 {
-			summaryErr = model.InvalidField(summary.field, "invalid_alert_event", "Only the channel of a site gets summaries.")
+			summaryErr = errors.Join(summaryErr,
+				model.InvalidField(summary.field, "invalid_alert_event", "Only the channel of a site gets summaries."))
 		}
 		*summary.to = *summary.value
 	}
