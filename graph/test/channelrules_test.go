@@ -351,6 +351,25 @@ func TestOperatorsChannel(t *testing.T) {
 			}
 		}
 
+		// An API token has no rights of an operator.
+		token := operator.createToken("WRITE", "EXPORT").secret
+		before, err := dbtest.Dump(d, "alert_channels")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, call := range []string{
+			`createAlertChannel(input: {kind: SLACK, name: "x", address: "https://chat.example/", events: [JOBS_FAILED]})`,
+			fmt.Sprintf(`updateAlertChannel(input: {alertChannelId: %q, address: "https://chat.example/"})`, id),
+			fmt.Sprintf(`updateAlertChannel(input: {alertChannelId: %q, events: [JOBS_FAILED, CERTIFICATE_FAILED]})`, id),
+		} {
+			if got := a.with(token, "mutation { "+call+" { userErrors { code } } }"); !strings.Contains(got.Body, "INVALID_ALERT_EVENT") {
+				t.Errorf("an operator's token calls %s: %s", call, got.Body)
+			}
+		}
+		if after, err := dbtest.Dump(d, "alert_channels"); err != nil || !slices.Equal(after, before) {
+			t.Errorf("an operator's token has changed %v to %v, %v", before, after, err)
+		}
+
 		// The alerts end with the role of the operator who has added them, and not with another one's.
 		setOperator("owner@example.com", true)
 		if owner.changeChannel(id, map[string]any{"address": "https://hook.example/owners"}) != "" {
