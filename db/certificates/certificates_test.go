@@ -242,3 +242,82 @@ func TestHosts(t *testing.T) {
 		check(now + 2*day)
 	})
 }
+
+// TestHostList checks the limit and the order of the list, and that it leaves out the same hosts as Hosts.
+func TestHostList(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := certificates.New(d)
+		const day = model.Instant(24 * 3600 * 1_000_000)
+		see := func(at model.Instant, hosts ...string) {
+			t.Helper()
+			if err := s.See(t.Context(), hosts, at); err != nil {
+				t.Fatal(err)
+			}
+		}
+		list := func(n int) (names []string) {
+			t.Helper()
+			hosts, err := s.HostList(t.Context(), now, n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, h := range hosts {
+				names = append(names, h.Host)
+			}
+			return names
+		}
+
+		if got := list(5); got != nil {
+			t.Errorf("without a host: %q", got)
+		}
+		see(now-day, "old.example.com")
+		see(now-day+1, "a.example.com", "b.example.com", "c.example.com", "d.example.com")
+		for _, host := range []string{"c.example.com", "b.example.com", "d.example.com"} {
+			if err := s.Failed(t.Context(), host, certificates.FailureCAA, now); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Obtained(t.Context(), "b.example.com", now, now+90*day, now); err != nil {
+			t.Fatal(err)
+		}
+
+		want := []string{"c.example.com", "d.example.com", "a.example.com", "b.example.com"}
+		for n := 1; n <= 5; n++ {
+			if got := list(n); !slices.Equal(got, want[:min(n, len(want))]) {
+				t.Errorf("at most %d: %q", n, got)
+			}
+		}
+	})
+}
+
+// TestPause checks that the pauses grow to an hour, and permit at most 5 failed validations in any hour.
+func TestPause(t *testing.T) {
+	t.Parallel()
+	const validationsOfOrder = 2 // one for each kind of challenge
+
+	var orders []time.Duration
+	for at := time.Duration(0); len(orders) < 10; at += certificates.Pause(len(orders)) {
+		orders = append(orders, at)
+	}
+	for i, begin := range orders {
+		validations := 0
+		for _, at := range orders[i:] {
+			if at < begin+time.Hour {
+				validations += validationsOfOrder
+			}
+		}
+		if validations > 5 {
+			t.Errorf("%d failed validations in the hour from %v on", validations, begin)
+		}
+	}
+
+	for failures, want := range map[int]time.Duration{0: 0, 1: 5 * time.Minute, 2: time.Hour, 1000: time.Hour} {
+		if got := certificates.Pause(failures); got != want {
+			t.Errorf("the pause after %d failures is %v, want %v", failures, got, want)
+		}
+		h := certificates.Host{FailedAt: now, Failures: failures}
+		if got := h.NextOrderAt(); got != now.Add(want) {
+			t.Errorf("the next order after %d failures is at %v, want %v", failures, got, now.Add(want))
+		}
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/uptrace/bun"
+
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 )
@@ -34,6 +36,16 @@ const (
 	FailureOther      Failure = "other"
 )
 
+// Pause returns the time without an order after failures in a row. It keeps within 5 failed validations of a
+// host in an hour, which is Let's Encrypt's limit: two orders, each with up to two validations.
+func Pause(failures int) time.Duration {
+	pauses := []time.Duration{0, 5 * time.Minute, time.Hour}
+	return pauses[min(failures, len(pauses)-1)]
+}
+
+// NextOrderAt returns the earliest time of the next order after a failure.
+func (h Host) NextOrderAt() model.Instant { return h.FailedAt.Add(Pause(h.Failures)) }
+
 // forgetAfter is the age of a host's last sight from which Hosts leaves it out: the settings of all
 // processes name other hosts.
 const forgetAfter = 24 * time.Hour
@@ -42,10 +54,23 @@ const forgetAfter = 24 * time.Hour
 // callers are processes with and without TLS, for instance to notify an operator.
 func (s *Store) Hosts(ctx context.Context, now model.Instant) ([]Host, error) {
 	var hosts []Host
-	err := s.db.Read.NewSelect().Table("certificate_hosts").
-		Column("host", "issued_at", "expires_at", "failed_at", "failures", "failure").
-		Where("seen_at > ?", now.Add(-forgetAfter)).Order("host").Scan(ctx, &hosts)
+	err := s.recent(now).Order("host").Scan(ctx, &hosts)
 	return hosts, err
+}
+
+// HostList returns at most n of the states that Hosts returns. Hosts with a failure come first, so that the
+// limit does not hide them, then all by name.
+func (s *Store) HostList(ctx context.Context, now model.Instant, n int) ([]Host, error) {
+	var hosts []Host
+	err := s.recent(now).OrderExpr("failures = 0, host").Limit(int64(n)).Scan(ctx, &hosts)
+	return hosts, err
+}
+
+// recent selects the hosts with which a process was configured within the last day.
+func (s *Store) recent(now model.Instant) *bun.SelectQuery {
+	return s.db.Read.NewSelect().Table("certificate_hosts").
+		Column("host", "issued_at", "expires_at", "failed_at", "failures", "failure").
+		Where("seen_at > ?", now.Add(-forgetAfter))
 }
 
 // See records that a process is configured with these hosts.

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/99designs/gqlgen/graphql"
+	"github.com/tallygate/tallygate/db/certificates"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/vektah/gqlparser/v2/ast"
 )
@@ -20,6 +21,9 @@ type InstallationResolver interface {
 	Mail(ctx context.Context, obj *Installation) (*InstallationMail, error)
 	Health(ctx context.Context, obj *Installation) (*InstallationHealth, error)
 }
+type InstallationHealthResolver interface {
+	Certificates(ctx context.Context, obj *InstallationHealth) ([]*Certificate, error)
+}
 
 // endregion ************************** generated!.gotpl **************************
 
@@ -28,6 +32,176 @@ type InstallationResolver interface {
 // endregion ***************************** args.gotpl *****************************
 
 // region    **************************** field.gotpl *****************************
+
+func (ec *executionContext) _Certificate_host(ctx context.Context, field graphql.CollectedField, obj *Certificate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Certificate_host(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Host, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Certificate_host(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Certificate", field, false, false, "String")
+}
+
+func (ec *executionContext) _Certificate_expiresAt(ctx context.Context, field graphql.CollectedField, obj *Certificate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Certificate_expiresAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ExpiresAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Instant) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐInstant(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Certificate_expiresAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Certificate", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _Certificate_failure(ctx context.Context, field graphql.CollectedField, obj *Certificate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Certificate_failure(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Failure, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *CertificateFailure) graphql.Marshaler {
+			return ec.marshalOCertificateFailure2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐCertificateFailure(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Certificate_failure(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Certificate",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_CertificateFailure(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _CertificateFailure_reason(ctx context.Context, field graphql.CollectedField, obj *CertificateFailure) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CertificateFailure_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v certificates.Failure) graphql.Marshaler {
+			return ec.marshalNCertificateFailureReason2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋcertificatesᚐFailure(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CertificateFailure_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CertificateFailure", field, false, false, "CertificateFailureReason")
+}
+
+func (ec *executionContext) _CertificateFailure_orders(ctx context.Context, field graphql.CollectedField, obj *CertificateFailure) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CertificateFailure_orders(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Orders, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CertificateFailure_orders(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CertificateFailure", field, false, false, "Int")
+}
+
+func (ec *executionContext) _CertificateFailure_failedAt(ctx context.Context, field graphql.CollectedField, obj *CertificateFailure) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CertificateFailure_failedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FailedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.Instant) graphql.Marshaler {
+			return ec.marshalNDateTime2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐInstant(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CertificateFailure_failedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CertificateFailure", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _CertificateFailure_nextOrderAt(ctx context.Context, field graphql.CollectedField, obj *CertificateFailure) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CertificateFailure_nextOrderAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.NextOrderAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.Instant) graphql.Marshaler {
+			return ec.marshalNDateTime2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐInstant(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CertificateFailure_nextOrderAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CertificateFailure", field, false, false, "DateTime")
+}
 
 func (ec *executionContext) _Installation_signUps(ctx context.Context, field graphql.CollectedField, obj *Installation) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
@@ -792,6 +966,38 @@ func (ec *executionContext) fieldContext_InstallationHealth_hiddenClients(_ cont
 	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, "Boolean")
 }
 
+func (ec *executionContext) _InstallationHealth_certificates(ctx context.Context, field graphql.CollectedField, obj *InstallationHealth) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InstallationHealth_certificates(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.InstallationHealth().Certificates(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*Certificate) graphql.Marshaler {
+			return ec.marshalNCertificate2ᚕᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐCertificateᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_InstallationHealth_certificates(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "InstallationHealth",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Certificate(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _InstallationMail_lastSentAt(ctx context.Context, field graphql.CollectedField, obj *InstallationMail) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -895,6 +1101,97 @@ func (ec *executionContext) fieldContext_InstallationMail_due(_ context.Context,
 // endregion ************************** interface.gotpl ***************************
 
 // region    **************************** object.gotpl ****************************
+
+var certificateImplementors = []string{"Certificate"}
+
+func (ec *executionContext) _Certificate(ctx context.Context, sel ast.SelectionSet, obj *Certificate) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, certificateImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Certificate")
+		case "host":
+			out.Values[i] = ec._Certificate_host(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "expiresAt":
+			out.Values[i] = ec._Certificate_expiresAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "failure":
+			out.Values[i] = ec._Certificate_failure(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var certificateFailureImplementors = []string{"CertificateFailure"}
+
+func (ec *executionContext) _CertificateFailure(ctx context.Context, sel ast.SelectionSet, obj *CertificateFailure) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, certificateFailureImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("CertificateFailure")
+		case "reason":
+			out.Values[i] = ec._CertificateFailure_reason(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "orders":
+			out.Values[i] = ec._CertificateFailure_orders(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "failedAt":
+			out.Values[i] = ec._CertificateFailure_failedAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "nextOrderAt":
+			out.Values[i] = ec._CertificateFailure_nextOrderAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
 
 var installationImplementors = []string{"Installation"}
 
@@ -1069,63 +1366,69 @@ func (ec *executionContext) _InstallationHealth(ctx context.Context, sel ast.Sel
 		case "version":
 			out.Values[i] = ec._InstallationHealth_version(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "database":
 			out.Values[i] = ec._InstallationHealth_database(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "pendingDeliveries":
 			out.Values[i] = ec._InstallationHealth_pendingDeliveries(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "dueDeliveries":
 			out.Values[i] = ec._InstallationHealth_dueDeliveries(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "oldestDueAt":
 			out.Values[i] = ec._InstallationHealth_oldestDueAt(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "dueMails":
 			out.Values[i] = ec._InstallationHealth_dueMails(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "dueReports":
 			out.Values[i] = ec._InstallationHealth_dueReports(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "workerSeenAt":
 			out.Values[i] = ec._InstallationHealth_workerSeenAt(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "clockTrusted":
 			out.Values[i] = ec._InstallationHealth_clockTrusted(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "clockAheadMs":
 			out.Values[i] = ec._InstallationHealth_clockAheadMs(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "unknownProxy":
 			out.Values[i] = ec._InstallationHealth_unknownProxy(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "hiddenClients":
 			out.Values[i] = ec._InstallationHealth_hiddenClients(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "certificates":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._InstallationHealth_certificates(ctx, field, obj)
+				})
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -1195,12 +1498,83 @@ func (ec *executionContext) _InstallationMail(ctx context.Context, sel ast.Selec
 
 // region    ***************************** type.gotpl *****************************
 
+func (ec *executionContext) marshalNCertificate2ᚕᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐCertificateᚄ(ctx context.Context, sel ast.SelectionSet, v []*Certificate) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 100, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNCertificate2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐCertificate(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNCertificate2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐCertificate(ctx context.Context, sel ast.SelectionSet, v *Certificate) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "Certificate!")
+		return graphql.Null
+	}
+	return ec._Certificate(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNCertificateFailureReason2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋcertificatesᚐFailure(ctx context.Context, v any) (certificates.Failure, error) {
+	tmp, err := graphql.UnmarshalString(v)
+	res := unmarshalNCertificateFailureReason2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋcertificatesᚐFailure[tmp]
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNCertificateFailureReason2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋcertificatesᚐFailure(ctx context.Context, sel ast.SelectionSet, v certificates.Failure) graphql.Marshaler {
+	_ = sel
+	res := graphql.MarshalString(marshalNCertificateFailureReason2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋcertificatesᚐFailure[v])
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "CertificateFailureReason!")
+	}
+	return res
+}
+
+var (
+	unmarshalNCertificateFailureReason2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋcertificatesᚐFailure = map[string]certificates.Failure{
+		"AUTHORITY":  certificates.FailureAuthority,
+		"RATE_LIMIT": certificates.FailureRateLimit,
+		"DNS":        certificates.FailureDNS,
+		"CONNECTION": certificates.FailureConnection,
+		"RESPONSE":   certificates.FailureResponse,
+		"CAA":        certificates.FailureCAA,
+		"REFUSED":    certificates.FailureRefused,
+		"STORAGE":    certificates.FailureStorage,
+		"OTHER":      certificates.FailureOther,
+	}
+	marshalNCertificateFailureReason2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋcertificatesᚐFailure = map[certificates.Failure]string{
+		certificates.FailureAuthority:  "AUTHORITY",
+		certificates.FailureRateLimit:  "RATE_LIMIT",
+		certificates.FailureDNS:        "DNS",
+		certificates.FailureConnection: "CONNECTION",
+		certificates.FailureResponse:   "RESPONSE",
+		certificates.FailureCAA:        "CAA",
+		certificates.FailureRefused:    "REFUSED",
+		certificates.FailureStorage:    "STORAGE",
+		certificates.FailureOther:      "OTHER",
+	}
+)
+
 func (ec *executionContext) marshalNInstallation2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐInstallation(ctx context.Context, sel ast.SelectionSet, v *Installation) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "Installation!")
 		return graphql.Null
 	}
 	return ec._Installation(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOCertificateFailure2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐCertificateFailure(ctx context.Context, sel ast.SelectionSet, v *CertificateFailure) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._CertificateFailure(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalOInstallationConfiguration2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐInstallationConfiguration(ctx context.Context, sel ast.SelectionSet, v *InstallationConfiguration) graphql.Marshaler {

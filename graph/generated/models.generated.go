@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/99designs/gqlgen/graphql"
+	"github.com/tallygate/tallygate/db/certificates"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/db/reports"
@@ -341,6 +342,28 @@ type CaptchaUsage struct {
 	Standing model.CaptchaStanding `json:"standing"`
 	// When the next month begins and the count restarts.
 	ResetsAt model.Instant `json:"resetsAt"`
+}
+
+// The TLS certificate of a host.
+type Certificate struct {
+	// The host, for example `stats.example.com`.
+	Host string `json:"host"`
+	// When the newest certificate expires. Null if none was obtained yet.
+	ExpiresAt *model.Instant `json:"expiresAt,omitempty"`
+	// The orders that failed since the newest certificate was obtained. Null if none did.
+	Failure *CertificateFailure `json:"failure,omitempty"`
+}
+
+// Orders of a certificate that failed in a row.
+type CertificateFailure struct {
+	// Why the last order failed. The log of the process that ordered has the authority's answer.
+	Reason certificates.Failure `json:"reason"`
+	// Number of failed orders since the last success.
+	Orders int `json:"orders"`
+	// When the last order failed.
+	FailedAt model.Instant `json:"failedAt"`
+	// The earliest time of the next order.
+	NextOrderAt model.Instant `json:"nextOrderAt"`
 }
 
 // Input of `changePassword`.
@@ -1107,6 +1130,10 @@ type InstallationHealth struct {
 	// `TALLYGATE_TRUSTED_PROXIES`: a hop in front of the proxy hides the clients, or clients are in these networks. Clients with one
 	// such address count as one, and no limit by network applies to them.
 	HiddenClients bool `json:"hiddenClients"`
+	// The TLS certificates that the program obtains itself, with `TALLYGATE_TLS=auto`. They belong to the hosts with which any process
+	// was configured within the last day: a host that was removed from the settings stays for a day. At most 20, hosts with a failure
+	// first, then by name. Empty if no process obtains certificates.
+	Certificates []*Certificate `json:"certificates"`
 }
 
 // What the last 30 days of mails show.

@@ -117,3 +117,28 @@ func (r *Resolver) health(ctx context.Context) (*generated.InstallationHealth, e
 		UnknownProxy: r.unknownProxy(), HiddenClients: r.hiddenClients(),
 	}, nil
 }
+
+// maxCertificates is how many certificates Certificates lists. Processes have at most three hosts each.
+const maxCertificates = 20
+
+// Certificates reads the states that the processes with TALLYGATE_TLS=auto have recorded.
+func (r *installationHealthResolver) Certificates(
+	ctx context.Context, _ *generated.InstallationHealth,
+) ([]*generated.Certificate, error) {
+	hosts, err := r.certificates.HostList(ctx, model.At(r.now()), maxCertificates)
+	if err != nil {
+		return nil, err
+	}
+
+	list := make([]*generated.Certificate, len(hosts))
+	for i, h := range hosts {
+		list[i] = &generated.Certificate{Host: h.Host, ExpiresAt: &h.ExpiresAt}
+		// FailedAt stays after a success, so only Failures decides.
+		if h.Failures > 0 {
+			list[i].Failure = &generated.CertificateFailure{
+				Reason: h.Failure, Orders: h.Failures, FailedAt: h.FailedAt, NextOrderAt: h.NextOrderAt(),
+			}
+		}
+	}
+	return list, nil
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/alertchannels"
 	"github.com/tallygate/tallygate/db/audit"
+	"github.com/tallygate/tallygate/db/certificates"
 	"github.com/tallygate/tallygate/db/idempotency"
 	"github.com/tallygate/tallygate/db/imports"
 	"github.com/tallygate/tallygate/db/model"
@@ -65,6 +66,7 @@ type Resolver struct {
 	accounts      *accounts.Store
 	sites         *sites.Store
 	outbox        *outbox.Store
+	certificates  *certificates.Store
 	retention     *retention.Store
 	reports       *reports.Store
 	audit         *audit.Store
@@ -105,7 +107,8 @@ func New(o Options) *Resolver {
 		imports:   imports.New(o.DB),
 		channels:  alertchannels.New(o.DB),
 
-		idempotency: idempotency.New(o.DB),
+		idempotency:  idempotency.New(o.DB),
+		certificates: certificates.New(o.DB),
 
 		auth:         o.Auth,
 		ids:          o.IDs,
@@ -136,6 +139,7 @@ type (
 	accountResolver              struct{ *Resolver }
 	accountOverviewResolver      struct{ *Resolver }
 	installationResolver         struct{ *Resolver }
+	installationHealthResolver   struct{ *Resolver }
 	userResolver                 struct{ *Resolver }
 	invitationResolver           struct{ *Resolver }
 	passkeyResolver              struct{ *Resolver }
@@ -179,6 +183,11 @@ func (r *Resolver) AccountOverview() generated.AccountOverviewResolver {
 
 // Installation implements generated.ResolverRoot.
 func (r *Resolver) Installation() generated.InstallationResolver { return &installationResolver{r} }
+
+// InstallationHealth implements generated.ResolverRoot.
+func (r *Resolver) InstallationHealth() generated.InstallationHealthResolver {
+	return &installationHealthResolver{r}
+}
 
 // User implements generated.ResolverRoot.
 func (r *Resolver) User() generated.UserResolver { return &userResolver{r} }

@@ -50,19 +50,9 @@ type Options struct {
 
 	RenewEvery time.Duration                    // between two checks of the remaining time; 0: 10 minutes
 	PollEvery  time.Duration                    // between two looks at what other nodes have done; 0: 10 seconds
-	Pause      func(failures int) time.Duration // after failures in a row; nil: Pause
+	Pause      func(failures int) time.Duration // after failures in a row; nil: certificates.Pause
 
 	NoHTTP, NoTLSALPN bool // leave out a kind of challenge
-}
-
-// validationsOfOrder is how many validations an order can fail: one for each kind of challenge.
-const validationsOfOrder = 2
-
-// Pause returns the time without an order after failures in a row. It keeps within 5 failed validations of a
-// host in an hour, which is Let's Encrypt's limit: two orders.
-func Pause(failures int) time.Duration {
-	pauses := []time.Duration{0, 5 * time.Minute, time.Hour}
-	return pauses[min(failures, len(pauses)-1)]
 }
 
 // Manager obtains and renews the certificates of its hosts. It is safe for concurrent use.
@@ -87,7 +77,7 @@ func New(o Options) *Manager {
 		o.PollEvery = 10 * time.Second
 	}
 	if o.Pause == nil {
-		o.Pause = Pause
+		o.Pause = certificates.Pause
 	}
 
 	m := &Manager{Options: o, store: certificates.New(o.DB), hosts: make(map[string]bool)}

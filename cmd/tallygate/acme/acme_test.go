@@ -327,7 +327,7 @@ func TestFailures(t *testing.T) {
 			a := f.authority(t, test.options)
 			a.Start()
 			// Pebble reports a closed port as "connection" for HTTP-01 only.
-			f.serve(t, d, a, Options{Hosts: []string{test.host}, Pause: Pause, NoTLSALPN: true})
+			f.serve(t, d, a, Options{Hosts: []string{test.host}, Pause: certificates.Pause, NoTLSALPN: true})
 
 			await(t, "failure", func() bool { return hostState(t, d, test.host).Failures > 0 })
 			if state := hostState(t, d, test.host); state.Failure != test.want || state.Failures != 1 {
@@ -367,29 +367,6 @@ func TestPausedOnAllNodes(t *testing.T) {
 	}
 	if orders := a.Orders(); orders != 1 {
 		t.Errorf("%d orders", orders)
-	}
-}
-
-// TestPause checks that the pauses grow to an hour, and permit at most 5 failed validations in any hour.
-func TestPause(t *testing.T) {
-	t.Parallel()
-	var orders []time.Duration
-	for at := time.Duration(0); len(orders) < 10; at += Pause(len(orders)) {
-		orders = append(orders, at)
-	}
-	for i, begin := range orders {
-		validations := 0
-		for _, at := range orders[i:] {
-			if at < begin+time.Hour {
-				validations += validationsOfOrder
-			}
-		}
-		if validations > 5 {
-			t.Errorf("%d failed validations in the hour from %v on", validations, begin)
-		}
-	}
-	if Pause(0) != 0 || Pause(1) != 5*time.Minute || Pause(2) != time.Hour || Pause(1000) != time.Hour {
-		t.Errorf("pauses of %v, %v, %v and %v", Pause(0), Pause(1), Pause(2), Pause(1000))
 	}
 }
 

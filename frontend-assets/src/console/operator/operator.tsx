@@ -1,4 +1,4 @@
-// The page of the installation's operators: backlogs, clocks, accounts, and their plans.
+// The page of the installation's operators: backlogs, clocks, certificates, accounts, and their plans.
 import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import type { UserError } from '../core/api';
@@ -21,6 +21,8 @@ import {
   type OperatorData,
   type SitePlan,
 } from '../operations';
+import { Certificates } from './certificates';
+import { Problems } from './problems';
 
 type Health = NonNullable<OperatorData['installationHealth']>;
 type Installation = OperatorData['installation'];
@@ -48,6 +50,7 @@ export function Operator() {
           health && (
             <>
               <Health health={health} mail={installation.mail} />
+              <Certificates certificates={health.certificates} />
               <Settings installation={installation} />
               <Accounts choose={(next) => setChoice({ ...choice, ...next })} show={setListed} />
               <div class="columns">
@@ -99,11 +102,7 @@ function Health({ health: h, mail }: { health: Health; mail: Installation['mail'
   return (
     <Section title={t('operator.state')} hint={t('operator.stateHint')}>
       {problems.length > 0 ? (
-        <ul class="notice plain" role="status">
-          {problems.map((problem) => (
-            <li key={problem}>{problem}</li>
-          ))}
-        </ul>
+        <Problems lines={problems} />
       ) : (
         <p class="notice good">{t('operator.fine')}</p>
       )}
