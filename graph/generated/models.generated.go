@@ -1284,7 +1284,8 @@ type Mutation struct {
 }
 
 // The figures of the numbers of a group of events. Sums are exact, and rounded once, to the nearest double. A percentile is of the nearest
-// rank: the least number of the group that is not below so many percent of them. Figures are null without a number.
+// rank: the least number of the group that is not below so many percent of them. The figures of numbers are null without a number, and for
+// a small group that is not shown, see `Site.smallGroup`.
 type NumberFigures struct {
 	// Visitors with such an event, as in rows of `EVENT`.
 	Visitors int64 `json:"visitors"`
