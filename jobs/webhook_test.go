@@ -276,7 +276,17 @@ func TestAttemptsKeepTheSchedule(t *testing.T) {
 			deliveries = append(deliveries, due(t, d, sites[i], noon))
 		}
 
-		startQuick(t, d, a, clock.Now)
+		j := startQuick(t, d, a, clock.Now)
+
+		// A run of this task with the time before a leap of the clock would take the retries for a wrong clock's.
+		awaitThat(t, func() (string, bool) {
+			var metrics strings.Builder
+			if err := j.WriteMetrics(&metrics); err != nil {
+				t.Fatal(err)
+			}
+			return "the schedule is not corrected", strings.Contains(metrics.String(),
+				`tallygate_task_runs_total{outcome="ok",task="housekeeping:schedule"} 1`)
+		})
 
 		for n, step := range append(steps, 0) {
 			for i, wants := range [][2]time.Duration{{step, step}, {max(step, time.Hour), max(step, time.Hour)}, {max(step, 2*time.Hour), max(step, 2*time.Hour)}} {

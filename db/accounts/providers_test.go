@@ -3,6 +3,7 @@ package accounts_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -116,6 +117,58 @@ func TestProviderEndsAtTheSameTime(t *testing.T) {
 			}
 			if sessionLives(t, d, model.HashToken("session"), dbtest.Start) {
 				t.Errorf("session first %v: the session outlives the provider", sessionFirst)
+			}
+		}
+	})
+}
+
+// TestAlertsOfProviderSessions checks that a sign-in is an alert of the accounts alone that the session reaches.
+func TestAlertsOfProviderSessions(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		owner := dbtest.NewUser(t, d, "owner@corp.example")
+		setProvider(t, d, owner, providerIssuer, dbtest.Start)
+		strict := dbtest.CaptchaAccount(t, d, "strict")
+		run := func(statement string, args ...any) {
+			t.Helper()
+			if err := dbtest.Exec(d, statement, args...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		run("INSERT INTO memberships (user_id, account_id, role, created_at) VALUES (?, ?, ?, 1)", owner.ID, strict, model.RoleMember)
+		run("UPDATE accounts SET require_provider = ? WHERE id = ?", true, strict)
+		for _, account := range []int64{owner.AccountID, strict} {
+			channel := model.AlertChannel{
+				AccountID: account, Kind: model.ChannelWebhook, Name: "ops", Language: model.English, Address: []byte{1},
+				Events: []model.AlertEvent{model.AlertNewSignIn}, ConfirmedAt: 1, CreatedAt: 1,
+			}
+			if _, err := d.Write.NewInsert().Model(&channel).Exec(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		installation := int64(0)
+		for i, step := range []struct {
+			name     string
+			provider *int64
+			role     model.Role
+			want     []int64
+		}{
+			{"through the account's provider", &owner.AccountID, model.RoleMember, []int64{owner.AccountID}},
+			{"by password, as a member of an account that requires its provider", nil, model.RoleMember, []int64{owner.AccountID}},
+			{"through the installation's provider", &installation, model.RoleMember, []int64{owner.AccountID}},
+			{"by password, as its owner", nil, model.RoleOwner, []int64{owner.AccountID, strict}},
+		} {
+			run("UPDATE memberships SET role = ? WHERE account_id = ?", step.role, strict)
+			start := throughProvider(owner, dbtest.Start)
+			start.IDHash, start.ProviderAccount = model.HashToken(step.name), step.provider
+			start.CreatedAt = dbtest.Start + model.Instant(i)
+			if err := accounts.New(d).CreateSession(t.Context(), start); err != nil {
+				t.Fatalf("%s: %v", step.name, err)
+			}
+			got, err := dbtest.Rows[int64](d, "SELECT account_id FROM alerts WHERE began_at = ? ORDER BY account_id", start.CreatedAt)
+			if err != nil || !slices.Equal(got, step.want) {
+				t.Errorf("%s: alerts of the accounts %v, want %v, %v", step.name, got, step.want, err)
 			}
 		}
 	})

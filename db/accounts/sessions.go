@@ -113,8 +113,8 @@ func (start *SessionStart) throughAccount() int64 {
 	return *start.ProviderAccount
 }
 
-// lockAlerted locks and returns the accounts of the user that can have a channel for a new sign-in. There
-// are none if the browser shows that it is not new: it replaces a session of the same user. Nothing else
+// lockAlerted locks and returns the accounts that the session reaches and that can have a channel for a new sign-in.
+// There are none if the browser shows that it is not new: it replaces a session of the same user. Nothing else
 // is known of a browser, and no address of it is stored. It also locks the account with the provider that starts
 // the session.
 func lockAlerted(ctx context.Context, tx *db.Tx, start *SessionStart) ([]int64, error) {
@@ -163,10 +163,18 @@ func alertedAccounts(ctx context.Context, tx *db.Tx, start *SessionStart) ([]int
 		}
 	}
 
+	q := tx.NewSelect().Table("alert_channels").Distinct().Column("account_id").Where("site_id IS NULL").
+		Where("account_id IN (SELECT account_id FROM "+db.AllMemberships+" AS m WHERE user_id = ?)", start.UserID)
+	if through := start.throughAccount(); through != 0 {
+		q.Where("account_id = ?", through)
+	} else {
+		// As model.User.Through has it: owners and guests need no provider.
+		q.Where("account_id NOT IN (SELECT m.account_id FROM memberships AS m JOIN accounts AS a ON a.id = m.account_id "+
+			"WHERE m.user_id = ? AND a.require_provider AND m.role <> ?)", start.UserID, model.RoleOwner)
+	}
+
 	var accountIDs []int64
-	err := tx.NewSelect().Table("alert_channels").Distinct().Column("account_id").Where("site_id IS NULL").
-		Where("account_id IN (SELECT account_id FROM "+db.AllMemberships+" AS m WHERE user_id = ?)", start.UserID).
-		Order("account_id").Scan(ctx, &accountIDs)
+	err := q.Order("account_id").Scan(ctx, &accountIDs)
 	return accountIDs, err
 }
 

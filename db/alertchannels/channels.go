@@ -217,13 +217,12 @@ func (s *Store) Delete(ctx context.Context, accountID, id int64) (*model.AlertCh
 	return s.with(ctx, accountID, id, func(ctx context.Context, tx *db.Tx, channel *model.AlertChannel) error {
 		values := s.values(channel)
 		if channel.ConfirmedAt == 0 {
-			address, err := s.keys.OpenChannel(keys.ChannelAddress, id, channel.Address)
-			if err == nil {
-				err = outbox.DeleteUnsentConfirm(ctx, tx, channel, address)
-			}
-			if err != nil {
+			if err := outbox.DeleteUnsentConfirm(ctx, tx, channel); err != nil {
 				return err
 			}
+		}
+		if _, err := outbox.DeleteQueuedMails(ctx, tx, id); err != nil {
+			return err
 		}
 		if _, err := tx.NewDelete().Model(channel).WherePK().Exec(ctx); err != nil {
 			return err

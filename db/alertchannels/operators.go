@@ -22,10 +22,12 @@ func (s *Store) OperatorsState(ctx context.Context) (OperatorsState, error) {
 		State     string // of the newest message that does not wait
 	}
 	err := s.db.Read.NewRaw(`
-SELECT c.events, c.stopped_at, coalesce((SELECT m.state FROM alert_messages m
-  WHERE m.channel_id = c.id AND m.state <> 'pending' ORDER BY m.id DESC LIMIT 1), '') AS state
+SELECT c.events, c.stopped_at, coalesce((
+  SELECT state FROM (SELECT `+withMail+` FROM alert_messages m LEFT JOIN mails ON mails.id = m.mail_id
+    WHERE m.channel_id = c.id ORDER BY m.id DESC LIMIT 100) AS newest
+  WHERE state <> 'pending' ORDER BY id DESC LIMIT 1), '') AS state
 FROM alert_channels c
-WHERE c.created_by IN (SELECT id FROM users WHERE operator) AND c.site_id IS NULL AND c.confirmed_at > 0`).Scan(ctx, &rows)
+WHERE c.operator_id IN (SELECT id FROM users WHERE operator) AND c.site_id IS NULL AND c.confirmed_at > 0`).Scan(ctx, &rows)
 	if err != nil {
 		return OperatorsState{}, fmt.Errorf("read the state of operators' channels: %w", err)
 	}

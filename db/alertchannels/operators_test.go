@@ -26,7 +26,7 @@ func TestOperatorsState(t *testing.T) {
 			t.Helper()
 			channel := model.AlertChannel{
 				AccountID: site.AccountID, Kind: model.ChannelWebhook, Name: "ops", Language: model.English, Address: []byte{1},
-				Events: []model.AlertEvent{model.AlertJobsFailed}, ConfirmedAt: 1, CreatedAt: 1, CreatedBy: operator.ID,
+				Events: []model.AlertEvent{model.AlertJobsFailed}, ConfirmedAt: 1, CreatedAt: 1, OperatorID: operator.ID,
 			}
 			change(&channel)
 			if _, err := d.Write.NewInsert().Model(&channel).Exec(t.Context()); err != nil {
@@ -50,8 +50,8 @@ func TestOperatorsState(t *testing.T) {
 
 		// Channels that get nothing about the installation.
 		add(func(c *model.AlertChannel) { c.ConfirmedAt = 0 }, failed)
-		add(func(c *model.AlertChannel) { c.CreatedBy = member.ID }, failed)
-		add(func(c *model.AlertChannel) { c.CreatedBy = 0 }, failed)
+		add(func(c *model.AlertChannel) { c.OperatorID = member.ID }, failed)
+		add(func(c *model.AlertChannel) { c.OperatorID, c.CreatedBy = 0, operator.ID }, failed)
 		add(func(c *model.AlertChannel) { c.SiteID = site.ID }, failed)
 		add(func(c *model.AlertChannel) { c.Events = []model.AlertEvent{model.AlertQuota} }, failed)
 

@@ -46,7 +46,8 @@ ORDER BY %[3]s, id LIMIT ?`, kind, columns.day, columns.dueAt, columns.wanted), 
 }
 
 // FinishSummary sets when a summary is due next and, unless data is nil, queues its message, in one
-// transaction. It reports false and does nothing if another process was first.
+// transaction. It reports false and does nothing if another process was first, or if the channel gets no such summary any
+// more.
 func (s *Store) FinishSummary(
 	ctx context.Context, was Summary, day model.Day, dueAt model.Instant, data *model.AlertData, now model.Instant,
 ) (finished bool, err error) {
@@ -54,7 +55,8 @@ func (s *Store) FinishSummary(
 	err = s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		result, err := tx.NewUpdate().Table("alert_channels").
 			Set("? = ?", bun.Ident(columns.day), day).Set("? = ?", bun.Ident(columns.dueAt), dueAt).
-			Where("id = ?", was.ChannelID).Where("? = ?", bun.Ident(columns.dueAt), was.DueAt).Exec(ctx)
+			Where("id = ?", was.ChannelID).Where("? = ?", bun.Ident(columns.dueAt), was.DueAt).
+			Where("?", bun.Ident(columns.wanted)).Where("stopped_at = 0").Exec(ctx)
 		if err != nil {
 			return err
 		}

@@ -194,7 +194,7 @@ SELECT a.id FROM alerts a
 LEFT JOIN sites s ON s.id = a.site_id LEFT JOIN accounts c ON c.id = a.account_id
 WHERE a.ended_at = 0 AND (s.deleted_at > 0 OR s.paused_at > 0 OR c.suspended_at > 0
   OR a.account_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM alert_channels l WHERE l.account_id = a.account_id))
-ORDER BY a.id LIMIT ?`, endPage).Scan(ctx, &ids)
+LIMIT ?`, endPage).Scan(ctx, &ids)
 		if err != nil {
 			return all, fmt.Errorf("look for alerts without a rule: %w", err)
 		}

@@ -62,8 +62,16 @@ func (u *User) Reaches(siteID int64) bool {
 // IsGuest reports whether the user's membership in the account is restricted to sites.
 func (u *User) IsGuest() bool { return u.GuestSites() != nil }
 
-// IsGuestOf reports whether the user reaches a site as a guest.
-func (u *User) IsGuestOf(siteID int64) bool {
+// IsGuestOf reports whether the user reaches a site of an account as a guest. A site that was transferred stays with
+// guests of the earlier account, who reach it no more.
+func (u *User) IsGuestOf(accountID, siteID int64) bool {
+	return slices.ContainsFunc(u.Memberships, func(m *Membership) bool {
+		return m.AccountID == accountID && slices.Contains(m.SiteIDs, siteID)
+	})
+}
+
+// IsGuestOfAny reports whether the user is, or was before a transfer, a guest of a site.
+func (u *User) IsGuestOfAny(siteID int64) bool {
 	return slices.ContainsFunc(u.Memberships, func(m *Membership) bool { return slices.Contains(m.SiteIDs, siteID) })
 }
 

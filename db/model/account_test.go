@@ -90,3 +90,19 @@ func TestMailName(t *testing.T) {
 		}
 	}
 }
+
+// TestGuestOfATransferredSite checks that a guest of a site in an earlier account is none in the site's new account.
+func TestGuestOfATransferredSite(t *testing.T) {
+	u := &model.User{Memberships: []*model.Membership{{AccountID: 1, SiteIDs: []int64{7}}, {AccountID: 2, Role: model.RoleOwner}}}
+	for _, test := range []struct {
+		account, site int64
+		want          bool
+	}{{1, 7, true}, {1, 8, false}, {2, 7, false}} {
+		if got := u.IsGuestOf(test.account, test.site); got != test.want {
+			t.Errorf("a guest of site %d of account %d: %t", test.site, test.account, got)
+		}
+	}
+	if !u.IsGuestOfAny(7) || u.IsGuestOfAny(8) {
+		t.Error("the guest's sites are others")
+	}
+}

@@ -76,7 +76,7 @@ const MaxAlertSubject = 200
 //	quota: Value and Threshold, page views or challenges; Percent, 80 or 100
 //	deliveries_failed: Value, failed deliveries; Since, the first one
 //	captcha_attack: Value and Usual, networks in ten minutes
-//	jobs_failed: Since, the first failure
+//	jobs_failed: Value, failures in a row; Since, the first failure, or the last backup
 //	certificate_failed: Value, failed orders in a row; Since, the last one
 type AlertFigures struct {
 	Value     int64   `json:"value,omitempty"`

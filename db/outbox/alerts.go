@@ -187,18 +187,19 @@ func alertedChannels(ctx context.Context, tx *db.Tx, alert *model.Alert) ([]mode
 	} else {
 		q.Where("account_id = ?", alert.AccountID).Where("(site_id IS NULL OR site_id = ?)", alert.SiteID)
 	}
+	tx.Lock(q, "KEY SHARE")
 	if err := q.Scan(ctx); err != nil {
 		return nil, err
 	}
 	return slices.DeleteFunc(channels, func(c model.AlertChannel) bool { return !c.Wants(alert.Event) }), nil
 }
 
-// hasRoom reports whether a channel may get another message, see model.MaxChannelMessages.
+// hasRoom reports whether a channel may get a message about another alert, see model.MaxChannelMessages.
 func hasRoom(ctx context.Context, tx *db.Tx, channelID int64, now model.Instant) (bool, error) {
-	// Dropped messages do not count.
+	// Dropped messages do not count, and neither do tests, summaries and the ends of alerts.
 	var recent []int64
 	err := tx.NewSelect().Table("alert_messages").Column("created_at").Where("channel_id = ?", channelID).
-		Where("next_attempt_at > 0").OrderExpr("id DESC").Limit(model.MaxChannelMessages).Scan(ctx, &recent)
+		Where("next_attempt_at > 0").Where("alert_id IS NOT NULL").Where("phase <> ?", model.AlertEnded).OrderExpr("id DESC").Limit(model.MaxChannelMessages).Scan(ctx, &recent)
 	if err != nil || len(recent) < model.MaxChannelMessages {
 		return err == nil, err
 	}

@@ -263,11 +263,35 @@ func stopChannel(
 	return FailPendingMessages(ctx, tx, channel.ID)
 }
 
-// FailPendingMessages ends the messages of a channel that is stopped, or has another address from now on.
+// FailPendingMessages ends the messages of a channel that is stopped, or has another address from now on, also those
+// with a mail that is not sent yet.
 func FailPendingMessages(ctx context.Context, tx *db.Tx, channelID int64) error {
-	_, err := tx.NewUpdate().Table("alert_messages").Set("state = ?, claimed_until = 0, fallback = ''", model.DeliveryFailed).
-		Where("channel_id = ?", channelID).Where("state = ?", model.DeliveryPending).Exec(ctx)
+	mails, err := DeleteQueuedMails(ctx, tx, channelID)
+	if err != nil {
+		return err
+	}
+
+	q := tx.NewUpdate().Table("alert_messages").Set("state = ?, claimed_until = 0, fallback = ''", model.DeliveryFailed).
+		Where("channel_id = ?", channelID)
+	if len(mails) == 0 {
+		q.Where("state = ?", model.DeliveryPending)
+	} else {
+		q.Where("(state = ? OR mail_id IN ?)", model.DeliveryPending, bun.Tuple(mails))
+	}
+	_, err = q.Exec(ctx)
 	return err
+}
+
+// DeleteQueuedMails deletes the mails of a channel's messages that are not sent yet, and returns their ids.
+func DeleteQueuedMails(ctx context.Context, tx *db.Tx, channelID int64) (ids []int64, err error) {
+	q := tx.NewSelect().Model((*model.Mail)(nil)).Column("id").Where("state = ?", model.MailPending).
+		Where("id IN (SELECT mail_id FROM alert_messages WHERE channel_id = ? AND mail_id IS NOT NULL)", channelID).Order("id")
+	tx.Lock(q, "UPDATE")
+	if err := q.Scan(ctx, &ids); err != nil || len(ids) == 0 {
+		return nil, err
+	}
+	_, err = tx.NewDelete().Model((*model.Mail)(nil)).Where("id IN ?", bun.Tuple(ids)).Exec(ctx)
+	return ids, err
 }
 
 // mailedAtOnce is how many messages one call of MailMessages turns into mails.
@@ -308,7 +332,8 @@ func (s *Store) mailMessage(ctx context.Context, tx *db.Tx, accountID, channelID
 		return ignoreMissing(err)
 	}
 	var channel model.AlertChannel
-	locked := tx.NewSelect().Model(&channel).Where("id = ?", channelID)
+	locked := tx.NewSelect().Model(&channel).ModelTableExpr("alert_channels AS c").ColumnExpr("c.*").
+		Where("c.id = ?", channelID).Where("NOT " + heldChannels)
 	tx.Lock(locked, "KEY SHARE")
 	if err := locked.Scan(ctx); err != nil {
 		return ignoreNotFound(err)
@@ -436,13 +461,12 @@ func QueueAlertConfirm(
 	}})
 }
 
-// DeleteUnsentConfirm deletes the unsent mail that asks the recipient of a channel to confirm it. The address
-// can have such mails about other channels of the account.
-func DeleteUnsentConfirm(ctx context.Context, tx *db.Tx, channel *model.AlertChannel, address string) error {
+// DeleteUnsentConfirm deletes the unsent mail that asks the recipient of a channel to confirm it, and not the mails about
+// other channels of the account.
+func DeleteUnsentConfirm(ctx context.Context, tx *db.Tx, channel *model.AlertChannel) error {
 	var unsent []model.Mail
 	err := tx.NewSelect().Model(&unsent).Column("id", "data").Where("account_id = ?", channel.AccountID).
-		Where("recipient = ?", address).Where("kind = ?", model.MailAlertConfirm).
-		Where("state = ?", model.MailPending).Order("id").Scan(ctx)
+		Where("kind = ?", model.MailAlertConfirm).Where("state = ?", model.MailPending).Order("id").Scan(ctx)
 	if err != nil {
 		return err
 	}

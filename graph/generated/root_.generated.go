@@ -636,7 +636,7 @@ enum AlertEvent {
   DELIVERIES_FAILED
   "A sitekey is under attack. Only an account's channel."
   CAPTCHA_ATTACK
-  "A member signed in from a device that the member had not used. Only an account's channel."
+  "A member signed in with a browser without a session of the member. Only an account's channel."
   NEW_SIGN_IN
   "A periodic task or a backup of the installation fails. Only an account's channel that an operator changes."
   JOBS_FAILED

@@ -158,7 +158,7 @@ func (r *mutationResolver) CreateSiteAlertChannel(
 	})
 }
 
-// channelEditor returns what granted does. The user has the rights of an operator only without an API token.
+// channelEditor is granted for changes of channels: the user has the rights of an operator only without an API token.
 func channelEditor(ctx context.Context) (member *model.User, id int64, err error) {
 	member, id = granted(ctx)
 	caller, err := auth.CallerOf(ctx)
@@ -378,7 +378,7 @@ func (r *Resolver) channelFor(
 ) func(ctx context.Context, accountID, id int64) (*model.AlertChannel, error) {
 	return func(ctx context.Context, accountID, id int64) (*model.AlertChannel, error) {
 		channel, err := r.channels.Channel(ctx, accountID, id)
-		if err == nil && viewer.IsGuestOf(channel.SiteID) {
+		if err == nil && viewer.IsGuestOf(channel.AccountID, channel.SiteID) {
 			return nil, model.ErrNotFound
 		}
 		return channel, err

@@ -28,7 +28,7 @@ func (r *reportImportResolver) ID(ctx context.Context, obj *model.ReportImport) 
 
 func (r *reportImportResolver) ImportedBy(ctx context.Context, obj *model.ReportImport) (*string, error) {
 	caller, err := auth.CallerOf(ctx)
-	if err != nil || caller.User != nil && caller.User.IsGuestOf(obj.SiteID) {
+	if err != nil || caller.User != nil && caller.User.IsGuestOfAny(obj.SiteID) {
 		return nil, err
 	}
 	return orNil(obj.ImportedBy), nil

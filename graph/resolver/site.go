@@ -203,7 +203,7 @@ func (r *siteResolver) ServerSecretHint(ctx context.Context, obj *model.Site) (*
 // not the addresses of its back ends and staff.
 func isForGuest(ctx context.Context, site *model.Site) bool {
 	caller, err := auth.CallerOf(ctx)
-	return err == nil && caller.User != nil && caller.User.IsGuestOf(site.ID)
+	return err == nil && caller.User != nil && caller.User.IsGuestOf(site.AccountID, site.ID)
 }
 
 // unlessGuest returns the value, or "" for a guest of the site.

@@ -296,7 +296,7 @@ func TestChannelCallers(t *testing.T) {
 }
 
 // TestOperatorsChannel: alerts of the installation go to channels to which an operator has added them, while this
-// user is one. Other members change the rest, and not the address.
+// user is an operator. Other members change the rest, and not the address.
 func TestOperatorsChannel(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -370,7 +370,7 @@ func TestOperatorsChannel(t *testing.T) {
 			t.Errorf("an operator's token has changed %v to %v, %v", before, after, err)
 		}
 
-		// The alerts end with the role of the operator who has added them, and not with another one's.
+		// The alerts end with the role of the operator who has added them, and not with another operator's role.
 		setOperator("owner@example.com", true)
 		if owner.changeChannel(id, map[string]any{"address": "https://hook.example/owners"}) != "" {
 			t.Error("another operator cannot change the address")

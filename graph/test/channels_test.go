@@ -57,7 +57,7 @@ func (c *client) changeChannel(id string, change map[string]any) string {
 	return got.userErrors("updateAlertChannel")
 }
 
-// channel reads a channel; nil is none.
+// channel reads a channel, or returns nil.
 func (c *client) channel(id string) map[string]any {
 	c.t.Helper()
 	read, _ := c.query(`query($id: ID!) { node(id: $id) { ... on AlertChannel `+channelFields+` } }`, "id", id).ok(c.t, "").
@@ -65,7 +65,7 @@ func (c *client) channel(id string) map[string]any {
 	return read
 }
 
-// message reads a message of a channel; nil is none.
+// message reads a message of a channel, or returns nil.
 func (c *client) message(id string) map[string]any {
 	c.t.Helper()
 	read, _ := c.query(`query($id: ID!) { node(id: $id) { ... on AlertMessage `+messageFields+` } }`, "id", id).ok(c.t, "").

@@ -191,6 +191,9 @@ func eventBody(leased *outbox.Leased, ids *model.NodeIDs, title, link string) *a
 		e.Type = "summary"
 	default:
 		f := data.Figures
+		if f == (model.AlertFigures{}) {
+			break
+		}
 		e.Figures = &alertFigures{f.Value, f.Usual, f.Percent, f.Threshold, timeText(f.Since)}
 	}
 
