@@ -157,10 +157,12 @@ func TestSiteTabsChromium(t *testing.T) {
 	}
 	const top = "String(document.querySelector('.pages').getBoundingClientRect().top)"
 	place := k.Text(top)
-	for path, text := range map[string]string{
-		"install": "Installation", "events": "Events", "rejections": "Rejected calls", "usage": "Usage",
-		"saved": "Notes, segments, funnels", "sharing": "Sharing and mails", "export": "Export", "import": "Import", "webhooks": "Webhooks", "alerts": "Alerts",
+	for _, page := range [][2]string{
+		{"install", "Installation"}, {"events", "Events"}, {"rejections", "Rejected calls"}, {"usage", "Usage"},
+		{"saved", "Notes, segments, funnels"}, {"sharing", "Sharing and mails"}, {"export", "Export"}, {"import", "Import"},
+		{"webhooks", "Webhooks"}, {"alerts", "Alerts"},
 	} {
+		path, text := page[0], page[1]
 		k.use(text)
 		k.WaitFor(fmt.Sprintf("location.pathname.endsWith('/%s') && %s === %q && document.activeElement.tagName === 'H1'", path, heading, text))
 		k.WaitFor(fmt.Sprintf("document.querySelector('.pages [aria-current=page]')?.textContent === %q", text))
