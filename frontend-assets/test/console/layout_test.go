@@ -183,6 +183,7 @@ func TestSiteTabsChromium(t *testing.T) {
 	k.keys(kb.Enter)
 	k.WaitFor(button + ".ariaExpanded === 'true' && !(" + closed + ")")
 	k.look("settings-pages-open")
+	k.Do(chromedp.EmulateViewport(320, 640)) // a picture has changed it
 	k.WaitFor(sideways + " === ''")
 	k.use("Usage")
 	k.WaitFor("location.pathname.endsWith('/usage') && " + closed + " && document.activeElement.tagName === 'H1'")
