@@ -505,12 +505,14 @@ func TestProxyRestartsLoseNothing(t *testing.T) {
 			end := browse(t, client, site.SiteKey, test.browsers, &sent, &accepted)
 			awaitHits(t, &accepted, 20)
 
+			all := slices.Clone(nodes)
 			for i, node := range nodes {
 				own := maps.Clone(settings)
 				own["TALLYGATE_DATA_ADDR"], own["TALLYGATE_CONTROL_ADDR"] = node.addr["data"], node.addr["control"]
 
 				node.signal(syscall.SIGTERM)
 				nodes[i] = start(t, own, roles)
+				all = append(all, nodes[i])
 				if i == 0 {
 					test.await(t, dir)
 				}
@@ -524,6 +526,11 @@ func TestProxyRestartsLoseNothing(t *testing.T) {
 			}
 			if rows := len(owner.export(site.ID)); int64(rows) != accepted.Load() || owner.used(site.ID) != rows {
 				t.Errorf("%d rows are stored and %d counted, want %d", rows, owner.used(site.ID), accepted.Load())
+			}
+			if t.Failed() {
+				for i, node := range all {
+					t.Logf("log of node %d:\n%s", i+1, node.logged())
+				}
 			}
 		})
 	}
