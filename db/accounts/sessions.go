@@ -114,9 +114,8 @@ func (start *SessionStart) throughAccount() int64 {
 }
 
 // lockAlerted locks and returns the accounts that the session reaches and that can have a channel for a new sign-in.
-// There are none if the browser shows that it is not new: it replaces a session of the same user. Nothing else
-// is known of a browser, and no address of it is stored. It also locks the account with the provider that starts
-// the session.
+// There are none for a browser that replaces a session of the same user, and so is not new. Nothing else is known of
+// a browser, and no address is stored. lockAlerted also locks the account with the provider that starts the session.
 func lockAlerted(ctx context.Context, tx *db.Tx, start *SessionStart) ([]int64, error) {
 	alerted, err := alertedAccounts(ctx, tx, start)
 	if err != nil {

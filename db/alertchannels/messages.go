@@ -151,6 +151,7 @@ func mayTest(ctx context.Context, tx *db.Tx, channelID int64, now model.Instant)
 	if err != nil || len(recent) == 0 {
 		return err
 	}
+
 	mailed, err := isMailPending(ctx, tx, recent[0].MailID)
 	if err != nil {
 		return err
@@ -159,6 +160,7 @@ func mayTest(ctx context.Context, tx *db.Tx, channelID int64, now model.Instant)
 		return &model.Error{Kind: model.Conflict, Code: "delivery_in_progress", Field: "alertChannelId",
 			Message: "A test of this channel is being sent right now."}
 	}
+
 	if len(recent) == model.MaxTestsPerHour && recent[len(recent)-1].CreatedAt > now.Add(-testWindow) {
 		return &model.Error{Kind: model.Conflict, Code: "too_many_tests", Field: "alertChannelId",
 			Message: fmt.Sprintf("A channel has at most %d tests an hour. Try again later.", model.MaxTestsPerHour)}

@@ -284,8 +284,8 @@ func KeepPersonalMails(ctx context.Context, tx *db.Tx, accountID int64) error {
 	return err
 }
 
-// DeleteMailsTo deletes the account's mails to an address that no longer belongs to it. Mails of channels are no
-// member's, and their number is counted.
+// DeleteMailsTo deletes the account's mails to an address that no longer belongs to it. Mails of alert channels stay: their
+// recipients need not be members, and their number counts for the limits of an address.
 func DeleteMailsTo(ctx context.Context, tx *db.Tx, accountID int64, email string) error {
 	_, err := tx.NewDelete().Model((*model.Mail)(nil)).Where("account_id = ?", accountID).
 		Where("recipient = ?", email).Where("kind NOT IN ?", bun.Tuple([]string{model.MailAlert, model.MailAlertConfirm})).Exec(ctx)

@@ -158,7 +158,7 @@ func (r *mutationResolver) CreateSiteAlertChannel(
 	})
 }
 
-// channelEditor is granted for changes of channels: the user has the rights of an operator only without an API token.
+// channelEditor is granted for changes of channels. With an API token, an operator has no rights of operators.
 func channelEditor(ctx context.Context) (member *model.User, id int64, err error) {
 	member, id = granted(ctx)
 	caller, err := auth.CallerOf(ctx)

@@ -1,0 +1,112 @@
+package auth
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// The providers of accounts: set, verified and deleted by owners. See provider.go for sign-ins.
+
+// dnsTimeout bounds the lookup of a domain's record.
+const dnsTimeout = 5 * time.Second
+
+// domainChecks is how many failed lookups of an account's record cause no wait.
+const domainChecks = 10
+
+// ErrNoRecord is returned if a domain has no DNS record for its account.
+var ErrNoRecord = &model.Error{
+	Kind: model.Conflict, Code: "no_dns_record",
+	Message: "The domain's DNS record was not found. A new record can take some hours to be visible.",
+}
+
+// SetProvider stores the provider of an account of the signed-in owner, after checking the password. The caller
+// must have checked that the user may manage the account.
+func (a *Auth) SetProvider(
+	ctx context.Context, accountID int64, password string, change accounts.ProviderChange,
+) (*model.AccountProvider, error) {
+	mistakes := change.Provider.Check(a.allowLocal)
+	if mistakes == nil {
+		mistakes = model.CheckWebhookURL("issuer", change.Provider.Issuer, a.providerNets)
+	}
+	if change.Secret != nil {
+		mistakes = errors.Join(mistakes, model.CheckClientSecret("clientSecret", *change.Secret))
+	}
+
+	_, user, err := a.confirm(ctx, "password", password, mistakes)
+	if err != nil {
+		return nil, err
+	}
+	owner := user.In(accountID)
+	if owner == nil {
+		return nil, model.ErrForbidden
+	}
+
+	change.Provider.ChangedAt = model.At(a.now())
+	row, err := a.accounts.SetProvider(ctx, owner, change)
+	if err != nil {
+		return nil, orWrongPassword(err)
+	}
+	return row, a.forget(ctx)
+}
+
+// DeleteProvider deletes the provider of an account of the signed-in owner, after checking the password. It
+// succeeds without one.
+func (a *Auth) DeleteProvider(ctx context.Context, accountID int64, password string) error {
+	_, user, err := a.confirm(ctx, "password", password, nil)
+	if err != nil {
+		return err
+	}
+	owner := user.In(accountID)
+	if owner == nil {
+		return model.ErrForbidden
+	}
+	if err := a.accounts.DeleteProvider(ctx, owner); err != nil {
+		return orWrongPassword(err)
+	}
+	return a.forget(ctx)
+}
+
+// forget reads the signed-in user again. The change may have ended the session, which a reload then finds.
+func (a *Auth) forget(ctx context.Context) error {
+	_, err := requestOf(ctx).reload(ctx)
+	return err
+}
+
+// VerifyProvider looks for the DNS record of an account's domain. Failed lookups are throttled by account. It
+// fails with ErrNoRecord, also without a provider, and with accounts.ErrDomainClaimed.
+func (a *Auth) VerifyProvider(ctx context.Context, accountID int64, wait func()) (*model.AccountProvider, error) {
+	row, err := a.accounts.Provider(ctx, accountID)
+	if errors.Is(err, model.ErrNotFound) {
+		return nil, ErrNoRecord
+	}
+	if err != nil {
+		return nil, err
+	}
+
+	limits := []accounts.SignInLimit{{
+		Key:  a.throttle.hash("provider domain", binary.BigEndian.AppendUint64(nil, uint64(accountID))),
+		Free: domainChecks, Cap: longestDelay, Clear: true,
+	}}
+	if err := a.count(ctx, limits); err != nil {
+		return nil, err
+	}
+
+	wait()
+	lookup, cancel := context.WithTimeout(ctx, dnsTimeout)
+	defer cancel()
+	texts, err := a.resolver.LookupTXT(lookup, row.RecordName()+".")
+	if err != nil || !slices.Contains(texts, row.RecordText()) {
+		return nil, ErrNoRecord
+	}
+
+	if err := a.accounts.VerifyProvider(ctx, row, model.At(a.now())); err != nil {
+		return nil, err
+	}
+	return row, a.accounts.SignInSucceeded(ctx, limits...)
+}
