@@ -234,19 +234,20 @@ func (p *Page) WaitFor(expression string) {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			p.browser.t.Fatalf("wait for %s: not within %v (%v)\nconsole: %v\npage: %s", expression, Timeout, err, p.Console(), p.shown())
+			p.browser.t.Fatalf("page: %s\nconsole: %v\nwait for %s: not within %v (%v)", p.shown(), p.Console(), expression, Timeout, err)
 		}
 	}
 }
 
-// shown returns the address of the page, the element with the focus, and the beginning of the text, for an error.
+// shown returns the beginning of the page's text, the address, and the element with the focus, for an error. The
+// text comes first, because reports of failures may show only the end of a message.
 func (p *Page) shown() string {
 	ctx, cancel := context.WithTimeout(p.ctx, 10*time.Second)
 	defer cancel()
 
 	var text string
-	err := chromedp.Run(ctx, chromedp.Evaluate(`location.href + ', focus on ' + document.activeElement?.outerHTML.slice(0, 200) +
-		'\n' + document.body.innerText.slice(0, 1500)`, &text))
+	err := chromedp.Run(ctx, chromedp.Evaluate(`document.body.innerText.slice(0, 1500) + '\n' +
+		location.href + ', focus on ' + document.activeElement?.outerHTML.slice(0, 200)`, &text))
 	if err != nil {
 		return err.Error()
 	}

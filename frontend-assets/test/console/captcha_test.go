@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -35,7 +36,17 @@ func TestCaptchaChromium(t *testing.T) {
 	// The widget in the frame gets a token from the data plane of another origin.
 	p.WaitFor(`document.querySelector('iframe').contentDocument.querySelector('.service-captcha.is-done')`)
 	p.look("captcha-sitekey")
-	p.press("I have copied it")
+
+	// The notice that goes leaves the focus where the user has moved it meanwhile.
+	var focused string
+	p.Eval(fmt.Sprintf(`((hide, field) => {
+		hide.click();
+		field.focus();
+		return new Promise(done => setTimeout(() => done(document.activeElement.tagName + ' ' + document.activeElement.name)));
+	})(%s, %s)`, button("I have copied it"), labelled("Name")), &focused)
+	if focused != "INPUT name" {
+		t.Errorf("the focus is at %q after the secret was hidden, want the field for the name", focused)
+	}
 
 	// A wrong policy names its field; a valid one is in force for the next challenge.
 	p.fill("Work of a usual challenge, in seconds", "2")

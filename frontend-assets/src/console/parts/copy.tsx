@@ -57,8 +57,10 @@ export function Secret({ text, label, hint, onDone }: { text: string; label: str
     const section = notice.current!.closest('section');
     onDone();
 
-    // Once the page is rendered without the secret. It may have another button in the opener's place.
+    // Once the page is rendered without the secret, unless the user has moved the focus meanwhile. The page may have
+    // another button in the opener's place.
     setTimeout(() => {
+      if (document.activeElement !== document.body) return;
       const buttons = [...document.querySelectorAll<HTMLElement>('main button:enabled')];
       const same = buttons.find((button) => button.textContent === from?.textContent);
       const kept = from?.isConnected && from !== document.body ? from : same;
