@@ -16,6 +16,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/tools/browsertest"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // dexPassword is the password of Dex's person, whose bcrypt hash dexConfig has.
@@ -56,7 +57,7 @@ func startDex(t *testing.T, console string) (address string, stop func()) {
 		_, err = os.Stat(program)
 	}
 	if err != nil {
-		t.Fatalf("there is no Dex: run .ci/setup dex: %v", err)
+		testkit.Missing(t, "there is no Dex: run .ci/setup dex")
 	}
 
 	address = freeAddress(t)
@@ -91,6 +92,7 @@ func startDex(t *testing.T, console string) (address string, stop func()) {
 // sets up an account's provider.
 func TestProviderChromium(t *testing.T) {
 	t.Parallel()
+	testkit.SkipLong(t, "Chromium")
 
 	console := freeAddress(t)
 	dex, stopDex := startDex(t, console)
