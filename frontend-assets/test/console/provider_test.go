@@ -51,6 +51,7 @@ func freeAddress(t *testing.T) string {
 // startDex runs Dex for a console at an address, and returns its address and how to end it.
 func startDex(t *testing.T, console string) (address string, stop func()) {
 	t.Helper()
+	testkit.SkipLong(t, "Dex")
 
 	program, err := filepath.Abs("../../../bin/dex")
 	if err == nil {
@@ -92,7 +93,6 @@ func startDex(t *testing.T, console string) (address string, stop func()) {
 // sets up an account's provider.
 func TestProviderChromium(t *testing.T) {
 	t.Parallel()
-	testkit.SkipLong(t, "Chromium")
 
 	console := freeAddress(t)
 	dex, stopDex := startDex(t, console)
