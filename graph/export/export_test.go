@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -45,6 +44,9 @@ type shop struct {
 	site  *model.Site
 	ids   *model.NodeIDs
 	url   string
+
+	// events is the number of stored events. Each has a visit of its own.
+	events int16
 }
 
 func newShop(t *testing.T, d *db.DB, domain string) *shop {
@@ -143,11 +145,12 @@ func (s *shop) store(at time.Time, v model.Visit, paths ...string) {
 }
 
 // storeEvent stores an event of a visit that has page views at the visit's times, or none if
-// LastPageviewAt is 0.
+// LastPageviewAt is 0. The visit's number is above those of store.
 func (s *shop) storeEvent(v model.Visit, e model.Event) {
 	s.t.Helper()
 
-	visitor, n := int64(binary.BigEndian.Uint64(v.Visitor[:])), rand.IntN(1<<15)
+	s.events++
+	visitor, n := int64(binary.BigEndian.Uint64(v.Visitor[:])), 10_000+s.events
 
 	// An empty text is stored as NULL.
 	null := func(s string) any {
