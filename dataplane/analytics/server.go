@@ -207,6 +207,10 @@ func (s *Service) serve(r *http.Request, site *site, at model.Instant, deadline 
 	}
 
 	ignored, err = s.store(r, h)
+	if errors.Is(err, errUnknownSite) {
+		// The site was deleted after it was cached, and its secret with it.
+		return "", errInvalidSecret
+	}
 	if ignored == "" && err == nil && model.IsPrivateIP(addr) {
 		s.count(site, at, serverEndpoint, model.RecordedPrivateIP)
 	}

@@ -876,20 +876,30 @@ func TestUnavailable(t *testing.T) {
 	})
 }
 
+// TestDeletedSite: a site that is deleted after both endpoints have cached it is refused by each with
+// its own error.
 func TestDeletedSite(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
-		site := p.site("example.com", quota)
+		site := p.shop("example.com")
+		bearer := "Bearer " + p.secret(site)
+		event := mustJSON(t, m{"event": "signup", "ip": "203.0.113.1", "user_agent": chrome})
 
 		// The site is cached now.
 		p.view(site, "", nil)
+		if status, body := p.serverCall(http.MethodPost, bearer, event); status != http.StatusOK {
+			t.Fatalf("before the deletion: %d %s", status, body)
+		}
 
 		if err := dbtest.Exec(d, "DELETE FROM sites WHERE id = ?", site.ID); err != nil {
 			t.Fatal(err)
 		}
 		if status, code := p.collect(viewCall(site, "", nil)); status != http.StatusNotFound || code != "unknown_site_key" {
 			t.Errorf("got %d %s, want 404 unknown_site_key", status, code)
+		}
+		if status, body := p.serverCall(http.MethodPost, bearer, event); status != http.StatusUnauthorized || body != `{"error":"invalid_secret"}` {
+			t.Errorf("got %d %s, want 401 invalid_secret", status, body)
 		}
 	})
 }
