@@ -33,4 +33,3 @@ CREATE INDEX identities_user ON identities (user_id); -- deletion of a user
 
 -- The account with the provider that started a session; 0: the installation's provider; NULL: no provider.
 ALTER TABLE sessions ADD COLUMN provider_account bigint;
-CREATE INDEX sessions_provider ON sessions (provider_account) WHERE provider_account IS NOT NULL; -- a change of the provider
