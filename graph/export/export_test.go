@@ -145,7 +145,7 @@ func (s *shop) store(at time.Time, v model.Visit, paths ...string) {
 }
 
 // storeEvent stores an event of a visit that has page views at the visit's times, or none if
-// LastPageviewAt is 0. The visit's number is above those of store.
+// LastPageviewAt is 0. Store gives no visit such a high number.
 func (s *shop) storeEvent(v model.Visit, e model.Event) {
 	s.t.Helper()
 
