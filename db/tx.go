@@ -30,9 +30,8 @@ type Tx struct {
 	bun.Tx
 
 	db      *DB
-	cell    int64          // its tables come first in the search_path, see CellTx; 0: the default cell
-	hasTurn bool           // the transaction has called TakeTurn, and needed it
-	changes []watch.Notice // of this process, for SQLite's watchers after the commit
+	cell    int64 // its tables come first in the search_path, see CellTx; 0: the default cell
+	hasTurn bool  // the transaction has called TakeTurn, and needed it
 }
 
 // InTx runs fn in one transaction and commits it. A transaction that loses a conflict with another
@@ -56,8 +55,7 @@ func (d *DB) inTx(
 		return IsRetryable(err) && (d.IsPostgres() || time.Since(began) < retryFor)
 	}
 
-	var changes []watch.Notice
-	err := Retry(lost, func() error {
+	return Retry(lost, func() error {
 		return pool.RunInTx(ctx, nil, func(ctx context.Context, begun bun.Tx) error {
 			tx := &Tx{Tx: begun, db: d}
 			if isPooled {
@@ -66,16 +64,9 @@ func (d *DB) inTx(
 				}
 			}
 
-			err := fn(ctx, tx)
-			changes = tx.changes
-			return err
+			return fn(ctx, tx)
 		})
 	})
-	if err == nil && !d.IsPostgres() {
-		d.changes.Committed(changes)
-	}
-
-	return err
 }
 
 // RetryNewIDs runs a transaction again when it lost a conflict with another one. A violated unique
@@ -111,10 +102,6 @@ func (tx *Tx) Notify(ctx context.Context, channel watch.Channel, ids ...int64) e
 		_, err := tx.ExecContext(ctx, "SELECT pg_notify(?, id::text) FROM unnest(ARRAY[?]::bigint[]) AS id",
 			string(channel), bun.List(ids))
 		return err
-	}
-
-	for _, id := range ids {
-		tx.changes = append(tx.changes, watch.Notice{Channel: channel, ID: id})
 	}
 
 	return tx.db.changes.Store(ctx, tx, channel, ids)

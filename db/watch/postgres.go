@@ -38,11 +38,11 @@ type Postgres struct {
 	notify func(ctx context.Context, channel string) error
 
 	mu       sync.Mutex // held while the functions of watchers are called
-	watchers map[*remoteWatcher]bool
+	watchers map[*watcher]bool
 	listener *listener // nil without watchers
 }
 
-type remoteWatcher struct {
+type watcher struct {
 	channel Channel
 	changed func(id int64)
 	synced  func(error)
@@ -59,12 +59,12 @@ type listener struct {
 // NewPostgres returns a Postgres that connects with a configuration of its own, which it changes.
 // notify must send a notification on a channel over another connection.
 func NewPostgres(config func() *pgx.ConnConfig, notify func(ctx context.Context, channel string) error) *Postgres {
-	return &Postgres{config: config, notify: notify, watchers: make(map[*remoteWatcher]bool)}
+	return &Postgres{config: config, notify: notify, watchers: make(map[*watcher]bool)}
 }
 
 // Watch reports changes until ctx ends. DB.Watch of package db describes the functions.
 func (p *Postgres) Watch(ctx context.Context, channel Channel, changed func(id int64), synced func(error)) error {
-	w := &remoteWatcher{channel, changed, synced}
+	w := &watcher{channel, changed, synced}
 	p.add(w)
 	defer p.remove(w)
 
@@ -73,7 +73,7 @@ func (p *Postgres) Watch(ctx context.Context, channel Channel, changed func(id i
 }
 
 // add adds a watcher, and begins to listen for the first one.
-func (p *Postgres) add(w *remoteWatcher) {
+func (p *Postgres) add(w *watcher) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 
@@ -92,7 +92,7 @@ func (p *Postgres) add(w *remoteWatcher) {
 }
 
 // remove removes a watcher. After the last one it closes the connection and waits for that.
-func (p *Postgres) remove(w *remoteWatcher) {
+func (p *Postgres) remove(w *watcher) {
 	p.mu.Lock()
 	delete(p.watchers, w)
 

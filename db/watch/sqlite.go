@@ -2,7 +2,6 @@ package watch
 
 import (
 	"context"
-	"math/rand/v2"
 	"os"
 	"sync"
 	"time"
@@ -11,7 +10,7 @@ import (
 )
 
 const (
-	// pollInterval is how often a process looks whether another process has written to SQLite's log. Each look
+	// pollInterval is how often a process looks whether any process has written to SQLite's log. Each look
 	// wakes an idle process, and a change must reach every process within a second.
 	pollInterval = 500 * time.Millisecond
 
@@ -27,23 +26,20 @@ const (
 	keptChanges = 1000
 )
 
-// SQLite stores changes of one process for the others on the file, and reports changes of all of
-// them. All watchers of a process share one poll, which runs while there are any. It is safe for
-// concurrent use.
+// SQLite stores changes for all processes on the file, and reports them. All watchers of a process
+// share one poll, which runs while there are any. It is safe for concurrent use.
 type SQLite struct {
 	read    bun.IDB
-	logFile string   // SQLite's write-ahead log
-	source  int64    // random; identifies this process's changes
-	own     watchers // of changes of this process
+	logFile string // SQLite's write-ahead log
 
-	mu     sync.Mutex // held while the functions of others are called
-	others map[*remoteWatcher]bool
-	poll   *changePoll // nil without watchers
+	mu       sync.Mutex // held while the functions of watchers are called
+	watchers map[*watcher]bool
+	poll     *changePoll // nil without watchers
 }
 
 // NewSQLite returns a SQLite that reads the database file at path with the given pool.
 func NewSQLite(read bun.IDB, path string) *SQLite {
-	return &SQLite{read: read, logFile: path + "-wal", source: rand.Int64(), others: make(map[*remoteWatcher]bool)}
+	return &SQLite{read: read, logFile: path + "-wal", watchers: make(map[*watcher]bool)}
 }
 
 // change is a committed change of a site or sitekey.
@@ -51,15 +47,14 @@ type change struct {
 	Seq     int64 // contiguous
 	Channel Channel
 	ID      int64
-	Source  int64 // SQLite.source of the process that wrote it
+	Source  int64 // 0; earlier programs on the same file skip the changes with a number of their own
 }
 
-// Store stores changes of a transaction for the other processes, and deletes all but the last 1000.
-// After the commit, Committed reports them in this process.
+// Store stores changes of a transaction, and deletes all but the last 1000.
 func (s *SQLite) Store(ctx context.Context, tx bun.IDB, channel Channel, ids []int64) error {
 	rows := make([]change, len(ids))
 	for i, id := range ids {
-		rows[i] = change{Channel: channel, ID: id, Source: s.source}
+		rows[i] = change{Channel: channel, ID: id}
 	}
 
 	if _, err := tx.NewInsert().Model(&rows).ExcludeColumn("seq").Exec(ctx); err != nil {
@@ -70,16 +65,9 @@ func (s *SQLite) Store(ctx context.Context, tx bun.IDB, channel Channel, ids []i
 	return err
 }
 
-// Committed reports committed changes of this process to its watchers.
-func (s *SQLite) Committed(changes []Notice) { s.own.report(changes) }
-
-// Watch reports changes until ctx ends. Changes of this process come from Committed, other changes
-// from the table. DB.Watch of package db describes the functions.
+// Watch reports changes until ctx ends. DB.Watch of package db describes the functions.
 func (s *SQLite) Watch(ctx context.Context, channel Channel, changed func(id int64), synced func(error)) error {
-	remove := s.own.add(channel, changed)
-	defer remove()
-
-	w := &remoteWatcher{channel, changed, synced}
+	w := &watcher{channel, changed, synced}
 	s.add(w)
 	defer s.remove(w)
 
@@ -88,11 +76,11 @@ func (s *SQLite) Watch(ctx context.Context, channel Channel, changed func(id int
 }
 
 // add adds a watcher, and begins to poll for the first one.
-func (s *SQLite) add(w *remoteWatcher) {
+func (s *SQLite) add(w *watcher) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
-	s.others[w] = true
+	s.watchers[w] = true
 
 	switch p := s.poll; {
 	case p == nil:
@@ -107,12 +95,12 @@ func (s *SQLite) add(w *remoteWatcher) {
 }
 
 // remove removes a watcher. After the last one it ends the poll and waits for that.
-func (s *SQLite) remove(w *remoteWatcher) {
+func (s *SQLite) remove(w *watcher) {
 	s.mu.Lock()
-	delete(s.others, w)
+	delete(s.watchers, w)
 
 	var ended *changePoll
-	if len(s.others) == 0 {
+	if len(s.watchers) == 0 {
 		ended, s.poll = s.poll, nil
 	}
 	s.mu.Unlock()
@@ -123,9 +111,8 @@ func (s *SQLite) remove(w *remoteWatcher) {
 	}
 }
 
-// changePoll reads the changes of other processes. It queries the table and not PRAGMA
-// data_version: that changes with every commit of hits, including this process's own, and costs the
-// same read transaction.
+// changePoll reads the changes. It queries the table and not PRAGMA data_version: that changes with
+// every commit of hits, and costs the same read transaction.
 type changePoll struct {
 	of     *SQLite
 	cancel context.CancelFunc
@@ -196,7 +183,7 @@ func (p *changePoll) poll(ctx context.Context) {
 	p.inSync = false
 	if p.fault == nil {
 		p.fault = err
-		for w := range p.watchers() {
+		for w := range p.watching() {
 			w.synced(err)
 		}
 	}
@@ -224,10 +211,7 @@ func (p *changePoll) read(ctx context.Context) error {
 
 	for _, c := range changes {
 		p.last = c.Seq
-		if c.Source == p.of.source {
-			continue
-		}
-		for w := range p.watchers() {
+		for w := range p.watching() {
 			if w.channel == c.Channel {
 				w.changed(c.ID)
 			}
@@ -237,13 +221,13 @@ func (p *changePoll) read(ctx context.Context) error {
 	return nil
 }
 
-// watchers returns the watchers to report to. The caller holds the mutex of SQLite. After the last watcher
+// watching returns the watchers to report to. The caller holds the mutex of SQLite. After the last watcher
 // has left, another poll may serve new ones.
-func (p *changePoll) watchers() map[*remoteWatcher]bool {
+func (p *changePoll) watching() map[*watcher]bool {
 	if p.of.poll != p {
 		return nil
 	}
-	return p.of.others
+	return p.of.watchers
 }
 
 // sync starts with the changes that follow from now on.
@@ -256,7 +240,7 @@ func (p *changePoll) sync(ctx context.Context) error {
 	defer p.of.mu.Unlock()
 
 	p.inSync, p.fault = true, nil
-	for w := range p.watchers() {
+	for w := range p.watching() {
 		w.synced(nil)
 	}
 	return nil

@@ -1,5 +1,5 @@
 // Package watch reports committed changes of rows to the processes that keep them in memory: with
-// LISTEN on PostgreSQL, and on SQLite within the process and through the table changes. Package db
+// LISTEN on PostgreSQL, and through the table changes on SQLite. Package db
 // announces changes with the transaction that makes them.
 package watch
 
@@ -16,9 +16,3 @@ const (
 	Sites    Channel = "tallygate_site"
 	Sitekeys Channel = "tallygate_sitekey"
 )
-
-// Notice is a change that a transaction announces.
-type Notice struct {
-	Channel Channel
-	ID      int64 // of the changed row
-}
