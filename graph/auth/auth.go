@@ -31,7 +31,7 @@ import (
 const MinSecret = 32
 
 // Options configures an Auth. All fields are required, with these exceptions: IsShared, Rotation,
-// Signups (the zero value is "closed"), CaptchaPlan, NoMail, ServesHits and PasswordCost.
+// Signups (the zero value is "closed"), CaptchaPlan, NoMail and PasswordCost.
 type Options struct {
 	DB          *db.DB
 	Secret      []byte                         // application key, at least MinSecret bytes; those of each use derive from it
@@ -40,7 +40,6 @@ type Options struct {
 	Signups     model.SignupPolicy             // which sign-ups are accepted
 	CaptchaPlan model.CaptchaPlan              // of new accounts; empty: the free plan
 	NoMail      bool                           // no mail is sent: invitations by mail are refused
-	ServesHits  bool                           // the process also has the data role, which keeps half of the processors
 	ClientAddr  func(*http.Request) netip.Addr // the client's address behind the configured proxies
 	IsShared    func(*http.Request) bool       // whether many clients share that address: no limit by network; nil: never
 	Now         func() time.Time
@@ -156,7 +155,7 @@ func New(o Options) (*Auth, error) {
 		devices:     newDevices(newCookieSigner(o.Secret, o.Rotation, useDevices), secure),
 		viewers:     newCookieSigner(o.Secret, o.Rotation, useViewers),
 		throttle:    newThrottleKey(o.Secret, o.Rotation),
-		hasher:      newHasher(passwordCost, runtime.GOMAXPROCS(0), o.ServesHits),
+		hasher:      newHasher(passwordCost, runtime.GOMAXPROCS(0)),
 		keys:        keys.New(o.DB),
 
 		providers: o.Providers, provider: o.Provider, providerName: o.ProviderName, providerNets: o.ProviderNets,

@@ -19,7 +19,7 @@ import (
 )
 
 func TestPasswords(t *testing.T) {
-	p := newHasher(cost, 2, false)
+	p := newHasher(cost, 4)
 	hash, err := p.hash(t.Context(), "correct horse")
 	if err != nil || !strings.HasPrefix(hash, "$argon2id$v=19$m=19456,t=2,p=1$") {
 		t.Fatalf("hash %q, error %v", hash, err)
@@ -56,7 +56,7 @@ func TestPasswords(t *testing.T) {
 }
 
 func TestHashingWaitsForItsTurn(t *testing.T) {
-	p := newHasher(cost, 2, false)
+	p := newHasher(cost, 4)
 	p.wait = 20 * time.Millisecond
 	for range cap(p.turns) {
 		p.turns <- struct{}{}
@@ -174,41 +174,13 @@ func TestNetwork(t *testing.T) {
 	}
 }
 
-// Hashing takes at most half of the processors of a process that also serves hits.
-func TestHashingLeavesProcessorsToHits(t *testing.T) {
-	for _, test := range []struct {
-		processors int
-		servesHits bool
-		turns      int
-		rest       bool
-	}{
-		{1, true, 1, true}, {2, true, 1, false}, {3, true, 1, false}, {4, true, 2, false}, {64, true, 32, false},
-		{1, false, 2, false}, {2, false, 2, false}, {64, false, 64, false},
-	} {
-		p := newHasher(cost, test.processors, test.servesHits)
-		if cap(p.turns) != test.turns || p.rest != test.rest || cap(p.places) != test.turns*(1+hashQueue) {
-			t.Errorf("%+v: %d turns, %d places, rest %v", test, cap(p.turns), cap(p.places), p.rest)
+// Hashing takes at most half of the processors.
+func TestHashingLeavesProcessors(t *testing.T) {
+	for processors, turns := range map[int]int{1: 1, 2: 1, 3: 1, 4: 2, 64: 32} {
+		p := newHasher(cost, processors)
+		if cap(p.turns) != turns || cap(p.places) != turns*(1+hashQueue) {
+			t.Errorf("%d processors: %d turns, %d places", processors, cap(p.turns), cap(p.places))
 		}
-	}
-
-	// On a single processor the second hash starts only after a pause of the
-	// first one's duration.
-	p := newHasher(cost, 1, true)
-	began := time.Now()
-
-	if _, err := p.hash(t.Context(), "correct horse"); err != nil {
-		t.Fatal(err)
-	}
-
-	took := time.Since(began)
-
-	if err := p.takeTurn(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-
-	// The pause covers only the time of the hash.
-	if waited := time.Since(began); waited < took+took/2 {
-		t.Errorf("the second turn begins %v after the first, which took %v", waited, took)
 	}
 }
 
@@ -219,7 +191,7 @@ func TestAFullQueueRefusesWithoutAWrite(t *testing.T) {
 		statements := dbtest.WatchStatements(d)
 
 		a, err := New(Options{
-			DB: d, Secret: make([]byte, MinSecret), BaseURL: "http://127.0.0.1", ServesHits: true, Now: time.Now,
+			DB: d, Secret: make([]byte, MinSecret), BaseURL: "http://127.0.0.1", Now: time.Now,
 			ClientAddr: func(*http.Request) netip.Addr { return netip.MustParseAddr("192.0.2.1") },
 		})
 		if err != nil {

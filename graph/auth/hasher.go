@@ -38,26 +38,18 @@ type hasher struct {
 	places      chan struct{} // one for each caller that hashes or waits for a turn, see reserve
 	knownPlaces chan struct{} // the same for known devices, which a flood of other callers cannot fill
 	turns       chan struct{} // one for each caller that hashes
-	rest        bool          // a turn ends only after a pause of the hash's duration
 	wait        time.Duration
 	unusable    string // a hash that no password matches, checked if there is no user
 }
 
-// newHasher returns a hasher for a process with this number of processors. If the process also
-// serves hits, hashing takes at most half of the processor time: half of the processors, or every
-// second time slot of a single one.
-func newHasher(cost argon2id.Params, processors int, servesHits bool) *hasher {
-	turns := max(2, processors)
-	if servesHits {
-		turns = max(1, processors/2)
-	}
-
+// newHasher returns a hasher for a process with this number of processors, of which it uses half.
+func newHasher(cost argon2id.Params, processors int) *hasher {
+	turns := max(1, processors/2)
 	return &hasher{
 		cost:        cost,
 		places:      make(chan struct{}, turns*(1+hashQueue)),
 		knownPlaces: make(chan struct{}, turns*(1+hashQueue)),
 		turns:       make(chan struct{}, turns),
-		rest:        servesHits && processors == 1,
 		wait:        hashWait,
 		unusable:    noPassword(cost),
 	}
@@ -84,7 +76,7 @@ func (p *hasher) hash(ctx context.Context, password string) (string, error) {
 	if err := p.takeTurn(ctx); err != nil {
 		return "", err
 	}
-	defer p.endTurn(time.Now())
+	defer p.endTurn()
 	return argon2id.CreateHash(password, &p.cost)
 }
 
@@ -94,7 +86,7 @@ func (p *hasher) check(ctx context.Context, password, stored string) (ok, outdat
 	if err := p.takeTurn(ctx); err != nil {
 		return false, false, err
 	}
-	defer p.endTurn(time.Now())
+	defer p.endTurn()
 
 	ok, was, err := argon2id.CheckHash(password, stored)
 	if err != nil {
@@ -117,14 +109,7 @@ func (p *hasher) takeTurn(ctx context.Context) error {
 	}
 }
 
-// endTurn ends a turn that began at this time.
-func (p *hasher) endTurn(began time.Time) {
-	if p.rest {
-		time.AfterFunc(time.Since(began), func() { <-p.turns })
-		return
-	}
-	<-p.turns
-}
+func (p *hasher) endTurn() { <-p.turns }
 
 func (p *hasher) busy(cause error) error {
 	return &model.Error{
