@@ -17,6 +17,7 @@ import (
 	"github.com/jessevdk/go-flags"
 
 	"github.com/tallygate/tallygate/cmd/commandline"
+	"github.com/tallygate/tallygate/cmd/tallygate/background"
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/db/audit"
 )
@@ -80,6 +81,9 @@ func Run(ctx context.Context, args []string, out, log io.Writer) int {
 		// The admin commands write for people.
 		asJSON := s.settings.LogFormat == config.FormatJSON && s.serves()
 		reportFailure(s.log, asJSON, s.parser.NameVariables(err.Error()))
+		if failed, ok := errors.AsType[*background.Failure](err); ok {
+			return failed.Status
+		}
 		return 1
 	}
 
@@ -175,6 +179,12 @@ func newParser(settings *config.Config) (*commandline.Parser, error) {
 	}); err != nil {
 		return nil, err
 	}
+
+	child, err := parser.Add(parser.Command, background.Command, new(backgroundCommand))
+	if err != nil {
+		return nil, err
+	}
+	child.Hidden = true
 
 	parser.SetDefault(parser.Command, "serve")
 	parser.SetDefault(parser.Find("admin").Find("cells"), "list")

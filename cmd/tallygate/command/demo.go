@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,6 +66,11 @@ func (c *demoCommand) Run(ctx context.Context, s *session) error {
 
 	ended := make(chan error, 1)
 	go func() { ended <- app.Run(ctx) }()
+	select {
+	case <-app.Serving():
+	case err := <-ended:
+		return err
+	}
 
 	d, err := demo.New(ctx, demo.Options{
 		DB:           app.DB(),
@@ -72,7 +78,7 @@ func (c *demoCommand) Run(ctx context.Context, s *session) error {
 		Control:      "http://" + app.Addr("control"),
 		Data:         "http://" + app.Addr("data"),
 		Webhooks:     webhooks,
-		BaseURL:      string(s.settings.BaseURL),
+		BaseURL:      cmp.Or(string(s.settings.BaseURL), "http://"+app.Addr("control")),
 		AnalyticsURL: string(s.settings.AnalyticsURL),
 		CaptchaURL:   string(s.settings.CaptchaURL),
 	})

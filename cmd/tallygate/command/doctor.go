@@ -12,9 +12,9 @@ import (
 )
 
 type doctorCommand struct {
-	Processes int                `long:"processes" default:"1" value-name:"N" description:"Processes with these settings that share the database."`
-	Site      string             `long:"site" value-name:"URL" description:"Check only the proxy by which a website serves Tallygate's script at this address, from outside."`
-	JSON      commandline.Switch `long:"json" description:"Print JSON."`
+	Nodes int                `long:"nodes" default:"1" value-name:"N" description:"Services with these settings that share the database."`
+	Site  string             `long:"site" value-name:"URL" description:"Check only the proxy by which a website serves Tallygate's script at this address, from outside."`
+	JSON  commandline.Switch `long:"json" description:"Print JSON."`
 }
 
 // The exit statuses for findings. 2 is that of a wrong command line or environment.
@@ -25,8 +25,8 @@ const (
 
 // Run checks the configuration and prints what should be changed.
 func (c *doctorCommand) Run(ctx context.Context, s *session) error {
-	if c.Processes < 1 {
-		return fmt.Errorf("--processes: %d is not a positive number", c.Processes)
+	if c.Nodes < 1 {
+		return fmt.Errorf("--nodes: %d is not a positive number", c.Nodes)
 	}
 
 	report, err := c.examine(ctx, s)
@@ -51,7 +51,7 @@ func (c *doctorCommand) Run(ctx context.Context, s *session) error {
 func (c *doctorCommand) examine(ctx context.Context, s *session) (*doctor.Report, error) {
 	if c.Site == "" {
 		return doctor.Examine(ctx, doctor.Options{
-			Config: s.settings, Now: time.Now, Processes: c.Processes, UnknownVariables: unknownVariables(s.parser),
+			Config: s.settings, Now: time.Now, Nodes: c.Nodes, UnknownVariables: unknownVariables(s.parser),
 		}), nil
 	}
 

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -37,6 +38,7 @@ type Config struct {
 	RedisURL           RedisURL           `long:"redis-url" env:"TALLYGATE_REDIS_URL" value-name:"URL"`
 	NoMigrate          commandline.Switch `long:"no-migrate" env:"TALLYGATE_NO_MIGRATE"`
 	Roles              Roles              `long:"roles" env:"TALLYGATE_ROLES" default:"control,data,worker" value-name:"ROLE,..." section:"Addresses"`
+	Processes          string             `long:"processes" env:"TALLYGATE_PROCESSES" default:"two" value-name:"NUMBER" choice:"two" choice:"one"`
 	ControlAddr        Address            `long:"control-addr" env:"TALLYGATE_CONTROL_ADDR" default:"127.0.0.1:8080" value-name:"HOST:PORT"`
 	DataAddr           Address            `long:"data-addr" env:"TALLYGATE_DATA_ADDR" default:"127.0.0.1:8081" value-name:"HOST:PORT"`
 	BaseURL            Origin             `long:"base-url" env:"TALLYGATE_BASE_URL" value-name:"ORIGIN"`
@@ -91,6 +93,52 @@ type Config struct {
 
 // Has reports whether the process has a role.
 func (c *Config) Has(r Role) bool { return slices.Contains(c.Roles, r) }
+
+// ProcessesOne is the value of Config.Processes with which one process has all configured roles.
+const ProcessesOne = "one"
+
+// Splits reports whether the role data gets the process that was started, and the other roles a child
+// process.
+func (c *Config) Splits() bool {
+	return c.Processes != ProcessesOne && c.Has(RoleData) && len(c.otherRoles()) > 0
+}
+
+// otherRoles returns the roles of the child process.
+func (c *Config) otherRoles() Roles {
+	return slices.DeleteFunc(slices.Clone(c.Roles), func(r Role) bool { return r == RoleData })
+}
+
+// Split returns the settings of the two processes of settings that Splits. The child shares no
+// listener with this process, which has prepared the database before the child starts.
+func (c *Config) Split() (own, child *Config) {
+	first, second := *c, *c
+	first.Roles = Roles{RoleData}
+
+	second.Roles, second.Processes = c.otherRoles(), ProcessesOne
+	second.MetricsAddr, second.HealthAddr = "", ""
+	second.NoMigrate = true
+	if c.UsesTLS() {
+		// The child's clients come through this process.
+		second.TLS = "off"
+		second.TrustedProxies = append(slices.Clone(c.TrustedProxies), loopback...)
+	}
+	return &first, &second
+}
+
+// loopback are the networks from which only this machine calls.
+var loopback = Networks{
+	{netip.MustParsePrefix("127.0.0.0/8")}, {netip.MustParsePrefix("::1/128")},
+}
+
+// Variables returns the environment variables of all settings.
+func Variables() []string {
+	fields := reflect.VisibleFields(reflect.TypeFor[Config]())
+	names := make([]string, len(fields))
+	for i, field := range fields {
+		names[i] = field.Tag.Get("env")
+	}
+	return names
+}
 
 // Validate checks limits and combinations of settings.
 func (c *Config) Validate() error {

@@ -1,9 +1,80 @@
 package config
 
 import (
+	"encoding/json"
+	"net/netip"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tallygate/tallygate/db/model"
 )
+
+// TestSettingsOfAChild checks that a child process, which gets its settings as JSON, gets each of them.
+func TestSettingsOfAChild(t *testing.T) {
+	c := &Config{
+		Roles: Roles{RoleControl, RoleData}, CellAddresses: CellAddresses{map[int64]string{2: "postgres://x"}},
+		Signups: model.SignupsOpen, TrustedProxies: Networks{{netip.MustParsePrefix("10.0.0.0/8")}},
+	}
+	c.OIDCAllowNets, c.WebhookAllowNets = c.TrustedProxies, c.TrustedProxies
+	for field, value := range reflect.ValueOf(c).Elem().Fields() {
+		switch {
+		case !value.IsZero():
+		case value.Kind() == reflect.String:
+			value.SetString(field.Name)
+		case value.CanInt():
+			value.SetInt(7)
+		case value.CanUint():
+			value.SetUint(7)
+		case value.Kind() == reflect.Bool:
+			value.SetBool(true)
+		default:
+			t.Fatalf("this test does not know how to set %s", field.Name)
+		}
+	}
+
+	text, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := new(Config)
+	if err := json.Unmarshal(text, got); err != nil || !reflect.DeepEqual(got, c) {
+		t.Errorf("%s becomes %+v, %v", text, got, err)
+	}
+}
+
+// TestSplit checks the roles of the two processes of a node.
+func TestSplit(t *testing.T) {
+	for _, test := range []struct {
+		roles      Roles
+		processes  string
+		own, child Roles
+	}{
+		{Roles{RoleControl, RoleData, RoleWorker}, "two", Roles{RoleData}, Roles{RoleControl, RoleWorker}},
+		{Roles{RoleData, RoleWorker}, "two", Roles{RoleData}, Roles{RoleWorker}},
+		{Roles{RoleControl, RoleData, RoleWorker}, "one", nil, nil},
+		{Roles{RoleControl, RoleWorker}, "two", nil, nil},
+		{Roles{RoleData}, "two", nil, nil},
+	} {
+		c := &Config{Roles: test.roles, Processes: test.processes, MetricsAddr: "x", HealthAddr: "x", TLS: TLSAuto}
+		if c.Splits() != (test.own != nil) {
+			t.Errorf("%+v: splits: %v", test, c.Splits())
+			continue
+		}
+		if !c.Splits() {
+			continue
+		}
+
+		own, child := c.Split()
+		if !slices.Equal(own.Roles, test.own) || !slices.Equal(child.Roles, test.child) || own.MetricsAddr == "" {
+			t.Errorf("%+v: %v and %v", test, own.Roles, child.Roles)
+		}
+		if child.Splits() || child.MetricsAddr != "" || child.HealthAddr != "" || child.UsesTLS() {
+			t.Errorf("%+v: the child shares a listener, or has a child: %+v", test, child)
+		}
+	}
+}
 
 // TestNetworks checks that IPv4-mapped networks are parsed as IPv4.
 func TestNetworks(t *testing.T) {

@@ -48,6 +48,11 @@ var Texts = map[string]Text{
 	"roles": {
 		Help: "Roles of this process: any of control, data, worker.",
 	},
+	"processes": {
+		Help: "two: the role data runs in the process that was started, and the other roles in a child process of low priority, so " +
+			"that no report or import can slow or stop the hits. one: all roles run in one process.",
+		More: "See [Roles](operations.md#roles).",
+	},
 	"control-addr": {
 		Help: "Address of the control plane: accounts, GraphQL, downloads. Port 0 picks a free one.",
 	},

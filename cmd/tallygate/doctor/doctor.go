@@ -50,9 +50,9 @@ func (r *Report) Worst() Level {
 
 // Options are what the checks need. Config and Now are required.
 type Options struct {
-	Config    *config.Config
-	Now       func() time.Time
-	Processes int // processes with these settings that share the database, at least 1
+	Config *config.Config
+	Now    func() time.Time
+	Nodes  int // services with these settings that share the database, at least 1
 
 	UnknownVariables []string // messages about variables that look like settings and are none
 }

@@ -97,25 +97,35 @@ func (e *examination) checkRights(ctx context.Context, store *inspect.Store, ser
 	}
 }
 
-// checkConnections compares the limit of connections with what the processes open.
+// checkConnections compares the limit of connections with what the nodes open.
 func (e *examination) checkConnections(server inspect.Server) {
-	perProcess := 1 // watches changes
-	if e.c.Has(config.RoleData) {
-		perProcess += e.c.HitWriters + 1 // claims of the captcha
+	perNode := connections(e.c)
+	if e.c.Splits() {
+		own, child := e.c.Split()
+		perNode = connections(own) + connections(child)
+	}
+
+	if need := perNode * e.Nodes; need > server.Connections {
+		e.fault("postgres-connections", "Raise max_connections or the limit of the role, or lower TALLYGATE_DATABASE_POOL and TALLYGATE_DATA_POOL.",
+			"%d nodes with these settings open %d connections, and the role may have %d", e.Nodes, need, server.Connections)
+	}
+}
+
+// connections returns the most connections that one process opens.
+func connections(c *config.Config) int {
+	most := 1 // watches changes
+	if c.Has(config.RoleData) {
+		most += c.HitWriters + 1 // claims of the captcha
 	}
 
 	// A pooler shares the other connections among the processes.
-	if e.c.DatabaseDirectURL == "" {
-		perProcess += e.c.DatabasePool
-		if e.c.Has(config.RoleData) {
-			perProcess += e.c.DataPool
+	if c.DatabaseDirectURL == "" {
+		most += c.DatabasePool
+		if c.Has(config.RoleData) {
+			most += c.DataPool
 		}
 	}
-
-	if need := perProcess * e.Processes; need > server.Connections {
-		e.fault("postgres-connections", "Raise max_connections or the limit of the role, or lower TALLYGATE_DATABASE_POOL and TALLYGATE_DATA_POOL.",
-			"%d processes with these settings open %d connections, and the role may have %d", e.Processes, need, server.Connections)
-	}
+	return most
 }
 
 // checkSessions checks what needs a session of the server, which a pooler in transaction mode takes away.

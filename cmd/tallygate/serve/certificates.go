@@ -66,7 +66,7 @@ func (a *App) watchCertificates(ctx context.Context) {
 	ticker := time.NewTicker(certificatesEvery)
 	defer ticker.Stop()
 	for {
-		for _, o := range a.config.Origins() {
+		for _, o := range a.whole.Origins() {
 			if o.Origin.IsHTTPS() {
 				a.readCertificate(ctx, o)
 			}

@@ -35,7 +35,6 @@ func (a *App) openControl(clients *web.Clients) error {
 		Signups:     c.Signups,
 		CaptchaPlan: c.DefaultCaptchaPlan,
 		NoMail:      a.sendsNoMail(),
-		ServesHits:  c.Has(config.RoleData),
 		ClientAddr:  clients.Addr,
 		IsShared:    clients.Shared,
 		Now:         time.Now,
@@ -78,7 +77,7 @@ func (a *App) openControl(clients *web.Clients) error {
 		GraphiQL:          graphiQL,
 		Configuration:     configuration(c),
 		Notify:            a.notify(),
-		Metrics:           a.registry,
+		Metrics:           a.registerer,
 	})
 	if err != nil {
 		return err

@@ -28,7 +28,7 @@ const (
 //     such as a download to a slow client, is cut off;
 //  4. stop the writers, after they have stored what is queued;
 //  5. stop the workers, whose tasks still need the database;
-//  6. close the database (in Run).
+//  6. wait for the child, which drains meanwhile, and close the database (in Run).
 func (a *App) drain() error {
 	a.markDraining()
 	a.stopAccepting()
@@ -46,7 +46,6 @@ func (a *App) drain() error {
 		err = errors.Join(err, a.notifier.Stop())
 	}
 
-	a.log.Info("stopped", "clean", err == nil)
 	return err
 }
 
@@ -55,8 +54,10 @@ func (a *App) drain() error {
 // signal ends the wait.
 func (a *App) announceStop() {
 	second := make(chan os.Signal, 1)
-	signal.Notify(second, syscall.SIGINT, syscall.SIGTERM)
-	defer signal.Stop(second)
+	if a.parent == nil {
+		signal.Notify(second, syscall.SIGINT, syscall.SIGTERM)
+		defer signal.Stop(second)
+	}
 
 	a.log.Info("draining", "delay", a.config.DrainDelay.String())
 	a.markDraining()
@@ -70,8 +71,12 @@ func (a *App) announceStop() {
 
 	select {
 	case <-delay.C:
+	case <-a.parent.Hurry():
 	case <-second:
 		a.log.Info("a second signal ends the wait")
+		if a.child != nil {
+			a.child.Stop()
+		}
 	}
 }
 

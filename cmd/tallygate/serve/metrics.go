@@ -24,7 +24,7 @@ const maxScrapes = 3
 // openMetrics registers the metrics of all opened parts and opens the listener of /metrics, which is
 // separate from the public ones.
 func (a *App) openMetrics() error {
-	if err := a.measure(a.registry); err != nil {
+	if err := a.measure(a.registerer); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
 	if a.config.MetricsAddr == "" {
@@ -32,7 +32,7 @@ func (a *App) openMetrics() error {
 	}
 
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(a.registry, promhttp.HandlerOpts{
+	mux.Handle("GET /metrics", promhttp.HandlerFor(a.gatherer(), promhttp.HandlerOpts{
 		ErrorLog:            slog.NewLogLogger(a.log.Handler(), slog.LevelWarn),
 		ErrorHandling:       promhttp.ContinueOnError,
 		MaxRequestsInFlight: maxScrapes,
@@ -74,6 +74,9 @@ func (a *App) measure(r prometheus.Registerer) error {
 		r.Register(&storageCollector{App: a}), r.Register(a.certificates), r.Register(a.traceFailures.count),
 	)
 
+	if a.child != nil {
+		err = errors.Join(err, a.measureChild(r))
+	}
 	if a.acme != nil {
 		err = errors.Join(err, r.Register(a.acme))
 	}

@@ -18,6 +18,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/acme"
+	"github.com/tallygate/tallygate/cmd/tallygate/background"
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/cmd/tallygate/database"
 	"github.com/tallygate/tallygate/cmd/tallygate/secret"
@@ -33,7 +34,10 @@ import (
 
 // App is a process with its roles, after Open. Nothing is served before Run.
 type App struct {
-	config *config.Config
+	config *config.Config      // of this process
+	whole  *config.Config      // of this process and its child; config without a child
+	child  *background.Process // has the roles other than data; nil if this process has all roles
+	parent *background.Parent  // of a child; else nil
 	log    *slog.Logger
 	db     *db.DB
 	keys   *secret.Keys
@@ -53,6 +57,7 @@ type App struct {
 	acme          *acme.Manager      // nil without secure
 
 	registry      *prometheus.Registry
+	registerer    prometheus.Registerer // of registry; labels the series with the process if there are two
 	requests      *web.Requests
 	certificates  *prometheus.GaugeVec // see newCertificateGauge
 	traceFailures *traceFailures
@@ -65,6 +70,8 @@ type App struct {
 	readiness readiness
 	warnings  []func() string // of /readyz, see warn
 
+	serving     chan struct{}             // closed when all roles serve for the first time
+	ready       func()                    // closes serving
 	draining    atomic.Pointer[time.Time] // since when; nil: not
 	commonAway  atomic.Bool               // only cells with addresses of their own can be reached
 	damaged     sync.Once                 // damaged data was logged
@@ -74,9 +81,20 @@ type App struct {
 // Open opens and migrates the database, finds the application key, opens the listeners and creates
 // the services of the roles. It does not start them. The caller calls Run or Close. Open completes c:
 // an origin that is not set derives from its listener.
-func Open(ctx context.Context, c *config.Config, log *slog.Logger) (_ *App, err error) {
-	a := &App{config: c, log: log, registry: prometheus.NewRegistry(), requests: web.NewRequests(), certificates: newCertificateGauge(),
-		traceFailures: newTraceFailures(log)}
+func Open(ctx context.Context, c *config.Config, log *slog.Logger) (*App, error) {
+	return open(ctx, c, nil, log)
+}
+
+// OpenChild is Open for a child process.
+func OpenChild(ctx context.Context, parent *background.Parent, log *slog.Logger) (*App, error) {
+	return open(ctx, parent.Settings, parent, log)
+}
+
+func open(ctx context.Context, c *config.Config, parent *background.Parent, log *slog.Logger) (_ *App, err error) {
+	a := &App{config: c, whole: c, parent: parent, log: log, registry: prometheus.NewRegistry(), requests: web.NewRequests(),
+		certificates: newCertificateGauge(), traceFailures: newTraceFailures(log), serving: make(chan struct{})}
+	a.registerer = a.labelMetrics()
+	a.ready = sync.OnceFunc(func() { close(a.serving) })
 	a.readiness.check, a.readiness.log = a.checkDatabase, log
 	defer func() {
 		if err != nil {
@@ -86,6 +104,11 @@ func Open(ctx context.Context, c *config.Config, log *slog.Logger) (_ *App, err 
 
 	if err := Check(c); err != nil {
 		return nil, err
+	}
+	var others *config.Config
+	if c.Splits() {
+		c, others = c.Split()
+		a.config = c
 	}
 	if a.files, err = OpenOperatorFiles(c, log); err != nil {
 		return nil, err
@@ -117,6 +140,9 @@ func Open(ctx context.Context, c *config.Config, log *slog.Logger) (_ *App, err 
 	a.baseConfigured = c.BaseURL != ""
 	if err := a.listen(); err != nil {
 		return nil, err
+	}
+	if others != nil {
+		a.openChild(others)
 	}
 
 	clients := web.NewClients(config.Prefixes(c.TrustedProxies), log, time.Now)
@@ -188,13 +214,23 @@ func (a *App) servers() map[string]*server {
 	return servers
 }
 
+// Metrics returns the metrics of this process.
+func (a *App) Metrics() prometheus.Gatherer { return a.registry }
+
 // DB returns the database, which is open until Run returns.
 func (a *App) DB() *db.DB { return a.db }
 
+// Serving returns a channel that is closed when all roles serve.
+func (a *App) Serving() <-chan struct{} { return a.serving }
+
 // Addr returns the address of the listener "control", "data", "metrics", "health", "tls" or "tls-http", or "" without it.
+// The listener of a child process has one from Serving on.
 func (a *App) Addr(role string) string {
 	if s := a.servers()[role]; s != nil {
 		return s.listener.Addr().String()
+	}
+	if a.child != nil {
+		return a.child.Addr(role)
 	}
 	return ""
 }

@@ -62,6 +62,12 @@ func localHost(r *http.Request) string {
 
 // misdirected responds with 421 and a GraphQL error.
 func misdirected(w http.ResponseWriter) {
+	graphQLError(w, http.StatusMisdirectedRequest, "wrong_host", "The Host header is not this service's. Use the address in "+
+		"TALLYGATE_BASE_URL, or set that to the address you use; a reverse proxy must pass Host on.")
+}
+
+// graphQLError responds with a status and a GraphQL error.
+func graphQLError(w http.ResponseWriter, status int, code, message string) {
 	type extensions struct {
 		Code string `json:"code"`
 	}
@@ -72,19 +78,15 @@ func misdirected(w http.ResponseWriter) {
 	}
 
 	body, err := json.Marshal(map[string]any{
-		"error": "wrong_host",
-		"errors": []failure{{
-			Message: "The Host header is not this service's. Use the address in TALLYGATE_BASE_URL, or set that " +
-				"to the address you use; a reverse proxy must pass Host on.",
-			Extensions: extensions{Code: "wrong_host"},
-		}},
+		"error":  code,
+		"errors": []failure{{Message: message, Extensions: extensions{Code: code}}},
 	})
 	if err != nil {
-		// The value is a constant, so encoding cannot fail.
+		// Strings can always be encoded.
 		panic(err)
 	}
 
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	w.WriteHeader(http.StatusMisdirectedRequest)
+	w.WriteHeader(status)
 	w.Write(body)
 }

@@ -18,7 +18,9 @@ func (a *App) Run(ctx context.Context) error {
 	running := version.Read()
 	a.log.Info("starting", "version", running.Version, "commit", running.Commit, "go", running.Go)
 
-	a.warnOfExposedFiles()
+	if a.parent == nil {
+		a.warnOfExposedFiles()
+	}
 	a.warnOfPlainOrigins()
 	defer a.background(files.New(a.db).WriteBack, a.watchKeys, a.watchCertificates, a.files.watch)()
 
@@ -38,7 +40,7 @@ func (a *App) Run(ctx context.Context) error {
 		}
 	}
 
-	failed := make(chan error, 6)
+	failed := make(chan error, 7)
 
 	for role, s := range a.servers() {
 		a.log.Info("listening", "role", role, "addr", s.listener.Addr().String(), "url", s.url)
@@ -55,7 +57,8 @@ func (a *App) Run(ctx context.Context) error {
 		stopOrders = a.background(a.acme.Run)
 	}
 
-	a.notifyManager("READY=1")
+	stopChild := a.runChild(ctx, failed)
+	go a.announceStart(ctx)
 
 	var err error
 	select {
@@ -67,7 +70,27 @@ func (a *App) Run(ctx context.Context) error {
 	a.notifyManager("STOPPING=1")
 	stopOrders()
 
-	return errors.Join(err, a.drain())
+	err = errors.Join(err, a.drain(), stopChild())
+	a.log.Info("stopped", "clean", err == nil)
+	return err
+}
+
+// announceStart reports to who started this process that all roles serve.
+func (a *App) announceStart(ctx context.Context) {
+	select {
+	case <-a.serving:
+	case <-ctx.Done():
+		return
+	}
+
+	a.notifyManager("READY=1")
+	if a.parent != nil {
+		addresses := make(map[string]string)
+		for role, s := range a.servers() {
+			addresses[role] = s.listener.Addr().String()
+		}
+		a.parent.Ready(addresses)
+	}
 }
 
 // background starts tasks that run until their context ends. stop ends the context and waits for

@@ -11,7 +11,7 @@ import (
 // openTLS opens the listeners for https and for http in front of it, if this process terminates TLS. The
 // listeners of the control and the data plane stay, for this machine.
 func (a *App) openTLS() (err error) {
-	c := a.config
+	c := a.whole
 	if !c.UsesTLS() {
 		return nil
 	}
@@ -38,10 +38,13 @@ func (a *App) openTLS() (err error) {
 	for _, o := range c.Origins() {
 		host := config.HostOf(string(o.Origin))
 		origins[host] = o.Origin
-		if o.Role == config.RoleControl {
-			handlers[host] = a.control.Handler
-		} else {
+		switch {
+		case o.Role == config.RoleData:
 			handlers[host] = a.data.Handler
+		case a.child != nil:
+			handlers[host] = a.forward(config.RoleControl)
+		default:
+			handlers[host] = a.control.Handler
 		}
 	}
 

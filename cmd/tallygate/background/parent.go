@@ -1,0 +1,117 @@
+package background
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
+
+	"github.com/tallygate/tallygate/cmd/tallygate/config"
+)
+
+// Parent is the process that started this one.
+type Parent struct {
+	Settings *config.Config // of this process
+
+	orders *json.Decoder
+	hurry  chan struct{} // closed by the second order to stop
+
+	mu      sync.Mutex
+	file    *os.File
+	reports *json.Encoder // to file
+}
+
+// Join reads the settings of this process from its standard input, and lowers the priority of the
+// process. From then on only the parent's orders stop it: a terminal and service managers signal both
+// processes, and the parent passes each signal on.
+func Join(in io.Reader) (*Parent, error) {
+	signal.Ignore(syscall.SIGINT, syscall.SIGTERM)
+
+	p := &Parent{orders: json.NewDecoder(in), hurry: make(chan struct{})}
+	var first opening
+	if err := p.orders.Decode(&first); err != nil {
+		return nil, fmt.Errorf("this command is run by \"tallygate serve\" only: %w", err)
+	}
+
+	p.Settings = first.Settings
+	p.file = os.NewFile(first.Reports, "reports")
+	p.reports = json.NewEncoder(p.file)
+	return p, nil
+}
+
+// LowerPriority lowers the priority of this process, and logs what the system refuses. Hits are then
+// served first, and a shortage of memory ends this process before the parent.
+func (p *Parent) LowerPriority(log *slog.Logger) {
+	if err := lowerPriority(); err != nil {
+		log.Warn("the background process could not lower its priority; reports and imports may slow hits", "error", err)
+	}
+}
+
+// Obey carries out the parent's orders until the parent ends, and then ends this process at once. The
+// first order to stop calls stop. registry holds this process's metrics.
+func (p *Parent) Obey(stop func(), registry prometheus.Gatherer) {
+	for stops := 0; ; {
+		var next order
+		if err := p.orders.Decode(&next); err != nil {
+			// Another parent may start soon and needs the addresses. A killed process loses nothing.
+			os.Exit(1)
+		}
+
+		if next.Scrape != 0 {
+			go p.answer(next.Scrape, registry)
+		}
+		if !next.Stop {
+			continue
+		}
+		if stops++; stops == 1 {
+			stop()
+		} else if stops == 2 {
+			close(p.hurry)
+		}
+	}
+}
+
+// Hurry returns a channel that is closed when the parent does not want to wait for load balancers.
+// That of a nil Parent is never closed.
+func (p *Parent) Hurry() <-chan struct{} {
+	if p == nil {
+		return nil
+	}
+	return p.hurry
+}
+
+// Ready reports the addresses by role, from when this process serves.
+func (p *Parent) Ready(addresses map[string]string) { p.send(report{Addresses: addresses}) }
+
+// Fail reports why this process ends.
+func (p *Parent) Fail(reason string) { p.send(report{Failure: reason}) }
+
+// answer reports the metrics.
+func (p *Parent) answer(scrape int64, registry prometheus.Gatherer) {
+	// A collector that fails leaves the families of the others.
+	families, _ := registry.Gather()
+
+	var text bytes.Buffer
+	encoder := expfmt.NewEncoder(&text, expfmt.NewFormat(expfmt.TypeTextPlain))
+	for _, family := range families {
+		if encoder.Encode(family) != nil {
+			break
+		}
+	}
+	p.send(report{Scrape: scrape, Metrics: text.Bytes()})
+}
+
+// send writes a report. A parent that has ended does not need it.
+func (p *Parent) send(r report) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_ = p.reports.Encode(r)
+}

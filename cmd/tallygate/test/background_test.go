@@ -1,0 +1,257 @@
+package test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/tools/dbtest"
+)
+
+// childOf waits for the child of a process, other than the child before, and returns its id.
+func childOf(t *testing.T, p *process, before int) (pid int) {
+	t.Helper()
+	eventually(t, p, func() bool {
+		pid, _ = strconv.Atoi(childrenOf(p))
+		return pid != 0 && pid != before
+	})
+	return pid
+}
+
+// childrenOf returns the ids of the children of a process, which the system lists by the thread that started each.
+func childrenOf(p *process) string {
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", p.cmd.Process.Pid))
+	var all strings.Builder
+	for _, file := range files {
+		text, _ := os.ReadFile(file)
+		all.Write(text)
+	}
+	return strings.TrimSpace(all.String())
+}
+
+// eventually waits until a condition of a process holds.
+func eventually(t *testing.T, p *process, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !holds(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the condition does not hold after %v:\n%s", patience, p.logged())
+		}
+	}
+}
+
+// readyz returns the answer of a listener's /readyz; 0 while nothing listens.
+func readyz(address string) (status int, body string) {
+	response, err := http.Get("http://" + address + "/readyz")
+	if err != nil {
+		return 0, ""
+	}
+	defer response.Body.Close()
+
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return 0, ""
+	}
+	return response.StatusCode, string(text)
+}
+
+// TestBackgroundProcess checks that the roles other than data run in a child of low priority, and that the
+// operator sees both processes.
+func TestBackgroundProcess(t *testing.T) {
+	t.Parallel()
+
+	settings := settingsFor(t, "sqlite:")
+	settings["TALLYGATE_METRICS_ADDR"] = "127.0.0.1:0"
+	p := start(t, settings, []string{"control", "data", "metrics"})
+	child := childOf(t, p, 0)
+
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", child))
+	if err != nil || len(threads) < 2 {
+		t.Fatalf("threads of the child: %v, %v", threads, err)
+	}
+	own := niceOf("/proc/self/stat")
+	for _, file := range threads {
+		if nice := niceOf(file); nice != max(own, 10) {
+			t.Errorf("%s has the priority %d", file, nice)
+		}
+	}
+	if nice := niceOf(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid)); nice != own {
+		t.Errorf("the parent has the priority %d, want that of this process, %d", nice, own)
+	}
+	if own, other := killScore(t, p.cmd.Process.Pid), killScore(t, child); other <= own {
+		t.Errorf("a shortage of memory ends the parent (%d) before the child (%d)", own, other)
+	}
+
+	var metrics string
+	eventually(t, p, func() bool {
+		_, metrics = get(t, "http://"+p.addr["metrics"]+"/metrics")
+		return strings.Contains(metrics, `tallygate_background_process_ready{process="data"} 1`)
+	})
+	for _, line := range []string{
+		`tallygate_role{process="data",role="data"} 1`,
+		`tallygate_role{process="background",role="control"} 1`,
+		`tallygate_role{process="background",role="worker"} 1`,
+		`tallygate_background_process_ends_total{process="data"} 0`,
+		`process_resident_memory_bytes{process="background"}`,
+		`go_goroutines{process="data"}`,
+	} {
+		if !strings.Contains(metrics, line) {
+			t.Errorf("the metrics lack %s", line)
+		}
+	}
+}
+
+// niceOf returns the priority of a process or thread, the 19th field of its file stat.
+func niceOf(file string) int {
+	text, _ := os.ReadFile(file)
+	_, rest, _ := strings.Cut(string(text), ") ") // after the name, which may contain spaces
+	fields := strings.Fields(rest)
+	if len(fields) < 17 {
+		return -100
+	}
+	nice, _ := strconv.Atoi(fields[16])
+	return nice
+}
+
+func killScore(t *testing.T, pid int) int {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	score, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return score
+}
+
+// TestHitsGoOnWithoutTheBackgroundProcess kills the child under load: no hit is refused or lost, /readyz of
+// the data plane stays ready and names the child, and another child serves.
+func TestHitsGoOnWithoutTheBackgroundProcess(t *testing.T) {
+	t.Parallel()
+
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		settings := settingsFor(t, databaseURL)
+		settings["TALLYGATE_CONTROL_ADDR"] = freeAddress(t)
+		p := start(t, settings, []string{"control", "data"})
+		o := newOwner(t, p)
+		site := o.signUp("crash.localhost")
+
+		finished := make(chan []string)
+		var count atomic.Int64
+		go func() { finished <- load(t, p.addr["data"], site.SiteKey, "child", &count) }()
+
+		child := 0
+		for range 3 {
+			child = childOf(t, p, child)
+			eventually(t, p, func() bool { status, _ := readyz(p.addr["control"]); return status == http.StatusOK })
+			awaitResponses(t, p, &count, count.Load()+20)
+
+			if err := syscall.Kill(child, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, p, func() bool {
+				status, body := readyz(p.addr["data"])
+				if status != http.StatusOK {
+					t.Fatalf("the data plane is not ready without the child: %d %s", status, body)
+				}
+				return strings.Contains(body, "the background process with the roles control, worker does not serve")
+			})
+		}
+
+		childOf(t, p, child)
+		eventually(t, p, func() bool { _, body := readyz(p.addr["data"]); return !strings.Contains(body, "background") })
+
+		// The senders end with the process.
+		p.signal(syscall.SIGTERM)
+		if code := p.cmd.ProcessState.ExitCode(); code != 0 {
+			t.Errorf("exit status %d, want 0:\n%s", code, p.logged())
+		}
+		acknowledged := <-finished
+
+		p = start(t, settings, []string{"control", "data"})
+		o = newOwner(t, p)
+		o.signIn("crash.localhost")
+		compare(t, o, site, acknowledged)
+	})
+}
+
+// TestTheBackgroundProcessEndsWithItsParent kills the parent: the child ends, and neither its address nor its
+// lock stays taken.
+func TestTheBackgroundProcessEndsWithItsParent(t *testing.T) {
+	t.Parallel()
+
+	settings := settingsFor(t, "sqlite:")
+	settings["TALLYGATE_CONTROL_ADDR"] = freeAddress(t)
+	for range 3 {
+		p := start(t, settings, []string{"control", "data"})
+		child := childOf(t, p, 0)
+		p.kill()
+		eventually(t, p, func() bool { return syscall.Kill(child, 0) == syscall.ESRCH })
+	}
+}
+
+// TestProcessesOne checks that one process has all roles if the setting asks for it.
+func TestProcessesOne(t *testing.T) {
+	t.Parallel()
+
+	settings := settingsFor(t, "sqlite:")
+	settings["TALLYGATE_PROCESSES"] = "one"
+	p := start(t, settings, []string{"control", "data"})
+	eventually(t, p, func() bool { status, _ := readyz(p.addr["control"]); return status == http.StatusOK })
+
+	if children := childrenOf(p); children != "" {
+		t.Errorf("the process has the children %s", children)
+	}
+}
+
+// TestFailingBackgroundProcess checks that a first child which cannot start ends the service with its reason,
+// and that later ones are started again.
+func TestFailingBackgroundProcess(t *testing.T) {
+	t.Parallel()
+
+	settings := settingsFor(t, "sqlite:")
+	settings["TALLYGATE_CONTROL_ADDR"] = freeAddress(t)
+	p := start(t, settings, []string{"control", "data"})
+
+	// A second service on another folder has no address left for its child.
+	other := settingsFor(t, "sqlite:")
+	other["TALLYGATE_CONTROL_ADDR"] = p.addr["control"]
+	status, _, log := tallygate(t, other, "serve")
+	lines := strings.Split(strings.TrimSpace(log), "\n")
+	if last := lines[len(lines)-1]; status != 1 || !strings.Contains(last, "TALLYGATE_CONTROL_ADDR") {
+		t.Errorf("exit status %d, want 1 with the reason last:\n%s", status, log)
+	}
+
+	// Another program takes the address while no child has it.
+	var taken net.Listener
+	child := 0
+	eventually(t, p, func() (ok bool) {
+		child = childOf(t, p, child)
+		if err := syscall.Kill(child, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+
+		// The next child may be faster.
+		for range 10 {
+			var err error
+			if taken, err = net.Listen("tcp", p.addr["control"]); err == nil {
+				return true
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		return false
+	})
+	awaitLog(t, p, "address already in use")
+	taken.Close()
+	eventually(t, p, func() bool { status, _ := readyz(p.addr["control"]); return status == http.StatusOK })
+}
