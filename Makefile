@@ -159,8 +159,8 @@ cluster-run: build ## Break a Citus cluster and a fleet on it under load, and ve
 attack: build ## Attack the service on each database, and measure the effect on other sites and accounts
 	go build -buildvcs=false -o bin/loadgen ./tools/loadgen
 	bin/loadgen attack visitor
-	bin/loadgen attack owner --engine sqlite
-	bin/loadgen attack owner --engine postgres
+	bin/loadgen attack neighbours --engine sqlite
+	bin/loadgen attack neighbours --engine postgres
 	bin/loadgen attack report --engine sqlite
 	bin/loadgen attack report --engine postgres
 
