@@ -170,6 +170,10 @@ chaos: build ## Kill, pause and restart the service 200 times under load on each
 	bin/loadgen chaos --rounds 200 --engine sqlite $(ARGS)
 	bin/loadgen chaos --rounds 200 --engine postgres $(ARGS)
 	bin/loadgen chaos --rounds 200 --engine postgres --break server --break postgres --break redis $(ARGS)
+	bin/loadgen chaos --rounds 20 --engine sqlite --break child --rate 200 --connections 200 $(ARGS)
+	bin/loadgen chaos --rounds 20 --engine postgres --break child --rate 200 --connections 200 $(ARGS)
+	bin/loadgen chaos --rounds 20 --engine sqlite --break parent $(ARGS)
+	bin/loadgen chaos --rounds 20 --engine postgres --break parent $(ARGS)
 
 .PHONY: fleet
 fleet: build ## Measure four data nodes behind HAProxy, kill some under load, and verify
