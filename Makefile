@@ -159,8 +159,8 @@ cluster-run: build ## Break a Citus cluster and a fleet on it under load, and ve
 attack: build ## Attack the service on each database, and measure the effect on other sites and accounts
 	go build -buildvcs=false -o bin/loadgen ./tools/loadgen
 	bin/loadgen attack visitor
-	bin/loadgen attack owner --engine sqlite
-	bin/loadgen attack owner --engine postgres
+	bin/loadgen attack neighbours --engine sqlite
+	bin/loadgen attack neighbours --engine postgres
 	bin/loadgen attack report --engine sqlite
 	bin/loadgen attack report --engine postgres
 
@@ -170,6 +170,10 @@ chaos: build ## Kill, pause and restart the service 200 times under load on each
 	bin/loadgen chaos --rounds 200 --engine sqlite $(ARGS)
 	bin/loadgen chaos --rounds 200 --engine postgres $(ARGS)
 	bin/loadgen chaos --rounds 200 --engine postgres --break server --break postgres --break redis $(ARGS)
+	bin/loadgen chaos --rounds 20 --engine sqlite --break child --rate 200 --connections 200 $(ARGS)
+	bin/loadgen chaos --rounds 20 --engine postgres --break child --rate 200 --connections 200 $(ARGS)
+	bin/loadgen chaos --rounds 20 --engine sqlite --break parent $(ARGS)
+	bin/loadgen chaos --rounds 20 --engine postgres --break parent $(ARGS)
 
 .PHONY: fleet
 fleet: build ## Measure four data nodes behind HAProxy, kill some under load, and verify

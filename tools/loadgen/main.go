@@ -39,7 +39,7 @@ func commands() []entry {
 		{"reports", new(scenario.Reports), "Measure reports of a site with a year of page views."},
 		{"attack", new(struct{}), "Measure the effect of an attack on other sites."},
 		{"attack visitor", new(scenario.AttackVisitor), "Send expensive hits from one anonymous client, and measure another site's hits."},
-		{"attack owner", new(scenario.AttackOwner), "Change one account's settings over many connections, and measure another account's hits."},
+		{"attack neighbours", new(scenario.AttackNeighbours), "Give the service the most expensive work of one account, such as reports, imports, builds and sign-ins, and measure other accounts' hits."},
 		{"attack report", new(scenario.AttackReport), "Ask for the most expensive reports of a new account, and measure the process and another account."},
 		{"attack captcha", new(scenario.AttackCaptcha), "Simulate attacks on a sitekey in virtual time, without a server: what the attacker gets, and how long people wait."},
 		{"noop", new(scenario.Noop), "Serve the empty handler, the reference of the measurements."},

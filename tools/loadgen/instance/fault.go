@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -39,6 +40,63 @@ func Killed[P stoppable](name string, outage Pause, all ...P) Fault {
 			_ = load.Wait(ctx, outage())
 		}
 		return p.Start(ctx)
+	}}
+}
+
+// steadyTime is how long child processes run before they are killed: a server may wait longer and longer
+// before it replaces one that ends again and again.
+const steadyTime = 3 * time.Second
+
+// ChildKilled returns a fault that kills the child processes of a server, and waits until the server has
+// others and is ready. back receives how long that took.
+func ChildKilled(name string, s *Server, back func(time.Duration)) Fault {
+	return Fault{name, func(ctx context.Context, _ int) error {
+		_ = load.Wait(ctx, steadyTime)
+		killed := process.Children(s.Pid())
+		if len(killed) == 0 {
+			return errors.New("the server has no child process")
+		}
+		for _, child := range killed {
+			_ = syscall.Kill(child, syscall.SIGKILL)
+		}
+		began := time.Now()
+
+		replaced := func() bool {
+			ended := !slices.ContainsFunc(killed, func(child int) bool { return !process.Ended(child) })
+			return ended && len(process.Children(s.Pid())) > 0 && s.CheckReady(ctx) == nil
+		}
+		if err := s.await(ctx, replaced); err != nil {
+			return err
+		}
+		back(time.Since(began))
+		return nil
+	}}
+}
+
+// ParentKilled returns a fault that kills a server, and not its child processes, and starts it again once
+// they have ended. outlived receives how long they outlived it.
+func ParentKilled(name string, s *Server, outlived func(time.Duration)) Fault {
+	return Fault{name, func(ctx context.Context, _ int) error {
+		children := process.Children(s.Pid())
+		if err := syscall.Kill(s.Pid(), syscall.SIGKILL); err != nil {
+			return err
+		}
+		began := time.Now()
+
+		// Kill would wait for the children, because they write to the same log.
+		waiting, cancel := context.WithTimeout(ctx, StartPatience)
+		defer cancel()
+		for _, child := range children {
+			for !process.Ended(child) {
+				if load.Wait(waiting, time.Millisecond) != nil {
+					_ = syscall.Kill(child, syscall.SIGKILL)
+					return fmt.Errorf("child process %d outlived its parent by more than %v", child, time.Since(began))
+				}
+			}
+		}
+		outlived(time.Since(began))
+		s.Kill()
+		return s.Start(ctx)
 	}}
 }
 

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/tallygate/tallygate/db"
@@ -19,6 +20,7 @@ import (
 	"github.com/tallygate/tallygate/db/cells"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/loadgen/load"
+	"github.com/tallygate/tallygate/tools/loadgen/process"
 	"github.com/tallygate/tallygate/tools/pgserver"
 )
 
@@ -183,6 +185,7 @@ func (b *Instance) WithDatabase(do func(*db.DB) error) error {
 func (b *Instance) Close() (err error) {
 	for _, s := range append(slices.Clone(b.Nodes), b.Server) {
 		if s != nil {
+			process.SignalFamily(s.Pid(), syscall.SIGKILL)
 			s.Kill()
 		}
 	}

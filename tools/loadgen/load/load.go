@@ -45,7 +45,7 @@ type Load struct {
 	MinAnswers  int64         // responses needed to end the measurement after Duration
 	Progress    io.Writer     // receives a line each second; may be nil
 	Successes   *atomic.Int64 // counts 2xx responses; may be nil
-	Watched     []int         // processes to measure: the first alone, the others with their children
+	Watched     []int         // processes to measure with their children: the server, then others
 }
 
 // requestTimeout is the longest wait for one response. It is longer than the service's own

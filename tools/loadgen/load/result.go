@@ -107,6 +107,8 @@ func (r *Result) Merge(other *Result) {
 	r.Cost.CPU += other.Cost.CPU
 	r.Cost.OtherCPU += other.Cost.OtherCPU
 	r.Cost.PeakMemory = max(r.Cost.PeakMemory, other.Cost.PeakMemory)
+	r.Cost.OwnMemory = max(r.Cost.OwnMemory, other.Cost.OwnMemory)
+	r.Cost.ChildMemory = max(r.Cost.ChildMemory, other.Cost.ChildMemory)
 }
 
 // AddSince adds the time since began to the elapsed time. It is for steps that no Load drives.

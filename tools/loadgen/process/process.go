@@ -5,7 +5,9 @@ package process
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -14,7 +16,7 @@ import (
 
 // Stat is the state of a process.
 type Stat struct {
-	parent int
+	zombie bool
 	cpu    time.Duration // of the process and its terminated children
 	Memory int64         // resident bytes
 }
@@ -43,14 +45,31 @@ func Read(pid int) (Stat, bool) {
 	}
 
 	return Stat{
-		parent: int(number(4)),
+		zombie: fields[0] == "Z",
 		cpu:    time.Duration(number(14)+number(15)+number(16)+number(17)) * clockTick,
 		Memory: number(24) * int64(os.Getpagesize()),
 	}, true
 }
 
-// Peak returns the most memory that a process ever used, in resident bytes, or 0 if that is unknown.
-func Peak(pid int) int64 {
+// Memory returns the resident bytes of a process with its children.
+func Memory(pid int) (sum int64) {
+	for _, member := range family(pid) {
+		stat, _ := Read(member)
+		sum += stat.Memory
+	}
+	return sum
+}
+
+// Peak returns the most memory that a process and each of its children ever used, as the sum in
+// resident bytes, or 0 if that is unknown.
+func Peak(pid int) (sum int64) {
+	for _, member := range family(pid) {
+		sum += peakOf(member)
+	}
+	return sum
+}
+
+func peakOf(pid int) int64 {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 	if err != nil {
 		return 0
@@ -67,31 +86,43 @@ func Peak(pid int) int64 {
 	return 0
 }
 
-// family returns a process and its direct children by process id.
-func family(pid int) map[int]Stat {
-	members := make(map[int]Stat)
-	entries, err := os.ReadDir("/proc")
-	if err != nil || pid == 0 {
-		return members
-	}
-
-	for _, entry := range entries {
-		member, err := strconv.Atoi(entry.Name())
-		if err != nil {
-			continue
-		}
-		if stat, ok := Read(member); ok && (member == pid || stat.parent == pid) {
-			members[member] = stat
+// Children returns the direct children of a process, or none if there is no such process. It may miss
+// a child if another one terminates meanwhile.
+func Children(pid int) (pids []int) {
+	// Linux lists a child under the thread that started it.
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, list := range lists {
+		// The thread may have ended since.
+		text, _ := os.ReadFile(list)
+		for field := range strings.FieldsSeq(string(text)) {
+			if child, err := strconv.Atoi(field); err == nil {
+				pids = append(pids, child)
+			}
 		}
 	}
+	return pids
+}
 
-	return members
+// family returns a process and its direct children, or none for 0, which signals would take for the
+// caller's own group.
+func family(pid int) []int {
+	if pid <= 0 {
+		return nil
+	}
+	return append(Children(pid), pid)
+}
+
+// Ended reports whether a process has terminated, even if its parent has not waited for it yet.
+func Ended(pid int) bool {
+	stat, ok := Read(pid)
+	return !ok || stat.zombie
 }
 
 // familyCPU returns the CPU time of a process and its children, including terminated ones.
 func familyCPU(pid int) time.Duration {
 	var sum time.Duration
-	for _, stat := range family(pid) {
+	for _, member := range family(pid) {
+		stat, _ := Read(member)
 		sum += stat.cpu
 	}
 	return sum
@@ -99,7 +130,7 @@ func familyCPU(pid int) time.Duration {
 
 // SignalFamily sends a signal to a process and its direct children.
 func SignalFamily(pid int, s syscall.Signal) {
-	for member := range family(pid) {
+	for _, member := range family(pid) {
 		// The process may have terminated since.
 		_ = syscall.Kill(member, s)
 	}
@@ -107,22 +138,34 @@ func SignalFamily(pid int, s syscall.Signal) {
 
 // Cost is the CPU time and memory that processes used during a measurement.
 type Cost struct {
-	CPU        time.Duration // of the server; 0: unknown
-	OtherCPU   time.Duration // of the others, such as the database's processes
-	PeakMemory int64         // of the server, resident bytes
+	CPU         time.Duration // of the server and its children; 0: unknown
+	OtherCPU    time.Duration // of the others, such as the database's processes
+	PeakMemory  int64         // of the server and its children together, resident bytes
+	OwnMemory   int64         // of the server alone, at most
+	ChildMemory int64         // of its children together, at most
 }
 
-// Watch measures a server, and other processes with their children, until ctx ends.
+// Watch measures a server with its children, and other processes with theirs, until ctx ends. While a
+// terminated child waits for the server to read its status, its time counts as before.
 func Watch(ctx context.Context, server int, others []int) (c Cost) {
-	first, _ := Read(server)
-	firstOthers := cpuOf(others)
+	first, firstOthers := familyCPU(server), cpuOf(others)
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
 
 	look := func() {
-		if now, ok := Read(server); ok {
-			c.CPU, c.PeakMemory = now.cpu-first.cpu, max(c.PeakMemory, now.Memory)
+		now, ok := Read(server)
+		if !ok {
+			return
 		}
+		cpu, memory := now.cpu, int64(0)
+		for _, child := range Children(server) {
+			stat, _ := Read(child)
+			cpu, memory = cpu+stat.cpu, memory+stat.Memory
+		}
+
+		c.CPU = max(c.CPU, cpu-first)
+		c.OwnMemory, c.ChildMemory = max(c.OwnMemory, now.Memory), max(c.ChildMemory, memory)
+		c.PeakMemory = max(c.PeakMemory, now.Memory+memory)
 	}
 	for {
 		look()

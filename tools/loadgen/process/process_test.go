@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"testing"
 	"time"
 )
@@ -57,6 +58,72 @@ func TestPeak(t *testing.T) {
 	}
 	if peak := Peak(0); peak != 0 {
 		t.Errorf("a process that does not exist has a peak of %d bytes", peak)
+	}
+}
+
+// TestChildren checks that children are found whichever thread has started them, that their memory counts,
+// and that a killed child has ended before it was waited for.
+func TestChildren(t *testing.T) {
+	var started []*exec.Cmd
+	for range 3 {
+		child := exec.Command("/bin/sh", "-c", "echo ready; read -r line")
+		input, err := child.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer input.Close()
+		output, err := child.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		// A goroutine with a thread of its own starts the child, and keeps the thread.
+		failed, end := make(chan error), make(chan struct{})
+		defer close(end)
+		go func() {
+			runtime.LockOSThread()
+			failed <- child.Start()
+			<-end
+		}()
+		if err := <-failed; err != nil {
+			t.Fatal(err)
+		}
+		if _, err := output.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		started = append(started, child)
+	}
+
+	found := Children(os.Getpid())
+	var memory int64
+	for _, child := range started {
+		stat, ok := Read(child.Process.Pid)
+		if !slices.Contains(found, child.Process.Pid) || !ok || Ended(child.Process.Pid) {
+			t.Errorf("child %d is not among %v", child.Process.Pid, found)
+		}
+		memory += stat.Memory
+	}
+	ctx, end := context.WithCancel(t.Context())
+	end()
+	if c := Watch(ctx, os.Getpid(), nil); memory == 0 || c.ChildMemory < memory || c.PeakMemory < c.OwnMemory+memory || c.OwnMemory == 0 {
+		t.Errorf("%+v, want %d bytes of children", c, memory)
+	}
+	if Memory(os.Getpid()) < memory || Children(0) != nil || Memory(0) != 0 {
+		t.Errorf("%d bytes with children, %d without a process", Memory(os.Getpid()), Memory(0))
+	}
+
+	for _, child := range started {
+		if err := child.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		for deadline := time.Now().Add(time.Minute); !Ended(child.Process.Pid); time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("a killed child has not ended")
+			}
+		}
+		if err := child.Wait(); err == nil || !Ended(child.Process.Pid) {
+			t.Errorf("after the wait: %v", err)
+		}
 	}
 }
 

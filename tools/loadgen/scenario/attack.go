@@ -6,8 +6,11 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/tallygate/tallygate/graph/client"
+	"github.com/tallygate/tallygate/tools/loadgen/instance"
 	"github.com/tallygate/tallygate/tools/loadgen/load"
 	"github.com/tallygate/tallygate/tools/loadgen/target"
 )
@@ -17,25 +20,29 @@ import (
 // bystanderRate is the number of hits a second of a site that is not attacked.
 const bystanderRate = 50
 
-// bystanders send page views of new visitors to a site at a fixed rate.
+// bystanders send page views of new visitors to sites at a fixed rate, over as many connections.
 type bystanders struct {
-	host  string
-	site  target.Site
-	round int
+	server *instance.Server
+	sites  []target.Site
+	rate   int           // a second
+	warmup time.Duration // opens the connections
+	round  int
 }
 
 // drive sends hits for a duration, or until ctx ends if it is 0.
 func (b *bystanders) drive(ctx context.Context, duration time.Duration) *load.Result {
 	b.round++
-	l := load.Load{Addr: b.host, Connections: bystanderRate, Rate: bystanderRate, Duration: duration}
-	first := b.round * bystanderRate
+	l := load.Load{Addr: b.server.Data, Connections: b.rate, Rate: float64(b.rate), Warmup: b.warmup, Duration: duration,
+		Watched: []int{b.server.Pid()}}
+	first := b.round * b.rate
 	return l.Run(ctx, func(connection int) load.Source {
 		number := (first + connection) << 16
 		return load.Requests(func() []byte {
 			number++
+			site := &b.sites[number%len(b.sites)]
 			addr := fmt.Sprintf("10.%d.%d.%d", number>>16&255, number>>8&255, number&255)
-			body := fmt.Sprintf(`{"k":%q,"t":"pageview","p":"/page","i":"%016x"}`, b.site.Key, number)
-			return collectRequest(b.host, b.site.Origin(), addr, body)
+			body := fmt.Sprintf(`{"k":%q,"t":"pageview","p":"/page","i":"%016x"}`, site.Key, number)
+			return collectRequest(b.server.Data, site.Origin(), addr, body)
 		})
 	})
 }
@@ -55,4 +62,82 @@ func countsText(counts map[string]int64) string {
 		parts = append(parts, fmt.Sprintf("%d %s", counts[name], name))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// newTenant signs up a new account, which needs TALLYGATE_SIGNUPS=open unless it is the first one.
+func newTenant(ctx context.Context, server *instance.Server) (*target.Account, error) {
+	a, err := target.NewAccount(server.Target())
+	if err != nil {
+		return nil, err
+	}
+	return a, a.SignIn(ctx)
+}
+
+// newLink creates a shared link of an account's site.
+func newLink(ctx context.Context, a *target.Account, siteID string) (token string, err error) {
+	created, err := client.CreateSharedLink(ctx, a, siteID, "attack")
+	if err := client.Refused(err, created.CreateSharedLink); err != nil {
+		return "", err
+	}
+	return *created.CreateSharedLink.Token, nil
+}
+
+// openLink returns the reader of a new shared link.
+func openLink(ctx context.Context, a *target.Account, siteID string) (*target.Account, error) {
+	token, err := newLink(ctx, a, siteID)
+	if err != nil {
+		return nil, err
+	}
+	reader, err := target.NewAccount(target.Target{Control: a.Target.Control})
+	if err != nil {
+		return nil, err
+	}
+	opened, err := client.OpenSharedLink(ctx, reader, token)
+	if err := client.Refused(err, opened.OpenSharedLink); err != nil {
+		return nil, err
+	}
+
+	reader.Target.Token = *opened.OpenSharedLink.ViewerToken
+	return reader, nil
+}
+
+// counted is the source of all connections of a load. It numbers the requests from 1, and counts the
+// answers by name.
+type counted struct {
+	request func(n int) []byte // nil after the last one
+	name    func(load.Answer) string
+
+	mu      sync.Mutex
+	sent    int
+	answers map[string]int64
+}
+
+// Next implements load.Source.
+func (c *counted) Next() []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sent++
+	return c.request(c.sent)
+}
+
+// Done implements load.Source.
+func (c *counted) Done(answer load.Answer, err error) {
+	name := load.NoAnswer
+	if err == nil {
+		name = c.name(answer)
+	}
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.answers == nil {
+		c.answers = make(map[string]int64)
+	}
+	c.answers[name]++
+}
+
+// String returns the answers with their numbers.
+func (c *counted) String() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return countsText(c.answers)
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/loadgen/instance"
 	"github.com/tallygate/tallygate/tools/loadgen/load"
@@ -106,14 +107,13 @@ type reportAttack struct {
 	eventReader        *target.Account // of the shared link of eventSite
 	pathReader         *target.Account
 
-	others    *bystanders // hits of the honest account
-	asked     questions
-	answered  atomic.Int64 // reports of the honest account since the last one without figures
-	accepted  question     // with the longest patterns that the service accepts
-	built     bool         // the worker has built storedDay of daySite
-	storedDay model.Day
-	calmed    *period // the measurement before the attacks of this part
-	steps     []reportStep
+	others   *bystanders // hits of the honest account
+	asked    questions
+	answered atomic.Int64 // reports of the honest account since the last one without figures
+	accepted question     // with the longest patterns that the service accepts
+	built    bool         // the worker has built yesterday of daySite
+	calmed   *period      // the measurement before the attacks of this part
+	steps    []reportStep
 }
 
 // measureStep measures a step until attack returns, which sets its outcome.
@@ -184,7 +184,7 @@ func (a *reportAttack) eventStep(ctx context.Context) error {
 	s := &reportStep{name: fmt.Sprintf("%d events", a.Events)}
 	return a.measureStep(ctx, s, func(ctx context.Context) error {
 		began := time.Now()
-		s.outcome = a.sendEvents(ctx)
+		s.outcome = sendEvents(ctx, a.in.Server.Data, a.eventSite.Secret, a.Events, a.EventRate)
 		_ = load.Wait(ctx, a.Calm-time.Since(began))
 		if a.in.Server.Ended() {
 			return nil
@@ -200,7 +200,11 @@ func (a *reportAttack) day(ctx context.Context) error {
 	if err := a.in.Server.Stop(); err != nil {
 		return err
 	}
-	if err := a.in.WithDatabase(a.storeDay(ctx)); err != nil {
+	var day model.Day
+	if err := a.in.WithDatabase(func(d *db.DB) (err error) {
+		day, err = storeDay(ctx, d, a.daySite.ID, a.DayEvents)
+		return err
+	}); err != nil {
 		return fmt.Errorf("store a day of events: %w", err)
 	}
 	if err := a.in.Server.Start(ctx); err != nil {
@@ -210,7 +214,7 @@ func (a *reportAttack) day(ctx context.Context) error {
 	s := &reportStep{name: fmt.Sprintf("worker, day of %d events", a.DayEvents), peakGoal: dayMemoryGoal}
 	return a.measureStep(ctx, s, func(ctx context.Context) (err error) {
 		began := time.Now()
-		a.built, err = a.awaitDay(ctx)
+		a.built, err = awaitDay(ctx, a.in, a.daySite.ID, day, a.Patience)
 		s.unfinished = !a.built
 
 		switch took := time.Since(began).Seconds(); {

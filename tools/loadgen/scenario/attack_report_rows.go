@@ -8,15 +8,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/db/retention"
-	"github.com/tallygate/tallygate/graph/client"
 	"github.com/tallygate/tallygate/tools/loadgen/bulk"
+	"github.com/tallygate/tallygate/tools/loadgen/instance"
 	"github.com/tallygate/tallygate/tools/loadgen/load"
 	"github.com/tallygate/tallygate/tools/loadgen/target"
 	"github.com/tallygate/tallygate/tools/loadgen/traffic"
@@ -36,7 +35,7 @@ func (a *reportAttack) prepare(ctx context.Context) error {
 		return err
 	}
 	a.honest, a.readSite = s.Account, s.Traffic.Sites[1]
-	a.others = &bystanders{host: a.in.Server.Data, site: s.Traffic.Sites[0]}
+	a.others = &bystanders{server: a.in.Server, sites: s.Traffic.Sites[:1], rate: bystanderRate}
 
 	if err := a.prepareHostile(ctx); err != nil {
 		return err
@@ -52,10 +51,7 @@ func (a *reportAttack) prepare(ctx context.Context) error {
 
 // prepareHostile signs up on the FREE plan, and creates sites and shared links.
 func (a *reportAttack) prepareHostile(ctx context.Context) (err error) {
-	if a.hostile, err = target.NewAccount(a.in.Server.Target()); err != nil {
-		return err
-	}
-	if err := a.hostile.SignIn(ctx); err != nil {
+	if a.hostile, err = newTenant(ctx, a.in.Server); err != nil {
 		return err
 	}
 
@@ -75,31 +71,11 @@ func (a *reportAttack) prepareHostile(ctx context.Context) (err error) {
 		return err
 	}
 
-	if a.eventReader, err = a.openLink(ctx, a.eventSite); err != nil {
+	if a.eventReader, err = openLink(ctx, a.hostile, a.eventSite.ID); err != nil {
 		return err
 	}
-	a.pathReader, err = a.openLink(ctx, a.pathSite)
+	a.pathReader, err = openLink(ctx, a.hostile, a.pathSite.ID)
 	return err
-}
-
-// openLink creates a shared link of the attacker's site, and returns its reader.
-func (a *reportAttack) openLink(ctx context.Context, site target.Site) (*target.Account, error) {
-	created, err := client.CreateSharedLink(ctx, a.hostile, site.ID, "attack")
-	if err := client.Refused(err, created.CreateSharedLink); err != nil {
-		return nil, err
-	}
-
-	reader, err := target.NewAccount(target.Target{Control: a.hostile.Target.Control})
-	if err != nil {
-		return nil, err
-	}
-	opened, err := client.OpenSharedLink(ctx, reader, *created.CreateSharedLink.Token)
-	if err := client.Refused(err, opened.OpenSharedLink); err != nil {
-		return nil, err
-	}
-
-	reader.Target.Token = *opened.OpenSharedLink.ViewerToken
-	return reader, nil
 }
 
 // readViews is the number of page views of a day of the honest account.
@@ -154,65 +130,64 @@ const (
 	dayChunk    = 5_000 // events of one transaction
 )
 
-// storeDay stores the events of yesterday and makes that day due.
-func (a *reportAttack) storeDay(ctx context.Context) func(*db.DB) error {
-	return func(d *db.DB) error {
-		id, err := siteOf(ctx, d, a.daySite.ID)
-		if err != nil {
-			return err
-		}
-
-		// A day is built some minutes after its end, so in the first hour of a day it is an earlier one.
-		now := model.At(time.Now())
-		a.storedDay = now.Add(-time.Hour).Day() - 1
-		day := a.storedDay
-		random := rand.New(rand.NewPCG(2, 33))
-		err = bulk.Fill(ctx, d, func() error {
-			if err := retention.New(d).EnsurePartitions(ctx, day.Start()); err != nil {
-				return err
-			}
-
-			visits := viewsOf(random, id, day.Start(), day.Start().Add(time.Hour), dayVisitors)
-			if err := bulk.Load(ctx, d, visits); err != nil {
-				return err
-			}
-
-			for first := 0; first < a.DayEvents; first += dayChunk {
-				var rows bulk.Rows
-				for i := first; i < min(first+dayChunk, a.DayEvents); i++ {
-					at := day.Start().Add(time.Hour + time.Duration(i)*22*time.Hour/time.Duration(a.DayEvents))
-					rows.Events = append(rows.Events, model.Event{SiteID: id, At: at, ID: random.Int64(),
-						Visitor: visits.Visits[i%dayVisitors].Visitor, N: 1, Name: eventName, Path: "/",
-						Properties: string(appendProperties(nil, random))})
-				}
-				if err := bulk.Load(ctx, d, rows); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-
-		return reports.New(d).PlanSite(ctx, id, day, now)
+// storeDay stores events of yesterday, with as many properties as fit, and makes that day due.
+func storeDay(ctx context.Context, d *db.DB, nodeID string, events int) (model.Day, error) {
+	id, err := siteOf(ctx, d, nodeID)
+	if err != nil {
+		return 0, err
 	}
+
+	// A day is built some minutes after its end, so in the first hour of a day it is an earlier one.
+	now := model.At(time.Now())
+	day := now.Add(-time.Hour).Day() - 1
+	random := rand.New(rand.NewPCG(2, 33))
+	err = bulk.Fill(ctx, d, func() error {
+		if err := retention.New(d).EnsurePartitions(ctx, day.Start()); err != nil {
+			return err
+		}
+
+		visits := viewsOf(random, id, day.Start(), day.Start().Add(time.Hour), dayVisitors)
+		if err := bulk.Load(ctx, d, visits); err != nil {
+			return err
+		}
+
+		for first := 0; first < events; first += dayChunk {
+			var rows bulk.Rows
+			for i := first; i < min(first+dayChunk, events); i++ {
+				at := day.Start().Add(time.Hour + time.Duration(i)*22*time.Hour/time.Duration(events))
+				rows.Events = append(rows.Events, model.Event{SiteID: id, At: at, ID: random.Int64(),
+					Visitor: visits.Visits[i%dayVisitors].Visitor, N: 1, Name: eventName, Path: "/",
+					Properties: string(appendProperties(nil, random))})
+			}
+			if err := bulk.Load(ctx, d, rows); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+
+	return day, reports.New(d).PlanSite(ctx, id, day, now)
 }
 
-// awaitDay waits until the worker has built yesterday. It returns false if the process terminates or
-// the patience ends first.
-func (a *reportAttack) awaitDay(ctx context.Context) (built bool, err error) {
-	deadline := time.Now().Add(a.Patience)
-	err = a.in.WithDatabase(func(d *db.DB) error {
-		id, err := siteOf(ctx, d, a.daySite.ID)
+// awaitDay waits until the worker has built a day of a site. It returns false if the process terminates
+// or the patience ends first.
+func awaitDay(
+	ctx context.Context, in *instance.Instance, nodeID string, day model.Day, patience time.Duration,
+) (built bool, err error) {
+	deadline := time.Now().Add(patience)
+	err = in.WithDatabase(func(d *db.DB) error {
+		id, err := siteOf(ctx, d, nodeID)
 		if err != nil {
 			return err
 		}
 
-		for store := reports.New(d); ; _ = load.Wait(ctx, time.Second) {
-			views, err := store.DayPageviews(ctx, id, a.storedDay)
+		for store := reports.New(d); ; _ = load.Wait(ctx, 200*time.Millisecond) {
+			views, err := store.DayPageviews(ctx, id, day)
 			built = views > 0
-			if err != nil || built || a.in.Server.Ended() || time.Now().After(deadline) {
+			if err != nil || built || in.Server.Ended() || time.Now().After(deadline) {
 				return errors.Join(err, ctx.Err())
 			}
 		}
@@ -253,58 +228,33 @@ func appendProperties(b []byte, random *rand.Rand) []byte {
 // eventConnections is the number of connections that send events.
 const eventConnections = 16
 
-// sendEvents sends the events over /server.php, whatever the answers, and returns the answers with
-// their numbers.
-func (a *reportAttack) sendEvents(ctx context.Context) string {
-	events := &serverEvents{host: a.in.Server.Data, secret: a.eventSite.Secret, last: a.Events,
-		random: rand.New(rand.NewPCG(3, 33)), answers: make(map[string]int64)}
+// sendEvents sends n events of a site over /server.php, at a rate and whatever the answers. It returns
+// the answers with their numbers.
+func sendEvents(ctx context.Context, host, secret string, n int, rate float64) string {
+	random := rand.New(rand.NewPCG(3, 33))
+	events := &counted{name: recordedAs, request: func(number int) []byte {
+		if number > n {
+			return nil
+		}
+		body := fmt.Appendf(nil, `{"event":%q,"ip":"198.51.%d.%d","user_agent":%q,"meta":`, eventName,
+			100+number/200%4, 1+number%200, strings.ReplaceAll(attackAgent, "145", fmt.Sprint(100+number%40)))
+		body = append(appendProperties(body, random), '}')
+		return load.Post(nil, host, "/server.php", body, "Authorization: Bearer "+secret, "X-Forwarded-For: 203.0.113.7",
+			"Content-Type: application/json")
+	}}
 
-	l := load.Load{Addr: events.host, Connections: eventConnections, Rate: a.EventRate}
+	l := load.Load{Addr: host, Connections: eventConnections, Rate: rate}
 	l.Run(ctx, func(int) load.Source { return events })
-	return countsText(events.answers)
+	return events.String()
 }
 
-// serverEvents is the source of all connections.
-type serverEvents struct {
-	host, secret string
-	last         int
-
-	mu      sync.Mutex
-	sent    int
-	random  *rand.Rand
-	answers map[string]int64 // by status and reason
-}
-
-// Next implements load.Source.
-func (e *serverEvents) Next() []byte {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.sent == e.last {
-		return nil
-	}
-	e.sent++
-
-	body := fmt.Appendf(nil, `{"event":%q,"ip":"198.51.%d.%d","user_agent":%q,"meta":`, eventName,
-		100+e.sent/200%4, 1+e.sent%200, strings.ReplaceAll(attackAgent, "145", fmt.Sprint(100+e.sent%40)))
-	body = append(appendProperties(body, e.random), '}')
-	return load.Post(nil, e.host, "/server.php", body, "Authorization: Bearer "+e.secret, "X-Forwarded-For: 203.0.113.7",
-		"Content-Type: application/json")
-}
-
-// Done implements load.Source.
-func (e *serverEvents) Done(answer load.Answer, err error) {
+// recordedAs returns the status and the reason of an answer of /server.php.
+func recordedAs(answer load.Answer) string {
 	var reply struct{ Status, Reason string }
-	name := load.NoAnswer
-	switch {
-	case err == nil && answer.Status == 200 && json.Unmarshal(answer.Body, &reply) == nil:
-		name = strings.TrimSpace(reply.Status + " " + reply.Reason)
-	case err == nil:
-		name = strings.TrimSpace(fmt.Sprint(answer.Status, " ", load.CodeOf(answer.Body)))
+	if answer.Status == 200 && json.Unmarshal(answer.Body, &reply) == nil {
+		return strings.TrimSpace(reply.Status + " " + reply.Reason)
 	}
-
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.answers[name]++
+	return strings.TrimSpace(fmt.Sprint(answer.Status, " ", load.CodeOf(answer.Body)))
 }
 
 const (

@@ -68,7 +68,7 @@ func (c *AttackVisitor) measure(ctx context.Context, s *stage, attack string) er
 		}
 	}
 
-	others := &bystanders{host: in.Server.Data, site: s.session.Traffic.Sites[0]}
+	others := &bystanders{server: in.Server, sites: s.session.Traffic.Sites[:1], rate: bystanderRate}
 	var calm, during, attacker load.Result
 	for range c.Rounds {
 		calm.Merge(others.drive(ctx, c.Duration))

@@ -136,10 +136,9 @@ func (b *bench) prepare(ctx context.Context) (err error) {
 
 	// Leave the server idle before its memory is read.
 	_ = load.Wait(ctx, b.Duration)
-	idle, _ := process.Read(b.in.Server.Pid())
 	all := b.outcome.Case("engine", b.engine)
 	all.Add(bulkRows, b.bulk)
-	all.Add(idleMemory, float64(idle.Memory))
+	all.Add(idleMemory, float64(process.Memory(b.in.Server.Pid())))
 
 	if err := b.open(ctx, b.in.Server, standard("realistic", 20)); err != nil {
 		return err

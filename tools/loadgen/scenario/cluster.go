@@ -100,7 +100,7 @@ func (c *Cluster) Play(ctx context.Context, progress io.Writer) (_ *report.Outco
 // begin creates sites and a sitekey, starts the load on the captcha, and creates the journals.
 func (r *clusterRun) begin(ctx context.Context) error {
 	s, err := traffic.NewOwnSession(ctx, r.in.Server.Target(), &traffic.Flags{Mix: "realistic", Sites: sitesOfGroups + r.Rounds,
-		Visitors: 5000, Seed: r.Seed, Webhook: r.receiver.server.URL + "/conversion"})
+		Visitors: 5000, Seed: r.Seed, Webhook: r.receiver.address()})
 	if err != nil {
 		return err
 	}
@@ -266,7 +266,11 @@ func isBroken(answer string) bool {
 func (r *clusterRun) finish(ctx context.Context) error {
 	r.stopCaptcha()
 	o := r.outcome
-	deliveries, err := r.awaitDeliveries(ctx)
+	var sites []target.Site
+	for _, g := range r.groups {
+		sites = append(sites, g.session.Traffic.Sites...)
+	}
+	deliveries, err := r.receiver.await(ctx, r.account, sites)
 	if err != nil {
 		return err
 	}
@@ -315,58 +319,4 @@ func (r *clusterRun) write(d deliveries) {
 		"Of %d acknowledged hits %d were lost, %d duplicated, %d wrong. Of %d captcha tokens accepted, %d were accepted twice, %d lost.\n"+
 		"Of %d conversions %d arrived, with %d repeated calls.\n", o.Hits.Acknowledged, o.Hits.Lost, o.Hits.Duplicated, o.Hits.Wrong,
 		o.Tokens.Accepted, o.Tokens.Doubled, o.Tokens.Lost, d.Stored, d.Received, d.Repeated)
-}
-
-// deliveries compares the deliveries of conversions with the receiver's calls.
-type deliveries struct {
-	Stored   int64
-	Open     int64 // not delivered at the end
-	Received int64 // different messages
-	Repeated int64 // further calls with a message that had arrived
-}
-
-// complete reports whether each stored delivery arrived.
-func (d *deliveries) complete() bool { return d.Stored > 0 && d.Open == 0 && d.Received == d.Stored }
-
-// deliveryPatience is the longest wait for deliveries. Another process repeats deliveries that a
-// process claimed and did not finish.
-const deliveryPatience = 5 * time.Minute
-
-// awaitDeliveries waits until no delivery is open, and compares them with the receiver's messages.
-func (r *clusterRun) awaitDeliveries(ctx context.Context) (d deliveries, err error) {
-	deadline := time.Now().Add(deliveryPatience)
-	for {
-		d = deliveries{}
-		for _, g := range r.groups {
-			for _, site := range g.session.Traffic.Sites {
-				if err := r.addDeliveries(ctx, site.ID, &d); err != nil {
-					return d, err
-				}
-			}
-		}
-		d.Received, d.Repeated = r.receiver.counts()
-		if d.complete() || time.Now().After(deadline) {
-			return d, nil
-		}
-		if err := load.Wait(ctx, time.Second); err != nil {
-			return d, err
-		}
-	}
-}
-
-// addDeliveries adds a site's deliveries.
-func (r *clusterRun) addDeliveries(ctx context.Context, siteID string, d *deliveries) error {
-	all, err := r.account.Deliveries(ctx, siteID, "")
-	if err != nil {
-		return err
-	}
-	delivered, err := r.account.Deliveries(ctx, siteID, "DELIVERED")
-	if err != nil {
-		return err
-	}
-	for event, n := range all {
-		d.Stored += n
-		d.Open += n - delivered[event]
-	}
-	return nil
 }

@@ -62,12 +62,9 @@ func (i *clusterInstallation) install(ctx context.Context, c *Cluster) (err erro
 
 // settings returns the settings of a process with the given roles.
 func (i *clusterInstallation) settings(roles string) map[string]string {
-	return map[string]string{
-		"TALLYGATE_ROLES":              roles,
-		"TALLYGATE_REDIS_URL":          i.redis.URL(),
-		"TALLYGATE_WEBHOOK_ALLOW_NETS": "127.0.0.1",
-		"TALLYGATE_WEBHOOK_CA_FILE":    i.receiver.authority,
-	}
+	settings := i.receiver.settings()
+	settings["TALLYGATE_ROLES"], settings["TALLYGATE_REDIS_URL"] = roles, i.redis.URL()
+	return settings
 }
 
 // startFleet starts the data planes and the workers.

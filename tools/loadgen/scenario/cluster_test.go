@@ -30,6 +30,8 @@ func TestDeliveriesComplete(t *testing.T) {
 		"an open delivery":       {deliveries{Stored: 2, Received: 2, Open: 1}, false},
 		"a message too few":      {deliveries{Stored: 2, Received: 1}, false},
 		"no delivery":            {deliveries{}, false},
+		"one five times":         {deliveries{Stored: 2, Received: 2, Repeated: 4, Most: 5}, true},
+		"one six times":          {deliveries{Stored: 2, Received: 2, Repeated: 5, Most: 6}, false},
 	} {
 		if test.d.complete() != test.want {
 			t.Errorf("%s: complete is %v", name, !test.want)
@@ -57,7 +59,8 @@ func TestReceiver(t *testing.T) {
 		}
 		response.Body.Close()
 	}
-	if messages, repeated := r.counts(); messages != 2 || repeated != 2 {
-		t.Errorf("%d messages, %d repeated calls; want 2 and 2", messages, repeated)
+	var got deliveries
+	if r.count(&got); got != (deliveries{Received: 2, Repeated: 2, Most: 3}) {
+		t.Errorf("%+v, want 2 messages, one of them 3 times", got)
 	}
 }

@@ -204,8 +204,7 @@ func (m *reportsMeasurer) play(ctx context.Context) error {
 	if err := in.Server.Start(ctx); err != nil {
 		return err
 	}
-	idle, _ := process.Read(in.Server.Pid())
-	m.all.Add(idleMemory, float64(idle.Memory))
+	m.all.Add(idleMemory, float64(process.Memory(in.Server.Pid())))
 	for _, days := range reportPeriods {
 		if days > m.Days {
 			break

@@ -38,7 +38,8 @@ func Run(ctx context.Context, s Scenario, term report.Terminal) error {
 // Private are the flags of the scenarios that start the program themselves.
 type Private struct {
 	report.Output
-	Program string `long:"program" default:"bin/tallygate" value-name:"FILE" unquote:"false" description:"The tallygate program."`
+	Program   string `long:"program" default:"bin/tallygate" value-name:"FILE" unquote:"false" description:"The tallygate program."`
+	Processes string `long:"processes" choices:"one,two" value-name:"NUMBER" unquote:"false" description:"TALLYGATE_PROCESSES of the program: one, or two. Empty: the program's default, also of programs that do not know the setting."`
 }
 
 // on plays on a new installation of an engine, with a server that is not started, and adds what is
@@ -49,6 +50,7 @@ func (p *Private) on(engine string, o *report.Outcome, progress io.Writer, play 
 		return err
 	}
 	defer in.Close()
+	in.Server.Env["TALLYGATE_PROCESSES"] = p.Processes
 
 	s := &stage{in: in, engine: engine, outcome: &report.Outcome{Scenario: o.Scenario}, progress: progress}
 	if err := play(s); err != nil {
