@@ -1,7 +1,6 @@
 package graph_test
 
 import (
-	"context"
 	"crypto"
 	"crypto/hmac"
 	"crypto/rand"
@@ -13,7 +12,6 @@ import (
 	"encoding/pem"
 	"maps"
 	"math/big"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -23,9 +21,8 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/net/dns/dnsmessage"
-
 	"github.com/tallygate/tallygate/graph/provider"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // providerKey signs the ID tokens of all providers of the tests, and strangeKey those with an unknown key.
@@ -164,68 +161,8 @@ func publicPEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
 }
 
-// dnsServer answers TXT queries over UDP.
-type dnsServer struct {
-	mu      sync.Mutex
-	records map[string]string
-	conn    net.PacketConn
-}
-
-func newDNS(t *testing.T) *dnsServer {
-	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &dnsServer{records: map[string]string{}, conn: conn}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		buffer := make([]byte, 512)
-		for {
-			n, from, err := conn.ReadFrom(buffer)
-			if err != nil {
-				return
-			}
-			var m dnsmessage.Message
-			if m.Unpack(buffer[:n]) != nil || len(m.Questions) == 0 {
-				continue
-			}
-			answer := dnsmessage.Message{Header: dnsmessage.Header{ID: m.ID, Response: true}, Questions: m.Questions[:1]}
-			s.mu.Lock()
-			text, ok := s.records[strings.ToLower(m.Questions[0].Name.String())]
-			s.mu.Unlock()
-			if ok && m.Questions[0].Type == dnsmessage.TypeTXT {
-				answer.Answers = []dnsmessage.Resource{{
-					Header: dnsmessage.ResourceHeader{Name: m.Questions[0].Name, Type: dnsmessage.TypeTXT, Class: dnsmessage.ClassINET},
-					Body:   &dnsmessage.TXTResource{TXT: []string{text}},
-				}}
-			} else {
-				answer.RCode = dnsmessage.RCodeNameError
-			}
-			packed, err := answer.Pack()
-			if err == nil {
-				_, _ = conn.WriteTo(packed, from)
-			}
-		}
-	}()
-	t.Cleanup(func() { conn.Close(); <-done })
-	return s
-}
-
-func (s *dnsServer) set(name, text string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.records[name+"."] = text
-}
-
-func (s *dnsServer) resolver() *net.Resolver {
-	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "udp", s.conn.LocalAddr().String())
-	}}
-}
-
 // withProviders lets accounts of an app have providers on this machine.
-func withProviders(p *fakeProvider, dns *dnsServer, change ...func(*provider.Options)) setting {
+func withProviders(p *fakeProvider, dns *testkit.DNS, change ...func(*provider.Options)) setting {
 	return func(s *settings) {
 		p.clock = s.auth.Now
 		pool := x509.NewCertPool()
@@ -234,7 +171,7 @@ func withProviders(p *fakeProvider, dns *dnsServer, change ...func(*provider.Opt
 		for _, c := range change {
 			c(&options)
 		}
-		s.auth.Providers, s.auth.ProviderNets, s.auth.Resolver = provider.New(options), options.Allowed, dns.resolver()
+		s.auth.Providers, s.auth.ProviderNets, s.auth.Resolver = provider.New(options), options.Allowed, dns.Resolver()
 		s.auth.Log = s.graph.Log
 	}
 }
@@ -251,7 +188,7 @@ const (
 )
 
 // provide sets and verifies the provider of an owner's account.
-func (c *client) provide(p *fakeProvider, dns *dnsServer, more map[string]any) {
+func (c *client) provide(p *fakeProvider, dns *testkit.DNS, more map[string]any) {
 	c.t.Helper()
 	input := map[string]any{
 		"password": password, "issuer": p.issuer(), "clientId": "tallygate", "clientSecret": "the client secret", "domain": "corp.example",
@@ -263,7 +200,7 @@ func (c *client) provide(p *fakeProvider, dns *dnsServer, more map[string]any) {
 	if strings.Contains(set.Body, "the client secret") {
 		c.t.Errorf("the answer has the client secret: %s", set.Body)
 	}
-	dns.set(set.at("setAccountProvider.provider.recordName").(string), set.at("setAccountProvider.provider.recordText").(string))
+	dns.Set(set.at("setAccountProvider.provider.recordName").(string), set.at("setAccountProvider.provider.recordText").(string))
 	c.query(verifyDomainMutation).ok(c.t, "verifyProviderDomain")
 	if required != nil {
 		input["required"] = required

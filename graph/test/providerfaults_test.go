@@ -9,6 +9,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestSignOutWithoutTheProvider checks that a provider that does not answer keeps no one signed in, and that other
@@ -16,7 +17,7 @@ import (
 func TestSignOutWithoutTheProvider(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p, dns := newFakeProvider(t), newDNS(t)
+		p, dns := newFakeProvider(t), testkit.NewDNS(t)
 		a := newApp(t, d, withProviders(p, dns))
 		owner := a.owner("owner@corp.example")
 		owner.provide(p, dns, nil)
@@ -68,7 +69,7 @@ func TestPageAfterProvider(t *testing.T) {
 		{"a script", "javascript:alert(1)", "person", ""},
 	}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p, dns := newFakeProvider(t), newDNS(t)
+		p, dns := newFakeProvider(t), testkit.NewDNS(t)
 		a := newApp(t, d, withProviders(p, dns))
 		a.owner("owner@corp.example").provide(p, dns, nil)
 		for i, test := range tests {
