@@ -103,8 +103,6 @@ type AccountProvider struct {
 	RecordName string `json:"recordName"`
 	// The text of that record.
 	RecordText string `json:"recordText"`
-	// The address to register at the provider, to which it sends browsers back.
-	RedirectURL string `json:"redirectUrl"`
 	// The role of new people.
 	DefaultRole model.Role `json:"defaultRole"`
 	// The claim of ID tokens that sets roles at each sign-in. Null if roles are set here alone.

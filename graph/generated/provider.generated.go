@@ -161,29 +161,6 @@ func (ec *executionContext) fieldContext_AccountProvider_recordText(_ context.Co
 	return graphql.NewScalarFieldContext("AccountProvider", field, false, false, "String")
 }
 
-func (ec *executionContext) _AccountProvider_redirectUrl(ctx context.Context, field graphql.CollectedField, obj *AccountProvider) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_AccountProvider_redirectUrl(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.RedirectURL, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_AccountProvider_redirectUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AccountProvider", field, false, false, "String")
-}
-
 func (ec *executionContext) _AccountProvider_defaultRole(ctx context.Context, field graphql.CollectedField, obj *AccountProvider) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -1066,11 +1043,6 @@ func (ec *executionContext) _AccountProvider(ctx context.Context, sel ast.Select
 			}
 		case "recordText":
 			out.Values[i] = ec._AccountProvider_recordText(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "redirectUrl":
-			out.Values[i] = ec._AccountProvider_redirectUrl(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}

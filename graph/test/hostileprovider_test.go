@@ -45,6 +45,8 @@ type fakeProvider struct {
 	email   string
 	calls   int // of the token endpoint
 
+	registered string // the client's redirect address, to which /authorize sends browsers back
+
 	discovery func(map[string]any)               // changes the metadata
 	claims    func(map[string]any)               // changes the ID token's claims
 	sign      func(header, claims string) string // nil: as it should
@@ -79,6 +81,17 @@ func (p *fakeProvider) serve(w http.ResponseWriter, r *http.Request) {
 			p.discovery(data)
 		}
 		_ = json.NewEncoder(w).Encode(data)
+	case "/authorize":
+		// The person is signed in at the provider already.
+		request := r.URL.Query()
+		if request.Get("redirect_uri") != p.registered {
+			http.Error(w, "unknown redirect_uri", http.StatusBadRequest)
+			return
+		}
+		code := rand.Text()
+		p.pending[code] = request
+		answer := url.Values{"code": {code}, "state": {request.Get("state")}}
+		http.Redirect(w, r, p.registered+"?"+answer.Encode(), http.StatusFound)
 	case "/keys":
 		public := providerKey().PublicKey
 		encode := base64.RawURLEncoding.EncodeToString
@@ -178,7 +191,7 @@ func withProviders(p *fakeProvider, dns *testkit.DNS, change ...func(*provider.O
 
 const (
 	setProviderMutation = `mutation($input: SetAccountProviderInput!) { setAccountProvider(input: $input) {
-		provider { issuer clientId domain domainVerifiedAt recordName recordText redirectUrl defaultRole roleClaim roles { value role } }
+		provider { issuer clientId domain domainVerifiedAt recordName recordText defaultRole roleClaim roles { value role } }
 		userErrors { field code message } } }`
 	verifyDomainMutation  = `mutation { verifyProviderDomain(input: {}) { provider { domainVerifiedAt } userErrors { field code } } }`
 	startProviderMutation = `mutation($email: String, $next: String) { startProviderSignIn(input: {email: $email, next: $next}) {
@@ -208,39 +221,63 @@ func (c *client) provide(p *fakeProvider, dns *testkit.DNS, more map[string]any)
 	}
 }
 
-// callback starts a sign-in, lets the provider answer, and returns the query of the page that the browser is led
-// to. change changes the answer's query.
-func (c *client) callback(p *fakeProvider, email any, change func(url.Values)) url.Values {
+// started starts a sign-in, and returns the address of the provider with its query.
+func (c *client) started(email any) *url.URL {
 	c.t.Helper()
 	started := c.query(startProviderMutation, "email", email, "next", "/sites/new").ok(c.t, "startProviderSignIn")
 	target, err := url.Parse(started.at("startProviderSignIn.url").(string))
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	request := target.Query()
+	return target
+}
+
+// callback starts a sign-in, lets the provider answer, and returns the query of the page that the browser is led
+// to. change changes the answer's query.
+func (c *client) callback(p *fakeProvider, email any, change func(url.Values)) url.Values {
+	c.t.Helper()
+	request := c.started(email).Query()
 	p.pending["code-1"] = request
 	answer := url.Values{"code": {"code-1"}, "state": {request.Get("state")}}
 	if change != nil {
 		change(answer)
 	}
-	return c.answer(answer)
+	return c.answer(request.Get("redirect_uri"), answer)
 }
 
-// answer opens the address to which a provider leads back.
-func (c *client) answer(query url.Values) url.Values {
+// answer opens the address to which a provider leads back, and returns the query of the page that follows.
+func (c *client) answer(redirect string, query url.Values) url.Values {
+	c.t.Helper()
+	page, status := c.browse(redirect + "?" + query.Encode())
+	if page.Path != "/sign-in/provider" || status != http.StatusSeeOther {
+		c.t.Fatalf("the callback answers %d and leads to %v", status, page)
+	}
+	return page.Query()
+}
+
+// browse opens an address and follows the redirects to the page that ends a sign-in, or to an answer that is none.
+// It returns that address with the status that led to it.
+func (c *client) browse(address string) (page *url.URL, status int) {
 	c.t.Helper()
 	browser := c.http
 	browser.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	res, err := browser.Get(strings.TrimSuffix(c.app.url, "/graphql") + "/sign-in/callback?" + query.Encode())
-	if err != nil {
-		c.t.Fatal(err)
+	for range 10 {
+		res, err := browser.Get(address)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		res.Body.Close()
+		to, err := res.Location()
+		if err != nil {
+			return res.Request.URL, res.StatusCode
+		}
+		if to.Path == "/sign-in/provider" {
+			return to, res.StatusCode
+		}
+		address = to.String()
 	}
-	res.Body.Close()
-	to, err := res.Location()
-	if err != nil || to.Path != "/sign-in/provider" || res.StatusCode != http.StatusSeeOther {
-		c.t.Fatalf("the callback answers %d to %v, %v", res.StatusCode, to, err)
-	}
-	return to.Query()
+	c.t.Fatalf("too many redirects, the last one to %s", address)
+	return nil, 0
 }
 
 func (c *client) finish(input map[string]any) *answer {

@@ -44,6 +44,14 @@ func TestProviderSignIn(t *testing.T) {
 		}
 		owner.provide(p, dns, nil)
 
+		// Only the address of the account's provider is the account's.
+		own := owner.query(`{ account { id providerRedirectUrl } }`).ok(t, "")
+		want := strings.TrimSuffix(a.url, "graphql") + "sign-in/callback/" + own.at("account.id").(string)
+		used := a.client().started("anna@corp.example").Query().Get("redirect_uri")
+		if own.at("account.providerRedirectUrl") != want || used != want {
+			t.Errorf("the redirect address is shown as %v and used as %s, want %s", own.at("account.providerRedirectUrl"), used, want)
+		}
+
 		for round := range 2 {
 			anna := a.client()
 			query := anna.callback(p, "Anna@corp.example", nil)
@@ -176,14 +184,14 @@ func TestHostileTokens(t *testing.T) {
 		if got := c.callback(p, "anna@corp.example", func(q url.Values) { sent = q }); got.Get("provider") != "finish" {
 			t.Fatalf("an honest answer: %v", got)
 		}
-		calls := p.calls
-		if got := a.client().answer(sent); got.Get("problem") != "expired" {
+		calls, redirect := p.calls, a.client().started("anna@corp.example").Query().Get("redirect_uri")
+		if got := a.client().answer(redirect, sent); got.Get("problem") != "expired" {
 			t.Errorf("an answer to another browser: %v", got)
 		}
 
 		// A reload, and a forged answer, do not end the browser's sign-in.
 		for _, answer := range []url.Values{sent, {"state": {"forged"}}} {
-			if got := c.answer(answer); got.Get("provider") != "finish" || got.Has("problem") {
+			if got := c.answer(redirect, answer); got.Get("provider") != "finish" || got.Has("problem") {
 				t.Errorf("a repeated answer: %v", got)
 			}
 		}

@@ -78,7 +78,7 @@ func TestPageAfterProvider(t *testing.T) {
 			started := c.query(startProviderMutation, "email", p.email, "next", test.next).ok(t, "startProviderSignIn")
 			request := queryOf(t, started.at("startProviderSignIn.url").(string))
 			p.pending["code"] = request
-			got := c.answer(url.Values{"code": {"code"}, "state": {request.Get("state")}})
+			got := c.answer(request.Get("redirect_uri"), url.Values{"code": {"code"}, "state": {request.Get("state")}})
 			if got.Get("provider") != "finish" || got.Get("next") != test.want {
 				t.Errorf("%s: the page gets %v, want the next page %q", test.name, got, test.want)
 			}
