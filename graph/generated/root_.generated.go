@@ -2789,6 +2789,11 @@ type AccountProvider {
   recordName: String!
   "The text of that record."
   recordText: String!
+  """
+  Since when the daily lookup does not find the record. After 7 days the domain is no longer verified. Null while the record is found,
+  and without lookups: for a domain that is not verified, or that an operator has confirmed.
+  """
+  recordMissingSince: DateTime
   "The role of new people."
   defaultRole: Role!
   "The claim of ID tokens that sets roles at each sign-in. Null if roles are set here alone."
@@ -5954,6 +5959,8 @@ func (ec *executionContext) childFields_AccountProvider(ctx context.Context, fie
 		return ec.fieldContext_AccountProvider_recordName(ctx, field)
 	case "recordText":
 		return ec.fieldContext_AccountProvider_recordText(ctx, field)
+	case "recordMissingSince":
+		return ec.fieldContext_AccountProvider_recordMissingSince(ctx, field)
 	case "defaultRole":
 		return ec.fieldContext_AccountProvider_defaultRole(ctx, field)
 	case "roleClaim":

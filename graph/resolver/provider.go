@@ -134,6 +134,9 @@ func newProvider(row *model.AccountProvider) *generated.AccountProvider {
 	if row.VerifiedAt != 0 {
 		shown.DomainVerifiedAt = &row.VerifiedAt
 	}
+	if row.MissingSince != 0 {
+		shown.RecordMissingSince = &row.MissingSince
+	}
 	for _, value := range slices.Sorted(maps.Keys(row.Roles)) {
 		shown.Roles = append(shown.Roles, &generated.ProviderRole{Value: value, Role: row.Roles[value]})
 	}

@@ -184,6 +184,14 @@ func TestProviderChromium(t *testing.T) {
 	k.WaitFor("document.activeElement.name === 'roles' && document.activeElement.ariaInvalid === 'true'")
 	k.see("Write one value a line, with = and OWNER, MEMBER or VIEWER.")
 
+	// A domain whose record is gone.
+	if err := dbtest.Exec(d, "UPDATE account_providers SET verified_at = 1, checked_at = 1, missing_since = 1"); err != nil {
+		t.Fatal(err)
+	}
+	owner.Goto(s.control + "/provider")
+	owner.see("The record has been missing since")
+	owner.look("provider-missing-record")
+
 	// Another process has not read the provider's metadata before it is away.
 	s.stop()
 	stopDex()

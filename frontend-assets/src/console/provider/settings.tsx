@@ -85,6 +85,7 @@ function Domain({ provider, changed }: { provider: Shown; changed: Changed }) {
       title={t('provider.domainTitle', { domain: provider.domain })}
       hint={provider.domainVerifiedAt ? t('provider.verified', { day: date(provider.domainVerifiedAt) }) : t('provider.unverified')}
     >
+      {provider.recordMissingSince && <p class="notice">{t('provider.missing', { day: date(provider.recordMissingSince) })}</p>}
       <p>{t('provider.record')}</p>
       <Code text={provider.recordName} label={t('provider.recordName')} />
       <Code text={provider.recordText} label={t('provider.recordText')} />
