@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"time"
 
 	"github.com/tallygate/tallygate/db"
@@ -23,6 +24,7 @@ import (
 type housekeeping struct {
 	db              *db.DB
 	accounts        *accounts.Store
+	resolver        *net.Resolver
 	outbox          *outbox.Store
 	retention       *retention.Store
 	log             *slog.Logger
@@ -157,6 +159,11 @@ func (h *housekeeping) deleteOldRecords(ctx context.Context, now model.Instant) 
 func (h *housekeeping) tendImports(ctx context.Context, now model.Instant) (int64, error) {
 	n, err := h.imports.Tend(ctx, now)
 	return n, errors.Join(err, h.reports.PurgeUndone(ctx))
+}
+
+// checkDomains looks up the DNS records of providers' domains.
+func (h *housekeeping) checkDomains(ctx context.Context, now model.Instant) (int64, error) {
+	return h.accounts.CheckDomains(ctx, h.resolver, now)
 }
 
 // continueMoves carries on the moves of sites and accounts to other cells. While the default cell is

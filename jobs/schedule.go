@@ -74,6 +74,7 @@ func (h *housekeeping) tasks() []task {
 		{"reports:mails", time.Minute, certain, h.reportMails.plan, "report mails queued"},
 		{"reports:channels", time.Minute, certain, h.reportMails.planChannels, "summaries of alert channels queued"},
 		{"tokens:expiry", time.Hour, certain, h.accounts.MailExpiringTokens, "mails about expiring API tokens queued"},
+		{"providers:domains", 10 * time.Minute, certain, h.checkDomains, "domains of providers lost without their DNS record"},
 		{"alerts:watch", alertsEvery, certain, h.alerts.watch, "alerts begun or ended"},
 		{"quotas:note", 5 * time.Minute, anyTime, h.noteQuotas, "quota notices mailed"},
 	}

@@ -12,6 +12,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"log/slog"
+	"net"
 	"net/netip"
 	"slices"
 	"sync"
@@ -58,6 +59,7 @@ type Options struct {
 	WebhookAuthorities *x509.CertPool   // sign the webhooks' certificates; nil: the system's authorities
 	Mail               *mail.Server     // nil: mails are logged and not sent
 	Reports            ReportFigures    // of report mails; nil: no report mails are sent
+	Resolver           *net.Resolver    // finds DNS records of providers' domains; nil: the machine's
 	Imports            importjob.Reader // reads exports of other services; nil: no imports are run
 	Tracer             trace.Tracer     // traces deliveries, mails and periodic tasks; nil: nothing is traced
 	BaseURL            string           // origin of the control plane, which mails name and link to; "": they do not
@@ -148,7 +150,7 @@ func newWorker(s settings) (*Worker, error) {
 	runs := &taskRuns{alerts.New(s.DB), s.Now}
 	if w.schedule = slices.Clone(s.schedule); w.schedule == nil {
 		w.schedule = newSchedule(w.clock, &housekeeping{
-			db: s.DB, accounts: accounts.New(s.DB), outbox: w.outbox, retention: retention.New(s.DB),
+			db: s.DB, accounts: accounts.New(s.DB), resolver: cmp.Or(s.Resolver, net.DefaultResolver), outbox: w.outbox, retention: retention.New(s.DB),
 			sites: sites.New(s.DB), cells: cells.New(s.DB), reportMails: &reportPlanner{
 				store: sites.New(s.DB), channels: alertchannels.New(s.DB), figures: s.Reports,
 			},

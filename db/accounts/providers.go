@@ -78,6 +78,7 @@ func (s *Store) SetProvider(
 		moved := before == nil || before.Issuer != provider.Issuer || before.ClientID != provider.ClientID
 		if before != nil && before.Domain == provider.Domain {
 			provider.DomainToken, provider.VerifiedAt = before.DomainToken, before.VerifiedAt
+			provider.CheckedAt, provider.MissingSince = before.CheckedAt, before.MissingSince
 		}
 
 		switch {
@@ -223,42 +224,4 @@ func providerValues(p *model.AccountProvider, required bool) audit.Values {
 		values["roleClaim"], values["roles"] = p.RoleClaim, p.Roles
 	}
 	return values
-}
-
-// ErrDomainClaimed is returned if another account has verified the domain.
-var ErrDomainClaimed = &model.Error{
-	Kind: model.Conflict, Code: "domain_taken", Field: "domain",
-	Message: "Another account signs people of this domain in.",
-}
-
-// VerifyProvider records that the DNS record of a provider's domain was found. It fails with
-// model.ErrNotFound if the provider or its domain has changed since, and with ErrDomainClaimed.
-func (s *Store) VerifyProvider(ctx context.Context, provider *model.AccountProvider, now model.Instant) error {
-	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-		if err := tx.LockRow(ctx, "accounts", provider.AccountID); err != nil {
-			return err
-		}
-		account := model.Account{ID: provider.AccountID}
-		if err := tx.NewSelect().Model(&account).WherePK().Scan(ctx); err != nil {
-			return err
-		}
-
-		err := db.NeedRow(tx.ExecContext(ctx, "UPDATE account_providers SET verified_at = ? "+
-			"WHERE account_id = ? AND domain = ? AND domain_token = ?",
-			now, provider.AccountID, provider.Domain, provider.DomainToken))
-		if err != nil {
-			return err
-		}
-
-		return audit.Write(ctx, tx, audit.Change{
-			AccountID: account.ID, Object: accountObject(&account), After: audit.Values{"verifiedDomain": provider.Domain},
-		})
-	})
-	if db.IsUnique(err) {
-		return ErrDomainClaimed
-	}
-	if err == nil {
-		provider.VerifiedAt = now
-	}
-	return db.Wrap(err, "verify the provider of account %d", provider.AccountID)
 }

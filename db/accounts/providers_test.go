@@ -26,7 +26,7 @@ func setProvider(t *testing.T, d *db.DB, owner *model.User, issuer string, at mo
 		Secret: &secret,
 	})
 	if err == nil {
-		err = accounts.New(d).VerifyProvider(t.Context(), provider, at)
+		err = accounts.New(d).VerifyProvider(t.Context(), provider, nil, at)
 	}
 	if err != nil {
 		t.Fatal(err)

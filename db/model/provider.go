@@ -20,6 +20,11 @@ const (
 
 	// ProviderSignInLifetime bounds the time between the start of a sign-in through a provider and its end.
 	ProviderSignInLifetime = 10 * time.Minute
+
+	// DomainCheckInterval is the time between two lookups of the DNS record of a verified domain.
+	DomainCheckInterval = 24 * time.Hour
+	// DomainGrace is how long a domain stays verified while lookups do not find its DNS record.
+	DomainGrace = 7 * 24 * time.Hour
 )
 
 // ProviderRecordPrefix is what the text of a domain's DNS record begins with.
@@ -34,6 +39,8 @@ type AccountProvider struct {
 	Domain       string          `bun:",notnull"` // of the addresses of its people, normalised
 	DomainToken  string          `bun:",notnull"` // what the domain's DNS record contains
 	VerifiedAt   Instant         `bun:",notnull"` // when the record was found; 0: never
+	CheckedAt    Instant         `bun:",notnull"` // of the last lookup; 0: an operator has confirmed the domain
+	MissingSince Instant         `bun:",notnull"` // when lookups began not to find the record; 0: the last one did
 	DefaultRole  Role            `bun:",notnull"` // of new people
 	RoleClaim    string          `bun:",notnull"` // the claim that sets roles; empty: none does
 	Roles        map[string]Role `bun:"roles,type:text,notnull"`

@@ -5,16 +5,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 )
 
 // The providers of accounts: set, verified and deleted by owners. See provider.go for sign-ins.
-
-// dnsTimeout bounds the lookup of a domain's record.
-const dnsTimeout = 5 * time.Second
 
 // domainChecks is how many failed lookups of an account's record cause no wait.
 const domainChecks = 10
@@ -98,14 +94,12 @@ func (a *Auth) VerifyProvider(ctx context.Context, accountID int64, wait func())
 	}
 
 	wait()
-	lookup, cancel := context.WithTimeout(ctx, dnsTimeout)
-	defer cancel()
-	texts, err := a.resolver.LookupTXT(lookup, row.RecordName()+".")
+	texts, err := accounts.LookupRecord(ctx, a.resolver, row)
 	if err != nil || !slices.Contains(texts, row.RecordText()) {
 		return nil, ErrNoRecord
 	}
 
-	if err := a.accounts.VerifyProvider(ctx, row, model.At(a.now())); err != nil {
+	if err := a.accounts.VerifyProvider(ctx, row, texts, model.At(a.now())); err != nil {
 		return nil, err
 	}
 	return row, a.accounts.SignInSucceeded(ctx, limits...)

@@ -2,6 +2,7 @@ package auth
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
@@ -22,10 +23,11 @@ import (
 // Sign-in through OpenID Connect providers: the installation's, and those of accounts. ADR 051 has the reasons.
 //
 // StartProviderSignIn returns the provider's address and sets a signed cookie. The provider sends the browser
-// to ProviderCallback, which checks the answer and puts the person into the cookie. FinishProviderSignIn then
+// to the callback, which checks the answer and puts the person into the cookie. FinishProviderSignIn then
 // signs the user in, as SignIn does after a password.
 
-// ProviderCallbackPath is where providers send browsers back.
+// ProviderCallbackPath is where the installation's provider sends browsers back. The provider of an account has a
+// path of its own below it.
 const ProviderCallbackPath = "/sign-in/callback"
 
 const (
@@ -112,7 +114,11 @@ func (a *Auth) StartProviderSignIn(ctx context.Context, email *string, next stri
 		made.Account, made.Changed = row.AccountID, row.ChangedAt
 	}
 
-	target, err := a.providers.Start(ctx, settings, made.secrets(), a.ProviderRedirect(), address)
+	redirect, err := a.ProviderRedirect(ctx, made.Account)
+	if err != nil {
+		return "", err
+	}
+	target, err := a.providers.Start(ctx, settings, made.secrets(), redirect, address)
 	if err != nil {
 		a.log.WarnContext(ctx, "a provider cannot sign anyone in", "issuer", settings.Issuer, "error", err)
 		return "", errProviderAway
@@ -241,40 +247,48 @@ func ownPath(next string) string {
 	return next
 }
 
-// callbackTimeout bounds a request of ProviderCallback.
+// callbackTimeout bounds a request of the callback.
 const callbackTimeout = 20 * time.Second
 
-// ProviderCallback returns the handler to which providers send browsers back. It leads to the sign-in page:
-// with the provider's person in the cookie, or with the reason of the failure. It does not sign in itself.
-func (a *Auth) ProviderCallback() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Cache-Control", "no-store")
-		w.Header().Set("Referrer-Policy", "no-referrer")
+// MountCallback adds the handler to which providers send browsers back. It leads to the sign-in page: with the
+// provider's person in the cookie, or with the reason of the failure. It does not sign in itself.
+func (a *Auth) MountCallback(mux *http.ServeMux) {
+	mux.HandleFunc("GET "+ProviderCallbackPath, a.callback)
+	mux.HandleFunc("GET "+ProviderCallbackPath+"/{account}", a.callback)
+}
 
-		ctx, cancel := context.WithTimeout(r.Context(), callbackTimeout)
-		defer cancel()
+// callback checks a provider's answer, and redirects to the sign-in page.
+func (a *Auth) callback(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Referrer-Policy", "no-referrer")
 
-		t, valid := a.readAttempt(r)
-		query := url.Values{}
-		if t.Next != "" {
-			query.Set("next", t.Next)
+	ctx, cancel := context.WithTimeout(r.Context(), callbackTimeout)
+	defer cancel()
+
+	t, valid := a.readAttempt(r)
+	query := url.Values{}
+	if t.Next != "" {
+		query.Set("next", t.Next)
+	}
+
+	// The state alone does not name the provider: a hostile one can send a browser, with its state, on to another provider,
+	// and would get that provider's code (mix-up, RFC 9700, section 4.4). So each provider has a path of its own.
+	path, err := a.callbackPath(ctx, t.Account)
+	known := valid && r.URL.Path == path &&
+		subtle.ConstantTimeCompare([]byte(r.URL.Query().Get("state")), []byte(t.State)) == 1
+
+	// A second request for the answer, such as a reload, and a forged one, must not end the sign-in of this browser.
+	if valid && t.Subject != "" {
+		query.Set("provider", "finish")
+	} else if err = cmp.Or(err, a.answered(ctx, w, r, t, known)); err != nil {
+		if known {
+			a.setAttempt(w, "", -1)
 		}
-
-		known := valid && subtle.ConstantTimeCompare([]byte(r.URL.Query().Get("state")), []byte(t.State)) == 1
-
-		// A second request for the answer, such as a reload, and a forged one, must not end the sign-in of this browser.
-		if valid && t.Subject != "" {
-			query.Set("provider", "finish")
-		} else if err := a.answered(ctx, w, r, t, known); err != nil {
-			if known {
-				a.setAttempt(w, "", -1)
-			}
-			query.Set("problem", a.problem(ctx, t, err))
-		} else {
-			query.Set("provider", "finish")
-		}
-		http.Redirect(w, r, "/sign-in/provider?"+query.Encode(), http.StatusSeeOther)
-	})
+		query.Set("problem", a.problem(ctx, t, err))
+	} else {
+		query.Set("provider", "finish")
+	}
+	http.Redirect(w, r, "/sign-in/provider?"+query.Encode(), http.StatusSeeOther)
 }
 
 // answered checks a provider's answer and puts the person into the cookie. known means that the answer is to the
@@ -295,7 +309,7 @@ func (a *Auth) answered(ctx context.Context, w http.ResponseWriter, r *http.Requ
 		return err
 	}
 	answer := provider.Answer{Code: query.Get("code"), Issuer: query.Get("iss"), Error: query.Get("error")}
-	person, err := a.providers.Finish(ctx, settings, t.secrets(), answer, a.ProviderRedirect())
+	person, err := a.providers.Finish(ctx, settings, t.secrets(), answer, a.baseURL+r.URL.Path)
 	if err != nil {
 		return err
 	}
@@ -440,5 +454,20 @@ func (a *Auth) arriving(
 	return user, err
 }
 
-// ProviderRedirect returns the address to which providers send browsers back, which is registered there.
-func (a *Auth) ProviderRedirect() string { return a.baseURL + ProviderCallbackPath }
+// ProviderRedirect returns the address to which the provider of an account, or the installation's provider for 0, sends
+// browsers back. It is registered at the provider.
+func (a *Auth) ProviderRedirect(ctx context.Context, accountID int64) (string, error) {
+	path, err := a.callbackPath(ctx, accountID)
+	return a.baseURL + path, err
+}
+
+func (a *Auth) callbackPath(ctx context.Context, accountID int64) (string, error) {
+	if accountID == 0 {
+		return ProviderCallbackPath, nil
+	}
+	ids, err := a.keys.NodeIDs(ctx)
+	if err != nil {
+		return "", err
+	}
+	return ProviderCallbackPath + "/" + ids.Of(model.NodeAccount, accountID), nil
+}

@@ -29,6 +29,8 @@ type AccountResolver interface {
 	AuditLog(ctx context.Context, obj *model.Account, first int, after *string, filter *AuditFilter) (*AuditConnection, error)
 	Provider(ctx context.Context, obj *model.Account) (*AccountProvider, error)
 
+	ProviderRedirectURL(ctx context.Context, obj *model.Account) (*string, error)
+
 	CaptchaUsage(ctx context.Context, obj *model.Account) (*CaptchaUsage, error)
 	DeletedSites(ctx context.Context, obj *model.Account) ([]*model.Site, error)
 	Suspension(ctx context.Context, obj *model.Account) (*Suspension, error)
@@ -506,6 +508,29 @@ func (ec *executionContext) _Account_requireProvider(ctx context.Context, field 
 }
 func (ec *executionContext) fieldContext_Account_requireProvider(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Account", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _Account_providerRedirectUrl(ctx context.Context, field graphql.CollectedField, obj *model.Account) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Account_providerRedirectUrl(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Account().ProviderRedirectURL(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Account_providerRedirectUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Account", field, true, true, "String")
 }
 
 func (ec *executionContext) _Account_requireSecondFactor(ctx context.Context, field graphql.CollectedField, obj *model.Account) (ret graphql.Marshaler) {
@@ -1895,6 +1920,12 @@ func (ec *executionContext) _Account(ctx context.Context, sel ast.SelectionSet, 
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "providerRedirectUrl":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Account_providerRedirectUrl(ctx, field, obj)
+				})
 		case "requireSecondFactor":
 			out.Values[i] = ec._Account_requireSecondFactor(ctx, field, obj)
 			if out.Values[i] == graphql.Null {

@@ -103,8 +103,9 @@ type AccountProvider struct {
 	RecordName string `json:"recordName"`
 	// The text of that record.
 	RecordText string `json:"recordText"`
-	// The address to register at the provider, to which it sends browsers back.
-	RedirectURL string `json:"redirectUrl"`
+	// Since when the daily lookup does not find the record. After 7 days the domain is no longer verified. Null while the record is found,
+	// and without lookups: for a domain that is not verified, or that an operator has confirmed.
+	RecordMissingSince *model.Instant `json:"recordMissingSince,omitempty"`
 	// The role of new people.
 	DefaultRole model.Role `json:"defaultRole"`
 	// The claim of ID tokens that sets roles at each sign-in. Null if roles are set here alone.

@@ -161,27 +161,27 @@ func (ec *executionContext) fieldContext_AccountProvider_recordText(_ context.Co
 	return graphql.NewScalarFieldContext("AccountProvider", field, false, false, "String")
 }
 
-func (ec *executionContext) _AccountProvider_redirectUrl(ctx context.Context, field graphql.CollectedField, obj *AccountProvider) (ret graphql.Marshaler) {
+func (ec *executionContext) _AccountProvider_recordMissingSince(ctx context.Context, field graphql.CollectedField, obj *AccountProvider) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_AccountProvider_redirectUrl(ctx, field)
+			return ec.fieldContext_AccountProvider_recordMissingSince(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.RedirectURL, nil
+			return obj.RecordMissingSince, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Instant) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐInstant(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
-func (ec *executionContext) fieldContext_AccountProvider_redirectUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AccountProvider", field, false, false, "String")
+func (ec *executionContext) fieldContext_AccountProvider_recordMissingSince(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AccountProvider", field, false, false, "DateTime")
 }
 
 func (ec *executionContext) _AccountProvider_defaultRole(ctx context.Context, field graphql.CollectedField, obj *AccountProvider) (ret graphql.Marshaler) {
@@ -1069,9 +1069,9 @@ func (ec *executionContext) _AccountProvider(ctx context.Context, sel ast.Select
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
-		case "redirectUrl":
-			out.Values[i] = ec._AccountProvider_redirectUrl(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
+		case "recordMissingSince":
+			out.Values[i] = ec._AccountProvider_recordMissingSince(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "defaultRole":

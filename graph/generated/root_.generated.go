@@ -2768,6 +2768,11 @@ extend type Account {
   Whether members reach the account only by signing in through its provider. Owners and guests, and API tokens, reach it in any case.
   """
   requireProvider: Boolean!
+  """
+  The address to register at the account's provider, to which it sends browsers back. Each account has its own. Visible to owners;
+  null for other callers.
+  """
+  providerRedirectUrl: String
 }
 
 "The OpenID Connect provider of an account. Its client secret is never returned."
@@ -2784,8 +2789,11 @@ type AccountProvider {
   recordName: String!
   "The text of that record."
   recordText: String!
-  "The address to register at the provider, to which it sends browsers back."
-  redirectUrl: String!
+  """
+  Since when the daily lookup does not find the record. After 7 days the domain is no longer verified. Null while the record is found,
+  and without lookups: for a domain that is not verified, or that an operator has confirmed.
+  """
+  recordMissingSince: DateTime
   "The role of new people."
   defaultRole: Role!
   "The claim of ID tokens that sets roles at each sign-in. Null if roles are set here alone."
@@ -5865,6 +5873,8 @@ func (ec *executionContext) childFields_Account(ctx context.Context, field graph
 		return ec.fieldContext_Account_provider(ctx, field)
 	case "requireProvider":
 		return ec.fieldContext_Account_requireProvider(ctx, field)
+	case "providerRedirectUrl":
+		return ec.fieldContext_Account_providerRedirectUrl(ctx, field)
 	case "requireSecondFactor":
 		return ec.fieldContext_Account_requireSecondFactor(ctx, field)
 	case "captchaPlan":
@@ -5949,8 +5959,8 @@ func (ec *executionContext) childFields_AccountProvider(ctx context.Context, fie
 		return ec.fieldContext_AccountProvider_recordName(ctx, field)
 	case "recordText":
 		return ec.fieldContext_AccountProvider_recordText(ctx, field)
-	case "redirectUrl":
-		return ec.fieldContext_AccountProvider_redirectUrl(ctx, field)
+	case "recordMissingSince":
+		return ec.fieldContext_AccountProvider_recordMissingSince(ctx, field)
 	case "defaultRole":
 		return ec.fieldContext_AccountProvider_defaultRole(ctx, field)
 	case "roleClaim":

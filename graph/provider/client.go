@@ -28,10 +28,12 @@ const (
 	dialTimeout  = 5 * time.Second
 	maxBody      = 512 << 10 // bytes of an answer
 	maxHeader    = 16 << 10
-	maxCalls     = 8 // discoveries and exchanges at once for accounts, of a process
-	maxOwnCalls  = 4 // likewise for the installation's provider, in addition
-	maxIssuer    = 2 // of maxCalls for one issuer, so that a slow one leaves calls to others
-	callWait     = 2 * time.Second
+	maxCalls     = 8               // discoveries and exchanges at once for accounts, of a process
+	maxStrange   = 2               // of maxCalls for providers that have not answered, or were slow, in the last hour
+	maxOwnCalls  = 4               // likewise for the installation's provider, in addition
+	maxIssuer    = 2               // of maxCalls for one issuer, so that a slow one leaves calls to others
+	callWait     = 2 * time.Second // for a free call; a call that takes longer is slow
+	knownFor     = time.Hour       // how long an answer, or a slow call, counts for its provider
 	metadataFor  = time.Hour
 	staleFor     = 24 * time.Hour   // how long metadata is used while its refresh fails
 	failureFor   = 10 * time.Second // how long a failed discovery is not repeated
@@ -52,6 +54,7 @@ type Client struct {
 	now              func() time.Time
 	timeout          time.Duration
 	calls, ownCalls  chan struct{}
+	strange          chan struct{} // of calls, for providers that are not known to answer
 
 	mu      sync.Mutex
 	entries map[knownKey]*entry
@@ -69,6 +72,26 @@ type entry struct {
 	turn  chan struct{} // of the discovery: one runs at a time
 	calls chan struct{} // in progress or waiting
 	known atomic.Pointer[known]
+
+	// The ends of the last call with an answer and of the last slow call, in nanoseconds of Unix time.
+	answeredAt, slowAt atomic.Int64
+}
+
+// answers reports whether the provider has answered in the last hour, and no call of that hour was slow.
+func (e *entry) answers(now time.Time) bool {
+	since := now.Add(-knownFor).UnixNano()
+	return e.answeredAt.Load() > since && e.slowAt.Load() <= since
+}
+
+// note records how a call has ended.
+func (e *entry) note(now time.Time, took time.Duration, err error) {
+	failed, ok := errors.AsType[*Error](err)
+	switch {
+	case took > callWait:
+		e.slowAt.Store(now.UnixNano())
+	case !ok || failed.Reason != Unavailable:
+		e.answeredAt.Store(now.UnixNano())
+	}
 }
 
 // known is the outcome of discoveries. It is immutable, so that a refresh does not change it under a sign-in.
@@ -130,7 +153,7 @@ func New(o Options) *Client {
 	return &Client{
 		trusted: newHTTP(o, timeout, nil), guarded: newHTTP(o, timeout, guard),
 		now: o.Now, timeout: timeout,
-		calls: make(chan struct{}, maxCalls), ownCalls: make(chan struct{}, maxOwnCalls),
+		calls: make(chan struct{}, maxCalls), strange: make(chan struct{}, maxStrange), ownCalls: make(chan struct{}, maxOwnCalls),
 		entries: make(map[knownKey]*entry),
 	}
 }
@@ -170,24 +193,36 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // enter waits for a free call, so that slow providers do not gather requests without bound. Accounts' providers share
-// their calls, and the installation's provider has calls of its own.
+// their calls, of which those that are not known to answer get few: they must not delay the others. The
+// installation's provider has calls of its own.
 func (c *Client) enter(ctx context.Context, s Settings) (leave func(), err error) {
 	timer := time.NewTimer(callWait)
 	defer timer.Stop()
 
-	if s.Trusted {
-		return take(ctx, timer.C, c.ownCalls)
+	e := c.entry(s)
+	places := []chan struct{}{e.calls, c.calls}
+	switch {
+	case s.Trusted:
+		places = []chan struct{}{c.ownCalls}
+	case !e.answers(c.now()):
+		places = []chan struct{}{e.calls, c.strange, c.calls}
 	}
-	leaveIssuer, err := take(ctx, timer.C, c.entry(s).calls)
-	if err != nil {
-		return nil, err
+
+	var taken []func()
+	leave = func() {
+		for _, leave := range taken {
+			leave()
+		}
 	}
-	leaveAll, err := take(ctx, timer.C, c.calls)
-	if err != nil {
-		leaveIssuer()
-		return nil, err
+	for _, place := range places {
+		leaveOne, err := take(ctx, timer.C, place)
+		if err != nil {
+			leave()
+			return nil, err
+		}
+		taken = append(taken, leaveOne)
 	}
-	return func() { leaveAll(); leaveIssuer() }, nil
+	return leave, nil
 }
 
 // take takes a place, or fails when the time or the request ends.
@@ -243,8 +278,10 @@ func (c *Client) find(ctx context.Context, s Settings) (*known, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
 	defer cancel()
 
+	began := time.Now()
 	found, data, err := c.discover(ctx, s)
 	now := c.now()
+	e.note(now, time.Since(began), err)
 	after := &known{provider: found, metadata: data, foundAt: now, err: err, triedAt: now}
 	if err != nil && before != nil {
 		after.provider, after.metadata, after.foundAt = before.provider, before.metadata, before.foundAt

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -205,7 +206,7 @@ func TestMetadataNeedsTLS(t *testing.T) {
 // TestCausesAreShort checks that an answer of a provider is not kept or logged as a whole.
 func TestCausesAreShort(t *testing.T) {
 	t.Parallel()
-	long := strings.Repeat("a line\n\x1b[31m", 30000)
+	long := strings.Repeat("a line\n\x1b[31m\u202e", 30000)
 	i := newIssuer(t, "127.0.0.1")
 	i.set(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/token" {
@@ -220,11 +221,28 @@ func TestCausesAreShort(t *testing.T) {
 		if err == nil {
 			t.Fatalf("%s: no error", name)
 		}
-		if text := err.Error(); len(text) > 400 || strings.ContainsAny(text, "\n\x1b") {
+		text := err.Error()
+		code, quoted, _ := strings.Cut(text, ": ")
+		cause, unquoted := strconv.Unquote(quoted)
+		if len(text) > 600 || strings.ContainsAny(text, "\n\x1b\u202e") || unquoted != nil || len([]rune(cause)) > 160 ||
+			code != string(reason(err)) {
 			t.Errorf("%s: an error of %d bytes: %.400q", name, len(text), text)
 		}
 	}
 	short("the token endpoint", finish(t.Context(), c, i.settings()))
+
+	// Of an OAuth error only the start of its code.
+	i.set(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusBadRequest)
+		_ = json.NewEncoder(w).Encode(map[string]string{"error": "invalid_grant" + long[:1000], "error_description": "described", "error_uri": "linked"})
+	})
+	err := finish(t.Context(), c, i.settings())
+	short("an OAuth error", err)
+	if text := err.Error(); !strings.Contains(text, "status 400") || !strings.Contains(text, "invalid_grant") ||
+		strings.Contains(text, "described") || strings.Contains(text, "linked") {
+		t.Errorf("an OAuth error: %s", text)
+	}
 
 	i.set(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, long, http.StatusInternalServerError) })
 	short("the metadata", newClient(time.Now, local, i).Check(t.Context(), i.settings()))
@@ -251,9 +269,9 @@ func TestSlowIssuerLeavesCalls(t *testing.T) {
 	})
 
 	ctx, cancel := context.WithCancel(t.Context())
-	var wait sync.WaitGroup
+	ended := make(chan error, 12)
 	for range 12 {
-		wait.Go(func() { _ = finish(ctx, c, slow.settings()) })
+		go func() { ended <- finish(ctx, c, slow.settings()) }()
 	}
 	<-entered
 	<-entered
@@ -266,13 +284,162 @@ func TestSlowIssuerLeavesCalls(t *testing.T) {
 		}
 	}
 
-	// The other ten end with their requests.
+	// The other ten end with their requests, or after the wait for a call. The two go on without their requests.
 	cancel()
-	wait.Wait()
-	close(release)
+	for range 10 {
+		<-ended
+	}
 	if n := len(entered); n != 0 {
 		t.Errorf("%d calls of an issuer at once, want 2", n+2)
 	}
+	close(release)
+	<-ended
+	<-ended
+}
+
+// hostileIssuers is a server whose paths are issuers. Those below /known/ answer until they hang, the others never do.
+type hostileIssuers struct {
+	*issuer
+	hang    atomic.Bool
+	entered chan string // paths of calls without an answer
+}
+
+func newHostileIssuers(t *testing.T) *hostileIssuers {
+	h := &hostileIssuers{issuer: newIssuer(t, "127.0.0.1"), entered: make(chan string, 1000)}
+	release := make(chan struct{})
+	t.Cleanup(func() { close(release) })
+	h.set(func(w http.ResponseWriter, r *http.Request) {
+		if h.hang.Load() || !strings.HasPrefix(r.URL.Path, "/known/") {
+			h.entered <- r.URL.Path
+			<-release
+			return
+		}
+		issuer := h.URL + strings.TrimSuffix(r.URL.Path, "/.well-known/openid-configuration")
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(map[string]string{
+			"issuer": issuer, "authorization_endpoint": issuer, "token_endpoint": issuer, "jwks_uri": issuer,
+		})
+	})
+	return h
+}
+
+func (h *hostileIssuers) settings(path string, n int) provider.Settings {
+	return provider.Settings{Issuer: fmt.Sprint(h.URL, path, n), ClientID: "tallygate", ClientSecret: "secret"}
+}
+
+// isCalled fails unless the calls of an issuer that answers find a place.
+func isCalled(t *testing.T, c *provider.Client, i *issuer, when string) {
+	t.Helper()
+	for range 10 {
+		// The issuer has no tokens: its answer is wrong, but it answers.
+		if err := finish(t.Context(), c, i.settings()); reason(err) != provider.Misconfigured {
+			t.Errorf("%s: %v", when, err)
+		}
+	}
+}
+
+// TestUnknownIssuersLeaveCalls checks that issuers that have never answered get two calls together, and so delay no
+// issuer that is known to answer.
+func TestUnknownIssuersLeaveCalls(t *testing.T) {
+	t.Parallel()
+	at := &clock{}
+	at.add(24 * time.Hour)
+	honest, hostile := newIssuer(t, "127.0.0.1"), newHostileIssuers(t)
+	c := newClient(at.now, local, honest, hostile.issuer)
+	isCalled(t, c, honest, "alone")
+
+	ended := make(chan error, 30)
+	for n := range 30 {
+		go func() { ended <- c.Check(context.Background(), hostile.settings("/silent/", n)) }()
+	}
+	<-hostile.entered
+	<-hostile.entered
+	isCalled(t, c, honest, "next to issuers that have never answered")
+
+	// The others wait in vain.
+	for range 28 {
+		if err := <-ended; reason(err) != provider.Unavailable {
+			t.Errorf("an issuer that does not answer: %v", err)
+		}
+	}
+	if n := len(hostile.entered); n > 0 {
+		t.Errorf("%d calls at once of issuers that have never answered, want 2", n+2)
+	}
+
+	// After an hour without a call, the honest issuer is as unknown as they are.
+	at.add(time.Hour)
+	if got := reason(finish(t.Context(), c, honest.settings())); got != provider.Unavailable {
+		t.Errorf("an hour later: %q", got)
+	}
+}
+
+// TestSlowIssuersLeaveCalls checks that issuers that have answered before get two calls together from their first slow
+// call on, also if its request has ended before.
+func TestSlowIssuersLeaveCalls(t *testing.T) {
+	t.Parallel()
+	honest, hostile := newIssuer(t, "127.0.0.1"), newHostileIssuers(t)
+	pool := x509.NewCertPool()
+	pool.AddCert(honest.Certificate())
+	c := provider.New(provider.Options{
+		Authorities: pool, Now: time.Now, Timeout: 3 * time.Second, Allowed: []netip.Prefix{netip.MustParsePrefix(local[0])},
+	})
+	isCalled(t, c, honest, "alone")
+	for n := range 4 {
+		if err := c.Check(t.Context(), hostile.settings("/known/", n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	// All places are theirs until the calls end.
+	hostile.hang.Store(true)
+	ctx, leave := context.WithCancel(t.Context())
+	ended := make(chan error, 8)
+	hang := func(ctx context.Context) {
+		for n := range 8 {
+			go func() { ended <- finish(ctx, c, hostile.settings("/known/", n%4)) }()
+		}
+	}
+	hang(ctx)
+	for range 8 {
+		<-hostile.entered
+	}
+	leave()
+	for range 8 {
+		<-ended
+	}
+
+	hang(t.Context())
+	for left := 8; left > 0; {
+		isCalled(t, c, honest, "next to issuers that were slow")
+		select {
+		case <-ended:
+			left--
+		case <-time.After(20 * time.Millisecond):
+			// The honest issuer must be called while they hang.
+		}
+	}
+}
+
+// TestLeavingBrowsers checks that requests that end during a call do not make an issuer look slow or unavailable.
+func TestLeavingBrowsers(t *testing.T) {
+	t.Parallel()
+	honest, hostile := newIssuer(t, "127.0.0.1"), newHostileIssuers(t)
+	c := newClient(time.Now, local, honest, hostile.issuer)
+	isCalled(t, c, honest, "alone")
+
+	ctx, leave := context.WithCancel(t.Context())
+	honest.set(func(http.ResponseWriter, *http.Request) { leave() })
+	if got := reason(finish(ctx, c, honest.settings())); got != provider.Misconfigured {
+		t.Errorf("a request that ends during the call: %q", got)
+	}
+	honest.serve.Store(nil)
+
+	for n := range 2 {
+		go func() { _ = c.Check(context.Background(), hostile.settings("/silent/", n)) }()
+	}
+	<-hostile.entered
+	<-hostile.entered
+	isCalled(t, c, honest, "after a request that has ended")
 }
 
 // TestWaitEndsWithRequest checks that a request does not wait for the discovery of another one after its own end.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -37,21 +38,31 @@ const (
 	NoEmail       Reason = "email"         // it has verified no address
 )
 
-// Error is a failed sign-in. Cause is only logged.
+// Error is a failed sign-in. Cause is only logged: it can have words that a provider has chosen.
 type Error struct {
 	Reason Reason
 	Cause  error
 }
 
-func (e *Error) Error() string { return string(e.Reason) + ": " + e.Cause.Error() }
+func (e *Error) Error() string { return string(e.Reason) + ": " + strconv.Quote(e.Cause.Error()) }
 
 // maxCause is the length of a cause in characters. Libraries put whole answers of providers into their errors.
-const maxCause = 300
+const maxCause = 160
 
-// newError returns an Error without line breaks and control characters of the provider's answer.
+// newError returns an Error without line breaks and control characters of the provider's answer. Of an answer with an
+// error status it keeps the status and the start of the OAuth code, and of a failed call no address.
 func newError(reason Reason, cause error) *Error {
+	if failed, ok := errors.AsType[*url.Error](cause); ok {
+		cause = failed.Err
+	}
+	if refused, ok := errors.AsType[*oauth2.RetrieveError](cause); ok && refused.Response != nil {
+		cause = fmt.Errorf("status %d, error %q", refused.Response.StatusCode, model.Clean(refused.ErrorCode, maxCode))
+	}
 	return &Error{reason, errors.New(model.Clean(cause.Error(), maxCause))}
 }
+
+// maxCode is the length of an OAuth error code in characters; RFC 6749 names none that is longer.
+const maxCode = 40
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
@@ -221,7 +232,7 @@ func (c *Client) Finish(ctx context.Context, s Settings, a Attempt, answer Answe
 		return nil, newError(BadToken, fmt.Errorf("the answer is of the issuer %q", answer.Issuer))
 	}
 	if answer.Error != "" || answer.Code == "" {
-		return nil, newError(Refused, fmt.Errorf("the provider answered %q", model.Clean(answer.Error, 100)))
+		return nil, newError(Refused, fmt.Errorf("the provider answered %q", model.Clean(answer.Error, maxCode)))
 	}
 
 	leave, err := c.enter(ctx, s)
@@ -230,9 +241,21 @@ func (c *Client) Finish(ctx context.Context, s Settings, a Attempt, answer Answe
 	}
 	defer leave()
 
-	ctx, cancel := context.WithTimeout(oidc.ClientContext(ctx, c.http(s)), c.timeout)
+	// The call does not end with the request: a browser that leaves must not hide a slow provider, or make another one
+	// look slow.
+	ctx, cancel := context.WithTimeout(oidc.ClientContext(context.WithoutCancel(ctx), c.http(s)), c.timeout)
 	defer cancel()
-	token, err := client(k, s, redirect).Exchange(ctx, answer.Code, oauth2.VerifierOption(a.Verifier))
+	began := time.Now()
+	person, err := c.redeem(ctx, k, s, a, answer.Code, redirect)
+	c.entry(s).note(c.now(), time.Since(began), err)
+	return person, err
+}
+
+// redeem calls the token endpoint, and checks the ID token.
+func (c *Client) redeem(
+	ctx context.Context, k *known, s Settings, a Attempt, code, redirect string,
+) (*Person, error) {
+	token, err := client(k, s, redirect).Exchange(ctx, code, oauth2.VerifierOption(a.Verifier))
 	if err != nil {
 		return nil, failure(err)
 	}

@@ -68,7 +68,7 @@ func (r *mutationResolver) SetAccountProvider(
 	if err != nil {
 		return nil, err
 	}
-	return &generated.AccountProviderPayload{Provider: r.newProvider(row)}, nil
+	return &generated.AccountProviderPayload{Provider: newProvider(row)}, nil
 }
 
 func (r *mutationResolver) VerifyProviderDomain(
@@ -79,7 +79,7 @@ func (r *mutationResolver) VerifyProviderDomain(
 	if err != nil {
 		return nil, err
 	}
-	return &generated.AccountProviderPayload{Provider: r.newProvider(row)}, nil
+	return &generated.AccountProviderPayload{Provider: newProvider(row)}, nil
 }
 
 func (r *mutationResolver) DeleteAccountProvider(
@@ -95,33 +95,47 @@ func (r *mutationResolver) DeleteAccountProvider(
 	return &generated.DeleteAccountProviderPayload{Account: &account}, nil
 }
 
-// Provider is for owners with a session.
 func (r *accountResolver) Provider(ctx context.Context, obj *model.Account) (*generated.AccountProvider, error) {
-	caller, err := auth.CallerOf(ctx)
-	if err != nil || caller.User == nil {
+	if isOwner, err := readsProvider(ctx, obj); !isOwner || err != nil {
 		return nil, err
 	}
-	member := caller.User.In(obj.ID)
-	if member == nil || !member.May(model.MayManage, caller.Token) {
-		return nil, nil
-	}
-
 	row, err := orNull(r.accounts.Provider(ctx, obj.ID))
 	if row == nil || err != nil {
 		return nil, err
 	}
-	return r.newProvider(row), nil
+	return newProvider(row), nil
+}
+
+func (r *accountResolver) ProviderRedirectURL(ctx context.Context, obj *model.Account) (*string, error) {
+	if isOwner, err := readsProvider(ctx, obj); !isOwner || err != nil {
+		return nil, err
+	}
+	address, err := r.auth.ProviderRedirect(ctx, obj.ID)
+	return &address, err
+}
+
+// readsProvider reports whether the caller reads the provider of an account: an owner with a session.
+func readsProvider(ctx context.Context, account *model.Account) (bool, error) {
+	caller, err := auth.CallerOf(ctx)
+	if err != nil || caller.User == nil {
+		return false, err
+	}
+	member := caller.User.In(account.ID)
+	return member != nil && member.May(model.MayManage, caller.Token), nil
 }
 
 // newProvider returns a provider as owners see it.
-func (r *Resolver) newProvider(row *model.AccountProvider) *generated.AccountProvider {
+func newProvider(row *model.AccountProvider) *generated.AccountProvider {
 	shown := &generated.AccountProvider{
 		Issuer: row.Issuer, ClientID: row.ClientID, Domain: row.Domain, RecordName: row.RecordName(),
-		RecordText: row.RecordText(), RedirectURL: r.auth.ProviderRedirect(), DefaultRole: row.DefaultRole,
-		RoleClaim: orNil(row.RoleClaim), Roles: []*generated.ProviderRole{},
+		RecordText: row.RecordText(), DefaultRole: row.DefaultRole, RoleClaim: orNil(row.RoleClaim),
+		Roles: []*generated.ProviderRole{},
 	}
 	if row.VerifiedAt != 0 {
 		shown.DomainVerifiedAt = &row.VerifiedAt
+	}
+	if row.MissingSince != 0 {
+		shown.RecordMissingSince = &row.MissingSince
 	}
 	for _, value := range slices.Sorted(maps.Keys(row.Roles)) {
 		shown.Roles = append(shown.Roles, &generated.ProviderRole{Value: value, Role: row.Roles[value]})

@@ -115,7 +115,7 @@ func newApp(t testing.TB, d *db.DB, change ...setting) *app {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/", handler)
-	mux.Handle("GET "+auth.ProviderCallbackPath, a.auth.ProviderCallback())
+	a.auth.MountCallback(mux)
 	handler = mux
 	if s.wrap != nil {
 		handler = s.wrap(handler)

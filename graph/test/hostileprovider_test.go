@@ -1,7 +1,6 @@
 package graph_test
 
 import (
-	"context"
 	"crypto"
 	"crypto/hmac"
 	"crypto/rand"
@@ -13,7 +12,6 @@ import (
 	"encoding/pem"
 	"maps"
 	"math/big"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -23,9 +21,8 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/net/dns/dnsmessage"
-
 	"github.com/tallygate/tallygate/graph/provider"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // providerKey signs the ID tokens of all providers of the tests, and strangeKey those with an unknown key.
@@ -47,6 +44,8 @@ type fakeProvider struct {
 	subject string
 	email   string
 	calls   int // of the token endpoint
+
+	registered string // the client's redirect address, to which /authorize sends browsers back
 
 	discovery func(map[string]any)               // changes the metadata
 	claims    func(map[string]any)               // changes the ID token's claims
@@ -82,6 +81,17 @@ func (p *fakeProvider) serve(w http.ResponseWriter, r *http.Request) {
 			p.discovery(data)
 		}
 		_ = json.NewEncoder(w).Encode(data)
+	case "/authorize":
+		// The person is signed in at the provider already.
+		request := r.URL.Query()
+		if request.Get("redirect_uri") != p.registered {
+			http.Error(w, "unknown redirect_uri", http.StatusBadRequest)
+			return
+		}
+		code := rand.Text()
+		p.pending[code] = request
+		answer := url.Values{"code": {code}, "state": {request.Get("state")}}
+		http.Redirect(w, r, p.registered+"?"+answer.Encode(), http.StatusFound)
 	case "/keys":
 		public := providerKey().PublicKey
 		encode := base64.RawURLEncoding.EncodeToString
@@ -164,68 +174,8 @@ func publicPEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
 }
 
-// dnsServer answers TXT queries over UDP.
-type dnsServer struct {
-	mu      sync.Mutex
-	records map[string]string
-	conn    net.PacketConn
-}
-
-func newDNS(t *testing.T) *dnsServer {
-	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &dnsServer{records: map[string]string{}, conn: conn}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		buffer := make([]byte, 512)
-		for {
-			n, from, err := conn.ReadFrom(buffer)
-			if err != nil {
-				return
-			}
-			var m dnsmessage.Message
-			if m.Unpack(buffer[:n]) != nil || len(m.Questions) == 0 {
-				continue
-			}
-			answer := dnsmessage.Message{Header: dnsmessage.Header{ID: m.ID, Response: true}, Questions: m.Questions[:1]}
-			s.mu.Lock()
-			text, ok := s.records[strings.ToLower(m.Questions[0].Name.String())]
-			s.mu.Unlock()
-			if ok && m.Questions[0].Type == dnsmessage.TypeTXT {
-				answer.Answers = []dnsmessage.Resource{{
-					Header: dnsmessage.ResourceHeader{Name: m.Questions[0].Name, Type: dnsmessage.TypeTXT, Class: dnsmessage.ClassINET},
-					Body:   &dnsmessage.TXTResource{TXT: []string{text}},
-				}}
-			} else {
-				answer.RCode = dnsmessage.RCodeNameError
-			}
-			packed, err := answer.Pack()
-			if err == nil {
-				_, _ = conn.WriteTo(packed, from)
-			}
-		}
-	}()
-	t.Cleanup(func() { conn.Close(); <-done })
-	return s
-}
-
-func (s *dnsServer) set(name, text string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.records[name+"."] = text
-}
-
-func (s *dnsServer) resolver() *net.Resolver {
-	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "udp", s.conn.LocalAddr().String())
-	}}
-}
-
 // withProviders lets accounts of an app have providers on this machine.
-func withProviders(p *fakeProvider, dns *dnsServer, change ...func(*provider.Options)) setting {
+func withProviders(p *fakeProvider, dns *testkit.DNS, change ...func(*provider.Options)) setting {
 	return func(s *settings) {
 		p.clock = s.auth.Now
 		pool := x509.NewCertPool()
@@ -234,14 +184,14 @@ func withProviders(p *fakeProvider, dns *dnsServer, change ...func(*provider.Opt
 		for _, c := range change {
 			c(&options)
 		}
-		s.auth.Providers, s.auth.ProviderNets, s.auth.Resolver = provider.New(options), options.Allowed, dns.resolver()
+		s.auth.Providers, s.auth.ProviderNets, s.auth.Resolver = provider.New(options), options.Allowed, dns.Resolver()
 		s.auth.Log = s.graph.Log
 	}
 }
 
 const (
 	setProviderMutation = `mutation($input: SetAccountProviderInput!) { setAccountProvider(input: $input) {
-		provider { issuer clientId domain domainVerifiedAt recordName recordText redirectUrl defaultRole roleClaim roles { value role } }
+		provider { issuer clientId domain domainVerifiedAt recordName recordText defaultRole roleClaim roles { value role } }
 		userErrors { field code message } } }`
 	verifyDomainMutation  = `mutation { verifyProviderDomain(input: {}) { provider { domainVerifiedAt } userErrors { field code } } }`
 	startProviderMutation = `mutation($email: String, $next: String) { startProviderSignIn(input: {email: $email, next: $next}) {
@@ -251,7 +201,7 @@ const (
 )
 
 // provide sets and verifies the provider of an owner's account.
-func (c *client) provide(p *fakeProvider, dns *dnsServer, more map[string]any) {
+func (c *client) provide(p *fakeProvider, dns *testkit.DNS, more map[string]any) {
 	c.t.Helper()
 	input := map[string]any{
 		"password": password, "issuer": p.issuer(), "clientId": "tallygate", "clientSecret": "the client secret", "domain": "corp.example",
@@ -263,7 +213,7 @@ func (c *client) provide(p *fakeProvider, dns *dnsServer, more map[string]any) {
 	if strings.Contains(set.Body, "the client secret") {
 		c.t.Errorf("the answer has the client secret: %s", set.Body)
 	}
-	dns.set(set.at("setAccountProvider.provider.recordName").(string), set.at("setAccountProvider.provider.recordText").(string))
+	dns.Set(set.at("setAccountProvider.provider.recordName").(string), set.at("setAccountProvider.provider.recordText").(string))
 	c.query(verifyDomainMutation).ok(c.t, "verifyProviderDomain")
 	if required != nil {
 		input["required"] = required
@@ -271,39 +221,63 @@ func (c *client) provide(p *fakeProvider, dns *dnsServer, more map[string]any) {
 	}
 }
 
-// callback starts a sign-in, lets the provider answer, and returns the query of the page that the browser is led
-// to. change changes the answer's query.
-func (c *client) callback(p *fakeProvider, email any, change func(url.Values)) url.Values {
+// started starts a sign-in, and returns the address of the provider with its query.
+func (c *client) started(email any) *url.URL {
 	c.t.Helper()
 	started := c.query(startProviderMutation, "email", email, "next", "/sites/new").ok(c.t, "startProviderSignIn")
 	target, err := url.Parse(started.at("startProviderSignIn.url").(string))
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	request := target.Query()
+	return target
+}
+
+// callback starts a sign-in, lets the provider answer, and returns the query of the page that the browser is led
+// to. change changes the answer's query.
+func (c *client) callback(p *fakeProvider, email any, change func(url.Values)) url.Values {
+	c.t.Helper()
+	request := c.started(email).Query()
 	p.pending["code-1"] = request
 	answer := url.Values{"code": {"code-1"}, "state": {request.Get("state")}}
 	if change != nil {
 		change(answer)
 	}
-	return c.answer(answer)
+	return c.answer(request.Get("redirect_uri"), answer)
 }
 
-// answer opens the address to which a provider leads back.
-func (c *client) answer(query url.Values) url.Values {
+// answer opens the address to which a provider leads back, and returns the query of the page that follows.
+func (c *client) answer(redirect string, query url.Values) url.Values {
+	c.t.Helper()
+	page, status := c.browse(redirect + "?" + query.Encode())
+	if page.Path != "/sign-in/provider" || status != http.StatusSeeOther {
+		c.t.Fatalf("the callback answers %d and leads to %v", status, page)
+	}
+	return page.Query()
+}
+
+// browse opens an address and follows the redirects to the page that ends a sign-in, or to an answer that is none.
+// It returns that address with the status that led to it.
+func (c *client) browse(address string) (page *url.URL, status int) {
 	c.t.Helper()
 	browser := c.http
 	browser.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	res, err := browser.Get(strings.TrimSuffix(c.app.url, "/graphql") + "/sign-in/callback?" + query.Encode())
-	if err != nil {
-		c.t.Fatal(err)
+	for range 10 {
+		res, err := browser.Get(address)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		res.Body.Close()
+		to, err := res.Location()
+		if err != nil {
+			return res.Request.URL, res.StatusCode
+		}
+		if to.Path == "/sign-in/provider" {
+			return to, res.StatusCode
+		}
+		address = to.String()
 	}
-	res.Body.Close()
-	to, err := res.Location()
-	if err != nil || to.Path != "/sign-in/provider" || res.StatusCode != http.StatusSeeOther {
-		c.t.Fatalf("the callback answers %d to %v, %v", res.StatusCode, to, err)
-	}
-	return to.Query()
+	c.t.Fatalf("too many redirects, the last one to %s", address)
+	return nil, 0
 }
 
 func (c *client) finish(input map[string]any) *answer {

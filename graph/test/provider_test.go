@@ -14,6 +14,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/provider"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestProviderSignIn checks that a new person of a verified domain joins the account, signs in again, and signs out
@@ -21,7 +22,7 @@ import (
 func TestProviderSignIn(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p, dns := newFakeProvider(t), newDNS(t)
+		p, dns := newFakeProvider(t), testkit.NewDNS(t)
 		a := newApp(t, d, withProviders(p, dns))
 		owner := a.owner("owner@corp.example")
 
@@ -42,6 +43,14 @@ func TestProviderSignIn(t *testing.T) {
 			t.Errorf("required before the domain is verified: %s", got)
 		}
 		owner.provide(p, dns, nil)
+
+		// Only the address of the account's provider is the account's.
+		own := owner.query(`{ account { id providerRedirectUrl } }`).ok(t, "")
+		want := strings.TrimSuffix(a.url, "graphql") + "sign-in/callback/" + own.at("account.id").(string)
+		used := a.client().started("anna@corp.example").Query().Get("redirect_uri")
+		if own.at("account.providerRedirectUrl") != want || used != want {
+			t.Errorf("the redirect address is shown as %v and used as %s, want %s", own.at("account.providerRedirectUrl"), used, want)
+		}
 
 		for round := range 2 {
 			anna := a.client()
@@ -146,7 +155,7 @@ func TestHostileTokens(t *testing.T) {
 	}
 
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p, dns := newFakeProvider(t), newDNS(t)
+		p, dns := newFakeProvider(t), testkit.NewDNS(t)
 		a := newApp(t, d, withProviders(p, dns))
 		a.owner("owner@corp.example").provide(p, dns, nil)
 
@@ -175,14 +184,14 @@ func TestHostileTokens(t *testing.T) {
 		if got := c.callback(p, "anna@corp.example", func(q url.Values) { sent = q }); got.Get("provider") != "finish" {
 			t.Fatalf("an honest answer: %v", got)
 		}
-		calls := p.calls
-		if got := a.client().answer(sent); got.Get("problem") != "expired" {
+		calls, redirect := p.calls, a.client().started("anna@corp.example").Query().Get("redirect_uri")
+		if got := a.client().answer(redirect, sent); got.Get("problem") != "expired" {
 			t.Errorf("an answer to another browser: %v", got)
 		}
 
 		// A reload, and a forged answer, do not end the browser's sign-in.
 		for _, answer := range []url.Values{sent, {"state": {"forged"}}} {
-			if got := c.answer(answer); got.Get("provider") != "finish" || got.Has("problem") {
+			if got := c.answer(redirect, answer); got.Get("provider") != "finish" || got.Has("problem") {
 				t.Errorf("a repeated answer: %v", got)
 			}
 		}
@@ -245,7 +254,7 @@ func TestProviderMetadata(t *testing.T) {
 				calls++
 				return answer != nil && answer(w, r)
 			}
-			dns := newDNS(t)
+			dns := testkit.NewDNS(t)
 			a := newApp(t, d, withProviders(p, dns, func(o *provider.Options) { o.Timeout = 3 * time.Second }))
 			domain := strings.ReplaceAll(strings.ToLower(name), " ", "-") + ".example"
 			owner := a.owner("owner@" + domain)
@@ -262,7 +271,7 @@ func TestProviderMetadata(t *testing.T) {
 	}
 
 	t.Run("a private address", func(t *testing.T) {
-		p, dns := newFakeProvider(t), newDNS(t)
+		p, dns := newFakeProvider(t), testkit.NewDNS(t)
 		a := newApp(t, d, withProviders(p, dns, func(o *provider.Options) { o.Allowed = nil }))
 		got := a.owner("owner@private.example").query(setProviderMutation, "input", map[string]any{
 			"password": password, "issuer": p.issuer(), "clientId": "c", "clientSecret": "s", "domain": "private.example",
@@ -273,7 +282,7 @@ func TestProviderMetadata(t *testing.T) {
 	})
 
 	t.Run("an address that became private", func(t *testing.T) {
-		p, dns, calls := newFakeProvider(t), newDNS(t), 0
+		p, dns, calls := newFakeProvider(t), testkit.NewDNS(t), 0
 		p.wrap = func(http.ResponseWriter, *http.Request) bool { calls++; return false }
 		a := newApp(t, d, withProviders(p, dns, func(o *provider.Options) { o.Allowed = nil }), func(s *settings) {
 			s.auth.ProviderNets = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
@@ -291,7 +300,7 @@ func TestProviderMetadata(t *testing.T) {
 func TestProviderTakesOverNobody(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p, dns := newFakeProvider(t), newDNS(t)
+		p, dns := newFakeProvider(t), testkit.NewDNS(t)
 		a := newApp(t, d, withProviders(p, dns))
 
 		// The operator owns one account and is a member of another one, whose provider lies.
@@ -401,7 +410,7 @@ func TestProviderTakesOverNobody(t *testing.T) {
 func TestRequiredProvider(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p, dns := newFakeProvider(t), newDNS(t)
+		p, dns := newFakeProvider(t), testkit.NewDNS(t)
 		a := newApp(t, d, withProviders(p, dns))
 		owner := a.owner("owner@corp.example")
 		local := a.join(owner, "local@corp.example", model.RoleMember)
@@ -505,7 +514,7 @@ func TestRequiredProvider(t *testing.T) {
 func TestInstallationProvider(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p, dns := newFakeProvider(t), newDNS(t)
+		p, dns := newFakeProvider(t), testkit.NewDNS(t)
 		a := newApp(t, d, withProviders(p, dns), func(s *settings) {
 			s.auth.Signups = model.SignupsFirstOnly
 			s.auth.ProviderName = "Corp"

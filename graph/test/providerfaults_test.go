@@ -9,6 +9,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestSignOutWithoutTheProvider checks that a provider that does not answer keeps no one signed in, and that other
@@ -16,7 +17,7 @@ import (
 func TestSignOutWithoutTheProvider(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p, dns := newFakeProvider(t), newDNS(t)
+		p, dns := newFakeProvider(t), testkit.NewDNS(t)
 		a := newApp(t, d, withProviders(p, dns))
 		owner := a.owner("owner@corp.example")
 		owner.provide(p, dns, nil)
@@ -68,7 +69,7 @@ func TestPageAfterProvider(t *testing.T) {
 		{"a script", "javascript:alert(1)", "person", ""},
 	}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p, dns := newFakeProvider(t), newDNS(t)
+		p, dns := newFakeProvider(t), testkit.NewDNS(t)
 		a := newApp(t, d, withProviders(p, dns))
 		a.owner("owner@corp.example").provide(p, dns, nil)
 		for i, test := range tests {
@@ -77,7 +78,7 @@ func TestPageAfterProvider(t *testing.T) {
 			started := c.query(startProviderMutation, "email", p.email, "next", test.next).ok(t, "startProviderSignIn")
 			request := queryOf(t, started.at("startProviderSignIn.url").(string))
 			p.pending["code"] = request
-			got := c.answer(url.Values{"code": {"code"}, "state": {request.Get("state")}})
+			got := c.answer(request.Get("redirect_uri"), url.Values{"code": {"code"}, "state": {request.Get("state")}})
 			if got.Get("provider") != "finish" || got.Get("next") != test.want {
 				t.Errorf("%s: the page gets %v, want the next page %q", test.name, got, test.want)
 			}

@@ -29,7 +29,7 @@ func (c *verifyDomainCommand) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return fmt.Errorf("the account %s has no provider: %w", account.Name, err)
 	}
-	if err := store.VerifyProvider(ctx, provider, now); err != nil {
+	if err := store.VerifyProvider(ctx, provider, nil, now); err != nil {
 		return err
 	}
 

@@ -2399,6 +2399,7 @@ export type AccountProviderData = {
   viewer: ViewerFields | null;
   account: {
     requireProvider: boolean;
+    providerRedirectUrl: string | null;
     provider: {
       issuer: string;
       clientId: string;
@@ -2406,7 +2407,7 @@ export type AccountProviderData = {
       domainVerifiedAt: string | null;
       recordName: string;
       recordText: string;
-      redirectUrl: string;
+      recordMissingSince: string | null;
       defaultRole: Role;
       roleClaim: string | null;
       roles: {
@@ -2417,7 +2418,7 @@ export type AccountProviderData = {
   } | null;
 };
 export const accountProvider = /* @__PURE__ */ operation<{ account?: string | null }, AccountProviderData>(
-  'query AccountProvider($account:ID){viewer{... ViewerFields}account(id:$account){requireProvider provider{issuer clientId domain domainVerifiedAt recordName recordText redirectUrl defaultRole roleClaim roles{value role}}}}', viewerFieldsText,
+  'query AccountProvider($account:ID){viewer{... ViewerFields}account(id:$account){requireProvider providerRedirectUrl provider{issuer clientId domain domainVerifiedAt recordName recordText recordMissingSince defaultRole roleClaim roles{value role}}}}', viewerFieldsText,
 );
 
 export type SetAccountProviderData = {

@@ -146,6 +146,17 @@ func TestProviderChromium(t *testing.T) {
 	owner := s.openSignedIn("/security")
 	owner.press("Sign-in through a provider")
 	owner.see("People of your domain sign in through your OpenID Connect provider")
+	var own struct {
+		Account struct {
+			ID                  string `json:"id"`
+			ProviderRedirectURL string `json:"providerRedirectUrl"`
+		} `json:"account"`
+	}
+	s.do(`{ account { id providerRedirectUrl } }`, nil, &own)
+	if want := s.control + "/sign-in/callback/" + own.Account.ID; own.Account.ProviderRedirectURL != want {
+		t.Errorf("the redirect address is %s, want %s", own.Account.ProviderRedirectURL, want)
+	}
+	owner.see(own.Account.ProviderRedirectURL)
 	owner.fill("Issuer", "https://login.corp.example.test")
 	owner.fill("Client id", "tallygate")
 	owner.fill("Client secret", "another secret")
@@ -173,6 +184,14 @@ func TestProviderChromium(t *testing.T) {
 	k.WaitFor("document.activeElement.name === 'roles' && document.activeElement.ariaInvalid === 'true'")
 	k.see("Write one value a line, with = and OWNER, MEMBER or VIEWER.")
 
+	// A domain whose record is gone.
+	if err := dbtest.Exec(d, "UPDATE account_providers SET verified_at = 1, checked_at = 1, missing_since = 1"); err != nil {
+		t.Fatal(err)
+	}
+	owner.Goto(s.control + "/provider")
+	owner.see("The record has been missing since")
+	owner.look("provider-missing-record")
+
 	// Another process has not read the provider's metadata before it is away.
 	s.stop()
 	stopDex()
@@ -198,7 +217,7 @@ func TestProviderChromium(t *testing.T) {
 	p = again.open("/sign-in/provider?problem=unavailable")
 	p.see("The provider cannot be reached.")
 	p.look("provider-problem")
-	for _, path := range []string{"/sign-in/callback?state=x&code=y", "/sign-in/callback"} {
+	for _, path := range []string{"/sign-in/callback?state=x&code=y", "/sign-in/callback", "/sign-in/callback/account_x"} {
 		p.Goto(again.control + path)
 		p.see("This sign-in has expired or was used.")
 	}

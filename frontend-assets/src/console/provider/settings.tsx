@@ -51,7 +51,12 @@ export function Provider() {
           (isOwner() ? (
             <>
               {account.provider && <Domain provider={account.provider} changed={query.reload} />}
-              <Settings provider={account.provider} required={account.requireProvider} changed={query.reload} />
+              <Settings
+                provider={account.provider}
+                redirect={account.providerRedirectUrl}
+                required={account.requireProvider}
+                changed={query.reload}
+              />
               {account.provider && <Remove changed={query.reload} />}
             </>
           ) : (
@@ -65,7 +70,7 @@ export function Provider() {
 
 type Changed = () => Promise<unknown>;
 
-/** Domain shows what the owner enters in the DNS and at the provider. */
+/** Domain shows what the owner enters in the DNS. */
 function Domain({ provider, changed }: { provider: Shown; changed: Changed }) {
   const verify = async (): Promise<UserError[]> => {
     const errors = (await verifyProviderDomain({ input: { accountId: chosenAccount() } })).verifyProviderDomain?.userErrors ?? [];
@@ -80,19 +85,20 @@ function Domain({ provider, changed }: { provider: Shown; changed: Changed }) {
       title={t('provider.domainTitle', { domain: provider.domain })}
       hint={provider.domainVerifiedAt ? t('provider.verified', { day: date(provider.domainVerifiedAt) }) : t('provider.unverified')}
     >
+      {provider.recordMissingSince && <p class="notice">{t('provider.missing', { day: date(provider.recordMissingSince) })}</p>}
       <p>{t('provider.record')}</p>
       <Code text={provider.recordName} label={t('provider.recordName')} />
       <Code text={provider.recordText} label={t('provider.recordText')} />
       <p>
         <Action run={verify}>{t('provider.verify')}</Action>
       </p>
-      <p>{t('provider.redirect')}</p>
-      <Code text={provider.redirectUrl} label={t('provider.redirectLabel')} />
     </Section>
   );
 }
 
-function Settings({ provider, required, changed }: { provider: Shown | null; required: boolean; changed: Changed }) {
+type SettingsProps = { provider: Shown | null; redirect: string; required: boolean; changed: Changed };
+
+function Settings({ provider, redirect, required, changed }: SettingsProps) {
   // Each save makes a new form, so that neither the secret nor the password stays on the page.
   const [saves, setSaves] = useState(0);
   const save = async (values: Values): Promise<UserError[]> => {
@@ -121,6 +127,8 @@ function Settings({ provider, required, changed }: { provider: Shown | null; req
   };
   return (
     <Section title={t('provider.settings')}>
+      <p>{t('provider.redirect')}</p>
+      <Code text={redirect} label={t('provider.redirectLabel')} />
       <Form key={saves} submit={t('save')} onSubmit={save} class="column">
         <Field name="issuer" type="url" label={t('provider.issuer')} value={provider?.issuer ?? ''} required maxLength={500} />
         <Field name="clientId" label={t('provider.clientId')} value={provider?.clientId ?? ''} required maxLength={500} />
