@@ -154,7 +154,7 @@ func read(ctx context.Context, source model.ImportSource, o Options, files func(
 		r.Files = append(r.Files, File{t.name, t.rows, unused})
 		return nil
 	}
-	err := files(&reading{ctx: ctx, lazy: source == model.ImportGA4, take: take, files: maxFiles, bytes: maxBytes})
+	err := files(&reading{ctx: ctx, lazy: source == model.ImportGA4, take: take, days: days, files: maxFiles, bytes: maxBytes})
 	if err != nil {
 		return nil, err
 	}
