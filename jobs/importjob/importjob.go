@@ -25,11 +25,10 @@ import (
 )
 
 const (
-	// fileMemory and apiMemory bound what one export takes in memory while it is read. A process reads one
-	// upload and, since APIs are slow, apiJobs of APIs at once.
-	fileMemory = 512 << 20
-	apiMemory  = 96 << 20
-	apiJobs    = 3
+	// apiMemory bounds what an export of an API takes in memory while it is read, as fileMemory does for an
+	// upload. A process reads one upload and, since APIs are slow, apiJobs of APIs at once.
+	apiMemory = 96 << 20
+	apiJobs   = 3
 
 	leaseFor    = 45 * time.Second // after which another worker runs the job of a dead one
 	renewEvery  = 2 * time.Second  // also how soon a canceled job ends
@@ -37,6 +36,12 @@ const (
 	retryAfter  = 20 * time.Second // after a failure that may pass, such as of the database
 	endTimeout  = 10 * time.Second // to record how a run has ended
 )
+
+// fileMemory returns how many bytes an upload may take in memory while it is read: a quarter of GOMEMLIMIT,
+// from 128 to 512 MB.
+func fileMemory() int64 {
+	return min(max(debug.SetMemoryLimit(-1)/4, 128<<20), 512<<20)
+}
 
 // Bounds say which days are read, and how much memory that may take.
 type Bounds struct {
@@ -202,7 +207,7 @@ func (r *Runner) read(ctx context.Context, job *imports.Leased, progress func(fl
 	}
 	b := Bounds{
 		Domains: append(slices.Clone(job.Site.ExtraDomains), job.Site.Domain), Since: job.FirstDay, Until: job.LastDay,
-		Memory: fileMemory, Progress: progress,
+		Memory: fileMemory(), Progress: progress,
 	}
 	if b.BeforeLocal, b.BeforeUTC, err = r.reports.ImportBefore(ctx, job.SiteID, zone, now); err != nil {
 		return nil, err
