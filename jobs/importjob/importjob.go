@@ -49,7 +49,8 @@ type Bounds struct {
 	Since, Until           model.Day
 	BeforeLocal, BeforeUTC model.Day // the first days that the site counts itself
 	Memory                 int64
-	Progress               func(done float64) // from 0 to 1
+	Progress               func(done float64)    // from 0 to 1
+	Count                  func(bytes int) error // is called with what was read, and fails when it is too much
 }
 
 // Reading is what was read of an export.
@@ -212,6 +213,9 @@ func (r *Runner) read(ctx context.Context, job *imports.Leased, progress func(fl
 	if b.BeforeLocal, b.BeforeUTC, err = r.reports.ImportBefore(ctx, job.SiteID, zone, now); err != nil {
 		return nil, err
 	}
+	if b.Count, err = r.counter(ctx, job); err != nil {
+		return nil, err
+	}
 	if job.Preview != nil {
 		// A site without own hits has one more day to import at the next one.
 		b.BeforeLocal, b.BeforeUTC = min(b.BeforeLocal, job.Preview.Own), min(b.BeforeUTC, job.Preview.OwnUTC)
@@ -224,6 +228,22 @@ func (r *Runner) read(ctx context.Context, job *imports.Leased, progress func(fl
 	read.Preview.Own, read.Preview.OwnUTC = b.BeforeLocal, b.BeforeUTC
 	read.Import.By = job.Actor.UserID
 	return read, nil
+}
+
+// counter returns the function that counts what a job reads. An upload is read again to store it, which does not count.
+func (r *Runner) counter(ctx context.Context, job *imports.Leased) (func(bytes int) error, error) {
+	if job.State == model.JobStoring {
+		return func(int) error { return nil }, nil
+	}
+
+	left, failure, err := r.store.BytesLeft(ctx, job.ImportJob)
+	job.Read.Store(0)
+	return func(bytes int) error {
+		if job.Read.Add(int64(bytes)) > left {
+			return failure
+		}
+		return nil
+	}, err
 }
 
 func (r *Runner) readSource(ctx context.Context, job *imports.Leased, zone *time.Location, b Bounds) (*Reading, error) {
@@ -291,14 +311,14 @@ func (r *Runner) end(ctx context.Context, job *imports.Leased, why error) error 
 	stopping := ctx.Err() != nil
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
-	if stopping {
-		return ignoreLost(r.store.Release(ctx, job))
-	}
-
 	now, err := r.Clock.Now(ctx)
 	if err != nil {
 		return err
 	}
+	if stopping {
+		return ignoreLost(r.store.Release(ctx, job, now))
+	}
+
 	failure, isFailure := errors.AsType[*imports.Failure](why)
 	shown, isShown := errors.AsType[*model.Error](why)
 	switch {
@@ -307,7 +327,7 @@ func (r *Runner) end(ctx context.Context, job *imports.Leased, why error) error 
 		failure = &imports.Failure{Code: shown.Code, Text: shown.Message}
 	case job.Attempts < model.MaxImportAttempts:
 		r.Log.ErrorContext(ctx, "import failed and is repeated", "job", job.ID, "site", job.SiteID, "error", why)
-		return ignoreLost(r.store.Later(ctx, job, now.Add(retryAfter)))
+		return ignoreLost(r.store.Later(ctx, job, now, retryAfter))
 	default:
 		r.Log.ErrorContext(ctx, "import failed", "job", job.ID, "site", job.SiteID, "error", why)
 		failure = &imports.Failure{Code: model.ImportInternal, Text: "The server could not import the export."}

@@ -125,6 +125,9 @@ func (b *boundedReader) Read(to []byte) (int, error) {
 		return 0, err
 	}
 	n, err := b.from.Read(to)
+	if err := b.left.days.count(n); err != nil {
+		return 0, err
+	}
 	b.left.bytes -= int64(n)
 	switch b.row += n; {
 	case b.left.bytes < 0:
