@@ -231,6 +231,14 @@ func mayStart(ctx context.Context, tx *db.Tx, accountID int64, job *model.Import
 	if err == nil && held+job.Size > model.MaxUploads {
 		err = errFull
 	}
+	if err != nil {
+		return err
+	}
+
+	left, err := bytesLeft(ctx, tx, job)
+	if err == nil && job.Size > left {
+		err = tooManyBytes(job, left)
+	}
 	return err
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/tallygate/tallygate/db"
@@ -23,17 +24,21 @@ type Leased struct {
 	Site  *model.SiteRules
 	Token string      // of the API; empty: none, or it cannot be decrypted
 	Actor audit.Actor // who started or confirmed the job
+	// Read is BytesRead of the run so far.
+	Read atomic.Int64
 
 	lease string
+	since model.Instant // when the run began
 }
 
-// dueJobs selects the next job. An account runs one job of a kind at once, and the account served longest
-// ago is next.
+// dueJobs selects the next job. An account runs one job of a kind at once. The account is next whose jobs of
+// the kind ran for the shortest time lately, then the account served longest ago.
 const dueJobs = `SELECT j.id FROM import_jobs AS j JOIN sites AS s ON s.id = j.site_id
 WHERE j.state IN (1, 3) AND j.lease_until <= ? AND s.deleted_at = 0 AND (j.address <> '') = ? AND NOT EXISTS (
   SELECT 1 FROM import_jobs AS r JOIN sites AS rs ON rs.id = r.site_id
   WHERE rs.account_id = s.account_id AND r.state IN (1, 3) AND r.lease_until > ? AND (r.address <> '') = ?)
-ORDER BY coalesce((SELECT max(o.claimed_at) FROM import_jobs AS o JOIN sites AS os ON os.id = o.site_id
+ORDER BY coalesce((SELECT sum(o.ran) FROM import_jobs AS o JOIN sites AS os ON os.id = o.site_id
+  WHERE os.account_id = s.account_id AND (o.address <> '') = ? AND o.claimed_at > ?), 0), coalesce((SELECT max(o.claimed_at) FROM import_jobs AS o JOIN sites AS os ON os.id = o.site_id
   WHERE os.account_id = s.account_id), 0), j.id LIMIT 1`
 
 // Due returns the kinds of jobs for which Lease may find one: with files (false), or that read an API (true).
@@ -50,7 +55,7 @@ func (s *Store) Due(ctx context.Context, now model.Instant) ([]bool, error) {
 func (s *Store) Lease(ctx context.Context, api bool, lease string, now model.Instant, lasts time.Duration) (*Leased, error) {
 	// Some calls find nothing, and begin no transaction.
 	var ids []int64
-	if err := s.db.Read.NewRaw(dueJobs, now, api, now, api).Scan(ctx, &ids); err != nil || len(ids) == 0 {
+	if err := s.db.Read.NewRaw(dueJobs, now, api, now, api, api, now.Add(-24*time.Hour)).Scan(ctx, &ids); err != nil || len(ids) == 0 {
 		return nil, db.Wrap(err, "look for import jobs")
 	}
 
@@ -79,7 +84,8 @@ func (s *Store) leased(ctx context.Context, r *row, lease string) (*Leased, erro
 		return nil, err
 	}
 
-	l := &Leased{ImportJob: job, lease: lease}
+	l := &Leased{ImportJob: job, lease: lease, since: r.ClaimedAt}
+	l.Read.Store(job.BytesRead)
 	if err := json.Unmarshal([]byte(r.Actor), &l.Actor); err != nil {
 		return nil, err
 	}
@@ -104,6 +110,12 @@ func (s *Store) update(ctx context.Context, l *Leased, set string, args ...any) 
 		Where("id = ? AND lease = ? AND state = ?", l.ID, l.lease, l.State).Exec(ctx))
 }
 
+// spend is update with what the run has used until now.
+func (s *Store) spend(ctx context.Context, l *Leased, now model.Instant, set string, args ...any) error {
+	ran := l.Ran + max(0, now.Sub(l.since).Microseconds())
+	return s.update(ctx, l, "bytes_read = ?, ran = ?, "+set, append([]any{l.Read.Load(), ran}, args...)...)
+}
+
 // held turns a change of no row into ErrLost.
 func held(result interface{ RowsAffected() (int64, error) }, err error) error {
 	if err != nil {
@@ -118,17 +130,17 @@ func held(result interface{ RowsAffected() (int64, error) }, err error) error {
 // Renew extends the lease and records the progress in thousandths. It returns ErrLost after the job was
 // canceled.
 func (s *Store) Renew(ctx context.Context, l *Leased, progress int16, now model.Instant, lasts time.Duration) error {
-	return s.update(ctx, l, "lease_until = ?, progress = ?", now.Add(lasts), progress)
+	return s.spend(ctx, l, now, "lease_until = ?, progress = ?", now.Add(lasts), progress)
 }
 
 // Release lets another worker run the job at once. The run does not count as an attempt.
-func (s *Store) Release(ctx context.Context, l *Leased) error {
-	return s.update(ctx, l, "lease = '', lease_until = 0, attempts = attempts - 1")
+func (s *Store) Release(ctx context.Context, l *Leased, now model.Instant) error {
+	return s.spend(ctx, l, now, "lease = '', lease_until = 0, attempts = attempts - 1")
 }
 
-// Later lets a worker run the job again at a time, after a failure that may pass.
-func (s *Store) Later(ctx context.Context, l *Leased, at model.Instant) error {
-	return s.update(ctx, l, "lease = '', lease_until = ?", at)
+// Later lets a worker run the job again after a pause, since a failure may pass.
+func (s *Store) Later(ctx context.Context, l *Leased, now model.Instant, pause time.Duration) error {
+	return s.spend(ctx, l, now, "lease = '', lease_until = ?", now.Add(pause))
 }
 
 // Ready records what was read, for the owner to confirm.
@@ -137,7 +149,7 @@ func (s *Store) Ready(ctx context.Context, l *Leased, preview model.ImportPrevie
 	if err != nil {
 		return err
 	}
-	return s.update(ctx, l, "state = ?, preview = ?, progress = 0, lease = '', lease_until = 0, expires_at = ?, token = NULL",
+	return s.spend(ctx, l, now, "state = ?, preview = ?, progress = 0, lease = '', lease_until = 0, expires_at = ?, token = NULL",
 		model.JobReady, string(text), now.Add(model.ImportJobExpiry))
 }
 
@@ -152,7 +164,7 @@ func (f *Failure) Error() string { return f.Text }
 
 // Fail ends the job.
 func (s *Store) Fail(ctx context.Context, l *Leased, why Failure, now model.Instant) error {
-	return s.update(ctx, l, "state = ?, error_code = ?, error_text = ?, error_file = ?, error_line = ?, finished_at = ?, "+
+	return s.spend(ctx, l, now, "state = ?, error_code = ?, error_text = ?, error_file = ?, error_line = ?, finished_at = ?, "+
 		"lease = '', lease_until = 0, token = NULL, actor = '{}'", model.JobFailed, why.Code, why.Text, why.File, why.Line, now)
 }
 

@@ -73,3 +73,65 @@ VALUES (?, 'umami', ?, ?, ?, '{}', '[]', 0, ?, 0, 0)`, site.ID, state, now, now.
 		check("the leases have expired", false, true)
 	})
 }
+
+// TestTurnsByTime checks that the account is next whose jobs ran for the shortest time within a day, and that a lease, a
+// renewal and the end record how long a job ran.
+func TestTurnsByTime(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		store := imports.New(d)
+		now := dbtest.Noon
+		at := func(ago time.Duration) model.Instant { return now.Add(-ago) }
+		add := func(siteID int64, state model.ImportJobState, address string, ran time.Duration, claimed model.Instant) {
+			t.Helper()
+			_, err := d.Write.ExecContext(t.Context(), `INSERT INTO import_jobs
+(site_id, source, state, created_at, expires_at, actor, files, size, address, first_day, last_day, ran, claimed_at)
+VALUES (?, 'umami', ?, ?, ?, '{}', '[]', 0, ?, 0, 0, ?, ?)`, siteID, state, now, now.Add(time.Hour), address, ran.Microseconds(), claimed)
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		sites := make(map[string]int64)
+		for _, name := range []string{"long", "short", "early", "api"} {
+			site := dbtest.NewOwnSite(t, d, name+".example.com")
+			sites[name] = site.ID
+			add(dbtest.NewSite(t, d, site.AccountID, "due."+name+".example.com").ID, model.JobReading, "", 0, 0)
+		}
+
+		// One long job weighs more than three short ones, one of yesterday nothing, and waiting for an API nothing.
+		add(sites["long"], model.JobComplete, "", 40*time.Minute, at(23*time.Hour))
+		for range 3 {
+			add(sites["short"], model.JobFailed, "", 10*time.Minute, at(time.Minute))
+		}
+		add(sites["early"], model.JobComplete, "", 50*time.Minute, at(25*time.Hour))
+		add(sites["api"], model.JobComplete, "https://api.example.com", time.Hour, at(2*time.Hour))
+
+		for _, want := range []string{"early", "api", "short", "long"} {
+			job, err := store.Lease(t.Context(), false, "lease", now, time.Minute)
+			if err != nil || job == nil || job.Site.Domain != "due."+want+".example.com" {
+				t.Fatalf("leased %+v, error %v, want a job of %s", job, err, want)
+			}
+			if want != "long" {
+				continue
+			}
+
+			job.Read.Store(5)
+			if err := store.Renew(t.Context(), job, 1, now.Add(2*time.Second), time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			if err := store.Later(t.Context(), job, now.Add(3*time.Second), time.Second); err != nil {
+				t.Fatal(err)
+			}
+			again, err := store.Lease(t.Context(), false, "lease", now.Add(10*time.Second), time.Minute)
+			if err != nil || again == nil || again.Ran != (3*time.Second).Microseconds() || again.BytesRead != 5 {
+				t.Fatalf("leased %+v, error %v, want 3 s and 5 bytes", again, err)
+			}
+			if err := store.Release(t.Context(), again, now.Add(14*time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			if rows, err := dbtest.Rows[int64](d, "SELECT ran FROM import_jobs WHERE id = ?", again.ID); err != nil || rows[0] != 7_000_000 {
+				t.Errorf("the job ran %v µs, error %v, want 7 s", rows, err)
+			}
+		}
+	})
+}

@@ -167,7 +167,7 @@ LEFT JOIN import_jobs AS j ON j.id = c.job_id WHERE j.id IS NULL OR j.state >= ?
 }
 
 // purgedAtOnce is how many pieces one transaction deletes.
-const purgedAtOnce = 10
+const purgedAtOnce = 2
 
 func (s *Store) purgeChunks(ctx context.Context, siteID, jobID int64) (int64, error) {
 	for all := int64(0); ; {

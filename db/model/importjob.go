@@ -17,6 +17,10 @@ const (
 	MaxImportJobs = 3
 	// MaxImportStarts is how many jobs an account can start within a day.
 	MaxImportStarts = 30
+	// MaxImportBytes is how much the imports that an account starts on a UTC day may read, uncompressed.
+	MaxImportBytes = 32 << 30
+	// MaxFreeImportBytes is MaxImportBytes of an account without a paid plan.
+	MaxFreeImportBytes = 1 << 30
 	// MaxUploads bounds the uploads of all accounts that the database holds at once, in bytes.
 	MaxUploads = 8 << 30
 
@@ -55,6 +59,7 @@ const (
 	ImportUnreachable = "address_unreachable"
 	ImportTimeout     = "import_timeout"
 	ImportToken       = "token_unreadable"
+	ImportTooMuch     = "too_many_import_bytes"
 	ImportInternal    = "internal_error"
 )
 
@@ -85,6 +90,8 @@ type ImportJob struct {
 	Preview           *ImportPreview `bun:"-"`        // nil: not read yet
 	ImportID          int64          `bun:",notnull"` // 0: not complete
 	Attempts          int            `bun:",notnull"` // runs of the present step
+	BytesRead         int64          `bun:",notnull"` // for the preview, uncompressed
+	Ran               int64          `bun:",notnull"` // microseconds, of all steps
 
 	ErrorCode string `bun:",notnull"`
 	ErrorText string `bun:",notnull"`

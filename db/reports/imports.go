@@ -221,8 +221,11 @@ func loading(result interface{ RowsAffected() (int64, error) }, err error) error
 	return err
 }
 
-// importBatch is how many rows of figures one transaction stores. Hits are stored between two.
-const importBatch = 1_000
+// Hits wait for a transaction of an import on SQLite, which has one writer.
+const (
+	importBatch  = 250 // rows of figures of one transaction
+	importChunks = 4   // rows of visits of one transaction, each of chunkSize
+)
 
 // figureRow is a row of import_figures.
 type figureRow struct {
@@ -280,12 +283,15 @@ func (s *Store) loadImport(ctx context.Context, row *importRow, m *Import, progr
 		}
 
 		rest = rest[n:]
-		err = store(1-float64(len(rest))/float64(len(days)), func(ctx context.Context, tx *db.Tx) error {
-			return s.putChunks(ctx, tx.Tx, importColumns,
-				[]any{row.SiteID, row.ID, int64(first), count}, 0, packed)
-		})
-		if err != nil {
-			return err
+		chunk := int64(0)
+		for piece := range slices.Chunk(packed, importChunks*chunkSize) {
+			err = store(1-float64(len(rest))/float64(len(days)), func(ctx context.Context, tx *db.Tx) error {
+				return s.putChunks(ctx, tx.Tx, importColumns, []any{row.SiteID, row.ID, int64(first), count}, chunk, piece)
+			})
+			if err != nil {
+				return err
+			}
+			chunk += importChunks
 		}
 	}
 	return nil
@@ -387,7 +393,7 @@ func (s *Store) PurgeImports(ctx context.Context, siteID int64) error {
 			limit      int
 		}{
 			{"import_figures", "site_id, import_id, dimension, day, n", importBatch},
-			{"import_segments", "site_id, import_id, first_day, days, chunk", 40},
+			{"import_segments", "site_id, import_id, first_day, days, chunk", importChunks},
 			{"report_imports", "site_id, id", 1},
 		} {
 			column := "import_id"

@@ -1466,6 +1466,8 @@ const (
 	UserErrorCodeImportInProgress UserErrorCode = "IMPORT_IN_PROGRESS"
 	// The account has 3 imports in progress, or has started 30 within a day.
 	UserErrorCodeTooManyImportJobs UserErrorCode = "TOO_MANY_IMPORT_JOBS"
+	// The files are larger than what the account's imports may still read on this UTC day. The message has the rest.
+	UserErrorCodeTooManyImportBytes UserErrorCode = "TOO_MANY_IMPORT_BYTES"
 	// Too many uploads of all accounts wait.
 	UserErrorCodeUploadsFull UserErrorCode = "UPLOADS_FULL"
 	// The files of an import are missing, are too many, are empty or have no usable name, or the service is not imported from files.
@@ -1599,6 +1601,7 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeTooManyAnnotations,
 	UserErrorCodeImportInProgress,
 	UserErrorCodeTooManyImportJobs,
+	UserErrorCodeTooManyImportBytes,
 	UserErrorCodeUploadsFull,
 	UserErrorCodeInvalidFiles,
 	UserErrorCodeInvalidApiToken,

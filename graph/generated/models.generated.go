@@ -999,7 +999,7 @@ type ImportJobPayload struct {
 	// The job after the change.
 	ImportJob *model.ImportJob `json:"importJob,omitempty"`
 	// Errors in the input: `NOT_FOUND`; `startImport`: `INVALID_FILES`, `UPLOAD_TOO_LARGE`, `INVALID_URL`, `INVALID_API_TOKEN`, `INVALID_DAY`,
-	// `IMPORT_IN_PROGRESS`, `TOO_MANY_IMPORT_JOBS`, `UPLOADS_FULL`; `confirmImport`: `IMPORT_NOT_READY`; `cancelImport`: `IMPORT_FINISHED`.
+	// `IMPORT_IN_PROGRESS`, `TOO_MANY_IMPORT_JOBS`, `TOO_MANY_IMPORT_BYTES`, `UPLOADS_FULL`; `confirmImport`: `IMPORT_NOT_READY`; `cancelImport`: `IMPORT_FINISHED`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -3247,6 +3247,8 @@ const (
 	ImportErrorCodeTooManyImports ImportErrorCode = "TOO_MANY_IMPORTS"
 	// The import was undone, or replaced by a later one, while it ran.
 	ImportErrorCodeImportUndone ImportErrorCode = "IMPORT_UNDONE"
+	// The import has read more bytes than the account's imports may read on the UTC day of its start.
+	ImportErrorCodeTooManyImportBytes ImportErrorCode = "TOO_MANY_IMPORT_BYTES"
 	// The API's address cannot be called from this server.
 	ImportErrorCodeAddressRefused ImportErrorCode = "ADDRESS_REFUSED"
 	// The API's address could not be reached.
@@ -3270,6 +3272,7 @@ var AllImportErrorCode = []ImportErrorCode{
 	ImportErrorCodeAlreadyImported,
 	ImportErrorCodeTooManyImports,
 	ImportErrorCodeImportUndone,
+	ImportErrorCodeTooManyImportBytes,
 	ImportErrorCodeAddressRefused,
 	ImportErrorCodeAddressUnreachable,
 	ImportErrorCodeTokenUnreadable,
@@ -3281,7 +3284,7 @@ var AllImportErrorCode = []ImportErrorCode{
 
 func (e ImportErrorCode) IsValid() bool {
 	switch e {
-	case ImportErrorCodeDamagedFile, ImportErrorCodeNothingToImport, ImportErrorCodeImportTooLarge, ImportErrorCodeAlreadyImported, ImportErrorCodeTooManyImports, ImportErrorCodeImportUndone, ImportErrorCodeAddressRefused, ImportErrorCodeAddressUnreachable, ImportErrorCodeTokenUnreadable, ImportErrorCodeImportTimeout, ImportErrorCodeImportInterrupted, ImportErrorCodeImportExpired, ImportErrorCodeInternalError:
+	case ImportErrorCodeDamagedFile, ImportErrorCodeNothingToImport, ImportErrorCodeImportTooLarge, ImportErrorCodeAlreadyImported, ImportErrorCodeTooManyImports, ImportErrorCodeImportUndone, ImportErrorCodeTooManyImportBytes, ImportErrorCodeAddressRefused, ImportErrorCodeAddressUnreachable, ImportErrorCodeTokenUnreadable, ImportErrorCodeImportTimeout, ImportErrorCodeImportInterrupted, ImportErrorCodeImportExpired, ImportErrorCodeInternalError:
 		return true
 	}
 	return false
@@ -4210,6 +4213,8 @@ const (
 	UserErrorCodeImportInProgress UserErrorCode = "IMPORT_IN_PROGRESS"
 	// The account has 3 imports in progress, or has started 30 within a day.
 	UserErrorCodeTooManyImportJobs UserErrorCode = "TOO_MANY_IMPORT_JOBS"
+	// The files are larger than what the account's imports may still read on this UTC day. The message has the rest.
+	UserErrorCodeTooManyImportBytes UserErrorCode = "TOO_MANY_IMPORT_BYTES"
 	// Too many uploads of all accounts wait.
 	UserErrorCodeUploadsFull UserErrorCode = "UPLOADS_FULL"
 	// The files of an import are missing, are too many, are empty or have no usable name, or the service is not imported from files.
@@ -4343,6 +4348,7 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeTooManyAnnotations,
 	UserErrorCodeImportInProgress,
 	UserErrorCodeTooManyImportJobs,
+	UserErrorCodeTooManyImportBytes,
 	UserErrorCodeUploadsFull,
 	UserErrorCodeInvalidFiles,
 	UserErrorCodeInvalidAPIToken,
@@ -4370,7 +4376,7 @@ var AllUserErrorCode = []UserErrorCode{
 
 func (e UserErrorCode) IsValid() bool {
 	switch e {
-	case UserErrorCodeInvalidEmail, UserErrorCodeInvalidPassword, UserErrorCodeCommonPassword, UserErrorCodeInvalidName, UserErrorCodeInvalidDomain, UserErrorCodeEmailTaken, UserErrorCodeDomainTaken, UserErrorCodeTooManySites, UserErrorCodeTooManySitekeys, UserErrorCodeTooManyAlertChannels, UserErrorCodeInvalidAlertEvent, UserErrorCodeInvalidQuietHours, UserErrorCodeChannelUnconfirmed, UserErrorCodeChannelStopped, UserErrorCodeWrongCredentials, UserErrorCodeInvalidSecondFactor, UserErrorCodeInvalidPasskey, UserErrorCodePasskeyExists, UserErrorCodeTooManyPasskeys, UserErrorCodePasskeysUnavailable, UserErrorCodeSetupExpired, UserErrorCodeNoSecondFactor, UserErrorCodeSecondFactorNeeded, UserErrorCodeSignupsClosed, UserErrorCodeNoProvider, UserErrorCodeProviderUnavailable, UserErrorCodeProviderExpired, UserErrorCodeProviderRequired, UserErrorCodeNoAccount, UserErrorCodeDomainNotVerified, UserErrorCodeNoDNSRecord, UserErrorCodeNotFound, UserErrorCodeOwnDomain, UserErrorCodeTooManyDomains, UserErrorCodeInvalidEventName, UserErrorCodeReservedEventName, UserErrorCodeTooManyEvents, UserErrorCodeEventNotRegistered, UserErrorCodeAlwaysKeyEvent, UserErrorCodeInvalidNetwork, UserErrorCodeInvalidCountry, UserErrorCodeInvalidPath, UserErrorCodeTooManyPaths, UserErrorCodeInvalidSmallGroup, UserErrorCodeTooManyNetworks, UserErrorCodeTooManyExemptNetworks, UserErrorCodeInvalidWork, UserErrorCodeInvalidNumber, UserErrorCodeInvalidURL, UserErrorCodeInvalidSecret, UserErrorCodeSecretTooShort, UserErrorCodeInvalidUserID, UserErrorCodeTooManyErasures, UserErrorCodeNoWebhook, UserErrorCodeDeliveryInProgress, UserErrorCodeTooManyRedeliveries, UserErrorCodeTooManyTests, UserErrorCodeInvalidPlan, UserErrorCodeInvalidVolume, UserErrorCodeInvalidScopes, UserErrorCodeInvalidSites, UserErrorCodeInvalidRole, UserErrorCodeTooManyAccounts, UserErrorCodeTooManyTokens, UserErrorCodeInvalidToken, UserErrorCodeAlreadyMember, UserErrorCodeTooManyMembers, UserErrorCodeNoMailServer, UserErrorCodeLastOwner, UserErrorCodeInvalidTimeZone, UserErrorCodeInvalidDay, UserErrorCodeInvalidText, UserErrorCodeInvalidFilter, UserErrorCodeInvalidStep, UserErrorCodeNameTaken, UserErrorCodeTooManyAnnotations, UserErrorCodeImportInProgress, UserErrorCodeTooManyImportJobs, UserErrorCodeUploadsFull, UserErrorCodeInvalidFiles, UserErrorCodeInvalidAPIToken, UserErrorCodeUploadTooLarge, UserErrorCodeImportNotReady, UserErrorCodeImportFinished, UserErrorCodeTooManySegments, UserErrorCodeTooManyFunnels, UserErrorCodeTooManySharedLinks, UserErrorCodeSegmentInUse, UserErrorCodeInvalidExpiry, UserErrorCodeInvalidOrigin, UserErrorCodeTooManyOrigins, UserErrorCodeInvalidLink, UserErrorCodePasswordRequired, UserErrorCodeInvalidThreshold, UserErrorCodeInvalidDuration, UserErrorCodeConfirmationMismatch, UserErrorCodeInvalidIdempotencyKey, UserErrorCodeIdempotencyKeyReused, UserErrorCodeIdempotencyKeyInProgress, UserErrorCodeTooManyIdempotencyKeys, UserErrorCodeLastOperator:
+	case UserErrorCodeInvalidEmail, UserErrorCodeInvalidPassword, UserErrorCodeCommonPassword, UserErrorCodeInvalidName, UserErrorCodeInvalidDomain, UserErrorCodeEmailTaken, UserErrorCodeDomainTaken, UserErrorCodeTooManySites, UserErrorCodeTooManySitekeys, UserErrorCodeTooManyAlertChannels, UserErrorCodeInvalidAlertEvent, UserErrorCodeInvalidQuietHours, UserErrorCodeChannelUnconfirmed, UserErrorCodeChannelStopped, UserErrorCodeWrongCredentials, UserErrorCodeInvalidSecondFactor, UserErrorCodeInvalidPasskey, UserErrorCodePasskeyExists, UserErrorCodeTooManyPasskeys, UserErrorCodePasskeysUnavailable, UserErrorCodeSetupExpired, UserErrorCodeNoSecondFactor, UserErrorCodeSecondFactorNeeded, UserErrorCodeSignupsClosed, UserErrorCodeNoProvider, UserErrorCodeProviderUnavailable, UserErrorCodeProviderExpired, UserErrorCodeProviderRequired, UserErrorCodeNoAccount, UserErrorCodeDomainNotVerified, UserErrorCodeNoDNSRecord, UserErrorCodeNotFound, UserErrorCodeOwnDomain, UserErrorCodeTooManyDomains, UserErrorCodeInvalidEventName, UserErrorCodeReservedEventName, UserErrorCodeTooManyEvents, UserErrorCodeEventNotRegistered, UserErrorCodeAlwaysKeyEvent, UserErrorCodeInvalidNetwork, UserErrorCodeInvalidCountry, UserErrorCodeInvalidPath, UserErrorCodeTooManyPaths, UserErrorCodeInvalidSmallGroup, UserErrorCodeTooManyNetworks, UserErrorCodeTooManyExemptNetworks, UserErrorCodeInvalidWork, UserErrorCodeInvalidNumber, UserErrorCodeInvalidURL, UserErrorCodeInvalidSecret, UserErrorCodeSecretTooShort, UserErrorCodeInvalidUserID, UserErrorCodeTooManyErasures, UserErrorCodeNoWebhook, UserErrorCodeDeliveryInProgress, UserErrorCodeTooManyRedeliveries, UserErrorCodeTooManyTests, UserErrorCodeInvalidPlan, UserErrorCodeInvalidVolume, UserErrorCodeInvalidScopes, UserErrorCodeInvalidSites, UserErrorCodeInvalidRole, UserErrorCodeTooManyAccounts, UserErrorCodeTooManyTokens, UserErrorCodeInvalidToken, UserErrorCodeAlreadyMember, UserErrorCodeTooManyMembers, UserErrorCodeNoMailServer, UserErrorCodeLastOwner, UserErrorCodeInvalidTimeZone, UserErrorCodeInvalidDay, UserErrorCodeInvalidText, UserErrorCodeInvalidFilter, UserErrorCodeInvalidStep, UserErrorCodeNameTaken, UserErrorCodeTooManyAnnotations, UserErrorCodeImportInProgress, UserErrorCodeTooManyImportJobs, UserErrorCodeTooManyImportBytes, UserErrorCodeUploadsFull, UserErrorCodeInvalidFiles, UserErrorCodeInvalidAPIToken, UserErrorCodeUploadTooLarge, UserErrorCodeImportNotReady, UserErrorCodeImportFinished, UserErrorCodeTooManySegments, UserErrorCodeTooManyFunnels, UserErrorCodeTooManySharedLinks, UserErrorCodeSegmentInUse, UserErrorCodeInvalidExpiry, UserErrorCodeInvalidOrigin, UserErrorCodeTooManyOrigins, UserErrorCodeInvalidLink, UserErrorCodePasswordRequired, UserErrorCodeInvalidThreshold, UserErrorCodeInvalidDuration, UserErrorCodeConfirmationMismatch, UserErrorCodeInvalidIdempotencyKey, UserErrorCodeIdempotencyKeyReused, UserErrorCodeIdempotencyKeyInProgress, UserErrorCodeTooManyIdempotencyKeys, UserErrorCodeLastOperator:
 		return true
 	}
 	return false

@@ -1715,6 +1715,8 @@ enum UserErrorCode {
   IMPORT_IN_PROGRESS
   "The account has 3 imports in progress, or has started 30 within a day."
   TOO_MANY_IMPORT_JOBS
+  "The files are larger than what the account's imports may still read on this UTC day. The message has the rest."
+  TOO_MANY_IMPORT_BYTES
   "Too many uploads of all accounts wait."
   UPLOADS_FULL
   "The files of an import are missing, are too many, are empty or have no usable name, or the service is not imported from files."
@@ -1893,6 +1895,7 @@ type HideSiteNoticesPayload {
   the service is read at once. When the job is ` + "`" + `READY` + "`" + `, read its preview, and confirm or cancel it. It expires after a day without that.
 
   A site can have one import in progress, an account 3, and it can start 30 a day. All files together have at most 256 MiB.
+  What an account starts on a UTC day may read 1 GiB, uncompressed, and 32 GiB if the account has a paid plan.
   """
   startImport(input: StartImportInput!): ImportJobPayload @needs(permission: CONFIGURE, of: SITE) @cost(add: 1000)
 
@@ -2111,6 +2114,8 @@ enum ImportErrorCode {
   TOO_MANY_IMPORTS
   "The import was undone, or replaced by a later one, while it ran."
   IMPORT_UNDONE
+  "The import has read more bytes than the account's imports may read on the UTC day of its start."
+  TOO_MANY_IMPORT_BYTES
   "The API's address cannot be called from this server."
   ADDRESS_REFUSED
   "The API's address could not be reached."
@@ -2179,7 +2184,7 @@ type ImportJobPayload {
   importJob: ImportJob
   """
   Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `; ` + "`" + `startImport` + "`" + `: ` + "`" + `INVALID_FILES` + "`" + `, ` + "`" + `UPLOAD_TOO_LARGE` + "`" + `, ` + "`" + `INVALID_URL` + "`" + `, ` + "`" + `INVALID_API_TOKEN` + "`" + `, ` + "`" + `INVALID_DAY` + "`" + `,
-  ` + "`" + `IMPORT_IN_PROGRESS` + "`" + `, ` + "`" + `TOO_MANY_IMPORT_JOBS` + "`" + `, ` + "`" + `UPLOADS_FULL` + "`" + `; ` + "`" + `confirmImport` + "`" + `: ` + "`" + `IMPORT_NOT_READY` + "`" + `; ` + "`" + `cancelImport` + "`" + `: ` + "`" + `IMPORT_FINISHED` + "`" + `.
+  ` + "`" + `IMPORT_IN_PROGRESS` + "`" + `, ` + "`" + `TOO_MANY_IMPORT_JOBS` + "`" + `, ` + "`" + `TOO_MANY_IMPORT_BYTES` + "`" + `, ` + "`" + `UPLOADS_FULL` + "`" + `; ` + "`" + `confirmImport` + "`" + `: ` + "`" + `IMPORT_NOT_READY` + "`" + `; ` + "`" + `cancelImport` + "`" + `: ` + "`" + `IMPORT_FINISHED` + "`" + `.
   """
   userErrors: [UserError!]!
 }

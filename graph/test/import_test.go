@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"net/netip"
 	"strings"
 	"testing"
@@ -203,6 +204,73 @@ func TestUndoImport(t *testing.T) {
 		}
 		if got := c.query(undo, "id", id); got.userErrors("undoImport") != "importId:NOT_FOUND" {
 			t.Errorf("undone twice: %s", got.Body)
+		}
+	})
+}
+
+// TestSlowUploads checks that senders that never finish a piece, of more accounts than pieces are stored at once, delay no
+// other account, and that their pieces are stored when they arrive.
+func TestSlowUploads(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		base := a.uploads()
+		start := func(domain string) (c *client, job string) {
+			c = a.owner("owner@" + domain)
+			return c, c.query(startUpload, "site", c.siteOf(domain), "size", 5).ok(t, "startImport").at("startImport.importJob.id").(string)
+		}
+
+		const slow = 12
+		read, answers := make(chan struct{}, slow), make(chan string, slow)
+		var bodies []*io.PipeWriter
+		for i := range slow {
+			c, job := start(fmt.Sprintf("slow%d.example", i))
+			body, write := io.Pipe()
+			bodies = append(bodies, write)
+
+			// The server answers 100 when it begins to read the body.
+			trace := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{Got100Continue: func() { read <- struct{}{} }})
+			request, err := http.NewRequestWithContext(trace, http.MethodPut, fmt.Sprintf("%s%s?job_id=%s&offset=0", base, upload.Path, job), body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.ContentLength = 8
+			request.Header.Set("Expect", "100-continue")
+			sender := http.Client{Jar: c.http.Jar, Transport: &http.Transport{ExpectContinueTimeout: 5 * time.Minute}}
+			go func() {
+				response, err := sender.Do(request)
+				if err != nil {
+					answers <- err.Error()
+					return
+				}
+				defer response.Body.Close()
+				text, _ := io.ReadAll(response.Body)
+				answers <- fmt.Sprintf("%d %s", response.StatusCode, strings.TrimSpace(string(text)))
+			}()
+			select {
+			case <-read:
+			case answer := <-answers:
+				t.Fatalf("slow sender %d: %s", i, answer)
+			}
+			if _, err := write.Write([]byte("1234")); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		c, job := start("honest.example")
+		if got := c.put(base, job, 0, []byte("12345678")); got != `200 {"received":8}` {
+			t.Errorf("an honest sender: %s", got)
+		}
+		for _, body := range bodies {
+			if _, err := body.Write([]byte("5678")); err != nil {
+				t.Error(err)
+			}
+			body.Close()
+		}
+		for range slow {
+			if got := <-answers; got != `200 {"received":8}` {
+				t.Errorf("a slow sender: %s", got)
+			}
 		}
 	})
 }

@@ -25,15 +25,16 @@ import (
 // Path is where the handler is mounted.
 const Path = "/products/analytics/api/import.php"
 
-// The bounds of this process. A running call holds a piece of 1 MiB in memory.
+// The bounds of this process. A piece of up to 1 MiB stays in memory from its first byte until it is stored.
 const (
-	running           = 8
-	runningPerAccount = 1
+	receiving         = 64 // pieces, one of an account
+	storing           = 8  // of them, so that a slow sender keeps no other piece from the database
 	waiting           = 100
 	waitingPerAccount = 4
 	patience          = 20 * time.Second
 	retryAfter        = 3 * time.Second
-	transferTimeout   = time.Minute // of a piece
+	transferTimeout   = 30 * time.Second // of a piece: 35 KB/s
+	storeTimeout      = 30 * time.Second
 )
 
 // Options configures the handler. All fields are required.
@@ -53,7 +54,8 @@ type uploads struct {
 	keys     *keys.Store
 	store    *imports.Store
 	accounts *accounts.Store
-	queue    turns.Queue
+	received turns.Queue // pieces that are received or stored
+	stored   turns.Queue
 	failures *web.FailureLog
 }
 
@@ -81,9 +83,8 @@ func Handler(o Options) (http.Handler, error) {
 	return origins.Handler(&uploads{
 		Options: o, keys: keys.New(o.DB), store: imports.New(o.DB), accounts: accounts.New(o.DB),
 		failures: web.NewFailureLog(o.Log),
-		queue: turns.Queue{
-			Most: running, MostPerKey: runningPerAccount, Line: waiting, LinePerKey: waitingPerAccount, Patience: patience,
-		},
+		received: turns.Queue{Most: receiving, MostPerKey: 1, Line: waiting, LinePerKey: waitingPerAccount, Patience: patience},
+		stored:   turns.Queue{Most: storing, MostPerKey: 1, Line: receiving, LinePerKey: 1, Patience: patience},
 	}), nil
 }
 
@@ -141,7 +142,7 @@ func (u *uploads) serve(w http.ResponseWriter, r *http.Request) (received int64,
 	if err != nil {
 		return 0, err
 	}
-	end, err := u.takeTurn(w, r, accountID)
+	end, err := takeTurn(w, r, &u.received, accountID, transferTimeout)
 	if err != nil {
 		return 0, err
 	}
@@ -154,20 +155,28 @@ func (u *uploads) serve(w http.ResponseWriter, r *http.Request) (received int64,
 	if err != nil {
 		return 0, err
 	}
+
+	stored, err := takeTurn(w, r, &u.stored, accountID, storeTimeout)
+	if err != nil {
+		return 0, err
+	}
+	defer stored()
 	return u.store.Put(r.Context(), accountID, jobID, offset, data, model.At(u.Now()))
 }
 
-// takeTurn waits until the account may send a piece, and extends the server's deadlines by the wait and
-// the transfer.
-func (u *uploads) takeTurn(w http.ResponseWriter, r *http.Request, accountID int64) (end func(), err error) {
+// takeTurn waits for the account's turn in a queue, and extends the server's deadlines by the wait and by the
+// time for the work.
+func takeTurn(
+	w http.ResponseWriter, r *http.Request, queue *turns.Queue, accountID int64, work time.Duration,
+) (end func(), err error) {
 	control := http.NewResponseController(w)
 	extend := func(by time.Duration) {
 		_ = control.SetReadDeadline(time.Now().Add(by))
 		_ = control.SetWriteDeadline(time.Now().Add(by))
 	}
-	extend(patience + transferTimeout)
-	end, err = u.queue.Take(r.Context(), strconv.FormatInt(accountID, 10))
-	extend(transferTimeout)
+	extend(patience + work)
+	end, err = queue.Take(r.Context(), strconv.FormatInt(accountID, 10))
+	extend(work)
 	if errors.Is(err, turns.ErrBusy) {
 		return nil, &model.Error{Kind: model.RateLimited, Code: "too_many_uploads", RetryAfter: retryAfter}
 	}

@@ -25,11 +25,10 @@ import (
 )
 
 const (
-	// fileMemory and apiMemory bound what one export takes in memory while it is read. A process reads one
-	// upload and, since APIs are slow, apiJobs of APIs at once.
-	fileMemory = 512 << 20
-	apiMemory  = 96 << 20
-	apiJobs    = 3
+	// apiMemory bounds what an export of an API takes in memory while it is read, as fileMemory does for an
+	// upload. A process reads one upload and, since APIs are slow, apiJobs of APIs at once.
+	apiMemory = 96 << 20
+	apiJobs   = 3
 
 	leaseFor    = 45 * time.Second // after which another worker runs the job of a dead one
 	renewEvery  = 2 * time.Second  // also how soon a canceled job ends
@@ -38,13 +37,20 @@ const (
 	endTimeout  = 10 * time.Second // to record how a run has ended
 )
 
+// fileMemory returns how many bytes an upload may take in memory while it is read: a quarter of GOMEMLIMIT,
+// from 128 to 512 MB.
+func fileMemory() int64 {
+	return min(max(debug.SetMemoryLimit(-1)/4, 128<<20), 512<<20)
+}
+
 // Bounds say which days are read, and how much memory that may take.
 type Bounds struct {
 	Domains                []string // of the site
 	Since, Until           model.Day
 	BeforeLocal, BeforeUTC model.Day // the first days that the site counts itself
 	Memory                 int64
-	Progress               func(done float64) // from 0 to 1
+	Progress               func(done float64)    // from 0 to 1
+	Count                  func(bytes int) error // is called with what was read, and fails when it is too much
 }
 
 // Reading is what was read of an export.
@@ -202,9 +208,12 @@ func (r *Runner) read(ctx context.Context, job *imports.Leased, progress func(fl
 	}
 	b := Bounds{
 		Domains: append(slices.Clone(job.Site.ExtraDomains), job.Site.Domain), Since: job.FirstDay, Until: job.LastDay,
-		Memory: fileMemory, Progress: progress,
+		Memory: fileMemory(), Progress: progress,
 	}
 	if b.BeforeLocal, b.BeforeUTC, err = r.reports.ImportBefore(ctx, job.SiteID, zone, now); err != nil {
+		return nil, err
+	}
+	if b.Count, err = r.counter(ctx, job); err != nil {
 		return nil, err
 	}
 	if job.Preview != nil {
@@ -219,6 +228,22 @@ func (r *Runner) read(ctx context.Context, job *imports.Leased, progress func(fl
 	read.Preview.Own, read.Preview.OwnUTC = b.BeforeLocal, b.BeforeUTC
 	read.Import.By = job.Actor.UserID
 	return read, nil
+}
+
+// counter returns the function that counts what a job reads. An upload is read again to store it, which does not count.
+func (r *Runner) counter(ctx context.Context, job *imports.Leased) (func(bytes int) error, error) {
+	if job.State == model.JobStoring {
+		return func(int) error { return nil }, nil
+	}
+
+	left, failure, err := r.store.BytesLeft(ctx, job.ImportJob)
+	job.Read.Store(0)
+	return func(bytes int) error {
+		if job.Read.Add(int64(bytes)) > left {
+			return failure
+		}
+		return nil
+	}, err
 }
 
 func (r *Runner) readSource(ctx context.Context, job *imports.Leased, zone *time.Location, b Bounds) (*Reading, error) {
@@ -286,14 +311,14 @@ func (r *Runner) end(ctx context.Context, job *imports.Leased, why error) error 
 	stopping := ctx.Err() != nil
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
-	if stopping {
-		return ignoreLost(r.store.Release(ctx, job))
-	}
-
 	now, err := r.Clock.Now(ctx)
 	if err != nil {
 		return err
 	}
+	if stopping {
+		return ignoreLost(r.store.Release(ctx, job, now))
+	}
+
 	failure, isFailure := errors.AsType[*imports.Failure](why)
 	shown, isShown := errors.AsType[*model.Error](why)
 	switch {
@@ -302,7 +327,7 @@ func (r *Runner) end(ctx context.Context, job *imports.Leased, why error) error 
 		failure = &imports.Failure{Code: shown.Code, Text: shown.Message}
 	case job.Attempts < model.MaxImportAttempts:
 		r.Log.ErrorContext(ctx, "import failed and is repeated", "job", job.ID, "site", job.SiteID, "error", why)
-		return ignoreLost(r.store.Later(ctx, job, now.Add(retryAfter)))
+		return ignoreLost(r.store.Later(ctx, job, now, retryAfter))
 	default:
 		r.Log.ErrorContext(ctx, "import failed", "job", job.ID, "site", job.SiteID, "error", why)
 		failure = &imports.Failure{Code: model.ImportInternal, Text: "The server could not import the export."}

@@ -20,3 +20,6 @@ var (
 
 	CountryFile = countryFile
 )
+
+// NewArchive opens an archive within the limits of its directory.
+var NewArchive = newArchive

@@ -1,7 +1,6 @@
 package importer
 
 import (
-	"archive/zip"
 	"bufio"
 	"bytes"
 	"compress/gzip"
@@ -42,6 +41,7 @@ type reading struct {
 	ctx  context.Context
 	lazy bool // permits quotes within fields without quotes
 	take func(*table) error
+	days *dayFilter
 
 	files int   // left
 	bytes int64 // left, uncompressed
@@ -78,9 +78,9 @@ func (r *reading) open(file Input) error {
 	}
 	content := io.NewSectionReader(file.Data, 0, file.Size)
 
-	// The first bytes of a ZIP archive and of a gzip file.
+	// The first bytes of a ZIP archive and of a gzip file. An archive can have other data before it.
 	switch start = start[:n]; {
-	case bytes.HasPrefix(start, []byte("PK\x03\x04")):
+	case bytes.HasPrefix(start, []byte("PK\x03\x04")), strings.EqualFold(path.Ext(base), ".zip"):
 		return r.openArchive(base, file)
 	case bytes.HasPrefix(start, []byte("\x1f\x8b")):
 		plain, err := gzip.NewReader(content)
@@ -90,29 +90,6 @@ func (r *reading) open(file Input) error {
 		return r.readTable(strings.TrimSuffix(base, ".gz"), plain)
 	}
 	return r.readTable(base, content)
-}
-
-func (r *reading) openArchive(name string, file Input) error {
-	archive, err := zip.NewReader(file.Data, file.Size)
-	if err != nil {
-		return &FileError{File: name, Text: err.Error()}
-	}
-
-	for _, entry := range archive.File {
-		base := path.Base(strings.ReplaceAll(entry.Name, `\`, "/"))
-		if entry.FileInfo().IsDir() || strings.HasPrefix(base, ".") || strings.HasPrefix(entry.Name, "__MACOSX/") {
-			continue
-		}
-		plain, err := entry.Open()
-		if err != nil {
-			return &FileError{File: name + "/" + base, Text: err.Error()}
-		}
-		err = errors.Join(r.readTable(base, plain), plain.Close())
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // table reads the rows of a CSV file.
@@ -148,6 +125,9 @@ func (b *boundedReader) Read(to []byte) (int, error) {
 		return 0, err
 	}
 	n, err := b.from.Read(to)
+	if err := b.left.days.count(n); err != nil {
+		return 0, err
+	}
 	b.left.bytes -= int64(n)
 	switch b.row += n; {
 	case b.left.bytes < 0:

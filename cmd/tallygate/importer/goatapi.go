@@ -25,6 +25,7 @@ type goatAPI struct {
 
 	most   int  // bytes of an answer
 	hidden bool // answers are not part of errors
+	count  func(bytes int) error
 }
 
 // Limits of the API's answers and of calls that it refuses for its rate limit, 4 calls a second by default.
@@ -103,6 +104,9 @@ func (a *goatAPI) call(ctx context.Context, u *url.URL, to any) (wait time.Durat
 		return time.Duration(min(max(seconds, 0), 60))*time.Second + 100*time.Millisecond, nil
 	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, int64(a.most)+1))
+	if err == nil {
+		err = a.count(len(body))
+	}
 	switch {
 	case err != nil:
 		return 0, err

@@ -54,6 +54,7 @@ func FetchGoatCounter(ctx context.Context, address, token string, zone *time.Loc
 
 	r := &Result{Import: reports.Import{Source: model.ImportGoatCounterSums}}
 	days := &dayFilter{Options: o, ctx: ctx, result: r}
+	api.count = days.count
 	g := &goatSums{
 		sums: newSums(days), api: api, zone: zone, wanted: make(map[model.Day]bool),
 		events: make(dayPaths), utcEvents: make(dayPaths),

@@ -28,6 +28,9 @@ type Options struct {
 
 	// Memory bounds about how many bytes the figures of the export take; 0: the limits of rows alone.
 	Memory int64
+	// Count is called with the number of bytes that were read, uncompressed. Its error ends the reading.
+	// nil: not called.
+	Count func(bytes int) error
 	// Client calls an API for a caller who must not see what it answers. nil: the command's own client.
 	Client *http.Client
 	// Progress is called while an API is read, with the part that is done; nil: not called.
@@ -154,7 +157,7 @@ func read(ctx context.Context, source model.ImportSource, o Options, files func(
 		r.Files = append(r.Files, File{t.name, t.rows, unused})
 		return nil
 	}
-	err := files(&reading{ctx: ctx, lazy: source == model.ImportGA4, take: take, files: maxFiles, bytes: maxBytes})
+	err := files(&reading{ctx: ctx, lazy: source == model.ImportGA4, take: take, days: days, files: maxFiles, bytes: maxBytes})
 	if err != nil {
 		return nil, err
 	}
@@ -194,6 +197,14 @@ const (
 
 // spend counts bytes that stay in memory.
 func (d *dayFilter) spend(bytes int) { d.spent += int64(bytes) }
+
+// count counts bytes that were read.
+func (d *dayFilter) count(bytes int) error {
+	if d.Count == nil {
+		return nil
+	}
+	return d.Count(bytes)
+}
 
 // fits fails after more bytes than Memory.
 func (d *dayFilter) fits() error {

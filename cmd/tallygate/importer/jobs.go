@@ -41,7 +41,7 @@ func (Jobs) ReadAPI(
 func optionsOf(b importjob.Bounds) Options {
 	return Options{
 		Domains: b.Domains, Since: b.Since, Until: b.Until, BeforeLocal: b.BeforeLocal, BeforeUTC: b.BeforeUTC,
-		Memory: b.Memory,
+		Memory: b.Memory, Count: b.Count,
 	}
 }
 
@@ -72,6 +72,9 @@ func readingOf(ctx context.Context, r *Result, err error) (*importjob.Reading, e
 const maxFailureText = 500
 
 func failureOf(err error) *imports.Failure {
+	if failure, ok := errors.AsType[*imports.Failure](err); ok {
+		return failure
+	}
 	failure := &imports.Failure{Code: model.ImportDamaged, Text: err.Error()}
 	if file, ok := errors.AsType[*FileError](err); ok {
 		failure.Text, failure.File, failure.Line = file.Text, file.File, file.Line

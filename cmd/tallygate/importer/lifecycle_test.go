@@ -3,6 +3,8 @@ package importer_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -158,6 +160,59 @@ func TestImportAudit(t *testing.T) {
 		const values = `{"firstDay":"2026-02-01","importedFrom":"umami","lastDay":"2026-02-03"}`
 		if err != nil || len(rows) != 2 || rows[0].Change != ">"+values || rows[1].Change != values+">" {
 			t.Errorf("the log has %q, error %v", rows, err)
+		}
+	})
+}
+
+// TestTransactionsOfImports checks that no transaction of an import stores more than 1 MB of visits or 250 sums: other writers
+// of SQLite wait for it.
+func TestTransactionsOfImports(t *testing.T) {
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		f := newFixture(t, databaseURL)
+
+		// A month of visits with pages that do not compress.
+		random := rand.New(rand.NewPCG(1, 2))
+		var b strings.Builder
+		b.WriteString("session_id,url_path,event_type,created_at\n")
+		for i := range 25_000 {
+			fmt.Fprintf(&b, "%d,/%x%x%x%x,1,%s\n", i, random.Uint64(), random.Uint64(), random.Uint64(), random.Uint64(),
+				day("2026-01-03").Start().Add(time.Duration(i)*100*time.Second).Time().Format(time.DateTime))
+		}
+		visits := f.read(model.ImportUmami, file(t, "umami.csv", b.String()))
+
+		b.Reset()
+		b.WriteString("date,page,visitors,pageviews\n")
+		for i := range 600 {
+			fmt.Fprintf(&b, "2025-01-01,/%d,1,1\n", i)
+		}
+		sums := f.read(model.ImportPlausible, file(t, "imported_pages.csv", b.String()),
+			file(t, "imported_visitors.csv", "date,visitors,pageviews,bounces,visits\n2025-01-01,9,9,0,9\n"))
+
+		for _, test := range []struct {
+			read  *reports.Import
+			query string
+			most  int64
+			least int
+		}{
+			{&visits.Import, "SELECT coalesce(sum(length(data)), 0) FROM import_segments", 1 << 20, 2},
+			{&sums.Import, "SELECT count(*) FROM import_figures", 250, 3},
+		} {
+			var before int64
+			transactions := 0
+			_, err := reports.New(f.d).Import(t.Context(), f.site.ID, test.read, f.now, sites.RecordImport, func(float64) {
+				rows, err := dbtest.Rows[int64](f.d, test.query)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if rows[0]-before > test.most {
+					t.Errorf("a transaction has %d, want at most %d: %s", rows[0]-before, test.most, test.query)
+				}
+				before = rows[0]
+				transactions++
+			})
+			if err != nil || transactions < test.least {
+				t.Errorf("%d transactions, error %v", transactions, err)
+			}
 		}
 	})
 }

@@ -1361,6 +1361,8 @@ const texts: Record<Exclude<TextKey, keyof typeof en>, Message> & Record<string,
   'error.IMPORT_IN_PROGRESS': 'Die Website hat einen laufenden Import. Bestätigen Sie ihn oder brechen Sie ihn ab.',
   'error.TOO_MANY_IMPORT_JOBS':
     'Ein Konto kann 3 laufende Importe haben und 30 an einem Tag beginnen. Versuchen Sie es später noch einmal.',
+  'error.TOO_MANY_IMPORT_BYTES':
+    'Die Importe Ihres Kontos haben heute so viel gelesen, wie sie dürfen. Ab 0 Uhr UTC geht es weiter.',
   'error.UPLOADS_FULL': 'Zu viele hochgeladene Dateien aller Konten warten. Versuchen Sie es später noch einmal.',
   'error.INVALID_FILES': 'Wählen Sie 1 bis 100 Dateien, die nicht leer sind.',
   'error.UPLOAD_TOO_LARGE': 'Die Dateien haben mehr als 256 MB. Komprimieren Sie sie, oder importieren Sie Teile des Exports.',
