@@ -544,7 +544,7 @@ type SignOutPayload {
 }
 
 extend type Account {
-  "The alert channels of the account itself, oldest first. At most 20."
+  "The alert channels of the account itself, oldest first. At most 20. Empty for API tokens that are restricted to sites."
   alertChannels: [AlertChannel!]! @members @cost(most: 20)
 }
 
