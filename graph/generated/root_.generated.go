@@ -1813,8 +1813,8 @@ enum ErrorCode {
   "A report would read more than 50 million page views. Choose a shorter period."
   TOO_EXPENSIVE
   """
-  So few visitors match a report's filters by COUNTRY, BROWSER, SYSTEM, DEVICE, LANGUAGE or SCREEN_WIDTH that it would be about them.
-  See ` + "`" + `Site.smallGroup` + "`" + `.
+  So few visitors match a report's filters by COUNTRY, BROWSER, SYSTEM, DEVICE, LANGUAGE or SCREEN_WIDTH that it would be about
+  them, or its difference from another report would. See ` + "`" + `Site.smallGroup` + "`" + `.
   """
   GROUP_TOO_SMALL
   "Status 400. The query has a syntax error."
