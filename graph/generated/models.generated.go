@@ -3138,8 +3138,8 @@ const (
 	ErrorCodeInvalidArgument ErrorCode = "INVALID_ARGUMENT"
 	// A report would read more than 50 million page views. Choose a shorter period.
 	ErrorCodeTooExpensive ErrorCode = "TOO_EXPENSIVE"
-	// So few visitors match a report's filters by COUNTRY, BROWSER, SYSTEM, DEVICE, LANGUAGE or SCREEN_WIDTH that it would be about them.
-	// See `Site.smallGroup`.
+	// So few visitors match a report's filters by COUNTRY, BROWSER, SYSTEM, DEVICE, LANGUAGE or SCREEN_WIDTH that it would be about
+	// them, or its difference from another report would. See `Site.smallGroup`.
 	ErrorCodeGroupTooSmall ErrorCode = "GROUP_TOO_SMALL"
 	// Status 400. The query has a syntax error.
 	ErrorCodeParseFailed ErrorCode = "PARSE_FAILED"

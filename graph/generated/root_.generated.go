@@ -544,7 +544,7 @@ type SignOutPayload {
 }
 
 extend type Account {
-  "The alert channels of the account itself, oldest first. At most 20."
+  "The alert channels of the account itself, oldest first. At most 20. Empty for API tokens that are restricted to sites."
   alertChannels: [AlertChannel!]! @members @cost(most: 20)
 }
 
@@ -1815,8 +1815,8 @@ enum ErrorCode {
   "A report would read more than 50 million page views. Choose a shorter period."
   TOO_EXPENSIVE
   """
-  So few visitors match a report's filters by COUNTRY, BROWSER, SYSTEM, DEVICE, LANGUAGE or SCREEN_WIDTH that it would be about them.
-  See ` + "`" + `Site.smallGroup` + "`" + `.
+  So few visitors match a report's filters by COUNTRY, BROWSER, SYSTEM, DEVICE, LANGUAGE or SCREEN_WIDTH that it would be about
+  them, or its difference from another report would. See ` + "`" + `Site.smallGroup` + "`" + `.
   """
   GROUP_TOO_SMALL
   "Status 400. The query has a syntax error."

@@ -133,6 +133,9 @@ func (r *Resolver) report(
 		return nil, err
 	}
 
+	if rules.least == 1 {
+		rules.least = 0 // no group has fewer visitors
+	}
 	all := append(filters, rules.fixed...)
 	if err := model.CheckReportSearch("filters", "invalid_argument", all, selected.steps()); err != nil {
 		return nil, err
@@ -148,7 +151,7 @@ func (r *Resolver) report(
 	if site.HideSmallGroups {
 		reading = all
 	}
-	isPersonal := hasPersonal(reading)
+	isPersonal, shown := hasPersonal(reading), &groups{rules.least, all, len(reading)}
 	hideSmallNumbers(query.Numbers, rules.least, isPersonal)
 
 	interval := cmp.Or(selected.interval, days.Default())
@@ -174,7 +177,7 @@ func (r *Resolver) report(
 		report.ComparedFrom, report.ComparedTo = &from, &to
 	}
 
-	answer, err := r.count(ctx, reports.Request{SiteID: site.ID, Now: now, Periods: periods})
+	answer, err := r.countGroups(ctx, reports.Request{SiteID: site.ID, Now: now, Periods: periods}, shown)
 	if err == nil && selected.interval == "" && interval == period.Hour && lacksDays(answer) {
 		answer, err = r.count(ctx, reports.Request{SiteID: site.ID, Now: now, Periods: byDays(periods, days, shift)})
 	}
@@ -187,7 +190,7 @@ func (r *Resolver) report(
 
 	report.Answer, report.AsOf, report.SmallGroup, report.IsPersonal = answer, answer.AsOf, rules.least, isPersonal
 	if selected.cohorts {
-		report.Cohorts, report.CohortsErr = r.cohorts(ctx, site, query, scan.DateOf(local), rules.least)
+		report.Cohorts, report.CohortsErr = r.cohorts(ctx, site, query, scan.DateOf(local), shown)
 	}
 	report.Imported = importedOf(answer, func(m *scan.Imported) scan.ImportState { return m.State })
 	report.SeriesImported = importedOf(answer, func(m *scan.Imported) scan.ImportState { return m.Series })

@@ -90,7 +90,7 @@ func (r *reportResolver) Journey(
 
 	start := obj.Answer.Results[0].Journeys[slices.Index(obj.Journeys, key)]
 	least := leastOf(obj, model.DimensionPage)
-	if least > 1 && start.Visitors < int64(least) {
+	if least > 0 && start.Visitors < int64(least) {
 		return nil, groupTooSmall("from", "have such a page view or event", least)
 	}
 	shown := &shownJourney{request: requestOf(ctx), first: first, least: int64(least)}
@@ -164,9 +164,9 @@ func (r *reportResolver) Cohorts(_ context.Context, obj *generated.Report) (*gen
 const daysOfWeek = 7
 
 // cohorts counts the cohorts of a report's period, from the site's first day with user ids on. It returns nil for a
-// site without user ids. Numbers below least are not shown.
+// site without user ids. Small groups are not shown.
 func (r *Resolver) cohorts(
-	ctx context.Context, site *model.Site, query *scan.Query, today scan.Date, least int,
+	ctx context.Context, site *model.Site, query *scan.Query, today scan.Date, shown *groups,
 ) (*generated.CohortReport, error) {
 	if !site.AllowPseudonymousUserID {
 		return nil, nil
@@ -198,10 +198,10 @@ func (r *Resolver) cohorts(
 	}
 
 	now := requestOf(ctx).now
-	answer, err := r.count(ctx, reports.Request{SiteID: site.ID, Now: now, Periods: []*scan.Query{{
+	answer, err := r.countGroups(ctx, reports.Request{SiteID: site.ID, Now: now, Periods: []*scan.Query{{
 		Zone: query.Zone, From: from, To: last, Filters: query.Filters,
 		Cohorts: &scan.Cohorts{First: first, Weeks: first.DaysUntil(last)/daysOfWeek + 1},
-	}}})
+	}}}, shown)
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +209,7 @@ func (r *Resolver) cohorts(
 	if now.Time().Before(end) {
 		end = now.Time()
 	}
-	return shownCohorts(answer.Results[0].Cohorts, first, end, query.Zone, least), nil
+	return shownCohorts(answer.Results[0].Cohorts, first, end, query.Zone, shown.least), nil
 }
 
 // shownCohorts converts cohorts that are counted up to end. The first one begins on a Monday.

@@ -102,7 +102,7 @@ func (r *reportResolver) Numbers(
 ) (*generated.ReportNumbers, error) {
 	totals := countsOf(obj, scan.Numbers{Event: orBlank(event), Property: property})
 	least := int64(leastOf(obj, model.DimensionPage))
-	if least > 1 && totals[0].Figures[0].Carriers < least {
+	if least > 0 && totals[0].Figures[0].Carriers < least {
 		return nil, groupTooSmall("property", "have such an event with a number", int(least))
 	}
 

@@ -1,7 +1,11 @@
 package resolver
 
 import (
+	"cmp"
+	"context"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 
 	"github.com/tallygate/tallygate/db/model"
@@ -12,6 +16,109 @@ import (
 
 // Small groups of visitors: readers of shared links, and members if the owner says so, do not see a country,
 // browser, system, device, language or screen width of fewer visitors in the period than Site.smallGroup.
+//
+// Two reports must not differ by a small group either. So the values of a personal dimension are divided into
+// atoms: the small ones together, and each other one alone. A reader's filter keeps or drops whole atoms. If the
+// small values together have too few visitors, the smallest other value is part of their atom.
+
+// groups are the filters of a report, of which the first ones are its reader's own, and from how many visitors on
+// a group is shown. 0: all are.
+type groups struct {
+	least   int
+	filters []model.ReportFilter
+	own     int
+}
+
+// dimensions returns the personal dimensions of the reader's filters, or none if all groups are shown.
+func (g *groups) dimensions() (list []model.ReportDimension) {
+	for i := range g.filters[:g.own] {
+		if by := g.filters[i].Dimension; g.least > 0 && by.IsPersonal() && !slices.Contains(list, by) {
+			list = append(list, by)
+		}
+	}
+	return list
+}
+
+// queries returns, for each of the dimensions and each period, a query for the visitors of its values among those
+// whom all other filters keep.
+func (g *groups) queries(periods []*scan.Query) (list []*scan.Query) {
+	for _, by := range g.dimensions() {
+		b := scan.Breakdown{By: reports.Dimensions[by], VisitorsOnly: true}
+		// Filters do not find daily sums of imports, so there is always one, which every visit passes.
+		filters := []scan.Filter{{Breakdown: b, Operator: model.OperatorIsNot, Values: []string{"\x00"}}}
+		for i, f := range g.filters {
+			if i >= g.own || f.Dimension != by {
+				filters = append(filters, scanFilters([]model.ReportFilter{f})...)
+			}
+		}
+		for _, q := range periods {
+			list = append(list, &scan.Query{
+				Zone: q.Zone, From: q.From, To: q.To, Until: q.Until, Filters: filters, Breakdowns: []scan.Breakdown{b},
+			})
+		}
+	}
+	return list
+}
+
+// check refuses filters that divide an atom. results are those of the queries.
+func (g *groups) check(results []*scan.Result) error {
+	dimensions := g.dimensions()
+	for i, result := range results {
+		by := dimensions[i*len(dimensions)/len(results)]
+		small := smallAtom(result.Breakdowns[0].All(), int64(g.least))
+		for _, f := range g.filters[:g.own] {
+			if f.Dimension == by && divides(f.Matcher(), small) {
+				return groupTooSmall("filters", "would be revealed by these filters", g.least)
+			}
+		}
+	}
+	return nil
+}
+
+// smallAtom returns the values of fewer visitors than least, and as many of the next ones as all need to have as
+// many visitors.
+func smallAtom(rows iter.Seq2[string, scan.Figures], least int64) (values []string) {
+	visitors := make(map[string]int64)
+	for value, f := range rows {
+		visitors[value] = f.Visitors
+	}
+	ascending := slices.SortedFunc(maps.Keys(visitors), func(a, b string) int {
+		return cmp.Or(cmp.Compare(visitors[a], visitors[b]), cmp.Compare(a, b))
+	})
+
+	sum := int64(0)
+	for _, value := range ascending {
+		if visitors[value] >= least && (sum == 0 || sum >= least) {
+			break
+		}
+		values, sum = append(values, value), sum+visitors[value]
+	}
+	return values
+}
+
+// divides reports whether some of the values match and some do not.
+func divides(match func(value string) bool, values []string) bool {
+	return slices.ContainsFunc(values, match) &&
+		slices.ContainsFunc(values, func(value string) bool { return !match(value) })
+}
+
+// countGroups counts a request whose periods have the filters, and refuses it if the filters divide an atom.
+func (r *Resolver) countGroups(ctx context.Context, request reports.Request, g *groups) (*reports.Answer, error) {
+	periods := len(request.Periods)
+	request.Periods = append(request.Periods, g.queries(request.Periods)...)
+	answer, err := r.count(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.check(answer.Results[periods:]); err != nil {
+		return nil, err
+	}
+
+	// The answer may be shared with equal requests.
+	asked := *answer
+	asked.Results, asked.Request.Periods = answer.Results[:periods], answer.Request.Periods[:periods]
+	return &asked, nil
+}
 
 // hasPersonal reports whether a filter is by a personal dimension.
 func hasPersonal(filters []model.ReportFilter) bool {
@@ -19,9 +126,9 @@ func hasPersonal(filters []model.ReportFilter) bool {
 }
 
 // checkGroup refuses a report by personal filters that so few visitors match that all figures would be about
-// them. Filters of the owner's segment are no reason. If least is 0 or 1, all groups are shown.
+// them. Filters of the owner's segment are no reason. If least is 0, all groups are shown.
 func checkGroup(answer *reports.Answer, filters []model.ReportFilter, least int) error {
-	if least <= 1 || !hasPersonal(filters) {
+	if least == 0 || !hasPersonal(filters) {
 		return nil
 	}
 

@@ -2,6 +2,8 @@ package graph_test
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -25,8 +27,8 @@ func TestSmallGroups(t *testing.T) {
 		storeCountries(t, d, a, site)
 		reader := c.reader(site)
 
-		// The period has 4 visitors of Germany, 3 of Switzerland (2 the day before), 2 of Austria and 1 of
-		// Liechtenstein, who alone views /secret.
+		// The period has 4 visitors of Germany, 3 of Switzerland (2 the day before), 2 of Austria (1 the day before)
+		// and 1 of Liechtenstein, who alone views /secret.
 		const report = `report(period: {from: "2026-11-19", to: "2026-11-19"}, compare: {kind: PREVIOUS_PERIOD, matchDayOfWeek: false}, filters: $filters) {
   totals { visitors }
   countries: breakdown(by: COUNTRY) { hasOther totalCount nodes { value metrics { visitors comparison { visitors } } } }
@@ -52,13 +54,13 @@ func TestSmallGroups(t *testing.T) {
 			return a.with(reader, `{ sharedSite { `+strings.Replace(report, "$filters", filters, 1)+` } }`)
 		}
 
-		all := "DE:4/3 CH:3/2 AT:2/0 LI:1/0"
+		all := "DE:4/3 CH:3/2 AT:2/1 LI:1/0"
 		if got := rows(asMember("[]").ok(t, ""), "site.report.countries"); got != all {
 			t.Errorf("a member sees %q, want %q", got, all)
 		}
 
 		shared := asReader("[]").ok(t, "")
-		if got, want := rows(shared, "sharedSite.report.countries"), "DE:4/3 (other):3/2 CH:3"; got != want {
+		if got, want := rows(shared, "sharedSite.report.countries"), "DE:4/3 (other):3/3 CH:3"; got != want {
 			t.Errorf("a reader sees %q, want %q", got, want)
 		}
 		if shared.at("sharedSite.report.countries.hasOther") != true || shared.at("sharedSite.report.countries.totalCount") != 3.0 {
@@ -70,19 +72,28 @@ func TestSmallGroups(t *testing.T) {
 		}
 
 		for filters, want := range map[string]string{
-			`[{dimension: COUNTRY, values: ["LI"]}]`:                                                   "GROUP_TOO_SMALL",
-			`[{dimension: COUNTRY, values: ["AT"]}]`:                                                   "GROUP_TOO_SMALL",
-			`[{dimension: COUNTRY, operator: IS_NOT, values: ["DE", "CH", "AT"]}]`:                     "GROUP_TOO_SMALL",
-			`[{dimension: COUNTRY, values: ["CH"]}]`:                                                   "GROUP_TOO_SMALL", // 2 in the period compared with
-			`[{dimension: COUNTRY, values: ["DE"]}]`:                                                   "",
-			`[{dimension: COUNTRY, values: ["DE"]}, {dimension: PAGE, values: ["/"]}]`:                 "",
-			`[{dimension: PAGE, values: ["/secret"]}]`:                                                 "",
-			`[{dimension: COUNTRY, values: ["FR"]}]`:                                                   "GROUP_TOO_SMALL", // no visitor
-			`[{dimension: COUNTRY, values: ["UK"]}]`:                                                   "INVALID_ARGUMENT",
-			`[{dimension: COUNTRY, values: ["LI"]}, {dimension: PAGE, values: ["/secret"]}]`:           "GROUP_TOO_SMALL",
-			`[{dimension: LANGUAGE, values: [""]}, {dimension: PAGE, values: ["/secret"]}]`:            "GROUP_TOO_SMALL",
-			`[{dimension: SOURCE_GROUP, values: [""]}, {dimension: PAGE, values: ["/secret"]}]`:        "",
-			`[{dimension: PAGE, values: ["/secret"]}, {dimension: HOUR_OF_DAY, values: ["12", "13"]}]`: "",
+			`[{dimension: COUNTRY, values: ["LI"]}]`:                                                                           "GROUP_TOO_SMALL",
+			`[{dimension: COUNTRY, values: ["AT"]}]`:                                                                           "GROUP_TOO_SMALL",
+			`[{dimension: COUNTRY, operator: IS_NOT, values: ["DE", "CH", "AT"]}]`:                                             "GROUP_TOO_SMALL",
+			`[{dimension: COUNTRY, values: ["CH"]}]`:                                                                           "GROUP_TOO_SMALL", // 2 in the period compared with
+			`[{dimension: COUNTRY, values: ["DE"]}]`:                                                                           "",
+			`[{dimension: COUNTRY, operator: IS_NOT, values: ["DE"]}]`:                                                         "",
+			`[{dimension: COUNTRY, operator: IS_NOT, values: ["LI"]}]`:                                                         "GROUP_TOO_SMALL", // the others are LI
+			`[{dimension: COUNTRY, values: ["DE", "LI"]}]`:                                                                     "GROUP_TOO_SMALL", // more than DE by LI
+			`[{dimension: COUNTRY, values: ["DE", "CH", "AT"]}]`:                                                               "GROUP_TOO_SMALL",
+			`[{dimension: COUNTRY, operator: CONTAINS, values: ["I"]}]`:                                                        "GROUP_TOO_SMALL",
+			`[{dimension: COUNTRY, operator: MATCHES_NOT, values: ["L*"]}]`:                                                    "GROUP_TOO_SMALL",
+			`[{dimension: COUNTRY, values: ["DE"]}, {dimension: PAGE, values: ["/secret"]}]`:                                   "GROUP_TOO_SMALL",
+			`[{dimension: COUNTRY, operator: IS_NOT, values: ["CH"]}, {dimension: COUNTRY, operator: IS_NOT, values: ["LI"]}]`: "GROUP_TOO_SMALL",
+			`[{dimension: COUNTRY, values: ["DE"]}, {dimension: LANGUAGE, values: [""]}]`:                                      "",
+			`[{dimension: COUNTRY, values: ["DE"]}, {dimension: PAGE, values: ["/"]}]`:                                         "",
+			`[{dimension: PAGE, values: ["/secret"]}]`:                                                                         "",
+			`[{dimension: COUNTRY, values: ["FR"]}]`:                                                                           "GROUP_TOO_SMALL", // no visitor
+			`[{dimension: COUNTRY, values: ["UK"]}]`:                                                                           "INVALID_ARGUMENT",
+			`[{dimension: COUNTRY, values: ["LI"]}, {dimension: PAGE, values: ["/secret"]}]`:                                   "GROUP_TOO_SMALL",
+			`[{dimension: LANGUAGE, values: [""]}, {dimension: PAGE, values: ["/secret"]}]`:                                    "GROUP_TOO_SMALL",
+			`[{dimension: SOURCE_GROUP, values: [""]}, {dimension: PAGE, values: ["/secret"]}]`:                                "",
+			`[{dimension: PAGE, values: ["/secret"]}, {dimension: HOUR_OF_DAY, values: ["12", "13"]}]`:                         "",
 		} {
 			if got := asReader(filters); got.codes() != want {
 				t.Errorf("a reader's report by %s: %q, want %q", filters, got.codes(), want)
@@ -96,12 +107,12 @@ func TestSmallGroups(t *testing.T) {
 		}
 
 		// Pages of visitors whom a country chooses are groups, too.
-		const chosen = `[{dimension: COUNTRY, values: ["DE", "LI"]}]`
-		if got, want := rows(asReader(chosen).ok(t, ""), "sharedSite.report.pages"), "/:5 (other):1"; got != want {
-			t.Errorf("pages of two countries are %q, want %q", got, want)
+		const chosen = `[{dimension: COUNTRY, operator: IS_NOT, values: ["DE"]}]`
+		if got, want := rows(asReader(chosen).ok(t, ""), "sharedSite.report.pages"), "/:6 (other):1"; got != want {
+			t.Errorf("pages of all countries but one are %q, want %q", got, want)
 		}
-		if got, want := rows(asMember(chosen).ok(t, ""), "site.report.pages"), "/:5 /secret:1"; got != want {
-			t.Errorf("pages of two countries are %q for a member, want %q", got, want)
+		if got, want := rows(asMember(chosen).ok(t, ""), "site.report.pages"), "/:6 /secret:1"; got != want {
+			t.Errorf("pages of all countries but one are %q for a member, want %q", got, want)
 		}
 
 		// No visitors before the first day are no small group.
@@ -123,7 +134,7 @@ func TestSmallGroups(t *testing.T) {
 			t.Errorf("with a threshold of 1 a report without visitors: %q", got.codes())
 		}
 		set("smallGroup: 4, hideSmallGroups: true")
-		if got, want := rows(asMember("[]").ok(t, ""), "site.report.countries"), "(other):6/5 DE:4"; got != want {
+		if got, want := rows(asMember("[]").ok(t, ""), "site.report.countries"), "(other):6/6 DE:4"; got != want {
 			t.Errorf("a member sees %q, want %q", got, want)
 		}
 		if got := asMember(`[{dimension: COUNTRY, values: ["CH"]}]`); got.codes() != "GROUP_TOO_SMALL" {
@@ -142,6 +153,95 @@ func TestSmallGroups(t *testing.T) {
 		set("hideSmallGroups: false")
 		asReader("[]").ok(t, "")
 	})
+}
+
+// TestSmallGroupsByDifference asks for reports by every set of countries, named or left out, of random small days,
+// by readers with each threshold. Two reports that are not refused differ by the visitors of no country, or by as
+// many as the threshold: neither of them names a small group, nor does their difference.
+func TestSmallGroupsByDifference(t *testing.T) {
+	t.Parallel()
+	countries := []string{"", "AT", "CH", "DE"}
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 1 << 30 })
+		c := a.owner("owner@example.com")
+		random := rand.New(rand.NewPCG(52, 9))
+		accepted, refused := 0, 0
+
+		for world := range 6 {
+			site := c.siteOf(fmt.Sprintf("world%d.example", world))
+			visitors := map[string]int{}
+			for _, country := range countries {
+				visitors[country] = random.IntN(7)
+			}
+			at := model.At(time.Date(2026, 11, 19, 12, 0, 0, 0, time.UTC))
+			if err := oracle.Store(t.Context(), d, a.siteNumber(site), countryRows(at, countries, visitors)); err != nil {
+				t.Fatal(err)
+			}
+			least := 2 + random.IntN(3)
+			c.query(fmt.Sprintf(`mutation($id: ID!) { updateSite(input: {siteId: $id, smallGroup: %d}) { userErrors { code } } }`, least), "id", site).ok(t, "updateSite")
+			reader := c.reader(site)
+
+			// A set of countries is a bit of each. The report without a filter has all.
+			sets := []int{1<<len(countries) - 1}
+			for named := 1; named < 1<<len(countries); named++ {
+				var values []string
+				for i, country := range countries {
+					if named>>i&1 == 1 {
+						values = append(values, strconv.Quote(country))
+					}
+				}
+				for operator, set := range map[string]int{"IS": named, "IS_NOT": 1<<len(countries) - 1 - named} {
+					got := a.with(reader, fmt.Sprintf(`{ sharedSite { report(period: {from: "2026-11-19", to: "2026-11-19"}, filters: [{dimension: COUNTRY,
+	operator: %s, values: [%s]}]) { totals { visitors } } } }`, operator, strings.Join(values, ", ")))
+					switch got.codes() {
+					case "":
+						sets = append(sets, set)
+						accepted++
+						if want := float64(visitorsOf(countries, visitors, set)); got.at("sharedSite.report.totals.visitors") != want {
+							t.Errorf("%v: %s %v: %s, want %v visitors", visitors, operator, values, got.Body, want)
+						}
+					case "GROUP_TOO_SMALL":
+						refused++
+					default:
+						t.Errorf("%s %v: %s", operator, values, got.Body)
+					}
+				}
+			}
+
+			for _, one := range sets {
+				for _, other := range sets {
+					if n := visitorsOf(countries, visitors, one&^other); n > 0 && n < least {
+						t.Errorf("%v, least %d: the reports of %04b and %04b differ by %d visitors", visitors, least, one, other, n)
+					}
+				}
+			}
+		}
+		if accepted < 20 || refused < 20 {
+			t.Errorf("%d reports were accepted, and %d refused", accepted, refused)
+		}
+	})
+}
+
+// visitorsOf returns how many visitors a set of countries has.
+func visitorsOf(countries []string, visitors map[string]int, set int) (n int) {
+	for i, country := range countries {
+		n += set >> i & 1 * visitors[country]
+	}
+	return n
+}
+
+// countryRows returns a visit of each visitor.
+func countryRows(at model.Instant, countries []string, visitors map[string]int) segment.Rows {
+	rows := segment.Rows{Day: at.Day()}
+	for _, country := range countries {
+		for range visitors[country] {
+			n := len(rows.Visits) + 1
+			key := segment.VisitKey{Visitor: model.VisitorID{byte(n)}, N: 1}
+			rows.Visits = append(rows.Visits, segment.Visit{VisitKey: key, StartedAt: at, Channel: "direct", Client: model.Client{Country: country}})
+			rows.Views = append(rows.Views, segment.View{VisitKey: key, At: at, ID: int64(n), Path: "/", Width: model.UnknownWidth})
+		}
+	}
+	return rows
 }
 
 // storeCountries stores visits of two days, and builds their segments.
@@ -166,7 +266,7 @@ func storeCountries(t *testing.T, d *db.DB, a *app, site string) {
 		}
 		return rows
 	}
-	err := oracle.Store(t.Context(), d, a.siteNumber(site), day(18, map[string]int{"DE": 3, "CH": 2}),
+	err := oracle.Store(t.Context(), d, a.siteNumber(site), day(18, map[string]int{"DE": 3, "CH": 2, "AT": 1}),
 		day(19, map[string]int{"DE": 4, "CH": 3, "AT": 2, "LI": 1}))
 	if err != nil {
 		t.Fatal(err)

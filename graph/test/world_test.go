@@ -253,6 +253,13 @@ func (a *app) tenant(domain string) *tenant {
 	a.t.Helper()
 
 	c := a.owner("owner@" + domain)
+	return &tenant{owner: c, ids: a.furnish(c, domain)}
+}
+
+// furnish creates one object of every type in an owner's account, with the domain in its names, and returns
+// their ids by the names of the inputs that take them. The owner has an address of the domain.
+func (a *app) furnish(c *client, domain string) map[string]string {
+	a.t.Helper()
 	text := func(got *answer, path string) string {
 		a.t.Helper()
 		s, ok := got.at(path).(string)
@@ -276,21 +283,21 @@ func (a *app) tenant(domain string) *tenant {
 	}
 
 	test := c.query(`mutation($id: ID!) { sendTestWebhook(input: {siteId: $id}) { delivery { id } userErrors { code } } }`, "id", site)
-	sitekey := c.createSitekey("form", domain)
+	sitekey := c.createSitekey("form of "+domain, domain)
 	member := a.join(c, "member@"+domain, model.RoleMember)
 	invited := c.query(`mutation { inviteMember(input: {email: "guest@` + domain + `", role: VIEWER}) { invitation { id } userErrors { code } } }`)
 	erasure := c.query(`mutation($id: ID!, $user: String!) { deleteUserData(input: {siteId: $id, userId: $user}) {
 		erasure { id } userErrors { code } } }`, "id", site, "user", samples["userId"])
 
 	token := c.createToken("READ")
-	settings := c.query(`mutation($id: ID!) {
-		createAnnotation(input: {siteId: $id, day: "2026-11-20", text: "note"}) { annotation { id } userErrors { code } }
-		createSegment(input: {siteId: $id, name: "segment", filters: [{dimension: PAGE, values: ["/"]}]}) { segment { id } userErrors { code } }
-		createFunnel(input: {siteId: $id, name: "funnel", steps: [{page: "/"}, {event: "signup"}]}) { funnel { id } userErrors { code } }
-		createSharedLink(input: {siteId: $id, name: "link"}) { sharedLink { id } userErrors { code } }
-		setReportMails(input: {siteId: $id, weekly: true}) { userErrors { code } } }`, "id", site).ok(a.t, "createFunnel")
+	settings := c.query(strings.ReplaceAll(`mutation($id: ID!) {
+		createAnnotation(input: {siteId: $id, day: "2026-11-20", text: "note of DOMAIN"}) { annotation { id } userErrors { code } }
+		createSegment(input: {siteId: $id, name: "segment of DOMAIN", filters: [{dimension: PAGE, values: ["/"]}]}) { segment { id } userErrors { code } }
+		createFunnel(input: {siteId: $id, name: "funnel of DOMAIN", steps: [{page: "/"}, {event: "signup"}]}) { funnel { id } userErrors { code } }
+		createSharedLink(input: {siteId: $id, name: "link of DOMAIN"}) { sharedLink { id } userErrors { code } }
+		setReportMails(input: {siteId: $id, weekly: true}) { userErrors { code } } }`, "DOMAIN", domain), "id", site).ok(a.t, "createFunnel")
 
-	channel := c.query(`mutation($id: ID!) { createSiteAlertChannel(input: {siteId: $id, kind: SLACK, name: "ops",
+	channel := c.query(`mutation($id: ID!) { createSiteAlertChannel(input: {siteId: $id, kind: SLACK, name: "ops of `+domain+`",
 		address: "https://`+domain+`/slack/0123456789abcdef", events: [QUOTA]}) { alertChannel { id } userErrors { code } } }`, "id", site).ok(a.t, "createSiteAlertChannel")
 	channelID := text(channel, "createSiteAlertChannel.alertChannel.id")
 	alert := c.query(`mutation($id: ID!) { sendTestAlert(input: {alertChannelId: $id}) { alertMessage { id } userErrors { code } } }`, "id", channelID).ok(a.t, "sendTestAlert")
@@ -320,7 +327,7 @@ func (a *app) tenant(domain string) *tenant {
 		session = text(sessions, "sessions.1.id")
 	}
 
-	return &tenant{owner: c, ids: map[string]string{
+	return map[string]string{
 		"siteId":        site,
 		"siteIds":       site,
 		"deliveryId":    text(test.ok(a.t, "sendTestWebhook"), "sendTestWebhook.delivery.id"),
@@ -343,7 +350,7 @@ func (a *app) tenant(domain string) *tenant {
 		"sessionId":      session,
 		"passkeyId":      text(passkey, "viewer.secondFactors.passkeys.0.id"),
 		"erasureId":      text(erasure.ok(a.t, "deleteUserData"), "deleteUserData.erasure.id"),
-	}}
+	}
 }
 
 // finishAlert ends the messages of an alert channel, as a worker does.

@@ -2,6 +2,7 @@ package captcha_test
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 )
@@ -79,6 +80,67 @@ func TestChromiumCaptchaSurvivesEveryDocumentName(t *testing.T) {
 	}
 
 	noMessages(t, page)
+}
+
+// TestChromiumDropinIsNotMovedByNames is TestChromiumCaptchaIsNotMovedByNames for the loaders, with each element
+// whose name becomes a property of the document. A loader that asks it for its address imports that server's file.
+func TestChromiumDropinIsNotMovedByNames(t *testing.T) {
+	const other = "http://proxy.example.test"
+	pages := map[string]string{}
+	for _, d := range dropins {
+		src := `src="` + other + d.script + `"`
+		image := `<img name="currentScript" ` + src + `>`
+		marked := d.marked("", "")
+		for name, element := range map[string]string{
+			"img": image, "twice": image + image, "embed": `<embed name="currentScript" ` + src + `>`,
+			"object": `<object name="currentScript" data="` + other + d.script + `"></object>`,
+			"iframe": `<iframe name="currentScript" ` + src + `></iframe>`,
+			"form":   `<form name="currentScript"><input name="src" value="` + other + d.script + `"></form>`,
+		} {
+			pages[d.path()+"/"+name] = element + marked
+		}
+		pages[d.path()+"/module"] = image + `<img name="querySelector">` + strings.Replace(marked, "<script async", `<script type="module"`, 1)
+		pages[d.path()+"/folder"] = strings.Replace(marked, captchaOrigin+d.script, captchaOrigin+"/recaptcha/1"+d.script+"?x=/recaptcha/", 1)
+	}
+	s := newCaptchaSite(t, pages)
+
+	// A proxy serves the captcha below a folder, too.
+	s.intercept = func(_ http.ResponseWriter, r *http.Request) bool {
+		r.URL.Path = strings.TrimPrefix(r.URL.Path, "/recaptcha/1")
+		return false
+	}
+
+	page := s.browser.NewPage()
+	for _, d := range dropins {
+		for path := range pages {
+			if !strings.HasPrefix(path, d.path()+"/") {
+				continue
+			}
+
+			before := len(page.Requests())
+			page.Goto("http://www.shop.test" + path)
+			page.WaitFor(`document.querySelectorAll('#captcha > .service-captcha').length`)
+			page.Click("input[name=email]")
+			if token := waitLogged(page, 1); !s.redeem(d.verify, token) {
+				t.Errorf("%s: the token %q is not valid", path, token)
+			}
+
+			folder := captchaOrigin
+			if strings.HasSuffix(path, "/folder") {
+				folder += "/recaptcha/1"
+			}
+			isLoaded := false
+			for _, r := range page.Requests()[before:] {
+				isLoaded = isLoaded || r.URL == folder+"/captcha.js"
+				if strings.HasPrefix(r.URL, other) && r.URL != other+d.script {
+					t.Errorf("%s: %s %s", path, r.Method, r.URL)
+				}
+			}
+			if !isLoaded {
+				t.Errorf("%s: the widget was not loaded from %s", path, folder)
+			}
+		}
+	}
 }
 
 // TestChromiumCaptchaIsNotSwitchedOffByAnID runs on pages where window.serviceCaptcha is an element with

@@ -5,9 +5,8 @@ install(
   {
     name: 'hcaptcha',
     path: '/1/api.js',
+    base: '..',
     mark: 'h-captcha',
-    field: 'h-captcha-response',
-    eager: false,
     id: (n) => 'hcaptcha-' + n,
     // Where the page uses reCAPTCHA's script, too, the name belongs to its widget.
     twin(input, _, query) {

@@ -3,7 +3,7 @@
 // other captcha's callbacks. docs/captcha-dropin.md describes what pages can rely on.
 import { place } from './placed';
 import type { Id, Kind, Placed } from './placed';
-import { baseOf, callBack } from './values';
+import { callBack } from './values';
 import type { Given } from './values';
 
 /** The operations from which each script builds its global object. */
@@ -30,14 +30,18 @@ const key: unique symbol = Symbol.for('service-captcha') as never;
 
 /** Defines the global object of a captcha, and does what the script's address asks for. */
 export const install = (kind: Kind, newAPI: (loader: Loader) => object): void => {
-  const script = (document.currentScript ||
-    document.querySelector(`script[src*="${kind.path}"]`)) as HTMLScriptElement;
-  const address = new URL(script.src);
-  const query = address.searchParams;
-  const globals = window as unknown as Record<string, { [key]?: Loader } | undefined>;
+  // Read from the prototype, as widget/dom.ts does: an image with the name "currentScript" hides the
+  // document's own property, and the widget would be loaded from the image's folder. In a module there
+  // is no current script.
+  const own = Document.prototype;
+  const current = Reflect.get(own, 'currentScript', document);
+  const script = (
+    current instanceof HTMLScriptElement ? current : own.querySelector.call(document, `script[src*="${kind.path}"]`)
+  ) as HTMLScriptElement;
+  const query = new URL(script.src).searchParams;
+  const globals = window as unknown as Record<string, object>;
 
-  const known = globals[kind.name];
-  const loader = (known && known[key]) || newLoader(kind, baseOf(address, kind.path), query);
+  const loader: Loader = Object(globals[kind.name])[key] || newLoader(kind, new URL(kind.base, script.src).href, query);
   globals[kind.name] = Object.assign(newAPI(loader), { [key]: loader });
 
   const begin = () => {
@@ -54,7 +58,7 @@ const newLoader = (kind: Kind, api: string, query: URLSearchParams): Loader => {
   let count = 0;
 
   // A script element would need a trusted type. import() does not.
-  const loaded = import(api + '/captcha.js').then(
+  const loaded = import(api + 'captcha.js').then(
     () => true,
     () => false,
   );
@@ -90,7 +94,7 @@ const newLoader = (kind: Kind, api: string, query: URLSearchParams): Loader => {
     execute: (target) => (find(target) || fail(target)).execute(),
     // In a task of its own, so that an error of the page is reported as one.
     ready: (stated) => void loaded.then(() => setTimeout(callBack, 0, stated)),
-    renderMarked: () => document.querySelectorAll('.' + kind.mark).forEach((each) => void render(each)),
+    renderMarked: () => document.querySelectorAll('.' + kind.mark).forEach((each) => render(each)),
     method: (name, otherwise) => (target) => {
       const widget = find(target);
       return widget ? widget[name]() : otherwise;

@@ -7,12 +7,12 @@ export interface Kind {
   name: string;
   /** The part of the script's path that follows {captcha_url}. */
   path: string;
-  /** Class of the elements that become widgets. */
+  /** {captcha_url}, relative to the script. */
+  base: string;
+  /** Class of the elements that become widgets. The field with the token has this name and "-response". */
   mark: string;
-  /** Name of the field with the token. */
-  field: string;
   /** Whether a widget starts, and starts again, without an interaction of the visitor. */
-  eager: boolean;
+  eager?: boolean;
   /** Returns the id of the nth widget, from 0. */
   id(n: number): Id;
   /** Names a second hidden input with the token, if pages read one. */
@@ -23,7 +23,7 @@ export type Id = number | string;
 
 /** The script that renders widgets. */
 export interface Source {
-  /** {captcha_url} */
+  /** {captcha_url} with a slash */
   api: string;
   query: URLSearchParams;
   /** Whether the widget's own script has run; false if it could not be loaded. */
@@ -62,7 +62,7 @@ export const place = (kind: Kind, number: number, container: Element, given: Giv
   const onDemand = isHidden || parameter('execution') === 'execute';
   const eager = kind.eager && !onDemand;
 
-  const waiting: { resolve(token: string): void; reject(reason: Error): void }[] = [];
+  const waiting: ((token: string, failure?: string) => void)[] = [];
   let reported = ''; // the last token that the page has got
   let held = false; // whether the next token waits for an interaction
   let inside = false; // a call whose consequences need no further action
@@ -76,7 +76,7 @@ export const place = (kind: Kind, number: number, container: Element, given: Giv
   };
 
   const settle = (token: string, failure?: string) => {
-    waiting.splice(0).forEach((each) => (failure ? each.reject(new Error(failure)) : each.resolve(token)));
+    waiting.splice(0).forEach((each) => each(token, failure));
   };
 
   const within = (action: () => void) => {
@@ -132,7 +132,9 @@ export const place = (kind: Kind, number: number, container: Element, given: Giv
   };
 
   const execute = () => {
-    const result = new Promise<string>((resolve, reject) => waiting.push({ resolve, reject }));
+    const result = new Promise<string>((resolve, reject) =>
+      waiting.push((token, failure) => (failure ? reject(new Error(failure)) : resolve(token))),
+    );
     // A page that uses callbacks alone handles no rejection.
     result.catch(() => {});
     void source.loaded.then(begin);
@@ -162,7 +164,7 @@ export const place = (kind: Kind, number: number, container: Element, given: Giv
     api: source.api,
     // Turnstile's "auto" is the default.
     lang: `${parameter('hl') || parameter('language') || source.query.get('hl') || ''}`.replace('auto', ''),
-    responseFieldName: parameter('response-field-name') || kind.field,
+    responseFieldName: parameter('response-field-name') || kind.mark + '-response',
   });
   // No Content-Security-Policy forbids scripts to set these properties. Other themes than light and dark
   // are no valid value, and change nothing.
@@ -172,8 +174,7 @@ export const place = (kind: Kind, number: number, container: Element, given: Giv
   if (!onDemand) widget.className = widgetClass;
 
   twin.type = 'hidden';
-  if (isButton) container.after(widget, twin);
-  else container.append(widget, twin);
+  container[isButton ? 'after' : 'append'](widget, twin);
 
   const onClick = (event: Event) => {
     event.preventDefault();

@@ -17,16 +17,14 @@ install(
   {
     name: 'grecaptcha',
     path: '/recaptcha/',
+    base: '..',
     mark: 'g-recaptcha',
-    field: 'g-recaptcha-response',
-    eager: false,
     id: (n) => n,
     // Pages read this element by its id or class. It belongs to no form, because a form finds its fields
     // by their ids, too, and the widget's field has this name.
     twin(input, n) {
       input.setAttribute('form', '');
-      input.className = 'g-recaptcha-response';
-      input.id = input.className + (n ? '-' + n : '');
+      input.id = (input.className = 'g-recaptcha-response') + (n ? '-' + n : '');
     },
   },
   (loader) => {

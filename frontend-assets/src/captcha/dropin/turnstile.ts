@@ -6,8 +6,8 @@ install(
   {
     name: 'turnstile',
     path: '/turnstile/v0/',
+    base: '../..',
     mark: 'cf-turnstile',
-    field: 'cf-turnstile-response',
     eager: true,
     id: (n) => 'turnstile-' + n,
     twin() {},

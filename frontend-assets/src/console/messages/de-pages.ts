@@ -533,7 +533,7 @@ const texts: Record<Exclude<TextKey, keyof typeof en>, Message> & Record<string,
   'visitors.noCountries': 'Der Betreiber dieser Installation hat keine Datei mit Ländern angegeben.',
   'visitors.smallGroup': 'Kleinste Gruppe von Besuchern',
   'visitors.smallGroupHint':
-    'In freigegebenen Berichten hat ein Land, Browser, System, Gerät, eine Sprache oder Bildschirmbreite von weniger Besuchern keine eigene Zeile. 1 bis 100.',
+    'In freigegebenen Berichten hat ein Land, Browser, System, Gerät, eine Sprache oder Bildschirmbreite von weniger Besuchern keine eigene Zeile, und Filter danach schlagen fehl. 1 bis 100. Das verbirgt Zeilen; der Vergleich von Berichten mehrerer Zeiträume kann eine Gruppe dennoch zeigen.',
   'visitors.hideSmallGroups': 'Auch für Mitglieder',
   'visitors.hideSmallGroupsHint': 'Mitglieder des Kontos sehen kleine Gruppen wie die Leser freigegebener Berichte.',
   'leftOut.title': 'Ausgelassen',

@@ -28,7 +28,7 @@ const texts: Record<keyof typeof en, Message> & Record<string, Message> = {
   'failure.UNAVAILABLE': 'Der Dienst ist vorübergehend nicht verfügbar.',
   'failure.TIMEOUT': 'Der Server hat zu lange gebraucht. Vielleicht wurde etwas geändert: Laden Sie die Seite neu.',
   'failure.TOO_EXPENSIVE': 'Dieser Zeitraum hat zu viele Seitenaufrufe. Wählen Sie einen kürzeren.',
-  'failure.GROUP_TOO_SMALL': 'Zu wenige Besucher passen zu diesen Filtern. Entfernen Sie einen.',
+  'failure.GROUP_TOO_SMALL': 'Diese Filter zeigen zu wenige Besucher. Entfernen Sie einen.',
   'failure.INTERNAL': 'Im Server ist ein Fehler aufgetreten.',
   'failure.TOO_COMPLEX': 'Die Anfrage ist zu umfangreich.',
   'missing.title': 'Nicht gefunden',

@@ -151,7 +151,7 @@ export default {
   'visitors.noCountries': 'The operator of this installation has named no file of countries.',
   'visitors.smallGroup': 'Smallest group of visitors',
   'visitors.smallGroupHint':
-    'In shared reports, a country, browser, system, device, language or screen width of fewer visitors has no row of its own. 1 to 100.',
+    'In shared reports, a country, browser, system, device, language or screen width of fewer visitors has no row of its own, and filters by it fail. 1 to 100. This hides rows; comparing reports of several periods can still reveal a group.',
   'visitors.hideSmallGroups': 'Also for members',
   'visitors.hideSmallGroupsHint': 'Members of the account see small groups as readers of shared reports do.',
   'leftOut.title': 'Left out',

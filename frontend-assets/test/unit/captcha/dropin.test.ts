@@ -1,21 +1,7 @@
 import assert from 'node:assert/strict';
 import { define, load, table, test } from '../harness';
 
-const { baseOf, callBack } = load<typeof import('../../../src/captcha/dropin/values')>('captcha/dropin/values');
-
-// A script may stand below a folder, and its query may contain its own path.
-table(
-  'the address of the captcha',
-  {
-    'https://captcha.test/recaptcha/api.js': 'https://captcha.test',
-    'https://captcha.test:8443/recaptcha/enterprise.js?render=explicit': 'https://captcha.test:8443',
-    'https://shop.test/x/recaptcha/api.js': 'https://shop.test/x',
-    'https://shop.test/recaptcha/recaptcha/api.js': 'https://shop.test/recaptcha',
-    'https://captcha.test/recaptcha/api.js?onload=f#/recaptcha/': 'https://captcha.test',
-    'https://captcha.test/recaptcha/api.js?x=/recaptcha/': 'https://captcha.test',
-  },
-  (want, address) => assert.equal(baseOf(new URL(address), '/recaptcha/'), want),
-);
+const { callBack } = load<typeof import('../../../src/captcha/dropin/values')>('captcha/dropin/values');
 
 /** Returns the values that functions of the page were called with. */
 const called = (stated: unknown): unknown[] => {
