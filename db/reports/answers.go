@@ -25,7 +25,7 @@ const (
 
 // Payer pays for the reports of a caller.
 type Payer interface {
-	// PayBefore pays for what a report reads. Its error ends the request.
+	// PayBefore pays for what a report reads, when it has its turn. Its error ends the request.
 	PayBefore(size Size) error
 	// PayAfter pays for what a report took, also if it failed.
 	PayAfter(took Work)
@@ -80,17 +80,14 @@ func (s *Store) completeImports(ctx context.Context, siteID int64) ([]int64, err
 	return ids, nil
 }
 
-// charged counts a request that its caller pays for: plan, charge, count.
+// charged counts a request that its caller pays for.
 func (s *Store) charged(ctx context.Context, r *Request, payer Payer) (*Answer, error) {
 	p, err := s.plan(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	if err := payer.PayBefore(p.size); err != nil {
-		return nil, err
-	}
 
-	answer, work, err := p.count(ctx)
+	answer, work, err := p.count(ctx, payer.PayBefore)
 	payer.PayAfter(work)
 	return answer, err
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/oracle"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // counted makes the fixture's store count its counts of reports.
@@ -107,6 +108,74 @@ func TestEqualQuestionsAreCountedOnce(t *testing.T) {
 		}
 		if back := ask(-time.Hour); back.AsOf != first.Add(-time.Hour) {
 			t.Errorf("an hour before: as of %v", back.AsOf)
+		}
+	})
+}
+
+// work is a Payer that keeps what reports took.
+type work struct {
+	pay  func() error
+	took []reports.Work
+}
+
+func (w *work) PayBefore(reports.Size) error { return w.pay() }
+func (w *work) PayAfter(took reports.Work)   { w.took = append(w.took, took) }
+
+// TestReportsPayInTheirTurn checks that a report pays when it has its turn, after those before it have paid for their
+// time, and that one which cannot pay is not counted.
+func TestReportsPayInTheirTurn(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d, 1)
+		f.storeVisits(startDay, 5)
+		f.work((startDay + 1).Start().Add(time.Hour))
+
+		waiting := reports.OneTurn(f.reports)
+
+		// The first count stops until it is released.
+		running, release := make(chan bool, 1), make(chan bool)
+		reports.Observe(f.reports, func(what string) {
+			if what == reports.Counting {
+				running <- true
+				<-release
+			}
+		})
+		ask := func(q *scan.Query, p reports.Payer) chan error {
+			failure := make(chan error, 1)
+			go func() {
+				_, err := f.reports.Answer(t.Context(), reports.Request{SiteID: f.site.ID, Now: f.clock.now, Asker: "a", Periods: []*scan.Query{q}}, p)
+				failure <- err
+			}()
+			return failure
+		}
+		first := work{pay: func() error { return nil }}
+		counted := ask(whole(1), &first)
+		<-running
+
+		// Another question does not wait for the answer to the first one, but for its turn.
+		var released atomic.Bool
+		refusal := errors.New("no points")
+		last := work{pay: func() error {
+			if !released.Load() {
+				t.Error("a report paid before its turn")
+			}
+			return refusal
+		}}
+		refused := ask(whole(2), &last)
+		testkit.Await(t, "a report that waits", func() bool { return waiting() == 1 })
+
+		released.Store(true)
+		close(release)
+		if err := <-counted; err != nil {
+			t.Error(err)
+		}
+		if err := <-refused; !errors.Is(err, refusal) {
+			t.Errorf("a report that cannot pay: %v", err)
+		}
+		if took := first.took; len(took) != 1 || took[0].Time <= 0 || took[0].Time > time.Second {
+			t.Errorf("a report of five page views took %v", took)
+		}
+		if len(last.took) != 1 || last.took[0] != (reports.Work{}) {
+			t.Errorf("a report that was not counted took %v", last.took)
 		}
 	})
 }

@@ -91,15 +91,22 @@ func (c *count) scan(ctx context.Context) (model.Instant, error) {
 	defer s.buffers.Put(shared)
 
 	group, reading := errgroup.WithContext(ctx)
+	start := func(part func() error) {
+		group.Go(func() (err error) {
+			c.budget.Measure(func() { err = part() })
+			return err
+		})
+	}
+
 	read := make(chan piece)
-	group.Go(func() error {
+	start(func() error {
 		defer close(read)
 		return s.readMonths(reading, p.request.SiteID, p, c.scanners, shared, read)
 	})
 
 	// A segment that was built since the plan was made replaces a live day.
 	covered := make(map[model.Day]bool)
-	group.Go(func() error {
+	start(func() error {
 		for g := range read {
 			for n := range g.Days {
 				covered[g.First+model.Day(n)] = true

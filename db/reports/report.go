@@ -45,18 +45,19 @@ func (s *Store) Report(ctx context.Context, r Request) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer, _, err := p.count(ctx)
+	answer, _, err := p.count(ctx, func(Size) error { return nil })
 	return answer, err
 }
 
 // Work is what the count of a report took.
 type Work struct {
-	Time  time.Duration // without waiting for turns
+	Time  time.Duration // of processors, without that of PostgreSQL's server
 	Bytes int64         // of texts, rows of breakdowns and user ids
 }
 
-// count counts the request of a plan. work is set after an error, too.
-func (p *plan) count(ctx context.Context) (answer *Answer, work Work, err error) {
+// count counts the request of a plan, for which it pays as soon as it has its turn: all requests that
+// wait with it could otherwise be admitted by the same remaining points. work is set after an error, too.
+func (p *plan) count(ctx context.Context, pay func(Size) error) (answer *Answer, work Work, err error) {
 	if err := p.addLiveDays(ctx); err != nil {
 		return nil, Work{}, err
 	}
@@ -65,28 +66,39 @@ func (p *plan) count(ctx context.Context) (answer *Answer, work Work, err error)
 		return nil, Work{}, err
 	}
 	defer c.turn.End()
+	if err := pay(p.size); err != nil {
+		return nil, Work{}, err
+	}
 
 	c.observe(counting)
-	answer = &Answer{Request: *p.request}
-	if answer.AsOf, err = c.scan(ctx); err == nil {
-		for _, scanner := range c.scanners {
-			var result *scan.Result
-			if result, err = scanner.End(); err != nil {
-				break
-			}
-			answer.Results = append(answer.Results, result)
-		}
-	}
-	if err == nil {
-		err = c.include(ctx, p.request, p, answer.Results, c.budget)
-	}
+	c.budget.Measure(func() { answer, err = c.answer(ctx) })
 
-	work = Work{c.took(), c.budget.Used()}
+	work = Work{c.budget.Time(), c.budget.Used()}
 	if err != nil {
 		return nil, work, tooLarge(err)
 	}
 	answer.Bytes = work.Bytes
 	return answer, work, nil
+}
+
+// answer counts, and adds imports.
+func (c *count) answer(ctx context.Context) (*Answer, error) {
+	asOf, err := c.scan(ctx)
+	if err != nil {
+		return nil, err
+	}
+
+	p := c.plan
+	answer := &Answer{Request: *p.request, AsOf: asOf}
+
+	for _, scanner := range c.scanners {
+		result, err := scanner.End()
+		if err != nil {
+			return nil, err
+		}
+		answer.Results = append(answer.Results, result)
+	}
+	return answer, c.include(ctx, p.request, p, answer.Results, c.budget)
 }
 
 // tooLarge turns the errors of budgets into ErrTooLarge.

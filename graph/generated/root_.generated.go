@@ -2929,8 +2929,8 @@ type DeleteAccountProviderPayload {
   """
   What visitors did in a period. One request draws a whole page: select ` + "`" + `totals` + "`" + `, ` + "`" + `series` + "`" + `, and a ` + "`" + `breakdown` + "`" + ` under an alias for each
   table. Every figure is an exact count of stored rows; docs/reports.md has the definitions. Costs 1 point of the rate limit for each
-  5,000 page views and events of the period, and of the one compared with, an eighth more for each breakdown, funnel and field of numbers, or 500
-  points for each quarter of a second and 1 for each 64 KB of values if that is more, in addition to the complexity. An equal report
+  5,000 page views and events of the period, and of the one compared with, an eighth more for each breakdown, funnel and field of numbers, or 1
+  point for each 0.1 ms of processor time and 1 for each 64 KB of values if that is more, in addition to the complexity. An equal report
   within 10 seconds gets the same answer and costs its complexity alone; ` + "`" + `asOf` + "`" + ` says until when it counts. Fails with
   ` + "`" + `INVALID_ARGUMENT` + "`" + ` for an invalid period, filter or funnel, with ` + "`" + `GROUP_TOO_SMALL` + "`" + ` where small groups are hidden, with
   ` + "`" + `TOO_EXPENSIVE` + "`" + ` beyond 50 million page views or 128 MB of memory, and with ` + "`" + `UNAVAILABLE` + "`" + ` while days of the period are not counted yet,

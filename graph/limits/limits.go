@@ -17,6 +17,7 @@ type Limits struct {
 	mutations      *turns.Queue // by account
 	openMutations  *turns.Queue // by client network
 	queries        *turns.Queue // by account or shared link
+	messages       *turns.Queue // of the tools for assistants, ditto: each can wait for a query
 	impatience     *impatience
 
 	heldLock sync.Mutex
@@ -36,6 +37,7 @@ func New(costPerMinute int) *Limits {
 		mutations:      newMutations(),
 		openMutations:  newOpenMutations(),
 		queries:        newQueries(),
+		messages:       newQueries(),
 		impatience:     newImpatience(),
 		held:           make(map[string]int64),
 	}

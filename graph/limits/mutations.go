@@ -19,7 +19,7 @@ const (
 	openMutationPatience      = 5 * time.Second // the time that a password waits to be hashed
 )
 
-// The bounds of queries in progress in this process. What a query has read stays in memory until its
+// The bounds of queries in progress in this process, and of messages to the tools for assistants. What a query has read stays in memory until its
 // response is written, so that they bound the memory of an account and of a shared link.
 const (
 	queriesAtOncePerCaller = 12
@@ -35,7 +35,7 @@ func newMutations() *turns.Queue {
 	}
 }
 
-// newQueries returns the queue of queries. No account waits for another one's.
+// newQueries returns the queue of queries, or of messages. No account waits for another one's.
 func newQueries() *turns.Queue {
 	return &turns.Queue{
 		Most: math.MaxInt, MostPerKey: queriesAtOncePerCaller,

@@ -13,6 +13,13 @@ import (
 // The type RateLimit shows it to callers.
 const CostPerMinute = 60_000
 
+// timePerPoint is the processor time that a point pays for, of work whose cost is unknown before. An
+// account that asks for nothing else gets a tenth of a processor.
+const timePerPoint = 100 * time.Microsecond
+
+// Points returns the price of processor time.
+func Points(d time.Duration) int { return int(d / timePerPoint) }
+
 const (
 	countedCallers = 10_000
 

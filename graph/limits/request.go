@@ -274,7 +274,16 @@ func (r *Request) TakeQueryTurn(ctx context.Context) (end func(), err error) {
 		return func() {}, nil
 	}
 
-	end, err = r.limits.queries.Take(ctx, accountKey(caller))
+	return r.takeTurn(ctx, r.limits.queries, caller)
+}
+
+// TakeMessageTurn is TakeQueryTurn for a message to the tools for assistants.
+func (r *Request) TakeMessageTurn(ctx context.Context, caller auth.Caller) (end func(), err error) {
+	return r.takeTurn(ctx, r.limits.messages, caller)
+}
+
+func (r *Request) takeTurn(ctx context.Context, queue *turns.Queue, caller auth.Caller) (end func(), err error) {
+	end, err = queue.Take(ctx, accountKey(caller))
 	if errors.Is(err, turns.ErrBusy) {
 		r.setRetryAfter(time.Second)
 	}

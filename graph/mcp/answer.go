@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/jsonschema-go/jsonschema"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/vektah/gqlparser/v2"
 	"github.com/vektah/gqlparser/v2/ast"
@@ -264,103 +263,4 @@ func define(set ast.SelectionSet, found map[string]string) {
 			}
 		}
 	}
-}
-
-// outputSchema returns the schema of a tool's structured content. The schema of the data follows from the widest
-// documents and the GraphQL schema.
-func (s *server) outputSchema(t tool) (*jsonschema.Schema, error) {
-	data := object()
-	for _, reader := range []bool{false, true} {
-		if reader && !t.readers {
-			continue
-		}
-		for _, arguments := range t.widest {
-			d, err := t.document(json.RawMessage(arguments), reader)
-			if err != nil {
-				return nil, err
-			}
-			operation, err := s.operation(d.text)
-			if err != nil {
-				return nil, err
-			}
-			addFields(data, operation.SelectionSet)
-		}
-	}
-
-	number := &jsonschema.Schema{Type: "number"}
-	changed := object()
-	changed.Properties = map[string]*jsonschema.Schema{"now": number, "before": number, "percent": {Types: []string{"number", "null"}}}
-	texts := &jsonschema.Schema{Type: "object", AdditionalProperties: &jsonschema.Schema{Type: "string"}}
-	described := func(text string) *jsonschema.Schema { return &jsonschema.Schema{Type: "string", Description: text} }
-
-	query := object()
-	query.Description = "The GraphQL request that returned the data."
-	query.Properties = map[string]*jsonschema.Schema{"query": {Type: "string"}, "variables": {Type: "object"}}
-	query.Required = []string{"query", "variables"}
-
-	data.Description = "The answer of GraphQL."
-	output := object()
-	output.Properties = map[string]*jsonschema.Schema{
-		"data": data, "graphql": query, "definitions": texts,
-		"timeZone": described("The IANA name of the time zone of all days."),
-		"asOf":     described("Everything until then is counted."),
-		"changes": {Type: "object", Description: "The totals of both periods, and the change in percent.",
-			AdditionalProperties: changed},
-		"more":      described("How to read further rows. Missing if there are none."),
-		"untrusted": described("What in the data visitors wrote."),
-	}
-	output.Required = []string{"data", "graphql", "timeZone", "asOf", "definitions"}
-	return output, nil
-}
-
-// object returns the schema of an object without other properties.
-func object() *jsonschema.Schema {
-	return &jsonschema.Schema{
-		Type: "object", Properties: make(map[string]*jsonschema.Schema), AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}},
-	}
-}
-
-// addFields adds the fields of a selection to the schema of its object.
-func addFields(to *jsonschema.Schema, set ast.SelectionSet) {
-	for _, selection := range set {
-		field, ok := selection.(*ast.Field)
-		if !ok {
-			continue
-		}
-		if known := to.Properties[field.Alias]; known != nil {
-			for known.Items != nil {
-				known = known.Items
-			}
-			addFields(known, field.SelectionSet)
-			continue
-		}
-		to.Properties[field.Alias] = typeSchema(field.Definition.Type, field.SelectionSet)
-	}
-}
-
-// typeSchema returns the schema of a value of a GraphQL type.
-func typeSchema(typ *ast.Type, set ast.SelectionSet) *jsonschema.Schema {
-	var s *jsonschema.Schema
-	switch {
-	case typ.Elem != nil:
-		s = &jsonschema.Schema{Type: "array", Items: typeSchema(typ.Elem, set)}
-	case len(set) > 0:
-		s = object()
-		addFields(s, set)
-	default:
-		s = &jsonschema.Schema{Type: "string"}
-		switch typ.Name() {
-		case "Int", "Int64":
-			s.Type = "integer"
-		case "Float":
-			s.Type = "number"
-		case "Boolean":
-			s.Type = "boolean"
-		}
-	}
-
-	if !typ.NonNull {
-		s.Type, s.Types = "", []string{s.Type, "null"}
-	}
-	return s
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
+	"github.com/tallygate/tallygate/db/cputime"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/generated"
@@ -28,6 +29,7 @@ type call struct {
 	http          *http.Request // with the deadline of tools
 	authorization string        // for GraphQL
 	caller        auth.Caller
+	work          *cputime.Meter // of the message, without GraphQL's; nil: not measured
 }
 
 type callKey struct{}
@@ -38,14 +40,34 @@ func callOf(ctx context.Context) *call { return ctx.Value(callKey{}).(*call) }
 // isReader reports whether the caller reads through a shared link.
 func (c *call) isReader() bool { return c.caller.Shared != nil }
 
+// callerKind says which tools a caller can use.
+type callerKind int
+
+const (
+	readsLink  callerKind = iota // through a shared link
+	reads                        // without the permission CONFIGURE
+	configures                   // on any site
+	callerKinds
+)
+
+func kindOf(caller auth.Caller) callerKind {
+	switch {
+	case caller.Shared != nil:
+		return readsLink
+	case caller.User.CheckInAny(model.MayConfigure, caller.Token) != nil:
+		return reads
+	}
+	return configures
+}
+
 // authenticate identifies the caller by its token alone: cookies do not count here.
-func (s *server) authenticate(r *http.Request) (*call, *refusal) {
+func (s *server) authenticate(r *http.Request, work *cputime.Meter) (*call, *refusal) {
 	token, ok := auth.Bearer(r)
 	if !ok || token == "" {
 		return nil, unauthenticated(missingToken)
 	}
 
-	c := &call{server: s, http: r, authorization: "Bearer " + token}
+	c := &call{server: s, http: r, authorization: "Bearer " + token, work: work}
 	if strings.HasPrefix(token, model.SharedLinkPrefix) {
 		viewer, refused := s.openLink(c, token, r.Header.Get(PasswordHeader))
 		if refused != nil {

@@ -48,10 +48,6 @@ func (s *server) reportTools() []tool {
 		"interval": oneOf(values(s.Schema, "ReportInterval"), "The length of a point of the time series. Default: no series."),
 	}
 
-	// All figures, as arguments.
-	const all = `"metrics": ["visitors", "visits", "pageviews", "viewsPerVisit", "bounceRate", "engagementTime", "timeOnPage",
-		"scrollDepth", "exitRate", "share", "events", "conversions", "conversionRate", "revenue"]`
-
 	funnelStep := object()
 	funnelStep.Properties = map[string]*jsonschema.Schema{
 		"page":  text("The path of a page, or a pattern: * is any text without a slash and ** any text."),
@@ -67,28 +63,24 @@ func (s *server) reportTools() []tool {
 		description: "What visitors did in a period: totals, on request with a time series (interval), the rows of a dimension (by) and a " +
 			"second period (compare).",
 		arguments: join(siteArgument(), period, byDefault, metrics, interval, rows), document: decoded(figures("query Report", "series")),
-		widest:  []string{`{"site": "a.example", "compare": "PREVIOUS_YEAR", "interval": "DAY", "by": "PAGE", ` + all + `}`},
 		readers: true, untrusted: true,
 	}, {
 		name: "compare", title: "Comparison",
 		description: "The totals of two periods with their changes in percent, on request with the rows of a dimension (by).",
 		arguments:   join(siteArgument(), period, comparisonArguments(s.Schema, "PREVIOUS_PERIOD"), metrics, rows),
 		document:    decoded(figures("query Compare", "series")),
-		widest:      []string{`{"site": "a.example", "by": "PAGE", ` + all + `}`},
 		readers:     true, untrusted: true,
 	}, {
 		name: "top", title: "Top values",
 		description: "The most frequent values of a dimension, such as PAGE, SOURCE_NAME, CHANNEL, COUNTRY or EVENT.",
 		arguments:   join(siteArgument(), period, byDefault, metrics, rows), required: []string{"by"},
 		document: decoded(figures("query Top", "series")),
-		widest:   []string{`{"site": "a.example", "compare": "PREVIOUS_YEAR", "by": "PAGE", ` + all + `}`},
 		readers:  true, untrusted: true,
 	}, {
 		name: "funnel", title: "Funnel",
 		description: "How many visitors went through steps in this order within a UTC day. The tool site lists saved funnels with their steps.",
 		arguments:   join(siteArgument(), period, byDefault, map[string]*jsonschema.Schema{"steps": steps}), required: []string{"steps"},
 		document: decoded(funnel),
-		widest:   []string{`{"site": "a.example", "compare": "PREVIOUS_YEAR", "steps": [{"page": "/"}, {"event": "purchase"}]}`},
 		readers:  true, untrusted: true,
 	}, {
 		name: "journey", title: "Journey",
@@ -100,20 +92,20 @@ func (s *server) reportTools() []tool {
 			"following": whole(1, 3, "How many pages are followed. Default: 2."),
 			"width":     whole(1, 10, "How many pages follow each page. Default: 5."),
 		}),
-		document: decoded(journey), widest: []string{`{"site": "a.example", "page": "/", "following": 3}`},
-		readers: true, untrusted: true,
+		document: decoded(journey),
+		readers:  true, untrusted: true,
 	}, {
 		name: "cohorts", title: "Cohorts",
 		description: "User ids by the week of their first visit, and how many came back in the weeks after it. Null for a site without pseudonymous user ids.",
 		arguments:   join(siteArgument(), periodArguments(s.Schema, "LAST_91_DAYS")),
-		document:    decoded(cohorts), widest: []string{`{"site": "a.example"}`},
-		readers: true,
+		document:    decoded(cohorts),
+		readers:     true,
 	}, {
 		name: "live", title: "Live visitors",
 		description: "Who is on the site now: visitors of the last 5 minutes, page views of the last 30 minutes. Null for a shared link with a segment.",
 		arguments:   siteArgument(),
-		document:    decoded(live), widest: []string{`{"site": "a.example"}`},
-		readers: true, untrusted: true,
+		document:    decoded(live),
+		readers:     true, untrusted: true,
 	}}
 }
 
@@ -124,29 +116,29 @@ func (s *server) siteTools() []tool {
 	return []tool{{
 		name: "sites", title: "Sites",
 		description: "Lists the sites that the caller reaches, with domain, id, time zone and usage.",
-		arguments:   pageArguments("sites"), document: decoded(sites), widest: []string{`{}`},
+		arguments:   pageArguments("sites"), document: decoded(sites),
 		readers: true,
 	}, {
 		name: "site", title: "Site",
 		description: "Settings of a site: key events (goals), registered event names, refused event names, saved segments and funnels, " +
 			"what visits keep, usage and notices.",
-		arguments: siteArgument(), document: decoded(site), widest: []string{`{"site": "a.example"}`},
+		arguments: siteArgument(), document: decoded(site),
 		untrusted: true,
 	}, {
 		name: "rejections", title: "Refused calls",
 		description: "Calls of the last days that were refused or ignored, by day and reason, with advice, and event names that are not registered.",
-		arguments:   join(siteArgument(), days), document: decoded(rejections), widest: []string{`{"site": "a.example"}`},
+		arguments:   join(siteArgument(), days), document: decoded(rejections),
 		untrusted: true,
 	}, {
 		name: "install_check", title: "Installation check",
 		description: "Whether hits arrive: the time of the last one, the script tag and the Content-Security-Policy that the pages need, " +
 			"and calls that were refused in the last 7 days.",
-		arguments: siteArgument(), document: decoded(installation), widest: []string{`{"site": "a.example"}`},
+		arguments: siteArgument(), document: decoded(installation),
 		untrusted: true,
 	}, {
 		name: "script_tag", title: "Script tag",
 		description: "The script tag for the pages of a site, and what their Content-Security-Policy must allow.",
-		arguments:   siteArgument(), document: decoded(scriptTag), widest: []string{`{"site": "a.example"}`},
+		arguments:   siteArgument(), document: decoded(scriptTag),
 	}, {
 		name: "captcha", title: "Captcha statistics",
 		description: "Without sitekey: the sitekeys, and the usage of the captcha in this month. With sitekey: challenges, solutions, " +
@@ -155,7 +147,7 @@ func (s *server) siteTools() []tool {
 			"sitekey": text("The id of a sitekey."),
 			"days":    whole(1, 30, "Number of UTC days including today, with sitekey. Default: 7."),
 		}),
-		document: decoded(captcha), widest: []string{`{}`, `{"sitekey": "a"}`},
+		document: decoded(captcha),
 	}}
 }
 
@@ -174,22 +166,22 @@ func (s *server) configurationTools() []tool {
 			"timeZone": text("IANA name of the time zone for reports, such as Europe/Berlin. Default: UTC."),
 		},
 		required: []string{"domain"},
-		document: decoded(createSite), widest: []string{`{"domain": "a.example"}`},
-		changes: true,
+		document: decoded(createSite),
+		changes:  true,
 	}, {
 		name: "register_event", title: "Register an event",
 		description: "Registers the name of an event, so that pages can send it. Has no effect if it is registered.",
 		arguments:   join(siteArgument(), map[string]*jsonschema.Schema{"event": text("Name: 1 to 48 lower-case letters, digits, underscores and hyphens.")}),
 		required:    []string{"site", "event"},
-		document:    decoded(registerEvent), widest: []string{`{"site": "a.example", "event": "a"}`},
-		changes: true, repeats: true,
+		document:    decoded(registerEvent),
+		changes:     true, repeats: true,
 	}, {
 		name: "set_key_events", title: "Set key events",
 		description: "Replaces the key events (goals) of a site, which count as conversions and call its conversion webhook. The tool site lists the " +
 			"present ones. Each must be a registered, automatic or e-commerce event.",
 		arguments: join(siteArgument(), map[string]*jsonschema.Schema{"events": events}), required: []string{"site", "events"},
-		document: decoded(setKeyEvents), widest: []string{`{"site": "a.example", "events": []}`},
-		changes: true, replaces: true, repeats: true,
+		document: decoded(setKeyEvents),
+		changes:  true, replaces: true, repeats: true,
 	}}
 }
 

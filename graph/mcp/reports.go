@@ -306,6 +306,13 @@ func metricNames(schema *ast.Schema) (list []any) {
 	return list
 }
 
+// object returns the schema of an object without other properties.
+func object() *jsonschema.Schema {
+	return &jsonschema.Schema{
+		Type: "object", Properties: make(map[string]*jsonschema.Schema), AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}},
+	}
+}
+
 func text(description string) *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "string", Description: description}
 }
@@ -330,7 +337,7 @@ func day(description string) *jsonschema.Schema {
 // siteArgument is the argument of all tools about one site.
 func siteArgument() map[string]*jsonschema.Schema {
 	return map[string]*jsonschema.Schema{
-		"site": text("The domain or the id of the site. Required with an API token; a shared link reaches one site alone."),
+		"site": text("The domain or id of the site. Required with an API token, and needless with a shared link."),
 	}
 }
 

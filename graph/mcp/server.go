@@ -22,7 +22,9 @@ import (
 	"github.com/vektah/gqlparser/v2/ast"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/cputime"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/turns"
 	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/generated"
 	"github.com/tallygate/tallygate/graph/limits"
@@ -36,8 +38,9 @@ const (
 	// maxBody is the size of a request's body, in bytes.
 	maxBody = 64 << 10
 
-	// messageCost is what a message costs of the account's rate limit, in addition to the GraphQL requests
-	// of a tool. The list of tools is the largest answer that needs no GraphQL request.
+	// messageCost is what a message costs at least of the account's rate limit, in addition to the GraphQL
+	// requests of a tool. It pays for what is not measured: the protocol's library works in goroutines of
+	// its own.
 	messageCost = 20
 )
 
@@ -67,6 +70,7 @@ type Options struct {
 type server struct {
 	Options
 	links *links
+	lists [callerKinds]json.RawMessage // of tools
 
 	json, stream http.Handler // the protocol, with answers as JSON and as a stream of events
 }
@@ -85,11 +89,10 @@ func New(o Options) (http.Handler, error) {
 		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
 	})
 
-	hidden, err := s.addTools(protocol)
-	if err != nil {
+	if err := s.addTools(protocol); err != nil {
 		return nil, err
 	}
-	protocol.AddReceivingMiddleware(s.guard(hidden))
+	protocol.AddReceivingMiddleware(s.guard)
 
 	get := func(*http.Request) *sdk.Server { return protocol }
 	options := sdk.StreamableHTTPOptions{
@@ -106,33 +109,27 @@ func New(o Options) (http.Handler, error) {
 	return s, nil
 }
 
-// guard returns the middleware of all messages. It refuses subscriptions, which could keep a request open,
-// leaves out of the list the tools that the caller cannot use, and turns a panic into an error.
-func (s *server) guard(hidden func(tool string, caller auth.Caller) bool) sdk.Middleware {
-	return func(next sdk.MethodHandler) sdk.MethodHandler {
-		return func(ctx context.Context, method string, request sdk.Request) (result sdk.Result, err error) {
-			if method == "subscriptions/listen" {
-				return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "This server has no subscriptions."}
-			}
-
-			panicked := web.Try(func() error { result, err = next(ctx, method, request); return nil })
-			if p, ok := errors.AsType[*web.Panic](panicked); ok {
-				s.Log.ErrorContext(ctx, "mcp: panic", "method", method, "panic", p.Value, "stack", string(p.Stack))
-				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "Internal error. It was logged."}
-			}
-
-			if list, ok := result.(*sdk.ListToolsResult); ok && err == nil {
-				caller := callOf(ctx).caller
-				shown := make([]*sdk.Tool, 0, len(list.Tools))
-				for _, tool := range list.Tools {
-					if !hidden(tool.Name, caller) {
-						shown = append(shown, tool)
-					}
-				}
-				list.Tools = shown
-			}
-			return result, err
+// guard is the middleware of all messages. It refuses subscriptions, which could keep a request open,
+// answers the list of tools, measures all others, and turns a panic into an error.
+func (s *server) guard(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, request sdk.Request) (result sdk.Result, err error) {
+		call := callOf(ctx)
+		if list, ok := request.(*sdk.ListToolsRequest); ok {
+			return s.listTools(call.caller, list)
 		}
+		if method == "subscriptions/listen" {
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "This server has no subscriptions."}
+		}
+
+		panicked := web.Try(func() error {
+			call.work.Run(func() { result, err = next(ctx, method, request) })
+			return nil
+		})
+		if p, ok := errors.AsType[*web.Panic](panicked); ok {
+			s.Log.ErrorContext(ctx, "mcp: panic", "method", method, "panic", p.Value, "stack", string(p.Stack))
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "Internal error. It was logged."}
+		}
+		return result, err
 	}
 }
 
@@ -158,20 +155,44 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(s.Limits.WithRequest(r.Context(), s.ClientAddr(r), s.IsShared(r), s.Now()))
 	defer s.Limits.CountRefusal(r, s.Now())
 
-	call, refused := s.authenticate(r)
+	var work cputime.Meter
+	call, refused := s.authenticate(r, &work)
 	if refused != nil {
 		refused.send(w)
 		return
 	}
 
-	body, refused := readBody(w, r)
-	if refused != nil {
-		refused.send(w)
-		return
-	}
-
-	if err := limits.Of(r.Context()).ChargeMore(call.caller, messageCost); err != nil {
+	request := limits.Of(r.Context())
+	if err := request.ChargeMore(call.caller, messageCost); err != nil {
 		s.refusal(r, err).send(w)
+		return
+	}
+
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		unreadable(err).send(w)
+		return
+	}
+
+	// A slow client must not hold a turn while it sends the body.
+	end, err := request.TakeMessageTurn(r.Context(), call.caller)
+	if err != nil {
+		s.refusal(r, err).send(w)
+		return
+	}
+	defer end()
+
+	work.Run(func() { s.serve(w, r, protocol, call, body) })
+	if more := limits.Points(work.Spent()) - messageCost; more > 0 {
+		request.ChargeWork(call.caller, more)
+	}
+}
+
+// serve answers one message.
+func (s *server) serve(w http.ResponseWriter, r *http.Request, protocol http.Handler, call *call, body []byte) {
+	id, refused := checkMessage(body)
+	if refused != nil {
+		refused.send(w)
 		return
 	}
 
@@ -186,7 +207,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// The SDK refuses clients that accept only one of the two.
 	r.Header = r.Header.Clone()
 	r.Header.Set("Accept", "application/json, text/event-stream")
-	protocol.ServeHTTP(w, r)
+	protocol.ServeHTTP(&plainErrors{ResponseWriter: w, id: id}, r)
 }
 
 // check checks what needs neither the caller nor the body, and returns the handler for the content type
@@ -236,34 +257,91 @@ func accepts(r *http.Request, mediaType string) bool {
 	return false
 }
 
-// readBody reads one message, up to maxBody bytes.
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *refusal) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+// unreadable returns the answer to a body of more than maxBody bytes, or to one that ended early.
+func unreadable(err error) *refusal {
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return nil, refuse(http.StatusRequestEntityTooLarge, generated.ErrorCodeTooLarge, "The request is larger than 64 KB.")
+		return refuse(http.StatusRequestEntityTooLarge, generated.ErrorCodeTooLarge, "The request is larger than 64 KB.")
 	}
-
-	// Old versions of the protocol have lists of messages, which would run many tools in one request.
-	switch text := bytes.TrimSpace(body); {
-	case err != nil || !json.Valid(text):
-		return nil, refuse(http.StatusBadRequest, generated.ErrorCodeBadRequest, "The body is not JSON.")
-	case text[0] != '{':
-		return nil, refuse(http.StatusBadRequest, generated.ErrorCodeBadRequest, "Send one JSON-RPC message, not a list.")
-	}
-	return body, nil
+	return badMessage(jsonrpc.CodeParseError, "The body ended early.")
 }
 
-// refusal is the answer to a request that does not reach the protocol.
+// checkMessage checks that a body is one message, and returns the message's id.
+func checkMessage(body []byte) (id any, refused *refusal) {
+	// Old versions of the protocol have lists of messages, which would run many tools in one request.
+	switch text := bytes.TrimSpace(body); {
+	case !json.Valid(text):
+		return nil, badMessage(jsonrpc.CodeParseError, "The body is not JSON.")
+	case text[0] != '{':
+		return nil, badMessage(jsonrpc.CodeInvalidRequest, "Send one JSON-RPC message, not a list.")
+	}
+
+	message, err := jsonrpc.DecodeMessage(body)
+	if err != nil {
+		return nil, badMessage(jsonrpc.CodeInvalidRequest, "The body is not a message of JSON-RPC 2.0.")
+	}
+	if request, ok := message.(*jsonrpc.Request); ok {
+		id = request.ID.Raw()
+	}
+	return id, nil
+}
+
+// plainErrors sends the refusals of the protocol's library, which are plain text, as errors of JSON-RPC.
+type plainErrors struct {
+	http.ResponseWriter
+	id     any
+	status int // of a refusal whose text follows
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *plainErrors) WriteHeader(status int) {
+	if strings.HasPrefix(w.Header().Get("Content-Type"), "text/plain") {
+		w.status = status
+		return
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements io.Writer.
+func (w *plainErrors) Write(text []byte) (int, error) {
+	if w.status == 0 {
+		return w.ResponseWriter.Write(text)
+	}
+
+	message := strings.TrimSpace(string(text))
+	code := int64(jsonrpc.CodeInvalidRequest)
+	if strings.HasSuffix(message, "unsupported") {
+		code = jsonrpc.CodeMethodNotFound
+	}
+	refused := badMessage(code, shortened(message))
+	refused.status, refused.id = w.status, w.id
+	refused.send(w.ResponseWriter)
+	return len(text), nil
+}
+
+// Unwrap returns the writer for http.ResponseController.
+func (w *plainErrors) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// refusal is the answer to a request that does not reach a method of the protocol.
 type refusal struct {
 	status  int
+	rpc     int64 // JSON-RPC's code
+	id      any   // of the message; nil: unknown
 	code    generated.ErrorCode
 	message string
 	retry   time.Duration // 0: none
 	header  http.Header
 }
 
+// badMessage refuses what is no message that the protocol has.
+func badMessage(rpc int64, message string) *refusal {
+	refused := refuse(http.StatusBadRequest, generated.ErrorCodeBadRequest, message)
+	refused.rpc = rpc
+	return refused
+}
+
 func refuse(status int, code generated.ErrorCode, message string) *refusal {
-	return &refusal{status: status, code: code, message: message}
+	const ofServer = -32000 // the first of the codes that JSON-RPC leaves to servers
+	return &refusal{status: status, rpc: ofServer, code: code, message: message}
 }
 
 // refusal returns the answer to an error of the caller's identity or limit.
@@ -279,6 +357,11 @@ func (s *server) refusal(r *http.Request, err error) *refusal {
 		}
 	}
 
+	if errors.Is(err, turns.ErrBusy) {
+		refused := refuse(http.StatusTooManyRequests, generated.ErrorCodeRateLimited, "Too many messages are in progress. Try again.")
+		refused.retry = time.Second
+		return refused
+	}
 	if !db.IsUnavailable(err) && r.Context().Err() == nil {
 		s.Log.ErrorContext(r.Context(), "mcp: identify the caller", "error", err)
 		return refuse(http.StatusInternalServerError, generated.ErrorCodeInternal, "Internal error. It was logged.")
@@ -308,7 +391,7 @@ func (f *refusal) send(w http.ResponseWriter) {
 	}
 
 	body, err := json.Marshal(map[string]any{
-		"jsonrpc": "2.0", "id": nil, "error": map[string]any{"code": -32000, "message": f.message, "data": data},
+		"jsonrpc": "2.0", "id": f.id, "error": map[string]any{"code": f.rpc, "message": f.message, "data": data},
 	})
 	if err != nil {
 		// Texts and numbers can be encoded.

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/tallygate/tallygate/db/model"
@@ -28,9 +29,6 @@ type tool struct {
 
 	// document returns the GraphQL request for the arguments of a caller. reader is a reader of a shared link.
 	document func(arguments json.RawMessage, reader bool) (*document, error)
-
-	// widest are arguments with which the document has each field that it can have.
-	widest []string
 
 	changes   bool // needs the permission CONFIGURE
 	replaces  bool // can undo an earlier change
@@ -50,36 +48,67 @@ func decoded[A any](build func(arguments A, reader bool) (*document, error)) fun
 	}
 }
 
-// addTools adds all tools, and returns the function that reports whether a tool is left out of a caller's list.
-func (s *server) addTools(to *sdk.Server) (hidden func(tool string, caller auth.Caller) bool, err error) {
-	byName := make(map[string]tool)
+// outputSchema is the schema of all answers. Their definitions describe the figures; the fields of the data
+// are those of the GraphQL schema, which would be most of the list of tools.
+var outputSchema = json.RawMessage(`{"type":"object"}`)
+
+// isFor reports whether a tool is in the list of callers of a kind.
+func (t *tool) isFor(kind callerKind) bool {
+	return kind == configures || kind == reads && !t.changes || kind == readsLink && t.readers
+}
+
+// toolList is a list of tools that are encoded.
+type toolList struct {
+	sdk.ListToolsResult                 // what the SDK sets for each caller
+	Tools               json.RawMessage `json:"tools"`
+}
+
+// listTools returns the tools that a caller can use.
+func (s *server) listTools(caller auth.Caller, request *sdk.ListToolsRequest) (sdk.Result, error) {
+	if request.Params != nil && request.Params.Cursor != "" {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "The list of tools has one page."}
+	}
+
+	list := &toolList{Tools: s.lists[kindOf(caller)]}
+	list.CacheScope = "private"
+	return list, nil
+}
+
+// addTools adds all tools to the protocol, and encodes the lists of them.
+func (s *server) addTools(to *sdk.Server) error {
+	var lists [len(s.lists)][]*sdk.Tool
 	for _, t := range s.tools() {
 		input := &jsonschema.Schema{
 			Type: "object", Properties: t.arguments, Required: t.required, AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}},
 		}
 		resolved, err := input.Resolve(nil)
 		if err != nil {
-			return nil, fmt.Errorf("mcp: arguments of %s: %w", t.name, err)
+			return fmt.Errorf("mcp: arguments of %s: %w", t.name, err)
 		}
-		output, err := s.outputSchema(t)
+		encoded, err := json.Marshal(input)
 		if err != nil {
-			return nil, fmt.Errorf("mcp: %s: %w", t.name, err)
+			return fmt.Errorf("mcp: arguments of %s: %w", t.name, err)
 		}
 
 		no := false
 		annotations := &sdk.ToolAnnotations{
-			Title: t.title, ReadOnlyHint: !t.changes, IdempotentHint: !t.changes || t.repeats, OpenWorldHint: &no,
-			DestructiveHint: &t.replaces,
+			ReadOnlyHint: !t.changes, IdempotentHint: !t.changes || t.repeats, OpenWorldHint: &no, DestructiveHint: &t.replaces,
 		}
 		description := t.description
 		if t.untrusted {
 			description += " " + untrustedText
 		}
 
-		byName[t.name] = t
-		to.AddTool(&sdk.Tool{
-			Name: t.name, Title: t.title, Description: description, Annotations: annotations, InputSchema: input, OutputSchema: output,
-		}, func(ctx context.Context, request *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		shown := &sdk.Tool{
+			Name: t.name, Title: t.title, Description: description, Annotations: annotations,
+			InputSchema: json.RawMessage(encoded), OutputSchema: outputSchema,
+		}
+		for kind := range lists {
+			if t.isFor(callerKind(kind)) {
+				lists[kind] = append(lists[kind], shown)
+			}
+		}
+		to.AddTool(shown, func(ctx context.Context, request *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			answer, err := s.call(callOf(ctx), t, resolved, request.Params.Arguments)
 			if err != nil {
 				s.logFault(ctx, t.name, err)
@@ -89,13 +118,13 @@ func (s *server) addTools(to *sdk.Server) (hidden func(tool string, caller auth.
 		})
 	}
 
-	return func(name string, caller auth.Caller) bool {
-		t := byName[name]
-		if caller.Shared != nil {
-			return !t.readers
+	for kind, list := range lists {
+		var err error
+		if s.lists[kind], err = json.Marshal(list); err != nil {
+			return fmt.Errorf("mcp: list of tools: %w", err)
 		}
-		return t.changes && caller.User.CheckInAny(model.MayConfigure, caller.Token) != nil
-	}, nil
+	}
+	return nil
 }
 
 // logFault logs an internal error of a tool. GraphQL has logged its own errors, and the caller reads the others.
@@ -214,11 +243,15 @@ func checkArguments(t tool, schema *jsonschema.Resolved, arguments json.RawMessa
 
 // invalid returns an error of an argument.
 func invalid(format string, arguments ...any) error {
-	message := fmt.Sprintf(format, arguments...)
-	if len(message) > maxMessage {
-		message = strings.ToValidUTF8(message[:maxMessage], "") + "…"
+	return &model.Error{Kind: model.Invalid, Code: "invalid_argument", Message: shortened(fmt.Sprintf(format, arguments...))}
+}
+
+// shortened returns the message of an error within maxMessage.
+func shortened(message string) string {
+	if len(message) <= maxMessage {
+		return message
 	}
-	return &model.Error{Kind: model.Invalid, Code: "invalid_argument", Message: message}
+	return strings.ToValidUTF8(message[:maxMessage], "") + "…"
 }
 
 // graphQLErrors are the errors of a GraphQL request.

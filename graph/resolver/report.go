@@ -21,15 +21,13 @@ import (
 // Reports of a site. The resolver of the report itself reads which of its fields the request
 // selects and counts all of them in one pass; the resolvers of the fields only convert.
 
-// The price of a report in points of the rate limit: for what it reads, or for the time and the memory
-// that it took if that is more. A report of some seconds is one of millions of page views, or one that was made to
-// be slow; an account that asks for nothing else gets half of a processor.
+// The price of a report in points of the rate limit: for what it reads, or for the processor time and the
+// memory that it took if that is more. It is at least one point, so that nothing is counted for a caller
+// without points.
 const (
-	rowsPerPoint      = 5_000 // page views and events
-	panelShare        = 8
-	timeStep          = 250 * time.Millisecond
-	pointsPerTimeStep = 500
-	bytesPerPoint     = 64 << 10 // of the values found
+	rowsPerPoint  = 5_000 // page views and events
+	panelShare    = 8
+	bytesPerPoint = 64 << 10 // of the values found
 )
 
 func (r *siteResolver) Report(
@@ -286,10 +284,7 @@ type payer struct {
 
 // PayBefore implements reports.Payer.
 func (p *payer) PayBefore(size reports.Size) error {
-	p.paid = pointsOf(size, p.panels)
-	if p.paid == 0 {
-		return nil
-	}
+	p.paid = max(pointsOf(size, p.panels), 1)
 	return p.request.ChargeMore(p.caller, p.paid)
 }
 
@@ -300,7 +295,7 @@ func pointsOf(size reports.Size, panels int) int {
 
 // PayAfter implements reports.Payer.
 func (p *payer) PayAfter(took reports.Work) {
-	cost := int(took.Time/timeStep)*pointsPerTimeStep + int(took.Bytes/bytesPerPoint)
+	cost := limits.Points(took.Time) + int(took.Bytes/bytesPerPoint)
 	if more := cost - p.paid; more > 0 {
 		p.paid += more
 		p.request.ChargeWork(p.caller, more)

@@ -1,9 +1,15 @@
 package resolver
 
 import (
+	"errors"
+	"net/netip"
 	"testing"
+	"time"
 
+	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports"
+	"github.com/tallygate/tallygate/graph/auth"
+	"github.com/tallygate/tallygate/graph/limits"
 )
 
 // TestPointsOfReports checks the prices of docs/reports.md.
@@ -24,5 +30,42 @@ func TestPointsOfReports(t *testing.T) {
 		if got := pointsOf(test.size, test.panels); got != test.want {
 			t.Errorf("%+v with %d panels costs %d points, want %d", test.size, test.panels, got, test.want)
 		}
+	}
+}
+
+// TestReportsPayForTheirTime checks that a report costs its processor time and memory if that is more than the price of
+// what it reads, and that none is counted for an account without points.
+func TestReportsPayForTheirTime(t *testing.T) {
+	l, now := limits.New(1_000), time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
+	caller := auth.Caller{User: &model.User{ID: 1, AccountID: 1, Role: model.RoleOwner}}
+	remaining := func(r *limits.Request) int { return r.RateLimit().Remaining }
+
+	for _, test := range []struct {
+		name string
+		size reports.Size
+		took reports.Work
+		want int // points that remain
+	}{
+		{"nothing", reports.Size{}, reports.Work{}, 999},
+		{"time", reports.Size{}, reports.Work{Time: 25 * time.Millisecond}, 749},
+		{"memory", reports.Size{}, reports.Work{Time: 5 * time.Millisecond, Bytes: 10 << 20}, 539},
+		{"more rows than time", reports.Size{Events: 1_000_000}, reports.Work{Time: 5 * time.Millisecond}, 339},
+		{"more than there is", reports.Size{}, reports.Work{Time: time.Second}, 0},
+	} {
+		request := limits.Of(l.WithRequest(t.Context(), netip.Addr{}, false, now))
+		p := &payer{request, caller, 0, 0}
+		if err := p.PayBefore(test.size); err != nil {
+			t.Fatalf("%s: %v", test.name, err)
+		}
+		p.PayAfter(test.took)
+		if got := remaining(request); got != test.want {
+			t.Errorf("%s: %d points remain, want %d", test.name, got, test.want)
+		}
+	}
+
+	request := limits.Of(l.WithRequest(t.Context(), netip.Addr{}, false, now))
+	err := (&payer{request, caller, 0, 0}).PayBefore(reports.Size{})
+	if e, ok := errors.AsType[*model.Error](err); !ok || e.Kind != model.RateLimited {
+		t.Errorf("a small report without points: %v", err)
 	}
 }

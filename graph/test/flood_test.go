@@ -101,17 +101,7 @@ func TestQueriesTakeTurns(t *testing.T) {
 		owner, other := a.owner("owner@example.com"), a.owner("other@example.com")
 		site := owner.siteOf("example.com")
 
-		ctx, release := context.WithCancel(context.Background())
-		var holder sync.WaitGroup
-		holder.Go(func() {
-			_ = dbtest.Transaction(ctx, d, "LOCK TABLE annotations IN ACCESS EXCLUSIVE MODE", "SELECT pg_sleep(600)")
-		})
-		t.Cleanup(holder.Wait)
-		t.Cleanup(release)
-		testkit.Await(t, "the lock", func() bool {
-			sleepers, err := dbtest.Rows[int](d, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query = 'SELECT pg_sleep(600)'")
-			return err == nil && sleepers[0] == 1
-		})
+		release := lockTable(t, d, "annotations")
 
 		const atOnce, sent = 12, 15
 		const query = `query($id: ID!) { site(id: $id) { annotations(first: 1) { edges { node { text } } } } }`
@@ -136,6 +126,67 @@ func TestQueriesTakeTurns(t *testing.T) {
 			}
 		}
 		owner.query(query, "id", site).ok(t, "")
+	})
+}
+
+// lockTable locks a table of PostgreSQL until release is called, or the test ends.
+func lockTable(t *testing.T, d *db.DB, table string) (release func()) {
+	t.Helper()
+	ctx, release := context.WithCancel(context.Background())
+	var holder sync.WaitGroup
+	holder.Go(func() {
+		_ = dbtest.Transaction(ctx, d, "LOCK TABLE "+table+" IN ACCESS EXCLUSIVE MODE", "SELECT pg_sleep(600)")
+	})
+	t.Cleanup(holder.Wait)
+	t.Cleanup(release)
+
+	testkit.Await(t, "the lock", func() bool {
+		sleepers, err := dbtest.Rows[int](d, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query = 'SELECT pg_sleep(600)'")
+		return err == nil && sleepers[0] == 1
+	})
+	return release
+}
+
+// TestMessagesTakeTurns: of many concurrent messages of an account to the tools, twelve run, and the others wait for a
+// bounded time. Other accounts, and the shared links of the account, do not wait.
+func TestMessagesTakeTurns(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) {
+		d := dbtest.Open(t, dbtest.PostgresURL(t))
+		a := newApp(t, d)
+		owner, other := a.owner("owner@example.com"), a.owner("other@example.com")
+		site := owner.siteOf("example.com")
+		link := owner.query(createLinkMutation, "site", site).ok(t, "createSharedLink").at("createSharedLink.token").(string)
+		token, otherToken := owner.createToken("READ").secret, other.createToken("READ").secret
+		release := lockTable(t, d, "funnels")
+
+		// Each query of a tool has a turn, too, so that a tool never waits for one that another message holds.
+		const atOnce, sent = 12, 15
+		const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"site","arguments":{"site":"example.com"}}}`
+		answers := make(chan httpAnswer, sent)
+		for range sent {
+			go func() { answers <- a.post(t, call, "Authorization", "Bearer "+token) }()
+		}
+
+		for range sent - atOnce {
+			got := <-answers
+			if got.status != http.StatusTooManyRequests || got.header.Get("Retry-After") != "1" || !strings.Contains(got.body, "Too many messages") {
+				t.Errorf("one too many: %+v", got)
+			}
+		}
+		for name, token := range map[string]string{"another account": otherToken, "a shared link": link} {
+			if got := a.post(t, ping, "Authorization", "Bearer "+token); got.status != http.StatusOK {
+				t.Errorf("%s: %+v", name, got)
+			}
+		}
+
+		// Their own deadline ends the others, unless the lock does before.
+		release()
+		for range atOnce {
+			if got := <-answers; got.status != http.StatusOK {
+				t.Errorf("one that ran: %+v", got)
+			}
+		}
 	})
 }
 

@@ -687,7 +687,10 @@ func TestToolCallers(t *testing.T) {
 	})
 }
 
-const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+const (
+	ping        = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+	listMessage = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
+)
 
 // httpAnswer is an answer over plain HTTP.
 type httpAnswer struct {
@@ -767,12 +770,19 @@ func TestToolsOverHTTP(t *testing.T) {
 		{"text", "POST", ping, []string{"Content-Type", "text/plain"}, 415, "BAD_REQUEST"},
 		{"a large body", "POST", ping + strings.Repeat(" ", 64<<10), nil, 413, "TOO_LARGE"},
 		{"the largest body", "POST", ping + strings.Repeat(" ", 64<<10-len(ping)), nil, 200, `"result":{}`},
-		{"no body", "POST", "", nil, 400, "BAD_REQUEST"},
-		{"broken JSON", "POST", `{"jsonrpc":`, nil, 400, "BAD_REQUEST"},
-		{"a list", "POST", "[" + ping + "]", nil, 400, "BAD_REQUEST"},
-		{"no JSON-RPC", "POST", `{}`, nil, 400, ""},
+		{"no body", "POST", "", nil, 400, `"code":-32700`},
+		{"broken JSON", "POST", `{"jsonrpc":`, nil, 400, `"code":-32700`},
+		{"a list", "POST", "[" + ping + "]", nil, 400, `"code":-32600`},
+		{"no JSON-RPC", "POST", `{}`, nil, 400, `"code":-32600`},
+		{"another version", "POST", `{"jsonrpc":"1.0","id":1,"method":"ping"}`, nil, 400, `"code":-32600`},
+		{"a method that is no text", "POST", `{"jsonrpc":"2.0","id":1,"method":7}`, nil, 400, `"code":-32600`},
+		{"no id", "POST", `{"jsonrpc":"2.0","method":"tools/list"}`, nil, 400, `"code":-32600`},
+		{"no arguments", "POST", `{"jsonrpc":"2.0","id":"a","method":"tools/call"}`, nil, 400, `"code":-32600`},
+		{"an unknown version", "POST", ping, []string{"Mcp-Protocol-Version", "2020-01-01"}, 400, `"code":-32600`},
+		{"a stream that goes on", "POST", ping, []string{"Last-Event-ID", "1"}, 400, `"code":-32600`},
+		{"a deep message", "POST", `{"jsonrpc":"2.0","id":1,"method":"ping","params":` + strings.Repeat("[", 2000) + strings.Repeat("]", 2000) + "}", nil, 400, `"code":-32600`},
 		{"a notification", "POST", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, nil, 202, ""},
-		{"an unknown method", "POST", `{"jsonrpc":"2.0","id":1,"method":"sessions/steal"}`, nil, 400, ""},
+		{"an unknown method", "POST", `{"jsonrpc":"2.0","id":"a","method":"sessions/steal"}`, nil, 400, `"code":-32601`},
 		{"a subscription", "POST", `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"a","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}},"notifications":{"toolsListChanged":true}}}`,
 			[]string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "subscriptions/listen"}, 404, "method not found"},
 	} {
@@ -780,6 +790,9 @@ func TestToolsOverHTTP(t *testing.T) {
 		got := a.sendTools(t, test.method, test.body, header...)
 		if got.status != test.status || !strings.Contains(got.body, test.want) {
 			t.Errorf("%s: %d %s, want %d with %q", test.name, got.status, got.body, test.status, test.want)
+		}
+		if got.status >= 400 {
+			a.wantRPCError(t, test.name, test.body, got)
 		}
 		if got.header.Get("Mcp-Session-Id") != "" || got.header.Get("Set-Cookie") != "" || got.header.Get("Access-Control-Allow-Origin") != "" {
 			t.Errorf("%s: header %v", test.name, got.header)
@@ -790,6 +803,30 @@ func TestToolsOverHTTP(t *testing.T) {
 		if (got.status == 405) != (got.header.Get("Allow") == "POST") {
 			t.Errorf("%s: Allow %q", test.name, got.header.Get("Allow"))
 		}
+	}
+}
+
+// wantRPCError checks that a refusal is an error of JSON-RPC, with the id of a message that has one.
+func (a *app) wantRPCError(t *testing.T, name, message string, got httpAnswer) {
+	t.Helper()
+	var answer struct {
+		JSONRPC string
+		ID      any
+		Error   struct {
+			Code    int
+			Message string
+		}
+	}
+	if err := json.Unmarshal([]byte(got.body), &answer); err != nil || answer.JSONRPC != "2.0" || answer.Error.Code >= 0 || answer.Error.Message == "" {
+		t.Errorf("%s: no error of JSON-RPC: %s", name, got.body)
+	}
+	if got.header.Get("Content-Type") != "application/json" || len(got.body) > 2500 {
+		t.Errorf("%s: %d bytes of %q", name, len(got.body), got.header.Get("Content-Type"))
+	}
+
+	var sent struct{ ID any }
+	if answer.Error.Code == -32601 && (json.Unmarshal([]byte(message), &sent) != nil || answer.ID != sent.ID) {
+		t.Errorf("%s: the id is %v, want %v", name, answer.ID, sent.ID)
 	}
 }
 
@@ -918,12 +955,14 @@ func TestToolBudget(t *testing.T) {
 	remaining := func() float64 {
 		return a.with(token, `{ rateLimit { remaining } }`).ok(t, "").at("rateLimit.remaining").(float64)
 	}
-	before := remaining()
-	if got := a.post(t, ping, "Authorization", "Bearer "+token); got.status != http.StatusOK {
-		t.Fatalf("%+v", got)
-	}
-	if after := remaining(); before-after != 22 {
-		t.Errorf("a ping costs %v, want 20", before-after-2)
+	for _, message := range []string{ping, listMessage, `{"jsonrpc":`, `{"jsonrpc":"2.0","id":1,"method":7}`} {
+		before := remaining()
+		a.post(t, message, "Authorization", "Bearer "+token)
+
+		// On a busy machine a message can take more than the two milliseconds that 20 points pay for.
+		if cost := before - remaining() - 2; cost < 20 || cost > 100 {
+			t.Errorf("%s costs %v, want 20", message, cost)
+		}
 	}
 
 	call := `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"report","arguments":{"site":"shop.example","interval":"DAY"}}}`
@@ -947,6 +986,36 @@ func TestToolBudget(t *testing.T) {
 	if got := a.with(token, `{ sites { totalCount nodes { id } } }`); got.codes() == "" {
 		t.Errorf("GraphQL has another budget: %s", got.Body)
 	}
+}
+
+// TestToolWorkIsCharged checks that a tool costs the time of its own work, in addition to its GraphQL request.
+func TestToolWorkIsCharged(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		c := a.owner("owner@example.com")
+		storePages(t, d, a.siteNumber(c.siteOf("shop.example")), model.At(a.clock.Now()), 100, strings.Repeat("x", 1000))
+		token := c.createToken("READ").secret
+		session := a.tools(t, bearer(token))
+
+		remaining := func() float64 {
+			return a.with(token, `{ rateLimit { remaining } }`).ok(t, "").at("rateLimit.remaining").(float64)
+		}
+		read := map[string]any{"site": "shop.example", "by": "PAGE", "period": "TODAY", "first": 100}
+		first := mustCallTool(t, session, "top", read)
+
+		// The report's answer is kept for 10 seconds, in which the clock stands still.
+		before := remaining()
+		a.sameAsGraphQL(t, "top", "Bearer "+token, first)
+		between := remaining()
+		mustCallTool(t, session, "top", read)
+		graphQL, tool := before-between-2, between-remaining()-2
+
+		// Its own work is to read and to write some 100 KB of JSON several times.
+		if work := tool - graphQL; work <= 20 || work > 2000 {
+			t.Errorf("the tool costs %v, GraphQL %v; want some points more than 20 for the tool's own work", tool, graphQL)
+		}
+	})
 }
 
 // TestToolDeadline checks that a tool without time answers with TIMEOUT.

@@ -272,7 +272,7 @@ func (s *Scanner) sideBySide(parts []func(), n int) {
 
 	var running sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(parts)) - 1 {
-		running.Go(work)
+		running.Go(func() { s.budget.Measure(work) })
 	}
 	work()
 	running.Wait()
