@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tallygate/tallygate/tools/loadgen/instance"
 	"github.com/tallygate/tallygate/tools/loadgen/report"
@@ -35,6 +36,32 @@ func TestChaos(t *testing.T) {
 			t.Errorf("printed:\n%s", out.String())
 		}
 	})
+}
+
+// TestChaosChild kills the child process, and the parent alone, a few times. It checks that no hit is
+// refused in the first case, that none is lost, and that conversions are delivered.
+func TestChaosChild(t *testing.T) {
+	testkit.SkipLong(t, "processes that are killed under load")
+	for _, part := range []string{"child", "parent"} {
+		t.Run(part, func(t *testing.T) {
+			eachInstance(t, func(t *testing.T, b *instance.Instance) {
+				// The machine may be busy.
+				c := scenario.Chaos{Engine: "test", Break: []string{part}, Rounds: 2, Seed: 3, Connections: 16, Sites: 3, Rate: 100,
+					Late: time.Minute, Back: time.Minute}
+				if err := c.Validate(); err != nil {
+					t.Fatal(err)
+				}
+				o, err := c.PlayOn(t.Context(), b, io.Discard)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := o.Err(); err != nil || len(brokenParts(o)) != c.Rounds || o.Hits.Acknowledged < 100 ||
+					!strings.Contains(o.Text, " after at most ") || !strings.Contains(o.Text, " conversions ") {
+					t.Errorf("%v, %s, verdict %+v", err, o.Text, o.Hits)
+				}
+			})
+		})
+	}
 }
 
 // TestChaosEverything breaks a private PostgreSQL and a private Redis too. The seed was chosen so

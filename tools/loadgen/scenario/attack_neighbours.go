@@ -22,7 +22,7 @@ type AttackNeighbours struct {
 	Rate      int           `long:"rate" default:"200" value-name:"N" description:"Hits a second of the other sites, each over a connection of its own, 1 to 4096."`
 	Calm      time.Duration `long:"calm" default:"6s" value-name:"TIME" description:"Duration of the measurement before an attack, and of the one after it."`
 	Duration  time.Duration `long:"duration" default:"15s" value-name:"TIME" description:"Duration of an attack that does not end by itself."`
-	Patience  time.Duration `long:"patience" default:"90s" value-name:"TIME" description:"Longest duration of a build or an import. An import is then canceled."`
+	Patience  time.Duration `long:"patience" default:"90s" value-name:"TIME" description:"Longest duration of a build, or of an import after its upload. An import is then canceled."`
 	Events    int           `long:"events" default:"5000" value-name:"N" description:"Events of 4 KB that the reports read."`
 	DayEvents int           `long:"day-events" default:"60000" value-name:"N" description:"Events of 4 KB of the day that the worker builds."`
 	Import    int           `long:"import" default:"256" value-name:"MB" description:"Size of the import, 1 to 256."`

@@ -68,7 +68,6 @@ func listOfFiles(size int) []byte {
 // import that takes too long is canceled.
 func (a *neighbourAttack) runImport(ctx context.Context) (string, error) {
 	began := time.Now()
-	deadline := began.Add(a.Patience)
 	job, err := a.tenant.StartImport(ctx, a.site.ID, "export", a.content)
 	if code := target.CodeOf(err); code != "" {
 		return code, nil
@@ -77,6 +76,7 @@ func (a *neighbourAttack) runImport(ctx context.Context) (string, error) {
 		return "", err
 	}
 
+	deadline := time.Now().Add(a.Patience)
 	text := fmt.Sprintf("%d MB uploaded in %.0f s", len(a.content)>>20, time.Since(began).Seconds())
 	for _, step := range []struct{ name, running, done string }{{"read", "READING", "READY"}, {"stored", "STORING", "COMPLETE"}} {
 		began := time.Now()

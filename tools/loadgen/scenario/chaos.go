@@ -27,6 +27,7 @@ type Chaos struct {
 	Seed        uint64        `long:"seed" default:"1" value-name:"N" description:"Seed of the random choice of outages."`
 	Rate        float64       `long:"rate" value-name:"N" description:"Hits a second. 0: each browser sends after its last answer."`
 	Late        time.Duration `long:"late" default:"1s" value-name:"TIME" description:"Longest accepted answer while only child processes are broken. No hit may be refused then."`
+	Back        time.Duration `long:"back" default:"2s" value-name:"TIME" description:"Longest accepted time until killed child processes are replaced, or until they end after their parent."`
 	Connections int           `long:"connections" default:"64" value-name:"N" description:"Concurrent browsers."`
 	Sites       int           `long:"sites" default:"10" value-name:"N" description:"Number of sites, 1 to 1000."`
 }
@@ -36,7 +37,7 @@ func (c *Chaos) Validate() error {
 	if slices.Contains(c.Break, "postgres") && c.Engine != "postgres" {
 		return errors.New("--break postgres needs --engine postgres")
 	}
-	return errors.Join(within("--rounds", c.Rounds, 1, 100_000), within("--rate", c.Rate, 0, 100_000), within("--late", c.Late, shortest, longest),
+	return errors.Join(within("--rounds", c.Rounds, 1, 100_000), within("--rate", c.Rate, 0, 100_000), within("--late", c.Late, shortest, longest), within("--back", c.Back, shortest, longest),
 		within("--connections", c.Connections, 1, traffic.MaxConnections), within("--sites", c.Sites, 1, traffic.MaxSites))
 }
 
@@ -110,11 +111,10 @@ func (c *Chaos) PlayOn(ctx context.Context, in *instance.Instance, progress io.W
 	return s.outcome, s.close(ctx)
 }
 
-// The units of the durations of faults, and the longest accepted one.
+// The units of the durations of faults.
 const (
 	childBack     = "child-back-s"
 	childOutlived = "child-outlived-s"
-	longestChild  = 2 * time.Second
 )
 
 // check adds what the faults of child processes must keep: they end and are back in time and, if nothing
@@ -127,8 +127,8 @@ func (c *Chaos) check(o *report.Outcome, broken *report.Case, r *load.Result) {
 			continue
 		}
 		o.Write("%s after at most %.2f s\n", took.what, broken.Get(took.unit))
-		if broken.Get(took.unit) > longestChild.Seconds() {
-			o.Fault("%s after %.2f s, want at most %v", took.what, broken.Get(took.unit), longestChild)
+		if broken.Get(took.unit) > c.Back.Seconds() {
+			o.Fault("%s after %.2f s, want at most %v", took.what, broken.Get(took.unit), c.Back)
 		}
 	}
 
