@@ -63,7 +63,7 @@ func TestWrongCommandLines(t *testing.T) {
 		"attack report --address-space 100", "attack report --hits-floor -1ms",
 		"attack neighbours --engine mysql", "attack neighbours --only nothing", "attack neighbours --rate 0", "attack neighbours --calm 0s",
 		"attack neighbours --import 257", "attack neighbours --directory 0", "attack neighbours --tries 0", "attack neighbours --events 10001",
-		"attack neighbours --processes 3", "chaos --rate -1", "chaos --late 0s", "chaos --back 2h",
+		"attack neighbours --processes 3", "chaos --rate -1", "chaos --late -1s", "chaos --back 2h",
 		"attack captcha --people 0", "attack captcha --networks 1", "attack captcha --networks 70000", "attack captcha --cores 0",
 		"attack captcha --rounds 0", "attack captcha --seed -1",
 		"cluster --rounds 0 --citus x", "cluster --connections 4000 --citus x", "cluster --rate 1 --citus x", "cluster --outage 1ms --citus x",

@@ -61,9 +61,11 @@ func ChildKilled(name string, s *Server, back func(time.Duration)) Fault {
 		}
 		began := time.Now()
 
+		// A killed child is still listed until the server has waited for it.
 		replaced := func() bool {
 			ended := !slices.ContainsFunc(killed, func(child int) bool { return !process.Ended(child) })
-			return ended && len(process.Children(s.Pid())) > 0 && s.CheckReady(ctx) == nil
+			isNew := func(child int) bool { return !slices.Contains(killed, child) }
+			return ended && slices.ContainsFunc(process.Children(s.Pid()), isNew) && s.CheckReady(ctx) == nil
 		}
 		if err := s.await(ctx, replaced); err != nil {
 			return err

@@ -104,12 +104,12 @@ func Children(pid int) (pids []int) {
 }
 
 // family returns a process and its direct children, or none for 0, which signals would take for the
-// caller's own group.
+// caller's own group. The process is first, so that one that is killed replaces no child.
 func family(pid int) []int {
 	if pid <= 0 {
 		return nil
 	}
-	return append(Children(pid), pid)
+	return append([]int{pid}, Children(pid)...)
 }
 
 // Ended reports whether a process has terminated, even if its parent has not waited for it yet.

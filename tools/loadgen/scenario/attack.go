@@ -26,6 +26,7 @@ type bystanders struct {
 	sites  []target.Site
 	rate   int           // a second
 	warmup time.Duration // opens the connections
+	least  int64         // answers that a measurement waits for beyond its duration
 	round  int
 }
 
@@ -33,7 +34,7 @@ type bystanders struct {
 func (b *bystanders) drive(ctx context.Context, duration time.Duration) *load.Result {
 	b.round++
 	l := load.Load{Addr: b.server.Data, Connections: b.rate, Rate: float64(b.rate), Warmup: b.warmup, Duration: duration,
-		Watched: []int{b.server.Pid()}}
+		MinAnswers: b.least, Watched: []int{b.server.Pid()}}
 	first := b.round * b.rate
 	return l.Run(ctx, func(connection int) load.Source {
 		number := (first + connection) << 16

@@ -114,7 +114,7 @@ func (c *AttackNeighbours) measure(ctx context.Context, s *stage, name string) (
 		return nil, err
 	}
 
-	others := &bystanders{server: in.Server, rate: c.Rate, warmup: openTime}
+	others := &bystanders{server: in.Server, rate: c.Rate, warmup: openTime, least: load.MinAnswers}
 	err := in.WithDatabase(func(d *db.DB) (err error) {
 		others.sites, err = storeSites(ctx, d, "neighbour", neighbourSites)
 		return err
@@ -142,7 +142,11 @@ func (c *AttackNeighbours) measure(ctx context.Context, s *stage, name string) (
 	var hits sync.WaitGroup
 	hits.Go(func() { r.during = others.drive(loading, 0) })
 	_ = load.Wait(ctx, openTime)
+	began := time.Now()
 	r.achieved, err = kind.attack(a, ctx)
+
+	// An attack that ends at once needs hits, too.
+	_ = load.Wait(ctx, openTime-time.Since(began))
 	stop()
 	hits.Wait()
 	if err != nil || in.Server.Ended() {

@@ -37,7 +37,7 @@ func (c *Chaos) Validate() error {
 	if slices.Contains(c.Break, "postgres") && c.Engine != "postgres" {
 		return errors.New("--break postgres needs --engine postgres")
 	}
-	return errors.Join(within("--rounds", c.Rounds, 1, 100_000), within("--rate", c.Rate, 0, 100_000), within("--late", c.Late, shortest, longest), within("--back", c.Back, shortest, longest),
+	return errors.Join(within("--rounds", c.Rounds, 1, 100_000), within("--rate", c.Rate, 0, 100_000), within("--late", c.Late, 0, longest), within("--back", c.Back, 0, longest),
 		within("--connections", c.Connections, 1, traffic.MaxConnections), within("--sites", c.Sites, 1, traffic.MaxSites))
 }
 
