@@ -51,11 +51,10 @@ func Read(pid int) (Stat, bool) {
 	}, true
 }
 
-// Memory returns the resident bytes of a process with its children.
+// Memory returns the resident bytes of a process with its children, with each shared page counted once.
 func Memory(pid int) (sum int64) {
 	for _, member := range family(pid) {
-		stat, _ := Read(member)
-		sum += stat.Memory
+		sum += kilobytes(member, "smaps_rollup", "Pss:")
 	}
 	return sum
 }
@@ -64,25 +63,25 @@ func Memory(pid int) (sum int64) {
 // resident bytes, or 0 if that is unknown.
 func Peak(pid int) (sum int64) {
 	for _, member := range family(pid) {
-		sum += peakOf(member)
+		sum += kilobytes(member, "status", "VmHWM:")
 	}
 	return sum
 }
 
-func peakOf(pid int) int64 {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+// kilobytes returns the bytes in a line of a file of a process, for example "VmHWM:	   51200 kB", or 0 if
+// they are unknown.
+func kilobytes(pid int, file, name string) int64 {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/" + file)
 	if err != nil {
 		return 0
 	}
 
 	for line := range strings.Lines(string(text)) {
-		// For example "VmHWM:	   51200 kB".
-		if size, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			kilobytes, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(size), " kB"), 10, 64)
-			return kilobytes << 10
+		if size, ok := strings.CutPrefix(line, name); ok {
+			n, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(size), " kB"), 10, 64)
+			return n << 10
 		}
 	}
-
 	return 0
 }
 

@@ -34,7 +34,7 @@ func benchGoals(cases []*report.Case, engines []string) []report.Goal {
 
 		o.Goal(failed == 0, engine+": no call is refused or left without an answer", "%s", report.Percent(failed))
 		o.Goal(memory <= 256<<20, engine+": at most 256 MB under load", "%.0f MB", report.Megabytes(memory))
-		o.Goal(idle <= 80<<20, engine+": at most 80 MB idle, all roles", "%.0f MB", report.Megabytes(idle))
+		o.Goal(idle <= 110<<20, engine+": at most 110 MB idle, all roles", "%.0f MB", report.Megabytes(idle))
 	}
 	return o.Goals
 }
