@@ -21,9 +21,9 @@ const (
 	// readInterval is how often a process reads the changes at least, for file systems that keep no times.
 	readInterval = 30 * time.Second
 
-	// keptChanges is how many changes are kept. A process that missed more must assume that
-	// everything has changed.
-	keptChanges = 1000
+	// keptChanges is how many changes are kept: more than the sites and sitekeys of an account, which are
+	// deleted in one transaction. A process that missed more must assume that everything has changed.
+	keptChanges = 4000
 )
 
 // SQLite stores changes for all processes on the file, and reports them. All watchers of a process
@@ -50,7 +50,7 @@ type change struct {
 	Source  int64 // 0; earlier programs on the same file skip the changes with a number of their own
 }
 
-// Store stores changes of a transaction, and deletes all but the last 1000.
+// Store stores changes of a transaction, and deletes all but the last 4000.
 func (s *SQLite) Store(ctx context.Context, tx bun.IDB, channel Channel, ids []int64) error {
 	rows := make([]change, len(ids))
 	for i, id := range ids {
