@@ -12,7 +12,7 @@ import (
 // ready to use. A nil Meter measures nothing.
 type Meter struct{ spent atomic.Int64 }
 
-// Run calls f and adds its processor time, without that of goroutines that f starts. Outside of Linux,
+// Run calls f and adds its processor time, without the time of goroutines that f starts. Outside of Linux,
 // which alone has a clock for each thread here, it adds the elapsed time.
 func (m *Meter) Run(f func()) {
 	// Another goroutine would otherwise take the thread while f waits.

@@ -21,6 +21,9 @@ type Request struct {
 	Asker string
 	// Periods are counted together, for instance a period and the one it is compared with.
 	Periods []*scan.Query
+	// Checks is how many of the last periods only decide whether the others may be shown. They do not
+	// count in the size of the report.
+	Checks int
 }
 
 // Answer has the result of each period of a Request.
@@ -51,7 +54,7 @@ func (s *Store) Report(ctx context.Context, r Request) (*Answer, error) {
 
 // Work is what the count of a report took.
 type Work struct {
-	Time  time.Duration // of processors, without that of PostgreSQL's server
+	Time  time.Duration // of processors, without PostgreSQL's server
 	Bytes int64         // of texts, rows of breakdowns and user ids
 }
 
@@ -275,7 +278,8 @@ func (s *Store) plan(ctx context.Context, r *Request) (*plan, error) {
 func (s *cellStore) readLedger(ctx context.Context, r *Request) (*plan, error) {
 	p := &plan{in: s, request: r, built: make(map[model.Day]bool)}
 	today := r.Now.Day()
-	for _, q := range r.Periods {
+	counted := len(r.Periods) - r.Checks
+	for i, q := range r.Periods {
 		first, last := q.UTCDays()
 		sp := span{first, min(last, today)} // imports are of any age
 		p.spans = append(p.spans, sp)
@@ -285,29 +289,31 @@ func (s *cellStore) readLedger(ctx context.Context, r *Request) (*plan, error) {
 			return nil, err
 		}
 		for _, row := range rows {
-			p.addDay(&row)
+			p.addDay(&row, i < counted)
 		}
 	}
 
 	var err error
 	p.imports, err = importsOf(ctx, s.cell.Read, r.SiteID, p.spans)
 	for i := range p.imports {
-		for _, sp := range p.spans {
+		for _, sp := range p.spans[:counted] {
 			p.size.Pageviews += importCost(&p.imports[i], sp)
 		}
 	}
 	return p, err
 }
 
-// addDay adds a day of the ledger.
-func (p *plan) addDay(row *dayRow) {
+// addDay adds a day of the ledger, which may count in the size.
+func (p *plan) addDay(row *dayRow, counts bool) {
 	if row.BuiltAt == 0 {
 		p.live = append(p.live, row.Day)
 		return
 	}
 	p.built[row.Day] = true
-	p.size.Pageviews += row.Pageviews
-	p.size.Events += row.Events
+	if counts {
+		p.size.Pageviews += row.Pageviews
+		p.size.Events += row.Events
+	}
 }
 
 // addLiveDays adds the days that are not in the ledger, and refuses more than a report may read.

@@ -103,7 +103,7 @@ func (s *server) openLink(c *call, token, password string) (string, *refusal) {
 
 	// A caller with a token cannot open a link.
 	open := *c
-	open.authorization = ""
+	open.authorization, open.work = "", nil // this is no part of a measured run
 	response := open.run(c.http.Context(), &document{text: openLinkDocument, variables: map[string]any{"input": input}})
 	if response.fault != nil {
 		c.server.logFault(c.http.Context(), "openSharedLink", response.fault)

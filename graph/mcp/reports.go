@@ -337,7 +337,7 @@ func day(description string) *jsonschema.Schema {
 // siteArgument is the argument of all tools about one site.
 func siteArgument() map[string]*jsonschema.Schema {
 	return map[string]*jsonschema.Schema{
-		"site": text("The domain or id of the site. Required with an API token, and needless with a shared link."),
+		"site": text("The domain or id of the site. Required with an API token, and ignored with a shared link."),
 	}
 }
 

@@ -193,7 +193,7 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // enter waits for a free call, so that slow providers do not gather requests without bound. Accounts' providers share
-// their calls, of which those that are not known to answer get few: they must not delay the others. The
+// their calls, and providers that are not known to answer get few of these, so they do not delay the others. The
 // installation's provider has calls of its own.
 func (c *Client) enter(ctx context.Context, s Settings) (leave func(), err error) {
 	timer := time.NewTimer(callWait)

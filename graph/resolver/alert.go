@@ -15,7 +15,7 @@ import (
 
 // AlertChannels returns none to a caller who reaches only some sites of the account.
 func (r *accountResolver) AlertChannels(ctx context.Context, obj *model.Account) ([]*model.AlertChannel, error) {
-	if caller, err := callerIn(ctx, obj.ID); err != nil || caller != nil && caller.IsRestricted() {
+	if caller, err := callerIn(ctx, obj.ID); err != nil || caller == nil || caller.IsRestricted() {
 		return []*model.AlertChannel{}, err
 	}
 	channels, err := requestOf(ctx).loaders().AccountChannels.Of(ctx, obj.ID)

@@ -21,12 +21,11 @@ import (
 // atoms: the small ones together, and each other one alone. A reader's filter keeps or drops whole atoms. If the
 // small values together have too few visitors, the smallest other value is part of their atom.
 
-// groups are the filters of a report, of which the first ones are its reader's own, and from how many visitors on
-// a group is shown. 0: all are.
+// groups are the filters of a report, and the threshold below which a group is hidden.
 type groups struct {
-	least   int
+	least   int // visitors from which on a group is shown; 0: all are shown
 	filters []model.ReportFilter
-	own     int
+	own     int // how many of the first filters are the reader's own
 }
 
 // dimensions returns the personal dimensions of the reader's filters, or none if all groups are shown.
@@ -39,8 +38,8 @@ func (g *groups) dimensions() (list []model.ReportDimension) {
 	return list
 }
 
-// queries returns, for each of the dimensions and each period, a query for the visitors of its values among those
-// whom all other filters keep.
+// queries returns, for each of the dimensions and each period, a query for the visitors of its values that pass all
+// other filters.
 func (g *groups) queries(periods []*scan.Query) (list []*scan.Query) {
 	for _, by := range g.dimensions() {
 		b := scan.Breakdown{By: reports.Dimensions[by], VisitorsOnly: true}
@@ -106,6 +105,7 @@ func divides(match func(value string) bool, values []string) bool {
 func (r *Resolver) countGroups(ctx context.Context, request reports.Request, g *groups) (*reports.Answer, error) {
 	periods := len(request.Periods)
 	request.Periods = append(request.Periods, g.queries(request.Periods)...)
+	request.Checks = len(request.Periods) - periods
 	answer, err := r.count(ctx, request)
 	if err != nil {
 		return nil, err
@@ -117,6 +117,7 @@ func (r *Resolver) countGroups(ctx context.Context, request reports.Request, g *
 	// The answer may be shared with equal requests.
 	asked := *answer
 	asked.Results, asked.Request.Periods = answer.Results[:periods], answer.Request.Periods[:periods]
+	asked.Request.Checks = 0
 	return &asked, nil
 }
 

@@ -78,16 +78,16 @@ func (r *reading) open(file Input) error {
 	}
 	content := io.NewSectionReader(file.Data, 0, file.Size)
 
-	// The first bytes of a ZIP archive and of a gzip file. An archive can have other data before it.
+	// The first bytes of a gzip file and of a ZIP archive, which can have other data before it.
 	switch start = start[:n]; {
-	case bytes.HasPrefix(start, []byte("PK\x03\x04")), strings.EqualFold(path.Ext(base), ".zip"):
-		return r.openArchive(base, file)
 	case bytes.HasPrefix(start, []byte("\x1f\x8b")):
 		plain, err := gzip.NewReader(content)
 		if err != nil {
 			return &FileError{File: base, Text: err.Error()}
 		}
 		return r.readTable(strings.TrimSuffix(base, ".gz"), plain)
+	case bytes.HasPrefix(start, []byte("PK\x03\x04")), strings.EqualFold(path.Ext(base), ".zip"):
+		return r.openArchive(base, file)
 	}
 	return r.readTable(base, content)
 }

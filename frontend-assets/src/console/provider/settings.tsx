@@ -96,7 +96,7 @@ function Domain({ provider, changed }: { provider: Shown; changed: Changed }) {
   );
 }
 
-type SettingsProps = { provider: Shown | null; redirect: string; required: boolean; changed: Changed };
+type SettingsProps = { provider: Shown | null; redirect: string | null; required: boolean; changed: Changed };
 
 function Settings({ provider, redirect, required, changed }: SettingsProps) {
   // Each save makes a new form, so that neither the secret nor the password stays on the page.
@@ -128,7 +128,7 @@ function Settings({ provider, redirect, required, changed }: SettingsProps) {
   return (
     <Section title={t('provider.settings')}>
       <p>{t('provider.redirect')}</p>
-      <Code text={redirect} label={t('provider.redirectLabel')} />
+      {redirect && <Code text={redirect} label={t('provider.redirectLabel')} />}
       <Form key={saves} submit={t('save')} onSubmit={save} class="column">
         <Field name="issuer" type="url" label={t('provider.issuer')} value={provider?.issuer ?? ''} required maxLength={500} />
         <Field name="clientId" label={t('provider.clientId')} value={provider?.clientId ?? ''} required maxLength={500} />
