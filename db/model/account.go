@@ -433,9 +433,6 @@ func (p SignupPolicy) String() string {
 // MarshalText returns the policy's name.
 func (p SignupPolicy) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// UnmarshalText parses a policy's name.
-func (p *SignupPolicy) UnmarshalText(name []byte) error { return p.UnmarshalFlag(string(name)) }
-
 // UnmarshalFlag parses the policy's name.
 func (p *SignupPolicy) UnmarshalFlag(name string) error {
 	parsed, err := ParseSignupPolicy(name)

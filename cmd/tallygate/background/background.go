@@ -14,7 +14,8 @@ import (
 // Command is the name of the command that the child runs.
 const Command = "background"
 
-// opening is the first message to the child.
+// opening is the first message to the child. The messages are gob's, which keeps texts that are not UTF-8,
+// such as a path.
 type opening struct {
 	Settings *config.Config
 	Reports  uintptr // descriptor, or on Windows handle, of the file for reports
@@ -22,14 +23,13 @@ type opening struct {
 
 // order is a message to the child.
 type order struct {
-	Stop   bool  // drain and end; the second one ends the wait for load balancers
-	Scrape int64 // number of a request for the metrics; 0: none
+	Stop   bool // drain and end; the second one ends the wait for load balancers
+	Scrape bool // report the metrics
 }
 
 // report is a message from the child.
 type report struct {
 	Addresses map[string]string // of the listeners by role, once the child serves
 	Failure   string            // why the child ends
-	Scrape    int64             // number of the request that Metrics answer
 	Metrics   []byte            // in Prometheus's text format
 }

@@ -2,7 +2,7 @@ package background
 
 import (
 	"bytes"
-	"encoding/json"
+	"encoding/gob"
 	"fmt"
 	"io"
 	"log/slog"
@@ -21,21 +21,24 @@ import (
 type Parent struct {
 	Settings *config.Config // of this process
 
-	orders *json.Decoder
+	orders *gob.Decoder
 	hurry  chan struct{} // closed by the second order to stop
 
-	mu      sync.Mutex
-	file    *os.File
-	reports *json.Encoder // to file
+	mu       sync.Mutex
+	file     *os.File
+	reports  *gob.Encoder        // to file
+	registry prometheus.Gatherer // of this process; nil before Ready
 }
 
-// Join reads the settings of this process from its standard input, and lowers the priority of the
-// process. From then on only the parent's orders stop it: a terminal and service managers signal both
-// processes, and the parent passes each signal on.
+// Join reads the settings of this process from its standard input. From then on only the parent's orders
+// stop this process: a terminal and service managers signal both processes, and the parent passes each
+// signal on.
 func Join(in io.Reader) (*Parent, error) {
+	// Ignore ends earlier uses. On Windows, a signal that is not received ends the process.
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM)
 
-	p := &Parent{orders: json.NewDecoder(in), hurry: make(chan struct{})}
+	p := &Parent{orders: gob.NewDecoder(in), hurry: make(chan struct{})}
 	var first opening
 	if err := p.orders.Decode(&first); err != nil {
 		return nil, fmt.Errorf("this command is run by \"tallygate serve\" only: %w", err)
@@ -43,7 +46,7 @@ func Join(in io.Reader) (*Parent, error) {
 
 	p.Settings = first.Settings
 	p.file = os.NewFile(first.Reports, "reports")
-	p.reports = json.NewEncoder(p.file)
+	p.reports = gob.NewEncoder(p.file)
 	return p, nil
 }
 
@@ -56,8 +59,8 @@ func (p *Parent) LowerPriority(log *slog.Logger) {
 }
 
 // Obey carries out the parent's orders until the parent ends, and then ends this process at once. The
-// first order to stop calls stop. registry holds this process's metrics.
-func (p *Parent) Obey(stop func(), registry prometheus.Gatherer) {
+// first order to stop calls stop.
+func (p *Parent) Obey(stop func()) {
 	for stops := 0; ; {
 		var next order
 		if err := p.orders.Decode(&next); err != nil {
@@ -65,8 +68,8 @@ func (p *Parent) Obey(stop func(), registry prometheus.Gatherer) {
 			os.Exit(1)
 		}
 
-		if next.Scrape != 0 {
-			go p.answer(next.Scrape, registry)
+		if next.Scrape {
+			go p.answer()
 		}
 		if !next.Stop {
 			continue
@@ -79,8 +82,8 @@ func (p *Parent) Obey(stop func(), registry prometheus.Gatherer) {
 	}
 }
 
-// Hurry returns a channel that is closed when the parent does not want to wait for load balancers.
-// That of a nil Parent is never closed.
+// Hurry returns a channel that is closed when the parent does not want to wait for load balancers. A nil
+// Parent has none.
 func (p *Parent) Hurry() <-chan struct{} {
 	if p == nil {
 		return nil
@@ -88,14 +91,24 @@ func (p *Parent) Hurry() <-chan struct{} {
 	return p.hurry
 }
 
-// Ready reports the addresses by role, from when this process serves.
-func (p *Parent) Ready(addresses map[string]string) { p.send(report{Addresses: addresses}) }
+// Ready reports that this process serves, with the addresses of its listeners by role. registry holds its
+// metrics.
+func (p *Parent) Ready(addresses map[string]string, registry prometheus.Gatherer) {
+	p.mu.Lock()
+	p.registry = registry
+	p.mu.Unlock()
+	p.send(report{Addresses: addresses})
+}
 
 // Fail reports why this process ends.
 func (p *Parent) Fail(reason string) { p.send(report{Failure: reason}) }
 
-// answer reports the metrics.
-func (p *Parent) answer(scrape int64, registry prometheus.Gatherer) {
+// answer reports the metrics. The parent asks only after Ready.
+func (p *Parent) answer() {
+	p.mu.Lock()
+	registry := p.registry
+	p.mu.Unlock()
+
 	// A collector that fails leaves the families of the others.
 	families, _ := registry.Gather()
 
@@ -106,10 +119,10 @@ func (p *Parent) answer(scrape int64, registry prometheus.Gatherer) {
 			break
 		}
 	}
-	p.send(report{Scrape: scrape, Metrics: text.Bytes()})
+	p.send(report{Metrics: text.Bytes()})
 }
 
-// send writes a report. A parent that has ended does not need it.
+// send writes a report, unless the parent has ended.
 func (p *Parent) send(r report) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -3,11 +3,12 @@ package background
 import (
 	"bytes"
 	"context"
-	"encoding/json"
+	"encoding/gob"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"os/exec"
 	"slices"
@@ -33,7 +34,10 @@ const (
 	startGrace = 10 * time.Second
 
 	// scrapeTimeout bounds the wait for the child's metrics.
-	scrapeTimeout = 3 * time.Second
+	scrapeTimeout = 7 * time.Second
+
+	// maxScrapes bounds the callers that wait for the metrics of a child that hangs.
+	maxScrapes = 8
 )
 
 // Process is the child process: started, and started again whenever it ends. It is safe for concurrent
@@ -44,12 +48,11 @@ type Process struct {
 	log      *slog.Logger
 
 	mu        sync.Mutex
-	orders    *json.Encoder     // to the child that runs; nil: none
+	orders    *gob.Encoder      // to the child that runs; nil: none
 	addresses map[string]string // of the child that serves; nil: none
 	since     time.Time         // when it began to serve, or the last one ended
 	ends      int               // how often a child has ended
-	scraping  chan<- []byte     // receives the metrics; nil: nobody waits
-	scrapes   int64             // requests for metrics so far
+	scrapes   []chan<- []byte   // of the callers that wait for metrics
 }
 
 // New returns a process that runs with these settings, which name its roles. Nothing starts before Run.
@@ -58,12 +61,9 @@ func New(settings *config.Config, stopTime time.Duration, log *slog.Logger) *Pro
 	return &Process{settings: settings, stopTime: stopTime, log: log, since: time.Now()}
 }
 
-// Failure is the error of a child that has ended before it served for the first time. Only a person can
-// correct the reason, such as an address that is taken.
-type Failure struct {
-	Reason string
-	Status int // exit status of the child
-}
+// Failure is the error of a child that has reported why it ends. If it has not served before, only a
+// person can correct the reason, such as an address that is taken.
+type Failure struct{ Reason string }
 
 // Error implements error.
 func (f *Failure) Error() string { return f.Reason }
@@ -105,19 +105,19 @@ func (p *Process) runOnce(ctx context.Context, ready func()) error {
 	defer orders.Close()
 
 	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		p.stopWith(ctx, cmd, ended)
-	}()
+	defer close(ended)
+	go p.stopWith(ctx, cmd, ended)
 
 	// The file of reports ends with the child.
-	failure := p.follow(reports, ready)
+	failure, served := p.follow(reports, ready)
 	err = cmd.Wait()
 	p.ended()
 
-	// An exit status is the child's own decision; a signal is not.
-	if status := cmd.ProcessState.ExitCode(); failure != "" && status > 0 {
-		return &Failure{Reason: failure, Status: status}
+	switch {
+	case ctx.Err() != nil && !served:
+		return nil // the signal to stop may have ended the child before it could drain
+	case failure != "":
+		return &Failure{Reason: failure}
 	}
 	return err
 }
@@ -130,7 +130,7 @@ func (p *Process) start() (cmd *exec.Cmd, orders io.WriteCloser, reports *os.Fil
 	}
 	cmd = exec.Command(program, Command)
 	cmd.Args[0] = "tallygate"
-	cmd.Env = slices.DeleteFunc(os.Environ(), isSetting)
+	cmd.Env = slices.DeleteFunc(os.Environ(), isSetting) // some are secrets
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 
 	if orders, err = cmd.StdinPipe(); err != nil {
@@ -145,8 +145,8 @@ func (p *Process) start() (cmd *exec.Cmd, orders io.WriteCloser, reports *os.Fil
 	err = cmd.Start()
 	err = errors.Join(err, written.Close())
 	if err == nil {
-		out := json.NewEncoder(orders)
-		// Nobody reads it if the child has ended already, and follow returns the reason.
+		out := gob.NewEncoder(orders)
+		// An error means that the child has ended already.
 		_ = out.Encode(opening{Settings: p.settings, Reports: number})
 		p.began(out)
 		return cmd, orders, reports, nil
@@ -160,13 +160,14 @@ func isSetting(variable string) bool {
 	return slices.Contains(config.Variables(), name) || name == "NOTIFY_SOCKET"
 }
 
-// follow reads the reports of a child to their end. It returns the failure that the child reported.
-func (p *Process) follow(reports *os.File, ready func()) (failure string) {
+// follow reads the reports of a child to their end. It returns the failure that the child reported, and
+// whether the child has served.
+func (p *Process) follow(reports *os.File, ready func()) (failure string, served bool) {
 	defer reports.Close()
-	for in := json.NewDecoder(reports); ; {
+	for in := gob.NewDecoder(reports); ; {
 		var r report
 		if in.Decode(&r) != nil {
-			return failure
+			return failure, served
 		}
 
 		switch {
@@ -176,14 +177,15 @@ func (p *Process) follow(reports *os.File, ready func()) (failure string) {
 			p.mu.Lock()
 			p.addresses, p.since = r.Addresses, time.Now()
 			p.mu.Unlock()
+			served = true
 			ready()
-		case r.Scrape != 0:
-			p.deliver(r)
+		case r.Metrics != nil:
+			p.deliver(r.Metrics)
 		}
 	}
 }
 
-// stopWith asks the child to drain when ctx ends, and kills a child that takes longer than it may.
+// stopWith asks the child to drain when ctx ends, and kills it if it takes longer than stopTime.
 func (p *Process) stopWith(ctx context.Context, cmd *exec.Cmd, ended <-chan struct{}) {
 	select {
 	case <-ended:
@@ -203,7 +205,7 @@ func (p *Process) stopWith(ctx context.Context, cmd *exec.Cmd, ended <-chan stru
 }
 
 // began notes a child that takes orders.
-func (p *Process) began(orders *json.Encoder) {
+func (p *Process) began(orders *gob.Encoder) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.orders = orders
@@ -215,16 +217,13 @@ func (p *Process) ended() {
 	defer p.mu.Unlock()
 	p.ends++
 	p.orders, p.addresses, p.since = nil, nil, time.Now()
-	if p.scraping != nil {
-		p.scraping <- nil
-		p.scraping = nil
-	}
+	p.answer(nil)
 }
 
 // Stop asks the child to drain. The second call ends the child's wait for load balancers.
 func (p *Process) Stop() { p.send(order{Stop: true}) }
 
-// send sends an order to the child that runs. One that ends does not need it.
+// send sends an order to the child that runs, if there is one.
 func (p *Process) send(o order) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -247,8 +246,15 @@ func (p *Process) Warning() string {
 	if p.addresses != nil || p.ends == 0 && time.Since(p.since) < startGrace {
 		return ""
 	}
-	return fmt.Sprintf("the background process with the roles %s does not serve since %s; the log has the reason, and hits are not concerned",
+	return fmt.Sprintf("the background process with the roles %s has not served since %s; the log has the reason, and hits are not affected",
 		p.roles(), p.since.UTC().Format(time.RFC3339))
+}
+
+// Serves reports whether a child serves.
+func (p *Process) Serves() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.addresses != nil
 }
 
 // Ends returns how often a child has ended so far.
@@ -269,8 +275,7 @@ func (p *Process) roles() string {
 // errNoScrape means that the child's metrics are not known.
 var errNoScrape = errors.New("the background process does not report its metrics")
 
-// Gather implements prometheus.Gatherer with the metrics of the child: none while it does not serve. One
-// scrape runs at a time.
+// Gather implements prometheus.Gatherer with the metrics of the child: none while it does not serve.
 func (p *Process) Gather() ([]*dto.MetricFamily, error) {
 	text, err := p.scrape()
 	if err != nil || text == nil {
@@ -279,35 +284,30 @@ func (p *Process) Gather() ([]*dto.MetricFamily, error) {
 
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	byName, err := parser.TextToMetricFamilies(bytes.NewReader(text))
-	families := make([]*dto.MetricFamily, 0, len(byName))
-	for _, family := range byName {
-		families = append(families, family)
-	}
-	return families, err
+	return slices.Collect(maps.Values(byName)), err
 }
 
-// scrape returns the metrics of the child; nil while it does not serve.
+// scrape returns the metrics of the child; nil while it does not serve. Callers at the same time share one
+// answer.
 func (p *Process) scrape() ([]byte, error) {
 	answer := make(chan []byte, 1)
 
 	p.mu.Lock()
-	if p.addresses == nil {
+	switch {
+	case p.addresses == nil:
 		p.mu.Unlock()
 		return nil, nil
-	}
-	if p.scraping != nil {
-		// A child that hangs would otherwise fill the pipe with requests.
+	case len(p.scrapes) == maxScrapes:
 		p.mu.Unlock()
 		return nil, errNoScrape
 	}
-	p.scrapes++
-	p.scraping = answer
-	err := p.orders.Encode(order{Scrape: p.scrapes})
+	p.scrapes = append(p.scrapes, answer)
+	if len(p.scrapes) == 1 {
+		// An error means that the child ends, which answers, too.
+		_ = p.orders.Encode(order{Scrape: true})
+	}
 	p.mu.Unlock()
 
-	if err != nil {
-		p.deliver(report{Scrape: p.scrapes})
-	}
 	select {
 	case text := <-answer:
 		return text, nil
@@ -316,12 +316,17 @@ func (p *Process) scrape() ([]byte, error) {
 	}
 }
 
-// deliver hands metrics to the scrape that waits for them.
-func (p *Process) deliver(r report) {
+// deliver hands metrics to the callers that wait for them.
+func (p *Process) deliver(metrics []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.scraping != nil && r.Scrape == p.scrapes {
-		p.scraping <- r.Metrics
-		p.scraping = nil
+	p.answer(metrics)
+}
+
+// answer is deliver for a caller that holds the mutex.
+func (p *Process) answer(metrics []byte) {
+	for _, waiting := range p.scrapes {
+		waiting <- metrics
 	}
+	p.scrapes = nil
 }

@@ -24,7 +24,7 @@ func detach(cmd *exec.Cmd, file *os.File) uintptr {
 // Linux PRIO_PROCESS would reach the calling thread only.
 func lowerPriority() error {
 	err := syscall.Setpriority(syscall.PRIO_PGRP, 0, niceness)
-	// EACCES: the priority is lower already, and only root may raise it.
+	// EACCES: the priority is lower already.
 	if err != nil && !errors.Is(err, syscall.EACCES) {
 		return os.NewSyscallError("setpriority", err)
 	}

@@ -30,13 +30,13 @@ func (c *backgroundCommand) Run(ctx context.Context, s *session) error {
 }
 
 func (c *backgroundCommand) serve(ctx context.Context, parent *background.Parent, log *slog.Logger) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go parent.Obey(stop)
+
 	app, err := serve.OpenChild(ctx, parent, log)
 	if err != nil {
 		return err
 	}
-
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	go parent.Obey(stop, app.Metrics())
 	return app.Run(ctx)
 }

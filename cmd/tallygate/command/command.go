@@ -81,9 +81,6 @@ func Run(ctx context.Context, args []string, out, log io.Writer) int {
 		// The admin commands write for people.
 		asJSON := s.settings.LogFormat == config.FormatJSON && s.serves()
 		reportFailure(s.log, asJSON, s.parser.NameVariables(err.Error()))
-		if failed, ok := errors.AsType[*background.Failure](err); ok {
-			return failed.Status
-		}
 		return 1
 	}
 

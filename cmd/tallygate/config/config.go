@@ -94,13 +94,14 @@ type Config struct {
 // Has reports whether the process has a role.
 func (c *Config) Has(r Role) bool { return slices.Contains(c.Roles, r) }
 
-// ProcessesOne is the value of Config.Processes with which one process has all configured roles.
-const ProcessesOne = "one"
+// ProcessesTwo is the default of Config.Processes. With any other value, one process has all configured
+// roles.
+const ProcessesTwo = "two"
 
 // Splits reports whether the role data gets the process that was started, and the other roles a child
 // process.
 func (c *Config) Splits() bool {
-	return c.Processes != ProcessesOne && c.Has(RoleData) && len(c.otherRoles()) > 0
+	return c.Processes == ProcessesTwo && c.Has(RoleData) && len(c.otherRoles()) > 0
 }
 
 // otherRoles returns the roles of the child process.
@@ -114,20 +115,25 @@ func (c *Config) Split() (own, child *Config) {
 	first, second := *c, *c
 	first.Roles = Roles{RoleData}
 
-	second.Roles, second.Processes = c.otherRoles(), ProcessesOne
+	second.Roles, second.Processes = c.otherRoles(), "one"
 	second.MetricsAddr, second.HealthAddr = "", ""
 	second.NoMigrate = true
 	if c.UsesTLS() {
 		// The child's clients come through this process.
 		second.TLS = "off"
-		second.TrustedProxies = append(slices.Clone(c.TrustedProxies), loopback...)
+		second.TrustedProxies = append(slices.Clone(c.TrustedProxies), c.ControlAddr.sources()...)
 	}
 	return &first, &second
 }
 
-// loopback are the networks from which only this machine calls.
-var loopback = Networks{
-	{netip.MustParsePrefix("127.0.0.0/8")}, {netip.MustParsePrefix("::1/128")},
+// sources returns the networks from which this machine itself calls a listener: loopback, and the
+// listener's own address.
+func (a Address) sources() Networks {
+	own := Networks{{netip.MustParsePrefix("127.0.0.0/8")}, {netip.MustParsePrefix("::1/128")}}
+	if addr, err := netip.ParseAddr(HostOf(string(a))); err == nil && !addr.IsUnspecified() {
+		own = append(own, Network{netip.PrefixFrom(addr.Unmap(), addr.Unmap().BitLen())})
+	}
+	return own
 }
 
 // Variables returns the environment variables of all settings.

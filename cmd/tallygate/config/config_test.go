@@ -1,7 +1,8 @@
 package config
 
 import (
-	"encoding/json"
+	"bytes"
+	"encoding/gob"
 	"net/netip"
 	"reflect"
 	"slices"
@@ -11,7 +12,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestSettingsOfAChild checks that a child process, which gets its settings as JSON, gets each of them.
+// TestSettingsOfAChild checks that a child process, which gets its settings in a message of gob, gets each of
+// them, also texts that are not UTF-8.
 func TestSettingsOfAChild(t *testing.T) {
 	c := &Config{
 		Roles: Roles{RoleControl, RoleData}, CellAddresses: CellAddresses{map[int64]string{2: "postgres://x"}},
@@ -22,7 +24,7 @@ func TestSettingsOfAChild(t *testing.T) {
 		switch {
 		case !value.IsZero():
 		case value.Kind() == reflect.String:
-			value.SetString(field.Name)
+			value.SetString(field.Name + "\xff")
 		case value.CanInt():
 			value.SetInt(7)
 		case value.CanUint():
@@ -34,13 +36,13 @@ func TestSettingsOfAChild(t *testing.T) {
 		}
 	}
 
-	text, err := json.Marshal(c)
-	if err != nil {
+	var message bytes.Buffer
+	if err := gob.NewEncoder(&message).Encode(c); err != nil {
 		t.Fatal(err)
 	}
 	got := new(Config)
-	if err := json.Unmarshal(text, got); err != nil || !reflect.DeepEqual(got, c) {
-		t.Errorf("%s becomes %+v, %v", text, got, err)
+	if err := gob.NewDecoder(&message).Decode(got); err != nil || !reflect.DeepEqual(got, c) {
+		t.Errorf("%+v becomes %+v, %v", c, got, err)
 	}
 }
 

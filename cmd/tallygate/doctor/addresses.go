@@ -42,8 +42,12 @@ func listeners(c *config.Config) []listener {
 }
 
 // Ready returns an error unless the service with these settings runs on this machine, and is ready on
-// each of its listeners.
+// each of its listeners. A child process is not asked: the service starts it again, and a container that
+// is replaced meanwhile would lose hits.
 func Ready(ctx context.Context, c *config.Config) error {
+	if c.Splits() {
+		c, _ = c.Split()
+	}
 	all := listeners(c)
 	if len(all) == 0 {
 		return errors.New("a process with these settings listens nowhere; set TALLYGATE_HEALTH_ADDR")

@@ -20,9 +20,6 @@ import (
 // childMargin is what the end of a child may take beyond the drain of its requests and jobs.
 const childMargin = 5 * time.Second
 
-// processLabel is the label of metrics that names the process, if there are two.
-const processLabel = "process"
-
 // openChild prepares the child, whose settings get the origins that derive from listeners.
 func (a *App) openChild(settings *config.Config) {
 	for _, c := range []*config.Config{settings, a.whole} {
@@ -32,29 +29,27 @@ func (a *App) openChild(settings *config.Config) {
 	a.warn(a.child.Warning)
 }
 
-// labelMetrics returns where this process registers its metrics. Those of two processes on one page need
-// a label.
+// labelMetrics returns where this process registers its metrics. The metrics of a child get a label,
+// because the parent's page shows them next to its own.
 func (a *App) labelMetrics() prometheus.Registerer {
-	name := ""
-	switch {
-	case a.parent != nil:
-		name = background.Command
-	case a.whole.Splits():
-		name = string(config.RoleData)
-	default:
+	if a.parent == nil {
 		return a.registry
 	}
-	return prometheus.WrapRegistererWith(prometheus.Labels{processLabel: name}, a.registry)
+	return prometheus.WrapRegistererWith(prometheus.Labels{"process": background.Command}, a.registry)
 }
 
-// runChild runs the child until ctx ends, or until stop is called, which waits for it. An error of its
-// first start goes to failed. Without a child all roles serve already.
-func (a *App) runChild(ctx context.Context, failed chan<- error) (stop func() error) {
+// runChild runs the child until stop is called, or until ctx ends if no requests for the child come
+// through this process. ended waits for the child and returns its error. An error of its first start
+// goes to failed. Without a child all roles serve already.
+func (a *App) runChild(ctx context.Context, failed chan<- error) (stop func(), ended func() error) {
 	if a.child == nil {
 		a.ready()
-		return func() error { return nil }
+		return func() {}, func() error { return nil }
 	}
 
+	if a.secure != nil {
+		ctx = context.WithoutCancel(ctx)
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	var err error
@@ -66,8 +61,7 @@ func (a *App) runChild(ctx context.Context, failed chan<- error) (stop func() er
 		}
 	})
 
-	return func() error {
-		cancel()
+	return cancel, func() error {
 		wg.Wait()
 		return err
 	}
@@ -76,7 +70,11 @@ func (a *App) runChild(ctx context.Context, failed chan<- error) (stop func() er
 // forward returns a handler that passes requests on to a listener of the child, with the client's
 // address.
 func (a *App) forward(role config.Role) http.Handler {
-	return &httputil.ReverseProxy{
+	proxy := &httputil.ReverseProxy{
+		Transport: &http.Transport{
+			// The child closes idle connections later, so no request meets a connection that closes.
+			IdleConnTimeout: idleTimeout / 2, MaxIdleConnsPerHost: 64, DisableCompression: true,
+		},
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host = "http", loopbackAddr(a.child.Addr(string(role)))
 			r.Out.Header["X-Forwarded-For"] = r.In.Header["X-Forwarded-For"]
@@ -86,16 +84,24 @@ func (a *App) forward(role config.Role) http.Handler {
 		ErrorLog:      log.New(io.Discard, "", 0), // its messages contain the client's address
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
 			w.Header().Set("Retry-After", "1")
-			graphQLError(w, http.StatusServiceUnavailable, "unavailable", "The service starts again. Try again in a second.")
+			graphQLError(w, http.StatusServiceUnavailable, "unavailable", "The service is restarting. Try again in a second.")
 		},
 	}
+
+	return a.leaving(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// The child's listener has the deadlines, which downloads and uploads extend there.
+		deadlines := http.NewResponseController(w)
+		_ = errors.Join(deadlines.SetReadDeadline(time.Time{}), deadlines.SetWriteDeadline(time.Time{}))
+		proxy.ServeHTTP(w, r)
+	}))
 }
 
-// loopbackAddr returns the address at which this machine reaches a listener.
+// loopbackAddr returns the address at which this machine reaches a listener. A listener of all addresses
+// accepts IPv4 on each system; a name could lead to another program's listener.
 func loopbackAddr(listener string) string {
 	host, port, err := net.SplitHostPort(listener)
 	if ip := net.ParseIP(host); err == nil && ip.IsUnspecified() {
-		return net.JoinHostPort("localhost", port)
+		return net.JoinHostPort("127.0.0.1", port)
 	}
 	return listener
 }
@@ -108,15 +114,15 @@ func (a *App) gatherer() prometheus.Gatherer {
 	return prometheus.Gatherers{a.registry, a.child}
 }
 
-// measureChild registers what describes the child.
+// measureChild registers metrics about the child.
 func (a *App) measureChild(r prometheus.Registerer) error {
 	serves := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "tallygate_background_process_ready", Help: "1 while the background process serves, else 0.",
 	}, func() float64 {
-		if a.child.Warning() != "" {
-			return 0
+		if a.child.Serves() {
+			return 1
 		}
-		return 1
+		return 0
 	})
 	ends := prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "tallygate_background_process_ends_total", Help: "How often the background process has ended.",

@@ -75,7 +75,7 @@ func (a *App) openControl(clients *web.Clients) error {
 		UnknownProxy:      func() bool { return clients.Warning() != "" },
 		HiddenClients:     func() bool { return clients.HiddenWarning() != "" },
 		GraphiQL:          graphiQL,
-		Configuration:     configuration(c),
+		Configuration:     a.configuration(),
 		Notify:            a.notify(),
 		Metrics:           a.registerer,
 	})
@@ -134,10 +134,14 @@ func Provider(c *config.Config) provider.Settings {
 }
 
 // configuration returns what operators see of the settings.
-func configuration(c *config.Config) resolver.Configuration {
+func (a *App) configuration() resolver.Configuration {
+	c := a.config
 	roles := make([]string, len(c.Roles))
 	for i, role := range c.Roles {
 		roles[i] = string(role)
+	}
+	if a.parent != nil {
+		roles = append(roles, string(config.RoleData)) // of the parent
 	}
 
 	return resolver.Configuration{

@@ -114,6 +114,16 @@ func TestMetricsTable(t *testing.T) {
 		}
 	}
 
+	// The parent of a child process has more.
+	two := rolesConfig(t, roles...)
+	two.Processes = config.ProcessesTwo
+	for name, metric := range describe(t, openConfig(t, "sqlite:", two)) {
+		if strings.HasPrefix(name, "tallygate_background_") {
+			metric.labels = nil
+			byName[name], rolesOf[name] = metric, []string{"data"}
+		}
+	}
+
 	var table strings.Builder
 	table.WriteString("| metric | roles | meaning |\n|---|---|---|\n")
 	for _, name := range slices.Sorted(maps.Keys(byName)) {

@@ -57,7 +57,7 @@ type App struct {
 	acme          *acme.Manager      // nil without secure
 
 	registry      *prometheus.Registry
-	registerer    prometheus.Registerer // of registry; labels the series with the process if there are two
+	registerer    prometheus.Registerer // of registry; labels the series of a child
 	requests      *web.Requests
 	certificates  *prometheus.GaugeVec // see newCertificateGauge
 	traceFailures *traceFailures
@@ -148,7 +148,9 @@ func open(ctx context.Context, c *config.Config, parent *background.Parent, log 
 	clients := web.NewClients(config.Prefixes(c.TrustedProxies), log, time.Now)
 	a.warn(clients.Warning)
 	a.warn(clients.HiddenWarning)
-	a.warnOfWideProxies()
+	if parent == nil {
+		a.warnOfWideProxies()
+	}
 
 	// Open the jobs first: the other services notify them.
 	if err := a.openJobs(); err != nil {
@@ -213,9 +215,6 @@ func (a *App) servers() map[string]*server {
 	maps.DeleteFunc(servers, func(_ string, s *server) bool { return s == nil })
 	return servers
 }
-
-// Metrics returns the metrics of this process.
-func (a *App) Metrics() prometheus.Gatherer { return a.registry }
 
 // DB returns the database, which is open until Run returns.
 func (a *App) DB() *db.DB { return a.db }

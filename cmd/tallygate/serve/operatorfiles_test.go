@@ -51,7 +51,7 @@ func TestOperatorFiles(t *testing.T) {
 			t.Errorf("%s: %+v", name, a.files)
 		}
 
-		shown := configuration(a.config)
+		shown := a.configuration()
 		if wantShields := len(model.Shields); shown.Countries != (c.GeoFile != "") || has && len(shown.Shields) != wantShields ||
 			name == "no files" && len(shown.Shields) != 0 {
 			t.Errorf("%s: the control plane shows countries: %v, shields: %v", name, shown.Countries, shown.Shields)

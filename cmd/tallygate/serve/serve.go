@@ -57,7 +57,7 @@ func (a *App) Run(ctx context.Context) error {
 		stopOrders = a.background(a.acme.Run)
 	}
 
-	stopChild := a.runChild(ctx, failed)
+	stopChild, childEnded := a.runChild(ctx, failed)
 	go a.announceStart(ctx)
 
 	var err error
@@ -70,12 +70,18 @@ func (a *App) Run(ctx context.Context) error {
 	a.notifyManager("STOPPING=1")
 	stopOrders()
 
-	err = errors.Join(err, a.drain(), stopChild())
+	// With TLS, requests for the child come through this process, and must be finished first.
+	if a.secure == nil {
+		stopChild()
+	}
+	err = errors.Join(err, a.drain())
+	stopChild()
+	err = errors.Join(err, childEnded())
 	a.log.Info("stopped", "clean", err == nil)
 	return err
 }
 
-// announceStart reports to who started this process that all roles serve.
+// announceStart reports to the service manager and to the parent that all roles serve.
 func (a *App) announceStart(ctx context.Context) {
 	select {
 	case <-a.serving:
@@ -89,7 +95,7 @@ func (a *App) announceStart(ctx context.Context) {
 		for role, s := range a.servers() {
 			addresses[role] = s.listener.Addr().String()
 		}
-		a.parent.Ready(addresses)
+		a.parent.Ready(addresses, a.registry)
 	}
 }
 

@@ -43,6 +43,19 @@ func TestUnknownProxyIsReported(t *testing.T) {
 				}
 			}
 
+			// Each process knows its own listener.
+			request, err := http.NewRequest(http.MethodPost, "http://"+p.addr["control"]+"/graphql",
+				strings.NewReader(`{"query":"{ viewer { id } }"}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Header = http.Header{"Content-Type": {"application/json"}, "X-Forwarded-For": {"203.0.113.9"}}
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response.Body.Close()
+
 			want := 1
 
 			if trusted != "" {
@@ -59,8 +72,8 @@ func TestUnknownProxyIsReported(t *testing.T) {
 
 			p.kill()
 			log := p.logged()
-			if strings.Count(log, "requests come through a proxy") != want || strings.Contains(log, "203.0.113.9") {
-				t.Errorf("want %d warning without an address, got:\n%s", want, log)
+			if strings.Count(log, "requests come through a proxy") != 2*want || strings.Contains(log, "203.0.113.9") {
+				t.Errorf("want %d warnings without an address, one of each process, got:\n%s", 2*want, log)
 			}
 		})
 	}

@@ -248,7 +248,7 @@ func TestTracesReceiverDown(t *testing.T) {
 	metrics := freeAddress(t)
 	p, siteKey := startPersonal(t, map[string]string{
 		"TALLYGATE_TRACES": "true", "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.URL, "OTEL_BSP_SCHEDULE_DELAY": "50",
-		"TALLYGATE_METRICS_ADDR": metrics,
+		"TALLYGATE_METRICS_ADDR": metrics, "TALLYGATE_PROCESSES": "one",
 	})
 	sendPersonal(t, p, siteKey)
 	testkit.Await(t, "several batches", func() bool { return asked.Load() > 5 })
