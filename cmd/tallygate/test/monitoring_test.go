@@ -276,13 +276,13 @@ func testPrometheus(t *testing.T) {
 		processes[role] = start(t, settings, listeners)
 	}
 
-	// A process on SQLite has the metrics of its disk and of the proxy's certificate.
+	// A node on SQLite has the metrics of its disk, of the proxy's certificate and of its background process.
 	proxy := httptest.NewTLSServer(http.NotFoundHandler())
 	t.Cleanup(proxy.Close)
 	settings := settingsFor(t, "sqlite:")
-	settings["TALLYGATE_ROLES"], settings["TALLYGATE_METRICS_ADDR"], settings["TALLYGATE_BASE_URL"] = "control", "127.0.0.1:0", proxy.URL
+	settings["TALLYGATE_METRICS_ADDR"], settings["TALLYGATE_BASE_URL"] = "127.0.0.1:0", proxy.URL
 	settings["SSL_CERT_FILE"], _ = certificateFile(t, proxy)
-	processes["embedded"] = start(t, settings, []string{"control", "metrics"})
+	processes["embedded"] = start(t, settings, []string{"control", "data", "metrics"})
 
 	// A process without a proxy has the metrics of its certificates, also while the authority is away.
 	settings = settingsFor(t, "sqlite:")
