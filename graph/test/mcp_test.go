@@ -960,7 +960,7 @@ func TestToolBudget(t *testing.T) {
 		a.post(t, message, "Authorization", "Bearer "+token)
 
 		// On a busy machine a message can take more than the two milliseconds that 20 points pay for.
-		if cost := before - remaining() - 2; cost < 20 || cost > 100 {
+		if cost := before - remaining() - 2; cost < 20 || cost > 1000 {
 			t.Errorf("%s costs %v, want 20", message, cost)
 		}
 	}
