@@ -10,8 +10,8 @@ import (
 // to end for a shortage of memory.
 const killScore = 500
 
-// executable returns the file of this program. An upgrade may have replaced it by a newer one, whose
-// child would not know this parent.
+// executable returns the file of this program, also after an upgrade has replaced it: the child of a
+// newer program would not know this parent.
 func executable() (string, error) {
 	const own = "/proc/self/exe"
 	if _, err := os.Stat(own); err == nil {
@@ -20,8 +20,8 @@ func executable() (string, error) {
 	return os.Executable()
 }
 
-// expectKill makes this process the one that a shortage of memory ends, and gives it the program's name,
-// which is "exe" after executable.
+// expectKill lets a shortage of memory end this process first. It also gives the process the program's
+// name, because a process that was started from /proc/self/exe is called "exe".
 func expectKill() error {
 	const file = "/proc/self/oom_score_adj"
 	text, err := os.ReadFile(file)

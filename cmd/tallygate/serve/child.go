@@ -20,7 +20,7 @@ import (
 // childMargin is what the end of a child may take beyond the drain of its requests and jobs.
 const childMargin = 5 * time.Second
 
-// openChild prepares the child, whose settings get the origins that derive from listeners.
+// openChild prepares the child. Its settings get the origins that derive from listeners.
 func (a *App) openChild(settings *config.Config) {
 	for _, c := range []*config.Config{settings, a.whole} {
 		c.AnalyticsURL, c.CaptchaURL = a.config.AnalyticsURL, a.config.CaptchaURL
