@@ -93,7 +93,7 @@ func TestBackgroundProcess(t *testing.T) {
 	var metrics string
 	eventually(t, p, func() bool {
 		_, metrics = get(t, "http://"+p.addr["metrics"]+"/metrics")
-		return strings.Contains(metrics, "tallygate_background_process_ready 1")
+		return strings.Contains(metrics, "\ntallygate_background_process_ready 1\n") // the line of help contains the rest
 	})
 	for _, line := range []string{
 		`tallygate_role{role="data"} 1`,
