@@ -32,6 +32,7 @@ type Tx struct {
 	db      *DB
 	cell    int64 // its tables come first in the search_path, see CellTx; 0: the default cell
 	hasTurn bool  // the transaction has called TakeTurn, and needed it
+	stored  bool  // the transaction has stored changes for watchers, on SQLite
 }
 
 // InTx runs fn in one transaction and commits it. A transaction that loses a conflict with another
@@ -56,8 +57,9 @@ func (d *DB) inTx(
 	}
 
 	return Retry(lost, func() error {
-		return pool.RunInTx(ctx, nil, func(ctx context.Context, begun bun.Tx) error {
-			tx := &Tx{Tx: begun, db: d}
+		var tx *Tx
+		err := pool.RunInTx(ctx, nil, func(ctx context.Context, begun bun.Tx) error {
+			tx = &Tx{Tx: begun, db: d}
 			if isPooled {
 				if _, err := begun.ExecContext(ctx, pgpool.Local); err != nil {
 					return err
@@ -66,6 +68,10 @@ func (d *DB) inTx(
 
 			return fn(ctx, tx)
 		})
+		if err == nil && tx.stored {
+			d.changes.Committed()
+		}
+		return err
 	})
 }
 
@@ -104,7 +110,24 @@ func (tx *Tx) Notify(ctx context.Context, channel watch.Channel, ids ...int64) e
 		return err
 	}
 
+	tx.stored = true
 	return tx.db.changes.Store(ctx, tx, channel, ids)
+}
+
+// ReadChanges makes this process read the changes that other processes have announced on SQLite at once. PostgreSQL
+// notifies each process itself.
+func (d *DB) ReadChanges() {
+	if d.changes != nil {
+		d.changes.Read()
+	}
+}
+
+// AfterNotify sets what runs after each commit with announced changes on SQLite. It must be called before
+// the first transaction.
+func (d *DB) AfterNotify(tell func()) {
+	if d.changes != nil {
+		d.changes.Tell = tell
+	}
 }
 
 // Watch calls changed with the id of every row whose change was announced on the channel with

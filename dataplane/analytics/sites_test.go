@@ -69,7 +69,8 @@ func TestUnknownKeysDelayNoSite(t *testing.T) {
 				for i := range flood {
 					wg.Go(func() {
 						s, err := c.Get(time.Time{}, "made up "+strconv.Itoa(i))
-						if s != nil || err != nil && !errors.Is(err, rulecache.ErrUnknownKeys) {
+						isLate := errors.Is(err, context.DeadlineExceeded) // its lookup waits for the end of the flood
+						if s != nil || err != nil && !errors.Is(err, rulecache.ErrUnknownKeys) && !isLate {
 							t.Errorf("a made-up key: %v, %v; want no site, or a refusal", s, err)
 						}
 					})

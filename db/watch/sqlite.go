@@ -32,6 +32,9 @@ type SQLite struct {
 	read    bun.IDB
 	logFile string // SQLite's write-ahead log
 
+	// Tell runs after each commit with changes. nil: nothing does.
+	Tell func()
+
 	mu       sync.Mutex // held while the functions of watchers are called
 	watchers map[*watcher]bool
 	poll     *changePoll // nil without watchers
@@ -40,6 +43,33 @@ type SQLite struct {
 // NewSQLite returns a SQLite that reads the database file at path with the given pool.
 func NewSQLite(read bun.IDB, path string) *SQLite {
 	return &SQLite{read: read, logFile: path + "-wal", watchers: make(map[*watcher]bool)}
+}
+
+// Read makes this process read the changes that are committed, and returns when its watchers know them, or after a
+// failure.
+func (s *SQLite) Read() {
+	s.mu.Lock()
+	p := s.poll
+	s.mu.Unlock()
+	if p == nil {
+		return
+	}
+
+	read := make(chan struct{})
+	select {
+	case p.now <- read:
+		<-read
+	case <-p.done:
+	}
+}
+
+// Committed follows the commit of a transaction with changes: the watchers of this process learn them before
+// the caller goes on.
+func (s *SQLite) Committed() {
+	s.Read()
+	if s.Tell != nil {
+		s.Tell()
+	}
 }
 
 // change is a committed change of a site or sitekey.
@@ -85,7 +115,7 @@ func (s *SQLite) add(w *watcher) {
 	switch p := s.poll; {
 	case p == nil:
 		ctx, cancel := context.WithCancel(context.Background())
-		s.poll = &changePoll{of: s, cancel: cancel, done: make(chan struct{})}
+		s.poll = &changePoll{of: s, cancel: cancel, now: make(chan chan<- struct{}), done: make(chan struct{})}
 		go s.poll.run(ctx)
 	case p.inSync:
 		w.synced(nil)
@@ -116,6 +146,7 @@ func (s *SQLite) remove(w *watcher) {
 type changePoll struct {
 	of     *SQLite
 	cancel context.CancelFunc
+	now    chan chan<- struct{} // asks to read at once; what it receives is closed then
 	done   chan struct{}
 
 	last   int64       // Seq of the newest change that was read
@@ -143,6 +174,9 @@ func (p *changePoll) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
+		case read := <-p.now:
+			p.poll(ctx)
+			close(read)
 		case <-ticker.C:
 		}
 	}

@@ -32,4 +32,5 @@ type report struct {
 	Addresses map[string]string // of the listeners by role, once the child serves
 	Failure   string            // why the child ends
 	Metrics   []byte            // in Prometheus's text format
+	Changed   bool              // changes for the parent are in the database
 }

@@ -103,6 +103,9 @@ func (p *Parent) Ready(addresses map[string]string, registry prometheus.Gatherer
 // Fail reports why this process ends.
 func (p *Parent) Fail(reason string) { p.send(report{Failure: reason}) }
 
+// Changed reports that changes of sites or sitekeys are in the database.
+func (p *Parent) Changed() { p.send(report{Changed: true}) }
+
 // answer reports the metrics. The parent asks only after Ready.
 func (p *Parent) answer() {
 	p.mu.Lock()

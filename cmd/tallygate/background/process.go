@@ -45,6 +45,7 @@ const (
 type Process struct {
 	settings *config.Config
 	stopTime time.Duration // after it, a child that does not stop is killed
+	changed  func()        // runs when the child has stored changes of sites or sitekeys
 	log      *slog.Logger
 
 	mu        sync.Mutex
@@ -56,9 +57,9 @@ type Process struct {
 }
 
 // New returns a process that runs with these settings, which name its roles. Nothing starts before Run.
-// A child that has not ended after stopTime is killed.
-func New(settings *config.Config, stopTime time.Duration, log *slog.Logger) *Process {
-	return &Process{settings: settings, stopTime: stopTime, log: log, since: time.Now()}
+// A child that has not ended after stopTime is killed. changed runs when the child has stored changes of sites or sitekeys.
+func New(settings *config.Config, stopTime time.Duration, changed func(), log *slog.Logger) *Process {
+	return &Process{settings: settings, stopTime: stopTime, changed: changed, log: log, since: time.Now()}
 }
 
 // Failure is the error of a child that has reported why it ends. If it has not served before, only a
@@ -181,6 +182,8 @@ func (p *Process) follow(reports *os.File, ready func()) (failure string, served
 			ready()
 		case r.Metrics != nil:
 			p.deliver(r.Metrics)
+		case r.Changed:
+			p.changed()
 		}
 	}
 }

@@ -25,7 +25,7 @@ func (a *App) openChild(settings *config.Config) {
 	for _, c := range []*config.Config{settings, a.whole} {
 		c.AnalyticsURL, c.CaptchaURL = a.config.AnalyticsURL, a.config.CaptchaURL
 	}
-	a.child = background.New(settings, settings.DrainDelay+drainTimeout+childMargin, a.log)
+	a.child = background.New(settings, settings.DrainDelay+drainTimeout+childMargin, func() { a.db.ReadChanges() }, a.log)
 	a.warn(a.child.Warning)
 }
 

@@ -116,6 +116,9 @@ func open(ctx context.Context, c *config.Config, parent *background.Parent, log 
 	if a.db, a.hold, err = database.Open(ctx, c, log); err != nil {
 		return nil, err
 	}
+	if parent != nil {
+		a.db.AfterNotify(parent.Changed)
+	}
 
 	// The start continues: rows without a partition go to the default partition, and the worker
 	// tries again.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/tools/browsertest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestInstallIgnoredChromium opens the installation check while the calls that it waits for are ignored: first
@@ -15,6 +16,7 @@ func TestInstallIgnoredChromium(t *testing.T) {
 	s := start(t, nil)
 	s.signUp()
 	id, key := s.createSite("shop.localhost", "Kettle shop")
+	other, otherKey := s.createSite("other.localhost", "Another shop")
 	p := s.openSignedIn("/sites/" + id + "/install")
 	p.see("Waiting for a hit")
 
@@ -33,6 +35,13 @@ func TestInstallIgnoredChromium(t *testing.T) {
 
 	s.do(`mutation ($id: ID!) { updateSite(input: {siteId: $id, excludedAddresses: ["127.0.0.0/8"]}) { userErrors { code } } }`,
 		map[string]any{"id": id}, &struct{}{})
+
+	// Changes reach the data plane in their order, soon after the answer.
+	s.do(`mutation ($id: ID!) { registerEvent(input: {siteId: $id, name: "seen"}) { userErrors { code } } }`,
+		map[string]any{"id": other}, &struct{}{})
+	testkit.Await(t, "the data plane knows the new event", func() bool {
+		return s.hitFrom(browsertest.UserAgent, otherKey, "http://other.localhost", "/", "seen") == http.StatusNoContent
+	})
 	hit(browsertest.UserAgent)
 	p.see("Your network is among the excluded addresses.")
 	p.WaitFor(button("Excluded addresses"))

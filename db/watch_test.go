@@ -1,0 +1,54 @@
+package db_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/watch"
+	"github.com/tallygate/tallygate/tools/dbtest"
+)
+
+// TestChangesAreKnownAtOnce checks on SQLite that the watchers of a process know a change when its transaction has
+// ended, and those of another process when they are told.
+func TestChangesAreKnownAtOnce(t *testing.T) {
+	t.Parallel()
+	address := dbtest.SQLiteURL(t)
+	own := dbtest.Open(t, address)
+	other, err := db.Open(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	watching := func(d *db.DB) *atomic.Int64 {
+		var last atomic.Int64
+		synced := make(chan struct{}, 1)
+		go func() {
+			_ = d.Watch(ctx, watch.Sites, last.Store, func(error) { synced <- struct{}{} })
+		}()
+		<-synced
+		return &last
+	}
+	here, there := watching(own), watching(other)
+	told := 0
+	own.AfterNotify(func() { told++; other.ReadChanges() })
+
+	for id := range int64(50) {
+		err := own.InTx(ctx, func(ctx context.Context, tx *db.Tx) error { return tx.Notify(ctx, watch.Sites, id) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if here.Load() != id || there.Load() != id || told != int(id)+1 {
+			t.Fatalf("after %d: this process knows %d, the other one %d, which was told %d times", id, here.Load(), there.Load(), told)
+		}
+	}
+
+	// A transaction without changes tells nobody.
+	if err := own.InTx(ctx, func(context.Context, *db.Tx) error { return nil }); err != nil || told != 50 {
+		t.Errorf("%v, told %d times", err, told)
+	}
+}
