@@ -346,7 +346,7 @@ func shiftOf(days period.Period, compare *generated.ReportComparison) (period.Sh
 	case compare.From != nil:
 		shift = period.To(days, scan.DateOfNumber(*compare.From), compare.MatchDayOfWeek)
 	case *compare.Kind == generated.ReportComparisonKindPreviousYear:
-		shift = period.YearBefore(compare.MatchDayOfWeek)
+		shift = period.YearBefore(days, compare.MatchDayOfWeek)
 	default:
 		shift = period.Before(days, compare.MatchDayOfWeek)
 	}

@@ -106,34 +106,47 @@ type Shift struct {
 	years int
 }
 
-// Before returns the shift to as many days before. matchWeekday moves it to the nearest number of
-// whole weeks, at least one.
-func Before(p Period, matchWeekday bool) Shift { return Shift{days: -toWeeks(p.Days(), matchWeekday)} }
+// Before returns the shift to as many days, just before. matchWeekday moves it to the next whole number
+// of weeks, so that no day is in both periods: a day is compared with that of the week before.
+func Before(p Period, matchWeekday bool) Shift { return p.weeks(p.Days(), matchWeekday) }
 
-// YearBefore returns the shift to the same dates of the year before, or with matchWeekday to the
-// nearest same day of the week, 52 weeks before.
-func YearBefore(matchWeekday bool) Shift {
-	if matchWeekday {
-		return Shift{days: -52 * 7}
+// YearBefore returns the shift to the same dates of the year before. With matchWeekday it is 52 weeks
+// before, or 53 for a period of a day or two more. Only a period longer than a year overlaps the other.
+func YearBefore(p Period, matchWeekday bool) Shift {
+	switch days := p.Days(); {
+	case !matchWeekday:
+		return Shift{years: -1}
+	case days > yearWeeks*7 && days <= 366:
+		return Shift{days: -(yearWeeks + 1) * 7}
 	}
-	return Shift{years: -1}
+	return Shift{days: -yearWeeks * 7}
 }
 
-// To returns the shift to a period that begins on a day. matchWeekday moves it by up to 3 days.
+// yearWeeks is the number of whole weeks of a year.
+const yearWeeks = 52
+
+// To returns the shift to a period that begins on a day. matchWeekday moves it to the nearest whole
+// number of weeks, at least one. Chosen days that are apart stay apart.
 func To(p Period, from scan.Date, matchWeekday bool) Shift {
 	days := p.From.DaysUntil(from)
 	if days < 0 {
-		return Shift{days: -toWeeks(-days, matchWeekday)}
+		return p.weeks(-days, matchWeekday)
 	}
-	return Shift{days: toWeeks(days, matchWeekday)}
+	return Shift{days: -p.weeks(days, matchWeekday).days}
 }
 
-// toWeeks rounds a positive number of days to whole weeks, at least one.
-func toWeeks(days int, round bool) int {
+// weeks returns the shift by a number of days before. With round it is the nearest whole number of
+// weeks, at least one, that does not make periods overlap which would not.
+func (p Period) weeks(days int, round bool) Shift {
 	if !round || days == 0 {
-		return days
+		return Shift{days: -days}
 	}
-	return max(1, (days+3)/7) * 7
+
+	weeks := max(1, (days+3)/7)
+	if days >= p.Days() && weeks*7 < p.Days() {
+		weeks++
+	}
+	return Shift{days: -weeks * 7}
 }
 
 // Date moves a day. 29 February becomes 28 February in other years.

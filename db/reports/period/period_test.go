@@ -80,12 +80,13 @@ func TestShift(t *testing.T) {
 		want     [2]string
 	}{
 		{"days before", "2026-03-01", "2026-03-30", func(p period.Period) period.Shift { return period.Before(p, false) }, [2]string{"2026-01-30", "2026-02-28"}},
-		{"weeks before", "2026-03-01", "2026-03-30", func(p period.Period) period.Shift { return period.Before(p, true) }, [2]string{"2026-02-01", "2026-03-02"}},
+		{"weeks before", "2026-03-01", "2026-03-30", func(p period.Period) period.Shift { return period.Before(p, true) }, [2]string{"2026-01-25", "2026-02-23"}},
 		{"the day before", "2026-03-10", "2026-03-10", func(p period.Period) period.Shift { return period.Before(p, false) }, [2]string{"2026-03-09", "2026-03-09"}},
 		{"the same weekday", "2026-03-10", "2026-03-10", func(p period.Period) period.Shift { return period.Before(p, true) }, [2]string{"2026-03-03", "2026-03-03"}},
 		{"91 days", "2026-03-01", "2026-05-30", func(p period.Period) period.Shift { return period.Before(p, true) }, [2]string{"2025-11-30", "2026-02-28"}},
-		{"the year before", "2028-02-01", "2028-02-29", func(period.Period) period.Shift { return period.YearBefore(false) }, [2]string{"2027-02-01", "2027-02-28"}},
-		{"52 weeks", "2026-11-20", "2026-11-20", func(period.Period) period.Shift { return period.YearBefore(true) }, [2]string{"2025-11-21", "2025-11-21"}},
+		{"the year before", "2028-02-01", "2028-02-29", func(p period.Period) period.Shift { return period.YearBefore(p, false) }, [2]string{"2027-02-01", "2027-02-28"}},
+		{"52 weeks", "2026-11-20", "2026-11-20", func(p period.Period) period.Shift { return period.YearBefore(p, true) }, [2]string{"2025-11-21", "2025-11-21"}},
+		{"a year of 53 weeks", "2025-11-01", "2026-10-31", func(p period.Period) period.Shift { return period.YearBefore(p, true) }, [2]string{"2024-10-26", "2025-10-25"}},
 		{"days of choice", "2026-03-01", "2026-03-03", func(p period.Period) period.Shift { return period.To(p, date(t, "2026-01-09"), false) }, [2]string{"2026-01-09", "2026-01-11"}},
 		{"weekdays of choice", "2026-03-01", "2026-03-03", func(p period.Period) period.Shift { return period.To(p, date(t, "2026-01-09"), true) }, [2]string{"2026-01-11", "2026-01-13"}},
 		{"later", "2026-03-01", "2026-03-03", func(p period.Period) period.Shift { return period.To(p, date(t, "2026-03-09"), true) }, [2]string{"2026-03-08", "2026-03-10"}},
@@ -93,6 +94,39 @@ func TestShift(t *testing.T) {
 		p := between(t, test.from, test.to)
 		if got := test.shift(p).Period(p); got != between(t, test.want[0], test.want[1]) {
 			t.Errorf("%s: %v, want %v", test.name, got, test.want)
+		}
+	}
+}
+
+// TestNoDayIsComparedWithItself checks periods of each length: the one before ends before the period
+// begins and is at most a week away, and chosen days that are apart stay apart.
+func TestNoDayIsComparedWithItself(t *testing.T) {
+	from := date(t, "2026-03-01")
+	for length := 1; length <= 400; length++ {
+		p := period.Period{From: from, To: from.AddDays(length - 1)}
+
+		for _, match := range []bool{false, true} {
+			before := period.Before(p, match).Period(p)
+			if gap := before.To.DaysUntil(p.From); gap < 1 || gap > 7 || !match && gap != 1 {
+				t.Errorf("%v is compared with %v", p, before)
+			}
+			year := period.YearBefore(p, match).Period(p)
+			if oneYear := length <= 365 || match && length == 366; oneYear && year.To.Compare(p.From) >= 0 {
+				t.Errorf("%v is compared with %v, a year before", p, year)
+			}
+		}
+
+		for away := range 10 {
+			earlier := period.To(p, from.AddDays(-length-away), true).Period(p)
+			later := period.To(p, from.AddDays(length+away), true).Period(p)
+			if earlier.To.Compare(p.From) >= 0 || later.From.Compare(p.To) <= 0 {
+				t.Errorf("%v is compared with %v and %v, %d days away", p, earlier, later, away)
+			}
+			for _, other := range []period.Period{earlier, later} {
+				if p.From.DaysUntil(other.From)%7 != 0 {
+					t.Errorf("%v is compared with %v, which begins on another day of the week", p, other)
+				}
+			}
 		}
 	}
 }
@@ -189,7 +223,7 @@ func TestComparedPoints(t *testing.T) {
 	}
 
 	year := between(t, "2026-01-01", "2026-12-31")
-	months, ok := year.ComparedPoints(time.UTC, period.Month, period.YearBefore(false))
+	months, ok := year.ComparedPoints(time.UTC, period.Month, period.YearBefore(year, false))
 	if !ok || len(months) != 13 || months[2].Format(time.DateOnly) != "2025-03-01" {
 		t.Errorf("months of the year before: %v", months)
 	}
