@@ -219,6 +219,7 @@ func providerValues(p *model.AccountProvider, required bool) audit.Values {
 	}
 	values := audit.Values{
 		"issuer": p.Issuer, "clientId": p.ClientID, "domain": p.Domain, "defaultRole": p.DefaultRole, "required": required,
+		"trustsEmails": p.TrustsEmails,
 	}
 	if p.RoleClaim != "" {
 		values["roleClaim"], values["roles"] = p.RoleClaim, p.Roles

@@ -41,6 +41,7 @@ type AccountProvider struct {
 	VerifiedAt   Instant         `bun:",notnull"` // when the record was found; 0: never
 	CheckedAt    Instant         `bun:",notnull"` // of the last lookup; 0: an operator has confirmed the domain
 	MissingSince Instant         `bun:",notnull"` // when lookups began not to find the record; 0: the last one did
+	TrustsEmails bool            `bun:",notnull"` // without email_verified, addresses of the domain are verified
 	DefaultRole  Role            `bun:",notnull"` // of new people
 	RoleClaim    string          `bun:",notnull"` // the claim that sets roles; empty: none does
 	Roles        map[string]Role `bun:"roles,type:text,notnull"`

@@ -99,7 +99,7 @@ func contains(networks []netip.Prefix, addr netip.Addr) bool {
 	return slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(addr) })
 }
 
-// CheckWebhookURL checks a webhook URL that an owner entered: https, a host name or a public
+// CheckWebhookURL checks an address that an owner entered for calls of this program: https, a host name or a public
 // address, no user name or password, port 443 or 8443. If networks are allowed in addition, it also
 // accepts names without a dot, names under localhost and other ports: their addresses are known,
 // and checked, only when the call is made. Its error is for the input field.
@@ -107,7 +107,7 @@ func CheckWebhookURL(field, address string, allowed []netip.Prefix) error {
 	bad := func(message string) error { return InvalidField(field, "invalid_url", message) }
 	u, ok := parseWebhookURL(address)
 	if !ok {
-		return bad("Enter an address such as https://example.com/hook, without user name or password.")
+		return bad("Enter an https address with a host name, and without user name or password.")
 	}
 
 	port, ok := webhookPort(u)
@@ -125,7 +125,7 @@ func CheckWebhookURL(field, address string, allowed []netip.Prefix) error {
 
 	host, ok := normalHost(u.Hostname())
 	if !ok || isAddress(host) {
-		return bad("Enter an address such as https://example.com/hook.")
+		return bad("Enter an https address with a host name.")
 	}
 	if len(allowed) > 0 {
 		return nil

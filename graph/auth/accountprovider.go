@@ -8,6 +8,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/graph/provider"
 )
 
 // The providers of accounts: set, verified and deleted by owners. See provider.go for sign-ins.
@@ -21,10 +22,11 @@ var ErrNoRecord = &model.Error{
 	Message: "The domain's DNS record was not found. A new record can take some hours to be visible.",
 }
 
-// SetProvider stores the provider of an account of the signed-in owner, after checking the password. The caller
-// must have checked that the user may manage the account.
+// SetProvider stores the provider of an account of the signed-in owner, after checking the password. With a client
+// secret it asks the provider before, and stores nothing that the provider refuses. The caller must have checked that the user may
+// manage the account.
 func (a *Auth) SetProvider(
-	ctx context.Context, accountID int64, password string, change accounts.ProviderChange,
+	ctx context.Context, accountID int64, password string, change accounts.ProviderChange, wait func(),
 ) (*model.AccountProvider, error) {
 	mistakes := change.Provider.Check(a.allowLocal)
 	if mistakes == nil {
@@ -43,12 +45,49 @@ func (a *Auth) SetProvider(
 		return nil, model.ErrForbidden
 	}
 
+	if change.Secret != nil {
+		wait()
+		if err := a.askProvider(ctx, accountID, change); err != nil {
+			return nil, err
+		}
+	}
+
 	change.Provider.ChangedAt = model.At(a.now())
 	row, err := a.accounts.SetProvider(ctx, owner, change)
 	if err != nil {
 		return nil, orWrongPassword(err)
 	}
 	return row, a.forget(ctx)
+}
+
+// askProvider asks a provider whether it would sign people in with these settings. Its error names the field to correct.
+func (a *Auth) askProvider(ctx context.Context, accountID int64, change accounts.ProviderChange) error {
+	redirect, err := a.ProviderRedirect(ctx, accountID)
+	if err != nil {
+		return err
+	}
+
+	settings := provider.Settings{Issuer: change.Provider.Issuer, ClientID: change.Provider.ClientID, ClientSecret: *change.Secret}
+	err = a.providers.Probe(ctx, settings, redirect)
+	failed, ok := errors.AsType[*provider.Error](err)
+	if !ok {
+		return err
+	}
+
+	a.log.InfoContext(ctx, "a provider is not stored, because it would sign no one in", "issuer", settings.Issuer, "error", err)
+	cause := failed.Cause.Error()
+	switch failed.Reason {
+	case provider.OtherIssuer:
+		return model.InvalidField("issuer", "other_issuer", "The provider calls itself "+cause+". Enter the issuer exactly like that.")
+	case provider.NoChallenge:
+		return model.InvalidField("issuer", "no_pkce", "The provider does not support PKCE with S256. Turn it on there.")
+	case provider.RefusedClient:
+		return model.InvalidField("clientId", "provider_refuses_client",
+			"The provider refuses the client, its secret or the redirect address ("+cause+").")
+	case provider.Unavailable:
+		return model.InvalidField("issuer", "provider_unavailable", "The provider cannot be reached ("+cause+").")
+	}
+	return model.InvalidField("issuer", "provider_misconfigured", "The provider does not answer as OpenID Connect requires ("+cause+").")
 }
 
 // DeleteProvider deletes the provider of an account of the signed-in owner, after checking the password. It

@@ -63,7 +63,11 @@ var (
 	}
 	errProviderAway = &model.Error{
 		Kind: model.Conflict, Code: "provider_unavailable",
-		Message: "The provider does not answer as it should. Try again later, or use your password.",
+		Message: "The provider cannot be reached. Try again later, or use your password.",
+	}
+	errProviderSettings = &model.Error{
+		Kind: model.Conflict, Code: "provider_misconfigured",
+		Message: "The settings of the provider are wrong. Ask your administrator, or use your password.",
 	}
 
 	// ErrProviderRequired is returned to a user whose accounts all require a provider.
@@ -121,6 +125,9 @@ func (a *Auth) StartProviderSignIn(ctx context.Context, email *string, next stri
 	target, err := a.providers.Start(ctx, settings, made.secrets(), redirect, address)
 	if err != nil {
 		a.log.WarnContext(ctx, "a provider cannot sign anyone in", "issuer", settings.Issuer, "error", err)
+		if failed, ok := errors.AsType[*provider.Error](err); ok && failed.Reason.IsSetting() {
+			return "", errProviderSettings
+		}
 		return "", errProviderAway
 	}
 	return target, a.rememberAttempt(r.w, made)
@@ -153,7 +160,10 @@ func (a *Auth) providerFor(ctx context.Context, address string) (provider.Settin
 
 func (a *Auth) settingsOf(row *model.AccountProvider) (provider.Settings, error) {
 	secret, err := a.accounts.ClientSecret(row)
-	return provider.Settings{Issuer: row.Issuer, ClientID: row.ClientID, ClientSecret: secret}, err
+	return provider.Settings{
+		Issuer: row.Issuer, ClientID: row.ClientID, ClientSecret: secret,
+		VerifiesEmails: row.TrustsEmails, RoleClaim: row.RoleClaim,
+	}, err
 }
 
 // providerOf returns the provider of an attempt, if it is still the same.
@@ -322,7 +332,7 @@ func (a *Auth) answered(ctx context.Context, w http.ResponseWriter, r *http.Requ
 		if !row.HasAddress(person.Email) {
 			return &provider.Error{Reason: provider.NoEmail, Cause: errors.New("the address is of another domain")}
 		}
-		done.Role = row.RoleOf(person.Values(row.RoleClaim))
+		done.Role = row.RoleOf(person.Roles)
 	}
 	return a.rememberAttempt(w, done)
 }
@@ -340,6 +350,9 @@ func (a *Auth) problem(ctx context.Context, t attempt, err error) string {
 		return string(failed.Reason)
 	case ok:
 		a.log.WarnContext(ctx, "a sign-in through a provider failed", "issuer", t.Issuer, "error", err)
+		if failed.Reason.IsSetting() {
+			return string(provider.Misconfigured)
+		}
 		return string(failed.Reason)
 	case errors.Is(err, errProviderExpired), errors.Is(err, accounts.ErrChallengeUsed):
 		return "expired"

@@ -1356,8 +1356,16 @@ const (
 	UserErrorCodeSignupsClosed UserErrorCode = "SIGNUPS_CLOSED"
 	// No provider signs people of the address's domain in, or the installation has none.
 	UserErrorCodeNoProvider UserErrorCode = "NO_PROVIDER"
-	// The provider cannot be reached, or does not answer as OpenID Connect requires.
+	// The provider cannot be reached.
 	UserErrorCodeProviderUnavailable UserErrorCode = "PROVIDER_UNAVAILABLE"
+	// The provider does not answer as OpenID Connect requires, or its settings are wrong: waiting does not help.
+	UserErrorCodeProviderMisconfigured UserErrorCode = "PROVIDER_MISCONFIGURED"
+	// The provider has another issuer than the settings, such as one with a slash at its end. The message has it in quotation marks.
+	UserErrorCodeOtherIssuer UserErrorCode = "OTHER_ISSUER"
+	// The provider does not support PKCE with S256.
+	UserErrorCodeNoPkce UserErrorCode = "NO_PKCE"
+	// The provider refuses the client, its secret or the redirect address.
+	UserErrorCodeProviderRefusesClient UserErrorCode = "PROVIDER_REFUSES_CLIENT"
 	// The sign-in through a provider has expired, was used, or its provider was changed. Start it again.
 	UserErrorCodeProviderExpired UserErrorCode = "PROVIDER_EXPIRED"
 	// All accounts of the user require the sign-in through their provider.
@@ -1549,6 +1557,10 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeSignupsClosed,
 	UserErrorCodeNoProvider,
 	UserErrorCodeProviderUnavailable,
+	UserErrorCodeProviderMisconfigured,
+	UserErrorCodeOtherIssuer,
+	UserErrorCodeNoPkce,
+	UserErrorCodeProviderRefusesClient,
 	UserErrorCodeProviderExpired,
 	UserErrorCodeProviderRequired,
 	UserErrorCodeNoAccount,

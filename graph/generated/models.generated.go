@@ -108,7 +108,9 @@ type AccountProvider struct {
 	RecordMissingSince *model.Instant `json:"recordMissingSince,omitempty"`
 	// The role of new people.
 	DefaultRole model.Role `json:"defaultRole"`
-	// The claim of ID tokens that sets roles at each sign-in. Null if roles are set here alone.
+	// Whether all its addresses are verified, see `SetAccountProviderInput`.
+	TrustsEmails bool `json:"trustsEmails"`
+	// The claim that sets roles at each sign-in. Null if roles are set here alone.
 	RoleClaim *string `json:"roleClaim,omitempty"`
 	// The roles of the claim's values, in the order of the values.
 	Roles []*ProviderRole `json:"roles"`
@@ -119,7 +121,8 @@ type AccountProviderPayload struct {
 	// The provider.
 	Provider *AccountProvider `json:"provider,omitempty"`
 	// Errors in the input: `NOT_FOUND`, `WRONG_CREDENTIALS`, `INVALID_URL`, `INVALID_TEXT`, `INVALID_DOMAIN`, `INVALID_ROLE`,
-	// `DOMAIN_NOT_VERIFIED`; `NO_DNS_RECORD` and `DOMAIN_TAKEN` of `verifyProviderDomain`.
+	// `DOMAIN_NOT_VERIFIED`, and of a provider that was asked `PROVIDER_UNAVAILABLE`, `PROVIDER_MISCONFIGURED`, `OTHER_ISSUER`, `NO_PKCE`,
+	// `PROVIDER_REFUSES_CLIENT`; `NO_DNS_RECORD` and `DOMAIN_TAKEN` of `verifyProviderDomain`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -1618,8 +1621,9 @@ type ReportComparison struct {
 	Kind *ReportComparisonKind `json:"kind,omitempty"`
 	// The first day of a period of the same length.
 	From *model.Day `json:"from,omitempty"`
-	// Whether the period moves by up to 3 days, so that both begin on the same day of the week. A period of less than 4 days is compared
-	// with that of the week before.
+	// Whether both periods begin on the same day of the week. `PREVIOUS_PERIOD` begins a whole number of weeks before, rounded up, so that
+	// no day is in both: a day is compared with the same weekday a week before. `PREVIOUS_YEAR` begins 52 weeks before, or 53 where the
+	// period has 365 or 366 days. `from` moves by up to 3 days, at least to another week, and further if the periods would overlap by that.
 	MatchDayOfWeek bool `json:"matchDayOfWeek"`
 }
 
@@ -2122,7 +2126,11 @@ type SetAccountProviderInput struct {
 	Domain string `json:"domain"`
 	// The role of new people: `VIEWER` or `MEMBER`.
 	DefaultRole model.Role `json:"defaultRole"`
-	// The claim of ID tokens that sets roles at each sign-in, at most 100 bytes. Null: none.
+	// Whether addresses of the domain are verified where the provider does not send `email_verified`, as Entra ID does not. An address that
+	// the provider calls not verified never is. Whoever can enter an address of the domain at the provider signs in as its person.
+	TrustsEmails bool `json:"trustsEmails"`
+	// The claim of ID tokens or of the userinfo endpoint that sets roles at each sign-in, at most 100 bytes: a name, or a path of names
+	// with dots, such as `realm_access.roles`. Null: none.
 	RoleClaim *string `json:"roleClaim,omitempty"`
 	// The roles of the claim's values, at most 50. People without any of them have the default role. Of several roles, the highest counts.
 	Roles []*ProviderRoleInput `json:"roles"`
@@ -2586,7 +2594,7 @@ type StartProviderSignInInput struct {
 type StartProviderSignInPayload struct {
 	// The address to open.
 	URL *string `json:"url,omitempty"`
-	// Errors in the input: `INVALID_EMAIL`, `NO_PROVIDER`, `PROVIDER_UNAVAILABLE`.
+	// Errors in the input: `INVALID_EMAIL`, `NO_PROVIDER`, `PROVIDER_UNAVAILABLE`, `PROVIDER_MISCONFIGURED`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -3905,9 +3913,9 @@ func (e PermissionTarget) MarshalJSON() ([]byte, error) {
 type ReportComparisonKind string
 
 const (
-	// As many days, just before.
+	// As many days, before.
 	ReportComparisonKindPreviousPeriod ReportComparisonKind = "PREVIOUS_PERIOD"
-	// The same dates of the year before, or 52 weeks before to match the day of the week.
+	// The same dates of the year before, or 52 weeks before to match the day of the week. A period longer than a year overlaps that.
 	ReportComparisonKindPreviousYear ReportComparisonKind = "PREVIOUS_YEAR"
 )
 
@@ -4103,8 +4111,16 @@ const (
 	UserErrorCodeSignupsClosed UserErrorCode = "SIGNUPS_CLOSED"
 	// No provider signs people of the address's domain in, or the installation has none.
 	UserErrorCodeNoProvider UserErrorCode = "NO_PROVIDER"
-	// The provider cannot be reached, or does not answer as OpenID Connect requires.
+	// The provider cannot be reached.
 	UserErrorCodeProviderUnavailable UserErrorCode = "PROVIDER_UNAVAILABLE"
+	// The provider does not answer as OpenID Connect requires, or its settings are wrong: waiting does not help.
+	UserErrorCodeProviderMisconfigured UserErrorCode = "PROVIDER_MISCONFIGURED"
+	// The provider has another issuer than the settings, such as one with a slash at its end. The message has it in quotation marks.
+	UserErrorCodeOtherIssuer UserErrorCode = "OTHER_ISSUER"
+	// The provider does not support PKCE with S256.
+	UserErrorCodeNoPkce UserErrorCode = "NO_PKCE"
+	// The provider refuses the client, its secret or the redirect address.
+	UserErrorCodeProviderRefusesClient UserErrorCode = "PROVIDER_REFUSES_CLIENT"
 	// The sign-in through a provider has expired, was used, or its provider was changed. Start it again.
 	UserErrorCodeProviderExpired UserErrorCode = "PROVIDER_EXPIRED"
 	// All accounts of the user require the sign-in through their provider.
@@ -4296,6 +4312,10 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeSignupsClosed,
 	UserErrorCodeNoProvider,
 	UserErrorCodeProviderUnavailable,
+	UserErrorCodeProviderMisconfigured,
+	UserErrorCodeOtherIssuer,
+	UserErrorCodeNoPkce,
+	UserErrorCodeProviderRefusesClient,
 	UserErrorCodeProviderExpired,
 	UserErrorCodeProviderRequired,
 	UserErrorCodeNoAccount,
@@ -4376,7 +4396,7 @@ var AllUserErrorCode = []UserErrorCode{
 
 func (e UserErrorCode) IsValid() bool {
 	switch e {
-	case UserErrorCodeInvalidEmail, UserErrorCodeInvalidPassword, UserErrorCodeCommonPassword, UserErrorCodeInvalidName, UserErrorCodeInvalidDomain, UserErrorCodeEmailTaken, UserErrorCodeDomainTaken, UserErrorCodeTooManySites, UserErrorCodeTooManySitekeys, UserErrorCodeTooManyAlertChannels, UserErrorCodeInvalidAlertEvent, UserErrorCodeInvalidQuietHours, UserErrorCodeChannelUnconfirmed, UserErrorCodeChannelStopped, UserErrorCodeWrongCredentials, UserErrorCodeInvalidSecondFactor, UserErrorCodeInvalidPasskey, UserErrorCodePasskeyExists, UserErrorCodeTooManyPasskeys, UserErrorCodePasskeysUnavailable, UserErrorCodeSetupExpired, UserErrorCodeNoSecondFactor, UserErrorCodeSecondFactorNeeded, UserErrorCodeSignupsClosed, UserErrorCodeNoProvider, UserErrorCodeProviderUnavailable, UserErrorCodeProviderExpired, UserErrorCodeProviderRequired, UserErrorCodeNoAccount, UserErrorCodeDomainNotVerified, UserErrorCodeNoDNSRecord, UserErrorCodeNotFound, UserErrorCodeOwnDomain, UserErrorCodeTooManyDomains, UserErrorCodeInvalidEventName, UserErrorCodeReservedEventName, UserErrorCodeTooManyEvents, UserErrorCodeEventNotRegistered, UserErrorCodeAlwaysKeyEvent, UserErrorCodeInvalidNetwork, UserErrorCodeInvalidCountry, UserErrorCodeInvalidPath, UserErrorCodeTooManyPaths, UserErrorCodeInvalidSmallGroup, UserErrorCodeTooManyNetworks, UserErrorCodeTooManyExemptNetworks, UserErrorCodeInvalidWork, UserErrorCodeInvalidNumber, UserErrorCodeInvalidURL, UserErrorCodeInvalidSecret, UserErrorCodeSecretTooShort, UserErrorCodeInvalidUserID, UserErrorCodeTooManyErasures, UserErrorCodeNoWebhook, UserErrorCodeDeliveryInProgress, UserErrorCodeTooManyRedeliveries, UserErrorCodeTooManyTests, UserErrorCodeInvalidPlan, UserErrorCodeInvalidVolume, UserErrorCodeInvalidScopes, UserErrorCodeInvalidSites, UserErrorCodeInvalidRole, UserErrorCodeTooManyAccounts, UserErrorCodeTooManyTokens, UserErrorCodeInvalidToken, UserErrorCodeAlreadyMember, UserErrorCodeTooManyMembers, UserErrorCodeNoMailServer, UserErrorCodeLastOwner, UserErrorCodeInvalidTimeZone, UserErrorCodeInvalidDay, UserErrorCodeInvalidText, UserErrorCodeInvalidFilter, UserErrorCodeInvalidStep, UserErrorCodeNameTaken, UserErrorCodeTooManyAnnotations, UserErrorCodeImportInProgress, UserErrorCodeTooManyImportJobs, UserErrorCodeTooManyImportBytes, UserErrorCodeUploadsFull, UserErrorCodeInvalidFiles, UserErrorCodeInvalidAPIToken, UserErrorCodeUploadTooLarge, UserErrorCodeImportNotReady, UserErrorCodeImportFinished, UserErrorCodeTooManySegments, UserErrorCodeTooManyFunnels, UserErrorCodeTooManySharedLinks, UserErrorCodeSegmentInUse, UserErrorCodeInvalidExpiry, UserErrorCodeInvalidOrigin, UserErrorCodeTooManyOrigins, UserErrorCodeInvalidLink, UserErrorCodePasswordRequired, UserErrorCodeInvalidThreshold, UserErrorCodeInvalidDuration, UserErrorCodeConfirmationMismatch, UserErrorCodeInvalidIdempotencyKey, UserErrorCodeIdempotencyKeyReused, UserErrorCodeIdempotencyKeyInProgress, UserErrorCodeTooManyIdempotencyKeys, UserErrorCodeLastOperator:
+	case UserErrorCodeInvalidEmail, UserErrorCodeInvalidPassword, UserErrorCodeCommonPassword, UserErrorCodeInvalidName, UserErrorCodeInvalidDomain, UserErrorCodeEmailTaken, UserErrorCodeDomainTaken, UserErrorCodeTooManySites, UserErrorCodeTooManySitekeys, UserErrorCodeTooManyAlertChannels, UserErrorCodeInvalidAlertEvent, UserErrorCodeInvalidQuietHours, UserErrorCodeChannelUnconfirmed, UserErrorCodeChannelStopped, UserErrorCodeWrongCredentials, UserErrorCodeInvalidSecondFactor, UserErrorCodeInvalidPasskey, UserErrorCodePasskeyExists, UserErrorCodeTooManyPasskeys, UserErrorCodePasskeysUnavailable, UserErrorCodeSetupExpired, UserErrorCodeNoSecondFactor, UserErrorCodeSecondFactorNeeded, UserErrorCodeSignupsClosed, UserErrorCodeNoProvider, UserErrorCodeProviderUnavailable, UserErrorCodeProviderMisconfigured, UserErrorCodeOtherIssuer, UserErrorCodeNoPkce, UserErrorCodeProviderRefusesClient, UserErrorCodeProviderExpired, UserErrorCodeProviderRequired, UserErrorCodeNoAccount, UserErrorCodeDomainNotVerified, UserErrorCodeNoDNSRecord, UserErrorCodeNotFound, UserErrorCodeOwnDomain, UserErrorCodeTooManyDomains, UserErrorCodeInvalidEventName, UserErrorCodeReservedEventName, UserErrorCodeTooManyEvents, UserErrorCodeEventNotRegistered, UserErrorCodeAlwaysKeyEvent, UserErrorCodeInvalidNetwork, UserErrorCodeInvalidCountry, UserErrorCodeInvalidPath, UserErrorCodeTooManyPaths, UserErrorCodeInvalidSmallGroup, UserErrorCodeTooManyNetworks, UserErrorCodeTooManyExemptNetworks, UserErrorCodeInvalidWork, UserErrorCodeInvalidNumber, UserErrorCodeInvalidURL, UserErrorCodeInvalidSecret, UserErrorCodeSecretTooShort, UserErrorCodeInvalidUserID, UserErrorCodeTooManyErasures, UserErrorCodeNoWebhook, UserErrorCodeDeliveryInProgress, UserErrorCodeTooManyRedeliveries, UserErrorCodeTooManyTests, UserErrorCodeInvalidPlan, UserErrorCodeInvalidVolume, UserErrorCodeInvalidScopes, UserErrorCodeInvalidSites, UserErrorCodeInvalidRole, UserErrorCodeTooManyAccounts, UserErrorCodeTooManyTokens, UserErrorCodeInvalidToken, UserErrorCodeAlreadyMember, UserErrorCodeTooManyMembers, UserErrorCodeNoMailServer, UserErrorCodeLastOwner, UserErrorCodeInvalidTimeZone, UserErrorCodeInvalidDay, UserErrorCodeInvalidText, UserErrorCodeInvalidFilter, UserErrorCodeInvalidStep, UserErrorCodeNameTaken, UserErrorCodeTooManyAnnotations, UserErrorCodeImportInProgress, UserErrorCodeTooManyImportJobs, UserErrorCodeTooManyImportBytes, UserErrorCodeUploadsFull, UserErrorCodeInvalidFiles, UserErrorCodeInvalidAPIToken, UserErrorCodeUploadTooLarge, UserErrorCodeImportNotReady, UserErrorCodeImportFinished, UserErrorCodeTooManySegments, UserErrorCodeTooManyFunnels, UserErrorCodeTooManySharedLinks, UserErrorCodeSegmentInUse, UserErrorCodeInvalidExpiry, UserErrorCodeInvalidOrigin, UserErrorCodeTooManyOrigins, UserErrorCodeInvalidLink, UserErrorCodePasswordRequired, UserErrorCodeInvalidThreshold, UserErrorCodeInvalidDuration, UserErrorCodeConfirmationMismatch, UserErrorCodeInvalidIdempotencyKey, UserErrorCodeIdempotencyKeyReused, UserErrorCodeIdempotencyKeyInProgress, UserErrorCodeTooManyIdempotencyKeys, UserErrorCodeLastOperator:
 		return true
 	}
 	return false

@@ -207,6 +207,29 @@ func (ec *executionContext) fieldContext_AccountProvider_defaultRole(_ context.C
 	return graphql.NewScalarFieldContext("AccountProvider", field, false, false, "Role")
 }
 
+func (ec *executionContext) _AccountProvider_trustsEmails(ctx context.Context, field graphql.CollectedField, obj *AccountProvider) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AccountProvider_trustsEmails(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TrustsEmails, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AccountProvider_trustsEmails(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AccountProvider", field, false, false, "Boolean")
+}
+
 func (ec *executionContext) _AccountProvider_roleClaim(ctx context.Context, field graphql.CollectedField, obj *AccountProvider) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -828,6 +851,9 @@ func (ec *executionContext) unmarshalInputSetAccountProviderInput(ctx context.Co
 	if _, present := asMap["defaultRole"]; !present {
 		asMap["defaultRole"] = "VIEWER"
 	}
+	if _, present := asMap["trustsEmails"]; !present {
+		asMap["trustsEmails"] = false
+	}
 	if _, present := asMap["roles"]; !present {
 		asMap["roles"] = []any{}
 	}
@@ -835,7 +861,7 @@ func (ec *executionContext) unmarshalInputSetAccountProviderInput(ctx context.Co
 		asMap["required"] = false
 	}
 
-	fieldsInOrder := [...]string{"accountId", "password", "issuer", "clientId", "clientSecret", "domain", "defaultRole", "roleClaim", "roles", "required"}
+	fieldsInOrder := [...]string{"accountId", "password", "issuer", "clientId", "clientSecret", "domain", "defaultRole", "trustsEmails", "roleClaim", "roles", "required"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -891,6 +917,13 @@ func (ec *executionContext) unmarshalInputSetAccountProviderInput(ctx context.Co
 				return it, err
 			}
 			it.DefaultRole = data
+		case "trustsEmails":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("trustsEmails"))
+			data, err := ec.unmarshalNBoolean2bool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.TrustsEmails = data
 		case "roleClaim":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("roleClaim"))
 			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
@@ -1076,6 +1109,11 @@ func (ec *executionContext) _AccountProvider(ctx context.Context, sel ast.Select
 			}
 		case "defaultRole":
 			out.Values[i] = ec._AccountProvider_defaultRole(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "trustsEmails":
+			out.Values[i] = ec._AccountProvider_trustsEmails(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}

@@ -1597,8 +1597,16 @@ enum UserErrorCode {
   SIGNUPS_CLOSED
   "No provider signs people of the address's domain in, or the installation has none."
   NO_PROVIDER
-  "The provider cannot be reached, or does not answer as OpenID Connect requires."
+  "The provider cannot be reached."
   PROVIDER_UNAVAILABLE
+  "The provider does not answer as OpenID Connect requires, or its settings are wrong: waiting does not help."
+  PROVIDER_MISCONFIGURED
+  "The provider has another issuer than the settings, such as one with a slash at its end. The message has it in quotation marks."
+  OTHER_ISSUER
+  "The provider does not support PKCE with S256."
+  NO_PKCE
+  "The provider refuses the client, its secret or the redirect address."
+  PROVIDER_REFUSES_CLIENT
   "The sign-in through a provider has expired, was used, or its provider was changed. Start it again."
   PROVIDER_EXPIRED
   "All accounts of the user require the sign-in through their provider."
@@ -2744,7 +2752,8 @@ type SiteOverview {
   """
   Sets the OpenID Connect provider of an account. Another domain must be verified again with ` + "`" + `verifyProviderDomain` + "`" + `. Another issuer,
   client or domain ends the sessions that the provider has started. After another issuer or client, people who have a password prove
-  their address again. Failed attempts count as described at ` + "`" + `signIn` + "`" + `.
+  their address again. With a client secret, the provider is asked first, and settings that it refuses are not stored. Failed attempts
+  count as described at ` + "`" + `signIn` + "`" + `.
   """
   setAccountProvider(input: SetAccountProviderInput!): AccountProviderPayload @needs(permission: MANAGE, of: ACCOUNT) @cost(add: 3000)
 
@@ -2801,7 +2810,9 @@ type AccountProvider {
   recordMissingSince: DateTime
   "The role of new people."
   defaultRole: Role!
-  "The claim of ID tokens that sets roles at each sign-in. Null if roles are set here alone."
+  "Whether all its addresses are verified, see ` + "`" + `SetAccountProviderInput` + "`" + `."
+  trustsEmails: Boolean!
+  "The claim that sets roles at each sign-in. Null if roles are set here alone."
   roleClaim: String
   "The roles of the claim's values, in the order of the values."
   roles: [ProviderRole!]! @cost(most: 50)
@@ -2835,7 +2846,7 @@ input StartProviderSignInInput {
 type StartProviderSignInPayload {
   "The address to open."
   url: String
-  "Errors in the input: ` + "`" + `INVALID_EMAIL` + "`" + `, ` + "`" + `NO_PROVIDER` + "`" + `, ` + "`" + `PROVIDER_UNAVAILABLE` + "`" + `."
+  "Errors in the input: ` + "`" + `INVALID_EMAIL` + "`" + `, ` + "`" + `NO_PROVIDER` + "`" + `, ` + "`" + `PROVIDER_UNAVAILABLE` + "`" + `, ` + "`" + `PROVIDER_MISCONFIGURED` + "`" + `."
   userErrors: [UserError!]!
 }
 
@@ -2884,7 +2895,15 @@ input SetAccountProviderInput {
   domain: String!
   "The role of new people: ` + "`" + `VIEWER` + "`" + ` or ` + "`" + `MEMBER` + "`" + `."
   defaultRole: Role! = VIEWER
-  "The claim of ID tokens that sets roles at each sign-in, at most 100 bytes. Null: none."
+  """
+  Whether addresses of the domain are verified where the provider does not send ` + "`" + `email_verified` + "`" + `, as Entra ID does not. An address that
+  the provider calls not verified never is. Whoever can enter an address of the domain at the provider signs in as its person.
+  """
+  trustsEmails: Boolean! = false
+  """
+  The claim of ID tokens or of the userinfo endpoint that sets roles at each sign-in, at most 100 bytes: a name, or a path of names
+  with dots, such as ` + "`" + `realm_access.roles` + "`" + `. Null: none.
+  """
   roleClaim: String
   "The roles of the claim's values, at most 50. People without any of them have the default role. Of several roles, the highest counts."
   roles: [ProviderRoleInput!]! = []
@@ -2904,7 +2923,8 @@ type AccountProviderPayload {
   provider: AccountProvider
   """
   Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `WRONG_CREDENTIALS` + "`" + `, ` + "`" + `INVALID_URL` + "`" + `, ` + "`" + `INVALID_TEXT` + "`" + `, ` + "`" + `INVALID_DOMAIN` + "`" + `, ` + "`" + `INVALID_ROLE` + "`" + `,
-  ` + "`" + `DOMAIN_NOT_VERIFIED` + "`" + `; ` + "`" + `NO_DNS_RECORD` + "`" + ` and ` + "`" + `DOMAIN_TAKEN` + "`" + ` of ` + "`" + `verifyProviderDomain` + "`" + `.
+  ` + "`" + `DOMAIN_NOT_VERIFIED` + "`" + `, and of a provider that was asked ` + "`" + `PROVIDER_UNAVAILABLE` + "`" + `, ` + "`" + `PROVIDER_MISCONFIGURED` + "`" + `, ` + "`" + `OTHER_ISSUER` + "`" + `, ` + "`" + `NO_PKCE` + "`" + `,
+  ` + "`" + `PROVIDER_REFUSES_CLIENT` + "`" + `; ` + "`" + `NO_DNS_RECORD` + "`" + ` and ` + "`" + `DOMAIN_TAKEN` + "`" + ` of ` + "`" + `verifyProviderDomain` + "`" + `.
   """
   userErrors: [UserError!]!
 }
@@ -3010,17 +3030,18 @@ input ReportComparison {
   "The first day of a period of the same length."
   from: Date
   """
-  Whether the period moves by up to 3 days, so that both begin on the same day of the week. A period of less than 4 days is compared
-  with that of the week before.
+  Whether both periods begin on the same day of the week. ` + "`" + `PREVIOUS_PERIOD` + "`" + ` begins a whole number of weeks before, rounded up, so that
+  no day is in both: a day is compared with the same weekday a week before. ` + "`" + `PREVIOUS_YEAR` + "`" + ` begins 52 weeks before, or 53 where the
+  period has 365 or 366 days. ` + "`" + `from` + "`" + ` moves by up to 3 days, at least to another week, and further if the periods would overlap by that.
   """
   matchDayOfWeek: Boolean! = true
 }
 
 "Which period to compare with. Of a day that is not over, it counts up to the same time of day, also where clocks were changed."
 enum ReportComparisonKind {
-  "As many days, just before."
+  "As many days, before."
   PREVIOUS_PERIOD
-  "The same dates of the year before, or 52 weeks before to match the day of the week."
+  "The same dates of the year before, or 52 weeks before to match the day of the week. A period longer than a year overlaps that."
   PREVIOUS_YEAR
 }
 
@@ -5968,6 +5989,8 @@ func (ec *executionContext) childFields_AccountProvider(ctx context.Context, fie
 		return ec.fieldContext_AccountProvider_recordMissingSince(ctx, field)
 	case "defaultRole":
 		return ec.fieldContext_AccountProvider_defaultRole(ctx, field)
+	case "trustsEmails":
+		return ec.fieldContext_AccountProvider_trustsEmails(ctx, field)
 	case "roleClaim":
 		return ec.fieldContext_AccountProvider_roleClaim(ctx, field)
 	case "roles":

@@ -129,6 +129,7 @@ func (k *known) usable(now time.Time) bool {
 
 // metadata is what go-oidc does not read.
 type metadata struct {
+	Issuer      string   `json:"issuer"`
 	Algorithms  []string `json:"id_token_signing_alg_values_supported"`
 	EndSession  string   `json:"end_session_endpoint"`
 	Keys        string   `json:"jwks_uri"`

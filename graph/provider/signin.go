@@ -22,7 +22,9 @@ import (
 // Settings name a provider, and this installation as its client.
 type Settings struct {
 	Issuer, ClientID, ClientSecret string
-	Trusted                        bool // the operator named it: private addresses are allowed
+	Trusted                        bool   // the operator named it: private addresses are allowed
+	VerifiesEmails                 bool   // its addresses are verified, also where it does not say so
+	RoleClaim                      string // the claim whose values are wanted; empty: none
 }
 
 // Reason classifies why a sign-in through a provider failed.
@@ -32,13 +34,22 @@ type Reason string
 const (
 	Unavailable   Reason = "unavailable"   // it cannot be reached, or does not answer in time
 	Misconfigured Reason = "misconfigured" // its metadata, or its answer to the code, is wrong
+	OtherIssuer   Reason = "issuer"        // it calls itself like the cause, and not as the settings do
+	NoChallenge   Reason = "challenge"     // it does not support PKCE with S256
+	RefusedClient Reason = "client"        // it refuses the client, its secret or its redirect address
 	Refused       Reason = "refused"       // it, or the person, has refused the sign-in
 	BadToken      Reason = "token"         // the ID token does not hold
 	ClockSkew     Reason = "clock"         // the ID token has expired, or is not valid yet
 	NoEmail       Reason = "email"         // it has verified no address
 )
 
-// Error is a failed sign-in. Cause is only logged: it can have words that a provider has chosen.
+// IsSetting reports whether the settings of the provider are wrong, here or there, so that waiting does not help.
+func (r Reason) IsSetting() bool {
+	return r == Misconfigured || r == OtherIssuer || r == NoChallenge || r == RefusedClient
+}
+
+// Error is a failed sign-in. Cause can have words that a provider has chosen: it is logged, and shown only to
+// those who set the provider.
 type Error struct {
 	Reason Reason
 	Cause  error
@@ -76,9 +87,10 @@ var algorithms = []string{
 	oidc.RS256, oidc.RS384, oidc.RS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.EdDSA,
 }
 
-// discover reads the metadata of a provider. go-oidc compares its issuer.
+// discover reads and checks the metadata of a provider.
 func (c *Client) discover(ctx context.Context, s Settings) (*oidc.Provider, metadata, error) {
-	ctx = oidc.ClientContext(ctx, c.http(s))
+	// The issuer is compared here, because go-oidc's error does not have the provider's own name.
+	ctx = oidc.InsecureIssuerURLContext(oidc.ClientContext(ctx, c.http(s)), s.Issuer)
 	found, err := oidc.NewProvider(ctx, s.Issuer)
 	if err != nil {
 		return nil, metadata{}, failure(err)
@@ -88,6 +100,9 @@ func (c *Client) discover(ctx context.Context, s Settings) (*oidc.Provider, meta
 	if err := found.Claims(&data); err != nil {
 		return nil, metadata{}, newError(Misconfigured, err)
 	}
+	if data.Issuer != s.Issuer {
+		return nil, metadata{}, newError(OtherIssuer, errors.New(strconv.Quote(data.Issuer)))
+	}
 
 	// Without the list, RS256 is what every provider has.
 	if data.Algorithms == nil {
@@ -95,20 +110,20 @@ func (c *Client) discover(ctx context.Context, s Settings) (*oidc.Provider, meta
 	}
 	data.Algorithms = slices.DeleteFunc(data.Algorithms, func(a string) bool { return !slices.Contains(algorithms, a) })
 	if len(data.Algorithms) == 0 {
-		return nil, metadata{}, newError(Misconfigured, errors.New("it signs ID tokens in no accepted way"))
+		return nil, metadata{}, newError(Misconfigured, errors.New("the provider signs ID tokens in no accepted way"))
 	}
 	if data.Challenges != nil && !slices.Contains(data.Challenges, "S256") {
-		return nil, metadata{}, newError(Misconfigured, errors.New("it does not support PKCE with S256"))
+		return nil, metadata{}, newError(NoChallenge, errors.New("the provider does not support PKCE with S256"))
 	}
 
 	endpoint := found.Endpoint()
-	for _, address := range []string{endpoint.AuthURL, endpoint.TokenURL, data.Keys, data.EndSession} {
+	for _, address := range []string{endpoint.AuthURL, endpoint.TokenURL, data.Keys, data.EndSession, found.UserInfoEndpoint()} {
 		if address != "" && !isWeb(address, s) {
 			return nil, metadata{}, newError(Misconfigured, fmt.Errorf("the address %q is not https", address))
 		}
 	}
 	if endpoint.AuthURL == "" || endpoint.TokenURL == "" {
-		return nil, metadata{}, newError(Misconfigured, errors.New("it names no addresses for the sign-in"))
+		return nil, metadata{}, newError(Misconfigured, errors.New("the provider names no addresses for the sign-in"))
 	}
 
 	return found, data, nil
@@ -132,8 +147,14 @@ func failure(err error) error {
 	if _, isURL := errors.AsType[*url.Error](err); isURL {
 		return newError(Unavailable, err)
 	}
+	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok && slices.Contains(clientErrors, refused.ErrorCode) {
+		return newError(RefusedClient, err)
+	}
 	return newError(Misconfigured, err)
 }
+
+// clientErrors are the error codes of token endpoints that refuse a client or its secret (RFC 6749, section 5.2).
+var clientErrors = []string{"invalid_client", "unauthorized_client"}
 
 // Check reads the metadata and returns why the provider cannot sign anyone in, or nil.
 func (c *Client) Check(ctx context.Context, s Settings) error {
@@ -167,15 +188,45 @@ func client(k *known, s Settings, redirect string) *oauth2.Config {
 	}
 }
 
-// Probe opens the address of a sign-in as a browser does, and returns an error if the provider refuses it: the client or
-// the redirect address is not registered there. A provider that shows the refusal with another status is not noticed.
+// Probe begins a sign-in as a browser does and redeems a code that does not exist. It returns an error if the provider
+// cannot be reached, has another issuer or refuses the client, its secret or its redirect address. A provider that shows
+// a refusal on a page with status 200 is not noticed.
 func (c *Client) Probe(ctx context.Context, s Settings, redirect string) error {
 	a := Attempt{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier()}
 	address, err := c.Start(ctx, s, a, redirect, "")
 	if err != nil {
 		return err
 	}
+	k, err := c.find(ctx, s)
+	if err != nil {
+		return err
+	}
 
+	leave, err := c.enter(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	ctx, cancel := context.WithTimeout(oidc.ClientContext(ctx, c.http(s)), c.timeout)
+	defer cancel()
+	if err := c.open(ctx, s, address, redirect); err != nil {
+		return err
+	}
+
+	// The provider refuses the code, and before that a client that it does not know.
+	_, err = client(k, s, redirect).Exchange(ctx, rand.Text(), oauth2.VerifierOption(a.Verifier))
+	if err == nil {
+		return nil
+	}
+	failed, ok := errors.AsType[*Error](failure(err))
+	if ok && (failed.Reason == RefusedClient || failed.Reason == Unavailable) {
+		return failed
+	}
+	return nil
+}
+
+// open opens the address of a sign-in, and returns an error if the provider refuses it.
+func (c *Client) open(ctx context.Context, s Settings, address, redirect string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return newError(Misconfigured, err)
@@ -185,8 +236,19 @@ func (c *Client) Probe(ctx context.Context, s Settings, redirect string) error {
 		return failure(err)
 	}
 	defer response.Body.Close()
-	if response.StatusCode >= http.StatusBadRequest {
-		return newError(Misconfigured, fmt.Errorf("it answers %s", response.Status))
+
+	to, err := response.Location()
+	refused := ""
+	if err == nil && strings.HasPrefix(to.String(), redirect) {
+		refused = to.Query().Get("error")
+	}
+	switch {
+	case response.StatusCode >= http.StatusInternalServerError:
+		return newError(Unavailable, fmt.Errorf("the provider answers %s", response.Status))
+	case response.StatusCode >= http.StatusBadRequest:
+		return newError(RefusedClient, fmt.Errorf("the provider answers %s", response.Status))
+	case refused != "":
+		return newError(RefusedClient, fmt.Errorf("the provider answers %q", model.Clean(refused, maxCode)))
 	}
 	return nil
 }
@@ -199,24 +261,7 @@ type Answer struct {
 // Person is whom a provider has signed in, with a verified address.
 type Person struct {
 	Issuer, Subject, Email string
-	values                 map[string]any
-}
-
-// Values returns the texts of a claim: one, or a list.
-func (p *Person) Values(claim string) []string {
-	switch v := p.values[claim].(type) {
-	case string:
-		return []string{v}
-	case []any:
-		var texts []string
-		for _, item := range v {
-			if text, ok := item.(string); ok {
-				texts = append(texts, text)
-			}
-		}
-		return texts
-	}
-	return nil
+	Roles                  []string // values of the claim that sets roles
 }
 
 // Finish redeems the code of an answer, and returns the person whom the ID token names. The attempt must be the browser's, and
@@ -264,11 +309,19 @@ func (c *Client) redeem(
 	if raw == "" {
 		return nil, newError(Misconfigured, errors.New("the answer has no ID token"))
 	}
-	return c.check(ctx, k, s, a, raw)
+	verified, err := c.check(ctx, k, s, a, raw)
+	if err != nil {
+		return nil, err
+	}
+	known, err := c.claims(ctx, k, s, token, verified)
+	if err != nil {
+		return nil, err
+	}
+	return person(s, verified.Subject, known)
 }
 
-// check checks an ID token.
-func (c *Client) check(ctx context.Context, k *known, s Settings, a Attempt, raw string) (*Person, error) {
+// check checks an ID token, but for the claims of the person.
+func (c *Client) check(ctx context.Context, k *known, s Settings, a Attempt, raw string) (*oidc.IDToken, error) {
 	token, err := k.provider.Verifier(&oidc.Config{
 		ClientID: s.ClientID, SupportedSigningAlgs: k.metadata.Algorithms,
 		Now: func() time.Time { return c.now().Add(-leeway) },
@@ -278,12 +331,9 @@ func (c *Client) check(ctx context.Context, k *known, s Settings, a Attempt, raw
 	}
 
 	var claims struct {
-		Party    string `json:"azp"`
-		Email    string `json:"email"`
-		Verified any    `json:"email_verified"` // some providers send a text
+		Party string `json:"azp"`
 	}
-	values := map[string]any{}
-	if err := errors.Join(token.Claims(&claims), token.Claims(&values)); err != nil {
+	if err := token.Claims(&claims); err != nil {
 		return nil, newError(BadToken, err)
 	}
 
@@ -297,13 +347,7 @@ func (c *Client) check(ctx context.Context, k *known, s Settings, a Attempt, raw
 	case token.Subject == "" || len(token.Subject) > maxSubject:
 		return nil, newError(BadToken, errors.New("the token names no person"))
 	}
-
-	email, err := model.ParseEmail(claims.Email)
-	if err != nil || claims.Verified != true && claims.Verified != "true" {
-		return nil, newError(NoEmail, errors.New("the token has no verified address"))
-	}
-
-	return &Person{Issuer: s.Issuer, Subject: token.Subject, Email: email, values: values}, nil
+	return token, nil
 }
 
 // maxSubject is the longest name of a person, as OpenID Connect Core requires.

@@ -61,10 +61,10 @@ func (r *mutationResolver) SetAccountProvider(
 	row, err := r.auth.SetProvider(ctx, owner.AccountID, input.Password, accounts.ProviderChange{
 		Provider: model.AccountProvider{
 			Issuer: input.Issuer, ClientID: input.ClientID, Domain: input.Domain, DefaultRole: input.DefaultRole,
-			RoleClaim: claim, Roles: roles,
+			TrustsEmails: input.TrustsEmails, RoleClaim: claim, Roles: roles,
 		},
 		Secret: input.ClientSecret, RequireProvider: input.Required,
-	})
+	}, func() { endTurn(ctx) })
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +129,8 @@ func newProvider(row *model.AccountProvider) *generated.AccountProvider {
 	shown := &generated.AccountProvider{
 		Issuer: row.Issuer, ClientID: row.ClientID, Domain: row.Domain, RecordName: row.RecordName(),
 		RecordText: row.RecordText(), DefaultRole: row.DefaultRole, RoleClaim: orNil(row.RoleClaim),
-		Roles: []*generated.ProviderRole{},
+		TrustsEmails: row.TrustsEmails,
+		Roles:        []*generated.ProviderRole{},
 	}
 	if row.VerifiedAt != 0 {
 		shown.DomainVerifiedAt = &row.VerifiedAt

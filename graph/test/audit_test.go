@@ -11,6 +11,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // unaudited are the mutations whose success adds no entry to an audit log, each with the reason.
@@ -69,7 +70,7 @@ var auditCases = []auditCase{
 	{mutation: "setMemberRole", input: `{userId: $userId, role: VIEWER}`, object: "User member@first.example"},
 	{mutation: "removeMember", input: `{userId: $userId}`, object: "User member@first.example"},
 
-	{mutation: "setAccountProvider", input: `{password: "correct horse battery", issuer: "https://login.example.org", clientId: "c",
+	{mutation: "setAccountProvider", input: `{password: "correct horse battery", issuer: $issuer, clientId: "c",
 		clientSecret: "s", domain: "corp.example"}`, object: "Account Example"},
 	{mutation: "deleteAccountProvider", input: `{password: "correct horse battery"}`, object: "Account Example"},
 
@@ -183,7 +184,8 @@ type auditWorld struct {
 }
 
 func newAuditWorld(t *testing.T, d *db.DB) *auditWorld {
-	a := newApp(t, d, localhost, func(s *settings) { s.graph.CostPerMinute = 1 << 30 })
+	p := newFakeProvider(t)
+	a := newApp(t, d, localhost, withProviders(p, testkit.NewDNS(t)), func(s *settings) { s.graph.CostPerMinute = 1 << 30 })
 	first := a.tenant("first.example")
 
 	// Entries of both programs have the time of one clock, so that the newest has the highest id.
@@ -194,6 +196,7 @@ func newAuditWorld(t *testing.T, d *db.DB) *auditWorld {
 		"starting":   a.join(first.owner, "starting@first.example", model.RoleViewer),
 		"confirming": a.join(first.owner, "confirming@first.example", model.RoleViewer),
 	}}
+	w.vars["issuer"] = p.issuer()
 	siteID, _ := a.ids.Parse(model.NodeSite, first.ids["siteId"])
 	userID, _ := a.ids.Parse(model.NodeUser, first.owner.query(`{ viewer { id } }`).at("viewer.id").(string))
 	w.vars["stopSecret"] = a.ids.OfStop(model.ReportMonthly, siteID, userID)

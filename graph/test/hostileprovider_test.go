@@ -45,7 +45,10 @@ type fakeProvider struct {
 	email   string
 	calls   int // of the token endpoint
 
-	registered string // the client's redirect address, to which /authorize sends browsers back
+	registered string // the client's only redirect address; empty: each is accepted
+	secret     string // the client's only secret; empty: each is accepted
+
+	userinfo func(w http.ResponseWriter) // answers at the userinfo endpoint; nil: there is none
 
 	discovery func(map[string]any)               // changes the metadata
 	claims    func(map[string]any)               // changes the ID token's claims
@@ -77,6 +80,9 @@ func (p *fakeProvider) serve(w http.ResponseWriter, r *http.Request) {
 			"id_token_signing_alg_values_supported": []string{"RS256", "HS256", "none"},
 			"code_challenge_methods_supported":      []string{"S256"},
 		}
+		if p.userinfo != nil {
+			data["userinfo_endpoint"] = p.issuer() + "/userinfo"
+		}
 		if p.discovery != nil {
 			p.discovery(data)
 		}
@@ -84,14 +90,21 @@ func (p *fakeProvider) serve(w http.ResponseWriter, r *http.Request) {
 	case "/authorize":
 		// The person is signed in at the provider already.
 		request := r.URL.Query()
-		if request.Get("redirect_uri") != p.registered {
+		to := request.Get("redirect_uri")
+		if p.registered != "" && to != p.registered {
 			http.Error(w, "unknown redirect_uri", http.StatusBadRequest)
 			return
 		}
 		code := rand.Text()
 		p.pending[code] = request
 		answer := url.Values{"code": {code}, "state": {request.Get("state")}}
-		http.Redirect(w, r, p.registered+"?"+answer.Encode(), http.StatusFound)
+		http.Redirect(w, r, to+"?"+answer.Encode(), http.StatusFound)
+	case "/userinfo":
+		if p.userinfo == nil || r.Header.Get("Authorization") != "Bearer access" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		p.userinfo(w)
 	case "/keys":
 		public := providerKey().PublicKey
 		encode := base64.RawURLEncoding.EncodeToString
@@ -102,6 +115,11 @@ func (p *fakeProvider) serve(w http.ResponseWriter, r *http.Request) {
 	case "/token":
 		p.calls++
 		_ = r.ParseForm()
+		if _, secret, _ := r.BasicAuth(); p.secret != "" && secret != url.QueryEscape(p.secret) && r.PostForm.Get("client_secret") != p.secret {
+			w.WriteHeader(http.StatusUnauthorized)
+			_, _ = w.Write([]byte(`{"error": "invalid_client"}`))
+			return
+		}
 		request, ok := p.pending[r.PostForm.Get("code")]
 		challenge := sha256.Sum256([]byte(r.PostForm.Get("code_verifier")))
 		if !ok || request.Get("code_challenge") != base64.RawURLEncoding.EncodeToString(challenge[:]) ||
@@ -191,7 +209,7 @@ func withProviders(p *fakeProvider, dns *testkit.DNS, change ...func(*provider.O
 
 const (
 	setProviderMutation = `mutation($input: SetAccountProviderInput!) { setAccountProvider(input: $input) {
-		provider { issuer clientId domain domainVerifiedAt recordName recordText defaultRole roleClaim roles { value role } }
+		provider { issuer clientId domain domainVerifiedAt recordName recordText defaultRole trustsEmails roleClaim roles { value role } }
 		userErrors { field code message } } }`
 	verifyDomainMutation  = `mutation { verifyProviderDomain(input: {}) { provider { domainVerifiedAt } userErrors { field code } } }`
 	startProviderMutation = `mutation($email: String, $next: String) { startProviderSignIn(input: {email: $email, next: $next}) {

@@ -3,7 +3,6 @@ package graph_test
 import (
 	"fmt"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
 	"testing"
@@ -210,62 +209,77 @@ func TestHostileTokens(t *testing.T) {
 	})
 }
 
-// TestProviderMetadata checks what is refused before a browser is sent anywhere, and that failures are kept, so that
-// requests do not repeat calls.
+// TestProviderMetadata checks what is refused before a browser is sent anywhere, that failures are kept, so that
+// requests do not repeat calls, and that the owner reads the reason.
 func TestProviderMetadata(t *testing.T) {
 	t.Parallel()
-	tests := map[string]func(*fakeProvider){
-		"another issuer": func(p *fakeProvider) {
-			p.discovery = func(m map[string]any) { m["issuer"] = "https://accounts.example" }
+	with := func(name string, value any) func(*fakeProvider) {
+		return func(p *fakeProvider) { p.discovery = func(m map[string]any) { m[name] = value } }
+	}
+	tests := map[string]struct {
+		lie         func(*fakeProvider)
+		start, save string
+	}{
+		"another issuer": {with("issuer", "https://accounts.example"), ":PROVIDER_MISCONFIGURED", "issuer:OTHER_ISSUER"},
+		"only HMAC": {
+			with("id_token_signing_alg_values_supported", []string{"HS256", "none"}),
+			":PROVIDER_MISCONFIGURED", "issuer:PROVIDER_MISCONFIGURED",
 		},
-		"only HMAC": func(p *fakeProvider) {
-			p.discovery = func(m map[string]any) { m["id_token_signing_alg_values_supported"] = []string{"HS256", "none"} }
+		"no PKCE": {with("code_challenge_methods_supported", []string{"plain"}), ":PROVIDER_MISCONFIGURED", "issuer:NO_PKCE"},
+		"a sign-in page without TLS": {
+			with("authorization_endpoint", "http://accounts.example/"), ":PROVIDER_MISCONFIGURED", "issuer:PROVIDER_MISCONFIGURED",
 		},
-		"no PKCE": func(p *fakeProvider) {
-			p.discovery = func(m map[string]any) { m["code_challenge_methods_supported"] = []string{"plain"} }
+		"userinfo without TLS": {
+			with("userinfo_endpoint", "http://accounts.example/"), ":PROVIDER_MISCONFIGURED", "issuer:PROVIDER_MISCONFIGURED",
 		},
-		"a sign-in page without TLS": func(p *fakeProvider) {
-			p.discovery = func(m map[string]any) { m["authorization_endpoint"] = "http://accounts.example/" }
+		"a script as the sign-in page": {
+			with("authorization_endpoint", "javascript:alert(1)"), ":PROVIDER_MISCONFIGURED", "issuer:PROVIDER_MISCONFIGURED",
 		},
-		"a script as the sign-in page": func(p *fakeProvider) {
-			p.discovery = func(m map[string]any) { m["authorization_endpoint"] = "javascript:alert(1)" }
-		},
-		"huge": func(p *fakeProvider) {
-			p.discovery = func(m map[string]any) { m["more"] = strings.Repeat("x", 2<<20) }
-		},
-		"a redirect": func(p *fakeProvider) {
+		"huge": {with("more", strings.Repeat("x", 2<<20)), ":PROVIDER_MISCONFIGURED", "issuer:PROVIDER_MISCONFIGURED"},
+		"a redirect": {func(p *fakeProvider) {
 			p.wrap = func(w http.ResponseWriter, r *http.Request) bool {
 				http.Redirect(w, r, "https://10.0.0.1/", http.StatusFound)
 				return true
 			}
-		},
-		"slow": func(p *fakeProvider) {
+		}, ":PROVIDER_MISCONFIGURED", "issuer:PROVIDER_MISCONFIGURED"},
+		"slow": {func(p *fakeProvider) {
 			p.wrap = func(_ http.ResponseWriter, r *http.Request) bool { <-r.Context().Done(); return true }
-		},
+		}, ":PROVIDER_UNAVAILABLE", "issuer:PROVIDER_UNAVAILABLE"},
 	}
 
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
-	for name, lie := range tests {
+	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			p, calls := newFakeProvider(t), 0
-			lie(p)
-			answer := p.wrap
-			p.wrap = func(w http.ResponseWriter, r *http.Request) bool {
-				calls++
-				return answer != nil && answer(w, r)
-			}
 			dns := testkit.NewDNS(t)
 			a := newApp(t, d, withProviders(p, dns, func(o *provider.Options) { o.Timeout = 3 * time.Second }))
 			domain := strings.ReplaceAll(strings.ToLower(name), " ", "-") + ".example"
 			owner := a.owner("owner@" + domain)
 			owner.provide(p, dns, map[string]any{"domain": domain})
+
+			// The provider changes, and its metadata is no longer kept.
+			test.lie(p)
+			a.clock.Add(25 * time.Hour)
+			answer := p.wrap
+			p.wrap = func(w http.ResponseWriter, r *http.Request) bool {
+				calls++
+				return answer != nil && answer(w, r)
+			}
 			for range 2 {
-				if got := a.client().query(startProviderMutation, "email", "anna@"+domain).userErrors("startProviderSignIn"); got != ":PROVIDER_UNAVAILABLE" {
-					t.Errorf("%s", got)
+				if got := a.client().query(startProviderMutation, "email", "anna@"+domain).userErrors("startProviderSignIn"); got != test.start {
+					t.Errorf("%s, want %s", got, test.start)
 				}
 			}
 			if calls != 1 {
 				t.Errorf("two requests make %d calls", calls)
+			}
+
+			a.clock.Add(time.Minute)
+			got := owner.query(setProviderMutation, "input", map[string]any{
+				"password": password, "issuer": p.issuer(), "clientId": "tallygate", "clientSecret": "s", "domain": domain,
+			})
+			if told := got.userErrors("setAccountProvider"); told != test.save {
+				t.Errorf("saving: %s, want %s", told, test.save)
 			}
 		})
 	}
@@ -283,11 +297,9 @@ func TestProviderMetadata(t *testing.T) {
 
 	t.Run("an address that became private", func(t *testing.T) {
 		p, dns, calls := newFakeProvider(t), testkit.NewDNS(t), 0
+		newApp(t, d, withProviders(p, dns)).owner("owner@moved.example").provide(p, dns, map[string]any{"domain": "moved.example"})
 		p.wrap = func(http.ResponseWriter, *http.Request) bool { calls++; return false }
-		a := newApp(t, d, withProviders(p, dns, func(o *provider.Options) { o.Allowed = nil }), func(s *settings) {
-			s.auth.ProviderNets = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
-		})
-		a.owner("owner@moved.example").provide(p, dns, map[string]any{"domain": "moved.example"})
+		a := newApp(t, d, withProviders(p, dns, func(o *provider.Options) { o.Allowed = nil }))
 		got := a.client().query(startProviderMutation, "email", "anna@moved.example").userErrors("startProviderSignIn")
 		if got != ":PROVIDER_UNAVAILABLE" || calls != 0 {
 			t.Errorf("%s after %d calls", got, calls)

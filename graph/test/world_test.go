@@ -152,7 +152,7 @@ var samples = map[string]any{
 	"dimension": "PROPERTY", "property": "plan", "operator": "IS", "values": []string{"pro"}, "expiresAt": "2027-01-01T00:00:00Z",
 	"site.domain": nil, "kind": "CONVERSION", "source": "UMAMI", "size": 5, "address": nil, "firstDay": "2026-10-01", "lastDay": "2026-10-31",
 	"idempotencyKey": nil, "since": "2026-11-01T00:00:00Z", "date": "2026-11-19",
-	"preset": "LAST_7_DAYS", "compare": "PREVIOUS_YEAR", "matchDayOfWeek": true, "weekly": true, "monthly": true, "spikeAbove": 100, "rejections": 1, "usage": 80, "dropBelow": 10, "months": 2, "keepOldFor": 1, "expiresInDays": 30, "neverExpires": false, "names": []string{"signup"},
+	"preset": "LAST_7_DAYS", "compare": "PREVIOUS_YEAR", "matchDayOfWeek": true, "weekly": true, "monthly": true, "spikeAbove": 100, "rejections": 1, "usage": 80, "dropBelow": 10, "months": 2, "keepOldFor": 1, "expiresInDays": 30, "neverExpires": false, "trustsEmails": true, "names": []string{"signup"},
 	"issuer": "https://login.example.org", "clientId": "tallygate", "clientSecret": "a client secret", "defaultRole": "MEMBER", "roleClaim": "groups",
 	"value": "staff", "required": false, "next": "/",
 	"secondFactor": "123456", "code": "123456", "challenge": "wrong", "credential": "{}", "requireSecondFactor": true,

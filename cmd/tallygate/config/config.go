@@ -20,6 +20,7 @@ import (
 	"github.com/tallygate/tallygate/dataplane/captcha/difficulty"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/pgpool"
 	"github.com/tallygate/tallygate/jobs/mail"
 	"github.com/tallygate/tallygate/jobs/queue"
 )
@@ -61,6 +62,7 @@ type Config struct {
 	OIDCClientID       string             `long:"oidc-client-id" env:"TALLYGATE_OIDC_CLIENT_ID" value-name:"TEXT" unquote:"false"`
 	OIDCClientSecret   ClientSecret       `long:"oidc-client-secret" env:"TALLYGATE_OIDC_CLIENT_SECRET" value-name:"TEXT" unquote:"false"`
 	OIDCName           string             `long:"oidc-name" env:"TALLYGATE_OIDC_NAME" default:"OpenID Connect" value-name:"TEXT" unquote:"false"`
+	OIDCTrustEmails    commandline.Switch `long:"oidc-trust-emails" env:"TALLYGATE_OIDC_TRUST_EMAILS"`
 	OIDCCAFile         string             `long:"oidc-ca-file" env:"TALLYGATE_OIDC_CA_FILE" value-name:"FILE" unquote:"false"`
 	OIDCAllowNets      Networks           `long:"oidc-allow-nets" env:"TALLYGATE_OIDC_ALLOW_NETS" value-name:"CIDR,..."`
 	CaptchaDifficulty  uint32             `long:"captcha-difficulty" env:"TALLYGATE_CAPTCHA_DIFFICULTY" default:"524288" value-name:"HASHES" section:"Captcha"`
@@ -338,11 +340,15 @@ func (a *Address) UnmarshalFlag(text string) error {
 // DatabaseURL is the address of a PostgreSQL server.
 type DatabaseURL string
 
-// UnmarshalFlag parses a database address. Its errors do not contain it, because it may hold a
-// password.
+// UnmarshalFlag parses a database address, as the driver does: also one without a host, for the socket of this machine.
+// Its errors do not contain the address, because it may hold a password.
 func (d *DatabaseURL) UnmarshalFlag(text string) error {
-	if !hasScheme(text, "postgres", "postgresql") {
+	if u, err := url.Parse(text); err == nil && u.Scheme != "postgres" && u.Scheme != "postgresql" {
 		return errors.New("must start with postgres://")
+	}
+	if _, err := pgpool.Parse(text); err != nil {
+		return errors.New("is no address such as postgres://user:password@host/database or " +
+			"postgres:///database?host=/run/postgresql; write % as %25, and other signs of a password escaped, too")
 	}
 	*d = DatabaseURL(text)
 	return nil
@@ -384,11 +390,6 @@ func (s *ClientSecret) UnmarshalFlag(text string) error {
 	}
 	*s = ClientSecret(text)
 	return nil
-}
-
-func hasScheme(s string, schemes ...string) bool {
-	u, err := url.Parse(s)
-	return err == nil && u.Host != "" && slices.Contains(schemes, u.Scheme)
 }
 
 // Secret is the application key.

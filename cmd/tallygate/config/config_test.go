@@ -119,3 +119,29 @@ func TestWideNetworks(t *testing.T) {
 		}
 	}
 }
+
+// TestDatabaseURL checks that each address that the driver reads is accepted, and that errors name what is wrong.
+func TestDatabaseURL(t *testing.T) {
+	for text, want := range map[string]string{
+		"postgres://u:p@db.example/tg":                    "",
+		"postgresql://db.example:5433/tg?sslmode=require": "",
+		"postgresql:///tg?host=/run/postgresql":           "",
+		"postgres://u@/tg?host=/run/postgresql&port=1":    "",
+		"postgres://%2Frun%2Fpostgresql/tg":               "",
+		"postgres://a:5432,b:5433/x":                      "",
+		"mysql://db.example/tg":                           "postgres://",
+		"db.example":                                      "postgres://",
+		"postgres://u:hunter2%@db.example/tg":             "%25",
+		"postgres://db.example:port/tg":                   "is no address",
+		"postgres://u:hunter2@db/tg?sslmode=sometimes":    "is no address",
+	} {
+		var address DatabaseURL
+		err := address.UnmarshalFlag(text)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("the error has the password: %v", err)
+		}
+	}
+}

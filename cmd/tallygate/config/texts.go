@@ -136,6 +136,10 @@ var Texts = map[string]Text{
 	"oidc-name": {
 		Help: "Name of the provider on the sign-in page: 1 to 100 characters.",
 	},
+	"oidc-trust-emails": {
+		Help: "Take an address of the provider as verified where the provider does not send email_verified. Only " +
+			"for a provider at which no one can enter the address of someone else.",
+	},
 	"oidc-ca-file": {
 		Help: "PEM file of authorities that are trusted for providers in addition to the system's.",
 	},

@@ -47,8 +47,8 @@ func (e *examination) checkProvider(ctx context.Context) bool {
 		return true
 	}
 	if err := client.Probe(ctx, settings, redirect); err != nil {
-		e.fault("oidc-redirect", "Register this address, and the client id, at the provider.",
-			"the OpenID Connect provider refuses the redirect address %s: %v", redirect, err)
+		e.fault("oidc-redirect", "Register this address, and the client with its secret, at the provider.",
+			"the OpenID Connect provider refuses the client, its secret or the redirect address %s: %v", redirect, err)
 	}
 	return true
 }

@@ -106,6 +106,7 @@ func (a *App) openControl(clients *web.Clients) error {
 		mux.Handle(graph.SchemaPath, graph.SchemaFile())
 	}
 	mux.Handle(mcp.Path, api)
+	mux.Handle(mcp.Path+"/{$}", api) // some clients end the address with a slash
 
 	if c.GraphiQL {
 		mux.Handle("/graphiql/", graphiQL)
@@ -130,6 +131,7 @@ func (a *App) openControl(clients *web.Clients) error {
 func Provider(c *config.Config) provider.Settings {
 	return provider.Settings{
 		Issuer: c.OIDCIssuer, ClientID: c.OIDCClientID, ClientSecret: string(c.OIDCClientSecret), Trusted: true,
+		VerifiesEmails: bool(c.OIDCTrustEmails),
 	}
 }
 

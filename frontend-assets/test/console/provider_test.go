@@ -1,15 +1,16 @@
 package console_test
 
 import (
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"net"
-	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp/kb"
 
@@ -22,14 +23,14 @@ import (
 // dexPassword is the password of Dex's person, whose bcrypt hash dexConfig has.
 const dexPassword = "password"
 
-// dexConfig is the configuration of a Dex with one person in memory: its own address twice, and the redirect address.
-const dexConfig = `issuer: http://%[1]s/dex
+// dexConfig is the configuration of a Dex with one person in memory: its address, the redirect address, and its listener.
+const dexConfig = `issuer: %[1]s
 storage: {type: memory}
-web: {http: "%[1]s"}
+web: %[3]s
 oauth2: {skipApprovalScreen: true}
 enablePasswordDB: true
 staticClients:
-- {id: tallygate, secret: a client secret, name: Tallygate, redirectURIs: ["http://%[2]s/sign-in/callback"]}
+- {id: tallygate, secret: a client secret, name: Tallygate, redirectURIs: [%[2]q]}
 staticPasswords:
 - email: anna@corp.example.test
   hash: "$2a$10$2b2cU8CPhOTaGrs1HRQuAueS7JTT5ZHsHSzYiFPm1leZck7Mc8T4W"
@@ -48,8 +49,9 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// startDex runs Dex for a console at an address, and returns its address and how to end it.
-func startDex(t *testing.T, console string) (address string, stop func()) {
+// startDex runs Dex with a redirect address, and returns its issuer and how to end it. certificate is the file of a
+// certificate and its key; empty: Dex listens without TLS.
+func startDex(t *testing.T, redirect, certificate string) (issuer string, stop func()) {
 	t.Helper()
 	testkit.SkipLong(t, "Dex")
 
@@ -61,9 +63,13 @@ func startDex(t *testing.T, console string) (address string, stop func()) {
 		testkit.Missing(t, "there is no Dex: run .ci/setup dex")
 	}
 
-	address = freeAddress(t)
+	address := freeAddress(t)
+	issuer, listener := "http://"+address+"/dex", fmt.Sprintf("{http: %q}", address)
+	if certificate != "" {
+		issuer, listener = "https://"+address+"/dex", fmt.Sprintf("{https: %q, tlsCert: %q, tlsKey: %[2]q}", address, certificate)
+	}
 	file := filepath.Join(t.TempDir(), "dex.yaml")
-	if err := os.WriteFile(file, []byte(fmt.Sprintf(dexConfig, address, console)), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(fmt.Sprintf(dexConfig, issuer, redirect, listener)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(program, "serve", file)
@@ -77,16 +83,34 @@ func startDex(t *testing.T, console string) (address string, stop func()) {
 	}
 	t.Cleanup(stop)
 
-	for began := time.Now(); ; {
-		response, err := http.Get("http://" + address + "/dex/.well-known/openid-configuration")
+	testkit.Await(t, "Dex", func() bool {
+		connection, err := net.Dial("tcp", address)
 		if err == nil {
-			response.Body.Close()
-			return address, stop
+			connection.Close()
 		}
-		if time.Since(began) > patience {
-			t.Fatalf("Dex does not answer: %v", err)
-		}
+		return err == nil
+	})
+	return issuer, stop
+}
+
+// certificateFile returns a file with a certificate of 127.0.0.1 and its key.
+func certificateFile(t *testing.T) string {
+	t.Helper()
+	server := httptest.NewTLSServer(nil)
+	defer server.Close()
+	pair := server.TLS.Certificates[0]
+	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
 	}
+
+	file := filepath.Join(t.TempDir(), "pair.pem")
+	text := append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})...)
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 // TestProviderChromium signs in through Dex with its own page, signs out, and meets a provider that is away. Then it
@@ -95,10 +119,11 @@ func TestProviderChromium(t *testing.T) {
 	t.Parallel()
 
 	console := freeAddress(t)
-	dex, stopDex := startDex(t, console)
+	dex, stopDex := startDex(t, "http://"+console+"/sign-in/callback", "")
+	certificate := certificateFile(t)
 	settings := map[string]string{
-		"ROLES": "control,data", "CONTROL_ADDR": console, "OIDC_ISSUER": "http://" + dex + "/dex", "OIDC_CLIENT_ID": "tallygate",
-		"OIDC_CLIENT_SECRET": "a client secret", "OIDC_NAME": "Dex",
+		"ROLES": "control,data", "CONTROL_ADDR": console, "OIDC_ISSUER": dex, "OIDC_CLIENT_ID": "tallygate",
+		"OIDC_CLIENT_SECRET": "a client secret", "OIDC_NAME": "Dex", "OIDC_CA_FILE": certificate, "OIDC_ALLOW_NETS": "127.0.0.0/8",
 	}
 	s := start(t, settings)
 	s.signUp()
@@ -157,13 +182,25 @@ func TestProviderChromium(t *testing.T) {
 		t.Errorf("the redirect address is %s, want %s", own.Account.ProviderRedirectURL, want)
 	}
 	owner.see(own.Account.ProviderRedirectURL)
-	owner.fill("Issuer", "https://login.corp.example.test")
+
+	// What the provider refuses is shown at its field.
+	accountDex, _ := startDex(t, own.Account.ProviderRedirectURL, certificate)
+	owner.fill("Issuer", accountDex+"/")
 	owner.fill("Client id", "tallygate")
 	owner.fill("Client secret", "another secret")
 	owner.fill("Domain of the addresses", "corp.example")
 	owner.fill("Claim that sets roles", "groups")
 	owner.fill("Roles by value of the claim", "staff = MEMBER")
 	owner.look("provider-settings")
+	owner.fill("Current password", ownerPassword)
+	owner.press("Save")
+	owner.see("The provider calls itself " + accountDex + ".")
+	owner.look("provider-other-issuer")
+	owner.fill("Issuer", accountDex)
+	owner.fill("Current password", ownerPassword)
+	owner.press("Save")
+	owner.see("The provider refuses the client, its secret or the redirect address")
+	owner.fill("Client secret", "a client secret")
 	owner.fill("Current password", ownerPassword)
 	owner.press("Save")
 	owner.see("Not verified yet: no one can sign in.")
@@ -199,7 +236,7 @@ func TestProviderChromium(t *testing.T) {
 	again.signUp()
 	p = again.open("/sign-in/provider")
 	p.press("Sign in with Dex")
-	p.see("The provider does not answer as it should.")
+	p.see("The provider cannot be reached.")
 	p.press("Sign in with a password instead")
 	p.fill("E-mail address", ownerEmail)
 	p.fill("Password", ownerPassword)

@@ -35,6 +35,12 @@ const rolesOf = (text: string): { value: string; role: Role }[] =>
       return { value: line.slice(0, at).trim(), role: line.slice(at + 1).trim().toUpperCase() as Role };
     });
 
+/** withIssuer explains that the provider calls itself otherwise: the server's message quotes its name. */
+const withIssuer = (e: UserError): UserError => {
+  const issuer = e.message.split('"')[1];
+  return e.code === 'OTHER_ISSUER' && issuer ? { ...e, message: t('provider.otherIssuer', { issuer }) } : e;
+};
+
 /** hasRoles reports whether each line of roles has a role. */
 const hasRoles = (roles: { role: string }[]): boolean => roles.every(({ role }) => ['OWNER', 'MEMBER', 'VIEWER'].includes(role));
 
@@ -113,6 +119,7 @@ function Settings({ provider, redirect, required, changed }: SettingsProps) {
       clientSecret: values['clientSecret'] || null,
       domain: values['domain'] ?? '',
       defaultRole: (values['defaultRole'] ?? 'VIEWER') as Role,
+      trustsEmails: values['trustsEmails'] === 'on',
       roleClaim: values['roleClaim'] || null,
       roles,
       required: values['required'] === 'on',
@@ -123,7 +130,7 @@ function Settings({ provider, redirect, required, changed }: SettingsProps) {
       await changed();
       setSaves(saves + 1);
     }
-    return errors;
+    return errors.map(withIssuer);
   };
   return (
     <Section title={t('provider.settings')}>
@@ -141,6 +148,12 @@ function Settings({ provider, redirect, required, changed }: SettingsProps) {
           autoComplete="off"
         />
         <Field name="domain" label={t('provider.domain')} hint={t('provider.domainHint')} value={provider?.domain ?? ''} required />
+        <Check
+          name="trustsEmails"
+          label={t('provider.trustsEmails')}
+          hint={t('provider.trustsEmailsHint')}
+          checked={provider?.trustsEmails ?? false}
+        />
         <Select
           name="defaultRole"
           label={t('provider.defaultRole')}
