@@ -37,8 +37,8 @@ var compatPaths = []string{"/siteverify", "/recaptcha/api/siteverify", "/1/sitev
 // framePaths are the paths of mCaptcha's page for a frame, as people and as its glue package write it.
 var framePaths = []string{captcha.FrameFolder, captcha.FrameFolder + "/"}
 
-// captchaFolders are the folders of the captcha's endpoints and loaders. Unknown paths in them are
-// answered with 404 in JSON.
+// captchaFolders are the folders of the captcha's endpoints and loaders. Errors of unknown paths in them
+// are sentences, as the captcha's.
 var captchaFolders = []string{"/api", "/recaptcha", "/1", "/turnstile", captcha.FrameFolder}
 
 // probedPaths are the endpoints that describe requests of `tallygate doctor --site`. Browsers call them, so
@@ -81,12 +81,17 @@ func Endpoints() []string {
 
 // Handler returns all routes of the data plane. Paths match exactly, without a redirect: a client
 // that follows one repeats its call as a GET, or not at all. Misspelt endpoints and unknown paths
-// in captchaFolders are answered with 404 in JSON. The request's Pattern is set to the endpoint's path, to
+// are answered with 404 in JSON, whatever the method. The request's Pattern is set to the endpoint's path, to
 // ScriptsRoute, or for misspelt endpoints not at all.
 func Handler(o Options) http.Handler {
 	routes := endpoints(o)
 	unknownCode := serve(o.Log, "", code, unknownPath)
 	unknownSentence := serve(o.Log, "", sentence, unknownPath)
+
+	scripts := make(map[string]bool)
+	for _, path := range assets.Paths() {
+		scripts[path] = true
+	}
 
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if route, ok := routes[r.URL.Path]; ok {
@@ -103,6 +108,9 @@ func Handler(o Options) http.Handler {
 			unknownCode(w, r)
 		case name == "/siteverify", isBelow(name, captchaFolders) && !assets.IsLoader(r.URL.Path):
 			unknownSentence(w, r)
+		case !scripts[r.URL.Path]:
+			r.Pattern = ScriptsRoute
+			unknownCode(w, r)
 		default:
 			r.Pattern = ScriptsRoute
 			o.Assets.ServeHTTP(w, r)

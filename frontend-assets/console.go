@@ -110,7 +110,10 @@ func MountConsole(
 
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			http.NotFound(w, r)
+			// A program's call, which reads JSON.
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = io.WriteString(w, `{"error":"not_found"}`+"\n")
 			return
 		}
 		serveConsolePage(http.StatusNotFound)(w, r)

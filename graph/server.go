@@ -169,7 +169,7 @@ func New(o Options) (http.Handler, error) {
 // byPath routes mcp.Path to the tools, and all other paths to GraphQL.
 func byPath(api, tools http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == mcp.Path {
+		if strings.TrimSuffix(r.URL.Path, "/") == mcp.Path {
 			tools.ServeHTTP(w, r)
 			return
 		}
@@ -205,14 +205,15 @@ func newExecutor(
 	return srv, nil
 }
 
-// byMethod routes POST to the schema and a browser's GET to GraphiQL.
+// byMethod routes POST, and a GET with a token, to the schema, and a browser's GET to GraphiQL.
 func byMethod(post, graphiQL http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Vary", "Accept")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 
+		_, hasToken := auth.Bearer(r)
 		switch {
-		case r.Method == http.MethodPost:
+		case r.Method == http.MethodPost, r.Method == http.MethodGet && hasToken:
 			w.Header().Set("Cache-Control", "no-store")
 			post.ServeHTTP(w, r)
 		case (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
@@ -225,9 +226,9 @@ func byMethod(post, graphiQL http.Handler) http.Handler {
 			graphiQL.ServeHTTP(w, r)
 		default:
 			w.Header().Set("Allow", http.MethodPost)
-			endpoint.Refuse(
-				w, r, http.StatusMethodNotAllowed, limits.Refusal(generated.ErrorCodeBadRequest, "Send a POST request."),
-			)
+			endpoint.Refuse(w, r, http.StatusMethodNotAllowed, limits.Refusal(
+				generated.ErrorCodeBadRequest, "Send a POST request. A query with a token may be a GET request.",
+			))
 		}
 	})
 }

@@ -53,7 +53,7 @@ func (e *Event) Fields() []Field {
 // visitFields returns the columns of a row's visit, the same in every export.
 func visitFields(v *Visit) []Field {
 	return []Field{
-		{"visitor_id", hex.EncodeToString(v.Visitor[:])},
+		{"visitor_id", "v" + hex.EncodeToString(v.Visitor[:])}, // no spreadsheet takes it for a number
 		{"visit_id", v.ID()},
 		{"visit_started_at", timestamp(v.StartedAt)},
 		{"visit_last_pageview_at", lastPageview(v)},

@@ -11,6 +11,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
 	"runtime"
 	"time"
 
@@ -23,8 +24,11 @@ import (
 	"github.com/tallygate/tallygate/graph/limits"
 )
 
-// maxBody is the size of a request's body, in bytes.
-const maxBody = 64 << 10
+// The sizes of requests in bytes: of a body, and of the query of an address, which a document fills.
+const (
+	maxBody  = 64 << 10
+	maxQuery = 8 << 10
+)
 
 // The bounds of requests that are parsed and validated, which needs no session. They use at most
 // half of the processors, so a flood of them leaves the other half to hits.
@@ -34,9 +38,10 @@ const (
 	parsePatience        = 2 * time.Second
 )
 
-// Transport is the only gqlgen transport of the server: POST of a JSON object. gqlgen's own
-// transport repeats the request's body in its errors. Forms, GET, multipart and websockets are left
-// out because browsers send those across origins without a preflight.
+// Transport is the only gqlgen transport of the server: POST of a JSON object, and GET for queries. gqlgen's own
+// transport repeats the request's body in its errors. Forms, multipart and websockets are left
+// out because browsers send those across origins without a preflight. The server passes on a GET
+// only if it has a token, which pages of other origins send after a preflight.
 //
 // A request that was run is answered with 200, even when fields failed. A request that was not run
 // (syntax, validation, limits) is answered with 400, or the status documented at ErrorCode in
@@ -60,7 +65,7 @@ func New(l *limits.Limits, now func() time.Time) Transport {
 	return Transport{limits: l, now: now, parsing: parsing, schema: newSchemaCache()}
 }
 
-// Supports accepts every request: the server passes only POST requests on.
+// Supports accepts every request: the server passes only those on that have a body or a token.
 func (Transport) Supports(*http.Request) bool { return true }
 
 // Do reads, runs and answers one request.
@@ -76,14 +81,14 @@ func (t Transport) Do(w http.ResponseWriter, r *http.Request, exec graphql.Graph
 
 	defer func() { t.limits.CountRefusal(r, t.now()) }()
 
-	body, status, refusal := readBody(w, r)
+	read, status, refusal := receive(w, r)
 	if refusal != nil {
 		Refuse(w, r, status, refusal)
 		return
 	}
 
 	ctx := r.Context()
-	params, operation, errs, err := t.prepare(ctx, r, exec, body, start)
+	params, operation, errs, err := t.prepare(ctx, r, exec, read, start)
 	switch {
 	case err != nil:
 		refuseUnserved(w, r, err)
@@ -93,6 +98,13 @@ func (t Transport) Do(w http.ResponseWriter, r *http.Request, exec graphql.Graph
 		return
 	case errs != nil:
 		reply(w, r, http.StatusBadRequest, exec.DispatchError(graphql.WithOperationContext(ctx, operation), errs))
+		return
+	}
+
+	// Programs between client and server may repeat a GET, and keep its address.
+	if r.Method == http.MethodGet && operation.Operation.Operation != ast.Query {
+		w.Header().Set("Allow", http.MethodPost)
+		Refuse(w, r, http.StatusMethodNotAllowed, limits.Refusal(generated.ErrorCodeBadRequest, "Send a mutation as a POST request."))
 		return
 	}
 
@@ -144,10 +156,11 @@ func (t Transport) Do(w http.ResponseWriter, r *http.Request, exec graphql.Graph
 	send(w, r, http.StatusOK, answer)
 }
 
-// prepare waits for a turn, then decodes, parses and validates a request. For a body that is not a
+// prepare waits for a turn, then decodes, parses and validates a request. For something that is not a
 // request it returns no params and one error; err means that the turn did not come.
 func (t Transport) prepare(
-	ctx context.Context, r *http.Request, exec graphql.GraphExecutor, body []byte, start time.Time,
+	ctx context.Context, r *http.Request, exec graphql.GraphExecutor, read func() (*graphql.RawParams, *gqlerror.Error),
+	start time.Time,
 ) (
 	*graphql.RawParams, *graphql.OperationContext, gqlerror.List, error,
 ) {
@@ -157,7 +170,7 @@ func (t Transport) prepare(
 	}
 	defer end()
 
-	params, refusal := readParams(body)
+	params, refusal := read()
 	if refusal != nil {
 		return nil, nil, gqlerror.List{refusal}, nil
 	}
@@ -169,8 +182,16 @@ func (t Transport) prepare(
 	return params, operation, errs, nil
 }
 
-// readBody reads the body of a request, up to maxBody bytes.
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, int, *gqlerror.Error) {
+// receive reads a request, up to maxBody or maxQuery bytes, and returns how to decode it.
+func receive(w http.ResponseWriter, r *http.Request) (func() (*graphql.RawParams, *gqlerror.Error), int, *gqlerror.Error) {
+	if r.Method == http.MethodGet {
+		if len(r.URL.RawQuery) > maxQuery {
+			return nil, http.StatusRequestURITooLong, limits.Refusal(generated.ErrorCodeTooLarge,
+				"The query of the address is longer than %d bytes. Send a POST request.", maxQuery)
+		}
+		return func() (*graphql.RawParams, *gqlerror.Error) { return paramsOfAddress(r.URL) }, 0, nil
+	}
+
 	if mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || mediaType != typeJSON {
 		return nil, http.StatusUnsupportedMediaType,
 			limits.Refusal(generated.ErrorCodeBadRequest, "Send the content type application/json.")
@@ -181,25 +202,43 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, int, *gqlerror.Er
 		return nil, http.StatusRequestEntityTooLarge,
 			limits.Refusal(generated.ErrorCodeTooLarge, "The request is larger than %d bytes.", maxBody)
 	}
-
 	if err != nil {
 		return nil, http.StatusBadRequest, notARequest()
 	}
-
-	return body, 0, nil
+	return func() (*graphql.RawParams, *gqlerror.Error) { return readParams(body) }, 0, nil
 }
 
 func readParams(body []byte) (*graphql.RawParams, *gqlerror.Error) {
 	var params graphql.RawParams
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	decoder.UseNumber()
-
-	err := decoder.Decode(&params)
-	if err != nil || decoder.More() || params.Query == "" {
+	if decode(body, &params) != nil || params.Query == "" {
 		return nil, notARequest()
 	}
-
 	return &params, nil
+}
+
+// paramsOfAddress reads the request of a GET, with variables as JSON (GraphQL over HTTP, section 6.2).
+func paramsOfAddress(address *url.URL) (*graphql.RawParams, *gqlerror.Error) {
+	values, err := url.ParseQuery(address.RawQuery)
+	params := &graphql.RawParams{Query: values.Get("query"), OperationName: values.Get("operationName")}
+	if text := values.Get("variables"); err == nil && text != "" {
+		err = decode([]byte(text), &params.Variables)
+	}
+
+	if err != nil || params.Query == "" {
+		return nil, limits.Refusal(generated.ErrorCodeBadRequest, `The address has no "query", or "variables" that are no JSON object.`)
+	}
+	return params, nil
+}
+
+// decode decodes one JSON value, with numbers as they were written.
+func decode(text []byte, into any) error {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	err := decoder.Decode(into)
+	if err == nil && decoder.More() {
+		err = errors.New("more than one value")
+	}
+	return err
 }
 
 func notARequest() *gqlerror.Error {

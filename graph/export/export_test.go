@@ -383,7 +383,7 @@ func TestColumns(t *testing.T) {
 		want := map[string]any{
 			"row_id": "1795176000000000-ffffffffffffffff", "time": "2026-11-20T12:00:00.000000Z", "pageview_id": "ffffffffffffffff",
 			"path": "/shop", "language": "de", "screen_width": "1920+", "engaged_ms": 1500.0, "scroll_percent": 40.0, "manual": true,
-			"visitor_id": "ab000000000000cd", "visit_id": visitID, "visit_started_at": "2026-11-20T12:00:00.000000Z",
+			"visitor_id": "vab000000000000cd", "visit_id": visitID, "visit_started_at": "2026-11-20T12:00:00.000000Z",
 			"visit_last_pageview_at": "2026-11-20T12:00:00.000000Z", "visit_pageviews": 1.0, "channel": "paid search",
 			"referrer": "www.google.com", "utm_source": "google", "utm_medium": "cpc", "utm_campaign": "=1+1", "utm_content": "a,b",
 			"utm_term": `"tea"`, "gclid": "G", "gbraid": "-B", "wbraid": "W", "fbclid": "F", "msclkid": "M",
@@ -447,7 +447,7 @@ func TestEventColumns(t *testing.T) {
 {"row_id":"1795176000000000-0000000000000007","time":"2026-11-20T12:00:00.000000Z","event":"refund","path":"/return",` +
 			`"value":-12.34,"currency":"EUR","transaction_id":"=R1",` +
 			`"properties":{"items":[{"item_id":"a, b","price":6.17}],"note":"\"x\""},` +
-			`"visitor_id":"ab000000000000cd","visit_id":"` + visitID + `","visit_started_at":"2026-11-20T12:00:00.000000Z",` +
+			`"visitor_id":"vab000000000000cd","visit_id":"` + visitID + `","visit_started_at":"2026-11-20T12:00:00.000000Z",` +
 			`"visit_last_pageview_at":"2026-11-20T12:00:00.000000Z","visit_pageviews":2,"channel":"direct","referrer":null,` +
 			`"utm_source":"@newsletter","utm_medium":null,"utm_campaign":null,"utm_content":null,"utm_term":null,` +
 			`"gclid":null,"gbraid":null,"wbraid":null,"fbclid":null,"msclkid":null,"user_id":"fe000000000000000000000000000001",` +
@@ -467,7 +467,7 @@ func TestEventColumns(t *testing.T) {
 			"gclid,gbraid,wbraid,fbclid,msclkid,user_id,country,browser,system,device,hostname\r\n" +
 			"1795176000000000-0000000000000007,2026-11-20T12:00:00.000000Z,refund,/return,-12.34,EUR,'=R1," +
 			`"{""items"":[{""item_id"":""a, b"",""price"":6.17}],""note"":""\""x\""""}",` +
-			"ab000000000000cd," + visitID + ",2026-11-20T12:00:00.000000Z,2026-11-20T12:00:00.000000Z,2,direct,," +
+			"vab000000000000cd," + visitID + ",2026-11-20T12:00:00.000000Z,2026-11-20T12:00:00.000000Z,2,direct,," +
 			"'@newsletter,,,,,,,,,,fe000000000000000000000000000001,DE,Firefox,Linux,desktop,www.shop.example\r\n"
 		if body != want {
 			t.Errorf("CSV\n%s, want\n%s", body, want)

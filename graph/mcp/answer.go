@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/vektah/gqlparser/v2"
 	"github.com/vektah/gqlparser/v2/ast"
@@ -206,8 +207,14 @@ func (a *answer) compare(totals map[string]any) {
 // result returns the result of a tool: a sentence, and the structured content, which clients of
 // earlier versions of the protocol read as text.
 func (a *answer) result() (*sdk.CallToolResult, error) {
-	structured, err := json.Marshal(a)
+	encoded, err := json.Marshal(a)
 	if err != nil {
+		return nil, err
+	}
+
+	// Assistants pass texts on, such as a site's script tag, so < must not be escaped.
+	structured := jsontext.Value(encoded)
+	if err := structured.Format(); err != nil {
 		return nil, err
 	}
 

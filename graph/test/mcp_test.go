@@ -46,7 +46,7 @@ func (a *app) toolsURL() string { return strings.TrimSuffix(a.url, "/graphql") +
 // tools connects the SDK's own client.
 func (a *app) tools(t testing.TB, h headers) *sdk.ClientSession {
 	t.Helper()
-	session, err := a.connectTools(t, h)
+	session, err := a.connectTools(t, a.toolsURL(), h)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,10 +54,10 @@ func (a *app) tools(t testing.TB, h headers) *sdk.ClientSession {
 	return session
 }
 
-func (a *app) connectTools(t testing.TB, h headers) (*sdk.ClientSession, error) {
+func (a *app) connectTools(t testing.TB, address string, h headers) (*sdk.ClientSession, error) {
 	client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil)
 	return client.Connect(t.Context(), &sdk.StreamableClientTransport{
-		Endpoint: a.toolsURL(), HTTPClient: &http.Client{Transport: h}, DisableStandaloneSSE: true, MaxRetries: -1,
+		Endpoint: address, HTTPClient: &http.Client{Transport: h}, DisableStandaloneSSE: true, MaxRetries: -1,
 	}, nil)
 }
 
@@ -392,13 +392,24 @@ func TestToolsChangeSites(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
-		session := a.tools(t, bearer(c.createToken("READ", "WRITE").secret))
+		token := bearer(c.createToken("READ", "WRITE").secret)
+		session := a.tools(t, token)
+
+		// Some clients end the address with a slash.
+		if slashed, err := a.connectTools(t, a.toolsURL()+"/", token); err != nil {
+			t.Errorf("the tools at /mcp/: %v", err)
+		} else {
+			_ = slashed.Close()
+		}
 
 		made := mustCallTool(t, session, "create_site", map[string]any{"domain": "www.shop.example", "name": "Shop", "timeZone": "Europe/Berlin"})
 		data := &answer{Data: made.Data}
 		id := data.at("createSite.site.id").(string)
 		if data.at("createSite.site.domain") != "shop.example" || made.TimeZone != "UTC" || !strings.Contains(data.at("createSite.site.scriptTag").(string), "<script") {
 			t.Errorf("created %v", made.Data)
+		}
+		if text := made.raw.Content[1].(*sdk.TextContent).Text; !strings.Contains(text, "<script") {
+			t.Errorf("an assistant cannot pass on the tag in %s", text)
 		}
 
 		for _, site := range []string{id, "shop.example"} {
@@ -1050,7 +1061,7 @@ func TestParallelTools(t *testing.T) {
 			token := c.createToken("READ").secret
 
 			clients.Go(func() {
-				session, err := a.connectTools(t, bearer(token))
+				session, err := a.connectTools(t, a.toolsURL(), bearer(token))
 				if err != nil {
 					t.Error(err)
 					return

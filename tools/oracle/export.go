@@ -119,7 +119,7 @@ func (d *days) meet(r *Row) error {
 		return nil
 	}
 
-	visitor, err := hex.DecodeString(r.VisitorID)
+	visitor, err := hex.DecodeString(strings.TrimPrefix(r.VisitorID, "v"))
 	if err != nil {
 		return fmt.Errorf("visitor %q: %w", r.VisitorID, err)
 	}

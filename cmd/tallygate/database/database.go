@@ -86,7 +86,7 @@ func prepare(ctx context.Context, c *config.Config, options db.Options, hold *Ho
 		migrate = func() error { return checkSchema(ctx, d) }
 	}
 	if err := migrate(); err != nil {
-		return nil, errors.Join(fmt.Errorf("prepare the database: %w", err), d.Close())
+		return nil, errors.Join(fmt.Errorf("prepare the database: %w%s", err, db.StartAdvice(err)), d.Close())
 	}
 
 	return d, nil
