@@ -19,12 +19,15 @@ a.captcha_plan <> 'FREE' OR EXISTS (SELECT 1 FROM sites AS s WHERE s.account_id 
 FROM accounts AS a WHERE a.id = (SELECT account_id FROM sites WHERE id = ?)`
 
 // BytesLeft returns how many bytes a job may read, and the failure of a job that reads more.
-func (s *Store) BytesLeft(ctx context.Context, job *model.ImportJob) (int64, *Failure, error) {
+func (s *Store) BytesLeft(ctx context.Context, job *model.ImportJob) (int64, *model.ImportFailure, error) {
 	left, err := bytesLeft(ctx, s.db.Read, job)
 	if err != nil {
 		return 0, nil, db.Wrap(err, "read the allowance of import job %d", job.ID)
 	}
-	return left, &Failure{Code: model.ImportTooMuch, Text: tooManyBytes(job, left).Message}, nil
+	return left, &model.ImportFailure{
+		Code: model.ImportTooMuch, Text: tooManyBytes(job, left).Message,
+		ImportValues: model.ImportValues{Count: left >> 20, First: job.CreatedAt.Day()},
+	}, nil
 }
 
 // bytesLeft returns how much of the day on which a job was started is left to it. What the job itself has

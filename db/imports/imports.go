@@ -42,6 +42,7 @@ type row struct {
 	Actor       string        `bun:",notnull"`
 	FileList    string        `bun:"files,notnull"`
 	PreviewText string        `bun:"preview,notnull"`
+	ValuesText  string        `bun:"error_values,notnull"`
 	Lease       string        `bun:",notnull"`
 	LeaseUntil  model.Instant `bun:",notnull"`
 	ClaimedAt   model.Instant `bun:",notnull"`
@@ -52,11 +53,16 @@ func (r *row) model() (*model.ImportJob, error) {
 	if err := json.Unmarshal([]byte(r.FileList), &job.Files); err != nil {
 		return nil, fmt.Errorf("read the files of import job %d: %w", r.ID, err)
 	}
-	if r.PreviewText == "" {
-		return job, nil
-	}
-	if err := json.Unmarshal([]byte(r.PreviewText), &job.Preview); err != nil {
-		return nil, fmt.Errorf("read the preview of import job %d: %w", r.ID, err)
+	for _, column := range []struct {
+		text string
+		to   any
+	}{{r.PreviewText, &job.Preview}, {r.ValuesText, &job.ErrorValues}} {
+		if column.text == "" {
+			continue
+		}
+		if err := json.Unmarshal([]byte(column.text), column.to); err != nil {
+			return nil, fmt.Errorf("read import job %d: %w", r.ID, err)
+		}
 	}
 	return job, nil
 }

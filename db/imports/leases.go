@@ -153,19 +153,19 @@ func (s *Store) Ready(ctx context.Context, l *Leased, preview model.ImportPrevie
 		model.JobReady, string(text), now.Add(model.ImportJobExpiry))
 }
 
-// Failure says why a job has failed. It is an error of the export, which a repetition does not change.
-type Failure struct {
-	Code, Text string
-	File       string // empty: no single one
-	Line       int    // 0: the whole file
-}
-
-func (f *Failure) Error() string { return f.Text }
+// maxFailureText is the length of a failure's text, and of the name of its file, in characters.
+const maxFailureText = 500
 
 // Fail ends the job.
-func (s *Store) Fail(ctx context.Context, l *Leased, why Failure, now model.Instant) error {
-	return s.spend(ctx, l, now, "state = ?, error_code = ?, error_text = ?, error_file = ?, error_line = ?, finished_at = ?, "+
-		"lease = '', lease_until = 0, token = NULL, actor = '{}'", model.JobFailed, why.Code, why.Text, why.File, why.Line, now)
+func (s *Store) Fail(ctx context.Context, l *Leased, why *model.ImportFailure, now model.Instant) error {
+	values, err := json.Marshal(why.ImportValues)
+	if err != nil {
+		return err
+	}
+	return s.spend(ctx, l, now, "state = ?, error_code = ?, error_text = ?, error_file = ?, error_line = ?, error_values = ?, "+
+		"finished_at = ?, lease = '', lease_until = 0, token = NULL, actor = '{}'",
+		model.JobFailed, why.Code, model.Storable(why.Text, maxFailureText), model.Storable(why.File, maxFailureText), why.Line,
+		string(values), now)
 }
 
 // Completing returns the recorder of the import that the job stores, which has begun at the same time. In the transaction that makes the

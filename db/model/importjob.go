@@ -50,19 +50,6 @@ const (
 	JobCanceled
 )
 
-// Codes of jobs that have failed. A job can also fail with the code of a model.Error about imports.
-const (
-	ImportDamaged     = "damaged_file"
-	ImportExpired     = "import_expired"
-	ImportInterrupted = "import_interrupted"
-	ImportRefused     = "address_refused"
-	ImportUnreachable = "address_unreachable"
-	ImportTimeout     = "import_timeout"
-	ImportToken       = "token_unreadable"
-	ImportTooMuch     = "too_many_import_bytes"
-	ImportInternal    = "internal_error"
-)
-
 // UploadFile is a file of an upload.
 type UploadFile struct {
 	Name string `json:"name"`
@@ -93,10 +80,11 @@ type ImportJob struct {
 	BytesRead         int64          `bun:",notnull"` // for the preview, uncompressed
 	Ran               int64          `bun:",notnull"` // microseconds, of all steps
 
-	ErrorCode string `bun:",notnull"`
-	ErrorText string `bun:",notnull"`
-	ErrorFile string `bun:",notnull"` // a file of the export; empty: no single one
-	ErrorLine int    `bun:",notnull"` // 0: the whole file
+	ErrorCode   string       `bun:",notnull"`
+	ErrorText   string       `bun:",notnull"`
+	ErrorFile   string       `bun:",notnull"` // a file of the export; empty: no single one
+	ErrorLine   int          `bun:",notnull"` // 0: the whole file
+	ErrorValues ImportValues `bun:"-"`
 }
 
 // IsAPI reports whether the job reads an API.

@@ -1,8 +1,9 @@
 package model
 
 import (
-	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 )
 
 // ImportSource is the service that exported the reports.
@@ -78,6 +79,9 @@ type ReportImport struct {
 	ImportedBy string `bun:"-"`
 }
 
+// ByCommand reports whether an operator imported on the command line.
+func (r *ReportImport) ByCommand() bool { return r.CreatedBy == 0 }
+
 // HasDimension reports whether the import can be broken down by a dimension. Groups and names of sources are
 // derived from sources.
 func (r *ReportImport) HasDimension(by ReportDimension) bool {
@@ -91,23 +95,38 @@ func (r *ReportImport) HasDimension(by ReportDimension) bool {
 const (
 	NoteEventsAlone = "events_alone"
 	NoteOtherRows   = "other_rows"
+	NoteEmptyRows   = "empty_rows"
+	NoteEventNames  = "event_names"
 	NoteBots        = "bots"
 	NoteFolders     = "folders"
 	NoteGoatCounts  = "goatcounter_counts"
 )
 
+// MaxNoteEvents is how many names a note of NoteEventNames lists.
+const MaxNoteEvents = 20
+
 // ImportNote is a remark on what was read of an export.
 type ImportNote struct {
-	Code  string `json:"code"`
-	Count int64  `json:"count,omitempty"` // of rows or sessions, if the text has a number
+	Code   string          `json:"code"`
+	Count  int64           `json:"count,omitempty"`  // of rows, sessions or names, if the text has a number
+	Column string          `json:"column,omitempty"` // of NoteEmptyRows
+	Events []ImportedEvent `json:"events,omitempty"` // of NoteEventNames, by name; at most MaxNoteEvents
 }
 
-// noteTexts are the texts of notes, some with a number.
+// ImportedEvent is an event with a name that the form of event names cannot spell.
+type ImportedEvent struct {
+	Name string `json:"name"` // in the export
+	As   string `json:"as"`   // in reports
+}
+
+// noteTexts are the texts of notes, with the number and the column.
 var noteTexts = map[string]string{
-	NoteEventsAlone: "%d sessions have events alone: their events count, but they are no visits",
-	NoteOtherRows:   "%d rows that are neither page views nor events are not imported",
-	NoteBots:        "%d rows of bots are not imported",
-	NoteFolders: "%d rows of pages have no address and count as (other): folders, if the file was not downloaded " +
+	NoteEventsAlone: "{count} sessions have events alone: their events count, but they are no visits",
+	NoteOtherRows:   "{count} rows that are neither page views nor events are not imported",
+	NoteEmptyRows:   "{count} rows with an empty {column} are not imported",
+	NoteEventNames:  "{count} events have names that event names cannot spell",
+	NoteBots:        "{count} rows of bots are not imported",
+	NoteFolders: "{count} rows of pages have no address and count as (other): folders, if the file was not downloaded " +
 		"with flat=1",
 	NoteGoatCounts: "GoatCounter counts each page once for a visitor's session: page views are these counts, and visits " +
 		"and the visitors of whole days are not known",
@@ -115,8 +134,9 @@ var noteTexts = map[string]string{
 
 // Text returns the note in English.
 func (n ImportNote) Text() string {
-	if n.Count == 0 {
-		return noteTexts[n.Code]
+	text := strings.NewReplacer("{count}", strconv.FormatInt(n.Count, 10), "{column}", n.Column).Replace(noteTexts[n.Code])
+	for i, event := range n.Events {
+		text += map[bool]string{true: ": ", false: ", "}[i == 0] + event.Name + " is " + event.As
 	}
-	return fmt.Sprintf(noteTexts[n.Code], n.Count)
+	return text
 }

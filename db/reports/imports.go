@@ -116,10 +116,11 @@ func checkImport(ctx context.Context, idb bun.IDB, siteID int64, m *Import) erro
 		}
 		complete++
 		if m.First <= other.LastDay && other.FirstDay <= m.Last {
-			return &model.Error{
-				Kind: model.Conflict, Code: "already_imported", Message: fmt.Sprintf(
-					"Import %d has the days %v to %v. Undo it first, or import other days with --since and --until.",
-					other.ID, other.FirstDay, other.LastDay),
+			return &model.ImportFailure{
+				Code: model.ImportAlready, Text: fmt.Sprintf(
+					"%s's import of %v to %v already has these days (import %d). Undo it, or choose other days.",
+					other.Source.Service(), other.FirstDay, other.LastDay, other.ID),
+				ImportValues: model.ImportValues{Source: other.Source, First: other.FirstDay, Last: other.LastDay},
 			}
 		}
 	}

@@ -131,6 +131,190 @@ func (ec *executionContext) fieldContext_ImportError_line(_ context.Context, fie
 	return graphql.NewScalarFieldContext("ImportError", field, false, false, "Int")
 }
 
+func (ec *executionContext) _ImportError_fault(ctx context.Context, field graphql.CollectedField, obj *ImportError) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportError_fault(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Fault, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ImportFault) graphql.Marshaler {
+			return ec.marshalOImportFault2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐImportFault(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ImportError_fault(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ImportError", field, false, false, "ImportFault")
+}
+
+func (ec *executionContext) _ImportError_name(ctx context.Context, field graphql.CollectedField, obj *ImportError) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportError_name(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Name, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ImportError_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ImportError", field, false, false, "String")
+}
+
+func (ec *executionContext) _ImportError_value(ctx context.Context, field graphql.CollectedField, obj *ImportError) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportError_value(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Value, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ImportError_value(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ImportError", field, false, false, "String")
+}
+
+func (ec *executionContext) _ImportError_count(ctx context.Context, field graphql.CollectedField, obj *ImportError) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportError_count(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Count, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ImportError_count(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ImportError", field, false, false, "Int64")
+}
+
+func (ec *executionContext) _ImportError_limit(ctx context.Context, field graphql.CollectedField, obj *ImportError) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportError_limit(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Limit, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ImportError_limit(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ImportError", field, false, false, "Int64")
+}
+
+func (ec *executionContext) _ImportError_source(ctx context.Context, field graphql.CollectedField, obj *ImportError) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportError_source(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Source, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ImportSource) graphql.Marshaler {
+			return ec.marshalOImportSource2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐImportSource(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ImportError_source(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ImportError", field, false, false, "ImportSource")
+}
+
+func (ec *executionContext) _ImportError_firstDay(ctx context.Context, field graphql.CollectedField, obj *ImportError) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportError_firstDay(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FirstDay, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Day) graphql.Marshaler {
+			return ec.marshalODate2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐDay(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ImportError_firstDay(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ImportError", field, false, false, "Date")
+}
+
+func (ec *executionContext) _ImportError_lastDay(ctx context.Context, field graphql.CollectedField, obj *ImportError) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportError_lastDay(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LastDay, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Day) graphql.Marshaler {
+			return ec.marshalODate2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐDay(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ImportError_lastDay(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ImportError", field, false, false, "Date")
+}
+
 func (ec *executionContext) _ImportFile_name(ctx context.Context, field graphql.CollectedField, obj *model.UploadFile) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -613,6 +797,61 @@ func (ec *executionContext) fieldContext_ImportNote_count(_ context.Context, fie
 	return graphql.NewScalarFieldContext("ImportNote", field, false, false, "Int64")
 }
 
+func (ec *executionContext) _ImportNote_column(ctx context.Context, field graphql.CollectedField, obj *ImportNote) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportNote_column(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Column, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ImportNote_column(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ImportNote", field, false, false, "String")
+}
+
+func (ec *executionContext) _ImportNote_events(ctx context.Context, field graphql.CollectedField, obj *ImportNote) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportNote_events(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Events, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*ImportedEvent) graphql.Marshaler {
+			return ec.marshalNImportedEvent2ᚕᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐImportedEventᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ImportNote_events(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ImportNote",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ImportedEvent(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _ImportNote_text(ctx context.Context, field graphql.CollectedField, obj *ImportNote) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -1022,6 +1261,52 @@ func (ec *executionContext) fieldContext_ImportPreviewFile_unusedCode(_ context.
 	return graphql.NewScalarFieldContext("ImportPreviewFile", field, false, false, "ImportUnusedCode")
 }
 
+func (ec *executionContext) _ImportedEvent_name(ctx context.Context, field graphql.CollectedField, obj *ImportedEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportedEvent_name(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Name, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ImportedEvent_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ImportedEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _ImportedEvent_reportedAs(ctx context.Context, field graphql.CollectedField, obj *ImportedEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportedEvent_reportedAs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ReportedAs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ImportedEvent_reportedAs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ImportedEvent", field, false, false, "String")
+}
+
 func (ec *executionContext) _ReportImport_id(ctx context.Context, field graphql.CollectedField, obj *model.ReportImport) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -1273,6 +1558,29 @@ func (ec *executionContext) _ReportImport_importedBy(ctx context.Context, field 
 }
 func (ec *executionContext) fieldContext_ReportImport_importedBy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("ReportImport", field, true, true, "String")
+}
+
+func (ec *executionContext) _ReportImport_byCommand(ctx context.Context, field graphql.CollectedField, obj *model.ReportImport) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReportImport_byCommand(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ByCommand(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReportImport_byCommand(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReportImport", field, true, false, "Boolean")
 }
 
 func (ec *executionContext) _UndoImportPayload_import(ctx context.Context, field graphql.CollectedField, obj *UndoImportPayload) (ret graphql.Marshaler) {
@@ -1648,6 +1956,46 @@ func (ec *executionContext) _ImportError(ctx context.Context, sel ast.SelectionS
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
+		case "fault":
+			out.Values[i] = ec._ImportError_fault(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "name":
+			out.Values[i] = ec._ImportError_name(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "value":
+			out.Values[i] = ec._ImportError_value(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "count":
+			out.Values[i] = ec._ImportError_count(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "limit":
+			out.Values[i] = ec._ImportError_limit(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "source":
+			out.Values[i] = ec._ImportError_source(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "firstDay":
+			out.Values[i] = ec._ImportError_firstDay(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "lastDay":
+			out.Values[i] = ec._ImportError_lastDay(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -1860,6 +2208,16 @@ func (ec *executionContext) _ImportNote(ctx context.Context, sel ast.SelectionSe
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
+		case "column":
+			out.Values[i] = ec._ImportNote_column(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "events":
+			out.Values[i] = ec._ImportNote_events(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "text":
 			out.Values[i] = ec._ImportNote_text(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -2018,6 +2376,44 @@ func (ec *executionContext) _ImportPreviewFile(ctx context.Context, sel ast.Sele
 	return out
 }
 
+var importedEventImplementors = []string{"ImportedEvent"}
+
+func (ec *executionContext) _ImportedEvent(ctx context.Context, sel ast.SelectionSet, obj *ImportedEvent) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, importedEventImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ImportedEvent")
+		case "name":
+			out.Values[i] = ec._ImportedEvent_name(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "reportedAs":
+			out.Values[i] = ec._ImportedEvent_reportedAs(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var reportImportImplementors = []string{"ReportImport", "Node"}
 
 func (ec *executionContext) _ReportImport(ctx context.Context, sel ast.SelectionSet, obj *model.ReportImport) graphql.Marshaler {
@@ -2086,6 +2482,11 @@ func (ec *executionContext) _ReportImport(ctx context.Context, sel ast.Selection
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._ReportImport_importedBy(ctx, field, obj)
 				})
+		case "byCommand":
+			out.Values[i] = ec._ReportImport_byCommand(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -2342,6 +2743,30 @@ var (
 	}
 )
 
+func (ec *executionContext) marshalNImportedEvent2ᚕᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐImportedEventᚄ(ctx context.Context, sel ast.SelectionSet, v []*ImportedEvent) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 100, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNImportedEvent2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐImportedEvent(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNImportedEvent2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐImportedEvent(ctx context.Context, sel ast.SelectionSet, v *ImportedEvent) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ImportedEvent!")
+		return graphql.Null
+	}
+	return ec._ImportedEvent(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalNReportImport2ᚕᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐReportImportᚄ(ctx context.Context, sel ast.SelectionSet, v []*model.ReportImport) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 100, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
@@ -2383,6 +2808,22 @@ func (ec *executionContext) marshalOImportError2ᚖgithubᚗcomᚋtallygateᚋta
 	return ec._ImportError(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalOImportFault2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐImportFault(ctx context.Context, v any) (*ImportFault, error) {
+	if v == nil {
+		return nil, nil
+	}
+	var res = new(ImportFault)
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOImportFault2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐImportFault(ctx context.Context, sel ast.SelectionSet, v *ImportFault) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return v
+}
+
 func (ec *executionContext) unmarshalOImportFileInput2ᚕᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐImportFileInputᚄ(ctx context.Context, v any) ([]*ImportFileInput, error) {
 	if v == nil {
 		return nil, nil
@@ -2420,6 +2861,44 @@ func (ec *executionContext) marshalOImportPreview2ᚖgithubᚗcomᚋtallygateᚋ
 	}
 	return ec._ImportPreview(ctx, sel, v)
 }
+
+func (ec *executionContext) unmarshalOImportSource2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐImportSource(ctx context.Context, v any) (*model.ImportSource, error) {
+	if v == nil {
+		return nil, nil
+	}
+	tmp, err := graphql.UnmarshalString(v)
+	res := unmarshalOImportSource2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐImportSource[tmp]
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOImportSource2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐImportSource(ctx context.Context, sel ast.SelectionSet, v *model.ImportSource) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	_ = sel
+	_ = ctx
+	res := graphql.MarshalString(marshalOImportSource2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐImportSource[*v])
+	return res
+}
+
+var (
+	unmarshalOImportSource2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐImportSource = map[string]model.ImportSource{
+		"PLAUSIBLE":       model.ImportPlausible,
+		"UMAMI":           model.ImportUmami,
+		"GOATCOUNTER":     model.ImportGoatCounter,
+		"GOATCOUNTER_API": model.ImportGoatCounterSums,
+		"GA4":             model.ImportGA4,
+		"MATOMO":          model.ImportMatomo,
+	}
+	marshalOImportSource2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐImportSource = map[model.ImportSource]string{
+		model.ImportPlausible:       "PLAUSIBLE",
+		model.ImportUmami:           "UMAMI",
+		model.ImportGoatCounter:     "GOATCOUNTER",
+		model.ImportGoatCounterSums: "GOATCOUNTER_API",
+		model.ImportGA4:             "GA4",
+		model.ImportMatomo:          "MATOMO",
+	}
+)
 
 func (ec *executionContext) unmarshalOImportUnusedCode2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐImportUnusedCode(ctx context.Context, v any) (*ImportUnusedCode, error) {
 	if v == nil {

@@ -987,6 +987,22 @@ type ImportError struct {
 	File *string `json:"file,omitempty"`
 	// The line of the file. Null if no single one is wrong.
 	Line *int `json:"line,omitempty"`
+	// What is wrong, for `DAMAGED_FILE`. Null for other codes, and for jobs that an earlier version ended.
+	Fault *ImportFault `json:"fault,omitempty"`
+	// The column, table or other file that the message names. Null if it names none.
+	Name *string `json:"name,omitempty"`
+	// The text that the message quotes, as the export has it or as it should be. Null if it quotes none.
+	Value *string `json:"value,omitempty"`
+	// The number in the message: of rows, fields or visits; of the MB that are left, for `TOO_MANY_IMPORT_BYTES`.
+	Count int64 `json:"count"`
+	// The limit in the message. 0 if it has none.
+	Limit int64 `json:"limit"`
+	// The service of the other import, for `ALREADY_IMPORTED`.
+	Source *model.ImportSource `json:"source,omitempty"`
+	// The first day in the message: of the other import or file, or that the site counts itself. Null if it has none.
+	FirstDay *model.Day `json:"firstDay,omitempty"`
+	// The last day in the message. Null if it has none.
+	LastDay *model.Day `json:"lastDay,omitempty"`
 }
 
 // A file to upload.
@@ -1012,6 +1028,10 @@ type ImportNote struct {
 	Code ImportNoteCode `json:"code"`
 	// The number in the text. Null if it has none.
 	Count *int64 `json:"count,omitempty"`
+	// The column of the export that the remark is about. Null if it is about none.
+	Column *string `json:"column,omitempty"`
+	// The events of `EVENT_NAMES`, by name. At most 20.
+	Events []*ImportedEvent `json:"events"`
 	// The remark, in English.
 	Text string `json:"text"`
 }
@@ -1054,6 +1074,14 @@ type ImportPreviewFile struct {
 	Unused *string `json:"unused,omitempty"`
 	// Machine-readable code of `unused`. More codes may be added.
 	UnusedCode *ImportUnusedCode `json:"unusedCode,omitempty"`
+}
+
+// An event of an export with a name that the form of event names cannot spell.
+type ImportedEvent struct {
+	// Its name in the export, at most 100 characters.
+	Name string `json:"name"`
+	// Its name in reports: the name encoded like a label of an international domain, or its letters and a hash.
+	ReportedAs string `json:"reportedAs"`
 }
 
 // Public settings of an installation, which sign-up and invitation forms need beforehand.
@@ -3333,6 +3361,166 @@ func (e ImportErrorCode) MarshalJSON() ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
+// What is wrong in a damaged export. The fields of `ImportError` in parentheses are set.
+type ImportFault string
+
+const (
+	// The file is no CSV file in UTF-8.
+	ImportFaultNotCSV ImportFault = "NOT_CSV"
+	// A row is not in UTF-8.
+	ImportFaultNotUTF8 ImportFault = "NOT_UTF8"
+	// The columns are separated by semicolons or tabs instead of commas.
+	ImportFaultSeparator ImportFault = "SEPARATOR"
+	// The file is empty.
+	ImportFaultEmptyFile ImportFault = "EMPTY_FILE"
+	// The file has comments only.
+	ImportFaultNoTable ImportFault = "NO_TABLE"
+	// The file, the archive or a quotation in it cannot be read (`value`: the reason in English).
+	ImportFaultUnreadable ImportFault = "UNREADABLE"
+	// A row has more bytes than permitted (`limit`).
+	ImportFaultLongRow ImportFault = "LONG_ROW"
+	// A row has more columns than permitted (`limit`).
+	ImportFaultManyColumns ImportFault = "MANY_COLUMNS"
+	// A column is missing (`name`).
+	ImportFaultMissingColumn ImportFault = "MISSING_COLUMN"
+	// A column comes twice (`name`).
+	ImportFaultRepeatedColumn ImportFault = "REPEATED_COLUMN"
+	// A column cannot be imported (`name`).
+	ImportFaultUnknownColumn ImportFault = "UNKNOWN_COLUMN"
+	// A row has another number of fields (`count`) than the header (`limit`).
+	ImportFaultWrongFields ImportFault = "WRONG_FIELDS"
+	// A field (`name`, `value`) is no number from 0 to `limit`.
+	ImportFaultNotANumber ImportFault = "NOT_A_NUMBER"
+	// A field is no day from 1995 on (`value`).
+	ImportFaultNotADay ImportFault = "NOT_A_DAY"
+	// A field is no time (`name`, `value`).
+	ImportFaultNotATime ImportFault = "NOT_A_TIME"
+	// A field has a value that it cannot have (`name`, `value`).
+	ImportFaultNotAValue ImportFault = "NOT_A_VALUE"
+	// The file is not named as the files of the service (`name`) are (`value`: an example).
+	ImportFaultUnknownFile ImportFault = "UNKNOWN_FILE"
+	// The service has no such table, or it is not imported (`name`).
+	ImportFaultUnknownTable ImportFault = "UNKNOWN_TABLE"
+	// GoatCounter: the file has another version than 1 and 2 (`value`: the first column).
+	ImportFaultFileVersion ImportFault = "FILE_VERSION"
+	// Umami: the file has sums of a whole period.
+	ImportFaultPeriodSums ImportFault = "PERIOD_SUMS"
+	// Umami: the file has a second website (`value`).
+	ImportFaultSecondWebsite ImportFault = "SECOND_WEBSITE"
+	// Google Analytics: a table has two dimensions.
+	ImportFaultTwoDimensions ImportFault = "TWO_DIMENSIONS"
+	// Google Analytics: a table has no metric that is imported.
+	ImportFaultNoMetrics ImportFault = "NO_METRICS"
+	// Google Analytics: days are counted from a start date that is missing.
+	ImportFaultNoStart ImportFault = "NO_START"
+	// Google Analytics: a table has neither days nor a period of one day.
+	ImportFaultNoDays ImportFault = "NO_DAYS"
+	// A day (`firstDay`) has more bounces (`count`) than visits (`limit`).
+	ImportFaultMoreBounces ImportFault = "MORE_BOUNCES"
+	// A row has more engaged sessions (`count`) than sessions (`limit`).
+	ImportFaultMoreEngaged ImportFault = "MORE_ENGAGED"
+	// Another file (`name`) has rows of the same days (`firstDay`, `lastDay`; `value`: which, in English).
+	ImportFaultRepeatedDays ImportFault = "REPEATED_DAYS"
+	// The sum of a day is too large (`firstDay`, `limit`).
+	ImportFaultLargeSum ImportFault = "LARGE_SUM"
+	// The totals are missing (`value`: the tables with them).
+	ImportFaultNoTotals ImportFault = "NO_TOTALS"
+	// The totals of a day are missing (`firstDay`; `value`: the table with them).
+	ImportFaultDayWithoutTotals ImportFault = "DAY_WITHOUT_TOTALS"
+	// A session has more visits on a day than can be stored (`limit`).
+	ImportFaultManyVisits ImportFault = "MANY_VISITS"
+	// The service has answered in another way than documented (`value`: how, in English).
+	ImportFaultServiceAnswer ImportFault = "SERVICE_ANSWER"
+	// GoatCounter refuses calls for its rate limit.
+	ImportFaultAPIRateLimit ImportFault = "API_RATE_LIMIT"
+	// The user of GoatCounter's token has another time zone than UTC (`value`).
+	ImportFaultAPITimeZone ImportFault = "API_TIME_ZONE"
+	// GoatCounter is older than 2.7.0.
+	ImportFaultAPIVersion ImportFault = "API_VERSION"
+)
+
+var AllImportFault = []ImportFault{
+	ImportFaultNotCSV,
+	ImportFaultNotUTF8,
+	ImportFaultSeparator,
+	ImportFaultEmptyFile,
+	ImportFaultNoTable,
+	ImportFaultUnreadable,
+	ImportFaultLongRow,
+	ImportFaultManyColumns,
+	ImportFaultMissingColumn,
+	ImportFaultRepeatedColumn,
+	ImportFaultUnknownColumn,
+	ImportFaultWrongFields,
+	ImportFaultNotANumber,
+	ImportFaultNotADay,
+	ImportFaultNotATime,
+	ImportFaultNotAValue,
+	ImportFaultUnknownFile,
+	ImportFaultUnknownTable,
+	ImportFaultFileVersion,
+	ImportFaultPeriodSums,
+	ImportFaultSecondWebsite,
+	ImportFaultTwoDimensions,
+	ImportFaultNoMetrics,
+	ImportFaultNoStart,
+	ImportFaultNoDays,
+	ImportFaultMoreBounces,
+	ImportFaultMoreEngaged,
+	ImportFaultRepeatedDays,
+	ImportFaultLargeSum,
+	ImportFaultNoTotals,
+	ImportFaultDayWithoutTotals,
+	ImportFaultManyVisits,
+	ImportFaultServiceAnswer,
+	ImportFaultAPIRateLimit,
+	ImportFaultAPITimeZone,
+	ImportFaultAPIVersion,
+}
+
+func (e ImportFault) IsValid() bool {
+	switch e {
+	case ImportFaultNotCSV, ImportFaultNotUTF8, ImportFaultSeparator, ImportFaultEmptyFile, ImportFaultNoTable, ImportFaultUnreadable, ImportFaultLongRow, ImportFaultManyColumns, ImportFaultMissingColumn, ImportFaultRepeatedColumn, ImportFaultUnknownColumn, ImportFaultWrongFields, ImportFaultNotANumber, ImportFaultNotADay, ImportFaultNotATime, ImportFaultNotAValue, ImportFaultUnknownFile, ImportFaultUnknownTable, ImportFaultFileVersion, ImportFaultPeriodSums, ImportFaultSecondWebsite, ImportFaultTwoDimensions, ImportFaultNoMetrics, ImportFaultNoStart, ImportFaultNoDays, ImportFaultMoreBounces, ImportFaultMoreEngaged, ImportFaultRepeatedDays, ImportFaultLargeSum, ImportFaultNoTotals, ImportFaultDayWithoutTotals, ImportFaultManyVisits, ImportFaultServiceAnswer, ImportFaultAPIRateLimit, ImportFaultAPITimeZone, ImportFaultAPIVersion:
+		return true
+	}
+	return false
+}
+
+func (e ImportFault) String() string {
+	return string(e)
+}
+
+func (e *ImportFault) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = ImportFault(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid ImportFault", str)
+	}
+	return nil
+}
+
+func (e ImportFault) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *ImportFault) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e ImportFault) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
 // The codes of remarks.
 type ImportNoteCode string
 
@@ -3341,6 +3529,10 @@ const (
 	ImportNoteCodeEventsAlone ImportNoteCode = "EVENTS_ALONE"
 	// `count` rows are neither page views nor events.
 	ImportNoteCodeOtherRows ImportNoteCode = "OTHER_ROWS"
+	// `count` rows have no value in `column`, and are skipped.
+	ImportNoteCodeEmptyRows ImportNoteCode = "EMPTY_ROWS"
+	// `count` events have names that the form of event names cannot spell. `events` lists how reports name them.
+	ImportNoteCodeEventNames ImportNoteCode = "EVENT_NAMES"
 	// `count` rows of bots are left out.
 	ImportNoteCodeBots ImportNoteCode = "BOTS"
 	// `count` rows of pages have no address, and count as `(other)`.
@@ -3352,6 +3544,8 @@ const (
 var AllImportNoteCode = []ImportNoteCode{
 	ImportNoteCodeEventsAlone,
 	ImportNoteCodeOtherRows,
+	ImportNoteCodeEmptyRows,
+	ImportNoteCodeEventNames,
 	ImportNoteCodeBots,
 	ImportNoteCodeFolders,
 	ImportNoteCodeGoatcounterCounts,
@@ -3359,7 +3553,7 @@ var AllImportNoteCode = []ImportNoteCode{
 
 func (e ImportNoteCode) IsValid() bool {
 	switch e {
-	case ImportNoteCodeEventsAlone, ImportNoteCodeOtherRows, ImportNoteCodeBots, ImportNoteCodeFolders, ImportNoteCodeGoatcounterCounts:
+	case ImportNoteCodeEventsAlone, ImportNoteCodeOtherRows, ImportNoteCodeEmptyRows, ImportNoteCodeEventNames, ImportNoteCodeBots, ImportNoteCodeFolders, ImportNoteCodeGoatcounterCounts:
 		return true
 	}
 	return false

@@ -1964,6 +1964,8 @@ type ReportImport implements Node {
   importedAt: DateTime!
   "The e-mail address of the member who imported. Null for the command line, for a person who is not a member any more, and for guests."
   importedBy: String
+  "Whether an operator imported on the command line, and not a member in the browser or by the API."
+  byCommand: Boolean!
 }
 
 "The step of an import job."
@@ -2078,8 +2080,20 @@ type ImportNote {
   code: ImportNoteCode!
   "The number in the text. Null if it has none."
   count: Int64
+  "The column of the export that the remark is about. Null if it is about none."
+  column: String
+  "The events of ` + "`" + `EVENT_NAMES` + "`" + `, by name. At most 20."
+  events: [ImportedEvent!]!
   "The remark, in English."
   text: String!
+}
+
+"An event of an export with a name that the form of event names cannot spell."
+type ImportedEvent {
+  "Its name in the export, at most 100 characters."
+  name: String!
+  "Its name in reports: the name encoded like a label of an international domain, or its letters and a hash."
+  reportedAs: String!
 }
 
 "The codes of remarks."
@@ -2088,6 +2102,10 @@ enum ImportNoteCode {
   EVENTS_ALONE
   "` + "`" + `count` + "`" + ` rows are neither page views nor events."
   OTHER_ROWS
+  "` + "`" + `count` + "`" + ` rows have no value in ` + "`" + `column` + "`" + `, and are skipped."
+  EMPTY_ROWS
+  "` + "`" + `count` + "`" + ` events have names that the form of event names cannot spell. ` + "`" + `events` + "`" + ` lists how reports name them."
+  EVENT_NAMES
   "` + "`" + `count` + "`" + ` rows of bots are left out."
   BOTS
   "` + "`" + `count` + "`" + ` rows of pages have no address, and count as ` + "`" + `(other)` + "`" + `."
@@ -2106,6 +2124,98 @@ type ImportError {
   file: String
   "The line of the file. Null if no single one is wrong."
   line: Int
+  "What is wrong, for ` + "`" + `DAMAGED_FILE` + "`" + `. Null for other codes, and for jobs that an earlier version ended."
+  fault: ImportFault
+  "The column, table or other file that the message names. Null if it names none."
+  name: String
+  "The text that the message quotes, as the export has it or as it should be. Null if it quotes none."
+  value: String
+  "The number in the message: of rows, fields or visits; of the MB that are left, for ` + "`" + `TOO_MANY_IMPORT_BYTES` + "`" + `."
+  count: Int64!
+  "The limit in the message. 0 if it has none."
+  limit: Int64!
+  "The service of the other import, for ` + "`" + `ALREADY_IMPORTED` + "`" + `."
+  source: ImportSource
+  "The first day in the message: of the other import or file, or that the site counts itself. Null if it has none."
+  firstDay: Date
+  "The last day in the message. Null if it has none."
+  lastDay: Date
+}
+
+"What is wrong in a damaged export. The fields of ` + "`" + `ImportError` + "`" + ` in parentheses are set."
+enum ImportFault {
+  "The file is no CSV file in UTF-8."
+  NOT_CSV
+  "A row is not in UTF-8."
+  NOT_UTF8
+  "The columns are separated by semicolons or tabs instead of commas."
+  SEPARATOR
+  "The file is empty."
+  EMPTY_FILE
+  "The file has comments only."
+  NO_TABLE
+  "The file, the archive or a quotation in it cannot be read (` + "`" + `value` + "`" + `: the reason in English)."
+  UNREADABLE
+  "A row has more bytes than permitted (` + "`" + `limit` + "`" + `)."
+  LONG_ROW
+  "A row has more columns than permitted (` + "`" + `limit` + "`" + `)."
+  MANY_COLUMNS
+  "A column is missing (` + "`" + `name` + "`" + `)."
+  MISSING_COLUMN
+  "A column comes twice (` + "`" + `name` + "`" + `)."
+  REPEATED_COLUMN
+  "A column cannot be imported (` + "`" + `name` + "`" + `)."
+  UNKNOWN_COLUMN
+  "A row has another number of fields (` + "`" + `count` + "`" + `) than the header (` + "`" + `limit` + "`" + `)."
+  WRONG_FIELDS
+  "A field (` + "`" + `name` + "`" + `, ` + "`" + `value` + "`" + `) is no number from 0 to ` + "`" + `limit` + "`" + `."
+  NOT_A_NUMBER
+  "A field is no day from 1995 on (` + "`" + `value` + "`" + `)."
+  NOT_A_DAY
+  "A field is no time (` + "`" + `name` + "`" + `, ` + "`" + `value` + "`" + `)."
+  NOT_A_TIME
+  "A field has a value that it cannot have (` + "`" + `name` + "`" + `, ` + "`" + `value` + "`" + `)."
+  NOT_A_VALUE
+  "The file is not named as the files of the service (` + "`" + `name` + "`" + `) are (` + "`" + `value` + "`" + `: an example)."
+  UNKNOWN_FILE
+  "The service has no such table, or it is not imported (` + "`" + `name` + "`" + `)."
+  UNKNOWN_TABLE
+  "GoatCounter: the file has another version than 1 and 2 (` + "`" + `value` + "`" + `: the first column)."
+  FILE_VERSION
+  "Umami: the file has sums of a whole period."
+  PERIOD_SUMS
+  "Umami: the file has a second website (` + "`" + `value` + "`" + `)."
+  SECOND_WEBSITE
+  "Google Analytics: a table has two dimensions."
+  TWO_DIMENSIONS
+  "Google Analytics: a table has no metric that is imported."
+  NO_METRICS
+  "Google Analytics: days are counted from a start date that is missing."
+  NO_START
+  "Google Analytics: a table has neither days nor a period of one day."
+  NO_DAYS
+  "A day (` + "`" + `firstDay` + "`" + `) has more bounces (` + "`" + `count` + "`" + `) than visits (` + "`" + `limit` + "`" + `)."
+  MORE_BOUNCES
+  "A row has more engaged sessions (` + "`" + `count` + "`" + `) than sessions (` + "`" + `limit` + "`" + `)."
+  MORE_ENGAGED
+  "Another file (` + "`" + `name` + "`" + `) has rows of the same days (` + "`" + `firstDay` + "`" + `, ` + "`" + `lastDay` + "`" + `; ` + "`" + `value` + "`" + `: which, in English)."
+  REPEATED_DAYS
+  "The sum of a day is too large (` + "`" + `firstDay` + "`" + `, ` + "`" + `limit` + "`" + `)."
+  LARGE_SUM
+  "The totals are missing (` + "`" + `value` + "`" + `: the tables with them)."
+  NO_TOTALS
+  "The totals of a day are missing (` + "`" + `firstDay` + "`" + `; ` + "`" + `value` + "`" + `: the table with them)."
+  DAY_WITHOUT_TOTALS
+  "A session has more visits on a day than can be stored (` + "`" + `limit` + "`" + `)."
+  MANY_VISITS
+  "The service has answered in another way than documented (` + "`" + `value` + "`" + `: how, in English)."
+  SERVICE_ANSWER
+  "GoatCounter refuses calls for its rate limit."
+  API_RATE_LIMIT
+  "The user of GoatCounter's token has another time zone than UTC (` + "`" + `value` + "`" + `)."
+  API_TIME_ZONE
+  "GoatCounter is older than 2.7.0."
+  API_VERSION
 }
 
 "The codes of failed import jobs."
@@ -6775,6 +6885,22 @@ func (ec *executionContext) childFields_ImportError(ctx context.Context, field g
 		return ec.fieldContext_ImportError_file(ctx, field)
 	case "line":
 		return ec.fieldContext_ImportError_line(ctx, field)
+	case "fault":
+		return ec.fieldContext_ImportError_fault(ctx, field)
+	case "name":
+		return ec.fieldContext_ImportError_name(ctx, field)
+	case "value":
+		return ec.fieldContext_ImportError_value(ctx, field)
+	case "count":
+		return ec.fieldContext_ImportError_count(ctx, field)
+	case "limit":
+		return ec.fieldContext_ImportError_limit(ctx, field)
+	case "source":
+		return ec.fieldContext_ImportError_source(ctx, field)
+	case "firstDay":
+		return ec.fieldContext_ImportError_firstDay(ctx, field)
+	case "lastDay":
+		return ec.fieldContext_ImportError_lastDay(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ImportError", field.Name)
 }
@@ -6837,6 +6963,10 @@ func (ec *executionContext) childFields_ImportNote(ctx context.Context, field gr
 		return ec.fieldContext_ImportNote_code(ctx, field)
 	case "count":
 		return ec.fieldContext_ImportNote_count(ctx, field)
+	case "column":
+		return ec.fieldContext_ImportNote_column(ctx, field)
+	case "events":
+		return ec.fieldContext_ImportNote_events(ctx, field)
 	case "text":
 		return ec.fieldContext_ImportNote_text(ctx, field)
 	}
@@ -6885,6 +7015,16 @@ func (ec *executionContext) childFields_ImportPreviewFile(ctx context.Context, f
 		return ec.fieldContext_ImportPreviewFile_unusedCode(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ImportPreviewFile", field.Name)
+}
+
+func (ec *executionContext) childFields_ImportedEvent(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "name":
+		return ec.fieldContext_ImportedEvent_name(ctx, field)
+	case "reportedAs":
+		return ec.fieldContext_ImportedEvent_reportedAs(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ImportedEvent", field.Name)
 }
 
 func (ec *executionContext) childFields_Installation(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -7399,6 +7539,8 @@ func (ec *executionContext) childFields_ReportImport(ctx context.Context, field 
 		return ec.fieldContext_ReportImport_importedAt(ctx, field)
 	case "importedBy":
 		return ec.fieldContext_ReportImport_importedBy(ctx, field)
+	case "byCommand":
+		return ec.fieldContext_ReportImport_byCommand(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ReportImport", field.Name)
 }

@@ -22,6 +22,14 @@ func orNil(s string) *string {
 	return &s
 }
 
+// notZero returns nil for the zero value, which stands for none.
+func notZero[T comparable](value T) *T {
+	if value == *new(T) {
+		return nil
+	}
+	return &value
+}
+
 // orBlank returns the empty string for nil.
 func orBlank(s *string) string {
 	if s == nil {

@@ -65,7 +65,12 @@ func (r *importJobResolver) Preview(ctx context.Context, obj *model.ImportJob) (
 		shown.Files = append(shown.Files, file)
 	}
 	for _, n := range p.Notes {
-		note := &generated.ImportNote{Code: generated.ImportNoteCode(strings.ToUpper(n.Code)), Text: n.Text()}
+		note := &generated.ImportNote{
+			Code: generated.ImportNoteCode(strings.ToUpper(n.Code)), Column: orNil(n.Column), Events: []*generated.ImportedEvent{}, Text: n.Text(),
+		}
+		for _, event := range n.Events {
+			note.Events = append(note.Events, &generated.ImportedEvent{Name: event.Name, ReportedAs: event.As})
+		}
 		if n.Count > 0 {
 			note.Count = &n.Count
 		}
@@ -78,11 +83,14 @@ func (r *importJobResolver) Error(ctx context.Context, obj *model.ImportJob) (*g
 	if obj.ErrorCode == "" {
 		return nil, nil
 	}
+	v := &obj.ErrorValues
 	failed := &generated.ImportError{
 		Code: generated.ImportErrorCode(strings.ToUpper(obj.ErrorCode)), Message: obj.ErrorText, File: orNil(obj.ErrorFile),
+		Name: orNil(v.Name), Value: orNil(v.Value), Count: v.Count, Limit: v.Limit, Source: notZero(v.Source),
+		Line: notZero(obj.ErrorLine), FirstDay: notZero(v.First), LastDay: notZero(v.Last),
 	}
-	if obj.ErrorLine > 0 {
-		failed.Line = &obj.ErrorLine
+	if fault := generated.ImportFault(strings.ToUpper(string(v.Fault))); fault.IsValid() {
+		failed.Fault = &fault
 	}
 	return failed, nil
 }

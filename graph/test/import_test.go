@@ -184,6 +184,16 @@ func TestUndoImport(t *testing.T) {
 		c := a.owner("owner@first.example")
 		site := c.createSite("first.example").ok(t, "createSite").at("createSite.site.id").(string)
 		id := a.storedImport(site)
+		const author = `query($id: ID!) { site(id: $id) { imports { importedBy byCommand } } }`
+		if got := c.query(author, "id", site); !strings.Contains(got.Body, `{"importedBy":null,"byCommand":true}`) {
+			t.Errorf("an import of the command line: %s", got.Body)
+		}
+		if err := dbtest.Exec(d, "UPDATE report_imports SET created_by = 1000000"); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.query(author, "id", site); !strings.Contains(got.Body, `{"importedBy":null,"byCommand":false}`) {
+			t.Errorf("an import of a person who is no member: %s", got.Body)
+		}
 		if err := dbtest.Exec(d, "UPDATE report_imports SET created_by = (SELECT id FROM users WHERE email = 'owner@first.example')"); err != nil {
 			t.Fatal(err)
 		}
@@ -204,6 +214,36 @@ func TestUndoImport(t *testing.T) {
 		}
 		if got := c.query(undo, "id", id); got.userErrors("undoImport") != "importId:NOT_FOUND" {
 			t.Errorf("undone twice: %s", got.Body)
+		}
+	})
+}
+
+// TestImportError reads why a job has failed, in values from which clients write the message.
+func TestImportError(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		c := a.owner("owner@first.example")
+		site := c.createSite("first.example").ok(t, "createSite").at("createSite.site.id").(string)
+		c.query(`mutation($site: ID!) { startImport(input: {siteId: $site, source: UMAMI, files: [{name: "u.csv", size: 5}]}) {
+			importJob { id } userErrors { code } } }`, "site", site).ok(t, "startImport")
+
+		const list = `query($id: ID!) { site(id: $id) { importJobs { error { code fault name value count limit source firstDay lastDay line } } } }`
+		for _, test := range []struct{ code, values, want string }{
+			{"already_imported", `{"source":"plausible","first":20485,"last":20488}`,
+				`{"code":"ALREADY_IMPORTED","fault":null,"name":null,"value":null,"count":0,"limit":0,"source":"PLAUSIBLE","firstDay":"2026-02-01","lastDay":"2026-02-04","line":null}`},
+			{"damaged_file", `{"fault":"not_a_number","name":"visitors","value":"x","limit":1099511627776}`,
+				`{"code":"DAMAGED_FILE","fault":"NOT_A_NUMBER","name":"visitors","value":"x","count":0,"limit":1099511627776,"source":null,"firstDay":null,"lastDay":null,"line":null}`},
+			{"damaged_file", "", // of an earlier version
+				`{"code":"DAMAGED_FILE","fault":null,"name":null,"value":null,"count":0,"limit":0,"source":null,"firstDay":null,"lastDay":null,"line":null}`},
+		} {
+			err := dbtest.Exec(d, fmt.Sprintf("UPDATE import_jobs SET state = 5, error_code = '%s', error_values = '%s'", test.code, test.values))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := c.query(list, "id", site); !strings.Contains(got.Body, test.want) {
+				t.Errorf("the error is %s, want %s", got.Body, test.want)
+			}
 		}
 	})
 }

@@ -59,7 +59,7 @@ type Reading struct {
 	Preview model.ImportPreview
 }
 
-// Reader reads exports. A mistake in an export is an *imports.Failure. The program implements it, because
+// Reader reads exports. A mistake in an export is an *model.ImportFailure. The program implements it, because
 // imported values have the form that the data plane gives to hits.
 type Reader interface {
 	ReadFiles(ctx context.Context, source model.ImportSource, files []*imports.File, b Bounds) (*Reading, error)
@@ -137,7 +137,7 @@ func (r *Runner) Run(ctx context.Context, job *imports.Leased) error {
 	case err == nil || errors.Is(err, imports.ErrLost) || errors.Is(cause, imports.ErrLost):
 		return nil
 	case timedOut:
-		err = &imports.Failure{Code: model.ImportTimeout, Text: "The import took more than an hour. Import parts of it, by days."}
+		err = &model.ImportFailure{Code: model.ImportTimeout, Text: "The import took more than an hour. Import parts of it, by days."}
 	}
 	return r.end(ctx, job, err)
 }
@@ -172,7 +172,7 @@ func (r *Runner) renew(ctx context.Context, job *imports.Leased, progress *atomi
 func (r *Runner) step(ctx context.Context, job *imports.Leased, progress func(float64)) error {
 	switch {
 	case job.Attempts > model.MaxImportAttempts:
-		return &imports.Failure{Code: model.ImportInterrupted, Text: "The server has stopped several times while it ran the import."}
+		return &model.ImportFailure{Code: model.ImportInterrupted, Text: "The server has stopped several times while it ran the import."}
 	case job.State == model.JobStoring:
 		return r.keep(ctx, job, progress)
 	}
@@ -249,7 +249,7 @@ func (r *Runner) counter(ctx context.Context, job *imports.Leased) (func(bytes i
 func (r *Runner) readSource(ctx context.Context, job *imports.Leased, zone *time.Location, b Bounds) (*Reading, error) {
 	if job.IsAPI() {
 		if job.Token == "" {
-			return nil, &imports.Failure{Code: model.ImportToken, Text: "The API's token cannot be decrypted. Start the import again."}
+			return nil, &model.ImportFailure{Code: model.ImportToken, Text: "The API's token cannot be decrypted. Start the import again."}
 		}
 		b.Memory = apiMemory
 		read, err := r.Reader.ReadAPI(ctx, r.Client, job.Address, job.Token, zone, b)
@@ -269,9 +269,9 @@ func (r *Runner) failure(err error) error {
 	var call interface{ Timeout() bool } // a *url.Error
 	switch {
 	case errors.Is(err, r.Blocked):
-		return &imports.Failure{Code: model.ImportRefused, Text: "The address cannot be called from here."}
+		return &model.ImportFailure{Code: model.ImportRefused, Text: "The address cannot be called from here."}
 	case errors.As(err, &call) && !errors.Is(err, context.Canceled):
-		return &imports.Failure{Code: model.ImportUnreachable, Text: "The address could not be reached."}
+		return &model.ImportFailure{Code: model.ImportUnreachable, Text: "The address could not be reached."}
 	}
 	return err
 }
@@ -319,20 +319,20 @@ func (r *Runner) end(ctx context.Context, job *imports.Leased, why error) error 
 		return ignoreLost(r.store.Release(ctx, job, now))
 	}
 
-	failure, isFailure := errors.AsType[*imports.Failure](why)
+	failure, isFailure := errors.AsType[*model.ImportFailure](why)
 	shown, isShown := errors.AsType[*model.Error](why)
 	switch {
 	case isFailure:
 	case isShown && shown.Kind == model.Conflict:
-		failure = &imports.Failure{Code: shown.Code, Text: shown.Message}
+		failure = &model.ImportFailure{Code: shown.Code, Text: shown.Message}
 	case job.Attempts < model.MaxImportAttempts:
 		r.Log.ErrorContext(ctx, "import failed and is repeated", "job", job.ID, "site", job.SiteID, "error", why)
 		return ignoreLost(r.store.Later(ctx, job, now, retryAfter))
 	default:
 		r.Log.ErrorContext(ctx, "import failed", "job", job.ID, "site", job.SiteID, "error", why)
-		failure = &imports.Failure{Code: model.ImportInternal, Text: "The server could not import the export."}
+		failure = &model.ImportFailure{Code: model.ImportInternal, Text: "The server could not import the export."}
 	}
-	return ignoreLost(r.store.Fail(ctx, job, *failure, now))
+	return ignoreLost(r.store.Fail(ctx, job, failure, now))
 }
 
 func ignoreLost(err error) error {

@@ -62,11 +62,11 @@ func (c *importCommand) Run(ctx context.Context, s *session) error {
 
 	read, err := c.read(ctx, zone, options)
 	if err != nil {
-		return err
+		return withFlags(err)
 	}
 	printImport(s.terminal, read, options)
 	if err := store.CheckImport(ctx, site.ID, &read.Import); err != nil {
-		return err
+		return withFlags(err)
 	}
 	if c.DryRun {
 		fmt.Fprintln(s.out, "Nothing was changed.")
@@ -87,6 +87,15 @@ func (c *importCommand) Run(ctx context.Context, s *session) error {
 	fmt.Fprintf(s.out, "Import %d is complete. To undo it: tallygate admin undo-import --site %s %d\n",
 		stored.ID, c.Site, stored.ID)
 	return nil
+}
+
+// withFlags adds to an error about days how the command chooses days.
+func withFlags(err error) error {
+	failure, ok := errors.AsType[*model.ImportFailure](err)
+	if !ok || !slices.Contains([]string{model.ImportTooLarge, model.ImportAlready, model.ImportNothing}, failure.Code) {
+		return err
+	}
+	return fmt.Errorf("%w (--since and --until choose the days)", err)
 }
 
 // read reads the export, or the sums that the API of a service has.

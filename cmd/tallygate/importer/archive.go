@@ -25,7 +25,7 @@ var errLongDirectory = tooLarge("the list of the archive's files has more than %
 func (r *reading) openArchive(name string, file Input) error {
 	archive, size, err := newArchive(file)
 	if err != nil {
-		return &FileError{File: name, Text: err.Error(), cause: err}
+		return placed(err, name, 0)
 	}
 	size += len(archive.File) * entryBytes
 	r.days.spend(size)
@@ -38,7 +38,7 @@ func (r *reading) openArchive(name string, file Input) error {
 		}
 		plain, err := entry.Open()
 		if err != nil {
-			return &FileError{File: name + "/" + base, Text: err.Error()}
+			return placed(err, name+"/"+base, 0)
 		}
 		err = errors.Join(r.readTable(base, plain), plain.Close())
 		if err != nil {

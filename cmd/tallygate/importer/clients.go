@@ -72,10 +72,10 @@ var (
 	}
 )
 
-// unknownNames are what services write where they know no value, in the form of words.
+// unknownNames are what services write where they know no browser, system or host, in the form of words, in
+// addition to the words of nothing.
 var unknownNames = map[string]bool{
-	"": true, "unknown": true, "unk": true, "notset": true, "undefined": true, "null": true, "none": true, "na": true,
-	"datanotavailable": true, "notavailable": true,
+	"": true, "unknown": true, "unk": true, "na": true, "datanotavailable": true, "notavailable": true,
 }
 
 // browserVariants are words of names that say nothing about the family: "Chrome Mobile iOS" is Chrome.
@@ -86,7 +86,7 @@ var browserVariants = map[string]bool{
 
 // browserOf returns the family of a browser by its name in another service, with or without a version.
 func browserOf(name string) model.Browser {
-	list := words(name)
+	list := words(value(name))
 	key := strings.Join(list, "")
 	if unknownNames[key] || key == "browser" {
 		return "" // Umami writes browser for an unknown one
@@ -114,7 +114,7 @@ func browserOf(name string) model.Browser {
 
 // systemOf returns the family of an operating system by its name in another service, with or without a version.
 func systemOf(name string) model.System {
-	key := strings.Join(words(name), "")
+	key := strings.Join(words(value(name)), "")
 	if unknownNames[key] {
 		return ""
 	}
@@ -155,7 +155,7 @@ func countryOf(text string) string {
 // hostOf returns the host of a page as it is stored; empty for a text that is not the host of a site. A name
 // without a dot, such as localhost, has none.
 func hostOf(text string) string {
-	if unknownNames[strings.Join(words(text), "")] {
+	if unknownNames[strings.Join(words(value(text)), "")] {
 		return ""
 	}
 	host, _, ok := model.PageAddress("https://" + strings.TrimSpace(text))

@@ -21,5 +21,14 @@ var (
 	CountryFile = countryFile
 )
 
+// The forms of pages, events and referrers of other services.
+var (
+	PathOf    = pathOf
+	EventName = eventName
+	Address   = address
+	SourceOf  = sourceOf
+	Bounded   = bounded
+)
+
 // NewArchive opens an archive within the limits of its directory.
 var NewArchive = newArchive

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -60,9 +61,9 @@ func (r *reading) openFile(name string) error {
 	case err != nil:
 		return err
 	case !info.Mode().IsRegular():
-		return &FileError{File: name, Text: "not a file"}
+		return fmt.Errorf("%s: not a file", name)
 	case info.Size() > maxArchives:
-		return &FileError{File: name, Text: "larger than 4 GB"}
+		return fmt.Errorf("%s: larger than 4 GB", name)
 	}
 
 	return r.open(Input{Name: name, Data: file, Size: info.Size()})
@@ -83,7 +84,7 @@ func (r *reading) open(file Input) error {
 	case bytes.HasPrefix(start, []byte("\x1f\x8b")):
 		plain, err := gzip.NewReader(content)
 		if err != nil {
-			return &FileError{File: base, Text: err.Error()}
+			return placed(err, base, 0)
 		}
 		return r.readTable(strings.TrimSuffix(base, ".gz"), plain)
 	case bytes.HasPrefix(start, []byte("PK\x03\x04")), strings.EqualFold(path.Ext(base), ".zip"):
@@ -100,6 +101,7 @@ type table struct {
 	rows    int64
 
 	columns map[string]int // by name, of the header
+	width   int            // of the header
 	short   bool           // empty fields are zeros
 	row     []string       // the current one
 	line    int            // where it begins
@@ -114,10 +116,10 @@ type boundedReader struct {
 }
 
 var (
-	errLongRow   = fmt.Errorf("a row of more than %d bytes", maxLine)
+	errLongRow   = model.Damaged(model.FaultLongRow, model.ImportValues{Limit: maxLine})
 	errLongFiles = tooLarge("the files have more than 2 GB. Import parts of them")
 	errManyFiles = tooLarge("more than %d files", maxFiles)
-	errNoText    = errors.New("not a CSV file in UTF-8")
+	errNoText    = model.Damaged(model.FaultNotCSV, model.ImportValues{})
 )
 
 func (b *boundedReader) Read(to []byte) (int, error) {
@@ -141,7 +143,7 @@ func (b *boundedReader) Read(to []byte) (int, error) {
 // readTable calls take with a file's table.
 func (r *reading) readTable(name string, from io.Reader) error {
 	if r.files--; r.files < 0 {
-		return &FileError{File: name, Text: errManyFiles.Error(), cause: errManyFiles}
+		return placed(errManyFiles, name, 0)
 	}
 
 	t := &table{name: name, bounded: &boundedReader{from: from, left: r}}
@@ -155,6 +157,11 @@ func (r *reading) readTable(name string, from io.Reader) error {
 	} else if bytes.IndexByte(head, 0) >= 0 || bytes.HasPrefix(bytes.TrimSpace(head), []byte("{")) {
 		return t.failed(errNoText)
 	}
+	if head, err := start.Peek(512); len(head) > 0 && otherSeparator(head) {
+		return t.failed(model.Damaged(model.FaultSeparator, model.ImportValues{}))
+	} else if err != nil && !errors.Is(err, io.EOF) {
+		return t.failed(err)
+	}
 
 	t.csv = csv.NewReader(start)
 	t.csv.FieldsPerRecord = -1
@@ -163,18 +170,49 @@ func (r *reading) readTable(name string, from io.Reader) error {
 	return r.take(t)
 }
 
+// otherSeparator reports whether the columns of a file, whose head is given, are separated by semicolons or
+// tabs. Each table has several columns, so that a header without commas is none.
+func otherSeparator(head []byte) bool {
+	for line := range bytes.Lines(head) {
+		line = bytes.TrimSpace(line)
+		if len(line) == 0 || line[0] == '#' {
+			continue // a comment
+		}
+		at := bytes.IndexAny(line, ";\t")
+		return at > 0 && at < len(line)-1 && line[at+1] != ' ' && bytes.IndexByte(line, ',') < 0
+	}
+	return false
+}
+
 // failed returns an error of the current row with the file and the line.
 func (t *table) failed(err error) error {
-	if e, ok := errors.AsType[*FileError](err); ok {
-		return e
+	if ended := t.bounded.left.ctx.Err(); ended != nil {
+		return ended
 	}
-	e := &FileError{File: t.name, Text: err.Error(), cause: err}
+	line := t.line
 	if parse, ok := errors.AsType[*csv.ParseError](err); ok {
-		e.Line, e.Text = parse.Line, parse.Err.Error()
-	} else {
-		e.Line = t.line
+		line, err = parse.Line, parse.Err
 	}
-	return e
+	return placed(err, t.name, line)
+}
+
+// placed returns an error of an export with a file and a line, unless the error has a file. An error of a
+// call stays.
+func placed(err error, file string, line int) error {
+	var call interface{ Timeout() bool } // a *url.Error
+	failure, known := errors.AsType[*model.ImportFailure](err)
+	switch {
+	case known && (failure.File != "" || failure.Code == model.ImportTooMuch):
+		return failure
+	case !known && errors.As(err, &call):
+		return fmt.Errorf("%s: %w", file, err)
+	case !known:
+		failure = model.Damaged(model.FaultUnreadable, model.ImportValues{Value: err.Error()})
+	}
+
+	there := *failure
+	there.File, there.Line = file, line
+	return &there
 }
 
 // next reads the next row. It returns io.EOF at the end.
@@ -191,11 +229,16 @@ func (t *table) next() error {
 	t.line, _ = t.csv.FieldPos(0)
 	t.row = row
 	if len(row) > maxColumns {
-		return fmt.Errorf("more than %d columns", maxColumns)
+		return model.Damaged(model.FaultManyColumns, model.ImportValues{Limit: maxColumns})
 	}
-	for _, text := range row {
+	for i, text := range row {
 		if !utf8.ValidString(text) {
-			return errors.New("not UTF-8")
+			return model.Damaged(model.FaultNotUTF8, model.ImportValues{})
+		}
+
+		// Matomo and others put an apostrophe before a text that a spreadsheet would take for a formula.
+		if len(text) > 1 && text[0] == '\'' && strings.IndexByte("=+-@\t\r", text[1]) >= 0 {
+			row[i] = text[1:]
 		}
 	}
 	return nil
@@ -206,7 +249,7 @@ func (t *table) next() error {
 func (t *table) header(wanted ...string) error {
 	if err := t.next(); err != nil {
 		if errors.Is(err, io.EOF) {
-			return errors.New("the file is empty")
+			return model.Damaged(model.FaultEmptyFile, model.ImportValues{})
 		}
 		return err
 	}
@@ -220,7 +263,7 @@ func (t *table) header(wanted ...string) error {
 func (t *table) want(wanted ...string) error {
 	for _, name := range wanted {
 		if _, ok := t.columns[name]; !ok {
-			return fmt.Errorf("there is no column %q", name)
+			return model.Damaged(model.FaultMissingColumn, model.ImportValues{Name: name})
 		}
 	}
 	return nil
@@ -228,13 +271,16 @@ func (t *table) want(wanted ...string) error {
 
 // setColumns takes the current row as the names of the columns.
 func (t *table) setColumns() error {
-	t.columns = make(map[string]int)
+	t.columns, t.width = make(map[string]int), 0
 	for i, name := range t.row {
 		name = strings.ToLower(strings.TrimSpace(name))
-		if _, twice := t.columns[name]; twice && name != "" {
-			return fmt.Errorf("the column %q comes twice", name)
+		if name == "" {
+			continue // a spreadsheet makes all rows equally long
 		}
-		t.columns[name] = i
+		if _, twice := t.columns[name]; twice {
+			return model.Damaged(model.FaultRepeatedColumn, model.ImportValues{Name: name})
+		}
+		t.columns[name], t.width = i, i+1
 	}
 	return nil
 }
@@ -253,12 +299,15 @@ func (t *table) eachOf(short bool, take func() error) error {
 		} else if err != nil {
 			return err
 		}
+		if t.isBlank() {
+			continue
+		}
 
-		for short && len(t.row) < len(t.columns) {
+		for short && len(t.row) < t.width {
 			t.row = append(t.row, "")
 		}
-		if len(t.row) != len(t.columns) {
-			return fmt.Errorf("%d fields instead of %d", len(t.row), len(t.columns))
+		if err := t.fits(); err != nil {
+			return err
 		}
 		t.short = short
 		t.rows++
@@ -268,35 +317,56 @@ func (t *table) eachOf(short bool, take func() error) error {
 	}
 }
 
+// isBlank reports whether the current row has no text, as empty lines of a spreadsheet.
+func (t *table) isBlank() bool {
+	return !slices.ContainsFunc(t.row, func(text string) bool { return strings.TrimSpace(text) != "" })
+}
+
+// fits fails if the current row has not as many fields as the header, apart from empty ones at its end.
+func (t *table) fits() error {
+	n := len(t.row)
+	for n > t.width && strings.TrimSpace(t.row[n-1]) == "" {
+		n--
+	}
+	if n != t.width {
+		return model.Damaged(model.FaultFields, model.ImportValues{Count: int64(n), Limit: int64(t.width)})
+	}
+	return nil
+}
+
 // has reports whether the file has a column.
 func (t *table) has(column string) bool {
 	_, ok := t.columns[column]
 	return ok
 }
 
-// text returns a field as it can be stored. A missing column has empty fields.
-func (t *table) text(column string) string {
+// raw returns a field as it is. A missing column has empty fields.
+func (t *table) raw(column string) string {
 	i, ok := t.columns[column]
 	if !ok {
 		return ""
 	}
-	return model.Storable(t.row[i], model.MaxFilterText)
+	return t.row[i]
 }
+
+// text returns a field as it can be stored; empty for a word that means a missing value.
+func (t *table) text(column string) string { return value(bounded(t.raw(column))) }
 
 // count returns a field that is a number of things. A missing column has zeros.
 func (t *table) count(column string) (int64, error) {
-	i, ok := t.columns[column]
-	if !ok {
+	if !t.has(column) {
 		return 0, nil
 	}
 
-	text := strings.TrimSuffix(t.row[i], ".0")
-	if text == "" && t.short {
+	text := strings.TrimSuffix(t.raw(column), ".0")
+	if t.short && value(text) == "" {
 		return 0, nil
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 || n > model.MaxImportFigure {
-		return 0, fmt.Errorf("%s is not a number from 0 to %d: %.40q", column, int64(model.MaxImportFigure), t.row[i])
+		return 0, model.Damaged(model.FaultNumber, model.ImportValues{
+			Name: column, Value: t.raw(column), Limit: model.MaxImportFigure,
+		})
 	}
 	return n, nil
 }
@@ -323,7 +393,7 @@ func day(text string) (model.Day, error) {
 	}
 	d, err := model.ParseDay(text)
 	if err != nil || d < firstDay {
-		return 0, fmt.Errorf("not a day from 1995 on: %.40q", text)
+		return 0, model.Damaged(model.FaultDay, model.ImportValues{Value: text})
 	}
 	return d, nil
 }

@@ -2,7 +2,6 @@ package importer
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"regexp"
 	"slices"
@@ -119,7 +118,10 @@ func (g *ga4) read(t *table) (unused model.ImportUnused, err error) {
 			continue
 		}
 
-		if current == nil {
+		switch {
+		case t.isBlank():
+			continue
+		case current == nil || namesColumns(t.row):
 			if current, err = newGA4Table(t, start, end); err != nil {
 				return "", err
 			}
@@ -130,9 +132,19 @@ func (g *ga4) read(t *table) (unused model.ImportUnused, err error) {
 		}
 	}
 	if t.columns == nil {
-		return "", errors.New("the file has no table")
+		return "", model.Damaged(model.FaultNoTable, model.ImportValues{})
 	}
 	return "", nil
+}
+
+// namesColumns reports whether a row has names of columns only: a further table can follow without a comment.
+func namesColumns(row []string) bool {
+	return !slices.ContainsFunc(row, func(text string) bool {
+		name := strings.ToLower(strings.TrimSpace(text))
+		_, isDimension := ga4Dimensions[name]
+		return name != "" && !isDimension && name != "date" && name != "nth day" && ga4Metrics[name] == "" &&
+			!slices.Contains(ga4Ignored, name)
+	})
 }
 
 // newGA4Table reads the names of the columns.
@@ -146,7 +158,7 @@ func newGA4Table(t *table, start, end model.Day) (*ga4Table, error) {
 		by, isDimension := ga4Dimensions[name]
 		switch {
 		case isDimension && table.by != "":
-			return nil, errors.New("a table with two dimensions, whose sums are not those of either. Export one table for each")
+			return nil, model.Damaged(model.FaultTwoDimensions, model.ImportValues{})
 		case isDimension:
 			table.by, table.value = by, name
 		case name == "date", name == "nth day":
@@ -154,32 +166,34 @@ func newGA4Table(t *table, start, end model.Day) (*ga4Table, error) {
 		case ga4Metrics[name] != "":
 			table.metrics[ga4Metrics[name]] = true
 		case !slices.Contains(ga4Ignored, name):
-			return nil, fmt.Errorf("the column %.60q cannot be imported: a table has a date, at most one known dimension, and metrics",
-				name)
+			return nil, model.Damaged(model.FaultUnknownColumn, model.ImportValues{Name: name})
 		}
 	}
 
 	switch {
 	case len(table.metrics) == 0:
-		return nil, errors.New("the table has none of the metrics Total users, Sessions, Views and Event count")
+		return nil, model.Damaged(model.FaultNoMetrics, model.ImportValues{})
 	case table.nth && start == 0:
-		return nil, errors.New("days are counted from a start date that is missing")
+		return nil, model.Damaged(model.FaultNoStart, model.ImportValues{})
 	case table.date == "" && (start == 0 || start != end):
-		return nil, errors.New("the table has neither a column Date nor a period of a single day. Add the dimension Date to it")
+		return nil, model.Damaged(model.FaultNoDays, model.ImportValues{})
 	}
 	return table, nil
 }
 
 // row adds a row to the sums.
 func (g *ga4) row(t *table, of *ga4Table) error {
-	if len(t.row) != len(t.columns) {
-		return fmt.Errorf("%d fields instead of %d", len(t.row), len(t.columns))
+	if of.isTotal(t) {
+		return nil
 	}
-	if slices.ContainsFunc(t.row, func(text string) bool { return text == "Grand total" || text == "Totals" }) {
-		return nil // the sum of the other rows
+	if err := t.fits(); err != nil {
+		return err
 	}
 
 	t.rows++
+	if of.date != "" && t.text(of.date) == "" {
+		return g.days.skip(of.date)
+	}
 	on, err := of.day(t)
 	if err != nil {
 		return err
@@ -198,7 +212,7 @@ func (g *ga4) row(t *table, of *ga4Table) error {
 	}
 	if sum.Unbounced = sessions; of.metrics["engaged"] {
 		if engaged > sessions {
-			return errors.New("more engaged sessions than sessions")
+			return model.Damaged(model.FaultEngaged, model.ImportValues{Count: engaged, Limit: sessions})
 		}
 		sum.Unbounced, sum.Bounces = 0, sessions-engaged
 	}
@@ -211,11 +225,50 @@ func (g *ga4) row(t *table, of *ga4Table) error {
 		// Users are the users with the event; the other metrics are of their sessions.
 		sum = &reports.ImportFigure{Day: on, Visitors: sum.Visitors, Events: events}
 	}
-	value, ok := of.text(t)
-	if !ok {
-		return nil
+	if of.by != model.DimensionEvent {
+		return g.add(of.by, of.text(t), sum)
 	}
-	return g.add(of.by, value, sum)
+	name := t.text(of.value)
+	switch {
+	case name == "":
+		return g.days.skip(of.value)
+	case slices.Contains(ga4Events, name):
+		return nil
+	case name == "click":
+		name = model.EventOutboundClick
+	case name == "view_search_results":
+		name = model.EventSiteSearch
+	}
+	return g.add(of.by, g.days.eventName(name), sum)
+}
+
+// ga4Totals are the words of a row with the sums of the others, in lower case.
+var ga4Totals = []string{"grand total", "totals", "total"}
+
+// isTotal reports whether the current row has the sums of the other rows: its day and its value are empty or
+// the word, which can also stand after the last column, as in explorations. The sums of other rows of a day
+// are no such row.
+func (of *ga4Table) isTotal(t *table) bool {
+	total := false
+	for i, text := range t.row {
+		text = strings.ToLower(strings.TrimSpace(text))
+		isWord := slices.Contains(ga4Totals, text)
+		total = total || isWord
+		if !isWord && text != "" && (i >= t.width || of.isKey(t, i)) {
+			return false
+		}
+	}
+	return total
+}
+
+// isKey reports whether a column has the day or the value of a row.
+func (of *ga4Table) isKey(t *table, column int) bool {
+	for _, name := range []string{of.date, of.value} {
+		if i, ok := t.columns[name]; ok && i == column {
+			return true
+		}
+	}
+	return false
 }
 
 // metrics reads the metrics of a row. It fails if another file has the same metric on the same day.
@@ -245,55 +298,45 @@ func (of *ga4Table) day(t *table) (model.Day, error) {
 	case of.nth:
 		n, err := t.count(of.date)
 		if err != nil || n > 10_000 {
-			return 0, errors.Join(err, fmt.Errorf("not a number of days: %.40q", t.text(of.date)))
+			return 0, model.Damaged(model.FaultNumber, model.ImportValues{Name: of.date, Value: t.text(of.date), Limit: 10_000})
 		}
 		return of.start + model.Day(n), nil
 	}
 	return day(t.text(of.date))
 }
 
-// text returns the value of the current row as reports show it. ok is false for an event that is
-// not imported.
-func (of *ga4Table) text(t *table) (value string, ok bool) {
-	value = t.text(of.value)
-	if value == "(not set)" {
-		value = ""
-	}
-
+// text returns the value of the current row as reports show it. A value that is not set is empty.
+func (of *ga4Table) text(t *table) string {
+	text := t.text(of.value)
 	switch of.by {
 	case model.DimensionPage, model.DimensionEntryPage:
-		return pathOf(value), true
+		if text == "" {
+			return ""
+		}
+		return t.page(of.value)
 	case model.DimensionSource:
-		source, _, _ := strings.Cut(lower(value), " / ")
+		source, _, _ := strings.Cut(text, " / ")
 		if source == "(direct)" {
-			source = ""
+			return ""
 		}
-		return source, true
+		return sourceOf(value(source))
 	case model.DimensionUTMCampaign:
-		if strings.HasPrefix(value, "(") {
-			value = "" // (direct), (organic), (referral): no campaign
+		if strings.HasPrefix(text, "(") {
+			return "" // (direct), (organic), (referral): no campaign
 		}
-		return lower(value), true
+		return lower(text)
 	case model.DimensionChannel:
-		name, known := ga4Channels[lower(value)]
+		name, known := ga4Channels[lower(text)]
 		if !known {
 			name = "unassigned"
 		}
-		return name, true
+		return name
 	case model.DimensionLanguage:
-		return analytics.Language(value), true
-	case model.DimensionEvent:
-		switch value {
-		case "click":
-			value = model.EventOutboundClick
-		case "view_search_results":
-			value = model.EventSiteSearch
-		}
-		return eventName(value), !slices.Contains(ga4Events, value)
+		return analytics.Language(text)
 	case model.DimensionCountry, model.DimensionBrowser, model.DimensionSystem, model.DimensionDevice, model.DimensionHostname:
-		return clientValue(of.by, value), true
+		return clientValue(of.by, text)
 	}
-	return "", true
+	return ""
 }
 
 func (g *ga4) finish(r *Result) error {
@@ -301,8 +344,7 @@ func (g *ga4) finish(r *Result) error {
 		return nil
 	}
 	if !g.hasUsers || !g.hasSessions || !g.hasViews {
-		return errors.New("the totals are missing: import a table with the column Date, no dimension, and the metrics " +
-			"Total users, Sessions and Views as well")
+		return model.Damaged(model.FaultNoTotals, model.ImportValues{Value: g.totals})
 	}
 	return g.sums.finish(r)
 }

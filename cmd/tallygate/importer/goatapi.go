@@ -64,7 +64,7 @@ func (a *goatAPI) get(ctx context.Context, path string, query url.Values, to any
 	u.RawQuery = query.Encode()
 	failed := func(err error) error {
 		// Queries list up to 100 ids.
-		return &FileError{File: fmt.Sprintf("%.120s", u.RequestURI()), Text: err.Error(), cause: err}
+		return placed(err, fmt.Sprintf("%.120s", u.RequestURI()), 0)
 	}
 
 	for range maxRefused {
@@ -81,7 +81,7 @@ func (a *goatAPI) get(ctx context.Context, path string, query url.Values, to any
 		case <-time.After(wait):
 		}
 	}
-	return failed(errors.New("GoatCounter refuses calls for its rate limit"))
+	return failed(model.Damaged(model.FaultRateLimit, model.ImportValues{}))
 }
 
 // call makes one call. It returns how long to wait before the next try, or 0 after an answer.
@@ -111,18 +111,23 @@ func (a *goatAPI) call(ctx context.Context, u *url.URL, to any) (wait time.Durat
 	case err != nil:
 		return 0, err
 	case len(body) > a.most:
-		return 0, fmt.Errorf("an answer of more than %d bytes", a.most)
+		return 0, unexpected("an answer of more than %d bytes", a.most)
 	case response.StatusCode != http.StatusOK && a.hidden:
-		return 0, fmt.Errorf("status %d", response.StatusCode)
+		return 0, unexpected("status %d", response.StatusCode)
 	case response.StatusCode != http.StatusOK:
-		return 0, fmt.Errorf("status %d: %.200q", response.StatusCode, strings.TrimSpace(string(body)))
+		return 0, unexpected("status %d: %.200q", response.StatusCode, strings.TrimSpace(string(body)))
 	}
 	if err := json.Unmarshal(body, to); err != nil && a.hidden {
-		return 0, errors.New("not an answer of GoatCounter's API")
+		return 0, unexpected("not an answer of GoatCounter's API")
 	} else if err != nil {
-		return 0, fmt.Errorf("not an answer of GoatCounter's API: %w", err)
+		return 0, unexpected("not an answer of GoatCounter's API: %v", err)
 	}
 	return 0, nil
+}
+
+// unexpected returns the failure of an answer that the API should not give.
+func unexpected(format string, args ...any) error {
+	return model.Damaged(model.FaultAnswer, model.ImportValues{Value: fmt.Sprintf(format, args...)})
 }
 
 // goatStat has the counts of a UTC day.
@@ -138,12 +143,12 @@ func (s *goatStat) each(take func(hour time.Time, n int64) error) error {
 		return err
 	}
 	if len(s.Hourly) != 24 {
-		return fmt.Errorf("%v has %d hours instead of 24", on, len(s.Hourly))
+		return unexpected("%v has %d hours instead of 24", on, len(s.Hourly))
 	}
 
 	for i, n := range s.Hourly {
 		if n < 0 || n > model.MaxImportFigure {
-			return fmt.Errorf("the count of %v is not a number from 0 to %d: %d", on, int64(model.MaxImportFigure), n)
+			return unexpected("the count of %v is not a number from 0 to %d: %d", on, int64(model.MaxImportFigure), n)
 		}
 		if n == 0 {
 			continue
@@ -170,8 +175,7 @@ func (a *goatAPI) checkZone(ctx context.Context) error {
 
 	zone := me.User.Settings.Timezone
 	if _, name, _ := strings.Cut(zone, "."); name != "UTC" && name != "Etc/UTC" {
-		return fmt.Errorf("the token's user has the time zone %q in GoatCounter, to which it shifts hours with today's offset. "+
-			"Set the user's time zone to UTC for the import", zone)
+		return model.Damaged(model.FaultTimeZone, model.ImportValues{Value: zone})
 	}
 	return nil
 }
@@ -187,7 +191,7 @@ func (a *goatAPI) totals(ctx context.Context) ([]goatStat, error) {
 		return nil, err
 	}
 	if total.Total > 0 && len(total.Stats) == 0 {
-		return nil, errors.New("GoatCounter returns no days: this needs GoatCounter 2.7.0 or later")
+		return nil, model.Damaged(model.FaultVersion, model.ImportValues{})
 	}
 	return total.Stats, nil
 }
@@ -212,7 +216,7 @@ func (a *goatAPI) paths(ctx context.Context) ([]int64, error) {
 
 		for _, path := range page.Paths {
 			if len(ids) > 0 && path.ID <= ids[len(ids)-1] {
-				return nil, errors.New("GoatCounter lists paths twice")
+				return nil, unexpected("GoatCounter lists paths twice")
 			}
 			ids = append(ids, path.ID)
 		}
@@ -220,7 +224,7 @@ func (a *goatAPI) paths(ctx context.Context) ([]int64, error) {
 			return ids, nil
 		}
 		if len(page.Paths) == 0 || len(ids) > model.MaxImportFigures {
-			return nil, fmt.Errorf("GoatCounter lists more than %d paths", len(ids))
+			return nil, unexpected("GoatCounter lists more than %d paths", len(ids))
 		}
 	}
 }
@@ -251,7 +255,7 @@ func (a *goatAPI) hits(ctx context.Context, from, to time.Time, ids []int64, tak
 
 		for i := range page.Hits {
 			if !left[page.Hits[i].ID] {
-				return fmt.Errorf("GoatCounter lists the path %.40q without being asked", page.Hits[i].Path)
+				return unexpected("GoatCounter lists the path %.40q without being asked", page.Hits[i].Path)
 			}
 			delete(left, page.Hits[i].ID)
 			if err := take(&page.Hits[i]); err != nil {
@@ -262,7 +266,7 @@ func (a *goatAPI) hits(ctx context.Context, from, to time.Time, ids []int64, tak
 			return nil
 		}
 		if len(page.Hits) == 0 {
-			return errors.New("GoatCounter lists paths that it does not return")
+			return unexpected("GoatCounter lists paths that it does not return")
 		}
 	}
 }
@@ -302,7 +306,7 @@ func (a *goatAPI) refs(
 	if page.More {
 		half := until.Sub(from).Truncate(2*time.Hour) / 2
 		if half < time.Hour {
-			return fmt.Errorf("the hour %s has more than %d referrers, which GoatCounter's API does not list", from.UTC().Format(time.DateTime),
+			return unexpected("the hour %s has more than %d referrers, which GoatCounter's API does not list", from.UTC().Format(time.DateTime),
 				len(page.Stats))
 		}
 		if err := a.refs(ctx, from, from.Add(half), ids, factor, counts); err != nil {
@@ -312,7 +316,7 @@ func (a *goatAPI) refs(
 	}
 	for _, ref := range page.Stats {
 		if ref.Count < 0 || ref.Count > model.MaxImportFigure {
-			return fmt.Errorf("the count of the referrer %.40q is not a number from 0 to %d: %d", ref.Name,
+			return unexpected("the count of the referrer %.40q is not a number from 0 to %d: %d", ref.Name,
 				int64(model.MaxImportFigure), ref.Count)
 		}
 		counts[goatRef{ref.Name, ref.Scheme}] += factor * ref.Count
@@ -341,7 +345,7 @@ func (a *goatAPI) clients(
 
 		for _, one := range page.Stats {
 			if one.Count < 0 || one.Count > model.MaxImportFigure {
-				return fmt.Errorf("the count of %.40q in %s of %v is not a number from 0 to %d: %d", one.ID, list, day,
+				return unexpected("the count of %.40q in %s of %v is not a number from 0 to %d: %d", one.ID, list, day,
 					int64(model.MaxImportFigure), one.Count)
 			}
 
@@ -355,7 +359,7 @@ func (a *goatAPI) clients(
 			return nil
 		}
 		if offset += len(page.Stats); len(page.Stats) == 0 || offset > maxClients {
-			return fmt.Errorf("GoatCounter lists more than %d %s on %v", offset, list, day)
+			return unexpected("GoatCounter lists more than %d %s on %v", offset, list, day)
 		}
 		query.Set("offset", strconv.Itoa(offset))
 	}

@@ -1,8 +1,6 @@
 package importer
 
 import (
-	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -28,7 +26,7 @@ func (g *goatCounter) read(t *table) (unused model.ImportUnused, err error) {
 	case "1path", "2path":
 		t.columns["path"] = 0
 	default:
-		return "", fmt.Errorf("not an export of GoatCounter in version 1 or 2: the first column is %.40q", name)
+		return "", model.Damaged(model.FaultFileVersion, model.ImportValues{Value: name})
 	}
 	delete(t.columns, strings.ToLower(strings.TrimSpace(t.row[0])))
 	if err := t.want("event", "session", "bot", "referrer", "referrer scheme", "screen size", "date"); err != nil {
@@ -41,9 +39,12 @@ func (g *goatCounter) read(t *table) (unused model.ImportUnused, err error) {
 }
 
 func (g *goatCounter) row(t *table) error {
+	if t.text("date") == "" {
+		return g.filter.skip("date")
+	}
 	at, err := time.Parse(time.RFC3339, t.text("date"))
 	if err != nil {
-		return fmt.Errorf("not a time as in RFC 3339: %.40q", t.text("date"))
+		return model.Damaged(model.FaultTime, model.ImportValues{Name: "date", Value: t.text("date")})
 	}
 	bot, err := t.count("bot")
 	if err != nil {
@@ -51,11 +52,7 @@ func (g *goatCounter) row(t *table) error {
 	}
 	isEvent, err := strconv.ParseBool(t.text("event"))
 	if err != nil {
-		return fmt.Errorf("event is neither true nor false: %.40q", t.text("event"))
-	}
-	session := t.text("session")
-	if session == "" {
-		return errors.New("the session is missing")
+		return model.Damaged(model.FaultValue, model.ImportValues{Name: "event", Value: t.text("event")})
 	}
 	origin, err := goatOrigin(t.text("referrer"), t.text("referrer scheme"), g.filter.Domains)
 	if err != nil {
@@ -72,16 +69,24 @@ func (g *goatCounter) row(t *table) error {
 		return nil
 	}
 
+	session, path := t.text("session"), t.text("path")
+	switch {
+	case session == "":
+		return g.filter.skip("session")
+	case path == "":
+		return g.filter.skip("path")
+	}
+
 	// Version 1 of the export has no systems. The size of a screen does not decide the class of a device.
 	one := hit{at: model.At(at), session: g.number(session), origin: from, width: model.UnknownWidth, client: g.clientOf(rawClient{
 		country: t.text("location"), browser: t.text("browser"), system: t.text("system"),
 	})}
 	if isEvent {
-		one.event = g.text(eventName(t.text("path")))
+		one.event = g.text(g.filter.eventName(path))
 		return g.add(one)
 	}
 	width, _, _ := strings.Cut(t.text("screen size"), ",")
-	one.path, one.width = g.text(goatPage(t.text("path"))), widthOf(width)
+	one.path, one.width = g.text(pathOf(path)), widthOf(width)
 	return g.add(one)
 }
 
@@ -110,7 +115,7 @@ func goatOrigin(referrer, scheme string, domains []string) (origin, error) {
 		campaign := model.Campaign{Source: lower(referrer)}
 		return origin{channel: string(channel.Of(campaign, "")), campaign: campaign}, nil
 	}
-	return origin{}, fmt.Errorf("there is no referrer scheme %.40q", scheme)
+	return origin{}, model.Damaged(model.FaultValue, model.ImportValues{Name: "referrer scheme", Value: scheme})
 }
 
 func (g *goatCounter) finish(r *Result) error {

@@ -53,10 +53,10 @@ func FetchGoatCounter(ctx context.Context, address, token string, zone *time.Loc
 	}
 
 	r := &Result{Import: reports.Import{Source: model.ImportGoatCounterSums}}
-	days := &dayFilter{Options: o, ctx: ctx, result: r}
+	days := newDayFilter(ctx, o, r)
 	api.count = days.count
 	g := &goatSums{
-		sums: newSums(days), api: api, zone: zone, wanted: make(map[model.Day]bool),
+		sums: newSums(days, "stats/hits"), api: api, zone: zone, wanted: make(map[model.Day]bool),
 		events: make(dayPaths), utcEvents: make(dayPaths),
 	}
 	if err := g.read(ctx); err != nil {
@@ -188,17 +188,20 @@ func (g *goatSums) addPath(path *goatPath, day model.Day, n int64) error {
 	}
 
 	g.rows++
-	text := model.Storable(path.Path, model.MaxFilterText)
+	text := value(bounded(path.Path))
 	if !path.Event {
 		sum := &reports.ImportFigure{Day: day, Visitors: n, Pageviews: n}
-		if err := g.add(model.DimensionPage, goatPage(text), sum); err != nil {
+		if err := g.add(model.DimensionPage, pathOf(cmp.Or(text, "/")), sum); err != nil {
 			return err
 		}
 		return g.add("", "", &reports.ImportFigure{Day: day, Pageviews: n})
 	}
 
 	g.events.add(g.days, day, path.ID)
-	if err := g.add(model.DimensionEvent, eventName(text), &reports.ImportFigure{Day: day, Visitors: n, Events: n}); err != nil {
+	if text == "" {
+		return g.days.skip("path")
+	}
+	if err := g.add(model.DimensionEvent, g.days.eventName(text), &reports.ImportFigure{Day: day, Visitors: n, Events: n}); err != nil {
 		return err
 	}
 	return g.add("", "", &reports.ImportFigure{Day: day}) // the events of the totals are added in finish
@@ -221,7 +224,7 @@ func (g *goatSums) readRefs(ctx context.Context, day model.Day) error {
 
 	for ref, n := range counts {
 		if n < 0 {
-			return fmt.Errorf("on %v more events than hits have the referrer %.40q", day, ref.name)
+			return unexpected("on %v more events than hits have the referrer %.40q", day, ref.name)
 		}
 		if n == 0 {
 			continue
@@ -235,7 +238,7 @@ func (g *goatSums) readRefs(ctx context.Context, day model.Day) error {
 
 // addRef adds n first views with a referrer on a day.
 func (g *goatSums) addRef(ref goatRef, day model.Day, n int64) error {
-	name := model.Storable(ref.name, model.MaxFilterText)
+	name := value(bounded(ref.name))
 	from, err := goatOrigin(name, ref.scheme, g.days.Domains)
 	if err != nil {
 		return err
@@ -309,12 +312,4 @@ func (g *goatSums) readClients(ctx context.Context, day model.Day) error {
 		}
 	}
 	return nil
-}
-
-// goatPage returns the path of a page as it is stored. GoatCounter stores some without a slash.
-func goatPage(path string) string {
-	if !strings.HasPrefix(path, "/") {
-		path = "/" + path
-	}
-	return pathOf(path)
 }

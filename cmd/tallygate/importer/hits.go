@@ -3,7 +3,6 @@ package importer
 import (
 	"cmp"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -79,8 +78,10 @@ func (h *hits) apart(t *table) error {
 	for _, other := range h.files {
 		from, to := max(one.first, other.first), min(one.last, other.last)
 		if from < to || one.first == other.first && one.last == other.last {
-			return &FileError{File: t.name, Text: fmt.Sprintf("%s has rows from %s to %s as well, which would count twice",
-				other.name, from.Time().Format(time.DateTime), to.Time().Format(time.DateTime))}
+			return placed(model.Damaged(model.FaultRepeatedDays, model.ImportValues{
+				Name: other.name, First: from.Day(), Last: to.Day(),
+				Value: fmt.Sprintf("rows from %s to %s", from.Time().Format(time.DateTime), to.Time().Format(time.DateTime)),
+			}), t.name, 0)
 		}
 	}
 	h.files = append(h.files, one)
@@ -151,8 +152,7 @@ func (h *hits) keeps(at model.Instant) bool { return h.filter.keeps(at.Day(), tr
 // add adds a hit that is kept.
 func (h *hits) add(one hit) error {
 	if h.n++; h.n > model.MaxImportRows {
-		return tooLarge("more than %d page views and events. Import parts of the export, by days (--since and --until)",
-			model.MaxImportRows)
+		return tooLarge("more than %d page views and events. Import parts of the export, by days", model.MaxImportRows)
 	}
 	h.filter.spend(hitBytes)
 	if err := h.filter.fits(); err != nil {
@@ -258,7 +258,7 @@ func (d *dayBuilder) add(h *hit, id int64) error {
 	}
 	if !known {
 		if d.count++; d.count > math.MaxInt16 {
-			return errors.New("a session has more than 32,767 visits on a day")
+			return model.Damaged(model.FaultManyVisits, model.ImportValues{Limit: math.MaxInt16})
 		}
 		place = len(d.rows.Visits)
 		d.visits[h.visit] = place

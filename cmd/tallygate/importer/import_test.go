@@ -229,7 +229,7 @@ func wantPlausible(f *fixture) {
 		f.t.Errorf("unknown are %+v, want %+v", r.Totals.UnknownOf(), want)
 	}
 
-	f.wantRows(r, 0, map[string]counts{"/": {18, 21, 26, 0, 15, 0}, "/pricing, plans": {9, 9, 14, 0, 9, 0}})
+	f.wantRows(r, 0, map[string]counts{"/": {18, 21, 26, 0, 15, 0}, "/pricing,%20plans": {9, 9, 14, 0, 9, 0}})
 	f.wantRows(r, 1, map[string]counts{
 		"": {5, 6, 11, 2, 0, 0}, "google.com": {11, 12, 18, 7, 0, 0}, "newsletter": {2, 3, 6, 1, 0, 0},
 		"news.example.org": {3, 3, 5, 1, 0, 0},
@@ -238,8 +238,8 @@ func wantPlausible(f *fixture) {
 		"direct": {5, 6, 11, 2, 0, 0}, "organic search": {11, 12, 18, 7, 0, 0}, "email": {2, 3, 6, 1, 0, 0},
 		"referral": {3, 3, 5, 1, 0, 0},
 	})
-	f.wantRows(r, 3, map[string]counts{"/": {17, 20, 32, 9, 0, 0}, "/pricing, plans": {4, 4, 8, 2, 0, 0}})
-	f.wantRows(r, 4, map[string]counts{"/": {13, 15, 19, 9, 15, 0}, "/pricing, plans": {9, 9, 21, 2, 9, 0}})
+	f.wantRows(r, 3, map[string]counts{"/": {17, 20, 32, 9, 0, 0}, "/pricing,%20plans": {4, 4, 8, 2, 0, 0}})
+	f.wantRows(r, 4, map[string]counts{"/": {13, 15, 19, 9, 15, 0}, "/pricing,%20plans": {9, 9, 21, 2, 9, 0}})
 	f.wantRows(r, 5, map[string]counts{
 		"outbound_click": {3, 0, 0, 0, 0, 4}, "sign_up": {3, 0, 0, 0, 0, 4}, "404": {1, 0, 0, 0, 0, 1},
 	})

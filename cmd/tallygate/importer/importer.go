@@ -54,44 +54,6 @@ type File struct {
 	Unused model.ImportUnused // why it is not imported; empty: it is
 }
 
-// FileError is a mistake in a file of an export.
-type FileError struct {
-	File string
-	Line int // 0: the whole file
-	Text string
-
-	cause error
-}
-
-// Unwrap returns the error that Text describes, if there is one.
-func (e *FileError) Unwrap() error { return e.cause }
-
-func (e *FileError) Error() string {
-	if e.Line == 0 {
-		return fmt.Sprintf("%s: %s", e.File, e.Text)
-	}
-	return fmt.Sprintf("%s, line %d: %s", e.File, e.Line, e.Text)
-}
-
-// Errors of a whole export are model.Errors of these codes.
-const (
-	CodeNothing  = "nothing_to_import"
-	CodeTooLarge = "import_too_large"
-)
-
-// tooLarge returns the error of an export beyond a limit.
-func tooLarge(format string, args ...any) error {
-	return &textError{model.Error{Kind: model.Invalid, Code: CodeTooLarge, Message: fmt.Sprintf(format, args...)}}
-}
-
-// textError is a model.Error that reads as its message alone.
-type textError struct{ shown model.Error }
-
-func (e *textError) Error() string { return e.shown.Message }
-
-// Unwrap returns the model.Error.
-func (e *textError) Unwrap() error { return &e.shown }
-
 // format reads the tables of one service.
 type format interface {
 	// read reads a table. It returns why the table is not used, or "".
@@ -131,16 +93,16 @@ func ReadInputs(ctx context.Context, source model.ImportSource, files []Input, o
 
 func read(ctx context.Context, source model.ImportSource, o Options, files func(*reading) error) (*Result, error) {
 	r := &Result{Import: reports.Import{Source: source}}
-	days := &dayFilter{Options: o, ctx: ctx, result: r}
+	days := newDayFilter(ctx, o, r)
 
 	var f format
 	switch source {
 	case model.ImportPlausible:
-		f = &plausible{sums: newSums(days)}
+		f = &plausible{sums: newSums(days, "imported_visitors")}
 	case model.ImportGA4:
-		f = &ga4{sums: newSums(days)}
+		f = &ga4{sums: newSums(days, "Date, Total users, Sessions, Views")}
 	case model.ImportMatomo:
-		f = &matomo{sums: newSums(days)}
+		f = &matomo{sums: newSums(days, "VisitsSummary.get.csv, Actions.get.csv")}
 	case model.ImportUmami:
 		f = &umami{hits: newHits(days)}
 	case model.ImportGoatCounter:
@@ -168,21 +130,42 @@ func read(ctx context.Context, source model.ImportSource, o Options, files func(
 	return checked(r, days)
 }
 
-// checked returns a result that has days.
+// checked returns a result that has days, with the notes about its rows.
 func checked(r *Result, days *dayFilter) (*Result, error) {
 	if r.Days == 0 {
-		text := "nothing to import: " + days.nothing()
-		return nil, &textError{model.Error{Kind: model.Invalid, Code: CodeNothing, Message: text}}
+		return nil, days.nothing()
+	}
+
+	for _, column := range slices.Sorted(maps.Keys(days.empty)) {
+		r.Notes = append(r.Notes, model.ImportNote{Code: model.NoteEmptyRows, Count: days.empty[column], Column: column})
+	}
+	if len(days.renamed) > 0 {
+		note := model.ImportNote{Code: model.NoteEventNames, Count: int64(len(days.renamed))}
+		names := slices.Sorted(maps.Keys(days.renamed))
+		for _, name := range names[:min(len(names), model.MaxNoteEvents)] {
+			note.Events = append(note.Events, model.ImportedEvent{Name: model.Storable(name, maxNoteName), As: days.renamed[name]})
+		}
+		r.Notes = append(r.Notes, note)
 	}
 	return r, nil
 }
 
-// dayFilter decides which days are imported.
+// maxNoteName is the length of an event's name in a note, in characters.
+const maxNoteName = 100
+
+// dayFilter decides which days are imported, and keeps what the notes say about rows.
 type dayFilter struct {
 	Options
 	ctx    context.Context
 	result *Result
 	spent  int64 // of Memory
+
+	empty   map[string]int64  // rows that are skipped, by the column without a value
+	renamed map[string]string // events by their names in the export, if these cannot be spelled
+}
+
+func newDayFilter(ctx context.Context, o Options, r *Result) *dayFilter {
+	return &dayFilter{Options: o, ctx: ctx, result: r, empty: make(map[string]int64), renamed: make(map[string]string)}
 }
 
 // About how many bytes the parts of an export take in memory, maps included, apart from texts.
@@ -232,20 +215,36 @@ func (d *dayFilter) keeps(day model.Day, utc bool) bool {
 	return false
 }
 
-// nothing says why there are no days.
-func (d *dayFilter) nothing() string {
+// nothing returns the failure of an export without days.
+func (d *dayFilter) nothing() error {
+	failure := &model.ImportFailure{Code: model.ImportNothing, Text: "nothing to import: the files have no rows"}
 	switch {
 	case d.result.Late > 0:
-		return fmt.Sprintf("%d rows are of days from %v on, which the site counts itself", d.result.Late, d.BeforeLocal)
+		failure.Text = fmt.Sprintf("nothing to import: %d rows are of days from %v on, which the site counts itself",
+			d.result.Late, d.BeforeLocal)
+		failure.Count, failure.First = d.result.Late, d.BeforeLocal
 	case d.result.Other > 0:
-		return "no row is of the days from --since to --until"
+		failure.Text = "nothing to import: no row is of the chosen days"
+		failure.Count = d.result.Other
 	}
-	return "the files have no rows"
+	return failure
+}
+
+// skip counts a row that is not imported because a column has no value.
+func (d *dayFilter) skip(column string) error {
+	d.empty[column]++
+	return nil
+}
+
+// tooLarge returns the failure of an export beyond a limit.
+func tooLarge(format string, args ...any) *model.ImportFailure {
+	return &model.ImportFailure{Code: model.ImportTooLarge, Text: fmt.Sprintf(format, args...)}
 }
 
 // sums collects the daily sums of a service.
 type sums struct {
 	days    *dayFilter
+	totals  string // the table of the totals, for people
 	figures map[figureKey]*reports.ImportFigure
 	from    map[tableDay]*table // the file of each day of a table
 }
@@ -262,15 +261,17 @@ type tableDay struct {
 	day   model.Day
 }
 
-func newSums(days *dayFilter) *sums {
-	return &sums{days, make(map[figureKey]*reports.ImportFigure), make(map[tableDay]*table)}
+func newSums(days *dayFilter, totals string) *sums {
+	return &sums{days, totals, make(map[figureKey]*reports.ImportFigure), make(map[tableDay]*table)}
 }
 
 // once fails if another file has the day of a table as well.
 func (s *sums) once(t *table, name string, day model.Day) error {
 	key := tableDay{name, day}
 	if other, ok := s.from[key]; ok && other != t {
-		return fmt.Errorf("%s has %s on %v as well", other.name, name, day)
+		return model.Damaged(model.FaultRepeatedDays, model.ImportValues{
+			Name: other.name, Value: fmt.Sprintf("%s on %v", name, day), First: day, Last: day,
+		})
 	}
 	s.from[key] = t
 	return nil
@@ -283,8 +284,7 @@ func (s *sums) at(by model.ReportDimension, day model.Day, value string) (*repor
 		return f, nil
 	}
 	if len(s.figures) >= model.MaxImportFigures {
-		return nil, tooLarge("the export has more than %d daily sums. Import parts of it, by days (--since and --until)",
-			model.MaxImportFigures)
+		return nil, tooLarge("the export has more than %d daily sums. Import parts of it, by days", model.MaxImportFigures)
 	}
 	s.days.spend(figureBytes + len(value))
 	if err := s.days.fits(); err != nil {
@@ -309,7 +309,7 @@ func (s *sums) add(by model.ReportDimension, value string, sum *reports.ImportFi
 		{&f.Unbounced, sum.Unbounced}, {&f.Exits, sum.Exits}, {&f.Events, sum.Events},
 	} {
 		if *to.sum += to.more; *to.sum > model.MaxImportFigure {
-			return fmt.Errorf("the sum of %v is larger than %d", sum.Day, int64(model.MaxImportFigure))
+			return model.Damaged(model.FaultLargeSum, model.ImportValues{First: sum.Day, Limit: model.MaxImportFigure})
 		}
 	}
 	return nil
@@ -343,7 +343,7 @@ func (s *sums) finish(r *Result) error {
 		}
 		total, ok := s.figures[figureKey{day: key.day}]
 		if !ok {
-			return fmt.Errorf("the export has rows of %v and no totals of this day", key.day)
+			return model.Damaged(model.FaultDayTotals, model.ImportValues{Value: s.totals, First: key.day})
 		}
 		dimensions[key.by] = true
 
@@ -379,23 +379,4 @@ func (s *sums) finish(r *Result) error {
 		r.Totals.Events += f.Events
 	}
 	return nil
-}
-
-// eventName returns the name under which reports show an event of another service: in the form of
-// event names, so that it merges with the site's own events of that name. For example, "Sign Up!"
-// becomes sign_up.
-func eventName(name string) string {
-	var b strings.Builder
-	for _, r := range strings.ToLower(name) {
-		switch {
-		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '-':
-			b.WriteRune(r)
-		case b.Len() > 0 && !strings.HasSuffix(b.String(), "_"):
-			b.WriteByte('_')
-		}
-	}
-
-	slug := b.String()
-	slug = strings.TrimRight(slug[:min(48, len(slug))], "_")
-	return cmp.Or(slug, "event")
 }

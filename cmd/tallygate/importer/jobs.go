@@ -45,7 +45,7 @@ func optionsOf(b importjob.Bounds) Options {
 	}
 }
 
-// readingOf returns a result with its preview, or a mistake of the export as an *imports.Failure. Errors
+// readingOf returns a result with its preview, or a mistake of the export as a *model.ImportFailure. Errors
 // of calls keep their chain.
 func readingOf(ctx context.Context, r *Result, err error) (*importjob.Reading, error) {
 	var call interface{ Timeout() bool }
@@ -55,7 +55,10 @@ func readingOf(ctx context.Context, r *Result, err error) (*importjob.Reading, e
 	case errors.As(err, &call):
 		return nil, err
 	case err != nil:
-		return nil, failureOf(err)
+		if _, ok := errors.AsType[*model.ImportFailure](err); !ok {
+			err = model.Damaged(model.FaultUnreadable, model.ImportValues{Value: err.Error()})
+		}
+		return nil, err
 	}
 
 	preview := model.ImportPreview{
@@ -66,22 +69,4 @@ func readingOf(ctx context.Context, r *Result, err error) (*importjob.Reading, e
 		preview.Files = append(preview.Files, model.ImportedFile(f))
 	}
 	return &importjob.Reading{Import: &r.Import, Preview: preview}, nil
-}
-
-// maxFailureText is the length of an error's text in characters.
-const maxFailureText = 500
-
-func failureOf(err error) *imports.Failure {
-	if failure, ok := errors.AsType[*imports.Failure](err); ok {
-		return failure
-	}
-	failure := &imports.Failure{Code: model.ImportDamaged, Text: err.Error()}
-	if file, ok := errors.AsType[*FileError](err); ok {
-		failure.Text, failure.File, failure.Line = file.Text, file.File, file.Line
-	}
-	if known, ok := errors.AsType[*model.Error](err); ok {
-		failure.Code = known.Code
-	}
-	failure.Text, failure.File = model.Storable(failure.Text, maxFailureText), model.Storable(failure.File, maxFailureText)
-	return failure
 }

@@ -191,8 +191,8 @@ func TestJobFailures(t *testing.T) {
 		"damaged": {model.ImportPlausible, "imported_visitors.csv", visitors + "2026-02-01,x,2,0,1\n", model.ImportDamaged, "imported_visitors.csv", 2},
 		"archive": {model.ImportPlausible, "export.zip", "PK\x03\x04 cut off", model.ImportDamaged, "export.zip", 0},
 		"product": {model.ImportUmami, "imported_visitors.csv", visitors + "2026-02-01,1,2,0,1\n", model.ImportDamaged, "imported_visitors.csv", 1},
-		"nothing": {model.ImportPlausible, "imported_visitors.csv", visitors, importer.CodeNothing, "", 0},
-		"own":     {model.ImportPlausible, "imported_visitors.csv", visitors + "2026-02-05,1,2,0,1\n", importer.CodeNothing, "", 0},
+		"nothing": {model.ImportPlausible, "imported_visitors.csv", visitors, model.ImportNothing, "", 0},
+		"own":     {model.ImportPlausible, "imported_visitors.csv", visitors + "2026-02-05,1,2,0,1\n", model.ImportNothing, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
@@ -409,7 +409,7 @@ func TestMemoryBound(t *testing.T) {
 		o := everyDay
 		o.Memory = 500
 		_, err := importer.Read(source, names, o)
-		if shown, ok := errors.AsType[*model.Error](err); !ok || shown.Code != importer.CodeTooLarge {
+		if shown, ok := errors.AsType[*model.ImportFailure](err); !ok || shown.Code != model.ImportTooLarge {
 			t.Errorf("%s: error %v", source, err)
 		}
 	}

@@ -37,8 +37,10 @@ func TestOverlap(t *testing.T) {
 
 		all := f.read(model.ImportPlausible, names...)
 		_, err = store.Import(t.Context(), f.site.ID, &all.Import, f.now, sites.RecordImport, func(float64) {})
-		if err == nil || !strings.Contains(err.Error(), "already_imported") {
-			t.Fatalf("error %v, want that the days are imported", err)
+		want := model.ImportValues{Source: model.ImportPlausible, First: first.First, Last: first.Last}
+		if failure, ok := errors.AsType[*model.ImportFailure](err); !ok || failure.Code != model.ImportAlready || failure.ImportValues != want ||
+			strings.Contains(failure.Text, "--") {
+			t.Fatalf("error %v, want that the days are imported, without words of the command line", err)
 		}
 		if list, err := store.Imports(t.Context(), f.site.ID); err != nil || len(list) != 1 || list[0].ID != id {
 			t.Errorf("imports %+v, error %v", list, err)

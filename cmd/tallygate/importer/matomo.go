@@ -1,7 +1,6 @@
 package importer
 
 import (
-	"errors"
 	"fmt"
 	"net/url"
 	"regexp"
@@ -61,12 +60,12 @@ var matomoChannels = map[string]channel.Channel{
 func (m *matomo) read(t *table) (unused model.ImportUnused, err error) {
 	name := matomoFile.FindStringSubmatch(t.name)
 	if name == nil {
-		return "", errors.New("not named after a method of Matomo's Reporting API, such as Actions.getPageUrls.csv")
+		return "", model.Damaged(model.FaultUnknownFile, model.ImportValues{Name: "Matomo", Value: "Actions.getPageUrls.csv"})
 	}
 	method := name[1]
 	wanted, ok := matomoReports[method]
 	if !ok {
-		return "", fmt.Errorf("the method %s is not imported", method)
+		return "", model.Damaged(model.FaultUnknownTable, model.ImportValues{Name: method})
 	}
 	if err := t.header(); err != nil {
 		return "", err
@@ -77,7 +76,7 @@ func (m *matomo) read(t *table) (unused model.ImportUnused, err error) {
 	case strings.EqualFold(first, "No data available"):
 		return model.UnusedEmpty, nil
 	case strings.HasPrefix(first, "Error:"):
-		return "", fmt.Errorf("the answer of Matomo is %.200q", strings.Join(t.row, ","))
+		return "", model.Damaged(model.FaultAnswer, model.ImportValues{Value: fmt.Sprintf("the answer of Matomo is %.150q", strings.Join(t.row, ","))})
 	}
 	if err := t.want(append([]string{"date"}, wanted...)...); err != nil {
 		return "", err
@@ -87,6 +86,9 @@ func (m *matomo) read(t *table) (unused model.ImportUnused, err error) {
 
 // row adds a row of a report.
 func (m *matomo) row(t *table, method string) error {
+	if t.text("date") == "" {
+		return m.days.skip("date")
+	}
 	day, err := day(t.text("date"))
 	if err != nil {
 		return err
@@ -114,7 +116,7 @@ func (m *matomo) row(t *table, method string) error {
 	case "VisitsSummary.get":
 		m.hasVisits = true
 		if sum.Bounces > sum.Visits {
-			return fmt.Errorf("%v has more bounces, %d, than visits, %d", day, sum.Bounces, sum.Visits)
+			return moreBounces(sum)
 		}
 		if *sum == (reports.ImportFigure{Day: day}) {
 			return nil // Matomo lists days without visits, too
@@ -132,7 +134,11 @@ func (m *matomo) row(t *table, method string) error {
 		exits.Exits, exits.Unbounced = exits.Visits, exits.Visits
 		return m.addPage(t, sum, &entries, &exits)
 	case "Events.getAction":
-		return m.add(model.DimensionEvent, eventName(t.text("label")),
+		label := t.text("label")
+		if label == "" {
+			return m.days.skip("label")
+		}
+		return m.add(model.DimensionEvent, m.days.eventName(label),
 			&reports.ImportFigure{Day: day, Visitors: sum.Visitors, Events: sum.Events})
 	case "UserLanguage.getLanguageCode":
 		label := t.text("label")
@@ -166,8 +172,8 @@ func matomoClient(t *table) string {
 // addPage adds the sums of a page, and of the visits that began and ended on it.
 func (m *matomo) addPage(t *table, sum, entries, exits *reports.ImportFigure) error {
 	page := scan.OtherValue
-	if _, address, ok := model.PageAddress(t.text("metadata_url")); ok {
-		page = pathOf("/" + strings.TrimPrefix(address.EscapedPath(), "/"))
+	if url := t.page("metadata_url"); url != "" {
+		page = url
 	} else {
 		m.folders++
 	}
@@ -206,7 +212,7 @@ func (m *matomo) addReferrer(t *table, method string, sum *reports.ImportFigure)
 	case "Referrers.getCampaigns":
 		return m.add(model.DimensionUTMCampaign, label, sum)
 	}
-	return m.add(model.DimensionSource, label, sum)
+	return m.add(model.DimensionSource, sourceOf(label), sum)
 }
 
 func (m *matomo) finish(r *Result) error {
@@ -214,7 +220,7 @@ func (m *matomo) finish(r *Result) error {
 		return nil
 	}
 	if !m.hasVisits || !m.hasViews {
-		return errors.New("the totals are missing: import VisitsSummary.get.csv and Actions.get.csv as well")
+		return model.Damaged(model.FaultNoTotals, model.ImportValues{Value: m.totals})
 	}
 	if m.folders > 0 {
 		r.Notes = append(r.Notes, model.ImportNote{Code: model.NoteFolders, Count: int64(m.folders)})

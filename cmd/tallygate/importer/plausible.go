@@ -1,8 +1,6 @@
 package importer
 
 import (
-	"errors"
-	"fmt"
 	"regexp"
 	"strings"
 
@@ -35,7 +33,7 @@ var plausibleFile = regexp.MustCompile(`^imported_([a-z_]+?)(?:_\d{8}_\d{8})?\.c
 func (p *plausible) read(t *table) (unused model.ImportUnused, err error) {
 	name := plausibleFile.FindStringSubmatch(t.name)
 	if name == nil {
-		return "", errors.New("not a file of Plausible's export: their names are such as imported_pages_20240101_20241231.csv")
+		return "", model.Damaged(model.FaultUnknownFile, model.ImportValues{Name: "Plausible", Value: "imported_pages_20240101_20241231.csv"})
 	}
 
 	switch name[1] {
@@ -50,19 +48,30 @@ func (p *plausible) read(t *table) (unused model.ImportUnused, err error) {
 	case "pages":
 		p.pages = true
 		return "", p.rows(t, []string{"page", "visitors", "pageviews"}, func(sum *reports.ImportFigure) error {
+			page := t.page("page")
+			if page == "" {
+				return p.days.skip("page")
+			}
 			sum.Unbounced = sum.Visits // the file has no bounces
 			if err := p.addHost(t, sum); err != nil {
 				return err
 			}
-			return p.add(model.DimensionPage, pathOf(t.text("page")), sum)
+			return p.add(model.DimensionPage, page, sum)
 		})
 	case "entry_pages":
 		return "", p.rows(t, []string{"entry_page", "visitors", "entrances"}, func(sum *reports.ImportFigure) error {
-			return p.add(model.DimensionEntryPage, pathOf(t.text("entry_page")), sum)
+			page := t.page("entry_page")
+			if page == "" {
+				return p.days.skip("entry_page")
+			}
+			return p.add(model.DimensionEntryPage, page, sum)
 		})
 	case "exit_pages":
 		return "", p.rows(t, []string{"exit_page", "visitors", "exits"}, func(sum *reports.ImportFigure) error {
-			page := pathOf(t.text("exit_page"))
+			page := t.page("exit_page")
+			if page == "" {
+				return p.days.skip("exit_page")
+			}
 			if p.exits == nil {
 				p.exits = make(map[figureKey]int64)
 			}
@@ -71,7 +80,11 @@ func (p *plausible) read(t *table) (unused model.ImportUnused, err error) {
 		})
 	case "custom_events":
 		return "", p.rows(t, []string{"name", "visitors", "events"}, func(sum *reports.ImportFigure) error {
-			return p.add(model.DimensionEvent, plausibleEvent(t.text("name")), sum)
+			name := t.text("name")
+			if name == "" {
+				return p.days.skip("name")
+			}
+			return p.add(model.DimensionEvent, p.event(name), sum)
 		})
 	}
 
@@ -83,7 +96,7 @@ func (p *plausible) read(t *table) (unused model.ImportUnused, err error) {
 			return p.add(of.by, clientValue(of.by, t.text(of.column)), sum)
 		})
 	}
-	return "", errors.New("there is no such file in Plausible's export")
+	return "", model.Damaged(model.FaultUnknownTable, model.ImportValues{Name: "imported_" + name[1]})
 }
 
 // rows calls take with the sums of each row that is imported.
@@ -94,6 +107,9 @@ func (p *plausible) rows(t *table, wanted []string, take func(*reports.ImportFig
 
 	kind := plausibleFile.FindStringSubmatch(t.name)[1]
 	return t.each(func() error {
+		if t.text("date") == "" {
+			return p.days.skip("date")
+		}
 		day, err := day(t.text("date"))
 		if err != nil {
 			return err
@@ -111,7 +127,7 @@ func (p *plausible) rows(t *table, wanted []string, take func(*reports.ImportFig
 		switch kind {
 		case "visitors":
 			if sum.Bounces > sum.Visits {
-				return fmt.Errorf("%v has more bounces, %d, than visits, %d", day, sum.Bounces, sum.Visits)
+				return moreBounces(sum)
 			}
 		case "entry_pages":
 			if sum.Visits, err = t.count("entrances"); err != nil {
@@ -171,7 +187,7 @@ func (p *plausible) addSource(t *table, sum *reports.ImportFigure) error {
 	from := channel.Of(campaign, host)
 	if name := t.text("source"); source == "" && name != "Direct / None" {
 		// Sources without a referrer, such as an app, have only a name.
-		source = lower(name)
+		source = sourceOf(name)
 		if source != "" && campaign.Medium == "" {
 			from = channel.Of(model.Campaign{Source: source}, "")
 		}
@@ -194,39 +210,22 @@ func (p *plausible) finish(r *Result) error {
 		return nil
 	}
 	p.boundHosts()
-	if err := p.sums.finish(r); err != nil {
-		return errors.Join(err, errors.New("import imported_visitors with the other files of the export"))
-	}
-	return nil
+	return p.sums.finish(r)
 }
 
-// plausibleEvent returns the name of an event. Plausible's automatic events get the names of the
-// script's automatic events.
-func plausibleEvent(name string) string {
+// event returns the name of an event. Plausible's automatic events get the names of the script's automatic
+// events.
+func (p *plausible) event(name string) string {
 	switch name {
 	case "Outbound Link: Click", "Cloaked Link: Click":
 		return model.EventOutboundClick
 	case "File Download":
 		return model.EventFileDownload
 	}
-	return eventName(name)
+	return p.days.eventName(name)
 }
 
-func lower(text string) string { return strings.ToLower(text) }
-
-// address returns a referrer as an address. Most services store it without a scheme.
-func address(referrer string) string {
-	if referrer == "" || strings.Contains(referrer, "://") {
-		return referrer
-	}
-	return "https://" + referrer
-}
-
-// pathOf returns the path of a page as it is stored, without query. A text that is no path, such as
-// "(other)", stays.
-func pathOf(page string) string {
-	if path, ok := analytics.PagePath(page); ok {
-		return path
-	}
-	return page
+// moreBounces returns the failure of a day with more bounces than visits.
+func moreBounces(sum *reports.ImportFigure) error {
+	return model.Damaged(model.FaultBounces, model.ImportValues{First: sum.Day, Count: sum.Bounces, Limit: sum.Visits})
 }

@@ -1,8 +1,6 @@
 package importer
 
 import (
-	"errors"
-	"fmt"
 	"net/url"
 	"strings"
 	"time"
@@ -30,7 +28,7 @@ func (u *umami) read(t *table) (unused model.ImportUnused, err error) {
 	case t.has("event_key"), t.has("data_key"):
 		return model.UnusedEventProperties, nil
 	case t.has("x") && t.has("y"), !t.has("created_at") && !t.has("session_id"):
-		return "", errors.New("sums of a whole period, which reports by day cannot show. Export the table website_event")
+		return "", model.Damaged(model.FaultPeriodSums, model.ImportValues{})
 	}
 
 	if err := t.want("session_id", "url_path", "event_type", "created_at"); err != nil {
@@ -43,19 +41,18 @@ func (u *umami) read(t *table) (unused model.ImportUnused, err error) {
 }
 
 func (u *umami) row(t *table) error {
+	if t.text("created_at") == "" {
+		return u.filter.skip("created_at")
+	}
 	at, err := umamiTime(t.text("created_at"))
 	if err != nil {
 		return err
 	}
 	u.extend(at)
-	session := t.text("session_id")
-	if session == "" {
-		return errors.New("session_id is missing")
-	}
 	if site := t.text("website_id"); u.website == "" {
 		u.website = site
 	} else if site != "" && site != u.website {
-		return fmt.Errorf("a second website, %.40q. Export one website", site)
+		return model.Damaged(model.FaultSecondSite, model.ImportValues{Value: site})
 	}
 
 	kind, err := t.count("event_type")
@@ -68,17 +65,24 @@ func (u *umami) row(t *table) error {
 		u.others++
 		return nil
 	}
-	path := t.text("url_path")
-	if path == "" {
-		return errors.New("url_path is missing")
-	}
 	if !u.keeps(at) {
 		return nil
 	}
 
+	// Umami writes rows without a path for addresses that it cannot read.
+	session, path, name := t.text("session_id"), t.page("url_path"), t.text("event_name")
+	switch {
+	case session == "":
+		return u.filter.skip("session_id")
+	case path == "":
+		return u.filter.skip("url_path")
+	case kind == 2 && name == "":
+		return u.filter.skip("event_name")
+	}
+
 	screen, _, _ := strings.Cut(t.text("screen"), "x")
 	one := hit{
-		at: at, session: u.number(session), path: u.text(pathOf(path)), language: u.text(analytics.Language(t.text("language"))),
+		at: at, session: u.number(session), path: u.text(path), language: u.text(analytics.Language(t.text("language"))),
 		width: widthOf(screen), origin: u.origin(t), client: u.clientOf(rawClient{
 			country: t.text("country"), browser: t.text("browser"), system: t.text("os"), device: t.text("device"),
 			host: t.text("hostname"),
@@ -89,11 +93,7 @@ func (u *umami) row(t *table) error {
 		one.visit = u.number("visit " + visit)
 	}
 	if kind == 2 {
-		name := t.text("event_name")
-		if name == "" {
-			return errors.New("event_name is missing")
-		}
-		one.event = u.text(eventName(name))
+		one.event = u.text(u.filter.eventName(name))
 	}
 	return u.add(one)
 }
@@ -104,22 +104,22 @@ func umamiTime(text string) (model.Instant, error) {
 			return model.At(at), nil
 		}
 	}
-	return 0, fmt.Errorf("created_at is not a time: %.40q", text)
+	return 0, model.Damaged(model.FaultTime, model.ImportValues{Name: "created_at", Value: text})
 }
 
 // origin returns where a visit came from. Campaign values have columns of their own, or else are in
 // the query of the page.
 func (u *umami) origin(t *table) *origin {
 	query, _ := url.ParseQuery(strings.TrimPrefix(t.text("url_query"), "?"))
-	value := func(name string) string {
+	field := func(name string) string {
 		if t.has(name) {
 			return t.text(name)
 		}
-		return model.Storable(query.Get(name), model.MaxFilterText)
+		return value(bounded(query.Get(name)))
 	}
 	marked := func(names ...string) string {
 		for _, name := range names {
-			if value(name) != "" {
+			if field(name) != "" {
 				return "1" // segments store only whether a value exists
 			}
 		}
@@ -127,13 +127,13 @@ func (u *umami) origin(t *table) *origin {
 	}
 
 	campaign := channel.Complete(model.Campaign{
-		Source: lower(value("utm_source")), Medium: lower(value("utm_medium")), Name: lower(value("utm_campaign")),
-		Content: lower(value("utm_content")), Term: lower(value("utm_term")),
+		Source: lower(field("utm_source")), Medium: lower(field("utm_medium")), Name: lower(field("utm_campaign")),
+		Content: lower(field("utm_content")), Term: lower(field("utm_term")),
 		Gclid: marked("gclid", "gbraid", "wbraid"), Fbclid: marked("fbclid"), Msclkid: marked("msclkid"),
 	})
 	var referrer string
 	if host := t.text("referrer_domain"); host != "" {
-		referrer = address(host + t.text("referrer_path"))
+		referrer = address(host + pathOf(t.text("referrer_path")))
 	}
 	host, page := analytics.ReferringPage(referrer, u.filter.Domains)
 	return u.originOf(origin{channel: string(channel.Of(campaign, host)), referrer: page, campaign: campaign})

@@ -49,7 +49,7 @@ func TestImportCommands(t *testing.T) {
 		run(true, "The site has no imports.", "imports", "--site", site.SiteKey)
 
 		run(true, "100 %\nImport 1 is complete.", export...)
-		run(false, "Import 1 has the days 2026-02-01 to 2026-02-04.", export...)
+		run(false, "Plausible's import of 2026-02-01 to 2026-02-04 already has these days (import 1). Undo it, or choose other days. (--since and --until choose the days)", export...)
 		run(true, "1: plausible, 2026-02-01 to 2026-02-04, 20 visitors, 23 visits, 39 page views, 0 events, complete",
 			"imports", "--site", site.SiteKey)
 		run(true, "Import 1 is undone.", "undo-import", "--site", site.SiteKey, "1")

@@ -27,9 +27,11 @@ export type DeliveryState = 'PENDING' | 'WAITING' | 'DELIVERED' | 'FAILED';
 
 export type ImportErrorCode = 'DAMAGED_FILE' | 'NOTHING_TO_IMPORT' | 'IMPORT_TOO_LARGE' | 'ALREADY_IMPORTED' | 'TOO_MANY_IMPORTS' | 'IMPORT_UNDONE' | 'TOO_MANY_IMPORT_BYTES' | 'ADDRESS_REFUSED' | 'ADDRESS_UNREACHABLE' | 'TOKEN_UNREADABLE' | 'IMPORT_TIMEOUT' | 'IMPORT_INTERRUPTED' | 'IMPORT_EXPIRED' | 'INTERNAL_ERROR';
 
+export type ImportFault = 'NOT_CSV' | 'NOT_UTF8' | 'SEPARATOR' | 'EMPTY_FILE' | 'NO_TABLE' | 'UNREADABLE' | 'LONG_ROW' | 'MANY_COLUMNS' | 'MISSING_COLUMN' | 'REPEATED_COLUMN' | 'UNKNOWN_COLUMN' | 'WRONG_FIELDS' | 'NOT_A_NUMBER' | 'NOT_A_DAY' | 'NOT_A_TIME' | 'NOT_A_VALUE' | 'UNKNOWN_FILE' | 'UNKNOWN_TABLE' | 'FILE_VERSION' | 'PERIOD_SUMS' | 'SECOND_WEBSITE' | 'TWO_DIMENSIONS' | 'NO_METRICS' | 'NO_START' | 'NO_DAYS' | 'MORE_BOUNCES' | 'MORE_ENGAGED' | 'REPEATED_DAYS' | 'LARGE_SUM' | 'NO_TOTALS' | 'DAY_WITHOUT_TOTALS' | 'MANY_VISITS' | 'SERVICE_ANSWER' | 'API_RATE_LIMIT' | 'API_TIME_ZONE' | 'API_VERSION';
+
 export type ImportJobState = 'UPLOADING' | 'READING' | 'READY' | 'STORING' | 'COMPLETE' | 'FAILED' | 'CANCELED';
 
-export type ImportNoteCode = 'EVENTS_ALONE' | 'OTHER_ROWS' | 'BOTS' | 'FOLDERS' | 'GOATCOUNTER_COUNTS';
+export type ImportNoteCode = 'EVENTS_ALONE' | 'OTHER_ROWS' | 'EMPTY_ROWS' | 'EVENT_NAMES' | 'BOTS' | 'FOLDERS' | 'GOATCOUNTER_COUNTS';
 
 export type ImportSource = 'PLAUSIBLE' | 'UMAMI' | 'GOATCOUNTER' | 'GOATCOUNTER_API' | 'GA4' | 'MATOMO';
 
@@ -833,6 +835,11 @@ export type ImportJobFields = {
     notes: ({
       code: ImportNoteCode;
       count: number | null;
+      column: string | null;
+      events: {
+        name: string;
+        reportedAs: string;
+      }[];
       text: string;
     })[];
   } | null;
@@ -841,10 +848,18 @@ export type ImportJobFields = {
     message: string;
     file: string | null;
     line: number | null;
+    fault: ImportFault | null;
+    name: string | null;
+    value: string | null;
+    count: number;
+    limit: number;
+    source: ImportSource | null;
+    firstDay: string | null;
+    lastDay: string | null;
   } | null;
 };
 const importJobFieldsText =
-  'fragment ImportJobFields on ImportJob{id source state progress size received address files{name size}preview{ownRows ownFrom otherRows firstDay lastDay days visitors visits pageviews events files{name rows unusedCode}notes{code count text}}error{code message file line}}';
+  'fragment ImportJobFields on ImportJob{id source state progress size received address files{name size}preview{ownRows ownFrom otherRows firstDay lastDay days visitors visits pageviews events files{name rows unusedCode}notes{code count column events{name reportedAs}text}}error{code message file line fault name value count limit source firstDay lastDay}}';
 
 export type ReportImportFields = {
   id: string;
@@ -857,9 +872,10 @@ export type ReportImportFields = {
   events: number;
   importedAt: string;
   importedBy: string | null;
+  byCommand: boolean;
 };
 const reportImportFieldsText =
-  'fragment ReportImportFields on ReportImport{id source firstDay lastDay visitors visits pageviews events importedAt importedBy}';
+  'fragment ReportImportFields on ReportImport{id source firstDay lastDay visitors visits pageviews events importedAt importedBy byCommand}';
 
 export type JourneyReport = {
   from: string;

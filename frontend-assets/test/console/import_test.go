@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // importData is the folder of exports. The importer's own tests have counted their figures.
@@ -198,6 +201,7 @@ func TestImportFailureChromium(t *testing.T) {
 
 	// A page that is loaded again finds the job; an upload goes on with the same files.
 	p.fill("Service", "UMAMI")
+	p.WaitFor("document.querySelector('[name=firstDay]').value === '' && document.querySelector('[name=lastDay]').value === '2026-02-05'")
 	p.Eval(`(fetched => {
 		window.fetch = (address, options) => String(address).includes('import.php') ? new Promise(() => {}) : fetched(address, options);
 	})(window.fetch)`, nil)
@@ -222,4 +226,49 @@ func TestImportFailureChromium(t *testing.T) {
 			t.Errorf("the console shows %s", m.Text)
 		}
 	}
+}
+
+// TestImportRefusalChromium reads in German why the days of an import are refused, and chooses other days in
+// the form, which keeps the service and the file.
+func TestImportRefusalChromium(t *testing.T) {
+	t.Parallel()
+
+	s := start(t, nil)
+	s.signUp()
+	id, key := s.createSite("example.com", "Example")
+	s.importPlausible(key)
+	p := s.openSignedIn("/sites/" + id + "/import")
+	p.see("by a command")
+	p.startImport("UMAMI", absolute(t, "umami.csv"))
+	p.see("Plausible's import of Feb 1, 2026 to Feb 4, 2026 already has these days. Undo it, or choose other days below.")
+
+	p.Eval("localStorage.setItem('tallygate.language', 'de')", nil)
+	p.Goto(p.Text("location.href"))
+	const refusal = "Der Import aus Plausible vom 01.02.2026 bis 04.02.2026 hat diese Tage schon. " +
+		"Machen Sie ihn rückgängig, oder wählen Sie unten andere Tage."
+	p.see(refusal)
+	p.see("durch ein Kommando")
+	p.WaitFor(`document.querySelector('[name=source]').value === 'UMAMI'`)
+
+	// The form is the same one after a refusal, and nothing is announced in addition to the box.
+	p.WaitFor(labelled("Dateien"))
+	p.Do(chromedp.SetUploadFiles("input[type=file]", []string{absolute(t, "umami.csv")}, chromedp.ByQuery))
+	p.Eval(`document.querySelector('.notice.bad').classList.add('before')`, nil)
+	p.press("Hochladen und prüfen")
+	p.WaitFor(`!document.querySelector('.notice.bad.before') && document.querySelector('.notice.bad')?.innerText.includes('vom 01.02.2026')`)
+	p.WaitFor(`document.querySelector('[name=files]').files[0]?.name === 'umami.csv' && document.querySelector('[name=source]').value === 'UMAMI'`)
+	if text := p.Text("document.body.innerText"); strings.Contains(text, "Der Import ist gescheitert.") || strings.Contains(text, "--since") {
+		t.Errorf("the page has %s", text)
+	}
+	p.look("import-refused-german")
+
+	// An import of an unknown member has no author.
+	d := dbtest.Open(t, db.EmbeddedURL(s.dir))
+	if err := dbtest.Exec(d, "UPDATE report_imports SET created_by = 1000000"); err != nil {
+		t.Fatal(err)
+	}
+	p.Goto(p.Text("location.href"))
+	p.see("Importiert")
+	p.WaitFor(`document.querySelector('[aria-label=Importe] tbody') && !document.body.innerText.includes('durch ein Kommando')`)
+	p.clean(s)
 }

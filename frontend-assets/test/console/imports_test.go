@@ -57,7 +57,7 @@ func TestImportedFiguresChromium(t *testing.T) {
 	p.WaitFor(total(0) + " === '20'")
 	p.see("Before Feb 5, 2026: from Plausible.")
 	p.WaitFor("document.querySelector('.line.imported')")
-	if got := p.bars("Pages"); strings.Join(got, ",") != "/ 17,/pricing, plans 9" {
+	if got := p.bars("Pages"); strings.Join(got, ",") != "/ 17,/pricing,%20plans 9" {
 		t.Errorf("pages: %q", got)
 	}
 	p.see("Rows without a link are imported, and cannot be filtered.")

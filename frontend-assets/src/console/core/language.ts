@@ -89,28 +89,27 @@ export function loadPageTexts(): Promise<void> {
 }
 
 /** t returns a text with its parameters filled in: {name} is replaced, and n chooses the plural form. */
-export function t(key: TextKey, values: Record<string, string | number> = {}): string {
+export const t = (key: TextKey, values: Record<string, string | number> = {}): string => filled(key, key, values);
+
+function filled(key: string, otherwise: string, values: Record<string, string | number>): string {
   const message = texts[key];
-  if (message === undefined) return key;
+  if (message === undefined) return otherwise;
 
   const form = typeof message === 'string' ? message : message[plural(values['n'])];
-  return form.replace(/\{(\w+)\}/g, (whole, name: string) => {
-    const value = values[name];
-    if (value === undefined) return whole;
-    return typeof value === 'number' ? value.toLocaleString(locale()) : value;
-  });
+  // A text is its own local form.
+  return form.replace(/\{(\w+)\}/g, (whole, name: string) => (values[name] as number)?.toLocaleString(locale()) ?? whole);
 }
 
 function plural(n: string | number | undefined): 'one' | 'other' {
   return new Intl.PluralRules(code).select(Number(n)) === 'one' ? 'one' : 'other';
 }
 
-/** translated returns the text of a code of the server, or the server's own English one. */
+/** translated returns the text of a code of the server with its parameters, or the server's own English one. */
 export function translated(
-  group: 'channel' | 'device' | 'group' | 'error' | 'failure' | 'advice' | 'attempt' | 'audit.type' | 'audit.verb' | 'problem',
+  group: 'channel' | 'device' | 'group' | 'error' | 'failure' | 'fault' | 'advice' | 'attempt' | 'audit.type' | 'audit.verb' | 'problem',
   name: string,
   otherwise: string,
+  values: Record<string, string | number> = {},
 ): string {
-  const message = texts[`${group}.${name}`];
-  return typeof message === 'string' ? message : otherwise;
+  return filled(`${group}.${name}`, otherwise, values);
 }

@@ -47,5 +47,6 @@ function punycode(code: string): string {
 /** standard matches the names of the script's own events, which are translated. */
 const standard = /^(outbound_click|file_download|scroll|site_search|view_item|add_to_cart|begin_checkout|purchase|refund)$/;
 
-/** eventName returns the readable name of an event that the script sends, or ''. Owners' events keep their names. */
-export const eventName = (event: string): string => (standard.test(event) ? t(`event.${event}` as TextKey) : '');
+/** eventName returns the readable name of an event of the script, or of an import that has encoded it; '' for others. */
+export const eventName = (event: string): string =>
+  standard.test(event) ? t(`event.${event}` as TextKey) : event.startsWith('xn--') ? punycode(event.slice(4)) : '';

@@ -125,7 +125,7 @@ export function WholeTable({ id, view, onClose }: { id: string; view: View; onCl
       setProgress(undefined);
     }
 
-    save(new Blob([csv(cellsOf(dimension, all))], { type: 'text/csv' }), file.current.toLowerCase().replace(/[^a-z0-9_.-]/g, '-') + '.csv');
+    save(new Blob([csv(cellsOf(dimension, all))], { type: 'text/csv' }), file.current.toLowerCase().replace(/[^\p{L}\p{N}_.-]/gu, '-') + '.csv');
   };
 
   const lines = useLines(list, columns, view);

@@ -62,7 +62,8 @@ export function Import({ id }: { id: string }) {
   const step = latest?.state;
   const before = useRef(step);
   useEffect(() => {
-    if (before.current && step && step !== before.current) announce(t(`import.state.${step}`));
+    // The box of a failure is an alert itself.
+    if (before.current && step && step !== before.current && step !== 'FAILED') announce(t(`import.state.${step}`));
     before.current = step;
   }, [step]);
 
@@ -136,7 +137,17 @@ export function Import({ id }: { id: string }) {
                 )}
               </Section>
             )}
-            {edit && !open && <Start key={site.importJobs.length} siteId={id} start={start} />}
+            {edit && (
+              // The form keeps its service and files until an import is complete, for another try.
+              <div hidden={!!open}>
+                <Start
+                  key={site.importJobs.find((job) => job.state === 'COMPLETE')?.id}
+                  siteId={id}
+                  service={latest?.state === 'FAILED' ? latest.source : 'PLAUSIBLE'}
+                  start={start}
+                />
+              </div>
+            )}
             <Imports list={site.imports} edit={edit} reload={query.reload} />
           </>
         );
@@ -146,8 +157,12 @@ export function Import({ id }: { id: string }) {
 }
 
 /** Start is the form for a new import. */
-function Start(props: { siteId: string; start(input: StartImportInput, files: File[]): Promise<UserError[]> }) {
-  const [source, setSource] = useState<ImportSource>('PLAUSIBLE');
+function Start(props: {
+  siteId: string;
+  service: ImportSource;
+  start(input: StartImportInput, files: File[]): Promise<UserError[]>;
+}) {
+  const [source, setSource] = useState(props.service);
   const area = useRef<HTMLDivElement>(null);
   const isApi = source === 'GOATCOUNTER_API';
 
@@ -180,10 +195,11 @@ function Start(props: { siteId: string; start(input: StartImportInput, files: Fi
               <Field name="token" type="password" label={t('import.token')} hint={t('import.tokenHint')} autoComplete="off" required />
             </>
           ) : (
-            <Field name="files" type="file" label={t('import.files')} hint={t('import.filesHint')} required />
+            <Field key="files" name="files" type="file" label={t('import.files')} hint={t('import.filesHint')} required />
           )}
-          <Field name="firstDay" type="date" label={t('import.since')} hint={t('import.sinceHint')} />
-          <Field name="lastDay" type="date" label={t('import.until')} />
+          {/* Keys keep a day in its field when the fields before change. */}
+          <Field key="first" name="firstDay" type="date" label={t('import.since')} hint={t('import.sinceHint')} />
+          <Field key="last" name="lastDay" type="date" label={t('import.until')} />
         </Form>
       </div>
     </Section>
@@ -262,7 +278,11 @@ function Preview({ job }: { job: ImportJobFields }) {
   const remarks = [
     ...(p.ownRows > 0 ? [t('import.ownRows', { n: p.ownRows, day: utcDay(p.ownFrom) })] : []),
     ...(p.otherRows > 0 ? [t('import.otherRows', { n: p.otherRows })] : []),
-    ...p.notes.map((note) => t(`import.note.${note.code}`, { n: note.count ?? 0 })),
+    ...p.notes.map(
+      (note) =>
+        t(`import.note.${note.code}`, { n: note.count ?? 0, column: note.column ?? '' }) +
+        note.events.map((e, i) => (i ? ', ' : ' ') + t('import.event', { name: e.name, as: e.reportedAs })).join(''),
+    ),
   ];
   return (
     <>
@@ -306,17 +326,25 @@ function Preview({ job }: { job: ImportJobFields }) {
 /** Failed says why the latest import has failed. */
 function Failed({ job }: { job: ImportJobFields }) {
   const error = job.error!;
+  const { code, fault, name, value, count, limit, source } = error;
+  const [first, last] = [error.firstDay, error.lastDay].map((day) => (day ? utcDay(day) : ''));
+  const isOld = code === 'ALREADY_IMPORTED' && !source; // of an earlier version
+  const reason = isOld ? error.message : translated(fault ? 'fault' : 'error', fault ?? code, error.message, {
+    name: name ?? '',
+    value: value ?? '',
+    product: source ? productOf(source) : '',
+    n: count,
+    limit,
+    days: error.lastDay && first !== last ? t('import.range', { first: first!, last: last! }) : first!,
+  });
   const place = error.line ? t('import.line', { file: error.file ?? '', n: error.line }) : error.file;
   return (
     <div class="notice bad" role="alert">
+      <p>{t('import.failed', { product: productOf(job.source) })}</p>
       <p>
-        {t('import.failed', { product: productOf(job.source) })} {translated('error', error.code, error.message)}
+        {place && `${place}: `}
+        {reason}
       </p>
-      {place && (
-        <p>
-          {place}: {error.message}
-        </p>
-      )}
     </div>
   );
 }
@@ -346,7 +374,7 @@ function Imports(props: { list: ReportImportFields[]; edit: boolean; reload(): P
               <td class="number">{exact(one.visitors)}</td>
               <td class="number">{exact(one.pageviews)}</td>
               <td>
-                <Time at={one.importedAt} /> {one.importedBy ?? t('import.byCommand')}
+                <Time at={one.importedAt} /> {one.importedBy ?? (one.byCommand && t('import.byCommand'))}
               </td>
               {props.edit && (
                 <td class="number">

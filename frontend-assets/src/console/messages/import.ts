@@ -51,6 +51,15 @@ export default {
     one: '{n} row is neither a page view nor an event, and is skipped.',
     other: '{n} rows are neither page views nor events, and are skipped.',
   },
+  'import.note.EMPTY_ROWS': {
+    one: '{n} row has an empty {column}, and is skipped.',
+    other: '{n} rows have an empty {column}, and are skipped.',
+  },
+  'import.note.EVENT_NAMES': {
+    one: '{n} event has a name that reports write in another way:',
+    other: '{n} events have names that reports write in another way:',
+  },
+  'import.event': '{name} is {as}',
   'import.note.BOTS': { one: '{n} row of a bot is skipped.', other: '{n} rows of bots are skipped.' },
   'import.note.FOLDERS': {
     one: '{n} row of pages has no address and counts as (other).',
@@ -70,6 +79,18 @@ export default {
   'import.cancel': 'Cancel the import',
   'import.failed': 'The import from {product} has failed, and nothing was stored.',
   'import.line': '{file}, line {n}',
+  'import.range': '{first} to {last}',
+
+  // Refusals with days, in the form of the reader. The server writes the others.
+  'error.ALREADY_IMPORTED':
+    "{product}'s import of {days} already has these days. Undo it, or choose other days below.",
+  'error.NOTHING_TO_IMPORT': 'No row can be imported: the site counts these days itself, or the files have no row of the chosen days.',
+  'error.TOO_MANY_IMPORT_BYTES':
+    "Your account's imports have read as much as they may on one day. The next day begins at 0:00 UTC.",
+  'fault.REPEATED_DAYS': '{name} has rows of {days} as well, which would count twice.',
+  'fault.DAY_WITHOUT_TOTALS': 'The export has rows of {days} and no totals of this day. Import {value} as well.',
+  'fault.MORE_BOUNCES': '{days} has more bounces, {n}, than visits, {limit}.',
+  'fault.LARGE_SUM': 'The sum of {days} is larger than {limit}.',
   'import.none': 'This site has no imports.',
   'import.list': 'Imports',
   'import.days': 'Days',
