@@ -67,7 +67,7 @@ export type SitePlan = 'FREE' | 'PRO_100K' | 'PRO_500K' | 'PRO_1M' | 'PRO_2M' | 
 
 export type SiteState = 'ACTIVE' | 'PAUSED' | 'DELETED';
 
-export type UserErrorCode = 'INVALID_EMAIL' | 'INVALID_PASSWORD' | 'COMMON_PASSWORD' | 'INVALID_NAME' | 'INVALID_DOMAIN' | 'EMAIL_TAKEN' | 'DOMAIN_TAKEN' | 'TOO_MANY_SITES' | 'TOO_MANY_SITEKEYS' | 'TOO_MANY_ALERT_CHANNELS' | 'INVALID_ALERT_EVENT' | 'INVALID_QUIET_HOURS' | 'CHANNEL_UNCONFIRMED' | 'CHANNEL_STOPPED' | 'WRONG_CREDENTIALS' | 'INVALID_SECOND_FACTOR' | 'INVALID_PASSKEY' | 'PASSKEY_EXISTS' | 'TOO_MANY_PASSKEYS' | 'PASSKEYS_UNAVAILABLE' | 'SETUP_EXPIRED' | 'NO_SECOND_FACTOR' | 'SECOND_FACTOR_NEEDED' | 'SIGNUPS_CLOSED' | 'NO_PROVIDER' | 'PROVIDER_UNAVAILABLE' | 'PROVIDER_EXPIRED' | 'PROVIDER_REQUIRED' | 'NO_ACCOUNT' | 'DOMAIN_NOT_VERIFIED' | 'NO_DNS_RECORD' | 'NOT_FOUND' | 'OWN_DOMAIN' | 'TOO_MANY_DOMAINS' | 'INVALID_EVENT_NAME' | 'RESERVED_EVENT_NAME' | 'TOO_MANY_EVENTS' | 'EVENT_NOT_REGISTERED' | 'ALWAYS_KEY_EVENT' | 'INVALID_NETWORK' | 'INVALID_COUNTRY' | 'INVALID_PATH' | 'TOO_MANY_PATHS' | 'INVALID_SMALL_GROUP' | 'TOO_MANY_NETWORKS' | 'TOO_MANY_EXEMPT_NETWORKS' | 'INVALID_WORK' | 'INVALID_NUMBER' | 'INVALID_URL' | 'INVALID_SECRET' | 'SECRET_TOO_SHORT' | 'INVALID_USER_ID' | 'TOO_MANY_ERASURES' | 'NO_WEBHOOK' | 'DELIVERY_IN_PROGRESS' | 'TOO_MANY_REDELIVERIES' | 'TOO_MANY_TESTS' | 'INVALID_PLAN' | 'INVALID_VOLUME' | 'INVALID_SCOPES' | 'INVALID_SITES' | 'INVALID_ROLE' | 'TOO_MANY_ACCOUNTS' | 'TOO_MANY_TOKENS' | 'INVALID_TOKEN' | 'ALREADY_MEMBER' | 'TOO_MANY_MEMBERS' | 'NO_MAIL_SERVER' | 'LAST_OWNER' | 'INVALID_TIME_ZONE' | 'INVALID_DAY' | 'INVALID_TEXT' | 'INVALID_FILTER' | 'INVALID_STEP' | 'NAME_TAKEN' | 'TOO_MANY_ANNOTATIONS' | 'IMPORT_IN_PROGRESS' | 'TOO_MANY_IMPORT_JOBS' | 'TOO_MANY_IMPORT_BYTES' | 'UPLOADS_FULL' | 'INVALID_FILES' | 'INVALID_API_TOKEN' | 'UPLOAD_TOO_LARGE' | 'IMPORT_NOT_READY' | 'IMPORT_FINISHED' | 'TOO_MANY_SEGMENTS' | 'TOO_MANY_FUNNELS' | 'TOO_MANY_SHARED_LINKS' | 'SEGMENT_IN_USE' | 'INVALID_EXPIRY' | 'INVALID_ORIGIN' | 'TOO_MANY_ORIGINS' | 'INVALID_LINK' | 'PASSWORD_REQUIRED' | 'INVALID_THRESHOLD' | 'INVALID_DURATION' | 'CONFIRMATION_MISMATCH' | 'INVALID_IDEMPOTENCY_KEY' | 'IDEMPOTENCY_KEY_REUSED' | 'IDEMPOTENCY_KEY_IN_PROGRESS' | 'TOO_MANY_IDEMPOTENCY_KEYS' | 'LAST_OPERATOR';
+export type UserErrorCode = 'INVALID_EMAIL' | 'INVALID_PASSWORD' | 'COMMON_PASSWORD' | 'INVALID_NAME' | 'INVALID_DOMAIN' | 'EMAIL_TAKEN' | 'DOMAIN_TAKEN' | 'TOO_MANY_SITES' | 'TOO_MANY_SITEKEYS' | 'TOO_MANY_ALERT_CHANNELS' | 'INVALID_ALERT_EVENT' | 'NO_ALERT_EVENT' | 'INVALID_QUIET_HOURS' | 'CHANNEL_UNCONFIRMED' | 'CHANNEL_STOPPED' | 'WRONG_CREDENTIALS' | 'INVALID_SECOND_FACTOR' | 'INVALID_PASSKEY' | 'PASSKEY_EXISTS' | 'TOO_MANY_PASSKEYS' | 'PASSKEYS_UNAVAILABLE' | 'SETUP_EXPIRED' | 'NO_SECOND_FACTOR' | 'SECOND_FACTOR_NEEDED' | 'SIGNUPS_CLOSED' | 'NO_PROVIDER' | 'PROVIDER_UNAVAILABLE' | 'PROVIDER_EXPIRED' | 'PROVIDER_REQUIRED' | 'NO_ACCOUNT' | 'DOMAIN_NOT_VERIFIED' | 'NO_DNS_RECORD' | 'NOT_FOUND' | 'OWN_DOMAIN' | 'TOO_MANY_DOMAINS' | 'INVALID_EVENT_NAME' | 'RESERVED_EVENT_NAME' | 'TOO_MANY_EVENTS' | 'EVENT_NOT_REGISTERED' | 'ALWAYS_KEY_EVENT' | 'INVALID_NETWORK' | 'INVALID_COUNTRY' | 'INVALID_PATH' | 'TOO_MANY_PATHS' | 'INVALID_SMALL_GROUP' | 'TOO_MANY_NETWORKS' | 'TOO_MANY_EXEMPT_NETWORKS' | 'INVALID_WORK' | 'INVALID_NUMBER' | 'INVALID_URL' | 'INVALID_SECRET' | 'SECRET_TOO_SHORT' | 'INVALID_USER_ID' | 'TOO_MANY_ERASURES' | 'NO_WEBHOOK' | 'DELIVERY_IN_PROGRESS' | 'TOO_MANY_REDELIVERIES' | 'TOO_MANY_TESTS' | 'INVALID_PLAN' | 'INVALID_VOLUME' | 'INVALID_SCOPES' | 'INVALID_SITES' | 'INVALID_ROLE' | 'TOO_MANY_ACCOUNTS' | 'TOO_MANY_TOKENS' | 'INVALID_TOKEN' | 'ALREADY_MEMBER' | 'TOO_MANY_MEMBERS' | 'NO_MAIL_SERVER' | 'LAST_OWNER' | 'INVALID_TIME_ZONE' | 'INVALID_DAY' | 'INVALID_TEXT' | 'INVALID_FILTER' | 'INVALID_STEP' | 'NAME_TAKEN' | 'TOO_MANY_ANNOTATIONS' | 'IMPORT_IN_PROGRESS' | 'TOO_MANY_IMPORT_JOBS' | 'TOO_MANY_IMPORT_BYTES' | 'UPLOADS_FULL' | 'INVALID_FILES' | 'INVALID_API_TOKEN' | 'UPLOAD_TOO_LARGE' | 'IMPORT_NOT_READY' | 'IMPORT_FINISHED' | 'TOO_MANY_SEGMENTS' | 'TOO_MANY_FUNNELS' | 'TOO_MANY_SHARED_LINKS' | 'SEGMENT_IN_USE' | 'INVALID_EXPIRY' | 'INVALID_ORIGIN' | 'TOO_MANY_ORIGINS' | 'INVALID_LINK' | 'PASSWORD_REQUIRED' | 'INVALID_THRESHOLD' | 'INVALID_DURATION' | 'CONFIRMATION_MISMATCH' | 'INVALID_IDEMPOTENCY_KEY' | 'IDEMPOTENCY_KEY_REUSED' | 'IDEMPOTENCY_KEY_IN_PROGRESS' | 'TOO_MANY_IDEMPOTENCY_KEYS' | 'LAST_OPERATOR';
 
 export type VisitDetail = 'COUNTRY' | 'BROWSER' | 'SYSTEM' | 'DEVICE' | 'HOSTNAME';
 
@@ -936,18 +936,22 @@ export type AccountFields = {
   pageviews: number;
   captchaPlan: CaptchaPlan;
   verifications: number;
-  sites: {
-    siteId: string;
-    domain: string;
-    plan: SitePlan;
-    usage: {
-      pageviews: number;
-      quota: number;
-    };
-  }[];
+  sites: SiteOverviewFields[];
 };
 const accountFieldsText =
-  'fragment AccountFields on AccountOverview{accountId name createdAt siteCount sitekeyCount memberCount pageviews captchaPlan verifications sites(first:20){siteId domain plan usage{pageviews quota}}}';
+  'fragment AccountFields on AccountOverview{accountId name createdAt siteCount sitekeyCount memberCount pageviews captchaPlan verifications sites(first:20){... SiteOverviewFields}}';
+
+export type SiteOverviewFields = {
+  siteId: string;
+  domain: string;
+  plan: SitePlan;
+  usage: {
+    pageviews: number;
+    quota: number;
+  };
+};
+const siteOverviewFieldsText =
+  'fragment SiteOverviewFields on SiteOverview{siteId domain plan usage{pageviews quota}}';
 
 export type UserErrorFields = {
   field: string[] | null;
@@ -1384,33 +1388,43 @@ const sharedLinkFieldsText =
   'fragment SharedLinkFields on SharedLink{id name hint hasPassword segment{name}createdAt expiresAt lastUsedAt token hidesRevenue origins}';
 
 export type SitesFigures = {
+  totalCount: number;
   pageInfo: {
+    hasNextPage: boolean;
     endCursor: string | null;
   };
-  edges: ({
-    node: {
-      id: string;
-      live: {
-        visitors: number;
-      };
-      report: {
-        totals: {
-          visitors: number;
-          comparison: {
-            visitors: number;
-          } | null;
-        };
-        series: {
-          metrics: {
-            visitors: number;
-          };
-        }[];
-      } | null;
+  nodes: ({
+    id: string;
+    name: string;
+    domain: string;
+    displayDomain: string;
+    usage: {
+      pageviews: number;
     };
+    live: {
+      visitors: number;
+    };
+    imports: {
+      visitors: number;
+      pageviews: number;
+    }[];
+    report: {
+      totals: {
+        visitors: number;
+        comparison: {
+          visitors: number;
+        } | null;
+      };
+      series: {
+        metrics: {
+          visitors: number;
+        };
+      }[];
+    } | null;
   })[];
 };
 const sitesFiguresText =
-  'fragment SitesFigures on SiteConnection{pageInfo{endCursor}edges{node{id live{visitors}report(period:{preset:TODAY_AND_6_DAYS},compare:{kind:PREVIOUS_PERIOD}){totals{visitors comparison{visitors}}series(interval:DAY){metrics{visitors}}}}}}';
+  'fragment SitesFigures on SiteConnection{totalCount pageInfo{hasNextPage endCursor}nodes{id name domain displayDomain usage{pageviews}live{visitors}imports{visitors pageviews}report(period:{preset:TODAY_AND_6_DAYS},compare:{kind:PREVIOUS_PERIOD}){totals{visitors comparison{visitors}}series(interval:DAY){metrics{visitors}}}}}';
 
 export type UsageFields = {
   period: string;
@@ -1981,7 +1995,18 @@ export type AccountsData = {
   } | null;
 };
 export const accounts = /* @__PURE__ */ operation<{ search?: string | null; after?: string | null }, AccountsData>(
-  'query Accounts($search:String,$after:String){accounts(first:20,after:$after,search:$search){totalCount nodes{... AccountFields}pageInfo{hasNextPage endCursor}}}', accountFieldsText,
+  'query Accounts($search:String,$after:String){accounts(first:20,after:$after,search:$search){totalCount nodes{... AccountFields}pageInfo{hasNextPage endCursor}}}', accountFieldsText, siteOverviewFieldsText,
+);
+
+export type AccountSitesData = {
+  accounts: {
+    nodes: {
+      sites: SiteOverviewFields[];
+    }[];
+  } | null;
+};
+export const accountSites = /* @__PURE__ */ operation<{ account: string; after?: string | null; search?: string | null }, AccountSitesData>(
+  'query AccountSites($account:String!,$after:ID,$search:String){accounts(first:1,search:$account){nodes{sites(first:100,after:$after,search:$search){... SiteOverviewFields}}}}', siteOverviewFieldsText,
 );
 
 export type SetSitePlanData = {
@@ -2460,20 +2485,21 @@ export type FiguresData = {
       visitors: number;
     };
     annotations: {
-      edges: {
-        node: {
-          id: string;
-          day: string;
-          text: string;
-        };
+      nodes: {
+        id: string;
+        day: string;
+        text: string;
       }[];
     } | null;
+    imports: {
+      id: string;
+    }[];
     reportView: ViewFields;
     report: ReportFields | null;
   } & SiteFields | null;
 };
 export const figures = /* @__PURE__ */ operation<{ id: string; period?: ReportPeriod | null; filters: ReportFilterInput[]; compare?: ReportComparison | null; interval?: ReportInterval | null; sources: ReportDimension; pages: ReportDimension; audience: ReportDimension; audienceRows: number }, FiguresData>(
-  'query Figures($id:ID!,$period:ReportPeriod,$filters:[ReportFilterInput!]!,$compare:ReportComparison,$interval:ReportInterval,$sources:ReportDimension!,$pages:ReportDimension!,$audience:ReportDimension!,$audienceRows:Int!){viewer{... ViewerFields}site(id:$id){... SiteFields lastHitAt visitDetails usage{... UsageFields}rejections(days:7){... RejectionFields}hiddenNotices{... NoticeCounts}live{visitors}annotations(first:100){edges{node{id day text}}}reportView{... ViewFields}report(period:$period,filters:$filters,compare:$compare){... ReportFields}}}', viewerFieldsText, siteFieldsText, usageFieldsText, rejectionFieldsText, noticeCountsText, viewFieldsText, reportFieldsText, metricFieldsText, revenueFieldsText, panelRowsText,
+  'query Figures($id:ID!,$period:ReportPeriod,$filters:[ReportFilterInput!]!,$compare:ReportComparison,$interval:ReportInterval,$sources:ReportDimension!,$pages:ReportDimension!,$audience:ReportDimension!,$audienceRows:Int!){viewer{... ViewerFields}site(id:$id){... SiteFields lastHitAt visitDetails usage{... UsageFields}rejections(days:7){... RejectionFields}hiddenNotices{... NoticeCounts}live{visitors}annotations(first:100){nodes{id day text}}imports{id}reportView{... ViewFields}report(period:$period,filters:$filters,compare:$compare){... ReportFields}}}', viewerFieldsText, siteFieldsText, usageFieldsText, rejectionFieldsText, noticeCountsText, viewFieldsText, reportFieldsText, metricFieldsText, revenueFieldsText, panelRowsText,
 );
 
 export type SetReportViewData = {
@@ -3365,7 +3391,6 @@ export const transferSite = /* @__PURE__ */ operation<{ input: TransferSiteInput
 );
 
 export type DeletedSitesData = {
-  viewer: ViewerFields | null;
   account: {
     deletedSites: {
       siteId: string;
@@ -3377,7 +3402,7 @@ export type DeletedSitesData = {
   } | null;
 };
 export const deletedSites = /* @__PURE__ */ operation<{ account: string }, DeletedSitesData>(
-  'query DeletedSites($account:ID!){viewer{... ViewerFields}account(id:$account){deletedSites{siteId domain name deletedAt restorableUntil}}}', viewerFieldsText,
+  'query DeletedSites($account:ID!){account(id:$account){deletedSites{siteId domain name deletedAt restorableUntil}}}',
 );
 
 export type RestoreSiteData = {
