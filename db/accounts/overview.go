@@ -29,6 +29,7 @@ type Overview struct {
 type OverviewPage struct {
 	Search        string // part of the name, of an owner's address or of a site's domain; "": all
 	Oldest        bool   // order; false: newest first
+	Account, Site int64  // instead of Search: the account with this id or this site; 0: all
 	After, Before int64  // accounts between which the page lies; 0: the end of the list
 	Last          bool   // the last Limit accounts instead of the first
 	Limit         int
@@ -39,7 +40,7 @@ const searchedAccounts = 50_000
 
 // Overviews returns a page of accounts. The caller must have checked that the user is an operator.
 func (s *Store) Overviews(ctx context.Context, page OverviewPage, month model.Month) ([]*Overview, error) {
-	q := s.searched(page.Search).Column("id")
+	q := s.searched(page).Column("id")
 
 	// After the page's beginning and before its end, in either order.
 	from, to := "id < ?", "id > ?"
@@ -69,19 +70,24 @@ func (s *Store) Overviews(ctx context.Context, page OverviewPage, month model.Mo
 	return s.overviewsOf(ctx, ids, month)
 }
 
-// OverviewCount returns the number of accounts that a search finds.
-func (s *Store) OverviewCount(ctx context.Context, search string) (int64, error) {
-	n, err := s.searched(search).Count(ctx)
+// OverviewCount returns the number of accounts that the search of a page finds.
+func (s *Store) OverviewCount(ctx context.Context, page OverviewPage) (int64, error) {
+	n, err := s.searched(page).Count(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("count accounts: %w", err)
 	}
 	return n, nil
 }
 
-// searched selects the accounts that a search finds. It reads searchedAccounts accounts at most.
-func (s *Store) searched(search string) *bun.SelectQuery {
-	q := s.db.Read.NewSelect()
-	if search == "" {
+// searched selects the accounts that the search of a page finds. It reads searchedAccounts accounts at most.
+func (s *Store) searched(page OverviewPage) *bun.SelectQuery {
+	q, search := s.db.Read.NewSelect(), page.Search
+	switch {
+	case page.Account != 0:
+		return q.Table("accounts").Where("id = ?", page.Account)
+	case page.Site != 0:
+		return q.Table("accounts").Where("id = (SELECT account_id FROM sites WHERE id = ?)", page.Site)
+	case search == "":
 		return q.Table("accounts")
 	}
 

@@ -106,6 +106,14 @@ func CheckAlertEvents(wanted, was []AlertEvent, ofSite, byOperator bool) ([]Aler
 	return events, nil
 }
 
+// CheckWants returns an error for a channel that would never get a message.
+func (c *AlertChannel) CheckWants() error {
+	if len(c.Events) == 0 && !c.Weekly && !c.Monthly {
+		return InvalidField("events", "no_alert_event", "Choose at least one event or summary: the channel would get nothing.")
+	}
+	return nil
+}
+
 // Attribute records the operator who makes the channel get the installation's events, after a user has
 // changed its events or its address. Such alerts are sent while this user is an operator. It fails if another
 // user sends them to another address.

@@ -52,8 +52,9 @@ func PatternMatcher(patterns ...string) func(text string) bool {
 }
 
 // containsMatcher returns the function that reports whether a text contains one of the values, in
-// upper or lower case. Characters compare by unicode.ToLower. A call allocates nothing and costs one
-// step of search for each character of the text and each 64 bits of the values.
+// upper or lower case, as it is stored or with its OwnLetters. Characters compare by unicode.ToLower. A call costs
+// one step of search for each character of the text and each 64 bits of the values, and allocates nothing unless
+// the text has letters to decode.
 func containsMatcher(values []string) func(text string) bool {
 	list := make([]sequence, len(values))
 	for i, value := range values {
@@ -62,7 +63,13 @@ func containsMatcher(values []string) func(text string) bool {
 	}
 
 	search := newSearch(list, true)
-	return func(text string) bool { return search != nil && search.match(text) }
+	return func(text string) bool {
+		if search == nil || search.match(text) {
+			return search != nil
+		}
+		shown := OwnLetters(text)
+		return shown != text && search.match(shown)
+	}
 }
 
 // wildcard says which text is allowed between two characters of a sequence.

@@ -145,8 +145,13 @@ func sentPaths(patterns []string) []string {
 }
 
 // sentPath returns a path as browsers send it: spaces, quotes and characters beyond ASCII are
-// percent-encoded (WHATWG URL, path percent-encode set). It allocates for such paths alone.
+// percent-encoded (WHATWG URL, path percent-encode set). Escapes get capital letters, because both spellings are one
+// page. It allocates for such paths alone.
 func sentPath(path string) string {
+	if strings.Contains(path, "%") {
+		path = escapes.ReplaceAllStringFunc(path, strings.ToUpper)
+	}
+
 	isPlain := func(c byte) bool { return c > ' ' && c < 0x7f && !strings.ContainsRune("\"<>`{}", rune(c)) }
 	i := 0
 	for i < len(path) && isPlain(path[i]) {

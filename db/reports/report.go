@@ -161,9 +161,9 @@ func (s *Store) FirstDay(ctx context.Context, siteID int64) (day model.Day, ok b
 	return day, ok, err
 }
 
-// HasHitsBefore reports whether the site has figures of a time before the given time, imported ones included.
+// HasHitsBefore reports whether the site has own hits of a time before the given time.
 func (s *Store) HasHitsBefore(ctx context.Context, siteID int64, before model.Instant) (bool, error) {
-	day, ok, err := s.FirstDay(ctx, siteID)
+	day, ok, err := s.firstOwnDay(ctx, siteID)
 	if err != nil || !ok || day != before.Day() {
 		return ok && day < before.Day(), err
 	}

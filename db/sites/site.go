@@ -213,19 +213,41 @@ func (s *Store) LastHits(ctx context.Context, siteIDs []int64) (map[int64]model.
 	return last, nil
 }
 
-// SitesOfAccounts returns at most limit sites of each account, oldest first, with one statement. The
-// caller must have checked that the user is an operator.
-func (s *Store) SitesOfAccounts(ctx context.Context, accountIDs []int64, limit int) (map[int64][]*model.Site, error) {
+// OfAccounts selects sites of several accounts.
+type OfAccounts struct {
+	After  int64  // only sites with a larger id
+	Only   int64  // instead of Search: only the site with this id; 0: all
+	Search string // part of the name or domain, without regard to the case of ASCII letters; "": all
+	Limit  int    // sites of each account
+}
+
+// condition returns the condition of the sites of one account, whose id is its first argument.
+func (o OfAccounts) condition() (text string, args []any) {
+	text, args = "account_id = ? AND deleted_at = 0 AND id > ?", []any{o.After}
+	switch {
+	case o.Only != 0:
+		return text + " AND id = ?", append(args, o.Only)
+	case o.Search != "":
+		part := strings.NewReplacer("!", "!!", "%", "!%", "_", "!_").Replace(strings.ToLower(o.Search))
+		return text + " AND (lower(name) LIKE ? ESCAPE '!' OR domain LIKE ? ESCAPE '!')", append(args, "%"+part+"%", "%"+part+"%")
+	}
+	return text, args
+}
+
+// SitesOfAccounts returns sites of each account, oldest first, with one statement. The caller must have checked
+// that the user is an operator.
+func (s *Store) SitesOfAccounts(ctx context.Context, accountIDs []int64, of OfAccounts) (map[int64][]*model.Site, error) {
 	if len(accountIDs) == 0 {
 		return nil, nil
 	}
 
+	condition, selected := of.condition()
 	var parts []string
 	var args []any
 	for i, id := range accountIDs {
 		parts = append(parts,
-			fmt.Sprintf("SELECT * FROM (SELECT * FROM sites WHERE account_id = ? AND deleted_at = 0 ORDER BY id LIMIT ?) AS of_account_%d", i))
-		args = append(args, id, limit)
+			fmt.Sprintf("SELECT * FROM (SELECT * FROM sites WHERE %s ORDER BY id LIMIT ?) AS of_account_%d", condition, i))
+		args = append(append(append(args, id), selected...), of.Limit)
 	}
 
 	var rows []*model.Site

@@ -1327,6 +1327,8 @@ const (
 	UserErrorCodeTooManyAlertChannels UserErrorCode = "TOO_MANY_ALERT_CHANNELS"
 	// The event cannot be wanted by this channel: it is not about one site, or it is for operators only.
 	UserErrorCodeInvalidAlertEvent UserErrorCode = "INVALID_ALERT_EVENT"
+	// The alert channel would get nothing: it wants neither an event nor a summary.
+	UserErrorCodeNoAlertEvent UserErrorCode = "NO_ALERT_EVENT"
 	// The quiet hours are not two different times of a day with a known time zone.
 	UserErrorCodeInvalidQuietHours UserErrorCode = "INVALID_QUIET_HOURS"
 	// The recipient has not confirmed the alert channel.
@@ -1542,6 +1544,7 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeTooManySitekeys,
 	UserErrorCodeTooManyAlertChannels,
 	UserErrorCodeInvalidAlertEvent,
+	UserErrorCodeNoAlertEvent,
 	UserErrorCodeInvalidQuietHours,
 	UserErrorCodeChannelUnconfirmed,
 	UserErrorCodeChannelStopped,

@@ -7,7 +7,6 @@ import (
 	"context"
 	"iter"
 	"slices"
-	"strings"
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports"
@@ -159,7 +158,7 @@ func revenues(byCurrency map[string]scan.Revenue) []*generated.ReportRevenue {
 // Order is the order of rows, and which of them are wanted.
 type Order struct {
 	generated.ReportOrder
-	Search     string // only values that contain it, in lower or upper case
+	Search     string // only values that contain it, see model.ContainsFolded
 	Skip, Take int    // the rows wanted: Take, which is at least 1, after the first Skip ones
 }
 
@@ -173,13 +172,13 @@ func Ordered(
 	ctx context.Context, rows iter.Seq2[string, scan.Figures], kind Kind, totals *scan.Figures, order Order,
 ) (values []string, count int, err error) {
 	best := newSelection(order.Skip+order.Take, order.Direction == generated.OrderDirectionAsc)
-	search := strings.ToLower(order.Search)
+	search := model.Fold(order.Search)
 	read := 0
 	for value, f := range rows {
 		if read++; read%orderedEvery == 0 && ctx.Err() != nil {
 			return nil, 0, ctx.Err()
 		}
-		if search == "" || strings.Contains(strings.ToLower(value), search) {
+		if search == "" || model.ContainsFolded(value, search) {
 			figure, ok := figureOf(&f, totals, kind, order.Metric)
 			best.add(entry{value, figure, !ok})
 			count++

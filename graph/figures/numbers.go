@@ -2,8 +2,8 @@ package figures
 
 import (
 	"context"
-	"strings"
 
+	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/graph/generated"
 )
@@ -76,7 +76,7 @@ var places = map[generated.NumberMetric]int{
 // NumberOrder is the order of rows of numbers, and which of them are wanted.
 type NumberOrder struct {
 	generated.NumberOrder
-	Search     string // only values that contain it, in lower or upper case
+	Search     string // only values that contain it, see model.ContainsFolded
 	Skip, Take int    // the rows wanted: Take, which is at least 1, after the first Skip ones
 }
 
@@ -84,12 +84,12 @@ type NumberOrder struct {
 // without the figure come last. It ends with the error of ctx.
 func OrderedNumbers(ctx context.Context, rows *scan.NumberCount, order NumberOrder) (wanted []int, count int, err error) {
 	best := newSelection(order.Skip+order.Take, order.Direction == generated.OrderDirectionAsc)
-	search := strings.ToLower(order.Search)
+	search := model.Fold(order.Search)
 	for i, value := range rows.Values {
 		if i%orderedEvery == 0 && ctx.Err() != nil {
 			return nil, 0, ctx.Err()
 		}
-		if search == "" || strings.Contains(strings.ToLower(value), search) {
+		if search == "" || model.ContainsFolded(value, search) {
 			figure, ok := numberOf(&rows.Figures[i], order.Metric)
 			best.add(entry{value, figure, !ok})
 			count++

@@ -131,7 +131,7 @@ type AlertChannelPayload struct {
 	// The channel, or the deleted channel as it was.
 	AlertChannel *model.AlertChannel `json:"alertChannel,omitempty"`
 	// Errors in the input: `NOT_FOUND`; but for `deleteAlertChannel`: `INVALID_NAME`, `INVALID_EMAIL`, `INVALID_URL`, `INVALID_SECRET`,
-	// `SECRET_TOO_SHORT`, `INVALID_ALERT_EVENT`, `INVALID_QUIET_HOURS`, `TOO_MANY_ALERT_CHANNELS`.
+	// `SECRET_TOO_SHORT`, `INVALID_ALERT_EVENT`, `NO_ALERT_EVENT`, `INVALID_QUIET_HOURS`, `TOO_MANY_ALERT_CHANNELS`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -3188,10 +3188,11 @@ const (
 	// `activity` by the number of days, that of `usageHistory` and `captchaUsageHistory` by the number of months, that of `refusals` by 20,
 	// that of `attempts` by 10, those of `apiTokens` of a user, `unknownEvents`, `segments`, `funnels` and `sharedLinks` by 50, those of
 	// `filters` by 10 and of `steps` by 8, that of `accounts` by 20, and that of `members`, `invitations`, `sessions`, `deletedSites` and
-	// `Account.apiTokens` by 100. In reports, the content of `breakdown` is multiplied by a tenth of `first`, that of `series` by 40, and
-	// that of `propertyNames` by 10; ten nodes of a journey or weeks of cohorts count as one: `next` and `returned` are multiplied by 12, and
-	// `weeks` by 54, each divided by 10. A mutation costs 100, plus 1 for each item of the lists in its input. A mutation that checks a
-	// password or sends a mail costs 3,000, and one that erases a user's data 1,000. A search among all accounts costs 1,000 in addition.
+	// `Account.apiTokens` by 100. In reports, the content of `breakdown` is multiplied by a tenth of `first`, and that of
+	// `propertyNames` by 10; ten points, nodes of a journey or weeks of cohorts count as one: `series` is multiplied by 40, `next` and
+	// `returned` by 12, and `weeks` by 54, each divided by 10. Ten annotations count as one, too. A mutation
+	// costs 100, plus 1 for each item of the lists in its input. A mutation that checks a password or sends a mail costs 3,000, and one
+	// that erases a user's data 1,000. A search among all accounts costs 1,000 in addition.
 	// `RateLimit` describes what of it is charged.
 	ErrorCodeTooComplex ErrorCode = "TOO_COMPLEX"
 	// Status 400, 405 or 415. The request is not a POST of a JSON object with a `query`.
@@ -4276,6 +4277,8 @@ const (
 	UserErrorCodeTooManyAlertChannels UserErrorCode = "TOO_MANY_ALERT_CHANNELS"
 	// The event cannot be wanted by this channel: it is not about one site, or it is for operators only.
 	UserErrorCodeInvalidAlertEvent UserErrorCode = "INVALID_ALERT_EVENT"
+	// The alert channel would get nothing: it wants neither an event nor a summary.
+	UserErrorCodeNoAlertEvent UserErrorCode = "NO_ALERT_EVENT"
 	// The quiet hours are not two different times of a day with a known time zone.
 	UserErrorCodeInvalidQuietHours UserErrorCode = "INVALID_QUIET_HOURS"
 	// The recipient has not confirmed the alert channel.
@@ -4491,6 +4494,7 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeTooManySitekeys,
 	UserErrorCodeTooManyAlertChannels,
 	UserErrorCodeInvalidAlertEvent,
+	UserErrorCodeNoAlertEvent,
 	UserErrorCodeInvalidQuietHours,
 	UserErrorCodeChannelUnconfirmed,
 	UserErrorCodeChannelStopped,

@@ -16,7 +16,7 @@ import (
 // region    ************************** generated!.gotpl **************************
 
 type AccountOverviewResolver interface {
-	Sites(ctx context.Context, obj *AccountOverview, first int) ([]*SiteOverview, error)
+	Sites(ctx context.Context, obj *AccountOverview, first int, after *string, search *string) ([]*SiteOverview, error)
 }
 
 // endregion ************************** generated!.gotpl **************************
@@ -34,6 +34,22 @@ func (ec *executionContext) field_AccountOverview_sites_args(ctx context.Context
 		return nil, err
 	}
 	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOID2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "search",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["search"] = arg2
 	return args, nil
 }
 
@@ -455,7 +471,7 @@ func (ec *executionContext) _AccountOverview_sites(ctx context.Context, field gr
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.AccountOverview().Sites(ctx, obj, fc.Args["first"].(int))
+			return ec.Resolvers.AccountOverview().Sites(ctx, obj, fc.Args["first"].(int), fc.Args["after"].(*string), fc.Args["search"].(*string))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*SiteOverview) graphql.Marshaler {

@@ -806,7 +806,7 @@ type AlertChannelPayload {
   alertChannel: AlertChannel
   """
   Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `; but for ` + "`" + `deleteAlertChannel` + "`" + `: ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_EMAIL` + "`" + `, ` + "`" + `INVALID_URL` + "`" + `, ` + "`" + `INVALID_SECRET` + "`" + `,
-  ` + "`" + `SECRET_TOO_SHORT` + "`" + `, ` + "`" + `INVALID_ALERT_EVENT` + "`" + `, ` + "`" + `INVALID_QUIET_HOURS` + "`" + `, ` + "`" + `TOO_MANY_ALERT_CHANNELS` + "`" + `.
+  ` + "`" + `SECRET_TOO_SHORT` + "`" + `, ` + "`" + `INVALID_ALERT_EVENT` + "`" + `, ` + "`" + `NO_ALERT_EVENT` + "`" + `, ` + "`" + `INVALID_QUIET_HOURS` + "`" + `, ` + "`" + `TOO_MANY_ALERT_CHANNELS` + "`" + `.
   """
   userErrors: [UserError!]!
 }
@@ -852,7 +852,7 @@ extend type Site {
     before: String
     "The order of the list."
     orderBy: AnnotationOrder! = NEWEST
-  ): AnnotationConnection @cost(perItem: "first", most: 100)
+  ): AnnotationConnection @cost(perItem: "first", most: 100, rows: 10)
 }
 
 "A note on a day, such as the start of a campaign, that is shown with a site's reports."
@@ -1566,6 +1566,8 @@ enum UserErrorCode {
   TOO_MANY_ALERT_CHANNELS
   "The event cannot be wanted by this channel: it is not about one site, or it is for operators only."
   INVALID_ALERT_EVENT
+  "The alert channel would get nothing: it wants neither an event nor a summary."
+  NO_ALERT_EVENT
   "The quiet hours are not two different times of a day with a known time zone."
   INVALID_QUIET_HOURS
   "The recipient has not confirmed the alert channel."
@@ -1839,10 +1841,11 @@ enum ErrorCode {
   ` + "`" + `activity` + "`" + ` by the number of days, that of ` + "`" + `usageHistory` + "`" + ` and ` + "`" + `captchaUsageHistory` + "`" + ` by the number of months, that of ` + "`" + `refusals` + "`" + ` by 20,
   that of ` + "`" + `attempts` + "`" + ` by 10, those of ` + "`" + `apiTokens` + "`" + ` of a user, ` + "`" + `unknownEvents` + "`" + `, ` + "`" + `segments` + "`" + `, ` + "`" + `funnels` + "`" + ` and ` + "`" + `sharedLinks` + "`" + ` by 50, those of
   ` + "`" + `filters` + "`" + ` by 10 and of ` + "`" + `steps` + "`" + ` by 8, that of ` + "`" + `accounts` + "`" + ` by 20, and that of ` + "`" + `members` + "`" + `, ` + "`" + `invitations` + "`" + `, ` + "`" + `sessions` + "`" + `, ` + "`" + `deletedSites` + "`" + ` and
-  ` + "`" + `Account.apiTokens` + "`" + ` by 100. In reports, the content of ` + "`" + `breakdown` + "`" + ` is multiplied by a tenth of ` + "`" + `first` + "`" + `, that of ` + "`" + `series` + "`" + ` by 40, and
-  that of ` + "`" + `propertyNames` + "`" + ` by 10; ten nodes of a journey or weeks of cohorts count as one: ` + "`" + `next` + "`" + ` and ` + "`" + `returned` + "`" + ` are multiplied by 12, and
-  ` + "`" + `weeks` + "`" + ` by 54, each divided by 10. A mutation costs 100, plus 1 for each item of the lists in its input. A mutation that checks a
-  password or sends a mail costs 3,000, and one that erases a user's data 1,000. A search among all accounts costs 1,000 in addition.
+  ` + "`" + `Account.apiTokens` + "`" + ` by 100. In reports, the content of ` + "`" + `breakdown` + "`" + ` is multiplied by a tenth of ` + "`" + `first` + "`" + `, and that of
+  ` + "`" + `propertyNames` + "`" + ` by 10; ten points, nodes of a journey or weeks of cohorts count as one: ` + "`" + `series` + "`" + ` is multiplied by 40, ` + "`" + `next` + "`" + ` and
+  ` + "`" + `returned` + "`" + ` by 12, and ` + "`" + `weeks` + "`" + ` by 54, each divided by 10. Ten annotations count as one, too. A mutation
+  costs 100, plus 1 for each item of the lists in its input. A mutation that checks a password or sends a mail costs 3,000, and one
+  that erases a user's data 1,000. A search among all accounts costs 1,000 in addition.
   ` + "`" + `RateLimit` + "`" + ` describes what of it is charged.
   """
   TOO_COMPLEX
@@ -2765,7 +2768,10 @@ scalar Int64
     before: String
     "The order of the list."
     orderBy: AccountOrder! = NEWEST
-    "A part of the account's name, of an owner's e-mail address or of a site's domain, 1 to 100 characters. Default: all accounts."
+    """
+    A part of the account's name, of an owner's e-mail address or of a site's domain, 1 to 100 characters; or the whole global id of
+    the account or of a site. Default: all accounts.
+    """
     search: String
   ): AccountConnection @needs(permission: OPERATE) @cost(perItem: "first", most: 100, search: 1000)
 }
@@ -2824,6 +2830,10 @@ type AccountOverview {
   sites(
     "Number of sites, 1 to 100."
     first: Int! = 20
+    "Only sites after the one with this ` + "`" + `siteId` + "`" + ` in the list."
+    after: ID
+    "A part of the name or domain of the sites, 1 to 100 characters, or the whole global id of a site. Default: all sites."
+    search: String
   ): [SiteOverview!]! @cost(perItem: "first", most: 100)
 }
 
@@ -3187,7 +3197,7 @@ type Report {
     daily sums of an import. At most 400 parts.
     """
     interval: ReportInterval
-  ): [ReportPoint!]! @cost(most: 40)
+  ): [ReportPoint!]! @cost(most: 40, rows: 10)
   "One row for each value of a dimension. Rows without an order by ` + "`" + `orderBy` + "`" + ` are ordered by value."
   breakdown(
     "The dimension."
@@ -3198,7 +3208,7 @@ type Report {
     event: String
     "The order of the rows."
     orderBy: ReportOrder! = {metric: VISITORS, direction: DESC}
-    "Only values that contain this text, in upper or lower case."
+    "Only values that contain this text, in upper or lower case, as they are stored or with their own letters, such as ` + "`" + `/café` + "`" + `."
     search: String
     "Page size, 1 to 1,000."
     first: Int! = 10
@@ -3458,14 +3468,14 @@ type ReportNumbers {
   series(
     "As in ` + "`" + `Report.series` + "`" + `. A report has series of one interval."
     interval: ReportInterval
-  ): [ReportNumberPoint!]! @cost(most: 40)
+  ): [ReportNumberPoint!]! @cost(most: 40, rows: 10)
   "One row for each value of a dimension that has such an event. Rows without an order by ` + "`" + `orderBy` + "`" + ` are ordered by value."
   breakdown(
     "The dimension: each but ` + "`" + `EVENT` + "`" + ` and ` + "`" + `PROPERTY` + "`" + `. For ` + "`" + `PAGE` + "`" + `, the page where the event happened."
     by: ReportDimension!
     "The order of the rows. Rows without the figure come last."
     orderBy: NumberOrder! = {metric: NUMBERS, direction: DESC}
-    "Only values that contain this text, in upper or lower case."
+    "Only values that contain this text, in upper or lower case, as they are stored or with their own letters, such as ` + "`" + `/café` + "`" + `."
     search: String
     "Page size, 1 to 1,000."
     first: Int! = 10
@@ -4248,7 +4258,7 @@ enum ReportOperator {
   IS
   "The opposite of IS."
   IS_NOT
-  "The value contains one of the filter's, in upper or lower case."
+  "The value contains one of the filter's, in upper or lower case, as it is stored or with its own letters: ` + "`" + `/caf%C3%A9` + "`" + ` contains ` + "`" + `é` + "`" + `."
   CONTAINS
   "The opposite of CONTAINS."
   CONTAINS_NOT

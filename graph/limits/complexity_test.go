@@ -42,15 +42,15 @@ func TestCostsFollowTheBounds(t *testing.T) {
 		{"AlertMessage", "attempts"}: model.ShownAttempts,
 		{"Site", "unknownEvents"}:    ingest.ShownUnknownEvents,
 
-		// Ten rows of a report cost as much as one item of another list.
-		{"Report", "series"}: period.MaxPoints / 10, {"Report", "propertyNames"}: MaxProperties / 10,
+		// Ten rows, or a hundred points, of a report cost as much as one item of another list: the work has a price of its own.
+		{"Report", "series"}: period.MaxPoints / 100, {"Report", "propertyNames"}: MaxProperties / 10,
 		{"Report", "breakdown"}: MaxReportRows / 10, {"Journey", "next"}: tens(journeyNodes), {"JourneyNode", "next"}: tens(journeyNodes),
-		{"ReportNumbers", "series"}: period.MaxPoints / 10, {"ReportNumbers", "breakdown"}: MaxReportRows / 10,
+		{"ReportNumbers", "series"}: period.MaxPoints / 100, {"ReportNumbers", "breakdown"}: MaxReportRows / 10,
 		{"CohortReport", "weeks"}: tens(scan.MaxCohorts), {"Cohort", "returned"}: tens(scan.MaxCohortWeeks),
 
 		{"Query", "sites"}: MaxPage, {"Account", "sites"}: MaxPage, {"Query", "sitekeys"}: MaxPage,
 		{"Query", "accounts"}: MaxPage, {"AccountOverview", "sites"}: MaxPage, {"Account", "auditLog"}: MaxPage,
-		{"Site", "deliveries"}: MaxPage, {"Site", "annotations"}: MaxPage,
+		{"Site", "deliveries"}: MaxPage, {"Site", "annotations"}: tens(MaxPage),
 		{"Site", "rejections"}: MaxDays, {"Site", "usageByDay"}: MaxDays, {"Sitekey", "activity"}: MaxDays,
 		{"Site", "usageHistory"}: MaxMonths, {"Account", "captchaUsageHistory"}: MaxMonths,
 		{"Sitekey", "usageHistory"}: MaxSitekeyMonths,

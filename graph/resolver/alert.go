@@ -193,7 +193,7 @@ func (r *mutationResolver) createChannel(
 		return nil, err
 	}
 	channel.Name, channel.Events, channel.Quiet = name, events, quiet
-	if err := channel.Attribute(member, true, true); err != nil {
+	if err := errors.Join(channel.CheckWants(), channel.Attribute(member, true, true)); err != nil {
 		return nil, err
 	}
 
@@ -312,6 +312,10 @@ func changeChannel(channel *model.AlertChannel, member *model.User, input genera
 				model.InvalidField(summary.field, "invalid_alert_event", "Only the channel of a site gets summaries."))
 		}
 		*summary.to = *summary.value
+	}
+	// A channel that wants nothing since an earlier version keeps its other settings changeable.
+	if eventsErr == nil && (input.Events != nil || input.Weekly != nil || input.Monthly != nil) {
+		eventsErr = channel.CheckWants()
 	}
 	byErr := channel.Attribute(member, input.Events != nil, input.Address != nil)
 	return errors.Join(nameErr, eventsErr, quietErr, summaryErr, byErr)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/graph/generated"
 	"github.com/tallygate/tallygate/graph/limits"
 )
@@ -31,7 +32,7 @@ func (r *queryResolver) Accounts(
 	if err != nil {
 		return nil, err
 	}
-	count, err := r.accounts.OverviewCount(ctx, page.Search)
+	count, err := r.accounts.OverviewCount(ctx, page)
 	if err != nil {
 		return nil, err
 	}
@@ -55,15 +56,29 @@ func overviewPage(p paging, c cursors, search *string) (page accounts.OverviewPa
 	}
 	page.Limit, page.Last = n+1, backward
 
-	if search != nil {
-		if n := utf8.RuneCountInString(*search); n < 1 || n > maxSearch || !model.IsStorable(*search) {
-			return page, invalidArgument("search", fmt.Sprintf("The argument search must have 1 to %d characters.", maxSearch))
-		}
-		page.Search = *search
+	if page.Search, err = searchOf(search); err != nil {
+		return page, err
+	}
+	if id, ok := c.ids.Parse(model.NodeAccount, page.Search); ok {
+		page.Account = id
+	}
+	if id, ok := c.ids.Parse(model.NodeSite, page.Search); ok {
+		page.Site = id
 	}
 
 	page.After, page.Before, err = positions(p, c.decode)
 	return page, err
+}
+
+// searchOf checks a text that is searched; nil is none.
+func searchOf(search *string) (string, error) {
+	if search == nil {
+		return "", nil
+	}
+	if n := utf8.RuneCountInString(*search); n < 1 || n > maxSearch || !model.IsStorable(*search) {
+		return "", invalidArgument("search", fmt.Sprintf("The argument search must have 1 to %d characters.", maxSearch))
+	}
+	return *search, nil
 }
 
 // accountOverviews converts the accounts of a page.
@@ -86,15 +101,29 @@ func (r *Resolver) accountOverviews(rows []*accounts.Overview, month model.Month
 
 // Sites reads the sites of all accounts on the page at once.
 func (r *accountOverviewResolver) Sites(
-	ctx context.Context, obj *generated.AccountOverview, first int,
+	ctx context.Context, obj *generated.AccountOverview, first int, after, search *string,
 ) ([]*generated.SiteOverview, error) {
 	if first < 1 || first > limits.MaxPage {
 		return nil, invalidArgument("first", "The argument first must be from 1 to 100.")
 	}
+	part, err := searchOf(search)
+	if err != nil {
+		return nil, err
+	}
+	of := sites.OfAccounts{Search: part, Limit: first}
+	if after != nil {
+		var ok bool
+		if of.After, ok = r.ids.Parse(model.NodeSite, *after); !ok {
+			return nil, invalidArgument("after", "The argument after must be the siteId of a site.")
+		}
+	}
+	if id, ok := r.ids.Parse(model.NodeSite, part); ok {
+		of.Only = id
+	}
 
-	key := accountRead{field: "accounts.sites", arguments: fmt.Sprint(obj.Page, first)}
+	key := accountRead{field: "accounts.sites", arguments: fmt.Sprint(obj.Page, of)}
 	byAccount, err := shared(ctx, key, func() (map[int64][]*model.Site, error) {
-		sites, err := r.sites.SitesOfAccounts(ctx, obj.Page, first)
+		sites, err := r.sites.SitesOfAccounts(ctx, obj.Page, of)
 		for _, list := range sites {
 			requestOf(ctx).loaders().Expect(list)
 		}

@@ -62,10 +62,41 @@ func (r *Resolver) reportView(ctx context.Context, site *model.Site) (*generated
 	if err != nil {
 		return nil, err
 	}
+
+	view := &generated.ReportView{Preset: period.Last28Days, MatchDayOfWeek: true}
 	if !begun {
-		return &generated.ReportView{Preset: period.Today, MatchDayOfWeek: true}, nil
+		view.Preset, err = r.firstView(ctx, site, midnight.Day())
 	}
-	return &generated.ReportView{Preset: period.Last28Days, MatchDayOfWeek: true}, nil
+	return view, err
+}
+
+// firstView returns the period of a site without own hits before today: the shortest one with the last imported
+// day, or today, which has the first hits or nothing.
+func (r *Resolver) firstView(ctx context.Context, site *model.Site, today model.Day) (period.Preset, error) {
+	loaders := requestOf(ctx).loaders()
+	imports, err := loaders.Imports.Of(ctx, site.ID)
+	if err != nil || len(imports) == 0 {
+		return period.Today, err
+	}
+
+	last := imports[0].LastDay
+	for _, m := range imports {
+		last = max(last, m.LastDay)
+	}
+	if today-last <= 28 {
+		return period.Last28Days, nil
+	}
+
+	hit, err := loaders.LastHits.Of(ctx, site.ID)
+	switch {
+	case err != nil || hit != 0:
+		return period.Today, err
+	case today-last <= 91:
+		return period.Last91Days, nil
+	case today-last <= 364:
+		return period.Last12Months, nil
+	}
+	return period.AllTime, nil
 }
 
 // shownView converts a stored choice.

@@ -145,7 +145,7 @@ func TestChannelLinks(t *testing.T) {
 		second.addChannel("", "EMAIL", "duty@example.org", nil)
 		before := a.dump()
 		for _, client := range []*client{c, second} {
-			input := map[string]any{"kind": "EMAIL", "name": "ops", "address": "duty@example.org", "events": []string{}}
+			input := map[string]any{"kind": "EMAIL", "name": "ops", "address": "duty@example.org", "events": []string{"QUOTA"}}
 			if got := client.onChannel("createAlertChannel", input); got.codes() != "RATE_LIMITED" {
 				t.Errorf("the fourth link: %s", got.Body)
 			}

@@ -137,6 +137,16 @@ func TestChannelMistakes(t *testing.T) {
 			t.Errorf("the mistakes changed something:\n%s\nwas\n%s", after, before)
 		}
 
+		// A channel wants something: an event, or a summary of its site.
+		for _, of := range []string{"", site} {
+			create(of, "SLACK", map[string]any{"events": []string{}}, "events:NO_ALERT_EVENT")
+			update(of, "SLACK", map[string]any{"events": []string{}}, "events:NO_ALERT_EVENT")
+		}
+		update(site, "SLACK", map[string]any{"events": []string{}, "weekly": true}, "")
+		update(site, "SLACK", map[string]any{"weekly": false}, "events:NO_ALERT_EVENT")
+		update(site, "SLACK", map[string]any{"name": "summaries"}, "")
+		update(site, "SLACK", map[string]any{"name": "ops", "events": []string{"QUOTA"}, "weekly": false}, "")
+
 		// The longest values are accepted.
 		longest := map[string]any{
 			"name": strings.Repeat("é", 100), "secret": strings.Repeat("é", 256), "quietHours": map[string]any{"from": 1439, "to": 0, "timeZone": "UTC"},
@@ -161,7 +171,7 @@ func TestChannelLimits(t *testing.T) {
 		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 1 << 30 })
 		c := a.owner("owner@example.com")
 		site, other := c.siteOf("example.com"), c.siteOf("other.example")
-		input := map[string]any{"kind": "SLACK", "name": "ops", "address": "https://chat.example/a", "events": []string{}}
+		input := map[string]any{"kind": "SLACK", "name": "ops", "address": "https://chat.example/a", "events": []string{"QUOTA"}}
 
 		last := map[string]string{}
 		for of, most := range map[string]int{"": model.MaxAlertChannels, site: model.MaxSiteAlertChannels} {
@@ -221,8 +231,8 @@ func TestChannelCallers(t *testing.T) {
 			{"sendTestAlert", `alertChannelId: "ACCOUNT"`},
 			{"sendTestAlert", `alertChannelId: "SITE"`},
 			{"redeliverAlertMessage", `alertMessageId: "MESSAGE"`},
-			{"createAlertChannel", `accountId: "OWN", kind: SLACK, name: "x", address: "https://chat.example/", events: []`},
-			{"createSiteAlertChannel", `siteId: "OF", kind: SLACK, name: "x", address: "https://chat.example/", events: []`},
+			{"createAlertChannel", `accountId: "OWN", kind: SLACK, name: "x", address: "https://chat.example/", events: [QUOTA]`},
+			{"createSiteAlertChannel", `siteId: "OF", kind: SLACK, name: "x", address: "https://chat.example/", events: [QUOTA]`},
 			{"deleteAlertChannel", `alertChannelId: "ACCOUNT"`},
 			{"deleteAlertChannel", `alertChannelId: "SITE"`},
 		}

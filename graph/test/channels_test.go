@@ -258,8 +258,8 @@ func TestChannelsAreReadBack(t *testing.T) {
 		}
 
 		// A channel with the required fields only.
-		got := c.channel(c.addChannel(site, "DISCORD", "https://chat.example/a", map[string]any{"events": []string{}}))
-		if got["language"] != "EN" || got["quietHours"] != nil || got["weekly"] != false || len(got["events"].([]any)) != 0 {
+		got := c.channel(c.addChannel(site, "DISCORD", "https://chat.example/a", map[string]any{"events": []string{"QUOTA"}}))
+		if got["language"] != "EN" || got["quietHours"] != nil || got["weekly"] != false || got["monthly"] != false {
 			t.Errorf("the defaults: %v", got)
 		}
 	})

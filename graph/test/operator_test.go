@@ -108,6 +108,42 @@ func TestOperatorsListAccounts(t *testing.T) {
 			}
 		}
 
+		// The whole id of an account or a site finds the account; the sites have pages and a search of their own.
+		sitesOf := func(search, arguments string) string {
+			t.Helper()
+			got := operator.query(`query($search: String) { accounts(search: $search) { totalCount nodes { name sites(`+arguments+`) { domain siteId } } } }`,
+				"search", search).ok(t, "")
+			if got.at("accounts.totalCount") != 1.0 || got.at("accounts.nodes.0.name") != "Beta" {
+				t.Errorf("%q finds %s", search, got.Body)
+			}
+			var domains []string
+			list, _ := got.at("accounts.nodes.0.sites").([]any)
+			for _, site := range list {
+				domains = append(domains, site.(map[string]any)["domain"].(string))
+			}
+			return strings.Join(domains, " ")
+		}
+		account := node["accountId"].(string)
+		for arguments, want := range map[string]string{
+			`first: 3`:                                 "beta.shop second.example third.example",
+			`first: 1, after: "` + site + `"`:          "third.example",
+			`search: "EXAMPLE"`:                        "second.example third.example",
+			`search: "example", first: 1`:              "second.example",
+			`search: "example", after: "` + site + `"`: "third.example",
+			`search: "_"`:                              "",
+			`search: "` + site + `"`:                   "second.example",
+		} {
+			if got := sitesOf(account, arguments); got != want {
+				t.Errorf("the sites (%s) are %q, want %q", arguments, got, want)
+			}
+			if got := sitesOf(site, arguments); got != want {
+				t.Errorf("found by a site, the sites (%s) are %q, want %q", arguments, got, want)
+			}
+		}
+		if got := operator.query(`{ accounts { nodes { sites(after: "x") { domain } } } }`); !strings.Contains(got.codes(), "INVALID_ARGUMENT") {
+			t.Errorf("after an id of nothing: %s", got.Body)
+		}
+
 		// Pages from both ends, in both orders, contain all accounts once.
 		for _, order := range []string{"NEWEST", "OLDEST"} {
 			whole := names(list("orderBy", order))

@@ -66,6 +66,56 @@ func TestReportOpensOnTodayAtFirst(t *testing.T) {
 	})
 }
 
+// TestReportOpensOnImports: without own hits, the report opens on the shortest period with the last imported day. With
+// hits of today alone, it opens on the imports of the last 28 days, or on today. Readers of a link see the same.
+func TestReportOpensOnImports(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		c := a.owner("owner@example.com")
+		now := model.At(a.clock.Now())
+		today := now.Day()
+
+		for i, test := range []struct {
+			age    int // of the last imported day
+			hit    bool
+			preset string
+		}{
+			{1, false, "LAST_28_DAYS"}, {28, false, "LAST_28_DAYS"}, {29, false, "LAST_91_DAYS"}, {91, false, "LAST_91_DAYS"},
+			{92, false, "LAST_12_MONTHS"}, {364, false, "LAST_12_MONTHS"}, {365, false, "ALL_TIME"}, {3_000, false, "ALL_TIME"},
+			{28, true, "LAST_28_DAYS"}, {29, true, "TODAY"},
+		} {
+			site := c.siteOf(string(rune('a'+i)) + ".example")
+			if test.hit {
+				storeDay(t, d, a.siteNumber(site), now)
+			}
+			last := today - model.Day(test.age)
+			if _, err := reports.New(d).Import(t.Context(), a.siteNumber(site), &reports.Import{
+				Source: model.ImportPlausible, First: last - 1, Last: last,
+				Figures: []reports.ImportFigure{{Day: last - 1, Visitors: 1, Visits: 1, Pageviews: 1}, {Day: last, Visitors: 7, Visits: 7, Pageviews: 7}},
+			}, now, sites.RecordImport, func(float64) {}); err != nil {
+				t.Fatal(err)
+			}
+
+			const fields = `reportView { preset } report { totals { visitors } }`
+			got := c.query(`query($id: ID!) { site(id: $id) { `+fields+` imports { lastDay visitors } } }`, "id", site)
+			if got.codes() == "UNAVAILABLE" { // the days are not built yet
+				a.work(now.Time())
+				got = c.query(`query($id: ID!) { site(id: $id) { `+fields+` } }`, "id", site)
+			}
+			got.ok(t, "")
+			visitors, _ := got.at("site.report.totals.visitors").(float64)
+			if got.at("site.reportView.preset") != test.preset || !test.hit && visitors < 7 {
+				t.Errorf("%d days ago, with a hit %t: %s, want %s", test.age, test.hit, got.Body, test.preset)
+			}
+			shared := a.with(c.reader(site), `{ sharedSite { `+fields+` } }`).ok(t, "")
+			if shared.at("sharedSite.reportView.preset") != test.preset || shared.at("sharedSite.report.totals.visitors") != visitors {
+				t.Errorf("%d days ago, shared: %s", test.age, shared.Body)
+			}
+		}
+	})
+}
+
 // TestReportViewOfEachUser: each member has a choice for each site. It opens the report, is stored once, is not in the
 // audit log, and goes with the membership and with the site.
 func TestReportViewOfEachUser(t *testing.T) {

@@ -187,7 +187,9 @@ func matches(f *scan.Filter, text string) bool {
 	return slices.ContainsFunc(f.Values, func(value string) bool {
 		switch f.Operator {
 		case model.OperatorContains, model.OperatorContainsNot:
-			return strings.Contains(strings.ToLower(text), strings.ToLower(value))
+			folded := strings.ToLower(value)
+			return strings.Contains(strings.ToLower(text), folded) ||
+				strings.Contains(strings.ToLower(model.OwnLetters(text)), folded)
 		case model.OperatorMatches, model.OperatorMatchesNot:
 			return MatchPattern(value, text)
 		default:

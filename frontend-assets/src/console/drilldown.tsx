@@ -10,7 +10,7 @@ addMessages(messages);
 naming.of = hostText;
 
 export { AsTable } from './drilldown/charttable';
-export { Changes } from './drilldown/changes';
+export { asOf, Changes } from './drilldown/changes';
 export { FilterDialog, Segments } from './drilldown/dialogs';
 export { Download } from './drilldown/download';
 export { EventsTab, Following } from './drilldown/following';

@@ -953,18 +953,22 @@ export type AccountFields = {
   pageviews: number;
   captchaPlan: CaptchaPlan;
   verifications: number;
-  sites: {
-    siteId: string;
-    domain: string;
-    plan: SitePlan;
-    usage: {
-      pageviews: number;
-      quota: number;
-    };
-  }[];
+  sites: SiteOverviewFields[];
 };
 const accountFieldsText =
-  'fragment AccountFields on AccountOverview{accountId name createdAt siteCount sitekeyCount memberCount pageviews captchaPlan verifications sites(first:20){siteId domain plan usage{pageviews quota}}}';
+  'fragment AccountFields on AccountOverview{accountId name createdAt siteCount sitekeyCount memberCount pageviews captchaPlan verifications sites(first:20){... SiteOverviewFields}}';
+
+export type SiteOverviewFields = {
+  siteId: string;
+  domain: string;
+  plan: SitePlan;
+  usage: {
+    pageviews: number;
+    quota: number;
+  };
+};
+const siteOverviewFieldsText =
+  'fragment SiteOverviewFields on SiteOverview{siteId domain plan usage{pageviews quota}}';
 
 export type UserErrorFields = {
   field: string[] | null;
@@ -1401,33 +1405,43 @@ const sharedLinkFieldsText =
   'fragment SharedLinkFields on SharedLink{id name hint hasPassword segment{name}createdAt expiresAt lastUsedAt token hidesRevenue origins}';
 
 export type SitesFigures = {
+  totalCount: number;
   pageInfo: {
+    hasNextPage: boolean;
     endCursor: string | null;
   };
-  edges: ({
-    node: {
-      id: string;
-      live: {
-        visitors: number;
-      };
-      report: {
-        totals: {
-          visitors: number;
-          comparison: {
-            visitors: number;
-          } | null;
-        };
-        series: {
-          metrics: {
-            visitors: number;
-          };
-        }[];
-      } | null;
+  nodes: ({
+    id: string;
+    name: string;
+    domain: string;
+    displayDomain: string;
+    usage: {
+      pageviews: number;
     };
+    live: {
+      visitors: number;
+    };
+    imports: {
+      visitors: number;
+      pageviews: number;
+    }[];
+    report: {
+      totals: {
+        visitors: number;
+        comparison: {
+          visitors: number;
+        } | null;
+      };
+      series: {
+        metrics: {
+          visitors: number;
+        };
+      }[];
+    } | null;
   })[];
 };
 const sitesFiguresText =
-  'fragment SitesFigures on SiteConnection{pageInfo{endCursor}edges{node{id live{visitors}report(period:{preset:TODAY_AND_6_DAYS},compare:{kind:PREVIOUS_PERIOD}){totals{visitors comparison{visitors}}series(interval:DAY){metrics{visitors}}}}}}';
+  'fragment SitesFigures on SiteConnection{totalCount pageInfo{hasNextPage endCursor}nodes{id name domain displayDomain usage{pageviews}live{visitors}imports{visitors pageviews}report(period:{preset:TODAY_AND_6_DAYS},compare:{kind:PREVIOUS_PERIOD}){totals{visitors comparison{visitors}}series(interval:DAY){metrics{visitors}}}}}';
 
 export type UsageFields = {
   period: string;
@@ -1998,7 +2012,18 @@ export type AccountsData = {
   } | null;
 };
 export const accounts = /* @__PURE__ */ operation<{ search?: string | null; after?: string | null }, AccountsData>(
-  'query Accounts($search:String,$after:String){accounts(first:20,after:$after,search:$search){totalCount nodes{... AccountFields}pageInfo{hasNextPage endCursor}}}', accountFieldsText,
+  'query Accounts($search:String,$after:String){accounts(first:20,after:$after,search:$search){totalCount nodes{... AccountFields}pageInfo{hasNextPage endCursor}}}', accountFieldsText, siteOverviewFieldsText,
+);
+
+export type AccountSitesData = {
+  accounts: {
+    nodes: {
+      sites: SiteOverviewFields[];
+    }[];
+  } | null;
+};
+export const accountSites = /* @__PURE__ */ operation<{ account: string; after?: string | null; search?: string | null }, AccountSitesData>(
+  'query AccountSites($account:String!,$after:ID,$search:String){accounts(first:1,search:$account){nodes{sites(first:100,after:$after,search:$search){... SiteOverviewFields}}}}', siteOverviewFieldsText,
 );
 
 export type SetSitePlanData = {
@@ -2478,20 +2503,21 @@ export type FiguresData = {
       visitors: number;
     };
     annotations: {
-      edges: {
-        node: {
-          id: string;
-          day: string;
-          text: string;
-        };
+      nodes: {
+        id: string;
+        day: string;
+        text: string;
       }[];
     } | null;
+    imports: {
+      id: string;
+    }[];
     reportView: ViewFields;
     report: ReportFields | null;
   } & SiteFields | null;
 };
 export const figures = /* @__PURE__ */ operation<{ id: string; period?: ReportPeriod | null; filters: ReportFilterInput[]; compare?: ReportComparison | null; interval?: ReportInterval | null; sources: ReportDimension; pages: ReportDimension; audience: ReportDimension; audienceRows: number }, FiguresData>(
-  'query Figures($id:ID!,$period:ReportPeriod,$filters:[ReportFilterInput!]!,$compare:ReportComparison,$interval:ReportInterval,$sources:ReportDimension!,$pages:ReportDimension!,$audience:ReportDimension!,$audienceRows:Int!){viewer{... ViewerFields}site(id:$id){... SiteFields lastHitAt visitDetails usage{... UsageFields}rejections(days:7){... RejectionFields}hiddenNotices{... NoticeCounts}live{visitors}annotations(first:100){edges{node{id day text}}}reportView{... ViewFields}report(period:$period,filters:$filters,compare:$compare){... ReportFields}}}', viewerFieldsText, siteFieldsText, usageFieldsText, rejectionFieldsText, noticeCountsText, viewFieldsText, reportFieldsText, metricFieldsText, revenueFieldsText, panelRowsText,
+  'query Figures($id:ID!,$period:ReportPeriod,$filters:[ReportFilterInput!]!,$compare:ReportComparison,$interval:ReportInterval,$sources:ReportDimension!,$pages:ReportDimension!,$audience:ReportDimension!,$audienceRows:Int!){viewer{... ViewerFields}site(id:$id){... SiteFields lastHitAt visitDetails usage{... UsageFields}rejections(days:7){... RejectionFields}hiddenNotices{... NoticeCounts}live{visitors}annotations(first:100){nodes{id day text}}imports{id}reportView{... ViewFields}report(period:$period,filters:$filters,compare:$compare){... ReportFields}}}', viewerFieldsText, siteFieldsText, usageFieldsText, rejectionFieldsText, noticeCountsText, viewFieldsText, reportFieldsText, metricFieldsText, revenueFieldsText, panelRowsText,
 );
 
 export type SetReportViewData = {
@@ -3383,7 +3409,6 @@ export const transferSite = /* @__PURE__ */ operation<{ input: TransferSiteInput
 );
 
 export type DeletedSitesData = {
-  viewer: ViewerFields | null;
   account: {
     deletedSites: {
       siteId: string;
@@ -3395,7 +3420,7 @@ export type DeletedSitesData = {
   } | null;
 };
 export const deletedSites = /* @__PURE__ */ operation<{ account: string }, DeletedSitesData>(
-  'query DeletedSites($account:ID!){viewer{... ViewerFields}account(id:$account){deletedSites{siteId domain name deletedAt restorableUntil}}}', viewerFieldsText,
+  'query DeletedSites($account:ID!){account(id:$account){deletedSites{siteId domain name deletedAt restorableUntil}}}',
 );
 
 export type RestoreSiteData = {

@@ -27,6 +27,17 @@ func TestAlertsChromium(t *testing.T) {
 	p.see("No channels")
 	p.look("alerts-empty")
 
+	// A channel without events is refused at their first switch.
+	p.fill("Kind", "SLACK")
+	p.fill("Name", "silent")
+	p.fill("URL", hook.URL+"/silent")
+	p.press("Add channel")
+	p.see("Choose at least one event or summary")
+	p.WaitFor(`document.activeElement.name === 'TRAFFIC_SPIKE' && document.activeElement.ariaInvalid === 'true'`)
+	if channels := s.channels(id); len(channels) != 0 {
+		t.Fatalf("a channel without events: %+v", channels)
+	}
+
 	// The form refuses one time without the other, and a URL without https, and keeps its values.
 	p.fill("Kind", "WEBHOOK")
 	p.fill("Name", "ops")
@@ -136,6 +147,9 @@ func TestAccountAlertsChromium(t *testing.T) {
 	p.WaitFor("location.pathname === '/alerts'")
 	p.see("each of its sites")
 	p.Goto(s.control + "/account")
+	p.WaitFor(button("Alerts of the account"))
+	p.WaitFor(`(links => links.length === 2 && links[1].getBoundingClientRect().left - links[0].getBoundingClientRect().right >= 12)
+		([...document.querySelectorAll('main .aside a')])`)
 	p.press("Alerts of the account")
 	p.WaitFor("location.pathname === '/alerts'")
 	p.see("No channels")

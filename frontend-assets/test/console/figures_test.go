@@ -301,6 +301,9 @@ func (p *tab) downloadsTable(s *service, id string) {
 	p.press("Download as CSV")
 	p.see("The rate limit is reached.")
 	p.WaitFor("window.saved?.type === 'text/csv'")
+	if mark := p.Text("window.saved.arrayBuffer().then(file => [...new Uint8Array(file, 0, 3)].join())"); mark != "239,187,191" {
+		p.t.Errorf("the file begins with %s, want a byte order mark", mark)
+	}
 	saved, err := csv.NewReader(strings.NewReader(p.Text("window.saved.text()"))).ReadAll()
 	if err != nil || len(saved) != len(want.Rows.Edges)+1 {
 		p.t.Fatalf("download: %v, %v", saved, err)

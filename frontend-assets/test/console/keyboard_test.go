@@ -285,7 +285,7 @@ func (k keyboard) sharesReport(s *service) {
 	k.use("Settings")
 	k.use("Sharing and mails")
 	k.enter("Name", "For the bank"+kb.Enter)
-	k.WaitFor(`[...document.querySelectorAll('code')].some(e => e.textContent.includes('/share#tgl_'))`)
+	k.WaitFor(`document.activeElement.matches('pre') && document.activeElement.textContent.includes('/share#tgl_')`)
 	address := k.Text(`[...document.querySelectorAll('code')].find(e => e.textContent.includes('/share#')).textContent`)
 
 	reader := keyboard{s.open(strings.TrimPrefix(address, s.control))}

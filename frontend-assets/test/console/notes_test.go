@@ -61,6 +61,16 @@ func TestChartNotesChromium(t *testing.T) {
 	has(day + " Campaign began")
 	k.look("chart-pinned")
 
+	// Enter on a day without notes opens the form of one. Letters go there, and no shortcut takes them.
+	k.click("document.querySelector('h1')")
+	k.reach("document.querySelector('.plot')")
+	k.keys(kb.Home + kb.Enter)
+	k.WaitFor("document.activeElement === " + labelled("Note"))
+	k.keys("mails today")
+	k.WaitFor(labelled("Note") + ".value === 'mails today' && location.search === '?period=7d'")
+	k.keys(kb.Escape)
+	k.WaitFor("!document.querySelector('dialog, .tip.pinned') && document.activeElement.matches('.plot')")
+
 	// A flag shows its note for the pointer next to its pole, too.
 	k.click("document.querySelector('h1')")
 	k.WaitFor("!document.querySelector('.tip')")

@@ -64,6 +64,10 @@ func TestEveryPageChromium(t *testing.T) {
 		checked[path]++
 	}
 
+	// An address that is opened directly has its heading, too.
+	p.Goto(s.control + "/deleted")
+	p.WaitFor("document.querySelector('h1')?.textContent === 'Recently deleted sites' && !document.querySelector('.loading')")
+
 	// A new page must be added above.
 	source, err := os.ReadFile("../../src/console/main.tsx")
 	if err != nil {
@@ -86,6 +90,15 @@ func TestEveryPageChromium(t *testing.T) {
 	}
 	t.Logf("%d addresses of %d pages, each in light and dark with %d px", len(checked), len(patterns), widths)
 }
+
+// overflow is by how many pixels a page is higher than the window, although its content and the footer fit.
+const overflow = `(() => {
+	const footer = document.querySelector('footer'), main = document.querySelector('main');
+	if (!footer || main.classList.contains('narrow')) return '';
+	const content = main.lastElementChild.getBoundingClientRect().bottom + scrollY + 64 + footer.offsetHeight;
+	const more = document.documentElement.scrollHeight - innerHeight;
+	return content <= innerHeight && more > 0 ? String(more) : '';
+})()`
 
 // hasNoBarriers opens an address within the loaded console, and fails the test if axe-core finds a fault or the
 // page scrolls sideways.
@@ -111,6 +124,10 @@ func (p *tab) hasNoBarriers(path string) {
 		}
 		if wide := p.Text(sideways); wide != "" {
 			barriers = append(barriers, "it scrolls sideways because of "+wide)
+		}
+
+		if needless := p.Text(overflow); needless != "" {
+			barriers = append(barriers, "it is higher than the window by "+needless+" px without need")
 		}
 
 		if len(barriers) > 0 {

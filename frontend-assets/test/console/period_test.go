@@ -88,6 +88,11 @@ func TestFirstDayChromium(t *testing.T) {
 	}
 	p.look("figures-first-day")
 
+	// Readers of a link have the same first view.
+	reader := s.open("/share#" + s.createLink(id, "For the bank", ""))
+	reader.WaitFor(total(0) + " === '1'")
+	reader.WaitFor(periodMenu + ".value === 'today'")
+
 	// The period of the address has precedence.
 	p.Goto(s.control + "/sites/" + id + "?period=28d")
 	p.WaitFor(total(0) + " === '0'")
@@ -228,6 +233,7 @@ func TestServerAwayChromium(t *testing.T) {
 
 	p.Do(chromedp.KeyEvent("e"))
 	p.see("could not be reached")
+	p.heard("Could not be read. Figures of ")
 	p.WaitFor(`/Figures of .+, from \d+:\d\d/.test(document.body.innerText)`)
 	p.WaitFor("window.calls >= 3") // ten seconds
 	p.WaitFor(total(0) + " === '1' && getComputedStyle(document.querySelector('.totals')).opacity === '1'")
@@ -240,4 +246,5 @@ func TestServerAwayChromium(t *testing.T) {
 	}
 	startProgram(t, file, "serve", start)
 	p.WaitFor(fmt.Sprintf("%s === '0' && !document.body.innerText.includes('could not be reached')", total(0)))
+	p.heard("Yesterday: 0 visitors")
 }

@@ -121,7 +121,11 @@ func (p *tab) downloadsReport() (files zipped, name string) {
 		if err != nil {
 			p.t.Fatalf("%s: %v", f.Name, err)
 		}
-		if files[file], err = csv.NewReader(bytes.NewReader(content)).ReadAll(); err != nil {
+		text, marked := bytes.CutPrefix(content, []byte("\ufeff"))
+		if !marked {
+			p.t.Errorf("%s has no byte order mark", file)
+		}
+		if files[file], err = csv.NewReader(bytes.NewReader(text)).ReadAll(); err != nil {
 			p.t.Errorf("%s: %v", f.Name, err)
 		}
 	}

@@ -115,7 +115,7 @@ function Entries({ log, filter }: { log: Log; filter: AuditFilter }) {
 
 /** verbOf returns an action in words. Its object stands in another column. */
 function verbOf(action: string): string {
-  const [verb = ''] = action.split(/(?=[A-Z])/);
+  const [verb = ''] = /^sign(In|Out|Up)/.exec(action) ?? action.split(/(?=[A-Z])/);
   return translated('audit.verb', verb, verb);
 }
 

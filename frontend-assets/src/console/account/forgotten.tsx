@@ -2,10 +2,11 @@
 import { useState } from 'preact/hooks';
 import type { UserError } from '../core/api';
 import { useQuery } from '../core/data';
-import { enter, useLinkSecret } from '../core/enter';
+import { enter } from '../core/enter';
 import { Field, Form, Password, type Values } from '../core/form';
 import { t } from '../core/language';
 import { Title } from '../core/ui';
+import { useLinkSecret } from '../parts/linksecret';
 import { confirmSignUp, installation, requestPasswordReset, resetPassword } from '../operations';
 import { NewPassword } from './newpassword';
 

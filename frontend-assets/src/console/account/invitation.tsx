@@ -2,12 +2,13 @@
 import { useEffect, useState } from 'preact/hooks';
 import type { UserError } from '../core/api';
 import { useQuery } from '../core/data';
-import { enter, useLinkSecret } from '../core/enter';
+import { enter } from '../core/enter';
 import { Field, Form, Password, type Values } from '../core/form';
 import { t } from '../core/language';
 import { go } from '../core/router';
 import { Loaded } from '../core/states';
 import { Title } from '../core/ui';
+import { useLinkSecret } from '../parts/linksecret';
 import { acceptInvitation, invitationOffer, viewer as readViewer, type InvitationOfferData } from '../operations';
 
 type Offer = NonNullable<InvitationOfferData['invitationOffer']>;

@@ -130,13 +130,9 @@ export function Account() {
                 )}
               </Section>
               {!isGuest(user) && (
-                <p>
+                <p class="aside">
                   <a href="/alerts">{t('account.alerts')}</a>
-                </p>
-              )}
-              {isOwner(user) && (
-                <p>
-                  <a href="/deleted">{t('deleted.title')}</a>
+                  {isOwner(user) && <a href="/deleted">{t('deleted.title')}</a>}
                 </p>
               )}
               {!isGuest(user) && <AccountCaptcha />}

@@ -4,12 +4,13 @@ import { useEffect, useState } from 'preact/hooks';
 import type { UserError } from '../core/api';
 import { useQuery } from '../core/data';
 import { Dialog } from '../core/dialog';
-import { Check, Field, Form, Password, type Values } from '../core/form';
+import { Field, Form, Password, type Values } from '../core/form';
 import { date } from '../core/format';
 import { t } from '../core/language';
 import { Loaded } from '../core/states';
 import { accountOf, announce, chosenAccount, isOwner } from '../core/store';
 import { Section, Table, Time, Title } from '../core/ui';
+import { Check } from '../parts/check';
 import { Code, Secret } from '../parts/copy';
 import { save } from '../parts/save';
 import {

@@ -1,7 +1,8 @@
 // The choice of the sites that an API token or a guest reaches.
 import type { ComponentChildren } from 'preact';
-import { Check, type Values } from '../core/form';
+import { type Values } from '../core/form';
 import { t } from '../core/language';
+import { Check } from '../parts/check';
 
 /** Sites are the account's sites that can be chosen, by domain; more means that the account has others. */
 export type Sites = { nodes: { id: string; domain: string }[]; pageInfo?: { hasNextPage: boolean } } | null;

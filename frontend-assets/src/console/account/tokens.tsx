@@ -3,12 +3,13 @@ import { useState } from 'preact/hooks';
 import type { UserError } from '../core/api';
 import { useQuery } from '../core/data';
 import { Confirm } from '../core/dialog';
-import { Check, Field, Form, Select, type Values } from '../core/form';
+import { Field, Form, Select, type Values } from '../core/form';
 import { date } from '../core/format';
 import { t } from '../core/language';
 import { Empty, Loaded } from '../core/states';
 import { chosenAccount } from '../core/store';
 import { Section, Table, Time, Title } from '../core/ui';
+import { Check } from '../parts/check';
 import { Code, Secret } from '../parts/copy';
 import {
   createToken,

@@ -1,10 +1,11 @@
 // The forms that add and change a channel.
 import { useState } from 'preact/hooks';
 import type { UserError } from '../core/api';
-import { Check, Field, Form, Select, type Values } from '../core/form';
+import { Field, Form, Select, type Values } from '../core/form';
 import { language, languages, t } from '../core/language';
 import { announce, viewer } from '../core/store';
 import { Section } from '../core/ui';
+import { Check } from '../parts/check';
 import {
   createAlertChannel,
   createSiteAlertChannel,
@@ -61,9 +62,12 @@ const halfQuiet = ({ from, to }: Values): UserError[] =>
     ? []
     : [{ field: ['input', from ? 'to' : 'from'], code: 'INVALID_QUIET_HOURS', message: t('alerts.quietBoth') }];
 
-/** atFields moves errors of quiet hours to their first field. */
+/** firstFields are the first fields of the groups that the server knows as one field. */
+const firstFields: Record<string, string> = { quietHours: 'from', events: siteEvents[0]! };
+
+/** atFields moves errors of quiet hours and events to their first field. */
 const atFields = (errors: UserError[] = []): UserError[] =>
-  errors.map((e) => (e.field?.[1] === 'quietHours' ? { ...e, field: ['input', 'from'] } : e));
+  errors.map((e) => ({ ...e, field: e.field && ['input', firstFields[e.field[1]!] ?? e.field[1]!] }));
 
 /** Settings are the fields that a new channel and a changed one share. */
 function Settings({ owner, kind, channel }: { owner: Owner; kind: AlertChannelKind; channel?: AlertChannelFields }) {

@@ -1,10 +1,12 @@
 // How much work a sitekey asks for, and what that costs.
 import type { UserError } from '../core/api';
-import { Check, Field, Form, Select, TextArea, type Values } from '../core/form';
-import { dateTime, decimal, exact, milliseconds } from '../core/format';
+import { Field, Form, Select, TextArea, type Values } from '../core/form';
+import { dateTime, decimal, exact } from '../core/format';
 import { t } from '../core/language';
 import { mayEdit } from '../core/store';
 import { Section, Table } from '../core/ui';
+import { milliseconds } from '../parts/format';
+import { Check } from '../parts/check';
 import { updateCaptchaPolicy, type SitekeyData, type UpdateCaptchaPolicyData } from '../operations';
 import { changes } from '../parts/changes';
 

@@ -5,12 +5,13 @@ import { remembered } from '../core/choices';
 import { useQuery } from '../core/data';
 import { Action, Confirm } from '../core/dialog';
 import { Field, Form, TextArea, type Values } from '../core/form';
-import { exact, milliseconds, utcDay } from '../core/format';
+import { exact, utcDay } from '../core/format';
 import { language, t, translated } from '../core/language';
 import { go } from '../core/router';
 import { Empty, Loaded, Missing } from '../core/states';
 import { announce, chosenAccount, isOwner, mayEdit } from '../core/store';
 import { Section, Table, Time, Title } from '../core/ui';
+import { milliseconds } from '../parts/format';
 import { Code, Secret } from '../parts/copy';
 import {
   createSitekey,

@@ -36,6 +36,8 @@ function openLast({ account, lastAccount }: ViewerFields): boolean {
   return other;
 }
 
+const settled = 250; // milliseconds without a change
+
 /**
  * useQuery loads data when the page appears and whenever the variables change. An answer that names the
  * viewer updates the header; without a session it leads to the sign-in page. With keep, earlier data stays
@@ -49,6 +51,7 @@ export function useQuery<V extends object, D extends object>(
   const [state, setState] = useState<{ data?: D; error?: Failure; part?: Failure; key: string }>({ key: '' });
   const key = JSON.stringify(variables);
   const latest = useRef<AbortController | undefined>(undefined);
+  const asked = useRef(0);
 
   const reload = async (): Promise<void> => {
     latest.current?.abort();
@@ -78,8 +81,14 @@ export function useQuery<V extends object, D extends object>(
   };
 
   useEffect(() => {
-    void reload();
-    return () => latest.current?.abort();
+    // Of quick changes only the last is asked for, because each question costs the account's budget.
+    const wait = Date.now() - asked.current < settled ? settled : 0;
+    asked.current = Date.now();
+    const timer = wait ? setTimeout(reload, wait) : void reload();
+    return () => {
+      clearTimeout(timer);
+      latest.current?.abort();
+    };
   }, [key]);
 
   const current = state.key === key ? state : undefined;

@@ -1,5 +1,4 @@
 // Functions for all pages of unauthenticated callers.
-import { useEffect, useState } from 'preact/hooks';
 import type { UserError } from './api';
 import { safeNext } from './path';
 import { go } from './router';
@@ -17,13 +16,4 @@ export function enter(payload: Entered | null): UserError[] {
   viewer.set(payload.viewer);
   go(safeNext(new URLSearchParams(location.search).get('next')), true);
   return [];
-}
-
-/** useLinkSecret returns the secret of the mailed link. It stands behind #, so no server logs it. */
-export function useLinkSecret(): [secret: string, consumed: () => void] {
-  const [secret] = useState(location.hash.slice(1));
-  useEffect(() => {
-    viewer.set(undefined); // the link may belong to another user than the session
-  }, []);
-  return [secret, () => history.replaceState(null, '', location.pathname)];
 }

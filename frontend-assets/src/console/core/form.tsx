@@ -7,7 +7,7 @@ import { t, translated } from './language';
 import { failureText, useCountdown } from './states';
 import { viewer } from './store';
 
-const Errors = createContext<Record<string, string>>({});
+export const Errors = createContext<Record<string, string>>({});
 
 /** userErrorText explains an error in the input in the user's language. */
 export const userErrorText = (e: UserError): string => translated('error', e.code, e.message);
@@ -278,43 +278,5 @@ export function Password(props: FieldProps & { autoComplete: 'current-password' 
         </span>
       )}
     </Described>
-  );
-}
-
-/** Check is a switch that is sent with its form. */
-export function Check({
-  name,
-  label,
-  hint,
-  checked,
-  disabled,
-  value,
-}: {
-  name: string;
-  label: string;
-  hint?: ComponentChildren;
-  checked?: boolean;
-  disabled?: boolean;
-  value?: string;
-}) {
-  const id = useId();
-  return (
-    <div class="check">
-      <input
-        type="checkbox"
-        id={id}
-        name={name}
-        value={value ?? 'on'}
-        defaultChecked={checked}
-        disabled={disabled}
-        aria-describedby={hint ? id + 'h' : undefined}
-      />
-      <label for={id}>{label}</label>
-      {hint && (
-        <p class="hint" id={id + 'h'}>
-          {hint}
-        </p>
-      )}
-    </div>
   );
 }

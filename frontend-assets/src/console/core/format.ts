@@ -46,11 +46,6 @@ export function ago(time: string, now = Date.now()): string {
   return new Intl.RelativeTimeFormat(locale(), { numeric: 'auto' }).format(Math.round(seconds / size), unit);
 }
 
-/** milliseconds writes a duration: "340 ms", "2.5 s". */
-export function milliseconds(ms: number): string {
-  return ms < 1000 ? `${exact(ms)} ms` : `${format(ms / 1000, { maximumFractionDigits: 1 })} s`;
-}
-
 /** compact writes a number briefly from ten thousand on: "315K". */
 export const compact = (n: number): string =>
   n < 10_000 ? exact(n) : format(n, { notation: 'compact', maximumFractionDigits: 1 });
@@ -65,16 +60,6 @@ export function seconds(n: number): string {
   const whole = Math.round(n);
   if (whole < 60) return unit(whole, 'second');
   return `${unit(Math.floor(whole / 60), 'minute')} ${unit(whole % 60, 'second')}`;
-}
-
-/** money writes an exact decimal of a currency. Unknown currencies keep their code. */
-export function money(amount: string, currency: string): string {
-  const style = { style: 'currency', currency } as const;
-  try {
-    return new Intl.NumberFormat(locale(), style).format(amount as never);
-  } catch {
-    return `${amount} ${currency}`;
-  }
 }
 
 /** signed writes a relative change in percent with its sign. */

@@ -38,7 +38,7 @@ export const noneText = (dimension: string): string => t(isDetail(dimension) ? '
 /** coded are the dimensions with values that are translated, with the groups of their texts. */
 export const coded = { CHANNEL: 'channel', DEVICE: 'device', SOURCE_GROUP: 'group' } as const;
 
-/** valueText writes a value of a dimension for people. */
+/** valueText writes a value of a dimension for people. parts/typed.ts has the inverse. */
 export function valueText(dimension: string, value: string): string {
   if (value === '') return noneText(dimension);
   if (isRest(dimension, value)) return t('value.other');
@@ -71,6 +71,6 @@ export function filterLabel(f: Filter): { what: string; operator: string; values
   return {
     what: f.dimension === 'PROPERTY' ? [f.event, f.property].filter(Boolean).join(': ') : oneText(f.dimension),
     operator: t(('operator.' + f.operator) as TextKey),
-    values: f.values.map((value) => valueText(f.dimension, value)).join(' ' + t('filter.or') + ' '),
+    values: [...new Set(f.values.map((value) => valueText(f.dimension, value)))].join(' ' + t('filter.or') + ' '),
   };
 }

@@ -1,11 +1,11 @@
 // What a user without a view of the page needs after a change: a sentence, and the focus.
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { exact } from '../core/format';
+import { clock, exact } from '../core/format';
 import { t } from '../core/language';
 import { filterLabel } from '../core/values';
 import type { Filter, View } from '../core/view';
 import type { ReportFields } from '../operations';
-import { compareName, periodName } from '../report/names';
+import { compareName, days, periodName } from '../report/names';
 
 /** partsOf writes the filters, the period and the comparison of a view. */
 function partsOf(view: View): string[] {
@@ -16,24 +16,36 @@ function partsOf(view: View): string[] {
   ];
 }
 
+/** asOf writes of which days figures are, and when they were read. */
+export const asOf = (report: ReportFields): string => t('report.asOf', { days: days(report), time: clock(report.asOf) });
+
 /** Changes writes what has changed since the first view or the last change, and the visitors, for a live region. */
-export function Changes(props: { first: View; view: View; report: ReportFields | null; busy: boolean }) {
-  const { first, view, report, busy } = props;
+export function Changes(props: { first: View; view: View; report: ReportFields | null; failed: boolean; busy: boolean }) {
+  const { first, view, report, failed, busy } = props;
   const [text, setText] = useState('');
   const now = partsOf(view);
   const shown = useRef(partsOf(first));
+  const wrong = useRef(false); // what was said is not true any more
   useFocus(first.filters, view.filters);
 
   useEffect(() => {
-    if (busy || !report) return;
+    if (busy) return;
+    if (failed) {
+      wrong.current = true;
+      setText([t('report.unread'), report && asOf(report)].filter(Boolean).join(' '));
+    }
+    if (failed || !report) return;
+
     const changed = now.filter((part, i) => part !== shown.current[i]);
+    if (wrong.current && !changed[0]) changed.push(now[1]!);
     shown.current = now;
+    wrong.current = false;
     if (!changed[0]) return;
 
     const { visitors, comparison } = report.totals;
     const before = comparison && t('compare.before', { before: exact(comparison.visitors) });
     setText(`${changed.join(', ')}: ${[t('report.visitors', { n: visitors }), before].filter(Boolean).join(', ')}`);
-  }, [busy, ...now]);
+  }, [busy, failed, ...now]);
   return <>{text}</>;
 }
 

@@ -1,11 +1,12 @@
 // CSV text of a table.
 
 /**
- * csv writes rows as CSV (RFC 4180) with line ends of CR and LF. Line breaks within a cell are kept. Texts are
+ * csv writes rows as CSV (RFC 4180) with line ends of CR and LF. It begins with a byte order mark, without which
+ * spreadsheets read UTF-8 as another encoding. Line breaks within a cell are kept. Texts are
  * defused, as in the export's files. A missing number is empty.
  */
 export function csv(rows: (string | number | null)[][]): string {
-  return rows.map((row) => row.map(cell).join(',') + '\r\n').join('');
+  return '\ufeff' + rows.map((row) => row.map(cell).join(',') + '\r\n').join('');
 }
 
 function cell(value: string | number | null): string {

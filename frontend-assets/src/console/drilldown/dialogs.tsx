@@ -8,10 +8,11 @@ import { t, type TextKey } from '../core/language';
 import { link, reading } from '../core/source';
 import { Failed, Loading } from '../core/states';
 import { announce, mayEdit } from '../core/store';
-import { filterLabel, isPlain, noneText, oneText, valueText } from '../core/values';
+import { coded, filterLabel, isPlain, noneText, oneText, valueText } from '../core/values';
 import { addressOf, type Filter, selectionOf, type View, withFilter } from '../core/view';
 import { leave, useBack } from '../parts/back';
-import { countryCode } from '../parts/countries';
+import { countryCode, languageCode } from '../parts/countries';
+import { typed } from '../parts/typed';
 import {
   createSegment,
   panel,
@@ -72,9 +73,21 @@ export function FilterDialog({ id, view, onClose }: Props) {
   const isNone = operator.endsWith('NONE');
   const isCountry = dimension === 'COUNTRY' && operator.startsWith('IS');
   const of = { ...(isProperty && { property }), ...(isProperty && event && { event }) };
+
+  // Operators of parts compare with the letters that a value shows, too.
+  const storedOf = async (texts: string[]): Promise<string[]> => {
+    if (isCountry) return texts.map(countryCode);
+    if (operator.startsWith('CONTAINS')) return texts;
+    if (dimension === 'LANGUAGE') return texts.map(languageCode);
+    if (!(dimension in coded)) return texts.flatMap((text) => typed(dimension, text));
+
+    const { report } = await reading(id, panel, sharedPanel)(listOf(view, { dimension }));
+    const rows = report?.breakdown?.edges.map(({ node }) => node.value) ?? [];
+    return texts.map((text) => rows.find((value) => valueText(dimension, value).toLowerCase() === text.toLowerCase()) ?? text);
+  };
   const add = async ({ values = '' }: Record<string, string>): Promise<UserError[]> => {
     const texts = values.split('\n').flatMap((line) => line.trim() || []);
-    const lines = isCountry ? texts.map(countryCode) : texts;
+    const lines = await storedOf(texts);
     const unknown = isCountry && !isNone && lines.find((line) => !/^[A-Z]{2}$/.test(line));
     if (unknown) return [refusal('values', t('filter.noCountry', { name: unknown }))];
 
@@ -141,6 +154,16 @@ export function FilterDialog({ id, view, onClose }: Props) {
   );
 }
 
+/** listOf returns the variables that read the most frequent values of a dimension or property. */
+const listOf = (view: View, of: Omit<Filter, 'operator' | 'values'>) => ({
+  ...selectionOf(view),
+  compare: null,
+  by: of.dimension,
+  property: of.property ?? null,
+  event: of.event ?? null,
+  first: listed,
+});
+
 /** refusal is an error of the form itself, at a field. */
 const refusal = (field: string, message: string): UserError => ({ code: '', field: ['input', field], message });
 
@@ -158,14 +181,7 @@ function Names(props: {
   const { period, filters } = selectionOf(view);
   const variables = { period, filters, event: event || null };
   const names = useQuery(reading(id, propertyNames, sharedPropertyNames), variables, true);
-  const events = useQuery(reading(id, panel, sharedPanel), {
-    ...selectionOf(view),
-    compare: null,
-    by: 'EVENT',
-    property: null,
-    event: null,
-    first: listed,
-  });
+  const events = useQuery(reading(id, panel, sharedPanel), listOf(view, { dimension: 'EVENT' }));
 
   const list = names.data?.report?.propertyNames;
   useEffect(() => {
@@ -193,14 +209,7 @@ function Names(props: {
 
 /** Frequent offers the most frequent values of a dimension or property. Each adds a filter at once. */
 function Frequent({ id, view, onClose, of }: Props & { of: Omit<Filter, 'operator' | 'values'> }) {
-  const query = useQuery(reading(id, panel, sharedPanel), {
-    ...selectionOf(view),
-    compare: null,
-    by: of.dimension,
-    property: of.property ?? null,
-    event: of.event ?? null,
-    first: listed,
-  });
+  const query = useQuery(reading(id, panel, sharedPanel), listOf(view, of));
   const rows = query.data?.report?.breakdown?.edges.filter(({ node }) => !isPlain(of.dimension, node)) ?? [];
   if (rows.length === 0) return null;
   return (

@@ -3,7 +3,7 @@ import type { ComponentChildren } from 'preact';
 import type { UserError } from '../core/api';
 import { useQuery } from '../core/data';
 import { Field, Form } from '../core/form';
-import { exact, money, percent } from '../core/format';
+import { decoded, exact, percent } from '../core/format';
 import { t } from '../core/language';
 import { Change } from '../core/metrics';
 import { reading } from '../core/source';
@@ -11,6 +11,7 @@ import { Failed, Loading } from '../core/states';
 import { announce, mayEdit } from '../core/store';
 import { share } from '../core/ui';
 import { addressOf, type Filter, selectionOf, type View, withFilter } from '../core/view';
+import { money } from '../parts/format';
 import {
   createSegment,
   goals,
@@ -22,13 +23,13 @@ import {
 } from '../operations';
 import { mostFilters } from './dialogs';
 import { EventLabel } from './eventlabel';
+import { typed } from '../parts/typed';
 import { literalOf, matcherOf } from './patterns';
 
 type Segment = NonNullable<SegmentsData['site']>['segments'][number];
 
 /** mostPageGoals is the largest number of page goals that are counted, because each takes a report of its own. */
 const mostPageGoals = 10;
-
 
 /** Goals shows the goals of a site. Readers of a shared link have the key events alone. */
 export function Goals({ id, view }: { id: string; view: View }) {
@@ -149,7 +150,8 @@ function PageGoal({ id, view, segment, all }: { id: string; view: View; segment:
   const { operator, values } = segment.filters[0]!;
   const filter: Filter = { dimension: 'PAGE', operator, values };
   const { period, compare } = selectionOf(view);
-  const search = literalOf(values);
+  const shown = [...new Set(values.map(decoded))];
+  const search = literalOf(shown);
   const filters = [...view.filters, filter];
   const query = useQuery(pageGoal, { id, period, compare, filters, search }, true);
 
@@ -168,7 +170,7 @@ function PageGoal({ id, view, segment, all }: { id: string; view: View; segment:
       all={all}
       figures={{ visitors: totals.visitors, total, revenue: totals.revenue, before: totals.comparison?.visitors }}
     >
-      {segment.name} <span class="stored">{values.join(', ')}</span>
+      {segment.name} <span class="stored">{shown.join(', ')}</span>
     </Goal>
   );
 }
@@ -179,7 +181,7 @@ function NewPageGoal({ id, after }: { id: string; after(): Promise<void> }) {
     const path = pattern.trim();
     if (!/^[/*]/.test(path)) return [{ field: ['input', 'pattern'], code: '', message: t('goal.noSlash') }];
 
-    const input = { siteId: id, name, filters: [{ dimension: 'PAGE' as const, operator: 'MATCHES' as const, values: [path] }] };
+    const input = { siteId: id, name, filters: [{ dimension: 'PAGE' as const, operator: 'MATCHES' as const, values: typed('PAGE', path) }] };
     const errors = (await createSegment({ input })).createSegment?.userErrors ?? [];
     if (errors[0]) return errors.map((error) => (error.code === 'INVALID_FILTER' ? { ...error, field: ['input', 'pattern'] } : error));
 

@@ -1,6 +1,6 @@
 // The panel of revenue: its figures, its course, and where it came from, for each currency.
 import { useQuery } from '../core/data';
-import { exact, money } from '../core/format';
+import { exact } from '../core/format';
 import { locale, t } from '../core/language';
 import { Change } from '../core/metrics';
 import { reading } from '../core/source';
@@ -8,6 +8,7 @@ import { Failed, Loading } from '../core/states';
 import { share, Table } from '../core/ui';
 import { coded, dimensionText, isPlain, isSource, valueText } from '../core/values';
 import { addressOf, selectionOf, type View, withFilter } from '../core/view';
+import { money } from '../parts/format';
 import {
   revenueFigures,
   sharedRevenueFigures,

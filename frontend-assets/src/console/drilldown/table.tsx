@@ -24,9 +24,11 @@ import { csv } from './csv';
 import { EventLabel } from './eventlabel';
 import { Icon } from './icon';
 import { Missing } from './imported';
+import { eventName } from './names';
 
 const pageRows = 100; // rows that one click adds
 const csvRows = 1_000; // rows of one request of a download
+const wordRows = 300; // rows among which words are searched
 
 /** orderOf reads an order from the URL, such as "pageviews.asc". */
 function orderOf(text: string, columns: Column[]): Order {
@@ -38,6 +40,19 @@ function orderOf(text: string, columns: Column[]): Order {
 /** inOrder sorts rows of times by their values. */
 const inOrder = (edges: Connection['edges']): Connection['edges'] =>
   [...edges].sort((a, b) => (a.node.value < b.node.value ? -1 : 1));
+
+/** isWorded reports whether the page shows words in place of the values of a dimension, which the server cannot search. */
+const isWorded = (dimension: string): boolean =>
+  dimension in coded || isTime(dimension) || /^(EVENT|COUNTRY|LANGUAGE|SCREEN_WIDTH)$/.test(dimension);
+
+/** containing returns the rows of a list whose value or words contain a text. */
+function containing(list: Connection, dimension: string, search: string): Connection {
+  const edges = list.edges.filter(({ node: { value } }) => {
+    const words = dimension === 'EVENT' ? eventName(value) : valueText(dimension, value);
+    return [words, value].some((text) => text.toLowerCase().includes(search.toLowerCase()));
+  });
+  return { ...list, edges, totalCount: edges.length };
+}
 
 /** WholeTable is a dialog with all values of a dimension. */
 export function WholeTable({ id, view, onClose }: { id: string; view: View; onClose(): void }) {
@@ -57,14 +72,15 @@ export function WholeTable({ id, view, onClose }: { id: string; view: View; onCl
   const file = useRef('');
 
   const read = async (first: number, after: string | null, signal?: AbortSignal): Promise<Connection> => {
+    const worded = search !== '' && isWorded(dimension);
     const variables = {
       ...selectionOf(view),
       by: dimension,
       property: property || null,
       event: event || null,
       orderBy: { metric: enumOf(order.column), direction: order.direction },
-      search: search || null,
-      first,
+      search: (!worded && search) || null,
+      first: worded ? wordRows : first,
       after,
     };
     const site = await reading(id, readRows, sharedRows)(variables, signal);
@@ -72,7 +88,8 @@ export function WholeTable({ id, view, onClose }: { id: string; view: View; onCl
     if (!report?.breakdown) throw new Failure('INTERNAL', '');
 
     file.current = ['domain' in site && site.domain, property || dimension, report.from, report.to].join('_');
-    return unordered ? { ...report.breakdown, edges: inOrder(report.breakdown.edges) } : report.breakdown;
+    const list = worded ? containing(report.breakdown, dimension, search) : report.breakdown;
+    return unordered ? { ...list, edges: inOrder(list.edges) } : list;
   };
 
   const load = async (): Promise<void> => {

@@ -10,6 +10,7 @@ import { Failed, Loading } from '../core/states';
 import { share } from '../core/ui';
 import { dimensionText } from '../core/values';
 import { addressOf, selectionOf, type View } from '../core/view';
+import { sentPath } from '../parts/typed';
 import {
   journey,
   journeyStarts,
@@ -185,7 +186,8 @@ export function Starts({ id, view }: { id: string; view: View }) {
   const submit = (e: SubmitEvent): void => {
     e.preventDefault();
     const from = String(new FormData(e.currentTarget as HTMLFormElement).get('from')).trim();
-    if (from) go(addressOf(view, { journey: from }));
+    const known = lists.flatMap(({ starts }) => starts).find(({ value }) => decoded(value) === from);
+    if (from) go(addressOf(view, { journey: known?.value ?? (from[0] === '/' ? sentPath(from) : from) }));
   };
   return (
     <>

@@ -33,7 +33,8 @@ export default {
   'detail.noCountries': 'The operator of this installation has named no file of countries.',
   'detail.later': '{what} are kept of new visits; earlier ones have none.',
   'detail.none': '{what} are not known of these visits.',
-  'panel.unassigned': 'unassigned: campaigns that fit no channel.',
+  'panel.unassigned': 'Unassigned: campaigns that fit no channel.',
+  'report.unread': 'Could not be read.',
   'report.visitors': { one: '{n} visitor', other: '{n} visitors' },
   'filter.none': 'No filter',
   'attention.rejected': {
@@ -113,4 +114,6 @@ export default {
   'live.none': 'No visitor is on the site now.',
   'live.pageview': 'Page view',
   'live.noSource': '(direct)',
+  'panel.revenue': 'Revenue',
+  'report.asOf': 'Figures of {days}, from {time}.',
 };

@@ -5,13 +5,15 @@ import type { UserError } from '../core/api';
 import { usePolling, useQuery } from '../core/data';
 import { Action } from '../core/dialog';
 import { Field, Form, Select, type Values } from '../core/form';
-import { date, exact, milliseconds } from '../core/format';
+import { date, exact } from '../core/format';
 import { t } from '../core/language';
 import { Empty, Loaded } from '../core/states';
 import { announce } from '../core/store';
 import { Section, Table, Time, Title } from '../core/ui';
+import { milliseconds } from '../parts/format';
 import {
   accounts,
+  accountSites,
   operator,
   setCaptchaPlan,
   setSitePlan,
@@ -19,6 +21,7 @@ import {
   type AccountsData,
   type CaptchaPlan,
   type OperatorData,
+  type SiteOverviewFields,
   type SitePlan,
 } from '../operations';
 import { Certificates } from './certificates';
@@ -27,20 +30,14 @@ import { Problems } from './problems';
 type Health = NonNullable<OperatorData['installationHealth']>;
 type Installation = OperatorData['installation'];
 
-/** Choice has the initial values of the forms of plans. */
-interface Choice {
-  siteId?: string;
-  accountId?: string;
-}
-
 const sitePlans: SitePlan[] = ['FREE', 'PRO_100K', 'PRO_500K', 'PRO_1M', 'PRO_2M', 'PRO_5M', 'ENTERPRISE'];
 const captchaPlans: CaptchaPlan[] = ['FREE', 'PRO_100K', 'PRO_250K', 'PRO_500K', 'PRO_1M', 'ENTERPRISE'];
+
+const sitesPage = 100; // sites of one request
 
 /** Operator shows the state of the installation and its accounts, and sets plans. */
 export function Operator() {
   const query = useQuery(operator, {});
-  const [choice, setChoice] = useState<Choice>({});
-  const [listed, setListed] = useState<AccountFields[]>([]);
   usePolling(query.reload, 15_000);
   return (
     <>
@@ -52,11 +49,7 @@ export function Operator() {
               <Health health={health} mail={installation.mail} />
               <Certificates certificates={health.certificates} />
               <Settings installation={installation} />
-              <Accounts choose={(next) => setChoice({ ...choice, ...next })} show={setListed} />
-              <div class="columns">
-                <SitePlans key={choice.siteId} siteId={choice.siteId} listed={listed} />
-                <CaptchaPlans key={choice.accountId} accountId={choice.accountId} listed={listed} />
-              </div>
+              <Accounts />
             </>
           )
         }
@@ -149,7 +142,7 @@ function Settings({ installation: { configuration: c } }: { installation: Instal
 type List = NonNullable<AccountsData['accounts']>;
 
 /** Accounts lists and searches the accounts of the installation. */
-function Accounts({ choose, show }: { choose(choice: Choice): void; show(list: AccountFields[]): void }) {
+function Accounts() {
   const [search, setSearch] = useState<string | null>(null);
   const query = useQuery(accounts, { search, after: null }, true);
   const find = async ({ search = '' }: Values): Promise<void> => setSearch(search.trim() || null);
@@ -159,23 +152,16 @@ function Accounts({ choose, show }: { choose(choice: Choice): void; show(list: A
         <Field name="search" label={t('operator.search')} maxLength={100} />
       </Form>
       <Loaded query={query}>
-        {({ accounts: list }) => list && <AccountList first={list} search={search} choose={choose} show={show} />}
+        {({ accounts: list }) => list && <AccountList first={list} search={search} />}
       </Loaded>
     </Section>
   );
 }
 
 /** AccountList shows the pages that were loaded so far. */
-function AccountList(props: {
-  first: List;
-  search: string | null;
-  choose(choice: Choice): void;
-  show(list: AccountFields[]): void;
-}) {
-  const { first, search, choose, show } = props;
+function AccountList({ first, search }: { first: List; search: string | null }) {
   const [{ list, page }, setShown] = useState({ list: first.nodes, page: first.pageInfo });
   useEffect(() => setShown({ list: first.nodes, page: first.pageInfo }), [first]);
-  useEffect(() => show(list), [list]);
 
   const more = async (): Promise<void> => {
     const next = (await accounts({ search, after: page.endCursor })).accounts;
@@ -188,7 +174,7 @@ function AccountList(props: {
       <p role="status">{t('operator.found', { n: first.totalCount })}</p>
       <ul class="deliveries">
         {list.map((account) => (
-          <AccountEntry key={account.accountId} account={account} choose={choose} />
+          <AccountEntry key={account.accountId} account={account} />
         ))}
       </ul>
       {page.hasNextPage && <Action run={more}>{t('list.more')}</Action>}
@@ -196,11 +182,17 @@ function AccountList(props: {
   );
 }
 
-/** AccountEntry is an account, with its sites when it is opened. */
-function AccountEntry({ account: a, choose }: { account: AccountFields; choose(choice: Choice): void }) {
-  const chosen = (choice: Choice, name: string): void => {
-    choose(choice);
-    announce(t('operator.chosen', { name }));
+/** AccountEntry is an account, with its plan and its sites when it is opened. */
+function AccountEntry({ account: a }: { account: AccountFields }) {
+  const [captchaPlan, setShown] = useState(a.captchaPlan);
+  const set = async ({ plan = '' }: Values): Promise<UserError[]> => {
+    const input = { accountId: a.accountId, plan: plan as CaptchaPlan };
+    const payload = (await setCaptchaPlan({ input })).setCaptchaPlan;
+    if (payload?.captchaPlan) {
+      setShown(payload.captchaPlan);
+      announce(t('saved'));
+    }
+    return payload?.userErrors ?? [];
   };
   return (
     <li>
@@ -218,124 +210,89 @@ function AccountEntry({ account: a, choose }: { account: AccountFields; choose(c
             [t('operator.sitekeys'), exact(a.sitekeyCount)],
             [
               t('operator.captcha'),
-              `${planName(a.captchaPlan)}, ${t('operator.verifications', { n: a.verifications })}`,
+              `${planName(captchaPlan)}, ${t('operator.verifications', { n: a.verifications })}`,
             ],
             [t('operator.accountId'), <code>{a.accountId}</code>],
           ]}
         />
-        <p class="actions">
-          <button
-            type="button"
-            class="small"
-            aria-label={t('operator.chooseNamed', { name: a.name })}
-            onClick={() => chosen({ accountId: a.accountId }, a.name)}
-          >
-            {t('operator.choose')}
-          </button>
-        </p>
-        {a.sites.length > 0 && (
-          <Table
-            label={t('operator.sitesOf', { name: a.name })}
-            head={[t('operator.site'), t('operator.plan'), t('operator.used'), t('operator.set')]}
-          >
-            {a.sites.map((site) => (
-              <tr key={site.siteId}>
-                <th scope="row">{site.domain}</th>
-                <td>{planName(site.plan)}</td>
-                <td class="number">
-                  {exact(site.usage.pageviews)} / {exact(site.usage.quota)}
-                </td>
-                <td>
-                  <button
-                    type="button"
-                    class="small"
-                    aria-label={t('operator.chooseNamed', { name: site.domain })}
-                    onClick={() => chosen({ siteId: site.siteId }, site.domain)}
-                  >
-                    {t('operator.choose')}
-                  </button>
-                </td>
-              </tr>
-            ))}
-          </Table>
-        )}
+        <Form submit={t('operator.set')} onSubmit={set} class="inline" label={t('operator.planOf', { name: a.name })}>
+          <Select name="plan" label={t('operator.captchaPlan')} value={captchaPlan} options={optionsOf(captchaPlans)} />
+        </Form>
+        {a.siteCount > 0 && <AccountSites account={a} />}
       </details>
     </li>
+  );
+}
+
+/** AccountSites lists the sites of an account, in pages and by a search. */
+function AccountSites({ account: { accountId, name, siteCount, sites } }: { account: AccountFields }) {
+  const [shown, setShown] = useState({ search: '', list: sites, more: siteCount > sites.length });
+  const read = async (search: string, before: SiteOverviewFields[]): Promise<void> => {
+    const variables = { account: accountId, search: search || null, after: before.at(-1)?.siteId ?? null };
+    const next = (await accountSites(variables)).accounts?.nodes[0]?.sites ?? [];
+    setShown({ search, list: [...before, ...next], more: next.length === sitesPage });
+  };
+  return (
+    <>
+      {siteCount > sites.length && (
+        <Form
+          submit={t('operator.find')}
+          onSubmit={({ search = '' }) => read(search.trim(), [])}
+          class="inline"
+          label={t('operator.searchOf', { name })}
+        >
+          <Field name="search" label={t('operator.searchSites')} maxLength={100} />
+        </Form>
+      )}
+      {shown.list.length === 0 ? (
+        <p role="status">{t('operator.noSites')}</p>
+      ) : (
+        <Table
+          label={t('operator.sitesOf', { name })}
+          head={[t('operator.site'), t('operator.used'), t('operator.plan')]}
+        >
+          {shown.list.map((site) => (
+            <SiteRow key={site.siteId} site={site} />
+          ))}
+        </Table>
+      )}
+      {shown.more && <Action run={() => read(shown.search, shown.list)}>{t('list.more')}</Action>}
+    </>
+  );
+}
+
+/** SiteRow is a site with the form of its plan. */
+function SiteRow({ site }: { site: SiteOverviewFields }) {
+  const [{ plan, usage }, setShown] = useState({ plan: site.plan, usage: site.usage });
+  const [chosen, choose] = useState<string>(plan);
+  const set = async ({ plan = '', monthlyPageviews = '' }: Values): Promise<UserError[]> => {
+    const volume = monthlyPageviews && { monthlyPageviews: Number(monthlyPageviews) };
+    const payload = (await setSitePlan({ input: { siteId: site.siteId, plan: plan as SitePlan, ...volume } })).setSitePlan;
+    if (payload?.usage) {
+      setShown({ plan: plan as SitePlan, usage: payload.usage });
+      announce(t('operator.planSet', { plan: planName(plan), quota: payload.usage.quota }));
+    }
+    return payload?.userErrors ?? [];
+  };
+  return (
+    <tr>
+      <th scope="row">{site.domain}</th>
+      <td class="number">
+        {exact(usage.pageviews)} / {exact(usage.quota)}
+      </td>
+      <td>
+        <Form submit={t('operator.set')} onSubmit={set} class="inline" label={t('operator.planOf', { name: site.domain })}>
+          <Select name="plan" label={t('operator.plan')} value={plan} options={optionsOf(sitePlans)} onChange={choose} />
+          {chosen === 'ENTERPRISE' && (
+            <Field name="monthlyPageviews" type="number" min="1" label={t('operator.volume')} required />
+          )}
+        </Form>
+      </td>
+    </tr>
   );
 }
 
 /** planName writes a plan: "PRO 100K". */
 const planName = (plan: string): string => plan.replace(/_/g, ' ');
 
-/** Listed chooses among what the list of accounts shows. The field below it takes the id of anything else. */
-function Listed(props: { label: string; chosen: string | undefined; options: [id: string, text: string][] }) {
-  const { label, chosen, options } = props;
-  const known = options.some(([id]) => id === chosen);
-  return (
-    <Select
-      name="listed"
-      label={label}
-      value={known ? chosen! : ''}
-      options={[['', t('operator.byId')], ...options]}
-    />
-  );
-}
-
-interface PlanProps {
-  listed: AccountFields[];
-}
-
-function SitePlans({ siteId: chosen, listed }: PlanProps & { siteId: string | undefined }) {
-  const options = listed.flatMap(({ name, sites }) =>
-    sites.map(({ siteId, domain }): [string, string] => [siteId, `${domain} (${name})`]),
-  );
-  const set = async (values: Values): Promise<UserError[]> => {
-    const { siteId = '', plan = '', monthlyPageviews = '' } = values;
-    const input = {
-      siteId: values['listed'] || siteId.trim(),
-      plan: plan as SitePlan,
-      ...(monthlyPageviews && { monthlyPageviews: Number(monthlyPageviews) }),
-    };
-    const payload = (await setSitePlan({ input })).setSitePlan;
-    if (payload?.usage) announce(t('operator.planSet', { plan: planName(plan), quota: payload.usage.quota }));
-    return payload?.userErrors ?? [];
-  };
-  return (
-    <Section title={t('operator.sitePlan')} hint={t('operator.sitePlanHint')}>
-      <Form submit={t('operator.set')} onSubmit={set} class="column" label={t('operator.sitePlan')}>
-        <Listed label={t('operator.site')} chosen={chosen} options={options} />
-        <Field name="siteId" label={t('operator.siteId')} hint={t('operator.idHint')} />
-        <Select name="plan" label={t('operator.plan')} options={sitePlans.map((plan) => [plan, planName(plan)])} />
-        <Field
-          name="monthlyPageviews"
-          type="number"
-          min="1"
-          label={t('operator.volume')}
-          hint={t('operator.volumeHint')}
-        />
-      </Form>
-    </Section>
-  );
-}
-
-function CaptchaPlans({ accountId: chosen, listed }: PlanProps & { accountId: string | undefined }) {
-  const set = async ({ accountId = '', plan = '', listed: id }: Values): Promise<UserError[]> => {
-    const input = { accountId: id || accountId.trim(), plan: plan as CaptchaPlan };
-    const payload = (await setCaptchaPlan({ input })).setCaptchaPlan;
-    if (payload?.captchaPlan) announce(t('saved'));
-    return payload?.userErrors ?? [];
-  };
-  return (
-    <Section title={t('operator.captchaPlan')} hint={t('operator.captchaPlanHint')}>
-      <Form submit={t('operator.set')} onSubmit={set} class="column" label={t('operator.captchaPlan')}>
-        <Listed
-          label={t('operator.account')}
-          chosen={chosen}
-          options={listed.map(({ accountId, name }) => [accountId, name])}
-        />
-        <Field name="accountId" label={t('operator.accountId')} hint={t('operator.idHint')} />
-        <Select name="plan" label={t('operator.plan')} options={captchaPlans.map((plan) => [plan, planName(plan)])} />
-      </Form>
-    </Section>
-  );
-}
+const optionsOf = (plans: string[]): [string, string][] => plans.map((plan) => [plan, planName(plan)]);

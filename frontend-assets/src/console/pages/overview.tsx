@@ -33,7 +33,12 @@ export function Overview({ id }: { id: string }) {
         return (
           <>
             <Notices site={site} />
-            {site.lastHitAt ? (
+            {!site.lastHitAt && site.imports[0] && (
+              <p class="notice plain">
+                {t('overview.importsOnly')} <a href={`/sites/${id}/install`}>{t('site.notInstalled')}</a>
+              </p>
+            )}
+            {site.lastHitAt || site.imports[0] ? (
               <Report
                 id={id}
                 asked={view}
@@ -44,7 +49,7 @@ export function Overview({ id }: { id: string }) {
                 busy={query.busy}
                 tabs={tabs}
                 details={site.visitDetails}
-                notes={site.annotations?.edges.map((edge) => edge.node) ?? []}
+                notes={site.annotations?.nodes ?? []}
               />
             ) : (
               <Empty>

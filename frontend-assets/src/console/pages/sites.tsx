@@ -14,39 +14,36 @@ import { siteFigures, sites, type SitesData, type SitesFigures } from '../operat
 
 type Site = SitesData['sites'] extends infer C ? (C extends { edges: { node: infer N }[] } ? N : never) : never;
 
-type Figures = SitesFigures['edges'][number]['node'];
+type Figures = SitesFigures['nodes'][number];
 
 const orders = {
-  name: (a: Site, b: Site) => a.name.localeCompare(b.name),
+  name: (a: Site, b: Site) => a.name.localeCompare(b.name, undefined, { numeric: true }),
   newest: (a: Site, b: Site) => b.createdAt.localeCompare(a.createdAt),
   usage: (a: Site, b: Site) => b.usage.pageviews - a.usage.pageviews,
 };
 
-/** useFigures returns the figures of all shown sites by id. The list contains the figures of the first 20. */
-function useFigures(data: SitesData | undefined): Map<string, Figures> {
-  const [later, setLater] = useState<Figures[]>([]);
-  const first = data?.figures;
-  const shown = data?.sites?.edges.length ?? 0;
-  const known = (first?.edges.length ?? 0) + later.length;
-  const [after, setAfter] = useState<string | null>(null);
+/** matches reports whether the name or the domain of a site contains a text. */
+const matches = ({ name, domain, displayDomain }: Figures | Site, search: string): boolean =>
+  [name, domain, displayDomain].some((text) => text.toLowerCase().includes(search.toLowerCase()));
+
+/** useFigures returns the figures of all sites, in pages of 20. The list contains the first page. */
+function useFigures(data: SitesData | undefined): SitesFigures[] {
+  const [later, setLater] = useState<SitesFigures[]>([]);
+  const pages = data?.figures ? [data.figures, ...later] : [];
+  const next = pages.at(-1)?.pageInfo;
+  const after = next?.hasNextPage ? next.endCursor : null;
 
   useEffect(() => {
-    const cursor = after ?? first?.pageInfo.endCursor;
-    if (known >= shown || !cursor) return undefined;
+    if (!after) return undefined;
 
     const stop = new AbortController();
-    void siteFigures({ account: chosenAccount(), after: cursor }, stop.signal, () => undefined).then(
-      ({ sites }) => {
-        setLater((before) => [...before, ...(sites?.edges.map((edge) => edge.node) ?? [])]);
-        setAfter(sites?.pageInfo.endCursor ?? null);
-      },
+    void siteFigures({ account: chosenAccount(), after }, stop.signal, () => undefined).then(
+      ({ sites }) => sites && setLater((before) => [...before, sites]),
       () => undefined, // the cards stay without figures
     );
     return () => stop.abort();
-  }, [known, shown]);
-
-  const nodes = [...(first?.edges.map((edge) => edge.node) ?? []), ...later];
-  return new Map(nodes.map((node) => [node.id, node]));
+  }, [after]);
+  return pages;
 }
 
 /** joined adds the sites of another page that the list lacks. */
@@ -78,7 +75,8 @@ function useFound(data: SitesData | undefined, search: string, show: (data: Site
 /** Sites shows one card for each site. Search and order stand in the URL. */
 export function Sites() {
   const query = useQuery(sites, { account: chosenAccount(), after: null }, true);
-  const figures = useFigures(query.data);
+  const pages = useFigures(query.data);
+  const figures = pages.flatMap(({ nodes }) => nodes);
   const { searchParams } = useURL();
   const search = searchParams.get('q') ?? '';
   useFound(query.data, search, query.set);
@@ -99,7 +97,7 @@ export function Sites() {
         {(data) => {
           const all = data.sites?.edges.map((edge) => edge.node) ?? [];
           const found = all
-            .filter((site) => (site.name + ' ' + site.domain).toLowerCase().includes(search.toLowerCase()))
+            .filter((site) => matches(site, search))
             .sort(orders[order] ?? orders.name);
           return (
             <>
@@ -130,11 +128,11 @@ export function Sites() {
                   </label>
                 </div>
               )}
-              {all.length > 1 && <Sum sites={all} figures={figures} />}
+              {all.length > 1 && <Sum pages={pages} figures={figures.filter((site) => matches(site, search))} />}
               {all.length > 0 && found.length === 0 && <p role="status">{t('sites.noMatch', { search })}</p>}
               <ul class="cards">
                 {found.map((site) => (
-                  <Card key={site.id} site={site} figures={figures.get(site.id)} />
+                  <Card key={site.id} site={site} figures={figures.find(({ id }) => id === site.id)} />
                 ))}
               </ul>
               {data.sites?.pageInfo.hasNextPage && <More data={data} show={query.set} />}
@@ -162,11 +160,11 @@ function More({ data, show }: { data: SitesData; show(data: SitesData): void }) 
 
 const sum = (list: number[]): number => list.reduce((all, n) => all + n, 0);
 
-/** Sum adds up the figures of the loaded sites, once all of them are read. A visitor of two sites counts twice. */
-function Sum({ sites, figures }: { sites: Site[]; figures: Map<string, Figures> }) {
-  const known = sites.flatMap(({ id }) => figures.get(id) ?? []);
-  const complete = known.length === sites.length;
-  const reports = known.flatMap(({ report }) => report ?? []);
+/** Sum adds up the figures of the sites that a search finds, once all pages are read. A visitor of two sites counts twice. */
+function Sum({ pages, figures }: { pages: SitesFigures[]; figures: Figures[] }) {
+  const last = pages.at(-1);
+  const complete = !!last && !last.pageInfo.hasNextPage;
+  const reports = figures.flatMap(({ report }) => report ?? []);
   const totals = {
     visitors: sum(reports.map(({ totals }) => totals.visitors)),
     comparison: { visitors: sum(reports.map(({ totals }) => totals.comparison?.visitors ?? 0)) },
@@ -176,16 +174,16 @@ function Sum({ sites, figures }: { sites: Site[]; figures: Map<string, Figures> 
   }));
   return (
     <section class="card" aria-busy={!complete}>
-      <h2>{t('sites.sum', { n: sites.length })}</h2>
-      <Week report={complete && reports.length === known.length ? { totals, series } : null} read={complete} />
+      <h2>{t('sites.sum', { n: complete ? figures.length : (last?.totalCount ?? 0) })}</h2>
+      <Week report={complete && reports.length === figures.length ? { totals, series } : null} read={complete} />
       <dl class="facts">
         <div>
           <dt>{t('live.visitors')}</dt>
-          <dd>{complete ? exact(sum(known.map(({ live }) => live.visitors))) : '–'}</dd>
+          <dd>{complete ? exact(sum(figures.map(({ live }) => live.visitors))) : '–'}</dd>
         </div>
         <div>
           <dt>{t('site.thisMonth')}</dt>
-          <dd>{t('site.hits', { n: sum(sites.map(({ usage }) => usage.pageviews)) })}</dd>
+          <dd>{complete ? t('site.hits', { n: sum(figures.map(({ usage }) => usage.pageviews)) }) : '–'}</dd>
         </div>
       </dl>
       <p class="hint">{t('sites.sumText')}</p>
@@ -215,13 +213,18 @@ function Week({ report, read }: { report: Figures['report']; read: boolean }) {
 
 function Card({ site, figures }: { site: Site; figures: Figures | undefined }) {
   const { usage } = site;
+  const imported = sum(figures?.imports.map(({ visitors }) => visitors) ?? []);
   return (
     <li class="card">
       <h2>
         <a href={'/sites/' + site.id}>{siteName(site)}</a>
       </h2>
       {site.name !== site.domain && <p class="hint">{site.displayDomain}</p>}
-      {site.lastHitAt && <Week report={figures?.report ?? null} read={!!figures} />}
+      {site.lastHitAt ? (
+        <Week report={figures?.report ?? null} read={!!figures} />
+      ) : (
+        imported > 0 && <p>{t('sites.imported', { n: imported })}</p>
+      )}
       <dl class="facts">
         {site.lastHitAt && figures && (
           <div>

@@ -1,7 +1,8 @@
 // The attempts of a delivery.
-import { dateTime, milliseconds } from '../core/format';
+import { dateTime } from '../core/format';
 import { t, translated } from '../core/language';
 import { Table } from '../core/ui';
+import { milliseconds } from './format';
 import type { DeliveryFields } from '../operations';
 import { Code } from './copy';
 

@@ -35,18 +35,22 @@ export function Code({ text, label }: { text: string; label: string }) {
   );
 }
 
-/** Secret shows a secret that cannot be read again, or a hint. When it is done, the focus returns to what opened it. */
+/** Secret shows and focuses a secret that cannot be read again. When it is done, the focus returns to what opened it. */
 export function Secret({ text, label, hint, onDone }: { text: string; label: string; hint?: string; onDone(): void }) {
   const notice = useRef<HTMLDivElement>(null);
   const opener = useRef<Element | null>(null); // of the notice
 
   // Before the next answer of the server, which may replace the opener.
   useLayoutEffect(() => {
+    const text = notice.current!.querySelector('pre')!;
     opener.current = document.activeElement;
+    text.focus();
 
     // A dialog that closes moves the focus to its own opener.
     const moved = ({ target }: FocusEvent): void => {
-      if (opener.current?.closest('dialog')) opener.current = target as Element;
+      if (!opener.current?.closest('dialog') || target === text) return;
+      opener.current = target as Element;
+      text.focus();
     };
     addEventListener('focusin', moved);
     return () => removeEventListener('focusin', moved);

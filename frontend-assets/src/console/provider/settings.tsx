@@ -3,12 +3,13 @@ import { useState } from 'preact/hooks';
 import type { UserError } from '../core/api';
 import { useQuery } from '../core/data';
 import { Action } from '../core/dialog';
-import { Check, Field, Form, Password, Select, TextArea, type Values } from '../core/form';
+import { Field, Form, Password, Select, TextArea, type Values } from '../core/form';
 import { date } from '../core/format';
 import { t } from '../core/language';
 import { Loaded } from '../core/states';
 import { announce, chosenAccount, isOwner } from '../core/store';
 import { Section, Title } from '../core/ui';
+import { Check } from '../parts/check';
 import { Code } from '../parts/copy';
 import {
   accountProvider,

@@ -2,7 +2,6 @@
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { Failure } from '../core/api';
 import { useQuery } from '../core/data';
-import { clock } from '../core/format';
 import { t } from '../core/language';
 import { Change, metricText, metricValue, totals } from '../core/metrics';
 import { loadModule } from '../core/modules';
@@ -13,7 +12,7 @@ import { addressOf, choiceOf, intervalOf, opened, periods, selectionOf, type Vie
 import { setReportView, type ReportDimension, type ReportFields, type ViewFields } from '../operations';
 import { Chart, type Note } from './chart';
 import { Chips, Controls, type Opens } from './controls';
-import { days, periodText } from './names';
+import { periodText } from './names';
 import { DimensionRows, isLeftOut, Panel, PanelTabs, rowsOf } from './panel';
 
 /** Timeline is the module of what is opened at the chart and at the choice of the period. */
@@ -89,12 +88,12 @@ export function Report(props: {
       <Controls {...{ id, view, opens, open, choose, need, timeline }} />
       <Chips view={view} />
       <p class="sr" role="status">
-        {drilldown && <drilldown.Changes first={first.current} view={view} report={report} busy={props.busy} />}
+        {drilldown && <drilldown.Changes first={first.current} view={view} report={report} failed={!!failure} busy={props.busy} />}
       </p>
       {module.error && <Failed failure={module.error} retry={module.reload} />}
       {more.error && <Failed failure={more.error} retry={more.reload} />}
       {failure && <Failed failure={failure} retry={props.retry} />}
-      {failure && report && <p class="hint">{t('report.asOf', { days: days(report), time: clock(report.asOf) })}</p>}
+      {failure && report && drilldown && <p class="hint">{drilldown.asOf(report)}</p>}
       {report ? (
         <div class="figures" aria-busy={props.busy}>
           {report.totals.visits + report.totals.pageviews === 0 && <Nothing view={view} />}

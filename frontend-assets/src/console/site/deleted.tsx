@@ -5,17 +5,20 @@ import { Action, Confirm } from '../core/dialog';
 import { t } from '../core/language';
 import { go } from '../core/router';
 import { Empty, Loaded, Missing } from '../core/states';
-import { announce, chosenAccount, viewer } from '../core/store';
+import { announce, chosenAccount } from '../core/store';
 import { Table, Time, Title } from '../core/ui';
-import { deletedSites, deleteSite, restoreSite, type DeletedSitesData } from '../operations';
+import { deletedSites, deleteSite, restoreSite, viewer, type DeletedSitesData } from '../operations';
 
 type Deleted = NonNullable<DeletedSitesData['account']>['deletedSites'][number];
 
 /** DeletedSites lists the deleted sites of the chosen account, each with its restoration. */
 export function DeletedSites() {
-  const user = viewer.use();
-  if (!user) return null;
-  return <List account={chosenAccount() ?? user.account.id} />;
+  const query = useQuery(viewer, {});
+  return (
+    <Loaded query={query} title={t('deleted.title')}>
+      {({ viewer }) => viewer && <List account={chosenAccount() ?? viewer.account.id} />}
+    </Loaded>
+  );
 }
 
 function List({ account }: { account: string }) {

@@ -4,10 +4,12 @@ import type { UserError } from '../core/api';
 import { useQuery } from '../core/data';
 import { Confirm } from '../core/dialog';
 import { Field, Form, Select, type Values } from '../core/form';
+import { decoded } from '../core/format';
 import { t } from '../core/language';
 import { Empty } from '../core/states';
 import { Section } from '../core/ui';
 import { createFunnel, deleteFunnel, funnelChoices, stepVisitors, type FunnelFields } from '../operations';
+import { sentPath, typed } from '../parts/typed';
 import type { Props } from './saved';
 
 const mostSteps = 8;
@@ -106,7 +108,7 @@ function Choices({ id, list }: { id: string; list: string }) {
   return (
     <datalist id={list}>
       {edges.map(({ node }) => (
-        <option key={node.value} value={node.value} />
+        <option key={node.value} value={decoded(node.value)} />
       ))}
     </datalist>
   );
@@ -167,7 +169,7 @@ function useUnknown(id: string, kind: Kind, value: string): string {
     const stop = new AbortController();
     const filter =
       kind === 'page'
-        ? { dimension: 'PAGE' as const, operator: 'MATCHES' as const, values: [value] }
+        ? { dimension: 'PAGE' as const, operator: 'MATCHES' as const, values: typed('PAGE', value) }
         : { dimension: 'EVENT' as const, operator: 'IS' as const, values: [value] };
     const look = (): void =>
       void stepVisitors({ id, period: recent(), filters: [filter] }, stop.signal).then(
@@ -191,7 +193,10 @@ interface StepInput {
   label?: string;
 }
 
-/** stepsOf reads the steps from the values of the form. Steps without a page or event are left out. */
+/**
+ * stepsOf reads the steps from the values of the form. Steps without a page or event are left out. A step has one
+ * path, which is written as browsers send it, and keeps the typed text as its name.
+ */
 function stepsOf(values: Values, count: number): StepInput[] {
   const steps: StepInput[] = [];
   for (let i = 0; i < count; i++) {
@@ -199,7 +204,9 @@ function stepsOf(values: Values, count: number): StepInput[] {
     const value = (values[field] ?? '').trim();
     const label = values['label' + i];
     const kind = values['kind' + i] === 'event' ? 'event' : 'page';
-    if (value) steps.push({ field, [kind]: value, ...(label && { label }) });
+    const stored = kind === 'page' ? sentPath(value) : value;
+    const name = label || (stored !== value && value.slice(0, 100));
+    if (value) steps.push({ field, [kind]: stored, ...(name && { label: name }) });
   }
   return steps;
 }

@@ -1,9 +1,10 @@
 // The mails about a site that its reader gets.
 import type { UserError } from '../core/api';
-import { Check, Field, Form, type Values } from '../core/form';
+import { Field, Form, type Values } from '../core/form';
 import { t } from '../core/language';
 import { announce } from '../core/store';
 import { Section } from '../core/ui';
+import { Check } from '../parts/check';
 import { setReportMails, type SharingData } from '../operations';
 import { changes } from '../parts/changes';
 

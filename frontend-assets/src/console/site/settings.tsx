@@ -3,13 +3,14 @@ import { useState } from 'preact/hooks';
 import type { UserError } from '../core/api';
 import { usePolling, useQuery } from '../core/data';
 import { Action, Confirm } from '../core/dialog';
-import { Check, Field, Form, Select, TextArea, type Values } from '../core/form';
+import { Field, Form, Select, TextArea, type Values } from '../core/form';
 import { date, exact } from '../core/format';
 import { t } from '../core/language';
 import { go } from '../core/router';
 import { Missing } from '../core/states';
 import { announce, isOwner, mayEdit } from '../core/store';
 import { Quota, Section } from '../core/ui';
+import { Check } from '../parts/check';
 import { Secret } from '../parts/copy';
 import {
   addSiteDomain,

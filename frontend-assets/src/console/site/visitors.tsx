@@ -1,9 +1,10 @@
 // What a site keeps of its visitors, and which hits it leaves out.
 import type { UserError } from '../core/api';
-import { Check, Field, Form, TextArea, type Values } from '../core/form';
+import { Field, Form, TextArea, type Values } from '../core/form';
 import { t } from '../core/language';
 import { Section } from '../core/ui';
 import { codeName, oneText } from '../core/values';
+import { Check } from '../parts/check';
 import { type Shield, updateSite, type VisitDetail } from '../operations';
 import { changes, checked } from '../parts/changes';
 import { countryCode } from '../parts/countries';

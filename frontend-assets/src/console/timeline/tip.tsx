@@ -45,7 +45,13 @@ export function Tip({ id, report, series, metric, place, reload }: Props) {
     style.translate = `${Math.max(0, left)}px ${Math.max(0, top)}px`;
   });
   useLayoutEffect(() => {
-    if (pinned && byKey) tip.current!.focus();
+    if (!pinned || !byKey) return undefined;
+    if (!isEditor || notes[0]) return tip.current!.focus();
+
+    // Where there are no notes yet, Enter adds one, once the key is up: it would reach the form.
+    const add = (): void => edit({ day: series.day(point) });
+    addEventListener('keyup', add, { once: true });
+    return () => removeEventListener('keyup', add);
   }, [pinned, byKey]);
   useEffect(() => {
     const leave = ({ target }: Event): void => {
@@ -69,6 +75,11 @@ export function Tip({ id, report, series, metric, place, reload }: Props) {
       announce(done);
     }
     return errors;
+  };
+
+  const closed = (): void => {
+    edit(undefined);
+    if (byKey && !notes[0]) close();
   };
 
   return (
@@ -114,7 +125,7 @@ export function Tip({ id, report, series, metric, place, reload }: Props) {
         ) : (
           <p class="hint">{t('note.click')}</p>
         ))}
-      {editing && <NoteDialog {...{ id, report, note: editing, after }} onClose={() => edit(undefined)} />}
+      {editing && <NoteDialog {...{ id, report, note: editing, after }} onClose={closed} />}
     </div>
   );
 }

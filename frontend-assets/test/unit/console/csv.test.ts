@@ -47,5 +47,5 @@ test('lines end with CR and LF, and line breaks within a cell are kept', () => {
     ['say "x", y', -3],
   ];
   const want = 'page,visitors\r\n"a\nb",1\r\n"a\rb",2.5\r\n"a\r\nb\r",\r\n"say ""x"", y",-3\r\n';
-  assert.equal(csv(rows), want);
+  assert.equal(csv(rows), '\ufeff' + want);
 });

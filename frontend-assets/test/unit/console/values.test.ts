@@ -149,3 +149,42 @@ test('an error names the line of its entry', () => {
   const whole = { ...error, field: ['input', 'excludedPaths'] };
   assert.equal(inLine(whole, lines), whole);
 });
+
+// What the page shows of a stored value can be typed: one of the alternatives is the stored value.
+const shownValues = load<Values>('console/core/values');
+const typedValues = loadSame<typeof import('../../../src/console/parts/typed')>('console/parts/typed');
+
+table(
+  'what is shown can be typed',
+  {
+    plain: { dimension: 'PAGE', stored: '/shop/kettle', alternatives: 1 },
+    'letters of browsers': { dimension: 'PAGE', stored: '/caf%C3%A9', alternatives: 3 },
+    'small escapes': { dimension: 'ENTRY_PAGE', stored: '/caf%c3%a9', alternatives: 3 },
+    'from a server': { dimension: 'EXIT_PAGE', stored: '/café', alternatives: 3 },
+    'escapes of ASCII': { dimension: 'PAGE', stored: '/a%20b%25', alternatives: 1 },
+    'lone percent': { dimension: 'PAGE', stored: '/100%', alternatives: 1 },
+    emoji: { dimension: 'PAGE', stored: '/%F0%9F%98%80', alternatives: 3 },
+    'right to left': { dimension: 'PAGE', stored: '/%E2%80%AE', alternatives: 1 },
+    'not UTF-8': { dimension: 'PAGE', stored: '/%FF', alternatives: 1 },
+    host: { dimension: 'HOSTNAME', stored: 'xn--bcher-kva.example', alternatives: 1 },
+    source: { dimension: 'SOURCE', stored: 'www.xn--mnchen-3ya.de', alternatives: 1 },
+    name: { dimension: 'SOURCE_NAME', stored: 'Google', alternatives: 1 },
+    referrer: { dimension: 'REFERRER', stored: 'xn--bcher-kva.example/stra%C3%9Fe', alternatives: 3 },
+    imitation: { dimension: 'HOSTNAME', stored: 'xn--pypal-4ve.com', alternatives: 1 },
+    campaign: { dimension: 'UTM_CAMPAIGN', stored: 'früh %C3', alternatives: 1 },
+  },
+  ({ dimension, stored, alternatives }) => {
+    shownValues.naming.of = hostText;
+    const found = typedValues.typed(dimension, shownValues.valueText(dimension, stored));
+    assert.ok(found.includes(stored), `${stored} is not in ${found.join(' ')}`);
+    assert.equal(found.length, alternatives);
+  },
+);
+
+test('patterns keep their wildcards', () => {
+  const { typed } = typedValues;
+  assert.equal(typed('PAGE', '/über/**')[0], '/%C3%BCber/**');
+  assert.equal(typed('PAGE', '/a b?')[0], '/a%20b?');
+  assert.equal(typed('HOSTNAME', '*.bücher.example')[0], '*.xn--bcher-kva.example');
+  assert.deepEqual(typed('PAGE', '/shop/**'), ['/shop/**']);
+});

@@ -145,7 +145,7 @@ table(
     'negative number': { row: [-3], want: '-3\r\n' },
     path: { row: ['/a-b+c'], want: '/a-b+c\r\n' },
   },
-  ({ row, want }) => assert.equal(csv([row as (string | number | null)[]]), want),
+  ({ row, want }) => assert.equal(csv([row as (string | number | null)[]]), '\ufeff' + want),
 );
 
 test('a segment is in use while the filters that it begins with are', () => {
