@@ -34,6 +34,9 @@ type Options struct {
 // setting then.
 var compatPaths = []string{"/siteverify", "/recaptcha/api/siteverify", "/1/siteverify", "/turnstile/v0/siteverify"}
 
+// siteconfigPath is where hCaptcha's plug-ins check their sitekey.
+const siteconfigPath = "/checksiteconfig"
+
 // framePaths are the paths of mCaptcha's page for a frame, as people and as its glue package write it.
 var framePaths = []string{captcha.FrameFolder, captcha.FrameFolder + "/"}
 
@@ -62,6 +65,7 @@ func endpoints(o Options) map[string]http.HandlerFunc {
 			routes[folder+"/api/v1/pow/verify"] = serve(o.Log, "POST, OPTIONS", sentence, c.Verify)
 		}
 		routes["/api/v1/pow/siteverify"] = serve(o.Log, "POST", sentence, c.Siteverify)
+		routes[siteconfigPath] = serve(o.Log, "POST, OPTIONS", sentence, c.Siteconfig)
 
 		for _, path := range compatPaths {
 			routes[path] = serveOK(o.Log, c.Compat, captcha.CompatUnavailable)
@@ -106,7 +110,7 @@ func Handler(o Options) http.Handler {
 		switch name := endpointName(r.URL.Path); {
 		case name == "/collect.php", name == "/server.php":
 			unknownCode(w, r)
-		case name == "/siteverify", isBelow(name, captchaFolders) && !assets.IsLoader(r.URL.Path):
+		case name == "/siteverify", name == siteconfigPath, isBelow(name, captchaFolders) && !assets.IsLoader(r.URL.Path):
 			unknownSentence(w, r)
 		case !scripts[r.URL.Path]:
 			r.Pattern = ScriptsRoute

@@ -25,12 +25,41 @@ func Is(userAgent string) bool {
 	switch {
 	case len(userAgent) > maxUserAgent, !likeABrowser(userAgent), containsMailAddress(userAgent):
 		return true
-	case patterns().match(userAgent):
-		// The browser of this students' app contains a link, as crawlers do.
-		return !strings.Contains(userAgent, "StudoBrowser/")
+	case !patterns().match(userAgent), !patterns().match(withoutDevice(userAgent)):
+		return false
 	}
 
-	return false
+	// The browser of this students' app contains a link, as crawlers do.
+	return !strings.Contains(userAgent, "StudoBrowser/")
+}
+
+// withoutDevice returns the user agent of a phone without the list in parentheses or brackets that an
+// app adds about the device, such as "(34/14; 440dpi; 1080x2176; Xiaomi/Redmi; 22101316G; ruby; …)". Phones have
+// words as names that are programs, too. Crawlers declare themselves in parentheses with
+// "compatible" or an address.
+func withoutDevice(ua string) string {
+	browser := strings.LastIndex(ua, " Mobile Safari/")
+	if browser < 0 {
+		browser = strings.LastIndex(ua, " Mobile/")
+	}
+	if browser < 0 {
+		return ua
+	}
+
+	app := ua[browser:]
+	open := strings.IndexAny(app, "([")
+	if open < 0 {
+		return ua
+	}
+	list, rest := app[open:], ""
+	if end := strings.IndexAny(list, ")]"); end >= 0 {
+		list, rest = list[:end], list[end:]
+	}
+
+	if strings.Count(list, ";") < 2 || strings.Contains(list, "compatible") || strings.Contains(list, "http") {
+		return ua
+	}
+	return ua[:browser] + app[:open] + rest
 }
 
 // likeABrowser reports whether the user agent has the form that browsers share: several words, and

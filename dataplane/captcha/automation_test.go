@@ -22,6 +22,8 @@ func TestNoBrowserIsAutomation(t *testing.T) {
 		// In-app browsers.
 		"Mozilla/5.0 (iPhone; CPU iPhone OS 18_7 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Mobile/15E148 Instagram 405.0.0.30.70 (iPhone16,2; iOS 18_7; en_US; en; scale=3.00; 1290x2796; IABMV/1)",
 		"Mozilla/5.0 (Linux; Android 15; SM-S928B Build/AP3A.240905.015; wv) AppleWebKit/537.36 (KHTML, like Gecko) Version/4.0 Chrome/142.0.0.0 Mobile Safari/537.36 [FB_IAB/FB4A;FBAV/530.0.0.46.76;]",
+		// A phone with the name of a library.
+		"Mozilla/5.0 (Linux; Android 14; 22101316G Build/UP1A.231005.007; wv) AppleWebKit/537.36 (KHTML, like Gecko) Version/4.0 Chrome/121.0.0.0 Mobile Safari/537.36 Instagram 333.0.0.42.91 Android (34/14; 440dpi; 1080x2176; Xiaomi/Redmi; 22101316G; ruby; mt6877; en_US; 587; --)",
 	}
 	for _, file := range []string{"browsers.txt", "current.txt"} {
 		text, err := os.ReadFile("../bot/testdata/" + file)

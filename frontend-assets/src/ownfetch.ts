@@ -8,5 +8,4 @@ const textOf = Object.toString;
  * no name in their text.
  */
 export const isFetchOwn = (): boolean =>
-  typeof fetch === 'function' &&
-  /^function fetch\(\)\s*{\s*\[native code]\s*}$/.test(textOf.call(fetch));
+  typeof fetch === 'function' && /^function fetch\(\)\s*{\s*\[native code/.test(textOf.call(fetch));

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tallygate/tallygate/dataplane/captcha/pow"
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
@@ -45,6 +46,59 @@ func TestSiteverifyPaths(t *testing.T) {
 			if got := p.usage(account).Used; got != int64(i+1) {
 				t.Errorf("%s: %d verifications were counted, want %d", path, got, i+1)
 			}
+		}
+	})
+}
+
+// TestSiteconfig checks a sitekey as hCaptcha's plug-ins do, which stores nothing.
+func TestSiteconfig(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		p := newPlane(t, d)
+		key, suspended := p.pair(p.account("a", model.CaptchaPlanFree), "example.com"), p.account("b", model.CaptchaPlanFree)
+		stopped := p.pair(suspended)
+		if _, err := accounts.New(d).Suspend(t.Context(), suspended, "abuse", model.At(p.clock.Now())); err != nil {
+			t.Fatal(err)
+		}
+
+		const pass, unknown = `{"pass":true,"features":{}}`, `{"pass":false,"error":"Unknown sitekey."}`
+		query := "?host=shop.test&sitekey=" + key.Sitekey.Sitekey + "&sc=1&swa=1&spst=0"
+		for _, test := range []struct {
+			name string
+			call call
+			want string
+		}{
+			{"as the plug-in asks", call{path: query}, pass},
+			{"a page", call{path: query, origin: "https://other.test"}, pass},
+			{"a body", call{path: query, body: strings.Repeat("x", 100)}, pass},
+			{"the test sitekey", call{path: "?sitekey=" + model.TestSitekey}, pass},
+			{"no query", call{}, unknown},
+			{"in the body", call{kind: formType, body: "sitekey=" + key.Sitekey.Sitekey}, unknown},
+			{"malformed", call{path: "?sitekey=x%00"}, unknown},
+			{"hCaptcha's own", call{path: "?sitekey=10000000-ffff-ffff-ffff-000000000001"}, unknown},
+			{"another one", call{path: "?sitekey=" + model.NewSitekey()}, unknown},
+			{"suspended", call{path: "?sitekey=" + stopped.Sitekey.Sitekey},
+				`{"pass":false,"error":"Unknown sitekey: the operator has suspended its account."}`},
+		} {
+			test.call.path = "/checksiteconfig" + test.call.path
+			response, got := p.send(test.call)
+			if response.StatusCode != http.StatusOK || got != test.want || response.Header.Get("Cache-Control") != "no-store" ||
+				response.Header.Get("Access-Control-Allow-Origin") != test.call.origin {
+				t.Errorf("%s: %d %v %s, want %s", test.name, response.StatusCode, response.Header, got, test.want)
+			}
+		}
+
+		for _, method := range []string{http.MethodGet, http.MethodPut} {
+			p.refusal(t, method, call{method: method, path: "/checksiteconfig" + query}, 405)
+		}
+		preflight, _ := p.send(call{method: http.MethodOptions, path: "/checksiteconfig" + query, origin: "https://other.test"})
+		if preflight.StatusCode != http.StatusNoContent || preflight.Header.Get("Access-Control-Allow-Origin") != "https://other.test" {
+			t.Errorf("OPTIONS: %d %v", preflight.StatusCode, preflight.Header)
+		}
+
+		p.stop()
+		if n, err := dbtest.Count(d, "captcha_counts"); err != nil || n != 0 {
+			t.Errorf("%d counts are stored: %v", n, err)
 		}
 	})
 }

@@ -6,9 +6,9 @@ import { isFetchOwn } from '../ownfetch';
  * fetch, XMLHttpRequest sends the call; it sends cookies to the page's own origin, and fetch never does.
  */
 export const request = (url: string, body?: string, signal?: AbortSignal): Promise<Response> => {
-  const method = body === undefined ? 'GET' : 'POST';
+  const method = body ? 'POST' : 'GET';
   if (!isFetchOwn()) return requestWithoutFetch(method, url, body, signal);
-  return fetch(url, { method, body: body ?? null, credentials: 'omit', referrerPolicy: 'origin', signal: signal ?? null });
+  return fetch(url, { method, body: body!, credentials: 'omit', referrerPolicy: 'origin', signal: signal! });
 };
 
 const requestWithoutFetch = async (

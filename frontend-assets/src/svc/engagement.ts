@@ -53,7 +53,7 @@ export const flush = (): void => {
   const ms = Math.round(unsent);
   // The click has already sent the time before it. The wait for the next page is not worth a second
   // message, unless it takes long.
-  if (ms < 1 || readAt < quietUntil) return;
+  if (!ms || readAt < quietUntil) return;
   unsent = 0;
   send({ t: 'engagement', ms, sc: Math.round(depth()) });
 };

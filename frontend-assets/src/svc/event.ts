@@ -6,6 +6,6 @@ import { send } from './send';
  * counts. If that fails too, it is sent without properties.
  */
 export const sendEvent = (name: string, properties?: unknown): void => {
-  const all = properties && typeof properties === 'object' ? properties : undefined;
+  const all = Object(properties) === properties ? (properties as object) : undefined;
   [all, { ...all, items: undefined }, undefined].some((m) => send({ t: 'event', e: name, m }));
 };

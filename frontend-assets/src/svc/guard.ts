@@ -1,16 +1,16 @@
 import { log } from './debug';
 
 /**
- * Wraps a function so that it never throws into the page. Everything that the page or the browser
- * calls is wrapped.
+ * Wraps a function so that it never throws into the page: it returns undefined instead. Everything
+ * that the page or the browser calls is wrapped.
  */
 export const guard =
-  <A extends unknown[]>(f: (...args: A) => void) =>
-  (...args: A): void => {
+  <A extends unknown[], R>(f: (...args: A) => R) =>
+  (...args: A): R | undefined => {
     try {
-      f(...args);
+      return f(...args);
     } catch (problem) {
-      log(problem);
+      return log(problem) as undefined;
     }
   };
 

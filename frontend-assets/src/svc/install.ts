@@ -18,13 +18,12 @@ import { currentView } from './view';
  */
 export const install = (): void => {
   const stub = window.svc;
-  if (stub && stub.on) return;
+  if (stub?.on) return;
 
-  const calls: Call[] = [...((stub && (stub.q as Call[] | undefined)) || [])];
-  const svc: Svc = (...call) => void svc.q!.push(call);
+  const calls: Call[] = [...((stub?.q as Call[] | undefined) || [])];
+  const svc: Svc = (window.svc = (...call) => void svc.q!.push(call));
   svc.q = calls;
   svc.on = true;
-  window.svc = svc;
 
   const reason = optOutReason();
   if (!siteKey || reason) {

@@ -1,5 +1,6 @@
 import { isFetchOwn } from '../ownfetch';
 import { log, logResponse } from './debug';
+import { guard } from './guard';
 import type { Message, Payload } from './payload';
 import { auto, debug, endpoint, siteKey } from './tag';
 import { currentView } from './view';
@@ -23,10 +24,18 @@ export const identify = (hash: unknown): void => {
   userId = /^[\da-f]{64}$/.test(id) ? id : undefined;
 };
 
-/** Encodes a message as JSON. Returns an empty string if that fails, as with circular objects. */
-const encode = (message: Message): string => {
-  try {
-    return JSON.stringify({
+/**
+ * Undoes the toJSON that some old libraries give to all arrays, which makes texts of lists, or to all
+ * objects. Other objects keep theirs, such as dates.
+ */
+function withoutToJSON(this: any, key: string, encoded: unknown): unknown {
+  return [[], {}].some((plain: any) => plain.toJSON === Object(this[key]).toJSON) ? this[key] : encoded;
+}
+
+/** Encodes a message as JSON. Returns undefined if that fails, as with circular objects. */
+const encode = guard((message: Message): string =>
+  JSON.stringify(
+    {
       k: siteKey!,
       ...currentView,
       w: screen.width,
@@ -34,23 +43,17 @@ const encode = (message: Message): string => {
       ...message,
       d: userId,
       a: auto ? undefined : 'off',
-    } as Payload);
-  } catch (problem) {
-    log(problem);
-    return '';
-  }
-};
+    } as Payload,
+    withoutToJSON,
+  ),
+);
 
 /** Sends by beacon. Returns false if the browser refuses more bytes, and undefined without a beacon. */
-const sendByBeacon = (body: string): boolean | undefined => {
-  try {
-    const taken = navigator.sendBeacon(endpoint, body);
-    if (taken) log(body, 'sent by beacon');
-    return taken;
-  } catch {
-    return undefined;
-  }
-};
+const sendByBeacon = guard((body: string): boolean => {
+  const taken = navigator.sendBeacon(endpoint, body);
+  if (taken) log(body, 'sent by beacon');
+  return taken;
+});
 
 /**
  * Sends by a fetch that outlives the page. Returns false if too many bytes are in flight, and
@@ -88,7 +91,7 @@ const sendByRequest = (body: string): void => {
 export const send = (message: Message): boolean => {
   const body = encode(message);
   const size = new TextEncoder().encode(body).length;
-  if (!size || size > 8192) return false;
+  if (!body || size > 8192) return false;
   // Whether a beacon carries the page's origin under every Referrer-Policy. Under no-referrer and
   // same-origin, Firefox and WebKit send a beacon with "Origin: null", which the server refuses.
   const originInBeacon = /^Google/.test(navigator.vendor);

@@ -1,11 +1,14 @@
 /**
  * The script's own element, which carries the settings. It is read while the script first runs,
- * because currentScript is empty afterwards. In a module it is always empty, so the element is then
- * found by its attribute. On a page with an image named "currentScript" it is that image.
+ * because currentScript is empty afterwards. In a module it is always empty, and where a loader
+ * evaluates the script's text it is the loader, so the element is then found by its attribute. On a
+ * page with an image named "currentScript" it is that image.
  */
 const current = document.currentScript;
 const element =
-  current instanceof HTMLScriptElement ? current : document.querySelector<HTMLScriptElement>('script[data-site]');
+  current instanceof HTMLScriptElement && current.dataset.site
+    ? current
+    : document.querySelector<HTMLScriptElement>('script[data-site]');
 
 const settings = element ? element.dataset : {};
 

@@ -206,29 +206,74 @@ func TestChromiumManualPageview(t *testing.T) {
 	w.nothingBeyond(page, 5)
 }
 
+// older makes the browser one without the Navigation API.
+const older = `<script>delete window.navigation</script>`
+
+// TestChromiumRoutes checks that each change of the path is one page view, however a page makes it, and
+// whatever the name "navigation" stands for.
 func TestChromiumRoutes(t *testing.T) {
-	w := newWorld(t, map[string]string{"/": tag("")})
-	page := w.open("http://shop.example.test/?utm_source=X&secret=1")
-	w.expect(page, w.next(), `{"t": "pageview", "p": "/", "r": null, "u": {"source": "x"}}`)
+	saved := `<script>window.saved = history.pushState.bind(history); window.native = history.pushState</script>`
+	pages := map[string]string{
+		"/":         saved + tag(""),
+		"/older":    saved + older + tag(""),
+		"/element":  older + `<nav id="navigation"></nav>` + tag(""),
+		"/variable": `<script>var navigation = {open: 1}</script>` + tag(""),
+		"/null":     `<script>var navigation = null</script>` + tag(""),
+	}
+	w := newWorld(t, pages)
+	for path := range pages {
+		page := w.open("http://shop.example.test" + path + "?utm_source=X&secret=1")
+		w.expect(page, w.next(), fmt.Sprintf(`{"t": "pageview", "p": %q, "r": null, "u": {"source": "x"}}`, path))
+		first := "http://shop.example.test" + path
+
+		steps := []step{
+			{"history.pushState(0, '', '/one?secret=2#x')", `{"t": "pageview", "p": "/one", "r": "` + first + `"}`},
+			{"history.pushState(0, '', '/one?secret=3')", ""},
+			{"history.pushState(0, '', '#y')", ""},
+			{"location.hash = 'z'", ""},
+			{"history.replaceState(0, '', '/two?utm_campaign=C')", `{"t": "pageview", "p": "/two", "r": "http://shop.example.test/one", "u": {"campaign": "c"}}`},
+			{"history.replaceState(1, '')", ""},
+			{"new Promise(done => { addEventListener('popstate', done, {once: true}); history.go(-3) })", `{"t": "pageview", "p": "/one", "r": "http://shop.example.test/two"}`},
+			{"new Promise(done => { addEventListener('popstate', done, {once: true}); history.back() })",
+				fmt.Sprintf(`{"t": "pageview", "p": %q, "r": "http://shop.example.test/one", "u": {"source": "x"}}`, path)},
+		}
+		if path == "/" {
+			// A pushState that was saved before the script ran, and the Navigation API.
+			steps = append(steps, []step{
+				{"saved(0, '', '/saved')", `{"t": "pageview", "p": "/saved", "r": "` + first + `"}`},
+				{"history.pushState = native, history.pushState(0, '', '/native')", `{"t": "pageview", "p": "/native", "r": "http://shop.example.test/saved"}`},
+				{"navigation.addEventListener('navigate', e => e.intercept({handler: async () => {}}))", ""},
+				{"navigation.navigate('/navigated?secret=3').finished.then(() => 0)", `{"t": "pageview", "p": "/navigated", "r": "http://shop.example.test/native"}`},
+				{"navigation.navigate('/navigated?secret=4').finished.then(() => 0)", ""},
+				{"navigation.back().finished.then(() => navigation.back().finished).then(() => 0)", `{"t": "pageview", "p": "/native", "r": "http://shop.example.test/navigated"}`},
+				{"history.pushState(0, '', '/intercepted')", `{"t": "pageview", "p": "/intercepted", "r": "http://shop.example.test/native"}`},
+			}...)
+		}
+		w.follow(page, steps)
+
+		page.Eval("later(5)", nil)
+		page.Goto("about:blank")
+		w.nextOf("engagement")
+	}
+}
+
+// step is an action of a page, and the page view that it causes, or an empty string.
+type step struct{ script, want string }
+
+// follow takes steps, each of which ends the time on the page before it. It checks that no step
+// causes a second message.
+func (w *world) follow(page *browsertest.Page, steps []step) {
+	w.t.Helper()
 
 	ids := map[any]bool{}
-	for _, step := range []struct{ script, want string }{
-		{"history.pushState(0, '', '/one?secret=2#x')", `{"t": "pageview", "p": "/one", "r": "http://shop.example.test/"}`},
-		{"history.pushState(0, '', '/one?secret=3')", ""},
-		{"history.pushState(0, '', '#y')", ""},
-		{"location.hash = 'z'", ""},
-		{"history.replaceState(0, '', '/two?utm_campaign=C')", `{"t": "pageview", "p": "/two", "r": "http://shop.example.test/one", "u": {"campaign": "c"}}`},
-		{"history.replaceState(1, '')", ""},
-		{"new Promise(done => { addEventListener('popstate', done, {once: true}); history.go(-3) })", `{"t": "pageview", "p": "/one", "r": "http://shop.example.test/two"}`},
-		{"new Promise(done => { addEventListener('popstate', done, {once: true}); history.back() })", `{"t": "pageview", "p": "/", "r": "http://shop.example.test/one", "u": {"source": "x"}}`},
-	} {
+	for _, step := range steps {
 		page.Eval("later(5)", nil)
 		before := len(page.Requests())
 		page.Eval(step.script, nil)
 
 		if step.want == "" {
 			if after := len(page.Requests()); after != before {
-				t.Errorf("%s: %d requests", step.script, after-before)
+				w.t.Errorf("%s: %d requests", step.script, after-before)
 			}
 
 			continue
@@ -238,15 +283,24 @@ func TestChromiumRoutes(t *testing.T) {
 		w.expect(page, sent[1], step.want)
 
 		if ids[sent[1].body["i"]] || sent[0].body["i"] == sent[1].body["i"] {
-			t.Errorf("%s: ids %v and %v", step.script, sent[0].body["i"], sent[1].body["i"])
+			w.t.Errorf("%s: ids %v and %v", step.script, sent[0].body["i"], sent[1].body["i"])
 		}
 
 		ids[sent[1].body["i"]] = true
+		w.nothingBeyondRead(step.script)
 	}
 }
 
 func TestChromiumHistoryFunctionsKeepTheirBehaviour(t *testing.T) {
-	w := newWorld(t, map[string]string{"/": `<script>window.before = ["pushState", "replaceState"].map(n => [history[n].name, history[n].length])</script>` + tag("")})
+	before := `<script>window.before = ["pushState", "replaceState"].map(n => [history[n].name, history[n].length])</script>` + tag("")
+	for name, body := range map[string]string{"current": before, "older": older + before} {
+		t.Run(name, func(t *testing.T) { keepsHistoryFunctions(t, body) })
+	}
+}
+
+// keepsHistoryFunctions checks the functions that a page sees.
+func keepsHistoryFunctions(t *testing.T, body string) {
+	w := newWorld(t, map[string]string{"/": body})
 	page := w.browser.Open("http://shop.example.test/")
 	w.next()
 	var got bool

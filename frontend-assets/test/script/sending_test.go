@@ -86,6 +86,20 @@ func TestChromiumEvents(t *testing.T) {
 	}
 }
 
+// TestChromiumEventsBesideAnOldLibrary checks that a toJSON of all arrays, objects and texts changes no
+// message. Dates and objects of the page's own classes keep theirs.
+func TestChromiumEventsBesideAnOldLibrary(t *testing.T) {
+	w := newWorld(t, map[string]string{"/": `<script>
+		for (const kind of [Array, Object, String, Number]) kind.prototype.toJSON = function () { return "text of a " + kind.name }
+		class Price { toJSON() { return [9.5] } }</script>` + tag("")})
+	page := w.browser.Open("http://shop.example.test/?utm_source=a")
+	w.expect(page, w.next(), `{"t": "pageview", "p": "/", "r": null, "u": {"source": "a"}}`)
+
+	page.Eval(`svc("event", "purchase", {value: 10, currency: "EUR", items: [{item_id: "a", tags: ["b", ["c"]], at: new Date(0), price: new Price()}, null]})`, nil)
+	w.expect(page, w.next(), `{"t": "event", "e": "purchase", "p": "/", "r": null, "u": {"source": "a"}, "m": {"value": 10, "currency": "EUR",
+		"items": [{"item_id": "a", "tags": ["b", ["c"]], "at": "1970-01-01T00:00:00.000Z", "price": [9.5]}, null]}}`)
+}
+
 func TestChromiumIdentify(t *testing.T) {
 	w := newWorld(t, map[string]string{"/": tag("")})
 	page := w.browser.Open("http://shop.example.test/")
@@ -286,6 +300,28 @@ func TestChromiumScriptIsNotMovedByNames(t *testing.T) {
 	for path, more := range map[string]string{"/": "", "/twice": `, "a": "off"`, "/module": ""} {
 		page := w.browser.Open("http://shop.example.test" + path)
 		w.expect(page, w.next(), fmt.Sprintf(`{"t": "pageview", "p": %q, "r": null%s}`, path, more))
+		w.nothingBeyond(page, 1)
+		page.Goto("about:blank")
+		w.nextOf("engagement")
+	}
+}
+
+// TestChromiumEvaluatedByALoader checks that the script finds its tag where a loader evaluates the script's text
+// while the loader's own element is the current script.
+func TestChromiumEvaluatedByALoader(t *testing.T) {
+	loader := `const text = new XMLHttpRequest(); text.open("GET", "` + dataOrigin + `/svc.js", false); text.send(); (0, eval)(text.responseText)`
+	loaders := map[string]string{
+		"/inline":    "<script>" + loader + "</script>",
+		"/addressed": `<script src='data:text/javascript,` + loader + `'></script>`,
+	}
+	pages := map[string]string{}
+	for path, loader := range loaders {
+		pages[path] = tag(`type="text/plain" data-auto="off"`) + loader
+	}
+	w := newWorld(t, pages)
+	for path := range loaders {
+		page := w.browser.Open("http://shop.example.test" + path)
+		w.expect(page, w.next(), fmt.Sprintf(`{"t": "pageview", "p": %q, "r": null, "a": "off"}`, path))
 		w.nothingBeyond(page, 1)
 		page.Goto("about:blank")
 		w.nextOf("engagement")

@@ -49,12 +49,23 @@ func TestStoredOnDifficultPagesChromium(t *testing.T) {
 
 func TestStoredRoutesOfPatchedHistoryChromium(t *testing.T) {
 	// One router has replaced the function before the script, and another one replaces it afterwards.
-	s := newShop(t, dbtest.Open(t, dbtest.SQLiteURL(t)), map[string]string{"/": `<script>
+	patched := `<script>
 		const native = history.pushState, calls = [];
 		history.pushState = function pushed(...args) { calls.push(this === history, args.length); native.apply(this, args); return "result" };
 		history.pushState.mark = "mark"</script>` + tag("") + `<script defer src="data:text/javascript,
-		const middle = history.pushState; history.pushState = function (...args) { return middle.apply(this, args) + ' and more' }"></script>`})
+		const middle = history.pushState; history.pushState = function (...args) { return middle.apply(this, args) + ' and more' }"></script>`
+	for name, test := range map[string]struct{ page, text string }{
+		"current": {patched, "function replaceState() { [native code] }"},
+		"older":   {older + patched, "function () { [native code] }"}, // a proxy
+	} {
+		t.Run(name, func(t *testing.T) { storesRoutesOf(t, test.page, test.text) })
+	}
+}
 
+// storesRoutesOf checks what a page with two patches sees of its functions, and that its routes are stored.
+// text is the text of a function that the page has not replaced.
+func storesRoutesOf(t *testing.T, patched, text string) {
+	s := newShop(t, dbtest.Open(t, dbtest.SQLiteURL(t)), map[string]string{"/": patched})
 	page := s.open("http://www.shop.test/")
 	s.viewed(1, "/", nil)
 	var got string
@@ -65,7 +76,7 @@ func TestStoredRoutesOfPatchedHistoryChromium(t *testing.T) {
 			refuses(() => history.replaceState()), refuses(() => (0, history.replaceState)(0, "")),
 			history.replaceState.name, history.replaceState.length, "" + history.replaceState, history.replaceState({b: 1}, "", "/two")]) })()`, &got)
 
-	want := `["pushed",0,"mark","result and more",1,[true,3,true,3],"SecurityError","DataCloneError","TypeError","TypeError","replaceState",2,"function () { [native code] }",null]`
+	want := `["pushed",0,"mark","result and more",1,[true,3,true,3],"SecurityError","DataCloneError","TypeError","TypeError","replaceState",2,"` + text + `",null]`
 	if got != want {
 		t.Errorf("the page sees\n%s, want\n%s", got, want)
 	}

@@ -175,6 +175,17 @@ func (w *world) nextOf(types ...string) []hit {
 	return found
 }
 
+// nothingBeyondRead checks that no message has arrived which the test has not read.
+func (w *world) nothingBeyondRead(when string) {
+	w.t.Helper()
+
+	select {
+	case h := <-w.arrived:
+		w.t.Errorf("%s: unexpected message %s", when, h)
+	default:
+	}
+}
+
 // nothingBeyond checks that a page has sent the given number of messages, and that no message has
 // arrived which the test has not read. The browser reports a request when the page makes it, so there
 // is nothing to wait for.
@@ -193,11 +204,7 @@ func (w *world) nothingBeyond(page *browsertest.Page, sent int) {
 		w.t.Errorf("the page has made %d requests to collect.php, want %d", len(messages), sent)
 	}
 
-	select {
-	case h := <-w.arrived:
-		w.t.Errorf("unexpected message %s", h)
-	default:
-	}
+	w.nothingBeyondRead("at the end")
 }
 
 var viewID = regexp.MustCompile(`^[0-9a-f]{16}$`)

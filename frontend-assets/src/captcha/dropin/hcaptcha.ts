@@ -9,10 +9,12 @@ install(
     mark: 'h-captcha',
     id: (n) => 'hcaptcha-' + n,
     // Where the page uses reCAPTCHA's script, too, the name belongs to its widget.
-    twin(input, _, query) {
-      const isTaken = 'grecaptcha' in window || query.get('recaptchacompat') === 'off';
-      input.name = isTaken ? '' : 'g-recaptcha-response';
+    field: 'textarea',
+    markField(field, n) {
+      field.id = 'h-captcha-response-hcaptcha-' + n;
     },
+    secondName: (query) =>
+      'grecaptcha' in window || query.get('recaptchacompat') === 'off' ? '' : 'g-recaptcha-response',
   },
   (loader) => ({
     render: loader.render,

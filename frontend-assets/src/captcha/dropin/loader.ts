@@ -1,7 +1,7 @@
 // What the scripts that stand in for other captchas' scripts share: they import the widget from
 // /captcha.js, put one into each element that a page marks or renders, and report its tokens by the
 // other captcha's callbacks. docs/captcha-dropin.md describes what pages can rely on.
-import { place } from './placed';
+import { fillFields, place } from './placed';
 import type { Id, Kind, Placed } from './placed';
 import { callBack } from './values';
 import type { Given } from './values';
@@ -32,11 +32,14 @@ const key: unique symbol = Symbol.for('service-captcha') as never;
 export const install = (kind: Kind, newAPI: (loader: Loader) => object): void => {
   // Read from the prototype, as widget/dom.ts does: an image with the name "currentScript" hides the
   // document's own property, and the widget would be loaded from the image's folder. In a module there
-  // is no current script.
+  // is no current script, and a loader that evaluates this script's text is the current one.
   const own = Document.prototype;
   const current = Reflect.get(own, 'currentScript', document);
+  const isScript = current instanceof HTMLScriptElement;
   const script = (
-    current instanceof HTMLScriptElement ? current : own.querySelector.call(document, `script[src*="${kind.path}"]`)
+    isScript && current.src.includes(kind.path)
+      ? current
+      : own.querySelector.call(document, `script[src*="${kind.path}"]`) || (isScript && current)
   ) as HTMLScriptElement;
   const query = new URL(script.src).searchParams;
   const globals = window as unknown as Record<string, object>;
@@ -54,7 +57,7 @@ export const install = (kind: Kind, newAPI: (loader: Loader) => object): void =>
 };
 
 const newLoader = (kind: Kind, api: string, query: URLSearchParams): Loader => {
-  const placed: Placed[] = [];
+  const placed = new Set<Placed>();
   let count = 0;
 
   // A script element would need a trusted type. import() does not.
@@ -69,9 +72,11 @@ const newLoader = (kind: Kind, api: string, query: URLSearchParams): Loader => {
       : target;
 
   const find = (target?: unknown): Placed | undefined => {
-    if (target === undefined || target === null) return placed.find((each) => each.container.isConnected);
+    placed.forEach((each) => each.isOver() && each.remove());
+    const all = [...placed];
+    if (target === undefined || target === null) return all.find((each) => each.container.isConnected);
     const element = elementOf(target);
-    return placed.find((each) => `${each.id}` === `${target}` || each.container === element);
+    return all.find((each) => `${each.id}` === `${target}` || each.container === element);
   };
 
   const fail = (target: unknown): never => {
@@ -81,12 +86,16 @@ const newLoader = (kind: Kind, api: string, query: URLSearchParams): Loader => {
   const render = (target: unknown, given?: Given | null): Id => {
     const container = elementOf(target);
     if (!(container instanceof Element)) return fail(target);
+    if (container.getRootNode() instanceof ShadowRoot) console.warn(kind.name + ': does not work in a shadow root');
     return (find(container) || place(kind, count++, container, given || {}, { api, query, loaded, placed })).id;
   };
 
-  interactions.forEach((type) =>
-    document.addEventListener(type, () => [...placed].forEach((each) => each.interacted()), true),
-  );
+  const listen = (type: string, action: (each: Placed, event: Event) => void) =>
+    document.addEventListener(type, (event) => [...placed].forEach((each) => action(each, event)), true);
+  interactions.forEach((type) => listen(type, (each) => each.interacted()));
+  // A form that is reset empties its textareas, and was most likely sent.
+  listen('reset', (each, event) => (event.target as Element).contains(each.container) && each.reset());
+  document.addEventListener('service-captcha:token', (event) => fillFields(event.target as Element));
 
   return {
     render,

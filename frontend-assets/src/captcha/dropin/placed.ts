@@ -15,11 +15,17 @@ export interface Kind {
   eager?: boolean;
   /** Returns the id of the nth widget, from 0. */
   id(n: number): Id;
-  /** Names a second hidden input with the token, if pages read one. */
-  twin(input: HTMLInputElement, n: number, query: URLSearchParams): void;
+  /** The element of the field with the token, as pages of the captcha expect it. */
+  field: 'textarea' | 'input';
+  /** Gives the nth field the id or class by which pages find it. */
+  markField(field: Field, n: number): void;
+  /** Returns the name of a second field with the token, or an empty text. */
+  secondName?(query: URLSearchParams): string;
 }
 
 export type Id = number | string;
+
+export type Field = HTMLTextAreaElement | HTMLInputElement;
 
 /** The script that renders widgets. */
 export interface Source {
@@ -29,13 +35,15 @@ export interface Source {
   /** Whether the widget's own script has run; false if it could not be loaded. */
   loaded: Promise<boolean>;
   /** The widgets that have not been removed. */
-  placed: Placed[];
+  placed: Set<Placed>;
 }
 
 /** A widget as a page knows it. */
 export interface Placed {
   id: Id;
   container: Element;
+  /** Whether the page has emptied the container, or has replaced it. */
+  isOver(): boolean;
   /** Obtains a token that the page has not got yet. Rejects when the widget shows an error. */
   execute(): Promise<string>;
   /** Clears the token. */
@@ -51,6 +59,21 @@ export interface Placed {
 }
 
 const widgetClass = 'service-captcha';
+
+/** The elements of a widget and of its fields, also where a page has copied them. */
+const ours = '[data-svc]';
+
+/** Returns the token of a widget's element, or an empty string. */
+const tokenOf = (widget: Element): string => (window.serviceCaptcha ? window.serviceCaptcha.getResponse(widget) : '');
+
+/**
+ * Writes the token of a widget's element into the fields after it. Where a page has copied its content, the
+ * copy is a widget of the own script, and this keeps its form working.
+ */
+export const fillFields = (widget: Element): void => {
+  for (let next = widget.nextElementSibling; next && next.matches('[name]' + ours); next = next.nextElementSibling)
+    (next as Field).value = tokenOf(widget);
+};
 
 /** Puts a widget into a container, or behind a button. */
 export const place = (kind: Kind, number: number, container: Element, given: Given, source: Source): Placed => {
@@ -68,11 +91,22 @@ export const place = (kind: Kind, number: number, container: Element, given: Giv
   let inside = false; // a call whose consequences need no further action
 
   const widget = document.createElement('div');
-  const twin = document.createElement('input');
-  const response = (): string => (window.serviceCaptcha ? window.serviceCaptcha.getResponse(widget) : '');
-  const updateTwin = () => {
-    kind.twin(twin, number, source.query);
-    twin.value = response();
+  const newField = (name: string) => {
+    const field = document.createElement(kind.field);
+    if (kind.field === 'input') field.setAttribute('type', 'hidden');
+    field.style.display = 'none';
+    field.name = name;
+    // Without this a browser may restore an old token when the page is reloaded.
+    field.autocomplete = 'off';
+    return field;
+  };
+  const field = newField(`${parameter('response-field-name') || kind.mark + '-response'}`);
+  const second = newField('');
+  kind.markField(field, number);
+  const response = () => tokenOf(widget);
+  const updateFields = () => {
+    field.value = second.value = response();
+    if (kind.secondName) second.name = kind.secondName(source.query);
   };
 
   const settle = (token: string, failure?: string) => {
@@ -93,7 +127,7 @@ export const place = (kind: Kind, number: number, container: Element, given: Giv
   /** Reports a token that the page has not got, if the page expects one. */
   const report = () => {
     const token = response();
-    updateTwin();
+    updateFields();
     if (!token || token === reported || (!waiting.length && (onDemand || held))) return;
     reported = token;
     settle(token);
@@ -116,7 +150,7 @@ export const place = (kind: Kind, number: number, container: Element, given: Giv
   const expire = () => {
     // A widget on demand returns to its state before execute(). Its script notices that at the next call.
     if (onDemand) widget.className = '';
-    updateTwin();
+    updateFields();
     held = !kind.eager;
     notify('expired-callback');
   };
@@ -145,11 +179,11 @@ export const place = (kind: Kind, number: number, container: Element, given: Giv
     verified: report,
     // A renewal, which comes without "verified".
     token() {
-      if (twin.value === response()) return;
+      if (field.value === response()) return;
       if (eager) report();
       else expire();
     },
-    expired: () => (inside ? updateTwin() : expire()),
+    expired: () => (inside ? updateFields() : expire()),
     error: (detail) => fail(detail.reason),
   };
   // The widget of a removed element may still dispatch events, for example after "verified" removed it.
@@ -164,7 +198,8 @@ export const place = (kind: Kind, number: number, container: Element, given: Giv
     api: source.api,
     // Turnstile's "auto" is the default.
     lang: `${parameter('hl') || parameter('language') || source.query.get('hl') || ''}`.replace('auto', ''),
-    responseFieldName: parameter('response-field-name') || kind.mark + '-response',
+    // The form sends the field of this script, so the widget's own has no name.
+    responseFieldName: '-',
   });
   // No Content-Security-Policy forbids scripts to set these properties. Other themes than light and dark
   // are no valid value, and change nothing.
@@ -173,8 +208,12 @@ export const place = (kind: Kind, number: number, container: Element, given: Giv
   widget.hidden = isHidden || parameter('appearance') === 'interaction-only';
   if (!onDemand) widget.className = widgetClass;
 
-  twin.type = 'hidden';
-  container[isButton ? 'after' : 'append'](widget, twin);
+  // Left over where the page has copied a container.
+  const elements = kind.secondName ? [widget, field, second] : [widget, field];
+  const old = (): Element | null => (isButton ? container.nextElementSibling : container.querySelector(':scope > ' + ours));
+  for (let each = old(); each && each.matches(ours); each = old()) each.remove();
+  for (const each of elements) each.dataset.svc = '';
+  container[isButton ? 'after' : 'append'](...elements);
 
   const onClick = (event: Event) => {
     event.preventDefault();
@@ -182,7 +221,7 @@ export const place = (kind: Kind, number: number, container: Element, given: Giv
   };
   if (isButton) container.addEventListener('click', onClick);
 
-  updateTwin();
+  updateFields();
   void source.loaded.then(begin);
 
   const self: Placed = {
@@ -190,6 +229,7 @@ export const place = (kind: Kind, number: number, container: Element, given: Giv
     container,
     execute,
     response,
+    isOver: () => widget.parentNode !== (isButton ? container.parentNode : container),
     isExpired: () => !!reported && !response(),
     interacted() {
       if (!held) return;
@@ -203,16 +243,15 @@ export const place = (kind: Kind, number: number, container: Element, given: Giv
       reported = '';
       if (onDemand) widget.className = '';
       else restart();
-      updateTwin();
+      updateFields();
     },
     remove() {
       settle('', 'cancelled');
-      source.placed.splice(source.placed.indexOf(self), 1);
-      widget.remove();
-      twin.remove();
+      source.placed.delete(self);
+      for (const each of elements) each.remove();
       container.removeEventListener('click', onClick);
     },
   };
-  source.placed.push(self);
+  source.placed.add(self);
   return self;
 };

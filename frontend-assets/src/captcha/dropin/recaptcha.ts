@@ -20,11 +20,9 @@ install(
     base: '..',
     mark: 'g-recaptcha',
     id: (n) => n,
-    // Pages read this element by its id or class. It belongs to no form, because a form finds its fields
-    // by their ids, too, and the widget's field has this name.
-    twin(input, n) {
-      input.setAttribute('form', '');
-      input.id = (input.className = 'g-recaptcha-response') + (n ? '-' + n : '');
+    field: 'textarea',
+    markField(field, n) {
+      field.id = (field.className = 'g-recaptcha-response') + (n ? '-' + n : '');
     },
   },
   (loader) => {

@@ -10,7 +10,10 @@ install(
     mark: 'cf-turnstile',
     eager: true,
     id: (n) => 'turnstile-' + n,
-    twin() {},
+    field: 'input',
+    markField(field, n) {
+      field.id = `turnstile-${n}_response`;
+    },
   },
   (loader) => ({
     ready: loader.ready,

@@ -17,7 +17,7 @@ export class Problem extends Error {
     /** Milliseconds that the server asks to wait, or 0. */
     readonly wait = 0,
   ) {
-    super(reason + ' ' + detail);
+    super(reason);
   }
 }
 
@@ -62,7 +62,9 @@ export const withTimeout = async <T>(
  */
 export const post = (api: string, path: string, body: object, signal: AbortSignal): Promise<Record<string, unknown>> =>
   withTimeout(signal, async (signal) => {
-    const response = await request(`${api}/api/v1/pow/${path}`, JSON.stringify(body), signal);
+    // Without a prototype, so that a toJSON that an old library gives to all objects changes nothing.
+    const text = JSON.stringify(body);
+    const response = await request(`${api}/api/v1/pow/${path}`, text, signal);
     if (response.ok) return Object(await response.json());
     // The error may come from a proxy in between, which answers in HTML.
     const answer = Object(await response.json().catch(() => 0));

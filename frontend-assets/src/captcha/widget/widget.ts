@@ -23,6 +23,8 @@ export interface Widget {
   response(): string;
   /** Retries at once, if a retry is scheduled. */
   retry(): void;
+  /** Obtains a new token in the background. A valid one stays in the form until then. */
+  renew(): void;
   /** Discards a token that has probably been used. */
   drop(): void;
   /** Shows an internal error. Never throws. */
@@ -59,6 +61,13 @@ const workTimeouts = 6;
  * When the server asks for a wait of at most this many milliseconds, the first failure is not shown.
  */
 const shortWait = 2000;
+
+/**
+ * Milliseconds after a submit event until a fresh token is obtained. Most pages have read the form by
+ * then, and have been left or have called reset. A page that reads it later reads either token, both of
+ * which are valid.
+ */
+const submitDelay = 2000;
 
 /**
  * Limit of repairs between two ticks, so that a page that keeps removing the widget does not hang.
@@ -132,7 +141,9 @@ export const newWidget = (element: HTMLElement): Widget => {
 
   /** Inserts the field where it belongs. Returns whether it was elsewhere. */
   const placeField = (): boolean => {
-    field.name = setting(element, 'response-field-name') || 'service-captcha-response';
+    // The scripts for other captchas' pages set "-": their own fields are sent.
+    const name = setting(element, 'response-field-name');
+    field.name = name === '-' ? '' : name || 'service-captcha-response';
     const holder = form || element;
     if (field.parentNode === holder) return false;
     bare(holder).append(field);
@@ -159,7 +170,7 @@ export const newWidget = (element: HTMLElement): Widget => {
 
   /** Starts over. A valid token stays in the form until the new one replaces it. */
   const start = () => {
-    controller.abort();
+    abort();
     controller = new AbortController();
     failed = false;
     if (state !== 'done') show('verifying');
@@ -189,7 +200,7 @@ export const newWidget = (element: HTMLElement): Widget => {
           show('error', reason === 'unreachable' ? new Problem(reason, new URL(api).host + replaced()) : problem);
         if (!temporary) return;
         failures++;
-        await sleep(Math.max(pause, problem.wait), signal);
+        await sleep(Math.max(pause, problem.wait));
       }
     }
   };
@@ -262,16 +273,17 @@ export const newWidget = (element: HTMLElement): Widget => {
     return answer.token;
   };
 
-  const sleep = (duration: number, signal: AbortSignal): Promise<void> =>
+  /** Waits until the time has passed, or until wake or abort is called. */
+  const sleep = (duration: number): Promise<void> =>
     new Promise((resolve) => {
-      const end = () => {
-        clearTimeout(timer);
-        signal.removeEventListener('abort', end);
-        resolve();
-      };
-      const timer = setTimeout(end, duration);
-      signal.addEventListener('abort', (wake = end));
+      wake = resolve;
+      setTimeout(resolve, duration);
     });
+
+  const abort = () => {
+    controller.abort();
+    wake();
+  };
 
   const onInteraction = () => {
     if (state === 'idle') start();
@@ -279,24 +291,30 @@ export const newWidget = (element: HTMLElement): Widget => {
 
   /**
    * Prevents a form from submitting a token that expired while the computer slept. A form submitted
-   * by a script fires formdata, but no submit event.
+   * by a script fires formdata, but no submit event. A form that stays on the page after it was
+   * submitted or reset gets a fresh token. The scripts for other captchas' pages reset the widget
+   * themselves.
    */
   const onSubmit = (event: Event) => {
     const token = field.value;
-    if (token === currentToken()) return;
     const data = (event as FormDataEvent).formData;
+    if (event.type === 'reset') return field.name && widget.drop();
+    if (token === currentToken()) {
+      if (!data && field.name) setTimeout(() => field.value === token && widget.renew(), submitDelay);
+      return;
+    }
     if (!data) return;
-    const name = field.name;
-    const others = data.getAll(name).filter((each) => each !== token);
-    data.delete(name);
-    others.forEach((each) => data.append(name, each));
+    // The field of another script may have the token under any name.
+    const entries = [...data];
+    entries.forEach((each) => data.delete(each[0]));
+    entries.forEach((each) => each[1] === token || data.append(each[0], each[1] as string));
   };
 
   const toggleListeners = (change: 'addEventListener' | 'removeEventListener') => {
     if (!form) return;
     const own = bare(form);
     interactions.forEach((type) => own[change](type, onInteraction, true));
-    ['submit', 'formdata'].forEach((type) => own[change](type, onSubmit, true));
+    ['submit', 'formdata', 'reset'].forEach((type) => own[change](type, onSubmit, true));
   };
 
   /** Restores parts that the page has removed from the widget and its form. */
@@ -338,16 +356,18 @@ export const newWidget = (element: HTMLElement): Widget => {
     },
     tick() {
       repairs = 0;
-      if (!currentToken() || age() < renewAt) return;
+      if (currentToken() && age() >= renewAt) widget.renew();
+    },
+    renew() {
       renewAt = lifetime;
-      start();
+      if (field.value) start();
     },
     response: currentToken,
     retry: () => wake(),
     drop: () => (field.value ? widget.reset() : undefined),
     fail(thrown) {
       if (failed) return;
-      controller.abort();
+      abort();
       const problem = toProblem(thrown);
       for (const step of [view.restore, () => show('error', problem)]) {
         try {
@@ -359,7 +379,8 @@ export const newWidget = (element: HTMLElement): Widget => {
       failed = true;
     },
     end() {
-      controller.abort();
+      field.value = '';
+      abort();
       toggleListeners('removeEventListener');
       field.remove();
       view.remove();

@@ -96,6 +96,21 @@ test('going back is a page view, whose referrer is the previous path', () => {
   );
 });
 
+test('where the browser has the Navigation API, the history functions stay untouched', () => {
+  const navigation = Object.assign(new EventTarget(), { currentEntry: {} });
+  const { page } = begin();
+  page.window.navigation = navigation;
+  const { pushState } = page.history;
+  loadSame<Routes>('svc/routes').watchRoutes();
+  assert.equal(page.history.pushState, pushState);
+  for (const path of ['/one?a', '/one?b', '/two']) {
+    page.location.href = 'http://shop.test' + path;
+    navigation.dispatchEvent(new Event('currententrychange'));
+    page.window.dispatchEvent(new Event('popstate'));
+  }
+  assert.deepEqual(page.take('p'), ['/one', '/two']);
+});
+
 test('the history functions keep name, length, receiver, result and exceptions', () => {
   const page = openPage();
   let receiver: unknown;

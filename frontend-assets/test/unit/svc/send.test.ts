@@ -54,6 +54,19 @@ table(
   },
 );
 
+// Prototype 1.6 gives these to the kinds of values.
+test('a toJSON of all arrays and objects changes nothing', () => {
+  const kinds = [Array, Object, String, Number].map((kind) => kind.prototype as { toJSON?: () => string });
+  const { page, sendEvent } = begin();
+  for (const kind of kinds) kind.toJSON = () => 'changed';
+  try {
+    sendEvent('purchase', { value: 1, items: [{ item_id: 'a', at: new Date(0), own: { toJSON: () => [2] } }] });
+  } finally {
+    for (const kind of kinds) delete kind.toJSON;
+  }
+  assert.deepEqual(page.take('m'), [{ value: 1, items: [{ item_id: 'a', at: '1970-01-01T00:00:00.000Z', own: [2] }] }]);
+});
+
 test('each page view has its own id', () => {
   const { page, send } = begin();
   send({ t: 'pageview' });

@@ -95,3 +95,11 @@ test('an image with the name "currentScript" is not the tag', () => {
   page.document.currentScript = { src: 'http://other.test/x.png', dataset: { site: 'f'.repeat(32) } };
   assert.equal(load<Tag>('svc/tag').siteKey, siteKey);
 });
+
+test('a loader that evaluates the script is not the tag', () => {
+  const page = openPage({ src: 'http://data.test/svc.js' });
+  const { constructor } = page.document.currentScript;
+  page.document.currentScript = new constructor('http://shop.test/loader.js', {});
+  const { siteKey: found, endpoint } = load<Tag>('svc/tag');
+  assert.deepEqual([found, endpoint], [siteKey, 'http://data.test/collect.php']);
+});
