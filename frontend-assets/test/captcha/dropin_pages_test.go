@@ -169,7 +169,7 @@ func TestChromiumDropinShadowRoot(t *testing.T) {
 }
 
 // TestChromiumDropinFormReset resets a form, which empties its textareas: the widget gets a fresh token, and the
-// page is not told that the old one has expired.
+// page gets no call of its expired-callback.
 func TestChromiumDropinFormReset(t *testing.T) {
 	s := newCaptchaSite(t, pagesOf(func(d dropin) string { return d.marked("", "") }))
 	page := s.browser.NewPage()
