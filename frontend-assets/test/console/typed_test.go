@@ -84,7 +84,7 @@ func TestTypedValuesChromium(t *testing.T) {
 	// Journeys begin at a page that is typed.
 	p.Goto(report + days + "&events=journey")
 	p.enter("document.querySelector('#journey-from')", "/Über/uns")
-	p.press("Show")
+	p.press("Show journeys")
 	p.WaitFor("decodeURIComponent(location.search).includes('journey=/%C3%9Cber/uns')")
 	p.see("1 visit")
 
@@ -136,12 +136,12 @@ func TestImportsBeforeHitsChromium(t *testing.T) {
 	p := s.openSignedIn("/")
 	p.see("1,885 imported visitors")
 	p.press("Shop")
-	p.WaitFor(total(0) + " === '1,885'")
+	p.WaitFor(total(0) + " === '1885'")
 	p.WaitFor(periodMenu + ".value === '91d'")
 	p.see("No own hits yet: Install the script")
 	p.look("figures-imported-only")
 
 	reader := s.open("/share#" + s.createLink(id, "For the bank", ""))
-	reader.WaitFor(total(0) + " === '1,885'")
+	reader.WaitFor(total(0) + " === '1885'")
 	p.clean(s)
 }
