@@ -238,7 +238,7 @@ func IsReportText(s string) bool { return IsStorable(s) && cut(s, MaxFilterText)
 
 // Matcher returns the function that reports whether a value is one of the filter's, with the
 // operator's negation left out: see ReportOperator.IsNegative. The filter must have passed
-// CheckReportFilters. A call allocates nothing; PatternMatcher has its cost.
+// CheckReportFilters. A call allocates only for a text with letters to decode, see containsMatcher; PatternMatcher has its cost.
 func (f *ReportFilter) Matcher() func(value string) bool {
 	switch f.Operator {
 	case OperatorContains, OperatorContainsNot:

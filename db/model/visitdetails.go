@@ -145,8 +145,8 @@ func sentPaths(patterns []string) []string {
 }
 
 // sentPath returns a path as browsers send it: spaces, quotes and characters beyond ASCII are
-// percent-encoded (WHATWG URL, path percent-encode set). Escapes get capital letters, because both spellings are one
-// page. It allocates for such paths alone.
+// percent-encoded (WHATWG URL, path percent-encode set). Escapes beyond ASCII get capital letters, so that excluded paths
+// are compared without regard to their case. It allocates for such paths alone.
 func sentPath(path string) string {
 	if strings.Contains(path, "%") {
 		path = escapes.ReplaceAllStringFunc(path, strings.ToUpper)

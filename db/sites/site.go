@@ -228,8 +228,10 @@ func (o OfAccounts) condition() (text string, args []any) {
 	case o.Only != 0:
 		return text + " AND id = ?", append(args, o.Only)
 	case o.Search != "":
-		part := strings.NewReplacer("!", "!!", "%", "!%", "_", "!_").Replace(strings.ToLower(o.Search))
-		return text + " AND (lower(name) LIKE ? ESCAPE '!' OR domain LIKE ? ESCAPE '!')", append(args, "%"+part+"%", "%"+part+"%")
+		// SQLite changes the case of ASCII letters alone, so a name is also compared as it is written.
+		part := "%" + strings.NewReplacer("!", "!!", "%", "!%", "_", "!_").Replace(o.Search) + "%"
+		lower := strings.ToLower(part)
+		return text + " AND (name LIKE ? ESCAPE '!' OR lower(name) LIKE ? ESCAPE '!' OR domain LIKE ? ESCAPE '!')", append(args, part, lower, lower)
 	}
 	return text, args
 }

@@ -175,10 +175,26 @@ func (p *changePoll) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case read := <-p.now:
-			p.poll(ctx)
-			close(read)
+			p.readFor(ctx, read)
 		case <-ticker.C:
 		}
+	}
+}
+
+// readFor reads once for all that ask for it now.
+func (p *changePoll) readFor(ctx context.Context, waiting ...chan<- struct{}) {
+	for isMore := true; isMore; {
+		select {
+		case read := <-p.now:
+			waiting = append(waiting, read)
+		default:
+			isMore = false
+		}
+	}
+
+	p.poll(ctx)
+	for _, read := range waiting {
+		close(read)
 	}
 }
 

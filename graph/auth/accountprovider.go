@@ -13,8 +13,13 @@ import (
 
 // The providers of accounts: set, verified and deleted by owners. See provider.go for sign-ins.
 
-// domainChecks is how many failed lookups of an account's record cause no wait.
-const domainChecks = 10
+const (
+	// domainChecks is how many failed lookups of an account's record cause no wait.
+	domainChecks = 10
+
+	// providerProbes is how many failed calls of a provider that is saved cause no wait.
+	providerProbes = 10
+)
 
 // ErrNoRecord is returned if a domain has no DNS record for its account.
 var ErrNoRecord = &model.Error{
@@ -67,27 +72,44 @@ func (a *Auth) askProvider(ctx context.Context, accountID int64, change accounts
 		return err
 	}
 
+	limits := []accounts.SignInLimit{{
+		Key:  a.throttle.hash("provider probe", binary.BigEndian.AppendUint64(nil, uint64(accountID))),
+		Free: providerProbes, Cap: longestDelay, Clear: true,
+	}}
+	if err := a.count(ctx, limits); err != nil {
+		return err
+	}
+
 	settings := provider.Settings{Issuer: change.Provider.Issuer, ClientID: change.Provider.ClientID, ClientSecret: *change.Secret}
 	err = a.providers.Probe(ctx, settings, redirect)
 	failed, ok := errors.AsType[*provider.Error](err)
 	if !ok {
-		return err
+		return errors.Join(err, a.accounts.SignInSucceeded(ctx, limits...))
+	}
+	a.log.InfoContext(ctx, "a provider is not stored, because it would sign no one in", "issuer", settings.Issuer, "error", err)
+	return providerProblem(failed)
+}
+
+// providerProblem returns the error of the field to correct.
+func providerProblem(failed *provider.Error) error {
+	cause := ""
+	if failed.IsOwn {
+		cause = " (" + failed.Cause.Error() + ")"
 	}
 
-	a.log.InfoContext(ctx, "a provider is not stored, because it would sign no one in", "issuer", settings.Issuer, "error", err)
-	cause := failed.Cause.Error()
 	switch failed.Reason {
 	case provider.OtherIssuer:
-		return model.InvalidField("issuer", "other_issuer", "The provider calls itself "+cause+". Enter the issuer exactly like that.")
+		return model.InvalidField("issuer", "other_issuer",
+			"The provider calls itself "+failed.Cause.Error()+". Enter the issuer exactly like that.")
 	case provider.NoChallenge:
 		return model.InvalidField("issuer", "no_pkce", "The provider does not support PKCE with S256. Turn it on there.")
 	case provider.RefusedClient:
 		return model.InvalidField("clientId", "provider_refuses_client",
-			"The provider refuses the client, its secret or the redirect address ("+cause+").")
+			"The provider refuses the client, its secret or the redirect address"+cause+".")
 	case provider.Unavailable:
-		return model.InvalidField("issuer", "provider_unavailable", "The provider cannot be reached ("+cause+").")
+		return model.InvalidField("issuer", "provider_unavailable", "The provider cannot be reached"+cause+".")
 	}
-	return model.InvalidField("issuer", "provider_misconfigured", "The provider does not answer as OpenID Connect requires ("+cause+").")
+	return model.InvalidField("issuer", "provider_misconfigured", "The provider does not answer as OpenID Connect requires"+cause+".")
 }
 
 // DeleteProvider deletes the provider of an account of the signed-in owner, after checking the password. It

@@ -366,8 +366,8 @@ func comparisonArguments(schema *ast.Schema, preset string) map[string]*jsonsche
 	return map[string]*jsonschema.Schema{
 		"compare":     oneOf(values(schema, "ReportComparisonKind"), "The second period. Default: "+preset+"."),
 		"compareFrom": day("The first day of a second period of the same length, instead of compare."),
-		"matchDayOfWeek": {Type: "boolean", Description: "Whether the second period begins on the same day of the week, for a day " +
-			"that of the week before. Default: true."},
+		"matchDayOfWeek": {Type: "boolean", Description: "Whether the second period begins on the same day of the week. A day is " +
+			"compared with the same weekday a week before. Default: true."},
 	}
 }
 

@@ -22,7 +22,7 @@ func (c *Client) claims(ctx context.Context, k *known, s Settings, token *oauth2
 		return nil, newError(BadToken, err)
 	}
 	if own.answer(s) || k.provider.UserInfoEndpoint() == "" {
-		return own, nil
+		return own.with(nil, s.RoleClaim), nil
 	}
 
 	info, err := k.provider.UserInfo(ctx, oauth2.StaticTokenSource(token))
@@ -45,21 +45,33 @@ func (c claims) answer(s Settings) bool {
 		(s.RoleClaim == "" || c.find(s.RoleClaim) != nil)
 }
 
-// with returns the claims of an ID token, completed by those of userinfo. Whether an address is verified is known of
-// the same address alone.
+// with returns the claims of an ID token, and takes missing claims from userinfo. Whether an address is verified is known
+// of the same address alone, and an ID token that says no is believed.
 func (c claims) with(more claims, roleClaim string) claims {
-	all := claims{roleClaim: c.find(roleClaim), "email": c["email"], "email_verified": c["email_verified"]}
-	if all[roleClaim] == nil {
-		all[roleClaim] = more.find(roleClaim)
+	from := c
+	if c["email"] == nil {
+		from = more
 	}
-
-	if all["email"] == nil {
-		all["email"] = more["email"]
+	all := claims{"email": from["email"], "email_verified": from["email_verified"]}
+	if verified, says := c.verified(); says && !verified {
+		all["email_verified"] = false
 	}
-	if all["email_verified"] == nil && all.text("email") == more.text("email") {
+	if all["email_verified"] == nil && c.text("email") == more.text("email") {
 		all["email_verified"] = more["email_verified"]
 	}
+
+	all["roles"] = c.find(roleClaim)
+	if all["roles"] == nil {
+		all["roles"] = more.find(roleClaim)
+	}
 	return all
+}
+
+// verified returns whether the address is verified, and whether the claims say so or the contrary. Some providers
+// send a text.
+func (c claims) verified() (verified, says bool) {
+	value := c["email_verified"]
+	return value == true || value == "true", value != nil
 }
 
 // text returns a claim that is a text, or "".
@@ -86,9 +98,9 @@ func (c claims) find(name string) any {
 	return nil
 }
 
-// texts returns the texts of a claim: one, or a list.
-func (c claims) texts(name string) []string {
-	switch v := c.find(name).(type) {
+// texts returns the texts of a claim's value: one, or a list.
+func texts(value any) []string {
+	switch v := value.(type) {
 	case string:
 		return []string{v}
 	case []any:
@@ -108,16 +120,15 @@ func (c claims) texts(name string) []string {
 func person(s Settings, subject string, known claims) (*Person, error) {
 	email, err := model.ParseEmail(known.text("email"))
 
-	verified, says := known["email_verified"], known["email_verified"] != nil
-	isVerified := verified == true || verified == "true" || !says && s.VerifiesEmails // some providers send a text
+	verified, says := known.verified()
 	switch {
 	case err != nil:
 		return nil, newError(NoEmail, errors.New("the provider names no address"))
-	case !isVerified && says:
+	case !verified && says:
 		return nil, newError(NoEmail, errors.New("the provider says that the address is not verified"))
-	case !isVerified:
+	case !verified && !s.VerifiesEmails:
 		return nil, newError(NoEmail, errors.New("the provider does not say whether the address is verified"))
 	}
 
-	return &Person{Issuer: s.Issuer, Subject: subject, Email: email, Roles: known.texts(s.RoleClaim)}, nil
+	return &Person{Issuer: s.Issuer, Subject: subject, Email: email, Roles: texts(known["roles"])}, nil
 }

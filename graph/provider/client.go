@@ -31,12 +31,14 @@ const (
 	maxCalls     = 8               // discoveries and exchanges at once for accounts, of a process
 	maxStrange   = 2               // of maxCalls for providers that have not answered, or were slow, in the last hour
 	maxOwnCalls  = 4               // likewise for the installation's provider, in addition
+	maxProbes    = 2               // providers that are asked whether their settings are right, in addition
 	maxIssuer    = 2               // of maxCalls for one issuer, so that a slow one leaves calls to others
 	callWait     = 2 * time.Second // for a free call; a call that takes longer is slow
 	knownFor     = time.Hour       // how long an answer, or a slow call, counts for its provider
 	metadataFor  = time.Hour
 	staleFor     = 24 * time.Hour   // how long metadata is used while its refresh fails
 	failureFor   = 10 * time.Second // how long a failed discovery is not repeated
+	probeTimeout = 6 * time.Second  // of all calls of a probe; less than a request has
 	maxProviders = 200              // whose metadata is kept
 )
 
@@ -55,6 +57,7 @@ type Client struct {
 	timeout          time.Duration
 	calls, ownCalls  chan struct{}
 	strange          chan struct{} // of calls, for providers that are not known to answer
+	probes           chan struct{}
 
 	mu      sync.Mutex
 	entries map[knownKey]*entry
@@ -135,6 +138,7 @@ type metadata struct {
 	Keys        string   `json:"jwks_uri"`
 	SendsIssuer bool     `json:"authorization_response_iss_parameter_supported"` // RFC 9207
 	Challenges  []string `json:"code_challenge_methods_supported"`
+	Methods     []string `json:"token_endpoint_auth_methods_supported"` // nil: not known
 }
 
 // errBlocked is returned instead of connecting to an address that must not be called.
@@ -155,6 +159,7 @@ func New(o Options) *Client {
 		trusted: newHTTP(o, timeout, nil), guarded: newHTTP(o, timeout, guard),
 		now: o.Now, timeout: timeout,
 		calls: make(chan struct{}, maxCalls), strange: make(chan struct{}, maxStrange), ownCalls: make(chan struct{}, maxOwnCalls),
+		probes:  make(chan struct{}, maxProbes),
 		entries: make(map[knownKey]*entry),
 	}
 }

@@ -2,11 +2,9 @@ package provider
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/subtle"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -48,12 +46,18 @@ func (r Reason) IsSetting() bool {
 	return r == Misconfigured || r == OtherIssuer || r == NoChallenge || r == RefusedClient
 }
 
-// Error is a failed sign-in. Cause can have words that a provider has chosen: it is logged, and shown only to
-// those who set the provider.
+// Error is a failed sign-in. Cause can have words that a provider has chosen, and internal addresses: it is logged,
+// and shown only if it is IsOwn.
 type Error struct {
 	Reason Reason
 	Cause  error
+	IsOwn  bool // the cause has this program's words, and nothing but names and codes of the provider
 }
+
+// said is a cause in this program's words.
+type said string
+
+func (s said) Error() string { return string(s) }
 
 func (e *Error) Error() string { return string(e.Reason) + ": " + strconv.Quote(e.Cause.Error()) }
 
@@ -66,10 +70,14 @@ func newError(reason Reason, cause error) *Error {
 	if failed, ok := errors.AsType[*url.Error](cause); ok {
 		cause = failed.Err
 	}
-	if refused, ok := errors.AsType[*oauth2.RetrieveError](cause); ok && refused.Response != nil {
-		cause = fmt.Errorf("status %d, error %q", refused.Response.StatusCode, model.Clean(refused.ErrorCode, maxCode))
+	if errors.Is(cause, errBlocked) {
+		cause = said(errBlocked.Error())
 	}
-	return &Error{reason, errors.New(model.Clean(cause.Error(), maxCause))}
+	if refused, ok := errors.AsType[*oauth2.RetrieveError](cause); ok && refused.Response != nil {
+		cause = said(fmt.Sprintf("status %d, error %q", refused.Response.StatusCode, model.Clean(refused.ErrorCode, maxCode)))
+	}
+	_, isOwn := cause.(said)
+	return &Error{reason, errors.New(model.Clean(cause.Error(), maxCause)), isOwn}
 }
 
 // maxCode is the length of an OAuth error code in characters; RFC 6749 names none that is longer.
@@ -101,7 +109,7 @@ func (c *Client) discover(ctx context.Context, s Settings) (*oidc.Provider, meta
 		return nil, metadata{}, newError(Misconfigured, err)
 	}
 	if data.Issuer != s.Issuer {
-		return nil, metadata{}, newError(OtherIssuer, errors.New(strconv.Quote(data.Issuer)))
+		return nil, metadata{}, newError(OtherIssuer, said(strconv.Quote(data.Issuer)))
 	}
 
 	// Without the list, RS256 is what every provider has.
@@ -110,20 +118,20 @@ func (c *Client) discover(ctx context.Context, s Settings) (*oidc.Provider, meta
 	}
 	data.Algorithms = slices.DeleteFunc(data.Algorithms, func(a string) bool { return !slices.Contains(algorithms, a) })
 	if len(data.Algorithms) == 0 {
-		return nil, metadata{}, newError(Misconfigured, errors.New("the provider signs ID tokens in no accepted way"))
+		return nil, metadata{}, newError(Misconfigured, said("the provider signs ID tokens in no accepted way"))
 	}
 	if data.Challenges != nil && !slices.Contains(data.Challenges, "S256") {
-		return nil, metadata{}, newError(NoChallenge, errors.New("the provider does not support PKCE with S256"))
+		return nil, metadata{}, newError(NoChallenge, said("the provider does not support PKCE with S256"))
 	}
 
 	endpoint := found.Endpoint()
 	for _, address := range []string{endpoint.AuthURL, endpoint.TokenURL, data.Keys, data.EndSession, found.UserInfoEndpoint()} {
 		if address != "" && !isWeb(address, s) {
-			return nil, metadata{}, newError(Misconfigured, fmt.Errorf("the address %q is not https", address))
+			return nil, metadata{}, newError(Misconfigured, said(fmt.Sprintf("the address %q is not https", address)))
 		}
 	}
 	if endpoint.AuthURL == "" || endpoint.TokenURL == "" {
-		return nil, metadata{}, newError(Misconfigured, errors.New("the provider names no addresses for the sign-in"))
+		return nil, metadata{}, newError(Misconfigured, said("the provider names no addresses for the sign-in"))
 	}
 
 	return found, data, nil
@@ -182,75 +190,28 @@ func (c *Client) Start(ctx context.Context, s Settings, a Attempt, redirect, ema
 }
 
 func client(k *known, s Settings, redirect string) *oauth2.Config {
-	return &oauth2.Config{
+	config := &oauth2.Config{
 		ClientID: s.ClientID, ClientSecret: s.ClientSecret, Endpoint: k.provider.Endpoint(), RedirectURL: redirect,
 		Scopes: []string{oidc.ScopeOpenID, "email", "profile"},
 	}
+	if styles := k.metadata.styles(); len(styles) == 1 {
+		config.Endpoint.AuthStyle = styles[0]
+	}
+	return config
 }
 
-// Probe begins a sign-in as a browser does and redeems a code that does not exist. It returns an error if the provider
-// cannot be reached, has another issuer or refuses the client, its secret or its redirect address. A provider that shows
-// a refusal on a page with status 200 is not noticed.
-func (c *Client) Probe(ctx context.Context, s Settings, redirect string) error {
-	a := Attempt{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier()}
-	address, err := c.Start(ctx, s, a, redirect, "")
-	if err != nil {
-		return err
+// styles returns the ways in which the token endpoint may accept the client's secret.
+func (m *metadata) styles() []oauth2.AuthStyle {
+	var styles []oauth2.AuthStyle
+	for _, style := range []struct {
+		name  string
+		style oauth2.AuthStyle
+	}{{"client_secret_basic", oauth2.AuthStyleInHeader}, {"client_secret_post", oauth2.AuthStyleInParams}} {
+		if m.Methods == nil || slices.Contains(m.Methods, style.name) {
+			styles = append(styles, style.style)
+		}
 	}
-	k, err := c.find(ctx, s)
-	if err != nil {
-		return err
-	}
-
-	leave, err := c.enter(ctx, s)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	ctx, cancel := context.WithTimeout(oidc.ClientContext(ctx, c.http(s)), c.timeout)
-	defer cancel()
-	if err := c.open(ctx, s, address, redirect); err != nil {
-		return err
-	}
-
-	// The provider refuses the code, and before that a client that it does not know.
-	_, err = client(k, s, redirect).Exchange(ctx, rand.Text(), oauth2.VerifierOption(a.Verifier))
-	if err == nil {
-		return nil
-	}
-	failed, ok := errors.AsType[*Error](failure(err))
-	if ok && (failed.Reason == RefusedClient || failed.Reason == Unavailable) {
-		return failed
-	}
-	return nil
-}
-
-// open opens the address of a sign-in, and returns an error if the provider refuses it.
-func (c *Client) open(ctx context.Context, s Settings, address, redirect string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return newError(Misconfigured, err)
-	}
-	response, err := c.http(s).Do(request)
-	if err != nil {
-		return failure(err)
-	}
-	defer response.Body.Close()
-
-	to, err := response.Location()
-	refused := ""
-	if err == nil && strings.HasPrefix(to.String(), redirect) {
-		refused = to.Query().Get("error")
-	}
-	switch {
-	case response.StatusCode >= http.StatusInternalServerError:
-		return newError(Unavailable, fmt.Errorf("the provider answers %s", response.Status))
-	case response.StatusCode >= http.StatusBadRequest:
-		return newError(RefusedClient, fmt.Errorf("the provider answers %s", response.Status))
-	case refused != "":
-		return newError(RefusedClient, fmt.Errorf("the provider answers %q", model.Clean(refused, maxCode)))
-	}
-	return nil
+	return styles
 }
 
 // Answer is what a provider sends back with the browser.

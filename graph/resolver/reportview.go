@@ -57,15 +57,15 @@ func (r *Resolver) reportView(ctx context.Context, site *model.Site) (*generated
 	if err != nil {
 		return nil, err
 	}
-	midnight := model.At(scan.DateOf(requestOf(ctx).now.Time().In(zone)).Start(zone))
-	begun, err := r.reports.HasHitsBefore(ctx, site.ID, midnight)
+	today := scan.DateOf(requestOf(ctx).now.Time().In(zone))
+	begun, err := r.reports.HasHitsBefore(ctx, site.ID, model.At(today.Start(zone)))
 	if err != nil {
 		return nil, err
 	}
 
 	view := &generated.ReportView{Preset: period.Last28Days, MatchDayOfWeek: true}
 	if !begun {
-		view.Preset, err = r.firstView(ctx, site, midnight.Day())
+		view.Preset, err = r.firstView(ctx, site, today.Number())
 	}
 	return view, err
 }

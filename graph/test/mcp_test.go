@@ -978,7 +978,7 @@ func TestToolBudget(t *testing.T) {
 
 	call := `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"report","arguments":{"site":"shop.example","interval":"DAY"}}}`
 	refusedTools, refusedMessages := 0, 0
-	for range 30 {
+	for range 60 {
 		switch got := a.post(t, call, "Authorization", "Bearer "+token); {
 		case got.status == http.StatusTooManyRequests && got.header.Get("Retry-After") != "" && strings.Contains(got.body, `"RATE_LIMITED"`):
 			refusedMessages++

@@ -253,6 +253,7 @@ var unread = map[string]string{
 	"Rejection": "counts of a site", "UnknownEvent": "counts of a site", "ReportRevenue": "counts of a site", "ReportImportedDays": "counts of a site",
 	"DeliveryAttempt": "part of a delivery or message, which is read", "QuietHours": "part of a channel, which is read",
 	"ImportError": "part of an import job, which is read", "ImportNote": "part of an import job, which is read",
+	"ImportedEvent":     "part of an import job, which is read",
 	"ImportPreviewFile": "part of an import job, which is read", "ProviderRole": "part of a provider, which is read",
 	"InvitationOffer": "needs the secret of an invitation", "Suspension": "open, without names",
 }

@@ -45,7 +45,7 @@ const (
 type Process struct {
 	settings *config.Config
 	stopTime time.Duration // after it, a child that does not stop is killed
-	changed  func()        // runs when the child has stored changes of sites or sitekeys
+	changed  chan struct{} // the child has stored changes of sites or sitekeys
 	log      *slog.Logger
 
 	mu        sync.Mutex
@@ -57,9 +57,9 @@ type Process struct {
 }
 
 // New returns a process that runs with these settings, which name its roles. Nothing starts before Run.
-// A child that has not ended after stopTime is killed. changed runs when the child has stored changes of sites or sitekeys.
-func New(settings *config.Config, stopTime time.Duration, changed func(), log *slog.Logger) *Process {
-	return &Process{settings: settings, stopTime: stopTime, changed: changed, log: log, since: time.Now()}
+// A child that has not ended after stopTime is killed.
+func New(settings *config.Config, stopTime time.Duration, log *slog.Logger) *Process {
+	return &Process{settings: settings, stopTime: stopTime, changed: make(chan struct{}, 1), log: log, since: time.Now()}
 }
 
 // Failure is the error of a child that has reported why it ends. If it has not served before, only a
@@ -183,7 +183,11 @@ func (p *Process) follow(reports *os.File, ready func()) (failure string, served
 		case r.Metrics != nil:
 			p.deliver(r.Metrics)
 		case r.Changed:
-			p.changed()
+			select {
+			case p.changed <- struct{}{}:
+			default:
+				// The changes are read soon.
+			}
 		}
 	}
 }
@@ -252,6 +256,9 @@ func (p *Process) Warning() string {
 	return fmt.Sprintf("the background process with the roles %s has not served since %s; the log has the reason, and hits are not affected",
 		p.roles(), p.since.UTC().Format(time.RFC3339))
 }
+
+// Changed returns a channel that receives after the child has stored changes of sites or sitekeys.
+func (p *Process) Changed() <-chan struct{} { return p.changed }
 
 // Serves reports whether a child serves.
 func (p *Process) Serves() bool {

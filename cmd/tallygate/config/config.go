@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"net/url"
 	"reflect"
 	"slices"
 	"strings"
@@ -343,12 +342,12 @@ type DatabaseURL string
 // UnmarshalFlag parses a database address, as the driver does: also one without a host, for the socket of this machine.
 // Its errors do not contain the address, because it may hold a password.
 func (d *DatabaseURL) UnmarshalFlag(text string) error {
-	if u, err := url.Parse(text); err == nil && u.Scheme != "postgres" && u.Scheme != "postgresql" {
+	if !strings.HasPrefix(text, "postgres://") && !strings.HasPrefix(text, "postgresql://") {
 		return errors.New("must start with postgres://")
 	}
 	if _, err := pgpool.Parse(text); err != nil {
-		return errors.New("is no address such as postgres://user:password@host/database or " +
-			"postgres:///database?host=/run/postgresql; write % as %25, and other signs of a password escaped, too")
+		return errors.New("cannot be used as postgres://user:password@host/database: check its signs, which a password has " +
+			"escaped (% as %25), its options, and the files that these name, such as sslrootcert")
 	}
 	*d = DatabaseURL(text)
 	return nil

@@ -132,8 +132,10 @@ func TestDatabaseURL(t *testing.T) {
 		"mysql://db.example/tg":                           "postgres://",
 		"db.example":                                      "postgres://",
 		"postgres://u:hunter2%@db.example/tg":             "%25",
-		"postgres://db.example:port/tg":                   "is no address",
-		"postgres://u:hunter2@db/tg?sslmode=sometimes":    "is no address",
+		" postgres://db.example/tg":                       "postgres://",
+		"postgres://db.example/tg?sslrootcert=/missing":   "sslrootcert",
+		"postgres://db.example:port/tg":                   "cannot be used",
+		"postgres://u:hunter2@db/tg?sslmode=sometimes":    "cannot be used",
 	} {
 		var address DatabaseURL
 		err := address.UnmarshalFlag(text)

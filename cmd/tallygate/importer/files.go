@@ -171,7 +171,7 @@ func (r *reading) readTable(name string, from io.Reader) error {
 }
 
 // otherSeparator reports whether the columns of a file, whose head is given, are separated by semicolons or
-// tabs. Each table has several columns, so that a header without commas is none.
+// tabs. Each table has several columns, so that a header without a comma is damaged.
 func otherSeparator(head []byte) bool {
 	for line := range bytes.Lines(head) {
 		line = bytes.TrimSpace(line)

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/net/idna"
 
@@ -35,8 +36,11 @@ func eventName(name string) (as string, ok bool) {
 		return slug, true
 	}
 
-	if label, err := idna.Punycode.ToASCII(slug); err == nil && isClear && plain != slug && model.IsEventName(label) {
-		return label, false
+	// Each character has a byte of the label, so a longer name needs no encoding, whose work grows with the square.
+	if isClear && plain != slug && utf8.RuneCountInString(slug) <= maxEventName-len(encoded) {
+		if label, err := idna.Punycode.ToASCII(slug); err == nil && model.IsEventName(label) {
+			return label, false
+		}
 	}
 	const hashed = 12
 	plain = strings.Trim(plain[:min(len(plain), maxEventName-1-hashed)], "_")

@@ -25,7 +25,7 @@ func (a *App) openChild(settings *config.Config) {
 	for _, c := range []*config.Config{settings, a.whole} {
 		c.AnalyticsURL, c.CaptchaURL = a.config.AnalyticsURL, a.config.CaptchaURL
 	}
-	a.child = background.New(settings, settings.DrainDelay+drainTimeout+childMargin, func() { a.db.ReadChanges() }, a.log)
+	a.child = background.New(settings, settings.DrainDelay+drainTimeout+childMargin, a.log)
 	a.warn(a.child.Warning)
 }
 
@@ -53,6 +53,16 @@ func (a *App) runChild(ctx context.Context, failed chan<- error) (stop func(), e
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	var err error
+	wg.Go(func() {
+		for {
+			select {
+			case <-a.child.Changed():
+				a.db.ReadChanges()
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
 	wg.Go(func() {
 		err = a.child.Run(ctx, a.ready)
 		if ctx.Err() == nil {

@@ -107,7 +107,7 @@ type Shift struct {
 }
 
 // Before returns the shift to as many days, just before. matchWeekday moves it to the next whole number
-// of weeks, so that no day is in both periods: a day is compared with that of the week before.
+// of weeks, so that no day is in both periods: a day is compared with the same weekday a week before.
 func Before(p Period, matchWeekday bool) Shift { return p.weeks(p.Days(), matchWeekday) }
 
 // YearBefore returns the shift to the same dates of the year before. With matchWeekday it is 52 weeks
