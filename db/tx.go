@@ -124,9 +124,9 @@ func (d *DB) ReadChanges() {
 
 // AfterNotify sets what runs after each commit with announced changes on SQLite. It must be called before
 // the first transaction.
-func (d *DB) AfterNotify(tell func()) {
+func (d *DB) AfterNotify(notify func()) {
 	if d.changes != nil {
-		d.changes.Tell = tell
+		d.changes.Notify = notify
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // TestChangesAreKnownAtOnce checks on SQLite that the watchers of a process know a change when its transaction has
-// ended, and those of another process when they are told.
+// ended, and those of another process when it is notified.
 func TestChangesAreKnownAtOnce(t *testing.T) {
 	t.Parallel()
 	address := dbtest.SQLiteURL(t)
@@ -39,21 +39,21 @@ func TestChangesAreKnownAtOnce(t *testing.T) {
 		return &last
 	}
 	here, there := watching(own), watching(other)
-	told := 0
-	own.AfterNotify(func() { told++; other.ReadChanges() })
+	notified := 0
+	own.AfterNotify(func() { notified++; other.ReadChanges() })
 
 	for id := int64(1); id <= 50; id++ {
 		err := own.InTx(ctx, func(ctx context.Context, tx *db.Tx) error { return tx.Notify(ctx, watch.Sites, id) })
 		if err != nil {
 			t.Fatal(err)
 		}
-		if here.Load() != id || there.Load() != id || told != int(id) {
-			t.Fatalf("after %d: this process knows %d, the other one %d, which was told %d times", id, here.Load(), there.Load(), told)
+		if here.Load() != id || there.Load() != id || notified != int(id) {
+			t.Fatalf("after %d: this process knows %d, the other one %d, which was notified %d times", id, here.Load(), there.Load(), notified)
 		}
 	}
 
-	// A transaction without changes tells nobody.
-	if err := own.InTx(ctx, func(context.Context, *db.Tx) error { return nil }); err != nil || told != 50 {
-		t.Errorf("%v, told %d times", err, told)
+	// A transaction without changes notifies no process.
+	if err := own.InTx(ctx, func(context.Context, *db.Tx) error { return nil }); err != nil || notified != 50 {
+		t.Errorf("%v, notified %d times", err, notified)
 	}
 }

@@ -32,8 +32,8 @@ type SQLite struct {
 	read    bun.IDB
 	logFile string // SQLite's write-ahead log
 
-	// Tell runs after each commit with changes. nil: nothing does.
-	Tell func()
+	// Notify runs after each commit with changes. nil: nothing does.
+	Notify func()
 
 	mu       sync.Mutex // held while the functions of watchers are called
 	watchers map[*watcher]bool
@@ -67,8 +67,8 @@ func (s *SQLite) Read() {
 // the caller goes on.
 func (s *SQLite) Committed() {
 	s.Read()
-	if s.Tell != nil {
-		s.Tell()
+	if s.Notify != nil {
+		s.Notify()
 	}
 }
 

@@ -101,10 +101,8 @@ func (t Transport) Do(w http.ResponseWriter, r *http.Request, exec graphql.Graph
 		return
 	}
 
-	// Programs between client and server may repeat a GET, and keep its address.
 	if r.Method == http.MethodGet && operation.Operation.Operation != ast.Query {
-		w.Header().Set("Allow", http.MethodPost)
-		Refuse(w, r, http.StatusMethodNotAllowed, limits.Refusal(generated.ErrorCodeBadRequest, "Send a mutation as a POST request."))
+		refuseGet(w, r)
 		return
 	}
 
@@ -154,6 +152,12 @@ func (t Transport) Do(w http.ResponseWriter, r *http.Request, exec graphql.Graph
 		answer = compress(w, r, answer)
 	}
 	send(w, r, http.StatusOK, answer)
+}
+
+// refuseGet refuses a mutation. Programs between client and server may repeat a GET, and keep its address.
+func refuseGet(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Allow", http.MethodPost)
+	Refuse(w, r, http.StatusMethodNotAllowed, limits.Refusal(generated.ErrorCodeBadRequest, "Send a mutation as a POST request."))
 }
 
 // prepare waits for a turn, then decodes, parses and validates a request. For something that is not a

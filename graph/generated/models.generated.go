@@ -2155,7 +2155,7 @@ type SetAccountProviderInput struct {
 	// The role of new people: `VIEWER` or `MEMBER`.
 	DefaultRole model.Role `json:"defaultRole"`
 	// Whether addresses of the domain are verified where the provider does not send `email_verified`, as Entra ID does not. An address that
-	// the provider calls not verified never is. Whoever can enter an address of the domain at the provider signs in as its person.
+	// the provider calls not verified never is. A person who can enter an address of the domain at the provider signs in as its owner.
 	TrustsEmails bool `json:"trustsEmails"`
 	// The claim of ID tokens or of the userinfo endpoint that sets roles at each sign-in, at most 100 bytes: a name, or a path of names
 	// with dots, such as `realm_access.roles`. Null: none.

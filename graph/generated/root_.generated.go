@@ -3017,7 +3017,7 @@ input SetAccountProviderInput {
   defaultRole: Role! = VIEWER
   """
   Whether addresses of the domain are verified where the provider does not send ` + "`" + `email_verified` + "`" + `, as Entra ID does not. An address that
-  the provider calls not verified never is. Whoever can enter an address of the domain at the provider signs in as its person.
+  the provider calls not verified never is. A person who can enter an address of the domain at the provider signs in as its owner.
   """
   trustsEmails: Boolean! = false
   """

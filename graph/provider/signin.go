@@ -155,6 +155,9 @@ func failure(err error) error {
 	if _, isURL := errors.AsType[*url.Error](err); isURL {
 		return newError(Unavailable, err)
 	}
+	if status, _, _ := strings.Cut(err.Error(), " "); len(status) == 3 && status[0] == '5' { // go-oidc's text: status and body
+		return newError(Unavailable, said("status "+status))
+	}
 	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok && slices.Contains(clientErrors, refused.ErrorCode) {
 		return newError(RefusedClient, err)
 	}

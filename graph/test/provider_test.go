@@ -278,8 +278,8 @@ func TestProviderMetadata(t *testing.T) {
 			got := owner.query(setProviderMutation, "input", map[string]any{
 				"password": password, "issuer": p.issuer(), "clientId": "tallygate", "clientSecret": "s", "domain": domain,
 			})
-			if told := got.userErrors("setAccountProvider"); told != test.save {
-				t.Errorf("saving: %s, want %s", told, test.save)
+			if got := got.userErrors("setAccountProvider"); got != test.save {
+				t.Errorf("saving: %s, want %s", got, test.save)
 			}
 		})
 	}

@@ -99,7 +99,7 @@ func TestClaims(t *testing.T) {
 				}
 			}
 
-			// The metadata, which names the endpoint, is read anew.
+			// The metadata, which names the endpoint, is read again.
 			a.clock.Add(25 * time.Hour)
 			more := map[string]any{"trustsEmails": test.trusts}
 			if test.claim != "" {
@@ -118,6 +118,16 @@ func TestClaims(t *testing.T) {
 			}
 		}
 	})
+}
+
+// failsAt answers one path of a provider as a proxy without the server behind it.
+func failsAt(path string) func(http.ResponseWriter, *http.Request) bool {
+	return func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path == path {
+			http.Error(w, "a word of the proxy", http.StatusBadGateway)
+		}
+		return r.URL.Path == path
+	}
 }
 
 // TestOwnerReadsWhatIsWrong checks that a provider is asked when it is saved with a secret, and that nothing is stored
@@ -158,19 +168,16 @@ func TestOwnerReadsWhatIsWrong(t *testing.T) {
 					return true
 				}
 			}, "clientId:PROVIDER_REFUSES_CLIENT", "unauthorized_client"},
-			{"a provider with a fault", nil, func() {
-				p.wrap = func(w http.ResponseWriter, r *http.Request) bool {
-					w.WriteHeader(http.StatusBadGateway)
-					return r.URL.Path == "/authorize"
-				}
-			}, "issuer:PROVIDER_UNAVAILABLE", "502"},
+			{"a page with a fault", nil, func() { p.wrap = failsAt("/authorize") }, "issuer:PROVIDER_UNAVAILABLE", "502"},
+			{"metadata with a fault", nil, func() { p.wrap = failsAt("/.well-known/openid-configuration") }, "issuer:PROVIDER_UNAVAILABLE", "502"},
 		} {
 			p.registered, p.wrap = "", nil
 			if test.lie != nil {
 				test.lie()
 			}
 			got := save(test.change)
-			if told := got.userErrors("setAccountProvider"); told != test.want || !strings.Contains(got.Body, strings.Trim(test.says, `"`)) {
+			if code := got.userErrors("setAccountProvider"); code != test.want || !strings.Contains(got.Body, strings.Trim(test.says, `"`)) ||
+				strings.Contains(got.Body, "a word of the proxy") {
 				t.Errorf("%s: %s", test.name, got.Body)
 			}
 		}

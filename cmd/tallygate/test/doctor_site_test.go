@@ -166,7 +166,7 @@ func TestDoctorSite(t *testing.T) {
 		"collect is the website's":  {faultyProxy{handle: answerAt("collect.php", 404, "Content-Type", "application/json", `{"error":"no such page"}`)}, script, []string{"error site-not-mapped"}},
 		"collect leads elsewhere": {faultyProxy{request: func(out *http.Request) {
 			out.URL.Path = strings.Replace(out.URL.Path, "/collect.php", "/x/collect.php", 1)
-		}}, script, []string{"error site-method"}},
+		}}, script, []string{"error site-not-mapped"}},
 		"collect is redirected":        {faultyProxy{handle: answerAt("collect.php", 301, "Location", "/x/collect.php/", "")}, script, []string{"error site-redirect"}},
 		"POST is refused":              {faultyProxy{handle: answerAt("collect.php", 405, "Content-Type", "text/html", "")}, script, []string{"error site-method"}},
 		"POST becomes GET":             {faultyProxy{request: func(out *http.Request) { out.Method, out.Body, out.ContentLength = "GET", nil, 0 }}, script, []string{"error site-method"}},

@@ -37,7 +37,7 @@ export default {
   'provider.otherIssuer': 'The provider calls itself {issuer}. Enter the issuer exactly like that.',
   'provider.trustsEmails': 'Addresses of the domain are verified',
   'provider.trustsEmailsHint':
-    'For providers that do not send email_verified, such as Entra ID. Whoever can enter an address of the domain there signs in as its person.',
+    'For providers that do not send email_verified, such as Entra ID. A person who can enter an address of the domain there signs in as its owner.',
   'provider.roles': 'Roles by value of the claim',
   'provider.rolesHint': 'One a line, for example: analytics-admins = MEMBER. They apply at each sign-in; others get the role of new people.',
   'provider.badRoles': 'Write one value a line, with = and OWNER, MEMBER or VIEWER.',
