@@ -46,8 +46,8 @@ table(
     'of the page': [captcha, null, 'http://captcha.test'],
     'in a module': [null, captcha, 'http://captcha.test'],
     'an image with the name "currentScript"': [{ src: 'http://proxy.test/x.png' }, captcha, 'http://captcha.test'],
-    'beside a script of a similar name': [captcha, new Script('http://shop.test/captcha.min.js'), 'http://captcha.test'],
-    'under another name, beside a script of a similar name': [
+    'next to a script of a similar name': [captcha, new Script('http://shop.test/captcha.min.js'), 'http://captcha.test'],
+    'under another name, next to a script of a similar name': [
       new Script('https://shop.test/x/form.js'),
       new Script('http://shop.test/captcha.min.js'),
       'https://shop.test/x',
