@@ -11,6 +11,7 @@ export const watchRoutes = (): void => {
   const checkPath = guard(() => {
     if (currentView.p !== currentPath()) sendPageview(previousAddress());
   });
+  listen(window, 'popstate', checkPath);
   // This event follows each change of the address, whichever function made it. An element or a
   // variable of the page with this name has no entry.
   const navigation = window.navigation as Navigation | undefined;
@@ -28,5 +29,4 @@ export const watchRoutes = (): void => {
       },
     });
   }
-  listen(window, 'popstate', checkPath);
 };

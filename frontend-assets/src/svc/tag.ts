@@ -4,16 +4,14 @@
  * evaluates the script's text it is the loader, so the element is then found by its attribute. On a
  * page with an image named "currentScript" it is that image.
  */
-const current = document.currentScript;
-const element =
-  current instanceof HTMLScriptElement && current.dataset.site
-    ? current
-    : document.querySelector<HTMLScriptElement>('script[data-site]');
+const element = [document.currentScript, ...document.querySelectorAll('script')].find(
+  (each) => each instanceof HTMLScriptElement && /^[\da-f]{32}$/.test(each.dataset.site!),
+) as HTMLScriptElement | undefined;
 
 const settings = element ? element.dataset : {};
 
 /** The site key, or undefined when data-site is missing or malformed. */
-export const siteKey = /^[\da-f]{32}$/.test(settings.site!) ? settings.site : undefined;
+export const siteKey = settings.site;
 
 /** Whether automatic events and page views on route changes are sent. */
 export const auto = settings.auto !== 'off';

@@ -88,6 +88,27 @@ func TestChromiumDropinContainers(t *testing.T) {
 			}
 		}
 
+		// A button keeps its widget where a page wraps the button, and not where a page replaces it.
+		var got struct {
+			Wrapped, Replaced bool
+			Left              int
+		}
+		page.Eval(`(() => {
+			const button = document.createElement('button'), wrapper = document.createElement('p'), draw = (element) => `+d.global+`.render(element, {sitekey: 'x'})
+			document.body.append(button)
+			const id = draw(button)
+			button.replaceWith(wrapper)
+			wrapper.append(button)
+			const wrapped = draw(button) === id
+			const copy = button.cloneNode()
+			button.replaceWith(copy)
+			const replaced = draw(copy) !== id
+			return {wrapped, replaced, left: document.querySelectorAll('body > [data-svc]').length}
+		})()`, &got)
+		if !got.Wrapped || !got.Replaced || got.Left > 0 {
+			t.Errorf("%s: the widget of a button: %+v", d.name, got)
+		}
+
 		page.Click("#send")
 		if form := <-s.submitted; len(form[d.field]) != 1 || !s.redeem(d.verify, form.Get(d.field)) {
 			t.Errorf("%s: the form sent %v", d.name, form)
@@ -108,7 +129,14 @@ func TestChromiumDropinCopied(t *testing.T) {
 		first := waitLogged(page, 1)
 		page.Eval(`(() => { const form = document.querySelector('#form'); form.innerHTML = form.innerHTML })()`, nil)
 		page.Click("input[name=email]")
-		page.WaitFor(fmt.Sprintf(`!['', %q].includes(document.querySelector('#captcha [name="%s"]').value)`, first, d.field))
+		renewed := func(before string) string {
+			field := fmt.Sprintf(`document.querySelector('#captcha [name="%s"]').value`, d.field)
+			page.WaitFor(fmt.Sprintf(`!['', %q].includes(%s)`, before, field))
+			return page.Text(field)
+		}
+		second := renewed(first)
+		page.Eval(`document.forms.form.reset()`, nil)
+		renewed(second)
 		page.Click("#send")
 		if form := <-s.submitted; len(form[d.field]) != 1 || !s.redeem(d.verify, form.Get(d.field)) {
 			t.Errorf("%s: the form sent %v", d.name, form)
@@ -118,11 +146,12 @@ func TestChromiumDropinCopied(t *testing.T) {
 }
 
 // TestChromiumDropinEvaluated runs scripts whose text a loader evaluates, while the loader is the current script and the
-// captcha's own element stays on the page.
+// captcha's own element stays on the page, after an element with a similar address.
 func TestChromiumDropinEvaluated(t *testing.T) {
 	s := newCaptchaSite(t, pagesOf(func(d dropin) string {
 		inert := strings.Replace(d.tag("?hl=de"), "<script", `<script type="text/plain"`, 1)
-		return strings.Replace(d.marked("", ""), d.tag(""), inert, 1) + `<script src='data:text/javascript,
+		similar := `<script type="text/plain" src="/x` + d.script + `on?from=` + d.script + `"></script>`
+		return strings.Replace(d.marked("", ""), d.tag(""), similar+inert, 1) + `<script src='data:text/javascript,
 			fetch("` + captchaOrigin + d.script + `").then((r) => r.text()).then((text) => { const loader = document.createElement("script"); loader.textContent = text; document.head.append(loader) })'></script>`
 	}))
 	page := s.browser.NewPage()
@@ -169,7 +198,8 @@ func TestChromiumDropinShadowRoot(t *testing.T) {
 }
 
 // TestChromiumDropinFormReset resets a form, which empties its textareas: the widget gets a fresh token, and the
-// page gets no call of its expired-callback.
+// page gets no call of its expired-callback. A cancelled reset changes nothing. The form has a field named
+// "contains".
 func TestChromiumDropinFormReset(t *testing.T) {
 	s := newCaptchaSite(t, pagesOf(func(d dropin) string { return d.marked("", "") }))
 	page := s.browser.NewPage()
@@ -179,6 +209,12 @@ func TestChromiumDropinFormReset(t *testing.T) {
 		page.WaitFor(`document.querySelector('#captcha > .service-captcha')`)
 		page.Click("input[name=email]")
 		first := waitLogged(page, 1)
+		page.Eval(`document.forms.form.insertAdjacentHTML('beforeend', '<input type="hidden" name="contains">')`, nil)
+		page.Eval(`document.forms.form.addEventListener('reset', (event) => event.preventDefault(), {once: true})`, nil)
+		page.Eval(`document.forms.form.reset(), new Promise((done) => setTimeout(done))`, nil)
+		if token := page.Text(d.global + `.getResponse()`); token != first {
+			t.Errorf("%s: a cancelled reset changed the token to %q", d.name, token)
+		}
 		page.Eval(`document.forms.form.reset()`, nil)
 		page.WaitFor(fmt.Sprintf(`!['', %q].includes(document.querySelector('#captcha [name="%s"]').value)`, first, d.field))
 		page.Click("input[name=email]")

@@ -112,7 +112,9 @@ func waitLogged(page *browsertest.Page, n int) string {
 // TestChromiumDropinForm submits the form of each captcha, with a widget that the class marks, and verifies
 // the token at the captcha's own path.
 func TestChromiumDropinForm(t *testing.T) {
-	s := newCaptchaSite(t, pagesOf(func(d dropin) string { return d.marked(`data-theme="dark" data-size="compact"`, "?hl=de") }))
+	s := newCaptchaSite(t, pagesOf(func(d dropin) string {
+		return `<style>textarea { display: block !important }</style>` + d.marked(`data-theme="dark" data-size="compact"`, "?hl=de")
+	}))
 	page := s.browser.NewPage()
 
 	for _, d := range dropins {
@@ -132,6 +134,9 @@ func TestChromiumDropinForm(t *testing.T) {
 		}))(document.querySelector('#captcha > .service-captcha'))`, &got)
 		if got.Field != token || got.Response != token || got.Scheme != "dark" || got.Width != "10em" {
 			t.Errorf("%s: the callback got %q, the page has %+v", d.name, token, got)
+		}
+		if page.Text(`getComputedStyle(document.querySelector('#captcha [name="`+d.field+`"]')).display`) != "none" {
+			t.Errorf("%s: the field is visible", d.name)
 		}
 		if got.Twin != token {
 			t.Errorf("%s: the field in the element has %q", d.name, got.Twin)
@@ -448,7 +453,7 @@ func TestChromiumDropinExecute(t *testing.T) {
 func TestChromiumDropinPromises(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{
 		"/v3":       `<title>3</title>` + pageLog + `<script src="` + captchaOrigin + `/recaptcha/api.js?render=SITEKEY"></script>`,
-		"/hcaptcha": `<title>h</title><div id="here"></div><script src="` + captchaOrigin + `/1/api.js?render=explicit"></script>`,
+		"/hcaptcha": `<title>h</title><form><div id="here"></div></form><script src="` + captchaOrigin + `/1/api.js?render=explicit"></script>`,
 	})
 
 	page := s.browser.Open("http://www.shop.test/v3")
@@ -470,7 +475,11 @@ func TestChromiumDropinPromises(t *testing.T) {
 
 	page.Goto("http://www.shop.test/hcaptcha")
 	var answer struct{ Response, Key string }
-	page.Eval(`hcaptcha.execute(hcaptcha.render('here', {sitekey: '`+s.key.sitekey+`', size: 'invisible'}), {async: true})`, &answer)
+	page.Eval(`(() => {
+		const answer = hcaptcha.execute(hcaptcha.render('here', {sitekey: '`+s.key.sitekey+`', size: 'invisible'}), {async: true})
+		document.forms[0].reset() // which cancels nothing, since there is no token
+		return answer
+	})()`, &answer)
 	if answer.Key != "" || !s.redeem("/siteverify", answer.Response) {
 		t.Errorf("hCaptcha: %+v", answer)
 	}

@@ -307,7 +307,7 @@ func TestChromiumScriptIsNotMovedByNames(t *testing.T) {
 }
 
 // TestChromiumEvaluatedByALoader checks that the script finds its tag where a loader evaluates the script's text
-// while the loader's own element is the current script.
+// while the loader's own element is the current script, and another program's script has a data-site, too.
 func TestChromiumEvaluatedByALoader(t *testing.T) {
 	loader := `const text = new XMLHttpRequest(); text.open("GET", "` + dataOrigin + `/svc.js", false); text.send(); (0, eval)(text.responseText)`
 	loaders := map[string]string{
@@ -316,7 +316,7 @@ func TestChromiumEvaluatedByALoader(t *testing.T) {
 	}
 	pages := map[string]string{}
 	for path, loader := range loaders {
-		pages[path] = tag(`type="text/plain" data-auto="off"`) + loader
+		pages[path] = `<script type="text/plain" data-site="other.example"></script>` + tag(`type="text/plain" data-auto="off"`) + loader
 	}
 	w := newWorld(t, pages)
 	for path := range loaders {

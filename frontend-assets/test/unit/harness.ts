@@ -119,7 +119,7 @@ export const openPage = (options: PageOptions = {}): FakePage => {
     window: Object.assign(new EventTarget(), options.window),
     document: Object.assign(new EventTarget(), {
       currentScript: script,
-      querySelector: () => script,
+      querySelectorAll: () => [new ScriptElement('http://other.test/a.js', { site: 'x' }), script],
       referrer: options.referrer || '',
       baseURI: url,
       hidden: false,

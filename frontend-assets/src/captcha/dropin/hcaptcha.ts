@@ -4,7 +4,7 @@ import { install } from './loader';
 install(
   {
     name: 'hcaptcha',
-    path: '/1/api.js',
+    src: /^[^?#]*\/1\/api\.js([?#]|$)/,
     base: '..',
     mark: 'h-captcha',
     id: (n) => 'hcaptcha-' + n,

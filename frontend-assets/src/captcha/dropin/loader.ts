@@ -1,7 +1,7 @@
 // What the scripts that stand in for other captchas' scripts share: they import the widget from
 // /captcha.js, put one into each element that a page marks or renders, and report its tokens by the
 // other captcha's callbacks. docs/captcha-dropin.md describes what pages can rely on.
-import { fillFields, place } from './placed';
+import { fillFields, ours, place, tokenOf } from './placed';
 import type { Id, Kind, Placed } from './placed';
 import { callBack } from './values';
 import type { Given } from './values';
@@ -34,13 +34,9 @@ export const install = (kind: Kind, newAPI: (loader: Loader) => object): void =>
   // document's own property, and the widget would be loaded from the image's folder. In a module there
   // is no current script, and a loader that evaluates this script's text is the current one.
   const own = Document.prototype;
-  const current = Reflect.get(own, 'currentScript', document);
-  const isScript = current instanceof HTMLScriptElement;
-  const script = (
-    isScript && current.src.includes(kind.path)
-      ? current
-      : own.querySelector.call(document, `script[src*="${kind.path}"]`) || (isScript && current)
-  ) as HTMLScriptElement;
+  const current = Reflect.get(own, 'currentScript', document) as HTMLScriptElement;
+  const scripts: (HTMLScriptElement | null)[] = [current, ...Reflect.get(own, 'scripts', document)];
+  const script = scripts.find((each) => each && kind.src.test(each.src)) || current;
   const query = new URL(script.src).searchParams;
   const globals = window as unknown as Record<string, object>;
 
@@ -90,11 +86,21 @@ const newLoader = (kind: Kind, api: string, query: URLSearchParams): Loader => {
     return (find(container) || place(kind, count++, container, given || {}, { api, query, loaded, placed })).id;
   };
 
-  const listen = (type: string, action: (each: Placed, event: Event) => void) =>
-    document.addEventListener(type, (event) => [...placed].forEach((each) => action(each, event)), true);
-  interactions.forEach((type) => listen(type, (each) => each.interacted()));
-  // A form that is reset empties its textareas, and was most likely sent.
-  listen('reset', (each, event) => (event.target as Element).contains(each.container) && each.reset());
+  /**
+   * Discards the tokens in a form that was reset, which empties its textareas: the form was most likely sent.
+   * The copies that a page has made of widgets are widgets of the own script only.
+   */
+  const discard = (form: Node) => {
+    // A field of the form may have the name "contains".
+    const isInside = (element: Element) => Node.prototype.contains.call(form, element);
+    placed.forEach((each) => isInside(each.container) && each.response() && each.reset());
+    document.querySelectorAll(ours).forEach((each) => isInside(each) && tokenOf(each) && window.serviceCaptcha!.reset(each));
+  };
+
+  const interact = () => [...placed].forEach((each) => each.interacted());
+  interactions.forEach((type) => document.addEventListener(type, interact, true));
+  // Listeners of the page may still cancel the reset.
+  document.addEventListener('reset', (event) => setTimeout(() => event.defaultPrevented || discard(event.target as Node)), true);
   document.addEventListener('service-captcha:token', (event) => fillFields(event.target as Element));
 
   return {

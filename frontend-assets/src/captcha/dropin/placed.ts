@@ -5,8 +5,8 @@ import type { Given } from './values';
 export interface Kind {
   /** Name of the global object. */
   name: string;
-  /** The part of the script's path that follows {captcha_url}. */
-  path: string;
+  /** Matches the script's address by the end of its path. */
+  src: RegExp;
   /** {captcha_url}, relative to the script. */
   base: string;
   /** Class of the elements that become widgets. The field with the token has this name and "-response". */
@@ -61,10 +61,10 @@ export interface Placed {
 const widgetClass = 'service-captcha';
 
 /** The elements of a widget and of its fields, also where a page has copied them. */
-const ours = '[data-svc]';
+export const ours = '[data-svc]';
 
 /** Returns the token of a widget's element, or an empty string. */
-const tokenOf = (widget: Element): string => (window.serviceCaptcha ? window.serviceCaptcha.getResponse(widget) : '');
+export const tokenOf = (widget: Element): string => (window.serviceCaptcha ? window.serviceCaptcha.getResponse(widget) : '');
 
 /**
  * Writes the token of a widget's element into the fields after it. Where a page has copied its content, the
@@ -94,7 +94,8 @@ export const place = (kind: Kind, number: number, container: Element, given: Giv
   const newField = (name: string) => {
     const field = document.createElement(kind.field);
     if (kind.field === 'input') field.setAttribute('type', 'hidden');
-    field.style.display = 'none';
+    // A page's style may show all textareas.
+    field.style.setProperty('display', 'none', 'important');
     field.name = name;
     // Without this a browser may restore an old token when the page is reloaded.
     field.autocomplete = 'off';
@@ -229,7 +230,8 @@ export const place = (kind: Kind, number: number, container: Element, given: Giv
     container,
     execute,
     response,
-    isOver: () => widget.parentNode !== (isButton ? container.parentNode : container),
+    // A page may wrap a button into another element.
+    isOver: () => (isButton ? widget.isConnected !== container.isConnected : widget.parentNode !== container),
     isExpired: () => !!reported && !response(),
     interacted() {
       if (!held) return;

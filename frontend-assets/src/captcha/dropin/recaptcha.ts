@@ -16,7 +16,7 @@ const obtain = (loader: Loader, sitekey: string): Promise<string> => {
 install(
   {
     name: 'grecaptcha',
-    path: '/recaptcha/',
+    src: /^[^?#]*\/recaptcha\/(api|enterprise)\.js([?#]|$)/,
     base: '..',
     mark: 'g-recaptcha',
     id: (n) => n,

@@ -5,7 +5,7 @@ import type { Given } from './values';
 install(
   {
     name: 'turnstile',
-    path: '/turnstile/v0/',
+    src: /^[^?#]*\/turnstile\/v0\/api\.js([?#]|$)/,
     base: '../..',
     mark: 'cf-turnstile',
     eager: true,

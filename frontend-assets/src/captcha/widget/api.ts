@@ -62,7 +62,6 @@ export const withTimeout = async <T>(
  */
 export const post = (api: string, path: string, body: object, signal: AbortSignal): Promise<Record<string, unknown>> =>
   withTimeout(signal, async (signal) => {
-    // Without a prototype, so that a toJSON that an old library gives to all objects changes nothing.
     const text = JSON.stringify(body);
     const response = await request(`${api}/api/v1/pow/${path}`, text, signal);
     if (response.ok) return Object(await response.json());

@@ -4,14 +4,12 @@ import { page } from './dom';
 /**
  * The script's own element. It is read while the script first runs, because currentScript is empty
  * afterwards. In a module it is always empty, and where a loader evaluates the script's text it is the
- * loader, so the element is then found by its address. Under another name it is the current script.
+ * loader, so the element is then found by the end of its path. Under another name it is the current
+ * script.
  */
-const current = page.currentScript;
-const isScript = current instanceof HTMLScriptElement;
+const current = page.currentScript as HTMLScriptElement | null;
 const script =
-  isScript && current.src.includes('/captcha.')
-    ? current
-    : page.querySelector<HTMLScriptElement>('script[src*="/captcha."]') || (isScript && current);
+  [current, ...page.scripts].find((each) => /^[^?#]*\/captcha\.js([?#]|$)/.test((each && each.src)!)) || current;
 
 /**
  * The script's address, or the page's origin for a script without an address on the web, such as a

@@ -23,8 +23,6 @@ export interface Widget {
   response(): string;
   /** Retries at once, if a retry is scheduled. */
   retry(): void;
-  /** Obtains a new token in the background. A valid one stays in the form until then. */
-  renew(): void;
   /** Discards a token that has probably been used. */
   drop(): void;
   /** Shows an internal error. Never throws. */
@@ -63,9 +61,9 @@ const workTimeouts = 6;
 const shortWait = 2000;
 
 /**
- * Milliseconds after a submit event until a fresh token is obtained. Most pages have read the form by
- * then, and have been left or have called reset. A page that reads it later reads either token, both of
- * which are valid.
+ * Milliseconds after a submit event until an interaction obtains a fresh token. Most pages have read the
+ * form by then, and have been left or have called reset. A page that reads it later reads either token,
+ * both of which are valid.
  */
 const submitDelay = 2000;
 
@@ -102,7 +100,9 @@ const replaced = (): string => (isFetchOwn() ? '' : ' (this page replaces fetch)
  * with its form, or at once without a form.
  */
 export const newWidget = (element: HTMLElement): Widget => {
-  const view = newView(element, () => (state === 'idle' || state === 'error' ? start() : undefined));
+  const view = newView(element, () => {
+    if (state === 'idle' || state === 'error') start();
+  });
   const field = page.createElement('input');
   field.type = 'hidden';
   field.className = fieldClass;
@@ -113,7 +113,9 @@ export const newWidget = (element: HTMLElement): Widget => {
   let state: State = 'idle';
   let form: HTMLFormElement | null = null;
   let solvedAt = 0;
-  let renewAt = 0; // age of the token in milliseconds
+  // Ages of the token in milliseconds from which it is renewed.
+  let renewAt = 0; // in any case; its lifetime while a renewal is in progress
+  let interactionAt = 0; // by an interaction
   let notBefore = 0; // no request before this time, as the server asked
   let sitekey: string; // may be empty
   let api = ''; // of the last request
@@ -227,6 +229,7 @@ export const newWidget = (element: HTMLElement): Widget => {
     solution = undefined;
     solvedAt = at;
     renewAt = renewal;
+    interactionAt = lifetime;
     placeField();
     field.value = token;
     // A renewal changes nothing for the visitor.
@@ -241,8 +244,7 @@ export const newWidget = (element: HTMLElement): Widget => {
   const solveChallenge = async (signal: AbortSignal): Promise<Solution> => {
     // Browsers that a program drives have true. JSON omits undefined.
     const webdriver = navigator.webdriver === true || undefined;
-    const given = await post(api, 'config', { sitekey, webdriver }, signal);
-    const task = { challenge: given.challenge, salt: given.salt, difficulty: given.difficulty } as Challenge;
+    const task = (await post(api, 'config', { sitekey, webdriver }, signal)) as unknown as Challenge;
     if (typeof task.challenge !== 'string' || typeof task.salt !== 'string' || typeof task.difficulty !== 'number') {
       throw new Problem('unreachable');
     }
@@ -285,25 +287,38 @@ export const newWidget = (element: HTMLElement): Widget => {
     wake();
   };
 
+  /**
+   * Obtains a new token in the background from an age of the valid token, which stays in the form until
+   * then. Does nothing while a renewal is in progress.
+   */
+  const renew = (from: number) => {
+    if (!currentToken() || age() < from || renewAt === lifetime) return;
+    renewAt = lifetime;
+    start();
+  };
+
+  /**
+   * Starts the widget. A form that stays on the page after it was submitted gets a fresh token here, and
+   * not at the submit event, because most forms are left and need none.
+   */
   const onInteraction = () => {
     if (state === 'idle') start();
+    renew(interactionAt);
   };
 
   /**
    * Prevents a form from submitting a token that expired while the computer slept. A form submitted
-   * by a script fires formdata, but no submit event. A form that stays on the page after it was
-   * submitted or reset gets a fresh token. The scripts for other captchas' pages reset the widget
+   * by a script fires formdata, but no submit event. A form that was reset gets a fresh token, and a
+   * submitted one at a later interaction. The scripts for other captchas' pages reset the widget
    * themselves.
    */
   const onSubmit = (event: Event) => {
     const token = field.value;
     const data = (event as FormDataEvent).formData;
-    if (event.type === 'reset') return field.name && widget.drop();
-    if (token === currentToken()) {
-      if (!data && field.name) setTimeout(() => field.value === token && widget.renew(), submitDelay);
-      return;
-    }
-    if (!data) return;
+    // Listeners of the page may still cancel a reset.
+    if (field.name && event.type === 'reset') setTimeout(() => event.defaultPrevented || widget.drop());
+    if (field.name && event.type === 'submit') interactionAt = age() + submitDelay;
+    if (token === currentToken() || !data) return;
     // The field of another script may have the token under any name.
     const entries = [...data];
     entries.forEach((each) => data.delete(each[0]));
@@ -356,15 +371,13 @@ export const newWidget = (element: HTMLElement): Widget => {
     },
     tick() {
       repairs = 0;
-      if (currentToken() && age() >= renewAt) widget.renew();
-    },
-    renew() {
-      renewAt = lifetime;
-      if (field.value) start();
+      renew(renewAt);
     },
     response: currentToken,
     retry: () => wake(),
-    drop: () => (field.value ? widget.reset() : undefined),
+    drop() {
+      if (field.value) widget.reset();
+    },
     fail(thrown) {
       if (failed) return;
       abort();

@@ -16,7 +16,7 @@ const originIn = (
   define({
     HTMLScriptElement: Script,
     location: new URL(location),
-    document: { __proto__: { currentScript, querySelector: () => found } },
+    document: { __proto__: { currentScript, scripts: [new Script('http://www.shop.test/a.js?/captcha.js'), found || new Script('')] } },
   });
   return load<Origin>('captcha/widget/origin');
 };
@@ -46,6 +46,12 @@ table(
     'of the page': [captcha, null, 'http://captcha.test'],
     'in a module': [null, captcha, 'http://captcha.test'],
     'an image with the name "currentScript"': [{ src: 'http://proxy.test/x.png' }, captcha, 'http://captcha.test'],
+    'next to a script of a similar name': [captcha, new Script('http://shop.test/captcha.min.js'), 'http://captcha.test'],
+    'under another name, next to a script of a similar name': [
+      new Script('https://shop.test/x/form.js'),
+      new Script('http://shop.test/captcha.min.js'),
+      'https://shop.test/x',
+    ],
     'evaluated by a loader': [new Script('http://www.shop.test/loader.js'), captcha, 'http://captcha.test'],
     'evaluated by an inline loader': [new Script(''), captcha, 'http://captcha.test'],
     'a second copy': [new Script('http://proxy.test/captcha.js'), captcha, 'http://proxy.test'],
