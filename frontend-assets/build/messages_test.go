@@ -13,7 +13,7 @@ import (
 var consoleTexts = map[string][]string{
 	"core": {"en"}, "pages": {"en"}, "report": {"en"},
 	"drilldown": {"en", "drilldown"}, "timeline": {"en", "timeline"}, "journeys": {"en", "journeys"}, "zip": {"en", "zip"}, "provider": {"en", "provider", "parts"},
-	"operator": {"en", "operator"}, "alerts": {"en", "alerts", "deliveries", "menu", "parts"}, "import": {"en", "import", "menu"}, "parts": {"en", "parts", "deliveries", "menu"},
+	"operator": {"en", "operator"}, "alerts": {"en", "alerts", "deliveries", "menu", "parts"}, "import": {"en", "import", "menu"}, "parts": {"en", "parts", "deliveries", "menu", "progress"},
 	"site": {"en", "site", "deliveries", "parts", "menu"}, "captcha": {"en", "captcha", "parts"}, "account": {"en", "account", "parts"},
 }
 
@@ -52,7 +52,7 @@ func TestMessages(t *testing.T) {
 
 	files := make(map[string]string)
 	for _, name := range []string{
-		"en", "drilldown", "timeline", "journeys", "zip", "site", "captcha", "account", "operator", "provider", "import", "alerts", "deliveries", "menu", "parts",
+		"en", "drilldown", "timeline", "journeys", "zip", "site", "captcha", "account", "operator", "provider", "import", "alerts", "deliveries", "menu", "parts", "progress",
 	} {
 		for _, k := range keysOf(name) {
 			if other, ok := files[k]; ok {

@@ -3,11 +3,13 @@ import type { ComponentType } from 'preact';
 import { addMessages } from './core/language';
 import { naming } from './core/values';
 import { LivePage } from './drilldown/live';
-import { hostText } from './drilldown/names';
+import { eventName, hostText } from './drilldown/names';
 import messages from './messages/drilldown';
+import progress from './messages/progress';
 
-addMessages(messages);
+addMessages({ ...messages, ...progress });
 naming.of = hostText;
+naming.event = (name) => eventName(name) || name;
 
 export { AsTable } from './drilldown/charttable';
 export { asOf, Changes } from './drilldown/changes';

@@ -4,6 +4,7 @@ import { addMessages } from './core/language';
 import deliveries from './messages/deliveries';
 import menu from './messages/menu';
 import parts from './messages/parts';
+import progress from './messages/progress';
 import messages from './messages/site';
 import { DeletedSites } from './site/deleted';
 import { Events } from './site/events';
@@ -16,7 +17,7 @@ import { Sharing } from './site/sharing';
 import { Usage } from './site/usage';
 import { Webhooks } from './site/webhooks';
 
-addMessages({ ...messages, ...deliveries, ...menu, ...parts });
+addMessages({ ...messages, ...deliveries, ...menu, ...parts, ...progress });
 
 export const pages: Record<string, ComponentType<any>> = {
   '/sites/new': NewSite,

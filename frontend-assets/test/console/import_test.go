@@ -240,11 +240,11 @@ func TestImportRefusalChromium(t *testing.T) {
 	p := s.openSignedIn("/sites/" + id + "/import")
 	p.see("by a command")
 	p.startImport("UMAMI", absolute(t, "umami.csv"))
-	p.see("Plausible's import of Feb 1, 2026 to Feb 4, 2026 already has these days. Undo it, or choose other days below.")
+	p.see("The import from Plausible already has Feb 1, 2026 to Feb 4, 2026. Undo it, or choose other days below.")
 
 	p.Eval("localStorage.setItem('tallygate.language', 'de')", nil)
 	p.Goto(p.Text("location.href"))
-	const refusal = "Der Import aus Plausible vom 01.02.2026 bis 04.02.2026 hat diese Tage schon. " +
+	const refusal = "Der Import aus Plausible hat die Tage 01.02.2026 bis 04.02.2026 schon. " +
 		"Machen Sie ihn rückgängig, oder wählen Sie unten andere Tage."
 	p.see(refusal)
 	p.see("durch ein Kommando")
@@ -255,7 +255,7 @@ func TestImportRefusalChromium(t *testing.T) {
 	p.Do(chromedp.SetUploadFiles("input[type=file]", []string{absolute(t, "umami.csv")}, chromedp.ByQuery))
 	p.Eval(`document.querySelector('.notice.bad').classList.add('before')`, nil)
 	p.press("Hochladen und prüfen")
-	p.WaitFor(`!document.querySelector('.notice.bad.before') && document.querySelector('.notice.bad')?.innerText.includes('vom 01.02.2026')`)
+	p.WaitFor(`!document.querySelector('.notice.bad.before') && document.querySelector('.notice.bad')?.innerText.includes('die Tage 01.02.2026')`)
 	p.WaitFor(`document.querySelector('[name=files]').files[0]?.name === 'umami.csv' && document.querySelector('[name=source]').value === 'UMAMI'`)
 	if text := p.Text("document.body.innerText"); strings.Contains(text, "Der Import ist gescheitert.") || strings.Contains(text, "--since") {
 		t.Errorf("the page has %s", text)

@@ -1,11 +1,13 @@
 package console_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -113,5 +115,28 @@ func TestChartNotesChromium(t *testing.T) {
 	// A pinned point belongs to its period.
 	reader.Do(chromedp.KeyEvent("w"))
 	reader.WaitFor("location.search.includes('period=7d') && document.querySelector('.plot svg') && !document.querySelector('.tip')")
+	k.clean(s)
+}
+
+// TestNoteOfLateModuleChromium presses Enter before the module with the form is loaded: the form opens by itself,
+// and letters in between are no shortcuts.
+func TestNoteOfLateModuleChromium(t *testing.T) {
+	t.Parallel()
+
+	s, id := siteWithHit(t)
+	k := keyboard{s.openSignedIn("/")}
+	slow := []*network.Conditions{{URLPattern: "*://*:*/console/timeline*", Latency: 3_000, DownloadThroughput: -1, UploadThroughput: -1}}
+	k.Do(chromedp.ActionFunc(func(ctx context.Context) error {
+		_, err := network.EmulateNetworkConditionsByRule(slow).Do(ctx)
+		return err
+	}))
+	k.Goto(s.control + "/sites/" + id + "?period=7d")
+	k.WaitFor("document.querySelector('.plot')?.ariaValueMax === '7'")
+	k.Eval("document.querySelector('.plot').focus()", nil)
+	k.keys(kb.Home + kb.Enter + "gm")
+	k.WaitFor("document.activeElement === " + labelled("Note"))
+	k.WaitFor("location.search === '?period=7d'")
+	k.keys("late")
+	k.WaitFor(labelled("Note") + ".value.endsWith('late')") // after the letters, if the module was early
 	k.clean(s)
 }

@@ -56,4 +56,19 @@ func TestSumOfSitesChromium(t *testing.T) {
 		t.Errorf("barriers: %v", found)
 	}
 	p.clean(s)
+
+	// A page of figures that cannot be read leaves no sum, until another attempt.
+	p.Before(`{
+		const send = window.fetch;
+		const refusal = '{"errors":[{"message":"No.","extensions":{"code":"INTERNAL"}}]}';
+		window.fetch = (to, init) =>
+			/SiteFigures/.test(init?.body) && !window.works ? Promise.resolve(new Response(refusal)) : send(to, init);
+	}`)
+	p.Goto(s.control + "/")
+	p.see("The sum could not be read.")
+	p.WaitFor(section + "?.textContent.includes('–')")
+	p.Eval("window.works = true", nil)
+	p.press("Try again")
+	p.WaitFor(fmt.Sprintf("%s?.querySelector('strong')?.title === '%d'", section, 3*(sites-1)))
+	p.WaitFor("!document.body.innerText.includes('The sum could not be read.')")
 }

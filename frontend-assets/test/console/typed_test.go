@@ -29,6 +29,13 @@ func TestTypedValuesChromium(t *testing.T) {
 		}
 	}
 
+	for path, event := range map[string]string{"/stra%c3%9fe": "", "/cafe": "outbound_click"} {
+		agent := browsertest.UserAgent + " Other/23.0"
+		if status := s.hitFrom(agent, key, "http://example.com", path, event); status != 204 {
+			t.Fatalf("%s %s: status %d", path, event, status)
+		}
+	}
+
 	report := s.control + "/sites/" + id
 	days := daysAround(time.Now().UTC())
 	p := s.openSignedIn("/sites/" + id + days + "&all=page")
@@ -69,6 +76,8 @@ func TestTypedValuesChromium(t *testing.T) {
 	filter("PAGE", "CONTAINS", "FÉ", "f=page:contains:FÉ", 2)
 	filter("CHANNEL", "IS", "Direct", "f=channel:is:direct", 4)
 	filter("LANGUAGE", "IS", "German", "f=language:is:de", 0)
+	filter("EVENT", "IS", "Outbound click", "f=event:is:outbound_click", 1)
+	p.see("Event is Outbound click")
 
 	// A page goal counts both spellings.
 	p.Goto(report + days + "&events=goal")
@@ -88,23 +97,26 @@ func TestTypedValuesChromium(t *testing.T) {
 	p.WaitFor("decodeURIComponent(location.search).includes('journey=/%C3%9Cber/uns')")
 	p.see("1 visit")
 
-	// A step of a funnel is stored as browsers send it, and keeps its typed name.
+	// A step of a funnel is stored as it is counted, or else as browsers send it, and keeps its typed name.
 	p.Goto(report + "/saved")
 	p.press("New funnel")
 	p.enter(`document.querySelector('details [name=name]')`, "To us")
-	p.enter("document.querySelector('[name=value0]')", "/Über/uns")
-	p.enter("document.querySelector('[name=value1]')", "/cafe")
+	p.WaitFor("document.querySelector('datalist option[value=\"Outbound click\"]')")
+	p.enter("document.querySelector('[name=value0]')", "/Über/*")
+	p.enter("document.querySelector('[name=value1]')", "/straße")
+	p.press("One more step")
+	p.enter("document.querySelector('[name=value2]')", "Outbound click")
 	p.press("Save the funnel")
-	p.see("/Über/uns → /cafe")
+	p.see("/Über/* → /straße → Outbound click")
 	var data struct {
 		Site struct {
 			Funnels []struct {
-				Steps []struct{ Page, Label string }
+				Steps []struct{ Page, Event, Label string }
 			}
 		}
 	}
-	s.do(`query ($id: ID!) { site(id: $id) { funnels { steps { page label } } } }`, map[string]any{"id": id}, &data)
-	if got := fmt.Sprint(data.Site.Funnels); got != "[{[{/%C3%9Cber/uns /Über/uns} {/cafe /cafe}]}]" {
+	s.do(`query ($id: ID!) { site(id: $id) { funnels { steps { page event label } } } }`, map[string]any{"id": id}, &data)
+	if got := fmt.Sprint(data.Site.Funnels); got != "[{[{/%C3%9Cber/*  /Über/*} {/stra%c3%9fe  /straße} { outbound_click Outbound click}]}]" {
 		t.Errorf("the funnel is %s", got)
 	}
 	p.clean(s)

@@ -81,8 +81,9 @@ export function useQuery<V extends object, D extends object>(
   };
 
   useEffect(() => {
-    // Of quick changes only the last is asked for, because each question costs the account's budget.
-    const wait = Date.now() - asked.current < settled ? settled : 0;
+    // Of quick changes only the last is asked for, because each question costs the account's budget. A module,
+    // whose loader takes no signal, costs nothing.
+    const wait = load.length > 1 && Date.now() - asked.current < settled ? settled : 0;
     asked.current = Date.now();
     const timer = wait ? setTimeout(reload, wait) : void reload();
     return () => {

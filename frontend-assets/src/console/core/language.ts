@@ -10,6 +10,7 @@ import type imports from '../messages/import';
 import type menu from '../messages/menu';
 import type operator from '../messages/operator';
 import type parts from '../messages/parts';
+import type progress from '../messages/progress';
 import type provider from '../messages/provider';
 import type site from '../messages/site';
 import type timeline from '../messages/timeline';
@@ -35,6 +36,7 @@ export type TextKey =
   | keyof typeof menu
   | keyof typeof operator
   | keyof typeof parts
+  | keyof typeof progress
   | keyof typeof provider
   | keyof typeof site
   | keyof typeof timeline

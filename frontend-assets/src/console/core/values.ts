@@ -29,8 +29,8 @@ export const isHost = (dimension: string): boolean => isSource(dimension) || /^(
 /** isSource reports whether the values of a dimension are sources, which have icons. */
 export const isSource = (dimension: string): boolean => /^SOURCE(_NAME)?$/.test(dimension);
 
-/** naming writes hosts in their own letters, once a module has set it. */
-export const naming = { of: (value: string): string => value };
+/** naming writes hosts in their own letters, and events by their readable names, once a module has set it. */
+export const naming = { of: (value: string): string => value, event: (value: string): string => value };
 
 /** noneText returns the word for a value that is missing, or that is not known. */
 export const noneText = (dimension: string): string => t(isDetail(dimension) ? 'value.unknown' : 'value.none');
@@ -44,6 +44,7 @@ export function valueText(dimension: string, value: string): string {
   if (isRest(dimension, value)) return t('value.other');
   if (isHost(dimension)) return naming.of(decoded(value));
   if (/PAGE/.test(dimension)) return decoded(value);
+  if (dimension === 'EVENT') return naming.event(value);
   if (dimension in coded) return translated(coded[dimension as keyof typeof coded], value.replace(/\W/g, '_'), value);
   if (dimension === 'LANGUAGE') return codeName('language', value);
   if (dimension === 'COUNTRY') return codeName('region', value);
@@ -69,7 +70,7 @@ export function codeName(type: 'language' | 'region', code: string): string {
 /** filterLabel writes a filter as a sentence: "Page is /a or /b". */
 export function filterLabel(f: Filter): { what: string; operator: string; values: string } {
   return {
-    what: f.dimension === 'PROPERTY' ? [f.event, f.property].filter(Boolean).join(': ') : oneText(f.dimension),
+    what: f.dimension === 'PROPERTY' ? [f.event && naming.event(f.event), f.property].filter(Boolean).join(': ') : oneText(f.dimension),
     operator: t(('operator.' + f.operator) as TextKey),
     values: [...new Set(f.values.map((value) => valueText(f.dimension, value)))].join(' ' + t('filter.or') + ' '),
   };

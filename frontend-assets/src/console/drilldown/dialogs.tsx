@@ -79,11 +79,12 @@ export function FilterDialog({ id, view, onClose }: Props) {
     if (isCountry) return texts.map(countryCode);
     if (operator.startsWith('CONTAINS')) return texts;
     if (dimension === 'LANGUAGE') return texts.map(languageCode);
-    if (!(dimension in coded)) return texts.flatMap((text) => typed(dimension, text));
+    if (!(dimension in coded) && dimension !== 'EVENT') return typed(dimension, ...texts);
 
     const { report } = await reading(id, panel, sharedPanel)(listOf(view, { dimension }));
     const rows = report?.breakdown?.edges.map(({ node }) => node.value) ?? [];
-    return texts.map((text) => rows.find((value) => valueText(dimension, value).toLowerCase() === text.toLowerCase()) ?? text);
+    const isShown = (value: string, text: string): boolean => valueText(dimension, value).toLowerCase() === text.toLowerCase();
+    return texts.map((text) => rows.find((value) => isShown(value, text)) ?? text);
   };
   const add = async ({ values = '' }: Record<string, string>): Promise<UserError[]> => {
     const texts = values.split('\n').flatMap((line) => line.trim() || []);
@@ -193,7 +194,11 @@ function Names(props: {
         <label for={ids + 'e'}>{t('filter.event')}</label>
         <select id={ids + 'e'} value={event} onChange={(e) => props.setEvent(e.currentTarget.value)}>
           <option value="">{t('filter.anyEvent')}</option>
-          {events.data?.report?.breakdown?.edges.map(({ node: { value } }) => <option key={value}>{value}</option>)}
+          {events.data?.report?.breakdown?.edges.map(({ node: { value } }) => (
+            <option key={value} value={value}>
+              {valueText('EVENT', value)}
+            </option>
+          ))}
         </select>
       </div>
       <div class="field">

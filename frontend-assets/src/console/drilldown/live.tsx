@@ -8,7 +8,6 @@ import { Section, share, Time } from '../core/ui';
 import { isSource, valueText } from '../core/values';
 import { live, liveFigures, type LiveFields } from '../operations';
 import { Icon } from './icon';
-import { eventName } from './names';
 
 /** LivePage shows the visitors of the last minutes. It reads them again every 2 seconds while it is visible. */
 export function LivePage({ id }: { id: string }) {
@@ -62,7 +61,7 @@ function Figures({ live }: { live: LiveFields }) {
           {live.latest.map((hit, i) => (
             <li key={hit.at + i}>
               <span>
-                <strong>{hit.event ? eventName(hit.event) || hit.event : t('live.pageview')}</strong>{' '}
+                <strong>{hit.event ? valueText('EVENT', hit.event) : t('live.pageview')}</strong>{' '}
                 <span class="path">{valueText('PAGE', hit.path)}</span>
                 <span class="hint"> · {valueText('CHANNEL', hit.channel)}</span>
               </span>

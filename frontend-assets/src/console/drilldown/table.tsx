@@ -24,7 +24,6 @@ import { csv } from './csv';
 import { EventLabel } from './eventlabel';
 import { Icon } from './icon';
 import { Missing } from './imported';
-import { eventName } from './names';
 
 const pageRows = 100; // rows that one click adds
 const csvRows = 1_000; // rows of one request of a download
@@ -47,10 +46,9 @@ const isWorded = (dimension: string): boolean =>
 
 /** containing returns the rows of a list whose value or words contain a text. */
 function containing(list: Connection, dimension: string, search: string): Connection {
-  const edges = list.edges.filter(({ node: { value } }) => {
-    const words = dimension === 'EVENT' ? eventName(value) : valueText(dimension, value);
-    return [words, value].some((text) => text.toLowerCase().includes(search.toLowerCase()));
-  });
+  const edges = list.edges.filter(({ node: { value } }) =>
+    [valueText(dimension, value), value].some((text) => text.toLowerCase().includes(search.toLowerCase())),
+  );
   return { ...list, edges, totalCount: edges.length };
 }
 

@@ -8,7 +8,7 @@ import { go } from '../core/router';
 import { reading } from '../core/source';
 import { Failed, Loading } from '../core/states';
 import { share } from '../core/ui';
-import { dimensionText } from '../core/values';
+import { dimensionText, naming } from '../core/values';
 import { addressOf, selectionOf, type View } from '../core/view';
 import { sentPath } from '../parts/typed';
 import {
@@ -27,6 +27,9 @@ type Tree = NonNullable<JourneyReport['journey']>;
 type Node = JourneyStep & { next?: Node[] };
 type Start = NonNullable<JourneyStartsReport['pages']>['edges'][number]['node'];
 
+/** nameOf writes a page or an event as reports do. */
+const nameOf = (value: string): string => naming.event(decoded(value));
+
 /** startOf returns the page or the event that an address names. */
 const startOf = (from: string): JourneyStartInput => (/^[/*]/.test(from) ? { page: from } : { event: from });
 
@@ -42,7 +45,7 @@ export function Journeys({ id, view, onClose }: { id: string; view: View; onClos
     shown.current = view.journey;
   }, [view.journey]);
   return (
-    <Dialog title={t('journey.title', { from: decoded(view.journey) })} onClose={onClose} wide>
+    <Dialog title={t('journey.title', { from: nameOf(view.journey) })} onClose={onClose} wide>
       <nav ref={tabs} class="tabs" aria-label={t('journey.direction')}>
         {(['NEXT', 'BEFORE'] as const).map((one) => (
           <a
@@ -63,7 +66,7 @@ export function Journeys({ id, view, onClose }: { id: string; view: View; onClos
 /** Steps reads a journey. Another start or direction has new columns. */
 function Steps({ id, view, direction }: { id: string; view: View; direction: JourneyDirection }) {
   const { period, filters } = selectionOf(view);
-  const from = decoded(view.journey);
+  const from = nameOf(view.journey);
   const query = useQuery(
     reading(id, journey, sharedJourney),
     { period, filters, from: startOf(view.journey), direction },
@@ -94,13 +97,13 @@ function Columns({ view, tree }: { view: View; tree: Tree }) {
   // By default the most frequent page is open, so that all columns are full.
   const columns: { above: string; nodes: Node[]; open: Node | undefined }[] = [];
   let nodes: Node[] | undefined = tree.next;
-  let above = decoded(view.journey);
+  let above = nameOf(view.journey);
   for (let i = 0; i < 3 && nodes; i++) {
     const list: Node[] = nodes;
     const open: Node | undefined = list.find((node) => node.page && node.page === chosen[i]) ?? list.find((node) => node.page);
     columns.push({ above, nodes: list, open });
     nodes = open?.next;
-    above = decoded(open?.page ?? '');
+    above = nameOf(open?.page ?? '');
   }
 
   return (
@@ -149,7 +152,7 @@ function Place(props: { view: View; node: Node; most: number; last: boolean; ope
       </li>
     );
 
-  const text = decoded(node.page);
+  const text = nameOf(node.page);
   const onward = (): void => go(addressOf(view, { journey: node.page! }));
   return (
     <li style={style}>
@@ -186,7 +189,7 @@ export function Starts({ id, view }: { id: string; view: View }) {
   const submit = (e: SubmitEvent): void => {
     e.preventDefault();
     const from = String(new FormData(e.currentTarget as HTMLFormElement).get('from')).trim();
-    const known = lists.flatMap(({ starts }) => starts).find(({ value }) => decoded(value) === from);
+    const known = lists.flatMap(({ starts }) => starts).find(({ value }) => nameOf(value) === from);
     if (from) go(addressOf(view, { journey: known?.value ?? (from[0] === '/' ? sentPath(from) : from) }));
   };
   return (
@@ -220,7 +223,7 @@ function StartList({ name, starts, view }: { name: string; starts: Start[]; view
         {starts.map(({ value, metrics }) => (
           <div key={value} role="row" style={share(metrics.visitors, most)}>
             <span role="rowheader">
-              <a href={addressOf(view, { journey: value })}>{decoded(value)}</a>
+              <a href={addressOf(view, { journey: value })}>{nameOf(value)}</a>
             </span>
             <span role="cell" class="figure">
               {exact(metrics.visitors)}

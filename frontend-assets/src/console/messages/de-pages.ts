@@ -3,6 +3,9 @@ import type { Message, TextKey } from '../core/language';
 import type en from './en';
 
 const texts: Record<Exclude<TextKey, keyof typeof en>, Message> & Record<string, Message> = {
+  'state.limited': 'Das Limit für Anfragen ist erreicht.',
+  'state.continues': { one: 'Weiter in {n} Sekunde.', other: 'Weiter in {n} Sekunden.' },
+  'state.stop': 'Anhalten',
   'menu.open': 'Seiten der Einstellungen, jetzt {page}',
   'menu.site': 'Website',
   'menu.data': 'Daten',
@@ -451,8 +454,8 @@ const texts: Record<Exclude<TextKey, keyof typeof en>, Message> & Record<string,
     other: '{n} Zeilen sind weder Seitenaufrufe noch Ereignisse und werden ausgelassen.',
   },
   'import.note.EMPTY_ROWS': {
-    one: '{n} Zeile ohne {column} wird ausgelassen.',
-    other: '{n} Zeilen ohne {column} werden ausgelassen.',
+    one: '{n} Zeile ohne „{column}“ wird ausgelassen.',
+    other: '{n} Zeilen ohne „{column}“ werden ausgelassen.',
   },
   'import.note.EVENT_NAMES': {
     one: '{n} Ereignis hat einen Namen, den Berichte anders schreiben:',
@@ -1389,7 +1392,7 @@ const texts: Record<Exclude<TextKey, keyof typeof en>, Message> & Record<string,
     'Keine Zeile kann importiert werden: Die Website zählt diese Tage selbst, oder die Dateien haben keine Zeile der gewählten Tage.',
   'error.IMPORT_TOO_LARGE': 'Der Export ist zu groß. Importieren Sie ihn in Teilen, nach Tagen.',
   'error.ALREADY_IMPORTED':
-    'Der Import aus {product} vom {days} hat diese Tage schon. Machen Sie ihn rückgängig, oder wählen Sie unten andere Tage.',
+    'Der Import aus {product} hat die Tage {days} schon. Machen Sie ihn rückgängig, oder wählen Sie unten andere Tage.',
   'error.TOO_MANY_IMPORTS': 'Eine Website hat höchstens 10 Importe. Machen Sie zuerst einen rückgängig.',
   'error.IMPORT_UNDONE': 'Der Import wurde rückgängig gemacht oder ersetzt, während er lief.',
   'error.ADDRESS_REFUSED': 'Diese Adresse darf von hier nicht aufgerufen werden.',

@@ -52,8 +52,8 @@ export default {
     other: '{n} rows are neither page views nor events, and are skipped.',
   },
   'import.note.EMPTY_ROWS': {
-    one: '{n} row has an empty {column}, and is skipped.',
-    other: '{n} rows have an empty {column}, and are skipped.',
+    one: '{n} row has an empty "{column}", and is skipped.',
+    other: '{n} rows have an empty "{column}", and are skipped.',
   },
   'import.note.EVENT_NAMES': {
     one: '{n} event has a name that reports write in another way:',
@@ -83,7 +83,7 @@ export default {
 
   // Refusals with days, in the form of the reader. The server writes the others.
   'error.ALREADY_IMPORTED':
-    "{product}'s import of {days} already has these days. Undo it, or choose other days below.",
+    'The import from {product} already has {days}. Undo it, or choose other days below.',
   'error.NOTHING_TO_IMPORT': 'No row can be imported: the site counts these days itself, or the files have no row of the chosen days.',
   'error.TOO_MANY_IMPORT_BYTES':
     "Your account's imports have read as much as they may on one day. The next day begins at 0:00 UTC.",

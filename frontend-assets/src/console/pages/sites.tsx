@@ -1,5 +1,6 @@
 // The list of sites.
 import { useEffect, useState } from 'preact/hooks';
+import type { Failure } from '../core/api';
 import { useQuery } from '../core/data';
 import { Action } from '../core/dialog';
 import { compact, exact } from '../core/format';
@@ -26,24 +27,25 @@ const orders = {
 const matches = ({ name, domain, displayDomain }: Figures | Site, search: string): boolean =>
   [name, domain, displayDomain].some((text) => text.toLowerCase().includes(search.toLowerCase()));
 
-/** useFigures returns the figures of all sites, in pages of 20. The list contains the first page. */
-function useFigures(data: SitesData | undefined): SitesFigures[] {
+/** useFigures returns the figures of all sites, in pages of 20, and why a page is missing. The list contains the first page. */
+function useFigures(data: SitesData | undefined) {
+  const [failure, fail] = useState<Failure>();
   const [later, setLater] = useState<SitesFigures[]>([]);
   const pages = data?.figures ? [data.figures, ...later] : [];
   const next = pages.at(-1)?.pageInfo;
   const after = next?.hasNextPage ? next.endCursor : null;
 
   useEffect(() => {
-    if (!after) return undefined;
+    if (!after || failure) return undefined;
 
     const stop = new AbortController();
     void siteFigures({ account: chosenAccount(), after }, stop.signal, () => undefined).then(
       ({ sites }) => sites && setLater((before) => [...before, sites]),
-      () => undefined, // the cards stay without figures
+      (error) => stop.signal.aborted || fail(error), // the cards stay without figures
     );
     return () => stop.abort();
-  }, [after]);
-  return pages;
+  }, [after, failure]);
+  return { pages, failure, retry: () => fail(undefined) };
 }
 
 /** joined adds the sites of another page that the list lacks. */
@@ -75,8 +77,8 @@ function useFound(data: SitesData | undefined, search: string, show: (data: Site
 /** Sites shows one card for each site. Search and order stand in the URL. */
 export function Sites() {
   const query = useQuery(sites, { account: chosenAccount(), after: null }, true);
-  const pages = useFigures(query.data);
-  const figures = pages.flatMap(({ nodes }) => nodes);
+  const read = useFigures(query.data);
+  const figures = read.pages.flatMap(({ nodes }) => nodes);
   const { searchParams } = useURL();
   const search = searchParams.get('q') ?? '';
   useFound(query.data, search, query.set);
@@ -128,7 +130,7 @@ export function Sites() {
                   </label>
                 </div>
               )}
-              {all.length > 1 && <Sum pages={pages} figures={figures.filter((site) => matches(site, search))} />}
+              {all.length > 1 && <Sum {...read} figures={figures.filter((site) => matches(site, search))} />}
               {all.length > 0 && found.length === 0 && <p role="status">{t('sites.noMatch', { search })}</p>}
               <ul class="cards">
                 {found.map((site) => (
@@ -161,7 +163,7 @@ function More({ data, show }: { data: SitesData; show(data: SitesData): void }) 
 const sum = (list: number[]): number => list.reduce((all, n) => all + n, 0);
 
 /** Sum adds up the figures of the sites that a search finds, once all pages are read. A visitor of two sites counts twice. */
-function Sum({ pages, figures }: { pages: SitesFigures[]; figures: Figures[] }) {
+function Sum({ pages, failure, retry, figures }: ReturnType<typeof useFigures> & { figures: Figures[] }) {
   const last = pages.at(-1);
   const complete = !!last && !last.pageInfo.hasNextPage;
   const reports = figures.flatMap(({ report }) => report ?? []);
@@ -173,8 +175,10 @@ function Sum({ pages, figures }: { pages: SitesFigures[]; figures: Figures[] }) 
     metrics: { visitors: sum(reports.map(({ series }) => series[i]?.metrics.visitors ?? 0)) },
   }));
   return (
-    <section class="card" aria-busy={!complete}>
+    <section class="card" aria-busy={!complete && !failure}>
       <h2>{t('sites.sum', { n: complete ? figures.length : (last?.totalCount ?? 0) })}</h2>
+      {failure && <p>{t('sites.sumFailed')}</p>}
+      {failure && <Failed failure={failure} retry={retry} />}
       <Week report={complete && reports.length === figures.length ? { totals, series } : null} read={complete} />
       <dl class="facts">
         <div>

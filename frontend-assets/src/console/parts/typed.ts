@@ -18,19 +18,31 @@ const sentHost = (host: string): string =>
     })
     .join('.');
 
+const mostValues = 50; // of a filter
+
 /**
- * typed returns the stored values that the page shows as a text: a path with the escapes of browsers, with the small
- * letters of escapes that some systems write into their links, and as other programs may send it. Wildcards stay.
+ * typed returns the stored values that the page shows as texts, each once: a path with the escapes of browsers, with
+ * the small letters of escapes that some systems write into their links, and as other programs may send it. If these
+ * were too many for a filter, each text has its first value only. Wildcards stay.
  */
-export function typed(dimension: string, text: string): string[] {
-  if (isHost(dimension)) {
-    const [host = '', ...path] = text.split('/');
-    return spellings([sentHost(host), ...path].join('/'));
-  }
-  return /PAGE/.test(dimension) ? spellings(text) : [text];
+export function typed(dimension: string, ...texts: string[]): string[] {
+  const all = texts.map((text) => spellings(dimension, text));
+  const values = [...new Set(all.flat())];
+  return values.length > mostValues ? [...new Set(all.map(([first]) => first!))] : values;
 }
 
-function spellings(text: string): string[] {
+/** spellings returns the values that a text may stand for, as browsers send it first. */
+function spellings(dimension: string, text: string): string[] {
+  if (isHost(dimension)) {
+    const [host = '', ...path] = text.split('/');
+    // A source with a dot may be no host, for example utm_source=frühling.2026.
+    return [...paths([sentHost(host), ...path].join('/')), text];
+  }
+  if (dimension === 'SCREEN_WIDTH') return [text.replace(/\s*px$/i, '')];
+  return /PAGE/.test(dimension) ? paths(text) : [text];
+}
+
+function paths(text: string): string[] {
   const sent = sentPath(text);
   return sent === text ? [text] : [sent, sent.replace(/%../g, (code) => code.toLowerCase()), text];
 }

@@ -180,10 +180,14 @@ export interface Place {
   y: number;
   /** Whether it stays until it is closed, with its buttons. */
   pinned: boolean;
-  /** Whether the keyboard has pinned it. */
+  /** Whether the keyboard has pinned it, and the key is still held. */
   byKey: boolean;
+  held: boolean;
   close(): void;
 }
+
+/** isPress reports whether a key pins a point. */
+const isPress = (key: string): boolean => /^(Enter| )$/.test(key);
 
 /**
  * Drawing is the chart as SVG. It is a slider for the keyboard: arrows choose the point with the shown figures, and
@@ -201,6 +205,7 @@ function Drawing(props: {
   const of = points[0]?.start + series.interval;
   const [chosen, show] = useState<{ of: string; at?: number; y?: number; pinned?: boolean; byKey?: boolean }>();
   const shown = chosen?.of === of ? chosen : undefined; // another period has other points
+  const [held, hold] = useState(false);
   const box = useRef<HTMLDivElement>(null);
   const width = useWidth(box);
   const left = enlarged(48);
@@ -230,10 +235,13 @@ function Drawing(props: {
     const { key } = event;
     const to = moves[key];
     const closes = key === 'Escape' && shown;
+    // Letters after Enter are for the form that opens, also while its module is loaded.
+    if (shown?.byKey && !key[1]) event.stopPropagation();
     if ((to === undefined && !closes) || event.metaKey || event.ctrlKey || event.altKey) return;
     event.preventDefault();
     event.stopPropagation(); // Escape would remove the filters
-    const pinned = /^(Enter| )$/.test(key);
+    const pinned = isPress(key);
+    if (pinned) hold(true);
     show(closes ? undefined : { of, at: Math.max(0, Math.min(last, to!)), pinned, byKey: pinned });
   };
   const onPointer = (event: MouseEvent): void => {
@@ -256,6 +264,7 @@ function Drawing(props: {
   return (
     <div
       class="drawing"
+      onKeyUp={(e) => isPress(e.key) && hold(false)}
       onFocusOut={(e) => {
         // To another element: not while a dialog closes or the window is left.
         if (e.relatedTarget instanceof Node && !e.currentTarget.contains(e.relatedTarget)) show(undefined);
@@ -301,6 +310,7 @@ function Drawing(props: {
           y: shown.y ?? y(drawn ?? 0),
           pinned: !!shown.pinned,
           byKey: !!shown.byKey,
+          held,
           close: () => show(undefined),
         })}
     </div>

@@ -1,15 +1,15 @@
 // The saved funnels of a site, and the form for another one.
 import { useEffect, useId, useState } from 'preact/hooks';
 import type { UserError } from '../core/api';
-import { useQuery } from '../core/data';
 import { Confirm } from '../core/dialog';
 import { Field, Form, Select, type Values } from '../core/form';
-import { decoded } from '../core/format';
 import { t } from '../core/language';
+import { loadModule } from '../core/modules';
 import { Empty } from '../core/states';
 import { Section } from '../core/ui';
+import { valueText } from '../core/values';
 import { createFunnel, deleteFunnel, funnelChoices, stepVisitors, type FunnelFields } from '../operations';
-import { sentPath, typed } from '../parts/typed';
+import { sentPath } from '../parts/typed';
 import type { Props } from './saved';
 
 const mostSteps = 8;
@@ -58,8 +58,9 @@ function NewFunnel({ id, after }: { id: string; after: Props['after'] }) {
   const list = useId();
   const [open, setOpen] = useState(false);
   const [steps, setSteps] = useState(2);
+  const choices = useChoices(id, open);
   const create = async (values: Values): Promise<UserError[]> => {
-    const made = stepsOf(values, steps);
+    const made = stepsOf(values, steps, choices);
     const wrong = made.filter(({ page }) => page !== undefined && !isPath(page));
     if (wrong.length > 0) {
       return wrong.map(({ field }) => ({ field: ['input', field], code: '', message: t('funnel.noSlash') }));
@@ -87,10 +88,12 @@ function NewFunnel({ id, after }: { id: string; after: Props['after'] }) {
       >
         <Field name="name" label={t('funnel.name')} maxLength={100} required />
         {Array.from({ length: steps }, (_, i) => (
-          <Step key={i} id={id} i={i} list={list} />
+          <Step key={i} id={id} i={i} list={list} choices={choices} />
         ))}
       </Form>
-      {open && <Choices id={id} list={list} />}
+      <datalist id={list}>
+        {kinds.flatMap((kind) => choices[kind].map((value) => <option key={kind + value} value={shown(kind, value)} />))}
+      </datalist>
     </details>
   );
 }
@@ -101,20 +104,40 @@ function recent(): { from: string; to: string } {
   return { from: day(-91), to: day(1) };
 }
 
-/** Choices are the site's pages and events, which the browser offers in fields with this list. */
-function Choices({ id, list }: { id: string; list: string }) {
-  const report = useQuery(funnelChoices, { id, period: recent() }).data?.site?.report;
-  const edges = [...(report?.pages?.edges ?? []), ...(report?.events?.edges ?? [])];
-  return (
-    <datalist id={list}>
-      {edges.map(({ node }) => (
-        <option key={node.value} value={decoded(node.value)} />
-      ))}
-    </datalist>
-  );
-}
+const kinds = ['page', 'event'] as const;
 
-type Kind = 'page' | 'event';
+type Kind = (typeof kinds)[number];
+
+/** Choices are the site's pages and events as they are stored, which the browser offers in the fields as they are shown. */
+type Choices = Record<Kind, string[]>;
+
+/** shown writes a page or event as reports do. */
+const shown = (kind: Kind, value: string): string => valueText(kind.toUpperCase(), value);
+
+/** storedOf returns the page or event that is stored for a text: the choice that the page shows so, or what browsers send. */
+const storedOf = (choices: Choices, kind: Kind, text: string): string =>
+  choices[kind].find((value) => shown(kind, value) === text) ?? (kind === 'page' ? sentPath(text) : text);
+
+/** useChoices reads the choices once the form is open, and loads the module with the names of events. */
+function useChoices(id: string, open: boolean): Choices {
+  const [choices, setChoices] = useState<Choices>({ page: [], event: [] });
+  useEffect(() => {
+    if (!open) return undefined;
+
+    const stop = new AbortController();
+    const names = loadModule(() => import('../drilldown'));
+    void Promise.all([funnelChoices({ id, period: recent() }, stop.signal), names]).then(
+      ([{ site }]) => {
+        const { pages, events } = site?.report ?? {};
+        const [page, event] = [pages, events].map((list) => list?.edges.flatMap(({ node }) => node.value || []) ?? []);
+        setChoices({ page: page!, event: event! });
+      },
+      () => undefined, // the form works without choices
+    );
+    return () => stop.abort();
+  }, [id, open]);
+  return choices;
+}
 
 /** isPath reports whether a text can be the path of a page, or a pattern of paths. */
 const isPath = (text: string): boolean => /^[/*]/.test(text);
@@ -123,11 +146,11 @@ const isPath = (text: string): boolean => /^[/*]/.test(text);
 const kindOf = (text: string): Kind => (!text || isPath(text) || /^https?:/.test(text) ? 'page' : 'event');
 
 /** Step is one step of the form. Its kind follows the text until the user chooses one. */
-function Step({ id, i, list }: { id: string; i: number; list: string }) {
+function Step({ id, i, list, choices }: { id: string; i: number; list: string; choices: Choices }) {
   const [value, setValue] = useState('');
   const [chosen, setChosen] = useState<Kind>();
   const kind = chosen ?? kindOf(value);
-  const unknown = useUnknown(id, kind, value);
+  const unknown = useUnknown(id, kind, storedOf(choices, kind, value));
 
   const changed = ({ target }: Event): void => {
     const { name, value } = target as HTMLInputElement | HTMLSelectElement;
@@ -152,7 +175,7 @@ function Step({ id, i, list }: { id: string; i: number; list: string }) {
       </div>
       <div role="status">
         {unknown && (
-          <p class="notice">{t(kind === 'page' ? 'funnel.unknownPage' : 'funnel.unknownEvent', { name: unknown })}</p>
+          <p class="notice">{t(kind === 'page' ? 'funnel.unknownPage' : 'funnel.unknownEvent', { name: shown(kind, unknown) })}</p>
         )}
       </div>
     </fieldset>
@@ -169,7 +192,7 @@ function useUnknown(id: string, kind: Kind, value: string): string {
     const stop = new AbortController();
     const filter =
       kind === 'page'
-        ? { dimension: 'PAGE' as const, operator: 'MATCHES' as const, values: typed('PAGE', value) }
+        ? { dimension: 'PAGE' as const, operator: 'MATCHES' as const, values: [value] }
         : { dimension: 'EVENT' as const, operator: 'IS' as const, values: [value] };
     const look = (): void =>
       void stepVisitors({ id, period: recent(), filters: [filter] }, stop.signal).then(
@@ -195,16 +218,16 @@ interface StepInput {
 
 /**
  * stepsOf reads the steps from the values of the form. Steps without a page or event are left out. A step has one
- * path, which is written as browsers send it, and keeps the typed text as its name.
+ * stored value, and keeps the typed text as its name.
  */
-function stepsOf(values: Values, count: number): StepInput[] {
+function stepsOf(values: Values, count: number, choices: Choices): StepInput[] {
   const steps: StepInput[] = [];
   for (let i = 0; i < count; i++) {
     const field = 'value' + i;
     const value = (values[field] ?? '').trim();
     const label = values['label' + i];
     const kind = values['kind' + i] === 'event' ? 'event' : 'page';
-    const stored = kind === 'page' ? sentPath(value) : value;
+    const stored = storedOf(choices, kind, value);
     const name = label || (stored !== value && value.slice(0, 100));
     if (value) steps.push({ field, [kind]: stored, ...(name && { label: name }) });
   }

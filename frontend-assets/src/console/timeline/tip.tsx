@@ -26,7 +26,7 @@ const gap = 14; // between the point and the tip, in pixels
 
 /** Tip shows the figures of a point. A pinned one has buttons for its notes, if the user may change them. */
 export function Tip({ id, report, series, metric, place, reload }: Props) {
-  const { at, pinned, byKey, close } = place;
+  const { at, pinned, byKey, held, close } = place;
   const tip = useRef<HTMLDivElement>(null);
   const [editing, edit] = useState<Partial<Note>>();
   const isEditor = id !== '' && mayEdit();
@@ -45,14 +45,12 @@ export function Tip({ id, report, series, metric, place, reload }: Props) {
     style.translate = `${Math.max(0, left)}px ${Math.max(0, top)}px`;
   });
   useLayoutEffect(() => {
-    if (!pinned || !byKey) return undefined;
+    if (!pinned || !byKey) return;
     if (!isEditor || notes[0]) return tip.current!.focus();
 
     // Where there are no notes yet, Enter adds one, once the key is up: it would reach the form.
-    const add = (): void => edit({ day: series.day(point) });
-    addEventListener('keyup', add, { once: true });
-    return () => removeEventListener('keyup', add);
-  }, [pinned, byKey]);
+    if (!held) edit({ day: series.day(point) });
+  }, [pinned, byKey, held]);
   useEffect(() => {
     const leave = ({ target }: Event): void => {
       const inside = target instanceof Element && target.closest('.drawing, dialog');

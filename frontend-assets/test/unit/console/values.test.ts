@@ -166,11 +166,13 @@ table(
     emoji: { dimension: 'PAGE', stored: '/%F0%9F%98%80', alternatives: 3 },
     'right to left': { dimension: 'PAGE', stored: '/%E2%80%AE', alternatives: 1 },
     'not UTF-8': { dimension: 'PAGE', stored: '/%FF', alternatives: 1 },
-    host: { dimension: 'HOSTNAME', stored: 'xn--bcher-kva.example', alternatives: 1 },
-    source: { dimension: 'SOURCE', stored: 'www.xn--mnchen-3ya.de', alternatives: 1 },
+    host: { dimension: 'HOSTNAME', stored: 'xn--bcher-kva.example', alternatives: 2 },
+    source: { dimension: 'SOURCE', stored: 'www.xn--mnchen-3ya.de', alternatives: 2 },
+    'source with a dot': { dimension: 'SOURCE', stored: 'frühling.2026', alternatives: 2 },
     name: { dimension: 'SOURCE_NAME', stored: 'Google', alternatives: 1 },
-    referrer: { dimension: 'REFERRER', stored: 'xn--bcher-kva.example/stra%C3%9Fe', alternatives: 3 },
+    referrer: { dimension: 'REFERRER', stored: 'xn--bcher-kva.example/stra%C3%9Fe', alternatives: 4 },
     imitation: { dimension: 'HOSTNAME', stored: 'xn--pypal-4ve.com', alternatives: 1 },
+    width: { dimension: 'SCREEN_WIDTH', stored: '1280', alternatives: 1 },
     campaign: { dimension: 'UTM_CAMPAIGN', stored: 'früh %C3', alternatives: 1 },
   },
   ({ dimension, stored, alternatives }) => {
@@ -187,4 +189,22 @@ test('patterns keep their wildcards', () => {
   assert.equal(typed('PAGE', '/a b?')[0], '/a%20b?');
   assert.equal(typed('HOSTNAME', '*.bücher.example')[0], '*.xn--bcher-kva.example');
   assert.deepEqual(typed('PAGE', '/shop/**'), ['/shop/**']);
+});
+
+test('typed values are no more than a filter takes, each once', () => {
+  const { typed } = typedValues;
+  assert.deepEqual(typed('PAGE', '/a b', '/a b'), ['/a%20b', '/a b']);
+
+  const lines = (n: number): string[] => Array.from({ length: n }, (_, i) => '/é' + i);
+  assert.equal(typed('PAGE', ...lines(16)).length, 48);
+  assert.deepEqual(typed('PAGE', ...lines(17)), lines(17).map((line) => line.replace('é', '%C3%A9')));
+});
+
+test('filters name events as reports do', () => {
+  shownValues.naming.event = (name) => eventName(name) || name;
+  const label = (dimension: 'EVENT' | 'PROPERTY', event?: string) =>
+    shownValues.filterLabel({ dimension, operator: 'IS', values: ['xn--80ataoec1a'], ...(event && { event, property: 'plan' }) });
+  assert.equal(label('EVENT').values, 'покупка');
+  assert.equal(label('PROPERTY', 'xn--80ataoec1a').what, 'покупка: plan');
+  assert.equal(label('PROPERTY', 'signup').what, 'signup: plan');
 });
