@@ -11,7 +11,7 @@ import (
 )
 
 // TestChangesAreKnownAtOnce checks on SQLite that the watchers of a process know a change when its transaction has
-// ended, and those of another process when it is notified.
+// ended, and that the watchers of another process do when that process is notified.
 func TestChangesAreKnownAtOnce(t *testing.T) {
 	t.Parallel()
 	address := dbtest.SQLiteURL(t)

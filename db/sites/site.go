@@ -221,7 +221,7 @@ type OfAccounts struct {
 	Limit  int    // sites of each account
 }
 
-// condition returns the condition of the sites of one account, whose id is its first argument.
+// condition returns the condition of the sites of one account. Its first argument is the id of the account.
 func (o OfAccounts) condition() (text string, args []any) {
 	text, args = "account_id = ? AND deleted_at = 0 AND id > ?", []any{o.After}
 	switch {

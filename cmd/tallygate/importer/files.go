@@ -170,7 +170,7 @@ func (r *reading) readTable(name string, from io.Reader) error {
 	return r.take(t)
 }
 
-// otherSeparator reports whether the columns of a file, whose head is given, are separated by semicolons or
+// otherSeparator reports whether the columns of a file with this head are separated by semicolons or
 // tabs. Each table has several columns, so that a header without a comma is damaged.
 func otherSeparator(head []byte) bool {
 	for line := range bytes.Lines(head) {

@@ -36,7 +36,7 @@ func eventName(name string) (as string, ok bool) {
 		return slug, true
 	}
 
-	// Each character has a byte of the label, so a longer name needs no encoding, whose work grows with the square.
+	// Each character has a byte of the label, so a longer name needs no encoding. The work of encoding grows with the square of the length.
 	if isClear && plain != slug && utf8.RuneCountInString(slug) <= maxEventName-len(encoded) {
 		if label, err := idna.Punycode.ToASCII(slug); err == nil && model.IsEventName(label) {
 			return label, false
