@@ -642,7 +642,8 @@ func TestReportCost(t *testing.T) {
 	for _, most := range []float64{1_000, 0} {
 		c.query(query, "id", site).ok(t, "")
 		after := remaining()
-		if spent := before - after; spent < most+usual || spent > most+200+10*usual {
+		// The processor time of a report differs between calls.
+		if spent := before - after; spent <= most || spent > most+200+10*usual {
 			t.Errorf("%v points were spent on 5 million page views, want about %v; one report costs %v", spent, most+usual, usual)
 		}
 		before = after

@@ -88,7 +88,8 @@ func checkNames(t *testing.T, a, b string) {
 		t.Errorf("%q is %q and %q", a, asA, again)
 	}
 	one, other := spelling(a), spelling(b)
-	if one != "" && other != "" && (one == other) != (asA == asB) || a != b && one+other == "" && asA == asB && strings.ToLower(a) != strings.ToLower(b) {
+	lowerA, lowerB := strings.ToLower(a), strings.ToLower(b)
+	if one != "" && other != "" && (one == other) != (asA == asB) || one+other == "" && asA == asB && lowerA != lowerB {
 		t.Errorf("%q and %q become %q and %q", a, b, asA, asB)
 	}
 	if again, ok := importer.EventName(asA); okA && (!ok || again != asA) {
