@@ -70,7 +70,7 @@ func overviewPage(p paging, c cursors, search *string) (page accounts.OverviewPa
 	return page, err
 }
 
-// searchOf checks a text that is searched; nil is none.
+// searchOf checks the text of a search. Without a text it returns "".
 func searchOf(search *string) (string, error) {
 	if search == nil {
 		return "", nil

@@ -185,7 +185,7 @@ func TestOwnerReadsWhatIsWrong(t *testing.T) {
 			t.Errorf("%d providers are stored, %v", n, err)
 		}
 
-		// A provider that answers each code with tokens is none that refuses.
+		// A provider that answers each code with tokens refuses nothing.
 		p.wrap = func(w http.ResponseWriter, r *http.Request) bool {
 			if r.URL.Path == "/token" {
 				fmt.Fprint(w, `{"access_token": "access", "token_type": "Bearer"}`)

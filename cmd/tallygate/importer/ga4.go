@@ -308,6 +308,7 @@ func (of *ga4Table) day(t *table) (model.Day, error) {
 // text returns the value of the current row as reports show it. A value that is not set is empty.
 func (of *ga4Table) text(t *table) string {
 	text := t.text(of.value)
+
 	switch of.by {
 	case model.DimensionPage, model.DimensionEntryPage:
 		if text == "" {
