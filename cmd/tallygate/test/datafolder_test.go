@@ -211,7 +211,7 @@ func (c *crashed) refused(t *testing.T) (status int, log string) {
 	}
 
 	// A timeout shows as status -1.
-	serves := time.AfterFunc(patience/3, func() { cmd.Process.Kill() })
+	serves := time.AfterFunc(patience/4, func() { cmd.Process.Kill() })
 	defer serves.Stop()
 
 	// The exit status contains the same information.

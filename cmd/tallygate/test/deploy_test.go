@@ -64,17 +64,16 @@ func wantFirstHit(t *testing.T, control, data string) {
 	t.Cleanup(client.CloseIdleConnections)
 	owner := &testOwner{t: t, control: control, http: client}
 
-	// A proxy that checks its nodes notices after a second that they are ready.
+	// A proxy that checks its nodes notices after a second that they are ready. The control plane's process
+	// listens later than the data plane's.
 	for _, origin := range []string{control, data} {
-		for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
-			status, body := get(t, origin+"/readyz")
-			if status == http.StatusOK {
-				break
+		testkit.Await(t, origin+" is ready", func() bool {
+			response, err := http.Get(origin + "/readyz")
+			if err == nil {
+				response.Body.Close()
 			}
-			if time.Now().After(deadline) {
-				t.Fatalf("%s/readyz: %d %s", origin, status, body)
-			}
-		}
+			return err == nil && response.StatusCode == http.StatusOK
+		})
 	}
 
 	site := owner.signUp("crash.localhost")

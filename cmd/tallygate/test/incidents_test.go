@@ -112,7 +112,7 @@ func TestIncidentRedisLost(t *testing.T) {
 
 	i := embedded(t)
 	redis := redistest.New(t)
-	set("REDIS_URL", redis.URL(), "DATA_ADDR", freeAddress(t))(i)
+	set("REDIS_URL", redis.URL(), "CONTROL_ADDR", freeAddress(t), "DATA_ADDR", freeAddress(t))(i)
 	p := start(t, i.settings, []string{"control", "data"})
 	owner := newOwner(t, p)
 	site := owner.signUp("crash.localhost")
@@ -136,11 +136,12 @@ func TestIncidentRedisLost(t *testing.T) {
 	v.wantAll(owner, site.ID)
 }
 
-// awaitReadyText waits until the body of /readyz contains a text or not.
+// awaitReadyText waits until the body of /readyz of the control plane's process, which is the worker too, contains a
+// text or not.
 func awaitReadyText(t *testing.T, p *process, text string, want bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
-		status, body := get(t, "http://"+p.addr["data"]+"/readyz")
+		status, body := get(t, "http://"+p.addr["control"]+"/readyz")
 		if status == http.StatusOK && strings.Contains(body, text) == want {
 			return
 		}

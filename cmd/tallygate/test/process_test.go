@@ -53,8 +53,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// patience is the longest wait for a process.
-const patience = 30 * time.Second
+// patience is the longest wait for a process. Under load, a child process of low priority needs long to start.
+const patience = 2 * time.Minute
 
 // process is a running tallygate.
 type process struct {

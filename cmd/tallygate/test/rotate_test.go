@@ -340,10 +340,7 @@ func TestRotateTooEarly(t *testing.T) {
 
 		awaitLog(t, old, `"level":"ERROR","msg":"the database uses an application key that this process does not have`)
 
-		if status, body := get(t, "http://"+old.addr["control"]+"/readyz"); status != 200 ||
-			!strings.Contains(body, "\nwarning: the database uses an application key") {
-			t.Errorf("readyz: %d %q", status, body)
-		}
+		awaitReadyText(t, old, "\nwarning: the database uses an application key", true)
 
 		renewed := r.start(both)
 		r.view(renewed, "/after")
