@@ -10,10 +10,6 @@ export CGO_ENABLED ?= 0
 COMMIT = $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2>/dev/null)
 STAMP = -ldflags "-s -w -X github.com/tallygate/tallygate/cmd/tallygate/version.commit=$(COMMIT)"
 
-# gRPC, which the exporter of traces imports, traces itself on pages of html/template. The executor of
-# templates calls methods by name, so the linker would keep the methods of all types.
-TAGS = -tags=grpcnotrace
-
 FUZZTIME ?= 10s# for each fuzz target
 TIMEOUT ?= 40m# for the tests of one package
 
@@ -37,11 +33,11 @@ help: ## Show this list
 
 .PHONY: run
 run: ## Run the service (ARGS=demo: with a demo account, site and page)
-	go run -buildvcs=false $(TAGS) $(STAMP) ./cmd/tallygate $(ARGS)
+	go run -buildvcs=false $(STAMP) ./cmd/tallygate $(ARGS)
 
 .PHONY: build
 build: ## Build the program as bin/tallygate, static and without symbols
-	go build -buildvcs=false -trimpath $(TAGS) $(STAMP) -o bin/tallygate ./cmd/tallygate
+	go build -buildvcs=false -trimpath $(STAMP) -o bin/tallygate ./cmd/tallygate
 
 .PHONY: generate
 generate: ## Generate the GraphQL server's code, its client, the templates' code, and docs/configuration.md

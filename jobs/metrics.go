@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports"
@@ -132,24 +130,21 @@ func secondsSince(now, at model.Instant) float64 {
 	return now.Sub(at).Seconds()
 }
 
-// taskMetrics count, time and trace the periodic tasks that this process runs.
+// taskMetrics count and time the periodic tasks that this process runs.
 type taskMetrics struct {
 	runs      *prometheus.CounterVec
 	durations *prometheus.HistogramVec
 	succeeded *prometheus.GaugeVec
 
 	days, months, lost prometheus.Counter // see reports.Built
-
-	tracer trace.Tracer
 }
 
-func newTaskMetrics(tracer trace.Tracer) *taskMetrics {
+func newTaskMetrics() *taskMetrics {
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
 
 	return &taskMetrics{
-		tracer: tracer,
 		runs: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "tallygate_task_runs_total",
 			Help: "Runs of periodic tasks by this process, by outcome: ok or error.",
@@ -192,18 +187,12 @@ func (m *taskMetrics) measured(name string, run func(context.Context) error) fun
 	duration, succeeded := m.durations.WithLabelValues(name), m.succeeded.WithLabelValues(name)
 
 	return func(ctx context.Context) error {
-		ctx, span := m.tracer.Start(ctx, "task "+name)
-		defer span.End()
-
 		began := time.Now()
 		err := run(ctx)
 		duration.Observe(time.Since(began).Seconds())
 
 		if err != nil {
 			failed.Inc()
-
-			// Traces contain no error texts, see docs/operations.md.
-			span.SetStatus(codes.Error, "")
 			return err
 		}
 

@@ -19,9 +19,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.opentelemetry.io/otel/trace"
-	"go.opentelemetry.io/otel/trace/noop"
-
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/alertchannels"
@@ -61,7 +58,6 @@ type Options struct {
 	Reports            ReportFigures    // of report mails; nil: no report mails are sent
 	Resolver           *net.Resolver    // finds DNS records of providers' domains; nil: the machine's
 	Imports            importjob.Reader // reads exports of other services; nil: no imports are run
-	Tracer             trace.Tracer     // traces deliveries, mails and periodic tasks; nil: nothing is traced
 	BaseURL            string           // origin of the control plane, which mails name and link to; "": they do not
 
 	// RetentionMonths is how many whole months before the current one visits, page views and events
@@ -111,10 +107,6 @@ func newWorker(s settings) (*Worker, error) {
 		return nil, errors.New("jobs: DB, Now and Log are required")
 	}
 
-	if s.Tracer == nil {
-		s.Tracer = noop.NewTracerProvider().Tracer("")
-	}
-
 	tasks, err := queue.New(queue.Options{RedisURL: s.RedisURL, Now: s.Now, Log: s.Log})
 	if err != nil {
 		return nil, err
@@ -123,11 +115,10 @@ func newWorker(s settings) (*Worker, error) {
 	w := &Worker{
 		clock: &clock{db: databaseClock{s.DB, retention.New(s.DB)}, now: s.Now, log: s.Log}, queue: tasks,
 		sweepEvery: cmp.Or(s.sweepEvery, sweepEvery), ended: make(chan struct{}),
-		outbox: outbox.New(s.DB), reports: reports.New(s.DB), tasks: newTaskMetrics(s.Tracer),
+		outbox: outbox.New(s.DB), reports: reports.New(s.DB), tasks: newTaskMetrics(),
 	}
 
 	o := s.webhook
-	o.Tracer = s.Tracer
 	o.Clock, o.Queue, o.Log, o.AllowedNets, o.Authorities = w.clock, w.queue, s.Log, s.WebhookNets, s.WebhookAuthorities
 	o.BaseURL, o.IDs = s.BaseURL, keys.New(s.DB).NodeIDs
 	if o.Store == nil {
@@ -137,7 +128,7 @@ func newWorker(s settings) (*Worker, error) {
 	w.webhooks = webhook.New(o)
 	w.mails = mail.New(mail.Options{
 		Store: w.outbox, Clock: w.clock, Queue: w.queue, Log: s.Log, Server: s.Mail, BaseURL: s.BaseURL,
-		IDs: keys.New(s.DB).NodeIDs, Tracer: s.Tracer,
+		IDs: keys.New(s.DB).NodeIDs,
 	})
 
 	if s.Imports != nil {

@@ -11,9 +11,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/trace"
 )
 
 // Requests are the metrics of the requests of all listeners.
@@ -46,14 +43,12 @@ func (m *Requests) Register(r prometheus.Registerer) error {
 	return r.Register(m.durations)
 }
 
-// Observer observes the requests of one listener: it counts and times them and, if it has the
-// means, logs and traces them. It never records what could identify a person: no address, header,
-// path, query or body.
+// Observer counts and times the requests of one listener and, with an access log, logs them. It never
+// records what could identify a person: no address, header, path, query or body.
 type Observer struct {
 	Role    string
 	Metrics *Requests
 	Access  *slog.Logger // of the access log; nil: none
-	Tracer  trace.Tracer // nil: none
 
 	routes sync.Map // pattern to *route
 }
@@ -79,7 +74,6 @@ func (o *Observer) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began, done := time.Now(), false
 		answer := newResponse(w)
-		r, span := o.begin(r)
 
 		defer func() {
 			// A handler aborts its answer with a panic.
@@ -88,9 +82,6 @@ func (o *Observer) Handler(next http.Handler) http.Handler {
 			}
 
 			o.count(r, answer, time.Since(began))
-			if span != nil {
-				o.end(span, r, answer.status)
-			}
 			answer.free()
 		}()
 
@@ -111,32 +102,6 @@ func (o *Observer) count(r *http.Request, w *response, took time.Duration) {
 			slog.String("role", o.Role), slog.String("method", method(r)), slog.String("route", route.name),
 			slog.Int("status", w.status), slog.Int64("bytes", w.bytes), slog.Float64("seconds", took.Seconds()))
 	}
-}
-
-// begin begins the span of a request, or returns nil without a tracer. The caller's own trace is
-// ignored: visitors do not decide what is recorded, and nothing of them gets into a trace.
-func (o *Observer) begin(r *http.Request) (*http.Request, trace.Span) {
-	if o.Tracer == nil {
-		return r, nil
-	}
-	ctx, span := o.Tracer.Start(r.Context(), "request", trace.WithSpanKind(trace.SpanKindServer), trace.WithNewRoot())
-	return r.WithContext(ctx), span
-}
-
-// end names and ends the span of a request.
-func (o *Observer) end(span trace.Span, r *http.Request, status int) {
-	name := o.routeOf(r.Pattern).name
-	span.SetName(method(r) + " " + name)
-	span.SetAttributes(attribute.String("http.request.method", method(r)), attribute.String("http.route", name),
-		attribute.String("tallygate.role", o.Role))
-
-	if status > 0 {
-		span.SetAttributes(attribute.Int("http.response.status_code", status))
-	}
-	if status == 0 || status >= http.StatusInternalServerError {
-		span.SetStatus(codes.Error, "")
-	}
-	span.End()
 }
 
 // routeOf returns the route of a pattern.

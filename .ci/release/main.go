@@ -160,8 +160,7 @@ func (r *release) build(folder string, targets ...target) error {
 			program += ".exe"
 		}
 
-		// The Makefile gives the reason for the tag.
-		cmd := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-tags=grpcnotrace", "-o", program,
+		cmd := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-o", program,
 			"-ldflags", fmt.Sprintf("-s -w -X %s.release=%s -X %s.commit=%s", stamp, r.version, stamp, r.commit), "./cmd/tallygate")
 		cmd.Dir = r.root
 		// Settings of this machine must not change the program.

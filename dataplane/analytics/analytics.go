@@ -18,8 +18,6 @@ import (
 	"sync"
 	"time"
 
-	"go.opentelemetry.io/otel/trace"
-
 	"github.com/tallygate/tallygate/dataplane/analytics/event"
 	"github.com/tallygate/tallygate/dataplane/analytics/flood"
 	"github.com/tallygate/tallygate/dataplane/analytics/visitor"
@@ -64,9 +62,6 @@ type Options struct {
 	IsSpam       func(host string) bool
 	IsDataCentre func(netip.Addr) bool
 
-	// Tracer traces batches. Nil: nothing is traced.
-	Tracer trace.Tracer
-
 	// Notify is called with deliveries after they were committed. It must not block. Nil is allowed.
 	Notify func([]model.Delivery)
 }
@@ -93,7 +88,6 @@ type Service struct {
 	serverFlood *flood.Limit // of server-side events; nil: no limit
 	writers     *cellWriters
 	metrics     *metrics
-	isTraced    bool
 
 	background sync.WaitGroup
 	cancel     context.CancelFunc // ends the background work
@@ -141,11 +135,10 @@ func New(o Options) (*Service, error) {
 		places:      newPlaces(&o),
 		flood:       flood.New(o.FloodBurst, o.FloodRate),
 		serverFlood: flood.New(o.ServerFloodBurst, o.ServerFloodRate),
-		isTraced:    o.Tracer != nil,
 
 		cancel: func() {},
 	}
-	s.metrics = newMetrics(func() int { return s.writers.Len() }, o.Tracer)
+	s.metrics = newMetrics(func() int { return s.writers.Len() })
 	s.writers = s.newCellWriters(o.Cell, o.Stores, o.Notify, s.metrics.batches)
 	return s, nil
 }
@@ -247,14 +240,9 @@ func (s *Service) userIDOf(site *site, id string) []byte {
 // store waits until the hit is committed, and returns why it is ignored, if it is. A client that
 // disconnects does not cancel it: browsers send beacons while they close the page. While the site is
 // moved to another cell, or its number of slots is changed, the hit waits until its deadline.
-func (s *Service) store(r *http.Request, h *hit) (ignored string, err error) {
-	ctx := context.Background()
-	if s.isTraced {
-		ctx = context.WithoutCancel(r.Context())
-	}
-
+func (s *Service) store(h *hit) (ignored string, err error) {
 	h.cell, h.slots = h.site.cell, h.site.slots
-	result, err := s.writers.Do(ctx, h)
+	result, err := s.writers.Do(context.Background(), h)
 	if err != nil {
 		return "", unavailable(err)
 	}

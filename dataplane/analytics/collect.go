@@ -160,7 +160,7 @@ func (s *Service) collect(r *http.Request, h *hit, p *payload) (ignored string, 
 		return ignoredFlood, nil
 	}
 	if h.engagement != nil {
-		return s.store(r, h)
+		return s.store(h)
 	}
 
 	h.entry = newEntry(p.campaign, p.referrer, site.domains)
@@ -170,7 +170,7 @@ func (s *Service) collect(r *http.Request, h *hit, p *payload) (ignored string, 
 		return "", err
 	}
 
-	return s.store(r, h)
+	return s.store(h)
 }
 
 // checkEvent applies the event rules. With data-auto="off" the page has disabled automatic events

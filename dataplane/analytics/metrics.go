@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tallygate/tallygate/dataplane/analytics/event"
 	"github.com/tallygate/tallygate/dataplane/batch"
@@ -64,16 +63,15 @@ type metrics struct {
 	batches         *batch.Observer
 }
 
-// newMetrics returns the metrics of a service. waiting returns how many hits wait for a writer. tracer
-// may be nil.
-func newMetrics(waiting func() int, tracer trace.Tracer) *metrics {
+// newMetrics returns the metrics of a service. waiting returns how many hits wait for a writer.
+func newMetrics(waiting func() int) *metrics {
 	m := &metrics{
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "tallygate_hits_total",
 			Help: "Calls of /collect.php (collect) and /server.php (server) by outcome: accepted, the reason to ignore it, " +
 				"or the error's code.",
 		}, []string{"endpoint", "outcome"}),
-		batches: batch.NewObserver("hits", waiting, tracer),
+		batches: batch.NewObserver("hits", waiting),
 	}
 
 	m.collect, m.server = newCalls(m.calls, collectEndpoint), newCalls(m.calls, serverEndpoint)

@@ -206,7 +206,7 @@ func (s *Service) serve(r *http.Request, site *site, at model.Instant, deadline 
 		return "", err
 	}
 
-	ignored, err = s.store(r, h)
+	ignored, err = s.store(h)
 	if errors.Is(err, errUnknownSite) {
 		// The site was deleted after it was cached, and its secret with it.
 		return "", errInvalidSecret

@@ -10,8 +10,6 @@ import (
 	"runtime/debug"
 	"sync"
 	"time"
-
-	"go.opentelemetry.io/otel/trace"
 )
 
 // Errors that DoBefore returns in addition to those of the commit function. The item is not stored.
@@ -76,9 +74,8 @@ type group[In, Out any] struct {
 // entry is one request's item and its outcome.
 type entry[In, Out any] struct {
 	item     In
-	deadline time.Time          // end of the request's wait; zero: none
-	left     bool               // the request ended
-	request  *trace.SpanContext // see Observer.request
+	deadline time.Time // end of the request's wait; zero: none
+	left     bool      // the request ended
 	out      Out
 	err      error
 }
@@ -143,7 +140,7 @@ func (q *Queue[In, Out]) Stop(ctx context.Context) error {
 // outcome. A context with a deadline costs more.
 func (q *Queue[In, Out]) DoBefore(ctx context.Context, deadline time.Time, item In, size int) (Out, error) {
 	var none Out
-	e := &entry[In, Out]{item: item, request: q.options.Observer.request(ctx)}
+	e := &entry[In, Out]{item: item}
 	e.deadline, _ = ctx.Deadline()
 	var late <-chan time.Time
 
@@ -366,16 +363,11 @@ func (q *Queue[In, Out]) try(ctx context.Context, entries []*entry[In, Out]) (ou
 	}
 
 	items := make([]In, len(entries))
-	var links []trace.Link
 	for i, e := range entries {
 		items[i] = e.item
-
-		if e.request != nil && len(links) < maxLinks {
-			links = append(links, trace.Link{SpanContext: *e.request})
-		}
 	}
 
-	ctx, end := q.options.Observer.begin(ctx, len(items), links)
+	end := q.options.Observer.begin(len(items))
 	defer func() {
 		// In this goroutine a panic would end the process.
 		if p := recover(); p != nil {

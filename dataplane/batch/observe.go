@@ -1,23 +1,14 @@
 package batch
 
 import (
-	"context"
 	"errors"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/trace"
-	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// Observer counts, times and traces the batches of one or more queues of a kind. A nil Observer does
-// nothing.
+// Observer counts and times the batches of one or more queues of a kind. A nil Observer does nothing.
 type Observer struct {
-	kind   string
-	tracer trace.Tracer // nil: none
-
 	items   prometheus.Histogram
 	seconds prometheus.Histogram
 	failed  prometheus.Counter
@@ -36,12 +27,11 @@ const (
 	refusedTimeout        // the deadline passed, or the request was cancelled
 )
 
-// NewObserver returns the observer of the queues of a kind, which names them in the label queue and in
-// spans. waiting returns how many items wait, see Queue.Len. tracer may be nil.
-func NewObserver(kind string, waiting func() int, tracer trace.Tracer) *Observer {
+// NewObserver returns the observer of the queues of a kind, which names them in the label queue. waiting
+// returns how many items wait, see Queue.Len.
+func NewObserver(kind string, waiting func() int) *Observer {
 	labels := prometheus.Labels{"queue": kind}
 	o := &Observer{
-		kind: kind, tracer: tracer,
 		items: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "tallygate_batch_items", ConstLabels: labels,
 			Help:    "Items of each batch that was committed or tried: hits, or claims of captcha challenges and tokens.",
@@ -83,44 +73,19 @@ func (o *Observer) Register(r prometheus.Registerer) error {
 	return err
 }
 
-// maxLinks is how many requests a batch's span names.
-const maxLinks = 100
-
-// request returns the span of an item's request; nil without traces.
-func (o *Observer) request(ctx context.Context) *trace.SpanContext {
-	if o == nil || o.tracer == nil {
-		return nil
-	}
-	if span := trace.SpanContextFromContext(ctx); span.IsValid() {
-		return &span
-	}
-	return nil
-}
-
-// begin begins to observe the commit of a batch of so many items, linked with their requests. The
-// caller calls end with its outcome.
-func (o *Observer) begin(ctx context.Context, items int, links []trace.Link) (_ context.Context, end func(error)) {
+// begin begins to observe the commit of a batch of so many items. The caller calls end with its outcome.
+func (o *Observer) begin(items int) (end func(error)) {
 	if o == nil {
-		return ctx, func(error) {}
+		return func(error) {}
 	}
 
 	began := time.Now()
-	var span trace.Span = noop.Span{}
-	if o.tracer != nil {
-		ctx, span = o.tracer.Start(ctx, "commit "+o.kind, trace.WithNewRoot(), trace.WithLinks(links...),
-			trace.WithAttributes(attribute.Int("tallygate.batch.items", items)))
-	}
-
-	return ctx, func(err error) {
+	return func(err error) {
 		o.items.Observe(float64(items))
 		o.seconds.Observe(time.Since(began).Seconds())
-
-		// The text of an error may contain values of the items.
 		if err != nil {
 			o.failed.Inc()
-			span.SetStatus(codes.Error, "")
 		}
-		span.End()
 	}
 }
 

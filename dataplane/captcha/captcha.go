@@ -19,8 +19,6 @@ import (
 	"sync"
 	"time"
 
-	"go.opentelemetry.io/otel/trace"
-
 	"github.com/tallygate/tallygate/dataplane/captcha/difficulty"
 	"github.com/tallygate/tallygate/dataplane/counter"
 	"github.com/tallygate/tallygate/dataplane/rulecache"
@@ -30,7 +28,7 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 )
 
-// Options configure a Service. All fields but Rotation, IsShared, Origins, Timeout, Tracer and NoTestSitekey are
+// Options configure a Service. All fields but Rotation, IsShared, Origins, Timeout and NoTestSitekey are
 // required.
 type Options struct {
 	Cell       *db.Cell           // of Store; the writers of other cells are started when needed
@@ -52,9 +50,6 @@ type Options struct {
 
 	// Timeout bounds all of a request's waits for the database together. 0 means StoreTimeout.
 	Timeout time.Duration
-
-	// Tracer traces batches. Nil: nothing is traced.
-	Tracer trace.Tracer
 
 	// NoTestSitekey disables the test sitekey and its secret.
 	NoTestSitekey bool
@@ -117,7 +112,7 @@ func New(o Options) (*Service, error) {
 		counts:  counter.New(ingest.New(d).AddCaptchaCounts, counter.Options{Log: o.Log, What: "captcha calls"}),
 		cancel:  func() {},
 	}
-	s.metrics = newMetrics(func() int { return s.writers.Len() }, o.Tracer)
+	s.metrics = newMetrics(func() int { return s.writers.Len() })
 	s.writers = s.newWriters(o.Cell, o.Store, o.Timeout, s.metrics.batches)
 	return s, nil
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tallygate/tallygate/dataplane/batch"
 	"github.com/tallygate/tallygate/db/model"
@@ -75,9 +74,9 @@ type metrics struct {
 }
 
 // newMetrics returns the metrics of a service. waiting returns how many claims wait for the
-// writer. tracer may be nil.
-func newMetrics(waiting func() int, tracer trace.Tracer) *metrics {
-	m := &metrics{batches: batch.NewObserver("claims", waiting, tracer)}
+// writer.
+func newMetrics(waiting func() int) *metrics {
+	m := &metrics{batches: batch.NewObserver("claims", waiting)}
 	vec := func(name, help string) *prometheus.CounterVec {
 		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"outcome"})
 		m.vecs = append(m.vecs, v)

@@ -33,9 +33,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/jobs/queue"
@@ -70,16 +67,15 @@ type Clock interface {
 	Estimate() time.Time
 }
 
-// Options configure a Mailer. Store, Clock, Queue, Log and Tracer are required.
+// Options configure a Mailer. Store, Clock, Queue and Log are required.
 type Options struct {
 	Store Store
 	Clock Clock
 	Queue *queue.Queue
 	Log   *slog.Logger
 
-	Tracer  trace.Tracer // traces attempts
-	Server  *Server      // nil: mails are logged and not sent
-	BaseURL string       // origin of the control plane, which mails name and link to; "": they do not
+	Server  *Server // nil: mails are logged and not sent
+	BaseURL string  // origin of the control plane, which mails name and link to; "": they do not
 
 	// IDs returns the ids of objects, for links to their pages. nil: mails do not link to them.
 	IDs func(context.Context) (*model.NodeIDs, error)
@@ -95,13 +91,12 @@ type Mailer struct {
 	compose composer
 
 	attempts *prometheus.CounterVec
-	tracer   trace.Tracer
 }
 
 // New returns a mailer that handles the mail tasks of its queue.
 func New(o Options) *Mailer {
 	m := &Mailer{
-		store: o.Store, clock: o.Clock, queue: o.Queue, log: o.Log, server: o.Server, tracer: o.Tracer,
+		store: o.Store, clock: o.Clock, queue: o.Queue, log: o.Log, server: o.Server,
 		compose: composer{baseURL: strings.TrimSuffix(o.BaseURL, "/"), ids: o.IDs},
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "tallygate_mails_total",
@@ -170,13 +165,7 @@ func (m *Mailer) deliver(ctx context.Context, id int64) {
 		return
 	}
 
-	work, span := m.tracer.Start(work, "send mail", trace.WithSpanKind(trace.SpanKindClient),
-		trace.WithAttributes(attribute.String("tallygate.mail.kind", string(mail.Kind))))
-	if m.send(work, mail) != nil {
-		span.SetStatus(codes.Error, "")
-	}
-	span.End()
-
+	m.send(work, mail)
 	if err := m.record(ctx, mail); err != nil {
 		m.log.ErrorContext(ctx, "the outcome of a mail is not recorded; it is sent again after its lease",
 			"mail", id, "state", mail.State, "error", err)
@@ -203,17 +192,16 @@ func (m *Mailer) record(ctx context.Context, mail *model.Mail) error {
 	}
 }
 
-// send makes one attempt, sets the mail's next state, and returns why the mail was not sent. It logs
-// neither the text nor the recipient: the mail may contain a link that opens an account.
-func (m *Mailer) send(ctx context.Context, mail *model.Mail) error {
+// send makes one attempt and sets the mail's next state. It logs neither the text nor the recipient: the
+// mail may contain a link that opens an account.
+func (m *Mailer) send(ctx context.Context, mail *model.Mail) {
 	log := m.log.With("mail", mail.ID, "kind", mail.Kind, "account", mail.AccountID)
 
 	if m.server == nil {
 		mail.State = model.MailSkipped
 		log.WarnContext(ctx, "mail not sent: no mail server is configured (TALLYGATE_SMTP_URL)")
 		m.attempts.WithLabelValues("skipped").Inc()
-
-		return nil
+		return
 	}
 
 	text, err := m.compose.compose(ctx, mail)
@@ -223,7 +211,7 @@ func (m *Mailer) send(ctx context.Context, mail *model.Mail) error {
 	if err == nil {
 		mail.State = model.MailSent
 		m.attempts.WithLabelValues("sent").Inc()
-		return nil
+		return
 	}
 
 	m.attempts.WithLabelValues("error").Inc()
@@ -231,12 +219,11 @@ func (m *Mailer) send(ctx context.Context, mail *model.Mail) error {
 	if mail.Attempts >= model.MaxMailAttempts || isRefused(err) || mail.LinkExpired(next) {
 		mail.State = model.MailFailed
 		log.ErrorContext(ctx, "mail not sent; no further attempt follows", "attempts", mail.Attempts, "error", fault(err))
-		return err
+		return
 	}
 
 	mail.NextAttemptAt = next
 	log.WarnContext(ctx, "mail not sent; it is retried later", "attempts", mail.Attempts, "error", fault(err))
-	return err
 }
 
 // Measure registers the counter of attempts as a metric.

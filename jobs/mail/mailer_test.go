@@ -12,8 +12,6 @@ import (
 
 	"github.com/emersion/go-smtp"
 
-	"go.opentelemetry.io/otel/trace/noop"
-
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/jobs/queue"
 )
@@ -71,8 +69,7 @@ func newTestMailer(t *testing.T, store Store, server *Server, log io.Writer) *Ma
 		t.Fatal(err)
 	}
 
-	return New(Options{Store: store, Clock: fakeClock{}, Queue: q, Log: logger, Server: server,
-		Tracer: noop.NewTracerProvider().Tracer("")})
+	return New(Options{Store: store, Clock: fakeClock{}, Queue: q, Log: logger, Server: server})
 }
 
 // session is an SMTP session that calls received when it has a mail.

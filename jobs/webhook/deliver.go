@@ -20,9 +20,6 @@ import (
 	"slices"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/trace"
-
 	"github.com/tallygate/tallygate/db/exports"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
@@ -83,7 +80,7 @@ type Clock interface {
 	Estimate() time.Time
 }
 
-// Options configure a Deliverer. Store, Clock, Queue, Log and Tracer are required.
+// Options configure a Deliverer. Store, Clock, Queue and Log are required.
 type Options struct {
 	Store Store
 	Clock Clock
@@ -105,9 +102,6 @@ type Options struct {
 
 	// Lease is how long a lease keeps other workers away, on the database's clock; 0: 45 s.
 	Lease time.Duration
-
-	// Tracer traces attempts.
-	Tracer trace.Tracer
 
 	// BaseURL is the origin of the control plane, which messages to alert channels link to; "": they do not.
 	BaseURL string
@@ -136,7 +130,6 @@ type Deliverer struct {
 	ids     func(context.Context) (*model.NodeIDs, error)
 
 	metrics *metrics
-	tracer  trace.Tracer
 }
 
 // New returns a deliverer that handles its queue's tasks of TaskType.
@@ -146,7 +139,7 @@ func New(o Options) *Deliverer {
 		lease:          cmp.Or(o.Lease, defaultLease),
 		attemptTimeout: cmp.Or(o.AttemptTimeout, defaultAttempt),
 		lanes:          newLanes(), sender: newSender(o), exports: newExportLimits(),
-		metrics: newMetrics(), tracer: o.Tracer, baseURL: o.BaseURL, ids: o.IDs,
+		metrics: newMetrics(), baseURL: o.BaseURL, ids: o.IDs,
 	}
 
 	o.Queue.Handle(TaskType, d.handle)
@@ -311,10 +304,7 @@ func (d *Deliverer) deliver(ctx context.Context, lane model.Lane) (bool, error) 
 	}
 	defer deadlines.cancel()
 
-	_, span := d.tracer.Start(deadlines.work, "deliver "+leased.Kind, trace.WithSpanKind(trace.SpanKindClient),
-		trace.WithAttributes(attribute.Int("tallygate.delivery.attempt", int(leased.Attempts))))
 	result, err := d.attempt(deadlines, leased, body)
-	endSpan(span, result)
 	defer d.lanes.release(lane, leased.ID, result)
 
 	if err != nil {

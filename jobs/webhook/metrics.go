@@ -5,9 +5,6 @@ import (
 	"context"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
@@ -52,18 +49,6 @@ func (m *metrics) observe(kind string, result outbox.AttemptResult) {
 		outcome = "failed"
 	}
 	m.durations.WithLabelValues(kind, outcome).Observe(result.Duration.Seconds())
-}
-
-// endSpan ends the span of an attempt. It names neither the site nor its address.
-func endSpan(span trace.Span, result outbox.AttemptResult) {
-	if result.Status != 0 {
-		span.SetAttributes(attribute.Int("http.response.status_code", result.Status))
-	}
-	if result.Error != "" {
-		span.SetAttributes(attribute.String("error.type", result.Error))
-		span.SetStatus(codes.Error, "")
-	}
-	span.End()
 }
 
 // Measure registers the metrics of attempts.

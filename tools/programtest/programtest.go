@@ -42,7 +42,7 @@ func buildProgram() (dir string, err error) {
 	}
 
 	const program = "github.com/tallygate/tallygate/cmd/tallygate"
-	cmd := exec.Command("go", "build", "-buildvcs=false", "-tags=grpcnotrace", "-ldflags=-s -w", "-o", dir, program)
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", dir, program)
 	cmd.Dir = moduleDir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as deploy/Dockerfile and the Makefile build it
 	out, err := cmd.CombinedOutput()

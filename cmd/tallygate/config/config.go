@@ -85,7 +85,6 @@ type Config struct {
 	MetricsAddr        Address            `long:"metrics-addr" env:"TALLYGATE_METRICS_ADDR" value-name:"HOST:PORT"`
 	HealthAddr         Address            `long:"health-addr" env:"TALLYGATE_HEALTH_ADDR" value-name:"HOST:PORT"`
 	AccessLog          commandline.Switch `long:"access-log" env:"TALLYGATE_ACCESS_LOG"`
-	Traces             commandline.Switch `long:"traces" env:"TALLYGATE_TRACES"`
 	GraphiQL           commandline.Switch `long:"graphiql" env:"TALLYGATE_GRAPHIQL" negatable:"true" section:"GraphQL"`
 	Introspection      commandline.Switch `long:"introspection" env:"TALLYGATE_INTROSPECTION" negatable:"true"`
 	LogLevel           LogLevel           `long:"log-level" env:"TALLYGATE_LOG_LEVEL" default:"info" value-name:"LEVEL" section:"Log"`

@@ -229,11 +229,6 @@ var Texts = map[string]Text{
 		Help: "Write a line of JSON to the standard output for each request to the control and the data plane.",
 		More: "See [Access log](operations.md#access-log).",
 	},
-	"traces": {
-		Help: "Send OpenTelemetry traces. The address and all other settings are the standard ones, such as " +
-			"OTEL_EXPORTER_OTLP_ENDPOINT.",
-		More: "See [Traces](operations.md#traces).",
-	},
 	"graphiql": {
 		Help: "Serve GraphiQL, a page to try the schema with, at /graphql.",
 	},

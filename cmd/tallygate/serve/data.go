@@ -47,7 +47,6 @@ func (a *App) openData(ctx context.Context, clients *web.Clients) (err error) {
 
 		Now:    time.Now,
 		Stores: stores,
-		Tracer: a.tracer,
 		Log:    a.log,
 		Notify: a.notify(),
 	})
@@ -64,7 +63,6 @@ func (a *App) openData(ctx context.Context, clients *web.Clients) (err error) {
 		Difficulty: a.config.CaptchaDifficulty,
 		Now:        time.Now,
 		Store:      ingest.NewClaimStore(cell),
-		Tracer:     a.tracer,
 		Log:        a.log,
 
 		Origins:       []string{string(a.config.CaptchaURL), string(a.config.AnalyticsURL)},

@@ -71,7 +71,7 @@ func (a *App) measure(r prometheus.Registerer) error {
 		r.Register(collectors.NewGoCollector()),
 		r.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})),
 		a.measureProcess(r), a.requests.Register(r), a.db.Measure(r),
-		r.Register(&storageCollector{App: a}), r.Register(a.certificates), r.Register(a.traceFailures.count),
+		r.Register(&storageCollector{App: a}), r.Register(a.certificates),
 	)
 
 	if a.child != nil {
@@ -138,7 +138,7 @@ func (a *App) measureProcess(r prometheus.Registerer) error {
 
 // observer returns what observes the requests of a role's listener.
 func (a *App) observer(role config.Role) *web.Observer {
-	return &web.Observer{Role: string(role), Metrics: a.requests, Access: a.access, Tracer: a.tracer}
+	return &web.Observer{Role: string(role), Metrics: a.requests, Access: a.access}
 }
 
 // clockTimeout bounds the comparison of the clocks in a scrape.

@@ -14,8 +14,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/acme"
 	"github.com/tallygate/tallygate/cmd/tallygate/background"
@@ -56,14 +54,11 @@ type App struct {
 	plain         *server            // http in front of it; nil without secure
 	acme          *acme.Manager      // nil without secure
 
-	registry      *prometheus.Registry
-	registerer    prometheus.Registerer // of registry; labels the series of a child
-	requests      *web.Requests
-	certificates  *prometheus.GaugeVec // see newCertificateGauge
-	traceFailures *traceFailures
-	access        *slog.Logger             // of the access log; nil unless configured
-	traces        *sdktrace.TracerProvider // nil unless configured
-	tracer        trace.Tracer             // of traces; nil unless configured
+	registry     *prometheus.Registry
+	registerer   prometheus.Registerer // of registry; labels the series of a child
+	requests     *web.Requests
+	certificates *prometheus.GaugeVec // see newCertificateGauge
+	access       *slog.Logger         // of the access log; nil unless configured
 
 	baseConfigured bool // the base URL is set, not derived from the control address
 
@@ -92,7 +87,7 @@ func OpenChild(ctx context.Context, parent *background.Parent, log *slog.Logger)
 
 func open(ctx context.Context, c *config.Config, parent *background.Parent, log *slog.Logger) (_ *App, err error) {
 	a := &App{config: c, whole: c, parent: parent, log: log, registry: prometheus.NewRegistry(), requests: web.NewRequests(),
-		certificates: newCertificateGauge(), traceFailures: newTraceFailures(log), serving: make(chan struct{})}
+		certificates: newCertificateGauge(), serving: make(chan struct{})}
 	a.registerer = a.labelMetrics()
 	a.ready = sync.OnceFunc(func() { close(a.serving) })
 	a.readiness.check, a.readiness.log = a.checkDatabase, log
@@ -132,9 +127,6 @@ func open(ctx context.Context, c *config.Config, parent *background.Parent, log 
 		return nil, err
 	}
 
-	if err := a.openTraces(ctx); err != nil {
-		return nil, err
-	}
 	if c.AccessLog {
 		a.access = slog.New(slog.NewJSONHandler(os.Stdout, nil))
 	}
@@ -200,7 +192,6 @@ func (a *App) Close() {
 	if a.acme != nil {
 		a.acme.Close()
 	}
-	a.stopTraces()
 
 	if a.db != nil {
 		if err := a.db.Close(); err != nil {

@@ -85,7 +85,6 @@ func (a *App) openJobs() error {
 		WebhookAuthorities: authorities,
 		Mail:               server,
 		BaseURL:            string(c.BaseURL),
-		Tracer:             a.tracer,
 	})
 	return err
 }

@@ -68,8 +68,8 @@ func rawForms() map[string][]byte {
 }
 
 // TestNothingRawIsKeptRealRedis runs a whole installation with all details of visits on: hits of a marked
-// visitor, a conversion webhook, the queue, traces, an access log and exports. No form of the address and of
-// the agent is in what the installation stores, logs or sends.
+// visitor, a conversion webhook, the queue, an access log and exports. No form of the address and of the agent
+// is in what the installation stores, logs or sends.
 func TestNothingRawIsKeptRealRedis(t *testing.T) {
 	t.Parallel()
 	dbtest.EachURL(t, testNothingRawIsKept)
@@ -77,10 +77,6 @@ func TestNothingRawIsKeptRealRedis(t *testing.T) {
 
 func testNothingRawIsKept(t *testing.T, databaseURL string) {
 	redis := redistest.New(t)
-	traces := &traceReceiver{}
-	traceServer := httptest.NewServer(traces)
-	t.Cleanup(traceServer.Close)
-
 	var webhook received
 	receiver := httptest.NewTLSServer(&webhook)
 	t.Cleanup(receiver.Close)
@@ -96,8 +92,8 @@ func testNothingRawIsKept(t *testing.T, databaseURL string) {
 	maps.Copy(settings, files)
 	maps.Copy(settings, map[string]string{
 		"TALLYGATE_SECRET": dbtest.ApplicationKey, "TALLYGATE_TRUSTED_PROXIES": "127.0.0.1", "TALLYGATE_REDIS_URL": redis.URL(),
-		"TALLYGATE_WEBHOOK_ALLOW_NETS": "127.0.0.1", "TALLYGATE_WEBHOOK_CA_FILE": authority, "TALLYGATE_ACCESS_LOG": "true", "TALLYGATE_TRACES": "true",
-		"OTEL_EXPORTER_OTLP_ENDPOINT": traceServer.URL, "OTEL_BSP_SCHEDULE_DELAY": "100", "TALLYGATE_METRICS_ADDR": freeAddress(t),
+		"TALLYGATE_WEBHOOK_ALLOW_NETS": "127.0.0.1", "TALLYGATE_WEBHOOK_CA_FILE": authority, "TALLYGATE_ACCESS_LOG": "true",
+		"TALLYGATE_METRICS_ADDR": freeAddress(t),
 	})
 	p := start(t, settings, []string{"control", "data", "metrics"})
 
@@ -110,7 +106,6 @@ func testNothingRawIsKept(t *testing.T, databaseURL string) {
 
 	sendMarked(t, p, siteKey)
 	testkit.Await(t, "the webhook", func() bool { return bytes.Contains(webhook.bytes(), []byte("marked-order")) })
-	testkit.Await(t, "a trace of the delivery", func() bool { return len(traces.named("deliver "+model.DeliveryConversion)) > 0 })
 
 	_, metrics := get(t, "http://"+p.addr["metrics"]+"/metrics")
 	rows := exported(t, d, site.ID)
@@ -128,9 +123,6 @@ func testNothingRawIsKept(t *testing.T, databaseURL string) {
 	}
 	p.signal(syscall.SIGTERM)
 	kept["the log"], kept["the access log"] = []byte(p.logged()), bytes.Clone(p.out.Bytes())
-	traces.mu.Lock()
-	kept["the traces"] = []byte(traces.received.String())
-	traces.mu.Unlock()
 	readFolder(t, settings["TALLYGATE_DATA_DIR"], kept)
 
 	// The search would be worth nothing if it did not find what is there.

@@ -1,0 +1,134 @@
+package test
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/tools/dbtest"
+)
+
+// personal is what a request contains that must not be in the access log. All values are made up and occur
+// nowhere else.
+var personal = []string{"198.51.100.77", "Firefox/145.77", "personal-page", "personal-query", "personal-campaign",
+	"personal-referrer", "personal-user", "personal-header", "shop.example", "4bf92f3577b34da6a3ce929d0e0e4736", "order-77"}
+
+// sendPersonal sends calls with everything that could identify a visitor.
+func sendPersonal(t *testing.T, p *process, siteKey string) {
+	t.Helper()
+
+	calls := []struct {
+		method, url, body string
+		status            int
+	}{
+		{"POST", "http://" + p.addr["data"] + "/collect.php?personal-query=1", `{"k":"` + siteKey + `","t":"pageview",
+			"p":"/personal-page","r":"https://personal-referrer.example/","u":{"utm_campaign":"personal-campaign"}}`, 204},
+		{"POST", "http://" + p.addr["data"] + "/collect.php", `{"k":"` + siteKey + `","t":"event","p":"/personal-page",
+			"e":"purchase","m":{"transaction_id":"order-77","value":19.9,"currency":"EUR"}}`, 204},
+		{"GET", "http://" + p.addr["data"] + "/personal-page?personal-query=1", "", 404},
+		{"GET", "http://" + p.addr["control"] + "/personal-page?personal-query=1", "", 404},
+		{"POST", "http://" + p.addr["control"] + "/graphql", `{"query":"{ viewer { id } } # personal-query"}`, 403},
+	}
+	for _, call := range calls {
+		request, err := http.NewRequest(call.method, call.url, strings.NewReader(call.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, value := range map[string]string{
+			"Origin": "https://shop.example", "User-Agent": "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.77",
+			"X-Forwarded-For": "198.51.100.77", "Referer": "https://personal-referrer.example/", "Cookie": "x=personal-header",
+			"Traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "Tracestate": "x=personal-header",
+			"Baggage": "user=personal-user", "Content-Type": "application/json",
+		} {
+			request.Header.Set(name, value)
+		}
+
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		if response.StatusCode != call.status {
+			t.Fatalf("%s %s: %d %s, want %d", call.method, call.url, response.StatusCode, text, call.status)
+		}
+	}
+}
+
+// startPersonal starts a process on SQLite with an access log and a site that has a webhook.
+func startPersonal(t *testing.T) (p *process, siteKey string) {
+	t.Helper()
+
+	receiver := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(receiver.Close)
+
+	dir := t.TempDir()
+	authority := filepath.Join(dir, "ca.pem")
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: receiver.Certificate().Raw})
+	if err := os.WriteFile(authority, certificate, 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	p = start(t, map[string]string{
+		"TALLYGATE_DATA_DIR": dir, "TALLYGATE_SECRET": dbtest.ApplicationKey, "TALLYGATE_TRUSTED_PROXIES": "127.0.0.1",
+		"TALLYGATE_WEBHOOK_ALLOW_NETS": "127.0.0.1", "TALLYGATE_WEBHOOK_CA_FILE": authority, "TALLYGATE_ACCESS_LOG": "true",
+	}, []string{"control", "data"})
+	return p, makeSite(t, dbtest.Open(t, db.EmbeddedURL(dir)), receiver.URL)
+}
+
+// TestAccessLog checks the lines of the access log, and that they contain nothing personal.
+func TestAccessLog(t *testing.T) {
+	t.Parallel()
+
+	p, siteKey := startPersonal(t)
+	sendPersonal(t, p, siteKey)
+	p.signal(syscall.SIGTERM)
+
+	type line struct {
+		Time                            time.Time
+		Level, Msg, Role, Method, Route string
+		Status                          int
+		Bytes                           int64
+		Seconds                         float64
+	}
+
+	var lines []line
+	decoder := json.NewDecoder(bytes.NewReader(p.out.Bytes()))
+	decoder.DisallowUnknownFields()
+	for decoder.More() {
+		var l line
+		if err := decoder.Decode(&l); err != nil {
+			t.Fatalf("%v in\n%s", err, &p.out)
+		}
+		lines = append(lines, l)
+	}
+
+	want := []string{"data POST /collect.php 204", "data POST /collect.php 204", "data GET scripts 404", "control GET other 404",
+		"control POST /graphql 403"}
+	if len(lines) != len(want) {
+		t.Fatalf("%d lines, want %d:\n%s", len(lines), len(want), &p.out)
+	}
+	for i, l := range lines {
+		if got := fmt.Sprint(l.Role, " ", l.Method, " ", l.Route, " ", l.Status); got != want[i] || l.Msg != "request" ||
+			l.Time.IsZero() || l.Seconds <= 0 || (l.Bytes > 0) != (l.Status != 204) {
+			t.Errorf("line %d: %+v, want %s", i+1, l, want[i])
+		}
+	}
+
+	for _, secret := range append(personal, siteKey, "127.0.0.1") {
+		if strings.Contains(p.out.String(), secret) || strings.Contains(p.logged(), secret) && secret != "127.0.0.1" {
+			t.Errorf("a log contains %q:\n%s\n%s", secret, &p.out, p.logged())
+		}
+	}
+}
