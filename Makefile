@@ -251,6 +251,10 @@ vuln: ## Scan for known vulnerabilities, if their database can be reached (VULND
 words: ## Check comments, strings and documents for words that are not plain English (ARGS=--count: by folder)
 	@.ci/words/check $(ARGS)
 
+.PHONY: size
+size: ## Count lines, linked packages and modules, tests and words, and measure the program (COMMITS="v1.0.0 HEAD": of these)
+	@.ci/size $(COMMITS)
+
 .PHONY: fmt
 fmt: ## Format the Go code
 	gofmt -w .
