@@ -7,7 +7,6 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/graph/endpoint"
 	"github.com/tallygate/tallygate/graph/limits"
 	"github.com/tallygate/tallygate/graph/resolver"
 )
@@ -28,9 +27,6 @@ func (rs requests) handler(next http.Handler) http.Handler {
 		now := model.At(rs.now())
 		ctx, id := resolver.WithRequest(r.Context(), rs.db, now)
 		w.Header().Set("X-Request-Id", id)
-
-		// Set the content type here too: gqlgen answers by itself after a panic.
-		w.Header().Set("Content-Type", endpoint.ContentType(r))
 
 		ctx, cancel := limits.WithDeadline(ctx, rs.timeout)
 		defer cancel()

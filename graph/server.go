@@ -15,8 +15,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/99designs/gqlgen/graphql/handler"
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/99designs/gqlgen/graphql/executor"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/keys"
@@ -148,11 +150,11 @@ func New(o Options) (http.Handler, error) {
 		isShared:   o.IsShared,
 	}
 
-	executor, err := newExecutor(resolvers, requests.limits, counters, o)
+	exec, err := newExecutor(resolvers, counters, o)
 	if err != nil {
 		return nil, err
 	}
-	post := o.Auth.Middleware(executor)
+	post := o.Auth.Middleware(handle(endpoint.New(requests.limits, o.Now), exec))
 	api := byMethod(origins.Handler(requests.handler(post)), o.GraphiQL)
 
 	tools, err := mcp.New(mcp.Options{
@@ -183,26 +185,38 @@ func nodeIDs(d *db.DB) (*model.NodeIDs, error) {
 	return keys.New(d).NodeIDs(ctx)
 }
 
-// newExecutor returns gqlgen's server with the limits, the error presenter and the transport.
-func newExecutor(
-	resolvers *resolver.Resolver, l *limits.Limits, counters *errorCounters, o Options,
-) (http.Handler, error) {
+// newExecutor returns gqlgen's executor with the limits and the error presenter.
+func newExecutor(resolvers *resolver.Resolver, counters *errorCounters, o Options) (*executor.Executor, error) {
 	schema, err := limits.WithCosts(generated.NewExecutableSchema(generated.Config{Resolvers: resolvers}))
 	if err != nil {
 		return nil, err
 	}
 
-	srv := handler.New(schema)
-	limits.Apply(srv, o.Introspection)
+	exec := executor.New(schema)
+	limits.Apply(exec, o.Introspection)
 
-	srv.AddTransport(endpoint.New(l, o.Now))
-	srv.Use(resolver.Mutations{})
-	srv.Use(resolvers.Access())
-	srv.Use(resolvers.Repeats())
-	srv.SetErrorPresenter(counters.counted(newPresenter(o.Log, o.Now).present))
-	srv.SetRecoverFunc(recovered)
+	exec.Use(resolver.Mutations{})
+	exec.Use(resolvers.Access())
+	exec.Use(resolvers.Repeats())
+	exec.SetErrorPresenter(counters.counted(newPresenter(o.Log, o.Now).present))
+	exec.SetRecoverFunc(recovered)
 
-	return srv, nil
+	return exec, nil
+}
+
+// handle returns the handler of requests that exec runs. It answers a panic outside of a field, which exec does not
+// recover.
+func handle(transport endpoint.Transport, exec *executor.Executor) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			if value := recover(); value != nil {
+				presented, _ := errors.AsType[*gqlerror.Error](exec.PresentRecoveredError(r.Context(), value))
+				endpoint.Refuse(w, r, http.StatusInternalServerError, presented)
+			}
+		}()
+
+		transport.Do(w, r.WithContext(graphql.StartOperationTrace(r.Context())), exec)
+	})
 }
 
 // byMethod routes POST, and a GET with a token, to the schema, and a browser's GET to GraphiQL.

@@ -130,7 +130,7 @@ func (c *schemaCache) serve(
 
 	body, err := json.Marshal(envelope{Data: response.Data})
 	if err != nil {
-		// gqlgen recovers the panic and answers with INTERNAL.
+		// The server recovers the panic and answers with INTERNAL.
 		panic(err)
 	}
 

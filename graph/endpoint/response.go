@@ -66,21 +66,21 @@ func encode(response *graphql.Response, deprecated []deprecatedUse) []byte {
 
 	body, err := json.Marshal(answer)
 	if err != nil {
-		// gqlgen recovers the panic and answers with INTERNAL.
+		// The server recovers the panic and answers with INTERNAL.
 		panic(err)
 	}
 	return body
 }
 
 func send(w http.ResponseWriter, r *http.Request, status int, body []byte) {
-	w.Header().Set("Content-Type", ContentType(r))
+	w.Header().Set("Content-Type", contentType(r))
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
 	w.Write(body)
 }
 
-// ContentType returns the content type of the response to a request.
-func ContentType(r *http.Request) string {
+// contentType returns the content type of the response to a request.
+func contentType(r *http.Request) string {
 	if strings.Contains(r.Header.Get("Accept"), typeResponse) {
 		return typeResponse + "; charset=utf-8"
 	}

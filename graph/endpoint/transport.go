@@ -38,8 +38,8 @@ const (
 	parsePatience        = 2 * time.Second
 )
 
-// Transport is the only gqlgen transport of the server: POST of a JSON object, and GET for queries. gqlgen's own
-// transport repeats the request's body in its errors. Forms, multipart and websockets are left
+// Transport runs requests by gqlgen's executor: POST of a JSON object, and GET for queries. gqlgen's own
+// transports repeat the request's body in their errors. Forms, multipart and websockets are left
 // out because browsers send those across origins without a preflight. The server passes on a GET
 // only if it has a token, which pages of other origins send after a preflight.
 //
@@ -53,8 +53,6 @@ type Transport struct {
 	schema  *schemaCache
 }
 
-var _ graphql.Transport = Transport{}
-
 // New returns a transport within the limits.
 func New(l *limits.Limits, now func() time.Time) Transport {
 	most := max(1, runtime.GOMAXPROCS(0)/2)
@@ -65,10 +63,8 @@ func New(l *limits.Limits, now func() time.Time) Transport {
 	return Transport{limits: l, now: now, parsing: parsing, schema: newSchemaCache()}
 }
 
-// Supports accepts every request: the server passes only those on that have a body or a token.
-func (Transport) Supports(*http.Request) bool { return true }
-
-// Do reads, runs and answers one request.
+// Do reads, runs and answers one request. Its context must have the time of the start, see
+// graphql.StartOperationTrace.
 func (t Transport) Do(w http.ResponseWriter, r *http.Request, exec graphql.GraphExecutor) {
 	start := graphql.Now()
 

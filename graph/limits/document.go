@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/99designs/gqlgen/graphql"
-	"github.com/99designs/gqlgen/graphql/handler"
+	"github.com/99designs/gqlgen/graphql/executor"
 	"github.com/99designs/gqlgen/graphql/handler/extension"
 	"github.com/99designs/gqlgen/graphql/handler/lru"
 	"github.com/vektah/gqlparser/v2/ast"
@@ -36,20 +36,20 @@ const (
 	cachedTokens  = 600
 )
 
-// Apply installs the document limits, the query cache and the complexity limit on a server. Without
+// Apply installs the document limits, the query cache and the complexity limit on an executor. Without
 // introspection, the schema cannot be read, and error messages suggest no names.
-func Apply(srv *handler.Server, introspection bool) {
+func Apply(exec *executor.Executor, introspection bool) {
 	cache := newQueryCache()
 
-	srv.SetQueryCache(cache)
-	srv.SetParserTokenLimit(maxTokens)
-	srv.SetValidationRulesFn(silentRules)
-	srv.SetDisableSuggestion(true)
-	srv.Use(gate{cache: cache, introspection: introspection})
-	srv.Use(extension.FixedComplexityLimit(maxComplexity))
+	exec.SetQueryCache(cache)
+	exec.SetParserTokenLimit(maxTokens)
+	exec.SetDefaultRulesFn(silentRules)
+	exec.SetDisableSuggestion(true)
+	exec.Use(gate{cache: cache, introspection: introspection})
+	exec.Use(extension.FixedComplexityLimit(maxComplexity))
 
 	if introspection {
-		srv.Use(extension.Introspection{})
+		exec.Use(extension.Introspection{})
 	}
 }
 
