@@ -2,7 +2,10 @@ package auth
 
 import (
 	"context"
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha1"
+	"crypto/subtle"
 	"encoding/base32"
 	"encoding/binary"
 	"errors"
@@ -12,9 +15,6 @@ import (
 	"time"
 
 	"github.com/boombuler/barcode/qr"
-	"github.com/pquerna/otp"
-	"github.com/pquerna/otp/hotp"
-	"github.com/pquerna/otp/totp"
 
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
@@ -154,13 +154,22 @@ var totpText = base32.StdEncoding.WithPadding(base32.NoPadding)
 func totpStep(secret []byte, code string, now time.Time) (step int64, ok bool) {
 	current := now.Unix() / int64(model.TOTPPeriod/time.Second)
 	for _, step := range []int64{current, current - 1, current + 1} {
-		ok, err := hotp.ValidateCustom(code, uint64(step), totpText.EncodeToString(secret),
-			hotp.ValidateOpts{Digits: otp.DigitsSix, Algorithm: otp.AlgorithmSHA1})
-		if err == nil && ok {
+		if subtle.ConstantTimeCompare([]byte(code), []byte(totpCode(secret, step))) == 1 {
 			return step, true
 		}
 	}
 	return 0, false
+}
+
+// totpCode returns the six digits of a period.
+func totpCode(secret []byte, step int64) string {
+	mac := hmac.New(sha1.New, secret)
+	mac.Write(binary.BigEndian.AppendUint64(nil, uint64(step)))
+	sum := mac.Sum(nil)
+
+	// RFC 4226, section 5.3: the last four bits are the place of the number, without its sign.
+	value := binary.BigEndian.Uint32(sum[sum[len(sum)-1]&0xf:]) & 0x7fffffff
+	return fmt.Sprintf("%06d", value%1_000_000)
 }
 
 // TOTPSetup is the secret of a new authenticator app.
@@ -201,14 +210,15 @@ func (a *Auth) totpSetup(user *model.User, secret []byte) (*TOTPSetup, error) {
 		issuer += " " + base.Hostname()
 	}
 
-	key, err := totp.Generate(totp.GenerateOpts{
-		Issuer: strings.ReplaceAll(issuer, ":", "."), AccountName: user.Email, Secret: secret,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("make the URI of an authenticator app: %w", err)
-	}
+	// Apps show a plus sign as one, so spaces are %20 in the query, too.
+	issuer = strings.ReplaceAll(issuer, ":", ".")
+	text := totpText.EncodeToString(secret)
+	uri := (&url.URL{
+		Scheme: "otpauth", Host: "totp", Path: "/" + issuer + ":" + user.Email,
+		RawQuery: "algorithm=SHA1&digits=6&issuer=" + url.PathEscape(issuer) + "&period=30&secret=" + text,
+	}).String()
 
-	code, err := qr.Encode(key.URL(), qr.L, qr.Auto)
+	code, err := qr.Encode(uri, qr.L, qr.Auto)
 	if err != nil {
 		return nil, fmt.Errorf("make a QR code: %w", err)
 	}
@@ -236,7 +246,7 @@ func (a *Auth) totpSetup(user *model.User, secret []byte) (*TOTPSetup, error) {
 		}
 	}
 
-	return &TOTPSetup{Secret: totpText.EncodeToString(secret), URI: key.URL(), Size: size, Path: path.String()}, nil
+	return &TOTPSetup{Secret: text, URI: uri, Size: size, Path: path.String()}, nil
 }
 
 // ConfirmTOTP puts the authenticator app whose setup was started in use, by its first code. It returns
