@@ -95,8 +95,8 @@ func (d *decision) usage(key model.UsageKey) (ingest.Usage, bool) {
 	return usage, ok
 }
 
-// markQuotas notes the thresholds of quotas that are reached and not stored as such: by the batch, by a
-// lower plan, or by a process of an earlier version.
+// markQuotas notes the thresholds of quotas that are reached and not stored as such: by the batch, or by a
+// lower plan.
 func (d *decision) markQuotas() {
 	for key, read := range d.state.Usage {
 		usage, _ := d.usage(key)
