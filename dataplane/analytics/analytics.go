@@ -239,9 +239,9 @@ func (s *Service) userIDOf(site *site, id string) []byte {
 
 // store waits until the hit is committed, and returns why it is ignored, if it is. A client that
 // disconnects does not cancel it: browsers send beacons while they close the page. While the site is
-// moved to another cell, or its number of slots is changed, the hit waits until its deadline.
+// moved to another cell, the hit waits until its deadline.
 func (s *Service) store(h *hit) (ignored string, err error) {
-	h.cell, h.slots = h.site.cell, h.site.slots
+	h.cell = h.site.cell
 	result, err := s.writers.Do(context.Background(), h)
 	if err != nil {
 		return "", unavailable(err)
@@ -249,8 +249,7 @@ func (s *Service) store(h *hit) (ignored string, err error) {
 	return result.ignored(), result.err()
 }
 
-// findSite reads the rules of a hit's site again that was found to be in another cell or to have another
-// number of slots.
+// findSite reads the rules of a hit's site again that was found to be in another cell.
 func (s *Service) findSite(h *hit) error {
 	s.bySiteKey.Changed(h.site.id)
 	s.bySecret.Changed(h.site.id)
@@ -258,7 +257,7 @@ func (s *Service) findSite(h *hit) error {
 	if err != nil {
 		return err
 	}
-	h.cell, h.slots = site.cell, site.slots
+	h.cell = site.cell
 	return nil
 }
 

@@ -25,10 +25,6 @@ func decide(state *ingest.HitState, hits []*hit, last stamps) *decision {
 		engagement: make(map[model.EngagementKey]int),
 	}
 
-	if len(state.Whole) > 0 {
-		d.added = make(map[model.UsageKey]int64)
-	}
-
 	for i, h := range hits {
 		d.outcomes[i] = d.take(h)
 	}
@@ -48,7 +44,6 @@ type decision struct {
 	visitors   map[model.VisitorKey][]*visitChange // the visits that the batch looked at, newest first
 	recorded   map[model.TransactionKey]string     // nil for none; the event of those that the batch records
 	engagement map[model.EngagementKey]int         // index into changes.Engagement
-	added      map[model.UsageKey]int64            // page views and events of the months in state.Whole; nil without any
 }
 
 // visitChange is a visit and what the batch does to it.
@@ -76,14 +71,11 @@ func (d *decision) take(h *hit) outcome {
 	if refused := d.repeats(h); refused != stored {
 		return refused
 	}
-	if d.isUsedUp(key, usage) {
+	if usage.Exhausted() {
 		return overQuota
 	}
 
 	d.changes.Used[key] = usage.Used + 1
-	if _, whole := d.state.Whole[key.First()]; whole {
-		d.added[key.First()]++
-	}
 
 	if h.pageview != nil {
 		d.view(h)
@@ -103,41 +95,23 @@ func (d *decision) usage(key model.UsageKey) (ingest.Usage, bool) {
 	return usage, ok
 }
 
-// isUsedUp reports whether no hit of a month can be stored, after the batch's hits so far.
-func (d *decision) isUsedUp(key model.UsageKey, usage ingest.Usage) bool {
-	if sum, whole := d.state.Whole[key.First()]; whole {
-		return sum.Used+d.added[key.First()] >= sum.Quota
-	}
-	return usage.Exhausted()
-}
-
-// markQuotas notes the thresholds of quotas that are reached and not stored as such: by the batch, by a
-// lower plan, or by a process of an earlier version. Of a site with several slots, only a batch that has
-// locked all of them reaches one.
+// markQuotas notes the thresholds of quotas that are reached and not stored as such: by the batch, or by a
+// lower plan.
 func (d *decision) markQuotas() {
 	for key, read := range d.state.Usage {
-		if key.Slots <= 1 {
-			usage, _ := d.usage(key)
-			d.markQuota(key, read, usage.Used)
-		}
-	}
-	for key, sum := range d.state.Whole {
-		d.markQuota(key, sum, sum.Used+d.added[key])
-	}
-}
+		usage, _ := d.usage(key)
 
-// markQuota notes the threshold that a count reaches, if the batch reaches it, or if it is higher than
-// the threshold that was read. The threshold read may belong to a smaller quota, before a change of the
-// plan.
-func (d *decision) markQuota(key model.UsageKey, read ingest.Usage, used int64) {
-	percent := model.QuotaReached(used, read.Quota)
-	if percent <= read.Reached && percent <= model.QuotaReached(read.Used, read.Quota) {
-		return
+		// The threshold that was read may belong to a smaller quota, before a change of the plan.
+		percent := model.QuotaReached(usage.Used, usage.Quota)
+		if percent <= read.Reached && percent <= model.QuotaReached(read.Used, read.Quota) {
+			continue
+		}
+
+		if d.changes.Reached == nil {
+			d.changes.Reached = make(map[model.UsageKey]int16)
+		}
+		d.changes.Reached[key] = percent
 	}
-	if d.changes.Reached == nil {
-		d.changes.Reached = make(map[model.UsageKey]int16)
-	}
-	d.changes.Reached[key] = percent
 }
 
 // repeats returns why a hit is a duplicate of a stored one, or stored if it is none.
@@ -441,12 +415,6 @@ func (d *decision) sort() {
 	slices.SortFunc(d.changes.Continued, compareVisits)
 	slices.SortFunc(d.changes.Engagement, func(a, b model.Engagement) int {
 		return a.EngagementKey.Compare(b.EngagementKey)
-	})
-
-	// Batches of two slots of a site can have the same transactions. In one order they cannot wait for
-	// each other.
-	slices.SortFunc(d.changes.Transactions, func(a, b model.Transaction) int {
-		return cmp.Or(cmp.Compare(a.SiteID, b.SiteID), cmp.Compare(a.TransactionID, b.TransactionID))
 	})
 }
 

@@ -1,7 +1,6 @@
 package analytics
 
 import (
-	"encoding/binary"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -25,7 +24,6 @@ type hit struct {
 	client   model.Client // of a browser, as far as the site keeps it
 	size     int          // of the body, in bytes
 	cell     int64        // of the site, as far as the site's rules say
-	slots    int16        // of the site's usage; 0 counts as 1
 
 	pageview   *model.Pageview // At, Visitor and N are set by the writer
 	event      *event.Accepted
@@ -39,19 +37,7 @@ func (h *hit) Cell() int64         { return h.cell }
 func (h *hit) Deadline() time.Time { return h.deadline }
 
 func (h *hit) usageKey() model.UsageKey {
-	return model.UsageKey{SiteID: h.site.id, Month: h.at.Month(), Slot: h.slot(), Slots: h.slots}
-}
-
-// slot returns the slot of the site's usage that counts the hit and whose lock protects what it changes:
-// the visitor's. Engagement has no visitor, and changes only the row of its page view id.
-func (h *hit) slot() int16 {
-	if h.slots <= 1 {
-		return 0
-	}
-	if h.engagement != nil {
-		return model.UsageSlot(uint64(h.engagement.PageviewID), h.slots)
-	}
-	return model.UsageSlot(binary.LittleEndian.Uint64(h.visitor[:]), h.slots)
+	return model.UsageKey{SiteID: h.site.id, Month: h.at.Month()}
 }
 
 func (h *hit) visitorKey() model.VisitorKey {

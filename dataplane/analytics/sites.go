@@ -13,7 +13,6 @@ import (
 type site struct {
 	id          int64
 	cell        int64  // whose tables have its hits
-	slots       int16  // of its usage
 	stopped     string // why all calls are refused, see model.SiteRules.Stopped; empty: they are not
 	key         string
 	domains     []string // normalised, subdomains included
@@ -40,7 +39,6 @@ func newSite(r *model.SiteRules) *site {
 	s := &site{
 		id:          r.ID,
 		cell:        r.Cell,
-		slots:       r.UsageSlots,
 		stopped:     r.Stopped(),
 		key:         r.SiteKey,
 		domains:     r.Domains(),

@@ -18,7 +18,7 @@ const (
 	stored               outcome = iota // committed; an engagement report may also be dropped, see engage
 	overQuota                           // the site's month is used up
 	siteDeleted                         // the site was deleted after it was cached
-	siteMoved                           // the site is moved to another cell, or has another number of slots, see batch.Cells.Do
+	siteMoved                           // the site is moved to another cell, see batch.Cells.Do
 	duplicatePageview                   // a manual page view that repeats an automatic one
 	duplicateTransaction                // a refund that is recorded already, or a purchase under any recorded id
 	badTransaction                      // a refund under a purchase's id
@@ -121,14 +121,12 @@ func keysOf(hits []*hit) ingest.HitKeys {
 	keys := ingest.HitKeys{Since: hits[0].at, Until: hits[0].at}
 	for _, h := range hits {
 		keys.Since, keys.Until = min(keys.Since, h.at), max(keys.Until, h.at)
-		usage := h.usageKey()
-		keys.Usage = append(keys.Usage, usage)
+		keys.Usage = append(keys.Usage, h.usageKey())
 
 		if h.engagement != nil {
 			keys.Reported = append(keys.Reported, h.engagement.EngagementKey)
 		} else {
 			keys.Visitors = append(keys.Visitors, h.visitorKey())
-			keys.Counting = counting(keys.Counting, usage)
 		}
 
 		if h.isManual() {
@@ -147,18 +145,6 @@ func keysOf(hits []*hit) ingest.HitKeys {
 	keys.Visitors = sorted(keys.Visitors, model.VisitorKey.Compare)
 
 	return keys
-}
-
-// counting adds a hit to the counts of the keys of sites with several slots.
-func counting(counts map[model.UsageKey]int64, key model.UsageKey) map[model.UsageKey]int64 {
-	if key.Slots <= 1 {
-		return counts
-	}
-	if counts == nil {
-		counts = make(map[model.UsageKey]int64)
-	}
-	counts[key]++
-	return counts
 }
 
 // sorted sorts keys and removes duplicates.

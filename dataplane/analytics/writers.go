@@ -36,8 +36,8 @@ func (s *Service) newCellWriters(
 }
 
 // writers are the writers of hits. Each commits its own batches, so that several of them use several
-// of PostgreSQL's processes. All hits of a site's slot go through one writer: its visits and its quota need
-// no lock that two writers would wait for.
+// of PostgreSQL's processes. All hits of a site go through one writer: its visits and its quota need no
+// lock that two writers would wait for.
 type writers []*writer
 
 // newWriters returns a writer for each store, see newWriter.
@@ -49,15 +49,15 @@ func newWriters(stores []HitStore, notify func([]model.Delivery), observer *batc
 	return l
 }
 
-// Do stores a hit with the writer of its site's slot.
+// Do stores a hit with the writer of its site.
 func (l writers) Do(ctx context.Context, h *hit) (outcome, error) {
-	return l.of(h.site.id, h.slot()).DoBefore(ctx, h.deadline, h, h.size)
+	return l.of(h.site.id).DoBefore(ctx, h.deadline, h, h.size)
 }
 
-// of returns the writer of a site's slot. Consecutive ids are spread evenly, and the slots of a site have
-// writers in turn.
-func (l writers) of(siteID int64, slot int16) *writer {
-	return l[(model.Spread(uint64(siteID))+uint64(slot))%uint64(len(l))]
+// of returns the writer of a site. The product spreads consecutive ids evenly.
+func (l writers) of(siteID int64) *writer {
+	const golden = 0x9e37_79b9_7f4a_7c15 // 2^64 divided by the golden ratio
+	return l[(uint64(siteID)*golden>>32)%uint64(len(l))]
 }
 
 // Len returns how many hits wait for a writer.

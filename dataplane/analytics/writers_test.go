@@ -8,7 +8,7 @@ func TestWritersShareSites(t *testing.T) {
 	l := writers{new(writer), new(writer), new(writer)}
 	sites := make(map[*writer]int)
 	for id := int64(1); id <= 3000; id++ {
-		sites[l.of(id, 0)]++
+		sites[l.of(id)]++
 	}
 
 	for i, w := range l {

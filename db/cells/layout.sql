@@ -7,10 +7,7 @@ CREATE TABLE site_usage (
   reports bigint  NOT NULL DEFAULT 0,
   reached smallint NOT NULL DEFAULT 0,
   noted   smallint NOT NULL DEFAULT 0,
-  slot    smallint NOT NULL DEFAULT 0,
-  lease   bigint   NOT NULL DEFAULT 0,
-  lease_quota bigint NOT NULL DEFAULT -1,
-  PRIMARY KEY (site_id, month, slot)
+  PRIMARY KEY (site_id, month)
 ) WITH (fillfactor = 20);
 CREATE INDEX site_usage_month ON site_usage (month, site_id);
 CREATE INDEX site_usage_marks ON site_usage (site_id, month) WHERE reached > noted;

@@ -118,23 +118,7 @@ func (c *Copy) checkSource(ctx context.Context) error {
 			"see docs/backup.md", len(cells))
 	}
 
-	return c.checkSlots(ctx)
-}
-
-// checkSlots returns an error if sites have several usage slots and the target is SQLite, where a site has
-// one slot.
-func (c *Copy) checkSlots(ctx context.Context) error {
-	if c.to.IsPostgres() || !c.from.IsPostgres() {
-		return nil
-	}
-
-	var keys []string
-	err := c.from.Read.NewSelect().Table("sites").Column("site_key").Where("usage_slots > 1").Order("id").Scan(ctx, &keys)
-	if err == nil && len(keys) > 0 {
-		err = fmt.Errorf("%d sites have usage slots, which SQLite has not; run \"tallygate admin set-slots %s 1\" first",
-			len(keys), keys[0])
-	}
-	return err
+	return nil
 }
 
 // isSame reports whether both are one database.

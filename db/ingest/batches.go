@@ -15,15 +15,14 @@ import (
 // Update returns nil when the batch is on disk, and never stores a batch twice. The reasons are the
 // same for hits and claims:
 //
-//   - Locked are the usage rows that the keys name: one per site (or account) and month. A site
-//     with several slots has one per slot, and its quota is leased to the slots (slots.go). All
+//   - Locked are the usage rows that the keys name: one per site (or account) and month. All
 //     writers take them in the order of their keys, so that they never deadlock. On SQLite the
 //     transaction begins with the database's write lock, which includes them.
 //   - Read under these locks are quota, visits, transactions and claims. Only a holder of a site's
-//     usage row (of the slot's) changes them, and READ COMMITTED lets every statement after the
-//     lock see the last holder's commit. So the state that decide sees is still true when its
-//     changes are committed. A claim without a usage row (a challenge) relies on its primary key:
-//     PostgreSQL waits for another transaction that inserts the same key.
+//     usage row changes them, and READ COMMITTED lets every statement after the lock see the last
+//     holder's commit. So the state that decide sees is still true when its changes are committed.
+//     A claim without a usage row (a challenge) relies on its primary key: PostgreSQL waits for
+//     another transaction that inserts the same key.
 //   - Missing usage rows, in the first batch of a month, are added in a transaction of their own
 //     before the batch begins again. A transaction that holds locks must not wait for another one
 //     to insert the same row: both could deadlock.
@@ -57,10 +56,6 @@ type statements[Keys, State, Changes any] interface {
 
 	// add returns the steps that add missing usage rows.
 	add(Keys) []step
-
-	// widen returns the steps that begin the transaction again with more locks, and the state that
-	// they fill. It returns no steps if the locks suffice.
-	widen(Keys, *State) (*State, []step)
 
 	// complete returns the steps that read what read left out by an assumption that proved wrong.
 	complete(Keys, *State) []step
@@ -112,13 +107,6 @@ func (b *Batches[Keys, State, Changes]) read(ctx context.Context, tx transaction
 		}
 	}
 
-	if wider, steps := b.statements.widen(keys, state); len(steps) > 0 {
-		if err := tx.again(ctx, steps); err != nil {
-			return nil, err
-		}
-		state = wider
-	}
-
 	if steps := b.statements.complete(keys, state); len(steps) > 0 {
 		if err := tx.run(ctx, steps); err != nil {
 			return nil, err
@@ -153,9 +141,6 @@ type transaction interface {
 
 	// run runs further steps.
 	run(context.Context, []step) error
-
-	// again rolls the transaction back, and begins another one with these steps.
-	again(context.Context, []step) error
 
 	// apart rolls the transaction back and runs steps in a transaction of their own.
 	apart(context.Context, []step) error

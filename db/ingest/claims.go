@@ -106,8 +106,6 @@ func (*claims) missing(keys ClaimKeys, state *ClaimState) bool {
 
 func (c *claims) add(keys ClaimKeys) []step { return []step{addCaptchaUsage.rows(keys.Usage, c.cell)} }
 
-func (*claims) widen(ClaimKeys, *ClaimState) (*ClaimState, []step) { return nil, nil }
-
 // complete reads whether accounts without usage, and the accounts of keys that were not claimed,
 // are in other cells. It reads after the claims. So a key that is not astray was consumed earlier.
 func (c *claims) complete(keys ClaimKeys, state *ClaimState) (steps []step) {

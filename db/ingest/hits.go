@@ -21,42 +21,26 @@ type HitKeys struct {
 	Manual       []model.VisitorKey     // the Visitors with a manual page view
 	Reported     []model.EngagementKey  // engagement reports add to these
 	Transactions []model.TransactionKey // purchases and refunds that may be recorded already
-
-	// Counting is how many page views and events the batch has for each key of a site with several
-	// slots.
-	Counting map[model.UsageKey]int64
 }
 
 // HitState holds the rows that a batch of hits read under its locks.
 type HitState struct {
 	Usage        map[model.UsageKey]Usage           // no entry: the site is in Moved, or deleted
-	Whole        map[model.UsageKey]Usage           // sums of the months with all slots locked, by the first slot's key
-	Moved        map[int64]bool                     // sites that are in another cell or moved to one, or have another number of slots
+	Moved        map[int64]bool                     // sites that are in another cell, or are moved to one
 	Visits       map[model.VisitorKey][]model.Visit // newest first
 	Reported     map[model.EngagementKey]bool       // true if the key has a row
 	Transactions map[model.TransactionKey]string    // purchase or refund, for recorded transactions
 }
 
 // Usage is how many page views and events a site had in a month, its quota, and how many rows of
-// engagement the month's reports have added; or a slot's share of these, with the site's quota.
+// engagement the month's reports have added.
 type Usage struct {
 	Used, Quota, Reports int64
 	Reached              int16 // the last of model.QuotaThresholds that a batch saw reached; or 0
-
-	// Of a slot: the count up to which it may store, or usedUp, and the quota for which that was so.
-	lease, leaseQuota int64
-	isSlot            bool
 }
 
-// Exhausted reports whether no hit can be stored: the quota is used up, or the slot's lease. A
-// batch has the sums of the month in addition (HitState.Whole) if the leases of its slots do not
-// suffice.
-func (u Usage) Exhausted() bool {
-	if u.isSlot {
-		return u.Used >= u.limit()
-	}
-	return u.Used >= u.Quota
-}
+// Exhausted reports whether the quota is used up.
+func (u Usage) Exhausted() bool { return u.Used >= u.Quota }
 
 // HitChanges are the writes of a batch of hits.
 type HitChanges struct {
@@ -69,7 +53,7 @@ type HitChanges struct {
 	Deliveries   []model.Delivery
 	Used         map[model.UsageKey]int64 // new counts, never below the stored counts
 	Reports      map[model.UsageKey]int64 // how many rows Engagement adds
-	Reached      map[model.UsageKey]int16 // thresholds of the quota that the batch reaches, see decision.markQuota
+	Reached      map[model.UsageKey]int16 // thresholds of the quota that the batch reaches, see decision.markQuotas
 }
 
 // days yields the days of the batch's hits, nearly always one.
@@ -138,8 +122,6 @@ func (s *HitState) addVisit(key *model.VisitorKey, found *model.Visit) {
 type hits struct {
 	cell      int64
 	exhausted map[model.UsageKey]bool // months with the quota used up when they were last read
-
-	whole map[model.UsageKey]*wholeMonth // the months with all slots locked by the batch, by the first slot's key
 }
 
 // maxExhausted bounds the months that a writer remembers as used up. After forgetting them, the
@@ -151,25 +133,14 @@ func (*hits) needsCommon(HitKeys) bool { return false }
 // read assumes that a quota that was used up still is, and leaves out the site's visits. So an
 // exhausted site costs one lookup, in the same round trip.
 func (h *hits) read(keys HitKeys) (*HitState, []step) {
-	h.whole = nil
 	state := newHitState(&keys)
-	lock := lockUsage.rows(keys.Usage, func(k *model.UsageKey, u *Usage) {
-		u.isSlot = k.Slots > 1
-		state.Usage[*k] = *u
-	}, h.cell)
+	lock := lockUsage.rows(keys.Usage, func(k *model.UsageKey, u *Usage) { state.Usage[*k] = *u }, h.cell)
 	return state, append([]step{lock}, readHits(keys.without(h.exhausted), state)...)
 }
 
 func (h *hits) missing(keys HitKeys, state *HitState) bool { return len(state.Usage) < len(keys.Usage) }
 
-// add adds all slots of a month at once.
-func (h *hits) add(keys HitKeys) []step {
-	months := slices.Clone(keys.Usage)
-	for i := range months {
-		months[i] = months[i].First()
-	}
-	return []step{addUsage.rows(slices.Compact(months), h.cell)}
-}
+func (h *hits) add(keys HitKeys) []step { return []step{addUsage.rows(keys.Usage, h.cell)} }
 
 // complete reads everything if the quota of a month is no longer used up, after an upgrade. Of sites
 // without usage it reads whether they are in another cell.
@@ -190,7 +161,7 @@ func (h *hits) complete(keys HitKeys, state *HitState) (steps []step) {
 // noteExhausted remembers which months are used up, and reports whether one no longer is.
 func (h *hits) noteExhausted(state *HitState) (reopened bool) {
 	for key, usage := range state.Usage {
-		if h.isUsedUp(state, key, usage) {
+		if usage.Exhausted() {
 			h.exhausted[key] = true
 			continue
 		}
@@ -223,7 +194,7 @@ func readHits(keys HitKeys, state *HitState) (steps []step) {
 	}))
 }
 
-func (h *hits) write(_ HitKeys, changes *HitChanges) []step {
+func (*hits) write(_ HitKeys, changes *HitChanges) []step {
 	return []step{
 		newVisits.rows(changes.NewVisits),
 		continueVisits.rows(changes.Continued),
@@ -233,7 +204,6 @@ func (h *hits) write(_ HitKeys, changes *HitChanges) []step {
 		newTransactions.rows(changes.Transactions),
 		newDeliveries.rows(changes.Deliveries),
 		setUsage.rows(changes.usage()),
-		setLeases.rows(h.leases(changes)),
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 //
 // A LIMIT bounds the rows that a visitor can make a batch read.
 
-// siteUsed is the new count of a site (or slot) and month, 0 if it stays, how many rows its reports
+// siteUsed is the new count of a site and month, 0 if it stays, how many rows its reports
 // add, and the threshold of the quota that is reached, 0 if it stays.
 type siteUsed struct {
 	key           model.UsageKey
@@ -24,53 +24,47 @@ type siteUsed struct {
 }
 
 var (
-	// The number of slots is part of the condition: a process with another one would use other locks.
-	//
 	// OFFSET 0 makes each lookup a query of its own, and "+ 0" leaves it one index: without
 	// statistics of the sites the planner would otherwise read all of them. Rows are locked in the
 	// order of the keys.
-	lockUsage = newRead(tables.PlacedUsageKey, tables.Columns[Usage]{
+	lockUsage = newRead(tables.UsageKey, tables.Columns[Usage]{
 		tables.Bigint("used", func(u *Usage) *int64 { return &u.Used }),
 		tables.Bigint("monthly_pageviews", func(u *Usage) *int64 { return &u.Quota }),
 		tables.Bigint("reports", func(u *Usage) *int64 { return &u.Reports }),
 		tables.Smallint("reached", func(u *Usage) *int16 { return &u.Reached }),
-		tables.Bigint("lease", func(u *Usage) *int64 { return &u.lease }),
-		tables.Bigint("lease_quota", func(u *Usage) *int64 { return &u.leaseQuota }),
 	}, text{
 		postgres: `
-SELECT k.number, u.used, s.monthly_pageviews, u.reports, u.reached, u.lease, u.lease_quota
+SELECT k.number, u.used, s.monthly_pageviews, u.reports, u.reached
 FROM @rows
 CROSS JOIN LATERAL (
   SELECT monthly_pageviews FROM sites
-  WHERE id = k.site_id AND deleted_at + 0 = 0 AND cell + 0 = $5 AND NOT cell_closed AND usage_slots = greatest(k.slots, 1)
+  WHERE id = k.site_id AND deleted_at + 0 = 0 AND cell + 0 = $3 AND NOT cell_closed
   OFFSET 0) AS s
 CROSS JOIN LATERAL (
-  SELECT used, reports, reached, lease, lease_quota FROM site_usage
-  WHERE site_id = k.site_id AND month = k.month AND slot = k.slot
+  SELECT used, reports, reached FROM site_usage
+  WHERE site_id = k.site_id AND month = k.month
   OFFSET 0 FOR NO KEY UPDATE) AS u`,
 		sqlite: `
-SELECT u.used, s.monthly_pageviews, u.reports, u.reached, u.lease, u.lease_quota
+SELECT u.used, s.monthly_pageviews, u.reports, u.reached
 FROM site_usage u JOIN sites s ON s.id = u.site_id AND s.deleted_at = 0
-WHERE u.site_id = ?1 AND u.month = ?2 AND u.slot = ?3 AND s.usage_slots = max(?4, 1) AND s.cell = ?5`,
+WHERE u.site_id = ?1 AND u.month = ?2 AND s.cell = ?3`,
 	})
 
-	// On PostgreSQL it waits for a site that is being deleted. The keys are the keys of first
-	// slots.
-	addUsage = newWrite(tables.PlacedUsageKey, text{
+	// On PostgreSQL it waits for a site that is being deleted.
+	addUsage = newWrite(tables.UsageKey, text{
 		postgres: `
-INSERT INTO site_usage (site_id, month, used, slot)
-SELECT s.id, k.month, 0, n.slot
+INSERT INTO site_usage (site_id, month, used)
+SELECT s.id, k.month, 0
 FROM @rows
 CROSS JOIN LATERAL (
   SELECT id FROM sites
-  WHERE id = k.site_id AND deleted_at + 0 = 0 AND cell + 0 = $5 AND NOT cell_closed AND usage_slots = greatest(k.slots, 1)
+  WHERE id = k.site_id AND deleted_at + 0 = 0 AND cell + 0 = $3 AND NOT cell_closed
   OFFSET 0 FOR KEY SHARE) AS s
-CROSS JOIN LATERAL generate_series(k.slot, greatest(k.slots, 1) - 1) AS n (slot)
-ORDER BY s.id, k.month, n.slot
+ORDER BY s.id, k.month
 ON CONFLICT DO NOTHING`,
 		sqlite: `
-INSERT INTO site_usage (site_id, month, used, slot)
-SELECT id, ?2, 0, ?3 FROM sites WHERE id = ?1 AND deleted_at = 0 AND usage_slots = max(?4, 1) AND cell = ?5
+INSERT INTO site_usage (site_id, month, used)
+SELECT id, ?2, 0 FROM sites WHERE id = ?1 AND deleted_at = 0 AND cell = ?3
 ON CONFLICT DO NOTHING`,
 	})
 
@@ -86,38 +80,24 @@ SET used = greatest(u.used, k.used), reports = u.reports + k.reports,
   reached = CASE WHEN k.reached > 0 THEN k.reached ELSE u.reached END,
   noted = CASE WHEN k.reached > 0 THEN 0 ELSE u.noted END
 FROM @rows
-WHERE u.site_id = k.site_id AND u.month = k.month AND u.slot = k.slot`,
+WHERE u.site_id = k.site_id AND u.month = k.month`,
 		sqlite: `
-UPDATE site_usage SET used = max(used, ?4), reports = reports + ?5,
-  reached = CASE WHEN ?6 > 0 THEN ?6 ELSE reached END, noted = CASE WHEN ?6 > 0 THEN 0 ELSE noted END
-WHERE site_id = ?1 AND month = ?2 AND slot = ?3`,
-	})
-
-	setLeases = newWrite(tables.Within(func(l *slotLease) *model.UsageKey { return &l.key }, tables.UsageKey).With(
-		tables.Bigint("lease", func(l *slotLease) *int64 { return &l.lease }),
-		tables.Bigint("lease_quota", func(l *slotLease) *int64 { return &l.quota })), text{
-		postgres: `
-UPDATE site_usage u SET lease = k.lease, lease_quota = k.lease_quota
-FROM @rows
-WHERE u.site_id = k.site_id AND u.month = k.month AND u.slot = k.slot`,
-		sqlite: `
-UPDATE site_usage SET lease = ?4, lease_quota = ?5
-WHERE site_id = ?1 AND month = ?2 AND slot = ?3`,
+UPDATE site_usage SET used = max(used, ?3), reports = reports + ?4,
+  reached = CASE WHEN ?5 > 0 THEN ?5 ELSE reached END, noted = CASE WHEN ?5 > 0 THEN 0 ELSE noted END
+WHERE site_id = ?1 AND month = ?2`,
 	})
 )
 
 // The sites that have no usage row for another reason than their deletion.
-var readMoved = newRead(tables.PlacedUsageKey, tables.Columns[struct{}]{}, text{
+var readMoved = newRead(tables.UsageKey, tables.Columns[struct{}]{}, text{
 	postgres: `
 SELECT k.number
 FROM @rows
 CROSS JOIN LATERAL (
   SELECT 1 FROM sites
-  WHERE id = k.site_id AND deleted_at + 0 = 0 AND (cell <> $5 OR cell_closed OR usage_slots <> greatest(k.slots, 1))
+  WHERE id = k.site_id AND deleted_at + 0 = 0 AND (cell <> $3 OR cell_closed)
   OFFSET 0) AS s`,
-	sqlite: `
-SELECT 1 FROM sites
-WHERE id = ?1 AND ?2 > 0 AND ?3 >= 0 AND deleted_at = 0 AND (usage_slots <> max(?4, 1) OR cell <> ?5)`,
+	sqlite: `SELECT 1 FROM sites WHERE id = ?1 AND ?2 > 0 AND deleted_at = 0 AND cell <> ?3`,
 })
 
 // maxVisitsRead is how many of a visitor's visits of a day are read. The last one decides where a

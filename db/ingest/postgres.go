@@ -151,13 +151,6 @@ func (t *postgresTx) run(ctx context.Context, steps []step) error {
 	return t.send(ctx, &b)
 }
 
-func (t *postgresTx) again(ctx context.Context, steps []step) error {
-	if _, err := t.conn.Exec(ctx, "ROLLBACK"); err != nil {
-		return err
-	}
-	return t.begin(ctx, steps)
-}
-
 func (t *postgresTx) apart(ctx context.Context, steps []step) error {
 	if _, err := t.conn.Exec(ctx, "ROLLBACK"); err != nil {
 		return err

@@ -60,15 +60,11 @@ func (t *sqliteTx) run(ctx context.Context, steps []step) error {
 	return nil
 }
 
-func (t *sqliteTx) again(ctx context.Context, steps []step) error {
+func (t *sqliteTx) apart(ctx context.Context, steps []step) error {
 	if err := t.rollback(); err != nil {
 		return err
 	}
-	return t.begin(ctx, steps)
-}
-
-func (t *sqliteTx) apart(ctx context.Context, steps []step) error {
-	if err := t.again(ctx, steps); err != nil {
+	if err := t.begin(ctx, steps); err != nil {
 		return err
 	}
 	return t.commit(ctx, nil)

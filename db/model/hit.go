@@ -188,37 +188,10 @@ type Engagement struct {
 	RepeatedAt Instant // time of the newest page view that repeats this id; 0 if no page view does
 }
 
-// UsageKey identifies a site's count of page views and events in one month, or the count of one
-// slot of the site.
+// UsageKey identifies a site's count of page views and events in one month.
 type UsageKey struct {
 	SiteID int64
 	Month  Month
-	Slot   int16 // from 0
-	Slots  int16 // how many slots the site has, as the caller knows; 0 counts as 1
-}
-
-// MaxUsageSlots is how many slots the usage of a site can have.
-const MaxUsageSlots = 64
-
-// First returns the key of the month's first slot.
-func (k UsageKey) First() UsageKey {
-	k.Slot = 0
-	return k
-}
-
-// UsageSlot returns the slot of a visitor, or of a page view id, out of a number of slots. All
-// processes must agree on it, because a visitor's visits are protected by the lock of one slot.
-func UsageSlot(of uint64, slots int16) int16 {
-	if slots <= 1 {
-		return 0
-	}
-	return int16(Spread(of) % uint64(slots))
-}
-
-// Spread maps consecutive numbers to evenly spread numbers below 2^32.
-func Spread(n uint64) uint64 {
-	const golden = 0x9e37_79b9_7f4a_7c15 // 2^64 divided by the golden ratio
-	return n * golden >> 32
 }
 
 const (
@@ -234,10 +207,9 @@ func (k VisitorKey) Compare(other VisitorKey) int {
 	return cmp.Or(cmp.Compare(k.SiteID, other.SiteID), bytes.Compare(k.Visitor[:], other.Visitor[:]))
 }
 
-// Compare orders by site, month, then slot.
+// Compare orders by site, then month.
 func (k UsageKey) Compare(other UsageKey) int {
-	return cmp.Or(cmp.Compare(k.SiteID, other.SiteID), cmp.Compare(k.Month, other.Month),
-		cmp.Compare(k.Slot, other.Slot), cmp.Compare(k.Slots, other.Slots))
+	return cmp.Or(cmp.Compare(k.SiteID, other.SiteID), cmp.Compare(k.Month, other.Month))
 }
 
 // Compare orders by site, then transaction id.

@@ -56,8 +56,6 @@ type Site struct {
 
 	Cell       int64 `bun:",notnull"` // the cell that stores its hits, see db.Cell
 	CellClosed bool  `bun:",notnull"` // its hits are being moved to another cell, and no hit is stored
-
-	UsageSlots int16 `bun:",notnull"` // 1 to MaxUsageSlots, see UsageKey
 }
 
 // DisplayDomain returns the domain for people, see DisplayDomain.
@@ -265,17 +263,6 @@ const (
 
 // QuotaThresholds are the percentages of a quota at which owners are notified, once a month each.
 var QuotaThresholds = []int{80, 100}
-
-// NextThreshold returns the smallest count that reaches the next of QuotaThresholds that a use does not
-// reach; the quota if it reaches all of them.
-func NextThreshold(used, quota int64) int64 {
-	for _, percent := range QuotaThresholds {
-		if count := (quota*int64(percent) + 99) / 100; used < count {
-			return count
-		}
-	}
-	return quota
-}
 
 // QuotaReached returns the highest of QuotaThresholds that a use reaches; 0 below the lowest, or
 // without any use.

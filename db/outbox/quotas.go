@@ -24,8 +24,7 @@ type QuotaNotice struct {
 	Quota     int64         // 0: written by an earlier version
 }
 
-// quotaMark is a month of a site that reached a threshold of its quota, without a notice yet. It is
-// stored in the row of the site's first slot.
+// quotaMark is a month of a site that reached a threshold of its quota, without a notice yet.
 type quotaMark struct {
 	SiteID         int64
 	Month          model.Month
@@ -81,17 +80,6 @@ func (c cell) quotaMarks(ctx context.Context) (marks []quotaMark, err error) {
 // notice. The mark does not contain the quota, which may have changed since, so the thresholds of
 // the present quota count.
 func (c cell) noteSiteQuota(ctx context.Context, m *quotaMark, now model.Instant) (all int64, err error) {
-	var slots []int64
-	err = c.Write.NewSelect().Table("site_usage").Column("used").
-		Where("site_id = ? AND month = ?", m.SiteID, m.Month).Scan(ctx, &slots)
-	if err != nil {
-		return 0, err
-	}
-	var used int64
-	for _, n := range slots {
-		used += n
-	}
-
 	for _, threshold := range model.QuotaThresholds {
 		if threshold <= m.Noted || threshold > m.Reached {
 			continue
@@ -99,11 +87,11 @@ func (c cell) noteSiteQuota(ctx context.Context, m *quotaMark, now model.Instant
 
 		result, err := c.Write.ExecContext(ctx, `
 INSERT INTO quota_notices (account_id, site_id, product, month, threshold, created_at, quota)
-SELECT s.account_id, s.id, ?, ?, ?, ?, s.monthly_pageviews
-FROM sites s
-WHERE s.id = ? AND s.deleted_at = 0 AND s.monthly_pageviews * ? <= ?
+SELECT s.account_id, s.id, ?, u.month, ?, ?, s.monthly_pageviews
+FROM site_usage u JOIN sites s ON s.id = u.site_id AND s.deleted_at = 0
+WHERE u.site_id = ? AND u.month = ? AND s.monthly_pageviews * ? <= u.used * 100
 ON CONFLICT DO NOTHING`,
-			model.ProductAnalytics, m.Month, threshold, now, m.SiteID, threshold, used*100)
+			model.ProductAnalytics, threshold, now, m.SiteID, m.Month, threshold)
 		if err != nil {
 			return all, err
 		}
@@ -116,7 +104,7 @@ ON CONFLICT DO NOTHING`,
 
 	// A batch may have made another mark in between.
 	_, err = c.Write.NewUpdate().Table("site_usage").Set("noted = ?", m.Reached).
-		Where("site_id = ? AND month = ? AND slot = 0 AND noted < ?", m.SiteID, m.Month, m.Reached).
+		Where("site_id = ? AND month = ? AND noted < ?", m.SiteID, m.Month, m.Reached).
 		Where("reached = ?", m.Reached).Exec(ctx)
 	return all, err
 }

@@ -62,7 +62,7 @@ func TestSiteQuotaNotices(t *testing.T) {
 				}
 			}
 			for _, statement := range []string{
-				fmt.Sprintf("INSERT INTO site_usage (site_id, month, used) VALUES (?, %d, %d) ON CONFLICT (site_id, month, slot) DO UPDATE SET used = excluded.used", step.month, step.used),
+				fmt.Sprintf("INSERT INTO site_usage (site_id, month, used) VALUES (?, %d, %d) ON CONFLICT (site_id, month) DO UPDATE SET used = excluded.used", step.month, step.used),
 				fmt.Sprintf("UPDATE sites SET monthly_pageviews = %d WHERE id = ?", step.quota),
 				// as the data plane marks it
 				fmt.Sprintf("UPDATE site_usage SET reached = %[1]d, noted = 0 WHERE site_id = ? AND month = %[2]d AND %[1]d > 0", model.QuotaReached(int64(step.used), int64(step.quota)), step.month),

@@ -143,7 +143,7 @@ func (s *cellStore) planDayOfCell(ctx context.Context, day model.Day, now model.
 		var sites []int64
 		err := s.cell.Read.NewSelect().TableExpr("site_usage AS u").Join("JOIN sites AS s ON s.id = u.site_id AND s.cell = ?", s.cell.ID).
 			Column("u.site_id").
-			Where("u.month = ? AND u.site_id > ? AND u.slot = 0", day.Start().Month(), after).
+			Where("u.month = ? AND u.site_id > ?", day.Start().Month(), after).
 			Where(hasVisits, day).
 			Where("NOT EXISTS (SELECT 1 FROM report_days AS d WHERE d.site_id = u.site_id AND d.day = ?)", day).
 			Order("u.site_id").Limit(planPage).Scan(ctx, &sites)

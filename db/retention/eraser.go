@@ -360,7 +360,7 @@ func (r *eraser) excludingHits(ctx context.Context, change func(ctx context.Cont
 		// On SQLite the transaction excludes every other writer.
 		if r.cell.Common.IsPostgres() {
 			_, err := tx.ExecContext(ctx,
-				"SELECT 1 FROM site_usage WHERE site_id = ? ORDER BY month, slot FOR NO KEY UPDATE", r.erasure.SiteID)
+				"SELECT 1 FROM site_usage WHERE site_id = ? ORDER BY month FOR NO KEY UPDATE", r.erasure.SiteID)
 			if err != nil {
 				return err
 			}

@@ -190,7 +190,7 @@ func (s *Store) DeleteOldRecords(ctx context.Context, now model.Instant) (int64,
 		{table: "captcha_counts", key: "sitekey_id, day, name", column: "day", bound: countDay},
 		{table: "unknown_events", key: "site_id, day, name", column: "day", bound: int64(now.Day() - unknownDays)},
 
-		{table: "site_usage", key: "site_id, month, slot", column: "month", bound: month},
+		{table: "site_usage", key: "site_id, month", column: "month", bound: month},
 		{table: "captcha_usage", key: "account_id, month", column: "month", bound: month},
 
 		{table: "failure_notices", key: "site_id, day", column: "day", bound: yesterday},

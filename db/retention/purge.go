@@ -31,7 +31,7 @@ var siteRows = []rowsOfSite{
 	{"user_erasures", "id"},
 	{"quota_notices", "account_id, site_id, product, month, threshold, quota"},
 	{"rejections", "site_id, day, endpoint, code"},
-	{"site_usage", "site_id, month, slot"},
+	{"site_usage", "site_id, month"},
 	{"report_days", "site_id, day"},
 	{"report_segments", "site_id, first_day, days, chunk"},
 	{"report_imports", "site_id, id"},

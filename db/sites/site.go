@@ -27,7 +27,6 @@ func (s *Store) createSite(
 	ctx context.Context, site model.Site, check func(context.Context, *db.Tx, *model.Site) error,
 ) (*model.Site, error) {
 	site.AutomaticEvents = true
-	site.UsageSlots = 1
 	site.SmallGroup = cmp.Or(site.SmallGroup, model.DefaultSmallGroup)
 	site.TimeZone = cmp.Or(site.TimeZone, model.DefaultTimeZone)
 
@@ -156,7 +155,7 @@ func (s *Store) MonthlyUsage(ctx context.Context, month model.Month, siteIDs []i
 	}
 	rows, err := db.RowsPerCell(ctx, s.db, siteIDs, func(in *db.Cell, siteIDs []int64, rows *[]usage) error {
 		return in.Read.NewSelect().Table("site_usage").Column("site_id", "used").
-			Where("site_id IN ?", bun.Tuple(siteIDs)).Where("month = ?", month).Scan(ctx, rows) // a row for each slot
+			Where("site_id IN ?", bun.Tuple(siteIDs)).Where("month = ?", month).Scan(ctx, rows)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read usage of %d sites in %s: %w", len(siteIDs), month, err)
@@ -164,7 +163,7 @@ func (s *Store) MonthlyUsage(ctx context.Context, month model.Month, siteIDs []i
 
 	used := make(map[int64]int64, len(rows))
 	for _, row := range rows {
-		used[row.SiteID] += row.Used
+		used[row.SiteID] = row.Used
 	}
 
 	return used, nil

@@ -30,7 +30,7 @@ func (s *Store) UsageByDay(
 	return usageSince(ctx, s, "site_usage_days", "day", siteIDs, from)
 }
 
-// usageOf is the usage of a site, or of one of its slots, in a period.
+// usageOf is the usage of a site in a period.
 type usageOf[Period ~int32] struct {
 	SiteID int64
 	Period Period
@@ -59,7 +59,7 @@ func usageSince[Period ~int32](
 		if used[row.SiteID] == nil {
 			used[row.SiteID] = make(map[Period]int64)
 		}
-		used[row.SiteID][row.Period] += row.Used
+		used[row.SiteID][row.Period] = row.Used
 	}
 
 	return used, nil
@@ -163,7 +163,7 @@ SELECT u.site_id,
   (SELECT count(*) FROM pageviews p WHERE p.site_id = u.site_id AND p.at >= ? AND p.at < ?) +
   (SELECT count(*) FROM events e WHERE e.site_id = u.site_id AND e.at >= ? AND e.at < ?) AS used
 FROM site_usage u JOIN sites s ON s.id = u.site_id AND s.cell = ?
-WHERE u.month = ? AND u.site_id > ? AND u.slot = 0 ORDER BY u.site_id LIMIT ?`,
+WHERE u.month = ? AND u.site_id > ? ORDER BY u.site_id LIMIT ?`,
 			from, to, from, to, in.ID, from.Month(), after, dayPage).Scan(ctx, &counted)
 		if err != nil || len(counted) == 0 {
 			return err

@@ -146,11 +146,7 @@ var (
 	UsageKey = Columns[model.UsageKey]{
 		Bigint("site_id", func(k *model.UsageKey) *int64 { return &k.SiteID }),
 		Integer("month", func(k *model.UsageKey) *model.Month { return &k.Month }),
-		Smallint("slot", func(k *model.UsageKey) *int16 { return &k.Slot }),
 	}
-
-	// PlacedUsageKey is UsageKey with the number of slots that the site is assumed to have.
-	PlacedUsageKey = UsageKey.With(Smallint("slots", func(k *model.UsageKey) *int16 { return &k.Slots }))
 
 	VisitorKey = Columns[model.VisitorKey]{
 		Bigint("site_id", func(k *model.VisitorKey) *int64 { return &k.SiteID }),

@@ -37,7 +37,7 @@ func CellURL(tb testing.TB) string {
 	if onCitus() {
 		return citusURL(tb)
 	}
-	return postgresURL(tb, withSlots(tb, cellMigrator{}))
+	return postgresURL(tb, cellMigrator{})
 }
 
 // CellNodes returns the addresses of all servers that have the tables of the second cell of a database from

@@ -115,7 +115,7 @@ func PostgresURL(tb testing.TB) string {
 // statistics and plans.
 func DefaultCellURL(tb testing.TB) string {
 	tb.Helper()
-	return postgresURL(tb, withSlots(tb, migrator{}))
+	return postgresURL(tb, migrator{})
 }
 
 // EmptyPostgresURL is PostgresURL with a database that was never migrated.

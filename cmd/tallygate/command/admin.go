@@ -45,7 +45,6 @@ func adminCommands() []entry {
 		}},
 		{name: "move-site", data: new(moveSiteCommand)},
 		{name: "move-account", data: new(moveAccountCommand)},
-		{name: "set-slots", data: new(setSlotsCommand)},
 		{name: "suspend", data: new(suspendCommand)},
 		{name: "verify-domain", data: new(verifyDomainCommand)},
 		{name: "resume", data: new(resumeCommand)},

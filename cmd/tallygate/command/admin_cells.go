@@ -150,24 +150,3 @@ func (c *moveAccountCommand) Run(ctx context.Context, s *session) error {
 	move := func() error { return cells.New(d).MoveAccount(ctx, account.ID, c.To) }
 	return runMove(s.terminal, "The captcha of "+account.Name, account.Cell, c.To, move)
 }
-
-type setSlotsCommand struct {
-	Args struct {
-		SiteKey siteKey `positional-arg-name:"<site-key>" description:"Site key of the site."`
-		Slots   int     `positional-arg-name:"<slots>"`
-	} `positional-args:"yes" required:"yes"`
-}
-
-// Run changes the number of slots of a site.
-func (c *setSlotsCommand) Run(ctx context.Context, s *session) error {
-	d, site, err := s.site(ctx, c.Args.SiteKey)
-	if err != nil {
-		return err
-	}
-
-	if err := cells.New(d).SetSlots(ctx, site.ID, c.Args.Slots); err != nil {
-		return err
-	}
-	fmt.Fprintf(s.out, "The usage of %s is divided into %d slots (before: %d).\n", site.Domain, c.Args.Slots, site.UsageSlots)
-	return nil
-}

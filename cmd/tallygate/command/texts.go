@@ -52,8 +52,6 @@ var texts = map[string]string{
 	"admin move-account": "Move the captcha of an account, with its usage and its used challenges and tokens, " +
 		"to another cell while the service runs. Its challenges and tokens wait for a second, or some " +
 		"seconds if there are a million.",
-	"admin set-slots": "Divide the usage of a very large site into slots by visitor, so that several writers " +
-		"store its hits at once; 1 undoes it. The hits of the site's cell wait for milliseconds.",
 	"admin verify-domain": "Confirm that the domain of an account's OpenID Connect provider belongs to the account, in place of its " +
 		"DNS record.",
 	"admin suspend": "Suspend an account: its sites and sitekeys refuse calls, and its users can change " +
@@ -89,8 +87,6 @@ var texts = map[string]string{
 	"admin set-plan --monthly-pageviews": "Page views and events a month; an Enterprise plan needs it, from 1 " +
 		"to 2^53.",
 	"admin suspend --reason": "The reason, which the account's users see: 1 to 500 characters.",
-	"admin set-slots <slots>": "Number of slots, 1 to 64. As many as each process has writers " +
-		"(TALLYGATE_HIT_WRITERS): with one writer, slots gain nothing.",
 	"admin import <file>": "The files of the export: CSV, also compressed with gzip, or a zip archive of them; for " +
 		"goatcounter-api the address of the GoatCounter site.",
 	"admin import --from": "The service: plausible, umami, goatcounter, goatcounter-api (the sums that GoatCounter keeps " +

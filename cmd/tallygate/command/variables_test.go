@@ -44,8 +44,8 @@ func TestUnknownVariables(t *testing.T) {
 // TestOtherVariables checks that variables with other purposes, and empty ones, are no settings by mistake.
 func TestOtherVariables(t *testing.T) {
 	for name, value := range map[string]string{
-		"TALLYGATE_TEST_POSTGRES_URL": "postgres://127.0.0.1/x", "TALLYGATE_TEST_SLOTS": "4",
-		"TALLYGATE_API_TOKEN": "tga_x", "TALLYGATE_URL": "https://app.example.com",
+		"TALLYGATE_TEST_POSTGRES_URL": "postgres://127.0.0.1/x",
+		"TALLYGATE_API_TOKEN":         "tga_x", "TALLYGATE_URL": "https://app.example.com",
 		"TALLYGATE_SERVICE_HOST": "10.0.0.1", "TALLYGATE_SERVICE_PORT": "80", "TALLYGATE_SERVICE_PORT_HTTP": "80",
 		"TALLYGATE_PORT": "tcp://10.0.0.1:80", "TALLYGATE_PORT_80_TCP": "tcp://10.0.0.1:80",
 		"TALLYGATE_PORT_80_TCP_PROTO": "tcp", "TALLYGATE_PORT_80_TCP_PORT": "80", "TALLYGATE_PORT_80_TCP_ADDR": "10.0.0.1",

@@ -51,9 +51,6 @@ func TestCells(t *testing.T) {
 
 		d := dbtest.Open(t, databaseURL)
 		site := dbtest.NewOwnSite(t, d, "crash.localhost")
-		admin("tallygate: there is no site", "set-slots", unknownKey, "4")
-		admin("tallygate: a site has 1 to 64 slots", "set-slots", site.SiteKey, "65")
-		admin("The usage of crash.localhost is divided into 4 slots (before: 1).", "set-slots", site.SiteKey, "4")
 
 		// Processes may not know a new cell for a while.
 		created := func(at model.Instant) {

@@ -248,7 +248,7 @@ var settingColumns = map[string]map[string]string{
 		"require_second_factor": "members must have a second factor first", "require_provider": "members must have a provider first", "suspended_at": isState, "suspension_reason": isState,
 	},
 	"sites": {
-		"cell": "of the installation", "cell_closed": "of the installation", "usage_slots": "of the installation",
+		"cell": "of the installation", "cell_closed": "of the installation",
 		"id": isIdentity, "account_id": isIdentity, "site_key": isExported, "domain": isExported, "name": isExported,
 		"plan": isExported, "monthly_pageviews": isExported, "measure_site_search": isExported,
 		"visit_details": isExported, "excluded_countries": isExported, "excluded_paths": isExported, "shields": isExported,

@@ -92,6 +92,14 @@ func leave(t *testing.T, d *db.DB) {
 	}
 }
 
+// checkUsage compares the hits of a site that were accepted with the stored and the counted ones.
+func checkUsage(t *testing.T, p *plane, site *model.Site, accepted int64) {
+	t.Helper()
+	if rows, used := int64(len(p.rows(site))), p.used(site); rows != accepted || used != accepted {
+		t.Errorf("%s: %d accepted, %d stored, %d counted", site.Domain, accepted, rows, used)
+	}
+}
+
 // TestMoveUnderLoad adds a cell while two processes store hits, and moves a site there and back. Every
 // accepted hit is stored once, and the hits of the other site do not wait.
 func TestMoveUnderLoad(t *testing.T) {
@@ -131,10 +139,7 @@ func TestMoveUnderLoad(t *testing.T) {
 
 	tr.stop()
 	for i, site := range []*model.Site{moved, other} {
-		accepted := tr.accepted[i].Load()
-		if rows, used := int64(len(planes[0].rows(site))), planes[0].used(site); rows != accepted || used != accepted {
-			t.Errorf("%s: %d accepted, %d stored, %d counted", site.Domain, accepted, rows, used)
-		}
+		checkUsage(t, planes[0], site, tr.accepted[i].Load())
 	}
 	for _, table := range celllist.SiteTables {
 		if n := countIn(t, inCell(t, d, home), table, moved); n != 0 {

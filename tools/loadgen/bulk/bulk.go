@@ -147,7 +147,7 @@ func insertRows[Row any](tx *sql.Tx, table tables.Table[Row], rows []Row) error 
 
 func addUsage(site, month, n string) string {
 	return fmt.Sprintf(`INSERT INTO site_usage (site_id, month, used) VALUES (%s, %s, %s)
-		ON CONFLICT (site_id, month, slot) DO UPDATE SET used = site_usage.used + excluded.used`, site, month, n)
+		ON CONFLICT (site_id, month) DO UPDATE SET used = site_usage.used + excluded.used`, site, month, n)
 }
 
 // used counts the page views per site and month.
