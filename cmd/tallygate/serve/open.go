@@ -197,9 +197,6 @@ func (a *App) Close() {
 		_ = s.listener.Close()
 	}
 
-	if a.acme != nil {
-		a.acme.Close()
-	}
 	a.stopTraces()
 
 	if a.db != nil {
