@@ -360,7 +360,7 @@ func TestHandshakesOrderNothing(t *testing.T) {
 		}
 		response, err := http.Get("http://" + f.http.Addr().String() + challengePath + "unknown")
 		if err != nil || response.StatusCode != http.StatusNotFound {
-			t.Fatalf("a challenge that nobody set: %v, %v", response, err)
+			t.Fatalf("an unknown challenge: %v, %v", response, err)
 		}
 		response.Body.Close()
 	}
