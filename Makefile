@@ -180,9 +180,11 @@ fleet: build ## Measure four data nodes behind HAProxy, kill some under load, an
 	go build -buildvcs=false -o bin/loadgen ./tools/loadgen
 	bin/loadgen fleet --kills 10 $(ARGS)
 
-# The newest release; without one, the commit before the newest migration.
-PREVIOUS ?= $(shell git describe --tags --abbrev=0 --match 'v*' 2>/dev/null || \
-	git log -1 --diff-filter=A --format=%h^ -- 'db/migrations/*.sql')
+# The newest release. Without one, the commit before the newest migration; or the newest commit that has edited migrations,
+# because programs of before make another schema.
+PREVIOUS ?= $(shell git describe --tags --abbrev=0 --match 'v*' 2>/dev/null || { \
+	newest=$$(git log -1 --format=%h -- db/migrations); \
+	git diff --quiet --diff-filter=a $$newest^ $$newest -- db/migrations && newest=$$newest^; echo $$newest; })
 
 .PHONY: upgrade
 upgrade: build ## Run the program of PREVIOUS (the newest release) and this one on one database under load, and verify

@@ -17,7 +17,7 @@ import (
 // on the table queues behind it. It tries again every three seconds, for ten minutes in all.
 //
 // It fails with ErrProgramTooOld for a schema that this program does not understand, with
-// ErrEarlierLayout for a database of the builds before the first release, with an IncompleteError for
+// ErrEarlierBuild for a database of the builds before the first release, with an IncompleteError for
 // one that was restored in part, and with ErrUnfinishedCopy for one that was copied in part.
 func (d *DB) Migrate(ctx context.Context, now func() time.Time) error {
 	if err := d.MigrateWith(ctx, programMigrations, now); err != nil {
@@ -56,9 +56,6 @@ func (d *DB) MigrateWith(ctx context.Context, migrations *Migrations, now func()
 func (d *DB) isMigrated(ctx context.Context, migrations *Migrations) (bool, error) {
 	exists, err := d.hasList(ctx)
 	if err != nil || !exists {
-		return false, err
-	}
-	if err := d.refuseEarlierLayout(ctx); err != nil {
 		return false, err
 	}
 
@@ -230,15 +227,6 @@ func (tx *Tx) inEachCell(ctx context.Context, statements []string) error {
 	return err
 }
 
-// RequireProgram makes programs without a migration refuse to start, unless the database requires a newer
-// one already.
-func RequireProgram(ctx context.Context, tx *Tx, migration string) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO settings (name, value) VALUES (?, ?)
-ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE settings.value < excluded.value`,
-		oldestProgramSetting, migration)
-	return err
-}
-
 // recordMigration notes that a migration was applied, and the oldest program that may use the schema
 // from now on.
 func recordMigration(ctx context.Context, to bun.IConn, d *DB, m Migration, now func() time.Time) error {
@@ -254,26 +242,11 @@ func recordMigration(ctx context.Context, to bun.IConn, d *DB, m Migration, now 
 	return err
 }
 
-// earlierLayout is the first migration of the builds before the first release. No migration leads
-// from their tables to those of this program.
-const earlierLayout = "20261120_000001_first"
-
-// ErrEarlierLayout is returned by Migrate for a database that an earlier build created.
-var ErrEarlierLayout = errors.New("the database was created by a build of Tallygate before its first release, " +
-	"whose tables this version cannot read; use an empty database, and see CHANGELOG.md for what to copy")
-
-// refuseEarlierLayout returns ErrEarlierLayout for a database that an earlier build created.
-func (d *DB) refuseEarlierLayout(ctx context.Context) error {
-	earlier, err := d.Write.NewSelect().Table("schema_migrations").Where("name = ?", earlierLayout).Exists(ctx)
-	if err != nil {
-		// Other programs have a table of this name with other columns.
-		return errors.Join(d.refuseForeign(ctx), fmt.Errorf("read schema_migrations: %w", err))
-	}
-	if earlier {
-		return ErrEarlierLayout
-	}
-	return nil
-}
+// ErrEarlierBuild is returned for a database that a build before the first release created. Such a database
+// lacks the first migration, and no migration leads from its tables to those of this program.
+var ErrEarlierBuild = errors.New("the database was created by a build of Tallygate before its first release, " +
+	"and was not changed: this version needs an empty database; of the earlier one, that build's " +
+	"\"tallygate admin export-config\" prints the settings for \"tallygate admin apply\", and downloads keep the rows")
 
 // oldestProgramSetting names the newest migration that a program must know to use the schema.
 const oldestProgramSetting = "oldest_program"
@@ -296,7 +269,7 @@ type Schema struct {
 func (s Schema) TooNew() bool { return s.OldestProgram > s.Newest }
 
 // Schema returns the state of the schema for this program. It fails while the database is unavailable or was never
-// migrated, and with ErrUnfinishedCopy in addition to the state.
+// migrated, with ErrEarlierBuild, and with ErrUnfinishedCopy in addition to the state.
 func (d *DB) Schema(ctx context.Context) (Schema, error) { return d.schema(ctx, programMigrations) }
 
 // SchemaOrEmpty is Schema, also for a database that was never migrated.
@@ -309,19 +282,21 @@ func (d *DB) SchemaOrEmpty(ctx context.Context) (Schema, error) {
 		return Schema{Newest: programMigrations.Newest(), Pending: programMigrations.names}, nil
 	}
 
-	if err := d.refuseEarlierLayout(ctx); err != nil {
-		return Schema{}, err
-	}
-
 	return d.Schema(ctx)
 }
 
 func (d *DB) schema(ctx context.Context, migrations *Migrations) (Schema, error) {
 	s := Schema{Newest: migrations.Newest()}
 
-	err := d.Read.NewSelect().Table("schema_migrations").Column("name").Order("name").Scan(ctx, &s.Applied)
-	if err != nil {
-		return s, err
+	// SQLite takes the name of a missing column for a string, unless the table's name is part of it.
+	err := d.Read.NewSelect().Table("schema_migrations").Column("schema_migrations.name").Order("name").
+		Scan(ctx, &s.Applied)
+	switch {
+	case err != nil:
+		// Other programs have a table of this name with other columns.
+		return s, errors.Join(d.refuseForeign(ctx), fmt.Errorf("read schema_migrations: %w", err))
+	case len(s.Applied) > 0 && !slices.Contains(s.Applied, migrations.names[0]):
+		return s, ErrEarlierBuild
 	}
 
 	for _, name := range migrations.names {

@@ -1,9 +1,7 @@
 package db_test
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"slices"
 	"testing"
@@ -11,8 +9,6 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/ingest"
-	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
@@ -220,45 +216,5 @@ func TestMigrateWithoutRights(t *testing.T) {
 	}
 	if err := restricted.Migrate(t.Context(), time.Now); err != nil {
 		t.Error(err)
-	}
-}
-
-// TestDaySaltsSurviveTheirNewTables checks that the migration of the day salts keeps them, so that no visitor
-// is counted twice on the day of an upgrade.
-func TestDaySaltsSurviveTheirNewTables(t *testing.T) {
-	t.Parallel()
-	d := dbtest.Open(t, dbtest.EmptyPostgresURL(t))
-	if err := d.MigrateWith(t.Context(), db.MigrationsUntil("_000024_reports"), time.Now); err != nil {
-		t.Fatal(err)
-	}
-
-	for _, statement := range []string{
-		"CREATE UNLOGGED TABLE day_salt_20261120 (one boolean PRIMARY KEY DEFAULT true CHECK (one), salt bytea NOT NULL)",
-		"CREATE UNLOGGED TABLE day_salt_20261121 (LIKE day_salt_20261120 INCLUDING ALL)",
-		"INSERT INTO day_salt_20261120 (salt) VALUES (sha256('friday'))",
-		"INSERT INTO day_salt_20261121 (salt) VALUES (sha256('saturday'))",
-	} {
-		if err := dbtest.Exec(d, statement); err != nil {
-			t.Fatal(err)
-		}
-	}
-
-	if err := d.Migrate(t.Context(), time.Now); err != nil {
-		t.Fatal(err)
-	}
-
-	for at, word := range map[time.Time]string{
-		time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC): "friday",
-		time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC): "saturday",
-	} {
-		want := sha256.Sum256([]byte(word))
-		if salt, err := ingest.New(d).DaySalt(t.Context(), model.At(at).Day()); err != nil || !bytes.Equal(salt, want[:]) {
-			t.Errorf("the salt of %s is %x, %v; want %x", word, salt, err, want)
-		}
-	}
-
-	tables, err := dbtest.Tables(d)
-	if _, left := tables["day_salt_20261120"]; err != nil || left {
-		t.Errorf("the old table is left: %v, %v", left, err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -72,25 +73,40 @@ func TestSchemaOfAnEmptyDatabase(t *testing.T) {
 // refused with a clear error, and not changed.
 func TestMigrateRefusesAnEarlierBuild(t *testing.T) {
 	t.Parallel()
-	dbtest.EachEmptyURL(t, func(t *testing.T, databaseURL string) {
-		d := dbtest.Open(t, databaseURL)
-		for _, statement := range []string{
-			"CREATE TABLE schema_migrations (name text PRIMARY KEY, applied_at bigint NOT NULL)",
-			"INSERT INTO schema_migrations (name, applied_at) VALUES ('20261120_000001_first', 1)",
-			"CREATE TABLE visits (site_id bigint NOT NULL, id bigint NOT NULL, PRIMARY KEY (site_id, id))",
-		} {
-			if err := dbtest.Exec(d, statement); err != nil {
+	for _, first := range []string{"20261120_000001_first", "20261122_000016_first"} {
+		dbtest.EachEmptyURL(t, func(t *testing.T, databaseURL string) {
+			d := dbtest.Open(t, databaseURL)
+			for _, statement := range []string{
+				"CREATE TABLE schema_migrations (name text PRIMARY KEY, applied_at bigint NOT NULL)",
+				"INSERT INTO schema_migrations (name, applied_at) VALUES ('" + first + "', 1)",
+				"CREATE TABLE settings (name text PRIMARY KEY, value text NOT NULL)",
+				"CREATE TABLE visits (site_id bigint NOT NULL, id bigint NOT NULL, PRIMARY KEY (site_id, id))",
+				"INSERT INTO visits (site_id, id) VALUES (1, 2)",
+			} {
+				if err := dbtest.Exec(d, statement); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before, err := d.Objects(t.Context())
+			if err != nil {
 				t.Fatal(err)
 			}
-		}
 
-		if err := d.Migrate(t.Context(), time.Now); !errors.Is(err, db.ErrEarlierLayout) {
-			t.Errorf("error %v, want %v", err, db.ErrEarlierLayout)
-		}
+			_, schemaErr := d.Schema(t.Context())
+			for _, err := range []error{d.Migrate(t.Context(), time.Now), schemaErr} {
+				if !errors.Is(err, db.ErrEarlierBuild) {
+					t.Errorf("%s: error %v, want %v", first, err, db.ErrEarlierBuild)
+				}
+			}
 
-		tables, err := dbtest.Tables(d)
-		if err != nil || len(tables) != 2 || len(tables["visits"]) != 2 {
-			t.Errorf("tables %v, %v; want the two that were there", tables, err)
-		}
-	})
+			for table, want := range map[string]int{"schema_migrations": 1, "settings": 0, "visits": 1} {
+				if n, err := dbtest.Count(d, table); err != nil || n != want {
+					t.Errorf("%d rows of %s, %v; want %d", n, table, err, want)
+				}
+			}
+			if after, err := d.Objects(t.Context()); err != nil || !slices.Equal(after, before) {
+				t.Errorf("%q became %q, %v", before, after, err)
+			}
+		})
+	}
 }

@@ -20,6 +20,9 @@ var migrationFiles embed.FS
 var programMigrations = MustMigrations(migrationFiles)
 
 // Migrations are the SQL files of a folder "migrations", applied in the order of their names.
+// Their names begin with three digits. The first fifteen files make the tables of the first release, a
+// file for each subject; the first of all identifies the databases that later files can migrate.
+//
 // NAME.sql has the text of both dialects. Its marks begin with @: a word of dialectWords stands for a
 // dialect's own words, and lines of one dialect stand between lines with a comment:
 //
@@ -61,14 +64,6 @@ func MustMigrations(files fs.FS) *Migrations {
 	}
 
 	return &Migrations{files: files, names: slices.Compact(names)}
-}
-
-// MigrationsUntil returns this program's migrations up to the one whose name ends so. Only tests of
-// migrations call it.
-func MigrationsUntil(last string) *Migrations {
-	names := programMigrations.names
-	i := slices.IndexFunc(names, func(name string) bool { return strings.HasSuffix(name, last) })
-	return &Migrations{files: programMigrations.files, names: names[:i+1]}
 }
 
 // Newest returns the name of the last migration. It identifies the schema that a program

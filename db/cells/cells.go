@@ -101,12 +101,8 @@ AND EXISTS (SELECT 1 FROM unnest(ARRAY[?]) AS t (name)
 //go:embed layout.sql
 var layout string
 
-// firstProgram is the newest migration that a program must know to serve a database with several cells.
-const firstProgram = "20261123_000045_captcha_in_cells"
-
 // Add creates a cell and returns it. It takes new sites after celllist.Delay, when all processes know it.
-// Older programs refuse to start from then on. On Citus it becomes a distributed schema on the node with
-// the fewest of them.
+// On Citus it becomes a distributed schema on the node with the fewest of them.
 func (s *Store) Add(ctx context.Context, now model.Instant) (celllist.Cell, error) {
 	if !s.db.IsPostgres() {
 		return celllist.Cell{}, ErrSQLite
@@ -170,9 +166,6 @@ func (s *Store) create(ctx context.Context, tx *db.Tx, isCitus bool) (cell celll
 INSERT INTO cells (id, schema, created_at) VALUES (?, ?, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
 RETURNING created_at`, cell.ID, cell.Schema).Scan(ctx, &cell.CreatedAt)
 	if err != nil {
-		return cell, err
-	}
-	if err := db.RequireProgram(ctx, tx, firstProgram); err != nil {
 		return cell, err
 	}
 

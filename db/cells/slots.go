@@ -15,9 +15,6 @@ import (
 // ErrSlotsSQLite is returned for a change of slots on SQLite.
 var ErrSlotsSQLite = errors.New("SQLite has one writer; slots need PostgreSQL")
 
-// firstSlotsProgram is the newest migration that a program must know to serve a site with several slots.
-const firstSlotsProgram = "20261123_000043_usage_slots_key"
-
 // usageRow is a row of site_usage. The leases are those of a new row: the next batch makes others.
 type usageRow struct {
 	bun.BaseModel `bun:"table:site_usage"`
@@ -32,9 +29,8 @@ type usageRow struct {
 }
 
 // SetSlots divides the usage of a site into slots, 1 to model.MaxUsageSlots, so that as many writers can
-// store its hits at once. It takes milliseconds, during which the site's hits wait. Older programs refuse
-// to start once a site has several slots. It fails with db.ErrSiteMoving near the end of a move to
-// another cell.
+// store its hits at once. It takes milliseconds, during which the site's hits wait. It fails with
+// db.ErrSiteMoving near the end of a move to another cell.
 //
 // It is one transaction, which locks the cell's usage table until the batches in progress have ended. A
 // batch, an erasure or another transaction that waits meanwhile reads the new number of slots and the new
@@ -63,11 +59,6 @@ func (s *Store) SetSlots(ctx context.Context, siteID int64, slots int) error {
 			return nil
 		}
 
-		if slots > 1 {
-			if err := db.RequireProgram(ctx, tx, firstSlotsProgram); err != nil {
-				return err
-			}
-		}
 		if _, err := tx.ExecContext(ctx, "UPDATE sites SET usage_slots = ? WHERE id = ?", slots, siteID); err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alexedwards/argon2id"
 	"github.com/vektah/gqlparser/v2/ast"
 
 	"github.com/tallygate/tallygate/db"
@@ -405,6 +406,16 @@ func TestRemovingAndDeletingKeepPeopleOfOtherAccounts(t *testing.T) {
 			}
 		}
 	})
+}
+
+// passwordHash returns a hash of the tests' password.
+func passwordHash(t *testing.T) string {
+	t.Helper()
+	hash, err := argon2id.CreateHash(password, &cheapHash)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hash
 }
 
 // TestCreatingAccounts: a user creates further accounts as far as the sign-up policy allows.

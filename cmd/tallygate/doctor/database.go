@@ -134,6 +134,8 @@ func (e *examination) checkSchema(ctx context.Context, d *db.DB) bool {
 		e.fault("database-foreign", "Name a database of its own in TALLYGATE_DATABASE_URL, or another folder in TALLYGATE_DATA_DIR.", "%v", err)
 	case isIncomplete(err):
 		e.fault("schema-incomplete", "Restore the backup again into an empty database, see docs/backup.md.", "%v", err)
+	case errors.Is(err, db.ErrEarlierBuild):
+		e.fault("schema-earlier-build", "Name an empty database in TALLYGATE_DATABASE_URL, or another folder in TALLYGATE_DATA_DIR.", "%v", err)
 	case errors.Is(err, db.ErrUnfinishedCopy):
 		e.fault("copy-unfinished", "Run tallygate admin copy again, see docs/move.md.", "a copy into this database did not end")
 	case err != nil:

@@ -174,6 +174,9 @@ func TestDoctorSettings(t *testing.T) {
 			i.exec("DELETE FROM schema_migrations WHERE name = (SELECT max(name) FROM schema_migrations)")
 			set("NO_MIGRATE", "true")(i)
 		}, []string{"error schema-pending"}},
+		{"a database of an earlier build", func(i *installation) {
+			i.exec("DELETE FROM schema_migrations WHERE name = (SELECT min(name) FROM schema_migrations)")
+		}, []string{"error schema-earlier-build"}},
 		{"a database of another program", func(i *installation) {
 			i.exec("DROP TABLE settings")
 		}, []string{"error schema"}},

@@ -1,5 +1,4 @@
 -- oldest program: unchanged
--- Certificates that the program obtains by ACME. The common tables hold them, so that all nodes have them.
 
 -- Files of the ACME library: certificates, private keys, accounts and challenges in progress.
 CREATE TABLE certificate_files (

@@ -1,4 +1,5 @@
 -- oldest program: unchanged
+
 -- Who changed what in an account. No foreign key: the row of an account's site would lock the account, against the order of
 -- locks. Deleting an account deletes its rows.
 CREATE TABLE audit_log (
@@ -22,3 +23,4 @@ CREATE TABLE audit_log (
 CREATE INDEX audit_log_action ON audit_log (account_id, action, id);                 -- filter
 CREATE INDEX audit_log_actor ON audit_log (account_id, actor_user_id, id);           -- filter
 CREATE INDEX audit_log_object ON audit_log (account_id, object_kind, object_id, id); -- filter
+CREATE INDEX audit_log_id ON audit_log (id);

@@ -1,4 +1,6 @@
 -- oldest program: unchanged
+-- Alerts, where they are sent, and the messages about them.
+
 -- A place that alerts of an account, or of one of its sites, are sent to.
 CREATE TABLE alert_channels (
   id                 @identity,
@@ -20,7 +22,7 @@ CREATE TABLE alert_channels (
   quiet_from         integer NOT NULL, -- minute of the day; the same as quiet_to: no quiet hours
   quiet_to           integer NOT NULL,
   quiet_zone         text    NOT NULL,
-  confirm_hash       @bytes,           -- SHA-256 of the mailed secret; NULL: confirmed, or another kind
+  confirm_hash       @bytes, -- SHA-256 of the mailed secret; NULL: confirmed, or another kind
   confirm_expires_at bigint  NOT NULL,
   confirmed_at       bigint  NOT NULL, -- 0: an e-mail address that gets nothing yet
   stopped_at         bigint  NOT NULL, -- 0: not stopped
@@ -30,12 +32,12 @@ CREATE TABLE alert_channels (
   created_at         bigint  NOT NULL
 );
 CREATE INDEX alert_channels_account ON alert_channels (account_id, id);
-CREATE INDEX alert_channels_site ON alert_channels (site_id) WHERE site_id IS NOT NULL; -- deletion of a site
-CREATE INDEX alert_channels_user ON alert_channels (created_by) WHERE created_by IS NOT NULL; -- deletion of a user
-CREATE INDEX alert_channels_operator ON alert_channels (operator_id) WHERE operator_id IS NOT NULL; -- likewise
+CREATE INDEX alert_channels_site ON alert_channels (site_id) WHERE site_id IS NOT NULL;              -- deletion of a site
+CREATE INDEX alert_channels_user ON alert_channels (created_by) WHERE created_by IS NOT NULL;        -- deletion of a user
+CREATE INDEX alert_channels_operator ON alert_channels (operator_id) WHERE operator_id IS NOT NULL;  -- likewise
 CREATE INDEX alert_channels_confirm ON alert_channels (confirm_hash) WHERE confirm_hash IS NOT NULL; -- the mailed secret
-CREATE INDEX alert_channels_weekly ON alert_channels (weekly_due_at) WHERE weekly;    -- the planner
-CREATE INDEX alert_channels_monthly ON alert_channels (monthly_due_at) WHERE monthly; -- the planner
+CREATE INDEX alert_channels_weekly ON alert_channels (weekly_due_at) WHERE weekly;                   -- the planner
+CREATE INDEX alert_channels_monthly ON alert_channels (monthly_due_at) WHERE monthly;                -- the planner
 
 -- Something that its account's members should know. It lasts from began_at to ended_at.
 CREATE TABLE alerts (
@@ -72,10 +74,10 @@ CREATE TABLE alert_messages (
   fallback        text    NOT NULL, -- the state before a pending manual attempt
   created_at      bigint  NOT NULL,
   next_attempt_at bigint  NOT NULL,
-  mail_id         bigint  -- the mail that carries it; NULL: none, or not yet
+  mail_id         bigint -- the mail that carries it; NULL: none, or not yet
 );
 CREATE INDEX alert_messages_channel ON alert_messages (channel_id, id);
-CREATE INDEX alert_messages_due ON alert_messages (next_attempt_at) WHERE state = 'pending';         -- the sweeper
+CREATE INDEX alert_messages_due ON alert_messages (next_attempt_at) WHERE state = 'pending'; -- the sweeper
 CREATE INDEX alert_messages_lane ON alert_messages (channel_id, next_attempt_at, id) WHERE state = 'pending';
 CREATE INDEX alert_messages_alert ON alert_messages (alert_id, channel_id) WHERE alert_id IS NOT NULL; -- the end of an alert
 CREATE INDEX alert_messages_created ON alert_messages (created_at); -- the retention
@@ -92,6 +94,3 @@ CREATE TABLE alert_attempts (
   answer      text    NOT NULL, -- how the answer's body begins
   PRIMARY KEY (message_id, n)
 ) @without_rowid;
-
--- The mails of one address and day, which are bounded.
-CREATE INDEX mails_alerts ON mails (recipient, created_at) WHERE kind IN ('alert', 'alert_confirm');
