@@ -8,7 +8,6 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/keys"
-	"github.com/tallygate/tallygate/db/model"
 )
 
 // Store reads and writes the tables. It is safe for concurrent use.
@@ -21,7 +20,7 @@ type Store struct {
 func New(d *db.DB) *Store { return &Store{db: d, keys: keys.New(d)} }
 
 // Put stores a file, encrypted with the application key.
-func (s *Store) Put(ctx context.Context, name string, value []byte, now model.Instant) error {
+func (s *Store) Put(ctx context.Context, name string, value []byte) error {
 	return s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		// A rotation of the application key locks the rows before the key's setting.
 		var locked []string
@@ -35,8 +34,8 @@ func (s *Store) Put(ctx context.Context, name string, value []byte, now model.In
 		if err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, "INSERT INTO certificate_files (name, value, modified_at) VALUES (?, ?, ?) "+
-			"ON CONFLICT (name) DO UPDATE SET value = EXCLUDED.value, modified_at = EXCLUDED.modified_at", name, sealed, now)
+		_, err = tx.ExecContext(ctx, "INSERT INTO certificate_files (name, value) VALUES (?, ?) "+
+			"ON CONFLICT (name) DO UPDATE SET value = EXCLUDED.value", name, sealed)
 		return err
 	})
 }

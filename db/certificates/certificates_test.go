@@ -25,10 +25,10 @@ func TestFiles(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := certificates.New(d)
 		for _, name := range []string{"a.example", "b.example"} {
-			if err := s.Put(t.Context(), name, []byte("old"), now); err != nil {
+			if err := s.Put(t.Context(), name, []byte("old")); err != nil {
 				t.Fatal(err)
 			}
-			if err := s.Put(t.Context(), name, []byte("value of "+name), now+1); err != nil {
+			if err := s.Put(t.Context(), name, []byte("value of "+name)); err != nil {
 				t.Fatal(err)
 			}
 			if value, err := s.Get(t.Context(), name); string(value) != "value of "+name || err != nil {
@@ -56,7 +56,7 @@ func TestOtherKey(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		d := dbtest.Open(t, databaseURL)
 		s := certificates.New(d)
-		if err := s.Put(t.Context(), "a", []byte("private key"), now); err != nil {
+		if err := s.Put(t.Context(), "a", []byte("private key")); err != nil {
 			t.Fatal(err)
 		}
 
@@ -103,11 +103,11 @@ func TestRotation(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, name := range []string{"a", "b/c"} {
-			if err := certificates.New(first).Put(t.Context(), name, []byte("value of "+name), now); err != nil {
+			if err := certificates.New(first).Put(t.Context(), name, []byte("value of "+name)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := dbtest.Exec(first, "INSERT INTO certificate_files (name, value, modified_at) VALUES ('damaged', ?, 0)", []byte("x")); err != nil {
+		if err := dbtest.Exec(first, "INSERT INTO certificate_files (name, value) VALUES ('damaged', ?)", []byte("x")); err != nil {
 			t.Fatal(err)
 		}
 
@@ -119,7 +119,7 @@ func TestRotation(t *testing.T) {
 				t.Errorf("%s: %q, %v", name, value, err)
 			}
 		}
-		if err := certificates.New(first).Put(t.Context(), "a", []byte("late"), now); !errors.Is(err, keys.ErrOtherKey) {
+		if err := certificates.New(first).Put(t.Context(), "a", []byte("late")); !errors.Is(err, keys.ErrOtherKey) {
 			t.Errorf("a process with the replaced key stores: %v", err)
 		}
 	})

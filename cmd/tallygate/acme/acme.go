@@ -102,7 +102,7 @@ func (m *Manager) newOrders() *orders {
 
 	library := &autocert.Manager{
 		Prompt: autocert.AcceptTOS, // the setting says so
-		Cache:  &cache{m.store, m.Directory, m.Now, m.Log},
+		Cache:  &cache{m.store, m.Directory, m.Log},
 		Email:  m.Email,
 		Client: &acme.Client{DirectoryURL: m.Directory, HTTPClient: &http.Client{Transport: transport}, UserAgent: "tallygate"},
 	}

@@ -410,7 +410,7 @@ func TestDirectories(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	of := func(directory string) *cache {
-		return &cache{certificates.New(d), directory, time.Now, slog.New(slog.DiscardHandler)}
+		return &cache{certificates.New(d), directory, slog.New(slog.DiscardHandler)}
 	}
 	staging, real := of("https://staging.example/dir"), of("https://authority.example/dir")
 	for _, key := range []string{"a.example", "a.example+token", "token+http-01"} {

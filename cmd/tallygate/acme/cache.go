@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"time"
 
 	"golang.org/x/crypto/acme/autocert"
 
@@ -23,7 +22,6 @@ var errStorage = errors.New("the database failed")
 type cache struct {
 	store     *certificates.Store
 	directory string
-	now       func() time.Time
 	log       *slog.Logger
 }
 
@@ -58,7 +56,7 @@ func (c *cache) Put(ctx context.Context, key string, value []byte) error {
 		return nil
 	}
 
-	err := c.store.Put(ctx, c.name(key), value, model.At(c.now()))
+	err := c.store.Put(ctx, c.name(key), value)
 	if err != nil {
 		c.log.ErrorContext(ctx, "certificate not stored", "file", key, "error", err)
 	}
