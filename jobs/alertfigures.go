@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db/alerts"
+	"github.com/tallygate/tallygate/db/certificates"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/jobs/alertrules"
 )
@@ -353,8 +354,7 @@ func (w *alertWatcher) certificateFindings(
 	}
 	for _, h := range hosts {
 		subject := model.Clean(h.Host, model.MaxAlertSubject)
-		found[alertAbout{event: model.AlertCertificateFailed, subject: subject}] = alertrules.CertificateFailed(
-			alertrules.Certificate{Issued: h.IssuedAt, Expires: h.ExpiresAt, Failures: h.Failures, Failed: h.FailedAt}, now)
+		found[alertAbout{event: model.AlertCertificateFailed, subject: subject}] = certificateFinding(h, now)
 	}
 
 	var removed []int64
@@ -365,4 +365,12 @@ func (w *alertWatcher) certificateFindings(
 		}
 	}
 	return w.store.EndUnwanted(ctx, removed, now)
+}
+
+// certificateFinding finds a certificate that is missing, or that renewals should have replaced.
+func certificateFinding(h certificates.Host, now model.Instant) alertrules.Finding {
+	if !h.IsLate(now.Time()) {
+		return alertrules.Finding{Reading: alertrules.Usual}
+	}
+	return alertrules.Finding{Reading: alertrules.Unusual, Figures: model.AlertFigures{Since: h.ExpiresAt}}
 }

@@ -342,7 +342,7 @@ ON CONFLICT (site_id, day, endpoint, code) DO UPDATE SET count = rejections.coun
 }
 
 // TestCertificateAlerts checks the alerts about TLS certificates: of a host without one, of one that is renewed
-// in the end, and of a host that is no longer configured. They reach operators' channels only.
+// late, and of a host that is no longer configured. They reach operators' channels only.
 func TestCertificateAlerts(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -365,45 +365,38 @@ func TestCertificateAlerts(t *testing.T) {
 			}
 			at = at.Add(5 * time.Minute)
 		}
-		fail := func(host string) {
+		see := func(host string, left time.Duration) {
 			t.Helper()
-			if err := store.Failed(t.Context(), host, certificates.FailureDNS, at); err != nil {
-				t.Fatal(err)
+			state := certificates.Host{Host: host, IssuedAt: at.Add(left - 90*24*time.Hour), ExpiresAt: at.Add(left)}
+			if left == 0 {
+				state.IssuedAt, state.ExpiresAt = 0, 0
 			}
-		}
-		obtain := func(host string) {
-			t.Helper()
-			if err := store.Obtained(t.Context(), host, at, at.Add(90*24*time.Hour), at); err != nil {
+			if err := store.See(t.Context(), state, at); err != nil {
 				t.Fatal(err)
 			}
 		}
 
-		// The first order of a host.
+		// A host without a certificate, and with one.
 		step("")
-		fail("app.example")
+		see("app.example", 0)
 		step("certificate_failed open[begun]")
-		obtain("app.example")
+		see("app.example", 90*24*time.Hour)
 		step("certificate_failed 5m0s[begun ended]")
 
-		// A renewal with enough time left, which fails once too often.
-		at = at.Add(61 * 24 * time.Hour)
-		for range 4 {
-			fail("app.example")
-			step("certificate_failed 5m0s[begun ended]")
-		}
-		fail("app.example")
+		// Renewals that fail until less than 14 days are left.
+		see("app.example", 14*24*time.Hour)
+		step("certificate_failed 5m0s[begun ended]")
+		see("app.example", 14*24*time.Hour-time.Second)
 		step("certificate_failed 5m0s[begun ended], certificate_failed open[begun]")
-		obtain("app.example")
+		see("app.example", 90*24*time.Hour)
 		step("certificate_failed 5m0s[begun ended], certificate_failed 5m0s[begun ended]")
 
 		// Another host, which the settings no longer name a day later.
-		fail("old.example")
+		see("old.example", 0)
 		ended := strings.Repeat("certificate_failed 5m0s[begun ended], ", 2)
 		step(ended + "certificate_failed open[begun]")
 		at = at.Add(25 * time.Hour)
-		if err := store.See(t.Context(), []string{"app.example"}, at); err != nil {
-			t.Fatal(err)
-		}
+		see("app.example", 80*24*time.Hour)
 		step(ended + "certificate_failed 25h5m0s[begun]")
 		step(ended + "certificate_failed 25h5m0s[begun]")
 

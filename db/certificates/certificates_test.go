@@ -5,8 +5,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,55 +19,33 @@ func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
 
 var now = model.At(time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC))
 
-// TestFiles checks that files are stored, replaced, listed by folder and deleted by folder.
+// TestFiles checks that files are stored, replaced and deleted.
 func TestFiles(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := certificates.New(d)
-		for _, name := range []string{"a/b/c.key", "a/b/d.crt", "a/b.txt", "a-b/c", "a.", "ab"} {
-			if err := s.Put(t.Context(), name, []byte("old"), now); err != nil {
+		for _, name := range []string{"a.example", "b.example"} {
+			if err := s.Put(t.Context(), name, []byte("old")); err != nil {
 				t.Fatal(err)
 			}
-			if err := s.Put(t.Context(), name, []byte("value of "+name), now+1); err != nil {
+			if err := s.Put(t.Context(), name, []byte("value of "+name)); err != nil {
 				t.Fatal(err)
 			}
 			if value, err := s.Get(t.Context(), name); string(value) != "value of "+name || err != nil {
 				t.Errorf("%s: %q, %v", name, value, err)
 			}
 		}
-		if _, err := s.Get(t.Context(), "a/b"); !errors.Is(err, model.ErrNotFound) {
-			t.Errorf("a folder: %v", err)
-		}
 
-		list := func(name string) []string {
-			files, err := s.List(t.Context(), name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var names []string
-			for _, f := range files {
-				names = append(names, f.Name)
-				if f.ModifiedAt != now+1 || f.Size == 0 {
-					t.Errorf("%+v", f)
-				}
-			}
-			slices.Sort(names)
-			return names
-		}
-		if got := list("a"); !slices.Equal(got, []string{"a/b.txt", "a/b/c.key", "a/b/d.crt"}) {
-			t.Errorf("below a: %q", got)
-		}
-		if got := list("ab"); !slices.Equal(got, []string{"ab"}) {
-			t.Errorf("ab: %q", got)
-		}
-
-		for _, name := range []string{"a/b", "ab", "missing"} {
+		for _, name := range []string{"a.example", "missing"} {
 			if err := s.Delete(t.Context(), name); err != nil {
 				t.Fatal(err)
 			}
+			if _, err := s.Get(t.Context(), name); !errors.Is(err, model.ErrNotFound) {
+				t.Errorf("%s after its deletion: %v", name, err)
+			}
 		}
-		if got := list(""); !slices.Equal(got, []string{"a-b/c", "a.", "a/b.txt"}) {
-			t.Errorf("left: %q", got)
+		if _, err := s.Get(t.Context(), "b.example"); err != nil {
+			t.Errorf("another file: %v", err)
 		}
 	})
 }
@@ -80,7 +56,7 @@ func TestOtherKey(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		d := dbtest.Open(t, databaseURL)
 		s := certificates.New(d)
-		if err := s.Put(t.Context(), "a", []byte("private key"), now); err != nil {
+		if err := s.Put(t.Context(), "a", []byte("private key")); err != nil {
 			t.Fatal(err)
 		}
 
@@ -127,11 +103,11 @@ func TestRotation(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, name := range []string{"a", "b/c"} {
-			if err := certificates.New(first).Put(t.Context(), name, []byte("value of "+name), now); err != nil {
+			if err := certificates.New(first).Put(t.Context(), name, []byte("value of "+name)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := dbtest.Exec(first, "INSERT INTO certificate_files (name, value, modified_at) VALUES ('damaged', ?, 0)", []byte("x")); err != nil {
+		if err := dbtest.Exec(first, "INSERT INTO certificate_files (name, value) VALUES ('damaged', ?)", []byte("x")); err != nil {
 			t.Fatal(err)
 		}
 
@@ -143,65 +119,14 @@ func TestRotation(t *testing.T) {
 				t.Errorf("%s: %q, %v", name, value, err)
 			}
 		}
-		if err := certificates.New(first).Put(t.Context(), "a", []byte("late"), now); !errors.Is(err, keys.ErrOtherKey) {
+		if err := certificates.New(first).Put(t.Context(), "a", []byte("late")); !errors.Is(err, keys.ErrOtherKey) {
 			t.Errorf("a process with the replaced key stores: %v", err)
 		}
 	})
 }
 
-// TestLock checks that one of many holders has a lock, that it is free after its release or lease, and that a late release
-// leaves the next holder's lock.
-func TestLock(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		clock := now.Time()
-		dbtest.SetClock(d, func() time.Time { return clock })
-		s := certificates.New(d)
-		lock := func(holder string) bool {
-			taken, err := s.Lock(t.Context(), "host", holder, time.Minute)
-			if err != nil {
-				t.Error(err)
-			}
-			return taken
-		}
-
-		var taken atomic.Int32
-		var group sync.WaitGroup
-		for _, holder := range []string{"a", "b", "c", "d"} {
-			group.Go(func() {
-				if lock(holder) {
-					taken.Add(1)
-				}
-			})
-		}
-		group.Wait()
-		if taken.Load() != 1 {
-			t.Fatalf("%d holders", taken.Load())
-		}
-
-		clock = clock.Add(time.Minute - time.Second)
-		if lock("e") {
-			t.Error("taken during the lease")
-		}
-		clock = clock.Add(time.Second)
-		if !lock("e") || lock("f") {
-			t.Error("not free after the lease, or free twice")
-		}
-		for _, holder := range []string{"a", "b", "c", "d"} {
-			if err := s.Unlock(t.Context(), "host", holder); err != nil {
-				t.Error(err)
-			}
-		}
-		if lock("f") {
-			t.Error("an earlier holder has released the lock of e")
-		}
-		if err := s.Unlock(t.Context(), "host", "e"); err != nil || !lock("f") {
-			t.Errorf("not free after the release: %v", err)
-		}
-	})
-}
-
-// TestHosts checks the state over failures and successes, and that hosts of no process are left out after a day.
+// TestHosts checks that hosts without a certificate come first, then the one that expires first, and that hosts
+// of no process are left out after a day.
 func TestHosts(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -212,112 +137,48 @@ func TestHosts(t *testing.T) {
 				t.Errorf("%+v, %v, want %+v", got, err, want)
 			}
 		}
-		do := func(err error) {
+		see := func(h certificates.Host, at model.Instant) certificates.Host {
 			t.Helper()
-			if err != nil {
+			if err := s.See(t.Context(), h, at); err != nil {
 				t.Fatal(err)
 			}
+			return h
 		}
-		const minute, day = model.Instant(60_000_000), model.Instant(24 * 3600 * 1_000_000)
+		const day = 24 * time.Hour
 
 		check(now)
-		do(s.See(t.Context(), []string{"b.example.com", "a.example.com"}, now))
-		check(now, certificates.Host{Host: "a.example.com"}, certificates.Host{Host: "b.example.com"})
+		a := see(certificates.Host{Host: "a.example", IssuedAt: now, ExpiresAt: now.Add(90 * day)}, now)
+		b := see(certificates.Host{Host: "b.example", IssuedAt: now, ExpiresAt: now.Add(80 * day)}, now)
+		c := see(certificates.Host{Host: "c.example"}, now.Add(time.Hour))
+		check(now, c, b, a)
 
-		do(s.Failed(t.Context(), "a.example.com", certificates.FailureDNS, now+minute))
-		do(s.Failed(t.Context(), "a.example.com", certificates.FailureConnection, now+2*minute))
-		failing := certificates.Host{Host: "a.example.com", FailedAt: now + 2*minute, Failures: 2, Failure: certificates.FailureConnection}
-		check(now+2*minute, failing, certificates.Host{Host: "b.example.com"})
-		check(now+day, failing)
-
-		do(s.Obtained(t.Context(), "a.example.com", now, now+90*day, now+3*minute))
-		want := certificates.Host{Host: "a.example.com", IssuedAt: now, ExpiresAt: now + 90*day, FailedAt: now + 2*minute}
-		check(now+day, want)
-		if got, err := s.Host(t.Context(), "a.example.com"); got != want || err != nil {
+		b = see(certificates.Host{Host: "b.example", IssuedAt: now, ExpiresAt: now.Add(91 * day)}, now.Add(time.Hour))
+		check(now, c, a, b)
+		check(now.Add(day), c, b)
+		if got, err := s.Host(t.Context(), "a.example"); got != a || err != nil {
 			t.Errorf("%+v, %v", got, err)
 		}
-		if got, err := s.Host(t.Context(), "c.example.com"); got != (certificates.Host{Host: "c.example.com"}) || err != nil {
+		if got, err := s.Host(t.Context(), "d.example"); got != (certificates.Host{Host: "d.example"}) || err != nil {
 			t.Errorf("%+v, %v", got, err)
 		}
-		check(now + 2*day)
+		check(now.Add(2 * day))
 	})
 }
 
-// TestHostList checks the limit and the order of the list, and that it leaves out the same hosts as Hosts.
-func TestHostList(t *testing.T) {
+// TestIsLate checks from when on a certificate is late, by its lifetime.
+func TestIsLate(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		s := certificates.New(d)
-		const day = model.Instant(24 * 3600 * 1_000_000)
-		see := func(at model.Instant, hosts ...string) {
-			t.Helper()
-			if err := s.See(t.Context(), hosts, at); err != nil {
-				t.Fatal(err)
-			}
-		}
-		list := func(n int) (names []string) {
-			t.Helper()
-			hosts, err := s.HostList(t.Context(), now, n)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, h := range hosts {
-				names = append(names, h.Host)
-			}
-			return names
-		}
-
-		if got := list(5); got != nil {
-			t.Errorf("without a host: %q", got)
-		}
-		see(now-day, "old.example.com")
-		see(now-day+1, "a.example.com", "b.example.com", "c.example.com", "d.example.com")
-		for _, host := range []string{"c.example.com", "b.example.com", "d.example.com"} {
-			if err := s.Failed(t.Context(), host, certificates.FailureCAA, now); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := s.Obtained(t.Context(), "b.example.com", now, now+90*day, now); err != nil {
-			t.Fatal(err)
-		}
-
-		want := []string{"c.example.com", "d.example.com", "a.example.com", "b.example.com"}
-		for n := 1; n <= 5; n++ {
-			if got := list(n); !slices.Equal(got, want[:min(n, len(want))]) {
-				t.Errorf("at most %d: %q", n, got)
-			}
-		}
-	})
-}
-
-// TestPause checks that the pauses grow to an hour, and permit at most 5 failed validations in any hour.
-func TestPause(t *testing.T) {
-	t.Parallel()
-	const validationsOfOrder = 2 // one for each kind of challenge
-
-	var orders []time.Duration
-	for at := time.Duration(0); len(orders) < 10; at += certificates.Pause(len(orders)) {
-		orders = append(orders, at)
-	}
-	for i, begin := range orders {
-		validations := 0
-		for _, at := range orders[i:] {
-			if at < begin+time.Hour {
-				validations += validationsOfOrder
-			}
-		}
-		if validations > 5 {
-			t.Errorf("%d failed validations in the hour from %v on", validations, begin)
+	const day = 24 * time.Hour
+	for _, test := range []struct{ lifetime, least time.Duration }{
+		{90 * day, 14 * day}, {84 * day, 14 * day}, {60 * day, 10 * day}, {6 * day, day}, {365 * day, 14 * day},
+	} {
+		h := certificates.Host{IssuedAt: now, ExpiresAt: now.Add(test.lifetime)}
+		last := h.ExpiresAt.Time().Add(-test.least)
+		if h.IsLate(last) || !h.IsLate(last.Add(time.Microsecond)) {
+			t.Errorf("a certificate of %v is not late from %v before its end on", test.lifetime, test.least)
 		}
 	}
-
-	for failures, want := range map[int]time.Duration{0: 0, 1: 5 * time.Minute, 2: time.Hour, 1000: time.Hour} {
-		if got := certificates.Pause(failures); got != want {
-			t.Errorf("the pause after %d failures is %v, want %v", failures, got, want)
-		}
-		h := certificates.Host{FailedAt: now, Failures: failures}
-		if got := h.NextOrderAt(); got != now.Add(want) {
-			t.Errorf("the next order after %d failures is at %v, want %v", failures, got, now.Add(want))
-		}
+	if !(certificates.Host{}).IsLate(now.Time()) {
+		t.Error("no certificate is not late")
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 
 	"github.com/99designs/gqlgen/graphql"
-	"github.com/tallygate/tallygate/db/certificates"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/vektah/gqlparser/v2/ast"
 )
@@ -79,128 +78,27 @@ func (ec *executionContext) fieldContext_Certificate_expiresAt(_ context.Context
 	return graphql.NewScalarFieldContext("Certificate", field, false, false, "DateTime")
 }
 
-func (ec *executionContext) _Certificate_failure(ctx context.Context, field graphql.CollectedField, obj *Certificate) (ret graphql.Marshaler) {
+func (ec *executionContext) _Certificate_late(ctx context.Context, field graphql.CollectedField, obj *Certificate) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Certificate_failure(ctx, field)
+			return ec.fieldContext_Certificate_late(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Failure, nil
+			return obj.Late, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *CertificateFailure) graphql.Marshaler {
-			return ec.marshalOCertificateFailure2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐCertificateFailure(ctx, selections, v)
-		},
-		true,
-		false,
-	)
-}
-func (ec *executionContext) fieldContext_Certificate_failure(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "Certificate",
-		Field:      field,
-		IsMethod:   false,
-		IsResolver: false,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_CertificateFailure(ctx, field)
-		},
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _CertificateFailure_reason(ctx context.Context, field graphql.CollectedField, obj *CertificateFailure) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_CertificateFailure_reason(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Reason, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v certificates.Failure) graphql.Marshaler {
-			return ec.marshalNCertificateFailureReason2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋcertificatesᚐFailure(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_CertificateFailure_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("CertificateFailure", field, false, false, "CertificateFailureReason")
-}
-
-func (ec *executionContext) _CertificateFailure_orders(ctx context.Context, field graphql.CollectedField, obj *CertificateFailure) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_CertificateFailure_orders(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Orders, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
-			return ec.marshalNInt2int(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_CertificateFailure_orders(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("CertificateFailure", field, false, false, "Int")
-}
-
-func (ec *executionContext) _CertificateFailure_failedAt(ctx context.Context, field graphql.CollectedField, obj *CertificateFailure) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_CertificateFailure_failedAt(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.FailedAt, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v model.Instant) graphql.Marshaler {
-			return ec.marshalNDateTime2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐInstant(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_CertificateFailure_failedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("CertificateFailure", field, false, false, "DateTime")
-}
-
-func (ec *executionContext) _CertificateFailure_nextOrderAt(ctx context.Context, field graphql.CollectedField, obj *CertificateFailure) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_CertificateFailure_nextOrderAt(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.NextOrderAt, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v model.Instant) graphql.Marshaler {
-			return ec.marshalNDateTime2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐInstant(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_CertificateFailure_nextOrderAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("CertificateFailure", field, false, false, "DateTime")
+func (ec *executionContext) fieldContext_Certificate_late(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Certificate", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _Installation_signUps(ctx context.Context, field graphql.CollectedField, obj *Installation) (ret graphql.Marshaler) {
@@ -1123,56 +1021,8 @@ func (ec *executionContext) _Certificate(ctx context.Context, sel ast.SelectionS
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
-		case "failure":
-			out.Values[i] = ec._Certificate_failure(ctx, field, obj)
-			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
-			}
-		default:
-			panic("unknown field " + strconv.Quote(field.Name))
-		}
-	}
-	out.Dispatch(ctx)
-	if out.Invalids > 0 {
-		return graphql.Null
-	}
-
-	if n := len(deferred.Defers); n > 0 {
-		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
-		ec.ProcessDeferredGroup(deferred)
-	}
-
-	return out
-}
-
-var certificateFailureImplementors = []string{"CertificateFailure"}
-
-func (ec *executionContext) _CertificateFailure(ctx context.Context, sel ast.SelectionSet, obj *CertificateFailure) graphql.Marshaler {
-	fields := graphql.CollectFields(ec.OperationContext, sel, certificateFailureImplementors)
-
-	out := graphql.NewFieldSet(fields)
-	deferred := graphql.NewDeferredGroup(ctx)
-	for i, field := range fields {
-		switch field.Name {
-		case "__typename":
-			out.Values[i] = graphql.MarshalString("CertificateFailure")
-		case "reason":
-			out.Values[i] = ec._CertificateFailure_reason(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "orders":
-			out.Values[i] = ec._CertificateFailure_orders(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "failedAt":
-			out.Values[i] = ec._CertificateFailure_failedAt(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "nextOrderAt":
-			out.Values[i] = ec._CertificateFailure_nextOrderAt(ctx, field, obj)
+		case "late":
+			out.Values[i] = ec._Certificate_late(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -1522,59 +1372,12 @@ func (ec *executionContext) marshalNCertificate2ᚖgithubᚗcomᚋtallygateᚋta
 	return ec._Certificate(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalNCertificateFailureReason2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋcertificatesᚐFailure(ctx context.Context, v any) (certificates.Failure, error) {
-	tmp, err := graphql.UnmarshalString(v)
-	res := unmarshalNCertificateFailureReason2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋcertificatesᚐFailure[tmp]
-	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNCertificateFailureReason2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋcertificatesᚐFailure(ctx context.Context, sel ast.SelectionSet, v certificates.Failure) graphql.Marshaler {
-	_ = sel
-	res := graphql.MarshalString(marshalNCertificateFailureReason2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋcertificatesᚐFailure[v])
-	if res == graphql.Null {
-		graphql.AddInvalidNullFromMarshaler(ctx, "CertificateFailureReason!")
-	}
-	return res
-}
-
-var (
-	unmarshalNCertificateFailureReason2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋcertificatesᚐFailure = map[string]certificates.Failure{
-		"AUTHORITY":  certificates.FailureAuthority,
-		"RATE_LIMIT": certificates.FailureRateLimit,
-		"DNS":        certificates.FailureDNS,
-		"CONNECTION": certificates.FailureConnection,
-		"RESPONSE":   certificates.FailureResponse,
-		"CAA":        certificates.FailureCAA,
-		"REFUSED":    certificates.FailureRefused,
-		"STORAGE":    certificates.FailureStorage,
-		"OTHER":      certificates.FailureOther,
-	}
-	marshalNCertificateFailureReason2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋcertificatesᚐFailure = map[certificates.Failure]string{
-		certificates.FailureAuthority:  "AUTHORITY",
-		certificates.FailureRateLimit:  "RATE_LIMIT",
-		certificates.FailureDNS:        "DNS",
-		certificates.FailureConnection: "CONNECTION",
-		certificates.FailureResponse:   "RESPONSE",
-		certificates.FailureCAA:        "CAA",
-		certificates.FailureRefused:    "REFUSED",
-		certificates.FailureStorage:    "STORAGE",
-		certificates.FailureOther:      "OTHER",
-	}
-)
-
 func (ec *executionContext) marshalNInstallation2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐInstallation(ctx context.Context, sel ast.SelectionSet, v *Installation) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "Installation!")
 		return graphql.Null
 	}
 	return ec._Installation(ctx, sel, v)
-}
-
-func (ec *executionContext) marshalOCertificateFailure2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐCertificateFailure(ctx context.Context, sel ast.SelectionSet, v *CertificateFailure) graphql.Marshaler {
-	if v == nil {
-		return graphql.Null
-	}
-	return ec._CertificateFailure(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalOInstallationConfiguration2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐInstallationConfiguration(ctx context.Context, sel ast.SelectionSet, v *InstallationConfiguration) graphql.Marshaler {

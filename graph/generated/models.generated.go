@@ -9,7 +9,6 @@ import (
 	"strconv"
 
 	"github.com/99designs/gqlgen/graphql"
-	"github.com/tallygate/tallygate/db/certificates"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/db/reports"
@@ -354,20 +353,9 @@ type Certificate struct {
 	Host string `json:"host"`
 	// When the newest certificate expires. Null if none was obtained yet.
 	ExpiresAt *model.Instant `json:"expiresAt,omitempty"`
-	// The orders that failed since the newest certificate was obtained. Null if none did.
-	Failure *CertificateFailure `json:"failure,omitempty"`
-}
-
-// Orders of a certificate that failed in a row.
-type CertificateFailure struct {
-	// Why the last order failed. The log of the process that ordered has the authority's answer.
-	Reason certificates.Failure `json:"reason"`
-	// Number of failed orders since the last success.
-	Orders int `json:"orders"`
-	// When the last order failed.
-	FailedAt model.Instant `json:"failedAt"`
-	// The earliest time of the next order.
-	NextOrderAt model.Instant `json:"nextOrderAt"`
+	// Whether none was obtained, or renewals must have failed: less than 14 days, or a sixth of a shorter lifetime, are left. The log of
+	// the process that orders has the reason.
+	Late bool `json:"late"`
 }
 
 // Input of `changePassword`.
@@ -1163,8 +1151,8 @@ type InstallationHealth struct {
 	// such address count as one, and no limit by network applies to them.
 	HiddenClients bool `json:"hiddenClients"`
 	// The TLS certificates that the program obtains itself, with `TALLYGATE_TLS=auto`. They belong to the hosts with which any process
-	// was configured within the last day: a host that was removed from the settings stays for a day. At most 20, hosts with a failure
-	// first, then by name. Empty if no process obtains certificates.
+	// was configured within the last day: a host that was removed from the settings stays for a day. At most 20, those
+	// that expire first come first. Empty if no process obtains certificates.
 	Certificates []*Certificate `json:"certificates"`
 }
 

@@ -640,7 +640,7 @@ enum AlertEvent {
   NEW_SIGN_IN
   "A periodic task or a backup of the installation fails. Only an account's channel that an operator changes."
   JOBS_FAILED
-  "A certificate of the installation was not obtained. Only an account's channel that an operator changes."
+  "A certificate of the installation is missing, or expires soon. Only an account's channel that an operator changes."
   CERTIFICATE_FAILED
 }
 
@@ -2426,8 +2426,8 @@ type InstallationHealth {
   hiddenClients: Boolean!
   """
   The TLS certificates that the program obtains itself, with ` + "`" + `TALLYGATE_TLS=auto` + "`" + `. They belong to the hosts with which any process
-  was configured within the last day: a host that was removed from the settings stays for a day. At most 20, hosts with a failure
-  first, then by name. Empty if no process obtains certificates.
+  was configured within the last day: a host that was removed from the settings stays for a day. At most 20, those
+  that expire first come first. Empty if no process obtains certificates.
   """
   certificates: [Certificate!]! @cost(most: 20)
 }
@@ -2438,42 +2438,11 @@ type Certificate {
   host: String!
   "When the newest certificate expires. Null if none was obtained yet."
   expiresAt: DateTime
-  "The orders that failed since the newest certificate was obtained. Null if none did."
-  failure: CertificateFailure
-}
-
-"Orders of a certificate that failed in a row."
-type CertificateFailure {
-  "Why the last order failed. The log of the process that ordered has the authority's answer."
-  reason: CertificateFailureReason!
-  "Number of failed orders since the last success."
-  orders: Int!
-  "When the last order failed."
-  failedAt: DateTime!
-  "The earliest time of the next order."
-  nextOrderAt: DateTime!
-}
-
-"Why an order of a certificate failed."
-enum CertificateFailureReason {
-  "The authority does not answer, or has a fault."
-  AUTHORITY
-  "The authority's rate limit was reached."
-  RATE_LIMIT
-  "The host does not resolve for the authority."
-  DNS
-  "The authority reaches neither port 80 nor port 443 of the host."
-  CONNECTION
-  "Another program answers at the host."
-  RESPONSE
-  "A CAA record of the domain forbids the authority."
-  CAA
-  "The authority refuses the host, the account or the e-mail address."
-  REFUSED
-  "The database could not be read or written during the order."
-  STORAGE
-  "Another answer of the authority."
-  OTHER
+  """
+  Whether none was obtained, or renewals must have failed: less than 14 days, or a sixth of a shorter lifetime, are left. The log of
+  the process that orders has the reason.
+  """
+  late: Boolean!
 }
 `, BuiltIn: false},
 	{Name: "../schema/member.graphqls", Input: `extend type Query {
@@ -6461,24 +6430,10 @@ func (ec *executionContext) childFields_Certificate(ctx context.Context, field g
 		return ec.fieldContext_Certificate_host(ctx, field)
 	case "expiresAt":
 		return ec.fieldContext_Certificate_expiresAt(ctx, field)
-	case "failure":
-		return ec.fieldContext_Certificate_failure(ctx, field)
+	case "late":
+		return ec.fieldContext_Certificate_late(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Certificate", field.Name)
-}
-
-func (ec *executionContext) childFields_CertificateFailure(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-	switch field.Name {
-	case "reason":
-		return ec.fieldContext_CertificateFailure_reason(ctx, field)
-	case "orders":
-		return ec.fieldContext_CertificateFailure_orders(ctx, field)
-	case "failedAt":
-		return ec.fieldContext_CertificateFailure_failedAt(ctx, field)
-	case "nextOrderAt":
-		return ec.fieldContext_CertificateFailure_nextOrderAt(ctx, field)
-	}
-	return nil, fmt.Errorf("no field named %q was found under type CertificateFailure", field.Name)
 }
 
 func (ec *executionContext) childFields_ChangePasswordPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {

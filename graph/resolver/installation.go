@@ -125,20 +125,15 @@ const maxCertificates = 20
 func (r *installationHealthResolver) Certificates(
 	ctx context.Context, _ *generated.InstallationHealth,
 ) ([]*generated.Certificate, error) {
-	hosts, err := r.certificates.HostList(ctx, model.At(r.now()), maxCertificates)
+	now := r.now()
+	hosts, err := r.certificates.Hosts(ctx, model.At(now))
 	if err != nil {
 		return nil, err
 	}
 
-	list := make([]*generated.Certificate, len(hosts))
-	for i, h := range hosts {
-		list[i] = &generated.Certificate{Host: h.Host, ExpiresAt: &h.ExpiresAt}
-		// FailedAt stays after a success, so only Failures decides.
-		if h.Failures > 0 {
-			list[i].Failure = &generated.CertificateFailure{
-				Reason: h.Failure, Orders: h.Failures, FailedAt: h.FailedAt, NextOrderAt: h.NextOrderAt(),
-			}
-		}
+	list := make([]*generated.Certificate, min(len(hosts), maxCertificates))
+	for i := range list {
+		list[i] = &generated.Certificate{Host: hosts[i].Host, ExpiresAt: &hosts[i].ExpiresAt, Late: hosts[i].IsLate(now)}
 	}
 	return list, nil
 }

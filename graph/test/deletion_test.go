@@ -32,7 +32,7 @@ func rowsOf(t *testing.T, d *db.DB, table string, columns []string, of owners) i
 	// of the installation.
 	ownerless := []string{"changes", "captcha_counts", "schema_migrations", "settings", "detached_partitions", "signin_failures", "pending_sign_ups",
 		"day_salts_0", "day_salts_1", "day_salts_2", "day_salts_3", "used_challenges", "cells", "claim_spaces",
-		"certificate_files", "certificate_hosts", "certificate_locks", "task_runs"}
+		"certificate_files", "certificate_hosts", "task_runs"}
 	var conditions []string
 
 	hasOwner := false

@@ -56,11 +56,11 @@ func TestInstallationHealth(t *testing.T) {
 }
 
 const (
-	certificateFields = `{ certificates { host expiresAt failure { reason orders failedAt nextOrderAt } } }`
+	certificateFields = `{ certificates { host expiresAt late } }`
 	certificatesQuery = `{ installationHealth ` + certificateFields + ` }`
 )
 
-// TestCertificates: operators see the hosts' certificates and why orders failed, over both paths, and other
+// TestCertificates: operators see the hosts' certificates and which ones are late, over both paths, and other
 // callers do not.
 func TestCertificates(t *testing.T) {
 	t.Parallel()
@@ -89,20 +89,17 @@ func TestCertificates(t *testing.T) {
 
 		check("without TLS", "")
 
-		// A first order that is in progress, one that failed, and a renewal that failed after a success.
-		now, minute := model.At(start), time.Minute
-		do(store.See(t.Context(), []string{"new.example.com"}, now))
-		do(store.Failed(t.Context(), "app.example.com", certificates.FailureDNS, now.Add(-minute)))
-		do(store.Obtained(t.Context(), "stats.example.com", now, now.Add(90*24*time.Hour), now))
-		for range 2 {
-			do(store.Failed(t.Context(), "stats.example.com", certificates.FailureRateLimit, now))
+		now, day := model.At(start), 24*time.Hour
+		see := func(host string, left time.Duration) {
+			t.Helper()
+			do(store.See(t.Context(), certificates.Host{Host: host, IssuedAt: now.Add(left - 90*day), ExpiresAt: now.Add(left)}, now))
 		}
-		app := `{"host":"app.example.com","expiresAt":null,"failure":{"reason":"DNS","orders":1,` +
-			`"failedAt":"2026-11-20T09:29:00Z","nextOrderAt":"2026-11-20T09:34:00Z"}}`
-		stats := `{"host":"stats.example.com","expiresAt":"2027-02-18T09:30:00Z","failure":`
-		first := `{"host":"new.example.com","expiresAt":null,"failure":null}`
-		check("with failures", app+`,`+stats+`{"reason":"RATE_LIMIT","orders":2,`+
-			`"failedAt":"2026-11-20T09:30:00Z","nextOrderAt":"2026-11-20T10:30:00Z"}},`+first)
+		do(store.See(t.Context(), certificates.Host{Host: "new.example.com"}, now.Add(-time.Minute)))
+		see("app.example.com", 90*day)
+		see("stats.example.com", 13*day)
+		first := `{"host":"new.example.com","expiresAt":null,"late":true}`
+		app := `{"host":"app.example.com","expiresAt":"2027-02-18T09:30:00Z","late":false}`
+		check("with late ones", first+`,{"host":"stats.example.com","expiresAt":"2026-12-03T09:30:00Z","late":true},`+app)
 
 		for name, c := range map[string]*client{"FORBIDDEN": owner, "UNAUTHENTICATED": a.client()} {
 			if got := c.query(certificatesQuery); got.codes() != name || strings.Contains(got.Body, "example.com") {
@@ -120,14 +117,15 @@ func TestCertificates(t *testing.T) {
 			}
 		}
 
-		// A success ends the failure.
-		do(store.Obtained(t.Context(), "stats.example.com", now, now.Add(90*24*time.Hour), now))
-		check("after a success", app+`,`+first+`,`+stats+`null}`)
+		// A renewal.
+		see("stats.example.com", 89*day)
+		stats := `{"host":"stats.example.com","expiresAt":"2027-02-17T09:30:00Z","late":false}`
+		check("after a renewal", first+`,`+stats+`,`+app)
 
 		// Hosts that no process is configured with any more disappear after a day.
-		a.clock.Add(24*time.Hour - minute)
-		check("almost a day later", first+`,`+stats+`null}`)
-		a.clock.Add(minute)
+		a.clock.Add(day - time.Minute)
+		check("almost a day later", stats+`,`+app)
+		a.clock.Add(time.Minute)
 		check("a day later", "")
 	})
 }
@@ -151,12 +149,11 @@ func TestCertificatesAreBounded(t *testing.T) {
 			return got, list
 		}
 
-		var hosts []string
 		for i := range 25 {
-			hosts = append(hosts, fmt.Sprintf("h%02d.example.com", i))
-		}
-		if err := certificates.New(d).See(t.Context(), hosts, model.At(start)); err != nil {
-			t.Fatal(err)
+			host := certificates.Host{Host: fmt.Sprintf("h%02d.example.com", i)}
+			if err := certificates.New(d).See(t.Context(), host, model.At(start)); err != nil {
+				t.Fatal(err)
+			}
 		}
 
 		got, list := read(certificatesQuery)

@@ -248,7 +248,7 @@ var typenames = regexp.MustCompile(`"__typename":"(\w+)"`)
 // unread are the types of which the walk reads none, with the reasons.
 var unread = map[string]string{
 	"CaptchaAttack": "an attack is no object", "SitekeyActivity": "counts of a sitekey", "SitekeyRefusal": "counts of a sitekey",
-	"Certificate": "of the installation", "CertificateFailure": "of the installation", "PasskeyRequest": "of the installation",
+	"Certificate": "of the installation", "PasskeyRequest": "of the installation",
 	"Cohort": "counts of a site", "CohortReport": "counts of a site", "CohortReturn": "counts of a site", "DailyUsage": "counts of a site",
 	"Rejection": "counts of a site", "UnknownEvent": "counts of a site", "ReportRevenue": "counts of a site", "ReportImportedDays": "counts of a site",
 	"DeliveryAttempt": "part of a delivery or message, which is read", "QuietHours": "part of a channel, which is read",

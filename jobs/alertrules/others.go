@@ -133,29 +133,3 @@ func BackupLate(last, now model.Instant) Finding {
 	}
 	return found
 }
-
-// Certificate is the state of a host's TLS certificate.
-type Certificate struct {
-	Issued, Expires model.Instant // 0: none was obtained yet
-	Failures        int           // of orders since the last success
-	Failed          model.Instant // the last of them
-}
-
-// orderFailures is how many orders fail in a row before a certificate with enough time left causes an alert.
-// The pauses between orders let this take over an hour, longer than most outages of an authority.
-const orderFailures = 5
-
-// CertificateFailed finds a certificate that cannot be obtained or renewed. One failure is enough without a
-// certificate, or with one that expires soon.
-func CertificateFailed(c Certificate, now model.Instant) Finding {
-	if c.Failures == 0 {
-		return Finding{Reading: Usual}
-	}
-
-	found := Finding{Between, model.AlertFigures{Value: int64(c.Failures), Since: c.Failed}}
-	isLate := c.Expires == 0 || model.IsCertificateLate(c.Issued.Time(), c.Expires.Time(), now.Time())
-	if isLate || c.Failures >= orderFailures {
-		found.Reading = Unusual
-	}
-	return found
-}

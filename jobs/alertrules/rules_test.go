@@ -149,16 +149,6 @@ func TestOtherRules(t *testing.T) {
 	task := func(failures int, since time.Duration) alertrules.Finding {
 		return alertrules.JobsFailed(alertrules.Task{Failures: failures, Since: noon.Add(-since)}, noon)
 	}
-	// A certificate of 90 days, of which a sixth are 15.
-	certificate := func(left time.Duration, failures int) alertrules.Finding {
-		return alertrules.CertificateFailed(alertrules.Certificate{
-			Issued: noon.Add(left - 90*day), Expires: noon.Add(left), Failures: failures, Failed: noon.Add(-time.Minute),
-		}, noon)
-	}
-	noCertificate := func(failures int) alertrules.Finding {
-		return alertrules.CertificateFailed(alertrules.Certificate{Failures: failures}, noon)
-	}
-
 	for _, test := range []struct {
 		name  string
 		found alertrules.Finding
@@ -197,25 +187,12 @@ func TestOtherRules(t *testing.T) {
 		{"an older backup", alertrules.BackupLate(noon.Add(-47*time.Hour), noon), alertrules.Between},
 		{"an old backup", alertrules.BackupLate(noon.Add(-48*time.Hour), noon), alertrules.Unusual},
 		{"a backup of the future", alertrules.BackupLate(noon.Add(time.Hour), noon), alertrules.Usual},
-
-		{"a certificate", certificate(60*day, 0), alertrules.Usual},
-		{"a certificate that expires soon, without a failure", certificate(day, 0), alertrules.Usual},
-		{"no certificate, without a failure", noCertificate(0), alertrules.Usual},
-		{"no certificate, and a failure", noCertificate(1), alertrules.Unusual},
-		{"a failure with 15 days left", certificate(15*day, 1), alertrules.Between},
-		{"a failure with less than 15 days left", certificate(15*day-time.Second, 1), alertrules.Unusual},
-		{"a failure with an expired certificate", certificate(-day, 1), alertrules.Unusual},
-		{"four failures with 30 days left", certificate(30*day, 4), alertrules.Between},
-		{"five failures with 30 days left", certificate(30*day, 5), alertrules.Unusual},
 	} {
 		if test.found.Reading != test.want {
 			t.Errorf("%s: %d, want %d", test.name, test.found.Reading, test.want)
 		}
 	}
 
-	if got, want := certificate(day, 7).Figures, (model.AlertFigures{Value: 7, Since: noon.Add(-time.Minute)}); got != want {
-		t.Errorf("the figures of a certificate are %+v, want %+v", got, want)
-	}
 	if got := calls(1_000_000, 1).Figures.Percent; got != 1 {
 		t.Errorf("one refused call of a million is %d percent, want 1", got)
 	}

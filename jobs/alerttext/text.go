@@ -42,7 +42,7 @@ var languages = map[model.Language]*words{
 			string(model.AlertCaptchaAttack):     "Attack on the sitekey %[1]s",
 			string(model.AlertNewSignIn):         "New sign-in: %[2]s",
 			string(model.AlertJobsFailed):        "A periodic task fails: %[2]s",
-			string(model.AlertCertificateFailed): "A certificate was not obtained: %[2]s",
+			string(model.AlertCertificateFailed): "A certificate is missing or expires soon: %[2]s",
 			model.MessageTest:                    "Test message",
 			model.MessageWeekly:                  "Week on %[1]s",
 			model.MessageMonthly:                 "Month on %[1]s",
@@ -73,7 +73,10 @@ var languages = map[model.Language]*words{
 				return fmt.Sprintf("%s in ten minutes, usually %s.", l.Count(f.Value, "network", "networks"), l.Number(f.Usual))
 			},
 			string(model.AlertCertificateFailed): func(l *text.Locale, f model.AlertFigures) string {
-				return fmt.Sprintf("%s in a row, the last one on %s.", l.Count(f.Value, "order failed", "orders failed"), l.Time(f.Since))
+				if f.Since == 0 {
+					return "There is no certificate."
+				}
+				return fmt.Sprintf("End of the certificate: %s.", l.Time(f.Since))
 			},
 			model.MessageTest: func(*text.Locale, model.AlertFigures) string {
 				return "This channel gets alerts. Nothing has happened."
@@ -95,7 +98,7 @@ var languages = map[model.Language]*words{
 			string(model.AlertCaptchaAttack):     "Angriff auf den Sitekey %[1]s",
 			string(model.AlertNewSignIn):         "Neue Anmeldung: %[2]s",
 			string(model.AlertJobsFailed):        "Eine regelmäßige Aufgabe schlägt fehl: %[2]s",
-			string(model.AlertCertificateFailed): "Ein Zertifikat wurde nicht ausgestellt: %[2]s",
+			string(model.AlertCertificateFailed): "Ein Zertifikat fehlt oder läuft bald ab: %[2]s",
 			model.MessageTest:                    "Testnachricht",
 			model.MessageWeekly:                  "Woche auf %[1]s",
 			model.MessageMonthly:                 "Monat auf %[1]s",
@@ -126,8 +129,10 @@ var languages = map[model.Language]*words{
 				return fmt.Sprintf("%s in zehn Minuten, üblich sind %s.", l.Count(f.Value, "Netz", "Netze"), l.Number(f.Usual))
 			},
 			string(model.AlertCertificateFailed): func(l *text.Locale, f model.AlertFigures) string {
-				return fmt.Sprintf("%s, zuletzt am %s.",
-					l.Count(f.Value, "Bestellung ist fehlgeschlagen", "Bestellungen sind nacheinander fehlgeschlagen"), l.Time(f.Since))
+				if f.Since == 0 {
+					return "Es gibt kein Zertifikat."
+				}
+				return fmt.Sprintf("Ende des Zertifikats: %s.", l.Time(f.Since))
 			},
 			model.MessageTest: func(*text.Locale, model.AlertFigures) string {
 				return "Dieser Kanal erhält Meldungen. Es ist nichts geschehen."

@@ -1,5 +1,5 @@
 // Package acme obtains and renews the TLS certificates of the public hosts by ACME (RFC 8555), and answers
-// the authority's challenges. Its files, locks and states are in the database, so all nodes share them.
+// the authority's challenges. The certificates, their keys and the account are in the database.
 package acme
 
 import (
@@ -7,17 +7,15 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
-	"io/fs"
 	"log/slog"
-	"net"
 	"net/http"
-	"sync"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
-	"github.com/caddyserver/certmagic"
-	"go.uber.org/zap"
+	"golang.org/x/crypto/acme"
+	"golang.org/x/crypto/acme/autocert"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/db"
@@ -26,13 +24,10 @@ import (
 )
 
 const (
-	// orderTimeout bounds one order.
-	orderTimeout = 3 * time.Minute
-
-	// recordTimeout bounds the record of an order's result.
+	// recordTimeout bounds the record of a host's state.
 	recordTimeout = 10 * time.Second
 
-	// seeEvery is the time between two records that this process is configured with its hosts.
+	// seeEvery is the time between two records of a state that did not change.
 	seeEvery = time.Hour
 )
 
@@ -43,148 +38,90 @@ type Options struct {
 	Directory string         // address of the authority's directory
 	Email     string         // of the account; may be empty
 	Roots     *x509.CertPool // of the directory's certificate; nil: the system's
-	HTTP      net.Addr       // where this process answers HTTP-01
-	TLS       net.Addr       // where this process answers TLS-ALPN-01
 	Now       func() time.Time
 	Log       *slog.Logger
 
-	RenewEvery time.Duration                    // between two checks of the remaining time; 0: 10 minutes
-	PollEvery  time.Duration                    // between two looks at what other nodes have done; 0: 10 seconds
-	Pause      func(failures int) time.Duration // after failures in a row; nil: certificates.Pause
-
-	NoHTTP, NoTLSALPN bool // leave out a kind of challenge
+	PollEvery time.Duration                    // between two looks at a certificate; 0: 10 seconds
+	Pause     func(failures int) time.Duration // after failures in a row; nil: pause
 }
 
 // Manager obtains and renews the certificates of its hosts. It is safe for concurrent use.
 type Manager struct {
 	Options
-	store  *certificates.Store
-	cache  *certmagic.Cache
-	magic  *certmagic.Config
-	issuer *certmagic.ACMEIssuer
-	hosts  map[string]bool
-	close  sync.Once
-
-	states atomic.Pointer[map[string]certificates.Host] // as last read; nil: not yet
+	store *certificates.Store
+	hosts map[string]*host
 }
 
-// New returns a Manager. It orders nothing before Run. Close releases it.
+// host is the certificate of a host. Only Run changes it.
+type host struct {
+	name string
+
+	orders atomic.Pointer[orders]
+	served atomic.Pointer[tls.Certificate] // nil: none yet
+
+	failures int       // of first orders in a row
+	next     time.Time // of the next look at the certificate
+	seen     time.Time // of the last record
+}
+
+// orders is the library's manager of one host. A new one replaces it when the first order has failed: the
+// library keeps a failure for a minute.
+type orders struct {
+	*autocert.Manager
+	challenges http.Handler // answers HTTP-01
+}
+
+// New returns a Manager. It orders nothing before Run.
 func New(o Options) *Manager {
-	if o.RenewEvery == 0 {
-		o.RenewEvery = certmagic.DefaultRenewCheckInterval
-	}
 	if o.PollEvery == 0 {
 		o.PollEvery = 10 * time.Second
 	}
 	if o.Pause == nil {
-		o.Pause = certificates.Pause
+		o.Pause = pause
 	}
 
-	m := &Manager{Options: o, store: certificates.New(o.DB), hosts: make(map[string]bool)}
-	for _, host := range o.Hosts {
-		m.hosts[host] = true
+	m := &Manager{Options: o, store: certificates.New(o.DB), hosts: make(map[string]*host)}
+	for _, name := range o.Hosts {
+		h := &host{name: name}
+		h.orders.Store(m.newOrders())
+		m.hosts[name] = h
 	}
-
-	// The library's log lines have addresses of clients, so its logger writes nothing. Orders return their
-	// errors.
-	silent := zap.NewNop()
-	m.cache = certmagic.NewCache(certmagic.CacheOptions{
-		GetConfigForCert:   func(certmagic.Certificate) (*certmagic.Config, error) { return m.magic, nil },
-		RenewCheckInterval: o.RenewEvery,
-		Logger:             silent,
-	})
-	m.magic = certmagic.New(m.cache, certmagic.Config{
-		Storage: newStorage(m.store, o.Now),
-		OCSP:    certmagic.OCSPConfig{DisableStapling: true}, // Let's Encrypt has no responders any more
-		OnEvent: m.onEvent,
-		Logger:  silent,
-	})
-	m.issuer = certmagic.NewACMEIssuer(m.magic, certmagic.ACMEIssuer{
-		CA:                o.Directory,
-		TestCA:            o.Directory, // the default is another authority
-		Email:             o.Email,
-		Agreed:            true, // the setting says so
-		TrustedRoots:      o.Roots,
-		CertObtainTimeout: orderTimeout,
-		ListenHost:        hostOf(o.HTTP),
-		AltHTTPPort:       portOf(o.HTTP),
-		AltTLSALPNPort:    portOf(o.TLS),
-		Logger:            silent,
-
-		DisableHTTPChallenge: o.NoHTTP, DisableTLSALPNChallenge: o.NoTLSALPN,
-	})
-	m.magic.Issuers = []certmagic.Issuer{&issuer{m.issuer, m}}
-
 	return m
 }
 
-// hostOf returns the host of a listener's address. The library opens a listener of its own if none listens
-// there.
-func hostOf(addr net.Addr) string {
-	host, _, _ := net.SplitHostPort(addr.String())
-	return host
+// pause returns the time without an order after failures in a row. It keeps within 5 failed validations of a
+// host in an hour, which is Let's Encrypt's limit: two orders, each with up to two validations.
+func pause(failures int) time.Duration {
+	pauses := []time.Duration{0, 5 * time.Minute, time.Hour}
+	return pauses[min(failures, len(pauses)-1)]
 }
 
-func portOf(addr net.Addr) int { return addr.(*net.TCPAddr).Port }
+func (m *Manager) newOrders() *orders {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = &tls.Config{RootCAs: m.Roots, MinVersion: tls.VersionTLS12}
 
-// issuer is certmagic's issuer with the pause that all nodes share.
-type issuer struct {
-	*certmagic.ACMEIssuer
-	manager *Manager
-}
-
-// errPaused means that an order must wait, because the last one failed on this or another node.
-var errPaused = errors.New("the last order failed a short time ago")
-
-// errStorage means that the database failed.
-var errStorage = errors.New("the database failed")
-
-// PreCheck runs in the lock of an order. It never asks for an address on the terminal. It refuses the library's
-// own renewals, because their pauses are of one process: renew orders.
-func (i *issuer) PreCheck(ctx context.Context, names []string, _ bool) error {
-	if faultsOf(ctx) == nil {
-		return errPaused
+	library := &autocert.Manager{
+		Prompt: autocert.AcceptTOS, // the setting says so
+		Cache:  &cache{m.store, m.Directory, m.Log},
+		Email:  m.Email,
+		Client: &acme.Client{DirectoryURL: m.Directory, HTTPClient: &http.Client{Transport: transport}, UserAgent: "tallygate"},
 	}
-	for _, name := range names {
-		state, err := i.manager.store.Host(ctx, name)
-		if err != nil {
-			return fmt.Errorf("%w: %w", errStorage, err)
-		}
-		if i.manager.wait(state) > 0 {
-			return errPaused
-		}
-	}
-	return i.ACMEIssuer.PreCheck(ctx, names, false)
+	// The library tries TLS-ALPN-01 first, and then HTTP-01.
+	return &orders{library, library.HTTPHandler(http.NotFoundHandler())}
 }
 
-// wait returns how long to wait before the next order of a host.
-func (m *Manager) wait(state certificates.Host) time.Duration {
-	return state.FailedAt.Time().Add(m.Pause(state.Failures)).Sub(m.Now())
-}
-
-// Run obtains and renews certificates until ctx ends. Without an authority it continues to try.
+// Run obtains certificates, one after the other, until ctx ends. The library renews each when a third of its
+// lifetime is left, at most 30 days. Without an authority both try again.
 func (m *Manager) Run(ctx context.Context) {
-	defer m.Close()
-	var group sync.WaitGroup
-	defer group.Wait()
-
-	for _, host := range m.Options.Hosts {
-		group.Go(func() {
-			m.obtain(ctx, host)
-			m.renew(ctx, host)
-		})
-	}
-
 	ticker := time.NewTicker(m.PollEvery)
 	defer ticker.Stop()
-	var seen time.Time
+
 	for {
-		if now := m.Now(); now.Sub(seen).Abs() >= seeEvery {
-			if err := m.store.See(ctx, m.Options.Hosts, model.At(now)); err == nil {
-				seen = now
+		for _, name := range m.Hosts {
+			if h := m.hosts[name]; !m.Now().Before(h.next) && !m.look(ctx, h) {
+				return
 			}
 		}
-		m.readStates(ctx)
 
 		select {
 		case <-ctx.Done():
@@ -194,187 +131,119 @@ func (m *Manager) Run(ctx context.Context) {
 	}
 }
 
-// Close ends the renewals, as Run does at its end. Handshakes still get certificates.
-func (m *Manager) Close() { m.close.Do(m.cache.Stop) }
-
-// obtain loads the certificate of a host, or orders it.
-func (m *Manager) obtain(ctx context.Context, host string) {
-	for ctx.Err() == nil {
-		pause, err := m.tryObtain(ctx, host)
-		if err == nil {
-			return
-		}
-		sleep(ctx, pause)
+// look reads the certificate of a host, or orders the first one. It returns false when ctx ends, and does not
+// wait for the order in this case: the library has no way to end one.
+func (m *Manager) look(ctx context.Context, h *host) bool {
+	type result struct {
+		certificate *tls.Certificate
+		err         error
 	}
-}
+	done := make(chan result, 1)
+	go func() {
+		certificate, err := h.orders.Load().GetCertificate(modernHello(h.name))
+		done <- result{certificate, err}
+	}()
 
-// renew renews the certificate of a host whenever the library says that it is due, until ctx ends.
-func (m *Manager) renew(ctx context.Context, host string) {
-	for ctx.Err() == nil {
-		pause := m.PollEvery
-		if m.isDue(host) {
-			var err error
-			pause, err = m.order(ctx, host, func(ctx context.Context, host string) error {
-				return m.magic.RenewCertSync(ctx, host, false)
-			})
-			if err == nil {
-				// Load the certificate, which another node may have renewed.
-				_ = m.cache.RenewManagedCertificates(ctx)
-				pause = m.RenewEvery
-			}
-		}
-		sleep(ctx, pause)
-	}
-}
-
-// isDue reports whether the certificate that this process serves for a host must be renewed.
-func (m *Manager) isDue(host string) bool {
-	certs := m.cache.AllMatchingCertificates(host)
-	for i := range certs {
-		if !certs[i].NeedsRenewal(m.magic) {
-			return false
-		}
-	}
-	return len(certs) > 0
-}
-
-// sleep waits until ctx ends or d has passed.
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-	case <-timer.C:
-	}
-}
-
-// tryObtain loads the certificate of a host, or orders it once. It returns the time until the next attempt.
-func (m *Manager) tryObtain(ctx context.Context, host string) (pause time.Duration, err error) {
-	if _, err = m.magic.CacheManagedCertificate(ctx, host); err == nil {
-		return 0, nil
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		// No order has failed, so the next one need not wait.
-		m.Log.ErrorContext(ctx, "certificate not read", "host", host, "error", err)
-		return m.PollEvery, err
-	}
-
-	if pause, err = m.order(ctx, host, m.magic.ObtainCertSync); err == nil {
-		_, err = m.magic.CacheManagedCertificate(ctx, host)
-	}
-	return pause, err
-}
-
-// order lets the library order once, unless the pause that all nodes share is not over. It returns the time
-// until the next attempt. The lock of the order is held for less than its lease.
-func (m *Manager) order(
-	ctx context.Context, host string, run func(context.Context, string) error,
-) (pause time.Duration, err error) {
-	state, err := m.store.Host(ctx, host)
-	if err != nil {
-		return m.PollEvery, err
-	}
-	if wait := m.wait(state); wait > 0 {
-		// Another node may obtain the certificate meanwhile.
-		return min(wait, m.PollEvery), errPaused
-	}
-
-	order, found := withFaults(ctx)
-	order, cancel := context.WithTimeout(order, lockLease)
-	defer cancel()
-	if err = run(order, host); err != nil && ctx.Err() == nil {
-		m.failed(ctx, host, found.explain(err))
-	}
-	return m.PollEvery, err
-}
-
-// onEvent records new certificates. The library calls it.
-func (m *Manager) onEvent(ctx context.Context, event string, data map[string]any) error {
-	if event == "cert_obtained" {
-		host, _ := data["identifier"].(string)
-		file, _ := data["certificate_path"].(string)
-		m.obtained(ctx, host, file)
-	}
-	return nil
-}
-
-// obtained records a new certificate.
-func (m *Manager) obtained(ctx context.Context, host, file string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
-	defer cancel()
-
-	text, err := m.magic.Storage.Load(ctx, file)
-	if err == nil {
-		var chain []*x509.Certificate
-		if chain, err = parseChain(text); err == nil {
-			m.Log.InfoContext(ctx, "certificate obtained", "host", host, "expires", chain[0].NotAfter.UTC().Format(time.RFC3339))
-			err = m.store.Obtained(ctx, host, model.At(chain[0].NotBefore), model.At(chain[0].NotAfter), model.At(m.Now()))
+		return false
+	case r := <-done:
+		if r.err != nil {
+			m.failed(ctx, h, r.err)
+		} else {
+			m.found(ctx, h, r.certificate)
 		}
+		return true
 	}
-	if err != nil {
-		m.Log.ErrorContext(ctx, "the new certificate was not recorded", "host", host, "error", err)
-	}
-	m.readStates(ctx)
 }
 
-// failed logs and records an order that failed.
-func (m *Manager) failed(ctx context.Context, host string, err error) {
-	if errors.Is(err, errPaused) {
+// modernHello is the handshake for which the library returns a certificate with an elliptic curve. It would
+// order another one for clients that know RSA only.
+func modernHello(host string) *tls.ClientHelloInfo {
+	return &tls.ClientHelloInfo{ServerName: host, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}}
+}
+
+// found serves the certificate of a host. The library returns another one after a renewal.
+func (m *Manager) found(ctx context.Context, h *host, certificate *tls.Certificate) {
+	h.failures, h.next = 0, m.Now()
+	if before := h.served.Swap(certificate); before == nil || !before.Leaf.Equal(certificate.Leaf) {
+		h.seen = time.Time{}
+		m.Log.InfoContext(ctx, "certificate", "host", h.name, "expires", certificate.Leaf.NotAfter.UTC().Format(time.RFC3339))
+	}
+	m.see(ctx, h)
+}
+
+// failed logs why there is no certificate of a host, and lets the next order wait.
+func (m *Manager) failed(ctx context.Context, h *host, err error) {
+	h.next = m.Now().Add(m.PollEvery)
+	if !errors.Is(err, errStorage) {
+		h.failures++
+		h.next = m.Now().Add(m.Pause(h.failures))
+		h.orders.Store(m.newOrders())
+	}
+
+	m.Log.ErrorContext(ctx, "certificate not obtained", "host", h.name, "error", err)
+	m.see(ctx, h)
+}
+
+// see records the state of a host when it has changed, and once an hour.
+func (m *Manager) see(ctx context.Context, h *host) {
+	now := m.Now()
+	if now.Sub(h.seen).Abs() < seeEvery {
 		return
 	}
 
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	state := certificates.Host{Host: h.name}
+	if served := h.served.Load(); served != nil {
+		state.IssuedAt, state.ExpiresAt = model.At(served.Leaf.NotBefore), model.At(served.Leaf.NotAfter)
+	}
+	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
-
-	class := classify(err)
-	m.Log.ErrorContext(ctx, "certificate not obtained", "host", host, "class", class, "error", err)
-	if err := m.store.Failed(ctx, host, class, model.At(m.Now())); err != nil {
-		m.Log.ErrorContext(ctx, "the failure of a certificate was not recorded", "host", host, "error", err)
+	if err := m.store.See(ctx, state, model.At(now)); err == nil {
+		h.seen = now
 	}
-	m.readStates(ctx)
 }
 
-// readStates reads the states of the hosts. Without the database the last ones stay.
-func (m *Manager) readStates(ctx context.Context) {
-	list, err := m.store.Hosts(ctx, model.At(m.Now()))
-	if err != nil {
-		return
-	}
-
-	states := make(map[string]certificates.Host, len(list))
-	for _, state := range list {
-		states[state.Host] = state
-	}
-	m.states.Store(&states)
-}
-
-// errUnknownHost is the error of a handshake for another host.
-var errUnknownHost = errors.New("unknown host")
+var (
+	errUnknownHost   = errors.New("unknown host")
+	errNoCertificate = errors.New("there is no certificate yet")
+)
 
 // TLS returns the configuration of a listener for the hosts, with Go's versions and ciphers. A handshake
-// for another host fails, and reads and orders nothing.
+// orders nothing, and fails for another host and before the first certificate.
 func (m *Manager) TLS() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
-		NextProtos: []string{"h2", "http/1.1", "acme-tls/1"},
+		NextProtos: []string{"h2", "http/1.1", acme.ALPNProto},
 		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-			if !m.hosts[config.HostOf(hello.ServerName)] {
+			h := m.hosts[config.HostOf(hello.ServerName)]
+			if h == nil {
 				return nil, errUnknownHost
 			}
-			return m.magic.GetCertificate(hello)
+			if slices.Equal(hello.SupportedProtos, []string{acme.ALPNProto}) {
+				return h.orders.Load().GetCertificate(hello)
+			}
+			if certificate := h.served.Load(); certificate != nil {
+				return certificate, nil
+			}
+			return nil, errNoCertificate
 		},
 	}
 }
 
-// Challenges returns a handler that answers the authority's HTTP-01 challenges for the hosts, also for orders
-// of other nodes, and calls next for other requests.
+// challengePath begins the paths of HTTP-01 challenges (RFC 8555, section 8.3).
+const challengePath = "/.well-known/acme-challenge/"
+
+// Challenges returns a handler that answers the authority's HTTP-01 challenges for the hosts, and calls next
+// for other requests.
 func (m *Manager) Challenges(next http.Handler) http.Handler {
-	challenges := m.issuer.HTTPChallengeHandler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if m.hosts[config.HostOf(r.Host)] {
-			challenges.ServeHTTP(w, r)
+		h := m.hosts[config.HostOf(r.Host)]
+		if h == nil || !strings.HasPrefix(r.URL.Path, challengePath) {
+			next.ServeHTTP(w, r)
 			return
 		}
-		next.ServeHTTP(w, r)
+
+		h.orders.Load().challenges.ServeHTTP(w, r)
 	})
 }

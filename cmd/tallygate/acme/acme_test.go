@@ -12,13 +12,14 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/mholt/acmez/v3/acme"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"golang.org/x/crypto/acme/autocert"
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/certificates"
@@ -53,13 +54,36 @@ func listenFront(t *testing.T) *front {
 	return f
 }
 
+// again listens on the addresses of a front that has stopped.
+func (f *front) again(t *testing.T) *front {
+	t.Helper()
+	next := &front{}
+	for from, to := range map[net.Listener]*net.Listener{f.http: &next.http, f.tls: &next.tls} {
+		var err error
+		if *to, err = net.Listen("tcp", from.Addr().String()); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { (*to).Close() })
+	}
+	return next
+}
+
 // authority prepares an authority that connects to the listeners.
 func (f *front) authority(t *testing.T, o acmetest.Options) *acmetest.Authority {
 	t.Helper()
 	if o.HTTPPort == 0 {
-		o.HTTPPort, o.TLSPort = portOf(f.http.Addr()), portOf(f.tls.Addr())
+		o.HTTPPort, o.TLSPort = portOf(t, f.http.Addr().String()), portOf(t, f.tls.Addr().String())
 	}
 	return acmetest.New(t, o)
+}
+
+func portOf(t *testing.T, address string) int {
+	t.Helper()
+	addr, err := net.ResolveTCPAddr("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return addr.Port
 }
 
 // serve starts a manager behind the listeners.
@@ -71,9 +95,9 @@ func (f *front) serve(t *testing.T, d *db.DB, a *acmetest.Authority, o Options) 
 	}
 	o.Roots = x509.NewCertPool()
 	o.Roots.AppendCertsFromPEM(text)
-	o.DB, o.Directory, o.HTTP, o.TLS, o.Now = d, a.Directory, f.http.Addr(), f.tls.Addr(), time.Now
+	o.DB, o.Directory, o.Now = d, a.Directory, time.Now
 	o.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
-	o.RenewEvery, o.PollEvery = 100*time.Millisecond, 50*time.Millisecond
+	o.PollEvery = 50 * time.Millisecond
 	if o.Pause == nil {
 		o.Pause = func(int) time.Duration { return 100 * time.Millisecond }
 	}
@@ -125,8 +149,8 @@ func await(t *testing.T, what string, condition func() bool) {
 
 func (f *front) awaitServed(t *testing.T, host string) *x509.Certificate {
 	t.Helper()
-	await(t, "certificate for "+host, func() bool { return f.manager.served(host) != nil })
-	return f.manager.served(host)
+	await(t, "certificate for "+host, func() bool { return f.manager.leaf(host) != nil })
+	return f.manager.leaf(host)
 }
 
 func hostState(t *testing.T, d *db.DB, host string) certificates.Host {
@@ -144,15 +168,20 @@ func TestObtain(t *testing.T) {
 	t.Parallel()
 	const host = "stats.tallygate.test"
 
-	for name, o := range map[string]Options{"http-01": {NoTLSALPN: true}, "tls-alpn-01": {NoHTTP: true}} {
+	for name, wantOrders := range map[string]int{"tls-alpn-01": 1, "http-01": 2} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 				d := dbtest.Open(t, databaseURL)
 				f := listenFront(t)
-				a := f.authority(t, acmetest.Options{Validity: 90 * 24 * time.Hour})
+				ports := acmetest.Options{Validity: 90 * 24 * time.Hour}
+				if name == "http-01" {
+					// The authority reaches port 80 only, so a first order fails.
+					ports.HTTPPort, ports.TLSPort = portOf(t, f.http.Addr().String()), portOf(t, acmetest.FreeAddress(t))
+				}
+				a := f.authority(t, ports)
 				a.Start()
-				o.Hosts = []string{host}
+				o := Options{Hosts: []string{host}}
 				f.serve(t, d, a, o)
 				leaf := f.awaitServed(t, host)
 
@@ -176,7 +205,7 @@ func TestObtain(t *testing.T) {
 				}
 
 				await(t, "state", func() bool { return hostState(t, d, host).ExpiresAt == model.At(leaf.NotAfter) })
-				checkSealed(t, d)
+				checkSealed(t, d, a.Directory, host)
 
 				f.stop()
 				second := listenFront(t)
@@ -184,83 +213,77 @@ func TestObtain(t *testing.T) {
 				if again := second.awaitServed(t, host); !again.Equal(leaf) {
 					t.Error("after a restart another certificate is served")
 				}
-				if orders := a.Orders(); orders != 1 {
-					t.Errorf("%d orders, want 1", orders)
+				if orders := a.Orders(); orders != wantOrders {
+					t.Errorf("%d orders, want %d", orders, wantOrders)
 				}
 			})
 		})
 	}
 }
 
-// checkSealed checks that the database has the files, and no part of them in plain text.
-func checkSealed(t *testing.T, d *db.DB) {
+// checkSealed checks that the database has the key of the account and the host's certificate with its key, and no part of
+// them in plain text.
+func checkSealed(t *testing.T, d *db.DB, directory, host string) {
 	t.Helper()
-	files, err := certificates.New(d).List(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
+	files, err := dbtest.Rows[string](d, "SELECT name FROM certificate_files ORDER BY name")
+	if want := []string{directory + " acme_account+key", directory + " " + host}; err != nil || !slices.Equal(files, want) {
+		t.Errorf("files %q, %v, want %q", files, err, want)
 	}
 
-	var keys int
-	for _, file := range files {
-		if strings.HasSuffix(file.Name, ".key") {
-			keys++
-		}
-		value, err := certificates.New(d).Get(t.Context(), file.Name)
+	for _, name := range files {
+		value, err := certificates.New(d).Get(t.Context(), name)
 		if err != nil {
 			t.Fatal(err)
 		}
-
 		var sealed []byte
-		if err := d.Read.QueryRowContext(t.Context(), "SELECT value FROM certificate_files WHERE name = ?", file.Name).Scan(&sealed); err != nil {
+		if err := d.Read.QueryRowContext(t.Context(), "SELECT value FROM certificate_files WHERE name = ?", name).Scan(&sealed); err != nil {
 			t.Fatal(err)
 		}
-		if bytes.Contains(sealed, value) || bytes.Contains(sealed, []byte("BEGIN")) {
-			t.Errorf("%s is stored in plain text", file.Name)
+		if !bytes.Contains(value, []byte("PRIVATE KEY")) || bytes.Contains(sealed, value) || bytes.Contains(sealed, []byte("BEGIN")) {
+			t.Errorf("%s has no key, or is stored in plain text", name)
 		}
-	}
-	if keys != 2 {
-		t.Errorf("%d private keys, want the account's and the host's", keys)
 	}
 }
 
-// TestRenew checks that a certificate is renewed before it expires, that an expired one is served while the authority is away,
-// with a warning and failures, and that the first order succeeds once the authority is there.
+// TestRenew checks that a certificate is obtained once the authority is there, that it is renewed before it expires, that an
+// expired one is served with a warning while the authority is away, and that a restart orders another one.
 func TestRenew(t *testing.T) {
 	testkit.SkipLong(t, "certificates that expire")
 	t.Parallel()
 	const host = "renew.tallygate.test"
 
-	d := dbtest.Open(t, dbtest.SQLiteURL(t))
+	databaseURL := dbtest.SQLiteURL(t)
+	d := dbtest.Open(t, databaseURL)
 	f := listenFront(t)
 	a := f.authority(t, acmetest.Options{Validity: 20 * time.Second})
 	f.serve(t, d, a, Options{Hosts: []string{host}})
 
 	// The authority is away from the beginning.
-	await(t, "failures", func() bool { return hostState(t, d, host).Failures >= 2 })
-	if state := hostState(t, d, host); state.Failure != certificates.FailureAuthority || state.ExpiresAt != 0 {
-		t.Errorf("state %+v", state)
-	}
-	await(t, "warning", func() bool {
-		warnings := f.manager.Warnings()
-		return len(warnings) == 1 && strings.HasPrefix(warnings[0], "no TLS certificate for "+host+" yet; the last order failed at ") &&
-			strings.HasSuffix(warnings[0], ": authority")
+	await(t, "a record", func() bool {
+		hosts, err := certificates.New(d).Hosts(t.Context(), model.At(time.Now()))
+		return err == nil && slices.Equal(hosts, []certificates.Host{{Host: host}})
 	})
-	if failures := gathered(t, f.manager, "tallygate_tls_certificate_failures"); failures < 2 {
-		t.Errorf("%v failures in the metrics", failures)
+	wantWarning := func(want string) {
+		t.Helper()
+		await(t, want, func() bool {
+			warnings := f.manager.Warnings()
+			return len(warnings) == 1 && warnings[0] == want
+		})
+	}
+	wantWarning("no TLS certificate for " + host + " yet")
+	if expires := gathered(t, f.manager, "tallygate_tls_certificate_expiry_timestamp_seconds"); expires != 0 {
+		t.Errorf("the metrics say %v without a certificate", expires)
 	}
 
 	a.Start()
 	first := f.awaitServed(t, host)
-	await(t, "no failures", func() bool { return hostState(t, d, host).Failures == 0 })
-	if expires := gathered(t, f.manager, "tallygate_tls_certificate_expiry_timestamp_seconds"); expires != float64(first.NotAfter.Unix()) {
-		t.Errorf("the metrics say %v, want %v", expires, first.NotAfter.Unix())
-	}
+	await(t, "the metrics", func() bool {
+		expires := gathered(t, f.manager, "tallygate_tls_certificate_expiry_timestamp_seconds")
+		return expires >= float64(first.NotAfter.Unix())
+	})
 
-	await(t, "renewal", func() bool { return !f.manager.served(host).Equal(first) })
-	second := f.manager.served(host)
-	if !second.NotAfter.After(first.NotAfter) {
-		t.Errorf("renewed from %v to %v", first.NotAfter, second.NotAfter)
-	}
+	await(t, "renewal", func() bool { return f.manager.leaf(host).NotAfter.After(first.NotAfter) })
+	second := f.manager.leaf(host)
 	// On a busy machine the client comes after the end of the second certificate, which the third replaces.
 	roots := a.Roots()
 	await(t, "a client with a renewed certificate", func() bool {
@@ -269,20 +292,25 @@ func TestRenew(t *testing.T) {
 	})
 
 	a.Stop()
-	await(t, "expiry", func() bool { return time.Now().After(f.manager.served(host).NotAfter) })
-	// Several within the wait: the pauses are the manager's, and not those of the library.
-	await(t, "failed renewals", func() bool { return hostState(t, d, host).Failures >= 5 })
+	await(t, "expiry", func() bool { return time.Now().After(f.manager.leaf(host).NotAfter) })
 	_, _, err := f.get(host, roots)
 	invalid, ok := errors.AsType[x509.CertificateInvalidError](err)
 	if !ok || invalid.Reason != x509.Expired {
 		t.Errorf("a client gets %v, want the expired certificate", err)
 	}
-	await(t, "warning", func() bool {
-		warnings := f.manager.Warnings()
-		return len(warnings) == 1 && strings.HasPrefix(warnings[0], "the TLS certificate for "+host+" has expired; the last order failed")
-	})
-	if state := hostState(t, d, host); state.ExpiresAt != model.At(f.manager.served(host).NotAfter) {
+	wantWarning("the TLS certificate for " + host + " has expired")
+	if state := hostState(t, d, host); state.ExpiresAt != model.At(f.manager.leaf(host).NotAfter) || !state.IsLate(time.Now()) {
 		t.Errorf("state %+v", state)
+	}
+
+	// After a restart the expired certificate is not served any more, and another one is ordered.
+	expired := f.manager.leaf(host)
+	f.stop()
+	a.Start()
+	f = f.again(t)
+	f.serve(t, dbtest.Open(t, databaseURL), a, Options{Hosts: []string{host}})
+	if again := f.awaitServed(t, host); !again.NotAfter.After(expired.NotAfter) {
+		t.Errorf("a restart serves %v after %v", again.NotAfter, expired.NotAfter)
 	}
 }
 
@@ -307,86 +335,130 @@ func gathered(t *testing.T, c prometheus.Collector, name string) float64 {
 	return 0
 }
 
-// TestFailures checks the classes of what an authority reports.
-func TestFailures(t *testing.T) {
+// TestHandshakesOrderNothing checks that clients before the first certificate cause no order, and that one follows a pause after
+// one that failed.
+func TestHandshakesOrderNothing(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
-		host    string
-		options acmetest.Options
-		want    certificates.Failure
-	}{
-		"blocked": {"blocked.tallygate.test", acmetest.Options{Blocked: []string{"blocked.tallygate.test"}}, certificates.FailureRefused},
-		"closed ports": {"closed.tallygate.test", acmetest.Options{HTTPPort: closedPort(t), TLSPort: closedPort(t)},
-			certificates.FailureConnection},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := dbtest.Open(t, dbtest.SQLiteURL(t))
-			f := listenFront(t)
-			test.options.Validity = time.Hour
-			a := f.authority(t, test.options)
-			a.Start()
-			// Pebble reports a closed port as "connection" for HTTP-01 only.
-			f.serve(t, d, a, Options{Hosts: []string{test.host}, Pause: certificates.Pause, NoTLSALPN: true})
-
-			await(t, "failure", func() bool { return hostState(t, d, test.host).Failures > 0 })
-			if state := hostState(t, d, test.host); state.Failure != test.want || state.Failures != 1 {
-				t.Errorf("state %+v, want %s\n%s", state, test.want, a.Log())
-			}
-		})
-	}
-}
-
-func closedPort(t *testing.T) int {
-	t.Helper()
-	addr, err := net.ResolveTCPAddr("tcp", acmetest.FreeAddress(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return addr.Port
-}
-
-// TestPausedOnAllNodes checks that a node waits after a failure of another one, also after a restart.
-func TestPausedOnAllNodes(t *testing.T) {
-	t.Parallel()
-	const host = "paused.tallygate.test"
-
+	const host = "blocked.tallygate.test"
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
-	if err := certificates.New(d).Failed(t.Context(), host, certificates.FailureDNS, model.At(time.Now())); err != nil {
-		t.Fatal(err)
-	}
 	f := listenFront(t)
-	a := f.authority(t, acmetest.Options{Validity: time.Hour})
+	a := f.authority(t, acmetest.Options{Validity: time.Hour, Blocked: []string{host}})
 	a.Start()
-	f.serve(t, d, a, Options{Hosts: []string{host}, Pause: func(int) time.Duration { return 2 * time.Second }})
 
-	f.awaitServed(t, host)
-	state := hostState(t, d, host)
-	if waited := state.IssuedAt.Sub(state.FailedAt); waited < time.Second {
-		t.Errorf("issued %v after the failure", waited)
+	failures := make(chan int, 100)
+	f.serve(t, d, a, Options{Hosts: []string{host}, Pause: func(n int) time.Duration {
+		failures <- n
+		return time.Hour
+	}})
+	if n := <-failures; n != 1 {
+		t.Errorf("%d failures after the first", n)
 	}
-	if orders := a.Orders(); orders != 1 {
-		t.Errorf("%d orders", orders)
+
+	for range 20 {
+		if _, _, err := f.get(host, a.Roots()); err == nil {
+			t.Fatal("a client got an answer without a certificate")
+		}
+		response, err := http.Get("http://" + f.http.Addr().String() + challengePath + "unknown")
+		if err != nil || response.StatusCode != http.StatusNotFound {
+			t.Fatalf("an unknown challenge: %v, %v", response, err)
+		}
+		response.Body.Close()
+	}
+	if orders := strings.Count(a.Log(), "POST /order-plz"); orders != 1 {
+		t.Errorf("%d attempts to order, want 1", orders)
 	}
 }
 
-// TestClassify checks the classes of errors.
-func TestClassify(t *testing.T) {
+// TestDatabaseAway checks that a certificate that cannot be read is not ordered, and is served once the database is back.
+func TestDatabaseAway(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
-		err  error
-		want certificates.Failure
-	}{
-		{errors.New("connection refused"), certificates.FailureAuthority},
-		{fmt.Errorf("order: %w", acme.Problem{Type: problemPrefix + "rateLimited"}), certificates.FailureRateLimit},
-		{fmt.Errorf("order: %w", acme.Problem{Type: problemPrefix + "dns"}), certificates.FailureDNS},
-		{fmt.Errorf("order: %w", acme.Problem{Type: problemPrefix + "unauthorized"}), certificates.FailureResponse},
-		{fmt.Errorf("order: %w", acme.Problem{Type: problemPrefix + "caa"}), certificates.FailureCAA},
-		{fmt.Errorf("order: %w", acme.Problem{Type: problemPrefix + "malformed"}), certificates.FailureOther},
-		{fmt.Errorf("%w: disk full", errStorage), certificates.FailureStorage},
-	} {
-		if got := classify(test.err); got != test.want {
-			t.Errorf("%v: %s, want %s", test.err, got, test.want)
+	const host = "away.tallygate.test"
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		d := dbtest.Open(t, databaseURL)
+		f := listenFront(t)
+		a := f.authority(t, acmetest.Options{Validity: 90 * 24 * time.Hour})
+		a.Start()
+		f.serve(t, d, a, Options{Hosts: []string{host}})
+		leaf := f.awaitServed(t, host)
+		f.stop()
+
+		rename := func(from, to string) {
+			t.Helper()
+			if err := dbtest.Exec(d, "ALTER TABLE "+from+" RENAME TO "+to); err != nil {
+				t.Fatal(err)
+			}
+		}
+		rename("certificate_files", "away")
+		second := listenFront(t)
+		second.serve(t, d, a, Options{Hosts: []string{host}, Pause: func(int) time.Duration {
+			t.Error("a failed read counts as a failed order")
+			return time.Hour
+		}})
+		await(t, "a record without a certificate", func() bool { return hostState(t, d, host).ExpiresAt == 0 })
+		rename("away", "certificate_files")
+		if again := second.awaitServed(t, host); !again.Equal(leaf) {
+			t.Error("another certificate is served")
+		}
+		if orders := a.Orders(); orders != 1 {
+			t.Errorf("%d orders, want 1", orders)
+		}
+	})
+}
+
+// TestDirectories checks that the certificates of two authorities are kept apart, and that a challenge reads no file.
+func TestDirectories(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Open(t, dbtest.SQLiteURL(t))
+	of := func(directory string) *cache {
+		return &cache{certificates.New(d), directory, slog.New(slog.DiscardHandler)}
+	}
+	staging, real := of("https://staging.example/dir"), of("https://authority.example/dir")
+	for _, key := range []string{"a.example", "a.example+token", "token+http-01"} {
+		if err := staging.Put(t.Context(), key, []byte("value")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := real.Get(t.Context(), key); !errors.Is(err, autocert.ErrCacheMiss) {
+			t.Errorf("%s of another directory: %v", key, err)
+		}
+	}
+	if value, err := staging.Get(t.Context(), "a.example"); string(value) != "value" || err != nil {
+		t.Errorf("%q, %v", value, err)
+	}
+	if n, err := dbtest.Rows[int](d, "SELECT count(*) FROM certificate_files"); err != nil || n[0] != 1 {
+		t.Errorf("%v files, %v, want the certificate alone", n, err)
+	}
+	if err := staging.Delete(t.Context(), "a.example"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := staging.Get(t.Context(), "a.example"); !errors.Is(err, autocert.ErrCacheMiss) {
+		t.Errorf("after the deletion: %v", err)
+	}
+}
+
+// TestPause checks that the pauses grow to an hour, and permit at most 5 failed validations in any hour.
+func TestPause(t *testing.T) {
+	t.Parallel()
+	const validationsOfOrder = 2 // one for each kind of challenge
+
+	var orders []time.Duration
+	for at := time.Duration(0); len(orders) < 10; at += pause(len(orders)) {
+		orders = append(orders, at)
+	}
+	for i, begin := range orders {
+		validations := 0
+		for _, at := range orders[i:] {
+			if at < begin+time.Hour {
+				validations += validationsOfOrder
+			}
+		}
+		if validations > 5 {
+			t.Errorf("%d failed validations in the hour from %v on", validations, begin)
+		}
+	}
+
+	for failures, want := range map[int]time.Duration{0: 0, 1: 5 * time.Minute, 2: time.Hour, 1000: time.Hour} {
+		if got := pause(failures); got != want {
+			t.Errorf("the pause after %d failures is %v, want %v", failures, got, want)
 		}
 	}
 }

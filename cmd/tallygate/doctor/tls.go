@@ -17,7 +17,6 @@ import (
 	"github.com/tallygate/tallygate/cmd/tallygate/serve"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/certificates"
-	"github.com/tallygate/tallygate/db/model"
 )
 
 // seeTLS is the action of findings that need the page.
@@ -166,15 +165,12 @@ func (e *examination) checkCertificates(ctx context.Context, d *db.DB) error {
 
 		expires := state.ExpiresAt.Time()
 		switch {
-		case state.Failures > 0 && (state.ExpiresAt == 0 || !now.Before(expires)):
-			e.fault("tls-order", seeTLS, "%s has no valid certificate: %d orders have failed, the last one at %s: %s", host,
-				state.Failures, state.FailedAt.Time().UTC().Format(time.RFC3339), state.Failure)
-		case state.Failures > 0:
-			e.warn("tls-order", seeTLS, "the certificate of %s is not renewed: %d orders have failed, the last one at %s: %s", host,
-				state.Failures, state.FailedAt.Time().UTC().Format(time.RFC3339), state.Failure)
-		case state.ExpiresAt != 0 && model.IsCertificateLate(state.IssuedAt.Time(), expires, now):
-			e.warn("tls-expires", "Start the service, and see its log.", "the certificate of %s expires at %s", host,
-				expires.UTC().Format(time.RFC3339))
+		case state.ExpiresAt == 0 && e.isRunning:
+			e.fault("tls-certificate", seeTLS, "%s has no certificate yet", host)
+		case state.ExpiresAt != 0 && !now.Before(expires):
+			e.fault("tls-certificate", seeTLS, "the certificate of %s has expired, at %s", host, expires.UTC().Format(time.RFC3339))
+		case state.ExpiresAt != 0 && state.IsLate(now):
+			e.warn("tls-certificate", seeTLS, "the certificate of %s expires at %s", host, expires.UTC().Format(time.RFC3339))
 		}
 	}
 	return nil

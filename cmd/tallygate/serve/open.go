@@ -189,9 +189,6 @@ func (a *App) Close() {
 		_ = s.listener.Close()
 	}
 
-	if a.acme != nil {
-		a.acme.Close()
-	}
 
 	if a.db != nil {
 		if err := a.db.Close(); err != nil {

@@ -29,8 +29,7 @@ func (a *App) openTLS() (err error) {
 	}
 
 	a.acme = acme.New(acme.Options{
-		DB: a.db, Hosts: c.TLSHosts(), Directory: c.TLSDirectory, Email: c.TLSEmail, Roots: roots,
-		HTTP: a.plain.listener.Addr(), TLS: a.secure.listener.Addr(), Now: time.Now, Log: a.log,
+		DB: a.db, Hosts: c.TLSHosts(), Directory: c.TLSDirectory, Email: c.TLSEmail, Roots: roots, Now: time.Now, Log: a.log,
 	})
 
 	origins := make(map[string]config.Origin)

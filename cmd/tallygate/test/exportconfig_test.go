@@ -289,7 +289,7 @@ var otherTables = map[string]string{
 
 	"cells": "of the installation, not of an account", "site_moves": isHistory,
 	"account_moves": isHistory, "claim_spaces": isHistory,
-	"certificate_files": isSecret, "certificate_locks": isHistory, "certificate_hosts": isHistory, "task_runs": isHistory,
+	"certificate_files": isSecret, "certificate_hosts": isHistory, "task_runs": isHistory,
 	"settings": "of the installation, not of an account", "schema_migrations": isHistory, "changes": isHistory,
 	"sqlite_sequence": isHistory, "detached_partitions": isHistory, "day_salts_0": isSecret, "day_salts_1": isSecret, "day_salts_2": isSecret,
 	"day_salts_3": isSecret,

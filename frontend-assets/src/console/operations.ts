@@ -19,8 +19,6 @@ export type CaptchaPlan = 'FREE' | 'PRO_100K' | 'PRO_250K' | 'PRO_500K' | 'PRO_1
 
 export type CaptchaStanding = 'WITHIN_QUOTA' | 'IN_RESERVE' | 'EXHAUSTED';
 
-export type CertificateFailureReason = 'AUTHORITY' | 'RATE_LIMIT' | 'DNS' | 'CONNECTION' | 'RESPONSE' | 'CAA' | 'REFUSED' | 'STORAGE' | 'OTHER';
-
 export type DeliveryKind = 'CONVERSION' | 'DAILY_EXPORT' | 'TEST';
 
 export type DeliveryState = 'PENDING' | 'WAITING' | 'DELIVERED' | 'FAILED';
@@ -1988,17 +1986,12 @@ export type OperatorData = {
     certificates: ({
       host: string;
       expiresAt: string | null;
-      failure: {
-        reason: CertificateFailureReason;
-        orders: number;
-        failedAt: string;
-        nextOrderAt: string;
-      } | null;
+      late: boolean;
     })[];
   } | null;
 };
 export const operator = /* @__PURE__ */ operation<Record<string, never>, OperatorData>(
-  'query Operator{viewer{... ViewerFields}installation{configuration{roles signups mailServer redis retentionMonths defaultSitePlan}mail{lastSentAt lastFailedAt retrying}}installationHealth{version database pendingDeliveries dueDeliveries oldestDueAt dueMails dueReports workerSeenAt clockTrusted clockAheadMs unknownProxy hiddenClients certificates{host expiresAt failure{reason orders failedAt nextOrderAt}}}}', viewerFieldsText,
+  'query Operator{viewer{... ViewerFields}installation{configuration{roles signups mailServer redis retentionMonths defaultSitePlan}mail{lastSentAt lastFailedAt retrying}}installationHealth{version database pendingDeliveries dueDeliveries oldestDueAt dueMails dueReports workerSeenAt clockTrusted clockAheadMs unknownProxy hiddenClients certificates{host expiresAt late}}}', viewerFieldsText,
 );
 
 export type AccountsData = {

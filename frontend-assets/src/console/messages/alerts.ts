@@ -66,7 +66,7 @@ export default {
   'alerts.event.CAPTCHA_ATTACK': 'Attack on a sitekey',
   'alerts.event.NEW_SIGN_IN': 'New sign-in',
   'alerts.event.JOBS_FAILED': 'Failed tasks of the installation',
-  'alerts.event.CERTIFICATE_FAILED': 'Certificate not obtained',
+  'alerts.event.CERTIFICATE_FAILED': 'Certificate missing or late',
   'alerts.event.TEST': 'Test',
   'alerts.event.WEEKLY': 'Summary of the week',
   'alerts.event.MONTHLY': 'Summary of the month',

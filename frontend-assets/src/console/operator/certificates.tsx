@@ -1,17 +1,16 @@
 // The TLS certificates that the installation obtains itself.
-import { clock, dateTime } from '../core/format';
+import { dateTime } from '../core/format';
 import { t } from '../core/language';
 import { Section, Table } from '../core/ui';
 import type { OperatorData } from '../operations';
 import { Problems } from './problems';
 
 type Certificate = NonNullable<OperatorData['installationHealth']>['certificates'][number];
-type Failure = NonNullable<Certificate['failure']>;
 
-/** Certificates shows until when the certificate of each host is valid, and why orders failed. */
+/** Certificates shows until when the certificate of each host is valid, and which ones are late. */
 export function Certificates({ certificates }: { certificates: Certificate[] }) {
   if (certificates.length === 0) return null;
-  const problems = certificates.flatMap(({ host, failure }) => (failure ? explained(host, failure) : []));
+  const problems = certificates.filter(({ late }) => late).map(({ host }) => t('operator.certificateLate', { host }));
   return (
     <Section title={t('operator.certificates')} hint={t('operator.certificatesHint')}>
       {problems.length > 0 && <Problems lines={problems} />}
@@ -32,14 +31,4 @@ function validity(expiresAt: string | null): string {
   if (!expiresAt) return t('operator.noCertificate');
   const time = dateTime(expiresAt);
   return Date.parse(expiresAt) > Date.now() ? time : t('operator.expired', { time });
-}
-
-/** explained writes how often orders of a host failed, why, and when the next one follows, within an hour. */
-function explained(host: string, { reason, orders, failedAt, nextOrderAt }: Failure): string {
-  const isDue = Date.parse(nextOrderAt) <= Date.now();
-  return [
-    t('operator.ordersFailed', { n: orders, host, time: dateTime(failedAt) }),
-    t(`operator.reason.${reason}`),
-    isDue ? t('operator.orderDue') : t('operator.nextOrder', { time: clock(nextOrderAt) }),
-  ].join(' ');
 }
