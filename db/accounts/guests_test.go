@@ -77,37 +77,6 @@ func TestMemberForGuests(t *testing.T) {
 	})
 }
 
-// TestGuestMadeMember checks that a membership that an earlier program gave to a guest counts, once, and
-// that a removal ends both.
-func TestGuestMadeMember(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		store := accounts.New(d)
-		owner := dbtest.NewUser(t, d, "owner@example.com")
-		guest := addGuest(t, d, owner.AccountID, "guest@example.com", dbtest.NewSite(t, d, owner.AccountID, "one.example").ID)
-
-		if err := dbtest.Exec(d, "INSERT INTO memberships (user_id, account_id, role, created_at) VALUES (?, ?, 'MEMBER', 1)",
-			guest.ID, owner.AccountID); err != nil {
-			t.Fatal(err)
-		}
-
-		user, err := store.UserByID(t.Context(), guest.ID)
-		if err != nil || len(user.Memberships) != 1 || user.Role != model.RoleMember || user.IsRestricted() {
-			t.Errorf("the user: %+v, %v", user, err)
-		}
-		if members, err := store.Members(t.Context(), owner.AccountID); err != nil || len(members) != 2 {
-			t.Errorf("%d members, %v, want 2", len(members), err)
-		}
-
-		if err := store.DeleteMember(t.Context(), owner.AccountID, guest.ID); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := store.UserByID(t.Context(), guest.ID); !errors.Is(err, model.ErrNotFound) {
-			t.Errorf("after the removal: %v", err)
-		}
-	})
-}
-
 // TestUserPlans checks that a user is found by the indexes, whatever other accounts have stored.
 func TestUserPlans(t *testing.T) {
 	t.Parallel()

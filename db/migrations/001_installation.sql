@@ -13,8 +13,7 @@ CREATE TABLE settings (
 CREATE TABLE changes (
   seq     INTEGER PRIMARY KEY, -- without gaps: the newest row stays
   channel TEXT    NOT NULL,    -- tallygate_site or tallygate_sitekey
-  id      INTEGER NOT NULL,
-  source  INTEGER NOT NULL -- random number of the process, which knows of its own changes already
+  id      INTEGER NOT NULL
 );
 -- @end
 

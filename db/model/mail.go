@@ -120,7 +120,7 @@ func MailRetryDelay(attempts int32) time.Duration {
 	return min(delay, 4*time.Hour)
 }
 
-// MailSite is the part of a mail's data that names a site. A mail of an older version has no id.
+// MailSite is the part of a mail's data that names a site. It is empty for a deleted site.
 type MailSite struct {
 	Site   string `json:"site,omitempty"` // its domain
 	SiteID int64  `json:"siteId,omitempty"`
@@ -220,11 +220,10 @@ type CaptchaAttackMail struct {
 	IsOff  bool `json:"isOff,omitempty"` // the policy forbids that an attack changes the work
 }
 
-// InvitationMail is the data of invitation. A mail of an older version has only the link. The data is
-// deleted like the data of LinkMail.
+// InvitationMail is the data of invitation. The data is deleted like the data of LinkMail.
 type InvitationMail struct {
 	LinkMail
-	By   string `json:"by,omitempty"` // e-mail address of the inviting user
+	By   string `json:"by,omitempty"` // e-mail address of the inviting user; empty for the command line
 	To   string `json:"to,omitempty"` // the invited address
 	Role Role   `json:"role,omitempty"`
 

@@ -1,7 +1,6 @@
 package outbox
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -21,7 +20,7 @@ type QuotaNotice struct {
 	Threshold int // percent: 80 or 100
 	CreatedAt model.Instant
 	MailedAt  model.Instant // 0: the mails are not queued yet
-	Quota     int64         // 0: written by an earlier version
+	Quota     int64
 }
 
 // quotaMark is a month of a site that reached a threshold of its quota, without a notice yet.
@@ -246,32 +245,19 @@ func (n *QuotaNotice) alert(quota int64) model.Alert {
 	}
 }
 
-// quotaMail reads the values in the mail of a notice: the site, and the quota of the threshold. For
-// a notice of an earlier version, which has no quota, it reads the current plan's. The field of a
-// deleted object, or of a plan without a quota, stays empty.
+// quotaMail reads the values in the mail of a notice: the site, and the quota of the threshold. The
+// fields of a deleted site stay empty.
 func quotaMail(ctx context.Context, tx *db.Tx, n *QuotaNotice) (model.QuotaMail, error) {
 	data := model.QuotaMail{Product: n.Product, Month: n.Month.String(), Quota: n.Quota}
 
 	if n.Product == model.ProductCaptcha {
-		if n.Quota > 0 {
-			return data, nil
-		}
-
-		var accounts []model.Account
-		err := tx.NewSelect().Model(&accounts).Column("captcha_plan").Where("id = ?", n.AccountID).Scan(ctx)
-		if len(accounts) > 0 {
-			// model.Unlimited is negative.
-			data.Quota = max(0, accounts[0].CaptchaPlan.QuotaOrUnlimited())
-		}
-
-		return data, err
+		return data, nil
 	}
 
 	var sites []model.Site
 	err := tx.NewSelect().Model(&sites).Where("id = ? AND account_id = ?", n.SiteID, n.AccountID).Scan(ctx)
 	if len(sites) > 0 {
 		data.Site, data.SiteID = sites[0].Domain, sites[0].ID
-		data.Quota = cmp.Or(n.Quota, sites[0].MonthlyPageviews)
 	}
 
 	return data, err

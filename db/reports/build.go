@@ -28,19 +28,10 @@ type Built struct {
 
 // BuildDue builds the segments of the days that are due and merges the months that are, until
 // nothing is due or ctx ends. A failure for one site does not keep it from the others; the site's
-// days are tried again after leaseFor. At last it rewrites segments of before the first release, once a
-// day.
+// days are tried again after leaseFor.
 func (s *Store) BuildDue(ctx context.Context) (Built, error) {
 	var built Built
 	err := s.db.EachCell(ctx, func(in *db.Cell) error { return s.in(in).buildDue(ctx, &built) })
-	if err != nil {
-		return built, err
-	}
-
-	now, err := s.db.Now(ctx)
-	if err == nil && s.rewriting.isDue(now) {
-		err = s.rewriteOld(ctx)
-	}
 	return built, err
 }
 

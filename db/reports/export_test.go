@@ -44,35 +44,6 @@ func OneTurn(s *Store) (waiting func() int) {
 // UseAtMost bounds the memory of each report.
 func UseAtMost(s *Store, bytes int64) { s.scanBytes = bytes }
 
-// PutOld stores the form of a segment that a program of before the first release has written, with a rollup
-// if it is not compressed. Its days are sealed. imported is the id of an import, or 0 for the site's own
-// segment.
-func (s *Store) PutOld(ctx context.Context, siteID, imported int64, packed []byte) error {
-	g, err := unpack(packed)
-	if err != nil {
-		return err
-	}
-	to := stored{packed: packed}
-	if form, _ := formOf(packed); !isDeflated(form) {
-		to.rollup = []byte("a rollup that this program does not read")
-	}
-
-	return s.db.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.CellTx) error {
-		if imported != 0 {
-			key := []any{siteID, imported, int64(g.First), int64(len(g.Days))}
-			return s.putChunks(ctx, tx.Tx.Tx, importColumns, key, 0, packed)
-		}
-		for i, d := range g.Days {
-			day := dayRow{SiteID: siteID, Day: g.First + model.Day(i), State: sealed, BuiltAt: 1,
-				Visits: int64(d.Visits), Pageviews: int64(d.Views), Events: int64(d.Events)}
-			if _, err := tx.NewInsert().Model(&day).Exec(ctx); err != nil {
-				return err
-			}
-		}
-		return s.putSegment(ctx, tx, siteID, g.First, len(g.Days), to)
-	})
-}
-
 // PackColumns and Unpack encode and decode the stored form of a segment.
 var (
 	PackColumns = packColumns

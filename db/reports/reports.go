@@ -103,7 +103,6 @@ type Store struct {
 	live    *cache[liveKey, *liveDay]
 	answers *cache[question, *Answer]
 
-	rewriting    *rewriting
 	deflateBelow int           // maxDeflated, except in tests
 	quantum      time.Duration // scanQuantum, except in tests
 	scanBytes    int64         // maxScanBytes, except in tests
@@ -125,7 +124,6 @@ func New(d *db.DB) *Store {
 		live:    newCache[liveKey, *liveDay](maxLiveBytes),
 		answers: newCache[question, *Answer](maxAnswerBytes),
 
-		rewriting:    new(rewriting),
 		deflateBelow: maxDeflated,
 		quantum:      scanQuantum,
 		scanBytes:    maxScanBytes,

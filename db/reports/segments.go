@@ -28,15 +28,8 @@ import (
 const (
 	headerSize = 8 * (2 + int(segment.Parts))
 
-	formPlain    = 5
-	formDeflated = 6 // the parts are compressed together
-
-	// Forms of before the first release, which the worker rewrites. Parts of the first two are read by
-	// segment.DecodeOld, and their headers have no checksum. Parts of the other two have fewer columns.
-	formOldPlain       = 1
-	formOldDeflated    = 2
-	formBeforePlain    = 3
-	formBeforeDeflated = 4
+	formPlain    = 1
+	formDeflated = 2 // the parts are compressed together
 
 	// maxDeflated is the size below which a segment is compressed. The heads of columns outweigh the
 	// rows of a small site, which needs no rollup either.
@@ -70,7 +63,7 @@ func pack(g *segment.Segment, zone *time.Location, deflateBelow int) (stored, er
 	if err != nil {
 		return stored{}, err
 	}
-	if form, err := formOf(packed); err != nil || isDeflated(form) {
+	if form, err := formOf(packed); err != nil || form == formDeflated {
 		return stored{packed: packed}, err
 	}
 	return stored{packed: packed, rollup: scan.RollUp(g, zone).Encode()}, nil
@@ -128,9 +121,7 @@ func formOf(packed []byte) (uint32, error) {
 	}
 
 	switch form := binary.LittleEndian.Uint32(packed); form {
-	case formOldPlain, formOldDeflated:
-		return form, nil
-	case formPlain, formDeflated, formBeforePlain, formBeforeDeflated:
+	case formPlain, formDeflated:
 		if binary.LittleEndian.Uint32(packed[4:]) != crc32.Checksum(packed[8:headerSize], castagnoli) {
 			return 0, fmt.Errorf("%w: wrong checksum of the header", segment.ErrDamaged)
 		}
@@ -140,14 +131,6 @@ func formOf(packed []byte) (uint32, error) {
 	}
 }
 
-// isOld reports whether segment.DecodeOld reads the parts.
-func isOld(form uint32) bool { return form <= formOldDeflated }
-
-// isDeflated reports whether the parts are compressed.
-func isDeflated(form uint32) bool {
-	return form == formDeflated || form == formBeforeDeflated || form == formOldDeflated
-}
-
 // unpack decodes the stored form of a segment, which the segment's columns may alias.
 func unpack(packed []byte) (*segment.Segment, error) {
 	form, err := formOf(packed)
@@ -155,7 +138,7 @@ func unpack(packed []byte) (*segment.Segment, error) {
 		return nil, err
 	}
 	body := packed[headerSize:]
-	if isDeflated(form) {
+	if form == formDeflated {
 		if body, err = inflate(body); err != nil {
 			return nil, err
 		}
@@ -164,9 +147,6 @@ func unpack(packed []byte) (*segment.Segment, error) {
 	var parts [segment.Parts][]byte
 	if err := split(packed, body, parts[:]); err != nil {
 		return nil, err
-	}
-	if isOld(form) {
-		return segment.DecodeOld(parts)
 	}
 	return segment.Decode(parts)
 }
@@ -188,16 +168,12 @@ const textParts = int(segment.PartTexts) + 1
 
 // unpackTexts decodes the days and texts of a segment that has a rollup.
 func unpackTexts(packed []byte) (*segment.Segment, error) {
-	form, err := formOf(packed)
-	if err != nil {
+	if _, err := formOf(packed); err != nil {
 		return nil, err
 	}
 	var parts [textParts][]byte
 	if err := split(packed, packed[headerSize:], parts[:]); err != nil {
 		return nil, err
-	}
-	if isOld(form) {
-		return segment.DecodeOldTexts(parts[segment.PartDays], parts[segment.PartTexts])
 	}
 	return segment.DecodeTexts(parts[segment.PartDays], parts[segment.PartTexts])
 }
@@ -495,7 +471,7 @@ func (s *stored) add(chunk int64, data []byte, columns bool) {
 func sizeOf(chunk []byte, columns bool) int {
 	form, err := formOf(chunk)
 	switch {
-	case err != nil || isDeflated(form):
+	case err != nil || form == formDeflated:
 		return len(chunk)
 	case columns:
 		return int(min(binary.LittleEndian.Uint64(chunk[8:]), segment.MaxPart))

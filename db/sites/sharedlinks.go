@@ -66,8 +66,8 @@ func (s *Store) SharedLink(ctx context.Context, accountID, id int64) (*model.Sha
 	return objectOf[model.SharedLink](ctx, s, accountID, id)
 }
 
-// LinkToken returns the token of a link for a member who may create links; "" for a link that was made
-// before tokens were kept, and for a link with a token that was stored with a lost application key.
+// LinkToken returns the token of a link for a member who may create links; "" for a link with a
+// token that was stored with a lost application key.
 func (s *Store) LinkToken(link *model.SharedLink) string {
 	token, err := s.keys.OpenLinkToken(link.SiteID, link.SealedToken)
 	if err != nil || !bytes.Equal(model.HashToken(token), link.TokenHash) {

@@ -77,7 +77,6 @@ type change struct {
 	Seq     int64 // contiguous
 	Channel Channel
 	ID      int64
-	Source  int64 // 0; earlier programs on the same file skip the changes with a number of their own
 }
 
 // Store stores changes of a transaction, and deletes all but the last 4000.

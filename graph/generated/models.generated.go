@@ -1315,8 +1315,8 @@ type NumberFigures struct {
 	Numbers int64 `json:"numbers"`
 	// Events without a number in the property: without the property, or with another value.
 	WithoutNumber int64 `json:"withoutNumber"`
-	// Events that may have a number, which is not known: days with too many different properties do not keep it, nor do days that an earlier
-	// program has built for the last time. These events are in `events` alone.
+	// Events that may have a number, which is not known: days with too many different properties do not keep it. These events are in
+	// `events` alone.
 	Unknown int64 `json:"unknown"`
 	// The sum. Null beyond the range of a double.
 	Sum *float64 `json:"sum,omitempty"`

@@ -3468,8 +3468,8 @@ type NumberFigures {
   "Events without a number in the property: without the property, or with another value."
   withoutNumber: Int64!
   """
-  Events that may have a number, which is not known: days with too many different properties do not keep it, nor do days that an earlier
-  program has built for the last time. These events are in ` + "`" + `events` + "`" + ` alone.
+  Events that may have a number, which is not known: days with too many different properties do not keep it. These events are in
+  ` + "`" + `events` + "`" + ` alone.
   """
   unknown: Int64!
   "The sum. Null beyond the range of a double."
@@ -4590,7 +4590,7 @@ type SharedLink implements Node {
   lastUsedAt: DateTime
   """
   The token of the link, for callers who may create links: the role MEMBER or OWNER, and for an API token the scopes WRITE and EXPORT.
-  Null for others, and for links from a version that did not keep it. It is stored encrypted with the application key.
+  Null for others, and after the application key was lost. It is stored encrypted with that key.
   """
   token: String
   "Whether readers see no revenue, and no properties of events, which can have amounts."

@@ -313,8 +313,7 @@ func changeChannel(channel *model.AlertChannel, member *model.User, input genera
 		}
 		*summary.to = *summary.value
 	}
-	// A channel that wants nothing since an earlier version keeps its other settings changeable.
-	if eventsErr == nil && (input.Events != nil || input.Weekly != nil || input.Monthly != nil) {
+	if eventsErr == nil {
 		eventsErr = channel.CheckWants()
 	}
 	byErr := channel.Attribute(member, input.Events != nil, input.Address != nil)

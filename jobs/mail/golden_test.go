@@ -197,32 +197,6 @@ func TestMailsNameAndLink(t *testing.T) {
 	}
 }
 
-// TestMailsOfAnOlderVersion: mails that an older version stored have neither ids nor the newer fields.
-// They are complete, and lead to the first page.
-func TestMailsOfAnOlderVersion(t *testing.T) {
-	for kind, data := range map[string]string{
-		model.MailQuota80:         `{"product":"analytics","account":"Shop","site":"shop.example","month":"2026-11","quota":10000}`,
-		model.MailDeliveryFailed:  `{"account":"Shop","site":"shop.example","kind":"conversion","event":"purchase","attempts":5,"error":"410"}`,
-		model.MailInvitation:      `{"url":"https://stats.example/accept-invitation#x","account":"Shop"}`,
-		model.MailPasswordReset:   `{"url":"https://stats.example/reset-password#x"}`,
-		model.MailWebhookChanged:  `{"site":"shop.example","kind":"conversion","by":"the API token \"ci\" of me@example.com","at":1795168800000000,"new":"new.example"}`,
-		model.MailPasswordChanged: `{"at":1795168800000000,"tokens":["\"ci\" (READ, ends in wxyz)"],"page":"https://stats.example/"}`,
-		model.MailReportSummary:   `{"site":"shop.example","kind":"weekly","from":"2026-11-16","to":"2026-11-22","summary":{"figures":{"visitors":1}}}`,
-		model.MailTrafficAlert:    `{"site":"shop.example","kind":"spike","visitors":120,"threshold":100}`,
-		model.MailOperatorLink:    `{}`,
-	} {
-		got, err := newComposer().compose(t.Context(), &model.Mail{ID: 1, Kind: kind, Language: model.English, Data: data})
-		if err != nil {
-			t.Errorf("%s: %v", kind, err)
-			continue
-		}
-		if got.StopURL != "" || !strings.Contains(got.Text, ":\nhttps://stats.example/") ||
-			strings.Contains(data, `"site"`) && !strings.Contains(got.Text, ":\nhttps://stats.example/\n") {
-			t.Errorf("%s:\n%s", kind, got.Text)
-		}
-	}
-}
-
 // TestInjection: names and values can neither add markup, lines, headers or links, nor change the
 // direction of the text.
 func TestInjection(t *testing.T) {

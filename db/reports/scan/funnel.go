@@ -151,7 +151,7 @@ func (p *pass) cursorOf(f *fact) cursor {
 // place finds the place of the next event among the page views.
 func (p *pass) place(c *cursor) {
 	if c.event < c.eventsEnd {
-		c.before = p.g.ViewsBefore(int(c.fact.visit), c.event)
+		c.before = p.g.Before.At(int(c.event))
 	}
 }
 

@@ -157,7 +157,7 @@ func (p *pass) wayOf(start *step, c *journeyCount, f *fact) (found way, ok bool)
 		names := &p.g.Columns[segment.EventName]
 		for e, end := p.g.Events(int(f.visit)); e < end && !p.mustEnd(int(e)); e++ {
 			if start.match[names.At(int(e))] {
-				found.view = found.from + int(p.g.ViewsBefore(int(f.visit), e))
+				found.view = found.from + int(p.g.Before.At(int(e)))
 				if c.Before {
 					found.view--
 				}

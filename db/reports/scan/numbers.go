@@ -38,7 +38,7 @@ var Percentiles = [...]int{50, 75, 90, 95, 99}
 type NumberFigures struct {
 	Events   int64 // with a number or without
 	Numbers  int64 // events with a number
-	Unknown  int64 // events of days that an earlier program built, which did not keep their numbers
+	Unknown  int64 // events with properties without rows of their own, which may be any
 	Visitors int64 // with such an event, as in the rows of Event
 	Carriers int64 // visitors with a number
 	Small    bool  // fewer Carriers than Numbers.Least, of a group that stays: the figures below are 0

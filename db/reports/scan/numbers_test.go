@@ -105,7 +105,7 @@ func buildNumbers(t *testing.T, rows segment.Rows) *segment.Segment {
 	return g
 }
 
-// TestUnknownNumbers checks that events of days without kept numbers are counted apart.
+// TestUnknownNumbers checks that events with properties that may be any are counted apart.
 func TestUnknownNumbers(t *testing.T) {
 	const events = 1_500
 	var objects []string
@@ -128,15 +128,6 @@ func TestUnknownNumbers(t *testing.T) {
 	own := int64(segment.DayLimits.Names - 1)
 	check("a property that no event has", g, "missing", 0, events-own)
 	check("a property named as the row of others", g, scan.OtherValue, 0, events-own)
-
-	kept := int64(segment.DayLimits.ValuesOf)
-	g.Numbers, g.NumbersEnd = nil, nil
-	check("an earlier build", g, "n", kept, events-kept)
-	merged, err := segment.Merge([]*segment.Segment{g})
-	if err != nil {
-		t.Fatal(err)
-	}
-	check("an earlier build, merged", merged, "n", kept, events-kept)
 }
 
 // TestNumbersOfSmallGroups checks that values of few visitors with a number are one row with exact figures, and that

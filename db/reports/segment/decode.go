@@ -75,17 +75,12 @@ func open(part Part, data []byte) (model.Day, *columns, error) {
 
 	version, number := binary.LittleEndian.Uint32(data[4:]), binary.LittleEndian.Uint32(data[8:])
 	switch {
-	case version != Version && version != versionBefore && (version != versionNumbers || part != PartProps):
+	case version != Version:
 		return 0, nil, fmt.Errorf("%w: %d", ErrVersion, version)
 	case number != uint32(part):
 		return 0, nil, fmt.Errorf("%w: it is part %d", ErrDamaged, number)
 	}
-	fields := fieldCount
-	if version == versionBefore {
-		fields = addedFields
-	}
-	return model.Day(int32(binary.LittleEndian.Uint32(data[12:]))),
-		&columns{rest: data[partHead:], fields: fields, hasNumbers: version == versionNumbers}, nil
+	return model.Day(int32(binary.LittleEndian.Uint32(data[12:]))), &columns{rest: data[partHead:]}, nil
 }
 
 // readColumns reads the columns that Segment.appendColumns has written.
@@ -112,9 +107,7 @@ func (s *Segment) readColumns(c *columns, part Part) {
 
 	default:
 		s.readFields(c, props)
-		if c.hasNumbers {
-			s.NumbersEnd, s.Numbers = values[uint32](c), values[Number](c)
-		}
+		s.NumbersEnd, s.Numbers = values[uint32](c), values[Number](c)
 	}
 }
 
@@ -131,7 +124,7 @@ func (s *Segment) setDays(c *columns, visits, views, events []uint32) {
 }
 
 func (s *Segment) readTexts(c *columns) {
-	for f := range c.fields {
+	for f := range fieldCount {
 		if f.Domain() != f {
 			continue
 		}
@@ -149,64 +142,20 @@ func (s *Segment) readTexts(c *columns) {
 		}
 		s.Texts[f] = texts
 	}
-	if c.fields == addedFields {
-		s.addTexts()
-	}
 }
 
 func (s *Segment) readFields(c *columns, t table) {
-	for f := range c.fields {
+	for f := range fieldCount {
 		if f.table() == t {
 			s.Columns[f] = c.column()
 		}
 	}
-	if t == visits && c.fields == addedFields {
-		s.addFields()
-	}
-}
-
-// addTexts sets the dictionaries of the fields that a segment of version 2 does not have. Groups of
-// sources follow from the sources, in their order. Other values were not kept.
-func (s *Segment) addTexts() {
-	for f := addedFields; f < fieldCount; f++ {
-		s.Texts[f] = []string{""}
-	}
-	for _, source := range s.Texts[Source] {
-		if group := string(model.GroupOfSource(source)); !slices.Contains(s.Texts[SourceGroup], group) {
-			s.Texts[SourceGroup] = append(s.Texts[SourceGroup], group)
-		}
-	}
-}
-
-// addFields sets the columns of the fields that a segment of version 2 does not have.
-func (s *Segment) addFields() {
-	unknown := make([]uint8, len(s.New))
-	for f := addedFields; f < SourceGroup; f++ {
-		s.Columns[f] = Column{U8: unknown}
-	}
-
-	groups := make([]uint8, len(s.Texts[Source]))
-	for i, source := range s.Texts[Source] {
-		groups[i] = uint8(slices.Index(s.Texts[SourceGroup], string(model.GroupOfSource(source))))
-	}
-	column := make([]uint8, len(s.New))
-	sources := &s.Columns[Source]
-	for visit := range column {
-		// Columns are checked later, so a damaged one may have fewer rows or unknown texts.
-		if visit < sources.Len() && int(sources.At(visit)) < len(groups) {
-			column[visit] = groups[sources.At(visit)]
-		}
-	}
-	s.Columns[SourceGroup] = Column{U8: column}
 }
 
 // columns reads the columns of a part. The first failure stays in err, and later columns are empty.
 type columns struct {
-	rest   []byte
-	fields Field // that the part's version has, up to this one
-	err    error
-
-	hasNumbers bool // the part has versionNumbers
+	rest []byte
+	err  error
 }
 
 func (c *columns) fail(what string) {
@@ -298,7 +247,7 @@ func (s *Segment) check() error {
 		}
 	}
 
-	if n := s.Before.Len(); n != 0 && n != len(s.EventAt) {
+	if s.Before.Len() != len(s.EventAt) {
 		return fmt.Errorf("%w: places of events", ErrDamaged)
 	}
 

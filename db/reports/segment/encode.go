@@ -10,16 +10,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Version is the version of the form, which every part carries. Parts of version 2 have the same form
-// without the columns and dictionaries of addedFields.
-const (
-	Version       = 3
-	versionBefore = 2
-
-	// versionNumbers is the version of a part PartProps with numbers. Without numbers it has Version, so
-	// that its bytes are those of earlier builds.
-	versionNumbers = 4
-)
+// Version is the version of the form, which every part carries.
+const Version = 1
 
 // Part is one of the encoded pieces of a segment. A piece is a head and the columns of one table. All
 // numbers are little-endian. The head has 16 bytes:
@@ -61,11 +53,7 @@ var ErrVersion = errors.New("segment: other version")
 // Encode returns the segment's parts.
 func (s *Segment) Encode() (parts [Parts][]byte) {
 	for part := range Parts {
-		data := newPart(part, s.First)
-		if part == PartProps && len(s.Numbers) > 0 {
-			binary.LittleEndian.PutUint32(data[checksumSize:], versionNumbers)
-		}
-		parts[part] = seal(s.appendColumns(data, part))
+		parts[part] = seal(s.appendColumns(newPart(part, s.First), part))
 	}
 	return parts
 }
@@ -107,10 +95,7 @@ func (s *Segment) appendColumns(data []byte, part Part) []byte {
 
 	default:
 		data = s.appendFields(data, props)
-		if len(s.Numbers) > 0 {
-			data = appendValues(appendValues(data, s.NumbersEnd), s.Numbers)
-		}
-		return data
+		return appendValues(appendValues(data, s.NumbersEnd), s.Numbers)
 	}
 }
 

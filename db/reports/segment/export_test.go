@@ -2,16 +2,6 @@ package segment
 
 import "context"
 
-// EncodeWithoutNames encodes a rollup without Joined in the version before names of sources.
-func (r *Rollup) EncodeWithoutNames() []byte {
-	data := appendAll(make([]byte, rollupHead), rollupWithoutNames, len(r.spans))
-	for i, span := range r.spans {
-		data = appendAll(data, span.Day, span.From, span.To)
-		data = appendBytes(data, r.figures[i][:len(r.figures[i])-1])
-	}
-	return sealRollup(data)
-}
-
 // BuildWithin is Build with other limits.
 func BuildWithin(rows Rows, limits Limits) (*Segment, error) {
 	return buildDay(context.Background(), rows.Day, limits, 0, rows.addTo)

@@ -135,10 +135,8 @@ func (m *merger) addTexts(s *Segment) {
 // addBefore adds the places of the events among the page views of their visits.
 func (m *merger) addBefore(s *Segment) {
 	m.before = slices.Grow(m.before, len(s.EventAt))
-	for visit := range s.New {
-		for e, end := s.Events(visit); e < end; e++ {
-			m.before = append(m.before, s.ViewsBefore(visit, e))
-		}
+	for e := range s.EventAt {
+		m.before = append(m.before, s.Before.At(e))
 	}
 }
 

@@ -13,7 +13,7 @@ type Number uint64
 const (
 	// NoNumber stands for a value that is no number.
 	NoNumber Number = 0x7ff8_0000_0000_0001
-	// UnknownNumber stands for a value that an earlier build counted as Other, without its number.
+	// UnknownNumber stands for a value that has no row of its own, and may be any number.
 	UnknownNumber Number = 0x7ff8_0000_0000_0002
 )
 
@@ -102,7 +102,7 @@ func isZero(number string) bool {
 }
 
 // OtherNumber returns the number of the n-th property of event e that has the value Other and a name of its
-// own.
+// own, and UnknownNumber if the segment does not have the number.
 func (s *Segment) OtherNumber(e, n int) Number {
 	if len(s.NumbersEnd) == 0 {
 		return UnknownNumber

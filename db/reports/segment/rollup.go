@@ -7,10 +7,9 @@ import (
 	"math"
 )
 
-// rollupVersion is the version of the form of rollups. Rollups of the version before have nothing of the
-// names of sources. A rollup of another version is not used: its figures are counted from the segment's
-// columns.
-const rollupVersion, rollupWithoutNames = 3, 2
+// rollupVersion is the version of the form of rollups. A rollup of another version is not used: its figures
+// are counted from the segment's columns.
+const rollupVersion = 1
 
 // Rollup holds figures of a segment that are counted already: those of each local day within each
 // UTC day. Figures of local days add up, because a visitor counts once on each. The values are
@@ -21,14 +20,11 @@ const rollupVersion, rollupWithoutNames = 3, 2
 // figures, as the varints of Protocol Buffers. Most of a rollup are lists of pairs, whose values
 // ascend and are stored as differences.
 type Rollup struct {
-	// Names identifies the names of sources that Totals.Joined is of, see model.SourceNamesVersion. It is 0
-	// if there is no Joined.
+	// Names identifies the names of sources that Totals.Joined is of, see model.SourceNamesVersion.
 	Names uint64
 
 	spans   []Span
 	figures [][]byte // encoded, by span
-
-	hasJoined bool // the figures have Totals.Joined
 }
 
 // Span is the share of a local day in a UTC day.
@@ -319,15 +315,12 @@ func DecodeRollup(data []byte) (*Rollup, error) {
 		return nil, fmt.Errorf("%w: wrong checksum of a rollup", ErrDamaged)
 	}
 
-	n, r := &numbers{rest: data[rollupHead:]}, new(Rollup)
-	switch version := n.next(); version {
-	case rollupVersion:
-		r.hasJoined, r.Names = true, n.next()
-	case rollupWithoutNames:
-	default:
+	n := &numbers{rest: data[rollupHead:]}
+	if version := n.next(); version != rollupVersion {
 		return nil, fmt.Errorf("%w: rollup %d", ErrVersion, version)
 	}
 
+	r := &Rollup{Names: n.next()}
 	for range n.length() {
 		span := Span{Day: n.below(math.MaxInt32), From: n.below(math.MaxInt32), To: n.below(math.MaxInt32)}
 		if n.err == nil && (span.From >= span.To || len(r.spans) > 0 && span.From < r.spans[len(r.spans)-1].To) {
@@ -380,9 +373,7 @@ func (r *Rollup) Totals(span int, s *Segment) (*Totals, error) {
 		t.Hidden = append(t.Hidden, h)
 	}
 	t.Across = n.names(texts)
-	if r.hasJoined {
-		t.Joined = List{data: n.bytes(), values: texts(Source)}
-	}
+	t.Joined = List{data: n.bytes(), values: texts(Source)}
 
 	if n.err == nil && len(n.rest) > 0 {
 		n.fail("bytes behind the end of a span")

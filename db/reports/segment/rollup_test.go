@@ -62,23 +62,6 @@ func TestRollup(t *testing.T) {
 	}
 }
 
-// TestRollupWithoutNames checks that a rollup of the version before names of sources is read.
-func TestRollupWithoutNames(t *testing.T) {
-	old := new(segment.Rollup)
-	old.Add(segment.Span{To: 60}, &segment.Totals{Visitors: 7, Users: segment.NewList([]segment.Pair{{Value: 1}})})
-	old.Add(segment.Span{From: 60, To: 86_400}, &segment.Totals{Visitors: 8})
-
-	r, err := segment.DecodeRollup(old.EncodeWithoutNames())
-	if err != nil || r.Names != 0 || !reflect.DeepEqual(r.Spans(), old.Spans()) {
-		t.Fatalf("names %d, spans %+v, error %v", r.Names, r.Spans(), err)
-	}
-	for i, want := range []int64{7, 8} {
-		if totals, err := r.Totals(i, build(t, day)); err != nil || totals.Visitors != want {
-			t.Errorf("span %d: %+v, error %v", i, totals, err)
-		}
-	}
-}
-
 // TestRollupDamage checks that a damaged rollup, and one of another version, are refused.
 func TestRollupDamage(t *testing.T) {
 	for at := range sample().Encode() {

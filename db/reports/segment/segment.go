@@ -9,8 +9,6 @@
 package segment
 
 import (
-	"slices"
-
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -18,7 +16,8 @@ import (
 // the field's domain.
 type Field uint8
 
-// The fields of a visit, of a page view, an event and a property, then further fields of a visit.
+// The fields of a visit, of a page view, an event and a property, then further fields of a visit. Stored
+// rollups number fields, so new fields come last.
 const (
 	Channel     Field = iota
 	Source            // utm_source or, without one, the referring host
@@ -49,10 +48,6 @@ const (
 	fieldCount
 )
 
-// addedFields is the first field that segments of version 2 do not have. Stored rollups number fields,
-// so later fields come last.
-const addedFields = Country
-
 // table is the kind of row that a field belongs to.
 type table uint8
 
@@ -67,7 +62,7 @@ const (
 // table returns the kind of row that carries the field.
 func (f Field) table() table {
 	switch {
-	case f <= User || f >= addedFields:
+	case f <= User || f >= Country:
 		return visits
 	case f == Path:
 		return views
@@ -119,10 +114,10 @@ type Segment struct {
 	EventAt  []uint32 // seconds since First 00:00 UTC
 	Value    []int64  // in millionths of the currency's unit; negative for a refund
 	PropsEnd []uint32 // index after its last property
-	Before   Column   // page views of its visit that come before it; empty in segments of earlier builds
+	Before   Column   // page views of its visit before it, those of its microsecond included
 
 	// The numbers of properties with the value Other and a name of their own, in order. Both are empty in
-	// segments without such properties, and in segments of earlier builds.
+	// segments without such properties.
 	NumbersEnd []uint32 // by event: index after its last number
 	Numbers    []Number
 }
@@ -183,18 +178,6 @@ func (s *Segment) Events(i int) (from, to uint32) { return rangeOf(s.EventsEnd, 
 
 // Props returns the range of properties of event i.
 func (s *Segment) Props(i int) (from, to uint32) { return rangeOf(s.PropsEnd, i) }
-
-// ViewsBefore returns how many page views of visit i come before event e, which is one of its events: those
-// of the same microsecond, too. A segment of an earlier build knows the second only, so that all page
-// views of this second come before the event.
-func (s *Segment) ViewsBefore(i int, e uint32) uint32 {
-	if s.Before.Len() > 0 {
-		return s.Before.At(int(e))
-	}
-	from, to := s.Views(i)
-	n, _ := slices.BinarySearch(s.ViewAt[from:to], s.EventAt[e]+1)
-	return uint32(n)
-}
 
 func rangeOf(ends []uint32, i int) (from, to uint32) {
 	if i > 0 {
