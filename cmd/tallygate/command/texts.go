@@ -93,7 +93,7 @@ var texts = map[string]string{
 		"(TALLYGATE_HIT_WRITERS): with one writer, slots gain nothing.",
 	"admin import <file>": "The files of the export: CSV, also compressed with gzip, or a zip archive of them; for " +
 		"goatcounter-api the address of the GoatCounter site.",
-	"admin import --from": "The service: plausible, umami, goatcounter, goatcounter-api (the sums that GoatCounter keeps " +
+	"admin import --from": "The service: plausible, umami, goatcounter-api (the sums that GoatCounter keeps " +
 		"by default), ga4 or matomo.",
 	"admin import --token-file": "File with a token of the service's API, for goatcounter-api.",
 	"admin import --since":      "The first day to import, YYYY-MM-DD. Default: the first one of the export.",
