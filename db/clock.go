@@ -17,7 +17,6 @@ type Clock struct {
 	now    func() time.Time     // nil: the server's clock on PostgreSQL, the machine's on SQLite; tests set it
 	uptime func() time.Duration // of this process; independent of the clock
 	agreed reading              // when TrustedNow last returned a time
-	seen   reading              // when TrustedNow last refused one
 }
 
 // reading is a time with the uptime at which it was read.
@@ -47,7 +46,7 @@ func (c *Clock) Set(now func() time.Time, uptime func() time.Duration, trusted b
 	defer c.mu.Unlock()
 
 	c.now, c.uptime = now, uptime
-	c.agreed, c.seen = reading{}, reading{}
+	c.agreed = reading{}
 	if trusted {
 		c.agreed = reading{model.At(now()), uptime()}
 	}

@@ -5,10 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/uptrace/bun"
-
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
@@ -66,30 +63,4 @@ func TestPausedTransaction(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestClockIsComparedWithoutALock: a process that is paused while it compares the clock for the first
-// time delays no other one, and accepts what that one has stored meanwhile.
-func TestClockIsComparedWithoutALock(t *testing.T) {
-	t.Parallel()
-
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
-		t.Parallel()
-
-		paused, other := dbtest.Open(t, databaseURL), dbtest.Open(t, databaseURL)
-		calls := 0
-		empty := func(context.Context, bun.IDB) (model.Instant, error) { return 0, nil }
-		now, err := paused.TrustedNow(t.Context(), func(ctx context.Context, _ bun.IDB) (model.Instant, error) {
-			calls++
-			_, err := other.TrustedNow(ctx, empty)
-			return 0, err
-		})
-		if err != nil || calls != 1 {
-			t.Fatalf("%v after %d readings of the newest row, %v; want one", now.Time(), calls, err)
-		}
-
-		if last, trusted, err := other.LastTrusted(t.Context()); err != nil || !trusted || last < now {
-			t.Errorf("stored: %v, trusted %t, %v; want %v or later", last.Time(), trusted, err, now.Time())
-		}
-	})
 }

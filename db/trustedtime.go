@@ -87,28 +87,19 @@ func (d *DB) CompareClock(
 // ClockJump is the error of TrustedNow after the clock has jumped, until it has run for long enough
 // since.
 type ClockJump struct {
-	From  model.Instant // the last trusted time; 0: there is none, but there are rows older than Since
+	From  model.Instant // the last trusted time
 	Since model.Instant // when the jump was noticed, on the new time
 	Until model.Instant // when the new time is trusted unless it jumps again
 }
 
 // Error implements error.
 func (j *ClockJump) Error() string {
-	if j.From == 0 {
-		return fmt.Sprintf("the database's clock is trusted from %s on", j.Until.Time().Format(time.RFC3339))
-	}
 	return fmt.Sprintf("the database's clock jumped by %v to %s and is trusted from %s on", j.By().Round(time.Second),
 		j.Since.Time().Format(time.RFC3339), j.Until.Time().Format(time.RFC3339))
 }
 
-// By returns the size of the jump, negative when the clock was set back; 0 when there was no
-// trusted time before.
-func (j *ClockJump) By() time.Duration {
-	if j.From == 0 {
-		return 0
-	}
-	return j.Since.Sub(j.From)
-}
+// By returns the size of the jump, negative when the clock was set back.
+func (j *ClockJump) By() time.Duration { return j.Since.Sub(j.From) }
 
 // IsLong reports whether the clock jumped by more than LongJump, in either direction.
 func (j *ClockJump) IsLong() bool { return j.By().Abs() > LongJump }
@@ -117,11 +108,8 @@ func (j *ClockJump) IsLong() bool { return j.By().Abs() > LongJump }
 // follows the last trusted one by at most 10 minutes, or by this process's uptime since then. After
 // a jump the clock must run for 70 minutes, after one of more than a day for 24 hours. A clock that
 // is set back to the correct time is trusted at once. The state is stored, so that it holds for all
-// processes and across restarts. newest returns the time of the newest row; it is called when no
-// state is stored yet.
-func (d *DB) TrustedNow(
-	ctx context.Context, newest func(context.Context, bun.IDB) (model.Instant, error),
-) (model.Instant, error) {
+// processes and across restarts. The first time of an installation is trusted.
+func (d *DB) TrustedNow(ctx context.Context) (model.Instant, error) {
 	d.Clock.mu.Lock()
 	uptime := d.Clock.uptime()
 	d.Clock.mu.Unlock()
@@ -138,7 +126,7 @@ func (d *DB) TrustedNow(
 	// A time just after the stored one is trusted without a write.
 	now := reading{at, uptime}
 	if age := at.Sub(mark.trusted); mark.since != 0 || age < 0 || age >= clockNoted {
-		if mark, err = d.advanceClock(ctx, now, newest); err != nil {
+		if mark, err = d.advanceClock(ctx, now); err != nil {
 			return 0, err
 		}
 	}
@@ -147,7 +135,6 @@ func (d *DB) TrustedNow(
 	defer d.Clock.mu.Unlock()
 
 	if mark.since != 0 {
-		d.Clock.seen = now
 		return 0, mark.jump()
 	}
 
@@ -157,11 +144,9 @@ func (d *DB) TrustedNow(
 
 // advanceClock compares a time with the stored state, and stores the new state. It holds no lock
 // between its statements: a process that is paused in it delays no other one.
-func (d *DB) advanceClock(
-	ctx context.Context, now reading, newest func(context.Context, bun.IDB) (model.Instant, error),
-) (clockMark, error) {
+func (d *DB) advanceClock(ctx context.Context, now reading) (clockMark, error) {
 	d.Clock.mu.Lock()
-	agreed, seen := d.Clock.agreed.leadsTo(now), d.Clock.seen.leadsTo(now)
+	agreed := d.Clock.agreed.leadsTo(now)
 	d.Clock.mu.Unlock()
 
 	for {
@@ -170,19 +155,7 @@ func (d *DB) advanceClock(
 			return clockMark{}, err
 		}
 
-		// This is the first call in an installation. An earlier release may have filled it while
-		// the clock was wrong.
-		explained := agreed
-		if stored == (clockMark{}) && !explained {
-			last, err := newest(ctx, d.Read)
-			if err != nil {
-				return clockMark{}, fmt.Errorf("read the newest time: %w", err)
-			}
-
-			explained = last == 0 || follows(last, now.at)
-		}
-
-		mark := stored.advance(now.at, explained, seen)
+		mark := stored.advance(now.at, agreed)
 		replaced, err := d.replaceClockMark(ctx, stored, mark)
 		if err != nil {
 			return clockMark{}, fmt.Errorf("store the trusted time: %w", err)
@@ -227,13 +200,12 @@ type clockMark struct {
 }
 
 // advance returns the state after a reading of the clock. agreed reports whether the process's
-// uptime explains the reading after its last trusted one; seen reports the same for its last one
-// since the jump.
-func (m clockMark) advance(now model.Instant, agreed, seen bool) clockMark {
+// uptime explains the reading after its last trusted one.
+func (m clockMark) advance(now model.Instant, agreed bool) clockMark {
 	switch {
-	case agreed || follows(m.trusted, now):
+	case m == (clockMark{}) || agreed || follows(m.trusted, now):
 		return clockMark{trusted: now}
-	case m.since == 0 || !seen && !follows(m.seen, now):
+	case m.since == 0 || !follows(m.seen, now):
 		return clockMark{trusted: m.trusted, since: now, seen: now}
 	case now >= m.jump().Until:
 		return clockMark{trusted: now}

@@ -9,12 +9,12 @@ import (
 )
 
 // CopySetting is the setting of a database into which an installation is being copied, until the copy is
-// complete. Its value identifies the state of the source. Package copies stores and removes it.
+// complete. Package copies stores and removes it.
 const CopySetting = "copy_of"
 
 // ErrUnfinishedCopy is returned by Migrate and Schema for a database with CopySetting.
-var ErrUnfinishedCopy = errors.New("a copy into this database did not end; run \"tallygate admin copy\" with the " +
-	"settings of the copied installation again, which continues it, or empty this database")
+var ErrUnfinishedCopy = errors.New("a copy into this database did not end; empty the database, and run \"tallygate " +
+	"admin copy\" again with the settings of the copied installation")
 
 // copyPurpose is the Options.Purpose of a process that copies an installation.
 const copyPurpose = "copy"

@@ -11,7 +11,6 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/db/retention"
 )
 
 // warnEvery is the least time between two log lines about the clocks.
@@ -24,37 +23,11 @@ var (
 	errNoTime = errors.New("the database's time is 1970 or earlier")
 )
 
-// timekeeper is the database as a clock.
-type timekeeper interface {
-	// CompareClock returns the database's time, and how far a local clock is ahead of it.
-	CompareClock(ctx context.Context, local func() time.Time) (model.Instant, time.Duration, error)
-	// TrustedNow returns the database's time, or a *db.ClockJump if it jumped.
-	TrustedNow(context.Context) (model.Instant, error)
-}
-
-// databaseClock is the timekeeper of a database.
-type databaseClock struct {
-	db        *db.DB
-	retention *retention.Store
-}
-
-// CompareClock implements timekeeper.
-func (c databaseClock) CompareClock(
-	ctx context.Context, local func() time.Time,
-) (model.Instant, time.Duration, error) {
-	return c.db.CompareClock(ctx, local)
-}
-
-// TrustedNow implements timekeeper.
-func (c databaseClock) TrustedNow(ctx context.Context) (model.Instant, error) {
-	return c.retention.TrustedNow(ctx)
-}
-
 // clock is the database's clock, which all workers share for all decisions. It is only compared
 // with the clock of this process. A difference means that one of the two is wrong. Then nothing is
 // deleted.
 type clock struct {
-	db  timekeeper
+	db  *db.DB
 	now func() time.Time // this process's clock
 	log *slog.Logger
 

@@ -23,13 +23,12 @@ type task struct {
 type timeNeed int
 
 // A task needs a certain time if it deletes rows by their age or does once what a later time would have
-// done otherwise. The others erase what was requested, create partitions, and note the quotas of the
+// done otherwise. The others erase what was requested, create partitions, finish moves, and note the quotas of the
 // current month. They and the task that makes work due again are right, or only too late, at a wrong
 // time.
 const (
 	certain timeNeed = iota // the database's time; the task waits for its next period while it is uncertain
 	anyTime                 // the database's time, certain or not
-	noTime                  // the task gets 0
 )
 
 // tasks returns the rows of the schedule.
@@ -53,7 +52,7 @@ func (h *housekeeping) tasks() []task {
 		{"housekeeping:detached", time.Hour, certain, h.retention.DropDetached, "partitions of old months dropped"},
 
 		// Moves of sites that a command has left, and the rows that they leave behind.
-		{"cells:moves", 10 * time.Second, noTime, h.continueMoves, "moves of sites and accounts to other cells finished"},
+		{"cells:moves", 10 * time.Second, anyTime, h.continueMoves, "moves of sites and accounts to other cells finished"},
 
 		// What a wrong clock has left behind, and old counters.
 		{"housekeeping:schedule", 5 * time.Minute, anyTime, h.retention.CorrectSchedule,
@@ -92,14 +91,11 @@ func newSchedule(c *clock, h *housekeeping) []queue.Periodic {
 
 // runAt runs the task with the time of c, and logs what it did.
 func (t *task) runAt(ctx context.Context, c *clock, log *slog.Logger) error {
-	var now model.Instant
-	var err error
-	switch t.time {
-	case certain:
-		now, err = c.Certain(ctx)
-	case anyTime:
-		now, err = c.Now(ctx)
+	read := c.Certain
+	if t.time == anyTime {
+		read = c.Now
 	}
+	now, err := read(ctx)
 	if errors.Is(err, errUncertain) {
 		return nil
 	}

@@ -113,7 +113,7 @@ func newWorker(s settings) (*Worker, error) {
 	}
 
 	w := &Worker{
-		clock: &clock{db: databaseClock{s.DB, retention.New(s.DB)}, now: s.Now, log: s.Log}, queue: tasks,
+		clock: &clock{db: s.DB, now: s.Now, log: s.Log}, queue: tasks,
 		sweepEvery: cmp.Or(s.sweepEvery, sweepEvery), ended: make(chan struct{}),
 		outbox: outbox.New(s.DB), reports: reports.New(s.DB), tasks: newTaskMetrics(),
 	}

@@ -9,48 +9,51 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/jobs/queue"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/redistest"
 )
 
-// fakeTimekeeper reports a jump in every second call of TrustedNow.
-type fakeTimekeeper struct {
-	now   model.Instant
-	calls atomic.Int64
-}
-
-// CompareClock implements timekeeper.
-func (f *fakeTimekeeper) CompareClock(context.Context, func() time.Time) (model.Instant, time.Duration, error) {
-	return f.now, 0, nil
-}
-
-// TrustedNow implements timekeeper.
-func (f *fakeTimekeeper) TrustedNow(context.Context) (model.Instant, error) {
-	if f.calls.Add(1)%2 == 0 {
-		return 0, &db.ClockJump{From: f.now - 1, Since: f.now, Until: f.now + 1}
+// newClock returns a worker's clock that shows a time, on a new database with another one.
+func newClock(t *testing.T, now time.Time, database func() time.Time) *clock {
+	t.Helper()
+	d := dbtest.Open(t, dbtest.SQLiteURL(t))
+	if err := d.Migrate(t.Context(), time.Now); err != nil {
+		t.Fatal(err)
 	}
-	return f.now, nil
+	dbtest.SetClocks(d, database, func() time.Duration { return 0 })
+	return &clock{db: d, now: func() time.Time { return now }, log: slog.New(slog.DiscardHandler)}
 }
 
-// TestCertainOfManyTasks: tasks that ask at the same time, while the clock is trusted and distrusted
-// in turn, get the database's time or an error, never another time. The worker's clock also writes
-// its warning without a panic.
+// TestCertainOfManyTasks: tasks that ask at the same time, while the database's clock jumps there and back, get the
+// time before the jump or an error, never another time. The worker's clock also writes its warning without a panic.
 func TestCertainOfManyTasks(t *testing.T) {
 	t.Parallel()
 
-	const tasks, calls = 8, 20_000
-	now := model.At(time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC))
-	c := &clock{db: &fakeTimekeeper{now: now}, now: time.Now, log: slog.New(slog.DiscardHandler)}
+	const tasks, calls = 8, 100
+	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	var readings atomic.Int64
+	c := newClock(t, now, func() time.Time { return now.Add(time.Duration(readings.Add(1)/7%2) * 55 * time.Minute) })
+
+	// The time before the first jump is trusted.
+	if _, err := c.Certain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 
 	var running sync.WaitGroup
+	var certain, uncertain atomic.Int64
 	for range tasks {
 		running.Go(func() {
 			for range calls {
-				if got, err := c.Certain(t.Context()); err == nil && got != now || err != nil && got != 0 {
-					t.Errorf("Certain returned %d, %v; want %d or an error", got, err, now)
+				got, err := c.Certain(t.Context())
+				switch {
+				case err == nil && got == model.At(now):
+					certain.Add(1)
+				case errors.Is(err, errUncertain) && got == 0:
+					uncertain.Add(1)
+				default:
+					t.Errorf("Certain returned %d, %v; want %d or an error", got, err, model.At(now))
 					return
 				}
 			}
@@ -58,15 +61,19 @@ func TestCertainOfManyTasks(t *testing.T) {
 	}
 
 	running.Wait()
+	if certain.Load() == 0 || uncertain.Load() == 0 {
+		t.Errorf("%d certain and %d uncertain times: this test compares nothing", certain.Load(), uncertain.Load())
+	}
 }
 
 // TestCertainWithoutTime: a database that returns the time 0, and no error, is not believed.
 func TestCertainWithoutTime(t *testing.T) {
 	t.Parallel()
 
-	c := &clock{db: &fakeTimekeeper{}, now: time.Now, log: slog.New(slog.DiscardHandler)}
-	if got, err := c.Certain(t.Context()); err == nil {
-		t.Errorf("Certain returned %d and no error", got)
+	epoch := time.Unix(0, 0)
+	c := newClock(t, epoch, func() time.Time { return epoch })
+	if got, err := c.Certain(t.Context()); !errors.Is(err, errNoTime) {
+		t.Errorf("Certain returned %d, %v; want %v", got, err, errNoTime)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tallygate/tallygate/dataplane/analytics/channel"
 	"github.com/tallygate/tallygate/dataplane/analytics/event"
+	"github.com/tallygate/tallygate/dataplane/bot"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -160,13 +161,11 @@ func pageviewID(s string) (int64, bool) {
 // or an empty string.
 func Language(l string) string {
 	tag, _, _ := strings.Cut(l, "-")
-	if len(tag) != 2 || !isLetter(tag[0]) || !isLetter(tag[1]) {
+	if len(tag) != 2 || !bot.IsLetter(tag[0]) || !bot.IsLetter(tag[1]) {
 		return ""
 	}
 	return strings.ToLower(tag)
 }
-
-func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
 // cleanAgent normalises a user agent, so that a browser's header and a server's call of the same
 // browser have the same pseudonym.

@@ -105,18 +105,19 @@ func hasPrefix(s string, prefixes []string) bool {
 // en_SA@calendar=gregorian).
 func containsMailAddress(ua string) bool {
 	before, domain, found := strings.Cut(ua, "@")
-	if !found || before == "" || !isLetter(before[len(before)-1]) && !isDigit(before[len(before)-1]) {
+	if !found || before == "" || !IsLetter(before[len(before)-1]) && !isDigit(before[len(before)-1]) {
 		return false
 	}
 
 	label := 0
-	for label < len(domain) && (isLetter(domain[label]) || isDigit(domain[label]) || domain[label] == '-') {
+	for label < len(domain) && (IsLetter(domain[label]) || isDigit(domain[label]) || domain[label] == '-') {
 		label++
 	}
 
-	return label > 0 && isLetter(domain[0]) && label+1 < len(domain) && domain[label] == '.' && isLetter(domain[label+1])
+	return label > 0 && IsLetter(domain[0]) && label+1 < len(domain) && domain[label] == '.' && IsLetter(domain[label+1])
 }
 
-func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
+// IsLetter reports whether a byte is an ASCII letter.
+func IsLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }

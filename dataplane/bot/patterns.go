@@ -134,12 +134,12 @@ func endsWordBot(text string, at int) bool {
 	if after != "" && after[0]|0x20 == 's' {
 		after = after[1:]
 	}
-	if after != "" && isLetter(after[0]) {
+	if after != "" && IsLetter(after[0]) {
 		return false
 	}
 
 	n := len(before)
-	return n < 2 || !strings.EqualFold(before[n-2:], "cu") || n > 2 && isLetter(before[n-3])
+	return n < 2 || !strings.EqualFold(before[n-2:], "cu") || n > 2 && IsLetter(before[n-3])
 }
 
 // newList returns a list of literals.

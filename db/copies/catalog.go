@@ -13,7 +13,6 @@ import (
 type table struct {
 	name    string
 	columns []column
-	key     []int // columns in whose order rows are read: the primary key, or all of a table without one
 }
 
 // column is a column with the kind of values that it has on both engines.
@@ -40,22 +39,13 @@ var kinds = map[string]kind{
 
 func (t table) isSeeded() bool { return slices.Contains(seeded, t.name) }
 
-// names returns the quoted names of columns, separated by commas.
-func (t table) names(columns ...int) string {
-	quoted := make([]string, len(columns))
-	for i, n := range columns {
-		quoted[i] = `"` + t.columns[n].name + `"`
+// names returns the quoted names of all columns, separated by commas.
+func (t table) names() string {
+	quoted := make([]string, len(t.columns))
+	for i, column := range t.columns {
+		quoted[i] = `"` + column.name + `"`
 	}
 	return strings.Join(quoted, ", ")
-}
-
-// all returns the indexes of all columns.
-func (t table) all() []int {
-	indexes := make([]int, len(t.columns))
-	for i := range indexes {
-		indexes[i] = i
-	}
-	return indexes
 }
 
 // list returns the tables to copy. It fails if the databases differ in tables or columns.
@@ -99,18 +89,15 @@ func differences(tables, other []table) string {
 	return ""
 }
 
-// catalogQuery lists the columns of all tables, with their positions in the primary key. 0: not in it.
+// catalogQuery lists the columns of all tables.
 func catalogQuery(d *db.DB) string {
 	if !d.IsPostgres() {
-		return `SELECT m.name AS "table", c.name AS "column", lower(c.type) AS type, c.pk AS key_position
+		return `SELECT m.name AS "table", c.name AS "column", lower(c.type) AS type
 FROM sqlite_schema AS m, pragma_table_info(m.name) AS c WHERE m.type = 'table' ORDER BY m.name, c.name`
 	}
 
-	// The subscripts of an int2vector begin with 0.
-	return `SELECT c.relname AS "table", a.attname AS "column", format_type(a.atttypid, a.atttypmod) AS type,
-coalesce(array_position(i.indkey::int2[], a.attnum) + 1, 0) AS key_position
+	return `SELECT c.relname AS "table", a.attname AS "column", format_type(a.atttypid, a.atttypmod) AS type
 FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-LEFT JOIN pg_index AS i ON i.indrelid = c.oid AND i.indisprimary
 WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
 ORDER BY c.relname COLLATE "C", a.attname COLLATE "C"`
 }
@@ -122,22 +109,17 @@ func tablesOf(ctx context.Context, d *db.DB) (tables []table, err error) {
 		return nil, err
 	}
 
-	var rows []struct {
-		Table, Column, Type string
-		KeyPosition         int
-	}
+	var rows []struct{ Table, Column, Type string }
 	if err := d.Read.NewRaw(catalogQuery(d)).Scan(ctx, &rows); err != nil {
 		return nil, err
 	}
 
-	positions := make(map[string]map[int]int) // by table: the columns by their positions in the key
 	for _, row := range rows {
 		if !slices.Contains(wanted, row.Table) || slices.Contains(notCopied, row.Table) {
 			continue
 		}
 		if len(tables) == 0 || tables[len(tables)-1].name != row.Table {
 			tables = append(tables, table{name: row.Table})
-			positions[row.Table] = make(map[int]int)
 		}
 
 		t := &tables[len(tables)-1]
@@ -145,41 +127,9 @@ func tablesOf(ctx context.Context, d *db.DB) (tables []table, err error) {
 		if !known {
 			return nil, fmt.Errorf("the column %s of %s has the type %s, which is not copied", row.Column, row.Table, row.Type)
 		}
-		if row.KeyPosition > 0 {
-			positions[row.Table][row.KeyPosition] = len(t.columns)
-		}
 		t.columns = append(t.columns, column{row.Column, kind})
 	}
-
-	for i := range tables {
-		tables[i].setKey(positions[tables[i].name])
-	}
 	return tables, nil
-}
-
-// setKey sets the order of rows from the columns by their positions in the primary key.
-func (t *table) setKey(byPosition map[int]int) {
-	for position := 1; len(t.key) < len(byPosition); position++ {
-		if column, ok := byPosition[position]; ok {
-			t.key = append(t.key, column)
-		}
-	}
-	if len(t.key) > 0 {
-		return
-	}
-
-	// PostgreSQL's page views have an index on the first two columns.
-	t.key = t.all()
-	first := []string{"site_id", "at", "id"}
-	slices.SortStableFunc(t.key, func(a, b int) int {
-		place := func(n int) int {
-			if i := slices.Index(first, t.columns[n].name); i >= 0 {
-				return i
-			}
-			return len(first)
-		}
-		return place(a) - place(b)
-	})
 }
 
 // reference is a foreign key.

@@ -1,22 +1,15 @@
 // Package copies copies a whole installation into another database, of the same engine or the other one.
 //
-// The migrations give the list of tables, and the catalog gives columns and keys, so that a
-// later table or column is copied without a change here. Rows are copied in the order of their key, a
-// batch in each transaction. So the rows in the target are the progress: a copy that was killed continues
-// after as many rows as the target has. The setting db.CopySetting keeps the service off the target until
-// the end, and holds a digest of the source's settings, which a running service changes every few minutes:
-// a copy does not continue with a source that was used meanwhile. At the end all rows of both databases
-// are read and compared.
+// The migrations give the list of tables, and the catalog gives columns, so that a later table or column is copied
+// without a change here. Rows are copied in batches, each in a transaction. The setting db.CopySetting keeps the
+// service off the target until the end. At the end all rows of both databases are read and compared.
 package copies
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -61,32 +54,31 @@ func (c *Copy) Tables() int { return len(c.tables) }
 // Rows returns how many rows the installation has, after Run.
 func (c *Copy) Rows() int64 { return c.rows }
 
-// Begin checks the source, and migrates and marks the target, which must be empty or hold an unfinished
-// copy of the same source. It changes nothing in the source.
-func (c *Copy) Begin(ctx context.Context) (resumed bool, err error) {
+// Begin checks the source, and migrates and marks the target, which must be empty. It fails with
+// db.ErrUnfinishedCopy for a target of a copy that was interrupted. It changes nothing in the source.
+func (c *Copy) Begin(ctx context.Context) error {
 	if err := c.checkSource(ctx); err != nil {
-		return false, err
+		return err
 	}
 	if err := c.checkTarget(ctx); err != nil {
-		return false, err
+		return err
 	}
 
 	same, err := isSame(ctx, c.from, c.to)
 	if err != nil {
-		return false, err
+		return err
 	}
 	if same {
-		return false, errors.New("the target is the database to copy; name an empty one")
+		return errors.New("the target is the database to copy; name an empty one")
 	}
 
-	resumed, err = c.migrateTarget(ctx)
-	if err != nil {
-		return false, fmt.Errorf("prepare the target: %w", err)
+	if err := c.to.Migrate(ctx, c.now.Time); err != nil {
+		return fmt.Errorf("prepare the target: %w", err)
 	}
 	if c.tables, err = c.list(ctx); err != nil {
-		return false, err
+		return err
 	}
-	return resumed, c.mark(ctx)
+	return c.mark(ctx)
 }
 
 // checkSource returns an error that says what to do before the installation can be copied.
@@ -151,49 +143,13 @@ func isSame(ctx context.Context, a, b *db.DB) (bool, error) {
 	return identities[0] == identities[1], nil
 }
 
-// migrateTarget migrates an empty target. resumed reports that it holds an unfinished copy.
-func (c *Copy) migrateTarget(ctx context.Context) (resumed bool, err error) {
-	err = c.to.Migrate(ctx, c.now.Time)
-	if !errors.Is(err, db.ErrUnfinishedCopy) {
-		return false, err
-	}
-
-	schema, err := c.to.Schema(ctx)
-	if errors.Is(err, db.ErrUnfinishedCopy) {
-		err = nil
-	}
-	if err == nil && len(schema.Pending)+len(schema.Unknown) > 0 {
-		err = errors.New("another version of the program began this copy; continue with that version, or empty the " +
-			"target and begin again")
-	}
-	return true, err
-}
-
-// mark stores the mark of an unfinished copy, or compares it with the source. A target without one must have
-// no rows.
+// mark stores the mark of an unfinished copy in a target without rows.
 func (c *Copy) mark(ctx context.Context) error {
-	digest, err := settingsDigest(ctx, c.from)
-	if err != nil {
-		return err
-	}
-
 	return c.to.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-		var marks []string
-		err := tx.NewSelect().Table(settingsTable).Column("value").Where("name = ?", db.CopySetting).Scan(ctx, &marks)
-		switch {
-		case err != nil:
-			return err
-		case len(marks) > 0 && marks[0] != digest:
-			return errors.New("the target holds an unfinished copy of another installation, or this one was used since " +
-				"that copy began; empty the target and begin again")
-		case len(marks) > 0:
-			return nil
-		}
-
 		if err := c.refuseRows(ctx, tx); err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, "INSERT INTO settings (name, value) VALUES (?, ?)", db.CopySetting, digest)
+		_, err := tx.ExecContext(ctx, "INSERT INTO settings (name, value) VALUES (?, '')", db.CopySetting)
 		return err
 	})
 }
@@ -220,25 +176,7 @@ func (c *Copy) refuseRows(ctx context.Context, tx *db.Tx) error {
 	return nil
 }
 
-// settingsDigest identifies the state of an installation.
-func settingsDigest(ctx context.Context, d *db.DB) (string, error) {
-	var rows []struct{ Name, Value string }
-	err := d.Read.NewSelect().Table(settingsTable).Column("name", "value").Scan(ctx, &rows)
-	if err != nil {
-		return "", err
-	}
-
-	lines := make([]string, len(rows))
-	for i, row := range rows {
-		lines[i] = fmt.Sprintf("%q=%q", row.Name, row.Value)
-	}
-	slices.Sort(lines)
-
-	sum := sha256.Sum256(fmt.Append(nil, lines))
-	return hex.EncodeToString(sum[:]), nil
-}
-
-// Run copies the rows, in as many calls as it takes, and compares them. Begin must have succeeded.
+// Run copies the rows and compares them. Begin must have succeeded.
 func (c *Copy) Run(ctx context.Context) error {
 	// Rows that arrive before their partition would be moved again.
 	oldest, err := retention.New(c.from).OldestHit(ctx)
@@ -270,10 +208,12 @@ func (c *Copy) Run(ctx context.Context) error {
 		return err
 	}
 
-	return c.compare(ctx)
+	c.rows, err = c.compare(ctx, false)
+	return err
 }
 
-// Finish makes the target an installation that can be started, in one transaction. Run must have succeeded.
+// Finish makes the target an installation that can be started, in one transaction, and compares the rows of that
+// transaction. Run must have succeeded.
 func (c *Copy) Finish(ctx context.Context) error {
 	err := c.to.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		for _, t := range c.tables {
@@ -290,14 +230,7 @@ func (c *Copy) Finish(ctx context.Context) error {
 		return err
 	}
 
-	digest, err := settingsDigest(ctx, c.from)
-	if err != nil {
-		return err
-	}
-	copied, err := settingsDigest(ctx, c.to)
-	if err == nil && copied != digest {
-		err = errors.New("the settings differ after the copy; empty the target and begin again")
-	}
+	_, err = c.compare(ctx, true)
 	return err
 }
 

@@ -26,25 +26,15 @@ const (
 // kind says.
 type row []any
 
-// copyTable copies the rows that the target does not have yet.
+// copyTable copies the rows of a table.
 func (c *Copy) copyTable(ctx context.Context, t table) error {
 	total, err := t.count(ctx, c.from)
 	if err != nil {
 		return err
 	}
-	done, err := t.count(ctx, c.to)
-	if err != nil {
-		return err
-	}
-	switch {
-	case done > total:
-		return fmt.Errorf("the target has %d rows, the installation %d; empty the target and begin again", done, total)
-	case done == total:
-		return nil
-	}
 
 	var batch []row
-	size := 0
+	done, size := int64(0), 0
 	flush := func() error {
 		if err := t.write(ctx, c.to, batch); err != nil {
 			return err
@@ -55,10 +45,7 @@ func (c *Copy) copyTable(ctx context.Context, t table) error {
 		return nil
 	}
 
-	// One query for all batches: PostgreSQL would read all following rows for each batch of a table with
-	// partitions. The target's rows are the first ones of the source.
-	query := fmt.Sprintf("%s ORDER BY %s LIMIT %d OFFSET %d", t.selectAll(), t.names(t.key...), total, done)
-	err = t.each(ctx, c.from, query, func(r row) error {
+	err = t.each(ctx, c.from, func(r row) error {
 		batch = append(batch, r)
 		size += r.size()
 		if len(batch) < batchRows && size < batchBytes {
@@ -92,22 +79,17 @@ func parameters(d *db.DB, n int) string {
 
 // readAll returns all rows of a small table.
 func (t table) readAll(ctx context.Context, d *db.DB) (found []row, err error) {
-	err = t.each(ctx, d, t.selectAll(), func(r row) error {
+	err = t.each(ctx, d, func(r row) error {
 		found = append(found, r)
 		return nil
 	})
 	return found, err
 }
 
-func (t table) selectAll() string { return "SELECT " + t.names(t.all()...) + ` FROM "` + t.name + `"` }
-
-// inKeyOrder makes PostgreSQL read rows in the order of an index, instead of sorting a whole table on disk.
-var inKeyOrder = []string{"SET LOCAL enable_sort = off"}
-
-// each calls take for each row of a query of all columns, until take fails.
-func (t table) each(ctx context.Context, d *db.DB, query string, take func(row) error) error {
-	return d.DefaultCell().Snapshot(ctx, inKeyOrder, func(ctx context.Context, tx bun.Tx, _ bun.Conn) error {
-		rows, err := tx.Tx.QueryContext(ctx, query)
+// each calls take for each row, until take fails.
+func (t table) each(ctx context.Context, d *db.DB, take func(row) error) error {
+	return d.DefaultCell().Snapshot(ctx, nil, func(ctx context.Context, tx bun.Tx, _ bun.Conn) error {
+		rows, err := tx.Tx.QueryContext(ctx, "SELECT "+t.names()+` FROM "`+t.name+`"`)
 		if err != nil {
 			return err
 		}
@@ -226,7 +208,7 @@ func (t table) columnNames() []string {
 
 // insert inserts rows one by one.
 func (t table) insert(ctx context.Context, tx *sql.Tx, d *db.DB, rows []row) error {
-	query := `INSERT INTO "` + t.name + `" (` + t.names(t.all()...) + ") VALUES (" + parameters(d, len(t.columns)) + ")"
+	query := `INSERT INTO "` + t.name + `" (` + t.names() + ") VALUES (" + parameters(d, len(t.columns)) + ")"
 	if len(rows) == 0 {
 		return nil
 	}
@@ -255,11 +237,11 @@ type digest struct {
 // seeds are the seeds of the two hashes.
 var seeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
 
-// compare compares all rows of both databases.
-func (c *Copy) compare(ctx context.Context) error {
-	c.rows = 0
+// compare compares all rows of both databases, in the tables that migrations fill or in the other ones. It returns
+// how many there are.
+func (c *Copy) compare(ctx context.Context, seeded bool) (rows int64, err error) {
 	for _, t := range c.tables {
-		if t.isSeeded() {
+		if t.isSeeded() != seeded {
 			continue
 		}
 
@@ -268,26 +250,26 @@ func (c *Copy) compare(ctx context.Context) error {
 		reads.Go(func() (err error) { from, err = t.digest(ctx, c.from); return err })
 		reads.Go(func() (err error) { to, err = t.digest(ctx, c.to); return err })
 		if err := reads.Wait(); err != nil {
-			return fmt.Errorf("compare the table %s: %w", t.name, err)
+			return 0, fmt.Errorf("compare the table %s: %w", t.name, err)
 		}
 
 		switch {
 		case from.rows != to.rows:
-			return fmt.Errorf("the table %s has %d rows, and %d in the target; empty the target and begin again, with all "+
+			return 0, fmt.Errorf("the table %s has %d rows, and %d in the target; empty the target and begin again, with all "+
 				"processes stopped", t.name, from.rows, to.rows)
 		case from != to:
-			return fmt.Errorf("rows of the table %s differ after the copy; empty the target and begin again, with all "+
+			return 0, fmt.Errorf("rows of the table %s differ after the copy; empty the target and begin again, with all "+
 				"processes stopped", t.name)
 		}
-		c.rows += from.rows
+		rows += from.rows
 	}
-	return nil
+	return rows, nil
 }
 
 // digest reads all rows.
 func (t table) digest(ctx context.Context, d *db.DB) (sum digest, err error) {
 	var encoded []byte
-	err = t.each(ctx, d, t.selectAll(), func(r row) error {
+	err = t.each(ctx, d, func(r row) error {
 		encoded = r.encode(encoded[:0])
 		sum.rows++
 		for i, seed := range seeds {

@@ -77,7 +77,6 @@ const (
 	FaultValue          ImportFault = "not_a_value"
 	FaultUnknownFile    ImportFault = "unknown_file"
 	FaultUnknownTable   ImportFault = "unknown_table"
-	FaultFileVersion    ImportFault = "file_version"
 )
 
 // The faults of figures.
@@ -121,7 +120,6 @@ var faultTexts = map[ImportFault]string{
 	FaultValue:          `{name} cannot be "{value}"`,
 	FaultUnknownFile:    "not a file of {name}'s export: their names are such as {value}",
 	FaultUnknownTable:   "{name} is no table that can be imported",
-	FaultFileVersion:    "not an export of GoatCounter in version 1 or 2: the first column is \"{value}\"",
 
 	FaultPeriodSums:    "sums of a whole period, which reports by day cannot show. Export the table website_event",
 	FaultSecondSite:    `a second website, "{value}". Export one website`,

@@ -11,11 +11,10 @@ type ImportSource string
 
 // The sources.
 const (
-	ImportPlausible   ImportSource = "plausible"
-	ImportUmami       ImportSource = "umami"
-	ImportGoatCounter ImportSource = "goatcounter"
-	ImportGA4         ImportSource = "ga4"
-	ImportMatomo      ImportSource = "matomo"
+	ImportPlausible ImportSource = "plausible"
+	ImportUmami     ImportSource = "umami"
+	ImportGA4       ImportSource = "ga4"
+	ImportMatomo    ImportSource = "matomo"
 
 	// ImportGoatCounterSums has neither visits nor the visitors of whole days.
 	ImportGoatCounterSums ImportSource = "goatcounter-api"
@@ -28,7 +27,7 @@ func (s ImportSource) Service() string {
 		return "Plausible"
 	case ImportUmami:
 		return "Umami"
-	case ImportGoatCounter, ImportGoatCounterSums:
+	case ImportGoatCounterSums:
 		return "GoatCounter"
 	case ImportGA4:
 		return "Google Analytics 4"
@@ -97,7 +96,6 @@ const (
 	NoteOtherRows   = "other_rows"
 	NoteEmptyRows   = "empty_rows"
 	NoteEventNames  = "event_names"
-	NoteBots        = "bots"
 	NoteFolders     = "folders"
 	NoteGoatCounts  = "goatcounter_counts"
 )
@@ -125,7 +123,6 @@ var noteTexts = map[string]string{
 	NoteOtherRows:   "{count} rows that are neither page views nor events are not imported",
 	NoteEmptyRows:   "{count} rows with an empty {column} are not imported",
 	NoteEventNames:  "{count} events have names that event names cannot spell",
-	NoteBots:        "{count} rows of bots are not imported",
 	NoteFolders: "{count} rows of pages have no address and count as (other): folders, if the file was not downloaded " +
 		"with flat=1",
 	NoteGoatCounts: "GoatCounter counts each page once for a visitor's session: page views are these counts, and visits " +

@@ -2,13 +2,11 @@ package retention_test
 
 import (
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
@@ -24,7 +22,7 @@ func TestNowIsTheDatabasesTime(t *testing.T) {
 		if err != nil || now < before || now > after {
 			t.Errorf("%v, error %v; want a time from %v to %v", now.Time(), err, before.Time(), after.Time())
 		}
-		if trusted, err := retention.New(d).TrustedNow(t.Context()); err != nil || trusted < now {
+		if trusted, err := d.TrustedNow(t.Context()); err != nil || trusted < now {
 			t.Errorf("trusted %v, error %v; want %v or later", trusted.Time(), err, now.Time())
 		}
 	})
@@ -53,7 +51,7 @@ func (c *steppedClock) open(t *testing.T, databaseURL string) *db.DB {
 // check calls TrustedNow and returns the jump that it reports, or nil if it trusts the clock.
 func (c *steppedClock) check(t *testing.T, d *db.DB) *db.ClockJump {
 	t.Helper()
-	now, err := retention.New(d).TrustedNow(t.Context())
+	now, err := d.TrustedNow(t.Context())
 	if jump, ok := errors.AsType[*db.ClockJump](err); ok {
 		return jump
 	}
@@ -180,29 +178,4 @@ func TestClockIsCorrected(t *testing.T) {
 			t.Errorf("put right while the process was restarted: not trusted for %v, want 70 minutes", held)
 		}
 	})
-}
-
-// TestFirstClock checks a database of an earlier release, which has no trusted time: its newest hit
-// must confirm the clock.
-func TestFirstClock(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		age  time.Duration // of the newest hit
-		held time.Duration
-	}{{5 * time.Minute, 0}, {425 * 24 * time.Hour, 70 * time.Minute}, {-time.Hour, 70 * time.Minute}} {
-		t.Run(fmt.Sprint(test.age), func(t *testing.T) {
-			dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
-				clock := &steppedClock{start: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
-				d := clock.open(t, databaseURL)
-				site := dbtest.NewOwnSite(t, d, "example.com")
-				storeAt(t, d, site.ID, model.At(clock.Now().Add(-test.age)))
-				storeAt(t, d, site.ID, model.At(clock.Now().Add(-test.age-90*24*time.Hour)))
-
-				clock.changes = []time.Duration{0, test.held}
-				if held := clock.run(t, d, 2*time.Hour); held.Truncate(2*time.Minute) != test.held {
-					t.Errorf("not trusted for %v, want %v", held, test.held)
-				}
-			})
-		})
-	}
 }

@@ -24,17 +24,14 @@ const (
 	// leaseSlack exceeds the duration of an attempt of a delivery or a mail, so that a correction
 	// does not repeat an attempt in progress.
 	leaseSlack = 3 * time.Minute
-
-	// maxKeepOld is the longest overlap of a secret with its replacement.
-	maxKeepOld = model.MaxKeepOldDays * 24 * time.Hour
 )
 
-// correction changes or deletes rows with a time too far in the future.
+// correction changes rows with a time too far in the future.
 type correction struct {
 	table, key string
 	condition  string // selects the wrong rows; ?1 is limit
 	limit      any
-	set        string // ?0 is value; empty: the rows are deleted
+	set        string // ?0 is value
 	value      any
 }
 
@@ -66,9 +63,8 @@ func (s *Store) CorrectSchedule(ctx context.Context, now model.Instant) (int64, 
 	})
 }
 
-// CorrectDates corrects other times that are impossible at the given time: the next day of a daily
-// export, the expiry of mailed links, of old secrets and of sessions, the last use of API tokens, the
-// times of sites' deletions, and the days of notices. It returns the number of changed rows.
+// CorrectDates corrects the next day of daily exports and the times of sites' deletions if they are impossible at the
+// given time: exports would stop, and rows would stay, until these times come. It returns the number of changed rows.
 func (s *Store) CorrectDates(ctx context.Context, now model.Instant) (int64, error) {
 	today := now.Day()
 
@@ -78,59 +74,11 @@ func (s *Store) CorrectDates(ctx context.Context, now model.Instant) (int64, err
 			condition: "daily_export_url IS NOT NULL AND daily_export_day > ?1", limit: today + 1,
 			set: "daily_export_day = ?0", value: today,
 		},
-
-		// Secrets keep their lifetime from now on.
-		{
-			table: "password_resets", key: "token_hash",
-			condition: "expires_at > ?1", limit: now.Add(model.ResetLifetime + time.Hour),
-			set: "expires_at = ?0", value: now.Add(model.ResetLifetime),
-		},
-		{
-			table: "email_changes", key: "token_hash",
-			condition: "expires_at > ?1", limit: now.Add(model.EmailChangeLifetime + time.Hour),
-			set: "expires_at = ?0", value: now.Add(model.EmailChangeLifetime),
-		},
-		{
-			table: "invitations", key: "id",
-			condition: "expires_at > ?1", limit: now.Add(model.InvitationLifetime + time.Hour),
-			set: "expires_at = ?0", value: now.Add(model.InvitationLifetime),
-		},
-
-		// Old secrets have their longest overlap from now on.
-		{
-			table: "sites", key: "id",
-			condition: "old_server_secret_until > ?1", limit: now.Add(maxKeepOld + time.Hour),
-			set: "old_server_secret_until = ?0", value: now.Add(maxKeepOld),
-		},
-		{
-			table: "sites", key: "id",
-			condition: "old_webhook_secret_until > ?1", limit: now.Add(model.WebhookOverlap + time.Hour),
-			set: "old_webhook_secret_until = ?0", value: now.Add(model.WebhookOverlap),
-		},
-		{
-			table: "sitekeys", key: "id",
-			condition: "old_secret_until > ?1", limit: now.Add(maxKeepOld + time.Hour),
-			set: "old_secret_until = ?0", value: now.Add(maxKeepOld),
-		},
-
-		{
-			table: "sessions", key: "id_hash",
-			condition: "expires_at > ?1", limit: now.Add(model.SessionIdle + 24*time.Hour),
-			set:   fmt.Sprintf("last_seen_at = ?0 - %d, expires_at = ?0", model.SessionIdle.Microseconds()),
-			value: now.Add(model.SessionIdle),
-		},
-
-		{
-			table: "api_tokens", key: "id",
-			condition: "last_used_at > ?1", limit: now.Add(24 * time.Hour),
-			set: "last_used_at = ?0", value: now,
-		},
 		{
 			table: "deleted_sites", key: "site_id",
 			condition: "deleted_at > ?1", limit: now.Add(lateHits),
 			set: "deleted_at = ?0", value: now,
 		},
-		{table: "failure_notices", key: "site_id, day", condition: "day > ?1", limit: today + 1},
 	})
 }
 
@@ -146,10 +94,6 @@ func (s *Store) correct(ctx context.Context, corrections []correction) (int64, e
 			wrong, deleteChunk)
 
 		change := fmt.Sprintf("UPDATE %s SET %s WHERE %s", c.table, c.set, rows)
-		if c.set == "" {
-			change = fmt.Sprintf("DELETE FROM %s WHERE %s", c.table, rows)
-		}
-
 		err := s.db.EachCellOf(ctx, c.table, func(in *db.Cell) error {
 			n, err := cell{in}.changeInChunks(ctx, wrong, change, c.value, c.limit)
 			all += n

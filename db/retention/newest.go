@@ -10,16 +10,10 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// newestHit returns the time of the newest stored visit, page view or event of any cell, or 0. It
-// reads the default cell with idb.
-func (s *Store) newestHit(ctx context.Context, idb bun.IDB) (newest model.Instant, err error) {
+// newestHit returns the time of the newest stored visit, page view or event of any cell, or 0.
+func (s *Store) newestHit(ctx context.Context) (newest model.Instant, err error) {
 	err = s.db.EachCell(ctx, func(in *db.Cell) error {
-		from := idb
-		if in.ID != db.DefaultCell {
-			from = in.Read
-		}
-
-		at, err := cell{in}.newestInCell(ctx, from)
+		at, err := cell{in}.newestInCell(ctx)
 		newest = max(newest, at)
 		return err
 	})
@@ -47,10 +41,10 @@ func (s *Store) OldestHit(ctx context.Context) (oldest model.Instant, err error)
 }
 
 // newestInCell is newestHit for one cell.
-func (c cell) newestInCell(ctx context.Context, idb bun.IDB) (model.Instant, error) {
+func (c cell) newestInCell(ctx context.Context) (model.Instant, error) {
 	var newest model.Instant
 	for _, table := range partitionedTables {
-		at, err := c.newestRow(ctx, idb, table)
+		at, err := c.newestRow(ctx, table)
 		if err != nil {
 			return 0, err
 		}
@@ -62,12 +56,12 @@ func (c cell) newestInCell(ctx context.Context, idb bun.IDB) (model.Instant, err
 }
 
 // newestRow returns the time of a table's newest row, or 0 if it is empty.
-func (c cell) newestRow(ctx context.Context, idb bun.IDB, table partitioned) (model.Instant, error) {
+func (c cell) newestRow(ctx context.Context, table partitioned) (model.Instant, error) {
 	if !c.Common.IsPostgres() {
-		return newestOf(ctx, idb, table, table.name)
+		return c.newestOf(ctx, table, table.name)
 	}
 
-	newest, err := newestOf(ctx, idb, table, table.defaultPartition())
+	newest, err := c.newestOf(ctx, table, table.defaultPartition())
 	if err != nil {
 		return 0, err
 	}
@@ -78,7 +72,7 @@ func (c cell) newestRow(ctx context.Context, idb bun.IDB, table partitioned) (mo
 	}
 
 	for _, month := range newestFirst(have) {
-		at, err := newestOf(ctx, idb, table, table.partition(month))
+		at, err := c.newestOf(ctx, table, table.partition(month))
 
 		// All earlier partitions have older rows.
 		if err != nil || at != 0 {
@@ -90,7 +84,7 @@ func (c cell) newestRow(ctx context.Context, idb bun.IDB, table partitioned) (mo
 }
 
 // newestOf is newestRow for one partition. It needs one lookup in the primary key per site.
-func newestOf(ctx context.Context, idb bun.IDB, table partitioned, partition string) (model.Instant, error) {
+func (c cell) newestOf(ctx context.Context, table partitioned, partition string) (model.Instant, error) {
 	const text = `
 WITH RECURSIVE sites(site_id) AS (
   SELECT min(site_id) FROM ?0
@@ -101,7 +95,7 @@ SELECT coalesce(max((SELECT max(r.?1) FROM ?0 AS r WHERE r.site_id = sites.site_
 FROM sites WHERE site_id IS NOT NULL`
 
 	var key int64
-	if err := idb.NewRaw(text, bun.Ident(partition), bun.Ident(table.key)).Scan(ctx, &key); err != nil {
+	if err := c.Read.NewRaw(text, bun.Ident(partition), bun.Ident(table.key)).Scan(ctx, &key); err != nil {
 		return 0, fmt.Errorf("look for the newest row of %s: %w", partition, err)
 	}
 	if key == 0 {

@@ -53,7 +53,7 @@ const (
 // After an error the next call continues.
 func (s *Store) DropOldData(ctx context.Context, now model.Instant, months int) (Dropped, error) {
 	var all Dropped
-	newest, err := s.newestHit(ctx, s.db.Read)
+	newest, err := s.newestHit(ctx)
 	if err != nil || newest == 0 {
 		return all, err
 	}
@@ -102,7 +102,7 @@ func keptFrom(now, newest model.Instant, months int) model.Month {
 
 // KeptFrom returns the first month that DropOldData keeps; 0 if it has nothing to delete.
 func (s *Store) KeptFrom(ctx context.Context, now model.Instant, months int) (model.Month, error) {
-	newest, err := s.newestHit(ctx, s.db.Read)
+	newest, err := s.newestHit(ctx)
 	if err != nil || newest == 0 {
 		return 0, err
 	}

@@ -5,11 +5,8 @@
 package retention
 
 import (
-	"context"
-
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/keys"
-	"github.com/tallygate/tallygate/db/model"
 )
 
 // Store deletes rows. It is safe for concurrent use.
@@ -20,11 +17,6 @@ type Store struct {
 
 // New returns the retention of a database.
 func New(d *db.DB) *Store { return &Store{db: d, keys: keys.New(d)} }
-
-// TrustedNow returns the time on which deletions are based, see db.DB.TrustedNow.
-func (s *Store) TrustedNow(ctx context.Context) (model.Instant, error) {
-	return s.db.TrustedNow(ctx, s.newestHit)
-}
 
 // cell deletes rows of one cell.
 type cell struct{ *db.Cell }

@@ -2728,7 +2728,6 @@ var (
 	unmarshalNImportSource2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐImportSource = map[string]model.ImportSource{
 		"PLAUSIBLE":       model.ImportPlausible,
 		"UMAMI":           model.ImportUmami,
-		"GOATCOUNTER":     model.ImportGoatCounter,
 		"GOATCOUNTER_API": model.ImportGoatCounterSums,
 		"GA4":             model.ImportGA4,
 		"MATOMO":          model.ImportMatomo,
@@ -2736,7 +2735,6 @@ var (
 	marshalNImportSource2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐImportSource = map[model.ImportSource]string{
 		model.ImportPlausible:       "PLAUSIBLE",
 		model.ImportUmami:           "UMAMI",
-		model.ImportGoatCounter:     "GOATCOUNTER",
 		model.ImportGoatCounterSums: "GOATCOUNTER_API",
 		model.ImportGA4:             "GA4",
 		model.ImportMatomo:          "MATOMO",
@@ -2885,7 +2883,6 @@ var (
 	unmarshalOImportSource2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐImportSource = map[string]model.ImportSource{
 		"PLAUSIBLE":       model.ImportPlausible,
 		"UMAMI":           model.ImportUmami,
-		"GOATCOUNTER":     model.ImportGoatCounter,
 		"GOATCOUNTER_API": model.ImportGoatCounterSums,
 		"GA4":             model.ImportGA4,
 		"MATOMO":          model.ImportMatomo,
@@ -2893,7 +2890,6 @@ var (
 	marshalOImportSource2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐImportSource = map[model.ImportSource]string{
 		model.ImportPlausible:       "PLAUSIBLE",
 		model.ImportUmami:           "UMAMI",
-		model.ImportGoatCounter:     "GOATCOUNTER",
 		model.ImportGoatCounterSums: "GOATCOUNTER_API",
 		model.ImportGA4:             "GA4",
 		model.ImportMatomo:          "MATOMO",

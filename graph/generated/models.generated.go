@@ -3390,8 +3390,6 @@ const (
 	ImportFaultUnknownFile ImportFault = "UNKNOWN_FILE"
 	// The service has no such table, or it is not imported (`name`).
 	ImportFaultUnknownTable ImportFault = "UNKNOWN_TABLE"
-	// GoatCounter: the file has another version than 1 and 2 (`value`: the first column).
-	ImportFaultFileVersion ImportFault = "FILE_VERSION"
 	// Umami: the file has sums of a whole period.
 	ImportFaultPeriodSums ImportFault = "PERIOD_SUMS"
 	// Umami: the file has a second website (`value`).
@@ -3447,7 +3445,6 @@ var AllImportFault = []ImportFault{
 	ImportFaultNotAValue,
 	ImportFaultUnknownFile,
 	ImportFaultUnknownTable,
-	ImportFaultFileVersion,
 	ImportFaultPeriodSums,
 	ImportFaultSecondWebsite,
 	ImportFaultTwoDimensions,
@@ -3469,7 +3466,7 @@ var AllImportFault = []ImportFault{
 
 func (e ImportFault) IsValid() bool {
 	switch e {
-	case ImportFaultNotCSV, ImportFaultNotUTF8, ImportFaultSeparator, ImportFaultEmptyFile, ImportFaultNoTable, ImportFaultUnreadable, ImportFaultLongRow, ImportFaultManyColumns, ImportFaultMissingColumn, ImportFaultRepeatedColumn, ImportFaultUnknownColumn, ImportFaultWrongFields, ImportFaultNotANumber, ImportFaultNotADay, ImportFaultNotATime, ImportFaultNotAValue, ImportFaultUnknownFile, ImportFaultUnknownTable, ImportFaultFileVersion, ImportFaultPeriodSums, ImportFaultSecondWebsite, ImportFaultTwoDimensions, ImportFaultNoMetrics, ImportFaultNoStart, ImportFaultNoDays, ImportFaultMoreBounces, ImportFaultMoreEngaged, ImportFaultRepeatedDays, ImportFaultLargeSum, ImportFaultNoTotals, ImportFaultDayWithoutTotals, ImportFaultManyVisits, ImportFaultServiceAnswer, ImportFaultAPIRateLimit, ImportFaultAPITimeZone, ImportFaultAPIVersion:
+	case ImportFaultNotCSV, ImportFaultNotUTF8, ImportFaultSeparator, ImportFaultEmptyFile, ImportFaultNoTable, ImportFaultUnreadable, ImportFaultLongRow, ImportFaultManyColumns, ImportFaultMissingColumn, ImportFaultRepeatedColumn, ImportFaultUnknownColumn, ImportFaultWrongFields, ImportFaultNotANumber, ImportFaultNotADay, ImportFaultNotATime, ImportFaultNotAValue, ImportFaultUnknownFile, ImportFaultUnknownTable, ImportFaultPeriodSums, ImportFaultSecondWebsite, ImportFaultTwoDimensions, ImportFaultNoMetrics, ImportFaultNoStart, ImportFaultNoDays, ImportFaultMoreBounces, ImportFaultMoreEngaged, ImportFaultRepeatedDays, ImportFaultLargeSum, ImportFaultNoTotals, ImportFaultDayWithoutTotals, ImportFaultManyVisits, ImportFaultServiceAnswer, ImportFaultAPIRateLimit, ImportFaultAPITimeZone, ImportFaultAPIVersion:
 		return true
 	}
 	return false
@@ -3522,8 +3519,6 @@ const (
 	ImportNoteCodeEmptyRows ImportNoteCode = "EMPTY_ROWS"
 	// `count` events have names that the form of event names cannot spell. `events` lists how reports name them.
 	ImportNoteCodeEventNames ImportNoteCode = "EVENT_NAMES"
-	// `count` rows of bots are left out.
-	ImportNoteCodeBots ImportNoteCode = "BOTS"
 	// `count` rows of pages have no address, and count as `(other)`.
 	ImportNoteCodeFolders ImportNoteCode = "FOLDERS"
 	// GoatCounter counts each page once for a session. Visits, and visitors of whole days, are not known.
@@ -3535,14 +3530,13 @@ var AllImportNoteCode = []ImportNoteCode{
 	ImportNoteCodeOtherRows,
 	ImportNoteCodeEmptyRows,
 	ImportNoteCodeEventNames,
-	ImportNoteCodeBots,
 	ImportNoteCodeFolders,
 	ImportNoteCodeGoatcounterCounts,
 }
 
 func (e ImportNoteCode) IsValid() bool {
 	switch e {
-	case ImportNoteCodeEventsAlone, ImportNoteCodeOtherRows, ImportNoteCodeEmptyRows, ImportNoteCodeEventNames, ImportNoteCodeBots, ImportNoteCodeFolders, ImportNoteCodeGoatcounterCounts:
+	case ImportNoteCodeEventsAlone, ImportNoteCodeOtherRows, ImportNoteCodeEmptyRows, ImportNoteCodeEventNames, ImportNoteCodeFolders, ImportNoteCodeGoatcounterCounts:
 		return true
 	}
 	return false

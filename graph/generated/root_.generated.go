@@ -1933,8 +1933,6 @@ enum ImportSource {
   PLAUSIBLE
   "Umami: the table ` + "`" + `website_event` + "`" + ` as CSV."
   UMAMI
-  "GoatCounter: the CSV export of single page views."
-  GOATCOUNTER
   "GoatCounter: the sums that its API has. Needs ` + "`" + `address` + "`" + ` and ` + "`" + `token` + "`" + `."
   GOATCOUNTER_API
   "Google Analytics 4: reports by day as CSV."
@@ -2109,8 +2107,6 @@ enum ImportNoteCode {
   EMPTY_ROWS
   "` + "`" + `count` + "`" + ` events have names that the form of event names cannot spell. ` + "`" + `events` + "`" + ` lists how reports name them."
   EVENT_NAMES
-  "` + "`" + `count` + "`" + ` rows of bots are left out."
-  BOTS
   "` + "`" + `count` + "`" + ` rows of pages have no address, and count as ` + "`" + `(other)` + "`" + `."
   FOLDERS
   "GoatCounter counts each page once for a session. Visits, and visitors of whole days, are not known."
@@ -2183,8 +2179,6 @@ enum ImportFault {
   UNKNOWN_FILE
   "The service has no such table, or it is not imported (` + "`" + `name` + "`" + `)."
   UNKNOWN_TABLE
-  "GoatCounter: the file has another version than 1 and 2 (` + "`" + `value` + "`" + `: the first column)."
-  FILE_VERSION
   "Umami: the file has sums of a whole period."
   PERIOD_SUMS
   "Umami: the file has a second website (` + "`" + `value` + "`" + `)."

@@ -108,7 +108,7 @@ func (r *mutationResolver) SignOut(
 ) (*generated.SignOutPayload, error) {
 	everywhere := input != nil && input.Everywhere
 	address, err := r.auth.SignOut(ctx, everywhere, func() { endTurn(ctx) })
-	return &generated.SignOutPayload{ProviderURL: orNil(address)}, err
+	return &generated.SignOutPayload{ProviderURL: notZero(address)}, err
 }
 
 func (r *mutationResolver) CreateAccount(
@@ -160,5 +160,5 @@ func (r *mutationResolver) DeleteAccount(
 
 	r.purge(ctx, siteIDs...)
 
-	return &generated.DeleteAccountPayload{AccountID: orNil(r.ids.Of(model.NodeAccount, owner.AccountID))}, nil
+	return &generated.DeleteAccountPayload{AccountID: notZero(r.ids.Of(model.NodeAccount, owner.AccountID))}, nil
 }

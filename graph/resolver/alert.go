@@ -65,7 +65,7 @@ func (r *alertChannelResolver) QuietHours(_ context.Context, obj *model.AlertCha
 }
 
 func (r *alertChannelResolver) StopReason(_ context.Context, obj *model.AlertChannel) (*string, error) {
-	return orNil(obj.StopReason), nil
+	return notZero(obj.StopReason), nil
 }
 
 func (r *alertChannelResolver) Messages(

@@ -109,11 +109,11 @@ func (r *Resolver) parseObject(id string, filter *audit.Filter) (ok bool) {
 func (r *Resolver) auditEntry(entry *audit.Entry, toOperator bool) *generated.AuditEntry {
 	actor := &generated.AuditActor{Kind: generated.AuditActorKind(entry.Actor.Kind)}
 	if entry.Actor.UserID != 0 && (entry.Actor.Kind != audit.Operator || toOperator) {
-		actor.UserID, actor.Email = orNil(r.ids.Of(model.NodeUser, entry.Actor.UserID)), orNil(entry.Actor.Email)
+		actor.UserID, actor.Email = notZero(r.ids.Of(model.NodeUser, entry.Actor.UserID)), notZero(entry.Actor.Email)
 	}
 	if entry.Actor.TokenID != 0 {
-		actor.APITokenID = orNil(r.ids.Of(model.NodeAPIToken, entry.Actor.TokenID))
-		actor.APITokenName = orNil(entry.Actor.TokenName)
+		actor.APITokenID = notZero(r.ids.Of(model.NodeAPIToken, entry.Actor.TokenID))
+		actor.APITokenName = notZero(entry.Actor.TokenName)
 	}
 
 	object := entry.Object

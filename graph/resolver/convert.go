@@ -14,14 +14,6 @@ func orNull[T any](object *T, err error) (*T, error) {
 	return object, err
 }
 
-// orNil returns nil for the empty string.
-func orNil(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
-}
-
 // notZero returns nil for the zero value, which stands for none.
 func notZero[T comparable](value T) *T {
 	if value == *new(T) {

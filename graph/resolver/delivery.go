@@ -101,7 +101,7 @@ func (r *deliveryResolver) URL(ctx context.Context, obj *model.Delivery) (*strin
 		return nil, err
 	}
 
-	return orNil(site.WebhookURL(obj.Webhook())), nil
+	return notZero(site.WebhookURL(obj.Webhook())), nil
 }
 
 // Body returns what is sent. It contains rows of the account's data, so that a token must be allowed
@@ -115,7 +115,7 @@ func (r *deliveryResolver) Body(ctx context.Context, obj *model.Delivery) (*stri
 	}
 
 	body, err := r.storedBody(ctx, obj)
-	return orNil(body), err
+	return notZero(body), err
 }
 
 func (r *deliveryResolver) Part(ctx context.Context, obj *model.Delivery) (*int, error) {
@@ -173,7 +173,7 @@ func (r *deliveryAttemptResolver) Status(ctx context.Context, obj *model.Deliver
 }
 
 func (r *deliveryAttemptResolver) Error(ctx context.Context, obj *model.DeliveryAttempt) (*string, error) {
-	return orNil(obj.Error), nil
+	return notZero(obj.Error), nil
 }
 
 func (r *mutationResolver) SendTestWebhook(

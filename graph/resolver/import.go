@@ -31,7 +31,7 @@ func (r *reportImportResolver) ImportedBy(ctx context.Context, obj *model.Report
 	if err != nil || caller.User != nil && caller.User.IsGuestOfAny(obj.SiteID) {
 		return nil, err
 	}
-	return orNil(obj.ImportedBy), nil
+	return notZero(obj.ImportedBy), nil
 }
 
 func (r *importJobResolver) ID(ctx context.Context, obj *model.ImportJob) (string, error) {
@@ -43,7 +43,7 @@ func (r *importJobResolver) Progress(ctx context.Context, obj *model.ImportJob) 
 }
 
 func (r *importJobResolver) Address(ctx context.Context, obj *model.ImportJob) (*string, error) {
-	return orNil(obj.Address), nil
+	return notZero(obj.Address), nil
 }
 
 func (r *importJobResolver) Preview(ctx context.Context, obj *model.ImportJob) (*generated.ImportPreview, error) {
@@ -58,7 +58,7 @@ func (r *importJobResolver) Preview(ctx context.Context, obj *model.ImportJob) (
 		Visitors: p.Visitors, Visits: p.Visits, Pageviews: p.Pageviews, Events: p.Events,
 	}
 	for _, f := range p.Files {
-		file := &generated.ImportPreviewFile{Name: f.Name, Rows: f.Rows, Unused: orNil(f.Unused.Text())}
+		file := &generated.ImportPreviewFile{Name: f.Name, Rows: f.Rows, Unused: notZero(f.Unused.Text())}
 		if code := generated.ImportUnusedCode(strings.ToUpper(string(f.Unused))); code.IsValid() {
 			file.UnusedCode = &code
 		}
@@ -66,7 +66,7 @@ func (r *importJobResolver) Preview(ctx context.Context, obj *model.ImportJob) (
 	}
 	for _, n := range p.Notes {
 		note := &generated.ImportNote{
-			Code: generated.ImportNoteCode(strings.ToUpper(n.Code)), Column: orNil(n.Column), Events: []*generated.ImportedEvent{}, Text: n.Text(),
+			Code: generated.ImportNoteCode(strings.ToUpper(n.Code)), Column: notZero(n.Column), Events: []*generated.ImportedEvent{}, Text: n.Text(),
 		}
 		for _, event := range n.Events {
 			note.Events = append(note.Events, &generated.ImportedEvent{Name: event.Name, ReportedAs: event.As})
@@ -85,8 +85,8 @@ func (r *importJobResolver) Error(ctx context.Context, obj *model.ImportJob) (*g
 	}
 	v := &obj.ErrorValues
 	failed := &generated.ImportError{
-		Code: generated.ImportErrorCode(strings.ToUpper(obj.ErrorCode)), Message: obj.ErrorText, File: orNil(obj.ErrorFile),
-		Name: orNil(v.Name), Value: orNil(v.Value), Count: v.Count, Limit: v.Limit, Source: notZero(v.Source),
+		Code: generated.ImportErrorCode(strings.ToUpper(obj.ErrorCode)), Message: obj.ErrorText, File: notZero(obj.ErrorFile),
+		Name: notZero(v.Name), Value: notZero(v.Value), Count: v.Count, Limit: v.Limit, Source: notZero(v.Source),
 		Line: notZero(obj.ErrorLine), FirstDay: notZero(v.First), LastDay: notZero(v.Last),
 	}
 	if fault := generated.ImportFault(strings.ToUpper(string(v.Fault))); fault.IsValid() {

@@ -13,7 +13,7 @@ func (r *queryResolver) Installation(ctx context.Context) (*generated.Installati
 	open, first, err := r.auth.SignUpsOpen(ctx)
 	return &generated.Installation{
 		SignUps: open, FirstAccount: first, SendsMail: r.auth.SendsMail(),
-		Provider:  orNil(r.auth.HasProvider()),
+		Provider:  notZero(r.auth.HasProvider()),
 		Countries: r.configuration.Countries, Shields: orEmpty(r.configuration.Shields),
 	}, err
 }

@@ -21,7 +21,7 @@ func (r *mutationResolver) StartProviderSignIn(
 		next = *input.Next
 	}
 	address, err := r.auth.StartProviderSignIn(ctx, input.Email, next, func() { endTurn(ctx) })
-	return &generated.StartProviderSignInPayload{URL: orNil(address)}, err
+	return &generated.StartProviderSignInPayload{URL: notZero(address)}, err
 }
 
 func (r *mutationResolver) FinishProviderSignIn(
@@ -40,7 +40,7 @@ func (r *mutationResolver) FinishProviderSignIn(
 		return nil, err
 	}
 	return &generated.FinishProviderSignInPayload{
-		Viewer: result.User, Email: orNil(result.Email), NeedsPassword: result.NeedsPassword,
+		Viewer: result.User, Email: notZero(result.Email), NeedsPassword: result.NeedsPassword,
 		SecondFactorMethods: result.Methods, PasskeyRequest: newPasskeyRequest(result.Passkey),
 	}, nil
 }
@@ -128,7 +128,7 @@ func readsProvider(ctx context.Context, account *model.Account) (bool, error) {
 func newProvider(row *model.AccountProvider) *generated.AccountProvider {
 	shown := &generated.AccountProvider{
 		Issuer: row.Issuer, ClientID: row.ClientID, Domain: row.Domain, RecordName: row.RecordName(),
-		RecordText: row.RecordText(), DefaultRole: row.DefaultRole, RoleClaim: orNil(row.RoleClaim),
+		RecordText: row.RecordText(), DefaultRole: row.DefaultRole, RoleClaim: notZero(row.RoleClaim),
 		TrustsEmails: row.TrustsEmails,
 		Roles:        []*generated.ProviderRole{},
 	}

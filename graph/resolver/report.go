@@ -433,7 +433,7 @@ func (r *Resolver) live(ctx context.Context, siteID int64) (*generated.LiveRepor
 		Latest: make([]*generated.LiveHit, len(live.Latest)),
 	}
 	for i, hit := range live.Latest {
-		report.Latest[i] = &generated.LiveHit{At: hit.At, Event: orNil(hit.Event), Path: hit.Path, Channel: hit.Channel}
+		report.Latest[i] = &generated.LiveHit{At: hit.At, Event: notZero(hit.Event), Path: hit.Path, Channel: hit.Channel}
 	}
 	return report, nil
 }

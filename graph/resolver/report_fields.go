@@ -174,7 +174,7 @@ func (r *reportResolver) Funnel(
 	}
 	for i := range steps {
 		step := &generated.FunnelStepReport{
-			Step:     &generated.FunnelStep{Page: orNil(steps[i].Page), Event: orNil(steps[i].Event), Label: steps[i].Name()},
+			Step:     &generated.FunnelStep{Page: notZero(steps[i].Page), Event: notZero(steps[i].Event), Label: steps[i].Name()},
 			Visitors: visitors[i],
 		}
 		if i > 0 {

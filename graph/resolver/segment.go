@@ -27,7 +27,7 @@ func (r *segmentResolver) Filters(ctx context.Context, obj *model.Segment) ([]*g
 	filters := make([]*generated.ReportFilter, len(obj.Filters))
 	for i, f := range obj.Filters {
 		filters[i] = &generated.ReportFilter{
-			Dimension: f.Dimension, Property: orNil(f.Property), Event: orNil(f.Event),
+			Dimension: f.Dimension, Property: notZero(f.Property), Event: notZero(f.Event),
 			Operator: f.Operator, Values: f.Values,
 		}
 	}
@@ -41,7 +41,7 @@ func (r *funnelResolver) ID(ctx context.Context, obj *model.Funnel) (string, err
 func (r *funnelResolver) Steps(ctx context.Context, obj *model.Funnel) ([]*generated.FunnelStep, error) {
 	steps := make([]*generated.FunnelStep, len(obj.Steps))
 	for i, s := range obj.Steps {
-		steps[i] = &generated.FunnelStep{Page: orNil(s.Page), Event: orNil(s.Event), Label: s.Name()}
+		steps[i] = &generated.FunnelStep{Page: notZero(s.Page), Event: notZero(s.Event), Label: s.Name()}
 	}
 	return steps, nil
 }

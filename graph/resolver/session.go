@@ -76,7 +76,7 @@ func (r *mutationResolver) ConfirmEmailChange(
 	ctx context.Context, input generated.ConfirmEmailChangeInput,
 ) (*generated.ConfirmEmailChangePayload, error) {
 	email, err := r.auth.ConfirmEmailChange(ctx, input.Secret)
-	return &generated.ConfirmEmailChangePayload{Email: orNil(email)}, err
+	return &generated.ConfirmEmailChangePayload{Email: notZero(email)}, err
 }
 
 // session returns one of the caller's sessions by its hash; nil for callers without a session.

@@ -83,7 +83,7 @@ func (r *Resolver) withTokens(
 }
 
 func (r *sharedLinkResolver) Token(_ context.Context, obj *model.SharedLink) (*string, error) {
-	return orNil(obj.Token), nil
+	return notZero(obj.Token), nil
 }
 
 func (r *sharedLinkResolver) Origins(_ context.Context, obj *model.SharedLink) ([]string, error) {

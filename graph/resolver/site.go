@@ -184,7 +184,7 @@ func (r *siteResolver) rules(ctx context.Context, site *model.Site) (*model.Site
 }
 
 func (r *siteResolver) ConversionWebhookURL(ctx context.Context, obj *model.Site) (*string, error) {
-	return orNil(unlessGuest(ctx, obj, obj.ConversionWebhookURL)), nil
+	return notZero(unlessGuest(ctx, obj, obj.ConversionWebhookURL)), nil
 }
 
 func (r *siteResolver) ConversionWebhookSigned(ctx context.Context, obj *model.Site) (bool, error) {
@@ -192,11 +192,11 @@ func (r *siteResolver) ConversionWebhookSigned(ctx context.Context, obj *model.S
 }
 
 func (r *siteResolver) DailyExportURL(ctx context.Context, obj *model.Site) (*string, error) {
-	return orNil(unlessGuest(ctx, obj, obj.DailyExportURL)), nil
+	return notZero(unlessGuest(ctx, obj, obj.DailyExportURL)), nil
 }
 
 func (r *siteResolver) ServerSecretHint(ctx context.Context, obj *model.Site) (*string, error) {
-	return orNil(unlessGuest(ctx, obj, obj.ServerSecretHint)), nil
+	return notZero(unlessGuest(ctx, obj, obj.ServerSecretHint)), nil
 }
 
 // isForGuest reports whether the caller reads the site as a guest. Guests read the reports of a site, and
@@ -297,7 +297,7 @@ func (r *siteResolver) Notice(ctx context.Context, obj *model.Site) (*string, er
 	}
 
 	if obj.PausedAt != 0 {
-		return orNil("This site is paused: its hits are refused until it is resumed."), nil
+		return notZero("This site is paused: its hits are refused until it is resumed."), nil
 	}
 
 	var rejected, recorded int64
@@ -310,7 +310,7 @@ func (r *siteResolver) Notice(ctx context.Context, obj *model.Site) (*string, er
 		}
 	}
 
-	return orNil(noticeOf(rejected, recorded)), nil
+	return notZero(noticeOf(rejected, recorded)), nil
 }
 
 // noticeOf returns the notice about rejected calls, and about recorded ones that need attention; empty

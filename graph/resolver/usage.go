@@ -186,7 +186,7 @@ func (r *sitekeyResolver) Notice(ctx context.Context, obj *model.Sitekey) (*stri
 		calls = fmt.Sprintf("%d calls were", refused)
 	}
 
-	return orNil(
+	return notZero(
 		fmt.Sprintf("%s refused in the last %d days. See activity for reasons and advice.", calls, noticeDays),
 	), nil
 }

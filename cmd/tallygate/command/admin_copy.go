@@ -46,7 +46,7 @@ func (t *copyTarget) UnmarshalFlag(text string) error {
 	return nil
 }
 
-// Run copies the installation, or continues a copy of it.
+// Run copies the installation.
 func (c *copyCommand) Run(ctx context.Context, s *session) error {
 	if err := database.CheckExists(ctx, s.settings); err != nil {
 		return err
@@ -64,7 +64,7 @@ func (c *copyCommand) Run(ctx context.Context, s *session) error {
 	err = errors.Join(c.copy(ctx, s, to), to.Close())
 	if err != nil && ctx.Err() != nil {
 		// A canceled command is not reported otherwise.
-		err = errors.New("the copy was interrupted; run the command again to continue it")
+		err = errors.New("the copy was interrupted; empty the target and begin again")
 	}
 	return err
 }
@@ -79,12 +79,8 @@ func (c *copyCommand) copy(ctx context.Context, s *session, to *db.DB) error {
 		}
 	})
 
-	resumed, err := work.Begin(ctx)
-	if err != nil {
+	if err := work.Begin(ctx); err != nil {
 		return err
-	}
-	if resumed {
-		fmt.Fprintln(s.out, "Continuing a copy that did not end.")
 	}
 	if err := work.Run(ctx); err != nil {
 		return err

@@ -22,7 +22,7 @@ type importCommand struct {
 		Files []string `positional-arg-name:"<file>" required:"1"`
 	} `positional-args:"yes" required:"yes"`
 	Site   siteKey            `long:"site" required:"true" value-name:"KEY" description:"The site's key, 32 hexadecimal characters."`
-	From   model.ImportSource `long:"from" required:"true" value-name:"SERVICE" choice:"plausible" choice:"umami" choice:"goatcounter" choice:"goatcounter-api" choice:"ga4" choice:"matomo"`
+	From   model.ImportSource `long:"from" required:"true" value-name:"SERVICE" choice:"plausible" choice:"umami" choice:"goatcounter-api" choice:"ga4" choice:"matomo"`
 	Token  existingFile       `long:"token-file" value-name:"FILE"`
 	Since  *day               `long:"since" value-name:"DAY"`
 	Until  *day               `long:"until" value-name:"DAY" description:"The last day to import. Default: the last one of the export."`

@@ -40,7 +40,7 @@ var texts = map[string]string{
 	"admin verify-backup": "Read a backup of SQLite, compare its tables, indexes and references, and print how " +
 		"much it holds. Needs no settings and changes nothing.",
 	"admin copy": "Copy the whole installation into an empty database, for instance from SQLite to PostgreSQL, while no " +
-		"process uses either. Run again, it continues a copy that was interrupted. See docs/move.md.",
+		"process uses either. After an interruption, empty the target and run it again. See docs/move.md.",
 	"admin restore-month": "Restore a month that retention removed from PostgreSQL within the last 24 hours; " +
 		"without a month, list these months.",
 	"admin purge-site": "Delete for good a site that an owner has deleted, instead of waiting for the 7 days " +
@@ -89,7 +89,7 @@ var texts = map[string]string{
 	"admin suspend --reason": "The reason, which the account's users see: 1 to 500 characters.",
 	"admin import <file>": "The files of the export: CSV, also compressed with gzip, or a zip archive of them; for " +
 		"goatcounter-api the address of the GoatCounter site.",
-	"admin import --from": "The service: plausible, umami, goatcounter, goatcounter-api (the sums that GoatCounter keeps " +
+	"admin import --from": "The service: plausible, umami, goatcounter-api (the sums that GoatCounter keeps " +
 		"by default), ga4 or matomo.",
 	"admin import --token-file": "File with a token of the service's API, for goatcounter-api.",
 	"admin import --since":      "The first day to import, YYYY-MM-DD. Default: the first one of the export.",

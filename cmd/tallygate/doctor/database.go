@@ -137,7 +137,7 @@ func (e *examination) checkSchema(ctx context.Context, d *db.DB) bool {
 	case errors.Is(err, db.ErrEarlierBuild):
 		e.fault("schema-earlier-build", "Name an empty database in TALLYGATE_DATABASE_URL, or another folder in TALLYGATE_DATA_DIR.", "%v", err)
 	case errors.Is(err, db.ErrUnfinishedCopy):
-		e.fault("copy-unfinished", "Run tallygate admin copy again, see docs/move.md.", "a copy into this database did not end")
+		e.fault("copy-unfinished", "Empty the database and run tallygate admin copy again, see docs/move.md.", "a copy into this database did not end")
 	case err != nil:
 		e.fault("schema", "Name the database of this program in TALLYGATE_DATABASE_URL.",
 			"the schema's state cannot be read: %v", cause(err))

@@ -189,19 +189,6 @@ func wantUmamiClients(f *fixture) {
 	f.wantFilteredClients(first, oracle.Is(scan.Country, "NL"), oracle.Is(scan.Browser, "Firefox"), oracle.Is(scan.Device, "desktop"))
 }
 
-func wantGoatCounterClients(f *fixture) {
-	f.t.Helper()
-	third := counts{1, 1, 1, 1, 0, 0}
-	f.wantClients(
-		map[string]counts{"NL": first, "DE": second, "US": third, "": ownVisit},
-		map[string]counts{"Firefox": first, "Safari": second, "Chrome": third, "": ownVisit},
-		map[string]counts{"Linux": first, "iOS": second, "Windows": third, "": ownVisit},
-		map[string]counts{"": {5, 6, 7, 4, 0, 1}},
-		map[string]counts{"": {5, 6, 7, 4, 0, 1}},
-	)
-	f.wantFilteredClients(third, oracle.Is(scan.Country, "US"), oracle.Is(scan.System, "Windows"))
-}
-
 // wantFilteredClients checks that imported visits can be filtered by values of browsers.
 func (f *fixture) wantFilteredClients(want counts, filters ...scan.Filter) {
 	f.t.Helper()
@@ -218,7 +205,6 @@ func TestImportsWithoutClients(t *testing.T) {
 		visitors = "date,visitors,pageviews,bounces,visits\n2026-02-01,5,6,1,5\n"
 		pages    = "date,page,visitors,pageviews\n2026-02-01,/,5,6\n"
 		umami    = "session_id,url_path,event_type,created_at\ns,/,1,2026-02-01 10:00:00\n"
-		goat     = "2Path,Event,Session,Bot,Referrer,Referrer scheme,Screen size,Date\n/,false,s,0,,,,2026-02-01T10:00:00Z\n"
 	)
 	for name, test := range map[string]struct {
 		source model.ImportSource
@@ -228,8 +214,7 @@ func TestImportsWithoutClients(t *testing.T) {
 	}{
 		"plausible": {model.ImportPlausible, map[string]string{"imported_visitors.csv": visitors, "imported_pages.csv": pages},
 			scan.ImportNoValues, ownVisit},
-		"umami":       {model.ImportUmami, map[string]string{"u.csv": umami}, scan.ImportIncluded, counts{2, 2, 2, 1, 0, 0}},
-		"goatcounter": {model.ImportGoatCounter, map[string]string{"g.csv": goat}, scan.ImportIncluded, counts{2, 2, 2, 1, 0, 0}},
+		"umami": {model.ImportUmami, map[string]string{"u.csv": umami}, scan.ImportIncluded, counts{2, 2, 2, 1, 0, 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dbtest.EachURL(t, func(t *testing.T, databaseURL string) {

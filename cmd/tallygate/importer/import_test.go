@@ -151,9 +151,6 @@ func TestImports(t *testing.T) {
 	}{
 		"plausible files":   {model.ImportPlausible, plausible, wantPlausible},
 		"plausible archive": {model.ImportPlausible, []string{zipped(t, plausible...)}, wantPlausible},
-		"goatcounter":       {model.ImportGoatCounter, fixtures(t, "goatcounter.csv"), wantGoatCounter},
-		"goatcounter gzip":  {model.ImportGoatCounter, []string{compressed(t, "testdata/goatcounter.csv")}, wantGoatCounter},
-		"goatcounter 1":     {model.ImportGoatCounter, fixtures(t, "goatcounter-1.csv"), wantGoatCounter1},
 		"umami":             {model.ImportUmami, fixtures(t, "umami.csv"), wantUmami},
 		"umami gzip":        {model.ImportUmami, []string{compressed(t, "testdata/umami.csv")}, wantUmami},
 		"ga4":               {model.ImportGA4, fixtures(t, "ga4/*"), wantGA4},
@@ -294,32 +291,6 @@ func (f *fixture) wantExcluded() {
 	f.wantStates(r, scan.ImportWholeDays, scan.ImportWholeDays, scan.ImportWholeDays)
 }
 
-func wantGoatCounter(f *fixture) {
-	f.t.Helper()
-	wantGoatCounterClients(f)
-	r := f.report(query(scan.Page, scan.Source, scan.Channel, scan.EntryPage, scan.Event, scan.Width))
-	f.wantTotals(r, counts{5, 6, 7, 4, 0, 1}, 2, 1, 1, 0, 1)
-	if r.Totals.Conversions != 1 || r.Totals.Converted != 1 {
-		f.t.Errorf("%d conversions of %d visitors, want 1 and 1", r.Totals.Conversions, r.Totals.Converted)
-	}
-	f.wantRows(r, 0, map[string]counts{
-		"/": {4, 5, 5, 3, 4, 0}, "/pricing": {1, 1, 1, 0, 1, 1}, "/about": {1, 1, 1, 1, 1, 0},
-	})
-	f.wantRows(r, 1, map[string]counts{
-		"google": {1, 1, 2, 0, 0, 1}, "": {3, 3, 3, 2, 0, 0}, "news.example.org": {1, 1, 1, 1, 0, 0},
-		"newsletter": {1, 1, 1, 1, 0, 0},
-	})
-	f.wantRows(r, 2, map[string]counts{
-		"organic search": {1, 1, 2, 0, 0, 1}, "direct": {3, 3, 3, 2, 0, 0}, "referral": {1, 1, 1, 1, 0, 0},
-		"unassigned": {1, 1, 1, 1, 0, 0},
-	})
-	f.wantRows(r, 3, map[string]counts{"/": {4, 5, 6, 3, 0, 1}, "/about": {1, 1, 1, 1, 0, 0}})
-	f.wantRows(r, 4, map[string]counts{"sign-up": {1, 1, 0, 0, 0, 1}})
-	f.wantRows(r, 5, map[string]counts{"1920+": {1, 2, 3, 1, 0, 1}, "0-575": {2, 2, 2, 2, 0, 0}, "": {2, 2, 2, 1, 0, 0}})
-	f.wantStates(r, scan.ImportIncluded, scan.ImportIncluded, scan.ImportIncluded)
-	f.wantFiltered(counts{1, 1, 1, 1, 0, 0}, "/about")
-}
-
 // wantFiltered checks that visits can be filtered by a page.
 func (f *fixture) wantFiltered(want counts, page string) {
 	f.t.Helper()
@@ -329,11 +300,6 @@ func (f *fixture) wantFiltered(want counts, page string) {
 	r := f.report(filtered)
 	f.wantTotals(r, want)
 	f.wantStates(r, scan.ImportIncluded, scan.ImportIncluded, scan.ImportIncluded)
-}
-
-func wantGoatCounter1(f *fixture) {
-	f.t.Helper()
-	f.wantTotals(f.report(query()), counts{2, 2, 2, 1, 0, 0}, 1, 0, 0, 0, 1)
 }
 
 func wantUmami(f *fixture) {

@@ -64,7 +64,7 @@ type format interface {
 
 // Sources are the services with exports that Read supports.
 var Sources = []model.ImportSource{
-	model.ImportPlausible, model.ImportUmami, model.ImportGoatCounter, model.ImportGA4, model.ImportMatomo,
+	model.ImportPlausible, model.ImportUmami, model.ImportGA4, model.ImportMatomo,
 }
 
 // Read reads the export of a service: files, archives of files, or both.
@@ -105,8 +105,6 @@ func read(ctx context.Context, source model.ImportSource, o Options, files func(
 		f = &matomo{sums: newSums(days, "VisitsSummary.get.csv, Actions.get.csv")}
 	case model.ImportUmami:
 		f = &umami{hits: newHits(days)}
-	case model.ImportGoatCounter:
-		f = &goatCounter{hits: newHits(days)}
 	default:
 		return nil, fmt.Errorf("there is no source %q", source)
 	}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -15,7 +14,6 @@ import (
 	"github.com/tallygate/tallygate/cmd/tallygate/importer"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports"
-	"github.com/tallygate/tallygate/db/reports/scan"
 )
 
 // everyDay are options that import all days up to 2026.
@@ -99,7 +97,6 @@ func TestDamaged(t *testing.T) {
 		visitors = "imported_visitors.csv"
 		pages    = "imported_pages_20260201_20260204.csv"
 		header   = "date,visitors,pageviews,bounces,visits\n"
-		goat     = "2Path,Event,Session,Bot,Referrer,Referrer scheme,Screen size,Date\n"
 		umami    = "website_id,session_id,url_path,event_type,created_at\n"
 	)
 	for name, test := range map[string]struct {
@@ -129,12 +126,6 @@ func TestDamaged(t *testing.T) {
 		"not UTF-8":         {model.ImportPlausible, pages, "date,page,visitors,pageviews\n2026-02-01,/\xff,1,1\n", "line 2: not UTF-8"},
 		"archive":           {model.ImportPlausible, "export.zip", "PK\x03\x04 cut off", "export.zip: zip: not a valid zip file"},
 		"gzip":              {model.ImportUmami, "umami.csv.gz", "\x1f\x8bcut off", "umami.csv.gz: "},
-		"goat version":      {model.ImportGoatCounter, "g.csv", "3Path,Event\n", `g.csv, line 1: not an export of GoatCounter in version 1 or 2: the first column is "3path"`},
-		"goat column":       {model.ImportGoatCounter, "g.csv", "2Path,Event\n", `line 1: there is no column "session"`},
-		"goat time":         {model.ImportGoatCounter, "g.csv", goat + "/,false,s,0,,,,2026-02-01 10:00\n", "line 2: date is not a time: \"2026-02-01 10:00\""},
-		"goat event":        {model.ImportGoatCounter, "g.csv", goat + "/,maybe,s,0,,,,2026-02-01T10:00:00Z\n", `line 2: event cannot be "maybe"`},
-		"goat bot":          {model.ImportGoatCounter, "g.csv", goat + "/,false,s,,,,,2026-02-01T10:00:00Z\n", "line 2: bot is not a number"},
-		"goat scheme":       {model.ImportGoatCounter, "g.csv", goat + "/,false,s,0,a,z,,2026-02-01T10:00:00Z\n", `line 2: referrer scheme cannot be "z"`},
 		"umami sums":        {model.ImportUmami, "pages.csv", "x,y\n/,4\n", "pages.csv, line 1: sums of a whole period"},
 		"umami archive":     {model.ImportUmami, "export.json", `{"zip": "UEs="}`, "export.json: not a CSV file"},
 		"umami time":        {model.ImportUmami, "u.csv", umami + "w,s,/,1,yesterday\n", "line 2: created_at is not a time"},
@@ -195,9 +186,7 @@ func TestSameRows(t *testing.T) {
 	const (
 		visitors = "date,visitors,pageviews,bounces,visits\n2026-02-01,1,2,0,1\n"
 		totals   = "Date,Sessions,Views,Total users\n20260201,5,6,7\n"
-		goat     = "2Path,Event,Session,Bot,Referrer,Referrer scheme,Screen size,Date\n"
 		umami    = "session_id,url_path,event_type,created_at\n"
-		row      = "/,false,s,0,,,,2026-02-0%T10:00:00Z\n"
 		session  = "s,/,1,2026-02-0% 10:00:00\n"
 	)
 	days := func(header, row, days string) string {
@@ -212,15 +201,11 @@ func TestSameRows(t *testing.T) {
 		first, second string // second is "" for the first file again
 		want          string // "": no error
 	}{
-		"matomo":              {model.ImportMatomo, "Actions.get.csv", "date,nb_pageviews\n2026-02-01,5\n", "", "Actions.get.csv, line 2: Actions.get.csv has Actions.get on 2026-02-01 as well"},
-		"plausible":           {model.ImportPlausible, "imported_visitors.csv", visitors, "", "imported_visitors.csv, line 2: imported_visitors.csv has visitors on 2026-02-01 as well"},
-		"GA4":                 {model.ImportGA4, "a.csv", totals, "", "a.csv, line 2: a.csv has "},
-		"goatcounter":         {model.ImportGoatCounter, "g.csv", days(goat, row, "12"), "", "g.csv: g.csv has rows from 2026-02-01 10:00:00 to 2026-02-02 10:00:00 as well"},
-		"goatcounter one row": {model.ImportGoatCounter, "g.csv", days(goat, row, "1"), "", "g.csv: g.csv has rows from"},
-		"goatcounter overlap": {model.ImportGoatCounter, "g.csv", days(goat, row, "123"), days(goat, row, "234"), "g.csv: g.csv has rows from 2026-02-02"},
-		"goatcounter next":    {model.ImportGoatCounter, "g.csv", days(goat, row, "12"), days(goat, row, "23"), ""},
-		"umami":               {model.ImportUmami, "u.csv", days(umami, session, "12"), "", "u.csv: u.csv has rows from 2026-02-01"},
-		"umami next":          {model.ImportUmami, "u.csv", days(umami, session, "23"), days(umami, session, "1"), ""},
+		"matomo":     {model.ImportMatomo, "Actions.get.csv", "date,nb_pageviews\n2026-02-01,5\n", "", "Actions.get.csv, line 2: Actions.get.csv has Actions.get on 2026-02-01 as well"},
+		"plausible":  {model.ImportPlausible, "imported_visitors.csv", visitors, "", "imported_visitors.csv, line 2: imported_visitors.csv has visitors on 2026-02-01 as well"},
+		"GA4":        {model.ImportGA4, "a.csv", totals, "", "a.csv, line 2: a.csv has "},
+		"umami":      {model.ImportUmami, "u.csv", days(umami, session, "12"), "", "u.csv: u.csv has rows from 2026-02-01"},
+		"umami next": {model.ImportUmami, "u.csv", days(umami, session, "23"), days(umami, session, "1"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			names := []string{file(t, test.file, test.first)}
@@ -234,33 +219,6 @@ func TestSameRows(t *testing.T) {
 				t.Errorf("error %v, want %q", err, test.want)
 			}
 		})
-	}
-}
-
-// TestGoatCounterNames checks that the name of a service has the channel of its hosts, and that sessions with events
-// alone are counted in a note.
-func TestGoatCounterNames(t *testing.T) {
-	const content = "2Path,Event,Session,Bot,Referrer,Referrer scheme,Screen size,Date\n" +
-		"/,false,1,0,Hacker News,g,,2026-02-01T10:00:00Z\n/,false,2,0,Google,g,,2026-02-01T10:00:00Z\n" +
-		"/,false,3,0,Email,g,,2026-02-01T10:00:00Z\n/,false,4,0,Other,g,,2026-02-01T10:00:00Z\n" +
-		"/,false,5,0,newsletter,c,,2026-02-01T10:00:00Z\nsign up,true,6,0,,,,2026-02-01T10:00:00Z\n"
-	r, err := importer.Read(model.ImportGoatCounter, []string{file(t, "g.csv", content)}, everyDay)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := []model.ImportNote{{Code: model.NoteEventsAlone, Count: 1}}; !reflect.DeepEqual(r.Notes, want) || r.Totals.Visits != 5 {
-		t.Errorf("%d visits, notes %v, want 5 and %v", r.Totals.Visits, r.Notes, want)
-	}
-
-	scanner := scan.New(query(scan.Channel))
-	if err := scanner.Add(r.Visits[0]); err != nil {
-		t.Fatal(err)
-	}
-	channels := scanner.Result().Breakdowns[0]
-	for value, want := range map[string]int64{"organic social": 1, "organic search": 1, "email": 1, "unassigned": 2} {
-		if got := channels.Of(value).Visits; got != want {
-			t.Errorf("%d visits of the channel %s, want %d", got, value, want)
-		}
 	}
 }
 
@@ -330,7 +288,7 @@ func TestManyFiles(t *testing.T) {
 
 // FuzzRead checks that no file makes the parsers panic, and that accepted figures are consistent.
 func FuzzRead(f *testing.F) {
-	for i, pattern := range []string{"plausible/imported_visitors*", "umami.csv", "goatcounter.csv", "ga4/totals.csv"} {
+	for i, pattern := range []string{"plausible/imported_visitors*", "umami.csv", "ga4/totals.csv"} {
 		for _, name := range fixtures(f, pattern) {
 			content, err := os.ReadFile(name)
 			if err != nil {
@@ -339,7 +297,7 @@ func FuzzRead(f *testing.F) {
 			f.Add(i, filepath.Base(name), content)
 		}
 	}
-	for pattern, source := range map[string]int{"plausible/*": 0, "ga4/*": 3, "matomo/*": 4} {
+	for pattern, source := range map[string]int{"plausible/*": 0, "ga4/*": 2, "matomo/*": 3} {
 		for _, name := range fixtures(f, pattern) {
 			content, err := os.ReadFile(name)
 			if err != nil {

@@ -143,7 +143,6 @@ func TestJobs(t *testing.T) {
 	}{
 		"plausible archive": {model.ImportPlausible, []string{zipped(t, fixtures(t, "plausible/*")...)}, wantPlausible},
 		"umami":             {model.ImportUmami, fixtures(t, "umami.csv"), wantUmami},
-		"goatcounter gzip":  {model.ImportGoatCounter, []string{compressed(t, "testdata/goatcounter.csv")}, wantGoatCounter},
 		"ga4":               {model.ImportGA4, fixtures(t, "ga4/*"), wantGA4},
 		"matomo":            {model.ImportMatomo, fixtures(t, "matomo/*"), wantMatomo},
 	} {

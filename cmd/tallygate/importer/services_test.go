@@ -74,13 +74,6 @@ func TestServices(t *testing.T) {
 			{Code: model.NoteEmptyRows, Count: 1, Column: "label"},
 			{Code: model.NoteEventNames, Count: 1, Events: []model.ImportedEvent{{Name: "+1", As: "xn--1-vn0i"}}},
 		}},
-		"GoatCounter": {model.ImportGoatCounter, map[string]string{
-			"goatcounter.csv": "2Path,Title,Event,UserAgent,Browser,System,Session,Bot,Referrer,Referrer scheme,Screen size,Location,FirstVisit,Date\n" +
-				"/café menu,,false,,,,s1,0,bücher.example/a,h,\"1920,1080,1\",DE,true,2026-02-01T10:00:00Z\n" +
-				"/,,false,,,,,0,,,,,true,2026-02-01T10:00:00Z\n,,false,,,,s2,0,,,,,true,2026-02-01T10:00:00Z\n",
-		}, scan.Page, map[string]counts{"/caf%C3%A9%20menu": {2, 2, 2, 1, 2, 0}}, []model.ImportNote{
-			{Code: model.NoteEmptyRows, Count: 1, Column: "path"}, {Code: model.NoteEmptyRows, Count: 1, Column: "session"},
-		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dbtest.EachURL(t, func(t *testing.T, databaseURL string) {

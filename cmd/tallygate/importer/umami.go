@@ -2,6 +2,7 @@ package importer
 
 import (
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -144,4 +145,13 @@ func (u *umami) finish(r *Result) error {
 		r.Notes = append(r.Notes, model.ImportNote{Code: model.NoteOtherRows, Count: u.others})
 	}
 	return u.hits.finish(r)
+}
+
+// widthOf returns the range of a screen width.
+func widthOf(text string) int16 {
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil || n < 1 || n > 1e6 {
+		return model.UnknownWidth
+	}
+	return model.WidthRange(int(n))
 }

@@ -1,6 +1,10 @@
 package agent
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/tallygate/tallygate/dataplane/bot"
+)
 
 // words is a set of words of a user agent that name something.
 type words uint64
@@ -63,13 +67,10 @@ func (w words) has(any words) bool { return w&any != 0 }
 // inWord marks the bytes of words: letters and digits of ASCII.
 var inWord = func() (set [256]bool) {
 	for c := range set {
-		set[c] = isLetter(byte(c)) || c >= '0' && c <= '9'
+		set[c] = bot.IsLetter(byte(c)) || c >= '0' && c <= '9'
 	}
 	return set
 }()
-
-// isLetter reports whether a byte is an ASCII letter.
-func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
 // wordsOf returns the known words of a user agent. ok is false for an absurd one: without a letter,
 // too long, or with control characters.
@@ -94,7 +95,7 @@ func wordsOf(userAgent string) (found words, ok bool) {
 		}
 
 		// Versions and builds begin with a digit.
-		if !isLetter(c) {
+		if !bot.IsLetter(c) {
 			continue
 		}
 

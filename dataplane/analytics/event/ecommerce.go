@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/tallygate/tallygate/dataplane/bot"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -205,7 +206,5 @@ func (r *reader) currency() (string, bool, error) {
 }
 
 func isCurrency(s string) bool {
-	return len(s) == 3 && isLetter(s[0]) && isLetter(s[1]) && isLetter(s[2])
+	return len(s) == 3 && bot.IsLetter(s[0]) && bot.IsLetter(s[1]) && bot.IsLetter(s[2])
 }
-
-func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }

@@ -128,7 +128,6 @@ func TestImportChromium(t *testing.T) {
 	for _, test := range []struct{ product, name, file, want string }{
 		{"PLAUSIBLE", "Plausible", plausibleArchive(t), "20 23 39 5"},
 		{"UMAMI", "Umami", umamiArchive(t), "3 4 5 1"},
-		{"GOATCOUNTER", "GoatCounter (CSV)", absolute(t, "goatcounter.csv"), "4 5 6 1"},
 	} {
 		p.startImport(test.product, test.file)
 		p.see("will be imported.")

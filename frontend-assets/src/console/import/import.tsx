@@ -26,8 +26,7 @@ import { upload } from './upload';
 const products: [ImportSource, string][] = [
   ['PLAUSIBLE', 'Plausible'],
   ['UMAMI', 'Umami'],
-  ['GOATCOUNTER', 'GoatCounter (CSV)'],
-  ['GOATCOUNTER_API', 'GoatCounter (API)'],
+  ['GOATCOUNTER_API', 'GoatCounter'],
   ['GA4', 'Google Analytics 4'],
   ['MATOMO', 'Matomo'],
 ];

@@ -6,7 +6,6 @@ export default {
   'import.product': 'Service',
   'import.from.PLAUSIBLE': 'Site settings, Imports & exports, Export to CSV: the archive as it is.',
   'import.from.UMAMI': 'The table website_event as CSV. Umami Cloud: Account, Data, Export.',
-  'import.from.GOATCOUNTER': 'Settings, Export. Has rows only if individual page views were stored.',
   'import.from.GOATCOUNTER_API': 'The sums that GoatCounter keeps by hour and page. Set the time zone of its user to UTC first.',
   'import.from.GA4': 'CSV files of reports or explorations by date, one of them without another dimension.',
   'import.from.MATOMO': 'CSV files of the Reporting API by day, named after their method.',
@@ -60,7 +59,6 @@ export default {
     other: '{n} events have names that reports write in another way:',
   },
   'import.event': '{name} is {as}',
-  'import.note.BOTS': { one: '{n} row of a bot is skipped.', other: '{n} rows of bots are skipped.' },
   'import.note.FOLDERS': {
     one: '{n} row of pages has no address and counts as (other).',
     other: '{n} rows of pages have no address and count as (other).',
