@@ -17,8 +17,8 @@ import (
 var errStorage = errors.New("the database failed")
 
 // cache keeps the library's files in the database, those of each directory apart: a certificate of another
-// authority is ordered again. Answers to challenges are not kept. The library has them in memory too, and a
-// lookup for each request of a stranger would read the database.
+// authority is ordered again. Answers to challenges are not kept. The library has them in memory too, and a lookup
+// for each unauthenticated request would read the database.
 type cache struct {
 	store     *certificates.Store
 	directory string

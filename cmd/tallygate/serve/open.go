@@ -189,7 +189,6 @@ func (a *App) Close() {
 		_ = s.listener.Close()
 	}
 
-
 	if a.db != nil {
 		if err := a.db.Close(); err != nil {
 			a.log.Error("close the database", "error", err)
