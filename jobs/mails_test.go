@@ -646,7 +646,9 @@ func verifyCaptchas(t *testing.T, d *db.DB, accountID int64, plan model.CaptchaP
 			changes := &ingest.ClaimChanges{Usage: map[model.CaptchaUsageKey]model.CaptchaUsage{}}
 
 			if threshold := usage.Count(model.At(noon)); threshold != 0 {
-				changes.Notices = []ingest.QuotaNotice{{CaptchaUsageKey: key, Threshold: threshold, CreatedAt: model.At(noon)}}
+				changes.Notices = []ingest.QuotaNotice{{
+					CaptchaUsageKey: key, Threshold: threshold, Quota: plan.QuotaOrUnlimited(), CreatedAt: model.At(noon),
+				}}
 			}
 
 			changes.Usage[key] = usage

@@ -147,7 +147,7 @@ FROM captcha_usage u JOIN accounts a ON a.id = u.account_id AND a.cell = ? JOIN 
 WHERE u.month = ? AND u.used * 100 >= q.quota * ?
 AND NOT EXISTS (SELECT 1 FROM quota_notices n
   WHERE n.account_id = a.id AND n.site_id = 0 AND n.product = ? AND n.month = u.month AND n.threshold >= ?
-  AND n.quota IN (0, q.quota))
+  AND n.quota = q.quota)
 ORDER BY a.id
 ON CONFLICT DO NOTHING`,
 				append(slices.Clone(args), model.ProductCaptcha, threshold, now, c.ID, month, threshold,

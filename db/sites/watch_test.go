@@ -175,7 +175,7 @@ func TestMissedSQLiteChanges(t *testing.T) {
 	// reads before they are deleted.
 	err := errors.Join(
 		dbtest.Exec(d, `WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 5000)
-			INSERT INTO changes (channel, id, source) SELECT 'another', n, 1 FROM numbers`),
+			INSERT INTO changes (channel, id) SELECT 'another', n FROM numbers`),
 		dbtest.Exec(d, "DELETE FROM changes WHERE seq < (SELECT max(seq) FROM changes)"))
 	if err != nil {
 		t.Fatal(err)
@@ -209,7 +209,7 @@ func TestSQLiteChangesAreBounded(t *testing.T) {
 	site := dbtest.NewOwnSite(t, d, "example.com")
 
 	err := dbtest.Exec(d, `WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 4500)
-		INSERT INTO changes (channel, id, source) SELECT 'another', n, 1 FROM numbers`)
+		INSERT INTO changes (channel, id) SELECT 'another', n FROM numbers`)
 	if err != nil {
 		t.Fatal(err)
 	}

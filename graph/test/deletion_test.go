@@ -130,8 +130,9 @@ func fill(t *testing.T, d *db.DB, of owners) {
 	}
 
 	if of.account != 0 {
-		statements["guests"] = `INSERT INTO guests (user_id, account_id, site_ids, created_at)
-			SELECT user_id, @account, '[1]', @at FROM memberships WHERE account_id = @account`
+		statements["a user for guests"] = `INSERT INTO users (id, email, password_hash, created_at)
+			VALUES (1000 + @account, 'guest-of-@account@example.com', '', @at)`
+		statements["guests"] = `INSERT INTO guests (user_id, account_id, site_ids, created_at) VALUES (1000 + @account, @account, '[1]', @at)`
 		statements["idempotency_keys"] = `INSERT INTO idempotency_keys (account_id, user_id, token_id, key_hash, input_hash,
 			object_kind, object_id, object_site, created_at) VALUES (@account, 1, 0, 'x', 'x', 'Site', 1, 0, @at)`
 		statements["account_providers"] = `INSERT INTO account_providers (account_id, issuer, client_id, client_secret, domain, domain_token,
