@@ -1,5 +1,5 @@
-// Package certificates stores what the program needs to obtain TLS certificates by ACME: the files of the
-// ACME library, and the state of each host.
+// Package certificates stores what the program needs to obtain TLS certificates by ACME: the account's key,
+// the certificates with their keys, and the state of each host.
 package certificates
 
 import (
@@ -53,12 +53,4 @@ func (s *Store) Get(ctx context.Context, name string) ([]byte, error) {
 		return nil, fmt.Errorf("the file %s of the certificates cannot be decrypted: %w", name, err)
 	}
 	return value, nil
-}
-
-// Delete deletes a file.
-func (s *Store) Delete(ctx context.Context, name string) error {
-	return s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-		_, err := tx.ExecContext(ctx, "DELETE FROM certificate_files WHERE name = ?", name)
-		return err
-	})
 }

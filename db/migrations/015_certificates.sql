@@ -1,8 +1,8 @@
 -- oldest program: unchanged
 
--- Files of the ACME library: the key of the account, and each host's certificate with its private key.
+-- The key of the account with the authority, and each host's certificate with its private key, in PEM form.
 CREATE TABLE certificate_files (
-  name  text   NOT NULL PRIMARY KEY, -- the address of the authority's directory, a space, and the library's name
+  name  text   NOT NULL PRIMARY KEY, -- the address of the authority's directory, a space, and the host or "account"
   value @bytes NOT NULL              -- encrypted with the application key
 );
 

@@ -1,8 +1,9 @@
 // Package acme obtains and renews the TLS certificates of the public hosts by ACME (RFC 8555), and answers
-// the authority's challenges. The certificates, their keys and the account are in the database.
+// the authority's challenges. The certificates, their keys and the account's key are in the database.
 package acme
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -10,12 +11,10 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/acme"
-	"golang.org/x/crypto/acme/autocert"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/db"
@@ -24,11 +23,17 @@ import (
 )
 
 const (
-	// recordTimeout bounds the record of a host's state.
-	recordTimeout = 10 * time.Second
+	// orderTimeout bounds one order.
+	orderTimeout = 3 * time.Minute
+
+	// storeTimeout bounds a call of the database.
+	storeTimeout = 10 * time.Second
 
 	// seeEvery is the time between two records of a state that did not change.
 	seeEvery = time.Hour
+
+	// renewBefore is the longest time before its end at which a certificate is renewed.
+	renewBefore = 30 * 24 * time.Hour
 )
 
 // Options are the settings of a Manager.
@@ -36,39 +41,35 @@ type Options struct {
 	DB        *db.DB
 	Hosts     []string       // lower case
 	Directory string         // address of the authority's directory
-	Email     string         // of the account; may be empty
+	Email     string         // of a new account; may be empty
 	Roots     *x509.CertPool // of the directory's certificate; nil: the system's
 	Now       func() time.Time
 	Log       *slog.Logger
 
-	PollEvery time.Duration                    // between two looks at a certificate; 0: 10 seconds
+	PollEvery time.Duration                    // between two looks at the certificates; 0: 10 seconds
 	Pause     func(failures int) time.Duration // after failures in a row; nil: pause
 }
 
 // Manager obtains and renews the certificates of its hosts. It is safe for concurrent use.
 type Manager struct {
 	Options
-	store *certificates.Store
-	hosts map[string]*host
+	store  *certificates.Store
+	hosts  map[string]*host
+	client *acme.Client // of the account; nil before the first order
 }
 
-// host is the certificate of a host. Only Run changes it.
+// host is the certificate of a host. Run alone changes the fields that are not atomic.
 type host struct {
-	name string
-
-	orders atomic.Pointer[orders]
+	name   string
 	served atomic.Pointer[tls.Certificate] // nil: none yet
+	answer atomic.Pointer[answer]          // to the challenge of the order in progress; nil: none
 
-	failures int       // of first orders in a row
-	next     time.Time // of the next look at the certificate
+	isLoaded bool
+	unsaved  []byte    // of a new certificate that could not be stored
+	failures int       // of orders in a row
+	next     time.Time // of the next order
+	recorded certificates.Host
 	seen     time.Time // of the last record
-}
-
-// orders is the library's manager of one host. A new one replaces it when the first order has failed: the
-// library keeps a failure for a minute.
-type orders struct {
-	*autocert.Manager
-	challenges http.Handler // answers HTTP-01
 }
 
 // New returns a Manager. It orders nothing before Run.
@@ -82,9 +83,7 @@ func New(o Options) *Manager {
 
 	m := &Manager{Options: o, store: certificates.New(o.DB), hosts: make(map[string]*host)}
 	for _, name := range o.Hosts {
-		h := &host{name: name}
-		h.orders.Store(m.newOrders())
-		m.hosts[name] = h
+		m.hosts[name] = &host{name: name}
 	}
 	return m
 }
@@ -96,31 +95,19 @@ func pause(failures int) time.Duration {
 	return pauses[min(failures, len(pauses)-1)]
 }
 
-func (m *Manager) newOrders() *orders {
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.TLSClientConfig = &tls.Config{RootCAs: m.Roots, MinVersion: tls.VersionTLS12}
-
-	library := &autocert.Manager{
-		Prompt: autocert.AcceptTOS, // the setting says so
-		Cache:  &cache{m.store, m.Directory, m.Log},
-		Email:  m.Email,
-		Client: &acme.Client{DirectoryURL: m.Directory, HTTPClient: &http.Client{Transport: transport}, UserAgent: "tallygate"},
-	}
-	// The library tries TLS-ALPN-01 first, and then HTTP-01.
-	return &orders{library, library.HTTPHandler(http.NotFoundHandler())}
-}
-
-// Run obtains certificates, one after the other, until ctx ends. The library renews each when a third of its
-// lifetime is left, at most 30 days. Without an authority both try again.
+// Run serves the stored certificates, and orders those that are missing or due, one after the other, until ctx
+// ends. Without an authority or a database it tries again.
 func (m *Manager) Run(ctx context.Context) {
 	ticker := time.NewTicker(m.PollEvery)
 	defer ticker.Stop()
 
 	for {
+		// An order can take minutes, so all stored certificates are served first.
 		for _, name := range m.Hosts {
-			if h := m.hosts[name]; !m.Now().Before(h.next) && !m.look(ctx, h) {
-				return
-			}
+			m.load(ctx, m.hosts[name])
+		}
+		for _, name := range m.Hosts {
+			m.tend(ctx, m.hosts[name])
 		}
 
 		select {
@@ -131,82 +118,87 @@ func (m *Manager) Run(ctx context.Context) {
 	}
 }
 
-// look reads the certificate of a host, or orders the first one. It returns false when ctx ends, and does not
-// wait for the order in this case: the library has no way to end one.
-func (m *Manager) look(ctx context.Context, h *host) bool {
-	type result struct {
-		certificate *tls.Certificate
-		err         error
+// load serves the stored certificate of a host, also an expired one.
+func (m *Manager) load(ctx context.Context, h *host) {
+	if h.isLoaded {
+		return
 	}
-	done := make(chan result, 1)
-	go func() {
-		certificate, err := h.orders.Load().GetCertificate(modernHello(h.name))
-		done <- result{certificate, err}
-	}()
 
-	select {
-	case <-ctx.Done():
-		return false
-	case r := <-done:
-		if r.err != nil {
-			m.failed(ctx, h, r.err)
-		} else {
-			m.found(ctx, h, r.certificate)
-		}
+	certificate, err := m.stored(ctx, h.name)
+	if err != nil {
+		m.Log.ErrorContext(ctx, "certificate not read", "host", h.name, "error", err)
+		return
+	}
+	h.isLoaded = true
+	h.served.Store(certificate)
+}
+
+// tend orders the certificate of a host if it is missing or due, and records the state.
+func (m *Manager) tend(ctx context.Context, h *host) {
+	if now := m.Now(); h.isLoaded && h.unsaved == nil && isDue(h.served.Load(), now) && !now.Before(h.next) && ctx.Err() == nil {
+		m.renew(ctx, h)
+	}
+	if h.unsaved != nil {
+		m.save(ctx, h)
+	}
+	m.see(ctx, h)
+}
+
+// isDue reports whether a certificate is missing, or a third of its lifetime is left, at most 30 days.
+func isDue(certificate *tls.Certificate, now time.Time) bool {
+	if certificate == nil {
 		return true
 	}
+	leaf := certificate.Leaf
+	return leaf.NotAfter.Sub(now) <= min(leaf.NotAfter.Sub(leaf.NotBefore)/3, renewBefore)
 }
 
-// modernHello is the handshake for which the library returns a certificate with an elliptic curve. It would
-// order another one for clients that know RSA only.
-func modernHello(host string) *tls.ClientHelloInfo {
-	return &tls.ClientHelloInfo{ServerName: host, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}}
-}
+// renew orders the certificate of a host once, and serves it.
+func (m *Manager) renew(ctx context.Context, h *host) {
+	order, cancel := context.WithTimeout(ctx, orderTimeout)
+	defer cancel()
 
-// found serves the certificate of a host. The library returns another one after a renewal.
-func (m *Manager) found(ctx context.Context, h *host, certificate *tls.Certificate) {
-	h.failures, h.next = 0, m.Now()
-	if before := h.served.Swap(certificate); before == nil || !before.Leaf.Equal(certificate.Leaf) {
-		h.seen = time.Time{}
-		m.Log.InfoContext(ctx, "certificate", "host", h.name, "expires", certificate.Leaf.NotAfter.UTC().Format(time.RFC3339))
+	certificate, text, err := m.order(order, h)
+	if ctx.Err() != nil {
+		return // The process ends, which is no failure of the order.
 	}
-	m.see(ctx, h)
-}
-
-// failed logs why there is no certificate of a host, and lets the next order wait.
-func (m *Manager) failed(ctx context.Context, h *host, err error) {
-	h.next = m.Now().Add(m.PollEvery)
-	if !errors.Is(err, errStorage) {
+	if err != nil {
+		m.client = nil // The authority may have lost the account.
 		h.failures++
 		h.next = m.Now().Add(m.Pause(h.failures))
-		h.orders.Store(m.newOrders())
+		m.Log.ErrorContext(ctx, "certificate not obtained", "host", h.name, "error", err)
+		return
 	}
 
-	m.Log.ErrorContext(ctx, "certificate not obtained", "host", h.name, "error", err)
-	m.see(ctx, h)
+	h.failures, h.unsaved = 0, text
+	h.served.Store(certificate)
+	m.Log.InfoContext(ctx, "certificate obtained", "host", h.name, "expires", certificate.Leaf.NotAfter.UTC().Format(time.RFC3339))
 }
 
 // see records the state of a host when it has changed, and once an hour.
 func (m *Manager) see(ctx context.Context, h *host) {
 	now := m.Now()
-	if now.Sub(h.seen).Abs() < seeEvery {
-		return
-	}
-
 	state := certificates.Host{Host: h.name}
 	if served := h.served.Load(); served != nil {
 		state.IssuedAt, state.ExpiresAt = model.At(served.Leaf.NotBefore), model.At(served.Leaf.NotAfter)
 	}
-	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
-	defer cancel()
-	if err := m.store.See(ctx, state, model.At(now)); err == nil {
-		h.seen = now
+	if !h.isLoaded || h.recorded == state && now.Sub(h.seen).Abs() < seeEvery {
+		return
 	}
+
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	if err := m.store.See(ctx, state, model.At(now)); err != nil {
+		m.Log.ErrorContext(ctx, "the state of a certificate was not recorded", "host", h.name, "error", err)
+		return
+	}
+	h.recorded, h.seen = state, now
 }
 
 var (
 	errUnknownHost   = errors.New("unknown host")
 	errNoCertificate = errors.New("there is no certificate yet")
+	errNoChallenge   = errors.New("no challenge is in progress")
 )
 
 // TLS returns the configuration of a listener for the hosts, with Go's versions and ciphers. A handshake
@@ -221,7 +213,10 @@ func (m *Manager) TLS() *tls.Config {
 				return nil, errUnknownHost
 			}
 			if slices.Equal(hello.SupportedProtos, []string{acme.ALPNProto}) {
-				return h.orders.Load().GetCertificate(hello)
+				if a := h.answer.Load(); a != nil && a.certificate != nil {
+					return a.certificate, nil
+				}
+				return nil, errNoChallenge
 			}
 			if certificate := h.served.Load(); certificate != nil {
 				return certificate, nil
@@ -231,19 +226,16 @@ func (m *Manager) TLS() *tls.Config {
 	}
 }
 
-// challengePath begins the paths of HTTP-01 challenges (RFC 8555, section 8.3).
-const challengePath = "/.well-known/acme-challenge/"
-
-// Challenges returns a handler that answers the authority's HTTP-01 challenges for the hosts, and calls next
-// for other requests.
+// Challenges returns a handler that answers the HTTP-01 challenge of the order in progress, and calls next for
+// other requests.
 func (m *Manager) Challenges(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h := m.hosts[config.HostOf(r.Host)]
-		if h == nil || !strings.HasPrefix(r.URL.Path, challengePath) {
-			next.ServeHTTP(w, r)
-			return
+		if h := m.hosts[config.HostOf(r.Host)]; h != nil {
+			if a := h.answer.Load(); a != nil && a.path != "" && a.path == r.URL.Path {
+				http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(a.body))
+				return
+			}
 		}
-
-		h.orders.Load().challenges.ServeHTTP(w, r)
+		next.ServeHTTP(w, r)
 	})
 }

@@ -3,23 +3,28 @@ package acme
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"math/big"
 	"net"
 	"net/http"
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	"golang.org/x/crypto/acme/autocert"
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/certificates"
@@ -54,20 +59,6 @@ func listenFront(t *testing.T) *front {
 	return f
 }
 
-// again listens on the addresses of a front that has stopped.
-func (f *front) again(t *testing.T) *front {
-	t.Helper()
-	next := &front{}
-	for from, to := range map[net.Listener]*net.Listener{f.http: &next.http, f.tls: &next.tls} {
-		var err error
-		if *to, err = net.Listen("tcp", from.Addr().String()); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { (*to).Close() })
-	}
-	return next
-}
-
 // authority prepares an authority that connects to the listeners.
 func (f *front) authority(t *testing.T, o acmetest.Options) *acmetest.Authority {
 	t.Helper()
@@ -96,7 +87,9 @@ func (f *front) serve(t *testing.T, d *db.DB, a *acmetest.Authority, o Options) 
 	o.Roots = x509.NewCertPool()
 	o.Roots.AppendCertsFromPEM(text)
 	o.DB, o.Directory, o.Now = d, a.Directory, time.Now
-	o.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
+	if o.Log == nil {
+		o.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
+	}
 	o.PollEvery = 50 * time.Millisecond
 	if o.Pause == nil {
 		o.Pause = func(int) time.Duration { return 100 * time.Millisecond }
@@ -226,7 +219,7 @@ func TestObtain(t *testing.T) {
 func checkSealed(t *testing.T, d *db.DB, directory, host string) {
 	t.Helper()
 	files, err := dbtest.Rows[string](d, "SELECT name FROM certificate_files ORDER BY name")
-	if want := []string{directory + " acme_account+key", directory + " " + host}; err != nil || !slices.Equal(files, want) {
+	if want := []string{directory + " account", directory + " " + host}; err != nil || !slices.Equal(files, want) {
 		t.Errorf("files %q, %v, want %q", files, err, want)
 	}
 
@@ -246,14 +239,13 @@ func checkSealed(t *testing.T, d *db.DB, directory, host string) {
 }
 
 // TestRenew checks that a certificate is obtained once the authority is there, that it is renewed before it expires, that an
-// expired one is served with a warning while the authority is away, and that a restart orders another one.
+// expired one is served with a warning while the authority is away, and that another one follows.
 func TestRenew(t *testing.T) {
 	testkit.SkipLong(t, "certificates that expire")
 	t.Parallel()
 	const host = "renew.tallygate.test"
 
-	databaseURL := dbtest.SQLiteURL(t)
-	d := dbtest.Open(t, databaseURL)
+	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	f := listenFront(t)
 	a := f.authority(t, acmetest.Options{Validity: 20 * time.Second})
 	f.serve(t, d, a, Options{Hosts: []string{host}})
@@ -303,14 +295,11 @@ func TestRenew(t *testing.T) {
 		t.Errorf("state %+v", state)
 	}
 
-	// After a restart the expired certificate is not served any more, and another one is ordered.
 	expired := f.manager.leaf(host)
-	f.stop()
 	a.Start()
-	f = f.again(t)
-	f.serve(t, dbtest.Open(t, databaseURL), a, Options{Hosts: []string{host}})
-	if again := f.awaitServed(t, host); !again.NotAfter.After(expired.NotAfter) {
-		t.Errorf("a restart serves %v after %v", again.NotAfter, expired.NotAfter)
+	await(t, "another certificate", func() bool { return f.manager.leaf(host).NotAfter.After(expired.NotAfter) })
+	if keys := []any{first.PublicKey, second.PublicKey}; keys[0].(*ecdsa.PublicKey).Equal(keys[1]) {
+		t.Error("a renewal keeps the key")
 	}
 }
 
@@ -358,7 +347,7 @@ func TestHandshakesOrderNothing(t *testing.T) {
 		if _, _, err := f.get(host, a.Roots()); err == nil {
 			t.Fatal("a client got an answer without a certificate")
 		}
-		response, err := http.Get("http://" + f.http.Addr().String() + challengePath + "unknown")
+		response, err := http.Get("http://" + f.http.Addr().String() + "/.well-known/acme-challenge/unknown")
 		if err != nil || response.StatusCode != http.StatusNotFound {
 			t.Fatalf("an unknown challenge: %v, %v", response, err)
 		}
@@ -369,69 +358,187 @@ func TestHandshakesOrderNothing(t *testing.T) {
 	}
 }
 
-// TestDatabaseAway checks that a certificate that cannot be read is not ordered, and is served once the database is back.
+// TestDatabaseAway checks that nothing is ordered while the database cannot say whether there is a certificate, that a new one
+// that cannot be stored is served and stored later, and that a restart then orders nothing.
 func TestDatabaseAway(t *testing.T) {
 	t.Parallel()
 	const host = "away.tallygate.test"
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		d := dbtest.Open(t, databaseURL)
-		f := listenFront(t)
-		a := f.authority(t, acmetest.Options{Validity: 90 * 24 * time.Hour})
-		a.Start()
-		f.serve(t, d, a, Options{Hosts: []string{host}})
-		leaf := f.awaitServed(t, host)
-		f.stop()
-
 		rename := func(from, to string) {
 			t.Helper()
 			if err := dbtest.Exec(d, "ALTER TABLE "+from+" RENAME TO "+to); err != nil {
 				t.Fatal(err)
 			}
 		}
+
 		rename("certificate_files", "away")
-		second := listenFront(t)
-		second.serve(t, d, a, Options{Hosts: []string{host}, Pause: func(int) time.Duration {
+		log := &logged{}
+		f := listenFront(t)
+		a := f.authority(t, acmetest.Options{Validity: 90 * 24 * time.Hour})
+		a.Start()
+		f.serve(t, d, a, Options{Hosts: []string{host}, Log: log.logger(), Pause: func(int) time.Duration {
 			t.Error("a failed read counts as a failed order")
 			return time.Hour
 		}})
-		await(t, "a record without a certificate", func() bool { return hostState(t, d, host).ExpiresAt == 0 })
-		rename("away", "certificate_files")
-		if again := second.awaitServed(t, host); !again.Equal(leaf) {
-			t.Error("another certificate is served")
+		await(t, "two failed reads", func() bool { return log.count("certificate not read") > 1 })
+		if orders := a.Orders(); orders != 0 {
+			t.Errorf("%d orders without a read", orders)
 		}
-		if orders := a.Orders(); orders != 1 {
-			t.Errorf("%d orders, want 1", orders)
+
+		// The account's key is stored, and then the certificate cannot be.
+		if err := dbtest.Exec(d, refuseCertificates(d)); err != nil {
+			t.Fatal(err)
+		}
+		rename("away", "certificate_files")
+		leaf := f.awaitServed(t, host)
+		await(t, "two failed writes", func() bool { return log.count("certificate not stored") > 1 })
+		if err := dbtest.Exec(d, acceptCertificates(d)); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "the file", func() bool {
+			_, err := certificates.New(d).Get(t.Context(), a.Directory+" "+host)
+			return err == nil
+		})
+
+		f.stop()
+		second := listenFront(t)
+		second.serve(t, dbtest.Open(t, databaseURL), a, Options{Hosts: []string{host}})
+		if again := second.awaitServed(t, host); !again.Equal(leaf) || a.Orders() != 1 {
+			t.Errorf("%d orders, want 1; the same certificate: %v", a.Orders(), again.Equal(leaf))
 		}
 	})
 }
 
-// TestDirectories checks that the certificates of two authorities are kept apart, and that a challenge reads no file.
+// refuseCertificates lets the database refuse the files of hosts, and not the account's key.
+func refuseCertificates(d *db.DB) string {
+	if d.IsPostgres() {
+		return "ALTER TABLE away ADD CONSTRAINT refuse CHECK (name LIKE '% account')"
+	}
+	return "CREATE TRIGGER refuse BEFORE INSERT ON away WHEN NEW.name NOT LIKE '% account' BEGIN SELECT RAISE(FAIL, 'refused'); END"
+}
+
+func acceptCertificates(d *db.DB) string {
+	if d.IsPostgres() {
+		return "ALTER TABLE certificate_files DROP CONSTRAINT refuse"
+	}
+	return "DROP TRIGGER refuse"
+}
+
+// logged is a log that is searched.
+type logged struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+// Write implements io.Writer.
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logged) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+func (l *logged) count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), text)
+}
+
+// TestReasons checks that the log has the authority's answer about a host that it cannot reach, in a first order and in a
+// renewal.
+func TestReasons(t *testing.T) {
+	testkit.SkipLong(t, "certificates that expire")
+	t.Parallel()
+	const host = "closed.tallygate.test"
+	for name, validity := range map[string]time.Duration{"a first order": time.Hour, "a renewal": 30 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			log := &logged{}
+			d := dbtest.Open(t, dbtest.SQLiteURL(t))
+			f := listenFront(t)
+			ports := acmetest.Options{Validity: validity, HTTPPort: portOf(t, acmetest.FreeAddress(t)), TLSPort: portOf(t, f.tls.Addr().String())}
+			if name == "a first order" {
+				ports.TLSPort = portOf(t, acmetest.FreeAddress(t))
+			}
+			a := f.authority(t, ports)
+			a.Start()
+			f.serve(t, d, a, Options{Hosts: []string{host}, Log: log.logger()})
+
+			if name == "a renewal" {
+				f.awaitServed(t, host)
+				f.tls.Close()
+			}
+			await(t, "the reason in the log", func() bool {
+				return log.count("certificate not obtained") > 0 && log.count("urn:ietf:params:acme:error:connection") > 0
+			})
+		})
+	}
+}
+
+// TestDirectories checks that the certificates of two authorities are kept apart, and that a certificate of another host is
+// refused.
 func TestDirectories(t *testing.T) {
 	t.Parallel()
+	const host = "a.example"
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
-	of := func(directory string) *cache {
-		return &cache{certificates.New(d), directory, slog.New(slog.DiscardHandler)}
+	of := func(directory string) *Manager {
+		return New(Options{DB: d, Hosts: []string{host}, Directory: directory, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	}
 	staging, real := of("https://staging.example/dir"), of("https://authority.example/dir")
-	for _, key := range []string{"a.example", "a.example+token", "token+http-01"} {
-		if err := staging.Put(t.Context(), key, []byte("value")); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := real.Get(t.Context(), key); !errors.Is(err, autocert.ErrCacheMiss) {
-			t.Errorf("%s of another directory: %v", key, err)
-		}
+
+	h := staging.hosts[host]
+	h.unsaved = selfSigned(t, host)
+	staging.save(t.Context(), h)
+	if h.unsaved != nil {
+		t.Fatal("the certificate was not stored")
 	}
-	if value, err := staging.Get(t.Context(), "a.example"); string(value) != "value" || err != nil {
-		t.Errorf("%q, %v", value, err)
+	if found, err := staging.stored(t.Context(), host); found == nil || err != nil {
+		t.Errorf("%v, %v", found, err)
 	}
-	if n, err := dbtest.Rows[int](d, "SELECT count(*) FROM certificate_files"); err != nil || n[0] != 1 {
-		t.Errorf("%v files, %v, want the certificate alone", n, err)
+	if found, err := real.stored(t.Context(), host); found != nil || err != nil {
+		t.Errorf("of another directory: %v, %v", found, err)
 	}
-	if err := staging.Delete(t.Context(), "a.example"); err != nil {
+	if found, err := parse(selfSigned(t, host), "b.example"); err == nil {
+		t.Errorf("of another host: %v", found)
+	}
+}
+
+// selfSigned returns a certificate of a host with its key.
+func selfSigned(t *testing.T, host string) []byte {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := staging.Get(t.Context(), "a.example"); !errors.Is(err, autocert.ErrCacheMiss) {
-		t.Errorf("after the deletion: %v", err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{host}, NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := pemOfKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
+}
+
+// TestIsDue checks from when on a certificate is renewed.
+func TestIsDue(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	now := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	for lifetime, left := range map[time.Duration]time.Duration{90 * day: 30 * day, 365 * day: 30 * day, 45 * day: 15 * day, 6 * day: 2 * day} {
+		certificate := func(left time.Duration) *tls.Certificate {
+			return &tls.Certificate{Leaf: &x509.Certificate{NotBefore: now.Add(left - lifetime), NotAfter: now.Add(left)}}
+		}
+		if isDue(certificate(left+time.Second), now) || !isDue(certificate(left), now) || !isDue(certificate(-day), now) {
+			t.Errorf("a certificate of %v is not due with %v left", lifetime, left)
+		}
+	}
+	if !isDue(nil, now) {
+		t.Error("no certificate is not due")
 	}
 }
 

@@ -37,16 +37,26 @@ var expiryDesc = prometheus.NewDesc("tallygate_tls_certificate_expiry_timestamp_
 	"Unix time at which the certificate that this process serves for a host expires; 0 without a certificate.",
 	[]string{"host"}, nil)
 
+var lateDesc = prometheus.NewDesc("tallygate_tls_certificate_late",
+	"1 if a host has no certificate, or one that renewals should have replaced, else 0.", []string{"host"}, nil)
+
 // Describe implements prometheus.Collector.
-func (m *Manager) Describe(out chan<- *prometheus.Desc) { out <- expiryDesc }
+func (m *Manager) Describe(out chan<- *prometheus.Desc) {
+	out <- expiryDesc
+	out <- lateDesc
+}
 
 // Collect implements prometheus.Collector.
 func (m *Manager) Collect(out chan<- prometheus.Metric) {
 	for _, host := range m.Hosts {
-		var expires float64
+		expires, late := 0.0, 1.0
 		if leaf := m.leaf(host); leaf != nil {
 			expires = float64(leaf.NotAfter.Unix())
+			if !model.IsCertificateLate(leaf.NotBefore, leaf.NotAfter, m.Now()) {
+				late = 0
+			}
 		}
 		out <- prometheus.MustNewConstMetric(expiryDesc, prometheus.GaugeValue, expires, host)
+		out <- prometheus.MustNewConstMetric(lateDesc, prometheus.GaugeValue, late, host)
 	}
 }

@@ -51,7 +51,7 @@ func (a *App) Run(ctx context.Context) error {
 		}()
 	}
 
-	// No order begins while the listeners close, which answer the authority's challenges.
+	// Orders end before the listeners close, which answer the authority's challenges.
 	stopOrders := func() {}
 	if a.acme != nil {
 		stopOrders = a.background(a.acme.Run)
