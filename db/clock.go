@@ -17,6 +17,7 @@ type Clock struct {
 	now    func() time.Time     // nil: the server's clock on PostgreSQL, the machine's on SQLite; tests set it
 	uptime func() time.Duration // of this process; independent of the clock
 	agreed reading              // when TrustedNow last returned a time
+	seen   reading              // when TrustedNow last found that the clock is not trusted yet
 }
 
 // reading is a time with the uptime at which it was read.
@@ -46,7 +47,7 @@ func (c *Clock) Set(now func() time.Time, uptime func() time.Duration, trusted b
 	defer c.mu.Unlock()
 
 	c.now, c.uptime = now, uptime
-	c.agreed = reading{}
+	c.agreed, c.seen = reading{}, reading{}
 	if trusted {
 		c.agreed = reading{model.At(now()), uptime()}
 	}

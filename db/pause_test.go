@@ -2,6 +2,7 @@ package db_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -63,4 +64,35 @@ func TestPausedTransaction(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWaitOutlastsAnOutage checks that the wait after a jump of the clock goes on while a process cannot read the database's
+// time, if the process's uptime explains the pause, and begins again if not.
+func TestWaitOutlastsAnOutage(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		at, uptime := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC), time.Hour
+		d.Clock.Set(func() time.Time { return at }, func() time.Duration { return uptime }, false)
+		if _, err := d.TrustedNow(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+
+		until := func(passed, up time.Duration) time.Time {
+			t.Helper()
+			at, uptime = at.Add(passed), uptime+up
+			_, err := d.TrustedNow(t.Context())
+			jump, ok := errors.AsType[*db.ClockJump](err)
+			if !ok {
+				t.Fatalf("the clock is trusted: %v", err)
+			}
+			return jump.Until.Time()
+		}
+		first := until(48*time.Hour, time.Minute)
+		if got := until(15*time.Minute, 15*time.Minute); !got.Equal(first) {
+			t.Errorf("after an outage of 15 minutes the wait ends at %v, want %v", got, first)
+		}
+		if got := until(15*time.Minute, time.Minute); !got.After(first) {
+			t.Errorf("after another jump the wait ends at %v, as before", got)
+		}
+	})
 }

@@ -135,6 +135,7 @@ func (d *DB) TrustedNow(ctx context.Context) (model.Instant, error) {
 	defer d.Clock.mu.Unlock()
 
 	if mark.since != 0 {
+		d.Clock.seen = now
 		return 0, mark.jump()
 	}
 
@@ -146,7 +147,7 @@ func (d *DB) TrustedNow(ctx context.Context) (model.Instant, error) {
 // between its statements: a process that is paused in it delays no other one.
 func (d *DB) advanceClock(ctx context.Context, now reading) (clockMark, error) {
 	d.Clock.mu.Lock()
-	agreed := d.Clock.agreed.leadsTo(now)
+	agreed, seen := d.Clock.agreed.leadsTo(now), d.Clock.seen.leadsTo(now)
 	d.Clock.mu.Unlock()
 
 	for {
@@ -155,7 +156,7 @@ func (d *DB) advanceClock(ctx context.Context, now reading) (clockMark, error) {
 			return clockMark{}, err
 		}
 
-		mark := stored.advance(now.at, agreed)
+		mark := stored.advance(now.at, agreed, seen)
 		replaced, err := d.replaceClockMark(ctx, stored, mark)
 		if err != nil {
 			return clockMark{}, fmt.Errorf("store the trusted time: %w", err)
@@ -200,12 +201,13 @@ type clockMark struct {
 }
 
 // advance returns the state after a reading of the clock. agreed reports whether the process's
-// uptime explains the reading after its last trusted one.
-func (m clockMark) advance(now model.Instant, agreed bool) clockMark {
+// uptime explains the reading after its last trusted one; seen reports the same for its last one
+// since the jump.
+func (m clockMark) advance(now model.Instant, agreed, seen bool) clockMark {
 	switch {
 	case m == (clockMark{}) || agreed || follows(m.trusted, now):
 		return clockMark{trusted: now}
-	case m.since == 0 || !follows(m.seen, now):
+	case m.since == 0 || !seen && !follows(m.seen, now):
 		return clockMark{trusted: m.trusted, since: now, seen: now}
 	case now >= m.jump().Until:
 		return clockMark{trusted: now}

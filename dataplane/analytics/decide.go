@@ -416,6 +416,12 @@ func (d *decision) sort() {
 	slices.SortFunc(d.changes.Engagement, func(a, b model.Engagement) int {
 		return a.EngagementKey.Compare(b.EngagementKey)
 	})
+
+	// Batches of two months of a site hold different locks, and can have the same transactions. In one order they
+	// cannot wait for each other.
+	slices.SortFunc(d.changes.Transactions, func(a, b model.Transaction) int {
+		return cmp.Or(cmp.Compare(a.SiteID, b.SiteID), cmp.Compare(a.TransactionID, b.TransactionID))
+	})
 }
 
 func compareVisits(a, b model.Visit) int { return a.Compare(&b) }

@@ -19,7 +19,8 @@ import (
 //     writers take them in the order of their keys, so that they never deadlock. On SQLite the
 //     transaction begins with the database's write lock, which includes them.
 //   - Read under these locks are quota, visits, transactions and claims. Only a holder of a site's
-//     usage row changes them, and READ COMMITTED lets every statement after the lock see the last
+//     usage row changes them, except for transactions, which have no month: their primary key decides between
+//     the batches of two months. And READ COMMITTED lets every statement after the lock see the last
 //     holder's commit. So the state that decide sees is still true when its changes are committed.
 //     A claim without a usage row (a challenge) relies on its primary key: PostgreSQL waits for
 //     another transaction that inserts the same key.
