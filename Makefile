@@ -180,7 +180,8 @@ fleet: build ## Measure four data nodes behind HAProxy, kill some under load, an
 # because programs of before make another schema.
 PREVIOUS ?= $(shell git describe --tags --abbrev=0 --match 'v*' 2>/dev/null || { \
 	newest=$$(git log -1 --format=%h -- db/migrations); \
-	git diff --quiet --diff-filter=a $$newest^ $$newest -- db/migrations && newest=$$newest^; echo $$newest; })
+	git diff --quiet --no-renames --diff-filter=a $$newest^ $$newest -- db/migrations; \
+	case $$? in 0) echo $$newest^;; 1) echo $$newest;; esac; })
 
 .PHONY: upgrade
 upgrade: build ## Run the program of PREVIOUS (the newest release) and this one on one database under load, and verify
@@ -188,7 +189,9 @@ upgrade: build ## Run the program of PREVIOUS (the newest release) and this one 
 	@git rev-parse --verify --quiet '$(PREVIOUS)^{commit}' || { echo "upgrade: set PREVIOUS to a commit of this repository"; exit 1; }
 	rm -rf bin/previous && mkdir -p bin/previous
 	git archive $(PREVIOUS) | tar -x -C bin/previous
-	@if cd bin/previous && go list -deps ./cmd/tallygate >/dev/null; then \
+	@if [ "$$(git rev-parse '$(PREVIOUS)^{commit}')" = "$$(git rev-parse HEAD)" ]; then \
+		echo "NO CHECK of an upgrade was made: this commit edits migrations, and programs of before make another schema."; \
+	elif cd bin/previous && go list -deps ./cmd/tallygate >/dev/null; then \
 		go build -buildvcs=false -o tallygate ./cmd/tallygate && cd ../.. && \
 		bin/loadgen upgrade --previous bin/previous/tallygate $(ARGS); \
 	else \
