@@ -39,8 +39,7 @@ CREATE TABLE sites (
   excluded_countries         text     NOT NULL DEFAULT '',
   excluded_paths             text     NOT NULL DEFAULT '',
   shields                    text     NOT NULL DEFAULT '',
-  small_group                integer  NOT NULL DEFAULT 3,    -- visitors, below which a group is too small to be shown
-  hide_small_groups          boolean  NOT NULL DEFAULT false -- to members, too
+  small_group                integer  NOT NULL DEFAULT 3     -- visitors, below which a group is too small to be shown
 );
 CREATE UNIQUE INDEX sites_site_key ON sites (site_key);                     -- every hit of a browser
 CREATE UNIQUE INDEX sites_server_secret_hash ON sites (server_secret_hash); -- every call of a server

@@ -33,7 +33,6 @@ type Site struct {
 	ExcludedPaths     List[string]      `bun:",notnull"` // patterns, sorted; hits of these pages are not stored
 	Shields           List[Shield]      `bun:",notnull"` // in the order of Shields
 	SmallGroup        int               `bun:",notnull"` // visitors, 1 to MaxSmallGroup; smaller groups are one row of shared reports
-	HideSmallGroups   bool              // from members, too
 
 	ServerSecretHash        []byte `bun:",nullzero"` // SHA-256, see HashToken; nil without a server secret
 	ServerSecretHint        string `bun:",nullzero"` // the last characters of the server secret

@@ -35,7 +35,6 @@ type SiteUpdate struct {
 	ExcludedPaths     *model.List[string]            `yaml:"excludedPaths"` // at most model.MaxExcludedPaths
 	Shields           *model.List[model.Shield]      `yaml:"shields"`
 	SmallGroup        *int                           `yaml:"smallGroup"` // visitors, at most model.MaxSmallGroup
-	HideSmallGroups   *bool                          `yaml:"hideSmallGroups"`
 }
 
 // settings are the settings of SiteUpdate, in its order. UpdateSite, the audit log, and the files of
@@ -90,9 +89,6 @@ var settings = []setting{
 	inColumn("smallGroup", "small_group", func(s *model.SiteRules, u *SiteUpdate) (*int, **int) {
 		return &s.SmallGroup, &u.SmallGroup
 	}, model.ParseSmallGroup),
-	inColumn("hideSmallGroups", "hide_small_groups", func(s *model.SiteRules, u *SiteUpdate) (*bool, **bool) {
-		return &s.HideSmallGroups, &u.HideSmallGroups
-	}, nil),
 }
 
 // setting is a row of the table: how a setting is checked, stored and shown.

@@ -1223,8 +1223,6 @@ type UpdateSiteInput struct {
 	Shields []Shield `json:"shields"`
 	// From how many visitors on a value has a row of its own in reports of shared links. 1 to 100.
 	SmallGroup *int `json:"smallGroup"`
-	// Whether members of the account see small groups as readers of shared links do.
-	HideSmallGroups *bool `json:"hideSmallGroups"`
 }
 
 // GetSiteId returns UpdateSiteInput.SiteId, and is useful for accessing the field via an interface.
@@ -1265,9 +1263,6 @@ func (v *UpdateSiteInput) GetShields() []Shield { return v.Shields }
 
 // GetSmallGroup returns UpdateSiteInput.SmallGroup, and is useful for accessing the field via an interface.
 func (v *UpdateSiteInput) GetSmallGroup() *int { return v.SmallGroup }
-
-// GetHideSmallGroups returns UpdateSiteInput.HideSmallGroups, and is useful for accessing the field via an interface.
-func (v *UpdateSiteInput) GetHideSmallGroups() *bool { return v.HideSmallGroups }
 
 // UpdateSiteResponse is returned by UpdateSite on success.
 type UpdateSiteResponse struct {

@@ -2826,8 +2826,6 @@ type UpdateSiteInput struct {
 	Shields []model.Shield `json:"shields,omitempty"`
 	// From how many visitors on a value has a row of its own in reports of shared links. 1 to 100.
 	SmallGroup *int `json:"smallGroup,omitempty"`
-	// Whether members of the account see small groups as readers of shared links do.
-	HideSmallGroups *bool `json:"hideSmallGroups,omitempty"`
 }
 
 // Input of `updateSitekey`. Omitted and null fields are not changed.

@@ -4846,8 +4846,6 @@ type Site implements Node {
   shared links. Values of fewer visitors in the period are one row, ` + "`" + `(other)` + "`" + `. 1 to 100. Default: 3.
   """
   smallGroup: Int!
-  "Whether members of the account see small groups as readers of shared links do. Default: false."
-  hideSmallGroups: Boolean!
   "URL to which key events are sent. Null if there is none, and for guests."
   conversionWebhookUrl: String
   "Whether webhook calls are signed, that is, whether a secret is set. The secret itself cannot be read."
@@ -5074,8 +5072,6 @@ input UpdateSiteInput {
   shields: [Shield!]
   "From how many visitors on a value has a row of its own in reports of shared links. 1 to 100."
   smallGroup: Int
-  "Whether members of the account see small groups as readers of shared links do."
-  hideSmallGroups: Boolean
 }
 
 "What a visit keeps of the browser that opened it: values that many visitors share. Server-side events have none of them."
@@ -8070,8 +8066,6 @@ func (ec *executionContext) childFields_Site(ctx context.Context, field graphql.
 		return ec.fieldContext_Site_shields(ctx, field)
 	case "smallGroup":
 		return ec.fieldContext_Site_smallGroup(ctx, field)
-	case "hideSmallGroups":
-		return ec.fieldContext_Site_hideSmallGroups(ctx, field)
 	case "conversionWebhookUrl":
 		return ec.fieldContext_Site_conversionWebhookUrl(ctx, field)
 	case "conversionWebhookSigned":

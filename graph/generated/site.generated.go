@@ -1122,29 +1122,6 @@ func (ec *executionContext) fieldContext_Site_smallGroup(_ context.Context, fiel
 	return graphql.NewScalarFieldContext("Site", field, false, false, "Int")
 }
 
-func (ec *executionContext) _Site_hideSmallGroups(ctx context.Context, field graphql.CollectedField, obj *model.Site) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Site_hideSmallGroups(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.HideSmallGroups, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
-			return ec.marshalNBoolean2bool(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_Site_hideSmallGroups(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Site", field, false, false, "Boolean")
-}
-
 func (ec *executionContext) _Site_conversionWebhookUrl(ctx context.Context, field graphql.CollectedField, obj *model.Site) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -3227,7 +3204,7 @@ func (ec *executionContext) unmarshalInputUpdateSiteInput(ctx context.Context, o
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"siteId", "name", "measureSiteSearch", "measureEcommerce", "allowPseudonymousUserId", "automaticEvents", "timeZone", "excludedAddresses", "visitDetails", "excludedCountries", "excludedPaths", "shields", "smallGroup", "hideSmallGroups"}
+	fieldsInOrder := [...]string{"siteId", "name", "measureSiteSearch", "measureEcommerce", "allowPseudonymousUserId", "automaticEvents", "timeZone", "excludedAddresses", "visitDetails", "excludedCountries", "excludedPaths", "shields", "smallGroup"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -3325,13 +3302,6 @@ func (ec *executionContext) unmarshalInputUpdateSiteInput(ctx context.Context, o
 				return it, err
 			}
 			it.SmallGroup = data
-		case "hideSmallGroups":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("hideSmallGroups"))
-			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.HideSmallGroups = data
 		}
 	}
 	return it, nil
@@ -3662,11 +3632,6 @@ func (ec *executionContext) _Site(ctx context.Context, sel ast.SelectionSet, obj
 				})
 		case "smallGroup":
 			out.Values[i] = ec._Site_smallGroup(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				atomic.AddUint32(&out.Invalids, 1)
-			}
-		case "hideSmallGroups":
-			out.Values[i] = ec._Site_hideSmallGroups(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}

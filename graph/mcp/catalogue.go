@@ -212,7 +212,7 @@ func site(a siteArguments, reader bool) (*document, error) {
 	var c composer
 	return c.siteDocument("query Site", a.Site, reader, `state createdAt lastHitAt notice
 keyEvents registeredEvents extraDomains
-measureSiteSearch measureEcommerce allowPseudonymousUserId automaticEvents visitDetails smallGroup hideSmallGroups
+measureSiteSearch measureEcommerce allowPseudonymousUserId automaticEvents visitDetails smallGroup
 unknownEvents { name count lastDay }
 segments { id name filters { dimension property event operator values } }
 funnels { id name steps { page event label } }

@@ -169,9 +169,6 @@ var german = phrases{
 	SmallGroups: "Wenn wir Berichte durch einen Link teilen, werden Werte der folgenden Arten, die weniger als %d " +
 		"Besucher " +
 		"des Zeitraums haben, nur zusammen gezeigt: %s.",
-	SmallGroupsForAll: "In unseren eigenen Berichten und in Berichten, die wir durch einen Link teilen, werden " +
-		"Werte der " +
-		"folgenden Arten, die weniger als %d Besucher des Zeitraums haben, nur zusammen gezeigt: %s.",
 	LanguageNoun: "Sprache",
 	WidthNoun:    "Breite des Bildschirms",
 	CountryNoun:  "Land",

@@ -150,8 +150,6 @@ var english = phrases{
 	SmallGroups: "If we share reports by a link, values of the following kinds that fewer than %d visitors of the " +
 		"period have are shown " +
 		"together only: %s.",
-	SmallGroupsForAll: "In our own reports, and in reports that we share by a link, values of the following kinds that " +
-		"fewer than %d visitors of the period have are shown together only: %s.",
 	LanguageNoun: "language",
 	WidthNoun:    "width of the screen",
 	CountryNoun:  "country",

@@ -58,7 +58,7 @@ type phrases struct {
 	Conversions                      string // host, names
 	NoConversions, Export            string // host
 	ExportUserID, ReceiverPurpose    string
-	SmallGroups, SmallGroupsForAll   string // number, values
+	SmallGroups                      string // number, values
 	LanguageNoun, WidthNoun          string
 	CountryNoun, BrowserNoun         string
 	SystemNoun, DeviceNoun           string

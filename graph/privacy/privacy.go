@@ -33,11 +33,10 @@ type Facts struct {
 	RetentionMonths int // of visits, page views and events; 0: without limit
 	ReportMonths    int // of reports; 0: without limit
 
-	ConversionHost  string // of the conversion webhook; empty without one
-	KeyEvents       []string
-	ExportHost      string // of the daily export; empty without one
-	SmallGroup      int
-	HideSmallGroups bool
+	ConversionHost string // of the conversion webhook; empty without one
+	KeyEvents      []string
+	ExportHost     string // of the daily export; empty without one
+	SmallGroup     int
 }
 
 func (f *Facts) keeps(detail model.VisitDetail) bool { return slices.Contains(f.Details, detail) }
@@ -284,7 +283,7 @@ func (t *text) recipients() {
 			fmt.Sprintf(t.Export, f.ExportHost), when(f.UserID, t.ExportUserID), t.toComplete(t.ReceiverPurpose))
 	}
 	if f.SmallGroup > 1 {
-		t.paragraph(fmt.Sprintf(choose(f.HideSmallGroups, t.SmallGroupsForAll, t.SmallGroups), f.SmallGroup, t.groups()))
+		t.paragraph(fmt.Sprintf(t.SmallGroups, f.SmallGroup, t.groups()))
 	}
 }
 

@@ -37,7 +37,7 @@ func full() Facts {
 		ExcludedAddresses: true, ExcludedCountries: []string{"AQ", "BV"}, ExcludedPaths: true, Shields: model.Shields,
 		RetentionMonths: 14, ReportMonths: 36,
 		ConversionHost: "hooks.example", KeyEvents: []string{"purchase", "sign_up"}, ExportHost: "warehouse.example",
-		SmallGroup: 5, HideSmallGroups: true,
+		SmallGroup: 5,
 	}
 }
 
@@ -47,7 +47,7 @@ var examples = map[string]func() Facts{
 	"fresh": fresh,
 	"details": func() Facts {
 		f := fresh()
-		f.Details, f.SmallGroup, f.HideSmallGroups = model.VisitDetails, 10, true
+		f.Details, f.SmallGroup = model.VisitDetails, 10
 		f.RetentionMonths = 1
 		return f
 	},
@@ -118,9 +118,8 @@ var changes = map[string]change{
 		needs:  func(f *Facts) { f.ConversionHost, f.AutomaticEvents = "hooks.example", true },
 		shows:  ": `scroll`.",
 	},
-	"ExportHost":      {change: func(f *Facts) { f.ExportHost = "warehouse.example" }, shows: "warehouse.example"},
-	"SmallGroup":      {change: func(f *Facts) { f.SmallGroup = 17 }, shows: "17"},
-	"HideSmallGroups": {change: func(f *Facts) { f.HideSmallGroups = true }, needs: func(f *Facts) { f.SmallGroup = 3 }},
+	"ExportHost": {change: func(f *Facts) { f.ExportHost = "warehouse.example" }, shows: "warehouse.example"},
+	"SmallGroup": {change: func(f *Facts) { f.SmallGroup = 17 }, shows: "17"},
 }
 
 // allChanges has changes, and one of each value of a list that has fixed values.

@@ -34,11 +34,7 @@ func (r *siteResolver) Report(
 	ctx context.Context, obj *model.Site, period *generated.ReportPeriod, filters []*generated.ReportFilterInput,
 	compare *generated.ReportComparison,
 ) (*generated.Report, error) {
-	least := 0
-	if obj.HideSmallGroups {
-		least = obj.SmallGroup
-	}
-	return r.report(ctx, obj, period, reportFilters(filters), compare, readerRules{least: least})
+	return r.report(ctx, obj, period, reportFilters(filters), compare, readerRules{})
 }
 
 // readerRules are what a report leaves out for its reader.
@@ -144,12 +140,8 @@ func (r *Resolver) report(
 		Breakdowns: selected.breakdowns, Funnels: scanFunnels(selected.funnels), Journeys: selected.journeys,
 		Properties: selected.properties, WithoutRevenue: rules.withoutRevenue, Numbers: selected.numbers,
 	}
-	// A segment of the link is its owner's choice, unless the owner hides small groups from all.
-	reading := filters
-	if site.HideSmallGroups {
-		reading = all
-	}
-	isPersonal, shown := hasPersonal(reading), &groups{rules.least, all, len(reading)}
+	// A segment of the link is its owner's choice, so only the reader's own filters choose groups.
+	isPersonal, shown := hasPersonal(filters), &groups{rules.least, all, len(filters)}
 	hideSmallNumbers(query.Numbers, rules.least, isPersonal)
 
 	interval := cmp.Or(selected.interval, days.Default())
@@ -182,7 +174,7 @@ func (r *Resolver) report(
 	if err != nil {
 		return nil, err
 	}
-	if err := checkGroup(answer, reading, rules.least); err != nil {
+	if err := checkGroup(answer, filters, rules.least); err != nil {
 		return nil, err
 	}
 

@@ -47,11 +47,10 @@ func (r *siteResolver) PrivacyText(ctx context.Context, obj *model.Site, languag
 		RetentionMonths: r.configuration.RetentionMonths,
 		ReportMonths:    r.configuration.ReportMonths,
 
-		ConversionHost:  hostOf(obj.ConversionWebhookURL),
-		KeyEvents:       keyEvents,
-		ExportHost:      hostOf(obj.DailyExportURL),
-		SmallGroup:      obj.SmallGroup,
-		HideSmallGroups: obj.HideSmallGroups,
+		ConversionHost: hostOf(obj.ConversionWebhookURL),
+		KeyEvents:      keyEvents,
+		ExportHost:     hostOf(obj.DailyExportURL),
+		SmallGroup:     obj.SmallGroup,
 	}), nil
 }
 

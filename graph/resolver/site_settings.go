@@ -40,7 +40,6 @@ func (r *mutationResolver) UpdateSite(
 		ExcludedPaths:           listOf(input.ExcludedPaths),
 		Shields:                 listOf(input.Shields),
 		SmallGroup:              input.SmallGroup,
-		HideSmallGroups:         input.HideSmallGroups,
 	}
 
 	if input.ExcludedAddresses != nil {

@@ -137,10 +137,6 @@ func TestJourneys(t *testing.T) {
 		if got := a.with(reader, strings.Replace(query, "/hidden", "/nowhere", 1)); got.codes() != "GROUP_TOO_SMALL" {
 			t.Errorf("a journey without visits: %s", got.Body)
 		}
-		c.query(`mutation($id: ID!) { updateSite(input: {siteId: $id, hideSmallGroups: true}) { userErrors { code } } }`, "id", site).ok(t, "updateSite")
-		if got := journeyAt(t, ask(chosen), "site.report.next").String(); got != " 7 [/pricing 3 [OTHER 3] OTHER 4]" {
-			t.Errorf("a member sees %s by country", got)
-		}
 	})
 }
 
@@ -396,10 +392,6 @@ func TestCohorts(t *testing.T) {
 		}
 		if got := ask().ok(t, ""); got.at("site.report.cohorts.weeks.0.users") != 4.0 {
 			t.Errorf("a member sees %s", got.Body)
-		}
-		set("hideSmallGroups: true")
-		if got := ask().ok(t, ""); got.at("site.report.cohorts.weeks.0.users") != nil {
-			t.Errorf("a member sees a cohort of 4: %s", got.Body)
 		}
 
 		// The days before the period count for the limit of page views.

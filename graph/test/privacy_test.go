@@ -42,7 +42,6 @@ func TestPrivacyText(t *testing.T) {
 			{"updateSite", `excludedAddresses: ["192.0.2.7"]`, "networks that we exclude"},
 			{"updateSite", `shields: [DATA_CENTRES]`, "data centres"},
 			{"updateSite", `smallGroup: 17`, "fewer than 17 visitors"},
-			{"updateSite", `hideSmallGroups: true`, "In our own reports"},
 			{"updateSite", `measureSiteSearch: true`, "with the search term"},
 			{"updateSite", `measureEcommerce: true`, "refunds"},
 			{"updateSite", `allowPseudonymousUserId: true`, "a pseudonymous user id"},

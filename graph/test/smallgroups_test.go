@@ -121,7 +121,7 @@ func TestSmallGroups(t *testing.T) {
 			t.Errorf("a report of the first day: %q", got.codes())
 		}
 
-		// A threshold of 1 hides nothing, and the owner can hide groups from members.
+		// A threshold of 1 hides nothing.
 		set := func(settings string) {
 			t.Helper()
 			c.query(`mutation($id: ID!) { updateSite(input: {siteId: $id, `+settings+`}) { userErrors { code } } }`, "id", site).ok(t, "updateSite")
@@ -133,24 +133,13 @@ func TestSmallGroups(t *testing.T) {
 		if got := asReader(`[{dimension: COUNTRY, values: ["FR"]}]`); got.codes() != "" {
 			t.Errorf("with a threshold of 1 a report without visitors: %q", got.codes())
 		}
-		set("smallGroup: 4, hideSmallGroups: true")
-		if got, want := rows(asMember("[]").ok(t, ""), "site.report.countries"), "(other):6/6 DE:4"; got != want {
-			t.Errorf("a member sees %q, want %q", got, want)
-		}
-		if got := asMember(`[{dimension: COUNTRY, values: ["CH"]}]`); got.codes() != "GROUP_TOO_SMALL" {
-			t.Errorf("a member's report of Switzerland: %q", got.codes())
-		}
-
-		// A link's segment is its owner's choice, unless small groups are hidden from members, who make links.
+		// A link's segment is its owner's choice.
+		set("smallGroup: 4")
 		segment := c.query(`mutation($id: ID!) { createSegment(input: {siteId: $id, name: "LI", filters: [{dimension: COUNTRY, values: ["LI"]}]}) {
 	segment { id } userErrors { code } } }`, "id", site).ok(t, "createSegment")
 		link := c.query(createLinkMutation, "site", site, "segment", segment.at("createSegment.segment.id")).ok(t, "createSharedLink")
 		opened := a.client().query(openLinkMutation, "token", link.at("createSharedLink.token")).ok(t, "openSharedLink")
 		reader = opened.at("openSharedLink.viewerToken").(string)
-		if got := asReader("[]"); got.codes() != "GROUP_TOO_SMALL" {
-			t.Errorf("a report of a segment of one visitor: %q", got.codes())
-		}
-		set("hideSmallGroups: false")
 		asReader("[]").ok(t, "")
 	})
 }

@@ -146,7 +146,7 @@ var samples = map[string]any{
 	"from": 1320, "to": 420,
 	"hideRevenue": true, "origins": []string{"https://www.example.org"},
 	"visitDetails": []string{"BROWSER"}, "excludedCountries": []string{"DE"}, "excludedPaths": []string{"/admin/**"},
-	"shields": []string{"DATA_CENTRES"}, "smallGroup": 5, "hideSmallGroups": true,
+	"shields": []string{"DATA_CENTRES"}, "smallGroup": 5,
 	"excludedAddresses": []string{"192.0.2.0/24"}, "first": 2, "after": nil, "last": nil, "before": nil, "orderBy": "NEWEST", "search": "example", "days": 7,
 	"timeZone": "Europe/Berlin", "language": "DE", "day": "2026-11-20", "text": "A note", "label": "A step", "page": "/pricing", "event": nil,
 	"dimension": "PROPERTY", "property": "plan", "operator": "IS", "values": []string{"pro"}, "expiresAt": "2027-01-01T00:00:00Z",

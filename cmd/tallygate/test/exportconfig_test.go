@@ -34,7 +34,6 @@ sites:
   excludedPaths: []
   shields: []
   smallGroup: 3
-  hideSmallGroups: false
   conversionWebhookUrl: ""
   dailyExportUrl: ""
   plan: FREE
@@ -73,7 +72,6 @@ sites:
   shields:
   - REFERRER_SPAM
   smallGroup: 10
-  hideSmallGroups: true
   conversionWebhookUrl: https://full.example/hook?a=1
   dailyExportUrl: https://full.example/day
   plan: ENTERPRISE
@@ -252,7 +250,7 @@ var settingColumns = map[string]map[string]string{
 		"id": isIdentity, "account_id": isIdentity, "site_key": isExported, "domain": isExported, "name": isExported,
 		"plan": isExported, "monthly_pageviews": isExported, "measure_site_search": isExported,
 		"visit_details": isExported, "excluded_countries": isExported, "excluded_paths": isExported, "shields": isExported,
-		"small_group": isExported, "hide_small_groups": isExported,
+		"small_group":       isExported,
 		"measure_ecommerce": isExported, "allow_pseudonymous_user_id": isExported, "automatic_events": isExported,
 		"conversion_webhook_url": isExported, "daily_export_url": isExported, "time_zone": isExported,
 		"server_secret_hash": isSecret, "server_secret_hint": isSecret, "conversion_webhook_secret": isSecret,

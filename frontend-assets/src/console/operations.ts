@@ -569,7 +569,6 @@ export type UpdateSiteInput = {
   excludedPaths?: string[] | null;
   shields?: Shield[] | null;
   smallGroup?: number | null;
-  hideSmallGroups?: boolean | null;
 };
 
 export type SiteDomainInput = {
@@ -1481,7 +1480,6 @@ export type SettingsFields = {
   excludedAddresses: string[];
   visitDetails: VisitDetail[];
   smallGroup: number;
-  hideSmallGroups: boolean;
   excludedCountries: string[];
   excludedPaths: string[];
   shields: Shield[];
@@ -1495,7 +1493,7 @@ export type SettingsFields = {
   state: SiteState;
 };
 const settingsFieldsText =
-  'fragment SettingsFields on Site{name timeZone extraDomains excludedAddresses visitDetails smallGroup hideSmallGroups excludedCountries excludedPaths shields measureSiteSearch measureEcommerce allowPseudonymousUserId automaticEvents serverSecretHint oldServerSecretHint oldServerSecretValidUntil state}';
+  'fragment SettingsFields on Site{name timeZone extraDomains excludedAddresses visitDetails smallGroup excludedCountries excludedPaths shields measureSiteSearch measureEcommerce allowPseudonymousUserId automaticEvents serverSecretHint oldServerSecretHint oldServerSecretValidUntil state}';
 
 export type ErasureFields = {
   id: string;

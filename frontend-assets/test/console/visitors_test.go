@@ -20,14 +20,13 @@ import (
 type visitorSettings struct {
 	VisitDetails, ExcludedCountries, ExcludedPaths, Shields []string
 	SmallGroup                                              int
-	HideSmallGroups                                         bool
 }
 
 // visitorSettings reads these settings as a script would.
 func (s *service) visitorSettings(id string) string {
 	s.t.Helper()
 	var data struct{ Site visitorSettings }
-	s.do(`query ($id: ID!) { site(id: $id) { visitDetails excludedCountries excludedPaths shields smallGroup hideSmallGroups } }`,
+	s.do(`query ($id: ID!) { site(id: $id) { visitDetails excludedCountries excludedPaths shields smallGroup } }`,
 		map[string]any{"id": id}, &data)
 	return fmt.Sprintf("%+v", data.Site)
 }
@@ -145,7 +144,7 @@ func TestCountriesChromium(t *testing.T) {
 	p.check("Data centres")
 	p.save("Data centres")
 	p.WaitFor(labelled("Data centres") + ".defaultChecked && document.querySelector('[name=excludedCountries]').defaultValue === 'Switzerland'")
-	if got, want := s.visitorSettings(id), "{VisitDetails:[COUNTRY] ExcludedCountries:[CH] ExcludedPaths:[] Shields:[DATA_CENTRES] SmallGroup:3 HideSmallGroups:false}"; got != want {
+	if got, want := s.visitorSettings(id), "{VisitDetails:[COUNTRY] ExcludedCountries:[CH] ExcludedPaths:[] Shields:[DATA_CENTRES] SmallGroup:3}"; got != want {
 		t.Errorf("settings %s, want %s", got, want)
 	}
 	p.Goto(s.control + "/sites/" + id + "/install")
@@ -194,18 +193,18 @@ func (p *tab) choosesDetails(s *service, id string) {
 		'The operator of this installation has named no file of countries.'`)
 	p.WaitFor("document.querySelector('[name=excludedCountries]').disabled")
 
-	for _, label := range []string{"Browser", "Device", "Hostname", "Also for members"} {
+	for _, label := range []string{"Browser", "Device", "Hostname"} {
 		p.check(label)
 	}
 	p.fill("Smallest group of visitors", "1")
 	p.save("Browser")
-	p.WaitFor(labelled("Browser") + ".defaultChecked && " + labelled("Also for members") + ".defaultChecked")
+	p.WaitFor(labelled("Browser") + ".defaultChecked")
 
 	// Another save changes its own fields only.
 	p.check("System")
 	p.save("System")
 	p.WaitFor(labelled("System") + ".defaultChecked")
-	want := "{VisitDetails:[BROWSER SYSTEM DEVICE HOSTNAME] ExcludedCountries:[] ExcludedPaths:[] Shields:[] SmallGroup:1 HideSmallGroups:true}"
+	want := "{VisitDetails:[BROWSER SYSTEM DEVICE HOSTNAME] ExcludedCountries:[] ExcludedPaths:[] Shields:[] SmallGroup:1}"
 	if got := s.visitorSettings(id); got != want {
 		p.t.Errorf("settings %s, want %s", got, want)
 	}

@@ -546,8 +546,6 @@ const texts: Record<Exclude<TextKey, keyof typeof en>, Message> & Record<string,
   'visitors.smallGroup': 'Kleinste Gruppe von Besuchern',
   'visitors.smallGroupHint':
     'In freigegebenen Berichten hat ein Land, Browser, System, Gerät, eine Sprache oder Bildschirmbreite von weniger Besuchern keine eigene Zeile, und Filter danach schlagen fehl. 1 bis 100. Das verbirgt Zeilen; der Vergleich von Berichten mehrerer Zeiträume kann eine Gruppe dennoch zeigen.',
-  'visitors.hideSmallGroups': 'Auch für Mitglieder',
-  'visitors.hideSmallGroupsHint': 'Mitglieder des Kontos sehen kleine Gruppen wie die Leser freigegebener Berichte.',
   'leftOut.title': 'Ausgelassen',
   'leftOut.hint': 'Treffer, die nicht gespeichert werden. Die abgelehnten Aufrufe zählen sie als übergangen.',
   'leftOut.countries': 'Länder, nach Name oder zwei Buchstaben, je eines pro Zeile',

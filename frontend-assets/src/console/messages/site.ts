@@ -152,8 +152,6 @@ export default {
   'visitors.smallGroup': 'Smallest group of visitors',
   'visitors.smallGroupHint':
     'In shared reports, a country, browser, system, device, language or screen width of fewer visitors has no row of its own, and filters by it fail. 1 to 100. This hides rows; comparing reports of several periods can still reveal a group.',
-  'visitors.hideSmallGroups': 'Also for members',
-  'visitors.hideSmallGroupsHint': 'Members of the account see small groups as readers of shared reports do.',
   'leftOut.title': 'Left out',
   'leftOut.hint': 'Hits that are not stored. The rejected calls count them as ignored.',
   'leftOut.countries': 'Countries, by name or two letters, one on each line',

@@ -21,10 +21,7 @@ export function Visitors({ site, installation, show, edit }: PartProps) {
     const input = {
       siteId: site.id,
       ...(kept && { visitDetails: kept }),
-      ...changes(form, {
-        smallGroup: Number(values['smallGroup']),
-        hideSmallGroups: 'hideSmallGroups' in values,
-      }),
+      ...changes(form, { smallGroup: Number(values['smallGroup']) }),
     };
     return show((await updateSite({ input })).updateSite);
   };
@@ -54,13 +51,6 @@ export function Visitors({ site, installation, show, edit }: PartProps) {
           min="1"
           max="100"
           required
-          disabled={!edit}
-        />
-        <Check
-          name="hideSmallGroups"
-          label={t('visitors.hideSmallGroups')}
-          hint={t('visitors.hideSmallGroupsHint')}
-          checked={site.hideSmallGroups}
           disabled={!edit}
         />
       </Form>
