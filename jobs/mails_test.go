@@ -660,9 +660,8 @@ func verifyCaptchas(t *testing.T, d *db.DB, accountID int64, plan model.CaptchaP
 	}
 }
 
-// TestMailsOfAnOlderVersion: mails that were queued before the tables had languages and the data
-// ids are sent, in English.
-func TestMailsOfAnOlderVersion(t *testing.T) {
+// TestMailWithoutLanguage: a mail without a language and without ids in its data is sent, in English.
+func TestMailWithoutLanguage(t *testing.T) {
 	t.Parallel()
 
 	a := newAuthority(t)

@@ -159,8 +159,7 @@ SELECT id, 202611, 10000, 100, ? FROM site`, first, last, noted); err != nil {
 
 // TestCaptchaQuotaNotices checks that an account has one captcha notice at 80 % and one at 100 % of
 // each plan's quota in a month, including thresholds that a lower plan reaches, and no second
-// notice after another change. Notices of the data plane count as well. A notice of an earlier
-// version counts as a notice of the present plan.
+// notice after another change. Notices of the data plane count as well.
 func TestCaptchaQuotaNotices(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

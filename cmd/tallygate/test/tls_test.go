@@ -20,6 +20,7 @@ import (
 
 	"github.com/tallygate/tallygate/tools/acmetest"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // The hosts of the tests. The DNS server of acmetest resolves them to this machine.
@@ -137,6 +138,9 @@ func TestTLS(t *testing.T) {
 	client := tlsClient(p, roots)
 	app, stats := settings["TALLYGATE_BASE_URL"], settings["TALLYGATE_ANALYTICS_URL"]
 
+	// The child of the control plane can be ready later than the certificates.
+	testkit.Await(t, "the control plane", func() bool { return request(t, client, http.MethodGet, app+"/", "", nil, "").status == 200 })
+
 	const year = "max-age=31536000"
 	for _, url := range []string{app + "/", stats + "/svc.js"} {
 		if got := request(t, client, http.MethodGet, url, "", nil, ""); got.status != 200 || got.proto != "HTTP/2.0" || got.hsts != year {
@@ -158,7 +162,7 @@ func TestTLS(t *testing.T) {
 		{http.MethodGet, appHost, "/a?b=c%20d", app + "/a?b=c%20d", 308},
 		{http.MethodPost, strings.ToUpper(statsHost) + ":80", "/collect.php", stats + "/collect.php", 308},
 		{http.MethodGet, statsHost, "//other.test/", stats + "//other.test/", 308},
-		{http.MethodGet, appHost, "/.well-known/acme-challenge/none", "", 404},
+		{http.MethodGet, appHost, "/.well-known/acme-challenge/none", app + "/.well-known/acme-challenge/none", 308},
 		{http.MethodGet, "other.tallygate.test", "/", "", 421},
 		{http.MethodGet, "other.tallygate.test", "/.well-known/acme-challenge/none", "", 421},
 	} {
