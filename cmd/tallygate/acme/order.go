@@ -150,7 +150,7 @@ func (m *Manager) account(ctx context.Context) (*acme.Client, error) {
 	if m.Email != "" {
 		contact = []string{"mailto:" + m.Email}
 	}
-	// Whoever sets TALLYGATE_TLS=auto accepts the terms.
+	// The setting TALLYGATE_TLS=auto accepts the terms.
 	_, err = client.Register(ctx, &acme.Account{Contact: contact}, acme.AcceptTOS)
 	if err != nil && !errors.Is(err, acme.ErrAccountAlreadyExists) {
 		return nil, err
