@@ -11,7 +11,7 @@ COMMIT = $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2>/dev/
 STAMP = -ldflags "-s -w -X github.com/tallygate/tallygate/cmd/tallygate/version.commit=$(COMMIT)"
 
 FUZZTIME ?= 10s# for each fuzz target
-TIMEOUT ?= 40m# for the tests of one package
+TIMEOUT ?= 60m# for the tests of one package
 
 # The race detector ignores the memory that SQLite's translated C code works on: it is not Go's. To
 # instrument that code finds nothing and makes each statement five times slower. The driver of

@@ -34,6 +34,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"slices"
+	"strconv"
 	"syscall"
 	"time"
 )
@@ -86,9 +87,13 @@ func run(ctx context.Context, scratch *scratch, args []string, stdout, stderr io
 	return 0
 }
 
+// niceness is the priority of the tests: that of the program's child process. A child that got a tenth of the
+// processor time of each test would not answer in time on a busy machine.
+const niceness = 10
+
 // goTest runs "go test -json" in an environment and passes its output to r. When ctx ends, it interrupts go test and the tests.
 func goTest(ctx context.Context, args, env []string, stderr io.Writer, r *report) error {
-	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
+	cmd := exec.Command("nice", append([]string{"-n", strconv.Itoa(niceness), "go", "test", "-json"}, args...)...)
 	cmd.Env, cmd.Stderr = env, stderr
 
 	// A group of its own gets each signal once, whether this process got it alone or, from a
