@@ -243,7 +243,7 @@ func recordMigration(ctx context.Context, to bun.IConn, d *DB, m Migration, now 
 }
 
 // ErrEarlierBuild is returned for a database that a build before the first release created. Such a database
-// lacks the first migration, and no migration leads from its tables to those of this program.
+// lacks the first migration, and no migration leads from its tables to the tables of this program.
 var ErrEarlierBuild = errors.New("the database was created by a build of Tallygate before its first release, " +
 	"and was not changed: this version needs an empty database; of the earlier one, that build's " +
 	"\"tallygate admin export-config\" prints the settings for \"tallygate admin apply\", and downloads keep the rows")

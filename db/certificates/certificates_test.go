@@ -116,7 +116,7 @@ func TestRotation(t *testing.T) {
 	})
 }
 
-// TestHosts checks that hosts without a certificate come first, then the one that expires first, and that hosts
+// TestHosts checks that hosts without a certificate come first, then the certificate that expires first, and that hosts
 // of no process are left out after a day.
 func TestHosts(t *testing.T) {
 	t.Parallel()

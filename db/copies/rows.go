@@ -140,10 +140,12 @@ func (c column) value(v any) (any, error) {
 		if c.kind == integers {
 			return v, nil
 		}
+
 	case bool:
 		if c.kind == booleans {
 			return v, nil
 		}
+
 	case string:
 		// The default of a column of bytes is a text on SQLite.
 		if c.kind == blobs {
@@ -152,6 +154,7 @@ func (c column) value(v any) (any, error) {
 		if c.kind == texts {
 			return v, nil
 		}
+
 	case []byte:
 		// The driver of SQLite returns an empty value as nil bytes.
 		if c.kind == blobs {

@@ -77,7 +77,7 @@ const MaxAlertSubject = 200
 //	deliveries_failed: Value, failed deliveries; Since, the first one
 //	captcha_attack: Value and Usual, networks in ten minutes
 //	jobs_failed: Value, failures in a row; Since, the first failure, or the last backup
-//	certificate_failed: Since, when the certificate expires; 0: there is none
+//	certificate_failed: Since, when the certificate expires; 0: no certificate
 type AlertFigures struct {
 	Value     int64   `json:"value,omitempty"`
 	Usual     int64   `json:"usual,omitempty"`

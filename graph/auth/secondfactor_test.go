@@ -40,7 +40,7 @@ func TestTOTPCodes(t *testing.T) {
 	}
 }
 
-// TestTOTPURI compares URIs with those of a library.
+// TestTOTPURI compares URIs with URIs of a library.
 func TestTOTPURI(t *testing.T) {
 	t.Parallel()
 

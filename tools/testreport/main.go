@@ -87,8 +87,9 @@ func run(ctx context.Context, scratch *scratch, args []string, stdout, stderr io
 	return 0
 }
 
-// niceness is the priority of the tests: that of the program's child process. A child that got a tenth of the
-// processor time of each test would not answer in time on a busy machine.
+// niceness is the priority of the tests, which is also the priority of the program's child process. On a busy
+// machine a child of lower priority than the tests would get a tenth of a test's processor time, and not answer
+// in time.
 const niceness = 10
 
 // goTest runs "go test -json" in an environment and passes its output to r. When ctx ends, it interrupts go test and the tests.

@@ -135,7 +135,9 @@ func (m *Manager) load(ctx context.Context, h *host) {
 
 // tend orders the certificate of a host if it is missing or due, and records the state.
 func (m *Manager) tend(ctx context.Context, h *host) {
-	if now := m.Now(); h.isLoaded && h.unsaved == nil && isDue(h.served.Load(), now) && !now.Before(h.next) && ctx.Err() == nil {
+	now := m.Now()
+	mayOrder := h.isLoaded && h.unsaved == nil && !now.Before(h.next) && ctx.Err() == nil
+	if mayOrder && isDue(h.served.Load(), now) {
 		m.renew(ctx, h)
 	}
 	if h.unsaved != nil {
@@ -212,12 +214,15 @@ func (m *Manager) TLS() *tls.Config {
 			if h == nil {
 				return nil, errUnknownHost
 			}
+
+			// The authority checks TLS-ALPN-01.
 			if slices.Equal(hello.SupportedProtos, []string{acme.ALPNProto}) {
 				if a := h.answer.Load(); a != nil && a.certificate != nil {
 					return a.certificate, nil
 				}
 				return nil, errNoChallenge
 			}
+
 			if certificate := h.served.Load(); certificate != nil {
 				return certificate, nil
 			}

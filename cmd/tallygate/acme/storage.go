@@ -47,7 +47,7 @@ func (m *Manager) save(ctx context.Context, h *host) {
 	h.unsaved = nil
 }
 
-// accountKey returns the key of the account with the directory, and creates one if there is none.
+// accountKey returns the key of the account with the directory, and creates a key if none is stored.
 func (m *Manager) accountKey(ctx context.Context) (crypto.Signer, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()

@@ -124,7 +124,7 @@ func TestMoveBetweenNodes(t *testing.T) {
 	}
 }
 
-// addressesOf returns the addresses of all cells but the default one: on Citus those of different nodes.
+// addressesOf returns the addresses of all cells but the default cell: on Citus, addresses of different nodes.
 func addressesOf(t *testing.T, d *db.DB, databaseURL string) map[int64]string {
 	t.Helper()
 	list, err := cells.New(d).List(t.Context())
