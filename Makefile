@@ -180,8 +180,8 @@ fleet: build ## Measure four data nodes behind HAProxy, kill some under load, an
 # because programs of before make another schema.
 PREVIOUS ?= $(shell git describe --tags --abbrev=0 --match 'v*' 2>/dev/null || { \
 	newest=$$(git log -1 --format=%h -- db/migrations); \
-	git diff --quiet --no-renames --diff-filter=a $$newest^ $$newest -- db/migrations; \
-	case $$? in 0) echo $$newest^;; 1) echo $$newest;; esac; })
+	git diff --quiet --no-renames --diff-filter=a $$newest^ $$newest -- db/migrations; edited=$$?; \
+	if [ $$edited = 0 ]; then echo $$newest^; elif [ $$edited = 1 ]; then echo $$newest; fi; })
 
 .PHONY: upgrade
 upgrade: build ## Run the program of PREVIOUS (the newest release) and this one on one database under load, and verify
