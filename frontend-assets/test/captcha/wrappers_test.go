@@ -68,6 +68,7 @@ func isInstalled(t *testing.T, folder string) bool {
 // TestChromiumDropinWrappers runs the published wrappers, unchanged but for the script's address: a token by the
 // wrapper's event, another one after a reset, and one of an invisible widget.
 func TestChromiumDropinWrappers(t *testing.T) {
+	testkit.SkipLong(t, "packages from a registry")
 	root := `<title>Wrapper</title><div id="app" data-sitekey="SITEKEY" data-api="` + secureOrigin + `" data-host="captcha.example.test"></div>`
 	s := newCaptchaSite(t, map[string]string{
 		"/react-google-recaptcha": root + wrapped(t, "recaptcha.jsx", "www.google.com"),
@@ -112,6 +113,7 @@ func TestChromiumDropinWrappers(t *testing.T) {
 // TestChromiumDropinMCaptchaGlue runs mCaptcha's own script for pages, which puts the widget into a frame, with a
 // sitekey that is bound to the page's domain.
 func TestChromiumDropinMCaptchaGlue(t *testing.T) {
+	testkit.SkipLong(t, "packages from a registry")
 	glue := `<title>Glue</title><form id="form" action="/submit" method="post">
 		<label data-mcaptcha_url="` + captchaOrigin + `/widget/?sitekey=SITEKEY" for="mcaptcha__token" id="mcaptcha__token-label">
 		Token <input type="text" name="mcaptcha__token" id="mcaptcha__token"></label>
