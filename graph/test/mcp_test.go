@@ -956,7 +956,8 @@ func TestSharedLinkTools(t *testing.T) {
 // TestToolBudget checks that tools use the account's rate limit, together with GraphQL.
 func TestToolBudget(t *testing.T) {
 	t.Parallel()
-	a := newApp(t, dbtest.Open(t, dbtest.SQLiteURL(t)), func(s *settings) { s.graph.CostPerMinute = 2000 })
+	d := dbtest.Open(t, dbtest.SQLiteURL(t))
+	a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 2000 })
 	c := a.owner("owner@example.com")
 	c.siteOf("shop.example")
 	a.clock.Add(time.Hour)
@@ -977,25 +978,35 @@ func TestToolBudget(t *testing.T) {
 	}
 
 	call := `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"report","arguments":{"site":"shop.example","interval":"DAY"}}}`
-	refusedTools, refusedMessages := 0, 0
+	isRefusedTool := func(got httpAnswer) bool {
+		return got.status == http.StatusOK && strings.Contains(got.body, `"isError":true`) && strings.Contains(got.body, "RATE_LIMITED: ")
+	}
+	refused := 0
 	for range 60 {
 		switch got := a.post(t, call, "Authorization", "Bearer "+token); {
-		case got.status == http.StatusTooManyRequests && got.header.Get("Retry-After") != "" && strings.Contains(got.body, `"RATE_LIMITED"`):
-			refusedMessages++
-		case got.status == http.StatusOK && strings.Contains(got.body, `"isError":true`) && strings.Contains(got.body, "RATE_LIMITED: "):
-			refusedTools++
+		case isRefusedTool(got), got.status == http.StatusTooManyRequests && got.header.Get("Retry-After") != "" && strings.Contains(got.body, `"RATE_LIMITED"`):
+			refused++
 		case got.status != http.StatusOK:
 			t.Errorf("%+v", got)
 		}
 	}
-	if refusedTools == 0 || refusedTools+refusedMessages < 20 {
-		t.Errorf("%d calls of tools and %d messages were refused", refusedTools, refusedMessages)
+	if refused < 20 {
+		t.Errorf("%d of 60 calls were refused", refused)
 	}
 	if got := a.post(t, ping, "Authorization", "Bearer "+token); got.status != http.StatusTooManyRequests || !strings.Contains(got.body, "before the time given in Retry-After") {
-		t.Errorf("after %d refusals: %+v", refusedTools+refusedMessages, got)
+		t.Errorf("after %d refusals: %+v", refused, got)
 	}
 	if got := a.with(token, `{ sites { totalCount nodes { id } } }`); got.codes() == "" {
 		t.Errorf("GraphQL has another budget: %s", got.Body)
+	}
+
+	// A minute that pays for the message, but not for the query of the tool.
+	frugal := newApp(t, d, func(s *settings) {
+		s.auth.Now, s.graph.Now = a.clock.Now, a.clock.Now
+		s.graph.CostPerMinute = 25
+	})
+	if got := frugal.post(t, call, "Authorization", "Bearer "+token); !isRefusedTool(got) {
+		t.Errorf("a call beyond the minute: %+v", got)
 	}
 }
 
