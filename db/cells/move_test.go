@@ -282,6 +282,9 @@ func TestNewSites(t *testing.T) {
 	if _, err := store.Add(t.Context(), now); err != nil {
 		t.Fatal(err)
 	}
+	if err := dbtest.Exec(d, keepNew); err != nil {
+		t.Fatal(err)
+	}
 	create("two.example", 1)
 	if err := dbtest.Exec(d, "UPDATE cells SET created_at = 0"); err != nil {
 		t.Fatal(err)
