@@ -23,7 +23,7 @@
 //	tables         columns of the tables that batches write
 //	watch          notifications of changes, on both engines
 //	damage         what the database reports about damaged data
-//	sqlitefile     the connections of a SQLite file; sqlitestmt and saltfile are leaves, too
+//	sqlitefile     the connections of a SQLite file; saltfile is a leaf, too
 //	model          entities and their rules, without SQL
 //
 // A package imports only packages below it; ingest, exports, audit, keys, reports, files and inspect do

@@ -15,7 +15,6 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/db/sqlitestmt"
 )
 
 // Changed reports whether a statement changed any row.
@@ -147,9 +146,6 @@ func IsDamaged(err error) bool {
 // sqliteCode returns SQLite's extended result code, or 0 for another error.
 func sqliteCode(err error) int {
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
-		return e.Code()
-	}
-	if e, ok := errors.AsType[*sqlitestmt.Error](err); ok {
 		return e.Code()
 	}
 	return 0

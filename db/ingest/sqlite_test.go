@@ -8,7 +8,6 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/db/sqlitestmt"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
@@ -52,10 +51,10 @@ func TestSQLiteConnectionIsReplaced(t *testing.T) {
 	}
 
 	// prepared returns the connection and the statements that batches prepared on it.
-	prepared := func(then error) (conn *db.SQLiteConn, statements *sqlitestmt.Cache, err error) {
+	prepared := func(then error) (conn *db.SQLiteConn, statements *ingest.Statements, err error) {
 		err = d.WithSQLiteConn(t.Context(), func(c *db.SQLiteConn) error {
 			conn = c
-			if statements, err = db.Prepared(c, func(*db.SQLiteConn) (*sqlitestmt.Cache, error) {
+			if statements, err = db.Prepared(c, func(*db.SQLiteConn) (*ingest.Statements, error) {
 				return nil, errors.New("no batch has prepared statements")
 			}); err != nil {
 				return err

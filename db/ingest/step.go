@@ -3,12 +3,13 @@ package ingest
 import (
 	"context"
 	"database/sql/driver"
+	"errors"
+	"io"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tallygate/tallygate/db/celllist"
-	"github.com/tallygate/tallygate/db/sqlitestmt"
 	"github.com/tallygate/tallygate/db/tables"
 )
 
@@ -20,7 +21,7 @@ type step interface {
 	queue(*pgx.Batch)
 
 	// run runs the statement on SQLite.
-	run(context.Context, *sqlitestmt.Cache) error
+	run(context.Context, *Statements) error
 }
 
 // text is a statement in both dialects. Its parameters are the columns of its rows, in order, then
@@ -140,9 +141,9 @@ func (w *writing[Row]) queue(b *pgx.Batch) {
 	b.Queue(w.postgres, arrays(w.columns, w.rows, w.shared)...)
 }
 
-func (w *writing[Row]) run(ctx context.Context, statements *sqlitestmt.Cache) error {
-	exec := func(stmt *sqlitestmt.Stmt, _ int, args []driver.Value) error {
-		_, err := stmt.Exec(args)
+func (w *writing[Row]) run(ctx context.Context, statements *Statements) error {
+	exec := func(stmt statement, _ int, args []driver.NamedValue) error {
+		_, err := stmt.ExecContext(unwatched, args)
 		return err
 	}
 	return each(ctx, statements, w.sqlite, w.columns, w.rows, w.shared, exec)
@@ -198,21 +199,40 @@ func (r *reading[Key, Row]) scan(rows pgx.Rows) error {
 	return rows.Err()
 }
 
-func (r *reading[Key, Row]) run(ctx context.Context, statements *sqlitestmt.Cache) error {
-	var key *Key
+func (r *reading[Key, Row]) run(ctx context.Context, statements *Statements) error {
+	var values []driver.Value
+
+	query := func(stmt statement, i int, args []driver.NamedValue) error {
+		rows, err := stmt.QueryContext(unwatched, args)
+		if err != nil {
+			return err
+		}
+
+		// Where the existence of a row is the answer, the statement has a column that is not read.
+		if values == nil {
+			values = make([]driver.Value, len(rows.Columns()))
+		}
+		return errors.Join(r.take(rows, values, &r.wanted[i]), rows.Close())
+	}
+
+	return each(ctx, statements, r.sqlite, r.keys, r.wanted, r.shared, query)
+}
+
+// take calls found for the rows of a key. values has room for the columns of a row.
+func (r *reading[Key, Row]) take(rows driver.Rows, values []driver.Value, key *Key) error {
 	var row, empty Row
-	take := func(values []driver.Value) {
+
+	for {
+		if err := rows.Next(values); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+
 		row = empty
 		r.columns.Set(&row, values)
 		r.found(key, &row)
 	}
-
-	query := func(stmt *sqlitestmt.Stmt, i int, args []driver.Value) error {
-		key = &r.wanted[i]
-		return stmt.Query(args, take)
-	}
-
-	return each(ctx, statements, r.sqlite, r.keys, r.wanted, r.shared, query)
 }
 
 // insertNew is a statement that inserts rows, skips existing keys, and returns the inserted rows.
@@ -260,9 +280,14 @@ func (n *inserting[Row]) scan(rows pgx.Rows) error {
 	return rows.Err()
 }
 
-func (n *inserting[Row]) run(ctx context.Context, statements *sqlitestmt.Cache) error {
-	exec := func(stmt *sqlitestmt.Stmt, i int, args []driver.Value) error {
-		changed, err := stmt.Exec(args)
+func (n *inserting[Row]) run(ctx context.Context, statements *Statements) error {
+	exec := func(stmt statement, i int, args []driver.NamedValue) error {
+		result, err := stmt.ExecContext(unwatched, args)
+		if err != nil {
+			return err
+		}
+
+		changed, err := result.RowsAffected()
 		if changed > 0 {
 			n.inserted(&n.rows[i])
 		}
@@ -282,22 +307,34 @@ func arrays[Row any](columns tables.Columns[Row], rows []Row, shared []int64) []
 	return args
 }
 
+// unwatched is the context of single statements of SQLite, which wait for nothing. For a context that can
+// end, the driver would start a goroutine with each.
+var unwatched = context.Background()
+
 // each runs a statement of SQLite for each row, with the row's parameters.
 func each[Row any](
-	ctx context.Context, statements *sqlitestmt.Cache, text string,
+	ctx context.Context, statements *Statements, text string,
 	columns tables.Columns[Row], rows []Row, shared []int64,
-	run func(stmt *sqlitestmt.Stmt, row int, args []driver.Value) error,
+	run func(stmt statement, row int, args []driver.NamedValue) error,
 ) error {
-	stmt, err := statements.Statement(ctx, text)
+	stmt, err := statements.of(ctx, text)
 	if err != nil {
 		return err
 	}
 
-	args := make([]driver.Value, 0, len(columns)+len(shared))
+	args := make([]driver.NamedValue, len(columns)+len(shared))
+	for i := range args {
+		args[i].Ordinal = i + 1
+	}
+	for i, value := range shared {
+		args[len(columns)+i].Value = value
+	}
+
+	values := make([]driver.Value, 0, len(columns))
 	for i := range rows {
-		args = columns.AppendValues(args[:0], &rows[i])
-		for _, value := range shared {
-			args = append(args, value)
+		values = columns.AppendValues(values[:0], &rows[i])
+		for k, value := range values {
+			args[k].Value = value
 		}
 
 		if err := run(stmt, i, args); err != nil {

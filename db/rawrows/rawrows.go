@@ -11,12 +11,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
-
-	"github.com/tallygate/tallygate/db/sqlitestmt"
 )
 
 // Row is the current row of a query.
@@ -36,30 +35,73 @@ func Each(ctx context.Context, driverConn any, query string, args []int64, take 
 	switch conn := driverConn.(type) {
 	case *stdlib.Conn:
 		return eachPostgres(ctx, conn, query, args, take)
-	case driver.ConnPrepareContext:
+	case driver.QueryerContext:
 		return eachSQLite(ctx, conn, query, args, take)
 	default:
 		return fmt.Errorf("the driver's connections are %T", driverConn)
 	}
 }
 
-// eachSQLite prepares the statement for this use only, so that the pool's connections hold none.
-func eachSQLite(
-	ctx context.Context, conn driver.ConnPrepareContext, query string, args []int64, take func(Row) error,
-) (err error) {
-	statements := sqlitestmt.New(conn)
-	defer func() { err = errors.Join(err, statements.Close()) }()
+// contextEvery is the number of rows after which a query of SQLite looks whether its context has ended.
+const contextEvery = 1_000
 
-	statement, err := statements.Statement(ctx, query)
+// eachSQLite prepares the statement for this use only, so that the pool's connections hold none. For a
+// context that can end, the driver would start a goroutine with each row.
+func eachSQLite(
+	ctx context.Context, conn driver.QueryerContext, query string, args []int64, take func(Row) error,
+) (err error) {
+	values := make([]driver.NamedValue, len(args))
+	for i, arg := range args {
+		values[i] = driver.NamedValue{Ordinal: i + 1, Value: arg}
+	}
+
+	rows, err := conn.QueryContext(context.WithoutCancel(ctx), query, values)
 	if err != nil {
 		return err
 	}
-	values := make([]driver.Value, len(args))
-	for i, arg := range args {
-		values[i] = arg
+	defer func() { err = errors.Join(err, rows.Close()) }()
+
+	row := make(valueRow, len(rows.Columns()))
+	for n := 0; ; n++ {
+		if n%contextEvery == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+
+		if err := rows.Next(row); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+
+		if err := take(row); err != nil {
+			return err
+		}
 	}
-	return statement.Each(ctx, values, func(r sqlitestmt.Row) error { return take(r) })
 }
+
+// valueRow is a row as SQLite's driver reads it.
+type valueRow []driver.Value
+
+// Int64 implements Row.
+func (r valueRow) Int64(column int) int64 {
+	n, _ := r[column].(int64)
+	return n
+}
+
+// Bytes implements Row.
+func (r valueRow) Bytes(column int) []byte {
+	switch value := r[column].(type) {
+	case string:
+		return []byte(value)
+	case []byte:
+		return value
+	default:
+		return nil // NULL
+	}
+}
+
+// IsNull implements Row.
+func (r valueRow) IsNull(column int) bool { return r[column] == nil }
 
 // eachPostgres reads rows in PostgreSQL's binary form.
 func eachPostgres(ctx context.Context, conn *stdlib.Conn, query string, args []int64, take func(Row) error) error {
