@@ -20,7 +20,7 @@ var examples = map[string]string{
 	"quota_80":          `{"product":"analytics","siteId":7,"site":"shop.example","month":"2026-11","quota":10000}`,
 	"quota_80/captcha":  `{"product":"captcha","month":"2026-11","quota":1000000}`,
 	"quota_100":         `{"product":"analytics","siteId":7,"site":"shop.example","month":"2026-11","quota":10000}`,
-	"quota_100/captcha": `{"product":"captcha","month":"2026-03"}`, // a plan without a quota
+	"quota_100/captcha": `{"product":"captcha","month":"2026-03","quota":100000}`,
 	"delivery_failed": `{"siteId":7,"site":"shop.example","kind":"conversion","event":"purchase","attempts":5,
 		"error":"timeout"}`,
 	"delivery_failed/export": `{"siteId":7,"site":"shop.example","kind":"daily_export","event":"2026-11-19","attempts":1,
