@@ -2069,8 +2069,6 @@ type ImportPreviewFile {
 enum ImportUnusedCode {
   "The file has no data."
   EMPTY
-  "Reports have no values of its kind. Only in lists of imports of earlier versions."
-  NO_SUCH_VALUES
   "Properties of events are not imported."
   EVENT_PROPERTIES
 }
@@ -2123,7 +2121,7 @@ type ImportError {
   file: String
   "The line of the file. Null if no single one is wrong."
   line: Int
-  "What is wrong, for ` + "`" + `DAMAGED_FILE` + "`" + `. Null for other codes, and for jobs that an earlier version ended."
+  "What is wrong, for ` + "`" + `DAMAGED_FILE` + "`" + `. Null for other codes."
   fault: ImportFault
   "The column, table or other file that the message names. Null if it names none."
   name: String
