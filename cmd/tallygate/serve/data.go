@@ -66,7 +66,7 @@ func (a *App) openData(ctx context.Context, clients *web.Clients) (err error) {
 		Log:        a.log,
 
 		Origins:       []string{string(a.config.CaptchaURL), string(a.config.AnalyticsURL)},
-		NoTestSitekey: !bool(a.config.CaptchaTestSitekey),
+		NoTestSitekey: !a.config.CaptchaTestSitekey,
 	})
 	if err != nil {
 		return err
