@@ -69,7 +69,6 @@ type Config struct {
 	FloodRate          int                `long:"flood-rate" env:"TALLYGATE_FLOOD_RATE" default:"10" value-name:"HITS"`
 	ServerFloodBurst   int                `long:"server-flood-burst" env:"TALLYGATE_SERVER_FLOOD_BURST" default:"10000" value-name:"EVENTS"`
 	ServerFloodRate    int                `long:"server-flood-rate" env:"TALLYGATE_SERVER_FLOOD_RATE" default:"50" value-name:"EVENTS"`
-	HitWriters         int                `long:"hit-writers" env:"TALLYGATE_HIT_WRITERS" default:"1" value-name:"NUMBER"`
 	GeoFile            string             `long:"geo-file" env:"TALLYGATE_GEO_FILE" value-name:"FILE" unquote:"false" section:"Countries and lists"`
 	ReferrerSpamFile   string             `long:"referrer-spam-file" env:"TALLYGATE_REFERRER_SPAM_FILE" value-name:"FILE" unquote:"false"`
 	DataCentreFile     string             `long:"data-centre-file" env:"TALLYGATE_DATA_CENTRE_FILE" value-name:"FILE" unquote:"false"`
@@ -184,13 +183,6 @@ func (c *Config) Validate() error {
 		return err
 	}
 
-	if c.HitWriters < 1 || c.HitWriters > maxHitWriters {
-		return fmt.Errorf("--hit-writers: %d is not from 1 to %d", c.HitWriters, maxHitWriters)
-	}
-	if c.HitWriters > 1 && c.DatabaseURL == "" {
-		return errors.New("--hit-writers: more than one requires PostgreSQL: SQLite has one writer at a time")
-	}
-
 	for name, connections := range map[string]int{"database-pool": c.DatabasePool, "data-pool": c.DataPool} {
 		if connections < minPool || connections > maxPool {
 			return fmt.Errorf("--%s: %d is not from %d to %d", name, connections, minPool, maxPool)
@@ -256,9 +248,6 @@ func checkFlood(name string, burst, rate int) error {
 	}
 	return nil
 }
-
-// maxHitWriters bounds the connections that a process opens for hits.
-const maxHitWriters = 16
 
 // The sizes of a pool. One connection alone could wait for itself: some calls read while they write.
 const (
