@@ -18,7 +18,7 @@ import (
 
 // Input of `acceptInvitation`.
 type AcceptInvitationInput struct {
-	// The secret from the mail. Begins with `tgi_` or, for a guest, `tgg_`.
+	// The secret from the mail. Begins with `tgi_`.
 	Token string `json:"token"`
 	// Password of the new user, 10 to 1,024 bytes and none of the most common ones, or of the person's user. Not needed if that user is
 	// signed in.

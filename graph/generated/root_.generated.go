@@ -2440,7 +2440,7 @@ type Certificate {
 	{Name: "../schema/member.graphqls", Input: `extend type Query {
   "What the secret from an invitation offers. Null if the secret is wrong, was used or has expired."
   invitationOffer(
-    "The secret from the mail. Begins with ` + "`" + `tgi_` + "`" + ` or, for a guest, ` + "`" + `tgg_` + "`" + `."
+    "The secret from the mail. Begins with ` + "`" + `tgi_` + "`" + `."
     token: String!
   ): InvitationOffer @open @cost(add: 100)
 }
@@ -2559,7 +2559,7 @@ type RevokeInvitationPayload {
 
 "Input of ` + "`" + `acceptInvitation` + "`" + `."
 input AcceptInvitationInput {
-  "The secret from the mail. Begins with ` + "`" + `tgi_` + "`" + ` or, for a guest, ` + "`" + `tgg_` + "`" + `."
+  "The secret from the mail. Begins with ` + "`" + `tgi_` + "`" + `."
   token: String!
   """
   Password of the new user, 10 to 1,024 bytes and none of the most common ones, or of the person's user. Not needed if that user is
