@@ -19,8 +19,8 @@ import (
 var ErrHelp = errors.New("the help was printed")
 
 // Parser parses the command line and the environment of a program. Types of flags and arguments may implement
-// flags.Unmarshaler. In addition to the tags of go-flags, a Switch may be negatable, a flag of the settings may
-// begin a section of their help, named by the tag section, and choices and defaults are values separated by commas.
+// flags.Unmarshaler. In addition to the tags of go-flags, a flag of the settings may begin a section of their help,
+// named by the tag section, and the tag defaults has values separated by commas, also of a bool.
 type Parser struct {
 	*flags.Parser
 	data     map[*flags.Command]any
@@ -29,18 +29,13 @@ type Parser struct {
 }
 
 // New returns a parser of a program without commands and flags.
-func New(name, about string) (*Parser, error) {
+func New(name, about string) *Parser {
 	p := &Parser{
-		Parser: flags.NewNamedParser(name, flags.PassDoubleDash|flags.AllowBoolValues),
+		Parser: flags.NewNamedParser(name, flags.HelpFlag|flags.PassDoubleDash|flags.AllowBoolValues),
 		data:   make(map[*flags.Command]any),
 	}
 	p.LongDescription = about
-
-	var help struct {
-		Help func() error `short:"h" long:"help" description:"Show the help of the program or of a command."`
-	}
-	help.Help = func() error { return &flags.Error{Type: flags.ErrHelp} }
-	return p, p.AddFlags(&help)
+	return p
 }
 
 // AddFlags adds flags of all commands, the fields of a struct.
@@ -92,26 +87,11 @@ func (p *Parser) SetDefault(parent *flags.Command, child string) {
 	p.data[parent] = p.data[parent.Find(child)]
 }
 
-// complete applies the tags of Parser. It makes the value of each Switch optional, and gives a negatable one its
-// default, true, and the flag --no-NAME.
+// complete applies the tag defaults.
 func complete(group *flags.Group) {
 	for _, option := range group.Options() {
-		if choices := option.Field().Tag.Get("choices"); choices != "" {
-			option.Choices = strings.Split(choices, ",")
-		}
 		if defaults := option.Field().Tag.Get("defaults"); defaults != "" {
 			option.Default = strings.Split(defaults, ",")
-		}
-		if option.Field().Type != reflect.TypeFor[Switch]() {
-			continue
-		}
-		option.OptionalArgument, option.OptionalValue = true, []string{"true"}
-
-		if option.Field().Tag.Get("negatable") != "" {
-			option.Default = []string{"true"}
-			off := "false"
-			group.AddOption(&flags.Option{LongName: "no-" + option.LongName, Hidden: true},
-				func() error { return option.Set(&off) })
 		}
 	}
 }
@@ -216,22 +196,6 @@ func (p *Parser) NameVariables(message string) string {
 		}
 		return name
 	})
-}
-
-// Switch is a flag that is on or off. Without a value it is on. The field's tag negatable makes on its default.
-type Switch bool
-
-// UnmarshalFlag parses a value.
-func (s *Switch) UnmarshalFlag(value string) error {
-	switch strings.ToLower(value) {
-	case "true", "1", "yes":
-		*s = true
-	case "false", "0", "no":
-		*s = false
-	default:
-		return errors.New("must be true or false")
-	}
-	return nil
 }
 
 // emptyArgument returns the name of the first positional argument without a value, at which the conversion failed.

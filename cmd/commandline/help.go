@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"reflect"
 	"strings"
 
 	"github.com/jessevdk/go-flags"
@@ -109,20 +108,13 @@ func writeFlag(b *bytes.Buffer, option *flags.Option) {
 	}
 
 	name := "--" + option.LongName
-	if option.Field().Tag.Get("negatable") != "" {
-		name = "--[no-]" + option.LongName
-	}
 	if option.ShortName != 0 {
 		name = fmt.Sprintf("-%c, %s", option.ShortName, name)
 	}
-	if kind := option.Field().Type.Kind(); kind != reflect.Bool && kind != reflect.Func {
+	if option.ValueName != "" {
 		name += "=" + option.ValueName
 	}
-	writeRow(b, name, Describe(option))
-}
 
-// Describe returns the meaning, default and variable of a flag.
-func Describe(option *flags.Option) string {
 	text := option.Description
 	if len(option.Default) > 0 {
 		text += " Default: " + strings.Join(option.Default, ", ") + "."
@@ -130,7 +122,7 @@ func Describe(option *flags.Option) string {
 	if option.EnvDefaultKey != "" {
 		text += " ($" + option.EnvDefaultKey + ")"
 	}
-	return text
+	writeRow(b, name, text)
 }
 
 // writeRow prints a name, and the text in the same line or below it.

@@ -2,7 +2,7 @@
 // It never stores an address or a user agent, and answers with success only after the commit.
 //
 // A hit passes through these files: collect.go and server.go handle the request, payload.go reads its
-// body, sites.go finds its site, and hit.go builds the hit. writers.go chooses the site's writer.
+// body, sites.go finds its site, and hit.go builds the hit. writers.go has the writer of each cell.
 // writer.go then stores the hit in a batch with others, decide.go decides the outcome of each, and
 // conversion.go writes the bodies of webhook calls. The packages event, visit, channel and bot hold the
 // rules that depend on their arguments alone; visitor computes the pseudonyms.
@@ -32,13 +32,13 @@ import (
 // Options configure a Service. The fields of the first group are required, but of the keys only
 // Secret, or else UserIDKey and VisitorKey.
 type Options struct {
-	Cell       *db.Cell       // of Stores; the writers of other cells are started when needed
+	Cell       *db.Cell       // of Store; the writers of other cells are started when needed
 	Secret     []byte         // application key, from which the other keys are derived unless they are set
 	UserIDKey  []byte         // under which pseudonymous user ids are hashed
 	VisitorKey visitor.Secret // returns the secret of a day for visitor ids
 	ClientAddr func(*http.Request) netip.Addr
 	Now        func() time.Time
-	Stores     []HitStore // at least one, each with a writer; the service closes them
+	Store      HitStore // of the own cell's writer; the service closes it
 	Log        *slog.Logger
 
 	// IsShared reports whether many clients share the client address, so that the flood limit must
@@ -96,8 +96,8 @@ type Service struct {
 // New returns a service that stores hits after Start. It fails without a store: otherwise each hit would,
 // and only then.
 func New(o Options) (*Service, error) {
-	if len(o.Stores) == 0 {
-		return nil, errors.New("analytics: Options.Stores is empty")
+	if o.Store == nil {
+		return nil, errors.New("analytics: Options.Store is missing")
 	}
 	if o.IsShared == nil {
 		o.IsShared = func(*http.Request) bool { return false }
@@ -139,7 +139,7 @@ func New(o Options) (*Service, error) {
 		cancel: func() {},
 	}
 	s.metrics = newMetrics(func() int { return s.writers.Len() })
-	s.writers = s.newCellWriters(o.Cell, o.Stores, o.Notify, s.metrics.batches)
+	s.writers = s.newCellWriters(o.Cell, o.Store, o.Notify, s.metrics.batches)
 	return s, nil
 }
 

@@ -31,7 +31,7 @@ func TestWithoutNotifications(t *testing.T) {
 			Secret:     []byte("a secret for tests, 32 bytes or more"),
 			ClientAddr: func(*http.Request) netip.Addr { return netip.Addr{} },
 			Now:        func() time.Time { return now },
-			Stores:     []HitStore{ingest.NewHitStore(dbtest.SitesCell(t, d))},
+			Store:      ingest.NewHitStore(dbtest.SitesCell(t, d)),
 			Log:        slog.New(slog.DiscardHandler),
 		})
 		if err != nil {

@@ -79,7 +79,7 @@ func TestManualPageviewsInOneBatch(t *testing.T) {
 			Secret:     []byte("a secret for tests, 32 bytes or more"),
 			ClientAddr: func(*http.Request) netip.Addr { return netip.MustParseAddr("203.0.113.1") },
 			Now:        func() time.Time { return now },
-			Stores:     []HitStore{store},
+			Store:      store,
 			Log:        slog.New(slog.DiscardHandler),
 		})
 		if err != nil {

@@ -47,6 +47,7 @@ func TestObject(t *testing.T) {
 func TestExact(t *testing.T) {
 	for text, want := range map[string]string{
 		`"a"`: "a", `"a\u0000\nb "`: "a\x00\nb ", `"` + strings.Repeat("x", 8_000) + `"`: strings.Repeat("x", 8_000), `""`: "", `1`: "", `{"b":"c"}`: "", `null`: "",
+		`"\ud83d\uDE00 \b\f\r\t\/\\\"\u20ac"`: "😀 \b\f\r\t/\\\"€", `"\ude00\ud83d\u0041"`: "\ufffd\ufffdA", "\"\xff\xe2\x82ü\"": "\ufffd\ufffd\ufffdü",
 	} {
 		var s string
 		o := jsonbody.Open([]byte(`{"a":` + text + `,"b":1}`))

@@ -1,10 +1,10 @@
 package jsonbody
 
 import (
-	"strconv"
 	"strings"
-	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // The functions of this file scan JSON (RFC 8259) in a text from a position. They return the
@@ -223,59 +223,7 @@ func unquote(quoted string, plain bool) string {
 		return inner
 	}
 
-	b := make([]byte, 0, len(inner))
-	for at := 0; at < len(inner); {
-		if inner[at] == '\\' {
-			r, size := escaped(inner[at+1:])
-			b = utf8.AppendRune(b, r)
-			at += 1 + size
-			continue
-		}
-
-		// An invalid byte is read and written as U+FFFD.
-		r, size := utf8.DecodeRuneInString(inner[at:])
-		b = utf8.AppendRune(b, r)
-		at += size
-	}
-
+	// An error reports invalid UTF-8, whose bytes are U+FFFD in b.
+	b, _ := jsontext.AppendUnquote(nil, quoted)
 	return string(b)
-}
-
-// escaped returns the character of a valid escape after its backslash, and the length of the
-// escape. A pair of surrogates is one character, a lone surrogate U+FFFD.
-func escaped(text string) (r rune, size int) {
-	switch text[0] {
-	case 'b':
-		return '\b', 1
-	case 'f':
-		return '\f', 1
-	case 'n':
-		return '\n', 1
-	case 'r':
-		return '\r', 1
-	case 't':
-		return '\t', 1
-	case 'u':
-		r = unit(text[1:5])
-	default:
-		return rune(text[0]), 1
-	}
-
-	if !utf16.IsSurrogate(r) {
-		return r, 5
-	}
-
-	if low, paired := strings.CutPrefix(text[5:], `\u`); paired {
-		if r := utf16.DecodeRune(r, unit(low[:4])); r != utf8.RuneError {
-			return r, 11
-		}
-	}
-
-	return utf8.RuneError, 5
-}
-
-// unit returns the UTF-16 code unit of four hexadecimal digits.
-func unit(digits string) rune {
-	n, _ := strconv.ParseUint(digits, 16, 16)
-	return rune(n)
 }

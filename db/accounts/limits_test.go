@@ -94,7 +94,7 @@ func TestNoticesOfAnAccountAreBounded(t *testing.T) {
 
 		notice := func(account, site int64, at model.Instant) {
 			t.Helper()
-			err := dbtest.Exec(d, "INSERT INTO quota_notices (account_id, site_id, product, month, threshold, created_at, mailed_at) VALUES (?, ?, 'analytics', 202611, 80, ?, 0)",
+			err := dbtest.Exec(d, "INSERT INTO quota_notices (account_id, site_id, product, month, threshold, quota, created_at, mailed_at) VALUES (?, ?, 'analytics', 202611, 80, 10000, ?, 0)",
 				account, site, at)
 			if err != nil {
 				t.Fatal(err)

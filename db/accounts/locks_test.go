@@ -332,7 +332,7 @@ func TestNothingOutlivesItsAccount(t *testing.T) {
 				owner := dbtest.NewUser(t, d, "owner@example.com")
 				for _, statement := range []string{
 					"INSERT INTO captcha_usage (account_id, month, used) VALUES (?, 202611, 80)",
-					"INSERT INTO quota_notices (account_id, product, month, threshold, created_at) VALUES (?, 'captcha', 202611, 80, 0)",
+					"INSERT INTO quota_notices (account_id, product, month, threshold, quota, created_at) VALUES (?, 'captcha', 202611, 80, 10000, 0)",
 				} {
 					if err := dbtest.Exec(d, statement, owner.AccountID); err != nil {
 						t.Fatal(err)

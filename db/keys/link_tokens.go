@@ -44,7 +44,7 @@ func (r keyRing) resealLinkTokens(ctx context.Context, tx *db.Tx) error {
 	for after, last := int64(0), false; !last; {
 		var rows []sealedLink
 		err := tx.NewSelect().Table("shared_links").Column("id", "site_id", "sealed_token").
-			Where("sealed_token IS NOT NULL").Where("id > ?", after).Order("id").Limit(resealPage).Scan(ctx, &rows)
+			Where("id > ?", after).Order("id").Limit(resealPage).Scan(ctx, &rows)
 		if err != nil {
 			return err
 		}

@@ -68,7 +68,7 @@ CREATE TABLE quota_notices (
   threshold  integer NOT NULL, -- percent
   created_at bigint  NOT NULL,
   mailed_at  bigint  NOT NULL DEFAULT 0, -- 0: the mails are still to be written
-  quota      bigint  NOT NULL DEFAULT 0, -- a threshold belongs to a quota: after a change of the plan, owners are notified again
+  quota      bigint  NOT NULL, -- a threshold belongs to a quota: after a change of the plan, owners are notified again
   PRIMARY KEY (account_id, site_id, product, month, threshold, quota)
 ) @without_rowid;
 CREATE INDEX quota_notices_new ON quota_notices (created_at) WHERE mailed_at = 0; -- the mailer

@@ -74,7 +74,7 @@ CREATE TABLE shared_links (
   expires_at    bigint,                         -- NULL: never
   last_used_at  bigint,                         -- to the minute
   hides_revenue boolean NOT NULL DEFAULT false, -- from its readers
-  sealed_token  @bytes,                         -- for the owner, who needs it again; encrypted with the application key
+  sealed_token  @bytes  NOT NULL,               -- for the owner, who needs it again; encrypted with the application key
   origins       text    NOT NULL DEFAULT ''     -- of pages that may frame the report, a line each
 );
 CREATE UNIQUE INDEX shared_links_token ON shared_links (token_hash); -- a link is opened

@@ -122,14 +122,12 @@ type ImportUnused string
 // The reasons why files are not imported.
 const (
 	UnusedEmpty           ImportUnused = "empty"
-	UnusedNoSuchValues    ImportUnused = "no_such_values" // of earlier versions, which had no browsers and countries
 	UnusedEventProperties ImportUnused = "event_properties"
 )
 
 // unusedTexts are the texts of the reasons.
 var unusedTexts = map[ImportUnused]string{
 	UnusedEmpty:           "it has no data",
-	UnusedNoSuchValues:    "reports have no such values",
 	UnusedEventProperties: "properties of events are not imported",
 }
 

@@ -118,7 +118,6 @@ const (
 	APITokenPrefix   = "tga_"
 	ResetPrefix      = "tgr_"
 	InvitationPrefix = "tgi_"
-	GuestPrefix      = "tgg_" // of an invitation to some sites: programs without guests refuse it
 	SignUpPrefix     = "tgs_"
 	EmailPrefix      = "tge_"
 	SharedLinkPrefix = "tgl_"

@@ -148,7 +148,7 @@ func TestOldRecordsAreDeleted(t *testing.T) {
 		for _, statement := range []string{
 			fmt.Sprintf("INSERT INTO failure_notices (site_id, day) VALUES (1, %d), (1, %d)", today, today-2),
 			fmt.Sprintf("INSERT INTO webhook_notices (site_id, day, changes) VALUES (1, %d, 1), (1, %d, 1)", today, today-2),
-			"INSERT INTO quota_notices (account_id, product, month, threshold, created_at) VALUES (1, 'captcha', 202410, 80, 0), (1, 'captcha', 202411, 80, 0)",
+			"INSERT INTO quota_notices (account_id, product, month, threshold, quota, created_at) VALUES (1, 'captcha', 202410, 80, 10000, 0), (1, 'captcha', 202411, 80, 10000, 0)",
 		} {
 			if err := dbtest.Exec(d, statement); err != nil {
 				t.Fatal(err)

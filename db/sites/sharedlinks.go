@@ -28,13 +28,12 @@ func (s *Store) CreateSharedLink(
 
 	link.Name = name
 	err = createObject(ctx, s, accountID, link.SiteID, &link, linkLimit, func(tx *db.Tx) error {
-		if link.Token != "" {
-			sealed, err := s.keys.SealLinkToken(ctx, tx, link.SiteID, link.Token)
-			if err != nil {
-				return err
-			}
-			link.SealedToken = sealed
+		sealed, err := s.keys.SealLinkToken(ctx, tx, link.SiteID, link.Token)
+		if err != nil {
+			return err
 		}
+		link.SealedToken = sealed
+
 		if link.SegmentID == 0 {
 			return nil
 		}

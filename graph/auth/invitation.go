@@ -3,7 +3,6 @@ package auth
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
@@ -25,11 +24,7 @@ func (a *Auth) Invite(
 		return nil, errNoMail
 	}
 
-	prefix := model.InvitationPrefix
-	if siteIDs != nil {
-		prefix = model.GuestPrefix
-	}
-	secret := model.NewSecret(prefix)
+	secret := model.NewSecret(model.InvitationPrefix)
 	mail, err := a.mailOf(requestOf(ctx).http, model.MailInvitation, model.InvitationMail{
 		LinkMail: a.linkTo(InvitationPage, secret), By: by.Email, To: address, Role: role, Sites: len(siteIDs),
 	})
@@ -55,18 +50,10 @@ func (a *Auth) Invite(
 	return invitation, nil
 }
 
-// invitationPrefix returns the prefix of an invitation's secret: of a guest's, or else of a member's.
-func invitationPrefix(secret string) string {
-	if strings.HasPrefix(secret, model.GuestPrefix) {
-		return model.GuestPrefix
-	}
-	return model.InvitationPrefix
-}
-
 // Offer returns the invitation with a mailed secret, or nil if the secret is wrong, was used or has expired. A
 // secret has 128 bits or more, so wrong ones need no throttle.
 func (a *Auth) Offer(ctx context.Context, secret string) (*model.InvitationOffer, error) {
-	if !model.IsSecret(invitationPrefix(secret), secret) {
+	if !model.IsSecret(model.InvitationPrefix, secret) {
 		return nil, nil
 	}
 
@@ -90,7 +77,7 @@ func (a *Auth) AcceptInvitation(
 	if err != nil {
 		return nil, err
 	}
-	if !model.IsSecret(invitationPrefix(secret), secret) {
+	if !model.IsSecret(model.InvitationPrefix, secret) {
 		return nil, accounts.ErrInvalidToken
 	}
 
@@ -142,7 +129,7 @@ var errPasswordRequired = model.InvalidField("password", "password_required", "E
 func (a *Auth) joinAsNewUser(ctx context.Context, r *request, secret, password string) (user *model.User, err error) {
 	language := requestLanguage(r.http)
 	err = a.redeem(
-		ctx, invitationPrefix(secret), secret, password,
+		ctx, model.InvitationPrefix, secret, password,
 		func(tokenHash []byte, passwordHash string, now model.Instant) error {
 			user, err = a.accounts.Accept(ctx, tokenHash, passwordHash, language, now)
 			return err

@@ -18,7 +18,7 @@ import (
 
 // Input of `acceptInvitation`.
 type AcceptInvitationInput struct {
-	// The secret from the mail. Begins with `tgi_` or, for a guest, `tgg_`.
+	// The secret from the mail. Begins with `tgi_`.
 	Token string `json:"token"`
 	// Password of the new user, 10 to 1,024 bytes and none of the most common ones, or of the person's user. Not needed if that user is
 	// signed in.
@@ -975,7 +975,7 @@ type ImportError struct {
 	File *string `json:"file,omitempty"`
 	// The line of the file. Null if no single one is wrong.
 	Line *int `json:"line,omitempty"`
-	// What is wrong, for `DAMAGED_FILE`. Null for other codes, and for jobs that an earlier version ended.
+	// What is wrong, for `DAMAGED_FILE`. Null for other codes.
 	Fault *ImportFault `json:"fault,omitempty"`
 	// The column, table or other file that the message names. Null if it names none.
 	Name *string `json:"name,omitempty"`
@@ -3581,21 +3581,18 @@ type ImportUnusedCode string
 const (
 	// The file has no data.
 	ImportUnusedCodeEmpty ImportUnusedCode = "EMPTY"
-	// Reports have no values of its kind. Only in lists of imports of earlier versions.
-	ImportUnusedCodeNoSuchValues ImportUnusedCode = "NO_SUCH_VALUES"
 	// Properties of events are not imported.
 	ImportUnusedCodeEventProperties ImportUnusedCode = "EVENT_PROPERTIES"
 )
 
 var AllImportUnusedCode = []ImportUnusedCode{
 	ImportUnusedCodeEmpty,
-	ImportUnusedCodeNoSuchValues,
 	ImportUnusedCodeEventProperties,
 }
 
 func (e ImportUnusedCode) IsValid() bool {
 	switch e {
-	case ImportUnusedCodeEmpty, ImportUnusedCodeNoSuchValues, ImportUnusedCodeEventProperties:
+	case ImportUnusedCodeEmpty, ImportUnusedCodeEventProperties:
 		return true
 	}
 	return false

@@ -2069,8 +2069,6 @@ type ImportPreviewFile {
 enum ImportUnusedCode {
   "The file has no data."
   EMPTY
-  "Reports have no values of its kind. Only in lists of imports of earlier versions."
-  NO_SUCH_VALUES
   "Properties of events are not imported."
   EVENT_PROPERTIES
 }
@@ -2123,7 +2121,7 @@ type ImportError {
   file: String
   "The line of the file. Null if no single one is wrong."
   line: Int
-  "What is wrong, for ` + "`" + `DAMAGED_FILE` + "`" + `. Null for other codes, and for jobs that an earlier version ended."
+  "What is wrong, for ` + "`" + `DAMAGED_FILE` + "`" + `. Null for other codes."
   fault: ImportFault
   "The column, table or other file that the message names. Null if it names none."
   name: String
@@ -2442,7 +2440,7 @@ type Certificate {
 	{Name: "../schema/member.graphqls", Input: `extend type Query {
   "What the secret from an invitation offers. Null if the secret is wrong, was used or has expired."
   invitationOffer(
-    "The secret from the mail. Begins with ` + "`" + `tgi_` + "`" + ` or, for a guest, ` + "`" + `tgg_` + "`" + `."
+    "The secret from the mail. Begins with ` + "`" + `tgi_` + "`" + `."
     token: String!
   ): InvitationOffer @open @cost(add: 100)
 }
@@ -2561,7 +2559,7 @@ type RevokeInvitationPayload {
 
 "Input of ` + "`" + `acceptInvitation` + "`" + `."
 input AcceptInvitationInput {
-  "The secret from the mail. Begins with ` + "`" + `tgi_` + "`" + ` or, for a guest, ` + "`" + `tgg_` + "`" + `."
+  "The secret from the mail. Begins with ` + "`" + `tgi_` + "`" + `."
   token: String!
   """
   Password of the new user, 10 to 1,024 bytes and none of the most common ones, or of the person's user. Not needed if that user is

@@ -125,8 +125,8 @@ func fill(t *testing.T, d *db.DB, of owners) {
 		"failure_notices": `INSERT INTO failure_notices (site_id, day) VALUES (@site, 20000), (@site, 20001)`,
 		"user_erasures":   `INSERT INTO user_erasures (site_id, subject, requested_at) VALUES (@site, 'x', @at)`,
 		"webhook_notices": `INSERT INTO webhook_notices (site_id, day, changes) VALUES (@site, 20000, 1)`,
-		"quota_notices": `INSERT INTO quota_notices (account_id, site_id, product, month, threshold, created_at)
-			VALUES (@account, @site, 'analytics', 202611, 80, @at)`,
+		"quota_notices": `INSERT INTO quota_notices (account_id, site_id, product, month, threshold, quota, created_at)
+			VALUES (@account, @site, 'analytics', 202611, 80, 10000, @at)`,
 	}
 
 	if of.account != 0 {
@@ -144,8 +144,8 @@ func fill(t *testing.T, d *db.DB, of owners) {
 		statements["captcha_spent"] = `INSERT INTO captcha_spent (account_id, issued_at, id) VALUES (@account, @at, '0123456789abcdef')`
 		statements["account_moves"] = `INSERT INTO account_moves (account_id, from_cell, to_cell, state, started_at)
 			VALUES (@account, 1, 2, 'copying', @at)`
-		statements["quota_notices of the captcha"] = `INSERT INTO quota_notices (account_id, product, month, threshold, created_at)
-			VALUES (@account, 'captcha', 202611, 80, @at)`
+		statements["quota_notices of the captcha"] = `INSERT INTO quota_notices (account_id, product, month, threshold, quota, created_at)
+			VALUES (@account, 'captcha', 202611, 80, 10000, @at)`
 	}
 
 	order := slices.Sorted(maps.Keys(statements))

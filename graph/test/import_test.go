@@ -234,8 +234,7 @@ func TestImportError(t *testing.T) {
 				`{"code":"ALREADY_IMPORTED","fault":null,"name":null,"value":null,"count":0,"limit":0,"source":"PLAUSIBLE","firstDay":"2026-02-01","lastDay":"2026-02-04","line":null}`},
 			{"damaged_file", `{"fault":"not_a_number","name":"visitors","value":"x","limit":1099511627776}`,
 				`{"code":"DAMAGED_FILE","fault":"NOT_A_NUMBER","name":"visitors","value":"x","count":0,"limit":1099511627776,"source":null,"firstDay":null,"lastDay":null,"line":null}`},
-			{"damaged_file", "", // of an earlier version
-				`{"code":"DAMAGED_FILE","fault":null,"name":null,"value":null,"count":0,"limit":0,"source":null,"firstDay":null,"lastDay":null,"line":null}`},
+			{"import_expired", "", `{"code":"IMPORT_EXPIRED","fault":null,"name":null,"value":null,"count":0,"limit":0,"source":null,"firstDay":null,"lastDay":null,"line":null}`},
 		} {
 			err := dbtest.Exec(d, fmt.Sprintf("UPDATE import_jobs SET state = 5, error_code = '%s', error_values = '%s'", test.code, test.values))
 			if err != nil {

@@ -115,7 +115,7 @@ func TestManySitesWithTheirListsTakeAsManyStatementsAsOne(t *testing.T) {
 			for _, statement := range []string{
 				"INSERT INTO segments (site_id, name, filters) VALUES (%[1]d, 's', '[]')",
 				"INSERT INTO funnels (site_id, name, steps) VALUES (%[1]d, 'f', '[]')",
-				"INSERT INTO shared_links (site_id, name, token_hash, token_hint, segment_id, created_at) SELECT %[1]d, 'l', '%[1]d', '', id, 1 FROM segments WHERE site_id = %[1]d",
+				"INSERT INTO shared_links (site_id, name, token_hash, token_hint, sealed_token, segment_id, created_at) SELECT %[1]d, 'l', '%[1]d', '', '', id, 1 FROM segments WHERE site_id = %[1]d",
 				"INSERT INTO site_usage_days (site_id, day, used) VALUES (%[1]d, %[2]d - 1, 4)",
 				"INSERT INTO unknown_events (site_id, day, name, count) VALUES (%[1]d, %[2]d, 'buy', 3)",
 				"INSERT INTO annotations (site_id, day, text, created_at) VALUES (%[1]d, 1, 'note', 1)",

@@ -90,10 +90,7 @@ func execute(ctx context.Context, args []string, term report.Terminal) int {
 
 // parse returns the flags of the command that the arguments and the environment select. It prints the help to out.
 func parse(args []string, out io.Writer) (any, error) {
-	parser, err := commandline.New("loadgen", "Load, checks and measurements for Tallygate.")
-	if err != nil {
-		return nil, err
-	}
+	parser := commandline.New("loadgen", "Load, checks and measurements for Tallygate.")
 	for _, c := range commands() {
 		parent, name := parser.Command, c.name
 		if group, member, ok := strings.Cut(c.name, " "); ok {

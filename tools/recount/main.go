@@ -64,10 +64,8 @@ func main() { os.Exit(execute(os.Args[1:], os.Stdout, os.Stderr)) }
 // execute returns the exit status: 0, 1 if it failed, or 2 if the command line is invalid.
 func execute(args []string, out, log io.Writer) int {
 	var c command
-	parser, err := commandline.New("recount", "Count a report from export files.")
-	if err == nil {
-		err = parser.AddFlags(&c)
-	}
+	parser := commandline.New("recount", "Count a report from export files.")
+	err := parser.AddFlags(&c)
 	if err == nil {
 		_, err = parser.Parse(args, out)
 	}

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tallygate/tallygate/cmd/commandline"
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
@@ -227,7 +226,7 @@ type setOperatorCommand struct {
 	Args struct {
 		Email email `positional-arg-name:"<email>" description:"E-mail address of the user."`
 	} `positional-args:"yes" required:"yes"`
-	Off commandline.Switch `long:"off" description:"Revoke the operator role."`
+	Off bool `long:"off" description:"Revoke the operator role."`
 }
 
 // Run grants or revokes the role.
@@ -237,7 +236,7 @@ func (c *setOperatorCommand) Run(ctx context.Context, s *session) error {
 		return err
 	}
 
-	if err := accounts.New(d).SetOperator(ctx, string(c.Args.Email), !bool(c.Off)); err != nil {
+	if err := accounts.New(d).SetOperator(ctx, string(c.Args.Email), !c.Off); err != nil {
 		return noUser(err, string(c.Args.Email))
 	}
 

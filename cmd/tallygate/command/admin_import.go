@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tallygate/tallygate/cmd/commandline"
 	"github.com/tallygate/tallygate/cmd/tallygate/importer"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports"
@@ -26,7 +25,7 @@ type importCommand struct {
 	Token  existingFile       `long:"token-file" value-name:"FILE"`
 	Since  *day               `long:"since" value-name:"DAY"`
 	Until  *day               `long:"until" value-name:"DAY" description:"The last day to import. Default: the last one of the export."`
-	DryRun commandline.Switch `long:"dry-run" description:"Read and check the export, and print what would be imported."`
+	DryRun bool               `long:"dry-run" description:"Read and check the export, and print what would be imported."`
 }
 
 // Run reads the whole export before it stores anything.

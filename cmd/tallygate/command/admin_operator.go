@@ -10,7 +10,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/tallygate/tallygate/cmd/commandline"
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/cmd/tallygate/version"
 	"github.com/tallygate/tallygate/db"
@@ -24,9 +23,9 @@ import (
 // The operator's view of the installation, as in GraphQL.
 
 type accountsCommand struct {
-	Search string             `long:"search" value-name:"TEXT" unquote:"false"`
-	Most   int                `long:"most" default:"100" value-name:"N" description:"Number of accounts to print."`
-	JSON   commandline.Switch `long:"json" description:"Print JSON with the sites of each account."`
+	Search string `long:"search" value-name:"TEXT" unquote:"false"`
+	Most   int    `long:"most" default:"100" value-name:"N" description:"Number of accounts to print."`
+	JSON   bool   `long:"json" description:"Print JSON with the sites of each account."`
 }
 
 // accountLine is an account as the command prints it.
@@ -164,7 +163,7 @@ func writeAccounts(w io.Writer, lines []accountLine) error {
 }
 
 type installationCommand struct {
-	JSON commandline.Switch `long:"json" description:"Print JSON."`
+	JSON bool `long:"json" description:"Print JSON."`
 }
 
 // installation is the state of the installation as the command prints it.

@@ -7,15 +7,14 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/tallygate/tallygate/cmd/commandline"
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 )
 
 type usersCommand struct {
-	Search string             `long:"search" value-name:"TEXT" unquote:"false"`
-	Most   int                `long:"most" default:"100" value-name:"N" description:"Number of users to print."`
-	JSON   commandline.Switch `long:"json" description:"Print JSON."`
+	Search string `long:"search" value-name:"TEXT" unquote:"false"`
+	Most   int    `long:"most" default:"100" value-name:"N" description:"Number of users to print."`
+	JSON   bool   `long:"json" description:"Print JSON."`
 }
 
 // userLine is a user as the command prints it.

@@ -127,7 +127,7 @@ func (a *applier) apply(ctx context.Context, file *sitesFile) error {
 
 	seen := make(map[string]bool)
 	for _, site := range file.Sites {
-		domain, err := model.ParseDomain(site.Domain, bool(a.settings.AllowLocalDomains))
+		domain, err := model.ParseDomain(site.Domain, a.settings.AllowLocalDomains)
 		if err == nil && seen[domain] {
 			err = model.InvalidField("domain", "invalid_domain", "The file has this site twice.")
 		}
@@ -242,7 +242,7 @@ func (a *applier) domains(
 	domains := make([]string, len(*texts))
 	for i, text := range *texts {
 		var err error
-		if domains[i], err = parse(text, bool(a.settings.AllowLocalDomains)); err != nil {
+		if domains[i], err = parse(text, a.settings.AllowLocalDomains); err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", list, text, err)
 		}
 	}

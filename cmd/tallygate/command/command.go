@@ -157,10 +157,7 @@ type entry struct {
 
 // newParser returns a parser of the command line and the environment, which sets the settings.
 func newParser(settings *config.Config) (*commandline.Parser, error) {
-	parser, err := commandline.New("tallygate", "Cookieless web analytics and an invisible proof-of-work captcha.")
-	if err != nil {
-		return nil, err
-	}
+	parser := commandline.New("tallygate", "Cookieless web analytics and an invisible proof-of-work captcha.")
 	if err := parser.AddSettings(settings); err != nil {
 		return nil, err
 	}

@@ -50,9 +50,6 @@ func TestWrongSettings(t *testing.T) {
 		{setting: "TALLYGATE_FLOOD_RATE", value: "0"},
 		{setting: "TALLYGATE_SERVER_FLOOD_BURST", value: "1000000001"},
 		{setting: "TALLYGATE_SERVER_FLOOD_RATE", value: "0"},
-		{setting: "TALLYGATE_HIT_WRITERS", value: "0"},
-		{setting: "TALLYGATE_HIT_WRITERS", value: "17"},
-		{setting: "TALLYGATE_HIT_WRITERS", value: "2"}, // on SQLite
 		{setting: "TALLYGATE_RETENTION_MONTHS", value: "121"},
 		{setting: "TALLYGATE_ALLOW_LOCAL_DOMAINS", value: "perhaps"},
 		{setting: "TALLYGATE_WEBHOOK_ALLOW_NETS", value: "10.0.0.0/33"},

@@ -7,14 +7,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tallygate/tallygate/cmd/commandline"
 	"github.com/tallygate/tallygate/cmd/tallygate/doctor"
 )
 
 type doctorCommand struct {
-	Nodes int                `long:"nodes" default:"1" value-name:"N" description:"Services with these settings that share the database."`
-	Site  string             `long:"site" value-name:"URL" description:"Check only the proxy by which a website serves Tallygate's script at this address, from outside."`
-	JSON  commandline.Switch `long:"json" description:"Print JSON."`
+	Nodes int    `long:"nodes" default:"1" value-name:"N" description:"Services with these settings that share the database."`
+	Site  string `long:"site" value-name:"URL" description:"Check only the proxy by which a website serves Tallygate's script at this address, from outside."`
+	JSON  bool   `long:"json" description:"Print JSON."`
 }
 
 // The exit statuses for findings. 2 is that of a wrong command line or environment.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tallygate/tallygate/cmd/commandline"
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/cmd/tallygate/database"
 	"github.com/tallygate/tallygate/db"
@@ -15,8 +14,8 @@ import (
 )
 
 type migrateCommand struct {
-	Plan  commandline.Switch `long:"plan" description:"Print the pending migrations with their SQL, and change nothing."`
-	Check commandline.Switch `long:"check"`
+	Plan  bool `long:"plan" description:"Print the pending migrations with their SQL, and change nothing."`
+	Check bool `long:"check"`
 }
 
 // check fails for two reports at once.

@@ -76,9 +76,8 @@ var texts = map[string]string{
 		"follow within a second.",
 	"admin export-config": "Print the settings of an account, its sites and sitekeys as a file for \"admin " +
 		"apply\". Secrets are not in it.",
-	"admin cells list": "Print each cell with its schema, node, sites, accounts and size.",
-	"admin cells add": "Create a cell. It takes new sites after ten seconds, when all processes know it. " +
-		"Programs without cells refuse to start from then on.",
+	"admin cells list":  "Print each cell with its schema, node, sites, accounts and size.",
+	"admin cells add":   "Create a cell. It takes new sites after ten seconds, when all processes know it.",
 	"admin cells open":  "Let a cell take new sites and accounts.",
 	"admin cells close": "Let a cell take no new sites and accounts. Those that it has stay.",
 	"admin copy --to": "The empty database: postgres://user@host:port/name, with the password in PGPASSWORD, or the " +

@@ -6,13 +6,12 @@ import (
 	"runtime"
 	"text/tabwriter"
 
-	"github.com/tallygate/tallygate/cmd/commandline"
 	"github.com/tallygate/tallygate/cmd/tallygate/version"
 	"github.com/tallygate/tallygate/db/inspect"
 )
 
 type versionCommand struct {
-	JSON commandline.Switch `long:"json" description:"Print JSON."`
+	JSON bool `long:"json" description:"Print JSON."`
 }
 
 // Run prints the versions of the program and of its database engines. It connects to nothing.

@@ -15,7 +15,6 @@ import (
 
 	"github.com/jessevdk/go-flags"
 
-	"github.com/tallygate/tallygate/cmd/commandline"
 	"github.com/tallygate/tallygate/dataplane/captcha/difficulty"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
@@ -36,7 +35,7 @@ type Config struct {
 	DataPool           int                `long:"data-pool" env:"TALLYGATE_DATA_POOL" default:"4" value-name:"CONNECTIONS"`
 	CellAddresses      CellAddresses      `long:"cell-addresses" env:"TALLYGATE_CELL_ADDRESSES" value-name:"CELL=URL"`
 	RedisURL           RedisURL           `long:"redis-url" env:"TALLYGATE_REDIS_URL" value-name:"URL"`
-	NoMigrate          commandline.Switch `long:"no-migrate" env:"TALLYGATE_NO_MIGRATE"`
+	NoMigrate          bool               `long:"no-migrate" env:"TALLYGATE_NO_MIGRATE"`
 	Roles              Roles              `long:"roles" env:"TALLYGATE_ROLES" default:"control,data,worker" value-name:"ROLE,..." section:"Addresses"`
 	Processes          string             `long:"processes" env:"TALLYGATE_PROCESSES" default:"two" value-name:"NUMBER" choice:"two" choice:"one"`
 	ControlAddr        Address            `long:"control-addr" env:"TALLYGATE_CONTROL_ADDR" default:"127.0.0.1:8080" value-name:"HOST:PORT"`
@@ -52,7 +51,7 @@ type Config struct {
 	TLSCAFile          string             `long:"tls-acme-ca-file" env:"TALLYGATE_TLS_ACME_CA_FILE" value-name:"FILE" unquote:"false"`
 	Secret             Secret             `long:"secret" env:"TALLYGATE_SECRET" value-name:"TEXT" unquote:"false" section:"Application key"`
 	SecretPrevious     Secret             `long:"secret-previous" env:"TALLYGATE_SECRET_PREVIOUS" value-name:"TEXT" unquote:"false"`
-	AcceptLostLog      commandline.Switch `long:"accept-lost-log" env:"TALLYGATE_ACCEPT_LOST_LOG"`
+	AcceptLostLog      bool               `long:"accept-lost-log" env:"TALLYGATE_ACCEPT_LOST_LOG"`
 	TrustedProxies     Networks           `long:"trusted-proxies" env:"TALLYGATE_TRUSTED_PROXIES" value-name:"CIDR,..." section:"Proxies"`
 	Signups            model.SignupPolicy `long:"signups" env:"TALLYGATE_SIGNUPS" default:"first-only" value-name:"POLICY" section:"Accounts and plans"`
 	DefaultSitePlan    model.Plan         `long:"default-site-plan" env:"TALLYGATE_DEFAULT_SITE_PLAN" default:"FREE" value-name:"PLAN"`
@@ -61,22 +60,21 @@ type Config struct {
 	OIDCClientID       string             `long:"oidc-client-id" env:"TALLYGATE_OIDC_CLIENT_ID" value-name:"TEXT" unquote:"false"`
 	OIDCClientSecret   ClientSecret       `long:"oidc-client-secret" env:"TALLYGATE_OIDC_CLIENT_SECRET" value-name:"TEXT" unquote:"false"`
 	OIDCName           string             `long:"oidc-name" env:"TALLYGATE_OIDC_NAME" default:"OpenID Connect" value-name:"TEXT" unquote:"false"`
-	OIDCTrustEmails    commandline.Switch `long:"oidc-trust-emails" env:"TALLYGATE_OIDC_TRUST_EMAILS"`
+	OIDCTrustEmails    bool               `long:"oidc-trust-emails" env:"TALLYGATE_OIDC_TRUST_EMAILS"`
 	OIDCCAFile         string             `long:"oidc-ca-file" env:"TALLYGATE_OIDC_CA_FILE" value-name:"FILE" unquote:"false"`
 	OIDCAllowNets      Networks           `long:"oidc-allow-nets" env:"TALLYGATE_OIDC_ALLOW_NETS" value-name:"CIDR,..."`
 	CaptchaDifficulty  uint32             `long:"captcha-difficulty" env:"TALLYGATE_CAPTCHA_DIFFICULTY" default:"524288" value-name:"HASHES" section:"Captcha"`
-	CaptchaTestSitekey commandline.Switch `long:"captcha-test-sitekey" env:"TALLYGATE_CAPTCHA_TEST_SITEKEY" negatable:"true"`
+	CaptchaTestSitekey bool               `long:"captcha-test-sitekey" env:"TALLYGATE_CAPTCHA_TEST_SITEKEY" defaults:"true" value-name:"BOOL"`
 	FloodBurst         int                `long:"flood-burst" env:"TALLYGATE_FLOOD_BURST" default:"1000" value-name:"HITS" section:"Hits"`
 	FloodRate          int                `long:"flood-rate" env:"TALLYGATE_FLOOD_RATE" default:"10" value-name:"HITS"`
 	ServerFloodBurst   int                `long:"server-flood-burst" env:"TALLYGATE_SERVER_FLOOD_BURST" default:"10000" value-name:"EVENTS"`
 	ServerFloodRate    int                `long:"server-flood-rate" env:"TALLYGATE_SERVER_FLOOD_RATE" default:"50" value-name:"EVENTS"`
-	HitWriters         int                `long:"hit-writers" env:"TALLYGATE_HIT_WRITERS" default:"1" value-name:"NUMBER"`
 	GeoFile            string             `long:"geo-file" env:"TALLYGATE_GEO_FILE" value-name:"FILE" unquote:"false" section:"Countries and lists"`
 	ReferrerSpamFile   string             `long:"referrer-spam-file" env:"TALLYGATE_REFERRER_SPAM_FILE" value-name:"FILE" unquote:"false"`
 	DataCentreFile     string             `long:"data-centre-file" env:"TALLYGATE_DATA_CENTRE_FILE" value-name:"FILE" unquote:"false"`
 	RetentionMonths    int                `long:"retention-months" env:"TALLYGATE_RETENTION_MONTHS" default:"0" value-name:"MONTHS" section:"Retention"`
 	ReportMonths       int                `long:"report-retention-months" env:"TALLYGATE_REPORT_RETENTION_MONTHS" default:"0" value-name:"MONTHS"`
-	AllowLocalDomains  commandline.Switch `long:"allow-local-domains" env:"TALLYGATE_ALLOW_LOCAL_DOMAINS" section:"Sites and webhooks"`
+	AllowLocalDomains  bool               `long:"allow-local-domains" env:"TALLYGATE_ALLOW_LOCAL_DOMAINS" section:"Sites and webhooks"`
 	WebhookAllowNets   Networks           `long:"webhook-allow-nets" env:"TALLYGATE_WEBHOOK_ALLOW_NETS" value-name:"CIDR,..."`
 	WebhookCAFile      string             `long:"webhook-ca-file" env:"TALLYGATE_WEBHOOK_CA_FILE" value-name:"FILE" unquote:"false"`
 	SMTPURL            SMTPURL            `long:"smtp-url" env:"TALLYGATE_SMTP_URL" value-name:"URL" section:"Mail"`
@@ -84,9 +82,9 @@ type Config struct {
 	DrainDelay         time.Duration      `long:"drain-delay" env:"TALLYGATE_DRAIN_DELAY" default:"0s" value-name:"TIME" section:"Operation"`
 	MetricsAddr        Address            `long:"metrics-addr" env:"TALLYGATE_METRICS_ADDR" value-name:"HOST:PORT"`
 	HealthAddr         Address            `long:"health-addr" env:"TALLYGATE_HEALTH_ADDR" value-name:"HOST:PORT"`
-	AccessLog          commandline.Switch `long:"access-log" env:"TALLYGATE_ACCESS_LOG"`
-	GraphiQL           commandline.Switch `long:"graphiql" env:"TALLYGATE_GRAPHIQL" negatable:"true" section:"GraphQL"`
-	Introspection      commandline.Switch `long:"introspection" env:"TALLYGATE_INTROSPECTION" negatable:"true"`
+	AccessLog          bool               `long:"access-log" env:"TALLYGATE_ACCESS_LOG"`
+	GraphiQL           bool               `long:"graphiql" env:"TALLYGATE_GRAPHIQL" defaults:"true" value-name:"BOOL" section:"GraphQL"`
+	Introspection      bool               `long:"introspection" env:"TALLYGATE_INTROSPECTION" defaults:"true" value-name:"BOOL"`
 	LogLevel           LogLevel           `long:"log-level" env:"TALLYGATE_LOG_LEVEL" default:"info" value-name:"LEVEL" section:"Log"`
 	LogFormat          string             `long:"log-format" env:"TALLYGATE_LOG_FORMAT" default:"text" value-name:"FORMAT" choice:"text" choice:"json"`
 }
@@ -185,13 +183,6 @@ func (c *Config) Validate() error {
 		return err
 	}
 
-	if c.HitWriters < 1 || c.HitWriters > maxHitWriters {
-		return fmt.Errorf("--hit-writers: %d is not from 1 to %d", c.HitWriters, maxHitWriters)
-	}
-	if c.HitWriters > 1 && c.DatabaseURL == "" {
-		return errors.New("--hit-writers: more than one requires PostgreSQL: SQLite has one writer at a time")
-	}
-
 	for name, connections := range map[string]int{"database-pool": c.DatabasePool, "data-pool": c.DataPool} {
 		if connections < minPool || connections > maxPool {
 			return fmt.Errorf("--%s: %d is not from %d to %d", name, connections, minPool, maxPool)
@@ -257,9 +248,6 @@ func checkFlood(name string, burst, rate int) error {
 	}
 	return nil
 }
-
-// maxHitWriters bounds the connections that a process opens for hits.
-const maxHitWriters = 16
 
 // The sizes of a pool. One connection alone could wait for itself: some calls read while they write.
 const (

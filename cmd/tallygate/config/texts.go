@@ -26,7 +26,7 @@ var Texts = map[string]Text{
 		Help: "Most connections of one process to PostgreSQL for the control plane and the worker: 2 to 1000.",
 	},
 	"data-pool": {
-		Help: "Most connections of one process to PostgreSQL for what the data plane looks up: 2 to 1000. Each writer " +
+		Help: "Most connections of one process to PostgreSQL for what the data plane looks up: 2 to 1000. The writer " +
 			"of hits, the captcha and the watch of changes have one more each.",
 	},
 	"cell-addresses": {
@@ -167,10 +167,6 @@ var Texts = map[string]Text{
 	},
 	"server-flood-rate": {
 		Help: "Server-side events a second by which a site's burst refills: 1 to 1000000.",
-	},
-	"hit-writers": {
-		Help: "Batches of hits that one process commits at the same time, each for sites of its own: 1 to 16. More " +
-			"than 1 requires PostgreSQL, and serves where it has more processors than one connection uses.",
 	},
 	"geo-file": {
 		Help: "Database of countries by address, as .mmdb in MaxMind's format, for sites that keep the country of a visit. " +

@@ -144,7 +144,7 @@ func (e *examination) checkSchema(ctx context.Context, d *db.DB) bool {
 	case schema.TooNew():
 		e.fault("schema-too-new", "Install the program that migrated the database, or a newer one.",
 			"this program is too old for the database: it needs one that knows %s", schema.OldestProgram)
-	case len(schema.Pending) > 0 && bool(e.c.NoMigrate):
+	case len(schema.Pending) > 0 && e.c.NoMigrate:
 		e.fault("schema-pending", "Run tallygate migrate with a role that may create tables.",
 			"%d migrations are pending, and TALLYGATE_NO_MIGRATE keeps this program from applying them", len(schema.Pending))
 	case len(schema.Pending) > 0 && e.mayNotChange:

@@ -115,7 +115,7 @@ func (e *examination) checkConnections(server inspect.Server) {
 func connections(c *config.Config) int {
 	most := 1 // watches changes
 	if c.Has(config.RoleData) {
-		most += c.HitWriters + 1 // claims of the captcha
+		most += 2 // the writers of hits and of the captcha
 	}
 
 	// A pooler shares the other connections among the processes.

@@ -86,7 +86,7 @@ func (s *siteCheck) checkHeaders(address string, direct, through *answer) {
 	}
 }
 
-// checkBrowserHeaders checks the headers about the browser. Servers of an earlier version do not describe them.
+// checkBrowserHeaders checks the headers about the browser.
 func (s *siteCheck) checkBrowserHeaders(address string, direct, through *answer) {
 	if direct == nil || direct.probe == nil {
 		return
@@ -94,7 +94,7 @@ func (s *siteCheck) checkBrowserHeaders(address string, direct, through *answer)
 
 	var changed []string
 	for _, name := range slices.Sorted(maps.Keys(browserValues)) {
-		if want := direct.probe[name]; want != "" && through.probe[name] != want {
+		if through.probe[name] != direct.probe[name] {
 			changed = append(changed, dataplane.BrowserHeaders[name])
 		}
 	}

@@ -44,7 +44,7 @@ func (a *App) openControl(clients *web.Clients) error {
 			Allowed: config.Prefixes(c.OIDCAllowNets), Authorities: authorities, Now: time.Now,
 		}),
 		ProviderNets:      config.Prefixes(c.OIDCAllowNets),
-		AllowLocalDomains: bool(c.AllowLocalDomains),
+		AllowLocalDomains: c.AllowLocalDomains,
 		Log:               a.log,
 	})
 	if err != nil {
@@ -64,12 +64,12 @@ func (a *App) openControl(clients *web.Clients) error {
 		AnalyticsURL:      string(c.AnalyticsURL),
 		CaptchaURL:        string(c.CaptchaURL),
 		CaptchaDifficulty: c.CaptchaDifficulty,
-		AllowLocalDomains: bool(c.AllowLocalDomains),
+		AllowLocalDomains: c.AllowLocalDomains,
 		DefaultSitePlan:   c.DefaultSitePlan,
 		WebhookNets:       config.Prefixes(c.WebhookAllowNets),
 		Now:               time.Now,
 		Log:               a.log,
-		Introspection:     bool(c.Introspection),
+		Introspection:     c.Introspection,
 		ClientAddr:        clients.Addr,
 		IsShared:          clients.Shared,
 		UnknownProxy:      func() bool { return clients.Warning() != "" },
@@ -131,7 +131,7 @@ func (a *App) openControl(clients *web.Clients) error {
 func Provider(c *config.Config) provider.Settings {
 	return provider.Settings{
 		Issuer: c.OIDCIssuer, ClientID: c.OIDCClientID, ClientSecret: string(c.OIDCClientSecret), Trusted: true,
-		VerifiesEmails: bool(c.OIDCTrustEmails),
+		VerifiesEmails: c.OIDCTrustEmails,
 	}
 }
 

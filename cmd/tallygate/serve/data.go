@@ -24,11 +24,6 @@ func (a *App) openData(ctx context.Context, clients *web.Clients) (err error) {
 	}
 
 	cell := a.db.DefaultCell()
-	stores := make([]analytics.HitStore, a.config.HitWriters)
-	for i := range stores {
-		stores[i] = ingest.NewHitStore(cell)
-	}
-
 	a.analytics, err = analytics.New(analytics.Options{
 		Cell:       cell,
 		UserIDKey:  userIDKey,
@@ -46,7 +41,7 @@ func (a *App) openData(ctx context.Context, clients *web.Clients) (err error) {
 		IsDataCentre: a.files.isDataCentre(),
 
 		Now:    time.Now,
-		Stores: stores,
+		Store:  ingest.NewHitStore(cell),
 		Log:    a.log,
 		Notify: a.notify(),
 	})
@@ -66,7 +61,7 @@ func (a *App) openData(ctx context.Context, clients *web.Clients) (err error) {
 		Log:        a.log,
 
 		Origins:       []string{string(a.config.CaptchaURL), string(a.config.AnalyticsURL)},
-		NoTestSitekey: !bool(a.config.CaptchaTestSitekey),
+		NoTestSitekey: !a.config.CaptchaTestSitekey,
 	})
 	if err != nil {
 		return err

@@ -47,7 +47,7 @@ func openTLS(t *testing.T, role config.Role) *App {
 func rolesConfig(t *testing.T, roles ...config.Role) *config.Config {
 	return &config.Config{
 		DataDir: t.TempDir(), Roles: roles, ControlAddr: "127.0.0.1:0", DataAddr: "127.0.0.1:0", MetricsAddr: "127.0.0.1:0",
-		HealthAddr: "127.0.0.1:0", Secret: config.Secret(strings.Repeat("s", 32)), CaptchaDifficulty: 1024, HitWriters: 1,
+		HealthAddr: "127.0.0.1:0", Secret: config.Secret(strings.Repeat("s", 32)), CaptchaDifficulty: 1024,
 		DefaultSitePlan: "FREE", DefaultCaptchaPlan: "FREE", MailFrom: "noreply@localhost",
 	}
 }

@@ -52,8 +52,7 @@ func TestWarningsOfSignUps(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 				c := &config.Config{
-					HitWriters: 1,
-					DataDir:    t.TempDir(), DatabaseURL: config.DatabaseURL(databaseURL), Roles: all,
+					DataDir: t.TempDir(), DatabaseURL: config.DatabaseURL(databaseURL), Roles: all,
 					Signups:     model.SignupsFirstOnly,
 					ControlAddr: "127.0.0.1:0", DataAddr: "127.0.0.1:0", MailFrom: "noreply@example.com",
 					DefaultSitePlan: model.PlanFree, DefaultCaptchaPlan: model.CaptchaPlanFree, CaptchaDifficulty: 1024,

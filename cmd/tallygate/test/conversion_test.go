@@ -69,8 +69,8 @@ func openShop(tb testing.TB, databaseURL string, dataRedis, workerRedis string, 
 	settings := func(redisURL string, roles ...config.Role) *config.Config {
 		return &config.Config{
 			DataDir: dir, DatabaseURL: config.DatabaseURL(databaseURL), RedisURL: config.RedisURL(redisURL), Roles: roles,
-			DefaultSitePlan: model.PlanFree, HitWriters: 1,
-			ControlAddr: "127.0.0.1:0", DataAddr: "127.0.0.1:0", MetricsAddr: "127.0.0.1:0",
+			DefaultSitePlan: model.PlanFree,
+			ControlAddr:     "127.0.0.1:0", DataAddr: "127.0.0.1:0", MetricsAddr: "127.0.0.1:0",
 			WebhookCAFile: ca, WebhookAllowNets: []config.Network{{Prefix: netip.MustParsePrefix("127.0.0.1/32")}},
 			MailFrom: "x@example.com",
 		}

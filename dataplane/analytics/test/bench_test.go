@@ -48,7 +48,7 @@ func BenchmarkCollect(b *testing.B) {
 
 	b.Run("checked", func(b *testing.B) {
 		d := dbtest.Open(b, dbtest.SQLiteURL(b))
-		benchCollect(b, d, func(o *analytics.Options) { o.Stores = []analytics.HitStore{discard{}} })
+		benchCollect(b, d, func(o *analytics.Options) { o.Store = discard{} })
 	})
 	dbtest.EachBenchmark(b, func(b *testing.B, d *db.DB) { benchCollect(b, d, func(*analytics.Options) {}) })
 }
@@ -58,7 +58,7 @@ func BenchmarkCollect(b *testing.B) {
 func BenchmarkCollectDetails(b *testing.B) {
 	b.Run("checked", func(b *testing.B) {
 		d := dbtest.Open(b, dbtest.SQLiteURL(b))
-		benchDetails(b, d, func(o *analytics.Options) { o.Stores = []analytics.HitStore{discard{}} })
+		benchDetails(b, d, func(o *analytics.Options) { o.Store = discard{} })
 	})
 	dbtest.EachBenchmark(b, func(b *testing.B, d *db.DB) { benchDetails(b, d, func(*analytics.Options) {}) })
 }
@@ -101,7 +101,7 @@ func benchSite(b *testing.B, d *db.DB, site *model.Site, change func(*analytics.
 		FloodBurst: outOfReach,
 		FloodRate:  10,
 		Now:        time.Now,
-		Stores:     []analytics.HitStore{ingest.NewHitStore(dbtest.SitesCell(b, d))},
+		Store:      ingest.NewHitStore(dbtest.SitesCell(b, d)),
 		Log:        slog.New(slog.DiscardHandler),
 	}
 
@@ -204,7 +204,7 @@ func BenchmarkHandler(b *testing.B) {
 		FloodBurst: outOfReach,
 		FloodRate:  10,
 		Now:        time.Now,
-		Stores:     []analytics.HitStore{discard{}},
+		Store:      discard{},
 		Log:        slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -262,7 +262,7 @@ func BenchmarkServerHandler(b *testing.B) {
 				ServerFloodBurst: burst,
 				ServerFloodRate:  50,
 				Now:              time.Now,
-				Stores:           []analytics.HitStore{discard{}},
+				Store:            discard{},
 				Log:              slog.New(slog.DiscardHandler),
 			})
 			if err != nil {

@@ -9,17 +9,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/iotest"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tallygate/tallygate/dataplane/analytics"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/exports"
-	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
@@ -748,50 +745,6 @@ func TestQuotaIsExact(t *testing.T) {
 
 		if used := p.used(site); used != 1 {
 			t.Errorf("count %d in the new month, want 1", used)
-		}
-	})
-}
-
-// TestLanes checks that several writers of a process keep the quota and the visits of each site
-// exactly.
-func TestLanes(t *testing.T) {
-	t.Parallel()
-	t.Run("postgres", func(t *testing.T) {
-		const sites, month, sent = 8, 5, 12
-
-		d := dbtest.Open(t, dbtest.PostgresURL(t))
-		p := newPlaneWith(t, d, func(o *analytics.Options) {
-			for range 3 {
-				o.Stores = append(o.Stores, ingest.NewHitStore(dbtest.SitesCell(t, d)))
-			}
-		})
-
-		var all [sites]*model.Site
-		for i := range all {
-			all[i] = p.site(fmt.Sprintf("site%d.example", i), month)
-		}
-
-		var wg sync.WaitGroup
-		var accepted [sites]atomic.Int64
-		for i := range all {
-			for range sent {
-				wg.Go(func() {
-					if status, _ := p.collectStored(viewCall(all[i], "198.51.100.7", nil)); status == http.StatusNoContent {
-						accepted[i].Add(1)
-					}
-				})
-			}
-		}
-		wg.Wait()
-
-		for i := range all {
-			visits, err := dbtest.Rows[struct{ Pageviews int64 }](d, "SELECT pageviews FROM visits WHERE site_id = ?", all[i].ID)
-			if err != nil || len(visits) != 1 || visits[0].Pageviews != month {
-				t.Errorf("site %d has the visits %v, %v; want one of %d page views", i, visits, err, month)
-			}
-			if n, used := accepted[i].Load(), p.used(all[i]); n != month || used != month {
-				t.Errorf("site %d: %d hits accepted and %d counted, want %d", i, n, used, month)
-			}
 		}
 	})
 }

@@ -56,7 +56,7 @@ func newPlane(tb testing.TB, d *db.DB) *plane {
 // newPlaneOn is newPlane with a given store.
 func newPlaneOn(tb testing.TB, d *db.DB, store analytics.HitStore) *plane {
 	tb.Helper()
-	return newPlaneWith(tb, d, func(o *analytics.Options) { o.Stores = []analytics.HitStore{store} })
+	return newPlaneWith(tb, d, func(o *analytics.Options) { o.Store = store })
 }
 
 // newPlaneWith is newPlane with other options.
@@ -74,8 +74,8 @@ func newPlaneWith(tb testing.TB, d *db.DB, change func(*analytics.Options)) *pla
 
 	change(&options)
 
-	if options.Stores == nil {
-		options.Stores = []analytics.HitStore{ingest.NewHitStore(dbtest.SitesCell(tb, d))}
+	if options.Store == nil {
+		options.Store = ingest.NewHitStore(dbtest.SitesCell(tb, d))
 	}
 
 	service, err := analytics.New(options)

@@ -8,28 +8,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/dataplane/analytics"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/celllist"
 	"github.com/tallygate/tallygate/db/cells"
-	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
-// newPlanes returns two data planes with connections of their own, as two processes have, and two writers
-// each. addresses are the addresses of cells.
+// newPlanes returns two data planes with connections of their own, as two processes have. addresses are the
+// addresses of cells.
 func newPlanes(t *testing.T, databaseURL string, addresses map[int64]string) []*plane {
 	t.Helper()
 	var planes []*plane
 	for range 2 {
-		d := openHome(t, databaseURL, addresses)
-		planes = append(planes, newPlaneWith(t, d, func(o *analytics.Options) {
-			for range 2 {
-				o.Stores = append(o.Stores, ingest.NewHitStore(dbtest.SitesCell(t, d)))
-			}
-		}))
+		planes = append(planes, newPlane(t, openHome(t, databaseURL, addresses)))
 	}
 	return planes
 }

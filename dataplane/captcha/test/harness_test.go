@@ -101,7 +101,7 @@ func newPlaneWith(tb testing.TB, d *db.DB, c *testkit.Clock, timeout time.Durati
 	})
 
 	tb.Cleanup(p.stop)
-	hits, err := analytics.New(analytics.Options{Cell: dbtest.SitesCell(tb, d), Secret: secret, ClientAddr: clientAddr, Now: c.Now, Stores: []analytics.HitStore{ingest.NewHitStore(dbtest.SitesCell(tb, d))}, Log: log})
+	hits, err := analytics.New(analytics.Options{Cell: dbtest.SitesCell(tb, d), Secret: secret, ClientAddr: clientAddr, Now: c.Now, Store: ingest.NewHitStore(dbtest.SitesCell(tb, d)), Log: log})
 	if err != nil {
 		tb.Fatal(err)
 	}

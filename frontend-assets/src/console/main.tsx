@@ -12,7 +12,7 @@ import { Loaded, Missing } from './core/states';
 import { chosenAccount } from './core/store';
 import { SignIn } from './pages/enter';
 import { Overview } from './pages/overview';
-import { Shared, SharedByPath } from './pages/shared';
+import { Shared } from './pages/shared';
 import { Sites } from './pages/sites';
 
 export * from './exports';
@@ -24,7 +24,6 @@ type Page = ComponentType<Record<string, string>>;
 const bare: Record<string, Page> = {
   '/sign-in': SignIn,
   '/share': Shared,
-  '/share/:token': SharedByPath as Page,
   '/embed/:id': Shared,
 };
 const first: Record<string, Page> = { '/': Sites, '/sites/:id': Overview as Page };

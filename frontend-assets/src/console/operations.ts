@@ -33,7 +33,7 @@ export type ImportNoteCode = 'EVENTS_ALONE' | 'OTHER_ROWS' | 'EMPTY_ROWS' | 'EVE
 
 export type ImportSource = 'PLAUSIBLE' | 'UMAMI' | 'GOATCOUNTER_API' | 'GA4' | 'MATOMO';
 
-export type ImportUnusedCode = 'EMPTY' | 'NO_SUCH_VALUES' | 'EVENT_PROPERTIES';
+export type ImportUnusedCode = 'EMPTY' | 'EVENT_PROPERTIES';
 
 export type ImportedFigures = 'NONE' | 'INCLUDED' | 'NO_VALUES' | 'WHOLE_DAYS' | 'FILTERED';
 

@@ -58,7 +58,7 @@ func TestEveryPageChromium(t *testing.T) {
 	reader := s.open("/sign-up")
 	for _, path := range []string{
 		"/sign-in", "/sign-up", "/forgot-password", "/reset-password", "/accept-invitation", "/confirm-sign-up", "/confirm-email",
-		"/sign-in/provider", "/stop-mail", "/confirm-alerts", "/share#unknown", "/share/" + link, "/embed/unknown#unknown",
+		"/sign-in/provider", "/stop-mail", "/confirm-alerts", "/share#unknown", "/embed/unknown#unknown", "/share#" + link,
 	} {
 		reader.hasNoBarriers(path)
 		checked[path]++

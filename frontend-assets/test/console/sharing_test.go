@@ -42,8 +42,8 @@ func (p *tab) shared(address string, pageviews int) {
 	p.WaitFor(fmt.Sprintf("%s === '%d'", total(2), pageviews))
 }
 
-// TestSharedLinksChromium opens shared links by both forms of their address. The token must remain
-// behind #, also after filters, steps back and reloads, and no request may have it in its address.
+// TestSharedLinksChromium opens shared links. The token must remain behind #, also after filters, steps back
+// and reloads, and no request may have it in its address.
 func TestSharedLinksChromium(t *testing.T) {
 	t.Parallel()
 
@@ -72,10 +72,6 @@ func TestSharedLinksChromium(t *testing.T) {
 		}
 	}
 	p.clean(s)
-
-	former := s.open("/sign-in")
-	former.opensFormerAddress(s, token, locked, days)
-	former.clean(s)
 }
 
 // keepsToken filters, goes back, reloads and moves the focus on the page of a link.
@@ -143,44 +139,4 @@ func (p *tab) changesLink(s *service, token, locked string) {
 
 	p.Eval(fmt.Sprintf("location.hash = %q", token), nil)
 	p.see("You are reading a shared report of shop.localhost")
-}
-
-// opensFormerAddress opens links with the token in the path. The page moves it behind #.
-func (p *tab) opensFormerAddress(s *service, token, locked, days string) {
-	p.t.Helper()
-	kettle := days + "&f=page:is:/kettle"
-	all, filtered := s.control+"/share"+days+"#"+token, s.control+"/share"+kettle+"#"+token
-
-	p.see("Sign in")
-	var before, after int
-	p.Eval("history.length", &before)
-
-	p.Goto(s.control + "/share/" + token + kettle)
-	p.shared(filtered, 1)
-	p.reload()
-	p.shared(filtered, 1)
-
-	// The former address is no entry of the history.
-	p.Eval("history.back()", nil)
-	p.WaitFor("location.pathname === '/sign-in'")
-	p.Eval("history.forward()", nil)
-	p.shared(filtered, 1)
-	if p.Eval("history.length", &after); after != before+1 {
-		p.t.Errorf("the history has %d entries before and %d after the link", before, after)
-	}
-
-	// A tab of an earlier version has such entries.
-	p.Eval(fmt.Sprintf("history.pushState(null, '', %q), dispatchEvent(new PopStateEvent('popstate'))", "/share/"+token+days), nil)
-	p.shared(all, 2)
-
-	// The link asks for its password.
-	p.Goto(s.control + "/share/" + locked + days)
-	p.see("protected by a password")
-	p.WaitFor(fmt.Sprintf("location.href === %q", s.control+"/share"+days+"#"+locked))
-	p.fill("Password", "the link's password")
-	p.press("Open the report")
-	p.shared(s.control+"/share"+days+"#"+locked, 2)
-
-	p.Goto(s.control + "/share/tgl_wrong")
-	p.see("This link is wrong, has expired or was revoked.")
 }

@@ -17,8 +17,8 @@ import (
 // of its shared link, gives the service as much work as it accepts. Each attack has a new installation.
 type AttackNeighbours struct {
 	Private
-	Engine    string        `long:"engine" default:"sqlite" choices:"sqlite,postgres" value-name:"NAME" unquote:"false" description:"Database: sqlite, or a private postgres."`
-	Only      []string      `long:"only" defaults:"reports,worker,import,directory,tools,tools-link,sign-in,settings" choices:"reports,worker,import,directory,tools,tools-link,sign-in,settings" value-name:"NAME" unquote:"false" description:"Attacks: reports of properties, the worker's build of large days, an import, an archive that is only a list of files, lists of tools with an API token or by a shared link, sign-ins by password, changes of settings. May be repeated."`
+	Engine    string        `long:"engine" default:"sqlite" choice:"sqlite" choice:"postgres" value-name:"NAME" unquote:"false" description:"Database: sqlite, or a private postgres."`
+	Only      []string      `long:"only" defaults:"reports,worker,import,directory,tools,tools-link,sign-in,settings" choice:"reports" choice:"worker" choice:"import" choice:"directory" choice:"tools" choice:"tools-link" choice:"sign-in" choice:"settings" value-name:"NAME" unquote:"false" description:"Attacks: reports of properties, the worker's build of large days, an import, an archive that is only a list of files, lists of tools with an API token or by a shared link, sign-ins by password, changes of settings. May be repeated."`
 	Rate      int           `long:"rate" default:"200" value-name:"N" description:"Hits a second of the other sites, each over a connection of its own, 1 to 4096."`
 	Calm      time.Duration `long:"calm" default:"6s" value-name:"TIME" description:"Duration of the measurement before an attack, and of the one after it."`
 	Duration  time.Duration `long:"duration" default:"15s" value-name:"TIME" description:"Duration of an attack that does not end by itself."`

@@ -22,7 +22,7 @@ import (
 // of the reader of a shared link, for the process and another account.
 type AttackReport struct {
 	Private
-	Engine       string        `long:"engine" default:"sqlite" choices:"sqlite,postgres" value-name:"NAME" unquote:"false" description:"Database: sqlite, or a private postgres."`
+	Engine       string        `long:"engine" default:"sqlite" choice:"sqlite" choice:"postgres" value-name:"NAME" unquote:"false" description:"Database: sqlite, or a private postgres."`
 	Events       int           `long:"events" default:"10000" value-name:"N" description:"Events that the attacker sends, each with as many properties as fit."`
 	EventRate    float64       `long:"event-rate" default:"900" value-name:"N" description:"Events that the attacker sends a second."`
 	DayEvents    int           `long:"day-events" default:"50000" value-name:"N" description:"Such events of the day that the worker builds."`

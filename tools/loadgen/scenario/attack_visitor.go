@@ -15,8 +15,8 @@ import (
 // AttackVisitor measures another site's hits while one anonymous client sends expensive hits.
 type AttackVisitor struct {
 	Private
-	Engines  []string      `long:"engines" defaults:"sqlite,postgres" choices:"sqlite,postgres" value-name:"NAME" unquote:"false" description:"Databases: sqlite, and a private postgres. May be repeated."`
-	Attacks  []string      `long:"attacks" defaults:"manual,campaigns,exhausted" choices:"manual,campaigns,exhausted" value-name:"NAME" unquote:"false" description:"Kinds of attack: manual or automatic page views, each with a new campaign; or exhausted: page views of a site whose quota is used up. May be repeated."`
+	Engines  []string      `long:"engines" defaults:"sqlite,postgres" choice:"sqlite" choice:"postgres" value-name:"NAME" unquote:"false" description:"Databases: sqlite, and a private postgres. May be repeated."`
+	Attacks  []string      `long:"attacks" defaults:"manual,campaigns,exhausted" choice:"manual" choice:"campaigns" choice:"exhausted" value-name:"NAME" unquote:"false" description:"Kinds of attack: manual or automatic page views, each with a new campaign; or exhausted: page views of a site whose quota is used up. May be repeated."`
 	Rate     float64       `long:"rate" default:"600" value-name:"N" description:"The attacker's hits a second."`
 	Rounds   int           `long:"rounds" default:"3" value-name:"N" description:"Number of times that calm and attack alternate."`
 	Duration time.Duration `long:"duration" default:"8s" value-name:"TIME" description:"Duration of each calm and each attack."`

@@ -22,7 +22,7 @@ import (
 // database's bulk copy. Ratios compare with the empty handler in the same round.
 type Bench struct {
 	Private
-	Engines     []string          `long:"engines" defaults:"sqlite,postgres" choices:"sqlite,postgres" value-name:"NAME" unquote:"false" description:"Databases: sqlite, and a private postgres. May be repeated."`
+	Engines     []string          `long:"engines" defaults:"sqlite,postgres" choice:"sqlite" choice:"postgres" value-name:"NAME" unquote:"false" description:"Databases: sqlite, and a private postgres. May be repeated."`
 	Connections []int             `long:"connections" defaults:"4,128,256" value-name:"N" description:"Concurrent browsers. May be repeated."`
 	Rounds      int               `long:"rounds" default:"3" value-name:"N" description:"Measurements of each case, of which the median is reported."`
 	Duration    time.Duration     `long:"duration" default:"5s" value-name:"TIME" description:"Duration of each measurement."`

@@ -20,7 +20,7 @@ type Cells struct {
 	Private
 	Citus       string        `long:"citus" value-name:"URL" unquote:"false" description:"Address of the coordinator of a Citus cluster on this machine, with a superuser. Empty: without the layouts of Citus."`
 	Connections int           `long:"connections" default:"128" value-name:"N" description:"Concurrent browsers."`
-	Mix         string        `long:"mix" default:"pageviews" choices:"pageviews,realistic" value-name:"NAME" unquote:"false" description:"Traffic: pageviews, or realistic."`
+	Mix         string        `long:"mix" default:"pageviews" choice:"pageviews" choice:"realistic" value-name:"NAME" unquote:"false" description:"Traffic: pageviews, or realistic."`
 	Rounds      int           `long:"rounds" default:"5" value-name:"N" description:"Measurements of each layout, of which the median is reported."`
 	Duration    time.Duration `long:"duration" default:"5s" value-name:"TIME" description:"Duration of each measurement."`
 }

@@ -21,8 +21,8 @@ import (
 // is lost, duplicated or miscounted.
 type Chaos struct {
 	Private
-	Engine      string        `long:"engine" default:"sqlite" choices:"sqlite,postgres" value-name:"NAME" unquote:"false" description:"Database: sqlite, or a private postgres."`
-	Break       []string      `long:"break" default:"server" choices:"server,child,parent,postgres,redis" value-name:"WHAT" unquote:"false" description:"Processes to break: any of server, postgres, redis; or child, the server's child processes, which it must replace; or parent, the server without them, which they must not outlive. With child, parent and redis, the worker runs too. May be repeated."`
+	Engine      string        `long:"engine" default:"sqlite" choice:"sqlite" choice:"postgres" value-name:"NAME" unquote:"false" description:"Database: sqlite, or a private postgres."`
+	Break       []string      `long:"break" default:"server" choice:"server" choice:"child" choice:"parent" choice:"postgres" choice:"redis" value-name:"WHAT" unquote:"false" description:"Processes to break: any of server, postgres, redis; or child, the server's child processes, which it must replace; or parent, the server without them, which they must not outlive. With child, parent and redis, the worker runs too. May be repeated."`
 	Rounds      int           `long:"rounds" default:"20" value-name:"N" description:"Number of outages, 1 to 100000."`
 	Seed        uint64        `long:"seed" default:"1" value-name:"N" description:"Seed of the random choice of outages."`
 	Rate        float64       `long:"rate" value-name:"N" description:"Hits a second. 0: each browser sends after its last answer."`

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tallygate/tallygate/cmd/commandline"
 	"github.com/tallygate/tallygate/db/cells"
 	"github.com/tallygate/tallygate/tools/loadgen/captcha"
 	"github.com/tallygate/tallygate/tools/loadgen/instance"
@@ -25,14 +24,14 @@ import (
 // webhooks over TLS.
 type Cluster struct {
 	Private
-	Citus       string             `long:"citus" required:"true" value-name:"URL" unquote:"false" description:"Address of the coordinator of a Citus cluster on this machine, with a superuser. Its nodes are restarted."`
-	Addresses   commandline.Switch `long:"addresses" negatable:"true" description:"Let the data planes connect to the worker of each cell."`
-	Rounds      int                `long:"rounds" default:"2" value-name:"N" description:"Number of times that each event happens."`
-	Connections int                `long:"connections" default:"16" value-name:"N" description:"Concurrent browsers of each group of sites."`
-	Rate        float64            `long:"rate" default:"200" value-name:"N" description:"Hits a second of each group of sites."`
-	Outage      time.Duration      `long:"outage" default:"3s" value-name:"TIME" description:"Time that a database node is down."`
-	Only        string             `long:"only" value-name:"TEXT" unquote:"false" description:"Only the events whose names contain this."`
-	Seed        uint64             `long:"seed" default:"1" value-name:"N" description:"Seed of the traffic."`
+	Citus       string        `long:"citus" required:"true" value-name:"URL" unquote:"false" description:"Address of the coordinator of a Citus cluster on this machine, with a superuser. Its nodes are restarted."`
+	Addresses   bool          `long:"addresses" defaults:"true" value-name:"BOOL" description:"Let the data planes connect to the worker of each cell."`
+	Rounds      int           `long:"rounds" default:"2" value-name:"N" description:"Number of times that each event happens."`
+	Connections int           `long:"connections" default:"16" value-name:"N" description:"Concurrent browsers of each group of sites."`
+	Rate        float64       `long:"rate" default:"200" value-name:"N" description:"Hits a second of each group of sites."`
+	Outage      time.Duration `long:"outage" default:"3s" value-name:"TIME" description:"Time that a database node is down."`
+	Only        string        `long:"only" value-name:"TEXT" unquote:"false" description:"Only the events whose names contain this."`
+	Seed        uint64        `long:"seed" default:"1" value-name:"N" description:"Seed of the traffic."`
 }
 
 // Validate checks the limits of the flags.

@@ -80,7 +80,7 @@ func (i *clusterInstallation) startFleet(ctx context.Context, c *Cluster) error 
 	}
 
 	settings := map[string]string{"TALLYGATE_DRAIN_DELAY": "3s"}
-	if bool(c.Addresses) {
+	if c.Addresses {
 		settings["TALLYGATE_CELL_ADDRESSES"] = i.in.CellAddresses(nil)
 	}
 	for range dataCount {

@@ -21,7 +21,7 @@ type Fleet struct {
 	Private
 	Nodes       int           `long:"nodes" default:"4" value-name:"N" description:"Data nodes."`
 	Connections int           `long:"connections" default:"128" value-name:"N" description:"Concurrent browsers."`
-	Mix         string        `long:"mix" default:"pageviews" choices:"pageviews,realistic" value-name:"NAME" unquote:"false" description:"Traffic: pageviews, or realistic."`
+	Mix         string        `long:"mix" default:"pageviews" choice:"pageviews" choice:"realistic" value-name:"NAME" unquote:"false" description:"Traffic: pageviews, or realistic."`
 	Rounds      int           `long:"rounds" default:"3" value-name:"N" description:"Measurements of each case, of which the median is reported."`
 	Duration    time.Duration `long:"duration" default:"5s" value-name:"TIME" description:"Duration of each measurement."`
 	Kills       int           `long:"kills" value-name:"N" description:"Then kill and restart nodes this often under load."`

@@ -16,7 +16,7 @@ import (
 // of stored rows. Rates are shares of the empty handler's rate in the same round.
 type Growth struct {
 	Private
-	Engines     []string      `long:"engines" defaults:"sqlite,postgres" choices:"sqlite,postgres" value-name:"NAME" unquote:"false" description:"Databases: sqlite, and a private postgres. May be repeated."`
+	Engines     []string      `long:"engines" defaults:"sqlite,postgres" choice:"sqlite" choice:"postgres" value-name:"NAME" unquote:"false" description:"Databases: sqlite, and a private postgres. May be repeated."`
 	Rows        int           `long:"rows" default:"10000000" value-name:"N" description:"Page views to insert before the second measurement."`
 	Connections int           `long:"connections" default:"128" value-name:"N" description:"Concurrent browsers."`
 	Rounds      int           `long:"rounds" default:"5" value-name:"N" description:"Measurements before and after, of which the median is reported."`

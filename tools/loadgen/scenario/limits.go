@@ -26,7 +26,7 @@ import (
 // bulk copy.
 type Limits struct {
 	report.Output
-	Engine      string        `long:"engine" default:"sqlite" choices:"sqlite,postgres" value-name:"NAME" unquote:"false" description:"Database: sqlite, or a private postgres."`
+	Engine      string        `long:"engine" default:"sqlite" choice:"sqlite" choice:"postgres" value-name:"NAME" unquote:"false" description:"Database: sqlite, or a private postgres."`
 	Connections int           `long:"connections" default:"128" value-name:"N" description:"Concurrent browsers of the empty handler."`
 	Duration    time.Duration `long:"duration" default:"5s" value-name:"TIME" description:"Duration of the empty handler's measurement."`
 	Rows        int           `long:"rows" default:"300000" value-name:"N" description:"Page views copied into an empty database in one transaction."`

@@ -21,7 +21,7 @@ import (
 type Reports struct {
 	Private
 	Dashboard string        `long:"dashboard" default:"graph/test/testdata/dashboard.graphql" value-name:"FILE" unquote:"false" description:"The GraphQL document to ask."`
-	Engines   []string      `long:"engines" defaults:"sqlite,postgres" choices:"sqlite,postgres" value-name:"NAME" unquote:"false" description:"Databases: sqlite, and a private postgres. May be repeated."`
+	Engines   []string      `long:"engines" defaults:"sqlite,postgres" choice:"sqlite" choice:"postgres" value-name:"NAME" unquote:"false" description:"Databases: sqlite, and a private postgres. May be repeated."`
 	Rows      int           `long:"rows" default:"10000000" value-name:"N" description:"Page views of the site."`
 	PerYear   int           `long:"per-year" value-name:"N" description:"Page views of the site in a year, of which only --days are filled in; instead of --rows."`
 	Days      int           `long:"days" default:"365" value-name:"N" description:"Days over which they are spread, today included."`

@@ -39,7 +39,7 @@ func Run(ctx context.Context, s Scenario, term report.Terminal) error {
 type Private struct {
 	report.Output
 	Program   string `long:"program" default:"bin/tallygate" value-name:"FILE" unquote:"false" description:"The tallygate program."`
-	Processes string `long:"processes" choices:"one,two" value-name:"NUMBER" unquote:"false" description:"TALLYGATE_PROCESSES of the program: one, or two. Empty: the program's default, also of programs that do not know the setting."`
+	Processes string `long:"processes" choice:"one" choice:"two" value-name:"NUMBER" unquote:"false" description:"TALLYGATE_PROCESSES of the program: one, or two. Empty: the program's default, also of programs that do not know the setting."`
 }
 
 // on plays on a new installation of an engine, with a server that is not started, and adds what is

@@ -19,7 +19,7 @@ import (
 type Upgrade struct {
 	Private
 	Previous    string        `long:"previous" required:"true" value-name:"FILE" unquote:"false" description:"The previous tallygate program."`
-	Engines     []string      `long:"engines" defaults:"sqlite,postgres" choices:"sqlite,postgres" value-name:"NAME" unquote:"false" description:"Databases: sqlite, and a private postgres. May be repeated."`
+	Engines     []string      `long:"engines" defaults:"sqlite,postgres" choice:"sqlite" choice:"postgres" value-name:"NAME" unquote:"false" description:"Databases: sqlite, and a private postgres. May be repeated."`
 	Duration    time.Duration `long:"duration" default:"10s" value-name:"TIME" description:"Time before the new program starts, and time that both run."`
 	Connections int           `long:"connections" default:"32" value-name:"N" description:"Concurrent browsers of each program."`
 }

@@ -9,7 +9,7 @@ import (
 type Flags struct {
 	Duration time.Duration `long:"duration" default:"10s" value-name:"TIME" description:"Duration of the measurement."`
 	Warmup   time.Duration `long:"warmup" default:"1s" value-name:"TIME" description:"Duration of the warm-up, which is not measured."`
-	Mix      string        `long:"mix" default:"realistic" choices:"realistic,pageviews" value-name:"NAME" unquote:"false" description:"Traffic: realistic or pageviews."`
+	Mix      string        `long:"mix" default:"realistic" choice:"realistic" choice:"pageviews" value-name:"NAME" unquote:"false" description:"Traffic: realistic or pageviews."`
 	Sites    int           `long:"sites" default:"20" value-name:"N" description:"Number of sites, 1 to 1000. A few get most of the hits."`
 	Visitors int           `long:"visitors" default:"20000" value-name:"N" description:"Number of visitors of each site."`
 	Seed     uint64        `long:"seed" default:"1" value-name:"N" description:"Two runs with one seed send the same hits."`

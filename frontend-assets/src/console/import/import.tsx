@@ -327,8 +327,7 @@ function Failed({ job }: { job: ImportJobFields }) {
   const error = job.error!;
   const { code, fault, name, value, count, limit, source } = error;
   const [first, last] = [error.firstDay, error.lastDay].map((day) => (day ? utcDay(day) : ''));
-  const isOld = code === 'ALREADY_IMPORTED' && !source; // of an earlier version
-  const reason = isOld ? error.message : translated(fault ? 'fault' : 'error', fault ?? code, error.message, {
+  const reason = translated(fault ? 'fault' : 'error', fault ?? code, error.message, {
     name: name ?? '',
     value: value ?? '',
     product: source ? productOf(source) : '',

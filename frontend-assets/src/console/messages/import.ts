@@ -70,7 +70,6 @@ export default {
   'import.use': 'Use',
   'import.used': 'Imported',
   'import.unused.EMPTY': 'Not imported: it has no data',
-  'import.unused.NO_SUCH_VALUES': 'Not imported: reports have no such values',
   'import.unused.EVENT_PROPERTIES': 'Not imported: properties of events',
   'import.confirm': 'Import these figures',
   'import.discard': 'Discard',

@@ -4,7 +4,7 @@ import { authorize, Failure, isFramed, type UserError } from '../core/api';
 import { useQuery } from '../core/data';
 import { Form, Password, type Values } from '../core/form';
 import { t } from '../core/language';
-import { go, useURL } from '../core/router';
+import { useURL } from '../core/router';
 import { link } from '../core/source';
 import { Failed, Loaded, Loading, Skeleton } from '../core/states';
 import { Title } from '../core/ui';
@@ -17,12 +17,6 @@ type State = 'opening' | 'password' | 'invalid' | 'open';
 export function Shared() {
   const token = useURL().hash.slice(1);
   return <Link key={token} token={token} />;
-}
-
-/** SharedByPath opens an earlier link, which has the token in its path, and moves the token behind #. */
-export function SharedByPath({ token }: { token: string }) {
-  useEffect(() => go('/share' + location.search + '#' + token, true), []);
-  return <Loading />;
 }
 
 /** Link opens a link, and asks for its password if it has one. The token of the reader is not stored. */

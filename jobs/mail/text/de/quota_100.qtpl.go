@@ -58,11 +58,8 @@ Verbrauch ansehen
 		qw422016.N().S(` `)
 		qw422016.N().S(v.Percent(100))
 		qw422016.N().S(` des
-Monatskontingents`)
-		if d.Quota > 0 {
-			qw422016.N().S(` von `)
-			qw422016.N().S(v.Number(d.Quota))
-		}
+Monatskontingents von `)
+		qw422016.N().S(v.Number(d.Quota))
 		qw422016.N().S(` erreicht.
 
 `)

@@ -58,11 +58,8 @@ Open the usage
 		qw422016.N().S(` have reached `)
 		qw422016.N().S(v.Percent(80))
 		qw422016.N().S(` of the month's quota
-`)
-		if d.Quota > 0 {
-			qw422016.N().S(` of `)
-			qw422016.N().S(v.Number(d.Quota))
-		}
+of `)
+		qw422016.N().S(v.Number(d.Quota))
 		qw422016.N().S(` in `)
 		qw422016.N().S(v.Month(d.Month))
 		qw422016.N().S(`.
