@@ -104,7 +104,7 @@ func (s *captchaSite) newPlane() http.Handler {
 	}
 
 	service.Start()
-	hits, err := analytics.New(analytics.Options{Cell: d.DefaultCell(), Secret: key, ClientAddr: clientAddr, Now: s.clock, Stores: []analytics.HitStore{ingest.NewHitStore(d.DefaultCell())}, Log: log})
+	hits, err := analytics.New(analytics.Options{Cell: d.DefaultCell(), Secret: key, ClientAddr: clientAddr, Now: s.clock, Store: ingest.NewHitStore(d.DefaultCell()), Log: log})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -84,7 +84,7 @@ func newShop(t *testing.T, d *db.DB, pages map[string]string) *shop {
 		Secret:     []byte("a secret for tests, 32 bytes or more"),
 		ClientAddr: web.ClientAddr([]netip.Prefix{}),
 		Now:        s.clock,
-		Stores:     []analytics.HitStore{ingest.NewHitStore(d.DefaultCell())},
+		Store:      ingest.NewHitStore(d.DefaultCell()),
 		Log:        log,
 	})
 	if err != nil {
