@@ -51,11 +51,10 @@ var consoleVersion = func() string {
 }()
 
 // consolePaths lists the patterns of the console's pages, as src/console/main.tsx does. The console
-// itself reports unknown ids. Earlier shared links have their token below /share/, which the console
-// moves behind #.
+// itself reports unknown ids.
 var consolePaths = []string{
 	"/{$}", "/sign-in", "/sign-in/provider", "/provider", "/sign-up", "/forgot-password", "/reset-password", "/accept-invitation", "/confirm-sign-up",
-	"/confirm-email", "/stop-mail", "/confirm-alerts", "/share", "/share/{token}",
+	"/confirm-email", "/stop-mail", "/confirm-alerts", "/share",
 	"/sites/new", "/sites/{id}", "/sites/{id}/live", "/sites/{id}/install", "/sites/{id}/events", "/sites/{id}/rejections",
 	"/sites/{id}/webhooks", "/sites/{id}/alerts", "/alerts", "/sites/{id}/export", "/sites/{id}/import", "/sites/{id}/settings", "/sites/{id}/sharing", "/sites/{id}/saved",
 	"/sites/{id}/usage", "/deleted", "/captcha", "/captcha/new", "/captcha/{id}", "/account", "/members", "/tokens",
