@@ -155,7 +155,14 @@ func (p *Page) Goto(address string) {
 	p.browser.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, Timeout)
 	defer cancel()
-	if err := chromedp.Run(ctx, chromedp.Navigate(address)); err != nil {
+
+	// A form that the page has sent just before can begin its own navigation later than this one, and ends
+	// this one then. The server has read the form by that time, so the form does not need its answer.
+	err := chromedp.Run(ctx, chromedp.Navigate(address))
+	for tries := 0; tries < 3 && err != nil && strings.Contains(err.Error(), "net::ERR_ABORTED"); tries++ {
+		err = chromedp.Run(ctx, chromedp.Navigate(address))
+	}
+	if err != nil {
 		p.browser.t.Fatalf("open %s: %v", address, err)
 	}
 }
