@@ -223,7 +223,7 @@ func unquote(quoted string, plain bool) string {
 		return inner
 	}
 
-	// An error reports invalid UTF-8, whose bytes are U+FFFD in b.
+	// The error is only about invalid UTF-8: AppendUnquote has put U+FFFD in place of such bytes.
 	b, _ := jsontext.AppendUnquote(nil, quoted)
 	return string(b)
 }

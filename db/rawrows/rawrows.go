@@ -22,15 +22,15 @@ import (
 type Row interface {
 	// Int64 returns an integer, 1 or 0 for a truth value, and 0 for NULL.
 	Int64(column int) int64
-	// Bytes returns a text or bytes, and nothing for NULL. They change with the next row.
+	// Bytes returns a text or bytes, and nothing for NULL. The bytes may change with the next row.
 	Bytes(column int) []byte
 	// IsNull reports whether the value is NULL.
 	IsNull(column int) bool
 }
 
 // Each runs a query through a driver's connection and calls take for each row, until ctx ends or take
-// fails, whose error it returns. The caller holds the connection. The query has ? for its parameters, of which PostgreSQL needs at least
-// one: otherwise pgx asks for texts. See also Snapshot.
+// fails, whose error it returns. The caller holds the connection. The query has ? for its parameters, of
+// which PostgreSQL needs at least one: otherwise pgx asks for texts. See also Snapshot.
 func Each(ctx context.Context, driverConn any, query string, args []int64, take func(Row) error) error {
 	switch conn := driverConn.(type) {
 	case *stdlib.Conn:
