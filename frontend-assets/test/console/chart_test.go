@@ -171,20 +171,19 @@ func TestChartChromium(t *testing.T) {
 	p.Do(chromedp.KeyEvent(kb.Escape))
 	p.WaitFor("!document.querySelector('.tip') && location.search === '?period=28d&compare=previous'")
 
-	p.changesInterval(s, id)
+	p.changesInterval(s, id, days)
 	p.smooths(days)
 	p.touches(days)
 	p.clean(s)
 }
 
 // changesInterval shows weeks and days, and reloads the page. Without hours: 28 days have more of them than a chart has points.
-func (p *tab) changesInterval(s *service, id string) {
+func (p *tab) changesInterval(s *service, id string, days []point) {
 	p.t.Helper()
 	const menu = "document.getElementById('interval')"
 	weeks := s.series(id, "WEEK")
 
-	// 28 days that end late in a month have begun in it: one point is no chart.
-	days := s.series(id, "DAY")
+	// The 28 days before the 29th, 30th, 31st and 1st can lie within one month, and one point is no chart.
 	intervals := "day,week"
 	if days[0].Start.Month() != days[len(days)-1].Start.Month() {
 		intervals += ",month"
