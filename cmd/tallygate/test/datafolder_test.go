@@ -109,7 +109,22 @@ func crash(t *testing.T) *crashed {
 
 	killUnderLoad(t, p, &count, 100*time.Millisecond)
 	c.acknowledged = <-finished
+	awaitFreeFolder(t, c.settings["TALLYGATE_DATA_DIR"])
 	return c
+}
+
+// awaitFreeFolder waits until the last of several killed processes has released the data folder. The log
+// of a child ends before that.
+func awaitFreeFolder(t *testing.T, dir string) {
+	t.Helper()
+	lock, err := os.Open(filepath.Join(dir, "lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // isUncopied reports whether the log holds commits that are missing in the database file.

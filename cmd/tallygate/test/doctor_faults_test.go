@@ -230,14 +230,9 @@ func (i *installation) dueDelivery(since time.Duration) {
 func TestDoctorLostLog(t *testing.T) {
 	t.Parallel()
 
-	i := embedded(t)
-	set("PROCESSES", "one")(i) // a child that has not ended yet would still use the log
-	p := start(t, i.settings, []string{"control", "data"})
-	site := newOwner(t, p).signUp("crash.localhost")
-	if status, err := sendPageview(http.DefaultClient, p.addr["data"], site.SiteKey, "/"); err != nil || status != 204 {
-		t.Fatal(status, err)
-	}
-	p.kill()
+	c := uncopied(t) // a log that was copied as a whole is no loss
+	i := &installation{T: t, settings: c.settings}
+	onlyForOwner(t, i.settings["TALLYGATE_DATA_DIR"])
 	if err := os.Remove(i.path("tallygate.sqlite-wal")); err != nil {
 		t.Fatal(err)
 	}
