@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"runtime"
 	"syscall"
 )
 
@@ -21,8 +22,13 @@ func detach(cmd *exec.Cmd, file *os.File) uintptr {
 }
 
 // lowerPriority lowers the priority of all threads of this process, which must lead a process group. On
-// Linux PRIO_PROCESS would reach the calling thread only.
+// Linux PRIO_PROCESS would reach the calling thread only. A priority that is lower already stays.
 func lowerPriority() error {
+	// Linux alone answers 20 less the priority. Elsewhere root may get a higher priority here.
+	if raw, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0); err == nil && runtime.GOOS == "linux" && 20-raw >= niceness {
+		return expectKill()
+	}
+
 	err := syscall.Setpriority(syscall.PRIO_PGRP, 0, niceness)
 	// EACCES: the priority is lower already.
 	if err != nil && !errors.Is(err, syscall.EACCES) {
