@@ -121,7 +121,7 @@ func (f *front) serve(t *testing.T, d *db.DB, a *acmetest.Authority, o Options) 
 func (f *front) get(host string, roots *x509.CertPool) (body string, leaf *x509.Certificate, err error) {
 	transport := &http.Transport{DisableKeepAlives: true, ForceAttemptHTTP2: true,
 		TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: host}}
-	response, err := (&http.Client{Transport: transport, Timeout: 5 * time.Second}).Get("https://" + f.tls.Addr().String())
+	response, err := (&http.Client{Transport: transport, Timeout: patience}).Get("https://" + f.tls.Addr().String())
 	if err != nil {
 		return "", nil, err
 	}

@@ -233,23 +233,28 @@ func TestCopyInterrupted(t *testing.T) {
 // killedCopy returns the address of a database of PostgreSQL in which a killed copy has left some rows.
 func (r *rotation) killedCopy() string {
 	r.t.Helper()
-	for kills := range 100 {
+	for range 20 {
 		postgres := dbtest.EmptyPostgresURL(r.t)
+		target := dbtest.Open(r.t, postgres)
 		cmd := newCommand(r.settings, "admin", "copy", "--to", postgres)
 		if err := cmd.Start(); err != nil {
 			r.t.Fatal(err)
 		}
-		kill := time.AfterFunc(time.Duration(500+200*kills)*time.Millisecond, func() { _ = cmd.Process.Kill() })
-		if err := cmd.Wait(); err == nil || kill.Stop() {
-			r.t.Fatalf("the copy ended before it was killed: %v", err)
+
+		began := func() bool { // until then the table is missing
+			rows, err := dbtest.Rows[string](target, "SELECT value FROM settings WHERE name = 'copy_of'")
+			return err == nil && len(rows) == 1
+		}
+		for deadline := time.Now().Add(patience); !began() && time.Now().Before(deadline); {
+			time.Sleep(time.Millisecond)
 		}
 
-		// A command that was killed early has not created the table, or has stored no rows.
-		rows, err := dbtest.Rows[string](dbtest.Open(r.t, postgres), "SELECT value FROM settings WHERE name = 'copy_of'")
-		if err == nil && len(rows) == 1 {
+		_ = cmd.Process.Kill()
+		if err := cmd.Wait(); err != nil && began() {
 			return postgres
 		}
+		// The copy has ended before the kill, or has failed.
 	}
-	r.t.Fatal("no copy began")
+	r.t.Fatal("no copy was killed after its begin")
 	return ""
 }

@@ -69,7 +69,7 @@ func authorityFor(t *testing.T, settings map[string]string) *acmetest.Authority 
 func tlsClient(p *process, roots *x509.CertPool) *http.Client {
 	dialer := &net.Dialer{}
 	return &http.Client{
-		Timeout:       10 * time.Second,
+		Timeout:       patience,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
 			ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: true,
