@@ -32,8 +32,11 @@ func TestCellsCommand(t *testing.T) {
 		t.Errorf("%v, verdict %+v", err, o.Hits)
 	}
 	for _, l := range o.Cases {
+		// Other work has some round trips, too, which a busy machine divides by few batches.
+		batches := l.Get(report.Rate) * c.Duration.Seconds() / max(l.Get("hits/batch"), 1)
+		const other = 200
 		if trips := l.Get("trips/batch"); l.Get(report.Rate) <= 0 || l.Get("cpu-of-first") <= 0 || l.Get("hits/batch") < 1 ||
-			trips < 2 || trips > 5 || l.Get("prepared-commits") != 0 {
+			trips < 2 || trips > 5+other/batches || l.Get("prepared-commits") != 0 {
 			t.Errorf("%s", o.Text)
 		}
 	}

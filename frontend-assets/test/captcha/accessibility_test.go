@@ -131,9 +131,9 @@ func TestChromiumCaptchaForScreenReadersAndKeyboards(t *testing.T) {
 	}
 
 	// With the keyboard alone, focus the field, then the widget, which has failed, and press it.
-	page.Do(chromedp.KeyEvent(kb.Tab))
+	page.Do(browsertest.Press(kb.Tab))
 	s.is(page, "error")
-	page.Do(chromedp.KeyEvent(kb.Tab))
+	page.Do(browsertest.Press(kb.Tab))
 
 	if got := announced(); got != "checkbox Verification failed. Try again (The captcha is set up incorrectly: the server's reason) focused=true checked=false; status  live=polite" {
 		t.Errorf("error: %s", got)
@@ -143,7 +143,7 @@ func TestChromiumCaptchaForScreenReadersAndKeyboards(t *testing.T) {
 	}
 
 	s.answer("/nothing", nil)
-	page.Do(chromedp.KeyEvent(" "))
+	page.Do(browsertest.Press(" "))
 	s.is(page, "done")
 
 	if got := announced(); got != "checkbox Verified focused=true checked=true; status  live=polite" {
@@ -151,8 +151,8 @@ func TestChromiumCaptchaForScreenReadersAndKeyboards(t *testing.T) {
 	}
 
 	// Pressed again, the widget neither solves again nor submits the form.
-	page.Do(chromedp.KeyEvent(kb.Enter))
-	page.Do(chromedp.KeyEvent(kb.Tab))
+	page.Do(browsertest.Press(kb.Enter))
+	page.Do(browsertest.Press(kb.Tab))
 
 	if got := page.Text(`document.activeElement.id`); got != "send" {
 		t.Errorf("after the widget comes %q, want the form's own button", got)

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/chromedp/chromedp"
-
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/browsertest"
 )
@@ -95,7 +93,7 @@ func TestChromiumCaptchaComesLate(t *testing.T) {
 	page.WaitFor(`document.activeElement.name === 'email'`)
 	page.Eval(load, nil)
 	s.is(page, "idle")
-	page.Do(chromedp.KeyEvent("a"))
+	page.Do(browsertest.Press("a"))
 	s.is(page, "done")
 	page = s.browser.Open("http://www.shop.test/")
 

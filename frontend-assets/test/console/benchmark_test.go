@@ -4,8 +4,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/tallygate/tallygate/tools/browsertest"
 )
 
 // manyRows is a script that answers requests for the rows of a table: with a thousand rows first, and
@@ -59,14 +60,14 @@ func BenchmarkInteractionChromium(b *testing.B) {
 		p.Click("dialog input[type=search]")
 		measure("typing", func() {
 			for _, key := range "kettle" {
-				p.Do(chromedp.KeyEvent(string(key)))
+				p.Do(browsertest.Press(string(key)))
 			}
 		})
 		open()
 		measure("sorting", func() { p.press("Page views") })
 		open()
-		measure("closing", func() { p.Do(chromedp.KeyEvent(kb.Escape)) })
-		measure("another period", func() { p.Do(chromedp.KeyEvent("w")) })
+		measure("closing", func() { p.Do(browsertest.Press(kb.Escape)) })
+		measure("another period", func() { p.Do(browsertest.Press("w")) })
 		measure("another figure", func() { p.click("document.querySelector('.totals li:nth-child(3) a')") })
 	}
 

@@ -9,6 +9,8 @@ import (
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/tallygate/tallygate/tools/browsertest"
 )
 
 const dayFormat = "2006-01-02"
@@ -120,7 +122,7 @@ func TestCalendarChromium(t *testing.T) {
 		{kb.ArrowRight, 0, func() time.Time { return day.AddDate(0, 0, 1) }},
 	} {
 		day = step.to()
-		k.Do(chromedp.KeyEvent(step.key, chromedp.KeyModifiers(step.shift)))
+		k.Do(browsertest.Press(step.key, chromedp.KeyModifiers(step.shift)))
 		k.isOn(day)
 	}
 

@@ -14,6 +14,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/demo"
+	"github.com/tallygate/tallygate/tools/browsertest"
 )
 
 // point is a part of a series.
@@ -161,14 +162,14 @@ func TestChartChromium(t *testing.T) {
 	// Keys show the same, and say it. Escape closes the tooltip, and keeps the filters.
 	p.Do(chromedp.MouseEvent(input.MouseMoved, 1, 1))
 	p.WaitFor("!document.querySelector('.tip')")
-	p.Do(chromedp.KeyEvent(kb.Tab)) // the keyboard is in use
+	p.Do(browsertest.Press(kb.Tab)) // the keyboard is in use
 	p.Eval("document.querySelector('.plot').focus()", nil)
-	p.Do(chromedp.KeyEvent(kb.Home), chromedp.KeyEvent(kb.ArrowRight))
+	p.Do(browsertest.Press(kb.Home), browsertest.Press(kb.ArrowRight))
 	p.WaitFor(fmt.Sprintf("%s === %q", tip, days[1]))
 	said := fmt.Sprintf("%s: %d. %s: %d. %s", days[1].Start.Format("Monday, January 2, 2006"), days[1].Metrics.Visitors,
 		days[1].ComparedStart.Format("Monday, January 2, 2006"), days[1].Metrics.Comparison.Visitors, days[1].change())
 	p.WaitFor(fmt.Sprintf(`document.querySelector('.plot').ariaValueText.replace(/(\d),(\d)/g, '$1$2').startsWith(%q)`, said))
-	p.Do(chromedp.KeyEvent(kb.Escape))
+	p.Do(browsertest.Press(kb.Escape))
 	p.WaitFor("!document.querySelector('.tip') && location.search === '?period=28d&compare=previous'")
 
 	p.changesInterval(s, id, days)
@@ -201,7 +202,7 @@ func (p *tab) changesInterval(s *service, id string, days []point) {
 	p.WaitFor(fmt.Sprintf("document.querySelector('.tip').textContent.includes(%q)", weeks[1].Start.Format("Week of January 2, 2006")))
 
 	// Another period has its own default. An interval that does not fit is dropped.
-	p.Do(chromedp.KeyEvent("d"))
+	p.Do(browsertest.Press("d"))
 	p.WaitFor("location.search === '?period=today&compare=previous' && document.querySelector('.plot')?.ariaValueText.includes(':00')")
 	p.Goto(s.control + "/sites/" + id + "?period=28d&compare=previous&interval=hour")
 	p.WaitFor("location.search === '?period=28d&compare=previous' && document.querySelector('.plot')?.ariaValueMax === '28'")

@@ -14,6 +14,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/demo"
+	"github.com/tallygate/tallygate/tools/browsertest"
 )
 
 // row is a value of a dimension with its figures.
@@ -164,7 +165,7 @@ func TestFiguresChromium(t *testing.T) {
 	p.press("Show as a table")
 	p.look("figures-funnel")
 	p.press("Show as a chart")
-	p.Do(chromedp.KeyEvent("c"))
+	p.Do(browsertest.Press("c"))
 	p.WaitFor("document.querySelector('dialog[open] input[type=date]')")
 	p.look("figures-dates")
 	p.press("Close")
@@ -249,7 +250,7 @@ func (p *tab) chartByKeys(want report) {
 	const now = "Number(document.querySelector('.plot').ariaValueNow)"
 	p.Eval("document.querySelector('.plot').focus()", nil)
 	p.WaitFor(now + " === 28")
-	p.Do(chromedp.KeyEvent(kb.ArrowLeft))
+	p.Do(browsertest.Press(kb.ArrowLeft))
 	p.WaitFor(now + " === 27")
 	p.WaitFor(fmt.Sprintf("document.querySelector('.tip strong')?.textContent.replace(',', '') === '%d'", want.Series[26].Metrics.Visitors))
 	p.WaitFor(fmt.Sprintf("/: %d\\. /.test(document.querySelector('.plot').ariaValueText.replace(/(\\d),/g, '$1'))", want.Series[26].Metrics.Visitors))
@@ -267,14 +268,14 @@ func (p *tab) chartByKeys(want report) {
 	p.press("Show as a chart")
 
 	p.Eval("document.activeElement.blur()", nil)
-	p.Do(chromedp.KeyEvent("w"))
+	p.Do(browsertest.Press("w"))
 	p.WaitFor("location.search.includes('period=7d') && document.querySelector('.plot')?.ariaValueMax === '7'")
-	p.Do(chromedp.KeyEvent("?"))
+	p.Do(browsertest.Press("?"))
 	p.WaitFor(`document.querySelector('dialog[open]')?.textContent.includes('Last 28 days')`)
 	p.look("figures-shortcuts")
-	p.Do(chromedp.KeyEvent(kb.Escape))
+	p.Do(browsertest.Press(kb.Escape))
 	p.WaitFor("!document.querySelector('dialog')")
-	p.Do(chromedp.KeyEvent("f"))
+	p.Do(browsertest.Press("f"))
 	p.WaitFor("location.search.includes('period=28d')")
 }
 

@@ -5,8 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/tallygate/tallygate/tools/browsertest"
 )
 
 // heard waits until the live region of the report has said a text.
@@ -47,38 +48,38 @@ func TestReportIsHeardChromium(t *testing.T) {
 	}
 	focus := func(element string) {
 		p.WaitFor(element)
-		p.Do(chromedp.KeyEvent(kb.Tab)) // the keyboard is in use
+		p.Do(browsertest.Press(kb.Tab)) // the keyboard is in use
 		p.Eval(element+".focus()", nil)
 	}
 	chip := "document.activeElement.getAttribute('aria-label')"
 
 	focus(row("email"))
-	p.Do(chromedp.KeyEvent(kb.Enter))
+	p.Do(browsertest.Press(kb.Enter))
 	p.heard("Channel is email: ")
 	p.WaitFor(`/^Channel is email: [0-9,]+ visitors$/.test(document.querySelector('p.sr[role=status]').textContent)`)
 	p.WaitFor(chip + " === 'Remove the filter Channel is email'")
 	focus(row("/shop"))
-	p.Do(chromedp.KeyEvent(kb.Enter))
+	p.Do(browsertest.Press(kb.Enter))
 	p.heard("Channel is email, Page is /shop: ")
 	p.WaitFor(chip + " === 'Remove the filter Page is /shop'")
-	p.Do(chromedp.KeyEvent("w"))
+	p.Do(browsertest.Press("w"))
 	p.heard("Last 7 days: ")
-	p.Do(chromedp.KeyEvent("x"))
+	p.Do(browsertest.Press("x"))
 	p.heard("Previous period: ")
 	p.WaitFor("document.querySelector('p.sr[role=status]').textContent.includes(', from ')")
 
 	// From a removed filter, the focus goes to the next one, and then to the button.
 	focus(button("Remove the filter Channel is email"))
-	p.Do(chromedp.KeyEvent(kb.Enter))
+	p.Do(browsertest.Press(kb.Enter))
 	p.heard("Page is /shop: ")
 	p.WaitFor(chip + " === 'Remove the filter Page is /shop'")
-	p.Do(chromedp.KeyEvent(kb.Enter))
+	p.Do(browsertest.Press(kb.Enter))
 	p.heard("No filter: ")
 	p.WaitFor("document.activeElement.textContent === 'Filter'")
 
 	p.Goto(s.control + p.Text("location.pathname") + "?f=channel:is:email")
 	p.WaitFor(button("Remove the filter Channel is email"))
-	p.Do(chromedp.KeyEvent(kb.Escape))
+	p.Do(browsertest.Press(kb.Escape))
 	p.heard("No filter: ")
 	p.WaitFor("location.search === '?period=7d&compare=previous'")
 	p.clean(s)
@@ -118,7 +119,7 @@ func TestFilterDialogChromium(t *testing.T) {
 	p.WaitFor(fmt.Sprintf("location.href === %q && !document.querySelector('.chips')", page))
 
 	// The dialog of dates and the whole table are closed in the same way.
-	p.Do(chromedp.KeyEvent("c"))
+	p.Do(browsertest.Press("c"))
 	p.WaitFor("document.querySelector('dialog[open] input[type=date]')")
 	p.Eval("history.back()", nil)
 	p.WaitFor(fmt.Sprintf("location.href === %q && !document.querySelector('dialog')", page))

@@ -23,7 +23,7 @@ type keyboard struct{ *tab }
 // keys presses keys, one after the other.
 func (k keyboard) keys(text string) {
 	k.t.Helper()
-	k.Do(chromedp.KeyEvent(text))
+	k.Do(browsertest.Press(text))
 }
 
 // distance is a JavaScript function that returns how often Tab leads to an element; a negative number
@@ -60,7 +60,7 @@ func (k keyboard) reach(element string) {
 		case n > 0:
 			k.keys(strings.Repeat(kb.Tab, n))
 		case n < 0:
-			k.Do(chromedp.KeyEvent(strings.Repeat(kb.Tab, -n), chromedp.KeyModifiers(input.ModifierShift)))
+			k.Do(browsertest.Press(strings.Repeat(kb.Tab, -n), chromedp.KeyModifiers(input.ModifierShift)))
 		default:
 			k.WaitFor("document.activeElement === " + element)
 			k.WaitFor(visibleFocus)

@@ -8,7 +8,8 @@ import (
 	"testing"
 
 	"github.com/chromedp/cdproto/network"
-	"github.com/chromedp/chromedp"
+
+	"github.com/tallygate/tallygate/tools/browsertest"
 )
 
 // TestUpgradeUnderOpenTabChromium replaces the program by another build while a tab is open. The tab needs a
@@ -26,7 +27,7 @@ func TestUpgradeUnderOpenTabChromium(t *testing.T) {
 	after := startProgram(t, nextBuild(t), "serve", map[string]string{
 		"CONTROL_ADDR": strings.TrimPrefix(before.control, "http://"), "DATA_DIR": before.dir,
 	})
-	p.Do(chromedp.KeyEvent("ga"))
+	p.Do(browsertest.Press("ga"))
 	p.see("Change the password")
 	p.WaitFor("location.pathname === '/account' && !window.old")
 
@@ -86,7 +87,7 @@ func TestModuleFailsToLoadChromium(t *testing.T) {
 		p.Do(network.Enable(), network.SetBlockedURLs().WithURLPatterns([]*network.BlockPattern{{URLPattern: what, Block: true}}))
 	}
 	block("*://*:*/*")
-	p.Do(chromedp.KeyEvent("ga"))
+	p.Do(browsertest.Press("ga"))
 	p.see("could not be reached")
 	block("*://*:*/nothing")
 	p.press("Try again")

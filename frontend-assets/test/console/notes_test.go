@@ -107,13 +107,13 @@ func TestChartNotesChromium(t *testing.T) {
 	reader.Goto(s.control + "/share#" + s.createLink(id, "For the bank", ""))
 	reader.WaitFor("document.querySelector('.plot svg')?.clientWidth > 300")
 	reader.Eval("document.querySelector('.plot').focus()", nil)
-	reader.Do(chromedp.KeyEvent(kb.Home))
+	reader.Do(browsertest.Press(kb.Home))
 	reader.WaitFor("document.querySelector('.tip dd')")
-	reader.Do(chromedp.KeyEvent(kb.Enter))
+	reader.Do(browsertest.Press(kb.Enter))
 	reader.WaitFor("document.querySelector('.tip.pinned') && !document.querySelector('.tip button, .tip .hint')")
 
 	// A pinned point belongs to its period.
-	reader.Do(chromedp.KeyEvent("w"))
+	reader.Do(browsertest.Press("w"))
 	reader.WaitFor("location.search.includes('period=7d') && document.querySelector('.plot svg') && !document.querySelector('.tip')")
 	k.clean(s)
 }

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/tools/browsertest"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
 )
@@ -324,11 +324,11 @@ func TestAccountChromium(t *testing.T) {
 	p.see("nightly export")
 	p.look("audit")
 	p.fill("Action", "createApiToken")
-	p.Do(chromedp.KeyEvent(kb.Enter))
+	p.Do(browsertest.Press(kb.Enter))
 	p.WaitFor(`location.search === '?action=createApiToken' && document.querySelectorAll('tbody tr').length === 1`)
 	p.press("Only this: nightly export")
 	p.fill("Action", "")
-	p.Do(chromedp.KeyEvent(kb.Enter))
+	p.Do(browsertest.Press(kb.Enter))
 	p.WaitFor(`document.querySelectorAll('tbody tr').length === 2 && document.body.innerText.includes('revokeApiToken')`)
 	p.press("All objects")
 	p.WaitFor(`document.querySelectorAll('tbody tr').length > 2`)

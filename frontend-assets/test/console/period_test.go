@@ -6,12 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/chromedp"
-
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/db/sites"
+	"github.com/tallygate/tallygate/tools/browsertest"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
@@ -124,7 +123,7 @@ func TestKeptPeriodChromium(t *testing.T) {
 	p.WaitFor("location.search === '' && " + periodMenu + "?.value === '7d' && " + compareMenu + ".value === 'year'")
 
 	// Back shows what was there before the choice.
-	p.Do(chromedp.KeyEvent("d"))
+	p.Do(browsertest.Press("d"))
 	p.WaitFor("location.search === '?period=today&compare=year'")
 	p.Eval("history.back()", nil)
 	p.WaitFor("location.search === '?period=7d&compare=year' && " + periodMenu + ".value === '7d'")
@@ -175,7 +174,7 @@ func TestAllTimeChromium(t *testing.T) {
 	p.WaitFor("document.querySelector('.chart .legend').innerText.includes('2012')")
 	p.look("figures-all-time")
 
-	p.Do(chromedp.KeyEvent("c"))
+	p.Do(browsertest.Press("c"))
 	p.fill("First day", "2012-03-20")
 	p.press("Show")
 	p.see("At most 5 years can be chosen. “All time” shows every year.")
@@ -212,7 +211,7 @@ func TestSlowAnswerChromium(t *testing.T) {
 	p.staysInPlace()
 
 	p.Eval("window.hold()", nil)
-	p.Do(chromedp.KeyEvent("w"))
+	p.Do(browsertest.Press("w"))
 	p.WaitFor(periodMenu + ".value === '7d' && document.querySelector('.figures').ariaBusy === 'true'")
 	p.WaitFor("getComputedStyle(document.querySelector('.totals')).opacity === '0.5' && " + total(0) + " === '1'")
 	p.Eval("window.release()", nil)
@@ -231,7 +230,7 @@ func TestServerAwayChromium(t *testing.T) {
 		window.fetch = (...a) => { window.calls++; return real(...a) } })()`, nil)
 	s.stop()
 
-	p.Do(chromedp.KeyEvent("e"))
+	p.Do(browsertest.Press("e"))
 	p.see("could not be reached")
 	p.heard("Could not be read. Figures of ")
 	p.WaitFor(`/Figures of .+, from \d+:\d\d/.test(document.body.innerText)`)

@@ -14,11 +14,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/browsertest"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
@@ -177,7 +177,7 @@ func TestFirstSiteChromium(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.enter("document.querySelectorAll('input[name=url]')[1]", hook.URL+"/day")
-	p.Do(chromedp.KeyEvent(kb.Enter))
+	p.Do(browsertest.Press(kb.Enter))
 	p.fill("Day (UTC)", day.String())
 	p.press("Send this day again")
 	p.see("The day is sent again in 1 part.")

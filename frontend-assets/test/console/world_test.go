@@ -375,7 +375,7 @@ func (p *tab) fill(label, text string) {
 func (p *tab) enter(field, text string) {
 	p.t.Helper()
 	p.click(field)
-	p.Do(chromedp.KeyEvent("a", chromedp.KeyModifiers(input.ModifierCtrl)), chromedp.KeyEvent(kb.Delete))
+	p.Do(browsertest.Press("a", chromedp.KeyModifiers(input.ModifierCtrl)), browsertest.Press(kb.Delete))
 	if text != "" {
 		p.Do(input.InsertText(text))
 	}
@@ -394,7 +394,7 @@ func (p *tab) choose(list, value string) {
 	if steps < 0 {
 		key, steps = kb.ArrowUp, -steps
 	}
-	p.Do(chromedp.KeyEvent(strings.Repeat(key, steps)))
+	p.Do(browsertest.Press(strings.Repeat(key, steps)))
 }
 
 // setDate sets a date or a time, whose parts a keyboard enters in the order of the system.

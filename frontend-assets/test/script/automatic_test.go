@@ -9,6 +9,8 @@ import (
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/tallygate/tallygate/tools/browsertest"
 )
 
 func TestChromiumLinks(t *testing.T) {
@@ -116,7 +118,7 @@ func TestChromiumLinks(t *testing.T) {
 	page = w.open("http://shop.example.test/")
 	w.nextOf("pageview")
 	page.Eval("later(1)", nil)
-	page.Do(chromedp.Focus("#out"), chromedp.KeyEvent(kb.Enter))
+	page.Do(chromedp.Focus("#out"), browsertest.Press(kb.Enter))
 	w.nextOf("engagement", "outbound_click")
 
 	// A real click with the middle button.

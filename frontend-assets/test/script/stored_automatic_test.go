@@ -71,7 +71,7 @@ func TestStoredAutomaticEventsChromium(t *testing.T) {
 	clickWith(page, "#right", chromedp.ButtonType(input.Right))
 	clickWith(page, "#svg text")
 	clickWith(page, "#xlink text")
-	page.Do(chromedp.Focus("#key"), chromedp.KeyEvent(kb.Enter))
+	page.Do(chromedp.Focus("#key"), browsertest.Press(kb.Enter))
 
 	for _, host := range []string{"middle.test", "control.test", "shift.test", "svg.test", "xlink.test", "key.test"} {
 		outbound(host)
