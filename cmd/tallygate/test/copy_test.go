@@ -249,11 +249,14 @@ func (r *rotation) killedCopy() string {
 			time.Sleep(time.Millisecond)
 		}
 
-		_ = cmd.Process.Kill()
-		if err := cmd.Wait(); err != nil && began() {
+		_ = cmd.Process.Kill() // the copy may have ended
+		err := cmd.Wait()
+		if cmd.ProcessState.Sys().(syscall.WaitStatus).Signaled() && began() {
 			return postgres
 		}
-		// The copy has ended before the kill, or has failed.
+		if err != nil && cmd.ProcessState.Exited() {
+			r.t.Fatalf("the copy failed before it was killed: %v", err)
+		}
 	}
 	r.t.Fatal("no copy was killed after its begin")
 	return ""

@@ -120,9 +120,8 @@ func TestMoveUnderLoad(t *testing.T) {
 	tr.awaitMore(planes[0], 0)
 
 	// Other processes learn of the cell within seconds, and moves wait for that. An hour outlasts a busy machine.
-	later := dbtest.Exec(d, "UPDATE cells SET created_at = created_at + 3600000000 WHERE id = ?", cell.ID)
-	if later != nil {
-		t.Fatal(later)
+	if err := dbtest.Exec(d, "UPDATE cells SET created_at = created_at + 3600000000 WHERE id = ?", cell.ID); err != nil {
+		t.Fatal(err)
 	}
 	if err := cells.New(d).Move(t.Context(), moved.ID, cell.ID); err == nil {
 		t.Error("a site was moved to a cell that processes may not know")
