@@ -179,8 +179,8 @@ fleet: build ## Measure four data nodes behind HAProxy, kill some under load, an
 # The newest release. Without one, the commit before the newest migration; or the newest commit that has edited migrations,
 # because programs of before make another schema.
 PREVIOUS ?= $(shell git describe --tags --abbrev=0 --match 'v*' 2>/dev/null || { \
-	newest=$$(git log -1 --format=%h -- db/migrations); \
-	git diff --quiet --no-renames --diff-filter=a $$newest^ $$newest -- db/migrations; edited=$$?; \
+	newest=$$(git log -1 --format=%h -- 'db/migrations/*.sql'); \
+	git diff --quiet --no-renames --diff-filter=a $$newest^ $$newest -- 'db/migrations/*.sql'; edited=$$?; \
 	if [ $$edited = 0 ]; then echo $$newest^; elif [ $$edited = 1 ]; then echo $$newest; fi; })
 
 .PHONY: upgrade

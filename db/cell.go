@@ -115,7 +115,7 @@ func (d *DB) PerCell(ctx context.Context, siteIDs []int64, call func(cell *Cell,
 			return err
 		}
 		if err := call(cell, byCell[id]); err != nil {
-			return inCell(id, err)
+			return InCell(id, err)
 		}
 	}
 
@@ -149,7 +149,7 @@ func (d *DB) EachCell(ctx context.Context, call func(cell *Cell) error) error {
 		if err == nil {
 			err = call(cell)
 		}
-		failed = append(failed, inCell(one.ID, err))
+		failed = append(failed, InCell(one.ID, err))
 	}
 
 	return errors.Join(failed...)
@@ -164,8 +164,8 @@ func (d *DB) EachCellOf(ctx context.Context, table string, call func(cell *Cell)
 	return d.EachCell(ctx, call)
 }
 
-// inCell names the cell in an error, unless it is the default one.
-func inCell(id int64, err error) error {
+// InCell names the cell in an error, unless it is the default one.
+func InCell(id int64, err error) error {
 	if err == nil || id == DefaultCell {
 		return err
 	}

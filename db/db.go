@@ -1,5 +1,5 @@
 // Package db is the core of storage on SQLite and PostgreSQL: connections, transactions with their
-// locks and retries, errors, notifications of changes, migrations, and the database's clock. It
+// locks and retries, errors, notifications of changes, and the database's clock. It
 // contains no subject of the product. Each subject has a package of its own, with a Store made from
 // a DB:
 //
@@ -17,6 +17,7 @@
 //	reports        column segments of finished days, and the reports counted from them
 //	files          the files of an embedded database
 //	inspect        how a PostgreSQL server is set up
+//	migrations     the tables, and what is known about the schema of a database
 //	db             this package
 //	celllist       the list of cells, with their connections and addresses
 //	pgpool         the connections to a PostgreSQL server
@@ -296,6 +297,10 @@ func (d *DB) Setting(ctx context.Context, name, initial string) (stored string, 
 	err = d.Read.NewSelect().Table("settings").Column("value").Where("name = ?", name).Scan(ctx, &stored)
 	return stored, err
 }
+
+// SessionConn returns a connection of PostgreSQL with a session of its own, also if a pooler is in between: an
+// advisory lock belongs to a session.
+func (d *DB) SessionConn(ctx context.Context) (*sql.Conn, error) { return d.sessions.DB.Conn(ctx) }
 
 // Ping reports whether the database answers.
 func (d *DB) Ping(ctx context.Context) error { return d.Read.PingContext(ctx) }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/migrations"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
@@ -60,7 +61,7 @@ func TestStartAdvice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = d.Migrate(t.Context(), time.Now)
+		err = migrations.Apply(t.Context(), d, time.Now)
 		if err == nil || !strings.Contains(db.StartAdvice(err), test.want) {
 			t.Errorf("%s: %v; advice %q", test.name, err, db.StartAdvice(err))
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tallygate/tallygate/db/migrations"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/jobs/queue"
 	"github.com/tallygate/tallygate/tools/dbtest"
@@ -19,7 +20,7 @@ import (
 func newClock(t *testing.T, now time.Time, database func() time.Time) *clock {
 	t.Helper()
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
-	if err := d.Migrate(t.Context(), time.Now); err != nil {
+	if err := migrations.Apply(t.Context(), d, time.Now); err != nil {
 		t.Fatal(err)
 	}
 	dbtest.SetClocks(d, database, func() time.Duration { return 0 })

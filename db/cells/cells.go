@@ -13,6 +13,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/celllist"
+	"github.com/tallygate/tallygate/db/migrations"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/retention"
 )
@@ -140,7 +141,7 @@ func (s *Store) create(ctx context.Context, tx *db.Tx, isCitus bool) (cell celll
 	if err := tx.LockKey(ctx, db.MigrationLock); err != nil {
 		return cell, err
 	}
-	schema, err := s.db.Schema(ctx)
+	schema, err := migrations.ReadSchema(ctx, s.db)
 	if err != nil {
 		return cell, err
 	}
@@ -175,7 +176,7 @@ RETURNING created_at`, cell.ID, cell.Schema).Scan(ctx, &cell.CreatedAt)
 	}
 
 	// Citus takes one statement at a time.
-	for _, statement := range db.Statements(layout) {
+	for _, statement := range migrations.Statements(layout) {
 		if _, err := tx.ExecContext(ctx, "?", bun.Safe(statement)); err != nil {
 			return cell, fmt.Errorf("%s: %w", statement, err)
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/migrations"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
@@ -16,13 +17,13 @@ func TestMigrationInEachCell(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
 		d := open(t, dbtest.CellURL(t))
-		schema, err := d.Schema(t.Context())
+		schema, err := migrations.ReadSchema(t.Context(), d)
 		if err != nil {
 			t.Fatal(err)
 		}
 
 		// The first file was applied: it is there because its name identifies databases of this program.
-		err = d.MigrateWith(t.Context(), db.MustMigrations(fstest.MapFS{
+		err = migrations.ApplySet(t.Context(), d, migrations.MustSet(fstest.MapFS{
 			"migrations/" + schema.Applied[0] + ".sql": {},
 			"migrations/998_column.sql": {Data: []byte("-- in each cell\n" +
 				"ALTER TABLE visits ADD COLUMN extra integer NOT NULL DEFAULT 0;\n")},

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/migrations"
 )
 
 // table is a table that is copied, with its columns in one order on both engines.
@@ -104,7 +105,7 @@ ORDER BY c.relname COLLATE "C", a.attname COLLATE "C"`
 
 // tablesOf returns the tables of the program in a database, in the order of their names.
 func tablesOf(ctx context.Context, d *db.DB) (tables []table, err error) {
-	wanted, err := d.ProgramTables()
+	wanted, err := migrations.ProgramTables(d)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/migrations"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
@@ -61,7 +62,7 @@ func TestCopyRefusesDistributedSchema(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "is a distributed schema of Citus, and nothing was written") {
 		t.Errorf("got the error %v", err)
 	}
-	if exists, err := tenant.HasSchema(t.Context()); exists || err != nil {
+	if exists, err := migrations.HasSchema(t.Context(), tenant); exists || err != nil {
 		t.Errorf("schema_migrations exists: %v, %v", exists, err)
 	}
 }

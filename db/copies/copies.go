@@ -1,7 +1,7 @@
 // Package copies copies a whole installation into another database, of the same engine or the other one.
 //
 // The migrations give the list of tables, and the catalog gives columns, so that a later table or column is copied
-// without a change here. Rows are copied in batches, each in a transaction. The setting db.CopySetting keeps the
+// without a change here. Rows are copied in batches, each in a transaction. The setting migrations.CopySetting keeps the
 // service off the target until the end. At the end all rows of both databases are read and compared.
 package copies
 
@@ -16,6 +16,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/ingest"
+	"github.com/tallygate/tallygate/db/migrations"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/retention"
 )
@@ -55,7 +56,7 @@ func (c *Copy) Tables() int { return len(c.tables) }
 func (c *Copy) Rows() int64 { return c.rows }
 
 // Begin checks the source, and migrates and marks the target, which must be empty. It fails with
-// db.ErrUnfinishedCopy for a target of a copy that was interrupted. It changes nothing in the source.
+// migrations.ErrUnfinishedCopy for a target of a copy that was interrupted. It changes nothing in the source.
 func (c *Copy) Begin(ctx context.Context) error {
 	if err := c.checkSource(ctx); err != nil {
 		return err
@@ -72,7 +73,7 @@ func (c *Copy) Begin(ctx context.Context) error {
 		return errors.New("the target is the database to copy; name an empty one")
 	}
 
-	if err := c.to.Migrate(ctx, c.now.Time); err != nil {
+	if err := migrations.Apply(ctx, c.to, c.now.Time); err != nil {
 		return fmt.Errorf("prepare the target: %w", err)
 	}
 	if c.tables, err = c.list(ctx); err != nil {
@@ -83,7 +84,7 @@ func (c *Copy) Begin(ctx context.Context) error {
 
 // checkSource returns an error that says what to do before the installation can be copied.
 func (c *Copy) checkSource(ctx context.Context) error {
-	schema, err := c.from.Schema(ctx)
+	schema, err := migrations.ReadSchema(ctx, c.from)
 	switch {
 	case err != nil:
 		return err
@@ -149,7 +150,7 @@ func (c *Copy) mark(ctx context.Context) error {
 		if err := c.refuseRows(ctx, tx); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, "INSERT INTO settings (name, value) VALUES (?, '')", db.CopySetting)
+		_, err := tx.ExecContext(ctx, "INSERT INTO settings (name, value) VALUES (?, '')", migrations.CopySetting)
 		return err
 	})
 }

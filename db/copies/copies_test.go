@@ -14,6 +14,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/ingest"
+	"github.com/tallygate/tallygate/db/migrations"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
@@ -47,7 +48,7 @@ func open(t *testing.T, engine string) *db.DB {
 func source(t *testing.T, engine string) *db.DB {
 	t.Helper()
 	d := open(t, engine)
-	if err := d.Migrate(t.Context(), time.Now); err != nil {
+	if err := migrations.Apply(t.Context(), d, time.Now); err != nil {
 		t.Fatal(err)
 	}
 
@@ -227,7 +228,7 @@ func TestCopyEverything(t *testing.T) {
 		wantPartitions(t, target)
 
 		// A started service compares the settings of the program with the schema.
-		if err := target.Migrate(t.Context(), time.Now); err != nil {
+		if err := migrations.Apply(t.Context(), target, time.Now); err != nil {
 			t.Errorf("the copy cannot be used: %v", err)
 		}
 	})
@@ -321,10 +322,10 @@ func TestCopyInterrupted(t *testing.T) {
 			t.Fatalf("the copy did not stop: %d rows, %v", part, err)
 		}
 
-		if err := target.Migrate(t.Context(), time.Now); !errors.Is(err, db.ErrUnfinishedCopy) {
+		if err := migrations.Apply(t.Context(), target, time.Now); !errors.Is(err, migrations.ErrUnfinishedCopy) {
 			t.Errorf("the service starts on half a copy: %v", err)
 		}
-		if _, err := copyAll(t.Context(), source, target); !errors.Is(err, db.ErrUnfinishedCopy) {
+		if _, err := copyAll(t.Context(), source, target); !errors.Is(err, migrations.ErrUnfinishedCopy) {
 			t.Errorf("another copy into half a copy: %v", err)
 		}
 
@@ -367,7 +368,7 @@ func TestCopyRefuses(t *testing.T) {
 		refused(source, "the target is the database to copy")
 
 		used := open(t, to)
-		if err := used.Migrate(t.Context(), time.Now); err != nil {
+		if err := migrations.Apply(t.Context(), used, time.Now); err != nil {
 			t.Fatal(err)
 		}
 		exec(used, "INSERT INTO accounts (name, created_at) VALUES ('a', 1)")

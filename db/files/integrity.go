@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/migrations"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -90,17 +91,17 @@ func Verify(ctx context.Context, path string) (c Contents, err error) {
 
 // verifySchema returns the newest migration of a database with all tables of this or an older program.
 func (s *Store) verifySchema(ctx context.Context) (newest string, err error) {
-	schema, err := s.db.SchemaOrEmpty(ctx)
+	schema, err := migrations.ReadSchemaOrEmpty(ctx, s.db)
 	switch {
 	case err != nil:
 		return "", err
 	case schema.TooNew():
-		return "", db.ErrProgramTooOld
+		return "", migrations.ErrProgramTooOld
 	case len(schema.Applied) == 0:
 		return "", errors.New("the file is no database of Tallygate")
 	}
 
-	return schema.Applied[len(schema.Applied)-1], s.db.CheckComplete(ctx)
+	return schema.Applied[len(schema.Applied)-1], migrations.CheckComplete(ctx, s.db)
 }
 
 // checkReferences returns ErrDamaged for a row that refers to a row that is missing.

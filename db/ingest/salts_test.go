@@ -16,6 +16,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/files"
 	"github.com/tallygate/tallygate/db/ingest"
+	"github.com/tallygate/tallygate/db/migrations"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
@@ -97,7 +98,7 @@ func TestDestroyedSaltIsInNoFile(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) {
 		folder := t.TempDir()
 		d := dbtest.Open(t, "sqlite:"+filepath.Join(folder, "test.sqlite"))
-		if err := d.Migrate(t.Context(), time.Now); err != nil {
+		if err := migrations.Apply(t.Context(), d, time.Now); err != nil {
 			t.Fatal(err)
 		}
 

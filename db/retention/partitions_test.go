@@ -14,6 +14,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/exports"
+	"github.com/tallygate/tallygate/db/migrations"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/tools/dbtest"
@@ -57,7 +58,7 @@ func TestPartitionsOfSeveralProcessesAtOnce(t *testing.T) {
 	dbtest.EachEmptyURL(t, func(t *testing.T, databaseURL string) {
 		now := day(2026, time.December, 31)
 
-		if err := dbtest.Open(t, databaseURL).Migrate(t.Context(), time.Now); err != nil {
+		if err := migrations.Apply(t.Context(), dbtest.Open(t, databaseURL), time.Now); err != nil {
 			t.Fatal(err)
 		}
 

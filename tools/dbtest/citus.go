@@ -16,6 +16,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/cells"
+	"github.com/tallygate/tallygate/db/migrations"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/testkit"
 )
@@ -228,7 +229,7 @@ func (c *citusCluster) migrate(ctx context.Context, name string) error {
 		return err
 	}
 
-	err = d.Migrate(ctx, time.Now)
+	err = migrations.Apply(ctx, d, time.Now)
 	if err == nil {
 		_, err = AddCell(ctx, d, model.At(time.Now()))
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/migrations"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/retention"
 )
@@ -85,7 +86,7 @@ var sqliteTemplate = sync.OnceValues(func() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := d.Migrate(context.Background(), time.Now); err != nil {
+	if err := migrations.Apply(context.Background(), d, time.Now); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	if err := errors.Join(addLaterColumns(context.Background(), d), d.Close()); err != nil {
@@ -237,7 +238,7 @@ type migrator struct{}
 // Hash names the template. The template holds the partitions of the current month, so each month
 // needs another one.
 func (migrator) Hash() (string, error) {
-	return fmt.Sprintf("%s_%d_later", db.MigrationsHash(), model.At(time.Now()).Month()), nil
+	return fmt.Sprintf("%s_%d_later", migrations.Hash(), model.At(time.Now()).Month()), nil
 }
 
 func (migrator) Migrate(ctx context.Context, _ *sql.DB, conf pgtestdb.Config) error {
@@ -247,7 +248,7 @@ func (migrator) Migrate(ctx context.Context, _ *sql.DB, conf pgtestdb.Config) er
 	}
 	defer d.Close()
 
-	if err := d.Migrate(ctx, time.Now); err != nil {
+	if err := migrations.Apply(ctx, d, time.Now); err != nil {
 		return err
 	}
 

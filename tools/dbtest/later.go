@@ -9,6 +9,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/celllist"
+	"github.com/tallygate/tallygate/db/migrations"
 )
 
 // LaterColumn is a column that no statement of the program names.
@@ -19,7 +20,7 @@ const LaterColumn = "later_column"
 // tables of cells stay as they are: a newer program changes all cells at once, and cells that the tests
 // add lack the column.
 func addLaterColumns(ctx context.Context, d *db.DB) error {
-	objects, err := d.Objects(ctx)
+	objects, err := migrations.Objects(ctx, d)
 	if err != nil {
 		return err
 	}

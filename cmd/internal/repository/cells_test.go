@@ -41,8 +41,8 @@ var cellExceptions = map[string]string{
 
 // defaultCells are the functions of db that choose the default cell.
 var defaultCells = []string{
-	"db/accounts:overviewsOf", "db/copies:each", "db/files:count", "db/retention:common", "db:Cell", "db:EachCellOf", "db:InSiteTx",
-	"db:applyOutside",
+	"db/accounts:overviewsOf", "db/copies:each", "db/files:count", "db/migrations:applyOutside", "db/retention:common",
+	"db:Cell", "db:EachCellOf", "db:InSiteTx",
 }
 
 // TestLayoutCells checks that each function of db that names a table of cells has a cell: a receiver,

@@ -465,7 +465,7 @@ func TestLayoutRules(t *testing.T) {
 		{"db/hits.go", false, "github.com/uptrace/bun", ""},
 		{"tools/loadgen/bulk/bulk.go", false, "github.com/jackc/pgx/v5", ""},
 		{"tools/loadgen/fill.go", false, "github.com/jackc/pgx/v5", sqlReason},
-		{"db/migrations/embed.go", false, "database/sql", ""},
+		{"db/migrations/outside.go", false, "database/sql", ""},
 		{"tools/dbtest/postgres.go", false, "github.com/jackc/pgx/v5", ""},
 		{"dataplane/routes.go", false, "github.com/uptrace/bunrouter", ""},
 

@@ -9,6 +9,7 @@ import (
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/cmd/tallygate/database"
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/migrations"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/retention"
 )
@@ -55,7 +56,7 @@ func (c *migrateCommand) report(ctx context.Context, term terminal, settings *co
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
 
-	schema, err := d.SchemaOrEmpty(ctx)
+	schema, err := migrations.ReadSchemaOrEmpty(ctx, d)
 	if err != nil {
 		return fmt.Errorf("read the schema's state: %w", err)
 	}
@@ -68,7 +69,7 @@ func (c *migrateCommand) report(ctx context.Context, term terminal, settings *co
 
 // printCheck prints a line for each property of the schema. It returns an error for a schema that this
 // program cannot serve.
-func printCheck(term terminal, schema db.Schema) error {
+func printCheck(term terminal, schema migrations.Schema) error {
 	oldest := schema.OldestProgram
 	if oldest == "" {
 		oldest = "any"
@@ -81,7 +82,7 @@ func printCheck(term terminal, schema db.Schema) error {
 
 	switch {
 	case schema.TooNew():
-		return db.ErrProgramTooOld
+		return migrations.ErrProgramTooOld
 	case len(schema.Pending) > 0:
 		return fmt.Errorf("%d migrations are pending", len(schema.Pending))
 	}
@@ -90,13 +91,13 @@ func printCheck(term terminal, schema db.Schema) error {
 }
 
 // printPlan prints the pending migrations.
-func printPlan(term terminal, d *db.DB, schema db.Schema) error {
+func printPlan(term terminal, d *db.DB, schema migrations.Schema) error {
 	if schema.TooNew() {
-		return db.ErrProgramTooOld
+		return migrations.ErrProgramTooOld
 	}
 
 	for _, name := range schema.Pending {
-		migration, err := d.Migration(name)
+		migration, err := migrations.Read(d, name)
 		if err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/files"
+	"github.com/tallygate/tallygate/db/migrations"
 )
 
 // Open locks the data folder if it is used, then opens and migrates the database. The
@@ -81,7 +82,7 @@ func prepare(ctx context.Context, c *config.Config, options db.Options, hold *Ho
 		}
 	}
 
-	migrate := func() error { return d.Migrate(ctx, time.Now) }
+	migrate := func() error { return migrations.Apply(ctx, d, time.Now) }
 	if c.NoMigrate {
 		migrate = func() error { return checkSchema(ctx, d) }
 	}
@@ -94,12 +95,12 @@ func prepare(ctx context.Context, c *config.Config, options db.Options, hold *Ho
 
 // checkSchema returns an error for a database whose schema this program cannot use as it is.
 func checkSchema(ctx context.Context, d *db.DB) error {
-	schema, err := d.SchemaOrEmpty(ctx)
+	schema, err := migrations.ReadSchemaOrEmpty(ctx, d)
 	switch {
 	case err != nil:
 		return fmt.Errorf("read the schema's state: %w", err)
 	case schema.TooNew():
-		return db.ErrProgramTooOld
+		return migrations.ErrProgramTooOld
 	case len(schema.Pending) > 0:
 		return fmt.Errorf("%d migrations are pending, the first is %s; run \"tallygate migrate\" with a role that may "+
 			"create tables", len(schema.Pending), schema.Pending[0])

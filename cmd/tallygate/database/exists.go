@@ -9,6 +9,7 @@ import (
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/migrations"
 )
 
 // CheckExists returns an error that names what to set if the database is missing or has no tables. It creates nothing.
@@ -26,7 +27,7 @@ func CheckExists(ctx context.Context, c *config.Config) error {
 		return err
 	}
 
-	exists, err := d.HasSchema(ctx)
+	exists, err := migrations.HasSchema(ctx, d)
 	if err == nil && !exists {
 		err = errors.New("--database-url: this database has no tables of Tallygate; correct the address, or run " +
 			"\"tallygate migrate\" first")

@@ -17,6 +17,7 @@ import (
 	"github.com/tallygate/tallygate/db/celllist"
 	"github.com/tallygate/tallygate/db/files"
 	"github.com/tallygate/tallygate/db/keys"
+	"github.com/tallygate/tallygate/db/migrations"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 )
@@ -124,9 +125,9 @@ func cause(err error) string {
 
 // checkSchema compares the schema with this program. It returns whether the program can use it.
 func (e *examination) checkSchema(ctx context.Context, d *db.DB) bool {
-	schema, err := d.SchemaOrEmpty(ctx)
+	schema, err := migrations.ReadSchemaOrEmpty(ctx, d)
 	if err == nil && len(schema.Applied) > 0 {
-		err = d.CheckComplete(ctx)
+		err = migrations.CheckComplete(ctx, d)
 	}
 
 	switch {
@@ -134,9 +135,9 @@ func (e *examination) checkSchema(ctx context.Context, d *db.DB) bool {
 		e.fault("database-foreign", "Name a database of its own in TALLYGATE_DATABASE_URL, or another folder in TALLYGATE_DATA_DIR.", "%v", err)
 	case isIncomplete(err):
 		e.fault("schema-incomplete", "Restore the backup again into an empty database, see docs/backup.md.", "%v", err)
-	case errors.Is(err, db.ErrEarlierBuild):
+	case errors.Is(err, migrations.ErrEarlierBuild):
 		e.fault("schema-earlier-build", "Name an empty database in TALLYGATE_DATABASE_URL, or another folder in TALLYGATE_DATA_DIR.", "%v", err)
-	case errors.Is(err, db.ErrUnfinishedCopy):
+	case errors.Is(err, migrations.ErrUnfinishedCopy):
 		e.fault("copy-unfinished", "Empty the database and run tallygate admin copy again, see docs/move.md.", "a copy into this database did not end")
 	case err != nil:
 		e.fault("schema", "Name the database of this program in TALLYGATE_DATABASE_URL.",

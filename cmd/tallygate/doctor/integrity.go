@@ -8,6 +8,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/files"
 	"github.com/tallygate/tallygate/db/inspect"
+	"github.com/tallygate/tallygate/db/migrations"
 )
 
 // integrityTimeout bounds reading a whole database, which has a limit of its own.
@@ -58,11 +59,11 @@ func (e *examination) checkRows(ctx context.Context, d *db.DB) bool {
 }
 
 func isForeign(err error) bool {
-	_, ok := errors.AsType[*db.ForeignError](err)
+	_, ok := errors.AsType[*migrations.ForeignError](err)
 	return ok
 }
 
 func isIncomplete(err error) bool {
-	_, ok := errors.AsType[*db.IncompleteError](err)
+	_, ok := errors.AsType[*migrations.IncompleteError](err)
 	return ok
 }

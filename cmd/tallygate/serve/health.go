@@ -14,6 +14,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/damage"
 	"github.com/tallygate/tallygate/db/files"
+	"github.com/tallygate/tallygate/db/migrations"
 	"github.com/tallygate/tallygate/db/sites"
 )
 
@@ -169,7 +170,7 @@ func (a *App) logCommon(away bool, err error) {
 
 // checkCommon is checkDatabase for the common tables.
 func (a *App) checkCommon(ctx context.Context) (reason string, err error) {
-	schema, err := a.db.Schema(ctx)
+	schema, err := migrations.ReadSchema(ctx, a.db)
 	switch {
 	case err != nil:
 		return reasonUnreachable, err

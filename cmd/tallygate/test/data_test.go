@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/migrations"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/tools/dbtest"
@@ -41,7 +42,7 @@ func TestAdminData(t *testing.T) {
 			admin("tallygate: "+file+" exists, and a backup must be a new file", "backup", file)
 			admin("tallygate: the backup cannot be written: lstat", "backup", filepath.Join(file, "below a file"))
 
-			if _, err := dbtest.Open(t, "sqlite:"+file).Schema(t.Context()); err != nil {
+			if _, err := migrations.ReadSchema(t.Context(), dbtest.Open(t, "sqlite:"+file)); err != nil {
 				t.Error(err)
 			}
 

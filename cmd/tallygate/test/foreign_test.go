@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/migrations"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
@@ -39,7 +40,7 @@ func TestForeignDatabase(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = d.Close() })
-		if names, err := d.Objects(t.Context()); err != nil || len(names) != 1 {
+		if names, err := migrations.Objects(t.Context(), d); err != nil || len(names) != 1 {
 			t.Errorf("the database has %q, %v", names, err)
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/migrations"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
@@ -57,7 +58,7 @@ func TestMissingDatabase(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if exists, err := d.HasSchema(t.Context()); exists || err != nil {
+			if exists, err := migrations.HasSchema(t.Context(), d); exists || err != nil {
 				t.Errorf("the tables were created: %t, %v", exists, err)
 			}
 			if err := d.Close(); err != nil {

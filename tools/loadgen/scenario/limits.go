@@ -11,6 +11,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/keys"
+	"github.com/tallygate/tallygate/db/migrations"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/db/sites"
@@ -113,7 +114,7 @@ func bulkRate(ctx context.Context, b *instance.Instance, rows int) (float64, err
 	scratch := instance.Instance{Database: url}
 	var rate float64
 	err := scratch.WithDatabase(func(d *db.DB) error {
-		if err := d.Migrate(ctx, time.Now); err != nil {
+		if err := migrations.Apply(ctx, d, time.Now); err != nil {
 			return err
 		}
 		if err := retention.New(d).EnsurePartitions(ctx, model.At(time.Now())); err != nil {

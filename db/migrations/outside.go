@@ -1,4 +1,4 @@
-package db
+package migrations
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db"
 )
 
 // applyOutside runs the statements of a migration one by one on a connection of its own, and then
@@ -19,15 +21,15 @@ import (
 //
 // What a script writes as one index of a partitioned table is built partition by partition: see
 // indexPartitions.
-func (d *DB) applyOutside(ctx context.Context, m Migration, now func() time.Time) error {
-	conn, err := d.sessions.DB.Conn(ctx)
+func applyOutside(ctx context.Context, d *db.DB, m Migration, now func() time.Time) error {
+	conn, err := d.SessionConn(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 
 	var locked bool
-	if err := conn.QueryRowContext(ctx, "SELECT pg_try_advisory_lock($1)", MigrationLock).Scan(&locked); err != nil {
+	if err := conn.QueryRowContext(ctx, "SELECT pg_try_advisory_lock($1)", db.MigrationLock).Scan(&locked); err != nil {
 		return err
 	}
 	if !locked {
@@ -37,7 +39,7 @@ func (d *DB) applyOutside(ctx context.Context, m Migration, now func() time.Time
 	defer func() {
 		// The lock ends with the session. A connection that may still have it must not return to the
 		// pool.
-		_, err := conn.ExecContext(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock($1)", MigrationLock)
+		_, err := conn.ExecContext(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock($1)", db.MigrationLock)
 		if err != nil {
 			discard(conn)
 		}
@@ -50,12 +52,13 @@ func (d *DB) applyOutside(ctx context.Context, m Migration, now func() time.Time
 		return err
 	}
 
-	run := d.DefaultCell().runScript
 	if m.EachCell {
 		d.ForgetCells()
-		run = d.outsideInEachCell
+		err = outsideInEachCell(ctx, d, conn, m.SQL)
+	} else {
+		err = runScript(ctx, d.DefaultCell(), conn, m.SQL)
 	}
-	if err := run(ctx, conn, m.SQL); err != nil {
+	if err != nil {
 		return err
 	}
 
@@ -63,9 +66,9 @@ func (d *DB) applyOutside(ctx context.Context, m Migration, now func() time.Time
 }
 
 // runScript runs the statements of a migration outside of a transaction.
-func (c *Cell) runScript(ctx context.Context, conn *sql.Conn, script string) error {
+func runScript(ctx context.Context, c *db.Cell, conn *sql.Conn, script string) error {
 	for _, statement := range Statements(script) {
-		if err := c.runOutside(ctx, conn, statement); err != nil {
+		if err := runOutside(ctx, c, conn, statement); err != nil {
 			return fmt.Errorf("%s: %w", statement, err)
 		}
 	}
@@ -73,10 +76,10 @@ func (c *Cell) runScript(ctx context.Context, conn *sql.Conn, script string) err
 }
 
 // outsideInEachCell runs the statements of a migration in each cell, on a connection of the cell.
-func (d *DB) outsideInEachCell(ctx context.Context, conn *sql.Conn, script string) error {
-	return d.EachCell(ctx, func(cell *Cell) error {
-		if cell.ID == DefaultCell {
-			return cell.runScript(ctx, conn, script)
+func outsideInEachCell(ctx context.Context, d *db.DB, conn *sql.Conn, script string) error {
+	return d.EachCell(ctx, func(cell *db.Cell) error {
+		if cell.ID == db.DefaultCell {
+			return runScript(ctx, cell, conn, script)
 		}
 
 		conn, err := cell.Write.DB.Conn(ctx)
@@ -84,7 +87,7 @@ func (d *DB) outsideInEachCell(ctx context.Context, conn *sql.Conn, script strin
 			return err
 		}
 		defer conn.Close()
-		return cell.runScript(ctx, conn, script)
+		return runScript(ctx, cell, conn, script)
 	})
 }
 
@@ -93,7 +96,7 @@ var concurrentIndex = regexp.MustCompile(
 	`(?i)^CREATE( UNIQUE)? INDEX CONCURRENTLY IF NOT EXISTS (\w+) ON (\w+) (.+)$`)
 
 // runOutside runs one statement of a migration outside of a transaction.
-func (c *Cell) runOutside(ctx context.Context, conn *sql.Conn, statement string) error {
+func runOutside(ctx context.Context, c *db.Cell, conn *sql.Conn, statement string) error {
 	index := concurrentIndex.FindStringSubmatch(statement)
 	if index == nil {
 		_, err := conn.ExecContext(ctx, statement)
@@ -109,7 +112,7 @@ func (c *Cell) runOutside(ctx context.Context, conn *sql.Conn, statement string)
 		return createIndex(ctx, conn, unique, name, table, columns)
 	}
 
-	return c.indexPartitions(ctx, conn, unique, name, table, columns, partitions)
+	return indexPartitions(ctx, c, conn, unique, name, table, columns, partitions)
 }
 
 // createIndex creates an index concurrently. It first drops an invalid one, which an interrupted
@@ -168,11 +171,11 @@ WHERE p.partrelid = to_regclass($1) ORDER BY c.relname`, table)
 // the table gets an index of itself only, which is invalid; each partition gets one concurrently; and
 // when the last one is attached, the table's index becomes valid. A partition that is created
 // meanwhile gets the index with the table's other properties.
-func (c *Cell) indexPartitions(
-	ctx context.Context, conn *sql.Conn, unique, name, table, columns string, partitions []string,
+func indexPartitions(
+	ctx context.Context, c *db.Cell, conn *sql.Conn, unique, name, table, columns string, partitions []string,
 ) error {
 	short := func(statement string) error {
-		return patiently(ctx, func() error { return c.withLockTimeout(ctx, statement) })
+		return patiently(ctx, func() error { return withLockTimeout(ctx, c, statement) })
 	}
 
 	err := short("CREATE" + unique + " INDEX IF NOT EXISTS " + name + " ON ONLY " + table + " " + columns)
@@ -211,8 +214,8 @@ SELECT EXISTS (
 }
 
 // withLockTimeout runs a statement that takes little time once it has its locks.
-func (c *Cell) withLockTimeout(ctx context.Context, statement string) error {
-	return c.InTx(ctx, func(ctx context.Context, tx *CellTx) error {
+func withLockTimeout(ctx context.Context, c *db.Cell, statement string) error {
+	return c.InTx(ctx, func(ctx context.Context, tx *db.CellTx) error {
 		_, err := tx.ExecContext(ctx, "SET LOCAL lock_timeout = ?", migrationLockWait.Milliseconds())
 		if err != nil {
 			return err

@@ -1,4 +1,4 @@
-package db_test
+package migrations_test
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/migrations"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
@@ -32,18 +33,18 @@ func TestForeign(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			before, err := d.Objects(t.Context())
+			before, err := migrations.Objects(t.Context(), d)
 			if err != nil {
 				t.Fatal(err)
 			}
 
-			_, schemaErr := d.SchemaOrEmpty(t.Context())
-			for _, err := range []error{d.Migrate(t.Context(), time.Now), schemaErr} {
-				if foreign, ok := errors.AsType[*db.ForeignError](err); !ok || foreign.Table != test.want {
+			_, schemaErr := migrations.ReadSchemaOrEmpty(t.Context(), d)
+			for _, err := range []error{migrations.Apply(t.Context(), d, time.Now), schemaErr} {
+				if foreign, ok := errors.AsType[*migrations.ForeignError](err); !ok || foreign.Table != test.want {
 					t.Errorf("%s: %v", test.tables, err)
 				}
 			}
-			if after, err := d.Objects(t.Context()); err != nil || len(after) != len(before) {
+			if after, err := migrations.Objects(t.Context(), d); err != nil || len(after) != len(before) {
 				t.Errorf("%q became %q, %v", before, after, err)
 			}
 		})

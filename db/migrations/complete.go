@@ -1,4 +1,4 @@
-package db
+package migrations
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/tallygate/tallygate/db"
 )
 
 // objectFiles list the tables, and what identifies their rows, that the migrations create: a file for
@@ -38,17 +40,17 @@ func (e *IncompleteError) Error() string {
 // CheckComplete returns an IncompleteError for a database that lacks tables or keys of this program's
 // migrations, although all of them were applied. A newer program may have removed some: then
 // it returns nil.
-func (d *DB) CheckComplete(ctx context.Context) error {
-	schema, err := d.Schema(ctx)
+func CheckComplete(ctx context.Context, d *db.DB) error {
+	schema, err := ReadSchema(ctx, d)
 	if err != nil || len(schema.Pending)+len(schema.Unknown) > 0 {
 		return err
 	}
 
-	wanted, err := d.programObjects()
+	wanted, err := programObjects(d)
 	if err != nil {
 		return err
 	}
-	found, err := d.Objects(ctx)
+	found, err := Objects(ctx, d)
 	if err != nil {
 		return fmt.Errorf("list the tables: %w", err)
 	}
@@ -67,14 +69,14 @@ func (d *DB) CheckComplete(ctx context.Context) error {
 }
 
 // programObjects lists the objects that the migrations create, in the form of Objects.
-func (d *DB) programObjects() ([]string, error) {
+func programObjects(d *db.DB) ([]string, error) {
 	text, err := objectFiles.ReadFile("objects/" + d.Dialect() + ".txt")
 	return strings.Split(strings.TrimSpace(string(text)), "\n"), err
 }
 
 // ProgramTables lists the tables that the migrations create on the database's engine.
-func (d *DB) ProgramTables() ([]string, error) {
-	objects, err := d.programObjects()
+func ProgramTables(d *db.DB) ([]string, error) {
+	objects, err := programObjects(d)
 
 	var tables []string
 	for _, object := range objects {
@@ -88,7 +90,7 @@ func (d *DB) ProgramTables() ([]string, error) {
 // Objects lists the tables, the primary keys and the foreign keys, on SQLite the tables and the indexes,
 // without partitions. A restore that leaves out the rows of a table cannot create the foreign keys of
 // others to it.
-func (d *DB) Objects(ctx context.Context) (names []string, err error) {
+func Objects(ctx context.Context, d *db.DB) (names []string, err error) {
 	query := "SELECT type || ' ' || name FROM sqlite_master WHERE type IN ('table', 'index') " +
 		"AND name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY 1"
 	if d.IsPostgres() {
@@ -109,22 +111,22 @@ ORDER BY 1`
 
 // hasList reports whether the database has the list of applied migrations. Without entries in the list, it
 // returns a ForeignError for tables of another program, and an IncompleteError for tables of this one.
-func (d *DB) hasList(ctx context.Context) (bool, error) {
+func hasList(ctx context.Context, d *db.DB) (bool, error) {
 	// The first migration creates this table, together with the list's first entry. It is looked for first,
 	// because another process may be migrating.
-	hasTables, err := d.hasTable(ctx, "settings")
+	hasTables, err := hasTable(ctx, d, "settings")
 	if err != nil {
 		return false, err
 	}
 
-	exists, isFilled, err := d.readList(ctx)
+	exists, isFilled, err := readList(ctx, d)
 	if err != nil || isFilled {
 		return exists, err
 	}
 
-	if err := d.refuseForeign(ctx); err != nil {
+	if err := refuseForeign(ctx, d); err != nil {
 		// Tables of a migration in between are in no list, if another process is migrating.
-		if exists, isFilled, readErr := d.readList(ctx); readErr == nil && isFilled {
+		if exists, isFilled, readErr := readList(ctx, d); readErr == nil && isFilled {
 			return exists, nil
 		}
 		return exists, err
@@ -136,8 +138,8 @@ func (d *DB) hasList(ctx context.Context) (bool, error) {
 }
 
 // readList reports whether the list of applied migrations exists, and whether it has entries.
-func (d *DB) readList(ctx context.Context) (exists, isFilled bool, err error) {
-	exists, err = d.hasTable(ctx, "schema_migrations")
+func readList(ctx context.Context, d *db.DB) (exists, isFilled bool, err error) {
+	exists, err = hasTable(ctx, d, "schema_migrations")
 	if err == nil && exists {
 		isFilled, err = d.Read.NewSelect().Table("schema_migrations").Exists(ctx)
 	}

@@ -1,4 +1,4 @@
-package db_test
+package migrations_test
 
 import (
 	"context"
@@ -11,17 +11,18 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/migrations"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-var updateObjects = flag.Bool("update", false, "rewrite the lists of tables in db/objects")
+var updateObjects = flag.Bool("update", false, "rewrite the lists of tables in db/migrations/objects")
 
 // TestObjects compares the list of tables and keys that a complete database has with what the migrations
 // create.
 func TestObjects(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		names, err := d.Objects(t.Context())
+		names, err := migrations.Objects(t.Context(), d)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,7 +37,7 @@ func TestObjects(t *testing.T) {
 
 		listed, err := os.ReadFile(path)
 		if err != nil || string(listed) != text {
-			t.Errorf("%s, %v, is not what the migrations create; run: go test -run TestObjects ./db -update", path, err)
+			t.Errorf("%s, %v, is not what the migrations create; run: go test -run TestObjects ./db/migrations -update", path, err)
 		}
 	})
 }
@@ -69,9 +70,9 @@ func TestRestoredInPart(t *testing.T) {
 // succeeds.
 func checkRefusal(t *testing.T, d *db.DB, want string) {
 	t.Helper()
-	err := d.Migrate(context.Background(), time.Now)
+	err := migrations.Apply(context.Background(), d, time.Now)
 
-	incomplete, ok := errors.AsType[*db.IncompleteError](err)
+	incomplete, ok := errors.AsType[*migrations.IncompleteError](err)
 	switch {
 	case want == "" && err != nil:
 		t.Errorf("a complete database is refused: %v", err)

@@ -1,4 +1,4 @@
-package db
+package migrations
 
 import (
 	"context"
@@ -8,9 +8,11 @@ import (
 	"time"
 
 	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db"
 )
 
-// Migrate applies every pending migration of this program. Each runs in one transaction together with
+// Apply applies every pending migration of this program. Each runs in one transaction together with
 // its record, under a lock that a crash releases, so that any number of processes may start at once.
 //
 // A migration waits for a table of PostgreSQL for half a second at a time, because every statement
@@ -19,30 +21,30 @@ import (
 // It fails with ErrProgramTooOld for a schema that this program does not understand, with
 // ErrEarlierBuild for a database of the builds before the first release, with an IncompleteError for
 // one that was restored in part, and with ErrUnfinishedCopy for one that was copied in part.
-func (d *DB) Migrate(ctx context.Context, now func() time.Time) error {
-	if err := d.MigrateWith(ctx, programMigrations, now); err != nil {
+func Apply(ctx context.Context, d *db.DB, now func() time.Time) error {
+	if err := ApplySet(ctx, d, programMigrations, now); err != nil {
 		return err
 	}
-	return d.CheckComplete(ctx)
+	return CheckComplete(ctx, d)
 }
 
-// MigrateWith is Migrate with another set of migrations. Tests call it.
-func (d *DB) MigrateWith(ctx context.Context, migrations *Migrations, now func() time.Time) error {
+// ApplySet is Apply with another set of migrations. Tests call it.
+func ApplySet(ctx context.Context, d *db.DB, migrations *Set, now func() time.Time) error {
 	// Read first: a role without the right to create tables may serve a schema that is up to date.
 	var done bool
-	err := patiently(ctx, func() (err error) { done, err = d.isMigrated(ctx, migrations); return err })
+	err := patiently(ctx, func() (err error) { done, err = isMigrated(ctx, d, migrations); return err })
 	if done || err != nil {
 		return err
 	}
 
-	if err := patiently(ctx, func() error { return d.createMigrationTable(ctx) }); err != nil {
+	if err := patiently(ctx, func() error { return createMigrationTable(ctx, d) }); err != nil {
 		return fmt.Errorf("create schema_migrations: %w", err)
 	}
 
 	for _, name := range migrations.names {
 		migration, err := migrations.read(name, d.Dialect())
 		if err == nil {
-			err = patiently(ctx, func() error { return d.applyMigration(ctx, migration, now) })
+			err = patiently(ctx, func() error { return applyMigration(ctx, d, migration, now) })
 		}
 		if err != nil {
 			return fmt.Errorf("migration %s: %w", name, err)
@@ -53,13 +55,13 @@ func (d *DB) MigrateWith(ctx context.Context, migrations *Migrations, now func()
 }
 
 // isMigrated reports whether the database has all migrations.
-func (d *DB) isMigrated(ctx context.Context, migrations *Migrations) (bool, error) {
-	exists, err := d.hasList(ctx)
+func isMigrated(ctx context.Context, d *db.DB, migrations *Set) (bool, error) {
+	exists, err := hasList(ctx, d)
 	if err != nil || !exists {
 		return false, err
 	}
 
-	schema, err := d.schema(ctx, migrations)
+	schema, err := readSchema(ctx, d, migrations)
 	if err == nil && schema.TooNew() {
 		err = ErrProgramTooOld
 	}
@@ -68,12 +70,12 @@ func (d *DB) isMigrated(ctx context.Context, migrations *Migrations) (bool, erro
 }
 
 // HasSchema reports whether a version of the program has migrated the database.
-func (d *DB) HasSchema(ctx context.Context) (bool, error) {
-	return d.hasTable(ctx, "schema_migrations")
+func HasSchema(ctx context.Context, d *db.DB) (bool, error) {
+	return hasTable(ctx, d, "schema_migrations")
 }
 
 // hasTable reports whether the database has a table.
-func (d *DB) hasTable(ctx context.Context, name string) (exists bool, err error) {
+func hasTable(ctx context.Context, d *db.DB, name string) (exists bool, err error) {
 	query := "SELECT count(*) > 0 FROM sqlite_master WHERE type = 'table' AND name = ?"
 	if d.IsPostgres() {
 		query = "SELECT to_regclass(?) IS NOT NULL"
@@ -114,9 +116,9 @@ func patiently(ctx context.Context, run func() error) error {
 		switch {
 		case errors.Is(err, errMigrating):
 			patience = migrationPatience
-		case IsLockTimeout(err):
+		case db.IsLockTimeout(err):
 			pause, patience = migrationLockPause, migrationPatience
-		case err == nil || !IsRetryable(err):
+		case err == nil || !db.IsRetryable(err):
 			return err
 		}
 
@@ -132,16 +134,16 @@ func patiently(ctx context.Context, run func() error) error {
 	}
 }
 
-// tryMigrationLock takes the lock of the processes that migrate until the transaction ends. It fails
+// tryLock takes the lock of the processes that migrate until the transaction ends. It fails
 // with errMigrating instead of waiting: CREATE INDEX CONCURRENTLY, which the lock's holder may run,
 // waits for all older transactions, and would wait for this one.
-func (tx *Tx) tryMigrationLock(ctx context.Context) error {
-	if !tx.db.IsPostgres() {
+func tryLock(ctx context.Context, d *db.DB, tx *db.Tx) error {
+	if !d.IsPostgres() {
 		return nil
 	}
 
 	var locked bool
-	if err := tx.NewRaw("SELECT pg_try_advisory_xact_lock(?)", MigrationLock).Scan(ctx, &locked); err != nil {
+	if err := tx.NewRaw("SELECT pg_try_advisory_xact_lock(?)", db.MigrationLock).Scan(ctx, &locked); err != nil {
 		return err
 	}
 	if !locked {
@@ -153,9 +155,9 @@ func (tx *Tx) tryMigrationLock(ctx context.Context) error {
 
 // createMigrationTable creates the list of applied migrations. It takes the lock: of two concurrent
 // CREATE TABLE IF NOT EXISTS, one can fail on PostgreSQL.
-func (d *DB) createMigrationTable(ctx context.Context) error {
-	return d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
-		if err := tx.tryMigrationLock(ctx); err != nil {
+func createMigrationTable(ctx context.Context, d *db.DB) error {
+	return d.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		if err := tryLock(ctx, d, tx); err != nil {
 			return err
 		}
 		_, err := tx.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS schema_migrations "+
@@ -165,13 +167,13 @@ func (d *DB) createMigrationTable(ctx context.Context) error {
 }
 
 // applyMigration applies a migration and records it, unless it was applied before.
-func (d *DB) applyMigration(ctx context.Context, m Migration, now func() time.Time) error {
+func applyMigration(ctx context.Context, d *db.DB, m Migration, now func() time.Time) error {
 	if m.Outside {
-		return d.applyOutside(ctx, m, now)
+		return applyOutside(ctx, d, m, now)
 	}
 
-	return d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
-		if err := tx.tryMigrationLock(ctx); err != nil {
+	return d.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		if err := tryLock(ctx, d, tx); err != nil {
 			return err
 		}
 
@@ -190,7 +192,7 @@ func (d *DB) applyMigration(ctx context.Context, m Migration, now func() time.Ti
 		// Use the plain database/sql transaction: bun would look for its own placeholders in the
 		// script.
 		if m.EachCell {
-			err = tx.inEachCell(ctx, Statements(m.SQL))
+			err = inEachCell(ctx, d, tx, Statements(m.SQL))
 		} else {
 			_, err = tx.Tx.Tx.ExecContext(ctx, m.SQL)
 		}
@@ -203,10 +205,10 @@ func (d *DB) applyMigration(ctx context.Context, m Migration, now func() time.Ti
 }
 
 // inEachCell runs statements in each cell. Citus takes one at a time.
-func (tx *Tx) inEachCell(ctx context.Context, statements []string) error {
+func inEachCell(ctx context.Context, d *db.DB, tx *db.Tx, statements []string) error {
 	// A cell may have been added since the list was read.
-	tx.db.ForgetCells()
-	list, err := tx.db.Cells(ctx)
+	d.ForgetCells()
+	list, err := d.Cells(ctx)
 	if err != nil {
 		return err
 	}
@@ -218,18 +220,18 @@ func (tx *Tx) inEachCell(ctx context.Context, statements []string) error {
 		}
 		for _, statement := range statements {
 			if _, err := in.Tx.Tx.Tx.ExecContext(ctx, statement); err != nil {
-				return inCell(cell.ID, fmt.Errorf("%s: %w", statement, err))
+				return db.InCell(cell.ID, fmt.Errorf("%s: %w", statement, err))
 			}
 		}
 	}
 
-	_, err = tx.EnterCell(ctx, DefaultCell)
+	_, err = tx.EnterCell(ctx, db.DefaultCell)
 	return err
 }
 
 // recordMigration notes that a migration was applied, and the oldest program that may use the schema
 // from now on.
-func recordMigration(ctx context.Context, to bun.IConn, d *DB, m Migration, now func() time.Time) error {
+func recordMigration(ctx context.Context, to bun.IConn, d *db.DB, m Migration, now func() time.Time) error {
 	_, err := d.Write.NewRaw("INSERT INTO schema_migrations (name, applied_at) VALUES (?, ?)", m.Name, now().UnixMicro()).
 		Conn(to).Exec(ctx)
 	if err != nil || m.OldestProgram == "" {
@@ -247,6 +249,14 @@ func recordMigration(ctx context.Context, to bun.IConn, d *DB, m Migration, now 
 var ErrEarlierBuild = errors.New("the database was created by a build of Tallygate before its first release, " +
 	"and was not changed: this version needs an empty database; of the earlier one, that build's " +
 	"\"tallygate admin export-config\" prints the settings for \"tallygate admin apply\", and downloads keep the rows")
+
+// CopySetting is the setting of a database into which an installation is being copied, until the copy is
+// complete. Package copies stores and removes it.
+const CopySetting = "copy_of"
+
+// ErrUnfinishedCopy is returned by Apply and ReadSchema for a database with CopySetting.
+var ErrUnfinishedCopy = errors.New("a copy into this database did not end; empty the database, and run \"tallygate " +
+	"admin copy\" again with the settings of the copied installation")
 
 // oldestProgramSetting names the newest migration that a program must know to use the schema.
 const oldestProgramSetting = "oldest_program"
@@ -268,13 +278,15 @@ type Schema struct {
 // TooNew reports whether the program cannot use the schema.
 func (s Schema) TooNew() bool { return s.OldestProgram > s.Newest }
 
-// Schema returns the state of the schema for this program. It fails while the database is unavailable or was never
+// ReadSchema returns the state of the schema for this program. It fails while the database is unavailable or was never
 // migrated, with ErrEarlierBuild, and with ErrUnfinishedCopy in addition to the state.
-func (d *DB) Schema(ctx context.Context) (Schema, error) { return d.schema(ctx, programMigrations) }
+func ReadSchema(ctx context.Context, d *db.DB) (Schema, error) {
+	return readSchema(ctx, d, programMigrations)
+}
 
-// SchemaOrEmpty is Schema, also for a database that was never migrated.
-func (d *DB) SchemaOrEmpty(ctx context.Context) (Schema, error) {
-	exists, err := d.hasList(ctx)
+// ReadSchemaOrEmpty is ReadSchema, also for a database that was never migrated.
+func ReadSchemaOrEmpty(ctx context.Context, d *db.DB) (Schema, error) {
+	exists, err := hasList(ctx, d)
 	switch {
 	case err != nil:
 		return Schema{}, err
@@ -282,10 +294,10 @@ func (d *DB) SchemaOrEmpty(ctx context.Context) (Schema, error) {
 		return Schema{Newest: programMigrations.Newest(), Pending: programMigrations.names}, nil
 	}
 
-	return d.Schema(ctx)
+	return ReadSchema(ctx, d)
 }
 
-func (d *DB) schema(ctx context.Context, migrations *Migrations) (Schema, error) {
+func readSchema(ctx context.Context, d *db.DB, migrations *Set) (Schema, error) {
 	s := Schema{Newest: migrations.Newest()}
 
 	// SQLite takes the name of a missing column for a string, unless the table's name is part of it.
@@ -294,7 +306,7 @@ func (d *DB) schema(ctx context.Context, migrations *Migrations) (Schema, error)
 	switch {
 	case err != nil:
 		// Other programs have a table of this name with other columns.
-		return s, errors.Join(d.refuseForeign(ctx), fmt.Errorf("read schema_migrations: %w", err))
+		return s, errors.Join(refuseForeign(ctx, d), fmt.Errorf("read schema_migrations: %w", err))
 	case len(s.Applied) > 0 && !slices.Contains(s.Applied, migrations.names[0]):
 		return s, ErrEarlierBuild
 	}
@@ -330,7 +342,7 @@ func (d *DB) schema(ctx context.Context, migrations *Migrations) (Schema, error)
 	return s, err
 }
 
-// Migration returns a migration of this program in the database's dialect.
-func (d *DB) Migration(name string) (Migration, error) {
+// Read returns a migration of this program in the database's dialect.
+func Read(d *db.DB, name string) (Migration, error) {
 	return programMigrations.read(name, d.Dialect())
 }

@@ -1,4 +1,6 @@
-package db
+// Package migrations has the tables of the database as SQL files, and the code that applies them. It reads which of
+// them a database has, and refuses databases of other programs, of newer ones, and incomplete ones.
+package migrations
 
 import (
 	"crypto/sha256"
@@ -7,21 +9,20 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
 )
 
-//go:embed migrations/*.sql
+//go:embed *.sql
 var migrationFiles embed.FS
 
 // programMigrations are the migrations of this program.
-var programMigrations = MustMigrations(migrationFiles)
+var programMigrations = MustSet(migrationFiles)
 
-// Migrations are the SQL files of a folder "migrations", applied in the order of their names.
-// Their names begin with three digits. The first fifteen files make the tables of the first release, a
-// file for each subject; the first of all identifies the databases that later files can migrate.
+// Set is a list of SQL files, applied in the order of their names, which begin with three digits. The
+// first fifteen files make the tables of the first release, a file for each subject; the first of all
+// identifies the databases that later files can migrate.
 //
 // NAME.sql has the text of both dialects. Its marks begin with @: a word of dialectWords stands for a
 // dialect's own words, and lines of one dialect stand between lines with a comment:
@@ -45,30 +46,30 @@ var programMigrations = MustMigrations(migrationFiles)
 // is for indexes of large tables: see applyOutside. The third one is for changes of the tables of cells:
 // the file runs once in each cell, statement by statement. Such a change is made in the layout of new
 // cells as well, see package cells.
-type Migrations struct {
+type Set struct {
 	files fs.FS
 	names []string
 }
 
-// MustMigrations returns the migrations of a file system. It panics for one that cannot be read,
-// which the embedded one always can.
-func MustMigrations(files fs.FS) *Migrations {
-	paths, err := fs.Glob(files, "migrations/*.sql")
+// MustSet returns the migrations in the root of a file system. It panics if they cannot be read, which
+// never happens with embedded files.
+func MustSet(files fs.FS) *Set {
+	paths, err := fs.Glob(files, "*.sql")
 	if err != nil {
 		panic(err)
 	}
 
 	names := make([]string, len(paths))
 	for i, p := range paths {
-		names[i], _, _ = strings.Cut(path.Base(p), ".")
+		names[i], _, _ = strings.Cut(p, ".")
 	}
 
-	return &Migrations{files: files, names: slices.Compact(names)}
+	return &Set{files: files, names: slices.Compact(names)}
 }
 
 // Newest returns the name of the last migration. It identifies the schema that a program
 // understands.
-func (m *Migrations) Newest() string { return m.names[len(m.names)-1] }
+func (m *Set) Newest() string { return m.names[len(m.names)-1] }
 
 // Migration is one step of the schema in a dialect.
 type Migration struct {
@@ -106,7 +107,7 @@ const (
 )
 
 // read returns a migration in a dialect.
-func (m *Migrations) read(name, dialect string) (Migration, error) {
+func (m *Set) read(name, dialect string) (Migration, error) {
 	script, err := m.script(name, dialect)
 	if err != nil {
 		return Migration{}, err
@@ -134,13 +135,13 @@ func (m *Migrations) read(name, dialect string) (Migration, error) {
 }
 
 // script returns the SQL of a migration in a dialect.
-func (m *Migrations) script(name, dialect string) (string, error) {
-	script, err := fs.ReadFile(m.files, "migrations/"+name+"."+dialect+".sql")
+func (m *Set) script(name, dialect string) (string, error) {
+	script, err := fs.ReadFile(m.files, name+"."+dialect+".sql")
 	if err == nil {
 		return string(script), nil
 	}
 
-	text, err := fs.ReadFile(m.files, "migrations/"+name+".sql")
+	text, err := fs.ReadFile(m.files, name+".sql")
 	if err != nil {
 		return "", err
 	}
@@ -152,7 +153,7 @@ func (m *Migrations) script(name, dialect string) (string, error) {
 	return rendered, nil
 }
 
-// render returns the text of a migration in a dialect: see Migrations. It fails for unknown marks, and
+// render returns the text of a migration in a dialect: see Set. It fails for unknown marks, and
 // for marks in the wrong place.
 func render(text, dialect string) (string, error) {
 	var sql strings.Builder
@@ -235,9 +236,9 @@ func Statements(script string) []string {
 	return list
 }
 
-// MigrationsHash identifies the set of PostgreSQL migrations. Only package dbtest calls it, to reuse a
+// Hash identifies the set of PostgreSQL migrations. Only package dbtest calls it, to reuse a
 // migrated template.
-func MigrationsHash() string {
+func Hash() string {
 	h := sha256.New()
 	for _, name := range programMigrations.names {
 		script, err := programMigrations.script(name, "postgres")

@@ -1,4 +1,4 @@
-package db_test
+package migrations_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/migrations"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
@@ -18,10 +19,10 @@ func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
 func TestMigrateTwiceChangesNothing(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		if err := d.Migrate(t.Context(), time.Now); err != nil {
+		if err := migrations.Apply(t.Context(), d, time.Now); err != nil {
 			t.Fatal(err)
 		}
-		schema, err := d.Schema(t.Context())
+		schema, err := migrations.ReadSchema(t.Context(), d)
 		if err != nil || len(schema.Pending) != 0 || len(schema.Unknown) != 0 || schema.TooNew() {
 			t.Fatalf("schema %+v, error %v; want that of this program", schema, err)
 		}
@@ -42,7 +43,7 @@ func TestMigrateSeveralAtOnce(t *testing.T) {
 					errs[i] = err
 					return
 				}
-				errs[i] = errors.Join(d.Migrate(context.Background(), time.Now), d.Close())
+				errs[i] = errors.Join(migrations.Apply(context.Background(), d, time.Now), d.Close())
 			})
 		}
 
@@ -63,7 +64,7 @@ func TestSchemaOfAnEmptyDatabase(t *testing.T) {
 		}
 		defer d.Close()
 
-		if schema, err := d.Schema(t.Context()); err == nil {
+		if schema, err := migrations.ReadSchema(t.Context(), d); err == nil {
 			t.Fatalf("got %+v and no error from a database that was never migrated", schema)
 		}
 	})
@@ -87,15 +88,15 @@ func TestMigrateRefusesAnEarlierBuild(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			before, err := d.Objects(t.Context())
+			before, err := migrations.Objects(t.Context(), d)
 			if err != nil {
 				t.Fatal(err)
 			}
 
-			_, schemaErr := d.Schema(t.Context())
-			for _, err := range []error{d.Migrate(t.Context(), time.Now), schemaErr} {
-				if !errors.Is(err, db.ErrEarlierBuild) {
-					t.Errorf("%s: error %v, want %v", first, err, db.ErrEarlierBuild)
+			_, schemaErr := migrations.ReadSchema(t.Context(), d)
+			for _, err := range []error{migrations.Apply(t.Context(), d, time.Now), schemaErr} {
+				if !errors.Is(err, migrations.ErrEarlierBuild) {
+					t.Errorf("%s: error %v, want %v", first, err, migrations.ErrEarlierBuild)
 				}
 			}
 
@@ -104,7 +105,7 @@ func TestMigrateRefusesAnEarlierBuild(t *testing.T) {
 					t.Errorf("%d rows of %s, %v; want %d", n, table, err, want)
 				}
 			}
-			if after, err := d.Objects(t.Context()); err != nil || !slices.Equal(after, before) {
+			if after, err := migrations.Objects(t.Context(), d); err != nil || !slices.Equal(after, before) {
 				t.Errorf("%q became %q, %v", before, after, err)
 			}
 		})

@@ -2,19 +2,10 @@ package db
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/uptrace/bun"
 )
-
-// CopySetting is the setting of a database into which an installation is being copied, until the copy is
-// complete. Package copies stores and removes it.
-const CopySetting = "copy_of"
-
-// ErrUnfinishedCopy is returned by Migrate and Schema for a database with CopySetting.
-var ErrUnfinishedCopy = errors.New("a copy into this database did not end; empty the database, and run \"tallygate " +
-	"admin copy\" again with the settings of the copied installation")
 
 // copyPurpose is the Options.Purpose of a process that copies an installation.
 const copyPurpose = "copy"

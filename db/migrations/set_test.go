@@ -1,4 +1,4 @@
-package db
+package migrations
 
 import (
 	"io/fs"
@@ -65,7 +65,7 @@ func FuzzRender(f *testing.F) {
 // TestMigrationsNameTheOldestProgram checks that each file of a migration says which programs may run while
 // it is applied: those that know a migration up to this one, or the same as before.
 func TestMigrationsNameTheOldestProgram(t *testing.T) {
-	paths, err := fs.Glob(migrationFiles, "migrations/*.sql")
+	paths, err := fs.Glob(migrationFiles, "*.sql")
 	if err != nil || len(paths) < len(programMigrations.names) {
 		t.Fatalf("%d files of %d migrations, %v", len(paths), len(programMigrations.names), err)
 	}
@@ -78,7 +78,7 @@ func TestMigrationsNameTheOldestProgram(t *testing.T) {
 
 		first, _, _ := strings.Cut(string(text), "\n")
 		oldest, ok := strings.CutPrefix(first, oldestProgramComment)
-		isOwn := slices.Contains(programMigrations.names, oldest) && "migrations/"+oldest <= path
+		isOwn := slices.Contains(programMigrations.names, oldest) && oldest <= path
 		if !ok || oldest != unchangedProgram && !isOwn {
 			t.Errorf("%s begins with %q, want %q with a migration up to this one, or %q",
 				path, first, oldestProgramComment, unchangedProgram)

@@ -1,4 +1,4 @@
-package db_test
+package migrations_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/migrations"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
@@ -17,12 +18,12 @@ const firstMigration = "CREATE TABLE settings (name text PRIMARY KEY, value text
 	"CREATE TABLE shops (id bigint PRIMARY KEY, city text NOT NULL);\n"
 
 // set returns migrations with these names and scripts, after firstMigration.
-func set(scripts map[string]string) *db.Migrations {
-	files := fstest.MapFS{"migrations/1_first.sql": {Data: []byte(firstMigration)}}
+func set(scripts map[string]string) *migrations.Set {
+	files := fstest.MapFS{"1_first.sql": {Data: []byte(firstMigration)}}
 	for name, script := range scripts {
-		files["migrations/"+name+".sql"] = &fstest.MapFile{Data: []byte(script)}
+		files[name+".sql"] = &fstest.MapFile{Data: []byte(script)}
 	}
-	return db.MustMigrations(files)
+	return migrations.MustSet(files)
 }
 
 // emptyEach runs a test with an empty database of each engine.
@@ -36,7 +37,7 @@ func TestMigrationWaitsForATableInShortSteps(t *testing.T) {
 	t.Parallel()
 	databaseURL := dbtest.EmptyPostgresURL(t)
 	d := dbtest.Open(t, databaseURL)
-	if err := d.MigrateWith(t.Context(), set(nil), time.Now); err != nil {
+	if err := migrations.ApplySet(t.Context(), d, set(nil), time.Now); err != nil {
 		t.Fatal(err)
 	}
 
@@ -52,7 +53,7 @@ func TestMigrationWaitsForATableInShortSteps(t *testing.T) {
 	go func() {
 		other := dbtest.Open(t, databaseURL)
 		wider := set(map[string]string{"2_street": "ALTER TABLE shops ADD COLUMN street text;"})
-		migrated <- other.MigrateWith(context.Background(), wider, time.Now)
+		migrated <- migrations.ApplySet(context.Background(), other, wider, time.Now)
 	}()
 
 	// Wait for the migration to wait, then write. The write waits for the migration's lock, and gets
@@ -103,7 +104,7 @@ CREATE TABLE visits_1 PARTITION OF visits FOR VALUES FROM (0) TO (10);
 CREATE TABLE visits_2 PARTITION OF visits FOR VALUES FROM (10) TO (20);
 INSERT INTO visits SELECT i, i % 20 FROM generate_series(1, 1000) AS i;
 INSERT INTO shops SELECT i, 'Ulm' FROM generate_series(1, 1000) AS i;`}
-	if err := d.MigrateWith(t.Context(), set(before), time.Now); err != nil {
+	if err := migrations.ApplySet(t.Context(), d, set(before), time.Now); err != nil {
 		t.Fatal(err)
 	}
 
@@ -111,7 +112,7 @@ INSERT INTO shops SELECT i, 'Ulm' FROM generate_series(1, 1000) AS i;`}
 	const comment = "-- outside of a transaction\n"
 	refused := map[string]string{"2_visits": before["2_visits"], "3_city": comment +
 		"CREATE UNIQUE INDEX @concurrently IF NOT EXISTS shops_city ON shops (city);"}
-	if err := d.MigrateWith(t.Context(), set(refused), time.Now); !db.IsUnique(err) {
+	if err := migrations.ApplySet(t.Context(), d, set(refused), time.Now); !db.IsUnique(err) {
 		t.Fatalf("error %v, want that the values are not unique", err)
 	}
 
@@ -134,7 +135,7 @@ CREATE INDEX @concurrently IF NOT EXISTS visits_site
   ON visits (site_id, day); -- of all partitions
 `}
 	migrated := make(chan error, 1)
-	go func() { migrated <- d.MigrateWith(context.Background(), set(accepted), time.Now) }()
+	go func() { migrated <- migrations.ApplySet(context.Background(), d, set(accepted), time.Now) }()
 
 	waitForIndex(t, d, "shops_city")
 	if _, err := d.DataWrite.ExecContext(t.Context(), "INSERT INTO shops VALUES (-1, 'Bonn')"); err != nil {
@@ -157,7 +158,7 @@ CREATE INDEX @concurrently IF NOT EXISTS visits_site
 	}
 
 	// Again, it does nothing.
-	if err := d.MigrateWith(t.Context(), set(accepted), time.Now); err != nil {
+	if err := migrations.ApplySet(t.Context(), d, set(accepted), time.Now); err != nil {
 		t.Error(err)
 	}
 }
@@ -186,13 +187,13 @@ func TestOldestProgram(t *testing.T) {
 			"3_town": "-- oldest program: 2_street\n-- Towns instead of cities.\nALTER TABLE shops RENAME COLUMN city TO town;"}
 
 		for _, step := range []struct {
-			program *db.Migrations
+			program *migrations.Set
 			want    error
 		}{
 			{old, nil}, {set(compatible), nil}, {old, nil}, {set(breaking), nil}, {set(compatible), nil},
-			{old, db.ErrProgramTooOld}, {set(breaking), nil},
+			{old, migrations.ErrProgramTooOld}, {set(breaking), nil},
 		} {
-			err := d.MigrateWith(t.Context(), step.program, time.Now)
+			err := migrations.ApplySet(t.Context(), d, step.program, time.Now)
 			if !errors.Is(err, step.want) {
 				t.Fatalf("program with %s: error %v, want %v", step.program.Newest(), err, step.want)
 			}
@@ -206,7 +207,7 @@ func TestMigrateWithoutRights(t *testing.T) {
 	t.Parallel()
 	databaseURL := dbtest.EmptyPostgresURL(t)
 	d := dbtest.Open(t, databaseURL)
-	if err := d.Migrate(t.Context(), time.Now); err != nil {
+	if err := migrations.Apply(t.Context(), d, time.Now); err != nil {
 		t.Fatal(err)
 	}
 
@@ -214,7 +215,7 @@ func TestMigrateWithoutRights(t *testing.T) {
 	if _, err := restricted.Write.ExecContext(t.Context(), "CREATE TABLE x (i int)"); err == nil {
 		t.Fatal("the role may create tables")
 	}
-	if err := restricted.Migrate(t.Context(), time.Now); err != nil {
+	if err := migrations.Apply(t.Context(), restricted, time.Now); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,9 +1,11 @@
-package db
+package migrations
 
 import (
 	"context"
 	"fmt"
 	"slices"
+
+	"github.com/tallygate/tallygate/db"
 )
 
 // ForeignError is returned for a database with tables of another program and no list of migrations of this one.
@@ -19,7 +21,7 @@ func (e *ForeignError) Error() string {
 
 // refuseForeign returns a ForeignError if the database has a table that the migrations do not create. Tables of
 // PostgreSQL's extensions do not count.
-func (d *DB) refuseForeign(ctx context.Context) error {
+func refuseForeign(ctx context.Context, d *db.DB) error {
 	query := "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY 1"
 	if d.IsPostgres() {
 		query = `SELECT relname FROM pg_class
@@ -32,7 +34,7 @@ ORDER BY 1`
 	if err := d.Read.NewRaw(query).Scan(ctx, &names); err != nil {
 		return fmt.Errorf("list the tables: %w", err)
 	}
-	own, err := d.ProgramTables()
+	own, err := ProgramTables(d)
 	if err != nil {
 		return err
 	}
