@@ -13,6 +13,7 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/db/reports/period"
+	"github.com/tallygate/tallygate/db/reports/question"
 	"github.com/tallygate/tallygate/db/reports/scan"
 )
 
@@ -1623,12 +1624,10 @@ type Report struct {
 	CohortsErr error `json:"-"`
 	// The keys of the answer's funnels.
 	Funnels []string `json:"-"`
-	// Whether a filter of the request is by a personal dimension.
-	IsPersonal bool `json:"-"`
 	// The keys of the answer's journeys.
 	Journeys []string `json:"-"`
-	// Groups of fewer visitors are not shown. 0 if all are.
-	SmallGroup int `json:"-"`
+	// What was asked, with the threshold of small groups.
+	Question *question.Question `json:"-"`
 }
 
 // The period to compare with: either `kind` or `from`.

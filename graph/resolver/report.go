@@ -4,13 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"time"
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/db/reports/period"
+	"github.com/tallygate/tallygate/db/reports/question"
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/figures"
@@ -93,102 +92,118 @@ func (r *Resolver) report(
 	ctx context.Context, site *model.Site, asked *generated.ReportPeriod, filters []model.ReportFilter,
 	compare *generated.ReportComparison, rules readerRules,
 ) (*generated.Report, error) {
+	q, selected, err := r.questionOf(ctx, site, asked, filters, compare, rules)
+	if err != nil {
+		return nil, err
+	}
+
+	request, err := q.Request()
+	if err != nil {
+		return nil, err
+	}
+	answer, err := r.answer(ctx, q, request)
+	if err != nil {
+		return nil, err
+	}
+	if err := q.CheckTotals(answer); err != nil {
+		return nil, err
+	}
+	if ofDays, ok := q.RequestOfDays(answer); ok {
+		if answer, err = r.count(ctx, ofDays); err != nil {
+			return nil, err
+		}
+	}
+
+	report := reportOf(q, answer)
+	report.Funnels, report.Journeys = selected.funnelKeys, selected.journeyKeys
+	if selected.cohorts {
+		report.Cohorts, report.CohortsErr = r.cohorts(ctx, q)
+	}
+	return report, nil
+}
+
+// questionOf checks the arguments of a report, and returns the question that they ask with what the request
+// selects.
+func (r *Resolver) questionOf(
+	ctx context.Context, site *model.Site, asked *generated.ReportPeriod, filters []model.ReportFilter,
+	compare *generated.ReportComparison, rules readerRules,
+) (*question.Question, *selected, error) {
 	if err := model.CheckReportFilters("filters", filters); err != nil {
-		return nil, invalidArgument("filters", firstMessage(err))
+		return nil, nil, invalidArgument("filters", firstMessage(err))
 	}
 	if err := model.CheckReportFilters("filters", rules.fixed); err != nil {
 		// It was stored before a limit.
-		return nil, invalidArgument("filters", "The segment of the link exceeds a limit. "+firstMessage(err))
+		return nil, nil, invalidArgument("filters", "The segment of the link exceeds a limit. "+firstMessage(err))
 	}
 	zone, err := site.Zone()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 
+	q := &question.Question{
+		Site: site, Zone: zone, Now: requestOf(ctx).now, Filters: filters, Fixed: rules.fixed, Least: rules.least,
+	}
 	input, compare, err := r.opened(ctx, site, asked, compare)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	now := requestOf(ctx).now
-	local := now.Time().In(zone)
-	days, err := r.reportPeriod(ctx, site, zone, scan.DateOf(local), input)
-	if err != nil {
-		return nil, err
+	if q.Days, err = r.reportPeriod(ctx, q, input); err != nil {
+		return nil, nil, err
 	}
 	selected, err := selectedOf(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := rules.check(filters, selected); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	keys, err := r.keyEvents(ctx, site.ID)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-
-	if rules.least == 1 {
-		rules.least = 0 // no group has fewer visitors
-	}
-	all := append(filters, rules.fixed...)
+	all := slices.Concat(filters, rules.fixed)
 	if err := model.CheckReportSearch("filters", "invalid_argument", all, selected.steps()); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 
-	query := &scan.Query{
-		Zone: zone, From: days.From, To: days.To, Filters: scanFilters(all), KeyEvents: keys,
-		Breakdowns: selected.breakdowns, Funnels: scanFunnels(selected.funnels), Journeys: selected.journeys,
+	q.Series, q.Interval = selected.series, selected.interval
+	q.Selected = scan.Query{
+		KeyEvents: keys, Breakdowns: selected.breakdowns, Funnels: scanFunnels(selected.funnels), Journeys: selected.journeys,
 		Properties: selected.properties, WithoutRevenue: rules.withoutRevenue, Numbers: selected.numbers,
 	}
-	// A segment of the link is its owner's choice, so only the reader's own filters choose groups.
-	isPersonal, shown := hasPersonal(filters), &groups{rules.least, all, len(filters)}
-	hideSmallNumbers(query.Numbers, rules.least, isPersonal)
-
-	interval := cmp.Or(selected.interval, days.Default())
-	if selected.series {
-		var ok bool
-		if query.Points, ok = days.Points(zone, interval); !ok {
-			return nil, invalidArgument("interval",
-				fmt.Sprintf("A series has at most %d parts. Choose a longer interval.", period.MaxPoints))
-		}
-	}
-
-	periods, shift := []*scan.Query{query}, period.Shift{}
-	report := &generated.Report{
-		From: days.From.Number(), To: days.To.Number(), TimeZone: site.TimeZone, Funnels: selected.funnelKeys, Journeys: selected.journeyKeys,
-	}
 	if compare != nil {
-		if shift, err = shiftOf(days, compare); err != nil {
-			return nil, err
-		}
-		compared := comparedQuery(query, days, interval, shift, local)
-		periods = append(periods, compared)
-		from, to := compared.From.Number(), compared.To.Number()
-		report.ComparedFrom, report.ComparedTo = &from, &to
+		q.Shift, err = shiftOf(q.Days, compare)
 	}
+	return q, selected, err
+}
 
-	answer, err := r.countGroups(ctx, reports.Request{SiteID: site.ID, Now: now, Periods: periods}, shown)
-	if err == nil && selected.interval == "" && interval == period.Hour && lacksDays(answer) {
-		answer, err = r.count(ctx, reports.Request{SiteID: site.ID, Now: now, Periods: byDays(periods, days, shift)})
-	}
+// answer counts a request of a question with its checks.
+func (r *Resolver) answer(ctx context.Context, q *question.Question, request reports.Request) (*reports.Answer, error) {
+	answer, err := r.count(ctx, request)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkGroup(answer, filters, rules.least); err != nil {
-		return nil, err
-	}
+	return q.Check(answer)
+}
 
-	report.Answer, report.AsOf, report.SmallGroup, report.IsPersonal = answer, answer.AsOf, rules.least, isPersonal
-	if selected.cohorts {
-		report.Cohorts, report.CohortsErr = r.cohorts(ctx, site, query, scan.DateOf(local), shown)
+// reportOf converts an answer to the report without what the resolvers of its fields add.
+func reportOf(q *question.Question, answer *reports.Answer) *generated.Report {
+	report := &generated.Report{
+		From: q.Days.From.Number(), To: q.Days.To.Number(), TimeZone: q.Site.TimeZone,
+		Answer: answer, AsOf: answer.AsOf, Question: q,
+		Imported:       importedOf(answer, func(m *scan.Imported) scan.ImportState { return m.State }),
+		SeriesImported: importedOf(answer, func(m *scan.Imported) scan.ImportState { return m.Series }),
+		Imports:        importsOf(answer),
+		Totals: figures.Metrics(
+			answer, figures.Totals, func(result *scan.Result) scan.Figures { return result.Totals },
+		),
 	}
-	report.Imported = importedOf(answer, func(m *scan.Imported) scan.ImportState { return m.State })
-	report.SeriesImported = importedOf(answer, func(m *scan.Imported) scan.ImportState { return m.Series })
-	report.Imports = importsOf(answer)
-	report.Totals = figures.Metrics(
-		answer, figures.Totals, func(result *scan.Result) scan.Figures { return result.Totals },
-	)
-	return report, nil
+	if q.Shift != nil {
+		other := q.Shift.Period(q.Days)
+		from, to := other.From.Number(), other.To.Number()
+		report.ComparedFrom, report.ComparedTo = &from, &to
+	}
+	return report
 }
 
 // importedOf returns the state of imports in both periods.
@@ -199,27 +214,6 @@ func importedOf(answer *reports.Answer, of func(*scan.Imported) scan.ImportState
 		}
 	}
 	return state
-}
-
-// lacksDays reports whether the series of the period lacks daily sums, which have no hours.
-func lacksDays(answer *reports.Answer) bool {
-	m := answer.Results[0].Imported
-	return m != nil && m.Series == scan.ImportWholeDays
-}
-
-// byDays returns the queries of a period, and of the period compared with, with series of days.
-func byDays(periods []*scan.Query, days period.Period, shift period.Shift) []*scan.Query {
-	list := make([]*scan.Query, len(periods))
-	for i, hours := range periods {
-		q := *hours
-		if i == 0 {
-			q.Points, _ = days.Points(q.Zone, period.Day)
-		} else {
-			q.Points, _ = days.ComparedPoints(q.Zone, period.Day, shift)
-		}
-		list[i] = &q
-	}
-	return list
 }
 
 // importsOf returns the imports with days of one of the periods, oldest first.
@@ -296,7 +290,7 @@ func (p *payer) PayAfter(took reports.Work) {
 
 // reportPeriod returns the days of an input.
 func (r *Resolver) reportPeriod(
-	ctx context.Context, site *model.Site, zone *time.Location, today scan.Date, input generated.ReportPeriod,
+	ctx context.Context, q *question.Question, input generated.ReportPeriod,
 ) (period.Period, error) {
 	both, neither := input.From != nil && input.To != nil, input.From == nil && input.To == nil
 	switch {
@@ -307,22 +301,18 @@ func (r *Resolver) reportPeriod(
 		return days, days.Check("period")
 	}
 
-	first := today
+	first := q.Today()
 	if *input.Preset == period.AllTime {
-		day, ok, err := r.reports.FirstDay(ctx, site.ID)
+		day, ok, err := r.reports.FirstDay(ctx, q.Site.ID)
 		if err != nil {
 			return period.Period{}, err
 		}
 		if ok {
-			// Rows of the day can belong to the local day before.
-			first = scan.DateOf(day.Start().Time().In(zone))
-		}
-		if earliest := period.Earliest(today); first.Compare(earliest) < 0 {
-			first = earliest
+			first = q.FirstDay(day)
 		}
 	}
 
-	days, ok := period.Of(*input.Preset, today, first)
+	days, ok := period.Of(*input.Preset, q.Today(), first)
 	if !ok {
 		return days, invalidArgument("period", "There is no such preset.")
 	}
@@ -330,11 +320,11 @@ func (r *Resolver) reportPeriod(
 }
 
 // shiftOf returns how the period to compare with lies to the period.
-func shiftOf(days period.Period, compare *generated.ReportComparison) (period.Shift, error) {
+func shiftOf(days period.Period, compare *generated.ReportComparison) (*period.Shift, error) {
 	var shift period.Shift
 	switch {
 	case (compare.Kind == nil) == (compare.From == nil):
-		return shift, invalidArgument("compare", "A comparison has either a kind or a first day.")
+		return nil, invalidArgument("compare", "A comparison has either a kind or a first day.")
 	case compare.From != nil:
 		shift = period.To(days, scan.DateOfNumber(*compare.From), compare.MatchDayOfWeek)
 	case *compare.Kind == generated.ReportComparisonKindPreviousYear:
@@ -342,26 +332,7 @@ func shiftOf(days period.Period, compare *generated.ReportComparison) (period.Sh
 	default:
 		shift = period.Before(days, compare.MatchDayOfWeek)
 	}
-	return shift, shift.Period(days).CheckYears("compare")
-}
-
-// comparedQuery returns the query for the period to compare with. If today is in the period, the
-// other one counts up to the same time of day.
-func comparedQuery(
-	query *scan.Query, days period.Period, interval period.Interval, shift period.Shift, local time.Time,
-) *scan.Query {
-	compared := *query
-	other := shift.Period(days)
-	compared.From, compared.To = other.From, other.To
-	compared.Journeys = nil
-	if query.Points != nil {
-		compared.Points, _ = days.ComparedPoints(query.Zone, interval, shift)
-	}
-
-	if today := scan.DateOf(local); days.From.Compare(today) <= 0 && today.Compare(days.To) <= 0 {
-		compared.Until = shift.Time(local)
-	}
-	return &compared
+	return &shift, shift.Period(days).CheckYears("compare")
 }
 
 // keyEvents returns the names of the site's key events.
@@ -386,20 +357,6 @@ func firstMessage(err error) string {
 		return e.Message
 	}
 	return err.Error()
-}
-
-// scanFilters converts filters that have been checked.
-func scanFilters(filters []model.ReportFilter) []scan.Filter {
-	list := make([]scan.Filter, len(filters))
-	for i := range filters {
-		f := &filters[i]
-		list[i] = scan.Filter{
-			Breakdown: scan.Breakdown{By: reports.Dimensions[f.Dimension], Property: f.Property, Event: f.Event},
-			Operator:  f.Operator,
-			Values:    f.Values,
-		}
-	}
-	return list
 }
 
 func (r *siteResolver) Live(ctx context.Context, obj *model.Site) (*generated.LiveReport, error) {

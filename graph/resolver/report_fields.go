@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/db/reports/period"
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/graph/auth"
@@ -103,7 +104,7 @@ func (r *reportResolver) Breakdown(
 
 	n := slices.IndexFunc(obj.Answer.Request.Periods[0].Breakdowns, b.Same)
 	result, kind := obj.Answer.Results[0], figures.KindOf(by)
-	shown := rowsOf(obj.Answer, n, leastOf(obj, by))
+	shown := rowsOf(obj.Answer, n, obj.Question.LeastOf(by))
 	rows := shown.all[0]
 	from := int(min(skip, int64(rows.Len())))
 	if err := chargeRows(ctx, rows.Len(), rows.Bytes(), orBlank(search)); err != nil {
@@ -186,4 +187,38 @@ func (r *reportResolver) Funnel(
 		report.Steps[i] = step
 	}
 	return report, nil
+}
+
+// shownRows are the rows of a breakdown in each result of an answer, as its reader may see them.
+type shownRows struct {
+	all  []*scan.Rows
+	raw  []*scan.Rows
+	of   map[*scan.Result]int
+	hide bool
+}
+
+// rowsOf returns the rows of the n-th breakdown of an answer. Rows of fewer visitors than least are not shown.
+func rowsOf(answer *reports.Answer, n, least int) *shownRows {
+	s := &shownRows{of: make(map[*scan.Result]int, len(answer.Results)), hide: least > 0}
+	for i, result := range answer.Results {
+		rows := result.Breakdowns[n]
+		s.of[result], s.raw = i, append(s.raw, rows)
+		if s.hide {
+			rows = rows.WithoutSmall(int64(least))
+		}
+		s.all = append(s.all, rows)
+	}
+	return s
+}
+
+// figures returns the figures of a value in a result.
+func (s *shownRows) figures(result *scan.Result, value string) scan.Figures {
+	return s.all[s.of[result]].Of(value)
+}
+
+// isHidden reports whether a value is shown for the period, but has too few visitors in the period compared
+// with.
+func (s *shownRows) isHidden(value string) bool {
+	return s.hide && len(s.all) > 1 && value != scan.OtherValue &&
+		s.all[1].Of(value).Visitors != s.raw[1].Of(value).Visitors
 }

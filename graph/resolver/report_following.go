@@ -10,8 +10,7 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/db/reports"
-	"github.com/tallygate/tallygate/db/reports/period"
+	"github.com/tallygate/tallygate/db/reports/question"
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/graph/figures"
 	"github.com/tallygate/tallygate/graph/generated"
@@ -89,9 +88,9 @@ func (r *reportResolver) Journey(
 	}
 
 	start := obj.Answer.Results[0].Journeys[slices.Index(obj.Journeys, key)]
-	least := leastOf(obj, model.DimensionPage)
+	least := obj.Question.LeastOf(model.DimensionPage)
 	if least > 0 && start.Visitors < int64(least) {
-		return nil, groupTooSmall("from", "have such a page view or event", least)
+		return nil, question.TooSmall("from", "have such a page view or event", least)
 	}
 	shown := &shownJourney{request: requestOf(ctx), first: first, least: int64(least)}
 	next, err := shown.below(start, journey.Steps)
@@ -161,73 +160,56 @@ func (r *reportResolver) Cohorts(_ context.Context, obj *generated.Report) (*gen
 	return obj.Cohorts, obj.CohortsErr
 }
 
-const daysOfWeek = 7
-
-// cohorts counts the cohorts of a report's period, from the site's first day with user ids on. It returns nil for a
-// site without user ids. Small groups are not shown.
-func (r *Resolver) cohorts(
-	ctx context.Context, site *model.Site, query *scan.Query, today scan.Date, shown *groups,
-) (*generated.CohortReport, error) {
-	if !site.AllowPseudonymousUserID {
+// cohorts counts the cohorts of a question's period, from the site's first day with user ids on. It returns nil for
+// a site without user ids. Small groups are not shown.
+func (r *Resolver) cohorts(ctx context.Context, q *question.Question) (*generated.CohortReport, error) {
+	if !q.Site.AllowPseudonymousUserID {
 		return nil, nil
 	}
-	first := query.From.Monday()
-	if weeks := first.DaysUntil(query.To)/daysOfWeek + 1; weeks > scan.MaxCohorts {
-		return nil, invalidArgument("period",
-			fmt.Sprintf("Cohorts have at most %d weeks. Choose a shorter period.", scan.MaxCohorts))
+	weeks, err := q.Weeks()
+	if err != nil {
+		return nil, err
 	}
-
-	last := query.To
-	if today.Compare(last) < 0 {
-		last = today
-	}
-	if last.Compare(first) < 0 {
+	if weeks.Last.Compare(weeks.First) < 0 {
 		return &generated.CohortReport{Weeks: []*generated.Cohort{}}, nil
 	}
-	from := first
-	day, ok, err := r.reports.FirstUserDay(ctx, site.ID)
+
+	from := weeks.First
+	day, ok, err := r.reports.FirstUserDay(ctx, q.Site.ID)
 	if err != nil {
 		return nil, err
 	}
-	if local := scan.DateOf(day.Start().Time().In(query.Zone)); ok && local.Compare(from) < 0 {
-		// Rows of the day can belong to the local day before, as in reportPeriod.
-		from = local
-		if earliest := period.Earliest(today); from.Compare(earliest) < 0 {
-			from = earliest
-		}
+	if ok {
+		from = q.FirstDay(day)
 	}
 
-	now := requestOf(ctx).now
-	answer, err := r.countGroups(ctx, reports.Request{SiteID: site.ID, Now: now, Periods: []*scan.Query{{
-		Zone: query.Zone, From: from, To: last, Filters: query.Filters,
-		Cohorts: &scan.Cohorts{First: first, Weeks: first.DaysUntil(last)/daysOfWeek + 1},
-	}}}, shown)
+	answer, err := r.answer(ctx, q, q.CohortRequest(weeks, from))
 	if err != nil {
 		return nil, err
 	}
-	end := last.AddDays(1).Start(query.Zone)
-	if now.Time().Before(end) {
-		end = now.Time()
+	end := weeks.Last.AddDays(1).Start(q.Zone)
+	if q.Now.Time().Before(end) {
+		end = q.Now.Time()
 	}
-	return shownCohorts(answer.Results[0].Cohorts, first, end, query.Zone, shown.least), nil
+	return shownCohorts(answer.Results[0].Cohorts, weeks.First, end, q), nil
 }
 
 // shownCohorts converts cohorts that are counted up to end. The first one begins on a Monday.
-func shownCohorts(cohorts []scan.Cohort, first scan.Date, end time.Time, zone *time.Location, least int) *generated.CohortReport {
+func shownCohorts(cohorts []scan.Cohort, first scan.Date, end time.Time, q *question.Question) *generated.CohortReport {
 	report := &generated.CohortReport{Weeks: make([]*generated.Cohort, len(cohorts))}
 	for i := range cohorts {
-		start := first.AddDays(i * daysOfWeek)
+		start := first.AddDays(i * question.DaysOfWeek)
 		cohort := &generated.Cohort{
-			Start: start.Number(), Users: usersOf(cohorts[i].Users, least), Returned: []*generated.CohortReturn{},
+			Start: start.Number(), Users: usersOf(cohorts[i].Users, q.Least), Returned: []*generated.CohortReturn{},
 		}
 		for n, users := range cohorts[i].Returned {
-			begin := start.AddDays((n + 1) * daysOfWeek)
-			if !begin.Start(zone).Before(end) {
+			begin := start.AddDays((n + 1) * question.DaysOfWeek)
+			if !begin.Start(q.Zone).Before(end) {
 				break
 			}
 
 			returned := &generated.CohortReturn{
-				Week: n + 1, Users: usersOf(users, least), Partial: end.Before(begin.AddDays(daysOfWeek).Start(zone)),
+				Week: n + 1, Users: usersOf(users, q.Least), Partial: end.Before(begin.AddDays(question.DaysOfWeek).Start(q.Zone)),
 			}
 
 			switch {

@@ -11,6 +11,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/db/reports/period"
+	"github.com/tallygate/tallygate/db/reports/question"
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/graph/figures"
 	"github.com/tallygate/tallygate/graph/generated"
@@ -68,42 +69,14 @@ func numberDimension(by model.ReportDimension) (scan.Dimension, error) {
 	return dimension, nil
 }
 
-// hideSmallNumbers sets from how many visitors on the groups of numbers are shown.
-func hideSmallNumbers(numbers []scan.Numbers, smallGroup int, isPersonal bool) {
-	for i := range numbers {
-		numbers[i].Least = leastOfNumbers(&numbers[i], smallGroup, isPersonal)
-	}
-}
-
-// leastOfNumbers returns from how many visitors on a group of numbers is shown. Under a personal filter, this
-// includes points of series, hours and days of the week, unlike their other figures: the number of an hour with
-// one visitor is the number of a person. The resolver of totals refuses them as a whole.
-func leastOfNumbers(n *scan.Numbers, smallGroup int, isPersonal bool) int {
-	isPersonalRow := n.Groups == scan.NumberRows && dimensionOf(n.By).IsPersonal()
-	if isPersonalRow || isPersonal && n.Groups != scan.NumberTotals {
-		return smallGroup
-	}
-	return 0
-}
-
-// dimensionOf returns the name of a dimension.
-func dimensionOf(by scan.Dimension) model.ReportDimension {
-	for name, other := range reports.Dimensions {
-		if other == by {
-			return name
-		}
-	}
-	return ""
-}
-
 // Numbers refuses figures of so few visitors that a personal filter would show a small group.
 func (r *reportResolver) Numbers(
 	_ context.Context, obj *generated.Report, property string, event *string,
 ) (*generated.ReportNumbers, error) {
 	totals := countsOf(obj, scan.Numbers{Event: orBlank(event), Property: property})
-	least := int64(leastOf(obj, model.DimensionPage))
+	least := int64(obj.Question.LeastOf(model.DimensionPage))
 	if least > 0 && totals[0].Figures[0].Carriers < least {
-		return nil, groupTooSmall("property", "have such an event with a number", int(least))
+		return nil, question.TooSmall("property", "have such an event with a number", int(least))
 	}
 
 	shown := figures.Numbers(totals, 0)
@@ -129,7 +102,7 @@ func (r *reportNumbersResolver) Series(
 	_ context.Context, obj *generated.ReportNumbers, _ *period.Interval,
 ) ([]*generated.ReportNumberPoint, error) {
 	asked := scan.Numbers{Event: obj.Event, Property: obj.Property, Groups: scan.NumberPoints}
-	asked.Least = leastOfNumbers(&asked, obj.Report.SmallGroup, obj.Report.IsPersonal)
+	asked.Least = obj.Report.Question.LeastOfNumbers(&asked)
 	counts := countsOf(obj.Report, asked)
 	request := &obj.Report.Answer.Request
 	points := make([]*generated.ReportNumberPoint, len(request.Periods[0].Points)-1)
@@ -160,7 +133,7 @@ func (r *reportNumbersResolver) Breakdown(
 	}
 
 	asked := scan.Numbers{Event: obj.Event, Property: obj.Property, Groups: scan.NumberRows, By: dimension}
-	asked.Least = leastOfNumbers(&asked, obj.Report.SmallGroup, obj.Report.IsPersonal)
+	asked.Least = obj.Report.Question.LeastOfNumbers(&asked)
 	counts := countsOf(obj.Report, asked)
 	rows := counts[0]
 	from := int(min(skip, int64(len(rows.Values))))

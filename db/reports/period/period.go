@@ -274,25 +274,16 @@ func (p Period) bounds(zone *time.Location, interval Interval) (starts []bound, 
 	return starts, true
 }
 
-// Points returns the starts of the points of a series, and the end of the last one. ok is false for
-// an unknown interval or more than MaxPoints points.
-func (p Period) Points(zone *time.Location, interval Interval) (times []time.Time, ok bool) {
-	return p.points(zone, interval, Shift{})
-}
-
-// ComparedPoints returns, for each point of Points, the same part of the shifted period. Hours begin at
-// the same time of day; an hour that the other day skips is empty.
-func (p Period) ComparedPoints(zone *time.Location, interval Interval, shift Shift) (times []time.Time, ok bool) {
-	return p.points(zone, interval, shift)
-}
-
-func (p Period) points(zone *time.Location, interval Interval, shift Shift) ([]time.Time, bool) {
+// Points returns the starts of the points of a series, and the end of the last one: of each point the same part
+// of the shifted period. Hours begin at the same time of day; an hour that the other day skips is empty. ok is
+// false for an unknown interval or more than MaxPoints points.
+func (p Period) Points(zone *time.Location, interval Interval, shift Shift) (times []time.Time, ok bool) {
 	starts, ok := p.bounds(zone, interval)
 	if !ok {
 		return nil, false
 	}
 
-	times := make([]time.Time, 0, len(starts)+1)
+	times = make([]time.Time, 0, len(starts)+1)
 	for i, b := range starts {
 		day := shift.Date(b.day)
 		if b.hours == 0 {

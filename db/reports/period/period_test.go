@@ -159,7 +159,7 @@ func TestPoints(t *testing.T) {
 
 		p := between(t, test.from, test.to)
 		name := fmt.Sprintf("%s %v %s", test.zone, p, test.interval)
-		times, ok := p.Points(zone, test.interval)
+		times, ok := p.Points(zone, test.interval, period.Shift{})
 		if ok != (test.n > 0) || ok && len(times) != test.n+1 {
 			t.Errorf("%s: %d points, want %d", name, len(times)-1, test.n)
 			continue
@@ -205,7 +205,7 @@ func TestComparedPoints(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := between(t, test.day, test.day)
-		times, ok := p.ComparedPoints(zone, period.Hour, period.To(p, date(t, test.other), false))
+		times, ok := p.Points(zone, period.Hour, period.To(p, date(t, test.other), false))
 		if !ok || len(times) != test.n+1 {
 			t.Errorf("%s: %d times", name, len(times))
 			continue
@@ -223,7 +223,7 @@ func TestComparedPoints(t *testing.T) {
 	}
 
 	year := between(t, "2026-01-01", "2026-12-31")
-	months, ok := year.ComparedPoints(time.UTC, period.Month, period.YearBefore(year, false))
+	months, ok := year.Points(time.UTC, period.Month, period.YearBefore(year, false))
 	if !ok || len(months) != 13 || months[2].Format(time.DateOnly) != "2025-03-01" {
 		t.Errorf("months of the year before: %v", months)
 	}
