@@ -1,46 +1,12 @@
 // Texts in the user's language. English is built in; messages/<code>.ts holds each other language.
 import en from '../messages/en';
-import type account from '../messages/account';
-import type alerts from '../messages/alerts';
-import type captcha from '../messages/captcha';
-import type deliveries from '../messages/deliveries';
-import type drilldown from '../messages/drilldown';
-import type journeys from '../messages/journeys';
-import type imports from '../messages/import';
-import type menu from '../messages/menu';
-import type operator from '../messages/operator';
-import type parts from '../messages/parts';
-import type progress from '../messages/progress';
-import type provider from '../messages/provider';
-import type site from '../messages/site';
-import type timeline from '../messages/timeline';
-import type zip from '../messages/zip';
+import type { Message, TextKey } from '../messages/keys';
 import { remembered } from './choices';
 
-/** Message is a text, or its forms for one and for any other number. */
-export type Message = string | { one: string; other: string };
+export type { TextKey };
 
 /** Messages are the texts of one language by key. */
 export type Messages = Record<string, Message>;
-
-/** TextKey is the key of a text, either built in or of a page that is loaded on demand. */
-export type TextKey =
-  | keyof typeof en
-  | keyof typeof account
-  | keyof typeof alerts
-  | keyof typeof captcha
-  | keyof typeof deliveries
-  | keyof typeof drilldown
-  | keyof typeof imports
-  | keyof typeof journeys
-  | keyof typeof menu
-  | keyof typeof operator
-  | keyof typeof parts
-  | keyof typeof progress
-  | keyof typeof provider
-  | keyof typeof site
-  | keyof typeof timeline
-  | keyof typeof zip;
 
 /** languages are the console's languages by code, with their own names. */
 export const languages: Record<string, string> = { en: 'English', de: 'Deutsch' };

@@ -3,7 +3,7 @@ import { t } from '../core/language';
 import { Change, metricText, metricValue } from '../core/metrics';
 import { Table } from '../core/ui';
 import type { Metric } from '../core/view';
-import type { Series } from '../report/chart';
+import type { Series } from '../report/series';
 
 /** AsTable shows the points of a chart as rows. */
 export function AsTable({ series, metric }: { series: Series; metric: Metric }) {

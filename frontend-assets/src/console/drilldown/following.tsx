@@ -4,14 +4,13 @@ import { loadModule } from '../core/modules';
 import { go } from '../core/router';
 import { Failed, Loading } from '../core/states';
 import { addressOf, type View } from '../core/view';
-import type { DimensionRows, Drilldown } from '../report/panel';
-import { Funnels, Properties } from './funnels';
+import { Funnels, Properties, type RowsOf } from './funnels';
 import { Goals } from './goals';
 
 const loadJourneys = async () => ({ module: await loadModule(() => import('../journeys')) });
 
 /** EventsTab shows a tab of the panel of events that is not its first one. */
-export function EventsTab(props: { id: string; view: View; Rows: typeof DimensionRows; drilldown: Drilldown }) {
+export function EventsTab(props: { id: string; view: View; rows: RowsOf }) {
   const { id, view } = props;
   const tab = view.tabs['events'];
   if (tab === 'PROPERTY') return <Properties {...props} />;

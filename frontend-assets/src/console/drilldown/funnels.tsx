@@ -1,4 +1,5 @@
 // The panels of properties and funnels.
+import type { ComponentChildren } from 'preact';
 import { useQuery } from '../core/data';
 import { exact, percent } from '../core/format';
 import { t } from '../core/language';
@@ -10,12 +11,14 @@ import { mayEdit } from '../core/store';
 import { share } from '../core/ui';
 import { addressOf, selectionOf, type View } from '../core/view';
 import { funnelFigures, funnels, propertyNames, sharedPropertyNames, type FunnelsData } from '../operations';
-import type { DimensionRows, Drilldown } from '../report/panel';
 import { Numbers } from './numbers';
 
-/** Properties shows the values of one property of events, by Rows. Event and property stand in the URL. */
-export function Properties(props: { id: string; view: View; Rows: typeof DimensionRows; drilldown: Drilldown }) {
-  const { id, view, Rows, drilldown } = props;
+/** RowsOf returns the rows of a property of an event. */
+export type RowsOf = (of: { property: string; event: string }) => ComponentChildren;
+
+/** Properties shows the values of one property of events. Event and property stand in the URL. */
+export function Properties(props: { id: string; view: View; rows: RowsOf }) {
+  const { id, view, rows } = props;
   const { period, filters } = selectionOf(view);
   const event = view.all ? '' : view.event;
   const variables = { period, filters, event: event || null };
@@ -42,7 +45,7 @@ export function Properties(props: { id: string; view: View; Rows: typeof Dimensi
         </label>
       </p>
       <Numbers id={id} view={view} property={property} event={event} />
-      <Rows id={id} dimension="PROPERTY" view={view} property={property} event={event} drilldown={drilldown} />
+      {rows({ property, event })}
     </>
   );
 }

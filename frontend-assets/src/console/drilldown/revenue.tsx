@@ -1,4 +1,5 @@
 // The panel of revenue: its figures, its course, and where it came from, for each currency.
+import type { ComponentChildren } from 'preact';
 import { useQuery } from '../core/data';
 import { exact } from '../core/format';
 import { locale, t } from '../core/language';
@@ -17,15 +18,14 @@ import {
   type RevenueFields,
   type RevenueReport,
 } from '../operations';
-import type { PanelTabs } from '../report/panel';
 import { Icon } from './icon';
 
 /** listed is the number of values that the panel shows. */
 const listed = 10;
 
-/** Revenue shows the exact revenue of each currency. Tabs chooses the dimension of its rows. */
-export function Revenue(props: { id: string; view: View; report: ReportFields; Tabs: typeof PanelTabs }) {
-  const { id, view, report, Tabs } = props;
+/** Revenue shows the exact revenue of each currency. The tabs choose the dimension of its rows. */
+export function Revenue(props: { id: string; view: View; report: ReportFields; tabs: ComponentChildren }) {
+  const { id, view, report, tabs } = props;
   const by = view.tabs['revenue'] as ReportDimension;
   const { period, filters } = selectionOf(view);
   const query = useQuery(reading(id, revenueFigures, sharedRevenueFigures), { period, filters, by }, true);
@@ -42,7 +42,7 @@ export function Revenue(props: { id: string; view: View; report: ReportFields; T
           {found && <Course found={found} currency={r.currency} zone={report.timeZone} />}
         </div>
       ))}
-      <Tabs id={id} name="revenue" view={view} />
+      {tabs}
       {failure ? (
         <Failed failure={failure} retry={query.reload} />
       ) : !found ? (

@@ -1,5 +1,5 @@
 // German texts of the modules that are loaded on demand: every other key, and the other messages of the server.
-import type { Message, TextKey } from '../core/language';
+import type { Message, TextKey } from './keys';
 import type en from './en';
 
 const texts: Record<Exclude<TextKey, keyof typeof en>, Message> & Record<string, Message> = {

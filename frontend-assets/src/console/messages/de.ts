@@ -1,5 +1,5 @@
 // German texts of the first view: every key of en.ts, and the messages of the server that it shows, by their codes.
-import type { Message } from '../core/language';
+import type { Message } from './keys';
 import type en from './en';
 
 const texts: Record<keyof typeof en, Message> & Record<string, Message> = {

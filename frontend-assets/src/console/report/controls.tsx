@@ -1,50 +1,9 @@
 // Controls of a report's figures: period, comparison, filters and segments.
-import type { ComponentChildren } from 'preact';
 import { t } from '../core/language';
 import { filterLabel } from '../core/values';
 import { addressOf, type Filter, type View } from '../core/view';
+import { type Choose, MenuButton, type Opens } from './menubutton';
 import { compareName, periodName } from './names';
-import type { Choose, Timeline } from './report';
-
-/** Opens names the menu or dialog that is open over a report. */
-export type Opens = '' | 'period' | 'comparison' | 'interval' | 'dates' | 'compare' | 'filter' | 'segments' | 'download';
-
-/** MenuButton opens a menu. Its value is the choice, and children are the open menu. */
-export function MenuButton(props: {
-  name: Opens;
-  value: string;
-  label: string;
-  text: string;
-  disabled?: boolean;
-  opens: Opens;
-  open(name: Opens): void;
-  children: ComponentChildren;
-}) {
-  const { name, text, opens, open } = props;
-  const isOpen = opens === name;
-  return (
-    <div class="pick">
-      <button
-        type="button"
-        id={name}
-        value={props.value}
-        disabled={props.disabled}
-        aria-haspopup="menu"
-        aria-expanded={isOpen}
-        aria-label={`${props.label}: ${text}`}
-        onClick={() => open(isOpen ? '' : name)}
-        onKeyDown={(e) => {
-          if (!/^Arrow(Up|Down)$/.test(e.key)) return;
-          e.preventDefault();
-          open(name);
-        }}
-      >
-        {text}
-      </button>
-      {isOpen && props.children}
-    </div>
-  );
-}
 
 /** Controls are the period, the comparison and the filters of a view. */
 export function Controls(props: {
@@ -54,7 +13,7 @@ export function Controls(props: {
   open(name: Opens): void;
   choose: Choose;
   need(): void;
-  timeline: Timeline | undefined;
+  timeline: typeof import('../timeline') | undefined;
 }) {
   const { id, view, opens, open, choose, need, timeline } = props;
   const compared = view.compare && view.compare + (view.dates ? ' dates' : '');

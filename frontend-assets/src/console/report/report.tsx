@@ -10,13 +10,12 @@ import { Failed, Loading, Skeleton } from '../core/states';
 import { type PageKey, pageKeys } from '../core/store';
 import { addressOf, choiceOf, intervalOf, opened, periods, selectionOf, type View, viewOf } from '../core/view';
 import { setReportView, type ReportDimension, type ReportFields, type ViewFields } from '../operations';
-import { Chart, type Note } from './chart';
-import { Chips, Controls, type Opens } from './controls';
+import { Chart } from './chart';
+import { Chips, Controls } from './controls';
+import type { Choose, Opens } from './menubutton';
 import { periodText } from './names';
 import { DimensionRows, isLeftOut, Panel, PanelTabs, rowsOf } from './panel';
-
-/** Timeline is the module of what is opened at the chart and at the choice of the period. */
-export type Timeline = typeof import('../timeline');
+import type { Note } from './series';
 
 /** useView returns the view of the current address. */
 export const useView = (): View => viewOf(useURL().searchParams);
@@ -119,10 +118,14 @@ export function Report(props: {
               {view.tabs['events'] === 'EVENT' ? undefined : !drilldown ? (
                 <Loading />
               ) : (
-                <drilldown.EventsTab id={id} view={view} Rows={DimensionRows} drilldown={drilldown} />
+                <drilldown.EventsTab
+                  id={id}
+                  view={view}
+                  rows={(of) => <DimensionRows {...{ id, view, drilldown, ...of }} dimension="PROPERTY" />}
+                />
               )}
             </Panel>
-            {drilldown && report.totals.revenue[0] && <drilldown.Revenue id={id} view={view} report={report} Tabs={PanelTabs} />}
+            {drilldown && report.totals.revenue[0] && <drilldown.Revenue id={id} view={view} report={report} tabs={<PanelTabs id={id} name="revenue" view={view} />} />}
           </div>
         </div>
       ) : (
@@ -157,9 +160,6 @@ const loadTimeline = whenNeeded(() => import('../timeline'));
 
 /** isDrilldown reports whether a dialog is part of the module drilldown. */
 const isDrilldown = (opens: Opens): boolean => /filter|segments|download/.test(opens);
-
-/** Choose changes the period or the comparison. A function returns the changes of the view of that time. */
-export type Choose = (changes: (now: View) => Partial<View>) => void;
 
 /** useChoice returns the function that shows another period or comparison, and keeps it in the account. */
 function useChoice(id: string, opens: ViewFields): Choose {

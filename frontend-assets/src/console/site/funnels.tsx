@@ -10,12 +10,12 @@ import { Section } from '../core/ui';
 import { valueText } from '../core/values';
 import { createFunnel, deleteFunnel, funnelChoices, stepVisitors, type FunnelFields } from '../operations';
 import { sentPath } from '../parts/typed';
-import type { Props } from './saved';
+import type { SavedProps } from './savedprops';
 
 const mostSteps = 8;
 
 /** Funnels lists the saved funnels and saves another one. */
-export function Funnels({ site, edit, after }: Props) {
+export function Funnels({ site, edit, after }: SavedProps) {
   return (
     <Section title={t('funnel.title')} hint={t('funnel.hint')}>
       {site.funnels.length === 0 && <Empty>{t('saved.noFunnels')}</Empty>}
@@ -36,7 +36,7 @@ export function Funnels({ site, edit, after }: Props) {
   );
 }
 
-function DeleteFunnel({ funnel, after }: { funnel: FunnelFields; after: Props['after'] }) {
+function DeleteFunnel({ funnel, after }: { funnel: FunnelFields; after: SavedProps['after'] }) {
   return (
     <Confirm
       button={t('saved.delete')}
@@ -54,7 +54,7 @@ function DeleteFunnel({ funnel, after }: { funnel: FunnelFields; after: Props['a
 }
 
 /** NewFunnel asks for the steps of another funnel. It offers the pages and events that the site has. */
-function NewFunnel({ id, after }: { id: string; after: Props['after'] }) {
+function NewFunnel({ id, after }: { id: string; after: SavedProps['after'] }) {
   const list = useId();
   const [open, setOpen] = useState(false);
   const [steps, setSteps] = useState(2);

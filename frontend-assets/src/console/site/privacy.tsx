@@ -6,7 +6,7 @@ import { Loaded } from '../core/states';
 import { Section } from '../core/ui';
 import { privacyText, type Language } from '../operations';
 import { Code } from '../parts/copy';
-import type { PartProps } from './settings';
+import type { PartProps } from './part';
 
 /** Privacy shows the text in the language that the reader chooses. */
 export function Privacy({ site }: { site: PartProps['site'] }) {

@@ -23,21 +23,13 @@ import {
 import { changes } from '../parts/changes';
 import { SettingsPage } from '../parts/settings';
 import { Funnels } from './funnels';
-
-type Site = NonNullable<SavedData['site']>;
-
-export interface Props {
-  site: Site;
-  edit: boolean;
-  /** Shows the page again after a change, and returns the change's errors. */
-  after(payload: { userErrors: UserError[] } | null, done?: string): Promise<UserError[]>;
-}
+import type { SavedProps } from './savedprops';
 
 /** Saved shows and changes the saved objects of a site. */
 export function Saved({ id }: { id: string }) {
   const query = useQuery(saved, { id, after: null });
   const edit = mayEdit();
-  const after: Props['after'] = async (payload, done = t('saved')) => {
+  const after: SavedProps['after'] = async (payload, done = t('saved')) => {
     const errors = payload?.userErrors ?? [];
     if (errors.length === 0) {
       await query.reload();
@@ -68,7 +60,7 @@ export function Saved({ id }: { id: string }) {
 /** today returns the current day of this browser's time zone. */
 const today = (): string => new Date().toLocaleDateString('sv');
 
-function Annotations({ site, edit, after, query, data }: Props & { query: Query<SavedData>; data: SavedData }) {
+function Annotations({ site, edit, after, query, data }: SavedProps & { query: Query<SavedData>; data: SavedData }) {
   const [changing, setChanging] = useState('');
   const list = site.annotations?.edges.map((edge) => edge.node) ?? [];
 
@@ -162,7 +154,7 @@ function Annotations({ site, edit, after, query, data }: Props & { query: Query<
   );
 }
 
-function Segments({ site, edit, after }: Props) {
+function Segments({ site, edit, after }: SavedProps) {
   const [renaming, setRenaming] = useState('');
   const rename = async ({ name = '' }: Values): Promise<UserError[]> => {
     const errors = await after((await updateSegment({ input: { segmentId: renaming, name } })).updateSegment);

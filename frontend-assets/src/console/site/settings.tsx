@@ -36,17 +36,11 @@ import { Transfer } from '../parts/transfer';
 import { SettingsPage } from '../parts/settings';
 import { inLine, linesOf } from './lines';
 import { Privacy } from './privacy';
+import type { PartProps } from './part';
 import { LeftOut, Visitors } from './visitors';
 import { zones } from '../parts/zones';
 
-type Site = NonNullable<SettingsData['site']>;
-
-interface Payload {
-  site: SettingsFields | null;
-  userErrors: UserError[];
-}
-
-type Show = (payload: Payload | null) => UserError[];
+type Site = PartProps['site'];
 
 /** Settings shows one card for each kind of setting. Viewers see them without the buttons. */
 export function Settings({ id }: { id: string }) {
@@ -57,7 +51,7 @@ export function Settings({ id }: { id: string }) {
         const { site } = data;
         if (!site) return <Missing />;
 
-        const show: Show = (payload) => {
+        const show: PartProps['show'] = (payload) => {
           if (payload?.site) {
             query.set({ ...data, site: { ...site, ...payload.site } });
             announce(t('saved'));
@@ -95,14 +89,6 @@ export function Settings({ id }: { id: string }) {
       }}
     </SettingsPage>
   );
-}
-
-/** PartProps are the props of a card. */
-export interface PartProps {
-  site: Site;
-  installation: SettingsData['installation'];
-  show: Show;
-  edit: boolean;
 }
 
 function General({ site, show, edit }: PartProps) {

@@ -9,7 +9,7 @@ import { type Shield, updateSite, type VisitDetail } from '../operations';
 import { changes, checked } from '../parts/changes';
 import { countryCode } from '../parts/countries';
 import { inLine, linesOf } from './lines';
-import type { PartProps } from './settings';
+import type { PartProps } from './part';
 
 const details: readonly VisitDetail[] = ['COUNTRY', 'BROWSER', 'SYSTEM', 'DEVICE', 'HOSTNAME'];
 const shields: readonly Shield[] = ['REFERRER_SPAM', 'DATA_CENTRES'];

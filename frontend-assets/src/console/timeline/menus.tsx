@@ -5,10 +5,9 @@ import { t } from '../core/language';
 import { go } from '../core/router';
 import { addressOf, type Period, periods, type View } from '../core/view';
 import type { ReportFields, ReportInterval } from '../operations';
-import { intervalName, type Series } from '../report/chart';
-import type { Opens } from '../report/controls';
+import type { Choose, Opens } from '../report/menubutton';
 import { compareName, periodText } from '../report/names';
-import type { Choose } from '../report/report';
+import { intervalName, type Series } from '../report/series';
 import { averageText } from './smoothed';
 
 interface MenuProps {

@@ -1,6 +1,6 @@
 // Moving averages. They are made of the points that the chart has, so no other request is necessary.
 import { t } from '../core/language';
-import type { Series } from '../report/chart';
+import type { Series } from '../report/series';
 
 /** widths are the points of an average: a week of days, and what is similar for other intervals. */
 const widths: Record<Series['interval'], number> = { HOUR: 3, DAY: 7, WEEK: 4, MONTH: 3 };

@@ -10,7 +10,7 @@ import { announce, mayEdit } from '../core/store';
 import type { Metric } from '../core/view';
 import { createAnnotation, deleteAnnotation, updateAnnotation, type ReportFields } from '../operations';
 import { changes } from '../parts/changes';
-import { type Note, type Place, rounded, type Series } from '../report/chart';
+import { type Note, type Place, rounded, type Series } from '../report/series';
 
 interface Props {
   id: string;
