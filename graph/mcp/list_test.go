@@ -53,9 +53,9 @@ func TestListOfTools(t *testing.T) {
 
 	for name, caller := range callers() {
 		var want []string
-		for _, tool := range s.tools() {
-			if name == "WRITE" || name == "READ" && !tool.changes || tool.readers {
-				want = append(want, tool.name)
+		for _, tool := range s.tools {
+			if name == "WRITE" || name == "READ" && !tool.changes() || tool.readers() {
+				want = append(want, tool.operation.Name)
 			}
 		}
 

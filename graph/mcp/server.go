@@ -70,6 +70,7 @@ type Options struct {
 type server struct {
 	Options
 	links *links
+	tools []*tool
 	lists [callerKinds]json.RawMessage // of tools
 
 	json, stream http.Handler // the protocol, with answers as JSON and as a stream of events
