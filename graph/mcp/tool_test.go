@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"reflect"
 	"regexp"
 	"slices"
@@ -32,9 +31,8 @@ func newServer(t testing.TB, graphQL http.HandlerFunc) (*server, *testkit.Log) {
 	log := &testkit.Log{}
 	schema := generated.NewExecutableSchema(generated.Config{}).Schema()
 	handler, err := New(Options{
-		GraphQL: graphQL, Schema: schema, Auth: &auth.Auth{}, Limits: limits.New(0), Origin: "https://app.example.com", Timeout: time.Minute,
+		GraphQL: graphQL, Schema: schema, Auth: &auth.Auth{}, Limits: limits.New(0), Timeout: time.Minute,
 		Now: time.Now, Log: slog.New(slog.NewJSONHandler(log, nil)),
-		ClientAddr: func(*http.Request) netip.Addr { return netip.Addr{} }, IsShared: func(*http.Request) bool { return false },
 	})
 	if err != nil {
 		t.Fatal(err)

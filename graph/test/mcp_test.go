@@ -773,7 +773,7 @@ func TestToolsOverHTTP(t *testing.T) {
 		{"rebound origin", "POST", call, []string{"Origin", "http://evil.example", "Host", "evil.example"}, 403, "CROSS_ORIGIN"},
 		{"null origin", "POST", call, []string{"Origin", "null"}, 403, "CROSS_ORIGIN"},
 		{"another site's page", "POST", call, []string{"Sec-Fetch-Site", "cross-site"}, 403, "CROSS_ORIGIN"},
-		{"hostile GET", "GET", "", []string{"Origin", "https://evil.example"}, 403, "CROSS_ORIGIN"},
+		{"hostile GET", "GET", "", []string{"Origin", "https://evil.example"}, 405, "BAD_REQUEST"},
 		{"a stream of the server", "GET", "", []string{"Accept", "text/event-stream"}, 405, "BAD_REQUEST"},
 		{"the end of a session", "DELETE", "", []string{"Mcp-Session-Id", "1"}, 405, "BAD_REQUEST"},
 		{"a preflight", "OPTIONS", "", nil, 405, "BAD_REQUEST"},
