@@ -22,6 +22,7 @@ type composer struct {
 func (t *tool) compose(arguments map[string]any, reader bool) (*document, error) {
 	site, _ := arguments["site"].(string)
 	if reader {
+		// A link reaches one site. answer.add compares it with the argument.
 		arguments = maps.Clone(arguments)
 		delete(arguments, "site")
 	} else if site == "" && t.operation.VariableDefinitions.ForName("site") != nil {
@@ -32,6 +33,7 @@ func (t *tool) compose(arguments map[string]any, reader bool) (*document, error)
 	if err != nil {
 		return nil, err
 	}
+
 	c := &composer{values: values, reader: reader, reasons: make(map[string]string)}
 	operation := &ast.OperationDefinition{
 		Operation: t.operation.Operation, Name: t.operation.Name, SelectionSet: c.selections(t.operation.SelectionSet),
@@ -41,6 +43,8 @@ func (t *tool) compose(arguments map[string]any, reader bool) (*document, error)
 	for _, v := range c.used {
 		variables[v.Variable] = values[v.Variable]
 	}
+
+	// The names are sorted so that equal calls get the same error.
 	for _, name := range slices.Sorted(maps.Keys(arguments)) {
 		if _, used := variables[name]; !used && c.reasons[name] != "" {
 			return nil, invalid("%s %s.", name, c.reasons[name])
@@ -49,9 +53,12 @@ func (t *tool) compose(arguments map[string]any, reader bool) (*document, error)
 
 	operation.VariableDefinitions = c.used
 	var text strings.Builder
-	formatter.NewFormatter(&text, formatter.WithIndent("  ")).FormatQueryDocument(
-		&ast.QueryDocument{Operations: ast.OperationList{operation}})
-	return &document{text: text.String(), variables: variables, operation: operation, site: site}, nil
+	formatter.NewFormatter(&text).FormatQueryDocument(&ast.QueryDocument{Operations: ast.OperationList{operation}})
+
+	// An assistant reads the document in each answer, so it has no indentation. No text of it has spaces:
+	// all values are variables.
+	line := strings.Join(strings.Fields(text.String()), " ")
+	return &document{text: line, variables: variables, operation: operation, site: site}, nil
 }
 
 // selections returns a copy of a selection with the fields of its fragments.

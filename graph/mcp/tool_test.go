@@ -60,7 +60,7 @@ func TestMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, field := range want {
-		if !strings.Contains(d.text, fmt.Sprintf("\n        %s", field)) {
+		if !strings.Contains(d.text, fmt.Sprintf(" %s ", field)) {
 			t.Errorf("%s is not selected by\n%s", field, d.text)
 		}
 	}
@@ -112,6 +112,74 @@ func TestEveryArgumentIsUsed(t *testing.T) {
 					t.Fatalf("%s %v: %s is ignored by\n%s", tool.operation.Name, arguments, name, d.text)
 				}
 			}
+		}
+	}
+}
+
+// TestUnusedArguments checks that an error of an argument without an effect names what it needs.
+func TestUnusedArguments(t *testing.T) {
+	s, _ := newServer(t, nil)
+	for _, test := range []struct {
+		tool, arguments string
+		reader          bool
+		want            string // "": none
+	}{
+		{"report", `{"site": "a", "after": "x"}`, false, "after needs the argument by."},
+		{"report", `{"site": "a", "direction": "ASC", "by": "PAGE"}`, false, ""},
+		{"report", `{"site": "a", "orderBy": "VISITS"}`, false, "orderBy needs the argument by."},
+		{"report", `{"site": "a", "by": ""}`, false, `by: enum:  does not equal any of`},
+		{"report", `{"site": "a", "search": ""}`, false, ""},
+		{"report", `{"site": "other.example"}`, true, ""},
+		{"report", `{"search": "x"}`, true, "search needs the argument by."},
+		{"compare", `{"site": "a", "matchDayOfWeek": false}`, false, ""},
+		{"compare", `{"site": "a", "compareFrom": "2026-11-20"}`, false, ""},
+		{"cohorts", `{"site": "a", "from": "2026-11-20", "to": "2026-11-20", "period": "TODAY"}`, false, "Give either period, or from and to."},
+		{"sites", `{"search": "x"}`, false, ""},
+		{"sites", `{"search": "x"}`, true, "search does not apply to a shared link."},
+		{"captcha", `{"days": 7}`, false, "days needs the argument sitekey."},
+		{"captcha", `{"sitekey": "a", "after": "x"}`, false, "after does not go with the argument sitekey."},
+		{"captcha", `{"sitekey": "a", "days": 7}`, false, ""},
+		{"live", `{}`, false, "site is missing"},
+		{"live", `{}`, true, ""},
+		{"set_key_events", `{"site": "", "events": []}`, false, "site is missing"},
+	} {
+		tool := s.tool(t, test.tool)
+		arguments, err := tool.arguments(json.RawMessage(test.arguments))
+		if err == nil {
+			_, err = tool.compose(arguments, test.reader)
+		}
+		switch {
+		case test.want == "" && err != nil:
+			t.Errorf("%s %s: %v", test.tool, test.arguments, err)
+		case test.want != "" && (err == nil || !strings.HasPrefix(err.(*model.Error).Message, test.want)):
+			t.Errorf("%s %s: %v, want %s", test.tool, test.arguments, err, test.want)
+		}
+	}
+}
+
+// TestDocumentOfACall checks the document and the variables of two calls: parts without their arguments are left out.
+func TestDocumentOfACall(t *testing.T) {
+	s, _ := newServer(t, nil)
+	for _, test := range []struct {
+		tool, want string
+		arguments  map[string]any
+		variables  map[string]any
+		reader     bool
+	}{
+		{"report", "query report ($by: ReportDimension!, $orderBy: ReportMetric!, $first: Int!, $from: Date!, $to: Date!, $compare: " +
+			"ReportComparisonKind!) { sharedSite { name domain timeZone hidesRevenue report(period: {from:$from,to:$to}, compare: " +
+			"{kind:$compare}) { from to comparedFrom comparedTo timeZone asOf imported totals { visits comparison { visits } } " +
+			"breakdown(by: $by, orderBy: {metric:$orderBy}, first: $first) { totalCount hasOther imported nodes { value onlyImported " +
+			"metrics { visits comparison { visits } } } pageInfo { hasNextPage endCursor } } } } }",
+			map[string]any{"site": "a.example", "from": "2026-11-01", "to": "2026-11-02", "compare": "PREVIOUS_YEAR", "metrics": []any{"visits"}, "by": "PAGE"},
+			map[string]any{"from": "2026-11-01", "to": "2026-11-02", "compare": "PREVIOUS_YEAR", "by": "PAGE", "orderBy": "VISITORS", "first": int64(10)}, true},
+		{"set_key_events", "mutation set_key_events ($site: ID!, $events: [String!]!) { setKeyEvents(input: {siteId:$site,names:$events}) " +
+			"{ site { id domain registeredEvents keyEvents } userErrors { field code message } } }",
+			map[string]any{"site": "id", "events": []any{}}, map[string]any{"site": "id", "events": []any{}}, false},
+	} {
+		d, err := s.tool(t, test.tool).compose(test.arguments, test.reader)
+		if err != nil || d.text != test.want || !reflect.DeepEqual(d.variables, test.variables) {
+			t.Errorf("%s: %v, got\n%s, %v, want\n%s, %v", test.tool, err, d.text, d.variables, test.want, test.variables)
 		}
 	}
 }

@@ -808,6 +808,9 @@ func TestToolsOverHTTP(t *testing.T) {
 		if got.header.Get("Mcp-Session-Id") != "" || got.header.Get("Set-Cookie") != "" || got.header.Get("Access-Control-Allow-Origin") != "" {
 			t.Errorf("%s: header %v", test.name, got.header)
 		}
+		if got.header.Get("X-Request-Id") == "" {
+			t.Errorf("%s: no request id", test.name)
+		}
 		if challenge := got.header.Get("Www-Authenticate"); (got.status == 401) != strings.HasPrefix(challenge, `Bearer realm="Tallygate"`) {
 			t.Errorf("%s: WWW-Authenticate %q", test.name, challenge)
 		}
