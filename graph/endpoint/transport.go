@@ -95,11 +95,13 @@ func (t Transport) Do(w http.ResponseWriter, r *http.Request, exec graphql.Graph
 		return
 	}
 
+	// Only a parsed document says whether it is a mutation.
 	if r.Method == http.MethodGet && operation.Operation.Operation != ast.Query {
 		refuseGet(w, r)
 		return
 	}
 
+	// The charge precedes the run: a caller over the limit must not cost the 30 ms that the schema takes.
 	reads := introspectionOf(operation.Operation)
 	if reads != notIntrospection {
 		if refusal := limits.Of(ctx).ChargeIntrospection(graphql.WithOperationContext(ctx, operation)); refusal != nil {
@@ -142,6 +144,8 @@ func (t Transport) Do(w http.ResponseWriter, r *http.Request, exec graphql.Graph
 	}
 
 	answer := encode(response, deprecatedUses(operation.Operation))
+
+	// Secrets must not share a compressed body with texts of visitors.
 	if isCompressible(operation.Operation) {
 		answer = compress(w, r, answer)
 	}

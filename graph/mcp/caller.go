@@ -68,6 +68,7 @@ func (s *server) authenticate(r *http.Request, work *cputime.Meter) (*call, *ref
 
 	c := &call{server: s, http: r, authorization: "Bearer " + token, work: work}
 	if strings.HasPrefix(token, model.SharedLinkPrefix) {
+		// GraphQL reads a link through a viewer token, which expires, and never by the link's own token.
 		viewer, refused := s.openLink(c, token, r.Header.Get(PasswordHeader))
 		if refused != nil {
 			return nil, refused

@@ -69,6 +69,7 @@ var notForGraphQL = []string{
 
 // request returns an HTTP request of the same client, with the caller's credential and without a body.
 func (c *call) request(ctx context.Context) *http.Request {
+	// Clone copies the header, so the client's request stays as it is.
 	r := c.http.Clone(ctx)
 	for _, name := range notForGraphQL {
 		r.Header.Del(name)

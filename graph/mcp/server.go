@@ -1,7 +1,8 @@
 // Package mcp serves the Model Context Protocol at /mcp: tools by which an assistant reads reports and
 // configures sites. Each tool sends one GraphQL request to the same handler as /graphql, in process and with
-// the caller's own credential, so permissions, costs, limits and the audit log are GraphQL's. It keeps no
-// session: any process answers any request.
+// the caller's own credential, so permissions, costs, limits and the audit log are GraphQL's. A tool is an
+// operation in tools/*.graphql: its variables are the arguments. The package keeps no session: any process
+// answers any request.
 package mcp
 
 import (
@@ -107,6 +108,8 @@ func New(o Options) (http.Handler, error) {
 func (s *server) guard(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, request sdk.Request) (result sdk.Result, err error) {
 		call := callOf(ctx)
+
+		// The SDK would encode the list again for each caller.
 		if list, ok := request.(*sdk.ListToolsRequest); ok {
 			return s.listTools(call.caller, list)
 		}
@@ -151,6 +154,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 
+	// The charge precedes the body, so that a malformed message costs as much as any other.
 	request := limits.Of(r.Context())
 	if err := request.ChargeMore(call.caller, messageCost); err != nil {
 		s.refusal(r, err).send(w)
@@ -202,6 +206,8 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request, protocol http.Han
 // check checks what needs neither the caller nor the body, and returns the handler for the content type
 // that the client accepts.
 func (s *server) check(r *http.Request) (http.Handler, *refusal) {
+	// The protocol demands a check of Origin. The listener checks Host, which a page whose name leads to this
+	// machine (DNS rebinding) gets wrong.
 	if s.Origins.Check(r) != nil {
 		return nil, refuse(http.StatusForbidden, limits.OtherOrigin())
 	}
