@@ -77,7 +77,7 @@ func (t *tool) shown() *sdk.Tool {
 	annotations := &sdk.ToolAnnotations{
 		ReadOnlyHint: !t.changes(), IdempotentHint: !t.changes() || t.Repeats, OpenWorldHint: &no, DestructiveHint: &t.Replaces,
 	}
-	description := t.operation.Description
+	description := strings.ReplaceAll(t.operation.Description, "\n", " ")
 	if t.Untrusted {
 		description += " " + untrustedText
 	}
