@@ -16,11 +16,15 @@ import (
 	"github.com/vektah/gqlparser/v2/validator/rules"
 )
 
-// files are the tools: operations of GraphQL in *.graphql, in the order of their names, and the
-// directives and types that describe them in tools.graphqls.
+// documents are the tools: operations of GraphQL, in the order of the files' names.
 //
-//go:embed tools
-var files embed.FS
+//go:embed tools/*.graphql
+var documents embed.FS
+
+// definitions are the directives and types that describe the tools.
+//
+//go:embed tools/tools.graphqls
+var definitions string
 
 // tool is an operation of a document. Its exported fields are the arguments of the directive @tool.
 type tool struct {
@@ -48,47 +52,30 @@ func (t *tool) isFor(kind callerKind) bool {
 
 // loadTools reads the tools. It fails on a document that does not match the schema.
 func loadTools(schema *ast.Schema) ([]*tool, error) {
-	text, err := fs.ReadFile(files, "tools/tools.graphqls")
+	extended, err := withDefinitions(*schema)
 	if err != nil {
 		return nil, err
 	}
-	description, err := parser.ParseSchema(&ast.Source{Name: "tools.graphqls", Input: string(text)})
+	names, err := fs.Glob(documents, "tools/*")
 	if err != nil {
 		return nil, err
 	}
 
-	extended := *schema
-	extended.Types, extended.Directives = maps.Clone(schema.Types), maps.Clone(schema.Directives)
-	for _, directive := range description.Directives {
-		extended.Directives[directive.Name] = directive
-	}
-	for _, definition := range description.Definitions {
-		extended.Types[definition.Name] = definition
-		for _, field := range definition.Fields {
-			for _, directive := range field.Directives {
-				directive.Definition = extended.Directives[directive.Name]
-			}
-		}
-	}
-
-	names, err := fs.Glob(files, "tools/*.graphql")
-	if err != nil {
-		return nil, err
-	}
-	var documents strings.Builder
+	// The documents share fragments, so they are one text.
+	var all strings.Builder
 	for _, name := range names {
-		text, err := fs.ReadFile(files, name)
+		text, err := documents.ReadFile(name)
 		if err != nil {
 			return nil, err
 		}
-		documents.Write(text)
+		all.Write(text)
 	}
 
 	// An argument that is optional for a tool can be required where it is used, because a request has
 	// only the arguments of the call: their types follow from their use.
-	all := rules.NewDefaultRules()
-	all.RemoveRule("VariablesInAllowedPosition")
-	parsed, errs := gqlparser.LoadQueryWithRules(&extended, documents.String(), all)
+	checks := rules.NewDefaultRules()
+	checks.RemoveRule("VariablesInAllowedPosition")
+	parsed, errs := gqlparser.LoadQueryWithRules(extended, all.String(), checks)
 	if len(errs) > 0 {
 		return nil, errs
 	}
@@ -96,12 +83,35 @@ func loadTools(schema *ast.Schema) ([]*tool, error) {
 	var tools []*tool
 	for _, operation := range parsed.Operations {
 		t := &tool{operation: operation}
-		if err := t.describe(&extended); err != nil {
+		if err := t.describe(extended); err != nil {
 			return nil, fmt.Errorf("the tool %s: %w", operation.Name, err)
 		}
 		tools = append(tools, t)
 	}
 	return tools, nil
+}
+
+// withDefinitions returns the schema with the definitions.
+func withDefinitions(schema ast.Schema) (*ast.Schema, error) {
+	parsed, err := parser.ParseSchema(&ast.Source{Name: "tools.graphqls", Input: definitions})
+	if err != nil {
+		return nil, err
+	}
+
+	// Other users of the schema must not see them.
+	schema.Types, schema.Directives = maps.Clone(schema.Types), maps.Clone(schema.Directives)
+	for _, directive := range parsed.Directives {
+		schema.Directives[directive.Name] = directive
+	}
+	for _, definition := range parsed.Definitions {
+		schema.Types[definition.Name] = definition
+		for _, field := range definition.Fields {
+			for _, directive := range field.Directives {
+				directive.Definition = schema.Directives[directive.Name]
+			}
+		}
+	}
+	return &schema, nil
 }
 
 // describe sets what the directive and the variables of the operation say.
