@@ -11,7 +11,7 @@ import (
 	"github.com/tallygate/tallygate/graph/resolver"
 )
 
-// requests gives each request its id, deadline, limits and loaders.
+// requests gives each request its id, limits and loaders, and those of GraphQL their deadline.
 type requests struct {
 	db         *db.DB
 	limits     *limits.Limits
@@ -27,11 +27,16 @@ func (rs requests) handler(next http.Handler) http.Handler {
 		now := model.At(rs.now())
 		ctx, id := resolver.WithRequest(r.Context(), rs.db, now)
 		w.Header().Set("X-Request-Id", id)
-
-		ctx, cancel := limits.WithDeadline(ctx, rs.timeout)
-		defer cancel()
-
 		ctx = rs.limits.WithRequest(ctx, rs.clientAddr(r), rs.isShared(r), now.Time())
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// timed wraps the handler of requests that end at the deadline.
+func (rs requests) timed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := limits.WithDeadline(r.Context(), rs.timeout)
+		defer cancel()
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }

@@ -150,22 +150,23 @@ func New(o Options) (http.Handler, error) {
 		isShared:   o.IsShared,
 	}
 
-	exec, err := newExecutor(resolvers, counters, o)
+	presenter := newPresenter(o.Log, o.Now)
+	exec, err := newExecutor(resolvers, counters.counted(presenter.present), o.Introspection)
 	if err != nil {
 		return nil, err
 	}
 	post := o.Auth.Middleware(handle(endpoint.New(requests.limits, o.Now), exec))
-	api := byMethod(origins.Handler(requests.handler(post)), o.GraphiQL)
+	api := byMethod(origins.Handler(requests.handler(requests.timed(post))), o.GraphiQL)
 
 	tools, err := mcp.New(mcp.Options{
 		GraphQL: api, Schema: generated.NewExecutableSchema(generated.Config{}).Schema(), Auth: o.Auth, Limits: requests.limits,
-		Origin: origin(o.BaseURL), Timeout: o.RequestTimeout, Version: o.Configuration.Version, Now: o.Now, Log: o.Log,
-		ClientAddr: o.ClientAddr, IsShared: o.IsShared,
+		Origins: origins, Timeout: o.RequestTimeout, Version: o.Configuration.Version, Now: o.Now, Log: o.Log,
+		Present: presenter.present,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return byPath(api, tools), nil
+	return byPath(api, requests.handler(tools)), nil
 }
 
 // byPath routes mcp.Path to the tools, and all other paths to GraphQL.
@@ -186,19 +187,19 @@ func nodeIDs(d *db.DB) (*model.NodeIDs, error) {
 }
 
 // newExecutor returns gqlgen's executor with the limits and the error presenter.
-func newExecutor(resolvers *resolver.Resolver, counters *errorCounters, o Options) (*executor.Executor, error) {
+func newExecutor(resolvers *resolver.Resolver, present graphql.ErrorPresenterFunc, introspection bool) (*executor.Executor, error) {
 	schema, err := limits.WithCosts(generated.NewExecutableSchema(generated.Config{Resolvers: resolvers}))
 	if err != nil {
 		return nil, err
 	}
 
 	exec := executor.New(schema)
-	limits.Apply(exec, o.Introspection)
+	limits.Apply(exec, introspection)
 
 	exec.Use(resolver.Mutations{})
 	exec.Use(resolvers.Access())
 	exec.Use(resolvers.Repeats())
-	exec.SetErrorPresenter(counters.counted(newPresenter(o.Log, o.Now).present))
+	exec.SetErrorPresenter(present)
 	exec.SetRecoverFunc(recovered)
 
 	return exec, nil
@@ -248,8 +249,7 @@ func byMethod(post, graphiQL http.Handler) http.Handler {
 }
 
 func refuseOrigin(w http.ResponseWriter, r *http.Request) {
-	endpoint.Refuse(w, r, http.StatusForbidden,
-		limits.Refusal(generated.ErrorCodeCrossOrigin, "The request was sent by a page of another origin."))
+	endpoint.Refuse(w, r, http.StatusForbidden, limits.OtherOrigin())
 }
 
 // origin returns the scheme and host of a URL.

@@ -9,7 +9,7 @@ import (
 )
 
 // CreateAccount creates a further account of the signed-in user under the sign-up policy. Attempts
-// count as those of SignUp.
+// share SignUp's rate limit.
 func (a *Auth) CreateAccount(ctx context.Context, user *model.User, name string) (*model.Account, error) {
 	r, err := passwordRequest(ctx)
 	if err != nil {

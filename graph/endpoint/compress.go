@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -73,7 +74,7 @@ var writers = sync.Pool{New: func() any {
 // compress returns the body in gzip's format if the client accepts that and the body is large.
 func compress(w http.ResponseWriter, r *http.Request, body []byte) []byte {
 	w.Header().Add("Vary", "Accept-Encoding")
-	if len(body) < leastCompressed || !acceptsGzip(r) {
+	if len(body) < leastCompressed || !Accepts(r.Header.Values("Accept-Encoding"), "gzip") {
 		return body
 	}
 
@@ -90,16 +91,19 @@ func compress(w http.ResponseWriter, r *http.Request, body []byte) []byte {
 	return compressed.Bytes()
 }
 
-// acceptsGzip reports whether Accept-Encoding names gzip, and not with the weight 0 (RFC 9110, section 12.5.3).
-func acceptsGzip(r *http.Request) bool {
-	for item := range strings.SplitSeq(strings.Join(r.Header.Values("Accept-Encoding"), ","), ",") {
+// Accepts reports whether the values of a header such as Accept name one of the names, and not with the weight 0
+// (RFC 9110, section 12.4.2).
+func Accepts(header []string, names ...string) bool {
+	for item := range strings.SplitSeq(strings.Join(header, ","), ",") {
 		name, parameters, err := mime.ParseMediaType(item)
-		if err != nil || name != "gzip" {
+		if err != nil || !slices.Contains(names, name) {
 			continue
 		}
 
 		weight, err := strconv.ParseFloat(parameters["q"], 64)
-		return parameters["q"] == "" || err == nil && weight > 0
+		if parameters["q"] == "" || err == nil && weight > 0 {
+			return true
+		}
 	}
 	return false
 }

@@ -69,9 +69,7 @@ func (t Transport) Do(w http.ResponseWriter, r *http.Request, exec graphql.Graph
 	start := graphql.Now()
 
 	if wait := t.limits.Impatient(r, t.now()); wait > 0 {
-		Refuse(w, r, http.StatusTooManyRequests, limits.RefusalFor(generated.ErrorCodeRateLimited, wait,
-			"Requests were sent before the time given in Retry-After."))
-
+		Refuse(w, r, http.StatusTooManyRequests, limits.RefusalFor(generated.ErrorCodeRateLimited, wait, limits.Impatience))
 		return
 	}
 
@@ -97,11 +95,13 @@ func (t Transport) Do(w http.ResponseWriter, r *http.Request, exec graphql.Graph
 		return
 	}
 
+	// Only a parsed document says whether it is a mutation.
 	if r.Method == http.MethodGet && operation.Operation.Operation != ast.Query {
 		refuseGet(w, r)
 		return
 	}
 
+	// The charge precedes the run: a caller over the limit must not cost the 30 ms that the schema takes.
 	reads := introspectionOf(operation.Operation)
 	if reads != notIntrospection {
 		if refusal := limits.Of(ctx).ChargeIntrospection(graphql.WithOperationContext(ctx, operation)); refusal != nil {
@@ -144,6 +144,8 @@ func (t Transport) Do(w http.ResponseWriter, r *http.Request, exec graphql.Graph
 	}
 
 	answer := encode(response, deprecatedUses(operation.Operation))
+
+	// Secrets must not share a compressed body with texts of visitors.
 	if isCompressible(operation.Operation) {
 		answer = compress(w, r, answer)
 	}
@@ -192,6 +194,13 @@ func receive(w http.ResponseWriter, r *http.Request) (func() (*graphql.RawParams
 		return func() (*graphql.RawParams, *gqlerror.Error) { return paramsOfAddress(r.URL) }, 0, nil
 	}
 
+	body, status, refusal := Body(w, r)
+	return func() (*graphql.RawParams, *gqlerror.Error) { return readParams(body) }, status, refusal
+}
+
+// Body reads a body of JSON, up to maxBody bytes. A refusal comes with its status.
+func Body(w http.ResponseWriter, r *http.Request) (body []byte, status int, refusal *gqlerror.Error) {
+	// Browsers send forms and plain text to other origins without a preflight.
 	if mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || mediaType != typeJSON {
 		return nil, http.StatusUnsupportedMediaType,
 			limits.Refusal(generated.ErrorCodeBadRequest, "Send the content type application/json.")
@@ -203,9 +212,9 @@ func receive(w http.ResponseWriter, r *http.Request) (func() (*graphql.RawParams
 			limits.Refusal(generated.ErrorCodeTooLarge, "The request is larger than %d bytes.", maxBody)
 	}
 	if err != nil {
-		return nil, http.StatusBadRequest, notARequest()
+		return nil, http.StatusBadRequest, limits.Refusal(generated.ErrorCodeBadRequest, "The body ended early.")
 	}
-	return func() (*graphql.RawParams, *gqlerror.Error) { return readParams(body) }, 0, nil
+	return body, 0, nil
 }
 
 func readParams(body []byte) (*graphql.RawParams, *gqlerror.Error) {

@@ -26,3 +26,11 @@ func RefusalFor(code generated.ErrorCode, retryAfter time.Duration, message stri
 
 // Seconds rounds a wait up to whole seconds.
 func Seconds(d time.Duration) int64 { return int64(math.Ceil(d.Seconds())) }
+
+// Impatience is the message to a caller that ignores Retry-After.
+const Impatience = "Requests were sent before the time given in Retry-After."
+
+// OtherOrigin is the answer to a request that a browser sent for a page of another origin.
+func OtherOrigin() *gqlerror.Error {
+	return Refusal(generated.ErrorCodeCrossOrigin, "The request was sent by a page of another origin.")
+}

@@ -2,14 +2,12 @@ package mcp
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/vektah/gqlparser/v2"
 	"github.com/vektah/gqlparser/v2/ast"
 
 	"github.com/tallygate/tallygate/db/model"
@@ -83,21 +81,18 @@ type connection struct {
 }
 
 // answerOf returns the answer of a tool, or the error in GraphQL's answer.
-func (s *server) answerOf(t tool, d *document, response *response) (*answer, error) {
+func (s *server) answerOf(t *tool, d *document, response *response) (*answer, error) {
 	if len(response.Data) > maxData {
 		return nil, &model.Error{Kind: model.Invalid, Code: string(generated.ErrorCodeTooLarge), Message: fmt.Sprintf(
 			"The answer has more than %d KB. Ask for fewer rows, days or metrics, or for a longer interval.", maxData>>10)}
 	}
 
-	definitions, err := s.definitions(d.text)
-	if err != nil {
-		return nil, err
-	}
 	a := &answer{
 		Data: response.Data, GraphQL: request{d.text, d.variables}, TimeZone: "UTC", AsOf: s.Now().UTC().Format(time.RFC3339),
-		Definitions: definitions, summary: t.title,
+		Definitions: make(map[string]string), summary: t.Title,
 	}
-	if t.untrusted {
+	define(d.operation.SelectionSet, a.Definitions)
+	if t.Untrusted {
 		a.Untrusted = untrustedText
 	}
 
@@ -231,36 +226,11 @@ func (a *answer) result() (*sdk.CallToolResult, error) {
 	}, nil
 }
 
-// operation parses a document of a tool.
-func (s *server) operation(text string) (*ast.OperationDefinition, error) {
-	parsed, errs := gqlparser.LoadQueryWithRules(s.Schema, text, nil)
-	if len(errs) > 0 {
-		return nil, errs
-	}
-	if len(parsed.Operations) != 1 {
-		return nil, errors.New("a document with one operation is needed")
-	}
-	return parsed.Operations[0], nil
-}
-
-// definitions returns the descriptions of the numbers and conditions that a document selects, by type and
-// field, as the schema has them.
-func (s *server) definitions(text string) (map[string]string, error) {
-	operation, err := s.operation(text)
-	if err != nil {
-		return nil, err
-	}
-	found := make(map[string]string)
-	define(operation.SelectionSet, found)
-	return found, nil
-}
-
+// define adds the descriptions of the numbers and conditions that a document selects, by type and field, as the
+// schema has them.
 func define(set ast.SelectionSet, found map[string]string) {
 	for _, selection := range set {
-		field, ok := selection.(*ast.Field)
-		if !ok {
-			continue
-		}
+		field := selection.(*ast.Field)
 		define(field.SelectionSet, found)
 
 		switch typ := field.ObjectDefinition.Name; field.Definition.Type.Name() {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -69,6 +68,7 @@ func (s *server) authenticate(r *http.Request, work *cputime.Meter) (*call, *ref
 
 	c := &call{server: s, http: r, authorization: "Bearer " + token, work: work}
 	if strings.HasPrefix(token, model.SharedLinkPrefix) {
+		// GraphQL reads a link through a viewer token, which expires, and never by the link's own token.
 		viewer, refused := s.openLink(c, token, r.Header.Get(PasswordHeader))
 		if refused != nil {
 			return nil, refused
@@ -111,12 +111,11 @@ func (s *server) openLink(c *call, token, password string) (string, *refusal) {
 
 	if len(response.Errors) > 0 {
 		e := response.Errors[0]
-		refused := refuse(http.StatusServiceUnavailable, generated.ErrorCode(e.Extensions.Code), e.Message)
-		if refused.code == generated.ErrorCodeRateLimited {
-			refused.status = http.StatusTooManyRequests
+		refusal := limits.Refusal(generated.ErrorCode(e.Extensions.Code), "%s", e.Message)
+		if e.Extensions.RetryAfter > 0 {
+			refusal.Extensions["retryAfter"] = e.Extensions.RetryAfter
 		}
-		refused.retry = time.Duration(e.Extensions.RetryAfter) * time.Second
-		return "", refused
+		return "", refusalOf(refusal)
 	}
 
 	var opened struct {
@@ -182,6 +181,3 @@ func (l *links) add(key [sha256.Size]byte, v viewer) {
 	defer l.mu.Unlock()
 	l.opened.Add(key, v)
 }
-
-// seconds returns a wait as the value of Retry-After.
-func seconds(d time.Duration) string { return strconv.FormatInt(limits.Seconds(d), 10) }

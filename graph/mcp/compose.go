@@ -1,115 +1,181 @@
 package mcp
 
 import (
-	"fmt"
+	"maps"
+	"slices"
 	"strings"
+
+	"github.com/vektah/gqlparser/v2/ast"
+	"github.com/vektah/gqlparser/v2/formatter"
 )
 
-// composer builds a document with variables.
+// composer builds the operation of one call: without the parts that the call does not need, and with the
+// variables of the others.
 type composer struct {
-	declared  []string
-	variables map[string]any
+	values  map[string]any // of variables
+	reader  bool           // of a shared link
+	used    ast.VariableDefinitionList
+	reasons map[string]string // why a variable is not used, by its name
 }
 
-// variable declares a variable and returns its use, such as $first.
-func (c *composer) variable(name, typ string, value any) string {
-	if c.variables == nil {
-		c.variables = make(map[string]any)
-	}
-	c.declared = append(c.declared, "$"+name+": "+typ)
-	c.variables[name] = value
-	return "$" + name
-}
-
-// argument is an argument of a field with its variable.
-type argument struct {
-	name, typ string
-	value     any
-}
-
-// arguments returns the list of arguments that have a value. Each becomes a variable.
-func (c *composer) arguments(list ...argument) string {
-	var parts []string
-	for _, a := range list {
-		if a.value == nil || a.value == "" || a.value == 0 {
-			continue
-		}
-		parts = append(parts, a.name+": "+c.variable(a.name, a.typ, a.value))
-	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return "(" + strings.Join(parts, ", ") + ")"
-}
-
-// document returns the document of an operation.
-func (c *composer) document(operation, selection string) *document {
-	head := operation
-	if len(c.declared) > 0 {
-		head += "(" + strings.Join(c.declared, ", ") + ")"
-	}
-	if c.variables == nil {
-		c.variables = map[string]any{}
-	}
-	return &document{text: head + " {\n" + indent(selection) + "\n}", variables: c.variables}
-}
-
-// siteDocument returns the document of a query that reads a site. A reader of a shared link reads the site
-// of the link.
-func (c *composer) siteDocument(operation, site string, reader bool, selection string) (*document, error) {
+// compose returns the request of a call, or an error of an argument. reader is a reader of a shared link.
+func (t *tool) compose(arguments map[string]any, reader bool) (*document, error) {
+	site, _ := arguments["site"].(string)
 	if reader {
-		d := c.document(operation, block("sharedSite", "name domain timeZone hidesRevenue\n"+selection))
-		d.site = site
-		return d, nil
+		// A link reaches one site. answer.add compares it with the argument.
+		arguments = maps.Clone(arguments)
+		delete(arguments, "site")
+	} else if site == "" && t.operation.VariableDefinitions.ForName("site") != nil {
+		return nil, invalid("site is missing: the domain or the id of a site. The tool sites lists them.")
 	}
 
-	root, err := c.site(site)
+	values, err := t.values(arguments)
 	if err != nil {
 		return nil, err
 	}
-	return c.document(operation, block(root, "id name domain timeZone\n"+selection)), nil
+
+	c := &composer{values: values, reader: reader, reasons: make(map[string]string)}
+	operation := &ast.OperationDefinition{
+		Operation: t.operation.Operation, Name: t.operation.Name, SelectionSet: c.selections(t.operation.SelectionSet),
+	}
+
+	variables := make(map[string]any, len(c.used))
+	for _, v := range c.used {
+		variables[v.Variable] = values[v.Variable]
+	}
+
+	// The names are sorted so that equal calls get the same error.
+	for _, name := range slices.Sorted(maps.Keys(arguments)) {
+		if _, used := variables[name]; !used && c.reasons[name] != "" {
+			return nil, invalid("%s %s.", name, c.reasons[name])
+		}
+	}
+
+	operation.VariableDefinitions = c.used
+	var text strings.Builder
+	formatter.NewFormatter(&text).FormatQueryDocument(&ast.QueryDocument{Operations: ast.OperationList{operation}})
+
+	// An assistant reads the document in each answer, so it has no indentation. No text of it has spaces:
+	// all values are variables.
+	line := strings.Join(strings.Fields(text.String()), " ")
+	return &document{text: line, variables: variables, operation: operation, site: site}, nil
 }
 
-// site returns the field of a site with its argument.
-func (c *composer) site(site string) (string, error) {
-	switch {
-	case site == "":
-		return "", invalid("site is missing: the domain or the id of a site. The tool sites lists them.")
-	case isDomain(site):
-		return "site(domain: " + c.variable("domain", "String!", site) + ")", nil
+// selections returns a copy of a selection with the fields of its fragments.
+func (c *composer) selections(set ast.SelectionSet) (kept ast.SelectionSet) {
+	for _, selection := range set {
+		if spread, ok := selection.(*ast.FragmentSpread); ok {
+			kept = append(kept, c.chosen(spread)...)
+			continue
+		}
+
+		field := selection.(*ast.Field)
+		if reason := c.leftOut(field); reason != "" {
+			c.leaveOut(field, reason)
+			continue
+		}
+		kept = append(kept, c.field(field))
 	}
-	return "site(id: " + c.variable("id", "ID!", site) + ")", nil
+	return kept
+}
+
+// field returns a copy of a field without directives.
+func (c *composer) field(field *ast.Field) *ast.Field {
+	copied := *field
+	copied.Arguments, copied.Directives, copied.SelectionSet = nil, nil, c.selections(field.SelectionSet)
+	for _, argument := range field.Arguments {
+		if value := c.value(argument.Value); value != nil {
+			copied.Arguments = append(copied.Arguments, &ast.Argument{Name: argument.Name, Value: value})
+		}
+	}
+	return &copied
+}
+
+// chosen returns the fields of a fragment that the directive @only keeps.
+func (c *composer) chosen(spread *ast.FragmentSpread) ast.SelectionSet {
+	kept := c.selections(spread.Definition.SelectionSet)
+	only := spread.Directives.ForName("only")
+	if only == nil {
+		return kept
+	}
+
+	names := only.ArgumentMap(c.values)["fields"].([]any)
+	return slices.DeleteFunc(kept, func(field ast.Selection) bool { return !slices.Contains(names, any(field.(*ast.Field).Name)) })
+}
+
+// leftOut returns the reason to leave a field out, or "".
+func (c *composer) leftOut(field *ast.Field) string {
+	// Readers of shared links read sharedSite, and nothing else.
+	if field.ObjectDefinition.Name == "Query" && c.reader != (field.Name == "sharedSite") {
+		return "does not apply to a shared link"
+	}
+
+	var when struct{ Given, Missing []string }
+	if err := read(field.Directives, "when", &when); err != nil {
+		// Lists of texts can be read.
+		panic(err)
+	}
+	if len(when.Given) > 0 && !slices.ContainsFunc(when.Given, c.has) {
+		return "needs the argument " + strings.Join(when.Given, " or ")
+	}
+	if i := slices.IndexFunc(when.Missing, c.has); i >= 0 {
+		return "does not go with the argument " + when.Missing[i]
+	}
+	return ""
+}
+
+func (c *composer) has(variable string) bool {
+	_, ok := c.values[variable]
+	return ok
+}
+
+// leaveOut records why the variables of a field are not used.
+func (c *composer) leaveOut(field *ast.Field, reason string) {
+	unused := &composer{values: c.values, reader: c.reader, reasons: c.reasons}
+	unused.field(field)
+	for _, v := range unused.used {
+		c.reasons[v.Variable] = reason
+	}
+}
+
+// value returns a copy of a value without the variables that have none. It is nil if nothing is left.
+func (c *composer) value(value *ast.Value) *ast.Value {
+	switch value.Kind {
+	case ast.Variable:
+		return c.variable(value)
+	case ast.ObjectValue:
+		copied := *value
+		copied.Children = nil
+		for _, child := range value.Children {
+			if member := c.value(child.Value); member != nil {
+				copied.Children = append(copied.Children, &ast.ChildValue{Name: child.Name, Value: member})
+			}
+		}
+		if copied.Children == nil {
+			return nil
+		}
+		return &copied
+	}
+	return value
+}
+
+// variable declares a variable that has a value, with the type that its place needs.
+func (c *composer) variable(use *ast.Value) *ast.Value {
+	value, ok := c.values[use.Raw]
+	if !ok {
+		return nil
+	}
+
+	// The argument site stands for two arguments of GraphQL: a domain, which is a text, and an id.
+	if site, _ := value.(string); use.Raw == "site" && isDomain(site) != (use.ExpectedType.Name() == "String") {
+		return nil
+	}
+
+	typ := *use.ExpectedType
+	typ.NonNull = true
+	c.used = append(c.used, &ast.VariableDefinition{Variable: use.Raw, Type: &typ})
+	return use
 }
 
 // isDomain reports whether the argument site is a domain. Ids have no dot.
 func isDomain(site string) bool { return strings.Contains(site, ".") }
-
-// change returns the document of a mutation of a site.
-func siteMutation(name, input, site string, values map[string]any, selection string) (*document, error) {
-	if site == "" {
-		return nil, invalid("site is missing: the domain or the id of a site. The tool sites lists them.")
-	}
-	d := mutation(name, input, values, selection)
-	if isDomain(site) {
-		d.domain = site
-	} else {
-		values["siteId"] = site
-	}
-	return d, nil
-}
-
-// mutation returns the document of a mutation with a payload that has the site.
-func mutation(name, input string, values map[string]any, selection string) *document {
-	var c composer
-	operation := "mutation " + strings.ToUpper(name[:1]) + name[1:]
-	root := fmt.Sprintf("%s(input: %s)", name, c.variable("input", input, values))
-	return c.document(operation, block(root, block("site", selection)+"\nuserErrors { field code message }"))
-}
-
-// block returns a field with its selection.
-func block(field, selection string) string { return field + " {\n" + indent(selection) + "\n}" }
-
-// indent indents each line of a text.
-func indent(text string) string {
-	return "  " + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n  ")
-}

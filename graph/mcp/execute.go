@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/vektah/gqlparser/v2/ast"
+
 	"github.com/tallygate/tallygate/graph/generated"
 )
 
@@ -18,10 +20,8 @@ type document struct {
 	text      string
 	variables map[string]any
 
-	// domain is the domain of the site that a mutation changes. The site's id is looked up for it, and becomes
-	// input.siteId. Empty: the document has the id.
-	domain string
-	site   string // that the caller asked for; "": any
+	operation *ast.OperationDefinition // of the text; nil for documents that are not of a tool
+	site      string                   // that the caller asked for; "": any
 }
 
 // response is the answer to a GraphQL request.
@@ -41,6 +41,17 @@ type graphQLError struct {
 	}
 }
 
+// err returns the error of a request that failed.
+func (r *response) err() error {
+	if r.fault != nil {
+		return r.fault
+	}
+	if len(r.Errors) > 0 {
+		return r.Errors
+	}
+	return nil
+}
+
 // decode decodes the data.
 func (r *response) decode(into any) error {
 	if len(r.Data) == 0 {
@@ -58,6 +69,7 @@ var notForGraphQL = []string{
 
 // request returns an HTTP request of the same client, with the caller's credential and without a body.
 func (c *call) request(ctx context.Context) *http.Request {
+	// Clone copies the header, so the client's request stays as it is.
 	r := c.http.Clone(ctx)
 	for _, name := range notForGraphQL {
 		r.Header.Del(name)

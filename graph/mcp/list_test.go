@@ -1,10 +1,13 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +15,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/auth"
 )
+
+var update = flag.Bool("update", false, "write the golden list of tools")
 
 // maxList bounds the list of tools, in bytes. An assistant reads it in each conversation.
 const maxList = 30 << 10
@@ -53,9 +58,9 @@ func TestListOfTools(t *testing.T) {
 
 	for name, caller := range callers() {
 		var want []string
-		for _, tool := range s.tools() {
-			if name == "WRITE" || name == "READ" && !tool.changes || tool.readers {
-				want = append(want, tool.name)
+		for _, tool := range s.tools {
+			if name == "WRITE" || name == "READ" && !tool.changes() || tool.readers() {
+				want = append(want, tool.operation.Name)
 			}
 		}
 
@@ -97,6 +102,31 @@ func TestListOfTools(t *testing.T) {
 	page := exchange(s, callers()["READ"], `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"x"}}`)
 	if !strings.Contains(page.Body.String(), `"code":-32602`) {
 		t.Errorf("a cursor: %s", page.Body)
+	}
+}
+
+// TestListIsTheGoldenOne shows each change of the list, which follows from the documents and from the descriptions of
+// the GraphQL schema.
+func TestListIsTheGoldenOne(t *testing.T) {
+	const golden = "testdata/tools.json"
+	s, _ := newServer(t, nil)
+	var got bytes.Buffer
+	if err := json.Indent(&got, s.lists[configures], "", " "); err != nil {
+		t.Fatal(err)
+	}
+	got.WriteByte('\n')
+
+	if *update {
+		if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got.Bytes(), want) {
+		t.Errorf("the list differs from %s: write it with -update, and read the difference", golden)
 	}
 }
 

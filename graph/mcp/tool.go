@@ -5,12 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"regexp"
-	"slices"
 	"strings"
 
-	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -20,42 +16,9 @@ import (
 	"github.com/tallygate/tallygate/graph/limits"
 )
 
-// tool is what a tool consists of: arguments, the GraphQL document that they become, and a description.
-type tool struct {
-	name, title, description string
-
-	arguments map[string]*jsonschema.Schema
-	required  []string
-
-	// document returns the GraphQL request for the arguments of a caller. reader is a reader of a shared link.
-	document func(arguments json.RawMessage, reader bool) (*document, error)
-
-	changes   bool // needs the permission CONFIGURE
-	replaces  bool // can undo an earlier change
-	repeats   bool // has no further effect when it is called again
-	readers   bool // works for readers of shared links
-	untrusted bool // its answer has texts of visitors
-}
-
-// decoded returns the document function of a tool with arguments of the type A.
-func decoded[A any](build func(arguments A, reader bool) (*document, error)) func(json.RawMessage, bool) (*document, error) {
-	return func(text json.RawMessage, reader bool) (*document, error) {
-		var arguments A
-		if err := json.Unmarshal(text, &arguments); err != nil {
-			return nil, invalid("The arguments cannot be read: %v.", err)
-		}
-		return build(arguments, reader)
-	}
-}
-
 // outputSchema is the schema of all answers. Their definitions describe the figures; the fields of the data
 // are those of the GraphQL schema, which would be most of the list of tools.
 var outputSchema = json.RawMessage(`{"type":"object"}`)
-
-// isFor reports whether a tool is in the list of callers of a kind.
-func (t *tool) isFor(kind callerKind) bool {
-	return kind == configures || kind == reads && !t.changes || kind == readsLink && t.readers
-}
 
 // toolList is a list of tools that are encoded.
 type toolList struct {
@@ -76,42 +39,24 @@ func (s *server) listTools(caller auth.Caller, request *sdk.ListToolsRequest) (s
 
 // addTools adds all tools to the protocol, and encodes the lists of them.
 func (s *server) addTools(to *sdk.Server) error {
+	tools, err := loadTools(s.Schema)
+	if err != nil {
+		return fmt.Errorf("mcp: %w", err)
+	}
+	s.tools = tools
+
 	var lists [len(s.lists)][]*sdk.Tool
-	for _, t := range s.tools() {
-		input := &jsonschema.Schema{
-			Type: "object", Properties: t.arguments, Required: t.required, AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}},
-		}
-		resolved, err := input.Resolve(nil)
-		if err != nil {
-			return fmt.Errorf("mcp: arguments of %s: %w", t.name, err)
-		}
-		encoded, err := json.Marshal(input)
-		if err != nil {
-			return fmt.Errorf("mcp: arguments of %s: %w", t.name, err)
-		}
-
-		no := false
-		annotations := &sdk.ToolAnnotations{
-			ReadOnlyHint: !t.changes, IdempotentHint: !t.changes || t.repeats, OpenWorldHint: &no, DestructiveHint: &t.replaces,
-		}
-		description := t.description
-		if t.untrusted {
-			description += " " + untrustedText
-		}
-
-		shown := &sdk.Tool{
-			Name: t.name, Title: t.title, Description: description, Annotations: annotations,
-			InputSchema: json.RawMessage(encoded), OutputSchema: outputSchema,
-		}
+	for _, t := range tools {
+		shown := t.shown()
 		for kind := range lists {
 			if t.isFor(callerKind(kind)) {
 				lists[kind] = append(lists[kind], shown)
 			}
 		}
 		to.AddTool(shown, func(ctx context.Context, request *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-			answer, err := s.call(callOf(ctx), t, resolved, request.Params.Arguments)
+			answer, err := s.call(callOf(ctx), t, request.Params.Arguments)
 			if err != nil {
-				s.logFault(ctx, t.name, err)
+				s.logFault(ctx, shown.Name, err)
 				return toolError(err), nil
 			}
 			return answer.result()
@@ -119,12 +64,27 @@ func (s *server) addTools(to *sdk.Server) error {
 	}
 
 	for kind, list := range lists {
-		var err error
 		if s.lists[kind], err = json.Marshal(list); err != nil {
 			return fmt.Errorf("mcp: list of tools: %w", err)
 		}
 	}
 	return nil
+}
+
+// shown returns a tool as the list of tools has it.
+func (t *tool) shown() *sdk.Tool {
+	no := false
+	annotations := &sdk.ToolAnnotations{
+		ReadOnlyHint: !t.changes(), IdempotentHint: !t.changes() || t.Repeats, OpenWorldHint: &no, DestructiveHint: &t.Replaces,
+	}
+	description := strings.ReplaceAll(t.operation.Description, "\n", " ")
+	if t.Untrusted {
+		description += " " + untrustedText
+	}
+	return &sdk.Tool{
+		Name: t.operation.Name, Title: t.Title, Description: description, Annotations: annotations,
+		InputSchema: t.input.Schema(), OutputSchema: outputSchema,
+	}
 }
 
 // logFault logs an internal error of a tool. GraphQL has logged its own errors, and the caller reads the others.
@@ -137,122 +97,55 @@ func (s *server) logFault(ctx context.Context, tool string, err error) {
 }
 
 // call runs a tool: it checks the arguments, sends the document, and checks the answer.
-func (s *server) call(c *call, t tool, schema *jsonschema.Resolved, arguments json.RawMessage) (*answer, error) {
-	if len(arguments) == 0 || string(arguments) == "null" {
-		arguments = json.RawMessage("{}")
-	}
-	if err := checkArguments(t, schema, arguments); err != nil {
-		return nil, err
-	}
-	if c.isReader() && !t.readers {
-		return nil, model.ErrForbidden
-	}
-
-	d, err := t.document(arguments, c.isReader())
+func (s *server) call(c *call, t *tool, text json.RawMessage) (*answer, error) {
+	arguments, err := t.arguments(text)
 	if err != nil {
 		return nil, err
 	}
+	if c.isReader() && !t.readers() {
+		return nil, model.ErrForbidden
+	}
 
+	// Mutations know sites by their ids alone.
 	ctx := c.http.Context()
-	if d.domain != "" {
-		if err := c.lookUp(ctx, d); err != nil {
+	if site, _ := arguments["site"].(string); t.changes() && isDomain(site) {
+		if arguments["site"], err = c.lookUp(ctx, site); err != nil {
 			return nil, err
 		}
 	}
 
-	response := c.run(ctx, d)
-	if response.fault != nil {
-		return nil, response.fault
+	d, err := t.compose(arguments, c.isReader())
+	if err != nil {
+		return nil, err
 	}
-	if len(response.Errors) > 0 {
-		return nil, response.Errors
+	response := c.run(ctx, d)
+	if err := response.err(); err != nil {
+		return nil, err
 	}
 	return s.answerOf(t, d, response)
 }
 
-// lookUp sets the id of the site that a mutation changes.
-func (c *call) lookUp(ctx context.Context, d *document) error {
+// lookUp returns the id of a site.
+func (c *call) lookUp(ctx context.Context, domain string) (id string, err error) {
 	found := c.run(ctx, &document{
-		text: "query SiteId($domain: String!) {\n  site(domain: $domain) { id }\n}", variables: map[string]any{"domain": d.domain},
+		text: "query SiteId($domain: String!) {\n  site(domain: $domain) { id }\n}", variables: map[string]any{"domain": domain},
 	})
-	if found.fault != nil {
-		return found.fault
-	}
-	if len(found.Errors) > 0 {
-		return found.Errors
+	if err := found.err(); err != nil {
+		return "", err
 	}
 
 	var data struct{ Site *struct{ ID string } }
 	if err := found.decode(&data); err != nil {
-		return err
+		return "", err
 	}
 	if data.Site == nil {
-		return errNoSite
+		return "", errNoSite
 	}
-	d.variables["input"].(map[string]any)["siteId"] = data.Site.ID
-	return nil
+	return data.Site.ID, nil
 }
 
 var errNoSite = &model.Error{Kind: model.NotFound, Code: "not_found",
 	Message: "No such site exists, or the caller does not reach it. The tool sites lists the sites."}
-
-// maxMessage is the length of an error message, in bytes. Some repeat an argument.
-const maxMessage = 2000
-
-// step is a part of the path in an error of the JSON schema package.
-var step = regexp.MustCompile(`validating (\S+): `)
-
-// number is a whole number as the JSON schema package writes it: 7/1 or 7.000000.
-var number = regexp.MustCompile(`\b(\d+)(?:/1|\.0{6})(?: |$)`)
-
-// checkArguments checks the arguments of a call with the schema of its tool.
-func checkArguments(t tool, schema *jsonschema.Resolved, arguments json.RawMessage) error {
-	var value any
-	if err := json.Unmarshal(arguments, &value); err != nil {
-		return invalid("The arguments cannot be read: %v.", err)
-	}
-	object, ok := value.(map[string]any)
-	if !ok {
-		return invalid("The arguments are not an object.")
-	}
-
-	known := slices.Sorted(maps.Keys(t.arguments))
-	for name := range object {
-		if !slices.Contains(known, name) {
-			return invalid("%s has no argument %q. It has: %s.", t.name, name, strings.Join(known, ", "))
-		}
-	}
-
-	err := schema.Validate(object)
-	if err == nil {
-		return nil
-	}
-
-	// The path of the innermost schema names the argument, such as /properties/metrics/items.
-	message, path := err.Error(), ""
-	if steps := step.FindAllStringSubmatch(message, -1); len(steps) > 0 {
-		path = steps[len(steps)-1][1]
-	}
-	message = strings.TrimSpace(number.ReplaceAllString(step.ReplaceAllString(message, ""), "$1 "))
-	path = strings.NewReplacer("/properties/", ".", "/items", "", "root", "").Replace(path)
-	if path = strings.TrimPrefix(path, "."); path != "" {
-		message = path + ": " + message
-	}
-	return invalid("%s", message)
-}
-
-// invalid returns an error of an argument.
-func invalid(format string, arguments ...any) error {
-	return &model.Error{Kind: model.Invalid, Code: "invalid_argument", Message: shortened(fmt.Sprintf(format, arguments...))}
-}
-
-// shortened returns the message of an error within maxMessage.
-func shortened(message string) string {
-	if len(message) <= maxMessage {
-		return message
-	}
-	return strings.ToValidUTF8(message[:maxMessage], "") + "…"
-}
 
 // graphQLErrors are the errors of a GraphQL request.
 type graphQLErrors []graphQLError

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"reflect"
 	"regexp"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/vektah/gqlparser/v2"
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/auth"
@@ -31,9 +31,8 @@ func newServer(t testing.TB, graphQL http.HandlerFunc) (*server, *testkit.Log) {
 	log := &testkit.Log{}
 	schema := generated.NewExecutableSchema(generated.Config{}).Schema()
 	handler, err := New(Options{
-		GraphQL: graphQL, Schema: schema, Auth: &auth.Auth{}, Limits: limits.New(0), Origin: "https://app.example.com", Timeout: time.Minute,
+		GraphQL: graphQL, Schema: schema, Auth: &auth.Auth{}, Limits: limits.New(0), Timeout: time.Minute,
 		Now: time.Now, Log: slog.New(slog.NewJSONHandler(log, nil)),
-		ClientAddr: func(*http.Request) netip.Addr { return netip.Addr{} }, IsShared: func(*http.Request) bool { return false },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -41,32 +40,151 @@ func newServer(t testing.TB, graphQL http.HandlerFunc) (*server, *testkit.Log) {
 	return handler.(*server), log
 }
 
-// TestArgumentsAreRead checks that each argument of each tool is a field of the type that it is decoded into, so that
-// none is ignored.
-func TestArgumentsAreRead(t *testing.T) {
+// TestMetrics checks that the tools know the figures of GraphQL, no more and no less.
+func TestMetrics(t *testing.T) {
 	s, _ := newServer(t, nil)
-	report, site := reflect.TypeFor[reportArguments](), reflect.TypeFor[siteArguments]()
-	reads := s.reportTools()
-	for i, tool := range s.tools() {
-		typ := site
-		if i < len(reads) {
-			typ = report
+	var want []any
+	for _, field := range s.Schema.Types["ReportMetrics"].Fields {
+		if field.Name != "comparison" {
+			want = append(want, field.Name)
 		}
-		for name, schema := range tool.arguments {
-			field, ok := typ.FieldByNameFunc(func(field string) bool { return strings.EqualFold(field, name) })
-			if !ok {
-				t.Errorf("%s: the argument %s is not read", tool.name, name)
+	}
+
+	report := s.tool(t, "report")
+	known := report.input.Schema().Properties["metrics"].Items.Enum
+	if !slices.Equal(known, want) {
+		t.Errorf("the argument metrics has %v, want %v", known, want)
+	}
+	d, err := report.compose(map[string]any{"metrics": want}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, field := range want {
+		if !strings.Contains(d.text, fmt.Sprintf(" %s ", field)) {
+			t.Errorf("%s is not selected by\n%s", field, d.text)
+		}
+	}
+}
+
+// tool returns a tool by its name.
+func (s *server) tool(t testing.TB, name string) *tool {
+	t.Helper()
+	i := slices.IndexFunc(s.tools, func(tool *tool) bool { return tool.operation.Name == name })
+	if i < 0 {
+		t.Fatalf("no tool %s", name)
+	}
+	return s.tools[i]
+}
+
+// TestEveryArgumentIsDescribed checks that the list of tools describes each argument, also of objects in lists.
+func TestEveryArgumentIsDescribed(t *testing.T) {
+	s, _ := newServer(t, nil)
+	var check func(path string, schema *jsonschema.Schema)
+	check = func(path string, schema *jsonschema.Schema) {
+		for name, argument := range schema.Properties {
+			if argument.Description == "" {
+				t.Errorf("%s.%s has no description", path, name)
+			}
+			if argument.Items != nil {
+				check(path+"."+name, argument.Items)
+			}
+		}
+	}
+	for _, tool := range s.tools {
+		check(tool.operation.Name, tool.input.Schema())
+	}
+}
+
+// TestEveryArgumentIsUsed checks that each argument of a call is a variable of the request, chooses the fields, or is
+// an error that names it: none is ignored.
+func TestEveryArgumentIsUsed(t *testing.T) {
+	s, _ := newServer(t, nil)
+	random := rand.New(rand.NewPCG(2, 2))
+	for _, tool := range s.tools {
+		for range 500 {
+			reader := tool.readers() && random.IntN(2) == 0
+			arguments, d, err := randomDocument(t, random, tool, reader)
+			if err != nil {
 				continue
 			}
-			kinds := map[string]reflect.Kind{"string": reflect.String, "integer": reflect.Int, "array": reflect.Slice, "boolean": reflect.Pointer}
-			if field.Type.Kind() != kinds[schema.Type] || schema.Description == "" {
-				t.Errorf("%s: the argument %s is a %s, %q", tool.name, name, field.Type, schema.Description)
+			for name := range arguments {
+				if _, used := d.variables[name]; !used && name != "metrics" && !(name == "site" && reader) {
+					t.Fatalf("%s %v: %s is ignored by\n%s", tool.operation.Name, arguments, name, d.text)
+				}
 			}
 		}
 	}
 }
 
-// randomArguments returns arguments that match their schemas, but for the number of items.
+// TestUnusedArguments checks that an error of an argument without an effect names what it needs.
+func TestUnusedArguments(t *testing.T) {
+	s, _ := newServer(t, nil)
+	for _, test := range []struct {
+		tool, arguments string
+		reader          bool
+		want            string // "": none
+	}{
+		{"report", `{"site": "a", "after": "x"}`, false, "after needs the argument by."},
+		{"report", `{"site": "a", "direction": "ASC", "by": "PAGE"}`, false, ""},
+		{"report", `{"site": "a", "orderBy": "VISITS"}`, false, "orderBy needs the argument by."},
+		{"report", `{"site": "a", "by": ""}`, false, `by: enum:  does not equal any of`},
+		{"report", `{"site": "a", "search": ""}`, false, ""},
+		{"report", `{"site": "other.example"}`, true, ""},
+		{"report", `{"search": "x"}`, true, "search needs the argument by."},
+		{"compare", `{"site": "a", "matchDayOfWeek": false}`, false, ""},
+		{"compare", `{"site": "a", "compareFrom": "2026-11-20"}`, false, ""},
+		{"cohorts", `{"site": "a", "from": "2026-11-20", "to": "2026-11-20", "period": "TODAY"}`, false, "Give either period, or from and to."},
+		{"sites", `{"search": "x"}`, false, ""},
+		{"sites", `{"search": "x"}`, true, "search does not apply to a shared link."},
+		{"captcha", `{"days": 7}`, false, "days needs the argument sitekey."},
+		{"captcha", `{"sitekey": "a", "after": "x"}`, false, "after does not go with the argument sitekey."},
+		{"captcha", `{"sitekey": "a", "days": 7}`, false, ""},
+		{"live", `{}`, false, "site is missing"},
+		{"live", `{}`, true, ""},
+		{"set_key_events", `{"site": "", "events": []}`, false, "site is missing"},
+	} {
+		tool := s.tool(t, test.tool)
+		arguments, err := tool.arguments(json.RawMessage(test.arguments))
+		if err == nil {
+			_, err = tool.compose(arguments, test.reader)
+		}
+		switch {
+		case test.want == "" && err != nil:
+			t.Errorf("%s %s: %v", test.tool, test.arguments, err)
+		case test.want != "" && (err == nil || !strings.HasPrefix(err.(*model.Error).Message, test.want)):
+			t.Errorf("%s %s: %v, want %s", test.tool, test.arguments, err, test.want)
+		}
+	}
+}
+
+// TestDocumentOfACall checks the document and the variables of two calls: parts without their arguments are left out.
+func TestDocumentOfACall(t *testing.T) {
+	s, _ := newServer(t, nil)
+	for _, test := range []struct {
+		tool, want string
+		arguments  map[string]any
+		variables  map[string]any
+		reader     bool
+	}{
+		{"report", "query report ($by: ReportDimension!, $orderBy: ReportMetric!, $first: Int!, $from: Date!, $to: Date!, $compare: " +
+			"ReportComparisonKind!) { sharedSite { name domain timeZone hidesRevenue report(period: {from:$from,to:$to}, compare: " +
+			"{kind:$compare}) { from to comparedFrom comparedTo timeZone asOf imported totals { visits comparison { visits } } " +
+			"breakdown(by: $by, orderBy: {metric:$orderBy}, first: $first) { totalCount hasOther imported nodes { value onlyImported " +
+			"metrics { visits comparison { visits } } } pageInfo { hasNextPage endCursor } } } } }",
+			map[string]any{"site": "a.example", "from": "2026-11-01", "to": "2026-11-02", "compare": "PREVIOUS_YEAR", "metrics": []any{"visits"}, "by": "PAGE"},
+			map[string]any{"from": "2026-11-01", "to": "2026-11-02", "compare": "PREVIOUS_YEAR", "by": "PAGE", "orderBy": "VISITORS", "first": int64(10)}, true},
+		{"set_key_events", "mutation set_key_events ($site: ID!, $events: [String!]!) { setKeyEvents(input: {siteId:$site,names:$events}) " +
+			"{ site { id domain registeredEvents keyEvents } userErrors { field code message } } }",
+			map[string]any{"site": "id", "events": []any{}}, map[string]any{"site": "id", "events": []any{}}, false},
+	} {
+		d, err := s.tool(t, test.tool).compose(test.arguments, test.reader)
+		if err != nil || d.text != test.want || !reflect.DeepEqual(d.variables, test.variables) {
+			t.Errorf("%s: %v, got\n%s, %v, want\n%s, %v", test.tool, err, d.text, d.variables, test.want, test.variables)
+		}
+	}
+}
+
+// randomArguments returns arguments that match their schemas, but for the number of items and required ones.
 func randomArguments(random *rand.Rand, arguments map[string]*jsonschema.Schema) map[string]any {
 	chosen := map[string]any{}
 	for name, schema := range arguments {
@@ -75,6 +193,24 @@ func randomArguments(random *rand.Rand, arguments map[string]*jsonschema.Schema)
 		}
 	}
 	return chosen
+}
+
+// randomDocument builds a document from random arguments. It returns the arguments without empty ones.
+func randomDocument(t *testing.T, random *rand.Rand, tool *tool, reader bool) (map[string]any, *document, error) {
+	t.Helper()
+	text, err := json.Marshal(randomArguments(random, tool.input.Schema().Properties))
+	if err != nil {
+		t.Fatal(err)
+	}
+	arguments, err := tool.arguments(text)
+	if err != nil {
+		return nil, nil, err
+	}
+	if tool.changes() && arguments["site"] != nil {
+		arguments["site"] = "id" // of the domain
+	}
+	d, err := tool.compose(arguments, reader)
+	return arguments, d, err
 }
 
 func randomValue(random *rand.Rand, schema *jsonschema.Schema) any {
@@ -108,36 +244,33 @@ func TestDocumentsMatchTheSchema(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	built := make(map[string]int)
 
-	for _, tool := range s.tools() {
+	for _, tool := range s.tools {
+		name := tool.operation.Name
 		for range 500 {
-			text, err := json.Marshal(randomArguments(random, tool.arguments))
-			if err != nil {
-				t.Fatal(err)
-			}
-			d, err := tool.document(text, tool.readers && random.IntN(2) == 0)
+			arguments, d, err := randomDocument(t, random, tool, tool.readers() && random.IntN(2) == 0)
 			if err != nil {
 				if e, ok := errors.AsType[*model.Error](err); !ok || e.Code != "invalid_argument" {
-					t.Errorf("%s %s: %v", tool.name, text, err)
+					t.Errorf("%s %v: %v", name, arguments, err)
 				}
 				continue
 			}
-			built[tool.name]++
+			built[name]++
 
-			operation, err := s.operation(d.text)
-			if err != nil {
-				t.Fatalf("%s %s: %v in\n%s", tool.name, text, err, d.text)
+			parsed, errs := gqlparser.LoadQueryWithRules(s.Schema, d.text, nil)
+			if errs != nil {
+				t.Fatalf("%s %v: %v in\n%s", name, arguments, errs, d.text)
 			}
 			if !word.MatchString(d.text) {
-				t.Fatalf("%s %s: an argument is part of the document\n%s", tool.name, text, d.text)
+				t.Fatalf("%s %v: an argument is part of the document\n%s", name, arguments, d.text)
 			}
-			for _, variable := range operation.VariableDefinitions {
+			for _, variable := range parsed.Operations[0].VariableDefinitions {
 				if _, ok := d.variables[variable.Variable]; !ok {
-					t.Errorf("%s %s: %s has no value", tool.name, text, variable.Variable)
+					t.Errorf("%s %v: %s has no value", name, arguments, variable.Variable)
 				}
 			}
 		}
-		if built[tool.name] == 0 {
-			t.Errorf("%s: no document was built", tool.name)
+		if built[name] == 0 {
+			t.Errorf("%s: no document was built", name)
 		}
 	}
 }
@@ -165,23 +298,14 @@ func FuzzArguments(f *testing.F) {
 		sent = request.Query
 		fmt.Fprint(w, `{"data":{}}`)
 	})
-	tools, resolved := s.tools(), map[string]*jsonschema.Resolved{}
-	for _, tool := range tools {
-		schema := &jsonschema.Schema{Type: "object", Properties: tool.arguments, Required: tool.required}
-		var err error
-		if resolved[tool.name], err = schema.Resolve(nil); err != nil {
-			f.Fatal(err)
-		}
-	}
-
 	f.Fuzz(func(t *testing.T, name, arguments string) {
-		i := slices.IndexFunc(tools, func(tool tool) bool { return tool.name == name })
+		i := slices.IndexFunc(s.tools, func(tool *tool) bool { return tool.operation.Name == name })
 		if i < 0 {
 			return
 		}
 		sent = ""
 		c := &call{server: s, http: httptest.NewRequest(http.MethodPost, Path, nil), authorization: "Bearer tga_x"}
-		_, err := s.call(c, tools[i], resolved[name], json.RawMessage(arguments))
+		_, err := s.call(c, s.tools[i], json.RawMessage(arguments))
 		if err != nil {
 			text := toolError(err).Content
 			if shown := fmt.Sprint(text[0]); strings.Contains(shown, "INTERNAL") || len(shown) > 3*maxMessage {
@@ -246,13 +370,16 @@ func TestGraphQLRequests(t *testing.T) {
 // TestLargeAnswersAreRefused checks the bound of an answer's data.
 func TestLargeAnswersAreRefused(t *testing.T) {
 	s, _ := newServer(t, nil)
-	tools := s.tools()
-	d := &document{text: "query Sites { sites { totalCount } }"}
+	sites := s.tool(t, "sites")
+	d, err := sites.compose(map[string]any{}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
 	fits := json.RawMessage(`{"sites":{"x":"` + strings.Repeat("x", maxData-len(`{"sites":{"x":""}}`)) + `"}}`)
-	if _, err := s.answerOf(tools[0], d, &response{Data: fits}); err != nil {
+	if _, err := s.answerOf(sites, d, &response{Data: fits}); err != nil {
 		t.Error(err)
 	}
-	if _, err := s.answerOf(tools[0], d, &response{Data: append(fits, ' ')}); err == nil || !strings.HasPrefix(fmt.Sprint(toolError(err).Meta["errors"]), "[{TOO_LARGE ") {
+	if _, err := s.answerOf(sites, d, &response{Data: append(fits, ' ')}); err == nil || !strings.HasPrefix(fmt.Sprint(toolError(err).Meta["errors"]), "[{TOO_LARGE ") {
 		t.Errorf("one byte more: %v", err)
 	}
 }
@@ -290,22 +417,9 @@ func TestInternalErrorsAreLogged(t *testing.T) {
 		t.Errorf("errors of callers are logged: %s", log)
 	}
 
-	_, err := s.call(c, tool{
-		name: "broken", document: func(json.RawMessage, bool) (*document, error) {
-			return &document{text: "{ sites { totalCount } }"}, nil
-		},
-	}, resolve(t, &jsonschema.Schema{Type: "object"}), nil)
+	_, err := s.call(c, s.tool(t, "sites"), nil)
 	s.logFault(t.Context(), "broken", err)
 	if got := log.String(); !strings.Contains(got, `"tool":"broken"`) || !strings.Contains(got, "GraphQL's answer of 6 bytes") {
 		t.Errorf("the log has %s", got)
 	}
-}
-
-func resolve(t *testing.T, schema *jsonschema.Schema) *jsonschema.Resolved {
-	t.Helper()
-	resolved, err := schema.Resolve(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resolved
 }

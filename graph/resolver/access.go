@@ -297,7 +297,7 @@ func idIn(args map[string]any, name string) (id string, given bool) {
 		return "", false
 	}
 
-	// A value that is no ID is unknown: gqlgen has refused it already.
+	// gqlgen has rejected values that are not IDs.
 	id, _ = graphql.UnmarshalID(args[name])
 	return id, true
 }

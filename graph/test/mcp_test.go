@@ -414,7 +414,7 @@ func TestToolsChangeSites(t *testing.T) {
 
 		for _, site := range []string{id, "shop.example"} {
 			got := mustCallTool(t, session, "register_event", map[string]any{"site": site, "event": "signup"})
-			if !strings.Contains(fmt.Sprint(got.Data), "signup") || got.GraphQL.Variables["input"].(map[string]any)["siteId"] != id {
+			if !strings.Contains(fmt.Sprint(got.Data), "signup") || got.GraphQL.Variables["site"] != id {
 				t.Errorf("registered %+v", got)
 			}
 		}
@@ -482,7 +482,7 @@ func TestToolArguments(t *testing.T) {
 		{"report", `{"site": "shop.example", "from": "2026-03-01", "to": "2026-03-01", "period": "TODAY"}`, "INVALID_ARGUMENT: Give either period, or from and to."},
 		{"report", `{"site": "shop.example", "from": "2026-03-02", "to": "2026-03-01"}`, "INVALID_ARGUMENT: "},
 		{"report", `{"site": "shop.example", "from": "2010-03-02", "to": "2026-03-01"}`, "INVALID_ARGUMENT: "},
-		{"report", `{"site": "shop.example", "first": 5}`, "INVALID_ARGUMENT: property, event, orderBy, direction, search, first and after need the argument by."},
+		{"report", `{"site": "shop.example", "first": 5}`, "INVALID_ARGUMENT: first needs the argument by."},
 		{"report", `{"site": "shop.example", "by": "PAGE", "first": 101}`, "INVALID_ARGUMENT: first: maximum: 101 is greater than 100"},
 		{"report", `{"site": "shop.example", "by": "PAGE", "first": 1.5}`, "INVALID_ARGUMENT: first: type: "},
 		{"report", `{"site": "shop.example", "by": "PAGE", "after": "nonsense"}`, "INVALID_ARGUMENT: "},
@@ -502,7 +502,7 @@ func TestToolArguments(t *testing.T) {
 		{"rejections", `{"site": "shop.example", "days": 91}`, "INVALID_ARGUMENT: days: maximum: 91 is greater than 90"},
 		{"captcha", `{"sitekey": "nonsense"}`, "NOT_FOUND: No such sitekey exists"},
 		{"captcha", `{"days": 7}`, "INVALID_ARGUMENT: days needs the argument sitekey."},
-		{"captcha", `{"sitekey": "a", "first": 7}`, "INVALID_ARGUMENT: search, first and after list the sitekeys"},
+		{"captcha", `{"sitekey": "a", "first": 7}`, "INVALID_ARGUMENT: first does not go with the argument sitekey."},
 		{"sites", `{"after": "nonsense"}`, "INVALID_ARGUMENT: "},
 	} {
 		got, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: test.tool, Arguments: json.RawMessage(test.arguments)})
@@ -773,7 +773,7 @@ func TestToolsOverHTTP(t *testing.T) {
 		{"rebound origin", "POST", call, []string{"Origin", "http://evil.example", "Host", "evil.example"}, 403, "CROSS_ORIGIN"},
 		{"null origin", "POST", call, []string{"Origin", "null"}, 403, "CROSS_ORIGIN"},
 		{"another site's page", "POST", call, []string{"Sec-Fetch-Site", "cross-site"}, 403, "CROSS_ORIGIN"},
-		{"hostile GET", "GET", "", []string{"Origin", "https://evil.example"}, 403, "CROSS_ORIGIN"},
+		{"hostile GET", "GET", "", []string{"Origin", "https://evil.example"}, 405, "BAD_REQUEST"},
 		{"a stream of the server", "GET", "", []string{"Accept", "text/event-stream"}, 405, "BAD_REQUEST"},
 		{"the end of a session", "DELETE", "", []string{"Mcp-Session-Id", "1"}, 405, "BAD_REQUEST"},
 		{"a preflight", "OPTIONS", "", nil, 405, "BAD_REQUEST"},
@@ -807,6 +807,9 @@ func TestToolsOverHTTP(t *testing.T) {
 		}
 		if got.header.Get("Mcp-Session-Id") != "" || got.header.Get("Set-Cookie") != "" || got.header.Get("Access-Control-Allow-Origin") != "" {
 			t.Errorf("%s: header %v", test.name, got.header)
+		}
+		if got.header.Get("X-Request-Id") == "" {
+			t.Errorf("%s: no request id", test.name)
 		}
 		if challenge := got.header.Get("Www-Authenticate"); (got.status == 401) != strings.HasPrefix(challenge, `Bearer realm="Tallygate"`) {
 			t.Errorf("%s: WWW-Authenticate %q", test.name, challenge)
