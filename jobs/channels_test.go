@@ -48,7 +48,7 @@ func beginAlert(t *testing.T, d *db.DB, site *model.Site, subject string, now ti
 
 // awaitMessage waits until the last message of a channel is no longer pending, and returns it with its
 // attempts. It skips the long pauses of the schedule.
-func awaitMessage(t *testing.T, d *db.DB, clock *fastClock, channelID int64) (*model.AlertMessage, []*model.AlertAttempt) {
+func awaitMessage(t *testing.T, d *db.DB, clock *fastClock, channelID int64) (*model.AlertMessage, []*model.DeliveryAttempt) {
 	t.Helper()
 	store := alertchannels.New(d)
 	var last *model.AlertMessage
@@ -66,7 +66,7 @@ func awaitMessage(t *testing.T, d *db.DB, clock *fastClock, channelID int64) (*m
 		return fmt.Sprintf("message %+v is still pending", last), last.State != model.DeliveryPending
 	})
 
-	attempts, err := store.Attempts(t.Context(), []int64{last.ID})
+	attempts, err := outbox.New(d).MessageAttempts(t.Context(), []int64{last.ID})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,15 +3,12 @@ package alertchannels
 import (
 	"context"
 	"fmt"
-	"math"
-	"strings"
 	"time"
-
-	"github.com/uptrace/bun"
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
 )
 
 // Messages as members read them, and their requests to test a channel and to send a message again.
@@ -30,35 +27,14 @@ WHEN 'skipped' THEN 'failed' ELSE m.state END AS state`
 func (s *Store) Messages(
 	ctx context.Context, channelIDs []int64, page db.Page,
 ) (map[int64][]*model.AlertMessage, error) {
-	if len(channelIDs) == 0 {
-		return nil, nil
-	}
-	above, below := page.Bounds()
-	if below == 0 {
-		below = math.MaxInt64
-	}
+	of, err := messageList.Pages(ctx, s.db.Read, channelIDs, page)
+	return of, db.Wrap(err, "list messages of %d channels", len(channelIDs))
+}
 
-	parts, args := make([]string, len(channelIDs)), make([]any, 0, 4*len(channelIDs))
-	for i, id := range channelIDs {
-		parts[i] = fmt.Sprintf("SELECT * FROM (SELECT "+withMail+` FROM alert_messages m LEFT JOIN mails ON mails.id = m.mail_id
-WHERE m.channel_id = ? AND m.id > ? AND m.id < ? ORDER BY %s LIMIT ?) AS of_channel_%d`, page.Order("m.id"), i)
-		args = append(args, id, above, below, page.Limit)
-	}
-
-	var rows []*model.AlertMessage
-	err := s.db.Read.NewRaw(strings.Join(parts, " UNION ALL ")+" ORDER BY "+page.Order("id"), args...).Scan(ctx, &rows)
-	if err != nil {
-		return nil, fmt.Errorf("list messages of %d channels: %w", len(channelIDs), err)
-	}
-
-	of := make(map[int64][]*model.AlertMessage, len(channelIDs))
-	for _, row := range rows {
-		of[row.ChannelID] = append(of[row.ChannelID], row)
-	}
-	for _, list := range of {
-		db.InOrder(list, page.Backward)
-	}
-	return of, nil
+var messageList = outbox.List[model.AlertMessage]{
+	Columns: withMail, From: "alert_messages m LEFT JOIN mails ON mails.id = m.mail_id",
+	Owner: "m.channel_id", ID: "m.id",
+	OwnerOf: func(m *model.AlertMessage) int64 { return m.ChannelID },
 }
 
 // Message returns a message to a channel of the account, or model.ErrNotFound.
@@ -71,26 +47,6 @@ WHERE m.id = ? AND m.channel_id IN (SELECT id FROM alert_channels WHERE account_
 		return nil, db.OrNotFound(err)
 	}
 	return &message, nil
-}
-
-// Attempts returns the last model.ShownAttempts attempts of each message, in order.
-func (s *Store) Attempts(ctx context.Context, ids []int64) (map[int64][]*model.AlertAttempt, error) {
-	if len(ids) == 0 {
-		return nil, nil
-	}
-	var rows []*model.AlertAttempt
-	err := s.db.Read.NewSelect().Model(&rows).ModelTableExpr("alert_attempts AS a").ColumnExpr("a.*").
-		Join("JOIN alert_messages AS m ON m.id = a.message_id").Where("a.message_id IN ?", bun.Tuple(ids)).
-		Where("a.n > m.tries - ?", model.ShownAttempts).OrderExpr("a.message_id, a.n").Scan(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("list attempts of %d messages: %w", len(ids), err)
-	}
-
-	of := make(map[int64][]*model.AlertAttempt, len(ids))
-	for _, row := range rows {
-		of[row.MessageID] = append(of[row.MessageID], row)
-	}
-	return of, nil
 }
 
 // Test queues a test message to a channel of the account. It ignores quiet hours, and has one attempt. It
@@ -152,7 +108,7 @@ func mayTest(ctx context.Context, tx *db.Tx, channelID int64, now model.Instant)
 		return err
 	}
 
-	mailed, err := isMailPending(ctx, tx, recent[0].MailID)
+	mailed, err := outbox.IsMailPending(ctx, tx, recent[0].MailID)
 	if err != nil {
 		return err
 	}
@@ -173,61 +129,21 @@ func mayTest(ctx context.Context, tx *db.Tx, channelID int64, now model.Instant)
 func (s *Store) Redeliver(
 	ctx context.Context, accountID, channelID, id int64, now model.Instant,
 ) (*model.AlertMessage, error) {
-	var message model.AlertMessage
+	var message *model.AlertMessage
 	_, err := s.with(ctx, accountID, channelID, func(ctx context.Context, tx *db.Tx, channel *model.AlertChannel) error {
-		if err := mayReceive(channel, "alertMessageId"); err != nil {
-			return err
+		err := mayReceive(channel, "alertMessageId")
+		if err == nil {
+			message, err = outbox.RedeliverMessage(ctx, tx, channelID, id, now)
 		}
-
-		message = model.AlertMessage{}
-		q := tx.NewSelect().Model(&message).Where("id = ?", id).Where("channel_id = ?", channelID)
-		tx.Lock(q, "UPDATE")
-		if err := q.Scan(ctx); err != nil {
-			return db.OrNotFound(err)
-		}
-		if err := mayRedeliver(ctx, tx, &message, now); err != nil {
-			return err
-		}
-
-		message.ResumeState, message.State = message.State, model.DeliveryPending
-		message.NextAttemptAt, message.LeasedUntil, message.MailID = now, 0, 0
-		_, err := tx.NewUpdate().Model(&message).WherePK().
-			Column("state", "fallback", "next_attempt_at", "claimed_until", "mail_id").Exec(ctx)
 		if err != nil {
 			return err
 		}
-		return auditMessage(ctx, tx, accountID, &message)
+		return auditMessage(ctx, tx, accountID, message)
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &message, nil
-}
-
-// mayRedeliver returns an error while an attempt of the message is in progress, and after too many.
-func mayRedeliver(ctx context.Context, tx *db.Tx, m *model.AlertMessage, now model.Instant) error {
-	busy := m.ResumeState != "" || m.State == model.DeliveryPending && m.LeasedUntil > now
-	mailed, err := isMailPending(ctx, tx, m.MailID)
-	if err != nil {
-		return err
-	}
-	if busy || mailed {
-		return &model.Error{Kind: model.Conflict, Code: "delivery_in_progress", Field: "alertMessageId",
-			Message: "This message is being sent right now."}
-	}
-	if m.Attempts-m.ScheduledAttempts >= model.MaxRedeliveries {
-		return &model.Error{Kind: model.Conflict, Code: "too_many_redeliveries", Field: "alertMessageId",
-			Message: fmt.Sprintf("This message was sent again %d times already.", model.MaxRedeliveries)}
-	}
-	return nil
-}
-
-// isMailPending reports whether a message has a mail that is not sent yet. 0 is no mail.
-func isMailPending(ctx context.Context, tx *db.Tx, mailID int64) (bool, error) {
-	if mailID == 0 {
-		return false, nil
-	}
-	return tx.NewSelect().Table("mails").Where("id = ?", mailID).Where("state = ?", model.MailPending).Exists(ctx)
+	return message, nil
 }
 
 // auditMessage records that a caller requested a message.

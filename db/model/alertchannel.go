@@ -272,15 +272,3 @@ type AlertData struct {
 	To      string         `json:"to,omitempty"`
 	Summary *ReportSummary `json:"summary,omitempty"`
 }
-
-// AlertAttempt is one call for a message.
-type AlertAttempt struct {
-	MessageID  int64
-	N          int32 // 1 is the first
-	Manual     bool
-	At         Instant
-	DurationMS int64 `bun:"duration_ms"`
-	Status     int
-	Error      string // a class of DeliveryAttempt
-	Answer     string
-}

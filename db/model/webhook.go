@@ -303,13 +303,13 @@ type Lane struct {
 	Kind   string `json:"kind"`
 
 	// ChannelID is the alert channel of messages, which have a lane for each channel and no site.
-	ChannelID int64 `json:"channel,omitempty" bun:"-"`
+	ChannelID int64 `json:"channel,omitempty"`
 }
 
-// DeliveryAttempt is one call of an owner's webhook.
+// DeliveryAttempt is one call of an owner's webhook, or of an alert channel.
 type DeliveryAttempt struct {
-	SiteID     int64
-	DeliveryID int64
+	SiteID     int64 // 0: of a channel
+	DeliveryID int64 // or the id of the message
 	N          int32 // 1 is the first
 	Manual     bool  // requested by an owner
 	At         Instant

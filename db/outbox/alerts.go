@@ -81,9 +81,7 @@ func dropMessage(ctx context.Context, tx *db.Tx, m model.AlertMessage, now model
 	if _, err := tx.NewInsert().Model(&m).Exec(ctx); err != nil {
 		return err
 	}
-	attempt := model.AlertAttempt{MessageID: m.ID, N: 1, At: now, Error: model.AttemptRateLimited}
-	_, err = tx.NewInsert().Model(&attempt).Exec(ctx)
-	return err
+	return messageRows.addAttempt(ctx, tx, m.ChannelID, m.Delivery(), false, model.AttemptRateLimited, now)
 }
 
 // endAlert returns the messages about an alert's end. It changes beginnings that wait, for the end of quiet

@@ -9,16 +9,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/uptrace/bun"
-
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// The worker's view of deliveries. A delivery is pending until it is delivered or failed, and due
-// when next_attempt_at has passed. A lease sets next_attempt_at to the end of its lease, so that a
-// delivery becomes due again without cleanup after its worker died. Without an address it waits,
-// see waiting.go.
+// The worker's view of deliveries, and of messages to alert channels, which are attempted as
+// deliveries are. A delivery without an address waits, see waiting.go.
 
 // DueDelivery is a due delivery as passed to the queue of its lane.
 type DueDelivery struct {
@@ -196,10 +192,6 @@ ORDER BY next_attempt_at, id LIMIT ?) AS of_lane_%d`, i)
 	return nil
 }
 
-// LeaseSlack exceeds every lease of a delivery. A lease that ends later was written by a process
-// with a clock ahead.
-const LeaseSlack = 24 * time.Hour
-
 // Leased is an attempt in progress, with the site's current webhook settings.
 type Leased struct {
 	model.Delivery
@@ -216,6 +208,27 @@ type Leased struct {
 	Message *model.AlertMessage
 }
 
+// lane returns the lane of the delivery or message.
+func (c *Leased) lane() model.Lane {
+	if c.Channel != nil {
+		return model.Lane{Kind: model.DeliveryAlert, ChannelID: c.Channel.ID}
+	}
+	return model.Lane{SiteID: c.SiteID, Kind: c.Kind}
+}
+
+// inLane runs a function in a transaction with the source of a lane.
+func (s *Store) inLane(ctx context.Context, lane model.Lane, do func(ctx context.Context, from source) error) error {
+	if lane.ChannelID != 0 {
+		return s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+			return do(ctx, &channelSource{line: line{messageRows, tx, lane.ChannelID}, store: s})
+		})
+	}
+
+	return s.db.InSiteTx(ctx, lane.SiteID, func(ctx context.Context, tx *db.CellTx) error {
+		return do(ctx, &siteSource{line: line{deliveryRows, tx.Tx, lane.SiteID}, store: s, cell: tx, kind: lane.Kind})
+	})
+}
+
 // LeaseDelivery begins an attempt of the lane's longest due delivery: it counts the attempt and
 // records it as unfinished. No other process can begin an attempt of the same delivery until the
 // lease ends. It returns nil if nothing is due. It ignores the deliveries in except even if the
@@ -230,90 +243,66 @@ func (s *Store) LeaseDelivery(
 	if err != nil {
 		return nil, err
 	}
-	if lane.ChannelID != 0 {
-		return s.leaseMessage(ctx, ids, lane.ChannelID, except, now, lease)
-	}
 
-	for {
-		var leased *Leased
-		again := false
-		err := s.db.InSiteTx(ctx, lane.SiteID, func(ctx context.Context, tx *db.CellTx) error {
-			var err error
-			leased, again, err = s.leaseDelivery(ctx, tx, lane, except, now, lease)
+	var leased *Leased
+	for again := true; again; {
+		err := s.inLane(ctx, lane, func(ctx context.Context, from source) (err error) {
+			leased, again, err = leaseNext(ctx, from, except, now, lease)
 			return err
 		})
 		if err != nil {
-			return nil, fmt.Errorf("lease a delivery of site %d: %w", lane.SiteID, err)
-		}
-
-		if leased != nil {
-			leased.MessageID = ids.OfDelivery(leased.SiteID, leased.ID)
-		}
-		if !again {
-			return leased, nil
+			return nil, fmt.Errorf("lease a delivery of %+v: %w", lane, err)
 		}
 	}
+
+	switch {
+	case leased == nil:
+	case leased.Channel != nil:
+		leased.MessageID = ids.Of(model.NodeAlertMessage, leased.ID)
+	default:
+		leased.MessageID = ids.OfDelivery(leased.SiteID, leased.ID)
+	}
+	return leased, nil
 }
 
-// leaseDelivery leases a due delivery of a lane, or returns nil. again reports that it ended a
-// delivery instead, which must not be tried again.
-func (s *Store) leaseDelivery(
-	ctx context.Context, tx *db.CellTx, lane model.Lane, except []int64, now model.Instant, lease time.Duration,
-) (_ *Leased, again bool, _ error) {
+// siteSource is the lane of a site's deliveries of one kind.
+type siteSource struct {
+	line
+	store *Store
+	cell  *db.CellTx
+	kind  string
+}
+
+func (f *siteSource) next(ctx context.Context, except []int64, now model.Instant) (*Leased, error) {
 	var due []model.Delivery
-	q := tx.NewSelect().Model(&due).
-		Where("site_id = ? AND kind = ? AND state = 'pending' AND next_attempt_at <= ?", lane.SiteID, lane.Kind, now).
-		Where("NOT "+isHeld, lane.SiteID).
-		OrderExpr("next_attempt_at, id").Limit(1)
-
-	if len(except) > 0 {
-		q.Where("id NOT IN ?", bun.Tuple(except))
+	err := f.due(f.cell.Tx, &due, f.owner, except, now).Where("kind = ?", f.kind).Where("NOT "+isHeld, f.owner).Scan(ctx)
+	if err != nil || len(due) == 0 {
+		return nil, err
 	}
+	return &Leased{Delivery: due[0]}, nil
+}
 
-	tx.Lock(q, "UPDATE SKIP LOCKED")
-	if err := q.Scan(ctx); err != nil || len(due) == 0 {
-		return nil, false, err
-	}
-
-	delivery := &due[0]
-	if died := delivery.LeasedUntil != 0; died &&
-		(delivery.ResumeState != "" || delivery.ScheduledAttempts >= model.AttemptsOf(delivery.Kind)) {
-		return nil, true, s.fail(ctx, tx, delivery, delivery.Attempts, model.AttemptUnfinished, 0, now)
-	}
-
-	leased := &Leased{Delivery: *delivery, Manual: delivery.ResumeState != ""}
-	if err := s.readWebhook(ctx, tx, leased, now); err != nil {
-		return nil, false, err
+// prepare reads the site's address. Without one, the delivery waits, unless the site was deleted.
+func (f *siteSource) prepare(ctx context.Context, c *Leased, except []int64, now model.Instant) (bool, error) {
+	if err := f.store.readWebhook(ctx, f.cell, c, now); err != nil {
+		return false, err
 	}
 
 	// A deleted site has no site key: nothing of it waits.
-	if leased.URL == "" && leased.SiteKey != "" && delivery.MayWait(now) {
-		return nil, true, wait(ctx, tx, delivery, except, now)
+	if c.URL == "" && c.SiteKey != "" && c.MayWait(now) {
+		return false, wait(ctx, f.cell, &c.Delivery, except, now)
 	}
+	return true, nil
+}
 
-	leased.Attempts++
-	if !leased.Manual {
-		leased.ScheduledAttempts++
+// failed mails the end of a schedule, but neither of a manual attempt, a test nor for a missing
+// address.
+func (f *siteSource) failed(ctx context.Context, c *Leased, state, class string, now model.Instant) error {
+	if state != model.DeliveryFailed || c.ResumeState != "" || c.Kind == model.DeliveryTest ||
+		class == model.AttemptNoWebhook {
+		return nil
 	}
-
-	leased.LeasedUntil = now.Add(lease)
-	leased.NextAttemptAt, leased.CalledURL = leased.LeasedUntil, leased.URL
-	_, err := tx.NewUpdate().Model(&leased.Delivery).
-		Column("tries", "attempts", "claimed_until", "next_attempt_at", "url").
-		Where("site_id = ? AND id = ?", leased.SiteID, leased.ID).Exec(ctx)
-	if err != nil {
-		return nil, false, err
-	}
-
-	attempt := model.DeliveryAttempt{
-		SiteID: leased.SiteID, DeliveryID: leased.ID, N: leased.Attempts, Manual: leased.Manual, At: now,
-		Error: model.AttemptUnfinished,
-	}
-	if _, err := tx.NewInsert().Model(&attempt).Exec(ctx); err != nil {
-		return nil, false, err
-	}
-
-	return leased, false, nil
+	return queueFailureMail(ctx, f.tx, &c.Delivery, class, now)
 }
 
 // readWebhook reads the URL of the delivery, and the secrets that sign it now.
@@ -353,104 +342,28 @@ type AttemptResult struct {
 // site's owners about the final failure of a delivery, once a day. A late result, after another
 // attempt has taken over the lease, counts only if the delivery was made.
 func (s *Store) FinishAttempt(ctx context.Context, c *Leased, r AttemptResult, now model.Instant) error {
-	if c.Channel != nil {
-		return s.finishMessage(ctx, c, r, now)
-	}
-
-	err := s.db.InSiteTx(ctx, c.SiteID, func(ctx context.Context, tx *db.CellTx) error {
-		_, err := tx.NewUpdate().Table("delivery_attempts").
-			Set("duration_ms = ?, status = ?, error = ?, answer = ?", r.Duration.Milliseconds(), r.Status, r.Error,
-				model.Clean(r.Answer, model.MaxAnswer)).
-			Where("site_id = ? AND delivery_id = ? AND n = ?", c.SiteID, c.ID, c.Attempts).Exec(ctx)
-		if err != nil {
-			return err
+	err := s.inLane(ctx, c.lane(), func(ctx context.Context, from source) error {
+		if channel, ok := from.(*channelSource); ok {
+			return channel.finish(ctx, c, r, now)
 		}
-		if r.Error != "" {
-			return s.fail(ctx, tx, &c.Delivery, c.Attempts, r.Error, r.RetryAfter, now)
-		}
-
-		// No condition on the lease: the receiver has the message, even if another worker holds the
-		// lease.
-		_, err = tx.NewUpdate().Table("deliveries").
-			Set("state = ?, claimed_until = 0, fallback = ''", model.DeliveryDelivered).
-			Where("site_id = ? AND id = ?", c.SiteID, c.ID).Exec(ctx)
-
-		return err
+		return finish(ctx, from, c, r, now)
 	})
 	if err != nil {
-		return fmt.Errorf("record attempt %d of delivery %d of site %d: %w", c.Attempts, c.ID, c.SiteID, err)
+		return fmt.Errorf("record attempt %d of delivery %d of %+v: %w", c.Attempts, c.ID, c.lane(), err)
 	}
 
 	return nil
 }
 
-// fail records the failure of a delivery's given attempt, unless another attempt has begun since.
-// The delivery is as it was when the attempt began.
-func (s *Store) fail(
-	ctx context.Context, tx *db.CellTx, delivery *model.Delivery, attempt int32, class string,
-	retryAfter time.Duration, now model.Instant,
-) error {
-	state, next := delivery.AfterFailure(class, retryAfter, now)
-	result, err := tx.NewUpdate().Table("deliveries").
-		Set("state = ?, next_attempt_at = ?, claimed_until = 0, fallback = ''", state, next).
-		Where("site_id = ? AND id = ? AND tries = ? AND state = 'pending'", delivery.SiteID, delivery.ID, attempt).
-		Exec(ctx)
-
-	// Only the end of a schedule is mailed, and neither a manual attempt, a test nor a missing
-	// address.
-	if err != nil || state != model.DeliveryFailed || delivery.ResumeState != "" ||
-		delivery.Kind == model.DeliveryTest || class == model.AttemptNoWebhook {
-		return err
-	}
-	if n, err := result.RowsAffected(); err != nil || n == 0 {
-		return err
-	}
-
-	return queueFailureMail(ctx, tx.Tx, delivery, class, now)
-}
-
-// maxBacklog is how many deliveries a Backlog counts, first due first, so that a long backlog costs
-// no more than some tens of milliseconds.
-const maxBacklog = 100_000
-
-// Backlog counts the pending deliveries at one time, at most 100,000 of them in each cell, first
-// due first.
-type Backlog struct {
-	Pending int64
-	Due     int64
-	Oldest  model.Instant // when the longest due delivery became due, or 0
-}
-
 // DeliveryBacklog counts the pending deliveries of all sites that are not held, and the pending messages to alert
 // channels that are not held.
-func (s *Store) DeliveryBacklog(ctx context.Context, now model.Instant) (Backlog, error) {
-	all, err := s.messageBacklog(ctx, now)
-	if err != nil {
-		return Backlog{}, err
+func (s *Store) DeliveryBacklog(ctx context.Context, now model.Instant) (all Backlog, err error) {
+	if err := messageRows.addBacklog(ctx, s.db.Read, heldChannels, now, &all); err != nil {
+		return all, err
 	}
 
 	err = s.db.EachCell(ctx, func(in *db.Cell) error {
-		backlog, err := cell{in}.backlog(ctx, now)
-		all.Pending, all.Due = all.Pending+backlog.Pending, all.Due+backlog.Due
-		if backlog.Oldest != 0 && (all.Oldest == 0 || backlog.Oldest < all.Oldest) {
-			all.Oldest = backlog.Oldest
-		}
-		return err
+		return deliveryRows.addBacklog(ctx, in.Read, heldSites, now, &all)
 	})
 	return all, err
-}
-
-// backlog is DeliveryBacklog for one cell.
-func (c cell) backlog(ctx context.Context, now model.Instant) (Backlog, error) {
-	var backlog Backlog
-	err := c.Read.NewRaw(`
-SELECT count(*) AS pending, coalesce(sum(CASE WHEN next_attempt_at <= ?0 THEN 1 ELSE 0 END), 0) AS due,
-coalesce(min(CASE WHEN next_attempt_at <= ?0 THEN next_attempt_at END), 0) AS oldest
-FROM (SELECT site_id, next_attempt_at FROM deliveries WHERE state = 'pending' ORDER BY next_attempt_at LIMIT ?1) waiting
-WHERE site_id NOT IN (`+heldSites+`)`, now, maxBacklog).Scan(ctx, &backlog)
-	if err != nil {
-		return Backlog{}, fmt.Errorf("count pending deliveries: %w", err)
-	}
-
-	return backlog, nil
 }

@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -129,54 +130,75 @@ func (s *Store) DeliveriesOfSites(
 		return nil, nil
 	}
 
-	above, below := page.Bounds()
-	if below == 0 {
-		below = math.MaxInt64
-	}
-
-	// Each condition may return a whole page of a site.
 	bySite := make(map[int64][]*model.Delivery, len(siteIDs))
 	err := s.db.PerCell(ctx, siteIDs, func(in *db.Cell, siteIDs []int64) error {
-		deliveries, err := cell{in}.deliveriesOfSites(ctx, siteIDs, page, above, below)
-		for _, delivery := range deliveries {
-			if of := bySite[delivery.SiteID]; len(of) < page.Limit {
-				bySite[delivery.SiteID] = append(of, delivery)
-			}
-		}
+		pages, err := deliveryList.Pages(ctx, in.Read, siteIDs, page.Page, page.conditions()...)
+		maps.Copy(bySite, pages)
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list deliveries of %d sites: %w", len(siteIDs), err)
 	}
-
-	for _, of := range bySite {
-		db.InOrder(of, page.Backward)
-	}
-
 	return bySite, nil
 }
 
-// deliveriesOfSites returns a page of deliveries for each condition and site of one cell, all in the
-// list's order.
-func (c cell) deliveriesOfSites(
-	ctx context.Context, siteIDs []int64, page DeliveryPage, above, below int64,
-) (deliveries []*model.Delivery, err error) {
+var deliveryList = List[model.Delivery]{
+	Columns: shownColumns, From: "deliveries", Owner: "site_id", ID: "id",
+	OwnerOf: func(d *model.Delivery) int64 { return d.SiteID },
+}
+
+// List describes a list of the rows of each owner, by the parts of its statement.
+type List[Row any] struct {
+	Columns, From, Owner, ID string
+
+	OwnerOf func(*Row) int64
+}
+
+// Pages returns a page of each owner's rows that meet one of the conditions, in the list's order.
+// It runs one statement. It does not check permissions.
+func (l List[Row]) Pages(
+	ctx context.Context, read *bun.DB, owners []int64, page db.Page, conditions ...condition,
+) (map[int64][]*Row, error) {
+	if len(owners) == 0 {
+		return nil, nil
+	}
+	if len(conditions) == 0 {
+		conditions = []condition{{}}
+	}
+	above, below := page.Bounds()
+	if below == 0 {
+		below = math.MaxInt64
+	}
+
 	var parts []string
 	var args []any
-	for _, id := range siteIDs {
-		for _, c := range page.conditions() {
+	for _, owner := range owners {
+		for _, c := range conditions {
 			parts = append(parts, fmt.Sprintf(
-				"SELECT * FROM (SELECT %s FROM deliveries WHERE site_id = ?%s AND id > ? AND id < ? ORDER BY %s LIMIT ?) AS part_%d",
-				shownColumns, c.text, page.Order("id"), len(parts),
+				"SELECT * FROM (SELECT %s FROM %s WHERE %s = ?%s AND %s > ? AND %s < ? ORDER BY %s LIMIT ?) AS part_%d",
+				l.Columns, l.From, l.Owner, c.text, l.ID, l.ID, page.Order(l.ID), len(parts),
 			))
-
-			args = append(append(append(args, id), c.args...), above, below, page.Limit)
+			args = append(append(append(args, owner), c.args...), above, below, page.Limit)
 		}
 	}
 
-	err = c.Read.NewRaw(strings.Join(parts, " UNION ALL ")+" ORDER BY "+page.Order("id"), args...).
-		Scan(ctx, &deliveries)
-	return deliveries, err
+	var found []*Row
+	err := read.NewRaw(strings.Join(parts, " UNION ALL ")+" ORDER BY "+page.Order("id"), args...).Scan(ctx, &found)
+	if err != nil {
+		return nil, err
+	}
+
+	// Each condition may return a whole page of an owner.
+	lists := make(map[int64][]*Row, len(owners))
+	for _, row := range found {
+		if owner := l.OwnerOf(row); len(lists[owner]) < page.Limit {
+			lists[owner] = append(lists[owner], row)
+		}
+	}
+	for _, list := range lists {
+		db.InOrder(list, page.Backward)
+	}
+	return lists, nil
 }
 
 // DeliveryCounts returns how many deliveries of each site a filter selects, at most MaxDeliveryCount.
@@ -261,11 +283,9 @@ func (s *Store) LastAttempts(
 
 	sites, ids, wanted := rowsOf(deliveries)
 	rows, err := db.RowsPerCell(ctx, s.db, sites, func(in *db.Cell, sites []int64, rows *[]*model.DeliveryAttempt) error {
-		return in.Read.NewSelect().Model(rows).ModelTableExpr("delivery_attempts AS a").ColumnExpr("a.*").
-			Join("JOIN deliveries AS d ON d.site_id = a.site_id AND d.id = a.delivery_id").
-			Where("a.site_id IN ?", bun.Tuple(sites)).Where("a.delivery_id IN ?", bun.Tuple(ids)).
-			Where("a.n > d.tries - ?", model.ShownAttempts).
-			OrderExpr("a.site_id, a.delivery_id, a.n").Scan(ctx)
+		var err error
+		*rows, err = deliveryRows.lastAttempts(ctx, in.Read, sites, ids)
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list attempts of %d deliveries: %w", len(deliveries), err)
@@ -280,6 +300,23 @@ func (s *Store) LastAttempts(
 	}
 
 	return attempts, nil
+}
+
+// MessageAttempts is LastAttempts for messages to alert channels.
+func (s *Store) MessageAttempts(ctx context.Context, ids []int64) (map[int64][]*model.DeliveryAttempt, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	rows, err := messageRows.lastAttempts(ctx, s.db.Read, nil, ids)
+	if err != nil {
+		return nil, fmt.Errorf("list attempts of %d messages: %w", len(ids), err)
+	}
+
+	of := make(map[int64][]*model.DeliveryAttempt, len(ids))
+	for _, row := range rows {
+		of[row.DeliveryID] = append(of[row.DeliveryID], row)
+	}
+	return of, nil
 }
 
 // DeliveryBodies returns the stored body of each delivery. It runs one statement. It does not check

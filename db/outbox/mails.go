@@ -71,27 +71,24 @@ func (s *Store) LeaseMail(ctx context.Context, id int64, now model.Instant, leas
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		mail = nil
 		var due []model.Mail
-		q := tx.NewSelect().Model(&due).Where("id = ? AND state = 'pending' AND next_attempt_at <= ?", id, now)
-
-		tx.Lock(q, "UPDATE SKIP LOCKED")
-		if err := q.Scan(ctx); err != nil || len(due) == 0 {
+		err := mailRows.due(tx, &due, 0, nil, now).Where("id = ?", id).Scan(ctx)
+		if err != nil || len(due) == 0 {
 			return err
 		}
 
 		m := &due[0]
 		if m.Attempts >= model.MaxMailAttempts || m.LinkExpired(now) {
-			m.End(model.MailFailed)
-		} else {
-			m.Attempts++
-			m.NextAttemptAt = now.Add(lease)
-			mail = m
-		}
-
-		_, err := tx.NewUpdate().Model(m).WherePK().Column("state", "data", "attempts", "next_attempt_at").Exec(ctx)
-		if err != nil || mail == nil {
+			_, err := mailRows.settle(ctx, tx, 0, id, 0, model.MailFailed, 0)
 			return err
 		}
 
+		m.Attempts++
+		m.NextAttemptAt = now.Add(lease)
+		if err := mailRows.save(ctx, tx, m, 0, id); err != nil {
+			return err
+		}
+
+		mail = m
 		mail.Account, err = accountName(ctx, tx, m.AccountID)
 		return err
 	})
@@ -120,12 +117,7 @@ func accountName(ctx context.Context, tx *db.Tx, accountID int64) (string, error
 // deletes the data of a mail in a final state. It ignores a late result, after another attempt has
 // taken over the lease.
 func (s *Store) FinishMail(ctx context.Context, m *model.Mail) error {
-	if m.State != model.MailPending {
-		m.End(m.State)
-	}
-
-	_, err := s.db.Write.NewUpdate().Model(m).Column("state", "data", "next_attempt_at").
-		Where("id = ? AND attempts = ? AND state = 'pending'", m.ID, m.Attempts).Exec(ctx)
+	_, err := mailRows.settle(ctx, s.db.Write, 0, m.ID, m.Attempts, m.State, m.NextAttemptAt)
 	if err != nil {
 		return fmt.Errorf("record mail %d: %w", m.ID, err)
 	}

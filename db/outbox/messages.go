@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/uptrace/bun"
 
@@ -19,233 +18,155 @@ import (
 // Messages to alert channels as the worker sees them. They have the states, leases and attempts of
 // deliveries. Their rows are common to all cells, because the channels of an account have no site.
 
-// DueChannel is a channel with due messages.
-type DueChannel struct {
-	ChannelID     int64
-	NextAttemptAt model.Instant // of its longest due message
-}
-
-// heldChannels is a condition on a channel c: messages of suspended accounts, and of deleted sites that can
-// be restored, wait. It is never NULL, so that NOT finds the channels of accounts, which have no site.
-const heldChannels = `(c.account_id IN (SELECT id FROM accounts WHERE suspended_at > 0)
+// isHeldChannel is a condition on a channel c: messages of suspended accounts, and of deleted sites
+// that can be restored, wait. It is never NULL, so that NOT finds the channels of accounts, which
+// have no site.
+const isHeldChannel = `(c.account_id IN (SELECT id FROM accounts WHERE suspended_at > 0)
 OR c.site_id IS NOT NULL AND c.site_id IN (SELECT id FROM sites WHERE deleted_at > 0))`
 
-// DueChannels returns at most limit channels with due messages, longest due first. Channels that get mails
-// are left out: see MailMessages.
-func (s *Store) DueChannels(ctx context.Context, now model.Instant, limit int) (due []DueChannel, err error) {
+// heldChannels selects the channels with held messages.
+const heldChannels = `SELECT c.id FROM alert_channels c WHERE ` + isHeldChannel
+
+// DueChannels returns at most limit channels with due messages, longest due first. The time stands
+// for the ID of a message, since it changes with each attempt. Channels that get mails are left
+// out: see MailMessages.
+func (s *Store) DueChannels(ctx context.Context, now model.Instant, limit int) (due []DueDelivery, err error) {
 	err = s.db.Read.NewRaw(`
-SELECT m.channel_id, min(m.next_attempt_at) AS next_attempt_at
+SELECT 'alert' AS kind, m.channel_id, min(m.next_attempt_at) AS id, min(m.next_attempt_at) AS next_attempt_at
 FROM alert_messages m JOIN alert_channels c ON c.id = m.channel_id
-WHERE m.state = 'pending' AND m.next_attempt_at <= ? AND c.kind <> ? AND NOT `+heldChannels+`
-GROUP BY m.channel_id ORDER BY 2, 1 LIMIT ?`, now, model.ChannelEmail, limit).Scan(ctx, &due)
+WHERE m.state = 'pending' AND m.next_attempt_at <= ? AND c.kind <> ? AND NOT `+isHeldChannel+`
+GROUP BY m.channel_id ORDER BY 4, 2 LIMIT ?`, now, model.ChannelEmail, limit).Scan(ctx, &due)
 	if err != nil {
 		return nil, fmt.Errorf("look for due messages to channels: %w", err)
 	}
 	return due, nil
 }
 
-// messageBacklog is DeliveryBacklog for messages to channels.
-func (s *Store) messageBacklog(ctx context.Context, now model.Instant) (backlog Backlog, err error) {
-	err = s.db.Read.NewRaw(`
-SELECT count(*) AS pending, coalesce(sum(CASE WHEN w.next_attempt_at <= ?0 THEN 1 ELSE 0 END), 0) AS due,
-coalesce(min(CASE WHEN w.next_attempt_at <= ?0 THEN w.next_attempt_at END), 0) AS oldest
-FROM (SELECT channel_id, next_attempt_at FROM alert_messages WHERE state = 'pending' ORDER BY next_attempt_at LIMIT ?1) w
-JOIN alert_channels c ON c.id = w.channel_id WHERE NOT `+heldChannels, now, maxBacklog).Scan(ctx, &backlog)
-	if err != nil {
-		return Backlog{}, fmt.Errorf("count pending messages to channels: %w", err)
-	}
-	return backlog, nil
+// channelSource is the lane of a channel.
+type channelSource struct {
+	line
+	store  *Store
+	onlyID int64 // of a message; 0: any
 }
 
-// leaseMessage is LeaseDelivery for a channel.
-func (s *Store) leaseMessage(
-	ctx context.Context, ids *model.NodeIDs, channelID int64, except []int64, now model.Instant, lease time.Duration,
-) (*Leased, error) {
-	for {
-		var leased *Leased
-		again := false
-		err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-			var err error
-			leased, again, err = s.leaseNextMessage(ctx, tx, channelID, except, now, lease)
-			return err
-		})
-		if err != nil {
-			return nil, fmt.Errorf("lease a message to channel %d: %w", channelID, err)
-		}
-
-		if leased != nil {
-			leased.MessageID = ids.Of(model.NodeAlertMessage, leased.ID)
-		}
-		if !again {
-			return leased, nil
-		}
-	}
-}
-
-// leaseNextMessage leases a due message to a channel, or returns nil. again reports that it ended a
-// message instead.
-func (s *Store) leaseNextMessage(
-	ctx context.Context, tx *db.Tx, channelID int64, except []int64, now model.Instant, lease time.Duration,
-) (_ *Leased, again bool, _ error) {
+func (f *channelSource) next(ctx context.Context, except []int64, now model.Instant) (*Leased, error) {
+	// The order of locks requires the channel before its messages.
 	var channel model.AlertChannel
-	q := tx.NewSelect().Model(&channel).ModelTableExpr("alert_channels AS c").ColumnExpr("c.*").
-		Where("c.id = ?", channelID).Where("NOT " + heldChannels)
-	tx.Lock(q, "KEY SHARE")
-	if err := q.Scan(ctx); err != nil {
-		return nil, false, ignoreNotFound(err)
+	locked := f.tx.NewSelect().Model(&channel).ModelTableExpr("alert_channels AS c").ColumnExpr("c.*").
+		Where("c.id = ?", f.owner).Where("NOT " + isHeldChannel)
+	f.tx.Lock(locked, "KEY SHARE")
+	if err := db.OrNotFound(locked.Scan(ctx)); err != nil {
+		return nil, ignoreMissing(err)
 	}
 
 	var due []model.AlertMessage
-	q = tx.NewSelect().Model(&due).Where("channel_id = ? AND state = 'pending' AND next_attempt_at <= ?", channelID, now).
-		OrderExpr("next_attempt_at, id").Limit(1)
-	if len(except) > 0 {
-		q.Where("id NOT IN ?", bun.Tuple(except))
+	q := f.due(f.tx, &due, f.owner, except, now)
+	if f.onlyID != 0 {
+		q.Where("id = ?", f.onlyID)
 	}
-	tx.Lock(q, "UPDATE SKIP LOCKED")
 	if err := q.Scan(ctx); err != nil || len(due) == 0 {
-		return nil, false, err
+		return nil, err
+	}
+	return &Leased{Delivery: *due[0].Delivery(), Channel: &channel, Message: &due[0]}, nil
+}
+
+// prepare opens the channel's address. It makes a message that became due in quiet hours wait for
+// their end: one that waited for the end of a suspension can be due at any time. Manual attempts do
+// not wait.
+func (f *channelSource) prepare(ctx context.Context, c *Leased, _ []int64, now model.Instant) (bool, error) {
+	if until := c.afterQuiet(now); until > now && !c.Manual {
+		_, err := f.settle(ctx, f.tx, f.owner, c.ID, 0, model.DeliveryPending, until)
+		return false, err
 	}
 
-	m := &due[0]
-	if died := m.LeasedUntil != 0; died &&
-		(m.ResumeState != "" || m.ScheduledAttempts >= model.AttemptsOf(m.Delivery().Kind)) {
-		return nil, true, failMessage(ctx, tx, &channel, m, m.Attempts, model.AttemptUnfinished, 0, now)
+	c.URL, c.Fault = f.store.keys.OpenChannel(keys.ChannelAddress, f.owner, c.Channel.Address)
+	if c.Fault == nil {
+		c.Secret, c.Fault = f.store.keys.OpenChannel(keys.ChannelSecret, f.owner, c.Channel.Secret)
 	}
-	if postponed, err := postpone(ctx, tx, &channel, m, now); postponed || err != nil {
-		return nil, postponed, err
-	}
-
-	leased := &Leased{Manual: m.ResumeState != "", Channel: &channel, Message: m}
-	leased.URL, leased.Fault = s.keys.OpenChannel(keys.ChannelAddress, channelID, channel.Address)
-	if leased.Fault == nil {
-		leased.Secret, leased.Fault = s.keys.OpenChannel(keys.ChannelSecret, channelID, channel.Secret)
-	}
-	if leased.Fault != nil {
+	if c.Fault != nil {
 		// The attempt must not end as one without an address.
-		leased.URL = "https://unreadable.invalid"
+		c.URL = "https://unreadable.invalid"
 	}
-
-	// The delivery keeps the counts from before the attempt, see failMessage.
-	m.Attempts++
-	if !leased.Manual {
-		m.ScheduledAttempts++
-	}
-	m.LeasedUntil = now.Add(lease)
-	m.NextAttemptAt = m.LeasedUntil
-	leased.Delivery = *m.Delivery()
-
-	if err := beginAttempt(ctx, tx, m, leased.Manual, model.AttemptUnfinished, now); err != nil {
-		return nil, false, err
-	}
-	return leased, false, nil
+	return true, nil
 }
 
-// postpone makes a message that became due in quiet hours wait for their end. A message that waited for the end
-// of a suspension can be due at any time. Tests and manual attempts do not wait.
-func postpone(
-	ctx context.Context, tx *db.Tx, channel *model.AlertChannel, m *model.AlertMessage, now model.Instant,
-) (bool, error) {
-	until := channel.Quiet.Until(now)
-	if until <= now || m.Event == model.MessageTest || m.ResumeState != "" {
-		return false, nil
-	}
-	_, err := tx.NewUpdate().Table("alert_messages").Set("next_attempt_at = ?, claimed_until = 0", until).
-		Where("id = ?", m.ID).Exec(ctx)
-	return err == nil, err
+func (f *channelSource) failed(ctx context.Context, c *Leased, state, _ string, _ model.Instant) error {
+	return dropEnd(ctx, f.tx, c.Message, state)
 }
 
-// ignoreNotFound returns nil for the error of a row that does not exist.
-func ignoreNotFound(err error) error {
-	if errors.Is(db.OrNotFound(err), model.ErrNotFound) {
+// afterQuiet returns the time at, or the end of the channel's quiet hours that contain it. Tests
+// ignore them.
+func (c *Leased) afterQuiet(at model.Instant) model.Instant {
+	if c.Channel == nil || c.Kind == model.DeliveryTest {
+		return at
+	}
+	return c.Channel.Quiet.Until(at)
+}
+
+// class returns why an attempt failed, or "".
+func (c *Leased) class(r AttemptResult) string {
+	if r.Error != "" && c.Channel != nil && c.Channel.Kind.IsGone(r.Status) {
+		return model.AttemptGone
+	}
+	return r.Error
+}
+
+// finish records an attempt. A receiver that does not exist any more stops the channel; a delivered
+// message resumes it.
+func (f *channelSource) finish(ctx context.Context, c *Leased, r AttemptResult, now model.Instant) error {
+	// The order of locks requires the channel before its messages.
+	if err := f.tx.LockRow(ctx, "alert_channels", f.owner); err != nil {
+		return ignoreMissing(err)
+	}
+	if err := finish(ctx, f, c, r, now); err != nil {
+		return err
+	}
+
+	if c.class(r) == model.AttemptGone {
+		return stopChannel(ctx, f.tx, c.Channel, model.ChannelGone, now)
+	}
+	if r.Error != "" || c.Channel.StoppedAt == 0 {
 		return nil
 	}
+	_, err := f.tx.NewUpdate().Table("alert_channels").Set("stopped_at = 0, stop_reason = ''").
+		Where("id = ?", f.owner).Where("stop_reason = ?", model.ChannelGone).
+		Where("address = ?", c.Channel.Address).Exec(ctx)
 	return err
 }
 
-// beginAttempt stores the counts of a message and its new attempt.
-func beginAttempt(
-	ctx context.Context, tx *db.Tx, m *model.AlertMessage, manual bool, class string, now model.Instant,
-) error {
-	_, err := tx.NewUpdate().Model(m).WherePK().
-		Column("state", "tries", "attempts", "claimed_until", "fallback", "next_attempt_at", "mail_id").Exec(ctx)
-	if err != nil {
-		return err
+// RedeliverMessage makes a message due for one manual attempt, whatever its state, as Redeliver
+// does for a delivery. The caller has locked the channel.
+func RedeliverMessage(
+	ctx context.Context, tx *db.Tx, channelID, id int64, now model.Instant,
+) (*model.AlertMessage, error) {
+	var m model.AlertMessage
+	q := tx.NewSelect().Model(&m).Where(messageRows.is(channelID, id))
+	tx.Lock(q, "UPDATE")
+	if err := q.Scan(ctx); err != nil {
+		return nil, db.OrNotFound(err)
 	}
 
-	attempt := model.AlertAttempt{MessageID: m.ID, N: m.Attempts, Manual: manual, At: now, Error: class}
-	_, err = tx.NewInsert().Model(&attempt).Exec(ctx)
-	return err
+	mailed, err := IsMailPending(ctx, tx, m.MailID)
+	if err == nil && mailed {
+		err = inProgress("alertMessageId", "message")
+	}
+	if err == nil {
+		err = mayRedeliver(m.Delivery(), "alertMessageId", "message", now)
+	}
+	if err == nil {
+		err = messageRows.resume(ctx, tx, channelID, []int64{id}, now)
+	}
+
+	m.State, m.NextAttemptAt, m.MailID = model.DeliveryPending, now, 0
+	return &m, err
 }
 
-// finishMessage is FinishAttempt for a message to a channel. A receiver that does not exist any more stops
-// the channel; a delivered message resumes it.
-func (s *Store) finishMessage(ctx context.Context, c *Leased, r AttemptResult, now model.Instant) error {
-	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-		// The order of locks requires the channel before its messages.
-		if err := tx.LockRow(ctx, "alert_channels", c.Channel.ID); err != nil {
-			return ignoreMissing(err)
-		}
-
-		_, err := tx.NewUpdate().Table("alert_attempts").
-			Set("duration_ms = ?, status = ?, error = ?, answer = ?", r.Duration.Milliseconds(), r.Status, r.Error,
-				model.Clean(r.Answer, model.MaxAnswer)).
-			Where("message_id = ? AND n = ?", c.ID, c.Attempts).Exec(ctx)
-		if err != nil {
-			return err
-		}
-
-		if r.Error != "" {
-			class := r.Error
-			if c.Channel.Kind.IsGone(r.Status) {
-				class = model.AttemptGone
-			}
-			if err := failMessage(ctx, tx, c.Channel, c.Message, c.Attempts, class, r.RetryAfter, now); err != nil {
-				return err
-			}
-			if class == model.AttemptGone {
-				return stopChannel(ctx, tx, c.Channel, model.ChannelGone, now)
-			}
-			return nil
-		}
-
-		// No condition on the lease: the receiver has the message.
-		_, err = tx.NewUpdate().Table("alert_messages").
-			Set("state = ?, claimed_until = 0, fallback = ''", model.DeliveryDelivered).Where("id = ?", c.ID).Exec(ctx)
-		if err != nil || c.Channel.StoppedAt == 0 {
-			return err
-		}
-		_, err = tx.NewUpdate().Table("alert_channels").Set("stopped_at = 0, stop_reason = ''").
-			Where("id = ?", c.Channel.ID).Where("stop_reason = ?", model.ChannelGone).
-			Where("address = ?", c.Channel.Address).Exec(ctx)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("record attempt %d of message %d: %w", c.Attempts, c.ID, err)
+// IsMailPending reports whether a message has a mail that is not sent yet. 0 is no mail.
+func IsMailPending(ctx context.Context, tx *db.Tx, mailID int64) (bool, error) {
+	if mailID == 0 {
+		return false, nil
 	}
-	return nil
-}
-
-// failMessage records the failure of a message's given attempt, unless another attempt has begun since. The
-// next attempt is outside of quiet hours.
-func failMessage(
-	ctx context.Context, tx *db.Tx, channel *model.AlertChannel, m *model.AlertMessage, attempt int32, class string,
-	retryAfter time.Duration, now model.Instant,
-) error {
-	state, next := m.Delivery().AfterFailure(class, retryAfter, now)
-	if state == model.DeliveryPending && m.Event != model.MessageTest {
-		next = channel.Quiet.Until(next)
-	}
-
-	result, err := tx.NewUpdate().Table("alert_messages").
-		Set("state = ?, next_attempt_at = ?, claimed_until = 0, fallback = ''", state, next).
-		Where("id = ? AND tries = ? AND state = 'pending'", m.ID, attempt).Exec(ctx)
-	if err != nil {
-		return err
-	}
-	if n, err := result.RowsAffected(); err != nil || n == 0 {
-		return err
-	}
-	return dropEnd(ctx, tx, m, state)
+	return tx.NewSelect().Table("mails").Where("id = ?", mailID).Where("state = ?", model.MailPending).Exists(ctx)
 }
 
 // stopChannel stops a channel and its pending messages, unless its address was changed since it was read.
@@ -271,8 +192,7 @@ func FailPendingMessages(ctx context.Context, tx *db.Tx, channelID int64) error 
 		return err
 	}
 
-	q := tx.NewUpdate().Table("alert_messages").Set("state = ?, claimed_until = 0, fallback = ''", model.DeliveryFailed).
-		Where("channel_id = ?", channelID)
+	q := messageRows.end(tx, model.DeliveryFailed, 0).Where("channel_id = ?", channelID)
 	if len(mails) == 0 {
 		q.Where("state = ?", model.DeliveryPending)
 	} else {
@@ -304,7 +224,7 @@ func (s *Store) MailMessages(ctx context.Context, now model.Instant) (mailed int
 	var due []struct{ ID, AccountID, ChannelID int64 }
 	err := s.db.Read.NewRaw(`
 SELECT m.id, c.account_id, m.channel_id FROM alert_messages m JOIN alert_channels c ON c.id = m.channel_id
-WHERE m.state = 'pending' AND m.next_attempt_at <= ? AND c.kind = ? AND NOT `+heldChannels+`
+WHERE m.state = 'pending' AND m.next_attempt_at <= ? AND c.kind = ? AND NOT `+isHeldChannel+`
 ORDER BY m.next_attempt_at, m.id LIMIT ?`, now, model.ChannelEmail, mailedAtOnce).Scan(ctx, &due)
 	if err != nil {
 		return 0, fmt.Errorf("look for due messages to e-mail addresses: %w", err)
@@ -331,42 +251,32 @@ func (s *Store) mailMessage(ctx context.Context, tx *db.Tx, accountID, channelID
 	if err := tx.LockRow(ctx, "accounts", accountID); err != nil {
 		return ignoreMissing(err)
 	}
-	var channel model.AlertChannel
-	locked := tx.NewSelect().Model(&channel).ModelTableExpr("alert_channels AS c").ColumnExpr("c.*").
-		Where("c.id = ?", channelID).Where("NOT " + heldChannels)
-	tx.Lock(locked, "KEY SHARE")
-	if err := locked.Scan(ctx); err != nil {
-		return ignoreNotFound(err)
-	}
 
-	var due []model.AlertMessage
-	q := tx.NewSelect().Model(&due).Where("id = ? AND state = 'pending' AND next_attempt_at <= ?", id, now)
-	tx.Lock(q, "UPDATE SKIP LOCKED")
-	if err := q.Scan(ctx); err != nil || len(due) == 0 {
+	from := &channelSource{line: line{messageRows, tx, channelID}, store: s, onlyID: id}
+	c, _, err := take(ctx, from, nil, now)
+	if c == nil || err != nil {
 		return err
 	}
 
-	m := &due[0]
-	if postponed, err := postpone(ctx, tx, &channel, m, now); postponed || err != nil {
-		return err
-	}
-	manual := m.ResumeState != ""
-	m.Attempts++
-	if !manual {
-		m.ScheduledAttempts++
-	}
-	m.LeasedUntil, m.ResumeState, m.State, m.MailID = 0, "", model.DeliveryFailed, 0
-
-	class, err := s.queueAlertMail(ctx, tx, &channel, m, now)
+	// The mail has attempts of its own, so that this one is final.
+	c.LeasedUntil = 0
+	class, mailID, err := queueAlertMail(ctx, tx, c, now)
 	if err != nil {
 		return err
 	}
-	if class == "" {
-		m.State = model.DeliveryDelivered
+	if err := begin(ctx, from, c, class, now); err != nil {
+		return err
 	}
-	return beginAttempt(ctx, tx, m, manual, class, now)
+
+	state := model.DeliveryDelivered
+	if class != "" {
+		state = model.DeliveryFailed
+	}
+	_, err = from.end(tx, state, 0).Set("mail_id = nullif(?, 0)", mailID).Where(from.is(channelID, id)).Exec(ctx)
+	return err
 }
 
+// ignoreMissing returns nil for the error of a row that does not exist.
 func ignoreMissing(err error) error {
 	if errors.Is(err, model.ErrNotFound) {
 		return nil
@@ -374,38 +284,34 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// queueAlertMail queues the mail of a message and sets the message's MailID. It returns a class of failed
+// queueAlertMail queues the mail of a message and returns its id. It returns a class of failed
 // attempts instead if the mail must not be sent.
-func (s *Store) queueAlertMail(
-	ctx context.Context, tx *db.Tx, channel *model.AlertChannel, m *model.AlertMessage, now model.Instant,
-) (class string, err error) {
-	if !channel.Receives() {
-		return model.AttemptGone, nil
-	}
-	address, err := s.keys.OpenChannel(keys.ChannelAddress, channel.ID, channel.Address)
-	if err != nil {
+func queueAlertMail(
+	ctx context.Context, tx *db.Tx, c *Leased, now model.Instant,
+) (class string, id int64, err error) {
+	switch {
+	case !c.Channel.Receives():
+		return model.AttemptGone, 0, nil
+	case c.Fault != nil:
 		// The attempt counts, so that the message does not block later ones.
-		return model.AttemptInternal, nil
+		return model.AttemptInternal, 0, nil
 	}
 
-	recent, err := countMailsTo(ctx, tx, model.MailAlert, address, now)
+	recent, err := countMailsTo(ctx, tx, model.MailAlert, c.URL, now)
 	if err != nil || recent >= model.MaxAlertMails {
-		return model.AttemptRateLimited, err
+		return model.AttemptRateLimited, 0, err
 	}
-	if n, err := countNotices(ctx, tx, channel.AccountID, 1, now); err != nil || n == 0 {
-		return model.AttemptRateLimited, err
+	if n, err := countNotices(ctx, tx, c.Channel.AccountID, 1, now); err != nil || n == 0 {
+		return model.AttemptRateLimited, 0, err
 	}
 
-	mail, err := alertMail(channel, m, address, now)
+	mail, err := alertMail(c.Channel, c.Message, c.URL, now)
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
 	mails := []model.Mail{mail}
-	if err := QueueMails(ctx, tx, mails); err != nil {
-		return "", err
-	}
-	m.MailID = mails[0].ID
-	return "", nil
+	err = QueueMails(ctx, tx, mails)
+	return "", mails[0].ID, err
 }
 
 // countMailsTo returns how many mails of a kind an address was sent in the last 24 hours, by all accounts.

@@ -32,34 +32,18 @@ func (s *Store) Redeliver(
 			return db.OrNotFound(err)
 		}
 
-		if delivery.ResumeState != "" || delivery.State == model.DeliveryPending && delivery.LeasedUntil > now &&
-			delivery.LeasedUntil <= now.Add(LeaseSlack) {
-			return &model.Error{Kind: model.Conflict, Code: "delivery_in_progress", Field: "deliveryId",
-				Message: "This delivery is being sent right now."}
-		}
-
-		if delivery.Attempts-delivery.ScheduledAttempts >= model.MaxRedeliveries {
-			return &model.Error{Kind: model.Conflict, Code: "too_many_redeliveries", Field: "deliveryId",
-				Message: fmt.Sprintf("This delivery was sent again %d times already.", model.MaxRedeliveries)}
+		if err := mayRedeliver(&delivery, "deliveryId", "delivery", now); err != nil {
+			return err
 		}
 
 		if err := needAddress(ctx, tx, siteID, "deliveryId", delivery.Webhook()); err != nil {
 			return err
 		}
 
-		// A waiting delivery of a site that has an address was about to be resumed.
-		if delivery.State == model.DeliveryWaiting {
-			delivery.State = model.DeliveryPending
-		}
-
-		delivery.ResumeState, delivery.State = delivery.State, model.DeliveryPending
-		delivery.NextAttemptAt, delivery.LeasedUntil = now, 0
-		_, err := tx.NewUpdate().Model(&delivery).Column("state", "fallback", "next_attempt_at", "claimed_until").
-			Where("site_id = ? AND id = ?", siteID, id).Exec(ctx)
-		if err != nil {
+		if err := deliveryRows.resume(ctx, tx.Tx, siteID, []int64{id}, now); err != nil {
 			return err
 		}
-
+		delivery.State, delivery.NextAttemptAt = model.DeliveryPending, now
 		return auditDelivery(ctx, tx, accountID, &delivery)
 	})
 	if err != nil {
@@ -199,16 +183,13 @@ func redeliverLane(
 		ids[i] = delivery.ID
 	}
 
-	_, err := tx.NewUpdate().Table("deliveries").
-		Set("fallback = state, state = ?, next_attempt_at = ?, claimed_until = 0", model.DeliveryPending, now).
-		Where("site_id = ? AND id IN ?", lane.SiteID, bun.Tuple(ids)).Exec(ctx)
-	if err != nil {
+	if err := deliveryRows.resume(ctx, tx.Tx, lane.SiteID, ids, now); err != nil {
 		return err
 	}
 
 	result.Count += len(failed)
 	first := failed[0]
-	first.ResumeState, first.State, first.NextAttemptAt = first.State, model.DeliveryPending, now
+	first.State, first.NextAttemptAt = model.DeliveryPending, now
 	result.First = append(result.First, first)
 
 	return nil

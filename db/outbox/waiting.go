@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/uptrace/bun"
 
@@ -23,9 +22,7 @@ const waitingChunk = 1000
 // backlog takes few transactions. It skips leased deliveries and the deliveries in except. A
 // manual request for the delivery ends.
 func wait(ctx context.Context, tx *db.CellTx, delivery *model.Delivery, except []int64, now model.Instant) error {
-	_, err := tx.NewUpdate().Table("deliveries").
-		Set("state = ?, claimed_until = 0, fallback = ''", model.DeliveryWaiting).
-		Where("site_id = ? AND id = ?", delivery.SiteID, delivery.ID).Exec(ctx)
+	_, err := deliveryRows.settle(ctx, tx, delivery.SiteID, delivery.ID, 0, model.DeliveryWaiting, 0)
 	if err != nil {
 		return err
 	}
@@ -44,7 +41,7 @@ func wait(ctx context.Context, tx *db.CellTx, delivery *model.Delivery, except [
 		return err
 	}
 
-	_, err = tx.NewUpdate().Table("deliveries").Set("state = ?", model.DeliveryWaiting).
+	_, err = deliveryRows.end(tx, model.DeliveryWaiting, 0).
 		Where("site_id = ? AND id IN ?", delivery.SiteID, bun.Tuple(ids)).Exec(ctx)
 	return err
 }
@@ -76,7 +73,7 @@ func resumeWaiting(ctx context.Context, tx *db.CellTx, lane model.Lane, now mode
 		return 0, err
 	}
 
-	_, err := tx.NewUpdate().Table("deliveries").Set("state = ?, next_attempt_at = ?", model.DeliveryPending, now).
+	_, err := deliveryRows.end(tx, model.DeliveryPending, now).
 		Where("site_id = ? AND id IN ?", lane.SiteID, bun.Tuple(ids)).Where("state = 'waiting'").Exec(ctx)
 	return int64(len(ids)), err
 }
@@ -139,23 +136,7 @@ func (c cell) endWaiting(ctx context.Context, now model.Instant) (int64, error) 
 			return 0, err
 		}
 
-		attempts := make([]model.DeliveryAttempt, len(deliveries))
-		keys := make([]string, len(deliveries))
-		for i, d := range deliveries {
-			keys[i] = fmt.Sprintf("(%d, %d)", d.SiteID, d.ID)
-			attempts[i] = model.DeliveryAttempt{
-				SiteID: d.SiteID, DeliveryID: d.ID, N: d.Attempts + 1, At: now, Error: model.AttemptNoWebhook,
-			}
-		}
-
-		_, err := tx.NewUpdate().Table("deliveries").
-			Set("state = ?, tries = tries + 1, attempts = attempts + 1", model.DeliveryFailed).
-			Where("(site_id, id) IN (VALUES " + strings.Join(keys, ",") + ")").Exec(ctx)
-		if err != nil {
-			return 0, err
-		}
-
-		_, err = tx.NewInsert().Model(&attempts).Exec(ctx)
+		err := giveUp(ctx, tx, deliveries, model.AttemptNoWebhook, now)
 		return int64(len(deliveries)), err
 	})
 	if err != nil {

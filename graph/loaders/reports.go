@@ -9,6 +9,7 @@ import (
 	"github.com/tallygate/tallygate/db/imports"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/db/sites"
 )
 
@@ -19,7 +20,7 @@ type reports struct {
 	SharedLinks     *BySite[[]*model.SharedLink]
 	SiteChannels    *BySite[[]*model.AlertChannel]
 	AccountChannels *Loader[int64, []*model.AlertChannel]
-	AlertAttempts   *Loader[int64, []*model.AlertAttempt]
+	AlertAttempts   *Loader[int64, []*model.DeliveryAttempt]
 	Imports         *BySite[[]*model.ReportImport]
 	ImportJobs      *BySite[[]*model.ImportJob]
 	Annotated       *BySite[int]                   // number of annotations
@@ -65,11 +66,11 @@ func newReports(l *Set, d *db.DB) reports {
 		},
 		expected: func() []int64 { return nil }, found: make(map[int64][]*model.AlertChannel),
 	}
-	r.AlertAttempts = &Loader[int64, []*model.AlertAttempt]{
-		load: func(ctx context.Context, ids []int64) (map[int64][]*model.AlertAttempt, error) {
-			return alertchannels.New(d).Attempts(ctx, ids)
+	r.AlertAttempts = &Loader[int64, []*model.DeliveryAttempt]{
+		load: func(ctx context.Context, ids []int64) (map[int64][]*model.DeliveryAttempt, error) {
+			return outbox.New(d).MessageAttempts(ctx, ids)
 		},
-		expected: func() []int64 { return l.channelIDs(&l.reports.messages) }, found: make(map[int64][]*model.AlertAttempt),
+		expected: func() []int64 { return l.channelIDs(&l.reports.messages) }, found: make(map[int64][]*model.DeliveryAttempt),
 	}
 	r.Imports = newLoader(l, func(ctx context.Context, ids []int64) (map[int64][]*model.ReportImport, error) {
 		return imports.New(d).ImportsOfSites(ctx, ids)

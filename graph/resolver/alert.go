@@ -108,14 +108,7 @@ func (r *alertMessageResolver) Title(_ context.Context, obj *model.AlertMessage)
 }
 
 func (r *alertMessageResolver) Attempts(ctx context.Context, obj *model.AlertMessage) ([]*model.DeliveryAttempt, error) {
-	attempts, err := requestOf(ctx).loaders().AlertAttempts.Of(ctx, obj.ID)
-	shown := make([]*model.DeliveryAttempt, len(attempts))
-	for i, a := range attempts {
-		shown[i] = &model.DeliveryAttempt{
-			N: a.N, Manual: a.Manual, At: a.At, DurationMS: a.DurationMS, Status: a.Status, Error: a.Error, Answer: a.Answer,
-		}
-	}
-	return shown, err
+	return requestOf(ctx).loaders().AlertAttempts.Of(ctx, obj.ID)
 }
 
 func (r *alertMessageResolver) NextAttemptAt(_ context.Context, obj *model.AlertMessage) (*model.Instant, error) {

@@ -113,7 +113,7 @@ func (a *app) attempt(channel string, result outbox.AttemptResult) *outbox.Lease
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	if !slices.ContainsFunc(due, func(c outbox.DueChannel) bool { return c.ChannelID == number }) {
+	if !slices.ContainsFunc(due, func(c outbox.DueDelivery) bool { return c.ChannelID == number }) {
 		return nil
 	}
 

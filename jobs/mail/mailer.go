@@ -42,11 +42,9 @@ import (
 const taskType = "mails:send"
 
 const (
-	sweepMails    = 20               // mails that one sweep submits
-	sendTimeout   = 30 * time.Second // for one attempt
-	recordTimeout = 20 * time.Second
-	recordPause   = 500 * time.Millisecond
-	lease         = 2 * time.Minute // how long a lease keeps other workers away
+	sweepMails  = 20               // mails that one sweep submits
+	sendTimeout = 30 * time.Second // for one attempt
+	lease       = 2 * time.Minute  // how long a lease keeps other workers away
 )
 
 // Store is the database as the package uses it. *outbox.Store implements it.
@@ -59,18 +57,10 @@ type Store interface {
 	FinishMail(ctx context.Context, mail *model.Mail) error
 }
 
-// Clock is the database's clock, which all workers share.
-type Clock interface {
-	// Now returns the database's time.
-	Now(context.Context) (model.Instant, error)
-	// Estimate returns about the database's time, without asking it.
-	Estimate() time.Time
-}
-
 // Options configure a Mailer. Store, Clock, Queue and Log are required.
 type Options struct {
 	Store Store
-	Clock Clock
+	Clock queue.Clock
 	Queue *queue.Queue
 	Log   *slog.Logger
 
@@ -84,7 +74,7 @@ type Options struct {
 // Mailer sends mails that are due.
 type Mailer struct {
 	store   Store
-	clock   Clock
+	clock   queue.Clock
 	queue   *queue.Queue
 	log     *slog.Logger
 	server  *Server
@@ -166,29 +156,10 @@ func (m *Mailer) deliver(ctx context.Context, id int64) {
 	}
 
 	m.send(work, mail)
-	if err := m.record(ctx, mail); err != nil {
+	err = queue.Record(ctx, func(ctx context.Context) error { return m.store.FinishMail(ctx, mail) })
+	if err != nil {
 		m.log.ErrorContext(ctx, "the outcome of a mail is not recorded; it is sent again after its lease",
 			"mail", id, "state", mail.State, "error", err)
-	}
-}
-
-// record stores the outcome of an attempt, which may have used up its own time. It retries for 20 s,
-// because a mail without a recorded outcome is sent again.
-func (m *Mailer) record(ctx context.Context, mail *model.Mail) error {
-	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
-	defer cancel()
-
-	for {
-		err := m.store.FinishMail(ctx, mail)
-		if err == nil {
-			return nil
-		}
-
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(recordPause):
-		}
 	}
 }
 

@@ -31,9 +31,6 @@ import (
 const TaskType = "deliveries:send"
 
 const (
-	recordTimeout = 20 * time.Second
-	recordPause   = 500 * time.Millisecond
-
 	laneTurn      = 30 * time.Second // after which a task lets others run
 	lanesPerPage  = 500              // lanes read at once
 	lanesPerQuery = 100              // lanes in one query for their deliveries
@@ -47,8 +44,8 @@ const (
 
 // Store is the database as the package uses it. *outbox.Store implements it.
 type Store interface {
-	// DueChannels returns alert channels with due messages, longest due first.
-	DueChannels(ctx context.Context, now model.Instant, limit int) ([]outbox.DueChannel, error)
+	// DueChannels returns the lanes of alert channels with due messages, longest due first.
+	DueChannels(ctx context.Context, now model.Instant, limit int) ([]outbox.DueDelivery, error)
 	// DueLanes returns lanes that have a due delivery, in the order of their sites, after a site.
 	DueLanes(ctx context.Context, now model.Instant, afterSite int64, limit int) ([]model.Lane, error)
 	// DueDeliveries returns due deliveries of each lane, longest due first.
@@ -72,18 +69,10 @@ type Store interface {
 	DeliveryBacklog(ctx context.Context, now model.Instant) (outbox.Backlog, error)
 }
 
-// Clock is the database's clock, which all workers share.
-type Clock interface {
-	// Now returns the database's time.
-	Now(context.Context) (model.Instant, error)
-	// Estimate returns about the database's time, without asking it.
-	Estimate() time.Time
-}
-
 // Options configure a Deliverer. Store, Clock, Queue and Log are required.
 type Options struct {
 	Store Store
-	Clock Clock
+	Clock queue.Clock
 	Queue *queue.Queue
 	Log   *slog.Logger
 
@@ -116,7 +105,7 @@ type Options struct {
 // Deliverer sends deliveries that are due.
 type Deliverer struct {
 	store Store
-	clock Clock
+	clock queue.Clock
 	queue *queue.Queue
 	log   *slog.Logger
 
@@ -150,20 +139,20 @@ func New(o Options) *Deliverer {
 // Task returns the task that asks for a delivery's next attempt. Its ID names the attempt, so that
 // Redis accepts it once. Its payload is the lane: the worker sends the longest due delivery.
 func Task(lane model.Lane, id int64, attempts int32) queue.Task {
+	name := fmt.Sprintf("%d:%d:%d", lane.SiteID, id, attempts+1)
+	if lane.ChannelID != 0 {
+		name = fmt.Sprintf("alert:%d:%d:%d", lane.ChannelID, id, attempts+1)
+	}
 	return queue.Task{
-		Type: TaskType, Queue: queue.Deliveries, Payload: lane, Parallel: lanePermits(lane.Kind),
-		ID: fmt.Sprintf("%d:%d:%d", lane.SiteID, id, attempts+1),
+		Type: TaskType, Queue: queue.Deliveries, Payload: lane, Parallel: lanePermits(lane.Kind), ID: name,
 	}
 }
 
-// messageTask returns the task that asks for the due messages of an alert channel. Its ID changes with each
-// attempt.
-func messageTask(due outbox.DueChannel, now model.Instant) queue.Task {
-	lane := model.Lane{Kind: model.DeliveryAlert, ChannelID: due.ChannelID}
-	return queue.Task{
-		Type: TaskType, Queue: queue.Deliveries, Payload: lane, Parallel: lanePermits(lane.Kind),
-		ID: fmt.Sprintf("alert:%d:%d", due.ChannelID, due.NextAttemptAt), Overdue: now.Sub(due.NextAttemptAt),
-	}
+// submit submits the task of a due delivery.
+func (d *Deliverer) submit(due outbox.DueDelivery, now model.Instant) {
+	task := Task(due.Lane, due.ID, due.Attempts)
+	task.Overdue = now.Sub(due.NextAttemptAt)
+	d.queue.Submit(task)
 }
 
 // dueChannels is how many alert channels one sweep serves. Others follow when these have been served.
@@ -179,8 +168,8 @@ func (d *Deliverer) SweepChannels(ctx context.Context, now model.Instant) error 
 	// Slow channels must not keep others from the first tasks.
 	rand.Shuffle(len(channels), func(a, b int) { channels[a], channels[b] = channels[b], channels[a] })
 	for _, due := range channels {
-		if d.lanes.free(model.Lane{Kind: model.DeliveryAlert, ChannelID: due.ChannelID}) > 0 {
-			d.queue.Submit(messageTask(due, now))
+		if d.lanes.free(due.Lane) > 0 {
+			d.submit(due, now)
 		}
 	}
 	return nil
@@ -244,9 +233,7 @@ func (d *Deliverer) sweepLanes(ctx context.Context, lanes []model.Lane, now mode
 
 	for _, page := range pages {
 		for _, delivery := range due[page.Lane] {
-			task := Task(page.Lane, delivery.ID, delivery.Attempts)
-			task.Overdue = now.Sub(delivery.NextAttemptAt)
-			d.queue.Submit(task)
+			d.submit(delivery, now)
 		}
 	}
 
@@ -312,7 +299,13 @@ func (d *Deliverer) deliver(ctx context.Context, lane model.Lane) (bool, error) 
 	}
 
 	d.metrics.observe(leased.Kind, result)
-	return true, d.record(ctx, leased, result)
+	return true, queue.Record(ctx, func(ctx context.Context) error {
+		now, err := d.clock.Now(ctx)
+		if err != nil {
+			return err
+		}
+		return d.store.FinishAttempt(ctx, leased, result, now)
+	})
 }
 
 // deadlines are the contexts of one attempt.
@@ -386,28 +379,4 @@ func (d *Deliverer) attempt(times deadlines, leased *outbox.Leased, export *expo
 	}
 
 	return d.sender.send(times.work, leased, body), nil
-}
-
-// record stores the outcome of an attempt. It retries for 20 s, because an attempt that is not
-// recorded is made again.
-func (d *Deliverer) record(ctx context.Context, leased *outbox.Leased, result outbox.AttemptResult) error {
-	// The context of the queue ends when Redis is lost. The outcome must be stored nevertheless.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
-	defer cancel()
-
-	for {
-		now, err := d.clock.Now(ctx)
-		if err == nil {
-			err = d.store.FinishAttempt(ctx, leased, result, now)
-		}
-		if err == nil {
-			return nil
-		}
-
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(recordPause):
-		}
-	}
 }
