@@ -4120,29 +4120,18 @@ func (ec *executionContext) unmarshalNSetSitePlanInput2githubᚗcomᚋtallygate�
 
 func (ec *executionContext) unmarshalNShield2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐShield(ctx context.Context, v any) (model.Shield, error) {
 	tmp, err := graphql.UnmarshalString(v)
-	res := unmarshalNShield2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐShield[tmp]
+	res := model.Shield(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNShield2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐShield(ctx context.Context, sel ast.SelectionSet, v model.Shield) graphql.Marshaler {
 	_ = sel
-	res := graphql.MarshalString(marshalNShield2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐShield[v])
+	res := graphql.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "Shield!")
 	}
 	return res
 }
-
-var (
-	unmarshalNShield2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐShield = map[string]model.Shield{
-		"REFERRER_SPAM": model.ShieldReferrerSpam,
-		"DATA_CENTRES":  model.ShieldDataCentres,
-	}
-	marshalNShield2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐShield = map[model.Shield]string{
-		model.ShieldReferrerSpam: "REFERRER_SPAM",
-		model.ShieldDataCentres:  "DATA_CENTRES",
-	}
-)
 
 func (ec *executionContext) unmarshalNShield2ᚕgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐShieldᚄ(ctx context.Context, v any) ([]model.Shield, error) {
 	vSlice := graphql.CoerceList(v)
@@ -4264,39 +4253,18 @@ var (
 
 func (ec *executionContext) unmarshalNSitePlan2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐPlan(ctx context.Context, v any) (model.Plan, error) {
 	tmp, err := graphql.UnmarshalString(v)
-	res := unmarshalNSitePlan2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐPlan[tmp]
+	res := model.Plan(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNSitePlan2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐPlan(ctx context.Context, sel ast.SelectionSet, v model.Plan) graphql.Marshaler {
 	_ = sel
-	res := graphql.MarshalString(marshalNSitePlan2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐPlan[v])
+	res := graphql.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "SitePlan!")
 	}
 	return res
 }
-
-var (
-	unmarshalNSitePlan2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐPlan = map[string]model.Plan{
-		"FREE":       model.PlanFree,
-		"PRO_100K":   model.PlanPro100K,
-		"PRO_500K":   model.PlanPro500K,
-		"PRO_1M":     model.PlanPro1M,
-		"PRO_2M":     model.PlanPro2M,
-		"PRO_5M":     model.PlanPro5M,
-		"ENTERPRISE": model.PlanEnterprise,
-	}
-	marshalNSitePlan2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐPlan = map[model.Plan]string{
-		model.PlanFree:       "FREE",
-		model.PlanPro100K:    "PRO_100K",
-		model.PlanPro500K:    "PRO_500K",
-		model.PlanPro1M:      "PRO_1M",
-		model.PlanPro2M:      "PRO_2M",
-		model.PlanPro5M:      "PRO_5M",
-		model.PlanEnterprise: "ENTERPRISE",
-	}
-)
 
 func (ec *executionContext) unmarshalNUpdateSiteInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐUpdateSiteInput(ctx context.Context, v any) (UpdateSiteInput, error) {
 	res, err := ec.unmarshalInputUpdateSiteInput(ctx, v)
@@ -4313,35 +4281,18 @@ func (ec *executionContext) marshalNUsage2ᚖgithubᚗcomᚋtallygateᚋtallygat
 
 func (ec *executionContext) unmarshalNVisitDetail2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐVisitDetail(ctx context.Context, v any) (model.VisitDetail, error) {
 	tmp, err := graphql.UnmarshalString(v)
-	res := unmarshalNVisitDetail2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐVisitDetail[tmp]
+	res := model.VisitDetail(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNVisitDetail2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐVisitDetail(ctx context.Context, sel ast.SelectionSet, v model.VisitDetail) graphql.Marshaler {
 	_ = sel
-	res := graphql.MarshalString(marshalNVisitDetail2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐVisitDetail[v])
+	res := graphql.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "VisitDetail!")
 	}
 	return res
 }
-
-var (
-	unmarshalNVisitDetail2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐVisitDetail = map[string]model.VisitDetail{
-		"COUNTRY":  model.DetailCountry,
-		"BROWSER":  model.DetailBrowser,
-		"SYSTEM":   model.DetailSystem,
-		"DEVICE":   model.DetailDevice,
-		"HOSTNAME": model.DetailHostname,
-	}
-	marshalNVisitDetail2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐVisitDetail = map[model.VisitDetail]string{
-		model.DetailCountry:  "COUNTRY",
-		model.DetailBrowser:  "BROWSER",
-		model.DetailSystem:   "SYSTEM",
-		model.DetailDevice:   "DEVICE",
-		model.DetailHostname: "HOSTNAME",
-	}
-)
 
 func (ec *executionContext) unmarshalNVisitDetail2ᚕgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐVisitDetailᚄ(ctx context.Context, v any) ([]model.VisitDetail, error) {
 	vSlice := graphql.CoerceList(v)
@@ -4456,7 +4407,7 @@ func (ec *executionContext) unmarshalOSitePlan2ᚖgithubᚗcomᚋtallygateᚋtal
 		return nil, nil
 	}
 	tmp, err := graphql.UnmarshalString(v)
-	res := unmarshalOSitePlan2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐPlan[tmp]
+	res := model.Plan(tmp)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
@@ -4466,30 +4417,9 @@ func (ec *executionContext) marshalOSitePlan2ᚖgithubᚗcomᚋtallygateᚋtally
 	}
 	_ = sel
 	_ = ctx
-	res := graphql.MarshalString(marshalOSitePlan2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐPlan[*v])
+	res := graphql.MarshalString(string(*v))
 	return res
 }
-
-var (
-	unmarshalOSitePlan2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐPlan = map[string]model.Plan{
-		"FREE":       model.PlanFree,
-		"PRO_100K":   model.PlanPro100K,
-		"PRO_500K":   model.PlanPro500K,
-		"PRO_1M":     model.PlanPro1M,
-		"PRO_2M":     model.PlanPro2M,
-		"PRO_5M":     model.PlanPro5M,
-		"ENTERPRISE": model.PlanEnterprise,
-	}
-	marshalOSitePlan2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐPlan = map[model.Plan]string{
-		model.PlanFree:       "FREE",
-		model.PlanPro100K:    "PRO_100K",
-		model.PlanPro500K:    "PRO_500K",
-		model.PlanPro1M:      "PRO_1M",
-		model.PlanPro2M:      "PRO_2M",
-		model.PlanPro5M:      "PRO_5M",
-		model.PlanEnterprise: "ENTERPRISE",
-	}
-)
 
 func (ec *executionContext) marshalOUsage2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐUsage(ctx context.Context, sel ast.SelectionSet, v *Usage) graphql.Marshaler {
 	if v == nil {
