@@ -2941,104 +2941,6 @@ func UnmarshalSetDailyExportWebhookInput(ctx context.Context, raw any) (SetDaily
 	return out, err
 }
 
-func (ec *executionContext) unmarshalInputSetSiteDomainsInput(ctx context.Context, obj any) (SetSiteDomainsInput, error) {
-	var it SetSiteDomainsInput
-	if obj == nil {
-		return it, nil
-	}
-
-	asMap := map[string]any{}
-	for k, v := range obj.(map[string]any) {
-		asMap[k] = v
-	}
-
-	fieldsInOrder := [...]string{"siteId", "domains"}
-	for _, k := range fieldsInOrder {
-		v, ok := asMap[k]
-		if !ok {
-			continue
-		}
-		switch k {
-		case "siteId":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("siteId"))
-			data, err := ec.unmarshalNID2string(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.SiteID = data
-		case "domains":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("domains"))
-			data, err := ec.unmarshalNString2ᚕstringᚄ(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Domains = data
-		}
-	}
-	return it, nil
-}
-
-// UnmarshalSetSiteDomainsInput unmarshals raw into the SetSiteDomainsInput input type, using the
-// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
-// object that was not passed as a field argument.
-//
-// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
-// and the returned error says so.
-func UnmarshalSetSiteDomainsInput(ctx context.Context, raw any) (SetSiteDomainsInput, error) {
-	var out SetSiteDomainsInput
-	err := graphql.UnmarshalNamedInputFromContext(ctx, "SetSiteDomainsInput", raw, &out)
-	return out, err
-}
-
-func (ec *executionContext) unmarshalInputSetSiteEventsInput(ctx context.Context, obj any) (SetSiteEventsInput, error) {
-	var it SetSiteEventsInput
-	if obj == nil {
-		return it, nil
-	}
-
-	asMap := map[string]any{}
-	for k, v := range obj.(map[string]any) {
-		asMap[k] = v
-	}
-
-	fieldsInOrder := [...]string{"siteId", "names"}
-	for _, k := range fieldsInOrder {
-		v, ok := asMap[k]
-		if !ok {
-			continue
-		}
-		switch k {
-		case "siteId":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("siteId"))
-			data, err := ec.unmarshalNID2string(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.SiteID = data
-		case "names":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("names"))
-			data, err := ec.unmarshalNString2ᚕstringᚄ(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Names = data
-		}
-	}
-	return it, nil
-}
-
-// UnmarshalSetSiteEventsInput unmarshals raw into the SetSiteEventsInput input type, using the
-// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
-// object that was not passed as a field argument.
-//
-// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
-// and the returned error says so.
-func UnmarshalSetSiteEventsInput(ctx context.Context, raw any) (SetSiteEventsInput, error) {
-	var out SetSiteEventsInput
-	err := graphql.UnmarshalNamedInputFromContext(ctx, "SetSiteEventsInput", raw, &out)
-	return out, err
-}
-
 func (ec *executionContext) unmarshalInputSetSitePlanInput(ctx context.Context, obj any) (SetSitePlanInput, error) {
 	var it SetSitePlanInput
 	if obj == nil {
@@ -3204,7 +3106,7 @@ func (ec *executionContext) unmarshalInputUpdateSiteInput(ctx context.Context, o
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"siteId", "name", "measureSiteSearch", "measureEcommerce", "allowPseudonymousUserId", "automaticEvents", "timeZone", "excludedAddresses", "visitDetails", "excludedCountries", "excludedPaths", "shields", "smallGroup"}
+	fieldsInOrder := [...]string{"siteId", "name", "extraDomains", "registeredEvents", "keyEvents", "measureSiteSearch", "measureEcommerce", "allowPseudonymousUserId", "automaticEvents", "timeZone", "excludedAddresses", "visitDetails", "excludedCountries", "excludedPaths", "shields", "smallGroup"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -3225,6 +3127,27 @@ func (ec *executionContext) unmarshalInputUpdateSiteInput(ctx context.Context, o
 				return it, err
 			}
 			it.Name = data
+		case "extraDomains":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("extraDomains"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ExtraDomains = data
+		case "registeredEvents":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("registeredEvents"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RegisteredEvents = data
+		case "keyEvents":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("keyEvents"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.KeyEvents = data
 		case "measureSiteSearch":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("measureSiteSearch"))
 			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
@@ -4100,16 +4023,6 @@ func (ec *executionContext) unmarshalNSetConversionWebhookInput2githubᚗcomᚋt
 
 func (ec *executionContext) unmarshalNSetDailyExportWebhookInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSetDailyExportWebhookInput(ctx context.Context, v any) (SetDailyExportWebhookInput, error) {
 	res, err := ec.unmarshalInputSetDailyExportWebhookInput(ctx, v)
-	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) unmarshalNSetSiteDomainsInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSetSiteDomainsInput(ctx context.Context, v any) (SetSiteDomainsInput, error) {
-	res, err := ec.unmarshalInputSetSiteDomainsInput(ctx, v)
-	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) unmarshalNSetSiteEventsInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSetSiteEventsInput(ctx context.Context, v any) (SetSiteEventsInput, error) {
-	res, err := ec.unmarshalInputSetSiteEventsInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 

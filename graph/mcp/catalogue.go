@@ -291,5 +291,5 @@ func registerEvent(a siteArguments, _ bool) (*document, error) {
 
 // setKeyEvents returns the document that sets the key events of a site.
 func setKeyEvents(a siteArguments, _ bool) (*document, error) {
-	return siteMutation("setKeyEvents", "SetSiteEventsInput!", a.Site, map[string]any{"names": a.Events}, "id domain registeredEvents keyEvents")
+	return siteMutation("updateSite", "UpdateSiteInput!", a.Site, map[string]any{"keyEvents": a.Events}, "id domain registeredEvents keyEvents")
 }
