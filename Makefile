@@ -41,7 +41,7 @@ build: ## Build the program as bin/tallygate, static and without symbols
 
 .PHONY: generate
 generate: ## Generate the GraphQL server's code, its client, the templates' code, and docs/configuration.md
-	go tool gqlgen generate
+	go run -buildvcs=false ./tools/gqlgen
 	go tool genqlient graph/client/genqlient.yaml
 	go tool qtc -skipLineComments -dir=cmd/tallygate/demo
 	go tool qtc -skipLineComments -dir=frontend-assets

@@ -97,7 +97,6 @@ require (
 	github.com/spf13/cast v1.10.0 // indirect
 	github.com/tinylib/msgp v1.6.4 // indirect
 	github.com/tmthrgd/go-hex v0.0.0-20190904060850-447a3041c3bc // indirect
-	github.com/urfave/cli/v3 v3.14.0 // indirect
 	github.com/valyala/bytebufferpool v1.0.0 // indirect
 	github.com/vmihailenco/msgpack/v5 v5.4.1 // indirect
 	github.com/vmihailenco/tagparser/v2 v2.0.0 // indirect
@@ -121,7 +120,6 @@ require (
 )
 
 tool (
-	github.com/99designs/gqlgen
 	github.com/Khan/genqlient
 	github.com/valyala/quicktemplate/qtc
 	golang.org/x/vuln/cmd/govulncheck

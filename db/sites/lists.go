@@ -10,22 +10,24 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// The lists of a site: extra domains, registered events and key events. One value can be added and
-// removed, and the whole list replaced. A refused value of a whole list is reported with its index, up
-// to model.MaxListErrors of them, and nothing changes. Repeated values count once.
+// The lists of a site: extra domains, registered events, key events and excluded networks. UpdateSite
+// replaces a whole list; one domain or event can be added and removed. A refused value of a whole list is
+// reported with its index, up to model.MaxListErrors of them, and nothing changes. Repeated values count
+// once.
 
 // siteList is a list of values of a site, in a table of its own.
 type siteList struct {
 	table, column string
-	item          string // the name of a value in the audit log
-	most          int64  // the largest number of values; 0: any
+	item          string // the name of one value in the audit log
+	most          int    // the largest number of values; 0: any
 	full          func(field string) error
 
-	// check returns what checks a value for a site.
+	// parse normalises a value of a whole list; nil: it stays as it is given.
+	parse func(text string, allowLocal bool) (string, error)
+	// check returns what checks a value for a site, or is nil.
 	check func(ctx context.Context, tx *db.Tx, site *model.Site) (func(value string) error, error)
 	// removed runs after values were removed, or is nil.
 	removed func(ctx context.Context, tx *db.Tx, siteID int64) error
@@ -36,6 +38,7 @@ type siteList struct {
 
 var domainList = siteList{
 	table: "site_domains", column: "domain", item: "domain", most: model.MaxExtraDomains, full: errTooManyDomains,
+	parse: model.ParseDomain,
 	check: func(_ context.Context, _ *db.Tx, site *model.Site) (func(string) error, error) {
 		return func(domain string) error {
 			if domain == site.Domain {
@@ -57,6 +60,11 @@ var keyEventList = siteList{
 	alwaysListed: model.InvalidField("name", "always_key_event", "A purchase always is a key event."),
 }
 
+var networkList = siteList{
+	table: "excluded_addresses", column: "network", most: model.MaxExcludedNetworks, full: errTooManyNetworks,
+	parse: parseNetwork,
+}
+
 // AddSiteDomain adds an extra domain, normalised (see model.ParseDomain). A site has at most
 // model.MaxExtraDomains. The site's own domain is refused: it is always allowed and would use up
 // one of them.
@@ -69,18 +77,6 @@ func (s *Store) RemoveSiteDomain(ctx context.Context, accountID, siteID int64, d
 	return s.changeItem(ctx, accountID, siteID, domainList.remove, domain)
 }
 
-// SetSiteDomains replaces the extra domains of a site, see AddSiteDomain. allowLocal permits localhost
-// and names without a dot, see model.ParseDomain.
-func (s *Store) SetSiteDomains(
-	ctx context.Context, accountID, siteID int64, texts []string, allowLocal bool,
-) error {
-	return s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, site *model.Site) error {
-		return domainList.replace(ctx, tx, site, "domains", texts, func(text string) (string, error) {
-			return model.ParseDomain(text, allowLocal)
-		})
-	})
-}
-
 // RegisterEvent adds a custom event name to the site, which has at most model.MaxRegisteredEvents.
 func (s *Store) RegisterEvent(ctx context.Context, accountID, siteID int64, name string) error {
 	return s.changeItem(ctx, accountID, siteID, eventList.add, name)
@@ -89,14 +85,6 @@ func (s *Store) RegisterEvent(ctx context.Context, accountID, siteID int64, name
 // UnregisterEvent removes a custom event name from the site, and its mark as a key event.
 func (s *Store) UnregisterEvent(ctx context.Context, accountID, siteID int64, name string) error {
 	return s.changeItem(ctx, accountID, siteID, eventList.remove, name)
-}
-
-// SetRegisteredEvents replaces the custom event names of a site, see RegisterEvent. A name that is no
-// longer registered is no key event any more.
-func (s *Store) SetRegisteredEvents(ctx context.Context, accountID, siteID int64, names []string) error {
-	return s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, site *model.Site) error {
-		return eventList.replace(ctx, tx, site, "names", names, asGiven)
-	})
 }
 
 // MarkKeyEvent makes an event send the conversion webhook. The event must be registered, automatic
@@ -110,14 +98,6 @@ func (s *Store) UnmarkKeyEvent(ctx context.Context, accountID, siteID int64, nam
 	return s.changeItem(ctx, accountID, siteID, keyEventList.remove, name)
 }
 
-// SetKeyEvents replaces the events that send the conversion webhook, see MarkKeyEvent. A purchase
-// always is one, whether or not it is in the list.
-func (s *Store) SetKeyEvents(ctx context.Context, accountID, siteID int64, names []string) error {
-	return s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, site *model.Site) error {
-		return keyEventList.replace(ctx, tx, site, "names", names, asGiven)
-	})
-}
-
 // changeItem adds a value to a list of a site, or removes it.
 func (s *Store) changeItem(
 	ctx context.Context, accountID, siteID int64,
@@ -127,9 +107,6 @@ func (s *Store) changeItem(
 		return change(ctx, tx, site, value)
 	})
 }
-
-// asGiven parses a value that needs no normalisation.
-func asGiven(value string) (string, error) { return value, nil }
 
 // add adds a value, and records it.
 func (l *siteList) add(ctx context.Context, tx *db.Tx, site *model.Site, value string) error {
@@ -156,7 +133,7 @@ func (l *siteList) add(ctx context.Context, tx *db.Tx, site *model.Site, value s
 		if err != nil {
 			return err
 		}
-		if n > l.most {
+		if int(n) > l.most {
 			// The error rolls back the insert.
 			return l.full(l.column)
 		}
@@ -190,78 +167,47 @@ func (l *siteList) delete(ctx context.Context, tx *db.Tx, siteID int64, value st
 		bun.Ident(l.column), value))
 }
 
-// change adds and removes values until the site has the wanted ones. It removes first, because the
-// list has a largest length.
-func (l *siteList) change(ctx context.Context, tx *db.Tx, site *model.Site, wanted []string) error {
-	have, err := l.values(ctx, tx, site.ID)
-	if err != nil {
-		return err
-	}
-
-	for _, value := range have {
-		if slices.Contains(wanted, value) {
-			continue
-		}
-		if err := l.remove(ctx, tx, site, value); err != nil {
-			return fmt.Errorf("%s: %w", value, err)
-		}
-	}
-
-	for _, value := range wanted {
-		if slices.Contains(have, value) {
-			continue
-		}
-		if err := l.add(ctx, tx, site, value); err != nil {
-			return fmt.Errorf("%s: %w", value, err)
-		}
-	}
-
-	return nil
-}
-
-// replace stores the whole list, and records it as one change. field is the input of the texts.
+// replace stores the whole list of a setting. If it refuses values, it stores the others nevertheless:
+// the next list may depend on them, and the error rolls all of them back.
 func (l *siteList) replace(
-	ctx context.Context, tx *db.Tx, site *model.Site, field string, texts []string, parse func(string) (string, error),
+	ctx context.Context, tx *db.Tx, site *model.Site, field string, texts []string, allowLocal bool,
 ) error {
-	check, err := l.check(ctx, tx, site)
-	if err != nil {
-		return err
+	check := func(string) error { return nil }
+	if l.check != nil {
+		var err error
+		if check, err = l.check(ctx, tx, site); err != nil {
+			return err
+		}
 	}
 
-	values, err := parseList(field, texts, func(text string) (string, error) {
-		value, err := parse(text)
+	values, wrong := parseList(field, texts, func(text string) (value string, err error) {
+		value = text
+		if l.parse != nil {
+			value, err = l.parse(text, allowLocal)
+		}
 		if err == nil {
 			err = check(value)
 		}
 		return value, err
 	})
-	if err != nil {
-		return err
-	}
 
 	if l.always != "" {
 		values = slices.DeleteFunc(values, func(value string) bool { return value == l.always })
 	}
-	if l.most > 0 && int64(len(values)) > l.most {
-		return l.full(field)
+	if l.most > 0 && len(values) > l.most {
+		return errors.Join(wrong, l.full(field))
 	}
 
-	before, err := l.values(ctx, tx, site.ID)
-	if err != nil {
-		return err
-	}
 	if err := l.store(ctx, tx, site.ID, values); err != nil {
 		return err
 	}
-	name := l.column + "s"
-	if err := auditSite(ctx, tx, site, audit.Values{name: before}, audit.Values{name: values}); err != nil {
-		return err
+	if l.removed != nil {
+		if err := l.removed(ctx, tx, site.ID); err != nil {
+			return err
+		}
 	}
 
-	if l.removed == nil {
-		return nil
-	}
-	return l.removed(ctx, tx, site.ID)
+	return wrong
 }
 
 // values returns the values of the site, sorted.
@@ -288,9 +234,10 @@ func (l *siteList) store(ctx context.Context, tx *db.Tx, siteID int64, values []
 }
 
 // parseList parses each item of a list and returns the values sorted, each once. It reports the
-// refused items by their index.
-func parseList(field string, items []string, parse func(item string) (string, error)) ([]string, error) {
-	values := make([]string, 0, len(items))
+// refused items by their index, and returns the others.
+func parseList(
+	field string, items []string, parse func(item string) (string, error),
+) (values []string, refused error) {
 	var wrong []error
 
 	for i, item := range items {
@@ -301,20 +248,23 @@ func parseList(field string, items []string, parse func(item string) (string, er
 		}
 
 		shown, ok := errors.AsType[*model.Error](err)
-		if !ok {
-			return nil, err
-		}
-		if len(wrong) < model.MaxListErrors {
+		if ok && len(wrong) < model.MaxListErrors {
 			wrong = append(wrong, model.InvalidItem(field, i, shown.Code, shown.Message))
 		}
 	}
 
-	if len(wrong) > 0 {
-		return nil, errors.Join(wrong...)
-	}
-
 	slices.Sort(values)
-	return slices.Compact(values), nil
+	return slices.Compact(values), errors.Join(wrong...)
+}
+
+// parseNetwork returns a network in its stored form: host bits cleared, IPv4 never inside IPv6.
+func parseNetwork(text string, _ bool) (string, error) {
+	network := model.ParseNetwork(text).Masked()
+	if !network.IsValid() {
+		return "", model.InvalidField("", "invalid_network",
+			"Enter addresses or networks such as 192.0.2.7 or 2001:db8::/32, IPv4-mapped ones with 96 bits or more.")
+	}
+	return network.String(), nil
 }
 
 // checkKeyEvents returns what checks that an event is registered, automatic or an e-commerce event.
@@ -385,4 +335,9 @@ func errTooManyDomains(field string) error {
 func errTooManyEvents(field string) error {
 	return &model.Error{Kind: model.Conflict, Code: "too_many_events", Field: field,
 		Message: fmt.Sprintf("A site has at most %d registered event names.", model.MaxRegisteredEvents)}
+}
+
+func errTooManyNetworks(field string) error {
+	return &model.Error{Kind: model.Conflict, Code: "too_many_networks", Field: field,
+		Message: fmt.Sprintf("A site has at most %d excluded addresses.", model.MaxExcludedNetworks)}
 }

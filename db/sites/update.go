@@ -1,14 +1,10 @@
 package sites
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
-
-	"github.com/uptrace/bun"
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/audit"
@@ -19,22 +15,24 @@ import (
 // SiteUpdate holds the settings to change. A nil field leaves its setting unchanged. The tags name the
 // settings in the file of the command "admin apply".
 type SiteUpdate struct {
-	Name                    *string         `yaml:"name"`
-	ExtraDomains            *[]string       `yaml:"extraDomains"` // normalised; the whole list, as the next three
-	RegisteredEvents        *[]string       `yaml:"registeredEvents"`
-	KeyEvents               *[]string       `yaml:"keyEvents"`
-	ExcludedAddresses       *[]netip.Prefix `yaml:"excludedAddresses"` // at most model.MaxExcludedNetworks
-	MeasureSiteSearch       *bool           `yaml:"measureSiteSearch"`
-	MeasureEcommerce        *bool           `yaml:"measureEcommerce"`
-	AllowPseudonymousUserID *bool           `yaml:"allowPseudonymousUserId"`
-	AutomaticEvents         *bool           `yaml:"automaticEvents"`
-	TimeZone                *string         `yaml:"timeZone"` // IANA name
+	Name                    *string   `yaml:"name"`
+	ExtraDomains            *[]string `yaml:"extraDomains"`      // see AddSiteDomain; the whole list, as the next three
+	RegisteredEvents        *[]string `yaml:"registeredEvents"`  // see RegisterEvent
+	KeyEvents               *[]string `yaml:"keyEvents"`         // see MarkKeyEvent; a purchase always is one
+	ExcludedAddresses       *[]string `yaml:"excludedAddresses"` // see model.ParseNetwork; at most model.MaxExcludedNetworks
+	MeasureSiteSearch       *bool     `yaml:"measureSiteSearch"`
+	MeasureEcommerce        *bool     `yaml:"measureEcommerce"`
+	AllowPseudonymousUserID *bool     `yaml:"allowPseudonymousUserId"`
+	AutomaticEvents         *bool     `yaml:"automaticEvents"`
+	TimeZone                *string   `yaml:"timeZone"` // IANA name
 
 	VisitDetails      *model.List[model.VisitDetail] `yaml:"visitDetails"` // the whole list, as the next three
 	ExcludedCountries *model.List[string]            `yaml:"excludedCountries"`
 	ExcludedPaths     *model.List[string]            `yaml:"excludedPaths"` // at most model.MaxExcludedPaths
 	Shields           *model.List[model.Shield]      `yaml:"shields"`
 	SmallGroup        *int                           `yaml:"smallGroup"` // visitors, at most model.MaxSmallGroup
+
+	AllowLocal bool `yaml:"-"` // permits localhost and names without a dot as extra domains
 }
 
 // settings are the settings of SiteUpdate, in its order. UpdateSite, the audit log, and the files of
@@ -52,9 +50,9 @@ var settings = []setting{
 	inList("keyEvents", &keyEventList, func(s *model.SiteRules, u *SiteUpdate) (*[]string, **[]string) {
 		return &s.KeyEvents, &u.KeyEvents
 	}),
-	inColumn("excludedAddresses", "", func(s *model.SiteRules, u *SiteUpdate) (*[]netip.Prefix, **[]netip.Prefix) {
-		return &s.Excluded, &u.ExcludedAddresses
-	}, parseNetworks),
+	inList("excludedAddresses", &networkList, func(s *model.SiteRules, u *SiteUpdate) (*[]string, **[]string) {
+		return new(textsOf(s.Excluded)), &u.ExcludedAddresses
+	}),
 	inColumn("measureSiteSearch", "measure_site_search", func(s *model.SiteRules, u *SiteUpdate) (*bool, **bool) {
 		return &s.MeasureSiteSearch, &u.MeasureSiteSearch
 	}, nil),
@@ -94,8 +92,8 @@ var settings = []setting{
 // setting is a row of the table: how a setting is checked, stored and shown.
 type setting struct {
 	name   string    // in GraphQL, the audit log and the file
-	column string    // of the table sites; "": the setting has a table of its own
-	list   *siteList // of a list in a table of its own, or nil
+	column string    // of the table sites; "" for a list
+	list   *siteList // of a list, or nil
 
 	parse func(*SiteUpdate) error             // checks and normalises a given value
 	given func(*SiteUpdate) any               // the value; nil: none is given
@@ -182,12 +180,10 @@ func Differences(before, after *model.SiteRules) (list []Difference) {
 	return list
 }
 
-// UpdateSite changes settings: all of them or, when one is refused, none. It reports every wrong value
-// of a column, as joined errors, and the first wrong value of a list.
+// UpdateSite changes settings: all of them or, when one is refused, none. It reports every wrong value, as
+// joined errors.
 func (s *Store) UpdateSite(ctx context.Context, accountID, siteID int64, u SiteUpdate) error {
-	if err := u.parse(); err != nil {
-		return err
-	}
+	wrong := u.parse()
 	now, err := s.db.Now(ctx)
 	if err != nil {
 		return err
@@ -196,6 +192,10 @@ func (s *Store) UpdateSite(ctx context.Context, accountID, siteID int64, u SiteU
 	return s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, site *model.Site) error {
 		before, err := u.values(ctx, tx, site)
 		if err != nil {
+			return err
+		}
+
+		if err := u.replaceLists(ctx, tx, site, wrong); err != nil {
 			return err
 		}
 		if u.TimeZone != nil && *u.TimeZone != site.TimeZone {
@@ -207,7 +207,6 @@ func (s *Store) UpdateSite(ctx context.Context, accountID, siteID int64, u SiteU
 				return err
 			}
 		}
-
 		if err := u.store(ctx, tx, site); err != nil {
 			return err
 		}
@@ -216,24 +215,36 @@ func (s *Store) UpdateSite(ctx context.Context, accountID, siteID int64, u SiteU
 		if err != nil {
 			return err
 		}
-		if err := auditSite(ctx, tx, site, before, after); err != nil {
-			return err
-		}
-
-		return u.changeLists(ctx, tx, site)
+		return auditSite(ctx, tx, site, before, after)
 	})
 }
 
-// parse checks and normalises the given values. It reports every wrong one.
-func (u *SiteUpdate) parse() error {
-	var wrong []error
+// parse checks and normalises the given values of columns. It returns every wrong one.
+func (u *SiteUpdate) parse() (wrong []error) {
 	for _, row := range settings {
 		wrong = append(wrong, row.parse(u))
+	}
+	return wrong
+}
+
+// replaceLists stores the given lists. It reports their wrong values, and those of wrong.
+func (u *SiteUpdate) replaceLists(ctx context.Context, tx *db.Tx, site *model.Site, wrong []error) error {
+	for _, row := range settings {
+		texts, given := row.given(u).([]string)
+		if !given {
+			continue
+		}
+
+		err := row.list.replace(ctx, tx, site, row.name, texts, u.AllowLocal)
+		if err != nil && model.KindOf(err) == model.Internal {
+			return err
+		}
+		wrong = append(wrong, err)
 	}
 	return errors.Join(wrong...)
 }
 
-// store stores the given values, except lists.
+// store stores the given values of columns.
 func (u *SiteUpdate) store(ctx context.Context, tx *db.Tx, site *model.Site) error {
 	rules := model.SiteRules{Site: *site}
 	var columns []string
@@ -245,76 +256,39 @@ func (u *SiteUpdate) store(ctx context.Context, tx *db.Tx, site *model.Site) err
 	}
 	*site = rules.Site
 
-	if len(columns) > 0 {
-		if err := updateColumns(ctx, tx, site, columns...); err != nil {
-			return err
-		}
+	if len(columns) == 0 {
+		return nil
 	}
-	if u.ExcludedAddresses != nil {
-		return replaceExcluded(ctx, tx, site.ID, *u.ExcludedAddresses)
-	}
-	return nil
+	return updateColumns(ctx, tx, site, columns...)
 }
 
-// values returns the settings of a site that u changes, as they are now. Each value of a list has an
-// entry of its own in the audit log.
+// values returns the settings of a site that u changes, as they are now.
 func (u *SiteUpdate) values(ctx context.Context, tx *db.Tx, site *model.Site) (audit.Values, error) {
 	stored := SettingsOf(&model.SiteRules{Site: *site})
 	values := audit.Values{}
 	for _, row := range settings {
-		if row.column != "" && row.given(u) != nil {
+		switch {
+		case row.given(u) == nil:
+		case row.list == nil:
 			values[row.name] = row.given(&stored)
+		default:
+			listed, err := row.list.values(ctx, tx, site.ID)
+			if err != nil {
+				return nil, err
+			}
+			values[row.name] = model.List[string](listed)
 		}
 	}
-
-	if u.ExcludedAddresses == nil {
-		return values, nil
-	}
-
-	networks := []string{}
-	err := tx.NewSelect().Table("excluded_addresses").Column("network").Where("site_id = ?", site.ID).
-		Order("network").Scan(ctx, &networks)
-	values["excludedAddresses"] = networks
-
-	return values, err
+	return values, nil
 }
 
-// changeLists changes the given lists.
-func (u *SiteUpdate) changeLists(ctx context.Context, tx *db.Tx, site *model.Site) error {
-	for _, row := range settings {
-		values, given := row.given(u).([]string)
-		if !given {
-			continue
-		}
-		if err := row.list.change(ctx, tx, site, values); err != nil {
-			return fmt.Errorf("%s: %w", row.name, err)
-		}
-	}
-	return nil
-}
-
-// excludedAddress is a row of a site's excluded networks.
-type excludedAddress struct {
-	bun.BaseModel `bun:"table:excluded_addresses"`
-
-	SiteID  int64
-	Network string
-}
-
-// replaceExcluded stores the whole list of a site's excluded networks.
-func replaceExcluded(ctx context.Context, tx *db.Tx, siteID int64, networks []netip.Prefix) error {
-	_, err := tx.ExecContext(ctx, "DELETE FROM excluded_addresses WHERE site_id = ?", siteID)
-	if err != nil || len(networks) == 0 {
-		return err
-	}
-
-	rows := make([]excludedAddress, len(networks))
+// textsOf returns the texts of networks.
+func textsOf(networks []netip.Prefix) []string {
+	texts := make([]string, len(networks))
 	for i, network := range networks {
-		rows[i] = excludedAddress{SiteID: siteID, Network: network.String()}
+		texts[i] = network.String()
 	}
-
-	_, err = tx.NewInsert().Model(&rows).Exec(ctx)
-	return err
+	return texts
 }
 
 // setIfGiven sets a field to a value that is not nil.
@@ -322,39 +296,4 @@ func setIfGiven[T any](field, value *T) {
 	if value != nil {
 		*field = *value
 	}
-}
-
-// parseNetworks returns networks in their stored form: host bits cleared, IPv4 never inside IPv6,
-// sorted by their texts, without duplicates.
-func parseNetworks(field string, networks []netip.Prefix) ([]netip.Prefix, error) {
-	parsed := make([]netip.Prefix, 0, len(networks))
-
-	var wrong []error
-	for i, network := range networks {
-		network = model.UnmapNetwork(network).Masked()
-		if !network.IsValid() {
-			wrong = append(wrong, model.InvalidItem(field, i, "invalid_network",
-				"Enter addresses or networks such as 192.0.2.7 or 2001:db8::/32, IPv4-mapped ones with 96 bits or more."))
-			if len(wrong) == model.MaxListErrors {
-				break
-			}
-		}
-
-		parsed = append(parsed, network)
-	}
-
-	if len(wrong) > 0 {
-		return nil, errors.Join(wrong...)
-	}
-
-	slices.SortFunc(parsed, func(a, b netip.Prefix) int { return cmp.Compare(a.String(), b.String()) })
-	parsed = slices.Compact(parsed)
-	if len(parsed) > model.MaxExcludedNetworks {
-		return nil, &model.Error{
-			Kind: model.Conflict, Code: "too_many_networks", Field: field,
-			Message: fmt.Sprintf("A site has at most %d excluded addresses.", model.MaxExcludedNetworks),
-		}
-	}
-
-	return parsed, nil
 }

@@ -130,12 +130,12 @@ type Changed struct {
 	// The site after the change.
 	Site *Configured `json:"site"`
 	// Errors in the input. Any mutation: `NOT_FOUND`; `updateSite`: `INVALID_NAME`, `INVALID_TIME_ZONE`, `INVALID_NETWORK`,
-	// `TOO_MANY_NETWORKS`, `INVALID_COUNTRY`, `INVALID_PATH`, `TOO_MANY_PATHS`, `INVALID_SMALL_GROUP`; `deleteSite`: `CONFIRMATION_MISMATCH`; `restoreSite` and `transferSite`: `DOMAIN_TAKEN`, `TOO_MANY_SITES`;
-	// `addSiteDomain` and `setSiteDomains`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`;
-	// `registerEvent` and `setRegisteredEvents`: `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent` and
-	// `setKeyEvents`: `EVENT_NOT_REGISTERED`; `unmarkKeyEvent`: `ALWAYS_KEY_EVENT`; `setConversionWebhook`: `INVALID_URL`,
-	// `INVALID_SECRET`, `SECRET_TOO_SHORT`; `setDailyExportWebhook`:
-	// `INVALID_URL`.
+	// `TOO_MANY_NETWORKS`, `INVALID_COUNTRY`, `INVALID_PATH`, `TOO_MANY_PATHS`, `INVALID_SMALL_GROUP`, and what the mutations that add
+	// a domain or an event report; `deleteSite`: `CONFIRMATION_MISMATCH`; `restoreSite` and `transferSite`: `DOMAIN_TAKEN`,
+	// `TOO_MANY_SITES`; `addSiteDomain`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`;
+	// `registerEvent`: `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent`: `EVENT_NOT_REGISTERED`;
+	// `unmarkKeyEvent`: `ALWAYS_KEY_EVENT`; `setConversionWebhook`: `INVALID_URL`, `INVALID_SECRET`, `SECRET_TOO_SHORT`;
+	// `setDailyExportWebhook`: `INVALID_URL`.
 	UserErrors []Mistake `json:"userErrors"`
 }
 
@@ -1201,6 +1201,12 @@ type UpdateSiteInput struct {
 	SiteId string `json:"siteId"`
 	// Display name, 1 to 100 characters.
 	Name *string `json:"name"`
+	// The complete list of extra domains, each as in `createSite`. At most 20.
+	ExtraDomains []string `json:"extraDomains"`
+	// The complete list of registered event names. An event that is no longer registered is no key event from then on. At most 50.
+	RegisteredEvents []string `json:"registeredEvents"`
+	// The complete list of key events, see `markKeyEvent`. `purchase` always is one, whether or not it is listed.
+	KeyEvents []string `json:"keyEvents"`
 	// Whether search terms are accepted.
 	MeasureSiteSearch *bool `json:"measureSiteSearch"`
 	// Whether e-commerce events are accepted.
@@ -1230,6 +1236,15 @@ func (v *UpdateSiteInput) GetSiteId() string { return v.SiteId }
 
 // GetName returns UpdateSiteInput.Name, and is useful for accessing the field via an interface.
 func (v *UpdateSiteInput) GetName() *string { return v.Name }
+
+// GetExtraDomains returns UpdateSiteInput.ExtraDomains, and is useful for accessing the field via an interface.
+func (v *UpdateSiteInput) GetExtraDomains() []string { return v.ExtraDomains }
+
+// GetRegisteredEvents returns UpdateSiteInput.RegisteredEvents, and is useful for accessing the field via an interface.
+func (v *UpdateSiteInput) GetRegisteredEvents() []string { return v.RegisteredEvents }
+
+// GetKeyEvents returns UpdateSiteInput.KeyEvents, and is useful for accessing the field via an interface.
+func (v *UpdateSiteInput) GetKeyEvents() []string { return v.KeyEvents }
 
 // GetMeasureSiteSearch returns UpdateSiteInput.MeasureSiteSearch, and is useful for accessing the field via an interface.
 func (v *UpdateSiteInput) GetMeasureSiteSearch() *bool { return v.MeasureSiteSearch }

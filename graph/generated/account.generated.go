@@ -2360,31 +2360,18 @@ func (ec *executionContext) unmarshalNCreateAccountInput2githubᚗcomᚋtallygat
 
 func (ec *executionContext) unmarshalNRole2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐRole(ctx context.Context, v any) (model.Role, error) {
 	tmp, err := graphql.UnmarshalString(v)
-	res := unmarshalNRole2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐRole[tmp]
+	res := model.Role(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNRole2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐRole(ctx context.Context, sel ast.SelectionSet, v model.Role) graphql.Marshaler {
 	_ = sel
-	res := graphql.MarshalString(marshalNRole2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐRole[v])
+	res := graphql.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "Role!")
 	}
 	return res
 }
-
-var (
-	unmarshalNRole2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐRole = map[string]model.Role{
-		"OWNER":  model.RoleOwner,
-		"MEMBER": model.RoleMember,
-		"VIEWER": model.RoleViewer,
-	}
-	marshalNRole2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐRole = map[model.Role]string{
-		model.RoleOwner:  "OWNER",
-		model.RoleMember: "MEMBER",
-		model.RoleViewer: "VIEWER",
-	}
-)
 
 func (ec *executionContext) unmarshalNSignInInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSignInInput(ctx context.Context, v any) (SignInInput, error) {
 	res, err := ec.unmarshalInputSignInInput(ctx, v)
@@ -2451,7 +2438,7 @@ func (ec *executionContext) unmarshalORole2ᚖgithubᚗcomᚋtallygateᚋtallyga
 		return nil, nil
 	}
 	tmp, err := graphql.UnmarshalString(v)
-	res := unmarshalORole2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐRole[tmp]
+	res := model.Role(tmp)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
@@ -2461,22 +2448,9 @@ func (ec *executionContext) marshalORole2ᚖgithubᚗcomᚋtallygateᚋtallygate
 	}
 	_ = sel
 	_ = ctx
-	res := graphql.MarshalString(marshalORole2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐRole[*v])
+	res := graphql.MarshalString(string(*v))
 	return res
 }
-
-var (
-	unmarshalORole2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐRole = map[string]model.Role{
-		"OWNER":  model.RoleOwner,
-		"MEMBER": model.RoleMember,
-		"VIEWER": model.RoleViewer,
-	}
-	marshalORole2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐRole = map[model.Role]string{
-		model.RoleOwner:  "OWNER",
-		model.RoleMember: "MEMBER",
-		model.RoleViewer: "VIEWER",
-	}
-)
 
 func (ec *executionContext) marshalOSignInPayload2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSignInPayload(ctx context.Context, sel ast.SelectionSet, v *SignInPayload) graphql.Marshaler {
 	if v == nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/graph/schema"
 	"github.com/vektah/gqlparser/v2/ast"
 )
 
@@ -2093,32 +2094,18 @@ var (
 )
 
 func (ec *executionContext) unmarshalNAlertChannelState2string(ctx context.Context, v any) (string, error) {
-	tmp, err := graphql.UnmarshalString(v)
-	res := unmarshalNAlertChannelState2string[tmp]
+	res, err := schema.UnmarshalLowerCase(v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNAlertChannelState2string(ctx context.Context, sel ast.SelectionSet, v string) graphql.Marshaler {
 	_ = sel
-	res := graphql.MarshalString(marshalNAlertChannelState2string[v])
+	res := schema.MarshalLowerCase(v)
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "AlertChannelState!")
 	}
 	return res
 }
-
-var (
-	unmarshalNAlertChannelState2string = map[string]string{
-		"UNCONFIRMED": model.ChannelUnconfirmed,
-		"ACTIVE":      model.ChannelActive,
-		"STOPPED":     model.ChannelStopped,
-	}
-	marshalNAlertChannelState2string = map[string]string{
-		model.ChannelUnconfirmed: "UNCONFIRMED",
-		model.ChannelActive:      "ACTIVE",
-		model.ChannelStopped:     "STOPPED",
-	}
-)
 
 func (ec *executionContext) unmarshalNAlertEvent2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐAlertEvent(ctx context.Context, v any) (model.AlertEvent, error) {
 	tmp, err := graphql.UnmarshalString(v)

@@ -748,59 +748,33 @@ func (ec *executionContext) _CaptchaPolicy(ctx context.Context, sel ast.Selectio
 
 func (ec *executionContext) unmarshalNCaptchaAttackMode2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐCaptchaAttackMode(ctx context.Context, v any) (model.CaptchaAttackMode, error) {
 	tmp, err := graphql.UnmarshalString(v)
-	res := unmarshalNCaptchaAttackMode2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐCaptchaAttackMode[tmp]
+	res := model.CaptchaAttackMode(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNCaptchaAttackMode2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐCaptchaAttackMode(ctx context.Context, sel ast.SelectionSet, v model.CaptchaAttackMode) graphql.Marshaler {
 	_ = sel
-	res := graphql.MarshalString(marshalNCaptchaAttackMode2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐCaptchaAttackMode[v])
+	res := graphql.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "CaptchaAttackMode!")
 	}
 	return res
 }
 
-var (
-	unmarshalNCaptchaAttackMode2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐCaptchaAttackMode = map[string]model.CaptchaAttackMode{
-		"AUTO": model.AttackAuto,
-		"ON":   model.AttackOn,
-		"OFF":  model.AttackOff,
-	}
-	marshalNCaptchaAttackMode2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐCaptchaAttackMode = map[model.CaptchaAttackMode]string{
-		model.AttackAuto: "AUTO",
-		model.AttackOn:   "ON",
-		model.AttackOff:  "OFF",
-	}
-)
-
 func (ec *executionContext) unmarshalNCaptchaAutomation2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐCaptchaAutomation(ctx context.Context, v any) (model.CaptchaAutomation, error) {
 	tmp, err := graphql.UnmarshalString(v)
-	res := unmarshalNCaptchaAutomation2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐCaptchaAutomation[tmp]
+	res := model.CaptchaAutomation(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNCaptchaAutomation2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐCaptchaAutomation(ctx context.Context, sel ast.SelectionSet, v model.CaptchaAutomation) graphql.Marshaler {
 	_ = sel
-	res := graphql.MarshalString(marshalNCaptchaAutomation2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐCaptchaAutomation[v])
+	res := graphql.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "CaptchaAutomation!")
 	}
 	return res
 }
-
-var (
-	unmarshalNCaptchaAutomation2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐCaptchaAutomation = map[string]model.CaptchaAutomation{
-		"ALLOW":  model.AutomationAllow,
-		"HARDER": model.AutomationHarder,
-		"LIMIT":  model.AutomationLimit,
-	}
-	marshalNCaptchaAutomation2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐCaptchaAutomation = map[model.CaptchaAutomation]string{
-		model.AutomationAllow:  "ALLOW",
-		model.AutomationHarder: "HARDER",
-		model.AutomationLimit:  "LIMIT",
-	}
-)
 
 func (ec *executionContext) marshalNCaptchaPolicy2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐCaptchaPolicy(ctx context.Context, sel ast.SelectionSet, v *CaptchaPolicy) graphql.Marshaler {
 	if v == nil {
@@ -827,7 +801,7 @@ func (ec *executionContext) unmarshalOCaptchaAttackMode2ᚖgithubᚗcomᚋtallyg
 		return nil, nil
 	}
 	tmp, err := graphql.UnmarshalString(v)
-	res := unmarshalOCaptchaAttackMode2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐCaptchaAttackMode[tmp]
+	res := model.CaptchaAttackMode(tmp)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
@@ -837,29 +811,16 @@ func (ec *executionContext) marshalOCaptchaAttackMode2ᚖgithubᚗcomᚋtallygat
 	}
 	_ = sel
 	_ = ctx
-	res := graphql.MarshalString(marshalOCaptchaAttackMode2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐCaptchaAttackMode[*v])
+	res := graphql.MarshalString(string(*v))
 	return res
 }
-
-var (
-	unmarshalOCaptchaAttackMode2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐCaptchaAttackMode = map[string]model.CaptchaAttackMode{
-		"AUTO": model.AttackAuto,
-		"ON":   model.AttackOn,
-		"OFF":  model.AttackOff,
-	}
-	marshalOCaptchaAttackMode2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐCaptchaAttackMode = map[model.CaptchaAttackMode]string{
-		model.AttackAuto: "AUTO",
-		model.AttackOn:   "ON",
-		model.AttackOff:  "OFF",
-	}
-)
 
 func (ec *executionContext) unmarshalOCaptchaAutomation2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐCaptchaAutomation(ctx context.Context, v any) (*model.CaptchaAutomation, error) {
 	if v == nil {
 		return nil, nil
 	}
 	tmp, err := graphql.UnmarshalString(v)
-	res := unmarshalOCaptchaAutomation2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐCaptchaAutomation[tmp]
+	res := model.CaptchaAutomation(tmp)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
@@ -869,21 +830,8 @@ func (ec *executionContext) marshalOCaptchaAutomation2ᚖgithubᚗcomᚋtallygat
 	}
 	_ = sel
 	_ = ctx
-	res := graphql.MarshalString(marshalOCaptchaAutomation2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐCaptchaAutomation[*v])
+	res := graphql.MarshalString(string(*v))
 	return res
 }
-
-var (
-	unmarshalOCaptchaAutomation2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐCaptchaAutomation = map[string]model.CaptchaAutomation{
-		"ALLOW":  model.AutomationAllow,
-		"HARDER": model.AutomationHarder,
-		"LIMIT":  model.AutomationLimit,
-	}
-	marshalOCaptchaAutomation2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐCaptchaAutomation = map[model.CaptchaAutomation]string{
-		model.AutomationAllow:  "ALLOW",
-		model.AutomationHarder: "HARDER",
-		model.AutomationLimit:  "LIMIT",
-	}
-)
 
 // endregion ***************************** type.gotpl *****************************

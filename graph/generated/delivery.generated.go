@@ -10,6 +10,7 @@ import (
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/graph/schema"
 	"github.com/vektah/gqlparser/v2/ast"
 )
 
@@ -1707,32 +1708,18 @@ func (ec *executionContext) marshalNDeliveryEdge2ᚖgithubᚗcomᚋtallygateᚋt
 }
 
 func (ec *executionContext) unmarshalNDeliveryKind2string(ctx context.Context, v any) (string, error) {
-	tmp, err := graphql.UnmarshalString(v)
-	res := unmarshalNDeliveryKind2string[tmp]
+	res, err := schema.UnmarshalLowerCase(v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNDeliveryKind2string(ctx context.Context, sel ast.SelectionSet, v string) graphql.Marshaler {
 	_ = sel
-	res := graphql.MarshalString(marshalNDeliveryKind2string[v])
+	res := schema.MarshalLowerCase(v)
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "DeliveryKind!")
 	}
 	return res
 }
-
-var (
-	unmarshalNDeliveryKind2string = map[string]string{
-		"CONVERSION":   model.DeliveryConversion,
-		"DAILY_EXPORT": model.DeliveryDailyExport,
-		"TEST":         model.DeliveryTest,
-	}
-	marshalNDeliveryKind2string = map[string]string{
-		model.DeliveryConversion:  "CONVERSION",
-		model.DeliveryDailyExport: "DAILY_EXPORT",
-		model.DeliveryTest:        "TEST",
-	}
-)
 
 func (ec *executionContext) unmarshalNDeliveryOrder2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐDeliveryOrder(ctx context.Context, v any) (DeliveryOrder, error) {
 	var res DeliveryOrder
@@ -1745,34 +1732,18 @@ func (ec *executionContext) marshalNDeliveryOrder2githubᚗcomᚋtallygateᚋtal
 }
 
 func (ec *executionContext) unmarshalNDeliveryState2string(ctx context.Context, v any) (string, error) {
-	tmp, err := graphql.UnmarshalString(v)
-	res := unmarshalNDeliveryState2string[tmp]
+	res, err := schema.UnmarshalLowerCase(v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNDeliveryState2string(ctx context.Context, sel ast.SelectionSet, v string) graphql.Marshaler {
 	_ = sel
-	res := graphql.MarshalString(marshalNDeliveryState2string[v])
+	res := schema.MarshalLowerCase(v)
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "DeliveryState!")
 	}
 	return res
 }
-
-var (
-	unmarshalNDeliveryState2string = map[string]string{
-		"PENDING":   model.DeliveryPending,
-		"WAITING":   model.DeliveryWaiting,
-		"DELIVERED": model.DeliveryDelivered,
-		"FAILED":    model.DeliveryFailed,
-	}
-	marshalNDeliveryState2string = map[string]string{
-		model.DeliveryPending:   "PENDING",
-		model.DeliveryWaiting:   "WAITING",
-		model.DeliveryDelivered: "DELIVERED",
-		model.DeliveryFailed:    "FAILED",
-	}
-)
 
 func (ec *executionContext) unmarshalNRedeliverFailedInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐRedeliverFailedInput(ctx context.Context, v any) (RedeliverFailedInput, error) {
 	res, err := ec.unmarshalInputRedeliverFailedInput(ctx, v)
@@ -1795,30 +1766,18 @@ func (ec *executionContext) unmarshalNSendTestWebhookInput2githubᚗcomᚋtallyg
 }
 
 func (ec *executionContext) unmarshalNWebhookKind2string(ctx context.Context, v any) (string, error) {
-	tmp, err := graphql.UnmarshalString(v)
-	res := unmarshalNWebhookKind2string[tmp]
+	res, err := schema.UnmarshalLowerCase(v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNWebhookKind2string(ctx context.Context, sel ast.SelectionSet, v string) graphql.Marshaler {
 	_ = sel
-	res := graphql.MarshalString(marshalNWebhookKind2string[v])
+	res := schema.MarshalLowerCase(v)
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "WebhookKind!")
 	}
 	return res
 }
-
-var (
-	unmarshalNWebhookKind2string = map[string]string{
-		"CONVERSION":   model.DeliveryConversion,
-		"DAILY_EXPORT": model.DeliveryDailyExport,
-	}
-	marshalNWebhookKind2string = map[string]string{
-		model.DeliveryConversion:  "CONVERSION",
-		model.DeliveryDailyExport: "DAILY_EXPORT",
-	}
-)
 
 func (ec *executionContext) marshalODelivery2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐDelivery(ctx context.Context, sel ast.SelectionSet, v *model.Delivery) graphql.Marshaler {
 	if v == nil {
@@ -1846,8 +1805,7 @@ func (ec *executionContext) unmarshalODeliveryKind2ᚖstring(ctx context.Context
 	if v == nil {
 		return nil, nil
 	}
-	tmp, err := graphql.UnmarshalString(v)
-	res := unmarshalODeliveryKind2ᚖstring[tmp]
+	res, err := schema.UnmarshalLowerCase(v)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
@@ -1857,22 +1815,9 @@ func (ec *executionContext) marshalODeliveryKind2ᚖstring(ctx context.Context, 
 	}
 	_ = sel
 	_ = ctx
-	res := graphql.MarshalString(marshalODeliveryKind2ᚖstring[*v])
+	res := schema.MarshalLowerCase(*v)
 	return res
 }
-
-var (
-	unmarshalODeliveryKind2ᚖstring = map[string]string{
-		"CONVERSION":   model.DeliveryConversion,
-		"DAILY_EXPORT": model.DeliveryDailyExport,
-		"TEST":         model.DeliveryTest,
-	}
-	marshalODeliveryKind2ᚖstring = map[string]string{
-		model.DeliveryConversion:  "CONVERSION",
-		model.DeliveryDailyExport: "DAILY_EXPORT",
-		model.DeliveryTest:        "TEST",
-	}
-)
 
 func (ec *executionContext) marshalODeliveryPayload2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐDeliveryPayload(ctx context.Context, sel ast.SelectionSet, v *DeliveryPayload) graphql.Marshaler {
 	if v == nil {
@@ -1885,8 +1830,7 @@ func (ec *executionContext) unmarshalODeliveryState2ᚖstring(ctx context.Contex
 	if v == nil {
 		return nil, nil
 	}
-	tmp, err := graphql.UnmarshalString(v)
-	res := unmarshalODeliveryState2ᚖstring[tmp]
+	res, err := schema.UnmarshalLowerCase(v)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
@@ -1896,24 +1840,9 @@ func (ec *executionContext) marshalODeliveryState2ᚖstring(ctx context.Context,
 	}
 	_ = sel
 	_ = ctx
-	res := graphql.MarshalString(marshalODeliveryState2ᚖstring[*v])
+	res := schema.MarshalLowerCase(*v)
 	return res
 }
-
-var (
-	unmarshalODeliveryState2ᚖstring = map[string]string{
-		"PENDING":   model.DeliveryPending,
-		"WAITING":   model.DeliveryWaiting,
-		"DELIVERED": model.DeliveryDelivered,
-		"FAILED":    model.DeliveryFailed,
-	}
-	marshalODeliveryState2ᚖstring = map[string]string{
-		model.DeliveryPending:   "PENDING",
-		model.DeliveryWaiting:   "WAITING",
-		model.DeliveryDelivered: "DELIVERED",
-		model.DeliveryFailed:    "FAILED",
-	}
-)
 
 func (ec *executionContext) marshalORedeliverFailedPayload2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐRedeliverFailedPayload(ctx context.Context, sel ast.SelectionSet, v *RedeliverFailedPayload) graphql.Marshaler {
 	if v == nil {

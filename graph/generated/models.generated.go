@@ -2274,22 +2274,6 @@ type SetReportViewPayload struct {
 	UserErrors []*UserError `json:"userErrors"`
 }
 
-// Input of `setSiteDomains`.
-type SetSiteDomainsInput struct {
-	// The site's global id.
-	SiteID string `json:"siteId"`
-	// The complete list of extra domains, each as in `createSite`. At most 20.
-	Domains []string `json:"domains"`
-}
-
-// Input of `setRegisteredEvents` and `setKeyEvents`.
-type SetSiteEventsInput struct {
-	// The site's global id.
-	SiteID string `json:"siteId"`
-	// The complete list of event names. At most 50 can be registered.
-	Names []string `json:"names"`
-}
-
 // Input of `setSitePlan`.
 type SetSitePlanInput struct {
 	// The site's global id.
@@ -2474,12 +2458,12 @@ type SitePayload struct {
 	// The site after the change.
 	Site *model.Site `json:"site,omitempty"`
 	// Errors in the input. Any mutation: `NOT_FOUND`; `updateSite`: `INVALID_NAME`, `INVALID_TIME_ZONE`, `INVALID_NETWORK`,
-	// `TOO_MANY_NETWORKS`, `INVALID_COUNTRY`, `INVALID_PATH`, `TOO_MANY_PATHS`, `INVALID_SMALL_GROUP`; `deleteSite`: `CONFIRMATION_MISMATCH`; `restoreSite` and `transferSite`: `DOMAIN_TAKEN`, `TOO_MANY_SITES`;
-	// `addSiteDomain` and `setSiteDomains`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`;
-	// `registerEvent` and `setRegisteredEvents`: `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent` and
-	// `setKeyEvents`: `EVENT_NOT_REGISTERED`; `unmarkKeyEvent`: `ALWAYS_KEY_EVENT`; `setConversionWebhook`: `INVALID_URL`,
-	// `INVALID_SECRET`, `SECRET_TOO_SHORT`; `setDailyExportWebhook`:
-	// `INVALID_URL`.
+	// `TOO_MANY_NETWORKS`, `INVALID_COUNTRY`, `INVALID_PATH`, `TOO_MANY_PATHS`, `INVALID_SMALL_GROUP`, and what the mutations that add
+	// a domain or an event report; `deleteSite`: `CONFIRMATION_MISMATCH`; `restoreSite` and `transferSite`: `DOMAIN_TAKEN`,
+	// `TOO_MANY_SITES`; `addSiteDomain`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`;
+	// `registerEvent`: `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent`: `EVENT_NOT_REGISTERED`;
+	// `unmarkKeyEvent`: `ALWAYS_KEY_EVENT`; `setConversionWebhook`: `INVALID_URL`, `INVALID_SECRET`, `SECRET_TOO_SHORT`;
+	// `setDailyExportWebhook`: `INVALID_URL`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -2803,6 +2787,12 @@ type UpdateSiteInput struct {
 	SiteID string `json:"siteId"`
 	// Display name, 1 to 100 characters.
 	Name *string `json:"name,omitempty"`
+	// The complete list of extra domains, each as in `createSite`. At most 20.
+	ExtraDomains []string `json:"extraDomains,omitempty"`
+	// The complete list of registered event names. An event that is no longer registered is no key event from then on. At most 50.
+	RegisteredEvents []string `json:"registeredEvents,omitempty"`
+	// The complete list of key events, see `markKeyEvent`. `purchase` always is one, whether or not it is listed.
+	KeyEvents []string `json:"keyEvents,omitempty"`
 	// Whether search terms are accepted.
 	MeasureSiteSearch *bool `json:"measureSiteSearch,omitempty"`
 	// Whether e-commerce events are accepted.

@@ -93,11 +93,8 @@ type MutationResolver interface {
 	DeleteSite(ctx context.Context, input DeleteSiteInput) (*SitePayload, error)
 	AddSiteDomain(ctx context.Context, input SiteDomainInput) (*SitePayload, error)
 	RemoveSiteDomain(ctx context.Context, input SiteDomainInput) (*SitePayload, error)
-	SetSiteDomains(ctx context.Context, input SetSiteDomainsInput) (*SitePayload, error)
 	RegisterEvent(ctx context.Context, input SiteEventInput) (*SitePayload, error)
 	UnregisterEvent(ctx context.Context, input SiteEventInput) (*SitePayload, error)
-	SetRegisteredEvents(ctx context.Context, input SetSiteEventsInput) (*SitePayload, error)
-	SetKeyEvents(ctx context.Context, input SetSiteEventsInput) (*SitePayload, error)
 	MarkKeyEvent(ctx context.Context, input SiteEventInput) (*SitePayload, error)
 	UnmarkKeyEvent(ctx context.Context, input SiteEventInput) (*SitePayload, error)
 	SetConversionWebhook(ctx context.Context, input SetConversionWebhookInput) (*SitePayload, error)
@@ -1112,40 +1109,12 @@ func (ec *executionContext) field_Mutation_setDailyExportWebhook_args(ctx contex
 	return args, nil
 }
 
-func (ec *executionContext) field_Mutation_setKeyEvents_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
-	var err error
-	args := map[string]any{}
-	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
-		func(ctx context.Context, v any) (SetSiteEventsInput, error) {
-			return ec.unmarshalNSetSiteEventsInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSetSiteEventsInput(ctx, v)
-		})
-	if err != nil {
-		return nil, err
-	}
-	args["input"] = arg0
-	return args, nil
-}
-
 func (ec *executionContext) field_Mutation_setMemberRole_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (SetMemberRoleInput, error) {
 			return ec.unmarshalNSetMemberRoleInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSetMemberRoleInput(ctx, v)
-		})
-	if err != nil {
-		return nil, err
-	}
-	args["input"] = arg0
-	return args, nil
-}
-
-func (ec *executionContext) field_Mutation_setRegisteredEvents_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
-	var err error
-	args := map[string]any{}
-	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
-		func(ctx context.Context, v any) (SetSiteEventsInput, error) {
-			return ec.unmarshalNSetSiteEventsInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSetSiteEventsInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -1174,20 +1143,6 @@ func (ec *executionContext) field_Mutation_setReportView_args(ctx context.Contex
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (SetReportViewInput, error) {
 			return ec.unmarshalNSetReportViewInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSetReportViewInput(ctx, v)
-		})
-	if err != nil {
-		return nil, err
-	}
-	args["input"] = arg0
-	return args, nil
-}
-
-func (ec *executionContext) field_Mutation_setSiteDomains_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
-	var err error
-	args := map[string]any{}
-	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
-		func(ctx context.Context, v any) (SetSiteDomainsInput, error) {
-			return ec.unmarshalNSetSiteDomainsInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSetSiteDomainsInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -5010,50 +4965,6 @@ func (ec *executionContext) fieldContext_Mutation_removeSiteDomain(ctx context.C
 	return fc, nil
 }
 
-func (ec *executionContext) _Mutation_setSiteDomains(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Mutation_setSiteDomains(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().SetSiteDomains(ctx, fc.Args["input"].(SetSiteDomainsInput))
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *SitePayload) graphql.Marshaler {
-			return ec.marshalOSitePayload2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSitePayload(ctx, selections, v)
-		},
-		true,
-		false,
-	)
-}
-func (ec *executionContext) fieldContext_Mutation_setSiteDomains(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "Mutation",
-		Field:      field,
-		IsMethod:   true,
-		IsResolver: true,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_SitePayload(ctx, field)
-		},
-	}
-	defer func() {
-		if r := recover(); r != nil {
-			err = ec.Recover(ctx, r)
-			ec.Error(ctx, err)
-		}
-	}()
-	ctx = graphql.WithFieldContext(ctx, fc)
-	if fc.Args, err = ec.field_Mutation_setSiteDomains_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
-		ec.Error(ctx, err)
-		return fc, err
-	}
-	return fc, nil
-}
-
 func (ec *executionContext) _Mutation_registerEvent(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -5136,94 +5047,6 @@ func (ec *executionContext) fieldContext_Mutation_unregisterEvent(ctx context.Co
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_unregisterEvent_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
-		ec.Error(ctx, err)
-		return fc, err
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _Mutation_setRegisteredEvents(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Mutation_setRegisteredEvents(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().SetRegisteredEvents(ctx, fc.Args["input"].(SetSiteEventsInput))
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *SitePayload) graphql.Marshaler {
-			return ec.marshalOSitePayload2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSitePayload(ctx, selections, v)
-		},
-		true,
-		false,
-	)
-}
-func (ec *executionContext) fieldContext_Mutation_setRegisteredEvents(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "Mutation",
-		Field:      field,
-		IsMethod:   true,
-		IsResolver: true,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_SitePayload(ctx, field)
-		},
-	}
-	defer func() {
-		if r := recover(); r != nil {
-			err = ec.Recover(ctx, r)
-			ec.Error(ctx, err)
-		}
-	}()
-	ctx = graphql.WithFieldContext(ctx, fc)
-	if fc.Args, err = ec.field_Mutation_setRegisteredEvents_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
-		ec.Error(ctx, err)
-		return fc, err
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _Mutation_setKeyEvents(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Mutation_setKeyEvents(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().SetKeyEvents(ctx, fc.Args["input"].(SetSiteEventsInput))
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *SitePayload) graphql.Marshaler {
-			return ec.marshalOSitePayload2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSitePayload(ctx, selections, v)
-		},
-		true,
-		false,
-	)
-}
-func (ec *executionContext) fieldContext_Mutation_setKeyEvents(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "Mutation",
-		Field:      field,
-		IsMethod:   true,
-		IsResolver: true,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_SitePayload(ctx, field)
-		},
-	}
-	defer func() {
-		if r := recover(); r != nil {
-			err = ec.Recover(ctx, r)
-			ec.Error(ctx, err)
-		}
-	}()
-	ctx = graphql.WithFieldContext(ctx, fc)
-	if fc.Args, err = ec.field_Mutation_setKeyEvents_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -7736,13 +7559,6 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
-		case "setSiteDomains":
-			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
-				return ec._Mutation_setSiteDomains(ctx, field)
-			})
-			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
-			}
 		case "registerEvent":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_registerEvent(ctx, field)
@@ -7753,20 +7569,6 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 		case "unregisterEvent":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_unregisterEvent(ctx, field)
-			})
-			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
-			}
-		case "setRegisteredEvents":
-			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
-				return ec._Mutation_setRegisteredEvents(ctx, field)
-			})
-			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
-			}
-		case "setKeyEvents":
-			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
-				return ec._Mutation_setKeyEvents(ctx, field)
 			})
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++

@@ -5654,49 +5654,18 @@ func (ec *executionContext) marshalNReportPoint2ᚖgithubᚗcomᚋtallygateᚋta
 
 func (ec *executionContext) unmarshalNReportPreset2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋreportsᚋperiodᚐPreset(ctx context.Context, v any) (period.Preset, error) {
 	tmp, err := graphql.UnmarshalString(v)
-	res := unmarshalNReportPreset2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋreportsᚋperiodᚐPreset[tmp]
+	res := period.Preset(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNReportPreset2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋreportsᚋperiodᚐPreset(ctx context.Context, sel ast.SelectionSet, v period.Preset) graphql.Marshaler {
 	_ = sel
-	res := graphql.MarshalString(marshalNReportPreset2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋreportsᚋperiodᚐPreset[v])
+	res := graphql.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "ReportPreset!")
 	}
 	return res
 }
-
-var (
-	unmarshalNReportPreset2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋreportsᚋperiodᚐPreset = map[string]period.Preset{
-		"TODAY":            period.Today,
-		"YESTERDAY":        period.Yesterday,
-		"LAST_7_DAYS":      period.Last7Days,
-		"TODAY_AND_6_DAYS": period.TodayAnd6Days,
-		"LAST_28_DAYS":     period.Last28Days,
-		"LAST_30_DAYS":     period.Last30Days,
-		"LAST_91_DAYS":     period.Last91Days,
-		"MONTH_TO_DATE":    period.MonthToDate,
-		"LAST_MONTH":       period.LastMonth,
-		"YEAR_TO_DATE":     period.YearToDate,
-		"LAST_12_MONTHS":   period.Last12Months,
-		"ALL_TIME":         period.AllTime,
-	}
-	marshalNReportPreset2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋreportsᚋperiodᚐPreset = map[period.Preset]string{
-		period.Today:         "TODAY",
-		period.Yesterday:     "YESTERDAY",
-		period.Last7Days:     "LAST_7_DAYS",
-		period.TodayAnd6Days: "TODAY_AND_6_DAYS",
-		period.Last28Days:    "LAST_28_DAYS",
-		period.Last30Days:    "LAST_30_DAYS",
-		period.Last91Days:    "LAST_91_DAYS",
-		period.MonthToDate:   "MONTH_TO_DATE",
-		period.LastMonth:     "LAST_MONTH",
-		period.YearToDate:    "YEAR_TO_DATE",
-		period.Last12Months:  "LAST_12_MONTHS",
-		period.AllTime:       "ALL_TIME",
-	}
-)
 
 func (ec *executionContext) marshalNReportProperty2ᚕᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐReportPropertyᚄ(ctx context.Context, sel ast.SelectionSet, v []*ReportProperty) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 100, false, func(ctx context.Context, i int) graphql.Marshaler {
@@ -5876,7 +5845,7 @@ func (ec *executionContext) unmarshalOReportInterval2ᚖgithubᚗcomᚋtallygate
 		return nil, nil
 	}
 	tmp, err := graphql.UnmarshalString(v)
-	res := unmarshalOReportInterval2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋreportsᚋperiodᚐInterval[tmp]
+	res := period.Interval(tmp)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
@@ -5886,24 +5855,9 @@ func (ec *executionContext) marshalOReportInterval2ᚖgithubᚗcomᚋtallygate�
 	}
 	_ = sel
 	_ = ctx
-	res := graphql.MarshalString(marshalOReportInterval2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋreportsᚋperiodᚐInterval[*v])
+	res := graphql.MarshalString(string(*v))
 	return res
 }
-
-var (
-	unmarshalOReportInterval2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋreportsᚋperiodᚐInterval = map[string]period.Interval{
-		"HOUR":  period.Hour,
-		"DAY":   period.Day,
-		"WEEK":  period.Week,
-		"MONTH": period.Month,
-	}
-	marshalOReportInterval2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋreportsᚋperiodᚐInterval = map[period.Interval]string{
-		period.Hour:  "HOUR",
-		period.Day:   "DAY",
-		period.Week:  "WEEK",
-		period.Month: "MONTH",
-	}
-)
 
 func (ec *executionContext) marshalOReportMetrics2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐReportMetrics(ctx context.Context, sel ast.SelectionSet, v *ReportMetrics) graphql.Marshaler {
 	if v == nil {
@@ -5939,7 +5893,7 @@ func (ec *executionContext) unmarshalOReportPreset2ᚖgithubᚗcomᚋtallygate�
 		return nil, nil
 	}
 	tmp, err := graphql.UnmarshalString(v)
-	res := unmarshalOReportPreset2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋreportsᚋperiodᚐPreset[tmp]
+	res := period.Preset(tmp)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
@@ -5949,40 +5903,9 @@ func (ec *executionContext) marshalOReportPreset2ᚖgithubᚗcomᚋtallygateᚋt
 	}
 	_ = sel
 	_ = ctx
-	res := graphql.MarshalString(marshalOReportPreset2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋreportsᚋperiodᚐPreset[*v])
+	res := graphql.MarshalString(string(*v))
 	return res
 }
-
-var (
-	unmarshalOReportPreset2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋreportsᚋperiodᚐPreset = map[string]period.Preset{
-		"TODAY":            period.Today,
-		"YESTERDAY":        period.Yesterday,
-		"LAST_7_DAYS":      period.Last7Days,
-		"TODAY_AND_6_DAYS": period.TodayAnd6Days,
-		"LAST_28_DAYS":     period.Last28Days,
-		"LAST_30_DAYS":     period.Last30Days,
-		"LAST_91_DAYS":     period.Last91Days,
-		"MONTH_TO_DATE":    period.MonthToDate,
-		"LAST_MONTH":       period.LastMonth,
-		"YEAR_TO_DATE":     period.YearToDate,
-		"LAST_12_MONTHS":   period.Last12Months,
-		"ALL_TIME":         period.AllTime,
-	}
-	marshalOReportPreset2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋreportsᚋperiodᚐPreset = map[period.Preset]string{
-		period.Today:         "TODAY",
-		period.Yesterday:     "YESTERDAY",
-		period.Last7Days:     "LAST_7_DAYS",
-		period.TodayAnd6Days: "TODAY_AND_6_DAYS",
-		period.Last28Days:    "LAST_28_DAYS",
-		period.Last30Days:    "LAST_30_DAYS",
-		period.Last91Days:    "LAST_91_DAYS",
-		period.MonthToDate:   "MONTH_TO_DATE",
-		period.LastMonth:     "LAST_MONTH",
-		period.YearToDate:    "YEAR_TO_DATE",
-		period.Last12Months:  "LAST_12_MONTHS",
-		period.AllTime:       "ALL_TIME",
-	}
-)
 
 func (ec *executionContext) marshalOReportRowConnection2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐReportRowConnection(ctx context.Context, sel ast.SelectionSet, v *ReportRowConnection) graphql.Marshaler {
 	if v == nil {

@@ -161,8 +161,6 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("SetMemberRoleInput", ec.unmarshalInputSetMemberRoleInput),
 			graphql.NewInputUnmarshaler("SetReportMailsInput", ec.unmarshalInputSetReportMailsInput),
 			graphql.NewInputUnmarshaler("SetReportViewInput", ec.unmarshalInputSetReportViewInput),
-			graphql.NewInputUnmarshaler("SetSiteDomainsInput", ec.unmarshalInputSetSiteDomainsInput),
-			graphql.NewInputUnmarshaler("SetSiteEventsInput", ec.unmarshalInputSetSiteEventsInput),
 			graphql.NewInputUnmarshaler("SetSitePlanInput", ec.unmarshalInputSetSitePlanInput),
 			graphql.NewInputUnmarshaler("SignInInput", ec.unmarshalInputSignInInput),
 			graphql.NewInputUnmarshaler("SignInWithPasskeyInput", ec.unmarshalInputSignInWithPasskeyInput),
@@ -4742,26 +4740,11 @@ extend type Mutation {
   "Removes an extra domain. Succeeds if the site does not have it."
   removeSiteDomain(input: SiteDomainInput!): SitePayload @needs(permission: CONFIGURE, of: SITE)
 
-  "Replaces the extra domains: the complete list, or nothing if an item is invalid."
-  setSiteDomains(input: SetSiteDomainsInput!): SitePayload @needs(permission: CONFIGURE, of: SITE)
-
   "Registers an event name. Succeeds if the name is already registered."
   registerEvent(input: SiteEventInput!): SitePayload @needs(permission: CONFIGURE, of: SITE)
 
   "Removes a registered event name. The event is no key event from then on."
   unregisterEvent(input: SiteEventInput!): SitePayload @needs(permission: CONFIGURE, of: SITE)
-
-  """
-  Replaces the registered event names: the complete list, or nothing if an item is invalid. An event that is no longer
-  registered is no key event from then on.
-  """
-  setRegisteredEvents(input: SetSiteEventsInput!): SitePayload @needs(permission: CONFIGURE, of: SITE)
-
-  """
-  Replaces the key events: the complete list, or nothing if an item is invalid. ` + "`" + `purchase` + "`" + ` always is one, whether or not it is
-  listed.
-  """
-  setKeyEvents(input: SetSiteEventsInput!): SitePayload @needs(permission: CONFIGURE, of: SITE)
 
   "Marks a registered, automatic or e-commerce event as a key event, which calls the conversion webhook."
   markKeyEvent(input: SiteEventInput!): SitePayload @needs(permission: CONFIGURE, of: SITE)
@@ -5032,12 +5015,12 @@ type SitePayload {
   site: Site
   """
   Errors in the input. Any mutation: ` + "`" + `NOT_FOUND` + "`" + `; ` + "`" + `updateSite` + "`" + `: ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_TIME_ZONE` + "`" + `, ` + "`" + `INVALID_NETWORK` + "`" + `,
-  ` + "`" + `TOO_MANY_NETWORKS` + "`" + `, ` + "`" + `INVALID_COUNTRY` + "`" + `, ` + "`" + `INVALID_PATH` + "`" + `, ` + "`" + `TOO_MANY_PATHS` + "`" + `, ` + "`" + `INVALID_SMALL_GROUP` + "`" + `; ` + "`" + `deleteSite` + "`" + `: ` + "`" + `CONFIRMATION_MISMATCH` + "`" + `; ` + "`" + `restoreSite` + "`" + ` and ` + "`" + `transferSite` + "`" + `: ` + "`" + `DOMAIN_TAKEN` + "`" + `, ` + "`" + `TOO_MANY_SITES` + "`" + `;
-  ` + "`" + `addSiteDomain` + "`" + ` and ` + "`" + `setSiteDomains` + "`" + `: ` + "`" + `INVALID_DOMAIN` + "`" + `, ` + "`" + `OWN_DOMAIN` + "`" + `, ` + "`" + `TOO_MANY_DOMAINS` + "`" + `; ` + "`" + `removeSiteDomain` + "`" + `: ` + "`" + `INVALID_DOMAIN` + "`" + `;
-  ` + "`" + `registerEvent` + "`" + ` and ` + "`" + `setRegisteredEvents` + "`" + `: ` + "`" + `INVALID_EVENT_NAME` + "`" + `, ` + "`" + `RESERVED_EVENT_NAME` + "`" + `, ` + "`" + `TOO_MANY_EVENTS` + "`" + `; ` + "`" + `markKeyEvent` + "`" + ` and
-  ` + "`" + `setKeyEvents` + "`" + `: ` + "`" + `EVENT_NOT_REGISTERED` + "`" + `; ` + "`" + `unmarkKeyEvent` + "`" + `: ` + "`" + `ALWAYS_KEY_EVENT` + "`" + `; ` + "`" + `setConversionWebhook` + "`" + `: ` + "`" + `INVALID_URL` + "`" + `,
-  ` + "`" + `INVALID_SECRET` + "`" + `, ` + "`" + `SECRET_TOO_SHORT` + "`" + `; ` + "`" + `setDailyExportWebhook` + "`" + `:
-  ` + "`" + `INVALID_URL` + "`" + `.
+  ` + "`" + `TOO_MANY_NETWORKS` + "`" + `, ` + "`" + `INVALID_COUNTRY` + "`" + `, ` + "`" + `INVALID_PATH` + "`" + `, ` + "`" + `TOO_MANY_PATHS` + "`" + `, ` + "`" + `INVALID_SMALL_GROUP` + "`" + `, and what the mutations that add
+  a domain or an event report; ` + "`" + `deleteSite` + "`" + `: ` + "`" + `CONFIRMATION_MISMATCH` + "`" + `; ` + "`" + `restoreSite` + "`" + ` and ` + "`" + `transferSite` + "`" + `: ` + "`" + `DOMAIN_TAKEN` + "`" + `,
+  ` + "`" + `TOO_MANY_SITES` + "`" + `; ` + "`" + `addSiteDomain` + "`" + `: ` + "`" + `INVALID_DOMAIN` + "`" + `, ` + "`" + `OWN_DOMAIN` + "`" + `, ` + "`" + `TOO_MANY_DOMAINS` + "`" + `; ` + "`" + `removeSiteDomain` + "`" + `: ` + "`" + `INVALID_DOMAIN` + "`" + `;
+  ` + "`" + `registerEvent` + "`" + `: ` + "`" + `INVALID_EVENT_NAME` + "`" + `, ` + "`" + `RESERVED_EVENT_NAME` + "`" + `, ` + "`" + `TOO_MANY_EVENTS` + "`" + `; ` + "`" + `markKeyEvent` + "`" + `: ` + "`" + `EVENT_NOT_REGISTERED` + "`" + `;
+  ` + "`" + `unmarkKeyEvent` + "`" + `: ` + "`" + `ALWAYS_KEY_EVENT` + "`" + `; ` + "`" + `setConversionWebhook` + "`" + `: ` + "`" + `INVALID_URL` + "`" + `, ` + "`" + `INVALID_SECRET` + "`" + `, ` + "`" + `SECRET_TOO_SHORT` + "`" + `;
+  ` + "`" + `setDailyExportWebhook` + "`" + `: ` + "`" + `INVALID_URL` + "`" + `.
   """
   userErrors: [UserError!]!
 }
@@ -5048,6 +5031,12 @@ input UpdateSiteInput {
   siteId: ID!
   "Display name, 1 to 100 characters."
   name: String
+  "The complete list of extra domains, each as in ` + "`" + `createSite` + "`" + `. At most 20."
+  extraDomains: [String!]
+  "The complete list of registered event names. An event that is no longer registered is no key event from then on. At most 50."
+  registeredEvents: [String!]
+  "The complete list of key events, see ` + "`" + `markKeyEvent` + "`" + `. ` + "`" + `purchase` + "`" + ` always is one, whether or not it is listed."
+  keyEvents: [String!]
   "Whether search terms are accepted."
   measureSiteSearch: Boolean
   "Whether e-commerce events are accepted."
@@ -5113,22 +5102,6 @@ input SiteDomainInput {
   siteId: ID!
   "Domain name, as in ` + "`" + `createSite` + "`" + `."
   domain: String!
-}
-
-"Input of ` + "`" + `setSiteDomains` + "`" + `."
-input SetSiteDomainsInput {
-  "The site's global id."
-  siteId: ID!
-  "The complete list of extra domains, each as in ` + "`" + `createSite` + "`" + `. At most 20."
-  domains: [String!]!
-}
-
-"Input of ` + "`" + `setRegisteredEvents` + "`" + ` and ` + "`" + `setKeyEvents` + "`" + `."
-input SetSiteEventsInput {
-  "The site's global id."
-  siteId: ID!
-  "The complete list of event names. At most 50 can be registered."
-  names: [String!]!
 }
 
 "Input of the mutations for one event of a site."

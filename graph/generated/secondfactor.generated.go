@@ -2170,31 +2170,18 @@ func (ec *executionContext) unmarshalNRenewRecoveryCodesInput2githubᚗcomᚋtal
 
 func (ec *executionContext) unmarshalNSecondFactorMethod2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSecondFactorMethod(ctx context.Context, v any) (model.SecondFactorMethod, error) {
 	tmp, err := graphql.UnmarshalString(v)
-	res := unmarshalNSecondFactorMethod2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSecondFactorMethod[tmp]
+	res := model.SecondFactorMethod(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNSecondFactorMethod2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSecondFactorMethod(ctx context.Context, sel ast.SelectionSet, v model.SecondFactorMethod) graphql.Marshaler {
 	_ = sel
-	res := graphql.MarshalString(marshalNSecondFactorMethod2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSecondFactorMethod[v])
+	res := graphql.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "SecondFactorMethod!")
 	}
 	return res
 }
-
-var (
-	unmarshalNSecondFactorMethod2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSecondFactorMethod = map[string]model.SecondFactorMethod{
-		"TOTP":          model.MethodTOTP,
-		"RECOVERY_CODE": model.MethodRecoveryCode,
-		"PASSKEY":       model.MethodPasskey,
-	}
-	marshalNSecondFactorMethod2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSecondFactorMethod = map[model.SecondFactorMethod]string{
-		model.MethodTOTP:         "TOTP",
-		model.MethodRecoveryCode: "RECOVERY_CODE",
-		model.MethodPasskey:      "PASSKEY",
-	}
-)
 
 func (ec *executionContext) unmarshalNSecondFactorMethod2ᚕgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSecondFactorMethodᚄ(ctx context.Context, v any) ([]model.SecondFactorMethod, error) {
 	vSlice := graphql.CoerceList(v)

@@ -1321,75 +1321,18 @@ func (ec *executionContext) unmarshalNFunnelStepInput2ᚖgithubᚗcomᚋtallygat
 
 func (ec *executionContext) unmarshalNReportDimension2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐReportDimension(ctx context.Context, v any) (model.ReportDimension, error) {
 	tmp, err := graphql.UnmarshalString(v)
-	res := unmarshalNReportDimension2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐReportDimension[tmp]
+	res := model.ReportDimension(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNReportDimension2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐReportDimension(ctx context.Context, sel ast.SelectionSet, v model.ReportDimension) graphql.Marshaler {
 	_ = sel
-	res := graphql.MarshalString(marshalNReportDimension2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐReportDimension[v])
+	res := graphql.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "ReportDimension!")
 	}
 	return res
 }
-
-var (
-	unmarshalNReportDimension2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐReportDimension = map[string]model.ReportDimension{
-		"PAGE":         model.DimensionPage,
-		"ENTRY_PAGE":   model.DimensionEntryPage,
-		"EXIT_PAGE":    model.DimensionExitPage,
-		"CHANNEL":      model.DimensionChannel,
-		"SOURCE":       model.DimensionSource,
-		"REFERRER":     model.DimensionReferrer,
-		"UTM_SOURCE":   model.DimensionUTMSource,
-		"UTM_MEDIUM":   model.DimensionUTMMedium,
-		"UTM_CAMPAIGN": model.DimensionUTMCampaign,
-		"UTM_CONTENT":  model.DimensionUTMContent,
-		"UTM_TERM":     model.DimensionUTMTerm,
-		"AD_PLATFORM":  model.DimensionAdPlatform,
-		"LANGUAGE":     model.DimensionLanguage,
-		"SCREEN_WIDTH": model.DimensionScreenWidth,
-		"COUNTRY":      model.DimensionCountry,
-		"BROWSER":      model.DimensionBrowser,
-		"SYSTEM":       model.DimensionSystem,
-		"DEVICE":       model.DimensionDevice,
-		"HOSTNAME":     model.DimensionHostname,
-		"SOURCE_GROUP": model.DimensionSourceGroup,
-		"SOURCE_NAME":  model.DimensionSourceName,
-		"EVENT":        model.DimensionEvent,
-		"PROPERTY":     model.DimensionProperty,
-		"DAY_OF_WEEK":  model.DimensionDayOfWeek,
-		"HOUR_OF_DAY":  model.DimensionHourOfDay,
-	}
-	marshalNReportDimension2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐReportDimension = map[model.ReportDimension]string{
-		model.DimensionPage:        "PAGE",
-		model.DimensionEntryPage:   "ENTRY_PAGE",
-		model.DimensionExitPage:    "EXIT_PAGE",
-		model.DimensionChannel:     "CHANNEL",
-		model.DimensionSource:      "SOURCE",
-		model.DimensionReferrer:    "REFERRER",
-		model.DimensionUTMSource:   "UTM_SOURCE",
-		model.DimensionUTMMedium:   "UTM_MEDIUM",
-		model.DimensionUTMCampaign: "UTM_CAMPAIGN",
-		model.DimensionUTMContent:  "UTM_CONTENT",
-		model.DimensionUTMTerm:     "UTM_TERM",
-		model.DimensionAdPlatform:  "AD_PLATFORM",
-		model.DimensionLanguage:    "LANGUAGE",
-		model.DimensionScreenWidth: "SCREEN_WIDTH",
-		model.DimensionCountry:     "COUNTRY",
-		model.DimensionBrowser:     "BROWSER",
-		model.DimensionSystem:      "SYSTEM",
-		model.DimensionDevice:      "DEVICE",
-		model.DimensionHostname:    "HOSTNAME",
-		model.DimensionSourceGroup: "SOURCE_GROUP",
-		model.DimensionSourceName:  "SOURCE_NAME",
-		model.DimensionEvent:       "EVENT",
-		model.DimensionProperty:    "PROPERTY",
-		model.DimensionDayOfWeek:   "DAY_OF_WEEK",
-		model.DimensionHourOfDay:   "HOUR_OF_DAY",
-	}
-)
 
 func (ec *executionContext) marshalNReportFilter2ᚕᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐReportFilterᚄ(ctx context.Context, sel ast.SelectionSet, v []*ReportFilter) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 100, false, func(ctx context.Context, i int) graphql.Marshaler {
@@ -1436,37 +1379,18 @@ func (ec *executionContext) unmarshalNReportFilterInput2ᚖgithubᚗcomᚋtallyg
 
 func (ec *executionContext) unmarshalNReportOperator2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐReportOperator(ctx context.Context, v any) (model.ReportOperator, error) {
 	tmp, err := graphql.UnmarshalString(v)
-	res := unmarshalNReportOperator2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐReportOperator[tmp]
+	res := model.ReportOperator(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNReportOperator2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐReportOperator(ctx context.Context, sel ast.SelectionSet, v model.ReportOperator) graphql.Marshaler {
 	_ = sel
-	res := graphql.MarshalString(marshalNReportOperator2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐReportOperator[v])
+	res := graphql.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "ReportOperator!")
 	}
 	return res
 }
-
-var (
-	unmarshalNReportOperator2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐReportOperator = map[string]model.ReportOperator{
-		"IS":           model.OperatorIs,
-		"IS_NOT":       model.OperatorIsNot,
-		"CONTAINS":     model.OperatorContains,
-		"CONTAINS_NOT": model.OperatorContainsNot,
-		"MATCHES":      model.OperatorMatches,
-		"MATCHES_NOT":  model.OperatorMatchesNot,
-	}
-	marshalNReportOperator2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐReportOperator = map[model.ReportOperator]string{
-		model.OperatorIs:          "IS",
-		model.OperatorIsNot:       "IS_NOT",
-		model.OperatorContains:    "CONTAINS",
-		model.OperatorContainsNot: "CONTAINS_NOT",
-		model.OperatorMatches:     "MATCHES",
-		model.OperatorMatchesNot:  "MATCHES_NOT",
-	}
-)
 
 func (ec *executionContext) marshalNSegment2ᚕᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSegmentᚄ(ctx context.Context, sel ast.SelectionSet, v []*model.Segment) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 100, false, func(ctx context.Context, i int) graphql.Marshaler {

@@ -2941,104 +2941,6 @@ func UnmarshalSetDailyExportWebhookInput(ctx context.Context, raw any) (SetDaily
 	return out, err
 }
 
-func (ec *executionContext) unmarshalInputSetSiteDomainsInput(ctx context.Context, obj any) (SetSiteDomainsInput, error) {
-	var it SetSiteDomainsInput
-	if obj == nil {
-		return it, nil
-	}
-
-	asMap := map[string]any{}
-	for k, v := range obj.(map[string]any) {
-		asMap[k] = v
-	}
-
-	fieldsInOrder := [...]string{"siteId", "domains"}
-	for _, k := range fieldsInOrder {
-		v, ok := asMap[k]
-		if !ok {
-			continue
-		}
-		switch k {
-		case "siteId":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("siteId"))
-			data, err := ec.unmarshalNID2string(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.SiteID = data
-		case "domains":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("domains"))
-			data, err := ec.unmarshalNString2ᚕstringᚄ(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Domains = data
-		}
-	}
-	return it, nil
-}
-
-// UnmarshalSetSiteDomainsInput unmarshals raw into the SetSiteDomainsInput input type, using the
-// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
-// object that was not passed as a field argument.
-//
-// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
-// and the returned error says so.
-func UnmarshalSetSiteDomainsInput(ctx context.Context, raw any) (SetSiteDomainsInput, error) {
-	var out SetSiteDomainsInput
-	err := graphql.UnmarshalNamedInputFromContext(ctx, "SetSiteDomainsInput", raw, &out)
-	return out, err
-}
-
-func (ec *executionContext) unmarshalInputSetSiteEventsInput(ctx context.Context, obj any) (SetSiteEventsInput, error) {
-	var it SetSiteEventsInput
-	if obj == nil {
-		return it, nil
-	}
-
-	asMap := map[string]any{}
-	for k, v := range obj.(map[string]any) {
-		asMap[k] = v
-	}
-
-	fieldsInOrder := [...]string{"siteId", "names"}
-	for _, k := range fieldsInOrder {
-		v, ok := asMap[k]
-		if !ok {
-			continue
-		}
-		switch k {
-		case "siteId":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("siteId"))
-			data, err := ec.unmarshalNID2string(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.SiteID = data
-		case "names":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("names"))
-			data, err := ec.unmarshalNString2ᚕstringᚄ(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Names = data
-		}
-	}
-	return it, nil
-}
-
-// UnmarshalSetSiteEventsInput unmarshals raw into the SetSiteEventsInput input type, using the
-// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
-// object that was not passed as a field argument.
-//
-// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
-// and the returned error says so.
-func UnmarshalSetSiteEventsInput(ctx context.Context, raw any) (SetSiteEventsInput, error) {
-	var out SetSiteEventsInput
-	err := graphql.UnmarshalNamedInputFromContext(ctx, "SetSiteEventsInput", raw, &out)
-	return out, err
-}
-
 func (ec *executionContext) unmarshalInputSetSitePlanInput(ctx context.Context, obj any) (SetSitePlanInput, error) {
 	var it SetSitePlanInput
 	if obj == nil {
@@ -3204,7 +3106,7 @@ func (ec *executionContext) unmarshalInputUpdateSiteInput(ctx context.Context, o
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"siteId", "name", "measureSiteSearch", "measureEcommerce", "allowPseudonymousUserId", "automaticEvents", "timeZone", "excludedAddresses", "visitDetails", "excludedCountries", "excludedPaths", "shields", "smallGroup"}
+	fieldsInOrder := [...]string{"siteId", "name", "extraDomains", "registeredEvents", "keyEvents", "measureSiteSearch", "measureEcommerce", "allowPseudonymousUserId", "automaticEvents", "timeZone", "excludedAddresses", "visitDetails", "excludedCountries", "excludedPaths", "shields", "smallGroup"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -3225,6 +3127,27 @@ func (ec *executionContext) unmarshalInputUpdateSiteInput(ctx context.Context, o
 				return it, err
 			}
 			it.Name = data
+		case "extraDomains":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("extraDomains"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ExtraDomains = data
+		case "registeredEvents":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("registeredEvents"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RegisteredEvents = data
+		case "keyEvents":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("keyEvents"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.KeyEvents = data
 		case "measureSiteSearch":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("measureSiteSearch"))
 			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
@@ -4103,16 +4026,6 @@ func (ec *executionContext) unmarshalNSetDailyExportWebhookInput2githubᚗcomᚋ
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) unmarshalNSetSiteDomainsInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSetSiteDomainsInput(ctx context.Context, v any) (SetSiteDomainsInput, error) {
-	res, err := ec.unmarshalInputSetSiteDomainsInput(ctx, v)
-	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) unmarshalNSetSiteEventsInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSetSiteEventsInput(ctx context.Context, v any) (SetSiteEventsInput, error) {
-	res, err := ec.unmarshalInputSetSiteEventsInput(ctx, v)
-	return res, graphql.ErrorOnPath(ctx, err)
-}
-
 func (ec *executionContext) unmarshalNSetSitePlanInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSetSitePlanInput(ctx context.Context, v any) (SetSitePlanInput, error) {
 	res, err := ec.unmarshalInputSetSitePlanInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -4120,29 +4033,18 @@ func (ec *executionContext) unmarshalNSetSitePlanInput2githubᚗcomᚋtallygate�
 
 func (ec *executionContext) unmarshalNShield2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐShield(ctx context.Context, v any) (model.Shield, error) {
 	tmp, err := graphql.UnmarshalString(v)
-	res := unmarshalNShield2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐShield[tmp]
+	res := model.Shield(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNShield2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐShield(ctx context.Context, sel ast.SelectionSet, v model.Shield) graphql.Marshaler {
 	_ = sel
-	res := graphql.MarshalString(marshalNShield2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐShield[v])
+	res := graphql.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "Shield!")
 	}
 	return res
 }
-
-var (
-	unmarshalNShield2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐShield = map[string]model.Shield{
-		"REFERRER_SPAM": model.ShieldReferrerSpam,
-		"DATA_CENTRES":  model.ShieldDataCentres,
-	}
-	marshalNShield2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐShield = map[model.Shield]string{
-		model.ShieldReferrerSpam: "REFERRER_SPAM",
-		model.ShieldDataCentres:  "DATA_CENTRES",
-	}
-)
 
 func (ec *executionContext) unmarshalNShield2ᚕgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐShieldᚄ(ctx context.Context, v any) ([]model.Shield, error) {
 	vSlice := graphql.CoerceList(v)
@@ -4264,39 +4166,18 @@ var (
 
 func (ec *executionContext) unmarshalNSitePlan2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐPlan(ctx context.Context, v any) (model.Plan, error) {
 	tmp, err := graphql.UnmarshalString(v)
-	res := unmarshalNSitePlan2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐPlan[tmp]
+	res := model.Plan(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNSitePlan2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐPlan(ctx context.Context, sel ast.SelectionSet, v model.Plan) graphql.Marshaler {
 	_ = sel
-	res := graphql.MarshalString(marshalNSitePlan2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐPlan[v])
+	res := graphql.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "SitePlan!")
 	}
 	return res
 }
-
-var (
-	unmarshalNSitePlan2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐPlan = map[string]model.Plan{
-		"FREE":       model.PlanFree,
-		"PRO_100K":   model.PlanPro100K,
-		"PRO_500K":   model.PlanPro500K,
-		"PRO_1M":     model.PlanPro1M,
-		"PRO_2M":     model.PlanPro2M,
-		"PRO_5M":     model.PlanPro5M,
-		"ENTERPRISE": model.PlanEnterprise,
-	}
-	marshalNSitePlan2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐPlan = map[model.Plan]string{
-		model.PlanFree:       "FREE",
-		model.PlanPro100K:    "PRO_100K",
-		model.PlanPro500K:    "PRO_500K",
-		model.PlanPro1M:      "PRO_1M",
-		model.PlanPro2M:      "PRO_2M",
-		model.PlanPro5M:      "PRO_5M",
-		model.PlanEnterprise: "ENTERPRISE",
-	}
-)
 
 func (ec *executionContext) unmarshalNUpdateSiteInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐUpdateSiteInput(ctx context.Context, v any) (UpdateSiteInput, error) {
 	res, err := ec.unmarshalInputUpdateSiteInput(ctx, v)
@@ -4313,35 +4194,18 @@ func (ec *executionContext) marshalNUsage2ᚖgithubᚗcomᚋtallygateᚋtallygat
 
 func (ec *executionContext) unmarshalNVisitDetail2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐVisitDetail(ctx context.Context, v any) (model.VisitDetail, error) {
 	tmp, err := graphql.UnmarshalString(v)
-	res := unmarshalNVisitDetail2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐVisitDetail[tmp]
+	res := model.VisitDetail(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNVisitDetail2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐVisitDetail(ctx context.Context, sel ast.SelectionSet, v model.VisitDetail) graphql.Marshaler {
 	_ = sel
-	res := graphql.MarshalString(marshalNVisitDetail2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐVisitDetail[v])
+	res := graphql.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "VisitDetail!")
 	}
 	return res
 }
-
-var (
-	unmarshalNVisitDetail2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐVisitDetail = map[string]model.VisitDetail{
-		"COUNTRY":  model.DetailCountry,
-		"BROWSER":  model.DetailBrowser,
-		"SYSTEM":   model.DetailSystem,
-		"DEVICE":   model.DetailDevice,
-		"HOSTNAME": model.DetailHostname,
-	}
-	marshalNVisitDetail2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐVisitDetail = map[model.VisitDetail]string{
-		model.DetailCountry:  "COUNTRY",
-		model.DetailBrowser:  "BROWSER",
-		model.DetailSystem:   "SYSTEM",
-		model.DetailDevice:   "DEVICE",
-		model.DetailHostname: "HOSTNAME",
-	}
-)
 
 func (ec *executionContext) unmarshalNVisitDetail2ᚕgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐVisitDetailᚄ(ctx context.Context, v any) ([]model.VisitDetail, error) {
 	vSlice := graphql.CoerceList(v)
@@ -4456,7 +4320,7 @@ func (ec *executionContext) unmarshalOSitePlan2ᚖgithubᚗcomᚋtallygateᚋtal
 		return nil, nil
 	}
 	tmp, err := graphql.UnmarshalString(v)
-	res := unmarshalOSitePlan2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐPlan[tmp]
+	res := model.Plan(tmp)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
@@ -4466,30 +4330,9 @@ func (ec *executionContext) marshalOSitePlan2ᚖgithubᚗcomᚋtallygateᚋtally
 	}
 	_ = sel
 	_ = ctx
-	res := graphql.MarshalString(marshalOSitePlan2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐPlan[*v])
+	res := graphql.MarshalString(string(*v))
 	return res
 }
-
-var (
-	unmarshalOSitePlan2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐPlan = map[string]model.Plan{
-		"FREE":       model.PlanFree,
-		"PRO_100K":   model.PlanPro100K,
-		"PRO_500K":   model.PlanPro500K,
-		"PRO_1M":     model.PlanPro1M,
-		"PRO_2M":     model.PlanPro2M,
-		"PRO_5M":     model.PlanPro5M,
-		"ENTERPRISE": model.PlanEnterprise,
-	}
-	marshalOSitePlan2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐPlan = map[model.Plan]string{
-		model.PlanFree:       "FREE",
-		model.PlanPro100K:    "PRO_100K",
-		model.PlanPro500K:    "PRO_500K",
-		model.PlanPro1M:      "PRO_1M",
-		model.PlanPro2M:      "PRO_2M",
-		model.PlanPro5M:      "PRO_5M",
-		model.PlanEnterprise: "ENTERPRISE",
-	}
-)
 
 func (ec *executionContext) marshalOUsage2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐUsage(ctx context.Context, sel ast.SelectionSet, v *Usage) graphql.Marshaler {
 	if v == nil {

@@ -1892,37 +1892,18 @@ func (ec *executionContext) _SitekeySecretPayload(ctx context.Context, sel ast.S
 
 func (ec *executionContext) unmarshalNCaptchaPlan2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐCaptchaPlan(ctx context.Context, v any) (model.CaptchaPlan, error) {
 	tmp, err := graphql.UnmarshalString(v)
-	res := unmarshalNCaptchaPlan2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐCaptchaPlan[tmp]
+	res := model.CaptchaPlan(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNCaptchaPlan2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐCaptchaPlan(ctx context.Context, sel ast.SelectionSet, v model.CaptchaPlan) graphql.Marshaler {
 	_ = sel
-	res := graphql.MarshalString(marshalNCaptchaPlan2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐCaptchaPlan[v])
+	res := graphql.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "CaptchaPlan!")
 	}
 	return res
 }
-
-var (
-	unmarshalNCaptchaPlan2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐCaptchaPlan = map[string]model.CaptchaPlan{
-		"FREE":       model.CaptchaPlanFree,
-		"PRO_100K":   model.CaptchaPlanPro100K,
-		"PRO_250K":   model.CaptchaPlanPro250K,
-		"PRO_500K":   model.CaptchaPlanPro500K,
-		"PRO_1M":     model.CaptchaPlanPro1M,
-		"ENTERPRISE": model.CaptchaPlanEnterprise,
-	}
-	marshalNCaptchaPlan2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐCaptchaPlan = map[model.CaptchaPlan]string{
-		model.CaptchaPlanFree:       "FREE",
-		model.CaptchaPlanPro100K:    "PRO_100K",
-		model.CaptchaPlanPro250K:    "PRO_250K",
-		model.CaptchaPlanPro500K:    "PRO_500K",
-		model.CaptchaPlanPro1M:      "PRO_1M",
-		model.CaptchaPlanEnterprise: "ENTERPRISE",
-	}
-)
 
 func (ec *executionContext) unmarshalNCaptchaStanding2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐCaptchaStanding(ctx context.Context, v any) (model.CaptchaStanding, error) {
 	tmp, err := graphql.UnmarshalString(v)
@@ -2071,7 +2052,7 @@ func (ec *executionContext) unmarshalOCaptchaPlan2ᚖgithubᚗcomᚋtallygateᚋ
 		return nil, nil
 	}
 	tmp, err := graphql.UnmarshalString(v)
-	res := unmarshalOCaptchaPlan2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐCaptchaPlan[tmp]
+	res := model.CaptchaPlan(tmp)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
@@ -2081,28 +2062,9 @@ func (ec *executionContext) marshalOCaptchaPlan2ᚖgithubᚗcomᚋtallygateᚋta
 	}
 	_ = sel
 	_ = ctx
-	res := graphql.MarshalString(marshalOCaptchaPlan2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐCaptchaPlan[*v])
+	res := graphql.MarshalString(string(*v))
 	return res
 }
-
-var (
-	unmarshalOCaptchaPlan2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐCaptchaPlan = map[string]model.CaptchaPlan{
-		"FREE":       model.CaptchaPlanFree,
-		"PRO_100K":   model.CaptchaPlanPro100K,
-		"PRO_250K":   model.CaptchaPlanPro250K,
-		"PRO_500K":   model.CaptchaPlanPro500K,
-		"PRO_1M":     model.CaptchaPlanPro1M,
-		"ENTERPRISE": model.CaptchaPlanEnterprise,
-	}
-	marshalOCaptchaPlan2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐCaptchaPlan = map[model.CaptchaPlan]string{
-		model.CaptchaPlanFree:       "FREE",
-		model.CaptchaPlanPro100K:    "PRO_100K",
-		model.CaptchaPlanPro250K:    "PRO_250K",
-		model.CaptchaPlanPro500K:    "PRO_500K",
-		model.CaptchaPlanPro1M:      "PRO_1M",
-		model.CaptchaPlanEnterprise: "ENTERPRISE",
-	}
-)
 
 func (ec *executionContext) marshalOCaptchaUsage2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐCaptchaUsage(ctx context.Context, sel ast.SelectionSet, v *CaptchaUsage) graphql.Marshaler {
 	if v == nil {

@@ -815,31 +815,18 @@ func (ec *executionContext) unmarshalNResumeSiteInput2githubᚗcomᚋtallygate�
 
 func (ec *executionContext) unmarshalNSiteState2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSiteState(ctx context.Context, v any) (model.SiteState, error) {
 	tmp, err := graphql.UnmarshalString(v)
-	res := unmarshalNSiteState2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSiteState[tmp]
+	res := model.SiteState(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNSiteState2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSiteState(ctx context.Context, sel ast.SelectionSet, v model.SiteState) graphql.Marshaler {
 	_ = sel
-	res := graphql.MarshalString(marshalNSiteState2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSiteState[v])
+	res := graphql.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "SiteState!")
 	}
 	return res
 }
-
-var (
-	unmarshalNSiteState2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSiteState = map[string]model.SiteState{
-		"ACTIVE":  model.SiteActive,
-		"PAUSED":  model.SitePaused,
-		"DELETED": model.SiteDeleted,
-	}
-	marshalNSiteState2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSiteState = map[model.SiteState]string{
-		model.SiteActive:  "ACTIVE",
-		model.SitePaused:  "PAUSED",
-		model.SiteDeleted: "DELETED",
-	}
-)
 
 func (ec *executionContext) unmarshalNSuspendAccountInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSuspendAccountInput(ctx context.Context, v any) (SuspendAccountInput, error) {
 	res, err := ec.unmarshalInputSuspendAccountInput(ctx, v)

@@ -900,31 +900,18 @@ func (ec *executionContext) marshalNApiToken2ᚖgithubᚗcomᚋtallygateᚋtally
 
 func (ec *executionContext) unmarshalNApiTokenScope2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐScope(ctx context.Context, v any) (model.Scope, error) {
 	tmp, err := graphql.UnmarshalString(v)
-	res := unmarshalNApiTokenScope2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐScope[tmp]
+	res := model.Scope(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNApiTokenScope2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐScope(ctx context.Context, sel ast.SelectionSet, v model.Scope) graphql.Marshaler {
 	_ = sel
-	res := graphql.MarshalString(marshalNApiTokenScope2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐScope[v])
+	res := graphql.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "ApiTokenScope!")
 	}
 	return res
 }
-
-var (
-	unmarshalNApiTokenScope2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐScope = map[string]model.Scope{
-		"READ":   model.ScopeRead,
-		"WRITE":  model.ScopeWrite,
-		"EXPORT": model.ScopeExport,
-	}
-	marshalNApiTokenScope2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐScope = map[model.Scope]string{
-		model.ScopeRead:   "READ",
-		model.ScopeWrite:  "WRITE",
-		model.ScopeExport: "EXPORT",
-	}
-)
 
 func (ec *executionContext) unmarshalNApiTokenScope2ᚕgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐScopeᚄ(ctx context.Context, v any) ([]model.Scope, error) {
 	vSlice := graphql.CoerceList(v)

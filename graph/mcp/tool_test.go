@@ -173,7 +173,7 @@ func TestDocumentOfACall(t *testing.T) {
 			"metrics { visits comparison { visits } } } pageInfo { hasNextPage endCursor } } } } }",
 			map[string]any{"site": "a.example", "from": "2026-11-01", "to": "2026-11-02", "compare": "PREVIOUS_YEAR", "metrics": []any{"visits"}, "by": "PAGE"},
 			map[string]any{"from": "2026-11-01", "to": "2026-11-02", "compare": "PREVIOUS_YEAR", "by": "PAGE", "orderBy": "VISITORS", "first": int64(10)}, true},
-		{"set_key_events", "mutation set_key_events ($site: ID!, $events: [String!]!) { setKeyEvents(input: {siteId:$site,names:$events}) " +
+		{"set_key_events", "mutation set_key_events ($site: ID!, $events: [String!]!) { updateSite(input: {siteId:$site,keyEvents:$events}) " +
 			"{ site { id domain registeredEvents keyEvents } userErrors { field code message } } }",
 			map[string]any{"site": "id", "events": []any{}}, map[string]any{"site": "id", "events": []any{}}, false},
 	} {

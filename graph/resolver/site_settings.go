@@ -3,7 +3,6 @@ package resolver
 import (
 	"context"
 	"errors"
-	"net/netip"
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
@@ -30,6 +29,10 @@ func (r *mutationResolver) UpdateSite(
 ) (*generated.SitePayload, error) {
 	update := sites.SiteUpdate{
 		Name:                    input.Name,
+		ExtraDomains:            given(input.ExtraDomains),
+		RegisteredEvents:        given(input.RegisteredEvents),
+		KeyEvents:               given(input.KeyEvents),
+		ExcludedAddresses:       given(input.ExcludedAddresses),
 		MeasureSiteSearch:       input.MeasureSiteSearch,
 		MeasureEcommerce:        input.MeasureEcommerce,
 		AllowPseudonymousUserID: input.AllowPseudonymousUserID,
@@ -40,30 +43,23 @@ func (r *mutationResolver) UpdateSite(
 		ExcludedPaths:           listOf(input.ExcludedPaths),
 		Shields:                 listOf(input.Shields),
 		SmallGroup:              input.SmallGroup,
-	}
-
-	if input.ExcludedAddresses != nil {
-		networks := make([]netip.Prefix, len(input.ExcludedAddresses))
-		for i, text := range input.ExcludedAddresses {
-			// UpdateSite reports an invalid network with the other mistakes.
-			networks[i] = model.ParseNetwork(text)
-		}
-
-		update.ExcludedAddresses = &networks
+		AllowLocal:              r.allowLocal,
 	}
 
 	member, siteID := granted(ctx)
 	return r.changed(ctx, r.sites.UpdateSite(ctx, member.AccountID, siteID, update))
 }
 
-// listOf returns a list that was given, and nil for one that was omitted or null.
-func listOf[T ~string](given []T) *model.List[T] {
-	if given == nil {
+// given returns a list that was given, and nil for one that was omitted or null.
+func given[T any](list []T) *[]T {
+	if list == nil {
 		return nil
 	}
-	list := model.List[T](given)
 	return &list
 }
+
+// listOf is given for a list that a column stores.
+func listOf[T ~string](list []T) *model.List[T] { return (*model.List[T])(given(list)) }
 
 func (r *mutationResolver) AddSiteDomain(
 	ctx context.Context, input generated.SiteDomainInput,
@@ -87,13 +83,6 @@ func (r *mutationResolver) RemoveSiteDomain(
 
 	member, siteID := granted(ctx)
 	return r.changed(ctx, r.sites.RemoveSiteDomain(ctx, member.AccountID, siteID, domain))
-}
-
-func (r *mutationResolver) SetSiteDomains(
-	ctx context.Context, input generated.SetSiteDomainsInput,
-) (*generated.SitePayload, error) {
-	member, siteID := granted(ctx)
-	return r.changed(ctx, r.sites.SetSiteDomains(ctx, member.AccountID, siteID, input.Domains, r.allowLocal))
 }
 
 func (r *mutationResolver) RegisterEvent(
@@ -122,20 +111,6 @@ func (r *mutationResolver) UnmarkKeyEvent(
 ) (*generated.SitePayload, error) {
 	member, siteID := granted(ctx)
 	return r.changed(ctx, r.sites.UnmarkKeyEvent(ctx, member.AccountID, siteID, input.Name))
-}
-
-func (r *mutationResolver) SetRegisteredEvents(
-	ctx context.Context, input generated.SetSiteEventsInput,
-) (*generated.SitePayload, error) {
-	member, siteID := granted(ctx)
-	return r.changed(ctx, r.sites.SetRegisteredEvents(ctx, member.AccountID, siteID, input.Names))
-}
-
-func (r *mutationResolver) SetKeyEvents(
-	ctx context.Context, input generated.SetSiteEventsInput,
-) (*generated.SitePayload, error) {
-	member, siteID := granted(ctx)
-	return r.changed(ctx, r.sites.SetKeyEvents(ctx, member.AccountID, siteID, input.Names))
 }
 
 // SetConversionWebhook sets the given ones of URL and secret. All mistakes are reported.

@@ -4,6 +4,7 @@ package schema
 
 import (
 	"io"
+	"strings"
 	"time"
 
 	"github.com/99designs/gqlgen/graphql"
@@ -67,4 +68,13 @@ func MarshalDecimal(m model.Money) graphql.Marshaler { return graphql.MarshalStr
 // UnmarshalDecimal is required by the generated code. No input has a Decimal.
 func UnmarshalDecimal(any) (model.Money, error) {
 	return 0, &model.Error{Kind: model.Invalid, Code: "invalid_argument", Message: "No input takes a Decimal."}
+}
+
+// MarshalLowerCase writes the value of an enum that is stored as text in lower case.
+func MarshalLowerCase(value string) graphql.Marshaler { return graphql.MarshalString(strings.ToUpper(value)) }
+
+// UnmarshalLowerCase reads the value of an enum. Unknown values are refused before it is called.
+func UnmarshalLowerCase(v any) (string, error) {
+	s, err := graphql.UnmarshalString(v)
+	return strings.ToLower(s), err
 }

@@ -104,9 +104,6 @@ var auditCases = []auditCase{
 	{mutation: "markKeyEvent", input: `{siteId: $siteId, name: "signup"}`, object: "Site first.example"},
 	{mutation: "unmarkKeyEvent", input: `{siteId: $siteId, name: "lead"}`, object: "Site first.example"},
 	{mutation: "unregisterEvent", input: `{siteId: $siteId, name: "lead"}`, object: "Site first.example"},
-	{mutation: "setSiteDomains", input: `{siteId: $siteId, domains: ["whole.example"]}`, object: "Site first.example"},
-	{mutation: "setRegisteredEvents", input: `{siteId: $siteId, names: ["signup", "trial"]}`, object: "Site first.example"},
-	{mutation: "setKeyEvents", input: `{siteId: $siteId, names: ["signup"]}`, object: "Site first.example"},
 	{mutation: "setConversionWebhook", input: `{siteId: $siteId, url: "https://example.net/secret-path"}`, object: "Site first.example"},
 	{mutation: "setDailyExportWebhook", input: `{siteId: $siteId}`, object: "Site first.example"},
 	{mutation: "rotateServerSecret", input: `{siteId: $siteId}`, object: "Site first.example"},
@@ -443,7 +440,7 @@ func TestAuditLog(t *testing.T) {
 		}
 
 		a.clock.Add(time.Hour)
-		change(owner, `name: "Shop", excludedAddresses: ["192.0.2.7"]`)
+		change(owner, `name: "Shop", excludedAddresses: ["192.0.2.7"], registeredEvents: ["trial", "lead"], keyEvents: ["purchase", "lead"]`)
 		change(owner, `name: "Shop"`)
 		refused := owner.query(`mutation($id: ID!) { updateSite(input: {siteId: $id, name: ""}) { userErrors { code } } }`, "id", site)
 		if refused.userErrors("updateSite") == "" {
@@ -456,7 +453,8 @@ func TestAuditLog(t *testing.T) {
 		got := read("first", 2).at("viewer.account.auditLog.nodes").([]any)
 		values := func(i int) string { return fmt.Sprint(got[i].(map[string]any)["changes"]) }
 		if values(0) != "[map[after:Shop before:Shop name:name]]" || values(1) !=
-			`[map[after:["192.0.2.7/32"] before:[] name:excludedAddresses] map[after:Shop before:example.com name:name]]` {
+			`[map[after:["192.0.2.7/32"] before:[] name:excludedAddresses] map[after:["lead"] before:[] name:keyEvents] `+
+				`map[after:Shop before:example.com name:name] map[after:["lead","trial"] before:[] name:registeredEvents]]` {
 			t.Errorf("the changes are %s and %s", values(0), values(1))
 		}
 

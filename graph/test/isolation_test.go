@@ -216,8 +216,7 @@ var fieldRules = map[string]struct {
 	"markKeyEvent": {role: member, scope: "WRITE"}, "unmarkKeyEvent": {role: member, scope: "WRITE"},
 	"setConversionWebhook": {role: member, scope: "WRITE", export: true}, "rotateServerSecret": {role: member, scope: "WRITE"},
 	"revokeServerSecret": {role: member, scope: "WRITE"}, "revokeOldServerSecret": {role: member, scope: "WRITE"},
-	"revokeOldSitekeySecret": {role: member, scope: "WRITE"}, "setSiteDomains": {role: member, scope: "WRITE"},
-	"setRegisteredEvents": {role: member, scope: "WRITE"}, "setKeyEvents": {role: member, scope: "WRITE"},
+	"revokeOldSitekeySecret": {role: member, scope: "WRITE"},
 
 	"setDailyExportWebhook": {role: member, scope: "WRITE", export: true}, "sendTestWebhook": {role: member, scope: "WRITE"},
 	"redeliver": {role: member, scope: "WRITE"}, "redeliverFailed": {role: member, scope: "WRITE"},

@@ -418,7 +418,7 @@ func TestToolsChangeSites(t *testing.T) {
 				t.Errorf("registered %+v", got)
 			}
 		}
-		if got := mustCallTool(t, session, "set_key_events", map[string]any{"site": "shop.example", "events": []string{"signup"}}); fmt.Sprint((&answer{Data: got.Data}).at("setKeyEvents.site.keyEvents")) != "[purchase signup]" {
+		if got := mustCallTool(t, session, "set_key_events", map[string]any{"site": "shop.example", "events": []string{"signup"}}); fmt.Sprint((&answer{Data: got.Data}).at("updateSite.site.keyEvents")) != "[purchase signup]" {
 			t.Errorf("key events: %v", got.Data)
 		}
 
@@ -428,7 +428,7 @@ func TestToolsChangeSites(t *testing.T) {
 		}
 
 		log := c.query(`{ viewer { account { auditLog(first: 4) { nodes { action actor { apiTokenName } } } } } }`).ok(t, "")
-		for i, action := range []string{"setKeyEvents", "registerEvent", "createSite"} {
+		for i, action := range []string{"updateSite", "registerEvent", "createSite"} {
 			if !strings.Contains(log.Body, action) || log.at(fmt.Sprintf("viewer.account.auditLog.nodes.%d.actor.apiTokenName", i)) != "test" {
 				t.Errorf("audit log: %s", log.Body)
 			}

@@ -353,42 +353,52 @@ func TestWholeLists(t *testing.T) {
 			return fmt.Sprint(site.at("site.extraDomains"), site.at("site.registeredEvents"), site.at("site.keyEvents"))
 		}
 
-		for _, step := range []struct{ mutation, input, wrong, want string }{
-			{"setSiteDomains", `domains: ["WWW.b.example", "a.example", "a.example"]`, "", "[a.example www.b.example] [] [purchase]"},
-			{"setSiteDomains", `domains: ["c.example", "127.0.0.1", "example.com", "localhost"]`,
-				"domains.1:INVALID_DOMAIN domains.2:OWN_DOMAIN domains.3:INVALID_DOMAIN", "[a.example www.b.example] [] [purchase]"},
-			{"setSiteDomains", `domains: [` + many(model.MaxExtraDomains+1, "d%d.example") + `]`, "domains:TOO_MANY_DOMAINS",
+		for _, step := range []struct{ input, wrong, want string }{
+			{`extraDomains: ["WWW.b.example", "a.example", "a.example"]`, "", "[a.example www.b.example] [] [purchase]"},
+			{`extraDomains: ["c.example", "127.0.0.1", "example.com", "localhost"]`,
+				"extraDomains.1:INVALID_DOMAIN extraDomains.2:OWN_DOMAIN extraDomains.3:INVALID_DOMAIN", "[a.example www.b.example] [] [purchase]"},
+			{`extraDomains: [` + many(model.MaxExtraDomains+1, "d%d.example") + `]`, "extraDomains:TOO_MANY_DOMAINS",
 				"[a.example www.b.example] [] [purchase]"},
-			{"setSiteDomains", `domains: [` + many(100, "d%d") + `]`, wrongItems("domains", "INVALID_DOMAIN"),
+			{`extraDomains: [` + many(100, "d%d") + `]`, wrongItems("extraDomains", "INVALID_DOMAIN"),
 				"[a.example www.b.example] [] [purchase]"},
-			{"setSiteDomains", `domains: []`, "", "[] [] [purchase]"},
+			{`extraDomains: []`, "", "[] [] [purchase]"},
 
-			{"setRegisteredEvents", `names: ["signup", "lead", "lead", "trial"]`, "", "[] [lead signup trial] [purchase]"},
-			{"setKeyEvents", `names: ["scroll", "signup", "refund", "purchase", "lead"]`, "",
+			{`registeredEvents: ["signup", "lead", "lead", "trial"]`, "", "[] [lead signup trial] [purchase]"},
+			{`keyEvents: ["scroll", "signup", "refund", "purchase", "lead"]`, "",
 				"[] [lead signup trial] [lead purchase refund scroll signup]"},
-			{"setKeyEvents", `names: ["signup", "no", "pageview", ""]`,
-				"names.1:EVENT_NOT_REGISTERED names.2:EVENT_NOT_REGISTERED names.3:EVENT_NOT_REGISTERED",
+			{`keyEvents: ["signup", "no", "pageview", ""]`,
+				"keyEvents.1:EVENT_NOT_REGISTERED keyEvents.2:EVENT_NOT_REGISTERED keyEvents.3:EVENT_NOT_REGISTERED",
 				"[] [lead signup trial] [lead purchase refund scroll signup]"},
-			{"setRegisteredEvents", `names: ["new", "Signup", "scroll"]`, "names.1:INVALID_EVENT_NAME names.2:RESERVED_EVENT_NAME",
+			{`registeredEvents: ["new", "Signup", "scroll"]`, "registeredEvents.1:INVALID_EVENT_NAME registeredEvents.2:RESERVED_EVENT_NAME",
 				"[] [lead signup trial] [lead purchase refund scroll signup]"},
-			{"setRegisteredEvents", `names: [` + many(model.MaxRegisteredEvents+1, "e%d") + `]`, "names:TOO_MANY_EVENTS",
+			{`registeredEvents: [` + many(model.MaxRegisteredEvents+1, "e%d") + `]`, "registeredEvents:TOO_MANY_EVENTS",
 				"[] [lead signup trial] [lead purchase refund scroll signup]"},
-			{"setRegisteredEvents", `names: ["signup", "other"]`, "", "[] [other signup] [purchase refund scroll signup]"},
-			{"setKeyEvents", `names: ["other"]`, "", "[] [other signup] [other purchase]"},
-			{"setKeyEvents", `names: []`, "", "[] [other signup] [purchase]"},
-			{"setRegisteredEvents", `names: []`, "", "[] [] [purchase]"},
+			{`registeredEvents: ["signup", "other"]`, "", "[] [other signup] [purchase refund scroll signup]"},
+			{`keyEvents: ["other"]`, "", "[] [other signup] [other purchase]"},
+			{`keyEvents: []`, "", "[] [other signup] [purchase]"},
+			{`registeredEvents: []`, "", "[] [] [purchase]"},
+
+			// Key events may be registered by the same change, also where another name is refused.
+			{`registeredEvents: ["signup"], keyEvents: ["signup"], extraDomains: ["a.example"]`, "", "[a.example] [signup] [purchase signup]"},
+			{`keyEvents: ["new", "no"], registeredEvents: ["new", "Signup"]`,
+				"registeredEvents.1:INVALID_EVENT_NAME keyEvents.1:EVENT_NOT_REGISTERED", "[a.example] [signup] [purchase signup]"},
+			{`name: "", extraDomains: ["b.example", "x"], smallGroup: 0, excludedAddresses: ["y"]`,
+				"name:INVALID_NAME smallGroup:INVALID_SMALL_GROUP extraDomains.1:INVALID_DOMAIN excludedAddresses.0:INVALID_NETWORK",
+				"[a.example] [signup] [purchase signup]"},
+			{`extraDomains: null, registeredEvents: null, keyEvents: null`, "", "[a.example] [signup] [purchase signup]"},
+			{`extraDomains: [], registeredEvents: []`, "", "[] [] [purchase]"},
 		} {
-			got := c.change(step.mutation, id, step.input)
-			if got.userErrors(step.mutation) != step.wrong || lists() != step.want {
-				t.Errorf("%s %.60s: %s, then %s; want %s", step.mutation, step.input, got.Body, lists(), step.want)
+			got := c.change("updateSite", id, step.input)
+			if got.userErrors("updateSite") != step.wrong || lists() != step.want {
+				t.Errorf("%.60s: %s, then %s; want %s", step.input, got.Body, lists(), step.want)
 			}
 		}
 
 		// A full list is replaced by another full one.
 		full := many(model.MaxRegisteredEvents, "e%d")
-		c.change("setRegisteredEvents", id, `names: [`+full+`]`).ok(t, "setRegisteredEvents")
-		c.change("setKeyEvents", id, `names: [`+full+`]`).ok(t, "setKeyEvents")
-		c.change("setRegisteredEvents", id, `names: [`+many(model.MaxRegisteredEvents, "f%d")+`]`).ok(t, "setRegisteredEvents")
+		c.change("updateSite", id, `registeredEvents: [`+full+`]`).ok(t, "updateSite")
+		c.change("updateSite", id, `keyEvents: [`+full+`]`).ok(t, "updateSite")
+		c.change("updateSite", id, `registeredEvents: [`+many(model.MaxRegisteredEvents, "f%d")+`]`).ok(t, "updateSite")
 		if got := lists(); !strings.Contains(got, "f49") || !strings.HasSuffix(got, "[purchase]") {
 			t.Errorf("after another full list: %s", got)
 		}

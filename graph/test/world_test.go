@@ -139,6 +139,7 @@ var samples = map[string]any{
 	"accountName": "Example", "name": "signup", "domain": "extra.example.org", "url": "https://example.net/hook",
 	"email": "new@example.org", "role": "VIEWER", "plan": "ENTERPRISE", "monthlyPageviews": 5, "scopes": []string{"READ"},
 	"password": "another long password", "currentPassword": "not the password", "token": "tgr_wrong", "everywhere": false, "confirm": nil, "reason": "abuse", "immediately": false,
+	"extraDomains": []string{"extra.example.org"}, "registeredEvents": []string{"signup"}, "keyEvents": []string{"signup"},
 	"measureSiteSearch": true, "measureEcommerce": true, "allowPseudonymousUserId": true, "automaticEvents": true,
 	"baseSeconds": 1.5, "maxSeconds": 20.0, "freeChallenges": 4, "automation": "LIMIT", "strict": true, "attackMode": "ON",
 	"exemptNetworks": []string{"198.51.100.0/24"},

@@ -208,12 +208,7 @@ func rulesOf(ctx context.Context, store *sites.Store, id int64) (*model.SiteRule
 // changeSite applies all settings of the file.
 func (a *applier) changeSite(ctx context.Context, site *model.SiteRules, file siteFile) error {
 	update := file.SiteUpdate
-	var err error
-	update.ExtraDomains, err = a.domains("extraDomains", file.ExtraDomains, model.ParseDomain)
-	if err != nil {
-		return err
-	}
-
+	update.AllowLocal = a.settings.AllowLocalDomains
 	if err := a.store.UpdateSite(ctx, a.accountID, site.ID, update); err != nil {
 		return err
 	}

@@ -221,15 +221,15 @@ func TestApplyAllOrNothing(t *testing.T) {
 			{good + "  - domain: localhost\n", "localhost: domain: "},
 			{good + "  - name: nothing\n", "domain: "},
 			{good + "    excludedAddresses: [x]\n", "example.com: excludedAddresses.0: Enter addresses"},
-			{good + "    extraDomains: [a.example, 10.0.0.1]\n", "example.com: extraDomains: 10.0.0.1: "},
+			{good + "    extraDomains: [a.example, 10.0.0.1]\n", "example.com: extraDomains.1: "},
 			{good + "    extraDomains: [example.com]\n",
-				"example.com: extraDomains: example.com: This is the site's own domain"},
+				"example.com: extraDomains.0: This is the site's own domain"},
 			{good + "    extraDomains: [" + many(21, "d%d.example") + "]\n", "A site has at most 20 extra domains."},
 			{good + "    registeredEvents: [purchase]\n",
-				"example.com: registeredEvents: purchase: This name has a meaning"},
+				"example.com: registeredEvents.0: This name has a meaning"},
 			{good + "    registeredEvents: [" + many(51, "e%d") + "]\n",
 				"A site has at most 50 registered event names."},
-			{good + "    keyEvents: [unknown]\n", "example.com: keyEvents: unknown: Register this event name first."},
+			{good + "    keyEvents: [unknown]\n", "example.com: keyEvents.0: Register this event name first."},
 			{good + "    conversionWebhookUrl: http://example.com/\n", "example.com: conversionWebhookUrl: "},
 			{good + "    dailyExportUrl: https://10.0.0.1/\n    conversionWebhookUrl: x\n",
 				"example.com: dailyExportUrl: "},
@@ -239,6 +239,7 @@ func TestApplyAllOrNothing(t *testing.T) {
 			{good + "    monthlyPageviews: 0\n", "together with its plan"},
 			{good + "    plan: PRO_1M\n    monthlyPageviews: 0\n", "This plan has 1000000 page views"},
 			{strings.ReplaceAll(good, "Other", `""`) + "    excludedAddresses: [x]\n", "example.com: name: "},
+			{strings.ReplaceAll(good, "Other", `""`) + "    keyEvents: [scroll, x]\n", "\nexample.com: keyEvents.1: "},
 		} {
 			status, out := a.apply(test.text)
 			if status != 1 || !strings.Contains(out, test.want) {

@@ -275,7 +275,7 @@ func (p *plane) shop(domain string) *model.Site {
 	site := p.site(domain, quota)
 	ctx, account, yes := p.tb.Context(), site.AccountID, true
 
-	excluded := []netip.Prefix{netip.MustParsePrefix("192.0.2.7/32"), netip.MustParsePrefix("2001:db8::/32")}
+	excluded := []string{"192.0.2.7/32", "2001:db8::/32"}
 	for _, err := range []error{
 		sites.New(p.db).UpdateSite(ctx, account, site.ID, sites.SiteUpdate{MeasureSiteSearch: &yes, MeasureEcommerce: &yes, AllowPseudonymousUserID: &yes, ExcludedAddresses: &excluded}),
 		sites.New(p.db).RegisterEvent(ctx, account, site.ID, "signup"),
