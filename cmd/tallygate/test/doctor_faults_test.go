@@ -37,6 +37,7 @@ func set(pairs ...string) func(*installation) {
 // find runs the cases, each on an installation of its own.
 func find(t *testing.T, faults []fault, install func(*testing.T) *installation) {
 	t.Helper()
+	golden := openGolden(t)
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
 			i := install(t)
@@ -55,6 +56,7 @@ func find(t *testing.T, faults []fault, install func(*testing.T) *installation) 
 			if findings, status := i.examine(); !slices.Equal(findings, f.want) || status != want {
 				t.Errorf("status %d, findings %q; want %d, %q", status, findings, want, f.want)
 			}
+			golden.compare(t, f.name, i.printed)
 		})
 	}
 }
