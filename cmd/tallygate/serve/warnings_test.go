@@ -45,9 +45,7 @@ func TestReadyzGolden(t *testing.T) {
 	a.readiness = readiness{log: log, check: func(context.Context) (string, error) { return "", nil }}
 	a.keyReplaced.Store(true)
 	a.commonAway.Store(true)
-	a.addWarnings()
-	a.warn(clients.Warning)
-	a.warn(clients.HiddenWarning)
+	a.addChecks(clients)
 
 	mux := http.NewServeMux()
 	a.serveHealth(mux)

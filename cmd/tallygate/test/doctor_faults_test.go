@@ -185,8 +185,8 @@ func TestDoctorSettings(t *testing.T) {
 		{"no worker", func(i *installation) {
 			i.dueDelivery(time.Hour)
 			set("ROLES", "control,data")(i)
-		}, []string{"error worker-missing"}},
-		{"a worker that does nothing", func(i *installation) { i.dueDelivery(time.Hour) }, []string{"error worker-missing"}},
+		}, []string{"error deliveries-late"}},
+		{"a worker that does nothing", func(i *installation) { i.dueDelivery(time.Hour) }, []string{"error deliveries-late"}},
 		{"mails that were given up", func(i *installation) {
 			now := int64(model.At(time.Now()))
 			i.exec("INSERT INTO mails (account_id, recipient, kind, data, state, attempts, created_at, next_attempt_at) "+
@@ -409,11 +409,11 @@ func TestDoctorOrigins(t *testing.T) {
 			start(i.T, i.settings, []string{"control", "data"})
 			set("TRUSTED_PROXIES", trusted)(i)
 			i.forward("203.0.113.9")
-		}, []string{"warning service-warning"}},
+		}, []string{"warning unknown-proxy"}},
 		{"the service reports hidden clients", func(i *installation) {
 			i.serveBehindProxies(true)
 			i.forward("127.0.0.1")
-		}, []string{"warning service-warning"}},
+		}, []string{"warning hidden-clients"}},
 		{"the service is not ready", func(i *installation) {
 			i.serveBehindProxies(true)
 			i.exec("DELETE FROM schema_migrations WHERE name = (SELECT max(name) FROM schema_migrations)")
