@@ -21,6 +21,7 @@ import (
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/health"
 	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/auth"
@@ -61,9 +62,8 @@ type Options struct {
 	// is not configured. Limits by network do not apply then. nil: never.
 	IsShared func(*http.Request) bool
 
-	// UnknownProxy and HiddenClients report whether such requests were seen lately; see web.Clients.
-	// nil: never.
-	UnknownProxy, HiddenClients func() bool
+	// Findings returns what the checks of this process find. nil: nothing.
+	Findings func() []health.Finding
 
 	// Configuration is what operators see of the process's settings.
 	Configuration resolver.Configuration
@@ -112,11 +112,8 @@ func New(o Options) (http.Handler, error) {
 		o.ClientAddr = func(*http.Request) netip.Addr { return netip.Addr{} }
 	}
 
-	if o.UnknownProxy == nil {
-		o.UnknownProxy = func() bool { return false }
-	}
-	if o.HiddenClients == nil {
-		o.HiddenClients = func() bool { return false }
+	if o.Findings == nil {
+		o.Findings = func() []health.Finding { return nil }
 	}
 
 	ids, err := nodeIDs(o.DB)
@@ -130,8 +127,7 @@ func New(o Options) (http.Handler, error) {
 		CaptchaDifficulty: cmp.Or(o.CaptchaDifficulty, model.DefaultDifficulty),
 		AllowLocalDomains: o.AllowLocalDomains, WebhookNets: o.WebhookNets,
 		SitePlan: o.DefaultSitePlan, SiteQuota: quota, Configuration: o.Configuration,
-		UnknownProxy: o.UnknownProxy, HiddenClients: o.HiddenClients,
-		Notify: o.Notify, Now: o.Now, Log: o.Log,
+		Findings: o.Findings, Notify: o.Notify, Now: o.Now, Log: o.Log,
 	})
 
 	counters := newErrorCounters()

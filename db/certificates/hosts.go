@@ -36,6 +36,19 @@ func (h Host) IsLate(now time.Time) bool {
 	return h.ExpiresAt == 0 || model.IsCertificateLate(h.IssuedAt.Time(), h.ExpiresAt.Time(), now)
 }
 
+// Problem returns in one line why a host has no certificate that lasts, or "".
+func (h Host) Problem(now time.Time) string {
+	switch {
+	case h.ExpiresAt == 0:
+		return "no TLS certificate for " + h.Host + " yet"
+	case !now.Before(h.ExpiresAt.Time()):
+		return "the TLS certificate for " + h.Host + " has expired"
+	case h.IsLate(now):
+		return "the TLS certificate for " + h.Host + " expires at " + h.ExpiresAt.Time().UTC().Format(time.RFC3339)
+	}
+	return ""
+}
+
 // See records the state of a host with which a process is configured.
 func (s *Store) See(ctx context.Context, h Host, now model.Instant) error {
 	return s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -44,16 +57,4 @@ func (s *Store) See(ctx context.Context, h Host, now model.Instant) error {
 			"seen_at = EXCLUDED.seen_at", h.Host, h.IssuedAt, h.ExpiresAt, now)
 		return err
 	})
-}
-
-// Host returns the state of one host. A host that is not recorded has the zero state.
-func (s *Store) Host(ctx context.Context, host string) (Host, error) {
-	var found []Host
-	err := s.db.Read.NewSelect().Table("certificate_hosts").
-		Column("host", "issued_at", "expires_at").
-		Where("host = ?", host).Scan(ctx, &found)
-	if err != nil || len(found) == 0 {
-		return Host{Host: host}, err
-	}
-	return found[0], nil
 }

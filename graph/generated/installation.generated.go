@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/99designs/gqlgen/graphql"
+	"github.com/tallygate/tallygate/db/health"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/vektah/gqlparser/v2/ast"
 )
@@ -18,10 +19,11 @@ import (
 type InstallationResolver interface {
 	Configuration(ctx context.Context, obj *Installation) (*InstallationConfiguration, error)
 	Mail(ctx context.Context, obj *Installation) (*InstallationMail, error)
-	Health(ctx context.Context, obj *Installation) (*InstallationHealth, error)
+	Health(ctx context.Context, obj *Installation) (*health.State, error)
 }
 type InstallationHealthResolver interface {
-	Certificates(ctx context.Context, obj *InstallationHealth) ([]*Certificate, error)
+	Problems(ctx context.Context, obj *health.State) ([]string, error)
+	Certificates(ctx context.Context, obj *health.State) ([]*Certificate, error)
 }
 
 // endregion ************************** generated!.gotpl **************************
@@ -292,8 +294,8 @@ func (ec *executionContext) _Installation_health(ctx context.Context, field grap
 			return ec.Resolvers.Installation().Health(ctx, obj)
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *InstallationHealth) graphql.Marshaler {
-			return ec.marshalOInstallationHealth2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐInstallationHealth(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *health.State) graphql.Marshaler {
+			return ec.marshalOInstallationHealth2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋhealthᚐState(ctx, selections, v)
 		},
 		true,
 		false,
@@ -588,7 +590,7 @@ func (ec *executionContext) fieldContext_InstallationConfiguration_defaultSitePl
 	return graphql.NewScalarFieldContext("InstallationConfiguration", field, false, false, "SitePlan")
 }
 
-func (ec *executionContext) _InstallationHealth_version(ctx context.Context, field graphql.CollectedField, obj *InstallationHealth) (ret graphql.Marshaler) {
+func (ec *executionContext) _InstallationHealth_version(ctx context.Context, field graphql.CollectedField, obj *health.State) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -611,7 +613,7 @@ func (ec *executionContext) fieldContext_InstallationHealth_version(_ context.Co
 	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, "String")
 }
 
-func (ec *executionContext) _InstallationHealth_database(ctx context.Context, field graphql.CollectedField, obj *InstallationHealth) (ret graphql.Marshaler) {
+func (ec *executionContext) _InstallationHealth_database(ctx context.Context, field graphql.CollectedField, obj *health.State) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -634,7 +636,7 @@ func (ec *executionContext) fieldContext_InstallationHealth_database(_ context.C
 	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, "String")
 }
 
-func (ec *executionContext) _InstallationHealth_pendingDeliveries(ctx context.Context, field graphql.CollectedField, obj *InstallationHealth) (ret graphql.Marshaler) {
+func (ec *executionContext) _InstallationHealth_pendingDeliveries(ctx context.Context, field graphql.CollectedField, obj *health.State) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -657,7 +659,7 @@ func (ec *executionContext) fieldContext_InstallationHealth_pendingDeliveries(_ 
 	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, "Int64")
 }
 
-func (ec *executionContext) _InstallationHealth_dueDeliveries(ctx context.Context, field graphql.CollectedField, obj *InstallationHealth) (ret graphql.Marshaler) {
+func (ec *executionContext) _InstallationHealth_dueDeliveries(ctx context.Context, field graphql.CollectedField, obj *health.State) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -680,7 +682,7 @@ func (ec *executionContext) fieldContext_InstallationHealth_dueDeliveries(_ cont
 	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, "Int64")
 }
 
-func (ec *executionContext) _InstallationHealth_oldestDueAt(ctx context.Context, field graphql.CollectedField, obj *InstallationHealth) (ret graphql.Marshaler) {
+func (ec *executionContext) _InstallationHealth_oldestDueAt(ctx context.Context, field graphql.CollectedField, obj *health.State) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -692,8 +694,8 @@ func (ec *executionContext) _InstallationHealth_oldestDueAt(ctx context.Context,
 			return obj.OldestDueAt, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *model.Instant) graphql.Marshaler {
-			return ec.marshalODateTime2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐInstant(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v model.Instant) graphql.Marshaler {
+			return ec.marshalODateTime2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐInstant(ctx, selections, v)
 		},
 		true,
 		false,
@@ -703,7 +705,7 @@ func (ec *executionContext) fieldContext_InstallationHealth_oldestDueAt(_ contex
 	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, "DateTime")
 }
 
-func (ec *executionContext) _InstallationHealth_dueMails(ctx context.Context, field graphql.CollectedField, obj *InstallationHealth) (ret graphql.Marshaler) {
+func (ec *executionContext) _InstallationHealth_dueMails(ctx context.Context, field graphql.CollectedField, obj *health.State) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -726,7 +728,7 @@ func (ec *executionContext) fieldContext_InstallationHealth_dueMails(_ context.C
 	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, "Int64")
 }
 
-func (ec *executionContext) _InstallationHealth_dueReports(ctx context.Context, field graphql.CollectedField, obj *InstallationHealth) (ret graphql.Marshaler) {
+func (ec *executionContext) _InstallationHealth_dueReports(ctx context.Context, field graphql.CollectedField, obj *health.State) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -749,7 +751,7 @@ func (ec *executionContext) fieldContext_InstallationHealth_dueReports(_ context
 	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, "Int64")
 }
 
-func (ec *executionContext) _InstallationHealth_workerSeenAt(ctx context.Context, field graphql.CollectedField, obj *InstallationHealth) (ret graphql.Marshaler) {
+func (ec *executionContext) _InstallationHealth_workerSeenAt(ctx context.Context, field graphql.CollectedField, obj *health.State) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -761,8 +763,8 @@ func (ec *executionContext) _InstallationHealth_workerSeenAt(ctx context.Context
 			return obj.WorkerSeenAt, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *model.Instant) graphql.Marshaler {
-			return ec.marshalODateTime2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐInstant(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v model.Instant) graphql.Marshaler {
+			return ec.marshalODateTime2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐInstant(ctx, selections, v)
 		},
 		true,
 		false,
@@ -772,7 +774,7 @@ func (ec *executionContext) fieldContext_InstallationHealth_workerSeenAt(_ conte
 	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, "DateTime")
 }
 
-func (ec *executionContext) _InstallationHealth_clockTrusted(ctx context.Context, field graphql.CollectedField, obj *InstallationHealth) (ret graphql.Marshaler) {
+func (ec *executionContext) _InstallationHealth_clockTrusted(ctx context.Context, field graphql.CollectedField, obj *health.State) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -795,7 +797,7 @@ func (ec *executionContext) fieldContext_InstallationHealth_clockTrusted(_ conte
 	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, "Boolean")
 }
 
-func (ec *executionContext) _InstallationHealth_clockAheadMs(ctx context.Context, field graphql.CollectedField, obj *InstallationHealth) (ret graphql.Marshaler) {
+func (ec *executionContext) _InstallationHealth_clockAheadMs(ctx context.Context, field graphql.CollectedField, obj *health.State) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -818,53 +820,30 @@ func (ec *executionContext) fieldContext_InstallationHealth_clockAheadMs(_ conte
 	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, "Int64")
 }
 
-func (ec *executionContext) _InstallationHealth_unknownProxy(ctx context.Context, field graphql.CollectedField, obj *InstallationHealth) (ret graphql.Marshaler) {
+func (ec *executionContext) _InstallationHealth_problems(ctx context.Context, field graphql.CollectedField, obj *health.State) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_InstallationHealth_unknownProxy(ctx, field)
+			return ec.fieldContext_InstallationHealth_problems(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.UnknownProxy, nil
+			return ec.Resolvers.InstallationHealth().Problems(ctx, obj)
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
-			return ec.marshalNBoolean2bool(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_InstallationHealth_unknownProxy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, "Boolean")
+func (ec *executionContext) fieldContext_InstallationHealth_problems(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InstallationHealth", field, true, true, "String")
 }
 
-func (ec *executionContext) _InstallationHealth_hiddenClients(ctx context.Context, field graphql.CollectedField, obj *InstallationHealth) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_InstallationHealth_hiddenClients(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.HiddenClients, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
-			return ec.marshalNBoolean2bool(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_InstallationHealth_hiddenClients(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, "Boolean")
-}
-
-func (ec *executionContext) _InstallationHealth_certificates(ctx context.Context, field graphql.CollectedField, obj *InstallationHealth) (ret graphql.Marshaler) {
+func (ec *executionContext) _InstallationHealth_certificates(ctx context.Context, field graphql.CollectedField, obj *health.State) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -1204,7 +1183,7 @@ func (ec *executionContext) _InstallationConfiguration(ctx context.Context, sel 
 
 var installationHealthImplementors = []string{"InstallationHealth"}
 
-func (ec *executionContext) _InstallationHealth(ctx context.Context, sel ast.SelectionSet, obj *InstallationHealth) graphql.Marshaler {
+func (ec *executionContext) _InstallationHealth(ctx context.Context, sel ast.SelectionSet, obj *health.State) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, installationHealthImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -1263,16 +1242,12 @@ func (ec *executionContext) _InstallationHealth(ctx context.Context, sel ast.Sel
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
-		case "unknownProxy":
-			out.Values[i] = ec._InstallationHealth_unknownProxy(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				atomic.AddUint32(&out.Invalids, 1)
-			}
-		case "hiddenClients":
-			out.Values[i] = ec._InstallationHealth_hiddenClients(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				atomic.AddUint32(&out.Invalids, 1)
-			}
+		case "problems":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._InstallationHealth_problems(ctx, field, obj)
+				})
 		case "certificates":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
 				true, true,
@@ -1387,7 +1362,7 @@ func (ec *executionContext) marshalOInstallationConfiguration2ᚖgithubᚗcomᚋ
 	return ec._InstallationConfiguration(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalOInstallationHealth2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐInstallationHealth(ctx context.Context, sel ast.SelectionSet, v *InstallationHealth) graphql.Marshaler {
+func (ec *executionContext) marshalOInstallationHealth2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋhealthᚐState(ctx context.Context, sel ast.SelectionSet, v *health.State) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/99designs/gqlgen/graphql"
+	"github.com/tallygate/tallygate/db/health"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/db/reports"
@@ -1091,7 +1092,7 @@ type Installation struct {
 	// Whether mails arrive at the mail server. Null unless the caller is an operator.
 	Mail *InstallationMail `json:"mail,omitempty"`
 	// The state of the database, the work that waits, and the clock. Null unless the caller is an operator.
-	Health *InstallationHealth `json:"health,omitempty"`
+	Health *health.State `json:"health,omitempty"`
 	// The name of the installation's OpenID Connect provider, for a button that signs in. Null without one.
 	Provider *string `json:"provider,omitempty"`
 }
@@ -1120,41 +1121,6 @@ type InstallationConfiguration struct {
 	RetentionMonths *int `json:"retentionMonths,omitempty"`
 	// The plan of new sites.
 	DefaultSitePlan model.Plan `json:"defaultSitePlan"`
-}
-
-// The state of an installation, for its operators. It counts work of all accounts and names none of them.
-type InstallationHealth struct {
-	// The version of the program that answers, as its build recorded it.
-	Version string `json:"version"`
-	// The database: `sqlite` or `postgres`.
-	Database string `json:"database"`
-	// Webhook deliveries with an attempt that is due or follows later. At most 100,000 are counted, those due first.
-	PendingDeliveries int64 `json:"pendingDeliveries"`
-	// Webhook deliveries whose attempt is due.
-	DueDeliveries int64 `json:"dueDeliveries"`
-	// When the longest due delivery became due. Null if none is.
-	OldestDueAt *model.Instant `json:"oldestDueAt,omitempty"`
-	// Mails whose attempt is due.
-	DueMails int64 `json:"dueMails"`
-	// Days of sites whose reports are to be built now.
-	DueReports int64 `json:"dueReports"`
-	// When a worker last compared the clock and trusted it, which it does every minute. Null if no worker has.
-	WorkerSeenAt *model.Instant `json:"workerSeenAt,omitempty"`
-	// Whether the workers trust the clock. While they do not, after it has jumped, nothing is deleted and no report is built.
-	ClockTrusted bool `json:"clockTrusted"`
-	// By how many milliseconds the clock of the process that answers is ahead of the database's; negative if it is behind.
-	ClockAheadMs int64 `json:"clockAheadMs"`
-	// Whether the process that answers got requests within the last hour through a proxy that `TALLYGATE_TRUSTED_PROXIES` does not
-	// name. All its clients count as one, and no limit by network applies to them.
-	UnknownProxy bool `json:"unknownProxy"`
-	// Whether the process that answers got requests within the last hour whose `X-Forwarded-For` leads to an address within
-	// `TALLYGATE_TRUSTED_PROXIES`: a hop in front of the proxy hides the clients, or clients are in these networks. Clients with one
-	// such address count as one, and no limit by network applies to them.
-	HiddenClients bool `json:"hiddenClients"`
-	// The TLS certificates that the program obtains itself, with `TALLYGATE_TLS=auto`. They belong to the hosts with which any process
-	// was configured within the last day: a host that was removed from the settings stays for a day. At most 20, those
-	// that expire first come first. Empty if no process obtains certificates.
-	Certificates []*Certificate `json:"certificates"`
 }
 
 // What the last 30 days of mails show.

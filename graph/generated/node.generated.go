@@ -12,6 +12,7 @@ import (
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/99designs/gqlgen/graphql/introspection"
+	"github.com/tallygate/tallygate/db/health"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/graph/schema"
@@ -125,7 +126,7 @@ type QueryResolver interface {
 	Viewer(ctx context.Context) (*model.User, error)
 	Account(ctx context.Context, id *string) (*model.Account, error)
 	Installation(ctx context.Context) (*Installation, error)
-	InstallationHealth(ctx context.Context) (*InstallationHealth, error)
+	InstallationHealth(ctx context.Context) (*health.State, error)
 	InvitationOffer(ctx context.Context, token string) (*InvitationOffer, error)
 	Accounts(ctx context.Context, first *int, after *string, last *int, before *string, orderBy AccountOrder, search *string) (*AccountConnection, error)
 	PasskeySignIn(ctx context.Context) (*PasskeyRequest, error)
@@ -6365,8 +6366,8 @@ func (ec *executionContext) _Query_installationHealth(ctx context.Context, field
 			return ec.Resolvers.Query().InstallationHealth(ctx)
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *InstallationHealth) graphql.Marshaler {
-			return ec.marshalOInstallationHealth2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐInstallationHealth(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *health.State) graphql.Marshaler {
+			return ec.marshalOInstallationHealth2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋhealthᚐState(ctx, selections, v)
 		},
 		true,
 		false,

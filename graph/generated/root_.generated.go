@@ -2404,16 +2404,10 @@ type InstallationHealth {
   "By how many milliseconds the clock of the process that answers is ahead of the database's; negative if it is behind."
   clockAheadMs: Int64!
   """
-  Whether the process that answers got requests within the last hour through a proxy that ` + "`" + `TALLYGATE_TRUSTED_PROXIES` + "`" + ` does not
-  name. All its clients count as one, and no limit by network applies to them.
+  The names of the checks that found something, for example ` + "`" + `worker-missing` + "`" + ` or ` + "`" + `unknown-proxy` + "`" + `: conditions of all processes that
+  the database shows, and of the process that answers. The list is empty while all is well. See docs/operations.md, "Health".
   """
-  unknownProxy: Boolean!
-  """
-  Whether the process that answers got requests within the last hour whose ` + "`" + `X-Forwarded-For` + "`" + ` leads to an address within
-  ` + "`" + `TALLYGATE_TRUSTED_PROXIES` + "`" + `: a hop in front of the proxy hides the clients, or clients are in these networks. Clients with one
-  such address count as one, and no limit by network applies to them.
-  """
-  hiddenClients: Boolean!
+  problems: [String!]!
   """
   The TLS certificates that the program obtains itself, with ` + "`" + `TALLYGATE_TLS=auto` + "`" + `. They belong to the hosts with which any process
   was configured within the last day: a host that was removed from the settings stays for a day. At most 20, those
@@ -7027,10 +7021,8 @@ func (ec *executionContext) childFields_InstallationHealth(ctx context.Context, 
 		return ec.fieldContext_InstallationHealth_clockTrusted(ctx, field)
 	case "clockAheadMs":
 		return ec.fieldContext_InstallationHealth_clockAheadMs(ctx, field)
-	case "unknownProxy":
-		return ec.fieldContext_InstallationHealth_unknownProxy(ctx, field)
-	case "hiddenClients":
-		return ec.fieldContext_InstallationHealth_hiddenClients(ctx, field)
+	case "problems":
+		return ec.fieldContext_InstallationHealth_problems(ctx, field)
 	case "certificates":
 		return ec.fieldContext_InstallationHealth_certificates(ctx, field)
 	}

@@ -2,7 +2,9 @@ package resolver
 
 import (
 	"context"
+	"slices"
 
+	"github.com/tallygate/tallygate/db/health"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/generated"
 )
@@ -19,13 +21,13 @@ func (r *queryResolver) Installation(ctx context.Context) (*generated.Installati
 }
 
 // InstallationHealth is Installation.health for callers that need an error without the right.
-func (r *queryResolver) InstallationHealth(ctx context.Context) (*generated.InstallationHealth, error) {
+func (r *queryResolver) InstallationHealth(ctx context.Context) (*health.State, error) {
 	return r.health(ctx)
 }
 
 func (r *installationResolver) Health(
 	ctx context.Context, _ *generated.Installation,
-) (*generated.InstallationHealth, error) {
+) (*health.State, error) {
 	if may, err := r.operates(ctx); !may || err != nil {
 		return nil, err
 	}
@@ -86,36 +88,26 @@ func (r *Resolver) operates(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// health counts the work that waits, and compares the clocks.
-func (r *Resolver) health(ctx context.Context) (*generated.InstallationHealth, error) {
-	now, ahead, err := r.db.CompareClock(ctx, r.now)
-	if err != nil {
-		return nil, err
-	}
-	backlog, err := r.outbox.DeliveryBacklog(ctx, now)
-	if err != nil {
-		return nil, err
-	}
-	mails, err := r.outbox.DueMailCount(ctx, now)
-	if err != nil {
-		return nil, err
-	}
-	due, err := r.reports.Due(ctx, now)
-	if err != nil {
-		return nil, err
-	}
-	seen, trusted, err := r.db.LastTrusted(ctx)
+// health reads the state that all processes share.
+func (r *Resolver) health(ctx context.Context) (*health.State, error) {
+	return health.Read(ctx, r.db, r.configuration.Version, r.now)
+}
+
+// Problems returns the names of the checks that found something in the database or in this process. Both can
+// find the same condition.
+func (r *installationHealthResolver) Problems(ctx context.Context, state *health.State) ([]string, error) {
+	found, err := state.Findings(ctx, true)
 	if err != nil {
 		return nil, err
 	}
 
-	return &generated.InstallationHealth{
-		Version: r.configuration.Version, Database: r.db.Dialect(),
-		PendingDeliveries: backlog.Pending, DueDeliveries: backlog.Due, OldestDueAt: &backlog.Oldest,
-		DueMails: mails, DueReports: due.Days,
-		WorkerSeenAt: &seen, ClockTrusted: trusted, ClockAheadMs: ahead.Milliseconds(),
-		UnknownProxy: r.unknownProxy(), HiddenClients: r.hiddenClients(),
-	}, nil
+	names := []string{}
+	for _, f := range append(found, r.findings()...) {
+		if !slices.Contains(names, f.Check) {
+			names = append(names, f.Check)
+		}
+	}
+	return names, nil
 }
 
 // maxCertificates is how many certificates Certificates lists. Processes have at most three hosts each.
@@ -123,7 +115,7 @@ const maxCertificates = 20
 
 // Certificates reads the states that the processes with TALLYGATE_TLS=auto have recorded.
 func (r *installationHealthResolver) Certificates(
-	ctx context.Context, _ *generated.InstallationHealth,
+	ctx context.Context, _ *health.State,
 ) ([]*generated.Certificate, error) {
 	now := r.now()
 	hosts, err := r.certificates.Hosts(ctx, model.At(now))

@@ -14,6 +14,7 @@ import (
 	"github.com/tallygate/tallygate/db/alertchannels"
 	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/certificates"
+	"github.com/tallygate/tallygate/db/health"
 	"github.com/tallygate/tallygate/db/idempotency"
 	"github.com/tallygate/tallygate/db/imports"
 	"github.com/tallygate/tallygate/db/model"
@@ -39,8 +40,7 @@ type Options struct {
 	SitePlan          model.Plan // of new sites
 	SiteQuota         int64      // of new sites
 	Configuration     Configuration
-	UnknownProxy      func() bool // whether requests of a proxy that is not configured were seen lately
-	HiddenClients     func() bool // whether requests whose clients are hidden were seen lately
+	Findings          func() []health.Finding // of this process
 	Notify            func([]model.Delivery)
 	Now               func() time.Time
 	Log               *slog.Logger
@@ -84,8 +84,7 @@ type Resolver struct {
 	plan          model.Plan // of new sites
 	planQuota     int64
 	configuration Configuration
-	unknownProxy  func() bool
-	hiddenClients func() bool
+	findings      func() []health.Finding
 	notify        func([]model.Delivery) // nil: no notification
 	now           func() time.Time
 	purging       chan struct{} // holds one value while a request purges deleted sites
@@ -123,8 +122,7 @@ func New(o Options) *Resolver {
 		notify:    o.Notify,
 
 		configuration: o.Configuration,
-		unknownProxy:  o.UnknownProxy,
-		hiddenClients: o.HiddenClients,
+		findings:      o.Findings,
 		now:           o.Now,
 		purging:       make(chan struct{}, 1),
 	}

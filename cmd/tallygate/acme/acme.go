@@ -179,11 +179,7 @@ func (m *Manager) renew(ctx context.Context, h *host) {
 
 // see records the state of a host when it has changed, and once an hour.
 func (m *Manager) see(ctx context.Context, h *host) {
-	now := m.Now()
-	state := certificates.Host{Host: h.name}
-	if served := h.served.Load(); served != nil {
-		state.IssuedAt, state.ExpiresAt = model.At(served.Leaf.NotBefore), model.At(served.Leaf.NotAfter)
-	}
+	now, state := m.Now(), h.state()
 	if !h.isLoaded || h.recorded == state && now.Sub(h.seen).Abs() < seeEvery {
 		return
 	}

@@ -140,6 +140,14 @@ func await(t *testing.T, what string, condition func() bool) {
 	}
 }
 
+// leaf returns the certificate that a manager serves for a host, or nil.
+func (m *Manager) leaf(name string) *x509.Certificate {
+	if served := m.hosts[name].served.Load(); served != nil {
+		return served.Leaf
+	}
+	return nil
+}
+
 func (f *front) awaitServed(t *testing.T, host string) *x509.Certificate {
 	t.Helper()
 	await(t, "certificate for "+host, func() bool { return f.manager.leaf(host) != nil })
@@ -148,11 +156,16 @@ func (f *front) awaitServed(t *testing.T, host string) *x509.Certificate {
 
 func hostState(t *testing.T, d *db.DB, host string) certificates.Host {
 	t.Helper()
-	state, err := certificates.New(d).Host(t.Context(), host)
+	hosts, err := certificates.New(d).Hosts(t.Context(), model.At(time.Now()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return state
+	for _, state := range hosts {
+		if state.Host == host {
+			return state
+		}
+	}
+	return certificates.Host{Host: host}
 }
 
 // TestObtain checks a certificate's life without a renewal, for each kind of challenge on each database: it is obtained and
@@ -184,8 +197,8 @@ func TestObtain(t *testing.T) {
 				if checked := strings.Contains(a.Log(), "Attempting to validate w/ HTTP"); checked != (name == "http-01") {
 					t.Errorf("the authority did not check by %s alone", name)
 				}
-				if warnings := f.manager.Warnings(); len(warnings) > 0 {
-					t.Errorf("warnings %q", warnings)
+				if problem := f.manager.Problem(host); problem != "" {
+					t.Errorf("problem %q", problem)
 				}
 
 				// A certificate for another name is neither served nor ordered, nor is one without a name.
@@ -257,10 +270,7 @@ func TestRenew(t *testing.T) {
 	})
 	wantWarning := func(want string) {
 		t.Helper()
-		await(t, want, func() bool {
-			warnings := f.manager.Warnings()
-			return len(warnings) == 1 && warnings[0] == want
-		})
+		await(t, want, func() bool { return f.manager.Problem(host) == want })
 	}
 	wantWarning("no TLS certificate for " + host + " yet")
 	if expires := gathered(t, f.manager, "tallygate_tls_certificate_expiry_timestamp_seconds"); expires != 0 {

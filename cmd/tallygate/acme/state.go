@@ -1,37 +1,23 @@
 package acme
 
 import (
-	"crypto/x509"
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tallygate/tallygate/db/certificates"
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// leaf returns the certificate that this process serves for a host, or nil.
-func (m *Manager) leaf(name string) *x509.Certificate {
-	if served := m.hosts[name].served.Load(); served != nil {
-		return served.Leaf
+// state returns the state of the certificate that this process serves for a host.
+func (h *host) state() certificates.Host {
+	state := certificates.Host{Host: h.name}
+	if served := h.served.Load(); served != nil {
+		state.IssuedAt, state.ExpiresAt = model.At(served.Leaf.NotBefore), model.At(served.Leaf.NotAfter)
 	}
-	return nil
+	return state
 }
 
-// Warnings returns a line for each host without a certificate, or with one that expires soon.
-func (m *Manager) Warnings() []string {
-	var lines []string
-	for _, host := range m.Hosts {
-		switch leaf := m.leaf(host); {
-		case leaf == nil:
-			lines = append(lines, "no TLS certificate for "+host+" yet")
-		case !m.Now().Before(leaf.NotAfter):
-			lines = append(lines, "the TLS certificate for "+host+" has expired")
-		case model.IsCertificateLate(leaf.NotBefore, leaf.NotAfter, m.Now()):
-			lines = append(lines, "the TLS certificate for "+host+" expires at "+leaf.NotAfter.UTC().Format(time.RFC3339))
-		}
-	}
-	return lines
-}
+// Problem returns in one line why one of the hosts has no certificate that lasts, or "".
+func (m *Manager) Problem(host string) string { return m.hosts[host].state().Problem(m.Now()) }
 
 var expiryDesc = prometheus.NewDesc("tallygate_tls_certificate_expiry_timestamp_seconds",
 	"Unix time at which the certificate that this process serves for a host expires; 0 without a certificate.",
@@ -48,15 +34,12 @@ func (m *Manager) Describe(out chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (m *Manager) Collect(out chan<- prometheus.Metric) {
-	for _, host := range m.Hosts {
-		expires, late := 0.0, 1.0
-		if leaf := m.leaf(host); leaf != nil {
-			expires = float64(leaf.NotAfter.Unix())
-			if !model.IsCertificateLate(leaf.NotBefore, leaf.NotAfter, m.Now()) {
-				late = 0
-			}
+	for _, name := range m.Hosts {
+		state, late := m.hosts[name].state(), 0.0
+		if state.IsLate(m.Now()) {
+			late = 1
 		}
-		out <- prometheus.MustNewConstMetric(expiryDesc, prometheus.GaugeValue, expires, host)
-		out <- prometheus.MustNewConstMetric(lateDesc, prometheus.GaugeValue, late, host)
+		out <- prometheus.MustNewConstMetric(expiryDesc, prometheus.GaugeValue, float64(state.ExpiresAt.Time().Unix()), name)
+		out <- prometheus.MustNewConstMetric(lateDesc, prometheus.GaugeValue, late, name)
 	}
 }

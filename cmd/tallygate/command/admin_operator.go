@@ -14,9 +14,9 @@ import (
 	"github.com/tallygate/tallygate/cmd/tallygate/version"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/health"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
-	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/db/sites"
 )
 
@@ -221,12 +221,6 @@ func readInstallation(ctx context.Context, settings *config.Config, d *db.DB) (*
 		state.Roles = append(state.Roles, string(role))
 	}
 
-	now, ahead, err := d.CompareClock(ctx, time.Now)
-	if err != nil {
-		return nil, err
-	}
-	state.ClockAheadMS = ahead.Milliseconds()
-
 	mails, err := outbox.New(d).MailState(ctx)
 	if err != nil {
 		return nil, err
@@ -234,27 +228,16 @@ func readInstallation(ctx context.Context, settings *config.Config, d *db.DB) (*
 	state.LastMailSentAt, state.LastMailFailedAt = timeText(mails.LastSent), timeText(mails.LastFailed)
 	state.RetryingMails = mails.Retrying
 
-	if state.DueMails, err = outbox.New(d).DueMailCount(ctx, now); err != nil {
-		return nil, err
-	}
-
-	backlog, err := outbox.New(d).DeliveryBacklog(ctx, now)
+	work, err := health.Read(ctx, d, state.Version, time.Now)
 	if err != nil {
 		return nil, err
 	}
-	state.PendingDeliveries, state.DueDeliveries = backlog.Pending, backlog.Due
-	state.OldestDueAt = timeText(backlog.Oldest)
+	state.DueMails, state.DueReports = work.DueMails, work.DueReports
+	state.PendingDeliveries, state.DueDeliveries = work.PendingDeliveries, work.DueDeliveries
+	state.OldestDueAt, state.WorkerSeenAt = timeText(work.OldestDueAt), timeText(work.WorkerSeenAt)
+	state.ClockTrusted, state.ClockAheadMS = work.ClockTrusted, work.ClockAheadMs
 
-	due, err := reports.New(d).Due(ctx, now)
-	if err != nil {
-		return nil, err
-	}
-	state.DueReports = due.Days
-
-	seen, trusted, err := d.LastTrusted(ctx)
-	state.WorkerSeenAt, state.ClockTrusted = timeText(seen), trusted
-
-	return state, err
+	return state, nil
 }
 
 // timeText returns a time in RFC 3339; "" for none.

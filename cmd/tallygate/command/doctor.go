@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/doctor"
+	"github.com/tallygate/tallygate/db/health"
 )
 
 type doctorCommand struct {
@@ -37,9 +38,9 @@ func (c *doctorCommand) Run(ctx context.Context, s *session) error {
 	}
 
 	switch report.Worst() {
-	case doctor.Error:
+	case health.Error:
 		return exitStatus(statusError)
-	case doctor.Warning:
+	case health.Warning:
 		return exitStatus(statusWarning)
 	}
 

@@ -3,16 +3,19 @@ package doctor
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/cmd/tallygate/serve"
+	"github.com/tallygate/tallygate/db/health"
 	"github.com/tallygate/tallygate/graph/mcp"
 )
 
@@ -75,11 +78,10 @@ func localURL(addr config.Address) string {
 	return "http://" + net.JoinHostPort(host, port)
 }
 
-// checkListeners checks that each address is free, or that this service listens on it. It takes over the
-// warnings of a service that runs.
+// checkListeners checks that each address is free, or that this service listens on it. It takes over what a service
+// that runs has found.
 func (e *examination) checkListeners(ctx context.Context) bool {
 	used := make(map[config.Address]string)
-	reported := make(map[string]bool)
 
 	for _, l := range listeners(e.c) {
 		_, port, _ := net.SplitHostPort(string(l.addr))
@@ -99,7 +101,7 @@ func (e *examination) checkListeners(ctx context.Context) bool {
 			continue
 		}
 
-		lines, ours := e.readiness(ctx, l.addr)
+		found, ours := e.readiness(ctx, l.addr)
 		if !ours {
 			e.fault("listener-taken", "Stop the other program, or choose another address in "+l.setting+".",
 				"%s: the address %s cannot be used: %v", l.setting, l.addr, cause(err))
@@ -107,10 +109,9 @@ func (e *examination) checkListeners(ctx context.Context) bool {
 		}
 
 		e.isRunning = true
-		for _, line := range lines {
-			if !reported[line] {
-				reported[line] = true
-				e.reportReadiness(line)
+		for _, f := range found {
+			if !slices.Contains(e.ofService, f) {
+				e.ofService = append(e.ofService, f)
 			}
 		}
 	}
@@ -118,39 +119,27 @@ func (e *examination) checkListeners(ctx context.Context) bool {
 	return len(listeners(e.c)) > 0
 }
 
-// readiness asks the service on an address for its state. ours is false for another program.
-func (e *examination) readiness(ctx context.Context, addr config.Address) (lines []string, ours bool) {
+// readiness asks the service on an address for what it has found. ours is false for another program.
+func (e *examination) readiness(ctx context.Context, addr config.Address) (found []health.Finding, ours bool) {
 	base := localURL(addr)
 	status, body, err := fetch(ctx, http.DefaultClient, base+"/healthz")
 	if err != nil || status != http.StatusOK || !strings.HasPrefix(body, "ok") {
 		return nil, false
 	}
 
-	status, body, err = fetch(ctx, http.DefaultClient, base+"/readyz")
-	switch {
-	case err != nil:
-		return nil, false
-	case status != http.StatusOK:
-		return []string{oneLine(body)}, true
+	status, body, err = fetch(ctx, http.DefaultClient, base+"/readyz?format=json")
+	if err == nil && status != http.StatusOK {
+		return []health.Finding{{Level: health.Error, Check: "service-not-ready", Problem: "the running service is not ready: " + oneLine(body),
+			Action: "See the log of the running service, and docs/operations.md."}}, true
 	}
-	return strings.Split(strings.TrimSpace(body), "\n"), true
+	if err == nil {
+		err = json.Unmarshal([]byte(body), &found)
+	}
+	return found, err == nil
 }
 
 // oneLine returns a text without line breaks.
 func oneLine(text string) string { return strings.ReplaceAll(strings.TrimSpace(text), "\n", "; ") }
-
-// reportReadiness turns a line of /readyz into a finding.
-func (e *examination) reportReadiness(line string) {
-	const action = "See the log of the running service, and docs/operations.md."
-
-	switch warning, found := strings.CutPrefix(line, "warning: "); {
-	case line == "ok", strings.HasPrefix(line, serve.FileLine):
-	case found:
-		e.warn("service-warning", action, "the running service reports: %s", warning)
-	default:
-		e.fault("service-not-ready", action, "the running service is not ready: %s", line)
-	}
-}
 
 // fetch sends a GET request and returns the beginning of the answer. It follows no redirects.
 func fetch(ctx context.Context, client *http.Client, address string) (status int, body string, err error) {
@@ -221,7 +210,7 @@ func (e *examination) checkCertificate(ctx context.Context, o config.NamedOrigin
 	if invalid, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		action := "Install a valid certificate for this name at the proxy."
 		if e.c.UsesTLS() {
-			action = seeTLS
+			action = health.SeeTLS
 		}
 		e.fault("origin-certificate", action,
 			"%s: browsers refuse the certificate: %v", o.Setting, cause(invalid))
@@ -233,7 +222,7 @@ func (e *examination) checkCertificate(ctx context.Context, o config.NamedOrigin
 		return false
 	}
 
-	// checkCertificates knows the lifetime of the certificates that this program obtains.
+	// The database's check knows the lifetimes of the certificates that this program obtains.
 	if left := certificate.NotAfter.Sub(e.Now()); left < certificateSoon && !e.c.UsesTLS() {
 		e.warn("origin-certificate-expires", "Check why the proxy does not renew it.",
 			"%s: the certificate expires on %s", o.Setting, certificate.NotAfter.UTC().Format(time.DateOnly))

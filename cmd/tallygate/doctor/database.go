@@ -13,13 +13,12 @@ import (
 	"github.com/tallygate/tallygate/cmd/tallygate/secret"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
-	"github.com/tallygate/tallygate/db/alertchannels"
 	"github.com/tallygate/tallygate/db/celllist"
 	"github.com/tallygate/tallygate/db/files"
+	"github.com/tallygate/tallygate/db/health"
 	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/migrations"
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/db/outbox"
 )
 
 // checkDatabase opens the database as a start does, but migrates nothing.
@@ -49,8 +48,7 @@ func (e *examination) checkDatabase(ctx context.Context) bool {
 			"nothing can be written to the database: %v", cause(err))
 	}
 
-	for _, check := range []func(context.Context, *db.DB) error{e.checkCells, e.checkKeys, e.checkTime, e.checkWork, e.checkAccounts,
-		e.checkCertificates, e.checkChannels} {
+	for _, check := range []func(context.Context, *db.DB) error{e.checkCells, e.checkKeys, e.checkState, e.checkAccounts} {
 		if err := check(ctx, d); err != nil && !errors.Is(err, celllist.ErrDenied) { // checkCells reports that
 			e.fault("database-read", "See the message, and the log of the database.", "the database cannot be read: %v", cause(err))
 		}
@@ -200,65 +198,14 @@ func (e *examination) checkKeys(ctx context.Context, d *db.DB) error {
 	return nil
 }
 
-// checkTime compares the clocks, and reports a time that the workers do not trust.
-func (e *examination) checkTime(ctx context.Context, d *db.DB) error {
-	before := e.Now()
-	at, err := d.Now(ctx)
+// checkState reports what the database shows of the work of all processes.
+func (e *examination) checkState(ctx context.Context, d *db.DB) error {
+	state, err := health.Read(ctx, d, "", e.Now)
 	if err != nil {
 		return err
 	}
-	e.checkClock("clock-difference", "the database's clock", at.Time(), before)
-
-	_, trusted, err := d.LastTrusted(ctx)
-	if err == nil && !trusted {
-		e.warn("clock-untrusted", "Correct the clock, or wait; see docs/operations.md, \"Clocks\".",
-			"the database's clock has jumped: nothing is deleted until it is trusted again")
-	}
-
-	return err
-}
-
-// waitTooLong is the age of due work from which a worker must be missing: each looks for due work
-// every two seconds.
-const waitTooLong = 15 * time.Minute
-
-// checkWork reports work that nothing does, and mails that were given up.
-func (e *examination) checkWork(ctx context.Context, d *db.DB) error {
-	now, err := d.Now(ctx)
-	if err != nil {
-		return err
-	}
-
-	backlog, err := outbox.New(d).DeliveryBacklog(ctx, now)
-	if err != nil {
-		return err
-	}
-	if waiting := now.Sub(backlog.Oldest); backlog.Due > 0 && waiting > waitTooLong {
-		action := "Check that a process with the role worker runs, and its log."
-		if !e.c.Has(config.RoleWorker) {
-			action = "Start a process with the role worker: this configuration has none."
-		}
-		e.fault("worker-missing", action, "%d deliveries are due, the oldest for %v", backlog.Due, waiting.Round(time.Minute))
-	}
-
-	mails, err := outbox.New(d).MailState(ctx)
-	if err == nil && mails.LastFailed > mails.LastSent {
-		e.warn("mails-failing", "Check the mail server, then run: tallygate admin test-mail you@example.com",
-			"the newest mail that is not waiting was given up on %s", mails.LastFailed.Time().Format(time.DateOnly))
-	}
-
-	return err
-}
-
-// checkChannels reports channels of operators that get no alerts of the installation. Members see the state of their
-// own channels.
-func (e *examination) checkChannels(ctx context.Context, d *db.DB) error {
-	state, err := alertchannels.New(d).OperatorsState(ctx)
-	if err == nil && state.Stopped+state.Failing > 0 {
-		e.warn("operator-channels", "Send a test from the page of alerts, and see the attempts.",
-			"of %d channels for alerts of the installation, %d are stopped, and the last message to %d failed",
-			state.Channels, state.Stopped, state.Failing)
-	}
+	found, err := state.Findings(ctx, false)
+	e.report.Findings = append(e.report.Findings, found...)
 	return err
 }
 

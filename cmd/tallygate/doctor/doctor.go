@@ -6,42 +6,26 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
+	"github.com/tallygate/tallygate/db/health"
 )
-
-// Level is how bad a finding is.
-type Level string
-
-// The levels. An error breaks a function of the service or loses acknowledged data; a warning will, or
-// weakens it.
-const (
-	Error   Level = "error"
-	Warning Level = "warning"
-)
-
-// Finding is one thing that an operator should change.
-type Finding struct {
-	Level   Level  `json:"level"`
-	Check   string `json:"check"`   // stable name, such as "postgres-fsync"
-	Problem string `json:"problem"` // one sentence, without secrets
-	Action  string `json:"action"`  // what to do
-}
 
 // Report is the outcome of all checks.
 type Report struct {
-	Findings []Finding `json:"findings"`
-	Checked  []string  `json:"checked"` // areas, such as "database"
-	Skipped  []string  `json:"skipped"` // areas that are not configured or could not be reached
+	Findings []health.Finding `json:"findings"`
+	Checked  []string         `json:"checked"` // areas, such as "database"
+	Skipped  []string         `json:"skipped"` // areas that are not configured or could not be reached
 }
 
 // Worst returns the worst level of the findings; "" without any.
-func (r *Report) Worst() Level {
-	worst := Level("")
+func (r *Report) Worst() health.Level {
+	worst := health.Level("")
 	for _, f := range r.Findings {
-		if f.Level == Error {
-			return Error
+		if f.Level == health.Error {
+			return f.Level
 		}
 		worst = f.Level
 	}
@@ -63,8 +47,9 @@ type examination struct {
 	report Report
 	c      *config.Config
 
-	isRunning    bool // the service runs on this machine with these addresses
-	mayNotChange bool // the role of the database may not change tables
+	isRunning    bool             // the service runs on this machine with these addresses
+	ofService    []health.Finding // of the running service
+	mayNotChange bool             // the role of the database may not change tables
 }
 
 // areaTimeout bounds the checks of one area, such as a server that accepts connections and does not
@@ -74,7 +59,7 @@ const areaTimeout = 15 * time.Second
 // Examine runs all checks. It takes some seconds, and longer if servers do not answer.
 func Examine(ctx context.Context, o Options) *Report {
 	e := &examination{Options: o, c: o.Config}
-	e.report = Report{Findings: []Finding{}, Checked: []string{}, Skipped: []string{}}
+	e.report = Report{Findings: []health.Finding{}, Checked: []string{}, Skipped: []string{}}
 
 	for _, area := range []struct {
 		name  string
@@ -101,15 +86,26 @@ func Examine(ctx context.Context, o Options) *Report {
 		cancel()
 	}
 
+	e.addOfService()
 	return &e.report
+}
+
+// addOfService adds the findings of the running service whose checks have found nothing here.
+func (e *examination) addOfService() {
+	own := e.report.Findings
+	for _, f := range e.ofService {
+		if !slices.ContainsFunc(own, func(o health.Finding) bool { return o.Check == f.Check }) {
+			e.report.Findings = append(e.report.Findings, f)
+		}
+	}
 }
 
 // fault adds an error.
 func (e *examination) fault(check, action, format string, args ...any) {
-	e.report.Findings = append(e.report.Findings, Finding{Error, check, fmt.Sprintf(format, args...), action})
+	e.report.Findings = append(e.report.Findings, health.Finding{Level: health.Error, Check: check, Problem: fmt.Sprintf(format, args...), Action: action})
 }
 
 // warn adds a warning.
 func (e *examination) warn(check, action, format string, args ...any) {
-	e.report.Findings = append(e.report.Findings, Finding{Warning, check, fmt.Sprintf(format, args...), action})
+	e.report.Findings = append(e.report.Findings, health.Finding{Level: health.Warning, Check: check, Problem: fmt.Sprintf(format, args...), Action: action})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/health"
 	"github.com/tallygate/tallygate/jobs/mail"
 	"github.com/tallygate/tallygate/jobs/queue"
 )
@@ -70,7 +71,7 @@ func (e *examination) checkClock(check, what string, at, before time.Time) {
 		return
 	}
 
-	e.fault(check, "Synchronise the clocks of all machines, for instance with chrony.",
+	e.fault(check, health.SynchroniseClocks,
 		"%s differs from this machine's by %v", what, ahead.Round(time.Second))
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/dataplane"
+	"github.com/tallygate/tallygate/db/health"
 )
 
 // siteTimeout bounds all checks of a website's proxy.
@@ -102,7 +103,7 @@ func ExamineSite(ctx context.Context, c *config.Config, script *url.URL) (*Repor
 	random := make([]byte, 8)
 	_, _ = rand.Read(random)
 	s := &siteCheck{script: script, session: hex.EncodeToString(random), network: "tcp"}
-	s.report = Report{Findings: []Finding{}, Checked: []string{}, Skipped: []string{}}
+	s.report = Report{Findings: []health.Finding{}, Checked: []string{}, Skipped: []string{}}
 	s.c = c
 	s.server = string(c.AnalyticsURL)
 

@@ -15,12 +15,7 @@ import (
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/cmd/tallygate/serve"
-	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/certificates"
 )
-
-// seeTLS is the action of findings that need the page.
-const seeTLS = "See \"When an order fails\" in docs/tls.md."
 
 // checkTLS checks what orders of certificates need, if this process obtains them. checkOrigins checks port 443.
 func (e *examination) checkTLS(ctx context.Context) bool {
@@ -148,30 +143,4 @@ func joined(addrs []netip.Addr) string {
 		texts[i] = a.String()
 	}
 	return strings.Join(texts, ", ")
-}
-
-// checkCertificates reports the certificates that are missing in the database or about to expire.
-func (e *examination) checkCertificates(ctx context.Context, d *db.DB) error {
-	if !e.c.UsesTLS() {
-		return nil
-	}
-
-	store, now := certificates.New(d), e.Now()
-	for _, host := range e.c.TLSHosts() {
-		state, err := store.Host(ctx, host)
-		if err != nil {
-			return err
-		}
-
-		expires := state.ExpiresAt.Time()
-		switch {
-		case state.ExpiresAt == 0 && e.isRunning:
-			e.fault("tls-certificate", seeTLS, "%s has no certificate yet", host)
-		case state.ExpiresAt != 0 && !now.Before(expires):
-			e.fault("tls-certificate", seeTLS, "the certificate of %s has expired, at %s", host, expires.UTC().Format(time.RFC3339))
-		case state.ExpiresAt != 0 && state.IsLate(now):
-			e.warn("tls-certificate", seeTLS, "the certificate of %s expires at %s", host, expires.UTC().Format(time.RFC3339))
-		}
-	}
-	return nil
 }

@@ -26,7 +26,6 @@ func (a *App) openChild(settings *config.Config) {
 		c.AnalyticsURL, c.CaptchaURL = a.config.AnalyticsURL, a.config.CaptchaURL
 	}
 	a.child = background.New(settings, settings.DrainDelay+drainTimeout+childMargin, a.log)
-	a.warn(a.child.Warning)
 }
 
 // labelMetrics returns where this process registers its metrics. The metrics of a child get a label,

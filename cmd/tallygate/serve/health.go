@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -55,10 +56,11 @@ type failure struct {
 // reported no damaged data to this process, and the process does not drain. The first line is then
 // "ok", followed by a line "warning: …" for each condition that an operator should check, and by a line
 // "file: …" for each file of the operator. Otherwise the first line is the reason, followed by the name
-// of the check and the time since when it fails.
+// of the check and the time since when it fails. With format=json, for the
+// doctor, the body of a 200 has the findings instead.
 func (a *App) serveHealth(mux *http.ServeMux) {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
 
 		if f := a.notReady(); f != nil {
@@ -67,62 +69,24 @@ func (a *App) serveHealth(mux *http.ServeMux) {
 			return
 		}
 
+		found := a.findings()
+		if r.URL.Query().Get("format") == "json" {
+			_ = json.NewEncoder(w).Encode(found)
+			return
+		}
+
 		fmt.Fprintln(w, "ok")
-		for _, warning := range a.currentWarnings() {
-			fmt.Fprintln(w, "warning:", strings.ReplaceAll(warning, "\n", " "))
+		for _, f := range found {
+			fmt.Fprintln(w, "warning:", strings.ReplaceAll(f.Problem, "\n", " "))
 		}
 		for _, file := range a.files.states() {
-			fmt.Fprintln(w, FileLine, file.Setting, "of", file.Built.UTC().Format(time.DateOnly))
+			fmt.Fprintln(w, "file:", file.Setting, "of", file.Built.UTC().Format(time.DateOnly))
 		}
 	})
-}
-
-// warn adds a warning to /readyz. The function returns one line of text while the condition lasts,
-// else "". It is called concurrently on each request, so it must not block. Add warnings in Open,
-// before anything is served.
-func (a *App) warn(warning func() string) { a.warnings = append(a.warnings, warning) }
-
-// currentWarnings returns the warnings whose conditions last.
-func (a *App) currentWarnings() []string {
-	var current []string
-	for _, warning := range a.warnings {
-		if text := warning(); text != "" {
-			current = append(current, text)
-		}
-	}
-	if a.acme != nil {
-		current = append(current, a.acme.Warnings()...)
-	}
-	return current
 }
 
 // commonAwayMessage is the warning, and what is logged when it begins.
 const commonAwayMessage = "the common database is not reachable or not writable; hits are stored in the cells whose addresses are"
-
-// addWarnings adds the warnings of this package.
-func (a *App) addWarnings() {
-	a.warn(func() string {
-		if a.keyReplaced.Load() {
-			return keyReplacedMessage
-		}
-		return ""
-	})
-
-	a.warn(func() string {
-		if a.commonAway.Load() {
-			return commonAwayMessage
-		}
-		return ""
-	})
-
-	for _, file := range a.files.all {
-		a.warn(func() string { return reloadWarning(file.State()) })
-	}
-
-	if a.hold != nil {
-		a.warn(func() string { return a.hold.LogLost() })
-	}
-}
 
 // notReady returns why no requests should be sent to this process, or nil.
 func (a *App) notReady() *failure {

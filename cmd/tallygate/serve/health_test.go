@@ -17,6 +17,7 @@ import (
 
 	"github.com/tallygate/tallygate/jobs"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/web"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
@@ -159,7 +160,7 @@ func TestReadyzWarnsOfAWrongClock(t *testing.T) {
 
 	a := &App{db: d, log: log, jobs: j}
 	a.readiness.check, a.readiness.log = a.checkDatabase, log
-	a.warn(j.ClockWarning)
+	a.addChecks(web.NewClients(nil, log, time.Now))
 	mux := http.NewServeMux()
 	a.serveHealth(mux)
 

@@ -131,7 +131,7 @@ func (a *App) measureProcess(r prometheus.Registerer) error {
 
 	warnings := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "tallygate_warnings", Help: "How many warnings /readyz shows.",
-	}, func() float64 { return float64(len(a.currentWarnings())) })
+	}, func() float64 { return float64(len(a.findings())) })
 
 	return errors.Join(r.Register(build), r.Register(roles), r.Register(ready), r.Register(damaged), r.Register(warnings))
 }

@@ -63,7 +63,7 @@ type App struct {
 	baseConfigured bool // the base URL is set, not derived from the control address
 
 	readiness readiness
-	warnings  []func() string // of /readyz, see warn
+	checks    []check // see addChecks
 
 	serving     chan struct{}             // closed when all roles serve for the first time
 	ready       func()                    // closes serving
@@ -131,7 +131,6 @@ func open(ctx context.Context, c *config.Config, parent *background.Parent, log 
 		a.access = slog.New(slog.NewJSONHandler(os.Stdout, nil))
 	}
 
-	a.addWarnings()
 	a.baseConfigured = c.BaseURL != ""
 	if err := a.listen(); err != nil {
 		return nil, err
@@ -141,8 +140,6 @@ func open(ctx context.Context, c *config.Config, parent *background.Parent, log 
 	}
 
 	clients := web.NewClients(config.Prefixes(c.TrustedProxies), log, time.Now)
-	a.warn(clients.Warning)
-	a.warn(clients.HiddenWarning)
 	if parent == nil {
 		a.warnOfWideProxies()
 	}
@@ -150,11 +147,6 @@ func open(ctx context.Context, c *config.Config, parent *background.Parent, log 
 	// Open the jobs first: the other services notify them.
 	if err := a.openJobs(); err != nil {
 		return nil, err
-	}
-
-	if a.jobs != nil {
-		a.warn(a.jobs.ClockWarning)
-		a.warn(a.jobs.QueueWarning)
 	}
 
 	if a.control != nil {
@@ -175,6 +167,7 @@ func open(ctx context.Context, c *config.Config, parent *background.Parent, log 
 	if err := a.openTLS(); err != nil {
 		return nil, err
 	}
+	a.addChecks(clients)
 	if err := errors.Join(a.openMetrics(), a.openHealth()); err != nil {
 		return nil, err
 	}

@@ -13,9 +13,6 @@ import (
 	"github.com/tallygate/tallygate/dataplane/operatorfile"
 )
 
-// FileLine is how the lines of /readyz about the operator's files begin.
-const FileLine = "file:"
-
 // OperatorFiles are the files of the operator that the data role reads. A file that is not
 // configured is nil.
 type OperatorFiles struct {

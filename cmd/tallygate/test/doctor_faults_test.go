@@ -37,6 +37,7 @@ func set(pairs ...string) func(*installation) {
 // find runs the cases, each on an installation of its own.
 func find(t *testing.T, faults []fault, install func(*testing.T) *installation) {
 	t.Helper()
+	golden := openGolden(t)
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
 			i := install(t)
@@ -55,6 +56,7 @@ func find(t *testing.T, faults []fault, install func(*testing.T) *installation) 
 			if findings, status := i.examine(); !slices.Equal(findings, f.want) || status != want {
 				t.Errorf("status %d, findings %q; want %d, %q", status, findings, want, f.want)
 			}
+			golden.compare(t, f.name, i.printed)
 		})
 	}
 }
@@ -183,8 +185,8 @@ func TestDoctorSettings(t *testing.T) {
 		{"no worker", func(i *installation) {
 			i.dueDelivery(time.Hour)
 			set("ROLES", "control,data")(i)
-		}, []string{"error worker-missing"}},
-		{"a worker that does nothing", func(i *installation) { i.dueDelivery(time.Hour) }, []string{"error worker-missing"}},
+		}, []string{"error deliveries-late"}},
+		{"a worker that does nothing", func(i *installation) { i.dueDelivery(time.Hour) }, []string{"error deliveries-late"}},
 		{"mails that were given up", func(i *installation) {
 			now := int64(model.At(time.Now()))
 			i.exec("INSERT INTO mails (account_id, recipient, kind, data, state, attempts, created_at, next_attempt_at) "+
@@ -407,11 +409,11 @@ func TestDoctorOrigins(t *testing.T) {
 			start(i.T, i.settings, []string{"control", "data"})
 			set("TRUSTED_PROXIES", trusted)(i)
 			i.forward("203.0.113.9")
-		}, []string{"warning service-warning"}},
+		}, []string{"warning unknown-proxy"}},
 		{"the service reports hidden clients", func(i *installation) {
 			i.serveBehindProxies(true)
 			i.forward("127.0.0.1")
-		}, []string{"warning service-warning"}},
+		}, []string{"warning hidden-clients"}},
 		{"the service is not ready", func(i *installation) {
 			i.serveBehindProxies(true)
 			i.exec("DELETE FROM schema_migrations WHERE name = (SELECT max(name) FROM schema_migrations)")

@@ -142,7 +142,7 @@ func TestDoctorPostgres(t *testing.T) {
 			i.addCell()
 			i.exec(`INSERT INTO cell_2.deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)
 				VALUES (1, 1, 'conversion', 'sale', 'pending', 0, 1, 1, '{}')`)
-		}, []string{"error worker-missing"}},
+		}, []string{"error deliveries-late"}},
 		{"too few connections", func(i *installation) { i.args = []string{"--nodes", "20"} }, []string{"error postgres-connections"}},
 		{"few connections of a role", func(i *installation) {
 			owner := dbtest.Open(i.T, i.settings["TALLYGATE_DATABASE_URL"])

@@ -41,6 +41,7 @@ type installation struct {
 	args     []string // further ones of the command
 	server   *pgserver.Server
 	ca       *testAuthority
+	printed  string // the findings of the last run, without what differs between runs
 }
 
 // examine runs the doctor and returns its findings as "level check".
@@ -53,7 +54,9 @@ func (i *installation) examine() (findings []string, status int) {
 		i.Fatalf("status %d, %v: %s\n%s", status, err, out, logged)
 	}
 
+	i.printed = ""
 	for _, f := range report.Findings {
+		i.printed += fmt.Sprintf("%s %s: %s\n    %s\n", f.Level, f.Check, f.Problem, f.Action)
 		findings = append(findings, string(f.Level)+" "+f.Check)
 		if f.Problem == "" || f.Action == "" || strings.Contains(out, password) {
 			i.Errorf("finding %+v", f)
@@ -61,6 +64,7 @@ func (i *installation) examine() (findings []string, status int) {
 		i.Logf("%s: %s\n    %s", f.Check, f.Problem, f.Action)
 	}
 	slices.Sort(findings)
+	i.printed = lasting(i.printed)
 
 	return slices.Compact(findings), status
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/cookiejar"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -263,11 +264,12 @@ func wantReported(t *testing.T, p *process, o *testOwner, hidden bool) {
 	}
 
 	var state struct {
-		InstallationHealth struct{ UnknownProxy, HiddenClients bool }
+		InstallationHealth struct{ Problems []string }
 	}
-	o.do(`{ installationHealth { unknownProxy hiddenClients } }`, &state)
-	if got := state.InstallationHealth; got.UnknownProxy || got.HiddenClients != hidden {
-		t.Errorf("the console shows %+v", got)
+	o.do(`{ installationHealth { problems } }`, &state)
+	got := state.InstallationHealth.Problems
+	if slices.Contains(got, "unknown-proxy") || slices.Contains(got, "hidden-clients") != hidden {
+		t.Errorf("the console shows %q", got)
 	}
 
 	p.kill()

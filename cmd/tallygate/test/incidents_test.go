@@ -126,7 +126,6 @@ func TestIncidentRedisLost(t *testing.T) {
 		t.Errorf("a hit without Redis: %d", status)
 	}
 	i.wantFinding("error redis-unreachable")
-	i.wantFinding("warning service-warning")
 
 	redis.Start()
 	awaitReadyText(t, p, warning, false)

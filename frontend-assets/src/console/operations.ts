@@ -1979,8 +1979,7 @@ export type OperatorData = {
     workerSeenAt: string | null;
     clockTrusted: boolean;
     clockAheadMs: number;
-    unknownProxy: boolean;
-    hiddenClients: boolean;
+    problems: string[];
     certificates: ({
       host: string;
       expiresAt: string | null;
@@ -1989,7 +1988,7 @@ export type OperatorData = {
   } | null;
 };
 export const operator = /* @__PURE__ */ operation<Record<string, never>, OperatorData>(
-  'query Operator{viewer{... ViewerFields}installation{configuration{roles signups mailServer redis retentionMonths defaultSitePlan}mail{lastSentAt lastFailedAt retrying}}installationHealth{version database pendingDeliveries dueDeliveries oldestDueAt dueMails dueReports workerSeenAt clockTrusted clockAheadMs unknownProxy hiddenClients certificates{host expiresAt late}}}', viewerFieldsText,
+  'query Operator{viewer{... ViewerFields}installation{configuration{roles signups mailServer redis retentionMonths defaultSitePlan}mail{lastSentAt lastFailedAt retrying}}installationHealth{version database pendingDeliveries dueDeliveries oldestDueAt dueMails dueReports workerSeenAt clockTrusted clockAheadMs problems certificates{host expiresAt late}}}', viewerFieldsText,
 );
 
 export type AccountsData = {

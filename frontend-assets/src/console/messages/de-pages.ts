@@ -1013,15 +1013,26 @@ const texts: Record<Exclude<TextKey, keyof typeof en>, Message> & Record<string,
   'operator.state': 'Zustand der Installation',
   'operator.stateHint': 'Alle 15 Sekunden neu gelesen, solange diese Seite sichtbar ist.',
   'operator.fine': 'Ein Worker läuft, die Uhren stimmen überein, und keine Zustellung ist verspätet.',
-  'operator.noWorker': 'Seit 5 Minuten lief kein Worker: Nichts wird zugestellt, gemailt, gelöscht oder zu Berichten gezählt.',
-  'operator.clockJumped': 'Die Uhr ist gesprungen: Nichts wird gelöscht und kein Bericht gezählt, bis sie eine Weile gelaufen ist.',
-  'operator.clockDiffers': 'Die Uhr dieses Prozesses weicht um mehr als eine Minute von der Datenbank ab: Stellen Sie beide.',
-  'operator.deliveriesLate':
+  'problem.worker-missing': 'Seit 5 Minuten lief kein Worker: Nichts wird zugestellt, gemailt, gelöscht oder zu Berichten gezählt.',
+  'problem.clock-untrusted': 'Worker vertrauen der Uhr nicht, die gesprungen ist oder abweicht: Nichts wird gelöscht und kein Bericht gezählt, bis sie eine Weile gelaufen ist.',
+  'problem.clock-difference': 'Die Uhr dieses Prozesses weicht um mehr als eine Minute von der Datenbank ab: Stellen Sie beide.',
+  'problem.deliveries-late':
     'Zustellungen sind seit mehr als 10 Minuten fällig: Fügen Sie Worker hinzu, oder suchen Sie langsame Empfänger.',
-  'operator.unknownProxy':
+  'problem.unknown-proxy':
     'Anfragen kommen über einen Proxy, den TALLYGATE_TRUSTED_PROXIES nicht nennt: Alle seine Besucher zählen als einer, ohne Grenzen je Netz.',
-  'operator.hiddenClients':
+  'problem.hidden-clients':
     'Eine Station vor dem Proxy verbirgt die Besucher, oder Besucher liegen in TALLYGATE_TRUSTED_PROXIES: Sie zählen als einer, ohne Grenzen je Netz.',
+  'problem.operator-channels':
+    'Warnungen der Installation kommen nicht an: Kanäle sind angehalten, oder die letzte Nachricht schlug fehl.',
+  'problem.tls-certificate': 'Ein TLS-Zertifikat fehlt, ist abgelaufen oder läuft bald ab.',
+  'problem.key-replaced':
+    'Die Datenbank verwendet einen anderen Anwendungsschlüssel als dieser Prozess: Starten Sie ihn mit dem neuen.',
+  'problem.operator-file':
+    'Eine geänderte Datei der Länder oder Listen ist ungültig: Die Daten davor bleiben in Gebrauch.',
+  'problem.log-lost':
+    'Das SQLite-Log ging nach einem Abbruch verloren: Die letzten Änderungen davor fehlen möglicherweise.',
+  'problem.redis-unreachable':
+    'Redis ist nicht erreichbar: Worker holen fällige Arbeit einige Sekunden später aus der Datenbank.',
   'operator.version': 'Version',
   'operator.database': 'Datenbank',
   'operator.worker': 'Worker zuletzt',
@@ -1061,7 +1072,7 @@ const texts: Record<Exclude<TextKey, keyof typeof en>, Message> & Record<string,
   'operator.lastSent': 'Letzte gesendete E-Mail',
   'operator.lastFailed': 'Letzte aufgegebene E-Mail',
   'operator.retrying': 'Wiederholte E-Mails',
-  'operator.mailsFail': 'Der Mailserver lehnt E-Mails ab: Die neueste wurde aufgegeben, oder E-Mails werden wiederholt.',
+  'problem.mails-failing': 'Der Mailserver lehnt E-Mails ab: Die neueste wurde aufgegeben, oder E-Mails werden wiederholt.',
   'operator.accounts': 'Konten',
   'operator.accountsHint':
     'Neueste zuerst. Die Suche findet einen Teil des Namens, der E-Mail-Adresse eines Inhabers oder der Domain einer Website, oder die ganze ID eines Kontos oder einer Website.',

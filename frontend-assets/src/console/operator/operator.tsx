@@ -6,7 +6,7 @@ import { usePolling, useQuery } from '../core/data';
 import { Action } from '../core/dialog';
 import { Field, Form, Select, type Values } from '../core/form';
 import { date, exact } from '../core/format';
-import { t } from '../core/language';
+import { t, type TextKey } from '../core/language';
 import { Empty, Loaded } from '../core/states';
 import { announce } from '../core/store';
 import { Section, Table, Time, Title } from '../core/ui';
@@ -58,26 +58,8 @@ export function Operator() {
   );
 }
 
-const workerLate = 5 * 60_000; // a worker notes the time every minute
-const deliveryLate = 10 * 60_000;
-const clockLate = 60_000; // beyond it the service refuses to start
-
-/** mailsFail reports whether the newest finished mail was given up, or mails are sent again. */
-const mailsFail = (mail: Installation['mail']): boolean =>
-  !!mail && (mail.retrying > 0 || (!!mail.lastFailedAt && mail.lastFailedAt > (mail.lastSentAt ?? '')));
-
 function Health({ health: h, mail }: { health: Health; mail: Installation['mail'] }) {
-  const age = (at: string | null): number => (at ? Date.now() - Date.parse(at) : 0);
-  const problems = [
-    (!h.workerSeenAt || age(h.workerSeenAt) > workerLate) && t('operator.noWorker'),
-    !h.clockTrusted && t('operator.clockJumped'),
-    Math.abs(h.clockAheadMs) > clockLate && t('operator.clockDiffers'),
-    age(h.oldestDueAt) > deliveryLate && t('operator.deliveriesLate'),
-    mailsFail(mail) && t('operator.mailsFail'),
-    h.unknownProxy && t('operator.unknownProxy'),
-    h.hiddenClients && t('operator.hiddenClients'),
-  ].filter((problem) => problem !== false);
-
+  const problems = h.problems.map((name) => t(`problem.${name}` as TextKey));
   const facts: [string, ComponentChildren][] = [
     [t('operator.version'), h.version],
     [t('operator.database'), h.database === 'postgres' ? 'PostgreSQL' : 'SQLite'],
