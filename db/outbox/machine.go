@@ -327,7 +327,7 @@ type Backlog struct {
 	Oldest  model.Instant // when the longest due delivery became due, or 0
 }
 
-// addBacklog counts the pending rows of a table, except those of the owners that a query selects.
+// addBacklog counts the pending rows of a table, without the owners that a query selects.
 func (r rows) addBacklog(ctx context.Context, read *bun.DB, held string, now model.Instant, to *Backlog) error {
 	var b Backlog
 	err := read.NewRaw(`

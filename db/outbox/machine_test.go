@@ -125,7 +125,9 @@ func kindsOf(t *testing.T, d *db.DB, site *model.Site, channel int64) []outgoing
 		{
 			name: "message", most: model.MaxAttempts, lease: lanes(d, model.Lane{Kind: model.DeliveryAlert, ChannelID: channel}),
 			queue: func(t *testing.T, at model.Instant) int64 {
-				return insert(t, `INSERT INTO alert_messages (channel_id, event, phase, data, state, attempts, tries, claimed_until, fallback, created_at, next_attempt_at)
+				return insert(t, `
+INSERT INTO alert_messages
+  (channel_id, event, phase, data, state, attempts, tries, claimed_until, fallback, created_at, next_attempt_at)
 VALUES (?, 'traffic_drop', 'begun', '{}', 'pending', 0, 0, 0, '', ?, ?) RETURNING id`, channel, at, at)
 			},
 			row: "SELECT " + counts + "FROM alert_messages WHERE id = ?",
@@ -391,8 +393,8 @@ func runVictim(instruction string) error {
 	select {}
 }
 
-// TestKillBetweenLeaseAndRecord kills 200 workers, each of which has leased a row of each kind and
-// has recorded nothing. Then each row is delivered, and all attempts are counted.
+// TestKillBetweenLeaseAndRecord kills 200 workers that have leased a row of each kind and recorded
+// nothing. Then each row is delivered, and all attempts are counted.
 func TestKillBetweenLeaseAndRecord(t *testing.T) {
 	t.Parallel()
 	const kills = model.MaxAttempts - 1 // of one row
@@ -437,7 +439,7 @@ func TestKillBetweenLeaseAndRecord(t *testing.T) {
 			}
 		}
 
-		// Each attempt has a row, and those of killed workers have no outcome.
+		// Each attempt has a row, without an outcome if its worker was killed.
 		for _, table := range []string{"delivery_attempts", "alert_attempts"} {
 			var all, unfinished int
 			err := dbtest.SitesCell(t, d).Read.NewRaw("SELECT count(*), sum(CASE WHEN error = 'unfinished' THEN 1 ELSE 0 END) FROM "+table).
@@ -446,8 +448,9 @@ func TestKillBetweenLeaseAndRecord(t *testing.T) {
 				t.Errorf("%s: %d attempts, %d unfinished, %v; want %d and %d", table, all, unfinished, err, rounds*(kills+1), rounds*kills)
 			}
 		}
-		for table, id := range map[string]string{"deliveries": "id", "alert_messages": "id", "mails": "id"} {
-			if lost, err := dbtest.Rows[int64](d, "SELECT "+id+" FROM "+table+" WHERE state NOT IN ('delivered', 'sent')"); err != nil || len(lost) > 0 {
+		for _, table := range []string{"deliveries", "alert_messages", "mails"} {
+			lost, err := dbtest.Rows[int64](d, "SELECT id FROM "+table+" WHERE state NOT IN ('delivered', 'sent')")
+			if err != nil || len(lost) > 0 {
 				t.Errorf("%s: %v are not delivered, %v", table, lost, err)
 			}
 		}
@@ -524,7 +527,8 @@ func TestOneMachine(t *testing.T) {
 
 var (
 	leaseColumn = regexp.MustCompile(`\b(claimed_until|fallback|tries|next_attempt_at)\b`)
-	rawUpdate   = regexp.MustCompile(`(?is)\bUPDATE\s+(deliveries|alert_messages|mails)\b.*\bSET\b.*\b(claimed_until|fallback|tries|attempts|next_attempt_at)\s*=`)
+	rawUpdate   = regexp.MustCompile(`(?is)\bUPDATE\s+(deliveries|alert_messages|mails)\b.*\bSET\b.*` +
+		`\b(claimed_until|fallback|tries|attempts|next_attempt_at)\s*=`)
 )
 
 // leaseWrites returns what writes the columns of leases in a file: arguments of Set, of Column
