@@ -71,7 +71,9 @@ func UnmarshalDecimal(any) (model.Money, error) {
 }
 
 // MarshalLowerCase writes the value of an enum that is stored as text in lower case.
-func MarshalLowerCase(value string) graphql.Marshaler { return graphql.MarshalString(strings.ToUpper(value)) }
+func MarshalLowerCase(value string) graphql.Marshaler {
+	return graphql.MarshalString(strings.ToUpper(value))
+}
 
 // UnmarshalLowerCase reads the value of an enum. Unknown values are refused before it is called.
 func UnmarshalLowerCase(v any) (string, error) {

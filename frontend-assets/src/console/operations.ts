@@ -558,6 +558,9 @@ export type CreateSiteInput = {
 export type UpdateSiteInput = {
   siteId: string;
   name?: string | null;
+  extraDomains?: string[] | null;
+  registeredEvents?: string[] | null;
+  keyEvents?: string[] | null;
   measureSiteSearch?: boolean | null;
   measureEcommerce?: boolean | null;
   allowPseudonymousUserId?: boolean | null;
