@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
@@ -51,7 +52,7 @@ func (c *doctorCommand) Run(ctx context.Context, s *session) error {
 func (c *doctorCommand) examine(ctx context.Context, s *session) (*doctor.Report, error) {
 	if c.Site == "" {
 		return doctor.Examine(ctx, doctor.Options{
-			Config: s.settings, Now: time.Now, Nodes: c.Nodes, UnknownVariables: unknownVariables(s.parser),
+			Config: s.settings, Now: time.Now, Nodes: c.Nodes, UnknownVariables: unknownVariables(s.parser), Progress: s.progress,
 		}), nil
 	}
 
@@ -60,6 +61,17 @@ func (c *doctorCommand) examine(ctx context.Context, s *session) (*doctor.Report
 		return nil, fmt.Errorf("--site: %w", err)
 	}
 	return doctor.ExamineSite(ctx, s.settings, script)
+}
+
+// progress prints a sentence to a person who waits, and nothing into a file or a pipe.
+func (s *session) progress(text string) {
+	file, ok := s.log.(*os.File)
+	if !ok {
+		return
+	}
+	if info, err := file.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
+		fmt.Fprintln(file, text)
+	}
 }
 
 func (c *doctorCommand) print(w io.Writer, report *doctor.Report) error {

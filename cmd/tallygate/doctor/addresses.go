@@ -165,6 +165,9 @@ func fetch(ctx context.Context, client *http.Client, address string) (status int
 
 const fetchTimeout = 5 * time.Second
 
+// checkElsewhere ends the action for a public address that does not answer.
+const checkElsewhere = " If this machine cannot reach its own public address, check it from another one."
+
 // checkOrigins looks the public names up, checks their certificates and, while the service runs, that
 // the proxy passes requests on.
 func (e *examination) checkOrigins(ctx context.Context) bool {
@@ -190,6 +193,9 @@ func (e *examination) checkOrigins(ctx context.Context) bool {
 			continue
 		}
 
+		if e.c.UsesTLS() && (!e.isRunning || e.hasError("tls-certificate")) {
+			continue // nothing answers before the start, and the missing certificate is reported
+		}
 		if !o.Origin.IsHTTPS() || e.checkCertificate(ctx, o) {
 			e.checkPassedOn(ctx, o)
 		}
@@ -212,12 +218,11 @@ func (e *examination) checkCertificate(ctx context.Context, o config.NamedOrigin
 		if e.c.UsesTLS() {
 			action = health.SeeTLS
 		}
-		e.fault("origin-certificate", action,
-			"%s: browsers refuse the certificate: %v", o.Setting, cause(invalid))
+		e.fault("origin-certificate", action, "%s: browsers refuse the certificate: %v", o.Setting, cause(invalid))
 		return false
 	}
 	if err != nil {
-		e.warn("origin-unreachable", "Start the proxy. If this machine cannot reach its own public address, check it from another one.",
+		e.warn("origin-unreachable", e.atProxy("Start the proxy.")+checkElsewhere,
 			"%s: no TLS connection to %s: %v", o.Setting, o.Origin, cause(err))
 		return false
 	}
@@ -228,6 +233,14 @@ func (e *examination) checkCertificate(ctx context.Context, o config.NamedOrigin
 			"%s: the certificate expires on %s", o.Setting, certificate.NotAfter.UTC().Format(time.DateOnly))
 	}
 	return true
+}
+
+// atProxy returns an action at the proxy in front, or its counterpart if this program terminates TLS itself.
+func (e *examination) atProxy(action string) string {
+	if e.c.UsesTLS() {
+		return "Let port 443 of the host reach TALLYGATE_TLS_ADDR."
+	}
+	return action
 }
 
 // checkPassedOn checks, if the service runs, that the right listener gets the requests for an origin, with
@@ -247,16 +260,18 @@ func (e *examination) checkPassedOn(ctx context.Context, o config.NamedOrigin) {
 
 	switch {
 	case err != nil:
-		e.warn("origin-unreachable", "Start the proxy. If this machine cannot reach its own public address, check it from another one.",
+		e.warn("origin-unreachable", e.atProxy("Start the proxy.")+checkElsewhere,
 			"%s: no answer from %s: %v", o.Setting, o.Origin, cause(err))
 	case status == http.StatusMisdirectedRequest && strings.Contains(body, "wrong_host"):
-		e.fault("origin-host", "Let the proxy pass the Host header on: proxy_set_header Host $host in nginx.",
+		e.fault("origin-host", e.atProxy("Let the proxy pass the Host header on: proxy_set_header Host $host in nginx."),
 			"%s: the proxy does not pass the Host header on", o.Setting)
 	case status >= http.StatusBadRequest:
-		e.fault("origin-answer", "Let the proxy pass "+string(o.Origin)+" on to the "+string(o.Role)+" listener.",
+		e.fault("origin-answer", e.atProxy("Let the proxy pass "+string(o.Origin)+" on to the "+string(o.Role)+" listener."),
 			"%s: %s%s answers with status %d", o.Setting, o.Origin, path, status)
 	case o.Role == config.RoleControl:
 		e.checkTools(ctx, client, o)
+	default:
+		e.checkClients(ctx, o)
 	}
 }
 

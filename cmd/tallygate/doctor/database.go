@@ -32,29 +32,60 @@ func (e *examination) checkDatabase(ctx context.Context) bool {
 	d, err := db.OpenWith(e.c.Database(), e.c.DatabaseOptions())
 	if err == nil {
 		defer d.Close()
-		err = d.Ping(ctx)
+		err = within(ctx, d.Ping)
 	}
 	if err != nil {
 		e.reportUnreachable(err)
 		return false
 	}
 
-	if d.IsPostgres() && !e.checkServer(ctx, d) || !e.checkIntegrity(ctx, d) || !e.checkSchema(ctx, d) {
-		return true
+	if d.IsPostgres() {
+		limited, cancel := context.WithTimeout(ctx, areaTimeout)
+		defer cancel()
+		if !e.checkServer(limited, d) {
+			return true
+		}
 	}
 
-	if err := files.New(d).ProbeWrite(ctx); err != nil {
+	// Reading a whole database can take minutes and comes last. What was found before does not count in a damaged one.
+	before := e.report.Findings
+	e.report.Findings = nil
+	e.checkContents(ctx, d)
+	contents := e.report.Findings
+	e.report.Findings = before
+	if e.checkIntegrity(ctx, d) {
+		e.report.Findings = append(e.report.Findings, contents...)
+	}
+
+	return true
+}
+
+// within runs a check for at most areaTimeout.
+func within(ctx context.Context, check func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, areaTimeout)
+	defer cancel()
+	return check(ctx)
+}
+
+// checkContents runs the checks that read few rows.
+func (e *examination) checkContents(ctx context.Context, d *db.DB) {
+	limited, cancel := context.WithTimeout(ctx, areaTimeout)
+	defer cancel()
+	if !e.checkSchema(limited, d) {
+		return
+	}
+
+	if err := within(ctx, files.New(d).ProbeWrite); err != nil {
 		e.fault("database-write", "Free space on the database's disk, or name the primary server in TALLYGATE_DATABASE_URL.",
 			"nothing can be written to the database: %v", cause(err))
 	}
 
 	for _, check := range []func(context.Context, *db.DB) error{e.checkCells, e.checkKeys, e.checkState, e.checkAccounts} {
-		if err := check(ctx, d); err != nil && !errors.Is(err, celllist.ErrDenied) { // checkCells reports that
+		err := within(ctx, func(ctx context.Context) error { return check(ctx, d) })
+		if err != nil && !errors.Is(err, celllist.ErrDenied) { // checkCells reports that
 			e.fault("database-read", "See the message, and the log of the database.", "the database cannot be read: %v", cause(err))
 		}
 	}
-
-	return true
 }
 
 // openFolder examines the files of an embedded database. lost is true if it must not be opened; isNew if
@@ -137,6 +168,8 @@ func (e *examination) checkSchema(ctx context.Context, d *db.DB) bool {
 		e.fault("schema-earlier-build", "Name an empty database in TALLYGATE_DATABASE_URL, or another folder in TALLYGATE_DATA_DIR.", "%v", err)
 	case errors.Is(err, migrations.ErrUnfinishedCopy):
 		e.fault("copy-unfinished", "Empty the database and run tallygate admin copy again, see docs/move.md.", "a copy into this database did not end")
+	case errors.Is(err, context.DeadlineExceeded):
+		e.fault("database-read", "Run doctor again when the machine has less to do.", "the database did not answer within %v", areaTimeout)
 	case err != nil:
 		e.fault("schema", "Name the database of this program in TALLYGATE_DATABASE_URL.",
 			"the schema's state cannot be read: %v", cause(err))

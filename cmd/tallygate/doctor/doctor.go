@@ -38,7 +38,8 @@ type Options struct {
 	Now    func() time.Time
 	Nodes  int // services with these settings that share the database, at least 1
 
-	UnknownVariables []string // messages about variables that look like settings and are none
+	UnknownVariables []string     // messages about variables that look like settings and are none
+	Progress         func(string) // gets a sentence before a check that takes long
 }
 
 // examination is a run of the checks.
@@ -52,32 +53,38 @@ type examination struct {
 	mayNotChange bool             // the role of the database may not change tables
 }
 
-// areaTimeout bounds the checks of one area, such as a server that accepts connections and does not
-// answer.
-const areaTimeout = 15 * time.Second
+const (
+	// areaTimeout bounds the checks of one area, such as a server that accepts connections and does not
+	// answer, and each check of the database.
+	areaTimeout = 15 * time.Second
 
-// Examine runs all checks. It takes some seconds, and longer if servers do not answer.
+	// databaseTimeout bounds all checks of the database.
+	databaseTimeout = integrityTimeout + 10*areaTimeout
+)
+
+// Examine runs all checks. It takes some seconds, and longer if servers do not answer or the database is large.
 func Examine(ctx context.Context, o Options) *Report {
 	e := &examination{Options: o, c: o.Config}
 	e.report = Report{Findings: []health.Finding{}, Checked: []string{}, Skipped: []string{}}
 
 	for _, area := range []struct {
-		name  string
-		check func(context.Context) (done bool)
+		name    string
+		check   func(context.Context) (done bool)
+		timeout time.Duration
 	}{
-		{"settings", e.checkSettings},
-		{"machine", e.checkMachine},
-		{"data folder", e.checkFolder},
-		{"countries and lists", e.checkFiles},
-		{"listeners", e.checkListeners},
-		{"database", e.checkDatabase},
-		{"Redis", e.checkRedis},
-		{"public addresses", e.checkOrigins},
-		{"TLS", e.checkTLS},
-		{"mail server", e.checkMail},
-		{"OpenID Connect provider", e.checkProvider},
+		{"settings", e.checkSettings, areaTimeout},
+		{"machine", e.checkMachine, areaTimeout},
+		{"data folder", e.checkFolder, areaTimeout},
+		{"countries and lists", e.checkFiles, areaTimeout},
+		{"listeners", e.checkListeners, areaTimeout},
+		{"database", e.checkDatabase, databaseTimeout},
+		{"Redis", e.checkRedis, areaTimeout},
+		{"public addresses", e.checkOrigins, areaTimeout},
+		{"TLS", e.checkTLS, areaTimeout},
+		{"mail server", e.checkMail, areaTimeout},
+		{"OpenID Connect provider", e.checkProvider, areaTimeout},
 	} {
-		ctx, cancel := context.WithTimeout(ctx, areaTimeout)
+		ctx, cancel := context.WithTimeout(ctx, area.timeout)
 		if area.check(ctx) {
 			e.report.Checked = append(e.report.Checked, area.name)
 		} else {
@@ -98,6 +105,11 @@ func (e *examination) addOfService() {
 			e.report.Findings = append(e.report.Findings, f)
 		}
 	}
+}
+
+// hasError reports whether a check has found an error.
+func (e *examination) hasError(check string) bool {
+	return slices.ContainsFunc(e.report.Findings, func(f health.Finding) bool { return f.Check == check && f.Level == health.Error })
 }
 
 // fault adds an error.

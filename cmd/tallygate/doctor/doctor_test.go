@@ -1,12 +1,114 @@
 package doctor
 
 import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/redistest"
 )
+
+func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
+
+// checks returns the names of the findings.
+func (e *examination) checks() (names []string) {
+	for _, f := range e.report.Findings {
+		names = append(names, f.Check)
+	}
+	return names
+}
+
+// TestReadingComesLast checks that reading a large file is announced, takes no time from the other checks of the
+// database, and is not limited by theirs.
+func TestReadingComesLast(t *testing.T) {
+	largeFile = 0 // no other test of this package reads a file
+
+	dir := t.TempDir()
+	c := &config.Config{DataDir: dir, Roles: []config.Role{config.RoleControl}, ControlAddr: "0.0.0.0:8080", Signups: model.SignupsOpen}
+	d := dbtest.Open(t, db.EmbeddedURL(dir))
+	if err := d.Migrate(t.Context(), time.Now); err != nil {
+		t.Fatal(err)
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	var announced []string
+	e := &examination{c: c, Options: Options{Now: time.Now, Progress: func(text string) {
+		announced = append(announced, text)
+		cancel() // what the area's end would do
+	}}}
+	if !e.checkDatabase(ctx) || !slices.Equal(e.checks(), []string{"account-missing"}) || ctx.Err() == nil {
+		t.Errorf("findings %+v", e.report.Findings)
+	}
+	if len(announced) != 1 || !strings.HasPrefix(announced[0], "Reading the database file of ") {
+		t.Errorf("announced %q", announced)
+	}
+
+	// Findings in a damaged file are not reported.
+	path := filepath.Join(dir, "tallygate.sqlite")
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := len(file) / 2; i < len(file); i++ {
+		file[i] = 'x'
+	}
+	if err := os.WriteFile(path, file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e = &examination{c: c, Options: Options{Now: time.Now}}
+	if e.checkDatabase(t.Context()); !slices.Equal(e.checks(), []string{"database-damaged"}) {
+		t.Errorf("of a damaged file: %+v", e.report.Findings)
+	}
+}
+
+// TestPortsOfTheService checks that ports which the running service holds are no finding, and others are.
+func TestPortsOfTheService(t *testing.T) {
+	t.Parallel()
+
+	held, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	for isRunning, want := range map[bool]int{true: 0, false: 1} {
+		e := &examination{isRunning: isRunning}
+		if e.checkPort(t.Context(), "TALLYGATE_TLS_ADDR", config.Address(held.Addr().String())); len(e.report.Findings) != want {
+			t.Errorf("running %t: findings %+v, want %d", isRunning, e.report.Findings, want)
+		}
+	}
+}
+
+// TestOriginsWithoutProxy checks that no advice speaks of a proxy where the program terminates TLS, and that nothing is
+// asked before its start.
+func TestOriginsWithoutProxy(t *testing.T) {
+	t.Parallel()
+
+	c := &config.Config{BaseURL: "https://localhost:1", Roles: []config.Role{config.RoleControl}, TLS: config.TLSAuto}
+	for isRunning, want := range map[bool][]string{true: {"origin-unreachable"}, false: nil} {
+		e := &examination{c: c, Options: Options{Now: time.Now}, isRunning: isRunning}
+		e.checkOrigins(t.Context())
+		if !slices.Equal(e.checks(), want) {
+			t.Errorf("running %t: findings %+v, want %q", isRunning, e.report.Findings, want)
+		}
+		for _, f := range e.report.Findings {
+			if strings.Contains(f.Problem+f.Action, "proxy") {
+				t.Errorf("advice of a proxy: %+v", f)
+			}
+		}
+	}
+}
 
 // TestRedisClock: a clock that differs from Redis's by more than a minute is found.
 func TestRedisClock(t *testing.T) {

@@ -3,6 +3,8 @@ package doctor
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"time"
 
 	"github.com/tallygate/tallygate/db"
@@ -13,6 +15,9 @@ import (
 
 // integrityTimeout bounds reading a whole database, which has a limit of its own.
 const integrityTimeout = 10 * time.Minute
+
+// largeFile is the size in bytes of a database file from which reading it is announced.
+var largeFile int64 = 256 << 20
 
 // restoreBackup is what to do about a damaged file.
 const restoreBackup = "Stop the service and restore a backup, see docs/backup.md."
@@ -25,6 +30,12 @@ func (e *examination) checkIntegrity(ctx context.Context, d *db.DB) bool {
 
 	if d.IsPostgres() {
 		return e.checkRows(ctx, d)
+	}
+
+	if path, isFile := db.SQLiteFile(e.c.Database()); isFile && e.Progress != nil {
+		if info, err := os.Stat(path); err == nil && info.Size() >= largeFile {
+			e.Progress(fmt.Sprintf("Reading the database file of %d MB, which can take minutes …", info.Size()>>20))
+		}
 	}
 
 	err := files.New(d).QuickCheck(ctx)

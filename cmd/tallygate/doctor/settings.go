@@ -121,7 +121,7 @@ func (e *examination) listensOnLoopback() bool {
 
 func (e *examination) trustsLoopback() bool {
 	for _, network := range e.c.TrustedProxies {
-		if network.Contains(netip.MustParseAddr("127.0.0.1")) || network.Contains(netip.IPv6Loopback()) {
+		if network.Addr().IsLoopback() || network.Contains(netip.MustParseAddr("127.0.0.1")) || network.Contains(netip.IPv6Loopback()) {
 			return true
 		}
 	}

@@ -100,9 +100,7 @@ func ExamineSite(ctx context.Context, c *config.Config, script *url.URL) (*Repor
 	ctx, cancel := context.WithTimeout(ctx, siteTimeout)
 	defer cancel()
 
-	random := make([]byte, 8)
-	_, _ = rand.Read(random)
-	s := &siteCheck{script: script, session: hex.EncodeToString(random), network: "tcp"}
+	s := newSiteCheck(script)
 	s.report = Report{Findings: []health.Finding{}, Checked: []string{}, Skipped: []string{}}
 	s.c = c
 	s.server = string(c.AnalyticsURL)
@@ -135,14 +133,27 @@ func (s *siteCheck) chooseNetwork(ctx context.Context) {
 		}
 	}
 
-	dialer := &net.Dialer{Timeout: fetchTimeout}
-	s.direct = &http.Client{
+	s.direct = directClient(s.network, nil)
+}
+
+// directClient returns a client that uses no proxy and follows no redirects. local is the address that it connects
+// from; nil: any.
+func directClient(network string, local net.Addr) *http.Client {
+	dialer := &net.Dialer{Timeout: fetchTimeout, LocalAddr: local}
+	return &http.Client{
 		Timeout: fetchTimeout,
 		Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true, DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
-			return dialer.DialContext(ctx, s.network, addr)
+			return dialer.DialContext(ctx, network, addr)
 		}},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
+}
+
+// newSiteCheck returns a check of a script, with a session of its own.
+func newSiteCheck(script *url.URL) *siteCheck {
+	random := make([]byte, 8)
+	_, _ = rand.Read(random)
+	return &siteCheck{script: script, session: hex.EncodeToString(random), network: "tcp", direct: directClient("tcp", nil)}
 }
 
 func (s *siteCheck) done(area string)    { s.report.Checked = append(s.report.Checked, area) }

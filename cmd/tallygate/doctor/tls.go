@@ -23,8 +23,8 @@ func (e *examination) checkTLS(ctx context.Context) bool {
 		return false
 	}
 
-	e.checkPort("TALLYGATE_TLS_ADDR", e.c.TLSAddr)
-	e.checkPort("TALLYGATE_TLS_HTTP_ADDR", e.c.TLSHTTPAddr)
+	e.checkPort(ctx, "TALLYGATE_TLS_ADDR", e.c.TLSAddr)
+	e.checkPort(ctx, "TALLYGATE_TLS_HTTP_ADDR", e.c.TLSHTTPAddr)
 	e.checkDirectory(ctx)
 	for _, host := range e.c.TLSHosts() {
 		e.checkHost(ctx, host)
@@ -32,8 +32,13 @@ func (e *examination) checkTLS(ctx context.Context) bool {
 	return true
 }
 
-// checkPort checks that the service can listen on an address.
-func (e *examination) checkPort(setting string, addr config.Address) {
+// checkPort checks that the service can listen on an address. A service that runs may have rights that this process
+// does not have.
+func (e *examination) checkPort(ctx context.Context, setting string, addr config.Address) {
+	if e.isRunning && answers(ctx, addr) {
+		return
+	}
+
 	held, err := net.Listen("tcp", string(addr))
 	switch {
 	case err == nil:
@@ -41,10 +46,20 @@ func (e *examination) checkPort(setting string, addr config.Address) {
 	case errors.Is(err, fs.ErrPermission):
 		e.fault("tls-port-rights", "Give the service the right to use ports below 1024; see \"Ports below 1024\" in docs/tls.md.",
 			"%s: this user must not listen on %s", setting, addr)
-	case !e.isRunning:
+	default:
 		e.fault("listener-taken", "Stop the other program, for instance a proxy, or choose another address in "+setting+".",
 			"%s: the address %s cannot be used: %v", setting, addr, cause(err))
 	}
+}
+
+// answers reports whether connections to one of this machine's listeners are accepted.
+func answers(ctx context.Context, addr config.Address) bool {
+	conn, err := (&net.Dialer{Timeout: fetchTimeout}).DialContext(ctx, "tcp", strings.TrimPrefix(localURL(addr), "http://"))
+	if err != nil {
+		return false
+	}
+	conn.Close()
+	return true
 }
 
 // checkDirectory checks that the authority answers, and compares its clock.

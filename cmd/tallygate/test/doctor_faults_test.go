@@ -401,6 +401,14 @@ func TestDoctorOrigins(t *testing.T) {
 			i.withoutPath = "/mcp"
 			i.serveBehindProxies(true)
 		}, []string{"warning origin-tools"}},
+		{"a proxy that forwards no address", func(i *installation) {
+			i.from, i.hidesClients = hopAddress, true
+			i.serveBehindProxies(true)
+		}, []string{"error origin-client-address"}},
+		{"a proxy with an address of its own", func(i *installation) {
+			i.from = hopAddress
+			i.serveBehindProxies(true)
+		}, nil},
 		{"the service reports an unknown proxy", func(i *installation) {
 			p := i.serveBehindProxies(true)
 			p.signal(syscall.SIGTERM)

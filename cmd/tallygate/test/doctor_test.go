@@ -1,6 +1,7 @@
 package test
 
 import (
+	"cmp"
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
@@ -34,7 +35,9 @@ import (
 
 // installation is one on which the doctor is tried.
 type installation struct {
-	withoutPath string // that the proxy does not pass on
+	withoutPath  string // that the proxy does not pass on
+	from         string // address that the proxy connects from; empty: any
+	hidesClients bool   // the proxy forwards no address
 
 	*testing.T
 	settings map[string]string
@@ -292,12 +295,20 @@ func (i *installation) tlsProxy(target, name string, lifetime time.Duration, pas
 
 	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(&url.URL{Scheme: "http", Host: target})
-		r.SetXForwarded()
+		if !i.hidesClients {
+			r.SetXForwarded()
+		}
 		r.Out.Host = "proxy.internal"
 		if passHost {
 			r.Out.Host = r.In.Host
 		}
 	}}
+
+	if i.from != "" {
+		transport := transportFrom(i.from)
+		i.Cleanup(transport.CloseIdleConnections)
+		proxy.Transport = transport
+	}
 
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -328,7 +339,7 @@ func (i *installation) serveBehindProxies(passHost bool) *process {
 	i.settings["TALLYGATE_BASE_URL"] = i.tlsProxy(control, "localhost", 60*24*time.Hour, passHost)
 	i.settings["TALLYGATE_ANALYTICS_URL"] = i.tlsProxy(data, "localhost", 60*24*time.Hour, true)
 	i.settings["TALLYGATE_CAPTCHA_URL"] = i.settings["TALLYGATE_ANALYTICS_URL"]
-	i.settings["TALLYGATE_TRUSTED_PROXIES"] = "127.0.0.1"
+	i.settings["TALLYGATE_TRUSTED_PROXIES"] = cmp.Or(i.from, "127.0.0.1")
 
 	return start(i.T, i.settings, []string{"control", "data"})
 }
