@@ -333,7 +333,7 @@ func (s *Store) mailMessage(ctx context.Context, tx *db.Tx, accountID, channelID
 	}
 	var channel model.AlertChannel
 	locked := tx.NewSelect().Model(&channel).ModelTableExpr("alert_channels AS c").ColumnExpr("c.*").
-		Where("c.id = ?", channelID).Where("NOT " + heldChannels)
+		Where("c.id = ?", channelID).Where("c.account_id = ?", accountID).Where("NOT " + heldChannels)
 	tx.Lock(locked, "KEY SHARE")
 	if err := locked.Scan(ctx); err != nil {
 		return ignoreNotFound(err)
@@ -382,21 +382,15 @@ func (s *Store) queueAlertMail(
 	if !channel.Receives() {
 		return model.AttemptGone, nil
 	}
-	address, err := s.keys.OpenChannel(keys.ChannelAddress, channel.ID, channel.Address)
-	if err != nil {
-		// The attempt counts, so that the message does not block later ones.
-		return model.AttemptInternal, nil
-	}
-
-	recent, err := countMailsTo(ctx, tx, model.MailAlert, address, now)
-	if err != nil || recent >= model.MaxAlertMails {
-		return model.AttemptRateLimited, err
+	to, class, err := s.alertRecipient(ctx, tx, channel, now)
+	if class != "" || err != nil {
+		return class, err
 	}
 	if n, err := countNotices(ctx, tx, channel.AccountID, 1, now); err != nil || n == 0 {
 		return model.AttemptRateLimited, err
 	}
 
-	mail, err := alertMail(channel, m, address, now)
+	mail, err := alertMail(channel, m, to, now)
 	if err != nil {
 		return "", err
 	}
@@ -406,6 +400,31 @@ func (s *Store) queueAlertMail(
 	}
 	m.MailID = mails[0].ID
 	return "", nil
+}
+
+// alertRecipient returns the address and language of a channel's mails. It returns a class of failed attempts
+// instead if the mail must not be sent. The limit of an address protects people who are no members.
+func (s *Store) alertRecipient(
+	ctx context.Context, tx *db.Tx, channel *model.AlertChannel, now model.Instant,
+) (to recipient, class string, err error) {
+	if channel.UserID != 0 {
+		found, err := memberOf(ctx, tx, channel.AccountID, channel.UserID)
+		if err != nil || len(found) == 0 {
+			return to, model.AttemptGone, err
+		}
+		return found[0], "", nil
+	}
+
+	address, err := s.keys.OpenChannel(keys.ChannelAddress, channel.ID, channel.Address)
+	if err != nil {
+		// The attempt counts, so that the message does not block later ones.
+		return to, model.AttemptInternal, nil
+	}
+	recent, err := countMailsTo(ctx, tx, model.MailAlert, address, now)
+	if err != nil || recent >= model.MaxAlertMails {
+		return to, model.AttemptRateLimited, err
+	}
+	return recipient{address, channel.Language}, "", nil
 }
 
 // countMailsTo returns how many mails of a kind an address was sent in the last 24 hours, by all accounts.
@@ -419,15 +438,18 @@ func countMailsTo(ctx context.Context, tx *db.Tx, kind, address string, now mode
 
 // alertMail returns the mail of a message.
 func alertMail(
-	channel *model.AlertChannel, m *model.AlertMessage, address string, now model.Instant,
+	channel *model.AlertChannel, m *model.AlertMessage, to recipient, now model.Instant,
 ) (model.Mail, error) {
+	kind := model.MailAlert
+	if channel.UserID != 0 {
+		kind = model.MailOwnAlert
+	}
 	data, err := json.Marshal(model.AlertMail{
 		AlertData: m.Data, ChannelID: channel.ID, ConfirmedAt: channel.ConfirmedAt, Channel: channel.Name,
 		Event: m.Event, Phase: m.Phase,
 	})
 	return model.Mail{
-		AccountID: channel.AccountID, Recipient: address, Language: channel.Language, Kind: model.MailAlert,
-		Data: string(data), CreatedAt: now,
+		AccountID: channel.AccountID, Recipient: to.Email, Language: to.Language, Kind: kind, Data: string(data), CreatedAt: now,
 	}, err
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/tallygate/tallygate/cmd/tallygate/secret"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
-	"github.com/tallygate/tallygate/db/alertchannels"
+	"github.com/tallygate/tallygate/db/alerts"
 	"github.com/tallygate/tallygate/db/celllist"
 	"github.com/tallygate/tallygate/db/files"
 	"github.com/tallygate/tallygate/db/keys"
@@ -252,7 +252,7 @@ func (e *examination) checkWork(ctx context.Context, d *db.DB) error {
 // checkChannels reports channels of operators that get no alerts of the installation. Members see the state of their
 // own channels.
 func (e *examination) checkChannels(ctx context.Context, d *db.DB) error {
-	state, err := alertchannels.New(d).OperatorsState(ctx)
+	state, err := alerts.NewChannels(d).OperatorsState(ctx)
 	if err == nil && state.Stopped+state.Failing > 0 {
 		e.warn("operator-channels", "Send a test from the page of alerts, and see the attempts.",
 			"of %d channels for alerts of the installation, %d are stopped, and the last message to %d failed",
