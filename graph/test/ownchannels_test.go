@@ -75,7 +75,7 @@ func TestOwnChannels(t *testing.T) {
 			}
 		}
 
-		// Nobody else finds it, not even the owner.
+		// Other users do not find it, not even the owner.
 		if got := owner.own(site); got != "null" {
 			t.Errorf("the owner's channel: %s", got)
 		}
