@@ -2535,8 +2535,8 @@ extend type Mutation {
   acceptInvitation(input: AcceptInvitationInput!): AcceptInvitationPayload @open @cost(add: 3000)
 
   """
-  Sets what a member reaches: a role in the whole account or, with ` + "`" + `siteIds` + "`" + `, some sites as a guest. The member's report mails about
-  other sites end.
+  Sets what a member reaches: a role in the whole account or, with ` + "`" + `siteIds` + "`" + `, some sites as a guest. The member's own alert
+  channels of other sites are deleted.
   """
   setMemberRole(input: SetMemberRoleInput!): SetMemberRolePayload @needs(permission: MANAGE, of: ACCOUNT)
 
