@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/alertchannels"
+	"github.com/tallygate/tallygate/db/alerts"
 	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
@@ -24,12 +24,12 @@ import (
 // newMailChannel stores a channel with a confirmed e-mail address that wants quotas.
 func newMailChannel(t *testing.T, d *db.DB, site *model.Site, address string) *model.AlertChannel {
 	t.Helper()
-	store, token := alertchannels.New(d), model.NewSecret(model.AlertTokenPrefix)
+	store, token := alerts.NewChannels(d), model.NewSecret(model.AlertTokenPrefix)
 	channel, err := store.Create(t.Context(), model.AlertChannel{
 		AccountID: site.AccountID, Kind: model.ChannelEmail, Name: "duty", Language: model.English,
 		Events: []model.AlertEvent{model.AlertQuota},
-	}, alertchannels.Secrets{Address: &address},
-		&alertchannels.Confirmation{Token: token, URL: "https://app.example/confirm-alerts#" + token}, model.At(noon))
+	}, alerts.Secrets{Address: &address},
+		&alerts.Confirmation{Token: token, URL: "https://app.example/confirm-alerts#" + token}, model.At(noon))
 	if err == nil {
 		err = store.Confirm(t.Context(), token, model.At(noon))
 	}
@@ -153,7 +153,7 @@ func TestSlowChannel(t *testing.T) {
 				t.Errorf("attempt %+v, want a timeout", *attempt)
 			}
 		}
-		if channel, err := alertchannels.New(d).Channel(t.Context(), site.AccountID, stuck.ID); err != nil || channel.StoppedAt != 0 {
+		if channel, err := alerts.NewChannels(d).Channel(t.Context(), site.AccountID, stuck.ID); err != nil || channel.StoppedAt != 0 {
 			t.Errorf("the channel is %+v, %v", channel, err)
 		}
 	})
@@ -167,7 +167,7 @@ func TestRemovedChannels(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		clock := newFastClock(speed)
 		site := newSite(t, d, "shop.example", "https://hook.example/", "")
-		store := alertchannels.New(d)
+		store := alerts.NewChannels(d)
 		remove := func(id int64) {
 			if _, err := store.Delete(context.WithoutCancel(t.Context()), site.AccountID, id); err != nil {
 				t.Error(err)

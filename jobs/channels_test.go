@@ -12,7 +12,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/alertchannels"
+	"github.com/tallygate/tallygate/db/alerts"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/tools/dbtest"
@@ -21,9 +21,9 @@ import (
 // newChannel stores a channel of a site's account that wants quotas.
 func newChannel(t *testing.T, d *db.DB, site *model.Site, kind model.AlertChannelKind, url, secret string) *model.AlertChannel {
 	t.Helper()
-	channel, err := alertchannels.New(d).Create(t.Context(), model.AlertChannel{
+	channel, err := alerts.NewChannels(d).Create(t.Context(), model.AlertChannel{
 		AccountID: site.AccountID, Kind: kind, Name: "ops", Language: model.English, Events: []model.AlertEvent{model.AlertQuota},
-	}, alertchannels.Secrets{Address: &url, Signing: &secret}, nil, model.At(noon))
+	}, alerts.Secrets{Address: &url, Signing: &secret}, nil, model.At(noon))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func beginAlert(t *testing.T, d *db.DB, site *model.Site, subject string, now ti
 // attempts. It skips the long pauses of the schedule.
 func awaitMessage(t *testing.T, d *db.DB, clock *fastClock, channelID int64) (*model.AlertMessage, []*model.DeliveryAttempt) {
 	t.Helper()
-	store := alertchannels.New(d)
+	store := alerts.NewChannels(d)
 	var last *model.AlertMessage
 	awaitThat(t, func() (string, bool) {
 		lists, err := store.Messages(t.Context(), []int64{channelID}, db.Page{Limit: 1, Descending: true})
@@ -137,7 +137,7 @@ func TestChannelReceivers(t *testing.T) {
 			if last.State != c.state || len(attempts) != c.tries || attempts[len(attempts)-1].Error != c.error {
 				t.Errorf("%s: %s after %d attempts, %+v", c.name, last.State, len(attempts), attempts[len(attempts)-1])
 			}
-			channel, err := alertchannels.New(d).Channel(t.Context(), site.AccountID, channels[i].ID)
+			channel, err := alerts.NewChannels(d).Channel(t.Context(), site.AccountID, channels[i].ID)
 			if err != nil || (channel.StoppedAt != 0) != c.stops {
 				t.Errorf("%s: the channel is %+v, %v", c.name, channel, err)
 			}
@@ -206,7 +206,7 @@ func TestChannelRetryAfter(t *testing.T) {
 				t.Errorf("Retry-After %s: attempts %+v", after, attempts)
 			}
 			_ = worker
-			if _, err := alertchannels.New(d).Delete(t.Context(), site.AccountID, channel.ID); err != nil {
+			if _, err := alerts.NewChannels(d).Delete(t.Context(), site.AccountID, channel.ID); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -219,12 +219,12 @@ func TestChannelMails(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := newSite(t, d, "shop.example", "https://hook.example/", "")
-		store, out := alertchannels.New(d), outbox.New(d)
+		store, out := alerts.NewChannels(d), outbox.New(d)
 		address, token := "duty@example.org", model.NewSecret(model.AlertTokenPrefix)
 		channel, err := store.Create(t.Context(), model.AlertChannel{
 			AccountID: site.AccountID, Kind: model.ChannelEmail, Name: "duty", Language: model.German,
 			Events: []model.AlertEvent{model.AlertQuota},
-		}, alertchannels.Secrets{Address: &address}, &alertchannels.Confirmation{Token: token, URL: "https://stats.example/confirm-alerts#" + token}, model.At(noon))
+		}, alerts.Secrets{Address: &address}, &alerts.Confirmation{Token: token, URL: "https://stats.example/confirm-alerts#" + token}, model.At(noon))
 		if err != nil {
 			t.Fatal(err)
 		}

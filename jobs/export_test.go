@@ -14,11 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
 
-	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/alertchannels"
-	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
-	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/jobs/queue"
 	"github.com/tallygate/tallygate/jobs/webhook"
 )
@@ -59,16 +55,6 @@ func (w *Worker) WriteMetrics(out io.Writer) error {
 		}
 	}
 	return nil
-}
-
-// PlanReportMails runs the planner of report mails once.
-func PlanReportMails(ctx context.Context, store *sites.Store, figures ReportFigures, now model.Instant) (int64, error) {
-	return (&reportPlanner{store: store, figures: figures}).plan(ctx, now)
-}
-
-// PlanChannelSummaries runs the planner of channels' summaries once.
-func PlanChannelSummaries(ctx context.Context, d *db.DB, figures ReportFigures, now model.Instant) (int64, error) {
-	return (&reportPlanner{store: sites.New(d), channels: alertchannels.New(d), figures: figures}).planChannels(ctx, now)
 }
 
 // LogTo replaces a worker's log.

@@ -17,6 +17,7 @@ import (
 	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/db/sites"
+	"github.com/tallygate/tallygate/jobs/alerts"
 )
 
 // housekeeping is what the schedule runs: the stores, and here the tasks that are more than one call of a
@@ -32,10 +33,10 @@ type housekeeping struct {
 	reports         *reports.Store
 	imports         *imports.Store
 	built           func(reports.Built) // counts what buildReports has done
-	reportMails     *reportPlanner
+	planner         *alerts.Planner
 	sites           *sites.Store
 	cells           *cells.Store
-	alerts          *alertWatcher
+	watcher         *alerts.Watcher
 	retentionMonths int // see Options
 	reportMonths    int // see Options
 }

@@ -250,9 +250,9 @@ func TestMails(t *testing.T) {
 			"Check the webhooks",
 		},
 		{
-			"report_summary", "en",
-			`{"site":"shop.example","siteId":7,"userId":9,"kind":"monthly","from":"2026-11-01","to":"2026-11-30","summary":{"figures":{"visitors":7},"pages":[{"value":"/<b>","visitors":4}]}}`,
-			"The month of shop.example", "Pages by visitors\r\n/<b>  4", "Open the report",
+			"own_alert", "en",
+			`{"site":"shop.example","siteId":7,"channelId":9,"event":"monthly","phase":"once","from":"2026-11-01","to":"2026-11-30","summary":{"figures":{"visitors":7},"pages":[{"value":"/<b>","visitors":4}]}}`,
+			"Month on shop.example", "Pages by visitors\r\n/<b>  4", "Open Tallygate",
 		},
 		{"test", "xx", `{}`, "Test", "only shows that mails arrive", "Open the console"}, // a language that mails are not written in
 	}

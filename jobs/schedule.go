@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/jobs/alerts"
 	"github.com/tallygate/tallygate/jobs/queue"
 )
 
@@ -70,11 +71,10 @@ func (h *housekeeping) tasks() []task {
 		{"deliveries:waiting", time.Minute, certain, h.endWaiting, "deliveries failed that waited for an address"},
 		{"exports:plan", 5 * time.Minute, certain, h.planDailyExports, "parts of daily exports planned"},
 		{"usage:days", 10 * time.Minute, certain, h.sites.CountUsageDays, "days of usage counted"},
-		{"reports:mails", time.Minute, certain, h.reportMails.plan, "report mails queued"},
-		{"reports:channels", time.Minute, certain, h.reportMails.planChannels, "summaries of alert channels queued"},
+		{"alerts:plan", time.Minute, certain, h.planner.Plan, "planned messages of alert channels queued"},
 		{"tokens:expiry", time.Hour, certain, h.accounts.MailExpiringTokens, "mails about expiring API tokens queued"},
 		{"providers:domains", 10 * time.Minute, certain, h.checkDomains, "domains of providers lost without their DNS record"},
-		{"alerts:watch", alertsEvery, certain, h.alerts.watch, "alerts begun or ended"},
+		{"alerts:watch", alerts.Every, certain, h.watcher.Watch, "alerts begun or ended"},
 		{"quotas:note", 5 * time.Minute, anyTime, h.noteQuotas, "quota notices mailed"},
 	}
 }

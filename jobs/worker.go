@@ -21,8 +21,6 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
-	"github.com/tallygate/tallygate/db/alertchannels"
-	"github.com/tallygate/tallygate/db/alerts"
 	"github.com/tallygate/tallygate/db/cells"
 	"github.com/tallygate/tallygate/db/imports"
 	"github.com/tallygate/tallygate/db/keys"
@@ -31,6 +29,7 @@ import (
 	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/db/sites"
+	"github.com/tallygate/tallygate/jobs/alerts"
 	"github.com/tallygate/tallygate/jobs/importjob"
 	"github.com/tallygate/tallygate/jobs/mail"
 	"github.com/tallygate/tallygate/jobs/queue"
@@ -55,7 +54,7 @@ type Options struct {
 	WebhookNets        []netip.Prefix   // webhooks may call them in addition to hosts on the internet
 	WebhookAuthorities *x509.CertPool   // sign the webhooks' certificates; nil: the system's authorities
 	Mail               *mail.Server     // nil: mails are logged and not sent
-	Reports            ReportFigures    // of report mails; nil: no report mails are sent
+	Reports            alerts.Figures   // of planned messages to alert channels; nil: none is sent
 	Resolver           *net.Resolver    // finds DNS records of providers' domains; nil: the machine's
 	Imports            importjob.Reader // reads exports of other services; nil: no imports are run
 	BaseURL            string           // origin of the control plane, which mails name and link to; "": they do not
@@ -138,20 +137,18 @@ func newWorker(s settings) (*Worker, error) {
 		})
 	}
 
-	runs := &taskRuns{alerts.New(s.DB), s.Now}
+	runs := alerts.NewTaskRuns(s.DB, s.Now)
 	if w.schedule = slices.Clone(s.schedule); w.schedule == nil {
 		w.schedule = newSchedule(w.clock, &housekeeping{
 			db: s.DB, accounts: accounts.New(s.DB), resolver: cmp.Or(s.Resolver, net.DefaultResolver), outbox: w.outbox, retention: retention.New(s.DB),
-			sites: sites.New(s.DB), cells: cells.New(s.DB), reportMails: &reportPlanner{
-				store: sites.New(s.DB), channels: alertchannels.New(s.DB), figures: s.Reports,
-			},
+			sites: sites.New(s.DB), cells: cells.New(s.DB), planner: alerts.NewPlanner(s.DB, s.Reports),
 			reports: w.reports, imports: imports.New(s.DB), built: w.tasks.built, log: s.Log, exports: w.webhooks,
-			retentionMonths: s.RetentionMonths, reportMonths: s.ReportMonths, alerts: newAlertWatcher(s.DB),
+			retentionMonths: s.RetentionMonths, reportMonths: s.ReportMonths, watcher: alerts.NewWatcher(s.DB),
 		})
 	}
 
 	for i, task := range w.schedule {
-		w.schedule[i].Run = runs.noted(task.Name, w.tasks.measured(task.Name, task.Run))
+		w.schedule[i].Run = runs.Noted(task.Name, w.tasks.measured(task.Name, task.Run))
 	}
 
 	w.ctx, w.cancel = context.WithCancel(context.Background())

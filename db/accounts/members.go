@@ -111,8 +111,8 @@ func accessValues(values audit.Values, siteIDs []int64) audit.Values {
 	return values
 }
 
-// personalSettings are the tables with what a user has chosen for a site.
-var personalSettings = []string{"report_mails", "report_views", "hidden_notices"}
+// personalSettings are the tables with what a user has chosen for a site. Of channels only own ones have a user_id.
+var personalSettings = []string{"alert_channels", "report_views", "hidden_notices"}
 
 // deleteUnreached deletes what a guest has chosen for the account's other sites. It does nothing if
 // siteIDs is nil.

@@ -1,5 +1,5 @@
-// Package alerts stores alerts, which last from a beginning to an end, and reads the figures that
-// decide about them. An alert's row and its messages are written in one transaction.
+// Package alerts stores alerts, which last from a beginning to an end, and the channels that get them, and reads
+// the figures that decide about alerts. An alert's row and its messages are written in one transaction.
 //
 // It reads figures of sites with a channel that wants them, and a bounded amount for each of them.
 package alerts

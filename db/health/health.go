@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/alertchannels"
+	"github.com/tallygate/tallygate/db/alerts"
 	"github.com/tallygate/tallygate/db/certificates"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
@@ -103,7 +103,7 @@ func (s *State) Findings(ctx context.Context, isRunning bool) (found []Finding, 
 	if err != nil {
 		return nil, err
 	}
-	channels, err := alertchannels.New(s.db).OperatorsState(ctx)
+	channels, err := alerts.NewChannels(s.db).OperatorsState(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/db/alertchannels"
+	"github.com/tallygate/tallygate/db/alerts"
 	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
@@ -24,9 +24,9 @@ func TestRotationResealsChannels(t *testing.T) {
 
 		owner := dbtest.NewUser(t, a, "owner@example.com")
 		address, secret, other := "https://hook.example/one", "the secret of a channel", "https://hook.example/two"
-		create := func(kind model.AlertChannelKind, secrets alertchannels.Secrets) int64 {
+		create := func(kind model.AlertChannelKind, secrets alerts.Secrets) int64 {
 			t.Helper()
-			channel, err := alertchannels.New(a).Create(t.Context(), model.AlertChannel{
+			channel, err := alerts.NewChannels(a).Create(t.Context(), model.AlertChannel{
 				AccountID: owner.AccountID, Kind: kind, Name: "ops", Language: model.English, Events: []model.AlertEvent{},
 			}, secrets, nil, now)
 			if err != nil {
@@ -34,9 +34,9 @@ func TestRotationResealsChannels(t *testing.T) {
 			}
 			return channel.ID
 		}
-		damaged := create(model.ChannelSlack, alertchannels.Secrets{Address: &other})
-		signed := create(model.ChannelWebhook, alertchannels.Secrets{Address: &address, Signing: &secret})
-		unsigned := create(model.ChannelTeams, alertchannels.Secrets{Address: &other})
+		damaged := create(model.ChannelSlack, alerts.Secrets{Address: &other})
+		signed := create(model.ChannelWebhook, alerts.Secrets{Address: &address, Signing: &secret})
+		unsigned := create(model.ChannelTeams, alerts.Secrets{Address: &other})
 		if err := dbtest.Exec(a, "UPDATE alert_channels SET address = ? WHERE id = ?", []byte("damaged"), damaged); err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +50,7 @@ func TestRotationResealsChannels(t *testing.T) {
 		b := keyHolder(t, databaseURL, "b")
 		sealed := func(id int64) *model.AlertChannel {
 			t.Helper()
-			channel, err := alertchannels.New(b).Channel(t.Context(), owner.AccountID, id)
+			channel, err := alerts.NewChannels(b).Channel(t.Context(), owner.AccountID, id)
 			if err != nil {
 				t.Fatal(err)
 			}

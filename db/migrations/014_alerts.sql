@@ -6,19 +6,22 @@ CREATE TABLE alert_channels (
   id                 @identity,
   account_id         bigint  NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
   site_id            bigint  REFERENCES sites (id) ON DELETE CASCADE, -- NULL: the account's
+  user_id            bigint  REFERENCES users (id) ON DELETE CASCADE, -- whose own channel it is; NULL: the site's or the account's
   kind               text    NOT NULL, -- email, slack, discord, teams or webhook
   name               text    NOT NULL,
-  language           text    NOT NULL, -- of its messages
-  address            @bytes  NOT NULL, -- an e-mail address or a URL, encrypted with the application key
+  language           text    NOT NULL, -- of its messages; not used for an own channel, which has the user's
+  address            @bytes  NOT NULL, -- an e-mail address or a URL, encrypted with the application key; empty for an own channel
   hint               text    NOT NULL, -- what is shown of a URL; empty for an e-mail address
   secret             @bytes,           -- signs the calls of the kind webhook, encrypted; NULL: nothing is signed
   events             text    NOT NULL, -- a JSON array
   weekly             boolean NOT NULL,
   monthly            boolean NOT NULL,
-  weekly_day         integer NOT NULL, -- of the site's time zone, on which the summary is due; as monthly_day
+  spike_above        bigint, -- visitors at once; NULL: no message about them
+  drop_below         bigint, -- visitors of a day; likewise
   weekly_due_at      bigint  NOT NULL,
-  monthly_day        integer NOT NULL,
   monthly_due_at     bigint  NOT NULL,
+  spike_due_at       bigint  NOT NULL,
+  drop_due_at        bigint  NOT NULL,
   quiet_from         integer NOT NULL, -- minute of the day; the same as quiet_to: no quiet hours
   quiet_to           integer NOT NULL,
   quiet_zone         text    NOT NULL,
@@ -33,11 +36,14 @@ CREATE TABLE alert_channels (
 );
 CREATE INDEX alert_channels_account ON alert_channels (account_id, id);
 CREATE INDEX alert_channels_site ON alert_channels (site_id) WHERE site_id IS NOT NULL;              -- deletion of a site
-CREATE INDEX alert_channels_user ON alert_channels (created_by) WHERE created_by IS NOT NULL;        -- deletion of a user
+CREATE UNIQUE INDEX alert_channels_own ON alert_channels (user_id, site_id) WHERE user_id IS NOT NULL; -- deletion of a user
+CREATE INDEX alert_channels_creator ON alert_channels (created_by) WHERE created_by IS NOT NULL;        -- deletion of a user
 CREATE INDEX alert_channels_operator ON alert_channels (operator_id) WHERE operator_id IS NOT NULL;  -- likewise
 CREATE INDEX alert_channels_confirm ON alert_channels (confirm_hash) WHERE confirm_hash IS NOT NULL; -- the mailed secret
 CREATE INDEX alert_channels_weekly ON alert_channels (weekly_due_at) WHERE weekly;                   -- the planner
 CREATE INDEX alert_channels_monthly ON alert_channels (monthly_due_at) WHERE monthly;                -- the planner
+CREATE INDEX alert_channels_spike ON alert_channels (spike_due_at) WHERE spike_above IS NOT NULL;    -- the planner
+CREATE INDEX alert_channels_drop ON alert_channels (drop_due_at) WHERE drop_below IS NOT NULL;       -- the planner
 
 -- Something that its account's members should know. It lasts from began_at to ended_at.
 CREATE TABLE alerts (
@@ -63,8 +69,8 @@ CREATE INDEX alerts_ended ON alerts (ended_at) WHERE ended_at > 0; -- the retent
 CREATE TABLE alert_messages (
   id              @identity,
   channel_id      bigint  NOT NULL REFERENCES alert_channels (id) ON DELETE CASCADE,
-  alert_id        bigint  REFERENCES alerts (id) ON DELETE SET NULL, -- NULL: a test or a summary
-  event           text    NOT NULL, -- of the alert; or test, weekly or monthly
+  alert_id        bigint  REFERENCES alerts (id) ON DELETE SET NULL, -- NULL: a test or a planned message
+  event           text    NOT NULL, -- of the alert; or test, or of a planned message
   phase           text    NOT NULL, -- begun, ended, both or once
   data            text    NOT NULL, -- JSON object, from which each attempt makes the same body
   state           text    NOT NULL, -- pending, delivered or failed

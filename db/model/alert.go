@@ -70,6 +70,7 @@ const MaxAlertSubject = 200
 
 // AlertFigures are the figures of an alert. A field that the event does not have is zero.
 //
+//	visitors_above, visitors_below: Value and Threshold, visitors
 //	traffic_spike, traffic_drop: Value and Usual, page views of an hour; Percent, Value of Usual
 //	no_hits: Usual, page views of the time; Since, the last one
 //	calls_refused: Value, refused calls; Percent, share of all calls

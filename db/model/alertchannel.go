@@ -59,6 +59,7 @@ type AlertChannel struct {
 	ID        int64            `bun:",pk,autoincrement"`
 	AccountID int64            `bun:",notnull"`
 	SiteID    int64            `bun:",nullzero"` // 0: the account's
+	UserID    int64            `bun:",nullzero"` // whose own channel it is, see Follow; 0: the site's or the account's
 	Kind      AlertChannelKind `bun:",notnull"`
 	Name      string           `bun:",notnull"`
 	Language  Language         `bun:",notnull"` // of its messages
@@ -67,13 +68,15 @@ type AlertChannel struct {
 	Secret    []byte           `bun:",nullzero"`
 	Events    []AlertEvent     `bun:",notnull"` // as JSON
 
-	// Summaries of a site's channel, see ReportMail.
+	// Planned messages of a site's channel, and when each is due: see package alerts.
 	Weekly       bool    `bun:",notnull"`
 	Monthly      bool    `bun:",notnull"`
-	WeeklyDay    Day     `bun:",notnull"`
+	SpikeAbove   *int    // visitors at once; nil: never
+	DropBelow    *int    // visitors of a day; nil: never
 	WeeklyDueAt  Instant `bun:",notnull"`
-	MonthlyDay   Day     `bun:",notnull"`
 	MonthlyDueAt Instant `bun:",notnull"`
+	SpikeDueAt   Instant `bun:",notnull"`
+	DropDueAt    Instant `bun:",notnull"`
 
 	Quiet QuietHours `bun:"embed:quiet_"`
 
@@ -106,13 +109,38 @@ func CheckAlertEvents(wanted, was []AlertEvent, ofSite, byOperator bool) ([]Aler
 	return events, nil
 }
 
-// CheckWants returns an error for a channel that would never get a message.
-func (c *AlertChannel) CheckWants() error {
-	if len(c.Events) == 0 && !c.Weekly && !c.Monthly {
-		return InvalidField("events", "no_alert_event", "Choose at least one event or summary: the channel would get nothing.")
+// MaxAlertThreshold is the largest threshold of a channel, in visitors.
+const MaxAlertThreshold = 1_000_000_000
+
+// CheckThreshold checks a threshold of a channel of a site. nil is none.
+func CheckThreshold(field string, threshold *int, ofSite bool) error {
+	switch {
+	case threshold == nil:
+		return nil
+	case !ofSite:
+		return InvalidField(field, "invalid_threshold", "Only the channel of a site has thresholds.")
+	case *threshold < 1 || *threshold > MaxAlertThreshold:
+		return InvalidField(field, "invalid_threshold", fmt.Sprintf("Use a number from 1 to %d.", MaxAlertThreshold))
 	}
 	return nil
 }
+
+// WantsNothing reports whether the channel would never get a message.
+func (c *AlertChannel) WantsNothing() bool {
+	return len(c.Events) == 0 && !c.Weekly && !c.Monthly && c.SpikeAbove == nil && c.DropBelow == nil
+}
+
+// CheckWants returns an error for a channel that would never get a message.
+func (c *AlertChannel) CheckWants() error {
+	if c.WantsNothing() {
+		return InvalidField("events", "no_alert_event",
+			"Choose at least one event, summary or threshold: the channel would get nothing.")
+	}
+	return nil
+}
+
+// Follow gives a user's own channel the user's address, as its name, and the user's language.
+func (c *AlertChannel) Follow(user *User) { c.Name, c.Language = user.Email, user.Language }
 
 // Attribute records the operator who makes the channel get the installation's events, after a user has
 // changed its events or its address. Such alerts are sent while this user is an operator. It fails if another
@@ -215,18 +243,20 @@ func (q QuietHours) Until(at Instant) Instant {
 	return max(at, after(0))
 }
 
-// Events of messages that are not alerts.
+// Events of messages that are not alerts. All but the test are planned: see package alerts.
 const (
 	MessageTest    = "test"
-	MessageWeekly  = string(ReportWeekly)
-	MessageMonthly = string(ReportMonthly)
+	MessageWeekly  = "weekly"         // summary of a week from Monday to Sunday
+	MessageMonthly = "monthly"        // summary of a month
+	MessageSpike   = "visitors_above" // more visitors at once than a threshold
+	MessageDrop    = "visitors_below" // fewer visitors on a day than a threshold
 )
 
 // AlertMessage is a message to a channel. Its attempts have the rules of deliveries.
 type AlertMessage struct {
 	ID                int64      `bun:",pk,autoincrement"`
 	ChannelID         int64      `bun:",notnull"`
-	AlertID           int64      `bun:",nullzero"` // 0: a test or a summary
+	AlertID           int64      `bun:",nullzero"` // 0: a test or a planned message
 	Event             string     `bun:",notnull"`  // an AlertEvent or one of the above
 	Phase             AlertPhase `bun:",notnull"`
 	Data              AlertData  `bun:",notnull"`
@@ -267,7 +297,7 @@ type AlertData struct {
 	EndedAt   Instant      `json:"endedAt,omitempty"`
 	Figures   AlertFigures `json:"figures"`
 
-	// Of a summary.
+	// Of a summary; of MessageDrop the days.
 	From    string         `json:"from,omitempty"` // YYYY-MM-DD
 	To      string         `json:"to,omitempty"`
 	Summary *ReportSummary `json:"summary,omitempty"`

@@ -1,7 +1,6 @@
 package model
 
 import (
-	"fmt"
 	"time"
 )
 
@@ -37,8 +36,6 @@ const (
 	MailWebhookChanged  = "webhook_changed"
 	MailPasswordChanged = "password_changed"
 	MailTokenExpires    = "token_expires"
-	MailReportSummary   = "report_summary"
-	MailTrafficAlert    = "traffic_alert"
 	MailSecondFactor    = "second_factor"
 	MailRecoveryCode    = "recovery_code"
 	MailOperatorLink    = "operator_link" // the operator made a link to set a new password
@@ -46,6 +43,7 @@ const (
 	MailResumed         = "account_resumed"
 	MailCaptchaAttack   = "captcha_attack"
 	MailAlert           = "alert"         // to the address of a channel
+	MailOwnAlert        = "own_alert"     // to the user of an own channel
 	MailAlertConfirm    = "alert_confirm" // to the address of a channel that is not confirmed
 	MailTest            = "test"
 )
@@ -67,8 +65,6 @@ var MailKinds = map[string]any{
 	MailWebhookChanged:  WebhookChangedMail{},
 	MailPasswordChanged: PasswordChangedMail{},
 	MailTokenExpires:    TokenExpiresMail{},
-	MailReportSummary:   ReportSummaryMail{},
-	MailTrafficAlert:    TrafficAlertMail{},
 	MailSecondFactor:    SecondFactorMail{},
 	MailRecoveryCode:    RecoveryCodeMail{},
 	MailOperatorLink:    struct{}{},
@@ -76,6 +72,7 @@ var MailKinds = map[string]any{
 	MailResumed:         struct{}{},
 	MailCaptchaAttack:   CaptchaAttackMail{},
 	MailAlert:           AlertMail{},
+	MailOwnAlert:        AlertMail{},
 	MailAlertConfirm:    AlertConfirmMail{},
 	MailTest:            struct{}{},
 }
@@ -236,7 +233,7 @@ type LinkMail struct {
 	URL string `json:"url"`
 }
 
-// AlertMail is the data of alert: a message to an e-mail address.
+// AlertMail is the data of alert and own_alert: a message to an e-mail address.
 type AlertMail struct {
 	AlertData
 	ChannelID   int64      `json:"channelId"`
@@ -253,119 +250,10 @@ type AlertConfirmMail struct {
 	By string `json:"by,omitempty"` // e-mail address of the user who made the channel
 }
 
-// StopMailPath is the path of the control plane's page that stops report mails.
+// StopMailPath is the path of the control plane's page that stops the mails of a channel.
 const StopMailPath = "/stop-mail"
 
-// ReportMailKind is a kind of mail about the traffic of a site.
-type ReportMailKind string
-
-// The kinds of mails that a user can get about a site.
-const (
-	ReportWeekly  ReportMailKind = "weekly"  // summary of a week from Monday to Sunday
-	ReportMonthly ReportMailKind = "monthly" // summary of a month
-	ReportSpike   ReportMailKind = "spike"   // more visitors at once than a threshold
-	ReportDrop    ReportMailKind = "drop"    // fewer visitors on a day than a threshold
-)
-
-const (
-	// MaxReportThreshold is the largest threshold of a notice, in visitors.
-	MaxReportThreshold = 1_000_000_000
-
-	// SpikeCheck is the pause between two looks for a spike.
-	SpikeCheck = 5 * time.Minute
-	// SpikePause is the pause after a notice of a spike.
-	SpikePause = 12 * time.Hour
-
-	reportHour = 6 // of the site's time zone, at which mails about finished days are due
-)
-
-// CheckReportThreshold checks the threshold of a notice.
-func CheckReportThreshold(field string, threshold int) error {
-	if threshold < 1 || threshold > MaxReportThreshold {
-		return InvalidField(field, "invalid_threshold", fmt.Sprintf("Use a number from 1 to %d.", MaxReportThreshold))
-	}
-	return nil
-}
-
-// ReportMail is a user's subscription to one kind of mail about a site.
-type ReportMail struct {
-	SiteID    int64          `bun:",pk"`
-	UserID    int64          `bun:",pk"`
-	Kind      ReportMailKind `bun:",pk"`
-	Threshold int64          `bun:",notnull"` // visitors; of spikes and drops
-	Day       Day            `bun:",notnull"` // of the site's time zone, on which it is due
-	DueAt     Instant        `bun:",notnull"`
-}
-
-// ReportMails are all mails about a site that a user gets.
-type ReportMails struct {
-	Weekly, Monthly       bool
-	SpikeAbove, DropBelow int64 // 0: never
-}
-
-// LocalDay returns the day of a time zone that contains the time, counted like UTC days.
-func LocalDay(at Instant, zone *time.Location) Day {
-	y, m, d := at.Time().In(zone).Date()
-	return At(time.Date(y, m, d, 0, 0, 0, 0, time.UTC)).Day()
-}
-
-// CatchUp moves a due mail to the last period that ended before at, so that only the last of
-// several missed periods is mailed.
-func (m *ReportMail) CatchUp(at Instant, zone *time.Location) {
-	for day := LocalDay(at, zone); day > m.Day; day-- {
-		if m.Kind.startsOn(day) && reportTime(day, zone) <= at {
-			m.Day = day
-		}
-	}
-}
-
-// Schedule sets when the mail is due next after the time at.
-func (m *ReportMail) Schedule(at Instant, zone *time.Location) {
-	if m.Kind == ReportSpike {
-		m.Day, m.DueAt = LocalDay(at, zone), at.Add(SpikeCheck)
-		return
-	}
-
-	for day := LocalDay(at, zone); ; day++ {
-		if due := reportTime(day, zone); m.Kind.startsOn(day) && due > at {
-			m.Day, m.DueAt = day, due
-			return
-		}
-	}
-}
-
-// startsOn reports whether a period of the kind begins on the day, so that the previous period is
-// over.
-func (k ReportMailKind) startsOn(day Day) bool {
-	switch date := day.Start().Time(); k {
-	case ReportWeekly:
-		return date.Weekday() == time.Monday
-	case ReportMonthly:
-		return date.Day() == 1
-	}
-	return true
-}
-
-// Period returns the first and the last day that the mail is about, as days of the site's time zone.
-func (m *ReportMail) Period() (from, to Day) {
-	switch to := m.Day - 1; m.Kind {
-	case ReportWeekly:
-		return m.Day - 7, to
-	case ReportMonthly:
-		return At(m.Day.Start().Time().AddDate(0, -1, 0)).Day(), to
-	default:
-		return to, to
-	}
-}
-
-// reportTime returns when mails about the days before are due: reportHour of the day, or the time
-// that stands for it where the zone skips that hour.
-func reportTime(day Day, zone *time.Location) Instant {
-	y, m, d := day.Start().Time().Date()
-	return At(time.Date(y, m, d, reportHour, 0, 0, 0, zone))
-}
-
-// ReportFigures are the figures of a period that a mail shows. Visitors are counted as in reports.
+// ReportFigures are the figures of a period that a message shows. Visitors are counted as in reports.
 type ReportFigures struct {
 	Visitors  int64 `json:"visitors"`
 	Visits    int64 `json:"visits"`
@@ -384,24 +272,4 @@ type ReportSummary struct {
 	Previous ReportFigures `json:"previous"` // of as many days before
 	Pages    []ReportRow   `json:"pages,omitempty"`
 	Sources  []ReportRow   `json:"sources,omitempty"`
-}
-
-// ReportSummaryMail is the data of report_summary.
-type ReportSummaryMail struct {
-	MailSite
-	UserID  int64          `json:"userId,omitempty"`
-	Kind    ReportMailKind `json:"kind"` // ReportWeekly or ReportMonthly
-	From    string         `json:"from"` // YYYY-MM-DD
-	To      string         `json:"to"`
-	Summary ReportSummary  `json:"summary"`
-}
-
-// TrafficAlertMail is the data of traffic_alert.
-type TrafficAlertMail struct {
-	MailSite
-	UserID    int64          `json:"userId,omitempty"`
-	Kind      ReportMailKind `json:"kind"`          // ReportSpike or ReportDrop
-	Day       string         `json:"day,omitempty"` // YYYY-MM-DD; of a drop
-	Visitors  int64          `json:"visitors"`
-	Threshold int64          `json:"threshold"`
 }

@@ -62,19 +62,8 @@ const (
 	AfterOldestAnnotation NodeKind = 96
 	AfterAlertMessage     NodeKind = 97
 
-	// Secrets in mails about a site, which stop mails of one kind to one user.
-	stopWeekly  NodeKind = 129
-	stopMonthly NodeKind = 130
-	stopSpike   NodeKind = 131
-	stopDrop    NodeKind = 132
-
-	stopChannel NodeKind = 133 // stops an alert channel with an e-mail address
+	stopChannel NodeKind = 133 // a secret in mails, which stops their alert channel
 )
-
-// stopKinds are the kinds of secrets that stop a mail, by the kind of the mail.
-var stopKinds = map[ReportMailKind]NodeKind{
-	ReportWeekly: stopWeekly, ReportMonthly: stopMonthly, ReportSpike: stopSpike, ReportDrop: stopDrop,
-}
 
 // nodePrefixes are the prefixes of ids, by which a person recognises the type.
 var nodePrefixes = map[NodeKind]string{
@@ -89,7 +78,6 @@ var nodePrefixes = map[NodeKind]string{
 	AfterNewestSite: "after_", AfterSiteName: "after_", AfterSiteDomain: "after_",
 	AfterNewestSitekey: "after_", AfterSitekeyName: "after_",
 	AfterOldestDelivery: "after_", AfterOldestAnnotation: "after_",
-	stopWeekly: "stop_", stopMonthly: "stop_", stopSpike: "stop_", stopDrop: "stop_",
 }
 
 // nodeTypes are the types of the GraphQL schema.
@@ -185,39 +173,19 @@ func (n *NodeIDs) ParseDay(kind NodeKind, s string) (day Day, id int64, ok bool)
 	return Day(number), id, ok && got == kind && number <= math.MaxInt32 && id > 0
 }
 
-// OfStop returns the secret that stops mails of a kind about a site to a user, without signing in. It
-// is one encrypted block, which cannot be made without the key. It is "" for an unknown kind.
-func (n *NodeIDs) OfStop(kind ReportMailKind, siteID, userID int64) string {
-	if stopKinds[kind] == 0 {
-		return ""
-	}
-	return n.seal(stopKinds[kind], siteID, userID)
-}
-
-// maxStopRow bounds the numbers of sites and users in secrets. No database comes close to it, while
-// one in 128 wrong secrets would decrypt to positive numbers without a bound.
+// maxStopRow bounds the numbers of channels in secrets. No database comes close to it, while one in 512 wrong
+// secrets would decrypt to a channel without a bound.
 const maxStopRow = 1<<40 - 1
 
-// ParseStop decodes a secret that OfStop returns for numbers from 1 to 2^40 - 1. It accepts a wrong
-// secret once in 2^46 times.
-func (n *NodeIDs) ParseStop(s string) (mail ReportMail, ok bool) {
-	got, siteID, userID, ok := n.open(s)
-	ok = ok && siteID > 0 && siteID <= maxStopRow && userID > 0 && userID <= maxStopRow
-	for kind, stop := range stopKinds {
-		if ok && got == stop {
-			return ReportMail{SiteID: siteID, UserID: userID, Kind: kind}, true
-		}
-	}
-	return ReportMail{}, false
-}
-
-// OfChannelStop returns the secret that stops an alert channel without signing in. since is the time at
-// which its recipient confirmed it: a channel that was confirmed again has another secret.
+// OfChannelStop returns the secret that stops an alert channel without signing in. It is one encrypted block,
+// which cannot be made without the key. since is the time of the channel's confirmation: a channel that was
+// confirmed again has another secret.
 func (n *NodeIDs) OfChannelStop(channelID int64, since Instant) string {
 	return n.seal(stopChannel, int64(since), channelID)
 }
 
-// ParseChannelStop decodes a secret that OfChannelStop returns, and accepts a wrong one as rarely as ParseStop.
+// ParseChannelStop decodes a secret that OfChannelStop returns, and accepts a wrong one once in
+// 2^32 times.
 func (n *NodeIDs) ParseChannelStop(s string) (channelID int64, since Instant, ok bool) {
 	got, at, id, ok := n.open(s)
 	return id, Instant(at), ok && got == stopChannel && id > 0 && id <= maxStopRow

@@ -148,20 +148,18 @@ func BenchmarkNodeID(b *testing.B) {
 	}
 }
 
-// TestStopSecrets: secrets keep their mail, site and user, and of many wrong ones not one is accepted.
+// TestStopSecrets: secrets keep their channel and its confirmation, and of many wrong ones not one is accepted.
 func TestStopSecrets(t *testing.T) {
 	ids := nodeIDs(t, aNodeKey)
-	for _, kind := range []model.ReportMailKind{model.ReportWeekly, model.ReportMonthly, model.ReportSpike, model.ReportDrop} {
-		for _, n := range []int64{1, 7, 1<<40 - 1} {
-			want := model.ReportMail{SiteID: n, UserID: 1<<40 - n, Kind: kind}
-			if got, ok := ids.ParseStop(ids.OfStop(kind, want.SiteID, want.UserID)); !ok || got != want {
-				t.Errorf("got %+v, %v; want %+v", got, ok, want)
-			}
+	for _, n := range []int64{1, 7, 1<<40 - 1} {
+		since := model.Instant(1795168800000000 + n)
+		if id, at, ok := ids.ParseChannelStop(ids.OfChannelStop(n, since)); !ok || id != n || at != since {
+			t.Errorf("got channel %d of %d, %v; want %d of %d", id, at, ok, n, since)
 		}
-		for _, row := range [][2]int64{{0, 1}, {1, 0}, {1 << 40, 1}, {1, 1 << 40}} {
-			if got, ok := ids.ParseStop(ids.OfStop(kind, row[0], row[1])); ok {
-				t.Errorf("the secret of site %d and user %d is accepted as %+v", row[0], row[1], got)
-			}
+	}
+	for _, n := range []int64{0, 1 << 40} {
+		if id, at, ok := ids.ParseChannelStop(ids.OfChannelStop(n, 1)); ok {
+			t.Errorf("the secret of channel %d is accepted as %d of %d", n, id, at)
 		}
 	}
 
@@ -171,8 +169,8 @@ func TestStopSecrets(t *testing.T) {
 		binary.BigEndian.PutUint64(block[:], random.Uint64())
 		binary.BigEndian.PutUint64(block[8:], random.Uint64())
 		wrong := "stop_" + base64.RawURLEncoding.EncodeToString(block[:])
-		if got, ok := ids.ParseStop(wrong); ok {
-			t.Fatalf("the wrong secret %s is accepted as %+v", wrong, got)
+		if id, _, ok := ids.ParseChannelStop(wrong); ok {
+			t.Fatalf("the wrong secret %s is accepted as channel %d", wrong, id)
 		}
 	}
 }

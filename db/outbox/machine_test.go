@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/alertchannels"
+	"github.com/tallygate/tallygate/db/alerts"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/tools/dbtest"
@@ -263,7 +263,7 @@ func TestRedeliverKinds(t *testing.T) {
 				return err
 			},
 			func(id int64, now model.Instant) error {
-				_, err := alertchannels.New(d).Redeliver(t.Context(), site.AccountID, channel, id, now)
+				_, err := alerts.NewChannels(d).Redeliver(t.Context(), site.AccountID, channel, id, now)
 				return err
 			},
 		} {
@@ -318,7 +318,7 @@ func TestListPages(t *testing.T) {
 				return idsOf(t, found, err)
 			},
 			func(page db.Page) map[int64][]int64 {
-				found, err := alertchannels.New(d).Messages(t.Context(), owners[1], page)
+				found, err := alerts.NewChannels(d).Messages(t.Context(), owners[1], page)
 				return idsOf(t, found, err)
 			},
 		}

@@ -210,11 +210,8 @@ func MailMember(
 		return err
 	}
 
-	var recipients []recipient
-	q := tx.NewSelect().Table("users").Column("email", "language").Where("id = ?", userID).
-		Where("id IN (SELECT user_id FROM "+db.AllMemberships+" AS m WHERE account_id = ?)", accountID)
-	tx.Lock(q, "KEY SHARE")
-	if err := q.Scan(ctx, &recipients); err != nil || len(recipients) == 0 {
+	recipients, err := memberOf(ctx, tx, accountID, userID)
+	if err != nil || len(recipients) == 0 {
 		return err
 	}
 
@@ -229,6 +226,15 @@ func MailMember(
 			Kind: kind, Data: data, CreatedAt: now,
 		},
 	})
+}
+
+// memberOf returns a user or guest of the account, and locks the user; none if the user was removed.
+func memberOf(ctx context.Context, tx *db.Tx, accountID, userID int64) (found []recipient, err error) {
+	q := tx.NewSelect().Table("users").Column("email", "language").Where("id = ?", userID).
+		Where("id IN (SELECT user_id FROM "+db.AllMemberships+" AS m WHERE account_id = ?)", accountID)
+	tx.Lock(q, "KEY SHARE")
+	err = q.Scan(ctx, &found)
+	return found, err
 }
 
 // queueFailureMail mails a site's owners that a delivery has finally failed, at most once a day.

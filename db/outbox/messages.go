@@ -79,6 +79,10 @@ func (f *channelSource) prepare(ctx context.Context, c *Leased, _ []int64, now m
 		return false, err
 	}
 
+	if c.Channel.UserID != 0 {
+		return true, nil // a user's own channel follows the user's address
+	}
+
 	c.URL, c.Fault = f.store.keys.OpenChannel(keys.ChannelAddress, f.owner, c.Channel.Address)
 	if c.Fault == nil {
 		c.Secret, c.Fault = f.store.keys.OpenChannel(keys.ChannelSecret, f.owner, c.Channel.Secret)
@@ -257,6 +261,9 @@ func (s *Store) mailMessage(ctx context.Context, tx *db.Tx, accountID, channelID
 	if c == nil || err != nil {
 		return err
 	}
+	if c.Channel.AccountID != accountID {
+		return nil // its site was transferred to an account that is not locked
+	}
 
 	// The mail has attempts of its own, so that this one is final.
 	c.LeasedUntil = 0
@@ -289,29 +296,48 @@ func ignoreMissing(err error) error {
 func queueAlertMail(
 	ctx context.Context, tx *db.Tx, c *Leased, now model.Instant,
 ) (class string, id int64, err error) {
-	switch {
-	case !c.Channel.Receives():
+	if !c.Channel.Receives() {
 		return model.AttemptGone, 0, nil
-	case c.Fault != nil:
-		// The attempt counts, so that the message does not block later ones.
-		return model.AttemptInternal, 0, nil
 	}
-
-	recent, err := countMailsTo(ctx, tx, model.MailAlert, c.URL, now)
-	if err != nil || recent >= model.MaxAlertMails {
-		return model.AttemptRateLimited, 0, err
+	to, class, err := alertRecipient(ctx, tx, c, now)
+	if class != "" || err != nil {
+		return class, 0, err
 	}
 	if n, err := countNotices(ctx, tx, c.Channel.AccountID, 1, now); err != nil || n == 0 {
 		return model.AttemptRateLimited, 0, err
 	}
 
-	mail, err := alertMail(c.Channel, c.Message, c.URL, now)
+	mail, err := alertMail(c.Channel, c.Message, to, now)
 	if err != nil {
 		return "", 0, err
 	}
 	mails := []model.Mail{mail}
 	err = QueueMails(ctx, tx, mails)
 	return "", mails[0].ID, err
+}
+
+// alertRecipient returns the address and language of a channel's mails. It returns a class of failed attempts
+// instead if the mail must not be sent. The limit of an address protects people who are no members.
+func alertRecipient(
+	ctx context.Context, tx *db.Tx, c *Leased, now model.Instant,
+) (to recipient, class string, err error) {
+	if c.Channel.UserID != 0 {
+		found, err := memberOf(ctx, tx, c.Channel.AccountID, c.Channel.UserID)
+		if err != nil || len(found) == 0 {
+			return to, model.AttemptGone, err
+		}
+		return found[0], "", nil
+	}
+	if c.Fault != nil {
+		// The attempt counts, so that the message does not block later ones.
+		return to, model.AttemptInternal, nil
+	}
+
+	recent, err := countMailsTo(ctx, tx, model.MailAlert, c.URL, now)
+	if err != nil || recent >= model.MaxAlertMails {
+		return to, model.AttemptRateLimited, err
+	}
+	return recipient{c.URL, c.Channel.Language}, "", nil
 }
 
 // countMailsTo returns how many mails of a kind an address was sent in the last 24 hours, by all accounts.
@@ -325,15 +351,18 @@ func countMailsTo(ctx context.Context, tx *db.Tx, kind, address string, now mode
 
 // alertMail returns the mail of a message.
 func alertMail(
-	channel *model.AlertChannel, m *model.AlertMessage, address string, now model.Instant,
+	channel *model.AlertChannel, m *model.AlertMessage, to recipient, now model.Instant,
 ) (model.Mail, error) {
+	kind := model.MailAlert
+	if channel.UserID != 0 {
+		kind = model.MailOwnAlert
+	}
 	data, err := json.Marshal(model.AlertMail{
 		AlertData: m.Data, ChannelID: channel.ID, ConfirmedAt: channel.ConfirmedAt, Channel: channel.Name,
 		Event: m.Event, Phase: m.Phase,
 	})
 	return model.Mail{
-		AccountID: channel.AccountID, Recipient: address, Language: channel.Language, Kind: model.MailAlert,
-		Data: string(data), CreatedAt: now,
+		AccountID: channel.AccountID, Recipient: to.Email, Language: to.Language, Kind: kind, Data: string(data), CreatedAt: now,
 	}, err
 }
 

@@ -28,6 +28,18 @@ func lockOwnSite(ctx context.Context, tx *db.Tx, accountID, siteID int64) error 
 	return db.OrNotFound(q.Scan(ctx, &found))
 }
 
+// lockSiteOfMember locks a site of the account for a change of what a user of it has chosen.
+func lockSiteOfMember(ctx context.Context, tx *db.Tx, user *model.User, siteID int64) error {
+	// The order of locks requires the user before the site.
+	if err := tx.LockRowFor(ctx, "KEY SHARE", "users", user.ID); err != nil {
+		return err
+	}
+	if err := tx.CheckReaches(ctx, user, siteID); err != nil {
+		return err
+	}
+	return lockOwnSite(ctx, tx, user.AccountID, siteID)
+}
+
 // objectLimit is how many objects of a table a site can have, and the error of one more.
 type objectLimit struct {
 	table string

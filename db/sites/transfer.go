@@ -81,19 +81,21 @@ ON CONFLICT DO NOTHING`, to, from, siteID)
 	}
 
 	// The addresses of channels belong to the account that entered them, and its alerts are its own.
-	for _, table := range []string{"alert_channels", "alerts"} {
-		if _, err := tx.ExecContext(ctx, "DELETE FROM "+table+" WHERE site_id = ?", siteID); err != nil {
+	for _, table := range []string{"alert_channels WHERE user_id IS NULL AND", "alerts WHERE"} {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM "+table+" site_id = ?", siteID); err != nil {
 			return err
 		}
 	}
 
+	// Members of both accounts keep what they have chosen.
 	const others = " WHERE site_id = ? AND user_id NOT IN (SELECT user_id FROM memberships WHERE account_id = ?)"
-	for _, table := range []string{"report_mails", "report_views", "hidden_notices"} {
+	for _, table := range []string{"alert_channels", "report_views", "hidden_notices"} {
 		if _, err := tx.ExecContext(ctx, "DELETE FROM "+table+others, siteID, to); err != nil {
 			return err
 		}
 	}
-	return nil
+	_, err = tx.ExecContext(ctx, "UPDATE alert_channels SET account_id = ? WHERE site_id = ?", to, siteID)
+	return err
 }
 
 // TransferSitekey moves a sitekey from one account to another, and returns it. The caller must have

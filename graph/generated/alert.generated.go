@@ -326,6 +326,52 @@ func (ec *executionContext) fieldContext_AlertChannel_monthly(_ context.Context,
 	return graphql.NewScalarFieldContext("AlertChannel", field, false, false, "Boolean")
 }
 
+func (ec *executionContext) _AlertChannel_spikeAbove(ctx context.Context, field graphql.CollectedField, obj *model.AlertChannel) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AlertChannel_spikeAbove(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SpikeAbove, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AlertChannel_spikeAbove(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AlertChannel", field, false, false, "Int")
+}
+
+func (ec *executionContext) _AlertChannel_dropBelow(ctx context.Context, field graphql.CollectedField, obj *model.AlertChannel) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AlertChannel_dropBelow(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DropBelow, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AlertChannel_dropBelow(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AlertChannel", field, false, false, "Int")
+}
+
 func (ec *executionContext) _AlertChannel_quietHours(ctx context.Context, field graphql.CollectedField, obj *model.AlertChannel) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -1044,6 +1090,102 @@ func (ec *executionContext) fieldContext_QuietHours_timeZone(_ context.Context, 
 	return graphql.NewScalarFieldContext("QuietHours", field, false, false, "String")
 }
 
+func (ec *executionContext) _SetOwnAlertChannelPayload_alertChannel(ctx context.Context, field graphql.CollectedField, obj *SetOwnAlertChannelPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SetOwnAlertChannelPayload_alertChannel(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.AlertChannel, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.AlertChannel) graphql.Marshaler {
+			return ec.marshalOAlertChannel2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐAlertChannel(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_SetOwnAlertChannelPayload_alertChannel(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "SetOwnAlertChannelPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_AlertChannel(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _SetOwnAlertChannelPayload_userErrors(ctx context.Context, field graphql.CollectedField, obj *SetOwnAlertChannelPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SetOwnAlertChannelPayload_userErrors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UserErrors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SetOwnAlertChannelPayload_userErrors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "SetOwnAlertChannelPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _StopAlertMailsPayload_userErrors(ctx context.Context, field graphql.CollectedField, obj *StopAlertMailsPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StopAlertMailsPayload_userErrors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UserErrors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StopAlertMailsPayload_userErrors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "StopAlertMailsPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 // endregion **************************** field.gotpl *****************************
 
 // region    **************************** input.gotpl *****************************
@@ -1213,7 +1355,7 @@ func (ec *executionContext) unmarshalInputCreateSiteAlertChannelInput(ctx contex
 		asMap["monthly"] = false
 	}
 
-	fieldsInOrder := [...]string{"siteId", "kind", "name", "address", "secret", "language", "events", "weekly", "monthly", "quietHours", "idempotencyKey"}
+	fieldsInOrder := [...]string{"siteId", "kind", "name", "address", "secret", "language", "events", "weekly", "monthly", "spikeAbove", "dropBelow", "quietHours", "idempotencyKey"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -1283,6 +1425,20 @@ func (ec *executionContext) unmarshalInputCreateSiteAlertChannelInput(ctx contex
 				return it, err
 			}
 			it.Monthly = data
+		case "spikeAbove":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("spikeAbove"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.SpikeAbove = data
+		case "dropBelow":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("dropBelow"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.DropBelow = data
 		case "quietHours":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("quietHours"))
 			data, err := ec.unmarshalOQuietHoursInput2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐQuietHoursInput(ctx, v)
@@ -1510,6 +1666,132 @@ func UnmarshalSendTestAlertInput(ctx context.Context, raw any) (SendTestAlertInp
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputSetOwnAlertChannelInput(ctx context.Context, obj any) (SetOwnAlertChannelInput, error) {
+	var it SetOwnAlertChannelInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"siteId", "events", "weekly", "monthly", "spikeAbove", "dropBelow", "quietHours"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "siteId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("siteId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.SiteID = data
+		case "events":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("events"))
+			data, err := ec.unmarshalOAlertEvent2ᚕgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐAlertEventᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Events = data
+		case "weekly":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("weekly"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Weekly = data
+		case "monthly":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("monthly"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Monthly = data
+		case "spikeAbove":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("spikeAbove"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.SpikeAbove = graphql.OmittableOf(data)
+		case "dropBelow":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("dropBelow"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.DropBelow = graphql.OmittableOf(data)
+		case "quietHours":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("quietHours"))
+			data, err := ec.unmarshalOQuietHoursInput2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐQuietHoursInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.QuietHours = graphql.OmittableOf(data)
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalSetOwnAlertChannelInput unmarshals raw into the SetOwnAlertChannelInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalSetOwnAlertChannelInput(ctx context.Context, raw any) (SetOwnAlertChannelInput, error) {
+	var out SetOwnAlertChannelInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "SetOwnAlertChannelInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputStopAlertMailsInput(ctx context.Context, obj any) (StopAlertMailsInput, error) {
+	var it StopAlertMailsInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"token"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "token":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("token"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Token = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalStopAlertMailsInput unmarshals raw into the StopAlertMailsInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalStopAlertMailsInput(ctx context.Context, raw any) (StopAlertMailsInput, error) {
+	var out StopAlertMailsInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "StopAlertMailsInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputUpdateAlertChannelInput(ctx context.Context, obj any) (UpdateAlertChannelInput, error) {
 	var it UpdateAlertChannelInput
 	if obj == nil {
@@ -1521,7 +1803,7 @@ func (ec *executionContext) unmarshalInputUpdateAlertChannelInput(ctx context.Co
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"alertChannelId", "name", "address", "secret", "language", "events", "weekly", "monthly", "quietHours"}
+	fieldsInOrder := [...]string{"alertChannelId", "name", "address", "secret", "language", "events", "weekly", "monthly", "spikeAbove", "dropBelow", "quietHours"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -1584,6 +1866,20 @@ func (ec *executionContext) unmarshalInputUpdateAlertChannelInput(ctx context.Co
 				return it, err
 			}
 			it.Monthly = data
+		case "spikeAbove":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("spikeAbove"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.SpikeAbove = graphql.OmittableOf(data)
+		case "dropBelow":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("dropBelow"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.DropBelow = graphql.OmittableOf(data)
 		case "quietHours":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("quietHours"))
 			data, err := ec.unmarshalOQuietHoursInput2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐQuietHoursInput(ctx, v)
@@ -1680,6 +1976,16 @@ func (ec *executionContext) _AlertChannel(ctx context.Context, sel ast.Selection
 		case "monthly":
 			out.Values[i] = ec._AlertChannel_monthly(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "spikeAbove":
+			out.Values[i] = ec._AlertChannel_spikeAbove(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "dropBelow":
+			out.Values[i] = ec._AlertChannel_dropBelow(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "quietHours":
@@ -2033,6 +2339,77 @@ func (ec *executionContext) _QuietHours(ctx context.Context, sel ast.SelectionSe
 	return out
 }
 
+var setOwnAlertChannelPayloadImplementors = []string{"SetOwnAlertChannelPayload"}
+
+func (ec *executionContext) _SetOwnAlertChannelPayload(ctx context.Context, sel ast.SelectionSet, obj *SetOwnAlertChannelPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, setOwnAlertChannelPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("SetOwnAlertChannelPayload")
+		case "alertChannel":
+			out.Values[i] = ec._SetOwnAlertChannelPayload_alertChannel(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "userErrors":
+			out.Values[i] = ec._SetOwnAlertChannelPayload_userErrors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var stopAlertMailsPayloadImplementors = []string{"StopAlertMailsPayload"}
+
+func (ec *executionContext) _StopAlertMailsPayload(ctx context.Context, sel ast.SelectionSet, obj *StopAlertMailsPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, stopAlertMailsPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("StopAlertMailsPayload")
+		case "userErrors":
+			out.Values[i] = ec._StopAlertMailsPayload_userErrors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 // endregion **************************** object.gotpl ****************************
 
 // region    ***************************** type.gotpl *****************************
@@ -2265,6 +2642,16 @@ func (ec *executionContext) unmarshalNSendTestAlertInput2githubᚗcomᚋtallygat
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) unmarshalNSetOwnAlertChannelInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSetOwnAlertChannelInput(ctx context.Context, v any) (SetOwnAlertChannelInput, error) {
+	res, err := ec.unmarshalInputSetOwnAlertChannelInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalNStopAlertMailsInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐStopAlertMailsInput(ctx context.Context, v any) (StopAlertMailsInput, error) {
+	res, err := ec.unmarshalInputStopAlertMailsInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) unmarshalNUpdateAlertChannelInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐUpdateAlertChannelInput(ctx context.Context, v any) (UpdateAlertChannelInput, error) {
 	res, err := ec.unmarshalInputUpdateAlertChannelInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -2354,6 +2741,20 @@ func (ec *executionContext) unmarshalOQuietHoursInput2ᚖgithubᚗcomᚋtallygat
 	}
 	res, err := ec.unmarshalInputQuietHoursInput(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOSetOwnAlertChannelPayload2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSetOwnAlertChannelPayload(ctx context.Context, sel ast.SelectionSet, v *SetOwnAlertChannelPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._SetOwnAlertChannelPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOStopAlertMailsPayload2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐStopAlertMailsPayload(ctx context.Context, sel ast.SelectionSet, v *StopAlertMailsPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._StopAlertMailsPayload(ctx, sel, v)
 }
 
 // endregion ***************************** type.gotpl *****************************

@@ -132,7 +132,8 @@ type AlertChannelPayload struct {
 	// The channel, or the deleted channel as it was.
 	AlertChannel *model.AlertChannel `json:"alertChannel,omitempty"`
 	// Errors in the input: `NOT_FOUND`; but for `deleteAlertChannel`: `INVALID_NAME`, `INVALID_EMAIL`, `INVALID_URL`, `INVALID_SECRET`,
-	// `SECRET_TOO_SHORT`, `INVALID_ALERT_EVENT`, `NO_ALERT_EVENT`, `INVALID_QUIET_HOURS`, `TOO_MANY_ALERT_CHANNELS`.
+	// `SECRET_TOO_SHORT`, `INVALID_ALERT_EVENT`, `NO_ALERT_EVENT`, `INVALID_THRESHOLD`, `INVALID_QUIET_HOURS`,
+	// `TOO_MANY_ALERT_CHANNELS`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -629,6 +630,10 @@ type CreateSiteAlertChannelInput struct {
 	Weekly bool `json:"weekly"`
 	// Whether the channel gets a summary of each month.
 	Monthly bool `json:"monthly"`
+	// Number of visitors at once, 1 to 1,000,000,000, above which there is a message. Default: never.
+	SpikeAbove *int `json:"spikeAbove,omitempty"`
+	// Number of visitors of a day, 1 to 1,000,000,000, below which there is a message. Default: never.
+	DropBelow *int `json:"dropBelow,omitempty"`
 	// The part of each day without messages. Default: none.
 	QuietHours *QuietHoursInput `json:"quietHours,omitempty"`
 	// A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See `IDEMPOTENCY_KEY_REUSED`.
@@ -1653,18 +1658,6 @@ type ReportImportedDays struct {
 	HasVisitors bool `json:"hasVisitors"`
 }
 
-// The mails about a site that one user gets. They are sent to the user's own address only.
-type ReportMails struct {
-	// Whether the user gets a summary of each week, on Monday at 6:00 in the site's time zone.
-	Weekly bool `json:"weekly"`
-	// Whether the user gets a summary of each month, on its first day at 6:00 in the site's time zone.
-	Monthly bool `json:"monthly"`
-	// The user is notified when more than this number of visitors are on the site at once, at most every 12 hours. Null: never.
-	SpikeAbove *int `json:"spikeAbove,omitempty"`
-	// The user is notified at 6:00 when the day before had fewer visitors than this. Null: never.
-	DropBelow *int `json:"dropBelow,omitempty"`
-}
-
 // The same figures in totals, in parts of a series and in rows. A rate is null if nothing of its kind was counted.
 type ReportMetrics struct {
 	// Distinct visitors of each day, added up. A visitor with a pseudonymous user id counts once in the whole period. In rows of `EVENT`
@@ -2198,25 +2191,29 @@ type SetMemberRolePayload struct {
 	UserErrors []*UserError `json:"userErrors"`
 }
 
-// Input of `setReportMails`. Omitted settings are not changed.
-type SetReportMailsInput struct {
+// Input of `setOwnAlertChannel`. Omitted settings are not changed.
+type SetOwnAlertChannelInput struct {
 	// The site's global id.
 	SiteID string `json:"siteId"`
+	// The events that the caller wants mails about: those of a site.
+	Events []model.AlertEvent `json:"events,omitempty"`
 	// Whether to get a summary of each week.
 	Weekly *bool `json:"weekly,omitempty"`
 	// Whether to get a summary of each month.
 	Monthly *bool `json:"monthly,omitempty"`
-	// Number of visitors at once, 1 to 1,000,000,000, above which to be notified. Null: never.
+	// Number of visitors at once, 1 to 1,000,000,000, above which there is a mail. Null: never.
 	SpikeAbove graphql.Omittable[*int] `json:"spikeAbove,omitempty"`
-	// Number of visitors of a day, 1 to 1,000,000,000, below which to be notified. Null: never.
+	// Number of visitors of a day, 1 to 1,000,000,000, below which there is a mail. Null: never.
 	DropBelow graphql.Omittable[*int] `json:"dropBelow,omitempty"`
+	// The part of each day without mails. Null: none.
+	QuietHours graphql.Omittable[*QuietHoursInput] `json:"quietHours,omitempty"`
 }
 
-// Payload of `setReportMails`.
-type SetReportMailsPayload struct {
-	// The caller's mails about the site.
-	ReportMails *ReportMails `json:"reportMails,omitempty"`
-	// Errors in the input: `NOT_FOUND`, `INVALID_THRESHOLD`.
+// Payload of `setOwnAlertChannel`.
+type SetOwnAlertChannelPayload struct {
+	// The caller's own channel. Null: it wanted nothing, or an error was found.
+	AlertChannel *model.AlertChannel `json:"alertChannel,omitempty"`
+	// Errors in the input: `NOT_FOUND`, `INVALID_ALERT_EVENT`, `INVALID_THRESHOLD`, `INVALID_QUIET_HOURS`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -2581,14 +2578,14 @@ type StartTotpPayload struct {
 	UserErrors []*UserError `json:"userErrors"`
 }
 
-// Input of `stopReportMail`.
-type StopReportMailInput struct {
+// Input of `stopAlertMails`.
+type StopAlertMailsInput struct {
 	// The token of the link in the mail. Begins with `stop_`.
 	Token string `json:"token"`
 }
 
-// Payload of `stopReportMail`.
-type StopReportMailPayload struct {
+// Payload of `stopAlertMails`.
+type StopAlertMailsPayload struct {
 	// Errors in the input: `INVALID_TOKEN`.
 	UserErrors []*UserError `json:"userErrors"`
 }
@@ -2693,6 +2690,10 @@ type UpdateAlertChannelInput struct {
 	Weekly *bool `json:"weekly,omitempty"`
 	// Whether the channel gets a summary of each month. Only a site's channel.
 	Monthly *bool `json:"monthly,omitempty"`
+	// Number of visitors at once, 1 to 1,000,000,000, above which there is a message. Null: never. Only a site's channel.
+	SpikeAbove graphql.Omittable[*int] `json:"spikeAbove,omitempty"`
+	// Number of visitors of a day, 1 to 1,000,000,000, below which there is a message. Null: never. Only a site's channel.
+	DropBelow graphql.Omittable[*int] `json:"dropBelow,omitempty"`
 	// The part of each day without messages. Null: none.
 	QuietHours graphql.Omittable[*QuietHoursInput] `json:"quietHours,omitempty"`
 }

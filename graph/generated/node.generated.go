@@ -34,6 +34,8 @@ type MutationResolver interface {
 	DeleteAlertChannel(ctx context.Context, input DeleteAlertChannelInput) (*AlertChannelPayload, error)
 	SendTestAlert(ctx context.Context, input SendTestAlertInput) (*AlertMessagePayload, error)
 	RedeliverAlertMessage(ctx context.Context, input RedeliverAlertMessageInput) (*AlertMessagePayload, error)
+	SetOwnAlertChannel(ctx context.Context, input SetOwnAlertChannelInput) (*SetOwnAlertChannelPayload, error)
+	StopAlertMails(ctx context.Context, input StopAlertMailsInput) (*StopAlertMailsPayload, error)
 	ConfirmAlertChannel(ctx context.Context, input ConfirmAlertChannelInput) (*ConfirmAlertChannelPayload, error)
 	CreateAnnotation(ctx context.Context, input CreateAnnotationInput) (*AnnotationPayload, error)
 	UpdateAnnotation(ctx context.Context, input UpdateAnnotationInput) (*AnnotationPayload, error)
@@ -61,8 +63,6 @@ type MutationResolver interface {
 	SetAccountProvider(ctx context.Context, input SetAccountProviderInput) (*AccountProviderPayload, error)
 	VerifyProviderDomain(ctx context.Context, input VerifyProviderDomainInput) (*AccountProviderPayload, error)
 	DeleteAccountProvider(ctx context.Context, input DeleteAccountProviderInput) (*DeleteAccountProviderPayload, error)
-	SetReportMails(ctx context.Context, input SetReportMailsInput) (*SetReportMailsPayload, error)
-	StopReportMail(ctx context.Context, input StopReportMailInput) (*StopReportMailPayload, error)
 	SetReportView(ctx context.Context, input SetReportViewInput) (*SetReportViewPayload, error)
 	SignInWithPasskey(ctx context.Context, input SignInWithPasskeyInput) (*SignInWithPasskeyPayload, error)
 	StartTotp(ctx context.Context, input StartTotpInput) (*StartTotpPayload, error)
@@ -1124,12 +1124,12 @@ func (ec *executionContext) field_Mutation_setMemberRole_args(ctx context.Contex
 	return args, nil
 }
 
-func (ec *executionContext) field_Mutation_setReportMails_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+func (ec *executionContext) field_Mutation_setOwnAlertChannel_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
-		func(ctx context.Context, v any) (SetReportMailsInput, error) {
-			return ec.unmarshalNSetReportMailsInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSetReportMailsInput(ctx, v)
+		func(ctx context.Context, v any) (SetOwnAlertChannelInput, error) {
+			return ec.unmarshalNSetOwnAlertChannelInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSetOwnAlertChannelInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -1278,12 +1278,12 @@ func (ec *executionContext) field_Mutation_startTotp_args(ctx context.Context, r
 	return args, nil
 }
 
-func (ec *executionContext) field_Mutation_stopReportMail_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+func (ec *executionContext) field_Mutation_stopAlertMails_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
-		func(ctx context.Context, v any) (StopReportMailInput, error) {
-			return ec.unmarshalNStopReportMailInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐStopReportMailInput(ctx, v)
+		func(ctx context.Context, v any) (StopAlertMailsInput, error) {
+			return ec.unmarshalNStopAlertMailsInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐStopAlertMailsInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -2320,6 +2320,94 @@ func (ec *executionContext) fieldContext_Mutation_redeliverAlertMessage(ctx cont
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_redeliverAlertMessage_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_setOwnAlertChannel(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_setOwnAlertChannel(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().SetOwnAlertChannel(ctx, fc.Args["input"].(SetOwnAlertChannelInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *SetOwnAlertChannelPayload) graphql.Marshaler {
+			return ec.marshalOSetOwnAlertChannelPayload2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSetOwnAlertChannelPayload(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_setOwnAlertChannel(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_SetOwnAlertChannelPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_setOwnAlertChannel_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_stopAlertMails(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_stopAlertMails(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().StopAlertMails(ctx, fc.Args["input"].(StopAlertMailsInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *StopAlertMailsPayload) graphql.Marshaler {
+			return ec.marshalOStopAlertMailsPayload2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐStopAlertMailsPayload(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_stopAlertMails(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_StopAlertMailsPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_stopAlertMails_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -3508,94 +3596,6 @@ func (ec *executionContext) fieldContext_Mutation_deleteAccountProvider(ctx cont
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_deleteAccountProvider_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
-		ec.Error(ctx, err)
-		return fc, err
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _Mutation_setReportMails(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Mutation_setReportMails(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().SetReportMails(ctx, fc.Args["input"].(SetReportMailsInput))
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *SetReportMailsPayload) graphql.Marshaler {
-			return ec.marshalOSetReportMailsPayload2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSetReportMailsPayload(ctx, selections, v)
-		},
-		true,
-		false,
-	)
-}
-func (ec *executionContext) fieldContext_Mutation_setReportMails(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "Mutation",
-		Field:      field,
-		IsMethod:   true,
-		IsResolver: true,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_SetReportMailsPayload(ctx, field)
-		},
-	}
-	defer func() {
-		if r := recover(); r != nil {
-			err = ec.Recover(ctx, r)
-			ec.Error(ctx, err)
-		}
-	}()
-	ctx = graphql.WithFieldContext(ctx, fc)
-	if fc.Args, err = ec.field_Mutation_setReportMails_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
-		ec.Error(ctx, err)
-		return fc, err
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _Mutation_stopReportMail(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Mutation_stopReportMail(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().StopReportMail(ctx, fc.Args["input"].(StopReportMailInput))
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *StopReportMailPayload) graphql.Marshaler {
-			return ec.marshalOStopReportMailPayload2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐStopReportMailPayload(ctx, selections, v)
-		},
-		true,
-		false,
-	)
-}
-func (ec *executionContext) fieldContext_Mutation_stopReportMail(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "Mutation",
-		Field:      field,
-		IsMethod:   true,
-		IsResolver: true,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_StopReportMailPayload(ctx, field)
-		},
-	}
-	defer func() {
-		if r := recover(); r != nil {
-			err = ec.Recover(ctx, r)
-			ec.Error(ctx, err)
-		}
-	}()
-	ctx = graphql.WithFieldContext(ctx, fc)
-	if fc.Args, err = ec.field_Mutation_stopReportMail_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -7140,6 +7140,20 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
+		case "setOwnAlertChannel":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_setOwnAlertChannel(ctx, field)
+			})
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "stopAlertMails":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_stopAlertMails(ctx, field)
+			})
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
 		case "confirmAlertChannel":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_confirmAlertChannel(ctx, field)
@@ -7325,20 +7339,6 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 		case "deleteAccountProvider":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_deleteAccountProvider(ctx, field)
-			})
-			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
-			}
-		case "setReportMails":
-			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
-				return ec._Mutation_setReportMails(ctx, field)
-			})
-			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
-			}
-		case "stopReportMail":
-			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
-				return ec._Mutation_stopReportMail(ctx, field)
 			})
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++

@@ -159,7 +159,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("SetConversionWebhookInput", ec.unmarshalInputSetConversionWebhookInput),
 			graphql.NewInputUnmarshaler("SetDailyExportWebhookInput", ec.unmarshalInputSetDailyExportWebhookInput),
 			graphql.NewInputUnmarshaler("SetMemberRoleInput", ec.unmarshalInputSetMemberRoleInput),
-			graphql.NewInputUnmarshaler("SetReportMailsInput", ec.unmarshalInputSetReportMailsInput),
+			graphql.NewInputUnmarshaler("SetOwnAlertChannelInput", ec.unmarshalInputSetOwnAlertChannelInput),
 			graphql.NewInputUnmarshaler("SetReportViewInput", ec.unmarshalInputSetReportViewInput),
 			graphql.NewInputUnmarshaler("SetSitePlanInput", ec.unmarshalInputSetSitePlanInput),
 			graphql.NewInputUnmarshaler("SignInInput", ec.unmarshalInputSignInInput),
@@ -172,7 +172,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("StartPasskeyRegistrationInput", ec.unmarshalInputStartPasskeyRegistrationInput),
 			graphql.NewInputUnmarshaler("StartProviderSignInInput", ec.unmarshalInputStartProviderSignInInput),
 			graphql.NewInputUnmarshaler("StartTotpInput", ec.unmarshalInputStartTotpInput),
-			graphql.NewInputUnmarshaler("StopReportMailInput", ec.unmarshalInputStopReportMailInput),
+			graphql.NewInputUnmarshaler("StopAlertMailsInput", ec.unmarshalInputStopAlertMailsInput),
 			graphql.NewInputUnmarshaler("SuspendAccountInput", ec.unmarshalInputSuspendAccountInput),
 			graphql.NewInputUnmarshaler("TransferSiteInput", ec.unmarshalInputTransferSiteInput),
 			graphql.NewInputUnmarshaler("TransferSitekeyInput", ec.unmarshalInputTransferSitekeyInput),
@@ -537,6 +537,17 @@ type SignOutPayload {
   """
   redeliverAlertMessage(input: RedeliverAlertMessageInput!): AlertMessagePayload @needs(permission: CONFIGURE, of: ALERT_MESSAGE)
 
+  """
+  Sets the caller's own alert channel of a site: all given settings, or none if one is invalid. Open to every role. It gets mails to the
+  caller's address, which needs no confirmation. A channel that is stopped is resumed. One that wants nothing is deleted.
+  """
+  setOwnAlertChannel(input: SetOwnAlertChannelInput!): SetOwnAlertChannelPayload @needs(permission: PERSONAL, of: SITE)
+
+  """
+  Stops the mails of an alert channel: the one with the link that the token is from. Does nothing if the mails are stopped already.
+  """
+  stopAlertMails(input: StopAlertMailsInput!): StopAlertMailsPayload @open
+
   "Confirms an alert channel with the token of the link that its recipient got by mail. It works once, for 7 days."
   confirmAlertChannel(input: ConfirmAlertChannelInput!): ConfirmAlertChannelPayload @open
 }
@@ -549,6 +560,8 @@ extend type Account {
 extend type Site {
   "The alert channels of the site, oldest first. At most 10. Alerts of the site also go to channels of its account."
   alertChannels: [AlertChannel!]! @cost(most: 10)
+  "The caller's own alert channel of the site, which ` + "`" + `setOwnAlertChannel` + "`" + ` sets. Null: there is none. Only the caller reads it."
+  ownAlertChannel: AlertChannel @needs(permission: READ, of: ANY_ACCOUNT)
 }
 
 "A place that alerts of an account, or of one of its sites, are sent to."
@@ -559,13 +572,13 @@ type AlertChannel implements Node {
   site: Site
   "How the channel receives messages."
   kind: AlertChannelKind!
-  "Display name, 1 to 100 characters."
+  "Display name, 1 to 100 characters. Of an own channel the user's address."
   name: String!
   "The e-mail address; or of a URL the host and the last characters: the rest is a secret."
   target: String!
   "Whether the calls are signed. Only of the kind WEBHOOK."
   signed: Boolean!
-  "The language of the messages."
+  "The language of the messages. Of an own channel the user's language."
   language: Language!
   "The events that the channel wants, in the order of their definition."
   events: [AlertEvent!]!
@@ -573,6 +586,10 @@ type AlertChannel implements Node {
   weekly: Boolean!
   "Whether the channel gets a summary of each month, on its first day at 6:00 in the site's time zone. Only a site's channel."
   monthly: Boolean!
+  "More visitors at once than this are reported, at most every 12 hours. Null: never. Only a site's channel."
+  spikeAbove: Int
+  "Fewer visitors on a day than this are reported at 6:00 on the next day. Null: never. Only a site's channel."
+  dropBelow: Int
   "The part of each day without messages. Null: there is none."
   quietHours: QuietHours
   "The state of the channel."
@@ -666,7 +683,7 @@ input QuietHoursInput {
 type AlertMessage implements Node {
   "Global id. A call of the kind WEBHOOK has it in the header ` + "`" + `webhook-id` + "`" + `."
   id: ID!
-  "The name of the alert's event in lower case; or ` + "`" + `test` + "`" + `, ` + "`" + `weekly` + "`" + ` or ` + "`" + `monthly` + "`" + `."
+  "The name of the alert's event in lower case; or ` + "`" + `test` + "`" + `, ` + "`" + `weekly` + "`" + `, ` + "`" + `monthly` + "`" + `, ` + "`" + `visitors_above` + "`" + ` or ` + "`" + `visitors_below` + "`" + `."
   event: String!
   "What the message says about its alert, as one word: ` + "`" + `begun` + "`" + `, ` + "`" + `ended` + "`" + `, ` + "`" + `both` + "`" + `, or ` + "`" + `once` + "`" + ` for a message without an end."
   phase: String!
@@ -742,6 +759,10 @@ input CreateSiteAlertChannelInput {
   weekly: Boolean! = false
   "Whether the channel gets a summary of each month."
   monthly: Boolean! = false
+  "Number of visitors at once, 1 to 1,000,000,000, above which there is a message. Default: never."
+  spikeAbove: Int
+  "Number of visitors of a day, 1 to 1,000,000,000, below which there is a message. Default: never."
+  dropBelow: Int
   "The part of each day without messages. Default: none."
   quietHours: QuietHoursInput
   "A key that makes the call repeatable for 24 hours: 1 to 100 printable ASCII characters, such as a UUID. See ` + "`" + `IDEMPOTENCY_KEY_REUSED` + "`" + `."
@@ -766,8 +787,36 @@ input UpdateAlertChannelInput {
   weekly: Boolean
   "Whether the channel gets a summary of each month. Only a site's channel."
   monthly: Boolean
+  "Number of visitors at once, 1 to 1,000,000,000, above which there is a message. Null: never. Only a site's channel."
+  spikeAbove: Int
+  "Number of visitors of a day, 1 to 1,000,000,000, below which there is a message. Null: never. Only a site's channel."
+  dropBelow: Int
   "The part of each day without messages. Null: none."
   quietHours: QuietHoursInput
+}
+
+"Input of ` + "`" + `setOwnAlertChannel` + "`" + `. Omitted settings are not changed."
+input SetOwnAlertChannelInput {
+  "The site's global id."
+  siteId: ID!
+  "The events that the caller wants mails about: those of a site."
+  events: [AlertEvent!]
+  "Whether to get a summary of each week."
+  weekly: Boolean
+  "Whether to get a summary of each month."
+  monthly: Boolean
+  "Number of visitors at once, 1 to 1,000,000,000, above which there is a mail. Null: never."
+  spikeAbove: Int
+  "Number of visitors of a day, 1 to 1,000,000,000, below which there is a mail. Null: never."
+  dropBelow: Int
+  "The part of each day without mails. Null: none."
+  quietHours: QuietHoursInput
+}
+
+"Input of ` + "`" + `stopAlertMails` + "`" + `."
+input StopAlertMailsInput {
+  "The token of the link in the mail. Begins with ` + "`" + `stop_` + "`" + `."
+  token: String!
 }
 
 "Input of ` + "`" + `deleteAlertChannel` + "`" + `."
@@ -804,8 +853,23 @@ type AlertChannelPayload {
   alertChannel: AlertChannel
   """
   Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `; but for ` + "`" + `deleteAlertChannel` + "`" + `: ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_EMAIL` + "`" + `, ` + "`" + `INVALID_URL` + "`" + `, ` + "`" + `INVALID_SECRET` + "`" + `,
-  ` + "`" + `SECRET_TOO_SHORT` + "`" + `, ` + "`" + `INVALID_ALERT_EVENT` + "`" + `, ` + "`" + `NO_ALERT_EVENT` + "`" + `, ` + "`" + `INVALID_QUIET_HOURS` + "`" + `, ` + "`" + `TOO_MANY_ALERT_CHANNELS` + "`" + `.
+  ` + "`" + `SECRET_TOO_SHORT` + "`" + `, ` + "`" + `INVALID_ALERT_EVENT` + "`" + `, ` + "`" + `NO_ALERT_EVENT` + "`" + `, ` + "`" + `INVALID_THRESHOLD` + "`" + `, ` + "`" + `INVALID_QUIET_HOURS` + "`" + `,
+  ` + "`" + `TOO_MANY_ALERT_CHANNELS` + "`" + `.
   """
+  userErrors: [UserError!]!
+}
+
+"Payload of ` + "`" + `setOwnAlertChannel` + "`" + `."
+type SetOwnAlertChannelPayload {
+  "The caller's own channel. Null: it wanted nothing, or an error was found."
+  alertChannel: AlertChannel
+  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `INVALID_ALERT_EVENT` + "`" + `, ` + "`" + `INVALID_THRESHOLD` + "`" + `, ` + "`" + `INVALID_QUIET_HOURS` + "`" + `."
+  userErrors: [UserError!]!
+}
+
+"Payload of ` + "`" + `stopAlertMails` + "`" + `."
+type StopAlertMailsPayload {
+  "Errors in the input: ` + "`" + `INVALID_TOKEN` + "`" + `."
   userErrors: [UserError!]!
 }
 
@@ -2463,8 +2527,8 @@ extend type Mutation {
   acceptInvitation(input: AcceptInvitationInput!): AcceptInvitationPayload @open @cost(add: 3000)
 
   """
-  Sets what a member reaches: a role in the whole account or, with ` + "`" + `siteIds` + "`" + `, some sites as a guest. The member's report mails about
-  other sites end.
+  Sets what a member reaches: a role in the whole account or, with ` + "`" + `siteIds` + "`" + `, some sites as a guest. The member's own alert
+  channels of other sites are deleted.
   """
   setMemberRole(input: SetMemberRoleInput!): SetMemberRolePayload @needs(permission: MANAGE, of: ACCOUNT)
 
@@ -3699,68 +3763,6 @@ type LiveHit {
   path: String!
   "The channel of the visit."
   channel: String!
-}
-`, BuiltIn: false},
-	{Name: "../schema/reportmail.graphqls", Input: `extend type Mutation {
-  "Sets which mails about a site the caller gets: all given settings, or none if one is invalid. Open to every role."
-  setReportMails(input: SetReportMailsInput!): SetReportMailsPayload @needs(permission: PERSONAL, of: SITE)
-
-  """
-  Stops the mails of one kind about a site to one user, or the mails of an alert channel: those with the link that the token is from.
-  Does nothing if the mails are stopped already.
-  """
-  stopReportMail(input: StopReportMailInput!): StopReportMailPayload @open
-}
-
-extend type Site {
-  "The mails about the site that the caller gets. Each member chooses their own."
-  reportMails: ReportMails! @needs(permission: READ, of: ANY_ACCOUNT)
-}
-
-"The mails about a site that one user gets. They are sent to the user's own address only."
-type ReportMails {
-  "Whether the user gets a summary of each week, on Monday at 6:00 in the site's time zone."
-  weekly: Boolean!
-  "Whether the user gets a summary of each month, on its first day at 6:00 in the site's time zone."
-  monthly: Boolean!
-  "The user is notified when more than this number of visitors are on the site at once, at most every 12 hours. Null: never."
-  spikeAbove: Int
-  "The user is notified at 6:00 when the day before had fewer visitors than this. Null: never."
-  dropBelow: Int
-}
-
-"Input of ` + "`" + `setReportMails` + "`" + `. Omitted settings are not changed."
-input SetReportMailsInput {
-  "The site's global id."
-  siteId: ID!
-  "Whether to get a summary of each week."
-  weekly: Boolean
-  "Whether to get a summary of each month."
-  monthly: Boolean
-  "Number of visitors at once, 1 to 1,000,000,000, above which to be notified. Null: never."
-  spikeAbove: Int
-  "Number of visitors of a day, 1 to 1,000,000,000, below which to be notified. Null: never."
-  dropBelow: Int
-}
-
-"Payload of ` + "`" + `setReportMails` + "`" + `."
-type SetReportMailsPayload {
-  "The caller's mails about the site."
-  reportMails: ReportMails
-  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `INVALID_THRESHOLD` + "`" + `."
-  userErrors: [UserError!]!
-}
-
-"Input of ` + "`" + `stopReportMail` + "`" + `."
-input StopReportMailInput {
-  "The token of the link in the mail. Begins with ` + "`" + `stop_` + "`" + `."
-  token: String!
-}
-
-"Payload of ` + "`" + `stopReportMail` + "`" + `."
-type StopReportMailPayload {
-  "Errors in the input: ` + "`" + `INVALID_TOKEN` + "`" + `."
-  userErrors: [UserError!]!
 }
 `, BuiltIn: false},
 	{Name: "../schema/reportview.graphqls", Input: `extend type Mutation {
@@ -6075,6 +6077,10 @@ func (ec *executionContext) childFields_AlertChannel(ctx context.Context, field 
 		return ec.fieldContext_AlertChannel_weekly(ctx, field)
 	case "monthly":
 		return ec.fieldContext_AlertChannel_monthly(ctx, field)
+	case "spikeAbove":
+		return ec.fieldContext_AlertChannel_spikeAbove(ctx, field)
+	case "dropBelow":
+		return ec.fieldContext_AlertChannel_dropBelow(ctx, field)
 	case "quietHours":
 		return ec.fieldContext_AlertChannel_quietHours(ctx, field)
 	case "state":
@@ -7477,20 +7483,6 @@ func (ec *executionContext) childFields_ReportImportedDays(ctx context.Context, 
 	return nil, fmt.Errorf("no field named %q was found under type ReportImportedDays", field.Name)
 }
 
-func (ec *executionContext) childFields_ReportMails(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-	switch field.Name {
-	case "weekly":
-		return ec.fieldContext_ReportMails_weekly(ctx, field)
-	case "monthly":
-		return ec.fieldContext_ReportMails_monthly(ctx, field)
-	case "spikeAbove":
-		return ec.fieldContext_ReportMails_spikeAbove(ctx, field)
-	case "dropBelow":
-		return ec.fieldContext_ReportMails_dropBelow(ctx, field)
-	}
-	return nil, fmt.Errorf("no field named %q was found under type ReportMails", field.Name)
-}
-
 func (ec *executionContext) childFields_ReportMetrics(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "visitors":
@@ -7851,14 +7843,14 @@ func (ec *executionContext) childFields_SetMemberRolePayload(ctx context.Context
 	return nil, fmt.Errorf("no field named %q was found under type SetMemberRolePayload", field.Name)
 }
 
-func (ec *executionContext) childFields_SetReportMailsPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func (ec *executionContext) childFields_SetOwnAlertChannelPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
-	case "reportMails":
-		return ec.fieldContext_SetReportMailsPayload_reportMails(ctx, field)
+	case "alertChannel":
+		return ec.fieldContext_SetOwnAlertChannelPayload_alertChannel(ctx, field)
 	case "userErrors":
-		return ec.fieldContext_SetReportMailsPayload_userErrors(ctx, field)
+		return ec.fieldContext_SetOwnAlertChannelPayload_userErrors(ctx, field)
 	}
-	return nil, fmt.Errorf("no field named %q was found under type SetReportMailsPayload", field.Name)
+	return nil, fmt.Errorf("no field named %q was found under type SetOwnAlertChannelPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_SetReportViewPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -8067,6 +8059,8 @@ func (ec *executionContext) childFields_Site(ctx context.Context, field graphql.
 		return ec.fieldContext_Site_createdAt(ctx, field)
 	case "alertChannels":
 		return ec.fieldContext_Site_alertChannels(ctx, field)
+	case "ownAlertChannel":
+		return ec.fieldContext_Site_ownAlertChannel(ctx, field)
 	case "annotations":
 		return ec.fieldContext_Site_annotations(ctx, field)
 	case "hiddenNotices":
@@ -8079,8 +8073,6 @@ func (ec *executionContext) childFields_Site(ctx context.Context, field graphql.
 		return ec.fieldContext_Site_report(ctx, field)
 	case "live":
 		return ec.fieldContext_Site_live(ctx, field)
-	case "reportMails":
-		return ec.fieldContext_Site_reportMails(ctx, field)
 	case "reportView":
 		return ec.fieldContext_Site_reportView(ctx, field)
 	case "segments":
@@ -8315,12 +8307,12 @@ func (ec *executionContext) childFields_StartTotpPayload(ctx context.Context, fi
 	return nil, fmt.Errorf("no field named %q was found under type StartTotpPayload", field.Name)
 }
 
-func (ec *executionContext) childFields_StopReportMailPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func (ec *executionContext) childFields_StopAlertMailsPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "userErrors":
-		return ec.fieldContext_StopReportMailPayload_userErrors(ctx, field)
+		return ec.fieldContext_StopAlertMailsPayload_userErrors(ctx, field)
 	}
-	return nil, fmt.Errorf("no field named %q was found under type StopReportMailPayload", field.Name)
+	return nil, fmt.Errorf("no field named %q was found under type StopAlertMailsPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_Suspension(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {

@@ -49,13 +49,13 @@ type SiteResolver interface {
 	PrivacyText(ctx context.Context, obj *model.Site, language model.Language) (string, error)
 
 	AlertChannels(ctx context.Context, obj *model.Site) ([]*model.AlertChannel, error)
+	OwnAlertChannel(ctx context.Context, obj *model.Site) (*model.AlertChannel, error)
 	Annotations(ctx context.Context, obj *model.Site, first *int, after *string, last *int, before *string, orderBy AnnotationOrder) (*AnnotationConnection, error)
 	HiddenNotices(ctx context.Context, obj *model.Site) (*model.HiddenNotices, error)
 	Imports(ctx context.Context, obj *model.Site) ([]*model.ReportImport, error)
 	ImportJobs(ctx context.Context, obj *model.Site) ([]*model.ImportJob, error)
 	Report(ctx context.Context, obj *model.Site, period *ReportPeriod, filters []*ReportFilterInput, compare *ReportComparison) (*Report, error)
 	Live(ctx context.Context, obj *model.Site) (*LiveReport, error)
-	ReportMails(ctx context.Context, obj *model.Site) (*ReportMails, error)
 	ReportView(ctx context.Context, obj *model.Site) (*ReportView, error)
 	Segments(ctx context.Context, obj *model.Site) ([]*model.Segment, error)
 	Funnels(ctx context.Context, obj *model.Site) ([]*model.Funnel, error)
@@ -1640,6 +1640,38 @@ func (ec *executionContext) fieldContext_Site_alertChannels(_ context.Context, f
 	return fc, nil
 }
 
+func (ec *executionContext) _Site_ownAlertChannel(ctx context.Context, field graphql.CollectedField, obj *model.Site) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Site_ownAlertChannel(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Site().OwnAlertChannel(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.AlertChannel) graphql.Marshaler {
+			return ec.marshalOAlertChannel2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐAlertChannel(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Site_ownAlertChannel(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Site",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_AlertChannel(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Site_annotations(ctx context.Context, field graphql.CollectedField, obj *model.Site) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -1851,38 +1883,6 @@ func (ec *executionContext) fieldContext_Site_live(_ context.Context, field grap
 		IsResolver: true,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_LiveReport(ctx, field)
-		},
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _Site_reportMails(ctx context.Context, field graphql.CollectedField, obj *model.Site) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Site_reportMails(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.Site().ReportMails(ctx, obj)
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *ReportMails) graphql.Marshaler {
-			return ec.marshalNReportMails2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐReportMails(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_Site_reportMails(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "Site",
-		Field:      field,
-		IsMethod:   true,
-		IsResolver: true,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_ReportMails(ctx, field)
 		},
 	}
 	return fc, nil
@@ -3669,6 +3669,12 @@ func (ec *executionContext) _Site(ctx context.Context, sel ast.SelectionSet, obj
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Site_alertChannels(ctx, field, obj)
 				})
+		case "ownAlertChannel":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Site_ownAlertChannel(ctx, field, obj)
+				})
 		case "annotations":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
 				true, false,
@@ -3704,12 +3710,6 @@ func (ec *executionContext) _Site(ctx context.Context, sel ast.SelectionSet, obj
 				true, true,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Site_live(ctx, field, obj)
-				})
-		case "reportMails":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._Site_reportMails(ctx, field, obj)
 				})
 		case "reportView":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,

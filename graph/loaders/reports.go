@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/alertchannels"
+	"github.com/tallygate/tallygate/db/alerts"
 	"github.com/tallygate/tallygate/db/imports"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
@@ -36,7 +36,7 @@ type reports struct {
 	history     map[model.Month]*BySite[map[model.Month]int64]
 	byDay       map[model.Day]*BySite[map[model.Day]int64]
 	unknown     map[model.Day]*BySite[[]ingest.UnknownEvent]
-	mails       map[int64]*BySite[model.ReportMails]    // by user
+	own         map[int64]*BySite[*model.AlertChannel]  // by user
 	views       map[int64]*BySite[*model.ReportView]    // by user
 	hidden      map[int64]*BySite[*model.HiddenNotices] // by user
 	verified    map[model.Month]*Loader[int64, map[model.Month]int64]
@@ -54,13 +54,13 @@ func newReports(l *Set, d *db.DB) reports {
 
 	// A store of imports is made when a request asks for them.
 	r.SiteChannels = newLoader(l, func(ctx context.Context, ids []int64) (map[int64][]*model.AlertChannel, error) {
-		bySite, err := alertchannels.New(d).OfSites(ctx, ids)
+		bySite, err := alerts.NewChannels(d).OfSites(ctx, ids)
 		l.expectChannels(bySite)
 		return bySite, err
 	})
 	r.AccountChannels = &Loader[int64, []*model.AlertChannel]{
 		load: func(ctx context.Context, ids []int64) (map[int64][]*model.AlertChannel, error) {
-			byAccount, err := alertchannels.New(d).OfAccounts(ctx, ids)
+			byAccount, err := alerts.NewChannels(d).OfAccounts(ctx, ids)
 			l.expectChannels(byAccount)
 			return byAccount, err
 		},
@@ -95,13 +95,17 @@ func newReports(l *Set, d *db.DB) reports {
 
 // expectChannels announces the alert channels of lists.
 func (l *Set) expectChannels(lists map[int64][]*model.AlertChannel) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	for _, channels := range lists {
 		for _, channel := range channels {
-			l.reports.channels = append(l.reports.channels, channel.ID)
+			l.expectChannel(channel)
 		}
 	}
+}
+
+func (l *Set) expectChannel(channel *model.AlertChannel) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.reports.channels = append(l.reports.channels, channel.ID)
 }
 
 // channelIDs returns a copy of the announced channels or messages.
@@ -121,7 +125,7 @@ func (l *Set) AlertMessages(page db.Page) *Loader[int64, []*model.AlertMessage] 
 		}
 		l.reports.byChannel[page] = &Loader[int64, []*model.AlertMessage]{
 			load: func(ctx context.Context, ids []int64) (map[int64][]*model.AlertMessage, error) {
-				byChannel, err := alertchannels.New(l.reports.db).Messages(ctx, ids, page)
+				byChannel, err := alerts.NewChannels(l.reports.db).Messages(ctx, ids, page)
 				l.mu.Lock()
 				defer l.mu.Unlock()
 				for _, messages := range byChannel {
@@ -201,11 +205,15 @@ func (l *Set) UnknownEvents(from model.Day) *BySite[[]ingest.UnknownEvent] {
 		})
 }
 
-// ReportMails returns the loader of the mails about sites that a user gets.
-func (l *Set) ReportMails(userID int64) *BySite[model.ReportMails] {
-	return made(l, &l.reports.mails, userID, l.siteIDs,
-		func(ctx context.Context, ids []int64) (map[int64]model.ReportMails, error) {
-			return sites.New(l.db).ReportMailsOfSites(ctx, userID, ids)
+// OwnChannels returns the loader of a user's own alert channels of sites.
+func (l *Set) OwnChannels(user *model.User) *BySite[*model.AlertChannel] {
+	return made(l, &l.reports.own, user.ID, l.siteIDs,
+		func(ctx context.Context, ids []int64) (map[int64]*model.AlertChannel, error) {
+			bySite, err := alerts.NewChannels(l.db).OwnOfSites(ctx, user, ids)
+			for _, channel := range bySite {
+				l.expectChannel(channel)
+			}
+			return bySite, err
 		})
 }
 

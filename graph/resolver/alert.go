@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/tallygate/tallygate/db/accounts"
-	"github.com/tallygate/tallygate/db/alertchannels"
+	"github.com/tallygate/tallygate/db/alerts"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/generated"
@@ -29,6 +29,12 @@ func (r *siteResolver) AlertChannels(ctx context.Context, obj *model.Site) ([]*m
 	}
 	channels, err := requestOf(ctx).loaders().SiteChannels.Of(ctx, obj.ID)
 	return orEmpty(channels), err
+}
+
+// OwnAlertChannel returns the viewer's own one, also to a guest.
+func (r *siteResolver) OwnAlertChannel(ctx context.Context, obj *model.Site) (*model.AlertChannel, error) {
+	viewer, _ := granted(ctx)
+	return requestOf(ctx).loaders().OwnChannels(viewer).Of(ctx, obj.ID)
 }
 
 func (r *alertChannelResolver) ID(_ context.Context, obj *model.AlertChannel) (string, error) {
@@ -126,6 +132,7 @@ type newChannel struct {
 	language        model.Language
 	events          []model.AlertEvent
 	weekly, monthly bool
+	above, below    *int
 	quiet           *generated.QuietHoursInput
 }
 
@@ -151,7 +158,8 @@ func (r *mutationResolver) CreateSiteAlertChannel(
 	}
 	return r.createChannel(ctx, member, siteID, newChannel{
 		kind: input.Kind, name: input.Name, address: input.Address, secret: input.Secret, language: input.Language,
-		events: input.Events, weekly: input.Weekly, monthly: input.Monthly, quiet: input.QuietHours,
+		events: input.Events, weekly: input.Weekly, monthly: input.Monthly, above: input.SpikeAbove,
+		below: input.DropBelow, quiet: input.QuietHours,
 	})
 }
 
@@ -174,7 +182,7 @@ func (r *mutationResolver) createChannel(
 ) (*generated.AlertChannelPayload, error) {
 	channel := model.AlertChannel{
 		AccountID: member.AccountID, SiteID: siteID, Kind: input.kind, Language: input.language, Weekly: input.weekly,
-		Monthly: input.monthly, CreatedBy: member.ID,
+		Monthly: input.monthly, SpikeAbove: input.above, DropBelow: input.below, CreatedBy: member.ID,
 	}
 
 	name, nameErr := model.ParseName("name", input.name)
@@ -182,7 +190,8 @@ func (r *mutationResolver) createChannel(
 	secretErr := checkChannelSecret(input.kind, input.secret)
 	events, eventsErr := model.CheckAlertEvents(input.events, nil, siteID != 0, member.Operator)
 	quiet, quietErr := quietHours(input.quiet)
-	if err := errors.Join(nameErr, addressErr, secretErr, eventsErr, quietErr); err != nil {
+	thresholdErr := checkThresholds(&channel)
+	if err := errors.Join(nameErr, addressErr, secretErr, eventsErr, thresholdErr, quietErr); err != nil {
 		return nil, err
 	}
 	channel.Name, channel.Events, channel.Quiet = name, events, quiet
@@ -190,15 +199,21 @@ func (r *mutationResolver) createChannel(
 		return nil, err
 	}
 
-	var confirm *alertchannels.Confirmation
+	var confirm *alerts.Confirmation
 	if input.kind == model.ChannelEmail {
 		token := model.NewSecret(model.AlertTokenPrefix)
-		confirm = &alertchannels.Confirmation{Token: token, URL: r.auth.AlertLink(token), By: member.Email}
+		confirm = &alerts.Confirmation{Token: token, URL: r.auth.AlertLink(token), By: member.Email}
 	}
 
-	secrets := alertchannels.Secrets{Address: &address, Signing: input.secret}
+	secrets := alerts.Secrets{Address: &address, Signing: input.secret}
 	created, err := r.channels.Create(ctx, channel, secrets, confirm, requestOf(ctx).now)
 	return &generated.AlertChannelPayload{AlertChannel: created}, err
+}
+
+// checkThresholds checks both thresholds of a channel.
+func checkThresholds(channel *model.AlertChannel) error {
+	return errors.Join(model.CheckThreshold("spikeAbove", channel.SpikeAbove, channel.SiteID != 0),
+		model.CheckThreshold("dropBelow", channel.DropBelow, channel.SiteID != 0))
 }
 
 // channelAddress checks the address of a channel.
@@ -249,7 +264,12 @@ func (r *mutationResolver) UpdateAlertChannel(
 	secrets, secretsErr := r.changedSecrets(was.Kind, input)
 	changed, err := r.channels.Update(ctx, member.AccountID, id, secrets, requestOf(ctx).now,
 		func(channel *model.AlertChannel) error {
-			return errors.Join(secretsErr, changeChannel(channel, member, input))
+			err := changeChannel(channel, member, input)
+			if err == nil {
+				err = channel.CheckWants()
+			}
+			byErr := channel.Attribute(member, input.Events != nil, input.Address != nil)
+			return errors.Join(secretsErr, err, byErr)
 		})
 	return &generated.AlertChannelPayload{AlertChannel: changed}, err
 }
@@ -257,7 +277,7 @@ func (r *mutationResolver) UpdateAlertChannel(
 // changedSecrets checks the address and the secret of an input.
 func (r *Resolver) changedSecrets(
 	kind model.AlertChannelKind, input generated.UpdateAlertChannelInput,
-) (secrets alertchannels.Secrets, err error) {
+) (secrets alerts.Secrets, err error) {
 	var addressErr, secretErr error
 	if input.Address != nil {
 		if secrets.Address = input.Address; kind == model.ChannelEmail {
@@ -288,6 +308,12 @@ func changeChannel(channel *model.AlertChannel, member *model.User, input genera
 	if input.Events != nil {
 		channel.Events, eventsErr = model.CheckAlertEvents(input.Events, channel.Events, channel.SiteID != 0, member.Operator)
 	}
+	if input.SpikeAbove.IsSet() {
+		channel.SpikeAbove = input.SpikeAbove.Value()
+	}
+	if input.DropBelow.IsSet() {
+		channel.DropBelow = input.DropBelow.Value()
+	}
 	if input.QuietHours.IsSet() {
 		channel.Quiet, quietErr = quietHours(input.QuietHours.Value())
 	}
@@ -306,11 +332,33 @@ func changeChannel(channel *model.AlertChannel, member *model.User, input genera
 		}
 		*summary.to = *summary.value
 	}
-	if eventsErr == nil {
-		eventsErr = channel.CheckWants()
+	return errors.Join(nameErr, eventsErr, quietErr, summaryErr, checkThresholds(channel))
+}
+
+// SetOwnAlertChannel changes the caller's own channel of a site. All mistakes are reported.
+func (r *mutationResolver) SetOwnAlertChannel(
+	ctx context.Context, input generated.SetOwnAlertChannelInput,
+) (*generated.SetOwnAlertChannelPayload, error) {
+	member, siteID := granted(ctx)
+	changes := generated.UpdateAlertChannelInput{
+		Events: input.Events, Weekly: input.Weekly, Monthly: input.Monthly, SpikeAbove: input.SpikeAbove,
+		DropBelow: input.DropBelow, QuietHours: input.QuietHours,
 	}
-	byErr := channel.Attribute(member, input.Events != nil, input.Address != nil)
-	return errors.Join(nameErr, eventsErr, quietErr, summaryErr, byErr)
+	own, err := r.channels.SetOwn(ctx, member, siteID, requestOf(ctx).now, func(channel *model.AlertChannel) error {
+		return changeChannel(channel, member, changes)
+	})
+	return &generated.SetOwnAlertChannelPayload{AlertChannel: own}, err
+}
+
+// StopAlertMails needs no session: the token is from the mail.
+func (r *mutationResolver) StopAlertMails(
+	ctx context.Context, input generated.StopAlertMailsInput,
+) (*generated.StopAlertMailsPayload, error) {
+	id, confirmedAt, ok := r.ids.ParseChannelStop(input.Token)
+	if !ok {
+		return nil, accounts.ErrInvalidToken
+	}
+	return &generated.StopAlertMailsPayload{}, r.channels.Stop(ctx, id, confirmedAt, requestOf(ctx).now)
 }
 
 func (r *mutationResolver) DeleteAlertChannel(
@@ -351,8 +399,8 @@ func (r *mutationResolver) ConfirmAlertChannel(
 	return &generated.ConfirmAlertChannelPayload{}, r.channels.Confirm(ctx, input.Token, requestOf(ctx).now)
 }
 
-// alertChannel returns a channel of one of the viewer's accounts by its global id, or nil. Guests read no
-// channels.
+// alertChannel returns a channel of one of the viewer's accounts by its global id, or nil. Guests read none but
+// their own.
 func (r *Resolver) alertChannel(ctx context.Context, viewer *model.User, id string) (*model.AlertChannel, error) {
 	return ownObject(ctx, r, model.NodeAlertChannel, viewer, id, r.channelFor(viewer))
 }
@@ -372,15 +420,21 @@ func (r *Resolver) alertMessage(ctx context.Context, viewer *model.User, id stri
 	return ownObject(ctx, r, model.NodeAlertMessage, viewer, id, read)
 }
 
-// channelFor returns a function that reads a channel of an account, unless the viewer is a guest of its site.
+// channelFor returns a function that reads a channel of an account, unless it is another user's own one, or the
+// viewer is a guest of its site.
 func (r *Resolver) channelFor(
 	viewer *model.User,
 ) func(ctx context.Context, accountID, id int64) (*model.AlertChannel, error) {
 	return func(ctx context.Context, accountID, id int64) (*model.AlertChannel, error) {
 		channel, err := r.channels.Channel(ctx, accountID, id)
-		if err == nil && viewer.IsGuestOf(channel.AccountID, channel.SiteID) {
+		switch {
+		case err != nil:
+			return nil, err
+		case channel.UserID == viewer.ID:
+			channel.Follow(viewer)
+		case channel.UserID != 0 || viewer.IsGuestOf(channel.AccountID, channel.SiteID):
 			return nil, model.ErrNotFound
 		}
-		return channel, err
+		return channel, nil
 	}
 }

@@ -32,13 +32,13 @@ var payloads = []any{
 	generated.RevokeAPITokenPayload{}, generated.RevokeInvitationPayload{},
 	generated.RevokeSessionPayload{}, generated.RotateServerSecretPayload{}, generated.SegmentPayload{},
 	generated.SetAccountSecurityPayload{}, generated.SetCaptchaPlanPayload{},
-	generated.SetMemberRolePayload{}, generated.SetReportMailsPayload{}, generated.SetReportViewPayload{},
+	generated.SetMemberRolePayload{}, generated.SetOwnAlertChannelPayload{}, generated.SetReportViewPayload{},
 	generated.SetSitePlanPayload{},
 	generated.SharedLinkPayload{}, generated.SignInPayload{}, generated.SignInWithPasskeyPayload{},
 	generated.SignOutPayload{}, generated.SignUpPayload{}, generated.SitePayload{},
 	generated.SitekeyPayload{}, generated.SitekeySecretPayload{},
 	generated.StartPasskeyRegistrationPayload{}, generated.StartTotpPayload{},
-	generated.StopReportMailPayload{}, generated.SuspensionPayload{}, generated.UndoImportPayload{}, generated.UpdateAccountPayload{},
+	generated.StopAlertMailsPayload{}, generated.SuspensionPayload{}, generated.UndoImportPayload{}, generated.UpdateAccountPayload{},
 	generated.UpdateUserPayload{},
 }
 

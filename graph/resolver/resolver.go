@@ -11,7 +11,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
-	"github.com/tallygate/tallygate/db/alertchannels"
+	"github.com/tallygate/tallygate/db/alerts"
 	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/certificates"
 	"github.com/tallygate/tallygate/db/health"
@@ -72,7 +72,7 @@ type Resolver struct {
 	audit         *audit.Store
 	imports       *imports.Store
 	idempotency   *idempotency.Store
-	channels      *alertchannels.Store
+	channels      *alerts.Channels
 	db            *db.DB
 	auth          *auth.Auth
 	ids           *model.NodeIDs
@@ -104,7 +104,7 @@ func New(o Options) *Resolver {
 		reports:   reports.New(o.DB),
 		audit:     audit.New(o.DB),
 		imports:   imports.New(o.DB),
-		channels:  alertchannels.New(o.DB),
+		channels:  alerts.NewChannels(o.DB),
 
 		idempotency:  idempotency.New(o.DB),
 		certificates: certificates.New(o.DB),

@@ -109,8 +109,8 @@ var auditCases = []auditCase{
 	{mutation: "rotateServerSecret", input: `{siteId: $siteId}`, object: "Site first.example"},
 	{mutation: "revokeOldServerSecret", input: `{siteId: $siteId}`, object: "Site first.example"},
 	{mutation: "revokeServerSecret", input: `{siteId: $siteId}`, object: "Site first.example"},
-	{mutation: "setReportMails", input: `{siteId: $siteId, monthly: true}`, object: "Site first.example"},
-	{mutation: "stopReportMail", as: "new", input: `{token: $stopSecret}`, object: "Site first.example"},
+	{mutation: "setOwnAlertChannel", input: `{siteId: $siteId, monthly: true}`, object: "AlertChannel owner@first.example"},
+	{mutation: "stopAlertMails", as: "new", input: `{token: $stopSecret}`, actor: "UNAUTHENTICATED ", object: "AlertChannel owner@first.example"},
 	{mutation: "updateUser", input: `{language: DE}`, object: "User owner@first.example"},
 	{mutation: "sendTestWebhook", input: `{siteId: $spareId}`, object: "Delivery test"},
 	{mutation: "redeliver", input: `{deliveryId: $deliveryId}`, object: "Delivery test"},
@@ -194,9 +194,11 @@ func newAuditWorld(t *testing.T, d *db.DB) *auditWorld {
 		"confirming": a.join(first.owner, "confirming@first.example", model.RoleViewer),
 	}}
 	w.vars["issuer"] = p.issuer()
-	siteID, _ := a.ids.Parse(model.NodeSite, first.ids["siteId"])
-	userID, _ := a.ids.Parse(model.NodeUser, first.owner.query(`{ viewer { id } }`).at("viewer.id").(string))
-	w.vars["stopSecret"] = a.ids.OfStop(model.ReportMonthly, siteID, userID)
+	own, err := dbtest.Rows[model.AlertChannel](d, "SELECT id, confirmed_at FROM alert_channels WHERE user_id IS NOT NULL ORDER BY id LIMIT 1")
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	w.vars["stopSecret"] = a.ids.OfChannelStop(own[0].ID, own[0].ConfirmedAt)
 	w.vars["pseudonym"] = fmt.Sprint(samples["userId"])
 
 	second := a.owner("owner@second.example")
@@ -204,7 +206,7 @@ func newAuditWorld(t *testing.T, d *db.DB) *auditWorld {
 	w.vars["otherSiteId"] = second.siteOf("second.example")
 	w.vars["otherAccountId"] = second.query(`{ viewer { account { id } } }`).at("viewer.account.id").(string)
 
-	err := dbtest.Exec(d, "INSERT INTO events (site_id, at, id, visitor, n, name, path) VALUES (?, ?, 1, 1, 1, 'signup', '/')",
+	err = dbtest.Exec(d, "INSERT INTO events (site_id, at, id, visitor, n, name, path) VALUES (?, ?, 1, 1, 1, 'signup', '/')",
 		a.siteNumber(first.ids["siteId"]), model.At(start.AddDate(0, 0, -1)))
 	if err != nil {
 		t.Fatal(err)

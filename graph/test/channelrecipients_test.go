@@ -83,8 +83,8 @@ func TestChannelRecipient(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 {
-			a.client().query(`mutation($token: String!) { stopReportMail(input: {token: $token}) { userErrors { field code } } }`,
-				"token", a.ids.OfChannelStop(about.ChannelID, about.ConfirmedAt)).ok(t, "stopReportMail")
+			a.client().query(`mutation($token: String!) { stopAlertMails(input: {token: $token}) { userErrors { field code } } }`,
+				"token", a.ids.OfChannelStop(about.ChannelID, about.ConfirmedAt)).ok(t, "stopAlertMails")
 		}
 		if got := c.channel(id); got["state"] != "STOPPED" || got["stopReason"] != "recipient" {
 			t.Errorf("after the link was used: %v", got)

@@ -117,7 +117,7 @@ func fill(t *testing.T, d *db.DB, of owners) {
 		"hidden_notices": `INSERT INTO hidden_notices (site_id, user_id, rejections, usage, hidden_at)
 			SELECT s.id, m.user_id, 1, 80, @at FROM sites AS s JOIN memberships AS m ON m.account_id = s.account_id WHERE s.id = @site`,
 		"alert_channels": `INSERT INTO alert_channels (account_id, site_id, kind, name, language, address, hint, events, weekly, monthly,
-			weekly_day, weekly_due_at, monthly_day, monthly_due_at, quiet_from, quiet_to, quiet_zone, confirm_expires_at, confirmed_at,
+			weekly_due_at, monthly_due_at, spike_due_at, drop_due_at, quiet_from, quiet_to, quiet_zone, confirm_expires_at, confirmed_at,
 			stopped_at, stop_reason, created_at) SELECT account_id, id, 'slack', 'ops', 'en', CAST('x' AS @bytes), 'x', '[]', false, false,
 			0, 0, 0, 0, 0, 0, '', 0, 1, 0, '', @at FROM sites WHERE id = @site`,
 		"alerts": `INSERT INTO alerts (account_id, site_id, event, subject, began_at, ended_at, seen_at, details)

@@ -441,26 +441,26 @@ func TestGuestTokens(t *testing.T) {
 // about the account reaches a guest.
 func TestGuestChoices(t *testing.T) {
 	t.Parallel()
-	const mails = `mutation($id: ID!) { setReportMails(input: {siteId: $id, weekly: true}) { userErrors { field code } } }`
+	const mails = `mutation($id: ID!) { setOwnAlertChannel(input: {siteId: $id, weekly: true}) { userErrors { field code } } }`
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		owner := a.owner("owner@example.com")
 		one, two := owner.siteOf("one.example"), owner.siteOf("two.example")
 		guest := a.guest(owner, "guest@example.com", one)
 
-		guest.query(mails, "id", one).ok(t, "setReportMails")
-		owner.query(mails, "id", one).ok(t, "setReportMails")
-		if got := guest.query(mails, "id", two); got.userErrors("setReportMails") != "siteId:NOT_FOUND" {
-			t.Errorf("report mails of another site: %s", got.Body)
+		guest.query(mails, "id", one).ok(t, "setOwnAlertChannel")
+		owner.query(mails, "id", one).ok(t, "setOwnAlertChannel")
+		if got := guest.query(mails, "id", two); got.userErrors("setOwnAlertChannel") != "siteId:NOT_FOUND" {
+			t.Errorf("own channel for another site: %s", got.Body)
 		}
 
 		owner.setSites(guest, "VIEWER", []string{one, two}).ok(t, "setMemberRole")
-		if rows, err := dbtest.Dump(d, "report_mails"); err != nil || len(rows) != 2 {
-			t.Errorf("the report mails with another site: %v, %v", rows, err)
+		if rows, err := dbtest.Dump(d, "alert_channels"); err != nil || len(rows) != 2 {
+			t.Errorf("the own channels with another site: %v, %v", rows, err)
 		}
 		owner.setSites(guest, "VIEWER", []string{two}).ok(t, "setMemberRole")
-		if rows, err := dbtest.Dump(d, "report_mails"); err != nil || len(rows) != 1 {
-			t.Errorf("the report mails after the loss of the site: %v, %v", rows, err)
+		if rows, err := dbtest.Dump(d, "alert_channels"); err != nil || len(rows) != 1 {
+			t.Errorf("the own channels after the loss of the site: %v, %v", rows, err)
 		}
 
 		type count struct{ N int }

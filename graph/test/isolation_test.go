@@ -239,7 +239,7 @@ var fieldRules = map[string]struct {
 	"startImport": {role: member, scope: "WRITE"}, "confirmImport": {role: member, scope: "WRITE"},
 	"cancelImport": {role: member, scope: "WRITE"}, "undoImport": {role: member, scope: "WRITE"},
 
-	"setReportMails": {role: viewer}, "setReportView": {role: viewer}, "hideSiteNotices": {role: viewer}, "stopReportMail": {role: anyRole, public: true}, "updateUser": {role: viewer},
+	"setOwnAlertChannel": {role: viewer}, "setReportView": {role: viewer}, "hideSiteNotices": {role: viewer}, "stopAlertMails": {role: anyRole, public: true}, "updateUser": {role: viewer},
 
 	"passkeySignIn": {role: anyRole, public: true}, "signInWithPasskey": {role: anyRole},
 	"startTotp": {role: viewer}, "confirmTotp": {role: viewer}, "disableTotp": {role: viewer}, "renewRecoveryCodes": {role: viewer},

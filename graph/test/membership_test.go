@@ -299,11 +299,11 @@ func TestLeaving(t *testing.T) {
 
 		site := owner.siteOf("client.example")
 		own := person.siteOf("agency.example")
-		const subscribe = `mutation($id: ID!) { setReportMails(input: {siteId: $id, weekly: true}) { userErrors { code } }
+		const subscribe = `mutation($id: ID!) { setOwnAlertChannel(input: {siteId: $id, weekly: true}) { userErrors { code } }
 			setReportView(input: {siteId: $id, preset: TODAY}) { userErrors { code } }
 			hideSiteNotices(input: {siteId: $id, rejections: 1, usage: 0}) { userErrors { code } } }`
-		person.query(subscribe, "id", site).ok(t, "setReportMails")
-		person.query(subscribe, "id", own).ok(t, "setReportMails")
+		person.query(subscribe, "id", site).ok(t, "setOwnAlertChannel")
+		person.query(subscribe, "id", own).ok(t, "setOwnAlertChannel")
 
 		const createToken = `mutation($id: ID) { createApiToken(input: {accountId: $id, name: "t", scopes: [READ]}) { token userErrors { code } } }`
 		inClient := person.query(createToken, "id", owner.account()).ok(t, "createApiToken").at("createApiToken.token").(string)
@@ -324,7 +324,7 @@ func TestLeaving(t *testing.T) {
 			t.Errorf("the token of the account that was left: %s", got.Body)
 		}
 		a.with(inOwn, `{ viewer { email } }`).ok(t, "")
-		for table, want := range map[string]int{"report_mails": 1, "report_views": 1, "hidden_notices": 1, "api_tokens": 1, "memberships": 3, "users": 3} {
+		for table, want := range map[string]int{"alert_channels": 1, "report_views": 1, "hidden_notices": 1, "api_tokens": 1, "memberships": 3, "users": 3} {
 			if n, err := dbtest.Count(d, table); err != nil || n != want {
 				t.Errorf("%d rows of %s, %v; want %d", n, table, err, want)
 			}

@@ -327,7 +327,7 @@ func TestRequiredSecondFactor(t *testing.T) {
 		"viewer", "installation", "passkeySignIn", "signOut", "startTotp", "confirmTotp", "disableTotp", "renewRecoveryCodes",
 		"startPasskeyRegistration", "finishPasskeyRegistration", "renamePasskey", "deletePasskey", "leaveAccount",
 		"signUp", "confirmSignUp", "signIn", "startProviderSignIn", "finishProviderSignIn", "signInWithPasskey", "requestPasswordReset", "resetPassword", "acceptInvitation", "invitationOffer", "openSharedLink",
-		"stopReportMail", "confirmEmailChange", "confirmAlertChannel",
+		"stopAlertMails", "confirmEmailChange", "confirmAlertChannel",
 	}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 1 << 30 })

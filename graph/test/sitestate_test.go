@@ -63,7 +63,7 @@ func TestDeletedSiteIsRestored(t *testing.T) {
 		}
 		for mutation, input := range map[string]string{
 			"updateSite": `name: "x"`, "registerEvent": `name: "x"`, "pauseSite": "", "resumeSite": "", "deleteSite": "", "sendTestWebhook": "",
-			"setReportMails": "weekly: true", "setReportView": "preset: TODAY", "hideSiteNotices": "rejections: 1, usage: 80", "createAnnotation": `day: "2026-11-20", text: "x"`, "deleteUserData": `userId: "` + strings.Repeat("0a", 32) + `"`,
+			"setOwnAlertChannel": "weekly: true", "setReportView": "preset: TODAY", "hideSiteNotices": "rejections: 1, usage: 80", "createAnnotation": `day: "2026-11-20", text: "x"`, "deleteUserData": `userId: "` + strings.Repeat("0a", 32) + `"`,
 		} {
 			got := c.query(`mutation($id: ID!) { `+mutation+`(input: {siteId: $id `+input+`}) { userErrors { field code } } }`, "id", id)
 			if got.userErrors(mutation) != "siteId:NOT_FOUND" {

@@ -20,7 +20,7 @@ var everything = `query($first: Int!) { viewer { email account { name members { 
 // sites: whole lists, the caller's mails, the privacy text, and figures, which are counted site by site.
 // nodes are the same sites again.
 var costly = []string{
-	"nodes", "privacyText", "deliveries", "annotations", "segments", "funnels", "sharedLinks", "alertChannels", "imports", "importJobs", "usageHistory", "usageByDay", "unknownEvents", "reportMails", "live", "report", "reportView", "hiddenNotices",
+	"nodes", "privacyText", "deliveries", "annotations", "segments", "funnels", "sharedLinks", "alertChannels", "imports", "importJobs", "usageHistory", "usageByDay", "unknownEvents", "ownAlertChannel", "live", "report", "reportView", "hiddenNotices",
 }
 
 // sites creates sites of the first account, each with an item in every list.
@@ -99,7 +99,7 @@ func TestManySitesWithTheirListsTakeAsManyStatementsAsOne(t *testing.T) {
 	t.Parallel()
 	const query = `query($first: Int!) { sites(first: $first) { edges { node { segments { name } funnels { name }
 		sharedLinks { segment { name } } usageHistory(months: 2) { used } usageByDay(days: 2) { used } unknownEvents { name }
-		annotations(first: 1) { edges { node { text } } } reportMails { weekly } } } }
+		annotations(first: 1) { edges { node { text } } } ownAlertChannel { weekly messages(first: 1) { nodes { event } } } } } }
 		sitekeys(first: $first) { edges { node { notice usageHistory(months: 2) { used } activity(days: 2) { challenges } } } } }`
 
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -119,7 +119,9 @@ func TestManySitesWithTheirListsTakeAsManyStatementsAsOne(t *testing.T) {
 				"INSERT INTO site_usage_days (site_id, day, used) VALUES (%[1]d, %[2]d - 1, 4)",
 				"INSERT INTO unknown_events (site_id, day, name, count) VALUES (%[1]d, %[2]d, 'buy', 3)",
 				"INSERT INTO annotations (site_id, day, text, created_at) VALUES (%[1]d, 1, 'note', 1)",
-				"INSERT INTO report_mails (site_id, user_id, kind, threshold, day, due_at) VALUES (%[1]d, 1, 'weekly', 1, 1, 1)",
+				"INSERT INTO alert_channels (account_id, site_id, user_id, kind, name, language, address, hint, events, weekly, monthly, weekly_due_at, " +
+					"monthly_due_at, spike_due_at, drop_due_at, quiet_from, quiet_to, quiet_zone, confirm_expires_at, confirmed_at, stopped_at, stop_reason, " +
+					"created_at) SELECT account_id, %[1]d, 1, 'email', '', '', '', '', '[]', true, false, 1, 1, 1, 1, 0, 0, '', 0, 1, 0, '', 1 FROM sites WHERE id = %[1]d",
 				"INSERT INTO captcha_counts (sitekey_id, day, name, count) VALUES (%[1]d, %[2]d, 'challenge', 8)",
 			} {
 				if err := dbtest.Exec(d, fmt.Sprintf(statement, i+1, today)); err != nil {
@@ -141,7 +143,7 @@ func TestManySitesWithTheirListsTakeAsManyStatementsAsOne(t *testing.T) {
 			for path, want := range map[string]any{
 				"segments.0.name": "s", "funnels.0.name": "f", "sharedLinks.0.segment.name": "s", "usageHistory.0.used": 7.0, "usageHistory.1.used": 8.0,
 				"usageByDay.0.used": 3.0, "usageByDay.1.used": 4.0, "unknownEvents.0.name": "buy", "annotations.edges.0.node.text": "note",
-				"reportMails.weekly": true,
+				"ownAlertChannel.weekly": true,
 			} {
 				if value := got.at(last + path); value != want {
 					t.Errorf("%s is %v, want %v", path, value, want)

@@ -28,9 +28,9 @@ var mayWhileSuspended = map[string]string{
 	"signUp": "another account", "confirmSignUp": "another account", "createAccount": "another account",
 	"startProviderSignIn": "reading", "finishProviderSignIn": "reading", "signIn": "reading", "signOut": "reading", "openSharedLink": "reading",
 	"requestPasswordReset": "personal", "resetPassword": "personal", "changePassword": "personal", "revokeSession": "personal",
-	"requestEmailChange": "personal", "confirmEmailChange": "personal", "setReportMails": "personal", "setReportView": "personal", "hideSiteNotices": "personal",
+	"requestEmailChange": "personal", "confirmEmailChange": "personal", "setOwnAlertChannel": "personal", "setReportView": "personal", "hideSiteNotices": "personal",
 	"createApiToken": "personal: a token can change nothing either", "revokeApiToken": "personal", "leaveAccount": "personal",
-	"updateUser": "personal", "stopReportMail": "personal",
+	"updateUser": "personal", "stopAlertMails": "personal",
 	"confirmAlertChannel": "the recipient's own choice",
 	"signInWithPasskey":   "reading", "startTotp": "personal", "confirmTotp": "personal", "disableTotp": "personal",
 	"renewRecoveryCodes": "personal", "startPasskeyRegistration": "personal", "finishPasskeyRegistration": "personal",
@@ -84,7 +84,7 @@ func TestSuspendedAccount(t *testing.T) {
 		}
 
 		// Every mutation is refused, or listed above.
-		before := a.dump("signin_failures", "sessions", "api_tokens", "mails", "password_resets", "report_mails")
+		before := a.dump("signin_failures", "sessions", "api_tokens", "mails", "password_resets")
 		listed := maps.Clone(mayWhileSuspended)
 		for _, f := range fieldsOf(schema.Mutation) {
 			if _, ok := listed[f.Name]; ok {
@@ -100,7 +100,7 @@ func TestSuspendedAccount(t *testing.T) {
 		if len(listed) > 0 {
 			t.Errorf("no such mutations: %v", slices.Sorted(maps.Keys(listed)))
 		}
-		if after := a.dump("signin_failures", "sessions", "api_tokens", "mails", "password_resets", "report_mails"); after != before {
+		if after := a.dump("signin_failures", "sessions", "api_tokens", "mails", "password_resets"); after != before {
 			t.Errorf("the calls changed something:\n%s\nwas\n%s", after, before)
 		}
 
@@ -174,28 +174,29 @@ ON CONFLICT (user_id, account_id) DO UPDATE SET role = excluded.role`, role, mod
 		link := first.owner.reader(site)
 		member := a.client()
 		member.signIn("member@first.example", password).ok(t, "signIn")
-		member.query(`mutation($id: ID!) { setReportMails(input: {siteId: $id, weekly: true}) { userErrors { code } }
+		member.query(`mutation($id: ID!) { setOwnAlertChannel(input: {siteId: $id, weekly: true}) { userErrors { code } }
 			setReportView(input: {siteId: $id, preset: TODAY}) { userErrors { code } }
-			hideSiteNotices(input: {siteId: $id, rejections: 1, usage: 0}) { userErrors { code } } }`, "id", site).ok(t, "setReportMails")
+			hideSiteNotices(input: {siteId: $id, rejections: 1, usage: 0}) { userErrors { code } } }`, "id", site).ok(t, "setOwnAlertChannel")
 
 		transfer(owner, site, to).ok(t, "transferSite")
 
-		// The transfer deletes alerts and their channels: their addresses are the first account's.
+		// The transfer deletes alerts and their channels, since their addresses are the first account's, except the own
+		// channel of the owner of both.
 		ofChannels := []string{"alert_attempts", "alert_channels", "alert_messages", "alerts"}
 		if n := len(ofChannels); !slices.Equal(before[:n], ofChannels) {
 			t.Fatalf("rows in %v, want them in %v", before, ofChannels)
 		}
-		want := slices.DeleteFunc(before, func(table string) bool { return slices.Contains(ofChannels, table) })
+		want := slices.DeleteFunc(before, func(table string) bool { return table != "alert_channels" && slices.Contains(ofChannels, table) })
 		if after := left(t, d, owners{site: 1}); !slices.Equal(after, want) {
 			t.Errorf("rows in %v, want %v", after, want)
 		}
 		for statement, want := range map[string]int{
-			"SELECT count(*) AS n FROM sites WHERE id = 1 AND account_id = 3":                                                                    1,
-			"SELECT count(*) AS n FROM quota_notices WHERE site_id = 1 AND account_id = 3":                                                       1,
-			"SELECT count(*) AS n FROM quota_notices WHERE site_id = 1 AND account_id = 2":                                                       0,
-			"SELECT count(*) AS n FROM quota_notices WHERE site_id = 0 AND account_id = 2":                                                       1,
-			"SELECT count(*) AS n FROM report_mails WHERE site_id = 1 AND user_id IN (SELECT user_id FROM memberships WHERE account_id = 3)":     1,
-			"SELECT count(*) AS n FROM report_mails WHERE site_id = 1 AND user_id NOT IN (SELECT user_id FROM memberships WHERE account_id = 3)": 0,
+			"SELECT count(*) AS n FROM sites WHERE id = 1 AND account_id = 3":                                                                     1,
+			"SELECT count(*) AS n FROM quota_notices WHERE site_id = 1 AND account_id = 3":                                                        1,
+			"SELECT count(*) AS n FROM quota_notices WHERE site_id = 1 AND account_id = 2":                                                        0,
+			"SELECT count(*) AS n FROM quota_notices WHERE site_id = 0 AND account_id = 2":                                                        1,
+			"SELECT count(*) AS n FROM alert_channels WHERE site_id = 1":                                                                          1,
+			"SELECT count(*) AS n FROM alert_channels WHERE account_id = 3 AND user_id IN (SELECT user_id FROM memberships WHERE account_id = 3)": 1,
 		} {
 			if rows, err := dbtest.Rows[struct{ N int }](d, statement); err != nil || rows[0].N != want {
 				t.Errorf("%s: %v, %v; want %d", statement, rows, err, want)

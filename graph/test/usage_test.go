@@ -92,39 +92,3 @@ func TestSitekeyActivity(t *testing.T) {
 		}
 	})
 }
-
-// TestReportMailsOfEachUser: each member has their own mails, and a refused threshold changes nothing.
-func TestReportMailsOfEachUser(t *testing.T) {
-	t.Parallel()
-	const set = `mutation($id: ID!, $input: Int) { setReportMails(input: {siteId: $id, weekly: true, spikeAbove: $input}) {
-		reportMails { weekly monthly spikeAbove dropBelow } userErrors { field code } } }`
-	const read = `query($id: ID!) { site(id: $id) { reportMails { weekly monthly spikeAbove dropBelow } } }`
-
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
-		c := a.owner("owner@example.com")
-		site := c.siteOf("example.com")
-		viewer := a.join(c, "viewer@example.com", model.RoleViewer)
-
-		if got := c.query(set, "id", site, "input", 0); got.userErrors("setReportMails") != "spikeAbove:INVALID_THRESHOLD" {
-			t.Errorf("a threshold of 0: %s", got.Body)
-		}
-		if got := c.query(read, "id", site); got.Body != `{"data":{"site":{"reportMails":{"weekly":false,"monthly":false,"spikeAbove":null,"dropBelow":null}}}}` {
-			t.Errorf("a refused change: %s", got.Body)
-		}
-
-		viewer.query(set, "id", site, "input", 100).ok(t, "setReportMails")
-		if got := viewer.query(read, "id", site); got.Body != `{"data":{"site":{"reportMails":{"weekly":true,"monthly":false,"spikeAbove":100,"dropBelow":null}}}}` {
-			t.Errorf("the viewer's mails: %s", got.Body)
-		}
-		if got := c.query(read, "id", site); got.at("site.reportMails.weekly") != false {
-			t.Errorf("the owner's mails: %s", got.Body)
-		}
-
-		got := viewer.query(`mutation($id: ID!) { setReportMails(input: {siteId: $id, weekly: false, monthly: true, spikeAbove: null, dropBelow: 5}) {
-			reportMails { weekly monthly spikeAbove dropBelow } userErrors { code } } }`, "id", site).ok(t, "setReportMails")
-		if got.Body != `{"data":{"setReportMails":{"reportMails":{"weekly":false,"monthly":true,"spikeAbove":null,"dropBelow":5},"userErrors":[]}}}` {
-			t.Errorf("changed mails: %s", got.Body)
-		}
-	})
-}

@@ -296,7 +296,7 @@ func (a *app) furnish(c *client, domain string) map[string]string {
 		createSegment(input: {siteId: $id, name: "segment of DOMAIN", filters: [{dimension: PAGE, values: ["/"]}]}) { segment { id } userErrors { code } }
 		createFunnel(input: {siteId: $id, name: "funnel of DOMAIN", steps: [{page: "/"}, {event: "signup"}]}) { funnel { id } userErrors { code } }
 		createSharedLink(input: {siteId: $id, name: "link of DOMAIN"}) { sharedLink { id } userErrors { code } }
-		setReportMails(input: {siteId: $id, weekly: true}) { userErrors { code } } }`, "DOMAIN", domain), "id", site).ok(a.t, "createFunnel")
+		setOwnAlertChannel(input: {siteId: $id, weekly: true}) { userErrors { code } } }`, "DOMAIN", domain), "id", site).ok(a.t, "createFunnel")
 
 	channel := c.query(`mutation($id: ID!) { createSiteAlertChannel(input: {siteId: $id, kind: SLACK, name: "ops of `+domain+`",
 		address: "https://`+domain+`/slack/0123456789abcdef", events: [QUOTA]}) { alertChannel { id } userErrors { code } } }`, "id", site).ok(a.t, "createSiteAlertChannel")

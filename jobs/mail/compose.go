@@ -134,9 +134,6 @@ func webAddress(address string) string {
 func (c *composer) view(ctx context.Context, account string, raw []byte) (*view, error) {
 	var about struct {
 		model.MailSite
-		UserID int64                `json:"userId"`
-		Kind   model.ReportMailKind `json:"kind"`
-
 		ChannelID   int64         `json:"channelId"`
 		ConfirmedAt model.Instant `json:"confirmedAt"`
 	}
@@ -161,11 +158,6 @@ func (c *composer) view(ctx context.Context, account string, raw []byte) (*view,
 		v.stop = ids.OfChannelStop(about.ChannelID, about.ConfirmedAt)
 		v.CanStop = true
 	}
-	if about.UserID != 0 {
-		v.stop = ids.OfStop(about.Kind, about.SiteID, about.UserID)
-		v.CanStop = v.stop != ""
-	}
-
 	return v, nil
 }
 

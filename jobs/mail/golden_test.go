@@ -46,14 +46,17 @@ var examples = map[string]string{
 	"token_expires":           `{"name":"ci","hint":"wxyz","at":1795168800000000}`,
 	"password_changed":        `{"at":1795168800000000}`,
 	"password_changed/tokens": `{"at":1795168800000000,"tokens":["\"ci\" (READ, …wxyz)","\"backup\" (EXPORT, …abcd)"]}`,
-	"report_summary": `{"siteId":7,"userId":9,"site":"shop.example","kind":"weekly","from":"2026-11-16","to":"2026-11-22","summary":{
+	"own_alert": `{"siteId":7,"site":"shop.example","channelId":3,"confirmedAt":1795168800000000,"event":"weekly","phase":"once",
+		"from":"2026-11-16","to":"2026-11-22","figures":{},"summary":{
 		"figures":{"visitors":1500,"visits":1,"pageviews":30},"previous":{"visitors":2000,"pageviews":30},
 		"pages":[{"value":"/","visitors":1200},{"value":"/basket?step=2","visitors":3}],"sources":[{"value":"","visitors":3}]}}`,
-	"report_summary/monthly": `{"siteId":7,"userId":9,"site":"shop.example","kind":"monthly","from":"2026-02-01","to":"2026-02-28",
+	"own_alert/monthly": `{"siteId":7,"site":"shop.example","channelId":3,"confirmedAt":1795168800000000,"event":"monthly",
+		"phase":"once","from":"2026-02-01","to":"2026-02-28","figures":{},
 		"summary":{"figures":{"visitors":3,"visits":4,"pageviews":1234567},"previous":{"visitors":2,"visits":4,"pageviews":1}}}`,
-	"traffic_alert": `{"siteId":7,"userId":9,"site":"shop.example","kind":"spike","visitors":1200,"threshold":1000}`,
-	"traffic_alert/drop": `{"siteId":7,"userId":9,"site":"shop.example","kind":"drop","day":"2026-11-20","visitors":1,
-		"threshold":2000}`,
+	"own_alert/spike": `{"siteId":7,"site":"shop.example","channelId":3,"confirmedAt":1795168800000000,"event":"visitors_above",
+		"phase":"once","figures":{"value":1200,"threshold":1000}}`,
+	"own_alert/drop": `{"siteId":7,"site":"shop.example","channelId":3,"confirmedAt":1795168800000000,"event":"visitors_below",
+		"phase":"once","from":"2026-11-20","to":"2026-11-20","figures":{"value":1,"threshold":2000}}`,
 	"second_factor":          `{"at":1795168800000000,"added":true}`,
 	"second_factor/passkey":  `{"at":1795168800000000,"passkey":"Laptop"}`,
 	"second_factor/operator": `{"at":1795168800000000,"operator":true}`,
@@ -211,9 +214,9 @@ func TestInjection(t *testing.T) {
 		"second_factor":    `{"at":1795168800000000,"passkey":"` + evil + `"}`,
 		"password_changed": `{"at":1795168800000000,"tokens":["` + evil + `"]}`,
 		"token_expires":    `{"name":"` + evil + `","hint":"` + evil + `","at":1795168800000000}`,
-		"report_summary": `{"siteId":7,"userId":9,"site":"shop.example","kind":"weekly","from":"` + evil + `","to":"` + evil + `",
+		"own_alert": `{"siteId":7,"site":"shop.example","channelId":3,"event":"weekly","from":"` + evil + `","to":"` + evil + `",
 			"summary":{"pages":[{"value":"` + evil + `","visitors":1}],"sources":[{"value":"` + evil + `","visitors":1}]}}`,
-		"traffic_alert": `{"siteId":7,"userId":9,"site":"` + evil + `","kind":"drop","day":"` + evil + `"}`,
+		"alert": `{"siteId":7,"site":"` + evil + `","channelId":3,"channel":"` + evil + `","event":"visitors_below","from":"` + evil + `"}`,
 	} {
 		for _, language := range model.Languages {
 			got, err := newComposer().compose(t.Context(), &model.Mail{

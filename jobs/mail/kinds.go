@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/jobs/alerttext"
+	"github.com/tallygate/tallygate/jobs/alerts/texts"
 	"github.com/tallygate/tallygate/jobs/mail/text"
 	"github.com/tallygate/tallygate/jobs/mail/text/de"
 	"github.com/tallygate/tallygate/jobs/mail/text/en"
@@ -36,8 +36,6 @@ var kinds = map[string]letterWriter{
 	model.MailWebhookChanged:  siteKind("webhooks", en.WebhookChanged, de.WebhookChanged),
 	model.MailPasswordChanged: pathKind("/account", en.PasswordChanged, de.PasswordChanged),
 	model.MailTokenExpires:    pathKind("/account", en.TokenExpires, de.TokenExpires),
-	model.MailReportSummary:   kind(summaryPage, en.ReportSummary, de.ReportSummary),
-	model.MailTrafficAlert:    kind(alertPage, en.TrafficAlert, de.TrafficAlert),
 	model.MailSecondFactor:    pathKind("/security", en.SecondFactor, de.SecondFactor),
 	model.MailRecoveryCode:    pathKind("/security", en.RecoveryCode, de.RecoveryCode),
 	model.MailOperatorLink:    pathKind("/account", en.OperatorLink, de.OperatorLink),
@@ -45,16 +43,17 @@ var kinds = map[string]letterWriter{
 	model.MailResumed:         pathKind("/", en.AccountResumed, de.AccountResumed),
 	model.MailCaptchaAttack:   pathKind("/captcha", en.CaptchaAttack, de.CaptchaAttack),
 	model.MailAlert:           kind(alertMessagePage, en.Alert, de.Alert),
+	model.MailOwnAlert:        kind(alertMessagePage, en.Alert, de.Alert),
 	model.MailAlertConfirm:    kind(confirmOf, en.AlertConfirm, de.AlertConfirm),
 	model.MailTest:            pathKind("/", en.Test, de.Test),
 }
 
-// texts is the text of a kind with data of type D, in one language.
-type texts[D any] = func(part text.Part, v *text.View, data *D) string
+// template is the text of a kind with data of type D, in one language.
+type template[D any] = func(part text.Part, v *text.View, data *D) string
 
 // kind returns the writer of a kind with data of type D. page returns the path or URL of its page.
-func kind[D any](page func(v *view, data *D) string, english, german texts[D]) letterWriter {
-	write := map[model.Language]texts[D]{model.English: english, model.German: german}
+func kind[D any](page func(v *view, data *D) string, english, german template[D]) letterWriter {
+	write := map[model.Language]template[D]{model.English: english, model.German: german}
 
 	return func(language model.Language, v *view, raw []byte) (*letter, error) {
 		var data D
@@ -70,12 +69,12 @@ func kind[D any](page func(v *view, data *D) string, english, german texts[D]) l
 }
 
 // pathKind is like kind for a page with a fixed path.
-func pathKind[D any](path string, english, german texts[D]) letterWriter {
+func pathKind[D any](path string, english, german template[D]) letterWriter {
 	return kind(func(*view, *D) string { return path }, english, german)
 }
 
 // siteKind is like kind for a page of the mail's site.
-func siteKind[D any](page string, english, german texts[D]) letterWriter {
+func siteKind[D any](page string, english, german template[D]) letterWriter {
 	return kind(func(v *view, _ *D) string { return v.sitePage(page) }, english, german)
 }
 
@@ -90,20 +89,9 @@ func usagePage(v *view, data *model.QuotaMail) string {
 	return v.sitePage("usage")
 }
 
-func summaryPage(v *view, data *model.ReportSummaryMail) string {
-	return v.sitePage("?from=" + data.From + "&to=" + data.To)
-}
-
-func alertPage(v *view, data *model.TrafficAlertMail) string {
-	if data.Kind == model.ReportSpike {
-		return v.sitePage("live")
-	}
-	return v.sitePage("?from=" + data.Day + "&to=" + data.Day)
-}
-
 func confirmOf(_ *view, data *model.AlertConfirmMail) string { return data.URL }
 
 // alertMessagePage returns the page that a message to a channel is about.
 func alertMessagePage(v *view, data *model.AlertMail) string {
-	return alerttext.Of(model.English, data.Event, data.Phase, &data.AlertData, v.siteID).Path
+	return texts.Of(model.English, data.Event, data.Phase, &data.AlertData, v.siteID).Path
 }

@@ -96,8 +96,9 @@ func TestTemplatesEscape(t *testing.T) {
 		t.Errorf("layout.qtpl has %s, which does not escape", found)
 	}
 
+	// Each kind has a template but own_alert, which shares the template of alert; common.qtpl is of no kind.
 	files, err := filepath.Glob("text/*/*.qtpl")
-	if err != nil || len(files) != len(model.Languages)*(len(model.MailKinds)+1) {
+	if err != nil || len(files) != len(model.Languages)*len(model.MailKinds) {
 		t.Errorf("%d templates, %v", len(files), err)
 	}
 	for _, file := range files {

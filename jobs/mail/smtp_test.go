@@ -74,8 +74,8 @@ func TestHeaders(t *testing.T) {
 			t.Errorf("%s: headers %q", name, header)
 		}
 
-		stop := strings.HasPrefix(name, "report_summary") || strings.HasPrefix(name, "traffic_alert") ||
-			name == "alert" || strings.HasPrefix(name, "alert/")
+		kind, _, _ := strings.Cut(name, "/")
+		stop := kind == model.MailAlert || kind == model.MailOwnAlert
 		if (header.Get("List-Unsubscribe-Post") == "List-Unsubscribe=One-Click") != stop ||
 			strings.HasPrefix(header.Get("List-Unsubscribe"), "<https://stats.example/stop-mail?token=stop_") != stop {
 			t.Errorf("%s: %q, %q", name, header.Get("List-Unsubscribe"), header.Get("List-Unsubscribe-Post"))
@@ -91,7 +91,7 @@ func isASCII(s string) bool {
 func TestStopLinkNeedsHTTPS(t *testing.T) {
 	c := newComposer()
 	c.baseURL = "http://localhost:8080"
-	stored := exampleOf("report_summary", model.English)
+	stored := exampleOf("own_alert", model.English)
 	text, err := c.compose(t.Context(), stored)
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
-	"github.com/tallygate/tallygate/jobs/alerttext"
+	"github.com/tallygate/tallygate/jobs/alerts/texts"
 )
 
 // The bodies of messages to alert channels. Values that others choose, such as the subject and paths of
@@ -23,7 +23,7 @@ func (d *Deliverer) alertBody(leased *outbox.Leased, ids *model.NodeIDs) ([]byte
 		siteID = ids.Of(model.NodeSite, m.Data.SiteID)
 	}
 
-	t := alerttext.Of(leased.Channel.Language, m.Event, m.Phase, &m.Data, siteID)
+	t := texts.Of(leased.Channel.Language, m.Event, m.Phase, &m.Data, siteID)
 	link := ""
 	if d.baseURL != "" {
 		link = d.baseURL + t.Path
@@ -61,7 +61,7 @@ const (
 
 // slackBody returns a message for incoming webhooks of Slack, and of services with the same form. Blocks have
 // plain text. The field text is for notifications, and for services that know no blocks.
-func slackBody(t alerttext.Text, link string) object {
+func slackBody(t texts.Text, link string) object {
 	plain := func(s string, most int) object {
 		return object{"type": "plain_text", "text": cut(harmless(s), most), "emoji": false}
 	}
@@ -90,7 +90,7 @@ func slackBody(t alerttext.Text, link string) object {
 }
 
 // discordBody returns a message for webhooks of Discord. It mentions no one, and shows no preview of a link.
-func discordBody(t alerttext.Text, link string) object {
+func discordBody(t texts.Text, link string) object {
 	const suppressEmbeds = 1 << 2
 	content := "**" + escapeMarkdown(t.Title) + "**"
 	for _, line := range t.Lines {
@@ -109,7 +109,7 @@ func discordBody(t alerttext.Text, link string) object {
 }
 
 // teamsBody returns a message with an Adaptive Card for workflows of Teams. Text runs have no markup.
-func teamsBody(t alerttext.Text, link string) object {
+func teamsBody(t texts.Text, link string) object {
 	run := func(s string, style object) object {
 		inline := object{"type": "TextRun", "text": cut(harmless(s), maxTeams/4)}
 		for name, value := range style {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
-	"github.com/tallygate/tallygate/jobs/alerttext"
+	"github.com/tallygate/tallygate/jobs/alerts/texts"
 	"github.com/tallygate/tallygate/tools/openapitest"
 )
 
@@ -21,10 +21,10 @@ var injections = []string{
 }
 
 // messageOf returns a text with a value in its title and lines.
-func messageOf(value string) alerttext.Text {
+func messageOf(value string) texts.Text {
 	data := &model.AlertData{MailSite: model.MailSite{Site: "shop.example", SiteID: 7}, Subject: value, Account: value,
 		Summary: &model.ReportSummary{Pages: []model.ReportRow{{Value: value, Visitors: 3}}}}
-	return alerttext.Of(model.English, string(model.AlertNewSignIn), model.AlertOnce, data, "site_x")
+	return texts.Of(model.English, string(model.AlertNewSignIn), model.AlertOnce, data, "site_x")
 }
 
 // encoded returns a body as the receiver decodes it.
@@ -93,7 +93,7 @@ func TestDiscordBody(t *testing.T) {
 		}
 	}
 
-	long := alerttext.Text{Title: "t", Lines: []string{strings.Repeat("a", 1_000), strings.Repeat("😀", 900), "end"}}
+	long := texts.Text{Title: "t", Lines: []string{strings.Repeat("a", 1_000), strings.Repeat("😀", 900), "end"}}
 	content := discordBody(long, "https://stats.example/")["content"].(string)
 	if n := len(utf16.Encode([]rune(content))); n > maxDiscord || !strings.HasSuffix(content, "…\n<https://stats.example/>") {
 		t.Errorf("%d characters, ends with %q", n, content[len(content)-40:])
@@ -166,7 +166,7 @@ func TestAlertTextsAreComplete(t *testing.T) {
 	t.Parallel()
 	for _, language := range model.Languages {
 		for _, event := range model.AlertEvents {
-			text := alerttext.Of(language, string(event), model.AlertBegun, &model.AlertData{Subject: "s"}, "")
+			text := texts.Of(language, string(event), model.AlertBegun, &model.AlertData{Subject: "s"}, "")
 			if text.Title == string(event) || strings.Contains(text.Title, "%!") {
 				t.Errorf("%s in %s has the title %q", event, language, text.Title)
 			}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/alertchannels"
+	"github.com/tallygate/tallygate/db/alerts"
 	"github.com/tallygate/tallygate/db/certificates"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/jobs"
@@ -79,10 +79,10 @@ func addOperatorChannel(t *testing.T, d *db.DB, url string) {
 	if _, err := d.Write.NewInsert().Model(&operator).Exec(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	_, err := alertchannels.New(d).Create(t.Context(), model.AlertChannel{
+	_, err := alerts.NewChannels(d).Create(t.Context(), model.AlertChannel{
 		AccountID: dbtest.NewOwnSite(t, d, "shop.example").AccountID, Kind: model.ChannelWebhook, Name: "ops",
 		Language: model.English, Events: []model.AlertEvent{model.AlertCertificateFailed}, CreatedBy: operator.ID, OperatorID: operator.ID,
-	}, alertchannels.Secrets{Address: &url}, nil, model.At(time.Now()))
+	}, alerts.Secrets{Address: &url}, nil, model.At(time.Now()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -195,8 +195,8 @@ func TestDoctorSettings(t *testing.T) {
 		{"a stopped channel of an operator", func(i *installation) {
 			i.exec("INSERT INTO accounts (id, name, created_at) VALUES (9000, 'ops', 1)")
 			i.exec("INSERT INTO users (id, email, password_hash, operator, created_at) VALUES (9000, 'op@example.com', '-', true, 1)")
-			i.exec("INSERT INTO alert_channels (account_id, kind, name, language, address, hint, events, weekly, monthly, weekly_day, " +
-				"weekly_due_at, monthly_day, monthly_due_at, quiet_from, quiet_to, quiet_zone, confirm_expires_at, confirmed_at, stopped_at, " +
+			i.exec("INSERT INTO alert_channels (account_id, kind, name, language, address, hint, events, weekly, monthly, " +
+				"weekly_due_at, monthly_due_at, spike_due_at, drop_due_at, quiet_from, quiet_to, quiet_zone, confirm_expires_at, confirmed_at, stopped_at, " +
 				"stop_reason, operator_id, created_at) VALUES (9000, 'slack', 'ops', 'en', 'x', '', '[\"jobs_failed\"]', false, false, " +
 				"0, 0, 0, 0, 0, 0, '', 0, 1, 1, 'gone', 9000, 1)")
 		}, []string{"warning operator-channels"}},

@@ -277,7 +277,7 @@ var settingColumns = map[string]map[string]string{
 
 // otherTables are the tables without settings that the file can hold, with the reason.
 var otherTables = map[string]string{
-	"shared_links": isSecret, "report_mails": "each user's own choice", "report_views": "each user's own choice",
+	"shared_links": isSecret, "report_views": "each user's own choice",
 	"hidden_notices": "each user's own choice", "idempotency_keys": isHistory,
 	"alert_channels": isSecret, "alerts": isHistory, "alert_messages": isHistory, "alert_attempts": isHistory,
 

@@ -95,8 +95,20 @@ export type CreateSiteAlertChannelInput = {
   events: AlertEvent[];
   weekly?: boolean;
   monthly?: boolean;
+  spikeAbove?: number | null;
+  dropBelow?: number | null;
   quietHours?: QuietHoursInput | null;
   idempotencyKey?: string | null;
+};
+
+export type SetOwnAlertChannelInput = {
+  siteId: string;
+  events?: AlertEvent[] | null;
+  weekly?: boolean | null;
+  monthly?: boolean | null;
+  spikeAbove?: number | null;
+  dropBelow?: number | null;
+  quietHours?: QuietHoursInput | null;
 };
 
 export type DeleteAlertChannelInput = {
@@ -112,6 +124,8 @@ export type UpdateAlertChannelInput = {
   events?: AlertEvent[] | null;
   weekly?: boolean | null;
   monthly?: boolean | null;
+  spikeAbove?: number | null;
+  dropBelow?: number | null;
   quietHours?: QuietHoursInput | null;
 };
 
@@ -463,14 +477,6 @@ export type DeleteFunnelInput = {
   funnelId: string;
 };
 
-export type SetReportMailsInput = {
-  siteId: string;
-  weekly?: boolean | null;
-  monthly?: boolean | null;
-  spikeAbove?: number | null;
-  dropBelow?: number | null;
-};
-
 export type CreateSharedLinkInput = {
   siteId: string;
   name: string;
@@ -492,7 +498,7 @@ export type OpenSharedLinkInput = {
   sharedLinkId?: string | null;
 };
 
-export type StopReportMailInput = {
+export type StopAlertMailsInput = {
   token: string;
 };
 
@@ -727,6 +733,8 @@ export type AlertChannelFields = {
   events: AlertEvent[];
   weekly: boolean;
   monthly: boolean;
+  spikeAbove: number | null;
+  dropBelow: number | null;
   quietHours: {
     from: number;
     to: number;
@@ -737,7 +745,7 @@ export type AlertChannelFields = {
   messages: AlertMessagePage;
 };
 const alertChannelFieldsText =
-  'fragment AlertChannelFields on AlertChannel{id kind name target signed language events weekly monthly quietHours{from to timeZone}state stopReason messages(first:5){... AlertMessagePage}}';
+  'fragment AlertChannelFields on AlertChannel{id kind name target signed language events weekly monthly spikeAbove dropBelow quietHours{from to timeZone}state stopReason messages(first:5){... AlertMessagePage}}';
 
 export type AuditFields = {
   at: string;
@@ -1367,15 +1375,6 @@ export type FunnelFields = {
 const funnelFieldsText =
   'fragment FunnelFields on Funnel{id name steps{page event label}}';
 
-export type ReportMailFields = {
-  weekly: boolean;
-  monthly: boolean;
-  spikeAbove: number | null;
-  dropBelow: number | null;
-};
-const reportMailFieldsText =
-  'fragment ReportMailFields on ReportMails{weekly monthly spikeAbove dropBelow}';
-
 export type ChoiceRows = {
   edges: {
     node: {
@@ -1584,13 +1583,17 @@ const deliveryPageText =
 
 export type SiteAlertsData = {
   viewer: ViewerFields | null;
+  installation: {
+    sendsMail: boolean;
+  };
   site: {
     timeZone: string;
+    ownAlertChannel: AlertChannelFields | null;
     alertChannels: AlertChannelFields[];
   } & SiteFields | null;
 };
 export const siteAlerts = /* @__PURE__ */ operation<{ id: string }, SiteAlertsData>(
-  'query SiteAlerts($id:ID!){viewer{... ViewerFields}site(id:$id){... SiteFields timeZone alertChannels{... AlertChannelFields}}}', viewerFieldsText, siteFieldsText, alertChannelFieldsText, alertMessagePageText, alertMessageFieldsText,
+  'query SiteAlerts($id:ID!){viewer{... ViewerFields}installation{sendsMail}site(id:$id){... SiteFields timeZone ownAlertChannel{... AlertChannelFields}alertChannels{... AlertChannelFields}}}', viewerFieldsText, siteFieldsText, alertChannelFieldsText, alertMessagePageText, alertMessageFieldsText,
 );
 
 export type AccountAlertsData = {
@@ -1626,6 +1629,15 @@ export type CreateSiteAlertChannelData = {
 };
 export const createSiteAlertChannel = /* @__PURE__ */ operation<{ input: CreateSiteAlertChannelInput }, CreateSiteAlertChannelData>(
   'mutation CreateSiteAlertChannel($input:CreateSiteAlertChannelInput!){createSiteAlertChannel(input:$input){alertChannel{id}userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type SetOwnAlertChannelData = {
+  setOwnAlertChannel: {
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const setOwnAlertChannel = /* @__PURE__ */ operation<{ input: SetOwnAlertChannelInput }, SetOwnAlertChannelData>(
+  'mutation SetOwnAlertChannel($input:SetOwnAlertChannelInput!){setOwnAlertChannel(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
 );
 
 export type DeleteAlertChannelData = {
@@ -2944,24 +2956,9 @@ export const deleteFunnel = /* @__PURE__ */ operation<{ input: DeleteFunnelInput
   'mutation DeleteFunnel($input:DeleteFunnelInput!){deleteFunnel(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
 );
 
-export type SetReportMailsData = {
-  setReportMails: {
-    reportMails: ReportMailFields | null;
-    userErrors: UserErrorFields[];
-  } | null;
-};
-export const setReportMails = /* @__PURE__ */ operation<{ input: SetReportMailsInput }, SetReportMailsData>(
-  'mutation SetReportMails($input:SetReportMailsInput!){setReportMails(input:$input){reportMails{... ReportMailFields}userErrors{... UserErrorFields}}}', reportMailFieldsText, userErrorFieldsText,
-);
-
 export type SharingData = {
   viewer: ViewerFields | null;
-  installation: {
-    sendsMail: boolean;
-  };
   site: {
-    timeZone: string;
-    reportMails: ReportMailFields;
     sharedLinks: SharedLinkFields[];
     segments: {
       id: string;
@@ -2970,7 +2967,7 @@ export type SharingData = {
   } & SiteFields | null;
 };
 export const sharing = /* @__PURE__ */ operation<{ id: string }, SharingData>(
-  'query Sharing($id:ID!){viewer{... ViewerFields}installation{sendsMail}site(id:$id){... SiteFields timeZone reportMails{... ReportMailFields}sharedLinks{... SharedLinkFields}segments{id name}}}', viewerFieldsText, siteFieldsText, reportMailFieldsText, sharedLinkFieldsText,
+  'query Sharing($id:ID!){viewer{... ViewerFields}site(id:$id){... SiteFields sharedLinks{... SharedLinkFields}segments{id name}}}', viewerFieldsText, siteFieldsText, sharedLinkFieldsText,
 );
 
 export type CreateSharedLinkData = {
@@ -3023,13 +3020,13 @@ export const usagePage = /* @__PURE__ */ operation<{ id: string }, UsagePageData
   'query UsagePage($id:ID!){viewer{... ViewerFields}site(id:$id){... SiteFields plan usage{... UsageFields}usageHistory{period used}usageByDay(days:30){day used}}}', viewerFieldsText, siteFieldsText, usageFieldsText,
 );
 
-export type StopReportMailData = {
-  stopReportMail: {
+export type StopAlertMailsData = {
+  stopAlertMails: {
     userErrors: UserErrorFields[];
   } | null;
 };
-export const stopReportMail = /* @__PURE__ */ operation<{ input: StopReportMailInput }, StopReportMailData>(
-  'mutation StopReportMail($input:StopReportMailInput!){stopReportMail(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
+export const stopAlertMails = /* @__PURE__ */ operation<{ input: StopAlertMailsInput }, StopAlertMailsData>(
+  'mutation StopAlertMails($input:StopAlertMailsInput!){stopAlertMails(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
 );
 
 export type ConfirmAlertChannelData = {

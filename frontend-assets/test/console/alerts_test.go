@@ -32,7 +32,7 @@ func TestAlertsChromium(t *testing.T) {
 	p.fill("Name", "silent")
 	p.fill("URL", hook.URL+"/silent")
 	p.press("Add channel")
-	p.see("Choose at least one event or summary")
+	p.see("Choose at least one event, summary or threshold")
 	p.WaitFor(`document.activeElement.name === 'TRAFFIC_SPIKE' && document.activeElement.ariaInvalid === 'true'`)
 	if channels := s.channels(id); len(channels) != 0 {
 		t.Fatalf("a channel without events: %+v", channels)

@@ -76,14 +76,17 @@ func TestDemoPagesChromium(t *testing.T) {
 	p.look("saved")
 
 	// The mails.
-	p.press("Sharing and mails")
+	p.press("Alerts and mails")
+	p.press("Choose mails")
+	p.click(`document.querySelector('dialog [name=weekly]')`)
+	p.press("Save")
+	p.WaitFor(`document.querySelector('.status span')?.textContent === 'Saved' && !document.querySelector('dialog, [aria-busy=true]')`)
+	p.see("Summary of each week")
+	p.look("mails")
+
+	p.press("Sharing")
 	p.see("No shared links yet")
-	p.check("A summary of each week, on Monday")
-	p.click("[...document.querySelectorAll('form')].at(-1).querySelector('button')")
-	p.WaitFor(`document.querySelector('.status span')?.textContent === 'Saved' && !document.querySelector('[aria-busy=true]')`)
 	p.look("sharing-empty")
-	p.Goto(p.Text("location.href"))
-	p.WaitFor(`document.querySelector('[name=weekly]')?.checked`)
 
 	// A link with a password, opened in a browser without a session.
 	p.fill("Name", "For the bank")

@@ -101,7 +101,7 @@ const first = async () => {
   await press('Import these figures');
   await wait('import', () => document.querySelector('[aria-label=Imports] tbody')?.innerText.includes('Umami'));
 
-  await press('Sharing and mails');
+  await press('Sharing');
   await fill('Name', 'For the bank');
   await press('Create the link');
   const address = () => [...document.querySelectorAll('code')].find((e) => e.textContent.includes('/share#'));

@@ -283,7 +283,7 @@ func TestKeyboardReportChromium(t *testing.T) {
 func (k keyboard) sharesReport(s *service) {
 	k.t.Helper()
 	k.use("Settings")
-	k.use("Sharing and mails")
+	k.use("Sharing")
 	k.enter("Name", "For the bank"+kb.Enter)
 	k.WaitFor(`document.activeElement.matches('pre') && document.activeElement.textContent.includes('/share#tgl_')`)
 	address := k.Text(`[...document.querySelectorAll('code')].find(e => e.textContent.includes('/share#')).textContent`)

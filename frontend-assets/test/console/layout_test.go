@@ -155,7 +155,7 @@ func TestSiteTabsChromium(t *testing.T) {
 	k.WaitFor(current + " === 'Settings page' && " + heading + " === 'General'")
 
 	// Each page has its place in the list, which does not move.
-	const want = "General,Installation,Events,Rejected calls,Usage,Notes, segments, funnels,Sharing and mails,Export,Import,Webhooks,Alerts"
+	const want = "General,Installation,Events,Rejected calls,Usage,Notes, segments, funnels,Sharing,Export,Import,Webhooks,Alerts and mails"
 	if got := k.Text(entries); got != want {
 		t.Errorf("the pages are %s, want %s", got, want)
 	}
@@ -163,8 +163,8 @@ func TestSiteTabsChromium(t *testing.T) {
 	place := k.Text(top)
 	for _, page := range [][2]string{
 		{"install", "Installation"}, {"events", "Events"}, {"rejections", "Rejected calls"}, {"usage", "Usage"},
-		{"saved", "Notes, segments, funnels"}, {"sharing", "Sharing and mails"}, {"export", "Export"}, {"import", "Import"},
-		{"webhooks", "Webhooks"}, {"alerts", "Alerts"},
+		{"saved", "Notes, segments, funnels"}, {"sharing", "Sharing"}, {"export", "Export"}, {"import", "Import"},
+		{"webhooks", "Webhooks"}, {"alerts", "Alerts and mails"},
 	} {
 		path, text := page[0], page[1]
 		k.use(text)

@@ -114,51 +114,57 @@ func TestStopMailChromium(t *testing.T) {
 	s := start(t, nil)
 	s.signUp()
 	id, _ := s.createSite("shop.localhost", "Kettle shop")
-	s.do(`mutation ($id: ID!) { setReportMails(input: {siteId: $id, weekly: true}) { userErrors { code } } }`,
+	s.do(`mutation ($id: ID!) { setOwnAlertChannel(input: {siteId: $id, weekly: true}) { userErrors { code } } }`,
 		map[string]any{"id": id}, &struct{}{})
-	weekly := func() bool {
+	active := func() bool {
 		var data struct {
-			Site struct{ ReportMails struct{ Weekly bool } }
+			Site struct{ OwnAlertChannel struct{ State string } }
 		}
-		s.do(`query ($id: ID!) { site(id: $id) { reportMails { weekly } } }`, map[string]any{"id": id}, &data)
-		return data.Site.ReportMails.Weekly
+		s.do(`query ($id: ID!) { site(id: $id) { ownAlertChannel { state } } }`, map[string]any{"id": id}, &data)
+		return data.Site.OwnAlertChannel.State == "ACTIVE"
 	}
 
-	ids, err := keys.New(dbtest.Open(t, db.EmbeddedURL(s.dir))).NodeIDs(t.Context())
+	d := dbtest.Open(t, db.EmbeddedURL(s.dir))
+	ids, err := keys.New(d).NodeIDs(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
+	confirmed, err := dbtest.Rows[model.Instant](d, "SELECT confirmed_at FROM alert_channels WHERE id = 1")
+	if err != nil || len(confirmed) != 1 {
+		t.Fatalf("%v, %v", confirmed, err)
+	}
+	secret := ids.OfChannelStop(1, confirmed[0])
 
 	p := s.open(model.StopMailPath + "?token=stop_wrong")
-	p.see("After that you get no more mails of this kind about the site.")
+	p.see("After that no more mails of this alert channel are sent.")
 	p.look("stop-mail")
 	p.press("Stop these mails")
 	p.see("This link is wrong, was used already, or is too old.")
 
-	p.Goto(s.control + model.StopMailPath + "?token=" + ids.OfStop(model.ReportWeekly, 1, 1))
+	p.Goto(s.control + model.StopMailPath + "?token=" + secret)
 	p.see("Stop mails")
-	if !weekly() {
+	if !active() {
 		t.Error("the mails are stopped before the button is pressed")
 	}
 	p.press("Stop these mails")
 	p.see("The mails are stopped.")
 	p.look("stop-mail-done")
-	if weekly() {
+	if active() {
 		t.Error("the mails are not stopped")
 	}
 	p.clean(s)
 
 	// A mail program stops them with one request.
-	s.do(`mutation ($id: ID!) { setReportMails(input: {siteId: $id, weekly: true}) { userErrors { code } } }`,
+	s.do(`mutation ($id: ID!) { setOwnAlertChannel(input: {siteId: $id, weekly: true}) { userErrors { code } } }`,
 		map[string]any{"id": id}, &struct{}{})
-	response, err := http.PostForm(s.control+model.StopMailPath+"?token="+ids.OfStop(model.ReportWeekly, 1, 1),
+	response, err := http.PostForm(s.control+model.StopMailPath+"?token="+secret,
 		url.Values{"List-Unsubscribe": {"One-Click"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	response.Body.Close()
-	if response.StatusCode != http.StatusNoContent || weekly() {
-		t.Errorf("one request: status %d, the mails are still sent: %v", response.StatusCode, weekly())
+	if response.StatusCode != http.StatusNoContent || active() {
+		t.Errorf("one request: status %d, the mails are still sent: %v", response.StatusCode, active())
 	}
 }
 

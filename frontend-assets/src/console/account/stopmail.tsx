@@ -4,14 +4,14 @@ import type { UserError } from '../core/api';
 import { Form } from '../core/form';
 import { t } from '../core/language';
 import { Title } from '../core/ui';
-import { confirmAlertChannel, stopReportMail } from '../operations';
+import { confirmAlertChannel, stopAlertMails } from '../operations';
 
-/** StopMail stops the mails of one kind about one site. It asks first: some programs open all links of a mail. */
+/** StopMail stops the mails of one alert channel. It asks first: some programs open all links of a mail. */
 export function StopMail() {
   const [done, setDone] = useState(false);
   const stop = async (): Promise<UserError[]> => {
     const token = new URLSearchParams(location.search).get('token') ?? '';
-    const errors = (await stopReportMail({ input: { token } })).stopReportMail?.userErrors ?? [];
+    const errors = (await stopAlertMails({ input: { token } })).stopAlertMails?.userErrors ?? [];
     if (errors.length === 0) setDone(true);
     return errors;
   };

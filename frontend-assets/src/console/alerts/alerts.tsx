@@ -1,4 +1,4 @@
-// The pages of the channels that get alerts, of a site and of an account.
+// The pages of the channels that get alerts, of a site with the reader's own mails, and of an account.
 import { useQuery } from '../core/data';
 import { t } from '../core/language';
 import { Empty, Loaded, Missing } from '../core/states';
@@ -9,15 +9,22 @@ import { SettingsPage } from '../parts/settings';
 import { currentZone } from '../parts/zones';
 import { Channel } from './channel';
 import { NewChannel, type Owner } from './form';
+import { OwnMails } from './own';
 
-/** SiteAlerts shows the channels of a site. */
+/** SiteAlerts shows the reader's own mails about a site, and the site's channels. */
 export function SiteAlerts({ id }: { id: string }) {
   const query = useQuery(siteAlerts, { id });
   return (
-    <SettingsPage id={id} query={query} title={t('alerts.title')}>
-      {({ site }) =>
+    <SettingsPage id={id} query={query} title={t('alerts.andMails')}>
+      {({ site, installation }) =>
         site ? (
           <>
+            <OwnMails
+              channel={site.ownAlertChannel}
+              owner={{ siteId: id, timeZone: site.timeZone }}
+              sendsMail={installation.sendsMail}
+              reload={query.reload}
+            />
             <p class="lead">
               {t('alerts.ofSite')} <a href="/alerts">{t('alerts.ofAccountLink')}</a>
             </p>

@@ -3,6 +3,7 @@ import { useEffect, useState } from 'preact/hooks';
 import type { UserError } from '../core/api';
 import { usePolling } from '../core/data';
 import { Action, Dialog } from '../core/dialog';
+import { exact } from '../core/format';
 import { languages, t, type TextKey } from '../core/language';
 import { announce, mayEdit } from '../core/store';
 import { Section, Time } from '../core/ui';
@@ -27,6 +28,16 @@ function textOf(group: 'event' | 'phase', word: string): string {
   const text = t(key as TextKey);
   return text === key ? word : text;
 }
+
+/** wishesOf returns what a channel wants as a text. */
+export const wishesOf = ({ events, weekly, monthly, spikeAbove, dropBelow }: AlertChannelFields): string =>
+  [
+    ...events.map((event) => t(`alerts.event.${event}`)),
+    ...(weekly ? [t('alerts.weekly')] : []),
+    ...(monthly ? [t('alerts.monthly')] : []),
+    ...(spikeAbove ? [t('alerts.above', { n: exact(spikeAbove) })] : []),
+    ...(dropBelow ? [t('alerts.below', { n: exact(dropBelow) })] : []),
+  ].join(', ') || t('alerts.noEvents');
 
 /** Channel shows a channel, changes and deletes it, and sends it a test. */
 export function Channel(props: {
@@ -93,17 +104,12 @@ export function Channel(props: {
     announce(t('saved'));
   };
 
-  const wanted = [
-    ...channel.events.map((event) => t(`alerts.event.${event}`)),
-    ...(channel.weekly ? [t('alerts.weekly')] : []),
-    ...(channel.monthly ? [t('alerts.monthly')] : []),
-  ];
   const facts: [name: string, text: string][] = [
     [t(`alerts.kind.${channel.kind}`), channel.target],
     [t('footer.language'), languages[channel.language.toLowerCase()] ?? channel.language],
     ...(channel.kind === 'WEBHOOK' ? [[t('alerts.secret'), t(channel.signed ? 'alerts.signed' : 'alerts.secretNone')] as [string, string]] : []),
     ...(quiet ? [[t('alerts.quiet'), `${clock(quiet.from)} – ${clock(quiet.to)} (${quiet.timeZone})`] as [string, string]] : []),
-    [t('alerts.events'), wanted.join(', ') || t('alerts.noEvents')],
+    [t('alerts.events'), wishesOf(channel)],
   ];
   const waits = state === 'UNCONFIRMED';
   return (

@@ -9,6 +9,7 @@ import { Check } from '../parts/check';
 import {
   createAlertChannel,
   createSiteAlertChannel,
+  setOwnAlertChannel,
   updateAlertChannel,
   type AlertChannelFields,
   type AlertChannelKind,
@@ -69,10 +70,100 @@ const firstFields: Record<string, string> = { quietHours: 'from', events: siteEv
 const atFields = (errors: UserError[] = []): UserError[] =>
   errors.map((e) => ({ ...e, field: e.field && ['input', firstFields[e.field[1]!] ?? e.field[1]!] }));
 
-/** Settings are the fields that a new channel and a changed one share. */
-function Settings({ owner, kind, channel }: { owner: Owner; kind: AlertChannelKind; channel?: AlertChannelFields }) {
+/** plannedOf returns the summaries and thresholds of a form. */
+const plannedOf = (values: Values) => {
+  const number = (text = ''): number | null => (text.trim() ? Number(text) : null);
+  return {
+    weekly: 'weekly' in values,
+    monthly: 'monthly' in values,
+    spikeAbove: number(values['spikeAbove']),
+    dropBelow: number(values['dropBelow']),
+  };
+};
+
+/** changedWishes returns what a form changes of the fields of Wishes. */
+function changedWishes(form: HTMLFormElement, values: Values, owner: Owner, channel?: AlertChannelFields) {
+  const events = checked(form, offered(owner, channel));
+  const { from, to, zone } = changes(form, { from: '', to: '', zone: '' });
+  return {
+    ...(events && { events }),
+    ...(owner.siteId && changes(form, plannedOf(values))),
+    ...([from, to, zone].some((changed) => changed !== undefined) && { quietHours: quietOf(values) }),
+  };
+}
+
+/** Wishes are the fields of what a channel gets, and when. */
+function Wishes({ owner, channel }: { owner: Owner; channel?: AlertChannelFields }) {
   const quiet = channel?.quietHours;
   const zone = quiet?.timeZone ?? owner.timeZone;
+  return (
+    <>
+      <fieldset>
+        <legend>{t('alerts.events')}</legend>
+        {offered(owner, channel).map((event) => (
+          <Check key={event} name={event} label={t(`alerts.event.${event}`)} checked={!!channel?.events.includes(event)} />
+        ))}
+      </fieldset>
+      {owner.siteId && (
+        <>
+          <fieldset>
+            <legend>{t('alerts.summaries')}</legend>
+            <Check name="weekly" label={t('alerts.weekly')} checked={!!channel?.weekly} />
+            <Check name="monthly" label={t('alerts.monthly')} checked={!!channel?.monthly} />
+          </fieldset>
+          <fieldset>
+            <legend>{t('alerts.thresholds')}</legend>
+            <Threshold name="spikeAbove" text="spike" value={channel?.spikeAbove} />
+            <Threshold name="dropBelow" text="drop" value={channel?.dropBelow} />
+          </fieldset>
+        </>
+      )}
+      <fieldset>
+        <legend>{t('alerts.quiet')}</legend>
+        <p class="hint">{t('alerts.quietHint')}</p>
+        <Field name="from" type="time" label={t('alerts.quietFrom')} value={quiet ? clock(quiet.from) : ''} />
+        <Field name="to" type="time" label={t('alerts.quietTo')} value={quiet ? clock(quiet.to) : ''} />
+        <Select name="zone" label={t('alerts.zone')} value={zone} options={zones(zone)} />
+      </fieldset>
+    </>
+  );
+}
+
+function Threshold({ name, text, value }: { name: string; text: 'spike' | 'drop'; value?: number | null | undefined }) {
+  return (
+    <Field
+      name={name}
+      type="number"
+      min="1"
+      max="1000000000"
+      label={t(`alerts.${text}`)}
+      hint={t(`alerts.${text}Hint`)}
+      value={value ? String(value) : ''}
+    />
+  );
+}
+
+/** OwnForm changes the reader's own channel of a site. */
+export function OwnForm(props: { channel: AlertChannelFields | null; owner: Owner; saved(): Promise<void> }) {
+  const { channel, owner, saved } = props;
+  const save = async (values: Values, form: HTMLFormElement): Promise<UserError[]> => {
+    const half = halfQuiet(values);
+    if (half.length > 0) return half;
+
+    const input = { siteId: owner.siteId!, ...changedWishes(form, values, owner, channel ?? undefined) };
+    const errors = (await setOwnAlertChannel({ input })).setOwnAlertChannel?.userErrors;
+    if (!errors?.length) await saved();
+    return atFields(errors);
+  };
+  return (
+    <Form submit={t('save')} onSubmit={save} class="column" label={t('alerts.own')}>
+      <Wishes owner={owner} {...(channel && { channel })} />
+    </Form>
+  );
+}
+
+/** Settings are the fields that a new channel and a changed one share. */
+function Settings({ owner, kind, channel }: { owner: Owner; kind: AlertChannelKind; channel?: AlertChannelFields }) {
   const secret: [string, string][] = [
     ['new', t('alerts.secretNew')],
     ['none', t('alerts.secretNone')],
@@ -95,26 +186,7 @@ function Settings({ owner, kind, channel }: { owner: Owner; kind: AlertChannelKi
         value={channel?.language ?? language().toUpperCase()}
         options={Object.entries(languages).map(([code, name]) => [code.toUpperCase(), name])}
       />
-      <fieldset>
-        <legend>{t('alerts.events')}</legend>
-        {offered(owner, channel).map((event) => (
-          <Check key={event} name={event} label={t(`alerts.event.${event}`)} checked={!!channel?.events.includes(event)} />
-        ))}
-      </fieldset>
-      {owner.siteId && (
-        <fieldset>
-          <legend>{t('alerts.summaries')}</legend>
-          <Check name="weekly" label={t('alerts.weekly')} checked={!!channel?.weekly} />
-          <Check name="monthly" label={t('alerts.monthly')} checked={!!channel?.monthly} />
-        </fieldset>
-      )}
-      <fieldset>
-        <legend>{t('alerts.quiet')}</legend>
-        <p class="hint">{t('alerts.quietHint')}</p>
-        <Field name="from" type="time" label={t('alerts.quietFrom')} value={quiet ? clock(quiet.from) : ''} />
-        <Field name="to" type="time" label={t('alerts.quietTo')} value={quiet ? clock(quiet.to) : ''} />
-        <Select name="zone" label={t('alerts.zone')} value={zone} options={zones(zone)} />
-      </fieldset>
+      <Wishes owner={owner} {...(channel && { channel })} />
     </>
   );
 }
@@ -140,9 +212,8 @@ export function NewChannel({ owner, reload }: { owner: Owner; reload(): Promise<
       events: operatorEvents.filter((event) => event in values),
       quietHours: quietOf(values),
     };
-    const summaries = { weekly: 'weekly' in values, monthly: 'monthly' in values };
     const payload = siteId
-      ? (await createSiteAlertChannel({ input: { ...input, ...summaries, siteId } })).createSiteAlertChannel
+      ? (await createSiteAlertChannel({ input: { ...input, ...plannedOf(values), siteId } })).createSiteAlertChannel
       : (await createAlertChannel({ input: { ...input, accountId: accountId ?? null } })).createAlertChannel;
     if (payload?.alertChannel) {
       announce(t(kind === 'EMAIL' ? 'alerts.mailed' : 'alerts.created'));
@@ -187,16 +258,12 @@ export function EditChannel(props: { channel: AlertChannelFields; owner: Owner; 
     if (half.length > 0) return half;
 
     const signed = values['secret'] === 'new' ? newSecret() : null;
-    const events = checked(form, offered(owner, channel));
-    const { from, to, zone } = changes(form, { from: '', to: '', zone: '' });
     const input = {
       alertChannelId: channel.id,
       ...changes(form, { name: values['name'] ?? '', language: values['language'] as Language }),
       ...(values['address'] && { address: values['address'] }),
       ...(['new', 'none'].includes(values['secret'] ?? '') && { secret: signed }),
-      ...(events && { events }),
-      ...(owner.siteId && changes(form, { weekly: 'weekly' in values, monthly: 'monthly' in values })),
-      ...([from, to, zone].some((changed) => changed !== undefined) && { quietHours: quietOf(values) }),
+      ...changedWishes(form, values, owner, channel),
     };
     const payload = (await updateAlertChannel({ input })).updateAlertChannel;
     if (payload?.alertChannel) await saved(signed ?? '');

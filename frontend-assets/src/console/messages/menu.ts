@@ -10,9 +10,10 @@ export default {
   'rejections.title': 'Rejected calls',
   'webhooks.title': 'Webhooks',
   'alerts.title': 'Alerts',
+  'alerts.andMails': 'Alerts and mails',
   'export.title': 'Export',
   'import.title': 'Import',
-  'sharing.title': 'Sharing and mails',
+  'sharing.title': 'Sharing',
   'saved.title': 'Notes, segments, funnels',
   'usage.title': 'Usage',
 };

@@ -53,7 +53,7 @@ function Menu({ id, title, notice }: { id: string; title: string; notice: boolea
         ['export', t('export.title')],
         ['import', t('import.title')],
         ['webhooks', t('webhooks.title')],
-        ['alerts', t('alerts.title')],
+        ['alerts', t('alerts.andMails')],
       ],
     ],
   ];

@@ -15,7 +15,6 @@ import { createSharedLink, revokeSharedLink, sharing, type SharedLinkFields, typ
 import { Ask } from '../parts/ask';
 import { SettingsPage } from '../parts/settings';
 import { inLine, linesOf } from './lines';
-import { Mails } from './mails';
 
 const mostLinks = 50;
 
@@ -49,8 +48,7 @@ export function Sharing({ id }: { id: string }) {
 
   return (
     <SettingsPage id={id} query={query} title={t('sharing.title')}>
-      {(data) => {
-        const { site } = data;
+      {({ site }) => {
         if (!site) return <Missing />;
         const links = site.sharedLinks;
         return (
@@ -73,7 +71,6 @@ export function Sharing({ id }: { id: string }) {
               <Links title={site.name} links={links} edit={edit} reload={query.reload} />
             )}
             {edit && links.length < mostLinks && <NewLink key={links.length} site={site} create={create} />}
-            <Mails data={data} reload={query.reload} />
           </>
         );
       }}

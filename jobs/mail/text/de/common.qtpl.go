@@ -97,7 +97,7 @@ Sie erhalten diese E-Mail, weil Sie sie für `)
 	qw422016.N().S(v.Site)
 	qw422016.N().S(` gewählt haben.`)
 	if !v.CanStop {
-		qw422016.N().S(` Abbestellen können Sie sie auf der Seite „Gespeichertes“ der Website.`)
+		qw422016.N().S(` Abbestellen können Sie sie auf der Seite „Meldungen und E-Mails“ der Website.`)
 	}
 	qw422016.N().S(`
 `)

@@ -7,7 +7,7 @@ import "strings"
 
 import "github.com/tallygate/tallygate/db/model"
 
-import "github.com/tallygate/tallygate/jobs/alerttext"
+import "github.com/tallygate/tallygate/jobs/alerts/texts"
 
 import "github.com/tallygate/tallygate/jobs/mail/text"
 
@@ -30,7 +30,7 @@ func StreamAlert(qw422016 *qt422016.Writer, part text.Part, v *text.View, d *mod
 
 	qw422016.N().S(`
 `)
-	t := alerttext.Of(model.English, d.Event, d.Phase, &data, "")
+	t := texts.Of(model.English, d.Event, d.Phase, &data, "")
 
 	qw422016.N().S(`
 `)
@@ -52,15 +52,67 @@ func StreamAlert(qw422016 *qt422016.Writer, part text.Part, v *text.View, d *mod
 	case text.Body:
 		qw422016.N().S(`
 `)
-		qw422016.N().S(strings.Join(t.Lines, "\n\n"))
+		if d.Summary == nil {
+			qw422016.N().S(`
+`)
+			qw422016.N().S(strings.Join(t.Lines, "\n\n"))
+			qw422016.N().S(`
+`)
+		} else {
+			qw422016.N().S(`
+`)
+			qw422016.N().S(v.Day(d.From))
+			qw422016.N().S(` to `)
+			qw422016.N().S(v.Day(d.To))
+			qw422016.N().S(`, compared with the period before:
+
+`)
+			streamfigure(qw422016, v, "Visitors", d.Summary.Figures.Visitors, d.Summary.Previous.Visitors)
+			qw422016.N().S(`
+`)
+			streamfigure(qw422016, v, "Visits", d.Summary.Figures.Visits, d.Summary.Previous.Visits)
+			qw422016.N().S(`
+`)
+			streamfigure(qw422016, v, "Page views", d.Summary.Figures.Pageviews, d.Summary.Previous.Pageviews)
+			qw422016.N().S(`
+
+`)
+			if len(d.Summary.Pages) > 0 {
+				qw422016.N().S(`
+Pages by visitors
+`)
+				qw422016.N().S(v.Rows(d.Summary.Pages, "(none)"))
+				qw422016.N().S(`
+`)
+			}
+			qw422016.N().S(`
+
+`)
+			if len(d.Summary.Sources) > 0 {
+				qw422016.N().S(`
+Sources by visitors
+`)
+				qw422016.N().S(v.Rows(d.Summary.Sources, "(none)"))
+				qw422016.N().S(`
+`)
+			}
+			qw422016.N().S(`
+`)
+		}
 		qw422016.N().S(`
 
 `)
 	case text.Reason:
 		qw422016.N().S(`
-You get this mail because your address is the alert channel `)
-		qw422016.N().S(v.Quote(d.Channel))
-		qw422016.N().S(`, and you confirmed it.
+`)
+		if d.Channel == "" {
+			streamchosen(qw422016, v)
+		} else {
+			qw422016.N().S(`You get this mail because your address is the alert channel `)
+			qw422016.N().S(v.Quote(d.Channel))
+			qw422016.N().S(`, and you confirmed it.`)
+		}
+		qw422016.N().S(`
 
 `)
 	}

@@ -97,7 +97,7 @@ You get this mail because you chose it for `)
 	qw422016.N().S(v.Site)
 	qw422016.N().S(`.`)
 	if !v.CanStop {
-		qw422016.N().S(` To stop it, change your mails on the site's page “Saved”.`)
+		qw422016.N().S(` To stop it, change your mails on the site's page “Alerts and mails”.`)
 	}
 	qw422016.N().S(`
 `)

@@ -1,0 +1,147 @@
+package alerts
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/alerts"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
+)
+
+// Figures returns the figures of planned messages. They equal the figures of a report of the same days.
+type Figures interface {
+	// Summary returns the figures of the days between from and to, both included, in the site's
+	// time zone, and of as many days before.
+	Summary(ctx context.Context, site *model.Site, from, to model.Day) (*model.ReportSummary, error)
+
+	// LiveVisitors returns how many visitors were on the site in the last 5 minutes.
+	LiveVisitors(ctx context.Context, site *model.Site, now model.Instant) (int64, error)
+}
+
+// Planner queues the planned messages of channels that are due: summaries, and the messages of fixed thresholds. Its
+// cost follows their number. A message and the time at which the next one is due are stored in one transaction, so
+// that two planners send one message.
+type Planner struct {
+	sites    *sites.Store
+	channels *alerts.Channels
+	figures  Figures // nil: no message is queued, and due messages stay due
+}
+
+// NewPlanner returns the planner of a database.
+func NewPlanner(d *db.DB, figures Figures) *Planner {
+	return &Planner{sites.New(d), alerts.NewChannels(d), figures}
+}
+
+const (
+	planPage  = 100              // due messages that are read at once
+	planRetry = 10 * time.Minute // pause after an error
+)
+
+// Plan queues the due messages and returns their number. A message without figures because of an error is due
+// again after planRetry, so that it delays no other.
+func (p *Planner) Plan(ctx context.Context, now model.Instant) (queued int64, failed error) {
+	if p.figures == nil {
+		return 0, nil
+	}
+
+	for _, kind := range alerts.Kinds {
+		n, err := p.planKind(ctx, kind, now)
+		queued += n
+		failed = errors.Join(failed, err)
+	}
+	return queued, failed
+}
+
+// planKind is Plan for the messages of one kind.
+func (p *Planner) planKind(ctx context.Context, kind string, now model.Instant) (queued int64, failed error) {
+	for {
+		due, err := p.channels.Due(ctx, kind, now, planPage)
+		if err != nil {
+			return queued, errors.Join(failed, err)
+		}
+
+		for _, plan := range due {
+			sent, err := p.send(ctx, plan, now)
+			if sent {
+				queued++
+			}
+			if err == nil {
+				continue
+			}
+
+			failed = errors.Join(failed, err)
+			if _, err := p.channels.Finish(ctx, plan, now.Add(planRetry), nil, now); err != nil {
+				return queued, errors.Join(failed, err)
+			}
+		}
+		if len(due) < planPage {
+			return queued, failed
+		}
+	}
+}
+
+// send queues one message if there is something to report, and sets when the next one is due. It reports whether
+// it queued one.
+func (p *Planner) send(ctx context.Context, plan alerts.Planned, now model.Instant) (bool, error) {
+	site, err := p.sites.AnySite(ctx, plan.SiteID)
+	if errors.Is(err, model.ErrNotFound) {
+		// The channel was deleted with the site.
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	zone, err := site.Zone()
+	if err != nil {
+		return false, err
+	}
+
+	data, err := p.compose(ctx, site, plan, zone, now)
+	if err != nil {
+		return false, err
+	}
+	next := alerts.DueAfter(plan.Kind, now, zone)
+	if plan.Kind == model.MessageSpike && data != nil {
+		next = now.Add(alerts.SpikePause)
+	}
+
+	finished, err := p.channels.Finish(ctx, plan, next, data, now)
+	return finished && data != nil, err
+}
+
+// compose returns what a message reports; nil if there is nothing to report.
+func (p *Planner) compose(
+	ctx context.Context, site *model.Site, plan alerts.Planned, zone *time.Location, now model.Instant,
+) (*model.AlertData, error) {
+	data := &model.AlertData{MailSite: model.MailSite{Site: site.Domain, SiteID: site.ID}}
+	if plan.Kind == model.MessageSpike {
+		visitors, err := p.figures.LiveVisitors(ctx, site, now)
+		if err != nil || visitors <= plan.Threshold {
+			return nil, err
+		}
+		data.Figures = model.AlertFigures{Value: visitors, Threshold: plan.Threshold}
+		return data, nil
+	}
+
+	from, to := alerts.Period(plan.Kind, now, zone)
+	summary, err := p.figures.Summary(ctx, site, from, to)
+	if err != nil {
+		return nil, err
+	}
+
+	data.From, data.To = from.String(), to.String()
+	if plan.Kind != model.MessageDrop {
+		data.Summary = summary
+		return data, nil
+	}
+
+	visitors := summary.Figures.Visitors
+	if visitors >= plan.Threshold {
+		return nil, nil
+	}
+	data.Figures = model.AlertFigures{Value: visitors, Threshold: plan.Threshold}
+	return data, nil
+}
