@@ -54,7 +54,7 @@ func (s *siteCheck) checkProbes(ctx context.Context, e endpoint) {
 	}
 
 	s.checkHeaders(address, direct, through)
-	s.checkAddress(address, direct, through, claimed)
+	s.checkAddress(ctx, address, direct, through, claimed)
 }
 
 // checkHeaders checks the request headers that the server needs, and those that it must not get.
@@ -105,7 +105,7 @@ func (s *siteCheck) checkBrowserHeaders(address string, direct, through *answer)
 }
 
 // checkAddress checks that the server sees the visitor's address, and that no visitor can claim another one.
-func (s *siteCheck) checkAddress(address string, direct, through, claimed *answer) {
+func (s *siteCheck) checkAddress(ctx context.Context, address string, direct, through, claimed *answer) {
 	const sets = "Let the proxy set X-Forwarded-For to the visitor's address, and name the proxy in TALLYGATE_TRUSTED_PROXIES." + docOfProxies
 
 	switch through.probe["shared"] {
@@ -114,6 +114,11 @@ func (s *siteCheck) checkAddress(address string, direct, through, claimed *answe
 		s.fault("site-visitor-address", sets, "%s: TALLYGATE_TRUSTED_PROXIES does not name the proxy, or it sends no X-Forwarded-For", address)
 		return
 	case "hidden-clients":
+		// On the server itself, this machine's address is a proxy's.
+		if s.trustsOwnAddress(ctx, s.script) {
+			s.skipped(areaAddress + " (run this from another machine: this one's address is within TALLYGATE_TRUSTED_PROXIES)")
+			return
+		}
 		s.done(areaAddress)
 		s.fault("site-visitor-address", "Let each hop in front of the server keep the visitor's address."+docOfProxies,
 			"%s: the server sees the address of a trusted hop instead of the visitor's", address)

@@ -237,6 +237,19 @@ func cacheForAYear(r *http.Response) error {
 	return nil
 }
 
+// TestDoctorSiteOnTheServer: a proxy that is in order is no finding where the doctor's own address is a proxy's.
+func TestDoctorSiteOnTheServer(t *testing.T) {
+	t.Parallel()
+	settings := map[string]string{"TALLYGATE_DATA_DIR": t.TempDir(), "TALLYGATE_TRUSTED_PROXIES": "127.0.0.0/24"}
+	p := start(t, settings, []string{"control", "data"})
+	settings["TALLYGATE_ANALYTICS_URL"] = "http://" + p.addr["data"]
+
+	status, out, logged := tallygate(t, settings, "doctor", "--site", faultyProxy{}.serve(t, p.addr["data"])+"/x/app.js")
+	if status != 0 || !strings.Contains(out, "Not checked: visitor's address (run this from another machine") {
+		t.Errorf("status %d, %q, %q", status, out, logged)
+	}
+}
+
 // TestDoctorSiteRefuses: addresses that are not a website's script are refused, before any request.
 func TestDoctorSiteRefuses(t *testing.T) {
 	t.Parallel()
