@@ -195,9 +195,11 @@ func (s *Store) UpdateSite(ctx context.Context, accountID, siteID int64, u SiteU
 			return err
 		}
 
+		// The lists come first: their values are checked against the site's row and against each other.
 		if err := u.replaceLists(ctx, tx, site, wrong); err != nil {
 			return err
 		}
+
 		if u.TimeZone != nil && *u.TimeZone != site.TimeZone {
 			in, err := tx.EnterSite(ctx, siteID)
 			if err != nil {
@@ -227,7 +229,7 @@ func (u *SiteUpdate) parse() (wrong []error) {
 	return wrong
 }
 
-// replaceLists stores the given lists. It reports their wrong values, and those of wrong.
+// replaceLists stores the given lists. It returns the errors of their values after the errors in wrong.
 func (u *SiteUpdate) replaceLists(ctx context.Context, tx *db.Tx, site *model.Site, wrong []error) error {
 	for _, row := range settings {
 		texts, given := row.given(u).([]string)
