@@ -11,6 +11,9 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // TestAlertsChromium adds a channel of a site, whose receiver first fails and then gets a signed test, changes it, and
@@ -130,6 +133,63 @@ func TestAlertsChromium(t *testing.T) {
 		t.Errorf("after the deletion there are %+v", channels)
 	}
 	p.clean(s)
+}
+
+// TestOwnMailsChromium chooses mails about a site, sees that they were stopped, and resumes them in German.
+func TestOwnMailsChromium(t *testing.T) {
+	t.Parallel()
+
+	s := start(t, map[string]string{"ROLES": "control,data"})
+	s.signUp()
+	id, _ := s.createSite("shop.localhost", "Kettle shop")
+	own := func() (mails struct {
+		Events     []string
+		Weekly     bool
+		SpikeAbove int
+		State      string
+	}) {
+		var data struct{ Site struct{ OwnAlertChannel any } }
+		data.Site.OwnAlertChannel = &mails
+		s.do(`query ($id: ID!) { site(id: $id) { ownAlertChannel { events weekly spikeAbove state } } }`, map[string]any{"id": id}, &data)
+		return mails
+	}
+
+	p := s.openSignedIn("/sites/" + id + "/alerts")
+	p.see("Mails to you")
+	p.press("Choose mails")
+	p.WaitFor("document.querySelector('dialog[open] [name=weekly]')")
+	for _, name := range []string{"weekly", "QUOTA"} {
+		p.click("document.querySelector('dialog [name=" + name + "]')")
+	}
+	p.enter("document.querySelector('dialog [name=spikeAbove]')", "1500")
+	p.look("mails-edit")
+	p.press("Save")
+	p.WaitFor("!document.querySelector('dialog')")
+	p.see("Quota, Summary of each week, More than 1,500 visitors at once")
+	if got := own(); !got.Weekly || got.SpikeAbove != 1500 || len(got.Events) != 1 || got.State != "ACTIVE" {
+		t.Errorf("the mails are %+v", got)
+	}
+
+	d := dbtest.Open(t, db.EmbeddedURL(s.dir))
+	if err := dbtest.Exec(d, "UPDATE alert_channels SET stopped_at = 1, stop_reason = 'recipient'"); err != nil {
+		t.Fatal(err)
+	}
+	p.reload()
+	p.see("You have stopped these mails.")
+	p.clean(s)
+
+	german := s.openInGerman("/sites/" + id + "/alerts")
+	german.see("Sie haben diese E-Mails abbestellt.")
+	german.press("E-Mails wählen")
+	german.WaitFor("document.querySelector('dialog[open] [name=weekly]')?.checked")
+	german.fitsNarrow()
+	german.look("mails-edit-german")
+	german.press("Speichern")
+	german.WaitFor("!document.querySelector('dialog') && !document.querySelector('.notice')?.textContent.includes('abbestellt')")
+	if got := own(); !got.Weekly || got.State != "ACTIVE" {
+		t.Errorf("the resumed mails are %+v", got)
+	}
+	german.clean(s)
 }
 
 // TestAccountAlertsChromium reaches the channels of an account from its page and its members, adds a channel of an
