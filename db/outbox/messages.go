@@ -316,39 +316,6 @@ func queueAlertMail(
 	return "", mails[0].ID, err
 }
 
-// alertRecipient returns the address and language of a channel's mails. It returns a class of failed attempts
-// instead if the mail must not be sent. The limit of an address protects people who are no members.
-func alertRecipient(
-	ctx context.Context, tx *db.Tx, c *Leased, now model.Instant,
-) (to recipient, class string, err error) {
-	if c.Channel.UserID != 0 {
-		found, err := memberOf(ctx, tx, c.Channel.AccountID, c.Channel.UserID)
-		if err != nil || len(found) == 0 {
-			return to, model.AttemptGone, err
-		}
-		return found[0], "", nil
-	}
-	if c.Fault != nil {
-		// The attempt counts, so that the message does not block later ones.
-		return to, model.AttemptInternal, nil
-	}
-
-	recent, err := countMailsTo(ctx, tx, model.MailAlert, c.URL, now)
-	if err != nil || recent >= model.MaxAlertMails {
-		return to, model.AttemptRateLimited, err
-	}
-	return recipient{c.URL, c.Channel.Language}, "", nil
-}
-
-// countMailsTo returns how many mails of a kind an address was sent in the last 24 hours, by all accounts.
-func countMailsTo(ctx context.Context, tx *db.Tx, kind, address string, now model.Instant) (int64, error) {
-	// The index has a condition on the kind, which PostgreSQL recognises without a parameter.
-	q := tx.NewSelect().Table("mails").Where("kind IN ('alert', 'alert_confirm')").Where("kind = ?", kind).
-		Where("recipient = ?", address).Where("created_at > ?", now.Add(-model.AlertDay))
-	n, err := q.Count(ctx)
-	return n, err
-}
-
 // alertMail returns the mail of a message.
 func alertMail(
 	channel *model.AlertChannel, m *model.AlertMessage, to recipient, now model.Instant,

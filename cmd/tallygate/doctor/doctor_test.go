@@ -12,6 +12,7 @@ import (
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/migrations"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/redistest"
@@ -35,7 +36,7 @@ func TestReadingComesLast(t *testing.T) {
 	dir := t.TempDir()
 	c := &config.Config{DataDir: dir, Roles: []config.Role{config.RoleControl}, ControlAddr: "0.0.0.0:8080", Signups: model.SignupsOpen}
 	d := dbtest.Open(t, db.EmbeddedURL(dir))
-	if err := d.Migrate(t.Context(), time.Now); err != nil {
+	if err := migrations.Apply(t.Context(), d, time.Now); err != nil {
 		t.Fatal(err)
 	}
 
