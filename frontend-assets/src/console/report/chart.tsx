@@ -282,7 +282,7 @@ function Lines({ series, x, y }: Scales) {
   const open = points.findIndex((point) => point.partial);
   const finished = open < 0 ? points.length : open;
 
-  const path = (from: number, to: number, value: (point: Point) => number | null): string => {
+  const path = (from: number, to: number, value: (point: Series['points'][number]) => number | null): string => {
     let pen = 'M';
     let d = '';
     for (let i = Math.max(from, 0); i < to; i++) {

@@ -27,8 +27,6 @@ import {
   transferSite,
   updateSite,
   type ErasureFields,
-  type SettingsData,
-  type SettingsFields,
 } from '../operations';
 import { changes } from '../parts/changes';
 import { KeepOld, OldSecret } from '../parts/secret';
