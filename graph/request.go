@@ -14,6 +14,7 @@ import (
 // requests gives each request its id, deadline, limits and loaders.
 type requests struct {
 	db         *db.DB
+	ids        *model.NodeIDs
 	limits     *limits.Limits
 	timeout    time.Duration
 	now        func() time.Time
@@ -25,7 +26,7 @@ type requests struct {
 func (rs requests) handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		now := model.At(rs.now())
-		ctx, id := resolver.WithRequest(r.Context(), rs.db, now)
+		ctx, id := resolver.WithRequest(r.Context(), rs.db, rs.ids, now)
 		w.Header().Set("X-Request-Id", id)
 
 		ctx, cancel := limits.WithDeadline(ctx, rs.timeout)
