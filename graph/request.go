@@ -14,6 +14,7 @@ import (
 // requests gives each request its id, limits and loaders, and those of GraphQL their deadline.
 type requests struct {
 	db         *db.DB
+	ids        *model.NodeIDs
 	limits     *limits.Limits
 	timeout    time.Duration
 	now        func() time.Time
@@ -25,7 +26,7 @@ type requests struct {
 func (rs requests) handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		now := model.At(rs.now())
-		ctx, id := resolver.WithRequest(r.Context(), rs.db, now)
+		ctx, id := resolver.WithRequest(r.Context(), rs.db, rs.ids, now)
 		w.Header().Set("X-Request-Id", id)
 		ctx = rs.limits.WithRequest(ctx, rs.clientAddr(r), rs.isShared(r), now.Time())
 		next.ServeHTTP(w, r.WithContext(ctx))

@@ -139,6 +139,7 @@ func New(o Options) (http.Handler, error) {
 
 	requests := requests{
 		db:         o.DB,
+		ids:        ids,
 		limits:     limits.New(o.CostPerMinute),
 		timeout:    o.RequestTimeout,
 		now:        o.Now,

@@ -19,11 +19,11 @@ func userObject(user *model.User) audit.Object {
 }
 
 func invitationObject(invitation *model.Invitation) audit.Object {
-	return audit.Object{Kind: model.NodeInvitation, ID: invitation.ID, Name: invitation.Email}
+	return audit.Object{Kind: model.NodeInvitation, ID: int64(invitation.ID), Name: invitation.Email}
 }
 
 func tokenObject(token *model.APIToken) audit.Object {
-	return audit.Object{Kind: model.NodeAPIToken, ID: token.ID, Name: token.Name}
+	return audit.Object{Kind: model.NodeAPIToken, ID: int64(token.ID), Name: token.Name}
 }
 
 // auditUser records a change that users make of themselves, such as a new password.

@@ -122,7 +122,7 @@ func (s *Store) Invitations(ctx context.Context, accountID int64, now model.Inst
 }
 
 // Invitation returns a valid invitation of the account, or model.ErrNotFound.
-func (s *Store) Invitation(ctx context.Context, accountID, id int64, now model.Instant) (*model.Invitation, error) {
+func (s *Store) Invitation(ctx context.Context, accountID int64, id model.InvitationID, now model.Instant) (*model.Invitation, error) {
 	var invitation model.Invitation
 	err := s.db.Read.NewSelect().Model(&invitation).Where("account_id = ?", accountID).Where("id = ?", id).
 		Where("expires_at > ?", now).Scan(ctx)
@@ -133,7 +133,7 @@ func (s *Store) Invitation(ctx context.Context, accountID, id int64, now model.I
 }
 
 // DeleteInvitation revokes an invitation of the account and returns it, or model.ErrNotFound.
-func (s *Store) DeleteInvitation(ctx context.Context, accountID, id int64) (*model.Invitation, error) {
+func (s *Store) DeleteInvitation(ctx context.Context, accountID int64, id model.InvitationID) (*model.Invitation, error) {
 	var invitation model.Invitation
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if err := tx.LockRow(ctx, "accounts", accountID); err != nil {

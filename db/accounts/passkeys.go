@@ -24,7 +24,7 @@ func (s *Store) PasskeyByCredential(ctx context.Context, credentialID []byte) (*
 }
 
 // Passkey returns a passkey of the user, or model.ErrNotFound, also for a passkey of another user.
-func (s *Store) Passkey(ctx context.Context, userID, id int64) (*model.Passkey, error) {
+func (s *Store) Passkey(ctx context.Context, userID int64, id model.PasskeyID) (*model.Passkey, error) {
 	var passkey model.Passkey
 	err := s.db.Read.NewSelect().Model(&passkey).Where("user_id = ?", userID).Where("id = ?", id).Scan(ctx)
 	if err != nil {
@@ -114,7 +114,7 @@ func consume(ctx context.Context, tx *db.Tx, answered Challenge) error {
 
 // RenamePasskey changes the name of a passkey of the user and returns the passkey. It fails with
 // model.ErrNotFound for a passkey of another user.
-func (s *Store) RenamePasskey(ctx context.Context, userID, id int64, name string) (*model.Passkey, error) {
+func (s *Store) RenamePasskey(ctx context.Context, userID int64, id model.PasskeyID, name string) (*model.Passkey, error) {
 	var passkey model.Passkey
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		user, err := lockUser(ctx, tx, "id", userID)
@@ -145,7 +145,7 @@ func (s *Store) RenamePasskey(ctx context.Context, userID, id int64, name string
 // password. It fails with model.ErrStale, ErrNoPasskey for a passkey of another user, and
 // ErrSecondFactorNeeded.
 func (s *Store) DeletePasskey(
-	ctx context.Context, userID int64, passwordHash string, id int64, change FactorChange,
+	ctx context.Context, userID int64, passwordHash string, id model.PasskeyID, change FactorChange,
 ) (*model.Passkey, error) {
 	var passkey model.Passkey
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -180,7 +180,7 @@ func auditPasskey(
 ) error {
 	return audit.Write(ctx, tx, audit.Change{
 		AccountID: user.AccountID, By: user, Before: before, After: after,
-		Object: audit.Object{Kind: model.NodePasskey, ID: passkey.ID, Name: passkey.Name},
+		Object: audit.Object{Kind: model.NodePasskey, ID: int64(passkey.ID), Name: passkey.Name},
 	})
 }
 

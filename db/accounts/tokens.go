@@ -126,7 +126,7 @@ func (s *Store) APITokens(ctx context.Context, userID int64) ([]*model.APIToken,
 }
 
 // APIToken returns a token of the user, or model.ErrNotFound, also for a token of another user.
-func (s *Store) APIToken(ctx context.Context, userID, id int64) (*model.APIToken, error) {
+func (s *Store) APIToken(ctx context.Context, userID int64, id model.APITokenID) (*model.APIToken, error) {
 	var token model.APIToken
 	err := s.db.Read.NewSelect().Model(&token).Where("user_id = ?", userID).Where("id = ?", id).Scan(ctx)
 	if err != nil {
@@ -164,17 +164,17 @@ func (s *Store) APITokensOfAccount(ctx context.Context, accountID int64) ([]*mod
 
 // DeleteAPIToken revokes a token of the user, or of another member of an account that the user is an
 // owner of, and returns it. It fails with model.ErrNotFound for any other token.
-func (s *Store) DeleteAPIToken(ctx context.Context, userID, id int64) (*model.APIToken, error) {
+func (s *Store) DeleteAPIToken(ctx context.Context, userID int64, id model.APITokenID) (*model.APIToken, error) {
 	return s.deleteAPIToken(ctx, userID, id, func(*bun.SelectQuery) {})
 }
 
 // DeleteAPITokenIn is DeleteAPIToken for the tokens of one account.
-func (s *Store) DeleteAPITokenIn(ctx context.Context, accountID, userID, id int64) (*model.APIToken, error) {
+func (s *Store) DeleteAPITokenIn(ctx context.Context, accountID, userID int64, id model.APITokenID) (*model.APIToken, error) {
 	return s.deleteAPIToken(ctx, userID, id, func(q *bun.SelectQuery) { q.Where("account_id = ?", accountID) })
 }
 
 func (s *Store) deleteAPIToken(
-	ctx context.Context, userID, id int64, restrict func(*bun.SelectQuery),
+	ctx context.Context, userID int64, id model.APITokenID, restrict func(*bun.SelectQuery),
 ) (*model.APIToken, error) {
 	var token model.APIToken
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {

@@ -265,7 +265,7 @@ func record(ctx context.Context, tx *db.Tx, site *model.Site, before, after *mod
 	return audit.Write(ctx, tx, audit.Change{
 		AccountID: site.AccountID, IsKnown: true, Object: audit.Object{Kind: model.NodeSite, ID: site.ID, Name: site.Domain},
 		Before: values(before), After: values(after),
-		Returns: &idempotency.Object{Kind: model.NodeImportJob, ID: after.ID},
+		Returns: &idempotency.Object{Kind: model.NodeImportJob, ID: int64(after.ID)},
 	})
 }
 
@@ -276,7 +276,7 @@ var stateNames = map[model.ImportJobState]string{
 }
 
 // Confirm lets a job that is ready store its import.
-func (s *Store) Confirm(ctx context.Context, accountID, id int64, now model.Instant) (*model.ImportJob, error) {
+func (s *Store) Confirm(ctx context.Context, accountID int64, id model.ImportJobID, now model.Instant) (*model.ImportJob, error) {
 	return s.change(ctx, accountID, id, func(r *row) error {
 		if r.State != model.JobReady {
 			return errNotReady
@@ -288,7 +288,7 @@ func (s *Store) Confirm(ctx context.Context, accountID, id int64, now model.Inst
 }
 
 // Cancel ends a job, also while it runs. Its upload is deleted with the next PurgeChunks.
-func (s *Store) Cancel(ctx context.Context, accountID, id int64, now model.Instant) (*model.ImportJob, error) {
+func (s *Store) Cancel(ctx context.Context, accountID int64, id model.ImportJobID, now model.Instant) (*model.ImportJob, error) {
 	return s.change(ctx, accountID, id, func(r *row) error {
 		if r.State >= model.JobComplete {
 			return errFinished
@@ -299,7 +299,7 @@ func (s *Store) Cancel(ctx context.Context, accountID, id int64, now model.Insta
 }
 
 // change changes a job of a site of the account.
-func (s *Store) change(ctx context.Context, accountID, id int64, change func(*row) error) (*model.ImportJob, error) {
+func (s *Store) change(ctx context.Context, accountID int64, id model.ImportJobID, change func(*row) error) (*model.ImportJob, error) {
 	var changed *model.ImportJob
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		var siteID int64
@@ -338,7 +338,7 @@ func (s *Store) change(ctx context.Context, accountID, id int64, change func(*ro
 
 // Undo removes an import of a site of the account from the reports. PurgeImports of package reports
 // deletes its rows.
-func (s *Store) Undo(ctx context.Context, accountID, id int64) (*model.ReportImport, error) {
+func (s *Store) Undo(ctx context.Context, accountID int64, id model.ImportID) (*model.ReportImport, error) {
 	one, err := s.Import(ctx, accountID, id)
 	if err != nil {
 		return nil, err
@@ -350,7 +350,7 @@ func (s *Store) Undo(ctx context.Context, accountID, id int64) (*model.ReportImp
 const ofAccount = "site_id IN (SELECT id FROM sites WHERE account_id = ? AND deleted_at = 0)"
 
 // Import returns an import of a site of the account that is part of the reports, or model.ErrNotFound.
-func (s *Store) Import(ctx context.Context, accountID, id int64) (*model.ReportImport, error) {
+func (s *Store) Import(ctx context.Context, accountID int64, id model.ImportID) (*model.ReportImport, error) {
 	var siteID int64
 	err := s.db.Read.NewSelect().Table("report_imports").Column("site_id").Where("id = ?", id).
 		Where(ofAccount, accountID).Scan(ctx, &siteID)
@@ -403,7 +403,7 @@ func (s *Store) ImportsOfSites(ctx context.Context, siteIDs []int64) (map[int64]
 }
 
 // Job returns a job of a site of the account, or model.ErrNotFound.
-func (s *Store) Job(ctx context.Context, accountID, id int64) (*model.ImportJob, error) {
+func (s *Store) Job(ctx context.Context, accountID int64, id model.ImportJobID) (*model.ImportJob, error) {
 	r := new(row)
 	err := s.db.Read.NewSelect().Model(r).Where("id = ?", id).Where(ofAccount, accountID).Scan(ctx)
 	if err != nil {

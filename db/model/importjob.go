@@ -58,7 +58,7 @@ type UploadFile struct {
 
 // ImportJob reads an export for a site, and stores it once it is confirmed.
 type ImportJob struct {
-	ID         int64          `bun:",pk,autoincrement"`
+	ID         ImportJobID    `bun:",pk,autoincrement"`
 	SiteID     int64          `bun:",notnull"`
 	Source     ImportSource   `bun:",notnull"`
 	State      ImportJobState `bun:",notnull"`
@@ -75,7 +75,7 @@ type ImportJob struct {
 	FirstDay, LastDay Day            `bun:",notnull"` // of the days that are imported
 	Progress          int16          `bun:",notnull"` // of reading or storing, in thousandths
 	Preview           *ImportPreview `bun:"-"`        // nil: not read yet
-	ImportID          int64          `bun:",notnull"` // 0: not complete
+	ImportID          ImportID       `bun:",notnull"` // 0: not complete
 	Attempts          int            `bun:",notnull"` // runs of the present step
 	BytesRead         int64          `bun:",notnull"` // for the preview, uncompressed
 	Ran               int64          `bun:",notnull"` // microseconds, of all steps

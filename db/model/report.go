@@ -330,11 +330,11 @@ const LastAnnotationDay Day = maxAnnotationYears * 365
 
 // Annotation is a note on a day of a site's time zone, shown with its reports.
 type Annotation struct {
-	ID        int64   `bun:",pk,autoincrement"`
-	SiteID    int64   `bun:",notnull"`
-	Day       Day     `bun:",notnull"`
-	Text      string  `bun:",notnull"`
-	CreatedAt Instant `bun:",notnull"`
+	ID        AnnotationID `bun:",pk,autoincrement"`
+	SiteID    int64        `bun:",notnull"`
+	Day       Day          `bun:",notnull"`
+	Text      string       `bun:",notnull"`
+	CreatedAt Instant      `bun:",notnull"`
 }
 
 // CheckAnnotation checks the day and the text of an annotation, and reports every wrong field.
@@ -352,7 +352,7 @@ func CheckAnnotation(day Day, text string) error {
 
 // Segment is a named list of filters of a site.
 type Segment struct {
-	ID      int64          `bun:",pk,autoincrement"`
+	ID      SegmentID      `bun:",pk,autoincrement"`
 	SiteID  int64          `bun:",notnull"`
 	Name    string         `bun:",notnull"`
 	Filters []ReportFilter `bun:"filters,type:text,notnull"`
@@ -360,7 +360,7 @@ type Segment struct {
 
 // Funnel is a named list of steps of a site.
 type Funnel struct {
-	ID     int64        `bun:",pk,autoincrement"`
+	ID     FunnelID     `bun:",pk,autoincrement"`
 	SiteID int64        `bun:",notnull"`
 	Name   string       `bun:",notnull"`
 	Steps  []FunnelStep `bun:"steps,type:text,notnull"`
@@ -368,16 +368,16 @@ type Funnel struct {
 
 // SharedLink lets every client that has its secret read the reports of one site.
 type SharedLink struct {
-	ID           int64   `bun:",pk,autoincrement"`
-	SiteID       int64   `bun:",notnull"`
-	Name         string  `bun:",notnull"`
-	TokenHash    []byte  `bun:",notnull"`  // SHA-256, see HashToken
-	TokenHint    string  `bun:",notnull"`  // the last characters
-	PasswordHash string  `bun:",nullzero"` // argon2id in PHC string form; empty without a password
-	SegmentID    int64   `bun:",nullzero"` // its filters apply to every report; 0 without a segment
-	CreatedAt    Instant `bun:",notnull"`
-	ExpiresAt    Instant `bun:",nullzero"` // 0: never
-	LastUsedAt   Instant `bun:",nullzero"` // to the minute; 0 before the first use
+	ID           SharedLinkID `bun:",pk,autoincrement"`
+	SiteID       int64        `bun:",notnull"`
+	Name         string       `bun:",notnull"`
+	TokenHash    []byte       `bun:",notnull"`  // SHA-256, see HashToken
+	TokenHint    string       `bun:",notnull"`  // the last characters
+	PasswordHash string       `bun:",nullzero"` // argon2id in PHC string form; empty without a password
+	SegmentID    SegmentID    `bun:",nullzero"` // its filters apply to every report; 0 without a segment
+	CreatedAt    Instant      `bun:",notnull"`
+	ExpiresAt    Instant      `bun:",nullzero"` // 0: never
+	LastUsedAt   Instant      `bun:",nullzero"` // to the minute; 0 before the first use
 
 	HidesRevenue bool         `bun:",notnull"` // readers see neither revenue nor properties of events
 	SealedToken  []byte       `bun:",notnull"` // the token, see keys.SealLinkToken

@@ -57,7 +57,7 @@ const (
 
 // ReportImport is a part of a site's reports that another service has counted.
 type ReportImport struct {
-	ID          int64        `bun:",pk,autoincrement"`
+	ID          ImportID     `bun:",pk,autoincrement"`
 	SiteID      int64        `bun:",notnull"`
 	Source      ImportSource `bun:",notnull"`
 	State       ImportState  `bun:",notnull"`

@@ -39,16 +39,16 @@ type TOTPSecret struct {
 
 // Passkey is a WebAuthn credential of a user.
 type Passkey struct {
-	ID           int64   `bun:",pk,autoincrement"`
-	UserID       int64   `bun:",notnull"`
-	CredentialID []byte  `bun:",notnull"`
-	PublicKey    []byte  `bun:",notnull"` // COSE
-	SignCount    int64   `bun:",notnull"` // at the last use; 0: the authenticator does not count
-	Flags        int32   `bun:",notnull"` // of the authenticator data at the last use
-	Transports   string  `bun:",notnull"` // separated by spaces
-	Name         string  `bun:",notnull"`
-	CreatedAt    Instant `bun:",notnull"`
-	LastUsedAt   Instant `bun:",nullzero"` // 0 before the first use
+	ID           PasskeyID `bun:",pk,autoincrement"`
+	UserID       int64     `bun:",notnull"`
+	CredentialID []byte    `bun:",notnull"`
+	PublicKey    []byte    `bun:",notnull"` // COSE
+	SignCount    int64     `bun:",notnull"` // at the last use; 0: the authenticator does not count
+	Flags        int32     `bun:",notnull"` // of the authenticator data at the last use
+	Transports   string    `bun:",notnull"` // separated by spaces
+	Name         string    `bun:",notnull"`
+	CreatedAt    Instant   `bun:",notnull"`
+	LastUsedAt   Instant   `bun:",nullzero"` // 0 before the first use
 }
 
 // SecondFactors are the second factors of a user.

@@ -148,16 +148,16 @@ const (
 
 // APIToken lets a program act for a user.
 type APIToken struct {
-	ID         int64   `bun:",pk,autoincrement"`
-	AccountID  int64   `bun:",notnull"`
-	UserID     int64   `bun:",notnull"`
-	Name       string  `bun:",notnull"`
-	Scopes     []Scope `bun:"scopes,type:text,notnull"` // sorted, each once, at least one
-	TokenHash  []byte  `bun:",notnull"`                 // SHA-256, see HashToken
-	TokenHint  string  `bun:",notnull"`                 // the last characters
-	CreatedAt  Instant `bun:",notnull"`
-	LastUsedAt Instant `bun:",nullzero"` // to the minute; 0 before the first use
-	ExpiresAt  Instant `bun:",nullzero"` // 0: never
+	ID         APITokenID `bun:",pk,autoincrement"`
+	AccountID  int64      `bun:",notnull"`
+	UserID     int64      `bun:",notnull"`
+	Name       string     `bun:",notnull"`
+	Scopes     []Scope    `bun:"scopes,type:text,notnull"` // sorted, each once, at least one
+	TokenHash  []byte     `bun:",notnull"`                 // SHA-256, see HashToken
+	TokenHint  string     `bun:",notnull"`                 // the last characters
+	CreatedAt  Instant    `bun:",notnull"`
+	LastUsedAt Instant    `bun:",nullzero"` // to the minute; 0 before the first use
+	ExpiresAt  Instant    `bun:",nullzero"` // 0: never
 
 	// SiteIDs are the sites that the token is restricted to, sorted; nil: it is not restricted. A site
 	// that is deleted or transferred stays in it, so that a restricted token remains one.
@@ -219,14 +219,14 @@ func ParseScopes(scopes []Scope) ([]Scope, error) {
 
 // Invitation invites a person to join an account.
 type Invitation struct {
-	ID        int64   `bun:",pk,autoincrement"`
-	AccountID int64   `bun:",notnull"`
-	Email     string  `bun:",notnull"` // normalised, see ParseEmail
-	Role      Role    `bun:",notnull"`
-	TokenHash []byte  `bun:",notnull"` // SHA-256 of the mailed secret
-	CreatedAt Instant `bun:",notnull"`
-	ExpiresAt Instant `bun:",notnull"`
-	InvitedBy int64   `bun:",notnull"` // id of a user, who may be deleted; 0 for the command line
+	ID        InvitationID `bun:",pk,autoincrement"`
+	AccountID int64        `bun:",notnull"`
+	Email     string       `bun:",notnull"` // normalised, see ParseEmail
+	Role      Role         `bun:",notnull"`
+	TokenHash []byte       `bun:",notnull"` // SHA-256 of the mailed secret
+	CreatedAt Instant      `bun:",notnull"`
+	ExpiresAt Instant      `bun:",notnull"`
+	InvitedBy int64        `bun:",notnull"` // id of a user, who may be deleted; 0 for the command line
 
 	SiteIDs []int64 `bun:"site_ids,type:text,nullzero"` // of a guest, see Membership; nil: the whole account
 }

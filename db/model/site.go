@@ -240,18 +240,18 @@ const MaxErasures = 20
 // UserErasure is a request to erase everything stored about one pseudonymous user id of a site
 // until the request, with its progress.
 type UserErasure struct {
-	ID          int64   `bun:",pk,autoincrement"`
-	SiteID      int64   `bun:",notnull"`
-	Subject     []byte  `bun:",notnull"` // see UserIDKey
-	RequestedAt Instant `bun:",notnull"`
-	LastDay     Day     `bun:",notnull"` // key of the last visit that was checked; likewise the next two
-	LastVisitor int64   `bun:",notnull"` // as it is stored
-	LastN       int16   `bun:"last_n,notnull"`
-	Visits      int64   `bun:",notnull"` // rows erased so far; likewise the next three
-	Pageviews   int64   `bun:",notnull"`
-	Events      int64   `bun:",notnull"`
-	Deliveries  int64   `bun:",notnull"`
-	FinishedAt  Instant `bun:",notnull"` // 0: not yet
+	ID          ErasureID `bun:",pk,autoincrement"`
+	SiteID      int64     `bun:",notnull"`
+	Subject     []byte    `bun:",notnull"` // see UserIDKey
+	RequestedAt Instant   `bun:",notnull"`
+	LastDay     Day       `bun:",notnull"` // key of the last visit that was checked; likewise the next two
+	LastVisitor int64     `bun:",notnull"` // as it is stored
+	LastN       int16     `bun:"last_n,notnull"`
+	Visits      int64     `bun:",notnull"` // rows erased so far; likewise the next three
+	Pageviews   int64     `bun:",notnull"`
+	Events      int64     `bun:",notnull"`
+	Deliveries  int64     `bun:",notnull"`
+	FinishedAt  Instant   `bun:",notnull"` // 0: not yet
 }
 
 // Products that have a monthly quota.

@@ -235,7 +235,7 @@ func TestImportWhileAnAnswerIsCounted(t *testing.T) {
 		f.work((startDay + 3).Start().Add(time.Hour))
 
 		record := func(context.Context, *db.Tx, int64, map[string]any, map[string]any) error { return nil }
-		add := func(day model.Day) int64 {
+		add := func(day model.Day) model.ImportID {
 			stored, err := reports.New(d).Import(t.Context(), f.site.ID, &reports.Import{
 				Source: model.ImportPlausible, First: day, Last: day,
 				Figures: []reports.ImportFigure{{Day: day, Visitors: 7, Visits: 7, Pageviews: 7}},
@@ -247,7 +247,7 @@ func TestImportWhileAnAnswerIsCounted(t *testing.T) {
 		}
 		add(startDay)
 
-		var second int64
+		var second model.ImportID
 		reports.Observe(f.reports, func(what string) {
 			if what == reports.Counting && second == 0 {
 				second = add(startDay + 1)

@@ -140,8 +140,8 @@ func (p *importedPeriod) read(ctx context.Context, imports []model.ReportImport)
 }
 
 // scanVisits adds the visits of an import to a scanner.
-func (p *importedPeriod) scanVisits(ctx context.Context, id int64, scanner *scan.Scanner) error {
-	wanted := chunks{site: p.site, imported: id, span: p.span, columns: true}
+func (p *importedPeriod) scanVisits(ctx context.Context, id model.ImportID, scanner *scan.Scanner) error {
+	wanted := chunks{site: p.site, imported: int64(id), span: p.span, columns: true}
 	return p.conn.Raw(func(driverConn any) error {
 		return eachStored(ctx, p.store.rowsOf(driverConn), wanted, nil, func(found *stored) error {
 			g, err := unpack(found.packed)

@@ -260,7 +260,7 @@ func (s *Store) loadImport(ctx context.Context, row *importRow, m *Import, progr
 	for figures := range slices.Chunk(m.Figures, importBatch) {
 		rows := make([]figureRow, len(figures))
 		for i := range figures {
-			rows[i] = figureRow{SiteID: row.SiteID, ImportID: row.ID, N: int64(stored + i), ImportFigure: figures[i]}
+			rows[i] = figureRow{SiteID: row.SiteID, ImportID: int64(row.ID), N: int64(stored + i), ImportFigure: figures[i]}
 		}
 		stored += len(figures)
 		err := store(float64(stored)/float64(len(m.Figures)), func(ctx context.Context, tx *db.Tx) error {
@@ -331,7 +331,7 @@ func listImports(ctx context.Context, idb bun.IDB, siteID int64) ([]model.Report
 
 // UndoImport deletes an import of a site. Reports are without it from its first transaction on. After
 // an error, PurgeImports deletes the rest. It fails with model.ErrNotFound for another site's import.
-func (s *Store) UndoImport(ctx context.Context, siteID, id int64, record Recorder) error {
+func (s *Store) UndoImport(ctx context.Context, siteID int64, id model.ImportID, record Recorder) error {
 	if err := s.HideImport(ctx, siteID, id, record); err != nil {
 		return err
 	}
@@ -339,7 +339,7 @@ func (s *Store) UndoImport(ctx context.Context, siteID, id int64, record Recorde
 }
 
 // HideImport is the first transaction of UndoImport. PurgeImports deletes the rows of the import.
-func (s *Store) HideImport(ctx context.Context, siteID, id int64, record Recorder) error {
+func (s *Store) HideImport(ctx context.Context, siteID int64, id model.ImportID, record Recorder) error {
 	return s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		row := new(importRow)
 		q := tx.NewSelect().Model(row).Where("site_id = ? AND id = ?", siteID, id)

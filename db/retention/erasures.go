@@ -53,7 +53,7 @@ RETURNING *`, siteID, e.Subject, now).Scan(ctx, e)
 
 		// The user id stays out of the log, which outlives the erased data.
 		return audit.Write(ctx, tx, audit.Change{
-			AccountID: accountID, Object: audit.Object{Kind: model.NodeErasure, ID: e.ID, Name: domain},
+			AccountID: accountID, Object: audit.Object{Kind: model.NodeErasure, ID: int64(e.ID), Name: domain},
 		})
 	})
 	if err != nil {
@@ -97,7 +97,7 @@ func mayErase(ctx context.Context, tx *db.Tx, accountID int64, e *model.UserEras
 
 // Erasure returns an erasure of a site of the account, or model.ErrNotFound. A finished erasure is
 // kept for 30 days.
-func (s *Store) Erasure(ctx context.Context, accountID, id int64) (*model.UserErasure, error) {
+func (s *Store) Erasure(ctx context.Context, accountID int64, id model.ErasureID) (*model.UserErasure, error) {
 	var e model.UserErasure
 	err := s.db.Read.NewSelect().Model(&e).Where("id = ?", id).
 		Where("site_id IN (SELECT id FROM sites WHERE account_id = ?)", accountID).Scan(ctx)

@@ -369,7 +369,7 @@ func TestRequestErasure(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := retention.New(d).Erasure(ctx, other.AccountID, mine[0]); model.KindOf(err) != model.NotFound {
+		if _, err := retention.New(d).Erasure(ctx, other.AccountID, model.ErasureID(mine[0])); model.KindOf(err) != model.NotFound {
 			t.Errorf("another account reads it: %v", err)
 		}
 		if _, err := retention.New(d).EraseUsers(ctx, erasedAt); err != nil {

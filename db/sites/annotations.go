@@ -31,7 +31,7 @@ func (s *Store) CreateAnnotation(
 
 // UpdateAnnotation changes the given ones of day and text, or nothing if one of them is refused.
 func (s *Store) UpdateAnnotation(
-	ctx context.Context, accountID, id int64, day *model.Day, text *string,
+	ctx context.Context, accountID int64, id model.AnnotationID, day *model.Day, text *string,
 ) (*model.Annotation, error) {
 	return changeObject(ctx, s, accountID, id, "annotations", func(tx *db.Tx, a *model.Annotation) error {
 		setIfGiven(&a.Day, day)
@@ -44,19 +44,19 @@ func (s *Store) UpdateAnnotation(
 }
 
 // DeleteAnnotation deletes an annotation of the account and returns it.
-func (s *Store) DeleteAnnotation(ctx context.Context, accountID, id int64) (*model.Annotation, error) {
+func (s *Store) DeleteAnnotation(ctx context.Context, accountID int64, id model.AnnotationID) (*model.Annotation, error) {
 	return deleteObject[model.Annotation](ctx, s, accountID, id, "annotations", deletable)
 }
 
 // Annotation returns an annotation of the account, or model.ErrNotFound.
-func (s *Store) Annotation(ctx context.Context, accountID, id int64) (*model.Annotation, error) {
+func (s *Store) Annotation(ctx context.Context, accountID int64, id model.AnnotationID) (*model.Annotation, error) {
 	return objectOf[model.Annotation](ctx, s, accountID, id)
 }
 
 // AnnotationPosition is the place of an annotation in a list by day and id.
 type AnnotationPosition struct {
 	Day model.Day
-	ID  int64
+	ID  model.AnnotationID
 }
 
 // AnnotationPage is a page of each site's annotations. It is comparable.

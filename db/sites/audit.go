@@ -65,13 +65,13 @@ func auditObject(ctx context.Context, tx *db.Tx, accountID int64, object any, be
 	change := audit.Change{AccountID: accountID, Before: before, After: after}
 	switch o := object.(type) {
 	case *model.Annotation:
-		change.Object = audit.Object{Kind: model.NodeAnnotation, ID: o.ID, Name: o.Text}
+		change.Object = audit.Object{Kind: model.NodeAnnotation, ID: int64(o.ID), Name: o.Text}
 	case *model.Segment:
-		change.Object = audit.Object{Kind: model.NodeSegment, ID: o.ID, Name: o.Name}
+		change.Object = audit.Object{Kind: model.NodeSegment, ID: int64(o.ID), Name: o.Name}
 	case *model.Funnel:
-		change.Object = audit.Object{Kind: model.NodeFunnel, ID: o.ID, Name: o.Name}
+		change.Object = audit.Object{Kind: model.NodeFunnel, ID: int64(o.ID), Name: o.Name}
 	case *model.SharedLink:
-		change.Object = audit.Object{Kind: model.NodeSharedLink, ID: o.ID, Name: o.Name}
+		change.Object = audit.Object{Kind: model.NodeSharedLink, ID: int64(o.ID), Name: o.Name}
 	}
 
 	return audit.Write(ctx, tx, change)

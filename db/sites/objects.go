@@ -80,8 +80,8 @@ func createObject[T any](
 
 // changeObject runs a change of an object of the account in a transaction that locks the site's row,
 // and returns the object after it.
-func changeObject[T any](
-	ctx context.Context, s *Store, accountID, id int64, table string, change func(tx *db.Tx, object *T) error,
+func changeObject[T any, ID ~int64](
+	ctx context.Context, s *Store, accountID int64, id ID, table string, change func(tx *db.Tx, object *T) error,
 ) (*T, error) {
 	return withObject(ctx, s, accountID, id, table, func(ctx context.Context, tx *db.Tx, object *T) error {
 		before := objectValues(object)
@@ -94,8 +94,8 @@ func changeObject[T any](
 
 // deleteObject deletes an object of the account, after check has passed in the same transaction, and
 // returns it as it was.
-func deleteObject[T any](
-	ctx context.Context, s *Store, accountID, id int64, table string, check func(*db.Tx, *T) error,
+func deleteObject[T any, ID ~int64](
+	ctx context.Context, s *Store, accountID int64, id ID, table string, check func(*db.Tx, *T) error,
 ) (*T, error) {
 	return withObject(ctx, s, accountID, id, table, func(ctx context.Context, tx *db.Tx, object *T) error {
 		if err := check(tx, object); err != nil {
@@ -110,8 +110,8 @@ func deleteObject[T any](
 
 // withObject runs change with an object of the account in a transaction that locks the site's row, and
 // returns the object after it.
-func withObject[T any](
-	ctx context.Context, s *Store, accountID, id int64, table string,
+func withObject[T any, ID ~int64](
+	ctx context.Context, s *Store, accountID int64, id ID, table string,
 	change func(ctx context.Context, tx *db.Tx, object *T) error,
 ) (*T, error) {
 	var object T
@@ -147,7 +147,7 @@ func updateObject[T any](ctx context.Context, tx *db.Tx, object *T, columns ...s
 }
 
 // objectOf returns an object of the account, or model.ErrNotFound.
-func objectOf[T any](ctx context.Context, s *Store, accountID, id int64) (*T, error) {
+func objectOf[T any, ID ~int64](ctx context.Context, s *Store, accountID int64, id ID) (*T, error) {
 	var object T
 	err := s.db.Read.NewSelect().Model(&object).Where("id = ?", id).
 		Where("site_id IN (SELECT sites.id FROM sites WHERE sites.account_id = ? AND sites.deleted_at = 0)", accountID).Scan(ctx)

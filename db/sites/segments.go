@@ -32,7 +32,7 @@ func (s *Store) CreateSegment(ctx context.Context, accountID int64, segment mode
 // UpdateSegment changes the given ones of name and filters, or nothing if one of them is refused. A
 // shared link with this segment shows the new filters.
 func (s *Store) UpdateSegment(
-	ctx context.Context, accountID, id int64, name *string, filters *[]model.ReportFilter,
+	ctx context.Context, accountID int64, id model.SegmentID, name *string, filters *[]model.ReportFilter,
 ) (*model.Segment, error) {
 	return changeObject(ctx, s, accountID, id, "segments", func(tx *db.Tx, segment *model.Segment) error {
 		setIfGiven(&segment.Name, name)
@@ -65,7 +65,7 @@ func checkSegment(segment *model.Segment) error {
 
 // DeleteSegment deletes a segment of the account and returns it. It fails with the Conflict
 // segment_in_use while a shared link has it: without the segment the link would show more.
-func (s *Store) DeleteSegment(ctx context.Context, accountID, id int64) (*model.Segment, error) {
+func (s *Store) DeleteSegment(ctx context.Context, accountID int64, id model.SegmentID) (*model.Segment, error) {
 	return deleteObject(ctx, s, accountID, id, "segments", func(tx *db.Tx, segment *model.Segment) error {
 		used, err := tx.NewSelect().Table("shared_links").Where("site_id = ?", segment.SiteID).
 			Where("segment_id = ?", id).Exists(ctx)
@@ -82,7 +82,7 @@ func (s *Store) DeleteSegment(ctx context.Context, accountID, id int64) (*model.
 }
 
 // Segment returns a segment of the account, or model.ErrNotFound.
-func (s *Store) Segment(ctx context.Context, accountID, id int64) (*model.Segment, error) {
+func (s *Store) Segment(ctx context.Context, accountID int64, id model.SegmentID) (*model.Segment, error) {
 	return objectOf[model.Segment](ctx, s, accountID, id)
 }
 
@@ -109,7 +109,7 @@ func (s *Store) CreateFunnel(ctx context.Context, accountID int64, funnel model.
 
 // UpdateFunnel changes the given ones of name and steps, or nothing if one of them is refused.
 func (s *Store) UpdateFunnel(
-	ctx context.Context, accountID, id int64, name *string, steps *[]model.FunnelStep,
+	ctx context.Context, accountID int64, id model.FunnelID, name *string, steps *[]model.FunnelStep,
 ) (*model.Funnel, error) {
 	return changeObject(ctx, s, accountID, id, "funnels", func(tx *db.Tx, funnel *model.Funnel) error {
 		setIfGiven(&funnel.Name, name)
@@ -154,12 +154,12 @@ func checkFunnel(funnel *model.Funnel, newSteps bool) error {
 }
 
 // DeleteFunnel deletes a funnel of the account and returns it.
-func (s *Store) DeleteFunnel(ctx context.Context, accountID, id int64) (*model.Funnel, error) {
+func (s *Store) DeleteFunnel(ctx context.Context, accountID int64, id model.FunnelID) (*model.Funnel, error) {
 	return deleteObject[model.Funnel](ctx, s, accountID, id, "funnels", deletable)
 }
 
 // Funnel returns a funnel of the account, or model.ErrNotFound.
-func (s *Store) Funnel(ctx context.Context, accountID, id int64) (*model.Funnel, error) {
+func (s *Store) Funnel(ctx context.Context, accountID int64, id model.FunnelID) (*model.Funnel, error) {
 	return objectOf[model.Funnel](ctx, s, accountID, id)
 }
 

@@ -56,12 +56,12 @@ func (s *Store) CreateSharedLink(
 
 // RevokeSharedLink deletes a link of the account and returns it. Its readers can read nothing from
 // then on.
-func (s *Store) RevokeSharedLink(ctx context.Context, accountID, id int64) (*model.SharedLink, error) {
+func (s *Store) RevokeSharedLink(ctx context.Context, accountID int64, id model.SharedLinkID) (*model.SharedLink, error) {
 	return deleteObject[model.SharedLink](ctx, s, accountID, id, "shared_links", deletable)
 }
 
 // SharedLink returns a link of the account, or model.ErrNotFound.
-func (s *Store) SharedLink(ctx context.Context, accountID, id int64) (*model.SharedLink, error) {
+func (s *Store) SharedLink(ctx context.Context, accountID int64, id model.SharedLinkID) (*model.SharedLink, error) {
 	return objectOf[model.SharedLink](ctx, s, accountID, id)
 }
 
@@ -77,7 +77,7 @@ func (s *Store) LinkToken(link *model.SharedLink) string {
 
 // LinkOrigins returns the origins whose pages may frame the report of a link. It returns model.ErrNotFound
 // for a link that does not exist or has expired. Callers need no session, so it reads one row.
-func (s *Store) LinkOrigins(ctx context.Context, id int64, now model.Instant) ([]string, error) {
+func (s *Store) LinkOrigins(ctx context.Context, id model.SharedLinkID, now model.Instant) ([]string, error) {
 	var link model.SharedLink
 	err := s.db.Read.NewSelect().Model(&link).Column("origins", "expires_at").Where("id = ?", id).
 		Where("EXISTS (SELECT 1 FROM sites WHERE sites.id = shared_link.site_id AND sites.deleted_at = 0)").Scan(ctx)
@@ -97,7 +97,7 @@ func (s *Store) SharedLinksOfSites(ctx context.Context, siteIDs []int64) (map[in
 }
 
 // SegmentsByID returns segments by their numbers, for shared links that the caller has loaded.
-func (s *Store) SegmentsByID(ctx context.Context, ids []int64) (map[int64]*model.Segment, error) {
+func (s *Store) SegmentsByID(ctx context.Context, ids []model.SegmentID) (map[model.SegmentID]*model.Segment, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
@@ -107,7 +107,7 @@ func (s *Store) SegmentsByID(ctx context.Context, ids []int64) (map[int64]*model
 		return nil, fmt.Errorf("read %d segments: %w", len(ids), err)
 	}
 
-	byID := make(map[int64]*model.Segment, len(rows))
+	byID := make(map[model.SegmentID]*model.Segment, len(rows))
 	for _, row := range rows {
 		byID[row.ID] = row
 	}
@@ -131,7 +131,7 @@ func (s *Store) SharedLinkByToken(ctx context.Context, hash []byte, now model.In
 
 // SharedView returns a link that a reader has opened, with its site, and records its use. It returns
 // model.ErrNotFound for a link that was revoked or has expired since.
-func (s *Store) SharedView(ctx context.Context, linkID int64, now model.Instant) (*model.SharedView, error) {
+func (s *Store) SharedView(ctx context.Context, linkID model.SharedLinkID, now model.Instant) (*model.SharedView, error) {
 	var link model.SharedLink
 	if err := s.db.Read.NewSelect().Model(&link).Where("id = ?", linkID).Scan(ctx); err != nil {
 		return nil, db.OrNotFound(err)

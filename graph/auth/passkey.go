@@ -371,7 +371,7 @@ func (a *Auth) FinishPasskey(
 const maxTransports = 100
 
 // RenamePasskey changes the name of a passkey of the user.
-func (a *Auth) RenamePasskey(ctx context.Context, user *model.User, id int64, name string) (*model.Passkey, error) {
+func (a *Auth) RenamePasskey(ctx context.Context, user *model.User, id model.PasskeyID, name string) (*model.Passkey, error) {
 	if user.IsThroughAccount() {
 		return nil, model.ErrForbidden
 	}
@@ -384,7 +384,7 @@ func (a *Auth) RenamePasskey(ctx context.Context, user *model.User, id int64, na
 
 // DeletePasskey deletes a passkey of the signed-in user after checking the password. It fails with
 // not_found for a passkey of another user, and with second_factor_needed.
-func (a *Auth) DeletePasskey(ctx context.Context, password string, id int64) (passkey *model.Passkey, err error) {
+func (a *Auth) DeletePasskey(ctx context.Context, password string, id model.PasskeyID) (passkey *model.Passkey, err error) {
 	err = a.changeFactors(ctx, password, func(user *model.User, change accounts.FactorChange) error {
 		passkey, err = a.accounts.DeletePasskey(ctx, user.ID, user.PasswordHash, id, change)
 		return err

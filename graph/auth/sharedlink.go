@@ -53,7 +53,7 @@ func (a *Auth) HashLinkPassword(ctx context.Context, password string) (string, e
 // OpenSharedLink returns a viewer token for a shared link and when it expires: after
 // model.SharedViewLifetime, or with the link. It opens only the link with an id, unless that is nil. It fails with the model.Errors invalid_link,
 // password_required, wrong_credentials and, after too many wrong passwords, rate_limited.
-func (a *Auth) OpenSharedLink(ctx context.Context, secret, password string, id *int64) (string, model.Instant, error) {
+func (a *Auth) OpenSharedLink(ctx context.Context, secret, password string, id *model.SharedLinkID) (string, model.Instant, error) {
 	r, err := passwordRequest(ctx)
 	if err != nil {
 		return "", 0, err
@@ -174,7 +174,7 @@ func (a *Auth) rememberReader(r *request, link *model.SharedLink, until model.In
 }
 
 // viewerToken is the signed content of a viewer token.
-func viewerToken(linkID int64, expires model.Instant) []byte {
+func viewerToken(linkID model.SharedLinkID, expires model.Instant) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(linkID)), uint64(expires))
 }
 
@@ -187,7 +187,7 @@ func (a *Auth) sharedView(ctx context.Context, secret string) (Caller, error) {
 	}
 
 	now := model.At(a.now())
-	linkID, expires := int64(binary.BigEndian.Uint64(content)), model.Instant(binary.BigEndian.Uint64(content[8:]))
+	linkID, expires := model.SharedLinkID(binary.BigEndian.Uint64(content)), model.Instant(binary.BigEndian.Uint64(content[8:]))
 	if now >= expires {
 		return Caller{}, errViewer
 	}

@@ -15,9 +15,6 @@ import (
 
 // region    ************************** generated!.gotpl **************************
 
-type AnnotationResolver interface {
-	ID(ctx context.Context, obj *model.Annotation) (string, error)
-}
 type AnnotationConnectionResolver interface {
 	TotalCount(ctx context.Context, obj *AnnotationConnection) (int, error)
 }
@@ -39,18 +36,18 @@ func (ec *executionContext) _Annotation_id(ctx context.Context, field graphql.Co
 			return ec.fieldContext_Annotation_id(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.Annotation().ID(ctx, obj)
+			return obj.ID, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNID2string(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v model.AnnotationID) graphql.Marshaler {
+			return ec.marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐAnnotationID(ctx, selections, v)
 		},
 		true,
 		true,
 	)
 }
 func (ec *executionContext) fieldContext_Annotation_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Annotation", field, true, true, "ID")
+	return graphql.NewScalarFieldContext("Annotation", field, false, false, "ID")
 }
 
 func (ec *executionContext) _Annotation_day(ctx context.Context, field graphql.CollectedField, obj *model.Annotation) (ret graphql.Marshaler) {
@@ -545,25 +542,24 @@ func (ec *executionContext) _Annotation(ctx context.Context, sel ast.SelectionSe
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("Annotation")
 		case "id":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._Annotation_id(ctx, field, obj)
-				})
+			out.Values[i] = ec._Annotation_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "day":
 			out.Values[i] = ec._Annotation_day(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				atomic.AddUint32(&out.Invalids, 1)
+				out.Invalids++
 			}
 		case "text":
 			out.Values[i] = ec._Annotation_text(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				atomic.AddUint32(&out.Invalids, 1)
+				out.Invalids++
 			}
 		case "createdAt":
 			out.Values[i] = ec._Annotation_createdAt(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				atomic.AddUint32(&out.Invalids, 1)
+				out.Invalids++
 			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))

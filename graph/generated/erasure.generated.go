@@ -15,10 +15,6 @@ import (
 
 // region    ************************** generated!.gotpl **************************
 
-type UserDataErasureResolver interface {
-	ID(ctx context.Context, obj *model.UserErasure) (string, error)
-}
-
 // endregion ************************** generated!.gotpl **************************
 
 // region    ***************************** args.gotpl *****************************
@@ -100,18 +96,18 @@ func (ec *executionContext) _UserDataErasure_id(ctx context.Context, field graph
 			return ec.fieldContext_UserDataErasure_id(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.UserDataErasure().ID(ctx, obj)
+			return obj.ID, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNID2string(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v model.ErasureID) graphql.Marshaler {
+			return ec.marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐErasureID(ctx, selections, v)
 		},
 		true,
 		true,
 	)
 }
 func (ec *executionContext) fieldContext_UserDataErasure_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("UserDataErasure", field, true, true, "ID")
+	return graphql.NewScalarFieldContext("UserDataErasure", field, false, false, "ID")
 }
 
 func (ec *executionContext) _UserDataErasure_requestedAt(ctx context.Context, field graphql.CollectedField, obj *model.UserErasure) (ret graphql.Marshaler) {
@@ -363,40 +359,39 @@ func (ec *executionContext) _UserDataErasure(ctx context.Context, sel ast.Select
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("UserDataErasure")
 		case "id":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._UserDataErasure_id(ctx, field, obj)
-				})
+			out.Values[i] = ec._UserDataErasure_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "requestedAt":
 			out.Values[i] = ec._UserDataErasure_requestedAt(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				atomic.AddUint32(&out.Invalids, 1)
+				out.Invalids++
 			}
 		case "visits":
 			out.Values[i] = ec._UserDataErasure_visits(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				atomic.AddUint32(&out.Invalids, 1)
+				out.Invalids++
 			}
 		case "pageviews":
 			out.Values[i] = ec._UserDataErasure_pageviews(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				atomic.AddUint32(&out.Invalids, 1)
+				out.Invalids++
 			}
 		case "events":
 			out.Values[i] = ec._UserDataErasure_events(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				atomic.AddUint32(&out.Invalids, 1)
+				out.Invalids++
 			}
 		case "deliveries":
 			out.Values[i] = ec._UserDataErasure_deliveries(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				atomic.AddUint32(&out.Invalids, 1)
+				out.Invalids++
 			}
 		case "finishedAt":
 			out.Values[i] = ec._UserDataErasure_finishedAt(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
-				atomic.AddUint32(&out.Invalids, 1)
+				out.Invalids++
 			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))

@@ -16,8 +16,6 @@ import (
 // region    ************************** generated!.gotpl **************************
 
 type ImportJobResolver interface {
-	ID(ctx context.Context, obj *model.ImportJob) (string, error)
-
 	Progress(ctx context.Context, obj *model.ImportJob) (float64, error)
 
 	Address(ctx context.Context, obj *model.ImportJob) (*string, error)
@@ -26,8 +24,6 @@ type ImportJobResolver interface {
 	Error(ctx context.Context, obj *model.ImportJob) (*ImportError, error)
 }
 type ReportImportResolver interface {
-	ID(ctx context.Context, obj *model.ReportImport) (string, error)
-
 	ImportedBy(ctx context.Context, obj *model.ReportImport) (*string, error)
 }
 
@@ -370,18 +366,18 @@ func (ec *executionContext) _ImportJob_id(ctx context.Context, field graphql.Col
 			return ec.fieldContext_ImportJob_id(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.ImportJob().ID(ctx, obj)
+			return obj.ID, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNID2string(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v model.ImportJobID) graphql.Marshaler {
+			return ec.marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐImportJobID(ctx, selections, v)
 		},
 		true,
 		true,
 	)
 }
 func (ec *executionContext) fieldContext_ImportJob_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ImportJob", field, true, true, "ID")
+	return graphql.NewScalarFieldContext("ImportJob", field, false, false, "ID")
 }
 
 func (ec *executionContext) _ImportJob_source(ctx context.Context, field graphql.CollectedField, obj *model.ImportJob) (ret graphql.Marshaler) {
@@ -1316,18 +1312,18 @@ func (ec *executionContext) _ReportImport_id(ctx context.Context, field graphql.
 			return ec.fieldContext_ReportImport_id(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.ReportImport().ID(ctx, obj)
+			return obj.ID, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNID2string(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v model.ImportID) graphql.Marshaler {
+			return ec.marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐImportID(ctx, selections, v)
 		},
 		true,
 		true,
 	)
 }
 func (ec *executionContext) fieldContext_ReportImport_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ReportImport", field, true, true, "ID")
+	return graphql.NewScalarFieldContext("ReportImport", field, false, false, "ID")
 }
 
 func (ec *executionContext) _ReportImport_source(ctx context.Context, field graphql.CollectedField, obj *model.ReportImport) (ret graphql.Marshaler) {
@@ -2063,11 +2059,10 @@ func (ec *executionContext) _ImportJob(ctx context.Context, sel ast.SelectionSet
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("ImportJob")
 		case "id":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._ImportJob_id(ctx, field, obj)
-				})
+			out.Values[i] = ec._ImportJob_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "source":
 			out.Values[i] = ec._ImportJob_source(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -2426,11 +2421,10 @@ func (ec *executionContext) _ReportImport(ctx context.Context, sel ast.Selection
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("ReportImport")
 		case "id":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._ReportImport_id(ctx, field, obj)
-				})
+			out.Values[i] = ec._ReportImport_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "source":
 			out.Values[i] = ec._ReportImport_source(ctx, field, obj)
 			if out.Values[i] == graphql.Null {

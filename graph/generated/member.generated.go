@@ -16,8 +16,6 @@ import (
 // region    ************************** generated!.gotpl **************************
 
 type InvitationResolver interface {
-	ID(ctx context.Context, obj *model.Invitation) (string, error)
-
 	SiteIds(ctx context.Context, obj *model.Invitation) ([]string, error)
 }
 
@@ -157,18 +155,18 @@ func (ec *executionContext) _Invitation_id(ctx context.Context, field graphql.Co
 			return ec.fieldContext_Invitation_id(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.Invitation().ID(ctx, obj)
+			return obj.ID, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNID2string(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v model.InvitationID) graphql.Marshaler {
+			return ec.marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐInvitationID(ctx, selections, v)
 		},
 		true,
 		true,
 	)
 }
 func (ec *executionContext) fieldContext_Invitation_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Invitation", field, true, true, "ID")
+	return graphql.NewScalarFieldContext("Invitation", field, false, false, "ID")
 }
 
 func (ec *executionContext) _Invitation_email(ctx context.Context, field graphql.CollectedField, obj *model.Invitation) (ret graphql.Marshaler) {
@@ -1245,11 +1243,10 @@ func (ec *executionContext) _Invitation(ctx context.Context, sel ast.SelectionSe
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("Invitation")
 		case "id":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._Invitation_id(ctx, field, obj)
-				})
+			out.Values[i] = ec._Invitation_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "email":
 			out.Values[i] = ec._Invitation_email(ctx, field, obj)
 			if out.Values[i] == graphql.Null {

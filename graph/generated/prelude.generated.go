@@ -10,6 +10,7 @@ import (
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/99designs/gqlgen/graphql/introspection"
+	"github.com/tallygate/tallygate/db/model"
 	"github.com/vektah/gqlparser/v2/ast"
 )
 
@@ -1562,6 +1563,106 @@ func (ec *executionContext) marshalNFloat2float64(ctx context.Context, sel ast.S
 		graphql.AddInvalidNullFromMarshaler(ctx, "Float!")
 	}
 	return graphql.WrapContextMarshaler(ctx, res)
+}
+
+func (ec *executionContext) unmarshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐAPITokenID(ctx context.Context, v any) (model.APITokenID, error) {
+	var res model.APITokenID
+	err := res.UnmarshalGQLContext(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐAPITokenID(ctx context.Context, sel ast.SelectionSet, v model.APITokenID) graphql.Marshaler {
+	return graphql.WrapContextMarshaler(ctx, v)
+}
+
+func (ec *executionContext) unmarshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐAnnotationID(ctx context.Context, v any) (model.AnnotationID, error) {
+	var res model.AnnotationID
+	err := res.UnmarshalGQLContext(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐAnnotationID(ctx context.Context, sel ast.SelectionSet, v model.AnnotationID) graphql.Marshaler {
+	return graphql.WrapContextMarshaler(ctx, v)
+}
+
+func (ec *executionContext) unmarshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐErasureID(ctx context.Context, v any) (model.ErasureID, error) {
+	var res model.ErasureID
+	err := res.UnmarshalGQLContext(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐErasureID(ctx context.Context, sel ast.SelectionSet, v model.ErasureID) graphql.Marshaler {
+	return graphql.WrapContextMarshaler(ctx, v)
+}
+
+func (ec *executionContext) unmarshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐFunnelID(ctx context.Context, v any) (model.FunnelID, error) {
+	var res model.FunnelID
+	err := res.UnmarshalGQLContext(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐFunnelID(ctx context.Context, sel ast.SelectionSet, v model.FunnelID) graphql.Marshaler {
+	return graphql.WrapContextMarshaler(ctx, v)
+}
+
+func (ec *executionContext) unmarshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐImportID(ctx context.Context, v any) (model.ImportID, error) {
+	var res model.ImportID
+	err := res.UnmarshalGQLContext(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐImportID(ctx context.Context, sel ast.SelectionSet, v model.ImportID) graphql.Marshaler {
+	return graphql.WrapContextMarshaler(ctx, v)
+}
+
+func (ec *executionContext) unmarshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐImportJobID(ctx context.Context, v any) (model.ImportJobID, error) {
+	var res model.ImportJobID
+	err := res.UnmarshalGQLContext(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐImportJobID(ctx context.Context, sel ast.SelectionSet, v model.ImportJobID) graphql.Marshaler {
+	return graphql.WrapContextMarshaler(ctx, v)
+}
+
+func (ec *executionContext) unmarshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐInvitationID(ctx context.Context, v any) (model.InvitationID, error) {
+	var res model.InvitationID
+	err := res.UnmarshalGQLContext(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐInvitationID(ctx context.Context, sel ast.SelectionSet, v model.InvitationID) graphql.Marshaler {
+	return graphql.WrapContextMarshaler(ctx, v)
+}
+
+func (ec *executionContext) unmarshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐPasskeyID(ctx context.Context, v any) (model.PasskeyID, error) {
+	var res model.PasskeyID
+	err := res.UnmarshalGQLContext(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐPasskeyID(ctx context.Context, sel ast.SelectionSet, v model.PasskeyID) graphql.Marshaler {
+	return graphql.WrapContextMarshaler(ctx, v)
+}
+
+func (ec *executionContext) unmarshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSegmentID(ctx context.Context, v any) (model.SegmentID, error) {
+	var res model.SegmentID
+	err := res.UnmarshalGQLContext(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSegmentID(ctx context.Context, sel ast.SelectionSet, v model.SegmentID) graphql.Marshaler {
+	return graphql.WrapContextMarshaler(ctx, v)
+}
+
+func (ec *executionContext) unmarshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSharedLinkID(ctx context.Context, v any) (model.SharedLinkID, error) {
+	var res model.SharedLinkID
+	err := res.UnmarshalGQLContext(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSharedLinkID(ctx context.Context, sel ast.SelectionSet, v model.SharedLinkID) graphql.Marshaler {
+	return graphql.WrapContextMarshaler(ctx, v)
 }
 
 func (ec *executionContext) unmarshalNID2string(ctx context.Context, v any) (string, error) {

@@ -25,7 +25,6 @@ type ResolverRoot interface {
 	AccountOverview() AccountOverviewResolver
 	AlertChannel() AlertChannelResolver
 	AlertMessage() AlertMessageResolver
-	Annotation() AnnotationResolver
 	AnnotationConnection() AnnotationConnectionResolver
 	ApiToken() ApiTokenResolver
 	DeletedSite() DeletedSiteResolver
@@ -38,7 +37,6 @@ type ResolverRoot interface {
 	InstallationHealth() InstallationHealthResolver
 	Invitation() InvitationResolver
 	Mutation() MutationResolver
-	Passkey() PasskeyResolver
 	Query() QueryResolver
 	Report() ReportResolver
 	ReportImport() ReportImportResolver
@@ -51,7 +49,6 @@ type ResolverRoot interface {
 	Sitekey() SitekeyResolver
 	SitekeyConnection() SitekeyConnectionResolver
 	User() UserResolver
-	UserDataErasure() UserDataErasureResolver
 }
 
 type DirectiveRoot struct {

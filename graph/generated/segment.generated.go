@@ -16,13 +16,9 @@ import (
 // region    ************************** generated!.gotpl **************************
 
 type FunnelResolver interface {
-	ID(ctx context.Context, obj *model.Funnel) (string, error)
-
 	Steps(ctx context.Context, obj *model.Funnel) ([]*FunnelStep, error)
 }
 type SegmentResolver interface {
-	ID(ctx context.Context, obj *model.Segment) (string, error)
-
 	Filters(ctx context.Context, obj *model.Segment) ([]*ReportFilter, error)
 }
 
@@ -43,18 +39,18 @@ func (ec *executionContext) _Funnel_id(ctx context.Context, field graphql.Collec
 			return ec.fieldContext_Funnel_id(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.Funnel().ID(ctx, obj)
+			return obj.ID, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNID2string(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v model.FunnelID) graphql.Marshaler {
+			return ec.marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐFunnelID(ctx, selections, v)
 		},
 		true,
 		true,
 	)
 }
 func (ec *executionContext) fieldContext_Funnel_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Funnel", field, true, true, "ID")
+	return graphql.NewScalarFieldContext("Funnel", field, false, false, "ID")
 }
 
 func (ec *executionContext) _Funnel_name(ctx context.Context, field graphql.CollectedField, obj *model.Funnel) (ret graphql.Marshaler) {
@@ -369,18 +365,18 @@ func (ec *executionContext) _Segment_id(ctx context.Context, field graphql.Colle
 			return ec.fieldContext_Segment_id(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.Segment().ID(ctx, obj)
+			return obj.ID, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNID2string(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v model.SegmentID) graphql.Marshaler {
+			return ec.marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSegmentID(ctx, selections, v)
 		},
 		true,
 		true,
 	)
 }
 func (ec *executionContext) fieldContext_Segment_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Segment", field, true, true, "ID")
+	return graphql.NewScalarFieldContext("Segment", field, false, false, "ID")
 }
 
 func (ec *executionContext) _Segment_name(ctx context.Context, field graphql.CollectedField, obj *model.Segment) (ret graphql.Marshaler) {
@@ -978,11 +974,10 @@ func (ec *executionContext) _Funnel(ctx context.Context, sel ast.SelectionSet, o
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("Funnel")
 		case "id":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._Funnel_id(ctx, field, obj)
-				})
+			out.Values[i] = ec._Funnel_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "name":
 			out.Values[i] = ec._Funnel_name(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -1157,11 +1152,10 @@ func (ec *executionContext) _Segment(ctx context.Context, sel ast.SelectionSet, 
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("Segment")
 		case "id":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._Segment_id(ctx, field, obj)
-				})
+			out.Values[i] = ec._Segment_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "name":
 			out.Values[i] = ec._Segment_name(ctx, field, obj)
 			if out.Values[i] == graphql.Null {

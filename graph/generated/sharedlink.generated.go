@@ -16,8 +16,6 @@ import (
 // region    ************************** generated!.gotpl **************************
 
 type SharedLinkResolver interface {
-	ID(ctx context.Context, obj *model.SharedLink) (string, error)
-
 	HasPassword(ctx context.Context, obj *model.SharedLink) (bool, error)
 	Segment(ctx context.Context, obj *model.SharedLink) (*model.Segment, error)
 
@@ -243,18 +241,18 @@ func (ec *executionContext) _SharedLink_id(ctx context.Context, field graphql.Co
 			return ec.fieldContext_SharedLink_id(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.SharedLink().ID(ctx, obj)
+			return obj.ID, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNID2string(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v model.SharedLinkID) graphql.Marshaler {
+			return ec.marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSharedLinkID(ctx, selections, v)
 		},
 		true,
 		true,
 	)
 }
 func (ec *executionContext) fieldContext_SharedLink_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("SharedLink", field, true, true, "ID")
+	return graphql.NewScalarFieldContext("SharedLink", field, false, false, "ID")
 }
 
 func (ec *executionContext) _SharedLink_name(ctx context.Context, field graphql.CollectedField, obj *model.SharedLink) (ret graphql.Marshaler) {
@@ -1066,11 +1064,10 @@ func (ec *executionContext) _SharedLink(ctx context.Context, sel ast.SelectionSe
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("SharedLink")
 		case "id":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._SharedLink_id(ctx, field, obj)
-				})
+			out.Values[i] = ec._SharedLink_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "name":
 			out.Values[i] = ec._SharedLink_name(ctx, field, obj)
 			if out.Values[i] == graphql.Null {

@@ -16,7 +16,6 @@ import (
 // region    ************************** generated!.gotpl **************************
 
 type ApiTokenResolver interface {
-	ID(ctx context.Context, obj *model.APIToken) (string, error)
 	AccountID(ctx context.Context, obj *model.APIToken) (string, error)
 
 	SiteIds(ctx context.Context, obj *model.APIToken) ([]string, error)
@@ -41,18 +40,18 @@ func (ec *executionContext) _ApiToken_id(ctx context.Context, field graphql.Coll
 			return ec.fieldContext_ApiToken_id(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.ApiToken().ID(ctx, obj)
+			return obj.ID, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNID2string(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v model.APITokenID) graphql.Marshaler {
+			return ec.marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐAPITokenID(ctx, selections, v)
 		},
 		true,
 		true,
 	)
 }
 func (ec *executionContext) fieldContext_ApiToken_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ApiToken", field, true, true, "ID")
+	return graphql.NewScalarFieldContext("ApiToken", field, false, false, "ID")
 }
 
 func (ec *executionContext) _ApiToken_accountId(ctx context.Context, field graphql.CollectedField, obj *model.APIToken) (ret graphql.Marshaler) {
@@ -671,11 +670,10 @@ func (ec *executionContext) _ApiToken(ctx context.Context, sel ast.SelectionSet,
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("ApiToken")
 		case "id":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._ApiToken_id(ctx, field, obj)
-				})
+			out.Values[i] = ec._ApiToken_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "accountId":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
 				true, true,

@@ -23,11 +23,11 @@ type reports struct {
 	AlertAttempts   *Loader[int64, []*model.DeliveryAttempt]
 	Imports         *BySite[[]*model.ReportImport]
 	ImportJobs      *BySite[[]*model.ImportJob]
-	Annotated       *BySite[int]                   // number of annotations
-	LinkSegments    *Loader[int64, *model.Segment] // of shared links, by the segment's number
+	Annotated       *BySite[int]                             // number of annotations
+	LinkSegments    *Loader[model.SegmentID, *model.Segment] // of shared links, by the segment's number
 
 	db          *db.DB
-	linked      []int64 // segments of shared links
+	linked      []model.SegmentID // segments of shared links
 	sitekeys    []int64
 	channels    []int64 // alert channels
 	messages    []int64 // messages of alert channels
@@ -87,8 +87,8 @@ func newReports(l *Set, d *db.DB) reports {
 		}
 		return bySite, err
 	})
-	r.LinkSegments = &Loader[int64, *model.Segment]{
-		load: store.SegmentsByID, expected: l.segmentIDs, found: make(map[int64]*model.Segment),
+	r.LinkSegments = &Loader[model.SegmentID, *model.Segment]{
+		load: store.SegmentsByID, expected: l.segmentIDs, found: make(map[model.SegmentID]*model.Segment),
 	}
 	return r
 }
@@ -167,7 +167,7 @@ func (l *Set) expectSegments(links []*model.SharedLink) {
 	}
 }
 
-func (l *Set) segmentIDs() []int64 {
+func (l *Set) segmentIDs() []model.SegmentID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.reports.linked)

@@ -27,8 +27,8 @@ func (r *siteResolver) Annotations(
 
 	page := sites.AnnotationPage{Limit: n + 1, Backward: backward, Oldest: orderBy == generated.AnnotationOrderOldest}
 	page.After, page.Before, err = positions(p, func(cursor string) (at sites.AnnotationPosition, ok bool) {
-		at.Day, at.ID, ok = r.ids.ParseDay(kind, cursor)
-		return at, ok
+		day, id, ok := r.ids.ParseDay(kind, cursor)
+		return sites.AnnotationPosition{Day: day, ID: model.AnnotationID(id)}, ok
 	})
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func (r *siteResolver) Annotations(
 	}
 
 	annotations, found, info := cut(p, annotations, func(a *model.Annotation) string {
-		return r.ids.OfDay(kind, a.Day, a.ID)
+		return r.ids.OfDay(kind, a.Day, int64(a.ID))
 	})
 
 	edges := make([]*generated.AnnotationEdge, len(annotations))
@@ -59,10 +59,6 @@ func (r *annotationConnectionResolver) TotalCount(
 	return requestOf(ctx).loaders().Annotated.Of(ctx, obj.SiteID)
 }
 
-func (r *annotationResolver) ID(ctx context.Context, obj *model.Annotation) (string, error) {
-	return r.ids.Of(model.NodeAnnotation, obj.ID), nil
-}
-
 func (r *mutationResolver) CreateAnnotation(
 	ctx context.Context, input generated.CreateAnnotationInput,
 ) (*generated.AnnotationPayload, error) {
@@ -77,7 +73,7 @@ func (r *mutationResolver) UpdateAnnotation(
 	ctx context.Context, input generated.UpdateAnnotationInput,
 ) (*generated.AnnotationPayload, error) {
 	member, id := granted(ctx)
-	annotation, err := r.sites.UpdateAnnotation(ctx, member.AccountID, id, input.Day, input.Text)
+	annotation, err := r.sites.UpdateAnnotation(ctx, member.AccountID, model.AnnotationID(id), input.Day, input.Text)
 	return &generated.AnnotationPayload{Annotation: annotation}, err
 }
 
@@ -85,6 +81,6 @@ func (r *mutationResolver) DeleteAnnotation(
 	ctx context.Context, _ generated.DeleteAnnotationInput,
 ) (*generated.AnnotationPayload, error) {
 	member, id := granted(ctx)
-	annotation, err := r.sites.DeleteAnnotation(ctx, member.AccountID, id)
+	annotation, err := r.sites.DeleteAnnotation(ctx, member.AccountID, model.AnnotationID(id))
 	return &generated.AnnotationPayload{Annotation: annotation}, err
 }

@@ -36,10 +36,6 @@ func (r *mutationResolver) erase(ctx context.Context, erasure *model.UserErasure
 	}
 }
 
-func (r *userDataErasureResolver) ID(ctx context.Context, obj *model.UserErasure) (string, error) {
-	return r.ids.Of(model.NodeErasure, obj.ID), nil
-}
-
 // erasure returns an erasure of one of the viewer's accounts by its global id, or nil.
 func (r *Resolver) erasure(ctx context.Context, viewer *model.User, id string) (*model.UserErasure, error) {
 	return ownObject(ctx, r, model.NodeErasure, viewer, id, r.retention.Erasure)

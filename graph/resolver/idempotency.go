@@ -111,7 +111,7 @@ func (p Repeats) call(ctx context.Context, mutation string, input any, key strin
 		Input: p.resolver.ids.Fingerprint(mutation, string(text)),
 	}
 	if caller.Token != nil {
-		call.TokenID = caller.Token.ID
+		call.TokenID = int64(caller.Token.ID)
 	}
 
 	return call, nil

@@ -22,20 +22,12 @@ func (r *siteResolver) ImportJobs(ctx context.Context, obj *model.Site) ([]*mode
 	return orEmpty(list), err
 }
 
-func (r *reportImportResolver) ID(ctx context.Context, obj *model.ReportImport) (string, error) {
-	return r.ids.Of(model.NodeImport, obj.ID), nil
-}
-
 func (r *reportImportResolver) ImportedBy(ctx context.Context, obj *model.ReportImport) (*string, error) {
 	caller, err := auth.CallerOf(ctx)
 	if err != nil || caller.User != nil && caller.User.IsGuestOfAny(obj.SiteID) {
 		return nil, err
 	}
 	return notZero(obj.ImportedBy), nil
-}
-
-func (r *importJobResolver) ID(ctx context.Context, obj *model.ImportJob) (string, error) {
-	return r.ids.Of(model.NodeImportJob, obj.ID), nil
 }
 
 func (r *importJobResolver) Progress(ctx context.Context, obj *model.ImportJob) (float64, error) {
@@ -132,7 +124,7 @@ func (r *mutationResolver) ConfirmImport(
 	ctx context.Context, _ generated.ConfirmImportInput,
 ) (*generated.ImportJobPayload, error) {
 	member, id := granted(ctx)
-	job, err := r.imports.Confirm(ctx, member.AccountID, id, requestOf(ctx).now)
+	job, err := r.imports.Confirm(ctx, member.AccountID, model.ImportJobID(id), requestOf(ctx).now)
 	return &generated.ImportJobPayload{ImportJob: job}, err
 }
 
@@ -140,7 +132,7 @@ func (r *mutationResolver) CancelImport(
 	ctx context.Context, _ generated.CancelImportInput,
 ) (*generated.ImportJobPayload, error) {
 	member, id := granted(ctx)
-	job, err := r.imports.Cancel(ctx, member.AccountID, id, requestOf(ctx).now)
+	job, err := r.imports.Cancel(ctx, member.AccountID, model.ImportJobID(id), requestOf(ctx).now)
 	return &generated.ImportJobPayload{ImportJob: job}, err
 }
 
@@ -149,6 +141,6 @@ func (r *mutationResolver) UndoImport(
 	ctx context.Context, _ generated.UndoImportInput,
 ) (*generated.UndoImportPayload, error) {
 	member, id := granted(ctx)
-	undone, err := r.imports.Undo(ctx, member.AccountID, id)
+	undone, err := r.imports.Undo(ctx, member.AccountID, model.ImportID(id))
 	return &generated.UndoImportPayload{Import: undone}, err
 }

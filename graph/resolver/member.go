@@ -32,10 +32,6 @@ func (r *accountResolver) Invitations(ctx context.Context, obj *model.Account) (
 	})
 }
 
-func (r *invitationResolver) ID(ctx context.Context, obj *model.Invitation) (string, error) {
-	return r.ids.Of(model.NodeInvitation, obj.ID), nil
-}
-
 // SiteIds is nil for an invitation to the whole account.
 func (r *invitationResolver) SiteIds(ctx context.Context, obj *model.Invitation) ([]string, error) {
 	return r.siteIDs(obj.SiteIDs), nil
@@ -58,7 +54,7 @@ func (r *mutationResolver) RevokeInvitation(
 	ctx context.Context, _ generated.RevokeInvitationInput,
 ) (*generated.RevokeInvitationPayload, error) {
 	owner, id := granted(ctx)
-	invitation, err := r.accounts.DeleteInvitation(ctx, owner.AccountID, id)
+	invitation, err := r.accounts.DeleteInvitation(ctx, owner.AccountID, model.InvitationID(id))
 	return &generated.RevokeInvitationPayload{Invitation: invitation}, err
 }
 
@@ -155,7 +151,7 @@ func (r *Resolver) member(ctx context.Context, viewer *model.User, id string) (*
 // without the right to list them.
 func (r *Resolver) invitation(ctx context.Context, viewer *model.User, id string) (*model.Invitation, error) {
 	return ownObject(ctx, r, model.NodeInvitation, viewer, id,
-		func(ctx context.Context, accountID, id int64) (*model.Invitation, error) {
+		func(ctx context.Context, accountID int64, id model.InvitationID) (*model.Invitation, error) {
 			if may, err := mayReadAsOwner(ctx, accountID); !may || err != nil {
 				return nil, err
 			}

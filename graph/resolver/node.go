@@ -67,9 +67,9 @@ func asNode[T any](object *T, err error) (schema.Node, error) {
 
 // ownObject returns an object of one of the viewer's accounts by its global id, or nil. Every role may
 // read it.
-func ownObject[T any](
+func ownObject[T any, ID ~int64](
 	ctx context.Context, r *Resolver, kind model.NodeKind, viewer *model.User, nodeID string,
-	read func(ctx context.Context, accountID, id int64) (*T, error),
+	read func(ctx context.Context, accountID int64, id ID) (*T, error),
 ) (*T, error) {
 	id, ok := r.ids.Parse(kind, nodeID)
 	if !ok {
@@ -81,5 +81,5 @@ func ownObject[T any](
 		return nil, err
 	}
 
-	return orNull(read(ctx, member.AccountID, id))
+	return orNull(read(ctx, member.AccountID, ID(id)))
 }

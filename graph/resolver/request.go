@@ -36,13 +36,15 @@ type requestKey struct{}
 
 // WithRequest returns a context for the resolvers of a request that arrived at a time, and the id of
 // the request.
-func WithRequest(ctx context.Context, d *db.DB, now model.Instant) (context.Context, string) {
+func WithRequest(
+	ctx context.Context, d *db.DB, ids *model.NodeIDs, now model.Instant,
+) (context.Context, string) {
 	state := &request{
 		id:         rand.Text()[:16],
 		now:        now,
 		newLoaders: func() *loaders.Set { return loaders.New(d, now.Month()) },
 	}
-	return context.WithValue(ctx, requestKey{}, state), state.id
+	return context.WithValue(model.WithNodeIDs(ctx, ids), requestKey{}, state), state.id
 }
 
 // requestOf returns what the resolvers of the request share. It panics on a context without it.
@@ -189,7 +191,7 @@ func actorOf(ctx context.Context, mutation string) audit.Actor {
 
 	actor.Kind, actor.UserID, actor.Email = audit.User, caller.User.ID, caller.User.Email
 	if caller.Token != nil {
-		actor.Kind, actor.TokenID, actor.TokenName = audit.APIToken, caller.Token.ID, caller.Token.Name
+		actor.Kind, actor.TokenID, actor.TokenName = audit.APIToken, int64(caller.Token.ID), caller.Token.Name
 	}
 
 	return actor

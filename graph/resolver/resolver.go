@@ -140,7 +140,6 @@ type (
 	installationHealthResolver   struct{ *Resolver }
 	userResolver                 struct{ *Resolver }
 	invitationResolver           struct{ *Resolver }
-	passkeyResolver              struct{ *Resolver }
 	apiTokenResolver             struct{ *Resolver }
 	siteResolver                 struct{ *Resolver }
 	deletedSiteResolver          struct{ *Resolver }
@@ -151,8 +150,6 @@ type (
 	deliveryConnectionResolver   struct{ *Resolver }
 	annotationConnectionResolver struct{ *Resolver }
 	deliveryAttemptResolver      struct{ *Resolver }
-	userDataErasureResolver      struct{ *Resolver }
-	annotationResolver           struct{ *Resolver }
 	segmentResolver              struct{ *Resolver }
 	funnelResolver               struct{ *Resolver }
 	sharedLinkResolver           struct{ *Resolver }
@@ -193,9 +190,6 @@ func (r *Resolver) User() generated.UserResolver { return &userResolver{r} }
 // Invitation implements generated.ResolverRoot.
 func (r *Resolver) Invitation() generated.InvitationResolver { return &invitationResolver{r} }
 
-// Passkey implements generated.ResolverRoot.
-func (r *Resolver) Passkey() generated.PasskeyResolver { return &passkeyResolver{r} }
-
 // ApiToken implements generated.ResolverRoot.
 func (r *Resolver) ApiToken() generated.ApiTokenResolver { return &apiTokenResolver{r} }
 
@@ -235,14 +229,6 @@ func (r *Resolver) AnnotationConnection() generated.AnnotationConnectionResolver
 func (r *Resolver) DeliveryAttempt() generated.DeliveryAttemptResolver {
 	return &deliveryAttemptResolver{r}
 }
-
-// UserDataErasure implements generated.ResolverRoot.
-func (r *Resolver) UserDataErasure() generated.UserDataErasureResolver {
-	return &userDataErasureResolver{r}
-}
-
-// Annotation implements generated.ResolverRoot.
-func (r *Resolver) Annotation() generated.AnnotationResolver { return &annotationResolver{r} }
 
 // Segment implements generated.ResolverRoot.
 func (r *Resolver) Segment() generated.SegmentResolver { return &segmentResolver{r} }

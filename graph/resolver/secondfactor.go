@@ -48,10 +48,6 @@ func (r *userResolver) SecondFactors(ctx context.Context, obj *model.User) (*gen
 	}, nil
 }
 
-func (r *passkeyResolver) ID(_ context.Context, obj *model.Passkey) (string, error) {
-	return r.ids.Of(model.NodePasskey, obj.ID), nil
-}
-
 func (r *mutationResolver) SignInWithPasskey(
 	ctx context.Context, input generated.SignInWithPasskeyInput,
 ) (*generated.SignInWithPasskeyPayload, error) {
@@ -122,14 +118,15 @@ func (r *mutationResolver) RenamePasskey(
 	ctx context.Context, input generated.RenamePasskeyInput,
 ) (*generated.RenamePasskeyPayload, error) {
 	viewer, id := granted(ctx)
-	passkey, err := r.auth.RenamePasskey(ctx, viewer, id, input.Name)
+	passkey, err := r.auth.RenamePasskey(ctx, viewer, model.PasskeyID(id), input.Name)
 	return &generated.RenamePasskeyPayload{Passkey: passkey}, err
 }
 
 func (r *mutationResolver) DeletePasskey(
 	ctx context.Context, input generated.DeletePasskeyInput,
 ) (*generated.DeletePasskeyPayload, error) {
-	viewer, id := granted(ctx)
+	viewer, number := granted(ctx)
+	id := model.PasskeyID(number)
 
 	// An unknown passkey costs no check of the password.
 	if _, err := r.accounts.Passkey(ctx, viewer.ID, id); err != nil {
@@ -158,7 +155,7 @@ func (r *Resolver) passkey(ctx context.Context, viewer *model.User, id string) (
 		return nil, err
 	}
 
-	return orNull(r.accounts.Passkey(ctx, viewer.ID, number))
+	return orNull(r.accounts.Passkey(ctx, viewer.ID, model.PasskeyID(number)))
 }
 
 func newPasskeyRequest(request *auth.PasskeyRequest) *generated.PasskeyRequest {

@@ -19,10 +19,6 @@ func (r *siteResolver) Funnels(ctx context.Context, obj *model.Site) ([]*model.F
 	return orEmpty(funnels), err
 }
 
-func (r *segmentResolver) ID(ctx context.Context, obj *model.Segment) (string, error) {
-	return r.ids.Of(model.NodeSegment, obj.ID), nil
-}
-
 func (r *segmentResolver) Filters(ctx context.Context, obj *model.Segment) ([]*generated.ReportFilter, error) {
 	filters := make([]*generated.ReportFilter, len(obj.Filters))
 	for i, f := range obj.Filters {
@@ -32,10 +28,6 @@ func (r *segmentResolver) Filters(ctx context.Context, obj *model.Segment) ([]*g
 		}
 	}
 	return filters, nil
-}
-
-func (r *funnelResolver) ID(ctx context.Context, obj *model.Funnel) (string, error) {
-	return r.ids.Of(model.NodeFunnel, obj.ID), nil
 }
 
 func (r *funnelResolver) Steps(ctx context.Context, obj *model.Funnel) ([]*generated.FunnelStep, error) {
@@ -66,7 +58,7 @@ func (r *mutationResolver) UpdateSegment(
 	}
 
 	member, id := granted(ctx)
-	segment, err := r.sites.UpdateSegment(ctx, member.AccountID, id, input.Name, filters)
+	segment, err := r.sites.UpdateSegment(ctx, member.AccountID, model.SegmentID(id), input.Name, filters)
 	return &generated.SegmentPayload{Segment: segment}, err
 }
 
@@ -74,7 +66,7 @@ func (r *mutationResolver) DeleteSegment(
 	ctx context.Context, _ generated.DeleteSegmentInput,
 ) (*generated.SegmentPayload, error) {
 	member, id := granted(ctx)
-	segment, err := r.sites.DeleteSegment(ctx, member.AccountID, id)
+	segment, err := r.sites.DeleteSegment(ctx, member.AccountID, model.SegmentID(id))
 	return &generated.SegmentPayload{Segment: segment}, err
 }
 
@@ -98,7 +90,7 @@ func (r *mutationResolver) UpdateFunnel(
 	}
 
 	member, id := granted(ctx)
-	funnel, err := r.sites.UpdateFunnel(ctx, member.AccountID, id, input.Name, steps)
+	funnel, err := r.sites.UpdateFunnel(ctx, member.AccountID, model.FunnelID(id), input.Name, steps)
 	return &generated.FunnelPayload{Funnel: funnel}, err
 }
 
@@ -106,7 +98,7 @@ func (r *mutationResolver) DeleteFunnel(
 	ctx context.Context, _ generated.DeleteFunnelInput,
 ) (*generated.FunnelPayload, error) {
 	member, id := granted(ctx)
-	funnel, err := r.sites.DeleteFunnel(ctx, member.AccountID, id)
+	funnel, err := r.sites.DeleteFunnel(ctx, member.AccountID, model.FunnelID(id))
 	return &generated.FunnelPayload{Funnel: funnel}, err
 }
 

@@ -47,7 +47,7 @@ func (r *siteResolver) SharedLinks(ctx context.Context, obj *model.Site) ([]*mod
 }
 
 // sharedLink returns a link of an account, with its token if the caller may read it.
-func (r *Resolver) sharedLink(ctx context.Context, accountID, id int64) (*model.SharedLink, error) {
+func (r *Resolver) sharedLink(ctx context.Context, accountID int64, id model.SharedLinkID) (*model.SharedLink, error) {
 	link, err := r.sites.SharedLink(ctx, accountID, id)
 	if err != nil {
 		return nil, err
@@ -88,10 +88,6 @@ func (r *sharedLinkResolver) Token(_ context.Context, obj *model.SharedLink) (*s
 
 func (r *sharedLinkResolver) Origins(_ context.Context, obj *model.SharedLink) ([]string, error) {
 	return orEmpty(obj.Origins), nil
-}
-
-func (r *sharedLinkResolver) ID(ctx context.Context, obj *model.SharedLink) (string, error) {
-	return r.ids.Of(model.NodeSharedLink, obj.ID), nil
 }
 
 func (r *sharedLinkResolver) HasPassword(ctx context.Context, obj *model.SharedLink) (bool, error) {
@@ -153,10 +149,11 @@ func (r *mutationResolver) describeLink(link *model.SharedLink, input *generated
 	}
 
 	if input.SegmentID != nil {
-		var ok bool
-		if link.SegmentID, ok = r.ids.Parse(model.NodeSegment, *input.SegmentID); !ok {
+		id, ok := r.ids.Parse(model.NodeSegment, *input.SegmentID)
+		if !ok {
 			segmentErr = notFound("segmentId")
 		}
+		link.SegmentID = model.SegmentID(id)
 	}
 
 	origins, originsErr := model.ParseOrigins("origins", input.Origins)
@@ -169,18 +166,18 @@ func (r *mutationResolver) RevokeSharedLink(
 	ctx context.Context, _ generated.RevokeSharedLinkInput,
 ) (*generated.SharedLinkPayload, error) {
 	member, id := granted(ctx)
-	link, err := r.sites.RevokeSharedLink(ctx, member.AccountID, id)
+	link, err := r.sites.RevokeSharedLink(ctx, member.AccountID, model.SharedLinkID(id))
 	return &generated.SharedLinkPayload{SharedLink: link}, err
 }
 
 func (r *mutationResolver) OpenSharedLink(
 	ctx context.Context, input generated.OpenSharedLinkInput,
 ) (*generated.OpenSharedLinkPayload, error) {
-	var id *int64
+	var id *model.SharedLinkID
 	if input.SharedLinkID != nil {
 		// A text that is no id is the id of no link.
 		number, _ := r.ids.Parse(model.NodeSharedLink, *input.SharedLinkID)
-		id = &number
+		id = new(model.SharedLinkID(number))
 	}
 
 	token, expires, err := r.auth.OpenSharedLink(ctx, input.Token, orBlank(input.Password), id)

@@ -29,10 +29,6 @@ func (r *queryResolver) RateLimit(ctx context.Context) (*generated.RateLimit, er
 	return limits.Of(ctx).RateLimit(), nil
 }
 
-func (r *apiTokenResolver) ID(ctx context.Context, obj *model.APIToken) (string, error) {
-	return r.ids.Of(model.NodeAPIToken, obj.ID), nil
-}
-
 func (r *apiTokenResolver) AccountID(ctx context.Context, obj *model.APIToken) (string, error) {
 	return r.ids.Of(model.NodeAccount, obj.AccountID), nil
 }
@@ -131,11 +127,11 @@ func (r *mutationResolver) RevokeAPIToken(
 ) (*generated.RevokeAPITokenPayload, error) {
 	viewer, id := granted(ctx)
 	if viewer.IsThroughAccount() {
-		token, err := r.accounts.DeleteAPITokenIn(ctx, viewer.AccountID, viewer.ID, id)
+		token, err := r.accounts.DeleteAPITokenIn(ctx, viewer.AccountID, viewer.ID, model.APITokenID(id))
 		return &generated.RevokeAPITokenPayload{APIToken: token}, err
 	}
 
-	token, err := r.accounts.DeleteAPIToken(ctx, viewer.ID, id)
+	token, err := r.accounts.DeleteAPIToken(ctx, viewer.ID, model.APITokenID(id))
 	return &generated.RevokeAPITokenPayload{APIToken: token}, err
 }
 
@@ -150,7 +146,7 @@ func (r *Resolver) apiToken(ctx context.Context, viewer *model.User, id string) 
 		return nil, err
 	}
 
-	token, err := orNull(r.accounts.APIToken(ctx, viewer.ID, number))
+	token, err := orNull(r.accounts.APIToken(ctx, viewer.ID, model.APITokenID(number)))
 	if token == nil || err != nil || !ownsToken(viewer, token) {
 		return nil, err
 	}

@@ -186,17 +186,17 @@ func takeTurn(
 // job returns the account and the number of a job, if the user may change the settings of its site.
 func (u *uploads) job(
 	ctx context.Context, user *model.User, token *model.APIToken, id string,
-) (accountID, jobID int64, err error) {
+) (accountID int64, jobID model.ImportJobID, err error) {
 	ids, err := u.keys.NodeIDs(ctx)
 	if err != nil {
 		return 0, 0, err
 	}
-	jobID, ok := ids.Parse(model.NodeImportJob, id)
+	number, ok := ids.Parse(model.NodeImportJob, id)
 	if !ok {
 		return 0, 0, model.ErrNotFound
 	}
 
-	member, err := u.accounts.MemberFor(ctx, user, model.NodeImportJob, jobID)
+	member, err := u.accounts.MemberFor(ctx, user, model.NodeImportJob, number)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -206,6 +206,7 @@ func (u *uploads) job(
 	if err := member.Account.CheckSuspended(model.MayConfigure); err != nil {
 		return 0, 0, err
 	}
+	jobID = model.ImportJobID(number)
 	_, err = u.store.Job(ctx, member.AccountID, jobID)
 	return member.AccountID, jobID, err
 }

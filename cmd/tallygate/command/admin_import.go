@@ -169,7 +169,7 @@ func (c *importsCommand) Run(ctx context.Context, s *session) error {
 
 type undoImportCommand struct {
 	Args struct {
-		ID int64 `positional-arg-name:"<id>" description:"The import's number, see \"admin imports\"."`
+		ID model.ImportID `positional-arg-name:"<id>" description:"The import's number, see \"admin imports\"."`
 	} `positional-args:"yes" required:"yes"`
 	Site siteKey `long:"site" required:"true" value-name:"KEY" description:"The site's key, 32 hexadecimal characters."`
 }

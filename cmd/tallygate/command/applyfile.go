@@ -257,12 +257,12 @@ func (f segmentFile) create(ctx context.Context, a *applier, siteID int64) error
 
 func (f segmentFile) update(ctx context.Context, a *applier, id int64) error {
 	filters := f.filters()
-	_, err := a.store.UpdateSegment(ctx, a.accountID, id, nil, &filters)
+	_, err := a.store.UpdateSegment(ctx, a.accountID, model.SegmentID(id), nil, &filters)
 	return err
 }
 
 func (f segmentFile) remove(ctx context.Context, a *applier, id int64) error {
-	_, err := a.store.DeleteSegment(ctx, a.accountID, id)
+	_, err := a.store.DeleteSegment(ctx, a.accountID, model.SegmentID(id))
 	return err
 }
 
@@ -285,12 +285,12 @@ func (f funnelFile) create(ctx context.Context, a *applier, siteID int64) error 
 
 func (f funnelFile) update(ctx context.Context, a *applier, id int64) error {
 	steps := f.steps()
-	_, err := a.store.UpdateFunnel(ctx, a.accountID, id, nil, &steps)
+	_, err := a.store.UpdateFunnel(ctx, a.accountID, model.FunnelID(id), nil, &steps)
 	return err
 }
 
 func (f funnelFile) remove(ctx context.Context, a *applier, id int64) error {
-	_, err := a.store.DeleteFunnel(ctx, a.accountID, id)
+	_, err := a.store.DeleteFunnel(ctx, a.accountID, model.FunnelID(id))
 	return err
 }
 

@@ -249,13 +249,13 @@ type siteObjects struct {
 	annotations []annotationFile
 
 	segmentIDs, funnelIDs map[string]int64 // by name
-	annotationIDs         map[annotationFile][]int64
+	annotationIDs         map[annotationFile][]model.AnnotationID
 }
 
 func readObjects(ctx context.Context, store *sites.Store, siteID int64) (*siteObjects, error) {
 	objects := &siteObjects{
 		segments: []segmentFile{}, funnels: []funnelFile{}, annotations: []annotationFile{},
-		segmentIDs: map[string]int64{}, funnelIDs: map[string]int64{}, annotationIDs: map[annotationFile][]int64{},
+		segmentIDs: map[string]int64{}, funnelIDs: map[string]int64{}, annotationIDs: map[annotationFile][]model.AnnotationID{},
 	}
 
 	segments, segmentsErr := store.SegmentsOfSites(ctx, []int64{siteID})
@@ -273,7 +273,7 @@ func readObjects(ctx context.Context, store *sites.Store, siteID int64) (*siteOb
 		}
 
 		objects.segments = append(objects.segments, file)
-		objects.segmentIDs[segment.Name] = segment.ID
+		objects.segmentIDs[segment.Name] = int64(segment.ID)
 	}
 
 	for _, funnel := range funnels[siteID] {
@@ -283,7 +283,7 @@ func readObjects(ctx context.Context, store *sites.Store, siteID int64) (*siteOb
 		}
 
 		objects.funnels = append(objects.funnels, file)
-		objects.funnelIDs[funnel.Name] = funnel.ID
+		objects.funnelIDs[funnel.Name] = int64(funnel.ID)
 	}
 
 	for _, annotation := range annotations[siteID] {

@@ -72,7 +72,7 @@ func (f *fixture) store(r *importer.Result) model.ReportImport {
 	return stored
 }
 
-func (f *fixture) undo(id int64) {
+func (f *fixture) undo(id model.ImportID) {
 	f.t.Helper()
 	if err := reports.New(f.d).UndoImport(f.t.Context(), f.site.ID, id, sites.RecordImport); err != nil {
 		f.t.Fatal(err)

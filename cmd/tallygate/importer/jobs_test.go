@@ -88,7 +88,7 @@ func (f *jobFixture) start(source model.ImportSource, names ...string) *model.Im
 }
 
 // run runs the next job, and returns the job after that.
-func (f *jobFixture) run(api bool, id int64) *model.ImportJob {
+func (f *jobFixture) run(api bool, id model.ImportJobID) *model.ImportJob {
 	f.t.Helper()
 	if err := runNext(f.t.Context(), f.runner, api); err != nil {
 		f.t.Fatal(err)
@@ -104,7 +104,7 @@ func runNext(ctx context.Context, runner *importjob.Runner, api bool) error {
 	return runner.Run(ctx, job)
 }
 
-func (f *jobFixture) job(id int64) *model.ImportJob {
+func (f *jobFixture) job(id model.ImportJobID) *model.ImportJob {
 	f.t.Helper()
 	job, err := f.store.Job(f.t.Context(), f.site.AccountID, id)
 	if err != nil {
@@ -113,7 +113,7 @@ func (f *jobFixture) job(id int64) *model.ImportJob {
 	return job
 }
 
-func (f *jobFixture) confirm(id int64) {
+func (f *jobFixture) confirm(id model.ImportJobID) {
 	f.t.Helper()
 	if _, err := f.store.Confirm(f.by(), f.site.AccountID, id, f.now); err != nil {
 		f.t.Fatal(err)
