@@ -13,8 +13,8 @@ type handler func(http.ResponseWriter, *http.Request) error
 
 // serve turns a handler's error into the contract's answer. An error that is not a model.Error,
 // such as a panic, is an internal fault: it is logged here, once, and answered with 503
-// unavailable. methods are those that the handler accepts; body returns the members of the answer to
-// an error.
+// unavailable. methods are those that the handler accepts; body returns the members of the answer
+// to an error.
 func serve(log *slog.Logger, methods string, body func(*model.Error) map[string]string, h handler) http.HandlerFunc {
 	failures := web.NewFailureLog(log)
 	return func(w http.ResponseWriter, r *http.Request) {

@@ -15,21 +15,23 @@ import (
 	"github.com/tallygate/tallygate/web"
 )
 
-// ProbeHeader is the header by which `tallygate doctor --site` asks an endpoint of browsers what has
-// arrived through the proxies in front. Its value is a ProbePattern: a session and a number.
+// ProbeHeader is the header by which `tallygate doctor --site` asks an endpoint of browsers what
+// has arrived through the proxies in front. Its value is a ProbePattern: a session and a number.
 const ProbeHeader = "Tallygate-Probe"
 
 // ProbePattern describes the values of ProbeHeader.
 var ProbePattern = regexp.MustCompile(`^([0-9a-f]{16})-[0-9]{1,3}$`)
 
-// Prober describes requests to their sender. The description has no address: it has keyed hashes, by
-// which a client that reaches the server in two ways learns whether the server sees the same address.
+// Prober describes requests to their sender. The description has no address: it has keyed hashes,
+// by which a client that reaches the server in two ways learns whether the server sees the same
+// address.
 type Prober struct {
 	Key     []byte // of the installation, so that the hashes of all nodes agree and cannot be guessed
 	Clients *web.Clients
 }
 
-// describe adds the description to the response if the request asks for it. It changes nothing else.
+// describe adds the description to the response if the request asks for it. It changes nothing
+// else.
 func (p *Prober) describe(w http.ResponseWriter, r *http.Request) {
 	values := r.Header[ProbeHeader]
 	if p == nil || len(values) != 1 {
@@ -48,8 +50,9 @@ func (p *Prober) describe(w http.ResponseWriter, r *http.Request) {
 		p.Clients.Sharing(r), has("Origin"), has("Cookie"), has("Authorization"), has("Referer")) + p.browser(asked[1], r.Header)}
 }
 
-// BrowserHeaders are the further headers that the server evaluates of a browser, by their names in a
-// description. The captcha reads the language, and reports of browsers and systems need the client hints.
+// BrowserHeaders are the further headers that the server evaluates of a browser, by their names in
+// a description. The captcha reads the language, and reports of browsers and systems need the
+// client hints.
 var BrowserHeaders = map[string]string{
 	"language": "Accept-Language", "brands": "Sec-Ch-Ua", "mobile": "Sec-Ch-Ua-Mobile", "platform": "Sec-Ch-Ua-Platform",
 }

@@ -82,8 +82,9 @@ func TestProbeOnlyAnswersItsOwnForm(t *testing.T) {
 	}
 }
 
-// TestProbeHidesAddresses: the description has neither the address nor a hash that two installations share, and the
-// same address has the same hash in one session only, whether the request came directly or through the proxy.
+// TestProbeHidesAddresses: the description has neither the address nor a hash that two
+// installations share, and the same address has the same hash in one session only, whether the
+// request came directly or through the proxy.
 func TestProbeHidesAddresses(t *testing.T) {
 	t.Parallel()
 	header := func(id, forwarded string) http.Header {

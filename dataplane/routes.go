@@ -29,29 +29,32 @@ type Options struct {
 	Prober *Prober // nil: requests of `tallygate doctor --site` are not described
 }
 
-// compatPaths are the paths of /siteverify: the contract's, which is also hCaptcha's newer one, and those
-// of reCAPTCHA, hCaptcha and Turnstile. A program that joins a path to a base address needs no other
-// setting then.
+// compatPaths are the paths of /siteverify: the contract's, which is also hCaptcha's newer one, and
+// those of reCAPTCHA, hCaptcha and Turnstile. A program that joins a path to a base address needs
+// no other setting then.
 var compatPaths = []string{"/siteverify", "/recaptcha/api/siteverify", "/1/siteverify", "/turnstile/v0/siteverify"}
 
 // siteconfigPath is where hCaptcha's plug-ins check their sitekey.
 const siteconfigPath = "/checksiteconfig"
 
-// framePaths are the paths of mCaptcha's page for a frame, as people and as its glue package write it.
+// framePaths are the paths of mCaptcha's page for a frame, as people and as its glue package write
+// it.
 var framePaths = []string{captcha.FrameFolder, captcha.FrameFolder + "/"}
 
-// captchaFolders are the folders of the captcha's endpoints and loaders. Errors of unknown paths in them
-// are sentences, as the captcha's.
+// captchaFolders are the folders of the captcha's endpoints and loaders. Errors of unknown paths in
+// them are sentences, as the captcha's.
 var captchaFolders = []string{"/api", "/recaptcha", "/1", "/turnstile", captcha.FrameFolder}
 
-// probedPaths are the endpoints that describe requests of `tallygate doctor --site`. Browsers call them, so
-// proxies of websites pass them on. No cache stores their answers.
+// probedPaths are the endpoints that describe requests of `tallygate doctor --site`. Browsers call
+// them, so proxies of websites pass them on. No cache stores their answers.
 var probedPaths = []string{"/collect.php", "/api/v1/pow/config", "/api/v1/pow/verify"}
 
-// ScriptsRoute is the Pattern of requests for browser scripts, and for all paths that are no endpoint's.
+// ScriptsRoute is the Pattern of requests for browser scripts, and for all paths that are no
+// endpoint's.
 const ScriptsRoute = "scripts"
 
-// endpoints returns the handlers by path. openapi.json describes each path; a test compares the two.
+// endpoints returns the handlers by path. openapi.json describes each path; a test compares the
+// two.
 func endpoints(o Options) map[string]http.HandlerFunc {
 	routes := map[string]http.HandlerFunc{
 		"/collect.php":  serve(o.Log, "POST, OPTIONS", code, o.Analytics.Collect),
@@ -85,8 +88,8 @@ func Endpoints() []string {
 
 // Handler returns all routes of the data plane. Paths match exactly, without a redirect: a client
 // that follows one repeats its call as a GET, or not at all. Misspelt endpoints and unknown paths
-// are answered with 404 in JSON, whatever the method. The request's Pattern is set to the endpoint's path, to
-// ScriptsRoute, or for misspelt endpoints not at all.
+// are answered with 404 in JSON, whatever the method. The request's Pattern is set to the
+// endpoint's path, to ScriptsRoute, or for misspelt endpoints not at all.
 func Handler(o Options) http.Handler {
 	routes := endpoints(o)
 	unknownCode := serve(o.Log, "", code, unknownPath)

@@ -12,8 +12,8 @@ import (
 	assets "github.com/tallygate/tallygate/frontend-assets"
 )
 
-// TestUnknownPaths checks that paths without an endpoint or a script are answered alike, whatever the method, and that
-// scripts accept GET and HEAD alone.
+// TestUnknownPaths checks that paths without an endpoint or a script are answered alike, whatever
+// the method, and that scripts accept GET and HEAD alone.
 func TestUnknownPaths(t *testing.T) {
 	h := Handler(Options{
 		Analytics: new(analytics.Service), Captcha: new(captcha.Service), Log: slog.New(slog.DiscardHandler), Assets: assets.Handler(),

@@ -16,8 +16,8 @@ import (
 // DefaultCell is the id of the cell that every database has.
 const DefaultCell = celllist.Default
 
-// Cell is a database with the tables of one cell, in addition to the common ones. It shares everything
-// with Common but its connections. It is safe for concurrent use.
+// Cell is a database with the tables of one cell, in addition to the common ones. It shares
+// everything with Common but its connections. It is safe for concurrent use.
 type Cell struct {
 	ID     int64
 	Common *DB
@@ -47,14 +47,14 @@ func (d *DB) Cell(ctx context.Context, id int64) (*Cell, error) {
 	return &Cell{ID: id, Common: d, Write: c.Pool, Read: c.Pool, DataRead: c.Pool, connections: c}, nil
 }
 
-// OfSite returns the cell of a site; the default one for an unknown site. A site that is moved has its rows
-// in both cells for a minute after that.
+// OfSite returns the cell of a site; the default one for an unknown site. A site that is moved has
+// its rows in both cells for a minute after that.
 func (d *DB) OfSite(ctx context.Context, siteID int64) (*Cell, error) {
 	return d.cellOf(ctx, "sites", siteID)
 }
 
-// OfAccount returns the cell with the captcha of an account; the default one for an unknown account. An
-// account that is moved has its rows in both cells for a minute after that.
+// OfAccount returns the cell with the captcha of an account; the default one for an unknown
+// account. An account that is moved has its rows in both cells for a minute after that.
 func (d *DB) OfAccount(ctx context.Context, accountID int64) (*Cell, error) {
 	return d.cellOf(ctx, "accounts", accountID)
 }
@@ -122,7 +122,8 @@ func (d *DB) PerCell(ctx context.Context, siteIDs []int64, call func(cell *Cell,
 	return nil
 }
 
-// RowsPerCell returns the rows that a query finds in each cell of the sites, one cell after the other.
+// RowsPerCell returns the rows that a query finds in each cell of the sites, one cell after the
+// other.
 func RowsPerCell[Row any](
 	ctx context.Context, d *DB, siteIDs []int64, query func(cell *Cell, siteIDs []int64, rows *[]Row) error,
 ) (all []Row, err error) {
@@ -135,8 +136,8 @@ func RowsPerCell[Row any](
 	return all, err
 }
 
-// EachCell calls a function for each cell, in the order of their ids. An error does not keep it from
-// the later cells.
+// EachCell calls a function for each cell, in the order of their ids. An error does not keep it
+// from the later cells.
 func (d *DB) EachCell(ctx context.Context, call func(cell *Cell) error) error {
 	list, err := d.Cells(ctx)
 	if err != nil {
@@ -155,8 +156,8 @@ func (d *DB) EachCell(ctx context.Context, call func(cell *Cell) error) error {
 	return errors.Join(failed...)
 }
 
-// EachCellOf is EachCell for a table: it calls the function once, with the default cell, for a common
-// table.
+// EachCellOf is EachCell for a table: it calls the function once, with the default cell, for a
+// common table.
 func (d *DB) EachCellOf(ctx context.Context, table string, call func(cell *Cell) error) error {
 	if !celllist.HasTable(table) {
 		return call(d.DefaultCell())
@@ -180,8 +181,8 @@ func (c *Cell) QuotedSchema() string {
 	return c.connections.QuotedSchema()
 }
 
-// BatchPostgres returns a copy of the configuration for connections that store batches of the cell, which
-// can lead to an address of its own; nil on SQLite.
+// BatchPostgres returns a copy of the configuration for connections that store batches of the cell,
+// which can lead to an address of its own; nil on SQLite.
 func (c *Cell) BatchPostgres() *pgx.ConnConfig {
 	if c.connections == nil {
 		return c.Common.Postgres()

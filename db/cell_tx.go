@@ -17,7 +17,8 @@ import (
 const (
 	moveWait = 5 * time.Second
 
-	// MovePoll is the pause before an attempt to change rows of a site or account that is being moved.
+	// MovePoll is the pause before an attempt to change rows of a site or account that is being
+	// moved.
 	MovePoll = 100 * time.Millisecond
 )
 
@@ -28,7 +29,8 @@ var ErrSiteMoving = &model.Error{
 	Message: "The site's data is being moved. Try again in a few seconds.",
 }
 
-// CellTx is a transaction in a cell: its statements find the tables of the cell and the common ones.
+// CellTx is a transaction in a cell: its statements find the tables of the cell and the common
+// ones.
 type CellTx struct {
 	*Tx
 
@@ -49,15 +51,15 @@ func (c *Cell) InTx(ctx context.Context, fn func(ctx context.Context, tx *CellTx
 	})
 }
 
-// InSiteTx is InTx for a transaction that changes rows of one site, in its cell. No such transaction runs
-// while the last of the site's rows are moved to another cell: it waits for up to five seconds, and then
-// fails with ErrSiteMoving.
+// InSiteTx is InTx for a transaction that changes rows of one site, in its cell. No such
+// transaction runs while the last of the site's rows are moved to another cell: it waits for up to
+// five seconds, and then fails with ErrSiteMoving.
 func (d *DB) InSiteTx(ctx context.Context, siteID int64, fn func(ctx context.Context, tx *CellTx) error) error {
 	return d.DefaultCell().InSiteTx(ctx, siteID, fn)
 }
 
-// InSiteTx is DB.InSiteTx with the connections of the cell. It saves a statement if the site is in it; fn
-// checks tx.CellID if it must be.
+// InSiteTx is DB.InSiteTx with the connections of the cell. It saves a statement if the site is in
+// it; fn checks tx.CellID if it must be.
 func (c *Cell) InSiteTx(ctx context.Context, siteID int64, fn func(ctx context.Context, tx *CellTx) error) error {
 	for began := time.Now(); ; {
 		err := c.InTx(ctx, func(ctx context.Context, tx *CellTx) error {
@@ -79,8 +81,8 @@ func (c *Cell) InSiteTx(ctx context.Context, siteID int64, fn func(ctx context.C
 	}
 }
 
-// EnterSite enters the cell of a site, as EnterCell does, and keeps the site there until the transaction
-// ends. It fails with ErrSiteMoving, see InSiteTx.
+// EnterSite enters the cell of a site, as EnterCell does, and keeps the site there until the
+// transaction ends. It fails with ErrSiteMoving, see InSiteTx.
 func (tx *Tx) EnterSite(ctx context.Context, siteID int64) (*CellTx, error) {
 	single, err := tx.db.IsSingle(ctx)
 	if err != nil {
@@ -116,15 +118,15 @@ func (tx *Tx) EnterSite(ctx context.Context, siteID int64) (*CellTx, error) {
 	return tx.EnterCell(ctx, sites[0].Cell)
 }
 
-// shareCellOf shares the lock of LockCellOf until the transaction ends. It does not wait, because the
-// caller may have the site's row, which a move locks later: it reports whether it has the lock.
+// shareCellOf shares the lock of LockCellOf until the transaction ends. It does not wait, because
+// the caller may have the site's row, which a move locks later: it reports whether it has the lock.
 func (tx *Tx) shareCellOf(ctx context.Context, siteID int64) (shared bool, err error) {
 	err = tx.NewRaw("SELECT pg_try_advisory_xact_lock_shared(?)", siteLocks+siteID).Scan(ctx, &shared)
 	return shared, err
 }
 
-// EnterCell returns the transaction in a cell. Until it enters another one, the names of cells' tables
-// mean the tables of this one.
+// EnterCell returns the transaction in a cell. Until it enters another one, the names of cells'
+// tables mean the tables of this one.
 func (tx *Tx) EnterCell(ctx context.Context, id int64) (*CellTx, error) {
 	in := &CellTx{Tx: tx, CellID: id}
 	if id == cmp.Or(tx.cell, DefaultCell) {
@@ -147,8 +149,8 @@ func (tx *Tx) EnterCell(ctx context.Context, id int64) (*CellTx, error) {
 	return in, in.hold(ctx)
 }
 
-// StayPut fails with ErrSiteMoving while a site is being moved to another cell, from the beginning of
-// the move. It is for changes of old rows, which are copied first.
+// StayPut fails with ErrSiteMoving while a site is being moved to another cell, from the beginning
+// of the move. It is for changes of old rows, which are copied first.
 func (tx *CellTx) StayPut(ctx context.Context, siteID int64) error {
 	single, err := tx.db.IsSingle(ctx)
 	if single || err != nil {
@@ -162,9 +164,9 @@ func (tx *CellTx) StayPut(ctx context.Context, siteID int64) error {
 	return err
 }
 
-// HoldCell is the first statement of a transaction in a cell of Citus. It changes nothing, but from a
-// statement that changes tables of the cell until the end of the transaction, Citus does not move the
-// cell to another node. Rows that were locked before would not be locked on the new node.
+// HoldCell is the first statement of a transaction in a cell of Citus. It changes nothing, but from
+// a statement that changes tables of the cell until the end of the transaction, Citus does not move
+// the cell to another node. Rows that were locked before would not be locked on the new node.
 const HoldCell = "UPDATE detached_partitions SET detached_at = 0 WHERE table_name = ''"
 
 // hold runs HoldCell if the cell is one of Citus.
@@ -180,11 +182,13 @@ func (tx *CellTx) hold(ctx context.Context) error {
 	return err
 }
 
-// KnownCell is the condition on a row of cells that all processes know the cell, see celllist.Delay.
+// KnownCell is the condition on a row of cells that all processes know the cell, see
+// celllist.Delay.
 var KnownCell = fmt.Sprintf("created_at <= (extract(epoch FROM clock_timestamp()) * 1000000)::bigint - %d",
 	celllist.Delay.Microseconds())
 
-// ChooseCell returns the cell of a new row of sites or accounts: the open one with the fewest of them.
+// ChooseCell returns the cell of a new row of sites or accounts: the open one with the fewest of
+// them.
 func (tx *Tx) ChooseCell(ctx context.Context, of string) (int64, error) {
 	single, err := tx.db.IsSingle(ctx)
 	if single || err != nil {

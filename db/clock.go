@@ -7,8 +7,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// clockSlack is how far the clock may move back, or deviate from a process's uptime, without counting
-// as a jump.
+// clockSlack is how far the clock may move back, or deviate from a process's uptime, without
+// counting as a jump.
 const clockSlack = time.Minute
 
 // Clock is the source of a DB's time, with this process's last readings of it.

@@ -27,11 +27,11 @@
 //	sqlitefile     the connections of a SQLite file; saltfile is a leaf, too
 //	model          entities and their rules, without SQL
 //
-// A package imports only packages below it; ingest, exports, audit, keys, reports, files and inspect do
-// not import each other. SQL and bun are used only under db. The control plane, the data plane, the jobs
-// and the command line make their stores from the one DB they are given. They keep the stores as
-// concrete types: an interface would have one implementation and dozens of methods. Tests use real
-// databases.
+// A package imports only packages below it; ingest, exports, audit, keys, reports, files and
+// inspect do not import each other. SQL and bun are used only under db. The control plane, the data
+// plane, the jobs and the command line make their stores from the one DB they are given. They keep
+// the stores as concrete types: an interface would have one implementation and dozens of methods.
+// Tests use real databases.
 package db
 
 import (
@@ -56,8 +56,8 @@ import (
 	"github.com/tallygate/tallygate/db/watch"
 )
 
-// DB is a database of either dialect. Its connections are for the common tables: statements on tables of a
-// cell need a Cell or a CellTx. It is safe for concurrent use.
+// DB is a database of either dialect. Its connections are for the common tables: statements on
+// tables of a cell need a Cell or a CellTx. It is safe for concurrent use.
 type DB struct {
 	Write *bun.DB // SQLite: the one writing connection; PostgreSQL: the same pool as Read
 	Read  *bun.DB
@@ -73,7 +73,8 @@ type DB struct {
 
 	SQLitePath string // path of the database file; empty on PostgreSQL
 
-	// What needs a session of PostgreSQL uses sessions, the same pool as Write unless a pooler is in between.
+	// What needs a session of PostgreSQL uses sessions, the same pool as Write unless a pooler is
+	// in between.
 	sessions *bun.DB // nil on SQLite
 	isPooled bool
 
@@ -103,16 +104,16 @@ const (
 
 // Options are about the connections to a PostgreSQL server. SQLite ignores them.
 type Options struct {
-	// DirectURL is an address of the same database without a connection pooler in between. What needs a
-	// session of its own uses it: batches of hits and claims, watching, and the migrations that create
-	// indexes. Empty: there is no pooler.
+	// DirectURL is an address of the same database without a connection pooler in between. What
+	// needs a session of its own uses it: batches of hits and claims, watching, and the migrations
+	// that create indexes. Empty: there is no pooler.
 	DirectURL string
 
 	Connections     int // most of the control plane and the worker together; 0: 16
 	DataConnections int // most of the data plane for lookups, salts and counts; 0: 4
 
-	// CellURLs are addresses, by the ids of cells, at which the same tables are: on Citus that of a worker.
-	// The writers of a cell's hits use it; a cell without one has DirectURL or the URL.
+	// CellURLs are addresses, by the ids of cells, at which the same tables are: on Citus that of a
+	// worker. The writers of a cell's hits use it; a cell without one has DirectURL or the URL.
 	CellURLs map[int64]string
 
 	purpose string // added to the name of the connections, see ForCopy
@@ -138,8 +139,8 @@ func OpenWith(rawURL string, options Options) (*DB, error) {
 	return nil, errors.New("the database URL is neither a postgres nor a sqlite address")
 }
 
-// Written returns a channel of SQLite that receives after uses of this process's writing connection, for
-// one receiver. It is nil on PostgreSQL.
+// Written returns a channel of SQLite that receives after uses of this process's writing
+// connection, for one receiver. It is nil on PostgreSQL.
 func (d *DB) Written() <-chan struct{} {
 	if d.sqlite == nil {
 		return nil
@@ -198,8 +199,8 @@ func sqliteDB(pool *sql.DB) *bun.DB {
 	return bun.NewDB(pool, sqlitedialect.New(), bun.WithDiscardUnknownColumns())
 }
 
-// OpenCopy prepares a file of SQLite for reading, which no process may write meanwhile, such as a backup. It
-// leaves no other files next to it, and does not read a log next to it.
+// OpenCopy prepares a file of SQLite for reading, which no process may write meanwhile, such as a
+// backup. It leaves no other files next to it, and does not read a log next to it.
 func OpenCopy(path string) (*DB, error) {
 	pool, err := sqlitefile.ReadCopy(path)
 	if err != nil {
@@ -298,8 +299,8 @@ func (d *DB) Setting(ctx context.Context, name, initial string) (stored string, 
 	return stored, err
 }
 
-// SessionConn returns a connection of PostgreSQL with a session of its own, also if a pooler is in between: an
-// advisory lock belongs to a session.
+// SessionConn returns a connection of PostgreSQL with a session of its own, also if a pooler is in
+// between: an advisory lock belongs to a session.
 func (d *DB) SessionConn(ctx context.Context) (*sql.Conn, error) { return d.sessions.DB.Conn(ctx) }
 
 // Ping reports whether the database answers.

@@ -84,8 +84,8 @@ func IsBadData(err error) bool {
 	return false
 }
 
-// isCitusCopy reports whether err can be of a COPY to a table of another node: Citus then returns the
-// node's message without its SQLSTATE.
+// isCitusCopy reports whether err can be of a COPY to a table of another node: Citus then returns
+// the node's message without its SQLSTATE.
 func isCitusCopy(err *pgconn.PgError) bool { return err.Code == "XX000" }
 
 // IsRetryable reports whether a transaction lost a conflict with another one and can run again:
@@ -97,7 +97,8 @@ func IsRetryable(err error) bool {
 	return sqliteCode(err)&0xff == sqlite3.SQLITE_BUSY
 }
 
-// isDeadlock reports whether PostgreSQL ended a transaction because it and others waited for each other.
+// isDeadlock reports whether PostgreSQL ended a transaction because it and others waited for each
+// other.
 func isDeadlock(err error) bool {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && pg.Code == "40P01"
@@ -115,7 +116,8 @@ func IsLockTimeout(err error) bool {
 // on a lost connection may be stored or not.
 func IsUnavailable(err error) bool {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
-		// 25006: the server has become a standby. 25P03: this process was paused in the transaction.
+		// 25006: the server has become a standby. 25P03: this process was paused in the
+		// transaction.
 		for _, class := range []string{"08", "53", "57", "58", "25006", "25P03", "55P03"} {
 			if strings.HasPrefix(pg.Code, class) {
 				return true

@@ -8,11 +8,11 @@ import (
 
 // Transactions that change accounts and their rows take locks in one order, so that no two wait for
 // each other: first the installation's lock (LockInstallation), then that of the account's move
-// (LockMoveOf), then the account's row, then the users' rows, then every other row: an alert channel before its
-// messages. Each takes only the locks that it needs. A transaction that starts from a row of the last kind, such as a mailed secret,
-// reads the row's owner without a lock, takes the locks in order, and then takes the row with DELETE …
-// RETURNING, which reports whether it was first. Inserting a row with a foreign key to an account or
-// user locks that row as well.
+// (LockMoveOf), then the account's row, then the users' rows, then every other row: an alert
+// channel before its messages. Each takes only the locks that it needs. A transaction that starts
+// from a row of the last kind, such as a mailed secret, reads the row's owner without a lock, takes
+// the locks in order, and then takes the row with DELETE … RETURNING, which reports whether it was
+// first. Inserting a row with a foreign key to an account or user locks that row as well.
 //
 // A transaction of several changes of sites is the one exception: it can change a site and then
 // create another, which locks the account. When the account is deleted at the same time, one of the
@@ -30,16 +30,17 @@ func (tx *Tx) LockKey(ctx context.Context, key int64) error {
 	return err
 }
 
-// LockCellOf waits until the transactions that have entered a site (EnterSite) have ended, and excludes
-// others until this one ends. It is for PostgreSQL. The site's row would not do: on Citus such a lock is
-// one of all sites, on all nodes, and two transactions that share it wait for each other.
+// LockCellOf waits until the transactions that have entered a site (EnterSite) have ended, and
+// excludes others until this one ends. It is for PostgreSQL. The site's row would not do: on Citus
+// such a lock is one of all sites, on all nodes, and two transactions that share it wait for each
+// other.
 func (tx *Tx) LockCellOf(ctx context.Context, siteID int64) error {
 	return tx.LockKey(ctx, siteLocks+siteID)
 }
 
-// LockMoveOf excludes the steps of an account's move to another cell, and its deletion, from each other until
-// the transaction ends. It comes before the account's row in the order of locks. With one cell it does
-// nothing.
+// LockMoveOf excludes the steps of an account's move to another cell, and its deletion, from each
+// other until the transaction ends. It comes before the account's row in the order of locks. With
+// one cell it does nothing.
 func (tx *Tx) LockMoveOf(ctx context.Context, accountID int64) error {
 	single, err := tx.db.IsSingle(ctx)
 	if single || err != nil {
@@ -58,10 +59,10 @@ func (tx *Tx) LockRow(ctx context.Context, table string, id int64) error {
 	return tx.LockRowFor(ctx, "NO KEY UPDATE", table, id)
 }
 
-// TakeTurn must be called before rows of the tables accounts and sites are locked. On Citus they are on
-// all nodes, and a query that locks some of their rows locks all of them, in two steps, and with the sites
-// the accounts, which the foreign key names. Two such queries wait for each other. So these transactions
-// take turns there. Elsewhere, and for another table, it does nothing.
+// TakeTurn must be called before rows of the tables accounts and sites are locked. On Citus they
+// are on all nodes, and a query that locks some of their rows locks all of them, in two steps, and
+// with the sites the accounts, which the foreign key names. Two such queries wait for each other.
+// So these transactions take turns there. Elsewhere, and for another table, it does nothing.
 func (tx *Tx) TakeTurn(ctx context.Context, table string) error {
 	if !tx.db.IsPostgres() || tx.hasTurn || table != "accounts" && table != "sites" {
 		return nil

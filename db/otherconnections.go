@@ -10,16 +10,17 @@ import (
 // copyPurpose is the Options.Purpose of a process that copies an installation.
 const copyPurpose = "copy"
 
-// ForCopy returns the options for a process that copies the database: OtherConnections does not count its
-// connections.
+// ForCopy returns the options for a process that copies the database: OtherConnections does not
+// count its connections.
 func (o Options) ForCopy() Options {
 	o.purpose = copyPurpose
 	return o
 }
 
-// OtherConnections returns the number of connections of other Tallygate processes to this PostgreSQL
-// database, for a process with the options of ForCopy. Behind a pooler it counts data nodes only: the
-// pooler keeps the other connections open after the processes have stopped. On SQLite it returns 0.
+// OtherConnections returns the number of connections of other Tallygate processes to this
+// PostgreSQL database, for a process with the options of ForCopy. Behind a pooler it counts data
+// nodes only: the pooler keeps the other connections open after the processes have stopped. On
+// SQLite it returns 0.
 func (d *DB) OtherConnections(ctx context.Context) (connections int, err error) {
 	if !d.IsPostgres() {
 		return 0, nil

@@ -6,8 +6,8 @@ import (
 	"github.com/uptrace/bun"
 )
 
-// Page is a part of a list whose rows have a positive key: at most Limit rows between two positions.
-// It is comparable.
+// Page is a part of a list whose rows have a positive key: at most Limit rows between two
+// positions. It is comparable.
 type Page struct {
 	After, Before int64 // keys of the rows around the page, in the list's order; 0: none
 	Limit         int

@@ -66,8 +66,9 @@ func TestPausedTransaction(t *testing.T) {
 	}
 }
 
-// TestWaitOutlastsAnOutage checks that the wait after a jump of the clock goes on while a process cannot read the database's
-// time, if the process's uptime explains the pause, and begins again if not.
+// TestWaitOutlastsAnOutage checks that the wait after a jump of the clock goes on while a process
+// cannot read the database's time, if the process's uptime explains the pause, and begins again if
+// not.
 func TestWaitOutlastsAnOutage(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -9,9 +9,9 @@ import (
 	"github.com/uptrace/bun"
 )
 
-// Snapshot runs reads that see one state of the cell and the common tables, as one of the long reads. settings are
-// statements that PostgreSQL runs first, such as "SET LOCAL jit = off". conn is the connection of tx,
-// for package rawrows.
+// Snapshot runs reads that see one state of the cell and the common tables, as one of the long
+// reads. settings are statements that PostgreSQL runs first, such as "SET LOCAL jit = off". conn is
+// the connection of tx, for package rawrows.
 func (c *Cell) Snapshot(
 	ctx context.Context, settings []string, read func(ctx context.Context, tx bun.Tx, conn bun.Conn) error,
 ) error {
@@ -44,10 +44,10 @@ func (c *Cell) Snapshot(
 	})
 }
 
-// HoldPartitions returns the statements with which a transaction of PostgreSQL begins if all its reads
-// see one state of the database. Until it ends, no row moves from a default partition into a new one. A
-// moved row would be missing: the new partition has none of the earlier state, and the default partition
-// is not read for that month any more.
+// HoldPartitions returns the statements with which a transaction of PostgreSQL begins if all its
+// reads see one state of the database. Until it ends, no row moves from a default partition into a
+// new one. A moved row would be missing: the new partition has none of the earlier state, and the
+// default partition is not read for that month any more.
 func (c *Cell) HoldPartitions(ctx context.Context) ([]string, error) {
 	// Unlike a query, LOCK decides only after its wait which state the transaction sees.
 	const lock = "LOCK TABLE ONLY visits, ONLY pageviews, ONLY engagement, ONLY events IN ACCESS SHARE MODE"
@@ -55,8 +55,8 @@ func (c *Cell) HoldPartitions(ctx context.Context) ([]string, error) {
 		return nil, nil
 	}
 
-	// Citus would lock the tables on all nodes, and fail without one of them. Partitions are changed
-	// with locks on all nodes, so that one here is enough.
+	// Citus would lock the tables on all nodes, and fail without one of them. Partitions are
+	// changed with locks on all nodes, so that one here is enough.
 	isCitus, err := c.Common.IsCitus(ctx)
 	if err != nil || !isCitus {
 		return []string{lock}, err

@@ -7,8 +7,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// StartAdvice returns what an operator does about an error of PostgreSQL at the start, as the end of a sentence
-// with a semicolon before it; "" for an error that says so itself.
+// StartAdvice returns what an operator does about an error of PostgreSQL at the start, as the end
+// of a sentence with a semicolon before it; "" for an error that says so itself.
 func StartAdvice(err error) string {
 	text := err.Error()
 	refused, ok := errors.AsType[*pgconn.PgError](err)

@@ -13,7 +13,8 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// TestStartAdvice prepares databases that a server refuses, and checks that the operator reads what to do.
+// TestStartAdvice prepares databases that a server refuses, and checks that the operator reads what
+// to do.
 func TestStartAdvice(t *testing.T) {
 	t.Parallel()
 	admin := dbtest.Open(t, dbtest.PostgresURL(t))

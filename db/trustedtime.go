@@ -167,8 +167,8 @@ func (d *DB) advanceClock(ctx context.Context, now reading) (clockMark, error) {
 	}
 }
 
-// replaceClockMark stores a state if the stored one is still the given one, which is zero if none is
-// stored. It reports whether it was. It is one statement: its lock never outlasts it.
+// replaceClockMark stores a state if the stored one is still the given one, which is zero if none
+// is stored. It reports whether it was. It is one statement: its lock never outlasts it.
 func (d *DB) replaceClockMark(ctx context.Context, stored, mark clockMark) (replaced bool, _ error) {
 	err := Retry(IsRetryable, func() error {
 		result, err := d.Write.ExecContext(ctx, "INSERT INTO settings (name, value) VALUES (?, ?) "+
@@ -186,8 +186,8 @@ func (d *DB) replaceClockMark(ctx context.Context, stored, mark clockMark) (repl
 	return replaced, err
 }
 
-// LastTrusted returns when TrustedNow last stored a time that it trusted, in any process; 0 if never.
-// trusted is false since a jump until the clock is trusted again.
+// LastTrusted returns when TrustedNow last stored a time that it trusted, in any process; 0 if
+// never. trusted is false since a jump until the clock is trusted again.
 func (d *DB) LastTrusted(ctx context.Context) (at model.Instant, trusted bool, err error) {
 	mark, err := readClockMark(ctx, d.Read)
 	return mark.trusted, mark.since == 0, err

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// retryFor bounds the retries of a transaction on SQLite by time. A transaction that ran longer has
-	// already waited for the lock. On PostgreSQL a conflict's loser can run again, however long it took
-	// to meet the other one.
+	// retryFor bounds the retries of a transaction on SQLite by time. A transaction that ran longer
+	// has already waited for the lock. On PostgreSQL a conflict's loser can run again, however long
+	// it took to meet the other one.
 	retryFor = 4 * time.Second
 
 	// deadlockPause is the first wait after a deadlock; each further one is twice as long.
@@ -24,8 +24,8 @@ const (
 	retryAttempts = 4
 )
 
-// Tx is a transaction of InTx or InDataTx, for the common tables. Functions that also run outside of one
-// take a bun.IDB, which Tx implements.
+// Tx is a transaction of InTx or InDataTx, for the common tables. Functions that also run outside
+// of one take a bun.IDB, which Tx implements.
 type Tx struct {
 	bun.Tx
 
@@ -82,8 +82,8 @@ func RetryNewIDs(transaction func() error) error {
 }
 
 // Retry runs a transaction up to 4 times in all, while lost reports that its error is a lost
-// conflict with another transaction. After a deadlock it waits: on a busy machine it could otherwise take
-// the same lock again before the other transaction, which waits for it, runs.
+// conflict with another transaction. After a deadlock it waits: on a busy machine it could
+// otherwise take the same lock again before the other transaction, which waits for it, runs.
 func Retry(lost func(error) bool, transaction func() error) error {
 	var err error
 	for attempt := range retryAttempts {
@@ -114,16 +114,16 @@ func (tx *Tx) Notify(ctx context.Context, channel watch.Channel, ids ...int64) e
 	return tx.db.changes.Store(ctx, tx, channel, ids)
 }
 
-// ReadChanges makes this process read the changes that other processes have announced on SQLite at once. PostgreSQL
-// notifies each process itself.
+// ReadChanges makes this process read the changes that other processes have announced on SQLite at
+// once. PostgreSQL notifies each process itself.
 func (d *DB) ReadChanges() {
 	if d.changes != nil {
 		d.changes.Read()
 	}
 }
 
-// AfterNotify sets what runs after each commit with announced changes on SQLite. It must be called before
-// the first transaction.
+// AfterNotify sets what runs after each commit with announced changes on SQLite. It must be called
+// before the first transaction.
 func (d *DB) AfterNotify(notify func()) {
 	if d.changes != nil {
 		d.changes.Notify = notify

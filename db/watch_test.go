@@ -10,8 +10,8 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// TestChangesAreKnownAtOnce checks on SQLite that the watchers of a process know a change when its transaction has
-// ended, and that the watchers of another process do when that process is notified.
+// TestChangesAreKnownAtOnce checks on SQLite that the watchers of a process know a change when its
+// transaction has ended, and that the watchers of another process do when that process is notified.
 func TestChangesAreKnownAtOnce(t *testing.T) {
 	t.Parallel()
 	address := dbtest.SQLiteURL(t)

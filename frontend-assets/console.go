@@ -18,7 +18,8 @@ import (
 // consolePrefix is the path prefix of the console's files.
 const consolePrefix = "/console/"
 
-// captchaPreview is the path of the page with one captcha widget, which the console shows in a frame.
+// captchaPreview is the path of the page with one captcha widget, which the console shows in a
+// frame.
 const captchaPreview = "/captcha-preview"
 
 // consoleFiles lists the console's files by name. Their addresses share one hash of all contents,
@@ -61,16 +62,16 @@ var consolePaths = []string{
 	"/sessions", "/security", "/audit", "/operator",
 }
 
-// framedReport is the pattern of the page that shows a shared link's report in frames of other sites. The
-// link's token stands behind #, so the id names the link to the server.
+// framedReport is the pattern of the page that shows a shared link's report in frames of other
+// sites. The link's token stands behind #, so the id names the link to the server.
 const framedReport = "/embed/{id}"
 
 // framesTimeout bounds the lookup of a link's origins.
 const framesTimeout = 5 * time.Second
 
 // consolePolicy allows scripts, styles, requests and frames of the console's own origin only. No
-// script can turn text into code: Trusted Types are required, and no policy may be created. ancestors are the
-// origins whose pages may frame the page.
+// script can turn text into code: Trusted Types are required, and no policy may be created.
+// ancestors are the origins whose pages may frame the page.
 func consolePolicy(ancestors string) string {
 	return "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 		"frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors " + ancestors + "; " +
@@ -95,10 +96,11 @@ const consoleIcon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"
 	`<path d="M2 2v12M5.5 2v12M9 2v12M12.5 2v12M.5 12 14.5 4" fill="none" ` +
 	`stroke="#1f52cc" stroke-width="1.8" stroke-linecap="round"/></svg>`
 
-// MountConsole adds the console to the control plane's routes: its pages, which post to /graphql of their own
-// origin, a page with status 404 at all other paths, its files, which browsers cache for a year, and the page that
-// previews a captcha widget. captchaURL is the origin that serves the widget. frames returns the origins whose pages may frame the
-// report of a shared link, by the link's global id. No other page can be framed by other origins.
+// MountConsole adds the console to the control plane's routes: its pages, which post to /graphql of
+// their own origin, a page with status 404 at all other paths, its files, which browsers cache for
+// a year, and the page that previews a captcha widget. captchaURL is the origin that serves the
+// widget. frames returns the origins whose pages may frame the report of a shared link, by the
+// link's global id. No other page can be framed by other origins.
 func MountConsole(
 	mux *http.ServeMux, captchaURL string, frames func(ctx context.Context, linkID string) ([]string, error),
 ) {
@@ -122,7 +124,8 @@ func MountConsole(
 	mux.HandleFunc("GET "+captchaPreview, previewCaptcha(captchaURL))
 }
 
-// serveIcon answers for pages that name no icon, such as answers of the API that are opened in a browser.
+// serveIcon answers for pages that name no icon, such as answers of the API that are opened in a
+// browser.
 func serveIcon(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "image/svg+xml")
 	w.Header().Set("Cache-Control", "max-age=86400")
@@ -134,8 +137,9 @@ func serveConsolePage(status int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { writeConsolePage(w, status, nil) }
 }
 
-// serveFramedReport returns the handler of the page of a shared link for frames. The function returns the link's
-// origins. The page of a link without origins, and of a link that does not exist, cannot be framed.
+// serveFramedReport returns the handler of the page of a shared link for frames. The function
+// returns the link's origins. The page of a link without origins, and of a link that does not
+// exist, cannot be framed.
 func serveFramedReport(frames func(ctx context.Context, linkID string) ([]string, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), framesTimeout)
@@ -189,8 +193,8 @@ func serveConsoleFile(w http.ResponseWriter, r *http.Request) {
 	f.serve(w, r, cacheForever)
 }
 
-// previewValues describes the parameters of the preview page: a sitekey, and optionally a language and
-// a colour scheme.
+// previewValues describes the parameters of the preview page: a sitekey, and optionally a language
+// and a colour scheme.
 var (
 	previewSitekey  = regexp.MustCompile(`^svck_[A-Za-z0-9]{1,64}$`)
 	previewLanguage = regexp.MustCompile(`^[a-z]{0,2}$`)

@@ -64,7 +64,8 @@ func TestConsolePages(t *testing.T) {
 	}
 }
 
-// TestFramedReport checks that only the page of a link with origins can be framed, and only by them.
+// TestFramedReport checks that only the page of a link with origins can be framed, and only by
+// them.
 func TestFramedReport(t *testing.T) {
 	r := getConsole(t, "GET", "/embed/sharedlink_x")
 	policy := r.Header.Get("Content-Security-Policy")
@@ -77,7 +78,8 @@ func TestFramedReport(t *testing.T) {
 	}
 }
 
-// TestConsolePathsOfRouter compares the paths that the server knows with the pages of the console's router.
+// TestConsolePathsOfRouter compares the paths that the server knows with the pages of the console's
+// router.
 func TestConsolePathsOfRouter(t *testing.T) {
 	source, err := os.ReadFile("src/console/main.tsx")
 	if err != nil {

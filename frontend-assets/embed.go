@@ -2,8 +2,8 @@
 // paste, and GraphiQL for the control plane. All files are built or vendored beforehand, compressed
 // and embedded; the package never builds or compresses at run time.
 //
-// The data plane mounts Handler, and the control plane mounts GraphiQL. The package imports no other
-// package of Tallygate.
+// The data plane mounts Handler, and the control plane mounts GraphiQL. The package imports no
+// other package of Tallygate.
 package assets
 
 import "embed"
@@ -16,8 +16,8 @@ import "embed"
 //go:embed dist
 var built embed.FS
 
-// thirdParty holds vendored browser code, gzip-compressed. Each folder's README names its origin and
-// licence.
+// thirdParty holds vendored browser code, gzip-compressed. Each folder's README names its origin
+// and licence.
 //
 //go:embed thirdparty/graphiql/*.gz
 var thirdParty embed.FS

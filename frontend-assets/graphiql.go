@@ -30,8 +30,8 @@ var graphiqlFiles = func() []namedFile {
 type namedFile struct {
 	name string
 	file *file
-	// plain returns the file including its uncompressed content, which the first call unpacks. It is
-	// nil for files that are stored uncompressed too.
+	// plain returns the file including its uncompressed content, which the first call unpacks. It
+	// is nil for files that are stored uncompressed too.
 	plain func() (*file, error)
 }
 
@@ -60,8 +60,8 @@ func (f *file) unpacked() (*file, error) {
 	return &file{f.contentType, []encoding{f.encodings[0], newEncoding("identity", body)}}, nil
 }
 
-// graphiqlPolicy allows only what GraphiQL needs: scripts and requests of its own origin, and inline
-// styles, which its editor and panes use for their sizes.
+// graphiqlPolicy allows only what GraphiQL needs: scripts and requests of its own origin, and
+// inline styles, which its editor and panes use for their sizes.
 const graphiqlPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; " +
 	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
@@ -85,8 +85,8 @@ var graphiqlPage = func() []byte {
 	return page.Bytes()
 }()
 
-// GraphiQL returns the handler of the page for trying the GraphQL API, which loads nothing from other
-// hosts. The control plane mounts it at two paths:
+// GraphiQL returns the handler of the page for trying the GraphQL API, which loads nothing from
+// other hosts. The control plane mounts it at two paths:
 //
 //	GET /graphql      for browsers (Accept: text/html): the page, as for any path not below /graphiql/
 //	GET /graphiql/…   the page's files, cached for a year, because their names contain a version

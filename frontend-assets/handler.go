@@ -20,8 +20,8 @@ var public = map[string]*file{
 	"captcha.css":         builtFile("captcha.css", "text/css; charset=utf-8"),
 }
 
-// loaders lists the scripts that stand in for those of other captchas, and the files of mCaptcha's page
-// for a frame, by path. They have no versioned names.
+// loaders lists the scripts that stand in for those of other captchas, and the files of mCaptcha's
+// page for a frame, by path. They have no versioned names.
 var loaders = map[string]*file{
 	"/recaptcha/api.js":        builtFile("dropin/recaptcha.js", javascript),
 	"/recaptcha/enterprise.js": builtFile("dropin/recaptcha.js", javascript),

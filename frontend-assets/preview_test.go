@@ -9,7 +9,8 @@ import (
 // hostileTexts would add markup, an attribute or a script.
 var hostileTexts = []string{`"><script>alert(1)</script>`, `" onload="alert(1)`, `'><img src=x>`, "a\n\"<b>", "&quot;<"}
 
-// TestPreviewEscapes puts hostile text into every field of the page, although requests with it are refused.
+// TestPreviewEscapes puts hostile text into every field of the page, although requests with it are
+// refused.
 func TestPreviewEscapes(t *testing.T) {
 	for _, hostile := range hostileTexts {
 		got := previewPage(preview{Sitekey: hostile, Language: hostile, Theme: hostile, Script: hostile})

@@ -7,12 +7,12 @@ import (
 	"strconv"
 )
 
-// frameFolder is the folder of framePage's own files and of its calls. The server knows by the folder
-// that a call comes from this page, and not from a page of another domain.
+// frameFolder is the folder of framePage's own files and of its calls. The server knows by the
+// folder that a call comes from this page, and not from a page of another domain.
 const frameFolder = "/widget"
 
-// framePage, with a sitekey and framePageEnd, has one widget, and sends its tokens to the page around the frame. It states no language, so
-// that the widget takes the browser's.
+// framePage, with a sitekey and framePageEnd, has one widget, and sends its tokens to the page
+// around the frame. It states no language, so that the widget takes the browser's.
 const framePage = `<!doctype html>
 <html>
 <meta charset="utf-8">
@@ -30,9 +30,9 @@ const framePageEnd = `">
 </html>
 `
 
-// ServeWidgetFrame serves the page that mCaptcha's clients put into a frame. Its widget has the sitekey, and
-// shows an error if that is empty. ancestors are the sources of pages that may frame it, in the form of
-// frame-ancestors.
+// ServeWidgetFrame serves the page that mCaptcha's clients put into a frame. Its widget has the
+// sitekey, and shows an error if that is empty. ancestors are the sources of pages that may frame
+// it, in the form of frame-ancestors.
 func ServeWidgetFrame(w http.ResponseWriter, r *http.Request, sitekey, ancestors string) {
 	page := framePage + html.EscapeString(sitekey) + framePageEnd
 

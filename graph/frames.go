@@ -9,8 +9,8 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 )
 
-// LinkFrames returns the function that returns the origins whose pages may frame the report of a shared link,
-// by the link's global id. A link that does not exist has no origins.
+// LinkFrames returns the function that returns the origins whose pages may frame the report of a
+// shared link, by the link's global id. A link that does not exist has no origins.
 func LinkFrames(d *db.DB, now func() time.Time) (func(ctx context.Context, linkID string) ([]string, error), error) {
 	ids, err := nodeIDs(d)
 	if err != nil {

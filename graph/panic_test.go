@@ -31,7 +31,8 @@ func (panicking) Complexity(context.Context, string, string, int, map[string]any
 
 func (panicking) Exec(context.Context) graphql.ResponseHandler { panic("a programmer's mistake") }
 
-// TestPanicOutsideOfField: the answer and the log have the same request id, and only the log has the reason.
+// TestPanicOutsideOfField: the answer and the log have the same request id, and only the log has
+// the reason.
 func TestPanicOutsideOfField(t *testing.T) {
 	t.Parallel()
 

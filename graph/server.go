@@ -1,6 +1,6 @@
 // Package graph is the control plane: the HTTP server that runs the resolvers of the GraphQL schema
-// in schema/*.graphqls, and presents their errors. The program mounts it at /graphql and at mcp.Path,
-// the tools for assistants. It never accepts a hit.
+// in schema/*.graphqls, and presents their errors. The program mounts it at /graphql and at
+// mcp.Path, the tools for assistants. It never accepts a hit.
 package graph
 
 import (
@@ -40,8 +40,8 @@ type Options struct {
 	AnalyticsURL string // {analytics_url}, for script tags
 	CaptchaURL   string // {captcha_url}, for widget tags
 
-	// CaptchaDifficulty is the base difficulty of sitekeys without a policy, in expected hashes. 0 means
-	// 524,288.
+	// CaptchaDifficulty is the base difficulty of sitekeys without a policy, in expected hashes. 0
+	// means 524,288.
 	CaptchaDifficulty uint32
 
 	DefaultSitePlan model.Plan // of new sites; must have a fixed volume
@@ -202,8 +202,8 @@ func newExecutor(resolvers *resolver.Resolver, present graphql.ErrorPresenterFun
 	return exec, nil
 }
 
-// handle returns the handler of requests that exec runs. It answers a panic outside of a field, which exec does not
-// recover.
+// handle returns the handler of requests that exec runs. It answers a panic outside of a field,
+// which exec does not recover.
 func handle(transport endpoint.Transport, exec *executor.Executor) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {

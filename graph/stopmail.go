@@ -14,8 +14,9 @@ import (
 // maxStopBody is the size of the body of a request that stops mails, in bytes.
 const maxStopBody = 1 << 10
 
-// StopMail returns the handler of POST requests that mail programs send to stop the mails of alert channels
-// (RFC 8058). They need no session: the query's token is from the mail. Stopping twice succeeds.
+// StopMail returns the handler of POST requests that mail programs send to stop the mails of alert
+// channels (RFC 8058). They need no session: the query's token is from the mail. Stopping twice
+// succeeds.
 func StopMail(d *db.DB, now func() time.Time, log *slog.Logger) (http.Handler, error) {
 	ids, err := nodeIDs(d)
 	if err != nil {

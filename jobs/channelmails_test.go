@@ -39,8 +39,9 @@ func newMailChannel(t *testing.T, d *db.DB, site *model.Site, address string) *m
 	return channel
 }
 
-// TestChannelMailArrives checks the mail of an alert as an SMTP server receives it from two workers: one mail, its
-// subject, both parts, and the address with which mail programs stop the channel.
+// TestChannelMailArrives checks the mail of an alert as an SMTP server receives it from two
+// workers: one mail, its subject, both parts, and the address with which mail programs stop the
+// channel.
 func TestChannelMailArrives(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
@@ -125,8 +126,8 @@ func TestChannelMailsOnce(t *testing.T) {
 	})
 }
 
-// TestSlowChannel checks that a channel gets all attempts if its receiver does not answer in time, is not stopped, and
-// another channel gets its message.
+// TestSlowChannel checks that a channel gets all attempts if its receiver does not answer in time,
+// is not stopped, and another channel gets its message.
 func TestSlowChannel(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
@@ -159,8 +160,8 @@ func TestSlowChannel(t *testing.T) {
 	})
 }
 
-// TestRemovedChannels checks that a channel that is removed while its messages wait, or during an attempt, gets no
-// further call, and that nothing of it is left.
+// TestRemovedChannels checks that a channel that is removed while its messages wait, or during an
+// attempt, gets no further call, and that nothing of it is left.
 func TestRemovedChannels(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)

@@ -46,8 +46,8 @@ func beginAlert(t *testing.T, d *db.DB, site *model.Site, subject string, now ti
 	}
 }
 
-// awaitMessage waits until the last message of a channel is no longer pending, and returns it with its
-// attempts. It skips the long pauses of the schedule.
+// awaitMessage waits until the last message of a channel is no longer pending, and returns it with
+// its attempts. It skips the long pauses of the schedule.
 func awaitMessage(t *testing.T, d *db.DB, clock *fastClock, channelID int64) (*model.AlertMessage, []*model.DeliveryAttempt) {
 	t.Helper()
 	store := alerts.NewChannels(d)
@@ -73,8 +73,8 @@ func awaitMessage(t *testing.T, d *db.DB, clock *fastClock, channelID int64) (*m
 	return last, attempts[last.ID]
 }
 
-// TestChannelReceivers checks the outcome of a message for each behaviour of a receiver, and whether it stops
-// the channel.
+// TestChannelReceivers checks the outcome of a message for each behaviour of a receiver, and
+// whether it stops the channel.
 func TestChannelReceivers(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
@@ -183,8 +183,8 @@ func checkSigned(t *testing.T, call received, secret string) {
 	}
 }
 
-// TestChannelRetryAfter checks that a channel waits for the time that its receiver asks for, also for fractions of
-// seconds as Discord sends them, and no more than the limit.
+// TestChannelRetryAfter checks that a channel waits for the time that its receiver asks for, also
+// for fractions of seconds as Discord sends them, and no more than the limit.
 func TestChannelRetryAfter(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)

@@ -79,7 +79,8 @@ func deadReceiver(tb testing.TB) (url string, calls func() int) {
 }
 
 // TestDeadReceiverDelaysNoOther checks that deliveries of other sites are made while thousands wait
-// for an unresponsive receiver. Meanwhile that receiver gets no more calls than its lane has permits.
+// for an unresponsive receiver. Meanwhile that receiver gets no more calls than its lane has
+// permits.
 func TestDeadReceiverDelaysNoOther(t *testing.T) {
 	t.Parallel()
 
@@ -224,8 +225,8 @@ SELECT id, ? + n, ?, 'event', 'pending', 0, ?, ?, ? FROM sites CROSS JOIN `+numb
 	}
 }
 
-// numbers returns a table of the numbers from 1 to n. Citus has no recursive statements on distributed
-// tables.
+// numbers returns a table of the numbers from 1 to n. Citus has no recursive statements on
+// distributed tables.
 func numbers(n int) string {
 	rows := make([]string, n)
 	for i := range rows {
@@ -234,9 +235,9 @@ func numbers(n int) string {
 	return "(" + strings.Join(rows, " UNION ALL ") + ") AS numbers"
 }
 
-// checkServed checks that a worker delivers to the site while that many calls wait for a receiver that
-// does not respond. The worker submits what becomes due now after all that was due before, and the
-// queue keeps that order. So a delivery would not be made if the others had all tasks.
+// checkServed checks that a worker delivers to the site while that many calls wait for a receiver
+// that does not respond. The worker submits what becomes due now after all that was due before, and
+// the queue keeps that order. So a delivery would not be made if the others had all tasks.
 func checkServed(t *testing.T, d *db.DB, silent *receiver, now *testkit.Clock, site *model.Site, calls int) {
 	t.Helper()
 	awaitThat(t, func() (string, bool) {

@@ -162,7 +162,8 @@ func TestPausedWorkerRealRedis(t *testing.T) {
 			return "no attempt has begun", len(logOf(t, d, site, delivery.ID).Attempts) == 1
 		})
 
-		// It stops some time after it has begun the attempt. A signal to continue before that would be lost.
+		// It stops some time after it has begun the attempt. A signal to continue before that would
+		// be lost.
 		awaitThat(t, func() (string, bool) { return "the worker has not stopped", paused.isStopped() })
 
 		f.StopBefore = 0

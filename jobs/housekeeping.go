@@ -20,8 +20,8 @@ import (
 	"github.com/tallygate/tallygate/jobs/alerts"
 )
 
-// housekeeping is what the schedule runs: the stores, and here the tasks that are more than one call of a
-// store.
+// housekeeping is what the schedule runs: the stores, and here the tasks that are more than one
+// call of a store.
 type housekeeping struct {
 	db              *db.DB
 	accounts        *accounts.Store
@@ -46,8 +46,8 @@ type exportPlanner interface {
 	PlanDailyExports(ctx context.Context, now model.Instant) (int, error)
 }
 
-// deleteExpiredSecrets deletes expired password resets, invitations and pending sign-ups, and the old
-// secrets of sites and sitekeys that have expired.
+// deleteExpiredSecrets deletes expired password resets, invitations and pending sign-ups, and the
+// old secrets of sites and sitekeys that have expired.
 func (h *housekeeping) deleteExpiredSecrets(ctx context.Context, now model.Instant) (int64, error) {
 	n, err := h.accounts.DeleteExpiredSecrets(ctx, now)
 	h.report(ctx, "expired password resets, invitations and sign-ups deleted", n)
@@ -56,8 +56,8 @@ func (h *housekeeping) deleteExpiredSecrets(ctx context.Context, now model.Insta
 	return old, errors.Join(err, oldErr)
 }
 
-// purgeDeletedSites deletes the sites that can no longer be restored, and then the remaining rows of
-// all sites that were deleted for good: those of large ones, and hits that were in flight.
+// purgeDeletedSites deletes the sites that can no longer be restored, and then the remaining rows
+// of all sites that were deleted for good: those of large ones, and hits that were in flight.
 func (h *housekeeping) purgeDeletedSites(ctx context.Context, now model.Instant) (int64, error) {
 	expired, err := h.sites.ExpireDeletedSites(ctx, now)
 	h.report(ctx, "deleted sites that can no longer be restored", expired)
@@ -155,8 +155,8 @@ func (h *housekeeping) deleteOldRecords(ctx context.Context, now model.Instant) 
 	return n, errors.Join(err, h.reports.AbandonImports(ctx, now))
 }
 
-// tendImports ends imports that wait for too long, and deletes the uploads of finished ones and the rows of
-// undone imports.
+// tendImports ends imports that wait for too long, and deletes the uploads of finished ones and the
+// rows of undone imports.
 func (h *housekeeping) tendImports(ctx context.Context, now model.Instant) (int64, error) {
 	n, err := h.imports.Tend(ctx, now)
 	return n, errors.Join(err, h.reports.PurgeUndone(ctx))
@@ -167,14 +167,14 @@ func (h *housekeeping) checkDomains(ctx context.Context, now model.Instant) (int
 	return h.accounts.CheckDomains(ctx, h.resolver, now)
 }
 
-// continueMoves carries on the moves of sites and accounts to other cells. While the default cell is
-// the only one, it does nothing.
+// continueMoves carries on the moves of sites and accounts to other cells. While the default cell
+// is the only one, it does nothing.
 func (h *housekeeping) continueMoves(ctx context.Context, _ model.Instant) (int64, error) {
 	return h.cells.Continue(ctx)
 }
 
-// endWaiting makes deliveries due after their site has got an address, and ends deliveries that waited for
-// too long.
+// endWaiting makes deliveries due after their site has got an address, and ends deliveries that
+// waited for too long.
 func (h *housekeeping) endWaiting(ctx context.Context, now model.Instant) (int64, error) {
 	resumed, ended, err := h.outbox.TendWaiting(ctx, now)
 	h.report(ctx, "waiting deliveries resumed", resumed)

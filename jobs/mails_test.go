@@ -207,9 +207,9 @@ func awaitStates(t *testing.T, d *db.DB, want string) {
 	})
 }
 
-// TestMails: mails arrive once, over STARTTLS and over TLS, in the recipient's language, with a plain
-// text and an HTML part that contain the data and name the account. Data cannot break out of the HTML
-// or the header. Package mail tests each kind.
+// TestMails: mails arrive once, over STARTTLS and over TLS, in the recipient's language, with a
+// plain text and an HTML part that contain the data and name the account. Data cannot break out of
+// the HTML or the header. Package mail tests each kind.
 func TestMails(t *testing.T) {
 	t.Parallel()
 
@@ -660,7 +660,8 @@ func verifyCaptchas(t *testing.T, d *db.DB, accountID int64, plan model.CaptchaP
 	}
 }
 
-// TestMailWithoutLanguage: a mail without a language and without ids in its data is sent, in English.
+// TestMailWithoutLanguage: a mail without a language and without ids in its data is sent, in
+// English.
 func TestMailWithoutLanguage(t *testing.T) {
 	t.Parallel()
 

@@ -260,8 +260,8 @@ func logOf(tb testing.TB, d *db.DB, site *model.Site, id int64) dbtest.DeliveryL
 	return logs[0]
 }
 
-// awaitLast is awaitEnd for a delivery that may take all attempts of its schedule: it sets the clock
-// forward over the pauses of hours.
+// awaitLast is awaitEnd for a delivery that may take all attempts of its schedule: it sets the
+// clock forward over the pauses of hours.
 func awaitLast(t *testing.T, d *db.DB, clock *fastClock, site *model.Site, id int64) dbtest.DeliveryLog {
 	t.Helper()
 	var log dbtest.DeliveryLog

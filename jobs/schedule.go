@@ -23,10 +23,10 @@ type task struct {
 // timeNeed is which time a task can run at.
 type timeNeed int
 
-// A task needs a certain time if it deletes rows by their age or does once what a later time would have
-// done otherwise. The others erase what was requested, create partitions, finish moves, and note the quotas of the
-// current month. They and the task that makes work due again are right, or only too late, at a wrong
-// time.
+// A task needs a certain time if it deletes rows by their age or does once what a later time would
+// have done otherwise. The others erase what was requested, create partitions, finish moves, and
+// note the quotas of the current month. They and the task that makes work due again are right, or
+// only too late, at a wrong time.
 const (
 	certain timeNeed = iota // the database's time; the task waits for its next period while it is uncertain
 	anyTime                 // the database's time, certain or not
@@ -47,7 +47,8 @@ func (h *housekeeping) tasks() []task {
 			"consumed challenges and tokens deleted"},
 		{"housekeeping:day-salts", time.Hour, certain, h.destroyDaySalts, "day salts destroyed"},
 
-		// Partitions and old months. A busy table may refuse to lose a month, so that is tried every hour.
+		// Partitions and old months. A busy table may refuse to lose a month, so that is tried
+		// every hour.
 		{"housekeeping:partitions", time.Hour, anyTime, h.ensurePartitions, ""},
 		{"housekeeping:old-data", time.Hour, certain, h.dropOldData, "rows of old months deleted"},
 		{"housekeeping:detached", time.Hour, certain, h.retention.DropDetached, "partitions of old months dropped"},

@@ -27,12 +27,12 @@ import (
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
-// speed is how many times faster the clock of these tests runs: the first four attempts of a delivery
-// take two seconds.
+// speed is how many times faster the clock of these tests runs: the first four attempts of a
+// delivery take two seconds.
 const speed = 2000
 
-// patientAttempt is an attempt's time in tests that write full parts of daily exports, which takes a
-// busy machine longer than the product allows.
+// patientAttempt is an attempt's time in tests that write full parts of daily exports, which takes
+// a busy machine longer than the product allows.
 const patientAttempt = 2 * time.Minute
 
 // startQuick starts a worker for receivers on loopback that sweeps often.
@@ -278,7 +278,8 @@ func TestAttemptsKeepTheSchedule(t *testing.T) {
 
 		j := startQuick(t, d, a, clock.Now)
 
-		// A run of this task with the time before a leap of the clock would take the retries for a wrong clock's.
+		// A run of this task with the time before a leap of the clock would take the retries for a
+		// wrong clock's.
 		awaitThat(t, func() (string, bool) {
 			var metrics strings.Builder
 			if err := j.WriteMetrics(&metrics); err != nil {
@@ -424,9 +425,9 @@ func TestSignatures(t *testing.T) {
 	}
 }
 
-// TestOldWebhookSecretSigns: for exactly 24 hours after a change of the secret, a receiver with either
-// secret accepts the calls. X-Service-Signature is the new secret's. Without a secret nothing is
-// signed at once.
+// TestOldWebhookSecretSigns: for exactly 24 hours after a change of the secret, a receiver with
+// either secret accepts the calls. X-Service-Signature is the new secret's. Without a secret
+// nothing is signed at once.
 func TestOldWebhookSecretSigns(t *testing.T) {
 	t.Parallel()
 
@@ -446,7 +447,8 @@ func TestOldWebhookSecretSigns(t *testing.T) {
 			}
 		}
 
-		// check sends a delivery, and compares the number of signatures and the secrets that verify it.
+		// check sends a delivery, and compares the number of signatures and the secrets that verify
+		// it.
 		sent := 0
 		check := func(when string, signatures int, secrets ...string) {
 			t.Helper()

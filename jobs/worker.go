@@ -1,6 +1,6 @@
 // Package jobs is the worker role: work that runs after a request or without any. It decides what
-// runs when. Package queue carries the tasks through Redis or memory, webhook makes the deliveries and mail
-// sends the mails.
+// runs when. Package queue carries the tasks through Redis or memory, webhook makes the deliveries
+// and mail sends the mails.
 //
 // Rows in the database and the clock determine the due work, so that an empty or absent Redis loses
 // no work. The program starts and stops a Worker; requests never wait for it.
@@ -179,8 +179,9 @@ func (w *Worker) begin() error {
 	return nil
 }
 
-// sweepCommon returns a function that looks for due mails and import jobs. They are rows of the common tables,
-// and share a loop, which wakes an idle process once. The error of one does not keep the other from its sweep.
+// sweepCommon returns a function that looks for due mails and import jobs. They are rows of the
+// common tables, and share a loop, which wakes an idle process once. The error of one does not keep
+// the other from its sweep.
 func (w *Worker) sweepCommon(places map[bool]chan struct{}) func() {
 	return func() {
 		w.sweep("look for due messages to channels", w.webhooks.SweepChannels)
@@ -212,8 +213,8 @@ func (w *Worker) importPlaces() map[bool]chan struct{} {
 	return places
 }
 
-// startImports starts the import jobs that are due while a place is free. They run apart from the queue: they take
-// longer than its tasks.
+// startImports starts the import jobs that are due while a place is free. They run apart from the
+// queue: they take longer than its tasks.
 func (w *Worker) startImports(ctx context.Context, api bool, places chan struct{}) {
 	for {
 		select {
@@ -287,8 +288,8 @@ func (w *Worker) submitSchedule() {
 	w.queue.SubmitPeriodic(w.schedule)
 }
 
-// sweep submits tasks for due work. Deliveries have a loop of their own, because a sweep of many cells can take
-// long.
+// sweep submits tasks for due work. Deliveries have a loop of their own, because a sweep of many
+// cells can take long.
 func (w *Worker) sweep(what string, submit func(context.Context, model.Instant) error) {
 	ctx, cancel := context.WithTimeout(w.ctx, sweepTimeout)
 	defer cancel()

@@ -27,8 +27,9 @@ func newClock(t *testing.T, now time.Time, database func() time.Time) *clock {
 	return &clock{db: d, now: func() time.Time { return now }, log: slog.New(slog.DiscardHandler)}
 }
 
-// TestCertainOfManyTasks: tasks that ask at the same time, while the database's clock jumps there and back, get the
-// time before the jump or an error, never another time. The worker's clock also writes its warning without a panic.
+// TestCertainOfManyTasks: tasks that ask at the same time, while the database's clock jumps there
+// and back, get the time before the jump or an error, never another time. The worker's clock also
+// writes its warning without a panic.
 func TestCertainOfManyTasks(t *testing.T) {
 	t.Parallel()
 

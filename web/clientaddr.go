@@ -158,8 +158,8 @@ func findClient(r *http.Request, trusted []netip.Prefix) (addr netip.Addr, share
 		}
 	}
 
-	// A client in a trusted network looks the same as a hop that hides clients. The limits must spare
-	// it: to treat a hop as one client would lock out all clients behind it.
+	// A client in a trusted network looks the same as a hop that hides clients. The limits must
+	// spare it: to treat a hop as one client would lock out all clients behind it.
 	if len(headers) > 0 {
 		return addr, byHiddenClients
 	}

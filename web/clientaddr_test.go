@@ -55,9 +55,9 @@ const (
 	hidden       = "hidden clients"
 )
 
-// TestShared checks that an address counts as shared if it is loopback or private and forwards other
-// addresses, at any hop, or if it lies in a trusted network and was forwarded itself. Each reason has
-// its own warning.
+// TestShared checks that an address counts as shared if it is loopback or private and forwards
+// other addresses, at any hop, or if it lies in a trusted network and was forwarded itself. Each
+// reason has its own warning.
 func TestShared(t *testing.T) {
 	networks := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("198.51.100.0/24")}
 	for _, test := range []struct {
@@ -113,8 +113,9 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// TestProxyWarnings checks that each warning is logged once an hour, and repeated for an hour after the
-// last shared address. A clock that is set back suppresses nothing, and neither warning the other.
+// TestProxyWarnings checks that each warning is logged once an hour, and repeated for an hour after
+// the last shared address. A clock that is set back suppresses nothing, and neither warning the
+// other.
 func TestProxyWarnings(t *testing.T) {
 	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	now := noon

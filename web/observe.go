@@ -43,8 +43,8 @@ func (m *Requests) Register(r prometheus.Registerer) error {
 	return r.Register(m.durations)
 }
 
-// Observer counts and times the requests of one listener and, with an access log, logs them. It never
-// records what could identify a person: no address, header, path, query or body.
+// Observer counts and times the requests of one listener and, with an access log, logs them. It
+// never records what could identify a person: no address, header, path, query or body.
 type Observer struct {
 	Role    string
 	Metrics *Requests

@@ -42,8 +42,8 @@ func compose(deploy string) error {
 	return nil
 }
 
-// network checks that the default network carries IPv4 and IPv6, so that Docker passes the addresses of all
-// visitors on, and that the service trusts Caddy and the gateways alone.
+// network checks that the default network carries IPv4 and IPv6, so that Docker passes the
+// addresses of all visitors on, and that the service trusts Caddy and the gateways alone.
 func network(project *types.Project) error {
 	own := project.Networks["default"]
 	if own.EnableIPv6 == nil || !*own.EnableIPv6 {

@@ -19,8 +19,8 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
-// kubernetes decodes each object strictly (an unknown or repeated field is an error), and checks the names by
-// which the objects refer to each other.
+// kubernetes decodes each object strictly (an unknown or repeated field is an error), and checks
+// the names by which the objects refer to each other.
 func kubernetes(deploy string) error {
 	var all objects
 	if err := all.read(filepath.Join(deploy, "kubernetes", "*.yaml"), filepath.Join(deploy, "monitoring", "podmonitor.yaml")); err != nil {
@@ -97,8 +97,8 @@ func (o *objects) readFile(decoder runtime.Decoder, file string) error {
 	return nil
 }
 
-// checkDeployments checks that each states how its pods are replaced, and that the PodMonitor finds them and their
-// port.
+// checkDeployments checks that each states how its pods are replaced, and that the PodMonitor finds
+// them and their port.
 func (o *objects) checkDeployments() error {
 	monitor := o.monitors[0].Spec
 	for _, deployment := range o.deployments {
@@ -125,8 +125,8 @@ func hasPort(containers []corev1.Container, name string) bool {
 	})
 }
 
-// checkRoutes checks that each route has a listener of its name and host, and that its services and their ports
-// exist.
+// checkRoutes checks that each route has a listener of its name and host, and that its services and
+// their ports exist.
 func (o *objects) checkRoutes() error {
 	gateway := o.gateways[0]
 	for _, route := range o.routes {

@@ -1,6 +1,6 @@
-// Deploylint reads the files of deploy/ as Docker, Compose and Kubernetes do, and fails at the first that
-// they would refuse or, for the Dockerfile, warn about. It is a module of its own, because these libraries
-// are no part of the program or its tests.
+// Deploylint reads the files of deploy/ as Docker, Compose and Kubernetes do, and fails at the
+// first that they would refuse or, for the Dockerfile, warn about. It is a module of its own,
+// because these libraries are no part of the program or its tests.
 package main
 
 import (

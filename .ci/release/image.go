@@ -39,8 +39,9 @@ var imageConfig = v1.Config{
 	Cmd:        []string{"serve"},
 }
 
-// image writes one file with the images for Linux, in the OCI layout. The program contains the time zones. The
-// certificates of authorities come from Mozilla; the Go project publishes them in a module.
+// image writes one file with the images for Linux, in the OCI layout. The program contains the time
+// zones. The certificates of authorities come from Mozilla; the Go project publishes them in a
+// module.
 func (r *release) image(work string) error {
 	var certificates bytes.Buffer
 	for root := range bundle.Roots() {

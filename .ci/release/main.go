@@ -1,7 +1,7 @@
-// Release builds everything that a release consists of, from the commit that is checked out and without a network
-// service: programs, archives, packages, images, lists of parts, release notes and checksums. Two runs on one commit
-// with one version of Go write equal bytes. It is a module of its own, because these libraries are no part of the
-// program or its tests.
+// Release builds everything that a release consists of, from the commit that is checked out and
+// without a network service: programs, archives, packages, images, lists of parts, release notes
+// and checksums. Two runs on one commit with one version of Go write equal bytes. It is a module of
+// its own, because these libraries are no part of the program or its tests.
 package main
 
 import (

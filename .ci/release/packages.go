@@ -49,8 +49,8 @@ func (r *release) packages() error {
 	return nil
 }
 
-// packagedUnit is deploy's unit for a program in /usr/bin and for a user that the package creates. With a dynamic
-// user, only the service could reach its folder, and admin commands could not.
+// packagedUnit is deploy's unit for a program in /usr/bin and for a user that the package creates.
+// With a dynamic user, only the service could reach its folder, and admin commands could not.
 func (r *release) packagedUnit() (string, error) {
 	text, err := os.ReadFile(filepath.Join(r.root, "deploy/systemd/tallygate.service"))
 	if err != nil {

@@ -22,8 +22,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// parts writes a list of the parts of each program in the form of CycloneDX: the Go modules, as the program records
-// them, and the bundled packages of npm.
+// parts writes a list of the parts of each program in the form of CycloneDX: the Go modules, as the
+// program records them, and the bundled packages of npm.
 func (r *release) parts() error {
 	bundled, err := r.bundled()
 	if err != nil {
@@ -54,7 +54,8 @@ func (r *release) parts() error {
 	return nil
 }
 
-// bundled finds the packages of npm, with versions, in the files that describe where they came from.
+// bundled finds the packages of npm, with versions, in the files that describe where they came
+// from.
 func (r *release) bundled() ([]cdx.Component, error) {
 	var components []cdx.Component
 	for file, pattern := range map[string]string{
@@ -86,8 +87,8 @@ func (r *release) bundled() ([]cdx.Component, error) {
 
 var licenceName = regexp.MustCompile(`^(?i:licen[cs]e|copying|notice)`)
 
-// licences returns the licence texts of Go, of all modules in the programs, and of the bundled packages. Lists
-// such as db/model/passwords.txt are in the programs with their licences.
+// licences returns the licence texts of Go, of all modules in the programs, and of the bundled
+// packages. Lists such as db/model/passwords.txt are in the programs with their licences.
 func (r *release) licences() ([]byte, error) {
 	modules := map[string]bool{}
 	for _, program := range r.programs {
@@ -131,7 +132,8 @@ func (r *release) licences() ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// appendLicences appends the texts below a folder: parts of a module may have licences of their own.
+// appendLicences appends the texts below a folder: parts of a module may have licences of their
+// own.
 func appendLicences(text *bytes.Buffer, name, folder string) error {
 	before := text.Len()
 	err := filepath.WalkDir(folder, func(path string, file fs.DirEntry, err error) error {

@@ -235,7 +235,8 @@ func unpack(t *testing.T, image v1.Image, root string) {
 	}
 }
 
-// startReady starts a service and waits until it is ready. stop ends it, and checks that it ends well.
+// startReady starts a service and waits until it is ready. stop ends it, and checks that it ends
+// well.
 func startReady(t *testing.T, cmd *exec.Cmd, address string) (stop func()) {
 	t.Helper()
 	var log bytes.Buffer
@@ -453,7 +454,8 @@ func (s *system) uid(t *testing.T) int {
 	return uid
 }
 
-// unitCommand returns a command of the unit, as systemd would run it: with its user and environment alone.
+// unitCommand returns a command of the unit, as systemd would run it: with its user and environment
+// alone.
 func (s *system) unitCommand(t *testing.T, name string) *exec.Cmd {
 	t.Helper()
 	unit := read(t, s.root, "usr/lib/systemd/system/tallygate.service")

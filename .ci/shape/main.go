@@ -121,8 +121,8 @@ func receiver(of ast.Expr) string {
 	return "?"
 }
 
-// widest writes the numbers of methods of the types with the most, resolvers aside: each mutation is a method of
-// one resolver.
+// widest writes the numbers of methods of the types with the most, resolvers aside: each mutation
+// is a method of one resolver.
 func (s *shape) widest() string {
 	var names []string
 	for name := range s.methods {

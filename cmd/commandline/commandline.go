@@ -1,5 +1,5 @@
-// Package commandline is what the command lines of all programs share: help, and errors that name the flag or the
-// variable to correct without its value, which may be a secret. go-flags parses.
+// Package commandline is what the command lines of all programs share: help, and errors that name
+// the flag or the variable to correct without its value, which may be a secret. go-flags parses.
 package commandline
 
 import (
@@ -18,9 +18,10 @@ import (
 // ErrHelp is returned after the help was printed.
 var ErrHelp = errors.New("the help was printed")
 
-// Parser parses the command line and the environment of a program. Types of flags and arguments may implement
-// flags.Unmarshaler. In addition to the tags of go-flags, a flag of the settings may begin a section of their help,
-// named by the tag section, and the tag defaults has values separated by commas, also of a bool.
+// Parser parses the command line and the environment of a program. Types of flags and arguments may
+// implement flags.Unmarshaler. In addition to the tags of go-flags, a flag of the settings may
+// begin a section of their help, named by the tag section, and the tag defaults has values
+// separated by commas, also of a bool.
 type Parser struct {
 	*flags.Parser
 	data     map[*flags.Command]any
@@ -69,8 +70,8 @@ func (p *Parser) AddSettings(data any) error {
 	return nil
 }
 
-// Add adds a command to the program or to a command. Its flags and arguments are the fields of data, a pointer
-// to a struct. The caller sets the long description.
+// Add adds a command to the program or to a command. Its flags and arguments are the fields of
+// data, a pointer to a struct. The caller sets the long description.
 func (p *Parser) Add(parent *flags.Command, name string, data any) (*flags.Command, error) {
 	command, err := parent.AddCommand(name, "", "", data)
 	if err != nil {
@@ -96,8 +97,9 @@ func complete(group *flags.Group) {
 	}
 }
 
-// Parse parses arguments and the environment, where an empty variable counts as unset. It returns the data of the
-// selected command, or nil if none is selected and the program needs none. It prints the help to out.
+// Parse parses arguments and the environment, where an empty variable counts as unset. It returns
+// the data of the selected command, or nil if none is selected and the program needs none. It
+// prints the help to out.
 func (p *Parser) Parse(args []string, out io.Writer) (any, error) {
 	if err := p.unsetEmpty(); err != nil {
 		return nil, err
@@ -135,8 +137,8 @@ func (p *Parser) Path() string {
 	return strings.Join(words, " ")
 }
 
-// unsetEmpty removes empty variables from the process's environment, because go-flags itself takes them as
-// values. Compose and systemd files set empty variables for what is not configured.
+// unsetEmpty removes empty variables from the process's environment, because go-flags itself takes
+// them as values. Compose and systemd files set empty variables for what is not configured.
 func (p *Parser) unsetEmpty() error {
 	for _, name := range p.Variables() {
 		if value, set := os.LookupEnv(name); set && value == "" {
@@ -171,7 +173,8 @@ func options(command *flags.Command) []*flags.Option {
 	return list
 }
 
-// IsConfigured reports whether the arguments or the environment set a flag of the selected command or of all commands.
+// IsConfigured reports whether the arguments or the environment set a flag of the selected command
+// or of all commands.
 func (p *Parser) IsConfigured(flag string) bool {
 	option := p.selected().FindOptionByLongName(flag)
 	return option != nil && (!option.IsSetDefault() || variable(option) != "")
@@ -198,7 +201,8 @@ func (p *Parser) NameVariables(message string) string {
 	})
 }
 
-// emptyArgument returns the name of the first positional argument without a value, at which the conversion failed.
+// emptyArgument returns the name of the first positional argument without a value, at which the
+// conversion failed.
 func emptyArgument(data any) string {
 	command := reflect.ValueOf(data).Elem()
 	for i := range command.NumField() {

@@ -10,8 +10,9 @@ import (
 	"github.com/jessevdk/go-flags"
 )
 
-// explain returns a parse error in the program's words: without the values of flags and variables, and with the
-// variable instead of the flag if the value came from there. rest are the arguments from the failed one on.
+// explain returns a parse error in the program's words: without the values of flags and variables,
+// and with the variable instead of the flag if the value came from there. rest are the arguments
+// from the failed one on.
 func (p *Parser) explain(err error, rest []string) error {
 	failed, ok := errors.AsType[*flags.Error](err)
 	if !ok {

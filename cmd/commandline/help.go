@@ -136,8 +136,8 @@ func writeRow(b *bytes.Buffer, name, text string) {
 	}
 }
 
-// wrap breaks a text into lines of at most width bytes, if its words permit. margin precedes all lines but the
-// first.
+// wrap breaks a text into lines of at most width bytes, if its words permit. margin precedes all
+// lines but the first.
 func wrap(text string, width int, margin string) string {
 	var b strings.Builder
 	column := 0

@@ -1,11 +1,11 @@
 // Package analytics serves the endpoints of the analytics contract. dataplane.Handler mounts them.
 // It never stores an address or a user agent, and answers with success only after the commit.
 //
-// A hit passes through these files: collect.go and server.go handle the request, payload.go reads its
-// body, sites.go finds its site, and hit.go builds the hit. writers.go has the writer of each cell.
-// writer.go then stores the hit in a batch with others, decide.go decides the outcome of each, and
-// conversion.go writes the bodies of webhook calls. The packages event, visit, channel and bot hold the
-// rules that depend on their arguments alone; visitor computes the pseudonyms.
+// A hit passes through these files: collect.go and server.go handle the request, payload.go reads
+// its body, sites.go finds its site, and hit.go builds the hit. writers.go has the writer of each
+// cell. writer.go then stores the hit in a batch with others, decide.go decides the outcome of
+// each, and conversion.go writes the bodies of webhook calls. The packages event, visit, channel
+// and bot hold the rules that depend on their arguments alone; visitor computes the pseudonyms.
 package analytics
 
 import (
@@ -62,7 +62,8 @@ type Options struct {
 	IsSpam       func(host string) bool
 	IsDataCentre func(netip.Addr) bool
 
-	// Notify is called with deliveries after they were committed. It must not block. Nil is allowed.
+	// Notify is called with deliveries after they were committed. It must not block. Nil is
+	// allowed.
 	Notify func([]model.Delivery)
 }
 
@@ -93,8 +94,8 @@ type Service struct {
 	cancel     context.CancelFunc // ends the background work
 }
 
-// New returns a service that stores hits after Start. It fails without a store: otherwise each hit would,
-// and only then.
+// New returns a service that stores hits after Start. It fails without a store: otherwise each hit
+// would, and only then.
 func New(o Options) (*Service, error) {
 	if o.Store == nil {
 		return nil, errors.New("analytics: Options.Store is missing")
@@ -238,8 +239,8 @@ func (s *Service) userIDOf(site *site, id string) []byte {
 }
 
 // store waits until the hit is committed, and returns why it is ignored, if it is. A client that
-// disconnects does not cancel it: browsers send beacons while they close the page. While the site is
-// moved to another cell, the hit waits until its deadline.
+// disconnects does not cancel it: browsers send beacons while they close the page. While the site
+// is moved to another cell, the hit waits until its deadline.
 func (s *Service) store(h *hit) (ignored string, err error) {
 	h.cell = h.site.cell
 	result, err := s.writers.Do(context.Background(), h)

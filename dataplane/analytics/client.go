@@ -32,8 +32,8 @@ func newDetails(list model.List[model.VisitDetail]) (d details) {
 	return d
 }
 
-// leftOut says which hits a site does not store, in addition to hits from excluded addresses. They are ignored
-// as well, each counted under its reason.
+// leftOut says which hits a site does not store, in addition to hits from excluded addresses. They
+// are ignored as well, each counted under its reason.
 type leftOut struct {
 	countries         map[string]bool        // nil: none
 	path              func(path string) bool // nil: none
@@ -79,8 +79,9 @@ func newPlaces(o *Options) places {
 	return p
 }
 
-// countryOf returns the country of a browser's address if the site asks for it. Addresses that servers
-// send are never looked up, because they are used for the pseudonym only (analytics contract, section 4).
+// countryOf returns the country of a browser's address if the site asks for it. Addresses that
+// servers send are never looked up, because they are used for the pseudonym only (analytics
+// contract, section 4).
 func (s *Service) countryOf(site *site, addr netip.Addr) string {
 	if !site.keeps.country && site.leavesOut.countries == nil {
 		return ""

@@ -17,18 +17,19 @@ import (
 // collectEndpoint is collect's name in the counters of refused and ignored calls.
 const collectEndpoint = "collect"
 
-// Collect answers POST /collect.php (analytics contract, section 4). Status 204 means that the hit is
-// committed, or ignored: for one of the reasons in errors.go, or because an engagement report has no
-// page view id. It checks, in this order: method, body, JSON, site key (also of a paused site, or one
-// of a suspended account), domain, bot, excluded address, path, what the site leaves out (country, data
-// centre, path, referrer), event, flood; then, in the transaction, repetition and quota.
+// Collect answers POST /collect.php (analytics contract, section 4). Status 204 means that the hit
+// is committed, or ignored: for one of the reasons in errors.go, or because an engagement report
+// has no page view id. It checks, in this order: method, body, JSON, site key (also of a paused
+// site, or one of a suspended account), domain, bot, excluded address, path, what the site leaves
+// out (country, data centre, path, referrer), event, flood; then, in the transaction, repetition
+// and quota.
 func (s *Service) Collect(w http.ResponseWriter, r *http.Request) error {
 	if r.Method == http.MethodOptions {
 		return preflight(w, r)
 	}
 
-	// The page may read refusals, too. Otherwise its browser hides the error's code, and logs a second
-	// line, about CORS, which misleads the owner.
+	// The page may read refusals, too. Otherwise its browser hides the error's code, and logs a
+	// second line, about CORS, which misleads the owner.
 	web.AllowOrigin(w, r)
 
 	ignored, err := s.answerCollect(w, r)
@@ -36,7 +37,8 @@ func (s *Service) Collect(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// answerCollect is Collect for all methods but OPTIONS. It returns why the call is ignored, if it is.
+// answerCollect is Collect for all methods but OPTIONS. It returns why the call is ignored, if it
+// is.
 func (s *Service) answerCollect(w http.ResponseWriter, r *http.Request) (ignored string, err error) {
 	if r.Method != http.MethodPost {
 		return "", errMethod

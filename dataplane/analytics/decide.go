@@ -95,8 +95,8 @@ func (d *decision) usage(key model.UsageKey) (ingest.Usage, bool) {
 	return usage, ok
 }
 
-// markQuotas notes the thresholds of quotas that are reached and not stored as such: by the batch, or by a
-// lower plan.
+// markQuotas notes the thresholds of quotas that are reached and not stored as such: by the batch,
+// or by a lower plan.
 func (d *decision) markQuotas() {
 	for key, read := range d.state.Usage {
 		usage, _ := d.usage(key)
@@ -316,9 +316,9 @@ func (d *decision) awaiting(key model.ViewKey) *visitChange {
 	return nil
 }
 
-// join applies the page view rule: it returns the current visit if that continues, or a new one. If all
-// visits are set aside, the latest one is the current one, as after midnight in an open tab: its page view
-// belongs to the visitor id of the day before.
+// join applies the page view rule: it returns the current visit if that continues, or a new one. If
+// all visits are set aside, the latest one is the current one, as after midnight in an open tab:
+// its page view belongs to the visitor id of the day before.
 func (d *decision) join(h *hit, at model.Instant) *visitChange {
 	current := cmp.Or(d.current(h, at), d.latest(h))
 	if current == nil || !visit.Continues(&current.visit, at, &h.entry.campaign) {
@@ -384,8 +384,8 @@ func (d *decision) begin(h *hit, at model.Instant) *visitChange {
 	return c
 }
 
-// identify sets the visit's pseudonymous user id to the hit's, if it has one, where the latest one counts,
-// and what the visit keeps of its browser, where the first one counts.
+// identify sets the visit's pseudonymous user id to the hit's, if it has one, where the latest one
+// counts, and what the visit keeps of its browser, where the first one counts.
 func (d *decision) identify(c *visitChange, h *hit) {
 	if h.userID != nil && !bytes.Equal(c.visit.UserID, h.userID) {
 		c.visit.UserID = h.userID
@@ -417,8 +417,8 @@ func (d *decision) sort() {
 		return a.EngagementKey.Compare(b.EngagementKey)
 	})
 
-	// Batches of two months of a site hold different locks, and can have the same transactions. In one order they
-	// cannot wait for each other.
+	// Batches of two months of a site hold different locks, and can have the same transactions. In
+	// one order they cannot wait for each other.
 	slices.SortFunc(d.changes.Transactions, func(a, b model.Transaction) int {
 		return cmp.Or(cmp.Compare(a.SiteID, b.SiteID), cmp.Compare(a.TransactionID, b.TransactionID))
 	})

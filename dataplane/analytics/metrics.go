@@ -21,8 +21,8 @@ var outcomes = []string{
 	codeUnavailable,
 }
 
-// calls counts the calls of an endpoint. The counters are resolved once, so that counting is one atomic
-// addition.
+// calls counts the calls of an endpoint. The counters are resolved once, so that counting is one
+// atomic addition.
 type calls struct {
 	accepted prometheus.Counter
 	others   map[string]prometheus.Counter // by outcome; never changed

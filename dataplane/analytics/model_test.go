@@ -62,7 +62,8 @@ func compareWithModel(t *testing.T, d *db.DB, random *rand.Rand, batches, larges
 	// midnight and the month's end come soon
 	now := time.Date(2026, 11, 30, 20, 0, 0, 0, time.UTC)
 
-	// number counts the hits. It is the page view's id and, so that rows can be distinguished, its width.
+	// number counts the hits. It is the page view's id and, so that rows can be distinguished, its
+	// width.
 	number := 0
 
 	for round := range batches {
@@ -424,7 +425,8 @@ func (s *modelState) compareViews(t *testing.T, d *db.DB) {
 	}
 }
 
-// compareMarks checks that each month has the mark of the threshold that it reached, and no other one.
+// compareMarks checks that each month has the mark of the threshold that it reached, and no other
+// one.
 func (s *modelState) compareMarks(t *testing.T, d *db.DB) {
 	t.Helper()
 
@@ -446,8 +448,8 @@ func (s *modelState) compareMarks(t *testing.T, d *db.DB) {
 	}
 }
 
-// TestLargerQuotaIsMarked checks that a site that used up its quota and got a larger one is marked at the
-// thresholds of the larger one, too, and that each mark has no notice yet.
+// TestLargerQuotaIsMarked checks that a site that used up its quota and got a larger one is marked
+// at the thresholds of the larger one, too, and that each mark has no notice yet.
 func TestLargerQuotaIsMarked(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -495,8 +497,8 @@ func TestLargerQuotaIsMarked(t *testing.T) {
 	})
 }
 
-// TestLowerQuotaIsMarked checks that the next hit of a site, which is refused, marks a quota that became
-// too small for what is used.
+// TestLowerQuotaIsMarked checks that the next hit of a site, which is refused, marks a quota that
+// became too small for what is used.
 func TestLowerQuotaIsMarked(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -76,8 +76,8 @@ type answer struct {
 }
 
 // Server answers POST /server.php (analytics contract, section 4). It checks, in this order:
-// method, secret, body, JSON, visitor, event, bot or excluded address, flood; then, in the transaction,
-// repetition and quota.
+// method, secret, body, JSON, visitor, event, bot or excluded address, flood; then, in the
+// transaction, repetition and quota.
 func (s *Service) Server(w http.ResponseWriter, r *http.Request) error {
 	ignored, err := s.answerServer(w, r)
 	s.metrics.server.count(ignored, err)
@@ -218,8 +218,8 @@ func (s *Service) serve(r *http.Request, site *site, at model.Instant, deadline 
 	return ignored, err
 }
 
-// isServerFlood counts a server-side event that passed all other checks, and reports whether it exceeds
-// the limit. Like Collect, Server counts before any work that is shared with other sites.
+// isServerFlood counts a server-side event that passed all other checks, and reports whether it
+// exceeds the limit. Like Collect, Server counts before any work that is shared with other sites.
 func (s *Service) isServerFlood(site *site) bool {
 	return s.serverFlood != nil && !s.serverFlood.AllowServer(site.id, site.quota, s.now())
 }

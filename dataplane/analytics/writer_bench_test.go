@@ -16,9 +16,10 @@ import (
 )
 
 // BenchmarkCommit measures the writer's batch alone, from decided keys to the durable commit. One
-// operation is one hit. The hits are those of a busy installation: 20 sites of very different sizes,
-// random visitors and page view ids, and half a million page views that are stored already. Ids that
-// count up, or a single site, would keep each batch on a few pages, which no real traffic does.
+// operation is one hit. The hits are those of a busy installation: 20 sites of very different
+// sizes, random visitors and page view ids, and half a million page views that are stored already.
+// Ids that count up, or a single site, would keep each batch on a few pages, which no real traffic
+// does.
 //
 // The cases differ in the size of the batch and in the share of page views by new visitors. In
 // "reports" every third hit is an engagement report on an earlier page view. Use a count of hits
@@ -100,8 +101,8 @@ func (c *crowd) commit(b *testing.B, size, hits int) {
 	}
 }
 
-// hit returns a page view of a new visitor, or one of a visitor whose page view is among the latest,
-// or a report on one of those.
+// hit returns a page view of a new visitor, or one of a visitor whose page view is among the
+// latest, or a report on one of those.
 func (c *crowd) hit() *hit {
 	c.at = c.at.Add(100 * time.Microsecond)
 	h := hit{site: c.sites[c.popular.Uint64()], at: model.At(c.at), entry: entry{channel: "direct"}}
@@ -167,9 +168,9 @@ func processorTime(b *testing.B) time.Duration {
 }
 
 // BenchmarkManual measures manual page views, each of which may repeat an automatic one, and for
-// comparison automatic ones: on one site with 100,000 visits, whose hits come at 10,000 a second. "repeated"
-// are automatic and manual page views in turn, the latter by visitors whose automatic one is half a
-// second old.
+// comparison automatic ones: on one site with 100,000 visits, whose hits come at 10,000 a second.
+// "repeated" are automatic and manual page views in turn, the latter by visitors whose automatic
+// one is half a second old.
 func BenchmarkManual(b *testing.B) {
 	const size, visitors, half = 64, 100_000, 5_000
 	for _, kind := range []struct {

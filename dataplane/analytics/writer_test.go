@@ -66,8 +66,8 @@ func TestStampsAfterTheClockWasSetBack(t *testing.T) {
 	}
 }
 
-// TestManualPageviewsInOneBatch checks that a batch distinguishes automatic and manual page views, in
-// the order of their arrival.
+// TestManualPageviewsInOneBatch checks that a batch distinguishes automatic and manual page views,
+// in the order of their arrival.
 func TestManualPageviewsInOneBatch(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -22,7 +22,8 @@ func (s *Service) newCellWriters(
 			return cellWriter{}, err
 		}
 
-		// A store connects with its first batch, so that one that is not needed has nothing to close.
+		// A store connects with its first batch, so that one that is not needed has nothing to
+		// close.
 		return cellWriter{newWriter(ingest.NewHitStore(cell), notify, observer)}, nil
 	}
 	return batch.NewCells(own.ID, cellWriter{newWriter(store, notify, observer)},

@@ -1,6 +1,6 @@
-// Package batch implements group commit. Requests queue items and wait. One writer stores everything
-// that was queued since its previous commit in one transaction, and returns each request its own
-// outcome. Packages analytics and captcha use it. It does not know what is stored.
+// Package batch implements group commit. Requests queue items and wait. One writer stores
+// everything that was queued since its previous commit in one transaction, and returns each request
+// its own outcome. Packages analytics and captcha use it. It does not know what is stored.
 package batch
 
 import (
@@ -20,10 +20,10 @@ var (
 	ErrPanic  = errors.New("batch: panic") // of the commit function; the message has value and stack
 )
 
-// Commit stores items in one transaction and returns one outcome per item, in order. On an error or a
-// panic nothing is stored; a panic counts as the fault of one item. Calls never overlap. The context
-// ends with Options.Timeout and when Stop's context ends, never with a request. Commit must return
-// soon after that.
+// Commit stores items in one transaction and returns one outcome per item, in order. On an error or
+// a panic nothing is stored; a panic counts as the fault of one item. Calls never overlap. The
+// context ends with Options.Timeout and when Stop's context ends, never with a request. Commit must
+// return soon after that.
 type Commit[In, Out any] func(ctx context.Context, items []In) ([]Out, error)
 
 // Options bound the queue. Zero values take the defaults.
@@ -62,8 +62,8 @@ type Queue[In, Out any] struct {
 	start   sync.Once
 }
 
-// group is the requests of one batch. The writer fills in the entries before it closes done, and does
-// not change them after.
+// group is the requests of one batch. The writer fills in the entries before it closes done, and
+// does not change them after.
 type group[In, Out any] struct {
 	entries []*entry[In, Out]
 	bytes   int
@@ -132,12 +132,12 @@ func (q *Queue[In, Out]) Stop(ctx context.Context) error {
 	}
 }
 
-// DoBefore queues an item of the given size in bytes and waits until it is stored. After the deadline
-// it returns context.DeadlineExceeded; a deadline within Timeout and a tenth is too late. The zero
-// time is no deadline. When ctx ends first, DoBefore returns ctx's error. It then withdraws the item,
-// unless the writer has taken it already: then it may still be stored. With a Timeout, the writer
-// takes no item whose deadline it could miss, so that only a cancelled request is left without its
-// outcome. A context with a deadline costs more.
+// DoBefore queues an item of the given size in bytes and waits until it is stored. After the
+// deadline it returns context.DeadlineExceeded; a deadline within Timeout and a tenth is too late.
+// The zero time is no deadline. When ctx ends first, DoBefore returns ctx's error. It then
+// withdraws the item, unless the writer has taken it already: then it may still be stored. With a
+// Timeout, the writer takes no item whose deadline it could miss, so that only a cancelled request
+// is left without its outcome. A context with a deadline costs more.
 func (q *Queue[In, Out]) DoBefore(ctx context.Context, deadline time.Time, item In, size int) (Out, error) {
 	var none Out
 	e := &entry[In, Out]{item: item}

@@ -366,8 +366,8 @@ func (s *slow) commit(ctx context.Context, items []int) ([]int, error) {
 	}
 }
 
-// TestLateItemsAreNotStored: an item whose request could end during its own commit, because an earlier
-// commit was slow, is rejected and not stored.
+// TestLateItemsAreNotStored: an item whose request could end during its own commit, because an
+// earlier commit was slow, is rejected and not stored.
 func TestLateItemsAreNotStored(t *testing.T) {
 	const (
 		timeout = 2 * time.Second

@@ -31,7 +31,8 @@ type Item interface {
 var ErrMoving = errors.New("batch: the site or account is being moved to another cell")
 
 // Cells are the writers of each cell: a batch is a transaction of one cell. The writers of the
-// own cell always exist, the writers of another cell from its first item on. It is safe for concurrent use.
+// own cell always exist, the writers of another cell from its first item on. It is safe for
+// concurrent use.
 type Cells[In Item, Out comparable, W Writers[In, Out]] struct {
 	rules CellRules[In, Out, W]
 	own   int64
@@ -43,8 +44,8 @@ type Cells[In Item, Out comparable, W Writers[In, Out]] struct {
 
 // CellRules are what Cells needs to know of the items.
 type CellRules[In, Out, W any] struct {
-	// Open returns the writers of another cell than the own one. Writers that were never started are
-	// discarded without a call of Stop.
+	// Open returns the writers of another cell than the own one. Writers that were never started
+	// are discarded without a call of Stop.
 	Open func(ctx context.Context, cell int64) (W, error)
 
 	// Moved is the outcome of an item that is not in the cell any more, or about to leave it.
@@ -61,9 +62,9 @@ func NewCells[In Item, Out comparable, W Writers[In, Out]](
 	return &Cells[In, Out, W]{rules: rules, own: own, cells: map[int64]W{own: writers}}
 }
 
-// Do stores an item with the writers of its cell, and returns its outcome. While its site or account is
-// moved, it looks the cell up again until the deadline, and then fails with ErrMoving. It returns the errors
-// of Find as they are.
+// Do stores an item with the writers of its cell, and returns its outcome. While its site or
+// account is moved, it looks the cell up again until the deadline, and then fails with ErrMoving.
+// It returns the errors of Find as they are.
 func (c *Cells[In, Out, W]) Do(ctx context.Context, item In) (out Out, err error) {
 	for {
 		writers, err := c.of(ctx, item.Cell())

@@ -32,8 +32,8 @@ func (cellOf) Start()                     {}
 func (cellOf) Stop(context.Context) error { return nil }
 func (cellOf) Len() int                   { return 0 }
 
-// TestItemsOfMovedSites checks that an item is stored in the cell that its site has moved to, that it waits
-// no longer than until its deadline, and that an error of the lookup ends the wait.
+// TestItemsOfMovedSites checks that an item is stored in the cell that its site has moved to, that
+// it waits no longer than until its deadline, and that an error of the lookup ends the wait.
 func TestItemsOfMovedSites(t *testing.T) {
 	errGone := errors.New("the site is deleted")
 	soon, late := 2*db.MovePoll, time.Minute

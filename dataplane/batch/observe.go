@@ -7,7 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Observer counts and times the batches of one or more queues of a kind. A nil Observer does nothing.
+// Observer counts and times the batches of one or more queues of a kind. A nil Observer does
+// nothing.
 type Observer struct {
 	items   prometheus.Histogram
 	seconds prometheus.Histogram
@@ -27,8 +28,8 @@ const (
 	refusedTimeout        // the deadline passed, or the request was cancelled
 )
 
-// NewObserver returns the observer of the queues of a kind, which names them in the label queue. waiting
-// returns how many items wait, see Queue.Len.
+// NewObserver returns the observer of the queues of a kind, which names them in the label queue.
+// waiting returns how many items wait, see Queue.Len.
 func NewObserver(kind string, waiting func() int) *Observer {
 	labels := prometheus.Labels{"queue": kind}
 	o := &Observer{
@@ -73,7 +74,8 @@ func (o *Observer) Register(r prometheus.Registerer) error {
 	return err
 }
 
-// begin begins to observe the commit of a batch of so many items. The caller calls end with its outcome.
+// begin begins to observe the commit of a batch of so many items. The caller calls end with its
+// outcome.
 func (o *Observer) begin(items int) (end func(error)) {
 	if o == nil {
 		return func(error) {}

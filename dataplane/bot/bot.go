@@ -33,10 +33,10 @@ func Is(userAgent string) bool {
 	return !strings.Contains(userAgent, "StudoBrowser/")
 }
 
-// withoutDevice returns the user agent of a phone without the list in parentheses or brackets that an
-// app adds about the device, such as "(34/14; 440dpi; 1080x2176; Xiaomi/Redmi; 22101316G; ruby; …)". Phones have
-// words as names that are programs, too. Crawlers declare themselves in parentheses with
-// "compatible" or an address.
+// withoutDevice returns the user agent of a phone without the list in parentheses or brackets that
+// an app adds about the device, such as "(34/14; 440dpi; 1080x2176; Xiaomi/Redmi; 22101316G; ruby;
+// …)". Phones have words as names that are programs, too. Crawlers declare themselves in
+// parentheses with "compatible" or an address.
 func withoutDevice(ua string) string {
 	browser := strings.LastIndex(ua, " Mobile Safari/")
 	if browser < 0 {

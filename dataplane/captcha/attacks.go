@@ -9,8 +9,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// attackEvery is how often attacks that this process sees are stored at most, and attackAgain how long a
-// stored one is not stored again at the same level.
+// attackEvery is how often attacks that this process sees are stored at most, and attackAgain how
+// long a stored one is not stored again at the same level.
 const (
 	attackEvery = time.Second
 	attackAgain = time.Minute
@@ -35,7 +35,8 @@ func newAttacks(store attackStore, log *slog.Logger) *attacks {
 	return &attacks{store: store, log: log, wake: make(chan struct{}, 1), seen: make(map[*sitekey]model.CaptchaAttack)}
 }
 
-// add notes an attack. One that would not change the stored level, or was stored lately, is left out.
+// add notes an attack. One that would not change the stored level, or was stored lately, is left
+// out.
 func (a *attacks) add(key *sitekey, seen model.CaptchaAttack) {
 	stored := key.attack.LevelAt(seen.Seen)
 	switch {

@@ -9,8 +9,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestWhichAttacksAreStored: an attack is stored when it begins, when its level rises or has fallen to the one
-// that is seen, and once a minute; a lower one is not, however often it is seen.
+// TestWhichAttacksAreStored: an attack is stored when it begins, when its level rises or has fallen
+// to the one that is seen, and once a minute; a lower one is not, however often it is seen.
 func TestWhichAttacksAreStored(t *testing.T) {
 	at := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 	for _, test := range []struct {

@@ -7,11 +7,12 @@ import (
 	"testing"
 )
 
-// TestNoBrowserIsAutomation: no user agent of a real browser counts as automation. The list has the samples of
-// package bot, and browsers by name that screen readers, apps and people who hide use.
+// TestNoBrowserIsAutomation: no user agent of a real browser counts as automation. The list has the
+// samples of package bot, and browsers by name that screen readers, apps and people who hide use.
 func TestNoBrowserIsAutomation(t *testing.T) {
 	agents := []string{
-		// Screen readers use the browser that they read; these are usual ones with NVDA, JAWS, VoiceOver and TalkBack.
+		// Screen readers use the browser that they read; these are usual ones with NVDA, JAWS,
+		// VoiceOver and TalkBack.
 		"Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:145.0) Gecko/20100101 Firefox/145.0",
 		"Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/145.0.0.0 Safari/537.36 Edg/145.0.0.0",
 		"Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/26.1 Safari/605.1.15",

@@ -4,10 +4,10 @@
 // A token passes through these files: challenge.go issues a challenge, verify.go exchanges its
 // solution for a token, siteverify.go and compat.go redeem the token for the site's server.
 // widget.go holds what the two browser endpoints share, sitekeys.go finds sitekeys, keys.go holds
-// the signing keys, writer.go consumes challenges and tokens, and counts.go counts calls for owners.
-// The packages pow and token define challenges and tokens, and difficulty sets how hard challenges
-// are, from the sitekey's policy, what automation.go finds, and the attacks that attacks.go shares with
-// other processes.
+// the signing keys, writer.go consumes challenges and tokens, and counts.go counts calls for
+// owners. The packages pow and token define challenges and tokens, and difficulty sets how hard
+// challenges are, from the sitekey's policy, what automation.go finds, and the attacks that
+// attacks.go shares with other processes.
 package captcha
 
 import (
@@ -28,8 +28,8 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 )
 
-// Options configure a Service. All fields but Rotation, IsShared, Origins, Timeout and NoTestSitekey are
-// required.
+// Options configure a Service. All fields but Rotation, IsShared, Origins, Timeout and
+// NoTestSitekey are required.
 type Options struct {
 	Cell       *db.Cell           // of Store; the writers of other cells are started when needed
 	Secret     []byte             // application key, at least 16 bytes; those of challenges and tokens derive from it
@@ -44,8 +44,8 @@ type Options struct {
 	// its network; see web.Clients. Nil means never.
 	IsShared func(*http.Request) bool
 
-	// Origins are the public origins of the service, such as https://captcha.example.com. The page that
-	// Frame serves makes its calls from them, and works for no bound sitekey without.
+	// Origins are the public origins of the service, such as https://captcha.example.com. The page
+	// that Frame serves makes its calls from them, and works for no bound sitekey without.
 	Origins []string
 
 	// Timeout bounds all of a request's waits for the database together. 0 means StoreTimeout.
@@ -120,8 +120,8 @@ func New(o Options) (*Service, error) {
 // deadline returns when a request that waits for the database from now on gives up.
 func (s *Service) deadline() time.Time { return time.Now().Add(s.timeout) }
 
-// Start starts the writers, the flushing of counters, and the watch for changed sitekeys. It is called
-// once.
+// Start starts the writers, the flushing of counters, and the watch for changed sitekeys. It is
+// called once.
 func (s *Service) Start() {
 	s.writers.Start()
 	s.counts.Start()

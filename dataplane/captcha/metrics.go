@@ -29,7 +29,8 @@ var verdicts = map[outcome]string{
 	overQuota: "quota_exceeded", accountSuspended: errSuspended.Code, accountDeleted: outcomeUnknown,
 }
 
-// compatRefusals are the outcomes under which refusals of /siteverify before a token is redeemed count.
+// compatRefusals are the outcomes under which refusals of /siteverify before a token is redeemed
+// count.
 var compatRefusals = map[string]string{
 	codeMissingSecret: errNoSitekey.Code, codeMissingResponse: errNoSitekey.Code, codeInvalidSecret: errSecret.Code,
 	codeInvalidResponse: errSitekey.Code, codeBadRequest: errBodySize.Code,

@@ -15,8 +15,9 @@ type siteconfigAnswer struct {
 	Error    string    `json:"error,omitempty"`
 }
 
-// Siteconfig answers POST /checksiteconfig?sitekey=…, by which hCaptcha's plug-ins check their settings.
-// It reads the sitekey only, and stores nothing. An unknown sitekey is an answer, not an error.
+// Siteconfig answers POST /checksiteconfig?sitekey=…, by which hCaptcha's plug-ins check their
+// settings. It reads the sitekey only, and stores nothing. An unknown sitekey is an answer, not an
+// error.
 func (s *Service) Siteconfig(w http.ResponseWriter, r *http.Request) error {
 	if r.Method == http.MethodOptions {
 		return preflight(w, r)

@@ -45,8 +45,8 @@ var testSitekey = &sitekey{
 // isCounted reports whether verifications count against an account's quota.
 func (k *sitekey) isCounted() bool { return k.accountID != 0 }
 
-// owns reports whether the secret belongs to this sitekey at a time: it is the current secret, or the
-// old one before its expiry.
+// owns reports whether the secret belongs to this sitekey at a time: it is the current secret, or
+// the old one before its expiry.
 func (k *sitekey) owns(secret string, at model.Instant) bool {
 	hash := model.HashToken(secret)
 	return subtle.ConstantTimeCompare(hash, k.secretHash) == 1 ||
@@ -102,8 +102,9 @@ func (s *Service) sitekeyOf(deadline time.Time, text string) (*sitekey, error) {
 	return key, nil
 }
 
-// findCell reads a claim's sitekey again after its account was found to be in another cell. It fails with
-// errSitekey for a deleted sitekey, and with errSuspended for a token of a suspended account.
+// findCell reads a claim's sitekey again after its account was found to be in another cell. It
+// fails with errSitekey for a deleted sitekey, and with errSuspended for a token of a suspended
+// account.
 func (s *Service) findCell(c *claim) error {
 	s.bySitekey.Changed(c.sitekey.id)
 	s.bySecret.Changed(c.sitekey.id)

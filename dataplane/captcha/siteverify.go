@@ -142,8 +142,8 @@ func (s *Service) consume(
 		return expired, nil, nil
 	}
 
-	// It is answered like a used quota, which blames the account and not the visitor. The token works
-	// if the account is resumed in time.
+	// It is answered like a used quota, which blames the account and not the visitor. The token
+	// works if the account is resumed in time.
 	if key.suspended {
 		return accountSuspended, nil, nil
 	}

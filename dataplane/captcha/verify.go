@@ -10,8 +10,8 @@ import (
 )
 
 // Verify answers POST /api/v1/pow/verify (captcha contract, section 4): it exchanges the solution
-// of a challenge for a token. It checks, in this order: method, body, JSON, sitekey, domain, missing
-// fields, work.
+// of a challenge for a token. It checks, in this order: method, body, JSON, sitekey, domain,
+// missing fields, work.
 //
 // The challenge is consumed before the token is sent. A client that does not receive the token must
 // solve another challenge.

@@ -46,8 +46,8 @@ func readWidgetCall(r *http.Request) (call widgetCall, err error) {
 }
 
 // openWidgetCall reads a widget's call, finds its sitekey and checks the domain of the page. It
-// returns the page's host name, or an empty string if the browser does not send it. With an error, it
-// returns the sitekey if that is known, and else nil.
+// returns the page's host name, or an empty string if the browser does not send it. With an error,
+// it returns the sitekey if that is known, and else nil.
 //
 // Every page may read its answer, also a refusal. So the widget on a domain that is not allowed can
 // show the reason, and does not retry as if the server were unavailable.

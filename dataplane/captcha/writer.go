@@ -77,9 +77,10 @@ const (
 	accountMoved                      // the account is in another cell than the sitekey says, or is being moved
 )
 
-// claim consumes a challenge of the sitekey or, if counted, a token, and waits until that is committed.
-// A request that ends before the writer took its claim withdraws it. After that, its challenge or token
-// is consumed. While the account is moved to another cell, the claim waits until its deadline.
+// claim consumes a challenge of the sitekey or, if counted, a token, and waits until that is
+// committed. A request that ends before the writer took its claim withdraws it. After that, its
+// challenge or token is consumed. While the account is moved to another cell, the claim waits until
+// its deadline.
 func (s *Service) claim(
 	ctx context.Context, deadline time.Time, key *sitekey, id [16]byte, issued time.Time, now time.Time, isToken bool,
 ) (outcome, error) {

@@ -1,8 +1,8 @@
 // Package counter counts what owners read by day and that no quota depends on: refused and ignored
 // calls, names of unknown events, and what happens with the challenges of a captcha. The data plane
 // counts for known sites and sitekeys only, so that a flood of unknown keys costs nothing here.
-// Counting takes one addition in memory. A background flush stores the counts once a second; a crash
-// loses those of the last one.
+// Counting takes one addition in memory. A background flush stores the counts once a second; a
+// crash loses those of the last one.
 package counter
 
 import (
@@ -128,8 +128,8 @@ func (c *Counter[Key]) Dropped() int64 {
 func (c *Counter[Key]) Start() { c.start.Do(func() { go c.run() }) }
 
 // Stop ends the regular flushes and stores the remaining counts. When ctx ends first, the flush in
-// progress is cancelled and an error is returned. A later call stores what was added, or had failed,
-// since.
+// progress is cancelled and an error is returned. A later call stores what was added, or had
+// failed, since.
 func (c *Counter[Key]) Stop(ctx context.Context) error {
 	// A counter that was not started never will be.
 	c.start.Do(func() { close(c.stopped) })

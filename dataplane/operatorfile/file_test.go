@@ -56,7 +56,8 @@ func (f *fixture) rename(data []byte) {
 	f.touch()
 }
 
-// touch gives the file a time of modification of its own: two writes in a row may have the same time.
+// touch gives the file a time of modification of its own: two writes in a row may have the same
+// time.
 func (f *fixture) touch() {
 	f.Helper()
 	f.age++

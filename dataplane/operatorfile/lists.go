@@ -46,8 +46,8 @@ func parseDomains(data []byte) (*Domains, time.Time, error) {
 			return errors.New("is not a domain such as example.com")
 		}
 
-		// Public lists have suffixes such as kharkov.ua, under which others register domains. Sites below
-		// one have other owners.
+		// Public lists have suffixes such as kharkov.ua, under which others register domains. Sites
+		// below one have other owners.
 		_, shared := model.ParseNewSiteDomain(entry, false)
 		d.set[host] = shared == nil
 		return nil

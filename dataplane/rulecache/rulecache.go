@@ -1,7 +1,8 @@
 // Package rulecache caches what requests need of rows that change rarely: the rules of sites and
 // the settings of sitekeys, by public key or by secret. The services of the data plane call it.
-// Change notifications invalidate it, and a TTL bounds the effect of a lost one. While the database is
-// away, what was known a few minutes ago still serves. It never writes, and knows neither contract.
+// Change notifications invalidate it, and a TTL bounds the effect of a lost one. While the database
+// is away, what was known a few minutes ago still serves. It never writes, and knows neither
+// contract.
 //
 // A loading cache such as otter could replace only the bounded maps. The caller's own deadline, the
 // invalidation by row id, the TTL that depends on the notifications, the separate space for unknown
@@ -28,10 +29,10 @@ const (
 	unknownTTL  = 2 * time.Second        // greatest age of a key that was not found
 	loadTimeout = 5 * time.Second
 
-	// While no notifications arrive and lookups fail, an entry serves up to this age, unless it is known
-	// to have changed. The first lookup that fails may take retryWait. After it requests wait for none,
-	// until one succeeds. Meanwhile an entry that is asked for is looked up once in retryWait, and at most
-	// maxRetries entries at once.
+	// While no notifications arrive and lookups fail, an entry serves up to this age, unless it is
+	// known to have changed. The first lookup that fails may take retryWait. After it requests wait
+	// for none, until one succeeds. Meanwhile an entry that is asked for is looked up once in
+	// retryWait, and at most maxRetries entries at once.
 	staleTTL  = 10 * time.Minute
 	retryWait = time.Second
 
@@ -40,8 +41,8 @@ const (
 	limit      = 50_000 // entries
 	unknownMax = 10_000 // keys that were not found, kept apart so that made-up keys evict no entry
 
-	// unknownLimit is the number of lookups at once of keys without an entry. The data plane has four
-	// connections for lookups (dataPool of package db), so that one remains for known keys.
+	// unknownLimit is the number of lookups at once of keys without an entry. The data plane has
+	// four connections for lookups (dataPool of package db), so that one remains for known keys.
 	unknownLimit = 3
 	unknownWait  = time.Second // longest wait for such a lookup to start
 )
@@ -176,7 +177,8 @@ func (c *Cache[Value]) maySubstitute(e *entry[Value]) bool {
 	return c.unsynced.Load() && !e.changed.Load() && ok && age < staleTTL
 }
 
-// retry begins a lookup that nothing waits for, unless one of the entry has just begun or too many run.
+// retry begins a lookup that nothing waits for, unless one of the entry has just begun or too many
+// run.
 func (c *Cache[Value]) retry(key string, e *entry[Value]) {
 	tried := e.tried.Load()
 	if age, ok := c.age(time.Unix(0, tried)); ok && age < retryWait || !c.retries.TryAcquire(1) {

@@ -161,8 +161,8 @@ func TestErrorsAreNotCached(t *testing.T) {
 	expect(t, s, c, "a", "1", 2)
 }
 
-// TestKnownKeysOutliveTheDatabase checks that entries serve for ten minutes while neither notifications nor
-// lookups work, with one attempt a second, unless they are known to have changed.
+// TestKnownKeysOutliveTheDatabase checks that entries serve for ten minutes while neither
+// notifications nor lookups work, with one attempt a second, unless they are known to have changed.
 func TestKnownKeysOutliveTheDatabase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c := newCache()
@@ -215,7 +215,8 @@ func TestKnownKeysOutliveTheDatabase(t *testing.T) {
 }
 
 // TestSlowDatabaseIsNotAwaited checks that lookups that hang hold up all entries for one second in
-// all, and not until the request's deadline, and that requests see the database soon after it answers.
+// all, and not until the request's deadline, and that requests see the database soon after it
+// answers.
 func TestSlowDatabaseIsNotAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const outage = time.Minute
@@ -271,8 +272,8 @@ func TestSlowDatabaseIsNotAwaited(t *testing.T) {
 	})
 }
 
-// TestFailingKeyKeepsNoOtherStale checks that a key whose lookups fail leaves others up to date, while no
-// notifications arrive.
+// TestFailingKeyKeepsNoOtherStale checks that a key whose lookups fail leaves others up to date,
+// while no notifications arrive.
 func TestFailingKeyKeepsNoOtherStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c := newCache()

@@ -1,6 +1,6 @@
-// Package accounts stores accounts and their users: sign-up, members, invitations, passwords, sign-in
-// attempts, sessions and API tokens. The control plane and the operator's command line call it. It
-// never sees a password or a secret, only their hashes.
+// Package accounts stores accounts and their users: sign-up, members, invitations, passwords,
+// sign-in attempts, sessions and API tokens. The control plane and the operator's command line call
+// it. It never sees a password or a secret, only their hashes.
 package accounts
 
 import (

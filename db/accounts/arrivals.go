@@ -32,7 +32,8 @@ var (
 	// ErrProofNeeded is returned if a user has the address, and must prove it once.
 	ErrProofNeeded = errors.New("a user with this address must prove it first")
 
-	// ErrProviderChanged is returned if the provider was changed, or deleted, since the sign-in began.
+	// ErrProviderChanged is returned if the provider was changed, or deleted, since the sign-in
+	// began.
 	ErrProviderChanged = &model.Error{
 		Kind: model.Conflict, Code: "provider_expired", Message: "The provider was changed. Start the sign-in again.",
 	}
@@ -73,12 +74,13 @@ func (s *Store) identified(ctx context.Context, scan func(context.Context, ...an
 	return ids[0], nil
 }
 
-// Arrive consumes a sign-in through a provider, and returns the user with all memberships. It creates the user
-// of a new person, remembers a user who has proved the address, adds the membership that the provider
-// gives, and sets its role. An account's provider changes nothing in other accounts, and the installation's
-// provider adds memberships of invitations only. It fails with ErrProofNeeded, ErrChallengeUsed,
-// ErrProviderChanged, ErrNoAccount, ErrSuspendedJoin, the Conflicts too_many_members and too_many_accounts,
-// and with model.ErrStale when the proved password has changed since.
+// Arrive consumes a sign-in through a provider, and returns the user with all memberships. It
+// creates the user of a new person, remembers a user who has proved the address, adds the
+// membership that the provider gives, and sets its role. An account's provider changes nothing in
+// other accounts, and the installation's provider adds memberships of invitations only. It fails
+// with ErrProofNeeded, ErrChallengeUsed, ErrProviderChanged, ErrNoAccount, ErrSuspendedJoin, the
+// Conflicts too_many_members and too_many_accounts, and with model.ErrStale when the proved
+// password has changed since.
 func (s *Store) Arrive(ctx context.Context, a Arrival) (*model.User, error) {
 	var user *model.User
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -119,8 +121,8 @@ func (s *Store) Arrive(ctx context.Context, a Arrival) (*model.User, error) {
 	return s.UserByID(ctx, user.ID)
 }
 
-// lockArrival locks the account of an account's provider, and returns both. It locks the installation for the
-// installation's provider, which may create an account.
+// lockArrival locks the account of an account's provider, and returns both. It locks the
+// installation for the installation's provider, which may create an account.
 func lockArrival(ctx context.Context, tx *db.Tx, a Arrival) (*model.Account, *model.AccountProvider, error) {
 	if a.Identity.AccountID == 0 {
 		return nil, nil, tx.LockInstallation(ctx)
@@ -154,8 +156,8 @@ func notFoundAs(err, instead error) error {
 	return nil
 }
 
-// arriving returns the locked user of an arrival with all memberships: a new one has none yet, if account is
-// not nil.
+// arriving returns the locked user of an arrival with all memberships: a new one has none yet, if
+// account is not nil.
 func (s *Store) arriving(ctx context.Context, tx *db.Tx, a Arrival, account *model.Account) (*model.User, error) {
 	id, err := s.identified(ctx, tx.NewSelect().Model((*model.Identity)(nil)).Column("user_id").
 		Where("account_id = ?", a.Identity.AccountID).Where("issuer = ?", a.Identity.Issuer).
@@ -222,8 +224,8 @@ func insertIdentity(ctx context.Context, tx *db.Tx, a Arrival, userID int64) err
 	return err
 }
 
-// joinThrough adds a user to the account of its provider: with the rights of an invitation that waits for the
-// address, or else with the role of the claim, or the default role.
+// joinThrough adds a user to the account of its provider: with the rights of an invitation that
+// waits for the address, or else with the role of the claim, or the default role.
 func joinThrough(
 	ctx context.Context, tx *db.Tx, a Arrival, account *model.Account, provider *model.AccountProvider, user *model.User,
 ) error {
@@ -258,7 +260,8 @@ func joinThrough(
 	return join(ctx, tx, a, account, user, role, siteIDs)
 }
 
-// takeInvitation deletes the valid invitation of an account to an arrival's address, and returns it, or nil.
+// takeInvitation deletes the valid invitation of an account to an arrival's address, and returns
+// it, or nil.
 func takeInvitation(ctx context.Context, tx *db.Tx, a Arrival, accountID int64) (*model.Invitation, error) {
 	var invitations []*model.Invitation
 	err := tx.NewDelete().Model(&invitations).Where("account_id = ?", accountID).Where("email = ?", a.Email).
@@ -298,9 +301,10 @@ func join(
 	return outbox.DeleteUnsentLink(ctx, tx, model.MailInvitation, account.ID, user.Email)
 }
 
-// newByInvitation creates the user of a new person whom the installation's provider names: as a member
-// of the account whose invitation has waited longest, or else as the owner of an own account if anyone may sign
-// up. The first user of an installation signs up with a password, so that an unknown person does not become its operator.
+// newByInvitation creates the user of a new person whom the installation's provider names: as a
+// member of the account whose invitation has waited longest, or else as the owner of an own account
+// if anyone may sign up. The first user of an installation signs up with a password, so that an
+// unknown person does not become its operator.
 func newByInvitation(ctx context.Context, tx *db.Tx, a Arrival) (*model.User, error) {
 	var waiting []model.Invitation
 	err := tx.NewSelect().Model(&waiting).Where("email = ?", a.Email).Where("expires_at > ?", a.Identity.CreatedAt).
@@ -335,7 +339,8 @@ func newByInvitation(ctx context.Context, tx *db.Tx, a Arrival) (*model.User, er
 	return user, audit.Write(ctx, tx, newAccount(user, account))
 }
 
-// newInvited creates the user of a new person as a member of the account that has invited the address.
+// newInvited creates the user of a new person as a member of the account that has invited the
+// address.
 func newInvited(ctx context.Context, tx *db.Tx, a Arrival, accountID int64) (*model.User, error) {
 	account := &model.Account{ID: accountID}
 	err := tx.LockRow(ctx, "accounts", accountID)

@@ -33,9 +33,9 @@ var ErrLastOperator = &model.Error{
 // DeleteAccount deletes the account that a user was reached through, with its sites and everything
 // that belongs to them, and with the users that belong to no other account. Hits are deleted later,
 // as with DeleteSite. The caller must have read the user and checked the password. It fails with
-// model.ErrStale when the password has changed since, with model.ErrForbidden when the user no longer
-// has the right to manage the account, and with ErrLastOperator if it would delete the only operator
-// while there are other users.
+// model.ErrStale when the password has changed since, with model.ErrForbidden when the user no
+// longer has the right to manage the account, and with ErrLastOperator if it would delete the only
+// operator while there are other users.
 func (s *Store) DeleteAccount(ctx context.Context, by *model.User, now model.Instant) error {
 	accountID := by.AccountID
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {

@@ -12,7 +12,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// The domains of accounts' providers: verified by a DNS record, looked up again each day, and lost without it.
+// The domains of accounts' providers: verified by a DNS record, looked up again each day, and lost
+// without it.
 
 // ErrDomainClaimed is returned if another account has verified the domain.
 var ErrDomainClaimed = &model.Error{
@@ -23,8 +24,9 @@ var ErrDomainClaimed = &model.Error{
 // dnsTimeout bounds the lookup of a domain's record.
 const dnsTimeout = 5 * time.Second
 
-// LookupRecord returns the texts of the DNS record that verifies the domain of a provider, of all accounts that name
-// the domain. There are none without a record. It fails if the DNS does not answer.
+// LookupRecord returns the texts of the DNS record that verifies the domain of a provider, of all
+// accounts that name the domain. There are none without a record. It fails if the DNS does not
+// answer.
 func LookupRecord(ctx context.Context, resolver *net.Resolver, provider *model.AccountProvider) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, dnsTimeout)
 	defer cancel()
@@ -36,10 +38,11 @@ func LookupRecord(ctx context.Context, resolver *net.Resolver, provider *model.A
 	return texts, err
 }
 
-// VerifyProvider records that the domain of a provider belongs to its account, because its DNS record is among the texts
-// that LookupRecord has found, or without texts because an operator confirms it. An account whose own record is not
-// among the texts loses the domain, unless an operator has confirmed it. VerifyProvider fails with
-// model.ErrNotFound if the provider or its domain has changed since, and with ErrDomainClaimed.
+// VerifyProvider records that the domain of a provider belongs to its account, because its DNS
+// record is among the texts that LookupRecord has found, or without texts because an operator
+// confirms it. An account whose own record is not among the texts loses the domain, unless an
+// operator has confirmed it. VerifyProvider fails with model.ErrNotFound if the provider or its
+// domain has changed since, and with ErrDomainClaimed.
 func (s *Store) VerifyProvider(
 	ctx context.Context, provider *model.AccountProvider, texts []string, now model.Instant,
 ) error {
@@ -78,8 +81,8 @@ func (s *Store) VerifyProvider(
 	return db.Wrap(err, "verify the provider of account %d", provider.AccountID)
 }
 
-// lockHolder locks the account of a provider, and that of the provider that has verified the same domain, which it
-// returns; nil without one.
+// lockHolder locks the account of a provider, and that of the provider that has verified the same
+// domain, which it returns; nil without one.
 func lockHolder(ctx context.Context, tx *db.Tx, provider *model.AccountProvider) (*model.AccountProvider, error) {
 	read := func() (rows []*model.AccountProvider, err error) {
 		err = tx.NewSelect().Model(&rows).Where("domain = ?", provider.Domain).Where("verified_at > 0").
@@ -103,7 +106,8 @@ func lockHolder(ctx context.Context, tx *db.Tx, provider *model.AccountProvider)
 		}
 	}
 
-	// A holder that came during the wait is not locked, and the index of the domains refuses the change.
+	// A holder that came during the wait is not locked, and the index of the domains refuses the
+	// change.
 	holders, err = read()
 	if err != nil || len(holders) == 0 || !slices.Contains(locked, holders[0].AccountID) {
 		return nil, err
@@ -111,8 +115,9 @@ func lockHolder(ctx context.Context, tx *db.Tx, provider *model.AccountProvider)
 	return holders[0], nil
 }
 
-// loseDomain ends the verification of a provider's domain, and the sessions that the provider has started. The account
-// must be locked. It goes on requiring its provider, so that only owners and guests reach it until an owner decides.
+// loseDomain ends the verification of a provider's domain, and the sessions that the provider has
+// started. The account must be locked. It goes on requiring its provider, so that only owners and
+// guests reach it until an owner decides.
 func loseDomain(ctx context.Context, tx *db.Tx, holder *model.AccountProvider, now model.Instant) error {
 	// The new time of the change ends sign-ins in progress.
 	_, err := tx.ExecContext(ctx, "UPDATE account_providers SET verified_at = 0, checked_at = 0, missing_since = 0, "+
@@ -124,7 +129,8 @@ func loseDomain(ctx context.Context, tx *db.Tx, holder *model.AccountProvider, n
 		return err
 	}
 
-	// The owner who takes the domain over belongs to another account, and is not named in this one's log.
+	// The owner who takes the domain over belongs to another account, and is not named in this
+	// one's log.
 	ctx = audit.WithActor(ctx, audit.Actor{Kind: audit.System, Action: "loseProviderDomain", At: now})
 	return auditDomain(ctx, tx, audit.Change{
 		AccountID: holder.AccountID, Before: audit.Values{"verifiedDomain": holder.Domain},
@@ -141,12 +147,13 @@ func auditDomain(ctx context.Context, tx *db.Tx, change audit.Change) error {
 	return audit.Write(ctx, tx, change)
 }
 
-// domainsAtOnce is how many domains one run of CheckDomains looks up. With a timeout each, it ends within 10 minutes.
+// domainsAtOnce is how many domains one run of CheckDomains looks up. With a timeout each, it ends
+// within 10 minutes.
 const domainsAtOnce = 100
 
-// CheckDomains looks up the records of the verified domains that are due. A domain whose record was missing for
-// model.DomainGrace is no longer verified. CheckDomains returns the number of these. A lookup without an
-// answer changes nothing. Housekeeping calls it.
+// CheckDomains looks up the records of the verified domains that are due. A domain whose record was
+// missing for model.DomainGrace is no longer verified. CheckDomains returns the number of these. A
+// lookup without an answer changes nothing. Housekeeping calls it.
 func (s *Store) CheckDomains(ctx context.Context, resolver *net.Resolver, now model.Instant) (lost int64, err error) {
 	var due []*model.AccountProvider
 	err = s.db.Read.NewSelect().Model(&due).Where("verified_at > 0").Where("checked_at > 0").
@@ -184,7 +191,8 @@ func (s *Store) CheckDomains(ctx context.Context, resolver *net.Resolver, now mo
 	return lost, nil
 }
 
-// noteRecord stores the outcome of a lookup. It fails with model.ErrNotFound if the provider has changed since.
+// noteRecord stores the outcome of a lookup. It fails with model.ErrNotFound if the provider has
+// changed since.
 func (s *Store) noteRecord(
 	ctx context.Context, provider *model.AccountProvider, missing model.Instant, ends bool, now model.Instant,
 ) error {

@@ -60,9 +60,10 @@ func lostDomain(t *testing.T, d *db.DB, accountID int64) *audit.Entry {
 	return list[0]
 }
 
-// TestDomainsAreLookedUp checks that the record of a verified domain is looked up once a day, and that the
-// verification ends when it has been missing for 7 days, with the provider's sessions. A DNS that does not answer
-// changes nothing, and a domain that an operator has confirmed is not looked up.
+// TestDomainsAreLookedUp checks that the record of a verified domain is looked up once a day, and
+// that the verification ends when it has been missing for 7 days, with the provider's sessions. A
+// DNS that does not answer changes nothing, and a domain that an operator has confirmed is not
+// looked up.
 func TestDomainsAreLookedUp(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -83,7 +84,8 @@ func TestDomainsAreLookedUp(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		// check lets time pass and checks the outcome: since when the record is missing, and the number of lookups.
+		// check lets time pass and checks the outcome: since when the record is missing, and the
+		// number of lookups.
 		lookups, isLost := 0, false
 		check := func(name string, after time.Duration, missing model.Instant, asked, lost int) {
 			t.Helper()
@@ -165,7 +167,8 @@ func TestDomainsAreLookedUp(t *testing.T) {
 	})
 }
 
-// TestChangedDuringLookup checks that the outcome of a lookup does not change a provider that has changed meanwhile.
+// TestChangedDuringLookup checks that the outcome of a lookup does not change a provider that has
+// changed meanwhile.
 func TestChangedDuringLookup(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -199,8 +202,8 @@ func TestChangedDuringLookup(t *testing.T) {
 	})
 }
 
-// TestNewRecordTakesDomain checks that an account with a record gets the domain of an account whose own record is
-// gone, and of no other.
+// TestNewRecordTakesDomain checks that an account with a record gets the domain of an account whose
+// own record is gone, and of no other.
 func TestNewRecordTakesDomain(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -232,7 +235,8 @@ func TestNewRecordTakesDomain(t *testing.T) {
 			t.Errorf("by an operator: %v", err)
 		}
 
-		// Alone. A session of the holder starts at the same time, and does not outlive the verification.
+		// Alone. A session of the holder starts at the same time, and does not outlive the
+		// verification.
 		as := audit.WithActor(t.Context(), audit.Actor{Kind: audit.User, UserID: second.ID, Email: second.Email, Action: "verifyProviderDomain"})
 		taken, started := dbtest.RaceInOrder(t, d, "UPDATE account_providers SET verified_at = 0",
 			func() error { return store.VerifyProvider(as, taker, []string{taker.RecordText()}, dbtest.Start+1) },
@@ -253,8 +257,8 @@ func TestNewRecordTakesDomain(t *testing.T) {
 	})
 }
 
-// TestAccountsTakeDomainsInOrder checks that two accounts which take a domain at the same time do not wait for each
-// other for ever, and that one of them has it.
+// TestAccountsTakeDomainsInOrder checks that two accounts which take a domain at the same time do
+// not wait for each other for ever, and that one of them has it.
 func TestAccountsTakeDomainsInOrder(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

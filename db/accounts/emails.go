@@ -18,14 +18,14 @@ type EmailChange struct {
 	TokenHash []byte // SHA-256 of the mailed secret
 	At        model.Instant
 
-	// The mails to the new address: with the secret, and for an address that belongs to a user. Their
-	// AccountID and Recipient are set.
+	// The mails to the new address: with the secret, and for an address that belongs to a user.
+	// Their AccountID and Recipient are set.
 	Confirm, Known model.Mail
 }
 
-// RequestEmailChange stores the hash of a secret that changes the user's address, and mails the secret
-// to the new address and a notice to the old one. It revokes an earlier secret. The user's password
-// must have been checked; it fails with model.ErrStale when it has changed since.
+// RequestEmailChange stores the hash of a secret that changes the user's address, and mails the
+// secret to the new address and a notice to the old one. It revokes an earlier secret. The user's
+// password must have been checked; it fails with model.ErrStale when it has changed since.
 //
 // If the new address has a user already, it gets the mail Known, which has no secret. Both cases
 // run the same statements, so that neither the answer nor the response time reveals which addresses
@@ -77,7 +77,8 @@ func (s *Store) RequestEmailChange(ctx context.Context, by *model.User, change E
 	return nil
 }
 
-// revokeEmailChange revokes a requested change of the user's address, with the mail if it is not sent.
+// revokeEmailChange revokes a requested change of the user's address, with the mail if it is not
+// sent.
 func revokeEmailChange(ctx context.Context, tx *db.Tx, user *model.User) error {
 	var emails []string
 	err := tx.NewRaw("DELETE FROM email_changes WHERE user_id = ? RETURNING email", user.ID).Scan(ctx, &emails)
@@ -94,10 +95,10 @@ func revokeEmailChange(ctx context.Context, tx *db.Tx, user *model.User) error {
 	return nil
 }
 
-// ConfirmEmailChange consumes a secret and changes its user's address. It ends the user's sessions but
-// keep, revokes the user's password resets, and notifies the old address. It returns the new address.
-// It fails with ErrInvalidToken for an invalid secret, and with the Conflict email_taken when another
-// user has the address; the secret then stays until it expires.
+// ConfirmEmailChange consumes a secret and changes its user's address. It ends the user's sessions
+// but keep, revokes the user's password resets, and notifies the old address. It returns the new
+// address. It fails with ErrInvalidToken for an invalid secret, and with the Conflict email_taken
+// when another user has the address; the secret then stays until it expires.
 func (s *Store) ConfirmEmailChange(
 	ctx context.Context, tokenHash, keep []byte, now model.Instant,
 ) (string, error) {

@@ -36,8 +36,8 @@ func addGuest(t *testing.T, d *db.DB, accountID int64, email string, siteIDs ...
 	return guest
 }
 
-// TestMemberForGuests checks the objects that a guest finds, also as the owner of another account, and
-// through an API token.
+// TestMemberForGuests checks the objects that a guest finds, also as the owner of another account,
+// and through an API token.
 func TestMemberForGuests(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -84,7 +84,8 @@ func TestUserPlans(t *testing.T) {
 		owner := dbtest.NewUser(t, d, "owner@example.com")
 		guest := addGuest(t, d, owner.AccountID, "guest@example.com", dbtest.NewSite(t, d, owner.AccountID, "one.example").ID)
 
-		// Without many rows, or without their statistics, PostgreSQL prefers to read a table as a whole.
+		// Without many rows, or without their statistics, PostgreSQL prefers to read a table as a
+		// whole.
 		account := strconv.FormatInt(owner.AccountID, 10)
 		const numbers = "WITH RECURSIVE n (i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < 3000) "
 		for _, statement := range []string{

@@ -13,9 +13,9 @@ import (
 
 // Invite stores an invitation and the mail that carries its secret (mail may be nil), and returns
 // the invitation with its id. It revokes an earlier invitation to the same address. An account has
-// at most model.MaxMembers members, guests and invitations together. It mails at most 100 invitations a
-// day; another one fails with the RateLimited rate_limited. A site of a guest must belong to the account,
-// see checkSites.
+// at most model.MaxMembers members, guests and invitations together. It mails at most 100
+// invitations a day; another one fails with the RateLimited rate_limited. A site of a guest must
+// belong to the account, see checkSites.
 func (s *Store) Invite(ctx context.Context, invitation model.Invitation, mail *model.Mail) (*model.Invitation, error) {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		// mayInvite counts under this lock, so that concurrent invitations keep the limit.
@@ -192,8 +192,8 @@ func (s *Store) Invited(
 	return &invitation, user, err
 }
 
-// Offer returns the valid invitation with this secret, with the names that its person needs. It fails with
-// ErrInvalidToken for an invalid secret.
+// Offer returns the valid invitation with this secret, with the names that its person needs. It
+// fails with ErrInvalidToken for an invalid secret.
 func (s *Store) Offer(ctx context.Context, tokenHash []byte, now model.Instant) (*model.InvitationOffer, error) {
 	var offer model.InvitationOffer
 	err := s.db.Read.NewRaw(`SELECT i.email, i.role, i.expires_at, i.site_ids, a.name AS account, coalesce(u.email, '') AS "by"

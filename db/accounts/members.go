@@ -14,7 +14,8 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 )
 
-// Members returns the users of the account, including guests, in the order of their ids. Each has no other membership.
+// Members returns the users of the account, including guests, in the order of their ids. Each has
+// no other membership.
 func (s *Store) Members(ctx context.Context, accountID int64) ([]*model.User, error) {
 	var rows []*model.Membership
 	if err := members(s.db.Read, &rows).Where("?TableAlias.account_id = ?", accountID).Scan(ctx); err != nil {
@@ -34,9 +35,9 @@ func (s *Store) Member(ctx context.Context, accountID, id int64) (*model.User, e
 	return member(ctx, s.db.Read, accountID, id)
 }
 
-// MemberWith returns a user as a member of the first account that the viewer shares with the user, with
-// no other membership, or model.ErrNotFound. Accounts in which the viewer reaches only some sites do not
-// count.
+// MemberWith returns a user as a member of the first account that the viewer shares with the user,
+// with no other membership, or model.ErrNotFound. Accounts in which the viewer reaches only some
+// sites do not count.
 func (s *Store) MemberWith(ctx context.Context, viewer *model.User, id int64) (*model.User, error) {
 	var accountIDs []int64
 	for _, membership := range viewer.Memberships {
@@ -67,9 +68,9 @@ var ErrLastOwner = &model.Error{
 	Message: "An account needs an owner: make another member an owner first.",
 }
 
-// SetMemberRole changes the role of a user of the account, and the sites of a guest: siteIDs is nil for
-// a member of the whole account. It fails with ErrLastOwner for the last owner. A site of a guest must
-// belong to the account, see checkSites.
+// SetMemberRole changes the role of a user of the account, and the sites of a guest: siteIDs is nil
+// for a member of the whole account. It fails with ErrLastOwner for the last owner. A site of a
+// guest must belong to the account, see checkSites.
 func (s *Store) SetMemberRole(ctx context.Context, accountID, userID int64, role model.Role, siteIDs []int64) error {
 	return s.changeMember(ctx, accountID, userID, role, func(tx *db.Tx, was *model.User) error {
 		// A site that the guest reaches already may have been deleted since.
@@ -111,7 +112,8 @@ func accessValues(values audit.Values, siteIDs []int64) audit.Values {
 	return values
 }
 
-// personalSettings are the tables with what a user has chosen for a site. Of channels only own ones have a user_id.
+// personalSettings are the tables with what a user has chosen for a site. Of channels only own ones
+// have a user_id.
 var personalSettings = []string{"alert_channels", "report_views", "hidden_notices"}
 
 // deleteUnreached deletes what a guest has chosen for the account's other sites. It does nothing if
@@ -133,9 +135,9 @@ func deleteUnreached(ctx context.Context, tx *db.Tx, accountID, userID int64, si
 	return nil
 }
 
-// DeleteMember removes a user from the account, with the user's API tokens of the account. It deletes
-// a user that belongs to no other account, with all sessions. It fails with ErrLastOwner for the last
-// owner, and with ErrLastOperator if it would delete the only operator.
+// DeleteMember removes a user from the account, with the user's API tokens of the account. It
+// deletes a user that belongs to no other account, with all sessions. It fails with ErrLastOwner
+// for the last owner, and with ErrLastOperator if it would delete the only operator.
 func (s *Store) DeleteMember(ctx context.Context, accountID, userID int64) error {
 	return s.changeMember(ctx, accountID, userID, "", func(tx *db.Tx, was *model.User) error {
 		// A mail to the user, and a token or membership of the user, is written under a lock on the
@@ -209,8 +211,8 @@ func deleteMemberRows(ctx context.Context, tx *db.Tx, accountID, userID int64) e
 	return nil
 }
 
-// deleteUser deletes a user with everything that belongs to the user. The caller must have taken the
-// installation's lock in tx.
+// deleteUser deletes a user with everything that belongs to the user. The caller must have taken
+// the installation's lock in tx.
 func deleteUser(ctx context.Context, tx *db.Tx, user *model.User) error {
 	if user.Operator {
 		others := func(q *bun.SelectQuery) { q.Where("id <> ?", user.ID) }
@@ -224,8 +226,8 @@ func deleteUser(ctx context.Context, tx *db.Tx, user *model.User) error {
 }
 
 // changeMember runs a change under the lock on the account's row. It fails with ErrLastOwner if the
-// change would leave no owner. becomes is the user's new role; it is empty when the user is removed.
-// change gets the user as a member of the account before the change.
+// change would leave no owner. becomes is the user's new role; it is empty when the user is
+// removed. change gets the user as a member of the account before the change.
 func (s *Store) changeMember(
 	ctx context.Context, accountID, userID int64, becomes model.Role,
 	change func(tx *db.Tx, was *model.User) error,
@@ -266,9 +268,9 @@ func (s *Store) changeMember(
 	return db.Wrap(err, "change user %d", userID)
 }
 
-// CreateAccount stores a further account of a user, who becomes its owner, and returns the user as a
-// member of it, with all memberships. An operator always may create one, another user only under a
-// policy that admits it. It fails with ErrSignupsClosed, and with the Conflict too_many_accounts.
+// CreateAccount stores a further account of a user, who becomes its owner, and returns the user as
+// a member of it, with all memberships. An operator always may create one, another user only under
+// a policy that admits it. It fails with ErrSignupsClosed, and with the Conflict too_many_accounts.
 func (s *Store) CreateAccount(
 	ctx context.Context, policy model.SignupPolicy, account model.Account, userID int64,
 ) (*model.User, error) {

@@ -10,7 +10,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// objectTables are the tables with an account_id and no site, and siteObjectTables those with a site_id.
+// objectTables are the tables with an account_id and no site, and siteObjectTables those with a
+// site_id.
 var (
 	objectTables = map[model.NodeKind]string{
 		model.NodeSitekey: "sitekeys", model.NodeInvitation: "invitations",
@@ -25,9 +26,9 @@ var (
 // MemberFor returns the user as a member of the account that an object belongs to. The caller must
 // use that account in the condition of the query that reads or changes the object. It returns
 // model.ErrNotFound for an object of an account that the user does not belong to, and
-// model.ErrSecondFactorRequired if that account requires a second factor that the user does not have.
-// A guest of the account, and an API token that is restricted to sites, find only their sites and the
-// objects of these. For a user of one account without a restriction it makes no query.
+// model.ErrSecondFactorRequired if that account requires a second factor that the user does not
+// have. A guest of the account, and an API token that is restricted to sites, find only their sites
+// and the objects of these. For a user of one account without a restriction it makes no query.
 func (s *Store) MemberFor(ctx context.Context, user *model.User, kind model.NodeKind, id int64) (*model.User, error) {
 	if len(user.Memberships) < 2 && !user.IsRestricted() {
 		return unlessBarred(user)
@@ -38,7 +39,8 @@ func (s *Store) MemberFor(ctx context.Context, user *model.User, kind model.Node
 		return nil, err
 	}
 
-	// The account decides about the restriction: the user can be a guest in one, and an owner in another.
+	// The account decides about the restriction: the user can be a guest in one, and an owner in
+	// another.
 	member := user.In(accountID)
 	if member == nil || !member.Reaches(siteID) {
 		return nil, model.ErrNotFound
@@ -46,8 +48,8 @@ func (s *Store) MemberFor(ctx context.Context, user *model.User, kind model.Node
 	return unlessBarred(member)
 }
 
-// ownerOf returns the account that an object belongs to, and the site, which is 0 for an object of no
-// site.
+// ownerOf returns the account that an object belongs to, and the site, which is 0 for an object of
+// no site.
 func (s *Store) ownerOf(ctx context.Context, kind model.NodeKind, id int64) (accountID, siteID int64, err error) {
 	q := s.db.Read.NewSelect()
 	switch table, tableOfSites := objectTables[kind], siteObjectTables[kind]; {

@@ -11,9 +11,9 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 )
 
-// SetOperator grants or revokes the operator role of the user with this address. Only the operator's
-// command line calls it. It fails with ErrLastOperator for the last operator while there are other
-// users.
+// SetOperator grants or revokes the operator role of the user with this address. Only the
+// operator's command line calls it. It fails with ErrLastOperator for the last operator while there
+// are other users.
 func (s *Store) SetOperator(ctx context.Context, email string, operator bool) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		// Two revocations at the same time must not remove the last two operators.

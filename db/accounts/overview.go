@@ -79,7 +79,8 @@ func (s *Store) OverviewCount(ctx context.Context, page OverviewPage) (int64, er
 	return n, nil
 }
 
-// searched selects the accounts that the search of a page finds. It reads searchedAccounts accounts at most.
+// searched selects the accounts that the search of a page finds. It reads searchedAccounts accounts
+// at most.
 func (s *Store) searched(page OverviewPage) *bun.SelectQuery {
 	q, search := s.db.Read.NewSelect(), page.Search
 	switch {
@@ -135,8 +136,8 @@ FROM accounts a WHERE a.id IN ?`, month, db.DefaultCell, month, db.DefaultCell, 
 	return rows, nil
 }
 
-// addOtherCells adds the page views of sites, and the verifications of accounts, that are not in the
-// default cell.
+// addOtherCells adds the page views of sites, and the verifications of accounts, that are not in
+// the default cell.
 func (s *Store) addOtherCells(ctx context.Context, rows []*Overview, ids []int64, month model.Month) error {
 	return s.db.EachCell(ctx, func(in *db.Cell) error {
 		if in.ID == db.DefaultCell {

@@ -142,8 +142,8 @@ func (s *Store) ChangePassword(
 	return tokens, nil
 }
 
-// SetPasswordHash replaces the hash of a user's unchanged password, unless it is another one than was
-// by now. It reports whether it replaced the hash.
+// SetPasswordHash replaces the hash of a user's unchanged password, unless it is another one than
+// was by now. It reports whether it replaced the hash.
 func (s *Store) SetPasswordHash(ctx context.Context, userID int64, was, hash string) (bool, error) {
 	res, err := s.db.Write.NewUpdate().Model((*model.User)(nil)).Set("password_hash = ?", hash).
 		Where("id = ?", userID).Where("password_hash = ?", was).Exec(ctx)

@@ -41,8 +41,8 @@ func (s *Store) ClientSecret(provider *model.AccountProvider) (string, error) {
 	return keys.New(s.db).OpenProvider(provider.AccountID, provider.ClientSecret)
 }
 
-// ErrClientSecret is returned for a new provider without a client secret. A secret belongs to one issuer and
-// client, so that no other server ever gets it.
+// ErrClientSecret is returned for a new provider without a client secret. A secret belongs to one
+// issuer and client, so that no other server ever gets it.
 var ErrClientSecret = model.InvalidField("clientSecret", "invalid_text", "Enter the client secret.")
 
 // ProviderChange holds an account's provider to store. The account is that of the provider.
@@ -58,11 +58,11 @@ var ErrUnverifiedProvider = &model.Error{
 	Message: "Verify the domain first: otherwise no member could sign in.",
 }
 
-// SetProvider stores the provider of an account, and returns it. Another domain must be verified again, and
-// another issuer, client or domain ends the sessions that the provider has started. After another issuer or client,
-// people prove their address again. The caller must have
-// checked the password of the user by. It fails with model.ErrStale, with model.ErrForbidden for a user who is
-// no owner, with ErrClientSecret and ErrUnverifiedProvider.
+// SetProvider stores the provider of an account, and returns it. Another domain must be verified
+// again, and another issuer, client or domain ends the sessions that the provider has started.
+// After another issuer or client, people prove their address again. The caller must have checked
+// the password of the user by. It fails with model.ErrStale, with model.ErrForbidden for a user who
+// is no owner, with ErrClientSecret and ErrUnverifiedProvider.
 func (s *Store) SetProvider(
 	ctx context.Context, by *model.User, change ProviderChange,
 ) (*model.AccountProvider, error) {
@@ -129,9 +129,9 @@ func (s *Store) SetProvider(
 	return &provider, nil
 }
 
-// DeleteProvider deletes the provider of an account with the sessions that it has started, and the people whom
-// it knows. Their users stay members. The account no longer requires a provider. It fails as SetProvider does,
-// and succeeds without a provider.
+// DeleteProvider deletes the provider of an account with the sessions that it has started, and the
+// people whom it knows. Their users stay members. The account no longer requires a provider. It
+// fails as SetProvider does, and succeeds without a provider.
 func (s *Store) DeleteProvider(ctx context.Context, by *model.User) error {
 	err := s.changeProvider(ctx, by, func(ctx context.Context, tx *db.Tx, account *model.Account) error {
 		before, err := lockProvider(ctx, tx, account.ID)
@@ -159,8 +159,8 @@ func (s *Store) DeleteProvider(ctx context.Context, by *model.User) error {
 	return db.Wrap(err, "delete the provider of account %d", by.AccountID)
 }
 
-// changeProvider runs a change of an account's provider by an owner of the account, under locks on the account
-// and the owner.
+// changeProvider runs a change of an account's provider by an owner of the account, under locks on
+// the account and the owner.
 func (s *Store) changeProvider(
 	ctx context.Context, by *model.User, change func(context.Context, *db.Tx, *model.Account) error,
 ) error {
@@ -183,8 +183,8 @@ func (s *Store) changeProvider(
 	})
 }
 
-// lockProvider returns the provider of a locked account, or nil. Its row is locked, as a rotation of the
-// application key requires.
+// lockProvider returns the provider of a locked account, or nil. Its row is locked, as a rotation
+// of the application key requires.
 func lockProvider(ctx context.Context, tx *db.Tx, accountID int64) (*model.AccountProvider, error) {
 	var rows []*model.AccountProvider
 	q := tx.NewSelect().Model(&rows).Where("account_id = ?", accountID)

@@ -46,8 +46,8 @@ func throughProvider(owner *model.User, changed model.Instant) accounts.SessionS
 	}
 }
 
-// TestSessionOfAnEarlierProvider checks that no session starts through a provider that was changed or deleted since the
-// sign-in began.
+// TestSessionOfAnEarlierProvider checks that no session starts through a provider that was changed
+// or deleted since the sign-in began.
 func TestSessionOfAnEarlierProvider(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -90,8 +90,8 @@ func TestSessionOfAnEarlierProvider(t *testing.T) {
 	})
 }
 
-// TestProviderEndsAtTheSameTime checks that the deletion of a provider and the start of a session leave no session,
-// whichever is first.
+// TestProviderEndsAtTheSameTime checks that the deletion of a provider and the start of a session
+// leave no session, whichever is first.
 func TestProviderEndsAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	begin := func(ctx context.Context, d *db.DB, owner *model.User) error {
@@ -122,7 +122,8 @@ func TestProviderEndsAtTheSameTime(t *testing.T) {
 	})
 }
 
-// TestAlertsOfProviderSessions checks that a sign-in is an alert of the accounts alone that the session reaches.
+// TestAlertsOfProviderSessions checks that a sign-in is an alert of the accounts alone that the
+// session reaches.
 func TestAlertsOfProviderSessions(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

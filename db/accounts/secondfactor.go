@@ -167,8 +167,8 @@ func (s *Store) UseTOTP(ctx context.Context, userID, step int64) error {
 		"UPDATE totp_secrets SET last_step = ? WHERE user_id = ? AND confirmed AND last_step < ?", step, userID, step))
 }
 
-// UseRecoveryCode consumes a recovery code and mails the user. It fails with model.ErrNotFound for an
-// unknown or used code.
+// UseRecoveryCode consumes a recovery code and mails the user. It fails with model.ErrNotFound for
+// an unknown or used code.
 func (s *Store) UseRecoveryCode(ctx context.Context, userID int64, codeHash []byte, change FactorChange) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		user, err := lockUser(ctx, tx, "id", userID)
@@ -193,8 +193,8 @@ func (s *Store) UseRecoveryCode(ctx context.Context, userID int64, codeHash []by
 	return db.Wrap(err, "use a recovery code of user %d", userID)
 }
 
-// RenewRecoveryCodes replaces the user's recovery codes. The caller must have checked the password. It
-// fails with model.ErrStale and ErrNoSecondFactor.
+// RenewRecoveryCodes replaces the user's recovery codes. The caller must have checked the password.
+// It fails with model.ErrStale and ErrNoSecondFactor.
 func (s *Store) RenewRecoveryCodes(ctx context.Context, userID int64, passwordHash string, codes [][]byte) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		user, err := lockUnchanged(ctx, tx, userID, passwordHash)

@@ -10,8 +10,8 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// TestNoSessionWithoutTheSecondFactor: a password that was checked before the user got a second factor
-// starts no session afterwards.
+// TestNoSessionWithoutTheSecondFactor: a password that was checked before the user got a second
+// factor starts no session afterwards.
 func TestNoSessionWithoutTheSecondFactor(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

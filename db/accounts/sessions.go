@@ -15,8 +15,8 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 )
 
-// sessionTouch is the least time between two writes of a session's last use, so that most requests write
-// nothing.
+// sessionTouch is the least time between two writes of a session's last use, so that most requests
+// write nothing.
 const sessionTouch = time.Minute
 
 // SessionStart is a session to create.
@@ -27,7 +27,8 @@ type SessionStart struct {
 	Proved       bool   // the user has proved a second factor; no session starts without it if the user has one
 	SignIn       bool   // its start is an entry of the audit log, and not a part of another change
 
-	// Provider is the account's provider that signs the user in, as the sign-in began; nil: no provider of an account.
+	// Provider is the account's provider that signs the user in, as the sign-in began; nil: no
+	// provider of an account.
 	Provider *ProviderState
 }
 
@@ -37,11 +38,12 @@ type ProviderState struct {
 	Changed model.Instant // see model.AccountProvider
 }
 
-// CreateSession stores a session that starts at its CreatedAt, and deletes the session it replaces in
-// the same transaction. The caller must have checked the user's password, and the second factor if the
-// user has one. It fails with model.ErrStale when the password has changed since, the user has got a
-// second factor that was not proved, or the user was deleted, and with ErrProviderChanged when the account's provider
-// has changed: its end has ended the sessions that existed, and this one must not follow.
+// CreateSession stores a session that starts at its CreatedAt, and deletes the session it replaces
+// in the same transaction. The caller must have checked the user's password, and the second factor
+// if the user has one. It fails with model.ErrStale when the password has changed since, the user
+// has got a second factor that was not proved, or the user was deleted, and with ErrProviderChanged
+// when the account's provider has changed: its end has ended the sessions that existed, and this
+// one must not follow.
 func (s *Store) CreateSession(ctx context.Context, start SessionStart) error {
 	session := start.Session
 	session.LastSeenAt = session.CreatedAt
@@ -85,8 +87,8 @@ func (s *Store) CreateSession(ctx context.Context, start SessionStart) error {
 	return db.Wrap(err, "create session of user %d", session.UserID)
 }
 
-// checkProvider fails with ErrProviderChanged unless the provider of a session is as it was when the sign-in began. The
-// lock that lockAlerted has taken keeps it so.
+// checkProvider fails with ErrProviderChanged unless the provider of a session is as it was when
+// the sign-in began. The lock that lockAlerted has taken keeps it so.
 func checkProvider(ctx context.Context, tx *db.Tx, start *SessionStart) error {
 	accountID := start.throughAccount()
 	if accountID == 0 {
@@ -113,9 +115,10 @@ func (start *SessionStart) throughAccount() int64 {
 	return *start.ProviderAccount
 }
 
-// lockAlerted locks and returns the accounts that the session reaches and that can have a channel for a new sign-in.
-// There are none for a browser that replaces a session of the same user, and so is not new. Nothing else is known of
-// a browser, and no address is stored. lockAlerted also locks the account with the provider that starts the session.
+// lockAlerted locks and returns the accounts that the session reaches and that can have a channel
+// for a new sign-in. There are none for a browser that replaces a session of the same user, and so
+// is not new. Nothing else is known of a browser, and no address is stored. lockAlerted also locks
+// the account with the provider that starts the session.
 func lockAlerted(ctx context.Context, tx *db.Tx, start *SessionStart) ([]int64, error) {
 	alerted, err := alertedAccounts(ctx, tx, start)
 	if err != nil {
@@ -178,8 +181,9 @@ func alertedAccounts(ctx context.Context, tx *db.Tx, start *SessionStart) ([]int
 }
 
 // SessionUser returns the user of a valid session as a member of the default account, with all
-// memberships that the session reaches, see model.User.Through, and records the use of the session. It
-// returns model.ErrNotFound for an ended, expired or unknown session, and if it reaches no account.
+// memberships that the session reaches, see model.User.Through, and records the use of the session.
+// It returns model.ErrNotFound for an ended, expired or unknown session, and if it reaches no
+// account.
 func (s *Store) SessionUser(ctx context.Context, idHash []byte, now model.Instant) (*model.User, error) {
 	var session model.Session
 	err := s.db.Read.NewSelect().Model(&session).Where("id_hash = ?", idHash).Where("expires_at > ?", now).Scan(ctx)

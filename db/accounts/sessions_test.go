@@ -181,8 +181,8 @@ func TestExpiredSessionsAreCleanedUp(t *testing.T) {
 	})
 }
 
-// TestNewSignInAlert checks which sign-ins are alerts, and of which accounts: those of a browser that
-// shows no session of the same user, in the accounts of the user with a channel for them.
+// TestNewSignInAlert checks which sign-ins are alerts, and of which accounts: those of a browser
+// that shows no session of the same user, in the accounts of the user with a channel for them.
 func TestNewSignInAlert(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

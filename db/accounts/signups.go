@@ -108,11 +108,11 @@ func (s *Store) PendingSignUp(ctx context.Context, tokenHash []byte, now model.I
 	return &signUp, nil
 }
 
-// ConfirmSignUp consumes a pending sign-up: it creates the account and its first user, who reads mails
-// in the language, and returns the user with the account. Other pending sign-ups of the address are
-// deleted. It fails with ErrInvalidToken, with ErrSignupsClosed when the policy admits no more
-// accounts, or with the Conflict email_taken when the address has got an account in another way. In the
-// last case the sign-up stays until it expires.
+// ConfirmSignUp consumes a pending sign-up: it creates the account and its first user, who reads
+// mails in the language, and returns the user with the account. Other pending sign-ups of the
+// address are deleted. It fails with ErrInvalidToken, with ErrSignupsClosed when the policy admits
+// no more accounts, or with the Conflict email_taken when the address has got an account in another
+// way. In the last case the sign-up stays until it expires.
 func (s *Store) ConfirmSignUp(
 	ctx context.Context, policy model.SignupPolicy, tokenHash []byte, plan model.CaptchaPlan,
 	language model.Language, now model.Instant,

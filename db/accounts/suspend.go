@@ -58,8 +58,8 @@ func (s *Store) Resume(ctx context.Context, accountID int64, now model.Instant) 
 	})
 }
 
-// changeSuspension changes the suspension of an account in a transaction, and notifies the watchers of
-// its sites and sitekeys.
+// changeSuspension changes the suspension of an account in a transaction, and notifies the watchers
+// of its sites and sitekeys.
 func (s *Store) changeSuspension(
 	ctx context.Context, accountID int64, change func(context.Context, *db.Tx, *model.Account) error,
 ) (*model.Account, error) {
@@ -126,7 +126,8 @@ func notifyAll(ctx context.Context, tx *db.Tx, accountID int64) error {
 	return nil
 }
 
-// mayBeSuspended fails if all operators belong to the account. tx must hold the installation's lock.
+// mayBeSuspended fails if all operators belong to the account. tx must hold the installation's
+// lock.
 func mayBeSuspended(ctx context.Context, tx *db.Tx, accountID int64) error {
 	others, err := tx.NewSelect().Table("users").Where("operator").
 		Where("id NOT IN (SELECT user_id FROM memberships WHERE account_id = ?)", accountID).Exists(ctx)

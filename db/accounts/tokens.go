@@ -67,8 +67,8 @@ func (s *Store) CreateAPIToken(ctx context.Context, token model.APIToken) (*mode
 	return &token, nil
 }
 
-// makeRoomForToken returns an error if a user has model.MaxAPITokens that have not expired. It deletes
-// the others if they leave no room.
+// makeRoomForToken returns an error if a user has model.MaxAPITokens that have not expired. It
+// deletes the others if they leave no room.
 func makeRoomForToken(ctx context.Context, tx *db.Tx, userID int64, now model.Instant) error {
 	count := func() (int64, error) {
 		return tx.NewSelect().Model((*model.APIToken)(nil)).Where("user_id = ?", userID).Count(ctx)
@@ -95,8 +95,8 @@ func makeRoomForToken(ctx context.Context, tx *db.Tx, userID int64, now model.In
 	}
 }
 
-// errUnknownSite is the answer to a site that does not belong to the account, or that a guest does not
-// reach.
+// errUnknownSite is the answer to a site that does not belong to the account, or that a guest does
+// not reach.
 var errUnknownSite = &model.Error{
 	Kind: model.NotFound, Code: model.ErrNotFound.Code, Field: "siteIds", Message: model.ErrNotFound.Message,
 }
@@ -162,8 +162,8 @@ func (s *Store) APITokensOfAccount(ctx context.Context, accountID int64) ([]*mod
 	}), nil
 }
 
-// DeleteAPIToken revokes a token of the user, or of another member of an account that the user is an
-// owner of, and returns it. It fails with model.ErrNotFound for any other token.
+// DeleteAPIToken revokes a token of the user, or of another member of an account that the user is
+// an owner of, and returns it. It fails with model.ErrNotFound for any other token.
 func (s *Store) DeleteAPIToken(ctx context.Context, userID int64, id model.APITokenID) (*model.APIToken, error) {
 	return s.deleteAPIToken(ctx, userID, id, func(*bun.SelectQuery) {})
 }
@@ -218,9 +218,9 @@ var ErrTokenExpired = &model.Error{
 	Kind: model.Unauthenticated, Code: "unauthenticated", Message: "The API token has expired. Create a new one.",
 }
 
-// MailExpiringTokens mails the users of tokens that expire soon, at each of model.TokenMailTimes, and
-// returns the number of mails. A mail and its note in the token's row are one transaction, so no
-// process repeats it.
+// MailExpiringTokens mails the users of tokens that expire soon, at each of model.TokenMailTimes,
+// and returns the number of mails. A mail and its note in the token's row are one transaction, so
+// no process repeats it.
 func (s *Store) MailExpiringTokens(ctx context.Context, now model.Instant) (int64, error) {
 	var all int64
 	for i, before := range model.TokenMailTimes {
@@ -284,9 +284,9 @@ func (s *Store) mailExpiringToken(ctx context.Context, id int64, earlier int32, 
 	return mailed, err
 }
 
-// APITokenUser returns the token with this hash and its user as a member of the token's account, with
-// no other membership, and records the use of the token. It returns model.ErrNotFound for an unknown
-// hash, and ErrTokenExpired after the expiry.
+// APITokenUser returns the token with this hash and its user as a member of the token's account,
+// with no other membership, and records the use of the token. It returns model.ErrNotFound for an
+// unknown hash, and ErrTokenExpired after the expiry.
 func (s *Store) APITokenUser(
 	ctx context.Context, hash []byte, now model.Instant,
 ) (*model.APIToken, *model.User, error) {

@@ -41,16 +41,16 @@ func defaultAccount(ctx context.Context, idb bun.IDB, userID int64) (int64, erro
 	return ids[0], nil
 }
 
-// members returns a query of the memberships of members and guests, with their users and accounts. The
-// memberships of one user begin with the default account.
+// members returns a query of the memberships of members and guests, with their users and accounts.
+// The memberships of one user begin with the default account.
 func members(idb bun.IDB, rows *[]*model.Membership) *bun.SelectQuery {
 	return idb.NewSelect().Model(rows).ModelTableExpr(db.AllMemberships + " AS ?TableAlias").
 		Relation("User").Relation("Account").
 		OrderExpr("?TableAlias.user_id, ?TableAlias.created_at, ?TableAlias.account_id")
 }
 
-// Users returns at most limit users of the installation with an address that contains a text, the newest
-// first, each with all memberships. The caller must be the operator's command line.
+// Users returns at most limit users of the installation with an address that contains a text, the
+// newest first, each with all memberships. The caller must be the operator's command line.
 func (s *Store) Users(ctx context.Context, search string, limit int) ([]*model.User, error) {
 	position := "instr"
 	if s.db.IsPostgres() {
@@ -84,8 +84,9 @@ func (s *Store) Users(ctx context.Context, search string, limit int) ([]*model.U
 	return users, nil
 }
 
-// userWhere returns the user with a value in a column of memberships. The user has all memberships that match, and is a member of the first one's account. It
-// returns model.ErrNotFound without a match.
+// userWhere returns the user with a value in a column of memberships. The user has all memberships
+// that match, and is a member of the first one's account. It returns model.ErrNotFound without a
+// match.
 func userWhere(ctx context.Context, idb bun.IDB, condition string, args ...any) (*model.User, error) {
 	var rows []*model.Membership
 	if err := members(idb, &rows).Where(condition, args...).Scan(ctx); err != nil {

@@ -1,5 +1,6 @@
-// Package alerts stores alerts, which last from a beginning to an end, and the channels that get them, and reads
-// the figures that decide about alerts. An alert's row and its messages are written in one transaction.
+// Package alerts stores alerts, which last from a beginning to an end, and the channels that get
+// them, and reads the figures that decide about alerts. An alert's row and its messages are written
+// in one transaction.
 //
 // It reads figures of sites with a channel that wants them, and a bounded amount for each of them.
 package alerts
@@ -26,9 +27,10 @@ type Store struct {
 // New returns the store of a database's alerts.
 func New(d *db.DB) *Store { return &Store{db: d, outbox: outbox.New(d)} }
 
-// Begin stores an alert that begins at now, with its messages. It reports false, and changes nothing,
-// if such an alert lasts already, or if its site or sitekey is no longer live in its account: deleted,
-// paused, transferred or of a suspended account. Of concurrent calls one returns true.
+// Begin stores an alert that begins at now, with its messages. It reports false, and changes
+// nothing, if such an alert lasts already, or if its site or sitekey is no longer live in its
+// account: deleted, paused, transferred or of a suspended account. Of concurrent calls one returns
+// true.
 func (s *Store) Begin(ctx context.Context, alert model.Alert, now model.Instant) (began bool, err error) {
 	alert.BeganAt, alert.SeenAt, alert.EndedAt = now, now, 0
 	alert.Subject = model.Clean(alert.Subject, model.MaxAlertSubject)
@@ -133,8 +135,8 @@ func (s *Store) End(ctx context.Context, id int64, now model.Instant) (ended boo
 	return ended && err == nil, db.Wrap(err, "end the alert %d", id)
 }
 
-// lockAccountOf keeps the account of an alert until the transaction ends. Messages refer to its rows,
-// and the order of locks requires the account before them.
+// lockAccountOf keeps the account of an alert until the transaction ends. Messages refer to its
+// rows, and the order of locks requires the account before them.
 func lockAccountOf(ctx context.Context, tx *db.Tx, id int64) error {
 	var accounts []int64
 	err := tx.NewSelect().Table("alerts").Column("account_id").Where("id = ?", id).Where("account_id IS NOT NULL").
@@ -184,8 +186,8 @@ func (s *Store) OpenOfAccounts(ctx context.Context, accountIDs []int64) ([]*mode
 const endPage = 500
 
 // EndOrphans ends, without a message, the open alerts that no rule is evaluated for any more: of
-// paused and deleted sites, and of accounts that are suspended or have no channel left. A message would
-// say that the traffic is usual again. It returns their number.
+// paused and deleted sites, and of accounts that are suspended or have no channel left. A message
+// would say that the traffic is usual again. It returns their number.
 func (s *Store) EndOrphans(ctx context.Context, now model.Instant) (all int64, err error) {
 	for {
 		var ids []int64

@@ -16,7 +16,8 @@ import (
 
 const hour = time.Hour
 
-// addChannel stores a confirmed channel that wants events; siteID is 0 for a channel of the account.
+// addChannel stores a confirmed channel that wants events; siteID is 0 for a channel of the
+// account.
 func addChannel(t *testing.T, d *db.DB, accountID, siteID int64, events ...model.AlertEvent) int64 {
 	t.Helper()
 	channel := model.AlertChannel{
@@ -277,8 +278,8 @@ func TestInstallation(t *testing.T) {
 	})
 }
 
-// TestTransferAndDeletion checks that alerts of a site end with its transfer to another account, which
-// gets alerts of its own, and with the deletion of the site or account.
+// TestTransferAndDeletion checks that alerts of a site end with its transfer to another account,
+// which gets alerts of its own, and with the deletion of the site or account.
 func TestTransferAndDeletion(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -14,8 +14,9 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 )
 
-// Channels reads and changes the channels of accounts, of sites and of members, and their messages as members read
-// them. Package outbox writes and leases the messages. It is safe for concurrent use.
+// Channels reads and changes the channels of accounts, of sites and of members, and their messages
+// as members read them. Package outbox writes and leases the messages. It is safe for concurrent
+// use.
 type Channels struct {
 	db   *db.DB
 	keys *keys.Store
@@ -37,8 +38,8 @@ type Confirmation struct {
 	By    string // e-mail address of the caller
 }
 
-// Create stores a channel of an account or, if SiteID is set, of its site. A channel with an e-mail address
-// gets nothing but the confirmation, which must then be set. It fails with the Conflict
+// Create stores a channel of an account or, if SiteID is set, of its site. A channel with an e-mail
+// address gets nothing but the confirmation, which must then be set. It fails with the Conflict
 // too_many_alert_channels beyond the limits.
 func (s *Channels) Create(
 	ctx context.Context, channel model.AlertChannel, secrets Secrets, confirm *Confirmation, now model.Instant,
@@ -154,9 +155,9 @@ func queueConfirm(
 	return outbox.QueueAlertConfirm(ctx, tx, channel, *secrets.Address, data, now)
 }
 
-// Update changes a channel of the account as change does. A new address resumes a channel that is stopped,
-// and ends its pending messages: they were written for the old receiver. The address of an e-mail channel
-// cannot be changed.
+// Update changes a channel of the account as change does. A new address resumes a channel that is
+// stopped, and ends its pending messages: they were written for the old receiver. The address of an
+// e-mail channel cannot be changed.
 func (s *Channels) Update(
 	ctx context.Context, accountID, id int64, secrets Secrets, now model.Instant,
 	change func(*model.AlertChannel) error,
@@ -215,8 +216,8 @@ func remove(ctx context.Context, tx *db.Tx, channel *model.AlertChannel) error {
 	return err
 }
 
-// with runs change with a locked channel of the account, and returns the channel after it. It does not find own
-// channels of members, which only SetOwn and Stop change.
+// with runs change with a locked channel of the account, and returns the channel after it. It does
+// not find own channels of members, which only SetOwn and Stop change.
 func (s *Channels) with(
 	ctx context.Context, accountID, id int64, change func(context.Context, *db.Tx, *model.AlertChannel) error,
 ) (*model.AlertChannel, error) {
@@ -244,8 +245,8 @@ func (s *Channels) with(
 // ofLiveSite is a condition on a channel: its site, if it has one, is not deleted.
 const ofLiveSite = "(site_id IS NULL OR EXISTS (SELECT 1 FROM sites WHERE sites.id = site_id AND sites.deleted_at = 0))"
 
-// Channel returns a channel of the account, or model.ErrNotFound. The caller must check that an own channel is the
-// caller's.
+// Channel returns a channel of the account, or model.ErrNotFound. The caller must check that an own
+// channel is the caller's.
 func (s *Channels) Channel(ctx context.Context, accountID, id int64) (*model.AlertChannel, error) {
 	var channel model.AlertChannel
 	err := s.db.Read.NewSelect().Model(&channel).Where("id = ?", id).Where("account_id = ?", accountID).
@@ -256,8 +257,8 @@ func (s *Channels) Channel(ctx context.Context, accountID, id int64) (*model.Ale
 	return &channel, nil
 }
 
-// OfAccounts returns the channels of each account itself, oldest first. The caller must have checked the
-// right to see them, as of OfSites.
+// OfAccounts returns the channels of each account itself, oldest first. The caller must have
+// checked the right to see them, as of OfSites.
 func (s *Channels) OfAccounts(ctx context.Context, ids []int64) (map[int64][]*model.AlertChannel, error) {
 	return s.list(ctx, ids, "account_id IN ? AND site_id IS NULL", func(c *model.AlertChannel) int64 { return c.AccountID })
 }
@@ -285,8 +286,8 @@ func (s *Channels) list(
 	return of, nil
 }
 
-// Email returns the address of an e-mail channel; "" for other kinds, and if the address was stored with a
-// lost application key. An own channel must follow its user, see model.AlertChannel.Follow.
+// Email returns the address of an e-mail channel; "" for other kinds, and if the address was stored
+// with a lost application key. An own channel must follow its user, see model.AlertChannel.Follow.
 func (s *Channels) Email(channel *model.AlertChannel) string {
 	if channel.UserID != 0 {
 		return channel.Name
@@ -332,8 +333,9 @@ func (s *Channels) Confirm(ctx context.Context, token string, now model.Instant)
 	return db.Wrap(err, "confirm an alert channel")
 }
 
-// Stop ends the mails of a channel for its recipient. The caller must have checked the secret of the mail,
-// see model.NodeIDs.ParseChannelStop. It does nothing if the channel was deleted or is stopped already.
+// Stop ends the mails of a channel for its recipient. The caller must have checked the secret of
+// the mail, see model.NodeIDs.ParseChannelStop. It does nothing if the channel was deleted or is
+// stopped already.
 func (s *Channels) Stop(ctx context.Context, id int64, confirmedAt, now model.Instant) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		var rows []model.AlertChannel
@@ -389,7 +391,8 @@ func (s *Channels) values(channel *model.AlertChannel) audit.Values {
 	return values
 }
 
-// audit records a change of a channel. A change of secrets only shows as a change to the same values.
+// audit records a change of a channel. A change of secrets only shows as a change to the same
+// values.
 func (s *Channels) audit(ctx context.Context, tx *db.Tx, channel *model.AlertChannel, before, after audit.Values) error {
 	return audit.Write(ctx, tx, audit.Change{
 		AccountID: channel.AccountID,

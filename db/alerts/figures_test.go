@@ -25,8 +25,8 @@ SELECT CAST(? AS integer), CAST(? AS bigint) - CAST(i AS bigint) * 1000000, CAST
 		n-1, siteID, last)
 }
 
-// TestWatched checks whose figures are read: those of live sites of accounts with a channel, with the
-// events that the channels of the site and of its account want.
+// TestWatched checks whose figures are read: those of live sites of accounts with a channel, with
+// the events that the channels of the site and of its account want.
 func TestWatched(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -129,8 +129,8 @@ func TestCounts(t *testing.T) {
 	})
 }
 
-// TestBounds checks that a site with very many page views costs no more than MaxCounted of them, and
-// that each read uses the index of its table, in a table with rows of other sites.
+// TestBounds checks that a site with very many page views costs no more than MaxCounted of them,
+// and that each read uses the index of its table, in a table with rows of other sites.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -260,8 +260,8 @@ VALUES (?, ?, 'form', '[]', ?, '', 1, ?)`, row.account, fmt.Sprint("key", i), []
 	})
 }
 
-// TestMovedSite checks that page views are counted in the cell that a site is in, before and after it is
-// moved to another cell.
+// TestMovedSite checks that page views are counted in the cell that a site is in, before and after
+// it is moved to another cell.
 func TestMovedSite(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {

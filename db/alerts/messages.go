@@ -22,8 +22,8 @@ m.created_at, m.mail_id, coalesce(mails.next_attempt_at, m.next_attempt_at) AS n
 CASE mails.state WHEN 'pending' THEN 'pending' WHEN 'sent' THEN 'delivered' WHEN 'failed' THEN 'failed'
 WHEN 'skipped' THEN 'failed' ELSE m.state END AS state`
 
-// Messages returns a page of each channel's messages, in the list's order. It runs one statement. The
-// caller must have loaded the channels, which checks the right to see them.
+// Messages returns a page of each channel's messages, in the list's order. It runs one statement.
+// The caller must have loaded the channels, which checks the right to see them.
 func (s *Channels) Messages(
 	ctx context.Context, channelIDs []int64, page db.Page,
 ) (map[int64][]*model.AlertMessage, error) {
@@ -49,9 +49,10 @@ WHERE m.id = ? AND m.channel_id IN (SELECT id FROM alert_channels WHERE account_
 	return &message, nil
 }
 
-// Test queues a test message to a channel of the account. It ignores quiet hours, and has one attempt. It
-// fails with channel_unconfirmed, with channel_stopped for a channel that its recipient has stopped, and
-// with the Conflict delivery_in_progress or too_many_tests as a test of a webhook does.
+// Test queues a test message to a channel of the account. It ignores quiet hours, and has one
+// attempt. It fails with channel_unconfirmed, with channel_stopped for a channel that its recipient
+// has stopped, and with the Conflict delivery_in_progress or too_many_tests as a test of a webhook
+// does.
 func (s *Channels) Test(ctx context.Context, accountID, id int64, now model.Instant) (*model.AlertMessage, error) {
 	var message model.AlertMessage
 	_, err := s.with(ctx, accountID, id, func(ctx context.Context, tx *db.Tx, channel *model.AlertChannel) error {
@@ -88,7 +89,8 @@ func (s *Channels) Test(ctx context.Context, accountID, id int64, now model.Inst
 	return &message, nil
 }
 
-// mayReceive fails for a channel that must not get messages. A channel with a removed receiver may be tested.
+// mayReceive fails for a channel that must not get messages. A channel with a removed receiver may
+// be tested.
 func mayReceive(channel *model.AlertChannel, field string) error {
 	switch {
 	case channel.ConfirmedAt == 0:
@@ -99,7 +101,8 @@ func mayReceive(channel *model.AlertChannel, field string) error {
 	return nil
 }
 
-// mayTest returns an error while a test of the channel is pending, and after too many tests in an hour.
+// mayTest returns an error while a test of the channel is pending, and after too many tests in an
+// hour.
 func mayTest(ctx context.Context, tx *db.Tx, channelID int64, now model.Instant) error {
 	var recent []model.AlertMessage
 	err := tx.NewSelect().Model(&recent).Column("state", "created_at", "mail_id").Where("channel_id = ?", channelID).
@@ -124,8 +127,8 @@ func mayTest(ctx context.Context, tx *db.Tx, channelID int64, now model.Instant)
 	return nil
 }
 
-// Redeliver schedules one manual attempt of a message at once, whatever its state, as the redelivery of a
-// delivery does.
+// Redeliver schedules one manual attempt of a message at once, whatever its state, as the
+// redelivery of a delivery does.
 func (s *Channels) Redeliver(
 	ctx context.Context, accountID, channelID, id int64, now model.Instant,
 ) (*model.AlertMessage, error) {

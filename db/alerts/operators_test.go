@@ -9,7 +9,8 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// TestOperatorsState checks which channels are counted, and that a message that waits does not hide a failed one.
+// TestOperatorsState checks which channels are counted, and that a message that waits does not hide
+// a failed one.
 func TestOperatorsState(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -11,12 +11,12 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Own channels of users. A user has at most one for each site, with the user's own address, which needs no
-// confirmation.
+// Own channels of users. A user has at most one for each site, with the user's own address, which
+// needs no confirmation.
 
-// SetOwn changes the own channel of a user for a site of the account as change does, and returns it. It creates the
-// channel before, and resumes it if it is stopped: the secret in earlier mails remains valid. It deletes a channel
-// that wants nothing, and then returns nil.
+// SetOwn changes the own channel of a user for a site of the account as change does, and returns
+// it. It creates the channel before, and resumes it if it is stopped: the secret in earlier mails
+// remains valid. It deletes a channel that wants nothing, and then returns nil.
 func (s *Channels) SetOwn(
 	ctx context.Context, user *model.User, siteID int64, now model.Instant, change func(*model.AlertChannel) error,
 ) (own *model.AlertChannel, err error) {
@@ -90,8 +90,8 @@ func (s *Channels) storeOwn(
 	return channel, s.audit(ctx, tx, channel, before, s.values(channel))
 }
 
-// OwnOfSites returns a user's own channel of each site. The caller must have loaded the sites, which checks the
-// right to see them.
+// OwnOfSites returns a user's own channel of each site. The caller must have loaded the sites,
+// which checks the right to see them.
 func (s *Channels) OwnOfSites(
 	ctx context.Context, user *model.User, siteIDs []int64,
 ) (map[int64]*model.AlertChannel, error) {

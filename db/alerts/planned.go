@@ -11,8 +11,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Planned messages of the channels of sites: summaries of weeks and months, and the messages of fixed thresholds.
-// A kind is the event of its messages.
+// Planned messages of the channels of sites: summaries of weeks and months, and the messages of
+// fixed thresholds. A kind is the event of its messages.
 
 // Kinds are the kinds of planned messages.
 var Kinds = []string{model.MessageWeekly, model.MessageMonthly, model.MessageSpike, model.MessageDrop}
@@ -26,8 +26,8 @@ type Planned struct {
 	DueAt     model.Instant
 }
 
-// plannedColumns are SQL of each kind: a condition on channels that want it, its threshold, and the time at which
-// it is due.
+// plannedColumns are SQL of each kind: a condition on channels that want it, its threshold, and the
+// time at which it is due.
 var plannedColumns = map[string]struct{ wanted, threshold, dueAt string }{
 	model.MessageWeekly:  {"weekly", "0", "weekly_due_at"},
 	model.MessageMonthly: {"monthly", "0", "monthly_due_at"},
@@ -56,8 +56,8 @@ func DueAfter(kind string, at model.Instant, zone *time.Location) model.Instant 
 	}
 }
 
-// Period returns the first and the last day of the last period that was over and due at a time, as days of the
-// site's time zone. So only the last of several missed periods is reported.
+// Period returns the first and the last day of the last period that was over and due at a time, as
+// days of the site's time zone. So only the last of several missed periods is reported.
 func Period(kind string, at model.Instant, zone *time.Location) (from, to model.Day) {
 	day := localDay(at, zone)
 	for !startsOn(kind, day) || dueOn(day, zone) > at {
@@ -79,7 +79,8 @@ func localDay(at model.Instant, zone *time.Location) model.Day {
 	return model.At(time.Date(y, m, d, 0, 0, 0, 0, time.UTC)).Day()
 }
 
-// startsOn reports whether a period of the kind begins on the day, so that the previous period is over.
+// startsOn reports whether a period of the kind begins on the day, so that the previous period is
+// over.
 func startsOn(kind string, day model.Day) bool {
 	switch date := day.Start().Time(); kind {
 	case model.MessageWeekly:
@@ -90,15 +91,15 @@ func startsOn(kind string, day model.Day) bool {
 	return true
 }
 
-// dueOn returns when messages about the days before are due: dueHour of the day, or the time that stands for it
-// where the zone skips that hour.
+// dueOn returns when messages about the days before are due: dueHour of the day, or the time that
+// stands for it where the zone skips that hour.
 func dueOn(day model.Day, zone *time.Location) model.Instant {
 	y, m, d := day.Start().Time().Date()
 	return model.At(time.Date(y, m, d, dueHour, 0, 0, 0, zone))
 }
 
-// schedule sets when the planned messages are due that a channel wants since its change. The others keep their
-// time. A channel that is resumed gets nothing about the time in which it was stopped.
+// schedule sets when the planned messages are due that a channel wants since its change. The others
+// keep their time. A channel that is resumed gets nothing about the time in which it was stopped.
 func schedule(channel, was *model.AlertChannel, site *model.Site, now model.Instant) error {
 	if site == nil {
 		return nil
@@ -126,8 +127,8 @@ func schedule(channel, was *model.AlertChannel, site *model.Site, now model.Inst
 	return nil
 }
 
-// Due returns at most limit due messages of a kind, longest due first. Channels that get no messages, and channels
-// of deleted sites and suspended accounts, are left out.
+// Due returns at most limit due messages of a kind, longest due first. Channels that get no
+// messages, and channels of deleted sites and suspended accounts, are left out.
 func (s *Channels) Due(ctx context.Context, kind string, now model.Instant, limit int) (due []Planned, err error) {
 	columns := plannedColumns[kind]
 	err = s.db.Read.NewRaw(fmt.Sprintf(`
@@ -142,8 +143,9 @@ ORDER BY %[3]s, id LIMIT ?`, kind, columns.threshold, columns.dueAt, columns.wan
 	return due, nil
 }
 
-// Finish sets when a planned message is due next and, unless data is nil, queues it, in one transaction. It reports
-// false and does nothing if another process was first, or if the channel does not want the message any more.
+// Finish sets when a planned message is due next and, unless data is nil, queues it, in one
+// transaction. It reports false and does nothing if another process was first, or if the channel
+// does not want the message any more.
 func (s *Channels) Finish(
 	ctx context.Context, was Planned, dueAt model.Instant, data *model.AlertData, now model.Instant,
 ) (finished bool, err error) {

@@ -10,8 +10,8 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// TestPlannedNotWanted checks that a channel gets no summary that was switched off, or after it was stopped, while the
-// figures were read.
+// TestPlannedNotWanted checks that a channel gets no summary that was switched off, or after it was
+// stopped, while the figures were read.
 func TestPlannedNotWanted(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -41,7 +41,8 @@ func TestPlannedNotWanted(t *testing.T) {
 	})
 }
 
-// TestDueAfter checks when messages are due, by the clock of the site, and the days that each then reports.
+// TestDueAfter checks when messages are due, by the clock of the site, and the days that each then
+// reports.
 func TestDueAfter(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -75,8 +76,8 @@ func TestDueAfter(t *testing.T) {
 	}
 }
 
-// TestLastPeriod checks that the last finished period is reported after an interruption, and that the hour before a
-// message is due still has the period before.
+// TestLastPeriod checks that the last finished period is reported after an interruption, and that
+// the hour before a message is due still has the period before.
 func TestLastPeriod(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ kind, now, to string }{

@@ -15,7 +15,8 @@ type TaskRun struct {
 	FirstFailedAt model.Instant // of these failures
 }
 
-// taskMemory is how long a task without further runs is known. It may have another name in a newer program.
+// taskMemory is how long a task without further runs is known. It may have another name in a newer
+// program.
 const taskMemory = 72 * time.Hour
 
 // TaskFailed stores that a run of a task has failed.
@@ -31,7 +32,8 @@ first_failed_at = CASE WHEN task_runs.failures = 0 THEN excluded.first_failed_at
 	return nil
 }
 
-// TaskSucceeded stores that a run of a task has succeeded. It writes only after a failure, of any process.
+// TaskSucceeded stores that a run of a task has succeeded. It writes only after a failure, of any
+// process.
 func (s *Store) TaskSucceeded(ctx context.Context, name string, now model.Instant) error {
 	failed, err := s.db.Read.NewSelect().Table("task_runs").Where("name = ?", name).Where("failures > 0").Exists(ctx)
 	if err == nil && failed {
@@ -44,7 +46,8 @@ func (s *Store) TaskSucceeded(ctx context.Context, name string, now model.Instan
 	return nil
 }
 
-// TaskRuns returns the tasks that have failed once, except those without further runs for some days.
+// TaskRuns returns the tasks that have failed once, except those without further runs for some
+// days.
 func (s *Store) TaskRuns(ctx context.Context, now model.Instant) ([]TaskRun, error) {
 	var runs []TaskRun
 	err := s.db.Read.NewSelect().Table("task_runs").Column("name", "failures", "first_failed_at").

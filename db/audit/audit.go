@@ -1,6 +1,7 @@
-// Package audit records who changed what in an account. A store writes a row for each change, in the
-// transaction of the change: without its row, no change is committed. The control plane and the
-// command line name the actor once, in the context that they pass to the stores. Owners read the log.
+// Package audit records who changed what in an account. A store writes a row for each change, in
+// the transaction of the change: without its row, no change is committed. The control plane and the
+// command line name the actor once, in the context that they pass to the stores. Owners read the
+// log.
 //
 // A change to the value already stored has a row too. A refused change has no row.
 package audit
@@ -86,7 +87,8 @@ type Change struct {
 	// ByOperator marks a change that only operators can make.
 	ByOperator bool
 
-	// Returns is the object that the mutation returns if that is not Object, for package idempotency.
+	// Returns is the object that the mutation returns if that is not Object, for package
+	// idempotency.
 	Returns *idempotency.Object
 }
 
@@ -94,8 +96,8 @@ type Change struct {
 var written atomic.Int64
 
 // Write adds a row for a change. tx must be the transaction of the change. It writes nothing if no
-// account has the number, with the same statement, unless the account is known. It records the object of a
-// call with an idempotency key.
+// account has the number, with the same statement, unless the account is known. It records the
+// object of a call with an idempotency key.
 func Write(ctx context.Context, tx bun.IDB, c Change) error {
 	actor := c.actor(ActorOf(ctx))
 	before, err := encode(c.Before)

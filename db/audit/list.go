@@ -41,9 +41,9 @@ type Filter struct {
 	Until      model.Instant // excluded
 }
 
-// Entries returns at most limit entries of the account with ids below before (0 for the first page),
-// newest first. An index finds the entries of one condition in the order of ids, so the cost of a
-// page follows its length. Several actions are read one by one and merged.
+// Entries returns at most limit entries of the account with ids below before (0 for the first
+// page), newest first. An index finds the entries of one condition in the order of ids, so the cost
+// of a page follows its length. Several actions are read one by one and merged.
 func (s *Store) Entries(
 	ctx context.Context, accountID int64, filter Filter, before int64, limit int,
 ) ([]*Entry, error) {
@@ -79,8 +79,8 @@ func (s *Store) Entries(
 	return entries, nil
 }
 
-// where returns the condition of the entries with an action, and its arguments. Times are conditions of
-// the id, which grows with time.
+// where returns the condition of the entries with an action, and its arguments. Times are
+// conditions of the id, which grows with time.
 func (f Filter) where(accountID int64, action string, before int64) (string, []any) {
 	if before == 0 {
 		before = math.MaxInt64

@@ -15,10 +15,11 @@ import (
 	"github.com/tallygate/tallygate/db/pgpool"
 )
 
-// Cells can have addresses for the writers of their hits and claims: on Citus that of the worker that has
-// the cell, so that a batch does not pass the coordinator. All other statements use the common address:
-// reads of a cell join common tables that workers of Citus do not have. Workers do not have the tables of
-// the default cell either, so a batch that also changes these uses the common address.
+// Cells can have addresses for the writers of their hits and claims: on Citus that of the worker
+// that has the cell, so that a batch does not pass the coordinator. All other statements use the
+// common address: reads of a cell join common tables that workers of Citus do not have. Workers do
+// not have the tables of the default cell either, so a batch that also changes these uses the
+// common address.
 
 // Errors of CheckCellAddress.
 var (
@@ -52,8 +53,8 @@ func parseAddresses(urls map[int64]string) (map[int64]*pgx.ConnConfig, error) {
 	return configs, nil
 }
 
-// BatchConfig returns a copy of the configuration for connections that store batches of the cell: of
-// Config, or of the cell's own address, where a connection fails that leads to another database.
+// BatchConfig returns a copy of the configuration for connections that store batches of the cell:
+// of Config, or of the cell's own address, where a connection fails that leads to another database.
 func (l *List) BatchConfig(c *Connections) *pgx.ConnConfig {
 	address := l.addresses.configs[c.ID]
 	if address == nil {
@@ -71,9 +72,9 @@ func (l *List) BatchConfig(c *Connections) *pgx.ConnConfig {
 // HasAddress reports whether a cell has an address of its own.
 func (l *List) HasAddress(id int64) bool { return l.addresses.configs[id] != nil }
 
-// CheckCellAddresses checks all configured addresses of cells at the same time. The result has an entry
-// for each address with a fault: ErrUnknownCell, ErrOtherDatabase, ErrNoCellTables, or why there is no
-// connection.
+// CheckCellAddresses checks all configured addresses of cells at the same time. The result has an
+// entry for each address with a fault: ErrUnknownCell, ErrOtherDatabase, ErrNoCellTables, or why
+// there is no connection.
 func (l *List) CheckCellAddresses(ctx context.Context) (faults map[int64]error, err error) {
 	ids := slices.Sorted(maps.Keys(l.addresses.configs))
 	if len(ids) == 0 {
@@ -112,8 +113,9 @@ func (l *List) CheckCellAddresses(ctx context.Context) (faults map[int64]error, 
 // HasCellAddresses reports whether a cell has an address of its own.
 func (l *List) HasCellAddresses() bool { return len(l.addresses.configs) > 0 }
 
-// WritesCell reports whether the writers of at least one cell with an address can connect to a server that
-// accepts changes. It needs the common address only for servers that it has not connected to before.
+// WritesCell reports whether the writers of at least one cell with an address can connect to a
+// server that accepts changes. It needs the common address only for servers that it has not
+// connected to before.
 func (l *List) WritesCell(ctx context.Context) bool {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -151,10 +153,12 @@ func (l *List) connectAsWriter(ctx context.Context, id int64) error {
 
 var errReadOnly = errors.New("the server of the cell accepts no changes")
 
-// nodeIdentity distinguishes a database of a running server from all others, also from copies of it.
+// nodeIdentity distinguishes a database of a running server from all others, also from copies of
+// it.
 const nodeIdentity = "SELECT pg_postmaster_start_time()::text || ' ' || oid FROM pg_database WHERE datname = current_database()"
 
-// checkNode checks that a connection leads to a server of this database that has the tables of a cell.
+// checkNode checks that a connection leads to a server of this database that has the tables of a
+// cell.
 func (l *List) checkNode(ctx context.Context, conn *pgconn.PgConn, cell Cell) error {
 	table := pgx.Identifier{cell.Schema, "site_usage"}.Sanitize()
 	results, err := conn.Exec(ctx, fmt.Sprintf("%s; SELECT to_regclass('%s') IS NULL", nodeIdentity, table)).ReadAll()
@@ -172,8 +176,8 @@ func (l *List) checkNode(ctx context.Context, conn *pgconn.PgConn, cell Cell) er
 	return nil
 }
 
-// checkIdentity checks that a server is one of those that the common address leads to. A server that
-// was restarted has a new identity, so an unknown one makes it read them again.
+// checkIdentity checks that a server is one of those that the common address leads to. A server
+// that was restarted has a new identity, so an unknown one makes it read them again.
 func (l *List) checkIdentity(ctx context.Context, identity string) error {
 	a := &l.addresses
 	a.mu.Lock()

@@ -11,12 +11,12 @@ import (
 	"github.com/tallygate/tallygate/db/pgpool"
 )
 
-// Statements name tables without a schema. A connection of another cell than the default one finds the
-// cell's tables first and the common ones after them (search_path), so one statement serves every cell,
-// and a transaction can change rows of a cell and common rows.
+// Statements name tables without a schema. A connection of another cell than the default one finds
+// the cell's tables first and the common ones after them (search_path), so one statement serves
+// every cell, and a transaction can change rows of a cell and common rows.
 
-// connections is the most connections of a process to a cell other than the default one, in addition to
-// the connections of its writers of hits.
+// connections is the most connections of a process to a cell other than the default one, in
+// addition to the connections of its writers of hits.
 const connections = 6
 
 // Connections are a cell with its connections, which bypass a pooler: it would give a session's
@@ -28,8 +28,8 @@ type Connections struct {
 	Config *pgx.ConnConfig
 }
 
-// Connect returns the connections of a cell other than the default one. The list closes them. The id is
-// one of Cells or of a site.
+// Connect returns the connections of a cell other than the default one. The list closes them. The
+// id is one of Cells or of a site.
 func (l *List) Connect(ctx context.Context, id int64) (*Connections, error) {
 	if l.common == nil {
 		return nil, fmt.Errorf("there is no cell %d", id)
@@ -41,8 +41,8 @@ func (l *List) Connect(ctx context.Context, id int64) (*Connections, error) {
 	known := l.last()
 	cell, found := known.cell(id)
 	if !found || cell.denied && !l.isFresh(known) {
-		// Another process has just added it, or the role has the right now. A process that stores hits does
-		// not list the cells otherwise.
+		// Another process has just added it, or the role has the right now. A process that stores
+		// hits does not list the cells otherwise.
 		var err error
 		if known, err = l.read(ctx); err != nil {
 			return nil, err

@@ -1,10 +1,10 @@
-// Package celllist knows the cells of a database: the list of them, their connections, and the addresses
-// of their writers. Package db makes cells of these, and transactions in them; package cells adds cells and
-// moves sites.
+// Package celllist knows the cells of a database: the list of them, their connections, and the
+// addresses of their writers. Package db makes cells of these, and transactions in them; package
+// cells adds cells and moves sites.
 //
-// A cell is a schema of PostgreSQL with the hits, deliveries and reports of a group of sites, and with the
-// captcha of a group of accounts. All other tables are common. The tables of the
-// default cell are in the schema of the common tables; SQLite has no other cell.
+// A cell is a schema of PostgreSQL with the hits, deliveries and reports of a group of sites, and
+// with the captcha of a group of accounts. All other tables are common. The tables of the default
+// cell are in the schema of the common tables; SQLite has no other cell.
 package celllist
 
 import (
@@ -29,15 +29,15 @@ import (
 const Default = 1
 
 const (
-	// fresh is the age up to which the list is used. A process may need that time to notice the second
-	// cell, see Delay.
+	// fresh is the age up to which the list is used. A process may need that time to notice the
+	// second cell, see Delay.
 	fresh = 5 * time.Second
 
 	// retryAfter is the least time between two attempts to read the list.
 	retryAfter = 100 * time.Millisecond
 
-	// Delay is how long a new cell gets no site. After it, every process has the cell in its list and
-	// asks in which cell a site is.
+	// Delay is how long a new cell gets no site. After it, every process has the cell in its list
+	// and asks in which cell a site is.
 	Delay = 2 * fresh
 )
 
@@ -51,8 +51,8 @@ type Cell struct {
 	denied bool // the role cannot use the schema, or it does not exist
 }
 
-// ErrDenied is returned for a cell with a schema that the role cannot use. PostgreSQL leaves such a schema out
-// of a search_path, so statements would change the tables of the default cell.
+// ErrDenied is returned for a cell with a schema that the role cannot use. PostgreSQL leaves such a
+// schema out of a search_path, so statements would change the tables of the default cell.
 var ErrDenied = errors.New("the role needs USAGE of the cell's schema")
 
 // List is the list of cells of a database, with their connections. It is safe for concurrent use.
@@ -60,7 +60,8 @@ type List struct {
 	common *bun.DB         // reads the list; nil on SQLite
 	config *pgx.ConnConfig // of the common tables, without a pooler in between
 
-	// One caller at a time reads the list, and publishes it with the outcome. No lock is held meanwhile.
+	// One caller at a time reads the list, and publishes it with the outcome. No lock is held
+	// meanwhile.
 	reading   singleflight.Group
 	known     atomic.Pointer[snapshot]
 	failed    atomic.Pointer[failure]
@@ -89,8 +90,9 @@ type failure struct {
 // NewSQLite returns the list of a SQLite database, which has the default cell only.
 func NewSQLite() *List { return new(List) }
 
-// NewPostgres returns the list of a PostgreSQL database. common is the pool that reads it; config is for
-// connections without a pooler in between. addresses has the addresses of cells for their writers.
+// NewPostgres returns the list of a PostgreSQL database. common is the pool that reads it; config
+// is for connections without a pooler in between. addresses has the addresses of cells for their
+// writers.
 func NewPostgres(common *bun.DB, config *pgx.ConnConfig, urls map[int64]string) (*List, error) {
 	configs, err := parseAddresses(urls)
 	if err != nil {
@@ -162,7 +164,8 @@ func (l *List) fresh(ctx context.Context) (*snapshot, error) {
 		return s, nil
 	}
 
-	// Callers soon after a failed attempt share its error: otherwise each would make one of its own.
+	// Callers soon after a failed attempt share its error: otherwise each would make one of its
+	// own.
 	if failed := l.failed.Load(); failed != nil && time.Since(failed.at) < retryAfter {
 		return nil, failed.err
 	}
@@ -170,8 +173,8 @@ func (l *List) fresh(ctx context.Context) (*snapshot, error) {
 	return l.read(ctx)
 }
 
-// read reads the list and publishes it. Concurrent callers share one query. It does not end with the
-// caller's context, since others wait for it.
+// read reads the list and publishes it. Concurrent callers share one query. It does not end with
+// the caller's context, since others wait for it.
 func (l *List) read(ctx context.Context) (*snapshot, error) {
 	read, err, _ := l.reading.Do("", func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pgpool.ConnectTimeout)

@@ -12,8 +12,8 @@ import (
 	"github.com/tallygate/tallygate/db/watch"
 )
 
-// An account's captcha moves to another cell in steps. As with a site, each is one transaction that also
-// records the progress, so any process can continue a move at any time.
+// An account's captcha moves to another cell in steps. As with a site, each is one transaction that
+// also records the progress, so any process can continue a move at any time.
 //
 //	copying   the claims are copied while more of them are stored, and the account is closed
 //	closed    no challenge and no token of the account is claimed. The transactions that may have read
@@ -21,10 +21,10 @@ import (
 //	          account is opened in the new cell. Requests wait meanwhile, for up to 2.5 seconds
 //	switched  the account is in the new cell; a minute later its rows in the former one are deleted
 //
-// A claim is not deleted before it expires, so a part of an earlier attempt does no harm: a claim that is in
-// the new cell already is left out. The claims of an account are those with its number. So they include those of
-// sitekeys that it has given away, which are claimed in its cell (model.Sitekey.Claims), and not those
-// of sitekeys that it has received.
+// A claim is not deleted before it expires, so a part of an earlier attempt does no harm: a claim
+// that is in the new cell already is left out. The claims of an account are those with its number.
+// So they include those of sitekeys that it has given away, which are claimed in its cell
+// (model.Sitekey.Claims), and not those of sitekeys that it has received.
 
 // accountMove is a row of account_moves.
 type accountMove struct {
@@ -38,8 +38,8 @@ type accountMove struct {
 	SwitchedAt model.Instant `bun:",notnull"`
 }
 
-// MoveAccount is Move for the captcha of an account. Its challenges and tokens wait near the end. The cell
-// must be open.
+// MoveAccount is Move for the captcha of an account. Its challenges and tokens wait near the end.
+// The cell must be open.
 func (s *Store) MoveAccount(ctx context.Context, accountID, toCell int64) error {
 	return s.accounts().move(ctx, accountID, toCell)
 }
@@ -152,7 +152,8 @@ func (s *accountStep) close(ctx context.Context) error {
 	return s.setAccount(ctx, s.move.FromCell, true)
 }
 
-// switchCell copies what was stored since the claims were copied, and opens the account in its new cell.
+// switchCell copies what was stored since the claims were copied, and opens the account in its new
+// cell.
 func (s *accountStep) switchCell(ctx context.Context) error {
 	if err := s.awaitClaims(ctx); err != nil {
 		return err
@@ -187,8 +188,8 @@ func (s *accountStep) switchCell(ctx context.Context) error {
 	return s.tx.Notify(ctx, watch.Sitekeys, sitekeys...)
 }
 
-// copyClaims copies the claims that are not in the new cell yet, also expired ones: a wrong clock must not
-// make a used token valid.
+// copyClaims copies the claims that are not in the new cell yet, also expired ones: a wrong clock
+// must not make a used token valid.
 func (s *accountStep) copyClaims(ctx context.Context) error {
 	return s.copy(ctx, s.tx, s.move.AccountID, "captcha_spent", "account_id = ?id ON CONFLICT DO NOTHING")
 }
@@ -205,7 +206,8 @@ func (s *accountStep) setAccount(ctx context.Context, cell int64, isClosed bool)
 // cleanChunk is how many claims one transaction deletes from the former cell.
 const cleanChunk = 10_000
 
-// clean deletes some of the account's rows in its former cell. With the last of them it ends the move.
+// clean deletes some of the account's rows in its former cell. With the last of them it ends the
+// move.
 func (s *accountStep) clean(ctx context.Context) error {
 	result, err := s.tx.NewRaw(`
 DELETE FROM ?0 WHERE account_id = ?1 AND (issued_at, id) IN

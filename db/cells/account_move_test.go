@@ -47,7 +47,8 @@ func openWith(t *testing.T, databaseURL string, names ...string) (d *db.DB, ids 
 	return d, ids
 }
 
-// claim stores claims of an account as the data plane does: at a time, and numbered from one number on.
+// claim stores claims of an account as the data plane does: at a time, and numbered from one number
+// on.
 const claim = `INSERT INTO captcha_spent (account_id, issued_at, id)
 SELECT ?, ?, decode(lpad(to_hex(n), 32, '0'), 'hex') FROM generate_series(?, ?::int) n`
 
@@ -91,9 +92,9 @@ func progress(t *testing.T, d *db.DB, account int64) string {
 	return states[0].State
 }
 
-// TestAccountMoveIsContinued moves an account by processes that stop: each step is ended once before each of
-// its statements, and then done by another process. Afterwards the new cell has exactly the rows that the
-// former one had.
+// TestAccountMoveIsContinued moves an account by processes that stop: each step is ended once
+// before each of its statements, and then done by another process. Afterwards the new cell has
+// exactly the rows that the former one had.
 func TestAccountMoveIsContinued(t *testing.T) {
 	t.Parallel()
 	databaseURL := dbtest.CellURL(t)
@@ -146,7 +147,8 @@ func TestAccountMoveIsContinued(t *testing.T) {
 		}
 	}
 
-	// The worker deletes those of the former cell later, and a process that stops meanwhile leaves the rest.
+	// The worker deletes those of the former cell later, and a process that stops meanwhile leaves
+	// the rest.
 	if n, err := cells.New(d).Continue(t.Context()); n != 0 || err != nil {
 		t.Errorf("%d moves finished at once, error %v; want none", n, err)
 	}
@@ -187,8 +189,8 @@ func countRows(t *testing.T, d *db.DB, cell, account int64) (all int64) {
 	return all
 }
 
-// keepNew makes the latest cell an hour younger than it is. On a busy machine the cell would be known to all
-// processes before a test has looked.
+// keepNew makes the latest cell an hour younger than it is. On a busy machine the cell would be
+// known to all processes before a test has looked.
 const keepNew = "UPDATE cells SET created_at = created_at + 3600000000 WHERE id = (SELECT max(id) FROM cells)"
 
 // TestAccountMoveIsRefused checks moves that cannot begin, and change nothing.
@@ -247,8 +249,8 @@ func TestAccountMoveIsRefused(t *testing.T) {
 	}
 }
 
-// TestAccountMoveWaits moves an account while transactions are in progress that have read that it is open.
-// The move waits for them, and copies what they store. The claims of others do not wait.
+// TestAccountMoveWaits moves an account while transactions are in progress that have read that it
+// is open. The move waits for them, and copies what they store. The claims of others do not wait.
 func TestAccountMoveWaits(t *testing.T) {
 	t.Parallel()
 	for _, table := range captchaTables {
@@ -308,8 +310,8 @@ func TestAccountMoveWaits(t *testing.T) {
 	}
 }
 
-// TestDeletedWhileMoved deletes an account in each state of its move. No usage is left in any cell, and the
-// claims of a sitekey that it gave away stay in its cell.
+// TestDeletedWhileMoved deletes an account in each state of its move. No usage is left in any cell,
+// and the claims of a sitekey that it gave away stay in its cell.
 func TestDeletedWhileMoved(t *testing.T) {
 	t.Parallel()
 	for steps, wantCell := range []int64{2, 2, 1} {

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// claimsWait is the longest wait for the claims in progress. The server ends a transaction of a writer
-	// that is idle for 10 seconds (package ingest).
+	// claimsWait is the longest wait for the claims in progress. The server ends a transaction of a
+	// writer that is idle for 10 seconds (package ingest).
 	claimsWait = 12 * time.Second
 
 	// claimsPoll is the pause between two reads of the locks.
@@ -25,9 +25,10 @@ var errClaimsInProgress = errors.New("a transaction that may store claims of the
 
 // awaitClaims waits until the transactions have ended that may have read that the account is open.
 //
-// Each statement that stores claims or usage locks the tables of the cell before it takes its snapshot.
-// Transactions without such a lock after the closing will find the account closed, so only those that
-// have one now must end. The move takes no lock of the tables itself: others' claims would wait behind it.
+// Each statement that stores claims or usage locks the tables of the cell before it takes its
+// snapshot. Transactions without such a lock after the closing will find the account closed, so
+// only those that have one now must end. The move takes no lock of the tables itself: others'
+// claims would wait behind it.
 func (s *accountStep) awaitClaims(ctx context.Context) error {
 	if err := poll(ctx, func() (bool, error) { return s.isClosedThere(ctx) }); err != nil {
 		return err
@@ -62,8 +63,8 @@ func poll(ctx context.Context, isDone func() (bool, error)) error {
 	}
 }
 
-// isClosedThere reports whether statements in the former cell find the account closed. A node of Citus that
-// was restarted may not have committed that yet.
+// isClosedThere reports whether statements in the former cell find the account closed. A node of
+// Citus that was restarted may not have committed that yet.
 func (s *accountStep) isClosedThere(ctx context.Context) (isClosed bool, err error) {
 	// The usage, which never exists, makes Citus read on the cell's node.
 	err = s.tx.NewRaw(`
@@ -73,16 +74,17 @@ SELECT EXISTS (SELECT 1 FROM accounts WHERE id = ? AND cell_closed
 	return isClosed, err
 }
 
-// claimLocks returns the transactions with a lock for changes of the captcha's tables of a schema, also of
-// the shards that they have on Citus. Prepared transactions are among them.
+// claimLocks returns the transactions with a lock for changes of the captcha's tables of a schema,
+// also of the shards that they have on Citus. Prepared transactions are among them.
 const claimLocks = `
 SELECT coalesce(string_agg(DISTINCT virtualtransaction, ' '), '') FROM pg_locks JOIN pg_class ON pg_class.oid = relation
 WHERE relnamespace = to_regnamespace('%s') AND relname ~ '^captcha_(usage|spent)(_[0-9]+|)$'
 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 AND mode IN ('RowShareLock', 'RowExclusiveLock')`
 
-// writers returns the transactions that change the captcha's tables of the former cell now. On Citus it asks
-// all nodes: a writer can be connected to any of them, and locks the table there first.
+// writers returns the transactions that change the captcha's tables of the former cell now. On
+// Citus it asks all nodes: a writer can be connected to any of them, and locks the table there
+// first.
 func (s *accountStep) writers(ctx context.Context) (all []string, err error) {
 	isCitus, err := s.store.db.IsCitus(ctx)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package cells adds and lists cells, the schemas of PostgreSQL that sites' hits and accounts' captchas
-// are in, and moves sites and accounts between them. The operator's commands call it, and the worker
-// continues what a command left. Package db has what every store needs of cells.
+// Package cells adds and lists cells, the schemas of PostgreSQL that sites' hits and accounts'
+// captchas are in, and moves sites and accounts between them. The operator's commands call it, and
+// the worker continues what a command left. Package db has what every store needs of cells.
 package cells
 
 import (
@@ -102,8 +102,8 @@ AND EXISTS (SELECT 1 FROM unnest(ARRAY[?]) AS t (name)
 //go:embed layout.sql
 var layout string
 
-// Add creates a cell and returns it. It takes new sites after celllist.Delay, when all processes know it.
-// On Citus it becomes a distributed schema on the node with the fewest of them.
+// Add creates a cell and returns it. It takes new sites after celllist.Delay, when all processes
+// know it. On Citus it becomes a distributed schema on the node with the fewest of them.
 func (s *Store) Add(ctx context.Context, now model.Instant) (celllist.Cell, error) {
 	if !s.db.IsPostgres() {
 		return celllist.Cell{}, ErrSQLite
@@ -185,7 +185,8 @@ RETURNING created_at`, cell.ID, cell.Schema).Scan(ctx, &cell.CreatedAt)
 	return cell, nil
 }
 
-// SetOpen sets whether a cell takes new sites and accounts. If no cell does, the default one gets them.
+// SetOpen sets whether a cell takes new sites and accounts. If no cell does, the default one gets
+// them.
 func (s *Store) SetOpen(ctx context.Context, id int64, open bool) error {
 	if !s.db.IsPostgres() {
 		return ErrSQLite

@@ -9,9 +9,9 @@ import (
 	"github.com/uptrace/bun"
 )
 
-// referenceTables are the common tables that statements join with those of a cell. Citus keeps a copy of
-// them on each node, so that such a statement runs on the cell's node alone. Other tables stay on the
-// coordinator.
+// referenceTables are the common tables that statements join with those of a cell. Citus keeps a
+// copy of them on each node, so that such a statement runs on the cell's node alone. Other tables
+// stay on the coordinator.
 var referenceTables = []string{"accounts", "sites", "deleted_sites", "quota_notices", "claim_spaces"}
 
 // distributeCommon makes referenceTables reference tables of Citus, unless they are.
@@ -29,7 +29,8 @@ func (s *Store) distributeCommon(ctx context.Context) error {
 	return nil
 }
 
-// LayoutHash identifies what Add creates. Only package dbtest calls it, to reuse a database with a cell.
+// LayoutHash identifies what Add creates. Only package dbtest calls it, to reuse a database with a
+// cell.
 func LayoutHash() string {
 	h := sha256.Sum256(fmt.Append(nil, layout, referenceTables))
 	return hex.EncodeToString(h[:4])

@@ -44,7 +44,8 @@ func TestLayout(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		// A partition's primary key has a name of its own, and the common tables are in one schema only.
+		// A partition's primary key has a name of its own, and the common tables are in one schema
+		// only.
 		return slices.DeleteFunc(lines, func(line string) bool { return !ofCell(line) })
 	}
 

@@ -10,8 +10,8 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// TestMigrationInEachCell checks that a column, and an index that is built while its table is in use, reach the
-// tables of each cell.
+// TestMigrationInEachCell checks that a column, and an index that is built while its table is in
+// use, reach the tables of each cell.
 func TestMigrationInEachCell(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
@@ -22,7 +22,8 @@ func TestMigrationInEachCell(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		// The first file was applied: it is there because its name identifies databases of this program.
+		// The first file was applied: it is there because its name identifies databases of this
+		// program.
 		err = migrations.ApplySet(t.Context(), d, migrations.MustSet(fstest.MapFS{
 			"migrations/" + schema.Applied[0] + ".sql": {},
 			"migrations/998_column.sql": {Data: []byte("-- in each cell\n" +

@@ -12,18 +12,18 @@ import (
 	"github.com/tallygate/tallygate/db/retention"
 )
 
-// A site moves to another cell in steps. Each step is one transaction that also records the progress
-// in site_moves, under the lock of the site's row there. So any process can continue a move at any
-// time, several can at once, and a crash repeats no step that was committed.
+// A site moves to another cell in steps. Each step is one transaction that also records the
+// progress in site_moves, under the lock of the site's row there. So any process can continue a
+// move at any time, several can at once, and a crash repeats no step that was committed.
 //
 //	copying   the hits of finished days are copied, day by day, while hits are stored as ever
 //	closed    no hit of the site is stored; the other rows are copied. Hits wait for some seconds
 //	          and are then answered with 503
 //	switched  the site is in the new cell; a minute later its rows in the former one are deleted
 //
-// A step deletes what it is about to copy from the new cell, so a part of an earlier attempt does no
-// harm. Nothing changes rows that were copied: old hits are changed only by erasures, which wait for
-// the end of the move (db.Tx.StayPut), and other rows by transactions that enter the site
+// A step deletes what it is about to copy from the new cell, so a part of an earlier attempt does
+// no harm. Nothing changes rows that were copied: old hits are changed only by erasures, which wait
+// for the end of the move (db.Tx.StayPut), and other rows by transactions that enter the site
 // (db.InSiteTx), or by hits, which a closed site has none of.
 
 // move is a row of site_moves.
@@ -44,7 +44,8 @@ type move struct {
 // settled is how long after a day its last hits may be committed, with differences of clocks.
 const settled = time.Hour
 
-// hitTables are the tables that are copied day by day. On PostgreSQL each is a day's range of a key.
+// hitTables are the tables that are copied day by day. On PostgreSQL each is a day's range of a
+// key.
 var hitTables = []struct {
 	name, key string
 	of        func(model.Day) int64     // the key's first value on a day
@@ -71,9 +72,9 @@ var otherTables = []string{
 // before the site was closed.
 var lateTables = []string{"site_usage_days", "report_days"}
 
-// Move starts to move a site to another cell, or continues a move to it, and returns when the site is
-// there. Continue deletes its rows in the former cell. The hits of the site wait for some seconds near
-// the end. An error leaves a move that Continue or another call of Move continues.
+// Move starts to move a site to another cell, or continues a move to it, and returns when the site
+// is there. Continue deletes its rows in the former cell. The hits of the site wait for some
+// seconds near the end. An error leaves a move that Continue or another call of Move continues.
 func (s *Store) Move(ctx context.Context, siteID, toCell int64) error {
 	return s.sites().move(ctx, siteID, toCell)
 }
@@ -107,8 +108,9 @@ func (s *Store) begin(ctx context.Context, siteID, toCell int64) error {
 	})
 }
 
-// advance does the next step of a move. done reports that no step is left now: the move is over, the
-// site is in its new cell and finish is not set, or its rows in the former one must stay for a while.
+// advance does the next step of a move. done reports that no step is left now: the move is over,
+// the site is in its new cell and finish is not set, or its rows in the former one must stay for a
+// while.
 func (s *Store) advance(ctx context.Context, siteID int64, finish bool) (done bool, err error) {
 	var clean *move
 	err = s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -140,8 +142,8 @@ func (s *Store) advance(ctx context.Context, siteID int64, finish bool) (done bo
 	return s.clean(ctx, clean)
 }
 
-// clean deletes the rows of a moved site in its former cell, in many transactions, once no reader is
-// left there. done reports that it cannot go on now.
+// clean deletes the rows of a moved site in its former cell, in many transactions, once no reader
+// is left there. done reports that it cannot go on now.
 func (s *Store) clean(ctx context.Context, m *move) (done bool, err error) {
 	now, err := s.db.Now(ctx)
 	if err != nil || now < m.SwitchedAt.Add(readersLeave) {
@@ -186,8 +188,8 @@ func (s *Store) clean(ctx context.Context, m *move) (done bool, err error) {
 	return true, err
 }
 
-// during runs a change in a transaction that holds the row of a switched move. If the move has ended it
-// changes nothing and returns false: a later move may have brought the site back.
+// during runs a change in a transaction that holds the row of a switched move. If the move has
+// ended it changes nothing and returns false: a later move may have brought the site back.
 func (s *Store) during(
 	ctx context.Context, m *move, change func(context.Context, *db.Tx) error,
 ) (goesOn bool, err error) {

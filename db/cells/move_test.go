@@ -179,8 +179,8 @@ func TestMoveIsContinued(t *testing.T) {
 	}
 }
 
-// TestSiteComesBackDuringCleaning checks that a process that was about to delete a site's rows in its
-// former cell leaves them, if another one has done so and the site has come back since.
+// TestSiteComesBackDuringCleaning checks that a process that was about to delete a site's rows in
+// its former cell leaves them, if another one has done so and the site has come back since.
 func TestSiteComesBackDuringCleaning(t *testing.T) {
 	t.Parallel()
 	databaseURL := dbtest.CellURL(t)

@@ -41,8 +41,8 @@ type mover struct {
 	advance func(ctx context.Context, id int64, finish bool) (done bool, err error)
 }
 
-// move begins a move or continues it, and returns when no step is left but to delete the rows in the
-// former cell.
+// move begins a move or continues it, and returns when no step is left but to delete the rows in
+// the former cell.
 func (m mover) move(ctx context.Context, id, toCell int64) error {
 	err := m.begin(ctx, id, toCell)
 	for done := false; err == nil && !done; {
@@ -79,8 +79,8 @@ func (m mover) resume(ctx context.Context, d *db.DB) (finished int64, err error)
 	return finished, errors.Join(failed...)
 }
 
-// Continue carries on all moves of sites and accounts that were started, and deletes the rows in the
-// former cells of those that are over. It returns the number of moves that are finished.
+// Continue carries on all moves of sites and accounts that were started, and deletes the rows in
+// the former cells of those that are over. It returns the number of moves that are finished.
 func (s *Store) Continue(ctx context.Context) (finished int64, err error) {
 	list, err := s.db.Cells(ctx)
 	if err != nil || len(list) == 1 {
@@ -130,8 +130,8 @@ func (s *Store) beginTx(
 	})
 }
 
-// isNew reports whether a move must be recorded: not if it is in progress. It fails if another one is, and
-// if there is nothing to move.
+// isNew reports whether a move must be recorded: not if it is in progress. It fails if another one
+// is, and if there is nothing to move.
 func (m mover) isNew(ctx context.Context, tx *db.Tx, id int64, wanted route) (bool, error) {
 	var others []route
 	err := tx.NewSelect().TableExpr("?", bun.Ident(m.what+"_moves")).Column("from_cell", "to_cell").
@@ -169,16 +169,17 @@ func (s *Store) schemas(ctx context.Context, r route) (in schemas, err error) {
 	return in, nil
 }
 
-// exec runs a statement of a move. It names the schemas ?from and ?to, the ?table, and the ?id of the site or
-// account.
+// exec runs a statement of a move. It names the schemas ?from and ?to, the ?table, and the ?id of
+// the site or account.
 func (in schemas) exec(ctx context.Context, tx *db.Tx, id int64, statement, table string, args ...any) error {
 	text := strings.NewReplacer("?from", in.from, "?to", in.to, "?table", table, "?id", "?").Replace(statement)
 	_, err := tx.NewRaw(text, append([]any{id}, args...)...).Exec(ctx)
 	return err
 }
 
-// copy copies the rows of a site or account in a table, or the rows of a day. It names the columns, since
-// their order may differ: a migration adds a column at the end, and a new cell may have it earlier.
+// copy copies the rows of a site or account in a table, or the rows of a day. It names the columns,
+// since their order may differ: a migration adds a column at the end, and a new cell may have it
+// earlier.
 func (in schemas) copy(ctx context.Context, tx *db.Tx, id int64, table, where string, args ...any) error {
 	var columns string
 	err := tx.NewRaw("SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute "+

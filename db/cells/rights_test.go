@@ -14,8 +14,8 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// TestCellWithoutRights: a role that cannot use a cell's schema changes no table instead of those of the
-// default cell, until it has the right.
+// TestCellWithoutRights: a role that cannot use a cell's schema changes no table instead of those
+// of the default cell, until it has the right.
 func TestCellWithoutRights(t *testing.T) {
 	t.Parallel()
 

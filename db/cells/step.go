@@ -82,8 +82,8 @@ func (s *step) clear(ctx context.Context) error {
 	return nil
 }
 
-// copyDay copies the next day with rows of the table in progress, up to a day. After the last one it
-// goes on to the next table.
+// copyDay copies the next day with rows of the table in progress, up to a day. After the last one
+// it goes on to the next table.
 func (s *step) copyDay(ctx context.Context, until model.Day) error {
 	m := s.move
 	table := hitTables[m.Copied]
@@ -122,8 +122,8 @@ func (s *step) firstOfState() model.Day {
 	return firstDay
 }
 
-// close ends the storing of hits. It waits for the transactions that have entered the site; for batches of
-// hits, copyUsage does.
+// close ends the storing of hits. It waits for the transactions that have entered the site; for
+// batches of hits, copyUsage does.
 func (s *step) close(ctx context.Context) error {
 	if err := s.tx.LockCellOf(ctx, s.move.SiteID); err != nil {
 		return err
@@ -137,16 +137,17 @@ func (s *step) close(ctx context.Context) error {
 // usageLockWait is the longest wait for the batches of hits in progress. Later ones wait behind it.
 const usageLockWait = 2 * time.Second
 
-// copyUsage waits for the cell's batches of hits in progress, which may have read that the site is open, and
-// copies the usage rows. A batch that waits meanwhile reads after its wait that the site is closed.
+// copyUsage waits for the cell's batches of hits in progress, which may have read that the site is
+// open, and copies the usage rows. A batch that waits meanwhile reads after its wait that the site
+// is closed.
 func (s *step) copyUsage(ctx context.Context) error {
 	if _, err := s.tx.ExecContext(ctx, "SET LOCAL lock_timeout = ?", usageLockWait.Milliseconds()); err != nil {
 		return err
 	}
 
 	for _, statement := range []string{
-		// A node of Citus that was restarted while the site was closed may not have committed it yet.
-		// Then this waits.
+		// A node of Citus that was restarted while the site was closed may not have committed it
+		// yet. Then this waits.
 		"UPDATE sites SET cell_closed = true WHERE id = ?id",
 		"LOCK TABLE ?from.?table IN EXCLUSIVE MODE",
 	} {

@@ -1,5 +1,5 @@
-// Package certificates stores what the program needs to obtain TLS certificates by ACME: the account's key,
-// the certificates with their keys, and the state of each host.
+// Package certificates stores what the program needs to obtain TLS certificates by ACME: the
+// account's key, the certificates with their keys, and the state of each host.
 package certificates
 
 import (

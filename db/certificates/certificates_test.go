@@ -116,8 +116,8 @@ func TestRotation(t *testing.T) {
 	})
 }
 
-// TestHosts checks that hosts without a certificate come first, then the certificate that expires first, and that hosts
-// of no process are left out after a day.
+// TestHosts checks that hosts without a certificate come first, then the certificate that expires
+// first, and that hosts of no process are left out after a day.
 func TestHosts(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -150,7 +150,8 @@ func TestHosts(t *testing.T) {
 	})
 }
 
-// TestIsLate checks that a host without a certificate is late, and one with a new certificate is not.
+// TestIsLate checks that a host without a certificate is late, and one with a new certificate is
+// not.
 func TestIsLate(t *testing.T) {
 	t.Parallel()
 	if !(certificates.Host{}).IsLate(now.Time()) {

@@ -19,9 +19,9 @@ type Host struct {
 // processes name other hosts.
 const forgetAfter = 24 * time.Hour
 
-// Hosts returns the state of each host with which a process was configured within the last day. Hosts
-// without a certificate come first, then the certificate that expires first. Its callers are processes with and without
-// TLS.
+// Hosts returns the state of each host with which a process was configured within the last day.
+// Hosts without a certificate come first, then the certificate that expires first. Its callers are
+// processes with and without TLS.
 func (s *Store) Hosts(ctx context.Context, now model.Instant) ([]Host, error) {
 	var hosts []Host
 	err := s.db.Read.NewSelect().Table("certificate_hosts").

@@ -173,7 +173,8 @@ func inOrder(tables []table, references []reference) []table {
 	return ordered
 }
 
-// copySequences sets the last generated id of each table. The id of a deleted row must not come back.
+// copySequences sets the last generated id of each table. The id of a deleted row must not come
+// back.
 func (c *Copy) copySequences(ctx context.Context) error {
 	last, err := sequencesOf(ctx, c.from)
 	if err != nil {

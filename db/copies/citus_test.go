@@ -9,7 +9,8 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// openCitus opens a database of a Citus cluster, with search_path set to a schema unless it is empty.
+// openCitus opens a database of a Citus cluster, with search_path set to a schema unless it is
+// empty.
 func openCitus(t *testing.T, databaseURL, schema string) *db.DB {
 	t.Helper()
 	if schema != "" {
@@ -46,10 +47,11 @@ func TestCopyToCitus(t *testing.T) {
 	wantEqual(t, "back from Citus", contents(t, back), contents(t, from))
 }
 
-// TestCopyRefusesDistributedSchema checks that a distributed schema of Citus is refused, and stays empty.
+// TestCopyRefusesDistributedSchema checks that a distributed schema of Citus is refused, and stays
+// empty.
 //
-// It runs before the parallel tests: a schema of a new database was refused with a failed connection to a worker
-// while another test created its tables.
+// It runs before the parallel tests: a schema of a new database was refused with a failed
+// connection to a worker while another test created its tables.
 func TestCopyRefusesDistributedSchema(t *testing.T) {
 	databaseURL := dbtest.EmptyCitusURL(t)
 	err := dbtest.Exec(openCitus(t, databaseURL, ""), "SET citus.enable_schema_based_sharding = on; CREATE SCHEMA tenant")

@@ -1,8 +1,10 @@
-// Package copies copies a whole installation into another database, of the same engine or the other one.
+// Package copies copies a whole installation into another database, of the same engine or the other
+// one.
 //
-// The migrations give the list of tables, and the catalog gives columns, so that a later table or column is copied
-// without a change here. Rows are copied in batches, each in a transaction. The setting migrations.CopySetting keeps the
-// service off the target until the end. At the end all rows of both databases are read and compared.
+// The migrations give the list of tables, and the catalog gives columns, so that a later table or
+// column is copied without a change here. Rows are copied in batches, each in a transaction. The
+// setting migrations.CopySetting keeps the service off the target until the end. At the end all
+// rows of both databases are read and compared.
 package copies
 
 import (
@@ -56,7 +58,8 @@ func (c *Copy) Tables() int { return len(c.tables) }
 func (c *Copy) Rows() int64 { return c.rows }
 
 // Begin checks the source, and migrates and marks the target, which must be empty. It fails with
-// migrations.ErrUnfinishedCopy for a target of a copy that was interrupted. It changes nothing in the source.
+// migrations.ErrUnfinishedCopy for a target of a copy that was interrupted. It changes nothing in
+// the source.
 func (c *Copy) Begin(ctx context.Context) error {
 	if err := c.checkSource(ctx); err != nil {
 		return err
@@ -213,8 +216,8 @@ func (c *Copy) Run(ctx context.Context) error {
 	return err
 }
 
-// Finish makes the target an installation that can be started, in one transaction, and compares the rows of that
-// transaction. Run must have succeeded.
+// Finish makes the target an installation that can be started, in one transaction, and compares the
+// rows of that transaction. Run must have succeeded.
 func (c *Copy) Finish(ctx context.Context) error {
 	err := c.to.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		for _, t := range c.tables {

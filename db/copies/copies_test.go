@@ -44,7 +44,8 @@ func open(t *testing.T, engine string) *db.DB {
 	return d
 }
 
-// source returns a migrated database in which each table that is copied has rows of each kind of value.
+// source returns a migrated database in which each table that is copied has rows of each kind of
+// value.
 func source(t *testing.T, engine string) *db.DB {
 	t.Helper()
 	d := open(t, engine)
@@ -172,8 +173,8 @@ func eachPair(t *testing.T, test func(t *testing.T, from, to string)) {
 	}
 }
 
-// TestCopyEverything fills each table of the program, copies the installation, and compares each column of
-// each row, the next ids and the salts. A new table of a migration is filled as well.
+// TestCopyEverything fills each table of the program, copies the installation, and compares each
+// column of each row, the next ids and the salts. A new table of a migration is filled as well.
 func TestCopyEverything(t *testing.T) {
 	t.Parallel()
 	eachPair(t, func(t *testing.T, from, to string) {
@@ -286,8 +287,8 @@ func wantPartitions(t *testing.T, d *db.DB) {
 	}
 }
 
-// TestCopyInterrupted stops a copy within a table of several batches. Neither a service nor another copy starts on the
-// target.
+// TestCopyInterrupted stops a copy within a table of several batches. Neither a service nor another
+// copy starts on the target.
 func TestCopyInterrupted(t *testing.T) {
 	testkit.SkipLong(t, "tables of 12,000 rows")
 	t.Parallel()
@@ -408,7 +409,8 @@ func TestCopyRefuses(t *testing.T) {
 	})
 }
 
-// TestCopyNeedsAStoppedService checks that a source of PostgreSQL is refused while other processes use it.
+// TestCopyNeedsAStoppedService checks that a source of PostgreSQL is refused while other processes
+// use it.
 func TestCopyNeedsAStoppedService(t *testing.T) {
 	t.Parallel()
 	source := source(t, "postgres")

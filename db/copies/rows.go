@@ -22,8 +22,8 @@ const (
 	batchBytes = 4 << 20
 )
 
-// row has a value for each column of a table: nil, or an int64, bool, string or []byte as the column's
-// kind says.
+// row has a value for each column of a table: nil, or an int64, bool, string or []byte as the
+// column's kind says.
 type row []any
 
 // copyTable copies the rows of a table.
@@ -230,8 +230,8 @@ func (t table) insert(ctx context.Context, tx *sql.Tx, d *db.DB, rows []row) err
 	return nil
 }
 
-// digest is the number of a table's rows, and a sum of two hashes of each, which does not depend on their
-// order: the engines sort texts differently.
+// digest is the number of a table's rows, and a sum of two hashes of each, which does not depend on
+// their order: the engines sort texts differently.
 type digest struct {
 	rows   int64
 	hashes [2]uint64
@@ -240,8 +240,8 @@ type digest struct {
 // seeds are the seeds of the two hashes.
 var seeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
 
-// compare compares all rows of both databases, in the tables that migrations fill or in the other ones. It returns
-// how many there are.
+// compare compares all rows of both databases, in the tables that migrations fill or in the other
+// ones. It returns how many there are.
 func (c *Copy) compare(ctx context.Context, seeded bool) (rows int64, err error) {
 	for _, t := range c.tables {
 		if t.isSeeded() != seeded {

@@ -23,9 +23,9 @@ func (c *Copy) checkTarget(ctx context.Context) error {
 	return c.refuseDistributed(ctx)
 }
 
-// refusePooler returns an error if the target's address leads through a pooler in transaction mode. Migrations that
-// create indexes hold a lock of their session. A pooler gives this session to other clients, and may keep the lock
-// after the command has ended.
+// refusePooler returns an error if the target's address leads through a pooler in transaction mode.
+// Migrations that create indexes hold a lock of their session. A pooler gives this session to other
+// clients, and may keep the lock after the command has ended.
 func (c *Copy) refusePooler(ctx context.Context) error {
 	store := inspect.New(c.to)
 	addresses, err := store.Addresses(ctx)
@@ -41,8 +41,9 @@ func (c *Copy) refusePooler(ctx context.Context) error {
 		"written; name the address of the PostgreSQL server itself, and give the pooler's address to the service afterwards")
 }
 
-// refuseDistributed returns an error if the target's schema is a distributed schema of Citus. The common tables must
-// be on the coordinator. A cell is a distributed schema, and is created afterwards.
+// refuseDistributed returns an error if the target's schema is a distributed schema of Citus. The
+// common tables must be on the coordinator. A cell is a distributed schema, and is created
+// afterwards.
 func (c *Copy) refuseDistributed(ctx context.Context) error {
 	const schemas = "pg_catalog.pg_dist_schema" // since Citus 12
 

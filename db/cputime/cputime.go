@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// Meter adds up the processor time of work, which several goroutines may do at once. Its zero value is
-// ready to use. A nil Meter measures nothing.
+// Meter adds up the processor time of work, which several goroutines may do at once. Its zero value
+// is ready to use. A nil Meter measures nothing.
 type Meter struct{ spent atomic.Int64 }
 
-// Run calls f and adds its processor time, without the time of goroutines that f starts. Outside of Linux,
-// which alone has a clock for each thread here, it adds the elapsed time.
+// Run calls f and adds its processor time, without the time of goroutines that f starts. Outside of
+// Linux, which alone has a clock for each thread here, it adds the elapsed time.
 func (m *Meter) Run(f func()) {
 	// Another goroutine would otherwise take the thread while f waits.
 	runtime.LockOSThread()
@@ -21,8 +21,8 @@ func (m *Meter) Run(f func()) {
 	m.add(1, f)
 }
 
-// Without calls f, which is a part of the work of a Run in this goroutine, and leaves its processor time
-// out.
+// Without calls f, which is a part of the work of a Run in this goroutine, and leaves its processor
+// time out.
 func (m *Meter) Without(f func()) { m.add(-1, f) }
 
 // add calls f and adds its processor time with a sign. The goroutine must keep its thread.

@@ -1,7 +1,7 @@
-// Package damage notices damaged data: it keeps the first report of a database to this process that a
-// file or an index contradicts itself. Package sqlitefile passes on what SQLite reports, package pgpool
-// what a PostgreSQL server answers, for every statement. The damage lasts until a restore, so the report
-// stays until the process ends.
+// Package damage notices damaged data: it keeps the first report of a database to this process that
+// a file or an index contradicts itself. Package sqlitefile passes on what SQLite reports, package
+// pgpool what a PostgreSQL server answers, for every statement. The damage lasts until a restore,
+// so the report stays until the process ends.
 package damage
 
 import (

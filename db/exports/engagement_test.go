@@ -10,8 +10,8 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// TestExportEngagement checks pages of many days, across months: each page view has the reports of its
-// day and the two after it, unless a later page view repeats its id.
+// TestExportEngagement checks pages of many days, across months: each page view has the reports of
+// its day and the two after it, unless a later page view repeats its id.
 func TestExportEngagement(t *testing.T) {
 	t.Parallel()
 	const days = 40
@@ -43,7 +43,8 @@ func TestExportEngagement(t *testing.T) {
 			}
 		}
 
-		// The id 7 has reports on one day; page views of that day and of the two before it show them.
+		// The id 7 has reports on one day; page views of that day and of the two before it show
+		// them.
 		report(first+20, 7, 70, 7, nil)
 		for n := 18; n <= 20; n++ {
 			want[n][1] = 70
@@ -82,8 +83,8 @@ func TestExportEngagement(t *testing.T) {
 	})
 }
 
-// TestExportAfterFailure checks that a page that fails leaves no transaction to the next user of its
-// connection.
+// TestExportAfterFailure checks that a page that fails leaves no transaction to the next user of
+// its connection.
 func TestExportAfterFailure(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

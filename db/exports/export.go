@@ -36,8 +36,8 @@ const (
 const skipStep = 100_000
 
 // ExportPageviews calls each with the page views of the range, in order. It stops at the first
-// error, which it returns, and when ctx ends. Memory does not grow with the number of rows: each must
-// not keep the row. Rows that are stored while it runs can be among them.
+// error, which it returns, and when ctx ends. Memory does not grow with the number of rows: each
+// must not keep the row. Rows that are stored while it runs can be among them.
 func (s *Store) ExportPageviews(ctx context.Context, r Range, each func(*Pageview) error) error {
 	return exportPages(ctx, s, &exportedPageviews, r, each)
 }

@@ -331,8 +331,8 @@ func TestFarOffset(t *testing.T) {
 	})
 }
 
-// TestPagesAreBounded exports events with the longest texts, of one visit and of a visit each. A page
-// holds a bounded number of bytes, and all pages together have each event once.
+// TestPagesAreBounded exports events with the longest texts, of one visit and of a visit each. A
+// page holds a bounded number of bytes, and all pages together have each event once.
 func TestPagesAreBounded(t *testing.T) {
 	t.Parallel()
 	const events, text, attribution = 1_600, 4_096, 6_000

@@ -10,9 +10,9 @@ import (
 	"github.com/tallygate/tallygate/db/tables"
 )
 
-// The lookups of a page on PostgreSQL. OFFSET 0 makes each lookup a query of its own, which uses the
-// whole key: a join reads all visits or reports of the days if statistics are missing. The bounds of
-// the days are constants, so that the planner leaves out the partitions of other months.
+// The lookups of a page on PostgreSQL. OFFSET 0 makes each lookup a query of its own, which uses
+// the whole key: a join reads all visits or reports of the days if statistics are missing. The
+// bounds of the days are constants, so that the planner leaves out the partitions of other months.
 const (
 	// pgVisits looks up visits by their keys.
 	pgVisits = `
@@ -124,8 +124,8 @@ func (l *visitLookup) query(siteID int64, visit func(row int32) *Visit) rawrows.
 	}
 }
 
-// engagementQuery returns the query for the engagement of a page's rows, in their order. Each row is
-// looked up on the days that can have reports on it.
+// engagementQuery returns the query for the engagement of a page's rows, in their order. Each row
+// is looked up on the days that can have reports on it.
 func (e *exported[Row]) engagementQuery(siteID int64, rows []Row, engaged []model.Engaged) rawrows.Query {
 	var days, first, last []int32 // the slices of the rows begin with 1
 	ids := make([]int64, len(rows))

@@ -81,8 +81,8 @@ type reader[Row any] func(to *Row, from rawrows.Row, column int)
 // readers are readers by the names of their columns.
 type readers[Row any] map[string]reader[Row]
 
-// The exported columns follow db/tables, so that a new column is exported too: without a reader or an
-// exception here, the program does not start.
+// The exported columns follow db/tables, so that a new column is exported too: without a reader or
+// an exception here, the program does not start.
 var (
 	exportedPageviews = newExported(exported[Pageview]{
 		table:      tables.Pageviews.Name,
@@ -122,8 +122,8 @@ var (
 		},
 	})
 
-	// exportedVisits are the columns of a visit that are not in its rows too. The other exceptions only
-	// decide which visit a hit belongs to.
+	// exportedVisits are the columns of a visit that are not in its rows too. The other exceptions
+	// only decide which visit a hit belongs to.
 	exportedVisits = newColumns(
 		tables.Visits.Columns.Without("site_id", "day", "visitor", "n", "recent", "awaited", "viewed").Names(),
 		visitReaders)

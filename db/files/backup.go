@@ -13,10 +13,11 @@ import (
 var ErrBackUpElsewhere = errors.New("PostgreSQL has programs for this: " +
 	"pg_dump --no-unlogged-table-data --format=custom --file=FILE DATABASE_URL")
 
-// BackUp writes a consistent copy of a SQLite database to a new file that only its owner can read. The
-// copy does not contain the salts of days. The service can run at the same time. The file appears under
-// its name when the copy is complete, was read back without a fault, and is on the disk; until then it is
-// a file next to it with ".partial" in its name, which a killed process leaves behind.
+// BackUp writes a consistent copy of a SQLite database to a new file that only its owner can read.
+// The copy does not contain the salts of days. The service can run at the same time. The file
+// appears under its name when the copy is complete, was read back without a fault, and is on the
+// disk; until then it is a file next to it with ".partial" in its name, which a killed process
+// leaves behind.
 func (s *Store) BackUp(ctx context.Context, file string) (err error) {
 	if s.db.IsPostgres() {
 		return ErrBackUpElsewhere

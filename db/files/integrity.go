@@ -59,9 +59,9 @@ type Contents struct {
 	Newest    model.Instant // time of the newest page view or event; 0: there is none
 }
 
-// Verify reads a whole backup of SQLite and compares its tables, indexes and references. It returns an
-// error for a file that is damaged, incomplete, of another program, or of a newer version. It changes
-// nothing, also no other files.
+// Verify reads a whole backup of SQLite and compares its tables, indexes and references. It returns
+// an error for a file that is damaged, incomplete, of another program, or of a newer version. It
+// changes nothing, also no other files.
 func Verify(ctx context.Context, path string) (c Contents, err error) {
 	if info, err := os.Stat(path); err != nil {
 		return c, err
@@ -89,7 +89,8 @@ func Verify(ctx context.Context, path string) (c Contents, err error) {
 	return c, s.count(ctx, &c)
 }
 
-// verifySchema returns the newest migration of a database with all tables of this or an older program.
+// verifySchema returns the newest migration of a database with all tables of this or an older
+// program.
 func (s *Store) verifySchema(ctx context.Context) (newest string, err error) {
 	schema, err := migrations.ReadSchemaOrEmpty(ctx, s.db)
 	switch {

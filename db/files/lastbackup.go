@@ -14,8 +14,8 @@ import (
 // lastBackupSetting is the time at which the newest backup was begun, in microseconds.
 const lastBackupSetting = "last_backup"
 
-// RecordBackup stores that a backup has the data of this time. An earlier time than the stored one changes
-// nothing.
+// RecordBackup stores that a backup has the data of this time. An earlier time than the stored one
+// changes nothing.
 func (s *Store) RecordBackup(ctx context.Context, at model.Instant) error {
 	return db.Retry(db.IsRetryable, func() error {
 		last, err := s.LastBackup(ctx)
@@ -29,8 +29,8 @@ func (s *Store) RecordBackup(ctx context.Context, at model.Instant) error {
 	})
 }
 
-// LastBackup returns the time that RecordBackup stored; 0: none. A restored database has the time of the backup
-// before it.
+// LastBackup returns the time that RecordBackup stored; 0: none. A restored database has the time
+// of the backup before it.
 func (s *Store) LastBackup(ctx context.Context) (at model.Instant, err error) {
 	var stored string
 	err = s.db.Read.NewSelect().Table("settings").Column("value").Where("name = ?", lastBackupSetting).Scan(ctx, &stored)

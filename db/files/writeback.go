@@ -11,8 +11,8 @@ const (
 	// writeBackPause is the time between the beginnings of two passes of WriteBack.
 	writeBackPause = 100 * time.Millisecond
 
-	// writeBackIdle is the time between two passes while this process writes nothing. Another process
-	// may write, which copies its log itself, or may have ended in between.
+	// writeBackIdle is the time between two passes while this process writes nothing. Another
+	// process may write, which copies its log itself, or may have ended in between.
 	writeBackIdle = 5 * time.Second
 
 	// logPages is the length of SQLite's log, in pages of 4 KiB, from which WriteBack makes it
@@ -40,7 +40,8 @@ func (s *Store) WriteBack(ctx context.Context) {
 		if all && pages >= logPages {
 			copyLog(ctx, s.db.Write)
 
-			// This was a use of the writer's connection, too. The idle pass sees a write that is missed here.
+			// This was a use of the writer's connection, too. The idle pass sees a write that is
+			// missed here.
 			select {
 			case <-written:
 			default:

@@ -1,5 +1,6 @@
-// Package health has the state of an installation, and the table of conditions in it that an operator should change.
-// The doctor, /readyz, the console and the metrics read it; the console translates by name.
+// Package health has the state of an installation, and the table of conditions in it that an
+// operator should change. The doctor, /readyz, the console and the metrics read it; the console
+// translates by name.
 package health
 
 import (
@@ -18,8 +19,8 @@ import (
 // Level is how bad a finding is.
 type Level string
 
-// The levels. An error breaks a function of the service or loses acknowledged data; a warning will, or
-// weakens it.
+// The levels. An error breaks a function of the service or loses acknowledged data; a warning will,
+// or weakens it.
 const (
 	Error   Level = "error"
 	Warning Level = "warning"
@@ -33,8 +34,8 @@ type Finding struct {
 	Action  string `json:"action"`  // what to do
 }
 
-// State is what the database shows of the work of all processes, and of its clock. GraphQL's InstallationHealth has
-// these fields.
+// State is what the database shows of the work of all processes, and of its clock. GraphQL's
+// InstallationHealth has these fields.
 type State struct {
 	Version           string // of the program that reads it
 	Database          string // its dialect
@@ -81,11 +82,12 @@ func Read(ctx context.Context, d *db.DB, version string, clock func() time.Time)
 }
 
 const (
-	// workerLate is the age of WorkerSeenAt from which no worker runs: each notes the time every minute.
+	// workerLate is the age of WorkerSeenAt from which no worker runs: each notes the time every
+	// minute.
 	workerLate = 5 * time.Minute
 
-	// deliveryLate is the age of a due delivery from which workers are missing or overloaded: each looks for due work
-	// every two seconds.
+	// deliveryLate is the age of a due delivery from which workers are missing or overloaded: each
+	// looks for due work every two seconds.
 	deliveryLate = 10 * time.Minute
 )
 

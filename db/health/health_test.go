@@ -111,7 +111,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestCertificates checks that certificates that are missing or have expired are errors, and late ones warnings.
+// TestCertificates checks that certificates that are missing or have expired are errors, and late
+// ones warnings.
 func TestCertificates(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -1,7 +1,7 @@
-// Package idempotency records which object a call of a mutation with an idempotency key has created or
-// changed, so that a repeated call finds the object and changes nothing. The control plane names the call in
-// the context that it passes to the stores. Package audit writes the record with the entry of the change: in
-// the same transaction, so that a crash leaves both or none.
+// Package idempotency records which object a call of a mutation with an idempotency key has created
+// or changed, so that a repeated call finds the object and changes nothing. The control plane names
+// the call in the context that it passes to the stores. Package audit writes the record with the
+// entry of the change: in the same transaction, so that a crash leaves both or none.
 package idempotency
 
 import (
@@ -45,8 +45,8 @@ var (
 	}
 )
 
-// Call identifies a call of a mutation. A key is unique for an account and an actor, which is a user with
-// sessions or one API token.
+// Call identifies a call of a mutation. A key is unique for an account and an actor, which is a
+// user with sessions or one API token.
 type Call struct {
 	AccountID int64
 	UserID    int64
@@ -70,9 +70,9 @@ func WithCall(ctx context.Context, call Call) context.Context {
 	return context.WithValue(ctx, callKey{}, call)
 }
 
-// Record stores the object of the context's call. tx must be the transaction of the change. Without a call it
-// does nothing. It fails with ErrTaken if another call with the key has committed: on PostgreSQL it waits for
-// a concurrent one.
+// Record stores the object of the context's call. tx must be the transaction of the change. Without
+// a call it does nothing. It fails with ErrTaken if another call with the key has committed: on
+// PostgreSQL it waits for a concurrent one.
 func Record(ctx context.Context, tx bun.IDB, object Object) error {
 	call, ok := ctx.Value(callKey{}).(Call)
 	if !ok {
@@ -116,8 +116,8 @@ type Store struct{ db *db.DB }
 // New returns the store of a database's records.
 func New(d *db.DB) *Store { return &Store{db: d} }
 
-// Find returns the object of the call that had the same key and input within Lifetime, or nil. It fails with
-// ErrReused if that call had another input.
+// Find returns the object of the call that had the same key and input within Lifetime, or nil. It
+// fails with ErrReused if that call had another input.
 func (s *Store) Find(ctx context.Context, call Call) (*Object, error) {
 	var rows []struct {
 		InputHash  []byte

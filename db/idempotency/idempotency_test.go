@@ -94,8 +94,8 @@ func TestRecordWithoutCall(t *testing.T) {
 	})
 }
 
-// TestConcurrentTransactions records the same call in a transaction that begins while another one is open: it
-// fails if the first one commits, and succeeds if that is rolled back.
+// TestConcurrentTransactions records the same call in a transaction that begins while another one
+// is open: it fails if the first one commits, and succeeds if that is rolled back.
 func TestConcurrentTransactions(t *testing.T) {
 	t.Parallel()
 	planted := errors.New("planted")

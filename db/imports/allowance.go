@@ -10,8 +10,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// allowance selects how much an account's other imports of a day have read, and whether it pays or has an
-// operator as a member. Jobs of deleted sites count.
+// allowance selects how much an account's other imports of a day have read, and whether it pays or
+// has an operator as a member. Jobs of deleted sites count.
 const allowance = `SELECT coalesce((SELECT sum(j.bytes_read) FROM import_jobs AS j JOIN sites AS s ON s.id = j.site_id
   WHERE s.account_id = a.id AND j.id <> ? AND j.created_at >= ? AND j.created_at < ?), 0) AS used,
 a.captcha_plan <> 'FREE' OR EXISTS (SELECT 1 FROM sites AS s WHERE s.account_id = a.id AND s.deleted_at = 0 AND s.plan <> 'FREE')
@@ -30,8 +30,8 @@ func (s *Store) BytesLeft(ctx context.Context, job *model.ImportJob) (int64, *mo
 	}, nil
 }
 
-// bytesLeft returns how much of the day on which a job was started is left to it. What the job itself has
-// read does not count, so that a worker that takes it over can read it again.
+// bytesLeft returns how much of the day on which a job was started is left to it. What the job
+// itself has read does not count, so that a worker that takes it over can read it again.
 func bytesLeft(ctx context.Context, idb bun.IDB, job *model.ImportJob) (int64, error) {
 	var account struct {
 		Used    int64

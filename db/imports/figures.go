@@ -14,8 +14,8 @@ import (
 	"github.com/tallygate/tallygate/db/reports"
 )
 
-// KeepFigures stores the daily sums that a job has read from an API in place of an upload. The job stores
-// them after its confirmation, and does not call the API again.
+// KeepFigures stores the daily sums that a job has read from an API in place of an upload. The job
+// stores them after its confirmation, and does not call the API again.
 func (s *Store) KeepFigures(ctx context.Context, l *Leased, m *reports.Import) error {
 	// A run before this one may have stored some.
 	if _, err := s.purgeChunks(ctx, l.SiteID, l.ID); err != nil {

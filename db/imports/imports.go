@@ -1,9 +1,9 @@
-// Package imports stores the jobs that import exports of other services, and their uploads. The control
-// plane starts, confirms and cancels jobs and takes uploads; the worker leases jobs and records how far
-// they are. Package reports stores what is imported.
+// Package imports stores the jobs that import exports of other services, and their uploads. The
+// control plane starts, confirms and cancels jobs and takes uploads; the worker leases jobs and
+// records how far they are. Package reports stores what is imported.
 //
-// A worker that dies loses its lease, and another one runs the step again. The transaction that makes an
-// import visible completes its job as well, so that each job imports once.
+// A worker that dies loses its lease, and another one runs the step again. The transaction that
+// makes an import visible completes its job as well, so that each job imports once.
 package imports
 
 import (
@@ -90,8 +90,8 @@ var (
 	}
 )
 
-// Start stores a job for a site of the account, and returns it with its id. token is for the API of a job
-// without files; the caller has checked the address.
+// Start stores a job for a site of the account, and returns it with its id. token is for the API of
+// a job without files; the caller has checked the address.
 func (s *Store) Start(
 	ctx context.Context, accountID int64, job model.ImportJob, token string, now model.Instant,
 ) (*model.ImportJob, error) {
@@ -349,7 +349,8 @@ func (s *Store) Undo(ctx context.Context, accountID int64, id model.ImportID) (*
 // ofAccount selects rows of sites of an account.
 const ofAccount = "site_id IN (SELECT id FROM sites WHERE account_id = ? AND deleted_at = 0)"
 
-// Import returns an import of a site of the account that is part of the reports, or model.ErrNotFound.
+// Import returns an import of a site of the account that is part of the reports, or
+// model.ErrNotFound.
 func (s *Store) Import(ctx context.Context, accountID int64, id model.ImportID) (*model.ReportImport, error) {
 	var siteID int64
 	err := s.db.Read.NewSelect().Table("report_imports").Column("site_id").Where("id = ?", id).
@@ -374,8 +375,9 @@ func (s *Store) Import(ctx context.Context, accountID int64, id model.ImportID) 
 const importColumns = "i.id, i.site_id, i.source, i.state, i.created_at, i.completed_at, i.created_by, i.first_day, i.last_day, " +
 	"i.visit_rows, i.visitors, i.visits, i.pageviews, i.events, i.size"
 
-// ImportsOfSites returns the imports of each site that are part of the reports, oldest first, with the
-// members who imported. The caller must have loaded the sites, which checks the right to see them.
+// ImportsOfSites returns the imports of each site that are part of the reports, oldest first, with
+// the members who imported. The caller must have loaded the sites, which checks the right to see
+// them.
 func (s *Store) ImportsOfSites(ctx context.Context, siteIDs []int64) (map[int64][]*model.ReportImport, error) {
 	if len(siteIDs) == 0 {
 		return nil, nil
@@ -412,8 +414,8 @@ func (s *Store) Job(ctx context.Context, accountID int64, id model.ImportJobID) 
 	return r.model()
 }
 
-// JobsOfSites returns the latest jobs of each site, newest first. The caller must have loaded the sites,
-// which checks the right to see them.
+// JobsOfSites returns the latest jobs of each site, newest first. The caller must have loaded the
+// sites, which checks the right to see them.
 func (s *Store) JobsOfSites(ctx context.Context, siteIDs []int64) (map[int64][]*model.ImportJob, error) {
 	if len(siteIDs) == 0 {
 		return nil, nil

@@ -31,8 +31,8 @@ type Leased struct {
 	since model.Instant // when the run began
 }
 
-// dueJobs selects the next job. An account runs one job of a kind at once. The account is next whose jobs of
-// the kind ran for the shortest time lately, then the account served longest ago.
+// dueJobs selects the next job. An account runs one job of a kind at once. The account is next
+// whose jobs of the kind ran for the shortest time lately, then the account served longest ago.
 const dueJobs = `SELECT j.id FROM import_jobs AS j JOIN sites AS s ON s.id = j.site_id
 WHERE j.state IN (1, 3) AND j.lease_until <= ? AND s.deleted_at = 0 AND (j.address <> '') = ? AND NOT EXISTS (
   SELECT 1 FROM import_jobs AS r JOIN sites AS rs ON rs.id = r.site_id
@@ -41,8 +41,9 @@ ORDER BY coalesce((SELECT sum(o.ran) FROM import_jobs AS o JOIN sites AS os ON o
   WHERE os.account_id = s.account_id AND (o.address <> '') = ? AND o.claimed_at > ?), 0), coalesce((SELECT max(o.claimed_at) FROM import_jobs AS o JOIN sites AS os ON os.id = o.site_id
   WHERE os.account_id = s.account_id), 0), j.id LIMIT 1`
 
-// Due returns the kinds of jobs for which Lease may find one: with files (false), or that read an API (true).
-// Idle workers ask every two seconds, so the query is cheaper than Lease: "state < 4" permits the index of open jobs.
+// Due returns the kinds of jobs for which Lease may find one: with files (false), or that read an
+// API (true). Idle workers ask every two seconds, so the query is cheaper than Lease: "state < 4"
+// permits the index of open jobs.
 func (s *Store) Due(ctx context.Context, now model.Instant) ([]bool, error) {
 	var due []bool
 	err := s.db.Read.NewSelect().Model((*row)(nil)).Distinct().ColumnExpr("address <> ''").
@@ -50,8 +51,8 @@ func (s *Store) Due(ctx context.Context, now model.Instant) ([]bool, error) {
 	return due, db.Wrap(err, "look for import jobs")
 }
 
-// Lease leases the next job that reads an API, or the next one with files, to a worker. It returns nil if
-// no job is due. lease identifies the worker's run.
+// Lease leases the next job that reads an API, or the next one with files, to a worker. It returns
+// nil if no job is due. lease identifies the worker's run.
 func (s *Store) Lease(ctx context.Context, api bool, lease string, now model.Instant, lasts time.Duration) (*Leased, error) {
 	// Some calls find nothing, and begin no transaction.
 	var ids []int64
@@ -127,8 +128,8 @@ func held(result interface{ RowsAffected() (int64, error) }, err error) error {
 	return ErrLost
 }
 
-// Renew extends the lease and records the progress in thousandths. It returns ErrLost after the job was
-// canceled.
+// Renew extends the lease and records the progress in thousandths. It returns ErrLost after the job
+// was canceled.
 func (s *Store) Renew(ctx context.Context, l *Leased, progress int16, now model.Instant, lasts time.Duration) error {
 	return s.spend(ctx, l, now, "lease_until = ?, progress = ?", now.Add(lasts), progress)
 }
@@ -168,8 +169,9 @@ func (s *Store) Fail(ctx context.Context, l *Leased, why *model.ImportFailure, n
 		string(values), now)
 }
 
-// Completing returns the recorder of the import that the job stores, which has begun at the same time. In the transaction that makes the
-// import visible it completes the job, or fails if the worker no longer has it.
+// Completing returns the recorder of the import that the job stores, which has begun at the same
+// time. In the transaction that makes the import visible it completes the job, or fails if the
+// worker no longer has it.
 func (s *Store) Completing(l *Leased, now model.Instant) reports.Recorder {
 	return func(ctx context.Context, tx *db.Tx, siteID int64, before, after map[string]any) error {
 		err := held(tx.NewUpdate().Model((*row)(nil)).
@@ -184,8 +186,8 @@ func (s *Store) Completing(l *Leased, now model.Instant) reports.Recorder {
 	}
 }
 
-// Tend ends jobs that have waited for too long and deletes old ones, with their uploads. It returns the
-// number of deleted pieces of uploads.
+// Tend ends jobs that have waited for too long and deletes old ones, with their uploads. It returns
+// the number of deleted pieces of uploads.
 func (s *Store) Tend(ctx context.Context, now model.Instant) (int64, error) {
 	_, err := s.db.Write.NewUpdate().Model((*row)(nil)).
 		Set("state = ?, error_code = ?, error_text = ?, finished_at = ?, token = NULL, actor = '{}'", model.JobFailed, model.ImportExpired,

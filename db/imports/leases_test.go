@@ -74,8 +74,8 @@ VALUES (?, 'umami', ?, ?, ?, '{}', '[]', 0, ?, 0, 0)`, site.ID, state, now, now.
 	})
 }
 
-// TestTurnsByTime checks that the account is next whose jobs ran for the shortest time within a day, and that a lease, a
-// renewal and the end record how long a job ran.
+// TestTurnsByTime checks that the account is next whose jobs ran for the shortest time within a
+// day, and that a lease, a renewal and the end record how long a job ran.
 func TestTurnsByTime(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -98,7 +98,8 @@ VALUES (?, 'umami', ?, ?, ?, '{}', '[]', 0, ?, 0, 0, ?, ?)`, siteID, state, now,
 			add(dbtest.NewSite(t, d, site.AccountID, "due."+name+".example.com").ID, model.JobReading, "", 0, 0)
 		}
 
-		// One long job weighs more than three short ones, one of yesterday nothing, and waiting for an API nothing.
+		// One long job weighs more than three short ones, one of yesterday nothing, and waiting for
+		// an API nothing.
 		add(sites["long"], model.JobComplete, "", 40*time.Minute, at(23*time.Hour))
 		for range 3 {
 			add(sites["short"], model.JobFailed, "", 10*time.Minute, at(time.Minute))

@@ -20,9 +20,9 @@ type chunk struct {
 	Data          []byte            `bun:",notnull"`
 }
 
-// Put stores the piece of an upload that begins at an offset, and returns how many bytes the upload has.
-// Pieces arrive in order: a piece at another offset changes nothing, so that a client that does not know
-// the outcome of a call can repeat it. The last piece lets the worker read the job.
+// Put stores the piece of an upload that begins at an offset, and returns how many bytes the upload
+// has. Pieces arrive in order: a piece at another offset changes nothing, so that a client that
+// does not know the outcome of a call can repeat it. The last piece lets the worker read the job.
 func (s *Store) Put(
 	ctx context.Context, accountID int64, jobID model.ImportJobID, offset int64, data []byte, now model.Instant,
 ) (received int64, err error) {
@@ -87,8 +87,9 @@ type upload struct {
 // keptChunks is how many pieces an upload keeps: an archive's directory is at its end.
 const keptChunks = 2
 
-// Files returns the files of a job. read is called with the position up to which the upload was read. The
-// second result returns the database's error, which a reader of a file may have described otherwise.
+// Files returns the files of a job. read is called with the position up to which the upload was
+// read. The second result returns the database's error, which a reader of a file may have described
+// otherwise.
 func (s *Store) Files(ctx context.Context, job *model.ImportJob, read func(int64)) ([]*File, func() error) {
 	up := &upload{ctx: ctx, store: s, siteID: job.SiteID, jobID: job.ID, done: read}
 	var files []*File
@@ -146,8 +147,8 @@ func (u *upload) chunk(n int64) ([]byte, error) {
 	return c.Data, nil
 }
 
-// PurgeChunks deletes the uploads of jobs that have finished, in short transactions, and returns the number
-// of deleted pieces.
+// PurgeChunks deletes the uploads of jobs that have finished, in short transactions, and returns
+// the number of deleted pieces.
 func (s *Store) PurgeChunks(ctx context.Context) (int64, error) {
 	var jobs []struct {
 		SiteID int64

@@ -64,8 +64,8 @@ func forward(client net.Conn, server string) {
 	_, _ = io.Copy(client, conn)
 }
 
-// TestCellAddress stores a batch through the address of a cell, as often as there are servers with its
-// tables. All other statements use the common address.
+// TestCellAddress stores a batch through the address of a cell, as often as there are servers with
+// its tables. All other statements use the common address.
 func TestCellAddress(t *testing.T) {
 	t.Parallel()
 	databaseURL := dbtest.CellURL(t)
@@ -151,7 +151,8 @@ func TestClaimsAtCellAddress(t *testing.T) {
 	}
 }
 
-// TestWrongCellAddress checks that no batch is stored in another database, and which fault is reported.
+// TestWrongCellAddress checks that no batch is stored in another database, and which fault is
+// reported.
 func TestWrongCellAddress(t *testing.T) {
 	t.Parallel()
 	databaseURL, otherURL := dbtest.CellURL(t), dbtest.CellURL(t)

@@ -20,8 +20,8 @@ type accountUsed struct {
 	usage model.CaptchaUsage
 }
 
-// The statements of claims, both dialects side by side. "cell + 0" keeps the planner from an index of
-// the cells, which a new table's missing statistics would make it prefer.
+// The statements of claims, both dialects side by side. "cell + 0" keeps the planner from an index
+// of the cells, which a new table's missing statistics would make it prefer.
 var (
 	lockCaptchaUsage = newRead(tables.CaptchaUsageKey,
 		tables.Columns[planUsage]{

@@ -137,8 +137,8 @@ func onPostgres(t *testing.T, test func(t *testing.T, d *db.DB)) {
 	t.Run("postgres", func(t *testing.T) { test(t, dbtest.Open(t, dbtest.PostgresURL(t))) })
 }
 
-// TestLargeBatchAllOrNothing checks that nothing of a large batch is stored when one row is refused,
-// when its time is over, or when the connection ends, and that the next batch is stored.
+// TestLargeBatchAllOrNothing checks that nothing of a large batch is stored when one row is
+// refused, when its time is over, or when the connection ends, and that the next batch is stored.
 func TestLargeBatchAllOrNothing(t *testing.T) {
 	t.Parallel()
 	const size = 40

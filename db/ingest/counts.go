@@ -45,8 +45,8 @@ ORDER BY _order
 ON CONFLICT (sitekey_id, day, name) DO UPDATE SET count = captcha_counts.count + excluded.count`)
 }
 
-// UnknownEventKey names an event of one site on one UTC day that was refused because its name is not
-// registered.
+// UnknownEventKey names an event of one site on one UTC day that was refused because its name is
+// not registered.
 type UnknownEventKey struct {
 	SiteID int64
 	Day    model.Day
@@ -66,8 +66,8 @@ type unknownEvent struct {
 	Count           int64
 }
 
-// maxUnknownEvents is how many names of unknown events a site has for a day. Concurrent processes can
-// exceed it by the names that they add at the same time.
+// maxUnknownEvents is how many names of unknown events a site has for a day. Concurrent processes
+// can exceed it by the names that they add at the same time.
 const maxUnknownEvents = 100
 
 // AddUnknownEvents adds all counts to the stored counts. With an error it adds nothing. Names
@@ -95,8 +95,9 @@ ON CONFLICT (site_id, day, name) DO UPDATE SET count = unknown_events.count + ex
 // countsPerStatement keeps the text of one statement below about 100 KB.
 const countsPerStatement = 1_000
 
-// addCounts runs a statement for the rows of counts, in the order of their keys. The statement takes
-// the rows with their position as _order: the database may order texts in another way than compare.
+// addCounts runs a statement for the rows of counts, in the order of their keys. The statement
+// takes the rows with their position as _order: the database may order texts in another way than
+// compare.
 func addCounts[Key comparable, Row any](
 	ctx context.Context, s *Store, counts map[Key]int64, compare func(Key, Key) int, rowOf func(Key) Row, statement string,
 ) error {
@@ -158,8 +159,8 @@ func (s *Store) CaptchaActivity(
 	return activity, nil
 }
 
-// CaptchaVerifications returns the verifications of each sitekey by UTC month, from the first day of a
-// month on. The caller must have loaded the sitekeys, which checks the right to see them.
+// CaptchaVerifications returns the verifications of each sitekey by UTC month, from the first day
+// of a month on. The caller must have loaded the sitekeys, which checks the right to see them.
 func (s *Store) CaptchaVerifications(
 	ctx context.Context, sitekeyIDs []int64, from model.Month,
 ) (map[int64]map[model.Month]int64, error) {

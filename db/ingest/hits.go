@@ -142,8 +142,8 @@ func (h *hits) missing(keys HitKeys, state *HitState) bool { return len(state.Us
 
 func (h *hits) add(keys HitKeys) []step { return []step{addUsage.rows(keys.Usage, h.cell)} }
 
-// complete reads everything if the quota of a month is no longer used up, after an upgrade. Of sites
-// without usage it reads whether they are in another cell.
+// complete reads everything if the quota of a month is no longer used up, after an upgrade. Of
+// sites without usage it reads whether they are in another cell.
 func (h *hits) complete(keys HitKeys, state *HitState) (steps []step) {
 	if h.missing(keys, state) {
 		steps = append(steps, readMoved.rows(keys.Usage, func(k *model.UsageKey, _ *struct{}) {

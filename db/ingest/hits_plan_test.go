@@ -95,8 +95,8 @@ SELECT ?, 'other' || n, n || '.example', '', 'small', 1, 0, ? FROM generate_seri
 	t.Logf("%d entries read", touched)
 }
 
-// entriesRead returns how many rows of these tables and entries of their indexes were read. It waits
-// until PostgreSQL's statistics show stored rows.
+// entriesRead returns how many rows of these tables and entries of their indexes were read. It
+// waits until PostgreSQL's statistics show stored rows.
 func entriesRead(t *testing.T, d *db.DB, tables string, stored int64) int64 {
 	t.Helper()
 

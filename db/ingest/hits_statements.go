@@ -145,8 +145,8 @@ var (
 	newTransactions = insert(tables.Transactions)
 	newDeliveries   = insert(tables.Deliveries)
 
-	// An insert that always conflicts with its row: on PostgreSQL a plain UPDATE is a join, which the
-	// planner may begin with all visits of the day.
+	// An insert that always conflicts with its row: on PostgreSQL a plain UPDATE is a join, which
+	// the planner may begin with all visits of the day.
 	continueVisits = newWrite(tables.Visits.Columns, text{
 		postgres: insertPostgres(tables.Visits) + setChanging,
 		sqlite:   tables.Visits.InsertSQLite() + setChanging,

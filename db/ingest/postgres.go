@@ -45,8 +45,8 @@ SET enable_bitmapscan = off;
 SET enable_material = off;
 SET idle_in_transaction_session_timeout = '10s'`
 
-// pgCitusSession follows pgSession on Citus, which cannot plan an INSERT of a distributed table without
-// its parameters.
+// pgCitusSession follows pgSession on Citus, which cannot plan an INSERT of a distributed table
+// without its parameters.
 const pgCitusSession = "SET plan_cache_mode = auto"
 
 // pgBegin names the isolation that the locks rely on; see Batches.
@@ -224,8 +224,8 @@ func (t *postgresTx) sendCopies(ctx context.Context, copies []copier, b *pgx.Bat
 // errNotSent is returned for a batch that pgx has neither sent nor failed to send.
 var errNotSent = errors.New("ingest: the batch was not sent")
 
-// receiveCopied reads the answers to a COPY, and returns the server's error. If the connection fails,
-// the batch that follows returns the error.
+// receiveCopied reads the answers to a COPY, and returns the server's error. If the connection
+// fails, the batch that follows returns the error.
 func receiveCopied(frontend *pgproto3.Frontend) (refused error) {
 	for {
 		message, err := frontend.Receive()

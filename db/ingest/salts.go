@@ -79,8 +79,8 @@ func (s *Store) KeepDaySalt(ctx context.Context, day model.Day, known []byte) ([
 	return salt, nil
 }
 
-// CopyDaySalts copies the salts since a day to another database, so that a visitor of today stays one
-// visitor there. It fails if a day has another salt there.
+// CopyDaySalts copies the salts since a day to another database, so that a visitor of today stays
+// one visitor there. It fails if a day has another salt there.
 func (s *Store) CopyDaySalts(ctx context.Context, since model.Day, to *Store) error {
 	days, err := s.SaltDays(ctx)
 	if err != nil {

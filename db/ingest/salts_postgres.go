@@ -15,9 +15,9 @@ import (
 
 // PostgreSQL's salts are in four unlogged tables, which the days take in turn. An unlogged table is
 // never in the write-ahead log, hence not in its archive, on a replica or in a base backup, and
-// TRUNCATE removes its file. The server generates the salt itself, so that it is in no statement, and
-// hence in no log of statements. The tables are part of the schema, so the service needs no right to
-// create tables.
+// TRUNCATE removes its file. The server generates the salt itself, so that it is in no statement,
+// and hence in no log of statements. The tables are part of the schema, so the service needs no
+// right to create tables.
 //
 // The price: a crash of the server empties the tables. KeepDaySalt then restores the salt from the
 // memory of any process that has it. Without such a process the rest of the day gets another salt,

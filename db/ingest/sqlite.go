@@ -96,12 +96,13 @@ func (t *sqliteTx) rollback() error {
 	return open.Rollback()
 }
 
-// Statements holds the prepared statements of one connection of SQLite. It is not safe for concurrent use.
+// Statements holds the prepared statements of one connection of SQLite. It is not safe for
+// concurrent use.
 //
 // database/sql is made for many connections and types: around a statement that takes SQLite three
-// microseconds, it spends seven on locks, contexts and conversions. A batch runs a hundred statements on
-// one connection, which package db lends to one caller at a time, so batches use the driver's own
-// interfaces.
+// microseconds, it spends seven on locks, contexts and conversions. A batch runs a hundred
+// statements on one connection, which package db lends to one caller at a time, so batches use the
+// driver's own interfaces.
 type Statements struct {
 	conn   driver.ConnPrepareContext
 	byText map[string]statement
@@ -114,8 +115,8 @@ type statement interface {
 	driver.StmtQueryContext
 }
 
-// of returns the prepared statement of a text. The first call prepares it, so texts must be constants:
-// none is ever dropped.
+// of returns the prepared statement of a text. The first call prepares it, so texts must be
+// constants: none is ever dropped.
 func (s *Statements) of(ctx context.Context, text string) (statement, error) {
 	if known := s.byText[text]; known != nil {
 		return known, nil

@@ -307,8 +307,8 @@ func arrays[Row any](columns tables.Columns[Row], rows []Row, shared []int64) []
 	return args
 }
 
-// unwatched is the context of single statements of SQLite, which wait for nothing. For a context that can
-// end, the driver would start a goroutine with each.
+// unwatched is the context of single statements of SQLite, which wait for nothing. For a context
+// that can end, the driver would start a goroutine with each.
 var unwatched = context.Background()
 
 // each runs a statement of SQLite for each row, with the row's parameters.

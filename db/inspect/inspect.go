@@ -1,5 +1,5 @@
-// Package inspect reads how a PostgreSQL server and its database are set up, for "tallygate doctor". It
-// changes nothing.
+// Package inspect reads how a PostgreSQL server and its database are set up, for "tallygate
+// doctor". It changes nothing.
 package inspect
 
 import (
@@ -97,8 +97,9 @@ coalesce(has_table_privilege(to_regclass('cells'), 'SELECT'), false)`).Scan(ctx,
 // inSchema is the name of a table of the catalog, with the schema of another cell.
 const inSchema = "CASE n.nspname WHEN current_schema() THEN '' ELSE n.nspname || '.' END || c.relname"
 
-// DeniedTables returns the service's tables, without partitions, that the role cannot read and write.
-// Without USAGE of a cell's schema all its table names resolve to tables of the default cell.
+// DeniedTables returns the service's tables, without partitions, that the role cannot read and
+// write. Without USAGE of a cell's schema all its table names resolve to tables of the default
+// cell.
 func (s *Store) DeniedTables(ctx context.Context) ([]string, error) {
 	schemas, err := s.schemas(ctx)
 	if err != nil {
@@ -189,8 +190,8 @@ func (s *Store) Notifications(ctx context.Context) error {
 // IsPooler reports whether a connection pooler may have caused an error of Notifications.
 func IsPooler(err error) bool { return errors.Is(err, watch.ErrNoNotifications) }
 
-// MissingPartitions returns the partitioned tables, of all cells, that have no partition for a month,
-// in the form 202611.
+// MissingPartitions returns the partitioned tables, of all cells, that have no partition for a
+// month, in the form 202611.
 func (s *Store) MissingPartitions(ctx context.Context, month string) ([]string, error) {
 	schemas, err := s.schemas(ctx)
 	if err != nil {

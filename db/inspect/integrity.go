@@ -12,9 +12,10 @@ import (
 // ErrDamaged is part of each error about a table or an index that contradicts itself.
 var ErrDamaged = errors.New("the database is damaged")
 
-// CheckRows reads all tables and B-tree indexes of the service with PostgreSQL's extension amcheck, and
-// returns ErrDamaged with a description of the first inconsistency. It waits for no writer and no writer
-// waits for it. checked is false without the extension, or for a role that may not execute its functions.
+// CheckRows reads all tables and B-tree indexes of the service with PostgreSQL's extension amcheck,
+// and returns ErrDamaged with a description of the first inconsistency. It waits for no writer and
+// no writer waits for it. checked is false without the extension, or for a role that may not
+// execute its functions.
 func (s *Store) CheckRows(ctx context.Context) (checked bool, err error) {
 	var extension string // its schema, quoted
 	err = s.db.Read.NewRaw(`SELECT coalesce((SELECT quote_ident(nspname)

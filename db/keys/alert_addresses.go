@@ -8,7 +8,8 @@ import (
 	"github.com/tallygate/tallygate/db"
 )
 
-// ChannelUse is which value of an alert channel is encrypted. The values of one channel cannot be exchanged.
+// ChannelUse is which value of an alert channel is encrypted. The values of one channel cannot be
+// exchanged.
 type ChannelUse string
 
 // The encrypted values of a channel.
@@ -17,7 +18,8 @@ const (
 	ChannelSecret  ChannelUse = "channel secret"
 )
 
-// OpenChannel decrypts a value of an alert channel with any of the held keys. It returns "" for no value.
+// OpenChannel decrypts a value of an alert channel with any of the held keys. It returns "" for no
+// value.
 func (s *Store) OpenChannel(use ChannelUse, channelID int64, sealed []byte) (string, error) {
 	if sealed == nil {
 		return "", nil
@@ -35,8 +37,8 @@ func (s *Store) OpenChannel(use ChannelUse, channelID int64, sealed []byte) (str
 	return "", fmt.Errorf("the %s of channel %d was not stored with this application key", use, channelID)
 }
 
-// SealChannel encrypts a value, bound to its channel, with the key that the database uses. It returns nil
-// for an empty value.
+// SealChannel encrypts a value, bound to its channel, with the key that the database uses. It
+// returns nil for an empty value.
 func (s *Store) SealChannel(ctx context.Context, tx *db.Tx, use ChannelUse, channelID int64, value string) ([]byte, error) {
 	if value == "" {
 		return nil, nil
@@ -54,8 +56,9 @@ func channelBytes(use ChannelUse, channelID int64) []byte {
 	return binary.BigEndian.AppendUint64([]byte(use), uint64(channelID))
 }
 
-// resealChannels encrypts the addresses and secrets of alert channels with the new key, in the order of
-// their ids. A value that neither key decrypts stays: messages to the channel fail until it gets another.
+// resealChannels encrypts the addresses and secrets of alert channels with the new key, in the
+// order of their ids. A value that neither key decrypts stays: messages to the channel fail until
+// it gets another.
 func (r keyRing) resealChannels(ctx context.Context, tx *db.Tx) error {
 	type sealedChannel struct {
 		ID      int64

@@ -10,8 +10,9 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// TestRotationResealsChannels checks that the new key alone opens the addresses and secrets of alert channels, that a
-// damaged address does not keep others from it, and that a value belongs to its channel and its use.
+// TestRotationResealsChannels checks that the new key alone opens the addresses and secrets of
+// alert channels, that a damaged address does not keep others from it, and that a value belongs to
+// its channel and its use.
 func TestRotationResealsChannels(t *testing.T) {
 	t.Parallel()
 

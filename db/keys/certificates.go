@@ -24,8 +24,8 @@ func (s *Store) OpenCertificateFile(name string, sealed []byte) ([]byte, error) 
 	return nil, errOtherKeyOfFile
 }
 
-// SealCertificateFile encrypts a file of the ACME library, bound to its name, with the key that the database
-// uses. The caller has locked the file's row.
+// SealCertificateFile encrypts a file of the ACME library, bound to its name, with the key that the
+// database uses. The caller has locked the file's row.
 func (s *Store) SealCertificateFile(ctx context.Context, tx *db.Tx, name string, value []byte) ([]byte, error) {
 	k, err := s.sealingKey(ctx, tx)
 	if err != nil {
@@ -37,8 +37,8 @@ func (s *Store) SealCertificateFile(ctx context.Context, tx *db.Tx, name string,
 // certificateBytes is the context that a file is bound to, apart from the secrets of sites.
 func certificateBytes(name string) []byte { return []byte("certificate " + name) }
 
-// resealCertificates encrypts the files of the ACME library with the new key, in the order of their names. A
-// file that neither key decrypts stays: reading it fails.
+// resealCertificates encrypts the files of the ACME library with the new key, in the order of their
+// names. A file that neither key decrypts stays: reading it fails.
 func (r keyRing) resealCertificates(ctx context.Context, tx *db.Tx) error {
 	type file struct {
 		Name  string

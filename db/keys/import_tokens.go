@@ -21,8 +21,8 @@ func (s *Store) OpenImportToken(siteID int64, sealed []byte) (string, error) {
 	return "", errors.New("the token was not stored with this application key")
 }
 
-// SealImportToken encrypts the token of an API, bound to the site that imports, with the key that the
-// database uses.
+// SealImportToken encrypts the token of an API, bound to the site that imports, with the key that
+// the database uses.
 func (s *Store) SealImportToken(ctx context.Context, tx *db.Tx, siteID int64, token string) ([]byte, error) {
 	k, err := s.sealingKey(ctx, tx)
 	if err != nil {
@@ -34,8 +34,8 @@ func (s *Store) SealImportToken(ctx context.Context, tx *db.Tx, siteID int64, to
 // importBytes is the context that a token is bound to, apart from a site's webhook secret.
 func importBytes(siteID int64) []byte { return append([]byte("import"), siteBytes(siteID)...) }
 
-// resealImportTokens encrypts the tokens of imports in progress with the new key. A token that neither
-// key decrypts stays: its import fails.
+// resealImportTokens encrypts the tokens of imports in progress with the new key. A token that
+// neither key decrypts stays: its import fails.
 func (r keyRing) resealImportTokens(ctx context.Context, tx *db.Tx) error {
 	var rows []struct {
 		ID, SiteID int64

@@ -21,7 +21,8 @@ func (s *Store) OpenLinkToken(siteID int64, sealed []byte) (string, error) {
 	return "", errors.New("the token was not stored with this application key")
 }
 
-// SealLinkToken encrypts the token of a shared link, bound to its site, with the key that the database uses.
+// SealLinkToken encrypts the token of a shared link, bound to its site, with the key that the
+// database uses.
 func (s *Store) SealLinkToken(ctx context.Context, tx *db.Tx, siteID int64, token string) ([]byte, error) {
 	k, err := s.sealingKey(ctx, tx)
 	if err != nil {
@@ -33,8 +34,9 @@ func (s *Store) SealLinkToken(ctx context.Context, tx *db.Tx, siteID int64, toke
 // linkBytes is the context that a token is bound to, apart from a site's other secrets.
 func linkBytes(siteID int64) []byte { return append([]byte("link"), siteBytes(siteID)...) }
 
-// resealLinkTokens encrypts the tokens of shared links with the new key, in the order of their ids. A token
-// that neither key decrypts stays: its link works, but its owner cannot read the address again.
+// resealLinkTokens encrypts the tokens of shared links with the new key, in the order of their ids.
+// A token that neither key decrypts stays: its link works, but its owner cannot read the address
+// again.
 func (r keyRing) resealLinkTokens(ctx context.Context, tx *db.Tx) error {
 	type sealedLink struct {
 		ID, SiteID  int64

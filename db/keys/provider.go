@@ -26,8 +26,8 @@ func (s *Store) OpenProvider(accountID int64, sealed []byte) (string, error) {
 	return "", fmt.Errorf("the client secret of account %d was not stored with this application key: %w", accountID, err)
 }
 
-// SealProvider encrypts the client secret of an account's provider, bound to the account, with the key
-// that the database uses.
+// SealProvider encrypts the client secret of an account's provider, bound to the account, with the
+// key that the database uses.
 func (s *Store) SealProvider(ctx context.Context, tx *db.Tx, accountID int64, secret string) ([]byte, error) {
 	k, err := s.sealingKey(ctx, tx)
 	if err != nil {
@@ -36,8 +36,8 @@ func (s *Store) SealProvider(ctx context.Context, tx *db.Tx, accountID int64, se
 	return seal(k.provider, []byte(secret), userBytes(accountID)), nil
 }
 
-// resealProviders encrypts with the new key the client secrets that it has not encrypted yet. A secret
-// that neither key opens stays: its account enters it again.
+// resealProviders encrypts with the new key the client secrets that it has not encrypted yet. A
+// secret that neither key opens stays: its account enters it again.
 func (r keyRing) resealProviders(ctx context.Context, tx *db.Tx) error {
 	for after, last := int64(0), false; !last; {
 		var rows []model.AccountProvider

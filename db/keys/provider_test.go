@@ -10,8 +10,8 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// TestRotationResealsProviders checks that the new key alone opens the client secret of an account's provider, and
-// that the secret belongs to its account.
+// TestRotationResealsProviders checks that the new key alone opens the client secret of an
+// account's provider, and that the secret belongs to its account.
 func TestRotationResealsProviders(t *testing.T) {
 	t.Parallel()
 

@@ -24,10 +24,10 @@ type Rotation struct {
 
 // RotateApplicationKey replaces the previous key with the current one, as given to
 // UseApplicationKey, in one transaction. It encrypts webhook and TOTP secrets and the files of
-// certificates again, keeps the key of user ids, keeps the key of visitor ids for the rest of the day, deletes the sign-in throttles,
-// because the new key cannot find their rows, and replaces the fingerprint. It can be repeated.
-// Then it encrypts only secrets that a process without the new key has stored since. It returns
-// ErrOtherKey if the database uses neither key.
+// certificates again, keeps the key of user ids, keeps the key of visitor ids for the rest of the
+// day, deletes the sign-in throttles, because the new key cannot find their rows, and replaces the
+// fingerprint. It can be repeated. Then it encrypts only secrets that a process without the new key
+// has stored since. It returns ErrOtherKey if the database uses neither key.
 func (s *Store) RotateApplicationKey(ctx context.Context, now model.Instant) (Rotation, error) {
 	ring, err := s.keyRing()
 	if err != nil {
@@ -51,8 +51,8 @@ func (s *Store) RotateApplicationKey(ctx context.Context, now model.Instant) (Ro
 
 // rotate is RotateApplicationKey within its transaction. It adds to the result.
 func (r keyRing) rotate(ctx context.Context, tx *db.Tx, now model.Instant, result *Rotation) error {
-	// Lock sites and TOTP secrets first, as their changes do. The second pass finds secrets that were
-	// stored between the first pass and the lock.
+	// Lock sites and TOTP secrets first, as their changes do. The second pass finds secrets that
+	// were stored between the first pass and the lock.
 	if err := r.resealAll(ctx, tx, result); err != nil {
 		return err
 	}

@@ -13,14 +13,15 @@ import (
 )
 
 // Apply applies every pending migration of this program. Each runs in one transaction together with
-// its record, under a lock that a crash releases, so that any number of processes may start at once.
+// its record, under a lock that a crash releases, so that any number of processes may start at
+// once.
 //
 // A migration waits for a table of PostgreSQL for half a second at a time, because every statement
 // on the table queues behind it. It tries again every three seconds, for ten minutes in all.
 //
 // It fails with ErrProgramTooOld for a schema that this program does not understand, with
-// ErrEarlierBuild for a database of the builds before the first release, with an IncompleteError for
-// one that was restored in part, and with ErrUnfinishedCopy for one that was copied in part.
+// ErrEarlierBuild for a database of the builds before the first release, with an IncompleteError
+// for one that was restored in part, and with ErrUnfinishedCopy for one that was copied in part.
 func Apply(ctx context.Context, d *db.DB, now func() time.Time) error {
 	if err := ApplySet(ctx, d, programMigrations, now); err != nil {
 		return err
@@ -229,8 +230,8 @@ func inEachCell(ctx context.Context, d *db.DB, tx *db.Tx, statements []string) e
 	return err
 }
 
-// recordMigration notes that a migration was applied, and the oldest program that may use the schema
-// from now on.
+// recordMigration notes that a migration was applied, and the oldest program that may use the
+// schema from now on.
 func recordMigration(ctx context.Context, to bun.IConn, d *db.DB, m Migration, now func() time.Time) error {
 	_, err := d.Write.NewRaw("INSERT INTO schema_migrations (name, applied_at) VALUES (?, ?)", m.Name, now().UnixMicro()).
 		Conn(to).Exec(ctx)
@@ -244,14 +245,15 @@ func recordMigration(ctx context.Context, to bun.IConn, d *db.DB, m Migration, n
 	return err
 }
 
-// ErrEarlierBuild is returned for a database that a build before the first release created. Such a database
-// lacks the first migration, and no migration leads from its tables to the tables of this program.
+// ErrEarlierBuild is returned for a database that a build before the first release created. Such a
+// database lacks the first migration, and no migration leads from its tables to the tables of this
+// program.
 var ErrEarlierBuild = errors.New("the database was created by a build of Tallygate before its first release, " +
 	"and was not changed: this version needs an empty database; of the earlier one, that build's " +
 	"\"tallygate admin export-config\" prints the settings for \"tallygate admin apply\", and downloads keep the rows")
 
-// CopySetting is the setting of a database into which an installation is being copied, until the copy is
-// complete. Package copies stores and removes it.
+// CopySetting is the setting of a database into which an installation is being copied, until the
+// copy is complete. Package copies stores and removes it.
 const CopySetting = "copy_of"
 
 // ErrUnfinishedCopy is returned by Apply and ReadSchema for a database with CopySetting.
@@ -278,8 +280,9 @@ type Schema struct {
 // TooNew reports whether the program cannot use the schema.
 func (s Schema) TooNew() bool { return s.OldestProgram > s.Newest }
 
-// ReadSchema returns the state of the schema for this program. It fails while the database is unavailable or was never
-// migrated, with ErrEarlierBuild, and with ErrUnfinishedCopy in addition to the state.
+// ReadSchema returns the state of the schema for this program. It fails while the database is
+// unavailable or was never migrated, with ErrEarlierBuild, and with ErrUnfinishedCopy in addition
+// to the state.
 func ReadSchema(ctx context.Context, d *db.DB) (Schema, error) {
 	return readSchema(ctx, d, programMigrations)
 }
@@ -300,7 +303,8 @@ func ReadSchemaOrEmpty(ctx context.Context, d *db.DB) (Schema, error) {
 func readSchema(ctx context.Context, d *db.DB, migrations *Set) (Schema, error) {
 	s := Schema{Newest: migrations.Newest()}
 
-	// SQLite takes the name of a missing column for a string, unless the table's name is part of it.
+	// SQLite takes the name of a missing column for a string, unless the table's name is part of
+	// it.
 	err := d.Read.NewSelect().Table("schema_migrations").Column("schema_migrations.name").Order("name").
 		Scan(ctx, &s.Applied)
 	switch {

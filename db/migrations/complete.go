@@ -10,14 +10,14 @@ import (
 	"github.com/tallygate/tallygate/db"
 )
 
-// objectFiles list the tables, and what identifies their rows, that the migrations create: a file for
-// each dialect, made by TestObjects.
+// objectFiles list the tables, and what identifies their rows, that the migrations create: a file
+// for each dialect, made by TestObjects.
 //
 //go:embed objects/*.txt
 var objectFiles embed.FS
 
-// IncompleteError is returned for a database that lacks what its migrations created, as after a restore
-// that did not end or left tables out.
+// IncompleteError is returned for a database that lacks what its migrations created, as after a
+// restore that did not end or left tables out.
 type IncompleteError struct {
 	Missing []string // such as "table hits"; empty: the list of migrations itself is missing
 }
@@ -37,9 +37,9 @@ func (e *IncompleteError) Error() string {
 	return text + action
 }
 
-// CheckComplete returns an IncompleteError for a database that lacks tables or keys of this program's
-// migrations, although all of them were applied. A newer program may have removed some: then
-// it returns nil.
+// CheckComplete returns an IncompleteError for a database that lacks tables or keys of this
+// program's migrations, although all of them were applied. A newer program may have removed some:
+// then it returns nil.
 func CheckComplete(ctx context.Context, d *db.DB) error {
 	schema, err := ReadSchema(ctx, d)
 	if err != nil || len(schema.Pending)+len(schema.Unknown) > 0 {
@@ -87,9 +87,9 @@ func ProgramTables(d *db.DB) ([]string, error) {
 	return tables, err
 }
 
-// Objects lists the tables, the primary keys and the foreign keys, on SQLite the tables and the indexes,
-// without partitions. A restore that leaves out the rows of a table cannot create the foreign keys of
-// others to it.
+// Objects lists the tables, the primary keys and the foreign keys, on SQLite the tables and the
+// indexes, without partitions. A restore that leaves out the rows of a table cannot create the
+// foreign keys of others to it.
 func Objects(ctx context.Context, d *db.DB) (names []string, err error) {
 	query := "SELECT type || ' ' || name FROM sqlite_master WHERE type IN ('table', 'index') " +
 		"AND name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY 1"
@@ -109,11 +109,12 @@ ORDER BY 1`
 	return names, err
 }
 
-// hasList reports whether the database has the list of applied migrations. Without entries in the list, it
-// returns a ForeignError for tables of another program, and an IncompleteError for tables of this one.
+// hasList reports whether the database has the list of applied migrations. Without entries in the
+// list, it returns a ForeignError for tables of another program, and an IncompleteError for tables
+// of this one.
 func hasList(ctx context.Context, d *db.DB) (bool, error) {
-	// The first migration creates this table, together with the list's first entry. It is looked for first,
-	// because another process may be migrating.
+	// The first migration creates this table, together with the list's first entry. It is looked
+	// for first, because another process may be migrating.
 	hasTables, err := hasTable(ctx, d, "settings")
 	if err != nil {
 		return false, err

@@ -17,8 +17,8 @@ import (
 
 var updateObjects = flag.Bool("update", false, "rewrite the lists of tables in db/migrations/objects")
 
-// TestObjects compares the list of tables and keys that a complete database has with what the migrations
-// create.
+// TestObjects compares the list of tables and keys that a complete database has with what the
+// migrations create.
 func TestObjects(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -81,8 +81,9 @@ func checkRefusal(t *testing.T, d *db.DB, want string) {
 	}
 }
 
-// TestMissingKey checks that a table without a key is noticed, as after a restore of PostgreSQL that was
-// ended before it created the keys, or that left out the rows of the table which a key refers to.
+// TestMissingKey checks that a table without a key is noticed, as after a restore of PostgreSQL
+// that was ended before it created the keys, or that left out the rows of the table which a key
+// refers to.
 func TestMissingKey(t *testing.T) {
 	t.Parallel()
 	for table, key := range map[string]string{

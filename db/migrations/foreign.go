@@ -8,7 +8,8 @@ import (
 	"github.com/tallygate/tallygate/db"
 )
 
-// ForeignError is returned for a database with tables of another program and no list of migrations of this one.
+// ForeignError is returned for a database with tables of another program and no list of migrations
+// of this one.
 type ForeignError struct {
 	Table string // the first one by name
 }
@@ -19,8 +20,8 @@ func (e *ForeignError) Error() string {
 		"use a database of its own", e.Table)
 }
 
-// refuseForeign returns a ForeignError if the database has a table that the migrations do not create. Tables of
-// PostgreSQL's extensions do not count.
+// refuseForeign returns a ForeignError if the database has a table that the migrations do not
+// create. Tables of PostgreSQL's extensions do not count.
 func refuseForeign(ctx context.Context, d *db.DB) error {
 	query := "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY 1"
 	if d.IsPostgres() {

@@ -11,8 +11,8 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// TestForeign checks that a database of another program is refused and not changed, also if a table has the name of
-// one of this program.
+// TestForeign checks that a database of another program is refused and not changed, also if a table
+// has the name of one of this program.
 func TestForeign(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ tables, want string }{

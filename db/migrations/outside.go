@@ -15,9 +15,9 @@ import (
 )
 
 // applyOutside runs the statements of a migration one by one on a connection of its own, and then
-// records it. It is for CREATE INDEX CONCURRENTLY of PostgreSQL, which takes hours on a large table,
-// lets reads and writes pass, and cannot run in a transaction. Each statement must do nothing when it
-// has run before (IF NOT EXISTS), because an interrupted migration begins again.
+// records it. It is for CREATE INDEX CONCURRENTLY of PostgreSQL, which takes hours on a large
+// table, lets reads and writes pass, and cannot run in a transaction. Each statement must do
+// nothing when it has run before (IF NOT EXISTS), because an interrupted migration begins again.
 //
 // What a script writes as one index of a partitioned table is built partition by partition: see
 // indexPartitions.
@@ -37,8 +37,8 @@ func applyOutside(ctx context.Context, d *db.DB, m Migration, now func() time.Ti
 	}
 
 	defer func() {
-		// The lock ends with the session. A connection that may still have it must not return to the
-		// pool.
+		// The lock ends with the session. A connection that may still have it must not return to
+		// the pool.
 		_, err := conn.ExecContext(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock($1)", db.MigrationLock)
 		if err != nil {
 			discard(conn)
@@ -138,8 +138,8 @@ func createIndex(ctx context.Context, conn *sql.Conn, unique, name, table, colum
 	return err
 }
 
-// partitionsOf returns the partitions of a table in the order of their names, or nil for a table that
-// is not partitioned.
+// partitionsOf returns the partitions of a table in the order of their names, or nil for a table
+// that is not partitioned.
 func partitionsOf(ctx context.Context, conn *sql.Conn, table string) ([]string, error) {
 	rows, err := conn.QueryContext(ctx, `
 SELECT coalesce(c.relname, '') FROM pg_partitioned_table AS p
@@ -167,10 +167,10 @@ WHERE p.partrelid = to_regclass($1) ORDER BY c.relname`, table)
 	return names, rows.Err()
 }
 
-// indexPartitions creates an index of a partitioned table. PostgreSQL cannot do that concurrently, so
-// the table gets an index of itself only, which is invalid; each partition gets one concurrently; and
-// when the last one is attached, the table's index becomes valid. A partition that is created
-// meanwhile gets the index with the table's other properties.
+// indexPartitions creates an index of a partitioned table. PostgreSQL cannot do that concurrently,
+// so the table gets an index of itself only, which is invalid; each partition gets one
+// concurrently; and when the last one is attached, the table's index becomes valid. A partition
+// that is created meanwhile gets the index with the table's other properties.
 func indexPartitions(
 	ctx context.Context, c *db.Cell, conn *sql.Conn, unique, name, table, columns string, partitions []string,
 ) error {

@@ -1,5 +1,6 @@
-// Package migrations has the tables of the database as SQL files, and the code that applies them. It reads which of
-// them a database has, and refuses databases of other programs, of newer ones, and incomplete ones.
+// Package migrations has the tables of the database as SQL files, and the code that applies them.
+// It reads which of them a database has, and refuses databases of other programs, of newer ones,
+// and incomplete ones.
 package migrations
 
 import (
@@ -20,19 +21,19 @@ var migrationFiles embed.FS
 // programMigrations are the migrations of this program.
 var programMigrations = MustSet(migrationFiles)
 
-// Set is a list of SQL files, applied in the order of their names, which begin with three digits. The
-// first fifteen files make the tables of the first release, a file for each subject; the first of all
-// identifies the databases that later files can migrate.
+// Set is a list of SQL files, applied in the order of their names, which begin with three digits.
+// The first fifteen files make the tables of the first release, a file for each subject; the first
+// of all identifies the databases that later files can migrate.
 //
-// NAME.sql has the text of both dialects. Its marks begin with @: a word of dialectWords stands for a
-// dialect's own words, and lines of one dialect stand between lines with a comment:
+// NAME.sql has the text of both dialects. Its marks begin with @: a word of dialectWords stands for
+// a dialect's own words, and lines of one dialect stand between lines with a comment:
 //
 //	-- @if postgres     or: -- @if sqlite
 //	-- @else            may be left out
 //	-- @end
 //
-// Where the dialects differ in more, NAME.sqlite.sql and NAME.postgres.sql replace the file. A released
-// file is never edited.
+// Where the dialects differ in more, NAME.sqlite.sql and NAME.postgres.sql replace the file. A
+// released file is never edited.
 //
 // Comments at the beginning of a file state up to three properties:
 //
@@ -40,19 +41,19 @@ var programMigrations = MustSet(migrationFiles)
 //	-- outside of a transaction
 //	-- in each cell
 //
-// The first one is required. It names the newest migration that a program must know to work with the
-// schema after this one, or says that every program that works before the migration works after it:
-// programs ignore columns that they do not know, and name those that they write. The second one
-// is for indexes of large tables: see applyOutside. The third one is for changes of the tables of cells:
-// the file runs once in each cell, statement by statement. Such a change is made in the layout of new
-// cells as well, see package cells.
+// The first one is required. It names the newest migration that a program must know to work with
+// the schema after this one, or says that every program that works before the migration works after
+// it: programs ignore columns that they do not know, and name those that they write. The second one
+// is for indexes of large tables: see applyOutside. The third one is for changes of the tables of
+// cells: the file runs once in each cell, statement by statement. Such a change is made in the
+// layout of new cells as well, see package cells.
 type Set struct {
 	files fs.FS
 	names []string
 }
 
-// MustSet returns the migrations in the root of a file system. It panics if they cannot be read, which
-// never happens with embedded files.
+// MustSet returns the migrations in the root of a file system. It panics if they cannot be read,
+// which never happens with embedded files.
 func MustSet(files fs.FS) *Set {
 	paths, err := fs.Glob(files, "*.sql")
 	if err != nil {
@@ -80,8 +81,8 @@ type Migration struct {
 	EachCell      bool   // its statements run one by one, in each cell
 }
 
-// dialectWords maps a mark in a migration to the words of each dialect. A mark without words vanishes
-// with the space before it.
+// dialectWords maps a mark in a migration to the words of each dialect. A mark without words
+// vanishes with the space before it.
 var dialectWords = map[string]map[string]string{
 	// Type and constraints of a key that the database counts up.
 	"@identity": {
@@ -205,8 +206,9 @@ func replaceMarks(line, dialect string) (string, error) {
 	return replaced, unknown
 }
 
-// Statements splits a script at the semicolons that end a line. A migration outside of a transaction or
-// in each cell has no others: it consists of short statements, without the bodies of functions.
+// Statements splits a script at the semicolons that end a line. A migration outside of a
+// transaction or in each cell has no others: it consists of short statements, without the bodies of
+// functions.
 func Statements(script string) []string {
 	var list []string
 	var statement strings.Builder

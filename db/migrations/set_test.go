@@ -62,8 +62,8 @@ func FuzzRender(f *testing.F) {
 	})
 }
 
-// TestMigrationsNameTheOldestProgram checks that each file of a migration says which programs may run while
-// it is applied: those that know a migration up to this one, or the same as before.
+// TestMigrationsNameTheOldestProgram checks that each file of a migration says which programs may
+// run while it is applied: those that know a migration up to this one, or the same as before.
 func TestMigrationsNameTheOldestProgram(t *testing.T) {
 	paths, err := fs.Glob(migrationFiles, "*.sql")
 	if err != nil || len(paths) < len(programMigrations.names) {
@@ -86,8 +86,8 @@ func TestMigrationsNameTheOldestProgram(t *testing.T) {
 	}
 }
 
-// TestMigrationsHaveNoMarks checks that every migration is readable in both dialects, and that no mark
-// reaches a database.
+// TestMigrationsHaveNoMarks checks that every migration is readable in both dialects, and that no
+// mark reaches a database.
 func TestMigrationsHaveNoMarks(t *testing.T) {
 	for _, name := range programMigrations.names {
 		for _, dialect := range []string{"sqlite", "postgres"} {

@@ -31,8 +31,8 @@ func emptyEach(t *testing.T, test func(t *testing.T, d *db.DB)) {
 	dbtest.EachEmptyURL(t, func(t *testing.T, databaseURL string) { test(t, dbtest.Open(t, databaseURL)) })
 }
 
-// TestMigrationWaitsForATableInShortSteps checks that a migration behind a long read of the table does
-// not stop others for the time of the read: they pass it between its attempts.
+// TestMigrationWaitsForATableInShortSteps checks that a migration behind a long read of the table
+// does not stop others for the time of the read: they pass it between its attempts.
 func TestMigrationWaitsForATableInShortSteps(t *testing.T) {
 	t.Parallel()
 	databaseURL := dbtest.EmptyPostgresURL(t)
@@ -56,8 +56,8 @@ func TestMigrationWaitsForATableInShortSteps(t *testing.T) {
 		migrated <- migrations.ApplySet(context.Background(), other, wider, time.Now)
 	}()
 
-	// Wait for the migration to wait, then write. The write waits for the migration's lock, and gets
-	// it when the migration gives up, although the reader still reads.
+	// Wait for the migration to wait, then write. The write waits for the migration's lock, and
+	// gets it when the migration gives up, although the reader still reads.
 	waitForLock(t, d)
 	if _, err := d.DataWrite.ExecContext(t.Context(), "INSERT INTO shops (id, city) VALUES (1, 'Ulm')"); err != nil {
 		t.Errorf("write while a migration waits: %v", err)
@@ -93,8 +93,8 @@ func waitForLock(t *testing.T, d *db.DB) {
 	}
 }
 
-// TestIndexOutsideOfATransaction checks that an index is built while its table is written, on a plain and
-// on a partitioned table, and that an interrupted migration begins again.
+// TestIndexOutsideOfATransaction checks that an index is built while its table is written, on a
+// plain and on a partitioned table, and that an interrupted migration begins again.
 func TestIndexOutsideOfATransaction(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, dbtest.EmptyPostgresURL(t))
@@ -177,7 +177,8 @@ func waitForIndex(t *testing.T, d *db.DB, name string) {
 	}
 }
 
-// TestOldestProgram checks that a schema keeps out programs that it names as too old, and no others.
+// TestOldestProgram checks that a schema keeps out programs that it names as too old, and no
+// others.
 func TestOldestProgram(t *testing.T) {
 	t.Parallel()
 	emptyEach(t, func(t *testing.T, d *db.DB) {
@@ -201,8 +202,8 @@ func TestOldestProgram(t *testing.T) {
 	})
 }
 
-// TestMigrateWithoutRights checks that a role of PostgreSQL that may only read and write rows starts on a
-// schema that is up to date.
+// TestMigrateWithoutRights checks that a role of PostgreSQL that may only read and write rows
+// starts on a schema that is up to date.
 func TestMigrateWithoutRights(t *testing.T) {
 	t.Parallel()
 	databaseURL := dbtest.EmptyPostgresURL(t)

@@ -26,8 +26,8 @@ type Account struct {
 	CellClosed bool  `bun:",notnull"` // its captcha is being moved to another cell: no claim is stored
 }
 
-// User is a person who signs in, as a member of one account. The person may belong to other accounts
-// too: see Memberships and In.
+// User is a person who signs in, as a member of one account. The person may belong to other
+// accounts too: see Memberships and In.
 type User struct {
 	ID                 int64    `bun:",pk,autoincrement"`
 	Email              string   `bun:",notnull"` // normalised, see ParseEmail; unique in the installation
@@ -49,9 +49,9 @@ type User struct {
 	tokenSites []int64 // the sites that the user's API token is restricted to; nil: it is not
 }
 
-// IsRestricted reports whether the user reaches only some sites of the account, as a guest or through
-// an API token that is restricted to sites. Such a user reaches nothing else of the account. A
-// restriction to sites that were deleted remains one.
+// IsRestricted reports whether the user reaches only some sites of the account, as a guest or
+// through an API token that is restricted to sites. Such a user reaches nothing else of the
+// account. A restriction to sites that were deleted remains one.
 func (u *User) IsRestricted() bool { return u.OnlySites != nil }
 
 // Reaches reports whether the user may reach a site of the account.
@@ -62,8 +62,8 @@ func (u *User) Reaches(siteID int64) bool {
 // IsGuest reports whether the user's membership in the account is restricted to sites.
 func (u *User) IsGuest() bool { return u.GuestSites() != nil }
 
-// IsGuestOf reports whether the user reaches a site of an account as a guest. A site that was transferred stays with
-// guests of the earlier account, who reach it no more.
+// IsGuestOf reports whether the user reaches a site of an account as a guest. A site that was
+// transferred stays with guests of the earlier account, who reach it no more.
 func (u *User) IsGuestOf(accountID, siteID int64) bool {
 	return slices.ContainsFunc(u.Memberships, func(m *Membership) bool {
 		return m.AccountID == accountID && slices.Contains(m.SiteIDs, siteID)
@@ -93,8 +93,8 @@ type Membership struct {
 	Role      Role    `bun:",notnull"`
 	CreatedAt Instant `bun:",notnull"` // when the user joined
 
-	// SiteIDs are the sites that a guest reaches, sorted; nil: the whole account. A site that is deleted
-	// or transferred stays in it, so that a guest remains one.
+	// SiteIDs are the sites that a guest reaches, sorted; nil: the whole account. A site that is
+	// deleted or transferred stays in it, so that a guest remains one.
 	SiteIDs []int64 `bun:"site_ids,type:text,nullzero"`
 
 	User    *User    `bun:"rel:belongs-to,join:user_id=id"`    // only when the query joined it
@@ -175,8 +175,8 @@ type Session struct {
 	LastSeenAt Instant `bun:",notnull"`
 	ExpiresAt  Instant `bun:",notnull"`
 
-	// ProviderAccount is the account with the provider that started the session; 0: the installation's
-	// provider; nil: no provider.
+	// ProviderAccount is the account with the provider that started the session; 0: the
+	// installation's provider; nil: no provider.
 	ProviderAccount *int64
 }
 
@@ -323,8 +323,8 @@ const (
 	MayOperate                     // set plans, of any account
 )
 
-// Bars reports whether the account requires a second factor that the user does not have. Such a user
-// can only set one up.
+// Bars reports whether the account requires a second factor that the user does not have. Such a
+// user can only set one up.
 func (a *Account) Bars(u *User) bool { return a != nil && a.RequireSecondFactor && !u.SecondFactor }
 
 // Check returns nil if a user has a permission, see May. It fails with ErrForbidden, or with
@@ -340,8 +340,8 @@ func (u *User) Check(p Permission, token *APIToken) error {
 }
 
 // May reports whether a user has a permission in the account that the user was reached through,
-// signed in (token is nil) or through an API token. It is the only rule of permissions. Operating is
-// independent of the roles.
+// signed in (token is nil) or through an API token. It is the only rule of permissions. Operating
+// is independent of the roles.
 func (u *User) May(p Permission, token *APIToken) bool { return u.Check(p, token) == nil }
 
 // permits is May without the rule of second factors.
@@ -364,8 +364,8 @@ func (u *User) permits(p Permission, token *APIToken) bool {
 	return false
 }
 
-// CheckInAny returns nil if a user has a permission in one of the user's accounts. It fails as Check
-// does: with ErrSecondFactorRequired if one of them needs only that.
+// CheckInAny returns nil if a user has a permission in one of the user's accounts. It fails as
+// Check does: with ErrSecondFactorRequired if one of them needs only that.
 func (u *User) CheckInAny(p Permission, token *APIToken) error {
 	err := u.Check(p, token)
 	for _, m := range u.Memberships {

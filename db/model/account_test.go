@@ -91,7 +91,8 @@ func TestMailName(t *testing.T) {
 	}
 }
 
-// TestGuestOfATransferredSite checks that a guest of a site is not its guest in the account that gets the site.
+// TestGuestOfATransferredSite checks that a guest of a site is not its guest in the account that
+// gets the site.
 func TestGuestOfATransferredSite(t *testing.T) {
 	u := &model.User{Memberships: []*model.Membership{{AccountID: 1, SiteIDs: []int64{7}}, {AccountID: 2, Role: model.RoleOwner}}}
 	for _, test := range []struct {

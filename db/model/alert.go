@@ -35,7 +35,8 @@ var siteAlerts = []AlertEvent{
 // OfSite reports whether the event is about one site, so that a site's channel can want it.
 func (e AlertEvent) OfSite() bool { return slices.Contains(siteAlerts, e) }
 
-// OfInstallation reports whether the event is about the installation, so that only operators can want it.
+// OfInstallation reports whether the event is about the installation, so that only operators can
+// want it.
 func (e AlertEvent) OfInstallation() bool { return e == AlertJobsFailed || e == AlertCertificateFailed }
 
 // AlertPhase is what a message says about its alert.

@@ -20,8 +20,8 @@ const (
 	ChannelWebhook AlertChannelKind = "webhook" // signed JSON
 )
 
-// IsGone reports whether a response means that the receiver was removed. Slack, Discord and Teams answer 404
-// for a webhook that was deleted. Another receiver's 404 can be a fault of a deployment.
+// IsGone reports whether a response means that the receiver was removed. Slack, Discord and Teams
+// answer 404 for a webhook that was deleted. Another receiver's 404 can be a fault of a deployment.
 func (k AlertChannelKind) IsGone(status int) bool {
 	return status == http.StatusGone || status == http.StatusNotFound && k != ChannelWebhook
 }
@@ -92,9 +92,9 @@ type AlertChannel struct {
 	CreatedAt Instant `bun:",notnull"`
 }
 
-// CheckAlertEvents checks the events that a channel wants: of a site's channel those of a site, and the
-// installation's only if an operator changes the channel. was are the events that it wants already. It returns
-// each once, in the order of AlertEvents.
+// CheckAlertEvents checks the events that a channel wants: of a site's channel those of a site, and
+// the installation's only if an operator changes the channel. was are the events that it wants
+// already. It returns each once, in the order of AlertEvents.
 func CheckAlertEvents(wanted, was []AlertEvent, ofSite, byOperator bool) ([]AlertEvent, error) {
 	events := []AlertEvent{}
 	for _, event := range AlertEvents {
@@ -142,9 +142,9 @@ func (c *AlertChannel) CheckWants() error {
 // Follow gives a user's own channel the user's address, as its name, and the user's language.
 func (c *AlertChannel) Follow(user *User) { c.Name, c.Language = user.Email, user.Language }
 
-// Attribute records the operator who makes the channel get the installation's events, after a user has
-// changed its events or its address. Such alerts are sent while this user is an operator. It fails if another
-// user sends them to another address.
+// Attribute records the operator who makes the channel get the installation's events, after a user
+// has changed its events or its address. Such alerts are sent while this user is an operator. It
+// fails if another user sends them to another address.
 func (c *AlertChannel) Attribute(by *User, newEvents, newAddress bool) error {
 	switch {
 	case !slices.ContainsFunc(c.Events, AlertEvent.OfInstallation):
@@ -175,8 +175,8 @@ func (c *AlertChannel) State() string {
 // Wants reports whether the channel wants an event.
 func (c *AlertChannel) Wants(event AlertEvent) bool { return slices.Contains(c.Events, event) }
 
-// AlertAddressHint returns what is shown of the URL of a channel: its host and last characters. The rest
-// of it is a secret.
+// AlertAddressHint returns what is shown of the URL of a channel: its host and last characters. The
+// rest of it is a secret.
 func AlertAddressHint(address string) string {
 	const shown = 4
 	host := WebhookHost(address)
@@ -216,9 +216,9 @@ func (q QuietHours) Check(field string) error {
 	return nil
 }
 
-// Until returns when the quiet hours end that contain the time at, or at itself outside of them. Where
-// the clock is changed, the ends are read from the wall clock: a skipped end is the time at which the
-// clock continues, and of a repeated end one counts.
+// Until returns when the quiet hours end that contain the time at, or at itself outside of them.
+// Where the clock is changed, the ends are read from the wall clock: a skipped end is the time at
+// which the clock continues, and of a repeated end one counts.
 func (q QuietHours) Until(at Instant) Instant {
 	zone, err := time.LoadLocation(q.Zone)
 	if q.From == q.To || err != nil {
@@ -283,7 +283,8 @@ func (m *AlertMessage) Delivery() *Delivery {
 	}
 }
 
-// DeliveryAlert is the kind of a message to a channel, as a lane of its own. No row of deliveries has it.
+// DeliveryAlert is the kind of a message to a channel, as a lane of its own. No row of deliveries
+// has it.
 const DeliveryAlert = "alert"
 
 // AlertData is what a message reports. It names its objects as they were when it was written.

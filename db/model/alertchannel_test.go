@@ -7,8 +7,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestQuietHours checks when messages that are written in quiet hours are due, also on the days on which
-// Berlin changes its clocks.
+// TestQuietHours checks when messages that are written in quiet hours are due, also on the days on
+// which Berlin changes its clocks.
 func TestQuietHours(t *testing.T) {
 	t.Parallel()
 	night := model.QuietHours{From: 22 * 60, To: 7 * 60, Zone: "Europe/Berlin"}
@@ -46,8 +46,8 @@ func TestQuietHours(t *testing.T) {
 	}
 }
 
-// TestAttribute checks who answers for a channel with events of the installation, and that only an operator
-// changes its address.
+// TestAttribute checks who answers for a channel with events of the installation, and that only an
+// operator changes its address.
 func TestAttribute(t *testing.T) {
 	t.Parallel()
 	operator, other, member := &model.User{ID: 1, Operator: true}, &model.User{ID: 2, Operator: true}, &model.User{ID: 3}

@@ -136,8 +136,8 @@ func (u *CaptchaUsage) ReserveEnds() (Instant, bool) {
 }
 
 // Count counts a verification. It returns the highest threshold in percent that the verification
-// reaches, or that a smaller quota reached before; else 0. After a change of the plan the thresholds of
-// the new quota are returned as well. The caller must have checked Standing.
+// reaches, or that a smaller quota reached before; else 0. After a change of the plan the
+// thresholds of the new quota are returned as well. The caller must have checked Standing.
 func (u *CaptchaUsage) Count(at Instant) (threshold int) {
 	if u.Quota != Unlimited && u.Used >= u.Quota && !u.reserveBegan() {
 		u.ReserveFrom, u.OverQuota = at, u.Quota
@@ -205,9 +205,9 @@ type Sitekey struct {
 	ClaimCell int64 `bun:",scanonly"` // stores the claims of challenges and tokens; Cell before the first transfer
 }
 
-// Claims returns the number under which the sitekey's consumed challenges and tokens are stored: the
-// account that created it. A transfer to another account keeps the number, so that processes that
-// have not heard of the transfer, and tokens from before it, meet the same rows.
+// Claims returns the number under which the sitekey's consumed challenges and tokens are stored:
+// the account that created it. A transfer to another account keeps the number, so that processes
+// that have not heard of the transfer, and tokens from before it, meet the same rows.
 func (k *Sitekey) Claims() int64 {
 	if k.ClaimSpace != 0 {
 		return k.ClaimSpace
@@ -298,8 +298,8 @@ var workNames = func() (names [workBuckets]string) {
 	return names
 }()
 
-// CaptchaWork names the counter of a time from the issue of a challenge to its solution. Times differ
-// by less than a fifth within one counter.
+// CaptchaWork names the counter of a time from the issue of a challenge to its solution. Times
+// differ by less than a fifth within one counter.
 func CaptchaWork(d time.Duration) string {
 	if d <= leastWork {
 		return workNames[0]
@@ -329,8 +329,8 @@ type CaptchaRefusals struct {
 	Count          int64
 }
 
-// NewCaptchaActivity returns the activity of a day from its counters. It ignores counters that it does
-// not know.
+// NewCaptchaActivity returns the activity of a day from its counters. It ignores counters that it
+// does not know.
 func NewCaptchaActivity(day Day, counts map[string]int64) *CaptchaActivity {
 	a := &CaptchaActivity{
 		Day: day, Challenges: counts[CaptchaChallenge], Solved: counts[CaptchaSolved], Verified: counts[CaptchaVerified],
@@ -359,8 +359,8 @@ func NewCaptchaActivity(day Day, counts map[string]int64) *CaptchaActivity {
 	return a
 }
 
-// Unredeemed returns the number of tokens without any redemption. Tokens of the last minutes may still be
-// redeemed.
+// Unredeemed returns the number of tokens without any redemption. Tokens of the last minutes may
+// still be redeemed.
 func (a *CaptchaActivity) Unredeemed() int64 {
 	late := int64(0)
 	for _, refused := range a.Refusals {
@@ -387,8 +387,8 @@ func median(work []int64) time.Duration {
 	return 0
 }
 
-// IsCaptchaNoise reports whether refusals with this code are the captcha's purpose and need no action
-// of the owner: forged, repeated and late work and tokens.
+// IsCaptchaNoise reports whether refusals with this code are the captcha's purpose and need no
+// action of the owner: forged, repeated and late work and tokens.
 func IsCaptchaNoise(code string) bool { return captchaNoise[code] }
 
 var captchaNoise = map[string]bool{

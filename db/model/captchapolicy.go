@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// PhoneRate is the rate of a mid-range phone, in hashes per millisecond. It is an estimate: a core of
-// the machine of docs/performance.md reaches 13,000 in Chromium, and a phone about a quarter of a
-// desktop (docs/captcha.md, "What the work costs").
+// PhoneRate is the rate of a mid-range phone, in hashes per millisecond. It is an estimate: a core
+// of the machine of docs/performance.md reaches 13,000 in Chromium, and a phone about a quarter of
+// a desktop (docs/captcha.md, "What the work costs").
 const PhoneRate = 3_000
 
-// WorkMS converts seconds of work to whole milliseconds; nil stays nil. Numbers that no policy accepts
-// stay such numbers.
+// WorkMS converts seconds of work to whole milliseconds; nil stays nil. Numbers that no policy
+// accepts stay such numbers.
 func WorkMS(seconds *float64) *int {
 	if seconds == nil {
 		return nil
@@ -63,8 +63,8 @@ const (
 	AttackOff  CaptchaAttackMode = "OFF"  // never
 )
 
-// CaptchaPolicy is the work that a sitekey asks for. It is stored as JSON. Zero values stand for the
-// installation's settings and the first constant of each kind.
+// CaptchaPolicy is the work that a sitekey asks for. It is stored as JSON. Zero values stand for
+// the installation's settings and the first constant of each kind.
 type CaptchaPolicy struct {
 	BaseMS int `json:"baseMs,omitempty"` // median work on a mid-range phone, in milliseconds
 	MaxMS  int `json:"maxMs,omitempty"`  // work that a network can reach, the same way
@@ -76,7 +76,8 @@ type CaptchaPolicy struct {
 	Strict     bool              `json:"strict,omitempty"` // missing headers count as automation, too
 	AttackMode CaptchaAttackMode `json:"attackMode,omitempty"`
 
-	// Exempt are the owner's own networks, for monitoring and tests: at the base, and without limits.
+	// Exempt are the owner's own networks, for monitoring and tests: at the base, and without
+	// limits.
 	Exempt []netip.Prefix `json:"exempt,omitempty"`
 }
 
@@ -163,8 +164,8 @@ func (p CaptchaPolicy) Text() string {
 	return string(text)
 }
 
-// Check returns the mistakes of a policy, as joined errors. The networks are sorted, and each occurs
-// once.
+// Check returns the mistakes of a policy, as joined errors. The networks are sorted, and each
+// occurs once.
 func (p *CaptchaPolicy) Check() error {
 	return errors.Join(
 		checkWork("baseSeconds", p.BaseMS), checkWork("maxSeconds", p.MaxMS), p.checkOrder(),

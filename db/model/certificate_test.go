@@ -7,8 +7,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestIsCertificateLate checks from when on certificates are late, by their lifetime: from 14 days before their end on, and from
-// a sixth of a lifetime under 84 days.
+// TestIsCertificateLate checks from when on certificates are late, by their lifetime: from 14 days
+// before their end on, and from a sixth of a lifetime under 84 days.
 func TestIsCertificateLate(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour

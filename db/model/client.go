@@ -64,8 +64,8 @@ const (
 	OtherBrowser    Browser = "Other"
 )
 
-// The operating systems. iPads are iOS, because many of their browsers send the agent of a Mac or of
-// an iPhone.
+// The operating systems. iPads are iOS, because many of their browsers send the agent of a Mac or
+// of an iPhone.
 const (
 	Windows     System = "Windows"
 	MacOS       System = "macOS"

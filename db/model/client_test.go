@@ -7,7 +7,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestClientPacks checks the stored form of every value, and that it has no version and no other text.
+// TestClientPacks checks the stored form of every value, and that it has no version and no other
+// text.
 func TestClientPacks(t *testing.T) {
 	for packed, want := range map[string]model.Client{
 		"":                      {},

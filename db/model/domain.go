@@ -47,9 +47,9 @@ func ParseDomain(s string, allowLocal bool) (string, error) {
 	return host, nil
 }
 
-// ParseNewSiteDomain is ParseDomain for a new site. It drops a leading "www.", because a site accepts its
-// subdomains but `www.example.com` would refuse `example.com`. It refuses suffixes under which others
-// register their domains, such as `co.uk`, but accepts `www.gov.uk`.
+// ParseNewSiteDomain is ParseDomain for a new site. It drops a leading "www.", because a site
+// accepts its subdomains but `www.example.com` would refuse `example.com`. It refuses suffixes
+// under which others register their domains, such as `co.uk`, but accepts `www.gov.uk`.
 func ParseNewSiteDomain(s string, allowLocal bool) (string, error) {
 	host, err := ParseDomain(s, allowLocal)
 	if err != nil {
@@ -74,8 +74,8 @@ func isPublicSuffix(host string) bool {
 	return icann && suffix == host
 }
 
-// DisplayDomain returns a normalised domain with international labels in their letters. A label with letters
-// of several scripts, which could look like another one, stays in ASCII.
+// DisplayDomain returns a normalised domain with international labels in their letters. A label
+// with letters of several scripts, which could look like another one, stays in ASCII.
 func DisplayDomain(domain string) string {
 	if !strings.Contains(domain, "xn--") {
 		return domain
@@ -90,8 +90,8 @@ func DisplayDomain(domain string) string {
 	return strings.Join(labels, ".")
 }
 
-// hasOneScript reports whether all letters of a label belong together. Chinese, Japanese and Korean words
-// mix the scripts of East Asia.
+// hasOneScript reports whether all letters of a label belong together. Chinese, Japanese and Korean
+// words mix the scripts of East Asia.
 func hasOneScript(label string) bool {
 	var first string
 	for _, r := range label {

@@ -27,8 +27,8 @@ type Campaign struct {
 	Msclkid string `bun:",nullzero"`
 }
 
-// VisitorID is the pseudonym of a visitor of one site on one UTC day. Two of a million visitors of a
-// day share one with a probability of 3 in 100 million.
+// VisitorID is the pseudonym of a visitor of one site on one UTC day. Two of a million visitors of
+// a day share one with a probability of 3 in 100 million.
 type VisitorID [8]byte
 
 // Scan implements sql.Scanner. Databases store the bytes as an integer, see tables.Word.
@@ -312,19 +312,20 @@ func WidthRangeName(bound int16) string {
 	return ""
 }
 
-// The codes under which calls are counted that a stopped site refuses. Their senders get the code of
-// an unknown site key or secret (analytics contract, section 7: "no active site has this key").
+// The codes under which calls are counted that a stopped site refuses. Their senders get the code
+// of an unknown site key or secret (analytics contract, section 7: "no active site has this key").
 const (
 	RefusedPaused    = "site_paused"
 	RefusedSuspended = "account_suspended"
 )
 
-// RecordedPrivateIP is the code of recorded server-side events with an address that no visitor has, see
-// IsPrivateIP.
+// RecordedPrivateIP is the code of recorded server-side events with an address that no visitor has,
+// see IsPrivateIP.
 const RecordedPrivateIP = "private_ip"
 
-// IsPrivateIP reports whether an address is private, loopback, link-local or unspecified. A server that
-// sends one as its visitor's is behind a proxy and sends the proxy's: all its visitors count as one.
+// IsPrivateIP reports whether an address is private, loopback, link-local or unspecified. A server
+// that sends one as its visitor's is behind a proxy and sends the proxy's: all its visitors count
+// as one.
 func IsPrivateIP(addr netip.Addr) bool {
 	return addr.IsPrivate() || addr.IsLoopback() || addr.IsLinkLocalUnicast() || addr.IsUnspecified()
 }

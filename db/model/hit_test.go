@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestPackRecent checks that recent views are read back as they were packed, whatever their times, and
-// that cut bytes give only whole views.
+// TestPackRecent checks that recent views are read back as they were packed, whatever their times,
+// and that cut bytes give only whole views.
 func TestPackRecent(t *testing.T) {
 	const base = Instant(1_795_000_000_000_000)
 	random := rand.New(rand.NewPCG(1, 1))

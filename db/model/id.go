@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// The numbers of rows by kind, so that numbers of two kinds cannot be swapped. GraphQL shows each as the
-// id of its kind, see WithNodeIDs. Arguments are read by the rules of access instead.
+// The numbers of rows by kind, so that numbers of two kinds cannot be swapped. GraphQL shows each
+// as the id of its kind, see WithNodeIDs. Arguments are read by the rules of access instead.
 type (
 	AnnotationID int64
 	APITokenID   int64
@@ -40,7 +40,8 @@ func writeID(ctx context.Context, w io.Writer, kind NodeKind, id int64) error {
 	return err
 }
 
-// errIDInput is returned for an id in an input. gqlgen calls it for no input: the inputs are strings.
+// errIDInput is returned for an id in an input. gqlgen calls it for no input: the inputs are
+// strings.
 var errIDInput = errors.New("ids are read as strings")
 
 // MarshalGQLContext and UnmarshalGQLContext implement the marshaler of gqlgen for each kind.

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Codes of imports that have failed. An import can also fail with the code of a model.Error about imports.
+// Codes of imports that have failed. An import can also fail with the code of a model.Error about
+// imports.
 const (
 	ImportDamaged     = "damaged_file"
 	ImportNothing     = "nothing_to_import"
@@ -42,7 +43,8 @@ func (f *ImportFailure) Error() string {
 	return fmt.Sprintf("%s, line %d: %s", f.File, f.Line, f.Text)
 }
 
-// ImportValues are the values of the message about a failure, for clients that write the message themselves.
+// ImportValues are the values of the message about a failure, for clients that write the message
+// themselves.
 type ImportValues struct {
 	Fault  ImportFault  `json:"fault,omitempty"`  // of a damaged export
 	Name   string       `json:"name,omitempty"`   // of a column, a table or another file

@@ -17,7 +17,8 @@ const (
 	MaxImportJobs = 3
 	// MaxImportStarts is how many jobs an account can start within a day.
 	MaxImportStarts = 30
-	// MaxImportBytes is how much the imports that an account starts on a UTC day may read, uncompressed.
+	// MaxImportBytes is how much the imports that an account starts on a UTC day may read,
+	// uncompressed.
 	MaxImportBytes = 32 << 30
 	// MaxFreeImportBytes is MaxImportBytes of an account without a paid plan.
 	MaxFreeImportBytes = 1 << 30
@@ -96,7 +97,8 @@ type ImportPreview struct {
 	Notes []ImportNote   `json:"notes"`
 	Late  int64          `json:"late"`  // rows of days that the site counts itself
 	Other int64          `json:"other"` // rows of days that are not wanted
-	// Own and OwnUTC are the first day that the site counts itself, or today, of its time zone and of UTC.
+	// Own and OwnUTC are the first day that the site counts itself, or today, of its time zone and
+	// of UTC.
 	Own    Day `json:"own"`
 	OwnUTC Day `json:"ownUtc"`
 

@@ -11,9 +11,9 @@ import (
 // escapes matches escaped bytes beyond ASCII.
 var escapes = regexp.MustCompile(`(?:%[89A-Fa-f][0-9A-Fa-f])+`)
 
-// OwnLetters returns a path, an address or a host as the console shows it: with the letters of its language in
-// place of their escapes, for example /café for /caf%C3%A9, and of international labels, see DisplayDomain.
-// Escapes of ASCII, of invisible characters and of invalid UTF-8 stay.
+// OwnLetters returns a path, an address or a host as the console shows it: with the letters of its
+// language in place of their escapes, for example /café for /caf%C3%A9, and of international
+// labels, see DisplayDomain. Escapes of ASCII, of invisible characters and of invalid UTF-8 stay.
 func OwnLetters(s string) string {
 	if host, rest, isPath := strings.Cut(s, "/"); strings.Contains(host, "xn--") {
 		s = DisplayDomain(host)
@@ -48,8 +48,8 @@ func decodeLetters(run string) string {
 	return text.String()
 }
 
-// ContainsFolded reports whether a text, as it is stored or with its OwnLetters, contains a part without regard to
-// case. The part must be folded.
+// ContainsFolded reports whether a text, as it is stored or with its OwnLetters, contains a part
+// without regard to case. The part must be folded.
 func ContainsFolded(text, part string) bool {
 	if strings.Contains(Fold(text), part) {
 		return true

@@ -6,7 +6,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestOwnLetters checks which escapes and labels are decoded: letters that a reader can see, in whole characters.
+// TestOwnLetters checks which escapes and labels are decoded: letters that a reader can see, in
+// whole characters.
 func TestOwnLetters(t *testing.T) {
 	for text, want := range map[string]string{
 		"/caf%C3%A9%20menu":            "/café%20menu",
@@ -30,7 +31,8 @@ func TestOwnLetters(t *testing.T) {
 	}
 }
 
-// TestContainsOwnLetters checks that a search finds what is stored and what is shown, in either case.
+// TestContainsOwnLetters checks that a search finds what is stored and what is shown, in either
+// case.
 func TestContainsOwnLetters(t *testing.T) {
 	for _, part := range []string{"é", "É", "caf%c3", "CAFÉ"} {
 		if !contains(part)("/caf%C3%A9") || !model.ContainsFolded("/caf%C3%A9", model.Fold(part)) {

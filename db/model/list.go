@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// List is a list of texts that a column stores, a line each. No text may be empty or have a newline.
+// List is a list of texts that a column stores, a line each. No text may be empty or have a
+// newline.
 type List[T ~string] []T
 
 // Value implements driver.Valuer.
@@ -19,8 +20,8 @@ func (l List[T]) Value() (driver.Value, error) {
 	return strings.Join(lines, "\n"), nil
 }
 
-// MarshalJSON writes an empty list as [], also a stored one, which is nil. So the audit log shows no
-// change where both are empty.
+// MarshalJSON writes an empty list as [], also a stored one, which is nil. So the audit log shows
+// no change where both are empty.
 func (l List[T]) MarshalJSON() ([]byte, error) {
 	if len(l) == 0 {
 		return []byte("[]"), nil

@@ -8,7 +8,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestList checks that a list is stored and read, and that a stored empty list is an empty one in JSON.
+// TestList checks that a list is stored and read, and that a stored empty list is an empty one in
+// JSON.
 func TestList(t *testing.T) {
 	for _, test := range []struct {
 		list         model.List[string]

@@ -4,7 +4,8 @@ import (
 	"time"
 )
 
-// Mail is an e-mail to one recipient. The worker renders it from the kind, the data and the language.
+// Mail is an e-mail to one recipient. The worker renders it from the kind, the data and the
+// language.
 type Mail struct {
 	ID            int64 `bun:",pk,autoincrement"`
 	AccountID     int64
@@ -49,7 +50,8 @@ const (
 )
 
 // MailKinds maps every kind to an empty value of its data. Package jobs/mail has a template of each
-// in each language. Data with the fields site and siteId, see MailSite, names and links to the site.
+// in each language. Data with the fields site and siteId, see MailSite, names and links to the
+// site.
 var MailKinds = map[string]any{
 	MailQuota80:         QuotaMail{},
 	MailQuota100:        QuotaMail{},
@@ -173,8 +175,8 @@ type TokenExpiresMail struct {
 	At   Instant `json:"at"`
 }
 
-// EmailMail is the data of email_requested and email_changed. It does not hold the new address, which
-// the old one's reader need not know.
+// EmailMail is the data of email_requested and email_changed. It does not hold the new address,
+// which the old one's reader need not know.
 type EmailMail struct {
 	At Instant `json:"at"`
 }
@@ -253,7 +255,8 @@ type AlertConfirmMail struct {
 // StopMailPath is the path of the control plane's page that stops the mails of a channel.
 const StopMailPath = "/stop-mail"
 
-// ReportFigures are the figures of a period that a message shows. Visitors are counted as in reports.
+// ReportFigures are the figures of a period that a message shows. Visitors are counted as in
+// reports.
 type ReportFigures struct {
 	Visitors  int64 `json:"visitors"`
 	Visits    int64 `json:"visits"`

@@ -135,8 +135,8 @@ func NewNodeIDs(key string) (*NodeIDs, error) {
 	return &NodeIDs{block: block, fingerprints: derived.Sum(nil)}, nil
 }
 
-// Fingerprint returns a hash of a text for a purpose. It is keyed, so that a copy of the database does not
-// let its reader guess short texts, such as passwords.
+// Fingerprint returns a hash of a text for a purpose. It is keyed, so that a copy of the database
+// does not let its reader guess short texts, such as passwords.
 func (n *NodeIDs) Fingerprint(purpose, text string) []byte {
 	mac := hmac.New(sha256.New, n.fingerprints)
 	fmt.Fprintf(mac, "%d %s %s", len(purpose), purpose, text)
@@ -163,8 +163,8 @@ func (n *NodeIDs) ParseDelivery(s string) (siteID, id int64, ok bool) {
 	return siteID, id, ok && kind == NodeDelivery && siteID > 0 && id > 0
 }
 
-// OfDay returns the position of a row of a day in a list that is ordered by day and row. The day must
-// not be negative.
+// OfDay returns the position of a row of a day in a list that is ordered by day and row. The day
+// must not be negative.
 func (n *NodeIDs) OfDay(kind NodeKind, day Day, id int64) string { return n.seal(kind, int64(day), id) }
 
 // ParseDay decodes a position that OfDay returns for a positive row, and accepts nothing else.
@@ -173,13 +173,13 @@ func (n *NodeIDs) ParseDay(kind NodeKind, s string) (day Day, id int64, ok bool)
 	return Day(number), id, ok && got == kind && number <= math.MaxInt32 && id > 0
 }
 
-// maxStopRow bounds the numbers of channels in secrets. No database comes close to it, while one in 512 wrong
-// secrets would decrypt to a channel without a bound.
+// maxStopRow bounds the numbers of channels in secrets. No database comes close to it, while one in
+// 512 wrong secrets would decrypt to a channel without a bound.
 const maxStopRow = 1<<40 - 1
 
-// OfChannelStop returns the secret that stops an alert channel without signing in. It is one encrypted block,
-// which cannot be made without the key. since is the time of the channel's confirmation: a channel that was
-// confirmed again has another secret.
+// OfChannelStop returns the secret that stops an alert channel without signing in. It is one
+// encrypted block, which cannot be made without the key. since is the time of the channel's
+// confirmation: a channel that was confirmed again has another secret.
 func (n *NodeIDs) OfChannelStop(channelID int64, since Instant) string {
 	return n.seal(stopChannel, int64(since), channelID)
 }

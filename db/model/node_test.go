@@ -148,7 +148,8 @@ func BenchmarkNodeID(b *testing.B) {
 	}
 }
 
-// TestStopSecrets: secrets keep their channel and its confirmation, and of many wrong ones not one is accepted.
+// TestStopSecrets: secrets keep their channel and its confirmation, and of many wrong ones not one
+// is accepted.
 func TestStopSecrets(t *testing.T) {
 	ids := nodeIDs(t, aNodeKey)
 	for _, n := range []int64{1, 7, 1<<40 - 1} {

@@ -9,8 +9,8 @@ import (
 // maxNoticeCount is the largest count of a hidden notice.
 const maxNoticeCount = 1_000_000_000
 
-// HiddenNotices are the counts at which a user has hidden the notices of a site's page. A notice appears again above
-// its count, and later by itself, see At.
+// HiddenNotices are the counts at which a user has hidden the notices of a site's page. A notice
+// appears again above its count, and later by itself, see At.
 type HiddenNotices struct {
 	SiteID     int64 `bun:",pk"`
 	UserID     int64 `bun:",pk"`
@@ -20,8 +20,8 @@ type HiddenNotices struct {
 	HiddenAt Instant `bun:",notnull"`
 }
 
-// At returns the counts that still hide notices at a time: rejected calls for the 7 days over which they are
-// counted, and the usage until the month ends.
+// At returns the counts that still hide notices at a time: rejected calls for the 7 days over which
+// they are counted, and the usage until the month ends.
 func (h HiddenNotices) At(now Instant) HiddenNotices {
 	if now.Sub(h.HiddenAt) >= 7*24*time.Hour {
 		h.Rejections = 0

@@ -12,9 +12,10 @@ import (
 // MaxOrigins is how many origins may frame the report of one shared link.
 const MaxOrigins = 10
 
-// ParseOrigins checks the origins of pages, and returns them as browsers write them, sorted. An origin is https
-// with a host name and optionally a port, such as `https://www.example.org`. For tests it may be http with
-// localhost or a name below it. Paths, wildcards and addresses are refused.
+// ParseOrigins checks the origins of pages, and returns them as browsers write them, sorted. An
+// origin is https with a host name and optionally a port, such as `https://www.example.org`. For
+// tests it may be http with localhost or a name below it. Paths, wildcards and addresses are
+// refused.
 func ParseOrigins(field string, origins []string) (List[string], error) {
 	parsed := List[string]{}
 	var wrong []error
@@ -41,8 +42,8 @@ func ParseOrigins(field string, origins []string) (List[string], error) {
 	return parsed, nil
 }
 
-// parseOrigin returns an origin in the form of browsers: the host in its ASCII form, without the scheme's
-// own port.
+// parseOrigin returns an origin in the form of browsers: the host in its ASCII form, without the
+// scheme's own port.
 func parseOrigin(text string) (origin string, ok bool) {
 	u, err := url.Parse(text)
 	isBare := err == nil && !strings.HasSuffix(u.Hostname(), ".") && u.User == nil && (u.Path == "" || u.Path == "/") && !strings.ContainsAny(text, "?#")

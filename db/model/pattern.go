@@ -7,17 +7,18 @@ import (
 	"unicode/utf8"
 )
 
-// PatternMatcher returns the function that reports whether a whole text matches one of the patterns,
-// in which * is any text without a slash and ** any text. For example, /blog/* matches /blog/2026,
-// and /blog/** also matches /blog/2026/11. A longer run of asterisks is the same as two. Texts
-// compare exactly. Without a pattern nothing matches.
+// PatternMatcher returns the function that reports whether a whole text matches one of the
+// patterns, in which * is any text without a slash and ** any text. For example, /blog/* matches
+// /blog/2026, and /blog/** also matches /blog/2026/11. A longer run of asterisks is the same as
+// two. Texts compare exactly. Without a pattern nothing matches.
 //
-// A call allocates nothing. It costs one lookup for all patterns without a wildcard, one comparison of
-// both ends and one search for a slash for each pattern with one wildcard, and one step of search for
-// each character of the text and each 64 bits of the other patterns: text × pattern / 64 at worst.
-// All filters and funnels of a report within MaxReportWildcards and MaxReportSearch take at most some
-// 40 µs for a text of 2,048 ASCII characters, and 0.2 ms for other characters: see BenchmarkHostile.
-// A caller that must end in time therefore reads its context after a few hundred texts.
+// A call allocates nothing. It costs one lookup for all patterns without a wildcard, one comparison
+// of both ends and one search for a slash for each pattern with one wildcard, and one step of
+// search for each character of the text and each 64 bits of the other patterns: text × pattern / 64
+// at worst. All filters and funnels of a report within MaxReportWildcards and MaxReportSearch take
+// at most some 40 µs for a text of 2,048 ASCII characters, and 0.2 ms for other characters: see
+// BenchmarkHostile. A caller that must end in time therefore reads its context after a few hundred
+// texts.
 func PatternMatcher(patterns ...string) func(text string) bool {
 	exact := make(map[string]bool)
 	var simple []affixes
@@ -52,9 +53,9 @@ func PatternMatcher(patterns ...string) func(text string) bool {
 }
 
 // containsMatcher returns the function that reports whether a text contains one of the values, in
-// upper or lower case, as it is stored or with its OwnLetters. Characters compare by unicode.ToLower. A call costs
-// one step of search for each character of the text and each 64 bits of the values, and allocates nothing unless
-// the text has letters to decode.
+// upper or lower case, as it is stored or with its OwnLetters. Characters compare by
+// unicode.ToLower. A call costs one step of search for each character of the text and each 64 bits
+// of the values, and allocates nothing unless the text has letters to decode.
 func containsMatcher(values []string) func(text string) bool {
 	list := make([]sequence, len(values))
 	for i, value := range values {
@@ -182,8 +183,8 @@ type cell struct {
 // otherRow is the row of characters that are in no sequence. ASCII characters have the rows before.
 const otherRow = utf8.RuneSelf
 
-// newSearch returns nil for no sequence. With anyCase, the sequences are in lower case and characters
-// of a text are as well as their lower case.
+// newSearch returns nil for no sequence. With anyCase, the sequences are in lower case and
+// characters of a text are as well as their lower case.
 func newSearch(list []sequence, anyCase bool) *search {
 	if len(list) == 0 {
 		return nil
@@ -356,8 +357,8 @@ func (s *search) matchWord(text string) bool {
 	return places&s.end[0] != 0
 }
 
-// wideRow returns the row and the length of the text's first character, which is beyond ASCII. A byte
-// that is not UTF-8 counts as U+FFFD, as for strings.ToLower.
+// wideRow returns the row and the length of the text's first character, which is beyond ASCII. A
+// byte that is not UTF-8 counts as U+FFFD, as for strings.ToLower.
 func (s *search) wideRow(text string) (row, size int) {
 	r, size := utf8.DecodeRuneInString(text)
 	if s.pages == nil {

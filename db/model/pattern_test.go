@@ -175,8 +175,8 @@ func contains(values ...string) func(string) bool {
 	return filter.Matcher()
 }
 
-// TestContainsIgnoresCase checks for each character of Unicode that it is found in either case, and by
-// no other character.
+// TestContainsIgnoresCase checks for each character of Unicode that it is found in either case, and
+// by no other character.
 func TestContainsIgnoresCase(t *testing.T) {
 	cased := map[rune]bool{'İ': true, '\u212a': true, 'ẞ': true, 'ǅ': true}
 	for r := rune(1); r <= unicode.MaxRune; r++ {

@@ -18,7 +18,8 @@ const (
 	MaxProviderRole = 50  // values of a claim that set a role
 	maxRoleValue    = 200 // bytes of one value
 
-	// ProviderSignInLifetime bounds the time between the start of a sign-in through a provider and its end.
+	// ProviderSignInLifetime bounds the time between the start of a sign-in through a provider and
+	// its end.
 	ProviderSignInLifetime = 10 * time.Minute
 
 	// DomainCheckInterval is the time between two lookups of the DNS record of a verified domain.
@@ -61,8 +62,8 @@ func (p *AccountProvider) HasAddress(email string) bool {
 	return ok && domain == p.Domain
 }
 
-// RoleOf returns the highest role of a claim's values, or the default role without a match. Without a
-// claim it returns "": then the provider sets no roles.
+// RoleOf returns the highest role of a claim's values, or the default role without a match. Without
+// a claim it returns "": then the provider sets no roles.
 func (p *AccountProvider) RoleOf(values []string) Role {
 	if p.RoleClaim == "" {
 		return ""
@@ -76,8 +77,8 @@ func (p *AccountProvider) RoleOf(values []string) Role {
 	return p.DefaultRole
 }
 
-// Check returns joined errors for the fields that break a rule, with the names of the API's input. It
-// normalises the domain. The issuer must be checked with CheckWebhookURL in addition.
+// Check returns joined errors for the fields that break a rule, with the names of the API's input.
+// It normalises the domain. The issuer must be checked with CheckWebhookURL in addition.
 func (p *AccountProvider) Check(allowLocal bool) error {
 	var domainErr error
 	p.Domain, domainErr = ParseDomain(p.Domain, allowLocal)
@@ -126,8 +127,8 @@ func checkClientText(field, text string) error {
 	return nil
 }
 
-// CheckIssuer checks the form of an issuer: an https address without a query, as OpenID Connect Discovery
-// requires. On this machine http will do.
+// CheckIssuer checks the form of an issuer: an https address without a query, as OpenID Connect
+// Discovery requires. On this machine http will do.
 func CheckIssuer(field, issuer string) error {
 	u, err := url.Parse(issuer)
 	if err != nil || len(issuer) > maxIssuer || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" ||
@@ -152,10 +153,11 @@ type Identity struct {
 	CreatedAt Instant `bun:",notnull"`
 }
 
-// Through returns the user as a session reaches it. A session of an account's provider reaches that account
-// alone, and never operates the installation: the account's owners decide whom their provider names. Any
-// other session does not reach accounts that require their own provider, except as an owner or a guest.
-// provider is nil without a provider, and 0 for the installation's. It returns nil if no account is left.
+// Through returns the user as a session reaches it. A session of an account's provider reaches that
+// account alone, and never operates the installation: the account's owners decide whom their
+// provider names. Any other session does not reach accounts that require their own provider, except
+// as an owner or a guest. provider is nil without a provider, and 0 for the installation's. It
+// returns nil if no account is left.
 func (u *User) Through(provider *int64) *User {
 	member := *u
 	member.Provider = provider
@@ -178,6 +180,6 @@ func (u *User) Through(provider *int64) *User {
 	return member.Default()
 }
 
-// IsThroughAccount reports whether the provider of an account has signed the user in. It is the word of the
-// account's owners: what belongs to the person, and not to the account, is closed.
+// IsThroughAccount reports whether the provider of an account has signed the user in. It is the
+// word of the account's owners: what belongs to the person, and not to the account, is closed.
 func (u *User) IsThroughAccount() bool { return u.Provider != nil && *u.Provider != 0 }

@@ -9,7 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// ReportView is the period and the comparison that a user has last chosen for the report of a site. Dates are never stored.
+// ReportView is the period and the comparison that a user has last chosen for the report of a site.
+// Dates are never stored.
 type ReportView struct {
 	SiteID         int64  `bun:",pk"`
 	UserID         int64  `bun:",pk"`
@@ -100,8 +101,8 @@ const (
 	reportSearchUnit   = 64    // characters; the searched text of each filter and each step is rounded up to it
 )
 
-// ReportFilter keeps or drops whole visits. DimensionPage, DimensionEvent and DimensionProperty keep
-// a visit in which such a page view or event happened. The JSON form is stored.
+// ReportFilter keeps or drops whole visits. DimensionPage, DimensionEvent and DimensionProperty
+// keep a visit in which such a page view or event happened. The JSON form is stored.
 type ReportFilter struct {
 	Dimension ReportDimension `json:"dimension"`
 	Operator  ReportOperator  `json:"operator"`
@@ -113,9 +114,9 @@ type ReportFilter struct {
 	Event    string `json:"event,omitempty"`
 }
 
-// CheckReportFilters checks filters by the rules of the schema. It reports up to MaxListErrors wrong
-// filters, with the code invalid_filter and their index in the field. If all are right, it checks
-// them together with CheckReportSearch.
+// CheckReportFilters checks filters by the rules of the schema. It reports up to MaxListErrors
+// wrong filters, with the code invalid_filter and their index in the field. If all are right, it
+// checks them together with CheckReportSearch.
 func CheckReportFilters(field string, filters []ReportFilter) error {
 	if len(filters) > MaxReportFilters {
 		return InvalidField(field, "invalid_filter", fmt.Sprintf("Use at most %d filters.", MaxReportFilters))
@@ -134,11 +135,11 @@ func CheckReportFilters(field string, filters []ReportFilter) error {
 	return CheckReportSearch(field, "invalid_filter", filters, nil)
 }
 
-// CheckReportSearch checks the cost of all filters and funnels of a report together: a report compares
-// each distinct text of a site with all of them. Pages without an asterisk and values of IS cost
-// nothing here, patterns with one wildcard count as a wildcard, and CONTAINS and patterns with several
-// wildcards count with their characters. Filters and steps must be valid on their own. A list that
-// was stored before these limits can exceed them.
+// CheckReportSearch checks the cost of all filters and funnels of a report together: a report
+// compares each distinct text of a site with all of them. Pages without an asterisk and values of
+// IS cost nothing here, patterns with one wildcard count as a wildcard, and CONTAINS and patterns
+// with several wildcards count with their characters. Filters and steps must be valid on their own.
+// A list that was stored before these limits can exceed them.
 func CheckReportSearch(field, code string, filters []ReportFilter, steps []FunnelStep) error {
 	var cost searchCost
 	for i := range filters {
@@ -238,7 +239,8 @@ func IsReportText(s string) bool { return IsStorable(s) && cut(s, MaxFilterText)
 
 // Matcher returns the function that reports whether a value is one of the filter's, with the
 // operator's negation left out: see ReportOperator.IsNegative. The filter must have passed
-// CheckReportFilters. A call allocates only for a text with letters to decode, see containsMatcher; PatternMatcher has its cost.
+// CheckReportFilters. A call allocates only for a text with letters to decode, see containsMatcher;
+// PatternMatcher has its cost.
 func (f *ReportFilter) Matcher() func(value string) bool {
 	switch f.Operator {
 	case OperatorContains, OperatorContainsNot:
@@ -255,8 +257,8 @@ func (f *ReportFilter) Matcher() func(value string) bool {
 	return func(value string) bool { return wanted[value] }
 }
 
-// MatchesNone reports whether visits without a value match, with the operator's negation left out. The
-// filter must have passed CheckReportFilters.
+// MatchesNone reports whether visits without a value match, with the operator's negation left out.
+// The filter must have passed CheckReportFilters.
 func (f *ReportFilter) MatchesNone() bool { return slices.Contains(f.Values, "") }
 
 // FunnelStep is a page view or an event. The JSON form is stored.
@@ -267,8 +269,8 @@ type FunnelStep struct {
 }
 
 // CheckFunnelSteps checks the steps of a funnel by the rules of the schema, and reports every wrong
-// one with the code invalid_step and its index in the field. If all are right, it checks them together
-// with CheckReportSearch.
+// one with the code invalid_step and its index in the field. If all are right, it checks them
+// together with CheckReportSearch.
 func CheckFunnelSteps(field string, steps []FunnelStep) error {
 	if len(steps) < MinFunnelSteps || len(steps) > MaxFunnelSteps {
 		return InvalidField(field, "invalid_step",

@@ -74,15 +74,16 @@ type ReportImport struct {
 	Visitors, Visits, Pageviews, Events int64 `bun:",notnull"`
 	Size                                int64 `bun:",notnull"` // daily sums, or page views and events
 
-	// ImportedBy is the e-mail address of CreatedBy, if that is a member. Only lists for members have it.
+	// ImportedBy is the e-mail address of CreatedBy, if that is a member. Only lists for members
+	// have it.
 	ImportedBy string `bun:"-"`
 }
 
 // ByCommand reports whether an operator imported on the command line.
 func (r *ReportImport) ByCommand() bool { return r.CreatedBy == 0 }
 
-// HasDimension reports whether the import can be broken down by a dimension. Groups and names of sources are
-// derived from sources.
+// HasDimension reports whether the import can be broken down by a dimension. Groups and names of
+// sources are derived from sources.
 func (r *ReportImport) HasDimension(by ReportDimension) bool {
 	if by == DimensionSourceGroup || by == DimensionSourceName {
 		by = DimensionSource

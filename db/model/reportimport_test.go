@@ -6,8 +6,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestImportDimensions checks which dimensions an import has: visits have all, and daily sums with sources have groups
-// and names of sources.
+// TestImportDimensions checks which dimensions an import has: visits have all, and daily sums with
+// sources have groups and names of sources.
 func TestImportDimensions(t *testing.T) {
 	sums := model.ReportImport{Dimensions: []string{string(model.DimensionSource), string(model.DimensionCountry)}}
 	bare := model.ReportImport{Dimensions: []string{string(model.DimensionChannel)}}

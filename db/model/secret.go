@@ -99,8 +99,8 @@ const (
 	WebhookOverlap = 24 * time.Hour // of a webhook secret, always
 )
 
-// KeepOldUntil returns until when a secret that is replaced now remains valid: for the given days, at
-// most MaxKeepOldDays. It returns 0 for 0 days: the secret is revoked at once.
+// KeepOldUntil returns until when a secret that is replaced now remains valid: for the given days,
+// at most MaxKeepOldDays. It returns 0 for 0 days: the secret is revoked at once.
 func KeepOldUntil(days int, now Instant) (Instant, error) {
 	switch {
 	case days < 0 || days > MaxKeepOldDays:
@@ -159,8 +159,8 @@ type APIToken struct {
 	LastUsedAt Instant    `bun:",nullzero"` // to the minute; 0 before the first use
 	ExpiresAt  Instant    `bun:",nullzero"` // 0: never
 
-	// SiteIDs are the sites that the token is restricted to, sorted; nil: it is not restricted. A site
-	// that is deleted or transferred stays in it, so that a restricted token remains one.
+	// SiteIDs are the sites that the token is restricted to, sorted; nil: it is not restricted. A
+	// site that is deleted or transferred stays in it, so that a restricted token remains one.
 	SiteIDs []int64 `bun:"site_ids,type:text,nullzero"`
 
 	ExpiryMails int32 `bun:",notnull"` // mails about the expiry that were queued, see TokenMailTimes
@@ -180,8 +180,8 @@ const MaxTokenDays = 3_650
 // TokenMailTimes are how long before its expiry a token's user is mailed, the first mail first.
 var TokenMailTimes = []time.Duration{14 * 24 * time.Hour, 24 * time.Hour}
 
-// TokenExpiry returns when a token that is created now expires, after 1 to MaxTokenDays days. A token
-// with a short life skips the mails that would have been due before its creation.
+// TokenExpiry returns when a token that is created now expires, after 1 to MaxTokenDays days. A
+// token with a short life skips the mails that would have been due before its creation.
 func TokenExpiry(days int, now Instant) (at Instant, skippedMails int32, err error) {
 	if days < 1 || days > MaxTokenDays {
 		return 0, 0, InvalidField("expiresInDays", "invalid_duration",
@@ -231,8 +231,8 @@ type Invitation struct {
 	SiteIDs []int64 `bun:"site_ids,type:text,nullzero"` // of a guest, see Membership; nil: the whole account
 }
 
-// CheckGuest returns an error for a guest of sites with another role than VIEWER: members create and
-// configure objects of the whole account. siteIDs is nil for a member.
+// CheckGuest returns an error for a guest of sites with another role than VIEWER: members create
+// and configure objects of the whole account. siteIDs is nil for a member.
 func CheckGuest(role Role, siteIDs []int64) error {
 	if siteIDs == nil || role == RoleViewer {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// sourceNames holds the names of sources by host and by bare name, and the names themselves by their lower
-// case, so that a name stands for itself.
+// sourceNames holds the names of sources by host and by bare name, and the names themselves by
+// their lower case, so that a name stands for itself.
 var sourceNames = loadSourceNames()
 
 var sourceNamesVersion = hashSourceNames()
@@ -32,8 +32,8 @@ func loadSourceNames() map[string]string {
 	return names
 }
 
-// hashSourceNames returns a hash of what NameOfSource depends on: the names, and the groups of the listed
-// hosts with a name or below a host with one. Other hosts of the lists can change.
+// hashSourceNames returns a hash of what NameOfSource depends on: the names, and the groups of the
+// listed hosts with a name or below a host with one. Other hosts of the lists can change.
 func hashSourceNames() uint64 {
 	var lines []string
 	for source, name := range sourceNames {
@@ -66,7 +66,8 @@ func hasName(host string) bool {
 	return false
 }
 
-// sourcesOf returns the sources of an entry of the names: itself, or all listed hosts that begin with it.
+// sourcesOf returns the sources of an entry of the names: itself, or all listed hosts that begin
+// with it.
 func sourcesOf(entry string) []string {
 	begin, ok := strings.CutSuffix(entry, "*")
 	if !ok {
@@ -84,13 +85,13 @@ func sourcesOf(entry string) []string {
 	return hosts
 }
 
-// SourceNamesVersion identifies the names of this program. Sources with equal names in one version can have
-// different names in another one. It is never 0.
+// SourceNamesVersion identifies the names of this program. Sources with equal names in one version
+// can have different names in another one. It is never 0.
 func SourceNamesVersion() uint64 { return max(sourceNamesVersion, 1) }
 
-// NameOfSource returns the name of a source of reports, such as Google for www.google.com and for the
-// campaign value google. A source without a name is returned as it is. The name of a name is itself. It is
-// safe for concurrent use.
+// NameOfSource returns the name of a source of reports, such as Google for www.google.com and for
+// the campaign value google. A source without a name is returned as it is. The name of a name is
+// itself. It is safe for concurrent use.
 func NameOfSource(source string) string {
 	if len(source) > maxHost {
 		return source
@@ -105,7 +106,8 @@ func NameOfSource(source string) string {
 	}
 
 	for host := plain; ; {
-		// A service below a host has its own name, or none: mail.google.com is not Google, but a mail service.
+		// A service below a host has its own name, or none: mail.google.com is not Google, but a
+		// mail service.
 		if name, ok := sourceNames[host]; ok {
 			if host != plain && GroupOfSource(host) != GroupOfSource(plain) {
 				return source

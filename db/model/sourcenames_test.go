@@ -71,8 +71,8 @@ func TestNameOfSource(t *testing.T) {
 	}
 }
 
-// TestSourceNames checks that the list of names is sorted, that each entry is well formed and has one name,
-// and that each name is listed once.
+// TestSourceNames checks that the list of names is sorted, that each entry is well formed and has
+// one name, and that each name is listed once.
 func TestSourceNames(t *testing.T) {
 	lines, names := sourceList("names"), map[string]string{}
 	if !slices.IsSorted(lines) || len(lines) < 50 {
@@ -116,7 +116,8 @@ func TestSourceNames(t *testing.T) {
 	}
 }
 
-// FuzzNameOfSource checks that the name of a name is itself, so that a row and a filter by its value agree.
+// FuzzNameOfSource checks that the name of a name is itself, so that a row and a filter by its
+// value agree.
 func FuzzNameOfSource(f *testing.F) {
 	for _, source := range []string{"www.google.com", " Google. ", "t.co", "..", "a..google.com", "x.", "Hacker News", "\xff.de"} {
 		f.Add(source)

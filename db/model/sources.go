@@ -37,8 +37,8 @@ var sourceLists = map[SourceKind]string{
 	SourceAssistants: "assistants", SourceShopping: "shopping", SourceNews: "news",
 }
 
-// channelSites holds the entries of the lists of channels with their kind, and groupSites the entries
-// of the other lists.
+// channelSites holds the entries of the lists of channels with their kind, and groupSites the
+// entries of the other lists.
 var channelSites, groupSites = loadSources()
 
 func loadSources() (channels, groups map[string]SourceKind) {
@@ -76,16 +76,16 @@ func sourceList(name string) []string {
 // maxHost is the length limit of DNS, including the trailing dot.
 const maxHost = 254
 
-// KindOfHost returns the kind of a host for channels: the kind of the host itself, or of the nearest
-// parent domain that is listed. It is safe for concurrent use, as the other functions are.
+// KindOfHost returns the kind of a host for channels: the kind of the host itself, or of the
+// nearest parent domain that is listed. It is safe for concurrent use, as the other functions are.
 func KindOfHost(host string) SourceKind { return kindIn(channelSites, host) }
 
 // KindOfSource returns the kind of a campaign's source for channels. A source is a bare name or a
 // host.
 func KindOfSource(source string) SourceKind { return kindOfSource(channelSites, source) }
 
-// kindIn returns the kind of a host by a list. It does not look up the last label, which may equal a
-// bare name (blog.google, dns.line).
+// kindIn returns the kind of a host by a list. It does not look up the last label, which may equal
+// a bare name (blog.google, dns.line).
 func kindIn(list map[string]SourceKind, host string) SourceKind {
 	// A longer text is not a host, and could have thousands of labels.
 	if len(host) > maxHost {
@@ -112,8 +112,8 @@ func kindOfSource(list map[string]SourceKind, source string) SourceKind {
 	return kindIn(list, source)
 }
 
-// SourceGroup is a group of sources in reports. Groups stand next to the contract's thirteen channels,
-// and ignore how the visit was paid for.
+// SourceGroup is a group of sources in reports. Groups stand next to the contract's thirteen
+// channels, and ignore how the visit was paid for.
 type SourceGroup string
 
 // The groups. A visit without a source has none.

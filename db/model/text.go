@@ -113,8 +113,8 @@ func isInvisible(r rune) bool {
 var errConfirmation = InvalidField("confirm", "confirmation_mismatch",
 	"This is not the name of what is to be deleted: enter the domain of a site, or the name of a sitekey or account.")
 
-// Confirm compares the name that a caller repeated to confirm a deletion with the object's. A nil name
-// was not asked for.
+// Confirm compares the name that a caller repeated to confirm a deletion with the object's. A nil
+// name was not asked for.
 func Confirm(repeated *string, name string) error {
 	if repeated != nil && strings.TrimSpace(*repeated) != name {
 		return errConfirmation

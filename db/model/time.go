@@ -98,8 +98,8 @@ func TimeZone(name string) (*time.Location, error) {
 	return zone, nil
 }
 
-// ParseTimeZone checks the name of a time zone that a client sent. It refuses Local, which depends on
-// the machine, and names that are no IANA zones although a machine has files for them.
+// ParseTimeZone checks the name of a time zone that a client sent. It refuses Local, which depends
+// on the machine, and names that are no IANA zones although a machine has files for them.
 func ParseTimeZone(field, name string) (string, error) {
 	form := timeZoneForm.MatchString(name) && name != "Local" && name != "Factory"
 	if form {

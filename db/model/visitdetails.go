@@ -19,21 +19,21 @@ const (
 // Shields lists every shield.
 var Shields = []Shield{ShieldReferrerSpam, ShieldDataCentres}
 
-// Limits of the size of a group of visitors that is shown by itself. A group of MaxSmallGroup or more
-// visitors is always shown.
+// Limits of the size of a group of visitors that is shown by itself. A group of MaxSmallGroup or
+// more visitors is always shown.
 const (
 	DefaultSmallGroup = 3
 	MaxSmallGroup     = 100
 )
 
-// personal are the dimensions that say something about the visitor. Rows of few visitors are one row
-// in them: see Site.SmallGroup.
+// personal are the dimensions that say something about the visitor. Rows of few visitors are one
+// row in them: see Site.SmallGroup.
 var personal = []ReportDimension{
 	DimensionCountry, DimensionBrowser, DimensionSystem, DimensionDevice, DimensionLanguage, DimensionScreenWidth,
 }
 
-// IsPersonal reports whether the dimension says something about the visitor, not about the page or the
-// way to it. Small groups are hidden in these dimensions alone.
+// IsPersonal reports whether the dimension says something about the visitor, not about the page or
+// the way to it. Small groups are hidden in these dimensions alone.
 func (d ReportDimension) IsPersonal() bool { return slices.Contains(personal, d) }
 
 // ParseVisitDetails checks a list of details and returns it in the order of VisitDetails.
@@ -145,8 +145,9 @@ func sentPaths(patterns []string) []string {
 }
 
 // sentPath returns a path as browsers send it: spaces, quotes and characters beyond ASCII are
-// percent-encoded (WHATWG URL, path percent-encode set). Escapes beyond ASCII get capital letters, so that excluded paths
-// are compared without regard to their case. It allocates for such paths alone.
+// percent-encoded (WHATWG URL, path percent-encode set). Escapes beyond ASCII get capital letters,
+// so that excluded paths are compared without regard to their case. It allocates for such paths
+// alone.
 func sentPath(path string) string {
 	if strings.Contains(path, "%") {
 		path = escapes.ReplaceAllStringFunc(path, strings.ToUpper)

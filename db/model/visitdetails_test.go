@@ -9,7 +9,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestParseExcludedPaths checks which lists of paths are stored, and the field and the code of others.
+// TestParseExcludedPaths checks which lists of paths are stored, and the field and the code of
+// others.
 func TestParseExcludedPaths(t *testing.T) {
 	many := make(model.List[string], model.MaxExcludedPaths+1)
 	for i := range many {

@@ -99,10 +99,10 @@ func contains(networks []netip.Prefix, addr netip.Addr) bool {
 	return slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(addr) })
 }
 
-// CheckWebhookURL checks an address that an owner entered for calls of this program: https, a host name or a public
-// address, no user name or password, port 443 or 8443. If networks are allowed in addition, it also
-// accepts names without a dot, names under localhost and other ports: their addresses are known,
-// and checked, only when the call is made. Its error is for the input field.
+// CheckWebhookURL checks an address that an owner entered for calls of this program: https, a host
+// name or a public address, no user name or password, port 443 or 8443. If networks are allowed in
+// addition, it also accepts names without a dot, names under localhost and other ports: their
+// addresses are known, and checked, only when the call is made. Its error is for the input field.
 func CheckWebhookURL(field, address string, allowed []netip.Prefix) error {
 	bad := func(message string) error { return InvalidField(field, "invalid_url", message) }
 	u, ok := parseWebhookURL(address)
@@ -348,8 +348,8 @@ const (
 	ReasonDNS     = "dns"     // the name does not resolve
 )
 
-// retryDelays are the pauses after each failed attempt of the schedule, 11 hours in total: a receiver
-// that fails in the evening is called again the next morning (ADR 032).
+// retryDelays are the pauses after each failed attempt of the schedule, 11 hours in total: a
+// receiver that fails in the evening is called again the next morning (ADR 032).
 var retryDelays = [MaxAttempts - 1]time.Duration{5 * time.Second, 5 * time.Minute, time.Hour, MaxRetryPause}
 
 // MaxRetryPause is the longest pause of the schedule, without its jitter.

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// WebhookMessage is a message that the program sends to webhooks of sites and to alert channels of the kind
-// webhook. The table of docs/webhooks.md and the
-// webhooks of dataplane/openapi.json, with the schemas of the bodies, are compared with this list.
+// WebhookMessage is a message that the program sends to webhooks of sites and to alert channels of
+// the kind webhook. The table of docs/webhooks.md and the webhooks of dataplane/openapi.json, with
+// the schemas of the bodies, are compared with this list.
 type WebhookMessage struct {
 	Name    string // in the table
 	Kind    string // of its deliveries; MessageKindAlert: sent to an alert channel
@@ -31,8 +31,8 @@ var (
 // MessageKindAlert is the kind of messages to alert channels. They are no deliveries.
 const MessageKindAlert = "alert"
 
-// WebhookMessages has every message. A new one needs a row here, a row and an example in docs/webhooks.md, and,
-// with a new kind, a schema in dataplane/openapi.json.
+// WebhookMessages has every message. A new one needs a row here, a row and an example in
+// docs/webhooks.md, and, with a new kind, a schema in dataplane/openapi.json.
 var WebhookMessages = []WebhookMessage{
 	{
 		Name: "purchase", Kind: DeliveryConversion, Event: EventPurchase, Webhook: DeliveryConversion,

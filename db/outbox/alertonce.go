@@ -7,9 +7,9 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// AlertOnce stores an alert that does not last, with its messages, in the transaction of the fact that it
-// reports. It stores nothing if no channel wants the event, or for a stopped site or a suspended account.
-// The transaction must have locked the account.
+// AlertOnce stores an alert that does not last, with its messages, in the transaction of the fact
+// that it reports. It stores nothing if no channel wants the event, or for a stopped site or a
+// suspended account. The transaction must have locked the account.
 func (s *Store) AlertOnce(ctx context.Context, tx *db.Tx, alert model.Alert, now model.Instant) error {
 	channels, err := alertedChannels(ctx, tx, &alert)
 	if err != nil || len(channels) == 0 {
@@ -29,8 +29,8 @@ func (s *Store) AlertOnce(ctx context.Context, tx *db.Tx, alert model.Alert, now
 	return s.QueueAlert(ctx, tx, &alert, model.AlertOnce, now)
 }
 
-// isLive reports whether the account of an alert is not suspended, and its site is its own, and neither
-// paused nor deleted.
+// isLive reports whether the account of an alert is not suspended, and its site is its own, and
+// neither paused nor deleted.
 func isLive(ctx context.Context, tx *db.Tx, alert *model.Alert) (bool, error) {
 	account, err := tx.NewSelect().Table("accounts").Where("id = ?", alert.AccountID).Where("suspended_at = 0").Exists(ctx)
 	if err != nil || !account || alert.SiteID == 0 {

@@ -11,8 +11,8 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// TestQuotaAlerts checks that each notice of a quota is one alert, however often and concurrently the
-// notices are mailed, and none for a stopped site or an account without a channel for it.
+// TestQuotaAlerts checks that each notice of a quota is one alert, however often and concurrently
+// the notices are mailed, and none for a stopped site or an account without a channel for it.
 func TestQuotaAlerts(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -9,9 +9,9 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// QueueAlert writes one message about an alert for each channel that wants it. The transaction is the
-// one that changes the alert's own row, so that no alert is lost or reported twice. The phase is begun,
-// ended or once:
+// QueueAlert writes one message about an alert for each channel that wants it. The transaction is
+// the one that changes the alert's own row, so that no alert is lost or reported twice. The phase
+// is begun, ended or once:
 //
 //   - begun and once: each channel of the account, and of the alert's site, that wants the event gets
 //     a message. In its quiet hours the message waits for their end.
@@ -68,8 +68,8 @@ func beginAlert(
 	return messages, nil
 }
 
-// dropMessage stores a message beyond the limit as failed, so that members see the limit: at most one for
-// each channel in model.DroppedEvery. Its next attempt is at 0.
+// dropMessage stores a message beyond the limit as failed, so that members see the limit: at most
+// one for each channel in model.DroppedEvery. Its next attempt is at 0.
 func dropMessage(ctx context.Context, tx *db.Tx, m model.AlertMessage, now model.Instant) error {
 	recent, err := tx.NewSelect().Table("alert_messages").Where("channel_id = ?", m.ChannelID).
 		Where("next_attempt_at = 0").Where("created_at > ?", now.Add(-model.DroppedEvery)).Exists(ctx)
@@ -84,8 +84,8 @@ func dropMessage(ctx context.Context, tx *db.Tx, m model.AlertMessage, now model
 	return messageRows.addAttempt(ctx, tx, m.ChannelID, m.Delivery(), false, model.AttemptRateLimited, now)
 }
 
-// endAlert returns the messages about an alert's end. It changes beginnings that wait, for the end of quiet
-// hours or for another attempt, so that they report both.
+// endAlert returns the messages about an alert's end. It changes beginnings that wait, for the end
+// of quiet hours or for another attempt, so that they report both.
 func endAlert(ctx context.Context, tx *db.Tx, alert *model.Alert, now model.Instant) ([]model.AlertMessage, error) {
 	// The order of locks requires the channels first.
 	var channels []model.AlertChannel
@@ -140,8 +140,8 @@ func reportBoth(ctx context.Context, tx *db.Tx, m *model.AlertMessage, data mode
 	return err
 }
 
-// dropEnd deletes the message about an alert's end that was written during a failed attempt of its beginning.
-// If another attempt follows, it reports both.
+// dropEnd deletes the message about an alert's end that was written during a failed attempt of its
+// beginning. If another attempt follows, it reports both.
 func dropEnd(ctx context.Context, tx *db.Tx, begun *model.AlertMessage, state string) error {
 	if begun.Phase != model.AlertBegun || begun.AlertID == 0 || state == model.DeliveryDelivered {
 		return nil
@@ -192,7 +192,8 @@ func alertedChannels(ctx context.Context, tx *db.Tx, alert *model.Alert) ([]mode
 	return slices.DeleteFunc(channels, func(c model.AlertChannel) bool { return !c.Wants(alert.Event) }), nil
 }
 
-// hasRoom reports whether a channel may get a message about another alert, see model.MaxChannelMessages.
+// hasRoom reports whether a channel may get a message about another alert, see
+// model.MaxChannelMessages.
 func hasRoom(ctx context.Context, tx *db.Tx, channelID int64, now model.Instant) (bool, error) {
 	// Dropped messages do not count, and neither do tests, summaries and the ends of alerts.
 	var recent []int64

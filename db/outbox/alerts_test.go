@@ -14,7 +14,8 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// insertChannel stores a channel of the kind webhook that wants page view drops, as change leaves it.
+// insertChannel stores a channel of the kind webhook that wants page view drops, as change leaves
+// it.
 func insertChannel(t *testing.T, d *db.DB, site *model.Site, change func(*model.AlertChannel)) int64 {
 	t.Helper()
 	channel := model.AlertChannel{
@@ -28,7 +29,8 @@ func insertChannel(t *testing.T, d *db.DB, site *model.Site, change func(*model.
 	return channel.ID
 }
 
-// queueAlert stores an alert in its phase, with its messages, and returns how many of the new ones are due.
+// queueAlert stores an alert in its phase, with its messages, and returns how many of the new ones
+// are due.
 func queueAlert(t *testing.T, d *db.DB, alert *model.Alert, phase model.AlertPhase, now model.Instant) int {
 	t.Helper()
 	messages := func(due string) int {
@@ -132,7 +134,8 @@ func TestQueueAlert(t *testing.T) {
 	})
 }
 
-// TestOneOpenAlert checks that the database refuses a second open alert about the same, also of no site.
+// TestOneOpenAlert checks that the database refuses a second open alert about the same, also of no
+// site.
 func TestOneOpenAlert(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -179,7 +182,8 @@ func TestAlertsOfOperators(t *testing.T) {
 			}
 		}
 
-		// An operator has added the event to a member's channel; another one has lost the role since.
+		// An operator has added the event to a member's channel; another one has lost the role
+		// since.
 		op, member := user("op@example.org", true), user("member@example.org", false)
 		operators := insertChannel(t, d, site, wants(member, op))
 		members := insertChannel(t, d, site, wants(op, member))
@@ -196,7 +200,8 @@ func TestAlertsOfOperators(t *testing.T) {
 	})
 }
 
-// TestChannelMessagesAreBounded checks the limit of a channel's messages, which ends do not count for.
+// TestChannelMessagesAreBounded checks the limit of a channel's messages, which ends do not count
+// for.
 func TestChannelMessagesAreBounded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -292,8 +297,8 @@ func leaseOf(t *testing.T, d *db.DB, channel int64, now model.Instant) *outbox.L
 	return leased
 }
 
-// TestEndFollowsBeginning checks the end of alerts with beginnings that were delivered, have failed once or for
-// good, or are being attempted.
+// TestEndFollowsBeginning checks the end of alerts with beginnings that were delivered, have failed
+// once or for good, or are being attempted.
 func TestEndFollowsBeginning(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -337,8 +342,8 @@ func TestEndFollowsBeginning(t *testing.T) {
 	})
 }
 
-// TestQuietRetries checks that retries, and messages that a suspension held, wait for the end of quiet hours, and
-// that manual attempts do not.
+// TestQuietRetries checks that retries, and messages that a suspension held, wait for the end of
+// quiet hours, and that manual attempts do not.
 func TestQuietRetries(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -392,7 +397,8 @@ func TestQuietRetries(t *testing.T) {
 	})
 }
 
-// TestMailsAfterAFault checks that a message that cannot be read does not keep the others from being mailed.
+// TestMailsAfterAFault checks that a message that cannot be read does not keep the others from
+// being mailed.
 func TestMailsAfterAFault(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -411,8 +417,8 @@ func TestMailsAfterAFault(t *testing.T) {
 	})
 }
 
-// TestChannelIsLockedFirst checks that a finished attempt waits for a change of its channel without a lock of the
-// message. On SQLite a transaction excludes all others.
+// TestChannelIsLockedFirst checks that a finished attempt waits for a change of its channel without
+// a lock of the message. On SQLite a transaction excludes all others.
 func TestChannelIsLockedFirst(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -453,8 +459,8 @@ func TestChannelIsLockedFirst(t *testing.T) {
 	})
 }
 
-// TestBacklogOfMessages checks that the backlog counts messages to channels: due ones, those that wait for the end of
-// quiet hours, and none of a suspended account.
+// TestBacklogOfMessages checks that the backlog counts messages to channels: due ones, those that
+// wait for the end of quiet hours, and none of a suspended account.
 func TestBacklogOfMessages(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -23,8 +23,8 @@ func addMail(t *testing.T, d *db.DB, accountID int64, address, kind, state strin
 	return mail.ID
 }
 
-// TestMailsOfAStoppedChannel checks that mails that are not sent yet are not sent after the channel was stopped, and that
-// their messages have failed.
+// TestMailsOfAStoppedChannel checks that mails that are not sent yet are not sent after the channel
+// was stopped, and that their messages have failed.
 func TestMailsOfAStoppedChannel(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -65,8 +65,8 @@ func TestMailsOfAStoppedChannel(t *testing.T) {
 	})
 }
 
-// TestDeleteMailsTo checks that the mails of channels stay when an address no longer belongs to the account: their recipient
-// need not be a member, and their number is counted.
+// TestDeleteMailsTo checks that the mails of channels stay when an address no longer belongs to the
+// account: their recipient need not be a member, and their number is counted.
 func TestDeleteMailsTo(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -193,7 +193,8 @@ func (s *Store) ResendDailyExport(
 	return deliveries, nil
 }
 
-// checkResent checks that the regular plan has passed a day and that some of its rows may be stored.
+// checkResent checks that the regular plan has passed a day and that some of its rows may be
+// stored.
 func (s *Store) checkResent(ctx context.Context, site *model.Site, day model.Day, now model.Instant) error {
 	if day >= site.DailyExportDay || day >= now.Day() {
 		return model.InvalidField("date", "invalid_day", "The regular export of this day is still to come.")
@@ -221,8 +222,8 @@ WHERE at IS NOT NULL HAVING count(*) > 0`, site.ID).Scan(ctx, &first)
 	return nil
 }
 
-// mayResend locks the site and returns an error while a part of the day is in progress, and after too
-// many parts in an hour.
+// mayResend locks the site and returns an error while a part of the day is in progress, and after
+// too many parts in an hour.
 func mayResend(ctx context.Context, tx *db.CellTx, siteID int64, day model.Day, now model.Instant) error {
 	if err := tx.LockRow(ctx, "sites", siteID); err != nil {
 		return err

@@ -34,8 +34,8 @@ UNION ALL SELECT s.id FROM accounts a JOIN sites s ON s.account_id = a.id WHERE 
 const isHeld = `EXISTS (SELECT 1 FROM sites s JOIN accounts a ON a.id = s.account_id
 WHERE s.id = ? AND (s.deleted_at > 0 OR a.suspended_at > 0))`
 
-// fewDue is up to how many due deliveries DueLanes reads them in the order of time, whatever else is
-// pending. Beyond, it asks each site with pending deliveries.
+// fewDue is up to how many due deliveries DueLanes reads them in the order of time, whatever else
+// is pending. Beyond, it asks each site with pending deliveries.
 const fewDue = 2_000
 
 // DueLanes returns at most limit lanes with due deliveries, of sites after the given one, ordered
@@ -49,7 +49,8 @@ func (s *Store) DueLanes(ctx context.Context, now model.Instant, afterSite int64
 		return err
 	})
 
-	// A cell that cannot be read does not delay the others' deliveries, unless it hides all of them.
+	// A cell that cannot be read does not delay the others' deliveries, unless it hides all of
+	// them.
 	if err != nil && len(lanes) == 0 {
 		return nil, err
 	}
@@ -77,8 +78,8 @@ func (c cell) dueLanes(ctx context.Context, now model.Instant, afterSite int64, 
 	return lanes[:min(len(lanes), limit)], nil
 }
 
-// lanesOfFewDue returns the lanes with due deliveries, ordered by site and kind. all is false, and the
-// lanes are not complete, if more than fewDue are due.
+// lanesOfFewDue returns the lanes with due deliveries, ordered by site and kind. all is false, and
+// the lanes are not complete, if more than fewDue are due.
 func (c cell) lanesOfFewDue(ctx context.Context, now model.Instant) (lanes []model.Lane, all bool, err error) {
 	const text = `
 SELECT due.site_id, due.kind, count(*) AS deliveries, due.site_id IN (` + heldSites + `) AS held
@@ -140,8 +141,8 @@ type LanePage struct {
 	Limit int
 }
 
-// DueDeliveries returns the due deliveries of lanes with one statement for each cell: of each lane at
-// most its limit, longest due first. At most 500 lanes.
+// DueDeliveries returns the due deliveries of lanes with one statement for each cell: of each lane
+// at most its limit, longest due first. At most 500 lanes.
 func (s *Store) DueDeliveries(
 	ctx context.Context, pages []LanePage, now model.Instant,
 ) (map[model.Lane][]DueDelivery, error) {
@@ -355,8 +356,8 @@ func (s *Store) FinishAttempt(ctx context.Context, c *Leased, r AttemptResult, n
 	return nil
 }
 
-// DeliveryBacklog counts the pending deliveries of all sites that are not held, and the pending messages to alert
-// channels that are not held.
+// DeliveryBacklog counts the pending deliveries of all sites that are not held, and the pending
+// messages to alert channels that are not held.
 func (s *Store) DeliveryBacklog(ctx context.Context, now model.Instant) (all Backlog, err error) {
 	if err := messageRows.addBacklog(ctx, s.db.Read, heldChannels, now, &all); err != nil {
 		return all, err

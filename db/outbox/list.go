@@ -93,8 +93,8 @@ func (f DeliveryFilter) conditions() []condition {
 	return all
 }
 
-// The ids of an owner's deliveries: firstIDs bounds their times, and idSlack exceeds how far an id is
-// ahead of its row's time, see planDailyExport.
+// The ids of an owner's deliveries: firstIDs bounds their times, and idSlack exceeds how far an id
+// is ahead of its row's time, see planDailyExport.
 var (
 	firstIDs = model.At(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC))
 	lastIDs  = model.At(time.Date(2090, 1, 1, 0, 0, 0, 0, time.UTC))
@@ -107,8 +107,8 @@ func firstIDSince(since model.Instant) int64 {
 	return model.FirstTimeID(min(max(since, firstIDs), lastIDs))
 }
 
-// period returns the conditions of Since and Until: on the id, by which the indexes are ordered, and
-// on the exact time.
+// period returns the conditions of Since and Until: on the id, by which the indexes are ordered,
+// and on the exact time.
 func (f DeliveryFilter) period() (since, until condition) {
 	if f.Since != 0 {
 		since = condition{" AND id >= ? AND created_at >= ?", []any{firstIDSince(f.Since), f.Since}}
@@ -201,8 +201,9 @@ func (l List[Row]) Pages(
 	return lists, nil
 }
 
-// DeliveryCounts returns how many deliveries of each site a filter selects, at most MaxDeliveryCount.
-// It runs one statement. It does not check permissions: the caller must have loaded the sites.
+// DeliveryCounts returns how many deliveries of each site a filter selects, at most
+// MaxDeliveryCount. It runs one statement. It does not check permissions: the caller must have
+// loaded the sites.
 func (s *Store) DeliveryCounts(
 	ctx context.Context, siteIDs []int64, filter DeliveryFilter,
 ) (map[int64]int, error) {

@@ -11,8 +11,8 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// TestFiltersUseIndexes checks that every filter reads ranges of indexes only, on a table where a scan
-// would be slow.
+// TestFiltersUseIndexes checks that every filter reads ranges of indexes only, on a table where a
+// scan would be slow.
 func TestFiltersUseIndexes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

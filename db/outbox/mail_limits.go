@@ -68,8 +68,9 @@ func countMails(
 	return sum, db.OrNotFound(err)
 }
 
-// alertRecipient returns the address and language of a channel's mails. It returns a class of failed attempts
-// instead if the mail must not be sent. The limit of an address protects people who are no members.
+// alertRecipient returns the address and language of a channel's mails. It returns a class of
+// failed attempts instead if the mail must not be sent. The limit of an address protects people who
+// are no members.
 func alertRecipient(
 	ctx context.Context, tx *db.Tx, c *Leased, now model.Instant,
 ) (to recipient, class string, err error) {
@@ -92,7 +93,8 @@ func alertRecipient(
 	return recipient{c.URL, c.Channel.Language}, "", nil
 }
 
-// countMailsTo returns how many mails of a kind an address was sent in the last 24 hours, by all accounts.
+// countMailsTo returns how many mails of a kind an address was sent in the last 24 hours, by all
+// accounts.
 func countMailsTo(ctx context.Context, tx *db.Tx, kind, address string, now model.Instant) (int64, error) {
 	// The index has a condition on the kind, which PostgreSQL recognises without a parameter.
 	q := tx.NewSelect().Table("mails").Where("kind IN ('alert', 'alert_confirm')").Where("kind = ?", kind).

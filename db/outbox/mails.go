@@ -186,8 +186,8 @@ func mailChosen(
 	return QueueMails(ctx, tx, mails)
 }
 
-// MailNotice queues one mail for each user of the account, except guests. It is for mails that an account can
-// cause in large numbers: beyond 1,000 a day it drops them.
+// MailNotice queues one mail for each user of the account, except guests. It is for mails that an
+// account can cause in large numbers: beyond 1,000 a day it drops them.
 func MailNotice(ctx context.Context, tx *db.Tx, accountID int64, kind string, data any, now model.Instant) error {
 	// The order of locks requires the account before its users.
 	if err := tx.LockRow(ctx, "accounts", accountID); err != nil && !errors.Is(err, model.ErrNotFound) {
@@ -200,8 +200,8 @@ func MailNotice(ctx context.Context, tx *db.Tx, accountID int64, kind string, da
 	})
 }
 
-// MailMember queues a mail to one user or guest of the account, with the limit of MailNotice. It does
-// nothing if the user was removed.
+// MailMember queues a mail to one user or guest of the account, with the limit of MailNotice. It
+// does nothing if the user was removed.
 func MailMember(
 	ctx context.Context, tx *db.Tx, accountID, userID int64, kind, data string, now model.Instant,
 ) error {
@@ -228,7 +228,8 @@ func MailMember(
 	})
 }
 
-// memberOf returns a user or guest of the account, and locks the user; none if the user was removed.
+// memberOf returns a user or guest of the account, and locks the user; none if the user was
+// removed.
 func memberOf(ctx context.Context, tx *db.Tx, accountID, userID int64) (found []recipient, err error) {
 	q := tx.NewSelect().Table("users").Column("email", "language").Where("id = ?", userID).
 		Where("id IN (SELECT user_id FROM "+db.AllMemberships+" AS m WHERE account_id = ?)", accountID)
@@ -263,8 +264,8 @@ func queueFailureMail(ctx context.Context, tx *db.Tx, delivery *model.Delivery, 
 	}, now)
 }
 
-// personalMails are the kinds of mails to a user that do not belong to one of the user's accounts. They
-// are stored with the default account.
+// personalMails are the kinds of mails to a user that do not belong to one of the user's accounts.
+// They are stored with the default account.
 var personalMails = []string{
 	model.MailPasswordReset, model.MailPasswordChanged, model.MailSecondFactor, model.MailRecoveryCode,
 	model.MailOperatorLink, model.MailEmailRequested,
@@ -282,8 +283,9 @@ func KeepPersonalMails(ctx context.Context, tx *db.Tx, accountID int64) error {
 	return err
 }
 
-// DeleteMailsTo deletes the account's mails to an address that no longer belongs to it. Mails of alert channels stay: their
-// recipients need not be members, and their number counts for the limits of an address.
+// DeleteMailsTo deletes the account's mails to an address that no longer belongs to it. Mails of
+// alert channels stay: their recipients need not be members, and their number counts for the limits
+// of an address.
 func DeleteMailsTo(ctx context.Context, tx *db.Tx, accountID int64, email string) error {
 	_, err := tx.NewDelete().Model((*model.Mail)(nil)).Where("account_id = ?", accountID).
 		Where("recipient = ?", email).Where("kind NOT IN ?", bun.Tuple([]string{model.MailAlert, model.MailAlertConfirm})).Exec(ctx)

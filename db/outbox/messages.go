@@ -173,7 +173,8 @@ func IsMailPending(ctx context.Context, tx *db.Tx, mailID int64) (bool, error) {
 	return tx.NewSelect().Table("mails").Where("id = ?", mailID).Where("state = ?", model.MailPending).Exists(ctx)
 }
 
-// stopChannel stops a channel and its pending messages, unless its address was changed since it was read.
+// stopChannel stops a channel and its pending messages, unless its address was changed since it was
+// read.
 func stopChannel(
 	ctx context.Context, tx *db.Tx, channel *model.AlertChannel, reason string, now model.Instant,
 ) error {
@@ -188,8 +189,8 @@ func stopChannel(
 	return FailPendingMessages(ctx, tx, channel.ID)
 }
 
-// FailPendingMessages ends the messages of a channel that is stopped, or has another address from now on, also those
-// with a mail that is not sent yet.
+// FailPendingMessages ends the messages of a channel that is stopped, or has another address from
+// now on, also those with a mail that is not sent yet.
 func FailPendingMessages(ctx context.Context, tx *db.Tx, channelID int64) error {
 	mails, err := DeleteQueuedMails(ctx, tx, channelID)
 	if err != nil {
@@ -206,7 +207,8 @@ func FailPendingMessages(ctx context.Context, tx *db.Tx, channelID int64) error 
 	return err
 }
 
-// DeleteQueuedMails deletes the mails of a channel's messages that are not sent yet, and returns their ids.
+// DeleteQueuedMails deletes the mails of a channel's messages that are not sent yet, and returns
+// their ids.
 func DeleteQueuedMails(ctx context.Context, tx *db.Tx, channelID int64) (ids []int64, err error) {
 	q := tx.NewSelect().Model((*model.Mail)(nil)).Column("id").Where("state = ?", model.MailPending).
 		Where("id IN (SELECT mail_id FROM alert_messages WHERE channel_id = ? AND mail_id IS NOT NULL)", channelID).Order("id")
@@ -221,9 +223,9 @@ func DeleteQueuedMails(ctx context.Context, tx *db.Tx, channelID int64) (ids []i
 // mailedAtOnce is how many messages one call of MailMessages turns into mails.
 const mailedAtOnce = 200
 
-// MailMessages queues the mails of due messages to e-mail addresses, and returns their number. A message
-// to an address that got model.MaxAlertMails in 24 hours fails. The error of one message does not keep it from
-// the others.
+// MailMessages queues the mails of due messages to e-mail addresses, and returns their number. A
+// message to an address that got model.MaxAlertMails in 24 hours fails. The error of one message
+// does not keep it from the others.
 func (s *Store) MailMessages(ctx context.Context, now model.Instant) (mailed int, failed error) {
 	var due []struct{ ID, AccountID, ChannelID int64 }
 	err := s.db.Read.NewRaw(`
@@ -333,8 +335,8 @@ func alertMail(
 	}, err
 }
 
-// QueueAlertConfirm queues the mail that asks the recipient of a new channel to confirm it. It returns the
-// RateLimited error rate_limited if the address, or the account, got too many.
+// QueueAlertConfirm queues the mail that asks the recipient of a new channel to confirm it. It
+// returns the RateLimited error rate_limited if the address, or the account, got too many.
 func QueueAlertConfirm(
 	ctx context.Context, tx *db.Tx, channel *model.AlertChannel, address string, data model.AlertConfirmMail,
 	now model.Instant,
@@ -363,8 +365,8 @@ func QueueAlertConfirm(
 	}})
 }
 
-// DeleteUnsentConfirm deletes the unsent mail that asks the recipient of a channel to confirm it, and not the mails about
-// other channels of the account.
+// DeleteUnsentConfirm deletes the unsent mail that asks the recipient of a channel to confirm it,
+// and not the mails about other channels of the account.
 func DeleteUnsentConfirm(ctx context.Context, tx *db.Tx, channel *model.AlertChannel) error {
 	var unsent []model.Mail
 	err := tx.NewSelect().Model(&unsent).Column("id", "data").Where("account_id = ?", channel.AccountID).

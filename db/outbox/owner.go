@@ -196,8 +196,8 @@ func redeliverLane(
 }
 
 // QueueTestWebhook queues a delivery that only tests one of the site's webhooks,
-// model.DeliveryConversion or model.DeliveryDailyExport. It has one attempt. It returns no_webhook if
-// the webhook has no address, the Conflict delivery_in_progress while a test is pending, and
+// model.DeliveryConversion or model.DeliveryDailyExport. It has one attempt. It returns no_webhook
+// if the webhook has no address, the Conflict delivery_in_progress while a test is pending, and
 // too_many_tests after model.MaxTestsPerHour in an hour.
 func (s *Store) QueueTestWebhook(
 	ctx context.Context, accountID, siteID int64, webhook string, now model.Instant,

@@ -33,9 +33,9 @@ type quotaMark struct {
 // quotaMarkPage is how many marks are read at once.
 const quotaMarkPage = 100
 
-// NoteSiteQuotas writes the notices of the sites that have reached 80 % or 100 % of their quota, which
-// the data plane marks, and returns their number. It reads the new marks only. A repeat after a
-// failure adds nothing twice.
+// NoteSiteQuotas writes the notices of the sites that have reached 80 % or 100 % of their quota,
+// which the data plane marks, and returns their number. It reads the new marks only. A repeat after
+// a failure adds nothing twice.
 func (s *Store) NoteSiteQuotas(ctx context.Context, now model.Instant) (all int64, err error) {
 	err = s.db.EachCell(ctx, func(in *db.Cell) error {
 		n, err := cell{in}.noteSiteQuotas(ctx, now)
@@ -234,8 +234,8 @@ func (s *Store) mailQuotaNotice(ctx context.Context, tx *db.Tx, n *QuotaNotice, 
 	return err
 }
 
-// alert returns the alert of a notice: the use that has reached the threshold, and the quota. Its subject
-// is the product and the month, for example "analytics 2026-11".
+// alert returns the alert of a notice: the use that has reached the threshold, and the quota. Its
+// subject is the product and the month, for example "analytics 2026-11".
 func (n *QuotaNotice) alert(quota int64) model.Alert {
 	return model.Alert{
 		AccountID: n.AccountID, SiteID: n.SiteID, Event: model.AlertQuota, Subject: n.Product + " " + n.Month.String(),

@@ -14,8 +14,8 @@ import (
 // Deliveries of sites without an address wait: the worker does not look at them until an address is
 // set, or until they are too old (ADR 032).
 
-// waitingChunk is how many waiting deliveries one transaction changes. Other writers run between two
-// transactions.
+// waitingChunk is how many waiting deliveries one transaction changes. Other writers run between
+// two transactions.
 const waitingChunk = 1000
 
 // wait makes a due delivery wait for an address, together with others of its lane, so that a long
@@ -46,8 +46,8 @@ func wait(ctx context.Context, tx *db.CellTx, delivery *model.Delivery, except [
 	return err
 }
 
-// ResumeWaiting makes up to 1,000 waiting deliveries of a lane due, in the transaction that sets the
-// site's address. TendWaiting resumes the others, and all of a site that is being moved.
+// ResumeWaiting makes up to 1,000 waiting deliveries of a lane due, in the transaction that sets
+// the site's address. TendWaiting resumes the others, and all of a site that is being moved.
 func ResumeWaiting(ctx context.Context, tx *db.Tx, lane model.Lane, now model.Instant) error {
 	in, err := tx.EnterSite(ctx, lane.SiteID)
 	if errors.Is(err, db.ErrSiteMoving) {
@@ -115,7 +115,8 @@ ORDER BY w.site_id, w.kind`, model.DeliveryDailyExport).Scan(ctx, &lanes)
 	return resumed, ended, err
 }
 
-// endWaiting fails the deliveries that have waited for too long. Their last attempt names the reason.
+// endWaiting fails the deliveries that have waited for too long. Their last attempt names the
+// reason.
 func (c cell) endWaiting(ctx context.Context, now model.Instant) (int64, error) {
 	const old = "state = 'waiting' AND created_at <= ?"
 	bound := now.Add(-model.MaxAddressWait)

@@ -24,8 +24,9 @@ const (
 
 // The server ends a transaction of a process that is paused, or whose machine is, so that its locks
 // do not stop every other process. No transaction waits for anything but the database. A statement
-// sets the timeout: poolers refuse it as a parameter of the connection. Through a pooler each transaction
-// sets it for itself (Local), because another process gets the connection to the server afterwards.
+// sets the timeout: poolers refuse it as a parameter of the connection. Through a pooler each
+// transaction sets it for itself (Local), because another process gets the connection to the server
+// afterwards.
 const (
 	session = "SET idle_in_transaction_session_timeout = '30s'"
 

@@ -11,9 +11,9 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// Query is a statement of PostgreSQL, with $1 and so on for its parameters. All other values are in its
-// text: without parameters, pgx itself would ask for the rows as texts, or for a description of each
-// new text.
+// Query is a statement of PostgreSQL, with $1 and so on for its parameters. All other values are in
+// its text: without parameters, pgx itself would ask for the rows as texts, or for a description of
+// each new text.
 type Query struct {
 	Text   string
 	Arrays []any     // the parameters: []int16, []int32 or []int64
@@ -25,8 +25,8 @@ const pgSnapshot = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 // Snapshot runs a query through a connection of PostgreSQL's driver, and then the queries that then
 // returns, if any. All see one state of the database. It takes two round trips; a transaction of
-// database/sql takes five. settings are statements that run first, such as "SET LOCAL jit = off". The
-// caller holds the connection, which is in no transaction before and after.
+// database/sql takes five. settings are statements that run first, such as "SET LOCAL jit = off".
+// The caller holds the connection, which is in no transaction before and after.
 func Snapshot(ctx context.Context, driverConn any, settings []string, first Query, then func() []Query) error {
 	conn, ok := driverConn.(*stdlib.Conn)
 	if !ok {

@@ -1,8 +1,8 @@
 // Package rawrows reads the rows of a query through the interfaces below database/sql.
 //
-// A day of a report has up to a hundred thousand rows, a page of an export a thousand, and a segment
-// megabytes. database/sql and the drivers take longer to convert such values than the database takes
-// to read them, and allocate each.
+// A day of a report has up to a hundred thousand rows, a page of an export a thousand, and a
+// segment megabytes. database/sql and the drivers take longer to convert such values than the
+// database takes to read them, and allocate each.
 package rawrows
 
 import (
@@ -28,9 +28,10 @@ type Row interface {
 	IsNull(column int) bool
 }
 
-// Each runs a query through a driver's connection and calls take for each row, until ctx ends or take
-// fails, whose error it returns. The caller holds the connection. The query has ? for its parameters, of
-// which PostgreSQL needs at least one: otherwise pgx asks for texts. See also Snapshot.
+// Each runs a query through a driver's connection and calls take for each row, until ctx ends or
+// take fails, whose error it returns. The caller holds the connection. The query has ? for its
+// parameters, of which PostgreSQL needs at least one: otherwise pgx asks for texts. See also
+// Snapshot.
 func Each(ctx context.Context, driverConn any, query string, args []int64, take func(Row) error) error {
 	switch conn := driverConn.(type) {
 	case *stdlib.Conn:
@@ -42,11 +43,12 @@ func Each(ctx context.Context, driverConn any, query string, args []int64, take 
 	}
 }
 
-// contextEvery is the number of rows after which a query of SQLite looks whether its context has ended.
+// contextEvery is the number of rows after which a query of SQLite looks whether its context has
+// ended.
 const contextEvery = 1_000
 
-// eachSQLite prepares the statement for this use only, so that the pool's connections hold none. For a
-// context that can end, the driver would start a goroutine with each row.
+// eachSQLite prepares the statement for this use only, so that the pool's connections hold none.
+// For a context that can end, the driver would start a goroutine with each row.
 func eachSQLite(
 	ctx context.Context, conn driver.QueryerContext, query string, args []int64, take func(Row) error,
 ) (err error) {

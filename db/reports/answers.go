@@ -32,12 +32,12 @@ type Payer interface {
 }
 
 // Answer is Report with an answer that is shared with equal requests: those at the same time wait
-// for one count, and those of the next 10 seconds get the same Answer, which must not be changed. Its
-// AsOf says until when it counts. After the end of an import, and after one is undone, it is counted
-// again.
+// for one count, and those of the next 10 seconds get the same Answer, which must not be changed.
+// Its AsOf says until when it counts. After the end of an import, and after one is undone, it is
+// counted again.
 //
-// payer pays for a report that is counted, and not for a shared answer. The caller must have loaded the
-// site, which checks the right to see it.
+// payer pays for a report that is counted, and not for a shared answer. The caller must have loaded
+// the site, which checks the right to see it.
 func (s *Store) Answer(ctx context.Context, r Request, payer Payer) (*Answer, error) {
 	imports, err := s.completeImports(ctx, r.SiteID)
 	if err != nil {
@@ -92,8 +92,8 @@ func (s *Store) charged(ctx context.Context, r *Request, payer Payer) (*Answer, 
 	return answer, err
 }
 
-// shown returns the parts of a request that its answer is shown with. Filters, funnels and key events
-// can be as large as a request's body, and an answer outlives the request.
+// shown returns the parts of a request that its answer is shown with. Filters, funnels and key
+// events can be as large as a request's body, and an answer outlives the request.
 func (r Request) shown() Request {
 	periods := make([]*scan.Query, len(r.Periods))
 	for i, q := range r.Periods {
@@ -113,9 +113,10 @@ type question struct {
 	digest [sha256.Size]byte // of the other fields
 }
 
-// questionOf returns the question of a request to a site with these imports. ok is false for texts that are
-// not UTF-8, because different ones would become equal. Definitions that change, such as the time zone and the
-// key events, are part of it. So are the imports, because other processes store and undo them.
+// questionOf returns the question of a request to a site with these imports. ok is false for texts
+// that are not UTF-8, because different ones would become equal. Definitions that change, such as
+// the time zone and the key events, are part of it. So are the imports, because other processes
+// store and undo them.
 func questionOf(r *Request, imports []int64) (q question, ok bool) {
 	type period struct {
 		Zone     string
@@ -142,8 +143,9 @@ func questionOf(r *Request, imports []int64) (q question, ok bool) {
 	return question{r.SiteID, sha256.Sum256(text)}, err == nil
 }
 
-// sizeOfAnswer estimates the memory of an answer that a cache keeps, in bytes. Its request must be a
-// shown one. An answer without a row has a size too: otherwise a cache would keep any number of them.
+// sizeOfAnswer estimates the memory of an answer that a cache keeps, in bytes. Its request must be
+// a shown one. An answer without a row has a size too: otherwise a cache would keep any number of
+// them.
 func sizeOfAnswer(a *Answer) int64 {
 	const (
 		perAnswer    = 1 << 10 // with its place in the cache

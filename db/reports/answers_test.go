@@ -63,8 +63,8 @@ func shown(a *reports.Answer) (all []any) {
 	return all
 }
 
-// TestEqualQuestionsAreCountedOnce checks that parallel requests share one count and its charge, and
-// that the answer is used for ten seconds.
+// TestEqualQuestionsAreCountedOnce checks that parallel requests share one count and its charge,
+// and that the answer is used for ten seconds.
 func TestEqualQuestionsAreCountedOnce(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d, 1)
@@ -121,8 +121,8 @@ type work struct {
 func (w *work) PayBefore(reports.Size) error { return w.pay() }
 func (w *work) PayAfter(took reports.Work)   { w.took = append(w.took, took) }
 
-// TestReportsPayInTheirTurn checks that a report pays when it has its turn, after those before it have paid for their
-// time, and that one which cannot pay is not counted.
+// TestReportsPayInTheirTurn checks that a report pays when it has its turn, after those before it
+// have paid for their time, and that one which cannot pay is not counted.
 func TestReportsPayInTheirTurn(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d, 1)
@@ -180,8 +180,9 @@ func TestReportsPayInTheirTurn(t *testing.T) {
 	})
 }
 
-// TestImportsEndSharedAnswers checks that an equal request is counted again after another process has stored
-// or undone an import, without the ten seconds of a shared answer, and that other sites keep their answers.
+// TestImportsEndSharedAnswers checks that an equal request is counted again after another process
+// has stored or undone an import, without the ten seconds of a shared answer, and that other sites
+// keep their answers.
 func TestImportsEndSharedAnswers(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d, 1)
@@ -226,8 +227,8 @@ func TestImportsEndSharedAnswers(t *testing.T) {
 	})
 }
 
-// TestImportWhileAnAnswerIsCounted checks that an answer is not kept if an import ends during its count, which
-// reads the imports again.
+// TestImportWhileAnAnswerIsCounted checks that an answer is not kept if an import ends during its
+// count, which reads the imports again.
 func TestImportWhileAnAnswerIsCounted(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d, 1)
@@ -353,8 +354,8 @@ func TestQuestionsAreKeptApart(t *testing.T) {
 	}
 }
 
-// TestFailureIsNotShared checks that a refused charge ends one request only, and that an error is not
-// kept.
+// TestFailureIsNotShared checks that a refused charge ends one request only, and that an error is
+// not kept.
 func TestFailureIsNotShared(t *testing.T) {
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	f := newFixture(t, d, 1)

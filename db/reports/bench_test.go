@@ -65,8 +65,8 @@ func BenchmarkBuildDay(b *testing.B) {
 	})
 }
 
-// BenchmarkReport reads and counts dashboards of 10 million page views a year over periods that end within
-// a month, with the single days of this month and merged ones before.
+// BenchmarkReport reads and counts dashboards of 10 million page views a year over periods that end
+// within a month, with the single days of this month and merged ones before.
 func BenchmarkReport(b *testing.B) {
 	const pageviews = 27_400
 	first := model.At(time.Date(2026, 8, 1, 0, 0, 0, 0, time.UTC)).Day()
@@ -114,7 +114,8 @@ func BenchmarkReport(b *testing.B) {
 	})
 }
 
-// dashboards yields dashboards of periods that end with the last day, and the same with a filter each.
+// dashboards yields dashboards of periods that end with the last day, and the same with a filter
+// each.
 func dashboards(last model.Day) iter.Seq2[string, *scan.Query] {
 	property := oracle.Is(scan.Property, "plan-1")
 	property.Property = "plan"

@@ -234,8 +234,8 @@ func (a *agreement) next(g *segment.Segment) bool {
 			[...]int64{day.Visits, day.Pageviews, day.Events}
 }
 
-// splitMonth takes apart a month that a clock that was ahead has merged too early. Its days are built
-// again, one by one.
+// splitMonth takes apart a month that a clock that was ahead has merged too early. Its days are
+// built again, one by one.
 func (s *cellStore) splitMonth(ctx context.Context, day dayRow, now model.Instant) error {
 	first, last := monthOf(day.Day)
 	return s.inTx(ctx, day.SiteID, func(ctx context.Context, tx *db.CellTx) error {
@@ -333,8 +333,8 @@ func (s *cellStore) storeMonth(
 	})
 }
 
-// inTx runs a change of a site's reports. It drops the result if the site is not in the store's cell any
-// more, or about to leave it.
+// inTx runs a change of a site's reports. It drops the result if the site is not in the store's
+// cell any more, or about to leave it.
 func (s *cellStore) inTx(ctx context.Context, siteID int64, change func(context.Context, *db.CellTx) error) error {
 	err := s.cell.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.CellTx) error {
 		if tx.CellID != s.cell.ID {

@@ -47,8 +47,8 @@ func newCache[Key comparable, Value any](maxBytes int64) *cache[Key, Value] {
 }
 
 // get returns a value that is kept, or that another caller loads, or else the one that the function
-// loads. A failure is returned to its own caller only: another one then loads. wait, which may be nil, is
-// called instead of waiting for another caller's load, with a function that waits.
+// loads. A failure is returned to its own caller only: another one then loads. wait, which may be
+// nil, is called instead of waiting for another caller's load, with a function that waits.
 func (c *cache[Key, Value]) get(
 	ctx context.Context, key Key, now model.Instant, fetch func() (cached[Value], error), wait func(func()) error,
 ) (value Value, err error) {

@@ -132,8 +132,8 @@ func (f figures) add(name string, n int64) {
 	}
 }
 
-// fold adds up the figures that the segment counts together as scan.OtherValue. Their texts have no row
-// in got, and their names begin with one of folded, for example "page views of ".
+// fold adds up the figures that the segment counts together as scan.OtherValue. Their texts have no
+// row in got, and their names begin with one of folded, for example "page views of ".
 func (f figures) fold(got figures, folded []string) {
 	for _, name := range slices.Collect(maps.Keys(f)) {
 		for _, of := range folded {
@@ -197,9 +197,9 @@ func scanDay(day model.Day, segments []*segment.Segment) (f figures, folded []st
 	return f, folded, nil
 }
 
-// countSQL counts the day ?1 of the site ?0, which has the rows from ?2 before ?3. Each of its rows is
-// a name and a count. A visit without a user id has the last earlier id of its visitor, or else the
-// first later one.
+// countSQL counts the day ?1 of the site ?0, which has the rows from ?2 before ?3. Each of its rows
+// is a name and a count. A visit without a user id has the last earlier id of its visitor, or else
+// the first later one.
 const countSQL = `
 WITH numbered AS (
   SELECT visitor, n, started_at, channel, CASE WHEN length(user_id) > 0 THEN {{hex}} END AS own

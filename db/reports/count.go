@@ -46,8 +46,8 @@ func (p *plan) begin(ctx context.Context) (*count, error) {
 // took returns how long the count has worked.
 func (c *count) took() time.Duration { return c.worked + time.Since(c.began) }
 
-// yield gives way to other callers after a while, with the memory of the count and so many bytes more, if
-// it may: see maxSuspended.
+// yield gives way to other callers after a while, with the memory of the count and so many bytes
+// more, if it may: see maxSuspended.
 func (c *count) yield(ctx context.Context, more int) error {
 	if time.Since(c.began) < c.quantum {
 		return nil
@@ -83,8 +83,8 @@ func (c *count) add(ctx context.Context, g piece) error {
 	return c.yield(ctx, 0)
 }
 
-// scan adds the segments of all days to the scanners, one after the other, and returns the time until
-// which everything is counted. A segment is read while the previous one is counted.
+// scan adds the segments of all days to the scanners, one after the other, and returns the time
+// until which everything is counted. A segment is read while the previous one is counted.
 func (c *count) scan(ctx context.Context) (model.Instant, error) {
 	s, p := c.cellStore, c.plan
 	shared := s.buffers.Get().(*buffers)
@@ -138,8 +138,8 @@ func (c *count) scan(ctx context.Context) (model.Instant, error) {
 	return asOf, nil
 }
 
-// add adds a piece to the scanners of the periods that it overlaps. Each scanner takes each day of a
-// segment once: from its rollup if that has the day's figures, and otherwise from its columns.
+// add adds a piece to the scanners of the periods that it overlaps. Each scanner takes each day of
+// a segment once: from its rollup if that has the day's figures, and otherwise from its columns.
 func (p *plan) add(g piece, scanners []*scan.Scanner) error {
 	for i, scanner := range scanners {
 		if !p.overlaps(i, g) {

@@ -34,8 +34,8 @@ func (s *Store) PutSegment(ctx context.Context, siteID int64, g *segment.Segment
 	})
 }
 
-// OneTurn makes a store count one report at a time, which gives way as soon as it may. waiting returns how
-// many reports wait for their turn.
+// OneTurn makes a store count one report at a time, which gives way as soon as it may. waiting
+// returns how many reports wait for their turn.
 func OneTurn(s *Store) (waiting func() int) {
 	s.turns.Most, s.turns.MostPerKey, s.quantum = 1, 1, 0
 	return s.turns.Waiting

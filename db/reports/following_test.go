@@ -39,7 +39,8 @@ func following(days int) *scan.Query {
 	return q
 }
 
-// TestImportsAreNotFollowed checks that imported visits count in the totals, but in no journey and cohort.
+// TestImportsAreNotFollowed checks that imported visits count in the totals, but in no journey and
+// cohort.
 func TestImportsAreNotFollowed(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d, 1)
@@ -72,8 +73,8 @@ func TestImportsAreNotFollowed(t *testing.T) {
 	})
 }
 
-// TestFollowingIsBounded checks that a report is refused when a journey or its cohorts need more memory than a
-// report may use.
+// TestFollowingIsBounded checks that a report is refused when a journey or its cohorts need more
+// memory than a report may use.
 func TestFollowingIsBounded(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		const visits = 500

@@ -224,7 +224,8 @@ func (d *importedDays) sums(by model.ReportDimension, columns string) *bun.Selec
 	return q
 }
 
-// addTotals adds the totals of the days to those of the period, of its points and of days of the week.
+// addTotals adds the totals of the days to those of the period, of its points and of days of the
+// week.
 func (d *importedDays) addTotals(ctx context.Context) error {
 	var rows []figureSum
 	if err := d.sums("", "day").Scan(ctx, &rows); err != nil {
@@ -311,7 +312,8 @@ func (d *importedDays) addBreakdown(ctx context.Context, i int) error {
 	return d.budget.Err()
 }
 
-// storedOf returns the dimension that daily sums have for a dimension, and the value of a stored value.
+// storedOf returns the dimension that daily sums have for a dimension, and the value of a stored
+// value.
 func storedOf(by model.ReportDimension) (of model.ReportDimension, valueOf func(stored string) string) {
 	switch by {
 	case model.DimensionSourceGroup:

@@ -65,8 +65,8 @@ func (r *importRow) model() model.ReportImport {
 	return r.ReportImport
 }
 
-// Recorder writes a change of a site's imports to the audit log, in the transaction of the change. See
-// sites.RecordImport.
+// Recorder writes a change of a site's imports to the audit log, in the transaction of the change.
+// See sites.RecordImport.
 type Recorder func(ctx context.Context, tx *db.Tx, siteID int64, before, after map[string]any) error
 
 // Errors of imports. Their messages are for people.
@@ -80,8 +80,8 @@ var (
 	}
 )
 
-// ImportBefore returns the first day that must not be imported, as a day of the site's time zone and
-// of UTC: the site's first day with own figures, or today.
+// ImportBefore returns the first day that must not be imported, as a day of the site's time zone
+// and of UTC: the site's first day with own figures, or today.
 func (s *Store) ImportBefore(
 	ctx context.Context, siteID int64, zone *time.Location, now model.Instant,
 ) (local, utc model.Day, err error) {
@@ -329,8 +329,9 @@ func listImports(ctx context.Context, idb bun.IDB, siteID int64) ([]model.Report
 	return list, nil
 }
 
-// UndoImport deletes an import of a site. Reports are without it from its first transaction on. After
-// an error, PurgeImports deletes the rest. It fails with model.ErrNotFound for another site's import.
+// UndoImport deletes an import of a site. Reports are without it from its first transaction on.
+// After an error, PurgeImports deletes the rest. It fails with model.ErrNotFound for another site's
+// import.
 func (s *Store) UndoImport(ctx context.Context, siteID int64, id model.ImportID, record Recorder) error {
 	if err := s.HideImport(ctx, siteID, id, record); err != nil {
 		return err
@@ -367,8 +368,8 @@ func (s *Store) PurgeUndone(ctx context.Context) error {
 	return err
 }
 
-// AbandonImports deletes what is left of undone imports, and of those that did not complete within a
-// day, of all sites.
+// AbandonImports deletes what is left of undone imports, and of those that did not complete within
+// a day, of all sites.
 func (s *Store) AbandonImports(ctx context.Context, now model.Instant) error {
 	_, err := s.db.Write.NewUpdate().Model((*importRow)(nil)).Set("state = ?", model.ImportDeleting).
 		Where("state = ? AND created_at < ?", model.ImportLoading, now.Add(-24*time.Hour)).Exec(ctx)

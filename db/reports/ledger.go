@@ -245,8 +245,8 @@ func (s *Store) backfillSite(ctx context.Context, siteID int64, last model.Day, 
 	return all, nil
 }
 
-// PlanSite enters the site's days that have ended, and makes those since from due, for rows that were
-// stored after their day was planned or built. BuildDue then builds them.
+// PlanSite enters the site's days that have ended, and makes those since from due, for rows that
+// were stored after their day was planned or built. BuildDue then builds them.
 func (s *Store) PlanSite(ctx context.Context, siteID int64, from model.Day, now model.Instant) error {
 	last := now.Add(-buildDelay).Day() - 1
 	if _, err := s.backfillSite(ctx, siteID, last, now); err != nil {

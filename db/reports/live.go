@@ -19,8 +19,8 @@ const (
 	// maxLiveFor bounds how old a live day can be.
 	maxLiveFor = 2 * time.Minute
 
-	// maxLiveBuild bounds the memory of the build of a live day, in bytes: some 2.5 million page views of
-	// ordinary visits, and at least 700,000 hits.
+	// maxLiveBuild bounds the memory of the build of a live day, in bytes: some 2.5 million page
+	// views of ordinary visits, and at least 700,000 hits.
 	maxLiveBuild = 384 << 20
 
 	// maxLiveBytes bounds the memory of all live days, about 5 million page views.
@@ -55,8 +55,8 @@ func (c *count) liveDay(ctx context.Context, day model.Day) (*liveDay, error) {
 	}, func(wait func()) error { return c.without(ctx, wait) })
 }
 
-// sizeInMemory estimates the memory of a segment that a cache keeps, in bytes. A day without rows has
-// a size too: otherwise a cache would keep any number of them.
+// sizeInMemory estimates the memory of a segment that a cache keeps, in bytes. A day without rows
+// has a size too: otherwise a cache would keep any number of them.
 func sizeInMemory(g *segment.Segment) int64 {
 	const perSegment, perVisit, perView, perEvent, perProp, perText = 4 << 10, 60, 13, 24, 8, 48
 	total := g.Total()

@@ -14,8 +14,8 @@ import (
 	"github.com/tallygate/tallygate/tools/oracle"
 )
 
-// storeSources stores a day on which visitor n came by the n-th list of sources, in visits of an hour each. A
-// source that ends with a slash is a referrer, any other one a campaign value.
+// storeSources stores a day on which visitor n came by the n-th list of sources, in visits of an
+// hour each. A source that ends with a slash is a referrer, any other one a campaign value.
 func (f *fixture) storeSources(day model.Day, visitors ...[]string) {
 	f.t.Helper()
 	rows := segment.Rows{Day: day}
@@ -43,8 +43,8 @@ func byName(visitorsOnly bool) *scan.Query {
 	return q
 }
 
-// TestSourceNames checks that the row of a name counts a visitor of several of its sources once, that a filter
-// by the name selects what the row counts, and that rollups give the same figures.
+// TestSourceNames checks that the row of a name counts a visitor of several of its sources once,
+// that a filter by the name selects what the row counts, and that rollups give the same figures.
 func TestSourceNames(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d, 2) // with rollups
@@ -90,8 +90,8 @@ func TestSourceNames(t *testing.T) {
 	})
 }
 
-// checkNamesOfRollups replaces the figures of all rollups by none, and checks that only rollups with the names of
-// this program are used for names.
+// checkNamesOfRollups replaces the figures of all rollups by none, and checks that only rollups
+// with the names of this program are used for names.
 func (f *fixture) checkNamesOfRollups(want map[string][2]int64) {
 	f.t.Helper()
 	google := func() int64 {

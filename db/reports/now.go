@@ -19,16 +19,16 @@ const (
 	liveTop    = 10              // pages, sources and names of sources
 	liveLatest = 20              // page views and events
 
-	// minNowFor and maxNowFor bound how long a Live is kept: liveFactor times what its read took. The console
-	// asks every two seconds, so it shows a hit of a small site within three.
+	// minNowFor and maxNowFor bound how long a Live is kept: liveFactor times what its read took.
+	// The console asks every two seconds, so it shows a hit of a small site within three.
 	minNowFor = 750 * time.Millisecond
 	maxNowFor = 10 * time.Second
 
 	// maxLiveViews bounds the page views that one Live reads, 55 a second.
 	maxLiveViews = 100_000
 
-	// maxLiveTexts bounds the bytes of the pages, of the sources and of their names, that one Live counts. The newest
-	// ones are counted; the first ten of a site are among them long before this.
+	// maxLiveTexts bounds the bytes of the pages, of the sources and of their names, that one Live
+	// counts. The newest ones are counted; the first ten of a site are among them long before this.
 	maxLiveTexts = 2 << 20
 
 	// maxNowBytes bounds the memory of the Lives that are kept, for some thousand sites.

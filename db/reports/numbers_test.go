@@ -51,7 +51,8 @@ func randomNumbers(r *rand.Rand, n int) []string {
 	return values
 }
 
-// numbersSQL returns the numbers of the property n of a site's events. Its parameters are the site, and a path or "".
+// numbersSQL returns the numbers of the property n of a site's events. Its parameters are the site,
+// and a path or "".
 func numbersSQL(d *db.DB) string {
 	if d.IsPostgres() {
 		return `WITH texts AS (SELECT properties::jsonb ->> 'n' AS t FROM events
@@ -71,8 +72,8 @@ type sqlNumbers struct {
 	P50, P75, P90, P95, P99, Avg float64
 }
 
-// figuresSQL counts the numbers of numbersSQL: PostgreSQL with its percentile_disc and its decimal numbers, SQLite
-// with the rank of each number.
+// figuresSQL counts the numbers of numbersSQL: PostgreSQL with its percentile_disc and its decimal
+// numbers, SQLite with the rank of each number.
 func figuresSQL(d *db.DB) string {
 	if d.IsPostgres() {
 		return numbersSQL(d) + `SELECT (SELECT count(*) FROM texts) AS events, count(*) AS numbers,
@@ -89,8 +90,9 @@ SELECT (SELECT count(*) FROM texts) AS events, count(*) AS numbers, 0.0 AS avg, 
 		strings.Join([]string{of(50), of(75), of(90), of(95), of(99)}, ", ") + ` FROM ranked`
 }
 
-// TestNumbersEqualSQL compares sums, averages and percentiles of days from rows, of built days beyond the limit of
-// different texts, and of a merged month with a count by SQL. On PostgreSQL, percentiles are those of percentile_disc.
+// TestNumbersEqualSQL compares sums, averages and percentiles of days from rows, of built days
+// beyond the limit of different texts, and of a merged month with a count by SQL. On PostgreSQL,
+// percentiles are those of percentile_disc.
 func TestNumbersEqualSQL(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d, 3)
@@ -151,8 +153,8 @@ func TestNumbersEqualSQL(t *testing.T) {
 	})
 }
 
-// TestNumbersWithinBudget checks that a report of too many different numbers fails with a clear error, and that one
-// within the budget counts them all.
+// TestNumbersWithinBudget checks that a report of too many different numbers fails with a clear
+// error, and that one within the budget counts them all.
 func TestNumbersWithinBudget(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d, 4)

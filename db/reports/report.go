@@ -21,8 +21,8 @@ type Request struct {
 	Asker string
 	// Periods are counted together, for instance a period and the one it is compared with.
 	Periods []*scan.Query
-	// Checks is how many of the last periods only decide whether the others may be shown. They do not
-	// count in the size of the report.
+	// Checks is how many of the last periods only decide whether the others may be shown. They do
+	// not count in the size of the report.
 	Checks int
 }
 
@@ -41,8 +41,8 @@ type Answer struct {
 const counting = "count a report"
 
 // Report counts a request. The caller must have loaded the site, which checks the right to see it.
-// It fails with ErrTooExpensive and ErrNotBuilt before it reads any figure, and with ErrTooLarge when
-// it needs too much memory. It waits for its turn until ctx ends.
+// It fails with ErrTooExpensive and ErrNotBuilt before it reads any figure, and with ErrTooLarge
+// when it needs too much memory. It waits for its turn until ctx ends.
 func (s *Store) Report(ctx context.Context, r Request) (*Answer, error) {
 	p, err := s.plan(ctx, &r)
 	if err != nil {
@@ -58,8 +58,9 @@ type Work struct {
 	Bytes int64         // of texts, rows of breakdowns and user ids
 }
 
-// count counts the request of a plan, for which it pays as soon as it has its turn: all requests that
-// wait with it could otherwise be admitted by the same remaining points. work is set after an error, too.
+// count counts the request of a plan, for which it pays as soon as it has its turn: all requests
+// that wait with it could otherwise be admitted by the same remaining points. work is set after an
+// error, too.
 func (p *plan) count(ctx context.Context, pay func(Size) error) (answer *Answer, work Work, err error) {
 	if err := p.addLiveDays(ctx); err != nil {
 		return nil, Work{}, err
@@ -131,7 +132,8 @@ func (s *Store) Size(ctx context.Context, r Request) (Size, error) {
 	return p.size, nil
 }
 
-// DayPageviews returns how many page views the report of a finished day counts; 0 if it is not built.
+// DayPageviews returns how many page views the report of a finished day counts; 0 if it is not
+// built.
 func (s *Store) DayPageviews(ctx context.Context, siteID int64, day model.Day) (int64, error) {
 	in, err := s.ofSite(ctx, siteID)
 	if err != nil {
@@ -273,8 +275,8 @@ func (s *Store) plan(ctx context.Context, r *Request) (*plan, error) {
 	return p, nil
 }
 
-// readLedger returns a plan with the days of the ledger and the imports. The store must be of the site's
-// cell.
+// readLedger returns a plan with the days of the ledger and the imports. The store must be of the
+// site's cell.
 func (s *cellStore) readLedger(ctx context.Context, r *Request) (*plan, error) {
 	p := &plan{in: s, request: r, built: make(map[model.Day]bool)}
 	today := r.Now.Day()

@@ -41,16 +41,16 @@ const (
 // MaxPageviews is how many page views a report may read, both periods together.
 const MaxPageviews = 50_000_000
 
-// maxScanBytes bounds the memory of one report, both periods together: texts, rows of breakdowns and
-// user ids. A breakdown with all figures needs some 250 bytes for a value.
+// maxScanBytes bounds the memory of one report, both periods together: texts, rows of breakdowns
+// and user ids. A breakdown with all figures needs some 250 bytes for a value.
 const maxScanBytes = 128 << 20
 
 // maxSegmentBytes bounds the stored form of one segment that a report reads.
 const maxSegmentBytes = 512 << 20
 
-// The turns of scans. A scan that has used a turn for longer than scanQuantum gives way to other callers
-// between two segments, or while it reads the rows of a day. At most maxSuspended scans wait so, because
-// each holds a long read of the database, and they hold at most maxSuspendedBytes.
+// The turns of scans. A scan that has used a turn for longer than scanQuantum gives way to other
+// callers between two segments, or while it reads the rows of a day. At most maxSuspended scans
+// wait so, because each holds a long read of the database, and they hold at most maxSuspendedBytes.
 const (
 	scanLine          = 1_000
 	scanLinePerKey    = 100
@@ -71,8 +71,8 @@ var ErrTooExpensive = &model.Error{
 	Message: "The report would read more than 50 million page views. Choose a shorter period.",
 }
 
-// ErrTooLarge is returned for a report that needs more memory than maxScanBytes, or for a day without
-// a segment whose rows need more than maxLiveBuild.
+// ErrTooLarge is returned for a report that needs more memory than maxScanBytes, or for a day
+// without a segment whose rows need more than maxLiveBuild.
 var ErrTooLarge = &model.Error{
 	Kind: model.Invalid, Code: "too_expensive", Field: "period",
 	Message: "The report has too many different values. Choose a shorter period or fewer breakdowns.",

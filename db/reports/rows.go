@@ -41,9 +41,10 @@ WHERE site_id = ? AND day >= ? AND day <= ?`
 // maxRoom bounds the page views for which a day makes room before it reads them.
 const maxRoom = 1 << 20
 
-// buildRows makes the segment of a day from its rows, in one snapshot. lost counts the page views and
-// events without a visit, which the export leaves out too. For the budget, see segment.BuildDay. pause is
-// called now and then with the memory of the rows, and ends the build by its error.
+// buildRows makes the segment of a day from its rows, in one snapshot. lost counts the page views
+// and events without a visit, which the export leaves out too. For the budget, see
+// segment.BuildDay. pause is called now and then with the memory of the rows, and ends the build by
+// its error.
 func (s *cellStore) buildRows(
 	ctx context.Context, siteID int64, day model.Day, budget int, pause func(held int) error,
 ) (g *segment.Segment, lost int, err error) {
@@ -157,8 +158,8 @@ func (r *dayReader) readVisits(ctx context.Context) error {
 	return nil
 }
 
-// maxPacked bounds the attributions and clients that are looked up as a whole, in bytes. Many visits have
-// the same ones.
+// maxPacked bounds the attributions and clients that are looked up as a whole, in bytes. Many
+// visits have the same ones.
 const maxPacked = 1 << 20
 
 // origin returns the origin that a packed attribution says.
@@ -205,8 +206,8 @@ func (r *dayReader) readViews(ctx context.Context) error {
 	})
 }
 
-// readEngagement sets the engagement of the page views, which have been read. A page view whose id a
-// later one repeats has none.
+// readEngagement sets the engagement of the page views, which have been read. A page view whose id
+// a later one repeats has none.
 func (r *dayReader) readEngagement(ctx context.Context) error {
 	n := r.to.Views()
 	if n == 0 {

@@ -22,25 +22,26 @@ import (
 	"github.com/tallygate/tallygate/db/reports/segment"
 )
 
-// A stored segment is a header, then the parts. The header has little-endian numbers: the form of what
-// follows and the CRC-32C of the rest of the header, of 32 bits each, then the size of the whole and of
-// each part, of 64 bits each. Each size is a multiple of 8, so that the columns of the parts stay aligned.
+// A stored segment is a header, then the parts. The header has little-endian numbers: the form of
+// what follows and the CRC-32C of the rest of the header, of 32 bits each, then the size of the
+// whole and of each part, of 64 bits each. Each size is a multiple of 8, so that the columns of the
+// parts stay aligned.
 const (
 	headerSize = 8 * (2 + int(segment.Parts))
 
 	formPlain    = 1
 	formDeflated = 2 // the parts are compressed together
 
-	// maxDeflated is the size below which a segment is compressed. The heads of columns outweigh the
-	// rows of a small site, which needs no rollup either.
+	// maxDeflated is the size below which a segment is compressed. The heads of columns outweigh
+	// the rows of a small site, which needs no rollup either.
 	maxDeflated = 32 << 10
 
 	// chunkSize bounds the data of one row.
 	chunkSize = 256 << 10
 
 	// The numbers of the chunks of a segment that has a rollup: from 0 the header, the days and the
-	// texts, then the columns, then the rollup. Without columns and rollup, a segment has chunks from
-	// 0 only.
+	// texts, then the columns, then the rollup. Without columns and rollup, a segment has chunks
+	// from 0 only.
 	columnsChunk = 1 << 20
 	rollupChunk  = 2 << 20
 )
@@ -56,8 +57,8 @@ type stored struct {
 	buffer *buffer
 }
 
-// pack returns the stored form of a segment, with a rollup for the days of a time zone. One of fewer
-// than deflateBelow bytes is compressed and has none.
+// pack returns the stored form of a segment, with a rollup for the days of a time zone. One of
+// fewer than deflateBelow bytes is compressed and has none.
 func pack(g *segment.Segment, zone *time.Location, deflateBelow int) (stored, error) {
 	packed, err := packColumns(g, deflateBelow)
 	if err != nil {
@@ -235,8 +236,8 @@ func (s *Store) putSegment(
 	return put(rollupChunk, to.rollup)
 }
 
-// putChunks stores data in rows of a table, from the number of a chunk on. The columns are those of the
-// key, the chunk and the data.
+// putChunks stores data in rows of a table, from the number of a chunk on. The columns are those of
+// the key, the chunk and the data.
 func (s *Store) putChunks(ctx context.Context, tx bun.Tx, columns string, key []any, chunk int64, data []byte) error {
 	for ; len(data) > 0; chunk++ {
 		n := min(len(data), chunkSize)
@@ -269,8 +270,8 @@ func (s *cellStore) readSegments(
 	return list, err
 }
 
-// eachSegment calls take for each segment that readSegments returns, as soon as it is read. For buffers,
-// see there.
+// eachSegment calls take for each segment that readSegments returns, as soon as it is read. For
+// buffers, see there.
 func (s *cellStore) eachSegment(
 	ctx context.Context, siteID int64, begin model.Day, sp span, buffers *buffers, take func(*segment.Segment) error,
 ) error {
@@ -290,16 +291,17 @@ func (s *cellStore) eachSegment(
 	return nil
 }
 
-// piece is what a report reads of a segment. A segment with a rollup comes without its columns first,
-// and then with them if some period needs them.
+// piece is what a report reads of a segment. A segment with a rollup comes without its columns
+// first, and then with them if some period needs them.
 type piece struct {
 	*segment.Segment
 	rollup *segment.Rollup // instead of the columns; nil if they are there
 	spans  []segment.Span  // of the segment's rollup; nil if it has none
 }
 
-// eachPiece calls take for the segments of a site that have days of a span. Of segments with a rollup
-// it reads the columns only if needsColumns, or if needsNames and the rollup has other names of sources. It reads one state of the database. For buffers, see there.
+// eachPiece calls take for the segments of a site that have days of a span. Of segments with a
+// rollup it reads the columns only if needsColumns, or if needsNames and the rollup has other names
+// of sources. It reads one state of the database. For buffers, see there.
 func (s *cellStore) eachPiece(
 	ctx context.Context, siteID int64, begin model.Day, sp span, buffers *buffers,
 	needsNames bool, needsColumns func(piece) bool, take func(piece) error,
@@ -352,8 +354,8 @@ func (s *cellStore) eachPiece(
 	return nil
 }
 
-// piece decodes what was read without the columns. It has no segment if its rollup cannot be used: with
-// needsNames, it must have the names of sources of this program.
+// piece decodes what was read without the columns. It has no segment if its rollup cannot be used:
+// with needsNames, it must have the names of sources of this program.
 func (s *stored) piece(needsNames bool) (piece, error) {
 	if len(s.rollup) == 0 {
 		g, err := unpack(s.packed)
@@ -368,9 +370,9 @@ func (s *stored) piece(needsNames bool) (piece, error) {
 	return piece{g, rollup, rollup.Spans()}, err
 }
 
-// buffers is the memory of stored segments, which take turns in it: a segment is valid until the function
-// that takes the next one returns. So two segments are in memory, and none leaves work for the garbage
-// collector. Without buffers (nil) each segment has memory of its own.
+// buffers is the memory of stored segments, which take turns in it: a segment is valid until the
+// function that takes the next one returns. So two segments are in memory, and none leaves work for
+// the garbage collector. Without buffers (nil) each segment has memory of its own.
 type buffers struct {
 	of   [2]buffer
 	turn int
@@ -391,7 +393,8 @@ func (r *buffers) next() *buffer {
 // exceeds reports whether a segment is too large.
 func (r *buffers) exceeds(size int) bool { return r != nil && r.most > 0 && size > r.most }
 
-// chunks names rows of segments: without their rollups, or without the columns of those that have one.
+// chunks names rows of segments: without their rollups, or without the columns of those that have
+// one.
 type chunks struct {
 	site     int64
 	imported int64     // of this import; 0 for the site's own
@@ -408,8 +411,8 @@ func (r *buffers) reuse() {
 	}
 }
 
-// eachStored calls take for each segment with chunks, in order of time. Chunks are joined. For buffers, see
-// there.
+// eachStored calls take for each segment with chunks, in order of time. Chunks are joined. For
+// buffers, see there.
 func eachStored(ctx context.Context, each eachRow, c chunks, buffers *buffers, take func(*stored) error) error {
 	which, args := "(chunk < ? OR chunk >= ?)", []int64{columnsChunk, rollupChunk}
 	if c.columns {

@@ -11,7 +11,8 @@ import (
 	"github.com/tallygate/tallygate/tools/oracle"
 )
 
-// FuzzUnpack changes the stored form of a segment, a plain and a compressed one. Its checksums must notice.
+// FuzzUnpack changes the stored form of a segment, a plain and a compressed one. Its checksums must
+// notice.
 func FuzzUnpack(f *testing.F) {
 	g, err := segment.Build(oracle.NewBusy(1).Day(20_000, 300))
 	if err != nil {

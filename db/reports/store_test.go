@@ -144,9 +144,9 @@ func TestCrashDuringBuild(t *testing.T) {
 	})
 }
 
-// TestFinalDayIsBuiltAgain corrects a final day and then one of a merged month: a refund and a report
-// of engagement that were stored late, and a user whose visits are deleted. Each correction changes
-// this day alone, and at the end report, export and rows agree.
+// TestFinalDayIsBuiltAgain corrects a final day and then one of a merged month: a refund and a
+// report of engagement that were stored late, and a user whose visits are deleted. Each correction
+// changes this day alone, and at the end report, export and rows agree.
 func TestFinalDayIsBuiltAgain(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d, 1)
@@ -307,8 +307,8 @@ func TestUnchangedDayIsNotWritten(t *testing.T) {
 	f.equal("changed", whole(1))
 }
 
-// TestRepeatedPageviewID checks that what was reported on an id of two page views counts for the later
-// one, in the export as in a segment.
+// TestRepeatedPageviewID checks that what was reported on an id of two page views counts for the
+// later one, in the export as in a segment.
 func TestRepeatedPageviewID(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d, 1)
@@ -441,8 +441,8 @@ func TestDamage(t *testing.T) {
 	})
 }
 
-// TestRollups checks that a report which rollups can answer reads no columns, that others read them,
-// and that a rollup which is damaged or of another time zone is not used.
+// TestRollups checks that a report which rollups can answer reads no columns, that others read
+// them, and that a rollup which is damaged or of another time zone is not used.
 func TestRollups(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d, 2)

@@ -54,7 +54,8 @@ func summaryFigures(f *scan.Figures) model.ReportFigures {
 	return model.ReportFigures{Visitors: f.Visitors, Visits: f.Visits, Pageviews: f.Pageviews}
 }
 
-// topRows returns the values with the most visitors. An empty one stands for visits without a value.
+// topRows returns the values with the most visitors. An empty one stands for visits without a
+// value.
 func topRows(figures *scan.Rows) []model.ReportRow {
 	var rows []model.ReportRow
 	for value, f := range figures.All() {

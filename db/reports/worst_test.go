@@ -29,8 +29,9 @@ import (
 
 const megabyte = 1 << 20
 
-// peakOf returns how much more memory Go has held during work than before it. A memory limit of three
-// quarters of the bound keeps garbage from counting. The collector may exceed the limit briefly.
+// peakOf returns how much more memory Go has held during work than before it. A memory limit of
+// three quarters of the bound keeps garbage from counting. The collector may exceed the limit
+// briefly.
 func peakOf(bound int64, work func()) int64 {
 	held := func() int64 {
 		m := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
@@ -61,8 +62,9 @@ func peakOf(bound int64, work func()) int64 {
 	return peak - before
 }
 
-// storeWorst stores hits of a day with as many and as long texts as clients may send, all different:
-// half of them are purchases with 270 properties, half page views. Each hit has a visit of its own.
+// storeWorst stores hits of a day with as many and as long texts as clients may send, all
+// different: half of them are purchases with 270 properties, half page views. Each hit has a visit
+// of its own.
 func (f *fixture) storeWorst(siteID int64, day model.Day, hits int) {
 	f.t.Helper()
 	r := rand.New(rand.NewPCG(uint64(day), uint64(hits)))
@@ -109,8 +111,8 @@ func (f *fixture) insert(table string, columns int, values []any) {
 	f.exec("INSERT INTO "+table+" VALUES "+row+strings.Repeat(", "+row, len(values)/columns-1), values...)
 }
 
-// worstQuery asks for as much as GraphQL permits: breakdowns by 27 properties with all figures, or by
-// all else, with funnels.
+// worstQuery asks for as much as GraphQL permits: breakdowns by 27 properties with all figures, or
+// by all else, with funnels.
 func worstQuery(days int, properties bool) *scan.Query {
 	q := whole(days)
 	q.KeyEvents = map[string]bool{model.EventPurchase: true}
@@ -132,9 +134,10 @@ func worstQuery(days int, properties bool) *scan.Query {
 	return q
 }
 
-// TestWorstDay builds the worst day of a FREE site, by the worker and for a report, merges its month, and
-// asks for the largest reports. Peak memory must stay below fixed bounds, and no figure of the totals may
-// be lost. A report that needs more than its budget is refused. For larger plans, see TestWorstDayOfEachPlan.
+// TestWorstDay builds the worst day of a FREE site, by the worker and for a report, merges its
+// month, and asks for the largest reports. Peak memory must stay below fixed bounds, and no figure
+// of the totals may be lost. A report that needs more than its budget is refused. For larger plans,
+// see TestWorstDayOfEachPlan.
 func TestWorstDay(t *testing.T) {
 	testkit.SkipLong(t, "a day of the largest size")
 	const hits = 10_000
@@ -209,9 +212,9 @@ func worst(hits int) func(*segment.DayBuilder) error {
 	}
 }
 
-// TestWorstDayOfEachPlan builds the day on which all hits of a plan's month come, and encodes it. Its
-// memory follows the hits, with some 800 bytes each, and not their texts, which have 4 KB. Plans of more
-// than 100,000 are built with TALLYGATE_TEST_WORST=all, see "make test-worst".
+// TestWorstDayOfEachPlan builds the day on which all hits of a plan's month come, and encodes it.
+// Its memory follows the hits, with some 800 bytes each, and not their texts, which have 4 KB.
+// Plans of more than 100,000 are built with TALLYGATE_TEST_WORST=all, see "make test-worst".
 func TestWorstDayOfEachPlan(t *testing.T) {
 	most := 100_000
 	if os.Getenv("TALLYGATE_TEST_WORST") == "all" {
@@ -246,7 +249,8 @@ func TestWorstDayOfEachPlan(t *testing.T) {
 	}
 }
 
-// TestReportsEndWithTheirRequest checks that a report stops counting soon after its caller has left.
+// TestReportsEndWithTheirRequest checks that a report stops counting soon after its caller has
+// left.
 func TestReportsEndWithTheirRequest(t *testing.T) {
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	f := newFixture(t, d, 1)
@@ -266,8 +270,8 @@ func TestReportsEndWithTheirRequest(t *testing.T) {
 	}
 }
 
-// TestLongReportsGiveWay checks that a report that reads a large day lets one of another caller go first,
-// and that one of its own caller waits.
+// TestLongReportsGiveWay checks that a report that reads a large day lets one of another caller go
+// first, and that one of its own caller waits.
 func TestLongReportsGiveWay(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d, 1)
@@ -276,8 +280,8 @@ func TestLongReportsGiveWay(t *testing.T) {
 		other := dbtest.NewSite(t, d, f.site.AccountID, "other.example")
 		waiting := reports.OneTurn(f.reports)
 
-		// The page views of the large day are read once two further reports wait. With one turn at a time, no
-		// two reports do anything at once.
+		// The page views of the large day are read once two further reports wait. With one turn at
+		// a time, no two reports do anything at once.
 		entered, all := make(chan struct{}), make(chan struct{})
 		var once sync.Once
 		var steps []string
@@ -327,8 +331,8 @@ func TestLongReportsGiveWay(t *testing.T) {
 	})
 }
 
-// TestImportedValuesAreBounded checks that a report of an import with too many values of a dimension is
-// refused, and that the totals of the same days are counted.
+// TestImportedValuesAreBounded checks that a report of an import with too many values of a
+// dimension is refused, and that the totals of the same days are counted.
 func TestImportedValuesAreBounded(t *testing.T) {
 	testkit.SkipLong(t, "a day of the largest size")
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

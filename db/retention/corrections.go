@@ -35,8 +35,8 @@ type correction struct {
 	value      any
 }
 
-// CorrectSchedule makes pending deliveries, messages to channels and mails due in a few minutes if they are due later
-// than any retry can be. It returns their number.
+// CorrectSchedule makes pending deliveries, messages to channels and mails due in a few minutes if
+// they are due later than any retry can be. It returns their number.
 func (s *Store) CorrectSchedule(ctx context.Context, now model.Instant) (int64, error) {
 	soon := now.Add(leaseSlack)
 	return s.correct(ctx, []correction{
@@ -63,8 +63,9 @@ func (s *Store) CorrectSchedule(ctx context.Context, now model.Instant) (int64, 
 	})
 }
 
-// CorrectDates corrects the next day of daily exports and the times of sites' deletions if they are impossible at the
-// given time: exports would stop, and rows would stay, until these times come. It returns the number of changed rows.
+// CorrectDates corrects the next day of daily exports and the times of sites' deletions if they are
+// impossible at the given time: exports would stop, and rows would stay, until these times come. It
+// returns the number of changed rows.
 func (s *Store) CorrectDates(ctx context.Context, now model.Instant) (int64, error) {
 	today := now.Day()
 
@@ -82,7 +83,8 @@ func (s *Store) CorrectDates(ctx context.Context, now model.Instant) (int64, err
 	})
 }
 
-// correct applies corrections, a few rows in each transaction, and returns the number of changed rows.
+// correct applies corrections, a few rows in each transaction, and returns the number of changed
+// rows.
 func (s *Store) correct(ctx context.Context, corrections []correction) (int64, error) {
 	var all int64
 	for _, c := range corrections {

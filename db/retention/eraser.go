@@ -95,7 +95,8 @@ func (r *eraser) erasePage(ctx context.Context, own []ownVisit) error {
 }
 
 // visits reads the next page of the site's visits. It returns the user's visits among them and the
-// last visit, or nil after the last page. A visit that began before the request is erased completely.
+// last visit, or nil after the last page. A visit that began before the request is erased
+// completely.
 func (r *eraser) visits(ctx context.Context) (own []ownVisit, last *ownVisit, err error) {
 	var page []ownVisit
 	e := &r.erasure
@@ -276,8 +277,8 @@ func (r *eraser) deleteDeliveries(ctx context.Context, events []ownRow) error {
 	return nil
 }
 
-// deliveriesOf returns the ids of the deliveries of events, which are in the order of time. A delivery
-// does not name its event: they have the same time and values.
+// deliveriesOf returns the ids of the deliveries of events, which are in the order of time. A
+// delivery does not name its event: they have the same time and values.
 func (r *eraser) deliveriesOf(ctx context.Context, events []ownRow) ([]int64, error) {
 	own := make(map[model.Instant][]conversion, len(events))
 	for _, e := range events {
@@ -370,8 +371,8 @@ func (r *eraser) excludingHits(ctx context.Context, change func(ctx context.Cont
 	})
 }
 
-// inTx runs a change of the site's rows. It fails with db.ErrSiteMoving while they are moved to another
-// cell, and afterwards: this run read the rows of the former cell.
+// inTx runs a change of the site's rows. It fails with db.ErrSiteMoving while they are moved to
+// another cell, and afterwards: this run read the rows of the former cell.
 func (r *eraser) inTx(ctx context.Context, change func(ctx context.Context, tx *db.CellTx) error) error {
 	return r.cell.InSiteTx(ctx, r.erasure.SiteID, func(ctx context.Context, tx *db.CellTx) error {
 		if tx.CellID != r.cell.ID {

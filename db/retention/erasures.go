@@ -63,8 +63,8 @@ RETURNING *`, siteID, e.Subject, now).Scan(ctx, e)
 	return e, nil
 }
 
-// mayErase returns the site's domain, or an error if the site is not the account's, or if the account
-// has too many other erasures in progress.
+// mayErase returns the site's domain, or an error if the site is not the account's, or if the
+// account has too many other erasures in progress.
 func mayErase(ctx context.Context, tx *db.Tx, accountID int64, e *model.UserErasure) (domain string, err error) {
 	// Locking the account's row first makes the limit exact.
 	if err := tx.LockRow(ctx, "accounts", accountID); err != nil {

@@ -20,8 +20,8 @@ func (s *Store) newestHit(ctx context.Context) (newest model.Instant, err error)
 	return newest, err
 }
 
-// OldestHit returns the time of the oldest stored visit, page view, report or event of any cell, or 0. On
-// SQLite it reads all of them.
+// OldestHit returns the time of the oldest stored visit, page view, report or event of any cell, or
+// 0. On SQLite it reads all of them.
 func (s *Store) OldestHit(ctx context.Context) (oldest model.Instant, err error) {
 	err = s.db.EachCell(ctx, func(in *db.Cell) error {
 		for _, table := range partitionedTables {

@@ -39,10 +39,10 @@ const (
 	finishedRetention = 30 * 24 * time.Hour // deliveries that were made or given up, their attempts, and mails
 )
 
-// DropOldData removes all visits, page views, engagement and events older than the current month and
-// the given number of whole months before it. PostgreSQL detaches the months' partitions, each with a
-// short wait for its lock (see EnsurePartitions); DropDetached drops them. SQLite deletes rows in
-// short transactions and reuses the freed pages; its file does not shrink.
+// DropOldData removes all visits, page views, engagement and events older than the current month
+// and the given number of whole months before it. PostgreSQL detaches the months' partitions, each
+// with a short wait for its lock (see EnsurePartitions); DropDetached drops them. SQLite deletes
+// rows in short transactions and reuses the freed pages; its file does not shrink.
 //
 // The months count from the newest stored row if that is older than now: the last months with rows
 // are kept, whatever the clock says.
@@ -178,8 +178,9 @@ func chunkOf(table string) int {
 // rejections, usage of days and counts of captchas after 400 days, names of unknown events after 30
 // days, usage of months more than two years ago with its notices, deliveries with their attempts,
 // mails and erasures in a final state after 30 days, the days on which mails about webhooks were
-// sent, entries of the audit log after 12 months, and idempotency keys after 24 hours. It returns the
-// number of deleted rows. Its cost depends on the number of expired rows, not on the number of sites.
+// sent, entries of the audit log after 12 months, and idempotency keys after 24 hours. It returns
+// the number of deleted rows. Its cost depends on the number of expired rows, not on the number of
+// sites.
 func (s *Store) DeleteOldRecords(ctx context.Context, now model.Instant) (int64, error) {
 	countDay, month := int64(now.Day()-rejectionDays), int64(addMonths(now.Month(), 1-usageMonths))
 	yesterday := int64(now.Day() - 1)
@@ -228,7 +229,8 @@ func (s *Store) DeleteOldRecords(ctx context.Context, now model.Instant) (int64,
 }
 
 // BoundAuditLogs deletes the oldest entries of each account's audit log that has more than most. It
-// returns the number of deleted rows. Without a bound, one account could fill the disk with changes.
+// returns the number of deleted rows. Without a bound, one account could fill the disk with
+// changes.
 func (s *Store) BoundAuditLogs(ctx context.Context, most int64) (int64, error) {
 	var full []int64
 	err := s.db.Read.NewSelect().Table("audit_log").Column("account_id").Group("account_id").
@@ -282,9 +284,9 @@ func (s *Store) deleteByAge(ctx context.Context, selections []oldRows) (int64, e
 	return all, nil
 }
 
-// deleteOldDeliveries deletes finished deliveries that were created more than finishedRetention ago,
-// each with its attempts, and returns the number of rows. An attempt that a late worker stores for a
-// deleted delivery goes with its site.
+// deleteOldDeliveries deletes finished deliveries that were created more than finishedRetention
+// ago, each with its attempts, and returns the number of rows. An attempt that a late worker stores
+// for a deleted delivery goes with its site.
 func (c cell) deleteOldDeliveries(ctx context.Context, now model.Instant) (int64, error) {
 	bound := model.FirstTimeID(now.Add(-finishedRetention))
 
@@ -309,7 +311,8 @@ func (c cell) deleteOldDeliveries(ctx context.Context, now model.Instant) (int64
 		err = c.InTx(ctx, func(ctx context.Context, tx *db.CellTx) error {
 			n = 0
 			for _, statement := range []string{
-				// A delivery that was sent again since the read is pending: it stays with its attempts.
+				// A delivery that was sent again since the read is pending: it stays with its
+				// attempts.
 				"DELETE FROM deliveries WHERE (site_id, id) IN (?) AND state <> 'pending'",
 				"DELETE FROM delivery_attempts WHERE (site_id, delivery_id) IN (?) AND NOT EXISTS " +
 					"(SELECT 1 FROM deliveries d WHERE d.site_id = delivery_attempts.site_id AND d.id = delivery_attempts.delivery_id)",
@@ -337,8 +340,9 @@ func (c cell) deleteOldDeliveries(ctx context.Context, now model.Instant) (int64
 // alertRetention is how long an alert is kept after its end.
 const alertRetention = 90 * 24 * time.Hour
 
-// deleteOldMails deletes old mails and erasures in a final state, old messages to channels, alerts that are
-// over, quota notices of months without usage, and claim spaces of deleted sitekeys. All of these tables are small.
+// deleteOldMails deletes old mails and erasures in a final state, old messages to channels, alerts
+// that are over, quota notices of months without usage, and claim spaces of deleted sitekeys. All
+// of these tables are small.
 func (s *Store) deleteOldMails(ctx context.Context, now model.Instant) (int64, error) {
 	var all int64
 	for _, statement := range []struct {

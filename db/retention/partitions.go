@@ -25,9 +25,9 @@ type partitioned struct {
 }
 
 // The fill factors leave room on a page for later updates: a visit changes with each of its page
-// views and grows by 4 bytes, engagement changes a few times while a page is in view, a page view and
-// an event never. PostgreSQL removes a visit's earlier version before it writes the next, so that a
-// twentieth of the page is enough: with a fifth, 8 percent more bytes are on disk. The scale
+// views and grows by 4 bytes, engagement changes a few times while a page is in view, a page view
+// and an event never. PostgreSQL removes a visit's earlier version before it writes the next, so
+// that a twentieth of the page is enough: with a fifth, 8 percent more bytes are on disk. The scale
 // factors make autovacuum's runs small and frequent: with the defaults it would run once in a busy
 // partition's month, and then for long.
 var partitionedTables = []partitioned{
@@ -62,8 +62,8 @@ const (
 	// get a partition.
 	monthsBehind = 24
 
-	// mostMonthsBehind is how many months ago EnsurePartitionsSince begins at most. It equals the longest
-	// limited retention.
+	// mostMonthsBehind is how many months ago EnsurePartitionsSince begins at most. It equals the
+	// longest limited retention.
 	mostMonthsBehind = 120
 
 	// Creating or dropping a partition waits for every transaction that uses the table, and blocks
@@ -89,8 +89,8 @@ func (s *Store) EnsurePartitions(ctx context.Context, now model.Instant) error {
 	return s.EnsurePartitionsSince(ctx, now, now)
 }
 
-// EnsurePartitionsSince is EnsurePartitions that creates the partitions since an earlier month, too, up
-// to ten years before, for rows that are about to be stored.
+// EnsurePartitionsSince is EnsurePartitions that creates the partitions since an earlier month,
+// too, up to ten years before, for rows that are about to be stored.
 func (s *Store) EnsurePartitionsSince(ctx context.Context, since, now model.Instant) error {
 	if !s.db.IsPostgres() {
 		return nil
@@ -213,8 +213,8 @@ func attachPartition(ctx context.Context, tx *db.CellTx, table partitioned, mont
 	partition, other := bun.Ident(table.partition(month)), bun.Ident(table.defaultPartition())
 
 	// A reader that was planned before and waits for the default partition would look for the moved
-	// rows there, and nowhere else. So readers must wait before they are planned. Snapshots that began
-	// before hold the table, see db.HoldPartitions.
+	// rows there, and nowhere else. So readers must wait before they are planned. Snapshots that
+	// began before hold the table, see db.HoldPartitions.
 	moves, err := hasRows(ctx, tx, table, from, to)
 	if err != nil {
 		return err

@@ -197,9 +197,9 @@ func TestPartitionsWaitForABusyTableWithoutBlockingIt(t *testing.T) {
 	wantRows(t, d, "_202703", 1)
 }
 
-// TestReadersMissNoMovedRow reads a row while it moves from the default partition into a new one: in a
-// statement of its own, in a snapshot that begins meanwhile, in a snapshot that began before, and
-// in an export.
+// TestReadersMissNoMovedRow reads a row while it moves from the default partition into a new one:
+// in a statement of its own, in a snapshot that begins meanwhile, in a snapshot that began before,
+// and in an export.
 func TestReadersMissNoMovedRow(t *testing.T) {
 	t.Parallel()
 	const attach = `ALTER TABLE "visits" ATTACH PARTITION "visits_202703"`

@@ -121,8 +121,8 @@ var CellTables = len(cellRows)
 // cellRows are the tables of siteRows that each cell has.
 var cellRows = slices.DeleteFunc(slices.Clone(siteRows), func(r rowsOfSite) bool { return !celllist.HasTable(r.table) })
 
-// PurgeLeft deletes some of the rows of a site that has left a cell from a table, numbered from 0, in a
-// transaction in that cell. It reports whether these were the last rows.
+// PurgeLeft deletes some of the rows of a site that has left a cell from a table, numbered from 0,
+// in a transaction in that cell. It reports whether these were the last rows.
 func PurgeLeft(ctx context.Context, tx *db.CellTx, table int, siteID int64) (last bool, err error) {
 	rows := cellRows[table]
 	n, err := purgeChunk(ctx, tx, rows.table, rows.key, siteID)

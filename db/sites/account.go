@@ -27,8 +27,8 @@ func (s *Store) AccountSettings(ctx context.Context, accountID int64) (*AccountS
 	return &settings, nil
 }
 
-// SetAccountSettings stores the settings of an account. It runs in the transaction that the store is
-// bound to, see InTx.
+// SetAccountSettings stores the settings of an account. It runs in the transaction that the store
+// is bound to, see InTx.
 func (s *Store) SetAccountSettings(ctx context.Context, accountID int64, settings AccountSettings) error {
 	name, err := model.ParseAccountName("accountName", settings.Name)
 	if err != nil {

@@ -56,8 +56,8 @@ func (s *Store) UpdatePolicy(ctx context.Context, accountID, id int64, u PolicyU
 	})
 }
 
-// SawAttack stores an attack that a process sees on a sitekey, so that every process asks for the same
-// work. When one begins, the users of the account get a mail.
+// SawAttack stores an attack that a process sees on a sitekey, so that every process asks for the
+// same work. When one begins, the users of the account get a mail.
 func (s *Store) SawAttack(ctx context.Context, accountID, id int64, seen model.CaptchaAttack) error {
 	_, err := s.changeSitekey(ctx, accountID, id, func(tx *db.Tx, key *model.Sitekey) error {
 		began := key.Attack.Merge(seen)

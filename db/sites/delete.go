@@ -14,11 +14,12 @@ import (
 )
 
 // A deleted site stays a row with the time of its deletion for model.RestorePeriod, and so do its
-// hits and settings. All queries of sites leave it out, apart from those of this file. Its domain can
-// be used by a new site of the account, and it does not count towards the limits of sites.
+// hits and settings. All queries of sites leave it out, apart from those of this file. Its domain
+// can be used by a new site of the account, and it does not count towards the limits of sites.
 
 // RemoveSite deletes a site of the account so that it can be restored for model.RestorePeriod, and
-// returns it. Its key and secret are unknown from then on. confirm is its domain; nil: not asked for.
+// returns it. Its key and secret are unknown from then on. confirm is its domain; nil: not asked
+// for.
 func (s *Store) RemoveSite(
 	ctx context.Context, accountID, siteID int64, confirm *string, now model.Instant,
 ) (*model.Site, error) {
@@ -45,8 +46,8 @@ func (s *Store) RemoveSite(
 }
 
 // DeleteSite deletes a site of the account for good, also one that can be restored, and returns it
-// without its lists. confirm is its domain. PurgeDeletedSites of package retention deletes its hits and
-// everything that belongs to them.
+// without its lists. confirm is its domain. PurgeDeletedSites of package retention deletes its hits
+// and everything that belongs to them.
 func (s *Store) DeleteSite(
 	ctx context.Context, accountID, siteID int64, confirm string, now model.Instant,
 ) (*model.Site, error) {
@@ -71,10 +72,10 @@ func (s *Store) DeleteSite(
 	return &deleted, nil
 }
 
-// RestoreSite restores a deleted site of the account with everything that belonged to it, and returns
-// it. A site that is not deleted stays as it is. It fails with the Conflict domain_taken if the account
-// has another site with the domain by now, and with too_many_sites beyond the limits: unless anyNumber
-// is set also beyond that of CreateOwnersSite.
+// RestoreSite restores a deleted site of the account with everything that belonged to it, and
+// returns it. A site that is not deleted stays as it is. It fails with the Conflict domain_taken if
+// the account has another site with the domain by now, and with too_many_sites beyond the limits:
+// unless anyNumber is set also beyond that of CreateOwnersSite.
 func (s *Store) RestoreSite(
 	ctx context.Context, accountID, siteID int64, anyNumber bool, now model.Instant,
 ) (*model.Site, error) {
@@ -149,9 +150,9 @@ func (s *Store) DeletedSiteByKey(ctx context.Context, siteKey string) (*model.Si
 // expirePage is how many sites one call of ExpireDeletedSites reads at once.
 const expirePage = 100
 
-// ExpireDeletedSites deletes for good the sites that can no longer be restored: those that were deleted
-// model.RestorePeriod ago, and those of accounts with more than model.MaxDeletedSites. It returns their
-// number. Each one is deleted in a transaction of its own.
+// ExpireDeletedSites deletes for good the sites that can no longer be restored: those that were
+// deleted model.RestorePeriod ago, and those of accounts with more than model.MaxDeletedSites. It
+// returns their number. Each one is deleted in a transaction of its own.
 func (s *Store) ExpireDeletedSites(ctx context.Context, now model.Instant) (int64, error) {
 	var all int64
 	for _, expired := range []struct {

@@ -133,16 +133,16 @@ func TestDeletingManySitesTakesFewStatements(t *testing.T) {
 			}
 		}
 
-		// Three statements are about the users: their locks, their deletion, and the mails of those who
-		// belong to another account. Three delete the account's audit log, idempotency keys and identities.
-		// Three are about the cell of the account's captcha. On Citus one waits for a turn, and one holds
-		// the cell on its node.
+		// Three statements are about the users: their locks, their deletion, and the mails of those
+		// who belong to another account. Three delete the account's audit log, idempotency keys and
+		// identities. Three are about the cell of the account's captcha. On Citus one waits for a
+		// turn, and one holds the cell on its node.
 		if deletion[0] != deletion[1] || deletion[1] > 30 {
 			t.Errorf("deleting takes %v statements", deletion)
 		}
 
-		// The purge reads the sites in two pages, with one statement for each of some two dozen tables. A
-		// cell has a dozen of them.
+		// The purge reads the sites in two pages, with one statement for each of some two dozen
+		// tables. A cell has a dozen of them.
 		list, err := d.Cells(t.Context())
 		if err != nil {
 			t.Fatal(err)

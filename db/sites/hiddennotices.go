@@ -10,7 +10,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// HideNotices stores the counts at which a user of the account has hidden the notices of a site's page.
+// HideNotices stores the counts at which a user of the account has hidden the notices of a site's
+// page.
 func (s *Store) HideNotices(ctx context.Context, user *model.User, siteID int64, hidden model.HiddenNotices) error {
 	hidden.SiteID, hidden.UserID = siteID, user.ID
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -25,8 +26,9 @@ func (s *Store) HideNotices(ctx context.Context, user *model.User, siteID int64,
 	return db.Wrap(err, "hide the notices of site %d", siteID)
 }
 
-// HiddenNoticesOfSites returns what a user has hidden on the page of each site. Sites without hidden notices are left
-// out. The caller must have loaded the sites, which checks the right to see them.
+// HiddenNoticesOfSites returns what a user has hidden on the page of each site. Sites without
+// hidden notices are left out. The caller must have loaded the sites, which checks the right to see
+// them.
 func (s *Store) HiddenNoticesOfSites(
 	ctx context.Context, userID int64, siteIDs []int64,
 ) (map[int64]*model.HiddenNotices, error) {

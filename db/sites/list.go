@@ -149,7 +149,8 @@ func (s *Store) ListSites(ctx context.Context, accountID int64, l List) ([]*mode
 	return sites, nil
 }
 
-// CountSites returns how many of the account's sites are in a list with this search and restriction.
+// CountSites returns how many of the account's sites are in a list with this search and
+// restriction.
 func (s *Store) CountSites(ctx context.Context, accountID int64, search string, only []int64) (int64, error) {
 	n, err := countOwn(ctx, s, accountID, List{Search: search, Only: only}, (*model.Site)(nil), siteNames)
 	if err != nil {

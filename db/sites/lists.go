@@ -13,10 +13,10 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// The lists of a site: extra domains, registered events, key events and excluded networks. UpdateSite
-// replaces a whole list; one domain or event can be added and removed. A refused value of a whole list is
-// reported with its index, up to model.MaxListErrors of them, and nothing changes. Repeated values count
-// once.
+// The lists of a site: extra domains, registered events, key events and excluded networks.
+// UpdateSite replaces a whole list; one domain or event can be added and removed. A refused value
+// of a whole list is reported with its index, up to model.MaxListErrors of them, and nothing
+// changes. Repeated values count once.
 
 // siteList is a list of values of a site, in a table of its own.
 type siteList struct {
@@ -167,8 +167,8 @@ func (l *siteList) delete(ctx context.Context, tx *db.Tx, siteID int64, value st
 		bun.Ident(l.column), value))
 }
 
-// replace stores the whole list of a setting. If it refuses values, it stores the others nevertheless:
-// the next list may depend on them, and the error rolls all of them back.
+// replace stores the whole list of a setting. If it refuses values, it stores the others
+// nevertheless: the next list may depend on them, and the error rolls all of them back.
 func (l *siteList) replace(
 	ctx context.Context, tx *db.Tx, site *model.Site, field string, texts []string, allowLocal bool,
 ) error {
@@ -284,8 +284,8 @@ func registeredEvents(ctx context.Context, tx *db.Tx, siteID int64) ([]string, e
 	return list.values(ctx, tx, siteID)
 }
 
-// unmarkUnregistered removes the marks of key events that are no longer registered. A reserved name was
-// never registered, so its mark stays.
+// unmarkUnregistered removes the marks of key events that are no longer registered. A reserved name
+// was never registered, so its mark stays.
 func unmarkUnregistered(ctx context.Context, tx *db.Tx, siteID int64) error {
 	registered, err := registeredEvents(ctx, tx, siteID)
 	if err != nil {

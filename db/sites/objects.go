@@ -10,10 +10,10 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Objects that belong to a site and that only reports use: annotations, segments, funnels and shared
-// links. A change locks the site's row first, so that the limits are exact under concurrent changes.
-// It notifies no watcher, because hits do not depend on these objects. Each table has the columns id
-// and site_id. An object of another account is model.ErrNotFound.
+// Objects that belong to a site and that only reports use: annotations, segments, funnels and
+// shared links. A change locks the site's row first, so that the limits are exact under concurrent
+// changes. It notifies no watcher, because hits do not depend on these objects. Each table has the
+// columns id and site_id. An object of another account is model.ErrNotFound.
 
 // lockOwnSite locks a site of the account. It fails with model.ErrNotFound for another account's.
 func lockOwnSite(ctx context.Context, tx *db.Tx, accountID, siteID int64) error {
@@ -78,8 +78,8 @@ func createObject[T any](
 	return objectError(err, "add to %s of site %d", limit.table, siteID)
 }
 
-// changeObject runs a change of an object of the account in a transaction that locks the site's row,
-// and returns the object after it.
+// changeObject runs a change of an object of the account in a transaction that locks the site's
+// row, and returns the object after it.
 func changeObject[T any, ID ~int64](
 	ctx context.Context, s *Store, accountID int64, id ID, table string, change func(tx *db.Tx, object *T) error,
 ) (*T, error) {
@@ -92,8 +92,8 @@ func changeObject[T any, ID ~int64](
 	})
 }
 
-// deleteObject deletes an object of the account, after check has passed in the same transaction, and
-// returns it as it was.
+// deleteObject deletes an object of the account, after check has passed in the same transaction,
+// and returns it as it was.
 func deleteObject[T any, ID ~int64](
 	ctx context.Context, s *Store, accountID int64, id ID, table string, check func(*db.Tx, *T) error,
 ) (*T, error) {
@@ -108,8 +108,8 @@ func deleteObject[T any, ID ~int64](
 	})
 }
 
-// withObject runs change with an object of the account in a transaction that locks the site's row, and
-// returns the object after it.
+// withObject runs change with an object of the account in a transaction that locks the site's row,
+// and returns the object after it.
 func withObject[T any, ID ~int64](
 	ctx context.Context, s *Store, accountID int64, id ID, table string,
 	change func(ctx context.Context, tx *db.Tx, object *T) error,
@@ -157,8 +157,8 @@ func objectOf[T any, ID ~int64](ctx context.Context, s *Store, accountID int64, 
 	return &object, nil
 }
 
-// objectsOf returns the objects of each site, oldest first, with one statement. The caller must have
-// loaded the sites, which checks the right to see them.
+// objectsOf returns the objects of each site, oldest first, with one statement. The caller must
+// have loaded the sites, which checks the right to see them.
 func objectsOf[T any](
 	ctx context.Context, s *Store, siteIDs []int64, siteOf func(*T) int64,
 ) (map[int64][]*T, error) {

@@ -10,8 +10,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// SetReportView stores what a user of the account has chosen for the report of a site. It writes nothing if the
-// choice is stored already.
+// SetReportView stores what a user of the account has chosen for the report of a site. It writes
+// nothing if the choice is stored already.
 func (s *Store) SetReportView(ctx context.Context, user *model.User, siteID int64, chosen model.ReportView) error {
 	chosen.SiteID, chosen.UserID = siteID, user.ID
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -28,8 +28,8 @@ func (s *Store) SetReportView(ctx context.Context, user *model.User, siteID int6
 	return db.Wrap(err, "set the report view of site %d", siteID)
 }
 
-// ReportViewsOfSites returns what a user has chosen for the report of each site. Sites without a choice are left
-// out. The caller must have loaded the sites, which checks the right to see them.
+// ReportViewsOfSites returns what a user has chosen for the report of each site. Sites without a
+// choice are left out. The caller must have loaded the sites, which checks the right to see them.
 func (s *Store) ReportViewsOfSites(
 	ctx context.Context, userID int64, siteIDs []int64,
 ) (map[int64]*model.ReportView, error) {

@@ -12,8 +12,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// SiteRulesByKey returns the site with this site key, with all settings that decide about its hits. It
-// returns model.ErrNotFound for an unknown key, and for that of a deleted site.
+// SiteRulesByKey returns the site with this site key, with all settings that decide about its hits.
+// It returns model.ErrNotFound for an unknown key, and for that of a deleted site.
 func (s *Store) SiteRulesByKey(ctx context.Context, siteKey string) (*model.SiteRules, error) {
 	return one(siteRules(ctx, s.db.DataRead, func(q *bun.SelectQuery) {
 		q.Where("site.site_key = ?", siteKey).Where("site.deleted_at = 0")
@@ -49,8 +49,8 @@ func (s *Store) SiteRules(ctx context.Context, siteIDs []int64) (map[int64]*mode
 	return rules, nil
 }
 
-// ProbeRules reads the rules of one site, if there is any, by the statement of the data plane. It returns an
-// error while no hit could be accepted.
+// ProbeRules reads the rules of one site, if there is any, by the statement of the data plane. It
+// returns an error while no hit could be accepted.
 func (s *Store) ProbeRules(ctx context.Context) error {
 	_, err := siteRules(ctx, s.db.DataRead, func(q *bun.SelectQuery) { q.OrderExpr("site.id").Limit(1) })
 	return err

@@ -12,9 +12,9 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Secrets of sites and sitekeys. A rotation can keep the replaced secret valid for some days, so that
-// an owner's servers change to the new one without a gap. There is at most one old secret: the next
-// rotation replaces it. The data plane compares its expiry with the time of each call.
+// Secrets of sites and sitekeys. A rotation can keep the replaced secret valid for some days, so
+// that an owner's servers change to the new one without a gap. There is at most one old secret: the
+// next rotation replaces it. The data plane compares its expiry with the time of each call.
 
 // SetServerSecret stores the hash of a new server secret (see model.HashToken) and the hint by
 // which its owner recognises it. It revokes the previous secret and an older one.
@@ -132,8 +132,8 @@ func giveSecret(key *model.Sitekey) string {
 	return secret
 }
 
-// setOldSitekeySecret stores the secrets of a sitekey, with a new old one. before are the values until
-// now.
+// setOldSitekeySecret stores the secrets of a sitekey, with a new old one. before are the values
+// until now.
 func setOldSitekeySecret(
 	ctx context.Context, tx *db.Tx, key *model.Sitekey, hash []byte, hint string, until model.Instant,
 	before audit.Values,
@@ -155,8 +155,8 @@ func sitekeySecretValues(key *model.Sitekey) audit.Values {
 		key.OldSecretUntil)
 }
 
-// replaceWebhookSecret sets the secret that signs calls of webhooks, or removes it. The previous one
-// signs in addition for model.WebhookOverlap, because a receiver verifies with one of them. The
+// replaceWebhookSecret sets the secret that signs calls of webhooks, or removes it. The previous
+// one signs in addition for model.WebhookOverlap, because a receiver verifies with one of them. The
 // caller stores the site.
 func (s *Store) replaceWebhookSecret(
 	ctx context.Context, tx *db.Tx, site *model.Site, secret string, now model.Instant,

@@ -10,8 +10,8 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// TestExpiredSecretsAreDeleted checks that housekeeping deletes the old secrets of sites and sitekeys
-// at their time, each kind by its own, and nothing else.
+// TestExpiredSecretsAreDeleted checks that housekeeping deletes the old secrets of sites and
+// sitekeys at their time, each kind by its own, and nothing else.
 func TestExpiredSecretsAreDeleted(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

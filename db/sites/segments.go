@@ -86,14 +86,14 @@ func (s *Store) Segment(ctx context.Context, accountID int64, id model.SegmentID
 	return objectOf[model.Segment](ctx, s, accountID, id)
 }
 
-// SegmentsOfSites returns the segments of each site, oldest first. The caller must have loaded the sites,
-// which checks the right to see them.
+// SegmentsOfSites returns the segments of each site, oldest first. The caller must have loaded the
+// sites, which checks the right to see them.
 func (s *Store) SegmentsOfSites(ctx context.Context, siteIDs []int64) (map[int64][]*model.Segment, error) {
 	return objectsOf(ctx, s, siteIDs, func(segment *model.Segment) int64 { return segment.SiteID })
 }
 
-// CreateFunnel saves steps under a name that is unique in the site, which can have model.MaxFunnels.
-// It returns the funnel with its id.
+// CreateFunnel saves steps under a name that is unique in the site, which can have
+// model.MaxFunnels. It returns the funnel with its id.
 func (s *Store) CreateFunnel(ctx context.Context, accountID int64, funnel model.Funnel) (*model.Funnel, error) {
 	if err := checkFunnel(&funnel, true); err != nil {
 		return nil, err
@@ -121,7 +121,8 @@ func (s *Store) UpdateFunnel(
 	})
 }
 
-// checkPages refuses pages that no path can match. Stored funnels may have such steps, so reports accept them.
+// checkPages refuses pages that no path can match. Stored funnels may have such steps, so reports
+// accept them.
 func checkPages(steps []model.FunnelStep) error {
 	var wrong []error
 	for i, step := range steps {
@@ -132,11 +133,12 @@ func checkPages(steps []model.FunnelStep) error {
 	return errors.Join(wrong...)
 }
 
-// maxFunnelBytes bounds the steps of a funnel, as JSON. A request can read the funnels of many sites.
+// maxFunnelBytes bounds the steps of a funnel, as JSON. A request can read the funnels of many
+// sites.
 const maxFunnelBytes = 16_384
 
-// checkFunnel normalises the name and checks the steps. It checks the pages of new steps only. It reports every
-// wrong field.
+// checkFunnel normalises the name and checks the steps. It checks the pages of new steps only. It
+// reports every wrong field.
 func checkFunnel(funnel *model.Funnel, newSteps bool) error {
 	name, err := model.ParseName("name", funnel.Name)
 	funnel.Name = name
@@ -163,8 +165,8 @@ func (s *Store) Funnel(ctx context.Context, accountID int64, id model.FunnelID) 
 	return objectOf[model.Funnel](ctx, s, accountID, id)
 }
 
-// FunnelsOfSites returns the funnels of each site, oldest first. The caller must have loaded the sites,
-// which checks the right to see them.
+// FunnelsOfSites returns the funnels of each site, oldest first. The caller must have loaded the
+// sites, which checks the right to see them.
 func (s *Store) FunnelsOfSites(ctx context.Context, siteIDs []int64) (map[int64][]*model.Funnel, error) {
 	return objectsOf(ctx, s, siteIDs, func(funnel *model.Funnel) int64 { return funnel.SiteID })
 }

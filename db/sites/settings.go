@@ -17,8 +17,8 @@ import (
 // another account is model.ErrNotFound. The changes are idempotent: adding an existing value and
 // removing a missing one succeed.
 
-// PauseSite makes the site refuse its hits from now on, or store them again. It returns the site. A site
-// that is paused already keeps the time since which it is.
+// PauseSite makes the site refuse its hits from now on, or store them again. It returns the site. A
+// site that is paused already keeps the time since which it is.
 func (s *Store) PauseSite(
 	ctx context.Context, accountID, siteID int64, paused bool, now model.Instant,
 ) (changed *model.Site, err error) {

@@ -17,7 +17,8 @@ const sharedLinkTouch = time.Minute
 
 // CreateSharedLink stores a link to the reports of a site of the account, which can have
 // model.MaxSharedLinks, and returns it with its id. The segment of the link, if any, must be one of
-// the site: any other is the NotFound not_found of the field segmentId. The token is stored encrypted.
+// the site: any other is the NotFound not_found of the field segmentId. The token is stored
+// encrypted.
 func (s *Store) CreateSharedLink(
 	ctx context.Context, accountID int64, link model.SharedLink,
 ) (*model.SharedLink, error) {
@@ -75,8 +76,9 @@ func (s *Store) LinkToken(link *model.SharedLink) string {
 	return token
 }
 
-// LinkOrigins returns the origins whose pages may frame the report of a link. It returns model.ErrNotFound
-// for a link that does not exist or has expired. Callers need no session, so it reads one row.
+// LinkOrigins returns the origins whose pages may frame the report of a link. It returns
+// model.ErrNotFound for a link that does not exist or has expired. Callers need no session, so it
+// reads one row.
 func (s *Store) LinkOrigins(ctx context.Context, id model.SharedLinkID, now model.Instant) ([]string, error) {
 	var link model.SharedLink
 	err := s.db.Read.NewSelect().Model(&link).Column("origins", "expires_at").Where("id = ?", id).
@@ -90,8 +92,8 @@ func (s *Store) LinkOrigins(ctx context.Context, id model.SharedLinkID, now mode
 	return link.Origins, nil
 }
 
-// SharedLinksOfSites returns the links of each site, oldest first, also expired ones. The caller must
-// have loaded the sites, which checks the right to see them.
+// SharedLinksOfSites returns the links of each site, oldest first, also expired ones. The caller
+// must have loaded the sites, which checks the right to see them.
 func (s *Store) SharedLinksOfSites(ctx context.Context, siteIDs []int64) (map[int64][]*model.SharedLink, error) {
 	return objectsOf(ctx, s, siteIDs, func(link *model.SharedLink) int64 { return link.SiteID })
 }
@@ -115,8 +117,8 @@ func (s *Store) SegmentsByID(ctx context.Context, ids []model.SegmentID) (map[mo
 	return byID, nil
 }
 
-// SharedLinkByToken returns the link whose secret has this hash, or model.ErrNotFound if there is none
-// or it has expired.
+// SharedLinkByToken returns the link whose secret has this hash, or model.ErrNotFound if there is
+// none or it has expired.
 func (s *Store) SharedLinkByToken(ctx context.Context, hash []byte, now model.Instant) (*model.SharedLink, error) {
 	var link model.SharedLink
 	if err := s.db.Read.NewSelect().Model(&link).Where("token_hash = ?", hash).
@@ -129,8 +131,8 @@ func (s *Store) SharedLinkByToken(ctx context.Context, hash []byte, now model.In
 	return &link, nil
 }
 
-// SharedView returns a link that a reader has opened, with its site, and records its use. It returns
-// model.ErrNotFound for a link that was revoked or has expired since.
+// SharedView returns a link that a reader has opened, with its site, and records its use. It
+// returns model.ErrNotFound for a link that was revoked or has expired since.
 func (s *Store) SharedView(ctx context.Context, linkID model.SharedLinkID, now model.Instant) (*model.SharedView, error) {
 	var link model.SharedLink
 	if err := s.db.Read.NewSelect().Model(&link).Where("id = ?", linkID).Scan(ctx); err != nil {

@@ -15,8 +15,8 @@ import (
 )
 
 // CreateSite stores a site and returns it with its id. Its automatic events are enabled (analytics
-// contract), and its time zone is UTC unless it has one. It fails with the Conflict domain_taken when
-// another site of the account has the domain, and with too_many_sites beyond model.MaxSites.
+// contract), and its time zone is UTC unless it has one. It fails with the Conflict domain_taken
+// when another site of the account has the domain, and with too_many_sites beyond model.MaxSites.
 func (s *Store) CreateSite(ctx context.Context, site model.Site) (*model.Site, error) {
 	return s.createSite(ctx, site, func(context.Context, *db.Tx, *model.Site) error { return nil })
 }
@@ -64,8 +64,8 @@ func (s *Store) createSite(
 	return &site, nil
 }
 
-// orDomainTaken replaces the error of a domain that the account has already. Site keys are random, so
-// the domain is the duplicate.
+// orDomainTaken replaces the error of a domain that the account has already. Site keys are random,
+// so the domain is the duplicate.
 func orDomainTaken(err error, field string) error {
 	if !db.IsUnique(err) {
 		return err
@@ -88,9 +88,9 @@ func atMostSites(ctx context.Context, tx *db.Tx, accountID int64) error {
 	return atMost(ctx, tx, "sites", accountID, model.MaxSites, "too_many_sites", "deleted_at = 0")
 }
 
-// atMost fails when the account has more than limit rows in a table that meet the conditions, including
-// the one that tx has just inserted; the error rolls that back. tx must hold the lock on the account's
-// row.
+// atMost fails when the account has more than limit rows in a table that meet the conditions,
+// including the one that tx has just inserted; the error rolls that back. tx must hold the lock on
+// the account's row.
 func atMost(
 	ctx context.Context, tx *db.Tx, table string, accountID, limit int64, code string, conditions ...string,
 ) error {
@@ -220,14 +220,16 @@ type OfAccounts struct {
 	Limit  int    // sites of each account
 }
 
-// condition returns the condition of the sites of one account. Its first argument is the id of the account.
+// condition returns the condition of the sites of one account. Its first argument is the id of the
+// account.
 func (o OfAccounts) condition() (text string, args []any) {
 	text, args = "account_id = ? AND deleted_at = 0 AND id > ?", []any{o.After}
 	switch {
 	case o.Only != 0:
 		return text + " AND id = ?", append(args, o.Only)
 	case o.Search != "":
-		// SQLite changes the case of ASCII letters alone, so a name is also compared as it is written.
+		// SQLite changes the case of ASCII letters alone, so a name is also compared as it is
+		// written.
 		part := "%" + strings.NewReplacer("!", "!!", "%", "!%", "_", "!_").Replace(o.Search) + "%"
 		lower := strings.ToLower(part)
 		return text + " AND (name LIKE ? ESCAPE '!' OR lower(name) LIKE ? ESCAPE '!' OR domain LIKE ? ESCAPE '!')", append(args, part, lower, lower)
@@ -235,8 +237,8 @@ func (o OfAccounts) condition() (text string, args []any) {
 	return text, args
 }
 
-// SitesOfAccounts returns sites of each account, oldest first, with one statement. The caller must have checked
-// that the user is an operator.
+// SitesOfAccounts returns sites of each account, oldest first, with one statement. The caller must
+// have checked that the user is an operator.
 func (s *Store) SitesOfAccounts(ctx context.Context, accountIDs []int64, of OfAccounts) (map[int64][]*model.Site, error) {
 	if len(accountIDs) == 0 {
 		return nil, nil

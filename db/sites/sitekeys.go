@@ -27,8 +27,8 @@ func (s *Store) CreateSitekey(
 	return s.CreateSitekeyAs(ctx, accountID, model.NewSitekey(), name, domains, now)
 }
 
-// CreateSitekeyAs is CreateSitekey with a public text that the sitekey had in another installation. It
-// fails with the Conflict sitekey_taken if this installation has it.
+// CreateSitekeyAs is CreateSitekey with a public text that the sitekey had in another installation.
+// It fails with the Conflict sitekey_taken if this installation has it.
 func (s *Store) CreateSitekeyAs(
 	ctx context.Context, accountID int64, sitekey, name string, domains []string, now model.Instant,
 ) (*model.Sitekey, string, error) {
@@ -93,8 +93,8 @@ func (s *Store) UpdateSitekey(ctx context.Context, accountID, id int64, u Siteke
 	})
 }
 
-// DeleteSitekey deletes a sitekey with its counts. Its tokens become invalid. A count that is flushed
-// later expires with the others of its day.
+// DeleteSitekey deletes a sitekey with its counts. Its tokens become invalid. A count that is
+// flushed later expires with the others of its day.
 func (s *Store) DeleteSitekey(ctx context.Context, accountID, id int64) error {
 	_, err := s.changeSitekey(ctx, accountID, id, func(tx *db.Tx, key *model.Sitekey) error {
 		if _, err := tx.NewDelete().Model(key).WherePK().Exec(ctx); err != nil {
@@ -181,8 +181,8 @@ func (s *Store) SitekeyBySecret(ctx context.Context, hash []byte) (*model.Siteke
 	})
 }
 
-// ProbeSitekeys reads one sitekey, if there is any, by the statement of the data plane. It returns an error
-// while no challenge could be issued.
+// ProbeSitekeys reads one sitekey, if there is any, by the statement of the data plane. It returns
+// an error while no challenge could be issued.
 func (s *Store) ProbeSitekeys(ctx context.Context) error {
 	_, err := findSitekey(ctx, s.db.DataRead, func(q *bun.SelectQuery) {
 		withAccount(q)

@@ -11,13 +11,13 @@ import (
 	"github.com/tallygate/tallygate/db/watch"
 )
 
-// A transfer changes the account of a site or sitekey. Everything that has the site's number follows by
-// itself, also hits in flight, whose transactions do not read the account.
+// A transfer changes the account of a site or sitekey. Everything that has the site's number
+// follows by itself, also hits in flight, whose transactions do not read the account.
 
-// TransferSite moves a site from one account to another, and returns it. The caller must have checked
-// that the user is an owner of both. Its limits are those of RestoreSite, in the new account. The site
-// keeps its plan. Notices of its quota go with it, so that each is mailed once. Report mails end for
-// users who do not belong to the new account.
+// TransferSite moves a site from one account to another, and returns it. The caller must have
+// checked that the user is an owner of both. Its limits are those of RestoreSite, in the new
+// account. The site keeps its plan. Notices of its quota go with it, so that each is mailed once.
+// Report mails end for users who do not belong to the new account.
 func (s *Store) TransferSite(
 	ctx context.Context, siteID, from, to int64, anyNumber bool,
 ) (moved *model.Site, err error) {
@@ -62,8 +62,8 @@ func (s *Store) TransferSite(
 	return moved, nil
 }
 
-// moveAccountRows changes the rows of a site that depend on its account. Mails that are written already
-// go to the users whom they are about.
+// moveAccountRows changes the rows of a site that depend on its account. Mails that are written
+// already go to the users whom they are about.
 func moveAccountRows(ctx context.Context, tx *db.Tx, siteID, from, to int64) error {
 	// A notice may have been written for the new account while another transfer was in progress.
 	_, err := tx.ExecContext(ctx, `
@@ -80,7 +80,8 @@ ON CONFLICT DO NOTHING`, to, from, siteID)
 		return err
 	}
 
-	// The addresses of channels belong to the account that entered them, and its alerts are its own.
+	// The addresses of channels belong to the account that entered them, and its alerts are its
+	// own.
 	for _, table := range []string{"alert_channels WHERE user_id IS NULL AND", "alerts WHERE"} {
 		if _, err := tx.ExecContext(ctx, "DELETE FROM "+table+" site_id = ?", siteID); err != nil {
 			return err
@@ -99,9 +100,9 @@ ON CONFLICT DO NOTHING`, to, from, siteID)
 }
 
 // TransferSitekey moves a sitekey from one account to another, and returns it. The caller must have
-// checked that the user is an owner of both. Consumed challenges and tokens stay where they are, see
-// model.Sitekey.Claims, so that none counts twice. It fails with the Conflict too_many_sitekeys beyond
-// model.MaxSitekeys.
+// checked that the user is an owner of both. Consumed challenges and tokens stay where they are,
+// see model.Sitekey.Claims, so that none counts twice. It fails with the Conflict too_many_sitekeys
+// beyond model.MaxSitekeys.
 func (s *Store) TransferSitekey(ctx context.Context, id, from, to int64) (moved *model.Sitekey, err error) {
 	err = s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if err := lockBoth(ctx, tx, from, to); err != nil {

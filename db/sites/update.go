@@ -12,8 +12,8 @@ import (
 	"github.com/tallygate/tallygate/db/reports"
 )
 
-// SiteUpdate holds the settings to change. A nil field leaves its setting unchanged. The tags name the
-// settings in the file of the command "admin apply".
+// SiteUpdate holds the settings to change. A nil field leaves its setting unchanged. The tags name
+// the settings in the file of the command "admin apply".
 type SiteUpdate struct {
 	Name                    *string   `yaml:"name"`
 	ExtraDomains            *[]string `yaml:"extraDomains"`      // see AddSiteDomain; the whole list, as the next three
@@ -35,8 +35,8 @@ type SiteUpdate struct {
 	AllowLocal bool `yaml:"-"` // permits localhost and names without a dot as extra domains
 }
 
-// settings are the settings of SiteUpdate, in its order. UpdateSite, the audit log, and the files of
-// "admin apply" and "admin export-config" follow the table.
+// settings are the settings of SiteUpdate, in its order. UpdateSite, the audit log, and the files
+// of "admin apply" and "admin export-config" follow the table.
 var settings = []setting{
 	inColumn("name", "name", func(s *model.SiteRules, u *SiteUpdate) (*string, **string) {
 		return &s.Name, &u.Name
@@ -160,7 +160,8 @@ func SettingsOf(site *model.SiteRules) (u SiteUpdate) {
 // Difference is a setting with different values in two states of a site.
 type Difference struct{ Name, Was, Is string }
 
-// Differences returns the settings that differ, with those that other methods than UpdateSite change.
+// Differences returns the settings that differ, with those that other methods than UpdateSite
+// change.
 func Differences(before, after *model.SiteRules) (list []Difference) {
 	add := func(name string, was, is any) {
 		if was, is := fmt.Sprint(was), fmt.Sprint(is); was != is {
@@ -180,8 +181,8 @@ func Differences(before, after *model.SiteRules) (list []Difference) {
 	return list
 }
 
-// UpdateSite changes settings: all of them or, when one is refused, none. It reports every wrong value, as
-// joined errors.
+// UpdateSite changes settings: all of them or, when one is refused, none. It reports every wrong
+// value, as joined errors.
 func (s *Store) UpdateSite(ctx context.Context, accountID, siteID int64, u SiteUpdate) error {
 	wrong := u.parse()
 	now, err := s.db.Now(ctx)
@@ -195,7 +196,8 @@ func (s *Store) UpdateSite(ctx context.Context, accountID, siteID int64, u SiteU
 			return err
 		}
 
-		// The lists come first: their values are checked against the site's row and against each other.
+		// The lists come first: their values are checked against the site's row and against each
+		// other.
 		if err := u.replaceLists(ctx, tx, site, wrong); err != nil {
 			return err
 		}
@@ -229,7 +231,8 @@ func (u *SiteUpdate) parse() (wrong []error) {
 	return wrong
 }
 
-// replaceLists stores the given lists. It returns the errors of their values after the errors in wrong.
+// replaceLists stores the given lists. It returns the errors of their values after the errors in
+// wrong.
 func (u *SiteUpdate) replaceLists(ctx context.Context, tx *db.Tx, site *model.Site, wrong []error) error {
 	for _, row := range settings {
 		texts, given := row.given(u).([]string)

@@ -22,8 +22,8 @@ func (s *Store) UsageHistory(
 }
 
 // UsageByDay returns how many page views and events each site had on each finished UTC day since
-// from. Days without any are left out. The caller must have loaded the sites, which checks the right
-// to see them.
+// from. Days without any are left out. The caller must have loaded the sites, which checks the
+// right to see them.
 func (s *Store) UsageByDay(
 	ctx context.Context, siteIDs []int64, from model.Day,
 ) (map[int64]map[model.Day]int64, error) {
@@ -77,9 +77,9 @@ const (
 	dayPage = 50
 )
 
-// CountUsageDays counts the page views and events of the UTC days that have ended since the last one
-// it counted, once for each site with usage in the month. It returns the number of days. A concurrent
-// call counts the same and changes nothing.
+// CountUsageDays counts the page views and events of the UTC days that have ended since the last
+// one it counted, once for each site with usage in the month. It returns the number of days. A
+// concurrent call counts the same and changes nothing.
 func (s *Store) CountUsageDays(ctx context.Context, now model.Instant) (int64, error) {
 	counted, err := s.UsageDayCounted(ctx)
 	if err != nil {
@@ -148,8 +148,8 @@ type siteDay struct {
 	Used   int64
 }
 
-// countUsageDay counts one day, a page of sites at a time: the pool for reading is free between them,
-// and the writer waits for nothing.
+// countUsageDay counts one day, a page of sites at a time: the pool for reading is free between
+// them, and the writer waits for nothing.
 func (s *Store) countUsageDay(ctx context.Context, day model.Day) error {
 	return s.db.EachCell(ctx, func(in *db.Cell) error { return countUsageDayIn(ctx, in, day) })
 }

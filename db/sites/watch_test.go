@@ -429,8 +429,8 @@ func TestAnIdleWatcherStays(t *testing.T) {
 	}
 }
 
-// TestWatchersShareAConnection checks that the watchers of a process listen over one connection, that one
-// that comes later is in sync at once, and that the connection ends with the last of them.
+// TestWatchersShareAConnection checks that the watchers of a process listen over one connection,
+// that one that comes later is in sync at once, and that the connection ends with the last of them.
 func TestWatchersShareAConnection(t *testing.T) {
 	t.Parallel()
 	databaseURL := dbtest.PostgresURL(t)
@@ -481,8 +481,8 @@ func TestWatchersShareAConnection(t *testing.T) {
 	wantNext(t, "a watcher after all have ended", again, true)
 }
 
-// TestLateWatcherLearnsOfTheFault checks that the fault is reported to a watcher that begins while the
-// database cannot be reached.
+// TestLateWatcherLearnsOfTheFault checks that the fault is reported to a watcher that begins while
+// the database cannot be reached.
 func TestLateWatcherLearnsOfTheFault(t *testing.T) {
 	t.Parallel()
 	network := newNetwork(t, dbtest.PostgresURL(t))

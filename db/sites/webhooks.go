@@ -12,9 +12,9 @@ import (
 
 // SetConversionWebhook sets the address that is called for key events, and the secret that signs
 // its calls. An empty address removes the webhook. A nil secret keeps the current one; an empty one
-// removes it. A replaced one signs in addition for model.WebhookOverlap. The caller must have checked
-// the address with model.CheckWebhookURL; only its form is checked here. The account's owners are
-// mailed when the address changes.
+// removes it. A replaced one signs in addition for model.WebhookOverlap. The caller must have
+// checked the address with model.CheckWebhookURL; only its form is checked here. The account's
+// owners are mailed when the address changes.
 func (s *Store) SetConversionWebhook(
 	ctx context.Context, accountID, siteID int64, address string, secret *string, by model.ChangedBy,
 ) error {
@@ -111,7 +111,8 @@ func (s *Store) SetDailyExportWebhook(
 	})
 }
 
-// resumeWaiting makes deliveries due that wait for the address of a webhook, if the site has it now.
+// resumeWaiting makes deliveries due that wait for the address of a webhook, if the site has it
+// now.
 func resumeWaiting(ctx context.Context, tx *db.Tx, site *model.Site, webhook string, now model.Instant) error {
 	if site.WebhookURL(webhook) == "" {
 		return nil

@@ -54,14 +54,15 @@ func Prepared[S io.Closer](conn *Conn, prepare func(*Conn) (S, error)) (S, error
 	return made, nil
 }
 
-// lockPause is how long SQLite waits for the lock at a time. In it SQLite looks after 1, 3, 8 and 10
-// milliseconds, then patiently begins again. Left to itself SQLite would look ten times a second in the end,
-// and find the lock taken each time by a process that writes without a pause, such as the previous program
-// during an upgrade.
+// lockPause is how long SQLite waits for the lock at a time. In it SQLite looks after 1, 3, 8 and
+// 10 milliseconds, then patiently begins again. Left to itself SQLite would look ten times a second
+// in the end, and find the lock taken each time by a process that writes without a pause, such as
+// the previous program during an upgrade.
 const lockPause = 10 * time.Millisecond
 
-// patiently runs a statement, and again for 5 seconds while another process holds the lock. SQLite refuses
-// a statement for that reason before it changes anything, and sometimes at once: hence the pause.
+// patiently runs a statement, and again for 5 seconds while another process holds the lock. SQLite
+// refuses a statement for that reason before it changes anything, and sometimes at once: hence the
+// pause.
 func patiently[R any](ctx context.Context, run func() (R, error)) (R, error) {
 	for began := time.Now(); ; {
 		result, err := run()

@@ -11,13 +11,13 @@ import (
 	"github.com/tallygate/tallygate/db/damage"
 )
 
-// errUnwatched is the reason why SQLite would not pass on reports of damaged files; nil: it does. SQLite
-// has one log of errors for a process and takes the log's receiver before the first connection only,
-// so this happens when the program starts.
+// errUnwatched is the reason why SQLite would not pass on reports of damaged files; nil: it does.
+// SQLite has one log of errors for a process and takes the log's receiver before the first
+// connection only, so this happens when the program starts.
 var errUnwatched = watchDamage()
 
-// watchDamage makes SQLite pass on each report of a damaged file. It covers every statement, also those
-// that do not use database/sql, and a statement without an error costs nothing.
+// watchDamage makes SQLite pass on each report of a damaged file. It covers every statement, also
+// those that do not use database/sql, and a statement without an error costs nothing.
 func watchDamage() error {
 	tls := libc.NewTLS()
 	defer tls.Close()

@@ -1,5 +1,5 @@
-// Package sqlitefile opens a SQLite file: the one writing connection with its queue of callers, and the
-// pools of readers. Package db opens every embedded database with it. It knows no table.
+// Package sqlitefile opens a SQLite file: the one writing connection with its queue of callers, and
+// the pools of readers. Package db opens every embedded database with it. It knows no table.
 package sqlitefile
 
 import (
@@ -58,8 +58,8 @@ func Readers(path string, connections int) (*sql.DB, error) {
 	return pool, nil
 }
 
-// ReadCopy returns a pool with one connection for reading a file that no process writes, such as a backup.
-// Reading leaves no other files next to it. A log next to the file is not read.
+// ReadCopy returns a pool with one connection for reading a file that no process writes, such as a
+// backup. Reading leaves no other files next to it. A log next to the file is not read.
 func ReadCopy(path string) (*sql.DB, error) {
 	if errUnwatched != nil {
 		return nil, errUnwatched

@@ -11,17 +11,17 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// SQLite writes each page of a commit to its log with two system calls: 200 for a batch of a hundred
-// pages, a third of the batch's processor time. The writing connection uses a file system of its own,
-// logVFS. It is SQLite's, except that writes to the log are gathered, and go to the file before the
-// log is synced or read: few system calls for each commit. A commit is visible to readers only after
-// its sync, so no other connection needs the bytes in the buffer.
+// SQLite writes each page of a commit to its log with two system calls: 200 for a batch of a
+// hundred pages, a third of the batch's processor time. The writing connection uses a file system
+// of its own, logVFS. It is SQLite's, except that writes to the log are gathered, and go to the
+// file before the log is synced or read: few system calls for each commit. A commit is visible to
+// readers only after its sync, so no other connection needs the bytes in the buffer.
 //
 // This holds for synchronous=FULL only. A lower setting would publish commits without a sync.
 const logVFS = "tallygate-log"
 
-// logBuffer is the size of the buffer in bytes. SQLite's file system for Unix cuts a write of 128 KiB
-// or more.
+// logBuffer is the size of the buffer in bytes. SQLite's file system for Unix cuts a write of 128
+// KiB or more.
 const logBuffer = 120 << 10
 
 // The functions of SQLite's file systems and files, by parameters and results.
@@ -220,8 +220,8 @@ func closeLog(tls *libc.TLS, file uintptr) int32 {
 	return function[closeFunc](l.inBase().FxClose)(tls, file)
 }
 
-// flush writes the buffer to the file. After an error it is empty, too: SQLite rolls the transaction
-// back and writes its pages again.
+// flush writes the buffer to the file. After an error it is empty, too: SQLite rolls the
+// transaction back and writes its pages again.
 func (l *log) flush(tls *libc.TLS, file uintptr) int32 {
 	if l.used == 0 {
 		return sqlite3.SQLITE_OK
@@ -254,10 +254,10 @@ func at[T any](address uintptr) *T { return *(**T)(unsafe.Pointer(&address)) }
 // bytesAt returns n bytes of C memory.
 func bytesAt(address uintptr, n int) []byte { return unsafe.Slice(at[byte](address), n) }
 
-// function returns the function at an address in a table of C. SQLite's translated code keeps its own
-// in the same form.
+// function returns the function at an address in a table of C. SQLite's translated code keeps its
+// own in the same form.
 func function[F any](address uintptr) F { return *(*F)(unsafe.Pointer(&address)) }
 
-// addressOf is the reverse of function. Call it for declared functions only: a closure could be freed,
-// because Go's collector does not see the table.
+// addressOf is the reverse of function. Call it for declared functions only: a closure could be
+// freed, because Go's collector does not see the table.
 func addressOf[F any](f F) uintptr { return *(*uintptr)(unsafe.Pointer(&f)) }

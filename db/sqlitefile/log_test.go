@@ -77,8 +77,8 @@ func failingMethods(t *testing.T, base uintptr) uintptr {
 
 func diskFull(*libc.TLS, uintptr, uintptr, int32, int64) int32 { return sqlite3.SQLITE_FULL }
 
-// TestLogMatchesModel writes, reads, syncs and truncates a log at random, with a disk that is full at
-// times, and compares it with a slice of bytes. Synced bytes must be in the file.
+// TestLogMatchesModel writes, reads, syncs and truncates a log at random, with a disk that is full
+// at times, and compares it with a slice of bytes. Synced bytes must be in the file.
 func TestLogMatchesModel(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { compareLog(t, rand.New(rand.NewPCG(seed, 1))) })
@@ -203,8 +203,8 @@ func wantFile(t *testing.T, path string, want []byte) {
 	}
 }
 
-// TestCommitsAreInTheFiles copies the database's files after each commit. The copy must have the rows
-// of all commits: a process that is killed leaves no more behind.
+// TestCommitsAreInTheFiles copies the database's files after each commit. The copy must have the
+// rows of all commits: a process that is killed leaves no more behind.
 func TestCommitsAreInTheFiles(t *testing.T) {
 	file := openFile(t)
 	rows := 0

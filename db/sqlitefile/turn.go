@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// turnstile lets the processes that write one database begin their transactions in turn, such as the previous
-// and the next program during an upgrade. A process stays in it while it waits for SQLite's lock. Meanwhile a
-// process that writes without a pause cannot begin again. The turnstile is a lock on the database's folder,
-// which ends with the process. A nil turnstile is always open.
+// turnstile lets the processes that write one database begin their transactions in turn, such as
+// the previous and the next program during an upgrade. A process stays in it while it waits for
+// SQLite's lock. Meanwhile a process that writes without a pause cannot begin again. The turnstile
+// is a lock on the database's folder, which ends with the process. A nil turnstile is always open.
 type turnstile struct{ folder *os.File }
 
-// openTurnstile returns the turnstile of a database file. It is nil where folders cannot be opened or locked:
-// then a process finds SQLite's lock free by chance only, see lockPause.
+// openTurnstile returns the turnstile of a database file. It is nil where folders cannot be opened
+// or locked: then a process finds SQLite's lock free by chance only, see lockPause.
 func openTurnstile(path string) *turnstile {
 	folder, err := os.Open(filepath.Dir(path))
 	if err != nil {
@@ -23,11 +23,12 @@ func openTurnstile(path string) *turnstile {
 	return &turnstile{folder}
 }
 
-// maxTurn bounds the wait for the turnstile, so that a lock of another program on the folder costs little. It is
-// many times the length of a transaction.
+// maxTurn bounds the wait for the turnstile, so that a lock of another program on the folder costs
+// little. It is many times the length of a transaction.
 const maxTurn = 200 * time.Millisecond
 
-// enter waits while another process is in the turnstile, for at most maxTurn. The caller must leave.
+// enter waits while another process is in the turnstile, for at most maxTurn. The caller must
+// leave.
 func (t *turnstile) enter(ctx context.Context) {
 	if t == nil {
 		return

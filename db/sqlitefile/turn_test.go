@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// TestBusyProcessLeavesTurns opens a database file twice, as two processes do during an upgrade. One writes
-// without a pause. The other one must get its turns, too: it would find SQLite's lock free by chance only.
+// TestBusyProcessLeavesTurns opens a database file twice, as two processes do during an upgrade.
+// One writes without a pause. The other one must get its turns, too: it would find SQLite's lock
+// free by chance only.
 func TestBusyProcessLeavesTurns(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.sqlite")
 	busy, patient := openAt(t, path), openAt(t, path)

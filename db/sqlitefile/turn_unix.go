@@ -8,7 +8,8 @@ import (
 	"syscall"
 )
 
-// tryLock locks a folder, unless another process has locked it. It is true where folders cannot be locked.
+// tryLock locks a folder, unless another process has locked it. It is true where folders cannot be
+// locked.
 func tryLock(folder *os.File) bool {
 	err := syscall.Flock(int(folder.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	return !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR)

@@ -68,8 +68,8 @@ func NewWriter(path string) (*Writer, error) {
 	return &Writer{path: path, connector: connector, used: make(chan struct{}, 1)}, nil
 }
 
-// Used returns a channel for one receiver, which receives after a use of the connection. Several uses
-// before a receive count as one.
+// Used returns a channel for one receiver, which receives after a use of the connection. Several
+// uses before a receive count as one.
 func (w *Writer) Used() <-chan struct{} { return w.used }
 
 // Pool returns a pool that borrows the connection with an urgency. It keeps no idle connection, so

@@ -2,8 +2,8 @@ package tables
 
 import "github.com/tallygate/tallygate/db/model"
 
-// Consumed is the table of consumed challenges and tokens. All its columns are its key. Only the table
-// itself has another word in its name, since the first release.
+// Consumed is the table of consumed challenges and tokens. All its columns are its key. Only the
+// table itself has another word in its name, since the first release.
 var Consumed = Table[model.ConsumedKey]{"captcha_spent", Columns[model.ConsumedKey]{
 	Bigint("account_id", func(k *model.ConsumedKey) *int64 { return &k.AccountID }),
 	Bigint("issued_at", func(k *model.ConsumedKey) *model.Instant { return &k.IssuedAt }),

@@ -21,7 +21,8 @@ type integer interface {
 	~int | ~int16 | ~int32 | ~int64
 }
 
-// The functions below return a column of one type each. field returns the address of the row's value.
+// The functions below return a column of one type each. field returns the address of the row's
+// value.
 
 // Bigint returns a column of 8-byte integers that are never NULL.
 func Bigint[Row any, T ~int64](name string, field func(*Row) *T) Column[Row] {

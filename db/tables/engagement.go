@@ -8,14 +8,14 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Page views do not hold their engagement: it lies under their id, on up to EngagementDays days. The
-// following expressions read it for rows r of page views.
+// Page views do not hold their engagement: it lies under their id, on up to EngagementDays days.
+// The following expressions read it for rows r of page views.
 
 // EngagementDays is how many days can hold reports on a page view, its own included.
 const EngagementDays = 1 + int(model.EngagementWindow/(24*time.Hour))
 
-// EngagedMS returns the expression for the time in view, in milliseconds, of a page view that is joined
-// with EngagementJoin. It is 0 for a page view if a later one repeats its id.
+// EngagedMS returns the expression for the time in view, in milliseconds, of a page view that is
+// joined with EngagementJoin. It is 0 for a page view if a later one repeats its id.
 func EngagedMS(postgres bool) string {
 	limit := model.MaxEngagement.Milliseconds()
 	if postgres {

@@ -10,8 +10,8 @@ import (
 	"github.com/tallygate/tallygate/db/tables"
 )
 
-// TestValuesOfVisits checks that a visit written to SQLite is read back unchanged, and that no value
-// is written as NULL, even of an empty visit.
+// TestValuesOfVisits checks that a visit written to SQLite is read back unchanged, and that no
+// value is written as NULL, even of an empty visit.
 func TestValuesOfVisits(t *testing.T) {
 	full := model.Visit{
 		SiteID: 1, Visitor: model.VisitorID{0xff, 2, 7: 3}, StartedAt: 4, N: 5, LastPageviewAt: 6, Pageviews: 7, Recent: []model.RecentView{{At: 8, Path: 12}}, Awaited: []byte{9}, Viewed: []byte{11},
@@ -93,7 +93,8 @@ func fields(typ reflect.Type, index []int) (all []reflect.StructField) {
 	return all
 }
 
-// textOf returns a text that a field may have: values of a client that are on no list are not stored.
+// textOf returns a text that a field may have: values of a client that are on no list are not
+// stored.
 func textOf(field any) string {
 	switch field.(type) {
 	case model.Browser:

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// Queue bounds how many callers work at once, in total and per key. Further callers wait for a turn.
-// The next turn goes to the key with the fewest working callers, and among these to the key served
-// longest ago. So a key with many callers delays each other key by one turn only. Callers of one
-// key are served in order of arrival. It is safe for concurrent use.
+// Queue bounds how many callers work at once, in total and per key. Further callers wait for a
+// turn. The next turn goes to the key with the fewest working callers, and among these to the key
+// served longest ago. So a key with many callers delays each other key by one turn only. Callers of
+// one key are served in order of arrival. It is safe for concurrent use.
 type Queue struct {
 	Most, MostPerKey int           // working callers
 	Line, LinePerKey int           // waiting callers
@@ -43,8 +43,8 @@ type turnKey struct {
 // ErrBusy is returned if the queue is full, or after Patience without a turn.
 var ErrBusy = errors.New("turns: too many callers wait for their turn")
 
-// Take waits for a turn and returns the function that ends it, which may be called more than once. It
-// returns ErrBusy, or the context's error if the context ends first.
+// Take waits for a turn and returns the function that ends it, which may be called more than once.
+// It returns ErrBusy, or the context's error if the context ends first.
 func (q *Queue) Take(ctx context.Context, key string) (end func(), err error) {
 	turn, err := q.Begin(ctx, key)
 	if err != nil {

@@ -27,8 +27,8 @@ const (
 	maxPause = 2 * time.Second
 )
 
-// ErrNoNotifications means that the server confirmed LISTEN, and that a notification did not arrive. A
-// connection pooler does that: it gives the connection that listens to another process.
+// ErrNoNotifications means that the server confirmed LISTEN, and that a notification did not
+// arrive. A connection pooler does that: it gives the connection that listens to another process.
 var ErrNoNotifications = errors.New("the database's notifications do not arrive, perhaps because of a connection pooler")
 
 // Postgres reports the changes that PostgreSQL's server notifies of. All watchers of a process
@@ -218,8 +218,8 @@ func (p *Postgres) listen(ctx context.Context, l *listener) (began bool, err err
 	}
 }
 
-// await reports the next change. After a silence it checks the connection instead: always that it still
-// works, and at intervals that notifications arrive.
+// await reports the next change. After a silence it checks the connection instead: always that it
+// still works, and at intervals that notifications arrive.
 func (p *Postgres) await(ctx context.Context, conn *pgx.Conn, own string, probed *time.Time) error {
 	wait, cancel := context.WithTimeout(ctx, silence)
 	defer cancel()
@@ -262,7 +262,8 @@ func (p *Postgres) probe(ctx context.Context, conn *pgx.Conn, own string) error 
 	for {
 		notification, err := conn.WaitForNotification(answer)
 		if err != nil && ctx.Err() == nil && answer.Err() != nil {
-			// Only the deadline ended the wait: the connection works, but the notification was lost.
+			// Only the deadline ended the wait: the connection works, but the notification was
+			// lost.
 			return ErrNoNotifications
 		}
 		if err != nil {

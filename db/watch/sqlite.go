@@ -10,19 +10,22 @@ import (
 )
 
 const (
-	// pollInterval is how often a process looks whether any process has written to SQLite's log. Each look
-	// wakes an idle process, and a change must reach every process within a second.
+	// pollInterval is how often a process looks whether any process has written to SQLite's log.
+	// Each look wakes an idle process, and a change must reach every process within a second.
 	pollInterval = 500 * time.Millisecond
 
-	// clockTick is the longest tick of a file system's clock, with a margin. Two writes within a tick can
-	// look like one, so a log that was written is read until no tick can hide another write.
+	// clockTick is the longest tick of a file system's clock, with a margin. Two writes within a
+	// tick can look like one, so a log that was written is read until no tick can hide another
+	// write.
 	clockTick = 3 * time.Second
 
-	// readInterval is how often a process reads the changes at least, for file systems that keep no times.
+	// readInterval is how often a process reads the changes at least, for file systems that keep no
+	// times.
 	readInterval = 30 * time.Second
 
-	// keptChanges is how many changes are kept: more than the sites and sitekeys of an account, which are
-	// deleted in one transaction. A process that missed more must assume that everything has changed.
+	// keptChanges is how many changes are kept: more than the sites and sitekeys of an account,
+	// which are deleted in one transaction. A process that missed more must assume that everything
+	// has changed.
 	keptChanges = 4000
 )
 
@@ -45,8 +48,8 @@ func NewSQLite(read bun.IDB, path string) *SQLite {
 	return &SQLite{read: read, logFile: path + "-wal", watchers: make(map[*watcher]bool)}
 }
 
-// Read makes this process read the changes that are committed, and returns when its watchers know them, or after a
-// failure.
+// Read makes this process read the changes that are committed, and returns when its watchers know
+// them, or after a failure.
 func (s *SQLite) Read() {
 	s.mu.Lock()
 	p := s.poll
@@ -63,8 +66,8 @@ func (s *SQLite) Read() {
 	}
 }
 
-// Committed follows the commit of a transaction with changes: the watchers of this process learn them before
-// the caller goes on.
+// Committed follows the commit of a transaction with changes: the watchers of this process learn
+// them before the caller goes on.
 func (s *SQLite) Committed() {
 	s.Read()
 	if s.Notify != nil {
@@ -197,8 +200,8 @@ func (p *changePoll) readFor(ctx context.Context, waiting ...chan<- struct{}) {
 	}
 }
 
-// due reports whether to read: if SQLite's log was written within the last tick of the file system's clock,
-// the last read failed, or it is long ago.
+// due reports whether to read: if SQLite's log was written within the last tick of the file
+// system's clock, the last read failed, or it is long ago.
 func (p *changePoll) due() bool {
 	// A write during the read makes the log differ from this state.
 	log, err := os.Stat(p.of.logFile)
@@ -270,8 +273,8 @@ func (p *changePoll) read(ctx context.Context) error {
 	return nil
 }
 
-// watching returns the watchers to report to. The caller holds the mutex of SQLite. After the last watcher
-// has left, another poll may serve new ones.
+// watching returns the watchers to report to. The caller holds the mutex of SQLite. After the last
+// watcher has left, another poll may serve new ones.
 func (p *changePoll) watching() map[*watcher]bool {
 	if p.of.poll != p {
 		return nil

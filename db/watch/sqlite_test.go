@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestSQLiteReadsAfterWrites checks when a process reads the changes: while SQLite's log was written within a tick of
-// the file system's clock, and seldom otherwise.
+// TestSQLiteReadsAfterWrites checks when a process reads the changes: while SQLite's log was
+// written within a tick of the file system's clock, and seldom otherwise.
 func TestSQLiteReadsAfterWrites(t *testing.T) {
 	t.Parallel()
 

@@ -59,18 +59,19 @@ var assets = []asset{
 	{Entry: "src/console/console.css", Out: "console/console.css", Budget: 8 << 10, Console: true},
 }
 
-// widget lists the captcha's script and all files that it may load. The stylesheet is not among them,
-// because the script contains it.
+// widget lists the captcha's script and all files that it may load. The stylesheet is not among
+// them, because the script contains it.
 var widget = []string{"captcha.js", "captcha-worker.js", "captcha.wasm", "captcha-scalar.wasm"}
 
 // widgetBudget is the size limit of the widget in bytes, gzip-compressed.
 const widgetBudget = 14 << 10
 
-// loaderBudget is the size limit in bytes, gzip-compressed, of a script that stands in for another captcha's.
+// loaderBudget is the size limit in bytes, gzip-compressed, of a script that stands in for another
+// captcha's.
 const loaderBudget = 2500
 
-// germanView lists the scripts of the console's first view in German, which English has in main.js alone,
-// and germanViewBudget is their size limit in bytes, gzip-compressed.
+// germanView lists the scripts of the console's first view in German, which English has in main.js
+// alone, and germanViewBudget is their size limit in bytes, gzip-compressed.
 var germanView = []string{"console/main.js", "console/de.js"}
 
 const germanViewBudget = 37_500
@@ -84,8 +85,8 @@ func withinGermanViewBudget(sizes map[string]int) error {
 	return nil
 }
 
-// The oldest supported browsers. All of them have ES2020's syntax. esbuild rewrites newer syntax, and
-// fails if it cannot.
+// The oldest supported browsers. All of them have ES2020's syntax. esbuild rewrites newer syntax,
+// and fails if it cannot.
 const languageTarget = api.ES2020
 
 var browserTargets = []api.Engine{
@@ -248,7 +249,8 @@ var styleText = api.Plugin{Name: "style text", Setup: func(b api.PluginBuild) {
 	})
 }}
 
-// omission returns a plugin that replaces the exports of the omitted part by functions that do nothing.
+// omission returns a plugin that replaces the exports of the omitted part by functions that do
+// nothing.
 func (a asset) omission() api.Plugin {
 	if !slices.Contains(a.Optional, a.omit) {
 		panic(a.omit + " is not an optional part of " + a.Out)

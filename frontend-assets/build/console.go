@@ -9,12 +9,13 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 )
 
-// The console is eleven ES modules and a style sheet. main.js is loaded first and contains all that the first
-// view needs; it exports src/console/core and Preact. drilldown.js, timeline.js, journeys.js and zip.js, which have what
-// a report opens, site.js,
-// captcha.js, account.js, operator.js, alerts.js and import.js, which have the other pages, and the messages of other languages are
-// loaded on demand. They import the core from main.js, so the first view takes one script, and the core's
-// state exists once. src/console/parts, which has no state, is part of each module that uses it.
+// The console is eleven ES modules and a style sheet. main.js is loaded first and contains all that
+// the first view needs; it exports src/console/core and Preact. drilldown.js, timeline.js,
+// journeys.js and zip.js, which have what a report opens, site.js, captcha.js, account.js,
+// operator.js, alerts.js and import.js, which have the other pages, and the messages of other
+// languages are loaded on demand. They import the core from main.js, so the first view takes one
+// script, and the core's state exists once. src/console/parts, which has no state, is part of each
+// module that uses it.
 
 // The oldest browsers that run the console: those with light-dark() in CSS, of spring 2024.
 var consoleTargets = []api.Engine{
@@ -35,15 +36,16 @@ func consoleOptions(o *api.BuildOptions) {
 	o.Plugins = []api.Plugin{consoleModules(strings.HasSuffix(o.EntryPoints[0], "/main.tsx"))}
 }
 
-// consoleModules returns the plugin that connects the console's modules. Imports that cross a module
-// become addresses relative to main.js.
+// consoleModules returns the plugin that connects the console's modules. Imports that cross a
+// module become addresses relative to main.js.
 func consoleModules(isMain bool) api.Plugin {
 	return api.Plugin{Name: "console", Setup: func(b api.PluginBuild) {
 		external := func(address string) (api.OnResolveResult, error) {
 			return api.OnResolveResult{Path: address, External: true}, nil
 		}
 
-		// Only main.js contains the core and Preact. A second copy of the core would have a state of its own.
+		// Only main.js contains the core and Preact. A second copy of the core would have a state
+		// of its own.
 		b.OnResolve(api.OnResolveOptions{Filter: `^\.\.?/core/|^preact(/|$)`},
 			func(api.OnResolveArgs) (api.OnResolveResult, error) {
 				if isMain {

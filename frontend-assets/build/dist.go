@@ -36,7 +36,8 @@ func write(dist string, files map[string][]byte) error {
 	return err
 }
 
-// compare returns an error with one line for each file below dist that differs from the given files.
+// compare returns an error with one line for each file below dist that differs from the given
+// files.
 //
 // Compressed files are compared by their unpacked content: another Go release may compress the same
 // content to other bytes, and a new toolchain must not make the tree look stale.
@@ -64,7 +65,8 @@ func compare(dist string, files map[string][]byte) error {
 	return nil
 }
 
-// sameContent reports whether two files have the same content, unpacked if the name ends in .gz or .br.
+// sameContent reports whether two files have the same content, unpacked if the name ends in .gz or
+// .br.
 func sameContent(name string, a, b []byte) bool {
 	a, errA := unpack(name, a)
 	b, errB := unpack(name, b)

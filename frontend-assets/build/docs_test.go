@@ -23,8 +23,8 @@ var documentedSizes = []struct {
 	{"captcha.md", "captcha-worker.js", []string{".gz", ".br"}, regexp.MustCompile("\\| `captcha-worker\\.js` \\| ([0-9.]+) \\| ([0-9.]+) \\|")},
 }
 
-// TestDocumentedSizes compares the sizes of the scripts in documents with the built files. Sizes with
-// a decimal point are in KB of 1,000 bytes.
+// TestDocumentedSizes compares the sizes of the scripts in documents with the built files. Sizes
+// with a decimal point are in KB of 1,000 bytes.
 func TestDocumentedSizes(t *testing.T) {
 	root, err := assetsRoot()
 	if err != nil {

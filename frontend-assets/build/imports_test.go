@@ -13,7 +13,8 @@ import (
 // relativeImport matches the path of a relative import: static, dynamic, or of types only.
 var relativeImport = regexp.MustCompile(`(?:\bfrom|\bimport)\s*\(?\s*'(\.[^']+)'`)
 
-// consoleImports returns the files of the console, each with the files of the console that it imports.
+// consoleImports returns the files of the console, each with the files of the console that it
+// imports.
 func consoleImports(t *testing.T, folder string) map[string][]string {
 	t.Helper()
 	files := os.DirFS(folder)
@@ -42,8 +43,8 @@ func consoleImports(t *testing.T, folder string) map[string][]string {
 	return imports
 }
 
-// circle returns files that import each other in a circle, or nil. It removes files without imports until
-// there is none: what remains imports each other.
+// circle returns files that import each other in a circle, or nil. It removes files without imports
+// until there is none: what remains imports each other.
 func circle(imports map[string][]string) []string {
 	left := map[string][]string{}
 	for file, imported := range imports {
@@ -76,8 +77,8 @@ func circle(imports map[string][]string) []string {
 	return nil
 }
 
-// TestConsoleImports checks that no files of the console import each other in a circle, also by types or by
-// modules that are loaded on demand: otherwise no file of a circle can be read alone.
+// TestConsoleImports checks that no files of the console import each other in a circle, also by
+// types or by modules that are loaded on demand: otherwise no file of a circle can be read alone.
 func TestConsoleImports(t *testing.T) {
 	root, err := assetsRoot()
 	if err != nil {

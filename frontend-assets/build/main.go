@@ -6,8 +6,8 @@
 //
 // With -packages it builds the packages for npm instead, see packages.go.
 //
-// It bundles with esbuild's Go API, so the build needs no npm. The same sources give the same bytes on
-// every machine. The captcha's WebAssembly is committed, so the build needs no C compiler;
+// It bundles with esbuild's Go API, so the build needs no npm. The same sources give the same bytes
+// on every machine. The captcha's WebAssembly is committed, so the build needs no C compiler;
 // src/captcha/engine/wasm/build.sh compiles it. Each file is stored in three encodings
 // (uncompressed, .gz, .br), so the server never compresses.
 package main

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// consoleTexts lists the folders of the console's sources with the files of messages that are loaded
-// when they run.
+// consoleTexts lists the folders of the console's sources with the files of messages that are
+// loaded when they run.
 var consoleTexts = map[string][]string{
 	"core": {"en"}, "pages": {"en"}, "report": {"en"},
 	"drilldown": {"en", "drilldown"}, "timeline": {"en", "timeline"}, "journeys": {"en", "journeys"}, "zip": {"en", "zip"}, "provider": {"en", "provider", "parts"},
@@ -17,8 +17,8 @@ var consoleTexts = map[string][]string{
 	"site": {"en", "site", "deliveries", "parts", "menu"}, "captcha": {"en", "captcha", "parts"}, "account": {"en", "account", "parts"},
 }
 
-// TestMessages checks that each text that the console uses is loaded with its module, that no key has
-// two texts, and that the German ones are complete and loaded together with the English ones.
+// TestMessages checks that each text that the console uses is loaded with its module, that no key
+// has two texts, and that the German ones are complete and loaded together with the English ones.
 func TestMessages(t *testing.T) {
 	root, err := assetsRoot()
 	if err != nil {

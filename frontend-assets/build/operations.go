@@ -17,7 +17,8 @@ import (
 	"github.com/vektah/gqlparser/v2/validator/rules"
 )
 
-// operationsFile is the generated module below frontend-assets with the console's GraphQL operations.
+// operationsFile is the generated module below frontend-assets with the console's GraphQL
+// operations.
 const operationsFile = "src/console/operations.ts"
 
 // operationsSource returns the content of operationsFile for the documents and the schema of the
@@ -156,7 +157,8 @@ func (g *operationsWriter) operation(out *strings.Builder, o *ast.OperationDefin
 		variables = "{ " + strings.Join(fields, "; ") + " }"
 	}
 
-	// Fragments are arguments of their own: a module drops unused ones, but never the operands of "+".
+	// Fragments are arguments of their own: a module drops unused ones, but never the operands of
+	// "+".
 	text := quoted(&ast.QueryDocument{Operations: ast.OperationList{o}})
 	for _, name := range g.fragments(o.SelectionSet, nil) {
 		text += ", " + fragmentConstant(name)

@@ -80,8 +80,8 @@ func TestNewerSyntaxIsFound(t *testing.T) {
 	}
 }
 
-// TestSourcesDoNotImportInCircles checks that no modules import each other. Such modules fail if one
-// calls the other while it loads, and neither can be understood alone.
+// TestSourcesDoNotImportInCircles checks that no modules import each other. Such modules fail if
+// one calls the other while it loads, and neither can be understood alone.
 func TestSourcesDoNotImportInCircles(t *testing.T) {
 	root, err := assetsRoot()
 	if err != nil {

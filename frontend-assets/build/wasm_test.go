@@ -15,8 +15,9 @@ import (
 // other bytes.
 const compiler = "14."
 
-// TestWasmMatchesItsSource compares the committed WebAssembly with its C source, by the sums that the
-// build recorded. Where clang and wasm-ld of the right release are installed, it also builds it again.
+// TestWasmMatchesItsSource compares the committed WebAssembly with its C source, by the sums that
+// the build recorded. Where clang and wasm-ld of the right release are installed, it also builds it
+// again.
 func TestWasmMatchesItsSource(t *testing.T) {
 	root, err := assetsRoot()
 	if err != nil {

@@ -27,9 +27,9 @@ var ErrNoRecord = &model.Error{
 	Message: "The domain's DNS record was not found. A new record can take some hours to be visible.",
 }
 
-// SetProvider stores the provider of an account of the signed-in owner, after checking the password. With a client
-// secret it asks the provider before, and stores nothing that the provider refuses. The caller must have checked that the user may
-// manage the account.
+// SetProvider stores the provider of an account of the signed-in owner, after checking the
+// password. With a client secret it asks the provider before, and stores nothing that the provider
+// refuses. The caller must have checked that the user may manage the account.
 func (a *Auth) SetProvider(
 	ctx context.Context, accountID int64, password string, change accounts.ProviderChange, wait func(),
 ) (*model.AccountProvider, error) {
@@ -65,7 +65,8 @@ func (a *Auth) SetProvider(
 	return row, a.forget(ctx)
 }
 
-// askProvider asks a provider whether it would sign people in with these settings. Its error names the field to correct.
+// askProvider asks a provider whether it would sign people in with these settings. Its error names
+// the field to correct.
 func (a *Auth) askProvider(ctx context.Context, accountID int64, change accounts.ProviderChange) error {
 	redirect, err := a.ProviderRedirect(ctx, accountID)
 	if err != nil {
@@ -112,8 +113,8 @@ func providerProblem(failed *provider.Error) error {
 	return model.InvalidField("issuer", "provider_misconfigured", "The provider does not answer as OpenID Connect requires"+cause+".")
 }
 
-// DeleteProvider deletes the provider of an account of the signed-in owner, after checking the password. It
-// succeeds without one.
+// DeleteProvider deletes the provider of an account of the signed-in owner, after checking the
+// password. It succeeds without one.
 func (a *Auth) DeleteProvider(ctx context.Context, accountID int64, password string) error {
 	_, user, err := a.confirm(ctx, "password", password, nil)
 	if err != nil {
@@ -129,14 +130,15 @@ func (a *Auth) DeleteProvider(ctx context.Context, accountID int64, password str
 	return a.forget(ctx)
 }
 
-// forget reads the signed-in user again. The change may have ended the session, which a reload then finds.
+// forget reads the signed-in user again. The change may have ended the session, which a reload then
+// finds.
 func (a *Auth) forget(ctx context.Context) error {
 	_, err := requestOf(ctx).reload(ctx)
 	return err
 }
 
-// VerifyProvider looks for the DNS record of an account's domain. Failed lookups are throttled by account. It
-// fails with ErrNoRecord, also without a provider, and with accounts.ErrDomainClaimed.
+// VerifyProvider looks for the DNS record of an account's domain. Failed lookups are throttled by
+// account. It fails with ErrNoRecord, also without a provider, and with accounts.ErrDomainClaimed.
 func (a *Auth) VerifyProvider(ctx context.Context, accountID int64, wait func()) (*model.AccountProvider, error) {
 	row, err := a.accounts.Provider(ctx, accountID)
 	if errors.Is(err, model.ErrNotFound) {

@@ -1,7 +1,7 @@
 // Package auth identifies the callers of the control plane: sign-up, sign-in, sign-out, passwords,
-// second factors, invitations, browser sessions, API tokens and shared links. The GraphQL handler and the export
-// handler share one Auth. It does not decide what a caller may do: that is a rule of db/model
-// (User.May), and each query's WHERE clause restricts the rows to the caller's account.
+// second factors, invitations, browser sessions, API tokens and shared links. The GraphQL handler
+// and the export handler share one Auth. It does not decide what a caller may do: that is a rule of
+// db/model (User.May), and each query's WHERE clause restricts the rows to the caller's account.
 package auth
 
 import (
@@ -44,8 +44,8 @@ type Options struct {
 	IsShared    func(*http.Request) bool       // whether many clients share that address: no limit by network; nil: never
 	Now         func() time.Time
 
-	// Provider is the OpenID Connect provider of the installation, with a name for people. Without an issuer
-	// there is none.
+	// Provider is the OpenID Connect provider of the installation, with a name for people. Without
+	// an issuer there is none.
 	Provider     provider.Settings
 	ProviderName string
 

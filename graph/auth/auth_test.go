@@ -184,8 +184,8 @@ func TestHashingLeavesProcessors(t *testing.T) {
 	}
 }
 
-// While all places are taken, an attempt is refused immediately and does not count: it neither reads
-// nor writes.
+// While all places are taken, an attempt is refused immediately and does not count: it neither
+// reads nor writes.
 func TestAFullQueueRefusesWithoutAWrite(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		statements := dbtest.WatchStatements(d)

@@ -4,8 +4,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Caller is the sender of a request: a user in a browser, a program with a user's API token, a reader
-// of a shared link, or unauthenticated.
+// Caller is the sender of a request: a user in a browser, a program with a user's API token, a
+// reader of a shared link, or unauthenticated.
 type Caller struct {
 	User   *model.User       // with its account; nil for a reader and for an unauthenticated caller
 	Token  *model.APIToken   // nil for a session

@@ -45,8 +45,8 @@ func (a *Auth) newChallenge(use string, userID int64) (challenge, string, error)
 	return c, token, err
 }
 
-// openChallenge reads the token of a challenge. It returns false for a wrong or expired one, and one of
-// another use or user.
+// openChallenge reads the token of a challenge. It returns false for a wrong or expired one, and
+// one of another use or user.
 func (a *Auth) openChallenge(use, token string, userID int64) (challenge, bool) {
 	var content []byte
 	if a.challenges.Decode(use, token, &content) != nil || len(content) != challengeBytes {

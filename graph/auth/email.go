@@ -10,8 +10,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// RequestEmailChange mails a secret that changes the address of the signed-in user within an hour to
-// the new address, and a notice to the old one, after checking the password. For an address that
+// RequestEmailChange mails a secret that changes the address of the signed-in user within an hour
+// to the new address, and a notice to the old one, after checking the password. For an address that
 // belongs to a user, the response is the same and the mail has no secret.
 func (a *Auth) RequestEmailChange(ctx context.Context, email, password string) error {
 	address, mistakes := model.ParseEmail(email)
@@ -60,8 +60,8 @@ var (
 	}
 )
 
-// ConfirmEmailChange consumes a mailed secret and changes the address of its user. It ends the user's
-// sessions except the request's own. It returns the new address.
+// ConfirmEmailChange consumes a mailed secret and changes the address of its user. It ends the
+// user's sessions except the request's own. It returns the new address.
 func (a *Auth) ConfirmEmailChange(ctx context.Context, secret string) (string, error) {
 	r, err := passwordRequest(ctx)
 	if err != nil {
@@ -100,8 +100,8 @@ func (a *Auth) ConfirmEmailChange(ctx context.Context, secret string) (string, e
 	return email, nil
 }
 
-// emailLimits returns the counters of requests to change an address, each of which sends two mails: by
-// user, by new address and by network.
+// emailLimits returns the counters of requests to change an address, each of which sends two mails:
+// by user, by new address and by network.
 func (a *Auth) emailLimits(r *http.Request, userID int64, address string) []accounts.SignInLimit {
 	user := strconv.AppendInt(nil, userID, 10)
 	return append(

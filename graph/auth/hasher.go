@@ -42,8 +42,8 @@ type hasher struct {
 	unusable    string // a hash that no password matches, checked if there is no user
 }
 
-// newHasher returns a hasher for a process with this number of processors. It uses half of them, or the
-// only one.
+// newHasher returns a hasher for a process with this number of processors. It uses half of them, or
+// the only one.
 func newHasher(cost argon2id.Params, processors int) *hasher {
 	turns := max(1, processors/2)
 	return &hasher{

@@ -11,8 +11,8 @@ import (
 // SendsMail reports whether invitations and other links can be mailed.
 func (a *Auth) SendsMail() bool { return !a.noMail }
 
-// Invite mails an invitation to the account of by, or to some of its sites if siteIDs is not nil. The
-// caller must have checked that by may manage it.
+// Invite mails an invitation to the account of by, or to some of its sites if siteIDs is not nil.
+// The caller must have checked that by may manage it.
 func (a *Auth) Invite(
 	ctx context.Context, by *model.User, email string, role model.Role, siteIDs []int64,
 ) (*model.Invitation, error) {
@@ -50,8 +50,8 @@ func (a *Auth) Invite(
 	return invitation, nil
 }
 
-// Offer returns the invitation with a mailed secret, or nil if the secret is wrong, was used or has expired. A
-// secret has 128 bits or more, so wrong ones need no throttle.
+// Offer returns the invitation with a mailed secret, or nil if the secret is wrong, was used or has
+// expired. A secret has 128 bits or more, so wrong ones need no throttle.
 func (a *Auth) Offer(ctx context.Context, secret string) (*model.InvitationOffer, error) {
 	if !model.IsSecret(model.InvitationPrefix, secret) {
 		return nil, nil
@@ -67,9 +67,10 @@ func (a *Auth) Offer(ctx context.Context, secret string) (*model.InvitationOffer
 // AcceptInvitation adds the invited person to the account, consumes the mailed secret and signs the
 // user in. It returns the user as a member of that account.
 //
-// For an address without a user it creates the user with the password. A person who has a user proves
-// it with the session of the request, unless an account's provider has started it, or else with the user's password and the second factor, a code, if
-// the user has one. Wrong ones count as at SignIn, a wrong secret as an attempt to use a mailed secret.
+// For an address without a user it creates the user with the password. A person who has a user
+// proves it with the session of the request, unless an account's provider has started it, or else
+// with the user's password and the second factor, a code, if the user has one. Wrong ones count as
+// at SignIn, a wrong secret as an attempt to use a mailed secret.
 func (a *Auth) AcceptInvitation(
 	ctx context.Context, secret string, password *string, code string,
 ) (*model.User, error) {
@@ -109,8 +110,9 @@ func (a *Auth) AcceptInvitation(
 	return a.joinAsNewUser(ctx, r, secret, *password)
 }
 
-// checkReach fails with ErrProviderRequired, before anything is consumed, if the person could not sign in to any account
-// after joining: the account requires its provider, which uses the invitation at the person's first sign-in.
+// checkReach fails with ErrProviderRequired, before anything is consumed, if the person could not
+// sign in to any account after joining: the account requires its provider, which uses the
+// invitation at the person's first sign-in.
 func (a *Auth) checkReach(ctx context.Context, invitation *model.Invitation, user *model.User) error {
 	if invitation.Role == model.RoleOwner || invitation.SiteIDs != nil || user != nil && user.Through(nil) != nil {
 		return nil
@@ -161,8 +163,8 @@ func (a *Auth) joinSignedIn(ctx context.Context, r *request, secret string, user
 	return reachedIn(reloaded, joined.AccountID), nil
 }
 
-// reachedIn returns a user of a session as a member of an account, or of the default account if that one requires its
-// provider.
+// reachedIn returns a user of a session as a member of an account, or of the default account if
+// that one requires its provider.
 func reachedIn(user *model.User, accountID int64) *model.User {
 	if in := user.In(accountID); in != nil {
 		return in
@@ -170,8 +172,8 @@ func reachedIn(user *model.User, accountID int64) *model.User {
 	return user
 }
 
-// joinWithPassword adds the user with this address to the account of an invitation after checking the
-// user's password, and signs the user in.
+// joinWithPassword adds the user with this address to the account of an invitation after checking
+// the user's password, and signs the user in.
 func (a *Auth) joinWithPassword(
 	ctx context.Context, r *request, secret, address, password, code string,
 ) (*model.User, error) {

@@ -20,9 +20,9 @@ const (
 	useProviders  = "tallygate provider sign-in"
 )
 
-// cookieSigner signs cookies, viewer tokens and challenges with one application key and accepts the signatures of
-// two during a rotation. Signatures do not expire: a session's row does, and the others have an age
-// of their own.
+// cookieSigner signs cookies, viewer tokens and challenges with one application key and accepts the
+// signatures of two during a rotation. Signatures do not expire: a session's row does, and the
+// others have an age of their own.
 type cookieSigner struct {
 	current, previous *securecookie.SecureCookie // previous is nil without a rotation
 	rotation          *model.KeyRotation

@@ -12,9 +12,9 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Mailed links: the mails that carry them, and the use of their secrets. The console serves their pages. A
-// link's secret stands behind a #, so no server logs it. The database stores only its hash; the
-// mail holds the secret until it is sent.
+// Mailed links: the mails that carry them, and the use of their secrets. The console serves their
+// pages. A link's secret stands behind a #, so no server logs it. The database stores only its
+// hash; the mail holds the secret until it is sent.
 
 // The paths of the console's pages that mailed links open.
 const (

@@ -14,8 +14,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Passkeys: WebAuthn credentials, as a second factor or instead of the password. The relying party is the
-// host of the base URL.
+// Passkeys: WebAuthn credentials, as a second factor or instead of the password. The relying party
+// is the host of the base URL.
 
 // PasskeyRequest asks a browser for a passkey.
 type PasskeyRequest struct {
@@ -38,8 +38,8 @@ var (
 	}
 )
 
-// newPasskeys returns the relying party of an installation, or nil if browsers offer no passkeys there:
-// they need https or localhost, and a host name.
+// newPasskeys returns the relying party of an installation, or nil if browsers offer no passkeys
+// there: they need https or localhost, and a host name.
 func newPasskeys(base *url.URL) (*webauthn.WebAuthn, error) {
 	host := base.Hostname()
 	local := host == "localhost" || strings.HasSuffix(host, ".localhost")
@@ -122,9 +122,9 @@ func (a *Auth) PasskeySignIn() (*PasskeyRequest, error) {
 	return passkeyRequest(token, options.Response)
 }
 
-// SignInWithPasskey signs in the user of a passkey, which must have verified its user: no password and
-// no other factor is needed. It fails with invalid_passkey and, after too many failures from one network,
-// with rate_limited.
+// SignInWithPasskey signs in the user of a passkey, which must have verified its user: no password
+// and no other factor is needed. It fails with invalid_passkey and, after too many failures from
+// one network, with rate_limited.
 func (a *Auth) SignInWithPasskey(ctx context.Context, answer PasskeyAnswer) (*model.User, error) {
 	r, err := passwordRequest(ctx)
 	if err != nil {
@@ -184,8 +184,8 @@ func (a *Auth) checkAnyPasskey(
 	return user, a.usePasskey(ctx, passkey, credential, c)
 }
 
-// requestPasskey returns a request for one of the user's passkeys as a second factor, or nil if there are
-// none.
+// requestPasskey returns a request for one of the user's passkeys as a second factor, or nil if
+// there are none.
 func (a *Auth) requestPasskey(
 	ctx context.Context, user *model.User, passkeys []*model.Passkey,
 ) (*PasskeyRequest, error) {
@@ -248,8 +248,8 @@ func (a *Auth) checkPasskey(ctx context.Context, user *model.User, answer Passke
 	return err
 }
 
-// usePasskey records the use of a passkey that has answered a challenge. It returns errPasskey if the
-// challenge was answered before, or the passkey's counter did not grow.
+// usePasskey records the use of a passkey that has answered a challenge. It returns errPasskey if
+// the challenge was answered before, or the passkey's counter did not grow.
 func (a *Auth) usePasskey(
 	ctx context.Context, passkey *model.Passkey, credential *webauthn.Credential, c challenge,
 ) error {
@@ -267,7 +267,8 @@ func (a *Auth) usePasskey(
 	return err
 }
 
-// StartPasskey returns a request to create a passkey for the signed-in user, after checking the password.
+// StartPasskey returns a request to create a passkey for the signed-in user, after checking the
+// password.
 func (a *Auth) StartPasskey(ctx context.Context, password string) (*PasskeyRequest, error) {
 	if a.passkeys == nil {
 		return nil, errNoPasskeys
@@ -306,9 +307,9 @@ func (a *Auth) StartPasskey(ctx context.Context, password string) (*PasskeyReque
 	return passkeyRequest(token, options.Response)
 }
 
-// FinishPasskey stores the passkey that the signed-in user's browser has created. It returns recovery
-// codes if it is the user's first second factor. It fails with invalid_passkey, invalid_name,
-// too_many_passkeys and passkey_exists.
+// FinishPasskey stores the passkey that the signed-in user's browser has created. It returns
+// recovery codes if it is the user's first second factor. It fails with invalid_passkey,
+// invalid_name, too_many_passkeys and passkey_exists.
 func (a *Auth) FinishPasskey(
 	ctx context.Context, answer PasskeyAnswer, name string,
 ) (passkey *model.Passkey, codes []string, err error) {

@@ -49,8 +49,9 @@ func (a *Auth) ChangePassword(ctx context.Context, current, password string) (*m
 	return user, tokens, err
 }
 
-// providerState returns the account's provider that has started the caller's session; nil for another session. It
-// reads the session after the provider: a session that still exists was started by this provider.
+// providerState returns the account's provider that has started the caller's session; nil for
+// another session. It reads the session after the provider: a session that still exists was started
+// by this provider.
 func (a *Auth) providerState(ctx context.Context) (*accounts.ProviderState, error) {
 	caller, err := CallerOf(ctx)
 	if err != nil || caller.User == nil || !caller.User.IsThroughAccount() {
@@ -80,8 +81,8 @@ func (a *Auth) passwordChange(hash string, now model.Instant) accounts.PasswordC
 	return accounts.PasswordChange{Hash: hash, At: now}
 }
 
-// DeleteAccount deletes an account of the signed-in owner, with everything in it, after checking the
-// password. name is the account's, which confirms the deletion; nil: not asked for. It ends the
+// DeleteAccount deletes an account of the signed-in owner, with everything in it, after checking
+// the password. name is the account's, which confirms the deletion; nil: not asked for. It ends the
 // session of an owner who belongs to no other account.
 func (a *Auth) DeleteAccount(ctx context.Context, accountID int64, password string, name *string) error {
 	r, user, err := a.confirm(ctx, "password", password, nil)

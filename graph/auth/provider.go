@@ -20,14 +20,15 @@ import (
 	"github.com/tallygate/tallygate/graph/provider"
 )
 
-// Sign-in through OpenID Connect providers: the installation's, and those of accounts. ADR 051 has the reasons.
+// Sign-in through OpenID Connect providers: the installation's, and those of accounts. ADR 051 has
+// the reasons.
 //
-// StartProviderSignIn returns the provider's address and sets a signed cookie. The provider sends the browser
-// to the callback, which checks the answer and puts the person into the cookie. FinishProviderSignIn then
-// signs the user in, as SignIn does after a password.
+// StartProviderSignIn returns the provider's address and sets a signed cookie. The provider sends
+// the browser to the callback, which checks the answer and puts the person into the cookie.
+// FinishProviderSignIn then signs the user in, as SignIn does after a password.
 
-// ProviderCallbackPath is where the installation's provider sends browsers back. The provider of an account has a
-// path of its own below it.
+// ProviderCallbackPath is where the installation's provider sends browsers back. The provider of an
+// account has a path of its own below it.
 const ProviderCallbackPath = "/sign-in/callback"
 
 const (
@@ -84,9 +85,9 @@ func (a *Auth) HasProvider() string {
 	return a.providerName
 }
 
-// StartProviderSignIn returns the address of the provider that signs people with the address in. Without an address,
-// it is the installation's provider. next is the page to return to. Attempts count by network until they
-// succeed. The answer for an address depends on its domain alone.
+// StartProviderSignIn returns the address of the provider that signs people with the address in.
+// Without an address, it is the installation's provider. next is the page to return to. Attempts
+// count by network until they succeed. The answer for an address depends on its domain alone.
 func (a *Auth) StartProviderSignIn(ctx context.Context, email *string, next string, wait func()) (string, error) {
 	r, err := passwordRequest(ctx)
 	if err != nil {
@@ -137,7 +138,8 @@ func (t attempt) secrets() provider.Attempt {
 	return provider.Attempt{State: t.State, Nonce: t.Nonce, Verifier: t.Verifier}
 }
 
-// providerFor returns the provider for a normalised address, or the installation's for an empty one.
+// providerFor returns the provider for a normalised address, or the installation's for an empty
+// one.
 func (a *Auth) providerFor(ctx context.Context, address string) (provider.Settings, *model.AccountProvider, error) {
 	if address == "" {
 		if a.provider.Issuer == "" {
@@ -186,7 +188,8 @@ func (a *Auth) providerOf(ctx context.Context, t attempt) (provider.Settings, *m
 	return settings, row, err
 }
 
-// providerLimits returns the counters of sign-ins through providers by network. Each causes calls to a provider.
+// providerLimits returns the counters of sign-ins through providers by network. Each causes calls
+// to a provider.
 func (a *Auth) providerLimits(r *http.Request) []accounts.SignInLimit {
 	return a.networkLimits(r, "provider network", networkFailures)
 }
@@ -233,7 +236,8 @@ func (a *Auth) setAttempt(w http.ResponseWriter, value string, maxAge int) {
 	})
 }
 
-// readAttempt returns the attempt of a browser. It reports false for a wrong, missing or expired cookie.
+// readAttempt returns the attempt of a browser. It reports false for a wrong, missing or expired
+// cookie.
 func (a *Auth) readAttempt(r *http.Request) (t attempt, ok bool) {
 	cookie, err := r.Cookie(a.attemptName)
 	if err != nil {
@@ -260,8 +264,9 @@ func ownPath(next string) string {
 // callbackTimeout bounds a request of the callback.
 const callbackTimeout = 20 * time.Second
 
-// MountCallback adds the handler to which providers send browsers back. It leads to the sign-in page: with the
-// provider's person in the cookie, or with the reason of the failure. It does not sign in itself.
+// MountCallback adds the handler to which providers send browsers back. It leads to the sign-in
+// page: with the provider's person in the cookie, or with the reason of the failure. It does not
+// sign in itself.
 func (a *Auth) MountCallback(mux *http.ServeMux) {
 	mux.HandleFunc("GET "+ProviderCallbackPath, a.callback)
 	mux.HandleFunc("GET "+ProviderCallbackPath+"/{account}", a.callback)
@@ -281,13 +286,15 @@ func (a *Auth) callback(w http.ResponseWriter, r *http.Request) {
 		query.Set("next", t.Next)
 	}
 
-	// The state alone does not name the provider: a hostile one can send a browser, with its state, on to another provider,
-	// and would get that provider's code (mix-up, RFC 9700, section 4.4). So each provider has a path of its own.
+	// The state alone does not name the provider: a hostile one can send a browser, with its state,
+	// on to another provider, and would get that provider's code (mix-up, RFC 9700, section 4.4).
+	// So each provider has a path of its own.
 	path, err := a.callbackPath(ctx, t.Account)
 	known := valid && r.URL.Path == path &&
 		subtle.ConstantTimeCompare([]byte(r.URL.Query().Get("state")), []byte(t.State)) == 1
 
-	// A second request for the answer, such as a reload, and a forged one, must not end the sign-in of this browser.
+	// A second request for the answer, such as a reload, and a forged one, must not end the sign-in
+	// of this browser.
 	if valid && t.Subject != "" {
 		query.Set("provider", "finish")
 	} else if err = cmp.Or(err, a.answered(ctx, w, r, t, known)); err != nil {
@@ -301,8 +308,8 @@ func (a *Auth) callback(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/sign-in/provider?"+query.Encode(), http.StatusSeeOther)
 }
 
-// answered checks a provider's answer and puts the person into the cookie. known means that the answer is to the
-// browser's attempt.
+// answered checks a provider's answer and puts the person into the cookie. known means that the
+// answer is to the browser's attempt.
 func (a *Auth) answered(ctx context.Context, w http.ResponseWriter, r *http.Request, t attempt, known bool) error {
 	query := r.URL.Query()
 	if !known {
@@ -371,9 +378,9 @@ type ProviderSignedIn struct {
 	NeedsPassword bool   // a user with this address must prove it once
 }
 
-// FinishProviderSignIn signs in the user whom the provider has named in this browser, under a new session id.
-// The provider replaces the password, and never the second factor. A user whom the provider names for the first
-// time proves the address by the password, which counts as at SignIn.
+// FinishProviderSignIn signs in the user whom the provider has named in this browser, under a new
+// session id. The provider replaces the password, and never the second factor. A user whom the
+// provider names for the first time proves the address by the password, which counts as at SignIn.
 func (a *Auth) FinishProviderSignIn(ctx context.Context, password string, proof Proof) (*ProviderSignedIn, error) {
 	r, err := passwordRequest(ctx)
 	if err != nil {
@@ -436,8 +443,8 @@ func (a *Auth) arrivalOf(r *request, t attempt) accounts.Arrival {
 	}
 }
 
-// arriving returns the user of the person in an attempt, or nil for a new person. A user whom the provider names
-// for the first time must have the password.
+// arriving returns the user of the person in an attempt, or nil for a new person. A user whom the
+// provider names for the first time must have the password.
 func (a *Auth) arriving(
 	ctx context.Context, r *request, t attempt, arrival *accounts.Arrival, password string, outcome *ProviderSignedIn,
 ) (*model.User, error) {
@@ -467,8 +474,8 @@ func (a *Auth) arriving(
 	return user, err
 }
 
-// ProviderRedirect returns the address to which the provider of an account, or the installation's provider for 0, sends
-// browsers back. It is registered at the provider.
+// ProviderRedirect returns the address to which the provider of an account, or the installation's
+// provider for 0, sends browsers back. It is registered at the provider.
 func (a *Auth) ProviderRedirect(ctx context.Context, accountID int64) (string, error) {
 	path, err := a.callbackPath(ctx, accountID)
 	return a.baseURL + path, err

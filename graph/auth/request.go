@@ -98,12 +98,13 @@ func (r *request) session() (*sessions.Session, error) {
 	return session, nil
 }
 
-// replaceSession ends the request's session, if any, and starts one of the user under a new id. With
-// signIn, the audit log gets an entry. It returns errWrongCredentials if the user's password has
-// changed since it was checked: a change ends all sessions, and this one must not survive it. It
-// returns the same for a user with a second factor if that was not proved. It returns the user as the session
-// reaches it, and fails with ErrProviderRequired if it reaches no account. state is the account's provider that signs
-// the user in; the session fails with accounts.ErrProviderChanged if the provider has changed since. ctx is the mutation's.
+// replaceSession ends the request's session, if any, and starts one of the user under a new id.
+// With signIn, the audit log gets an entry. It returns errWrongCredentials if the user's password
+// has changed since it was checked: a change ends all sessions, and this one must not survive it.
+// It returns the same for a user with a second factor if that was not proved. It returns the user
+// as the session reaches it, and fails with ErrProviderRequired if it reaches no account. state is
+// the account's provider that signs the user in; the session fails with accounts.ErrProviderChanged
+// if the provider has changed since. ctx is the mutation's.
 func (r *request) replaceSession(
 	ctx context.Context, user *model.User, state *accounts.ProviderState, signIn, proved bool,
 ) (*model.User, error) {
@@ -144,8 +145,8 @@ func (r *request) replaceSession(
 	return user, nil
 }
 
-// reload reads the user of the session again, after its memberships have changed, and returns the user.
-// If the user was deleted, it ends the session and returns nil.
+// reload reads the user of the session again, after its memberships have changed, and returns the
+// user. If the user was deleted, it ends the session and returns nil.
 func (r *request) reload(ctx context.Context) (*model.User, error) {
 	user, err := r.readUser(ctx)
 	if model.KindOf(err) == model.NotFound {
@@ -154,8 +155,8 @@ func (r *request) reload(ctx context.Context) (*model.User, error) {
 	return user, err
 }
 
-// Reload reads the signed-in user again, with all memberships that the session reaches. It returns nil for a caller
-// without a session, and if the user was deleted.
+// Reload reads the signed-in user again, with all memberships that the session reaches. It returns
+// nil for a caller without a session, and if the user was deleted.
 func Reload(ctx context.Context) (*model.User, error) {
 	r := requestOf(ctx)
 	caller, err := r.identify()
@@ -250,8 +251,8 @@ func (a *Auth) Downloader(r *http.Request) (*model.User, error) {
 	return caller.User, caller.User.CheckInAny(model.MayExport, caller.Token)
 }
 
-// Uploader returns the user, and the API token if there is one, if it may change the settings of one of its
-// accounts. See Downloader.
+// Uploader returns the user, and the API token if there is one, if it may change the settings of
+// one of its accounts. See Downloader.
 func (a *Auth) Uploader(r *http.Request) (*model.User, *model.APIToken, error) {
 	caller, err := (&request{auth: a, http: r}).identify()
 	if err != nil {

@@ -52,15 +52,17 @@ func (a *Auth) askSecondFactor(ctx context.Context, user *model.User) (*SignedIn
 	return &SignedIn{Methods: factors.Methods(), Passkey: request}, err
 }
 
-// prove checks a second factor of a user whose password was right. Wrong ones are counted for the user,
-// or for a known device: after 5, each further attempt must wait as in limits. Six digits of which three
-// are valid at a time are found in one of some 300,000 attempts; a day of waits has about 110.
+// prove checks a second factor of a user whose password was right. Wrong ones are counted for the
+// user, or for a known device: after 5, each further attempt must wait as in limits. Six digits of
+// which three are valid at a time are found in one of some 300,000 attempts; a day of waits has
+// about 110.
 func (a *Auth) prove(ctx context.Context, r *request, user *model.User, proof Proof) error {
 	return a.proveThrough(ctx, r, user, 0, proof)
 }
 
-// proveThrough is prove for a user whom the provider of an account has named; 0: no account's. Its wrong second factors
-// are counted for the user in this account: a hostile provider must not delay the user's other sign-ins.
+// proveThrough is prove for a user whom the provider of an account has named; 0: no account's. Its
+// wrong second factors are counted for the user in this account: a hostile provider must not delay
+// the user's other sign-ins.
 func (a *Auth) proveThrough(ctx context.Context, r *request, user *model.User, accountID int64, proof Proof) error {
 	code, method, ok := model.ParseSecondFactor(proof.Code)
 	if proof.Passkey == nil && !ok {
@@ -97,9 +99,9 @@ func (a *Auth) proveThrough(ctx context.Context, r *request, user *model.User, a
 	return a.uncount(ctx, limits, err)
 }
 
-// secondFactorLimits returns the counter of failed second factors, which only callers with the right
-// password raise: of a known device, else of the user. Callers whom the provider of an account has named have a
-// counter of the account and the user.
+// secondFactorLimits returns the counter of failed second factors, which only callers with the
+// right password raise: of a known device, else of the user. Callers whom the provider of an
+// account has named have a counter of the account and the user.
 func (a *Auth) secondFactorLimits(user *model.User, device []byte, accountID int64) []accounts.SignInLimit {
 	id := binary.BigEndian.AppendUint64(nil, uint64(user.ID))
 	key := a.throttle.hash("second factor", id)
@@ -112,8 +114,8 @@ func (a *Auth) secondFactorLimits(user *model.User, device []byte, accountID int
 	return []accounts.SignInLimit{{Key: key, Free: accountFailures, Cap: longestDelay, Clear: true}}
 }
 
-// checkTOTP consumes a code of the user's authenticator app. It returns errSecondFactor for a wrong or
-// used one.
+// checkTOTP consumes a code of the user's authenticator app. It returns errSecondFactor for a wrong
+// or used one.
 func (a *Auth) checkTOTP(ctx context.Context, user *model.User, code string) error {
 	now := a.now()
 	secret, err := a.accounts.TOTP(ctx, user.ID, true, model.At(now))
@@ -136,7 +138,8 @@ func (a *Auth) checkTOTP(ctx context.Context, user *model.User, code string) err
 	return err
 }
 
-// checkRecoveryCode consumes a recovery code. It returns errSecondFactor for an unknown or used one.
+// checkRecoveryCode consumes a recovery code. It returns errSecondFactor for an unknown or used
+// one.
 func (a *Auth) checkRecoveryCode(ctx context.Context, user *model.User, code string) error {
 	change := accounts.FactorChange{At: model.At(a.now())}
 	err := a.accounts.UseRecoveryCode(ctx, user.ID, model.HashRecoveryCode(user.ID, code), change)
@@ -149,8 +152,8 @@ func (a *Auth) checkRecoveryCode(ctx context.Context, user *model.User, code str
 // totpText is the form in which apps take secrets.
 var totpText = base32.StdEncoding.WithPadding(base32.NoPadding)
 
-// totpStep returns the period whose code this is: the one of the time, the one before or the one after,
-// because clocks differ.
+// totpStep returns the period whose code this is: the one of the time, the one before or the one
+// after, because clocks differ.
 func totpStep(secret []byte, code string, now time.Time) (step int64, ok bool) {
 	current := now.Unix() / int64(model.TOTPPeriod/time.Second)
 	for _, step := range []int64{current, current - 1, current + 1} {
@@ -183,7 +186,8 @@ type TOTPSetup struct {
 // totpSecretSize is the size of a secret in bytes, as RFC 4226 recommends.
 const totpSecretSize = 20
 
-// StartTOTP begins the setup of an authenticator app of the signed-in user, after checking the password.
+// StartTOTP begins the setup of an authenticator app of the signed-in user, after checking the
+// password.
 func (a *Auth) StartTOTP(ctx context.Context, password string) (*TOTPSetup, error) {
 	_, user, err := a.confirm(ctx, "password", password, nil)
 	if err != nil {
@@ -249,8 +253,8 @@ func (a *Auth) totpSetup(user *model.User, secret []byte) (*TOTPSetup, error) {
 	return &TOTPSetup{Secret: text, URI: uri, Size: size, Path: path.String()}, nil
 }
 
-// ConfirmTOTP puts the authenticator app whose setup was started in use, by its first code. It returns
-// recovery codes if it is the user's first second factor.
+// ConfirmTOTP puts the authenticator app whose setup was started in use, by its first code. It
+// returns recovery codes if it is the user's first second factor.
 func (a *Auth) ConfirmTOTP(ctx context.Context, code string) ([]string, error) {
 	user, change, err := a.ownFactors(ctx)
 	if err != nil {
@@ -290,8 +294,8 @@ func (a *Auth) DisableTOTP(ctx context.Context, password string) error {
 	})
 }
 
-// RenewRecoveryCodes replaces the recovery codes of the signed-in user after checking the password, and
-// returns the new ones.
+// RenewRecoveryCodes replaces the recovery codes of the signed-in user after checking the password,
+// and returns the new ones.
 func (a *Auth) RenewRecoveryCodes(ctx context.Context, password string) (codes []string, err error) {
 	err = a.changeFactors(ctx, password, func(user *model.User, _ accounts.FactorChange) error {
 		made, hashes := newRecoveryCodes(user.ID)
@@ -344,8 +348,8 @@ func (a *Auth) changeFactors(
 	return err
 }
 
-// ownFactors returns the signed-in user, and how a change of the user's second factors is recorded. It
-// rejects API tokens.
+// ownFactors returns the signed-in user, and how a change of the user's second factors is recorded.
+// It rejects API tokens.
 func (a *Auth) ownFactors(ctx context.Context) (*model.User, accounts.FactorChange, error) {
 	r, err := passwordRequest(ctx)
 	if err != nil {

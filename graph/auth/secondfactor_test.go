@@ -12,7 +12,8 @@ import (
 // rfcSecret is the secret of the examples in RFC 4226 and RFC 6238.
 var rfcSecret = []byte("12345678901234567890")
 
-// TestTOTPCodes compares codes with appendix D of RFC 4226, and their last six digits with appendix B of RFC 6238.
+// TestTOTPCodes compares codes with appendix D of RFC 4226, and their last six digits with appendix
+// B of RFC 6238.
 func TestTOTPCodes(t *testing.T) {
 	t.Parallel()
 

@@ -8,8 +8,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Sessions returns the user's sessions, the last used first. A session of an account's provider sees those of
-// the same provider.
+// Sessions returns the user's sessions, the last used first. A session of an account's provider
+// sees those of the same provider.
 func (a *Auth) Sessions(ctx context.Context, user *model.User) ([]*model.Session, error) {
 	list, err := a.accounts.Sessions(ctx, user.ID, model.At(a.now()))
 	return slices.DeleteFunc(list, func(s *model.Session) bool { return !sees(user, s) }), err

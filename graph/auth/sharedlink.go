@@ -14,15 +14,15 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Shared links: a reader exchanges the secret of a link, and its password if it has one, for a viewer
-// token. The viewer token is signed and not stored. Each request with it reads the link again, so that
-// a revoked link ends at once.
+// Shared links: a reader exchanges the secret of a link, and its password if it has one, for a
+// viewer token. The viewer token is signed and not stored. Each request with it reads the link
+// again, so that a revoked link ends at once.
 
 // viewerTokenPrefix is the prefix of viewer tokens.
 const viewerTokenPrefix = "tgv_"
 
-// The throttle of wrong passwords of one link, from all networks together. Its delay is short, because
-// one reader could otherwise lock out all others.
+// The throttle of wrong passwords of one link, from all networks together. Its delay is short,
+// because one reader could otherwise lock out all others.
 const (
 	linkFailures = 100
 	linkDelay    = 30 * time.Second
@@ -51,8 +51,9 @@ func (a *Auth) HashLinkPassword(ctx context.Context, password string) (string, e
 }
 
 // OpenSharedLink returns a viewer token for a shared link and when it expires: after
-// model.SharedViewLifetime, or with the link. It opens only the link with an id, unless that is nil. It fails with the model.Errors invalid_link,
-// password_required, wrong_credentials and, after too many wrong passwords, rate_limited.
+// model.SharedViewLifetime, or with the link. It opens only the link with an id, unless that is
+// nil. It fails with the model.Errors invalid_link, password_required, wrong_credentials and, after
+// too many wrong passwords, rate_limited.
 func (a *Auth) OpenSharedLink(ctx context.Context, secret, password string, id *model.SharedLinkID) (string, model.Instant, error) {
 	r, err := passwordRequest(ctx)
 	if err != nil {
@@ -122,9 +123,9 @@ func (a *Auth) checkLinkPassword(ctx context.Context, r *request, link *model.Sh
 	return a.uncount(ctx, limits, nil)
 }
 
-// A reader who has given the password of a link is recognised by a signed cookie until the viewer token would
-// expire, so that a reload does not ask again. Scripts cannot read the cookie. It holds for one link with its
-// present password: a revoked link is not found before the cookie is read.
+// A reader who has given the password of a link is recognised by a signed cookie until the viewer
+// token would expire, so that a reload does not ask again. Scripts cannot read the cookie. It holds
+// for one link with its present password: a revoked link is not found before the cookie is read.
 
 // readerCookie returns the name of a link's cookie.
 func (a *Auth) readerCookie(link *model.SharedLink) string {

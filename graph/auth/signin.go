@@ -9,10 +9,10 @@ import (
 	"github.com/tallygate/tallygate/graph/provider"
 )
 
-// SignIn checks a password and the second factor, if the user has one, and signs the user in under a
-// new session id. A wrong password and an unknown address return the same model.Error,
-// wrong_credentials, after the same time. Too many attempts return rate_limited with RetryAfter, see
-// limits.
+// SignIn checks a password and the second factor, if the user has one, and signs the user in under
+// a new session id. A wrong password and an unknown address return the same model.Error,
+// wrong_credentials, after the same time. Too many attempts return rate_limited with RetryAfter,
+// see limits.
 //
 // Without a proof, a user with a second factor is not signed in: SignedIn then has no user. A wrong
 // second factor returns invalid_second_factor.
@@ -76,10 +76,10 @@ func (a *Auth) authenticate(ctx context.Context, r *request, address, password s
 	return user, a.accounts.SignInSucceeded(ctx, limits...)
 }
 
-// SignOut ends the caller's session, or with everywhere all sessions of the caller's user. For a session of an
-// account's provider, these are the provider's sessions. It does nothing for an unauthenticated caller. It returns
-// the address at which the browser signs out of the provider as well, if there is one. It calls wait before it may have
-// to read the address from the provider.
+// SignOut ends the caller's session, or with everywhere all sessions of the caller's user. For a
+// session of an account's provider, these are the provider's sessions. It does nothing for an
+// unauthenticated caller. It returns the address at which the browser signs out of the provider as
+// well, if there is one. It calls wait before it may have to read the address from the provider.
 func (a *Auth) SignOut(ctx context.Context, everywhere bool, wait func()) (string, error) {
 	r, err := passwordRequest(ctx)
 	if err != nil {
@@ -110,8 +110,8 @@ func (a *Auth) SignOut(ctx context.Context, everywhere bool, wait func()) (strin
 	return a.leaveProvider(ctx, caller.User, wait), nil
 }
 
-// leaveProvider returns the address that ends the session of a user at the provider that has signed the user
-// in, or "". A provider that cannot be reached does not keep anyone signed in here.
+// leaveProvider returns the address that ends the session of a user at the provider that has signed
+// the user in, or "". A provider that cannot be reached does not keep anyone signed in here.
 func (a *Auth) leaveProvider(ctx context.Context, user *model.User, wait func()) string {
 	if user.Provider == nil {
 		return ""
@@ -177,8 +177,8 @@ func (a *Auth) startSession(ctx context.Context, r *request, user *model.User, s
 	return a.begin(ctx, r, user, nil, signIn, false)
 }
 
-// startProvedSession is startSession for a user who has proved the second factor, in this request or in
-// the session that it replaces.
+// startProvedSession is startSession for a user who has proved the second factor, in this request
+// or in the session that it replaces.
 func (a *Auth) startProvedSession(
 	ctx context.Context, r *request, user *model.User, signIn bool,
 ) (*model.User, error) {
@@ -193,7 +193,8 @@ func (a *Auth) begin(
 		return nil, err
 	}
 
-	// A browser that only the provider of an account knows must not get a counter of wrong passwords of its own.
+	// A browser that only the provider of an account knows must not get a counter of wrong
+	// passwords of its own.
 	if user.IsThroughAccount() {
 		return user, nil
 	}

@@ -99,9 +99,9 @@ func (a *Auth) inviteLimits(address string) []accounts.SignInLimit {
 	}
 }
 
-// admit reserves a place to hash a password and counts the attempt. The caller returns the place with
-// release. known means that the request comes from a known device. It fails with the model.Errors
-// unavailable and rate_limited, which write nothing.
+// admit reserves a place to hash a password and counts the attempt. The caller returns the place
+// with release. known means that the request comes from a known device. It fails with the
+// model.Errors unavailable and rate_limited, which write nothing.
 func (a *Auth) admit(ctx context.Context, known bool, limits []accounts.SignInLimit) (release func(), err error) {
 	release, err = a.hasher.reserve(known)
 	if err != nil {

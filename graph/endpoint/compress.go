@@ -16,9 +16,9 @@ import (
 // leastCompressed is the size in bytes from which an answer is compressed.
 const leastCompressed = 1 << 10
 
-// isCompressible reports whether an operation's answer may be compressed: a query with a report and without a
-// secret. The length of a compressed answer says whether two of its parts are alike, and visitors choose parts
-// of reports, such as paths (the BREACH attack).
+// isCompressible reports whether an operation's answer may be compressed: a query with a report and
+// without a secret. The length of a compressed answer says whether two of its parts are alike, and
+// visitors choose parts of reports, such as paths (the BREACH attack).
 func isCompressible(operation *ast.OperationDefinition) bool {
 	if operation.Operation != ast.Query {
 		return false
@@ -27,8 +27,8 @@ func isCompressible(operation *ast.OperationDefinition) bool {
 	return report && !secret
 }
 
-// selected reports whether a selection has reports, and fields that may hold a secret. Addresses of webhooks are
-// such fields: they often contain a token.
+// selected reports whether a selection has reports, and fields that may hold a secret. Addresses of
+// webhooks are such fields: they often contain a token.
 func selected(set ast.SelectionSet) (report, secret bool) {
 	for _, selection := range set {
 		var inner ast.SelectionSet
@@ -50,7 +50,8 @@ func selected(set ast.SelectionSet) (report, secret bool) {
 	return report, secret
 }
 
-// isSecret reports whether the name of a field stands for a secret, or for a text that may contain a secret.
+// isSecret reports whether the name of a field stands for a secret, or for a text that may contain
+// a secret.
 func isSecret(field string) bool {
 	field = strings.ToLower(field)
 	for _, part := range []string{"secret", "token", "url", "body"} {
@@ -91,8 +92,8 @@ func compress(w http.ResponseWriter, r *http.Request, body []byte) []byte {
 	return compressed.Bytes()
 }
 
-// Accepts reports whether the values of a header such as Accept name one of the names, and not with the weight 0
-// (RFC 9110, section 12.4.2).
+// Accepts reports whether the values of a header such as Accept name one of the names, and not with
+// the weight 0 (RFC 9110, section 12.4.2).
 func Accepts(header []string, names ...string) bool {
 	for item := range strings.SplitSeq(strings.Join(header, ","), ",") {
 		name, parameters, err := mime.ParseMediaType(item)

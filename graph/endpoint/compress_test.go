@@ -12,8 +12,8 @@ import (
 	"github.com/tallygate/tallygate/graph/generated"
 )
 
-// TestConsoleReportsAreCompressed checks that no document of the console asks for a report together with a field
-// that keeps the answer from being compressed.
+// TestConsoleReportsAreCompressed checks that no document of the console asks for a report together
+// with a field that keeps the answer from being compressed.
 func TestConsoleReportsAreCompressed(t *testing.T) {
 	files, err := filepath.Glob("../../frontend-assets/src/console/operations/*.graphql")
 	if err != nil {

@@ -12,8 +12,8 @@ type deprecatedUse struct {
 	Reason string `json:"reason"`
 }
 
-// deprecatedUses returns the deprecated fields and arguments of an operation, each once, in the order of the
-// document. The limits of documents bound the number of fields.
+// deprecatedUses returns the deprecated fields and arguments of an operation, each once, in the
+// order of the document. The limits of documents bound the number of fields.
 func deprecatedUses(operation *ast.OperationDefinition) []deprecatedUse {
 	var uses []deprecatedUse
 	seen := make(map[string]bool)

@@ -24,7 +24,8 @@ import (
 	"github.com/tallygate/tallygate/graph/limits"
 )
 
-// The sizes of requests in bytes: of a body, and of the query of an address, which a document fills.
+// The sizes of requests in bytes: of a body, and of the query of an address, which a document
+// fills.
 const (
 	maxBody  = 64 << 10
 	maxQuery = 8 << 10
@@ -38,10 +39,11 @@ const (
 	parsePatience        = 2 * time.Second
 )
 
-// Transport runs requests by gqlgen's executor: POST of a JSON object, and GET for queries. gqlgen's own
-// transports repeat the request's body in their errors. Forms, multipart and websockets are left
-// out because browsers send those across origins without a preflight. The server passes on a GET
-// only if it has a token, which pages of other origins send after a preflight.
+// Transport runs requests by gqlgen's executor: POST of a JSON object, and GET for queries.
+// gqlgen's own transports repeat the request's body in their errors. Forms, multipart and
+// websockets are left out because browsers send those across origins without a preflight. The
+// server passes on a GET only if it has a token, which pages of other origins send after a
+// preflight.
 //
 // A request that was run is answered with 200, even when fields failed. A request that was not run
 // (syntax, validation, limits) is answered with 400, or the status documented at ErrorCode in
@@ -101,7 +103,8 @@ func (t Transport) Do(w http.ResponseWriter, r *http.Request, exec graphql.Graph
 		return
 	}
 
-	// The charge precedes the run: a caller over the limit must not cost the 30 ms that the schema takes.
+	// The charge precedes the run: a caller over the limit must not cost the 30 ms that the schema
+	// takes.
 	reads := introspectionOf(operation.Operation)
 	if reads != notIntrospection {
 		if refusal := limits.Of(ctx).ChargeIntrospection(graphql.WithOperationContext(ctx, operation)); refusal != nil {
@@ -152,14 +155,15 @@ func (t Transport) Do(w http.ResponseWriter, r *http.Request, exec graphql.Graph
 	send(w, r, http.StatusOK, answer)
 }
 
-// refuseGet refuses a mutation. Programs between client and server may repeat a GET, and keep its address.
+// refuseGet refuses a mutation. Programs between client and server may repeat a GET, and keep its
+// address.
 func refuseGet(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Allow", http.MethodPost)
 	Refuse(w, r, http.StatusMethodNotAllowed, limits.Refusal(generated.ErrorCodeBadRequest, "Send a mutation as a POST request."))
 }
 
-// prepare waits for a turn, then decodes, parses and validates a request. For something that is not a
-// request it returns no params and one error; err means that the turn did not come.
+// prepare waits for a turn, then decodes, parses and validates a request. For something that is not
+// a request it returns no params and one error; err means that the turn did not come.
 func (t Transport) prepare(
 	ctx context.Context, r *http.Request, exec graphql.GraphExecutor, read func() (*graphql.RawParams, *gqlerror.Error),
 	start time.Time,
@@ -225,7 +229,8 @@ func readParams(body []byte) (*graphql.RawParams, *gqlerror.Error) {
 	return &params, nil
 }
 
-// paramsOfAddress reads the request of a GET, with variables as JSON (GraphQL over HTTP, section 6.2).
+// paramsOfAddress reads the request of a GET, with variables as JSON (GraphQL over HTTP, section
+// 6.2).
 func paramsOfAddress(address *url.URL) (*graphql.RawParams, *gqlerror.Error) {
 	values, err := url.ParseQuery(address.RawQuery)
 	params := &graphql.RawParams{Query: values.Get("query"), OperationName: values.Get("operationName")}

@@ -35,8 +35,8 @@ const (
 	maxOffset    = 1 << 40 // beyond any table; keeps the number within every database's range
 )
 
-// The years of a range's days. RFC 3339 has four digits for the year, and a range ends at the start of
-// the next day.
+// The years of a range's days. RFC 3339 has four digits for the year, and a range ends at the start
+// of the next day.
 const (
 	firstYear = 1970
 	lastYear  = 9998
@@ -57,8 +57,8 @@ type Options struct {
 	DB  *db.DB
 	Log *slog.Logger
 
-	// User returns the caller if it may download; else nil, or a model.Error of kind Unauthenticated
-	// or Forbidden.
+	// User returns the caller if it may download; else nil, or a model.Error of kind
+	// Unauthenticated or Forbidden.
 	User func(*http.Request) (*model.User, error)
 }
 
@@ -224,9 +224,9 @@ type request struct {
 // parameterNames are the parameters of a download.
 var parameterNames = []string{"site_id", "type", "from", "to", "format", "limit", "cursor", "offset"}
 
-// decode returns the parameters of a query. Unlike url.URL.Query it skips none that it cannot decode:
-// a client that pages with a skipped offset would read the first page for ever. The error names the
-// parameter, or "query" if the name is unknown.
+// decode returns the parameters of a query. Unlike url.URL.Query it skips none that it cannot
+// decode: a client that pages with a skipped offset would read the first page for ever. The error
+// names the parameter, or "query" if the name is unknown.
 func decode(query string) (url.Values, error) {
 	q, err := url.ParseQuery(query)
 	if err == nil {
@@ -296,7 +296,8 @@ func parse(q url.Values) (*request, error) {
 	return r, nil
 }
 
-// day returns a parameter's day. ok is false if it is missing, unreadable or outside the years of a range.
+// day returns a parameter's day. ok is false if it is missing, unreadable or outside the years of a
+// range.
 func day(q url.Values, name string) (d model.Day, ok bool) {
 	d, err := model.ParseDay(q.Get(name))
 	year := d.Start().Time().Year()

@@ -80,8 +80,8 @@ func newShop(t *testing.T, d *db.DB, domain string) *shop {
 	return s
 }
 
-// socketBuffer is the size in bytes of the buffers of the server's sockets and of clients that do not
-// read. The kernel's default holds megabytes, and each unread download would fill them.
+// socketBuffer is the size in bytes of the buffers of the server's sockets and of clients that do
+// not read. The kernel's default holds megabytes, and each unread download would fill them.
 const socketBuffer = 16 << 10
 
 // serve serves the shop's downloads until the test ends.
@@ -275,8 +275,8 @@ func TestErrors(t *testing.T) {
 			})
 		}
 
-		// A parameter that cannot be decoded is not absent: a client that pages with it would read the
-		// first page for ever.
+		// A parameter that cannot be decoded is not absent: a client that pages with it would read
+		// the first page for ever.
 		for parameters, name := range map[string]string{
 			"limit=%zz": "limit", "offset=%zz": "offset", "limit=1;offset=1": "limit", "cursor=%": "cursor", "offset=1&limit=%f": "limit",
 			"page%zz=1": "query", "a;b": "query", "other=%zz": "query",
@@ -713,8 +713,8 @@ func TestDatabaseUnavailable(t *testing.T) {
 	})
 }
 
-// TestDownloadsOfSeveralAccounts: a member downloads the sites of each of their accounts, and no other
-// ones.
+// TestDownloadsOfSeveralAccounts: a member downloads the sites of each of their accounts, and no
+// other ones.
 func TestDownloadsOfSeveralAccounts(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

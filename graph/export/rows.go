@@ -78,8 +78,8 @@ func (j *jsonRows) end() error {
 	return j.Flush()
 }
 
-// csvRows writes RFC 4180 with a header line, also without rows. Lines end with CR and LF; line breaks
-// within a cell are kept.
+// csvRows writes RFC 4180 with a header line, also without rows. Lines end with CR and LF; line
+// breaks within a cell are kept.
 type csvRows struct {
 	*output
 	csv    *csv.Writer     // writes one record into line
@@ -122,8 +122,8 @@ func (c *csvRows) writeHeader() error {
 	return c.writeLine(names)
 }
 
-// writeLine writes a record and its line end. The option UseCRLF of csv.Writer is no alternative: it
-// changes the line breaks within cells too.
+// writeLine writes a record and its line end. The option UseCRLF of csv.Writer is no alternative:
+// it changes the line breaks within cells too.
 func (c *csvRows) writeLine(record []string) error {
 	c.line.Reset()
 	if err := c.csv.Write(record); err != nil {

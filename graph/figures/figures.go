@@ -72,7 +72,8 @@ func metrics(f, totals *scan.Figures, kind Kind) *generated.ReportMetrics {
 	return m
 }
 
-// figureOf returns a figure. ok is false if it has no value. Rates leave out what imports do not know.
+// figureOf returns a figure. ok is false if it has no value. Rates leave out what imports do not
+// know.
 func figureOf(f, totals *scan.Figures, kind Kind, metric generated.ReportMetric) (figure float64, ok bool) {
 	unknown := f.UnknownOf()
 	switch metric {
@@ -137,8 +138,8 @@ func ratio(count, whole int64, factor float64) (value float64, ok bool) {
 	return float64(count) / float64(whole) * factor, true
 }
 
-// revenues converts the revenue of each currency, in the order of the currencies. The average order is
-// rounded to the nearest unit.
+// revenues converts the revenue of each currency, in the order of the currencies. The average order
+// is rounded to the nearest unit.
 func revenues(byCurrency map[string]scan.Revenue) []*generated.ReportRevenue {
 	list := make([]*generated.ReportRevenue, 0, len(byCurrency))
 	for currency, r := range byCurrency {
@@ -162,12 +163,12 @@ type Order struct {
 	Skip, Take int    // the rows wanted: Take, which is at least 1, after the first Skip ones
 }
 
-// orderedEvery is how many rows Ordered reads between two looks at its context. A search reads up to
-// 8 KB of a value.
+// orderedEvery is how many rows Ordered reads between two looks at its context. A search reads up
+// to 8 KB of a value.
 const orderedEvery = 1 << 8
 
-// Ordered returns the values of the rows that are wanted, in order, and how many contain the search.
-// Values without the figure come last. It ends with the error of ctx.
+// Ordered returns the values of the rows that are wanted, in order, and how many contain the
+// search. Values without the figure come last. It ends with the error of ctx.
 func Ordered(
 	ctx context.Context, rows iter.Seq2[string, scan.Figures], kind Kind, totals *scan.Figures, order Order,
 ) (values []string, count int, err error) {

@@ -74,8 +74,8 @@ func TestRatesOfKinds(t *testing.T) {
 	}
 }
 
-// TestUnknownVisits checks that rates leave out page views of a service that knows neither visits nor visitors, and that
-// shares of its visitors are null.
+// TestUnknownVisits checks that rates leave out page views of a service that knows neither visits
+// nor visitors, and that shares of its visitors are null.
 func TestUnknownVisits(t *testing.T) {
 	answer := answerOf(scan.Figures{Visitors: 10, Visits: 10, Pageviews: 120, Unknown: &scan.Unknown{Visit: 100}})
 	totals := figures.Metrics(answer, figures.Totals, totalsOf)

@@ -8,9 +8,9 @@ import (
 	"github.com/tallygate/tallygate/graph/generated"
 )
 
-// Numbers converts the figures of a group of the first count, with those of the same group in the second count
-// if there is one. Groups of rows are the same if they have one value. A value that the second period has
-// only in a small group has no comparison.
+// Numbers converts the figures of a group of the first count, with those of the same group in the
+// second count if there is one. Groups of rows are the same if they have one value. A value that
+// the second period has only in a small group has no comparison.
 func Numbers(counts []*scan.NumberCount, group int) *generated.NumberFigures {
 	shown := numberFigures(&counts[0].Figures[group])
 	if len(counts) == 1 {
@@ -29,8 +29,8 @@ func Numbers(counts []*scan.NumberCount, group int) *generated.NumberFigures {
 	return shown
 }
 
-// numberFigures converts figures. Figures without a number are null, and those of a small group or beyond the
-// range of a float64.
+// numberFigures converts figures. Figures without a number are null, and those of a small group or
+// beyond the range of a float64.
 func numberFigures(f *scan.NumberFigures) *generated.NumberFigures {
 	of := func(metric generated.NumberMetric) *float64 { return known(numberOf(f, metric)) }
 	return &generated.NumberFigures{
@@ -80,8 +80,8 @@ type NumberOrder struct {
 	Skip, Take int    // the rows wanted: Take, which is at least 1, after the first Skip ones
 }
 
-// OrderedNumbers returns the places of the rows that are wanted, in order, and how many contain the search. Rows
-// without the figure come last. It ends with the error of ctx.
+// OrderedNumbers returns the places of the rows that are wanted, in order, and how many contain the
+// search. Rows without the figure come last. It ends with the error of ctx.
 func OrderedNumbers(ctx context.Context, rows *scan.NumberCount, order NumberOrder) (wanted []int, count int, err error) {
 	best := newSelection(order.Skip+order.Take, order.Direction == generated.OrderDirectionAsc)
 	search := model.Fold(order.Search)

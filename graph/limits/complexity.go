@@ -81,8 +81,8 @@ func (p *price) read(directive *ast.Directive) error {
 	return json.Unmarshal(text, p)
 }
 
-// Complexity implements graphql.ExecutableSchema. child is the cost of the field's content. It returns
-// false for a field that costs 1 and its content.
+// Complexity implements graphql.ExecutableSchema. child is the cost of the field's content. It
+// returns false for a field that costs 1 and its content.
 func (c costed) Complexity(_ context.Context, typeName, field string, child int, args map[string]any) (int, bool) {
 	p, ok := c.prices[fieldName{typeName, field}]
 	if !ok {

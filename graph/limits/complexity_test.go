@@ -42,7 +42,8 @@ func TestCostsFollowTheBounds(t *testing.T) {
 		{"AlertMessage", "attempts"}: model.ShownAttempts,
 		{"Site", "unknownEvents"}:    ingest.ShownUnknownEvents,
 
-		// Ten rows, or a hundred points, of a report cost as much as one item of another list: the work has a price of its own.
+		// Ten rows, or a hundred points, of a report cost as much as one item of another list: the
+		// work has a price of its own.
 		{"Report", "series"}: period.MaxPoints / 100, {"Report", "propertyNames"}: MaxProperties / 10,
 		{"Report", "breakdown"}: MaxReportRows / 10, {"Journey", "next"}: tens(journeyNodes), {"JourneyNode", "next"}: tens(journeyNodes),
 		{"ReportNumbers", "series"}: period.MaxPoints / 100, {"ReportNumbers", "breakdown"}: MaxReportRows / 10,

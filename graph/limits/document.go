@@ -28,16 +28,16 @@ const (
 	maxFields             = 500
 )
 
-// The query cache keeps the documents that clients send repeatedly. Longer ones are not cached, which
-// bounds the memory that unauthenticated callers can fill. A token takes up to 550 bytes.
+// The query cache keeps the documents that clients send repeatedly. Longer ones are not cached,
+// which bounds the memory that unauthenticated callers can fill. A token takes up to 550 bytes.
 const (
 	cachedQueries = 200
 	cachedText    = 8 << 10
 	cachedTokens  = 600
 )
 
-// Apply installs the document limits, the query cache and the complexity limit on an executor. Without
-// introspection, the schema cannot be read, and error messages suggest no names.
+// Apply installs the document limits, the query cache and the complexity limit on an executor.
+// Without introspection, the schema cannot be read, and error messages suggest no names.
 func Apply(exec *executor.Executor, introspection bool) {
 	cache := newQueryCache()
 
@@ -69,7 +69,8 @@ func (gate) ExtensionName() string { return "Gate" }
 // Validate implements graphql.HandlerExtension.
 func (gate) Validate(graphql.ExecutableSchema) error { return nil }
 
-// MutateOperationParameters changes nothing: it is the only hook that gqlgen calls before it parses.
+// MutateOperationParameters changes nothing: it is the only hook that gqlgen calls before it
+// parses.
 func (g gate) MutateOperationParameters(ctx context.Context, params *graphql.RawParams) *gqlerror.Error {
 	if _, known := g.cache.Get(ctx, params.Query); known {
 		// A cached document has passed before.
@@ -250,8 +251,8 @@ func (c *queryCache) Add(ctx context.Context, text string, doc *ast.QueryDocumen
 	}
 }
 
-// silentRules returns the validation rules without suggestions in their messages: with introspection
-// off, a caller must not learn the schema's names from error messages.
+// silentRules returns the validation rules without suggestions in their messages: with
+// introspection off, a caller must not learn the schema's names from error messages.
 func silentRules() *rules.Rules {
 	r := rules.NewDefaultRules()
 	for _, silent := range []core.Rule{

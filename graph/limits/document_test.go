@@ -7,8 +7,8 @@ import (
 	"github.com/vektah/gqlparser/v2/ast"
 )
 
-// TestLargeDocumentsAreNotCached checks the bounds of a document that the query cache keeps: its text
-// and its tokens, of which a short text can have many.
+// TestLargeDocumentsAreNotCached checks the bounds of a document that the query cache keeps: its
+// text and its tokens, of which a short text can have many.
 func TestLargeDocumentsAreNotCached(t *testing.T) {
 	values := func(n int) string {
 		return `mutation { createSegment(input: {values: [` + strings.Repeat(`"" `, n) + `]}) { userErrors { code } } }`

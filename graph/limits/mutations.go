@@ -19,8 +19,9 @@ const (
 	openMutationPatience      = 5 * time.Second // the time that a password waits to be hashed
 )
 
-// The bounds of queries in progress in this process, and of messages to the tools for assistants. What a query has read stays in memory until its
-// response is written, so that they bound the memory of an account and of a shared link.
+// The bounds of queries in progress in this process, and of messages to the tools for assistants.
+// What a query has read stays in memory until its response is written, so that they bound the
+// memory of an account and of a shared link.
 const (
 	queriesAtOncePerCaller = 12
 	queryLine              = 1_000
@@ -43,8 +44,8 @@ func newQueries() *turns.Queue {
 	}
 }
 
-// newOpenMutations returns the queue of mutations that need no account. One network may take all turns: behind a
-// proxy that is not configured, all clients have one network.
+// newOpenMutations returns the queue of mutations that need no account. One network may take all
+// turns: behind a proxy that is not configured, all clients have one network.
 func newOpenMutations() *turns.Queue {
 	return &turns.Queue{
 		Most: openMutationsAtOnce, MostPerKey: openMutationsAtOnce,

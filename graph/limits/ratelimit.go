@@ -13,8 +13,8 @@ import (
 // The type RateLimit shows it to callers.
 const CostPerMinute = 60_000
 
-// timePerPoint is the processor time that a point pays for, of work whose cost is unknown before. An
-// account that asks for nothing else gets a tenth of a processor.
+// timePerPoint is the processor time that a point pays for, of work whose cost is unknown before.
+// An account that asks for nothing else gets a tenth of a processor.
 const timePerPoint = 100 * time.Microsecond
 
 // Points returns the price of processor time.
@@ -56,8 +56,8 @@ func newRateLimit(limit int) *rateLimit {
 	return &rateLimit{limit: limit, callers: callers}
 }
 
-// take charges points if the minute has room for a cost, which may be larger. A request without room is
-// refused and not charged.
+// take charges points if the minute has room for a cost, which may be larger. A request without
+// room is refused and not charged.
 func (l *rateLimit) take(caller string, room, points int, now time.Time) budget {
 	l.mu.Lock()
 	defer l.mu.Unlock()

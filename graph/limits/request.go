@@ -62,8 +62,8 @@ func (r *Request) setRetryAfter(d time.Duration) {
 const admission = 1
 
 // Admit refuses a request whose cost exceeds the remaining minute, once, as soon as the caller is
-// known. It charges an admitted request one point: Charge adds the remaining cost when the caller has
-// the permission. It returns the model.Error rate_limited over the limit.
+// known. It charges an admitted request one point: Charge adds the remaining cost when the caller
+// has the permission. It returns the model.Error rate_limited over the limit.
 func (r *Request) Admit(ctx context.Context, caller auth.Caller) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -76,8 +76,8 @@ func (r *Request) Admit(ctx context.Context, caller auth.Caller) error {
 
 // Charge charges the request in full to the caller's account or to the shared links of the account,
 // once. It must precede all work beyond the check of the permission. It returns the model.Error
-// rate_limited over the limit. Requests of unauthenticated callers are not charged: the mutations open
-// to them have throttles of their own.
+// rate_limited over the limit. Requests of unauthenticated callers are not charged: the mutations
+// open to them have throttles of their own.
 func (r *Request) Charge(ctx context.Context, caller auth.Caller) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -134,12 +134,12 @@ func (r *Request) ChargeWork(caller auth.Caller, cost int) {
 	r.budget = &b
 }
 
-// maxHeld bounds the memory of the reports that the requests of an account, or of its shared links, hold
-// until they are answered, in bytes. One report may take all of it.
+// maxHeld bounds the memory of the reports that the requests of an account, or of its shared links,
+// hold until they are answered, in bytes. One report may take all of it.
 const maxHeld = 128 << 20
 
-// Hold counts the memory of a report until ctx, the context of the request, ends. It reports whether the
-// caller has room for it.
+// Hold counts the memory of a report until ctx, the context of the request, ends. It reports
+// whether the caller has room for it.
 func (r *Request) Hold(ctx context.Context, caller auth.Caller, bytes int64) bool {
 	l, key := r.limits, accountKey(caller)
 	l.heldLock.Lock()
@@ -204,9 +204,9 @@ func (r *Request) ChargeIntrospection(ctx context.Context) *gqlerror.Error {
 }
 
 // accountKey is the caller's account as the key of its counters and queues. All shared links of an
-// account have one key together, and all its guests who belong to no other account another one, apart
-// from the account's own: so they cannot use up the budget of the account, and an account cannot multiply
-// its budget with links or guests.
+// account have one key together, and all its guests who belong to no other account another one,
+// apart from the account's own: so they cannot use up the budget of the account, and an account
+// cannot multiply its budget with links or guests.
 func accountKey(caller auth.Caller) string {
 	if caller.Shared != nil {
 		return "links " + strconv.FormatInt(caller.Shared.Site.AccountID, 10)
@@ -220,11 +220,10 @@ func accountKey(caller auth.Caller) string {
 // AccountKey returns the caller's account as the key of a fair queue, or that of its shared links.
 func AccountKey(caller auth.Caller) string { return accountKey(caller) }
 
-// TakeTurn admits the request, waits for a mutation's turn, and returns the function that ends it. A
-// mutation that is open to every caller waits for the turn of its client network, and any other one for
-// the turn of its account.
-// After the first mutation without a turn, all later ones of the request are refused too: the
-// mutations that ran are always the first ones of the document.
+// TakeTurn admits the request, waits for a mutation's turn, and returns the function that ends it.
+// A mutation that is open to every caller waits for the turn of its client network, and any other
+// one for the turn of its account. After the first mutation without a turn, all later ones of the
+// request are refused too: the mutations that ran are always the first ones of the document.
 func (r *Request) TakeTurn(ctx context.Context, open bool) (end func(), err error) {
 	// The mutations of a request run one after another.
 	if r.refused != nil {
@@ -264,10 +263,10 @@ func (r *Request) takeAccountTurn(ctx context.Context) (end func(), err error) {
 	return r.limits.mutations.Take(ctx, accountKey(caller))
 }
 
-// TakeQueryTurn waits for the turn of a query, and returns the function that ends it. The caller must
-// end it after the response is written. It returns turns.ErrBusy, or the context's error if the context
-// ends first. An unauthenticated caller, and one that cannot be identified now, needs no turn: nothing
-// that it can query grows.
+// TakeQueryTurn waits for the turn of a query, and returns the function that ends it. The caller
+// must end it after the response is written. It returns turns.ErrBusy, or the context's error if
+// the context ends first. An unauthenticated caller, and one that cannot be identified now, needs
+// no turn: nothing that it can query grows.
 func (r *Request) TakeQueryTurn(ctx context.Context) (end func(), err error) {
 	caller, err := auth.CallerOf(ctx)
 	if err != nil || caller.User == nil && caller.Shared == nil {

@@ -1,6 +1,6 @@
-// Package loaders batches the reads of the fields of a list's objects: one statement for all sites or
-// deliveries of a request instead of one for each. Package graph makes a Set for each request, and
-// drops it at the next write.
+// Package loaders batches the reads of the fields of a list's objects: one statement for all sites
+// or deliveries of a request instead of one for each. Package graph makes a Set for each request,
+// and drops it at the next write.
 package loaders
 
 import (

@@ -226,8 +226,8 @@ func (a *answer) result() (*sdk.CallToolResult, error) {
 	}, nil
 }
 
-// define adds the descriptions of the numbers and conditions that a document selects, by type and field, as the
-// schema has them.
+// define adds the descriptions of the numbers and conditions that a document selects, by type and
+// field, as the schema has them.
 func define(set ast.SelectionSet, found map[string]string) {
 	for _, selection := range set {
 		field := selection.(*ast.Field)

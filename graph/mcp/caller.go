@@ -68,7 +68,8 @@ func (s *server) authenticate(r *http.Request, work *cputime.Meter) (*call, *ref
 
 	c := &call{server: s, http: r, authorization: "Bearer " + token, work: work}
 	if strings.HasPrefix(token, model.SharedLinkPrefix) {
-		// GraphQL reads a link through a viewer token, which expires, and never by the link's own token.
+		// GraphQL reads a link through a viewer token, which expires, and never by the link's own
+		// token.
 		viewer, refused := s.openLink(c, token, r.Header.Get(PasswordHeader))
 		if refused != nil {
 			return nil, refused
@@ -145,8 +146,9 @@ func (s *server) openLink(c *call, token, password string) (string, *refusal) {
 // maxLinks is how many viewer tokens are kept.
 const maxLinks = 1000
 
-// links keeps the viewer tokens of shared links, so that not each message checks a password. It is no session:
-// each request with a viewer token reads its link again, and another process opens the link itself.
+// links keeps the viewer tokens of shared links, so that not each message checks a password. It is
+// no session: each request with a viewer token reads its link again, and another process opens the
+// link itself.
 type links struct {
 	mu     sync.Mutex
 	opened *simplelru.LRU[[sha256.Size]byte, viewer]

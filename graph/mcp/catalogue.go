@@ -71,8 +71,8 @@ func loadTools(schema *ast.Schema) ([]*tool, error) {
 		all.Write(text)
 	}
 
-	// An argument that is optional for a tool can be required where it is used, because a request has
-	// only the arguments of the call: their types follow from their use.
+	// An argument that is optional for a tool can be required where it is used, because a request
+	// has only the arguments of the call: their types follow from their use.
 	checks := rules.NewDefaultRules()
 	checks.RemoveRule("VariablesInAllowedPosition")
 	parsed, errs := gqlparser.LoadQueryWithRules(extended, all.String(), checks)
@@ -200,8 +200,8 @@ func schemaOf(schema *ast.Schema, typ *ast.Type) *jsonschema.Schema {
 	return text
 }
 
-// describe sets a description with the default. The keyword default is left out: clients that fill it in
-// would send period together with from and to.
+// describe sets a description with the default. The keyword default is left out: clients that fill
+// it in would send period together with from and to.
 func describe(argument *jsonschema.Schema, description string, byDefault *ast.Value) {
 	if byDefault != nil {
 		value := strings.NewReplacer("[", "", "]", "", ",", ", ").Replace(byDefault.String())

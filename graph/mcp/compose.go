@@ -9,8 +9,8 @@ import (
 	"github.com/vektah/gqlparser/v2/formatter"
 )
 
-// composer builds the operation of one call: without the parts that the call does not need, and with the
-// variables of the others.
+// composer builds the operation of one call: without the parts that the call does not need, and
+// with the variables of the others.
 type composer struct {
 	values  map[string]any // of variables
 	reader  bool           // of a shared link
@@ -18,7 +18,8 @@ type composer struct {
 	reasons map[string]string // why a variable is not used, by its name
 }
 
-// compose returns the request of a call, or an error of an argument. reader is a reader of a shared link.
+// compose returns the request of a call, or an error of an argument. reader is a reader of a shared
+// link.
 func (t *tool) compose(arguments map[string]any, reader bool) (*document, error) {
 	site, _ := arguments["site"].(string)
 	if reader {
@@ -55,8 +56,8 @@ func (t *tool) compose(arguments map[string]any, reader bool) (*document, error)
 	var text strings.Builder
 	formatter.NewFormatter(&text).FormatQueryDocument(&ast.QueryDocument{Operations: ast.OperationList{operation}})
 
-	// An assistant reads the document in each answer, so it has no indentation. No text of it has spaces:
-	// all values are variables.
+	// An assistant reads the document in each answer, so it has no indentation. No text of it has
+	// spaces: all values are variables.
 	line := strings.Join(strings.Fields(text.String()), " ")
 	return &document{text: line, variables: variables, operation: operation, site: site}, nil
 }
@@ -138,7 +139,8 @@ func (c *composer) leaveOut(field *ast.Field, reason string) {
 	}
 }
 
-// value returns a copy of a value without the variables that have none. It is nil if nothing is left.
+// value returns a copy of a value without the variables that have none. It is nil if nothing is
+// left.
 func (c *composer) value(value *ast.Value) *ast.Value {
 	switch value.Kind {
 	case ast.Variable:

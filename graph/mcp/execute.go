@@ -60,14 +60,15 @@ func (r *response) decode(into any) error {
 	return json.Unmarshal(r.Data, into)
 }
 
-// notForGraphQL are the headers of a request that its GraphQL requests do not have: they describe the body,
-// or are a browser's.
+// notForGraphQL are the headers of a request that its GraphQL requests do not have: they describe
+// the body, or are a browser's.
 var notForGraphQL = []string{
 	"Authorization", "Cookie", "Origin", "Sec-Fetch-Site", "Sec-Fetch-Mode", "Sec-Fetch-Dest", "Accept", "Accept-Encoding",
 	"Content-Encoding", "Content-Length", "Content-Type", "Transfer-Encoding", "Trailer", PasswordHeader,
 }
 
-// request returns an HTTP request of the same client, with the caller's credential and without a body.
+// request returns an HTTP request of the same client, with the caller's credential and without a
+// body.
 func (c *call) request(ctx context.Context) *http.Request {
 	// Clone copies the header, so the client's request stays as it is.
 	r := c.http.Clone(ctx)

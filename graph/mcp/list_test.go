@@ -47,8 +47,8 @@ func exchange(s *server, caller auth.Caller, message string, header ...string) *
 
 const listMessage = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
 
-// TestListOfTools checks which tools each kind of caller sees, in the old and in the new protocol, and that the list
-// stays short.
+// TestListOfTools checks which tools each kind of caller sees, in the old and in the new protocol,
+// and that the list stays short.
 func TestListOfTools(t *testing.T) {
 	s, _ := newServer(t, nil)
 	const newMessage = `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{
@@ -105,8 +105,8 @@ func TestListOfTools(t *testing.T) {
 	}
 }
 
-// TestListIsTheGoldenOne shows each change of the list, which follows from the documents and from the descriptions of
-// the GraphQL schema.
+// TestListIsTheGoldenOne shows each change of the list, which follows from the documents and from
+// the descriptions of the GraphQL schema.
 func TestListIsTheGoldenOne(t *testing.T) {
 	const golden = "testdata/tools.json"
 	s, _ := newServer(t, nil)

@@ -16,8 +16,8 @@ import (
 	"github.com/tallygate/tallygate/graph/limits"
 )
 
-// outputSchema is the schema of all answers. Their definitions describe the figures; the fields of the data
-// are those of the GraphQL schema, which would be most of the list of tools.
+// outputSchema is the schema of all answers. Their definitions describe the figures; the fields of
+// the data are those of the GraphQL schema, which would be most of the list of tools.
 var outputSchema = json.RawMessage(`{"type":"object"}`)
 
 // toolList is a list of tools that are encoded.
@@ -87,7 +87,8 @@ func (t *tool) shown() *sdk.Tool {
 	}
 }
 
-// logFault logs an internal error of a tool. GraphQL has logged its own errors, and the caller reads the others.
+// logFault logs an internal error of a tool. GraphQL has logged its own errors, and the caller
+// reads the others.
 func (s *server) logFault(ctx context.Context, tool string, err error) {
 	_, isGraphQL := errors.AsType[graphQLErrors](err)
 	_, isKnown := errors.AsType[*model.Error](err)
@@ -153,8 +154,8 @@ type graphQLErrors []graphQLError
 // Error implements error.
 func (errs graphQLErrors) Error() string { return errs[0].Message }
 
-// toolError returns the result of a failed call: for each error its code and message, as text and, for
-// programs, in _meta.
+// toolError returns the result of a failed call: for each error its code and message, as text and,
+// for programs, in _meta.
 func toolError(err error) *sdk.CallToolResult {
 	type shown struct {
 		Code       string `json:"code"`

@@ -76,7 +76,8 @@ func (s *server) tool(t testing.TB, name string) *tool {
 	return s.tools[i]
 }
 
-// TestEveryArgumentIsDescribed checks that the list of tools describes each argument, also of objects in lists.
+// TestEveryArgumentIsDescribed checks that the list of tools describes each argument, also of
+// objects in lists.
 func TestEveryArgumentIsDescribed(t *testing.T) {
 	s, _ := newServer(t, nil)
 	var check func(path string, schema *jsonschema.Schema)
@@ -95,8 +96,8 @@ func TestEveryArgumentIsDescribed(t *testing.T) {
 	}
 }
 
-// TestEveryArgumentIsUsed checks that each argument of a call is a variable of the request, chooses the fields, or is
-// an error that names it: none is ignored.
+// TestEveryArgumentIsUsed checks that each argument of a call is a variable of the request, chooses
+// the fields, or is an error that names it: none is ignored.
 func TestEveryArgumentIsUsed(t *testing.T) {
 	s, _ := newServer(t, nil)
 	random := rand.New(rand.NewPCG(2, 2))
@@ -157,7 +158,8 @@ func TestUnusedArguments(t *testing.T) {
 	}
 }
 
-// TestDocumentOfACall checks the document and the variables of two calls: parts without their arguments are left out.
+// TestDocumentOfACall checks the document and the variables of two calls: parts without their
+// arguments are left out.
 func TestDocumentOfACall(t *testing.T) {
 	s, _ := newServer(t, nil)
 	for _, test := range []struct {
@@ -184,7 +186,8 @@ func TestDocumentOfACall(t *testing.T) {
 	}
 }
 
-// randomArguments returns arguments that match their schemas, but for the number of items and required ones.
+// randomArguments returns arguments that match their schemas, but for the number of items and
+// required ones.
 func randomArguments(random *rand.Rand, arguments map[string]*jsonschema.Schema) map[string]any {
 	chosen := map[string]any{}
 	for name, schema := range arguments {
@@ -195,7 +198,8 @@ func randomArguments(random *rand.Rand, arguments map[string]*jsonschema.Schema)
 	return chosen
 }
 
-// randomDocument builds a document from random arguments. It returns the arguments without empty ones.
+// randomDocument builds a document from random arguments. It returns the arguments without empty
+// ones.
 func randomDocument(t *testing.T, random *rand.Rand, tool *tool, reader bool) (map[string]any, *document, error) {
 	t.Helper()
 	text, err := json.Marshal(randomArguments(random, tool.input.Schema().Properties))
@@ -237,8 +241,8 @@ func randomValue(random *rand.Rand, schema *jsonschema.Schema) any {
 // word is what a document may consist of: no text of an argument is part of it.
 var word = regexp.MustCompile(`^[A-Za-z0-9_$!(){}:,\[\]\s]*$`)
 
-// TestDocumentsMatchTheSchema builds documents from random arguments. Each that is built parses, and consists of the
-// tool's own words.
+// TestDocumentsMatchTheSchema builds documents from random arguments. Each that is built parses,
+// and consists of the tool's own words.
 func TestDocumentsMatchTheSchema(t *testing.T) {
 	s, _ := newServer(t, nil)
 	random := rand.New(rand.NewPCG(1, 1))
@@ -275,8 +279,8 @@ func TestDocumentsMatchTheSchema(t *testing.T) {
 	}
 }
 
-// FuzzArguments calls tools with any arguments: the answer is a result or an error with a code, and GraphQL gets only
-// documents of the tools.
+// FuzzArguments calls tools with any arguments: the answer is a result or an error with a code, and
+// GraphQL gets only documents of the tools.
 func FuzzArguments(f *testing.F) {
 	for _, seed := range []struct{ tool, arguments string }{
 		{"report", `{"site": "a.example", "by": "PAGE", "first": 10, "interval": "DAY", "compare": "PREVIOUS_YEAR"}`},
@@ -321,8 +325,8 @@ func FuzzArguments(f *testing.F) {
 	})
 }
 
-// TestGraphQLRequests checks what of a client's request reaches GraphQL, and that a panic or a broken answer there
-// becomes an INTERNAL error.
+// TestGraphQLRequests checks what of a client's request reaches GraphQL, and that a panic or a
+// broken answer there becomes an INTERNAL error.
 func TestGraphQLRequests(t *testing.T) {
 	var got *http.Request
 	answer := func(w http.ResponseWriter) { fmt.Fprint(w, `{"data":{"sites":{"totalCount":0,"nodes":[]}}}`) }
@@ -384,7 +388,8 @@ func TestLargeAnswersAreRefused(t *testing.T) {
 	}
 }
 
-// TestKeptLinks checks that a viewer token is kept until it expires, for the token and the password of its link alone.
+// TestKeptLinks checks that a viewer token is kept until it expires, for the token and the password
+// of its link alone.
 func TestKeptLinks(t *testing.T) {
 	kept, now := newLinks(), time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
 	kept.add([32]byte{1}, viewer{"tgv_1", now.Add(time.Hour)})
@@ -405,8 +410,8 @@ func TestKeptLinks(t *testing.T) {
 	}
 }
 
-// TestInternalErrorsAreLogged checks that an error that the caller cannot read is logged with the tool's name, once: GraphQL
-// logs its own errors.
+// TestInternalErrorsAreLogged checks that an error that the caller cannot read is logged with the
+// tool's name, once: GraphQL logs its own errors.
 func TestInternalErrorsAreLogged(t *testing.T) {
 	s, log := newServer(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") })
 	c := &call{server: s, http: httptest.NewRequest(http.MethodPost, Path, nil)}

@@ -5,8 +5,8 @@ import "github.com/tallygate/tallygate/db/model"
 // languages has the phrases of every language.
 var languages = map[model.Language]*phrases{model.English: &english, model.German: &german}
 
-// phrases are the sentences and names of one language, in the order of the text. Which of them a text
-// has depends on the facts alone, so all languages have the same sections.
+// phrases are the sentences and names of one language, in the order of the text. Which of them a
+// text has depends on the facts alone, so all languages have the same sections.
 type phrases struct {
 	Title           string // domain
 	Complete, Check string // begin marks for the owner

@@ -1,6 +1,6 @@
 // Package privacy writes the text about the measurement that the owner of a site puts into its
-// privacy policy. Each sentence states what the program does under the site's settings. The resolver
-// of Site.privacyText calls it.
+// privacy policy. Each sentence states what the program does under the site's settings. The
+// resolver of Site.privacyText calls it.
 package privacy
 
 import (
@@ -41,7 +41,8 @@ type Facts struct {
 
 func (f *Facts) keeps(detail model.VisitDetail) bool { return slices.Contains(f.Details, detail) }
 
-// keepsBrowser reports whether visits keep anything that is derived from the address or the browser.
+// keepsBrowser reports whether visits keep anything that is derived from the address or the
+// browser.
 func (f *Facts) keepsBrowser() bool {
 	return f.keeps(model.DetailCountry) || f.keepsAgent()
 }

@@ -83,7 +83,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// change is a change of one fact, and what a text must and must not contain after it, in any language.
+// change is a change of one fact, and what a text must and must not contain after it, in any
+// language.
 type change struct {
 	change func(*Facts)
 	needs  func(*Facts) // what the change has an effect on; nil: nothing
@@ -153,8 +154,8 @@ func (c change) sides() (before, after Facts) {
 	return before, after
 }
 
-// TestEveryFactChangesTheText changes every field, detail and shield by itself. Each change gives a text
-// of its own in each language.
+// TestEveryFactChangesTheText changes every field, detail and shield by itself. Each change gives a
+// text of its own in each language.
 func TestEveryFactChangesTheText(t *testing.T) {
 	fields := reflect.TypeFor[Facts]()
 	for i := range fields.NumField() {
@@ -215,8 +216,8 @@ func without(detail model.VisitDetail) func(*Facts) {
 // marks are what the owner must complete or check.
 var marks = regexp.MustCompile(`\[[^\]]*\]`)
 
-// TestWhatIsOffIsNotNamed turns off one setting of a site with everything on. No word about it is left,
-// except in marks for the owner.
+// TestWhatIsOffIsNotNamed turns off one setting of a site with everything on. No word about it is
+// left, except in marks for the owner.
 func TestWhatIsOffIsNotNamed(t *testing.T) {
 	for _, sign := range signs {
 		for language, pattern := range map[model.Language]string{model.English: sign.en, model.German: sign.de} {
@@ -236,8 +237,8 @@ func TestWhatIsOffIsNotNamed(t *testing.T) {
 	}
 }
 
-// TestLanguagesHaveTheSameSections compares the lines of both languages by their kind, of every example and
-// every change.
+// TestLanguagesHaveTheSameSections compares the lines of both languages by their kind, of every
+// example and every change.
 func TestLanguagesHaveTheSameSections(t *testing.T) {
 	facts := map[string]Facts{}
 	for name, example := range examples {
@@ -258,7 +259,8 @@ func TestLanguagesHaveTheSameSections(t *testing.T) {
 	}
 }
 
-// kinds returns the kind of each line: a heading, an item, a paragraph with its number of marks, or none.
+// kinds returns the kind of each line: a heading, an item, a paragraph with its number of marks, or
+// none.
 func kinds(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {
@@ -277,8 +279,8 @@ func kinds(text string) string {
 
 var verb = regexp.MustCompile(`%[sd]`)
 
-// TestPhrases checks that no phrase is missing in a language, that both have the same verbs, and that each
-// phrase is in the text of some site.
+// TestPhrases checks that no phrase is missing in a language, that both have the same verbs, and
+// that each phrase is in the text of some site.
 func TestPhrases(t *testing.T) {
 	all := map[model.Language]string{}
 	for _, language := range model.Languages {
@@ -313,8 +315,8 @@ func TestPhrases(t *testing.T) {
 	}
 }
 
-// columns are the columns of the export with the phrase that names each of them. Further columns say how rows
-// belong together.
+// columns are the columns of the export with the phrase that names each of them. Further columns
+// say how rows belong together.
 var columns = map[string]string{
 	"row_id": "", "visit_id": "",
 	"time": english.Time, "pageview_id": "random number of the page view", "path": english.Path, "language": english.Language,
@@ -330,7 +332,8 @@ var columns = map[string]string{
 	"device": english.Device, "hostname": english.Hostname,
 }
 
-// TestEveryColumnIsNamed fails when a visit, page view or event has a column that the text does not name.
+// TestEveryColumnIsNamed fails when a visit, page view or event has a column that the text does not
+// name.
 func TestEveryColumnIsNamed(t *testing.T) {
 	f := full()
 	text := Text(model.English, &f)

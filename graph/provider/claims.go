@@ -14,8 +14,9 @@ import (
 // claims are what a provider says about a person, by name.
 type claims map[string]any
 
-// claims returns the claims of an ID token. Claims that are needed and missing there come from the userinfo
-// endpoint: where a provider issues an access token, it may have them there alone (OpenID Connect Core, section 5.4).
+// claims returns the claims of an ID token. Claims that are needed and missing there come from the
+// userinfo endpoint: where a provider issues an access token, it may have them there alone (OpenID
+// Connect Core, section 5.4).
 func (c *Client) claims(ctx context.Context, k *known, s Settings, token *oauth2.Token, id *oidc.IDToken) (claims, error) {
 	var own claims
 	if err := id.Claims(&own); err != nil {
@@ -45,8 +46,8 @@ func (c claims) answer(s Settings) bool {
 		(s.RoleClaim == "" || c.find(s.RoleClaim) != nil)
 }
 
-// with returns the claims of an ID token, and takes missing claims from userinfo. Whether an address is verified is known
-// of the same address alone, and an ID token that says no is believed.
+// with returns the claims of an ID token, and takes missing claims from userinfo. Whether an
+// address is verified is known of the same address alone, and an ID token that says no is believed.
 func (c claims) with(more claims, roleClaim string) claims {
 	from := c
 	if c["email"] == nil {
@@ -67,8 +68,8 @@ func (c claims) with(more claims, roleClaim string) claims {
 	return all
 }
 
-// verified returns whether the address is verified, and whether the claims say so or the contrary. Some providers
-// send a text.
+// verified returns whether the address is verified, and whether the claims say so or the contrary.
+// Some providers send a text.
 func (c claims) verified() (verified, says bool) {
 	value := c["email_verified"]
 	return value == true || value == "true", value != nil
@@ -80,8 +81,9 @@ func (c claims) text(name string) string {
 	return text
 }
 
-// find returns a claim: the one with the whole name, or else one inside of objects, as in realm_access.roles. A name of a claim
-// or object can have dots itself. It returns nil without the claim.
+// find returns a claim: the one with the whole name, or else one inside of objects, as in
+// realm_access.roles. A name of a claim or object can have dots itself. It returns nil without the
+// claim.
 func (c claims) find(name string) any {
 	if found := c[name]; found != nil {
 		return found
@@ -115,8 +117,8 @@ func texts(value any) []string {
 	return nil
 }
 
-// person returns the person of verified claims. A provider that says that an address is not verified is believed, whatever
-// the settings say of its addresses.
+// person returns the person of verified claims. A provider that says that an address is not
+// verified is believed, whatever the settings say of its addresses.
 func person(s Settings, subject string, known claims) (*Person, error) {
 	email, err := model.ParseEmail(known.text("email"))
 

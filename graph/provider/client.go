@@ -1,6 +1,6 @@
-// Package provider speaks OpenID Connect with the providers that sign users in: it finds their addresses, makes
-// the address of a sign-in, redeems the code that comes back, and checks the ID token. It decides neither who
-// the person is here, nor what the person may do; package auth does.
+// Package provider speaks OpenID Connect with the providers that sign users in: it finds their
+// addresses, makes the address of a sign-in, redeems the code that comes back, and checks the ID
+// token. It decides neither who the person is here, nor what the person may do; package auth does.
 package provider
 
 import (
@@ -63,8 +63,8 @@ type Client struct {
 	entries map[knownKey]*entry
 }
 
-// knownKey names kept metadata. The installation's provider and an account's are fetched by different
-// clients, so they are kept apart.
+// knownKey names kept metadata. The installation's provider and an account's are fetched by
+// different clients, so they are kept apart.
 type knownKey struct {
 	issuer  string
 	trusted bool
@@ -76,11 +76,13 @@ type entry struct {
 	calls chan struct{} // in progress or waiting
 	known atomic.Pointer[known]
 
-	// The ends of the last call with an answer and of the last slow call, in nanoseconds of Unix time.
+	// The ends of the last call with an answer and of the last slow call, in nanoseconds of Unix
+	// time.
 	answeredAt, slowAt atomic.Int64
 }
 
-// answers reports whether the provider has answered in the last hour, and no call of that hour was slow.
+// answers reports whether the provider has answered in the last hour, and no call of that hour was
+// slow.
 func (e *entry) answers(now time.Time) bool {
 	since := now.Add(-knownFor).UnixNano()
 	return e.answeredAt.Load() > since && e.slowAt.Load() <= since
@@ -97,7 +99,8 @@ func (e *entry) note(now time.Time, took time.Duration, err error) {
 	}
 }
 
-// known is the outcome of discoveries. It is immutable, so that a refresh does not change it under a sign-in.
+// known is the outcome of discoveries. It is immutable, so that a refresh does not change it under
+// a sign-in.
 type known struct {
 	provider *oidc.Provider // nil: never found
 	metadata metadata
@@ -164,8 +167,9 @@ func New(o Options) *Client {
 	}
 }
 
-// newHTTP returns the client of all calls. It follows no redirect, uses no proxy, and reads at most maxBody. guard checks
-// the address after the name is resolved, as for webhooks: a name may lead elsewhere than when it was set.
+// newHTTP returns the client of all calls. It follows no redirect, uses no proxy, and reads at most
+// maxBody. guard checks the address after the name is resolved, as for webhooks: a name may lead
+// elsewhere than when it was set.
 func newHTTP(
 	o Options, timeout time.Duration, guard func(context.Context, string, string, syscall.RawConn) error,
 ) *http.Client {
@@ -198,9 +202,9 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// enter waits for a free call, so that slow providers do not gather requests without bound. Accounts' providers share
-// their calls, and providers that are not known to answer get few of these, so they do not delay the others. The
-// installation's provider has calls of its own.
+// enter waits for a free call, so that slow providers do not gather requests without bound.
+// Accounts' providers share their calls, and providers that are not known to answer get few of
+// these, so they do not delay the others. The installation's provider has calls of its own.
 func (c *Client) enter(ctx context.Context, s Settings) (leave func(), err error) {
 	timer := time.NewTimer(callWait)
 	defer timer.Stop()
@@ -251,8 +255,8 @@ func (c *Client) http(s Settings) *http.Client {
 	return c.guarded
 }
 
-// find returns the metadata of a provider: kept for an hour, and a failure for some seconds. While a refresh fails,
-// it returns the metadata of the last day.
+// find returns the metadata of a provider: kept for an hour, and a failure for some seconds. While
+// a refresh fails, it returns the metadata of the last day.
 func (c *Client) find(ctx context.Context, s Settings) (*known, error) {
 	e := c.entry(s)
 	if k, err, ok := e.known.Load().answer(c.now()); ok {
@@ -298,7 +302,8 @@ func (c *Client) find(ctx context.Context, s Settings) (*known, error) {
 	return k, err
 }
 
-// entry returns the place of a provider. When there are too many, it drops any other without a call in progress.
+// entry returns the place of a provider. When there are too many, it drops any other without a call
+// in progress.
 func (c *Client) entry(s Settings) *entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()

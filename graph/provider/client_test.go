@@ -114,8 +114,8 @@ func finish(ctx context.Context, c *provider.Client, s provider.Settings) error 
 
 func encode(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
 
-// TestPrivateAddressesAreNotCalled checks the guard at the time of the connection: no address that a provider names
-// leads to a network that accounts must not call.
+// TestPrivateAddressesAreNotCalled checks the guard at the time of the connection: no address that
+// a provider names leads to a network that accounts must not call.
 func TestPrivateAddressesAreNotCalled(t *testing.T) {
 	t.Parallel()
 
@@ -141,7 +141,8 @@ func TestPrivateAddressesAreNotCalled(t *testing.T) {
 				if r.URL.Path == "/token" {
 					w.Header().Set("Content-Type", "application/json")
 					fmt.Fprint(w, `{"access_token": "a", "token_type": "Bearer", "id_token": "eyJhbGciOiJSUzI1NiJ9.`+
-						// {"iss":…} is compared before the signature, so the token needs the issuer.
+						// {"iss":…} is compared before the signature, so the token needs the
+						// issuer.
 						encode(fmt.Sprintf(`{"iss":%q,"aud":"tallygate","exp":4102444800}`, i.URL))+`.AAAA"}`)
 					return
 				}
@@ -162,7 +163,8 @@ func TestPrivateAddressesAreNotCalled(t *testing.T) {
 	}
 }
 
-// TestRedirectsAreNotFollowed checks that no call reaches the server to which a provider redirects it.
+// TestRedirectsAreNotFollowed checks that no call reaches the server to which a provider redirects
+// it.
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	t.Parallel()
 	i, other := newIssuer(t, "127.0.0.1"), newIssuer(t, "127.0.0.1")
@@ -252,8 +254,8 @@ func TestCausesAreShort(t *testing.T) {
 	short("an address", newClient(time.Now, local, i).Check(t.Context(), i.settings()))
 }
 
-// TestSlowIssuerLeavesCalls checks that an issuer without an answer takes 2 calls, and that other issuers, and the
-// installation's provider, are called meanwhile.
+// TestSlowIssuerLeavesCalls checks that an issuer without an answer takes 2 calls, and that other
+// issuers, and the installation's provider, are called meanwhile.
 func TestSlowIssuerLeavesCalls(t *testing.T) {
 	t.Parallel()
 	slow, other, own := newIssuer(t, "127.0.0.1"), newIssuer(t, "127.0.0.1"), newIssuer(t, "127.0.0.1")
@@ -284,7 +286,8 @@ func TestSlowIssuerLeavesCalls(t *testing.T) {
 		}
 	}
 
-	// The other ten end with their requests, or after the wait for a call. The two go on without their requests.
+	// The other ten end with their requests, or after the wait for a call. The two go on without
+	// their requests.
 	cancel()
 	for range 10 {
 		<-ended
@@ -297,7 +300,8 @@ func TestSlowIssuerLeavesCalls(t *testing.T) {
 	<-ended
 }
 
-// hostileIssuers is a server whose paths are issuers. Those below /known/ answer until they hang, the others never do.
+// hostileIssuers is a server whose paths are issuers. Those below /known/ answer until they hang,
+// the others never do.
 type hostileIssuers struct {
 	*issuer
 	hang    atomic.Bool
@@ -338,8 +342,8 @@ func isCalled(t *testing.T, c *provider.Client, i *issuer, when string) {
 	}
 }
 
-// TestUnknownIssuersLeaveCalls checks that issuers that have never answered get two calls together, and so delay no
-// issuer that is known to answer.
+// TestUnknownIssuersLeaveCalls checks that issuers that have never answered get two calls together,
+// and so delay no issuer that is known to answer.
 func TestUnknownIssuersLeaveCalls(t *testing.T) {
 	t.Parallel()
 	at := &clock{}
@@ -373,8 +377,8 @@ func TestUnknownIssuersLeaveCalls(t *testing.T) {
 	}
 }
 
-// TestSlowIssuersLeaveCalls checks that issuers that have answered before get two calls together from their first slow
-// call on, also if its request has ended before.
+// TestSlowIssuersLeaveCalls checks that issuers that have answered before get two calls together
+// from their first slow call on, also if its request has ended before.
 func TestSlowIssuersLeaveCalls(t *testing.T) {
 	t.Parallel()
 	honest, hostile := newIssuer(t, "127.0.0.1"), newHostileIssuers(t)
@@ -420,7 +424,8 @@ func TestSlowIssuersLeaveCalls(t *testing.T) {
 	}
 }
 
-// TestLeavingBrowsers checks that requests that end during a call do not make an issuer look slow or unavailable.
+// TestLeavingBrowsers checks that requests that end during a call do not make an issuer look slow
+// or unavailable.
 func TestLeavingBrowsers(t *testing.T) {
 	t.Parallel()
 	honest, hostile := newIssuer(t, "127.0.0.1"), newHostileIssuers(t)
@@ -442,7 +447,8 @@ func TestLeavingBrowsers(t *testing.T) {
 	isCalled(t, c, honest, "after a request that has ended")
 }
 
-// TestWaitEndsWithRequest checks that a request does not wait for the discovery of another one after its own end.
+// TestWaitEndsWithRequest checks that a request does not wait for the discovery of another one
+// after its own end.
 func TestWaitEndsWithRequest(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t, "127.0.0.1")
@@ -468,7 +474,8 @@ func TestWaitEndsWithRequest(t *testing.T) {
 	}
 }
 
-// TestStaleMetadata checks that a failed refresh keeps the metadata for a day, and repeats no call for some seconds.
+// TestStaleMetadata checks that a failed refresh keeps the metadata for a day, and repeats no call
+// for some seconds.
 func TestStaleMetadata(t *testing.T) {
 	t.Parallel()
 	at := &clock{}
@@ -502,8 +509,8 @@ func TestStaleMetadata(t *testing.T) {
 	}
 }
 
-// TestRefreshDuringSignIns refreshes the metadata, with and without success, while other requests use it. The race
-// detector and a nil dereference would show a shared value.
+// TestRefreshDuringSignIns refreshes the metadata, with and without success, while other requests
+// use it. The race detector and a nil dereference would show a shared value.
 func TestRefreshDuringSignIns(t *testing.T) {
 	t.Parallel()
 	at := &clock{}

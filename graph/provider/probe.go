@@ -16,10 +16,11 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Probe begins a sign-in as a browser does and redeems a code that does not exist. It returns an error if the provider
-// cannot be reached, has another issuer or refuses the client, its secret or its redirect address. A provider that shows
-// a refusal on a page with status 200 is not noticed. Probes have calls of their own, so that they delay no sign-in, and
-// keep nothing: a correction at the provider counts at once.
+// Probe begins a sign-in as a browser does and redeems a code that does not exist. It returns an
+// error if the provider cannot be reached, has another issuer or refuses the client, its secret or
+// its redirect address. A provider that shows a refusal on a page with status 200 is not noticed.
+// Probes have calls of their own, so that they delay no sign-in, and keep nothing: a correction at
+// the provider counts at once.
 func (c *Client) Probe(ctx context.Context, s Settings, redirect string) error {
 	wait := time.NewTimer(callWait)
 	defer wait.Stop()
@@ -67,7 +68,8 @@ func refusal(err error) error {
 	return failed
 }
 
-// temporary are the error codes with which a provider refuses for a while (RFC 6749, section 4.1.2.1).
+// temporary are the error codes with which a provider refuses for a while (RFC 6749, section
+// 4.1.2.1).
 var temporary = []string{"temporarily_unavailable", "server_error"}
 
 // open opens the address of a sign-in, and returns an error if the provider refuses it.

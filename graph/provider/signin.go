@@ -41,13 +41,14 @@ const (
 	NoEmail       Reason = "email"         // it has verified no address
 )
 
-// IsSetting reports whether the settings of the provider are wrong, here or there, so that waiting does not help.
+// IsSetting reports whether the settings of the provider are wrong, here or there, so that waiting
+// does not help.
 func (r Reason) IsSetting() bool {
 	return r == Misconfigured || r == OtherIssuer || r == NoChallenge || r == RefusedClient
 }
 
-// Error is a failed sign-in. Cause can have words that a provider has chosen, and internal addresses: it is logged,
-// and shown only if it is IsOwn.
+// Error is a failed sign-in. Cause can have words that a provider has chosen, and internal
+// addresses: it is logged, and shown only if it is IsOwn.
 type Error struct {
 	Reason Reason
 	Cause  error
@@ -61,11 +62,13 @@ func (s said) Error() string { return string(s) }
 
 func (e *Error) Error() string { return string(e.Reason) + ": " + strconv.Quote(e.Cause.Error()) }
 
-// maxCause is the length of a cause in characters. Libraries put whole answers of providers into their errors.
+// maxCause is the length of a cause in characters. Libraries put whole answers of providers into
+// their errors.
 const maxCause = 160
 
-// newError returns an Error without line breaks and control characters of the provider's answer. Of an answer with an
-// error status it keeps the status and the start of the OAuth code, and of a failed call no address.
+// newError returns an Error without line breaks and control characters of the provider's answer. Of
+// an answer with an error status it keeps the status and the start of the OAuth code, and of a
+// failed call no address.
 func newError(reason Reason, cause error) *Error {
 	if failed, ok := errors.AsType[*url.Error](cause); ok {
 		cause = failed.Err
@@ -89,8 +92,8 @@ func (e *Error) Unwrap() error { return e.Cause }
 // leeway is by how much the clocks of a provider and of this machine may differ.
 const leeway = time.Minute
 
-// algorithms are the signatures of ID tokens that are accepted. A token without a signature, and one that is
-// signed with the client secret, is not.
+// algorithms are the signatures of ID tokens that are accepted. A token without a signature, and
+// one that is signed with the client secret, is not.
 var algorithms = []string{
 	oidc.RS256, oidc.RS384, oidc.RS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.EdDSA,
 }
@@ -137,8 +140,8 @@ func (c *Client) discover(ctx context.Context, s Settings) (*oidc.Provider, meta
 	return found, data, nil
 }
 
-// isWeb reports whether an address of a provider is one that browsers and this program may call: https, or as
-// the issuer itself.
+// isWeb reports whether an address of a provider is one that browsers and this program may call:
+// https, or as the issuer itself.
 func isWeb(address string, s Settings) bool {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
@@ -164,7 +167,8 @@ func failure(err error) error {
 	return newError(Misconfigured, err)
 }
 
-// clientErrors are the error codes of token endpoints that refuse a client or its secret (RFC 6749, section 5.2).
+// clientErrors are the error codes of token endpoints that refuse a client or its secret (RFC 6749,
+// section 5.2).
 var clientErrors = []string{"invalid_client", "unauthorized_client"}
 
 // Check reads the metadata and returns why the provider cannot sign anyone in, or nil.
@@ -228,8 +232,8 @@ type Person struct {
 	Roles                  []string // values of the claim that sets roles
 }
 
-// Finish redeems the code of an answer, and returns the person whom the ID token names. The attempt must be the browser's, and
-// must not be finished twice. All its errors are of type Error.
+// Finish redeems the code of an answer, and returns the person whom the ID token names. The attempt
+// must be the browser's, and must not be finished twice. All its errors are of type Error.
 func (c *Client) Finish(ctx context.Context, s Settings, a Attempt, answer Answer, redirect string) (*Person, error) {
 	k, err := c.find(ctx, s)
 	if err != nil {
@@ -250,8 +254,8 @@ func (c *Client) Finish(ctx context.Context, s Settings, a Attempt, answer Answe
 	}
 	defer leave()
 
-	// The call does not end with the request: a browser that leaves must not hide a slow provider, or make another one
-	// look slow.
+	// The call does not end with the request: a browser that leaves must not hide a slow provider,
+	// or make another one look slow.
 	ctx, cancel := context.WithTimeout(oidc.ClientContext(context.WithoutCancel(ctx), c.http(s)), c.timeout)
 	defer cancel()
 	began := time.Now()
@@ -328,8 +332,8 @@ func tokenFailure(err error) error {
 	return newError(BadToken, err)
 }
 
-// SignOut returns the address that ends the person's session at the provider and leads back, or "" if the
-// provider has none. It makes no call unless the metadata must be read.
+// SignOut returns the address that ends the person's session at the provider and leads back, or ""
+// if the provider has none. It makes no call unless the metadata must be read.
 func (c *Client) SignOut(ctx context.Context, s Settings, back string) string {
 	k, err := c.find(ctx, s)
 	if err != nil || k.metadata.EndSession == "" {

@@ -15,7 +15,8 @@ import (
 	"github.com/tallygate/tallygate/graph/limits"
 )
 
-// Who may call a field. The directives @needs and @open of the schema state it, and Access checks it.
+// Who may call a field. The directives @needs and @open of the schema state it, and Access checks
+// it.
 
 // permissions are the permissions that the schema names.
 var permissions = map[generated.Permission]model.Permission{
@@ -29,7 +30,8 @@ var permissions = map[generated.Permission]model.Permission{
 	generated.PermissionOperate:   model.MayOperate,
 }
 
-// targets are the kinds of the objects in whose account a permission is needed, and the names of their ids.
+// targets are the kinds of the objects in whose account a permission is needed, and the names of
+// their ids.
 var targets = map[generated.PermissionTarget]struct {
 	kind model.NodeKind
 	id   string
@@ -64,14 +66,14 @@ type rule struct {
 	members    bool           // and a member of the whole account
 }
 
-// inAccount reports whether the permission is needed in the account of the object, and not in the default
-// account.
+// inAccount reports whether the permission is needed in the account of the object, and not in the
+// default account.
 func (r rule) inAccount() bool {
 	return r.permission != model.MayOperate && r.kind != model.NodePasskey && r.kind != model.NodeAPIToken
 }
 
-// Access is the extension that checks the permission of each field before its resolver runs, and charges
-// the request. The resolver gets the caller and the object from granted.
+// Access is the extension that checks the permission of each field before its resolver runs, and
+// charges the request. The resolver gets the caller and the object from granted.
 type Access struct {
 	resolver *Resolver
 	rules    map[*ast.FieldDefinition]rule
@@ -160,8 +162,8 @@ func Schema() *ast.Schema {
 	return generated.NewExecutableSchema(generated.Config{}).Schema()
 }
 
-// describe adds to the description of each field what it requires of its caller: introspection does not
-// show directives.
+// describe adds to the description of each field what it requires of its caller: introspection does
+// not show directives.
 func describe(schema *ast.Schema) {
 	for _, def := range schema.Types {
 		for _, field := range def.Fields {
@@ -186,8 +188,8 @@ type grant struct {
 // grantKey is the context key of a grant.
 type grantKey struct{}
 
-// granted returns the caller as a member of the account in which the field needs a permission, and the
-// number of the object. It panics in the resolver of a field without @needs.
+// granted returns the caller as a member of the account in which the field needs a permission, and
+// the number of the object. It panics in the resolver of a field without @needs.
 func granted(ctx context.Context) (member *model.User, id int64) {
 	g := ctx.Value(grantKey{}).(grant)
 	return g.member, g.id
@@ -225,8 +227,8 @@ func (a *Access) InterceptField(ctx context.Context, next graphql.Resolver) (any
 	return result, orNotFound(rule.id, err)
 }
 
-// check returns the caller as a member of the account of the object in the arguments, if the caller has
-// the permission there. It admits the request, and does not charge it.
+// check returns the caller as a member of the account of the object in the arguments, if the caller
+// has the permission there. It admits the request, and does not charge it.
 func (r *Resolver) check(ctx context.Context, rule rule, args map[string]any) (grant, error) {
 	caller, err := admit(ctx)
 	if err != nil {
@@ -241,8 +243,8 @@ func (r *Resolver) check(ctx context.Context, rule rule, args map[string]any) (g
 	isAny := rule.of == generated.PermissionTargetAnyAccount ||
 		rule.of == generated.PermissionTargetDomain && args["domain"] == nil
 
-	// A caller who has the permission in none of the accounts gets forbidden, so that the answer to an
-	// unknown id does not depend on why it is unknown.
+	// A caller who has the permission in none of the accounts gets forbidden, so that the answer to
+	// an unknown id does not depend on why it is unknown.
 	if isAny || given && rule.inAccount() {
 		if err := caller.User.CheckInAny(rule.permission, caller.Token); err != nil || isAny {
 			return g, err
@@ -275,8 +277,9 @@ func (r rule) allows(member *model.User, token *model.APIToken) error {
 		return err
 	}
 
-	// A guest, and a token that is restricted to sites, change nothing else of the account. Guests leave
-	// it, and create API tokens, which tokens have no permission for; and an operator can be a guest.
+	// A guest, and a token that is restricted to sites, change nothing else of the account. Guests
+	// leave it, and create API tokens, which tokens have no permission for; and an operator can be
+	// a guest.
 	switch r.permission {
 	case model.MayRead, model.MayPersonal, model.MaySecure, model.MayOperate:
 		return nil
@@ -302,8 +305,8 @@ func idIn(args map[string]any, name string) (id string, given bool) {
 	return id, true
 }
 
-// find returns the user as a member of the account of an object, and the object's number. It returns
-// model.ErrNotFound for an object that the user does not reach.
+// find returns the user as a member of the account of an object, and the object's number. It
+// returns model.ErrNotFound for an object that the user does not reach.
 func (r *Resolver) find(ctx context.Context, user *model.User, kind model.NodeKind, nodeID string) (grant, error) {
 	if kind == model.NodeAccount {
 		if member := r.in(user, nodeID); member != nil {
@@ -341,8 +344,8 @@ func (r *Resolver) require(ctx context.Context, p model.Permission) (*model.User
 	return g.member, charge(ctx, err)
 }
 
-// admit returns the caller, and admits the request of a user. The request must be charged before it does
-// any work.
+// admit returns the caller, and admits the request of a user. The request must be charged before it
+// does any work.
 func admit(ctx context.Context) (auth.Caller, error) {
 	caller, err := auth.CallerOf(ctx)
 	if err != nil || caller.User == nil {
@@ -351,9 +354,9 @@ func admit(ctx context.Context) (auth.Caller, error) {
 	return caller, limits.Of(ctx).Admit(ctx, caller)
 }
 
-// charge charges an admitted request in full, unless err means that the caller lacks the permission:
-// such a request costs one point, so that refused mutations do not use up the account's minute. It
-// returns err, or rate_limited.
+// charge charges an admitted request in full, unless err means that the caller lacks the
+// permission: such a request costs one point, so that refused mutations do not use up the account's
+// minute. It returns err, or rate_limited.
 func charge(ctx context.Context, err error) error {
 	if model.KindOf(err) == model.Forbidden {
 		return err
@@ -370,8 +373,8 @@ func charge(ctx context.Context, err error) error {
 	return err
 }
 
-// checkSecondFactor fails with SECOND_FACTOR_REQUIRED for a caller who lacks the second factor that an
-// account requires. Such a user reaches the account through the own user.
+// checkSecondFactor fails with SECOND_FACTOR_REQUIRED for a caller who lacks the second factor that
+// an account requires. Such a user reaches the account through the own user.
 func checkSecondFactor(ctx context.Context, account *model.Account) error {
 	caller, err := auth.CallerOf(ctx)
 	if err == nil && caller.User != nil && account.Bars(caller.User) {
@@ -380,7 +383,8 @@ func checkSecondFactor(ctx context.Context, account *model.Account) error {
 	return err
 }
 
-// refuseGuest fails with FORBIDDEN for a guest of an account, unless the guest operates the installation.
+// refuseGuest fails with FORBIDDEN for a guest of an account, unless the guest operates the
+// installation.
 func refuseGuest(ctx context.Context, account *model.Account) error {
 	caller, err := auth.CallerOf(ctx)
 	if err != nil || caller.User == nil || account == nil {

@@ -21,7 +21,8 @@ type executable struct {
 // Schema implements graphql.ExecutableSchema.
 func (e executable) Schema() *ast.Schema { return e.schema }
 
-// TestServersNeedReadableRules: a server does not start with a root field that has no rule or a wrong one.
+// TestServersNeedReadableRules: a server does not start with a root field that has no rule or a
+// wrong one.
 func TestServersNeedReadableRules(t *testing.T) {
 	const directives = `
 		directive @needs(permission: String!, of: String! = "CALLER", id: String) on FIELD_DEFINITION

@@ -17,8 +17,8 @@ func (r *queryResolver) Viewer(ctx context.Context) (*model.User, error) {
 		return nil, err
 	}
 
-	// A person who lacks a required second factor can read the own user. Access closes the other fields of
-	// the account.
+	// A person who lacks a required second factor can read the own user. Access closes the other
+	// fields of the account.
 	if caller.Token == nil {
 		return caller.User, charge(ctx, nil)
 	}

@@ -22,7 +22,8 @@ func (r *accountResolver) AlertChannels(ctx context.Context, obj *model.Account)
 	return orEmpty(channels), err
 }
 
-// AlertChannels returns none to a guest of the site: channels have addresses of staff and back ends.
+// AlertChannels returns none to a guest of the site: channels have addresses of staff and back
+// ends.
 func (r *siteResolver) AlertChannels(ctx context.Context, obj *model.Site) ([]*model.AlertChannel, error) {
 	if isForGuest(ctx, obj) {
 		return []*model.AlertChannel{}, nil
@@ -163,7 +164,8 @@ func (r *mutationResolver) CreateSiteAlertChannel(
 	})
 }
 
-// channelEditor is granted for changes of channels. With an API token, an operator has no rights of operators.
+// channelEditor is granted for changes of channels. With an API token, an operator has no rights of
+// operators.
 func channelEditor(ctx context.Context) (member *model.User, id int64, err error) {
 	member, id = granted(ctx)
 	caller, err := auth.CallerOf(ctx)
@@ -399,8 +401,8 @@ func (r *mutationResolver) ConfirmAlertChannel(
 	return &generated.ConfirmAlertChannelPayload{}, r.channels.Confirm(ctx, input.Token, requestOf(ctx).now)
 }
 
-// alertChannel returns a channel of one of the viewer's accounts by its global id, or nil. Guests read none but
-// their own.
+// alertChannel returns a channel of one of the viewer's accounts by its global id, or nil. Guests
+// read none but their own.
 func (r *Resolver) alertChannel(ctx context.Context, viewer *model.User, id string) (*model.AlertChannel, error) {
 	return ownObject(ctx, r, model.NodeAlertChannel, viewer, id, r.channelFor(viewer))
 }
@@ -420,8 +422,8 @@ func (r *Resolver) alertMessage(ctx context.Context, viewer *model.User, id stri
 	return ownObject(ctx, r, model.NodeAlertMessage, viewer, id, read)
 }
 
-// channelFor returns a function that reads a channel of an account, unless it is another user's own one, or the
-// viewer is a guest of its site.
+// channelFor returns a function that reads a channel of an account, unless it is another user's own
+// one, or the viewer is a guest of its site.
 func (r *Resolver) channelFor(
 	viewer *model.User,
 ) func(ctx context.Context, accountID, id int64) (*model.AlertChannel, error) {

@@ -104,8 +104,8 @@ func (r *deliveryResolver) URL(ctx context.Context, obj *model.Delivery) (*strin
 	return notZero(site.WebhookURL(obj.Webhook())), nil
 }
 
-// Body returns what is sent. It contains rows of the account's data, so that a token must be allowed
-// to export.
+// Body returns what is sent. It contains rows of the account's data, so that a token must be
+// allowed to export.
 func (r *deliveryResolver) Body(ctx context.Context, obj *model.Delivery) (*string, error) {
 	if obj.Kind == model.DeliveryDailyExport {
 		return nil, nil

@@ -10,7 +10,8 @@ import (
 	"github.com/tallygate/tallygate/graph/limits"
 )
 
-// Mistakes in a mutation's input, which its payload reports. Package graph presents the other errors.
+// Mistakes in a mutation's input, which its payload reports. Package graph presents the other
+// errors.
 
 // userErrors converts an error to the entries of a mutation's userErrors. Joined errors become one
 // entry each. It returns err itself if one of them has no code of the schema's UserErrorCode.

@@ -15,9 +15,9 @@ import (
 	"github.com/tallygate/tallygate/graph/schema"
 )
 
-// Repeats is the extension that answers repeated calls of mutations with an idempotencyKey. It runs inside
-// of Access, so a repeat needs the same permission. A mutation takes part when its input has the field: its
-// resolver knows nothing of keys.
+// Repeats is the extension that answers repeated calls of mutations with an idempotencyKey. It runs
+// inside of Access, so a repeat needs the same permission. A mutation takes part when its input has
+// the field: its resolver knows nothing of keys.
 type Repeats struct{ resolver *Resolver }
 
 var _ graphql.FieldInterceptor = Repeats{}
@@ -56,8 +56,9 @@ func (p Repeats) InterceptField(ctx context.Context, next graphql.Resolver) (any
 		return payload, nil
 	}
 
-	// A concurrent call with the key may have committed, and then this one fails for that reason alone: the
-	// name is taken, or a limit reached. This call itself may have failed after its commit.
+	// A concurrent call with the key may have committed, and then this one fails for that reason
+	// alone: the name is taken, or a limit reached. This call itself may have failed after its
+	// commit.
 	repeated, lookup := p.repeat(ctx, field, call)
 	switch {
 	case repeated != nil && lookup == nil:
@@ -129,8 +130,8 @@ func isKey(key string) bool {
 	return true
 }
 
-// repeat returns the payload of a repeated call: the object alone, without secrets. It is nil for a call that
-// was not made before.
+// repeat returns the payload of a repeated call: the object alone, without secrets. It is nil for a
+// call that was not made before.
 func (p Repeats) repeat(ctx context.Context, field *graphql.FieldContext, call idempotency.Call) (any, error) {
 	object, err := p.resolver.idempotency.Find(ctx, call)
 	if object == nil || err != nil {
@@ -156,8 +157,8 @@ func (p Repeats) repeat(ctx context.Context, field *graphql.FieldContext, call i
 	return payloadOf(field.Field.Definition.Type.Name(), node)
 }
 
-// node returns the object of an earlier call, or nil. The caller is read again for an account: a concurrent call may
-// have made the caller its owner during this request.
+// node returns the object of an earlier call, or nil. The caller is read again for an account: a
+// concurrent call may have made the caller its owner during this request.
 func (p Repeats) node(ctx context.Context, kind model.NodeKind, number int64, id string) (schema.Node, error) {
 	if kind != model.NodeAccount {
 		return (&queryResolver{p.resolver}).Node(ctx, id)

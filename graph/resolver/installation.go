@@ -93,8 +93,8 @@ func (r *Resolver) health(ctx context.Context) (*health.State, error) {
 	return health.Read(ctx, r.db, r.configuration.Version, r.now)
 }
 
-// Problems returns the names of the checks that found something in the database or in this process. Both can
-// find the same condition.
+// Problems returns the names of the checks that found something in the database or in this process.
+// Both can find the same condition.
 func (r *installationHealthResolver) Problems(ctx context.Context, state *health.State) ([]string, error) {
 	found, err := state.Findings(ctx, true)
 	if err != nil {
@@ -110,7 +110,8 @@ func (r *installationHealthResolver) Problems(ctx context.Context, state *health
 	return names, nil
 }
 
-// maxCertificates is how many certificates Certificates lists. Processes have at most three hosts each.
+// maxCertificates is how many certificates Certificates lists. Processes have at most three hosts
+// each.
 const maxCertificates = 20
 
 // Certificates reads the states that the processes with TALLYGATE_TLS=auto have recorded.

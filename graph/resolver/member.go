@@ -147,8 +147,8 @@ func (r *Resolver) member(ctx context.Context, viewer *model.User, id string) (*
 	return orNull(r.accounts.MemberWith(ctx, viewer, number))
 }
 
-// invitation returns an invitation of one of the viewer's accounts by its global id; nil for callers
-// without the right to list them.
+// invitation returns an invitation of one of the viewer's accounts by its global id; nil for
+// callers without the right to list them.
 func (r *Resolver) invitation(ctx context.Context, viewer *model.User, id string) (*model.Invitation, error) {
 	return ownObject(ctx, r, model.NodeInvitation, viewer, id,
 		func(ctx context.Context, accountID int64, id model.InvitationID) (*model.Invitation, error) {
@@ -159,8 +159,8 @@ func (r *Resolver) invitation(ctx context.Context, viewer *model.User, id string
 		})
 }
 
-// mayReadAsOwner reports whether the caller is an owner of the account, or an owner's API token that is
-// not restricted to sites.
+// mayReadAsOwner reports whether the caller is an owner of the account, or an owner's API token
+// that is not restricted to sites.
 func mayReadAsOwner(ctx context.Context, accountID int64) (bool, error) {
 	member, err := callerIn(ctx, accountID)
 	return member != nil && !member.IsRestricted() && member.May(model.MayManage, nil), err

@@ -8,7 +8,8 @@ import (
 )
 
 // Node returns any object that the caller may read elsewhere in the schema, or nil: an unknown id,
-// an id of an account that the caller does not belong to and one that the caller must not read get the same response.
+// an id of an account that the caller does not belong to and one that the caller must not read get
+// the same response.
 func (r *queryResolver) Node(ctx context.Context, id string) (schema.Node, error) {
 	viewer, _ := granted(ctx)
 	if idHash, ok := parseSessionID(id); ok {
@@ -65,8 +66,8 @@ func asNode[T any](object *T, err error) (schema.Node, error) {
 	return object, nil
 }
 
-// ownObject returns an object of one of the viewer's accounts by its global id, or nil. Every role may
-// read it.
+// ownObject returns an object of one of the viewer's accounts by its global id, or nil. Every role
+// may read it.
 func ownObject[T any, ID ~int64](
 	ctx context.Context, r *Resolver, kind model.NodeKind, viewer *model.User, nodeID string,
 	read func(ctx context.Context, accountID int64, id ID) (*T, error),

@@ -125,8 +125,8 @@ func (c cursors) page(p paging, descending bool) (db.Page, error) {
 	return db.Page{After: after, Before: before, Limit: n + 1, Backward: backward, Descending: descending}, err
 }
 
-// encodeText returns the cursor of a position in a list that is ordered by a text. The text is part of
-// it, so that the page is right although the row was renamed or deleted meanwhile.
+// encodeText returns the cursor of a position in a list that is ordered by a text. The text is part
+// of it, so that the page is right although the row was renamed or deleted meanwhile.
 func (c cursors) encodeText(at sites.Position) string {
 	cursor := c.encode(at.ID)
 	if at.Text == "" {
@@ -146,8 +146,8 @@ func (c cursors) decodeText(cursor string) (*sites.Position, bool) {
 // maxListSearch is the longest search text, which is that of a domain.
 const maxListSearch = 253
 
-// textList returns the list of an account's sites or sitekeys that the arguments select, of which one
-// row more is to be read.
+// textList returns the list of an account's sites or sitekeys that the arguments select, of which
+// one row more is to be read.
 func (c cursors) textList(p paging, order sites.Order, search *string) (sites.List, error) {
 	n, backward, err := p.size()
 	if err != nil {

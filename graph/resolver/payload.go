@@ -42,8 +42,8 @@ var payloads = []any{
 	generated.UpdateUserPayload{},
 }
 
-// payloadTypes are the types of payloads, by name in lower case: Go spells abbreviations differently
-// than the schema.
+// payloadTypes are the types of payloads, by name in lower case: Go spells abbreviations
+// differently than the schema.
 var payloadTypes = func() map[string]reflect.Type {
 	types := make(map[string]reflect.Type)
 	for _, payload := range payloads {
@@ -59,8 +59,8 @@ func payloadType(name string) (reflect.Type, bool) {
 	return t, ok
 }
 
-// Validate implements graphql.HandlerExtension. It fails if a mutation's payload is missing in payloads,
-// so that a server with such a schema does not start.
+// Validate implements graphql.HandlerExtension. It fails if a mutation's payload is missing in
+// payloads, so that a server with such a schema does not start.
 func (Mutations) Validate(schema graphql.ExecutableSchema) error {
 	for _, field := range schema.Schema().Mutation.Fields {
 		name := field.Type.Name()
@@ -71,8 +71,8 @@ func (Mutations) Validate(schema graphql.ExecutableSchema) error {
 	return nil
 }
 
-// failedPayload turns an error that the schema reports in userErrors into a payload with nothing else in
-// it. It returns other errors as they are.
+// failedPayload turns an error that the schema reports in userErrors into a payload with nothing
+// else in it. It returns other errors as they are.
 func failedPayload(name string, err error) (any, error) {
 	mistakes, err := userErrors(err)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/tallygate/tallygate/graph/generated"
 )
 
-// TestPayloads compares the list of payloads with the types that the mutations return, and fills the
-// userErrors of each.
+// TestPayloads compares the list of payloads with the types that the mutations return, and fills
+// the userErrors of each.
 func TestPayloads(t *testing.T) {
 	returned := map[string]bool{}
 	for method := range reflect.TypeFor[generated.MutationResolver]().Methods() {

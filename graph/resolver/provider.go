@@ -114,7 +114,8 @@ func (r *accountResolver) ProviderRedirectURL(ctx context.Context, obj *model.Ac
 	return &address, err
 }
 
-// readsProvider reports whether the caller reads the provider of an account: an owner with a session.
+// readsProvider reports whether the caller reads the provider of an account: an owner with a
+// session.
 func readsProvider(ctx context.Context, account *model.Account) (bool, error) {
 	caller, err := auth.CallerOf(ctx)
 	if err != nil || caller.User == nil {

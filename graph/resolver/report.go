@@ -20,9 +20,9 @@ import (
 // Reports of a site. The resolver of the report itself reads which of its fields the request
 // selects and counts all of them in one pass; the resolvers of the fields only convert.
 
-// The price of a report in points of the rate limit: for what it reads, or for the processor time and the
-// memory that it took if that is more. It is at least one point, so that nothing is counted for a caller
-// without points.
+// The price of a report in points of the rate limit: for what it reads, or for the processor time
+// and the memory that it took if that is more. It is at least one point, so that nothing is counted
+// for a caller without points.
 const (
 	rowsPerPoint  = 5_000 // page views and events
 	panelShare    = 8
@@ -122,8 +122,8 @@ func (r *Resolver) report(
 	return report, nil
 }
 
-// questionOf checks the arguments of a report, and returns the question that they ask with what the request
-// selects.
+// questionOf checks the arguments of a report, and returns the question that they ask with what the
+// request selects.
 func (r *Resolver) questionOf(
 	ctx context.Context, site *model.Site, asked *generated.ReportPeriod, filters []model.ReportFilter,
 	compare *generated.ReportComparison, rules readerRules,

@@ -43,8 +43,8 @@ func (r *reportResolver) Series(
 // searchedPerPoint is how many bytes of rows a search reads for one point of the rate limit.
 const searchedPerPoint = 16 << 10
 
-// chargeRows charges a request for the rows of a breakdown, which each field orders and searches again,
-// also those of an answer that is kept.
+// chargeRows charges a request for the rows of a breakdown, which each field orders and searches
+// again, also those of an answer that is kept.
 func chargeRows(ctx context.Context, rows int, bytes int64, search string) error {
 	cost := rows / rowsPerPoint
 	if search != "" {
@@ -197,7 +197,8 @@ type shownRows struct {
 	hide bool
 }
 
-// rowsOf returns the rows of the n-th breakdown of an answer. Rows of fewer visitors than least are not shown.
+// rowsOf returns the rows of the n-th breakdown of an answer. Rows of fewer visitors than least are
+// not shown.
 func rowsOf(answer *reports.Answer, n, least int) *shownRows {
 	s := &shownRows{of: make(map[*scan.Result]int, len(answer.Results)), hide: least > 0}
 	for i, result := range answer.Results {
@@ -216,8 +217,8 @@ func (s *shownRows) figures(result *scan.Result, value string) scan.Figures {
 	return s.all[s.of[result]].Of(value)
 }
 
-// isHidden reports whether a value is shown for the period, but has too few visitors in the period compared
-// with.
+// isHidden reports whether a value is shown for the period, but has too few visitors in the period
+// compared with.
 func (s *shownRows) isHidden(value string) bool {
 	return s.hide && len(s.all) > 1 && value != scan.OtherValue &&
 		s.all[1].Of(value).Visitors != s.raw[1].Of(value).Visitors

@@ -104,7 +104,8 @@ type shownJourney struct {
 	least   int64 // nodes of fewer visitors are not shown
 }
 
-// below returns the nodes below a node, with as many further steps. Their visits add up to the node's.
+// below returns the nodes below a node, with as many further steps. Their visits add up to the
+// node's.
 func (s *shownJourney) below(n *scan.JourneyNode, steps int) ([]*generated.JourneyNode, error) {
 	list := []*generated.JourneyNode{}
 	if n.End || steps == 0 {
@@ -154,14 +155,14 @@ func (s *shownJourney) node(n *scan.JourneyNode, above int64, steps int) (*gener
 	return node, err
 }
 
-// Cohorts returns what was counted with the report. An error is of this field alone: cohorts read more than the
-// period, so they can be too expensive for a site with a cheap report.
+// Cohorts returns what was counted with the report. An error is of this field alone: cohorts read
+// more than the period, so they can be too expensive for a site with a cheap report.
 func (r *reportResolver) Cohorts(_ context.Context, obj *generated.Report) (*generated.CohortReport, error) {
 	return obj.Cohorts, obj.CohortsErr
 }
 
-// cohorts counts the cohorts of a question's period, from the site's first day with user ids on. It returns nil for
-// a site without user ids. Small groups are not shown.
+// cohorts counts the cohorts of a question's period, from the site's first day with user ids on. It
+// returns nil for a site without user ids. Small groups are not shown.
 func (r *Resolver) cohorts(ctx context.Context, q *question.Question) (*generated.CohortReport, error) {
 	if !q.Site.AllowPseudonymousUserID {
 		return nil, nil
@@ -226,8 +227,8 @@ func shownCohorts(cohorts []scan.Cohort, first scan.Date, end time.Time, q *ques
 	return report
 }
 
-// usersOf returns a number of user ids, or nil if it is a small group. Cohorts follow people over weeks, so this
-// holds without a personal filter.
+// usersOf returns a number of user ids, or nil if it is a small group. Cohorts follow people over
+// weeks, so this holds without a personal filter.
 func usersOf(n int64, least int) *int64 {
 	if n > 0 && n < int64(least) {
 		return nil

@@ -33,8 +33,8 @@ func TestPointsOfReports(t *testing.T) {
 	}
 }
 
-// TestReportsPayForTheirTime checks that a report costs its processor time and memory if that is more than the price of
-// what it reads, and that none is counted for an account without points.
+// TestReportsPayForTheirTime checks that a report costs its processor time and memory if that is
+// more than the price of what it reads, and that none is counted for an account without points.
 func TestReportsPayForTheirTime(t *testing.T) {
 	l, now := limits.New(1_000), time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
 	caller := auth.Caller{User: &model.User{ID: 1, AccountID: 1, Role: model.RoleOwner}}

@@ -36,8 +36,8 @@ func (r *mutationResolver) SetReportView(
 	return &generated.SetReportViewPayload{ReportView: shownView(&chosen)}, nil
 }
 
-// reportView returns the caller's choice for a site, or what a report opens with before the first choice. Readers of
-// a shared link have no choice.
+// reportView returns the caller's choice for a site, or what a report opens with before the first
+// choice. Readers of a shared link have no choice.
 func (r *Resolver) reportView(ctx context.Context, site *model.Site) (*generated.ReportView, error) {
 	caller, err := auth.CallerOf(ctx)
 	if err != nil {
@@ -70,8 +70,8 @@ func (r *Resolver) reportView(ctx context.Context, site *model.Site) (*generated
 	return view, err
 }
 
-// firstView returns the period of a site without own hits before today: the shortest one with the last imported
-// day, or today, which has the first hits or nothing.
+// firstView returns the period of a site without own hits before today: the shortest one with the
+// last imported day, or today, which has the first hits or nothing.
 func (r *Resolver) firstView(ctx context.Context, site *model.Site, today model.Day) (period.Preset, error) {
 	loaders := requestOf(ctx).loaders()
 	imports, err := loaders.Imports.Of(ctx, site.ID)
@@ -108,8 +108,8 @@ func shownView(chosen *model.ReportView) *generated.ReportView {
 	return view
 }
 
-// opened completes the arguments of a report: the site's view gives the period and the comparison that are left
-// out.
+// opened completes the arguments of a report: the site's view gives the period and the comparison
+// that are left out.
 func (r *Resolver) opened(
 	ctx context.Context, site *model.Site, asked *generated.ReportPeriod, compare *generated.ReportComparison,
 ) (generated.ReportPeriod, *generated.ReportComparison, error) {

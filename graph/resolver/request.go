@@ -34,8 +34,8 @@ type request struct {
 
 type requestKey struct{}
 
-// WithRequest returns a context for the resolvers of a request that arrived at a time, and the id of
-// the request.
+// WithRequest returns a context for the resolvers of a request that arrived at a time, and the id
+// of the request.
 func WithRequest(
 	ctx context.Context, d *db.DB, ids *model.NodeIDs, now model.Instant,
 ) (context.Context, string) {
@@ -74,8 +74,8 @@ func (r *request) forget() {
 	r.loads, r.reads = nil, nil
 }
 
-// maxRowBytes bounds the rows of reports in one response, in bytes of JSON. Values have up to 8 KB, and a
-// request has up to 16,000 rows. A response is in memory several times while it is written.
+// maxRowBytes bounds the rows of reports in one response, in bytes of JSON. Values have up to 8 KB,
+// and a request has up to 16,000 rows. A response is in memory several times while it is written.
 const maxRowBytes = 4 << 20
 
 // takeRow counts a row of a report. It fails with the model.Error too_expensive beyond maxRowBytes.
@@ -145,9 +145,9 @@ type accountRead struct {
 }
 
 // Mutations is the extension that runs every mutation: it waits for the account's turn, so that one
-// account's writes do not delay other accounts or the hits, it names the actor of the changes for the
-// audit log, and it reports the mistakes in the input as userErrors of the payload. So a mutation's
-// resolver just returns its error.
+// account's writes do not delay other accounts or the hits, it names the actor of the changes for
+// the audit log, and it reports the mistakes in the input as userErrors of the payload. So a
+// mutation's resolver just returns its error.
 type Mutations struct{}
 
 var _ graphql.FieldInterceptor = Mutations{}
@@ -180,8 +180,8 @@ func (Mutations) InterceptField(ctx context.Context, next graphql.Resolver) (any
 	return failedPayload(field.Field.Definition.Type.Name(), err)
 }
 
-// actorOf returns the caller as the author of a mutation's changes. A caller who cannot be identified is
-// unauthenticated: the mutation refuses the call.
+// actorOf returns the caller as the author of a mutation's changes. A caller who cannot be
+// identified is unauthenticated: the mutation refuses the call.
 func actorOf(ctx context.Context, mutation string) audit.Actor {
 	actor := audit.Actor{Kind: audit.Unauthenticated, Action: mutation, At: requestOf(ctx).now}
 	caller, err := auth.CallerOf(ctx)

@@ -1,6 +1,7 @@
 // Package resolver resolves the fields of the GraphQL schema in graph/schema. A resolver converts
-// its input, makes one call, and converts the result; every rule is in db/model, db or auth, and Access
-// has checked the permission. Each subject of the schema has one file. Package graph runs the resolvers.
+// its input, makes one call, and converts the result; every rule is in db/model, db or auth, and
+// Access has checked the permission. Each subject of the schema has one file. Package graph runs
+// the resolvers.
 package resolver
 
 import (

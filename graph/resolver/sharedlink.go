@@ -12,8 +12,8 @@ import (
 
 // Links to the reports of a site, and what their readers see.
 
-// SharedSite returns the site of the caller's shared link. It charges the request to the links of the
-// account, so that readers cannot use up the budget of the account.
+// SharedSite returns the site of the caller's shared link. It charges the request to the links of
+// the account, so that readers cannot use up the budget of the account.
 func (r *queryResolver) SharedSite(ctx context.Context) (*generated.SharedSite, error) {
 	caller, err := auth.CallerOf(ctx)
 	if err != nil {
@@ -59,8 +59,9 @@ func (r *Resolver) sharedLink(ctx context.Context, accountID int64, id model.Sha
 	return shown[0], nil
 }
 
-// withTokens returns links of an account, with their tokens for a caller who may create links there. It changes
-// copies, because fields that are resolved side by side share the links of a request.
+// withTokens returns links of an account, with their tokens for a caller who may create links
+// there. It changes copies, because fields that are resolved side by side share the links of a
+// request.
 func (r *Resolver) withTokens(
 	ctx context.Context, accountID int64, links ...*model.SharedLink,
 ) ([]*model.SharedLink, error) {
@@ -131,8 +132,8 @@ func (r *mutationResolver) CreateSharedLink(
 	return &generated.CreateSharedLinkPayload{SharedLink: created, Token: &token}, err
 }
 
-// describeLink checks the input and sets segment, expiry and origins of a new link. It reports every
-// wrong field.
+// describeLink checks the input and sets segment, expiry and origins of a new link. It reports
+// every wrong field.
 func (r *mutationResolver) describeLink(link *model.SharedLink, input *generated.CreateSharedLinkInput) error {
 	_, nameErr := model.ParseName("name", input.Name)
 

@@ -199,8 +199,8 @@ func (r *siteResolver) ServerSecretHint(ctx context.Context, obj *model.Site) (*
 	return notZero(unlessGuest(ctx, obj, obj.ServerSecretHint)), nil
 }
 
-// isForGuest reports whether the caller reads the site as a guest. Guests read the reports of a site, and
-// not the addresses of its back ends and staff.
+// isForGuest reports whether the caller reads the site as a guest. Guests read the reports of a
+// site, and not the addresses of its back ends and staff.
 func isForGuest(ctx context.Context, site *model.Site) bool {
 	caller, err := auth.CallerOf(ctx)
 	return err == nil && caller.User != nil && caller.User.IsGuestOf(site.AccountID, site.ID)
@@ -313,8 +313,8 @@ func (r *siteResolver) Notice(ctx context.Context, obj *model.Site) (*string, er
 	return notZero(noticeOf(rejected, recorded)), nil
 }
 
-// noticeOf returns the notice about rejected calls, and about recorded ones that need attention; empty
-// without any.
+// noticeOf returns the notice about rejected calls, and about recorded ones that need attention;
+// empty without any.
 func noticeOf(rejected, recorded int64) string {
 	if rejected+recorded == 0 {
 		return ""

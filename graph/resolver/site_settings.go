@@ -212,7 +212,8 @@ func (r *mutationResolver) RotateServerSecret(
 		return nil, err
 	}
 
-	// The change returns the site: if a later read failed, the only copy of the secret would be lost.
+	// The change returns the site: if a later read failed, the only copy of the secret would be
+	// lost.
 	member, siteID := granted(ctx)
 	secret := model.NewSecret(serverSecretPrefix)
 	site, err := r.sites.ReplaceServerSecret(

@@ -164,7 +164,8 @@ func (r *sitekeyResolver) OldSecretValidUntil(ctx context.Context, obj *model.Si
 	return ifValid(ctx, obj.OldSecretUntil, obj.OldSecretUntil), nil
 }
 
-// ifValid returns a value that is shown until a time; nil after that. Housekeeping deletes it later.
+// ifValid returns a value that is shown until a time; nil after that. Housekeeping deletes it
+// later.
 func ifValid[T any](ctx context.Context, until model.Instant, value T) *T {
 	if until <= requestOf(ctx).now {
 		return nil

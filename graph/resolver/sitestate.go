@@ -10,8 +10,8 @@ import (
 	"github.com/tallygate/tallygate/graph/limits"
 )
 
-// States of sites and accounts: paused sites, deleted ones that can be restored, and suspended accounts;
-// and their transfer to another account. Deleting a site is in site.go.
+// States of sites and accounts: paused sites, deleted ones that can be restored, and suspended
+// accounts; and their transfer to another account. Deleting a site is in site.go.
 
 func (r *deletedSiteResolver) SiteID(ctx context.Context, obj *model.Site) (string, error) {
 	return r.ids.Of(model.NodeSite, obj.ID), nil
@@ -30,8 +30,8 @@ func (r *accountResolver) DeletedSites(ctx context.Context, obj *model.Account) 
 	})
 }
 
-// RestoreSite restores a deleted site. The limit of an account's sites does not hold for an operator,
-// as with CreateSite.
+// RestoreSite restores a deleted site. The limit of an account's sites does not hold for an
+// operator, as with CreateSite.
 func (r *mutationResolver) RestoreSite(
 	ctx context.Context, _ generated.RestoreSiteInput,
 ) (*generated.SitePayload, error) {

@@ -20,7 +20,8 @@ func (r *queryResolver) APITokens(ctx context.Context) ([]*model.APIToken, error
 	return orEmpty(tokens), err
 }
 
-// ownsToken reports whether the user's session reaches the account of the user's token, see model.User.Through.
+// ownsToken reports whether the user's session reaches the account of the user's token, see
+// model.User.Through.
 func ownsToken(viewer *model.User, token *model.APIToken) bool {
 	return !viewer.IsThroughAccount() || token.AccountID == viewer.AccountID
 }
@@ -38,8 +39,8 @@ func (r *apiTokenResolver) SiteIds(ctx context.Context, obj *model.APIToken) ([]
 	return r.siteIDs(obj.SiteIDs), nil
 }
 
-// siteIDs returns the global ids of the sites that a token or a guest is restricted to; nil without a
-// restriction.
+// siteIDs returns the global ids of the sites that a token or a guest is restricted to; nil without
+// a restriction.
 func (r *Resolver) siteIDs(siteIDs []int64) []string {
 	if siteIDs == nil {
 		return nil
@@ -99,8 +100,8 @@ func (r *mutationResolver) CreateAPIToken(
 	return &generated.CreateAPITokenPayload{APIToken: token, Token: &secret}, err
 }
 
-// chosenSites returns the numbers of the sites that a token or a guest is restricted to, sorted, each
-// once. It returns nil for nil, which does not restrict.
+// chosenSites returns the numbers of the sites that a token or a guest is restricted to, sorted,
+// each once. It returns nil for nil, which does not restrict.
 func (r *Resolver) chosenSites(nodeIDs []string) ([]int64, error) {
 	if nodeIDs == nil {
 		return nil, nil

@@ -20,8 +20,8 @@ type Deprecation struct {
 var deprecationForm = regexp.MustCompile(
 	"^Use `([A-Za-z][A-Za-z0-9.]*)`\\. Deprecated on (\\d{4}-\\d\\d-\\d\\d), removed on (\\d{4}-\\d\\d-\\d\\d) at the earliest\\.$")
 
-// ParseDeprecation reads a reason. It fails for a text of another form, for days that do not exist, and for a
-// removal within DeprecationMonths.
+// ParseDeprecation reads a reason. It fails for a text of another form, for days that do not exist,
+// and for a removal within DeprecationMonths.
 func ParseDeprecation(reason string) (Deprecation, error) {
 	parts := deprecationForm.FindStringSubmatch(reason)
 	if parts == nil {

@@ -16,8 +16,8 @@ import (
 // no method; the generated code distinguishes them by type.
 type Node any
 
-// MarshalDateTime writes a time as RFC 3339 in UTC, with as many decimals as needed. The zero Instant is
-// no time: it becomes null.
+// MarshalDateTime writes a time as RFC 3339 in UTC, with as many decimals as needed. The zero
+// Instant is no time: it becomes null.
 func MarshalDateTime(i model.Instant) graphql.Marshaler {
 	if i == 0 {
 		return graphql.Null
@@ -46,8 +46,8 @@ func UnmarshalDate(v any) (model.Day, error) {
 	return 0, &model.Error{Kind: model.Invalid, Code: "invalid_argument", Message: "A Date has the form 2026-11-20."}
 }
 
-// UnmarshalDateTime reads RFC 3339 with any offset. Its year in UTC must have four digits too, because
-// MarshalDateTime cannot write another one.
+// UnmarshalDateTime reads RFC 3339 with any offset. Its year in UTC must have four digits too,
+// because MarshalDateTime cannot write another one.
 func UnmarshalDateTime(v any) (model.Instant, error) {
 	s, ok := v.(string)
 	if ok {

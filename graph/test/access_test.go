@@ -15,8 +15,8 @@ import (
 	"github.com/tallygate/tallygate/db"
 )
 
-// TestEveryRootFieldHasARule: each field of Query and Mutation states who may call it, with @needs or
-// @open, and @open stands nowhere else but on fields of Account.
+// TestEveryRootFieldHasARule: each field of Query and Mutation states who may call it, with @needs
+// or @open, and @open stands nowhere else but on fields of Account.
 func TestEveryRootFieldHasARule(t *testing.T) {
 	t.Parallel()
 	for _, def := range schema.Types {
@@ -33,8 +33,8 @@ func TestEveryRootFieldHasARule(t *testing.T) {
 	}
 }
 
-// TestTheGuideStatesTheCosts: ErrorCode.TOO_COMPLEX mentions what a field costs itself, from 1,000 on, and
-// how often the content of a list without a size counts.
+// TestTheGuideStatesTheCosts: ErrorCode.TOO_COMPLEX mentions what a field costs itself, from 1,000
+// on, and how often the content of a list without a size counts.
 func TestTheGuideStatesTheCosts(t *testing.T) {
 	t.Parallel()
 	text := strings.ReplaceAll(schema.Types["ErrorCode"].EnumValues.ForName("TOO_COMPLEX").Description, ",", "")
@@ -59,7 +59,8 @@ func TestTheGuideStatesTheCosts(t *testing.T) {
 	}
 }
 
-// TestFieldsOfAnAccountThatAreOpen lists what a member who lacks the required second factor can read.
+// TestFieldsOfAnAccountThatAreOpen lists what a member who lacks the required second factor can
+// read.
 func TestFieldsOfAnAccountThatAreOpen(t *testing.T) {
 	t.Parallel()
 	var open []string
@@ -75,8 +76,9 @@ func TestFieldsOfAnAccountThatAreOpen(t *testing.T) {
 	}
 }
 
-// TestDescriptionsStateThePermission: a reader of the schema's description, which has no directives, sees
-// who may call a field. The sentence comes from the directive, so that no description contradicts it.
+// TestDescriptionsStateThePermission: a reader of the schema's description, which has no
+// directives, sees who may call a field. The sentence comes from the directive, so that no
+// description contradicts it.
 func TestDescriptionsStateThePermission(t *testing.T) {
 	t.Parallel()
 	const query = `{ __schema { types { name fields { name description } } } }`

@@ -28,8 +28,8 @@ var unaudited = map[string]string{
 	"verifyProviderDomain": "TestProviderSignIn checks its entry, with a DNS server",
 }
 
-// auditCase is a successful call of a mutation. The input is in GraphQL; $name stands for a value of the
-// world's vars. The calls run in the order of auditCases, on one world.
+// auditCase is a successful call of a mutation. The input is in GraphQL; $name stands for a value
+// of the world's vars. The calls run in the order of auditCases, on one world.
 type auditCase struct {
 	mutation string
 	input    string
@@ -40,7 +40,8 @@ type auditCase struct {
 	consumes bool   // a challenge stays used if the call fails
 }
 
-// auditCases has every mutation of the schema that adds an entry. Add a new one here, or to unaudited.
+// auditCases has every mutation of the schema that adds an entry. Add a new one here, or to
+// unaudited.
 var auditCases = []auditCase{
 	{mutation: "signUp", as: "unmailed", input: `{email: "new@third.example", password: "a long password", accountName: "Third"}`,
 		actor: "USER new@third.example", account: "third", object: "Account Third"},
@@ -314,8 +315,8 @@ func (a *app) auditRows() []auditRow {
 	return rows
 }
 
-// TestEveryMutationIsAudited walks the schema: each mutation adds exactly one entry in its transaction,
-// and changes nothing if the entry cannot be written.
+// TestEveryMutationIsAudited walks the schema: each mutation adds exactly one entry in its
+// transaction, and changes nothing if the entry cannot be written.
 func TestEveryMutationIsAudited(t *testing.T) {
 	t.Parallel()
 	listed := map[string]bool{}
@@ -356,7 +357,8 @@ func TestEveryMutationIsAudited(t *testing.T) {
 		w.clock.Add(20 * time.Minute)
 
 		for _, c := range auditCases {
-			// Entries of one microsecond are ordered by a number that begins again after 4,096 of a process.
+			// Entries of one microsecond are ordered by a number that begins again after 4,096 of a
+			// process.
 			w.clock.Add(time.Microsecond)
 			old := w.auditRows()
 			w.run(c).ok(t, c.mutation)

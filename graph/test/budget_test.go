@@ -31,9 +31,9 @@ const (
 	expensiveCost = 3_002
 )
 
-// TestForbiddenRequestsCostOnePoint calls every field of the schema as a viewer and with a READ token. A
-// request that they must not make takes one point of the account's minute, all others take at least
-// the cost of a mutation.
+// TestForbiddenRequestsCostOnePoint calls every field of the schema as a viewer and with a READ
+// token. A request that they must not make takes one point of the account's minute, all others take
+// at least the cost of a mutation.
 func TestForbiddenRequestsCostOnePoint(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -115,8 +115,8 @@ func TestRefusedMutationsLeaveTheOwnersMinute(t *testing.T) {
 	})
 }
 
-// TestPartlyForbiddenRequests: a request of which one field is permitted costs as much as if all were,
-// whichever comes first; the permitted ones run.
+// TestPartlyForbiddenRequests: a request of which one field is permitted costs as much as if all
+// were, whichever comes first; the permitted ones run.
 func TestPartlyForbiddenRequests(t *testing.T) {
 	t.Parallel()
 	const (
@@ -149,8 +149,8 @@ func TestPartlyForbiddenRequests(t *testing.T) {
 	})
 }
 
-// TestPasswordChecksCostTheirPrice: a permitted mutation is charged before its password is checked, so
-// wrong passwords are bounded by the rate limit too.
+// TestPasswordChecksCostTheirPrice: a permitted mutation is charged before its password is checked,
+// so wrong passwords are bounded by the rate limit too.
 func TestPasswordChecksCostTheirPrice(t *testing.T) {
 	t.Parallel()
 	const wrong = `mutation { startTotp(input: {password: "not the password"}) { userErrors { code } } }`
@@ -173,8 +173,8 @@ func TestPasswordChecksCostTheirPrice(t *testing.T) {
 	})
 }
 
-// TestCostInAnotherAccount: the role in the object's account decides; unknown objects cost as much as
-// own ones; suspended accounts and missing second factors refuse for one point.
+// TestCostInAnotherAccount: the role in the object's account decides; unknown objects cost as much
+// as own ones; suspended accounts and missing second factors refuse for one point.
 func TestCostInAnotherAccount(t *testing.T) {
 	t.Parallel()
 	const pause = `mutation($id: ID!) { pauseSite(input: {siteId: $id}) { site { id } userErrors { code } } }`
@@ -212,8 +212,8 @@ func TestCostInAnotherAccount(t *testing.T) {
 	})
 }
 
-// TestLinksShareABudget: all readers of an account's shared links share one budget. It is neither the
-// account's own nor that of another account's links.
+// TestLinksShareABudget: all readers of an account's shared links share one budget. It is neither
+// the account's own nor that of another account's links.
 func TestLinksShareABudget(t *testing.T) {
 	t.Parallel()
 	const limit, cost = 200, 4

@@ -13,8 +13,8 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// TestTestAlerts sends tests: one at a time, with one attempt, also in quiet hours, and 20 an hour. The
-// messages are listed newest first, with their attempts.
+// TestTestAlerts sends tests: one at a time, with one attempt, also in quiet hours, and 20 an hour.
+// The messages are listed newest first, with their attempts.
 func TestTestAlerts(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -89,8 +89,8 @@ func TestTestAlerts(t *testing.T) {
 	})
 }
 
-// TestAlertMessageAgain sends an alert again while its scheduled attempts fail: manual attempts do not count
-// towards these five, and there are at most 20.
+// TestAlertMessageAgain sends an alert again while its scheduled attempts fail: manual attempts do
+// not count towards these five, and there are at most 20.
 func TestAlertMessageAgain(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -142,8 +142,8 @@ func TestAlertMessageAgain(t *testing.T) {
 	})
 }
 
-// TestStoppedChannel: a receiver that was removed stops its channel and the messages that are due. A delivered
-// test or a new URL resumes it; another URL ends due messages too.
+// TestStoppedChannel: a receiver that was removed stops its channel and the messages that are due.
+// A delivered test or a new URL resumes it; another URL ends due messages too.
 func TestStoppedChannel(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -197,8 +197,8 @@ func TestStoppedChannel(t *testing.T) {
 	})
 }
 
-// TestChannelsThatWait: the messages of a suspended account, and of a deleted site, wait. The channels of the
-// site are unknown until it is restored.
+// TestChannelsThatWait: the messages of a suspended account, and of a deleted site, wait. The
+// channels of the site are unknown until it is restored.
 func TestChannelsThatWait(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -13,8 +13,8 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// TestChannelRecipient follows an e-mail channel: its recipient gets one mail and no alert before the link in it is
-// used, which works once. The link of an alert stops the channel for good.
+// TestChannelRecipient follows an e-mail channel: its recipient gets one mail and no alert before
+// the link in it is used, which works once. The link of an alert stops the channel for good.
 func TestChannelRecipient(t *testing.T) {
 	t.Parallel()
 	const address = "duty@example.org"
@@ -117,8 +117,8 @@ func TestChannelRecipient(t *testing.T) {
 	})
 }
 
-// TestChannelLinks: a link that confirms ends after 7 days, or with its channel; the unsent mails of other
-// channels stay. An address gets three links in 24 hours, of all accounts.
+// TestChannelLinks: a link that confirms ends after 7 days, or with its channel; the unsent mails
+// of other channels stay. An address gets three links in 24 hours, of all accounts.
 func TestChannelLinks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -170,7 +170,8 @@ func TestChannelLinks(t *testing.T) {
 	})
 }
 
-// TestMailedTest: a test of an e-mail channel lasts until its mail is sent, and has the state of the mail.
+// TestMailedTest: a test of an e-mail channel lasts until its mail is sent, and has the state of
+// the mail.
 func TestMailedTest(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

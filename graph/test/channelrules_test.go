@@ -50,8 +50,8 @@ func channelMistakes() []channelMistake {
 	return list
 }
 
-// TestChannelMistakes creates and changes channels with wrong input: it is refused, all mistakes are reported, and
-// nothing changes.
+// TestChannelMistakes creates and changes channels with wrong input: it is refused, all mistakes
+// are reported, and nothing changes.
 func TestChannelMistakes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -163,8 +163,8 @@ func merged(input, change map[string]any) map[string]any {
 	return all
 }
 
-// TestChannelLimits fills an account and a site with channels, which are counted apart. A deleted channel makes
-// room.
+// TestChannelLimits fills an account and a site with channels, which are counted apart. A deleted
+// channel makes room.
 func TestChannelLimits(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -200,8 +200,8 @@ func TestChannelLimits(t *testing.T) {
 	})
 }
 
-// TestChannelCallers calls the mutations with ids of real channels as callers with fewer rights than a member. A
-// refused call changes nothing.
+// TestChannelCallers calls the mutations with ids of real channels as callers with fewer rights
+// than a member. A refused call changes nothing.
 func TestChannelCallers(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -305,8 +305,8 @@ func TestChannelCallers(t *testing.T) {
 	})
 }
 
-// TestOperatorsChannel: alerts of the installation go to channels to which an operator has added them, while this
-// user is an operator. Other members change the rest, and not the address.
+// TestOperatorsChannel: alerts of the installation go to channels to which an operator has added
+// them, while this user is an operator. Other members change the rest, and not the address.
 func TestOperatorsChannel(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -380,7 +380,8 @@ func TestOperatorsChannel(t *testing.T) {
 			t.Errorf("an operator's token has changed %v to %v, %v", before, after, err)
 		}
 
-		// The alerts end with the role of the operator who has added them, and not with another operator's role.
+		// The alerts end with the role of the operator who has added them, and not with another
+		// operator's role.
 		setOperator("owner@example.com", true)
 		if owner.changeChannel(id, map[string]any{"address": "https://hook.example/owners"}) != "" {
 			t.Error("another operator cannot change the address")

@@ -33,8 +33,8 @@ func (c *client) onChannel(mutation string, input map[string]any) *answer {
 		field.Arguments.ForName("input").Type, mutation, selected), "input", input)
 }
 
-// addChannel creates a channel of the caller's default account or, if site is not empty, of the site, and
-// returns its id. change has more fields of the input.
+// addChannel creates a channel of the caller's default account or, if site is not empty, of the
+// site, and returns its id. change has more fields of the input.
 func (c *client) addChannel(site, kind, address string, change map[string]any) string {
 	c.t.Helper()
 	mutation, input := "createAlertChannel", map[string]any{"kind": kind, "name": kind, "address": address, "events": []string{"QUOTA"}}
@@ -104,7 +104,8 @@ func (c *client) again(message string) string {
 	return c.onChannel("redeliverAlertMessage", map[string]any{"alertMessageId": message}).userErrors("redeliverAlertMessage")
 }
 
-// attempt makes the due attempt of a message to a channel, as a worker does. It returns nil if none is due.
+// attempt makes the due attempt of a message to a channel, as a worker does. It returns nil if none
+// is due.
 func (a *app) attempt(channel string, result outbox.AttemptResult) *outbox.Leased {
 	a.t.Helper()
 	number, _ := a.ids.Parse(model.NodeAlertChannel, channel)
@@ -164,8 +165,9 @@ var (
 	broken    = outbox.AttemptResult{Duration: 7 * time.Millisecond, Status: 500, Error: model.AttemptServerError, Answer: "sorry"}
 )
 
-// TestChannelsAreReadBack creates channels of every kind, of an account and of a site, and reads them over
-// each path. URLs and signing secrets reach the worker, and no reader, audit log or table.
+// TestChannelsAreReadBack creates channels of every kind, of an account and of a site, and reads
+// them over each path. URLs and signing secrets reach the worker, and no reader, audit log or
+// table.
 func TestChannelsAreReadBack(t *testing.T) {
 	t.Parallel()
 	kinds := []struct{ kind, address, target, secret string }{

@@ -11,8 +11,8 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// TestCompressedReports checks which answers are compressed: large ones with a report and without a secret, for
-// clients that accept gzip.
+// TestCompressedReports checks which answers are compressed: large ones with a report and without a
+// secret, for clients that accept gzip.
 func TestCompressedReports(t *testing.T) {
 	t.Parallel()
 	a := newApp(t, dbtest.Open(t, dbtest.SQLiteURL(t)))

@@ -25,11 +25,11 @@ func rowsOf(t *testing.T, d *db.DB, table string, columns []string, of owners) i
 	t.Helper()
 
 	// Counters of attempts are keyed hashes, kept for a day. Sign-ups have no account yet and are
-	// deleted after a day. Of the last 1,000 changes of sites and sitekeys only numbers are stored. The
-	// counts of a captcha are numbers only; the worker deletes those of deleted sitekeys once a day.
-	// The salts of days belong to all sites, and so do the cells. Where claims of deleted accounts are is
-	// kept as numbers only, while another account has a sitekey of theirs. Certificates belong to the hosts
-	// of the installation.
+	// deleted after a day. Of the last 1,000 changes of sites and sitekeys only numbers are stored.
+	// The counts of a captcha are numbers only; the worker deletes those of deleted sitekeys once a
+	// day. The salts of days belong to all sites, and so do the cells. Where claims of deleted
+	// accounts are is kept as numbers only, while another account has a sitekey of theirs.
+	// Certificates belong to the hosts of the installation.
 	ownerless := []string{"changes", "captcha_counts", "schema_migrations", "settings", "detached_partitions", "signin_failures", "pending_sign_ups",
 		"day_salts_0", "day_salts_1", "day_salts_2", "day_salts_3", "used_challenges", "cells", "claim_spaces",
 		"certificate_files", "certificate_hosts", "task_runs"}
@@ -50,8 +50,8 @@ func rowsOf(t *testing.T, d *db.DB, table string, columns []string, of owners) i
 	// A user belongs to accounts by memberships, which have an owner.
 	hasOwner = hasOwner || table == "users"
 
-	// A message belongs to the owner of its channel, and an attempt to the owner of its message. A row
-	// without its channel is anybody's.
+	// A message belongs to the owner of its channel, and an attempt to the owner of its message. A
+	// row without its channel is anybody's.
 	if column, ok := map[string]string{"alert_messages": "id", "alert_attempts": "message_id"}[table]; ok {
 		hasOwner = true
 		conditions = append(conditions, fmt.Sprintf(`%s IN (SELECT m.id FROM alert_messages AS m JOIN alert_channels AS c ON c.id = m.channel_id

@@ -13,8 +13,9 @@ import (
 	graphschema "github.com/tallygate/tallygate/graph/schema"
 )
 
-// checkedOn is the day for which the schema is checked: no deprecated field may be past its removal. Set it to
-// the day of a release, so that the fields that the release can remove are found.
+// checkedOn is the day for which the schema is checked: no deprecated field may be past its
+// removal. Set it to the day of a release, so that the fields that the release can remove are
+// found.
 var checkedOn = time.Date(2026, 11, 27, 0, 0, 0, 0, time.UTC)
 
 // TestDeprecations checks the rule of docs/graphql.md for the schema.
@@ -29,7 +30,8 @@ func TestDeprecations(t *testing.T) {
 	}
 }
 
-// wrongDeprecations returns what is wrong with the deprecated fields, arguments and values of a schema.
+// wrongDeprecations returns what is wrong with the deprecated fields, arguments and values of a
+// schema.
 func wrongDeprecations(schema *ast.Schema, changelog string, today time.Time) (wrong []string) {
 	check := func(name string, directives ast.DirectiveList) {
 		directive := directives.ForName("deprecated")
@@ -71,7 +73,8 @@ func wrongDeprecations(schema *ast.Schema, changelog string, today time.Time) (w
 	return wrong
 }
 
-// has reports whether a schema has a type, a field or value of a type ("Site.name"), or a root field.
+// has reports whether a schema has a type, a field or value of a type ("Site.name"), or a root
+// field.
 func has(schema *ast.Schema, name string) bool {
 	typeName, member, ok := strings.Cut(name, ".")
 	if !ok {

@@ -112,7 +112,8 @@ func TestChangeOfAddress(t *testing.T) {
 			t.Errorf("after a change of the password: %s", got.Body)
 		}
 
-		// Without a session, or in that of another user, the secret is enough; that session goes on.
+		// Without a session, or in that of another user, the secret is enough; that session goes
+		// on.
 		user.query(requestEmailMutation, "email", "last@example.com", "password", "a new long password").ok(t, "requestEmailChange")
 		other.query(confirmEmailMutation, "secret", a.mailedSecret("last@example.com")).ok(t, "confirmEmailChange")
 		if other.viewer() != "other@example.com" || user.viewer() != "" {
@@ -121,8 +122,8 @@ func TestChangeOfAddress(t *testing.T) {
 	})
 }
 
-// TestChangeToAnAddressOfAnotherUser: the caller cannot see that the address is known, before or after
-// the mail.
+// TestChangeToAnAddressOfAnotherUser: the caller cannot see that the address is known, before or
+// after the mail.
 func TestChangeToAnAddressOfAnotherUser(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

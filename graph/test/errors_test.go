@@ -116,7 +116,8 @@ func TestNoFieldTellsDatabaseErrors(t *testing.T) {
 		for op, def := range map[ast.Operation]*ast.Definition{ast.Query: schema.Query, ast.Mutation: schema.Mutation} {
 			for _, f := range fieldsOf(def) {
 				if f.Name == "installation" || f.Name == "passkeySignIn" || f.Name == "invitationOffer" {
-					// They read no row: the first one while sign-ups are open, the last one for a secret of the wrong form.
+					// They read no row: the first one while sign-ups are open, the last one for a
+					// secret of the wrong form.
 					continue
 				}
 
@@ -124,7 +125,8 @@ func TestNoFieldTellsDatabaseErrors(t *testing.T) {
 				got := owner.owner.call(t, op, f, func(name string) string { return owner.ids[name] })
 				if known := strings.Contains(got.Body, "INVALID_TOKEN") || strings.Contains(got.Body, "INVALID_LINK") ||
 					strings.Contains(got.Body, "PASSKEYS_UNAVAILABLE") || strings.Contains(got.Body, "PROVIDER_EXPIRED"); known {
-					// The secret is rejected by its form already, and the passkey by the installation's address, and the sign-in without its cookie.
+					// The secret is rejected by its form already, and the passkey by the
+					// installation's address, and the sign-in without its cookie.
 					continue
 				}
 

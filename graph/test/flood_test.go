@@ -91,8 +91,8 @@ func TestChangesTakeTurns(t *testing.T) {
 	})
 }
 
-// TestQueriesTakeTurns: of many concurrent queries of an account, twelve run, and the others wait for a
-// bounded time. Queries of other accounts do not wait.
+// TestQueriesTakeTurns: of many concurrent queries of an account, twelve run, and the others wait
+// for a bounded time. Queries of other accounts do not wait.
 func TestQueriesTakeTurns(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
@@ -147,8 +147,9 @@ func lockTable(t *testing.T, d *db.DB, table string) (release func()) {
 	return release
 }
 
-// TestMessagesTakeTurns: of many concurrent messages of an account to the tools, twelve run, and the others wait for a
-// bounded time. Other accounts, and the shared links of the account, do not wait.
+// TestMessagesTakeTurns: of many concurrent messages of an account to the tools, twelve run, and
+// the others wait for a bounded time. Other accounts, and the shared links of the account, do not
+// wait.
 func TestMessagesTakeTurns(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
@@ -160,7 +161,8 @@ func TestMessagesTakeTurns(t *testing.T) {
 		token, otherToken := owner.createToken("READ").secret, other.createToken("READ").secret
 		release := lockTable(t, d, "funnels")
 
-		// Each query of a tool has a turn, too, so that a tool never waits for one that another message holds.
+		// Each query of a tool has a turn, too, so that a tool never waits for one that another
+		// message holds.
 		const atOnce, sent = 12, 15
 		const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"site","arguments":{"site":"example.com"}}}`
 		answers := make(chan httpAnswer, sent)
@@ -190,7 +192,8 @@ func TestMessagesTakeTurns(t *testing.T) {
 	})
 }
 
-// TestAFewChangesAtOnceSucceed: a client that sends several mutations in parallel is not refused for that.
+// TestAFewChangesAtOnceSucceed: a client that sends several mutations in parallel is not refused
+// for that.
 func TestAFewChangesAtOnceSucceed(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -201,7 +204,8 @@ func TestAFewChangesAtOnceSucceed(t *testing.T) {
 		var changes sync.WaitGroup
 		for i := range 12 {
 			changes.Go(func() {
-				// A change that waits in vain for a turn, on a busy machine, is refused after 3 seconds. It is repeated.
+				// A change that waits in vain for a turn, on a busy machine, is refused after 3
+				// seconds. It is repeated.
 				began := time.Now()
 				got := owner.query(updateSiteMutation, "id", site, "name", fmt.Sprint(i))
 				for got.codes() == "RATE_LIMITED" && time.Since(began) >= 3*time.Second {
@@ -292,7 +296,8 @@ func TestChangesHaveACost(t *testing.T) {
 			}
 		}
 
-		// Each request has 5 mutations of cost 100 + 100 + 2; without the networks, 9 would be served.
+		// Each request has 5 mutations of cost 100 + 100 + 2; without the networks, 9 would be
+		// served.
 		if made != 4 {
 			t.Errorf("%d requests were served, want 4", made)
 		}
@@ -350,7 +355,8 @@ func TestRequestsEnd(t *testing.T) {
 		owner := a.owner("owner@example.com")
 		site := owner.siteOf("example.com")
 
-		// Another server of the same installation has the deadline, so that it ends no other request.
+		// Another server of the same installation has the deadline, so that it ends no other
+		// request.
 		hasty := newApp(t, d, func(s *settings) { s.graph.RequestTimeout = 2 * time.Second })
 		late := hasty.client()
 		late.http.Jar = owner.http.Jar

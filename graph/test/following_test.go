@@ -48,7 +48,8 @@ func journeyAt(t *testing.T, got *answer, path string) (journey shownNode) {
 
 const nodesFragment = ` fragment nodes on JourneyNode { kind page visits share next { kind page visits share next { kind page visits share } } } `
 
-// storeWays stores one visit for each list of paths, of visitors of a country, all at noon of a day.
+// storeWays stores one visit for each list of paths, of visitors of a country, all at noon of a
+// day.
 func storeWays(t *testing.T, d *db.DB, siteID int64, day model.Day, country string, ways ...string) {
 	t.Helper()
 	rows := segment.Rows{Day: day}
@@ -70,7 +71,8 @@ func storeWays(t *testing.T, d *db.DB, siteID int64, day model.Day, country stri
 	}
 }
 
-// TestJourneys checks journeys in both directions, from rows and from segments, and who sees small groups.
+// TestJourneys checks journeys in both directions, from rows and from segments, and who sees small
+// groups.
 func TestJourneys(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -113,7 +115,8 @@ func TestJourneys(t *testing.T) {
 			}
 		}
 
-		// A reader of a shared link sees all pages, unless a filter chooses visitors by their country.
+		// A reader of a shared link sees all pages, unless a filter chooses visitors by their
+		// country.
 		reader := c.reader(site)
 		shared := func(filters string) *answer {
 			return a.with(reader, `{ sharedSite { report(period: {preset: YESTERDAY}, filters: `+filters+`) {
@@ -128,7 +131,8 @@ func TestJourneys(t *testing.T) {
 			t.Errorf("a reader sees %s by country, want %s", got, want)
 		}
 
-		// Its start must not be a small group either. 4 visitors match, but 1 of them viewed the page.
+		// Its start must not be a small group either. 4 visitors match, but 1 of them viewed the
+		// page.
 		query := strings.Replace(`{ sharedSite { report(period: {preset: YESTERDAY}, filters: FILTERS) { totals { visitors }
 	journey(from: {page: "/hidden"}, direction: BEFORE) { visits } } } }`, "FILTERS", chosen, 1)
 		if got := a.with(reader, query); got.codes() != "GROUP_TOO_SMALL" || strings.Contains(got.Body, `"visits"`) {
@@ -194,7 +198,8 @@ func TestJourneyArguments(t *testing.T) {
 	}
 }
 
-// TestJourneysEqualTheExport compares random journeys and cohorts with a count of the export's rows.
+// TestJourneysEqualTheExport compares random journeys and cohorts with a count of the export's
+// rows.
 func TestJourneysEqualTheExport(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -261,7 +266,8 @@ func TestJourneysEqualTheExport(t *testing.T) {
 	})
 }
 
-// converted returns a node as GraphQL shows it to an owner. Its world has few pages, so that nothing is OTHER.
+// converted returns a node as GraphQL shows it to an owner. Its world has few pages, so that
+// nothing is OTHER.
 func converted(n *scan.JourneyNode) shownNode {
 	shown := shownNode{Visits: n.Visits}
 	for i := range n.Next {
@@ -317,8 +323,8 @@ func checkCohorts(t *testing.T, got *answer, from, to, today scan.Date, zone *ti
 	}
 }
 
-// TestCohorts checks that sites without user ids have none, that the first visit is found before the period,
-// that small groups are hidden, and the limits.
+// TestCohorts checks that sites without user ids have none, that the first visit is found before
+// the period, that small groups are hidden, and the limits.
 func TestCohorts(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -330,7 +336,8 @@ func TestCohorts(t *testing.T) {
 			c.query(`mutation($id: ID!) { updateSite(input: {siteId: $id, `+settings+`}) { userErrors { code } } }`, "id", site).ok(t, "updateSite")
 		}
 
-		// The Monday of the week three weeks ago. 5 user ids begin then, one of whom was there two months before.
+		// The Monday of the week three weeks ago. 5 user ids begin then, one of whom was there two
+		// months before.
 		monday := scan.DateOfNumber(model.At(a.clock.Now()).Day() - 21).Monday().Number()
 		for _, visits := range []struct {
 			day   model.Day

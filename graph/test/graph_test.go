@@ -387,8 +387,8 @@ func (a *app) owner(email string) *client {
 	return c
 }
 
-// cheapHash is a password cost that keeps the tests fast: at the product's cost, hashing took 60 % of
-// their processor time.
+// cheapHash is a password cost that keeps the tests fast: at the product's cost, hashing took 60 %
+// of their processor time.
 var cheapHash = argon2id.Params{Memory: 64, Iterations: 1, Parallelism: 1, SaltLength: 16, KeyLength: 32}
 
 // productHash sets the product's password cost.

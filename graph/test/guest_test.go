@@ -30,7 +30,8 @@ func (a *app) inviteGuest(owner *client, email string, siteIDs ...string) string
 	return a.mailedSecret(email)
 }
 
-// guest creates a user who is a guest of sites of the owner's account, and belongs to no other account.
+// guest creates a user who is a guest of sites of the owner's account, and belongs to no other
+// account.
 func (a *app) guest(owner *client, email string, siteIDs ...string) *client {
 	a.t.Helper()
 	c := a.client()
@@ -44,7 +45,8 @@ func (c *client) setSites(member *client, role string, siteIDs []string) *answer
 	return c.query(accessMutation, "id", member.id(), "role", role, "ids", siteIDs)
 }
 
-// guests returns a guest of sites who belongs to no other account, and one who owns another account.
+// guests returns a guest of sites who belongs to no other account, and one who owns another
+// account.
 func (a *app) guests(owner *client, siteIDs ...string) map[string]*client {
 	a.t.Helper()
 
@@ -55,8 +57,9 @@ func (a *app) guests(owner *client, siteIDs ...string) map[string]*client {
 	return map[string]*client{"a guest": a.guest(owner, "only@example.com", siteIDs...), "a guest with an account": both}
 }
 
-// TestGuestIsolation calls every field that takes an id with the ids of everything else in the account
-// of which the caller reaches another site. They answer like unknown ones, and nothing changes.
+// TestGuestIsolation calls every field that takes an id with the ids of everything else in the
+// account of which the caller reaches another site. They answer like unknown ones, and nothing
+// changes.
 func TestGuestIsolation(t *testing.T) {
 	t.Parallel()
 	fields, operation := byID()
@@ -157,8 +160,8 @@ func TestGuestRights(t *testing.T) {
 	})
 }
 
-// TestGuestsReadNoChannels: members with the role VIEWER read the channels of a site, and guests do not,
-// over no path.
+// TestGuestsReadNoChannels: members with the role VIEWER read the channels of a site, and guests do
+// not, over no path.
 func TestGuestsReadNoChannels(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -194,8 +197,8 @@ func TestGuestsReadNoChannels(t *testing.T) {
 	})
 }
 
-// openToGuests are the fields of an account that a guest reads, each with the reason. All other fields
-// must be null, empty or forbidden.
+// openToGuests are the fields of an account that a guest reads, each with the reason. All other
+// fields must be null, empty or forbidden.
 var openToGuests = map[string]string{
 	"id":                  "a guest chooses the account",
 	"name":                "a guest chooses the account",
@@ -208,8 +211,8 @@ var openToGuests = map[string]string{
 	"members":             "only the guest",
 }
 
-// TestGuestAccount reads every field of an account over every path to it. Everything that the guest must
-// not see has "hidden" in its name.
+// TestGuestAccount reads every field of an account over every path to it. Everything that the guest
+// must not see has "hidden" in its name.
 func TestGuestAccount(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -288,8 +291,8 @@ func TestGuestAccount(t *testing.T) {
 	})
 }
 
-// TestGuestInvitation follows an invitation to sites until the guest has joined. The guest has no row
-// among the members.
+// TestGuestInvitation follows an invitation to sites until the guest has joined. The guest has no
+// row among the members.
 func TestGuestInvitation(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -376,8 +379,8 @@ func TestGuestMistakes(t *testing.T) {
 	})
 }
 
-// TestGuestTokens: the API tokens of a guest reach the sites that the guest reaches at the time of the
-// request, and of these only those that the token is restricted to.
+// TestGuestTokens: the API tokens of a guest reach the sites that the guest reaches at the time of
+// the request, and of these only those that the token is restricted to.
 func TestGuestTokens(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -437,8 +440,8 @@ func TestGuestTokens(t *testing.T) {
 	})
 }
 
-// TestGuestChoices: what a guest has chosen for a site ends when the guest loses the site, and no mail
-// about the account reaches a guest.
+// TestGuestChoices: what a guest has chosen for a site ends when the guest loses the site, and no
+// mail about the account reaches a guest.
 func TestGuestChoices(t *testing.T) {
 	t.Parallel()
 	const mails = `mutation($id: ID!) { setOwnAlertChannel(input: {siteId: $id, weekly: true}) { userErrors { field code } } }`
@@ -481,8 +484,8 @@ func TestGuestChoices(t *testing.T) {
 	})
 }
 
-// TestGuestOfDeletedAccount: the end of an account, or of a membership, deletes the guests who belong to
-// no other account.
+// TestGuestOfDeletedAccount: the end of an account, or of a membership, deletes the guests who
+// belong to no other account.
 func TestGuestOfDeletedAccount(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -515,8 +518,8 @@ func TestGuestOfDeletedAccount(t *testing.T) {
 	})
 }
 
-// TestGuestSites: a list of sites can be changed although it has a deleted one, which cannot be added again;
-// and a guest reads no addresses and hints of a site.
+// TestGuestSites: a list of sites can be changed although it has a deleted one, which cannot be
+// added again; and a guest reads no addresses and hints of a site.
 func TestGuestSites(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -60,8 +60,8 @@ const (
 	certificatesQuery = `{ installationHealth ` + certificateFields + ` }`
 )
 
-// TestCertificates: operators see the hosts' certificates and which ones are late, over both paths, and other
-// callers do not.
+// TestCertificates: operators see the hosts' certificates and which ones are late, over both paths,
+// and other callers do not.
 func TestCertificates(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -130,7 +130,8 @@ func TestCertificates(t *testing.T) {
 	})
 }
 
-// TestCertificatesAreBounded: the list has an end, one statement reads it, and only if it is asked for.
+// TestCertificatesAreBounded: the list has an end, one statement reads it, and only if it is asked
+// for.
 func TestCertificatesAreBounded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

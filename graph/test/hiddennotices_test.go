@@ -16,8 +16,8 @@ const (
 	hiddenQuery = `query($id: ID!) { site(id: $id) { hiddenNotices { rejections usage } } }`
 )
 
-// TestHiddenNoticesOfEachUser: each member hides the notices of each site for themselves. Counts outside their range
-// change nothing.
+// TestHiddenNoticesOfEachUser: each member hides the notices of each site for themselves. Counts
+// outside their range change nothing.
 func TestHiddenNoticesOfEachUser(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

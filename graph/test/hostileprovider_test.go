@@ -25,7 +25,8 @@ import (
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
-// providerKey signs the ID tokens of all providers of the tests, and strangeKey those with an unknown key.
+// providerKey signs the ID tokens of all providers of the tests, and strangeKey those with an
+// unknown key.
 var providerKey, strangeKey = sync.OnceValue(newKey), sync.OnceValue(newKey)
 
 func newKey() *rsa.PrivateKey {
@@ -250,8 +251,8 @@ func (c *client) started(email any) *url.URL {
 	return target
 }
 
-// callback starts a sign-in, lets the provider answer, and returns the query of the page that the browser is led
-// to. change changes the answer's query.
+// callback starts a sign-in, lets the provider answer, and returns the query of the page that the
+// browser is led to. change changes the answer's query.
 func (c *client) callback(p *fakeProvider, email any, change func(url.Values)) url.Values {
 	c.t.Helper()
 	request := c.started(email).Query()
@@ -263,7 +264,8 @@ func (c *client) callback(p *fakeProvider, email any, change func(url.Values)) u
 	return c.answer(request.Get("redirect_uri"), answer)
 }
 
-// answer opens the address to which a provider leads back, and returns the query of the page that follows.
+// answer opens the address to which a provider leads back, and returns the query of the page that
+// follows.
 func (c *client) answer(redirect string, query url.Values) url.Values {
 	c.t.Helper()
 	page, status := c.browse(redirect + "?" + query.Encode())
@@ -273,8 +275,8 @@ func (c *client) answer(redirect string, query url.Values) url.Values {
 	return page.Query()
 }
 
-// browse opens an address and follows the redirects to the page that ends a sign-in, or to an answer that is none.
-// It returns that address with the status that led to it.
+// browse opens an address and follows the redirects to the page that ends a sign-in, or to an
+// answer that is none. It returns that address with the status that led to it.
 func (c *client) browse(address string) (page *url.URL, status int) {
 	c.t.Helper()
 	browser := c.http

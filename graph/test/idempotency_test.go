@@ -15,8 +15,8 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// keyedCase is a mutation with an idempotencyKey. Both inputs are valid, without the braces; $name stands for
-// a value of the world's ids.
+// keyedCase is a mutation with an idempotencyKey. Both inputs are valid, without the braces; $name
+// stands for a value of the world's ids.
 type keyedCase struct {
 	mutation     string
 	input, other string
@@ -59,7 +59,8 @@ var keyedCases = []keyedCase{
 	{mutation: "redeliverAlertMessage", input: `alertMessageId: $alertMessageId`, other: `alertMessageId: $otherMessageId`, object: "alertMessage"},
 }
 
-// unkeyed are the mutations with a name of creators whose input has no idempotencyKey, each with the reason.
+// unkeyed are the mutations with a name of creators whose input has no idempotencyKey, each with
+// the reason.
 var unkeyed = map[string]string{
 	"signUp":              "its caller has no identity, and a second account with the address is EMAIL_TAKEN",
 	"confirmSignUp":       "its secret counts once",
@@ -83,8 +84,8 @@ var unkeyed = map[string]string{
 	"finishProviderSignIn":      "its state counts once",
 }
 
-// TestCreatingMutationsTakeKeys walks the schema: a mutation that creates or rotates something takes an
-// idempotencyKey, or is in unkeyed.
+// TestCreatingMutationsTakeKeys walks the schema: a mutation that creates or rotates something
+// takes an idempotencyKey, or is in unkeyed.
 func TestCreatingMutationsTakeKeys(t *testing.T) {
 	t.Parallel()
 	creates := regexp.MustCompile(`^(create|rotate|renew|invite|start|send|redeliver|resend|request|register|finish|confirm|` +
@@ -190,8 +191,8 @@ func (c keyedCase) id(got *answer) (id, secret any) {
 	return got.at(c.mutation + "." + c.object + ".id"), secret
 }
 
-// state is the content of the tables that the mutations change. A request touches its session, and a mutation
-// with a throttle counts its calls.
+// state is the content of the tables that the mutations change. A request touches its session, and
+// a mutation with a throttle counts its calls.
 func (w *keyedWorld) state() string { return w.dump("sessions", "signin_failures") }
 
 const reused = "idempotencyKey:IDEMPOTENCY_KEY_REUSED"
@@ -318,7 +319,8 @@ func TestKeysOfOthers(t *testing.T) {
 			}
 		}
 
-		// A token that is restricted to a site repeats its own call, and reaches no call about another site.
+		// A token that is restricted to a site repeats its own call, and reaches no call about
+		// another site.
 		restricted := owner.restrictedToken(w.tenant.ids["siteId"])
 		first := w.with(restricted, call)
 		again := w.with(restricted, call)
@@ -501,8 +503,8 @@ func TestKeysAreBounded(t *testing.T) {
 	})
 }
 
-// TestFaultsLeaveNeitherObjectNorKey makes the database refuse the key, and then what is written after it:
-// both are in one transaction.
+// TestFaultsLeaveNeitherObjectNorKey makes the database refuse the key, and then what is written
+// after it: both are in one transaction.
 func TestFaultsLeaveNeitherObjectNorKey(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -538,8 +540,8 @@ func TestFaultsLeaveNeitherObjectNorKey(t *testing.T) {
 	})
 }
 
-// TestConcurrentRepeats sends each call from several clients at once to two servers with connections of their
-// own: one creates the object, and the others get it.
+// TestConcurrentRepeats sends each call from several clients at once to two servers with
+// connections of their own: one creates the object, and the others get it.
 func TestConcurrentRepeats(t *testing.T) {
 	t.Parallel()
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {

@@ -60,7 +60,8 @@ const startUpload = `mutation($site: ID!, $size: Int64!) { startImport(input: {s
 	files: [{name: "a.csv", size: $size}, {name: "b.csv", size: 3}]}) { importJob { id state size received files { name size } }
 	userErrors { field code } } }`
 
-// TestImportUpload uploads two files in pieces: in order, again, out of order, by others, and after a cancellation.
+// TestImportUpload uploads two files in pieces: in order, again, out of order, by others, and after
+// a cancellation.
 func TestImportUpload(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -247,8 +248,8 @@ func TestImportError(t *testing.T) {
 	})
 }
 
-// TestSlowUploads checks that senders that never finish a piece, of more accounts than pieces are stored at once, delay no
-// other account, and that their pieces are stored when they arrive.
+// TestSlowUploads checks that senders that never finish a piece, of more accounts than pieces are
+// stored at once, delay no other account, and that their pieces are stored when they arrive.
 func TestSlowUploads(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -11,8 +11,8 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// importedQuery asks for ten days with imported and own figures. $filters decides whether daily sums
-// can be counted.
+// importedQuery asks for ten days with imported and own figures. $filters decides whether daily
+// sums can be counted.
 const importedQuery = `query($id: ID!, $from: Date!, $to: Date!, $filters: [ReportFilterInput!]!, $interval: ReportInterval) {
   site(id: $id) { report(period: {from: $from, to: $to}, filters: $filters) {
     imported seriesImported imports { service from to hasVisitors }
@@ -23,8 +23,8 @@ const importedQuery = `query($id: ID!, $from: Date!, $to: Date!, $filters: [Repo
   } }
 }`
 
-// TestImportedFigures checks that a report says whether imported figures are in it, and that its rates
-// leave out what the import does not know.
+// TestImportedFigures checks that a report says whether imported figures are in it, and that its
+// rates leave out what the import does not know.
 func TestImportedFigures(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -188,8 +188,8 @@ const (
 	owner   = 3
 )
 
-// fieldRules are the least role of each field of the schema, and the scope that a token needs; "" for
-// none.
+// fieldRules are the least role of each field of the schema, and the scope that a token needs; ""
+// for none.
 var fieldRules = map[string]struct {
 	role     int
 	scope    string

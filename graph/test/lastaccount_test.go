@@ -9,8 +9,9 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// TestLastAccount: a user stores which account the console opens. Only the user reads it, with a session, and only
-// while the user belongs to the account. The audit log does not record it, and the default account stays the same.
+// TestLastAccount: a user stores which account the console opens. Only the user reads it, with a
+// session, and only while the user belongs to the account. The audit log does not record it, and
+// the default account stays the same.
 func TestLastAccount(t *testing.T) {
 	t.Parallel()
 	const (

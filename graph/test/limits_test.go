@@ -16,8 +16,8 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// spend exceeds the time that any refused request takes on a busy machine, under the race detector. A
-// document whose cost grows exponentially takes longer.
+// spend exceeds the time that any refused request takes on a busy machine, under the race detector.
+// A document whose cost grows exponentially takes longer.
 const spend = 30 * time.Second
 
 // onSQLite runs a test of behavior that does not depend on the database.
@@ -269,7 +269,8 @@ func TestBrowsersSeeGraphiQL(t *testing.T) {
 	})
 }
 
-// TestSchemaDocumentsTheLimits: the numbers in errors.graphqls are those that graph/limits enforces.
+// TestSchemaDocumentsTheLimits: the numbers in errors.graphqls are those that graph/limits
+// enforces.
 func TestSchemaDocumentsTheLimits(t *testing.T) {
 	t.Parallel()
 	schema, err := os.ReadFile("../schema/errors.graphqls")

@@ -31,8 +31,8 @@ func (a *app) mailLanguages() (list []string) {
 	return list
 }
 
-// TestMailLanguage: a user's language is that of the request that created the user until they change it.
-// Mails to an address without a user have the language of the request.
+// TestMailLanguage: a user's language is that of the request that created the user until they
+// change it. Mails to an address without a user have the language of the request.
 func TestMailLanguage(t *testing.T) {
 	t.Parallel()
 	const read = `{ viewer { language } }`
@@ -110,8 +110,9 @@ func TestMailLanguage(t *testing.T) {
 	})
 }
 
-// TestStopChannel checks that the secret of an alert mail stops its channel over HTTP without a session, as often as
-// it is sent, that wrong secrets stop nothing, and that the channel shows why it is stopped.
+// TestStopChannel checks that the secret of an alert mail stops its channel over HTTP without a
+// session, as often as it is sent, that wrong secrets stop nothing, and that the channel shows why
+// it is stopped.
 func TestStopChannel(t *testing.T) {
 	t.Parallel()
 	const create = `mutation($name: String!, $address: String!) { createAlertChannel(input: {kind: EMAIL, name: $name, address: $address,

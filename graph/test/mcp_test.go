@@ -189,7 +189,8 @@ func (a *app) toolWorld(t *testing.T, c *client, domain string) string {
 	return site
 }
 
-// sameAsGraphQL sends the request that a tool printed to GraphQL, with the same credential, and compares the data.
+// sameAsGraphQL sends the request that a tool printed to GraphQL, with the same credential, and
+// compares the data.
 func (a *app) sameAsGraphQL(t *testing.T, name, authorization string, got *result) {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{"query": got.GraphQL.Query, "variables": got.GraphQL.Variables})
@@ -205,8 +206,9 @@ func (a *app) sameAsGraphQL(t *testing.T, name, authorization string, got *resul
 	}
 }
 
-// TestToolsEqualGraphQL calls each tool that reads, with a token and through a shared link, and compares its data
-// with GraphQL's answer to the request that it printed. Each answer matches the tool's output schema.
+// TestToolsEqualGraphQL calls each tool that reads, with a token and through a shared link, and
+// compares its data with GraphQL's answer to the request that it printed. Each answer matches the
+// tool's output schema.
 func TestToolsEqualGraphQL(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -386,7 +388,8 @@ func TestToolsEqualTheExport(t *testing.T) {
 	})
 }
 
-// TestToolsChangeSites creates and configures a site with tools, and checks the result and the audit log.
+// TestToolsChangeSites creates and configures a site with tools, and checks the result and the
+// audit log.
 func TestToolsChangeSites(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -588,8 +591,8 @@ func TestToolDefinitions(t *testing.T) {
 	}
 }
 
-// TestToolCallers calls every tool as callers with fewer rights: what GraphQL refuses, the tools refuse with the
-// same code, and nothing changes.
+// TestToolCallers calls every tool as callers with fewer rights: what GraphQL refuses, the tools
+// refuse with the same code, and nothing changes.
 func TestToolCallers(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -820,7 +823,8 @@ func TestToolsOverHTTP(t *testing.T) {
 	}
 }
 
-// wantRPCError checks that a refusal is an error of JSON-RPC, with the id of a message that has one.
+// wantRPCError checks that a refusal is an error of JSON-RPC, with the id of a message that has
+// one.
 func (a *app) wantRPCError(t *testing.T, name, message string, got httpAnswer) {
 	t.Helper()
 	var answer struct {
@@ -844,8 +848,8 @@ func (a *app) wantRPCError(t *testing.T, name, message string, got httpAnswer) {
 	}
 }
 
-// TestSharedLinkTools reads through shared links: with a password, within a segment, without revenue, expired and
-// revoked.
+// TestSharedLinkTools reads through shared links: with a password, within a segment, without
+// revenue, expired and revoked.
 func TestSharedLinkTools(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -974,7 +978,8 @@ func TestToolBudget(t *testing.T) {
 		before := remaining()
 		a.post(t, message, "Authorization", "Bearer "+token)
 
-		// On a busy machine a message can take more than the two milliseconds that 20 points pay for.
+		// On a busy machine a message can take more than the two milliseconds that 20 points pay
+		// for.
 		if cost := before - remaining() - 2; cost < 20 || cost > 1000 {
 			t.Errorf("%s costs %v, want 20", message, cost)
 		}
@@ -1013,7 +1018,8 @@ func TestToolBudget(t *testing.T) {
 	}
 }
 
-// TestToolWorkIsCharged checks that a tool costs the time of its own work, in addition to its GraphQL request.
+// TestToolWorkIsCharged checks that a tool costs the time of its own work, in addition to its
+// GraphQL request.
 func TestToolWorkIsCharged(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -1097,8 +1103,8 @@ func TestParallelTools(t *testing.T) {
 	})
 }
 
-// TestTextsOfVisitorsStayData checks that instructions in paths and names reach an assistant only as values of the data,
-// in an answer that says so.
+// TestTextsOfVisitorsStayData checks that instructions in paths and names reach an assistant only
+// as values of the data, in an answer that says so.
 func TestTextsOfVisitorsStayData(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))

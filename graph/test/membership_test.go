@@ -46,8 +46,8 @@ func (a *app) invite(owner *client, email string, role model.Role) string {
 	return a.mailedSecret(email)
 }
 
-// TestRolesInEachAccount calls every field that takes an id as a viewer of the default account who owns
-// another one, with the ids of both. The role in the account of the id decides.
+// TestRolesInEachAccount calls every field that takes an id as a viewer of the default account who
+// owns another one, with the ids of both. The role in the account of the id decides.
 func TestRolesInEachAccount(t *testing.T) {
 	t.Parallel()
 	fields, operation := byID()
@@ -112,8 +112,8 @@ func TestRolesInEachAccount(t *testing.T) {
 	})
 }
 
-// TestNodesOfSeveralAccounts: node returns the objects of each account of the caller, and invitations
-// only of those that the caller owns.
+// TestNodesOfSeveralAccounts: node returns the objects of each account of the caller, and
+// invitations only of those that the caller owns.
 func TestNodesOfSeveralAccounts(t *testing.T) {
 	t.Parallel()
 	const query = `query($id: ID!) { node(id: $id) { id } }`

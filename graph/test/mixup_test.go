@@ -12,9 +12,10 @@ import (
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
-// TestProviderMixUp plays the mix-up attack of RFC 9700, section 4.4: a hostile provider sends the victim's browser on to
-// an honest provider, with a request that the thief has started, so that the honest provider's code comes back in the
-// victim's sign-in at the hostile provider. The code must reach neither the hostile provider nor the thief.
+// TestProviderMixUp plays the mix-up attack of RFC 9700, section 4.4: a hostile provider sends the
+// victim's browser on to an honest provider, with a request that the thief has started, so that the
+// honest provider's code comes back in the victim's sign-in at the hostile provider. The code must
+// reach neither the hostile provider nor the thief.
 func TestProviderMixUp(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -66,7 +67,8 @@ func TestProviderMixUp(t *testing.T) {
 			kept := thief.started(test.start)
 
 			// 2. The hostile provider sends the victim's browser to that address with the victim's state, and its token
-			// endpoint records the code. redirect replaces the address to which the honest provider leads back.
+			// endpoint records the code. redirect replaces the address to which the honest provider
+			// leads back.
 			stolen, redirect := "", ""
 			hostile.wrap = func(w http.ResponseWriter, r *http.Request) bool {
 				switch r.URL.Path {
@@ -116,7 +118,8 @@ func TestProviderMixUp(t *testing.T) {
 			}
 			hostile.wrap = nil
 
-			// An attempt that another provider's answer has met goes on, as after any forged answer.
+			// An attempt that another provider's answer has met goes on, as after any forged
+			// answer.
 			signIn(map[string]any{})
 		}
 	})

@@ -14,8 +14,8 @@ import (
 	"github.com/tallygate/tallygate/tools/oracle"
 )
 
-// storeNumbers stores a visit with an event of 19 November for each value, on the hours of the day, and one
-// visit of the day before.
+// storeNumbers stores a visit with an event of 19 November for each value, on the hours of the day,
+// and one visit of the day before.
 func storeNumbers(t *testing.T, d *db.DB, a *app, site string, values ...string) {
 	t.Helper()
 	for on, list := range map[int][]string{18: {"1000"}, 19: values} {
@@ -46,7 +46,8 @@ const vitalsFields = `numbers(event: "vitals", property: "cls") {
 
 const numbersFragment = ` fragment n on NumberFigures { visitors events numbers withoutNumber unknown sum average min max p50 p75 p90 p95 p99 }`
 
-// TestNumbers checks totals, series, rows, pages of rows and the comparison of one day, and that sites count apart.
+// TestNumbers checks totals, series, rows, pages of rows and the comparison of one day, and that
+// sites count apart.
 func TestNumbers(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -104,8 +105,8 @@ func TestNumbers(t *testing.T) {
 	})
 }
 
-// TestNumbersOfSmallGroups checks that readers of a shared link see no numbers of few visitors: neither in rows of a
-// personal dimension, nor under a personal filter.
+// TestNumbersOfSmallGroups checks that readers of a shared link see no numbers of few visitors:
+// neither in rows of a personal dimension, nor under a personal filter.
 func TestNumbersOfSmallGroups(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -109,7 +109,8 @@ func TestOperatorsListAccounts(t *testing.T) {
 			}
 		}
 
-		// The whole id of an account or a site finds the account; the sites have pages and a search of their own.
+		// The whole id of an account or a site finds the account; the sites have pages and a search
+		// of their own.
 		sitesOf := func(search, arguments string) string {
 			t.Helper()
 			got := operator.query(`query($search: String) { accounts(search: $search) { totalCount nodes { name sites(`+arguments+`) { domain siteId } } } }`,

@@ -39,8 +39,8 @@ func (c *client) ownID(site string) string {
 	return id
 }
 
-// TestOwnChannels checks that each member and guest has an own channel, which only they read and change, that a
-// refused change changes nothing, and that a channel that wants nothing is deleted.
+// TestOwnChannels checks that each member and guest has an own channel, which only they read and
+// change, that a refused change changes nothing, and that a channel that wants nothing is deleted.
 func TestOwnChannels(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -115,9 +115,9 @@ func TestOwnChannels(t *testing.T) {
 	})
 }
 
-// TestOwnChannelMails checks that mails go to the user's present address in the present language, without a
-// confirmation, that the secret of a mail stops the channel, which only its user resumes, and that no mail leaves
-// after the user has left.
+// TestOwnChannelMails checks that mails go to the user's present address in the present language,
+// without a confirmation, that the secret of a mail stops the channel, which only its user resumes,
+// and that no mail leaves after the user has left.
 func TestOwnChannelMails(t *testing.T) {
 	t.Parallel()
 	type mail struct{ Recipient, Language, Kind string }

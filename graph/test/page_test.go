@@ -221,8 +221,8 @@ func TestPagesSurviveChanges(t *testing.T) {
 	})
 }
 
-// TestSearch finds sites and sitekeys by parts of their names and domains: the same on both databases,
-// whatever the case and language, with no wildcards, and only within the account.
+// TestSearch finds sites and sitekeys by parts of their names and domains: the same on both
+// databases, whatever the case and language, with no wildcards, and only within the account.
 func TestSearch(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

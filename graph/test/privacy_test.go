@@ -8,8 +8,8 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// TestPrivacyText changes the settings of a site one after another. Its privacy text follows each of them, and
-// names hosts of webhooks without the path.
+// TestPrivacyText changes the settings of a site one after another. Its privacy text follows each
+// of them, and names hosts of webhooks without the path.
 func TestPrivacyText(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -16,8 +16,8 @@ import (
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
-// TestProviderSignIn checks that a new person of a verified domain joins the account, signs in again, and signs out
-// at the provider as well.
+// TestProviderSignIn checks that a new person of a verified domain joins the account, signs in
+// again, and signs out at the provider as well.
 func TestProviderSignIn(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -93,7 +93,8 @@ func TestProviderSignIn(t *testing.T) {
 	})
 }
 
-// TestHostileTokens checks that no answer of a provider signs anyone in that OpenID Connect forbids.
+// TestHostileTokens checks that no answer of a provider signs anyone in that OpenID Connect
+// forbids.
 func TestHostileTokens(t *testing.T) {
 	t.Parallel()
 	claim := func(name string, value any) func(*fakeProvider) {
@@ -209,8 +210,8 @@ func TestHostileTokens(t *testing.T) {
 	})
 }
 
-// TestProviderMetadata checks what is refused before a browser is sent anywhere, that failures are kept, so that
-// requests do not repeat calls, and that the owner reads the reason.
+// TestProviderMetadata checks what is refused before a browser is sent anywhere, that failures are
+// kept, so that requests do not repeat calls, and that the owner reads the reason.
 func TestProviderMetadata(t *testing.T) {
 	t.Parallel()
 	with := func(name string, value any) func(*fakeProvider) {
@@ -307,8 +308,8 @@ func TestProviderMetadata(t *testing.T) {
 	})
 }
 
-// TestProviderTakesOverNobody checks that the provider of an account gives access to nothing but that account, and to no
-// user who has not proved the address.
+// TestProviderTakesOverNobody checks that the provider of an account gives access to nothing but
+// that account, and to no user who has not proved the address.
 func TestProviderTakesOverNobody(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -337,7 +338,8 @@ func TestProviderTakesOverNobody(t *testing.T) {
 			t.Errorf("the attacker is signed in as %v", got)
 		}
 
-		// The victim proves the address once. From then on the provider signs in, with its account alone.
+		// The victim proves the address once. From then on the provider signs in, with its account
+		// alone.
 		attacker.finish(map[string]any{"password": password}).ok(t, "finishProviderSignIn")
 		attacker = a.client()
 		attacker.callback(p, "victim@corp.example", nil)
@@ -417,8 +419,8 @@ func TestProviderTakesOverNobody(t *testing.T) {
 	})
 }
 
-// TestRequiredProvider checks the rule of an account that members sign in through its provider, roles of a claim,
-// and people who are invited, guests, or barred by the account's second factor.
+// TestRequiredProvider checks the rule of an account that members sign in through its provider,
+// roles of a claim, and people who are invited, guests, or barred by the account's second factor.
 func TestRequiredProvider(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -12,8 +12,8 @@ import (
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
-// TestSignOutWithoutTheProvider checks that a provider that does not answer keeps no one signed in, and that other
-// mutations of the account do not wait for the provider.
+// TestSignOutWithoutTheProvider checks that a provider that does not answer keeps no one signed in,
+// and that other mutations of the account do not wait for the provider.
 func TestSignOutWithoutTheProvider(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -52,8 +52,8 @@ func TestSignOutWithoutTheProvider(t *testing.T) {
 	})
 }
 
-// TestPageAfterProvider checks that the longest page and the longest person fit the cookie together, and that a sign-in
-// leads to pages of the console only.
+// TestPageAfterProvider checks that the longest page and the longest person fit the cookie
+// together, and that a sign-in leads to pages of the console only.
 func TestPageAfterProvider(t *testing.T) {
 	t.Parallel()
 	long := "/sites/new?text=" + strings.Repeat("&", 300-len("/sites/new?text="))

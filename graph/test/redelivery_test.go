@@ -27,7 +27,8 @@ func (a *app) insertDelivery(siteID int64, d model.Delivery) int64 {
 	return d.ID
 }
 
-// TestDeliveryFilters lists the deliveries that meet each combination of conditions, and counts them.
+// TestDeliveryFilters lists the deliveries that meet each combination of conditions, and counts
+// them.
 func TestDeliveryFilters(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -120,8 +121,8 @@ func TestDeliveryFilters(t *testing.T) {
 	})
 }
 
-// TestDeliveryContent: a delivery names its message, site, address, body and part. A token without the
-// scope EXPORT cannot read the body.
+// TestDeliveryContent: a delivery names its message, site, address, body and part. A token without
+// the scope EXPORT cannot read the body.
 func TestDeliveryContent(t *testing.T) {
 	t.Parallel()
 	const fields = `{ id messageId kind webhook event url body part parts site { id domain } }`
@@ -227,8 +228,8 @@ func TestDeliveryPagesTakeAsManyStatementsAsOne(t *testing.T) {
 	})
 }
 
-// TestRedeliverFailed sends the failed deliveries since a time again, a bounded number at once and each
-// only once.
+// TestRedeliverFailed sends the failed deliveries since a time again, a bounded number at once and
+// each only once.
 func TestRedeliverFailed(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -323,8 +324,8 @@ func TestRedeliverFailed(t *testing.T) {
 	})
 }
 
-// TestResendDailyExport sends the parts of a past day again, as new messages and without effect on the
-// regular plan.
+// TestResendDailyExport sends the parts of a past day again, as new messages and without effect on
+// the regular plan.
 func TestResendDailyExport(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -392,8 +392,8 @@ func TestReportOfADay(t *testing.T) {
 	})
 }
 
-// TestSameTimeOfDay checks that a day that is not over is compared up to the same time of day, and each
-// hour with the same hour, although the clocks changed on one of the days.
+// TestSameTimeOfDay checks that a day that is not over is compared up to the same time of day, and
+// each hour with the same hour, although the clocks changed on one of the days.
 func TestSameTimeOfDay(t *testing.T) {
 	t.Parallel()
 	berlin, err := time.LoadLocation("Europe/Berlin")
@@ -449,8 +449,8 @@ func TestSameTimeOfDay(t *testing.T) {
 	})
 }
 
-// TestFilterByNoValue checks that an empty value of IS keeps the visits without such an event, property
-// or attribute, and that IS_NOT drops them.
+// TestFilterByNoValue checks that an empty value of IS keeps the visits without such an event,
+// property or attribute, and that IS_NOT drops them.
 func TestFilterByNoValue(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -487,8 +487,8 @@ func TestFilterByNoValue(t *testing.T) {
 	})
 }
 
-// TestHoursAndDaysOfTheWeek checks that their rows count like parts of a series, page views at their own
-// time and visits at their start, and that their filters keep visits by their start.
+// TestHoursAndDaysOfTheWeek checks that their rows count like parts of a series, page views at
+// their own time and visits at their start, and that their filters keep visits by their start.
 func TestHoursAndDaysOfTheWeek(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -650,8 +650,8 @@ func TestReportCost(t *testing.T) {
 	}
 }
 
-// TestSearchOfRowsIsCharged checks that each search in the rows of a report is charged for their texts,
-// also in an answer that is kept, and that a list of rows is not.
+// TestSearchOfRowsIsCharged checks that each search in the rows of a report is charged for their
+// texts, also in an answer that is kept, and that a list of rows is not.
 func TestSearchOfRowsIsCharged(t *testing.T) {
 	t.Parallel()
 	const pages, text = 200, 2_000
@@ -699,8 +699,8 @@ func storePages(t *testing.T, d *db.DB, siteID int64, now model.Instant, pages i
 	}
 }
 
-// TestRowsOfAResponseAreBounded asks for more bytes of rows than a response has, at once and with several
-// fields.
+// TestRowsOfAResponseAreBounded asks for more bytes of rows than a response has, at once and with
+// several fields.
 func TestRowsOfAResponseAreBounded(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
@@ -724,8 +724,8 @@ func TestRowsOfAResponseAreBounded(t *testing.T) {
 	}
 }
 
-// TestChangesShowAtOnce checks that what a report depends on is not hidden by an answer that is kept:
-// each query is asked once before, in the same second.
+// TestChangesShowAtOnce checks that what a report depends on is not hidden by an answer that is
+// kept: each query is asked once before, in the same second.
 func TestChangesShowAtOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -765,7 +765,8 @@ func TestChangesShowAtOnce(t *testing.T) {
 		c.query(`mutation($id: ID!) { updateSite(input: {siteId: $id, timeZone: "Asia/Tokyo"}) { userErrors { code } } }`, "id", site).ok(t, "updateSite")
 		want("a time zone", ask(site, none), "site.report.hours.edges.0.node.value", "18")
 
-		// A reader of a shared link asks within its segment, before and after a change of the segment.
+		// A reader of a shared link asks within its segment, before and after a change of the
+		// segment.
 		made := c.query(`mutation($id: ID!) { createSegment(input: {siteId: $id, name: "s", filters: [{dimension: CHANNEL, values: ["email"]}]}) {
 	segment { id } userErrors { code } } }`, "id", site).ok(t, "createSegment")
 		segment := made.at("createSegment.segment.id")

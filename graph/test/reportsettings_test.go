@@ -59,8 +59,8 @@ func TestTimeZoneOfASite(t *testing.T) {
 	})
 }
 
-// TestAnnotationsArePagedByDay: pages follow each other without a gap, newest day first, while notes
-// of the same day are created and deleted.
+// TestAnnotationsArePagedByDay: pages follow each other without a gap, newest day first, while
+// notes of the same day are created and deleted.
 func TestAnnotationsArePagedByDay(t *testing.T) {
 	t.Parallel()
 	const create = `mutation($site: ID!, $day: Date!, $text: String!) {
@@ -307,8 +307,8 @@ func TestSharedLinkLifecycle(t *testing.T) {
 	})
 }
 
-// TestSharedLinkKeepsItsSegment: a segment of a link must belong to the same site, and is not deleted
-// before the link.
+// TestSharedLinkKeepsItsSegment: a segment of a link must belong to the same site, and is not
+// deleted before the link.
 func TestSharedLinkKeepsItsSegment(t *testing.T) {
 	t.Parallel()
 	const create = `mutation($id: ID!) { createSegment(input: {siteId: $id, name: "s", filters: [{dimension: PAGE, values: ["/"]}]}) {
@@ -344,8 +344,8 @@ func TestSharedLinkKeepsItsSegment(t *testing.T) {
 const sharedTypes = "[Cohort CohortReport CohortReturn FunnelReport FunnelStep FunnelStepReport Journey JourneyNode LiveHit LiveReport LiveRow NumberFigures PageInfo Report ReportImportedDays ReportMetrics " +
 	"ReportNumberPoint ReportNumberRow ReportNumberRowConnection ReportNumberRowEdge ReportNumbers ReportPoint ReportProperty ReportRevenue ReportRow ReportRowConnection ReportRowEdge ReportView SharedSite]"
 
-// TestReadersReachNothingElse: a reader reads no other root field, uses up no budget of the account,
-// and downloads nothing. A session in the same browser gives no rights to a viewer token.
+// TestReadersReachNothingElse: a reader reads no other root field, uses up no budget of the
+// account, and downloads nothing. A session in the same browser gives no rights to a viewer token.
 func TestReadersReachNothingElse(t *testing.T) {
 	t.Parallel()
 	const perMinute = 15_000

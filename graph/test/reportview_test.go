@@ -19,8 +19,8 @@ const (
 		reportView { preset compare matchDayOfWeek } report { from to comparedFrom comparedTo } } }`
 )
 
-// TestReportOpensOnTodayAtFirst: until a site has hits of a day that is over in its time zone, its report opens on
-// today. The times of its hits decide, not their UTC days.
+// TestReportOpensOnTodayAtFirst: until a site has hits of a day that is over in its time zone, its
+// report opens on today. The times of its hits decide, not their UTC days.
 func TestReportOpensOnTodayAtFirst(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -66,8 +66,9 @@ func TestReportOpensOnTodayAtFirst(t *testing.T) {
 	})
 }
 
-// TestReportOpensOnImports: without own hits, the report opens on the shortest period with the last imported day. With
-// hits of today alone, it opens on the imports of the last 28 days, or on today. Readers of a link see the same.
+// TestReportOpensOnImports: without own hits, the report opens on the shortest period with the last
+// imported day. With hits of today alone, it opens on the imports of the last 28 days, or on today.
+// Readers of a link see the same.
 func TestReportOpensOnImports(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -116,8 +117,8 @@ func TestReportOpensOnImports(t *testing.T) {
 	})
 }
 
-// TestReportViewOfEachUser: each member has a choice for each site. It opens the report, is stored once, is not in the
-// audit log, and goes with the membership and with the site.
+// TestReportViewOfEachUser: each member has a choice for each site. It opens the report, is stored
+// once, is not in the audit log, and goes with the membership and with the site.
 func TestReportViewOfEachUser(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -196,7 +197,8 @@ func TestReportViewOfEachUser(t *testing.T) {
 	})
 }
 
-// TestAllTimeHasNoLimit: all time begins with the first day, imported ones included, also more than 5 years ago.
+// TestAllTimeHasNoLimit: all time begins with the first day, imported ones included, also more than
+// 5 years ago.
 func TestAllTimeHasNoLimit(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -136,8 +136,8 @@ func TestSchemaFileOverHTTP(t *testing.T) {
 	}
 }
 
-// TestClientFromSchemaFile generates a client from the file with genqlient, for all operations of the
-// project's own client.
+// TestClientFromSchemaFile generates a client from the file with genqlient, for all operations of
+// the project's own client.
 func TestClientFromSchemaFile(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

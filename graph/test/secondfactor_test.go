@@ -156,7 +156,8 @@ func TestTOTP(t *testing.T) {
 			t.Errorf("a missing second factor: %s", got.Body)
 		}
 
-		// The code of the setup has been used. A code counts once, for its own period and its neighbours.
+		// The code of the setup has been used. A code counts once, for its own period and its
+		// neighbours.
 		refused := func(what, code string) {
 			t.Helper()
 			if got := other.signIn2(email, code); got.userErrors("signIn") != "secondFactor:INVALID_SECOND_FACTOR" || other.viewer() != "" {
@@ -290,8 +291,8 @@ func TestSecondFactorIsNotGuessed(t *testing.T) {
 	})
 }
 
-// TestPasswordChangesKeepSecondFactors: neither a reset by mail nor a change removes a second factor or
-// signs in without it.
+// TestPasswordChangesKeepSecondFactors: neither a reset by mail nor a change removes a second
+// factor or signs in without it.
 func TestPasswordChangesKeepSecondFactors(t *testing.T) {
 	t.Parallel()
 	const email, next = "owner@example.com", "a new password"
@@ -318,8 +319,8 @@ func TestPasswordChangesKeepSecondFactors(t *testing.T) {
 	})
 }
 
-// TestRequiredSecondFactor: a member without the second factor that the account requires can call only
-// what sets one up.
+// TestRequiredSecondFactor: a member without the second factor that the account requires can call
+// only what sets one up.
 func TestRequiredSecondFactor(t *testing.T) {
 	t.Parallel()
 	// What such a member may call, and what needs no account at all.
@@ -453,8 +454,8 @@ func TestDownloadInAnotherAccount(t *testing.T) {
 			return strings.Join(pairs, "; ")
 		}
 
-		// A member of the strict account owns an account too, and a person with an own account joins it:
-		// the strict account is the default one of the first and not of the second.
+		// A member of the strict account owns an account too, and a person with an own account
+		// joins it: the strict account is the default one of the first and not of the second.
 		member := a.join(owner, "member@example.com", model.RoleMember)
 		second := member.query(createAccountMutation, "name", "Second").ok(t, "createAccount").at("createAccount.account.id")
 		created := member.query(`mutation($id: ID!) { createSite(input: {accountId: $id, domain: "second.example"}) { site { id } userErrors { code } } }`, "id", second)
@@ -748,8 +749,8 @@ func TestNoPasskeysWithoutAHostName(t *testing.T) {
 	})
 }
 
-// TestNewPasswords: new passwords have 10 bytes and are not among the most common ones. Shorter ones
-// from before still sign in.
+// TestNewPasswords: new passwords have 10 bytes and are not among the most common ones. Shorter
+// ones from before still sign in.
 func TestNewPasswords(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

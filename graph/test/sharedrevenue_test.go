@@ -30,8 +30,8 @@ func (c *client) hiddenReader(siteID string) string {
 	return opened.at("openSharedLink.viewerToken").(string)
 }
 
-// sharedReports returns queries that together read each field of a shared report, with each dimension and
-// each order of rows.
+// sharedReports returns queries that together read each field of a shared report, with each
+// dimension and each order of rows.
 func sharedReports() []string {
 	const days = `period: {from: "2026-11-19", to: "2026-11-19"}, compare: {kind: PREVIOUS_PERIOD, matchDayOfWeek: false}`
 
@@ -66,8 +66,8 @@ func sharedReports() []string {
 }
 
 // TestHiddenRevenue checks that a link without revenue returns nothing of amounts: two sites
-// that differ in amounts and currencies alone have equal answers, in all fields and orders. Links with
-// revenue, with different answers, show that the check can fail.
+// that differ in amounts and currencies alone have equal answers, in all fields and orders. Links
+// with revenue, with different answers, show that the check can fail.
 func TestHiddenRevenue(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -107,7 +107,8 @@ func TestHiddenRevenue(t *testing.T) {
 			}
 		}
 
-		// The link with revenue shows it, also within the 10 seconds for which an equal report is kept.
+		// The link with revenue shows it, also within the 10 seconds for which an equal report is
+		// kept.
 		open, openDear := c.reader(cheap), c.reader(dear)
 		got := a.with(open, queries[1]).ok(t, "")
 		if got.at("sharedSite.report.totals.revenue.0.currency") == nil || got.at("sharedSite.report.propertyNames.0.name") == nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// TestSharedLinkToken checks who can read the token of a link again: members who may create links, through
-// all paths to the link, and no others. It is stored encrypted.
+// TestSharedLinkToken checks who can read the token of a link again: members who may create links,
+// through all paths to the link, and no others. It is stored encrypted.
 func TestSharedLinkToken(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -67,8 +67,8 @@ ORDER BY b.id LIMIT 1) WHERE id = (SELECT max(id) FROM shared_links)`); err != n
 	})
 }
 
-// TestSharedLinkOfId opens a link together with an id, as the page for frames does: the token of another link is
-// refused, so that the origins of one link do not apply to another one.
+// TestSharedLinkOfId opens a link together with an id, as the page for frames does: the token of
+// another link is refused, so that the origins of one link do not apply to another one.
 func TestSharedLinkOfId(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -21,8 +21,8 @@ const (
 	deletedQuery = `{ viewer { account { deletedSites { siteId siteKey domain name deletedAt restorableUntil } } } }`
 )
 
-// TestDeletedSiteIsRestored: a deleted site is unknown everywhere, keeps its rows, and comes back with
-// them.
+// TestDeletedSiteIsRestored: a deleted site is unknown everywhere, keeps its rows, and comes back
+// with them.
 func TestDeletedSiteIsRestored(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -171,7 +171,8 @@ func TestDeletedSiteExpires(t *testing.T) {
 	})
 }
 
-// TestRestoredSiteCounts: a deleted site leaves room for another one, and does not return without room.
+// TestRestoredSiteCounts: a deleted site leaves room for another one, and does not return without
+// room.
 func TestRestoredSiteCounts(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -15,9 +15,9 @@ import (
 	"github.com/tallygate/tallygate/tools/oracle"
 )
 
-// TestSmallGroups checks that readers of shared links see values of few visitors as (other) in dimensions of
-// the visitor alone, that they get no report of a small group by filters, and that members see all unless
-// their owner says otherwise.
+// TestSmallGroups checks that readers of shared links see values of few visitors as (other) in
+// dimensions of the visitor alone, that they get no report of a small group by filters, and that
+// members see all unless their owner says otherwise.
 func TestSmallGroups(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -27,8 +27,8 @@ func TestSmallGroups(t *testing.T) {
 		storeCountries(t, d, a, site)
 		reader := c.reader(site)
 
-		// The period has 4 visitors of Germany, 3 of Switzerland (2 the day before), 2 of Austria (1 the day before)
-		// and 1 of Liechtenstein, who alone views /secret.
+		// The period has 4 visitors of Germany, 3 of Switzerland (2 the day before), 2 of Austria
+		// (1 the day before) and 1 of Liechtenstein, who alone views /secret.
 		const report = `report(period: {from: "2026-11-19", to: "2026-11-19"}, compare: {kind: PREVIOUS_PERIOD, matchDayOfWeek: false}, filters: $filters) {
   totals { visitors }
   countries: breakdown(by: COUNTRY) { hasOther totalCount nodes { value metrics { visitors comparison { visitors } } } }
@@ -144,9 +144,10 @@ func TestSmallGroups(t *testing.T) {
 	})
 }
 
-// TestSmallGroupsByDifference asks for reports by every set of countries, named or left out, of random small days,
-// by readers with each threshold. Two reports that are not refused differ by the visitors of no country, or by as
-// many as the threshold: neither of them names a small group, nor does their difference.
+// TestSmallGroupsByDifference asks for reports by every set of countries, named or left out, of
+// random small days, by readers with each threshold. Two reports that are not refused differ by the
+// visitors of no country, or by as many as the threshold: neither of them names a small group, nor
+// does their difference.
 func TestSmallGroupsByDifference(t *testing.T) {
 	t.Parallel()
 	countries := []string{"", "AT", "CH", "DE"}

@@ -16,9 +16,9 @@ import (
 var everything = `query($first: Int!) { viewer { email account { name members { email }
 	sites(first: $first) ` + selection("SiteConnection", 4, costly...) + ` } } }`
 
-// costly are the fields of a site that cost too much for a request that reads all other fields of 45
-// sites: whole lists, the caller's mails, the privacy text, and figures, which are counted site by site.
-// nodes are the same sites again.
+// costly are the fields of a site that cost too much for a request that reads all other fields of
+// 45 sites: whole lists, the caller's mails, the privacy text, and figures, which are counted site
+// by site. nodes are the same sites again.
 var costly = []string{
 	"nodes", "privacyText", "deliveries", "annotations", "segments", "funnels", "sharedLinks", "alertChannels", "imports", "importJobs", "usageHistory", "usageByDay", "unknownEvents", "ownAlertChannel", "live", "report", "reportView", "hiddenNotices",
 }

@@ -23,7 +23,8 @@ const (
 		site { id domain } userErrors { field code } } }`
 )
 
-// mayWhileSuspended are the mutations that users of a suspended account can call, each with the reason.
+// mayWhileSuspended are the mutations that users of a suspended account can call, each with the
+// reason.
 var mayWhileSuspended = map[string]string{
 	"signUp": "another account", "confirmSignUp": "another account", "createAccount": "another account",
 	"startProviderSignIn": "reading", "finishProviderSignIn": "reading", "signIn": "reading", "signOut": "reading", "openSharedLink": "reading",
@@ -39,8 +40,8 @@ var mayWhileSuspended = map[string]string{
 	"setSitePlan":      "operators", "setCaptchaPlan": "operators", "suspendAccount": "operators", "resumeAccount": "operators",
 }
 
-// TestSuspendedAccount: users of a suspended account read, and change nothing. Operators suspend and
-// resume, but not the account of the only operator.
+// TestSuspendedAccount: users of a suspended account read, and change nothing. Operators suspend
+// and resume, but not the account of the only operator.
 func TestSuspendedAccount(t *testing.T) {
 	t.Parallel()
 	const account = `{ viewer { account { suspension { suspendedAt reason } } } sites { totalCount } }`
@@ -117,7 +118,8 @@ func TestSuspendedAccount(t *testing.T) {
 	})
 }
 
-// TestTransferSite: a site moves with its rows between two accounts of an owner, and only between them.
+// TestTransferSite: a site moves with its rows between two accounts of an owner, and only between
+// them.
 func TestTransferSite(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -180,8 +182,8 @@ ON CONFLICT (user_id, account_id) DO UPDATE SET role = excluded.role`, role, mod
 
 		transfer(owner, site, to).ok(t, "transferSite")
 
-		// The transfer deletes alerts and their channels, since their addresses are the first account's. The own channel
-		// of the owner of both accounts stays, with its messages.
+		// The transfer deletes alerts and their channels, since their addresses are the first
+		// account's. The own channel of the owner of both accounts stays, with its messages.
 		want := slices.DeleteFunc(before, func(table string) bool { return table == "alerts" })
 		if after := left(t, d, owners{site: 1}); !slices.Equal(after, want) {
 			t.Errorf("rows in %v, want %v", after, want)

@@ -18,8 +18,8 @@ func (c *client) createTokenWith(name, input string) *answer {
 		apiToken { id validUntil user { email } } token userErrors { field code } } }`, "name", name)
 }
 
-// TestTokenExpiry: a token expires after a year unless its creator chooses another time, or never. From
-// exactly that time on it is refused with a message of its own.
+// TestTokenExpiry: a token expires after a year unless its creator chooses another time, or never.
+// From exactly that time on it is refused with a message of its own.
 func TestTokenExpiry(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -117,7 +117,8 @@ func TestOwnersSeeAllTokens(t *testing.T) {
 }
 
 // TestTokenExpiryMails: the user of a token gets one mail 14 days before its expiry and one a day
-// before, however often and late the task runs. Short tokens skip the mails that would be due at once.
+// before, however often and late the task runs. Short tokens skip the mails that would be due at
+// once.
 func TestTokenExpiryMails(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

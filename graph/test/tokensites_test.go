@@ -26,9 +26,9 @@ func (c *client) restrict(siteIDs []string) *answer {
 		apiToken { id siteIds } token userErrors { field code } } }`, "ids", siteIDs)
 }
 
-// TestRestrictedTokenIsolation: for a token that is restricted to one site, the ids of everything else
-// in the same account answer like unknown ones in every field that takes an id, and nothing changes.
-// Its own site and its objects are found.
+// TestRestrictedTokenIsolation: for a token that is restricted to one site, the ids of everything
+// else in the same account answer like unknown ones in every field that takes an id, and nothing
+// changes. Its own site and its objects are found.
 func TestRestrictedTokenIsolation(t *testing.T) {
 	t.Parallel()
 	fields, operation := byID()
@@ -139,8 +139,8 @@ func TestRestrictedTokenLists(t *testing.T) {
 	})
 }
 
-// TestRestrictedTokenAfterTransfer: a site that leaves the account is out of the token's reach, and the
-// token stays restricted.
+// TestRestrictedTokenAfterTransfer: a site that leaves the account is out of the token's reach, and
+// the token stays restricted.
 func TestRestrictedTokenAfterTransfer(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -200,8 +200,8 @@ func TestRestrictedTokenMistakes(t *testing.T) {
 	})
 }
 
-// openToRestricted are the fields of an account that a token restricted to sites reads, each with the
-// reason. All other fields must be null, empty or forbidden.
+// openToRestricted are the fields of an account that a token restricted to sites reads, each with
+// the reason. All other fields must be null, empty or forbidden.
 var openToRestricted = map[string]string{
 	"id":                  "the token's own object names its account",
 	"name":                "a program shows for whom it acts",
@@ -218,9 +218,9 @@ var openToRestricted = map[string]string{
 	"captchaUsageHistory": "the same count by month",
 }
 
-// TestRestrictedTokenAccount reads every field of an account, over every path to the account, with an
-// owner's token that is restricted to one site. Everything that the token must not see has "hidden" in
-// its name.
+// TestRestrictedTokenAccount reads every field of an account, over every path to the account, with
+// an owner's token that is restricted to one site. Everything that the token must not see has
+// "hidden" in its name.
 func TestRestrictedTokenAccount(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -279,8 +279,8 @@ func accountSelection(f *ast.FieldDefinition) string {
 	return selection(f.Type.Name(), 1)
 }
 
-// wantRestricted checks the answer to one field of an account, for a restricted token or a guest. open
-// are the fields that answer, each with the reason.
+// wantRestricted checks the answer to one field of an account, for a restricted token or a guest.
+// open are the fields that answer, each with the reason.
 func wantRestricted(t *testing.T, open map[string]string, path, field string, got *answer) {
 	t.Helper()
 
@@ -303,8 +303,8 @@ func wantRestricted(t *testing.T, open map[string]string, path, field string, go
 	}
 }
 
-// hide creates objects of the owner's account that a token for another site must not see, and returns
-// their global ids.
+// hide creates objects of the owner's account that a token for another site must not see, and
+// returns their global ids.
 func (a *app) hide(owner *client) map[string]string {
 	a.t.Helper()
 

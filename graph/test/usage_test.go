@@ -9,8 +9,8 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// TestUsageByMonthAndDay: months are complete, the current day is what the month has beyond its counted
-// days, and is left out while yesterday is not counted.
+// TestUsageByMonthAndDay: months are complete, the current day is what the month has beyond its
+// counted days, and is left out while yesterday is not counted.
 func TestUsageByMonthAndDay(t *testing.T) {
 	t.Parallel()
 	const query = `query($id: ID!) { site(id: $id) { usageHistory(months: 3) { period used } usageByDay(days: 3) { day used } }
@@ -53,7 +53,8 @@ func TestUsageByMonthAndDay(t *testing.T) {
 	})
 }
 
-// TestSitekeyActivity: the counters of a sitekey, with a notice of refusals that the owner can resolve.
+// TestSitekeyActivity: the counters of a sitekey, with a notice of refusals that the owner can
+// resolve.
 func TestSitekeyActivity(t *testing.T) {
 	t.Parallel()
 	const query = `query($id: ID!) { sitekey(id: $id) { notice usageHistory(months: 1) { period used }

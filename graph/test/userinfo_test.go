@@ -14,8 +14,8 @@ import (
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
-// TestClaims checks which claims sign a person in, by where the provider has them: in the ID token or at its
-// userinfo endpoint. Each case is a sign-in of its own.
+// TestClaims checks which claims sign a person in, by where the provider has them: in the ID token
+// or at its userinfo endpoint. Each case is a sign-in of its own.
 func TestClaims(t *testing.T) {
 	t.Parallel()
 	const anna = "anna@corp.example"
@@ -130,8 +130,8 @@ func failsAt(path string) func(http.ResponseWriter, *http.Request) bool {
 	}
 }
 
-// TestOwnerReadsWhatIsWrong checks that a provider is asked when it is saved with a secret, and that nothing is stored
-// if it refuses.
+// TestOwnerReadsWhatIsWrong checks that a provider is asked when it is saved with a secret, and
+// that nothing is stored if it refuses.
 func TestOwnerReadsWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -194,8 +194,8 @@ func TestOwnerReadsWhatIsWrong(t *testing.T) {
 		}
 		save(nil).ok(t, "setAccountProvider")
 
-		// With the right settings it is stored. Without a secret no call is made, so that an owner can change the rest while
-		// the provider is away.
+		// With the right settings it is stored. Without a secret no call is made, so that an owner
+		// can change the rest while the provider is away.
 		p.registered, p.wrap = "", nil
 		save(nil).ok(t, "setAccountProvider")
 		p.server.Close()

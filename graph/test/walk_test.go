@@ -19,8 +19,8 @@ import (
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
-// walkIDs are the arguments of root fields that the walk gives in addition to the required ones: the name of
-// an id, as in tenant, and the argument that takes it.
+// walkIDs are the arguments of root fields that the walk gives in addition to the required ones:
+// the name of an id, as in tenant, and the argument that takes it.
 var walkIDs = map[string]struct{ argument, id string }{
 	"account": {"id", "accountId"}, "site": {"id", "siteId"}, "sites": {"accountId", "accountId"},
 	"sitekey": {"id", "sitekeyId"}, "sitekeys": {"accountId", "accountId"}, "node": {},
@@ -29,16 +29,16 @@ var walkIDs = map[string]struct{ argument, id string }{
 // walkArguments are values of the arguments of fields that literals lack, by field and argument.
 var walkArguments = map[string]string{"invitationOffer.token": `"tgi_unknown"`}
 
-// walkedQuery is one query of the walk: the field at the end of a path, such as Account.members, with all fields
-// without arguments of what it returns.
+// walkedQuery is one query of the walk: the field at the end of a path, such as Account.members,
+// with all fields without arguments of what it returns.
 type walkedQuery struct {
 	path []string
 	text string
 }
 
-// walk returns a query for every field of every type that the root fields can reach, from the schema alone, and
-// fails for a field that it cannot call. Each type is reached over one path, through as few lists as possible. ids
-// are those of a tenant.
+// walk returns a query for every field of every type that the root fields can reach, from the
+// schema alone, and fails for a field that it cannot call. Each type is reached over one path,
+// through as few lists as possible. ids are those of a tenant.
 func walk(t *testing.T, ids map[string]string, isRoot func(field string) bool) (list []walkedQuery) {
 	t.Helper()
 	type place struct {
@@ -108,8 +108,8 @@ func walk(t *testing.T, ids map[string]string, isRoot func(field string) bool) (
 	return list
 }
 
-// leaves selects all fields of a type that have no fields themselves and need no arguments; and of a list's items,
-// those of their objects, too.
+// leaves selects all fields of a type that have no fields themselves and need no arguments; and of
+// a list's items, those of their objects, too.
 func leaves(def *ast.Definition) string {
 	if def.Kind == ast.Interface {
 		return "__typename"
@@ -169,10 +169,10 @@ var unmarked = []string{
 	"requireSecondFactor", "suspension", "viewerIsGuest", "viewerRole",
 }
 
-// TestEveryFieldForCallersOfOneSite reads every field that the schema has with the callers who reach one site of
-// an account. Everything else in the account has the mark "veiled" in its names, addresses, hosts and titles. An
-// owner reads the same, so a field of the account in which the owner finds no mark fails the test, too: nothing
-// would be hidden there.
+// TestEveryFieldForCallersOfOneSite reads every field that the schema has with the callers who
+// reach one site of an account. Everything else in the account has the mark "veiled" in its names,
+// addresses, hosts and titles. An owner reads the same, so a field of the account in which the
+// owner finds no mark fails the test, too: nothing would be hidden there.
 func TestEveryFieldForCallersOfOneSite(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -46,9 +46,10 @@ func selection(name string, depth int, but ...string) string {
 	return fieldSelection(def, depth, nil, but)
 }
 
-// fieldSelection selects the fields of an object type. types is nil, or has the fields that the query selects
-// at the same place of other types of an interface: then a field of the same name and of another type gets an
-// alias, and of an inner object with an id only this is selected, because a query has at most 500 fields.
+// fieldSelection selects the fields of an object type. types is nil, or has the fields that the
+// query selects at the same place of other types of an interface: then a field of the same name and
+// of another type gets an alias, and of an inner object with an id only this is selected, because a
+// query has at most 500 fields.
 func fieldSelection(def *ast.Definition, depth int, types map[string]string, but []string) string {
 	var parts []string
 	for _, f := range fieldsOf(def) {
@@ -133,8 +134,8 @@ func reachable(from string) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// samples are valid values for the inputs that are not ids, by name, by name and type, or by field and name
-// for one field.
+// samples are valid values for the inputs that are not ids, by name, by name and type, or by field
+// and name for one field.
 var samples = map[string]any{
 	"accountName": "Example", "name": "signup", "domain": "extra.example.org", "url": "https://example.net/hook",
 	"email": "new@example.org", "role": "VIEWER", "plan": "ENTERPRISE", "monthlyPageviews": 5, "scopes": []string{"READ"},
@@ -257,8 +258,9 @@ func (a *app) tenant(domain string) *tenant {
 	return &tenant{owner: c, ids: a.furnish(c, domain)}
 }
 
-// furnish creates one object of every type in an owner's account, with the domain in its names, and returns
-// their ids by the names of the inputs that take them. The owner has an address of the domain.
+// furnish creates one object of every type in an owner's account, with the domain in its names, and
+// returns their ids by the names of the inputs that take them. The owner has an address of the
+// domain.
 func (a *app) furnish(c *client, domain string) map[string]string {
 	a.t.Helper()
 	text := func(got *answer, path string) string {

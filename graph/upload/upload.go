@@ -1,5 +1,5 @@
-// Package upload takes the files of imports, in pieces, and stores them in the database, where any worker
-// finds them. The program mounts its handler. GraphQL starts an import and names its files.
+// Package upload takes the files of imports, in pieces, and stores them in the database, where any
+// worker finds them. The program mounts its handler. GraphQL starts an import and names its files.
 package upload
 
 import (
@@ -25,7 +25,8 @@ import (
 // Path is where the handler is mounted.
 const Path = "/products/analytics/api/import.php"
 
-// The bounds of this process. A piece of up to 1 MiB stays in memory from its first byte until it is stored.
+// The bounds of this process. A piece of up to 1 MiB stays in memory from its first byte until it
+// is stored.
 const (
 	receiving         = 64 // pieces, one of an account
 	storing           = 8  // of them, so that a slow sender keeps no other piece from the database
@@ -44,8 +45,8 @@ type Options struct {
 	BaseURL string // {base_url}: pages from there may upload
 	Now     func() time.Time
 
-	// User returns the caller and its API token, if it may change the settings of one of its accounts; else
-	// a model.Error.
+	// User returns the caller and its API token, if it may change the settings of one of its
+	// accounts; else a model.Error.
 	User func(*http.Request) (*model.User, *model.APIToken, error)
 }
 
@@ -60,11 +61,11 @@ type uploads struct {
 }
 
 // Handler returns the handler. It takes one piece of the upload of an import job, with PUT and the
-// parameters job_id and offset, and answers {"received": n}: the offset of the next piece. A piece at
-// another offset is not stored. Errors are JSON objects with an error code: not_signed_in (401), forbidden
-// (403), not_found (404, also for a job of another account), bad_parameter and bad_chunk (400),
-// import_finished (409: the job does not wait for an upload), method_not_allowed (405), too_many_uploads
-// (429, with Retry-After), unavailable (503).
+// parameters job_id and offset, and answers {"received": n}: the offset of the next piece. A piece
+// at another offset is not stored. Errors are JSON objects with an error code: not_signed_in (401),
+// forbidden (403), not_found (404, also for a job of another account), bad_parameter and bad_chunk
+// (400), import_finished (409: the job does not wait for an upload), method_not_allowed (405),
+// too_many_uploads (429, with Retry-After), unavailable (503).
 //
 // An account uploads one piece at a time.
 func Handler(o Options) (http.Handler, error) {
@@ -164,8 +165,8 @@ func (u *uploads) serve(w http.ResponseWriter, r *http.Request) (received int64,
 	return u.store.Put(r.Context(), accountID, jobID, offset, data, model.At(u.Now()))
 }
 
-// takeTurn waits for the account's turn in a queue, and extends the server's deadlines by the wait and by the
-// time for the work.
+// takeTurn waits for the account's turn in a queue, and extends the server's deadlines by the wait
+// and by the time for the work.
 func takeTurn(
 	w http.ResponseWriter, r *http.Request, queue *turns.Queue, accountID int64, work time.Duration,
 ) (end func(), err error) {

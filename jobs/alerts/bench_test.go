@@ -9,9 +9,9 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// BenchmarkAlerts evaluates the rules of 1,000 sites of 50 accounts, all of which want every event. Each
-// site has 35 days of usage and, in the hour of each of the five weeks, 100 page views. The metric is the
-// time of one site.
+// BenchmarkAlerts evaluates the rules of 1,000 sites of 50 accounts, all of which want every event.
+// Each site has 35 days of usage and, in the hour of each of the five weeks, 100 page views. The
+// metric is the time of one site.
 func BenchmarkAlerts(b *testing.B) {
 	const accounts, perAccount = 50, 20
 	const sites = accounts * perAccount

@@ -122,8 +122,8 @@ func (w *Watcher) usageDays(
 	return all, nil
 }
 
-// silence evaluates the rule of sites without page views. It reads earlier weeks only of sites that are
-// silent now.
+// silence evaluates the rule of sites without page views. It reads earlier weeks only of sites that
+// are silent now.
 func (w *Watcher) silence(
 	ctx context.Context, some []*alerts.Site, now model.Instant, found map[int64]findings,
 ) error {
@@ -187,11 +187,12 @@ func (w *Watcher) pastSilences(
 // callSpan is the time of calls in which the share of refused ones is computed.
 const callSpan = time.Hour
 
-// callMemory is how old a count may be. With several workers, one of them can evaluate the rules rarely.
+// callMemory is how old a count may be. With several workers, one of them can evaluate the rules
+// rarely.
 const callMemory = 2 * callSpan
 
-// callCount is how many calls of a site were accepted and refused, from the beginning of a month and of
-// a day until a time. This process has read it: another one begins with its own count.
+// callCount is how many calls of a site were accepted and refused, from the beginning of a month
+// and of a day until a time. This process has read it: another one begins with its own count.
 type callCount struct {
 	at                model.Instant
 	month             model.Month
@@ -240,8 +241,8 @@ func (w *Watcher) refused(
 	return nil
 }
 
-// callsSince returns the calls of a site since the last count, which it replaces after callSpan. ok is
-// false for the first count, and for one that is too old or of a clock that was set back.
+// callsSince returns the calls of a site since the last count, which it replaces after callSpan. ok
+// is false for the first count, and for one that is too old or of a clock that was set back.
 func (w *Watcher) callsSince(
 	siteID int64, now model.Instant, count func(from callCount) (accepted, refused int64),
 ) (calls rules.Calls, ok bool) {
@@ -277,7 +278,8 @@ func (w *Watcher) forgetCalls(now model.Instant) {
 	}
 }
 
-// deliveries evaluates the rule of failed deliveries. Sites without a failed one have the usual figures.
+// deliveries evaluates the rule of failed deliveries. Sites without a failed one have the usual
+// figures.
 func (w *Watcher) deliveries(
 	ctx context.Context, some []*alerts.Site, now model.Instant, found map[int64]findings,
 ) error {
@@ -308,8 +310,8 @@ func (w *Watcher) deliveries(
 // backupSubject is the subject of the alert of late backups. Those of tasks have the task's name.
 const backupSubject = "backup"
 
-// watchInstallation evaluates the rules of the installation: periodic tasks that fail, backups, and TLS
-// certificates.
+// watchInstallation evaluates the rules of the installation: periodic tasks that fail, backups, and
+// TLS certificates.
 func (w *Watcher) watchInstallation(ctx context.Context, now model.Instant) (changed int64, failed error) {
 	w.forgetCalls(now)
 
@@ -342,9 +344,9 @@ func (w *Watcher) watchInstallation(ctx context.Context, now model.Instant) (cha
 	return changed + n, errors.Join(failed, err)
 }
 
-// certificateFindings evaluates the rule of the certificates of all hosts, also of other processes. It ends
-// alerts about hosts that no process is configured with any more without a message, since their certificates were
-// not renewed. It removes these from open, and returns their number.
+// certificateFindings evaluates the rule of the certificates of all hosts, also of other processes.
+// It ends alerts about hosts that no process is configured with any more without a message, since
+// their certificates were not renewed. It removes these from open, and returns their number.
 func (w *Watcher) certificateFindings(
 	ctx context.Context, found findings, open map[alertAbout]*model.Alert, now model.Instant,
 ) (int64, error) {

@@ -11,7 +11,8 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 )
 
-// Figures returns the figures of planned messages. They equal the figures of a report of the same days.
+// Figures returns the figures of planned messages. They equal the figures of a report of the same
+// days.
 type Figures interface {
 	// Summary returns the figures of the days between from and to, both included, in the site's
 	// time zone, and of as many days before.
@@ -21,9 +22,9 @@ type Figures interface {
 	LiveVisitors(ctx context.Context, site *model.Site, now model.Instant) (int64, error)
 }
 
-// Planner queues the planned messages of channels that are due: summaries, and the messages of fixed thresholds. Its
-// cost follows their number. A message and the time at which the next one is due are stored in one transaction, so
-// that two planners send one message.
+// Planner queues the planned messages of channels that are due: summaries, and the messages of
+// fixed thresholds. Its cost follows their number. A message and the time at which the next one is
+// due are stored in one transaction, so that two planners send one message.
 type Planner struct {
 	sites    *sites.Store
 	channels *alerts.Channels
@@ -40,8 +41,8 @@ const (
 	planRetry = 10 * time.Minute // pause after an error
 )
 
-// Plan queues the due messages and returns their number. A message without figures because of an error is due
-// again after planRetry, so that it delays no other.
+// Plan queues the due messages and returns their number. A message without figures because of an
+// error is due again after planRetry, so that it delays no other.
 func (p *Planner) Plan(ctx context.Context, now model.Instant) (queued int64, failed error) {
 	if p.figures == nil {
 		return 0, nil
@@ -83,8 +84,8 @@ func (p *Planner) planKind(ctx context.Context, kind string, now model.Instant) 
 	}
 }
 
-// send queues one message if there is something to report, and sets when the next one is due. It reports whether
-// it queued one.
+// send queues one message if there is something to report, and sets when the next one is due. It
+// reports whether it queued one.
 func (p *Planner) send(ctx context.Context, plan alerts.Planned, now model.Instant) (bool, error) {
 	site, err := p.sites.AnySite(ctx, plan.SiteID)
 	if errors.Is(err, model.ErrNotFound) {

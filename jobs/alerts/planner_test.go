@@ -51,9 +51,10 @@ func (f *figures) LiveVisitors(context.Context, *model.Site, model.Instant) (int
 	return f.live, nil
 }
 
-// TestChannelSummaries checks that concurrent planners queue each summary of a channel once, at 6:00 in the site's
-// time zone and with the figures of the whole period, that quiet hours postpone its message, and that a site with
-// failing figures delays no other. Channels that get no messages get no summaries.
+// TestChannelSummaries checks that concurrent planners queue each summary of a channel once, at
+// 6:00 in the site's time zone and with the figures of the whole period, that quiet hours postpone
+// its message, and that a site with failing figures delays no other. Channels that get no messages
+// get no summaries.
 func TestChannelSummaries(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -144,7 +145,8 @@ func TestChannelSummaries(t *testing.T) {
 			}
 		}
 
-		// The broken site's channel gets a summary as soon as there are figures, and not of a suspended account.
+		// The broken site's channel gets a summary as soon as there are figures, and not of a
+		// suspended account.
 		f.mu.Lock()
 		f.fails = nil
 		f.mu.Unlock()
@@ -165,9 +167,9 @@ func TestChannelSummaries(t *testing.T) {
 	})
 }
 
-// TestThresholds checks the messages of fixed thresholds, of which concurrent planners queue each once: a spike is
-// checked every 5 minutes, with a pause after a message, and a drop at 6:00 in the site's time zone. An own channel
-// gets the same as a site's.
+// TestThresholds checks the messages of fixed thresholds, of which concurrent planners queue each
+// once: a spike is checked every 5 minutes, with a pause after a message, and a drop at 6:00 in the
+// site's time zone. An own channel gets the same as a site's.
 func TestThresholds(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

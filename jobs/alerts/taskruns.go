@@ -13,7 +13,8 @@ import (
 // noteTime is how long noting the end of a run may take.
 const noteTime = 10 * time.Second
 
-// TaskRuns notes how the runs of periodic tasks end, for all processes: one task runs in any of them.
+// TaskRuns notes how the runs of periodic tasks end, for all processes: one task runs in any of
+// them.
 type TaskRuns struct {
 	store *alerts.Store
 	now   func() time.Time

@@ -1,6 +1,6 @@
-// Package alerts decides what the channels of accounts and sites get: Watcher evaluates the rules of alerts, and
-// Planner queues summaries and the messages of fixed thresholds. Package rules has the rules, and package texts what
-// messages say.
+// Package alerts decides what the channels of accounts and sites get: Watcher evaluates the rules
+// of alerts, and Planner queues summaries and the messages of fixed thresholds. Package rules has
+// the rules, and package texts what messages say.
 package alerts
 
 import (
@@ -62,8 +62,8 @@ type alertAbout struct {
 
 func aboutOf(a *model.Alert) alertAbout { return alertAbout{a.SiteID, a.SitekeyID, a.Event, a.Subject} }
 
-// Watch evaluates the rules of all accounts with channels, and of the installation. It returns how many
-// alerts began or ended. The error of one account does not keep it from the others.
+// Watch evaluates the rules of all accounts with channels, and of the installation. It returns how
+// many alerts began or ended. The error of one account does not keep it from the others.
 func (w *Watcher) Watch(ctx context.Context, now model.Instant) (int64, error) {
 	changed, failed := w.store.EndOrphans(ctx, now)
 
@@ -109,7 +109,8 @@ func (w *Watcher) watchAccounts(ctx context.Context, accounts []*alerts.Account,
 	return changed, failed
 }
 
-// apply begins and ends the alerts of an account. It also ends alerts that no channel wants any more.
+// apply begins and ends the alerts of an account. It also ends alerts that no channel wants any
+// more.
 func (w *Watcher) apply(ctx context.Context, account *alerts.Account, found findings, now model.Instant) (int64, error) {
 	open := make(map[alertAbout]*model.Alert)
 	var unwanted []int64
@@ -126,8 +127,9 @@ func (w *Watcher) apply(ctx context.Context, account *alerts.Account, found find
 	return changed + ended, errors.Join(err, endErr)
 }
 
-// steps makes the next step of each alert of an account, or of the installation (0), that lasts or that a
-// rule was evaluated for. Without figures, which could not be read, an alert stays as it is for a while.
+// steps makes the next step of each alert of an account, or of the installation (0), that lasts or
+// that a rule was evaluated for. Without figures, which could not be read, an alert stays as it is
+// for a while.
 func (w *Watcher) steps(
 	ctx context.Context, accountID int64, found findings, open map[alertAbout]*model.Alert, now model.Instant,
 ) (changed int64, failed error) {

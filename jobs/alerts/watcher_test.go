@@ -116,8 +116,8 @@ func (w *alertWorld) watch(watcher *Watcher, now model.Instant) {
 	}
 }
 
-// TestTrafficAlerts checks the alerts of sites with usual, little, much and no traffic, of a young site
-// and of a paused one. Two workers evaluate the rules at once, and the clock is set back once.
+// TestTrafficAlerts checks the alerts of sites with usual, little, much and no traffic, of a young
+// site and of a paused one. Two workers evaluate the rules at once, and the clock is set back once.
 func TestTrafficAlerts(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -172,8 +172,8 @@ func TestTrafficAlerts(t *testing.T) {
 	})
 }
 
-// TestOtherAlerts checks the alerts about refused calls, deliveries and the captcha, and those that no
-// channel wants.
+// TestOtherAlerts checks the alerts about refused calls, deliveries and the captcha, and those that
+// no channel wants.
 func TestOtherAlerts(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -247,8 +247,8 @@ func (w *alertWorld) operatorsChannel() {
 	}
 }
 
-// TestInstallationAlerts checks the alerts about tasks and backups, with their messages. Two workers run the task
-// and evaluate the rules in turn.
+// TestInstallationAlerts checks the alerts about tasks and backups, with their messages. Two
+// workers run the task and evaluate the rules in turn.
 func TestInstallationAlerts(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -340,8 +340,9 @@ ON CONFLICT (site_id, day, endpoint, code) DO UPDATE SET count = rejections.coun
 	})
 }
 
-// TestCertificateAlerts checks the alerts about TLS certificates: of a host without one, of one that is renewed
-// late, and of a host that is no longer configured. They reach operators' channels only.
+// TestCertificateAlerts checks the alerts about TLS certificates: of a host without one, of one
+// that is renewed late, and of a host that is no longer configured. They reach operators' channels
+// only.
 func TestCertificateAlerts(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -1,9 +1,10 @@
-// Package importjob runs the imports that owners start in the console: it reads an uploaded export, or the
-// API of another service, for a preview, and stores it once it is confirmed. Package jobs looks for due jobs.
+// Package importjob runs the imports that owners start in the console: it reads an uploaded export,
+// or the API of another service, for a preview, and stores it once it is confirmed. Package jobs
+// looks for due jobs.
 //
-// A job is a row that the worker leases. A worker that dies loses the lease, and another one runs the step
-// from its beginning: an upload stays in the database until the job ends, and nothing of an import is
-// visible before the transaction that completes its job.
+// A job is a row that the worker leases. A worker that dies loses the lease, and another one runs
+// the step from its beginning: an upload stays in the database until the job ends, and nothing of
+// an import is visible before the transaction that completes its job.
 package importjob
 
 import (
@@ -25,8 +26,9 @@ import (
 )
 
 const (
-	// apiMemory bounds what an export of an API takes in memory while it is read, as fileMemory does for an
-	// upload. A process reads one upload and, since APIs are slow, apiJobs of APIs at once.
+	// apiMemory bounds what an export of an API takes in memory while it is read, as fileMemory
+	// does for an upload. A process reads one upload and, since APIs are slow, apiJobs of APIs at
+	// once.
 	apiMemory = 96 << 20
 	apiJobs   = 3
 
@@ -37,8 +39,8 @@ const (
 	endTimeout  = 10 * time.Second // to record how a run has ended
 )
 
-// fileMemory returns how many bytes an upload may take in memory while it is read: a quarter of GOMEMLIMIT,
-// from 128 to 512 MB.
+// fileMemory returns how many bytes an upload may take in memory while it is read: a quarter of
+// GOMEMLIMIT, from 128 to 512 MB.
 func fileMemory() int64 {
 	return min(max(debug.SetMemoryLimit(-1)/4, 128<<20), 512<<20)
 }
@@ -59,8 +61,8 @@ type Reading struct {
 	Preview model.ImportPreview
 }
 
-// Reader reads exports. A mistake in an export is an *model.ImportFailure. The program implements it, because
-// imported values have the form that the data plane gives to hits.
+// Reader reads exports. A mistake in an export is an *model.ImportFailure. The program implements
+// it, because imported values have the form that the data plane gives to hits.
 type Reader interface {
 	ReadFiles(ctx context.Context, source model.ImportSource, files []*imports.File, b Bounds) (*Reading, error)
 	ReadAPI(ctx context.Context, client *http.Client, address, token string, zone *time.Location, b Bounds) (*Reading, error)
@@ -142,8 +144,8 @@ func (r *Runner) Run(ctx context.Context, job *imports.Leased) error {
 	return r.end(ctx, job, err)
 }
 
-// renew extends the lease until ctx ends. It cancels the work when the job was canceled, or when the lease
-// has expired because the database did not answer.
+// renew extends the lease until ctx ends. It cancels the work when the job was canceled, or when
+// the lease has expired because the database did not answer.
 func (r *Runner) renew(ctx context.Context, job *imports.Leased, progress *atomic.Int64, cancel context.CancelCauseFunc) {
 	ticker := time.NewTicker(renewEvery)
 	defer ticker.Stop()
@@ -230,7 +232,8 @@ func (r *Runner) read(ctx context.Context, job *imports.Leased, progress func(fl
 	return read, nil
 }
 
-// counter returns the function that counts what a job reads. An upload is read again to store it, which does not count.
+// counter returns the function that counts what a job reads. An upload is read again to store it,
+// which does not count.
 func (r *Runner) counter(ctx context.Context, job *imports.Leased) (func(bytes int) error, error) {
 	if job.State == model.JobStoring {
 		return func(int) error { return nil }, nil

@@ -12,8 +12,8 @@ import (
 	"github.com/wneessen/go-mail"
 )
 
-// CheckError is why a mail server does not accept mails of this installation. Its text never holds the
-// server's own text or a password.
+// CheckError is why a mail server does not accept mails of this installation. Its text never holds
+// the server's own text or a password.
 type CheckError struct {
 	IsSender bool // the server accepts the connection and refuses the sender
 	Reason   string
@@ -22,8 +22,8 @@ type CheckError struct {
 // Error implements error.
 func (e *CheckError) Error() string { return e.Reason }
 
-// Check connects as send does, with TLS and authentication, names the sender, and disconnects. It sends
-// no mail. A failure is a *CheckError.
+// Check connects as send does, with TLS and authentication, names the sender, and disconnects. It
+// sends no mail. A failure is a *CheckError.
 func (s *Server) Check(ctx context.Context, timeout time.Duration) error {
 	// The cut capacity makes append copy the options, which other goroutines use.
 	client, err := mail.NewClient(s.host, append(s.options[:len(s.options):len(s.options)], mail.WithTimeout(timeout))...)

@@ -11,8 +11,8 @@ import (
 // maxText is how many characters of one text in a mail's data a mail shows.
 const maxText = 500
 
-// cleaned returns JSON in which each text is one line of at most maxText characters. So data can add
-// neither paragraphs nor headers, and cannot reverse the direction of the text around it.
+// cleaned returns JSON in which each text is one line of at most maxText characters. So data can
+// add neither paragraphs nor headers, and cannot reverse the direction of the text around it.
 func cleaned(data string) ([]byte, error) {
 	var value any
 	decoder := json.NewDecoder(strings.NewReader(data))

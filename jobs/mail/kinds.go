@@ -20,7 +20,8 @@ type letter struct {
 // letterWriter reads the data of a kind of mail.
 type letterWriter func(language model.Language, v *view, data []byte) (*letter, error)
 
-// kinds has every kind of model.MailKinds: the page that it is about, and its text in each language.
+// kinds has every kind of model.MailKinds: the page that it is about, and its text in each
+// language.
 var kinds = map[string]letterWriter{
 	model.MailQuota80:         kind(usagePage, en.Quota80, de.Quota80),
 	model.MailQuota100:        kind(usagePage, en.Quota100, de.Quota100),

@@ -30,7 +30,8 @@ func TestLayoutEscapes(t *testing.T) {
 			}
 		}
 
-		// The markup is the markup of a page with harmless text, and the text is there once for each place.
+		// The markup is the markup of a page with harmless text, and the text is there once for
+		// each place.
 		got := layout(p)
 		tags := regexp.MustCompile(`<[^>]*>`)
 		want := strings.Join(tags.FindAllString(layout(harmless()), -1), "")
@@ -84,7 +85,8 @@ func escaped(s string) string {
 	return strings.ReplaceAll(html.EscapeString(s), "&#34;", "&quot;")
 }
 
-// TestTemplatesEscape checks that the layout escapes everything, and that plain text is not escaped.
+// TestTemplatesEscape checks that the layout escapes everything, and that plain text is not
+// escaped.
 func TestTemplatesEscape(t *testing.T) {
 	escapes, plain := regexp.MustCompile(`{%-?\s*(s|v|q|z|j|qz|sz|jz|=h|=qh|=jh)\s`), regexp.MustCompile(`{%-?\s*[a-z.0-9]*=\s`)
 
@@ -96,7 +98,8 @@ func TestTemplatesEscape(t *testing.T) {
 		t.Errorf("layout.qtpl has %s, which does not escape", found)
 	}
 
-	// Each kind has a template but own_alert, which shares the template of alert; common.qtpl is of no kind.
+	// Each kind has a template but own_alert, which shares the template of alert; common.qtpl is of
+	// no kind.
 	files, err := filepath.Glob("text/*/*.qtpl")
 	if err != nil || len(files) != len(model.Languages)*len(model.MailKinds) {
 		t.Errorf("%d templates, %v", len(files), err)

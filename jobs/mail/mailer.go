@@ -7,21 +7,21 @@
 //
 // # Kinds
 //
-// A kind has a constant and the type of its data in model.MailKinds, a line with its page in kinds.go,
-// and a file in package en and package de of folder text. The file is a template of quicktemplate, which
-// "make generate" compiles to Go. It writes the parts of a mail, which page.go and layout.qtpl lay out as
-// plain text and HTML. There is no markup: {%s= value %} writes a value as it is, and layout.qtpl escapes
-// everything.
+// A kind has a constant and the type of its data in model.MailKinds, a line with its page in
+// kinds.go, and a file in package en and package de of folder text. The file is a template of
+// quicktemplate, which "make generate" compiles to Go. It writes the parts of a mail, which page.go
+// and layout.qtpl lay out as plain text and HTML. There is no markup: {%s= value %} writes a value
+// as it is, and layout.qtpl escapes everything.
 //
 //	Subject  the subject, which is the heading as well
 //	Button   text of the link to the page
 //	Body     paragraphs between blank lines; lines with text.Tab are rows of a table
 //	Reason   why the recipient gets the mail, such as {%= member(v) %} of common.qtpl
 //
-// A template reads d, the kind's data, and v, which has the account's name, the site's domain, and the
-// functions that write numbers, dates and times in the language. common.qtpl has what several kinds
-// share. Texts of the data are single lines when a template reads them. TestGolden needs an example of
-// each kind, and `go test ./jobs/mail -run TestGolden -update` writes the rendered mail.
+// A template reads d, the kind's data, and v, which has the account's name, the site's domain, and
+// the functions that write numbers, dates and times in the language. common.qtpl has what several
+// kinds share. Texts of the data are single lines when a template reads them. TestGolden needs an
+// example of each kind, and `go test ./jobs/mail -run TestGolden -update` writes the rendered mail.
 package mail
 
 import (
@@ -163,8 +163,8 @@ func (m *Mailer) deliver(ctx context.Context, id int64) {
 	}
 }
 
-// send makes one attempt and sets the mail's next state. It logs neither the text nor the recipient: the
-// mail may contain a link that opens an account.
+// send makes one attempt and sets the mail's next state. It logs neither the text nor the
+// recipient: the mail may contain a link that opens an account.
 func (m *Mailer) send(ctx context.Context, mail *model.Mail) {
 	log := m.log.With("mail", mail.ID, "kind", mail.Kind, "account", mail.AccountID)
 

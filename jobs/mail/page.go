@@ -103,7 +103,8 @@ func (p *page) text() string {
 // maxColumn is the widest first column of a table in plain text, in characters.
 const maxColumn = 40
 
-// plain returns the block as plain text. The first column of a table is padded, the others follow it.
+// plain returns the block as plain text. The first column of a table is padded, the others follow
+// it.
 func (b block) plain() string {
 	width := 0
 	for _, row := range b.Rows {

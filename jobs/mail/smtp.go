@@ -79,8 +79,9 @@ func NewServer(smtpURL, from string, authorities *x509.CertPool) (*Server, error
 	return s, nil
 }
 
-// authMechanisms returns the ways to authenticate, best first. The library's own choice prefers NTLM,
-// which needs the name of a domain, to PLAIN: an Exchange server that offers both would refuse.
+// authMechanisms returns the ways to authenticate, best first. The library's own choice prefers
+// NTLM, which needs the name of a domain, to PLAIN: an Exchange server that offers both would
+// refuse.
 func authMechanisms(plainText bool) []mail.SMTPAuthType {
 	if plainText {
 		// Without TLS there is no channel to bind to, and the password must not be readable.
@@ -132,8 +133,8 @@ func (s *Server) send(ctx context.Context, stored *model.Mail, text *content) er
 	return client.DialAndSendWithContext(ctx, message)
 }
 
-// message returns a mail with its headers. It has the same Message-ID at each attempt, so that clients
-// show a mail once that was sent twice.
+// message returns a mail with its headers. It has the same Message-ID at each attempt, so that
+// clients show a mail once that was sent twice.
 func (s *Server) message(stored *model.Mail, text *content) (*mail.Msg, error) {
 	message := mail.NewMsg(mail.WithNoDefaultUserAgent())
 	if err := errors.Join(message.From(s.from), message.To(stored.Recipient)); err != nil {

@@ -27,8 +27,8 @@ type ServerState struct {
 // ErrNoCluster is returned for the URL of a cluster if the server is not part of a cluster.
 var ErrNoCluster = errors.New("the server is not a cluster")
 
-// Inspect reads the state of the Redis servers of a URL: of one server, of the master that sentinels
-// name, or of one node of a cluster. It sends no command that writes.
+// Inspect reads the state of the Redis servers of a URL: of one server, of the master that
+// sentinels name, or of one node of a cluster. It sends no command that writes.
 func Inspect(ctx context.Context, rawURL string) (ServerState, error) {
 	s, err := parseURL(rawURL)
 	if err != nil {

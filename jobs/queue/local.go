@@ -22,9 +22,9 @@ const (
 var queues = []string{Default, Deliveries}
 
 // local runs tasks in this process: all tasks if no Redis is configured, and the tasks that this
-// process submits while Redis is unavailable. Tasks in memory lose no work when the process ends, and
-// never repeat what another process does: handlers lease their work in the database, and periodic
-// tasks are idempotent.
+// process submits while Redis is unavailable. Tasks in memory lose no work when the process ends,
+// and never repeat what another process does: handlers lease their work in the database, and
+// periodic tasks are idempotent.
 //
 // A goroutine exists only for a task that runs, and a timer only for a failed task, so that an idle
 // queue uses no processor time.
@@ -91,8 +91,8 @@ func (l *local) start() {
 }
 
 // submit adds a task. It reports false, and drops the task, if a task with its ID waits, runs or is
-// retried, if Task.Parallel tasks with its payload wait, or if its queue is full. The next sweep of the
-// database finds the work of a dropped task again.
+// retried, if Task.Parallel tasks with its payload wait, or if its queue is full. The next sweep of
+// the database finds the work of a dropped task again.
 func (l *local) submit(task Task) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -113,9 +113,9 @@ func (l *local) add(task Task) bool {
 	return true
 }
 
-// submitPeriodic submits the tasks that were not submitted in their current periods. A task that still
-// waits or runs for an earlier period is submitted by a later call. A new period replaces the retry of
-// an earlier one.
+// submitPeriodic submits the tasks that were not submitted in their current periods. A task that
+// still waits or runs for an earlier period is submitted by a later call. A new period replaces the
+// retry of an earlier one.
 func (l *local) submitPeriodic(tasks []Periodic, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -152,7 +152,8 @@ func (l *local) startWorkers() {
 	}
 }
 
-// take takes the oldest waiting task, in turns from each queue, or returns nil. The caller holds mu.
+// take takes the oldest waiting task, in turns from each queue, or returns nil. The caller holds
+// mu.
 func (l *local) take() *localTask {
 	for range queues {
 		l.last = (l.last + 1) % len(queues)
@@ -183,8 +184,8 @@ func (l *local) run(task Task) (err error) {
 	return l.handlers[task.Type](ctx, payload)
 }
 
-// finish ends a run of a task, and schedules its retry if it failed. It returns the worker's next task,
-// or nil to end the worker.
+// finish ends a run of a task, and schedules its retry if it failed. It returns the worker's next
+// task, or nil to end the worker.
 func (l *local) finish(t *localTask, err error) *localTask {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -231,8 +232,8 @@ func (l *local) forget(t *localTask) {
 	delete(l.tasks, t.ID)
 }
 
-// stop drops the tasks that wait, and waits for the tasks that run. It cancels tasks that take longer
-// than drainTimeout, and leaves tasks that ignore that.
+// stop drops the tasks that wait, and waits for the tasks that run. It cancels tasks that take
+// longer than drainTimeout, and leaves tasks that ignore that.
 func (l *local) stop() {
 	l.mu.Lock()
 	l.stopped = true

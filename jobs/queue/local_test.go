@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// newTestLocal returns a local queue with one handler, in a test of package synctest. It starts with
-// l.start, and stops with the test.
+// newTestLocal returns a local queue with one handler, in a test of package synctest. It starts
+// with l.start, and stops with the test.
 func newTestLocal(t *testing.T, handle func(ctx context.Context, payload string) error) *local {
 	t.Helper()
 
@@ -30,8 +30,8 @@ func testTask(queue string, id int) Task {
 	return Task{Type: "test", Queue: queue, Payload: id, ID: fmt.Sprint(id)}
 }
 
-// pause lets time pass, and waits until all goroutines of the test are blocked. The wait also orders what
-// they did before what the test does next, for the race detector.
+// pause lets time pass, and waits until all goroutines of the test are blocked. The wait also
+// orders what they did before what the test does next, for the race detector.
 func pause(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -39,8 +39,8 @@ func pause(d time.Duration) {
 
 var errTest = errors.New("the task fails")
 
-// TestLocalOrder: tasks that wait for the start or for a worker run oldest first, in turns from each
-// queue.
+// TestLocalOrder: tasks that wait for the start or for a worker run oldest first, in turns from
+// each queue.
 func TestLocalOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ran []string
@@ -76,8 +76,8 @@ func TestLocalOrder(t *testing.T) {
 	})
 }
 
-// TestLocalDedup: a task is dropped while one with its ID waits, runs or is retried, while as many of
-// its payload wait as can run at once, and if the queue is full.
+// TestLocalDedup: a task is dropped while one with its ID waits, runs or is retried, while as many
+// of its payload wait as can run at once, and if the queue is full.
 func TestLocalDedup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan error)
@@ -120,8 +120,8 @@ func TestLocalDedup(t *testing.T) {
 	})
 }
 
-// TestLocalRetries: a task that fails or panics is retried three times with growing pauses, and then
-// forgotten.
+// TestLocalRetries: a task that fails or panics is retried three times with growing pauses, and
+// then forgotten.
 func TestLocalRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -145,8 +145,8 @@ func TestLocalRetries(t *testing.T) {
 	})
 }
 
-// TestLocalPeriodic: a periodic task runs once in each period of the clock. A run that lasts into the
-// next period is followed by the next period's run, and a new period replaces a retry.
+// TestLocalPeriodic: a periodic task runs once in each period of the clock. A run that lasts into
+// the next period is followed by the next period's run, and a new period replaces a retry.
 func TestLocalPeriodic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -183,8 +183,8 @@ func TestLocalPeriodic(t *testing.T) {
 	})
 }
 
-// TestLocalStop: a stop drops what waits, lets running tasks end, and cancels those that take longer
-// than drainTimeout. It leaves a task that ignores that.
+// TestLocalStop: a stop drops what waits, lets running tasks end, and cancels those that take
+// longer than drainTimeout. It leaves a task that ignores that.
 func TestLocalStop(t *testing.T) {
 	for _, test := range []struct {
 		name      string

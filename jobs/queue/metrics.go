@@ -18,8 +18,8 @@ var (
 // inspectTimeout bounds the wait of a scrape for Redis.
 const inspectTimeout = 3 * time.Second
 
-// Measure registers the queue's state as metrics. Numbers that Redis does not return are left out, and
-// all of them before Start.
+// Measure registers the queue's state as metrics. Numbers that Redis does not return are left out,
+// and all of them before Start.
 func (q *Queue) Measure(r prometheus.Registerer) error { return r.Register(collector{q}) }
 
 // collector reads the state of a queue when it is scraped.
@@ -73,8 +73,8 @@ func collectTasks(out chan<- prometheus.Metric, queue string, states map[string]
 	}
 }
 
-// inspect returns the state of the queues that have had a task. asynq's inspector takes no context, so
-// after the timeout its answer is dropped.
+// inspect returns the state of the queues that have had a task. asynq's inspector takes no context,
+// so after the timeout its answer is dropped.
 func (q *Queue) inspect() ([]*asynq.QueueInfo, error) {
 	type answer struct {
 		queues []*asynq.QueueInfo

@@ -31,8 +31,9 @@ func (f onCommand) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// TestNotifierUnderSteadyLoadRealRedis: tasks that arrive while others are enqueued are counted again from
-// 0, so that a payload gets its share while the load lasts. A task without Parallel is enqueued.
+// TestNotifierUnderSteadyLoadRealRedis: tasks that arrive while others are enqueued are counted
+// again from 0, so that a payload gets its share while the load lasts. A task without Parallel is
+// enqueued.
 func TestNotifierUnderSteadyLoadRealRedis(t *testing.T) {
 	t.Parallel()
 

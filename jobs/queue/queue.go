@@ -1,11 +1,11 @@
-// Package queue carries the worker's tasks through Redis, or through the memory of one process. It is
-// the only package that knows asynq and go-redis.
+// Package queue carries the worker's tasks through Redis, or through the memory of one process. It
+// is the only package that knows asynq and go-redis.
 //
 // The queue only carries tasks: rows in the database and the clock determine the due work. An empty
-// queue delays work but loses nothing. Without a Redis, and while it is unavailable, the tasks run in
-// the process that submits them. Package jobs starts and stops the queue; jobs/webhook and jobs/mail submit
-// their tasks to it. The queue never reads the database, and does not know the meaning of its
-// tasks.
+// queue delays work but loses nothing. Without a Redis, and while it is unavailable, the tasks run
+// in the process that submits them. Package jobs starts and stops the queue; jobs/webhook and
+// jobs/mail submit their tasks to it. The queue never reads the database, and does not know the
+// meaning of its tasks.
 package queue
 
 import (
@@ -201,8 +201,8 @@ func (q *Queue) Stop() error {
 // begins no other one.
 func (q *Queue) Stopping() bool { return q.ctx != nil && q.ctx.Err() != nil }
 
-// Ping returns an error if a configured Redis does not answer. A worker does its work without Redis,
-// too.
+// Ping returns an error if a configured Redis does not answer. A worker does its work without
+// Redis, too.
 func (q *Queue) Ping(ctx context.Context) error {
 	select {
 	case <-q.started:
@@ -227,8 +227,9 @@ func (q *Queue) Notify(task Task) {
 	q.notifier.Notify(task)
 }
 
-// Submit enqueues a task. Without a Redis, and while it is unavailable, the task runs in this process.
-// It is dropped if too many wait: the next sweep of the database finds the same work again.
+// Submit enqueues a task. Without a Redis, and while it is unavailable, the task runs in this
+// process. It is dropped if too many wait: the next sweep of the database finds the same work
+// again.
 func (q *Queue) Submit(task Task) {
 	// While Redis fails, Submit does not try: a Redis that accepts connections and does not answer
 	// would cost each task its timeout.

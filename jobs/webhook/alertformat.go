@@ -12,9 +12,9 @@ import (
 	"github.com/tallygate/tallygate/jobs/alerts/texts"
 )
 
-// The bodies of messages to alert channels. Values that others choose, such as the subject and paths of
-// pages, never become markup, links or mentions: each format uses fields without markup where it has them,
-// and the others are escaped.
+// The bodies of messages to alert channels. Values that others choose, such as the subject and
+// paths of pages, never become markup, links or mentions: each format uses fields without markup
+// where it has them, and the others are escaped.
 
 // alertBody returns the body of a leased message to a channel.
 func (d *Deliverer) alertBody(leased *outbox.Leased, ids *model.NodeIDs) ([]byte, error) {
@@ -59,8 +59,9 @@ const (
 	maxTeams       = 8_000 // characters; the message has at most 28 KB
 )
 
-// slackBody returns a message for incoming webhooks of Slack, and of services with the same form. Blocks have
-// plain text. The field text is for notifications, and for services that know no blocks.
+// slackBody returns a message for incoming webhooks of Slack, and of services with the same form.
+// Blocks have plain text. The field text is for notifications, and for services that know no
+// blocks.
 func slackBody(t texts.Text, link string) object {
 	plain := func(s string, most int) object {
 		return object{"type": "plain_text", "text": cut(harmless(s), most), "emoji": false}
@@ -89,7 +90,8 @@ func slackBody(t texts.Text, link string) object {
 	}
 }
 
-// discordBody returns a message for webhooks of Discord. It mentions no one, and shows no preview of a link.
+// discordBody returns a message for webhooks of Discord. It mentions no one, and shows no preview
+// of a link.
 func discordBody(t texts.Text, link string) object {
 	const suppressEmbeds = 1 << 2
 	content := "**" + escapeMarkdown(t.Title) + "**"
@@ -108,7 +110,8 @@ func discordBody(t texts.Text, link string) object {
 	}
 }
 
-// teamsBody returns a message with an Adaptive Card for workflows of Teams. Text runs have no markup.
+// teamsBody returns a message with an Adaptive Card for workflows of Teams. Text runs have no
+// markup.
 func teamsBody(t texts.Text, link string) object {
 	run := func(s string, style object) object {
 		inline := object{"type": "TextRun", "text": cut(harmless(s), maxTeams/4)}
@@ -214,15 +217,17 @@ func timeText(at model.Instant) string {
 	return at.Time().UTC().Format(time.RFC3339)
 }
 
-// joiner is a zero-width space, which separates characters that programs would join to a link or a mention.
+// joiner is a zero-width space, which separates characters that programs would join to a link or a
+// mention.
 const joiner = "\u200b"
 
-// harmless separates the characters of a text that programs make links and mentions of, also without markup.
+// harmless separates the characters of a text that programs make links and mentions of, also
+// without markup.
 var harmless = strings.NewReplacer("@", "@"+joiner, "://", ":"+joiner+"//", "www.", "www"+joiner+".",
 	"mailto:", "mailto"+joiner+":").Replace
 
-// escapeSlack escapes what Slack reads in the text of a message: entities, and by harmless and more joiners
-// the markup of services that read Markdown there.
+// escapeSlack escapes what Slack reads in the text of a message: entities, and by harmless and more
+// joiners the markup of services that read Markdown there.
 func escapeSlack(s string) string {
 	return slackEscapes.Replace(harmless(s))
 }
@@ -249,8 +254,8 @@ func cut(s string, n int) string {
 	return s
 }
 
-// cutUTF16 returns a text of at most n UTF-16 code units, in which Discord counts. It never ends within an
-// escape or in a bold title.
+// cutUTF16 returns a text of at most n UTF-16 code units, in which Discord counts. It never ends
+// within an escape or in a bold title.
 func cutUTF16(s string, n int) string {
 	if units := utf16.Encode([]rune(s)); len(units) <= n {
 		return s

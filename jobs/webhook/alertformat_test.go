@@ -37,7 +37,8 @@ func encoded(t *testing.T, body any) (decoded map[string]any, text string) {
 	return decoded, string(raw)
 }
 
-// TestSlackBody checks that no value becomes a mention, a link or markup in Slack and services like it.
+// TestSlackBody checks that no value becomes a mention, a link or markup in Slack and services like
+// it.
 func TestSlackBody(t *testing.T) {
 	t.Parallel()
 	for _, value := range injections {

@@ -92,7 +92,8 @@ type Options struct {
 	// Lease is how long a lease keeps other workers away, on the database's clock; 0: 45 s.
 	Lease time.Duration
 
-	// BaseURL is the origin of the control plane, which messages to alert channels link to; "": they do not.
+	// BaseURL is the origin of the control plane, which messages to alert channels link to; "":
+	// they do not.
 	BaseURL string
 	// IDs returns the global ids of objects in messages to alert channels.
 	IDs func(context.Context) (*model.NodeIDs, error)
@@ -155,7 +156,8 @@ func (d *Deliverer) submit(due outbox.DueDelivery, now model.Instant) {
 	d.queue.Submit(task)
 }
 
-// dueChannels is how many alert channels one sweep serves. Others follow when these have been served.
+// dueChannels is how many alert channels one sweep serves. Others follow when these have been
+// served.
 const dueChannels = 500
 
 // SweepChannels submits tasks for alert channels with due messages.
@@ -321,8 +323,8 @@ func newDeadlines(ctx context.Context, attempt time.Duration) deadlines {
 	return deadlines{work, prompt, func() { cancelPrompt(); cancelWork() }}
 }
 
-// leaseNext leases the lane's longest due delivery. It returns nil without a due delivery or with an
-// error. The attempt's time runs from the lease, not from the wait for the lane's other leases.
+// leaseNext leases the lane's longest due delivery. It returns nil without a due delivery or with
+// an error. The attempt's time runs from the lease, not from the wait for the lane's other leases.
 func (d *Deliverer) leaseNext(ctx context.Context, lane model.Lane) (leased *outbox.Leased, times deadlines, err error) {
 	// The context of the queue ends when Redis is lost, and the receiver would be blamed for the
 	// call that was interrupted.

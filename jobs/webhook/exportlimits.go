@@ -48,8 +48,8 @@ func (l *exportLimits) begin() *exportBody {
 	return &exportBody{limits: l, writing: 1}
 }
 
-// alone waits until no other body is written. No other one is then begun until this one has ended. The
-// caller must keep nothing of the body meanwhile.
+// alone waits until no other body is written. No other one is then begun until this one has ended.
+// The caller must keep nothing of the body meanwhile.
 func (b *exportBody) alone(ctx context.Context) error {
 	b.release()
 	if err := b.limits.writing.Acquire(ctx, exportsWritten); err != nil {

@@ -94,8 +94,8 @@ func checkFree(t *testing.T, l *exportLimits) {
 	}
 }
 
-// TestLargeBodiesAreWrittenAlone writes as many bodies as may be written at once, all of the largest
-// size. Their memory never exceeds one such body and the ordinary bodies.
+// TestLargeBodiesAreWrittenAlone writes as many bodies as may be written at once, all of the
+// largest size. Their memory never exceeds one such body and the ordinary bodies.
 func TestLargeBodiesAreWrittenAlone(t *testing.T) {
 	testkit.SkipLong(t, "bodies of the largest size")
 	const properties = 12_000 // with the texts of a visit

@@ -53,15 +53,17 @@ func newSender(o Options) *sender {
 	return s
 }
 
-// NewClient returns a client that connects as webhooks do, for calls to other addresses that owners enter.
-// For an address that must not be called, and for a redirect, it fails or returns the answer.
+// NewClient returns a client that connects as webhooks do, for calls to other addresses that owners
+// enter. For an address that must not be called, and for a redirect, it fails or returns the
+// answer.
 func NewClient(allowed []netip.Prefix, authorities *x509.CertPool, timeout time.Duration) *http.Client {
 	client := newClient(Options{AllowedNets: allowed, Authorities: authorities})
 	client.Timeout = timeout
 	return client
 }
 
-// ErrBlocked is the error of a client instead of a connection to an address that must not be called.
+// ErrBlocked is the error of a client instead of a connection to an address that must not be
+// called.
 var ErrBlocked = errBlocked
 
 func newClient(o Options) *http.Client {

@@ -1,5 +1,6 @@
-// Package acmetest starts Pebble, the ACME server of Let's Encrypt for tests, with a DNS server that resolves
-// every name to 127.0.0.1. Pebble connects to the ports of a test to check challenges, as an authority does.
+// Package acmetest starts Pebble, the ACME server of Let's Encrypt for tests, with a DNS server
+// that resolves every name to 127.0.0.1. Pebble connects to the ports of a test to check
+// challenges, as an authority does.
 package acmetest
 
 import (
@@ -36,7 +37,8 @@ type Options struct {
 	Blocked           []string      // domains that it refuses
 }
 
-// Authority is a Pebble process. It keeps its addresses over Stop and Start, but no accounts and orders.
+// Authority is a Pebble process. It keeps its addresses over Stop and Start, but no accounts and
+// orders.
 type Authority struct {
 	Directory string // address
 	CAFile    string // certificate of the directory
@@ -52,8 +54,8 @@ type Authority struct {
 	cmd *exec.Cmd
 }
 
-// New prepares an authority and its DNS server. It does not start the authority. Tests with an authority are
-// left to make test-all, because make test does not install one.
+// New prepares an authority and its DNS server. It does not start the authority. Tests with an
+// authority are left to make test-all, because make test does not install one.
 func New(t testing.TB, o Options) *Authority {
 	t.Helper()
 	testkit.SkipLong(t, "an authority")
@@ -116,7 +118,8 @@ func (a *Authority) Log() string {
 	return a.log.String()
 }
 
-// Roots returns the root certificate of what the running authority issues. It differs after each start.
+// Roots returns the root certificate of what the running authority issues. It differs after each
+// start.
 func (a *Authority) Roots() *x509.CertPool {
 	a.t.Helper()
 	response, err := a.client().Get("https://" + a.management + "/roots/0")
@@ -142,7 +145,8 @@ func (a *Authority) client() *http.Client {
 func (a *Authority) run(name string, args ...string) *exec.Cmd {
 	a.t.Helper()
 	cmd := exec.Command(name, args...)
-	// It neither waits between checks nor refuses nonces at random, and checks each host for each order.
+	// It neither waits between checks nor refuses nonces at random, and checks each host for each
+	// order.
 	cmd.Env = append(os.Environ(), "PEBBLE_VA_NOSLEEP=1", "PEBBLE_WFE_NONCEREJECT=0", "PEBBLE_AUTHZREUSE=0")
 	cmd.Stdout, cmd.Stderr = logWriter{a}, logWriter{a}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -193,7 +197,8 @@ func FreeAddress(t testing.TB) string {
 	return listener.Addr().String()
 }
 
-// writeCertificate writes a certificate for 127.0.0.1 and its key, and returns a pool that trusts it.
+// writeCertificate writes a certificate for 127.0.0.1 and its key, and returns a pool that trusts
+// it.
 func writeCertificate(t testing.TB, certificateFile, keyFile string) *x509.CertPool {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -23,16 +23,16 @@ var axe = sync.OnceValues(func() (string, error) {
 	return string(source), err
 })
 
-// Barriers returns the accessibility faults of any impact that axe-core finds within the elements of
-// a CSS selector, one line each, such as "serious color-contrast: #send".
+// Barriers returns the accessibility faults of any impact that axe-core finds within the elements
+// of a CSS selector, one line each, such as "serious color-contrast: #send".
 func (p *Page) Barriers(selector string) []string {
 	p.browser.t.Helper()
 	return p.barriers(selector, `{preload: false, resultTypes: ['violations']}`)
 }
 
-// ColorBarriers is Barriers for the rules about colors only, for a page whose theme has changed since
-// all rules were checked. It takes a fraction of their time. A tag would include the rules that are
-// off by default.
+// ColorBarriers is Barriers for the rules about colors only, for a page whose theme has changed
+// since all rules were checked. It takes a fraction of their time. A tag would include the rules
+// that are off by default.
 func (p *Page) ColorBarriers(selector string) []string {
 	p.browser.t.Helper()
 	return p.barriers(selector, `{preload: false, resultTypes: ['violations'], runOnly: {type: 'rule', values: ['color-contrast', 'link-in-text-block']}}`)

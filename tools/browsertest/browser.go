@@ -1,6 +1,6 @@
-// Package browsertest opens real web pages in Chromium for tests. It finds the browser, starts it so
-// that it can reach only the test's own servers, and provides the operations that tests of pages need.
-// Only tests import it.
+// Package browsertest opens real web pages in Chromium for tests. It finds the browser, starts it
+// so that it can reach only the test's own servers, and provides the operations that tests of pages
+// need. Only tests import it.
 //
 //	browser := browsertest.New(t, browsertest.Host("shop.example.test", server.URL))
 //	page := browser.Open("http://shop.example.test/")
@@ -21,17 +21,17 @@ import (
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
-// UserAgent is the browser's default user agent: Chrome on Linux. The service would treat Chromium's
-// own headless user agent as a bot's.
+// UserAgent is the browser's default user agent: Chrome on Linux. The service would treat
+// Chromium's own headless user agent as a bot's.
 const UserAgent = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36"
 
-// Timeout limits each operation, and is what tests wait for messages of pages. Conditions usually hold
-// within milliseconds; a busy machine may need more than a minute.
+// Timeout limits each operation, and is what tests wait for messages of pages. Conditions usually
+// hold within milliseconds; a busy machine may need more than a minute.
 const Timeout = 4 * time.Minute
 
 // Browser is a Chromium with an empty profile of its own. The profile ends with the test, together
-// with its tabs, cookies and caches. The process may serve several tests, but only one at a time, so
-// the focus and the visible tab belong to this test alone.
+// with its tabs, cookies and caches. The process may serve several tests, but only one at a time,
+// so the focus and the visible tab belong to this test alone.
 type Browser struct {
 	t       testing.TB
 	program *program
@@ -54,9 +54,9 @@ type flag struct {
 }
 
 // Host resolves a host name to a server of the test, whose URL is http://127.0.0.1:PORT or
-// https://127.0.0.1:PORT. The default port of that scheme connects to the server. Other ports of the
-// name connect to the same port on 127.0.0.1, so http://name:PORT/ works too. The name may begin with
-// "*." for all subdomains. Certificates are not verified.
+// https://127.0.0.1:PORT. The default port of that scheme connects to the server. Other ports of
+// the name connect to the same port on 127.0.0.1, so http://name:PORT/ works too. The name may
+// begin with "*." for all subdomains. Certificates are not verified.
 func Host(name, serverURL string) Option {
 	return func(o *options) {
 		u, err := url.Parse(serverURL)

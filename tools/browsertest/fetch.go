@@ -1,7 +1,7 @@
 package browsertest
 
-// ObserveFetch returns a script that puts a function in the place of the page's fetch, and lets it pass
-// for the browser's own. The JavaScript expression may call the browser's as get.
+// ObserveFetch returns a script that puts a function in the place of the page's fetch, and lets it
+// pass for the browser's own. The JavaScript expression may call the browser's as get.
 func ObserveFetch(function string) string {
 	return `{ const get = window.fetch, observed = ` + function + `, text = Function.prototype.toString;
 		Function.prototype.toString = function () { return text.call(this === observed ? get : this) };

@@ -16,8 +16,8 @@ import (
 // firefoxNames lists the names of Firefox's program, best first.
 var firefoxNames = []string{"firefox-esr", "firefox"}
 
-// firefoxPrefs lists the settings of every profile, which turn off prompts, updates and reports. The
-// proxy's settings are added to them.
+// firefoxPrefs lists the settings of every profile, which turn off prompts, updates and reports.
+// The proxy's settings are added to them.
 var firefoxPrefs = []string{
 	`user_pref("app.normandy.enabled", false)`,
 	`user_pref("app.update.enabled", false)`,
@@ -38,9 +38,9 @@ var firefoxPrefs = []string{
 }
 
 // OpenFirefox opens an address in a headless Firefox with an empty profile, and ends it with the
-// test. It reaches the hosts of the Host options only; other options do not apply. No driver controls
-// it: its pages navigate to each other and report to the test's servers. Without a Firefox on the
-// PATH the test is skipped, even in CI, because not every distribution packages one.
+// test. It reaches the hosts of the Host options only; other options do not apply. No driver
+// controls it: its pages navigate to each other and report to the test's servers. Without a Firefox
+// on the PATH the test is skipped, even in CI, because not every distribution packages one.
 func OpenFirefox(t testing.TB, address string, opts ...Option) {
 	t.Helper()
 	testkit.SkipLong(t, "Firefox")
@@ -69,7 +69,8 @@ func OpenFirefox(t testing.TB, address string, opts ...Option) {
 	t.Cleanup(proxy.close)
 	proxy.hosts.Store(&o.hosts)
 
-	// t.TempDir would fail the test, because helper processes may still write after the browser ends.
+	// t.TempDir would fail the test, because helper processes may still write after the browser
+	// ends.
 	profile, err := os.MkdirTemp("", "browsertest-firefox-")
 	if err != nil {
 		t.Fatal(err)

@@ -38,8 +38,8 @@ type Message struct {
 	Text string
 }
 
-// Request is one request of the page, including beacons. It has no body, because the browser does not
-// report it for all requests; the test's server sees it.
+// Request is one request of the page, including beacons. It has no body, because the browser does
+// not report it for all requests; the test's server sees it.
 type Request struct {
 	Method string
 	URL    string
@@ -75,8 +75,8 @@ func (b *Browser) NewPage() *Page {
 	return p
 }
 
-// Frame waits for a frame of another site, whose address begins with a text, and returns it as a page. It
-// has a process of its own, into which the page around it cannot look.
+// Frame waits for a frame of another site, whose address begins with a text, and returns it as a
+// page. It has a process of its own, into which the page around it cannot look.
 func (b *Browser) Frame(address string) *Page {
 	b.t.Helper()
 
@@ -156,8 +156,9 @@ func (p *Page) Goto(address string) {
 	ctx, cancel := context.WithTimeout(p.ctx, Timeout)
 	defer cancel()
 
-	// A form that the page has sent just before can begin its own navigation later than this one, and ends
-	// this one then. The server has read the form by that time, so the form does not need its answer.
+	// A form that the page has sent just before can begin its own navigation later than this one,
+	// and ends this one then. The server has read the form by that time, so the form does not need
+	// its answer.
 	err := chromedp.Run(ctx, chromedp.Navigate(address))
 	for tries := 0; tries < 3 && err != nil && strings.Contains(err.Error(), "net::ERR_ABORTED"); tries++ {
 		err = chromedp.Run(ctx, chromedp.Navigate(address))
@@ -185,8 +186,9 @@ func (p *Page) Before(script string) (remove func()) {
 	}
 }
 
-// Eval evaluates a JavaScript expression in the page, waits if it is a promise, and decodes its value
-// from JSON into the given pointer. A nil pointer discards the value. An exception fails the test.
+// Eval evaluates a JavaScript expression in the page, waits if it is a promise, and decodes its
+// value from JSON into the given pointer. A nil pointer discards the value. An exception fails the
+// test.
 func (p *Page) Eval(expression string, value any) {
 	p.browser.t.Helper()
 
@@ -215,8 +217,8 @@ func (p *Page) Text(expression string) string {
 	return value
 }
 
-// WaitFor doubles its pause after each check, because a check takes a millisecond of processor time,
-// and much more under the race detector.
+// WaitFor doubles its pause after each check, because a check takes a millisecond of processor
+// time, and much more under the race detector.
 const shortestPause, longestPause = 5 * time.Millisecond, 80 * time.Millisecond
 
 // WaitFor waits until a JavaScript expression is true in the page, even if the tab navigates
@@ -246,8 +248,8 @@ func (p *Page) WaitFor(expression string) {
 	}
 }
 
-// shown returns the beginning of the page's text, the address, and the element with the focus, for an error. The
-// text comes first, because reports of failures may show only the end of a message.
+// shown returns the beginning of the page's text, the address, and the element with the focus, for
+// an error. The text comes first, because reports of failures may show only the end of a message.
 func (p *Page) shown() string {
 	ctx, cancel := context.WithTimeout(p.ctx, 10*time.Second)
 	defer cancel()

@@ -7,9 +7,10 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// Press presses and releases keys as a keyboard does: the browser makes the event of a character from the
-// press itself. With chromedp.KeyEvent it is a message of its own, and on a busy machine the page may move the
-// focus before it: a link reacts to the press of Enter, and the button that then had the focus to the character.
+// Press presses and releases keys as a keyboard does: the browser makes the event of a character
+// from the press itself. With chromedp.KeyEvent it is a message of its own, and on a busy machine
+// the page may move the focus before it: a link reacts to the press of Enter, and the button that
+// then had the focus to the character.
 func Press(keys string, options ...chromedp.KeyOption) chromedp.Action {
 	return chromedp.ActionFunc(func(ctx context.Context) error {
 		for _, key := range keys {

@@ -28,9 +28,9 @@ var programs struct {
 	free []*program
 }
 
-// Run calls tests, which run a package's tests, keeps idle processes between them, and then ends the
-// processes. Packages whose tests use the browser call it from TestMain. To start a process takes
-// about a second of processor time.
+// Run calls tests, which run a package's tests, keeps idle processes between them, and then ends
+// the processes. Packages whose tests use the browser call it from TestMain. To start a process
+// takes about a second of processor time.
 func Run(tests func() int) int {
 	programs.Lock()
 	programs.kept = true
@@ -173,8 +173,9 @@ func (o *options) start(executable, profile string, proxy *proxy) []chromedp.Exe
 		chromedp.Flag("disable-extensions", true),
 		chromedp.Flag("disable-dev-shm-usage", true),
 		chromedp.Flag("disable-gpu", true),
-		// The popups of the address bar are pages that every window loads. They took half of the tests'
-		// processor time. A spare renderer is a process for a page that a test may never open.
+		// The popups of the address bar are pages that every window loads. They took half of the
+		// tests' processor time. A spare renderer is a process for a page that a test may never
+		// open.
 		chromedp.Flag("disable-features", "WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup,SpareRendererForSitePerProcess"),
 		chromedp.Flag("disable-popup-blocking", true),
 		chromedp.Flag("metrics-recording-only", true),
@@ -188,8 +189,8 @@ func (o *options) start(executable, profile string, proxy *proxy) []chromedp.Exe
 	return all
 }
 
-// profile is an empty profile, as of a private window, with a proxy of its own, so that late requests
-// of a test's pages do not reach the next test.
+// profile is an empty profile, as of a private window, with a proxy of its own, so that late
+// requests of a test's pages do not reach the next test.
 type profile struct {
 	id    cdp.BrowserContextID
 	proxy *proxy

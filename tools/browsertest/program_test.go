@@ -10,8 +10,8 @@ import (
 	"github.com/tallygate/tallygate/tools/browsertest"
 )
 
-// TestChromiumHelperStartsEmpty checks that a test whose process has served another test finds nothing
-// of it: neither stored data nor hosts.
+// TestChromiumHelperStartsEmpty checks that a test whose process has served another test finds
+// nothing of it: neither stored data nor hosts.
 func TestChromiumHelperStartsEmpty(t *testing.T) {
 	var visits atomic.Int64
 

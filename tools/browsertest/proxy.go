@@ -33,8 +33,8 @@ func (all hosts) find(name, port string) (address string, ok bool) {
 	return net.JoinHostPort("127.0.0.1", port), ok
 }
 
-// proxy is a SOCKS server (RFC 1928) that connects a browser's profile to the hosts of its test and to
-// nothing else. It does not inspect the traffic.
+// proxy is a SOCKS server (RFC 1928) that connects a browser's profile to the hosts of its test and
+// to nothing else. It does not inspect the traffic.
 type proxy struct {
 	listener net.Listener
 	hosts    atomic.Pointer[hosts]
@@ -116,7 +116,8 @@ func (p *proxy) serve(browser net.Conn) {
 	_, _ = io.Copy(browser, server)
 }
 
-// readRequest reads a SOCKS client's greeting, replies to it, and reads the requested host and port.
+// readRequest reads a SOCKS client's greeting, replies to it, and reads the requested host and
+// port.
 func readRequest(conn net.Conn) (name, port string, err error) {
 	read := func(n int) []byte {
 		b := make([]byte, n)

@@ -17,15 +17,16 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Sites of tests can be in a second cell of PostgreSQL, which each store must find: package by package with
-// RunWithCell, or in every test, on the cluster of citusVariable. All new sites are then in that cell, and the
-// functions of this package that run a test's own statements run them there.
+// Sites of tests can be in a second cell of PostgreSQL, which each store must find: package by
+// package with RunWithCell, or in every test, on the cluster of citusVariable. All new sites are
+// then in that cell, and the functions of this package that run a test's own statements run them
+// there.
 
 // withCell makes Each run tests with a second cell as well.
 var withCell bool
 
-// RunWithCell is Run for a package whose tests with Each also run with all sites in a second cell of
-// PostgreSQL, as subtests named "cell".
+// RunWithCell is Run for a package whose tests with Each also run with all sites in a second cell
+// of PostgreSQL, as subtests named "cell".
 func RunWithCell(m *testing.M) int {
 	withCell = true
 	return Run(m)
@@ -40,8 +41,8 @@ func CellURL(tb testing.TB) string {
 	return postgresURL(tb, cellMigrator{})
 }
 
-// CellNodes returns the addresses of all servers that have the tables of the second cell of a database from
-// CellURL: those of the workers on Citus.
+// CellNodes returns the addresses of all servers that have the tables of the second cell of a
+// database from CellURL: those of the workers on Citus.
 func CellNodes(t *testing.T, databaseURL string) []string {
 	t.Helper()
 	if !onCitus() {
@@ -74,8 +75,8 @@ func newest(ctx context.Context, d *db.DB) (*db.Cell, error) {
 	return d.Cell(ctx, list[len(list)-1].ID)
 }
 
-// SitesCell returns the cell that has all sites. Tests of a store of one cell need it, and those that
-// give a data plane a store of their own.
+// SitesCell returns the cell that has all sites. Tests of a store of one cell need it, and those
+// that give a data plane a store of their own.
 func SitesCell(tb testing.TB, d *db.DB) *db.Cell {
 	tb.Helper()
 	in, err := newest(tb.Context(), d)

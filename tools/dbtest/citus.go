@@ -21,9 +21,9 @@ import (
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
-// citusVariable is the address of a database of the coordinator of a Citus cluster, on which the subtests
-// "postgres" run then: their second cell is a distributed schema. All workers have a database of that name,
-// also with the extension. The user may create databases on all nodes.
+// citusVariable is the address of a database of the coordinator of a Citus cluster, on which the
+// subtests "postgres" run then: their second cell is a distributed schema. All workers have a
+// database of that name, also with the extension. The user may create databases on all nodes.
 const citusVariable = "TALLYGATE_TEST_CITUS_URL"
 
 func onCitus() bool { return os.Getenv(citusVariable) != "" }
@@ -70,8 +70,8 @@ func citusURL(tb testing.TB) string {
 	return c.address(created.name)
 }
 
-// EmptyCitusURL returns the address of a database of the Citus cluster that was never migrated. It skips the test
-// in other runs than on Citus.
+// EmptyCitusURL returns the address of a database of the Citus cluster that was never migrated. It
+// skips the test in other runs than on Citus.
 func EmptyCitusURL(tb testing.TB) string {
 	tb.Helper()
 	if !onCitus() {
@@ -291,8 +291,8 @@ func (c *citusCluster) stop() {
 	}
 }
 
-// drop drops a database. A worker process of Citus may be about to start in it and outlive the sessions that
-// PostgreSQL ends.
+// drop drops a database. A worker process of Citus may be about to start in it and outlive the
+// sessions that PostgreSQL ends.
 func (c *citusCluster) drop(name string) (err error) {
 	for range 3 {
 		if err = c.exec("DROP DATABASE IF EXISTS " + name + " WITH (FORCE)"); err == nil {

@@ -112,8 +112,8 @@ func PostgresURL(tb testing.TB) string {
 }
 
 // DefaultCellURL is PostgresURL for a database with the default cell alone, also on
-// Citus. It is for tests that add cells, or that look at what only the server of a single cell has: its
-// statistics and plans.
+// Citus. It is for tests that add cells, or that look at what only the server of a single cell has:
+// its statistics and plans.
 func DefaultCellURL(tb testing.TB) string {
 	tb.Helper()
 	return postgresURL(tb, migrator{})

@@ -69,8 +69,8 @@ func RefuseDeliveries(tb testing.TB, d *db.DB, siteIDs ...int64) (repair func())
 	}
 }
 
-// RefuseRows makes the database refuse new rows of a common table, with an error that contains "planted",
-// until repair is called.
+// RefuseRows makes the database refuse new rows of a common table, with an error that contains
+// "planted", until repair is called.
 func RefuseRows(tb testing.TB, d *db.DB, table string) (repair func()) {
 	tb.Helper()
 	plant := "CREATE TRIGGER refuse_rows BEFORE INSERT ON " + table + " BEGIN SELECT RAISE(ABORT, 'planted'); END"

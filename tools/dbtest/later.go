@@ -15,10 +15,10 @@ import (
 // LaterColumn is a column that no statement of the program names.
 const LaterColumn = "later_column"
 
-// addLaterColumns adds LaterColumn to each table, as a newer program may do while the program under test
-// runs. So every test shows that its statements do not depend on the list of columns. On PostgreSQL the
-// tables of cells stay as they are: a newer program changes all cells at once, and cells that the tests
-// add lack the column.
+// addLaterColumns adds LaterColumn to each table, as a newer program may do while the program under
+// test runs. So every test shows that its statements do not depend on the list of columns. On
+// PostgreSQL the tables of cells stay as they are: a newer program changes all cells at once, and
+// cells that the tests add lack the column.
 func addLaterColumns(ctx context.Context, d *db.DB) error {
 	objects, err := migrations.Objects(ctx, d)
 	if err != nil {

@@ -23,8 +23,8 @@ func Run(m *testing.M) int {
 	return m.Run()
 }
 
-// private is the PostgreSQL of a test process that has no TALLYGATE_TEST_POSTGRES_URL. The first test
-// that needs it starts it.
+// private is the PostgreSQL of a test process that has no TALLYGATE_TEST_POSTGRES_URL. The first
+// test that needs it starts it.
 var private privateServer
 
 type privateServer struct {
@@ -45,7 +45,8 @@ type OwnPostgres struct {
 	server *pgserver.Server
 }
 
-// StartPostgres starts a server that ends with the test. It is without Citus, also in a run on Citus.
+// StartPostgres starts a server that ends with the test. It is without Citus, also in a run on
+// Citus.
 func StartPostgres(tb testing.TB) *OwnPostgres {
 	tb.Helper()
 	server, err := pgserver.Start(postgresBin(tb), pgserver.Options{})
@@ -109,8 +110,8 @@ func postgresServer(tb testing.TB) string {
 	return private.server.URL()
 }
 
-// postgresBin returns the folder of PostgreSQL's programs. Without them the test is skipped, or fails
-// when CI=true.
+// postgresBin returns the folder of PostgreSQL's programs. Without them the test is skipped, or
+// fails when CI=true.
 func postgresBin(tb testing.TB) string {
 	tb.Helper()
 	bin, err := pgserver.Bin()

@@ -96,8 +96,8 @@ func awaitLock(t *testing.T, d *db.DB, ended <-chan struct{}) {
 	}
 }
 
-// isWaiting reports whether a transaction of PostgreSQL waits for another one's lock, on Citus on any
-// node.
+// isWaiting reports whether a transaction of PostgreSQL waits for another one's lock, on Citus on
+// any node.
 func isWaiting(d *db.DB) (waiting bool, err error) {
 	isCitus, err := d.IsCitus(context.Background())
 	if err != nil {

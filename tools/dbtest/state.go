@@ -115,8 +115,8 @@ func (h statementHook) AfterQuery(_ context.Context, event *bun.QueryEvent) {
 	}
 }
 
-// Tables returns the columns of all tables by the names of the tables, without partitions and without
-// LaterColumn.
+// Tables returns the columns of all tables by the names of the tables, without partitions and
+// without LaterColumn.
 func Tables(d *db.DB) (map[string][]string, error) {
 	query := `SELECT m.name AS table_name, c.name AS column_name FROM sqlite_schema AS m, pragma_table_info(m.name) AS c
 WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%'`
@@ -154,7 +154,8 @@ func DumpWhere(d *db.DB, table, condition string) ([]string, error) {
 		return nil, err
 	}
 
-	// The map model of bun panics for a column of SQLite that is NULL in the first row and bytes in another.
+	// The map model of bun panics for a column of SQLite that is NULL in the first row and bytes in
+	// another.
 	rows, err := cell.Read.NewSelect().Table(table).Where(condition).Rows(context.Background())
 	if err != nil {
 		return nil, err

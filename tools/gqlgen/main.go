@@ -1,7 +1,8 @@
-// Command gqlgen generates the GraphQL server's code from gqlgen.yml and graph/schema, as gqlgen's own
-// command does. In addition, it derives the values of enums: a value of the schema is the constant of the
-// enum's Go type with that value in any case (DATA_CENTRES and "data_centres"), or, if the constants are
-// numbers, with that ending (NO_VALUES and ImportNoValues). "make generate" runs it.
+// Command gqlgen generates the GraphQL server's code from gqlgen.yml and graph/schema, as gqlgen's
+// own command does. In addition, it derives the values of enums: a value of the schema is the
+// constant of the enum's Go type with that value in any case (DATA_CENTRES and "data_centres"), or,
+// if the constants are numbers, with that ending (NO_VALUES and ImportNoValues). "make generate"
+// runs it.
 package main
 
 import (
@@ -63,8 +64,8 @@ func (enums) MutateConfig(cfg *config.Config) error {
 	return nil
 }
 
-// enumValues returns the constants of an enum's type by their names in the schema, or nil if each of them
-// equals its name: gqlgen then converts the type to a string and back.
+// enumValues returns the constants of an enum's type by their names in the schema, or nil if each
+// of them equals its name: gqlgen then converts the type to a string and back.
 func enumValues(def *ast.Definition, bound *types.TypeName) (map[string]config.EnumValue, error) {
 	values := make(map[string]config.EnumValue, len(def.EnumValues))
 	areEqual := true
@@ -114,7 +115,8 @@ func isNamed(c *types.Const, name string) bool {
 	return strings.HasSuffix("_"+upperSnake(c.Name()), "_"+name)
 }
 
-// upperSnake writes a Go name as the schema writes the names of values, for example WITHIN_QUOTA for WithinQuota.
+// upperSnake writes a Go name as the schema writes the names of values, for example WITHIN_QUOTA
+// for WithinQuota.
 func upperSnake(name string) string {
 	var b strings.Builder
 	for i, r := range name {

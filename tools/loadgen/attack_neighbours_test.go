@@ -7,9 +7,9 @@ import (
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
-// TestAttackNeighbours runs each attack for a short time. It checks that the attacker gets answers of the
-// kind that each one is about, however few a busy machine gives, and that the hits of other accounts are
-// measured and none is refused, which would be a fault.
+// TestAttackNeighbours runs each attack for a short time. It checks that the attacker gets answers
+// of the kind that each one is about, however few a busy machine gives, and that the hits of other
+// accounts are measured and none is refused, which would be a fault.
 func TestAttackNeighbours(t *testing.T) {
 	testkit.SkipLong(t, "a load")
 	requirePrograms(t)

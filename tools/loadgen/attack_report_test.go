@@ -7,8 +7,9 @@ import (
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
-// TestAttackReport runs the attack with few events. It checks that each step is measured: the events
-// are stored, the reports are answered or refused with a code, and the worker builds the day.
+// TestAttackReport runs the attack with few events. It checks that each step is measured: the
+// events are stored, the reports are answered or refused with a code, and the worker builds the
+// day.
 func TestAttackReport(t *testing.T) {
 	testkit.SkipLong(t, "a load")
 	requirePrograms(t)

@@ -38,8 +38,8 @@ func TestChaos(t *testing.T) {
 	})
 }
 
-// TestChaosChild kills the child process, and the parent alone, a few times. It checks that no hit is
-// refused in the first case, that none is lost, and that conversions are delivered.
+// TestChaosChild kills the child process, and the parent alone, a few times. It checks that no hit
+// is refused in the first case, that none is lost, and that conversions are delivered.
 func TestChaosChild(t *testing.T) {
 	testkit.SkipLong(t, "processes that are killed under load")
 	for _, part := range []string{"child", "parent"} {

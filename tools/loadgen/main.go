@@ -20,7 +20,8 @@ import (
 	"github.com/tallygate/tallygate/tools/loadgen/scenario"
 )
 
-// commands are the commands with their texts. A command of two words belongs to the group of the first.
+// commands are the commands with their texts. A command of two words belongs to the group of the
+// first.
 func commands() []entry {
 	return []entry{
 		{"run", new(scenario.Hits), "Drive a running instance and report throughput, latency and errors."},
@@ -88,7 +89,8 @@ func execute(ctx context.Context, args []string, term report.Terminal) int {
 	return 0
 }
 
-// parse returns the flags of the command that the arguments and the environment select. It prints the help to out.
+// parse returns the flags of the command that the arguments and the environment select. It prints
+// the help to out.
 func parse(args []string, out io.Writer) (any, error) {
 	parser := commandline.New("loadgen", "Load, checks and measurements for Tallygate.")
 	for _, c := range commands() {

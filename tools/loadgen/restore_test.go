@@ -201,8 +201,8 @@ func newServer(t *testing.T) *pgserver.Server {
 	return server
 }
 
-// TestRestoreDump: a dump made while hits arrived has all hits acknowledged before, and no salt. The
-// service continues on it after the database was lost.
+// TestRestoreDump: a dump made while hits arrived has all hits acknowledged before, and no salt.
+// The service continues on it after the database was lost.
 func TestRestoreDump(t *testing.T) {
 	testkit.SkipLong(t, "processes that are killed under load")
 	t.Parallel()
@@ -296,7 +296,8 @@ func TestRestoreBaseBackup(t *testing.T) {
 	r.wantVisitors()
 }
 
-// asServer returns a command of the system that runs as the server's user in the folder above its data.
+// asServer returns a command of the system that runs as the server's user in the folder above its
+// data.
 func asServer(server *pgserver.Server, name string, args ...string) *exec.Cmd {
 	like := server.Command(name)
 	cmd := exec.Command(name, args...)

@@ -92,7 +92,8 @@ func Paths() map[string][]string {
 	return paths
 }
 
-// OtherMethods returns the status with which a path of the document answers methods that it does not list.
+// OtherMethods returns the status with which a path of the document answers methods that it does
+// not list.
 func OtherMethods(path string) int { return otherMethods(document().Paths.Value(path)) }
 
 // parameter is a parameter in a path of the document.

@@ -117,8 +117,8 @@ func (x *exchange) compareAnswer(path, method string, item *openapi3.PathItem) e
 	return schema.Validate(value)
 }
 
-// headers are the results of compareHeader. ValidateResponse compiles each schema at each call, which
-// takes milliseconds.
+// headers are the results of compareHeader. ValidateResponse compiles each schema at each call,
+// which takes milliseconds.
 var headers sync.Map
 
 // compareHeader compares the header of the answer with the document.
@@ -177,8 +177,9 @@ func pathParameters(path, requested string) map[string]string {
 	return values
 }
 
-// compareRequest compares a request that the data plane has accepted with the document. The document
-// may be stricter than the data plane, and the other way round, about requests that it refuses.
+// compareRequest compares a request that the data plane has accepted with the document. The
+// document may be stricter than the data plane, and the other way round, about requests that it
+// refuses.
 func (x *exchange) compareRequest(path string, item *openapi3.PathItem) error {
 	if !x.isAccepted() {
 		return nil
@@ -194,14 +195,14 @@ func (x *exchange) compareRequest(path string, item *openapi3.PathItem) error {
 	return x.compareBody(path, body.Value.Content)
 }
 
-// isAccepted reports whether the answer is a success. A path that answers every call with status 200
-// says in the body whether it is one.
+// isAccepted reports whether the answer is a success. A path that answers every call with status
+// 200 says in the body whether it is one.
 func (x *exchange) isAccepted() bool {
 	return x.status/100 == 2 && !bytes.HasPrefix(x.body, []byte(`{"success":false`))
 }
 
-// compareParameters compares the parameters of the request with the document. Only those in a path have
-// limits; the others are any text.
+// compareParameters compares the parameters of the request with the document. Only those in a path
+// have limits; the others are any text.
 func (x *exchange) compareParameters(path string, item *openapi3.PathItem) error {
 	if len(item.Parameters) == 0 {
 		return nil
@@ -209,8 +210,8 @@ func (x *exchange) compareParameters(path string, item *openapi3.PathItem) error
 	return openapi3filter.ValidateRequest(context.Background(), x.input(path, x.request.Method, item))
 }
 
-// compareBody compares the body of the request with the document. The data plane reads a JSON object
-// whatever its content type.
+// compareBody compares the body of the request with the document. The data plane reads a JSON
+// object whatever its content type.
 func (x *exchange) compareBody(path string, content openapi3.Content) error {
 	// A path that takes forms reads everything else as one. The fields of forms are any text.
 	isObject := bytes.HasPrefix(bytes.TrimLeft(x.sent, " \t\r\n"), []byte("{"))
@@ -232,8 +233,8 @@ func (x *exchange) compareBody(path string, content openapi3.Content) error {
 	return schemaAt("paths", path, strings.ToLower(x.request.Method), "requestBody", "content", asJSON, "schema").Validate(value)
 }
 
-// plain returns a value with numbers as float64. A number beyond its range, which json.Unmarshal would
-// refuse, becomes the largest one.
+// plain returns a value with numbers as float64. A number beyond its range, which json.Unmarshal
+// would refuse, becomes the largest one.
 func plain(value any) any {
 	switch v := value.(type) {
 	case json.Number:

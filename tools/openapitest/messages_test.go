@@ -15,8 +15,8 @@ import (
 	"github.com/tallygate/tallygate/tools/openapitest"
 )
 
-// TestWebhookDocuments compares model.WebhookMessages with the webhooks of the document, and with the table
-// and the examples of docs/webhooks.md.
+// TestWebhookDocuments compares model.WebhookMessages with the webhooks of the document, and with
+// the table and the examples of docs/webhooks.md.
 func TestWebhookDocuments(t *testing.T) {
 	t.Parallel()
 	var document struct {

@@ -51,7 +51,8 @@ type reporter interface {
 	Errorf(format string, args ...any)
 }
 
-// Handler returns a data plane's handler that fails the test for an answer that differs from the document.
+// Handler returns a data plane's handler that fails the test for an answer that differs from the
+// document.
 func Handler(tb reporter, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var sent bytes.Buffer
@@ -105,8 +106,8 @@ func (t *Transport) Errors() []error {
 	return slices.Clone(t.errs)
 }
 
-// Ignore leaves out the answers of a host, such as a control listener, which has pages of its own under
-// every path.
+// Ignore leaves out the answers of a host, such as a control listener, which has pages of its own
+// under every path.
 func (t *Transport) Ignore(host string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -159,8 +160,8 @@ func (t *Transport) add(err error) {
 	}
 }
 
-// Webhook fails the test for the body of a delivery that differs from the document, or from the fields in
-// model.WebhookMessages.
+// Webhook fails the test for the body of a delivery that differs from the document, or from the
+// fields in model.WebhookMessages.
 func Webhook(tb reporter, name, event, body string) {
 	message, ok := model.WebhookMessageOf(name, event)
 	if !ok {

@@ -46,7 +46,8 @@ const (
 	verification = `{"valid":true,"over_limit":false,"reserve":false,"quota_exceeded":false}`
 )
 
-// exchanges are requests with answers, and a part of the error of those that the document does not have.
+// exchanges are requests with answers, and a part of the error of those that the document does not
+// have.
 var exchanges = []struct {
 	name   string
 	call   string // method, path and body, separated by blanks

@@ -112,8 +112,8 @@ func (b *Busy) visit(key segment.VisitKey, start model.Instant) segment.Visit {
 	return v
 }
 
-// BusyClient returns what a visit keeps of its browser. Its random numbers should be its own, so that the
-// other values of visits stay the same.
+// BusyClient returns what a visit keeps of its browser. Its random numbers should be its own, so
+// that the other values of visits stay the same.
 func BusyClient(r *rand.Rand) model.Client {
 	return model.Client{
 		Country: model.Countries[min(int(r.ExpFloat64()*20), len(model.Countries)-1)],

@@ -19,8 +19,9 @@ type funnelRow struct {
 	user  string
 }
 
-// compareRows orders the rows of a visitor as docs/reports.md defines: by time, page views before events
-// and then by id, but rows of the same second that belong to different visits by their visits.
+// compareRows orders the rows of a visitor as docs/reports.md defines: by time, page views before
+// events and then by id, but rows of the same second that belong to different visits by their
+// visits.
 func compareRows(a, b funnelRow) int {
 	second := func(r funnelRow) int64 { return r.at.Time().Unix() }
 	return cmp.Or(

@@ -9,7 +9,8 @@ import (
 	"github.com/tallygate/tallygate/db/reports/segment"
 )
 
-// begunVisits calls each with the visits that the filters keep, have a page view and began in the period.
+// begunVisits calls each with the visits that the filters keep, have a page view and began in the
+// period.
 func (n *naive) begunVisits(days []segment.Rows, each func(v *naiveVisit)) {
 	for _, rows := range days {
 		for _, v := range visitsOf(rows) {
@@ -41,8 +42,8 @@ func (r *funnelRow) makes(step scan.Step) bool {
 	return r.event == "" && MatchPattern(step.Page, r.path)
 }
 
-// wayOf returns the pages that a visit viewed after the start of a journey, or before it. ok is false for a
-// visit without the start.
+// wayOf returns the pages that a visit viewed after the start of a journey, or before it. ok is
+// false for a visit without the start.
 func wayOf(j *scan.Journey, v *naiveVisit) (pages []string, ok bool) {
 	rows := rowsOf(v)
 	start := slices.IndexFunc(rows, func(r funnelRow) bool { return r.makes(j.From) })

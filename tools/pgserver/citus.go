@@ -19,8 +19,8 @@ type CitusDatabase struct {
 	name    string
 }
 
-// CreateCitusDatabase creates an empty database on all nodes of the cluster with this coordinator. The
-// user must be a superuser. The caller drops it.
+// CreateCitusDatabase creates an empty database on all nodes of the cluster with this coordinator.
+// The user must be a superuser. The caller drops it.
 func CreateCitusDatabase(ctx context.Context, coordinator, name string) (*CitusDatabase, error) {
 	cluster, err := url.Parse(coordinator)
 	if err != nil {
@@ -101,8 +101,8 @@ func (c *CitusDatabase) Pid(ctx context.Context, host string) (int, error) {
 	return pid[0], nil
 }
 
-// Prepared returns how many transactions nodes have prepared for the two-phase commits of others, since
-// the database was created. Transactions count after their session has ended.
+// Prepared returns how many transactions nodes have prepared for the two-phase commits of others,
+// since the database was created. Transactions count after their session has ended.
 func (c *CitusDatabase) Prepared(ctx context.Context) (sum int64, err error) {
 	for _, host := range c.hosts {
 		one, err := rows[int64](ctx, c.NodeURL(host), "SELECT n_tup_ins FROM pg_stat_all_tables WHERE relname = 'pg_dist_transaction'")
@@ -133,8 +133,9 @@ func (c *CitusDatabase) MoveSchema(ctx context.Context, schema, host string) err
 	return run(ctx, c.URL(), "SELECT citus_schema_move($1::regnamespace, split_part($2, ':', 1), split_part($2, ':', 2)::int)", schema, host)
 }
 
-// cleanUp waits until Citus has dropped the tables that earlier moves left on the nodes they moved from. Citus cannot
-// drop a table that a statement still reads, and refuses to move a table to a node that holds such a copy of it.
+// cleanUp waits until Citus has dropped the tables that earlier moves left on the nodes they moved
+// from. Citus cannot drop a table that a statement still reads, and refuses to move a table to a
+// node that holds such a copy of it.
 func (c *CitusDatabase) cleanUp(ctx context.Context) error {
 	for {
 		if err := run(ctx, c.URL(), "CALL citus_cleanup_orphaned_resources()"); err != nil {

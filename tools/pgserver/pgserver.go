@@ -98,8 +98,8 @@ func (s *Server) Pid() int {
 	return s.cmd.Process.Pid
 }
 
-// Command returns a command that runs another of PostgreSQL's programs, such as pg_basebackup, as the
-// server's user. It ends with this process.
+// Command returns a command that runs another of PostgreSQL's programs, such as pg_basebackup, as
+// the server's user. It ends with this process.
 func (s *Server) Command(program string, args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(filepath.Dir(s.args[0]), program), args...)
 	cmd.SysProcAttr, cmd.Dir = s.attr, s.dir

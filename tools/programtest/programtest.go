@@ -23,8 +23,9 @@ var build struct {
 
 // Path returns the file of the program. The first call builds it.
 //
-// The program has no race detector, even if the tests have: it multiplies the processor time of each
-// process, and what the processes run is tested under the detector by the tests of its packages.
+// The program has no race detector, even if the tests have: it multiplies the processor time of
+// each process, and what the processes run is tested under the detector by the tests of its
+// packages.
 func Path() (string, error) {
 	build.once.Do(func() { build.dir, build.err = buildProgram() })
 	return filepath.Join(build.dir, "tallygate"), build.err

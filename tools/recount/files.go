@@ -46,8 +46,8 @@ func readFile(path string) ([]oracle.Row, error) {
 	return rows, err
 }
 
-// readCSV reads rows below a line with the names of the columns. Go's reader changes CR and LF within a
-// cell to LF; JSON has such texts as they were.
+// readCSV reads rows below a line with the names of the columns. Go's reader changes CR and LF
+// within a cell to LF; JSON has such texts as they were.
 func readCSV(from io.Reader) ([]oracle.Row, error) {
 	r := csv.NewReader(from)
 	names, err := r.Read()
@@ -97,9 +97,9 @@ func jsonOf(name, cell string) any {
 	return cell
 }
 
-// plain undoes what the export does to text that a spreadsheet would run as a formula: an apostrophe
-// before it, at the start and after each character at which spreadsheets split a cell. Text that was
-// sent with such an apostrophe reads the same; JSON has it as it was.
+// plain undoes what the export does to text that a spreadsheet would run as a formula: an
+// apostrophe before it, at the start and after each character at which spreadsheets split a cell.
+// Text that was sent with such an apostrophe reads the same; JSON has it as it was.
 func plain(text string) string {
 	const cuts = ";\t\r\n"
 	if !strings.Contains(text, "'") {

@@ -96,7 +96,8 @@ func downloadAll(t *testing.T, d *db.DB, site *model.Site, format string, first 
 }
 
 // TestReportsEqualARecount asks the service for 100 random reports on each database, after the days
-// were built, and counts each again from downloaded files of the export alone: JSON and CSV in turn.
+// were built, and counts each again from downloaded files of the export alone: JSON and CSV in
+// turn.
 func TestReportsEqualARecount(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		random := rand.New(rand.NewPCG(17, 200))
@@ -324,8 +325,8 @@ func TestMatchPattern(t *testing.T) {
 	}
 }
 
-// TestCSV checks the columns of CSV, and that text is what it was before the export made it safe for
-// spreadsheets.
+// TestCSV checks the columns of CSV, and that text is what it was before the export made it safe
+// for spreadsheets.
 func TestCSV(t *testing.T) {
 	const header = "row_id,time,event,path,value,currency,properties,visitor_id,visit_id,visit_started_at,engaged_ms,scroll_percent,manual\r\n"
 	for _, test := range []struct {

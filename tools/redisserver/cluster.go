@@ -42,8 +42,8 @@ const (
 	patience = 60 * time.Second
 )
 
-// StartCluster starts a cluster with its files below dir, and waits until each master has a replica.
-// The caller closes it.
+// StartCluster starts a cluster with its files below dir, and waits until each master has a
+// replica. The caller closes it.
 func StartCluster(ctx context.Context, dir string) (_ *Cluster, err error) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		return nil, fmt.Errorf("redis-server is not installed: %w", err)
@@ -161,8 +161,8 @@ func (c *Cluster) master(ctx context.Context) (*node, error) {
 	return nil, errors.New("no node of the Redis Cluster is a master")
 }
 
-// isServing reports whether as many nodes run as masters as there were, and all running nodes see all
-// slots served.
+// isServing reports whether as many nodes run as masters as there were, and all running nodes see
+// all slots served.
 func (c *Cluster) isServing(ctx context.Context) bool {
 	masters := 0
 	for _, n := range c.nodes {

@@ -36,8 +36,8 @@ func TestLoseMaster(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Each replica has the keys of its master. The command WAIT would not do: it is about the writes of its
-	// own connection.
+	// Each replica has the keys of its master. The command WAIT would not do: it is about the
+	// writes of its own connection.
 	for _, n := range c.nodes {
 		testkit.Await(t, "a replica that has all of its master", func() bool {
 			role, err := n.client.Do(t.Context(), "ROLE").Slice()

@@ -1,5 +1,5 @@
-// Package testkit holds what tests of all areas share: a clock, a log, a wait for a condition, and the
-// reasons to skip a test. It imports nothing of the product.
+// Package testkit holds what tests of all areas share: a clock, a log, a wait for a condition, and
+// the reasons to skip a test. It imports nothing of the product.
 package testkit
 
 import (

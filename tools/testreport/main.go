@@ -14,12 +14,12 @@
 // The exit status is 1 if anything failed or nothing ran. With CI=true, where everything must be
 // present, it is also 1 if a test was skipped or one of the four counts is zero. The last line is
 // always "N passed, N failed, N skipped". Tests that -short leaves to "make test-all" (see package
-// testkit) are not skipped: they are counted apart from the others. With TALLYGATE_TEST_CITUS_URL it counts the tests on
-// Citus instead of the four.
+// testkit) are not skipped: they are counted apart from the others. With TALLYGATE_TEST_CITUS_URL
+// it counts the tests on Citus instead of the four.
 //
-// On Linux the tests' temporary files are in memory, below /dev/shm, if it has enough free space and
-// neither TMPDIR nor GOTMPDIR is set. They are removed at the end, and after SIGINT, SIGTERM and
-// SIGHUP, which stop the tests.
+// On Linux the tests' temporary files are in memory, below /dev/shm, if it has enough free space
+// and neither TMPDIR nor GOTMPDIR is set. They are removed at the end, and after SIGINT, SIGTERM
+// and SIGHUP, which stop the tests.
 //
 // gotestsum prints failures as well, but these counts, their reasons and the last line would still
 // need nearly all of this program as a reader of its JSON.
@@ -51,8 +51,8 @@ func main() {
 // their files.
 const patience = 10 * time.Second
 
-// run runs the tests until ctx ends and returns the exit status. It gives them one PostgreSQL, and the
-// folder scratch for temporary files, unless that is nil. Then it removes both.
+// run runs the tests until ctx ends and returns the exit status. It gives them one PostgreSQL, and
+// the folder scratch for temporary files, unless that is nil. Then it removes both.
 func run(ctx context.Context, scratch *scratch, args []string, stdout, stderr io.Writer, ci bool) int {
 	r := newReport(stdout, kindsOf(os.Getenv("TALLYGATE_TEST_CITUS_URL"), slices.Contains(args, "-short")))
 
@@ -87,12 +87,13 @@ func run(ctx context.Context, scratch *scratch, args []string, stdout, stderr io
 	return 0
 }
 
-// niceness is the priority of the tests, which is also the priority of the program's child process. On a busy
-// machine a child of lower priority than the tests would get a tenth of a test's processor time, and not answer
-// in time.
+// niceness is the priority of the tests, which is also the priority of the program's child process.
+// On a busy machine a child of lower priority than the tests would get a tenth of a test's
+// processor time, and not answer in time.
 const niceness = 10
 
-// goTest runs "go test -json" in an environment and passes its output to r. When ctx ends, it interrupts go test and the tests.
+// goTest runs "go test -json" in an environment and passes its output to r. When ctx ends, it
+// interrupts go test and the tests.
 func goTest(ctx context.Context, args, env []string, stderr io.Writer, r *report) error {
 	cmd := exec.Command("nice", append([]string{"-n", strconv.Itoa(niceness), "go", "test", "-json"}, args...)...)
 	cmd.Env, cmd.Stderr = env, stderr

@@ -8,21 +8,21 @@ import (
 )
 
 const (
-	// postgresVariable is the address of the PostgreSQL on which tests create databases (see package
-	// dbtest).
+	// postgresVariable is the address of the PostgreSQL on which tests create databases (see
+	// package dbtest).
 	postgresVariable = "TALLYGATE_TEST_POSTGRES_URL"
 
-	// postgresPort is the port of the run's server, if it is free. The address is part of the key of
-	// go test's cache.
+	// postgresPort is the port of the run's server, if it is free. The address is part of the key
+	// of go test's cache.
 	postgresPort = 15_432
 
 	// postgresConnections is enough for the pools of all tests that run at once.
 	postgresConnections = 1_000
 )
 
-// startPostgres starts one PostgreSQL for all packages and returns it with its environment variable.
-// It returns nil if the environment names a server, and if PostgreSQL is not installed: then each
-// package decides. Dir is the folder of its files, "" for the one of temporary files.
+// startPostgres starts one PostgreSQL for all packages and returns it with its environment
+// variable. It returns nil if the environment names a server, and if PostgreSQL is not installed:
+// then each package decides. Dir is the folder of its files, "" for the one of temporary files.
 func startPostgres(dir string, getenv func(string) string) (*pgserver.Server, string, error) {
 	bin, err := pgserver.Bin()
 	if err != nil || getenv(postgresVariable) != "" {

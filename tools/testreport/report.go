@@ -52,8 +52,8 @@ type kind struct {
 	contains func(test string) bool // by the test's full name, such as TestHits/sqlite/quota
 }
 
-// kindsOf returns the groups of a run with a value of TALLYGATE_TEST_CITUS_URL (see package dbtest): a run
-// on a Citus cluster is for the tests that use it. A short run leaves browsers out.
+// kindsOf returns the groups of a run with a value of TALLYGATE_TEST_CITUS_URL (see package
+// dbtest): a run on a Citus cluster is for the tests that use it. A short run leaves browsers out.
 func kindsOf(citus string, short bool) []kind {
 	switch {
 	case citus != "":

@@ -91,8 +91,8 @@ func TestInterruptedRun(t *testing.T) {
 	}
 }
 
-// TestNewScratch checks when the tests get a folder in memory, that other users can pass it, and that
-// its path is the same in the next run, but not in one at the same time.
+// TestNewScratch checks when the tests get a folder in memory, that other users can pass it, and
+// that its path is the same in the next run, but not in one at the same time.
 func TestNewScratch(t *testing.T) {
 	unset := func(string) string { return "" }
 	for _, name := range []string{"TMPDIR", "GOTMPDIR"} {

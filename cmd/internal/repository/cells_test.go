@@ -16,7 +16,8 @@ import (
 	"github.com/tallygate/tallygate/db/celllist"
 )
 
-// cellExceptions are functions and packages that name tables of cells without a cell, with the reason.
+// cellExceptions are functions and packages that name tables of cells without a cell, with the
+// reason.
 var cellExceptions = map[string]string{
 	"db/ingest": "only names: a writer has the connection of one cell, see NewHitStore and NewClaimStore",
 	"db/tables": "only names and columns",
@@ -45,10 +46,10 @@ var defaultCells = []string{
 	"db:Cell", "db:EachCellOf", "db:InSiteTx",
 }
 
-// TestLayoutCells checks that each function of db that names a table of cells has a cell: a receiver,
-// parameter or variable of the types db.Cell or db.CellTx, or of a type with such a field.
-// Statements of common connections must not name such a table, in any function. Only a few functions choose
-// the default cell.
+// TestLayoutCells checks that each function of db that names a table of cells has a cell: a
+// receiver, parameter or variable of the types db.Cell or db.CellTx, or of a type with such a
+// field. Statements of common connections must not name such a table, in any function. Only a few
+// functions choose the default cell.
 func TestLayoutCells(t *testing.T) {
 	root := moduleRoot(t)
 	models := readPackage(t, filepath.Join(root, "db/model")).rowTypes("model.")
@@ -282,8 +283,8 @@ var alone = regexp.MustCompile(`^(` + strings.Join(celllist.Tables, "|") + `)( A
 // takesTable are the functions with a table as an argument.
 var takesTable = []string{"Table", "TableExpr", "ModelTableExpr", "Ident", "copyTable", "putChunks"}
 
-// namesTable reports whether a literal below a node is a statement on a cell's table, or, with all, the
-// name of one. Otherwise only names that are arguments of builders count.
+// namesTable reports whether a literal below a node is a statement on a cell's table, or, with all,
+// the name of one. Otherwise only names that are arguments of builders count.
 func namesTable(node ast.Node, all bool) (found bool) {
 	ast.Inspect(node, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -304,8 +305,8 @@ func namesTable(node ast.Node, all bool) (found bool) {
 	return found
 }
 
-// touches reports whether a node names a cell's table: in a literal, by a constant or variable, or by the
-// type of a row in a function that uses models.
+// touches reports whether a node names a cell's table: in a literal, by a constant or variable, or
+// by the type of a row in a function that uses models.
 func (p *goPackage) touches(node ast.Node) bool {
 	if namesTable(node, false) {
 		return true
@@ -368,8 +369,8 @@ func (p *goPackage) callersOf(method string) (names []string) {
 // cellMethods return a cell or a transaction in one.
 var cellMethods = []string{"OfSite", "ofSite", "OfAccount", "DefaultCell", "Cell", "EnterCell", "EnterSite"}
 
-// hasCell reports whether a function has a cell: its receiver, a parameter, one of a function within, or
-// a variable.
+// hasCell reports whether a function has a cell: its receiver, a parameter, one of a function
+// within, or a variable.
 func (p *goPackage) hasCell(f *ast.FuncDecl) (has bool) {
 	if f.Recv != nil && p.isCell(f.Recv.List[0].Type) {
 		return true

@@ -215,7 +215,8 @@ func objection(f goFile, imported string) string {
 	}
 }
 
-// foreignObjection returns the reason against the import of a package of another module, or nothing.
+// foreignObjection returns the reason against the import of a package of another module, or
+// nothing.
 func foreignObjection(f goFile, imported string) string {
 	speaksSQL := slices.ContainsFunc(onlyUnderDB, func(p string) bool { return within(imported, p) })
 	carriesTasks := slices.ContainsFunc(onlyUnderQueue, func(p string) bool { return within(imported, p) })

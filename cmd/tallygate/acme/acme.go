@@ -1,5 +1,6 @@
-// Package acme obtains and renews the TLS certificates of the public hosts by ACME (RFC 8555), and answers
-// the authority's challenges. The certificates, their keys and the account's key are in the database.
+// Package acme obtains and renews the TLS certificates of the public hosts by ACME (RFC 8555), and
+// answers the authority's challenges. The certificates, their keys and the account's key are in the
+// database.
 package acme
 
 import (
@@ -88,15 +89,16 @@ func New(o Options) *Manager {
 	return m
 }
 
-// pause returns the time without an order after failures in a row. It keeps within 5 failed validations of a
-// host in an hour, which is Let's Encrypt's limit: two orders, each with up to two validations.
+// pause returns the time without an order after failures in a row. It keeps within 5 failed
+// validations of a host in an hour, which is Let's Encrypt's limit: two orders, each with up to two
+// validations.
 func pause(failures int) time.Duration {
 	pauses := []time.Duration{0, 5 * time.Minute, time.Hour}
 	return pauses[min(failures, len(pauses)-1)]
 }
 
-// Run serves the stored certificates, and orders those that are missing or due, one after the other, until ctx
-// ends. Without an authority or a database it tries again.
+// Run serves the stored certificates, and orders those that are missing or due, one after the
+// other, until ctx ends. Without an authority or a database it tries again.
 func (m *Manager) Run(ctx context.Context) {
 	ticker := time.NewTicker(m.PollEvery)
 	defer ticker.Stop()
@@ -146,7 +148,8 @@ func (m *Manager) tend(ctx context.Context, h *host) {
 	m.see(ctx, h)
 }
 
-// isDue reports whether a certificate is missing, or a third of its lifetime is left, at most 30 days.
+// isDue reports whether a certificate is missing, or a third of its lifetime is left, at most 30
+// days.
 func isDue(certificate *tls.Certificate, now time.Time) bool {
 	if certificate == nil {
 		return true
@@ -199,8 +202,8 @@ var (
 	errNoChallenge   = errors.New("no challenge is in progress")
 )
 
-// TLS returns the configuration of a listener for the hosts, with Go's versions and ciphers. A handshake
-// orders nothing, and fails for another host and before the first certificate.
+// TLS returns the configuration of a listener for the hosts, with Go's versions and ciphers. A
+// handshake orders nothing, and fails for another host and before the first certificate.
 func (m *Manager) TLS() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
@@ -227,8 +230,8 @@ func (m *Manager) TLS() *tls.Config {
 	}
 }
 
-// Challenges returns a handler that answers the HTTP-01 challenge of the order in progress, and calls next for
-// other requests.
+// Challenges returns a handler that answers the HTTP-01 challenge of the order in progress, and
+// calls next for other requests.
 func (m *Manager) Challenges(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if h := m.hosts[config.HostOf(r.Host)]; h != nil {

@@ -168,8 +168,9 @@ func hostState(t *testing.T, d *db.DB, host string) certificates.Host {
 	return certificates.Host{Host: host}
 }
 
-// TestObtain checks a certificate's life without a renewal, for each kind of challenge on each database: it is obtained and
-// served over HTTP/2, unknown names cause no order, its key is encrypted, and a restart orders nothing.
+// TestObtain checks a certificate's life without a renewal, for each kind of challenge on each
+// database: it is obtained and served over HTTP/2, unknown names cause no order, its key is
+// encrypted, and a restart orders nothing.
 func TestObtain(t *testing.T) {
 	t.Parallel()
 	const host = "stats.tallygate.test"
@@ -201,7 +202,8 @@ func TestObtain(t *testing.T) {
 					t.Errorf("problem %q", problem)
 				}
 
-				// A certificate for another name is neither served nor ordered, nor is one without a name.
+				// A certificate for another name is neither served nor ordered, nor is one without
+				// a name.
 				for _, unknown := range []string{"other.tallygate.test", "", "127.0.0.1"} {
 					conn, err := tls.Dial("tcp", f.tls.Addr().String(), &tls.Config{ServerName: unknown, InsecureSkipVerify: true})
 					if err == nil {
@@ -227,8 +229,8 @@ func TestObtain(t *testing.T) {
 	}
 }
 
-// checkSealed checks that the database has the key of the account and the host's certificate with its key, and no part of
-// them in plain text.
+// checkSealed checks that the database has the key of the account and the host's certificate with
+// its key, and no part of them in plain text.
 func checkSealed(t *testing.T, d *db.DB, directory, host string) {
 	t.Helper()
 	files, err := dbtest.Rows[string](d, "SELECT name FROM certificate_files ORDER BY name")
@@ -251,8 +253,9 @@ func checkSealed(t *testing.T, d *db.DB, directory, host string) {
 	}
 }
 
-// TestRenew checks that a certificate is obtained once the authority is there, that it is renewed before it expires, that an
-// expired one is served with a warning while the authority is away, and that another one follows.
+// TestRenew checks that a certificate is obtained once the authority is there, that it is renewed
+// before it expires, that an expired one is served with a warning while the authority is away, and
+// that another one follows.
 func TestRenew(t *testing.T) {
 	testkit.SkipLong(t, "certificates that expire")
 	t.Parallel()
@@ -286,7 +289,8 @@ func TestRenew(t *testing.T) {
 
 	await(t, "renewal", func() bool { return f.manager.leaf(host).NotAfter.After(first.NotAfter) })
 	second := f.manager.leaf(host)
-	// On a busy machine the client comes after the end of the second certificate, which the third replaces.
+	// On a busy machine the client comes after the end of the second certificate, which the third
+	// replaces.
 	roots := a.Roots()
 	await(t, "a client with a renewed certificate", func() bool {
 		_, leaf, err := f.get(host, roots)
@@ -334,8 +338,8 @@ func gathered(t *testing.T, c prometheus.Collector, name string) float64 {
 	return 0
 }
 
-// TestHandshakesOrderNothing checks that clients before the first certificate cause no order, and that one follows a pause after
-// one that failed.
+// TestHandshakesOrderNothing checks that clients before the first certificate cause no order, and
+// that one follows a pause after one that failed.
 func TestHandshakesOrderNothing(t *testing.T) {
 	t.Parallel()
 	const host = "blocked.tallygate.test"
@@ -368,8 +372,9 @@ func TestHandshakesOrderNothing(t *testing.T) {
 	}
 }
 
-// TestDatabaseAway checks that nothing is ordered while the database cannot say whether there is a certificate, that a new one
-// that cannot be stored is served and stored later, and that a restart then orders nothing.
+// TestDatabaseAway checks that nothing is ordered while the database cannot say whether there is a
+// certificate, that a new one that cannot be stored is served and stored later, and that a restart
+// then orders nothing.
 func TestDatabaseAway(t *testing.T) {
 	t.Parallel()
 	const host = "away.tallygate.test"
@@ -456,8 +461,8 @@ func (l *logged) count(text string) int {
 	return strings.Count(l.text.String(), text)
 }
 
-// TestReasons checks that the log has the authority's answer about a host that it cannot reach, in a first order and in a
-// renewal.
+// TestReasons checks that the log has the authority's answer about a host that it cannot reach, in
+// a first order and in a renewal.
 func TestReasons(t *testing.T) {
 	testkit.SkipLong(t, "certificates that expire")
 	t.Parallel()
@@ -487,8 +492,8 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// TestDirectories checks that the certificates of two authorities are kept apart, and that a certificate of another host is
-// refused.
+// TestDirectories checks that the certificates of two authorities are kept apart, and that a
+// certificate of another host is refused.
 func TestDirectories(t *testing.T) {
 	t.Parallel()
 	const host = "a.example"
@@ -552,7 +557,8 @@ func TestIsDue(t *testing.T) {
 	}
 }
 
-// TestPause checks that the pauses grow to an hour, and permit at most 5 failed validations in any hour.
+// TestPause checks that the pauses grow to an hour, and permit at most 5 failed validations in any
+// hour.
 func TestPause(t *testing.T) {
 	t.Parallel()
 	const validationsOfOrder = 2 // one for each kind of challenge

@@ -25,8 +25,8 @@ type alertMessage struct {
 	Event, Phase, Subject string
 }
 
-// TestAlert checks that a receiver gets a message when there is no certificate because the authority is
-// away, and another one when the certificate is there.
+// TestAlert checks that a receiver gets a message when there is no certificate because the
+// authority is away, and another one when the certificate is there.
 func TestAlert(t *testing.T) {
 	t.Parallel()
 	const host = "alert.tallygate.test"

@@ -32,8 +32,8 @@ type answer struct {
 	body []byte
 }
 
-// order obtains a certificate of a host with a new key, and returns it with its text in PEM form. A challenge
-// that fails spoils an order, so each kind of challenge has an order of its own.
+// order obtains a certificate of a host with a new key, and returns it with its text in PEM form. A
+// challenge that fails spoils an order, so each kind of challenge has an order of its own.
 func (m *Manager) order(ctx context.Context, h *host) (*tls.Certificate, []byte, error) {
 	client, err := m.account(ctx)
 	if err != nil {
@@ -159,8 +159,8 @@ func (m *Manager) account(ctx context.Context) (*acme.Client, error) {
 	return client, nil
 }
 
-// retryAfter returns the pause before the client repeats a request. What must wait for longer fails, with the
-// authority's reason.
+// retryAfter returns the pause before the client repeats a request. What must wait for longer
+// fails, with the authority's reason.
 func retryAfter(n int, _ *http.Request, response *http.Response) time.Duration {
 	if n > 3 || response.StatusCode == http.StatusTooManyRequests {
 		return 0

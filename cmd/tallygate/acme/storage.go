@@ -15,8 +15,8 @@ import (
 // accountFile is the name of the account's key. No host has this name.
 const accountFile = "account"
 
-// fileName returns the name of a file in the database. The files of each directory are apart: a certificate of
-// another authority is ordered again.
+// fileName returns the name of a file in the database. The files of each directory are apart: a
+// certificate of another authority is ordered again.
 func (m *Manager) fileName(name string) string { return m.Directory + " " + name }
 
 // stored returns the stored certificate of a host, or nil.
@@ -34,8 +34,8 @@ func (m *Manager) stored(ctx context.Context, name string) (*tls.Certificate, er
 	return parse(text, name)
 }
 
-// save stores a new certificate. Until that succeeds, the certificate is served from memory and no other one is
-// ordered.
+// save stores a new certificate. Until that succeeds, the certificate is served from memory and no
+// other one is ordered.
 func (m *Manager) save(ctx context.Context, h *host) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
@@ -47,7 +47,8 @@ func (m *Manager) save(ctx context.Context, h *host) {
 	h.unsaved = nil
 }
 
-// accountKey returns the key of the account with the directory, and creates a key if none is stored.
+// accountKey returns the key of the account with the directory, and creates a key if none is
+// stored.
 func (m *Manager) accountKey(ctx context.Context) (crypto.Signer, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()

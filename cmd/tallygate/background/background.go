@@ -1,10 +1,10 @@
 // Package background runs the roles other than data in a child process of low priority, so that
-// reports, imports and builds can neither slow nor stop the hits. Process is the parent's side of it,
-// and Parent the child's side.
+// reports, imports and builds can neither slow nor stop the hits. Process is the parent's side of
+// it, and Parent the child's side.
 //
 // The two meet in the database. They share two pipes: the child reads settings and orders from its
-// standard input, and writes reports to an inherited file. The child reads the end of its input when
-// the parent has ended, however that happened, and ends too.
+// standard input, and writes reports to an inherited file. The child reads the end of its input
+// when the parent has ended, however that happened, and ends too.
 package background
 
 import (
@@ -14,8 +14,8 @@ import (
 // Command is the name of the command that the child runs.
 const Command = "background"
 
-// opening is the first message to the child. The messages are gob's, which keeps texts that are not UTF-8,
-// such as a path.
+// opening is the first message to the child. The messages are gob's, which keeps texts that are not
+// UTF-8, such as a path.
 type opening struct {
 	Settings *config.Config
 	Reports  uintptr // descriptor, or on Windows handle, of the file for reports

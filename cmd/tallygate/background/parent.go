@@ -30,9 +30,9 @@ type Parent struct {
 	registry prometheus.Gatherer // of this process; nil before Ready
 }
 
-// Join reads the settings of this process from its standard input. From then on only the parent's orders
-// stop this process: a terminal and service managers signal both processes, and the parent passes each
-// signal on.
+// Join reads the settings of this process from its standard input. From then on only the parent's
+// orders stop this process: a terminal and service managers signal both processes, and the parent
+// passes each signal on.
 func Join(in io.Reader) (*Parent, error) {
 	// Ignore ends earlier uses. On Windows, a signal that is not received ends the process.
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM)
@@ -50,21 +50,22 @@ func Join(in io.Reader) (*Parent, error) {
 	return p, nil
 }
 
-// LowerPriority lowers the priority of this process, and logs what the system refuses. Hits are then
-// served first, and a shortage of memory ends this process before the parent.
+// LowerPriority lowers the priority of this process, and logs what the system refuses. Hits are
+// then served first, and a shortage of memory ends this process before the parent.
 func (p *Parent) LowerPriority(log *slog.Logger) {
 	if err := lowerPriority(); err != nil {
 		log.Warn("the background process could not lower its priority; reports and imports may slow hits", "error", err)
 	}
 }
 
-// Obey carries out the parent's orders until the parent ends, and then ends this process at once. The
-// first order to stop calls stop.
+// Obey carries out the parent's orders until the parent ends, and then ends this process at once.
+// The first order to stop calls stop.
 func (p *Parent) Obey(stop func()) {
 	for stops := 0; ; {
 		var next order
 		if err := p.orders.Decode(&next); err != nil {
-			// Another parent may start soon and needs the addresses. A killed process loses nothing.
+			// Another parent may start soon and needs the addresses. A killed process loses
+			// nothing.
 			os.Exit(1)
 		}
 
@@ -82,8 +83,8 @@ func (p *Parent) Obey(stop func()) {
 	}
 }
 
-// Hurry returns a channel that is closed when the parent does not want to wait for load balancers. A nil
-// Parent has none.
+// Hurry returns a channel that is closed when the parent does not want to wait for load balancers.
+// A nil Parent has none.
 func (p *Parent) Hurry() <-chan struct{} {
 	if p == nil {
 		return nil
@@ -91,8 +92,8 @@ func (p *Parent) Hurry() <-chan struct{} {
 	return p.hurry
 }
 
-// Ready reports that this process serves, with the addresses of its listeners by role. registry holds its
-// metrics.
+// Ready reports that this process serves, with the addresses of its listeners by role. registry
+// holds its metrics.
 func (p *Parent) Ready(addresses map[string]string, registry prometheus.Gatherer) {
 	p.mu.Lock()
 	p.registry = registry

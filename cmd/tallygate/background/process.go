@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	// firstPause and maxPause bound the time between the end of a child and the start of the next one. The
-	// pause doubles unless the child has run for steadyPauses pauses.
+	// firstPause and maxPause bound the time between the end of a child and the start of the next
+	// one. The pause doubles unless the child has run for steadyPauses pauses.
 	firstPause   = 200 * time.Millisecond
 	maxPause     = 10 * time.Second
 	steadyPauses = 5
@@ -40,8 +40,8 @@ const (
 	maxScrapes = 8
 )
 
-// Process is the child process: started, and started again whenever it ends. It is safe for concurrent
-// use.
+// Process is the child process: started, and started again whenever it ends. It is safe for
+// concurrent use.
 type Process struct {
 	settings *config.Config
 	stopTime time.Duration // after it, a child that does not stop is killed
@@ -56,22 +56,22 @@ type Process struct {
 	scrapes   []chan<- []byte   // of the callers that wait for metrics
 }
 
-// New returns a process that runs with these settings, which name its roles. Nothing starts before Run.
-// A child that has not ended after stopTime is killed.
+// New returns a process that runs with these settings, which name its roles. Nothing starts before
+// Run. A child that has not ended after stopTime is killed.
 func New(settings *config.Config, stopTime time.Duration, log *slog.Logger) *Process {
 	return &Process{settings: settings, stopTime: stopTime, changed: make(chan struct{}, 1), log: log, since: time.Now()}
 }
 
-// Failure is the error of a child that has reported why it ends. If it has not served before, only a
-// person can correct the reason, such as an address that is taken.
+// Failure is the error of a child that has reported why it ends. If it has not served before, only
+// a person can correct the reason, such as an address that is taken.
 type Failure struct{ Reason string }
 
 // Error implements error.
 func (f *Failure) Error() string { return f.Reason }
 
-// Run runs the child until ctx ends, and starts it again when it ends before. ready is called each time
-// it serves. After ctx has ended, Run asks the child to drain and waits for it. A *Failure is returned
-// at once if the first child ends by itself before it serves.
+// Run runs the child until ctx ends, and starts it again when it ends before. ready is called each
+// time it serves. After ctx has ended, Run asks the child to drain and waits for it. A *Failure is
+// returned at once if the first child ends by itself before it serves.
 func (p *Process) Run(ctx context.Context, ready func()) error {
 	served := false
 	for pause := firstPause; ; {
@@ -161,8 +161,8 @@ func isSetting(variable string) bool {
 	return slices.Contains(config.Variables(), name) || name == "NOTIFY_SOCKET"
 }
 
-// follow reads the reports of a child to their end. It returns the failure that the child reported, and
-// whether the child has served.
+// follow reads the reports of a child to their end. It returns the failure that the child reported,
+// and whether the child has served.
 func (p *Process) follow(reports *os.File, ready func()) (failure string, served bool) {
 	defer reports.Close()
 	for in := gob.NewDecoder(reports); ; {
@@ -285,7 +285,8 @@ func (p *Process) roles() string {
 // errNoScrape means that the child's metrics are not known.
 var errNoScrape = errors.New("the background process does not report its metrics")
 
-// Gather implements prometheus.Gatherer with the metrics of the child: none while it does not serve.
+// Gather implements prometheus.Gatherer with the metrics of the child: none while it does not
+// serve.
 func (p *Process) Gather() ([]*dto.MetricFamily, error) {
 	text, err := p.scrape()
 	if err != nil || text == nil {
@@ -297,8 +298,8 @@ func (p *Process) Gather() ([]*dto.MetricFamily, error) {
 	return slices.Collect(maps.Values(byName)), err
 }
 
-// scrape returns the metrics of the child; nil while it does not serve. Callers at the same time share one
-// answer.
+// scrape returns the metrics of the child; nil while it does not serve. Callers at the same time
+// share one answer.
 func (p *Process) scrape() ([]byte, error) {
 	answer := make(chan []byte, 1)
 

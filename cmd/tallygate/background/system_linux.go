@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// killScore is added to the process's score, from -1000 to 1000, by which the kernel chooses a process
-// to end for a shortage of memory.
+// killScore is added to the process's score, from -1000 to 1000, by which the kernel chooses a
+// process to end for a shortage of memory.
 const killScore = 500
 
-// executable returns the file of this program, also after an upgrade has replaced it: the child of a
-// newer program would not know this parent.
+// executable returns the file of this program, also after an upgrade has replaced it: the child of
+// a newer program would not know this parent.
 func executable() (string, error) {
 	const own = "/proc/self/exe"
 	if _, err := os.Stat(own); err == nil {
@@ -20,8 +20,8 @@ func executable() (string, error) {
 	return os.Executable()
 }
 
-// expectKill lets a shortage of memory end this process first. It also gives the process the program's
-// name, because a process that was started from /proc/self/exe is called "exe".
+// expectKill lets a shortage of memory end this process first. It also gives the process the
+// program's name, because a process that was started from /proc/self/exe is called "exe".
 func expectKill() error {
 	const file = "/proc/self/oom_score_adj"
 	text, err := os.ReadFile(file)

@@ -21,8 +21,9 @@ func detach(cmd *exec.Cmd, file *os.File) uintptr {
 	return 3
 }
 
-// lowerPriority lowers the priority of all threads of this process, which must lead a process group. On
-// Linux PRIO_PROCESS would reach the calling thread only. A priority that is lower already stays.
+// lowerPriority lowers the priority of all threads of this process, which must lead a process
+// group. On Linux PRIO_PROCESS would reach the calling thread only. A priority that is lower
+// already stays.
 func lowerPriority() error {
 	// Linux alone answers 20 less the priority. Elsewhere root may get a higher priority here.
 	if raw, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0); err == nil && runtime.GOOS == "linux" && 20-raw >= niceness {

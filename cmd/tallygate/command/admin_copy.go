@@ -26,8 +26,8 @@ type copyCommand struct {
 // copyTarget is the address of a database to copy to.
 type copyTarget string
 
-// UnmarshalFlag parses an address of PostgreSQL or the path of a file. Its errors do not contain an address, which
-// may hold a password.
+// UnmarshalFlag parses an address of PostgreSQL or the path of a file. Its errors do not contain an
+// address, which may hold a password.
 func (t *copyTarget) UnmarshalFlag(text string) error {
 	if strings.HasPrefix(text, "postgres") && strings.Contains(text, "://") {
 		*t = copyTarget(text)

@@ -191,8 +191,8 @@ type installation struct {
 	ClockAheadMS      int64    `json:"clockAheadMs"`
 }
 
-// Run prints the state. The settings are those of this command's environment, which can differ from a
-// running process's.
+// Run prints the state. The settings are those of this command's environment, which can differ from
+// a running process's.
 func (c *installationCommand) Run(ctx context.Context, s *session) error {
 	d, err := s.open(ctx)
 	if err != nil {

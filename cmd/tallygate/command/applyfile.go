@@ -197,8 +197,8 @@ type namedObject interface {
 	remove(ctx context.Context, a *applier, id int64) error
 }
 
-// applyNamed replaces a list of named objects. It deletes first, because a site has a largest number of
-// them.
+// applyNamed replaces a list of named objects. It deletes first, because a site has a largest
+// number of them.
 func applyNamed[T namedObject](
 	ctx context.Context, a *applier, site *model.SiteRules, list string, stored []T, ids map[string]int64, wanted []T,
 ) error {

@@ -47,7 +47,8 @@ func accountByEmail(ctx context.Context, d *db.DB, address string) (*model.Accou
 	return user.Account, nil
 }
 
-// noUser says which user is missing if err is model.ErrNotFound. It returns other errors as they are.
+// noUser says which user is missing if err is model.ErrNotFound. It returns other errors as they
+// are.
 func noUser(err error, address string) error {
 	if !errors.Is(err, model.ErrNotFound) {
 		return err

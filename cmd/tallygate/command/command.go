@@ -1,5 +1,5 @@
-// Package command is the command line of the program: a type per command, with its arguments and what
-// it does. The rules are in the packages that the commands call.
+// Package command is the command line of the program: a type per command, with its arguments and
+// what it does. The rules are in the packages that the commands call.
 package command
 
 import (
@@ -55,9 +55,9 @@ func setGarbageCollector() {
 	}
 }
 
-// Run runs one command until it is done or ctx ends. Results go to out, log lines to log. It returns
-// the exit status: 0, 1 if the command failed, or 2 if the command line or the environment is
-// invalid.
+// Run runs one command until it is done or ctx ends. Results go to out, log lines to log. It
+// returns the exit status: 0, 1 if the command failed, or 2 if the command line or the environment
+// is invalid.
 func Run(ctx context.Context, args []string, out, log io.Writer) int {
 	s := &session{terminal: terminal{out: out, log: log}}
 	command, err := s.parse(args)

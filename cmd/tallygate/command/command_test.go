@@ -168,7 +168,8 @@ func TestCancelledRun(t *testing.T) {
 	}
 }
 
-// TestVersion checks that the versions of the program and of its engines are shown, without a database.
+// TestVersion checks that the versions of the program and of its engines are shown, without a
+// database.
 func TestVersion(t *testing.T) {
 	var text, encoded, log bytes.Buffer
 	if status := Run(t.Context(), []string{"version"}, &text, &log); status != 0 {

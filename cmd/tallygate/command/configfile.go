@@ -17,10 +17,10 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 )
 
-// sitesFile is the file of "admin apply" and "admin export-config". A setting that is missing or null
-// is not changed. The file holds every setting of an account except secrets and what depends on
-// people: server secrets, webhook secrets, secrets of sitekeys, shared links, members, invitations,
-// API tokens, and the mails that each user has chosen.
+// sitesFile is the file of "admin apply" and "admin export-config". A setting that is missing or
+// null is not changed. The file holds every setting of an account except secrets and what depends
+// on people: server secrets, webhook secrets, secrets of sitekeys, shared links, members,
+// invitations, API tokens, and the mails that each user has chosen.
 type sitesFile struct {
 	Account     string        `yaml:"account"` // e-mail address of one of its users
 	AccountName *string       `yaml:"accountName,omitempty"`
@@ -89,7 +89,8 @@ type sitekeyFile struct {
 	Policy *policyFile `yaml:"policy,omitempty"`
 }
 
-// policyFile is the policy of a sitekey. What is missing is not changed; 0 is the installation's setting.
+// policyFile is the policy of a sitekey. What is missing is not changed; 0 is the installation's
+// setting.
 type policyFile struct {
 	BaseSeconds *float64        `yaml:"baseSeconds,omitempty"` // on a mid-range phone
 	MaxSeconds  *float64        `yaml:"maxSeconds,omitempty"`
@@ -144,8 +145,8 @@ func writeSites(out io.Writer, file *sitesFile) error {
 	return yaml.NewEncoder(out, yaml.CustomMarshaler(quoteText), yaml.CustomMarshaler(quoteNetwork)).Encode(file)
 }
 
-// parseNetwork parses an address or a network. An invalid one is reported with the other mistakes of its
-// site.
+// parseNetwork parses an address or a network. An invalid one is reported with the other mistakes
+// of its site.
 func parseNetwork(network *netip.Prefix, text []byte) error {
 	var address string
 	err := yaml.Unmarshal(text, &address)
@@ -156,8 +157,8 @@ func parseNetwork(network *netip.Prefix, text []byte) error {
 // quoteNetwork returns a network as YAML.
 func quoteNetwork(network netip.Prefix) ([]byte, error) { return quoteText(network.String()) }
 
-// plainText matches texts that the library writes as they are. Of other texts it quotes some wrongly,
-// for instance those with tabs and line breaks.
+// plainText matches texts that the library writes as they are. Of other texts it quotes some
+// wrongly, for instance those with tabs and line breaks.
 var plainText = regexp.MustCompile(`^[A-Za-z0-9äöüÄÖÜß/_](?:[A-Za-z0-9äöüÄÖÜß/_.,:?=@&*+ -]*[A-Za-z0-9äöüÄÖÜß/_*])?$`)
 
 // quoteText returns a text as YAML: as the library writes it, or in the quotes of JSON.

@@ -67,8 +67,8 @@ func (c *migrateCommand) report(ctx context.Context, term terminal, settings *co
 	return printPlan(term, d, schema)
 }
 
-// printCheck prints a line for each property of the schema. It returns an error for a schema that this
-// program cannot serve.
+// printCheck prints a line for each property of the schema. It returns an error for a schema that
+// this program cannot serve.
 func printCheck(term terminal, schema migrations.Schema) error {
 	oldest := schema.OldestProgram
 	if oldest == "" {

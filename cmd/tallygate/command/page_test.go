@@ -15,8 +15,8 @@ import (
 
 var updatePages = flag.Bool("update", false, "rewrite the generated pages of docs/")
 
-// TestConfigurationPage checks that docs/configuration.md is what config.Config and config.Texts generate.
-// With -update, as "make generate" calls it, it writes the page.
+// TestConfigurationPage checks that docs/configuration.md is what config.Config and config.Texts
+// generate. With -update, as "make generate" calls it, it writes the page.
 func TestConfigurationPage(t *testing.T) {
 	const page = "../../../docs/configuration.md"
 	want := configurationPage(t)

@@ -24,13 +24,14 @@ type runner interface {
 	Run(ctx context.Context, s *session) error
 }
 
-// checker is a command that checks or completes its settings before it runs. An error is one of the command line.
+// checker is a command that checks or completes its settings before it runs. An error is one of the
+// command line.
 type checker interface {
 	check(s *session) error
 }
 
-// session is what a command runs with: the output, the settings, and the database, which is opened when the command
-// needs it.
+// session is what a command runs with: the output, the settings, and the database, which is opened
+// when the command needs it.
 type session struct {
 	terminal
 	settings *config.Config
@@ -88,14 +89,15 @@ func (s *session) close(err error) error {
 	return readable(errors.Join(err, s.db.Close()))
 }
 
-// name returns the name of the command, such as "admin set-plan", without a word for one of its parts.
+// name returns the name of the command, such as "admin set-plan", without a word for one of its
+// parts.
 func (s *session) name() string {
 	words := strings.Fields(s.parser.Path())
 	return strings.Join(words[:min(len(words), 2)], " ")
 }
 
-// serves reports whether the command is or prepares the service. Such a command may write JSON log lines, and refuses
-// unknown variables.
+// serves reports whether the command is or prepares the service. Such a command may write JSON log
+// lines, and refuses unknown variables.
 func (s *session) serves() bool {
 	return slices.Contains([]string{"", "serve", "demo", "migrate"}, s.name())
 }

@@ -115,8 +115,8 @@ func addTexts(parser *commandline.Parser) {
 	}
 }
 
-// addCommandTexts gives a command at a path, its flags, its arguments and the commands below it their help, unless
-// they have one.
+// addCommandTexts gives a command at a path, its flags, its arguments and the commands below it
+// their help, unless they have one.
 func addCommandTexts(path string, command *flags.Command) {
 	command.LongDescription = texts[path]
 	for _, flag := range command.Options() {

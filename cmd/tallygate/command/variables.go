@@ -21,14 +21,15 @@ var otherVariables = []*regexp.Regexp{
 	// Scripts that call the API, such as docs/configure-site.sh, read them.
 	regexp.MustCompile(`^TALLYGATE_(URL|API_TOKEN)=`),
 
-	// Kubernetes sets them in each container, for services with names such as tallygate and tallygate-control.
+	// Kubernetes sets them in each container, for services with names such as tallygate and
+	// tallygate-control.
 	regexp.MustCompile(`^TALLYGATE_(\w+_)?SERVICE_(HOST|PORT(_\w+)?)=`),
 	regexp.MustCompile(`^TALLYGATE_(\w+_)?PORT(_[0-9]+_(TCP|UDP|SCTP))?=(tcp|udp|sctp)://`),
 	regexp.MustCompile(`^TALLYGATE_(\w+_)?PORT_[0-9]+_(TCP|UDP|SCTP)_(PROTO|PORT|ADDR)=`),
 }
 
-// unknownVariables returns a message, without the value, for each variable of the environment that looks like a
-// setting and is not one. An empty variable counts as unset.
+// unknownVariables returns a message, without the value, for each variable of the environment that
+// looks like a setting and is not one. An empty variable counts as unset.
 func unknownVariables(parser *commandline.Parser) []string {
 	known := parser.Variables()
 

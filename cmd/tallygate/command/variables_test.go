@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestUnknownVariables checks that commands of the service refuse variables that are no settings, without their
-// values, and write nothing. Other commands ignore them.
+// TestUnknownVariables checks that commands of the service refuse variables that are no settings,
+// without their values, and write nothing. Other commands ignore them.
 func TestUnknownVariables(t *testing.T) {
 	for variable, want := range map[string]string{
 		"TALLYGATE_BASEURL=hunter2":      "TALLYGATE_BASEURL is not a setting; did you mean TALLYGATE_BASE_URL?",
@@ -41,7 +41,8 @@ func TestUnknownVariables(t *testing.T) {
 	}
 }
 
-// TestOtherVariables checks that variables with other purposes, and empty ones, are no settings by mistake.
+// TestOtherVariables checks that variables with other purposes, and empty ones, are no settings by
+// mistake.
 func TestOtherVariables(t *testing.T) {
 	for name, value := range map[string]string{
 		"TALLYGATE_TEST_POSTGRES_URL": "postgres://127.0.0.1/x",

@@ -16,8 +16,8 @@ type CellAddresses struct{ URLs map[int64]string }
 // cellStart is the beginning of an entry. An address may name several hosts, separated by commas.
 var cellStart = regexp.MustCompile(`(?:^|,)\s*([0-9]+)=`)
 
-// UnmarshalFlag parses addresses of cells such as "2=postgres://…,3=postgres://…". Its errors do not
-// contain them, because they may hold passwords.
+// UnmarshalFlag parses addresses of cells such as "2=postgres://…,3=postgres://…". Its errors do
+// not contain them, because they may hold passwords.
 func (c *CellAddresses) UnmarshalFlag(text string) error {
 	starts := cellStart.FindAllStringSubmatchIndex(text, -1)
 	if len(starts) == 0 || starts[0][0] != 0 {

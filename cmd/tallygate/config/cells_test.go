@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestCellAddresses checks that addresses are assigned to their cells, and that errors name no password.
+// TestCellAddresses checks that addresses are assigned to their cells, and that errors name no
+// password.
 func TestCellAddresses(t *testing.T) {
 	for text, want := range map[string]map[int64]string{
 		"2=postgres://u:hunter2@a/x":                                {2: "postgres://u:hunter2@a/x"},

@@ -1,6 +1,6 @@
 // Package config is the configuration of the program: every setting with its variable, default,
-// limits and help. The commands embed Config, and package command fills it in from the flags and the
-// environment. Config reads and changes nothing outside itself.
+// limits and help. The commands embed Config, and package command fills it in from the flags and
+// the environment. Config reads and changes nothing outside itself.
 package config
 
 import (
@@ -25,8 +25,8 @@ import (
 
 // Config holds all settings of a serving process. Each is a flag or an environment variable;
 // `tallygate --help-settings` lists them with defaults and limits, and docs/configuration.md is
-// generated from the tags and from Texts. An empty variable counts as unset. Beyond them package command reads only
-// Go's GOGC and GOMEMLIMIT, and a few of these variables before they are parsed.
+// generated from the tags and from Texts. An empty variable counts as unset. Beyond them package
+// command reads only Go's GOGC and GOMEMLIMIT, and a few of these variables before they are parsed.
 type Config struct {
 	DataDir            string             `long:"data-dir" env:"TALLYGATE_DATA_DIR" default:"./tallygate-data" value-name:"DIR" unquote:"false" section:"Database"`
 	DatabaseURL        DatabaseURL        `long:"database-url" env:"TALLYGATE_DATABASE_URL" value-name:"URL"`
@@ -92,12 +92,12 @@ type Config struct {
 // Has reports whether the process has a role.
 func (c *Config) Has(r Role) bool { return slices.Contains(c.Roles, r) }
 
-// ProcessesTwo is the default of Config.Processes. With any other value, one process has all configured
-// roles.
+// ProcessesTwo is the default of Config.Processes. With any other value, one process has all
+// configured roles.
 const ProcessesTwo = "two"
 
-// Splits reports whether the role data gets the process that was started, and the other roles a child
-// process.
+// Splits reports whether the role data gets the process that was started, and the other roles a
+// child process.
 func (c *Config) Splits() bool {
 	return c.Processes == ProcessesTwo && c.Has(RoleData) && len(c.otherRoles()) > 0
 }
@@ -208,8 +208,8 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// checkProvider checks the settings of the installation's OpenID Connect provider. Its errors do not contain the
-// client secret.
+// checkProvider checks the settings of the installation's OpenID Connect provider. Its errors do
+// not contain the client secret.
 func (c *Config) checkProvider() error {
 	if c.OIDCIssuer == "" {
 		if c.OIDCClientID != "" || c.OIDCClientSecret != "" {
@@ -249,7 +249,8 @@ func checkFlood(name string, burst, rate int) error {
 	return nil
 }
 
-// The sizes of a pool. One connection alone could wait for itself: some calls read while they write.
+// The sizes of a pool. One connection alone could wait for itself: some calls read while they
+// write.
 const (
 	minPool = 2
 	maxPool = 1_000
@@ -326,8 +327,8 @@ func (a *Address) UnmarshalFlag(text string) error {
 // DatabaseURL is the address of a PostgreSQL server.
 type DatabaseURL string
 
-// UnmarshalFlag parses a database address, as the driver does: also one without a host, for the socket of this machine.
-// Its errors do not contain the address, because it may hold a password.
+// UnmarshalFlag parses a database address, as the driver does: also one without a host, for the
+// socket of this machine. Its errors do not contain the address, because it may hold a password.
 func (d *DatabaseURL) UnmarshalFlag(text string) error {
 	if !strings.HasPrefix(text, "postgres://") && !strings.HasPrefix(text, "postgresql://") {
 		return errors.New("must start with postgres://")
@@ -405,17 +406,17 @@ func Prefixes(networks []Network) []netip.Prefix {
 	return p
 }
 
-// The prefixes of networks that hold more than the proxies of one installation, in bits. An IPv4 /8 is
-// a whole private range, or the largest network that one organisation has. IPv6 has no such network of
-// /8: its providers have /19 at most, and lists of proxies of large content networks name up to /29. So
-// a /16 or larger is a whole class of addresses, such as the private fd00::/8.
+// The prefixes of networks that hold more than the proxies of one installation, in bits. An IPv4 /8
+// is a whole private range, or the largest network that one organisation has. IPv6 has no such
+// network of /8: its providers have /19 at most, and lists of proxies of large content networks
+// name up to /29. So a /16 or larger is a whole class of addresses, such as the private fd00::/8.
 const (
 	wideBits4 = 8
 	wideBits6 = 16
 )
 
-// IsWide reports whether a network of trusted proxies is so large that it probably contains clients.
-// They could claim any address, and would have no limits by network.
+// IsWide reports whether a network of trusted proxies is so large that it probably contains
+// clients. They could claim any address, and would have no limits by network.
 func (n Network) IsWide() bool {
 	if n.Addr().Is4() {
 		return n.Bits() <= wideBits4 && !n.isLoopback()

@@ -12,8 +12,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestSettingsOfAChild checks that a child process, which gets its settings in a message of gob, gets each of
-// them, also texts that are not UTF-8.
+// TestSettingsOfAChild checks that a child process, which gets its settings in a message of gob,
+// gets each of them, also texts that are not UTF-8.
 func TestSettingsOfAChild(t *testing.T) {
 	c := &Config{
 		Roles: Roles{RoleControl, RoleData}, CellAddresses: CellAddresses{map[int64]string{2: "postgres://x"}},
@@ -120,7 +120,8 @@ func TestWideNetworks(t *testing.T) {
 	}
 }
 
-// TestDatabaseURL checks that each address that the driver reads is accepted, and that errors name what is wrong.
+// TestDatabaseURL checks that each address that the driver reads is accepted, and that errors name
+// what is wrong.
 func TestDatabaseURL(t *testing.T) {
 	for text, want := range map[string]string{
 		"postgres://u:p@db.example/tg":                    "",

@@ -31,8 +31,8 @@ func (c *Config) TLSHosts() []string {
 	return hosts
 }
 
-// checkTLS checks that the public origins can have certificates, and that their hosts distinguish the control
-// from the data plane.
+// checkTLS checks that the public origins can have certificates, and that their hosts distinguish
+// the control from the data plane.
 func (c *Config) checkTLS() error {
 	if !c.UsesTLS() {
 		return nil

@@ -20,8 +20,8 @@ const restore = "; restore a backup into an empty data folder, see docs/backup.m
 var ErrEmptyFile = errors.New("the database file is empty, and the application key next to it belongs to a database " +
 	"with rows: a copy or a backup did not end" + restore + ", or remove the empty file to begin without rows")
 
-// refuseEmpty returns ErrEmptyFile for an empty database file without a log next to the application key.
-// The file gets its first page, or a log, before the key is created.
+// refuseEmpty returns ErrEmptyFile for an empty database file without a log next to the application
+// key. The file gets its first page, or a log, before the key is created.
 func refuseEmpty(c *config.Config) error {
 	path, ok := db.SQLiteFile(c.Database())
 	if !ok {
@@ -51,8 +51,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// inspectFile reads the whole database file if it did not come from a process that stopped cleanly and
-// has no log, as after a restore. What a killed process leaves with its log needs no check.
+// inspectFile reads the whole database file if it did not come from a process that stopped cleanly
+// and has no log, as after a restore. What a killed process leaves with its log needs no check.
 func (h *Hold) inspectFile(ctx context.Context, c *config.Config, log *slog.Logger) error {
 	if h.noted() != holdUnchecked && h.lost != LogAbsent || !hasDatabase(c) {
 		return nil

@@ -49,8 +49,8 @@ func OpenAlone(ctx context.Context, c *config.Config, log *slog.Logger) (*db.DB,
 	return d, hold, nil
 }
 
-// OpenToCopy is OpenAlone for a command that copies the database: it migrates nothing, and locks the data folder
-// only if it is used. On PostgreSQL, package copies looks for other processes.
+// OpenToCopy is OpenAlone for a command that copies the database: it migrates nothing, and locks
+// the data folder only if it is used. On PostgreSQL, package copies looks for other processes.
 func OpenToCopy(ctx context.Context, c *config.Config, log *slog.Logger) (d *db.DB, hold *Hold, err error) {
 	if c.UsesDataFolder() {
 		if hold, err = holdFolderAlone(ctx, c, log); err != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/tallygate/tallygate/db/migrations"
 )
 
-// CheckExists returns an error that names what to set if the database is missing or has no tables. It creates nothing.
+// CheckExists returns an error that names what to set if the database is missing or has no tables.
+// It creates nothing.
 func CheckExists(ctx context.Context, c *config.Config) error {
 	if path, isFile := db.SQLiteFile(c.Database()); isFile {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {

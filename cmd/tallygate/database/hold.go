@@ -15,8 +15,8 @@ import (
 )
 
 // holdFile is the file in the data folder that processes lock while they use the folder. It
-// contains holdInUse from the first start until the last process has stopped cleanly, and holdUnchecked
-// while a database that came from elsewhere was not read yet.
+// contains holdInUse from the first start until the last process has stopped cleanly, and
+// holdUnchecked while a database that came from elsewhere was not read yet.
 const (
 	holdFile      = "lock"
 	holdInUse     = "in use\n"

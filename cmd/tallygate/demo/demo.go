@@ -97,8 +97,8 @@ func New(ctx context.Context, o Options) (*Demo, error) {
 	return d, nil
 }
 
-// ReadOrCreateOwner returns the owner whose password is in a data folder. On the first run it stores a
-// new password there.
+// ReadOrCreateOwner returns the owner whose password is in a data folder. On the first run it
+// stores a new password there.
 func ReadOrCreateOwner(dataDir string) (Owner, error) {
 	path := filepath.Join(dataDir, ownerFile)
 	text, err := os.ReadFile(path)

@@ -11,8 +11,8 @@ import (
 	"github.com/tallygate/tallygate/graph/client"
 )
 
-// prepareReports sets up what the shop measures on the first run, and adds its visits since the last
-// one.
+// prepareReports sets up what the shop measures on the first run, and adds its visits since the
+// last one.
 func (d *Demo) prepareReports(ctx context.Context, sitekey *model.Sitekey) error {
 	now := time.Now()
 	site, err := sites.New(d.options.DB).SiteRulesByKey(ctx, d.site.SiteKey)
@@ -32,8 +32,8 @@ func (d *Demo) prepareReports(ctx context.Context, sitekey *model.Sitekey) error
 	}, now)
 }
 
-// saveReports saves the site's settings, key event, annotations, funnel and segment, unless it has a
-// funnel already.
+// saveReports saves the site's settings, key event, annotations, funnel and segment, unless it has
+// a funnel already.
 func (d *Demo) saveReports(ctx context.Context, now time.Time) error {
 	found, err := client.Funnels(ctx, d.api, d.site.Id)
 	if err != nil || found.Site != nil && len(found.Site.Funnels) > 0 {

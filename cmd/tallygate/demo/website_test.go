@@ -16,7 +16,8 @@ const (
 	hostileEscaped = `&quot;&gt;&lt;script&gt;alert(1)&lt;/script&gt; &#39; onload=x`
 )
 
-// TestShopEscapes puts hostile text into every field of the shop's pages but the tag, which is markup.
+// TestShopEscapes puts hostile text into every field of the shop's pages but the tag, which is
+// markup.
 func TestShopEscapes(t *testing.T) {
 	form := &contactForm{Captcha: hostile, Sitekey: hostile}
 	for name, test := range map[string]struct {
@@ -45,7 +46,8 @@ func TestShopEscapes(t *testing.T) {
 	}
 }
 
-// TestContactEscapes checks what the page shows of a response that a visitor's token has influenced.
+// TestContactEscapes checks what the page shows of a response that a visitor's token has
+// influenced.
 func TestContactEscapes(t *testing.T) {
 	captcha := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte(`{"valid":false,"token":"` + strings.ReplaceAll(hostile, `"`, `\"`) + `"}`))

@@ -44,9 +44,9 @@ func listeners(c *config.Config) []listener {
 	return all
 }
 
-// Ready returns an error unless the service with these settings runs on this machine, and is ready on
-// each of its listeners. A child process is not asked: the service starts it again, and a container that
-// is replaced meanwhile would lose hits.
+// Ready returns an error unless the service with these settings runs on this machine, and is ready
+// on each of its listeners. A child process is not asked: the service starts it again, and a
+// container that is replaced meanwhile would lose hits.
 func Ready(ctx context.Context, c *config.Config) error {
 	if c.Splits() {
 		c, _ = c.Split()
@@ -78,8 +78,8 @@ func localURL(addr config.Address) string {
 	return "http://" + net.JoinHostPort(host, port)
 }
 
-// checkListeners checks that each address is free, or that this service listens on it. It takes over what a service
-// that runs has found.
+// checkListeners checks that each address is free, or that this service listens on it. It takes
+// over what a service that runs has found.
 func (e *examination) checkListeners(ctx context.Context) bool {
 	used := make(map[config.Address]string)
 
@@ -119,7 +119,8 @@ func (e *examination) checkListeners(ctx context.Context) bool {
 	return len(listeners(e.c)) > 0
 }
 
-// readiness asks the service on an address for what it has found. ours is false for another program.
+// readiness asks the service on an address for what it has found. ours is false for another
+// program.
 func (e *examination) readiness(ctx context.Context, addr config.Address) (found []health.Finding, ours bool) {
 	base := localURL(addr)
 	status, body, err := fetch(ctx, http.DefaultClient, base+"/healthz")
@@ -168,8 +169,8 @@ const fetchTimeout = 5 * time.Second
 // checkElsewhere ends the action for a public address that does not answer.
 const checkElsewhere = " If this machine cannot reach its own public address, check it from another one."
 
-// checkOrigins looks the public names up, checks their certificates and, while the service runs, that
-// the proxy passes requests on.
+// checkOrigins looks the public names up, checks their certificates and, while the service runs,
+// that the proxy passes requests on.
 func (e *examination) checkOrigins(ctx context.Context) bool {
 	type served struct {
 		origin config.Origin
@@ -204,12 +205,12 @@ func (e *examination) checkOrigins(ctx context.Context) bool {
 	return len(seen) > 0
 }
 
-// The remaining lifetime of a certificate below which a warning is reported. Certificates are usually
-// renewed when a third of 90 days is left, or half of a shorter lifetime.
+// The remaining lifetime of a certificate below which a warning is reported. Certificates are
+// usually renewed when a third of 90 days is left, or half of a shorter lifetime.
 const certificateSoon = 14 * 24 * time.Hour
 
-// checkCertificate reports an origin whose certificate browsers refuse, or soon will. It returns whether
-// they accept it now.
+// checkCertificate reports an origin whose certificate browsers refuse, or soon will. It returns
+// whether they accept it now.
 func (e *examination) checkCertificate(ctx context.Context, o config.NamedOrigin) bool {
 	certificate, err := serve.OriginCertificate(ctx, o.Origin)
 
@@ -235,7 +236,8 @@ func (e *examination) checkCertificate(ctx context.Context, o config.NamedOrigin
 	return true
 }
 
-// atProxy returns an action at the proxy in front, or its counterpart if this program terminates TLS itself.
+// atProxy returns an action at the proxy in front, or its counterpart if this program terminates
+// TLS itself.
 func (e *examination) atProxy(action string) string {
 	if e.c.UsesTLS() {
 		return "Let port 443 of the host reach TALLYGATE_TLS_ADDR."
@@ -243,8 +245,8 @@ func (e *examination) atProxy(action string) string {
 	return action
 }
 
-// checkPassedOn checks, if the service runs, that the right listener gets the requests for an origin, with
-// their host.
+// checkPassedOn checks, if the service runs, that the right listener gets the requests for an
+// origin, with their host.
 func (e *examination) checkPassedOn(ctx context.Context, o config.NamedOrigin) {
 	if !e.isRunning {
 		return

@@ -10,8 +10,8 @@ import (
 	"github.com/tallygate/tallygate/db/celllist"
 )
 
-// checkCells checks that the role can use each cell, and the addresses of cells as their writers use
-// them. The schema is this program's.
+// checkCells checks that the role can use each cell, and the addresses of cells as their writers
+// use them. The schema is this program's.
 func (e *examination) checkCells(ctx context.Context, d *db.DB) error {
 	list, err := d.Cells(ctx)
 	if err != nil {

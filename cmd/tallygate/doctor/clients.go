@@ -12,8 +12,9 @@ import (
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 )
 
-// checkClients asks the data listener what it sees of a call through the proxy in front of it. A proxy that forwards no
-// address looks like a visitor, so the service cannot notice it. The proxy must be on this machine.
+// checkClients asks the data listener what it sees of a call through the proxy in front of it. A
+// proxy that forwards no address looks like a visitor, so the service cannot notice it. The proxy
+// must be on this machine.
 func (e *examination) checkClients(ctx context.Context, o config.NamedOrigin) {
 	if o.Role != config.RoleData || e.c.UsesTLS() || !o.Origin.IsHTTPS() || len(e.c.TrustedProxies) == 0 {
 		return
@@ -31,8 +32,9 @@ func (e *examination) checkClients(ctx context.Context, o config.NamedOrigin) {
 	}
 }
 
-// trustsOwnAddress reports whether this machine reaches a host from an address within the trusted networks, or not at
-// all. The service would take the calls for those of a hop that hides clients, and warn of it for an hour.
+// trustsOwnAddress reports whether this machine reaches a host from an address within the trusted
+// networks, or not at all. The service would take the calls for those of a hop that hides clients,
+// and warn of it for an hour.
 func (e *examination) trustsOwnAddress(ctx context.Context, u *url.URL) bool {
 	conn, err := (&net.Dialer{Timeout: fetchTimeout}).DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), u.Scheme)))
 	if err != nil {
@@ -44,8 +46,8 @@ func (e *examination) trustsOwnAddress(ctx context.Context, u *url.URL) bool {
 	return err != nil || e.trusts(own.Addr())
 }
 
-// isSeenAsProxy reports whether the service sees the same client in a call without a proxy, from the address of a
-// trusted proxy on this machine.
+// isSeenAsProxy reports whether the service sees the same client in a call without a proxy, from
+// the address of a trusted proxy on this machine.
 func (e *examination) isSeenAsProxy(ctx context.Context, s *siteCheck, through *answer) bool {
 	proxies := []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.IPv6Loopback()}
 	for _, network := range e.c.TrustedProxies {

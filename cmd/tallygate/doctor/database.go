@@ -47,7 +47,8 @@ func (e *examination) checkDatabase(ctx context.Context) bool {
 		}
 	}
 
-	// Reading a whole database can take minutes and comes last. What was found before does not count in a damaged one.
+	// Reading a whole database can take minutes and comes last. What was found before does not
+	// count in a damaged one.
 	before := e.report.Findings
 	e.report.Findings = nil
 	e.checkContents(ctx, d)
@@ -88,8 +89,8 @@ func (e *examination) checkContents(ctx context.Context, d *db.DB) {
 	}
 }
 
-// openFolder examines the files of an embedded database. lost is true if it must not be opened; isNew if
-// there is none yet.
+// openFolder examines the files of an embedded database. lost is true if it must not be opened;
+// isNew if there is none yet.
 func (e *examination) openFolder() (lost bool, release func(), isNew bool) {
 	path, isFile := db.SQLiteFile(e.c.Database())
 	if !e.c.UsesDataFolder() {
@@ -140,8 +141,8 @@ func (e *examination) reportUnreachable(err error) {
 		"the database file cannot be opened: %v", cause(err))
 }
 
-// cause returns the innermost text of an error, in one line. The outer ones repeat the operation, user,
-// host and database.
+// cause returns the innermost text of an error, in one line. The outer ones repeat the operation,
+// user, host and database.
 func cause(err error) string {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok && len(joined.Unwrap()) > 0 {
 		return cause(joined.Unwrap()[0])

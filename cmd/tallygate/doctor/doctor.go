@@ -1,6 +1,6 @@
-// Package doctor checks a whole configuration against the machine, the database and the servers that it
-// names, and returns what an operator should change. Its checks are those of the packages that use the
-// settings; it starts nothing and stores nothing but the row of the readiness check.
+// Package doctor checks a whole configuration against the machine, the database and the servers
+// that it names, and returns what an operator should change. Its checks are those of the packages
+// that use the settings; it starts nothing and stores nothing but the row of the readiness check.
 package doctor
 
 import (
@@ -54,15 +54,16 @@ type examination struct {
 }
 
 const (
-	// areaTimeout bounds the checks of one area, such as a server that accepts connections and does not
-	// answer, and each check of the database.
+	// areaTimeout bounds the checks of one area, such as a server that accepts connections and does
+	// not answer, and each check of the database.
 	areaTimeout = 15 * time.Second
 
 	// databaseTimeout bounds all checks of the database.
 	databaseTimeout = integrityTimeout + 10*areaTimeout
 )
 
-// Examine runs all checks. It takes some seconds, and longer if servers do not answer or the database is large.
+// Examine runs all checks. It takes some seconds, and longer if servers do not answer or the
+// database is large.
 func Examine(ctx context.Context, o Options) *Report {
 	e := &examination{Options: o, c: o.Config}
 	e.report = Report{Findings: []health.Finding{}, Checked: []string{}, Skipped: []string{}}

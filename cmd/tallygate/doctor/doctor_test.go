@@ -28,8 +28,8 @@ func (e *examination) checks() (names []string) {
 	return names
 }
 
-// TestReadingComesLast checks that reading a large file is announced, takes no time from the other checks of the
-// database, and is not limited by theirs.
+// TestReadingComesLast checks that reading a large file is announced, takes no time from the other
+// checks of the database, and is not limited by theirs.
 func TestReadingComesLast(t *testing.T) {
 	largeFile = 0 // no other test of this package reads a file
 
@@ -74,7 +74,8 @@ func TestReadingComesLast(t *testing.T) {
 	}
 }
 
-// TestPortsOfTheService checks that ports which the running service holds are no finding, and others are.
+// TestPortsOfTheService checks that ports which the running service holds are no finding, and
+// others are.
 func TestPortsOfTheService(t *testing.T) {
 	t.Parallel()
 
@@ -91,8 +92,8 @@ func TestPortsOfTheService(t *testing.T) {
 	}
 }
 
-// TestOriginsWithoutProxy checks that no advice speaks of a proxy where the program terminates TLS, and that nothing is
-// asked before its start.
+// TestOriginsWithoutProxy checks that no advice speaks of a proxy where the program terminates TLS,
+// and that nothing is asked before its start.
 func TestOriginsWithoutProxy(t *testing.T) {
 	t.Parallel()
 

@@ -22,8 +22,8 @@ var largeFile int64 = 256 << 20
 // restoreBackup is what to do about a damaged file.
 const restoreBackup = "Stop the service and restore a backup, see docs/backup.md."
 
-// checkIntegrity reads the whole database file, or on PostgreSQL every table and index with its own check
-// if that is installed. It returns whether further checks can rely on the database.
+// checkIntegrity reads the whole database file, or on PostgreSQL every table and index with its own
+// check if that is installed. It returns whether further checks can rely on the database.
 func (e *examination) checkIntegrity(ctx context.Context, d *db.DB) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), integrityTimeout)
 	defer cancel()
@@ -52,7 +52,8 @@ func (e *examination) checkIntegrity(ctx context.Context, d *db.DB) bool {
 	return true
 }
 
-// checkRows reports damaged tables and indexes, and lists the check as skipped without the extension for it.
+// checkRows reports damaged tables and indexes, and lists the check as skipped without the
+// extension for it.
 func (e *examination) checkRows(ctx context.Context, d *db.DB) bool {
 	checked, err := inspect.New(d).CheckRows(ctx)
 	switch {

@@ -93,8 +93,8 @@ func existingParent(path string) string {
 	}
 }
 
-// checkOwners reports files that another user owns than the folder: commands that ran as root by mistake
-// leave them, and the service cannot write them.
+// checkOwners reports files that another user owns than the folder: commands that ran as root by
+// mistake leave them, and the service cannot write them.
 func (e *examination) checkOwners(dir string, folder fs.FileInfo) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// descriptors returns how many files this process may open. Go raises the soft limit to the hard one at
-// the start.
+// descriptors returns how many files this process may open. Go raises the soft limit to the hard
+// one at the start.
 func descriptors() (uint64, bool) {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

@@ -128,7 +128,8 @@ func connections(c *config.Config) int {
 	return most
 }
 
-// checkSessions checks what needs a session of the server, which a pooler in transaction mode takes away.
+// checkSessions checks what needs a session of the server, which a pooler in transaction mode takes
+// away.
 func (e *examination) checkSessions(ctx context.Context, store *inspect.Store) {
 	const action = "Set TALLYGATE_DATABASE_DIRECT_URL to the address of the server itself; see docs/operations.md, \"Connection poolers\"."
 

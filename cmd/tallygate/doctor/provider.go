@@ -14,8 +14,8 @@ import (
 // providerTimeout bounds a call of the installation's OpenID Connect provider.
 const providerTimeout = 5 * time.Second
 
-// checkProvider checks the OpenID Connect provider of the installation: that it can be reached, has the configured
-// issuer and accepted signatures, and knows this installation's redirect address.
+// checkProvider checks the OpenID Connect provider of the installation: that it can be reached, has
+// the configured issuer and accepted signatures, and knows this installation's redirect address.
 func (e *examination) checkProvider(ctx context.Context) bool {
 	if e.c.OIDCIssuer == "" || !e.c.Has(config.RoleControl) {
 		return false

@@ -62,8 +62,8 @@ func (e *examination) checkRedis(ctx context.Context) bool {
 	return true
 }
 
-// checkClock reports a server's clock that was read after before and differs from this process's by more
-// than db.MaxClockDifference.
+// checkClock reports a server's clock that was read after before and differs from this process's by
+// more than db.MaxClockDifference.
 func (e *examination) checkClock(check, what string, at, before time.Time) {
 	after := e.Now()
 	ahead := max(before.Sub(at), at.Sub(after))

@@ -164,7 +164,8 @@ func (e *examination) checkPublicNames() {
 	}
 }
 
-// isPrivateHost reports whether a host is a loopback or a private address. A name counts as private.
+// isPrivateHost reports whether a host is a loopback or a private address. A name counts as
+// private.
 func isPrivateHost(host string) bool {
 	if host == "" {
 		return false

@@ -24,8 +24,8 @@ import (
 // siteTimeout bounds all checks of a website's proxy.
 const siteTimeout = time.Minute
 
-// What the checks send: a browser's user agent, an address that no visitor has (RFC 5737), a cookie, and a website's
-// password ("doctor:doctor").
+// What the checks send: a browser's user agent, an address that no visitor has (RFC 5737), a
+// cookie, and a website's password ("doctor:doctor").
 const (
 	probeAgent   = "Mozilla/5.0 (compatible with tallygate-doctor; X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0"
 	claimedAddr  = "192.0.2.123"
@@ -68,7 +68,8 @@ type endpoint struct{ path, body, answer string }
 // dropInPaths are the paths of scripts that load the widget under another product's interface.
 const dropInPaths = "/recaptcha/api.js, /recaptcha/enterprise.js, /1/api.js or /turnstile/v0/api.js"
 
-// noSitekey is the captcha's answer to an object without a sitekey. Without a body the answer is another one.
+// noSitekey is the captcha's answer to an object without a sitekey. Without a body the answer is
+// another one.
 const noSitekey = `"The field sitekey is missing`
 
 // The endpoints of the two scripts. Nothing is stored for the bodies.
@@ -89,9 +90,10 @@ func ParseSite(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// ExamineSite checks the proxy by which a website serves Tallygate under its own address, from outside: it loads the
-// script, and calls the endpoints in the script's folder with calls that store nothing. It compares the answers with
-// answers of the server at {analytics_url} or {captcha_url}.
+// ExamineSite checks the proxy by which a website serves Tallygate under its own address, from
+// outside: it loads the script, and calls the endpoints in the script's folder with calls that
+// store nothing. It compares the answers with answers of the server at {analytics_url} or
+// {captcha_url}.
 func ExamineSite(ctx context.Context, c *config.Config, script *url.URL) (*Report, error) {
 	if c.AnalyticsURL == "" {
 		return nil, errors.New("--site compares with the server: set TALLYGATE_ANALYTICS_URL to its public address")
@@ -120,8 +122,8 @@ func (s *siteCheck) isServer() bool {
 	return origin == string(s.c.AnalyticsURL) || origin == string(s.c.CaptchaURL)
 }
 
-// chooseNetwork chooses a version of IP by which both the website and the server can be reached, because the server
-// sees different addresses of this machine in different versions.
+// chooseNetwork chooses a version of IP by which both the website and the server can be reached,
+// because the server sees different addresses of this machine in different versions.
 func (s *siteCheck) chooseNetwork(ctx context.Context) {
 	server, _ := url.Parse(s.server)
 	for _, version := range []string{"4", "6"} {
@@ -136,8 +138,8 @@ func (s *siteCheck) chooseNetwork(ctx context.Context) {
 	s.direct = directClient(s.network, nil)
 }
 
-// directClient returns a client that uses no proxy and follows no redirects. local is the address that it connects
-// from; nil: any.
+// directClient returns a client that uses no proxy and follows no redirects. local is the address
+// that it connects from; nil: any.
 func directClient(network string, local net.Addr) *http.Client {
 	dialer := &net.Dialer{Timeout: fetchTimeout, LocalAddr: local}
 	return &http.Client{

@@ -11,7 +11,8 @@ import (
 	"github.com/tallygate/tallygate/dataplane"
 )
 
-// checkProbes compares what the server sees of requests through the proxy with those that are sent directly.
+// checkProbes compares what the server sees of requests through the proxy with those that are sent
+// directly.
 func (s *siteCheck) checkProbes(ctx context.Context, e endpoint) {
 	address := s.inFolder(e.path)
 	direct, _, err := s.probe(ctx, s.server+"/"+e.path, e.body, http.Header{})
@@ -104,7 +105,8 @@ func (s *siteCheck) checkBrowserHeaders(address string, direct, through *answer)
 	}
 }
 
-// checkAddress checks that the server sees the visitor's address, and that no visitor can claim another one.
+// checkAddress checks that the server sees the visitor's address, and that no visitor can claim
+// another one.
 func (s *siteCheck) checkAddress(ctx context.Context, address string, direct, through, claimed *answer) {
 	const sets = "Let the proxy set X-Forwarded-For to the visitor's address, and name the proxy in TALLYGATE_TRUSTED_PROXIES." + docOfProxies
 

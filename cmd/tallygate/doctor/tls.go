@@ -17,7 +17,8 @@ import (
 	"github.com/tallygate/tallygate/cmd/tallygate/serve"
 )
 
-// checkTLS checks what orders of certificates need, if this process obtains them. checkOrigins checks port 443.
+// checkTLS checks what orders of certificates need, if this process obtains them. checkOrigins
+// checks port 443.
 func (e *examination) checkTLS(ctx context.Context) bool {
 	if !e.c.UsesTLS() {
 		return false
@@ -32,8 +33,8 @@ func (e *examination) checkTLS(ctx context.Context) bool {
 	return true
 }
 
-// checkPort checks that the service can listen on an address. A service that runs may have rights that this process
-// does not have.
+// checkPort checks that the service can listen on an address. A service that runs may have rights
+// that this process does not have.
 func (e *examination) checkPort(ctx context.Context, setting string, addr config.Address) {
 	if e.isRunning && answers(ctx, addr) {
 		return
@@ -106,8 +107,8 @@ func (d dateReader) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// checkHost checks that a host leads to this machine, as far as this machine knows its addresses, and that
-// this service answers on port 80. checkOrigins reports a name that does not resolve.
+// checkHost checks that a host leads to this machine, as far as this machine knows its addresses,
+// and that this service answers on port 80. checkOrigins reports a name that does not resolve.
 func (e *examination) checkHost(ctx context.Context, host string) {
 	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Limits of an archive's directory, the list of its files. Package archive/zip makes about 300 bytes of
-// an entry of 46, before it returns the first one.
+// Limits of an archive's directory, the list of its files. Package archive/zip makes about 300
+// bytes of an entry of 46, before it returns the first one.
 const (
 	maxDirectory = 1 << 20  // bytes
 	maxTrailer   = 65 << 10 // bytes at the end in which archive/zip looks for the trailer
@@ -48,14 +48,15 @@ func (r *reading) openArchive(name string, file Input) error {
 	return nil
 }
 
-// newArchive opens an archive whose directory is within the limits. It returns the bytes that this has read.
+// newArchive opens an archive whose directory is within the limits. It returns the bytes that this
+// has read.
 func newArchive(file Input) (archive *zip.Reader, read int, err error) {
 	if err := checkTrailer(file); err != nil {
 		return nil, 0, err
 	}
 
-	// archive/zip ignores the size in the trailer, and compares the number of files modulo 65,536 once it
-	// has read all of them. So its reads are bounded, too.
+	// archive/zip ignores the size in the trailer, and compares the number of files modulo 65,536
+	// once it has read all of them. So its reads are bounded, too.
 	const limit = maxDirectory + 2*maxTrailer
 	bounded := &boundedArchive{ReaderAt: file.Data, left: limit}
 	archive, err = zip.NewReader(bounded, file.Size)
@@ -64,7 +65,8 @@ func newArchive(file Input) (archive *zip.Reader, read int, err error) {
 	return archive, read, err
 }
 
-// boundedArchive fails when more than left bytes are read, or before the start, where wrong offsets lead.
+// boundedArchive fails when more than left bytes are read, or before the start, where wrong offsets
+// lead.
 type boundedArchive struct {
 	io.ReaderAt
 	left int64
@@ -80,9 +82,9 @@ func (b *boundedArchive) ReadAt(to []byte, at int64) (int, error) {
 	return b.ReaderAt.ReadAt(to, at)
 }
 
-// checkTrailer fails if an archive's trailer states a directory beyond the limits: archive/zip reserves
-// memory for the stated number of files. It looks where archive/zip does (APPNOTE.TXT, sections 4.3.14 to
-// 4.3.16), and leaves a trailer that is damaged to it.
+// checkTrailer fails if an archive's trailer states a directory beyond the limits: archive/zip
+// reserves memory for the stated number of files. It looks where archive/zip does (APPNOTE.TXT,
+// sections 4.3.14 to 4.3.16), and leaves a trailer that is damaged to it.
 func checkTrailer(file Input) error {
 	tail, err := readAt(file, max(0, file.Size-maxTrailer), maxTrailer)
 	if err != nil {
@@ -96,8 +98,8 @@ func checkTrailer(file Input) error {
 	end := tail[at:]
 	files, listed := uint64(binary.LittleEndian.Uint16(end[10:])), uint64(binary.LittleEndian.Uint32(end[12:]))
 
-	// ZIP64 has another trailer for numbers that are all ones here. archive/zip takes a size of 16 ones
-	// for one, too.
+	// ZIP64 has another trailer for numbers that are all ones here. archive/zip takes a size of 16
+	// ones for one, too.
 	if files == math.MaxUint16 || listed == math.MaxUint16 || binary.LittleEndian.Uint32(end[16:]) == math.MaxUint32 {
 		large, err := trailer64(file, file.Size-int64(len(end)))
 		if err != nil {
@@ -117,8 +119,8 @@ func checkTrailer(file Input) error {
 	return nil
 }
 
-// trailer64 returns ZIP64's trailer, to which a locator before the trailer at an offset points. It returns
-// nil without one.
+// trailer64 returns ZIP64's trailer, to which a locator before the trailer at an offset points. It
+// returns nil without one.
 func trailer64(file Input, before int64) ([]byte, error) {
 	const size, locatorSize = 56, 20
 	locator, err := readAt(file, before-locatorSize, locatorSize)

@@ -74,8 +74,8 @@ func listed(archive []byte, n int) []byte {
 	return bytes.Repeat(directory, n)
 }
 
-// hostile are archives with trailers that a program for archives might not write, with the error that each of them
-// must have; empty: it is read. Some of them are honest.
+// hostile are archives with trailers that a program for archives might not write, with the error
+// that each of them must have; empty: it is read. Some of them are honest.
 func hostile(t testing.TB) map[string]struct {
 	archive []byte
 	want    string
@@ -138,8 +138,8 @@ func hostile(t testing.TB) map[string]struct {
 	}
 }
 
-// TestHostileArchives checks that archives with wrong trailers are refused, that archives of honest programs are read, and
-// that both takes little memory.
+// TestHostileArchives checks that archives with wrong trailers are refused, that archives of honest
+// programs are read, and that both takes little memory.
 func TestHostileArchives(t *testing.T) {
 	for name, test := range hostile(t) {
 		t.Run(name, func(t *testing.T) {
@@ -164,8 +164,8 @@ func allocated() uint64 {
 	return sample[0].Value.Uint64()
 }
 
-// FuzzArchive checks that an archive is opened as archive/zip opens it, or refused because of its list alone, and that
-// either takes little memory.
+// FuzzArchive checks that an archive is opened as archive/zip opens it, or refused because of its
+// list alone, and that either takes little memory.
 func FuzzArchive(f *testing.F) {
 	for _, test := range hostile(f) {
 		if len(test.archive) < 1<<16 {
@@ -197,7 +197,8 @@ func FuzzArchive(f *testing.F) {
 	})
 }
 
-// emptyEntries is an archive of about a size that lists nothing but empty files without a name. Modulo 65,536 it has one.
+// emptyEntries is an archive of about a size that lists nothing but empty files without a name.
+// Modulo 65,536 it has one.
 type emptyEntries struct{ size int64 }
 
 const emptyEntry = 46
@@ -220,7 +221,8 @@ func (a emptyEntries) ReadAt(to []byte, at int64) (n int, err error) {
 	return n, nil
 }
 
-// TestPeakOfArchive measures, in a process of its own, the most memory that the largest upload of empty entries takes.
+// TestPeakOfArchive measures, in a process of its own, the most memory that the largest upload of
+// empty entries takes.
 func TestPeakOfArchive(t *testing.T) {
 	const variable = "TALLYGATE_TEST_ARCHIVE"
 	if os.Getenv(variable) == "" {

@@ -16,8 +16,8 @@ import (
 	"github.com/tallygate/tallygate/tools/oracle"
 )
 
-// sumColumns are the columns of visitors, visits, page views and bounces, or of engaged sessions, in the files of a
-// service.
+// sumColumns are the columns of visitors, visits, page views and bounces, or of engaged sessions,
+// in the files of a service.
 type sumColumns struct{ value, visitors, visits, views, bounces, engaged string }
 
 var (
@@ -25,7 +25,8 @@ var (
 	matomoSums    = sumColumns{"label", "nb_uniq_visitors", "nb_visits", "", "bounce_count", ""}
 )
 
-// naiveRows adds up the rows of a file of daily sums by value, and adds the site's own visit, which has no value.
+// naiveRows adds up the rows of a file of daily sums by value, and adds the site's own visit, which
+// has no value.
 func naiveRows(t *testing.T, file string, of sumColumns, values map[string]string) map[string]counts {
 	t.Helper()
 	content, err := os.ReadFile("testdata/" + file)
@@ -78,7 +79,8 @@ var clientDimensions = []scan.Dimension{
 	scan.Country, scan.Browser, scan.System, scan.Device, scan.Host, scan.SourceGroup, scan.SourceName,
 }
 
-// wantClients checks the rows of the dimensions of browsers, and of groups and names of sources. nil: the import has no values.
+// wantClients checks the rows of the dimensions of browsers, and of groups and names of sources.
+// nil: the import has no values.
 func (f *fixture) wantClients(want ...map[string]counts) {
 	f.t.Helper()
 	r := f.report(query(clientDimensions...))
@@ -114,7 +116,8 @@ func wantPlausibleClients(f *fixture) {
 			"Desktop": "desktop", "Laptop": "desktop", "Mobile": "phone", "Smart TV": "tv", "Tablet": "tablet", "Toaster": "",
 		}),
 
-		// On the first day, the pages of example.com have 15 visitors and 17 visits together, the day has 10 and 12.
+		// On the first day, the pages of example.com have 15 visitors and 17 visits together, the
+		// day has 10 and 12.
 		map[string]counts{"example.com": {20, 23, 37, 0, 0, 0}, "www.example.com": {1, 1, 2, 0, 0, 0}, "": {1, 1, 1, 0, 0, 0}},
 		map[string]counts{"search": {11, 12, 18, 7, 0, 0}, "other": {5, 6, 11, 2, 0, 0}, "": {5, 6, 11, 2, 0, 0}},
 		map[string]counts{
@@ -171,7 +174,8 @@ func wantGA4Clients(f *fixture) {
 	)
 }
 
-// Sessions of the fixtures of visits: the first one of a desktop, the second one, on two days, of a phone.
+// Sessions of the fixtures of visits: the first one of a desktop, the second one, on two days, of a
+// phone.
 var (
 	first, second = counts{1, 2, 3, 1, 0, 1}, counts{2, 2, 2, 2, 0, 0}
 	ownVisit      = counts{1, 1, 1, 0, 0, 0}
@@ -199,7 +203,8 @@ func (f *fixture) wantFilteredClients(want counts, filters ...scan.Filter) {
 	f.wantStates(r, scan.ImportIncluded, scan.ImportIncluded, scan.ImportIncluded)
 }
 
-// TestImportsWithoutClients checks that exports without columns of browsers are imported, without values.
+// TestImportsWithoutClients checks that exports without columns of browsers are imported, without
+// values.
 func TestImportsWithoutClients(t *testing.T) {
 	const (
 		visitors = "date,visitors,pageviews,bounces,visits\n2026-02-01,5,6,1,5\n"

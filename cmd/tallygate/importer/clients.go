@@ -7,8 +7,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Names of other services for browsers, systems and devices, in the form of words. Other names follow
-// the rules of browserOf, systemOf and deviceOf.
+// Names of other services for browsers, systems and devices, in the form of words. Other names
+// follow the rules of browserOf, systemOf and deviceOf.
 var (
 	browserNames = map[string]model.Browser{
 		"chrome": model.Chrome, "googlechrome": model.Chrome, "chromium": model.Chrome, "crios": model.Chrome,
@@ -72,19 +72,21 @@ var (
 	}
 )
 
-// unknownNames are what services write where they know no browser, system or host, in the form of words, in
-// addition to the words of nothing.
+// unknownNames are what services write where they know no browser, system or host, in the form of
+// words, in addition to the words of nothing.
 var unknownNames = map[string]bool{
 	"": true, "unknown": true, "unk": true, "na": true, "datanotavailable": true, "notavailable": true,
 }
 
-// browserVariants are words of names that say nothing about the family: "Chrome Mobile iOS" is Chrome.
+// browserVariants are words of names that say nothing about the family: "Chrome Mobile iOS" is
+// Chrome.
 var browserVariants = map[string]bool{
 	"mobile": true, "ios": true, "android": true, "ipados": true, "desktop": true, "headless": true, "browser": true,
 	"mini": true, "lite": true, "beta": true, "dev": true, "for": true,
 }
 
-// browserOf returns the family of a browser by its name in another service, with or without a version.
+// browserOf returns the family of a browser by its name in another service, with or without a
+// version.
 func browserOf(name string) model.Browser {
 	list := words(value(name))
 	key := strings.Join(list, "")
@@ -112,7 +114,8 @@ func browserOf(name string) model.Browser {
 	return model.OtherBrowser
 }
 
-// systemOf returns the family of an operating system by its name in another service, with or without a version.
+// systemOf returns the family of an operating system by its name in another service, with or
+// without a version.
 func systemOf(name string) model.System {
 	key := strings.Join(words(value(name)), "")
 	if unknownNames[key] {
@@ -122,7 +125,8 @@ func systemOf(name string) model.System {
 		return family
 	}
 
-	// Names of versions and distributions, such as "Windows Vista", "macOS Sonoma" and "Arch Linux".
+	// Names of versions and distributions, such as "Windows Vista", "macOS Sonoma" and "Arch
+	// Linux".
 	switch {
 	case strings.HasPrefix(key, "windows"):
 		return model.Windows
@@ -136,11 +140,12 @@ func systemOf(name string) model.System {
 	return model.OtherSystem
 }
 
-// deviceOf returns the class of a device by its name in another service; empty for others, such as wearables.
+// deviceOf returns the class of a device by its name in another service; empty for others, such as
+// wearables.
 func deviceOf(name string) model.Device { return deviceNames[strings.Join(words(name), "")] }
 
-// countryOf returns the code of a country by its code, by the code of one of its regions, such as US-TX,
-// or by its English name. It is empty for everything else.
+// countryOf returns the code of a country by its code, by the code of one of its regions, such as
+// US-TX, or by its English name. It is empty for everything else.
 func countryOf(text string) string {
 	code, region, _ := strings.Cut(strings.ToUpper(strings.TrimSpace(text)), "-")
 	switch {
@@ -152,8 +157,8 @@ func countryOf(text string) string {
 	return countryNames[countryKey(text)]
 }
 
-// hostOf returns the host of a page as it is stored; empty for a text that is not the host of a site. A name
-// without a dot, such as localhost, has none.
+// hostOf returns the host of a page as it is stored; empty for a text that is not the host of a
+// site. A name without a dot, such as localhost, has none.
 func hostOf(text string) string {
 	if unknownNames[strings.Join(words(value(text)), "")] {
 		return ""
@@ -180,8 +185,8 @@ func clientValue(by model.ReportDimension, text string) string {
 	return hostOf(text)
 }
 
-// words returns the words of a name in lower case, without the version at its end: chrome, mobile of
-// "Chrome Mobile 120.0".
+// words returns the words of a name in lower case, without the version at its end: chrome, mobile
+// of "Chrome Mobile 120.0".
 func words(name string) []string {
 	fields := strings.Fields(strings.ToLower(name))
 	for len(fields) > 1 && unicode.IsDigit(rune(fields[len(fields)-1][0])) {

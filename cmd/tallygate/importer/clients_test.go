@@ -131,7 +131,8 @@ func TestCountryNames(t *testing.T) {
 	}
 }
 
-// TestCountriesAreComplete checks that each code, and the name of each country in Unicode's tables, is found.
+// TestCountriesAreComplete checks that each code, and the name of each country in Unicode's tables,
+// is found.
 func TestCountriesAreComplete(t *testing.T) {
 	if len(model.Countries) != 250 {
 		t.Errorf("%d countries", len(model.Countries))
@@ -147,7 +148,8 @@ func TestCountriesAreComplete(t *testing.T) {
 	}
 }
 
-// TestCountryFile checks that each line has a country of its own, and that no name is of two countries.
+// TestCountryFile checks that each line has a country of its own, and that no name is of two
+// countries.
 func TestCountryFile(t *testing.T) {
 	of := make(map[string]string)
 	lines := 0
@@ -185,7 +187,8 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// FuzzNames checks that each text has a value of the fixed lists, or none, and that values stay the same.
+// FuzzNames checks that each text has a value of the fixed lists, or none, and that values stay the
+// same.
 func FuzzNames(f *testing.F) {
 	for _, text := range []string{
 		"Chrome Mobile iOS 120.0", "Safari (in-app)", "Windows 10/11", "GNU/Linux", "US-TX", "Türkiye", "Smart TV", "(not set)",

@@ -28,8 +28,8 @@ var countryNames = func() map[string]string {
 	return codes
 }()
 
-// countryKey returns the form in which names of countries are compared: "St. Kitts & Nevis" and "Saint
-// Kitts and Nevis" have the same.
+// countryKey returns the form in which names of countries are compared: "St. Kitts & Nevis" and
+// "Saint Kitts and Nevis" have the same.
 func countryKey(name string) string {
 	// Accents are runes of their own in this form of Unicode.
 	plain := strings.Map(func(r rune) rune {

@@ -170,8 +170,8 @@ func (r *reading) readTable(name string, from io.Reader) error {
 	return r.take(t)
 }
 
-// otherSeparator reports whether the columns of a file with this head are separated by semicolons or
-// tabs. Each table has several columns, so that a header without a comma is damaged.
+// otherSeparator reports whether the columns of a file with this head are separated by semicolons
+// or tabs. Each table has several columns, so that a header without a comma is damaged.
 func otherSeparator(head []byte) bool {
 	for line := range bytes.Lines(head) {
 		line = bytes.TrimSpace(line)
@@ -196,8 +196,8 @@ func (t *table) failed(err error) error {
 	return placed(err, t.name, line)
 }
 
-// placed returns an error of an export with a file and a line, unless the error has a file. An error of a
-// call stays.
+// placed returns an error of an export with a file and a line, unless the error has a file. An
+// error of a call stays.
 func placed(err error, file string, line int) error {
 	var call interface{ Timeout() bool } // a *url.Error
 	failure, known := errors.AsType[*model.ImportFailure](err)
@@ -236,7 +236,8 @@ func (t *table) next() error {
 			return model.Damaged(model.FaultNotUTF8, model.ImportValues{})
 		}
 
-		// Matomo and others put an apostrophe before a text that a spreadsheet would take for a formula.
+		// Matomo and others put an apostrophe before a text that a spreadsheet would take for a
+		// formula.
 		if len(text) > 1 && text[0] == '\'' && strings.IndexByte("=+-@\t\r", text[1]) >= 0 {
 			row[i] = text[1:]
 		}
@@ -288,8 +289,8 @@ func (t *table) setColumns() error {
 // each calls take for each row after the header. A row must have as many fields as the header.
 func (t *table) each(take func() error) error { return t.eachOf(false, take) }
 
-// eachShort is each for tables with columns that a later row added: rows before it are shorter, and their missing and
-// empty fields count as zeros.
+// eachShort is each for tables with columns that a later row added: rows before it are shorter, and
+// their missing and empty fields count as zeros.
 func (t *table) eachShort(take func() error) error { return t.eachOf(true, take) }
 
 func (t *table) eachOf(short bool, take func() error) error {
@@ -322,7 +323,8 @@ func (t *table) isBlank() bool {
 	return !slices.ContainsFunc(t.row, func(text string) bool { return strings.TrimSpace(text) != "" })
 }
 
-// fits fails if the current row has not as many fields as the header, apart from empty ones at its end.
+// fits fails if the current row has not as many fields as the header, apart from empty ones at its
+// end.
 func (t *table) fits() error {
 	n := len(t.row)
 	for n > t.width && strings.TrimSpace(t.row[n-1]) == "" {

@@ -137,7 +137,8 @@ func (g *ga4) read(t *table) (unused model.ImportUnused, err error) {
 	return "", nil
 }
 
-// namesColumns reports whether a row has names of columns only: a further table can follow without a comment.
+// namesColumns reports whether a row has names of columns only: a further table can follow without
+// a comment.
 func namesColumns(row []string) bool {
 	return !slices.ContainsFunc(row, func(text string) bool {
 		name := strings.ToLower(strings.TrimSpace(text))
@@ -245,9 +246,9 @@ func (g *ga4) row(t *table, of *ga4Table) error {
 // ga4Totals are the words of a row with the sums of the others, in lower case.
 var ga4Totals = []string{"grand total", "totals", "total"}
 
-// isTotal reports whether the current row has the sums of the other rows: its day and its value are empty or
-// the word, which can also stand after the last column, as in explorations. The sums of other rows of a day
-// are no such row.
+// isTotal reports whether the current row has the sums of the other rows: its day and its value are
+// empty or the word, which can also stand after the last column, as in explorations. The sums of
+// other rows of a day are no such row.
 func (of *ga4Table) isTotal(t *table) bool {
 	total := false
 	for i, text := range t.row {

@@ -28,7 +28,8 @@ type goatAPI struct {
 	count  func(bytes int) error
 }
 
-// Limits of the API's answers and of calls that it refuses for its rate limit, 4 calls a second by default.
+// Limits of the API's answers and of calls that it refuses for its rate limit, 4 calls a second by
+// default.
 const (
 	maxAnswer  = 64 << 20 // bytes
 	maxHidden  = 8 << 20  // bytes, with a client of Options
@@ -271,7 +272,8 @@ func (a *goatAPI) hits(ctx context.Context, from, to time.Time, ids []int64, tak
 	}
 }
 
-// rangeQuery asks for the counts of paths in the hours from one time to another. No ids are all paths.
+// rangeQuery asks for the counts of paths in the hours from one time to another. No ids are all
+// paths.
 func rangeQuery(from, to time.Time, ids map[int64]bool) url.Values {
 	query := url.Values{
 		"start": {from.UTC().Format(time.RFC3339)}, "end": {to.UTC().Format(time.RFC3339)}, "limit": {strconv.Itoa(goatList)},
@@ -286,8 +288,9 @@ func rangeQuery(from, to time.Time, ids map[int64]bool) url.Values {
 // goatRef is a referrer. See goatOrigin.
 type goatRef struct{ name, scheme string }
 
-// refs adds the counts of the referrers of paths from a time until before another one to counts, times factor. The
-// API returns a reliable list of only its first page, so a longer list is read in two halves of the time.
+// refs adds the counts of the referrers of paths from a time until before another one to counts,
+// times factor. The API returns a reliable list of only its first page, so a longer list is read in
+// two halves of the time.
 func (a *goatAPI) refs(
 	ctx context.Context, from, until time.Time, ids map[int64]bool, factor int64, counts map[goatRef]int64,
 ) error {
@@ -324,8 +327,8 @@ func (a *goatAPI) refs(
 	return nil
 }
 
-// clients adds the counts of a list of browsers, systems or locations on a UTC day to counts, times factor, by name
-// or by the code of the country.
+// clients adds the counts of a list of browsers, systems or locations on a UTC day to counts, times
+// factor, by name or by the code of the country.
 func (a *goatAPI) clients(
 	ctx context.Context, list string, day model.Day, ids map[int64]bool, factor int64, counts map[string]int64,
 ) error {

@@ -6,7 +6,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// goatNames maps the names that GoatCounter shows in place of hosts to one of these hosts, which decides the channel.
+// goatNames maps the names that GoatCounter shows in place of hosts to one of these hosts, which
+// decides the channel.
 var goatNames = map[string]string{
 	"google": "www.google.com", "yandex": "yandex.com", "yahoo": "search.yahoo.com", "baidu": "www.baidu.com",
 	"hacker news": "news.ycombinator.com", "email": "mail.google.com", "rss": "feedly.com",

@@ -16,8 +16,8 @@ import (
 	"github.com/tallygate/tallygate/db/reports/scan"
 )
 
-// goatSums reads the sums that GoatCounter keeps without single page views: how often a session viewed a path for the
-// first time, by hour, path and referrer.
+// goatSums reads the sums that GoatCounter keeps without single page views: how often a session
+// viewed a path for the first time, by hour, path and referrer.
 type goatSums struct {
 	*sums
 	api  *goatAPI
@@ -148,7 +148,8 @@ func (g *goatSums) readPaths(ctx context.Context, ids []int64) error {
 	days := g.sortedDays()
 	end := g.start(days[len(days)-1] + 1)
 	for from := g.start(days[0]); from.Before(end); from = from.AddDate(0, 0, goatWindow) {
-		// The API adds whole UTC days to each end of the window; addHours leaves out hours of other windows.
+		// The API adds whole UTC days to each end of the window; addHours leaves out hours of other
+		// windows.
 		until := from.AddDate(0, 0, goatWindow)
 		if until.After(end) {
 			until = end
@@ -283,9 +284,11 @@ func (p dayPaths) lists(day model.Day) iter.Seq[map[int64]bool] {
 	}
 }
 
-// readClients adds the counts of the browsers, systems and countries of page views on the UTC day of the same date.
+// readClients adds the counts of the browsers, systems and countries of page views on the UTC day
+// of the same date.
 func (g *goatSums) readClients(ctx context.Context, day model.Day) error {
-	// East of Greenwich a UTC day ends later than the day of its date, maybe within the site's own first day.
+	// East of Greenwich a UTC day ends later than the day of its date, maybe within the site's own
+	// first day.
 	if g.zone != time.UTC && (day + 1).Start().Time().After(g.start(g.days.BeforeLocal)) {
 		return nil
 	}

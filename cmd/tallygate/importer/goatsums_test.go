@@ -21,8 +21,10 @@ import (
 
 const goatToken = "token-of-a-test"
 
-// goatServer is a GoatCounter site that repeats answers that GoatCounter 2.7.0 has given, by path and query, without
-// the days of zeros. The lists of browsers, systems and locations are written in the form of its source code. change changes an answer, or returns a status other than 200; it may be nil.
+// goatServer is a GoatCounter site that repeats answers that GoatCounter 2.7.0 has given, by path
+// and query, without the days of zeros. The lists of browsers, systems and locations are written in
+// the form of its source code. change changes an answer, or returns a status other than 200; it may
+// be nil.
 func goatServer(t *testing.T, change func(r *http.Request, answer string) (string, int)) *httptest.Server {
 	t.Helper()
 	recorded, err := os.ReadFile("testdata/goatcounter-api.json")
@@ -65,8 +67,8 @@ func goatOptions() importer.Options {
 	return o
 }
 
-// TestGoatCounterSums imports the sums of a GoatCounter site, compares them with GoatCounter's tables, and undoes the
-// import.
+// TestGoatCounterSums imports the sums of a GoatCounter site, compares them with GoatCounter's
+// tables, and undoes the import.
 func TestGoatCounterSums(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		f := newFixture(t, databaseURL)
@@ -137,8 +139,9 @@ func scanDay(text string, by scan.Dimension) *scan.Query {
 	return &scan.Query{Zone: time.UTC, From: date, To: date, Breakdowns: []scan.Breakdown{{By: by}}}
 }
 
-// goatFake is a GoatCounter site with a view of / by a session from r1.example in each hour of 1 and 2 February 2026 in
-// UTC. It lists at most most referrers of a call, and each hour has a referrer of its own.
+// goatFake is a GoatCounter site with a view of / by a session from r1.example in each hour of 1
+// and 2 February 2026 in UTC. It lists at most most referrers of a call, and each hour has a
+// referrer of its own.
 func goatFake(t *testing.T, most int) *httptest.Server {
 	t.Helper()
 	hours := strings.Repeat("1,", 23) + "1"
@@ -175,8 +178,8 @@ func goatFake(t *testing.T, most int) *httptest.Server {
 	})
 }
 
-// goatFakeClients answers with 24 views of one browser on each of the two days, in two pages of which the second one
-// repeats the first one's row. The API knows whole UTC days only.
+// goatFakeClients answers with 24 views of one browser on each of the two days, in two pages of
+// which the second one repeats the first one's row. The API knows whole UTC days only.
 func goatFakeClients(t *testing.T, r *http.Request) string {
 	t.Helper()
 	query := r.URL.Query()
@@ -194,8 +197,8 @@ func goatFakeClients(t *testing.T, r *http.Request) string {
 	return `{"stats":[{"id":"DE","name":"Germany","count":20},{"id":"FR","name":"France","count":4}]}`
 }
 
-// TestGoatCounterClientDays checks the days of countries in time zones, and that a UTC day is left out that ends after
-// the site's own first day begins.
+// TestGoatCounterClientDays checks the days of countries in time zones, and that a UTC day is left
+// out that ends after the site's own first day begins.
 func TestGoatCounterClientDays(t *testing.T) {
 	for zone, want := range map[string]string{
 		"UTC":              "2026-02-01 DE 20, 2026-02-01 FR 4, 2026-02-02 DE 20, 2026-02-02 FR 4, ",
@@ -226,8 +229,8 @@ func TestGoatCounterClientDays(t *testing.T) {
 	}
 }
 
-// TestGoatCounterZones checks that hours belong to the days of the site's time zone, and that a day with many referrers
-// is read in parts.
+// TestGoatCounterZones checks that hours belong to the days of the site's time zone, and that a day
+// with many referrers is read in parts.
 func TestGoatCounterZones(t *testing.T) {
 	for zone, want := range map[string]string{
 		"UTC":              "2026-02-01 24 24, 2026-02-02 24 24, ",
@@ -263,7 +266,8 @@ func TestGoatCounterZones(t *testing.T) {
 	}
 }
 
-// TestGoatCounterFaults checks that answers that are wrong or incomplete are refused with the cause.
+// TestGoatCounterFaults checks that answers that are wrong or incomplete are refused with the
+// cause.
 func TestGoatCounterFaults(t *testing.T) {
 	replace := func(path, old, by string) func(*http.Request, string) (string, int) {
 		return func(r *http.Request, answer string) (string, int) {
@@ -344,7 +348,8 @@ func TestGoatCounterDays(t *testing.T) {
 	}
 }
 
-// FuzzGoatCounter checks that no answer makes the import panic, and that accepted sums are consistent.
+// FuzzGoatCounter checks that no answer makes the import panic, and that accepted sums are
+// consistent.
 func FuzzGoatCounter(f *testing.F) {
 	f.Add("stats/hits", `"hourly"`, `"hourly":[1]`)
 	f.Add("stats/toprefs", `"count":1`, `"count":9`)

@@ -66,8 +66,9 @@ func (h *hits) extend(at model.Instant) {
 	h.file.last = max(h.file.last, at)
 }
 
-// apart ends the current file. It fails if an earlier file has rows of the same time, because rows have no ids by
-// which a page view in both files could be recognised. A file can begin in the second in which another one ends.
+// apart ends the current file. It fails if an earlier file has rows of the same time, because rows
+// have no ids by which a page view in both files could be recognised. A file can begin in the
+// second in which another one ends.
 func (h *hits) apart(t *table) error {
 	one := h.file
 	one.name, h.file = t.name, span{}

@@ -1,6 +1,6 @@
-// Package importer reads the exports of other analytics services. It reads a whole export and checks
-// it before anything is stored, so that a damaged file changes nothing. docs/imports.md has the forms
-// of the exports and what becomes of their fields.
+// Package importer reads the exports of other analytics services. It reads a whole export and
+// checks it before anything is stored, so that a damaged file changes nothing. docs/imports.md has
+// the forms of the exports and what becomes of their fields.
 package importer
 
 import (
@@ -26,12 +26,14 @@ type Options struct {
 	// imported.
 	BeforeLocal, BeforeUTC model.Day
 
-	// Memory bounds about how many bytes the figures of the export take; 0: the limits of rows alone.
+	// Memory bounds about how many bytes the figures of the export take; 0: the limits of rows
+	// alone.
 	Memory int64
-	// Count is called with the number of bytes that were read, uncompressed. Its error ends the reading.
-	// nil: not called.
+	// Count is called with the number of bytes that were read, uncompressed. Its error ends the
+	// reading. nil: not called.
 	Count func(bytes int) error
-	// Client calls an API for a caller who must not see what it answers. nil: the command's own client.
+	// Client calls an API for a caller who must not see what it answers. nil: the command's own
+	// client.
 	Client *http.Client
 	// Progress is called while an API is read, with the part that is done; nil: not called.
 	Progress func(done float64)
@@ -313,8 +315,8 @@ func (s *sums) add(by model.ReportDimension, value string, sum *reports.ImportFi
 	return nil
 }
 
-// addOrigin adds sum to a source, to the referrer and channel of an origin, and to the dimensions of its campaign that
-// the service has.
+// addOrigin adds sum to a source, to the referrer and channel of an origin, and to the dimensions
+// of its campaign that the service has.
 func (s *sums) addOrigin(
 	source string, from *origin, sum *reports.ImportFigure, campaign ...model.ReportDimension,
 ) error {

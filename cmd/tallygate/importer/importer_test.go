@@ -180,8 +180,8 @@ func TestTwiceInFiles(t *testing.T) {
 	}
 }
 
-// TestSameRows checks that a file named twice, or files with rows of the same time, are not added up, and that a file
-// can begin where another one ends.
+// TestSameRows checks that a file named twice, or files with rows of the same time, are not added
+// up, and that a file can begin where another one ends.
 func TestSameRows(t *testing.T) {
 	const (
 		visitors = "date,visitors,pageviews,bounces,visits\n2026-02-01,1,2,0,1\n"
@@ -253,7 +253,8 @@ func TestLongRows(t *testing.T) {
 	}
 }
 
-// TestLargeFiles checks that what all files have together is bounded, whatever their compressed size.
+// TestLargeFiles checks that what all files have together is bounded, whatever their compressed
+// size.
 func TestLargeFiles(t *testing.T) {
 	importer.SetMaxBytes(t, 1<<20)
 	const header = "date,visitors,pageviews,bounces,visits\n"

@@ -8,8 +8,9 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// TestBytesOfADay checks what the imports of an account may read on a day: the uncompressed bytes of each preview count, also
-// of an import that fails; the same account may read more on the next day, with a paid plan, or with an operator.
+// TestBytesOfADay checks what the imports of an account may read on a day: the uncompressed bytes
+// of each preview count, also of an import that fails; the same account may read more on the next
+// day, with a paid plan, or with an operator.
 func TestBytesOfADay(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		f := newJobFixture(t, databaseURL, nil, nil)

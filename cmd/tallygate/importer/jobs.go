@@ -45,8 +45,8 @@ func optionsOf(b importjob.Bounds) Options {
 	}
 }
 
-// readingOf returns a result with its preview, or a mistake of the export as a *model.ImportFailure. Errors
-// of calls keep their chain.
+// readingOf returns a result with its preview, or a mistake of the export as a
+// *model.ImportFailure. Errors of calls keep their chain.
 func readingOf(ctx context.Context, r *Result, err error) (*importjob.Reading, error) {
 	var call interface{ Timeout() bool }
 	switch {

@@ -211,8 +211,8 @@ func TestJobFailures(t *testing.T) {
 	}
 }
 
-// dying is a reader that ends its worker, as a signal would: the run's context ends with it, and nothing
-// is recorded.
+// dying is a reader that ends its worker, as a signal would: the run's context ends with it, and
+// nothing is recorded.
 type dying struct {
 	importjob.Reader
 	after func()
@@ -225,8 +225,8 @@ func (r *dying) ReadFiles(
 	return r.Reader.ReadFiles(ctx, source, files, b)
 }
 
-// TestJobLostLease checks that a worker changes nothing after its lease has expired, and that the other worker
-// completes the job once.
+// TestJobLostLease checks that a worker changes nothing after its lease has expired, and that the
+// other worker completes the job once.
 func TestJobLostLease(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		f := newJobFixture(t, databaseURL, nil, nil)
@@ -282,7 +282,8 @@ func TestJobCanceled(t *testing.T) {
 	})
 }
 
-// TestJobLimits checks how many jobs a site and an account can have, when jobs expire, and who may see them.
+// TestJobLimits checks how many jobs a site and an account can have, when jobs expire, and who may
+// see them.
 func TestJobLimits(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		f := newJobFixture(t, databaseURL, nil, nil)
@@ -346,8 +347,8 @@ func TestJobLimits(t *testing.T) {
 	})
 }
 
-// TestAPIJob imports the sums of GoatCounter's API through a job. The token is sealed, and deleted once the
-// sums are read; an address in a private network is refused unless it is allowed.
+// TestAPIJob imports the sums of GoatCounter's API through a job. The token is sealed, and deleted
+// once the sums are read; an address in a private network is refused unless it is allowed.
 func TestAPIJob(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		plain := goatServer(t, nil)
@@ -400,7 +401,8 @@ func TestAPIJob(t *testing.T) {
 	})
 }
 
-// TestMemoryBound checks that an export that takes more memory than permitted is refused with its code.
+// TestMemoryBound checks that an export that takes more memory than permitted is refused with its
+// code.
 func TestMemoryBound(t *testing.T) {
 	for source, names := range map[model.ImportSource][]string{
 		model.ImportUmami: fixtures(t, "umami.csv"), model.ImportPlausible: fixtures(t, "plausible/*"),

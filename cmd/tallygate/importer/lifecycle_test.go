@@ -19,8 +19,8 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// TestOverlap checks that a day is imported once, that --since and --until divide an export, and that
-// an import ends before the site's own days.
+// TestOverlap checks that a day is imported once, that --since and --until divide an export, and
+// that an import ends before the site's own days.
 func TestOverlap(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		f := newFixture(t, databaseURL)
@@ -139,7 +139,8 @@ func TestImportRetention(t *testing.T) {
 	})
 }
 
-// TestImportAudit checks that the account's audit log has an import and its undoing, and no failed one.
+// TestImportAudit checks that the account's audit log has an import and its undoing, and no failed
+// one.
 func TestImportAudit(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		f := newFixture(t, databaseURL)
@@ -166,8 +167,8 @@ func TestImportAudit(t *testing.T) {
 	})
 }
 
-// TestTransactionsOfImports checks that no transaction of an import stores more than 1 MB of visits or 250 sums: other writers
-// of SQLite wait for it.
+// TestTransactionsOfImports checks that no transaction of an import stores more than 1 MB of visits
+// or 250 sums: other writers of SQLite wait for it.
 func TestTransactionsOfImports(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		f := newFixture(t, databaseURL)

@@ -13,14 +13,16 @@ import (
 	"github.com/tallygate/tallygate/db/reports/scan"
 )
 
-// matomo reads reports of Matomo's Reporting API as CSV, one file for each method, with a row for each day and value.
+// matomo reads reports of Matomo's Reporting API as CSV, one file for each method, with a row for
+// each day and value.
 type matomo struct {
 	*sums
 	hasVisits, hasViews bool // of the totals
 	folders             int64
 }
 
-// matomoFile is the name of a file: the method, and a suffix that distinguishes the files of one method.
+// matomoFile is the name of a file: the method, and a suffix that distinguishes the files of one
+// method.
 var matomoFile = regexp.MustCompile(`^([A-Z][A-Za-z]+\.get[A-Za-z]*)(?:[-_ ].*)?\.csv$`)
 
 // matomoReports are the methods that are imported, with the columns that each must have.
@@ -48,8 +50,8 @@ var matomoClients = map[string]model.ReportDimension{
 	"DevicesDetection.getOsFamilies": model.DimensionSystem, "DevicesDetection.getType": model.DimensionDevice,
 }
 
-// matomoChannels maps types of referrers, by their segment and by their English label, to channels. Campaigns have no
-// medium that decides.
+// matomoChannels maps types of referrers, by their segment and by their English label, to channels.
+// Campaigns have no medium that decides.
 var matomoChannels = map[string]channel.Channel{
 	"direct": channel.Direct, "direct entry": channel.Direct,
 	"search": channel.OrganicSearch, "search engines": channel.OrganicSearch,
@@ -153,8 +155,8 @@ func (m *matomo) row(t *table, method string) error {
 	return m.addReferrer(t, method, sum)
 }
 
-// matomoClient returns what a row says about browsers: the code of the country, or the type of device of its
-// segment, which do not depend on the language, or else the label.
+// matomoClient returns what a row says about browsers: the code of the country, or the type of
+// device of its segment, which do not depend on the language, or else the label.
 func matomoClient(t *table) string {
 	if code := t.text("metadata_code"); code != "" {
 		return code
@@ -192,8 +194,8 @@ func (m *matomo) addPage(t *table, sum, entries, exits *reports.ImportFigure) er
 	return nil
 }
 
-// addReferrer adds the visits of a type of referrers, or of one referrer. Matomo does not say from which source the
-// visits of a campaign came.
+// addReferrer adds the visits of a type of referrers, or of one referrer. Matomo does not say from
+// which source the visits of a campaign came.
 func (m *matomo) addReferrer(t *table, method string, sum *reports.ImportFigure) error {
 	label := lower(t.text("label"))
 	switch method {

@@ -16,14 +16,14 @@ import (
 // maxEventName is the length of an event's name (analytics contract, section 2).
 const maxEventName = 48
 
-// encoded is the beginning of a name that is encoded like a label of an international domain (RFC 3492). The
-// console shows such a name in its own letters.
+// encoded is the beginning of a name that is encoded like a label of an international domain (RFC
+// 3492). The console shows such a name in its own letters.
 const encoded = "xn--"
 
-// eventName returns the name under which reports show an event of another service: in the form of event
-// names, so that the spellings of one Latin name merge with the site's own event. For example, "Sign Up!"
-// becomes sign_up. ok is false for a name that the form cannot spell. Such a name is encoded, or ends with a
-// hash, and stays apart from others.
+// eventName returns the name under which reports show an event of another service: in the form of
+// event names, so that the spellings of one Latin name merge with the site's own event. For
+// example, "Sign Up!" becomes sign_up. ok is false for a name that the form cannot spell. Such a
+// name is encoded, or ends with a hash, and stays apart from others.
 func eventName(name string) (as string, ok bool) {
 	slug, isClear := spell(name)
 	plain := strings.Map(func(r rune) rune {
@@ -36,7 +36,8 @@ func eventName(name string) (as string, ok bool) {
 		return slug, true
 	}
 
-	// Each character has a byte of the label, so a longer name needs no encoding. The work of encoding grows with the square of the length.
+	// Each character has a byte of the label, so a longer name needs no encoding. The work of
+	// encoding grows with the square of the length.
 	if isClear && plain != slug && utf8.RuneCountInString(slug) <= maxEventName-len(encoded) {
 		if label, err := idna.Punycode.ToASCII(slug); err == nil && model.IsEventName(label) {
 			return label, false
@@ -47,9 +48,9 @@ func eventName(name string) (as string, ok bool) {
 	return cmp.Or(plain, "event") + "_" + hashOf(cmp.Or(slug, name), hashed), false
 }
 
-// spell returns a name in lower case with an underscore for each run of spaces and punctuation. Symbols that
-// make a difference, such as + in "C++", become their wide forms, which are no ASCII. isClear is false for a
-// name that has wide forms itself.
+// spell returns a name in lower case with an underscore for each run of spaces and punctuation.
+// Symbols that make a difference, such as + in "C++", become their wide forms, which are no ASCII.
+// isClear is false for a name that has wide forms itself.
 func spell(name string) (slug string, isClear bool) {
 	var b strings.Builder
 	isClear, between := true, false
@@ -87,8 +88,8 @@ func (d *dayFilter) eventName(name string) string {
 	return as
 }
 
-// bounded returns a text as it can be stored. The end of a longer one is a hash, which keeps it apart from
-// texts with the same beginning.
+// bounded returns a text as it can be stored. The end of a longer one is a hash, which keeps it
+// apart from texts with the same beginning.
 func bounded(text string) string {
 	if short := model.Storable(text, model.MaxFilterText); len(short) == len(text) {
 		return short
@@ -111,9 +112,9 @@ func hashOf(text string, length int) string {
 	return hex.EncodeToString(sum[:])[:length]
 }
 
-// nothing are the words that databases, their exports and services write for a missing value, in lower case.
-// No page, campaign, event or place has such a name. "unknown" and NA are not listed: the first one can be
-// the name of a campaign, and the second one is Namibia.
+// nothing are the words that databases, their exports and services write for a missing value, in
+// lower case. No page, campaign, event or place has such a name. "unknown" and NA are not listed:
+// the first one can be the name of a campaign, and the second one is Namibia.
 var nothing = map[string]bool{
 	"null": true, `\n`: true, "(null)": true, "<null>": true, "[null]": true, "none": true, "(none)": true, "nil": true, "<nil>": true,
 	"undefined": true, "(undefined)": true, "nan": true, "n/a": true, "-": true, notSet: true,

@@ -41,15 +41,16 @@ func TestEventNames(t *testing.T) {
 	}
 }
 
-// spelling is a name without case and punctuation, in another way than the importer: what may merge.
+// spelling is a name without case and punctuation, in another way than the importer: what may
+// merge.
 func spelling(name string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToLower(name), func(r rune) bool {
 		return r != '-' && !strings.ContainsRune("#%&*?@", r) && (r == '>' || r == '|' || unicode.IsPunct(r) || unicode.IsSpace(r) || unicode.IsControl(r))
 	}), "_")
 }
 
-// FuzzEventNames checks that names have the form of event names, that each name becomes the same one each
-// time, and that only spellings of one name merge.
+// FuzzEventNames checks that names have the form of event names, that each name becomes the same
+// one each time, and that only spellings of one name merge.
 func FuzzEventNames(f *testing.F) {
 	for _, pair := range [][2]string{
 		{"Регистрация", "Покупка"}, {"C++", "C#"}, {"Sign up", "sign_up!"}, {"!!!", "???"}, {"", "_"}, {"xn--80a", "я"},

@@ -6,10 +6,11 @@ import (
 	"github.com/tallygate/tallygate/db/reports/scan"
 )
 
-// pathOf returns the path of a page in the form that the site's own hits have: as location.pathname of a
-// browser, which encodes characters as UTF-8. Services store paths encoded or decoded. What is encoded stays,
-// and a percent sign that begins no escape was decoded, so that it becomes %25. An address loses its scheme,
-// host, query and fragment. "(other)" and "(not set)" are no pages and stay.
+// pathOf returns the path of a page in the form that the site's own hits have: as location.pathname
+// of a browser, which encodes characters as UTF-8. Services store paths encoded or decoded. What is
+// encoded stays, and a percent sign that begins no escape was decoded, so that it becomes %25. An
+// address loses its scheme, host, query and fragment. "(other)" and "(not set)" are no pages and
+// stay.
 func pathOf(page string) string {
 	if page == "" || page == scan.OtherValue || page == notSet {
 		return page
@@ -31,10 +32,12 @@ func pathOf(page string) string {
 	return bounded(escape(page))
 }
 
-// browsed replaces what browsers do not keep of an address (https://url.spec.whatwg.org/#url-parsing).
+// browsed replaces what browsers do not keep of an address
+// (https://url.spec.whatwg.org/#url-parsing).
 var browsed = strings.NewReplacer("\t", "", "\n", "", "\r", "", `\`, "/")
 
-// cutScheme cuts an address after the scheme. ok is false for a text that does not begin with a scheme.
+// cutScheme cuts an address after the scheme. ok is false for a text that does not begin with a
+// scheme.
 func cutScheme(address string) (scheme, rest string, ok bool) {
 	scheme, rest, ok = strings.Cut(address, "://")
 	other := func(r rune) bool {
@@ -73,7 +76,8 @@ func withoutDots(path string) string {
 	return "/" + strings.Join(kept, "/")
 }
 
-// escape encodes the characters of a path that Chromium encodes. The standard leaves out the vertical line.
+// escape encodes the characters of a path that Chromium encodes. The standard leaves out the
+// vertical line.
 func escape(path string) string {
 	plain := func(i int) bool {
 		c := path[i]

@@ -9,8 +9,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestPaths checks paths against location.pathname of Chromium 156. A lone percent sign is the exception:
-// browsers leave it, but services that decode paths write it for %25.
+// TestPaths checks paths against location.pathname of Chromium 156. A lone percent sign is the
+// exception: browsers leave it, but services that decode paths write it for %25.
 func TestPaths(t *testing.T) {
 	for page, want := range map[string]string{
 		"/": "/", "/pricing": "/pricing", "pricing": "/pricing", "": "", "(other)": "(other)", "(not set)": "(not set)",

@@ -143,7 +143,8 @@ func (p *plausible) rows(t *table, wanted []string, take func(*reports.ImportFig
 	})
 }
 
-// addHost adds the sums of a page to its host. A visitor of several pages is in several rows: see boundHosts.
+// addHost adds the sums of a page to its host. A visitor of several pages is in several rows: see
+// boundHosts.
 func (p *plausible) addHost(t *table, page *reports.ImportFigure) error {
 	if !t.has("hostname") {
 		return nil
@@ -158,8 +159,8 @@ func (p *plausible) addHost(t *table, page *reports.ImportFigure) error {
 	})
 }
 
-// boundHosts limits the visitors and visits of each host to the totals of its day, so that they are exact on a day with a
-// single host.
+// boundHosts limits the visitors and visits of each host to the totals of its day, so that they are
+// exact on a day with a single host.
 func (p *plausible) boundHosts() {
 	for key := range p.hosts {
 		total, ok := p.figures[figureKey{day: key.day}]
@@ -213,8 +214,8 @@ func (p *plausible) finish(r *Result) error {
 	return p.sums.finish(r)
 }
 
-// event returns the name of an event. Plausible's automatic events get the names of the script's automatic
-// events.
+// event returns the name of an event. Plausible's automatic events get the names of the script's
+// automatic events.
 func (p *plausible) event(name string) string {
 	switch name {
 	case "Outbound Link: Click", "Cloaked Link: Click":

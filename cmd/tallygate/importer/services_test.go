@@ -15,8 +15,8 @@ import (
 	"github.com/tallygate/tallygate/tools/oracle"
 )
 
-// TestServices imports files as services and spreadsheets write them, with totals, notes, empty rows and
-// words for missing values, next to an own page view of the same page.
+// TestServices imports files as services and spreadsheets write them, with totals, notes, empty
+// rows and words for missing values, next to an own page view of the same page.
 func TestServices(t *testing.T) {
 	const visitors = "date,visitors,pageviews,bounces,visits\n2026-02-01,6,7,0,6\n"
 	for name, test := range map[string]struct {
@@ -104,7 +104,8 @@ func TestServices(t *testing.T) {
 	}
 }
 
-// TestTables checks refusals of tables that are read in one form only, and of damaged rows among totals.
+// TestTables checks refusals of tables that are read in one form only, and of damaged rows among
+// totals.
 func TestTables(t *testing.T) {
 	const ga4 = "Date,Total users,Sessions,Views\n,24,29,61,Grand total\n"
 	for name, test := range map[string]struct {

@@ -1,5 +1,5 @@
-// Package secret finds the application key, as a setting or as a file in the data folder, compares it
-// with the database, and replaces it. It never logs a key.
+// Package secret finds the application key, as a setting or as a file in the data folder, compares
+// it with the database, and replaces it. It never logs a key.
 package secret
 
 import (
@@ -63,7 +63,8 @@ func Open(ctx context.Context, c *config.Config, d *db.DB, log *slog.Logger) (*K
 	return k, nil
 }
 
-// ErrMissing means that the database was used with an application key and this configuration has none.
+// ErrMissing means that the database was used with an application key and this configuration has
+// none.
 var ErrMissing = errors.New("the database was used with an application key, and this configuration has none: restore " +
 	"the file " + File + " in the data folder, or set TALLYGATE_SECRET to that key")
 
@@ -83,15 +84,16 @@ func findOrCreate(ctx context.Context, c *config.Config, d *db.DB) (*Keys, error
 		return find(c, readOrCreate)
 	}
 
-	// Another process may have created the key meanwhile. It does that before it claims the database.
+	// Another process may have created the key meanwhile. It does that before it claims the
+	// database.
 	if k, err = Existing(c); errors.Is(err, fs.ErrNotExist) {
 		err = ErrMissing
 	}
 	return k, err
 }
 
-// Existing returns the configured keys, or those in the data folder. It creates none: before the first
-// start its error is fs.ErrNotExist.
+// Existing returns the configured keys, or those in the data folder. It creates none: before the
+// first start its error is fs.ErrNotExist.
 func Existing(c *config.Config) (*Keys, error) {
 	return find(c, func(dir string) ([]byte, error) { return readFile(filepath.Join(dir, File)) })
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Rotate replaces the application key in the database by the configured one. If the key is a file in
-// the data folder, it creates a new one, and no other process may run on the folder.
+// Rotate replaces the application key in the database by the configured one. If the key is a file
+// in the data folder, it creates a new one, and no other process may run on the folder.
 func Rotate(ctx context.Context, c *config.Config, log *slog.Logger) (keys.Rotation, error) {
 	if c.Secret == "" && c.SecretPrevious == "" {
 		return rotateFile(ctx, c, log)
@@ -98,7 +98,8 @@ type FileRotation struct {
 	resumed bool // an interrupted run wrote the files
 }
 
-// NewFileRotation returns a rotation of the key in the data folder dir, which the caller has locked.
+// NewFileRotation returns a rotation of the key in the data folder dir, which the caller has
+// locked.
 func NewFileRotation(dir string, d *db.DB) *FileRotation { return &FileRotation{dir: dir, db: d} }
 
 // Steps returns the steps in their order. The first one only checks.

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// handshakeTime is the wait for handshakes that are in progress when a process stops. It is longer
-	// than the round trip to a load balancer.
+	// handshakeTime is the wait for handshakes that are in progress when a process stops. It is
+	// longer than the round trip to a load balancer.
 	handshakeTime = 100 * time.Millisecond
 
 	// arrivalTime bounds the wait for requests on the connections that these handshakes opened.
@@ -103,8 +103,8 @@ func (c *arrival) Close() error {
 // after the call of Shutdown, which it drops. A load balancer must not send them again, because it
 // cannot know that they were not executed.
 //
-// Further attempts to connect are refused, so the load balancer knows that nothing was sent. Systems
-// other than Linux reset connections that wait.
+// Further attempts to connect are refused, so the load balancer knows that nothing was sent.
+// Systems other than Linux reset connections that wait.
 func (a *App) stopAccepting() {
 	ctx, cancel := context.WithTimeout(context.Background(), handshakeTime+arrivalTime)
 	defer cancel()
@@ -120,7 +120,8 @@ func (a *App) stopAccepting() {
 	group.Wait()
 }
 
-// stopAccepting closes the listener and waits for the first request of each connection until ctx ends.
+// stopAccepting closes the listener and waits for the first request of each connection until ctx
+// ends.
 func (s *server) stopAccepting(ctx context.Context) error {
 	err := refuseConnections(s.listener)
 	if err == nil {

@@ -10,9 +10,10 @@ import (
 // noInterface is an index that no network interface has.
 const noInterface = 1<<31 - 1
 
-// refuseConnections makes the kernel refuse further attempts to connect, as if nothing listened. The
-// listener is bound to an interface that does not exist. So no attempt finds it, while connections in
-// its queue, and handshakes in progress, continue. It needs Linux 5.7 and no privilege.
+// refuseConnections makes the kernel refuse further attempts to connect, as if nothing listened.
+// The listener is bound to an interface that does not exist. So no attempt finds it, while
+// connections in its queue, and handshakes in progress, continue. It needs Linux 5.7 and no
+// privilege.
 func refuseConnections(l net.Listener) error {
 	return control(l, func(fd int) error {
 		return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_BINDTOIFINDEX, noInterface)

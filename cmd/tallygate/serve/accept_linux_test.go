@@ -91,8 +91,8 @@ func TestStopAccepting(t *testing.T) {
 	}
 }
 
-// TestStopAcceptingEnds: neither a server that accepts nothing nor a client that sends nothing keeps a
-// process from stopping.
+// TestStopAcceptingEnds: neither a server that accepts nothing nor a client that sends nothing
+// keeps a process from stopping.
 func TestStopAcceptingEnds(t *testing.T) {
 	t.Parallel()
 

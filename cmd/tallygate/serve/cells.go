@@ -10,8 +10,8 @@ import (
 	"github.com/tallygate/tallygate/db/celllist"
 )
 
-// checkCells returns an error for an address of a cell that can never be right. A server that does not
-// respond stops the hits and claims of its cell alone, and may return.
+// checkCells returns an error for an address of a cell that can never be right. A server that does
+// not respond stops the hits and claims of its cell alone, and may return.
 func (a *App) checkCells(ctx context.Context) error {
 	faults, err := a.db.CheckCellAddresses(ctx)
 	if err != nil {

@@ -22,8 +22,8 @@ const (
 	certificateTimeout = 5 * time.Second
 )
 
-// OriginCertificate connects to a public origin as a browser does, and returns the certificate that the proxy shows.
-// A certificate that browsers refuse is a *tls.CertificateVerificationError.
+// OriginCertificate connects to a public origin as a browser does, and returns the certificate that
+// the proxy shows. A certificate that browsers refuse is a *tls.CertificateVerificationError.
 func OriginCertificate(ctx context.Context, origin config.Origin) (*x509.Certificate, error) {
 	u, err := url.Parse(string(origin))
 	if err != nil {
@@ -56,8 +56,8 @@ func newCertificateGauge() *prometheus.GaugeVec {
 	}, []string{"setting"})
 }
 
-// watchCertificates reads the certificates of the public origins until ctx ends, if the metrics are served. An origin
-// that cannot be reached keeps its last value.
+// watchCertificates reads the certificates of the public origins until ctx ends, if the metrics are
+// served. An origin that cannot be reached keeps its last value.
 func (a *App) watchCertificates(ctx context.Context) {
 	if a.metrics == nil {
 		return

@@ -5,7 +5,8 @@ import (
 	"github.com/tallygate/tallygate/web"
 )
 
-// addChecks adds the checks of what this process notices itself. Open calls it before anything is served.
+// addChecks adds the checks of what this process notices itself. Open calls it before anything is
+// served.
 func (a *App) addChecks(clients *web.Clients) {
 	a.check("key-replaced", `See docs/operations.md, "Change the application key".`, func() string {
 		if a.keyReplaced.Load() {
@@ -45,8 +46,8 @@ func (a *App) addChecks(clients *web.Clients) {
 	}
 }
 
-// check is a condition that this process notices. find returns one line of text while the condition lasts, else "".
-// It is called concurrently on each request for /readyz, so it must not block.
+// check is a condition that this process notices. find returns one line of text while the condition
+// lasts, else "". It is called concurrently on each request for /readyz, so it must not block.
 type check struct {
 	name, action string
 	find         func() string

@@ -28,8 +28,8 @@ func (a *App) openChild(settings *config.Config) {
 	a.child = background.New(settings, settings.DrainDelay+drainTimeout+childMargin, a.log)
 }
 
-// labelMetrics returns where this process registers its metrics. The metrics of a child get a label,
-// because the parent's page shows them next to its own.
+// labelMetrics returns where this process registers its metrics. The metrics of a child get a
+// label, because the parent's page shows them next to its own.
 func (a *App) labelMetrics() prometheus.Registerer {
 	if a.parent == nil {
 		return a.registry
@@ -38,8 +38,8 @@ func (a *App) labelMetrics() prometheus.Registerer {
 }
 
 // runChild runs the child until stop is called, or until ctx ends if no requests for the child come
-// through this process. ended waits for the child and returns its error. An error of its first start
-// goes to failed. Without a child all roles serve already.
+// through this process. ended waits for the child and returns its error. An error of its first
+// start goes to failed. Without a child all roles serve already.
 func (a *App) runChild(ctx context.Context, failed chan<- error) (stop func(), ended func() error) {
 	if a.child == nil {
 		a.ready()
@@ -81,7 +81,8 @@ func (a *App) runChild(ctx context.Context, failed chan<- error) (stop func(), e
 func (a *App) forward(role config.Role) http.Handler {
 	proxy := &httputil.ReverseProxy{
 		Transport: &http.Transport{
-			// The child closes idle connections later, so no request meets a connection that closes.
+			// The child closes idle connections later, so no request meets a connection that
+			// closes.
 			IdleConnTimeout: idleTimeout / 2, MaxIdleConnsPerHost: 64, DisableCompression: true,
 		},
 		Rewrite: func(r *httputil.ProxyRequest) {
@@ -105,8 +106,8 @@ func (a *App) forward(role config.Role) http.Handler {
 	}))
 }
 
-// loopbackAddr returns the address at which this machine reaches a listener. A listener of all addresses
-// accepts IPv4 on each system; a name could lead to another program's listener.
+// loopbackAddr returns the address at which this machine reaches a listener. A listener of all
+// addresses accepts IPv4 on each system; a name could lead to another program's listener.
 func loopbackAddr(listener string) string {
 	host, port, err := net.SplitHostPort(listener)
 	if ip := net.ParseIP(host); err == nil && ip.IsUnspecified() {

@@ -126,7 +126,8 @@ func (a *App) openControl(clients *web.Clients) error {
 	return nil
 }
 
-// Provider returns the settings of the installation's OpenID Connect provider, without an issuer if it has none.
+// Provider returns the settings of the installation's OpenID Connect provider, without an issuer if
+// it has none.
 func Provider(c *config.Config) provider.Settings {
 	return provider.Settings{
 		Issuer: c.OIDCIssuer, ClientID: c.OIDCClientID, ClientSecret: string(c.OIDCClientSecret), Trusted: true,
@@ -153,8 +154,8 @@ func (a *App) configuration() resolver.Configuration {
 	}
 }
 
-// shields returns the shields for which the settings name a list. A process without the data role knows
-// them if it has the same settings as the data nodes.
+// shields returns the shields for which the settings name a list. A process without the data role
+// knows them if it has the same settings as the data nodes.
 func shields(c *config.Config) (list []model.Shield) {
 	if c.ReferrerSpamFile != "" {
 		list = append(list, model.ShieldReferrerSpam)

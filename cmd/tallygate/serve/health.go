@@ -40,8 +40,8 @@ const (
 // reasonUnreachable is the reason of a database that does not answer in time.
 const reasonUnreachable = "database not reachable"
 
-// damagedReason is the reason of a database that reported damaged data to this process. It lasts until the
-// process ends: a restore needs a start anyway.
+// damagedReason is the reason of a database that reported damaged data to this process. It lasts
+// until the process ends: a restore needs a start anyway.
 const damagedReason = "database damaged"
 
 // failure is a readiness check that fails.
@@ -51,12 +51,12 @@ type failure struct {
 	since  time.Time
 }
 
-// serveHealth adds two endpoints. /healthz responds while the process runs. /readyz responds with 200
-// only while the database is readable and writable (see checkDatabase), its schema is current, it has
-// reported no damaged data to this process, and the process does not drain. The first line is then
-// "ok", followed by a line "warning: …" for each condition that an operator should check, and by a line
-// "file: …" for each file of the operator. Otherwise the first line is the reason, followed by the name
-// of the check and the time since when it fails. With format=json, for the
+// serveHealth adds two endpoints. /healthz responds while the process runs. /readyz responds with
+// 200 only while the database is readable and writable (see checkDatabase), its schema is current,
+// it has reported no damaged data to this process, and the process does not drain. The first line
+// is then "ok", followed by a line "warning: …" for each condition that an operator should check,
+// and by a line "file: …" for each file of the operator. Otherwise the first line is the reason,
+// followed by the name of the check and the time since when it fails. With format=json, for the
 // doctor, the body of a 200 has the findings instead.
 func (a *App) serveHealth(mux *http.ServeMux) {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
@@ -103,8 +103,8 @@ func (a *App) notReady() *failure {
 	return nil
 }
 
-// checkDatabase reads and writes, and returns the fault, or "". A process that only stores hits is ready
-// while it can store those of a cell: it knows its sites from before.
+// checkDatabase reads and writes, and returns the fault, or "". A process that only stores hits is
+// ready while it can store those of a cell: it knows its sites from before.
 func (a *App) checkDatabase(ctx context.Context) (reason string, err error) {
 	if a.data == nil || a.control != nil || a.jobs != nil || !a.db.HasCellAddresses() {
 		return a.checkCommon(ctx)

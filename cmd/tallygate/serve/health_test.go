@@ -73,8 +73,8 @@ func TestReadinessChecksOnceASecond(t *testing.T) {
 	}
 }
 
-// TestNotReadySince checks that the time of the first failed check stays while the reason changes, and
-// that a new failure has a new one.
+// TestNotReadySince checks that the time of the first failed check stays while the reason changes,
+// and that a new failure has a new one.
 func TestNotReadySince(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reason := ""

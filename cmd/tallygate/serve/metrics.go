@@ -21,8 +21,8 @@ import (
 // maxScrapes is how many scrapes may read the metrics at once; further ones get 503.
 const maxScrapes = 3
 
-// openMetrics registers the metrics of all opened parts and opens the listener of /metrics, which is
-// separate from the public ones.
+// openMetrics registers the metrics of all opened parts and opens the listener of /metrics, which
+// is separate from the public ones.
 func (a *App) openMetrics() error {
 	if err := a.measure(a.registerer); err != nil {
 		return fmt.Errorf("register metrics: %w", err)

@@ -158,8 +158,8 @@ func TestMetricsTable(t *testing.T) {
 	}
 }
 
-// TestMetricsOfAllRoles checks on each database that a process with all roles serves its metrics, that
-// their names follow Prometheus' conventions, and that no label can have many values.
+// TestMetricsOfAllRoles checks on each database that a process with all roles serves its metrics,
+// that their names follow Prometheus' conventions, and that no label can have many values.
 func TestMetricsOfAllRoles(t *testing.T) {
 	for _, engine := range []string{"sqlite", "postgres"} {
 		t.Run(engine, func(t *testing.T) {

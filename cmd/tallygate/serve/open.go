@@ -1,6 +1,6 @@
 // Package serve runs the service: it opens what the configured roles need, serves, and drains. The
-// commands start it, and the end-to-end tests start the same. The rules of hits, tokens, accounts and
-// deliveries are in the packages that it connects.
+// commands start it, and the end-to-end tests start the same. The rules of hits, tokens, accounts
+// and deliveries are in the packages that it connects.
 package serve
 
 import (
@@ -74,8 +74,8 @@ type App struct {
 }
 
 // Open opens and migrates the database, finds the application key, opens the listeners and creates
-// the services of the roles. It does not start them. The caller calls Run or Close. Open completes c:
-// an origin that is not set derives from its listener.
+// the services of the roles. It does not start them. The caller calls Run or Close. Open completes
+// c: an origin that is not set derives from its listener.
 func Open(ctx context.Context, c *config.Config, log *slog.Logger) (*App, error) {
 	return open(ctx, c, nil, log)
 }
@@ -205,8 +205,8 @@ func (a *App) DB() *db.DB { return a.db }
 // Serving returns a channel that is closed when all roles serve.
 func (a *App) Serving() <-chan struct{} { return a.serving }
 
-// Addr returns the address of the listener "control", "data", "metrics", "health", "tls" or "tls-http", or "" without it.
-// The listener of a child process has one from Serving on.
+// Addr returns the address of the listener "control", "data", "metrics", "health", "tls" or
+// "tls-http", or "" without it. The listener of a child process has one from Serving on.
 func (a *App) Addr(role string) string {
 	if s := a.servers()[role]; s != nil {
 		return s.listener.Addr().String()

@@ -9,8 +9,8 @@ import (
 	"github.com/tallygate/tallygate/tools/openapitest"
 )
 
-// TestOpenAPIPaths compares the paths of the data listener with the paths of its OpenAPI document. A new
-// path needs one entry under "paths" in dataplane/openapi.json.
+// TestOpenAPIPaths compares the paths of the data listener with the paths of its OpenAPI document.
+// A new path needs one entry under "paths" in dataplane/openapi.json.
 func TestOpenAPIPaths(t *testing.T) {
 	described := openapitest.Paths()
 	served := map[string]bool{}

@@ -13,8 +13,8 @@ import (
 	"github.com/tallygate/tallygate/tools/countrytest"
 )
 
-// TestOperatorFiles checks the functions that the data plane gets, without files and with each of them,
-// and what the control plane is shown of the countries.
+// TestOperatorFiles checks the functions that the data plane gets, without files and with each of
+// them, and what the control plane is shown of the countries.
 func TestOperatorFiles(t *testing.T) {
 	built := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	write := func(name string, content []byte) string {

@@ -19,8 +19,8 @@ func (a *App) warnOfPlainOrigins() {
 	}
 }
 
-// overTLS adds the header by which browsers use only TLS for the host for a year. It does not include
-// subdomains or preload lists: these are the domain owner's decision.
+// overTLS adds the header by which browsers use only TLS for the host for a year. It does not
+// include subdomains or preload lists: these are the domain owner's decision.
 func overTLS(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Strict-Transport-Security", "max-age=31536000")

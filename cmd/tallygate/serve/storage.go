@@ -29,7 +29,8 @@ var (
 			"value if PostgreSQL has none.", nil, nil)
 )
 
-// storageCollector describes the database's storage when it is scraped. Unknown figures have no value.
+// storageCollector describes the database's storage when it is scraped. Unknown figures have no
+// value.
 type storageCollector struct {
 	*App
 
@@ -62,8 +63,8 @@ func (c *storageCollector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// figures returns the size and the last backup, at most storageFresh old. Scrapes at the same time wait for one
-// another.
+// figures returns the size and the last backup, at most storageFresh old. Scrapes at the same time
+// wait for one another.
 func (c *storageCollector) figures() (size, backup float64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// notifyManager reports a state, such as READY=1, to systemd if that started this process as a unit of Type=notify.
-// See sd_notify(3).
+// notifyManager reports a state, such as READY=1, to systemd if that started this process as a unit
+// of Type=notify. See sd_notify(3).
 func (a *App) notifyManager(state string) {
 	socket := os.Getenv("NOTIFY_SOCKET")
 	if socket == "" {

@@ -8,8 +8,8 @@ import (
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 )
 
-// openTLS opens the listeners for https and for http in front of it, if this process terminates TLS. The
-// listeners of the control and the data plane stay, for this machine.
+// openTLS opens the listeners for https and for http in front of it, if this process terminates
+// TLS. The listeners of the control and the data plane stay, for this machine.
 func (a *App) openTLS() (err error) {
 	c := a.whole
 	if !c.UsesTLS() {
@@ -53,8 +53,8 @@ func (a *App) openTLS() (err error) {
 	return nil
 }
 
-// byHost calls the handler of the request's host. A client can open a connection for one host and name
-// another one in its requests.
+// byHost calls the handler of the request's host. A client can open a connection for one host and
+// name another one in its requests.
 func byHost(handlers map[string]http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if handler := handlers[config.HostOf(r.Host)]; handler != nil {
@@ -65,8 +65,9 @@ func byHost(handlers map[string]http.Handler) http.Handler {
 	})
 }
 
-// fromClients removes the headers in which proxies name a client, unless proxies are configured: clients
-// connect to this listener themselves, and a client in a private network would count as a proxy.
+// fromClients removes the headers in which proxies name a client, unless proxies are configured:
+// clients connect to this listener themselves, and a client in a private network would count as a
+// proxy.
 func (a *App) fromClients(next http.Handler) http.Handler {
 	if len(a.config.TrustedProxies) > 0 {
 		return next
@@ -79,8 +80,8 @@ func (a *App) fromClients(next http.Handler) http.Handler {
 	})
 }
 
-// toHTTPS redirects requests for the origins, by host, and refuses others: a redirect to a host that the
-// client chose would be an open one. 308 keeps the method and the body.
+// toHTTPS redirects requests for the origins, by host, and refuses others: a redirect to a host
+// that the client chose would be an open one. 308 keeps the method and the body.
 func toHTTPS(origins map[string]config.Origin) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		origin, known := origins[config.HostOf(r.Host)]

@@ -10,7 +10,8 @@ import (
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 )
 
-// TestToHTTPS checks that redirects lead to a known origin only, for each form of a request's target.
+// TestToHTTPS checks that redirects lead to a known origin only, for each form of a request's
+// target.
 func TestToHTTPS(t *testing.T) {
 	t.Parallel()
 	const host = "stats.example.com"

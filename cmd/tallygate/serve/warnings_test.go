@@ -27,7 +27,8 @@ func (staleFile) State() operatorfile.State {
 	return operatorfile.State{Setting: "TALLYGATE_GEO_FILE", Built: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC), Err: errors.New("x")}
 }
 
-// TestReadyzGolden compares the body of /readyz with every warning that needs no other process with the file of testdata.
+// TestReadyzGolden compares the body of /readyz with every warning that needs no other process with
+// the file of testdata.
 func TestReadyzGolden(t *testing.T) {
 	t.Parallel()
 

@@ -19,8 +19,8 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// personal is what a request contains that must not be in the access log. All values are made up and occur
-// nowhere else.
+// personal is what a request contains that must not be in the access log. All values are made up
+// and occur nowhere else.
 var personal = []string{"198.51.100.77", "Firefox/145.77", "personal-page", "personal-query", "personal-campaign",
 	"personal-referrer", "personal-user", "personal-header", "shop.example", "4bf92f3577b34da6a3ce929d0e0e4736", "order-77"}
 

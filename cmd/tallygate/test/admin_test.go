@@ -241,8 +241,8 @@ func post(t *testing.T, p *process, query string) string {
 	return string(text)
 }
 
-// wantUsers checks that the lists of accounts and users have the addresses, roles and keys that other commands
-// take.
+// wantUsers checks that the lists of accounts and users have the addresses, roles and keys that
+// other commands take.
 func wantUsers(t *testing.T, admin func(want string, args ...string) string) {
 	t.Helper()
 	var users []struct {

@@ -119,8 +119,8 @@ func documentedExample(t *testing.T) string {
 	return found[1]
 }
 
-// TestApply: the documented example makes a site with its settings, and nothing the second time; what
-// it leaves out stays, and what it gives is the whole of it.
+// TestApply: the documented example makes a site with its settings, and nothing the second time;
+// what it leaves out stays, and what it gives is the whole of it.
 func TestApply(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		a := newApplier(t, databaseURL)

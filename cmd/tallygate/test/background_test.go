@@ -27,7 +27,8 @@ func childOf(t *testing.T, p *process, before int) (pid int) {
 	return pid
 }
 
-// childrenOf returns the ids of the children of a process, which the system lists by the thread that started each.
+// childrenOf returns the ids of the children of a process, which the system lists by the thread
+// that started each.
 func childrenOf(p *process) string {
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", p.cmd.Process.Pid))
 	var all strings.Builder
@@ -63,8 +64,8 @@ func readyz(address string) (status int, body string) {
 	return response.StatusCode, string(text)
 }
 
-// TestBackgroundProcess checks that the roles other than data run in a child of low priority, and that the
-// operator sees both processes.
+// TestBackgroundProcess checks that the roles other than data run in a child of low priority, and
+// that the operator sees both processes.
 func TestBackgroundProcess(t *testing.T) {
 	t.Parallel()
 
@@ -134,8 +135,8 @@ func killScore(t *testing.T, pid int) int {
 	return score
 }
 
-// TestHitsGoOnWithoutTheBackgroundProcess kills the child under load: no hit is refused or lost, /readyz of
-// the data plane stays ready and names the child, and another child serves.
+// TestHitsGoOnWithoutTheBackgroundProcess kills the child under load: no hit is refused or lost,
+// /readyz of the data plane stays ready and names the child, and another child serves.
 func TestHitsGoOnWithoutTheBackgroundProcess(t *testing.T) {
 	t.Parallel()
 
@@ -184,8 +185,8 @@ func TestHitsGoOnWithoutTheBackgroundProcess(t *testing.T) {
 	})
 }
 
-// TestDrainAfterACrash checks that a child which replaced another one serves during the drain delay: its
-// parent asks it once to stop.
+// TestDrainAfterACrash checks that a child which replaced another one serves during the drain
+// delay: its parent asks it once to stop.
 func TestDrainAfterACrash(t *testing.T) {
 	t.Parallel()
 
@@ -217,8 +218,8 @@ func TestDrainAfterACrash(t *testing.T) {
 	}
 }
 
-// TestTheBackgroundProcessEndsWithItsParent kills the parent: the child ends, and neither its address nor its
-// lock stays taken.
+// TestTheBackgroundProcessEndsWithItsParent kills the parent: the child ends, and neither its
+// address nor its lock stays taken.
 func TestTheBackgroundProcessEndsWithItsParent(t *testing.T) {
 	t.Parallel()
 
@@ -246,8 +247,9 @@ func TestProcessesOne(t *testing.T) {
 	}
 }
 
-// TestFailingBackgroundProcess checks that a first child which cannot start ends the service with its reason,
-// and that later ones are started again while /readyz of the data plane names the child.
+// TestFailingBackgroundProcess checks that a first child which cannot start ends the service with
+// its reason, and that later ones are started again while /readyz of the data plane names the
+// child.
 func TestFailingBackgroundProcess(t *testing.T) {
 	t.Parallel()
 

@@ -10,8 +10,9 @@ import (
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
-// TestBackupForms: on a file system that is read-only except for the folders that the unit and the containers can
-// write, the documented places take a backup of an unprivileged user, and no other does.
+// TestBackupForms: on a file system that is read-only except for the folders that the unit and the
+// containers can write, the documented places take a backup of an unprivileged user, and no other
+// does.
 func TestBackupForms(t *testing.T) {
 	testkit.SkipLong(t, "mounts")
 	t.Parallel()

@@ -12,7 +12,8 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// TestCells runs the commands of cells, and moves a site that a running process serves, and an account.
+// TestCells runs the commands of cells, and moves a site that a running process serves, and an
+// account.
 func TestCells(t *testing.T) {
 	t.Parallel()
 
@@ -63,7 +64,8 @@ func TestCells(t *testing.T) {
 		created(0)
 		admin("crash.localhost is in cell 2", "move-site", site.SiteKey, "--to", "2")
 
-		// A new account's captcha goes to the cell with the fewest accounts, the first one of several.
+		// A new account's captcha goes to the cell with the fewest accounts, the first one of
+		// several.
 		for i := range 3 {
 			dbtest.NewUser(t, d, fmt.Sprintf("owner%d@example.com", i))
 		}
@@ -85,7 +87,8 @@ func TestCells(t *testing.T) {
 			}
 		}
 
-		// A server that does not respond refuses its own sites alone. The right address stores hits.
+		// A server that does not respond refuses its own sites alone. The right address stores
+		// hits.
 		settings["TALLYGATE_ROLES"] = "data"
 		const nowhere = "2=postgres://tallygate:hunter2@127.0.0.1:1/x"
 		for addresses, want := range map[string]int{nowhere: 503, "2=" + databaseURL: 204} {

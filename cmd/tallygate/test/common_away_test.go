@@ -16,9 +16,9 @@ import (
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
-// TestCommonDatabaseAway checks that a data plane stays ready, and stores the hits of sites that it knows,
-// while only the address of their cell leads to a database that accepts changes, and that it is not ready
-// when none does.
+// TestCommonDatabaseAway checks that a data plane stays ready, and stores the hits of sites that it
+// knows, while only the address of their cell leads to a database that accepts changes, and that it
+// is not ready when none does.
 func TestCommonDatabaseAway(t *testing.T) {
 	testkit.SkipLong(t, "faults of processes")
 	t.Parallel()

@@ -26,7 +26,8 @@ func tallygate(t *testing.T, settings map[string]string, args ...string) (status
 	return cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()
 }
 
-// TestHelpListsEverySetting checks that --help-settings lists each setting with its variable and default.
+// TestHelpListsEverySetting checks that --help-settings lists each setting with its variable and
+// default.
 func TestHelpListsEverySetting(t *testing.T) {
 	t.Parallel()
 

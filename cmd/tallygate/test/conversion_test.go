@@ -136,8 +136,8 @@ func makeSite(tb testing.TB, d *db.DB, url string) (siteKey string) {
 	return site.SiteKey
 }
 
-// purchase posts one purchase as a browser does, and again while the machine is too busy to store it
-// in time. The transaction id makes it count once.
+// purchase posts one purchase as a browser does, and again while the machine is too busy to store
+// it in time. The transaction id makes it count once.
 func (s *shop) purchase(id string) {
 	s.tb.Helper()
 	for deadline := time.Now().Add(patience); ; {
@@ -244,8 +244,8 @@ func TestConversion(t *testing.T) {
 	}
 }
 
-// awaitMetrics waits until the metrics have all lines. An attempt is recorded after its response, and
-// the queue's metrics are missing while Redis answers too slowly.
+// awaitMetrics waits until the metrics have all lines. An attempt is recorded after its response,
+// and the queue's metrics are missing while Redis answers too slowly.
 func awaitMetrics(t *testing.T, url string, lines ...string) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {

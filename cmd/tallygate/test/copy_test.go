@@ -103,9 +103,9 @@ func (r *rotation) move(target string, settings map[string]string) map[string]st
 	return moved
 }
 
-// TestCopyInstallation moves an installation from SQLite to PostgreSQL and back. Its owner reads the same rows
-// and reports, byte by byte, and stays signed in; its visitor of today stays one visitor; its tokens, webhook
-// secrets and keys stay valid.
+// TestCopyInstallation moves an installation from SQLite to PostgreSQL and back. Its owner reads
+// the same rows and reports, byte by byte, and stays signed in; its visitor of today stays one
+// visitor; its tokens, webhook secrets and keys stay valid.
 func TestCopyInstallation(t *testing.T) {
 	testkit.SkipLong(t, "90 days of hits, copied twice")
 	t.Parallel()
@@ -190,8 +190,8 @@ func (r *rotation) wantOneVisitor() {
 	}
 }
 
-// TestCopyInterrupted kills the command while it copies. The service does not start on the target, and the copy begins
-// again after the target is emptied.
+// TestCopyInterrupted kills the command while it copies. The service does not start on the target,
+// and the copy begins again after the target is emptied.
 func TestCopyInterrupted(t *testing.T) {
 	testkit.SkipLong(t, "90 days of hits, copied twice")
 	t.Parallel()
@@ -230,7 +230,8 @@ func TestCopyInterrupted(t *testing.T) {
 	}
 }
 
-// killedCopy returns the address of a database of PostgreSQL in which a killed copy has left some rows.
+// killedCopy returns the address of a database of PostgreSQL in which a killed copy has left some
+// rows.
 func (r *rotation) killedCopy() string {
 	r.t.Helper()
 	for range 20 {

@@ -44,7 +44,8 @@ func damage(t *testing.T, path string) {
 	}
 }
 
-// restored returns an installation. Its data folder has a database file and the application key alone.
+// restored returns an installation. Its data folder has a database file and the application key
+// alone.
 func (i *installation) restored(file string) *installation {
 	i.Helper()
 	other := &installation{T: i.T, settings: settingsFor(i.T, "sqlite:")}
@@ -67,8 +68,8 @@ func (i *installation) restored(file string) *installation {
 	return other
 }
 
-// wantRefused checks that a start fails each time with a reason, and changes nothing in the data folder but
-// the lock.
+// wantRefused checks that a start fails each time with a reason, and changes nothing in the data
+// folder but the lock.
 func (i *installation) wantRefused(reason string) {
 	i.Helper()
 	before, err := os.ReadFile(i.path("tallygate.sqlite"))
@@ -92,8 +93,8 @@ func (i *installation) wantRefused(reason string) {
 	}
 }
 
-// TestIncidentDamage: a damaged backup is found by admin verify-backup, by doctor and by the start from it,
-// and a database that is damaged while the service runs makes its process not ready.
+// TestIncidentDamage: a damaged backup is found by admin verify-backup, by doctor and by the start
+// from it, and a database that is damaged while the service runs makes its process not ready.
 func TestIncidentDamage(t *testing.T) {
 	testkit.SkipLong(t, "faults of processes")
 	t.Parallel()
@@ -152,8 +153,8 @@ func awaitDamage(t *testing.T, p *process, v *visitor) {
 	awaitLog(t, p, "database damaged")
 }
 
-// TestEmptyFileBesideTheKey checks that an empty database file, such as a copy that was interrupted leaves, is
-// no new installation while there is a key of an earlier one.
+// TestEmptyFileBesideTheKey checks that an empty database file, such as a copy that was interrupted
+// leaves, is no new installation while there is a key of an earlier one.
 func TestEmptyFileBesideTheKey(t *testing.T) {
 	t.Parallel()
 	i := embedded(t)
@@ -168,8 +169,8 @@ func TestEmptyFileBesideTheKey(t *testing.T) {
 	other.wantRefused("the database file is empty")
 }
 
-// TestMissingKeyIsNotReplaced checks that a start without the key of its database is refused and creates no
-// other key.
+// TestMissingKeyIsNotReplaced checks that a start without the key of its database is refused and
+// creates no other key.
 func TestMissingKeyIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	i := embedded(t)
@@ -195,8 +196,8 @@ func (i *installation) wantCommand(status int, text string, args ...string) {
 	}
 }
 
-// TestIncidentDamagePostgres: doctor finds a damaged index of PostgreSQL with amcheck, and a process that
-// meets the index is not ready.
+// TestIncidentDamagePostgres: doctor finds a damaged index of PostgreSQL with amcheck, and a
+// process that meets the index is not ready.
 func TestIncidentDamagePostgres(t *testing.T) {
 	testkit.SkipLong(t, "faults of processes")
 	t.Parallel()

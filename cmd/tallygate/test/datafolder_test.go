@@ -113,8 +113,8 @@ func crash(t *testing.T) *crashed {
 	return c
 }
 
-// awaitFreeFolder waits until the last of several killed processes has released the data folder. The log
-// of a child ends before that.
+// awaitFreeFolder waits until the last of several killed processes has released the data folder.
+// The log of a child ends before that.
 func awaitFreeFolder(t *testing.T, dir string) {
 	t.Helper()
 	lock, err := os.Open(filepath.Join(dir, "lock"))
@@ -374,8 +374,8 @@ func TestLogAndIndexMissing(t *testing.T) {
 	}
 }
 
-// wholeWithoutLog crashes until the database file is consistent by itself. It is damaged if a part of
-// the log had been copied to it.
+// wholeWithoutLog crashes until the database file is consistent by itself. It is damaged if a part
+// of the log had been copied to it.
 func wholeWithoutLog(t *testing.T, crash func(*testing.T) *crashed) *crashed {
 	t.Helper()
 

@@ -14,8 +14,8 @@ import (
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
-// TestDeployComposeClusterRealRedis: two processes of each role, with the file's environment, on PostgreSQL and Redis
-// behind Caddy, store a hit. Redis accepts the file's command line.
+// TestDeployComposeClusterRealRedis: two processes of each role, with the file's environment, on
+// PostgreSQL and Redis behind Caddy, store a hit. Redis accepts the file's command line.
 func TestDeployComposeClusterRealRedis(t *testing.T) {
 	testkit.SkipLong(t, "the files of deploy")
 	t.Parallel()

@@ -70,8 +70,8 @@ func readCompose(t *testing.T, name string, variables map[string]string) compose
 	return file
 }
 
-// TestDeployComposeClients: the networks of the Compose files let the service recognise visitors over IPv4 and
-// IPv6, believe Caddy alone, and notice visitors that Docker hides.
+// TestDeployComposeClients: the networks of the Compose files let the service recognise visitors
+// over IPv4 and IPv6, believe Caddy alone, and notice visitors that Docker hides.
 func TestDeployComposeClients(t *testing.T) {
 	t.Parallel()
 

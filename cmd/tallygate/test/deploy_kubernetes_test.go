@@ -46,8 +46,8 @@ type manifestVariable struct {
 // proxiesPlaceholder is in the place of the networks that only the operator knows.
 const proxiesPlaceholder = "REPLACE-WITH-NETWORK-OF-PROXY-PODS,REPLACE-WITH-NETWORK-OF-NODES"
 
-// TestDeployKubernetesPlaceholder: a container whose proxies were not named ends with a line that says
-// what to replace.
+// TestDeployKubernetesPlaceholder: a container whose proxies were not named ends with a line that
+// says what to replace.
 func TestDeployKubernetesPlaceholder(t *testing.T) {
 	t.Parallel()
 
@@ -62,8 +62,8 @@ func TestDeployKubernetesPlaceholder(t *testing.T) {
 	}
 }
 
-// TestDeployKubernetes: the containers of each deployment, with the manifests' arguments and environment,
-// store a hit on PostgreSQL.
+// TestDeployKubernetes: the containers of each deployment, with the manifests' arguments and
+// environment, store a hit on PostgreSQL.
 func TestDeployKubernetes(t *testing.T) {
 	testkit.SkipLong(t, "the files of deploy")
 	t.Parallel()

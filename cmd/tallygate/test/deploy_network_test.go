@@ -10,8 +10,8 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// TestDeployKubernetesNetwork: the network policy selects the pods of all deployments, opens exactly the
-// ports on which they listen, and none of them to the whole cluster.
+// TestDeployKubernetesNetwork: the network policy selects the pods of all deployments, opens
+// exactly the ports on which they listen, and none of them to the whole cluster.
 func TestDeployKubernetesNetwork(t *testing.T) {
 	var policy struct {
 		Spec struct {

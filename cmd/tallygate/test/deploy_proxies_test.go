@@ -18,8 +18,8 @@ import (
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
-// caddy runs the shipped Caddyfile with other addresses: of its two sites, and of the nodes. It returns the
-// sites' origins.
+// caddy runs the shipped Caddyfile with other addresses: of its two sites, and of the nodes. It
+// returns the sites' origins.
 func caddy(t *testing.T, file string, nodes map[string]string) (control, data string) {
 	t.Helper()
 

@@ -22,8 +22,8 @@ import (
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
-// The tests of deploy_*_test.go read the files of deploy/ with their own tools, and run what they start: each
-// program with the shipped command line and environment, with other addresses.
+// The tests of deploy_*_test.go read the files of deploy/ with their own tools, and run what they
+// start: each program with the shipped command line and environment, with other addresses.
 
 const deployFolder = "../../../deploy/"
 
@@ -50,8 +50,8 @@ func requireTool(t *testing.T, name string) string {
 	return path
 }
 
-// wantFirstHit creates an account and a site, and checks that a hit is stored, through the given base
-// addresses of the two planes.
+// wantFirstHit creates an account and a site, and checks that a hit is stored, through the given
+// base addresses of the two planes.
 func wantFirstHit(t *testing.T, control, data string) {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -64,8 +64,8 @@ func wantFirstHit(t *testing.T, control, data string) {
 	t.Cleanup(client.CloseIdleConnections)
 	owner := &testOwner{t: t, control: control, http: client}
 
-	// A proxy that checks its nodes notices after a second that they are ready. The control plane's process
-	// listens later than the data plane's.
+	// A proxy that checks its nodes notices after a second that they are ready. The control plane's
+	// process listens later than the data plane's.
 	for _, origin := range []string{control, data} {
 		testkit.Await(t, origin+" is ready", func() bool {
 			response, err := http.Get(origin + "/readyz")
@@ -91,8 +91,8 @@ func wantFirstHit(t *testing.T, control, data string) {
 	}
 }
 
-// overTest are settings of each started process that differ from the shipped ones: the domain of the test's
-// site, and plain origins, because the test's clients use no TLS.
+// overTest are settings of each started process that differ from the shipped ones: the domain of
+// the test's site, and plain origins, because the test's clients use no TLS.
 func overTest(settings map[string]string, control, data string) map[string]string {
 	all := maps.Clone(settings)
 	all["TALLYGATE_ALLOW_LOCAL_DOMAINS"] = "true"
@@ -101,9 +101,9 @@ func overTest(settings map[string]string, control, data string) map[string]strin
 	return all
 }
 
-// TestDeployDockerfile: the build steps of the Dockerfile work in a plain folder, and the program that they
-// build stores a hit with the image's command, environment and health check, as another user than root and
-// with its data folder alone.
+// TestDeployDockerfile: the build steps of the Dockerfile work in a plain folder, and the program
+// that they build stores a hit with the image's command, environment and health check, as another
+// user than root and with its data folder alone.
 func TestDeployDockerfile(t *testing.T) {
 	testkit.SkipLong(t, "the files of deploy")
 	t.Parallel()
@@ -180,7 +180,8 @@ func TestDeployDockerfile(t *testing.T) {
 	wantFirstHit(t, "http://"+control, "http://"+data)
 }
 
-// runAs starts the program as an unprivileged user, if the test may, in a folder that belongs to that user.
+// runAs starts the program as an unprivileged user, if the test may, in a folder that belongs to
+// that user.
 func runAs(t *testing.T, program string, args []string, environment map[string]string, folder string) {
 	t.Helper()
 
@@ -269,8 +270,8 @@ func execForm(t *testing.T, text string) (argv []string) {
 	return argv
 }
 
-// TestDeploySystemd: systemd accepts the unit and finds it well isolated; its command stores a hit with its
-// environment.
+// TestDeploySystemd: systemd accepts the unit and finds it well isolated; its command stores a hit
+// with its environment.
 func TestDeploySystemd(t *testing.T) {
 	t.Parallel()
 

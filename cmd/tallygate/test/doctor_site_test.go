@@ -237,7 +237,8 @@ func cacheForAYear(r *http.Response) error {
 	return nil
 }
 
-// TestDoctorSiteOnTheServer: a proxy that is in order is no finding where the doctor's own address is a proxy's.
+// TestDoctorSiteOnTheServer: a proxy that is in order is no finding where the doctor's own address
+// is a proxy's.
 func TestDoctorSiteOnTheServer(t *testing.T) {
 	t.Parallel()
 	settings := map[string]string{"TALLYGATE_DATA_DIR": t.TempDir(), "TALLYGATE_TRUSTED_PROXIES": "127.0.0.0/24"}

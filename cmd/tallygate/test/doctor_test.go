@@ -229,8 +229,8 @@ func (i *installation) trust() *testAuthority {
 	return i.ca
 }
 
-// mailServer starts an SMTP server on localhost that requires a password, and offers STARTTLS if it has
-// a certificate. It accepts the sender noreply@example.com only.
+// mailServer starts an SMTP server on localhost that requires a password, and offers STARTTLS if it
+// has a certificate. It accepts the sender noreply@example.com only.
 func (i *installation) mailServer(withTLS bool) {
 	i.Helper()
 
@@ -288,8 +288,8 @@ func (s *strictSession) Mail(from string, _ *smtp.MailOptions) error {
 	return nil
 }
 
-// tlsProxy starts a TLS proxy on localhost with a certificate that is valid for so long, and returns its
-// origin.
+// tlsProxy starts a TLS proxy on localhost with a certificate that is valid for so long, and
+// returns its origin.
 func (i *installation) tlsProxy(target, name string, lifetime time.Duration, passHost bool) string {
 	i.Helper()
 
@@ -330,7 +330,8 @@ func (i *installation) tlsProxy(target, name string, lifetime time.Duration, pas
 	return "https://localhost:" + port
 }
 
-// serveBehindProxies starts the service behind TLS proxies, and sets the addresses to the running ones.
+// serveBehindProxies starts the service behind TLS proxies, and sets the addresses to the running
+// ones.
 func (i *installation) serveBehindProxies(passHost bool) *process {
 	i.Helper()
 
@@ -344,8 +345,8 @@ func (i *installation) serveBehindProxies(passHost bool) *process {
 	return start(i.T, i.settings, []string{"control", "data"})
 }
 
-// TestDoctorSound: a sound configuration has no finding, before its first start, after it, and while the
-// service runs with every part that can be configured.
+// TestDoctorSound: a sound configuration has no finding, before its first start, after it, and
+// while the service runs with every part that can be configured.
 func TestDoctorSound(t *testing.T) {
 	t.Parallel()
 

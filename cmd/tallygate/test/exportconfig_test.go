@@ -10,8 +10,8 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// fullConfig is a file in the form of "admin export-config", in which every setting differs from that of
-// a new account, site and sitekey.
+// fullConfig is a file in the form of "admin export-config", in which every setting differs from
+// that of a new account, site and sitekey.
 const fullConfig = `account: owner@example.com
 accountName: Agency
 captchaPlan: PRO_100K
@@ -129,8 +129,8 @@ sitekeys:
   domains: []
 `
 
-// TestExportConfig: the settings of an installation, exported and applied to an empty one, export to
-// the same file, byte by byte. The file applied again changes nothing.
+// TestExportConfig: the settings of an installation, exported and applied to an empty one, export
+// to the same file, byte by byte. The file applied again changes nothing.
 func TestExportConfig(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		first := newApplier(t, databaseURL)
@@ -168,8 +168,8 @@ func TestExportConfig(t *testing.T) {
 	})
 }
 
-// TestApplyObjects: lists of segments, funnels, annotations and domains of sitekeys replace the stored
-// ones; what is refused changes nothing.
+// TestApplyObjects: lists of segments, funnels, annotations and domains of sitekeys replace the
+// stored ones; what is refused changes nothing.
 func TestApplyObjects(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		a := newApplier(t, databaseURL)
@@ -302,8 +302,8 @@ var otherTables = map[string]string{
 }
 
 // wantClassified checks that every column of a table with settings is classified, every other table
-// has a reason, and every exported column has a value that a new object does not have: otherwise the
-// test of the round trip would not notice its loss.
+// has a reason, and every exported column has a value that a new object does not have: otherwise
+// the test of the round trip would not notice its loss.
 func wantClassified(t *testing.T, a *applier) {
 	t.Helper()
 

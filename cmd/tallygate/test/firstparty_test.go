@@ -38,8 +38,8 @@ func transportFrom(address string) *http.Transport {
 	return &http.Transport{DialContext: dialer.DialContext}
 }
 
-// arrivals is a hop in front of Tallygate's data listener. It records the headers of each call, passes
-// X-Forwarded-For on unchanged, and adds a header that belongs to Tallygate's own host.
+// arrivals is a hop in front of Tallygate's data listener. It records the headers of each call,
+// passes X-Forwarded-For on unchanged, and adds a header that belongs to Tallygate's own host.
 type arrivals struct {
 	mu      sync.Mutex
 	headers []http.Header
@@ -160,7 +160,8 @@ func serveTLS(t *testing.T, handler http.Handler, file string) (addr string) {
 	return listener.Addr().String()
 }
 
-// snippet returns a file of deploy/first-party with replacements. Each text to replace must occur in it.
+// snippet returns a file of deploy/first-party with replacements. Each text to replace must occur
+// in it.
 func snippet(t *testing.T, name string, replacements ...string) string {
 	t.Helper()
 	text := readDeploy(t, firstPartyFolder+name)
@@ -183,7 +184,8 @@ func writeFile(t *testing.T, dir, name, text string) string {
 	return path
 }
 
-// runProxy runs a program until the test ends, and waits until it accepts connections at the address.
+// runProxy runs a program until the test ends, and waits until it accepts connections at the
+// address.
 func runProxy(t *testing.T, addr string, cmd *exec.Cmd) (origin string) {
 	t.Helper()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
@@ -302,8 +304,8 @@ new Miniflare({ modules: true, modulesRoot: '.', scriptPath: 'cloudflare.mjs', m
 	},
 }
 
-// front is what stands in front of a Worker or of Next.js: it names the visitor in a header, and sends only paths below /x/ to
-// the program.
+// front is what stands in front of a Worker or of Next.js: it names the visitor in a header, and
+// sends only paths below /x/ to the program.
 func (w *website) front(t *testing.T, program, header string) (origin string) {
 	t.Helper()
 	server := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
@@ -319,7 +321,8 @@ func (w *website) front(t *testing.T, program, header string) (origin string) {
 	return server.URL
 }
 
-// modulesFolder names a folder with the npm packages next, react, react-dom and miniflare, which are too large for every machine.
+// modulesFolder names a folder with the npm packages next, react, react-dom and miniflare, which
+// are too large for every machine.
 const modulesFolder = "TALLYGATE_TEST_NODE_MODULES"
 
 // isAbsent reports whether a proxy that neither Debian nor "make setup" has is not on this machine.
@@ -374,7 +377,8 @@ func portOf(addr string) string {
 	return port
 }
 
-// visitorFrom is a visitor with an address of this machine, who sends what browsers and attackers send.
+// visitorFrom is a visitor with an address of this machine, who sends what browsers and attackers
+// send.
 func visitorFrom(t *testing.T, address string) *http.Client {
 	t.Helper()
 	transport := transportFrom(address)
@@ -425,9 +429,10 @@ func call(t *testing.T, client *http.Client, method, address, origin, body strin
 	return response.StatusCode, response.Header, string(text)
 }
 
-// TestDeployFirstParty runs each proxy with its file of deploy/first-party in front of pages of a website: scripts
-// arrive unchanged under their new names, hits with the visitors' addresses and without the website's cookies, and
-// pages of other websites are refused. In a browser, a page view is stored and the captcha's token is genuine.
+// TestDeployFirstParty runs each proxy with its file of deploy/first-party in front of pages of a
+// website: scripts arrive unchanged under their new names, hits with the visitors' addresses and
+// without the website's cookies, and pages of other websites are refused. In a browser, a page view
+// is stored and the captcha's token is genuine.
 func TestDeployFirstParty(t *testing.T) {
 	testkit.SkipLong(t, "the proxies of deploy/first-party")
 	t.Parallel()
@@ -557,10 +562,12 @@ func (w *website) wantBrowser(t *testing.T, origin, path string) {
 	}
 }
 
-// websiteProxy is the address of a website's proxy that calls Tallygate's own proxy. The document names another one.
+// websiteProxy is the address of a website's proxy that calls Tallygate's own proxy. The document
+// names another one.
 const websiteProxy, websiteProxyInDocument = "127.0.0.7", "198.51.100.7"
 
-// addedLine returns a line that docs/first-party.md adds to the proxy in front of Tallygate, for the test's address.
+// addedLine returns a line that docs/first-party.md adds to the proxy in front of Tallygate, for
+// the test's address.
 func addedLine(t *testing.T, line string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../../docs/first-party.md")
@@ -573,8 +580,9 @@ func addedLine(t *testing.T, line string) string {
 	return strings.ReplaceAll(line, websiteProxyInDocument, websiteProxy)
 }
 
-// TestProxyKeepsAddressesOfWebsites: with the lines of docs/first-party.md, the shipped proxies in front of Tallygate pass on
-// the address that a website's proxy names, and no address that a visitor claims.
+// TestProxyKeepsAddressesOfWebsites: with the lines of docs/first-party.md, the shipped proxies in
+// front of Tallygate pass on the address that a website's proxy names, and no address that a
+// visitor claims.
 func TestProxyKeepsAddressesOfWebsites(t *testing.T) {
 	testkit.SkipLong(t, "proxies")
 	t.Parallel()
@@ -623,7 +631,8 @@ func TestProxyKeepsAddressesOfWebsites(t *testing.T) {
 	})
 }
 
-// forwardedBy returns the X-Forwarded-For that arrives behind a proxy if the client sends 203.0.113.9.
+// forwardedBy returns the X-Forwarded-For that arrives behind a proxy if the client sends
+// 203.0.113.9.
 func forwardedBy(t *testing.T, client *http.Client, origin string, requests *sync.Map) string {
 	t.Helper()
 	request, err := http.NewRequest(http.MethodPost, origin+"/collect.php", strings.NewReader("{}"))

@@ -11,8 +11,8 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// TestForeignDatabase: the service and doctor refuse a database of another program with a sentence, and change
-// nothing.
+// TestForeignDatabase: the service and doctor refuse a database of another program with a sentence,
+// and change nothing.
 func TestForeignDatabase(t *testing.T) {
 	t.Parallel()
 	dbtest.EachEmptyURL(t, func(t *testing.T, databaseURL string) {
@@ -46,7 +46,8 @@ func TestForeignDatabase(t *testing.T) {
 	})
 }
 
-// TestFileThatIsNoDatabase: doctor advises on a file that is no database of SQLite as on a file, not as on a server.
+// TestFileThatIsNoDatabase: doctor advises on a file that is no database of SQLite as on a file,
+// not as on a server.
 func TestFileThatIsNoDatabase(t *testing.T) {
 	t.Parallel()
 	i := embedded(t)

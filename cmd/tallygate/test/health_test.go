@@ -34,8 +34,8 @@ func awaitReady(t *testing.T, p *process, status int) (body string, took time.Du
 	}
 }
 
-// TestReadinessReadsSettings checks that a data node that cannot read the settings of sites, or of sitekeys,
-// is not ready, and is ready again when it can.
+// TestReadinessReadsSettings checks that a data node that cannot read the settings of sites, or of
+// sitekeys, is not ready, and is ready again when it can.
 func TestReadinessReadsSettings(t *testing.T) {
 	t.Parallel()
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {

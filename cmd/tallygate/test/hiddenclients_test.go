@@ -76,7 +76,8 @@ type attack struct {
 	signIns    atomic.Int64 // sign-ins that the throttle refused
 }
 
-// What an attack sends. The limits are 1,000 hits at once, 300 challenges and 30 failures to sign in.
+// What an attack sends. The limits are 1,000 hits at once, 300 challenges and 30 failures to sign
+// in.
 const (
 	attackHits       = 1_100
 	attackChallenges = 400
@@ -165,9 +166,9 @@ func (a *attack) signIn(t *testing.T, n int) {
 	}
 }
 
-// TestProxyHiddenClients: source NAT in front of the shipped examples hides the clients at an address of
-// the trusted networks. None of them is stopped by what the others send, and operators see why. Clients
-// that are not hidden have their limits.
+// TestProxyHiddenClients: source NAT in front of the shipped examples hides the clients at an
+// address of the trusted networks. None of them is stopped by what the others send, and operators
+// see why. Clients that are not hidden have their limits.
 func TestProxyHiddenClients(t *testing.T) {
 	t.Parallel()
 
@@ -220,8 +221,8 @@ func TestProxyHiddenClients(t *testing.T) {
 	}
 }
 
-// wantNothingLost checks that no limit by network stopped the attack. Another client's hit is stored in
-// addition to its own.
+// wantNothingLost checks that no limit by network stopped the attack. Another client's hit is
+// stored in addition to its own.
 func (a *attack) wantNothingLost(t *testing.T, stored int) {
 	t.Helper()
 	if stored != attackHits+1 || a.stored.Load() != attackHits || a.challenges.Load() != attackChallenges || a.signIns.Load() != 0 {
@@ -230,7 +231,8 @@ func (a *attack) wantNothingLost(t *testing.T, stored int) {
 	}
 }
 
-// wantLimits checks that the limits stopped the attack. On a slow machine the buckets have time to refill.
+// wantLimits checks that the limits stopped the attack. On a slow machine the buckets have time to
+// refill.
 func (a *attack) wantLimits(t *testing.T, stored int) {
 	t.Helper()
 
@@ -279,8 +281,8 @@ func wantReported(t *testing.T, p *process, o *testOwner, hidden bool) {
 	}
 }
 
-// TestWideProxyNetworks checks that a start with a wide network of trusted proxies is logged, and one with
-// a narrow network is not.
+// TestWideProxyNetworks checks that a start with a wide network of trusted proxies is logged, and
+// one with a narrow network is not.
 func TestWideProxyNetworks(t *testing.T) {
 	t.Parallel()
 

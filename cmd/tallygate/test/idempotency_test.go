@@ -13,8 +13,8 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// createKeyed creates a sitekey with an idempotency key, and returns its id and secret. It returns an error if
-// the process does not answer.
+// createKeyed creates a sitekey with an idempotency key, and returns its id and secret. It returns
+// an error if the process does not answer.
 func (o *testOwner) createKeyed(name string) (id, secret string, err error) {
 	body, _ := json.Marshal(map[string]string{"query": fmt.Sprintf(`mutation { createSitekey(input: {name: %q, idempotencyKey: %q}) {
 		sitekey { id } secret userErrors { code } } }`, name, "key of "+name)})
@@ -57,8 +57,8 @@ func (o *testOwner) sitekeys() map[string]int {
 	return counts
 }
 
-// TestRepeatedCallsOfTwoProcesses sends each call to two processes at once: both answer with one sitekey, and
-// one of them with its secret.
+// TestRepeatedCallsOfTwoProcesses sends each call to two processes at once: both answer with one
+// sitekey, and one of them with its secret.
 func TestRepeatedCallsOfTwoProcesses(t *testing.T) {
 	t.Parallel()
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
@@ -92,8 +92,8 @@ func TestRepeatedCallsOfTwoProcesses(t *testing.T) {
 	})
 }
 
-// TestRepeatAfterAKill kills the process while it runs a call, at a random time, and repeats the call: there is
-// one sitekey, whether the call was committed or not.
+// TestRepeatAfterAKill kills the process while it runs a call, at a random time, and repeats the
+// call: there is one sitekey, whether the call was committed or not.
 func TestRepeatAfterAKill(t *testing.T) {
 	t.Parallel()
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {

@@ -16,8 +16,8 @@ import (
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
-// umamiExport returns rows of Umami's table, each a page view of a session of its own, spread over days from a
-// day on.
+// umamiExport returns rows of Umami's table, each a page view of a session of its own, spread over
+// days from a day on.
 func umamiExport(rows, days int) []byte {
 	first := time.Date(2018, 1, 1, 0, 0, 0, 0, time.UTC)
 	var b bytes.Buffer
@@ -187,8 +187,8 @@ func (f *importFleet) restart(o *importer) {
 	o.control = "http://" + f.control.addr["control"]
 }
 
-// TestImportSurvivesKill kills the worker while it reads an export and while it stores one. Another worker
-// runs the job again, with the same result, and nothing is visible before the end.
+// TestImportSurvivesKill kills the worker while it reads an export and while it stores one. Another
+// worker runs the job again, with the same result, and nothing is visible before the end.
 func TestImportSurvivesKill(t *testing.T) {
 	testkit.SkipLong(t, "faults of processes")
 	t.Parallel()
@@ -236,8 +236,9 @@ func TestImportSurvivesKill(t *testing.T) {
 	})
 }
 
-// TestLargeImport imports eight years, and logs how long each step takes and the memory of the process, which must stay
-// below the limit of a worker in deploy/. With TALLYGATE_TEST_WORST=all the export takes all memory that it may, else a third.
+// TestLargeImport imports eight years, and logs how long each step takes and the memory of the
+// process, which must stay below the limit of a worker in deploy/. With TALLYGATE_TEST_WORST=all
+// the export takes all memory that it may, else a third.
 func TestLargeImport(t *testing.T) {
 	testkit.SkipLong(t, "a large import")
 

@@ -53,8 +53,8 @@ func (v *visitor) await(node *process, status int) {
 	}
 }
 
-// wantAll checks that each acknowledged page view is stored once, and at most the unacknowledged ones in
-// addition.
+// wantAll checks that each acknowledged page view is stored once, and at most the unacknowledged
+// ones in addition.
 func (v *visitor) wantAll(owner *testOwner, siteID string) {
 	v.Helper()
 	rows := owner.export(siteID)
@@ -104,8 +104,8 @@ func TestIncidentFullDisk(t *testing.T) {
 	v.wantAll(owner, site.ID)
 }
 
-// TestIncidentRedisLost: without Redis hits are stored, and the service reports it until Redis is back,
-// which may be empty.
+// TestIncidentRedisLost: without Redis hits are stored, and the service reports it until Redis is
+// back, which may be empty.
 func TestIncidentRedisLost(t *testing.T) {
 	testkit.SkipLong(t, "faults of processes")
 	t.Parallel()
@@ -135,8 +135,8 @@ func TestIncidentRedisLost(t *testing.T) {
 	v.wantAll(owner, site.ID)
 }
 
-// awaitReadyText waits until the body of /readyz of the control plane's process, which is the worker too, contains a
-// text or not.
+// awaitReadyText waits until the body of /readyz of the control plane's process, which is the
+// worker too, contains a text or not.
 func awaitReadyText(t *testing.T, p *process, text string, want bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
@@ -210,8 +210,8 @@ func TestIncidentNodeLost(t *testing.T) {
 	v.wantAll(again, site.ID)
 }
 
-// TestIncidentLeaks: a leaked server secret is refused after its rotation, and a new password ends the
-// sessions.
+// TestIncidentLeaks: a leaked server secret is refused after its rotation, and a new password ends
+// the sessions.
 func TestIncidentLeaks(t *testing.T) {
 	t.Parallel()
 

@@ -15,8 +15,8 @@ import (
 // inspectorFolder holds the list of what npm installs for the MCP inspector.
 const inspectorFolder = "inspector"
 
-// inspect runs the MCP inspector, a client by other people in another language, against the tools at an origin.
-// It checks structured content against the output schemas.
+// inspect runs the MCP inspector, a client by other people in another language, against the tools
+// at an origin. It checks structured content against the output schemas.
 func inspect(t *testing.T, origin string, header []string, method string, args ...string) (output string, err error) {
 	t.Helper()
 	wantProgram(t, "node")

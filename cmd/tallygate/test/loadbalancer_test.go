@@ -34,7 +34,8 @@ import (
 type loadBalancer struct {
 	program, file string
 
-	// test are replacements in the file in addition to the addresses, which keep the program in a folder.
+	// test are replacements in the file in addition to the addresses, which keep the program in a
+	// folder.
 	test func(dir string) []string
 	args func(dir, file string) []string
 }
@@ -75,8 +76,8 @@ var loadBalancers = map[string]loadBalancer{
 	},
 }
 
-// run starts the program with the shipped file and the given addresses of nodes. It returns a client
-// that connects to the program whatever the host, and the program's folder.
+// run starts the program with the shipped file and the given addresses of nodes. It returns a
+// client that connects to the program whatever the host, and the program's folder.
 func (b loadBalancer) run(t *testing.T, nodes map[string]string) (client *http.Client, dir string) {
 	t.Helper()
 	addr, roots, dir := b.start(t, nodes)
@@ -179,8 +180,8 @@ func freeAddress(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// writeCertificate writes a certificate for the example's host names with its key, and returns a pool
-// that trusts it.
+// writeCertificate writes a certificate for the example's host names with its key, and returns a
+// pool that trusts it.
 func writeCertificate(t *testing.T, file string) *x509.CertPool {
 	t.Helper()
 
@@ -401,8 +402,8 @@ func TestProxyHashesBySite(t *testing.T) {
 	}
 }
 
-// TestProxyLeavesOutADeadNode: behind the shipped examples, each call gets an answer although a node has
-// just ended without notice, also the calls of its sites and before the next check.
+// TestProxyLeavesOutADeadNode: behind the shipped examples, each call gets an answer although a
+// node has just ended without notice, also the calls of its sites and before the next check.
 func TestProxyLeavesOutADeadNode(t *testing.T) {
 	t.Parallel()
 
@@ -536,7 +537,8 @@ func TestProxyRestartsLoseNothing(t *testing.T) {
 	}
 }
 
-// browse sends hits from browsers on different subdomains, and so to both nodes, until end is called.
+// browse sends hits from browsers on different subdomains, and so to both nodes, until end is
+// called.
 func browse(t *testing.T, client *http.Client, siteKey string, browsers int, sent, accepted *atomic.Int64) (end func()) {
 	t.Helper()
 

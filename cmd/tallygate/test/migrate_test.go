@@ -64,8 +64,8 @@ func TestMigratePlanAndCheck(t *testing.T) {
 	})
 }
 
-// TestServeWithoutRightsToCreateTables serves with a role of PostgreSQL that may only read and write rows, and
-// stores a hit, for which the day needs a salt.
+// TestServeWithoutRightsToCreateTables serves with a role of PostgreSQL that may only read and
+// write rows, and stores a hit, for which the day needs a salt.
 func TestServeWithoutRightsToCreateTables(t *testing.T) {
 	databaseURL := dbtest.PostgresURL(t)
 	settings := settingsFor(t, dbtest.RestrictedURL(t, databaseURL))

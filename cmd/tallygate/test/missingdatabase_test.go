@@ -13,8 +13,8 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// TestMissingDatabase checks that commands which need the service's database create none: neither a folder nor a
-// table. create-account creates one.
+// TestMissingDatabase checks that commands which need the service's database create none: neither a
+// folder nor a table. create-account creates one.
 func TestMissingDatabase(t *testing.T) {
 	t.Parallel()
 

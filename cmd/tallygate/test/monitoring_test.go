@@ -59,8 +59,8 @@ func readYAML(t *testing.T, name string, into any) {
 	}
 }
 
-// TestAlertRules has promtool check the shipped files and run the tests of the rules, and checks that
-// these let each alert fire and also not fire.
+// TestAlertRules has promtool check the shipped files and run the tests of the rules, and checks
+// that these let each alert fire and also not fire.
 func TestAlertRules(t *testing.T) {
 	t.Parallel()
 	promtool := prometheusProgram(t, "promtool")
@@ -125,8 +125,8 @@ type prometheus struct {
 	url string
 }
 
-// startPrometheus starts Prometheus with the shipped configuration, which then scrapes the targets every
-// second.
+// startPrometheus starts Prometheus with the shipped configuration, which then scrapes the targets
+// every second.
 func startPrometheus(t *testing.T, targets ...string) *prometheus {
 	t.Helper()
 	program, dir, addr := prometheusProgram(t, "prometheus"), t.TempDir(), freeAddress(t)
@@ -248,9 +248,9 @@ func dashboardExpressions(t *testing.T) map[string]string {
 // metricName finds the names of metrics in an expression.
 var metricName = regexp.MustCompile(`\b(?:tallygate|go|process)_\w+|\bup\b`)
 
-// TestPrometheus lets a real Prometheus scrape processes of each role. Each metric that the dashboard or
-// a rule names exists, each expression of the dashboard has data, each rule can be evaluated, and a
-// process that ends raises an alert.
+// TestPrometheus lets a real Prometheus scrape processes of each role. Each metric that the
+// dashboard or a rule names exists, each expression of the dashboard has data, each rule can be
+// evaluated, and a process that ends raises an alert.
 func TestPrometheus(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", testPrometheus)
@@ -276,7 +276,8 @@ func testPrometheus(t *testing.T) {
 		processes[role] = start(t, settings, listeners)
 	}
 
-	// A node on SQLite has the metrics of its disk, of the proxy's certificate and of its background process.
+	// A node on SQLite has the metrics of its disk, of the proxy's certificate and of its
+	// background process.
 	proxy := httptest.NewTLSServer(http.NotFoundHandler())
 	t.Cleanup(proxy.Close)
 	settings := settingsFor(t, "sqlite:")
@@ -284,7 +285,8 @@ func testPrometheus(t *testing.T) {
 	settings["SSL_CERT_FILE"], _ = certificateFile(t, proxy)
 	processes["embedded"] = start(t, settings, []string{"control", "data", "metrics"})
 
-	// A process without a proxy has the metrics of its certificates, also while the authority is away.
+	// A process without a proxy has the metrics of its certificates, also while the authority is
+	// away.
 	settings = settingsFor(t, "sqlite:")
 	settings["TALLYGATE_ROLES"], settings["TALLYGATE_METRICS_ADDR"], settings["TALLYGATE_BASE_URL"] = "control", "127.0.0.1:0", "https://app.example.org"
 	settings["TALLYGATE_TLS"], settings["TALLYGATE_TLS_ACME_DIRECTORY"] = "auto", "https://"+freeAddress(t)+"/directory"

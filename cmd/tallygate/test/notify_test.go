@@ -83,7 +83,8 @@ func TestControlNotifiesRealRedis(t *testing.T) {
 }
 
 // TestReadyWithoutQueueRealRedis checks that the service is ready while Redis is unreachable, and
-// that the process of the worker reports the queue's state in a warning and a metric until it returns.
+// that the process of the worker reports the queue's state in a warning and a metric until it
+// returns.
 func TestReadyWithoutQueueRealRedis(t *testing.T) {
 	testkit.SkipLong(t, "faults of processes")
 	t.Parallel()

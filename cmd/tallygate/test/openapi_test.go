@@ -15,8 +15,8 @@ import (
 	"github.com/tallygate/tallygate/tools/openapitest"
 )
 
-// TestOpenAPI checks how the data listener serves its OpenAPI document, and that it takes the methods
-// that the document lists for each path, and no others.
+// TestOpenAPI checks how the data listener serves its OpenAPI document, and that it takes the
+// methods that the document lists for each path, and no others.
 func TestOpenAPI(t *testing.T) {
 	t.Parallel()
 

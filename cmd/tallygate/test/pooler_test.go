@@ -82,8 +82,8 @@ max_client_conn = 200
 	return server.String()
 }
 
-// TestProxyPooler runs the roles apart behind a pooler in transaction mode, with an address that goes
-// round it: hits are stored, and a change made through one process reaches another.
+// TestProxyPooler runs the roles apart behind a pooler in transaction mode, with an address that
+// goes round it: hits are stored, and a change made through one process reaches another.
 func TestProxyPooler(t *testing.T) {
 	t.Parallel()
 
@@ -142,8 +142,8 @@ func TestProxyPooler(t *testing.T) {
 	}
 }
 
-// TestProxyPoolerWithoutDirectAddress checks that a process notices that notifications are lost in a
-// pooler, and says so.
+// TestProxyPoolerWithoutDirectAddress checks that a process notices that notifications are lost in
+// a pooler, and says so.
 func TestProxyPoolerWithoutDirectAddress(t *testing.T) {
 	t.Parallel()
 
@@ -158,8 +158,8 @@ func TestProxyPoolerWithoutDirectAddress(t *testing.T) {
 	awaitLog(t, data, "the database's notifications do not arrive")
 }
 
-// TestProxyPoolerCopy checks that "admin copy" refuses a target behind a pooler in transaction mode, leaves it
-// empty, and copies to the server itself.
+// TestProxyPoolerCopy checks that "admin copy" refuses a target behind a pooler in transaction
+// mode, leaves it empty, and copies to the server itself.
 func TestProxyPoolerCopy(t *testing.T) {
 	t.Parallel()
 

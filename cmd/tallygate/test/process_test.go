@@ -1,5 +1,5 @@
-// Package test runs the program as its users do, end to end: its commands and roles in processes that
-// are signalled and killed, its pages in a browser.
+// Package test runs the program as its users do, end to end: its commands and roles in processes
+// that are signalled and killed, its pages in a browser.
 package test
 
 import (
@@ -29,8 +29,8 @@ import (
 	"github.com/tallygate/tallygate/tools/programtest"
 )
 
-// asProgram is the environment variable that makes the test binary behave as the program. Most tests
-// run the program of programtest, which is cheaper. The test binary has the race detector.
+// asProgram is the environment variable that makes the test binary behave as the program. Most
+// tests run the program of programtest, which is cheaper. The test binary has the race detector.
 const asProgram = "TALLYGATE_TEST_AS_PROGRAM"
 
 // answers compares answers of the data listeners with the OpenAPI document.
@@ -53,7 +53,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// patience is the longest wait for a process. Under load, a child process of low priority needs long to start.
+// patience is the longest wait for a process. Under load, a child process of low priority needs
+// long to start.
 const patience = 2 * time.Minute
 
 // process is a running tallygate.

@@ -35,16 +35,16 @@ import (
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
-// The address and the agent of the marked visitor. Both occur nowhere else. An address of IPv6 is found in
-// binary form, too: its 16 bytes occur by chance in no file.
+// The address and the agent of the marked visitor. Both occur nowhere else. An address of IPv6 is
+// found in binary form, too: its 16 bytes occur by chance in no file.
 const (
 	markedAddress = "2001:db8:77:1a2b:3c4d:5e6f:7a8b:9cad"
 	markedAgent   = "Mozilla/5.0 (X11; Linux x86_64; rv:145.77) Gecko/20100101 Firefox/145.77"
 	markedHint    = `"MarkedBrand";v="77"`
 )
 
-// rawForms are forms in which a raw value could be kept: as it is, as bytes, in hexadecimal and base64, and
-// each of these of a hash without a key.
+// rawForms are forms in which a raw value could be kept: as it is, as bytes, in hexadecimal and
+// base64, and each of these of a hash without a key.
 func rawForms() map[string][]byte {
 	address := netip.MustParseAddr(markedAddress)
 	binary := address.As16()
@@ -67,9 +67,9 @@ func rawForms() map[string][]byte {
 	return forms
 }
 
-// TestNothingRawIsKeptRealRedis runs a whole installation with all details of visits on: hits of a marked
-// visitor, a conversion webhook, the queue, an access log and exports. No form of the address and of the agent
-// is in what the installation stores, logs or sends.
+// TestNothingRawIsKeptRealRedis runs a whole installation with all details of visits on: hits of a
+// marked visitor, a conversion webhook, the queue, an access log and exports. No form of the
+// address and of the agent is in what the installation stores, logs or sends.
 func TestNothingRawIsKeptRealRedis(t *testing.T) {
 	t.Parallel()
 	dbtest.EachURL(t, testNothingRawIsKept)
@@ -230,7 +230,8 @@ func exported(t *testing.T, d *db.DB, siteID int64) string {
 	return string(rows)
 }
 
-// dumpRedis returns all keys and values of a server in its own form, which compresses only long texts.
+// dumpRedis returns all keys and values of a server in its own form, which compresses only long
+// texts.
 func dumpRedis(t *testing.T, server *redistest.Server) (dump []byte) {
 	t.Helper()
 	client := server.Client()

@@ -12,8 +12,8 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 )
 
-// TestRecipeFrameworksChromium runs the form of each framework: it is accepted twice, with a token each.
-// It needs the packages of docs/recipes/frameworks: make recipes installs them and runs it.
+// TestRecipeFrameworksChromium runs the form of each framework: it is accepted twice, with a token
+// each. It needs the packages of docs/recipes/frameworks: make recipes installs them and runs it.
 func TestRecipeFrameworksChromium(t *testing.T) {
 	folder, err := filepath.Abs(recipes + "frameworks")
 	if err != nil {

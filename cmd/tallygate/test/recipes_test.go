@@ -23,8 +23,8 @@ var runtimes = map[string][]string{
 	"go": {"go", "run"}, "mjs": {"node"}, "php": {"php"}, "py": {"python3"}, "rb": {"ruby"},
 }
 
-// recipe runs a file of docs/recipes and returns what it prints. Without its runtime the test is skipped, or failed in
-// CI, which installs all of them.
+// recipe runs a file of docs/recipes and returns what it prints. Without its runtime the test is
+// skipped, or failed in CI, which installs all of them.
 func recipe(t *testing.T, environment []string, path string, args ...string) (printed string, err error) {
 	t.Helper()
 	printed, _, err = recipeOutput(t, environment, path, args...)
@@ -56,7 +56,8 @@ func wantProgram(t *testing.T, name string) {
 	}
 }
 
-// TestRecipeSiteverify runs the recipe of each language with a fresh token, the same again, a wrong secret and no server.
+// TestRecipeSiteverify runs the recipe of each language with a fresh token, the same again, a wrong
+// secret and no server.
 func TestRecipeSiteverify(t *testing.T) {
 	t.Parallel()
 
@@ -138,8 +139,9 @@ func TestRecipeImport(t *testing.T) {
 	}
 }
 
-// TestRecipePurchase runs the recipe of each language: a purchase with its total as text is recorded, and the same
-// again is ignored; a refusal is final. Then the report in TypeScript shows its site.
+// TestRecipePurchase runs the recipe of each language: a purchase with its total as text is
+// recorded, and the same again is ignored; a refusal is final. Then the report in TypeScript shows
+// its site.
 func TestRecipePurchase(t *testing.T) {
 	t.Parallel()
 
@@ -222,7 +224,8 @@ func TestRecipePurchase(t *testing.T) {
 	})
 }
 
-// TestRecipeTheme renders the theme by Liquid, with the filter json as shops have it, and checks the plugin's syntax.
+// TestRecipeTheme renders the theme by Liquid, with the filter json as shops have it, and checks
+// the plugin's syntax.
 func TestRecipeTheme(t *testing.T) {
 	const render = `require "liquid"
 require "json"

@@ -31,8 +31,9 @@ type vitalsFigures struct {
 	}
 }
 
-// TestRecipeVitalsChromium opens a page with the package web-vitals and the recipe in a browser, clicks, moves content
-// and leaves. The report has the same numbers as the package reported to the page.
+// TestRecipeVitalsChromium opens a page with the package web-vitals and the recipe in a browser,
+// clicks, moves content and leaves. The report has the same numbers as the package reported to the
+// page.
 func TestRecipeVitalsChromium(t *testing.T) {
 	testkit.SkipLong(t, "a browser")
 	modules, err := filepath.Abs(vitalsPackage)
@@ -54,7 +55,8 @@ for (const observe of [onCLS, onFCP, onINP, onLCP, onTTFB]) observe(keep);`
 <script defer src="{analytics_url}/svc.js" data-site="{site_key}"></script>`
 	r.add("/vitals", head+`<div id="above"></div><h1 style="font-size: 90px">Web Vitals</h1><p>Text</p>
 <button id="press" onclick="for (const end = performance.now() + 120; performance.now() < end;);">Press</button>`)
-	// A page without a window may never be idle. So the package reads the click in a timer, as it does in Safari.
+	// A page without a window may never be idle. So the package reads the click in a timer, as it
+	// does in Safari.
 	r.pages["/vitals"] += "<script>window.requestIdleCallback = undefined</script>" + scripts
 	r.add("/after", head)
 
@@ -113,8 +115,8 @@ func bundledVitals(t *testing.T, modules, source string) string {
 	return "<script>" + strings.ReplaceAll(string(built.OutputFiles[0].Contents), "</script", `<\/script`) + "</script>"
 }
 
-// vital reads a vital of today, as soon as the report has one. Each attempt asks another question, because the answer
-// to an equal one is kept.
+// vital reads a vital of today, as soon as the report has one. Each attempt asks another question,
+// because the answer to an equal one is kept.
 func (r *recipePages) vital(name string) (figures vitalsFigures) {
 	r.t.Helper()
 	const between = 250 * time.Millisecond // so that the attempts stay below the rate limit

@@ -189,7 +189,8 @@ func (r *rotation) view(p *process, path string) {
 			return
 		}
 
-		// On a busy machine a hit's turn may come too late. It is then answered with 503 and not stored.
+		// On a busy machine a hit's turn may come too late. It is then answered with 503 and not
+		// stored.
 		if status != http.StatusServiceUnavailable || time.Now().After(deadline) {
 			r.t.Fatalf("%s: %d, %v", path, status, err)
 		}

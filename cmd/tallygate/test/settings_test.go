@@ -43,8 +43,8 @@ func TestFloodSettings(t *testing.T) {
 	}
 }
 
-// TestServerFloodSettings checks that the settings of the limit of server-side events reach the data
-// plane, and that the owner sees the ignored ones with advice.
+// TestServerFloodSettings checks that the settings of the limit of server-side events reach the
+// data plane, and that the owner sees the ignored ones with advice.
 func TestServerFloodSettings(t *testing.T) {
 	t.Parallel()
 

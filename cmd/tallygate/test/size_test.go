@@ -8,9 +8,9 @@ import (
 	"github.com/tallygate/tallygate/tools/programtest"
 )
 
-// TestUnusedMethodsAreLeftOut checks that the program has no executor of text/template. It calls methods by
-// name, so with it the linker keeps the methods of all types, and the program has 12 MB more. The names of
-// functions remain in a program without symbols.
+// TestUnusedMethodsAreLeftOut checks that the program has no executor of text/template. It calls
+// methods by name, so with it the linker keeps the methods of all types, and the program has 12 MB
+// more. The names of functions remain in a program without symbols.
 func TestUnusedMethodsAreLeftOut(t *testing.T) {
 	t.Parallel()
 	path, err := programtest.Path()

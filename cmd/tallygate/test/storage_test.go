@@ -18,7 +18,8 @@ import (
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
-// metric reads a metric at the address of a process; ok is false if the process does not have the metric.
+// metric reads a metric at the address of a process; ok is false if the process does not have the
+// metric.
 func metric(t *testing.T, address, name string) (value float64, ok bool) {
 	t.Helper()
 	_, text := get(t, "http://"+address+"/metrics")
@@ -30,7 +31,8 @@ func metric(t *testing.T, address, name string) (value float64, ok bool) {
 	return value, err == nil
 }
 
-// certificateFile writes the certificate of a server with TLS to a file, as the authorities of a process.
+// certificateFile writes the certificate of a server with TLS to a file, as the authorities of a
+// process.
 func certificateFile(t *testing.T, server *httptest.Server) (path string, certificate *x509.Certificate) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "authorities.pem")
@@ -41,8 +43,9 @@ func certificateFile(t *testing.T, server *httptest.Server) (path string, certif
 	return path, server.Certificate()
 }
 
-// TestStorageMetrics: the metrics have the free space, the size, the last backup and the certificates, on each
-// database. A process keeps the size and the backup for a minute after it has read them.
+// TestStorageMetrics: the metrics have the free space, the size, the last backup and the
+// certificates, on each database. A process keeps the size and the backup for a minute after it has
+// read them.
 func TestStorageMetrics(t *testing.T) {
 	t.Parallel()
 	proxy := httptest.NewTLSServer(http.NotFoundHandler())

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestNotifyManager: the service reports to systemd that it is ready when it answers, and that it stops; a start that
-// is refused reports nothing.
+// TestNotifyManager: the service reports to systemd that it is ready when it answers, and that it
+// stops; a start that is refused reports nothing.
 func TestNotifyManager(t *testing.T) {
 	t.Parallel()
 

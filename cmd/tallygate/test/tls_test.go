@@ -26,7 +26,8 @@ import (
 // The hosts of the tests. The DNS server of acmetest resolves them to this machine.
 const appHost, statsHost = "app.tallygate.test", "stats.tallygate.test"
 
-// tlsSettings are the settings of a process that terminates TLS. Its public addresses have the port of its listener.
+// tlsSettings are the settings of a process that terminates TLS. Its public addresses have the port
+// of its listener.
 func tlsSettings(t *testing.T, databaseURL string) map[string]string {
 	settings := settingsFor(t, databaseURL)
 	secure := freeAddress(t)
@@ -123,8 +124,8 @@ func request(t *testing.T, client *http.Client, method, url, host string, header
 	return answer{response.StatusCode, response.Proto, response.Header.Get("Strict-Transport-Security"), response.Header.Get("Location"), string(text)}
 }
 
-// TestTLS lets a process obtain certificates for its hosts and serve both planes to clients over HTTP/2. A restart orders
-// nothing, and a backup has the certificates, encrypted.
+// TestTLS lets a process obtain certificates for its hosts and serve both planes to clients over
+// HTTP/2. A restart orders nothing, and a backup has the certificates, encrypted.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	settings := tlsSettings(t, "sqlite:")
@@ -197,7 +198,8 @@ func TestTLS(t *testing.T) {
 		t.Errorf("the stop was not clean:\n%s", p.logged())
 	}
 
-	// The restored backup serves the same certificate with its key, and does not start with another one.
+	// The restored backup serves the same certificate with its key, and does not start with another
+	// one.
 	restored := maps.Clone(settings)
 	restored["TALLYGATE_DATA_DIR"] = t.TempDir()
 	for from, to := range map[string]string{backup: "tallygate.sqlite", filepath.Join(settings["TALLYGATE_DATA_DIR"], "secret"): "secret"} {
@@ -225,7 +227,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestTLSAuthorityAway checks that a process starts and is ready without its authority, and that it and the doctor report that.
+// TestTLSAuthorityAway checks that a process starts and is ready without its authority, and that it
+// and the doctor report that.
 func TestTLSAuthorityAway(t *testing.T) {
 	t.Parallel()
 	settings := tlsSettings(t, "sqlite:")

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Set by the linker, for example with -X github.com/tallygate/tallygate/cmd/tallygate/version.commit=0123abc.
+// Set by the linker, for example with -X
+// github.com/tallygate/tallygate/cmd/tallygate/version.commit=0123abc.
 var release, commit string
 
 const unknown = "unknown"

@@ -95,7 +95,8 @@ func (r *reader) ecommerce(name string) (Accepted, error) {
 	return event, nil
 }
 
-// badField returns the error for required fields that are missing or unreadable. It names the first of them.
+// badField returns the error for required fields that are missing or unreadable. It names the first
+// of them.
 func badField(missing field) error {
 	for name, f := range fieldNames {
 		if f == missing&-missing {

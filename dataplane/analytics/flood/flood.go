@@ -39,8 +39,8 @@ func New(burst, rate int) *Limit {
 	return &Limit{buckets: ratelimit.New(time.Duration(burst) * cost), cost: cost}
 }
 
-// Allow counts a hit for a site with a monthly quota of page views, and reports whether it is within
-// the limit. Hits without an address count together.
+// Allow counts a hit for a site with a monthly quota of page views, and reports whether it is
+// within the limit. Hits without an address count together.
 func (f *Limit) Allow(siteID, quota int64, addr netip.Addr, now time.Time) bool {
 	cost := f.costFor(quota)
 	network := web.Network(addr, 24, 64)

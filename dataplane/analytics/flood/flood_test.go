@@ -49,7 +49,8 @@ func TestFloodSparesABusyOffice(t *testing.T) {
 }
 
 // TestFloodLeavesAMonth checks how long a client that sends as fast as it can needs to use up a
-// site's monthly quota. Of the largest quotas it sends a share: after the burst the rate is constant.
+// site's monthly quota. Of the largest quotas it sends a share: after the burst the rate is
+// constant.
 func TestFloodLeavesAMonth(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -136,10 +137,10 @@ const (
 	serverRate  = 50
 )
 
-// TestServerFloodSparesASaleDay checks that the limit affects no shop on its busiest day. It has the
-// largest plan, with 5 million hits a month, and sends all of them from its servers: a fifth of the
-// month on one day, 15 percent of these in the first hour, and 12,000 of these in the first minute,
-// when the sale opens.
+// TestServerFloodSparesASaleDay checks that the limit affects no shop on its busiest day. It has
+// the largest plan, with 5 million hits a month, and sends all of them from its servers: a fifth of
+// the month on one day, 15 percent of these in the first hour, and 12,000 of these in the first
+// minute, when the sale opens.
 func TestServerFloodSparesASaleDay(t *testing.T) {
 	const month = 5_000_000
 	const day, hour, minute = month / 5, month / 5 * 15 / 100, 12_000
@@ -159,8 +160,8 @@ func TestServerFloodSparesASaleDay(t *testing.T) {
 	send(time.Hour, 23*time.Hour, day-hour)
 }
 
-// TestServerFloodStopsALoop checks that a program that sends in an endless loop, 3,000 calls a second,
-// stores 50 a second after its burst, and that a larger quota raises both.
+// TestServerFloodStopsALoop checks that a program that sends in an endless loop, 3,000 calls a
+// second, stores 50 a second after its burst, and that a larger quota raises both.
 func TestServerFloodStopsALoop(t *testing.T) {
 	for _, test := range []struct{ quota, times int64 }{{free, 1}, {5_000_000, 1}, {9_999_999, 1}, {10_000_000, 2}, {50_000_000, 10}} {
 		f, granted := New(serverBurst, serverRate), int64(0)

@@ -53,8 +53,8 @@ func BenchmarkCollect(b *testing.B) {
 	dbtest.EachBenchmark(b, func(b *testing.B, d *db.DB) { benchCollect(b, d, func(*analytics.Options) {}) })
 }
 
-// BenchmarkCollectDetails is BenchmarkCollect for a site that keeps all details of visits, and leaves out hits by
-// country, path and shields.
+// BenchmarkCollectDetails is BenchmarkCollect for a site that keeps all details of visits, and
+// leaves out hits by country, path and shields.
 func BenchmarkCollectDetails(b *testing.B) {
 	b.Run("checked", func(b *testing.B) {
 		d := dbtest.Open(b, dbtest.SQLiteURL(b))

@@ -100,8 +100,8 @@ func checkUsage(t *testing.T, p *plane, site *model.Site, accepted int64) {
 	}
 }
 
-// TestMoveUnderLoad adds a cell while two processes store hits, and moves a site there and back. Every
-// accepted hit is stored once, and the hits of the other site do not wait.
+// TestMoveUnderLoad adds a cell while two processes store hits, and moves a site there and back.
+// Every accepted hit is stored once, and the hits of the other site do not wait.
 func TestMoveUnderLoad(t *testing.T) {
 	testkit.SkipLong(t, "a move under load")
 	t.Parallel()
@@ -119,7 +119,8 @@ func TestMoveUnderLoad(t *testing.T) {
 	}
 	tr.awaitMore(planes[0], 0)
 
-	// Other processes learn of the cell within seconds, and moves wait for that. An hour outlasts a busy machine.
+	// Other processes learn of the cell within seconds, and moves wait for that. An hour outlasts a
+	// busy machine.
 	if err := dbtest.Exec(d, "UPDATE cells SET created_at = created_at + 3600000000 WHERE id = ?", cell.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -151,8 +152,8 @@ func TestMoveUnderLoad(t *testing.T) {
 	}
 }
 
-// TestQuotaOfAMovedSite moves a site back and forth while its quota is used up: exactly the quota is
-// stored.
+// TestQuotaOfAMovedSite moves a site back and forth while its quota is used up: exactly the quota
+// is stored.
 func TestQuotaOfAMovedSite(t *testing.T) {
 	t.Parallel()
 	const quota = 300

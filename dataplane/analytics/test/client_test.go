@@ -137,8 +137,8 @@ func TestVisitKeepsItsClient(t *testing.T) {
 	})
 }
 
-// TestAgentsOfVisits sends a page view of each agent of the agents' table, and compares what its visit has stored with
-// what a person reads in the agent.
+// TestAgentsOfVisits sends a page view of each agent of the agents' table, and compares what its
+// visit has stored with what a person reads in the agent.
 func TestAgentsOfVisits(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../agent/testdata/agents.tsv")
@@ -194,8 +194,9 @@ func TestAgentsOfVisits(t *testing.T) {
 // knownWrong is in the only agent of the table that is read wrongly.
 const knownWrong = "Maemo"
 
-// TestFirstBrowserHitSetsTheClient checks that a visit that a server event opened takes the values of its
-// first browser hit, that nothing is derived from what servers send, and that later hits change nothing.
+// TestFirstBrowserHitSetsTheClient checks that a visit that a server event opened takes the values
+// of its first browser hit, that nothing is derived from what servers send, and that later hits
+// change nothing.
 func TestFirstBrowserHitSetsTheClient(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -249,8 +250,8 @@ func TestFirstBrowserHitSetsTheClient(t *testing.T) {
 	})
 }
 
-// TestLeftOutHits checks each way to leave hits out, that it is counted under its reason, and that other
-// hits are stored.
+// TestLeftOutHits checks each way to leave hits out, that it is counted under its reason, and that
+// other hits are stored.
 func TestLeftOutHits(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -829,8 +829,8 @@ func TestUnavailable(t *testing.T) {
 	})
 }
 
-// TestDeletedSite: a site that is deleted after both endpoints have cached it is refused by each with
-// its own error.
+// TestDeletedSite: a site that is deleted after both endpoints have cached it is refused by each
+// with its own error.
 func TestDeletedSite(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -230,9 +230,10 @@ func TestEventsJoinVisits(t *testing.T) {
 	})
 }
 
-// TestInventedPageviewIDs checks that an event with an id that belongs to no page view neither ends nor
-// extends a visit of page views, and that an event that overtakes its page view is in its visit. Each step
-// is a hit of one visitor. Visits are numbered in the order in which the steps reach them.
+// TestInventedPageviewIDs checks that an event with an id that belongs to no page view neither ends
+// nor extends a visit of page views, and that an event that overtakes its page view is in its
+// visit. Each step is a hit of one visitor. Visits are numbered in the order in which the steps
+// reach them.
 func TestInventedPageviewIDs(t *testing.T) {
 	t.Parallel()
 	type step struct {

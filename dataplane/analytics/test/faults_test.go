@@ -142,9 +142,9 @@ func TestDisconnectCancelsNothing(t *testing.T) {
 func TestOneBadHitFailsAlone(t *testing.T) {
 	t.Parallel()
 	t.Run("refused", func(t *testing.T) {
-		// PostgreSQL refuses the text, and SQLite the second row of one primary key. A violated key alone would be
-		// tried with other ids, four times in each commit: on a busy machine the good hits of the batch would be
-		// left without time.
+		// PostgreSQL refuses the text, and SQLite the second row of one primary key. A violated key
+		// alone would be tried with other ids, four times in each commit: on a busy machine the
+		// good hits of the batch would be left without time.
 		oneBadHit(t, func(changes *ingest.HitChanges, i int) {
 			row := model.Event{SiteID: changes.Pageviews[i].SiteID, At: changes.Pageviews[i].At, ID: 1, Name: "signup", Path: "/bad\x00"}
 			changes.Events = append(changes.Events, row, row)

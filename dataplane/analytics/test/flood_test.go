@@ -88,8 +88,8 @@ func (o *office) visit(person, events int) {
 	send("engagement", m{"i": id, "ms": msInView})
 }
 
-// concurrently sends the visits of all people, 16 at a time: on a busy machine, larger batches could
-// miss their hits' deadlines.
+// concurrently sends the visits of all people, 16 at a time: on a busy machine, larger batches
+// could miss their hits' deadlines.
 func (o *office) concurrently(visits func(yield func(person, events int) bool)) {
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, 16)
@@ -194,8 +194,8 @@ func TestBusyPageLosesNothing(t *testing.T) {
 }
 
 // TestFlood checks that as many forged page views from one network as a site's quota do not use it
-// up. The next visitor from another network is stored, and the owner sees the reason for the ignored
-// hits. TestFloodLeavesAMonth has the default limit and the smallest quota.
+// up. The next visitor from another network is stored, and the owner sees the reason for the
+// ignored hits. TestFloodLeavesAMonth has the default limit and the smallest quota.
 func TestFlood(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -282,8 +282,9 @@ func TestFloodLimitsAllKinds(t *testing.T) {
 }
 
 // TestServerFlood checks that the server-side events of a site share one limit, whichever of its
-// secrets and whichever visitor they name: those above it are answered "ignored", neither stored nor
-// counted, and shown to the owner. Other sites, and the hits of browsers, have limits of their own.
+// secrets and whichever visitor they name: those above it are answered "ignored", neither stored
+// nor counted, and shown to the owner. Other sites, and the hits of browsers, have limits of their
+// own.
 func TestServerFlood(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -344,8 +345,8 @@ func TestServerFlood(t *testing.T) {
 	})
 }
 
-// TestServerFloodInParallel checks that exactly the burst is stored of calls that arrive at once, and
-// that each of two processes grants a burst of its own.
+// TestServerFloodInParallel checks that exactly the burst is stored of calls that arrive at once,
+// and that each of two processes grants a burst of its own.
 func TestServerFloodInParallel(t *testing.T) {
 	t.Parallel()
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
@@ -391,8 +392,8 @@ func TestServerFloodInParallel(t *testing.T) {
 }
 
 // TestServersHaveNoNetworkLimit checks that the flood limit of client networks does not apply to
-// server-side events, which all come from the network of the shop, and that a burst of 0 turns their
-// own limit off.
+// server-side events, which all come from the network of the shop, and that a burst of 0 turns
+// their own limit off.
 func TestServersHaveNoNetworkLimit(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -445,9 +446,9 @@ func TestNoFloodLimitBehindAnUnknownProxy(t *testing.T) {
 	})
 }
 
-// TestNoFloodLimitForHiddenClients checks that no hit is lost where a hop in front of the trusted proxy
-// hides the clients, so that X-Forwarded-For has its address for all of them. A client that claims the
-// address of that hop has its limit.
+// TestNoFloodLimitForHiddenClients checks that no hit is lost where a hop in front of the trusted
+// proxy hides the clients, so that X-Forwarded-For has its address for all of them. A client that
+// claims the address of that hop has its limit.
 func TestNoFloodLimitForHiddenClients(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -16,8 +16,8 @@ import (
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
-// newPlanes returns two data planes with connections of their own, as two processes have. addresses are the
-// addresses of cells.
+// newPlanes returns two data planes with connections of their own, as two processes have. addresses
+// are the addresses of cells.
 func newPlanes(t *testing.T, databaseURL string, addresses map[int64]string) []*plane {
 	t.Helper()
 	var planes []*plane
@@ -44,8 +44,9 @@ func openHome(t *testing.T, databaseURL string, addresses map[int64]string) *db.
 	return d
 }
 
-// moveInPieces moves a site by calls of Move on databases of their own. Each but the last one is cut
-// off when it sends the nth statement that records a step, in turn before and after it is committed.
+// moveInPieces moves a site by calls of Move on databases of their own. Each but the last one is
+// cut off when it sends the nth statement that records a step, in turn before and after it is
+// committed.
 func moveInPieces(t *testing.T, databaseURL string, site *model.Site, to int64, n int) {
 	t.Helper()
 	for attempt := 0; ; attempt++ {
@@ -77,9 +78,9 @@ func moveInPieces(t *testing.T, databaseURL string, site *model.Site, to int64, 
 	}
 }
 
-// TestMoveBetweenNodes moves a site between two cells, on Citus on two nodes, by movers that stop after some
-// of the steps, while two processes store its hits: through the common address, and at addresses of the
-// cells. Every accepted hit is stored once.
+// TestMoveBetweenNodes moves a site between two cells, on Citus on two nodes, by movers that stop
+// after some of the steps, while two processes store its hits: through the common address, and at
+// addresses of the cells. Every accepted hit is stored once.
 func TestMoveBetweenNodes(t *testing.T) {
 	testkit.SkipLong(t, "a move under load")
 	t.Parallel()
@@ -117,7 +118,8 @@ func TestMoveBetweenNodes(t *testing.T) {
 	}
 }
 
-// addressesOf returns the addresses of all cells but the default cell: on Citus, addresses of different nodes.
+// addressesOf returns the addresses of all cells but the default cell: on Citus, addresses of
+// different nodes.
 func addressesOf(t *testing.T, d *db.DB, databaseURL string) map[int64]string {
 	t.Helper()
 	list, err := cells.New(d).List(t.Context())

@@ -180,9 +180,9 @@ func TestServerTiesToTheBrowsersVisit(t *testing.T) {
 	})
 }
 
-// TestServerPrivateAddress checks that an event with an address that no visitor has is recorded, and counted
-// as a hint for the owner: a server behind a badly configured proxy sends the proxy's address for all
-// visitors. Events that are not recorded are counted for their own reason only.
+// TestServerPrivateAddress checks that an event with an address that no visitor has is recorded,
+// and counted as a hint for the owner: a server behind a badly configured proxy sends the proxy's
+// address for all visitors. Events that are not recorded are counted for their own reason only.
 func TestServerPrivateAddress(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -211,8 +211,8 @@ func TestServerPrivateAddress(t *testing.T) {
 	})
 }
 
-// TestServerUserIDInUpperCase checks that an id is the same one in upper case, in which some languages
-// write hexadecimal numbers, and in lower case, in which the script sends it.
+// TestServerUserIDInUpperCase checks that an id is the same one in upper case, in which some
+// languages write hexadecimal numbers, and in lower case, in which the script sends it.
 func TestServerUserIDInUpperCase(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -264,8 +264,8 @@ func TestServerSecretReplaced(t *testing.T) {
 	})
 }
 
-// TestOldServerSecret checks that a replaced key is valid until exactly the chosen time, in a process
-// that has it in its cache, and that at most one old key is.
+// TestOldServerSecret checks that a replaced key is valid until exactly the chosen time, in a
+// process that has it in its cache, and that at most one old key is.
 func TestOldServerSecret(t *testing.T) {
 	t.Parallel()
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {

@@ -14,9 +14,9 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// TestStoppedSites: the calls of a paused or deleted site, and of a suspended account's, are refused
-// like those of an unknown one within the second, and stored after it is resumed or restored. Refused
-// calls of a site that its owner can see are counted.
+// TestStoppedSites: the calls of a paused or deleted site, and of a suspended account's, are
+// refused like those of an unknown one within the second, and stored after it is resumed or
+// restored. Refused calls of a site that its owner can see are counted.
 func TestStoppedSites(t *testing.T) {
 	t.Parallel()
 	const userAgent = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/130.0.0.0 Safari/537.36"

@@ -13,8 +13,8 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// TestHitsDuringTransfers: hits of two processes that arrive while their site moves between accounts
-// are all accepted, stored once and counted once.
+// TestHitsDuringTransfers: hits of two processes that arrive while their site moves between
+// accounts are all accepted, stored once and counted once.
 func TestHitsDuringTransfers(t *testing.T) {
 	t.Parallel()
 	const senders, hits, transfers = 4, 40, 12

@@ -8,8 +8,8 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// TestUnknownEventsAreNamed: the owner sees the names of refused events that could be registered, and
-// no reserved or malformed one.
+// TestUnknownEventsAreNamed: the owner sees the names of refused events that could be registered,
+// and no reserved or malformed one.
 func TestUnknownEventsAreNamed(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

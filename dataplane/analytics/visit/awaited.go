@@ -9,9 +9,9 @@ import (
 
 // An event names the page view of its page. Browsers send both over several connections, so that
 // the event may arrive first. The visit rule is then applied to the event instead, and the visit
-// awaits the page view, which joins it when it arrives. The page view may also never arrive, because
-// the id is invented: IsSetAside bounds what the event then changes. A visit awaits at most maxAwaited
-// page views; the oldest one is dropped first.
+// awaits the page view, which joins it when it arrives. The page view may also never arrive,
+// because the id is invented: IsSetAside bounds what the event then changes. A visit awaits at most
+// maxAwaited page views; the oldest one is dropped first.
 const (
 	maxAwaited = 8
 	idSize     = 8

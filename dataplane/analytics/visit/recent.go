@@ -13,8 +13,8 @@ import (
 const DuplicateWindow = time.Second
 
 // The latest automatic page views of a visitor are stored with the visitor's newest visit, so that
-// deciding on a manual page view reads no other page view. Of each path a hash of 32 bits is kept: two
-// paths collide once in 4 billion pairs, and then count as one path.
+// deciding on a manual page view reads no other page view. Of each path a hash of 32 bits is kept:
+// two paths collide once in 4 billion pairs, and then count as one path.
 const maxRecent = 8
 
 // Remember adds an automatic page view to the visit's latest ones. It keeps at most 8, and drops

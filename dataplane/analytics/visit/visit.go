@@ -33,13 +33,14 @@ func Continues(current *model.Visit, at model.Instant, c *model.Campaign) bool {
 
 func carriesOther(carried, current string) bool { return carried != "" && carried != current }
 
-// Overtaken is the longest time that a visit without page views counts as the visitor's current one.
-// Within it, the page view of the event that opened the visit should arrive.
+// Overtaken is the longest time that a visit without page views counts as the visitor's current
+// one. Within it, the page view of the event that opened the visit should arrive.
 const Overtaken = 10 * time.Second
 
-// IsSetAside reports whether only events belong to the visit, and none of their page views arrived in
-// time. Other page views and events then skip the visit, so that an event with an invented page view id
-// neither ends nor extends the visitor's other visits. The day's last visit (MaxPerDay) is never set aside.
+// IsSetAside reports whether only events belong to the visit, and none of their page views arrived
+// in time. Other page views and events then skip the visit, so that an event with an invented page
+// view id neither ends nor extends the visitor's other visits. The day's last visit (MaxPerDay) is
+// never set aside.
 func IsSetAside(v *model.Visit, at model.Instant) bool {
 	return v.Pageviews == 0 && v.N < MaxPerDay && at.Sub(v.StartedAt) > Overtaken
 }

@@ -15,8 +15,8 @@ const (
 	mostGrowth = 2   // a window counts as at most so many times the usual, so that an attack does not become usual
 )
 
-// thresholds are the networks in a window, in multiples of the usual, from which the levels 1, 2 and 3
-// begin. Four times as many attackers meet twice the work.
+// thresholds are the networks in a window, in multiples of the usual, from which the levels 1, 2
+// and 3 begin. Four times as many attackers meet twice the work.
 var thresholds = [model.MaxAttackLevel]float64{4, 16, 64}
 
 // load counts what happens with a sitekey in a window.
@@ -102,8 +102,8 @@ func (g *gauge) close(isKnown bool) {
 }
 
 // level returns the level of attack of this window so far. Before the first whole window after the
-// start nothing is known, and nothing is an attack. Refused tokens reach the first level only, because
-// sending them to a form takes no work.
+// start nothing is known, and nothing is an attack. Refused tokens reach the first level only,
+// because sending them to a form takes no work.
 func (l *load) level() int {
 	if !l.isKnown {
 		return 0

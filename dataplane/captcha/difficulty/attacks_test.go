@@ -20,8 +20,8 @@ func crowd(c *Control, r Request, at time.Time, n int) (last Answer) {
 	return last
 }
 
-// TestAttackOfManyNetworks: the work of a sitekey rises with the networks of a window, compared with
-// what is usual, and other sitekeys are not affected.
+// TestAttackOfManyNetworks: the work of a sitekey rises with the networks of a window, compared
+// with what is usual, and other sitekeys are not affected.
 func TestAttackOfManyNetworks(t *testing.T) {
 	c := New(1_000)
 	of := func(sitekey int64) Request { return Request{SitekeyID: sitekey} }
@@ -76,8 +76,8 @@ func TestOneNetworkIsNoAttack(t *testing.T) {
 	}
 }
 
-// TestAttackDoesNotBecomeUsual: attacks that last for hours stay attacks, and a site that grows by half
-// a day does not become one.
+// TestAttackDoesNotBecomeUsual: attacks that last for hours stay attacks, and a site that grows by
+// half a day does not become one.
 func TestAttackDoesNotBecomeUsual(t *testing.T) {
 	c := New(1_000)
 	at := start
@@ -105,8 +105,8 @@ func TestAttackDoesNotBecomeUsual(t *testing.T) {
 	}
 }
 
-// TestAttackModes: OFF never changes the work and still reports the attack, ON has four times the work
-// without one.
+// TestAttackModes: OFF never changes the work and still reports the attack, ON has four times the
+// work without one.
 func TestAttackModes(t *testing.T) {
 	for _, test := range []struct {
 		mode         model.CaptchaAttackMode
@@ -165,8 +165,8 @@ func TestRefusedTokens(t *testing.T) {
 	}
 }
 
-// TestClockBackDuringAttack: a window that was missed in part, because the clock was set back into it,
-// teaches nothing.
+// TestClockBackDuringAttack: a window that was missed in part, because the clock was set back into
+// it, teaches nothing.
 func TestClockBackDuringAttack(t *testing.T) {
 	var l load
 	add := func(at time.Time, n int) (attack model.CaptchaAttack) {

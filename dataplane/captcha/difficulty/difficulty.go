@@ -40,8 +40,8 @@ const (
 
 	// Automation: a browser that says that it is automated begins at so many times the base. All of
 	// them together have so many times the free challenges of a network, without refunds, and their
-	// work rises to the highest of all. So an attacker with four times the machines gets twice the tokens. Where automation is
-	// limited, a sitekey gives it so many challenges at once.
+	// work rises to the highest of all. So an attacker with four times the machines gets twice the
+	// tokens. Where automation is limited, a sitekey gives it so many challenges at once.
 	automationFactor = 4
 	automationFree   = 4
 	automationBurst  = 5
@@ -105,8 +105,8 @@ type Answer struct {
 	Attack     model.CaptchaAttack // that this process sees now; Level 0 without one
 }
 
-// Challenge counts a request for a challenge. It returns the challenge's difficulty, or how long the
-// client must wait for one.
+// Challenge counts a request for a challenge. It returns the challenge's difficulty, or how long
+// the client must wait for one.
 func (c *Control) Challenge(r Request, now time.Time) Answer {
 	base := r.Policy.Base(c.base)
 	if !r.IsShared && r.Policy.Exempts(r.Addr) {
@@ -200,9 +200,9 @@ type rise struct {
 }
 
 // to returns the difficulty after a network has requested that many challenges of the sitekey in a
-// window, where solved ones count for less. The difficulty grows in proportion to the challenges, in
-// steps of the square root of two: with twice the free ones it is twice the base, with four times as
-// many four times. factor multiplies it further.
+// window, where solved ones count for less. The difficulty grows in proportion to the challenges,
+// in steps of the square root of two: with twice the free ones it is twice the base, with four
+// times as many four times. factor multiplies it further.
 func (r rise) to(requested float64, factor int) uint32 {
 	difficulty := float64(r.base) * float64(factor)
 	if steps := math.Floor(2 * math.Log2(requested/r.free)); steps > 0 {
@@ -225,8 +225,8 @@ type windowCount struct {
 	unsolved uint32 // challenges that can still be refunded
 }
 
-// add counts one challenge, and returns the number of challenges including it. isFirst reports whether
-// it is the first one of its window.
+// add counts one challenge, and returns the number of challenges including it. isFirst reports
+// whether it is the first one of its window.
 func (c *counter) add(now time.Time) (challenges float64, isFirst bool) {
 	passed := c.moveTo(now)
 	isFirst = c.current == windowCount{}

@@ -194,8 +194,8 @@ func BenchmarkChallenge(b *testing.B) {
 	runtime.KeepAlive(c)
 }
 
-// TestMemoryIsBounded checks the memory of all counters after challenges of a million networks for each
-// of two sitekeys, which are solved.
+// TestMemoryIsBounded checks the memory of all counters after challenges of a million networks for
+// each of two sitekeys, which are solved.
 func TestMemoryIsBounded(t *testing.T) {
 	testkit.SkipLong(t, "two million challenges")
 	const most = 30e6
@@ -214,8 +214,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// fromMillion requests the i-th challenge. Challenges alternate between two sitekeys, and come from a
-// million networks in turn.
+// fromMillion requests the i-th challenge. Challenges alternate between two sitekeys, and come from
+// a million networks in turn.
 func fromMillion(c *Control, i int, at time.Time) netip.Addr {
 	network := i / 2 % 1_000_000
 	addr := netip.AddrFrom4([4]byte{byte(network >> 16), byte(network >> 8), byte(network), 1})

@@ -16,7 +16,8 @@ func TestHighestDifficulty(t *testing.T) {
 			model.HighestDifficulty, model.MaxCaptchaWorkMS*model.PhoneRate, pow.MaxDifficulty)
 	}
 
-	// A tenth of the phone's rate solves the median of the highest policy within the challenge's life.
+	// A tenth of the phone's rate solves the median of the highest policy within the challenge's
+	// life.
 	if median := 10 * model.MaxCaptchaWorkMS * time.Millisecond; median > pow.Lifetime {
 		t.Errorf("a slow browser needs %v, a challenge lives %v", median, pow.Lifetime)
 	}

@@ -19,7 +19,8 @@ import (
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
-// redeemer redeems challenges and tokens of sitekeys, each through all planes at once, until it is stopped.
+// redeemer redeems challenges and tokens of sitekeys, each through all planes at once, until it is
+// stopped.
 type redeemer struct {
 	tb     testing.TB
 	planes []*plane
@@ -64,9 +65,9 @@ func startRedeeming(tb testing.TB, planes []*plane, all ...*redeeming) *redeemer
 	return r
 }
 
-// redeem exchanges a challenge and redeems its token, and repeats a token that was used before. Of several
-// requests with one challenge or token, exactly one is accepted. It returns the token, unless it is over the
-// quota and so not used.
+// redeem exchanges a challenge and redeems its token, and repeats a token that was used before. Of
+// several requests with one challenge or token, exactly one is accepted. It returns the token,
+// unless it is over the quota and so not used.
 func (r *redeemer) redeem(one *redeeming, used string) (token string, err error) {
 	p := r.planes[0]
 	_, body, err := p.try(call{path: configPath, body: m{"sitekey": one.key.Sitekey.Sitekey}, origin: siteOrigin, client: nextClient()})
@@ -143,8 +144,8 @@ func (r *redeemer) verify(one *redeeming, token, used string) (isUsed bool, err 
 	return accepted > 0, nil
 }
 
-// everywhere sends a call through all planes at once, and again while it is answered with 503, which it may
-// be if the sitekey's account is moved. It returns the answers.
+// everywhere sends a call through all planes at once, and again while it is answered with 503,
+// which it may be if the sitekey's account is moved. It returns the answers.
 func (r *redeemer) everywhere(one *redeeming, c call) ([]string, error) {
 	answers, errs := make([]string, len(r.planes)), make([]error, len(r.planes))
 	var wg sync.WaitGroup
@@ -192,7 +193,8 @@ func (r *redeemer) awaitMore(t *testing.T, all ...*redeeming) {
 	}
 }
 
-// movingPlanes returns two data planes on databases of their own with two cells, which both are open.
+// movingPlanes returns two data planes on databases of their own with two cells, which both are
+// open.
 func movingPlanes(t *testing.T) []*plane {
 	t.Helper()
 	databaseURL := dbtest.CellURL(t)
@@ -220,7 +222,8 @@ func inBothCells(t *testing.T, p *plane, plan model.CaptchaPlan) (moved, sameCel
 	return moved, sameCell, otherCell
 }
 
-// leave ends the minute for which the rows of a moved account stay in its former cell, and the move.
+// leave ends the minute for which the rows of a moved account stay in its former cell, and the
+// move.
 func leave(t *testing.T, d *db.DB) {
 	t.Helper()
 	if _, err := d.Write.ExecContext(t.Context(), "UPDATE account_moves SET switched_at = 0"); err != nil {
@@ -231,9 +234,9 @@ func leave(t *testing.T, d *db.DB) {
 	}
 }
 
-// TestAccountMoveUnderLoad moves an account there and back while two processes redeem its challenges and
-// tokens, those of a sitekey that it has given away, and those of one that it has received. Each is accepted
-// once, the usage is exact, and other accounts do not wait.
+// TestAccountMoveUnderLoad moves an account there and back while two processes redeem its
+// challenges and tokens, those of a sitekey that it has given away, and those of one that it has
+// received. Each is accepted once, the usage is exact, and other accounts do not wait.
 func TestAccountMoveUnderLoad(t *testing.T) {
 	testkit.SkipLong(t, "a move under load")
 	t.Parallel()
@@ -284,8 +287,8 @@ func TestAccountMoveUnderLoad(t *testing.T) {
 		time.Duration(own.longest.Load()), time.Duration(others[0].longest.Load()))
 }
 
-// TestQuotaOfAMovedAccount moves an account back and forth while its quota and its reserve are used up:
-// exactly these are accepted.
+// TestQuotaOfAMovedAccount moves an account back and forth while its quota and its reserve are used
+// up: exactly these are accepted.
 func TestQuotaOfAMovedAccount(t *testing.T) {
 	t.Parallel()
 	planes := movingPlanes(t)

@@ -26,8 +26,8 @@ func usageIn(t *testing.T, d *db.DB, cell, account int64) (used int64) {
 }
 
 // TestClaimsOfAMovedAccount closes an account as a move does. Its tokens wait until it is opened in
-// another cell, and are answered with an error after their deadline. A process that did not notice the
-// move accepts no token that was used before.
+// another cell, and are answered with an error after their deadline. A process that did not notice
+// the move accepts no token that was used before.
 func TestClaimsOfAMovedAccount(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, dbtest.CellURL(t))
@@ -96,8 +96,8 @@ func TestClaimsOfAMovedAccount(t *testing.T) {
 	}
 }
 
-// TestClaimsOfADeletedAccount: the tokens of a sitekey that an account gave away are valid once after the
-// deletion of that account, in its cell. The other rows of the account are deleted there.
+// TestClaimsOfADeletedAccount: the tokens of a sitekey that an account gave away are valid once
+// after the deletion of that account, in its cell. The other rows of the account are deleted there.
 func TestClaimsOfADeletedAccount(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, dbtest.CellURL(t))

@@ -13,8 +13,8 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// TestCallsAreCountedForTheSitekey: challenges, solutions, verifications and refusals are counted by
-// day, for the sitekey that they name and for no other.
+// TestCallsAreCountedForTheSitekey: challenges, solutions, verifications and refusals are counted
+// by day, for the sitekey that they name and for no other.
 func TestCallsAreCountedForTheSitekey(t *testing.T) {
 	t.Parallel()
 	const origin = "https://example.com"

@@ -14,7 +14,8 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// TestSiteverifyPaths redeems tokens under the paths of other captchas, which answer as /siteverify does.
+// TestSiteverifyPaths redeems tokens under the paths of other captchas, which answer as /siteverify
+// does.
 func TestSiteverifyPaths(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -146,8 +147,8 @@ func TestSiteverifyKey(t *testing.T) {
 	})
 }
 
-// otherReadings returns queries that have a sitekey for a browser's script, which trims it, and another text
-// or no sitekey for the server.
+// otherReadings returns queries that have a sitekey for a browser's script, which trims it, and
+// another text or no sitekey for the server.
 func otherReadings(sitekey string) map[string]string {
 	return map[string]string{
 		"a blank":             "sitekey=" + sitekey + "+",
@@ -223,7 +224,8 @@ func TestFrame(t *testing.T) {
 	})
 }
 
-// TestFrameCalls checks that a bound sitekey takes calls of the captcha's own origin in the frame's folder only.
+// TestFrameCalls checks that a bound sitekey takes calls of the captcha's own origin in the frame's
+// folder only.
 func TestFrameCalls(t *testing.T) {
 	t.Parallel()
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))

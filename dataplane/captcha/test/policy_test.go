@@ -36,8 +36,8 @@ func (p *plane) ask(key pair, client string, header http.Header, body m) (diffic
 	return c.Difficulty, ""
 }
 
-// TestPolicyActsOnEveryNode: a policy that is stored through one process is in force on another within
-// a second or so, and an own network is exempt.
+// TestPolicyActsOnEveryNode: a policy that is stored through one process is in force on another
+// within a second or so, and an own network is exempt.
 func TestPolicyActsOnEveryNode(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -80,8 +80,8 @@ func TestPolicyActsOnEveryNode(t *testing.T) {
 	})
 }
 
-// TestAutomationMeetsMoreWork: each sign of automation raises the work of a challenge, and a browser's
-// absence of any does not.
+// TestAutomationMeetsMoreWork: each sign of automation raises the work of a challenge, and a
+// browser's absence of any does not.
 func TestAutomationMeetsMoreWork(t *testing.T) {
 	t.Parallel()
 	const chrome = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/145.0.0.0 Safari/537.36"
@@ -135,8 +135,8 @@ func TestAutomationMeetsMoreWork(t *testing.T) {
 	})
 }
 
-// TestAttackActsOnEveryNode: a process that sees an attack makes the work harder at once, others follow,
-// the owner gets one mail with the figures, and the work returns to the base afterwards.
+// TestAttackActsOnEveryNode: a process that sees an attack makes the work harder at once, others
+// follow, the owner gets one mail with the figures, and the work returns to the base afterwards.
 func TestAttackActsOnEveryNode(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

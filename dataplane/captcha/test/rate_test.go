@@ -126,9 +126,9 @@ func TestSolvedWorkCountsLess(t *testing.T) {
 	}
 }
 
-// TestBaseDifficultyOfSharedAddresses checks that challenges for an address that many clients share,
-// behind an unknown proxy or a hop that hides them from a trusted one, are neither refused nor harder,
-// however many there are.
+// TestBaseDifficultyOfSharedAddresses checks that challenges for an address that many clients
+// share, behind an unknown proxy or a hop that hides them from a trusted one, are neither refused
+// nor harder, however many there are.
 func TestBaseDifficultyOfSharedAddresses(t *testing.T) {
 	t.Parallel()
 	for name, trusted := range map[string][]netip.Prefix{

@@ -288,8 +288,8 @@ func TestQuotaIsShared(t *testing.T) {
 	})
 }
 
-// TestQuotaNotices checks that the owner is notified at 80 % and at 100 % of each quota, once each per
-// month, by rows that the worker turns into mails.
+// TestQuotaNotices checks that the owner is notified at 80 % and at 100 % of each quota, once each
+// per month, by rows that the worker turns into mails.
 func TestQuotaNotices(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -13,15 +13,16 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// TestTransferredSitekey: challenges and tokens from before a transfer are valid once and never twice,
-// whether a process has heard of the transfer or not. Verifications count against one account each.
+// TestTransferredSitekey: challenges and tokens from before a transfer are valid once and never
+// twice, whether a process has heard of the transfer or not. Verifications count against one
+// account each.
 func TestTransferredSitekey(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) { transferSitekey(t, d, func(int64) {}) })
 }
 
-// TestTransferBetweenCells is TestTransferredSitekey for accounts in different cells, of which the second
-// one has no address or one.
+// TestTransferBetweenCells is TestTransferredSitekey for accounts in different cells, of which the
+// second one has no address or one.
 func TestTransferBetweenCells(t *testing.T) {
 	t.Parallel()
 	for name, cell := range map[string]int64{"from the default cell": db.DefaultCell, "from the second cell": 2} {

@@ -34,8 +34,8 @@ const MaxYears = 5
 // Period is the days from From to To, both included.
 type Period struct{ From, To scan.Date }
 
-// Of returns the days of a preset. first is the first day with figures, for AllTime. ok is false for
-// an unknown preset.
+// Of returns the days of a preset. first is the first day with figures, for AllTime. ok is false
+// for an unknown preset.
 func Of(preset Preset, today, first scan.Date) (p Period, ok bool) {
 	yesterday := today.AddDays(-1)
 	month := scan.Date{Year: today.Year, Month: today.Month, Day: 1}
@@ -77,8 +77,8 @@ func addMonths(first scan.Date, n int) scan.Date {
 	return scan.Date{Year: first.Year, Month: first.Month + time.Month(n), Day: 1}.AddDays(0)
 }
 
-// Check returns the error of chosen days: a period that ends before it begins, is longer than MaxYears or lies
-// before 1970 or after 2090, in the named field.
+// Check returns the error of chosen days: a period that ends before it begins, is longer than
+// MaxYears or lies before 1970 or after 2090, in the named field.
 func (p Period) Check(field string) error {
 	switch {
 	case p.From.Compare(p.To) > 0:
@@ -106,12 +106,14 @@ type Shift struct {
 	years int
 }
 
-// Before returns the shift to as many days, just before. matchWeekday moves it to the next whole number
-// of weeks, so that no day is in both periods: a day is compared with the same weekday a week before.
+// Before returns the shift to as many days, just before. matchWeekday moves it to the next whole
+// number of weeks, so that no day is in both periods: a day is compared with the same weekday a
+// week before.
 func Before(p Period, matchWeekday bool) Shift { return p.weeks(p.Days(), matchWeekday) }
 
-// YearBefore returns the shift to the same dates of the year before. With matchWeekday it is 52 weeks
-// before, or 53 for a period of a day or two more. Only a period longer than a year overlaps the other.
+// YearBefore returns the shift to the same dates of the year before. With matchWeekday it is 52
+// weeks before, or 53 for a period of a day or two more. Only a period longer than a year overlaps
+// the other.
 func YearBefore(p Period, matchWeekday bool) Shift {
 	switch days := p.Days(); {
 	case !matchWeekday:
@@ -161,19 +163,21 @@ func (s Shift) Date(d scan.Date) scan.Date {
 // Period moves a period.
 func (s Shift) Period(p Period) Period { return Period{s.Date(p.From), s.Date(p.To)} }
 
-// Time moves a local time to the same time of day of the shifted day. A time of day that the other day
-// skips becomes the end of the gap. One that it has twice is the one as long after midnight, or else
-// the first one.
+// Time moves a local time to the same time of day of the shifted day. A time of day that the other
+// day skips becomes the end of the gap. One that it has twice is the one as long after midnight, or
+// else the first one.
 func (s Shift) Time(local time.Time) time.Time {
 	return sameTime(local, s.Date(scan.DateOf(local)), clockOf(local))
 }
 
-// sameTime returns the time of a day at which its clocks show a time of day, for a time of another day.
+// sameTime returns the time of a day at which its clocks show a time of day, for a time of another
+// day.
 func sameTime(local time.Time, day scan.Date, clock time.Duration) time.Time {
 	zone := local.Location()
 	start, end := day.Start(zone), day.AddDays(1).Start(zone)
 
-	// Of two days with the same change, the second pass through an hour corresponds to the second one.
+	// Of two days with the same change, the second pass through an hour corresponds to the second
+	// one.
 	elapsed := start.Add(local.Sub(scan.DateOf(local).Start(zone)))
 	if elapsed.Before(end) && clockOf(elapsed) == clock {
 		return elapsed
@@ -216,7 +220,8 @@ const (
 // MaxPoints is how many points a series has at most.
 const MaxPoints = 400
 
-// Earliest returns the first day of the longest period that ends today: months are its MaxPoints points.
+// Earliest returns the first day of the longest period that ends today: months are its MaxPoints
+// points.
 func Earliest(today scan.Date) scan.Date {
 	return addMonths(scan.Date{Year: today.Year, Month: today.Month, Day: 1}, 1-MaxPoints)
 }
@@ -274,9 +279,9 @@ func (p Period) bounds(zone *time.Location, interval Interval) (starts []bound, 
 	return starts, true
 }
 
-// Points returns the starts of the points of a series, and the end of the last one: of each point the same part
-// of the shifted period. Hours begin at the same time of day; an hour that the other day skips is empty. ok is
-// false for an unknown interval or more than MaxPoints points.
+// Points returns the starts of the points of a series, and the end of the last one: of each point
+// the same part of the shifted period. Hours begin at the same time of day; an hour that the other
+// day skips is empty. ok is false for an unknown interval or more than MaxPoints points.
 func (p Period) Points(zone *time.Location, interval Interval, shift Shift) (times []time.Time, ok bool) {
 	starts, ok := p.bounds(zone, interval)
 	if !ok {

@@ -98,8 +98,8 @@ func TestShift(t *testing.T) {
 	}
 }
 
-// TestNoDayIsComparedWithItself checks periods of each length: the one before ends before the period
-// begins and is at most a week away, and chosen days that are apart stay apart.
+// TestNoDayIsComparedWithItself checks periods of each length: the one before ends before the
+// period begins and is at most a week away, and chosen days that are apart stay apart.
 func TestNoDayIsComparedWithItself(t *testing.T) {
 	from := date(t, "2026-03-01")
 	for length := 1; length <= 400; length++ {
@@ -182,8 +182,8 @@ func TestPoints(t *testing.T) {
 	}
 }
 
-// TestComparedPoints checks that the points of both periods correspond: each hour is compared with the
-// hour of the same time of day, although the clocks changed on one day.
+// TestComparedPoints checks that the points of both periods correspond: each hour is compared with
+// the hour of the same time of day, although the clocks changed on one day.
 func TestComparedPoints(t *testing.T) {
 	for name, test := range map[string]struct {
 		zone, day, other string

@@ -1,5 +1,6 @@
-// Package question turns what a reader asks about a site into the queries of a report: the period, the period
-// compared with, the points of the series, and the checks that keep small groups of visitors hidden.
+// Package question turns what a reader asks about a site into the queries of a report: the period,
+// the period compared with, the points of the series, and the checks that keep small groups of
+// visitors hidden.
 package question
 
 import (
@@ -29,8 +30,8 @@ type Question struct {
 	Fixed   []model.ReportFilter // apply in addition, such as the segment of a link
 	Least   int                  // visitors from which on a group is shown; 0 and 1: all are shown
 
-	// Selected has what is counted in addition to totals: breakdowns, funnels, journeys, properties and numbers,
-	// with the site's key events. Request sets the other fields.
+	// Selected has what is counted in addition to totals: breakdowns, funnels, journeys, properties
+	// and numbers, with the site's key events. Request sets the other fields.
 	Selected scan.Query
 }
 
@@ -39,8 +40,8 @@ func (q *Question) Today() scan.Date { return scan.DateOf(q.local()) }
 
 func (q *Question) local() time.Time { return q.Now.Time().In(q.Zone) }
 
-// Request returns the request for the figures, followed by the checks of small groups. It fails with an error of
-// the argument interval for more than period.MaxPoints points.
+// Request returns the request for the figures, followed by the checks of small groups. It fails
+// with an error of the argument interval for more than period.MaxPoints points.
 func (q *Question) Request() (reports.Request, error) {
 	interval := cmp.Or(q.Interval, q.Days.Default())
 	periods, ok := q.periods(interval)
@@ -51,8 +52,8 @@ func (q *Question) Request() (reports.Request, error) {
 	return q.withChecks(periods), nil
 }
 
-// RequestOfDays returns the request for a series of days. ok is false unless the answer to Request has hours,
-// without a chosen interval, and lacks days with imported sums, which have no hours.
+// RequestOfDays returns the request for a series of days. ok is false unless the answer to Request
+// has hours, without a chosen interval, and lacks days with imported sums, which have no hours.
 func (q *Question) RequestOfDays(answer *reports.Answer) (request reports.Request, ok bool) {
 	imported := answer.Results[0].Imported
 	if q.Interval != "" || q.Days.Default() != period.Hour || imported == nil || imported.Series != scan.ImportWholeDays {
@@ -64,7 +65,8 @@ func (q *Question) RequestOfDays(answer *reports.Answer) (request reports.Reques
 	return reports.Request{SiteID: q.Site.ID, Now: q.Now, Periods: periods}, ok
 }
 
-// periods returns the queries for the days and for the days compared with. ok is false for too many points.
+// periods returns the queries for the days and for the days compared with. ok is false for too many
+// points.
 func (q *Question) periods(interval period.Interval) (list []*scan.Query, ok bool) {
 	query := q.Selected
 	query.Zone, query.From, query.To, query.Filters = q.Zone, q.Days.From, q.Days.To, scanFilters(q.filters())
@@ -86,8 +88,8 @@ func (q *Question) periods(interval period.Interval) (list []*scan.Query, ok boo
 	return list, true
 }
 
-// compared returns the query for the days compared with. If today is one of the days, the other period ends at
-// the same time of day: a day that is not over would seem to be worse.
+// compared returns the query for the days compared with. If today is one of the days, the other
+// period ends at the same time of day: a day that is not over would seem to be worse.
 func (q *Question) compared(query scan.Query, interval period.Interval) *scan.Query {
 	other := q.Shift.Period(q.Days)
 	query.From, query.To = other.From, other.To
@@ -119,7 +121,8 @@ func scanFilters(filters []model.ReportFilter) []scan.Filter {
 	return list
 }
 
-// FirstDay returns the first local day of rows that have a UTC day, at most period.Earliest of today.
+// FirstDay returns the first local day of rows that have a UTC day, at most period.Earliest of
+// today.
 func (q *Question) FirstDay(day model.Day) scan.Date {
 	// Rows of the day can belong to the local day before.
 	first := scan.DateOf(day.Start().Time().In(q.Zone))

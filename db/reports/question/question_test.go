@@ -96,8 +96,8 @@ func TestTooManyPoints(t *testing.T) {
 	}
 }
 
-// TestChecksOfSmallGroups checks which questions are counted with a check: those with a personal filter of the
-// reader, once for each dimension and period.
+// TestChecksOfSmallGroups checks which questions are counted with a check: those with a personal
+// filter of the reader, once for each dimension and period.
 func TestChecksOfSmallGroups(t *testing.T) {
 	for name, test := range map[string]struct {
 		least      int

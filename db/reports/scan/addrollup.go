@@ -21,18 +21,19 @@ func (q *Query) addsUp() bool {
 // AddsUp reports whether rollups have all that the query asks for.
 func (s *Scanner) AddsUp() bool { return s.addsUp }
 
-// NeedsNames reports whether only rollups with the names of this program have what the query asks for.
+// NeedsNames reports whether only rollups with the names of this program have what the query asks
+// for.
 func (s *Scanner) NeedsNames() bool { return s.names != nil }
 
-// NeedsColumns reports whether AddRollup leaves days of the segment out, which AddRest then counts. It
-// needs the days, the texts and the rollup's spans, and is safe for concurrent use, also with the
-// methods that add.
+// NeedsColumns reports whether AddRollup leaves days of the segment out, which AddRest then counts.
+// It needs the days, the texts and the rollup's spans, and is safe for concurrent use, also with
+// the methods that add.
 func (s *Scanner) NeedsColumns(g *segment.Segment, spans []segment.Span) bool {
 	return slices.Contains(s.rest(g, spans), true)
 }
 
-// rest returns which UTC days of a segment its rollup has no figures of: days that the period cuts, and
-// all days if the query asks for more than rollups have.
+// rest returns which UTC days of a segment its rollup has no figures of: days that the period cuts,
+// and all days if the query asks for more than rollups have.
 func (s *Scanner) rest(g *segment.Segment, spans []segment.Span) []bool {
 	rest := make([]bool, len(g.Days))
 	all := func() []bool {
@@ -97,8 +98,8 @@ func hasWithin(times []int64, from, to int64) bool {
 	return i < len(times) && times[i] < to
 }
 
-// AddRollup counts the days of a segment that its rollup has, of which only the days and the texts are
-// needed.
+// AddRollup counts the days of a segment that its rollup has, of which only the days and the texts
+// are needed.
 func (s *Scanner) AddRollup(g *segment.Segment, r *segment.Rollup) error {
 	rest := s.rest(g, r.Spans())
 	if !slices.Contains(rest, false) {
@@ -133,8 +134,8 @@ func (s *Scanner) AddRollup(g *segment.Segment, r *segment.Rollup) error {
 	return nil
 }
 
-// AddRest counts the days of a segment that AddRollup leaves out, by the spans of its rollup. It is like
-// Add for them.
+// AddRest counts the days of a segment that AddRollup leaves out, by the spans of its rollup. It is
+// like Add for them.
 func (s *Scanner) AddRest(g *segment.Segment, spans []segment.Span) error {
 	rest := s.rest(g, spans)
 	if !slices.Contains(rest, true) {
@@ -269,8 +270,8 @@ func (p *pass) addRows(to *table, field segment.Field, numbers []uint32, t *segm
 // errJoined is the error of a rollup that takes more visitors from a name than the name has.
 var errJoined = fmt.Errorf("%w: names of a rollup's sources", segment.ErrDamaged)
 
-// addSourceNames adds the rows of sources to those of their names. A visitor of several sources of one name
-// counts once.
+// addSourceNames adds the rows of sources to those of their names. A visitor of several sources of
+// one name counts once.
 func (p *pass) addSourceNames(to *table, t *segment.Totals) (err error) {
 	numbers := p.numbersBy(SourceName)
 	if err := p.addRows(to, segment.Source, numbers, t); err != nil {

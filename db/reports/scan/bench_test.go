@@ -164,8 +164,8 @@ func BenchmarkRollUp(b *testing.B) {
 	}
 }
 
-// BenchmarkFollowing counts a funnel, a journey or cohorts over 30 days of 10 million page views a year,
-// and nothing else.
+// BenchmarkFollowing counts a funnel, a journey or cohorts over 30 days of 10 million page views a
+// year, and nothing else.
 func BenchmarkFollowing(b *testing.B) {
 	segments := busySegments(b)
 	from := scan.DateOfNumber(busyFirst)
@@ -200,8 +200,8 @@ func BenchmarkFollowing(b *testing.B) {
 	}
 }
 
-// BenchmarkSourceNames counts visitors by source and by name of the source, and with a filter by each, over 30
-// days of 10 million page views a year: from columns and from rollups.
+// BenchmarkSourceNames counts visitors by source and by name of the source, and with a filter by
+// each, over 30 days of 10 million page views a year: from columns and from rollups.
 func BenchmarkSourceNames(b *testing.B) {
 	segments := busySegments(b)
 	rollups := make([]*segment.Rollup, len(segments))

@@ -23,8 +23,8 @@ func fieldOf(by Dimension) (field segment.Field, ok bool) {
 	}
 }
 
-// newTableOf returns the table of a breakdown. Tables of pages and of visits count visitors alone if
-// they may.
+// newTableOf returns the table of a breakdown. Tables of pages and of visits count visitors alone
+// if they may.
 func newTableOf(b *Breakdown, budget *Budget) *table {
 	t := newTable(len(timeTexts[b.By]), budget)
 	if b.By == Property {
@@ -110,7 +110,8 @@ func countVisitorsByVisit[I index](p *pass, column []I, numbers []uint32, to *ta
 	}
 }
 
-// eachViewOf calls take for the page views of a visit in the period, with the bit of their local day.
+// eachViewOf calls take for the page views of a visit in the period, with the bit of their local
+// day.
 func (p *pass) eachViewOf(f *fact, w *window, take func(view int, day uint8)) {
 	from, to := p.g.Views(int(f.visit))
 	for v := from; v < to; v++ {
@@ -130,8 +131,8 @@ func (p *pass) eachEventOf(f *fact, w *window, take func(event int, day uint8)) 
 	}
 }
 
-// eachEvent calls take for the events of the period, with the bit of their local day. A visit can have
-// any number of events, so it ends with the count.
+// eachEvent calls take for the events of the period, with the bit of their local day. A visit can
+// have any number of events, so it ends with the count.
 func (p *pass) eachEvent(w *window, take func(f *fact, event int, day uint8)) {
 	for i := range p.facts {
 		if p.mustEnd(i) {

@@ -11,9 +11,10 @@ import (
 // ErrBudget is returned for a report that needs more memory than its Budget.
 var ErrBudget = errors.New("scan: the report needs more memory than its budget")
 
-// Budget bounds the memory of the scanners that share it, and measures their processor time. Memory is
-// counted where it grows: texts, buckets of tables, user ids, currencies. What one segment adds can exceed
-// the bound, before the next check. It is safe for concurrent use. A nil Budget has no bound.
+// Budget bounds the memory of the scanners that share it, and measures their processor time. Memory
+// is counted where it grows: texts, buckets of tables, user ids, currencies. What one segment adds
+// can exceed the bound, before the next check. It is safe for concurrent use. A nil Budget has no
+// bound.
 type Budget struct {
 	most int64
 	used atomic.Int64
@@ -33,7 +34,8 @@ func (b *Budget) Take(bytes int) {
 // Used returns the bytes counted so far.
 func (b *Budget) Used() int64 { return b.used.Load() }
 
-// Measure calls f and counts its processor time. The scanners measure the goroutines that they start.
+// Measure calls f and counts its processor time. The scanners measure the goroutines that they
+// start.
 func (b *Budget) Measure(f func()) {
 	if b == nil {
 		f()

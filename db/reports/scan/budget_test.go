@@ -33,8 +33,8 @@ func distinct(t *testing.T, visits int) *segment.Segment {
 	return g
 }
 
-// TestBudget checks that each thing whose number clients choose is counted, and that a report beyond
-// its budget fails.
+// TestBudget checks that each thing whose number clients choose is counted, and that a report
+// beyond its budget fails.
 func TestBudget(t *testing.T) {
 	const visits = 900
 	g := distinct(t, visits)
@@ -126,8 +126,8 @@ func (c *leaving) Err() error {
 	return nil
 }
 
-// TestMatchingEndsWithItsContext checks that a count ends soon after its caller has left, while texts are
-// compared with a filter.
+// TestMatchingEndsWithItsContext checks that a count ends soon after its caller has left, while
+// texts are compared with a filter.
 func TestMatchingEndsWithItsContext(t *testing.T) {
 	g := distinct(t, 2_000)
 	from := scan.DateOf(g.First.Start().Time())

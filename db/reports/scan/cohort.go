@@ -13,8 +13,8 @@ const (
 	MaxCohortWeeks = 12 // weeks after a cohort's first
 )
 
-// Cohorts asks for the user ids by the week of their first visit in the query's period, and how many of them had
-// visits in later weeks. Only weeks of the period are listed.
+// Cohorts asks for the user ids by the week of their first visit in the query's period, and how
+// many of them had visits in later weeks. Only weeks of the period are listed.
 type Cohorts struct {
 	First Date // the Monday of the first week
 	Weeks int  // at most MaxCohorts
@@ -35,8 +35,8 @@ type cohortCount struct {
 	users []seenWeeks
 }
 
-// seenWeeks are the week of a user id's first visit, counted from cohortCount.begin, and the weeks with
-// visits from the first week on, a bit each. No bit is set before the first visit.
+// seenWeeks are the week of a user id's first visit, counted from cohortCount.begin, and the weeks
+// with visits from the first week on, a bit each. No bit is set before the first visit.
 type seenWeeks struct {
 	first int16
 	weeks uint16

@@ -7,8 +7,9 @@ import (
 	"strconv"
 )
 
-// decimalSum adds up float64 numbers exactly. The value of a number is its shortest decimal text, as browsers
-// and databases write it, so 0.1 and 0.2 are 0.3. The order of the numbers makes no difference.
+// decimalSum adds up float64 numbers exactly. The value of a number is its shortest decimal text,
+// as browsers and databases write it, so 0.1 and 0.2 are 0.3. The order of the numbers makes no
+// difference.
 type decimalSum struct {
 	sums        [maxExponent - minExponent + 1]wide // by decimal exponent, from minExponent on
 	first, last int                                 // the exponents of sums that are not 0, as indexes
@@ -16,8 +17,8 @@ type decimalSum struct {
 	powers      [maxExponent - minExponent + 1]*big.Int // of ten, computed once
 }
 
-// The decimal exponents of numbers with whole digits. The least float64 is 5e-324, and a float64 has up to 17
-// digits.
+// The decimal exponents of numbers with whole digits. The least float64 is 5e-324, and a float64
+// has up to 17 digits.
 const (
 	minExponent = -341
 	maxExponent = 308
@@ -106,8 +107,8 @@ func decimalOf(value float64) (digits int64, exponent int) {
 	return digits, exponent - after
 }
 
-// exact returns the sum as a whole number times ten to an exponent. It multiplies once for each exponent that
-// occurs, and not for those in between, which visitors could choose far apart.
+// exact returns the sum as a whole number times ten to an exponent. It multiplies once for each
+// exponent that occurs, and not for those in between, which visitors could choose far apart.
 func (s *decimalSum) exact() (whole *big.Int, exponent int) {
 	whole = new(big.Int)
 	if !s.any {
@@ -134,8 +135,8 @@ func (s *decimalSum) power(n int) *big.Int {
 	return s.powers[n]
 }
 
-// figures returns the sum and the sum divided by n, each rounded to the nearest float64. The sum is infinite beyond
-// the range of a float64.
+// figures returns the sum and the sum divided by n, each rounded to the nearest float64. The sum is
+// infinite beyond the range of a float64.
 func (s *decimalSum) figures(n int64) (total, average float64) {
 	whole, exponent := s.exact()
 	divisor := big.NewInt(1)
@@ -147,11 +148,11 @@ func (s *decimalSum) figures(n int64) (total, average float64) {
 	return nearest(whole, divisor), nearest(whole, new(big.Int).Mul(divisor, big.NewInt(n)))
 }
 
-// nearest returns a fraction rounded to the nearest float64, or an infinity. Unlike big.Rat, it does not reduce the
-// fraction, which costs most.
+// nearest returns a fraction rounded to the nearest float64, or an infinity. Unlike big.Rat, it
+// does not reduce the fraction, which costs most.
 func nearest(dividend, divisor *big.Int) float64 {
-	// A quotient of more bits than a float64 has, and a last bit for what is below them, are rounded like the
-	// fraction.
+	// A quotient of more bits than a float64 has, and a last bit for what is below them, are
+	// rounded like the fraction.
 	const quotientBits = 64
 	shift := max(quotientBits+divisor.BitLen()-dividend.BitLen(), 0)
 	quotient, remainder := new(big.Int).Lsh(dividend, uint(shift)), new(big.Int)

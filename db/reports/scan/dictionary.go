@@ -9,9 +9,9 @@ import (
 	"github.com/tallygate/tallygate/db/reports/segment"
 )
 
-// dictionary numbers the texts of one domain over all segments, so that a text is looked up once for
-// each segment. The empty text has the number 0. It is an open hash table, which takes half of a
-// map's time: most of it is spent on waiting for memory, of which a map touches more.
+// dictionary numbers the texts of one domain over all segments, so that a text is looked up once
+// for each segment. The empty text has the number 0. It is an open hash table, which takes half of
+// a map's time: most of it is spent on waiting for memory, of which a map touches more.
 type dictionary struct {
 	texts   []string // by number
 	slots   []slot   // their number is a power of two
@@ -36,7 +36,8 @@ type slot struct {
 // hashSeed makes collisions unpredictable, because visitors choose texts.
 var hashSeed = maphash.MakeSeed()
 
-// OtherValue is the value of the row of all texts that have no row of their own, see segment.Limits.
+// OtherValue is the value of the row of all texts that have no row of their own, see
+// segment.Limits.
 const OtherValue = "(other)"
 
 // shown returns a text of a segment as reports show it.

@@ -41,7 +41,8 @@ func TestDictionary(t *testing.T) {
 	}
 }
 
-// TestUserSet compares what is new with a map, for keys that differ in one part alone and at random.
+// TestUserSet compares what is new with a map, for keys that differ in one part alone and at
+// random.
 func TestUserSet(t *testing.T) {
 	type key struct {
 		bucket, user uint32

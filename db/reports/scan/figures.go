@@ -60,8 +60,8 @@ func (f *Figures) addRevenue(currency string, r Revenue) {
 	f.Revenue[currency] = sum
 }
 
-// bucket collects the figures of one value. The stamps make distinct visitors countable without a set:
-// the visits of a visitor are neighbours, and no two segments share a number.
+// bucket collects the figures of one value. The stamps make distinct visitors countable without a
+// set: the visits of a visitor are neighbours, and no two segments share a number.
 type bucket struct {
 	seen      stamp  // visitors counted in Visitors
 	converted stamp  // visitors counted in Converted
@@ -75,8 +75,9 @@ func (c *bucket) any() bool {
 	return c.Visits|c.Pageviews|c.Events|c.Exits|c.Visitors|c.Converted != 0 || c.Revenue != nil
 }
 
-// visitorBucket collects the visitors of one value, for a breakdown that needs no other figure. It has an
-// eighth of a bucket's size, so that the buckets of some thousand values stay in the processor's cache.
+// visitorBucket collects the visitors of one value, for a breakdown that needs no other figure. It
+// has an eighth of a bucket's size, so that the buckets of some thousand values stay in the
+// processor's cache.
 type visitorBucket struct {
 	seen     stamp  // visitors counted in visitors
 	user     uint32 // the user id counted last in visitors
@@ -161,7 +162,8 @@ func (t *table) addVisitor(id uint32, f *fact, days uint8) {
 	}
 }
 
-// addVisitorOnly counts the person behind a visit in a visitorBucket, on the given local days, at least one.
+// addVisitorOnly counts the person behind a visit in a visitorBucket, on the given local days, at
+// least one.
 func (t *table) addVisitorOnly(id uint32, f *fact, days uint8) {
 	h := &t.visitorBuckets[id]
 	switch {

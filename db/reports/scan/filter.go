@@ -61,8 +61,8 @@ func (p *pass) filter() []bool {
 	return p.kept
 }
 
-// sparseBelow is the share of visits, one in so many, below which the texts of kept visits are numbered
-// one by one, and not all texts of the segment.
+// sparseBelow is the share of visits, one in so many, below which the texts of kept visits are
+// numbered one by one, and not all texts of the segment.
 const sparseBelow = 4
 
 // isSparse reports whether filters keep few visits.
@@ -159,8 +159,8 @@ func findIndexes[I index](having []bool, column []I, match []bool) {
 	}
 }
 
-// findRows sets which visits have a row with a matching index, or no row if none. ends has where the rows
-// of each visit end.
+// findRows sets which visits have a row with a matching index, or no row if none. ends has where
+// the rows of each visit end.
 func findRows(having []bool, ends []uint32, column *segment.Column, match []bool, none bool) {
 	switch {
 	case column.U8 != nil:

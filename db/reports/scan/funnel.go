@@ -42,8 +42,8 @@ func (c *funnelCount) visitors() []int64 {
 	return at[1:]
 }
 
-// countFunnel follows each visitor through the page views and events of its kept visits of a UTC day. A
-// visitor counts by the user id of the visit in which it made the first step.
+// countFunnel follows each visitor through the page views and events of its kept visits of a UTC
+// day. A visitor counts by the user id of the visit in which it made the first step.
 func (p *pass) countFunnel(steps []step, to *funnelCount, w *window) {
 	if len(steps) == 0 {
 		return
@@ -70,7 +70,8 @@ func (p *pass) countFunnel(steps []step, to *funnelCount, w *window) {
 	}
 }
 
-// followVisitor returns how many steps a visitor made, and the user id of the visit with the first one.
+// followVisitor returns how many steps a visitor made, and the user id of the visit with the first
+// one.
 func (p *pass) followVisitor(steps []step, visits []fact, w *window) (made int, user uint32) {
 	if len(visits) > 1 && p.overlap(visits) {
 		return p.followTogether(steps, visits, w)
@@ -184,8 +185,8 @@ func (p *pass) takes(c *cursor, s *step, w *window) bool {
 	return s.field == segment.EventName && c.fact.day(w, p.g.EventAt[e]) != 0 && s.match[p.g.Columns[segment.EventName].At(int(e))]
 }
 
-// overlap reports whether a visit begins before the last row of an earlier one, as with two tabs that
-// show different campaigns.
+// overlap reports whether a visit begins before the last row of an earlier one, as with two tabs
+// that show different campaigns.
 func (p *pass) overlap(visits []fact) bool {
 	last := uint32(0)
 	for i := range visits {
@@ -203,8 +204,8 @@ func (p *pass) overlap(visits []fact) bool {
 	return false
 }
 
-// followTogether is followVisitor for visits that overlap. Rows of the same second are in the order of
-// their visits.
+// followTogether is followVisitor for visits that overlap. Rows of the same second are in the order
+// of their visits.
 func (p *pass) followTogether(steps []step, visits []fact, w *window) (made int, user uint32) {
 	together := &cursors{pass: p}
 	for i := range visits {

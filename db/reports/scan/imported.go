@@ -62,8 +62,8 @@ func (f *Figures) Add(other *Figures) {
 	}
 }
 
-// ImportState says whether figures contain those of imports. Of two states of one answer, the greater
-// one describes it.
+// ImportState says whether figures contain those of imports. Of two states of one answer, the
+// greater one describes it.
 type ImportState uint8
 
 // The states.

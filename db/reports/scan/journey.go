@@ -16,8 +16,8 @@ const (
 	MaxJourneyPages = 10 // the most frequent pages after each page
 )
 
-// Journey asks which pages visits viewed just after a page or event, or just before it. A visit counts
-// once, from its first such page view or event. Repeated views of a page in a row are one.
+// Journey asks which pages visits viewed just after a page or event, or just before it. A visit
+// counts once, from its first such page view or event. Repeated views of a page in a row are one.
 type Journey struct {
 	From   Step
 	Before bool
@@ -66,8 +66,8 @@ const (
 	startNode = 0
 	endPage   = math.MaxUint32
 
-	// listBytes is the memory that showBelow needs for a node: a list that grows, in a map. It is counted with
-	// the node, because a count that has ended cannot fail.
+	// listBytes is the memory that showBelow needs for a node: a list that grows, in a map. It is
+	// counted with the node, because a count that has ended cannot fail.
 	listBytes = 64
 )
 
@@ -144,8 +144,8 @@ type way struct {
 	last     uint32
 }
 
-// wayOf returns the page views of a visit after or before its first view of the start's page, or its
-// first such event. ok is false if the visit has none.
+// wayOf returns the page views of a visit after or before its first view of the start's page, or
+// its first such event. ok is false if the visit has none.
 func (p *pass) wayOf(start *step, c *journeyCount, f *fact) (found way, ok bool) {
 	from, to := p.g.Views(int(f.visit))
 	found = way{from: int(from), to: int(to), by: 1, last: noText}
@@ -177,8 +177,8 @@ func (p *pass) wayOf(start *step, c *journeyCount, f *fact) (found way, ok bool)
 	return found, false
 }
 
-// next returns the index of the next path that differs from the last one. ok is false at the end of the
-// visit.
+// next returns the index of the next path that differs from the last one. ok is false at the end of
+// the visit.
 func (p *pass) next(w *way) (path uint32, ok bool) {
 	paths := &p.g.Columns[segment.Path]
 	for ; w.from <= w.view && w.view < w.to; w.view += w.by {
@@ -224,7 +224,8 @@ func (c *journeyCount) result() *JourneyNode {
 	return &start
 }
 
-// showBelow adds the most frequent nodes below each of the given ones, and returns those with a page.
+// showBelow adds the most frequent nodes below each of the given ones, and returns those with a
+// page.
 func (c *journeyCount) showBelow(above map[uint32]*JourneyNode) map[uint32]*JourneyNode {
 	below := make(map[uint32][]uint32, len(above))
 	for i := 1; i < len(c.nodes); i++ {

@@ -18,7 +18,8 @@ import (
 
 var journeyDay = model.At(time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)).Day() // a Monday
 
-// visitOf is a visit with page views and events, one a second: "/a" is a page view, "signup" an event.
+// visitOf is a visit with page views and events, one a second: "/a" is a page view, "signup" an
+// event.
 func visitOf(rows *segment.Rows, visitor, n int, user string, hits ...string) {
 	key := segment.VisitKey{Visitor: model.VisitorID{byte(visitor), byte(visitor >> 8)}, N: int16(n)}
 	start := rows.Day.Start().Add(time.Duration(n) * time.Hour)
@@ -106,7 +107,8 @@ func count(t *testing.T, q *scan.Query, days ...segment.Rows) *scan.Result {
 	return s.Result()
 }
 
-// TestVisitorsOfJourneys checks that a visitor and a user id count once in a node, for small groups.
+// TestVisitorsOfJourneys checks that a visitor and a user id count once in a node, for small
+// groups.
 func TestVisitorsOfJourneys(t *testing.T) {
 	first, second := segment.Rows{Day: journeyDay}, segment.Rows{Day: journeyDay + 1}
 	visitOf(&first, 1, 1, "", "/a", "/b")
@@ -193,7 +195,8 @@ func checkTree(t *testing.T, n *scan.JourneyNode) {
 	}
 }
 
-// TestJourneysOfOtherPages checks that paths beyond the limits of a segment are never a page of their own.
+// TestJourneysOfOtherPages checks that paths beyond the limits of a segment are never a page of
+// their own.
 func TestJourneysOfOtherPages(t *testing.T) {
 	rows := segment.Rows{Day: journeyDay}
 	visitOf(&rows, 1, 1, "", "/a", "/other", "/b")
@@ -225,8 +228,8 @@ func indexOf(t *testing.T, texts []string, text string) int {
 	return 0
 }
 
-// TestBudgetOfWays checks that the ways of a journey and the user ids of cohorts count, and that a count beyond
-// its budget fails.
+// TestBudgetOfWays checks that the ways of a journey and the user ids of cohorts count, and that a
+// count beyond its budget fails.
 func TestBudgetOfWays(t *testing.T) {
 	const visits = 3_000
 	rows := segment.Rows{Day: journeyDay}
@@ -302,7 +305,8 @@ func TestJourneyOfALongVisit(t *testing.T) {
 	}
 }
 
-// TestCohorts checks weeks in a time zone, return after more weeks than are listed, and visits in no order.
+// TestCohorts checks weeks in a time zone, return after more weeks than are listed, and visits in
+// no order.
 func TestCohorts(t *testing.T) {
 	zone, err := time.LoadLocation("Pacific/Kiritimati") // 14 hours before UTC
 	if err != nil {

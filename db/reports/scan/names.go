@@ -5,8 +5,8 @@ import (
 	"github.com/tallygate/tallygate/db/reports/segment"
 )
 
-// sourceNames numbers the names of sources. A source is named once in a report, however many segments have
-// it.
+// sourceNames numbers the names of sources. A source is named once in a report, however many
+// segments have it.
 type sourceNames struct {
 	*dictionary          // of the names; current has their numbers by the index of the source
 	of          []uint32 // by the number of a source: the number of its name

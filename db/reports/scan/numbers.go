@@ -43,13 +43,14 @@ type NumberFigures struct {
 	Carriers int64 // visitors with a number
 	Small    bool  // fewer Carriers than Numbers.Least, of a group that stays: the figures below are 0
 
-	// Sum and Average are rounded once, to the nearest float64. They and the others are 0 without a number.
+	// Sum and Average are rounded once, to the nearest float64. They and the others are 0 without a
+	// number.
 	Sum, Average, Min, Max float64
 	Percentiles            [len(Percentiles)]float64 // of the nearest rank
 }
 
-// NumberCount has the figures of the groups: one for NumberTotals, one for each point, or one for each value
-// with such an event.
+// NumberCount has the figures of the groups: one for NumberTotals, one for each point, or one for
+// each value with such an event.
 type NumberCount struct {
 	Groups  NumberGroups
 	Values  []string // of NumberRows: the values of the groups, ascending
@@ -119,8 +120,8 @@ func newNumberCount(n *Numbers, points int, budget *Budget) *numberCount {
 	return c
 }
 
-// resultBytes is the memory of a group in the result. It is counted with the group, because a count that has
-// ended cannot fail.
+// resultBytes is the memory of a group in the result. It is counted with the group, because a count
+// that has ended cannot fail.
 const resultBytes = int(unsafe.Sizeof(NumberFigures{}) + unsafe.Sizeof("") + unsafe.Sizeof(uint32(0)))
 
 // resultsEvery is how many groups are computed between two looks at the context.
@@ -249,8 +250,9 @@ func (p *pass) countNumbers(a *askedNumbers, w *window) {
 	})
 }
 
-// carriedNumber returns the number that event e carries in a property. If the segment has no such property, it is
-// unknown for an event with properties that have no rows of their own, which may be any.
+// carriedNumber returns the number that event e carries in a property. If the segment has no such
+// property, it is unknown for an event with properties that have no rows of their own, which may be
+// any.
 func (p *pass) carriedNumber(e int, property uint32) segment.Number {
 	names, values := &p.g.Columns[segment.PropName], &p.g.Columns[segment.PropValue]
 	others, hasOtherName := 0, false
@@ -283,8 +285,8 @@ func (c *numberCount) number(texts []string, i uint32) {
 	c.grow(len(c.values.texts))
 }
 
-// result returns the figures of the groups. It ends early, with figures missing, when mustEnd reports so. The count
-// must not be used again.
+// result returns the figures of the groups. It ends early, with figures missing, when mustEnd
+// reports so. The count must not be used again.
 func (c *numberCount) result(mustEnd func() bool) *NumberCount {
 	r := &NumberCount{Groups: c.Groups, Figures: make([]NumberFigures, len(c.groups))}
 	order := make([]uint32, len(c.groups)) // the place of each group
@@ -331,12 +333,14 @@ func (c *numberCount) result(mustEnd func() bool) *NumberCount {
 	return r
 }
 
-// stays reports whether small groups keep their places: points of a series, hours and days of the week are few.
+// stays reports whether small groups keep their places: points of a series, hours and days of the
+// week are few.
 func (c *numberCount) stays() bool {
 	return c.Groups == NumberPoints || c.Groups == NumberRows && isTime(c.By)
 }
 
-// shown returns the value as which a group is shown: small groups are one. A group without a number shows none.
+// shown returns the value as which a group is shown: small groups are one. A group without a number
+// shows none.
 func (c *numberCount) shown(group int) string {
 	text := c.values.texts[group]
 	if text == "" || c.stays() {
@@ -390,8 +394,8 @@ func (f *NumberFigures) addNumbers(entries []numberEntry, sum *decimalSum) {
 	f.Sum, f.Average = sum.figures(f.Numbers)
 }
 
-// rankOf returns the nearest rank of a percentile among n numbers: the least one, from 1, with at least so
-// many percent of the numbers up to it. It is the rank of PostgreSQL's percentile_disc.
+// rankOf returns the nearest rank of a percentile among n numbers: the least one, from 1, with at
+// least so many percent of the numbers up to it. It is the rank of PostgreSQL's percentile_disc.
 func rankOf(percent int, n int64) int64 {
 	const whole = 100
 	return (n*int64(percent) + whole - 1) / whole

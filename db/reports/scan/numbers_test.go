@@ -35,8 +35,8 @@ func vitals(day model.Day, objects []string) segment.Rows {
 	return rows
 }
 
-// TestNumbersBeyondLimits checks that numbers stay exact when their texts have no rows of their own: in days, in a
-// month of such days, and in a month whose days have rows for them.
+// TestNumbersBeyondLimits checks that numbers stay exact when their texts have no rows of their
+// own: in days, in a month of such days, and in a month whose days have rows for them.
 func TestNumbersBeyondLimits(t *testing.T) {
 	for name, test := range map[string]struct {
 		days, events      int
@@ -130,8 +130,8 @@ func TestUnknownNumbers(t *testing.T) {
 	check("a property named as the row of others", g, scan.OtherValue, 0, events-own)
 }
 
-// TestNumbersOfSmallGroups checks that values of few visitors with a number are one row with exact figures, and that
-// points and hours of few such visitors have no figures.
+// TestNumbersOfSmallGroups checks that values of few visitors with a number are one row with exact
+// figures, and that points and hours of few such visitors have no figures.
 func TestNumbersOfSmallGroups(t *testing.T) {
 	// The pages /0, /1 and /2 have 3, 2 and 2 visitors, and 2, 1 and 1 visitors with a number.
 	objects := []string{`{"n":1}`, `{"n":5}`, `{"n":9}`, `{}`, `{"n":"x"}`, `{}`, `{"n":3}`}
@@ -238,7 +238,8 @@ func TestNumbersEnd(t *testing.T) {
 	}
 }
 
-// BenchmarkSpreadNumbers counts 10,000 pages with two numbers each, of exponents that are far apart.
+// BenchmarkSpreadNumbers counts 10,000 pages with two numbers each, of exponents that are far
+// apart.
 func BenchmarkSpreadNumbers(b *testing.B) {
 	rows := vitals(numbersDay, slices.Repeat([]string{`{"n":1e-300}`, `{"n":1e300}`}, 10_000))
 	for i := range rows.Events {
@@ -294,8 +295,8 @@ func FuzzParseNumber(f *testing.F) {
 	})
 }
 
-// BenchmarkNumbers counts the numbers of a month of 100,000 events with different ones: their totals, the points
-// of a series, and the rows of pages.
+// BenchmarkNumbers counts the numbers of a month of 100,000 events with different ones: their
+// totals, the points of a series, and the rows of pages.
 func BenchmarkNumbers(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 1))
 	var segments []*segment.Segment

@@ -10,8 +10,8 @@ import (
 	"github.com/tallygate/tallygate/db/reports/segment"
 )
 
-// numberSet counts the equal numbers of each group. It is an open hash table, so its memory follows the
-// different numbers, and not the events.
+// numberSet counts the equal numbers of each group. It is an open hash table, so its memory follows
+// the different numbers, and not the events.
 type numberSet struct {
 	slots  []numberEntry // their number is a power of two; n is 0 in a free slot
 	used   int
@@ -72,8 +72,8 @@ func (s *numberSet) grow() {
 	}
 }
 
-// sorted returns the numbers of the places that order has for their groups, ascending within each place. The
-// set must not be used again.
+// sorted returns the numbers of the places that order has for their groups, ascending within each
+// place. The set must not be used again.
 func (s *numberSet) sorted(order []uint32) []numberEntry {
 	entries := s.slots[:0]
 	for i := range s.slots {

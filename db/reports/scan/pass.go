@@ -214,8 +214,8 @@ func (p *pass) addFact(i int, visitor uint32, w *window) {
 	}
 }
 
-// wholeDay returns the bit of the local day on which all page views and events of a visit are, or 0.
-// Both are in order of time.
+// wholeDay returns the bit of the local day on which all page views and events of a visit are, or
+// 0. Both are in order of time.
 func (p *pass) wholeDay(v, viewsEnd, e, eventsEnd uint32, w *window) uint8 {
 	switch views, events := p.g.ViewAt[v:viewsEnd], p.g.EventAt[e:eventsEnd]; {
 	case len(views)+len(events) == 0:
@@ -312,5 +312,6 @@ func (p *pass) dictionary(domain segment.Field) *dictionary {
 // numbers returns the numbers of the segment's texts of a field, by their index.
 func (p *pass) numbers(field segment.Field) []uint32 { return p.texts[field.Domain()].current }
 
-// numbersBy returns the numbers of the values of a dimension of the visit, by the index of the segment's text.
+// numbersBy returns the numbers of the values of a dimension of the visit, by the index of the
+// segment's text.
 func (p *pass) numbersBy(by Dimension) []uint32 { return p.valuesOf(by).current }

@@ -8,8 +8,8 @@ import (
 	"github.com/tallygate/tallygate/db/reports/segment"
 )
 
-// countProperty counts breakdown i, by the value of a property of events. Its table has the values of
-// this property alone.
+// countProperty counts breakdown i, by the value of a property of events. Its table has the values
+// of this property alone.
 func (p *pass) countProperty(i int, w *window) {
 	b, to := &p.query.Breakdowns[i], p.tables[i]
 	name, known := p.id(segment.PropName, b.Property)

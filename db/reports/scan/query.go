@@ -56,7 +56,8 @@ const (
 	Dimensions // their number
 )
 
-// fields are the columns of the visit's dimensions. The values of SourceName are names of their texts.
+// fields are the columns of the visit's dimensions. The values of SourceName are names of their
+// texts.
 var fields = [...]segment.Field{
 	EntryPage: segment.Entry, ExitPage: segment.Exit, Channel: segment.Channel, Source: segment.Source,
 	Referrer: segment.Referrer, UTMSource: segment.UTMSource, UTMMedium: segment.UTMMedium,
@@ -88,8 +89,9 @@ func (b Breakdown) Same(other Breakdown) bool {
 	return b == other
 }
 
-// Filter keeps the visits with a value that the operator accepts, or drops them with a negative one. Page,
-// Event and Property keep a visit in which such a page view or event happened, whenever in the visit.
+// Filter keeps the visits with a value that the operator accepts, or drops them with a negative
+// one. Page, Event and Property keep a visit in which such a page view or event happened, whenever
+// in the visit.
 type Filter struct {
 	Breakdown
 	Operator model.ReportOperator

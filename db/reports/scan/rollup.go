@@ -51,8 +51,8 @@ type roller struct {
 	rollup *segment.Rollup
 }
 
-// rollUpDay adds the spans of the UTC day n, whose visits are those from begin before end. visitor is
-// the number of the last visitor before them; rollUpDay returns that of their last one.
+// rollUpDay adds the spans of the UTC day n, whose visits are those from begin before end. visitor
+// is the number of the last visitor before them; rollUpDay returns that of their last one.
 func (r *roller) rollUpDay(n, begin, end int, visitor uint32) uint32 {
 	day := r.window(n)
 	bounds := slices.Compact(append(append([]uint32{day.from}, day.cuts...), day.to))
@@ -129,8 +129,8 @@ func rowsOf(t *table) segment.FieldRows {
 	return segment.FieldRows{Visitors: segment.NewList(visitors), Users: segment.NewList(users)}
 }
 
-// joined returns how often visitors without a user id count too much in the row of a name if the rows of its
-// sources are added up, because a visitor came from several of them.
+// joined returns how often visitors without a user id count too much in the row of a name if the
+// rows of its sources are added up, because a visitor came from several of them.
 func (r *roller) joined() segment.List {
 	ofNames := anonymous(r.tables[SourceName])
 	firsts := make([]int, len(ofNames)) // by the number of a name: 1 more than its first source
@@ -283,8 +283,8 @@ func (r *roller) sumSales() (sums []segment.Sale) {
 	return sums
 }
 
-// hidden returns the rows that have nothing but automatic events, before the tables are emptied. They
-// are rows if such an event is a key event.
+// hidden returns the rows that have nothing but automatic events, before the tables are emptied.
+// They are rows if such an event is a key event.
 func (r *roller) hidden(w *window) (rows []segment.HiddenRow) {
 	pages := r.tables[Page]
 	for i := range r.facts {

@@ -19,8 +19,8 @@ type Rows struct {
 
 	imported map[string]Figures // in addition to the counted ones
 
-	// viewed leaves out the row of the empty value if it has no visitors: visits that only server events
-	// opened have no pages, and nothing of a browser.
+	// viewed leaves out the row of the empty value if it has no visitors: visits that only server
+	// events opened have no pages, and nothing of a browser.
 	viewed bool
 
 	least int64    // rows of fewer visitors are in small; 0: all have rows of their own
@@ -105,7 +105,8 @@ func (r *Rows) Of(value string) Figures {
 	return Figures{}
 }
 
-// OnlySums reports whether all that is known of a value are daily sums of imports. Filters do not find them.
+// OnlySums reports whether all that is known of a value are daily sums of imports. Filters do not
+// find them.
 func (r *Rows) OnlySums(value string) bool {
 	imported, ok := r.imported[value]
 	return ok && !r.has(value) && imported.UnknownOf().Conversion == imported.Visitors
@@ -151,8 +152,9 @@ func (r *Rows) with(value string, f Figures) Figures {
 	return f
 }
 
-// WithoutSmall returns the rows with the values of fewer visitors than least together as OtherValue. The row
-// of the empty value, about which nothing is known, stays. It takes no memory for each row.
+// WithoutSmall returns the rows with the values of fewer visitors than least together as
+// OtherValue. The row of the empty value, about which nothing is known, stays. It takes no memory
+// for each row.
 func (r *Rows) WithoutSmall(least int64) *Rows {
 	grouped := *r
 	grouped.least, grouped.small, grouped.length = least, nil, 0

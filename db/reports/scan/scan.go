@@ -69,8 +69,8 @@ type Scanner struct {
 // New is NewWithin without a bound.
 func New(q *Query) *Scanner { return NewWithin(context.Background(), q, nil) }
 
-// NewWithin returns a Scanner. Its methods fail when ctx ends, and with ErrBudget when the budget is
-// used up. The query must not change while it is in use.
+// NewWithin returns a Scanner. Its methods fail when ctx ends, and with ErrBudget when the budget
+// is used up. The query must not change while it is in use.
 func NewWithin(ctx context.Context, q *Query, budget *Budget) *Scanner {
 	s := &Scanner{
 		ctx: ctx, budget: budget,
@@ -122,8 +122,8 @@ func NewWithin(ctx context.Context, q *Query, budget *Budget) *Scanner {
 // each visitor's number.
 const maxVisits = 1<<(32-stampDays) - 1
 
-// Add counts a segment. Each visit must be added once. It fails if the segments of the Scanner would
-// have 2^29 visits or more; after an error, the Scanner must not be used again.
+// Add counts a segment. Each visit must be added once. It fails if the segments of the Scanner
+// would have 2^29 visits or more; after an error, the Scanner must not be used again.
 func (s *Scanner) Add(g *segment.Segment) error { return s.addDays(g, nil) }
 
 // addDays is Add for those UTC days of the segment that are set in only; nil means all.
@@ -153,8 +153,8 @@ func (s *Scanner) addDays(g *segment.Segment, only []bool) error {
 	return nil
 }
 
-// maxBlock is how many visits of a day are counted at once, with the last one's visitor's other visits.
-// It bounds the memory of facts.
+// maxBlock is how many visits of a day are counted at once, with the last one's visitor's other
+// visits. It bounds the memory of facts.
 var maxBlock = 1 << 15
 
 // addDay counts the UTC day n of the segment, whose visits are those from begin before end.
@@ -278,8 +278,8 @@ func (s *Scanner) sideBySide(parts []func(), n int) {
 	running.Wait()
 }
 
-// number numbers the texts of the breakdowns, side by side, and makes room for their rows. Values of
-// properties are numbered when an event of the property comes.
+// number numbers the texts of the breakdowns, side by side, and makes room for their rows. Values
+// of properties are numbered when an event of the property comes.
 func (p *pass) number() error {
 	var parts []func()
 	texts, begun := 0, make(map[segment.Field]bool)
@@ -316,7 +316,8 @@ func (p *pass) number() error {
 	return p.err()
 }
 
-// numberFacts numbers the texts of the facts, if only theirs are numbered, and makes room for their rows.
+// numberFacts numbers the texts of the facts, if only theirs are numbered, and makes room for their
+// rows.
 func (p *pass) numberFacts() {
 	if !p.isSparse {
 		return
@@ -357,7 +358,8 @@ func (s *Scanner) Result() *Result {
 	return r
 }
 
-// End returns the figures of all segments added so far. It fails as Add does, and then figures are missing.
+// End returns the figures of all segments added so far. It fails as Add does, and then figures are
+// missing.
 func (s *Scanner) End() (*Result, error) {
 	r := &Result{
 		Totals: s.totals.buckets[0].Figures, Breakdowns: make([]*Rows, len(s.tables)), Properties: make(map[string]PropertyCount),

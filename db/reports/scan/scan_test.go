@@ -68,8 +68,8 @@ func compare(t *testing.T, name string, q *scan.Query, days []segment.Rows) {
 }
 
 // compareRollups compares a query that rollups can answer with a count by maps. The last segment
-// holds the days of all others. Days that the rollup has otherwise than the query are counted from the
-// columns.
+// holds the days of all others. Days that the rollup has otherwise than the query are counted from
+// the columns.
 func compareRollups(t *testing.T, name string, q scan.Query, days []segment.Rows, segments []*segment.Segment) {
 	t.Helper()
 	q.Filters, q.Funnels, q.Journeys, q.Cohorts, q.Numbers = nil, nil, nil, nil, nil
@@ -132,8 +132,8 @@ func decodeRollup(t *testing.T, rollup []byte, parts [segment.Parts][]byte) (*se
 	return decoded, texts
 }
 
-// TestRollupsAreUsed checks which of three days rollups have for a query, and which are counted from the
-// columns.
+// TestRollupsAreUsed checks which of three days rollups have for a query, and which are counted
+// from the columns.
 func TestRollupsAreUsed(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
@@ -188,7 +188,8 @@ func TestRollupsAreUsed(t *testing.T) {
 	}
 }
 
-// compareVisitors checks that breakdowns by visitors alone have the same rows with the same visitors.
+// compareVisitors checks that breakdowns by visitors alone have the same rows with the same
+// visitors.
 func compareVisitors(t *testing.T, name string, q scan.Query, want *oracle.Result, segments []*segment.Segment) {
 	t.Helper()
 

@@ -20,8 +20,8 @@ var timeTexts = map[Dimension][]string{
 	},
 }
 
-// intervals maps the seconds of a segment to intervals of time, such as the points of a series. The interval of
-// a quarter of an hour is computed once.
+// intervals maps the seconds of a segment to intervals of time, such as the points of a series. The
+// interval of a quarter of an hour is computed once.
 type intervals struct {
 	first    int64                // Unix seconds of the segment's first midnight
 	of       func(unix int64) int // the interval of a time, or noInterval
@@ -36,8 +36,9 @@ const (
 	quarter = 15 * 60
 )
 
-// newIntervals computes the intervals of the segment's quarters of an hour. of must be constant within a
-// quarter that begins and ends in the same interval, as hours and days of all zones are since 1973.
+// newIntervals computes the intervals of the segment's quarters of an hour. of must be constant
+// within a quarter that begins and ends in the same interval, as hours and days of all zones are
+// since 1973.
 func newIntervals(g *segment.Segment, of func(unix int64) int) intervals {
 	first := g.First.Start().Time().Unix()
 	s := intervals{first: first, of: of, quarters: make([]int16, len(g.Days)*(86_400/quarter))}
@@ -98,14 +99,15 @@ func (p *pass) pointIntervals() intervals {
 	return s
 }
 
-// pointOf returns the last point that begins at a time or before, or noInterval. Points that begin at the
-// same time are empty but for the last one.
+// pointOf returns the last point that begins at a time or before, or noInterval. Points that begin
+// at the same time are empty but for the last one.
 func (s *Scanner) pointOf(unix int64) int {
 	after, _ := slices.BinarySearch(s.points, unix+1)
 	return after - 1
 }
 
-// countAt counts by intervals of time: page views and events by their own time, visits by their start.
+// countAt counts by intervals of time: page views and events by their own time, visits by their
+// start.
 func (p *pass) countAt(to *table, s *intervals, w *window) {
 	all, isOne := s.only(w)
 	for i := range p.facts {

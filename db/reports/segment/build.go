@@ -93,8 +93,8 @@ func byTime(at, otherAt model.Instant, id, otherID int64) int {
 	return cmp.Or(cmp.Compare(at, otherAt), cmp.Compare(id, otherID))
 }
 
-// groupRows groups n rows by their visits. visitOf returns the place of a row's visit, and order lists
-// the places of the visits in their order.
+// groupRows groups n rows by their visits. visitOf returns the place of a row's visit, and order
+// lists the places of the visits in their order.
 func groupRows(order []int32, n int, visitOf func(row int32) int32) *grouped {
 	g := &grouped{make([]int32, n), make([]int32, len(order))}
 	rank := make([]int32, len(order))

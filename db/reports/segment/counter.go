@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// counter counts texts within bounded memory, by the algorithm of Misra and Gries: when it has too many
-// texts, it lowers all counts by the count of the first text without room, and forgets texts that reach
+// counter counts texts within bounded memory, by the algorithm of Misra and Gries: when it has too
+// many texts, it lowers all counts by the count of the first text without room, and forgets texts
+// that reach
 // 0. A text that is more than one in size of all texts added is therefore never forgotten, whatever
 // the order; with fewer different texts, all counts are exact.
 type counter struct {

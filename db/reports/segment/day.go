@@ -17,8 +17,8 @@ var ErrTooLarge = errors.New("segment: the rows need more memory than a build ma
 // errNoVisit is returned for a page view or event without its visit.
 var errNoVisit = errors.New("segment: its visit is missing")
 
-// DayBuilder collects the rows of one site and UTC day in a compact form: texts are numbers, and a row
-// has 40 to 48 bytes. Visits must be added before their page views and events.
+// DayBuilder collects the rows of one site and UTC day in a compact form: texts are numbers, and a
+// row has 40 to 48 bytes. Visits must be added before their page views and events.
 type DayBuilder struct {
 	*vocabulary
 	day    model.Day
@@ -38,7 +38,8 @@ type DayBuilder struct {
 	events []eventRow
 	props  []propertyRow
 
-	// The numbers of properties that isNumbered: their rows have numberFlag plus the index here as their value.
+	// The numbers of properties that isNumbered: their rows have numberFlag plus the index here as
+	// their value.
 	numbers []Number
 }
 
@@ -88,11 +89,11 @@ type eventRow struct {
 	propCount            uint8
 }
 
-// BuildDay makes the segment of one day. read adds all rows to the builder and returns the builder's
-// error as soon as there is one. It is called once, and three times for rows with more texts than
-// DayLimits permit: to notice it, to count the texts, and to build with the most frequent ones. The
-// rows and their order must be the same each time. budget bounds the memory of the build, in bytes; 0
-// means no bound. Rows that need more are ErrTooLarge.
+// BuildDay makes the segment of one day. read adds all rows to the builder and returns the
+// builder's error as soon as there is one. It is called once, and three times for rows with more
+// texts than DayLimits permit: to notice it, to count the texts, and to build with the most
+// frequent ones. The rows and their order must be the same each time. budget bounds the memory of
+// the build, in bytes; 0 means no bound. Rows that need more are ErrTooLarge.
 func BuildDay(ctx context.Context, day model.Day, budget int, read func(*DayBuilder) error) (*Segment, error) {
 	return buildDay(ctx, day, DayLimits, budget, read)
 }
@@ -143,7 +144,8 @@ func (d *DayBuilder) text(f Field, text []byte) Text {
 	return d.ofBytes(f, text)
 }
 
-// Client returns the number of what a visit keeps of its browser. Equal visits may share a number, as in Origin.
+// Client returns the number of what a visit keeps of its browser. Equal visits may share a number,
+// as in Origin.
 func (d *DayBuilder) Client(c *model.Client) Client {
 	text := func(f Field, text string) Text { return d.text(f, []byte(text)) }
 	of := client{
@@ -160,8 +162,8 @@ func (d *DayBuilder) Client(c *model.Client) Client {
 	return n
 }
 
-// Counts reports whether the builder only counts texts, so that Origin and Client must be called for each
-// visit.
+// Counts reports whether the builder only counts texts, so that Origin and Client must be called
+// for each visit.
 func (d *DayBuilder) Counts() bool { return d.census != nil }
 
 // AddVisit adds a visit.
@@ -182,8 +184,8 @@ func (d *DayBuilder) HasVisit(key VisitKey) bool {
 	return ok
 }
 
-// AddView adds a page view and returns its number, for SetEngagement. ok is false for one that is left
-// out: without a visit, and each one during a census.
+// AddView adds a page view and returns its number, for SetEngagement. ok is false for one that is
+// left out: without a visit, and each one during a census.
 func (d *DayBuilder) AddView(
 	key VisitKey, at model.Instant, id int64, path, language []byte, width int16,
 ) (n int, ok bool) {
@@ -212,8 +214,8 @@ func (d *DayBuilder) SetEngagement(n int, ms int32, scroll int16) {
 	d.views[n].engagedMS, d.views[n].scroll = ms, scroll
 }
 
-// AddEvent adds an event. properties is a JSON object, or nothing. ok is false for an event without a
-// visit, which is left out.
+// AddEvent adds an event. properties is a JSON object, or nothing. ok is false for an event without
+// a visit, which is left out.
 func (d *DayBuilder) AddEvent(
 	key VisitKey, at model.Instant, id int64, name, path, currency []byte, value model.Money, properties []byte,
 ) (ok bool) {
@@ -343,9 +345,9 @@ func (d *DayBuilder) order(ctx context.Context) ([]int32, error) {
 	return order, ctx.Err()
 }
 
-// userOf returns the user id that the n-th visit of the order counts by: its own, or else that of the
-// nearest visit of the same visitor, an earlier one first. So a person who signs in between two visits
-// counts once.
+// userOf returns the user id that the n-th visit of the order counts by: its own, or else that of
+// the nearest visit of the same visitor, an earlier one first. So a person who signs in between two
+// visits counts once.
 func (d *DayBuilder) userOf(order []int32, n int) Text {
 	visitor := d.visits[order[n]].key.Visitor
 

@@ -15,8 +15,8 @@ import (
 const MaxPart = 1 << 30
 
 // Decode reads the parts of a segment and checks every index, so that a decoded segment cannot make
-// a reader fail. The segment's columns and texts alias the parts. Parts that contradict each other or
-// themselves are ErrDamaged, parts of another version ErrVersion.
+// a reader fail. The segment's columns and texts alias the parts. Parts that contradict each other
+// or themselves are ErrDamaged, parts of another version ErrVersion.
 func Decode(parts [Parts][]byte) (*Segment, error) {
 	s := new(Segment)
 	for part := range Parts {
@@ -30,7 +30,8 @@ func Decode(parts [Parts][]byte) (*Segment, error) {
 	return s, nil
 }
 
-// DecodeTexts reads the days and the dictionaries of a segment, without its columns, for its rollup.
+// DecodeTexts reads the days and the dictionaries of a segment, without its columns, for its
+// rollup.
 func DecodeTexts(days, texts []byte) (*Segment, error) {
 	s := new(Segment)
 	if err := s.read(PartDays, days); err != nil {
@@ -211,8 +212,8 @@ func (c *columns) column() Column {
 // isLittleEndian reports whether this processor has numbers in the order of the form.
 var isLittleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
-// view returns little-endian numbers in place, or a copy if the processor needs another order or data is
-// not aligned.
+// view returns little-endian numbers in place, or a copy if the processor needs another order or
+// data is not aligned.
 func view[T number](data []byte) []T {
 	n := len(data) / sizeOf[T]()
 	begin := unsafe.SliceData(data)

@@ -13,16 +13,17 @@ import (
 // Version is the version of the form, which every part carries.
 const Version = 1
 
-// Part is one of the encoded pieces of a segment. A piece is a head and the columns of one table. All
-// numbers are little-endian. The head has 16 bytes:
+// Part is one of the encoded pieces of a segment. A piece is a head and the columns of one table.
+// All numbers are little-endian. The head has 16 bytes:
 //
 //   - 4 bytes: the CRC-32C of all that follows
 //   - 4 bytes: Version
 //   - 4 bytes: the number of the part
 //   - 4 bytes: the first day
 //
-// A column has the width of its values in bytes (4 bytes), the number of its values (4 bytes), the values,
-// and zeros up to a multiple of 8 bytes. So each column is aligned and can be read in place.
+// A column has the width of its values in bytes (4 bytes), the number of its values (4 bytes), the
+// values, and zeros up to a multiple of 8 bytes. So each column is aligned and can be read in
+// place.
 type Part int16
 
 // The parts of a segment.
@@ -107,8 +108,8 @@ func daysOf(s *Segment, count func(*Day) uint32) []uint32 {
 	return counts
 }
 
-// appendTexts appends two columns for each dictionary: where each text ends, and the bytes of all. The
-// empty first text is left out.
+// appendTexts appends two columns for each dictionary: where each text ends, and the bytes of all.
+// The empty first text is left out.
 func (s *Segment) appendTexts(data []byte) []byte {
 	for f, texts := range s.Texts {
 		if Field(f).Domain() != Field(f) {

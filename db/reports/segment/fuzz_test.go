@@ -14,8 +14,8 @@ const (
 	rollupHead   = 8
 )
 
-// FuzzDecodeBody changes what follows the right checksum of a part, as a faulty writer could. Decode must
-// refuse it or return a segment whose every index can be followed.
+// FuzzDecodeBody changes what follows the right checksum of a part, as a faulty writer could.
+// Decode must refuse it or return a segment whose every index can be followed.
 func FuzzDecodeBody(f *testing.F) {
 	parts := build(f, day).Encode()
 	for part := range segment.Parts {
@@ -46,8 +46,8 @@ func FuzzDecodeBody(f *testing.F) {
 	})
 }
 
-// changedPart returns a part with other bytes from a place on. A place beyond its end cuts off its last
-// bytes instead, as many as the place is beyond.
+// changedPart returns a part with other bytes from a place on. A place beyond its end cuts off its
+// last bytes instead, as many as the place is beyond.
 func changedPart(part []byte, at uint16, data []byte) []byte {
 	changed := bytes.Clone(part)
 	body := changed[checksumSize:]

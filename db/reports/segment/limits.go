@@ -1,17 +1,17 @@
 package segment
 
-// Other is the text in a dictionary that stands for all texts without a row of their own, because the
-// rows have more texts than Limits permit. No stored text has a NUL.
+// Other is the text in a dictionary that stands for all texts without a row of their own, because
+// the rows have more texts than Limits permit. No stored text has a NUL.
 const Other = "\x00"
 
 // MaxProperties is how many properties of an event reports have: the first ones by name. The others
 // are in the stored row alone.
 const MaxProperties = 30
 
-// Limits bound the texts of a segment, so that its memory follows its rows and not what clients send.
-// Beyond a limit the most frequent texts keep rows of their own, and all others are Other. Channels,
-// ad platforms, screen widths, countries and the like have few values, and user ids must stay distinct:
-// they have no limit.
+// Limits bound the texts of a segment, so that its memory follows its rows and not what clients
+// send. Beyond a limit the most frequent texts keep rows of their own, and all others are Other.
+// Channels, ad platforms, screen widths, countries and the like have few values, and user ids must
+// stay distinct: they have no limit.
 type Limits struct {
 	Names        int // names of properties
 	ValuesOf     int // values of one property

@@ -97,7 +97,8 @@ func TestPropertiesWithinLimits(t *testing.T) {
 	}
 }
 
-// TestFirstPropertiesOfAnEvent checks that reports have the first properties by name, without lists.
+// TestFirstPropertiesOfAnEvent checks that reports have the first properties by name, without
+// lists.
 func TestFirstPropertiesOfAnEvent(t *testing.T) {
 	var object strings.Builder
 	object.WriteString(`{"a-list":[1]`)
@@ -138,8 +139,8 @@ func rowsOf(s *segment.Segment, f segment.Field) (texts []string) {
 	return texts
 }
 
-// TestTextsWithinLimits checks that the frequent texts of a domain keep their rows, whenever they come,
-// and that a domain within its limit keeps all.
+// TestTextsWithinLimits checks that the frequent texts of a domain keep their rows, whenever they
+// come, and that a domain within its limit keeps all.
 func TestTextsWithinLimits(t *testing.T) {
 	o := segment.Other
 	for name, c := range map[string]struct {
@@ -214,8 +215,8 @@ func TestMergeWithinLimits(t *testing.T) {
 	}
 }
 
-// TestCounterKeepsFrequentTexts checks the bound of Misra and Gries on random texts in the worst order:
-// all rare ones come first, or last.
+// TestCounterKeepsFrequentTexts checks the bound of Misra and Gries on random texts in the worst
+// order: all rare ones come first, or last.
 func TestCounterKeepsFrequentTexts(t *testing.T) {
 	const size, rare = 50, 20_000
 	r := rand.New(rand.NewPCG(1, 1))
@@ -279,8 +280,8 @@ func TestBuildWithinItsBudget(t *testing.T) {
 	}
 }
 
-// TestLimitsKeepEqualRows checks that limits that are not exceeded change nothing, and that the sums of
-// a build beyond them are those of the rows.
+// TestLimitsKeepEqualRows checks that limits that are not exceeded change nothing, and that the
+// sums of a build beyond them are those of the rows.
 func TestLimitsKeepEqualRows(t *testing.T) {
 	objects := make([]string, 500)
 	r := rand.New(rand.NewPCG(2, 2))

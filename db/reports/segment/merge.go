@@ -26,10 +26,10 @@ func Merge(segments []*Segment) (*Segment, error) {
 	})
 }
 
-// MergeEach joins segments of ascending days into one with a single dictionary. Days between them have
-// no visits. The order of visits stays. Its columns are copies. each calls take for each segment in
-// order and returns its error; take uses the segment only until it returns. each is called once, and
-// three times for segments with more texts than MonthLimits permit: see BuildDay.
+// MergeEach joins segments of ascending days into one with a single dictionary. Days between them
+// have no visits. The order of visits stays. Its columns are copies. each calls take for each
+// segment in order and returns its error; take uses the segment only until it returns. each is
+// called once, and three times for segments with more texts than MonthLimits permit: see BuildDay.
 func MergeEach(each func(take func(*Segment) error) error) (*Segment, error) {
 	return mergeEach(MonthLimits, each)
 }
@@ -109,8 +109,8 @@ func (m *merger) add(s *Segment) error {
 	return nil
 }
 
-// addTexts adds the columns of all texts but those of properties. Each text of the segment is looked
-// up once.
+// addTexts adds the columns of all texts but those of properties. Each text of the segment is
+// looked up once.
 func (m *merger) addTexts(s *Segment) {
 	var numbers [fieldCount][]Text // by domain and number in the segment
 	for f := range fieldCount {
@@ -140,8 +140,8 @@ func (m *merger) addBefore(s *Segment) {
 	}
 }
 
-// addProperties adds the properties of the events. All properties of an event that are Other are one. A
-// property that becomes Other in the month keeps its number.
+// addProperties adds the properties of the events. All properties of an event that are Other are
+// one. A property that becomes Other in the month keeps its number.
 func (m *merger) addProperties(s *Segment) {
 	known := make(map[propertyRow]propertyRow) // from the numbers of the segment
 	names, values := &s.Columns[PropName], &s.Columns[PropValue]

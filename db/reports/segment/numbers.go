@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// Number is the number that an event carries in a property: the bits of a float64 that is neither infinite
-// nor negative zero, NoNumber or UnknownNumber.
+// Number is the number that an event carries in a property: the bits of a float64 that is neither
+// infinite nor negative zero, NoNumber or UnknownNumber.
 type Number uint64
 
 // What is no number. Both are bits of NaN.
@@ -31,9 +31,9 @@ func (n Number) Value() (value float64, ok bool) {
 	return value, !math.IsNaN(value)
 }
 
-// ParseNumber returns the number that a value of a property is, or NoNumber. A text is a number if it is
-// written as a number of JSON: reports do not distinguish the text "5" from the number 5. Numbers beyond a
-// float64 are no numbers.
+// ParseNumber returns the number that a value of a property is, or NoNumber. A text is a number if
+// it is written as a number of JSON: reports do not distinguish the text "5" from the number 5.
+// Numbers beyond a float64 are no numbers.
 func ParseNumber(value string) Number {
 	if !isNumber(value) {
 		return NoNumber
@@ -101,8 +101,8 @@ func isZero(number string) bool {
 	return true
 }
 
-// OtherNumber returns the number of the n-th property of event e that has the value Other and a name of its
-// own, and UnknownNumber if the segment does not have the number.
+// OtherNumber returns the number of the n-th property of event e that has the value Other and a
+// name of its own, and UnknownNumber if the segment does not have the number.
 func (s *Segment) OtherNumber(e, n int) Number {
 	if len(s.NumbersEnd) == 0 {
 		return UnknownNumber

@@ -7,24 +7,25 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// propertyReader reads the properties of events, one after the other. An event can have hundreds, of
-// which only the first ones by name are kept, so it copies none of the others.
+// propertyReader reads the properties of events, one after the other. An event can have hundreds,
+// of which only the first ones by name are kept, so it copies none of the others.
 type propertyReader struct {
 	decoder *jsontext.Decoder
 	list    []flatProperty
 	text    []byte // unquoted, of the current name
 }
 
-// flatProperty is a property with a text, a number, true or false. A text is quoted, as in the object.
+// flatProperty is a property with a text, a number, true or false. A text is quoted, as in the
+// object.
 type flatProperty struct {
 	name  string
 	value []byte
 }
 
 // read lists the first MaxProperties properties of a JSON object, by name, whose value is a text, a
-// number, true or false. Lists and objects are not broken down (analytics contract, section 2). The list
-// is valid until the next call, and its values while the object is. An object that is not JSON has
-// none.
+// number, true or false. Lists and objects are not broken down (analytics contract, section 2). The
+// list is valid until the next call, and its values while the object is. An object that is not JSON
+// has none.
 func (r *propertyReader) read(object []byte) []flatProperty {
 	r.list = r.list[:0]
 	if len(object) == 0 {
@@ -100,8 +101,8 @@ func compareText(text string, other []byte) int {
 	}
 }
 
-// of returns the value as reports show it: a text without its quotes, all else as stored. ok is false
-// for a text that cannot be read.
+// of returns the value as reports show it: a text without its quotes, all else as stored. ok is
+// false for a text that cannot be read.
 func (p *flatProperty) of() (value string, ok bool) {
 	if p.value[0] != '"' {
 		return string(p.value), true

@@ -12,8 +12,8 @@ import (
 	"github.com/tallygate/tallygate/db/reports/segment"
 )
 
-// FuzzProperties compares the properties of an event with those that encoding/json reads of the same
-// object.
+// FuzzProperties compares the properties of an event with those that encoding/json reads of the
+// same object.
 func FuzzProperties(f *testing.F) {
 	for _, object := range []string{
 		``, `{}`, `[]`, `{"a":1}`, `{"b":"x","a":true,"c":null,"d":[1,{"a":2}],"e":{"f":"g"},"h":-1.50e3}`,
@@ -58,7 +58,8 @@ func FuzzProperties(f *testing.F) {
 	})
 }
 
-// BenchmarkProperties builds a day of 1,000 events with ordinary properties, and with as many as fit.
+// BenchmarkProperties builds a day of 1,000 events with ordinary properties, and with as many as
+// fit.
 func BenchmarkProperties(b *testing.B) {
 	var many []string
 	for i := range 270 {

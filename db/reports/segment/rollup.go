@@ -7,8 +7,8 @@ import (
 	"math"
 )
 
-// rollupVersion is the version of the form of rollups. A rollup of another version is not used: its figures
-// are counted from the segment's columns.
+// rollupVersion is the version of the form of rollups. A rollup of another version is not used: its
+// figures are counted from the segment's columns.
 const rollupVersion = 1
 
 // Rollup holds figures of a segment that are counted already: those of each local day within each
@@ -16,9 +16,9 @@ const rollupVersion = 1
 // indexes into the segment's dictionaries. A user id counts once in a period, so user ids are
 // listed.
 //
-// Its form is a checksum, the version, the version of the names, and for each span its times, the size of its figures and the
-// figures, as the varints of Protocol Buffers. Most of a rollup are lists of pairs, whose values
-// ascend and are stored as differences.
+// Its form is a checksum, the version, the version of the names, and for each span its times, the
+// size of its figures and the figures, as the varints of Protocol Buffers. Most of a rollup are
+// lists of pairs, whose values ascend and are stored as differences.
 type Rollup struct {
 	// Names identifies the names of sources that Totals.Joined is of, see model.SourceNamesVersion.
 	Names uint64
@@ -50,11 +50,13 @@ type Totals struct {
 	Sets   []NameSet             // of events, by visitor
 	Sales  []Sale
 
-	// Hidden are rows without a visitor, which are shown only if events of this name are key events.
+	// Hidden are rows without a visitor, which are shown only if events of this name are key
+	// events.
 	Hidden []HiddenRow
 
-	// Joined has the visitors without a user id who came from several sources of one name, by the first of
-	// these sources in the dictionary: how often they count too much if the sources are added up.
+	// Joined has the visitors without a user id who came from several sources of one name, by the
+	// first of these sources in the dictionary: how often they count too much if the sources are
+	// added up.
 	Joined List
 
 	// Across are the visits that began in another span of the UTC day than the event happened. They

@@ -60,8 +60,8 @@ type Event struct {
 	Properties string // JSON object; empty for none
 }
 
-// Build makes the segment of one day from rows in memory. A page view or event whose visit is missing
-// is an error: the caller read an inconsistent state.
+// Build makes the segment of one day from rows in memory. A page view or event whose visit is
+// missing is an error: the caller read an inconsistent state.
 func Build(rows Rows) (*Segment, error) {
 	return BuildDay(context.Background(), rows.Day, 0, rows.addTo)
 }

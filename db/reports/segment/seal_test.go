@@ -1,6 +1,7 @@
 package segment
 
-// Seal and SealRollup write the right checksum, so that a fuzzed part or rollup reaches the decoder.
+// Seal and SealRollup write the right checksum, so that a fuzzed part or rollup reaches the
+// decoder.
 var (
 	Seal       = seal
 	SealRollup = sealRollup

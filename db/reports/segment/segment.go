@@ -16,8 +16,8 @@ import (
 // the field's domain.
 type Field uint8
 
-// The fields of a visit, of a page view, an event and a property, then further fields of a visit. Stored
-// rollups number fields, so new fields come last.
+// The fields of a visit, of a page view, an event and a property, then further fields of a visit.
+// Stored rollups number fields, so new fields come last.
 const (
 	Channel     Field = iota
 	Source            // utm_source or, without one, the referring host
@@ -116,8 +116,8 @@ type Segment struct {
 	PropsEnd []uint32 // index after its last property
 	Before   Column   // page views of its visit before it, those of its microsecond included
 
-	// The numbers of properties with the value Other and a name of their own, in order. Both are empty in
-	// segments without such properties.
+	// The numbers of properties with the value Other and a name of their own, in order. Both are
+	// empty in segments without such properties.
 	NumbersEnd []uint32 // by event: index after its last number
 	Numbers    []Number
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// errFull means that rows have more texts than the limits permit. They are then read again, to count
-// the texts and to keep the most frequent ones.
+// errFull means that rows have more texts than the limits permit. They are then read again, to
+// count the texts and to keep the most frequent ones.
 var errFull = errors.New("segment: more texts than the limits permit")
 
 // Text is the number of a text in its domain's dictionary. 0 is the empty text.
@@ -73,8 +73,8 @@ func (v *vocabulary) add(domain Field, text string) Text {
 	return v.number(domain, text)
 }
 
-// number returns the number of a text, which it gives one if it has none. It keeps a copy, because the
-// text can be a part of a row or of a segment.
+// number returns the number of a text, which it gives one if it has none. It keeps a copy, because
+// the text can be a part of a row or of a segment.
 func (v *vocabulary) number(domain Field, text string) Text {
 	n, known := v.numbers[domain][text]
 	if !known {
@@ -153,8 +153,8 @@ func (k *kept) property(name, value string) (keptName, keptValue string) {
 	return name, value
 }
 
-// census counts the texts of rows that have too many, within bounded memory, to find the most frequent
-// ones.
+// census counts the texts of rows that have too many, within bounded memory, to find the most
+// frequent ones.
 type census struct {
 	limits Limits
 	texts  [fieldCount]*counter // by domain; nil for a domain without a limit
@@ -162,7 +162,8 @@ type census struct {
 	values *counter             // of properties: name, Other and value
 }
 
-// spare is how many texts a census counts for each one that it keeps, and how many bytes for a byte.
+// spare is how many texts a census counts for each one that it keeps, and how many bytes for a
+// byte.
 const spare = 2
 
 func newCensus(limits Limits) *census {
@@ -179,8 +180,8 @@ func newCensus(limits Limits) *census {
 	return c
 }
 
-// add counts a text of a field n times. The bytes of all domains are bounded together: beyond the bound,
-// the largest domain gives up half of its own.
+// add counts a text of a field n times. The bytes of all domains are bounded together: beyond the
+// bound, the largest domain gives up half of its own.
 func (c *census) add(f Field, text string, n int64) {
 	of := c.texts[f.Domain()]
 	if of == nil || text == "" || text == Other {

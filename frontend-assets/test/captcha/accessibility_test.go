@@ -23,7 +23,8 @@ var captchaStates = []struct{ state, path, do string }{
 	{"error", "/missing", `0`},
 }
 
-// newStatesSite returns a site with a page for each state, which follows the preferred colour scheme.
+// newStatesSite returns a site with a page for each state, which follows the preferred colour
+// scheme.
 func newStatesSite(t *testing.T) *captchaSite {
 	form := `<meta name="color-scheme" content="light dark">` + captchaForm("")
 	hangs := strings.Replace(form, "data-sitekey", `data-api="http://www.shop.test/hangs" data-sitekey`, 1)
@@ -168,8 +169,8 @@ func TestChromiumCaptchaForScreenReadersAndKeyboards(t *testing.T) {
 	}
 }
 
-// TestChromiumCaptchaAnnouncesAnErrorOnce checks that retries do not write the same note again, because
-// screen readers announce a note whenever it is written.
+// TestChromiumCaptchaAnnouncesAnErrorOnce checks that retries do not write the same note again,
+// because screen readers announce a note whenever it is written.
 func TestChromiumCaptchaAnnouncesAnErrorOnce(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
 	s.answer("/config", times(5, http.StatusServiceUnavailable))

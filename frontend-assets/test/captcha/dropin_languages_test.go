@@ -13,7 +13,8 @@ import (
 // program is a library of another language for reCAPTCHA, as Debian packages it.
 type program struct {
 	name string
-	// interpreter is Debian's, which finds Debian's packages: another one may stand before it on the PATH.
+	// interpreter is Debian's, which finds Debian's packages: another one may stand before it on
+	// the PATH.
 	interpreter, file string
 	check             string // fails without the library
 }
@@ -45,8 +46,9 @@ func (p program) isInstalled(t *testing.T) bool {
 	return exec.CommandContext(t.Context(), p.interpreter, flag, p.check).Run() == nil
 }
 
-// TestChromiumDropinLanguages runs the libraries of other languages, unchanged but for their two addresses: the
-// browser sends the form with the library's tags, and the library verifies the token once.
+// TestChromiumDropinLanguages runs the libraries of other languages, unchanged but for their two
+// addresses: the browser sends the form with the library's tags, and the library verifies the token
+// once.
 func TestChromiumDropinLanguages(t *testing.T) {
 	const form = `<title>Form</title><script>window.onToken = () => document.forms.form.requestSubmit()</script>
 		<form id="form" action="/submit" method="post"><label>E-mail <input name="email"></label>%s</form>`

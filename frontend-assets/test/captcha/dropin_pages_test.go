@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// TestChromiumDropinForcedForm stands for hCaptcha's plug-in of WordPress with the option "Force hCaptcha": it checks
-// the sitekey, holds the form back until the textarea in the element has a value, and then sends it.
+// TestChromiumDropinForcedForm stands for hCaptcha's plug-in of WordPress with the option "Force
+// hCaptcha": it checks the sitekey, holds the form back until the textarea in the element has a
+// value, and then sends it.
 func TestChromiumDropinForcedForm(t *testing.T) {
 	check := func(sitekey string) string {
 		return captchaOrigin + "/checksiteconfig?host=www.shop.test&sitekey=" + sitekey + "&sc=1&swa=1&spst=0"
@@ -47,7 +48,8 @@ func TestChromiumDropinForcedForm(t *testing.T) {
 	noMessages(t, page)
 }
 
-// TestChromiumDropinContainers renders again into containers that a page has emptied, replaced by a copy, or moved.
+// TestChromiumDropinContainers renders again into containers that a page has emptied, replaced by a
+// copy, or moved.
 func TestChromiumDropinContainers(t *testing.T) {
 	s := newCaptchaSite(t, pagesOf(func(d dropin) string {
 		return `<title>Containers</title>` + pageLog + `<form id="form" action="/submit" method="post"><div id="c"></div><button id="send">Send</button></form>` +
@@ -88,7 +90,8 @@ func TestChromiumDropinContainers(t *testing.T) {
 			}
 		}
 
-		// A button keeps its widget where a page wraps the button, and not where a page replaces it.
+		// A button keeps its widget where a page wraps the button, and not where a page replaces
+		// it.
 		var got struct {
 			Wrapped, Replaced bool
 			Left              int
@@ -117,7 +120,8 @@ func TestChromiumDropinContainers(t *testing.T) {
 	noMessages(t, page)
 }
 
-// TestChromiumDropinCopied sends a form whose content a page has replaced by a copy, without rendering again.
+// TestChromiumDropinCopied sends a form whose content a page has replaced by a copy, without
+// rendering again.
 func TestChromiumDropinCopied(t *testing.T) {
 	s := newCaptchaSite(t, pagesOf(func(d dropin) string { return d.marked("", "") }))
 	page := s.browser.NewPage()
@@ -145,8 +149,9 @@ func TestChromiumDropinCopied(t *testing.T) {
 	noMessages(t, page)
 }
 
-// TestChromiumDropinEvaluated runs scripts whose text a loader evaluates, while the loader is the current script and the
-// captcha's own element stays on the page, after an element with a similar address.
+// TestChromiumDropinEvaluated runs scripts whose text a loader evaluates, while the loader is the
+// current script and the captcha's own element stays on the page, after an element with a similar
+// address.
 func TestChromiumDropinEvaluated(t *testing.T) {
 	s := newCaptchaSite(t, pagesOf(func(d dropin) string {
 		inert := strings.Replace(d.tag("?hl=de"), "<script", `<script type="text/plain"`, 1)
@@ -168,8 +173,8 @@ func TestChromiumDropinEvaluated(t *testing.T) {
 	noMessages(t, page)
 }
 
-// TestChromiumDropinShadowRoot checks that a page's author learns why a widget in a shadow root does not work, and
-// that one in a slot works.
+// TestChromiumDropinShadowRoot checks that a page's author learns why a widget in a shadow root
+// does not work, and that one in a slot works.
 func TestChromiumDropinShadowRoot(t *testing.T) {
 	s := newCaptchaSite(t, pagesOf(func(d dropin) string {
 		return `<title>Shadow</title>` + pageLog + `<section id="host"><div id="slotted"></div></section><script>
@@ -197,9 +202,9 @@ func TestChromiumDropinShadowRoot(t *testing.T) {
 	}
 }
 
-// TestChromiumDropinFormReset resets a form, which empties its textareas: the widget gets a fresh token, and the
-// page gets no call of its expired-callback. A cancelled reset changes nothing. The form has a field named
-// "contains".
+// TestChromiumDropinFormReset resets a form, which empties its textareas: the widget gets a fresh
+// token, and the page gets no call of its expired-callback. A cancelled reset changes nothing. The
+// form has a field named "contains".
 func TestChromiumDropinFormReset(t *testing.T) {
 	s := newCaptchaSite(t, pagesOf(func(d dropin) string { return d.marked("", "") }))
 	page := s.browser.NewPage()

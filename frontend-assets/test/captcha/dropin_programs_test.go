@@ -7,8 +7,9 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestChromiumDropinFrame checks mCaptcha's page for a frame: pages of a bound sitekey's domains get a token by
-// message, and other pages cannot frame it. Any page may frame the widget of an unbound sitekey.
+// TestChromiumDropinFrame checks mCaptcha's page for a frame: pages of a bound sitekey's domains
+// get a token by message, and other pages cannot frame it. Any page may frame the widget of an
+// unbound sitekey.
 func TestChromiumDropinFrame(t *testing.T) {
 	page := func(path, sitekey string) string {
 		return `<title>Frame</title><script>window.log = []; addEventListener('message', (e) => log.push(e.origin + ' ' + e.data.token))</script>
@@ -49,8 +50,9 @@ func TestChromiumDropinFrame(t *testing.T) {
 	frame.WaitFor(`document.querySelector('.service-captcha.is-error') && document.documentElement.lang === 'en'`)
 }
 
-// TestChromiumDropinFrameAddress frames addresses from which a script would read the bound sitekey, but the server
-// another text or nothing. Any page may frame them, so they must not give a token of the sitekey.
+// TestChromiumDropinFrameAddress frames addresses from which a script would read the bound sitekey,
+// but the server another text or nothing. Any page may frame them, so they must not give a token of
+// the sitekey.
 func TestChromiumDropinFrameAddress(t *testing.T) {
 	queries := map[string]string{
 		"/blank": "sitekey=SITEKEY+", "/escaped": "sitekey=%20SITEKEY", "/tab": "sitekey=SITEKEY%09", "/mark": "sitekey=%EF%BB%BFSITEKEY",
@@ -76,8 +78,8 @@ func TestChromiumDropinFrameAddress(t *testing.T) {
 	}
 }
 
-// TestChromiumDropinGitea makes the calls of Gitea's page: a deferred script of the configured address, and
-// render() in an element, for reCAPTCHA inside ready().
+// TestChromiumDropinGitea makes the calls of Gitea's page: a deferred script of the configured
+// address, and render() in an element, for reCAPTCHA inside ready().
 func TestChromiumDropinGitea(t *testing.T) {
 	form := func(script, render string) string {
 		return `<title>Gitea</title><form id="form" action="/submit" method="post"><input name="user_name">
@@ -113,8 +115,9 @@ func TestChromiumDropinGitea(t *testing.T) {
 	noMessages(t, page)
 }
 
-// TestChromiumDropinAuthentik makes the calls of authentik's page: a frame without an address, with the script of
-// the configured address and either the class or an invisible widget, and a message to the page around it.
+// TestChromiumDropinAuthentik makes the calls of authentik's page: a frame without an address, with
+// the script of the configured address and either the class or an invisible widget, and a message
+// to the page around it.
 func TestChromiumDropinAuthentik(t *testing.T) {
 	stage := func(script, body string) string {
 		frame := `<!doctype html><html><head></head><body><script>

@@ -33,7 +33,8 @@ var dropins = []dropin{
 		script: "/turnstile/v0/api.js", verify: "/turnstile/v0/siteverify", eager: true},
 }
 
-// element returns the element with the field's id that the provider's script places within its element.
+// element returns the element with the field's id that the provider's script places within its
+// element.
 func (d dropin) element() string {
 	switch d.class {
 	case "g-recaptcha":
@@ -109,8 +110,8 @@ func waitLogged(page *browsertest.Page, n int) string {
 	return lines[len(lines)-1]
 }
 
-// TestChromiumDropinForm submits the form of each captcha, with a widget that the class marks, and verifies
-// the token at the captcha's own path.
+// TestChromiumDropinForm submits the form of each captcha, with a widget that the class marks, and
+// verifies the token at the captcha's own path.
 func TestChromiumDropinForm(t *testing.T) {
 	s := newCaptchaSite(t, pagesOf(func(d dropin) string {
 		return `<style>textarea { display: block !important }</style>` + d.marked(`data-theme="dark" data-size="compact"`, "?hl=de")
@@ -167,8 +168,8 @@ func TestChromiumDropinForm(t *testing.T) {
 	noMessages(t, page)
 }
 
-// TestChromiumDropinReset checks that a page gets a second token after a reset: for Turnstile at once, and else
-// after the visitor's next interaction, since the callback may send something.
+// TestChromiumDropinReset checks that a page gets a second token after a reset: for Turnstile at
+// once, and else after the visitor's next interaction, since the callback may send something.
 func TestChromiumDropinReset(t *testing.T) {
 	s := newCaptchaSite(t, pagesOf(func(d dropin) string { return d.marked("", "") }))
 	page := s.browser.NewPage()
@@ -200,8 +201,8 @@ func TestChromiumDropinReset(t *testing.T) {
 	noMessages(t, page)
 }
 
-// TestChromiumDropinCallback checks callbacks that reset their widget, which then waits for the visitor's next
-// interaction, and callbacks that remove it, after which the page is not called.
+// TestChromiumDropinCallback checks callbacks that reset their widget, which then waits for the
+// visitor's next interaction, and callbacks that remove it, after which the page is not called.
 func TestChromiumDropinCallback(t *testing.T) {
 	pages := map[string]string{}
 	for _, d := range dropins {
@@ -246,8 +247,8 @@ func TestChromiumDropinCallback(t *testing.T) {
 	noMessages(t, page)
 }
 
-// TestChromiumDropinExpiry checks what a page learns of a renewal, after four minutes, and of a token that
-// expired while the computer slept.
+// TestChromiumDropinExpiry checks what a page learns of a renewal, after four minutes, and of a
+// token that expired while the computer slept.
 func TestChromiumDropinExpiry(t *testing.T) {
 	s := newCaptchaSite(t, pagesOf(func(d dropin) string { return d.marked("", "") }))
 	page := s.browser.NewPage()
@@ -297,8 +298,8 @@ func TestChromiumDropinExpiry(t *testing.T) {
 	noMessages(t, page)
 }
 
-// TestChromiumDropinErrors checks the error callback: for an unknown sitekey, where a page that resets the
-// widget in its callback must not repeat the call.
+// TestChromiumDropinErrors checks the error callback: for an unknown sitekey, where a page that
+// resets the widget in its callback must not repeat the call.
 func TestChromiumDropinErrors(t *testing.T) {
 	s := newCaptchaSite(t, pagesOf(func(d dropin) string {
 		return strings.ReplaceAll(d.marked("", ""), "SITEKEY", "svck_NoSuchSitekeyNoSuchSitekey")
@@ -340,8 +341,8 @@ func TestChromiumDropinWithoutTheWidget(t *testing.T) {
 	noMessages(t, page, "503", "Failed to load resource")
 }
 
-// TestChromiumDropinRender renders widgets by calls: by id, selector and element, with parameters or with the
-// element's attributes, once each, after the script has called the page's function.
+// TestChromiumDropinRender renders widgets by calls: by id, selector and element, with parameters
+// or with the element's attributes, once each, after the script has called the page's function.
 func TestChromiumDropinRender(t *testing.T) {
 	s := newCaptchaSite(t, pagesOf(func(d dropin) string {
 		return `<title>Render</title>` + pageLog + `<script>function loaded() { log.push('loaded') }</script>
@@ -400,8 +401,8 @@ func TestChromiumDropinRender(t *testing.T) {
 	noMessages(t, page)
 }
 
-// TestChromiumDropinExecute checks widgets that work on demand: nothing before execute(), a token each time,
-// nothing after a reset, and an expiry instead of renewals.
+// TestChromiumDropinExecute checks widgets that work on demand: nothing before execute(), a token
+// each time, nothing after a reset, and an expiry instead of renewals.
 func TestChromiumDropinExecute(t *testing.T) {
 	s := newCaptchaSite(t, pagesOf(func(d dropin) string {
 		return `<title>Execute</title>` + pageLog + `<form id="form"><input name="email"><div id="here"></div></form>` +
@@ -448,8 +449,8 @@ func TestChromiumDropinExecute(t *testing.T) {
 	noMessages(t, page)
 }
 
-// TestChromiumDropinPromises checks the promises of execute(): of version 3, of hCaptcha's async calls, and of
-// an invisible widget of reCAPTCHA.
+// TestChromiumDropinPromises checks the promises of execute(): of version 3, of hCaptcha's async
+// calls, and of an invisible widget of reCAPTCHA.
 func TestChromiumDropinPromises(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{
 		"/v3":       `<title>3</title>` + pageLog + `<script src="` + captchaOrigin + `/recaptcha/api.js?render=SITEKEY"></script>`,
@@ -491,8 +492,8 @@ func TestChromiumDropinPromises(t *testing.T) {
 	}
 }
 
-// TestChromiumDropinButton checks a button with the class, as pages have it for invisible widgets: a click gets
-// a token, and the page's function sends the form.
+// TestChromiumDropinButton checks a button with the class, as pages have it for invisible widgets:
+// a click gets a token, and the page's function sends the form.
 func TestChromiumDropinButton(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{"/": `<title>Button</title><script>function send(token) { document.forms.form.submit() }</script>
 		<form id="form" action="/submit" method="post"><input name="email" value="a@shop.test">
@@ -508,8 +509,8 @@ func TestChromiumDropinButton(t *testing.T) {
 	}
 }
 
-// TestChromiumDropinTogether loads the scripts of three captchas, one of them twice, and the widget's own, into
-// one page with one form.
+// TestChromiumDropinTogether loads the scripts of three captchas, one of them twice, and the
+// widget's own, into one page with one form.
 func TestChromiumDropinTogether(t *testing.T) {
 	page := `<title>All</title>` + pageLog + `<form id="form" action="/submit" method="post"><input name="email">`
 	for _, class := range []string{"h-captcha", "g-recaptcha", "cf-turnstile"} {
@@ -541,8 +542,8 @@ func TestChromiumDropinTogether(t *testing.T) {
 	noMessages(t, tab)
 }
 
-// TestChromiumDropinUnderAPolicy checks that the contract's Content-Security-Policy suffices for loaders, with
-// stricter forms of it.
+// TestChromiumDropinUnderAPolicy checks that the contract's Content-Security-Policy suffices for
+// loaders, with stricter forms of it.
 func TestChromiumDropinUnderAPolicy(t *testing.T) {
 	pages := pagesOf(func(d dropin) string { return d.marked("", "") })
 	for path, page := range pages {

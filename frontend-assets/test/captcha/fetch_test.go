@@ -10,8 +10,8 @@ import (
 	"github.com/tallygate/tallygate/tools/browsertest"
 )
 
-// replacingFetch returns a page for each way in which pages replace fetch. When its widget is done, a
-// page submits the token, and goes to the next one.
+// replacingFetch returns a page for each way in which pages replace fetch. When its widget is done,
+// a page submits the token, and goes to the next one.
 func replacingFetch() (pages map[string]string, ways []string) {
 	pages = map[string]string{"/end": ""}
 	ways = slices.Sorted(maps.Keys(browsertest.ReplacedFetch))
@@ -74,8 +74,8 @@ func TestFirefoxCaptchaReplacedFetch(t *testing.T) {
 	s.hasSolvedWith(ways)
 }
 
-// TestChromiumCaptchaReplacedRequests checks that the note of a widget that reaches no server names the
-// possible cause, on a page that replaces fetch and XMLHttpRequest.
+// TestChromiumCaptchaReplacedRequests checks that the note of a widget that reaches no server names
+// the possible cause, on a page that replaces fetch and XMLHttpRequest.
 func TestChromiumCaptchaReplacedRequests(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
 	page := s.browser.NewPage()

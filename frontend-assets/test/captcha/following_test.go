@@ -15,8 +15,8 @@ import (
 	"github.com/tallygate/tallygate/tools/browsertest"
 )
 
-// TestChromiumCaptchaKeepsItsWork checks that a failure of the server or the network does not discard a
-// solution, which may have taken a slow phone seconds.
+// TestChromiumCaptchaKeepsItsWork checks that a failure of the server or the network does not
+// discard a solution, which may have taken a slow phone seconds.
 func TestChromiumCaptchaKeepsItsWork(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
 	var cuts atomic.Int32

@@ -12,8 +12,8 @@ const interaction = `document.forms.form.dispatchEvent(new Event('focusin'))`
 // roundTrip waits for a response, which an earlier call of the widget would precede.
 const roundTrip = `fetch('` + captchaOrigin + `/captcha.css', {mode: 'no-cors', cache: 'no-store'}).then(() => 0)`
 
-// TestChromiumCaptchaFreshToken submits forms that stay on the page: each submit sends a valid token, also where
-// the page reads the form late, and the next interaction obtains a fresh one.
+// TestChromiumCaptchaFreshToken submits forms that stay on the page: each submit sends a valid
+// token, also where the page reads the form late, and the next interaction obtains a fresh one.
 func TestChromiumCaptchaFreshToken(t *testing.T) {
 	handled := func(handle string) string {
 		return "<script>" + movableClock + "</script>" + captchaForm("") + `<script>window.sent = []; window.seen = []
@@ -69,8 +69,8 @@ func TestChromiumCaptchaFreshToken(t *testing.T) {
 	}
 }
 
-// TestChromiumCaptchaRenewsOnce checks that a submit alone makes no call, and that an interaction makes one renewal,
-// which no later submit aborts.
+// TestChromiumCaptchaRenewsOnce checks that a submit alone makes no call, and that an interaction
+// makes one renewal, which no later submit aborts.
 func TestChromiumCaptchaRenewsOnce(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{"/": "<script>" + movableClock + "</script>" + captchaForm("") + `<script>
 		document.forms.form.addEventListener('submit', (event) => event.preventDefault())</script>`})

@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// manyForms is a page of forms whose fields have the names of a form's own properties, which they hide:
-// forty in each form, and one form with all of them. The last form is a widget itself, with its fields
-// outside. A page solves for one widget after the other, so more forms would take minutes on a busy
-// computer.
+// manyForms is a page of forms whose fields have the names of a form's own properties, which they
+// hide: forty in each form, and one form with all of them. The last form is a widget itself, with
+// its fields outside. A page solves for one widget after the other, so more forms would take
+// minutes on a busy computer.
 const manyForms = `<html lang="en"><body><script>
 	const names = [...new Set([HTMLFormElement, HTMLElement, Element, Node, EventTarget].flatMap((each) => Object.getOwnPropertyNames(each.prototype)))]
 	const groups = [names]
@@ -60,8 +60,8 @@ func TestChromiumCaptchaSurvivesEveryFieldName(t *testing.T) {
 	noMessages(t, page)
 }
 
-// TestChromiumCaptchaSurvivesEveryDocumentName runs on a page with images that hide every property of the
-// document.
+// TestChromiumCaptchaSurvivesEveryDocumentName runs on a page with images that hide every property
+// of the document.
 func TestChromiumCaptchaSurvivesEveryDocumentName(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{"/": captchaForm("") + `<script>
 		const add = Document.prototype.createElement
@@ -82,8 +82,9 @@ func TestChromiumCaptchaSurvivesEveryDocumentName(t *testing.T) {
 	noMessages(t, page)
 }
 
-// TestChromiumDropinIsNotMovedByNames is TestChromiumCaptchaIsNotMovedByNames for the loaders, with each element
-// whose name becomes a property of the document. A loader that asks it for its address imports that server's file.
+// TestChromiumDropinIsNotMovedByNames is TestChromiumCaptchaIsNotMovedByNames for the loaders, with
+// each element whose name becomes a property of the document. A loader that asks it for its address
+// imports that server's file.
 func TestChromiumDropinIsNotMovedByNames(t *testing.T) {
 	const other = "http://proxy.example.test"
 	pages := map[string]string{}
@@ -143,8 +144,8 @@ func TestChromiumDropinIsNotMovedByNames(t *testing.T) {
 	}
 }
 
-// TestChromiumCaptchaIsNotSwitchedOffByAnID runs on pages where window.serviceCaptcha is an element with
-// that id.
+// TestChromiumCaptchaIsNotSwitchedOffByAnID runs on pages where window.serviceCaptcha is an element
+// with that id.
 func TestChromiumCaptchaIsNotSwitchedOffByAnID(t *testing.T) {
 	form := captchaForm("")
 	s := newCaptchaSite(t, map[string]string{
@@ -179,8 +180,8 @@ func TestChromiumCaptchaIsNotSwitchedOffByAnID(t *testing.T) {
 	}
 }
 
-// TestChromiumCaptchaErrorsStayInTheirWidget breaks the browser's functions for one widget. The error
-// must reach neither the page nor the other widgets.
+// TestChromiumCaptchaErrorsStayInTheirWidget breaks the browser's functions for one widget. The
+// error must reach neither the page nor the other widgets.
 func TestChromiumCaptchaErrorsStayInTheirWidget(t *testing.T) {
 	widget := `<form id="%s"><input name="q"><div class="service-captcha" data-sitekey="SITEKEY"></div></form>`
 	s := newCaptchaSite(t, map[string]string{"/": `<html lang="en">` + fmt.Sprintf(widget, "bad") + fmt.Sprintf(widget, "good") + captchaScript})
@@ -238,8 +239,8 @@ func TestChromiumCaptchaErrorsStayInTheirWidget(t *testing.T) {
 	}
 }
 
-// TestChromiumCaptchaStopsRepairing checks that a page which removes the widget's content does not cause
-// an endless loop.
+// TestChromiumCaptchaStopsRepairing checks that a page which removes the widget's content does not
+// cause an endless loop.
 func TestChromiumCaptchaStopsRepairing(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{"/": captchaForm("") + `<script>
 		window.removed = 0

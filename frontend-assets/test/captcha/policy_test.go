@@ -108,8 +108,8 @@ func TestChromiumCaptchaStyle(t *testing.T) {
 	}
 }
 
-// TestChromiumCaptchaKeepsItsStyleInAnyPage checks that elements around the form may have the classes of
-// the widget's states.
+// TestChromiumCaptchaKeepsItsStyleInAnyPage checks that elements around the form may have the
+// classes of the widget's states.
 func TestChromiumCaptchaKeepsItsStyleInAnyPage(t *testing.T) {
 	around := func(form string) string {
 		return strings.Replace(form, "<main>", `<main class="is-done is-error is-verifying">`, 1)
@@ -215,8 +215,8 @@ func TestChromiumCaptchaEnginesNotReachable(t *testing.T) {
 	s.is(page, "done")
 }
 
-// TestChromiumCaptchaAllowsSlowWork checks that each search may take longer than the 20 seconds within
-// which the server must answer.
+// TestChromiumCaptchaAllowsSlowWork checks that each search may take longer than the 20 seconds
+// within which the server must answer.
 func TestChromiumCaptchaAllowsSlowWork(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
 	open := func() *browsertest.Page {
@@ -255,7 +255,8 @@ func TestChromiumCaptchaAllowsSlowWork(t *testing.T) {
 		}
 	}
 
-	// Each of the sixteen searches takes almost two minutes. Nothing is aborted while there is progress.
+	// Each of the sixteen searches takes almost two minutes. Nothing is aborted while there is
+	// progress.
 	page := open()
 	for range 16 {
 		page.WaitFor("parts.length > 0")
@@ -294,15 +295,16 @@ func TestChromiumCaptchaTimesOut(t *testing.T) {
 		asked := make(chan struct{}, 10)
 		s.answer(path, func(http.ResponseWriter) bool { asked <- struct{}{}; <-hang; return false })
 		page := s.browser.NewPage()
-		// The id 0 is no timer's: another number could make clearTimeout stop a timer of the widget.
+		// The id 0 is no timer's: another number could make clearTimeout stop a timer of the
+		// widget.
 		page.Before(`{ const start = window.setTimeout; window.late = []; window.setTimeout = (f, ms, ...rest) => ms === 20000 ? (late.push(f), 0) : start(f, ms, ...rest) }`)
 		page.Goto("http://www.shop.test/")
 		s.is(page, "idle")
 		page.Click("input[name=email]")
 		s.is(page, "verifying")
 
-		// The page sets timers for the requests that are answered too. So all of them fire, from the
-		// time when one request hangs until the widget has given up its second attempt.
+		// The page sets timers for the requests that are answered too. So all of them fire, from
+		// the time when one request hangs until the widget has given up its second attempt.
 		<-asked
 		page.WaitFor(fmt.Sprintf("(late.splice(0).forEach((f) => f()), %s === %q)", widgetLabel, failed))
 		s.shows(page, failed, unreachable)

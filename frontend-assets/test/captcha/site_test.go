@@ -59,8 +59,8 @@ const (
 	widgetToken = `(document.querySelector('input[name="service-captcha-response"]') || {value: ''}).value`
 )
 
-// captchaSite is a website with a protected form, under www.shop.test, which the sitekey is bound to,
-// and other.test, which it is not, with the real data plane on an SQLite database.
+// captchaSite is a website with a protected form, under www.shop.test, which the sitekey is bound
+// to, and other.test, which it is not, with the real data plane on an SQLite database.
 type captchaSite struct {
 	t       *testing.T
 	browser *browsertest.Browser
@@ -290,8 +290,8 @@ func (s *captchaSite) hasCalled(want ...string) {
 	}
 }
 
-// movableClock gives a page a wall clock that the test can also advance, by later(milliseconds), and
-// tick(), which runs the page's intervals.
+// movableClock gives a page a wall clock that the test can also advance, by later(milliseconds),
+// and tick(), which runs the page's intervals.
 const movableClock = `{
 	const now = Date.now, start = window.setInterval, intervals = new Map()
 	let ahead = 0

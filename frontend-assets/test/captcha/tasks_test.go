@@ -17,8 +17,9 @@ import (
 // longTask is the time from which a task delays the visitor noticeably (W3C Long Tasks).
 const longTask = 50 * time.Millisecond
 
-// TestChromiumCaptchaHasNoLongTasks measures the tasks of the page's main thread while the widget works,
-// at a sixth of the computer's speed. It compares processor time, which other programs do not change.
+// TestChromiumCaptchaHasNoLongTasks measures the tasks of the page's main thread while the widget
+// works, at a sixth of the computer's speed. It compares processor time, which other programs do
+// not change.
 func TestChromiumCaptchaHasNoLongTasks(t *testing.T) {
 	s := newCaptchaSiteOf(t, 1<<19, map[string]string{"/": captchaForm("")})
 	page := s.browser.NewPage()
@@ -33,7 +34,8 @@ func TestChromiumCaptchaHasNoLongTasks(t *testing.T) {
 				window.long = []
 				new PerformanceObserver((list) => long.push(...list.getEntries().map((each) => each.duration))).observe({type: 'longtask'})`)()
 
-			// A long task of the browser itself is rare, and a long task of the widget occurs in each round.
+			// A long task of the browser itself is rare, and a long task of the widget occurs in
+			// each round.
 			for range 3 {
 				page.Goto("http://www.shop.test/")
 				s.is(page, "idle")
@@ -68,8 +70,8 @@ func TestChromiumCaptchaHasNoLongTasks(t *testing.T) {
 	}
 }
 
-// traced runs a function and returns the processor time of each task that the page's main thread began
-// between the page's marks "begin" and "end".
+// traced runs a function and returns the processor time of each task that the page's main thread
+// began between the page's marks "begin" and "end".
 func traced(page *browsertest.Page, run func()) (tasks []time.Duration) {
 	type event struct {
 		Name     string

@@ -17,7 +17,8 @@ import (
 	"github.com/tallygate/tallygate/tools/browsertest"
 )
 
-// withoutPauses ends a page's pauses at once, and records their durations in the page's array "pauses".
+// withoutPauses ends a page's pauses at once, and records their durations in the page's array
+// "pauses".
 const withoutPauses = `{
 	const start = window.setTimeout
 	window.pauses = []
@@ -230,8 +231,8 @@ func TestChromiumCaptchaHidesAShortWait(t *testing.T) {
 	}
 }
 
-// skipWait opens the form while the server asks to wait, checks the duration of the widget's pause, and
-// advances the clock to its end.
+// skipWait opens the form while the server asks to wait, checks the duration of the widget's pause,
+// and advances the clock to its end.
 func (s *captchaSite) skipWait(t *testing.T, path string, answer func(http.ResponseWriter) bool, bounds [2]float64) {
 	t.Helper()
 
@@ -269,8 +270,8 @@ func (s *captchaSite) skipWait(t *testing.T, path string, answer func(http.Respo
 	page.Close()
 }
 
-// TestChromiumCaptchaIsRateLimited requests challenges up to the rate limit, and then opens the form as a
-// visitor.
+// TestChromiumCaptchaIsRateLimited requests challenges up to the rate limit, and then opens the
+// form as a visitor.
 func TestChromiumCaptchaIsRateLimited(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
 	body := fmt.Sprintf(`{"sitekey":%q}`, s.key.sitekey)
@@ -391,7 +392,8 @@ func TestChromiumCaptchaRenewsItsToken(t *testing.T) {
 	s.hasCalled("config", "verify")
 	s.later(page, 45*time.Second)
 
-	// During the renewal the old token stays, nothing changes for the visitor, and no event is fired.
+	// During the renewal the old token stays, nothing changes for the visitor, and no event is
+	// fired.
 	release := make(chan struct{})
 	s.answer("/config", func(http.ResponseWriter) bool { <-release; return false })
 	page.Eval(`(window.touched = 0, new MutationObserver(() => touched++).observe(document.querySelector('.service-captcha'),

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestChromiumCaptchaShowsALongWait checks label, name and announcement at expected waits, which follow
-// from the rates that the test reports for the only worker.
+// TestChromiumCaptchaShowsALongWait checks label, name and announcement at expected waits, which
+// follow from the rates that the test reports for the only worker.
 func TestChromiumCaptchaShowsALongWait(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{"/": captchaForm(""), "/de": strings.Replace(captchaForm(""), `lang="en"`, `lang="de"`, 1)})
 	page := s.browser.NewPage()
@@ -60,7 +60,8 @@ func TestChromiumCaptchaShowsALongWait(t *testing.T) {
 		t.Errorf("the announcement is %s pixels wide, want it visible to screen readers only", got)
 	}
 
-	// The second wait is not announced, and does not change the name of a button that has the focus.
+	// The second wait is not announced, and does not change the name of a button that has the
+	// focus.
 	expect("19", "Verifying, about 20 seconds", "Verifying, about 20 seconds", "")
 	page.Eval(`document.querySelector('.service-captcha button').focus()`, nil)
 	expect("16", "Verifying, about 15 seconds", "Verifying, about 20 seconds", "")

@@ -425,7 +425,8 @@ func TestChromiumCaptchaFollowsThePage(t *testing.T) {
 	s.is(page, "done")
 	token := page.Text(`document.querySelector('#one > input[type=hidden]').value`)
 
-	// A widget that is moved to another form moves its field too, and restores what the page removes.
+	// A widget that is moved to another form moves its field too, and restores what the page
+	// removes.
 	page.Eval(`document.querySelector('#two').append(document.querySelector('.service-captcha'))`, nil)
 	page.WaitFor(`document.querySelector('#two > input[type=hidden]') && !document.querySelector('#one > input[type=hidden]')`)
 	page.Eval(`(document.querySelector('.service-captcha').textContent = '', document.querySelector('#two > input').remove())`, nil)

@@ -11,15 +11,15 @@ import (
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
-// wrappers is the folder of the published packages that wrap other captchas' scripts, and of the pages that
-// use them.
+// wrappers is the folder of the published packages that wrap other captchas' scripts, and of the
+// pages that use them.
 const wrappers = "../dropin/wrappers"
 
 // secureOrigin is {captcha_url} over https, which the packages prepend to host names.
 const secureOrigin = "https://captcha.example.test"
 
-// wrapped returns the bundle of a page with its packages. Addresses that a package has no setting for are
-// replaced in the bundle. Without the packages the test is skipped, or failed in CI.
+// wrapped returns the bundle of a page with its packages. Addresses that a package has no setting
+// for are replaced in the bundle. Without the packages the test is skipped, or failed in CI.
 func wrapped(t *testing.T, entry string, addresses ...string) string {
 	t.Helper()
 
@@ -50,8 +50,8 @@ func wrapped(t *testing.T, entry string, addresses ...string) string {
 	return "<script>" + strings.ReplaceAll(text, "</script", `<\/script`) + "</script>"
 }
 
-// isInstalled reports whether the folder has the packages of its lock file. npm stores a copy of what it has
-// installed, without the entry of the folder itself.
+// isInstalled reports whether the folder has the packages of its lock file. npm stores a copy of
+// what it has installed, without the entry of the folder itself.
 func isInstalled(t *testing.T, folder string) bool {
 	t.Helper()
 	installed, err := os.Stat(filepath.Join(folder, "node_modules/.package-lock.json"))
@@ -65,8 +65,8 @@ func isInstalled(t *testing.T, folder string) bool {
 	return !installed.ModTime().Before(lock.ModTime())
 }
 
-// TestChromiumDropinWrappers runs the published wrappers, unchanged but for the script's address: a token by the
-// wrapper's event, another one after a reset, and one of an invisible widget.
+// TestChromiumDropinWrappers runs the published wrappers, unchanged but for the script's address: a
+// token by the wrapper's event, another one after a reset, and one of an invisible widget.
 func TestChromiumDropinWrappers(t *testing.T) {
 	testkit.SkipLong(t, "packages from a registry")
 	root := `<title>Wrapper</title><div id="app" data-sitekey="SITEKEY" data-api="` + secureOrigin + `" data-host="captcha.example.test"></div>`
@@ -110,8 +110,8 @@ func TestChromiumDropinWrappers(t *testing.T) {
 	}
 }
 
-// TestChromiumDropinMCaptchaGlue runs mCaptcha's own script for pages, which puts the widget into a frame, with a
-// sitekey that is bound to the page's domain.
+// TestChromiumDropinMCaptchaGlue runs mCaptcha's own script for pages, which puts the widget into a
+// frame, with a sitekey that is bound to the page's domain.
 func TestChromiumDropinMCaptchaGlue(t *testing.T) {
 	testkit.SkipLong(t, "packages from a registry")
 	glue := `<title>Glue</title><form id="form" action="/submit" method="post">

@@ -16,8 +16,8 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// TestAlertsChromium adds a channel of a site, whose receiver first fails and then gets a signed test, changes it, and
-// deletes it with the keyboard.
+// TestAlertsChromium adds a channel of a site, whose receiver first fails and then gets a signed
+// test, changes it, and deletes it with the keyboard.
 func TestAlertsChromium(t *testing.T) {
 	t.Parallel()
 
@@ -77,7 +77,8 @@ func TestAlertsChromium(t *testing.T) {
 	}
 	s.wantChannel(id, want)
 
-	// A test that fails is explained, and arrives when it is sent again. Quiet hours do not delay it.
+	// A test that fails is explained, and arrives when it is sent again. Quiet hours do not delay
+	// it.
 	p.press("Send a test to ops")
 	p.WaitFor(state("Failed"))
 	p.see("The server failed (5xx)")
@@ -135,7 +136,8 @@ func TestAlertsChromium(t *testing.T) {
 	p.clean(s)
 }
 
-// TestOwnMailsChromium chooses mails about a site, sees that they were stopped, and resumes them in German.
+// TestOwnMailsChromium chooses mails about a site, sees that they were stopped, and resumes them in
+// German.
 func TestOwnMailsChromium(t *testing.T) {
 	t.Parallel()
 
@@ -192,8 +194,9 @@ func TestOwnMailsChromium(t *testing.T) {
 	german.clean(s)
 }
 
-// TestAccountAlertsChromium reaches the channels of an account from its page and its members, adds a channel of an
-// address, which the recipient confirms in a browser without a session, and opens all pages in German.
+// TestAccountAlertsChromium reaches the channels of an account from its page and its members, adds
+// a channel of an address, which the recipient confirms in a browser without a session, and opens
+// all pages in German.
 func TestAccountAlertsChromium(t *testing.T) {
 	t.Parallel()
 
@@ -314,7 +317,8 @@ func (s *service) wantChannel(site string, want channel) {
 	}
 }
 
-// wantTest fails the test unless the receiver has got one test, sent twice and signed with a secret.
+// wantTest fails the test unless the receiver has got one test, sent twice and signed with a
+// secret.
 func (r *receiver) wantTest(t *testing.T, secret string) {
 	t.Helper()
 

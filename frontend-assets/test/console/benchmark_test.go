@@ -9,8 +9,8 @@ import (
 	"github.com/tallygate/tallygate/tools/browsertest"
 )
 
-// manyRows is a script that answers requests for the rows of a table: with a thousand rows first, and
-// with the hundred of a page when they are searched or sorted.
+// manyRows is a script that answers requests for the rows of a table: with a thousand rows first,
+// and with the hundred of a page when they are searched or sorted.
 const manyRows = `(() => { const real = window.fetch; window.fetch = async (address, init) => {
 	if (!/query Rows/.test(init?.body)) return real(address, init);
 	const metrics = (i) => ({visitors: 5000 - i, visits: 6000 - i, pageviews: 9000 - 2 * i, viewsPerVisit: 1.5 + i / 1000,
@@ -28,8 +28,9 @@ const observeEvents = `(() => { window.durations = [];
 	new PerformanceObserver((list) => { for (const e of list.getEntries()) if (e.interactionId) window.durations.push(e.duration) })
 		.observe({type: 'event', durationThreshold: 16}) })()`
 
-// BenchmarkInteractionChromium measures the interactions with the site's page of the demo while a table
-// of a thousand rows is open over it: typing into its search, and clicks and keys on the page.
+// BenchmarkInteractionChromium measures the interactions with the site's page of the demo while a
+// table of a thousand rows is open over it: typing into its search, and clicks and keys on the
+// page.
 func BenchmarkInteractionChromium(b *testing.B) {
 	s := startDemo(b)
 	p := s.openSignedIn("/")

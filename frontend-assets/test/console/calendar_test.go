@@ -46,8 +46,8 @@ func today(t *testing.T, zone string) time.Time {
 	return time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, time.UTC)
 }
 
-// TestCalendarChromium chooses a period and the one to compare with by the keyboard alone. The site's day is another one than
-// the browser's. Its clock is wrong as well.
+// TestCalendarChromium chooses a period and the one to compare with by the keyboard alone. The
+// site's day is another one than the browser's. Its clock is wrong as well.
 func TestCalendarChromium(t *testing.T) {
 	t.Parallel()
 
@@ -101,7 +101,8 @@ func TestCalendarChromium(t *testing.T) {
 	k.WaitFor("document.querySelector('dialog[open]')?.contains(document.activeElement)")
 	day := k.siteDay(before, zone)
 
-	// Arrows move by days and weeks, Home and End within the week, Page by months, and with Shift by years.
+	// Arrows move by days and weeks, Home and End within the week, Page by months, and with Shift
+	// by years.
 	k.reach(`document.querySelector('.calendar [tabindex="0"]')`)
 	k.isOn(day)
 	k.keys(kb.ArrowRight) // tomorrow cannot be chosen
@@ -145,7 +146,8 @@ func TestCalendarChromium(t *testing.T) {
 	k.clean(s)
 }
 
-// siteDay returns the site's day as the open dialog has it. before is the day when the report was read.
+// siteDay returns the site's day as the open dialog has it. before is the day when the report was
+// read.
 func (k keyboard) siteDay(before time.Time, zone string) time.Time {
 	k.t.Helper()
 	marked := k.Text("document.querySelector('.calendar [aria-current=date]').dataset.day")
@@ -159,7 +161,8 @@ func (k keyboard) siteDay(before time.Time, zone string) time.Time {
 	return before
 }
 
-// comparesByCalendar chooses the first day of the period to compare with. The calendar shows as many days.
+// comparesByCalendar chooses the first day of the period to compare with. The calendar shows as
+// many days.
 func (k keyboard) comparesByCalendar(first time.Time, address string) {
 	k.t.Helper()
 	k.reach(compareMenu)

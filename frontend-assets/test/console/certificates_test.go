@@ -18,14 +18,15 @@ const (
 	germanTimes  = "'de'"
 )
 
-// written returns a placeholder of a JavaScript template for a time as the console writes it in a locale.
+// written returns a placeholder of a JavaScript template for a time as the console writes it in a
+// locale.
 func written(locale string, at model.Instant) string {
 	return fmt.Sprintf(`${new Date(%d).toLocaleString(%s, {dateStyle: 'medium', timeStyle: 'medium'})}`,
 		at.Time().UnixMilli(), locale)
 }
 
-// seeCertificates waits for the section of certificates with this title, and the texts of its rows and of its lines about
-// late certificates. The texts are JavaScript templates.
+// seeCertificates waits for the section of certificates with this title, and the texts of its rows
+// and of its lines about late certificates. The texts are JavaScript templates.
 func (p *tab) seeCertificates(title string, rows, lines []string) {
 	p.t.Helper()
 	p.WaitFor(fmt.Sprintf("(table => table && [...table.querySelectorAll('tbody tr')].map("+
@@ -41,8 +42,9 @@ func certificateTable(label string) string {
 	return fmt.Sprintf("document.querySelector('[role=group][aria-label=%q]')", label)
 }
 
-// TestCertificatesChromium shows operators the certificates that a process with TALLYGATE_TLS=auto has recorded, and which
-// ones are late, in English, in German and in 320 pixels, and nothing on an installation without them.
+// TestCertificatesChromium shows operators the certificates that a process with TALLYGATE_TLS=auto
+// has recorded, and which ones are late, in English, in German and in 320 pixels, and nothing on an
+// installation without them.
 func TestCertificatesChromium(t *testing.T) {
 	t.Parallel()
 

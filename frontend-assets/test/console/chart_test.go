@@ -71,7 +71,8 @@ func (s *service) demoSite() string {
 	return data.Sites.Edges[0].Node.ID
 }
 
-// pointAt moves the mouse over the n-th of some points of the chart until the tooltip shows its figures.
+// pointAt moves the mouse over the n-th of some points of the chart until the tooltip shows its
+// figures.
 func (p *tab) pointAt(n, of int, want string) {
 	p.t.Helper()
 	p.shows(n, of, want, func(x, y float64) { p.Do(chromedp.MouseEvent(input.MouseMoved, x, y)) })
@@ -86,8 +87,8 @@ func (p *tab) touch(n, of int, want string) {
 	})
 }
 
-// shows points at the n-th of some points of the chart until the tooltip shows its figures. It points again if the chart has
-// moved away meanwhile.
+// shows points at the n-th of some points of the chart until the tooltip shows its figures. It
+// points again if the chart has moved away meanwhile.
 func (p *tab) shows(n, of int, want string, point func(x, y float64)) {
 	p.t.Helper()
 
@@ -119,14 +120,15 @@ func (p *tab) placeOf(n, of int) (x, y float64) {
 // tip is the JavaScript expression for the figures of the tooltip, and its change.
 const tip = `[...document.querySelectorAll('.tip dd, .tip .change')].map(e => e.textContent.replace(',', '')).join(' ')`
 
-// isWhole is the JavaScript condition that the tooltip is within the window and the card of the chart.
+// isWhole is the JavaScript condition that the tooltip is within the window and the card of the
+// chart.
 const isWhole = `(() => { const tip = document.querySelector('.tip').getBoundingClientRect();
 	const card = document.querySelector('.chart').getBoundingClientRect();
 	return tip.left >= card.left && tip.right <= card.right && tip.top >= card.top && tip.bottom <= card.bottom &&
 		document.querySelector('.tip').scrollWidth <= document.querySelector('.tip').clientWidth })()`
 
-// TestChartChromium reads the chart with the mouse, keys and a finger, and compares its figures with the API. It changes the
-// interval and smooths the lines, which the address keeps.
+// TestChartChromium reads the chart with the mouse, keys and a finger, and compares its figures
+// with the API. It changes the interval and smooths the lines, which the address keeps.
 func TestChartChromium(t *testing.T) {
 	t.Parallel()
 
@@ -145,7 +147,8 @@ func TestChartChromium(t *testing.T) {
 		}
 	}
 
-	// The mouse shows both values and the change, at every point within the card, and nothing moves.
+	// The mouse shows both values and the change, at every point within the card, and nothing
+	// moves.
 	p.Eval("(() => { "+watchShifts+" })()", nil)
 	for _, n := range []int{0, 9, 18, 27} {
 		p.pointAt(n, len(days), days[n].String())
@@ -178,13 +181,15 @@ func TestChartChromium(t *testing.T) {
 	p.clean(s)
 }
 
-// changesInterval shows weeks and days, and reloads the page. Without hours: 28 days have more of them than a chart has points.
+// changesInterval shows weeks and days, and reloads the page. Without hours: 28 days have more of
+// them than a chart has points.
 func (p *tab) changesInterval(s *service, id string, days []point) {
 	p.t.Helper()
 	const menu = "document.getElementById('interval')"
 	weeks := s.series(id, "WEEK")
 
-	// The 28 days before the 29th, 30th, 31st and 1st can lie within one month, and one point is no chart.
+	// The 28 days before the 29th, 30th, 31st and 1st can lie within one month, and one point is no
+	// chart.
 	intervals := "day,week"
 	if days[0].Start.Month() != days[len(days)-1].Start.Month() {
 		intervals += ",month"

@@ -24,8 +24,8 @@ func startDemo(t testing.TB) *service {
 	return s
 }
 
-// TestDemoPagesChromium visits the demo shop's pages: a refused event is registered, reports are shared
-// with a reader without a session, and notes, funnels and mails are saved.
+// TestDemoPagesChromium visits the demo shop's pages: a refused event is registered, reports are
+// shared with a reader without a session, and notes, funnels and mails are saved.
 func TestDemoPagesChromium(t *testing.T) {
 	t.Parallel()
 
@@ -175,8 +175,8 @@ func TestDemoPagesChromium(t *testing.T) {
 	p.fits(siteID, sitekey)
 }
 
-// fits checks that no page scrolls sideways in German on the narrowest screens and with twice as large
-// text, that the widest screens limit the lines, and what paper shows.
+// fits checks that no page scrolls sideways in German on the narrowest screens and with twice as
+// large text, that the widest screens limit the lines, and what paper shows.
 func (p *tab) fits(siteID, sitekey string) {
 	p.t.Helper()
 	p.Eval("localStorage.setItem('tallygate.language', 'de')", nil)
@@ -227,7 +227,8 @@ func (p *tab) fits(siteID, sitekey string) {
 	p.Do(emulation.SetEmulatedMedia(), emulation.ClearDeviceMetricsOverride())
 }
 
-// sideways is a JavaScript expression for the element that makes the page scroll sideways, if one does.
+// sideways is a JavaScript expression for the element that makes the page scroll sideways, if one
+// does.
 const sideways = `(() => {
 	const width = document.documentElement.clientWidth;
 	if (document.documentElement.scrollWidth <= width) return '';

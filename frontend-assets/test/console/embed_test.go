@@ -12,8 +12,9 @@ import (
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
-// TestEmbeddedReportChromium shows the report of a link in a page of a named origin with a strict policy of
-// its own, and refuses the same page of another origin, and every other page of the console.
+// TestEmbeddedReportChromium shows the report of a link in a page of a named origin with a strict
+// policy of its own, and refuses the same page of another origin, and every other page of the
+// console.
 func TestEmbeddedReportChromium(t *testing.T) {
 	t.Parallel()
 

@@ -79,8 +79,8 @@ func total(n int) string {
 	return fmt.Sprintf("document.querySelectorAll('.totals strong')[%d]?.title.replace(',', '')", n)
 }
 
-// TestFiguresChromium compares the figures of a site's page with those of the API, also with a filter
-// and after going back, and downloads a table.
+// TestFiguresChromium compares the figures of a site's page with those of the API, also with a
+// filter and after going back, and downloads a table.
 func TestFiguresChromium(t *testing.T) {
 	t.Parallel()
 
@@ -105,8 +105,8 @@ func TestFiguresChromium(t *testing.T) {
 	p.WaitFor(fmt.Sprintf("document.querySelector('.week strong')?.title.replace(',', '') === '%d'", s.week(id)))
 	p.look("sites-figures")
 
-	// The first view: three files and one call. What the first paint does not need follows with a module: the course of
-	// revenue with a call of its own.
+	// The first view: three files and one call. What the first paint does not need follows with a
+	// module: the course of revenue with a call of its own.
 	watched := p.Before(watchShifts)
 	before := len(p.Requests())
 	p.Goto(s.control + path + "?compare=previous")
@@ -219,7 +219,8 @@ func (s *service) week(id string) int64 {
 	return data.Site.Report.Totals.Visitors
 }
 
-// filtersAndGoesBack filters by a row of a panel, and returns to all visits by the browser's button.
+// filtersAndGoesBack filters by a row of a panel, and returns to all visits by the browser's
+// button.
 func (p *tab) filtersAndGoesBack(s *service, id string, all report) {
 	p.t.Helper()
 	email := map[string]any{"dimension": "CHANNEL", "operator": "IS", "values": []string{"email"}}
@@ -244,7 +245,8 @@ func (p *tab) filtersAndGoesBack(s *service, id string, all report) {
 	p.WaitFor(fmt.Sprintf("%s === '%d'", total(0), all.Totals.Visitors))
 }
 
-// chartByKeys reads the chart with the keyboard and as a table, and changes the period by its letter.
+// chartByKeys reads the chart with the keyboard and as a table, and changes the period by its
+// letter.
 func (p *tab) chartByKeys(want report) {
 	p.t.Helper()
 	const now = "Number(document.querySelector('.plot').ariaValueNow)"

@@ -18,9 +18,10 @@ import (
 	"github.com/tallygate/tallygate/tools/browsertest"
 )
 
-// firefoxDriver makes an account and a site as a user would, reads the figures of the first day, imports an
-// export, and opens a shared link. It posts "done" or what went wrong. No driver controls Firefox, so the
-// script runs in the console's own pages; the page of the link is loaded again, and the script with it.
+// firefoxDriver makes an account and a site as a user would, reads the figures of the first day,
+// imports an export, and opens a shared link. It posts "done" or what went wrong. No driver
+// controls Firefox, so the script runs in the console's own pages; the page of the link is loaded
+// again, and the script with it.
 const firefoxDriver = `
 const report = (text) => fetch('/driver-report', { method: 'POST', body: text });
 addEventListener('securitypolicyviolation', (e) => report('policy: ' + e.violatedDirective + ' ' + e.blockedURI));

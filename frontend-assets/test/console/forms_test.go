@@ -15,8 +15,8 @@ func (p *tab) signIn(email, password string) {
 	p.press("Sign in")
 }
 
-// TestTwoTabsChromium changes different fields of the same forms in two tabs. Each save must keep what the
-// other tab has saved.
+// TestTwoTabsChromium changes different fields of the same forms in two tabs. Each save must keep
+// what the other tab has saved.
 func TestTwoTabsChromium(t *testing.T) {
 	t.Parallel()
 
@@ -79,8 +79,8 @@ func TestTwoTabsChromium(t *testing.T) {
 	two.clean(s)
 }
 
-// TestSessionEndsChromium saves a form after its session has ended. The typed values must be there after the
-// sign-in, but only for the same user.
+// TestSessionEndsChromium saves a form after its session has ended. The typed values must be there
+// after the sign-in, but only for the same user.
 func TestSessionEndsChromium(t *testing.T) {
 	t.Parallel()
 
@@ -158,7 +158,8 @@ func TestSessionEndsChromium(t *testing.T) {
 	p.clean(s)
 }
 
-// TestSettingsErrorsChromium enters wrong addresses among right ones, and looks at the list of time zones.
+// TestSettingsErrorsChromium enters wrong addresses among right ones, and looks at the list of time
+// zones.
 func TestSettingsErrorsChromium(t *testing.T) {
 	t.Parallel()
 

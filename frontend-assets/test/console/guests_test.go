@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestGuestsChromium invites a guest to one of two sites, follows what the guest sees, and changes the
-// guest's sites and role.
+// TestGuestsChromium invites a guest to one of two sites, follows what the guest sees, and changes
+// the guest's sites and role.
 func TestGuestsChromium(t *testing.T) {
 	t.Parallel()
 

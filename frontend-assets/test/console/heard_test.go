@@ -25,8 +25,8 @@ func (s *service) openDemoSite() *tab {
 	return p
 }
 
-// TestReportIsHeardChromium uses a report by the keyboard, as a reader who hears it does: its changes are said, the focus follows
-// filters, and figures are read with their columns.
+// TestReportIsHeardChromium uses a report by the keyboard, as a reader who hears it does: its
+// changes are said, the focus follows filters, and figures are read with their columns.
 func TestReportIsHeardChromium(t *testing.T) {
 	t.Parallel()
 	s := startDemo(t)
@@ -85,8 +85,8 @@ func TestReportIsHeardChromium(t *testing.T) {
 	p.clean(s)
 }
 
-// TestFilterDialogChromium checks that the dialog of filters offers what exists, refuses an empty value, and closes when the user
-// goes back.
+// TestFilterDialogChromium checks that the dialog of filters offers what exists, refuses an empty
+// value, and closes when the user goes back.
 func TestFilterDialogChromium(t *testing.T) {
 	t.Parallel()
 	s := startDemo(t)

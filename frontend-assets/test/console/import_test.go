@@ -39,7 +39,8 @@ func plausibleArchive(t *testing.T) string {
 	return archiveOf(t, names...)
 }
 
-// umamiArchive returns page views and events with a file of their properties, which is not imported.
+// umamiArchive returns page views and events with a file of their properties, which is not
+// imported.
 func umamiArchive(t *testing.T) string {
 	t.Helper()
 	properties := filepath.Join(t.TempDir(), "event_data.csv")
@@ -108,8 +109,8 @@ func (p *tab) startImport(product string, files ...string) {
 	p.press("Upload and check")
 }
 
-// TestImportChromium imports exports of three products, compares the figures with those that the importer's
-// tests have counted, and undoes the imports.
+// TestImportChromium imports exports of three products, compares the figures with those that the
+// importer's tests have counted, and undoes the imports.
 func TestImportChromium(t *testing.T) {
 	t.Parallel()
 
@@ -173,7 +174,8 @@ func TestImportChromium(t *testing.T) {
 	p.clean(s)
 }
 
-// TestImportFailureChromium shows a damaged file with its line, errors at their fields, and discards a preview.
+// TestImportFailureChromium shows a damaged file with its line, errors at their fields, and
+// discards a preview.
 func TestImportFailureChromium(t *testing.T) {
 	t.Parallel()
 
@@ -227,8 +229,8 @@ func TestImportFailureChromium(t *testing.T) {
 	}
 }
 
-// TestImportRefusalChromium reads in German why the days of an import are refused, and chooses other days in
-// the form, which keeps the service and the file.
+// TestImportRefusalChromium reads in German why the days of an import are refused, and chooses
+// other days in the form, which keeps the service and the file.
 func TestImportRefusalChromium(t *testing.T) {
 	t.Parallel()
 

@@ -16,7 +16,8 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// importPlausible imports the export of testdata, which has 1 to 4 February 2026, as its owner does.
+// importPlausible imports the export of testdata, which has 1 to 4 February 2026, as its owner
+// does.
 func (s *service) importPlausible(siteKey string) {
 	s.t.Helper()
 	file, err := program()
@@ -39,8 +40,9 @@ func (s *service) importPlausible(siteKey string) {
 // chartSum adds up the column of the chart's table.
 const chartSum = `[...document.querySelectorAll('.chart tbody tr')].reduce((sum, tr) => sum + Number(tr.cells[1].textContent), 0)`
 
-// TestImportedFiguresChromium imports an export of Plausible, and checks that the totals are the sum of the chart, that no row
-// leads to 0, and that the page says what is imported and what is missing.
+// TestImportedFiguresChromium imports an export of Plausible, and checks that the totals are the
+// sum of the chart, that no row leads to 0, and that the page says what is imported and what is
+// missing.
 func TestImportedFiguresChromium(t *testing.T) {
 	t.Parallel()
 
@@ -90,8 +92,8 @@ func TestImportedFiguresChromium(t *testing.T) {
 	p.clean(s)
 }
 
-// TestImportedDaysWithoutVisitorsChromium checks that the chart of visitors has a gap, and says why, on days
-// that have page views alone.
+// TestImportedDaysWithoutVisitorsChromium checks that the chart of visitors has a gap, and says
+// why, on days that have page views alone.
 func TestImportedDaysWithoutVisitorsChromium(t *testing.T) {
 	t.Parallel()
 
@@ -132,8 +134,8 @@ func TestImportedDaysWithoutVisitorsChromium(t *testing.T) {
 	p.clean(s)
 }
 
-// TestPathsAndHoursChromium checks that paths are shown decoded and filtered as they are, and that hours and days of the
-// week stand in their order.
+// TestPathsAndHoursChromium checks that paths are shown decoded and filtered as they are, and that
+// hours and days of the week stand in their order.
 func TestPathsAndHoursChromium(t *testing.T) {
 	t.Parallel()
 

@@ -8,8 +8,8 @@ import (
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
-// TestInstallIgnoredChromium opens the installation check while the calls that it waits for are ignored: first
-// calls of a headless browser, then calls of an excluded address.
+// TestInstallIgnoredChromium opens the installation check while the calls that it waits for are
+// ignored: first calls of a headless browser, then calls of an excluded address.
 func TestInstallIgnoredChromium(t *testing.T) {
 	t.Parallel()
 

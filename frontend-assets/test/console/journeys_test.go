@@ -16,7 +16,8 @@ import (
 	"github.com/tallygate/tallygate/tools/oracle"
 )
 
-// storeReaders stores visits of 8 weeks: each week 6 new user ids. Fewer of them come back each later week.
+// storeReaders stores visits of 8 weeks: each week 6 new user ids. Fewer of them come back each
+// later week.
 func storeReaders(t *testing.T, s *service) {
 	t.Helper()
 	const perWeek = 6
@@ -66,8 +67,8 @@ func (p *tab) leads(want string) {
 		.map(li => li.firstChild.textContent + ' ' + li.querySelector('.figure').firstChild.textContent).join(', ')).join(' | ') === %q`, want))
 }
 
-// TestJourneysChromium follows journeys in both directions from the whole table of pages and from the tab, and
-// reads the table of cohorts, with user ids and without.
+// TestJourneysChromium follows journeys in both directions from the whole table of pages and from
+// the tab, and reads the table of cohorts, with user ids and without.
 func TestJourneysChromium(t *testing.T) {
 	t.Parallel()
 
@@ -80,7 +81,8 @@ func TestJourneysChromium(t *testing.T) {
 	today := time.Now().UTC()
 	period := fmt.Sprintf("?from=%s&to=%s", today.AddDate(0, 0, -90).Format(dayFormat), today.Format(dayFormat))
 
-	// 8 weeks have 6, 11, 15, 18, 20, 21, 22 and 23 visits; ways[i] is the way of user i of each week.
+	// 8 weeks have 6, 11, 15, 18, 20, 21, 22 and 23 visits; ways[i] is the way of user i of each
+	// week.
 	p := s.openSignedIn("/sites/" + id + period + "&all=page")
 	p.WaitFor(`document.querySelector('dialog [aria-label="Journeys from /"]')`)
 	p.look("journeys-table")

@@ -26,8 +26,9 @@ func (k keyboard) keys(text string) {
 	k.Do(browsertest.Press(text))
 }
 
-// distance is a JavaScript function that returns how often Tab leads to an element; a negative number
-// counts Shift and Tab. Elements with several stops, such as dates and frames, need another look.
+// distance is a JavaScript function that returns how often Tab leads to an element; a negative
+// number counts Shift and Tab. Elements with several stops, such as dates and frames, need another
+// look.
 const distance = `(wanted => {
 	const active = document.activeElement;
 	const root = document.querySelector('dialog[open]') ?? document;
@@ -41,14 +42,16 @@ const distance = `(wanted => {
 	return to >= before ? to - before + 1 : to - before;
 })`
 
-// visibleFocus is a JavaScript expression for whether the focus is seen: on an element within the window, with an outline.
+// visibleFocus is a JavaScript expression for whether the focus is seen: on an element within the
+// window, with an outline.
 const visibleFocus = `(e => {
 	const style = getComputedStyle(e), box = e.getBoundingClientRect();
 	return e.matches(':focus-visible') && style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2 &&
 		box.bottom > 0 && box.top < innerHeight && box.right > 0 && box.left < innerWidth;
 })(document.activeElement)`
 
-// reach moves the focus to the element of a JavaScript expression, and waits until the focus is seen there.
+// reach moves the focus to the element of a JavaScript expression, and waits until the focus is
+// seen there.
 func (k keyboard) reach(element string) {
 	k.t.Helper()
 	k.WaitFor(element)
@@ -99,9 +102,9 @@ func newShop(t *testing.T, tag *atomic.Pointer[string]) *httptest.Server {
 	return shop
 }
 
-// TestKeyboardChromium is a new owner's whole way with keys alone: from the first sign-up by the first
-// hit of a shop, a refusal, figures, a shared link, a webhook and a captcha to an invited member and a
-// download.
+// TestKeyboardChromium is a new owner's whole way with keys alone: from the first sign-up by the
+// first hit of a shop, a refusal, figures, a shared link, a webhook and a captcha to an invited
+// member and a download.
 func TestKeyboardChromium(t *testing.T) {
 	t.Parallel()
 
@@ -147,7 +150,8 @@ func TestKeyboardChromium(t *testing.T) {
 	visitor.Front()
 	visitor.Goto("http://copy.localhost/")
 	visitor.Goto("http://shop.localhost/kettle")
-	// The figures are kept for seconds, so the hit must be stored before the page of the site asks for them.
+	// The figures are kept for seconds, so the hit must be stored before the page of the site asks
+	// for them.
 	visitor.WaitFor(`performance.getEntriesByType('resource').some((e) => e.name.endsWith('/collect.php'))`)
 	k.Front()
 	k.see("domain_not_allowed")
@@ -207,8 +211,8 @@ func TestKeyboardChromium(t *testing.T) {
 	k.clean(s)
 }
 
-// TestKeyboardReportChromium is an owner's daily way with keys alone: signing in, a report, its period, a filter of the
-// dialog, and the page of imports.
+// TestKeyboardReportChromium is an owner's daily way with keys alone: signing in, a report, its
+// period, a filter of the dialog, and the page of imports.
 func TestKeyboardReportChromium(t *testing.T) {
 	t.Parallel()
 
@@ -261,7 +265,8 @@ func TestKeyboardReportChromium(t *testing.T) {
 	k.use("Add the filter")
 	k.WaitFor("location.search === '?period=today&f=page:is_not:/kettle' && !document.querySelector('dialog')")
 
-	// The new filter has the focus. TestReportIsHeardChromium shows where the focus goes after its removal.
+	// The new filter has the focus. TestReportIsHeardChromium shows where the focus goes after its
+	// removal.
 	k.WaitFor("document.activeElement.ariaLabel === 'Remove the filter Page is not /kettle' && " + visibleFocus)
 	k.keys(kb.Enter)
 	k.WaitFor("location.search === '?period=today'")
@@ -342,8 +347,8 @@ func (k keyboard) invites(s *service) {
 	k.Front()
 }
 
-// counted opens the page again until a figure has the value: an answer from just before the last hit is
-// kept for ten seconds.
+// counted opens the page again until a figure has the value: an answer from just before the last
+// hit is kept for ten seconds.
 func (k keyboard) counted(figure, want string) {
 	k.t.Helper()
 

@@ -19,8 +19,8 @@ const (
 	marks = `[...document.querySelectorAll('a .mark')].filter(e => e.checkVisibility()).map(e => e.parentElement.textContent).join()`
 )
 
-// TestHiddenNoticesChromium hides the line of rejected calls and of the quota. It stays hidden, also in another
-// browser, until a count grows; the dot at Settings stays.
+// TestHiddenNoticesChromium hides the line of rejected calls and of the quota. It stays hidden,
+// also in another browser, until a count grows; the dot at Settings stays.
 func TestHiddenNoticesChromium(t *testing.T) {
 	t.Parallel()
 
@@ -131,8 +131,8 @@ func (s *service) awaitHidden(id string, rejections, usage int) {
 	})
 }
 
-// TestSiteTabsChromium goes through the three tabs and the pages of the settings with keys alone, in a wide window and
-// in 320 pixels, where the list of pages opens on demand.
+// TestSiteTabsChromium goes through the three tabs and the pages of the settings with keys alone,
+// in a wide window and in 320 pixels, where the list of pages opens on demand.
 func TestSiteTabsChromium(t *testing.T) {
 	t.Parallel()
 
@@ -194,8 +194,8 @@ func TestSiteTabsChromium(t *testing.T) {
 	k.clean(s)
 }
 
-// TestPhoneChromium opens a report on a phone: the first figure is in view, the totals are one strip that keys reach,
-// and the period stays at the upper edge.
+// TestPhoneChromium opens a report on a phone: the first figure is in view, the totals are one
+// strip that keys reach, and the period stays at the upper edge.
 func TestPhoneChromium(t *testing.T) {
 	t.Parallel()
 
@@ -222,7 +222,8 @@ func TestPhoneChromium(t *testing.T) {
 	p.Eval("scrollTo(0, 1000)", nil)
 	p.WaitFor("scrollY === 1000 && document.querySelector('.controls').getBoundingClientRect().top === 0")
 
-	// The whole table has rows of two lines, more only for a long path, with the figure of the order at their end.
+	// The whole table has rows of two lines, more only for a long path, with the figure of the
+	// order at their end.
 	p.Goto(s.control + path + "?period=28d&all=page&order=exitRate")
 	const rows = `[...document.querySelectorAll('dialog tbody tr')]`
 	p.WaitFor(rows + ".length > 10")
@@ -235,7 +236,8 @@ func TestPhoneChromium(t *testing.T) {
 	p.clean(s)
 }
 
-// TestFirstScreenChromium opens a report in a usual window: everything until the first rows of the panels is in view.
+// TestFirstScreenChromium opens a report in a usual window: everything until the first rows of the
+// panels is in view.
 func TestFirstScreenChromium(t *testing.T) {
 	t.Parallel()
 

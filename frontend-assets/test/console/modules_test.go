@@ -12,8 +12,8 @@ import (
 	"github.com/tallygate/tallygate/tools/browsertest"
 )
 
-// TestUpgradeUnderOpenTabChromium replaces the program by another build while a tab is open. The tab needs a
-// module that the server has under another address.
+// TestUpgradeUnderOpenTabChromium replaces the program by another build while a tab is open. The
+// tab needs a module that the server has under another address.
 func TestUpgradeUnderOpenTabChromium(t *testing.T) {
 	t.Parallel()
 

@@ -29,8 +29,8 @@ func (s *service) notes(id string) (all []string) {
 	return all
 }
 
-// TestChartNotesChromium adds a note at a point of the chart, changes and deletes it, with the mouse and with keys. A reader of a
-// shared link has no button for it.
+// TestChartNotesChromium adds a note at a point of the chart, changes and deletes it, with the
+// mouse and with keys. A reader of a shared link has no button for it.
 func TestChartNotesChromium(t *testing.T) {
 	t.Parallel()
 
@@ -63,7 +63,8 @@ func TestChartNotesChromium(t *testing.T) {
 	has(day + " Campaign began")
 	k.look("chart-pinned")
 
-	// Enter on a day without notes opens the form of one. Letters go there, and no shortcut takes them.
+	// Enter on a day without notes opens the form of one. Letters go there, and no shortcut takes
+	// them.
 	k.click("document.querySelector('h1')")
 	k.reach("document.querySelector('.plot')")
 	k.keys(kb.Home + kb.Enter)
@@ -118,8 +119,8 @@ func TestChartNotesChromium(t *testing.T) {
 	k.clean(s)
 }
 
-// TestNoteOfLateModuleChromium presses Enter before the module with the form is loaded: the form opens by itself,
-// and letters in between are no shortcuts.
+// TestNoteOfLateModuleChromium presses Enter before the module with the form is loaded: the form
+// opens by itself, and letters in between are no shortcuts.
 func TestNoteOfLateModuleChromium(t *testing.T) {
 	t.Parallel()
 

@@ -11,8 +11,9 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TestNumbersChromium opens the panel of properties with one that has numbers: it shows the figures of the API in both
-// languages, fits into the narrowest window, and has no barriers. A property of texts shows its values alone.
+// TestNumbersChromium opens the panel of properties with one that has numbers: it shows the figures
+// of the API in both languages, fits into the narrowest window, and has no barriers. A property of
+// texts shows its values alone.
 func TestNumbersChromium(t *testing.T) {
 	t.Parallel()
 	s := startDemo(t)

@@ -15,8 +15,9 @@ import (
 // widths are the window's widths in which every page is checked.
 var widths = []int64{320, 1440}
 
-// TestEveryPageChromium opens every address of the console's router, in light and dark and in a narrow and a wide
-// window, and requires that axe-core finds no fault. Other tests look at further states of the pages.
+// TestEveryPageChromium opens every address of the console's router, in light and dark and in a
+// narrow and a wide window, and requires that axe-core finds no fault. Other tests look at further
+// states of the pages.
 func TestEveryPageChromium(t *testing.T) {
 	testkit.SkipLong(t, "axe-core on every page")
 	t.Parallel()
@@ -91,7 +92,8 @@ func TestEveryPageChromium(t *testing.T) {
 	t.Logf("%d addresses of %d pages, each in light and dark with %d px", len(checked), len(patterns), widths)
 }
 
-// overflow is by how many pixels a page is higher than the window, although its content and the footer fit.
+// overflow is by how many pixels a page is higher than the window, although its content and the
+// footer fit.
 const overflow = `(() => {
 	const footer = document.querySelector('footer'), main = document.querySelector('main');
 	if (!footer || main.classList.contains('narrow')) return '';
@@ -100,8 +102,8 @@ const overflow = `(() => {
 	return content <= innerHeight && more > 0 ? String(more) : '';
 })()`
 
-// hasNoBarriers opens an address within the loaded console, and fails the test if axe-core finds a fault or the
-// page scrolls sideways.
+// hasNoBarriers opens an address within the loaded console, and fails the test if axe-core finds a
+// fault or the page scrolls sideways.
 func (p *tab) hasNoBarriers(path string) {
 	p.t.Helper()
 

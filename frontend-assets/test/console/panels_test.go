@@ -68,7 +68,8 @@ func (p *tab) cells(table string) []string {
 	return strings.Split(p.Text(fmt.Sprintf(script, table)), "\n")
 }
 
-// ratio is a JavaScript function that returns the contrast of two computed colors. A canvas reads every form of a color.
+// ratio is a JavaScript function that returns the contrast of two computed colors. A canvas reads
+// every form of a color.
 const ratio = `((a, b) => {
 	const context = new OffscreenCanvas(1, 1).getContext('2d', {willReadFrequently: true});
 	const [light, dark] = [a, b].map(color => {
@@ -81,7 +82,8 @@ const ratio = `((a, b) => {
 	return (light + 0.05) / (dark + 0.05);
 })`
 
-// inked checks the contrast of the first bar with its card, and of the bar's texts with the bar, in both themes.
+// inked checks the contrast of the first bar with its card, and of the bar's texts with the bar, in
+// both themes.
 func (p *tab) inked() {
 	p.t.Helper()
 	const row = `document.querySelector('section[aria-label="Events"] .ranks [role=rowheader]')`
@@ -103,7 +105,8 @@ func (p *tab) inked() {
 	p.Eval("delete document.documentElement.dataset.theme", nil)
 }
 
-// TestPanelsChromium compares the panels with the API: shares, names, hours, goals, funnels and revenue.
+// TestPanelsChromium compares the panels with the API: shares, names, hours, goals, funnels and
+// revenue.
 func TestPanelsChromium(t *testing.T) {
 	t.Parallel()
 

@@ -14,7 +14,8 @@ import (
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
-// TestPeopleChromium invites a member, who joins by the mailed link, and follows the other mailed links.
+// TestPeopleChromium invites a member, who joins by the mailed link, and follows the other mailed
+// links.
 func TestPeopleChromium(t *testing.T) {
 	t.Parallel()
 
@@ -87,7 +88,8 @@ func TestPeopleChromium(t *testing.T) {
 	p.press("Remove")
 	p.see("1 member")
 
-	// The removed member's session has ended: the next page asks for a sign-in and returns to itself.
+	// The removed member's session has ended: the next page asks for a sign-in and returns to
+	// itself.
 	guest.press("Sites")
 	guest.WaitFor("location.pathname === '/sign-in'")
 
@@ -126,8 +128,8 @@ func TestPeopleChromium(t *testing.T) {
 	guest.clean(s)
 }
 
-// TestSeveralAccountsChromium joins an account with a user of another one, chooses between both, changes
-// the address, and leaves.
+// TestSeveralAccountsChromium joins an account with a user of another one, chooses between both,
+// changes the address, and leaves.
 func TestSeveralAccountsChromium(t *testing.T) {
 	t.Parallel()
 
@@ -246,8 +248,8 @@ func (p *tab) chooseAccount(name string) {
 	p.WaitFor(fmt.Sprintf("%s === %q", chosenAccount, name))
 }
 
-// TestAccountChromium uses the pages of the user: tokens, sessions, password, and the deletion of the
-// account.
+// TestAccountChromium uses the pages of the user: tokens, sessions, password, and the deletion of
+// the account.
 func TestAccountChromium(t *testing.T) {
 	t.Parallel()
 

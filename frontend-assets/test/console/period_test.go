@@ -14,7 +14,8 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// The buttons of the menus that choose the period and the comparison. Each has its choice as its value.
+// The buttons of the menus that choose the period and the comparison. Each has its choice as its
+// value.
 const (
 	periodMenu  = "document.getElementById('period')"
 	compareMenu = "document.getElementById('comparison')"
@@ -61,8 +62,8 @@ func siteWithHit(t *testing.T) (s *service, id string) {
 	return s, id
 }
 
-// TestFirstDayChromium looks at a site on the day of its first hit: the report opens on today with the whole day as
-// its axis, and the card of the site counts today.
+// TestFirstDayChromium looks at a site on the day of its first hit: the report opens on today with
+// the whole day as its axis, and the card of the site counts today.
 func TestFirstDayChromium(t *testing.T) {
 	t.Parallel()
 
@@ -100,8 +101,8 @@ func TestFirstDayChromium(t *testing.T) {
 	p.clean(s)
 }
 
-// TestKeptPeriodChromium chooses a period and a comparison. They stay on the pages of the site, and open the report
-// from the list, also in another browser, which has stored nothing.
+// TestKeptPeriodChromium chooses a period and a comparison. They stay on the pages of the site, and
+// open the report from the list, also in another browser, which has stored nothing.
 func TestKeptPeriodChromium(t *testing.T) {
 	t.Parallel()
 
@@ -153,7 +154,8 @@ func TestKeptPeriodChromium(t *testing.T) {
 	}
 }
 
-// TestAllTimeChromium opens the report of a site with figures of many years, and asks for too many by their dates.
+// TestAllTimeChromium opens the report of a site with figures of many years, and asks for too many
+// by their dates.
 func TestAllTimeChromium(t *testing.T) {
 	t.Parallel()
 
@@ -188,8 +190,8 @@ func TestAllTimeChromium(t *testing.T) {
 	}
 }
 
-// TestSlowAnswerChromium holds the answers back: the first view has the shape of a report and does not move, and
-// earlier figures stay at half strength under the new label.
+// TestSlowAnswerChromium holds the answers back: the first view has the shape of a report and does
+// not move, and earlier figures stay at half strength under the new label.
 func TestSlowAnswerChromium(t *testing.T) {
 	t.Parallel()
 
@@ -218,8 +220,8 @@ func TestSlowAnswerChromium(t *testing.T) {
 	p.WaitFor("getComputedStyle(document.querySelector('.totals')).opacity === '1' && " + total(0) + " === '0'")
 }
 
-// TestServerAwayChromium stops the service under an open report. The last figures stay with their time, and the page
-// recovers by itself.
+// TestServerAwayChromium stops the service under an open report. The last figures stay with their
+// time, and the page recovers by itself.
 func TestServerAwayChromium(t *testing.T) {
 	t.Parallel()
 

@@ -23,7 +23,8 @@ import (
 // dexPassword is the password of Dex's person, whose bcrypt hash dexConfig has.
 const dexPassword = "password"
 
-// dexConfig is the configuration of a Dex with one person in memory: its address, the redirect address, and its listener.
+// dexConfig is the configuration of a Dex with one person in memory: its address, the redirect
+// address, and its listener.
 const dexConfig = `issuer: %[1]s
 storage: {type: memory}
 web: %[3]s
@@ -49,8 +50,8 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// startDex runs Dex with a redirect address, and returns its issuer and how to end it. certificate is the file of a
-// certificate and its key; empty: Dex listens without TLS.
+// startDex runs Dex with a redirect address, and returns its issuer and how to end it. certificate
+// is the file of a certificate and its key; empty: Dex listens without TLS.
 func startDex(t *testing.T, redirect, certificate string) (issuer string, stop func()) {
 	t.Helper()
 	testkit.SkipLong(t, "Dex")
@@ -113,8 +114,8 @@ func certificateFile(t *testing.T) string {
 	return file
 }
 
-// TestProviderChromium signs in through Dex with its own page, signs out, and meets a provider that is away. Then it
-// sets up an account's provider.
+// TestProviderChromium signs in through Dex with its own page, signs out, and meets a provider that
+// is away. Then it sets up an account's provider.
 func TestProviderChromium(t *testing.T) {
 	t.Parallel()
 
@@ -146,7 +147,8 @@ func TestProviderChromium(t *testing.T) {
 	p.see("Ask one of its owners for an invitation.")
 	p.look("provider-no-account")
 
-	// With an invitation, the person is a member without a password, and comes to the page that was wanted.
+	// With an invitation, the person is a member without a password, and comes to the page that was
+	// wanted.
 	s.do(`mutation { inviteMember(input: {email: "anna@corp.example.test", role: VIEWER}) { userErrors { message } } }`, nil, &struct{}{})
 	p = throughDex("/sign-in?next=%2Fsessions")
 	p.WaitFor("location.pathname === '/sessions'")
@@ -167,7 +169,8 @@ func TestProviderChromium(t *testing.T) {
 	p.press("Sign out")
 	p.WaitFor("location.pathname === '/sign-in'")
 
-	// The owner proves the address of an existing user once, and sets up the account's own provider.
+	// The owner proves the address of an existing user once, and sets up the account's own
+	// provider.
 	owner := s.openSignedIn("/security")
 	owner.press("Sign-in through a provider")
 	owner.see("People of your domain sign in through your OpenID Connect provider")

@@ -7,8 +7,8 @@ import (
 	"github.com/tallygate/tallygate/tools/browsertest"
 )
 
-// TestFunnelFormChromium types steps of a funnel. Their kind follows the text, and steps that no visit has
-// are questioned.
+// TestFunnelFormChromium types steps of a funnel. Their kind follows the text, and steps that no
+// visit has are questioned.
 func TestFunnelFormChromium(t *testing.T) {
 	t.Parallel()
 

@@ -12,8 +12,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// screenshots is the folder for screenshots of every page: light and dark, 375 and 1280 pixels wide.
-// "make screenshots" sets it.
+// screenshots is the folder for screenshots of every page: light and dark, 375 and 1280 pixels
+// wide. "make screenshots" sets it.
 var screenshots = flag.String("screenshots", "", "folder for screenshots of every page")
 
 // picture is the file of the README's picture. "make picture" sets it.

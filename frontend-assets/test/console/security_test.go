@@ -33,8 +33,8 @@ func (p *tab) appSecret() string {
 	return p.Text(`document.querySelector('.code code').textContent`)
 }
 
-// TestSecurityChromium sets up an authenticator app with keys alone, signs in with its code and with a
-// recovery code, and requires a second factor of a member.
+// TestSecurityChromium sets up an authenticator app with keys alone, signs in with its code and
+// with a recovery code, and requires a second factor of a member.
 func TestSecurityChromium(t *testing.T) {
 	t.Parallel()
 
@@ -144,8 +144,8 @@ func asPage(operation string) string {
 		body: JSON.stringify({query: %q})}).then(response => response.json())`, operation)
 }
 
-// inviteWithSecondFactor invites guest@example.com to an account. A browser without a session joins it
-// with the guest's password and a recovery code.
+// inviteWithSecondFactor invites guest@example.com to an account. A browser without a session joins
+// it with the guest's password and a recovery code.
 func (k keyboard) inviteWithSecondFactor(s *service, account, code string) {
 	k.t.Helper()
 
@@ -165,8 +165,8 @@ func (k keyboard) inviteWithSecondFactor(s *service, account, code string) {
 	p.clean(s)
 }
 
-// TestPasskeyChromium registers a passkey of Chromium's virtual authenticator through the console, and
-// signs in with it as a second factor and instead of the password.
+// TestPasskeyChromium registers a passkey of Chromium's virtual authenticator through the console,
+// and signs in with it as a second factor and instead of the password.
 func TestPasskeyChromium(t *testing.T) {
 	t.Parallel()
 

@@ -42,8 +42,8 @@ func (p *tab) shared(address string, pageviews int) {
 	p.WaitFor(fmt.Sprintf("%s === '%d'", total(2), pageviews))
 }
 
-// TestSharedLinksChromium opens shared links. The token must remain behind #, also after filters, steps back
-// and reloads, and no request may have it in its address.
+// TestSharedLinksChromium opens shared links. The token must remain behind #, also after filters,
+// steps back and reloads, and no request may have it in its address.
 func TestSharedLinksChromium(t *testing.T) {
 	t.Parallel()
 
@@ -111,7 +111,8 @@ func (p *tab) keepsToken(all, filtered string) {
 	p.shared(all, 2)
 }
 
-// changesLink replaces the token in the address of an open page, as a person who pastes another link does.
+// changesLink replaces the token in the address of an open page, as a person who pastes another
+// link does.
 func (p *tab) changesLink(s *service, token, locked string) {
 	p.t.Helper()
 

@@ -22,7 +22,8 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// TestFirstSiteChromium follows an owner from the first sign-up to a delivered webhook and a download.
+// TestFirstSiteChromium follows an owner from the first sign-up to a delivered webhook and a
+// download.
 func TestFirstSiteChromium(t *testing.T) {
 	t.Parallel()
 
@@ -251,8 +252,8 @@ func TestFirstSiteChromium(t *testing.T) {
 	p.clean(s)
 }
 
-// export downloads page views of the last days as a script would, with the browser's session replaced
-// by a new one.
+// export downloads page views of the last days as a script would, with the browser's session
+// replaced by a new one.
 func (s *service) export(siteID, format string) string {
 	s.t.Helper()
 

@@ -106,8 +106,8 @@ func TestGermanChromium(t *testing.T) {
 	p.clean(s)
 }
 
-// TestStopMailChromium follows the link of a summary in a browser without a session. The page asks before
-// it stops the mails.
+// TestStopMailChromium follows the link of a summary in a browser without a session. The page asks
+// before it stops the mails.
 func TestStopMailChromium(t *testing.T) {
 	t.Parallel()
 
@@ -168,8 +168,8 @@ func TestStopMailChromium(t *testing.T) {
 	}
 }
 
-// TestFirstViewChromium holds the console to three requests and one GraphQL call, to its policy, and
-// to what it stores.
+// TestFirstViewChromium holds the console to three requests and one GraphQL call, to its policy,
+// and to what it stores.
 func TestFirstViewChromium(t *testing.T) {
 	t.Parallel()
 

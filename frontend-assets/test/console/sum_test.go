@@ -41,7 +41,8 @@ func TestSumOfSitesChromium(t *testing.T) {
 	const section = "document.querySelector('main section.card[aria-busy=false]')"
 	p.WaitFor(fmt.Sprintf("%s?.querySelector('strong').title === '%d'", section, 3*(sites-1)))
 
-	// The cards have the same figures, in the natural order of names, and the sum follows the search.
+	// The cards have the same figures, in the natural order of names, and the sum follows the
+	// search.
 	p.WaitFor("[...document.querySelectorAll('.cards h2')].map(e => e.textContent).slice(0, 3).join() === 's0.localhost,s1.localhost,s2.localhost'")
 	p.WaitFor(fmt.Sprintf("document.querySelectorAll('.cards strong').length === %d", sites-1))
 	const cards = "[...document.querySelectorAll('.cards strong')].reduce((all, e) => all + Number(e.title), 0)"

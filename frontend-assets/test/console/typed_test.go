@@ -14,8 +14,9 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// TestTypedValuesChromium types what the page shows: letters in place of escapes, and words in place of codes. The
-// search of a table, filters, page goals, journeys and funnels find the stored values.
+// TestTypedValuesChromium types what the page shows: letters in place of escapes, and words in
+// place of codes. The search of a table, filters, page goals, journeys and funnels find the stored
+// values.
 func TestTypedValuesChromium(t *testing.T) {
 	t.Parallel()
 
@@ -97,7 +98,8 @@ func TestTypedValuesChromium(t *testing.T) {
 	p.WaitFor("decodeURIComponent(location.search).includes('journey=/%C3%9Cber/uns')")
 	p.see("1 visit")
 
-	// A step of a funnel is stored as it is counted, or else as browsers send it, and keeps its typed name.
+	// A step of a funnel is stored as it is counted, or else as browsers send it, and keeps its
+	// typed name.
 	p.Goto(report + "/saved")
 	p.press("New funnel")
 	p.enter(`document.querySelector('details [name=name]')`, "To us")
@@ -122,8 +124,8 @@ func TestTypedValuesChromium(t *testing.T) {
 	p.clean(s)
 }
 
-// TestImportsBeforeHitsChromium looks at a site with an import and without hits: its card and its report show the
-// imported visitors, and the page says how to begin.
+// TestImportsBeforeHitsChromium looks at a site with an import and without hits: its card and its
+// report show the imported visitors, and the page says how to begin.
 func TestImportsBeforeHitsChromium(t *testing.T) {
 	t.Parallel()
 

@@ -16,7 +16,8 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// visitorSettings are the settings of a site that the cards of visitors and of hits that are left out have.
+// visitorSettings are the settings of a site that the cards of visitors and of hits that are left
+// out have.
 type visitorSettings struct {
 	VisitDetails, ExcludedCountries, ExcludedPaths, Shields []string
 	SmallGroup                                              int
@@ -31,8 +32,8 @@ func (s *service) visitorSettings(id string) string {
 	return fmt.Sprintf("%+v", data.Site)
 }
 
-// visitFrom sends a page view of another visitor, and sets what its visit has kept of the browser. number is
-// the site's number in the database.
+// visitFrom sends a page view of another visitor, and sets what its visit has kept of the browser.
+// number is the site's number in the database.
 func (s *service) visitFrom(number int, key, origin string, client model.Client) {
 	s.t.Helper()
 
@@ -65,7 +66,8 @@ func (s *service) visitFrom(number int, key, origin string, client model.Client)
 	}
 }
 
-// daysAround returns the query of a period that includes the hits of now also if the test runs at midnight.
+// daysAround returns the query of a period that includes the hits of now also if the test runs at
+// midnight.
 func daysAround(now time.Time) string {
 	return "?from=" + now.AddDate(0, 0, -2).Format(time.DateOnly) + "&to=" + now.AddDate(0, 0, 2).Format(time.DateOnly)
 }
@@ -76,8 +78,8 @@ func (p *tab) save(label string) {
 	p.click(`[...` + labelled(label) + `.form.querySelectorAll('button')].at(-1)`)
 }
 
-// TestVisitorsChromium chooses what the visits of a site keep and which hits it leaves out, and looks at the panels
-// of these details.
+// TestVisitorsChromium chooses what the visits of a site keep and which hits it leaves out, and
+// looks at the panels of these details.
 func TestVisitorsChromium(t *testing.T) {
 	t.Parallel()
 
@@ -154,8 +156,9 @@ func TestCountriesChromium(t *testing.T) {
 	p.clean(s)
 }
 
-// hitUntil sends page views of new visitors until done, because the data plane gets changes of settings a little
-// later. done gets what the stored visits keep of browsers, before and after a page view.
+// hitUntil sends page views of new visitors until done, because the data plane gets changes of
+// settings a little later. done gets what the stored visits keep of browsers, before and after a
+// page view.
 func (s *service) hitUntil(key string, done func(before, now []string) bool) {
 	s.t.Helper()
 
@@ -210,8 +213,8 @@ func (p *tab) choosesDetails(s *service, id string) {
 	}
 }
 
-// choosesLeftOut enters a wrong path and, as with a file of countries, wrong countries. Errors name their lines, and
-// nothing is saved until all are right.
+// choosesLeftOut enters a wrong path and, as with a file of countries, wrong countries. Errors name
+// their lines, and nothing is saved until all are right.
 func (p *tab) choosesLeftOut(s *service, id string) {
 	p.t.Helper()
 	before := s.visitorSettings(id)
@@ -243,7 +246,8 @@ func (p *tab) choosesLeftOut(s *service, id string) {
 	}
 }
 
-// readsPrivacyText reads the text for the privacy policy in both languages. It follows a change on the same page.
+// readsPrivacyText reads the text for the privacy policy in both languages. It follows a change on
+// the same page.
 func (p *tab) readsPrivacyText() {
 	p.t.Helper()
 
@@ -333,7 +337,8 @@ func (p *tab) explainsUnknown(s *service, path string) {
 	p.WaitFor(`document.querySelector('section[aria-label=Audience] .hint a')?.getAttribute('href').endsWith('/settings')`)
 }
 
-// hidesSmallGroups opens a shared report with one visitor, which is less than the site's smallest group.
+// hidesSmallGroups opens a shared report with one visitor, which is less than the site's smallest
+// group.
 func (p *tab) hidesSmallGroups(s *service, path string) {
 	p.t.Helper()
 
@@ -345,7 +350,8 @@ func (p *tab) hidesSmallGroups(s *service, path string) {
 	p.see("Countries are not known of these visits.")
 }
 
-// isGerman looks at the pages in German and in two widths, at the reasons why hits were left out too.
+// isGerman looks at the pages in German and in two widths, at the reasons why hits were left out
+// too.
 func (p *tab) isGerman(s *service, id, days string) {
 	p.t.Helper()
 

@@ -1,5 +1,5 @@
-// Package console_test drives the console in real browsers against the whole service, which runs in a
-// process of its own as in production.
+// Package console_test drives the console in real browsers against the whole service, which runs in
+// a process of its own as in production.
 package console_test
 
 import (
@@ -114,7 +114,8 @@ func startProgram(t testing.TB, file, command string, settings map[string]string
 		}
 	}
 
-	// On a busy machine a control plane of low priority, in a process of its own, would not answer within its time.
+	// On a busy machine a control plane of low priority, in a process of its own, would not answer
+	// within its time.
 	all := map[string]string{
 		"PROCESSES": "one", "CONTROL_ADDR": "127.0.0.1:0", "DATA_ADDR": "127.0.0.1:0", "LOG_FORMAT": "json",
 		"DATA_DIR": dir, "ALLOW_LOCAL_DOMAINS": "true", "WEBHOOK_ALLOW_NETS": "127.0.0.0/8",
@@ -477,8 +478,8 @@ func (p *tab) clean(s *service) {
 }
 
 // look reports the accessibility faults of the page as it is now, in light and dark, and takes its
-// pictures. A theme changes colors only. It waits for figures that are being counted, because the earlier ones
-// are pale meanwhile.
+// pictures. A theme changes colors only. It waits for figures that are being counted, because the
+// earlier ones are pale meanwhile.
 func (p *tab) look(name string) {
 	p.t.Helper()
 

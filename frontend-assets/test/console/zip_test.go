@@ -267,8 +267,8 @@ func compareLines(t *testing.T, file string, got, want [][]string) {
 	}
 }
 
-// TestDownloadOfReportChromium downloads the whole report with filter and comparison, as an owner and as a
-// reader of a link, and compares each figure with the API.
+// TestDownloadOfReportChromium downloads the whole report with filter and comparison, as an owner
+// and as a reader of a link, and compares each figure with the API.
 func TestDownloadOfReportChromium(t *testing.T) {
 	t.Parallel()
 
@@ -333,7 +333,8 @@ func TestDownloadOfReportChromium(t *testing.T) {
 	reader.clean(s)
 }
 
-// checkExtras checks the files of an owner that no table of the page has, and that formulas are defused.
+// checkExtras checks the files of an owner that no table of the page has, and that formulas are
+// defused.
 func (files zipped) checkExtras(t *testing.T) {
 	t.Helper()
 	if got := fmt.Sprint(files["sources.csv"]); !strings.Contains(got, "['=1+1 ") {

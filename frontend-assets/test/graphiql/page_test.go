@@ -1,5 +1,5 @@
-// Package graphiql_test tests GraphiQL in a browser: it loads, posts operations with the session cookie,
-// and requests nothing from other hosts.
+// Package graphiql_test tests GraphiQL in a browser: it loads, posts operations with the session
+// cookie, and requests nothing from other hosts.
 package graphiql_test
 
 import (

@@ -12,8 +12,8 @@ import (
 	"github.com/tallygate/tallygate/tools/browsertest"
 )
 
-// BenchmarkChromiumScript measures the processor time of the page's main thread that the script takes,
-// as medians over all runs:
+// BenchmarkChromiumScript measures the processor time of the page's main thread that the script
+// takes, as medians over all runs:
 //
 //	go test -run '^$' -bench ChromiumScript -benchtime 50x ./frontend-assets/test/script
 //
@@ -62,7 +62,8 @@ func BenchmarkChromiumScript(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// processorTime returns the processor time of the page's main thread for an expression, in microseconds.
+// processorTime returns the processor time of the page's main thread for an expression, in
+// microseconds.
 func processorTime(b *testing.B, page *browsertest.Page, expression string) float64 {
 	b.Helper()
 

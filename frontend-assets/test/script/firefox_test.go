@@ -15,7 +15,8 @@ import (
 	"github.com/tallygate/tallygate/tools/browsertest"
 )
 
-// TestFirefoxOriginUnderEveryReferrerPolicy checks that Firefox sends the page's origin under every policy.
+// TestFirefoxOriginUnderEveryReferrerPolicy checks that Firefox sends the page's origin under every
+// policy.
 func TestFirefoxOriginUnderEveryReferrerPolicy(t *testing.T) {
 	t.Parallel()
 
@@ -44,9 +45,9 @@ type stop struct {
 	script string // runs before the browser script
 }
 
-// visitInFirefox visits one page after another in a real Firefox, and leaves each page as soon as its
-// page view has arrived. Each page must send its page view and its engagement, which leaves while the page
-// unloads, once and with the page's origin.
+// visitInFirefox visits one page after another in a real Firefox, and leaves each page as soon as
+// its page view has arrived. Each page must send its page view and its engagement, which leaves
+// while the page unloads, once and with the page's origin.
 func visitInFirefox(t *testing.T, stops []stop) {
 	t.Helper()
 

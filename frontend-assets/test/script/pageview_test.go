@@ -209,8 +209,8 @@ func TestChromiumManualPageview(t *testing.T) {
 // older makes the browser one without the Navigation API.
 const older = `<script>delete window.navigation</script>`
 
-// TestChromiumRoutes checks that each change of the path is one page view, however a page makes it, and
-// whatever the name "navigation" stands for.
+// TestChromiumRoutes checks that each change of the path is one page view, however a page makes it,
+// and whatever the name "navigation" stands for.
 func TestChromiumRoutes(t *testing.T) {
 	saved := `<script>window.saved = history.pushState.bind(history); window.native = history.pushState</script>`
 	pages := map[string]string{
@@ -374,8 +374,8 @@ func TestChromiumPrerenderedPage(t *testing.T) {
 		}
 	}
 
-	// Browsers prerender secure pages only, and Chromium prerenders none for a tab with a test driver.
-	// So the page is opened in another tab without an opener.
+	// Browsers prerender secure pages only, and Chromium prerenders none for a tab with a test
+	// driver. So the page is opened in another tab without an opener.
 	page := w.browser.Open(w.numeric + "/")
 	page.Eval(`window.open("/start", "_blank", "noopener")`, nil)
 	reported("prerendering=true")

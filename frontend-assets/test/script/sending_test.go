@@ -86,8 +86,8 @@ func TestChromiumEvents(t *testing.T) {
 	}
 }
 
-// TestChromiumEventsBesideAnOldLibrary checks that a toJSON of all arrays, objects and texts changes no
-// message. Dates and objects of the page's own classes keep theirs.
+// TestChromiumEventsBesideAnOldLibrary checks that a toJSON of all arrays, objects and texts
+// changes no message. Dates and objects of the page's own classes keep theirs.
 func TestChromiumEventsBesideAnOldLibrary(t *testing.T) {
 	w := newWorld(t, map[string]string{"/": `<script>
 		for (const kind of [Array, Object, String, Number]) kind.prototype.toJSON = function () { return "text of a " + kind.name }
@@ -209,8 +209,8 @@ func TestChromiumReplacedFetch(t *testing.T) {
 	}
 }
 
-// TestChromiumManyAtOnce checks that messages beyond the 64 KiB that browsers let outlive a page are
-// sent, too.
+// TestChromiumManyAtOnce checks that messages beyond the 64 KiB that browsers let outlive a page
+// are sent, too.
 func TestChromiumManyAtOnce(t *testing.T) {
 	w := newWorld(t, map[string]string{"/": tag("")})
 	for browser, as := range map[string]string{"Chromium": "", "Firefox": asFirefox} {
@@ -306,8 +306,9 @@ func TestChromiumScriptIsNotMovedByNames(t *testing.T) {
 	}
 }
 
-// TestChromiumEvaluatedByALoader checks that the script finds its tag where a loader evaluates the script's text
-// while the loader's own element is the current script, and another program's script has a data-site, too.
+// TestChromiumEvaluatedByALoader checks that the script finds its tag where a loader evaluates the
+// script's text while the loader's own element is the current script, and another program's script
+// has a data-site, too.
 func TestChromiumEvaluatedByALoader(t *testing.T) {
 	loader := `const text = new XMLHttpRequest(); text.open("GET", "` + dataOrigin + `/svc.js", false); text.send(); (0, eval)(text.responseText)`
 	loaders := map[string]string{
@@ -367,8 +368,8 @@ func TestChromiumDebug(t *testing.T) {
 	w.nothingBeyond(page, 0)
 }
 
-// TestChromiumOriginUnderEveryReferrerPolicy checks that Origin, which domain binding needs, is sent
-// under every policy.
+// TestChromiumOriginUnderEveryReferrerPolicy checks that Origin, which domain binding needs, is
+// sent under every policy.
 func TestChromiumOriginUnderEveryReferrerPolicy(t *testing.T) {
 	w := newWorld(t, map[string]string{"/": tag("")})
 	page := w.browser.NewPage()

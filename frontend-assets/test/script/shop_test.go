@@ -37,8 +37,8 @@ func TestMain(m *testing.M) {
 	os.Exit(browsertest.Run(func() int { return dbtest.Run(m) }))
 }
 
-// shop is a website whose pages contain the script, with the real data plane, which serves the script
-// and stores its messages in a database of the test's own.
+// shop is a website whose pages contain the script, with the real data plane, which serves the
+// script and stores its messages in a database of the test's own.
 //
 // The site's domain is shop.test, and its extra domain shop-extra.test. The event "signup" is
 // registered, and searches, sales and user ids are measured. The pages are served under
@@ -164,9 +164,9 @@ func (s *shop) servePage(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "<!doctype html><link rel=icon href=data:,>"+page)
 }
 
-// record stores the requests to /collect.php and their responses. It repeats a request that is answered
-// with 503, for which nothing was stored: the database of a busy machine can take longer than five
-// seconds.
+// record stores the requests to /collect.php and their responses. It repeats a request that is
+// answered with 503, for which nothing was stored: the database of a busy machine can take longer
+// than five seconds.
 func (s *shop) record(plane http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/collect.php" {

@@ -10,8 +10,8 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// TestStoredOnDifficultPagesChromium opens pages that break functions the script uses. It must measure
-// what it can, and never throw into the page.
+// TestStoredOnDifficultPagesChromium opens pages that break functions the script uses. It must
+// measure what it can, and never throw into the page.
 func TestStoredOnDifficultPagesChromium(t *testing.T) {
 	s := newShop(t, dbtest.Open(t, dbtest.SQLiteURL(t)), map[string]string{
 		"/frozen":    `<script>Object.freeze(History.prototype); Object.freeze(history)</script>` + tag(""),
@@ -48,7 +48,8 @@ func TestStoredOnDifficultPagesChromium(t *testing.T) {
 }
 
 func TestStoredRoutesOfPatchedHistoryChromium(t *testing.T) {
-	// One router has replaced the function before the script, and another one replaces it afterwards.
+	// One router has replaced the function before the script, and another one replaces it
+	// afterwards.
 	patched := `<script>
 		const native = history.pushState, calls = [];
 		history.pushState = function pushed(...args) { calls.push(this === history, args.length); native.apply(this, args); return "result" };
@@ -62,8 +63,8 @@ func TestStoredRoutesOfPatchedHistoryChromium(t *testing.T) {
 	}
 }
 
-// storesRoutesOf checks what a page with two patches sees of its functions, and that its routes are stored.
-// text is the text of a function that the page has not replaced.
+// storesRoutesOf checks what a page with two patches sees of its functions, and that its routes are
+// stored. text is the text of a function that the page has not replaced.
 func storesRoutesOf(t *testing.T, patched, text string) {
 	s := newShop(t, dbtest.Open(t, dbtest.SQLiteURL(t)), map[string]string{"/": patched})
 	page := s.open("http://www.shop.test/")

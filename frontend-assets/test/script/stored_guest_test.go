@@ -208,8 +208,8 @@ func waitForLine(t *testing.T, page *browsertest.Page, parts ...string) {
 	}
 }
 
-// TestRefusedOriginIsOneLineChromium checks that a page of a foreign domain gets one line in its console
-// for each message, which has the status, and none about CORS.
+// TestRefusedOriginIsOneLineChromium checks that a page of a foreign domain gets one line in its
+// console for each message, which has the status, and none about CORS.
 func TestRefusedOriginIsOneLineChromium(t *testing.T) {
 	s := newShop(t, dbtest.Open(t, dbtest.SQLiteURL(t)), map[string]string{"/": tag("")})
 	for browser, as := range map[string]string{"Chromium": "", "Firefox": asFirefox} {

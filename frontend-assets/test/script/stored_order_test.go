@@ -9,9 +9,9 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// TestStoredInAnyOrderChromium checks messages that overtake each other. A load sends its page view, its
-// search and a queued event at once, over several connections. Each load here is a visit of its own,
-// by its campaign.
+// TestStoredInAnyOrderChromium checks messages that overtake each other. A load sends its page
+// view, its search and a queued event at once, over several connections. Each load here is a visit
+// of its own, by its campaign.
 func TestStoredInAnyOrderChromium(t *testing.T) {
 	const loads = 12
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

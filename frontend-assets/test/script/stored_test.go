@@ -158,7 +158,8 @@ func TestStoredEngagementChromium(t *testing.T) {
 		return `new Promise(done => { addEventListener("scroll", () => requestAnimationFrame(() => done()), {once: true}); scrollTo(0, innerHeight * ` + screens + `) })`
 	}
 
-	// Hidden, shown, hidden, and left by a click: the times add up, and the deepest position counts.
+	// Hidden, shown, hidden, and left by a click: the times add up, and the deepest position
+	// counts.
 	page := s.open("http://www.shop.test/")
 	s.stored(1)
 	page.Eval(scroll("4"), nil)
@@ -181,20 +182,21 @@ func TestStoredEngagementChromium(t *testing.T) {
 	page.Click("a")
 	page.WaitFor("location.pathname === '/short'")
 
-	// The click sends engagement, the unload shortly after it sends none, and the next page is viewed.
+	// The click sends engagement, the unload shortly after it sends none, and the next page is
+	// viewed.
 	s.stored(2)
 	s.hasViews("/ 7300ms 50%", "/short 0ms 0%")
 
-	// A page shorter than its window counts as seen completely. Leaving fires two events, which cause
-	// one message.
+	// A page shorter than its window counts as seen completely. Leaving fires two events, which
+	// cause one message.
 	page.Eval("later(400)", nil)
 	page.Close()
 	elsewhere.Close()
 	s.stored(1)
 	s.hasViews("/ 7300ms 50%", "/short 400ms 100%")
 
-	// The percentage of a page that grows goes down. A change of route ends its engagement and starts
-	// the next one's.
+	// The percentage of a page that grows goes down. A change of route ends its engagement and
+	// starts the next one's.
 	page = s.open("http://shop.test/growing")
 	s.stored(1)
 	page.Eval(scroll("0.5"), nil)

@@ -1,6 +1,6 @@
 // Package script_test tests the browser script in real browsers. Tests named TestChromium… and
-// TestFirefox… compare the messages that it sends to a stub (world); tests named TestStored… compare
-// what the real data plane stores of them (shop).
+// TestFirefox… compare the messages that it sends to a stub (world); tests named TestStored…
+// compare what the real data plane stores of them (shop).
 package script_test
 
 import (
@@ -30,8 +30,8 @@ func tag(attributes string) string {
 	return fmt.Sprintf(`<script defer src="%s/svc.js" data-site="%s" %s></script>`, dataOrigin, siteKey, attributes)
 }
 
-// world is a website under several host names, a stub of the data plane that records messages, and a
-// browser that reaches only these servers.
+// world is a website under several host names, a stub of the data plane that records messages, and
+// a browser that reaches only these servers.
 type world struct {
 	t       testing.TB
 	browser *browsertest.Browser
@@ -145,8 +145,8 @@ func (w *world) next() hit {
 	}
 }
 
-// nextOf waits for one message of each type, and returns them in the order of the types. Messages sent
-// together may arrive in any order, so the types must differ.
+// nextOf waits for one message of each type, and returns them in the order of the types. Messages
+// sent together may arrive in any order, so the types must differ.
 func (w *world) nextOf(types ...string) []hit {
 	w.t.Helper()
 
@@ -187,8 +187,8 @@ func (w *world) nothingBeyondRead(when string) {
 }
 
 // nothingBeyond checks that a page has sent the given number of messages, and that no message has
-// arrived which the test has not read. The browser reports a request when the page makes it, so there
-// is nothing to wait for.
+// arrived which the test has not read. The browser reports a request when the page makes it, so
+// there is nothing to wait for.
 func (w *world) nothingBeyond(page *browsertest.Page, sent int) {
 	w.t.Helper()
 
@@ -209,8 +209,8 @@ func (w *world) nothingBeyond(page *browsertest.Page, sent int) {
 
 var viewID = regexp.MustCompile(`^[0-9a-f]{16}$`)
 
-// expect compares a message with JSON. The JSON omits k, i, w and l, which all messages have in common
-// and which are checked here, and may omit an empty u.
+// expect compares a message with JSON. The JSON omits k, i, w and l, which all messages have in
+// common and which are checked here, and may omit an empty u.
 func (w *world) expect(page *browsertest.Page, h hit, want string) {
 	w.t.Helper()
 

@@ -33,7 +33,8 @@ func TestChromiumEnginesSolveTheVectors(t *testing.T) {
 			return { secrets, nonce: fold(task.seed, secrets) };
 		})`, engineOrigin, engine)
 		for _, v := range solvable {
-			// The browser's own SHA-256 takes seconds for this one, and nothing differs but the count.
+			// The browser's own SHA-256 takes seconds for this one, and nothing differs but the
+			// count.
 			if name == "subtle" && v.Difficulty > 100_000 {
 				continue
 			}
@@ -63,9 +64,9 @@ func TestChromiumEnginesSolveTheVectors(t *testing.T) {
 	page.noExceptions()
 }
 
-// TestChromiumEnginesKeepToTheirRange searches small ranges around a secret, from every start to every
-// end. The SIMD engine tries four numbers at once, and must neither miss the last number nor find one
-// beyond it.
+// TestChromiumEnginesKeepToTheirRange searches small ranges around a secret, from every start to
+// every end. The SIMD engine tries four numbers at once, and must neither miss the last number nor
+// find one beyond it.
 func TestChromiumEnginesKeepToTheirRange(t *testing.T) {
 	w := newEngineWorld(t)
 	solvable, _ := readEngineVectors(t)
@@ -94,8 +95,8 @@ func TestChromiumEnginesKeepToTheirRange(t *testing.T) {
 	}
 }
 
-// TestChromiumEnginesCompareAllBits alters one bit of a target at a time, and checks that nothing is
-// found.
+// TestChromiumEnginesCompareAllBits alters one bit of a target at a time, and checks that nothing
+// is found.
 func TestChromiumEnginesCompareAllBits(t *testing.T) {
 	w := newEngineWorld(t)
 	solvable, _ := readEngineVectors(t)

@@ -16,12 +16,12 @@ import (
 	"github.com/tallygate/tallygate/tools/browsertest"
 )
 
-// contractPolicy is the captcha contract's Content-Security-Policy (section 5), with O for the captcha's
-// origin.
+// contractPolicy is the captcha contract's Content-Security-Policy (section 5), with O for the
+// captcha's origin.
 const contractPolicy = "script-src O; connect-src O; worker-src blob:"
 
-// TestChromiumSolverFindsAWay solves one challenge in pages that forbid or lack features. The solver
-// must find the same nonce each time, with the fastest engine that remains.
+// TestChromiumSolverFindsAWay solves one challenge in pages that forbid or lack features. The
+// solver must find the same nonce each time, with the fastest engine that remains.
 func TestChromiumSolverFindsAWay(t *testing.T) {
 	w := newEngineWorld(t)
 	solvable, _ := readEngineVectors(t)
@@ -110,8 +110,9 @@ func TestChromiumSolverFindsAWay(t *testing.T) {
 	}
 }
 
-// TestChromiumSolverDetectsAnEarlyRefusal delays the WebAssembly module until a policy has refused the
-// worker. The solver must finish in the page, although no request had been sent to the worker yet.
+// TestChromiumSolverDetectsAnEarlyRefusal delays the WebAssembly module until a policy has refused
+// the worker. The solver must finish in the page, although no request had been sent to the worker
+// yet.
 func TestChromiumSolverDetectsAnEarlyRefusal(t *testing.T) {
 	w := newEngineWorld(t)
 	solvable, _ := readEngineVectors(t)
@@ -149,8 +150,8 @@ func TestChromiumSolverDetectsAnEarlyRefusal(t *testing.T) {
 	page.noExceptions()
 }
 
-// reportRefusal makes each worker send a request to the captcha's server at its error event, after all
-// other listeners in the page.
+// reportRefusal makes each worker send a request to the captcha's server at its error event, after
+// all other listeners in the page.
 const reportRefusal = `window.Worker = class extends Worker {
 	constructor(url) {
 		super(url);
@@ -211,13 +212,13 @@ func TestChromiumSolverRejectsUnsolvable(t *testing.T) {
 	}
 }
 
-// TestChromiumSolverWithoutJIT runs JavaScript uncompiled and without WebAssembly, as in the lockdown
-// mode of iOS. The browser's own SHA-256 is then faster, but only pages with TLS have it.
+// TestChromiumSolverWithoutJIT runs JavaScript uncompiled and without WebAssembly, as in the
+// lockdown mode of iOS. The browser's own SHA-256 is then faster, but only pages with TLS have it.
 func TestChromiumSolverWithoutJIT(t *testing.T) {
 	w := newEngineWorld(t, browsertest.WithFlag("js-flags", "--jitless"))
 
-	// JavaScript is measured up to 16,384 hashes. The challenge takes hardly more, 21,321, because the
-	// browser computes only a few thousand per second.
+	// JavaScript is measured up to 16,384 hashes. The challenge takes hardly more, 21,321, because
+	// the browser computes only a few thousand per second.
 	keys, err := pow.New(strings.NewReader("whatever looks like it was drawn"), pow.Key{Secret: []byte("a secret for tests")})
 	if err != nil {
 		t.Fatal(err)
@@ -262,8 +263,8 @@ func TestChromiumSolverProgress(t *testing.T) {
 	}
 }
 
-// TestChromiumSolverCountsProcessors checks the number of workers: one fewer than processors, between
-// one and four.
+// TestChromiumSolverCountsProcessors checks the number of workers: one fewer than processors,
+// between one and four.
 func TestChromiumSolverCountsProcessors(t *testing.T) {
 	w := newEngineWorld(t)
 	solvable, _ := readEngineVectors(t)
@@ -310,14 +311,15 @@ func TestChromiumSolverYieldsToThePage(t *testing.T) {
 
 	t.Logf("%d turns of other tasks, at most %.1f ms apart", got.Turns, got.Longest)
 
-	// More than 100,000 hashes of JavaScript take at least two slices of twelve milliseconds on any machine.
+	// More than 100,000 hashes of JavaScript take at least two slices of twelve milliseconds on any
+	// machine.
 	if got.Nonce != v.Nonce || got.Turns < 2 {
 		t.Errorf("nonce %d, want %d; other tasks had %d turns", got.Nonce, v.Nonce, got.Turns)
 	}
 }
 
-// TestChromiumSolverStops aborts at each stage: before the start, while the engines are fetched, and
-// during the work.
+// TestChromiumSolverStops aborts at each stage: before the start, while the engines are fetched,
+// and during the work.
 func TestChromiumSolverStops(t *testing.T) {
 	release := make(chan struct{})
 	w := newEngineWorld(t)
@@ -377,8 +379,8 @@ func TestChromiumSolverOnPlainHTTP(t *testing.T) {
 	}
 }
 
-// TestSolverUsesNoTimers searches the scripts for timers, which browsers throttle in hidden tabs, and
-// for code that runs text as code.
+// TestSolverUsesNoTimers searches the scripts for timers, which browsers throttle in hidden tabs,
+// and for code that runs text as code.
 func TestSolverUsesNoTimers(t *testing.T) {
 	solver, err := solverScript()
 	if err != nil {

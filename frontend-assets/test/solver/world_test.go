@@ -25,7 +25,8 @@ const engineOrigin = "https://captcha.example.test"
 // engineVectors is the file of challenges that the tests of the Go implementation use too.
 const engineVectors = "../../../dataplane/captcha/pow/testdata/vectors.json"
 
-// solverScript returns the solver as the widget bundles it, with its functions as globals for the tests.
+// solverScript returns the solver as the widget bundles it, with its functions as globals for the
+// tests.
 var solverScript = sync.OnceValues(func() (string, error) {
 	result := api.Build(api.BuildOptions{
 		Stdin: &api.StdinOptions{
@@ -48,9 +49,9 @@ var solverScript = sync.OnceValues(func() (string, error) {
 	return string(result.OutputFiles[0].Contents), nil
 })
 
-// spy runs before any script of the page and records what the solver does: the engines that answered
-// from workers and from the page, the number of workers started and ended, and calls of functions
-// that it must not use.
+// spy runs before any script of the page and records what the solver does: the engines that
+// answered from workers and from the page, the number of workers started and ended, and calls of
+// functions that it must not use.
 const spy = `
 	window.seen = { started: 0, ended: 0, worker: [], page: [] };
 	if (window.Worker) {

@@ -1,6 +1,7 @@
-// Package unit_test runs the unit tests of the TypeScript sources in src and packages, which need no
-// browser, with Node's own test runner. It compiles the sources and the tests next to it (*.test.ts)
-// with the build's compiler, so that no npm package is involved, and reports each of them as a subtest.
+// Package unit_test runs the unit tests of the TypeScript sources in src and packages, which need
+// no browser, with Node's own test runner. It compiles the sources and the tests next to it
+// (*.test.ts) with the build's compiler, so that no npm package is involved, and reports each of
+// them as a subtest.
 package unit_test
 
 import (
@@ -109,8 +110,8 @@ func findNode(t *testing.T) string {
 }
 
 // compile writes every TypeScript source and test as a CommonJS module below dir, without bundling,
-// so that a test can load any module, and load it again in another state. It returns the test files'
-// paths below test/unit, without extension.
+// so that a test can load any module, and load it again in another state. It returns the test
+// files' paths below test/unit, without extension.
 func compile(t *testing.T, dir string) (tests []string) {
 	t.Helper()
 

@@ -6,7 +6,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Calls are calls of a site's endpoints in a time. Refused has no calls that are ignored on purpose.
+// Calls are calls of a site's endpoints in a time. Refused has no calls that are ignored on
+// purpose.
 type Calls struct {
 	Accepted, Refused int64
 	Since             model.Instant
@@ -67,8 +68,9 @@ type Deliveries struct {
 // creation.
 const DeliveryDays = 3
 
-// DeliveriesFailed finds a webhook with deliveries that have failed for good. It is usual again on a day
-// without such a failure, after a delivery that is newer than all failed ones, or after DeliveryDays.
+// DeliveriesFailed finds a webhook with deliveries that have failed for good. It is usual again on
+// a day without such a failure, after a delivery that is newer than all failed ones, or after
+// DeliveryDays.
 func DeliveriesFailed(d Deliveries) Finding {
 	found := Finding{Usual, model.AlertFigures{Value: d.Failed, Since: d.First}}
 	if d.Failed > 0 && (d.IsToday || d.Newest >= d.Delivered) {

@@ -1,8 +1,8 @@
 // Package rules decides when an alert begins and ends. Its rules are functions of figures and of
 // time: they read no clock and no database.
 //
-// A rule has one threshold to begin and a lower one to end, and an alert ends only after it has been
-// calm for some time. So figures near a threshold cause one message and not a series.
+// A rule has one threshold to begin and a lower one to end, and an alert ends only after it has
+// been calm for some time. So figures near a threshold cause one message and not a series.
 package rules
 
 import (

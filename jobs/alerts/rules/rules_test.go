@@ -72,8 +72,9 @@ func TestSpikeAndDrop(t *testing.T) {
 	}
 }
 
-// TestTrafficProperties checks what holds for all figures: no traffic is both a spike and a drop, more
-// page views are never less of a spike, and a site that is larger in all figures has the same alarms.
+// TestTrafficProperties checks what holds for all figures: no traffic is both a spike and a drop,
+// more page views are never less of a spike, and a site that is larger in all figures has the same
+// alarms.
 func TestTrafficProperties(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 7))
 	for range 20_000 {
@@ -229,9 +230,9 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// TestNextProperties runs random readings, also while the clock is set back: an alert begins only if
-// none lasts, ends only if one does, two beginnings are at least the calm time apart, and ten days of
-// usual figures end each alert.
+// TestNextProperties runs random readings, also while the clock is set back: an alert begins only
+// if none lasts, ends only if one does, two beginnings are at least the calm time apart, and ten
+// days of usual figures end each alert.
 func TestNextProperties(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 9))
 	for range 300 {

@@ -15,8 +15,8 @@ type Traffic struct {
 	Past   []int64
 }
 
-// The thresholds of spikes and drops. A spike or drop also differs from the usual figure by more than
-// chance.
+// The thresholds of spikes and drops. A spike or drop also differs from the usual figure by more
+// than chance.
 const (
 	spikeBegins = 3.5 // times the usual figure
 	spikeEnds   = 1.5
@@ -92,8 +92,8 @@ const (
 	leastHits    = 60               // page views of the same span in all earlier weeks but one
 )
 
-// Silence is for how long a site has had no page view, at most LongestSilence, and its page views in
-// the same span of earlier weeks. Past is not read for less than LeastSilence.
+// Silence is for how long a site has had no page view, at most LongestSilence, and its page views
+// in the same span of earlier weeks. Past is not read for less than LeastSilence.
 type Silence struct {
 	Last model.Instant // page view; 0: before LongestSilence
 	For  time.Duration

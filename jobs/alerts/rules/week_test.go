@@ -11,9 +11,9 @@ import (
 	"github.com/tallygate/tallygate/jobs/alerts/rules"
 )
 
-// A simulated week. Each shape is a site with four weeks of history and a week in which the rules run
-// every five minutes, as the worker runs them. A minute's page views are a random number with the
-// shape's rate, and the rate itself varies from day to day and from hour to hour, as people do.
+// A simulated week. Each shape is a site with four weeks of history and a week in which the rules
+// run every five minutes, as the worker runs them. A minute's page views are a random number with
+// the shape's rate, and the rate itself varies from day to day and from hour to hour, as people do.
 
 const (
 	history   = 6 // weeks before the simulated one: the longest span begins before the fourth
@@ -263,7 +263,8 @@ var mondays = []struct{ name, day string }{
 }
 
 // TestQuietWeek counts the alarms of weeks in which nothing was planted, with several seeds. The
-// holiday of this week is traffic that no earlier week has, and the only false alarm that is allowed.
+// holiday of this week is traffic that no earlier week has, and the only false alarm that is
+// allowed.
 func TestQuietWeek(t *testing.T) {
 	const seeds = 2
 	for _, week := range mondays {

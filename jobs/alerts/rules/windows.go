@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Weeks is how many earlier weeks traffic is compared with, and minWeeks how many of them a site must
-// have measured.
+// Weeks is how many earlier weeks traffic is compared with, and minWeeks how many of them a site
+// must have measured.
 const (
 	Weeks    = 4
 	minWeeks = 3
@@ -19,9 +19,9 @@ type Span struct{ From, To time.Time }
 // Contains reports whether the span includes a time.
 func (s Span) Contains(t time.Time) bool { return !t.Before(s.From) && t.Before(s.To) }
 
-// PastSpans returns the spans of the same length that end at the same time of the same weekday in the
-// Weeks weeks before, in the zone, newest first. At a change of the clocks they keep the time of the
-// wall clock.
+// PastSpans returns the spans of the same length that end at the same time of the same weekday in
+// the Weeks weeks before, in the zone, newest first. At a change of the clocks they keep the time
+// of the wall clock.
 func PastSpans(s Span, zone *time.Location) [Weeks]Span {
 	var spans [Weeks]Span
 	for i := range spans {
@@ -32,8 +32,8 @@ func PastSpans(s Span, zone *time.Location) [Weeks]Span {
 }
 
 // PastSilences is PastSpans for a time without page views. At a change of the clocks the spans also
-// begin no earlier than it on the wall clock: the hour before a site's quiet hours is not expected to
-// have page views when the first quiet hour comes twice.
+// begin no earlier than it on the wall clock: the hour before a site's quiet hours is not expected
+// to have page views when the first quiet hour comes twice.
 func PastSilences(s Span, zone *time.Location) [Weeks]Span {
 	spans := PastSpans(s, zone)
 	for i := range spans {
@@ -55,9 +55,9 @@ func weeksBefore(t time.Time, weeks int, zone *time.Location) time.Time {
 	return time.Date(year, month, day-7*weeks, local.Hour(), local.Minute(), local.Second(), local.Nanosecond(), zone)
 }
 
-// Classes of sites by the usual page views of a day. Each has the length of the span that traffic is
-// counted in: long enough for the small ones to have figures, and short enough for the large ones to
-// be counted within a bound.
+// Classes of sites by the usual page views of a day. Each has the length of the span that traffic
+// is counted in: long enough for the small ones to have figures, and short enough for the large
+// ones to be counted within a bound.
 var classes = []struct {
 	from   int64 // page views of a day
 	length time.Duration
@@ -90,16 +90,16 @@ func (d Days) Span() time.Duration {
 	return LongestSpan
 }
 
-// The bounds of Growth. A site that changes more in four weeks is measured in another way than before.
-// Between steady and its inverse, days differ by chance.
+// The bounds of Growth. A site that changes more in four weeks is measured in another way than
+// before. Between steady and its inverse, days differ by chance.
 const (
 	mostGrowth = 2.0
 	steady     = 1.25
 )
 
-// Growth returns by how much the last seven days exceed the seven days that ended some weeks before:
-// the quotient of their three middle days, which a campaign or a holiday of two days does not change.
-// It is 1 for a small difference, or if one of the two weeks is unknown.
+// Growth returns by how much the last seven days exceed the seven days that ended some weeks
+// before: the quotient of their three middle days, which a campaign or a holiday of two days does
+// not change. It is 1 for a small difference, or if one of the two weeks is unknown.
 func (d Days) Growth(weeks int) float64 {
 	if len(d) < 7*(weeks+1) {
 		return 1
@@ -126,8 +126,9 @@ func middle(week Days) (sum int64) {
 	return sum
 }
 
-// IsMeasured reports whether the site had any use in the seven days that ended some weeks before. A week
-// without any, for example of a paused site, is compared with nothing. Unknown days count as measured.
+// IsMeasured reports whether the site had any use in the seven days that ended some weeks before. A
+// week without any, for example of a paused site, is compared with nothing. Unknown days count as
+// measured.
 func (d Days) IsMeasured(weeks int) bool {
 	if len(d) < 7*(weeks+1) {
 		return true

@@ -60,8 +60,8 @@ func TestPastSpans(t *testing.T) {
 	}
 }
 
-// TestPastSilences checks each quarter of an hour of a year in several zones: a silence has no negative
-// length, is not longer than now, and never ends later.
+// TestPastSilences checks each quarter of an hour of a year in several zones: a silence has no
+// negative length, is not longer than now, and never ends later.
 func TestPastSilences(t *testing.T) {
 	for _, name := range []string{"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Pacific/Apia", "Asia/Gaza"} {
 		zone, err := model.TimeZone(name)

@@ -1,5 +1,6 @@
-// Package texts writes what messages to alert channels say, in each language: a title and lines of plain
-// text. Package mail puts it into mails, and package webhook into the formats of chats, which escape it.
+// Package texts writes what messages to alert channels say, in each language: a title and lines of
+// plain text. Package mail puts it into mails, and package webhook into the formats of chats, which
+// escape it.
 package texts
 
 import (
@@ -11,8 +12,8 @@ import (
 	"github.com/tallygate/tallygate/jobs/mail/text"
 )
 
-// Text is the text of a message. Its values can have any characters that a site's visitors chose, except
-// controls and line breaks.
+// Text is the text of a message. Its values can have any characters that a site's visitors chose,
+// except controls and line breaks.
 type Text struct {
 	Title string
 	Lines []string
@@ -163,8 +164,8 @@ var languages = map[model.Language]*words{
 	},
 }
 
-// Of returns the text of a message in a language. ids returns the global id of the site for the path of the
-// page; it may be "".
+// Of returns the text of a message in a language. ids returns the global id of the site for the
+// path of the page; it may be "".
 func Of(language model.Language, event string, phase model.AlertPhase, data *model.AlertData, siteID string) Text {
 	w, l := languages[language], text.Locales[language]
 	if w == nil {

@@ -46,8 +46,8 @@ var Locales = map[model.Language]*Locale{
 	},
 }
 
-// Number formats a number that is not negative with a mark between groups of three digits. Numbers of
-// four digits have it too.
+// Number formats a number that is not negative with a mark between groups of three digits. Numbers
+// of four digits have it too.
 func (l *Locale) Number(n int64) string {
 	text := strconv.FormatInt(n, 10)
 	for i := len(text) - 3; i > 0; i -= 3 {

@@ -43,12 +43,12 @@ func Killed[P stoppable](name string, outage Pause, all ...P) Fault {
 	}}
 }
 
-// steadyTime is how long child processes run before they are killed: a server may wait longer and longer
-// before it replaces one that ends again and again.
+// steadyTime is how long child processes run before they are killed: a server may wait longer and
+// longer before it replaces one that ends again and again.
 const steadyTime = 3 * time.Second
 
-// ChildKilled returns a fault that kills the child processes of a server, and waits until the server has
-// others and is ready. back receives how long that took.
+// ChildKilled returns a fault that kills the child processes of a server, and waits until the
+// server has others and is ready. back receives how long that took.
 func ChildKilled(name string, s *Server, back func(time.Duration)) Fault {
 	return Fault{name, func(ctx context.Context, _ int) error {
 		_ = load.Wait(ctx, steadyTime)
@@ -75,8 +75,8 @@ func ChildKilled(name string, s *Server, back func(time.Duration)) Fault {
 	}}
 }
 
-// ParentKilled returns a fault that kills a server, and not its child processes, and starts it again once
-// they have ended. outlived receives how long they outlived it.
+// ParentKilled returns a fault that kills a server, and not its child processes, and starts it
+// again once they have ended. outlived receives how long they outlived it.
 func ParentKilled(name string, s *Server, outlived func(time.Duration)) Fault {
 	return Fault{name, func(ctx context.Context, _ int) error {
 		children := process.Children(s.Pid())

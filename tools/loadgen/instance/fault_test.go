@@ -11,7 +11,8 @@ import (
 	"github.com/tallygate/tallygate/tools/loadgen/process"
 )
 
-// startShell starts a shell script as a server that is always ready, and waits for its child process.
+// startShell starts a shell script as a server that is always ready, and waits for its child
+// process.
 func startShell(t *testing.T, script string) *Server {
 	t.Helper()
 	ready := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))

@@ -21,8 +21,8 @@ type HAProxy struct {
 	Addresses map[string]string // host:port by backend
 }
 
-// configHead and configSite are docs/proxies/haproxy.cfg without TLS and names. The load program names
-// the visitors in X-Forwarded-For, which is passed on.
+// configHead and configSite are docs/proxies/haproxy.cfg without TLS and names. The load program
+// names the visitors in X-Forwarded-For, which is passed on.
 const configHead = `global
 	maxconn 4000
 defaults

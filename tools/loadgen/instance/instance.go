@@ -147,8 +147,8 @@ func (b *Instance) CellsOnWorkers() []cells.Info {
 	return slices.DeleteFunc(slices.Clone(b.Cells), func(cell cells.Info) bool { return cell.Node == "" })
 }
 
-// CellAddresses returns the value of TALLYGATE_CELL_ADDRESSES that connects a server to the worker of
-// each cell, with the worker's host:port replaced by through unless that is nil.
+// CellAddresses returns the value of TALLYGATE_CELL_ADDRESSES that connects a server to the worker
+// of each cell, with the worker's host:port replaced by through unless that is nil.
 func (b *Instance) CellAddresses(through func(host string) string) string {
 	var all []string
 	for _, cell := range b.CellsOnWorkers() {

@@ -51,7 +51,8 @@ func Read(pid int) (Stat, bool) {
 	}, true
 }
 
-// Memory returns the resident bytes of a process with its children, with each shared page counted once.
+// Memory returns the resident bytes of a process with its children, with each shared page counted
+// once.
 func Memory(pid int) (sum int64) {
 	for _, member := range family(pid) {
 		sum += kilobytes(member, "smaps_rollup", "Pss:")
@@ -68,8 +69,8 @@ func Peak(pid int) (sum int64) {
 	return sum
 }
 
-// kilobytes returns the bytes in a line of a file of a process, for example "VmHWM:	   51200 kB", or 0 if
-// they are unknown.
+// kilobytes returns the bytes in a line of a file of a process, for example "VmHWM:	   51200 kB",
+// or 0 if they are unknown.
 func kilobytes(pid int, file, name string) int64 {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/" + file)
 	if err != nil {
@@ -85,8 +86,8 @@ func kilobytes(pid int, file, name string) int64 {
 	return 0
 }
 
-// Children returns the direct children of a process, or none if there is no such process. It may miss
-// a child if another one terminates meanwhile.
+// Children returns the direct children of a process, or none if there is no such process. It may
+// miss a child if another one terminates meanwhile.
 func Children(pid int) (pids []int) {
 	// Linux lists a child under the thread that started it.
 	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
@@ -144,8 +145,8 @@ type Cost struct {
 	ChildMemory int64         // of its children together, at most
 }
 
-// Watch measures a server with its children, and other processes with theirs, until ctx ends. While a
-// terminated child waits for the server to read its status, its time counts as before.
+// Watch measures a server with its children, and other processes with theirs, until ctx ends. While
+// a terminated child waits for the server to read its status, its time counts as before.
 func Watch(ctx context.Context, server int, others []int) (c Cost) {
 	first, firstOthers := familyCPU(server), cpuOf(others)
 	ticker := time.NewTicker(100 * time.Millisecond)

@@ -61,8 +61,8 @@ func TestPeak(t *testing.T) {
 	}
 }
 
-// TestChildren checks that children are found whichever thread has started them, that their memory counts,
-// and that a killed child has ended before it was waited for.
+// TestChildren checks that children are found whichever thread has started them, that their memory
+// counts, and that a killed child has ended before it was waited for.
 func TestChildren(t *testing.T) {
 	var started []*exec.Cmd
 	for range 3 {

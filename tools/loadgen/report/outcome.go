@@ -1,5 +1,5 @@
-// Package report has the outcome of a scenario, and prints it for people, as JSON, as a Go benchmark
-// and into the tables of the documents.
+// Package report has the outcome of a scenario, and prints it for people, as JSON, as a Go
+// benchmark and into the tables of the documents.
 package report
 
 import (

@@ -102,8 +102,8 @@ func openLink(ctx context.Context, a *target.Account, siteID string) (*target.Ac
 	return reader, nil
 }
 
-// counted is the source of all connections of a load. It numbers the requests from 1, and counts the
-// answers by name.
+// counted is the source of all connections of a load. It numbers the requests from 1, and counts
+// the answers by name.
 type counted struct {
 	request func(n int) []byte // nil after the last one
 	name    func(load.Answer) string

@@ -14,8 +14,8 @@ import (
 	"github.com/tallygate/tallygate/tools/loadgen/report"
 )
 
-// AttackCaptcha simulates attacks on a sitekey: what the attacker gets, and how long people wait. It
-// starts no server. The service's difficulty control runs in virtual time, so that a day takes
+// AttackCaptcha simulates attacks on a sitekey: what the attacker gets, and how long people wait.
+// It starts no server. The service's difficulty control runs in virtual time, so that a day takes
 // seconds.
 type AttackCaptcha struct {
 	report.Output

@@ -147,8 +147,8 @@ func (d *captchaDay) ask(addr netip.Addr, isAutomated bool, now time.Time) diffi
 	return answer
 }
 
-// form is a form in a person's browser. It solves a challenge when it is opened, and renews its token
-// until it is closed.
+// form is a form in a person's browser. It solves a challenge when it is opened, and renews its
+// token until it is closed.
 type form struct {
 	addr     netip.Addr
 	rate     float64
@@ -233,8 +233,8 @@ func (c *core) act(d *captchaDay, now time.Time) time.Time {
 	return now.Add(seconds(c.work / coreRate))
 }
 
-// hashes returns how many hashes a challenge takes: as many in each of its searches as its uniformly
-// distributed secret says (package pow).
+// hashes returns how many hashes a challenge takes: as many in each of its searches as its
+// uniformly distributed secret says (package pow).
 func hashes(random *rand.Rand, difficulty uint32) (sum float64) {
 	for range pow.K {
 		sum += random.Float64()

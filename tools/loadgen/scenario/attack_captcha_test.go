@@ -52,8 +52,8 @@ func TestAttackCaptcha(t *testing.T) {
 
 		for i, c := range cases {
 			for _, unit := range []string{peopleMS + "50", peopleMS + "95", peopleMS + "99", officeMS + "50", officeMS + "95"} {
-				// One network, declared automation, and a policy without attacks change nothing for people. Any
-				// attack means at most eight times the work.
+				// One network, declared automation, and a policy without attacks change nothing for
+				// people. Any attack means at most eight times the work.
 				factor := 1.0
 				if attack != "one network" && i == 1 {
 					factor = 8.5

@@ -13,8 +13,9 @@ import (
 	"github.com/tallygate/tallygate/tools/loadgen/report"
 )
 
-// AttackNeighbours measures the hits of several sites while the owner of a FREE account, or the reader
-// of its shared link, gives the service as much work as it accepts. Each attack has a new installation.
+// AttackNeighbours measures the hits of several sites while the owner of a FREE account, or the
+// reader of its shared link, gives the service as much work as it accepts. Each attack has a new
+// installation.
 type AttackNeighbours struct {
 	Private
 	Engine    string        `long:"engine" default:"sqlite" choice:"sqlite" choice:"postgres" value-name:"NAME" unquote:"false" description:"Database: sqlite, or a private postgres."`
@@ -57,8 +58,8 @@ type neighboursRow struct {
 	achieved              string // what the attacker got
 }
 
-// steady reports whether the calms before and after the attack are alike: their p99 differ by a factor
-// of 2 at most, or both are within the floor.
+// steady reports whether the calms before and after the attack are alike: their p99 differ by a
+// factor of 2 at most, or both are within the floor.
 func (r *neighboursRow) steady(floor time.Duration) bool {
 	one, other := r.before.Latency.Quantile(0.99), r.after.Latency.Quantile(0.99)
 	return max(one, other) <= max(2*min(one, other), floor)

@@ -19,8 +19,8 @@ func (a *neighbourAttack) makeExport(ctx context.Context) error {
 	return a.open(ctx)
 }
 
-// umamiExport returns rows of Umami's table website_event of some 500 bytes, up to a size. Each third
-// page view begins a visit.
+// umamiExport returns rows of Umami's table website_event of some 500 bytes, up to a size. Each
+// third page view begins a visit.
 func umamiExport(size int) []byte {
 	b := make([]byte, 0, size)
 	b = append(b, "website_id,session_id,visit_id,event_id,hostname,browser,os,device,screen,language,country,url_path,url_query,referrer_path,referrer_query,referrer_domain,page_title,event_type,event_name,created_at\n"...)
@@ -45,8 +45,8 @@ func (a *neighbourAttack) makeDirectory(ctx context.Context) error {
 	return a.open(ctx)
 }
 
-// listOfFiles returns a ZIP archive of a size with no file, but as many entries in its directory as fit:
-// the shortest ones. The trailer counts them modulo 65,536, which readers accept.
+// listOfFiles returns a ZIP archive of a size with no file, but as many entries in its directory as
+// fit: the shortest ones. The trailer counts them modulo 65,536, which readers accept.
 func listOfFiles(size int) []byte {
 	const file, entry, trailer = 30, 46, 22
 	entries := (size - file - trailer) / entry
@@ -64,8 +64,8 @@ func listOfFiles(size int) []byte {
 	return append(binary.LittleEndian.AppendUint32(b, file), 0, 0)
 }
 
-// runImport uploads the import, waits for its preview, stores it, and returns how long each took. An
-// import that takes too long is canceled.
+// runImport uploads the import, waits for its preview, stores it, and returns how long each took.
+// An import that takes too long is canceled.
 func (a *neighbourAttack) runImport(ctx context.Context) (string, error) {
 	began := time.Now()
 	job, err := a.tenant.StartImport(ctx, a.site.ID, "export", a.content)

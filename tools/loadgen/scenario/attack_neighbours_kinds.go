@@ -62,8 +62,9 @@ func (a *neighbourAttack) open(ctx context.Context) (err error) {
 	return err
 }
 
-// flood repeats a call over connections for the duration of an attack, and returns the outcomes with
-// their numbers. A refused caller waits a little, because its own work would count as the server's.
+// flood repeats a call over connections for the duration of an attack, and returns the outcomes
+// with their numbers. A refused caller waits a little, because its own work would count as the
+// server's.
 func (a *neighbourAttack) flood(ctx context.Context, connections int, call func(context.Context) string) string {
 	flooding, stop := context.WithTimeout(ctx, a.Duration)
 	defer stop()
@@ -138,7 +139,8 @@ func (a *neighbourAttack) askReports(ctx context.Context) (string, error) {
 	}), nil
 }
 
-// storeDay stores a day of the site while the server is stopped, so that the worker builds it first.
+// storeDay stores a day of the site while the server is stopped, so that the worker builds it
+// first.
 func (a *neighbourAttack) storeDay(ctx context.Context) error {
 	if err := a.in.Server.Stop(); err != nil {
 		return err
@@ -280,8 +282,8 @@ func codeIn(answer load.Answer) string {
 	return strings.TrimSpace(fmt.Sprint(answer.Status, " ", string(code)))
 }
 
-// A request contains as many changes, each of as many addresses, as the limits of a request and a site
-// permit.
+// A request contains as many changes, each of as many addresses, as the limits of a request and a
+// site permit.
 const (
 	attackChanges   = 10
 	attackAddresses = 200

@@ -11,7 +11,8 @@ import (
 	"github.com/tallygate/tallygate/tools/loadgen/report"
 )
 
-// TestListOfFiles checks that a reader of ZIP archives finds all entries of the archive, and no file.
+// TestListOfFiles checks that a reader of ZIP archives finds all entries of the archive, and no
+// file.
 func TestListOfFiles(t *testing.T) {
 	const size = 4 << 20
 	archive := listOfFiles(size)

@@ -232,7 +232,8 @@ func (a *reportAttack) day(ctx context.Context) error {
 // leaveAfter is how long a client waits for a report with patterns.
 const leaveAfter = time.Second
 
-// patterns asks for reports with many asterisks in the patterns of a filter, from clients that leave.
+// patterns asks for reports with many asterisks in the patterns of a filter, from clients that
+// leave.
 func (a *reportAttack) patterns(ctx context.Context) error {
 	owner := question{caller: a.hostile, site: a.pathSite.ID, fields: "totals { visitors }"}
 	if err := a.patternStep(ctx, "patterns, owner", owner); err != nil {

@@ -165,7 +165,8 @@ type question struct {
 }
 
 // document returns the question as a document that was not sent before: it also selects the
-// properties of an unknown event or, because a report has one list of them, filters by an unknown page.
+// properties of an unknown event or, because a report has one list of them, filters by an unknown
+// page.
 func (q *question) document(asked *questions) string {
 	head, filters, unknown := "sharedSite", q.filters, asked.unknown()
 	if q.site != "" {
@@ -254,8 +255,8 @@ type attempts struct {
 	last     string        // the last outcome
 }
 
-// keepAsking asks one question after the other, at least once and until the given time has passed or
-// the process has terminated.
+// keepAsking asks one question after the other, at least once and until the given time has passed
+// or the process has terminated.
 func (a *reportAttack) keepAsking(ctx context.Context, q question, patience, atLeast time.Duration) attempts {
 	all := attempts{began: time.Now(), outcomes: make(map[string]int64)}
 	for first := true; ctx.Err() == nil && (first || time.Since(all.began) < atLeast); first = false {

@@ -137,7 +137,8 @@ func storeDay(ctx context.Context, d *db.DB, nodeID string, events int) (model.D
 		return 0, err
 	}
 
-	// A day is built some minutes after its end, so in the first hour of a day it is an earlier one.
+	// A day is built some minutes after its end, so in the first hour of a day it is an earlier
+	// one.
 	now := model.At(time.Now())
 	day := now.Add(-time.Hour).Day() - 1
 	random := rand.New(rand.NewPCG(2, 33))
@@ -172,8 +173,8 @@ func storeDay(ctx context.Context, d *db.DB, nodeID string, events int) (model.D
 	return day, reports.New(d).PlanSite(ctx, id, day, now)
 }
 
-// awaitDay waits until the worker has built a day of a site. It returns false if the process terminates
-// or the patience ends first.
+// awaitDay waits until the worker has built a day of a site. It returns false if the process
+// terminates or the patience ends first.
 func awaitDay(
 	ctx context.Context, in *instance.Instance, nodeID string, day model.Day, patience time.Duration,
 ) (built bool, err error) {
@@ -228,8 +229,8 @@ func appendProperties(b []byte, random *rand.Rand) []byte {
 // eventConnections is the number of connections that send events.
 const eventConnections = 16
 
-// sendEvents sends n events of a site over /server.php, at a rate and whatever the answers. It returns
-// the answers with their numbers.
+// sendEvents sends n events of a site over /server.php, at a rate and whatever the answers. It
+// returns the answers with their numbers.
 func sendEvents(ctx context.Context, host, secret string, n int, rate float64) string {
 	random := rand.New(rand.NewPCG(3, 33))
 	events := &counted{name: recordedAs, request: func(number int) []byte {

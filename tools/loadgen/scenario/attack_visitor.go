@@ -84,8 +84,8 @@ func (c *AttackVisitor) measure(ctx context.Context, s *stage, attack string) er
 	return errors.Join(s.journal.Close(), ctx.Err())
 }
 
-// attack sends page views of one visitor until ctx ends. Each has a new campaign and therefore starts
-// a visit. It stands for a client that is limited only by the rules of visits.
+// attack sends page views of one visitor until ctx ends. Each has a new campaign and therefore
+// starts a visit. It stands for a client that is limited only by the rules of visits.
 func (c *AttackVisitor) attack(ctx context.Context, host string, site target.Site, manual bool) *load.Result {
 	x := ""
 	if manual {

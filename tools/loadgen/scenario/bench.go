@@ -252,17 +252,17 @@ func (b *bench) measureCalls(ctx context.Context, c *report.Case, calls string, 
 }
 
 const (
-	// tokensPerSecond is the number of tokens that are prepared per second of a measurement. A faster
-	// server ends its measurement early.
+	// tokensPerSecond is the number of tokens that are prepared per second of a measurement. A
+	// faster server ends its measurement early.
 	tokensPerSecond = 10_000
 
 	// obtaining is the number of connections that prepare tokens before the measurement.
 	obtaining = 128
 )
 
-// rehearse obtains tokens, sends the redeeming requests to the empty handler, and returns its result
-// and the function that redeems the tokens. Each token is redeemed once, so that every response
-// stands for a committed row. A tenth of the responses of both is warm-up.
+// rehearse obtains tokens, sends the redeeming requests to the empty handler, and returns its
+// result and the function that redeems the tokens. Each token is redeemed once, so that every
+// response stands for a committed row. A tenth of the responses of both is warm-up.
 func (b *bench) rehearse(ctx context.Context, l load.Load) (base *load.Result, phase func() *load.Result, err error) {
 	tokens := min(max(int(tokensPerSecond*l.Duration.Seconds()), 2*load.MinAnswers), 3*captcha.LapTokens)
 	run := b.tokens

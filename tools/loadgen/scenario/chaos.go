@@ -17,8 +17,8 @@ import (
 	"github.com/tallygate/tallygate/tools/loadgen/traffic"
 )
 
-// Chaos kills, pauses and restarts a private server under load, then checks that no acknowledged hit
-// is lost, duplicated or miscounted.
+// Chaos kills, pauses and restarts a private server under load, then checks that no acknowledged
+// hit is lost, duplicated or miscounted.
 type Chaos struct {
 	Private
 	Engine      string        `long:"engine" default:"sqlite" choice:"sqlite" choice:"postgres" value-name:"NAME" unquote:"false" description:"Database: sqlite, or a private postgres."`
@@ -117,8 +117,8 @@ const (
 	childOutlived = "child-outlived-s"
 )
 
-// check adds what the faults of child processes must keep: they end and are back in time and, if nothing
-// else is broken, no hit is refused or late.
+// check adds what the faults of child processes must keep: they end and are back in time and, if
+// nothing else is broken, no hit is refused or late.
 func (c *Chaos) check(o *report.Outcome, broken *report.Case, r *load.Result) {
 	for _, took := range []struct{ unit, what string }{
 		{childBack, "child processes were back"}, {childOutlived, "child processes outlived their parent"},

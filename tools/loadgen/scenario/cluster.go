@@ -19,9 +19,9 @@ import (
 	"github.com/tallygate/tallygate/tools/loadgen/traffic"
 )
 
-// Cluster breaks the largest layout under load, and checks that nothing is lost: cells on the workers
-// of a Citus cluster, two data planes behind HAProxy, two workers, a Redis Cluster, and a receiver of
-// webhooks over TLS.
+// Cluster breaks the largest layout under load, and checks that nothing is lost: cells on the
+// workers of a Citus cluster, two data planes behind HAProxy, two workers, a Redis Cluster, and a
+// receiver of webhooks over TLS.
 type Cluster struct {
 	Private
 	Citus       string        `long:"citus" required:"true" value-name:"URL" unquote:"false" description:"Address of the coordinator of a Citus cluster on this machine, with a superuser. Its nodes are restarted."`
@@ -72,7 +72,8 @@ type clusterRun struct {
 // sitesOfGroups is the number of sites of the groups that do not move.
 const sitesOfGroups = 20
 
-// Play starts the cluster, lets the events happen under load, and verifies hits, tokens and deliveries.
+// Play starts the cluster, lets the events happen under load, and verifies hits, tokens and
+// deliveries.
 func (c *Cluster) Play(ctx context.Context, progress io.Writer) (_ *report.Outcome, err error) {
 	i := &clusterInstallation{}
 	defer func() { err = errors.Join(err, i.close()) }()

@@ -208,8 +208,8 @@ func (r *clusterRun) moveSite(ctx context.Context, round int) error {
 	return r.admin(ctx, "move-site", site.Key, "--to", strconv.FormatInt(to.ID, 10))
 }
 
-// moveCaptcha moves the account's captcha, which begins in the default cell, to a cell of each worker
-// of Citus in turn. An earlier move ends a minute after its switch.
+// moveCaptcha moves the account's captcha, which begins in the default cell, to a cell of each
+// worker of Citus in turn. An earlier move ends a minute after its switch.
 func (r *clusterRun) moveCaptcha(ctx context.Context, round int) error {
 	nodes := r.nodes()
 	node := nodes[round%len(nodes)]

@@ -12,8 +12,8 @@ import (
 	"github.com/tallygate/tallygate/tools/loadgen/target"
 )
 
-// Growth measures the service on an empty and on a filled database: no cost may grow with the number
-// of stored rows. Rates are shares of the empty handler's rate in the same round.
+// Growth measures the service on an empty and on a filled database: no cost may grow with the
+// number of stored rows. Rates are shares of the empty handler's rate in the same round.
 type Growth struct {
 	Private
 	Engines     []string      `long:"engines" defaults:"sqlite,postgres" choice:"sqlite" choice:"postgres" value-name:"NAME" unquote:"false" description:"Databases: sqlite, and a private postgres. May be repeated."`

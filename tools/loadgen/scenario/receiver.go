@@ -26,7 +26,8 @@ type receiver struct {
 	calls map[string]int64 // by message id
 }
 
-// startReceiver starts the server on loopback, and writes its authority to dir. The caller closes it.
+// startReceiver starts the server on loopback, and writes its authority to dir. The caller closes
+// it.
 func startReceiver(dir string) (*receiver, error) {
 	r := &receiver{authority: filepath.Join(dir, "receiver.pem"), calls: make(map[string]int64)}
 	r.server = httptest.NewUnstartedServer(http.HandlerFunc(r.receive))

@@ -16,8 +16,8 @@ import (
 )
 
 // Reports fills one site with page views, builds its reports, and measures how long the whole
-// dashboard takes over HTTP, and how much it slows the collection of hits. Processor times include the
-// service and the database.
+// dashboard takes over HTTP, and how much it slows the collection of hits. Processor times include
+// the service and the database.
 type Reports struct {
 	Private
 	Dashboard string        `long:"dashboard" default:"graph/test/testdata/dashboard.graphql" value-name:"FILE" unquote:"false" description:"The GraphQL document to ask."`

@@ -200,8 +200,8 @@ func (m *reportsMeasurer) period(ctx context.Context, days int) error {
 	return nil
 }
 
-// variant measures one variant of the dashboard. Each one is counted: the service has no answer to it.
-// Today's rows stay in memory for seconds.
+// variant measures one variant of the dashboard. Each one is counted: the service has no answer to
+// it. Today's rows stay in memory for seconds.
 func (m *reportsMeasurer) variant(ctx context.Context, p *report.Case, days int, v reportVariant) error {
 	var h load.Histogram
 	var spent time.Duration

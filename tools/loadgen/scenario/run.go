@@ -132,8 +132,8 @@ func (c *Captcha) Play(ctx context.Context, progress io.Writer) (*report.Outcome
 	return o, nil
 }
 
-// account signs in, and creates a sitekey unless there is one. It returns nil if the sitekey's account
-// is unknown.
+// account signs in, and creates a sitekey unless there is one. It returns nil if the sitekey's
+// account is unknown.
 func (c *Captcha) account(ctx context.Context) (*target.Account, error) {
 	t := c.Target.Target()
 	if c.Sitekey != "" && t.Email == "" && t.Token == "" {

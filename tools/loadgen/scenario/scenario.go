@@ -1,6 +1,6 @@
-// Package scenario has the scenarios of the load program. Each one is an installation, the traffic on
-// it, faults that happen meanwhile, and measurements; its outcome has the figures and the faults that
-// were found.
+// Package scenario has the scenarios of the load program. Each one is an installation, the traffic
+// on it, faults that happen meanwhile, and measurements; its outcome has the figures and the faults
+// that were found.
 package scenario
 
 import (
@@ -25,8 +25,8 @@ type Scenario interface {
 	Printing() *report.Output
 }
 
-// Run runs a scenario and prints its outcome. It returns an error if a fault was found, and after an
-// interruption, because an interrupted check is not complete.
+// Run runs a scenario and prints its outcome. It returns an error if a fault was found, and after
+// an interruption, because an interrupted check is not complete.
 func Run(ctx context.Context, s Scenario, term report.Terminal) error {
 	o, err := s.Play(ctx, term.Log)
 	if err != nil {
@@ -60,8 +60,8 @@ func (p *Private) on(engine string, o *report.Outcome, progress io.Writer, play 
 	return nil
 }
 
-// besideNoop plays on a new installation of each engine, in the minutes in which the empty handler is
-// measured.
+// besideNoop plays on a new installation of each engine, in the minutes in which the empty handler
+// is measured.
 func (p *Private) besideNoop(
 	ctx context.Context, engines []string, o *report.Outcome, progress io.Writer, play func(*stage) error,
 ) error {

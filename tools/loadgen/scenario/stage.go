@@ -134,7 +134,8 @@ func longestGap(ctx context.Context, successes *atomic.Int64) (longest time.Dura
 	return longest
 }
 
-// await waits for n more successes of each stage, because an outage without any would prove nothing.
+// await waits for n more successes of each stage, because an outage without any would prove
+// nothing.
 func (t *traffics) await(ctx context.Context, n int64) error {
 	ctx, cancel := context.WithTimeout(ctx, instance.StartPatience)
 	defer cancel()

@@ -14,8 +14,8 @@ import (
 	"github.com/tallygate/tallygate/tools/loadgen/traffic"
 )
 
-// Upgrade starts the previous program, then the new one, which migrates the database, and loads both.
-// No call may fail, except of a previous program that says in /readyz that it cannot serve.
+// Upgrade starts the previous program, then the new one, which migrates the database, and loads
+// both. No call may fail, except of a previous program that says in /readyz that it cannot serve.
 type Upgrade struct {
 	Private
 	Previous    string        `long:"previous" required:"true" value-name:"FILE" unquote:"false" description:"The previous tallygate program."`

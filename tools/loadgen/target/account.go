@@ -222,8 +222,8 @@ func (a *Account) NewServerSecret(ctx context.Context, siteID string) (string, e
 	return *done.RotateServerSecret.ServerSecret, nil
 }
 
-// NoReceiver is the address of a conversion webhook whose name does not resolve: deliveries are stored and
-// counted, but not sent anywhere.
+// NoReceiver is the address of a conversion webhook whose name does not resolve: deliveries are
+// stored and counted, but not sent anywhere.
 const NoReceiver = "https://receiver.invalid/conversion"
 
 // KeepDetails makes the visits of sites keep all that they can of browsers.
@@ -237,8 +237,9 @@ func (a *Account) KeepDetails(ctx context.Context, sites []Site) error {
 	return nil
 }
 
-// PrepareSites creates n sites with every feature that the traffic needs, and with a conversion webhook
-// at the given address. Features that the target refuses are left out and described in Notes.
+// PrepareSites creates n sites with every feature that the traffic needs, and with a conversion
+// webhook at the given address. Features that the target refuses are left out and described in
+// Notes.
 func (a *Account) PrepareSites(ctx context.Context, n int, webhook string) ([]Site, Features, error) {
 	run := strings.ToLower(rand.Text()[:8])
 	sites := make([]Site, n)
@@ -315,7 +316,8 @@ func (a *Account) Usage(ctx context.Context, siteID string) (Usage, error) {
 	return data.Site.Usage, nil
 }
 
-// Deliveries counts a site's conversion deliveries by event, in all states or, unless state is empty, in one.
+// Deliveries counts a site's conversion deliveries by event, in all states or, unless state is
+// empty, in one.
 func (a *Account) Deliveries(ctx context.Context, siteID, state string) (map[string]int64, error) {
 	count := make(map[string]int64)
 	var after *string

@@ -30,8 +30,8 @@ type importPayload struct {
 // GetUserErrors implements client.Payload.
 func (p *importPayload) GetUserErrors() []client.Mistake { return p.UserErrors }
 
-// StartImport starts an import of one file of Umami for a site, and uploads it in pieces as the console
-// does. It returns the job's id.
+// StartImport starts an import of one file of Umami for a site, and uploads it in pieces as the
+// console does. It returns the job's id.
 func (a *Account) StartImport(ctx context.Context, siteID, name string, content []byte) (job string, err error) {
 	const document = `mutation ($input: StartImportInput!) { payload: startImport(input: $input) { importJob { id } userErrors { code message } } }`
 	started, err := a.changeImport(ctx, document, map[string]any{

@@ -7,7 +7,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Details are what the shop's visits keep of browsers. It has one domain, so hostnames would be alike.
+// Details are what the shop's visits keep of browsers. It has one domain, so hostnames would be
+// alike.
 var Details = model.List[model.VisitDetail]{model.DetailCountry, model.DetailBrowser, model.DetailSystem, model.DetailDevice}
 
 // clients of phones, tablets and desktops, by what they are used for.

@@ -33,8 +33,8 @@ type Shop struct {
 	AccountID, SiteID, SitekeyID int64
 }
 
-// Fill stores what happened in the shop since its last stored hit, or in Days days, up to now, in one
-// transaction. Then it builds the reports of the days that have ended.
+// Fill stores what happened in the shop since its last stored hit, or in Days days, up to now, in
+// one transaction. Then it builds the reports of the days that have ended.
 func Fill(ctx context.Context, d *db.DB, shop Shop, now time.Time) error {
 	to := model.At(now)
 	from := (to.Day() - Days).Start()
@@ -177,8 +177,8 @@ const (
 	offerLast     = 34
 )
 
-// NewsletterDay and OfferDay return the latest day up to a day on which the shop sent its newsletter or
-// began its offer.
+// NewsletterDay and OfferDay return the latest day up to a day on which the shop sent its
+// newsletter or began its offer.
 func NewsletterDay(day model.Day) model.Day { return latest(day, newsletterDay) }
 
 // OfferDay is described at NewsletterDay.

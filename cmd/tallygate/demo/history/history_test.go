@@ -113,8 +113,8 @@ func TestGenerateInParts(t *testing.T) {
 	}
 }
 
-// TestFill fills a shop, and again two days later. The reports equal the rows, and the quota and the
-// usage by day count them.
+// TestFill fills a shop, and again two days later. The reports equal the rows, and the quota and
+// the usage by day count them.
 func TestFill(t *testing.T) {
 	testkit.SkipLong(t, "a year of hits")
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

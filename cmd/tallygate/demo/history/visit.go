@@ -66,9 +66,9 @@ func newPerson(r *rand.Rand) person {
 	return p
 }
 
-// visit adds the visitor's n-th visit of a day, if it begins in the generator's time: a walk through the
-// shop's pages that ends when the visitor leaves, at the end of the UTC day, or at the end of the
-// generator's time.
+// visit adds the visitor's n-th visit of a day, if it begins in the generator's time: a walk
+// through the shop's pages that ends when the visitor leaves, at the end of the UTC day, or at the
+// end of the generator's time.
 func (g *generator) visit(r *rand.Rand, at model.Instant, v *visitor, n int16, from source) {
 	if at <= g.from || at > g.to {
 		return
@@ -179,8 +179,8 @@ func (v *visitor) act(p *model.Pageview, where page, stay time.Duration, scroll 
 	}
 }
 
-// event adds an event of the visit. It returns nil for one after the generator's time or the UTC day,
-// which is not added, and else a pointer that the next event invalidates.
+// event adds an event of the visit. It returns nil for one after the generator's time or the UTC
+// day, which is not added, and else a pointer that the next event invalidates.
 func (v *visitor) event(at model.Instant, path, name string, properties map[string]any) *model.Event {
 	id := v.r.Int64()
 	if at > v.to || at.Day() != v.visit.Day() {
@@ -214,8 +214,8 @@ func (g *generator) record(e *model.Event) {
 		model.Transaction{SiteID: e.SiteID, TransactionID: e.TransactionID, Event: e.Name, At: e.At})
 }
 
-// refunds adds the refunds of a day, which the shop's server sends in the afternoon for purchases of
-// three days before.
+// refunds adds the refunds of a day, which the shop's server sends in the afternoon for purchases
+// of three days before.
 func (g *generator) refunds(day model.Day) {
 	const after = 3
 	sold := &generator{siteID: g.siteID, from: (day - after).Start() - 1, to: (day - after + 1).Start() - 1,
