@@ -79,7 +79,7 @@ func (a *Auth) authenticate(ctx context.Context, r *request, address, password s
 // SignOut ends the caller's session, or with everywhere all sessions of the caller's user. For a
 // session of an account's provider, these are the provider's sessions. It does nothing for an
 // unauthenticated caller. It returns the address at which the browser signs out of the provider as
-// well, if there is one. It calls wait before it may have to read the address from the provider.
+// well, if there is one. It calls wait before it reads the address from the provider.
 func (a *Auth) SignOut(ctx context.Context, everywhere bool, wait func()) (string, error) {
 	r, err := passwordRequest(ctx)
 	if err != nil {
