@@ -186,8 +186,8 @@ func (s *Store) OpenOfAccounts(ctx context.Context, accountIDs []int64) ([]*mode
 const endPage = 500
 
 // EndOrphans ends, without a message, the open alerts that no rule is evaluated for any more: of
-// paused and deleted sites, and of accounts that are suspended or have no channel left. A message
-// would say that the traffic is usual again. It returns their number.
+// paused and deleted sites, and of accounts that are suspended or have no channel left that wants
+// events. A message would say that the traffic is usual again. It returns their number.
 func (s *Store) EndOrphans(ctx context.Context, now model.Instant) (all int64, err error) {
 	for {
 		var ids []int64
@@ -195,7 +195,7 @@ func (s *Store) EndOrphans(ctx context.Context, now model.Instant) (all int64, e
 SELECT a.id FROM alerts a
 LEFT JOIN sites s ON s.id = a.site_id LEFT JOIN accounts c ON c.id = a.account_id
 WHERE a.ended_at = 0 AND (s.deleted_at > 0 OR s.paused_at > 0 OR c.suspended_at > 0
-  OR a.account_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM alert_channels l WHERE l.account_id = a.account_id))
+  OR a.account_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM alert_channels l WHERE l.account_id = a.account_id AND l.events <> '[]'))
 LIMIT ?`, endPage).Scan(ctx, &ids)
 		if err != nil {
 			return all, fmt.Errorf("look for alerts without a rule: %w", err)

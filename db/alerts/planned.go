@@ -57,20 +57,23 @@ func DueAfter(kind string, at model.Instant, zone *time.Location) model.Instant 
 }
 
 // Period returns the first and the last day of the last period that was over and due at a time, as
-// days of the site's time zone. So only the last of several missed periods is reported.
-func Period(kind string, at model.Instant, zone *time.Location) (from, to model.Day) {
-	day := localDay(at, zone)
-	for !startsOn(kind, day) || dueOn(day, zone) > at {
+// days of the site's time zone, and when the message after it is due. So only the last of several
+// missed periods is reported. A message that was planned in an earlier time zone of the site can be
+// due before dueHour of its day.
+func Period(kind string, dueAt, at model.Instant, zone *time.Location) (from, to model.Day, next model.Instant) {
+	day, planned := localDay(at, zone), localDay(dueAt, zone)
+	for !startsOn(kind, day) || dueOn(day, zone) > at && day != planned {
 		day--
 	}
+	next = DueAfter(kind, max(at, dueOn(day, zone)), zone)
 
 	switch kind {
 	case model.MessageWeekly:
-		return day - 7, day - 1
+		return day - 7, day - 1, next
 	case model.MessageMonthly:
-		return model.At(day.Start().Time().AddDate(0, -1, 0)).Day(), day - 1
+		return model.At(day.Start().Time().AddDate(0, -1, 0)).Day(), day - 1, next
 	}
-	return day - 1, day - 1
+	return day - 1, day - 1, next
 }
 
 // localDay returns the day of a time zone that contains the time, counted like UTC days.
@@ -99,7 +102,8 @@ func dueOn(day model.Day, zone *time.Location) model.Instant {
 }
 
 // schedule sets when the planned messages are due that a channel wants since its change. The others
-// keep their time. A channel that is resumed gets nothing about the time in which it was stopped.
+// keep their time. A channel that its owner resumes gets nothing about the time in which it was
+// stopped.
 func schedule(channel, was *model.AlertChannel, site *model.Site, now model.Instant) error {
 	if site == nil {
 		return nil

@@ -68,7 +68,7 @@ func TestDueAfter(t *testing.T) {
 		}
 
 		due := alerts.DueAfter(test.kind, instant(t, test.at), zone)
-		from, to := alerts.Period(test.kind, due, zone)
+		from, to, _ := alerts.Period(test.kind, due, due, zone)
 		if text := due.Time().Format(time.RFC3339); text != test.due || from.String() != test.from || to.String() != test.to {
 			t.Errorf("%s in %s after %s: due %s, about %s to %s; want %s, %s to %s", test.kind, test.zone, test.at, text, from, to,
 				test.due, test.from, test.to)
@@ -86,8 +86,33 @@ func TestLastPeriod(t *testing.T) {
 		{"monthly", "2027-02-01T05:00:00Z", "2026-12-31"},
 		{"visitors_below", "2026-11-25T05:00:00Z", "2026-11-23"},
 	} {
-		if _, to := alerts.Period(test.kind, instant(t, test.now), time.UTC); to.String() != test.to {
+		long := instant(t, "2026-11-16T06:00:00Z") // since when it has been due
+		if _, to, _ := alerts.Period(test.kind, long, instant(t, test.now), time.UTC); to.String() != test.to {
 			t.Errorf("%s at %s: about days until %s, want %s", test.kind, test.now, to, test.to)
+		}
+	}
+}
+
+// TestPeriodAfterANewTimeZone checks that each period is reported once when a site's time zone
+// changes after a message was planned.
+func TestPeriodAfterANewTimeZone(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ kind, due, zone, to, next string }{
+		// 6:00 in Berlin is midnight in New York, and noon in Shanghai.
+		{"weekly", "2026-11-23T05:00:00Z", "America/New_York", "2026-11-22", "2026-11-30T11:00:00Z"},
+		{"weekly", "2026-11-23T05:00:00Z", "Asia/Shanghai", "2026-11-22", "2026-11-29T22:00:00Z"},
+		{"visitors_below", "2026-11-25T05:00:00Z", "America/New_York", "2026-11-24", "2026-11-26T11:00:00Z"},
+		{"monthly", "2026-12-01T05:00:00Z", "America/New_York", "2026-11-30", "2027-01-01T11:00:00Z"},
+	} {
+		zone, err := model.TimeZone(test.zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		due := instant(t, test.due)
+		_, to, next := alerts.Period(test.kind, due, due.Add(time.Minute), zone)
+		if at := next.Time().Format(time.RFC3339); to.String() != test.to || at != test.next {
+			t.Errorf("%s in %s: about days until %s, then %s; want %s, %s", test.kind, test.zone, to, at, test.to, test.next)
 		}
 	}
 }

@@ -41,11 +41,12 @@ type wish struct {
 	Events    []model.AlertEvent `bun:",notnull"`
 }
 
-// Watched returns at most limit accounts with a channel, with ids above after, in the order of
-// their ids. Its cost depends on these accounts only.
+// Watched returns at most limit accounts with a channel that wants events, with ids above after, in
+// the order of their ids. Its cost depends on these accounts only.
 func (s *Store) Watched(ctx context.Context, after int64, limit int) ([]*Account, error) {
 	var ids []int64
 	err := s.db.Read.NewSelect().Table("alert_channels").Distinct().Column("account_id").Where("account_id > ?", after).
+		Where("events <> '[]'").
 		Order("account_id").Limit(int64(limit)).Scan(ctx, &ids)
 	if err != nil {
 		return nil, fmt.Errorf("look for accounts with channels: %w", err)

@@ -40,10 +40,12 @@ CREATE UNIQUE INDEX alert_channels_own ON alert_channels (user_id, site_id) WHER
 CREATE INDEX alert_channels_creator ON alert_channels (created_by) WHERE created_by IS NOT NULL;        -- deletion of a user
 CREATE INDEX alert_channels_operator ON alert_channels (operator_id) WHERE operator_id IS NOT NULL;  -- likewise
 CREATE INDEX alert_channels_confirm ON alert_channels (confirm_hash) WHERE confirm_hash IS NOT NULL; -- the mailed secret
-CREATE INDEX alert_channels_weekly ON alert_channels (weekly_due_at) WHERE weekly;                   -- the planner
-CREATE INDEX alert_channels_monthly ON alert_channels (monthly_due_at) WHERE monthly;                -- the planner
-CREATE INDEX alert_channels_spike ON alert_channels (spike_due_at) WHERE spike_above IS NOT NULL;    -- the planner
-CREATE INDEX alert_channels_drop ON alert_channels (drop_due_at) WHERE drop_below IS NOT NULL;       -- the planner
+CREATE INDEX alert_channels_weekly ON alert_channels (weekly_due_at) WHERE weekly AND confirmed_at > 0 AND stopped_at = 0; -- the planner
+CREATE INDEX alert_channels_monthly ON alert_channels (monthly_due_at) WHERE monthly AND confirmed_at > 0 AND stopped_at = 0;
+CREATE INDEX alert_channels_spike ON alert_channels (spike_due_at)
+  WHERE spike_above IS NOT NULL AND confirmed_at > 0 AND stopped_at = 0;
+CREATE INDEX alert_channels_drop ON alert_channels (drop_due_at)
+  WHERE drop_below IS NOT NULL AND confirmed_at > 0 AND stopped_at = 0;
 
 -- Something that its account's members should know. It lasts from began_at to ended_at.
 CREATE TABLE alerts (

@@ -460,25 +460,33 @@ func TestChannelIsLockedFirst(t *testing.T) {
 }
 
 // TestBacklogOfMessages checks that the backlog counts messages to channels: due ones, those that
-// wait for the end of quiet hours, and none of a suspended account.
+// wait for the end of quiet hours, and none of a deleted site or a suspended account.
 func TestBacklogOfMessages(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site, now := dbtest.OutboxSite(t, d, "shop.example"), dbtest.Noon
-		insertChannel(t, d, site, func(*model.AlertChannel) {})
+		insertChannel(t, d, site, func(c *model.AlertChannel) { c.SiteID = site.ID })
 		insertChannel(t, d, site, func(c *model.AlertChannel) {
 			c.Quiet = model.QuietHours{From: 11 * 60, To: 14 * 60, Zone: "UTC"}
 		})
 		alert := &model.Alert{AccountID: site.AccountID, SiteID: site.ID, Event: model.AlertTrafficDrop, BeganAt: now, SeenAt: now}
 		queueAlert(t, d, alert, model.AlertBegun, now)
 
-		for _, want := range []outbox.Backlog{{Pending: 2, Due: 1, Oldest: now}, {}} {
-			backlog, err := outbox.New(d).DeliveryBacklog(t.Context(), now.Add(time.Hour))
-			if err != nil || backlog != want {
-				t.Errorf("the backlog is %+v, %v; want %+v", backlog, err, want)
-			}
-			if err := dbtest.Exec(d, "UPDATE accounts SET suspended_at = 1"); err != nil {
+		all := outbox.Backlog{Pending: 2, Due: 1, Oldest: now}
+		for _, step := range []struct {
+			change string
+			want   outbox.Backlog
+		}{
+			{"UPDATE sites SET deleted_at = 1", outbox.Backlog{Pending: 1}}, // to the account's channel
+			{"UPDATE sites SET deleted_at = 0", all},
+			{"UPDATE accounts SET suspended_at = 1", outbox.Backlog{}},
+		} {
+			if err := dbtest.Exec(d, step.change); err != nil {
 				t.Fatal(err)
+			}
+			backlog, err := outbox.New(d).DeliveryBacklog(t.Context(), now.Add(time.Hour))
+			if err != nil || backlog != step.want {
+				t.Errorf("%s: the backlog is %+v, %v; want %+v", step.change, backlog, err, step.want)
 			}
 		}
 	})

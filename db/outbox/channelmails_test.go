@@ -80,6 +80,7 @@ func TestDeleteMailsTo(t *testing.T) {
 		}
 		addMail(t, d, site.AccountID, address, model.MailInvitation, model.MailPending)
 		addMail(t, d, site.AccountID, address, model.MailDeliveryFailed, model.MailSent)
+		addMail(t, d, site.AccountID, address, model.MailOwnAlert, model.MailPending)
 
 		err := d.InTx(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 			return outbox.DeleteMailsTo(ctx, tx, site.AccountID, address)

@@ -15,7 +15,8 @@ import (
 // The machine that sends each row at least once, whatever its table. A row is pending until it is
 // delivered or failed, and due when next_attempt_at has passed. A lease counts an attempt and sets
 // next_attempt_at to its own end, so that the row becomes due again without cleanup after its
-// worker died. Only this file writes the columns of leases and counts, see TestOneMachine.
+// worker died. Only this file writes the columns of leases and counts, see TestOneMachine; package
+// retention moves their times after a wrong clock.
 
 // key is a table and the columns that identify its rows.
 type key struct {

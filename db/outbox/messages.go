@@ -24,8 +24,9 @@ import (
 const isHeldChannel = `(c.account_id IN (SELECT id FROM accounts WHERE suspended_at > 0)
 OR c.site_id IS NOT NULL AND c.site_id IN (SELECT id FROM sites WHERE deleted_at > 0))`
 
-// heldChannels selects the channels with held messages.
-const heldChannels = `SELECT c.id FROM alert_channels c WHERE ` + isHeldChannel
+// heldChannels selects the channels with held messages, as heldSites does for sites.
+const heldChannels = `SELECT c.id FROM sites s JOIN alert_channels c ON c.site_id = s.id WHERE s.deleted_at > 0
+UNION ALL SELECT c.id FROM accounts a JOIN alert_channels c ON c.account_id = a.id WHERE a.suspended_at > 0`
 
 // DueChannels returns at most limit channels with due messages, longest due first. The time stands
 // for the ID of a message, since it changes with each attempt. Channels that get mails are left
@@ -253,7 +254,9 @@ ORDER BY m.next_attempt_at, m.id LIMIT ?`, now, model.ChannelEmail, mailedAtOnce
 
 // mailMessage queues the mail of one message, unless another process was first.
 func (s *Store) mailMessage(ctx context.Context, tx *db.Tx, accountID, channelID, id int64, now model.Instant) error {
-	// The order of locks requires the account first, and then the channel.
+	// The order of locks requires the account first, and then the channel. The user of an own
+	// channel is locked after it: each transaction that deletes such a channel has locked the
+	// account.
 	if err := tx.LockRow(ctx, "accounts", accountID); err != nil {
 		return ignoreMissing(err)
 	}

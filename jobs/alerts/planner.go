@@ -100,49 +100,46 @@ func (p *Planner) send(ctx context.Context, plan alerts.Planned, now model.Insta
 		return false, err
 	}
 
-	data, err := p.compose(ctx, site, plan, zone, now)
+	data, next, err := p.compose(ctx, site, plan, zone, now)
 	if err != nil {
 		return false, err
-	}
-	next := alerts.DueAfter(plan.Kind, now, zone)
-	if plan.Kind == model.MessageSpike && data != nil {
-		next = now.Add(alerts.SpikePause)
 	}
 
 	finished, err := p.channels.Finish(ctx, plan, next, data, now)
 	return finished && data != nil, err
 }
 
-// compose returns what a message reports; nil if there is nothing to report.
+// compose returns what a message reports, or nil if there is nothing to report, and when the next
+// one is due.
 func (p *Planner) compose(
 	ctx context.Context, site *model.Site, plan alerts.Planned, zone *time.Location, now model.Instant,
-) (*model.AlertData, error) {
+) (*model.AlertData, model.Instant, error) {
 	data := &model.AlertData{MailSite: model.MailSite{Site: site.Domain, SiteID: site.ID}}
 	if plan.Kind == model.MessageSpike {
 		visitors, err := p.figures.LiveVisitors(ctx, site, now)
 		if err != nil || visitors <= plan.Threshold {
-			return nil, err
+			return nil, alerts.DueAfter(plan.Kind, now, zone), err
 		}
 		data.Figures = model.AlertFigures{Value: visitors, Threshold: plan.Threshold}
-		return data, nil
+		return data, now.Add(alerts.SpikePause), nil
 	}
 
-	from, to := alerts.Period(plan.Kind, now, zone)
+	from, to, next := alerts.Period(plan.Kind, plan.DueAt, now, zone)
 	summary, err := p.figures.Summary(ctx, site, from, to)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 
 	data.From, data.To = from.String(), to.String()
 	if plan.Kind != model.MessageDrop {
 		data.Summary = summary
-		return data, nil
+		return data, next, nil
 	}
 
 	visitors := summary.Figures.Visitors
 	if visitors >= plan.Threshold {
-		return nil, nil
+		return nil, next, nil
 	}
 	data.Figures = model.AlertFigures{Value: visitors, Threshold: plan.Threshold}
-	return data, nil
+	return data, next, nil
 }
