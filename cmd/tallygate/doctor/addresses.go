@@ -194,7 +194,7 @@ func (e *examination) checkOrigins(ctx context.Context) bool {
 			continue
 		}
 
-		if e.c.UsesTLS() && (!e.isRunning || e.hasError("tls-certificate")) {
+		if e.c.UsesTLS() && (!e.isRunning || e.lacksCertificate(host)) {
 			continue // nothing answers before the start, and the missing certificate is reported
 		}
 		if !o.Origin.IsHTTPS() || e.checkCertificate(ctx, o) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -51,11 +52,14 @@ func (e *examination) checkDatabase(ctx context.Context) bool {
 	// count in a damaged one.
 	before := e.report.Findings
 	e.report.Findings = nil
-	e.checkContents(ctx, d)
+	isCurrent := e.checkContents(ctx, d)
 	contents := e.report.Findings
 	e.report.Findings = before
 	if e.checkIntegrity(ctx, d) {
 		e.report.Findings = append(e.report.Findings, contents...)
+		if isCurrent {
+			e.checkWrite(ctx, d) // a damaged file is kept as it is
+		}
 	}
 
 	return true
@@ -68,17 +72,22 @@ func within(ctx context.Context, check func(context.Context) error) error {
 	return check(ctx)
 }
 
-// checkContents runs the checks that read few rows.
-func (e *examination) checkContents(ctx context.Context, d *db.DB) {
+// checkWrite reports a database that accepts no writes.
+func (e *examination) checkWrite(ctx context.Context, d *db.DB) {
+	// The time of the area may be over.
+	if err := within(context.WithoutCancel(ctx), files.New(d).ProbeWrite); err != nil {
+		e.fault("database-write", "Free space on the database's disk, or name the primary server in TALLYGATE_DATABASE_URL.",
+			"nothing can be written to the database: %v", cause(err))
+	}
+}
+
+// checkContents runs the checks that read few rows, and reports whether the database has the
+// program's tables.
+func (e *examination) checkContents(ctx context.Context, d *db.DB) bool {
 	limited, cancel := context.WithTimeout(ctx, areaTimeout)
 	defer cancel()
 	if !e.checkSchema(limited, d) {
-		return
-	}
-
-	if err := within(ctx, files.New(d).ProbeWrite); err != nil {
-		e.fault("database-write", "Free space on the database's disk, or name the primary server in TALLYGATE_DATABASE_URL.",
-			"nothing can be written to the database: %v", cause(err))
+		return false
 	}
 
 	for _, check := range []func(context.Context, *db.DB) error{e.checkCells, e.checkKeys, e.checkState, e.checkAccounts} {
@@ -87,6 +96,7 @@ func (e *examination) checkContents(ctx context.Context, d *db.DB) {
 			e.fault("database-read", "See the message, and the log of the database.", "the database cannot be read: %v", cause(err))
 		}
 	}
+	return true
 }
 
 // openFolder examines the files of an embedded database. lost is true if it must not be opened;
@@ -239,8 +249,19 @@ func (e *examination) checkState(ctx context.Context, d *db.DB) error {
 		return err
 	}
 	found, err := state.Findings(ctx, false)
-	e.report.Findings = append(e.report.Findings, found...)
-	return err
+	if err != nil {
+		return err
+	}
+
+	// Other settings may have named further hosts in the last day.
+	hosts := e.c.TLSHosts()
+	for _, f := range found {
+		isOwn := func(host string) bool { return slices.Contains(strings.Fields(f.Problem), host) }
+		if f.Check != "tls-certificate" || e.c.UsesTLS() && slices.ContainsFunc(hosts, isOwn) {
+			e.report.Findings = append(e.report.Findings, f)
+		}
+	}
+	return nil
 }
 
 // checkAccounts reports an installation that the first visitor can take over.

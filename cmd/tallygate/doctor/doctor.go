@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
@@ -108,9 +109,11 @@ func (e *examination) addOfService() {
 	}
 }
 
-// hasError reports whether a check has found an error.
-func (e *examination) hasError(check string) bool {
-	return slices.ContainsFunc(e.report.Findings, func(f health.Finding) bool { return f.Check == check && f.Level == health.Error })
+// lacksCertificate reports whether the certificate of a host was found to be missing or expired.
+func (e *examination) lacksCertificate(host string) bool {
+	return slices.ContainsFunc(e.report.Findings, func(f health.Finding) bool {
+		return f.Check == "tls-certificate" && f.Level == health.Error && slices.Contains(strings.Fields(f.Problem), host)
+	})
 }
 
 // fault adds an error.

@@ -65,7 +65,7 @@ var differing = []struct {
 	is      *regexp.Regexp
 	instead string
 }{
-	{regexp.MustCompile(`/tmp/\S*/`), "DIR/"},
+	{regexp.MustCompile(`(/tmp|` + regexp.QuoteMeta(os.TempDir()) + `)/\S*/`), "DIR/"},
 	{regexp.MustCompile(`(localhost|127\.0\.0\.1|\[::1\]):\d{2,}`), "$1:PORT"},
 	{regexp.MustCompile(`127\.0\.\d+\.\d+`), "127.0.0.1"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d(T\d\d:\d\d:\d\dZ)?`), "DATE"},
