@@ -25,10 +25,10 @@ func TestMigrationInEachCell(t *testing.T) {
 		// The first file was applied: it is there because its name identifies databases of this
 		// program.
 		err = migrations.ApplySet(t.Context(), d, migrations.MustSet(fstest.MapFS{
-			"migrations/" + schema.Applied[0] + ".sql": {},
-			"migrations/998_column.sql": {Data: []byte("-- in each cell\n" +
+			schema.Applied[0] + ".sql": {},
+			"998_column.sql": {Data: []byte("-- in each cell\n" +
 				"ALTER TABLE visits ADD COLUMN extra integer NOT NULL DEFAULT 0;\n")},
-			"migrations/999_index.sql": {Data: []byte("-- outside of a transaction\n-- in each cell\n" +
+			"999_index.sql": {Data: []byte("-- outside of a transaction\n-- in each cell\n" +
 				"CREATE INDEX @concurrently IF NOT EXISTS visits_extra ON visits (extra);\n")},
 		}), time.Now)
 		if err != nil {

@@ -248,7 +248,10 @@ func parseList(
 		}
 
 		shown, ok := errors.AsType[*model.Error](err)
-		if ok && len(wrong) < model.MaxListErrors {
+		if !ok {
+			return nil, err
+		}
+		if len(wrong) < model.MaxListErrors {
 			wrong = append(wrong, model.InvalidItem(field, i, shown.Code, shown.Message))
 		}
 	}

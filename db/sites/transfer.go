@@ -17,7 +17,7 @@ import (
 // TransferSite moves a site from one account to another, and returns it. The caller must have
 // checked that the user is an owner of both. Its limits are those of RestoreSite, in the new
 // account. The site keeps its plan. Notices of its quota go with it, so that each is mailed once.
-// Report mails end for users who do not belong to the new account.
+// Own alert channels end for users who do not belong to the new account.
 func (s *Store) TransferSite(
 	ctx context.Context, siteID, from, to int64, anyNumber bool,
 ) (moved *model.Site, err error) {

@@ -304,6 +304,7 @@ func (a *app) furnish(c *client, domain string) map[string]string {
 		address: "https://`+domain+`/slack/0123456789abcdef", events: [QUOTA]}) { alertChannel { id } userErrors { code } } }`, "id", site).ok(a.t, "createSiteAlertChannel")
 	channelID := text(channel, "createSiteAlertChannel.alertChannel.id")
 	alert := c.query(`mutation($id: ID!) { sendTestAlert(input: {alertChannelId: $id}) { alertMessage { id } userErrors { code } } }`, "id", channelID).ok(a.t, "sendTestAlert")
+	a.messageToOwn(channelID)
 	a.finishAlert(channelID)
 
 	job := c.query(`mutation($id: ID!) { startImport(input: {siteId: $id, source: UMAMI, files: [{name: "u.csv", size: 5}]}) {
@@ -353,6 +354,21 @@ func (a *app) furnish(c *client, domain string) map[string]string {
 		"sessionId":      session,
 		"passkeyId":      text(passkey, "viewer.secondFactors.passkeys.0.id"),
 		"erasureId":      text(erasure.ok(a.t, "deleteUserData"), "deleteUserData.erasure.id"),
+	}
+}
+
+// messageToOwn stores a message to the own channel of a user of the channel's account, as a planner
+// does.
+func (a *app) messageToOwn(channelID string) {
+	a.t.Helper()
+	number, _ := a.ids.Parse(model.NodeAlertChannel, channelID)
+	err := dbtest.Exec(a.db, `INSERT INTO alert_messages
+(channel_id, event, phase, data, state, attempts, tries, claimed_until, fallback, created_at, next_attempt_at)
+SELECT own.id, ?, m.phase, m.data, 'delivered', 1, 1, 0, '', m.created_at, m.next_attempt_at
+FROM alert_messages m JOIN alert_channels c ON c.id = m.channel_id
+JOIN alert_channels own ON own.site_id = c.site_id AND own.user_id IS NOT NULL WHERE c.id = ?`, model.MessageWeekly, number)
+	if err != nil {
+		a.t.Fatal(err)
 	}
 }
 

@@ -121,8 +121,8 @@ func scanFilters(filters []model.ReportFilter) []scan.Filter {
 	return list
 }
 
-// FirstDay returns the first local day of rows that have a UTC day, at most period.Earliest of
-// today.
+// FirstDay returns the first local day of rows that have a UTC day, but not before period.Earliest
+// of today.
 func (q *Question) FirstDay(day model.Day) scan.Date {
 	// Rows of the day can belong to the local day before.
 	first := scan.DateOf(day.Start().Time().In(q.Zone))
