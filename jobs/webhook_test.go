@@ -674,12 +674,18 @@ func TestOwnersRequests(t *testing.T) {
 			}
 		}
 
-		if calls := conversions.all(); len(calls) != 1 || calls[0].id() != ids.OfDelivery(site.ID, failed.ID) || calls[0].body != failed.Body {
+		if calls := conversions.all(); len(calls) == 0 || calls[0].id() != ids.OfDelivery(site.ID, failed.ID) || calls[0].body != failed.Body {
 			t.Errorf("conversions: %+v", calls)
 		}
 
-		rows := 0
+		// A delivery is called at least once: its receiver recognizes a repeated call by the id.
+		rows, seen := 0, make(map[string]bool)
 		for _, call := range days.all() {
+			if seen[call.id()] {
+				t.Logf("called again: %s", call.id())
+				continue
+			}
+			seen[call.id()] = true
 			var body struct {
 				Type, Webhook, Date string
 				Part, Parts         int
@@ -702,8 +708,8 @@ func TestOwnersRequests(t *testing.T) {
 			}
 		}
 
-		if n := len(days.all()); n != 3 || rows != model.DailyPartRows+1 {
-			t.Errorf("%d calls with %d rows", n, rows)
+		if len(seen) != 3 || rows != model.DailyPartRows+1 {
+			t.Errorf("%d deliveries with %d rows", len(seen), rows)
 		}
 	})
 }
