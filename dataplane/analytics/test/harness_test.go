@@ -227,10 +227,10 @@ func (p *plane) send(c call) *http.Response {
 	return response
 }
 
-// view sends a page view of the site with further payload fields, which must be accepted.
+// view stores a page view of the site with further payload fields, which must be accepted.
 func (p *plane) view(site *model.Site, visitor string, fields map[string]any) {
 	p.tb.Helper()
-	if status, code := p.collect(viewCall(site, visitor, fields)); status != http.StatusNoContent {
+	if status, code := p.collectStored(viewCall(site, visitor, fields)); status != http.StatusNoContent {
 		p.tb.Fatalf("page view %v: %d %s, want 204", fields, status, code)
 	}
 }
