@@ -93,8 +93,9 @@ test-citus: ## Run the tests of stores, hits, jobs and reports on a Citus cluste
 	@.ci/citus $(CITUS) tests
 
 .PHONY: test-worst
-test-worst: ## Build the worst day of each plan, import 200 MB, and check the memory (6 minutes)
+test-worst: ## Build the worst day of each plan, import 200 MB, and check the memory; kill 200 workers (8 minutes)
 	TALLYGATE_TEST_WORST=all go test -count=1 -vet=off -timeout=$(TIMEOUT) -run '^TestWorstDayOfEachPlan$$' ./db/reports
+	TALLYGATE_TEST_WORST=all go test -count=1 -vet=off -timeout=$(TIMEOUT) -run '^TestKillBetweenLeaseAndRecord$$' ./db/outbox
 	TALLYGATE_TEST_WORST=all go test -count=1 -vet=off -v -timeout=$(TIMEOUT) -run '^TestLargeImport$$' ./cmd/tallygate/test
 
 .PHONY: screenshots
