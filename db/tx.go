@@ -33,6 +33,7 @@ type Tx struct {
 	cell    int64 // its tables come first in the search_path, see CellTx; 0: the default cell
 	hasTurn bool  // the transaction has called TakeTurn, and needed it
 	stored  bool  // the transaction has stored changes for watchers, on SQLite
+	ended   bool  // by commit
 }
 
 // InTx runs fn in one transaction and commits it. A transaction that loses a conflict with another
@@ -57,22 +58,56 @@ func (d *DB) inTx(
 	}
 
 	return Retry(lost, func() error {
-		var tx *Tx
-		err := pool.RunInTx(ctx, nil, func(ctx context.Context, begun bun.Tx) error {
-			tx = &Tx{Tx: begun, db: d}
-			if isPooled {
-				if _, err := begun.ExecContext(ctx, pgpool.Local); err != nil {
-					return err
-				}
-			}
-
-			return fn(ctx, tx)
-		})
-		if err == nil && tx.stored {
-			d.changes.Committed()
+		tx, err := d.begin(ctx, pool, isPooled)
+		if err != nil {
+			return err
 		}
-		return err
+		defer tx.end()
+
+		if err := fn(ctx, tx); err != nil {
+			return err
+		}
+		return tx.commit()
 	})
+}
+
+// begin begins a transaction with a connection of a pool.
+func (d *DB) begin(ctx context.Context, pool *bun.DB, isPooled bool) (*Tx, error) {
+	begun, err := pool.BeginTx(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+
+	tx := &Tx{Tx: begun, db: d}
+	if isPooled {
+		if _, err := tx.ExecContext(ctx, pgpool.Local); err != nil {
+			tx.end()
+			return nil, err
+		}
+	}
+
+	return tx, nil
+}
+
+// commit commits the transaction, and announces its changes on SQLite.
+func (tx *Tx) commit() error {
+	tx.ended = true
+	if err := tx.Commit(); err != nil {
+		return err
+	}
+
+	if tx.stored {
+		tx.db.changes.Committed()
+	}
+	return nil
+}
+
+// end rolls back a transaction that was not committed, also when its function panics: otherwise it
+// would keep its connection and its locks.
+func (tx *Tx) end() {
+	if !tx.ended {
+		_ = tx.Rollback()
+	}
 }
 
 // RetryNewIDs runs a transaction again when it lost a conflict with another one. A violated unique

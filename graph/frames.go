@@ -24,7 +24,7 @@ func LinkFrames(d *db.DB, now func() time.Time) (func(ctx context.Context, linkI
 		if !ok {
 			return nil, nil
 		}
-		origins, err := store.LinkOrigins(ctx, model.SharedLinkID(id), model.At(now()))
+		origins, err := store.Objects.LinkOrigins(ctx, model.SharedLinkID(id), model.At(now()))
 		if model.KindOf(err) == model.NotFound {
 			return nil, nil
 		}

@@ -57,7 +57,7 @@ func live(t *testing.T, d *db.DB, now model.Instant) {
 	}
 
 	site := newSite(t, d, "shop.example", "", "")
-	if err := sites.New(d).SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, "https://example.com/day", model.ChangedBy{At: now}); err != nil {
+	if err := sites.New(d).Sites.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, "https://example.com/day", model.ChangedBy{At: now}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -31,7 +31,7 @@ func TestDailyExport(t *testing.T) {
 		site := newSite(t, d, "shop.example", "", "a secret of the site")
 		day := model.At(noon).Day()
 
-		if err := sites.New(d).SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, r.URL, model.ChangedBy{At: model.At(noon)}); err != nil {
+		if err := sites.New(d).Sites.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, r.URL, model.ChangedBy{At: model.At(noon)}); err != nil {
 			t.Fatal(err)
 		}
 
@@ -123,7 +123,7 @@ func TestFailingExportPlan(t *testing.T) {
 		siteList := make([]*model.Site, 3)
 		for i := range siteList {
 			siteList[i] = newSite(t, d, fmt.Sprintf("shop%d.example", i), "", "")
-			if err := sites.New(d).SetDailyExportWebhook(t.Context(), siteList[i].AccountID, siteList[i].ID, r.URL, model.ChangedBy{At: model.At(noon)}); err != nil {
+			if err := sites.New(d).Sites.SetDailyExportWebhook(t.Context(), siteList[i].AccountID, siteList[i].ID, r.URL, model.ChangedBy{At: model.At(noon)}); err != nil {
 				t.Fatal(err)
 			}
 		}

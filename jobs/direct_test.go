@@ -49,7 +49,7 @@ func TestQueueAwayRealRedis(t *testing.T) {
 				}
 
 				site := newSite(t, d, "shop.example", r.URL, "")
-				if err := sites.New(d).SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, r.URL, model.ChangedBy{At: model.At(noon)}); err != nil {
+				if err := sites.New(d).Sites.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, r.URL, model.ChangedBy{At: model.At(noon)}); err != nil {
 					t.Fatal(err)
 				}
 

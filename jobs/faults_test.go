@@ -347,7 +347,7 @@ func TestSecretThatDoesNotOpen(t *testing.T) {
 		}
 
 		secret := "another secret of the site"
-		if err := sites.New(d).SetConversionWebhook(t.Context(), site.AccountID, site.ID, r.URL, &secret, model.ChangedBy{}); err != nil {
+		if err := sites.New(d).Sites.SetConversionWebhook(t.Context(), site.AccountID, site.ID, r.URL, &secret, model.ChangedBy{}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := outbox.New(d).Redeliver(t.Context(), site.AccountID, site.ID, delivery.ID, model.At(clock.Now())); err != nil {

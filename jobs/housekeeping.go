@@ -52,14 +52,14 @@ func (h *housekeeping) deleteExpiredSecrets(ctx context.Context, now model.Insta
 	n, err := h.accounts.DeleteExpiredSecrets(ctx, now)
 	h.report(ctx, "expired password resets, invitations and sign-ups deleted", n)
 
-	old, oldErr := h.sites.DeleteExpiredSecrets(ctx, now)
+	old, oldErr := h.sites.Sites.DeleteExpiredSecrets(ctx, now)
 	return old, errors.Join(err, oldErr)
 }
 
 // purgeDeletedSites deletes the sites that can no longer be restored, and then the remaining rows
 // of all sites that were deleted for good: those of large ones, and hits that were in flight.
 func (h *housekeeping) purgeDeletedSites(ctx context.Context, now model.Instant) (int64, error) {
-	expired, err := h.sites.ExpireDeletedSites(ctx, now)
+	expired, err := h.sites.Sites.ExpireDeletedSites(ctx, now)
 	h.report(ctx, "deleted sites that can no longer be restored", expired)
 	if err != nil {
 		return 0, err

@@ -207,13 +207,13 @@ func newSite(tb testing.TB, d *db.DB, domain, url, secret string) *model.Site {
 		tb.Fatal(err)
 	}
 
-	site, err := sites.New(d).CreateSite(ctx, model.Site{
+	site, err := sites.New(d).Sites.CreateSite(ctx, model.Site{
 		AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: domain, Name: domain, Plan: model.PlanFree, MonthlyPageviews: 10_000, CreatedAt: at,
 	})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if err := sites.New(d).SetConversionWebhook(ctx, user.AccountID, site.ID, url, &secret, model.ChangedBy{}); err != nil {
+	if err := sites.New(d).Sites.SetConversionWebhook(ctx, user.AccountID, site.ID, url, &secret, model.ChangedBy{}); err != nil {
 		tb.Fatal(err)
 	}
 

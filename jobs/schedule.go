@@ -71,7 +71,7 @@ func (h *housekeeping) tasks() []task {
 		// Deliveries, exports, usage, mails and notices.
 		{"deliveries:waiting", time.Minute, certain, h.endWaiting, "deliveries failed that waited for an address"},
 		{"exports:plan", 5 * time.Minute, certain, h.planDailyExports, "parts of daily exports planned"},
-		{"usage:days", 10 * time.Minute, certain, h.sites.CountUsageDays, "days of usage counted"},
+		{"usage:days", 10 * time.Minute, certain, h.sites.Usage.CountUsageDays, "days of usage counted"},
 		{"alerts:plan", time.Minute, certain, h.planner.Plan, "planned messages of alert channels queued"},
 		{"tokens:expiry", time.Hour, certain, h.accounts.MailExpiringTokens, "mails about expiring API tokens queued"},
 		{"providers:domains", 10 * time.Minute, certain, h.checkDomains, "domains of providers lost without their DNS record"},

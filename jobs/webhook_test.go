@@ -442,7 +442,7 @@ func TestOldWebhookSecretSigns(t *testing.T) {
 		change := func(secret string) {
 			t.Helper()
 			by := model.ChangedBy{At: model.At(now.Now())}
-			if err := sites.New(d).SetWebhookSecret(t.Context(), site.AccountID, site.ID, &secret, by); err != nil {
+			if err := sites.New(d).Sites.SetWebhookSecret(t.Context(), site.AccountID, site.ID, &secret, by); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -584,7 +584,7 @@ func TestWaitsForAddress(t *testing.T) {
 		set := func(address string) {
 			t.Helper()
 			by := model.ChangedBy{At: model.At(noon)}
-			if err := sites.New(d).SetConversionWebhook(t.Context(), site.AccountID, site.ID, address, nil, by); err != nil {
+			if err := sites.New(d).Sites.SetConversionWebhook(t.Context(), site.AccountID, site.ID, address, nil, by); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -628,7 +628,7 @@ func TestOwnersRequests(t *testing.T) {
 		site := newSite(t, d, "shop.example", conversions.URL, "")
 		now := model.At(noon)
 		by := model.ChangedBy{At: now}
-		if err := sites.New(d).SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, days.URL, by); err != nil {
+		if err := sites.New(d).Sites.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, days.URL, by); err != nil {
 			t.Fatal(err)
 		}
 

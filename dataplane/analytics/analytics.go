@@ -121,11 +121,11 @@ func New(o Options) (*Service, error) {
 		now:        o.Now,
 		log:        o.Log,
 		userKey:    o.UserIDKey,
-		bySiteKey:  rulecache.New(loadSite(sites.New(d).SiteRulesByKey), o.Now),
+		bySiteKey:  rulecache.New(loadSite(sites.New(d).Lookup.SiteRulesByKey), o.Now),
 		bySecret: rulecache.New(loadSite(func(ctx context.Context, hash string) (*model.SiteRules, error) {
-			return sites.New(d).SiteRulesByServerSecret(ctx, []byte(hash))
+			return sites.New(d).Lookup.SiteRulesByServerSecret(ctx, []byte(hash))
 		}), o.Now),
-		watch: sites.New(d).WatchSites,
+		watch: sites.New(d).Lookup.WatchSites,
 
 		compareClock: d.CompareClock,
 

@@ -111,7 +111,7 @@ func modelSite(t testing.TB, d *db.DB, domain string, quota int64) *site {
 		t.Fatal(err)
 	}
 
-	row, err := sites.New(d).CreateSite(t.Context(), model.Site{AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: domain, Name: domain,
+	row, err := sites.New(d).Sites.CreateSite(t.Context(), model.Site{AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: domain, Name: domain,
 		Plan: model.PlanEnterprise, MonthlyPageviews: quota, CreatedAt: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -286,7 +286,7 @@ func (s *modelState) compare(t *testing.T, d *db.DB) {
 	t.Helper()
 
 	for key, want := range s.used {
-		if used, err := sites.New(d).MonthlyUsage(t.Context(), key.Month, []int64{key.SiteID}); err != nil || used[key.SiteID] != want {
+		if used, err := sites.New(d).Usage.MonthlyUsage(t.Context(), key.Month, []int64{key.SiteID}); err != nil || used[key.SiteID] != want {
 			t.Errorf("site %d in %v counts %d, want %d; %v", key.SiteID, key.Month, used[key.SiteID], want, err)
 		}
 	}

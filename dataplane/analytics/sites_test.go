@@ -25,12 +25,12 @@ func TestUnknownKeysDelayNoSite(t *testing.T) {
 		t.Run(by, func(t *testing.T) {
 			dbtest.Each(t, func(t *testing.T, d *db.DB) {
 				own := modelSite(t, d, "example.com", 1)
-				key, load := own.key, sites.New(d).SiteRulesByKey
+				key, load := own.key, sites.New(d).Lookup.SiteRulesByKey
 
 				if by == "secret" {
 					key = string(model.HashToken("svcs_secret"))
 					load = func(ctx context.Context, hash string) (*model.SiteRules, error) {
-						return sites.New(d).SiteRulesByServerSecret(ctx, []byte(hash))
+						return sites.New(d).Lookup.SiteRulesByServerSecret(ctx, []byte(hash))
 					}
 
 					if err := dbtest.Exec(d, "UPDATE sites SET server_secret_hash = ? WHERE id = ?", []byte(key), own.id); err != nil {

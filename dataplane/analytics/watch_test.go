@@ -57,7 +57,7 @@ func TestWithoutNotifications(t *testing.T) {
 
 		rotate := func() (secret string) {
 			secret = model.NewSecret(serverSecretPrefix)
-			if err := sites.New(d).SetServerSecret(t.Context(), account[0].AccountID, site.id, model.HashToken(secret), model.SecretHint(secret)); err != nil {
+			if err := sites.New(d).Sites.SetServerSecret(t.Context(), account[0].AccountID, site.id, model.HashToken(secret), model.SecretHint(secret)); err != nil {
 				t.Fatal(err)
 			}
 			return secret

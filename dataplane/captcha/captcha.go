@@ -103,12 +103,12 @@ func New(o Options) (*Service, error) {
 		log:           o.Log,
 		keys:          keys,
 		difficulty:    difficulty.New(o.Difficulty),
-		bySitekey:     rulecache.New(loadSitekey(sites.New(d).SitekeyByKey), o.Now),
+		bySitekey:     rulecache.New(loadSitekey(sites.New(d).Lookup.SitekeyByKey), o.Now),
 		bySecret: rulecache.New(loadSitekey(func(ctx context.Context, hash string) (*model.Sitekey, error) {
-			return sites.New(d).SitekeyBySecret(ctx, []byte(hash))
+			return sites.New(d).Lookup.SitekeyBySecret(ctx, []byte(hash))
 		}), o.Now),
-		watch:   sites.New(d).WatchSitekeys,
-		attacks: newAttacks(sites.New(d).SawAttack, o.Log),
+		watch:   sites.New(d).Lookup.WatchSitekeys,
+		attacks: newAttacks(sites.New(d).Sitekeys.SawAttack, o.Log),
 		counts:  counter.New(ingest.New(d).AddCaptchaCounts, counter.Options{Log: o.Log, What: "captcha calls"}),
 		cancel:  func() {},
 	}

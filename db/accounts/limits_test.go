@@ -22,7 +22,7 @@ func TestSitesOfAnAccountAreBounded(t *testing.T) {
 		dbtest.NewUser(t, d, "operator@example.com")
 		owner, other := dbtest.NewUser(t, d, "owner@example.com"), dbtest.NewUser(t, d, "other@example.com")
 		create := func(account int64, plan model.Plan, name string) (*model.Site, error) {
-			return sites.New(d).CreateOwnersSite(t.Context(), model.Site{
+			return sites.New(d).Sites.CreateOwnersSite(t.Context(), model.Site{
 				AccountID: account, SiteKey: model.NewSiteKey(), Domain: name +
 					".example", Name: name, Plan: plan, MonthlyPageviews: 10_000, CreatedAt: dbtest.Start,
 			})
@@ -46,7 +46,7 @@ func TestSitesOfAnAccountAreBounded(t *testing.T) {
 
 		wg.Wait()
 
-		if n, err := sites.New(d).SiteCount(t.Context(), owner.AccountID); n != 50 || made.Load() != 50 || err != nil {
+		if n, err := sites.New(d).Sites.SiteCount(t.Context(), owner.AccountID); n != 50 || made.Load() != 50 || err != nil {
 			t.Errorf("%d sites, %d were made, %v; want 50", n, made.Load(), err)
 		}
 
@@ -57,13 +57,13 @@ func TestSitesOfAnAccountAreBounded(t *testing.T) {
 			t.Errorf("another account: %v", err)
 		}
 
-		if err := sites.New(d).SetSitePlan(t.Context(), first.Load().ID, model.PlanPro100K, nil); err != nil {
+		if err := sites.New(d).Sites.SetSitePlan(t.Context(), first.Load().ID, model.PlanPro100K, nil); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := create(owner.AccountID, model.PlanFree, "more"); err != nil {
 			t.Errorf("with one of the 50 on another plan: %v", err)
 		}
-		if err := sites.New(d).SetSiteLimit(t.Context(), owner.AccountID, 51); err != nil {
+		if err := sites.New(d).Sites.SetSiteLimit(t.Context(), owner.AccountID, 51); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := create(owner.AccountID, model.PlanFree, "permitted"); err != nil {
@@ -74,11 +74,11 @@ func TestSitesOfAnAccountAreBounded(t *testing.T) {
 		dbtest.WantCode(t, err, model.Conflict, "too_many_sites", "")
 
 		for _, limit := range []int64{-1, 0, model.MaxSites + 1} {
-			dbtest.WantCode(t, sites.New(d).SetSiteLimit(t.Context(), owner.AccountID, limit), model.Invalid,
+			dbtest.WantCode(t, sites.New(d).Sites.SetSiteLimit(t.Context(), owner.AccountID, limit), model.Invalid,
 				"invalid_volume", "sites")
 		}
 
-		dbtest.WantCode(t, sites.New(d).SetSiteLimit(t.Context(), 987_654, 60), model.NotFound, "not_found", "")
+		dbtest.WantCode(t, sites.New(d).Sites.SetSiteLimit(t.Context(), 987_654, 60), model.NotFound, "not_found", "")
 	})
 }
 

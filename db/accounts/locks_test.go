@@ -281,7 +281,7 @@ func TestNothingOutlivesItsAccount(t *testing.T) {
 	}
 
 	createSite := func(t *testing.T, d *db.DB, owner *model.User) error {
-		site, err := sites.New(d).CreateSite(t.Context(),
+		site, err := sites.New(d).Sites.CreateSite(t.Context(),
 			model.Site{AccountID: owner.AccountID, SiteKey: "new", Domain: "new.example", CreatedAt: dbtest.Start})
 		if err == nil {
 			if rows, err := dbtest.Rows[struct{ SiteID int64 }](d, "SELECT site_id FROM deleted_sites WHERE site_id = ?",

@@ -314,7 +314,7 @@ func TestTransferAndDeletion(t *testing.T) {
 
 		begin(site.AccountID, true)
 		id := open()[0].ID
-		if _, err := sites.New(d).TransferSite(t.Context(), site.ID, site.AccountID, other.AccountID, true); err != nil {
+		if _, err := sites.New(d).Sites.TransferSite(t.Context(), site.ID, site.AccountID, other.AccountID, true); err != nil {
 			t.Fatal(err)
 		}
 		if list := open(); len(list) != 0 {

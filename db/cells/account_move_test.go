@@ -319,9 +319,9 @@ func TestDeletedWhileMoved(t *testing.T) {
 			d, ids := openWith(t, dbtest.CellURL(t), "moved", "other")
 			fillAccount(t, d, 2, ids[0])
 			fillAccount(t, d, 2, ids[1])
-			key, _, err := sites.New(d).CreateSitekey(t.Context(), ids[0], "Form", nil, now)
+			key, _, err := sites.New(d).Sitekeys.CreateSitekey(t.Context(), ids[0], "Form", nil, now)
 			if err == nil {
-				_, err = sites.New(d).TransferSitekey(t.Context(), key.ID, ids[0], ids[1])
+				_, err = sites.New(d).Sitekeys.TransferSitekey(t.Context(), key.ID, ids[0], ids[1])
 			}
 			if err == nil {
 				err = cells.New(d).BeginAccount(t.Context(), ids[0], 1)
@@ -355,7 +355,7 @@ func TestDeletedWhileMoved(t *testing.T) {
 			if n, err := cells.New(d).Continue(t.Context()); n != 0 || err != nil {
 				t.Errorf("%d moves finished, %v", n, err)
 			}
-			found, err := sites.New(d).SitekeyByKey(t.Context(), key.Sitekey)
+			found, err := sites.New(d).Lookup.SitekeyByKey(t.Context(), key.Sitekey)
 			if err != nil || found.ClaimCell != wantCell || len(captchaIn(t, d, wantCell, ids[0])["captcha_spent"]) != 2_001 {
 				t.Errorf("the sitekey %+v, %v", found, err)
 			}

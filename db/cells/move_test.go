@@ -247,7 +247,7 @@ func TestMoveIsRefused(t *testing.T) {
 	}
 
 	// A deleted site needs no move.
-	if _, err := sites.New(d).DeleteSite(t.Context(), site.AccountID, site.ID, site.Domain, now); err != nil {
+	if _, err := sites.New(d).Sites.DeleteSite(t.Context(), site.AccountID, site.ID, site.Domain, now); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := store.Continue(t.Context()); n != 1 || err != nil {
@@ -325,15 +325,15 @@ func TestStoresFindTheCell(t *testing.T) {
 		fill(t, d, site)
 	}
 
-	used, err := sites.New(d).MonthlyUsage(t.Context(), now.Month(), both)
+	used, err := sites.New(d).Usage.MonthlyUsage(t.Context(), now.Month(), both)
 	if err != nil || used[first.ID] != 9 || used[second.ID] != 9 {
 		t.Errorf("usage %v, %v", used, err)
 	}
-	last, err := sites.New(d).LastHits(t.Context(), both)
+	last, err := sites.New(d).Usage.LastHits(t.Context(), both)
 	if err != nil || last[first.ID] != now || last[second.ID] != now {
 		t.Errorf("last hits %v, %v", last, err)
 	}
-	days, err := sites.New(d).UsageByDay(t.Context(), both, now.Day()-1)
+	days, err := sites.New(d).Usage.UsageByDay(t.Context(), both, now.Day()-1)
 	if err != nil || len(days[first.ID]) != 2 || len(days[second.ID]) != 2 {
 		t.Errorf("usage by day %v, %v", days, err)
 	}
@@ -393,7 +393,7 @@ func TestStoresFindTheCell(t *testing.T) {
 	if err != nil || dropped.Partitions+dropped.Rows < 8 {
 		t.Errorf("dropped %+v, %v", dropped, err)
 	}
-	if _, err := sites.New(d).DeleteSite(t.Context(), second.AccountID, second.ID, second.Domain, now); err != nil {
+	if _, err := sites.New(d).Sites.DeleteSite(t.Context(), second.AccountID, second.ID, second.Domain, now); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := retention.New(d).PurgeDeletedSites(t.Context(), now); err != nil {

@@ -275,7 +275,7 @@ func TestExportsTakeTurns(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 
-		if _, err := sites.New(d).SiteRulesByKey(ctx, site.SiteKey); err != nil {
+		if _, err := sites.New(d).Lookup.SiteRulesByKey(ctx, site.SiteKey); err != nil {
 			t.Errorf("another query: %v", err)
 		}
 		if n := reading.Load(); n != 4 {

@@ -91,7 +91,7 @@ func (s *Store) leased(ctx context.Context, r *row, lease string) (*Leased, erro
 		return nil, err
 	}
 
-	rules, err := sites.New(s.db).SiteRules(ctx, []int64{job.SiteID})
+	rules, err := sites.New(s.db).Sites.SiteRules(ctx, []int64{job.SiteID})
 	if err != nil {
 		return nil, err
 	}

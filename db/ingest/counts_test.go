@@ -46,7 +46,7 @@ func TestUnknownEventsAreBounded(t *testing.T) {
 			}
 		}
 
-		if err := sites.New(d).RegisterEvent(t.Context(), site.AccountID, site.ID, "e089"); err != nil {
+		if err := sites.New(d).Sites.RegisterEvent(t.Context(), site.AccountID, site.ID, "e089"); err != nil {
 			t.Fatal(err)
 		}
 
@@ -72,7 +72,7 @@ func TestCaptchaCountsOfASitekey(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		account := dbtest.CaptchaAccount(t, d, "a")
-		key, _, err := sites.New(d).CreateSitekey(t.Context(), account, "form", nil, dbtest.Start)
+		key, _, err := sites.New(d).Sitekeys.CreateSitekey(t.Context(), account, "form", nil, dbtest.Start)
 		if err != nil {
 			t.Fatal(err)
 		}

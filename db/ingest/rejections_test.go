@@ -214,7 +214,7 @@ func BenchmarkAddRejections(b *testing.B) {
 
 		counts := make(map[ingest.RejectionKey]int64)
 		for i := range 100 {
-			site, err := sites.New(d).CreateSite(b.Context(), model.Site{AccountID: owner.AccountID, SiteKey: model.NewSiteKey(),
+			site, err := sites.New(d).Sites.CreateSite(b.Context(), model.Site{AccountID: owner.AccountID, SiteKey: model.NewSiteKey(),
 				Domain: fmt.Sprintf("%d.example", i), Plan: model.PlanFree})
 			if err != nil {
 				b.Fatal(err)

@@ -282,7 +282,7 @@ func TestBackupHasNoSalts(t *testing.T) {
 	}
 
 	restored := dbtest.Open(t, "sqlite:"+file)
-	if found, err := sites.New(restored).SiteRulesByKey(context.Background(), site.SiteKey); err != nil ||
+	if found, err := sites.New(restored).Lookup.SiteRulesByKey(context.Background(), site.SiteKey); err != nil ||
 		found.ID != site.ID {
 		t.Errorf("site %+v, error %v", found, err)
 	}

@@ -119,7 +119,7 @@ func TestRotationReseals(t *testing.T) {
 		site := dbtest.NewOwnSite(t, a, "first.example")
 		var siteIDs []int64
 		for i := range 3 {
-			made, err := sites.New(a).CreateSite(t.Context(), model.Site{AccountID: site.AccountID, SiteKey: model.NewSiteKey(), Domain: fmt.Sprintf("s%d.example", i),
+			made, err := sites.New(a).Sites.CreateSite(t.Context(), model.Site{AccountID: site.AccountID, SiteKey: model.NewSiteKey(), Domain: fmt.Sprintf("s%d.example", i),
 				Name: "s", Plan: model.PlanFree, MonthlyPageviews: 1000, CreatedAt: now})
 			if err != nil {
 				t.Fatal(err)
@@ -127,18 +127,18 @@ func TestRotationReseals(t *testing.T) {
 
 			siteIDs = append(siteIDs, made.ID)
 			secret := fmt.Sprintf("the secret of site %d", i)
-			if err := sites.New(a).SetConversionWebhook(t.Context(), site.AccountID, made.ID, "https://s.example/hook", &secret, model.ChangedBy{At: now}); err != nil {
+			if err := sites.New(a).Sites.SetConversionWebhook(t.Context(), site.AccountID, made.ID, "https://s.example/hook", &secret, model.ChangedBy{At: now}); err != nil {
 				t.Fatal(err)
 			}
 		}
 
 		// The first site's earlier secret signs in addition.
 		old := "the second secret of site 0"
-		if err := sites.New(a).SetWebhookSecret(t.Context(), site.AccountID, siteIDs[0], &old, model.ChangedBy{At: now}); err != nil {
+		if err := sites.New(a).Sites.SetWebhookSecret(t.Context(), site.AccountID, siteIDs[0], &old, model.ChangedBy{At: now}); err != nil {
 			t.Fatal(err)
 		}
 		current := "the secret of site 0"
-		if err := sites.New(a).SetWebhookSecret(t.Context(), site.AccountID, siteIDs[0], &current, model.ChangedBy{At: now}); err != nil {
+		if err := sites.New(a).Sites.SetWebhookSecret(t.Context(), site.AccountID, siteIDs[0], &current, model.ChangedBy{At: now}); err != nil {
 			t.Fatal(err)
 		}
 
@@ -152,7 +152,7 @@ func TestRotationReseals(t *testing.T) {
 
 		userID := totpUser(t, a, now)
 		token := model.NewSecret(model.SharedLinkPrefix)
-		link, err := sites.New(a).CreateSharedLink(t.Context(), site.AccountID, model.SharedLink{
+		link, err := sites.New(a).Objects.CreateSharedLink(t.Context(), site.AccountID, model.SharedLink{
 			SiteID: site.ID, Name: "link", TokenHash: model.HashToken(token), Token: token, CreatedAt: now,
 		})
 		if err != nil {
@@ -179,9 +179,9 @@ func TestRotationReseals(t *testing.T) {
 			}
 		}
 
-		link, err = sites.New(b).SharedLink(t.Context(), site.AccountID, link.ID)
-		if err != nil || sites.New(b).LinkToken(link) != token {
-			t.Errorf("the token of the link is %q, %v; want %q", sites.New(b).LinkToken(link), err, token)
+		link, err = sites.New(b).Objects.SharedLink(t.Context(), site.AccountID, link.ID)
+		if err != nil || sites.New(b).Objects.LinkToken(link) != token {
+			t.Errorf("the token of the link is %q, %v; want %q", sites.New(b).Objects.LinkToken(link), err, token)
 		}
 
 		for i, id := range siteIDs {
@@ -206,7 +206,7 @@ func TestRotationReseals(t *testing.T) {
 
 		// A process that was not restarted must not encrypt with the replaced key.
 		secret := "a secret that comes too early"
-		if err := sites.New(a).SetWebhookSecret(t.Context(), site.AccountID, siteIDs[0], &secret, model.ChangedBy{}); !errors.Is(err, keys.ErrOtherKey) {
+		if err := sites.New(a).Sites.SetWebhookSecret(t.Context(), site.AccountID, siteIDs[0], &secret, model.ChangedBy{}); !errors.Is(err, keys.ErrOtherKey) {
 			t.Errorf("sealing with the replaced key: %v, want ErrOtherKey", err)
 		}
 		if _, err := keys.New(keyHolder(t, databaseURL, "d", "c")).RotateApplicationKey(t.Context(), now); !errors.Is(err, keys.ErrOtherKey) {

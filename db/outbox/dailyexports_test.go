@@ -65,7 +65,7 @@ func TestFailingPlan(t *testing.T) {
 		siteList := make([]*model.Site, 5)
 		for i := range siteList {
 			siteList[i] = dbtest.OutboxSite(t, d, fmt.Sprintf("shop%d.example", i))
-			err := sites.New(d).SetDailyExportWebhook(t.Context(), siteList[i].AccountID, siteList[i].ID, "https://shop.example/daily", model.ChangedBy{At: dbtest.Noon})
+			err := sites.New(d).Sites.SetDailyExportWebhook(t.Context(), siteList[i].AccountID, siteList[i].ID, "https://shop.example/daily", model.ChangedBy{At: dbtest.Noon})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -126,7 +126,7 @@ func TestPlanDailyExports(t *testing.T) {
 		dayEvents(t, d, site.ID, today+2, model.DailyPartRows)
 		dayEvents(t, d, silent.ID, today, 10)
 
-		if err := sites.New(d).SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, "https://shop.example/daily", model.ChangedBy{At: dbtest.Noon}); err != nil {
+		if err := sites.New(d).Sites.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, "https://shop.example/daily", model.ChangedBy{At: dbtest.Noon}); err != nil {
 			t.Fatal(err)
 		}
 
@@ -227,23 +227,23 @@ func TestSetDailyExportWebhook(t *testing.T) {
 			{"", dbtest.Noon.Add(2 * day), dbtest.Noon.Day()},
 			{"https://shop.example/daily", dbtest.Noon.Add(3 * day), dbtest.Noon.Day() + 3},
 		} {
-			if err := sites.New(d).SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, step.address, model.ChangedBy{At: step.at}); err != nil {
+			if err := sites.New(d).Sites.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, step.address, model.ChangedBy{At: step.at}); err != nil {
 				t.Fatal(err)
 			}
 
-			got, err := sites.New(d).SiteByID(t.Context(), site.AccountID, site.ID)
+			got, err := sites.New(d).Sites.SiteByID(t.Context(), site.AccountID, site.ID)
 			if err != nil || got.DailyExportURL != step.address || got.DailyExportDay != step.want {
 				t.Errorf("%q at %v: %+v, %v; want day %v", step.address, step.at.Time(), got, err, step.want)
 			}
 		}
 
 		for _, bad := range []string{"http://shop.example", "shop.example", "https://user@shop.example/"} {
-			if err := sites.New(d).SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, bad, model.ChangedBy{At: dbtest.Noon}); model.KindOf(err) != model.Invalid {
+			if err := sites.New(d).Sites.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, bad, model.ChangedBy{At: dbtest.Noon}); model.KindOf(err) != model.Invalid {
 				t.Errorf("%s: %v", bad, err)
 			}
 		}
 
-		if err := sites.New(d).SetDailyExportWebhook(t.Context(), site.AccountID+1, site.ID, "", model.ChangedBy{At: dbtest.Noon}); model.KindOf(err) != model.NotFound {
+		if err := sites.New(d).Sites.SetDailyExportWebhook(t.Context(), site.AccountID+1, site.ID, "", model.ChangedBy{At: dbtest.Noon}); model.KindOf(err) != model.NotFound {
 			t.Errorf("another account's site: %v", err)
 		}
 	})

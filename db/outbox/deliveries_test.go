@@ -435,7 +435,7 @@ func TestWebhookSecretAtRest(t *testing.T) {
 		if len(before) == 0 || strings.Contains(string(before), "secret") {
 			t.Errorf("stored as %q", before)
 		}
-		if err := sites.New(d).SetConversionWebhook(t.Context(), site.AccountID, site.ID, "https://shop.example/other", nil, model.ChangedBy{}); err != nil || !reflect.DeepEqual(sealed(site.ID), before) {
+		if err := sites.New(d).Sites.SetConversionWebhook(t.Context(), site.AccountID, site.ID, "https://shop.example/other", nil, model.ChangedBy{}); err != nil || !reflect.DeepEqual(sealed(site.ID), before) {
 			t.Errorf("a new address changes the secret, %v", err)
 		}
 
@@ -470,7 +470,7 @@ func TestWebhookSecretAtRest(t *testing.T) {
 		}
 
 		empty := ""
-		if err := sites.New(d).SetConversionWebhook(t.Context(), site.AccountID, site.ID, "https://shop.example/hook", &empty, model.ChangedBy{}); err != nil || sealed(site.ID) != nil {
+		if err := sites.New(d).Sites.SetConversionWebhook(t.Context(), site.AccountID, site.ID, "https://shop.example/hook", &empty, model.ChangedBy{}); err != nil || sealed(site.ID) != nil {
 			t.Errorf("an empty secret leaves %q, %v", sealed(site.ID), err)
 		}
 		if c := next(d); c.Fault != nil || c.Secret != "" {
@@ -478,7 +478,7 @@ func TestWebhookSecretAtRest(t *testing.T) {
 		}
 
 		for _, secret := range []string{strings.Repeat("x", model.MaxWebhookSecret+1), strings.Repeat("x", model.MinWebhookSecret-1), "a\x00b"} {
-			if err := sites.New(d).SetConversionWebhook(t.Context(), site.AccountID, site.ID, "", &secret, model.ChangedBy{}); model.KindOf(err) != model.Invalid {
+			if err := sites.New(d).Sites.SetConversionWebhook(t.Context(), site.AccountID, site.ID, "", &secret, model.ChangedBy{}); model.KindOf(err) != model.Invalid {
 				t.Errorf("secret %q: %v", secret, err)
 			}
 		}

@@ -15,7 +15,7 @@ import (
 // setAddress sets or removes the conversion webhook of a site.
 func setAddress(t *testing.T, d *db.DB, site *model.Site, address string, now model.Instant) {
 	t.Helper()
-	if err := sites.New(d).SetConversionWebhook(t.Context(), site.AccountID, site.ID, address, nil, model.ChangedBy{At: now}); err != nil {
+	if err := sites.New(d).Sites.SetConversionWebhook(t.Context(), site.AccountID, site.ID, address, nil, model.ChangedBy{At: now}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -552,7 +552,7 @@ func TestDeletion(t *testing.T) {
 		f.storeVisits(startDay, 3)
 		f.work((startDay + 42).Start())
 
-		if _, err := sites.New(d).DeleteSite(t.Context(), own.AccountID, f.site.ID, f.site.Domain, f.clock.now); err != nil {
+		if _, err := sites.New(d).Sites.DeleteSite(t.Context(), own.AccountID, f.site.ID, f.site.Domain, f.clock.now); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := retention.New(d).PurgeSites(t.Context(), []int64{f.site.ID}); err != nil {

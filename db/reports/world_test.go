@@ -250,7 +250,7 @@ func followWorld(t *testing.T, f *fixture, zone *time.Location, first model.Day)
 func (f *fixture) setZone(zone *time.Location) {
 	f.t.Helper()
 	name := zone.String()
-	err := sites.New(f.d).UpdateSite(f.t.Context(), f.site.AccountID, f.site.ID, sites.SiteUpdate{TimeZone: &name})
+	err := sites.New(f.d).Sites.UpdateSite(f.t.Context(), f.site.AccountID, f.site.ID, sites.SiteUpdate{TimeZone: &name})
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ func TestDetachedMonthsComeBack(t *testing.T) {
 	if months, err := retention.New(d).DetachedMonths(t.Context()); err != nil || fmt.Sprint(months) != "[2026-08 2026-09]" {
 		t.Errorf("detached %v, error %v", months, err)
 	}
-	if _, err := sites.New(d).DeleteSite(t.Context(), gone.AccountID, gone.ID, gone.Domain, now); err != nil {
+	if _, err := sites.New(d).Sites.DeleteSite(t.Context(), gone.AccountID, gone.ID, gone.Domain, now); err != nil {
 		t.Fatal(err)
 	}
 
@@ -132,7 +132,7 @@ func TestTimesInTheFutureAreCorrected(t *testing.T) {
 		ahead := now.Add(425 * 24 * time.Hour)
 
 		site := dbtest.NewOwnSite(t, d, "example.com")
-		if err := sites.New(d).SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, "https://example.com/day", model.ChangedBy{At: ahead}); err != nil {
+		if err := sites.New(d).Sites.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, "https://example.com/day", model.ChangedBy{At: ahead}); err != nil {
 			t.Fatal(err)
 		}
 

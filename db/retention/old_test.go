@@ -91,7 +91,7 @@ func TestOldRecordsAreDeleted(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		now := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 		account := dbtest.CaptchaAccount(t, d, "captcha")
-		if key, _, err := sites.New(d).CreateSitekey(t.Context(), account, "form", nil, now); err != nil || key.ID != 1 {
+		if key, _, err := sites.New(d).Sitekeys.CreateSitekey(t.Context(), account, "form", nil, now); err != nil || key.ID != 1 {
 			t.Fatalf("sitekey %+v, %v", key, err)
 		}
 
@@ -219,7 +219,7 @@ func TestAuditLogsAreBounded(t *testing.T) {
 		busy, quiet := dbtest.NewOwnSite(t, d, "busy.example"), dbtest.NewOwnSite(t, d, "quiet.example")
 		name := "shop"
 		for range 5 {
-			if err := sites.New(d).UpdateSite(t.Context(), busy.AccountID, busy.ID, sites.SiteUpdate{Name: &name}); err != nil {
+			if err := sites.New(d).Sites.UpdateSite(t.Context(), busy.AccountID, busy.ID, sites.SiteUpdate{Name: &name}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -17,7 +17,7 @@ type AccountSettings struct {
 }
 
 // AccountSettings returns the settings of an account, or model.ErrNotFound.
-func (s *Store) AccountSettings(ctx context.Context, accountID int64) (*AccountSettings, error) {
+func (s *Sites) AccountSettings(ctx context.Context, accountID int64) (*AccountSettings, error) {
 	var settings AccountSettings
 	err := s.reader().NewSelect().Table("accounts").Column("name", "captcha_plan", "site_limit").
 		Where("id = ?", accountID).Scan(ctx, &settings)
@@ -29,7 +29,7 @@ func (s *Store) AccountSettings(ctx context.Context, accountID int64) (*AccountS
 
 // SetAccountSettings stores the settings of an account. It runs in the transaction that the store
 // is bound to, see InTx.
-func (s *Store) SetAccountSettings(ctx context.Context, accountID int64, settings AccountSettings) error {
+func (s *Sites) SetAccountSettings(ctx context.Context, accountID int64, settings AccountSettings) error {
 	name, err := model.ParseAccountName("accountName", settings.Name)
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 
 // CreateAnnotation adds a note on a day to a site of the account, which can have
 // model.MaxAnnotations. It returns the note with its id.
-func (s *Store) CreateAnnotation(
+func (s *Objects) CreateAnnotation(
 	ctx context.Context, accountID int64, annotation model.Annotation,
 ) (*model.Annotation, error) {
 	if err := model.CheckAnnotation(annotation.Day, annotation.Text); err != nil {
@@ -30,7 +30,7 @@ func (s *Store) CreateAnnotation(
 }
 
 // UpdateAnnotation changes the given ones of day and text, or nothing if one of them is refused.
-func (s *Store) UpdateAnnotation(
+func (s *Objects) UpdateAnnotation(
 	ctx context.Context, accountID int64, id model.AnnotationID, day *model.Day, text *string,
 ) (*model.Annotation, error) {
 	return changeObject(ctx, s, accountID, id, "annotations", func(tx *db.Tx, a *model.Annotation) error {
@@ -44,12 +44,12 @@ func (s *Store) UpdateAnnotation(
 }
 
 // DeleteAnnotation deletes an annotation of the account and returns it.
-func (s *Store) DeleteAnnotation(ctx context.Context, accountID int64, id model.AnnotationID) (*model.Annotation, error) {
+func (s *Objects) DeleteAnnotation(ctx context.Context, accountID int64, id model.AnnotationID) (*model.Annotation, error) {
 	return deleteObject[model.Annotation](ctx, s, accountID, id, "annotations", deletable)
 }
 
 // Annotation returns an annotation of the account, or model.ErrNotFound.
-func (s *Store) Annotation(ctx context.Context, accountID int64, id model.AnnotationID) (*model.Annotation, error) {
+func (s *Objects) Annotation(ctx context.Context, accountID int64, id model.AnnotationID) (*model.Annotation, error) {
 	return objectOf[model.Annotation](ctx, s, accountID, id)
 }
 
@@ -69,7 +69,7 @@ type AnnotationPage struct {
 
 // AnnotationsOfSites returns a page of annotations of each site, in the list's order, with one
 // statement. The caller must have loaded the sites, which checks the right to see them.
-func (s *Store) AnnotationsOfSites(
+func (s *Objects) AnnotationsOfSites(
 	ctx context.Context, siteIDs []int64, page AnnotationPage,
 ) (map[int64][]*model.Annotation, error) {
 	if len(siteIDs) == 0 {
@@ -120,7 +120,7 @@ WHERE site_id = ? AND (day, id) > (?, ?) AND (day, id) < (?, ?) ORDER BY %s LIMI
 
 // AnnotationCounts returns how many annotations each site has. Sites without any are left out. The
 // caller must have loaded the sites, which checks the right to see them.
-func (s *Store) AnnotationCounts(ctx context.Context, siteIDs []int64) (map[int64]int, error) {
+func (s *Objects) AnnotationCounts(ctx context.Context, siteIDs []int64) (map[int64]int, error) {
 	if len(siteIDs) == 0 {
 		return nil, nil
 	}
@@ -129,7 +129,7 @@ func (s *Store) AnnotationCounts(ctx context.Context, siteIDs []int64) (map[int6
 		SiteID int64
 		N      int
 	}
-	err := s.db.Read.NewSelect().Table("annotations").Column("site_id").ColumnExpr("count(*) AS n").
+	err := s.reader().NewSelect().Table("annotations").Column("site_id").ColumnExpr("count(*) AS n").
 		Where("site_id IN ?", bun.Tuple(siteIDs)).Group("site_id").Scan(ctx, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("count annotations of %d sites: %w", len(siteIDs), err)

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/uptrace/bun"
-
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/model"
@@ -20,7 +18,7 @@ import (
 // RemoveSite deletes a site of the account so that it can be restored for model.RestorePeriod, and
 // returns it. Its key and secret are unknown from then on. confirm is its domain; nil: not asked
 // for.
-func (s *Store) RemoveSite(
+func (s *Sites) RemoveSite(
 	ctx context.Context, accountID, siteID int64, confirm *string, now model.Instant,
 ) (*model.Site, error) {
 	var removed *model.Site
@@ -48,12 +46,11 @@ func (s *Store) RemoveSite(
 // DeleteSite deletes a site of the account for good, also one that can be restored, and returns it
 // without its lists. confirm is its domain. PurgeDeletedSites of package retention deletes its hits
 // and everything that belongs to them.
-func (s *Store) DeleteSite(
+func (s *Sites) DeleteSite(
 	ctx context.Context, accountID, siteID int64, confirm string, now model.Instant,
 ) (*model.Site, error) {
 	var deleted model.Site
-	owned := func(q *bun.SelectQuery) { q.Where("account_id = ?", accountID) }
-	err := s.change(ctx, siteID, owned, func(tx *db.Tx, site *model.Site) error {
+	err := s.change(ctx, siteID, func(tx *db.Tx, site *model.Site) error {
 		if err := model.ConfirmDomain(&confirm, site.Domain); err != nil {
 			return err
 		}
@@ -63,7 +60,7 @@ func (s *Store) DeleteSite(
 			return err
 		}
 		return auditSite(ctx, tx, site, audit.Values{"name": site.Name, "plan": site.Plan}, nil)
-	})
+	}, "account_id = ?", accountID)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +73,7 @@ func (s *Store) DeleteSite(
 // returns it. A site that is not deleted stays as it is. It fails with the Conflict domain_taken if
 // the account has another site with the domain by now, and with too_many_sites beyond the limits:
 // unless anyNumber is set also beyond that of CreateOwnersSite.
-func (s *Store) RestoreSite(
+func (s *Sites) RestoreSite(
 	ctx context.Context, accountID, siteID int64, anyNumber bool, now model.Instant,
 ) (*model.Site, error) {
 	var restored model.Site
@@ -123,11 +120,11 @@ func (s *Store) RestoreSite(
 
 // DeletedSites returns the sites of the account that can be restored, latest deleted first, at most
 // limit.
-func (s *Store) DeletedSites(
+func (s *Sites) DeletedSites(
 	ctx context.Context, accountID int64, now model.Instant, limit int,
 ) ([]*model.Site, error) {
 	var list []*model.Site
-	err := s.db.Read.NewSelect().Model(&list).Where("account_id = ?", accountID).
+	err := s.reader().NewSelect().Model(&list).Where("account_id = ?", accountID).
 		Where("deleted_at > ?", max(0, now.Add(-model.RestorePeriod))).
 		OrderExpr("deleted_at DESC, id DESC").Limit(int64(limit)).Scan(ctx)
 	if err != nil {
@@ -138,9 +135,9 @@ func (s *Store) DeletedSites(
 
 // DeletedSiteByKey returns a deleted site of any account that can be restored, by its site key, or
 // model.ErrNotFound. Only the operator's command line calls it.
-func (s *Store) DeletedSiteByKey(ctx context.Context, siteKey string) (*model.Site, error) {
+func (s *Sites) DeletedSiteByKey(ctx context.Context, siteKey string) (*model.Site, error) {
 	var site model.Site
-	err := s.db.Read.NewSelect().Model(&site).Where("site_key = ?", siteKey).Where("deleted_at > 0").Scan(ctx)
+	err := s.reader().NewSelect().Model(&site).Where("site_key = ?", siteKey).Where("deleted_at > 0").Scan(ctx)
 	if err != nil {
 		return nil, db.OrNotFound(err)
 	}
@@ -153,7 +150,7 @@ const expirePage = 100
 // ExpireDeletedSites deletes for good the sites that can no longer be restored: those that were
 // deleted model.RestorePeriod ago, and those of accounts with more than model.MaxDeletedSites. It
 // returns their number. Each one is deleted in a transaction of its own.
-func (s *Store) ExpireDeletedSites(ctx context.Context, now model.Instant) (int64, error) {
+func (s *Sites) ExpireDeletedSites(ctx context.Context, now model.Instant) (int64, error) {
 	var all int64
 	for _, expired := range []struct {
 		condition string
@@ -175,24 +172,22 @@ func (s *Store) ExpireDeletedSites(ctx context.Context, now model.Instant) (int6
 }
 
 // expire deletes for good the deleted sites that meet a condition.
-func (s *Store) expire(ctx context.Context, condition string, bound any, now model.Instant) (int64, error) {
+func (s *Sites) expire(ctx context.Context, condition string, bound any, now model.Instant) (int64, error) {
 	for all := int64(0); ; {
 		var ids []int64
-		err := s.db.Read.NewSelect().Table("sites").Column("id").Where(condition, bound).OrderExpr("deleted_at, id").
+		err := s.reader().NewSelect().Table("sites").Column("id").Where(condition, bound).OrderExpr("deleted_at, id").
 			Limit(expirePage).Scan(ctx, &ids)
 		if err != nil {
 			return all, fmt.Errorf("look for expired deleted sites: %w", err)
 		}
 
 		for _, id := range ids {
-			// A site that was restored meanwhile stays.
-			deleted := func(q *bun.SelectQuery) { q.Where("deleted_at > 0") }
-			err := s.change(ctx, id, deleted, func(tx *db.Tx, site *model.Site) error {
+			err := s.change(ctx, id, func(tx *db.Tx, site *model.Site) error {
 				if err := deleteSite(ctx, tx, id, now); err != nil {
 					return err
 				}
 				return auditSite(ctx, tx, site, stateValues(site), nil)
-			})
+			}, "deleted_at > 0") // a site that was restored meanwhile stays
 			if err != nil && !errors.Is(err, model.ErrNotFound) {
 				return all, err
 			}

@@ -50,15 +50,15 @@ func TestSitesAndSitekeysAreBounded(t *testing.T) {
 			count  func(context.Context, int64) (int64, error)
 		}{
 			{"too_many_sites", func(accountID int64, i int) error {
-				_, err := sites.New(d).CreateSite(context.Background(),
+				_, err := sites.New(d).Sites.CreateSite(context.Background(),
 					model.Site{AccountID: accountID, SiteKey: model.NewSiteKey(),
 						Domain: fmt.Sprintf("new%d.example", i), Name: "new", Plan: model.PlanFree})
 				return err
-			}, sites.New(d).SiteCount},
+			}, sites.New(d).Sites.SiteCount},
 			{"too_many_sitekeys", func(accountID int64, _ int) error {
-				_, _, err := sites.New(d).CreateSitekey(context.Background(), accountID, "new", nil, 1)
+				_, _, err := sites.New(d).Sitekeys.CreateSitekey(context.Background(), accountID, "new", nil, 1)
 				return err
-			}, sites.New(d).SitekeyCount},
+			}, sites.New(d).Sitekeys.SitekeyCount},
 		} {
 			var made atomic.Int64
 			var wg sync.WaitGroup
@@ -165,8 +165,8 @@ func collectChanges(t *testing.T, d *db.DB) (changed func(n int) (sites, sitekey
 		}
 	}
 
-	go sites.New(d).WatchSites(ctx, func(id int64) { site <- id }, ready)
-	go sites.New(d).WatchSitekeys(ctx, func(id int64) { sitekey <- id }, ready)
+	go sites.New(d).Lookup.WatchSites(ctx, func(id int64) { site <- id }, ready)
+	go sites.New(d).Lookup.WatchSitekeys(ctx, func(id int64) { sitekey <- id }, ready)
 	<-synced
 	<-synced
 

@@ -12,9 +12,9 @@ import (
 
 // HideNotices stores the counts at which a user of the account has hidden the notices of a site's
 // page.
-func (s *Store) HideNotices(ctx context.Context, user *model.User, siteID int64, hidden model.HiddenNotices) error {
+func (s *Sites) HideNotices(ctx context.Context, user *model.User, siteID int64, hidden model.HiddenNotices) error {
 	hidden.SiteID, hidden.UserID = siteID, user.ID
-	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+	err := s.inTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if err := lockSiteOfMember(ctx, tx, user, siteID); err != nil {
 			return err
 		}
@@ -29,7 +29,7 @@ func (s *Store) HideNotices(ctx context.Context, user *model.User, siteID int64,
 // HiddenNoticesOfSites returns what a user has hidden on the page of each site. Sites without
 // hidden notices are left out. The caller must have loaded the sites, which checks the right to see
 // them.
-func (s *Store) HiddenNoticesOfSites(
+func (s *Sites) HiddenNoticesOfSites(
 	ctx context.Context, userID int64, siteIDs []int64,
 ) (map[int64]*model.HiddenNotices, error) {
 	if len(siteIDs) == 0 {
@@ -37,7 +37,7 @@ func (s *Store) HiddenNoticesOfSites(
 	}
 
 	var rows []*model.HiddenNotices
-	err := s.db.Read.NewSelect().Model(&rows).Where("site_id IN ?", bun.Tuple(siteIDs)).Where("user_id = ?", userID).
+	err := s.reader().NewSelect().Model(&rows).Where("site_id IN ?", bun.Tuple(siteIDs)).Where("user_id = ?", userID).
 		Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the hidden notices of %d sites: %w", len(siteIDs), err)

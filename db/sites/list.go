@@ -141,8 +141,8 @@ func (l List) find(rows []named) []int64 {
 }
 
 // ListSites returns a page of the account's sites, in the list's order.
-func (s *Store) ListSites(ctx context.Context, accountID int64, l List) ([]*model.Site, error) {
-	sites, err := listOwn(ctx, s, accountID, l, siteNames, func(site *model.Site) int64 { return site.ID })
+func (s *Sites) ListSites(ctx context.Context, accountID int64, l List) ([]*model.Site, error) {
+	sites, err := listOwn(ctx, s.door, accountID, l, siteNames, func(site *model.Site) int64 { return site.ID })
 	if err != nil {
 		return nil, fmt.Errorf("list sites of account %d: %w", accountID, err)
 	}
@@ -151,8 +151,8 @@ func (s *Store) ListSites(ctx context.Context, accountID int64, l List) ([]*mode
 
 // CountSites returns how many of the account's sites are in a list with this search and
 // restriction.
-func (s *Store) CountSites(ctx context.Context, accountID int64, search string, only []int64) (int64, error) {
-	n, err := countOwn(ctx, s, accountID, List{Search: search, Only: only}, (*model.Site)(nil), siteNames)
+func (s *Sites) CountSites(ctx context.Context, accountID int64, search string, only []int64) (int64, error) {
+	n, err := countOwn(ctx, s.door, accountID, List{Search: search, Only: only}, (*model.Site)(nil), siteNames)
 	if err != nil {
 		return 0, fmt.Errorf("count sites of account %d: %w", accountID, err)
 	}
@@ -160,8 +160,8 @@ func (s *Store) CountSites(ctx context.Context, accountID int64, search string, 
 }
 
 // ListSitekeys returns a page of the account's sitekeys, in the list's order.
-func (s *Store) ListSitekeys(ctx context.Context, accountID int64, l List) ([]*model.Sitekey, error) {
-	keys, err := listOwn(ctx, s, accountID, l, sitekeyNames, func(key *model.Sitekey) int64 { return key.ID })
+func (s *Sitekeys) ListSitekeys(ctx context.Context, accountID int64, l List) ([]*model.Sitekey, error) {
+	keys, err := listOwn(ctx, s.door, accountID, l, sitekeyNames, func(key *model.Sitekey) int64 { return key.ID })
 	if err != nil {
 		return nil, fmt.Errorf("list sitekeys of account %d: %w", accountID, err)
 	}
@@ -169,8 +169,8 @@ func (s *Store) ListSitekeys(ctx context.Context, accountID int64, l List) ([]*m
 }
 
 // CountSitekeys returns how many of the account's sitekeys a search finds.
-func (s *Store) CountSitekeys(ctx context.Context, accountID int64, search string) (int64, error) {
-	n, err := countOwn(ctx, s, accountID, List{Search: search}, (*model.Sitekey)(nil), sitekeyNames)
+func (s *Sitekeys) CountSitekeys(ctx context.Context, accountID int64, search string) (int64, error) {
+	n, err := countOwn(ctx, s.door, accountID, List{Search: search}, (*model.Sitekey)(nil), sitekeyNames)
 	if err != nil {
 		return 0, fmt.Errorf("count sitekeys of account %d: %w", accountID, err)
 	}
@@ -178,9 +178,9 @@ func (s *Store) CountSitekeys(ctx context.Context, accountID int64, search strin
 }
 
 // siteNames reads what a search and the orders of text need of all sites of an account.
-func siteNames(ctx context.Context, s *Store, accountID int64) ([]named, error) {
+func siteNames(ctx context.Context, in door, accountID int64) ([]named, error) {
 	var sites []model.Site
-	err := s.db.Read.NewSelect().Model(&sites).Column("id", "name", "domain").Where("account_id = ?", accountID).
+	err := in.reader().NewSelect().Model(&sites).Column("id", "name", "domain").Where("account_id = ?", accountID).
 		Where("deleted_at = 0").Scan(ctx)
 
 	rows := make([]named, len(sites))
@@ -192,9 +192,9 @@ func siteNames(ctx context.Context, s *Store, accountID int64) ([]named, error) 
 }
 
 // sitekeyNames is siteNames for sitekeys.
-func sitekeyNames(ctx context.Context, s *Store, accountID int64) ([]named, error) {
+func sitekeyNames(ctx context.Context, in door, accountID int64) ([]named, error) {
 	var keys []model.Sitekey
-	err := s.db.Read.NewSelect().Model(&keys).Column("id", "name", "domains").Where("account_id = ?", accountID).
+	err := in.reader().NewSelect().Model(&keys).Column("id", "name", "domains").Where("account_id = ?", accountID).
 		Scan(ctx)
 
 	rows := make([]named, len(keys))
@@ -207,11 +207,11 @@ func sitekeyNames(ctx context.Context, s *Store, accountID int64) ([]named, erro
 
 // listOwn reads a page of an account's rows.
 func listOwn[Row any](
-	ctx context.Context, s *Store, accountID int64, l List,
-	names func(context.Context, *Store, int64) ([]named, error), id func(*Row) int64,
+	ctx context.Context, in door, accountID int64, l List,
+	names func(context.Context, door, int64) ([]named, error), id func(*Row) int64,
 ) ([]*Row, error) {
 	var rows []*Row
-	q := notDeleted(s.db.Read.NewSelect().Model(&rows).Where("account_id = ?", accountID), (*Row)(nil))
+	q := notDeleted(in.reader().NewSelect().Model(&rows).Where("account_id = ?", accountID), (*Row)(nil))
 	if l.Only != nil {
 		q.Where("id IN ?", bun.Tuple(l.Only))
 	}
@@ -221,7 +221,7 @@ func listOwn[Row any](
 		return db.InOrder(rows, l.Backward), err
 	}
 
-	all, err := names(ctx, s, accountID)
+	all, err := names(ctx, in, accountID)
 	if err != nil {
 		return nil, err
 	}
@@ -250,24 +250,24 @@ func notDeleted(q *bun.SelectQuery, row any) *bun.SelectQuery {
 
 // countOwn counts an account's rows on all pages of a list.
 func countOwn(
-	ctx context.Context, s *Store, accountID int64, l List, row any,
-	names func(context.Context, *Store, int64) ([]named, error),
+	ctx context.Context, in door, accountID int64, l List, row any,
+	names func(context.Context, door, int64) ([]named, error),
 ) (int64, error) {
 	if l.Search == "" && l.Only == nil {
-		n, err := notDeleted(s.db.Read.NewSelect().Model(row).Where("account_id = ?", accountID), row).Count(ctx)
+		n, err := notDeleted(in.reader().NewSelect().Model(row).Where("account_id = ?", accountID), row).Count(ctx)
 		return int64(n), err
 	}
 
-	rows, err := names(ctx, s, accountID)
+	rows, err := names(ctx, in, accountID)
 	l.Limit = len(rows)
 	return int64(len(l.find(rows))), err
 }
 
 // SiteByDomain returns the account's site with this own domain, normalised (see model.ParseDomain),
 // or model.ErrNotFound.
-func (s *Store) SiteByDomain(ctx context.Context, accountID int64, domain string) (*model.Site, error) {
+func (s *Sites) SiteByDomain(ctx context.Context, accountID int64, domain string) (*model.Site, error) {
 	var site model.Site
-	err := s.db.Read.NewSelect().Model(&site).Where("account_id = ?", accountID).Where("domain = ?", domain).
+	err := s.reader().NewSelect().Model(&site).Where("account_id = ?", accountID).Where("domain = ?", domain).
 		Where("deleted_at = 0").Scan(ctx)
 	if err != nil {
 		return nil, db.OrNotFound(err)
@@ -277,13 +277,13 @@ func (s *Store) SiteByDomain(ctx context.Context, accountID int64, domain string
 
 // SitesByID returns sites by their ids. It does not check permissions: the caller must have loaded
 // rows of the sites.
-func (s *Store) SitesByID(ctx context.Context, ids []int64) (map[int64]*model.Site, error) {
+func (s *Sites) SitesByID(ctx context.Context, ids []int64) (map[int64]*model.Site, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
 
 	var sites []*model.Site
-	if err := s.db.Read.NewSelect().Model(&sites).Where("id IN ?", bun.Tuple(ids)).Scan(ctx); err != nil {
+	if err := s.reader().NewSelect().Model(&sites).Where("id IN ?", bun.Tuple(ids)).Scan(ctx); err != nil {
 		return nil, fmt.Errorf("read %d sites: %w", len(ids), err)
 	}
 

@@ -68,38 +68,38 @@ var networkList = siteList{
 // AddSiteDomain adds an extra domain, normalised (see model.ParseDomain). A site has at most
 // model.MaxExtraDomains. The site's own domain is refused: it is always allowed and would use up
 // one of them.
-func (s *Store) AddSiteDomain(ctx context.Context, accountID, siteID int64, domain string) error {
+func (s *Sites) AddSiteDomain(ctx context.Context, accountID, siteID int64, domain string) error {
 	return s.changeItem(ctx, accountID, siteID, domainList.add, domain)
 }
 
 // RemoveSiteDomain removes an extra domain.
-func (s *Store) RemoveSiteDomain(ctx context.Context, accountID, siteID int64, domain string) error {
+func (s *Sites) RemoveSiteDomain(ctx context.Context, accountID, siteID int64, domain string) error {
 	return s.changeItem(ctx, accountID, siteID, domainList.remove, domain)
 }
 
 // RegisterEvent adds a custom event name to the site, which has at most model.MaxRegisteredEvents.
-func (s *Store) RegisterEvent(ctx context.Context, accountID, siteID int64, name string) error {
+func (s *Sites) RegisterEvent(ctx context.Context, accountID, siteID int64, name string) error {
 	return s.changeItem(ctx, accountID, siteID, eventList.add, name)
 }
 
 // UnregisterEvent removes a custom event name from the site, and its mark as a key event.
-func (s *Store) UnregisterEvent(ctx context.Context, accountID, siteID int64, name string) error {
+func (s *Sites) UnregisterEvent(ctx context.Context, accountID, siteID int64, name string) error {
 	return s.changeItem(ctx, accountID, siteID, eventList.remove, name)
 }
 
 // MarkKeyEvent makes an event send the conversion webhook. The event must be registered, automatic
 // or an e-commerce event. A purchase always is a key event.
-func (s *Store) MarkKeyEvent(ctx context.Context, accountID, siteID int64, name string) error {
+func (s *Sites) MarkKeyEvent(ctx context.Context, accountID, siteID int64, name string) error {
 	return s.changeItem(ctx, accountID, siteID, keyEventList.add, name)
 }
 
 // UnmarkKeyEvent removes the mark as a key event. It fails for a purchase, which always is one.
-func (s *Store) UnmarkKeyEvent(ctx context.Context, accountID, siteID int64, name string) error {
+func (s *Sites) UnmarkKeyEvent(ctx context.Context, accountID, siteID int64, name string) error {
 	return s.changeItem(ctx, accountID, siteID, keyEventList.remove, name)
 }
 
 // changeItem adds a value to a list of a site, or removes it.
-func (s *Store) changeItem(
+func (s *Sites) changeItem(
 	ctx context.Context, accountID, siteID int64,
 	change func(ctx context.Context, tx *db.Tx, site *model.Site, value string) error, value string,
 ) error {

@@ -50,7 +50,7 @@ type objectLimit struct {
 // createObject stores a new object of a site of the account, after check has passed in the same
 // transaction. It fails with the Conflict name_taken when the name exists.
 func createObject[T any](
-	ctx context.Context, s *Store, accountID, siteID int64, object *T, limit objectLimit, check func(*db.Tx) error,
+	ctx context.Context, s *Objects, accountID, siteID int64, object *T, limit objectLimit, check func(*db.Tx) error,
 ) error {
 	err := s.inTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if err := lockOwnSite(ctx, tx, accountID, siteID); err != nil {
@@ -81,7 +81,7 @@ func createObject[T any](
 // changeObject runs a change of an object of the account in a transaction that locks the site's
 // row, and returns the object after it.
 func changeObject[T any, ID ~int64](
-	ctx context.Context, s *Store, accountID int64, id ID, table string, change func(tx *db.Tx, object *T) error,
+	ctx context.Context, s *Objects, accountID int64, id ID, table string, change func(tx *db.Tx, object *T) error,
 ) (*T, error) {
 	return withObject(ctx, s, accountID, id, table, func(ctx context.Context, tx *db.Tx, object *T) error {
 		before := objectValues(object)
@@ -95,7 +95,7 @@ func changeObject[T any, ID ~int64](
 // deleteObject deletes an object of the account, after check has passed in the same transaction,
 // and returns it as it was.
 func deleteObject[T any, ID ~int64](
-	ctx context.Context, s *Store, accountID int64, id ID, table string, check func(*db.Tx, *T) error,
+	ctx context.Context, s *Objects, accountID int64, id ID, table string, check func(*db.Tx, *T) error,
 ) (*T, error) {
 	return withObject(ctx, s, accountID, id, table, func(ctx context.Context, tx *db.Tx, object *T) error {
 		if err := check(tx, object); err != nil {
@@ -111,7 +111,7 @@ func deleteObject[T any, ID ~int64](
 // withObject runs change with an object of the account in a transaction that locks the site's row,
 // and returns the object after it.
 func withObject[T any, ID ~int64](
-	ctx context.Context, s *Store, accountID int64, id ID, table string,
+	ctx context.Context, s *Objects, accountID int64, id ID, table string,
 	change func(ctx context.Context, tx *db.Tx, object *T) error,
 ) (*T, error) {
 	var object T
@@ -147,9 +147,9 @@ func updateObject[T any](ctx context.Context, tx *db.Tx, object *T, columns ...s
 }
 
 // objectOf returns an object of the account, or model.ErrNotFound.
-func objectOf[T any, ID ~int64](ctx context.Context, s *Store, accountID int64, id ID) (*T, error) {
+func objectOf[T any, ID ~int64](ctx context.Context, s *Objects, accountID int64, id ID) (*T, error) {
 	var object T
-	err := s.db.Read.NewSelect().Model(&object).Where("id = ?", id).
+	err := s.reader().NewSelect().Model(&object).Where("id = ?", id).
 		Where("site_id IN (SELECT sites.id FROM sites WHERE sites.account_id = ? AND sites.deleted_at = 0)", accountID).Scan(ctx)
 	if err != nil {
 		return nil, db.OrNotFound(err)
@@ -160,7 +160,7 @@ func objectOf[T any, ID ~int64](ctx context.Context, s *Store, accountID int64, 
 // objectsOf returns the objects of each site, oldest first, with one statement. The caller must
 // have loaded the sites, which checks the right to see them.
 func objectsOf[T any](
-	ctx context.Context, s *Store, siteIDs []int64, siteOf func(*T) int64,
+	ctx context.Context, s *Objects, siteIDs []int64, siteOf func(*T) int64,
 ) (map[int64][]*T, error) {
 	if len(siteIDs) == 0 {
 		return nil, nil

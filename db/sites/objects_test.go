@@ -25,17 +25,17 @@ func TestObjectsAreBounded(t *testing.T) {
 			create      func(s *sites.Store, name string) error
 		}{
 			{"segments", "too_many_segments", func(s *sites.Store, name string) error {
-				_, err := s.CreateSegment(t.Context(), site.AccountID, model.Segment{SiteID: site.ID, Name: name,
+				_, err := s.Objects.CreateSegment(t.Context(), site.AccountID, model.Segment{SiteID: site.ID, Name: name,
 					Filters: []model.ReportFilter{{Dimension: "PAGE", Operator: "IS", Values: []string{"/"}}}})
 				return err
 			}},
 			{"funnels", "too_many_funnels", func(s *sites.Store, name string) error {
-				_, err := s.CreateFunnel(t.Context(), site.AccountID, model.Funnel{SiteID: site.ID, Name: name,
+				_, err := s.Objects.CreateFunnel(t.Context(), site.AccountID, model.Funnel{SiteID: site.ID, Name: name,
 					Steps: []model.FunnelStep{{Page: "/"}, {Event: "signup"}}})
 				return err
 			}},
 			{"shared_links", "too_many_shared_links", func(s *sites.Store, name string) error {
-				_, err := s.CreateSharedLink(t.Context(), site.AccountID, model.SharedLink{SiteID: site.ID, Name: name,
+				_, err := s.Objects.CreateSharedLink(t.Context(), site.AccountID, model.SharedLink{SiteID: site.ID, Name: name,
 					TokenHash: model.HashToken(name), TokenHint: "hint", CreatedAt: dbtest.Start})
 				return err
 			}},
@@ -74,10 +74,10 @@ func TestAnnotationsAreBounded(t *testing.T) {
 		}
 
 		note := model.Annotation{SiteID: site.ID, Day: 1, Text: "note"}
-		if _, err := sites.New(d).CreateAnnotation(t.Context(), site.AccountID, note); err != nil {
+		if _, err := sites.New(d).Objects.CreateAnnotation(t.Context(), site.AccountID, note); err != nil {
 			t.Fatal(err)
 		}
-		_, err = sites.New(d).CreateAnnotation(t.Context(), site.AccountID, note)
+		_, err = sites.New(d).Objects.CreateAnnotation(t.Context(), site.AccountID, note)
 		dbtest.WantCode(t, err, model.Conflict, "too_many_annotations", "")
 	})
 }

@@ -12,9 +12,9 @@ import (
 
 // SetReportView stores what a user of the account has chosen for the report of a site. It writes
 // nothing if the choice is stored already.
-func (s *Store) SetReportView(ctx context.Context, user *model.User, siteID int64, chosen model.ReportView) error {
+func (s *Sites) SetReportView(ctx context.Context, user *model.User, siteID int64, chosen model.ReportView) error {
 	chosen.SiteID, chosen.UserID = siteID, user.ID
-	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+	err := s.inTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if err := lockSiteOfMember(ctx, tx, user, siteID); err != nil {
 			return err
 		}
@@ -30,7 +30,7 @@ func (s *Store) SetReportView(ctx context.Context, user *model.User, siteID int6
 
 // ReportViewsOfSites returns what a user has chosen for the report of each site. Sites without a
 // choice are left out. The caller must have loaded the sites, which checks the right to see them.
-func (s *Store) ReportViewsOfSites(
+func (s *Sites) ReportViewsOfSites(
 	ctx context.Context, userID int64, siteIDs []int64,
 ) (map[int64]*model.ReportView, error) {
 	if len(siteIDs) == 0 {
@@ -38,7 +38,7 @@ func (s *Store) ReportViewsOfSites(
 	}
 
 	var rows []*model.ReportView
-	err := s.db.Read.NewSelect().Model(&rows).Where("site_id IN ?", bun.Tuple(siteIDs)).Where("user_id = ?", userID).
+	err := s.reader().NewSelect().Model(&rows).Where("site_id IN ?", bun.Tuple(siteIDs)).Where("user_id = ?", userID).
 		Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the report views of %d sites: %w", len(siteIDs), err)

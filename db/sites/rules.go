@@ -14,7 +14,7 @@ import (
 
 // SiteRulesByKey returns the site with this site key, with all settings that decide about its hits.
 // It returns model.ErrNotFound for an unknown key, and for that of a deleted site.
-func (s *Store) SiteRulesByKey(ctx context.Context, siteKey string) (*model.SiteRules, error) {
+func (s *Lookup) SiteRulesByKey(ctx context.Context, siteKey string) (*model.SiteRules, error) {
 	return one(siteRules(ctx, s.db.DataRead, func(q *bun.SelectQuery) {
 		q.Where("site.site_key = ?", siteKey).Where("site.deleted_at = 0")
 	}))
@@ -22,7 +22,7 @@ func (s *Store) SiteRulesByKey(ctx context.Context, siteKey string) (*model.Site
 
 // SiteRulesByServerSecret is SiteRulesByKey for the hash of the server secret, see model.HashToken,
 // or of the old one. The caller must check until when the old one is valid.
-func (s *Store) SiteRulesByServerSecret(ctx context.Context, hash []byte) (*model.SiteRules, error) {
+func (s *Lookup) SiteRulesByServerSecret(ctx context.Context, hash []byte) (*model.SiteRules, error) {
 	return one(siteRules(ctx, s.db.DataRead, func(q *bun.SelectQuery) {
 		q.Where("site.server_secret_hash = ? OR site.old_server_secret_hash = ?", hash, hash).
 			Where("site.deleted_at = 0")
@@ -31,7 +31,7 @@ func (s *Store) SiteRulesByServerSecret(ctx context.Context, hash []byte) (*mode
 
 // SiteRules returns the rules of several sites by their ids. The caller must have loaded the sites,
 // which checks the right to see them.
-func (s *Store) SiteRules(ctx context.Context, siteIDs []int64) (map[int64]*model.SiteRules, error) {
+func (s *Sites) SiteRules(ctx context.Context, siteIDs []int64) (map[int64]*model.SiteRules, error) {
 	if len(siteIDs) == 0 {
 		return nil, nil
 	}
@@ -51,7 +51,7 @@ func (s *Store) SiteRules(ctx context.Context, siteIDs []int64) (map[int64]*mode
 
 // ProbeRules reads the rules of one site, if there is any, by the statement of the data plane. It
 // returns an error while no hit could be accepted.
-func (s *Store) ProbeRules(ctx context.Context) error {
+func (s *Lookup) ProbeRules(ctx context.Context) error {
 	_, err := siteRules(ctx, s.db.DataRead, func(q *bun.SelectQuery) { q.OrderExpr("site.id").Limit(1) })
 	return err
 }

@@ -18,14 +18,14 @@ import (
 
 // SetServerSecret stores the hash of a new server secret (see model.HashToken) and the hint by
 // which its owner recognises it. It revokes the previous secret and an older one.
-func (s *Store) SetServerSecret(ctx context.Context, accountID, siteID int64, hash []byte, hint string) error {
+func (s *Sites) SetServerSecret(ctx context.Context, accountID, siteID int64, hash []byte, hint string) error {
 	_, err := s.ReplaceServerSecret(ctx, accountID, siteID, hash, hint, 0)
 	return err
 }
 
 // ReplaceServerSecret is SetServerSecret, and returns the changed site. The previous secret remains
 // valid until the time oldUntil; 0 revokes it at once. An older one is revoked.
-func (s *Store) ReplaceServerSecret(
+func (s *Sites) ReplaceServerSecret(
 	ctx context.Context, accountID, siteID int64, hash []byte, hint string, oldUntil model.Instant,
 ) (changed *model.Site, err error) {
 	err = s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, site *model.Site) error {
@@ -49,12 +49,12 @@ func (s *Store) ReplaceServerSecret(
 
 // RevokeServerSecret deletes the server secret and the old one. No server can send events until a
 // new one is set.
-func (s *Store) RevokeServerSecret(ctx context.Context, accountID, siteID int64) error {
+func (s *Sites) RevokeServerSecret(ctx context.Context, accountID, siteID int64) error {
 	return s.SetServerSecret(ctx, accountID, siteID, nil, "")
 }
 
 // RevokeOldServerSecret deletes the old server secret, if there is one.
-func (s *Store) RevokeOldServerSecret(ctx context.Context, accountID, siteID int64) error {
+func (s *Sites) RevokeOldServerSecret(ctx context.Context, accountID, siteID int64) error {
 	return s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, site *model.Site) error {
 		return setOldServerSecret(ctx, tx, site, nil, "", 0, serverSecretValues(site))
 	})
@@ -96,7 +96,7 @@ func secretValues(
 // RotateSitekeySecret replaces the sitekey's secret and returns the changed sitekey and the new
 // secret. The previous secret remains valid until the time oldUntil; 0 revokes it at once. An older
 // one is revoked.
-func (s *Store) RotateSitekeySecret(
+func (s *Sitekeys) RotateSitekeySecret(
 	ctx context.Context, accountID, id int64, oldUntil model.Instant,
 ) (changed *model.Sitekey, secret string, err error) {
 	changed, err = s.changeSitekey(ctx, accountID, id, func(tx *db.Tx, key *model.Sitekey) error {
@@ -119,7 +119,7 @@ func (s *Store) RotateSitekeySecret(
 
 // RevokeOldSitekeySecret deletes the sitekey's old secret, if there is one, and returns the changed
 // sitekey.
-func (s *Store) RevokeOldSitekeySecret(ctx context.Context, accountID, id int64) (*model.Sitekey, error) {
+func (s *Sitekeys) RevokeOldSitekeySecret(ctx context.Context, accountID, id int64) (*model.Sitekey, error) {
 	return s.changeSitekey(ctx, accountID, id, func(tx *db.Tx, key *model.Sitekey) error {
 		return setOldSitekeySecret(ctx, tx, key, nil, "", 0, sitekeySecretValues(key))
 	})
@@ -158,7 +158,7 @@ func sitekeySecretValues(key *model.Sitekey) audit.Values {
 // replaceWebhookSecret sets the secret that signs calls of webhooks, or removes it. The previous
 // one signs in addition for model.WebhookOverlap, because a receiver verifies with one of them. The
 // caller stores the site.
-func (s *Store) replaceWebhookSecret(
+func (s *Sites) replaceWebhookSecret(
 	ctx context.Context, tx *db.Tx, site *model.Site, secret string, now model.Instant,
 ) error {
 	// A secret that cannot be opened cannot sign, so it is replaced without an overlap.
@@ -181,7 +181,7 @@ func (s *Store) replaceWebhookSecret(
 
 // DeleteExpiredSecrets deletes old secrets of sites and sitekeys that have expired, and returns
 // their number. No process accepts them or signs with them any more, so nothing is notified.
-func (s *Store) DeleteExpiredSecrets(ctx context.Context, now model.Instant) (int64, error) {
+func (s *Sites) DeleteExpiredSecrets(ctx context.Context, now model.Instant) (int64, error) {
 	var all int64
 	for _, old := range []struct {
 		table, until string
@@ -192,7 +192,7 @@ func (s *Store) DeleteExpiredSecrets(ctx context.Context, now model.Instant) (in
 		{"sitekeys", "old_secret_until", []string{"old_secret_hash", "old_secret_hint"}},
 	} {
 		// Look first: even a write of nothing makes SQLite's writers wait.
-		some, err := s.db.Read.NewSelect().Table(old.table).Where("? <= ?", bun.Ident(old.until), now).Exists(ctx)
+		some, err := s.reader().NewSelect().Table(old.table).Where("? <= ?", bun.Ident(old.until), now).Exists(ctx)
 		if err != nil {
 			return all, fmt.Errorf("look for expired secrets of %s: %w", old.table, err)
 		}
@@ -200,7 +200,7 @@ func (s *Store) DeleteExpiredSecrets(ctx context.Context, now model.Instant) (in
 			continue
 		}
 
-		q := s.db.Write.NewUpdate().Table(old.table).Set("? = NULL", bun.Ident(old.until)).
+		q := s.writer().NewUpdate().Table(old.table).Set("? = NULL", bun.Ident(old.until)).
 			Where("? <= ?", bun.Ident(old.until), now)
 		for _, column := range old.columns {
 			q.Set("? = NULL", bun.Ident(column))

@@ -29,16 +29,16 @@ func TestExpiredSecretsAreDeleted(t *testing.T) {
 			}
 		}
 
-		key, _, err := store.CreateSitekey(ctx, site.AccountID, "form", nil, now)
+		key, _, err := store.Sitekeys.CreateSitekey(ctx, site.AccountID, "form", nil, now)
 		check(err)
-		_, _, err = store.RotateSitekeySecret(ctx, site.AccountID, key.ID, until(2))
+		_, _, err = store.Sitekeys.RotateSitekeySecret(ctx, site.AccountID, key.ID, until(2))
 		check(err)
-		check(store.SetServerSecret(ctx, site.AccountID, site.ID, model.HashToken("old"), "old"))
-		_, err = store.ReplaceServerSecret(ctx, site.AccountID, site.ID, model.HashToken("new"), "new", until(3))
+		check(store.Sites.SetServerSecret(ctx, site.AccountID, site.ID, model.HashToken("old"), "old"))
+		_, err = store.Sites.ReplaceServerSecret(ctx, site.AccountID, site.ID, model.HashToken("new"), "new", until(3))
 		check(err)
 
 		for _, secret := range []string{"the old secret of 16", "the new secret of 16"} {
-			check(store.SetWebhookSecret(ctx, site.AccountID, site.ID, &secret, model.ChangedBy{At: now}))
+			check(store.Sites.SetWebhookSecret(ctx, site.AccountID, site.ID, &secret, model.ChangedBy{At: now}))
 		}
 
 		// At each step one secret expires: the webhook's after a day, the sitekey's after two.
@@ -52,11 +52,11 @@ func TestExpiredSecretsAreDeleted(t *testing.T) {
 			{1, false, false, false},
 			{0, false, false, false},
 		} {
-			n, err := store.DeleteExpiredSecrets(ctx, until(day))
+			n, err := store.Sites.DeleteExpiredSecrets(ctx, until(day))
 			check(err)
 
 			rules := rulesOf(t, d, site)
-			key, err := store.SitekeyByID(ctx, site.AccountID, key.ID)
+			key, err := store.Sitekeys.SitekeyByID(ctx, site.AccountID, key.ID)
 			check(err)
 
 			if n != want.deleted || (rules.OldWebhookSecret != nil) != want.webhook || (key.OldSecretHash != nil) != want.sitekey ||

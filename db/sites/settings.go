@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/uptrace/bun"
-
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/model"
@@ -19,7 +17,7 @@ import (
 
 // PauseSite makes the site refuse its hits from now on, or store them again. It returns the site. A
 // site that is paused already keeps the time since which it is.
-func (s *Store) PauseSite(
+func (s *Sites) PauseSite(
 	ctx context.Context, accountID, siteID int64, paused bool, now model.Instant,
 ) (changed *model.Site, err error) {
 	err = s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, site *model.Site) error {
@@ -48,7 +46,7 @@ func (s *Store) PauseSite(
 // SetSitePlan puts a site of any account on a plan. The caller must have checked that the user is
 // an operator. For a plan with a fixed volume, monthlyPageviews must be that volume or nil. An
 // Enterprise plan needs a volume from 1 to model.MaxMonthlyPageviews.
-func (s *Store) SetSitePlan(ctx context.Context, siteID int64, plan model.Plan, monthlyPageviews *int64) error {
+func (s *Sites) SetSitePlan(ctx context.Context, siteID int64, plan model.Plan, monthlyPageviews *int64) error {
 	volume, fixed := plan.MonthlyPageviews()
 	switch {
 	case !fixed && plan != model.PlanEnterprise:
@@ -84,22 +82,20 @@ func updateColumns(ctx context.Context, tx *db.Tx, site *model.Site, columns ...
 
 // changeSite changes a site of the account in a transaction that locks the site's row, and notifies
 // the watchers.
-func (s *Store) changeSite(
+func (s *Sites) changeSite(
 	ctx context.Context, accountID, siteID int64, change func(tx *db.Tx, site *model.Site) error,
 ) error {
-	return s.change(ctx, siteID, func(q *bun.SelectQuery) {
-		q.Where("account_id = ?", accountID).Where("deleted_at = 0")
-	}, change)
+	return s.change(ctx, siteID, change, "account_id = ? AND deleted_at = 0", accountID)
 }
 
 // changeAnySite is changeSite for the operator: the site may belong to any account.
-func (s *Store) changeAnySite(ctx context.Context, siteID int64, change func(tx *db.Tx, site *model.Site) error) error {
-	return s.change(ctx, siteID, func(q *bun.SelectQuery) { q.Where("deleted_at = 0") }, change)
+func (s *Sites) changeAnySite(ctx context.Context, siteID int64, change func(tx *db.Tx, site *model.Site) error) error {
+	return s.change(ctx, siteID, change, "deleted_at = 0")
 }
 
-// change is changeSite for a site that meets the condition whose.
-func (s *Store) change(
-	ctx context.Context, siteID int64, whose func(*bun.SelectQuery), change func(tx *db.Tx, site *model.Site) error,
+// change is changeSite for a site that meets a condition.
+func (s *Sites) change(
+	ctx context.Context, siteID int64, change func(tx *db.Tx, site *model.Site) error, condition string, args ...any,
 ) error {
 	err := s.inTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if err := tx.TakeTurn(ctx, "sites"); err != nil {
@@ -107,8 +103,7 @@ func (s *Store) change(
 		}
 
 		var site model.Site
-		q := tx.NewSelect().Model(&site).Where("id = ?", siteID)
-		whose(q)
+		q := tx.NewSelect().Model(&site).Where("id = ?", siteID).Where(condition, args...)
 		tx.Lock(q, "NO KEY UPDATE")
 
 		if err := q.Scan(ctx); err != nil {

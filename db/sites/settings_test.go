@@ -19,7 +19,7 @@ import (
 // rulesOf reads the site in the way the data plane does.
 func rulesOf(t *testing.T, d *db.DB, site *model.Site) *model.SiteRules {
 	t.Helper()
-	rules, err := sites.New(d).SiteRulesByKey(t.Context(), site.SiteKey)
+	rules, err := sites.New(d).Lookup.SiteRulesByKey(t.Context(), site.SiteKey)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,21 +30,21 @@ func rulesOf(t *testing.T, d *db.DB, site *model.Site) *model.SiteRules {
 // errors.
 func siteChanges(ctx context.Context, d *db.DB, accountID, siteID int64) map[string]error {
 	return map[string]error{
-		"AddSiteDomain":      sites.New(d).AddSiteDomain(ctx, accountID, siteID, "shop.example"),
-		"RemoveSiteDomain":   sites.New(d).RemoveSiteDomain(ctx, accountID, siteID, "other.example"),
-		"RegisterEvent":      sites.New(d).RegisterEvent(ctx, accountID, siteID, "sign-up"),
-		"UnregisterEvent":    sites.New(d).UnregisterEvent(ctx, accountID, siteID, "other"),
-		"MarkKeyEvent":       sites.New(d).MarkKeyEvent(ctx, accountID, siteID, model.EventRefund),
-		"MarkKeyEvent again": sites.New(d).MarkKeyEvent(ctx, accountID, siteID, model.EventPurchase),
-		"UnmarkKeyEvent":     sites.New(d).UnmarkKeyEvent(ctx, accountID, siteID, "other"),
-		"UpdateSite of lists": sites.New(d).UpdateSite(ctx, accountID, siteID, sites.SiteUpdate{
+		"AddSiteDomain":      sites.New(d).Sites.AddSiteDomain(ctx, accountID, siteID, "shop.example"),
+		"RemoveSiteDomain":   sites.New(d).Sites.RemoveSiteDomain(ctx, accountID, siteID, "other.example"),
+		"RegisterEvent":      sites.New(d).Sites.RegisterEvent(ctx, accountID, siteID, "sign-up"),
+		"UnregisterEvent":    sites.New(d).Sites.UnregisterEvent(ctx, accountID, siteID, "other"),
+		"MarkKeyEvent":       sites.New(d).Sites.MarkKeyEvent(ctx, accountID, siteID, model.EventRefund),
+		"MarkKeyEvent again": sites.New(d).Sites.MarkKeyEvent(ctx, accountID, siteID, model.EventPurchase),
+		"UnmarkKeyEvent":     sites.New(d).Sites.UnmarkKeyEvent(ctx, accountID, siteID, "other"),
+		"UpdateSite of lists": sites.New(d).Sites.UpdateSite(ctx, accountID, siteID, sites.SiteUpdate{
 			ExtraDomains: &[]string{"shop.example"}, RegisteredEvents: &[]string{"sign-up"}, KeyEvents: &[]string{"refund", "purchase"},
 		}),
-		"UpdateSite":            sites.New(d).UpdateSite(ctx, accountID, siteID, sites.SiteUpdate{Name: new("N")}),
-		"SetServerSecret":       sites.New(d).SetServerSecret(ctx, accountID, siteID, model.HashToken("s"), "s"),
-		"RevokeOldServerSecret": sites.New(d).RevokeOldServerSecret(ctx, accountID, siteID),
-		"SetWebhookSecret":      sites.New(d).SetWebhookSecret(ctx, accountID, siteID, nil, model.ChangedBy{}),
-		"SetConversionWebhook": sites.New(d).SetConversionWebhook(ctx, accountID, siteID, "https://shop.example/hook?a=1",
+		"UpdateSite":            sites.New(d).Sites.UpdateSite(ctx, accountID, siteID, sites.SiteUpdate{Name: new("N")}),
+		"SetServerSecret":       sites.New(d).Sites.SetServerSecret(ctx, accountID, siteID, model.HashToken("s"), "s"),
+		"RevokeOldServerSecret": sites.New(d).Sites.RevokeOldServerSecret(ctx, accountID, siteID),
+		"SetWebhookSecret":      sites.New(d).Sites.SetWebhookSecret(ctx, accountID, siteID, nil, model.ChangedBy{}),
+		"SetConversionWebhook": sites.New(d).Sites.SetConversionWebhook(ctx, accountID, siteID, "https://shop.example/hook?a=1",
 			nil, model.ChangedBy{}),
 	}
 }
@@ -82,12 +82,12 @@ func TestSettingsBelongToTheAccount(t *testing.T) {
 		want.ServerSecretHash, want.ServerSecretHint = model.HashToken("s"), "s"
 		want.ExtraDomains, want.Registered, want.KeyEvents = []string{"shop.example"}, []string{"sign-up"}, []string{"refund"}
 		for name, read := range map[string]func() (*model.SiteRules, error){
-			"key": func() (*model.SiteRules, error) { return sites.New(d).SiteRulesByKey(ctx, site.SiteKey) },
+			"key": func() (*model.SiteRules, error) { return sites.New(d).Lookup.SiteRulesByKey(ctx, site.SiteKey) },
 			"secret": func() (*model.SiteRules, error) {
-				return sites.New(d).SiteRulesByServerSecret(ctx, model.HashToken("s"))
+				return sites.New(d).Lookup.SiteRulesByServerSecret(ctx, model.HashToken("s"))
 			},
 			"id": func() (*model.SiteRules, error) {
-				rules, err := sites.New(d).SiteRules(ctx, []int64{site.ID})
+				rules, err := sites.New(d).Sites.SiteRules(ctx, []int64{site.ID})
 				return rules[site.ID], err
 			},
 		} {
@@ -115,14 +115,14 @@ func TestListsAreBounded(t *testing.T) {
 			{
 				"too_many_domains", "domain", model.MaxExtraDomains,
 				func(d *db.DB, value string) error {
-					return sites.New(d).AddSiteDomain(t.Context(), site.AccountID, site.ID, value+".example")
+					return sites.New(d).Sites.AddSiteDomain(t.Context(), site.AccountID, site.ID, value+".example")
 				},
 				func(r *model.SiteRules) []string { return r.ExtraDomains },
 			},
 			{
 				"too_many_events", "name", model.MaxRegisteredEvents,
 				func(d *db.DB, value string) error {
-					return sites.New(d).RegisterEvent(t.Context(), site.AccountID, site.ID, value)
+					return sites.New(d).Sites.RegisterEvent(t.Context(), site.AccountID, site.ID, value)
 				},
 				func(r *model.SiteRules) []string { return r.Registered },
 			},
@@ -158,11 +158,11 @@ func TestOwnDomainIsNoExtraDomain(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.NewOwnSite(t, d, "example.com")
-		dbtest.WantCode(t, sites.New(d).AddSiteDomain(t.Context(), site.AccountID, site.ID, "example.com"), model.Invalid,
+		dbtest.WantCode(t, sites.New(d).Sites.AddSiteDomain(t.Context(), site.AccountID, site.ID, "example.com"), model.Invalid,
 			"own_domain", "domain")
 
-		for _, change := range []func(context.Context, int64, int64, string) error{sites.New(d).AddSiteDomain,
-			sites.New(d).AddSiteDomain, sites.New(d).RemoveSiteDomain, sites.New(d).RemoveSiteDomain, sites.New(d).AddSiteDomain} {
+		for _, change := range []func(context.Context, int64, int64, string) error{sites.New(d).Sites.AddSiteDomain,
+			sites.New(d).Sites.AddSiteDomain, sites.New(d).Sites.RemoveSiteDomain, sites.New(d).Sites.RemoveSiteDomain, sites.New(d).Sites.AddSiteDomain} {
 			if err := change(t.Context(), site.AccountID, site.ID, "example.org"); err != nil {
 				t.Fatal(err)
 			}
@@ -185,27 +185,27 @@ func TestEventNames(t *testing.T) {
 			name   string
 			code   string // of the error; empty: none
 		}{
-			{sites.New(d).RegisterEvent, "", "invalid_event_name"},
-			{sites.New(d).RegisterEvent, "Sign up", "invalid_event_name"},
-			{sites.New(d).RegisterEvent, strings.Repeat("a", 49), "invalid_event_name"},
-			{sites.New(d).RegisterEvent, "pageview", "reserved_event_name"},
-			{sites.New(d).RegisterEvent, "engagement", "reserved_event_name"},
-			{sites.New(d).RegisterEvent, model.EventScroll, "reserved_event_name"},
-			{sites.New(d).RegisterEvent, model.EventPurchase, "reserved_event_name"},
-			{sites.New(d).MarkKeyEvent, "sign_up", "event_not_registered"},
-			{sites.New(d).MarkKeyEvent, "pageview", "event_not_registered"},
-			{sites.New(d).RegisterEvent, "sign_up", ""},
-			{sites.New(d).RegisterEvent, "sign_up", ""},
-			{sites.New(d).MarkKeyEvent, "sign_up", ""},
-			{sites.New(d).MarkKeyEvent, "sign_up", ""},
-			{sites.New(d).MarkKeyEvent, model.EventScroll, ""},
-			{sites.New(d).MarkKeyEvent, model.EventAddToCart, ""},
-			{sites.New(d).MarkKeyEvent, model.EventRefund, ""},
-			{sites.New(d).MarkKeyEvent, model.EventPurchase, ""},
-			{sites.New(d).UnmarkKeyEvent, model.EventPurchase, "always_key_event"},
-			{sites.New(d).UnmarkKeyEvent, model.EventRefund, ""},
-			{sites.New(d).UnmarkKeyEvent, model.EventRefund, ""},
-			{sites.New(d).UnregisterEvent, model.EventScroll, ""}, // never was registered, and stays a key event
+			{sites.New(d).Sites.RegisterEvent, "", "invalid_event_name"},
+			{sites.New(d).Sites.RegisterEvent, "Sign up", "invalid_event_name"},
+			{sites.New(d).Sites.RegisterEvent, strings.Repeat("a", 49), "invalid_event_name"},
+			{sites.New(d).Sites.RegisterEvent, "pageview", "reserved_event_name"},
+			{sites.New(d).Sites.RegisterEvent, "engagement", "reserved_event_name"},
+			{sites.New(d).Sites.RegisterEvent, model.EventScroll, "reserved_event_name"},
+			{sites.New(d).Sites.RegisterEvent, model.EventPurchase, "reserved_event_name"},
+			{sites.New(d).Sites.MarkKeyEvent, "sign_up", "event_not_registered"},
+			{sites.New(d).Sites.MarkKeyEvent, "pageview", "event_not_registered"},
+			{sites.New(d).Sites.RegisterEvent, "sign_up", ""},
+			{sites.New(d).Sites.RegisterEvent, "sign_up", ""},
+			{sites.New(d).Sites.MarkKeyEvent, "sign_up", ""},
+			{sites.New(d).Sites.MarkKeyEvent, "sign_up", ""},
+			{sites.New(d).Sites.MarkKeyEvent, model.EventScroll, ""},
+			{sites.New(d).Sites.MarkKeyEvent, model.EventAddToCart, ""},
+			{sites.New(d).Sites.MarkKeyEvent, model.EventRefund, ""},
+			{sites.New(d).Sites.MarkKeyEvent, model.EventPurchase, ""},
+			{sites.New(d).Sites.UnmarkKeyEvent, model.EventPurchase, "always_key_event"},
+			{sites.New(d).Sites.UnmarkKeyEvent, model.EventRefund, ""},
+			{sites.New(d).Sites.UnmarkKeyEvent, model.EventRefund, ""},
+			{sites.New(d).Sites.UnregisterEvent, model.EventScroll, ""}, // never was registered, and stays a key event
 		} {
 			err := test.change(t.Context(), site.AccountID, site.ID, test.name)
 			if test.code == "" && err != nil {
@@ -219,7 +219,7 @@ func TestEventNames(t *testing.T) {
 		if fmt.Sprint(rules.Registered, rules.KeyEvents) != "[sign_up] [add_to_cart scroll sign_up]" {
 			t.Errorf("registered %v, key events %v", rules.Registered, rules.KeyEvents)
 		}
-		if err := sites.New(d).UnregisterEvent(t.Context(), site.AccountID, site.ID, "sign_up"); err != nil {
+		if err := sites.New(d).Sites.UnregisterEvent(t.Context(), site.AccountID, site.ID, "sign_up"); err != nil {
 			t.Fatal(err)
 		}
 
@@ -262,7 +262,7 @@ func TestUpdateSiteChangesWhatIsGiven(t *testing.T) {
 				func() { want.Excluded = []netip.Prefix{prefix("::/0")} }},
 			{sites.SiteUpdate{ExcludedAddresses: &[]string{}}, func() { want.Excluded = nil }},
 		} {
-			if err := sites.New(d).UpdateSite(t.Context(), site.AccountID, site.ID, test.update); err != nil {
+			if err := sites.New(d).Sites.UpdateSite(t.Context(), site.AccountID, site.ID, test.update); err != nil {
 				t.Fatal(err)
 			}
 
@@ -278,17 +278,17 @@ func TestUpdateSiteChangesWhatIsGiven(t *testing.T) {
 			many[i] = fmt.Sprintf("10.0.%d.%d", i>>8, i&255)
 		}
 
-		err := sites.New(d).UpdateSite(t.Context(), site.AccountID, site.ID,
+		err := sites.New(d).Sites.UpdateSite(t.Context(), site.AccountID, site.ID,
 			sites.SiteUpdate{Name: new("refused"), ExcludedAddresses: &many})
 		dbtest.WantCode(t, err, model.Conflict, "too_many_networks", "excludedAddresses")
-		err = sites.New(d).UpdateSite(t.Context(), site.AccountID, site.ID,
+		err = sites.New(d).Sites.UpdateSite(t.Context(), site.AccountID, site.ID,
 			sites.SiteUpdate{ExcludedAddresses: &[]string{"10.0.0.0/33"}})
 		dbtest.WantCode(t, err, model.Invalid, "invalid_network", "excludedAddresses.0")
-		err = sites.New(d).UpdateSite(t.Context(), site.AccountID, site.ID, sites.SiteUpdate{Name: new(" ")})
+		err = sites.New(d).Sites.UpdateSite(t.Context(), site.AccountID, site.ID, sites.SiteUpdate{Name: new(" ")})
 		dbtest.WantCode(t, err, model.Invalid, "invalid_name", "name")
 
 		many = many[1:]
-		if err := sites.New(d).UpdateSite(t.Context(), site.AccountID, site.ID,
+		if err := sites.New(d).Sites.UpdateSite(t.Context(), site.AccountID, site.ID,
 			sites.SiteUpdate{ExcludedAddresses: &many}); err != nil {
 			t.Fatal(err)
 		}
@@ -304,7 +304,7 @@ func TestServerSecretReplacesTheOldOne(t *testing.T) {
 		ctx := t.Context()
 		site := dbtest.NewOwnSite(t, d, "example.com")
 		known := func(secret string) bool {
-			rules, err := sites.New(d).SiteRulesByServerSecret(ctx, model.HashToken(secret))
+			rules, err := sites.New(d).Lookup.SiteRulesByServerSecret(ctx, model.HashToken(secret))
 			if err != nil && !errors.Is(err, model.ErrNotFound) {
 				t.Fatal(err)
 			}
@@ -312,7 +312,7 @@ func TestServerSecretReplacesTheOldOne(t *testing.T) {
 		}
 
 		for _, secret := range []string{"one", "two"} {
-			if err := sites.New(d).SetServerSecret(ctx, site.AccountID, site.ID, model.HashToken(secret), secret); err != nil {
+			if err := sites.New(d).Sites.SetServerSecret(ctx, site.AccountID, site.ID, model.HashToken(secret), secret); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -320,13 +320,13 @@ func TestServerSecretReplacesTheOldOne(t *testing.T) {
 		if known("one") || !known("two") || rulesOf(t, d, site).ServerSecretHint != "two" {
 			t.Errorf("one: %v, two: %v; want only two", known("one"), known("two"))
 		}
-		if err := sites.New(d).RevokeServerSecret(ctx, site.AccountID, site.ID); err != nil {
+		if err := sites.New(d).Sites.RevokeServerSecret(ctx, site.AccountID, site.ID); err != nil {
 			t.Fatal(err)
 		}
 		if rules := rulesOf(t, d, site); known("two") || rules.ServerSecretHash != nil || rules.ServerSecretHint != "" {
 			t.Errorf("the revoked secret is still there: %+v", rules)
 		}
-		if _, err := sites.New(d).SiteRulesByServerSecret(ctx, nil); !errors.Is(err, model.ErrNotFound) {
+		if _, err := sites.New(d).Lookup.SiteRulesByServerSecret(ctx, nil); !errors.Is(err, model.ErrNotFound) {
 			t.Errorf("no secret at all: %v, want not found", err)
 		}
 	})
@@ -341,7 +341,7 @@ func TestConversionWebhookAddress(t *testing.T) {
 			"http://example.com/": false, "https://": false, "https:///path": false, "example.com": false, "https://u:p@example.com/": false,
 			"https://example.com/\n": false, "https://example.com/" + strings.Repeat("a", 2048): false,
 		} {
-			err := sites.New(d).SetConversionWebhook(t.Context(), site.AccountID, site.ID, address, nil, model.ChangedBy{})
+			err := sites.New(d).Sites.SetConversionWebhook(t.Context(), site.AccountID, site.ID, address, nil, model.ChangedBy{})
 			if ok && (err != nil || rulesOf(t, d, site).ConversionWebhookURL != address) {
 				t.Errorf("%q: %v", address, err)
 			} else if !ok {
@@ -373,7 +373,7 @@ func TestSitePlan(t *testing.T) {
 			{model.PlanEnterprise, new(int64(1<<53 + 1)), 0, "monthlyPageviews"},
 			{"GOLD", new(int64(5)), 0, "plan"},
 		} {
-			err := sites.New(d).SetSitePlan(t.Context(), site.ID, test.plan, test.volume)
+			err := sites.New(d).Sites.SetSitePlan(t.Context(), site.ID, test.plan, test.volume)
 
 			if test.field != "" {
 				if e, ok := errors.AsType[*model.Error](err); !ok || e.Kind != model.Invalid || e.Field != test.field {
@@ -388,7 +388,7 @@ func TestSitePlan(t *testing.T) {
 			}
 		}
 
-		if err := sites.New(d).SetSitePlan(t.Context(), site.ID+1, model.PlanFree, nil); !errors.Is(err, model.ErrNotFound) {
+		if err := sites.New(d).Sites.SetSitePlan(t.Context(), site.ID+1, model.PlanFree, nil); !errors.Is(err, model.ErrNotFound) {
 			t.Errorf("unknown site: %v", err)
 		}
 	})

@@ -19,7 +19,7 @@ const sharedLinkTouch = time.Minute
 // model.MaxSharedLinks, and returns it with its id. The segment of the link, if any, must be one of
 // the site: any other is the NotFound not_found of the field segmentId. The token is stored
 // encrypted.
-func (s *Store) CreateSharedLink(
+func (s *Objects) CreateSharedLink(
 	ctx context.Context, accountID int64, link model.SharedLink,
 ) (*model.SharedLink, error) {
 	name, err := model.ParseName("name", link.Name)
@@ -57,18 +57,18 @@ func (s *Store) CreateSharedLink(
 
 // RevokeSharedLink deletes a link of the account and returns it. Its readers can read nothing from
 // then on.
-func (s *Store) RevokeSharedLink(ctx context.Context, accountID int64, id model.SharedLinkID) (*model.SharedLink, error) {
+func (s *Objects) RevokeSharedLink(ctx context.Context, accountID int64, id model.SharedLinkID) (*model.SharedLink, error) {
 	return deleteObject[model.SharedLink](ctx, s, accountID, id, "shared_links", deletable)
 }
 
 // SharedLink returns a link of the account, or model.ErrNotFound.
-func (s *Store) SharedLink(ctx context.Context, accountID int64, id model.SharedLinkID) (*model.SharedLink, error) {
+func (s *Objects) SharedLink(ctx context.Context, accountID int64, id model.SharedLinkID) (*model.SharedLink, error) {
 	return objectOf[model.SharedLink](ctx, s, accountID, id)
 }
 
 // LinkToken returns the token of a link for a member who may create links; "" for a link with a
 // token that was stored with a lost application key.
-func (s *Store) LinkToken(link *model.SharedLink) string {
+func (s *Objects) LinkToken(link *model.SharedLink) string {
 	token, err := s.keys.OpenLinkToken(link.SiteID, link.SealedToken)
 	if err != nil || !bytes.Equal(model.HashToken(token), link.TokenHash) {
 		return ""
@@ -79,9 +79,9 @@ func (s *Store) LinkToken(link *model.SharedLink) string {
 // LinkOrigins returns the origins whose pages may frame the report of a link. It returns
 // model.ErrNotFound for a link that does not exist or has expired. Callers need no session, so it
 // reads one row.
-func (s *Store) LinkOrigins(ctx context.Context, id model.SharedLinkID, now model.Instant) ([]string, error) {
+func (s *Objects) LinkOrigins(ctx context.Context, id model.SharedLinkID, now model.Instant) ([]string, error) {
 	var link model.SharedLink
-	err := s.db.Read.NewSelect().Model(&link).Column("origins", "expires_at").Where("id = ?", id).
+	err := s.reader().NewSelect().Model(&link).Column("origins", "expires_at").Where("id = ?", id).
 		Where("EXISTS (SELECT 1 FROM sites WHERE sites.id = shared_link.site_id AND sites.deleted_at = 0)").Scan(ctx)
 	if err != nil {
 		return nil, db.OrNotFound(err)
@@ -94,18 +94,18 @@ func (s *Store) LinkOrigins(ctx context.Context, id model.SharedLinkID, now mode
 
 // SharedLinksOfSites returns the links of each site, oldest first, also expired ones. The caller
 // must have loaded the sites, which checks the right to see them.
-func (s *Store) SharedLinksOfSites(ctx context.Context, siteIDs []int64) (map[int64][]*model.SharedLink, error) {
+func (s *Objects) SharedLinksOfSites(ctx context.Context, siteIDs []int64) (map[int64][]*model.SharedLink, error) {
 	return objectsOf(ctx, s, siteIDs, func(link *model.SharedLink) int64 { return link.SiteID })
 }
 
 // SegmentsByID returns segments by their numbers, for shared links that the caller has loaded.
-func (s *Store) SegmentsByID(ctx context.Context, ids []model.SegmentID) (map[model.SegmentID]*model.Segment, error) {
+func (s *Objects) SegmentsByID(ctx context.Context, ids []model.SegmentID) (map[model.SegmentID]*model.Segment, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
 
 	var rows []*model.Segment
-	if err := s.db.Read.NewSelect().Model(&rows).Where("id IN ?", bun.Tuple(ids)).Scan(ctx); err != nil {
+	if err := s.reader().NewSelect().Model(&rows).Where("id IN ?", bun.Tuple(ids)).Scan(ctx); err != nil {
 		return nil, fmt.Errorf("read %d segments: %w", len(ids), err)
 	}
 
@@ -119,9 +119,9 @@ func (s *Store) SegmentsByID(ctx context.Context, ids []model.SegmentID) (map[mo
 
 // SharedLinkByToken returns the link whose secret has this hash, or model.ErrNotFound if there is
 // none or it has expired.
-func (s *Store) SharedLinkByToken(ctx context.Context, hash []byte, now model.Instant) (*model.SharedLink, error) {
+func (s *Objects) SharedLinkByToken(ctx context.Context, hash []byte, now model.Instant) (*model.SharedLink, error) {
 	var link model.SharedLink
-	if err := s.db.Read.NewSelect().Model(&link).Where("token_hash = ?", hash).
+	if err := s.reader().NewSelect().Model(&link).Where("token_hash = ?", hash).
 		Where("EXISTS (SELECT 1 FROM sites WHERE sites.id = shared_link.site_id AND sites.deleted_at = 0)").Scan(ctx); err != nil {
 		return nil, db.OrNotFound(err)
 	}
@@ -133,9 +133,9 @@ func (s *Store) SharedLinkByToken(ctx context.Context, hash []byte, now model.In
 
 // SharedView returns a link that a reader has opened, with its site, and records its use. It
 // returns model.ErrNotFound for a link that was revoked or has expired since.
-func (s *Store) SharedView(ctx context.Context, linkID model.SharedLinkID, now model.Instant) (*model.SharedView, error) {
+func (s *Objects) SharedView(ctx context.Context, linkID model.SharedLinkID, now model.Instant) (*model.SharedView, error) {
 	var link model.SharedLink
-	if err := s.db.Read.NewSelect().Model(&link).Where("id = ?", linkID).Scan(ctx); err != nil {
+	if err := s.reader().NewSelect().Model(&link).Where("id = ?", linkID).Scan(ctx); err != nil {
 		return nil, db.OrNotFound(err)
 	}
 	if link.Expired(now) {
@@ -143,14 +143,14 @@ func (s *Store) SharedView(ctx context.Context, linkID model.SharedLinkID, now m
 	}
 
 	var site model.Site
-	if err := s.db.Read.NewSelect().Model(&site).Where("id = ?", link.SiteID).Where("deleted_at = 0").
+	if err := s.reader().NewSelect().Model(&site).Where("id = ?", link.SiteID).Where("deleted_at = 0").
 		Scan(ctx); err != nil {
 		return nil, db.OrNotFound(err)
 	}
 
 	if seen := now.Add(-sharedLinkTouch); link.LastUsedAt <= seen {
 		// The condition lets only one of several concurrent requests write.
-		_, err := s.db.Write.NewUpdate().Model((*model.SharedLink)(nil)).Set("last_used_at = ?", now).
+		_, err := s.writer().NewUpdate().Model((*model.SharedLink)(nil)).Set("last_used_at = ?", now).
 			Where("id = ?", link.ID).Where("last_used_at IS NULL OR last_used_at <= ?", seen).Exec(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("note use of shared link %d: %w", link.ID, err)

@@ -17,15 +17,12 @@ import (
 // CreateSite stores a site and returns it with its id. Its automatic events are enabled (analytics
 // contract), and its time zone is UTC unless it has one. It fails with the Conflict domain_taken
 // when another site of the account has the domain, and with too_many_sites beyond model.MaxSites.
-func (s *Store) CreateSite(ctx context.Context, site model.Site) (*model.Site, error) {
-	return s.createSite(ctx, site, func(context.Context, *db.Tx, *model.Site) error { return nil })
+func (s *Sites) CreateSite(ctx context.Context, site model.Site) (*model.Site, error) {
+	return s.createSite(ctx, site, true)
 }
 
-// createSite is CreateSite with one more check, which runs in the same transaction after the site
-// was stored.
-func (s *Store) createSite(
-	ctx context.Context, site model.Site, check func(context.Context, *db.Tx, *model.Site) error,
-) (*model.Site, error) {
+// createSite is CreateSite, or CreateOwnersSite unless anyNumber is set.
+func (s *Sites) createSite(ctx context.Context, site model.Site, anyNumber bool) (*model.Site, error) {
 	site.AutomaticEvents = true
 	site.SmallGroup = cmp.Or(site.SmallGroup, model.DefaultSmallGroup)
 	site.TimeZone = cmp.Or(site.TimeZone, model.DefaultTimeZone)
@@ -42,10 +39,7 @@ func (s *Store) createSite(
 		if _, err := tx.NewInsert().Model(&site).Exec(ctx); err != nil {
 			return err
 		}
-		if err := atMostSites(ctx, tx, site.AccountID); err != nil {
-			return err
-		}
-		if err := check(ctx, tx, &site); err != nil {
+		if err := maySiteJoin(ctx, tx, &site, anyNumber); err != nil {
 			return err
 		}
 
@@ -109,9 +103,9 @@ func atMost(
 
 // SiteByID returns a site of the account. It returns model.ErrNotFound both for a site of another
 // account and for one that does not exist.
-func (s *Store) SiteByID(ctx context.Context, accountID, id int64) (*model.Site, error) {
+func (s *Sites) SiteByID(ctx context.Context, accountID, id int64) (*model.Site, error) {
 	var site model.Site
-	err := s.db.Read.NewSelect().Model(&site).Where("account_id = ?", accountID).Where("id = ?", id).
+	err := s.reader().NewSelect().Model(&site).Where("account_id = ?", accountID).Where("id = ?", id).
 		Where("deleted_at = 0").Scan(ctx)
 	if err != nil {
 		return nil, db.OrNotFound(err)
@@ -119,9 +113,14 @@ func (s *Store) SiteByID(ctx context.Context, accountID, id int64) (*model.Site,
 	return &site, nil
 }
 
+// IsKeyTaken reports whether a site of any account has the site key, also a deleted one.
+func (s *Sites) IsKeyTaken(ctx context.Context, siteKey string) (bool, error) {
+	return s.reader().NewSelect().Table("sites").Where("site_key = ?", siteKey).Exists(ctx)
+}
+
 // Sites returns at most limit sites of the account in the order of their ids, starting after the id
 // after (0 for the first page).
-func (s *Store) Sites(ctx context.Context, accountID, after, limit int64) ([]*model.Site, error) {
+func (s *Sites) Sites(ctx context.Context, accountID, after, limit int64) ([]*model.Site, error) {
 	var sites []*model.Site
 	err := s.reader().NewSelect().Model(&sites).Where("account_id = ?", accountID).Where("id > ?", after).
 		Where("deleted_at = 0").Order("id").Limit(limit).Scan(ctx)
@@ -132,8 +131,8 @@ func (s *Store) Sites(ctx context.Context, accountID, after, limit int64) ([]*mo
 }
 
 // SiteCount returns the number of sites of the account.
-func (s *Store) SiteCount(ctx context.Context, accountID int64) (int64, error) {
-	n, err := s.db.Read.NewSelect().Model((*model.Site)(nil)).Where("account_id = ?", accountID).
+func (s *Sites) SiteCount(ctx context.Context, accountID int64) (int64, error) {
+	n, err := s.reader().NewSelect().Model((*model.Site)(nil)).Where("account_id = ?", accountID).
 		Where("deleted_at = 0").Count(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("count sites of account %d: %w", accountID, err)
@@ -144,7 +143,7 @@ func (s *Store) SiteCount(ctx context.Context, accountID int64) (int64, error) {
 // MonthlyUsage returns how many page views and events each site has recorded in the month. Sites
 // without any are left out. The caller must have loaded the sites, which checks the right to see
 // them.
-func (s *Store) MonthlyUsage(ctx context.Context, month model.Month, siteIDs []int64) (map[int64]int64, error) {
+func (s *Usage) MonthlyUsage(ctx context.Context, month model.Month, siteIDs []int64) (map[int64]int64, error) {
 	if len(siteIDs) == 0 {
 		return nil, nil
 	}
@@ -170,9 +169,9 @@ func (s *Store) MonthlyUsage(ctx context.Context, month model.Month, siteIDs []i
 }
 
 // AnySite returns a site of any account, for the operator, or model.ErrNotFound.
-func (s *Store) AnySite(ctx context.Context, id int64) (*model.Site, error) {
+func (s *Sites) AnySite(ctx context.Context, id int64) (*model.Site, error) {
 	var site model.Site
-	if err := s.db.Read.NewSelect().Model(&site).Where("id = ?", id).Where("deleted_at = 0").Scan(ctx); err != nil {
+	if err := s.reader().NewSelect().Model(&site).Where("id = ?", id).Where("deleted_at = 0").Scan(ctx); err != nil {
 		return nil, db.OrNotFound(err)
 	}
 	return &site, nil
@@ -180,7 +179,7 @@ func (s *Store) AnySite(ctx context.Context, id int64) (*model.Site, error) {
 
 // LastHits returns when each site's last page view or event was stored. Sites without any are left
 // out. The caller must have loaded the sites, which checks the right to see them.
-func (s *Store) LastHits(ctx context.Context, siteIDs []int64) (map[int64]model.Instant, error) {
+func (s *Usage) LastHits(ctx context.Context, siteIDs []int64) (map[int64]model.Instant, error) {
 	if len(siteIDs) == 0 {
 		return nil, nil
 	}
@@ -239,7 +238,7 @@ func (o OfAccounts) condition() (text string, args []any) {
 
 // SitesOfAccounts returns sites of each account, oldest first, with one statement. The caller must
 // have checked that the user is an operator.
-func (s *Store) SitesOfAccounts(ctx context.Context, accountIDs []int64, of OfAccounts) (map[int64][]*model.Site, error) {
+func (s *Sites) SitesOfAccounts(ctx context.Context, accountIDs []int64, of OfAccounts) (map[int64][]*model.Site, error) {
 	if len(accountIDs) == 0 {
 		return nil, nil
 	}
@@ -254,7 +253,7 @@ func (s *Store) SitesOfAccounts(ctx context.Context, accountIDs []int64, of OfAc
 	}
 
 	var rows []*model.Site
-	err := s.db.Read.NewRaw(strings.Join(parts, " UNION ALL ")+" ORDER BY id", args...).Scan(ctx, &rows)
+	err := s.reader().NewRaw(strings.Join(parts, " UNION ALL ")+" ORDER BY id", args...).Scan(ctx, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("list sites of %d accounts: %w", len(accountIDs), err)
 	}

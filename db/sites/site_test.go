@@ -19,16 +19,16 @@ func TestSiteIsFoundByItsOwnersIDAndByKey(t *testing.T) {
 		ctx := t.Context()
 		owner, other := dbtest.NewUser(t, d, "owner@example.com"), dbtest.NewUser(t, d, "other@example.com")
 		site := dbtest.NewSite(t, d, owner.AccountID, "example.com")
-		if got, err := sites.New(d).SiteByID(ctx, owner.AccountID, site.ID); err != nil || !reflect.DeepEqual(got, site) {
+		if got, err := sites.New(d).Sites.SiteByID(ctx, owner.AccountID, site.ID); err != nil || !reflect.DeepEqual(got, site) {
 			t.Errorf("by id: got %+v, error %v; want %+v", got, err, site)
 		}
-		if got, err := sites.New(d).SiteRulesByKey(ctx, site.SiteKey); err != nil || !reflect.DeepEqual(got.Site, *site) {
+		if got, err := sites.New(d).Lookup.SiteRulesByKey(ctx, site.SiteKey); err != nil || !reflect.DeepEqual(got.Site, *site) {
 			t.Errorf("by key: got %+v, error %v; want %+v", got, err, site)
 		}
 
 		for name, find := range map[string]func() (*model.Site, error){
-			"another account's": func() (*model.Site, error) { return sites.New(d).SiteByID(ctx, other.AccountID, site.ID) },
-			"an unknown id":     func() (*model.Site, error) { return sites.New(d).SiteByID(ctx, owner.AccountID, site.ID+1) },
+			"another account's": func() (*model.Site, error) { return sites.New(d).Sites.SiteByID(ctx, other.AccountID, site.ID) },
+			"an unknown id":     func() (*model.Site, error) { return sites.New(d).Sites.SiteByID(ctx, owner.AccountID, site.ID+1) },
 		} {
 			if got, err := find(); got != nil || !errors.Is(err, model.ErrNotFound) {
 				t.Errorf("%s: got %+v, error %v; want not found", name, got, err)
@@ -43,13 +43,13 @@ func TestDomainIsUniqueWithinAnAccount(t *testing.T) {
 		owner, other := dbtest.NewUser(t, d, "owner@example.com"), dbtest.NewUser(t, d, "other@example.com")
 		dbtest.NewSite(t, d, owner.AccountID, "example.com")
 		dbtest.NewSite(t, d, other.AccountID, "example.com")
-		_, err := sites.New(d).CreateSite(t.Context(), model.Site{
+		_, err := sites.New(d).Sites.CreateSite(t.Context(), model.Site{
 			AccountID: owner.AccountID, SiteKey: model.NewSiteKey(), Domain: "example.com", Name: "again", Plan: model.PlanFree,
 		})
 
 		dbtest.WantCode(t, err, model.Conflict, "domain_taken", "domain")
 
-		if n, err := sites.New(d).SiteCount(t.Context(), owner.AccountID); err != nil || n != 1 {
+		if n, err := sites.New(d).Sites.SiteCount(t.Context(), owner.AccountID); err != nil || n != 1 {
 			t.Errorf("the owner has %d sites, error %v; want 1", n, err)
 		}
 	})
@@ -68,7 +68,7 @@ func TestSitesPageByKey(t *testing.T) {
 		var got []int64
 
 		for after := int64(0); ; {
-			page, err := sites.New(d).Sites(t.Context(), owner.AccountID, after, 3)
+			page, err := sites.New(d).Sites.Sites(t.Context(), owner.AccountID, after, 3)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -96,11 +96,11 @@ func TestMonthlyUsage(t *testing.T) {
 		a, b := dbtest.NewSite(t, d, owner.AccountID, "a.example.com"), dbtest.NewSite(t, d, owner.AccountID, "b.example.com")
 		addUsage(t, d, map[model.UsageKey]int64{{SiteID: a.ID, Month: 202611}: 7, {SiteID: a.ID, Month: 202610}: 9})
 
-		got, err := sites.New(d).MonthlyUsage(t.Context(), 202611, []int64{a.ID, b.ID})
+		got, err := sites.New(d).Usage.MonthlyUsage(t.Context(), 202611, []int64{a.ID, b.ID})
 		if err != nil || len(got) != 1 || got[a.ID] != 7 {
 			t.Errorf("got %v, error %v; want only site %d with 7", got, err, a.ID)
 		}
-		if got, err := sites.New(d).MonthlyUsage(t.Context(), 202611, nil); err != nil || len(got) != 0 {
+		if got, err := sites.New(d).Usage.MonthlyUsage(t.Context(), 202611, nil); err != nil || len(got) != 0 {
 			t.Errorf("of no sites: got %v, error %v", got, err)
 		}
 	})

@@ -21,7 +21,7 @@ import (
 // model.ParseDomain; without any it is not bound). It returns the sitekey with its secret, which is
 // not stored and cannot be read again. It fails with the Conflict too_many_sitekeys beyond
 // model.MaxSitekeys.
-func (s *Store) CreateSitekey(
+func (s *Sitekeys) CreateSitekey(
 	ctx context.Context, accountID int64, name string, domains []string, now model.Instant,
 ) (*model.Sitekey, string, error) {
 	return s.CreateSitekeyAs(ctx, accountID, model.NewSitekey(), name, domains, now)
@@ -29,7 +29,7 @@ func (s *Store) CreateSitekey(
 
 // CreateSitekeyAs is CreateSitekey with a public text that the sitekey had in another installation.
 // It fails with the Conflict sitekey_taken if this installation has it.
-func (s *Store) CreateSitekeyAs(
+func (s *Sitekeys) CreateSitekeyAs(
 	ctx context.Context, accountID int64, sitekey, name string, domains []string, now model.Instant,
 ) (*model.Sitekey, string, error) {
 	key := model.Sitekey{AccountID: accountID, Sitekey: sitekey, CreatedAt: now}
@@ -80,7 +80,7 @@ type SitekeyUpdate struct {
 
 // UpdateSitekey changes all that u holds or, when some of it is refused, nothing. It reports every
 // wrong field, as joined errors, and returns the changed sitekey.
-func (s *Store) UpdateSitekey(ctx context.Context, accountID, id int64, u SitekeyUpdate) (*model.Sitekey, error) {
+func (s *Sitekeys) UpdateSitekey(ctx context.Context, accountID, id int64, u SitekeyUpdate) (*model.Sitekey, error) {
 	return s.changeSitekey(ctx, accountID, id, func(tx *db.Tx, key *model.Sitekey) error {
 		before := sitekeyValues(key)
 		if err := describeSitekey(key, u.Name, u.Domains); err != nil {
@@ -95,7 +95,7 @@ func (s *Store) UpdateSitekey(ctx context.Context, accountID, id int64, u Siteke
 
 // DeleteSitekey deletes a sitekey with its counts. Its tokens become invalid. A count that is
 // flushed later expires with the others of its day.
-func (s *Store) DeleteSitekey(ctx context.Context, accountID, id int64) error {
+func (s *Sitekeys) DeleteSitekey(ctx context.Context, accountID, id int64) error {
 	_, err := s.changeSitekey(ctx, accountID, id, func(tx *db.Tx, key *model.Sitekey) error {
 		if _, err := tx.NewDelete().Model(key).WherePK().Exec(ctx); err != nil {
 			return err
@@ -110,7 +110,7 @@ func (s *Store) DeleteSitekey(ctx context.Context, accountID, id int64) error {
 
 // changeSitekey runs a change in a transaction that locks the sitekey's row, and notifies the
 // watchers.
-func (s *Store) changeSitekey(
+func (s *Sitekeys) changeSitekey(
 	ctx context.Context, accountID, id int64, change func(tx *db.Tx, key *model.Sitekey) error,
 ) (*model.Sitekey, error) {
 	var key model.Sitekey
@@ -158,14 +158,14 @@ func describeSitekey(key *model.Sitekey, name *string, domains *[]string) error 
 }
 
 // SitekeyByID returns a sitekey of the account, or model.ErrNotFound.
-func (s *Store) SitekeyByID(ctx context.Context, accountID, id int64) (*model.Sitekey, error) {
-	return findSitekey(ctx, s.db.Read, func(q *bun.SelectQuery) {
+func (s *Sitekeys) SitekeyByID(ctx context.Context, accountID, id int64) (*model.Sitekey, error) {
+	return findSitekey(ctx, s.reader(), func(q *bun.SelectQuery) {
 		q.Where("account_id = ?", accountID).Where("id = ?", id)
 	})
 }
 
 // SitekeyByKey returns the sitekey with this public text, or model.ErrNotFound.
-func (s *Store) SitekeyByKey(ctx context.Context, sitekey string) (*model.Sitekey, error) {
+func (s *Lookup) SitekeyByKey(ctx context.Context, sitekey string) (*model.Sitekey, error) {
 	return findSitekey(ctx, s.db.DataRead, func(q *bun.SelectQuery) {
 		q.Where("sitekey = ?", sitekey)
 		withAccount(q)
@@ -174,7 +174,7 @@ func (s *Store) SitekeyByKey(ctx context.Context, sitekey string) (*model.Siteke
 
 // SitekeyBySecret returns the sitekey whose secret or old secret has this hash (see
 // model.HashToken), or model.ErrNotFound. The caller must check until when the old one is valid.
-func (s *Store) SitekeyBySecret(ctx context.Context, hash []byte) (*model.Sitekey, error) {
+func (s *Lookup) SitekeyBySecret(ctx context.Context, hash []byte) (*model.Sitekey, error) {
 	return findSitekey(ctx, s.db.DataRead, func(q *bun.SelectQuery) {
 		q.Where("secret_hash = ? OR old_secret_hash = ?", hash, hash)
 		withAccount(q)
@@ -183,7 +183,7 @@ func (s *Store) SitekeyBySecret(ctx context.Context, hash []byte) (*model.Siteke
 
 // ProbeSitekeys reads one sitekey, if there is any, by the statement of the data plane. It returns
 // an error while no challenge could be issued.
-func (s *Store) ProbeSitekeys(ctx context.Context) error {
+func (s *Lookup) ProbeSitekeys(ctx context.Context) error {
 	_, err := findSitekey(ctx, s.db.DataRead, func(q *bun.SelectQuery) {
 		withAccount(q)
 		q.OrderExpr("?TableAlias.id").Limit(1)
@@ -204,7 +204,7 @@ func withAccount(q *bun.SelectQuery) {
 }
 
 // findSitekey returns the sitekey that meets the condition, or model.ErrNotFound.
-func findSitekey(ctx context.Context, pool *bun.DB, where func(*bun.SelectQuery)) (*model.Sitekey, error) {
+func findSitekey(ctx context.Context, pool bun.IDB, where func(*bun.SelectQuery)) (*model.Sitekey, error) {
 	var key model.Sitekey
 	q := pool.NewSelect().Model(&key)
 	where(q)
@@ -217,7 +217,7 @@ func findSitekey(ctx context.Context, pool *bun.DB, where func(*bun.SelectQuery)
 
 // Sitekeys returns at most limit sitekeys of the account in the order of their ids, starting after
 // the id after (0 for the first page).
-func (s *Store) Sitekeys(ctx context.Context, accountID, after, limit int64) ([]*model.Sitekey, error) {
+func (s *Sitekeys) Sitekeys(ctx context.Context, accountID, after, limit int64) ([]*model.Sitekey, error) {
 	var keys []*model.Sitekey
 	err := s.reader().NewSelect().Model(&keys).Where("account_id = ?", accountID).Where("id > ?", after).
 		Order("id").Limit(limit).Scan(ctx)
@@ -228,8 +228,8 @@ func (s *Store) Sitekeys(ctx context.Context, accountID, after, limit int64) ([]
 }
 
 // SitekeyCount returns the number of sitekeys of the account.
-func (s *Store) SitekeyCount(ctx context.Context, accountID int64) (int64, error) {
-	n, err := s.db.Read.NewSelect().Model((*model.Sitekey)(nil)).Where("account_id = ?", accountID).Count(ctx)
+func (s *Sitekeys) SitekeyCount(ctx context.Context, accountID int64) (int64, error) {
+	n, err := s.reader().NewSelect().Model((*model.Sitekey)(nil)).Where("account_id = ?", accountID).Count(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("count sitekeys of account %d: %w", accountID, err)
 	}

@@ -16,7 +16,7 @@ import (
 
 func newSitekey(t *testing.T, d *db.DB, account int64, domains ...string) (*model.Sitekey, string) {
 	t.Helper()
-	key, secret, err := sites.New(d).CreateSitekey(t.Context(), account, "Form", domains, 7)
+	key, secret, err := sites.New(d).Sitekeys.CreateSitekey(t.Context(), account, "Form", domains, 7)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,59 +46,64 @@ func TestSitekeys(t *testing.T) {
 		foreign, _ := newSitekey(t, d, other)
 
 		for name, find := range map[string]func() (*model.Sitekey, error){
-			"by id":     func() (*model.Sitekey, error) { return sites.New(d).SitekeyByID(ctx, account, key.ID) },
-			"by key":    func() (*model.Sitekey, error) { return sites.New(d).SitekeyByKey(ctx, key.Sitekey) },
-			"by secret": func() (*model.Sitekey, error) { return sites.New(d).SitekeyBySecret(ctx, model.HashToken(secret)) },
+			"by id":  func() (*model.Sitekey, error) { return sites.New(d).Sitekeys.SitekeyByID(ctx, account, key.ID) },
+			"by key": func() (*model.Sitekey, error) { return sites.New(d).Lookup.SitekeyByKey(ctx, key.Sitekey) },
+			"by secret": func() (*model.Sitekey, error) {
+				return sites.New(d).Lookup.SitekeyBySecret(ctx, model.HashToken(secret))
+			},
 		} {
 			if got, err := find(); err != nil || !sameSitekey(got, key) {
 				t.Errorf("%s: %+v, %v; want %+v", name, got, err, key)
 			}
 		}
 
-		if got, err := sites.New(d).SitekeyByKey(ctx, unbound.Sitekey); err != nil || len(got.Domains) != 0 {
+		if got, err := sites.New(d).Lookup.SitekeyByKey(ctx, unbound.Sitekey); err != nil || len(got.Domains) != 0 {
 			t.Errorf("unbound: %+v, %v", got, err)
 		}
 
 		name, domains := "  Sign-up ", []string{"b.example", "a.example"}
-		updated, err := sites.New(d).UpdateSitekey(ctx, account, key.ID, sites.SitekeyUpdate{Name: &name, Domains: &domains})
+		updated, err := sites.New(d).Sitekeys.UpdateSitekey(ctx, account, key.ID, sites.SitekeyUpdate{Name: &name, Domains: &domains})
 		if err != nil || updated.Name != "Sign-up" || !slices.Equal(updated.Domains, []string{"a.example", "b.example"}) {
 			t.Errorf("updated %+v, %v", updated, err)
 		}
-		if got, err := sites.New(d).SitekeyByID(ctx, account, key.ID); err != nil || !sameSitekey(got, updated) {
+		if got, err := sites.New(d).Sitekeys.SitekeyByID(ctx, account, key.ID); err != nil || !sameSitekey(got, updated) {
 			t.Errorf("stored %+v, %v; want %+v", got, err, updated)
 		}
 
 		none := []string{}
-		if updated, err = sites.New(d).UpdateSitekey(ctx, account, key.ID,
+		if updated, err = sites.New(d).Sitekeys.UpdateSitekey(ctx, account, key.ID,
 			sites.SitekeyUpdate{Domains: &none}); err != nil || len(updated.Domains) != 0 || updated.Name != "Sign-up" {
 			t.Errorf("unbound %+v, %v", updated, err)
 		}
 
-		rotated, newSecret, err := sites.New(d).RotateSitekeySecret(ctx, account, key.ID, 0)
+		rotated, newSecret, err := sites.New(d).Sitekeys.RotateSitekeySecret(ctx, account, key.ID, 0)
 		if err != nil || newSecret == secret {
 			t.Fatal(newSecret, err)
 		}
-		if got, err := sites.New(d).SitekeyByID(ctx, account, key.ID); err != nil || !sameSitekey(got, rotated) {
+		if got, err := sites.New(d).Sitekeys.SitekeyByID(ctx, account, key.ID); err != nil || !sameSitekey(got, rotated) {
 			t.Errorf("stored %+v, %v; want the returned %+v", got, err, rotated)
 		}
 
-		if _, err := sites.New(d).SitekeyBySecret(ctx, model.HashToken(secret)); !errors.Is(err, model.ErrNotFound) {
+		if _, err := sites.New(d).Lookup.SitekeyBySecret(ctx, model.HashToken(secret)); !errors.Is(err, model.ErrNotFound) {
 			t.Errorf("the old secret: %v, want ErrNotFound", err)
 		}
-		if got, err := sites.New(d).SitekeyBySecret(ctx, model.HashToken(newSecret)); err != nil || got.ID != key.ID ||
+		if got, err := sites.New(d).Lookup.SitekeyBySecret(ctx, model.HashToken(newSecret)); err != nil || got.ID != key.ID ||
 			!strings.HasSuffix(newSecret, got.SecretHint) {
 			t.Errorf("the new secret: %+v, %v", got, err)
 		}
 
 		// Another account's sitekey behaves like one that does not exist.
 		for what, change := range map[string]func(id int64) error{
-			"find": func(id int64) error { _, err := sites.New(d).SitekeyByID(ctx, account, id); return err },
+			"find": func(id int64) error { _, err := sites.New(d).Sitekeys.SitekeyByID(ctx, account, id); return err },
 			"update": func(id int64) error {
-				_, err := sites.New(d).UpdateSitekey(ctx, account, id, sites.SitekeyUpdate{Name: &name})
+				_, err := sites.New(d).Sitekeys.UpdateSitekey(ctx, account, id, sites.SitekeyUpdate{Name: &name})
 				return err
 			},
-			"rotate": func(id int64) error { _, _, err := sites.New(d).RotateSitekeySecret(ctx, account, id, 0); return err },
-			"delete": func(id int64) error { return sites.New(d).DeleteSitekey(ctx, account, id) },
+			"rotate": func(id int64) error {
+				_, _, err := sites.New(d).Sitekeys.RotateSitekeySecret(ctx, account, id, 0)
+				return err
+			},
+			"delete": func(id int64) error { return sites.New(d).Sitekeys.DeleteSitekey(ctx, account, id) },
 		} {
 			for _, id := range []int64{foreign.ID, 1 << 40} {
 				if err := change(id); !errors.Is(err, model.ErrNotFound) {
@@ -107,17 +112,17 @@ func TestSitekeys(t *testing.T) {
 			}
 		}
 
-		if got, err := sites.New(d).SitekeyByID(ctx, other, foreign.ID); err != nil || !sameSitekey(got, foreign) {
+		if got, err := sites.New(d).Sitekeys.SitekeyByID(ctx, other, foreign.ID); err != nil || !sameSitekey(got, foreign) {
 			t.Errorf("the other account's: %+v, %v; want %+v", got, err, foreign)
 		}
 
-		if err := sites.New(d).DeleteSitekey(ctx, account, key.ID); err != nil {
+		if err := sites.New(d).Sitekeys.DeleteSitekey(ctx, account, key.ID); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := sites.New(d).SitekeyByKey(ctx, key.Sitekey); !errors.Is(err, model.ErrNotFound) {
+		if _, err := sites.New(d).Lookup.SitekeyByKey(ctx, key.Sitekey); !errors.Is(err, model.ErrNotFound) {
 			t.Errorf("deleted: %v, want ErrNotFound", err)
 		}
-		if n, err := sites.New(d).SitekeyCount(ctx, account); err != nil || n != 1 {
+		if n, err := sites.New(d).Sitekeys.SitekeyCount(ctx, account); err != nil || n != 1 {
 			t.Errorf("%d sitekeys, %v; want 1", n, err)
 		}
 	})
@@ -138,7 +143,7 @@ func TestSitekeyFields(t *testing.T) {
 		for name, u := range map[string]sites.SitekeyUpdate{
 			"empty name": {Name: &empty}, "long name": {Name: &long}, "too many domains": {Domains: &many}, "both": {Name: &empty, Domains: &many},
 		} {
-			_, err := sites.New(d).UpdateSitekey(ctx, account, key.ID, u)
+			_, err := sites.New(d).Sitekeys.UpdateSitekey(ctx, account, key.ID, u)
 			if kind := model.KindOf(err); kind != model.Invalid && kind != model.Conflict {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -148,13 +153,13 @@ func TestSitekeyFields(t *testing.T) {
 			}
 		}
 
-		if _, _, err := sites.New(d).CreateSitekey(ctx, account, "", nil, 1); model.KindOf(err) != model.Invalid {
+		if _, _, err := sites.New(d).Sitekeys.CreateSitekey(ctx, account, "", nil, 1); model.KindOf(err) != model.Invalid {
 			t.Errorf("create without a name: %v", err)
 		}
-		if got, err := sites.New(d).SitekeyByID(ctx, account, key.ID); err != nil || !sameSitekey(got, key) {
+		if got, err := sites.New(d).Sitekeys.SitekeyByID(ctx, account, key.ID); err != nil || !sameSitekey(got, key) {
 			t.Errorf("after refused changes %+v, %v; want %+v", got, err, key)
 		}
-		if _, err := sites.New(d).UpdateSitekey(ctx, account, key.ID, sites.SitekeyUpdate{Domains: &exactly}); err != nil {
+		if _, err := sites.New(d).Sitekeys.UpdateSitekey(ctx, account, key.ID, sites.SitekeyUpdate{Domains: &exactly}); err != nil {
 			t.Errorf("as many domains as allowed: %v", err)
 		}
 	})
@@ -174,7 +179,7 @@ func TestSitekeyPages(t *testing.T) {
 		var got []int64
 
 		for after := int64(0); ; {
-			page, err := sites.New(d).Sitekeys(t.Context(), account, after, 2)
+			page, err := sites.New(d).Sitekeys.Sitekeys(t.Context(), account, after, 2)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -213,11 +218,11 @@ func testWatchSitekeys(t *testing.T, d, watcher *db.DB, name string) {
 	listening := make(chan bool, 16)
 	for _, watch := range []func() error{
 		func() error {
-			return sites.New(watcher).WatchSitekeys(t.Context(), func(id int64) { changed <- id },
+			return sites.New(watcher).Lookup.WatchSitekeys(t.Context(), func(id int64) { changed <- id },
 				func(err error) { listening <- err == nil })
 		},
 		func() error {
-			return sites.New(watcher).WatchSites(t.Context(), func(id int64) { siteList <- id },
+			return sites.New(watcher).Lookup.WatchSites(t.Context(), func(id int64) { siteList <- id },
 				func(err error) { listening <- err == nil })
 		},
 	} {
@@ -238,13 +243,13 @@ func testWatchSitekeys(t *testing.T, d, watcher *db.DB, name string) {
 
 	expect("create", nil)
 	renamed := "new"
-	_, err := sites.New(d).UpdateSitekey(t.Context(), account, key.ID, sites.SitekeyUpdate{Name: &renamed})
+	_, err := sites.New(d).Sitekeys.UpdateSitekey(t.Context(), account, key.ID, sites.SitekeyUpdate{Name: &renamed})
 	expect("update", err)
-	_, _, err = sites.New(d).RotateSitekeySecret(t.Context(), account, key.ID, 0)
+	_, _, err = sites.New(d).Sitekeys.RotateSitekeySecret(t.Context(), account, key.ID, 0)
 	expect("rotate", err)
-	expect("delete", sites.New(d).DeleteSitekey(t.Context(), account, key.ID))
+	expect("delete", sites.New(d).Sitekeys.DeleteSitekey(t.Context(), account, key.ID))
 
-	site, err := sites.New(d).CreateSite(t.Context(), model.Site{AccountID: account, SiteKey: model.NewSiteKey(),
+	site, err := sites.New(d).Sites.CreateSite(t.Context(), model.Site{AccountID: account, SiteKey: model.NewSiteKey(),
 		Domain: "example.com", Name: "x", Plan: model.PlanFree, MonthlyPageviews: 1, CreatedAt: 1})
 	if err != nil {
 		t.Fatal(err)

@@ -17,47 +17,101 @@ import (
 
 // Store reads and changes sites and sitekeys. It is safe for concurrent use.
 type Store struct {
-	db   *db.DB
-	keys *keys.Store
-	tx   *db.Tx // set in a store that InTx passes to its callback; otherwise nil
+	Owned
+	Lookup *Lookup
+	Usage  *Usage
 }
 
+// Owned reads and changes what accounts have. Each method of its stores runs in a transaction of
+// its own or, in the Owned of InTx, in that one.
+type Owned struct {
+	Sites    *Sites
+	Sitekeys *Sitekeys
+	Objects  *Objects
+}
+
+// The stores by what they read and change.
+type (
+	// Sites has the sites with their settings, secrets and webhooks.
+	Sites struct {
+		door
+		keys *keys.Store
+	}
+
+	// Sitekeys has the sitekeys with their secrets and policies.
+	Sitekeys struct{ door }
+
+	// Objects has the objects of sites that only reports use: annotations, segments, funnels and
+	// shared links.
+	Objects struct {
+		door
+		keys *keys.Store
+	}
+
+	// Lookup reads what the data plane needs for a hit or a challenge, on its own connections.
+	Lookup struct{ db *db.DB }
+
+	// Usage reads and counts the page views and events of sites, in all cells.
+	Usage struct{ db *db.DB }
+)
+
 // New returns the store of a database's sites.
-func New(d *db.DB) *Store { return &Store{db: d, keys: keys.New(d)} }
+func New(d *db.DB) *Store {
+	return &Store{Owned: owned(door{db: d}), Lookup: &Lookup{d}, Usage: &Usage{d}}
+}
+
+// owned returns the stores behind a door.
+func owned(in door) Owned {
+	keys := keys.New(in.db)
+	return Owned{Sites: &Sites{in, keys}, Sitekeys: &Sitekeys{in}, Objects: &Objects{in, keys}}
+}
 
 // InTx runs several changes in one transaction: all of them are made or, when change fails, none.
-// change gets a store bound to the transaction. The methods of that store that create, change or
-// delete a site, an object of a site or a sitekey, those of AccountSettings, and the reads of whole
-// lists run in the transaction. change must not call them concurrently, and must not call its other
-// methods, which would need a second connection.
-func (s *Store) InTx(ctx context.Context, change func(ctx context.Context, bound *Store) error) error {
-	return s.inTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-		return change(ctx, &Store{db: s.db, keys: s.keys, tx: tx})
+// change must not call methods of bound concurrently.
+func (s *Store) InTx(ctx context.Context, change func(ctx context.Context, bound *Owned) error) error {
+	return s.Sites.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		bound := owned(door{db: s.Sites.db, tx: tx})
+		return change(ctx, &bound)
 	})
 }
 
-// inTx runs a change of a site in the transaction that the store is bound to, or in a new one.
-func (s *Store) inTx(ctx context.Context, change func(ctx context.Context, tx *db.Tx) error) error {
-	if s.tx != nil {
-		return change(ctx, s.tx)
-	}
-	return s.db.InTx(ctx, change)
+// door is the way of a store to the database: each change in a transaction of its own, or all of
+// them in one.
+type door struct {
+	db *db.DB
+	tx *db.Tx // of InTx; otherwise nil
 }
 
-// reader returns the transaction that the store is bound to, or the read pool.
-func (s *Store) reader() bun.IDB {
-	if s.tx != nil {
-		return s.tx
+// inTx runs a change in the transaction of InTx, or in a new one.
+func (d door) inTx(ctx context.Context, change func(ctx context.Context, tx *db.Tx) error) error {
+	if d.tx != nil {
+		return change(ctx, d.tx)
 	}
-	return s.db.Read
+	return d.db.InTx(ctx, change)
+}
+
+// writer returns the transaction of InTx, or the pool for single statements that write.
+func (d door) writer() bun.IDB {
+	if d.tx != nil {
+		return d.tx
+	}
+	return d.db.Write
+}
+
+// reader returns the transaction of InTx, or the read pool.
+func (d door) reader() bun.IDB {
+	if d.tx != nil {
+		return d.tx
+	}
+	return d.db.Read
 }
 
 // CreateOwnersSite is CreateSite for an owner who is not the operator. The account may have
 // model.DefaultSiteLimit sites on the plan of the new one, or as many as the operator permits (see
 // SetSiteLimit). Sites on another plan do not count. A site over the limit fails with the Conflict
 // too_many_sites.
-func (s *Store) CreateOwnersSite(ctx context.Context, site model.Site) (*model.Site, error) {
-	return s.createSite(ctx, site, checkSiteLimit)
+func (s *Sites) CreateOwnersSite(ctx context.Context, site model.Site) (*model.Site, error) {
+	return s.createSite(ctx, site, false)
 }
 
 // checkSiteLimit fails if the account has more sites on the plan of a new one than it may have.
@@ -78,12 +132,12 @@ FROM accounts WHERE id = ?`,
 
 // SetSiteLimit sets how many sites an account may have on the plan of new sites, 1 to
 // model.MaxSites. Existing sites over the limit stay.
-func (s *Store) SetSiteLimit(ctx context.Context, accountID, limit int64) error {
+func (s *Sites) SetSiteLimit(ctx context.Context, accountID, limit int64) error {
 	if err := checkSiteLimitRange("sites", &limit); err != nil {
 		return err
 	}
 
-	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+	err := s.inTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if err := tx.LockRow(ctx, "accounts", accountID); err != nil {
 			return err
 		}

@@ -23,19 +23,19 @@ func TestChangesInOneTransaction(t *testing.T) {
 		defer stop()
 
 		wrong := errors.New("wrong")
-		changes := func(ctx context.Context, store *sites.Store) error {
-			created, err := store.CreateSite(ctx, model.Site{AccountID: site.AccountID, SiteKey: model.NewSiteKey(),
+		changes := func(ctx context.Context, store *sites.Owned) error {
+			created, err := store.Sites.CreateSite(ctx, model.Site{AccountID: site.AccountID, SiteKey: model.NewSiteKey(),
 				Domain: "second.example", Name: "second", Plan: model.PlanFree})
 			if err != nil {
 				return err
 			}
 
 			err = errors.Join(
-				store.AddSiteDomain(ctx, site.AccountID, created.ID, "extra.example"),
-				store.RegisterEvent(ctx, site.AccountID, site.ID, "lead"),
-				store.SetSitePlan(ctx, site.ID, model.PlanPro1M, nil))
+				store.Sites.AddSiteDomain(ctx, site.AccountID, created.ID, "extra.example"),
+				store.Sites.RegisterEvent(ctx, site.AccountID, site.ID, "lead"),
+				store.Sites.SetSitePlan(ctx, site.ID, model.PlanPro1M, nil))
 
-			rules, readErr := store.SiteRules(ctx, []int64{site.ID, created.ID})
+			rules, readErr := store.Sites.SiteRules(ctx, []int64{site.ID, created.ID})
 			if err != nil || readErr != nil {
 				return errors.Join(err, readErr)
 			}
@@ -50,17 +50,17 @@ func TestChangesInOneTransaction(t *testing.T) {
 			return nil
 		}
 
-		err := sites.New(d).InTx(t.Context(), func(ctx context.Context, store *sites.Store) error {
+		err := sites.New(d).InTx(t.Context(), func(ctx context.Context, store *sites.Owned) error {
 			return errors.Join(changes(ctx, store), wrong)
 		})
 		if !errors.Is(err, wrong) {
 			t.Fatal(err)
 		}
-		if n, err := sites.New(d).SiteCount(t.Context(), site.AccountID); n != 1 || err != nil ||
+		if n, err := sites.New(d).Sites.SiteCount(t.Context(), site.AccountID); n != 1 || err != nil ||
 			len(rulesOf(t, d, site).Registered) != 0 {
 			t.Errorf("a failure leaves %d sites, %v, and %+v", n, err, rulesOf(t, d, site))
 		}
-		if err := sites.New(d).RegisterEvent(t.Context(), other.AccountID, other.ID, "by-itself"); err != nil {
+		if err := sites.New(d).Sites.RegisterEvent(t.Context(), other.AccountID, other.ID, "by-itself"); err != nil {
 			t.Fatal(err)
 		}
 
@@ -74,7 +74,7 @@ func TestChangesInOneTransaction(t *testing.T) {
 		if sites, _ := changed(2); len(sites) != 2 || !sites[site.ID] || sites[other.ID] {
 			t.Errorf("%v reported, want both", sites)
 		}
-		if n, err := sites.New(d).SiteCount(t.Context(), site.AccountID); n != 2 || err != nil ||
+		if n, err := sites.New(d).Sites.SiteCount(t.Context(), site.AccountID); n != 2 || err != nil ||
 			len(rulesOf(t, d, site).Registered) != 1 {
 			t.Errorf("there are %d sites, %v, and %+v", n, err, rulesOf(t, d, site))
 		}

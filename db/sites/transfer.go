@@ -18,7 +18,7 @@ import (
 // checked that the user is an owner of both. Its limits are those of RestoreSite, in the new
 // account. The site keeps its plan. Notices of its quota go with it, so that each is mailed once.
 // Own alert channels end for users who do not belong to the new account.
-func (s *Store) TransferSite(
+func (s *Sites) TransferSite(
 	ctx context.Context, siteID, from, to int64, anyNumber bool,
 ) (moved *model.Site, err error) {
 	err = s.inTx(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -103,8 +103,8 @@ ON CONFLICT DO NOTHING`, to, from, siteID)
 // checked that the user is an owner of both. Consumed challenges and tokens stay where they are,
 // see model.Sitekey.Claims, so that none counts twice. It fails with the Conflict too_many_sitekeys
 // beyond model.MaxSitekeys.
-func (s *Store) TransferSitekey(ctx context.Context, id, from, to int64) (moved *model.Sitekey, err error) {
-	err = s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+func (s *Sitekeys) TransferSitekey(ctx context.Context, id, from, to int64) (moved *model.Sitekey, err error) {
+	err = s.inTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if err := lockBoth(ctx, tx, from, to); err != nil {
 			return err
 		}

@@ -15,7 +15,7 @@ import (
 // UsageHistory returns how many page views and events each site has recorded in each month since
 // from. Months without any are left out. The caller must have loaded the sites, which checks the
 // right to see them.
-func (s *Store) UsageHistory(
+func (s *Usage) UsageHistory(
 	ctx context.Context, siteIDs []int64, from model.Month,
 ) (map[int64]map[model.Month]int64, error) {
 	return usageSince(ctx, s, "site_usage", "month", siteIDs, from)
@@ -24,7 +24,7 @@ func (s *Store) UsageHistory(
 // UsageByDay returns how many page views and events each site had on each finished UTC day since
 // from. Days without any are left out. The caller must have loaded the sites, which checks the
 // right to see them.
-func (s *Store) UsageByDay(
+func (s *Usage) UsageByDay(
 	ctx context.Context, siteIDs []int64, from model.Day,
 ) (map[int64]map[model.Day]int64, error) {
 	return usageSince(ctx, s, "site_usage_days", "day", siteIDs, from)
@@ -39,7 +39,7 @@ type usageOf[Period ~int32] struct {
 
 // usageSince reads the counts of each site from a table of counts by period, a month or a day.
 func usageSince[Period ~int32](
-	ctx context.Context, s *Store, table, period string, siteIDs []int64, from Period,
+	ctx context.Context, s *Usage, table, period string, siteIDs []int64, from Period,
 ) (map[int64]map[Period]int64, error) {
 	if len(siteIDs) == 0 {
 		return nil, nil
@@ -80,7 +80,7 @@ const (
 // CountUsageDays counts the page views and events of the UTC days that have ended since the last
 // one it counted, once for each site with usage in the month. It returns the number of days. A
 // concurrent call counts the same and changes nothing.
-func (s *Store) CountUsageDays(ctx context.Context, now model.Instant) (int64, error) {
+func (s *Usage) CountUsageDays(ctx context.Context, now model.Instant) (int64, error) {
 	counted, err := s.UsageDayCounted(ctx)
 	if err != nil {
 		return 0, err
@@ -106,7 +106,7 @@ func (s *Store) CountUsageDays(ctx context.Context, now model.Instant) (int64, e
 
 // RecountUsageDays counts the UTC days from first to last again, for rows that were stored after
 // their day was counted.
-func (s *Store) RecountUsageDays(ctx context.Context, first, last model.Day) error {
+func (s *Usage) RecountUsageDays(ctx context.Context, first, last model.Day) error {
 	err := s.db.EachCell(ctx, func(in *db.Cell) error {
 		_, err := in.Write.ExecContext(ctx, "DELETE FROM site_usage_days WHERE day >= ? AND day <= ?", first, last)
 		return err
@@ -125,7 +125,7 @@ func (s *Store) RecountUsageDays(ctx context.Context, first, last model.Day) err
 }
 
 // UsageDayCounted returns the last UTC day whose usage was counted; a negative one if none was.
-func (s *Store) UsageDayCounted(ctx context.Context) (model.Day, error) {
+func (s *Usage) UsageDayCounted(ctx context.Context) (model.Day, error) {
 	var values []string
 	err := s.db.Read.NewSelect().Table("settings").Column("value").Where("name = ?", dayCounted).Scan(ctx, &values)
 	if err != nil {
@@ -150,7 +150,7 @@ type siteDay struct {
 
 // countUsageDay counts one day, a page of sites at a time: the pool for reading is free between
 // them, and the writer waits for nothing.
-func (s *Store) countUsageDay(ctx context.Context, day model.Day) error {
+func (s *Usage) countUsageDay(ctx context.Context, day model.Day) error {
 	return s.db.EachCell(ctx, func(in *db.Cell) error { return countUsageDayIn(ctx, in, day) })
 }
 

@@ -46,12 +46,12 @@ func TestUsageDaysAreCountedOnce(t *testing.T) {
 
 		count := func(now model.Instant, want int64) {
 			t.Helper()
-			if n, err := store.CountUsageDays(t.Context(), now); err != nil || n != want {
+			if n, err := store.Usage.CountUsageDays(t.Context(), now); err != nil || n != want {
 				t.Errorf("at %s: %d days counted, %v; want %d", now.Time(), n, err, want)
 			}
 		}
 
-		if day, err := store.UsageDayCounted(t.Context()); err != nil || day >= 0 {
+		if day, err := store.Usage.UsageDayCounted(t.Context()); err != nil || day >= 0 {
 			t.Errorf("before the first count: day %d, %v", day, err)
 		}
 		count(today.Start().Add(9*time.Minute), 31)
@@ -62,16 +62,16 @@ func TestUsageDaysAreCountedOnce(t *testing.T) {
 		hit(site.ID, today.Start()-2, 6)
 		count((today + 2).Start().Add(time.Hour), 2)
 
-		used, err := store.UsageByDay(t.Context(), []int64{site.ID, quiet.ID, quiet.ID + 1}, 0)
+		used, err := store.Usage.UsageByDay(t.Context(), []int64{site.ID, quiet.ID, quiet.ID + 1}, 0)
 		want := fmt.Sprintf("map[%d:map[%s:2 %s:4 %s:2]]", site.ID, today-2, today-1, today)
 		if err != nil || fmt.Sprint(used) != want {
 			t.Errorf("usage by day %v, %v; want %s", used, err, want)
 		}
-		if day, err := store.UsageDayCounted(t.Context()); err != nil || day != today+1 {
+		if day, err := store.Usage.UsageDayCounted(t.Context()); err != nil || day != today+1 {
 			t.Errorf("counted until %d, %v", day, err)
 		}
 
-		months, err := store.UsageHistory(t.Context(), []int64{site.ID}, 202611)
+		months, err := store.Usage.UsageHistory(t.Context(), []int64{site.ID}, 202611)
 		if err != nil || fmt.Sprint(months) != fmt.Sprintf("map[%d:map[2026-11:9]]", site.ID) {
 			t.Errorf("usage by month %v, %v", months, err)
 		}

@@ -22,11 +22,11 @@ import (
 //
 // Both functions must return quickly and must not change sites. They are not called after
 // WatchSites has returned.
-func (s *Store) WatchSites(ctx context.Context, changed func(siteID int64), synced func(error)) error {
+func (s *Lookup) WatchSites(ctx context.Context, changed func(siteID int64), synced func(error)) error {
 	return s.db.Watch(ctx, watch.Sites, changed, synced)
 }
 
 // WatchSitekeys is WatchSites for captcha sitekeys.
-func (s *Store) WatchSitekeys(ctx context.Context, changed func(sitekeyID int64), synced func(error)) error {
+func (s *Lookup) WatchSitekeys(ctx context.Context, changed func(sitekeyID int64), synced func(error)) error {
 	return s.db.Watch(ctx, watch.Sitekeys, changed, synced)
 }

@@ -25,7 +25,7 @@ func watch(t *testing.T, d *db.DB) (changed chan int64, synced chan bool, stop f
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- sites.New(d).WatchSites(ctx, func(id int64) { changed <- id }, func(why error) { synced <- why == nil })
+		ended <- sites.New(d).Lookup.WatchSites(ctx, func(id int64) { changed <- id }, func(why error) { synced <- why == nil })
 	}()
 
 	stop = sync.OnceFunc(func() {
@@ -102,19 +102,19 @@ func TestChangesReachEveryProcess(t *testing.T) {
 			t.Errorf("%d of %d changes were reported after more than a second", late, changes)
 		}
 
-		if err := sites.New(d).RevokeServerSecret(t.Context(), owner.AccountID, site.ID); err != nil {
+		if err := sites.New(d).Sites.RevokeServerSecret(t.Context(), owner.AccountID, site.ID); err != nil {
 			t.Fatal(err)
 		}
 
 		wantNext(t, "RevokeServerSecret", changed, site.ID)
 
-		if err := sites.New(d).SetSitePlan(t.Context(), site.ID, model.PlanPro1M, nil); err != nil {
+		if err := sites.New(d).Sites.SetSitePlan(t.Context(), site.ID, model.PlanPro1M, nil); err != nil {
 			t.Fatal(err)
 		}
 
 		wantNext(t, "SetSitePlan", changed, site.ID)
 
-		if err := sites.New(d).AddSiteDomain(t.Context(), owner.AccountID, site.ID, "example.com"); err == nil {
+		if err := sites.New(d).Sites.AddSiteDomain(t.Context(), owner.AccountID, site.ID, "example.com"); err == nil {
 			t.Fatal("the own domain was added")
 		}
 
@@ -152,7 +152,7 @@ func TestMissedSQLiteChanges(t *testing.T) {
 	var change func(when string)
 	change = func(when string) {
 		t.Helper()
-		if err := sites.New(d).RevokeServerSecret(t.Context(), site.AccountID, site.ID); err != nil {
+		if err := sites.New(d).Sites.RevokeServerSecret(t.Context(), site.AccountID, site.ID); err != nil {
 			t.Fatal(err)
 		}
 
@@ -213,7 +213,7 @@ func TestSQLiteChangesAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := sites.New(d).RevokeServerSecret(t.Context(), site.AccountID, site.ID); err != nil {
+	if err := sites.New(d).Sites.RevokeServerSecret(t.Context(), site.AccountID, site.ID); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := dbtest.Count(d, "changes"); err != nil || n != 4000 {
@@ -240,7 +240,7 @@ func TestWatchReconnects(t *testing.T) {
 		wantNext(t, "cut", synced, false)
 		wantNext(t, "again", synced, true)
 
-		if err := sites.New(d).RevokeServerSecret(t.Context(), site.AccountID, site.ID); err != nil {
+		if err := sites.New(d).Sites.RevokeServerSecret(t.Context(), site.AccountID, site.ID); err != nil {
 			t.Fatal(err)
 		}
 
@@ -279,7 +279,7 @@ func TestWatchOverABadNetwork(t *testing.T) {
 	network.set(well)
 	wantNext(t, "again", synced, true)
 
-	if err := sites.New(d).RevokeServerSecret(t.Context(), site.AccountID, site.ID); err != nil {
+	if err := sites.New(d).Sites.RevokeServerSecret(t.Context(), site.AccountID, site.ID); err != nil {
 		t.Fatal(err)
 	}
 
@@ -417,7 +417,7 @@ func TestAnIdleWatcherStays(t *testing.T) {
 	// No event marks a successful check of the connection, which follows 3 s of silence.
 	time.Sleep(3500 * time.Millisecond)
 
-	if err := sites.New(d).RevokeServerSecret(t.Context(), site.AccountID, site.ID); err != nil {
+	if err := sites.New(d).Sites.RevokeServerSecret(t.Context(), site.AccountID, site.ID); err != nil {
 		t.Fatal(err)
 	}
 
@@ -458,7 +458,7 @@ func TestWatchersShareAConnection(t *testing.T) {
 
 	change := func() {
 		t.Helper()
-		if err := sites.New(d).RevokeServerSecret(t.Context(), site.AccountID, site.ID); err != nil {
+		if err := sites.New(d).Sites.RevokeServerSecret(t.Context(), site.AccountID, site.ID); err != nil {
 			t.Fatal(err)
 		}
 	}

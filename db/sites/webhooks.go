@@ -15,7 +15,7 @@ import (
 // removes it. A replaced one signs in addition for model.WebhookOverlap. The caller must have
 // checked the address with model.CheckWebhookURL; only its form is checked here. The account's
 // owners are mailed when the address changes.
-func (s *Store) SetConversionWebhook(
+func (s *Sites) SetConversionWebhook(
 	ctx context.Context, accountID, siteID int64, address string, secret *string, by model.ChangedBy,
 ) error {
 	if err := errors.Join(checkURL(address), model.CheckWebhookSecret(secret)); err != nil {
@@ -25,7 +25,7 @@ func (s *Store) SetConversionWebhook(
 }
 
 // SetWebhookSecret is SetConversionWebhook for the secret alone: the address stays.
-func (s *Store) SetWebhookSecret(
+func (s *Sites) SetWebhookSecret(
 	ctx context.Context, accountID, siteID int64, secret *string, by model.ChangedBy,
 ) error {
 	if err := model.CheckWebhookSecret(secret); err != nil {
@@ -35,7 +35,7 @@ func (s *Store) SetWebhookSecret(
 }
 
 // setConversionWebhook sets the given ones of address and secret.
-func (s *Store) setConversionWebhook(
+func (s *Sites) setConversionWebhook(
 	ctx context.Context, accountID, siteID int64, address, secret *string, by model.ChangedBy,
 ) error {
 	return s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, site *model.Site) error {
@@ -81,7 +81,7 @@ func webhookValues(site *model.Site) audit.Values {
 // ended, starting with the day of by.At. An empty address ends the exports. Calls are signed with
 // the conversion webhook's secret. The address is checked and the owners are mailed as with
 // SetConversionWebhook.
-func (s *Store) SetDailyExportWebhook(
+func (s *Sites) SetDailyExportWebhook(
 	ctx context.Context, accountID, siteID int64, address string, by model.ChangedBy,
 ) error {
 	if err := checkURL(address); err != nil {
@@ -123,7 +123,7 @@ func resumeWaiting(ctx context.Context, tx *db.Tx, site *model.Site, webhook str
 // mailWebhookChange writes the mails about a changed address to the account's owners, in the
 // transaction of the change. Only the first model.MaxWebhookMails changes of a site per day are
 // mailed. The last of these mails says so.
-func (s *Store) mailWebhookChange(
+func (s *Sites) mailWebhookChange(
 	ctx context.Context, tx *db.Tx, site *model.Site, kind, was, is string, by model.ChangedBy,
 ) error {
 	if was == is || by.Name == "" && !by.Operator {

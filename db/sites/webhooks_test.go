@@ -67,12 +67,14 @@ func TestOwnersAreMailedWhenAnAddressChanges(t *testing.T) {
 		by := model.ChangedBy{Name: "admin", At: dbtest.Start}
 		conversion := func(address string, secret *string) func() error {
 			return func() error {
-				return sites.New(d).SetConversionWebhook(ctx, site.AccountID, site.ID, address, secret, by)
+				return sites.New(d).Sites.SetConversionWebhook(ctx, site.AccountID, site.ID, address, secret, by)
 			}
 		}
 
 		daily := func(address string) func() error {
-			return func() error { return sites.New(d).SetDailyExportWebhook(ctx, site.AccountID, site.ID, address, by) }
+			return func() error {
+				return sites.New(d).Sites.SetDailyExportWebhook(ctx, site.AccountID, site.ID, address, by)
+			}
 		}
 
 		whisper := strings.Repeat("whisper ", 2)
@@ -86,7 +88,7 @@ func TestOwnersAreMailedWhenAnAddressChanges(t *testing.T) {
 			{conversion("https://bücher.example/secret", nil), "conversion", "hook.example", "xn--bcher-kva.example"},
 			{daily("https://daily.example:8443/another-secret"), "daily_export", "daily.example:8443", "daily.example:8443"},
 			{func() error {
-				return sites.New(d).SetWebhookSecret(ctx, site.AccountID, site.ID, &whisper, model.ChangedBy{})
+				return sites.New(d).Sites.SetWebhookSecret(ctx, site.AccountID, site.ID, &whisper, model.ChangedBy{})
 			}, "", "", ""},
 			{conversion("", nil), "conversion", "xn--bcher-kva.example", ""},
 			{conversion("", nil), "", "", ""},
@@ -124,7 +126,7 @@ func TestMailsAboutAddressesAreBounded(t *testing.T) {
 		change := func(n int, at model.Instant) {
 			t.Helper()
 			address := fmt.Sprintf("https://host%d.example/", n)
-			if err := sites.New(d).SetConversionWebhook(t.Context(), site.AccountID, site.ID, address, nil,
+			if err := sites.New(d).Sites.SetConversionWebhook(t.Context(), site.AccountID, site.ID, address, nil,
 				model.ChangedBy{Name: "x", At: at}); err != nil {
 				t.Fatal(err)
 			}
@@ -162,7 +164,7 @@ func TestAShortSecretStillSigns(t *testing.T) {
 		d.UseApplicationKey(key)
 
 		site := dbtest.NewOwnSite(t, d, "shop.example")
-		if err := sites.New(d).SetConversionWebhook(ctx, site.AccountID, site.ID, "https://shop.example/hook", nil,
+		if err := sites.New(d).Sites.SetConversionWebhook(ctx, site.AccountID, site.ID, "https://shop.example/hook", nil,
 			model.ChangedBy{}); err != nil {
 			t.Fatal(err)
 		}
@@ -175,7 +177,7 @@ func TestAShortSecretStillSigns(t *testing.T) {
 		}
 
 		short := strings.Repeat("y", 15)
-		dbtest.WantCode(t, sites.New(d).SetWebhookSecret(ctx, site.AccountID, site.ID, &short, model.ChangedBy{}), model.Invalid,
+		dbtest.WantCode(t, sites.New(d).Sites.SetWebhookSecret(ctx, site.AccountID, site.ID, &short, model.ChangedBy{}), model.Invalid,
 			"secret_too_short", "secret")
 
 		leased, err := outbox.New(d).LeaseDelivery(ctx, model.Lane{SiteID: site.ID, Kind: model.DeliveryTest}, nil,

@@ -66,7 +66,7 @@ func (a *Auth) OpenSharedLink(ctx context.Context, secret, password string, id *
 	}
 
 	now := model.At(a.now())
-	link, err := a.sites.SharedLinkByToken(ctx, model.HashToken(secret), now)
+	link, err := a.sites.Objects.SharedLinkByToken(ctx, model.HashToken(secret), now)
 	if model.KindOf(err) == model.NotFound || err == nil && id != nil && *id != link.ID {
 		err = errSharedLink
 	}
@@ -193,7 +193,7 @@ func (a *Auth) sharedView(ctx context.Context, secret string) (Caller, error) {
 		return Caller{}, errViewer
 	}
 
-	view, err := a.sites.SharedView(ctx, linkID, now)
+	view, err := a.sites.Objects.SharedView(ctx, linkID, now)
 	if model.KindOf(err) == model.NotFound {
 		err = errViewer
 	}

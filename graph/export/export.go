@@ -177,7 +177,7 @@ func (o *downloads) site(ctx context.Context, user *model.User, id string) (*mod
 		return nil, err
 	}
 
-	site, err := sites.New(o.DB).SiteByID(ctx, member.AccountID, siteID)
+	site, err := sites.New(o.DB).Sites.SiteByID(ctx, member.AccountID, siteID)
 	if errors.Is(err, model.ErrNotFound) {
 		return nil, errUnknownSite
 	}

@@ -59,7 +59,7 @@ func newShop(t *testing.T, d *db.DB, domain string) *shop {
 		t.Fatal(err)
 	}
 
-	site, err := sites.New(d).CreateSite(t.Context(), model.Site{AccountID: owner.AccountID, SiteKey: model.NewSiteKey(), Domain: domain,
+	site, err := sites.New(d).Sites.CreateSite(t.Context(), model.Site{AccountID: owner.AccountID, SiteKey: model.NewSiteKey(), Domain: domain,
 		Name: domain, Plan: model.PlanFree, MonthlyPageviews: 10_000, CreatedAt: at})
 	if err != nil {
 		t.Fatal(err)
@@ -818,7 +818,7 @@ func TestSlowReadersHoldNobody(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 
-		if _, err := sites.New(d).SiteByID(ctx, s.owner.AccountID, s.site.ID); err != nil {
+		if _, err := sites.New(d).Sites.SiteByID(ctx, s.owner.AccountID, s.site.ID); err != nil {
 			t.Errorf("another query: %v", err)
 		}
 	})
@@ -944,7 +944,7 @@ func TestDownloadsQueue(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 
-		if _, err := sites.New(d).SiteByID(ctx, s.owner.AccountID, s.site.ID); err != nil {
+		if _, err := sites.New(d).Sites.SiteByID(ctx, s.owner.AccountID, s.site.ID); err != nil {
 			t.Errorf("another query: %v", err)
 		}
 

@@ -95,12 +95,12 @@ func New(d *db.DB, month model.Month) *Set {
 		byFilter: make(map[outbox.DeliveryFilter]*BySite[int]),
 	}
 	l.Usage = newLoader(l, func(ctx context.Context, ids []int64) (map[int64]int64, error) {
-		return sites.New(d).MonthlyUsage(ctx, month, ids)
+		return sites.New(d).Usage.MonthlyUsage(ctx, month, ids)
 	})
 
-	l.Rules = newLoader(l, sites.New(d).SiteRules)
-	l.LastHits = newLoader(l, sites.New(d).LastHits)
-	l.Sites = newLoader(l, sites.New(d).SitesByID)
+	l.Rules = newLoader(l, sites.New(d).Sites.SiteRules)
+	l.LastHits = newLoader(l, sites.New(d).Usage.LastHits)
+	l.Sites = newLoader(l, sites.New(d).Sites.SitesByID)
 	l.Attempts = &Loader[outbox.DeliveryKey, []*model.DeliveryAttempt]{
 		load: outbox.New(d).LastAttempts, expected: l.deliveryKeys,
 		found: make(map[outbox.DeliveryKey][]*model.DeliveryAttempt),

@@ -47,9 +47,9 @@ func newReports(l *Set, d *db.DB) reports {
 	store := sites.New(d)
 	r := reports{
 		db:        d,
-		Segments:  newLoader(l, store.SegmentsOfSites),
-		Funnels:   newLoader(l, store.FunnelsOfSites),
-		Annotated: newLoader(l, store.AnnotationCounts),
+		Segments:  newLoader(l, store.Objects.SegmentsOfSites),
+		Funnels:   newLoader(l, store.Objects.FunnelsOfSites),
+		Annotated: newLoader(l, store.Objects.AnnotationCounts),
 	}
 
 	// A store of imports is made when a request asks for them.
@@ -81,14 +81,14 @@ func newReports(l *Set, d *db.DB) reports {
 
 	// Links announce their segments, which are then read at once.
 	r.SharedLinks = newLoader(l, func(ctx context.Context, ids []int64) (map[int64][]*model.SharedLink, error) {
-		bySite, err := store.SharedLinksOfSites(ctx, ids)
+		bySite, err := store.Objects.SharedLinksOfSites(ctx, ids)
 		for _, links := range bySite {
 			l.expectSegments(links)
 		}
 		return bySite, err
 	})
 	r.LinkSegments = &Loader[model.SegmentID, *model.Segment]{
-		load: store.SegmentsByID, expected: l.segmentIDs, found: make(map[model.SegmentID]*model.Segment),
+		load: store.Objects.SegmentsByID, expected: l.segmentIDs, found: make(map[model.SegmentID]*model.Segment),
 	}
 	return r
 }
@@ -177,7 +177,7 @@ func (l *Set) segmentIDs() []model.SegmentID {
 func (l *Set) Annotations(page sites.AnnotationPage) *BySite[[]*model.Annotation] {
 	return made(l, &l.reports.annotations, page, l.siteIDs,
 		func(ctx context.Context, ids []int64) (map[int64][]*model.Annotation, error) {
-			return sites.New(l.db).AnnotationsOfSites(ctx, ids, page)
+			return sites.New(l.db).Objects.AnnotationsOfSites(ctx, ids, page)
 		})
 }
 
@@ -185,7 +185,7 @@ func (l *Set) Annotations(page sites.AnnotationPage) *BySite[[]*model.Annotation
 func (l *Set) UsageHistory(from model.Month) *BySite[map[model.Month]int64] {
 	return made(l, &l.reports.history, from, l.siteIDs,
 		func(ctx context.Context, ids []int64) (map[int64]map[model.Month]int64, error) {
-			return sites.New(l.db).UsageHistory(ctx, ids, from)
+			return sites.New(l.db).Usage.UsageHistory(ctx, ids, from)
 		})
 }
 
@@ -193,7 +193,7 @@ func (l *Set) UsageHistory(from model.Month) *BySite[map[model.Month]int64] {
 func (l *Set) UsageByDay(from model.Day) *BySite[map[model.Day]int64] {
 	return made(l, &l.reports.byDay, from, l.siteIDs,
 		func(ctx context.Context, ids []int64) (map[int64]map[model.Day]int64, error) {
-			return sites.New(l.db).UsageByDay(ctx, ids, from)
+			return sites.New(l.db).Usage.UsageByDay(ctx, ids, from)
 		})
 }
 
@@ -221,7 +221,7 @@ func (l *Set) OwnChannels(user *model.User) *BySite[*model.AlertChannel] {
 func (l *Set) ReportViews(userID int64) *BySite[*model.ReportView] {
 	return made(l, &l.reports.views, userID, l.siteIDs,
 		func(ctx context.Context, ids []int64) (map[int64]*model.ReportView, error) {
-			return sites.New(l.db).ReportViewsOfSites(ctx, userID, ids)
+			return sites.New(l.db).Sites.ReportViewsOfSites(ctx, userID, ids)
 		})
 }
 
@@ -229,7 +229,7 @@ func (l *Set) ReportViews(userID int64) *BySite[*model.ReportView] {
 func (l *Set) HiddenNotices(userID int64) *BySite[*model.HiddenNotices] {
 	return made(l, &l.reports.hidden, userID, l.siteIDs,
 		func(ctx context.Context, ids []int64) (map[int64]*model.HiddenNotices, error) {
-			return sites.New(l.db).HiddenNoticesOfSites(ctx, userID, ids)
+			return sites.New(l.db).Sites.HiddenNoticesOfSites(ctx, userID, ids)
 		})
 }
 

@@ -63,7 +63,7 @@ func (r *mutationResolver) CreateAnnotation(
 	ctx context.Context, input generated.CreateAnnotationInput,
 ) (*generated.AnnotationPayload, error) {
 	member, siteID := granted(ctx)
-	annotation, err := r.sites.CreateAnnotation(ctx, member.AccountID, model.Annotation{
+	annotation, err := r.objects.CreateAnnotation(ctx, member.AccountID, model.Annotation{
 		SiteID: siteID, Day: input.Day, Text: input.Text, CreatedAt: requestOf(ctx).now,
 	})
 	return &generated.AnnotationPayload{Annotation: annotation}, err
@@ -73,7 +73,7 @@ func (r *mutationResolver) UpdateAnnotation(
 	ctx context.Context, input generated.UpdateAnnotationInput,
 ) (*generated.AnnotationPayload, error) {
 	member, id := granted(ctx)
-	annotation, err := r.sites.UpdateAnnotation(ctx, member.AccountID, model.AnnotationID(id), input.Day, input.Text)
+	annotation, err := r.objects.UpdateAnnotation(ctx, member.AccountID, model.AnnotationID(id), input.Day, input.Text)
 	return &generated.AnnotationPayload{Annotation: annotation}, err
 }
 
@@ -81,6 +81,6 @@ func (r *mutationResolver) DeleteAnnotation(
 	ctx context.Context, _ generated.DeleteAnnotationInput,
 ) (*generated.AnnotationPayload, error) {
 	member, id := granted(ctx)
-	annotation, err := r.sites.DeleteAnnotation(ctx, member.AccountID, model.AnnotationID(id))
+	annotation, err := r.objects.DeleteAnnotation(ctx, member.AccountID, model.AnnotationID(id))
 	return &generated.AnnotationPayload{Annotation: annotation}, err
 }

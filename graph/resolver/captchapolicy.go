@@ -28,7 +28,7 @@ func (r *mutationResolver) UpdateCaptchaPolicy(
 	}
 
 	member, id := granted(ctx)
-	key, err := r.sites.UpdatePolicy(ctx, member.AccountID, id, update)
+	key, err := r.sitekeys.UpdatePolicy(ctx, member.AccountID, id, update)
 	return &generated.SitekeyPayload{Sitekey: key}, err
 }
 

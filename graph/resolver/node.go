@@ -36,11 +36,11 @@ func (r *queryResolver) Node(ctx context.Context, id string) (schema.Node, error
 	case model.NodeDelivery:
 		return asNode(r.delivery(ctx, viewer, id))
 	case model.NodeAnnotation:
-		return asNode(ownObject(ctx, r.Resolver, kind, viewer, id, r.sites.Annotation))
+		return asNode(ownObject(ctx, r.Resolver, kind, viewer, id, r.objects.Annotation))
 	case model.NodeSegment:
-		return asNode(ownObject(ctx, r.Resolver, kind, viewer, id, r.sites.Segment))
+		return asNode(ownObject(ctx, r.Resolver, kind, viewer, id, r.objects.Segment))
 	case model.NodeFunnel:
-		return asNode(ownObject(ctx, r.Resolver, kind, viewer, id, r.sites.Funnel))
+		return asNode(ownObject(ctx, r.Resolver, kind, viewer, id, r.objects.Funnel))
 	case model.NodeSharedLink:
 		return asNode(ownObject(ctx, r.Resolver, kind, viewer, id, r.sharedLink))
 	case model.NodeAlertChannel:

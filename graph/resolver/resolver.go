@@ -65,7 +65,10 @@ type Configuration struct {
 // Resolver holds what the resolvers use.
 type Resolver struct {
 	accounts      *accounts.Store
-	sites         *sites.Store
+	sites         *sites.Sites
+	sitekeys      *sites.Sitekeys
+	objects       *sites.Objects
+	usage         *sites.Usage
 	outbox        *outbox.Store
 	certificates  *certificates.Store
 	retention     *retention.Store
@@ -94,12 +97,16 @@ type Resolver struct {
 
 // New returns the resolvers with stores on the database.
 func New(o Options) *Resolver {
+	ofSites := sites.New(o.DB)
 	return &Resolver{
 		db:  o.DB,
 		log: o.Log,
 
 		accounts:  accounts.New(o.DB),
-		sites:     sites.New(o.DB),
+		sites:     ofSites.Sites,
+		sitekeys:  ofSites.Sitekeys,
+		objects:   ofSites.Objects,
+		usage:     ofSites.Usage,
 		outbox:    outbox.New(o.DB),
 		retention: retention.New(o.DB),
 		reports:   reports.New(o.DB),

@@ -42,7 +42,7 @@ func (r *mutationResolver) CreateSegment(
 	ctx context.Context, input generated.CreateSegmentInput,
 ) (*generated.SegmentPayload, error) {
 	member, siteID := granted(ctx)
-	segment, err := r.sites.CreateSegment(ctx, member.AccountID, model.Segment{
+	segment, err := r.objects.CreateSegment(ctx, member.AccountID, model.Segment{
 		SiteID: siteID, Name: input.Name, Filters: reportFilters(input.Filters),
 	})
 	return &generated.SegmentPayload{Segment: segment}, err
@@ -58,7 +58,7 @@ func (r *mutationResolver) UpdateSegment(
 	}
 
 	member, id := granted(ctx)
-	segment, err := r.sites.UpdateSegment(ctx, member.AccountID, model.SegmentID(id), input.Name, filters)
+	segment, err := r.objects.UpdateSegment(ctx, member.AccountID, model.SegmentID(id), input.Name, filters)
 	return &generated.SegmentPayload{Segment: segment}, err
 }
 
@@ -66,7 +66,7 @@ func (r *mutationResolver) DeleteSegment(
 	ctx context.Context, _ generated.DeleteSegmentInput,
 ) (*generated.SegmentPayload, error) {
 	member, id := granted(ctx)
-	segment, err := r.sites.DeleteSegment(ctx, member.AccountID, model.SegmentID(id))
+	segment, err := r.objects.DeleteSegment(ctx, member.AccountID, model.SegmentID(id))
 	return &generated.SegmentPayload{Segment: segment}, err
 }
 
@@ -74,7 +74,7 @@ func (r *mutationResolver) CreateFunnel(
 	ctx context.Context, input generated.CreateFunnelInput,
 ) (*generated.FunnelPayload, error) {
 	member, siteID := granted(ctx)
-	funnel, err := r.sites.CreateFunnel(ctx, member.AccountID, model.Funnel{
+	funnel, err := r.objects.CreateFunnel(ctx, member.AccountID, model.Funnel{
 		SiteID: siteID, Name: input.Name, Steps: funnelSteps(input.Steps),
 	})
 	return &generated.FunnelPayload{Funnel: funnel}, err
@@ -90,7 +90,7 @@ func (r *mutationResolver) UpdateFunnel(
 	}
 
 	member, id := granted(ctx)
-	funnel, err := r.sites.UpdateFunnel(ctx, member.AccountID, model.FunnelID(id), input.Name, steps)
+	funnel, err := r.objects.UpdateFunnel(ctx, member.AccountID, model.FunnelID(id), input.Name, steps)
 	return &generated.FunnelPayload{Funnel: funnel}, err
 }
 
@@ -98,7 +98,7 @@ func (r *mutationResolver) DeleteFunnel(
 	ctx context.Context, _ generated.DeleteFunnelInput,
 ) (*generated.FunnelPayload, error) {
 	member, id := granted(ctx)
-	funnel, err := r.sites.DeleteFunnel(ctx, member.AccountID, model.FunnelID(id))
+	funnel, err := r.objects.DeleteFunnel(ctx, member.AccountID, model.FunnelID(id))
 	return &generated.FunnelPayload{Funnel: funnel}, err
 }
 

@@ -48,7 +48,7 @@ func (r *siteResolver) SharedLinks(ctx context.Context, obj *model.Site) ([]*mod
 
 // sharedLink returns a link of an account, with its token if the caller may read it.
 func (r *Resolver) sharedLink(ctx context.Context, accountID int64, id model.SharedLinkID) (*model.SharedLink, error) {
-	link, err := r.sites.SharedLink(ctx, accountID, id)
+	link, err := r.objects.SharedLink(ctx, accountID, id)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (r *Resolver) withTokens(
 	shown := make([]*model.SharedLink, len(links))
 	for i, link := range links {
 		changed := *link
-		changed.Token = r.sites.LinkToken(link)
+		changed.Token = r.objects.LinkToken(link)
 		shown[i] = &changed
 	}
 	return shown, nil
@@ -128,7 +128,7 @@ func (r *mutationResolver) CreateSharedLink(
 		}
 	}
 
-	created, err := r.sites.CreateSharedLink(ctx, member.AccountID, link)
+	created, err := r.objects.CreateSharedLink(ctx, member.AccountID, link)
 	return &generated.CreateSharedLinkPayload{SharedLink: created, Token: &token}, err
 }
 
@@ -167,7 +167,7 @@ func (r *mutationResolver) RevokeSharedLink(
 	ctx context.Context, _ generated.RevokeSharedLinkInput,
 ) (*generated.SharedLinkPayload, error) {
 	member, id := granted(ctx)
-	link, err := r.sites.RevokeSharedLink(ctx, member.AccountID, model.SharedLinkID(id))
+	link, err := r.objects.RevokeSharedLink(ctx, member.AccountID, model.SharedLinkID(id))
 	return &generated.SharedLinkPayload{SharedLink: link}, err
 }
 

@@ -38,7 +38,7 @@ func (r *queryResolver) Sitekeys(
 		return nil, err
 	}
 
-	keys, err := r.sites.ListSitekeys(ctx, viewer.AccountID, list)
+	keys, err := r.sitekeys.ListSitekeys(ctx, viewer.AccountID, list)
 	if err != nil {
 		return nil, err
 	}
@@ -59,13 +59,13 @@ func (r *queryResolver) Sitekeys(
 }
 
 func (r *sitekeyConnectionResolver) TotalCount(ctx context.Context, obj *generated.SitekeyConnection) (int, error) {
-	n, err := r.sites.CountSitekeys(ctx, obj.AccountID, obj.Search)
+	n, err := r.sitekeys.CountSitekeys(ctx, obj.AccountID, obj.Search)
 	return int(n), err
 }
 
 // sitekey returns a sitekey of one of the viewer's accounts by its global id, or nil.
 func (r *Resolver) sitekey(ctx context.Context, viewer *model.User, id string) (*model.Sitekey, error) {
-	return ownObject(ctx, r, model.NodeSitekey, viewer, id, r.sites.SitekeyByID)
+	return ownObject(ctx, r, model.NodeSitekey, viewer, id, r.sitekeys.SitekeyByID)
 }
 
 func (r *sitekeyResolver) ID(ctx context.Context, obj *model.Sitekey) (string, error) {
@@ -104,7 +104,7 @@ func (r *mutationResolver) CreateSitekey(
 	}
 
 	member, _ := granted(ctx)
-	key, secret, err := r.sites.CreateSitekey(ctx, member.AccountID, input.Name, domains, requestOf(ctx).now)
+	key, secret, err := r.sitekeys.CreateSitekey(ctx, member.AccountID, input.Name, domains, requestOf(ctx).now)
 	return &generated.SitekeySecretPayload{Sitekey: key, Secret: &secret}, err
 }
 
@@ -129,7 +129,7 @@ func (r *mutationResolver) UpdateSitekey(
 	}
 
 	member, id := granted(ctx)
-	key, err := r.sites.UpdateSitekey(ctx, member.AccountID, id, update)
+	key, err := r.sitekeys.UpdateSitekey(ctx, member.AccountID, id, update)
 	return &generated.SitekeyPayload{Sitekey: key}, err
 }
 
@@ -143,7 +143,7 @@ func (r *mutationResolver) RotateSitekeySecret(
 	}
 
 	member, id := granted(ctx)
-	key, secret, err := r.sites.RotateSitekeySecret(ctx, member.AccountID, id, oldUntil)
+	key, secret, err := r.sitekeys.RotateSitekeySecret(ctx, member.AccountID, id, oldUntil)
 	return &generated.SitekeySecretPayload{Sitekey: key, Secret: &secret}, err
 }
 
@@ -151,7 +151,7 @@ func (r *mutationResolver) RevokeOldSitekeySecret(
 	ctx context.Context, _ generated.RevokeOldSitekeySecretInput,
 ) (*generated.SitekeyPayload, error) {
 	member, id := granted(ctx)
-	key, err := r.sites.RevokeOldSitekeySecret(ctx, member.AccountID, id)
+	key, err := r.sitekeys.RevokeOldSitekeySecret(ctx, member.AccountID, id)
 	return &generated.SitekeyPayload{Sitekey: key}, err
 }
 
@@ -177,7 +177,7 @@ func (r *mutationResolver) DeleteSitekey(
 	ctx context.Context, input generated.DeleteSitekeyInput,
 ) (*generated.SitekeyPayload, error) {
 	owner, id := granted(ctx)
-	key, err := r.sites.SitekeyByID(ctx, owner.AccountID, id)
+	key, err := r.sitekeys.SitekeyByID(ctx, owner.AccountID, id)
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +185,7 @@ func (r *mutationResolver) DeleteSitekey(
 		return nil, err
 	}
 
-	return &generated.SitekeyPayload{Sitekey: key}, r.sites.DeleteSitekey(ctx, owner.AccountID, id)
+	return &generated.SitekeyPayload{Sitekey: key}, r.sitekeys.DeleteSitekey(ctx, owner.AccountID, id)
 }
 
 // parseDomains normalises the domains of a sitekey. It reports up to model.MaxListErrors mistakes.

@@ -78,7 +78,7 @@ func (r *mutationResolver) TransferSitekey(
 		return nil, err
 	}
 
-	key, err := r.sites.TransferSitekey(ctx, id, owner.AccountID, to)
+	key, err := r.sitekeys.TransferSitekey(ctx, id, owner.AccountID, to)
 	return &generated.SitekeyPayload{Sitekey: key}, err
 }
 

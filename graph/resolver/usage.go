@@ -82,7 +82,7 @@ func (r *siteResolver) UsageByDay(ctx context.Context, obj *model.Site, days int
 		return nil, err
 	}
 
-	counted, err := shared(ctx, "usageDayCounted", func() (model.Day, error) { return r.sites.UsageDayCounted(ctx) })
+	counted, err := shared(ctx, "usageDayCounted", func() (model.Day, error) { return r.usage.UsageDayCounted(ctx) })
 	if err != nil {
 		return nil, err
 	}

@@ -113,7 +113,7 @@ func TestCaptchaAttack(t *testing.T) {
 		saw := func(level int, networks int64) {
 			t.Helper()
 			seen := model.CaptchaAttack{Level: level, Seen: model.At(a.clock.Now()), Networks: networks, Challenges: networks + 7, Refused: 3, Usual: 40}
-			if err := sites.New(d).SawAttack(t.Context(), keys[0].AccountID, keys[0].ID, seen); err != nil {
+			if err := sites.New(d).Sitekeys.SawAttack(t.Context(), keys[0].AccountID, keys[0].ID, seen); err != nil {
 				t.Fatal(err)
 			}
 		}

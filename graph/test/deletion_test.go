@@ -230,7 +230,7 @@ func TestDeleteSite(t *testing.T) {
 		key := first.owner.query(`query($id: ID!) { site(id: $id) { siteKey } }`, "id", first.ids["siteId"]).at("site.siteKey").(string)
 		notified := make(chan int64, 10)
 		synced := make(chan struct{}, 1)
-		go sites.New(d).WatchSites(t.Context(), func(id int64) { notified <- id }, func(err error) {
+		go sites.New(d).Lookup.WatchSites(t.Context(), func(id int64) { notified <- id }, func(err error) {
 			if err == nil {
 				synced <- struct{}{}
 			}
@@ -255,7 +255,7 @@ func TestDeleteSite(t *testing.T) {
 		if id := <-notified; id != 1 {
 			t.Errorf("the data plane was notified of site %d", id)
 		}
-		if _, err := sites.New(d).SiteRulesByKey(t.Context(), key); err != model.ErrNotFound {
+		if _, err := sites.New(d).Lookup.SiteRulesByKey(t.Context(), key); err != model.ErrNotFound {
 			t.Errorf("the site key is still known: %v", err)
 		}
 		if got := left(t, d, owners{site: 1}); !slices.Equal(got, []string{"deleted_sites"}) {
@@ -393,7 +393,7 @@ func TestDeletionByAnOwnerNoMore(t *testing.T) {
 func watchSitekeys(t *testing.T, d *db.DB) <-chan int64 {
 	t.Helper()
 	notified, synced := make(chan int64, 10), make(chan struct{}, 1)
-	go sites.New(d).WatchSitekeys(t.Context(), func(id int64) { notified <- id }, func(err error) {
+	go sites.New(d).Lookup.WatchSitekeys(t.Context(), func(id int64) { notified <- id }, func(err error) {
 		if err == nil {
 			synced <- struct{}{}
 		}

@@ -302,7 +302,7 @@ func TestServerSecret(t *testing.T) {
 		}
 
 		works := func(secret string) bool {
-			_, err := sites.New(d).SiteRulesByServerSecret(t.Context(), model.HashToken(secret))
+			_, err := sites.New(d).Lookup.SiteRulesByServerSecret(t.Context(), model.HashToken(secret))
 			return err == nil
 		}
 

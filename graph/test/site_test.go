@@ -45,7 +45,7 @@ func TestCreateSite(t *testing.T) {
 			}
 		}
 
-		if site, err := sites.New(d).SiteRulesByKey(t.Context(), key); err != nil || site.Domain != "shop.example.com" {
+		if site, err := sites.New(d).Lookup.SiteRulesByKey(t.Context(), key); err != nil || site.Domain != "shop.example.com" {
 			t.Errorf("stored: %+v, error %v", site, err)
 		}
 
@@ -269,7 +269,7 @@ func TestPagingThroughManySites(t *testing.T) {
 		}
 
 		for i := range many {
-			_, err := sites.New(d).CreateSite(t.Context(), model.Site{
+			_, err := sites.New(d).Sites.CreateSite(t.Context(), model.Site{
 				AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: fmt.Sprintf("s%03d.example.com", i),
 				Name: "s", Plan: model.PlanFree, MonthlyPageviews: 10_000,
 			})

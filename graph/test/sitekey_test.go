@@ -121,7 +121,7 @@ func TestSitekeys(t *testing.T) {
 		}
 
 		works := func(secret string) bool {
-			_, err := sites.New(d).SitekeyBySecret(t.Context(), model.HashToken(secret))
+			_, err := sites.New(d).Lookup.SitekeyBySecret(t.Context(), model.HashToken(secret))
 			return err == nil
 		}
 

@@ -53,7 +53,7 @@ func TestDeletedSiteIsRestored(t *testing.T) {
 		if after := left(t, d, owners{site: 1}); !slices.Equal(after, before) {
 			t.Errorf("rows in %v, want %v", after, before)
 		}
-		if _, err := sites.New(d).SiteRulesByKey(t.Context(), key.at("site.siteKey").(string)); err != model.ErrNotFound {
+		if _, err := sites.New(d).Lookup.SiteRulesByKey(t.Context(), key.at("site.siteKey").(string)); err != model.ErrNotFound {
 			t.Errorf("the site key is still known: %v", err)
 		}
 
@@ -110,7 +110,7 @@ func TestDeletedSiteIsRestored(t *testing.T) {
 		if got := c.query(deletedQuery); got.Body != `{"data":{"viewer":{"account":{"deletedSites":[]}}}}` {
 			t.Errorf("deletedSites after the restoration: %s", got.Body)
 		}
-		if _, err := sites.New(d).SiteRulesByKey(t.Context(), key.at("site.siteKey").(string)); err != nil {
+		if _, err := sites.New(d).Lookup.SiteRulesByKey(t.Context(), key.at("site.siteKey").(string)); err != nil {
 			t.Errorf("the site key: %v", err)
 		}
 	})
@@ -142,7 +142,7 @@ func TestDeletedSiteExpires(t *testing.T) {
 
 		expire := func(want int64) {
 			t.Helper()
-			if n, err := sites.New(d).ExpireDeletedSites(t.Context(), model.At(a.clock.Now())); n != want || err != nil {
+			if n, err := sites.New(d).Sites.ExpireDeletedSites(t.Context(), model.At(a.clock.Now())); n != want || err != nil {
 				t.Errorf("%d sites expired, %v; want %d", n, err, want)
 			}
 		}
@@ -179,7 +179,7 @@ func TestRestoredSiteCounts(t *testing.T) {
 		a := newApp(t, d)
 		a.owner("operator@example.com")
 		c := a.owner("owner@example.com")
-		if err := sites.New(d).SetSiteLimit(t.Context(), 2, 1); err != nil {
+		if err := sites.New(d).Sites.SetSiteLimit(t.Context(), 2, 1); err != nil {
 			t.Fatal(err)
 		}
 

@@ -28,7 +28,7 @@ func makeSites(t testing.TB, d *db.DB, n int) {
 	t.Helper()
 
 	for i := range n {
-		site, err := sites.New(d).CreateSite(t.Context(), model.Site{
+		site, err := sites.New(d).Sites.CreateSite(t.Context(), model.Site{
 			AccountID: 1, SiteKey: model.NewSiteKey(), Domain: fmt.Sprintf("s%d.example.com", i),
 			Name: "s", Plan: model.PlanFree, MonthlyPageviews: 10_000, CreatedAt: model.At(start),
 		})

@@ -63,7 +63,7 @@ func TestSuspendedAccount(t *testing.T) {
 		}
 
 		notified, synced := make(chan int64, 10), make(chan struct{}, 1)
-		go sites.New(d).WatchSites(t.Context(), func(id int64) { notified <- id }, func(err error) {
+		go sites.New(d).Lookup.WatchSites(t.Context(), func(id int64) { notified <- id }, func(err error) {
 			if err == nil {
 				synced <- struct{}{}
 			}
@@ -163,13 +163,13 @@ ON CONFLICT (user_id, account_id) DO UPDATE SET role = excluded.role`, role, mod
 			t.Errorf("to an account with the domain: %s", got.Body)
 		}
 		second.owner.query(deleteSiteMutation, "id", taken, "confirm", "first.example", "now", true).ok(t, "deleteSite")
-		if err := sites.New(d).SetSiteLimit(t.Context(), 3, 1); err != nil {
+		if err := sites.New(d).Sites.SetSiteLimit(t.Context(), 3, 1); err != nil {
 			t.Fatal(err)
 		}
 		if got := transfer(owner, site, to); got.userErrors("transferSite") != ":TOO_MANY_SITES" {
 			t.Errorf("to a full account: %s", got.Body)
 		}
-		if err := sites.New(d).SetSiteLimit(t.Context(), 3, 5); err != nil {
+		if err := sites.New(d).Sites.SetSiteLimit(t.Context(), 3, 5); err != nil {
 			t.Fatal(err)
 		}
 

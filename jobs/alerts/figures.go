@@ -100,14 +100,14 @@ func (w *Watcher) usageDays(
 		return nil, nil
 	}
 
-	counted, err := w.sites.UsageDayCounted(ctx)
+	counted, err := w.sites.Usage.UsageDayCounted(ctx)
 	if err != nil {
 		return nil, err
 	}
 
 	// A day that ended just now is not counted yet.
 	last := min(counted, now.Day()-1)
-	used, err := w.sites.UsageByDay(ctx, idsOf(some), last-rules.DaysRead+1)
+	used, err := w.sites.Usage.UsageByDay(ctx, idsOf(some), last-rules.DaysRead+1)
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +210,7 @@ func (w *Watcher) refused(
 
 	// The counters are of days and months, so a count goes back to the beginning of the last day's.
 	month, day := (now.Day() - 1).Start().Month(), now.Day()-1
-	used, err := w.sites.UsageHistory(ctx, idsOf(some), month)
+	used, err := w.sites.Usage.UsageHistory(ctx, idsOf(some), month)
 	if err != nil {
 		return err
 	}

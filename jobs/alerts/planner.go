@@ -87,7 +87,7 @@ func (p *Planner) planKind(ctx context.Context, kind string, now model.Instant) 
 // send queues one message if there is something to report, and sets when the next one is due. It
 // reports whether it queued one.
 func (p *Planner) send(ctx context.Context, plan alerts.Planned, now model.Instant) (bool, error) {
-	site, err := p.sites.AnySite(ctx, plan.SiteID)
+	site, err := p.sites.Sites.AnySite(ctx, plan.SiteID)
 	if errors.Is(err, model.ErrNotFound) {
 		// The channel was deleted with the site.
 		return false, nil

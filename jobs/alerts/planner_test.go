@@ -61,7 +61,7 @@ func TestChannelSummaries(t *testing.T) {
 		user := dbtest.NewUser(t, d, "owner@example.com")
 		shop, broken := dbtest.NewSite(t, d, user.AccountID, "shop.example"), dbtest.NewSite(t, d, user.AccountID, "broken.example")
 		zone := "Pacific/Auckland" // 13 hours ahead
-		if err := sites.New(d).UpdateSite(t.Context(), user.AccountID, shop.ID, sites.SiteUpdate{TimeZone: &zone}); err != nil {
+		if err := sites.New(d).Sites.UpdateSite(t.Context(), user.AccountID, shop.ID, sites.SiteUpdate{TimeZone: &zone}); err != nil {
 			t.Fatal(err)
 		}
 
@@ -176,7 +176,7 @@ func TestThresholds(t *testing.T) {
 		user := dbtest.NewUser(t, d, "owner@example.com")
 		site := dbtest.NewSite(t, d, user.AccountID, "shop.example")
 		zone := "Pacific/Auckland" // 13 hours ahead
-		if err := sites.New(d).UpdateSite(t.Context(), user.AccountID, site.ID, sites.SiteUpdate{TimeZone: &zone}); err != nil {
+		if err := sites.New(d).Sites.UpdateSite(t.Context(), user.AccountID, site.ID, sites.SiteUpdate{TimeZone: &zone}); err != nil {
 			t.Fatal(err)
 		}
 

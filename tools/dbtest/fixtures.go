@@ -49,7 +49,7 @@ func AddMember(t testing.TB, d *db.DB, accountID int64, email string, role model
 func NewSite(t testing.TB, d *db.DB, accountID int64, domain string) *model.Site {
 	t.Helper()
 
-	site, err := sites.New(d).CreateSite(t.Context(), model.Site{
+	site, err := sites.New(d).Sites.CreateSite(t.Context(), model.Site{
 		AccountID: accountID, SiteKey: model.NewSiteKey(), Domain: domain, Name: domain,
 		Plan: model.PlanFree, MonthlyPageviews: 10_000, CreatedAt: Start,
 	})
@@ -119,7 +119,7 @@ func OutboxSite(t *testing.T, d *db.DB, domain string) *model.Site {
 		t.Fatal(err)
 	}
 
-	site, err := sites.New(d).CreateSite(t.Context(), model.Site{
+	site, err := sites.New(d).Sites.CreateSite(t.Context(), model.Site{
 		AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: domain, Name: domain,
 		Plan: model.PlanFree, MonthlyPageviews: 10_000, CreatedAt: Noon,
 	})
@@ -128,7 +128,7 @@ func OutboxSite(t *testing.T, d *db.DB, domain string) *model.Site {
 	}
 
 	secret := "the secret of " + domain
-	if err := sites.New(d).SetConversionWebhook(t.Context(), site.AccountID, site.ID, "https://"+domain+"/hook", &secret,
+	if err := sites.New(d).Sites.SetConversionWebhook(t.Context(), site.AccountID, site.ID, "https://"+domain+"/hook", &secret,
 		model.ChangedBy{}); err != nil {
 		t.Fatal(err)
 	}

@@ -259,7 +259,7 @@ func (c *setPlanCommand) Run(ctx context.Context, s *session) error {
 		return err
 	}
 
-	if err := sites.New(d).SetSitePlan(ctx, site.ID, c.Args.Plan, c.MonthlyPageviews); err != nil {
+	if err := sites.New(d).Sites.SetSitePlan(ctx, site.ID, c.Args.Plan, c.MonthlyPageviews); err != nil {
 		return err
 	}
 
@@ -281,7 +281,7 @@ func (c *purgeSiteCommand) Run(ctx context.Context, s *session) error {
 		return err
 	}
 
-	site, err := sites.New(d).DeletedSiteByKey(ctx, c.Args.SiteKey)
+	site, err := sites.New(d).Sites.DeletedSiteByKey(ctx, c.Args.SiteKey)
 	if errors.Is(err, model.ErrNotFound) {
 		return fmt.Errorf("no deleted site has the key %q: an owner deletes a site first, in the console or by GraphQL", c.Args.SiteKey)
 	}
@@ -293,7 +293,7 @@ func (c *purgeSiteCommand) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	if _, err := sites.New(d).DeleteSite(ctx, site.AccountID, site.ID, c.Confirm, now); err != nil {
+	if _, err := sites.New(d).Sites.DeleteSite(ctx, site.AccountID, site.ID, c.Confirm, now); err != nil {
 		return err
 	}
 
@@ -366,7 +366,7 @@ func (c *setSiteLimitCommand) Run(ctx context.Context, s *session) error {
 		return err
 	}
 
-	if err := sites.New(d).SetSiteLimit(ctx, account.ID, c.Args.Sites); err != nil {
+	if err := sites.New(d).Sites.SetSiteLimit(ctx, account.ID, c.Args.Sites); err != nil {
 		return err
 	}
 

@@ -104,7 +104,7 @@ func (c *accountsCommand) read(ctx context.Context, d *db.DB, month model.Month)
 		if lines[i].UserList, err = membersOf(ctx, d, row.ID); err != nil {
 			return nil, err
 		}
-		list, err := sites.New(d).Sites(ctx, row.ID, 0, model.MaxSites)
+		list, err := sites.New(d).Sites.Sites(ctx, row.ID, 0, model.MaxSites)
 		if err != nil {
 			return nil, err
 		}
@@ -114,7 +114,7 @@ func (c *accountsCommand) read(ctx context.Context, d *db.DB, month model.Month)
 			ids[i] = site.ID
 		}
 
-		used, err := sites.New(d).MonthlyUsage(ctx, month, ids)
+		used, err := sites.New(d).Usage.MonthlyUsage(ctx, month, ids)
 		if err != nil {
 			return nil, err
 		}

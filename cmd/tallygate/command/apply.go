@@ -50,7 +50,7 @@ func (c *applyCommand) Run(ctx context.Context, s *session) error {
 	}
 
 	var changes []string
-	err = sites.New(d).InTx(ctx, func(ctx context.Context, store *sites.Store) error {
+	err = sites.New(d).InTx(ctx, func(ctx context.Context, store *sites.Owned) error {
 		a := &applier{settings: s.settings, store: store, accountID: account.ID}
 		err := a.apply(ctx, file)
 		if changes = a.changes; err == nil && len(changes) == 0 {
@@ -92,7 +92,7 @@ func parseSites(text []byte) (*sitesFile, error) {
 // applier applies a file to an account, in one transaction.
 type applier struct {
 	settings  *config.Config
-	store     *sites.Store // bound to the transaction
+	store     *sites.Owned // bound to the transaction
 	accountID int64
 	changes   []string // a line for each change
 }
@@ -115,7 +115,7 @@ func (a *applier) apply(ctx context.Context, file *sitesFile) error {
 		return err
 	}
 
-	existing, err := a.store.Sites(ctx, a.accountID, 0, model.MaxSites)
+	existing, err := a.store.Sites.Sites(ctx, a.accountID, 0, model.MaxSites)
 	if err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func (a *applier) createSite(ctx context.Context, domain string, file siteFile) 
 
 	plan := a.settings.DefaultSitePlan
 	volume, _ := plan.MonthlyPageviews()
-	site, err := a.store.CreateSite(ctx, model.Site{
+	site, err := a.store.Sites.CreateSite(ctx, model.Site{
 		AccountID: a.accountID, SiteKey: siteKey, Domain: domain, Name: domain,
 		Plan: plan, MonthlyPageviews: volume, CreatedAt: model.At(time.Now()),
 	})
@@ -196,8 +196,8 @@ func (a *applier) createSite(ctx context.Context, domain string, file siteFile) 
 	return site.ID, nil
 }
 
-func rulesOf(ctx context.Context, store *sites.Store, id int64) (*model.SiteRules, error) {
-	rules, err := store.SiteRules(ctx, []int64{id})
+func rulesOf(ctx context.Context, store *sites.Owned, id int64) (*model.SiteRules, error) {
+	rules, err := store.Sites.SiteRules(ctx, []int64{id})
 	if err == nil && rules[id] == nil {
 		// The site was deleted by another process.
 		err = model.ErrNotFound
@@ -209,7 +209,7 @@ func rulesOf(ctx context.Context, store *sites.Store, id int64) (*model.SiteRule
 func (a *applier) changeSite(ctx context.Context, site *model.SiteRules, file siteFile) error {
 	update := file.SiteUpdate
 	update.AllowLocal = a.settings.AllowLocalDomains
-	if err := a.store.UpdateSite(ctx, a.accountID, site.ID, update); err != nil {
+	if err := a.store.Sites.UpdateSite(ctx, a.accountID, site.ID, update); err != nil {
 		return err
 	}
 	if err := a.changeWebhooks(ctx, site.ID, file); err != nil {
@@ -218,7 +218,7 @@ func (a *applier) changeSite(ctx context.Context, site *model.SiteRules, file si
 
 	switch {
 	case file.Plan != nil:
-		return a.store.SetSitePlan(ctx, site.ID, model.Plan(*file.Plan), file.MonthlyPageviews)
+		return a.store.Sites.SetSitePlan(ctx, site.ID, model.Plan(*file.Plan), file.MonthlyPageviews)
 	case file.MonthlyPageviews != nil:
 		return model.InvalidField("monthlyPageviews", "invalid_volume", "Set monthlyPageviews together with its plan.")
 	}
@@ -256,14 +256,14 @@ func (a *applier) changeWebhooks(ctx context.Context, siteID int64, file siteFil
 	by := model.ChangedBy{Operator: true, At: model.At(time.Now())}
 
 	if file.ConversionWebhookURL != nil {
-		err := a.store.SetConversionWebhook(ctx, a.accountID, siteID, *file.ConversionWebhookURL, nil, by)
+		err := a.store.Sites.SetConversionWebhook(ctx, a.accountID, siteID, *file.ConversionWebhookURL, nil, by)
 		if err != nil {
 			return err
 		}
 	}
 
 	if file.DailyExportURL != nil {
-		return a.store.SetDailyExportWebhook(ctx, a.accountID, siteID, *file.DailyExportURL, by)
+		return a.store.Sites.SetDailyExportWebhook(ctx, a.accountID, siteID, *file.DailyExportURL, by)
 	}
 
 	return nil

@@ -15,7 +15,7 @@ import (
 
 // applyAccount applies the settings of the account itself.
 func (a *applier) applyAccount(ctx context.Context, file *sitesFile) error {
-	before, err := a.store.AccountSettings(ctx, a.accountID)
+	before, err := a.store.Sites.AccountSettings(ctx, a.accountID)
 	if err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func (a *applier) applyAccount(ctx context.Context, file *sitesFile) error {
 	if reflect.DeepEqual(after, *before) {
 		return nil
 	}
-	if err := a.store.SetAccountSettings(ctx, a.accountID, after); err != nil {
+	if err := a.store.Sites.SetAccountSettings(ctx, a.accountID, after); err != nil {
 		return refused("account", err)
 	}
 
@@ -52,7 +52,7 @@ func (a *applier) applyAccount(ctx context.Context, file *sitesFile) error {
 }
 
 // newSiteKey returns the site key of a new site: the given one, or a random one.
-func newSiteKey(ctx context.Context, store *sites.Store, given *string) (string, error) {
+func newSiteKey(ctx context.Context, store *sites.Owned, given *string) (string, error) {
 	if given == nil {
 		return model.NewSiteKey(), nil
 	}
@@ -60,12 +60,12 @@ func newSiteKey(ctx context.Context, store *sites.Store, given *string) (string,
 		return "", model.InvalidField("siteKey", "invalid_site_key", "A site key is 32 hexadecimal characters.")
 	}
 
-	_, err := store.SiteRulesByKey(ctx, *given)
-	switch {
-	case err == nil:
-		return "", model.InvalidField("siteKey", "invalid_site_key", "Another site has this site key.")
-	case model.KindOf(err) != model.NotFound:
+	taken, err := store.Sites.IsKeyTaken(ctx, *given)
+	if err != nil {
 		return "", err
+	}
+	if taken {
+		return "", model.InvalidField("siteKey", "invalid_site_key", "Another site has this site key.")
 	}
 
 	return *given, nil
@@ -73,7 +73,7 @@ func newSiteKey(ctx context.Context, store *sites.Store, given *string) (string,
 
 // applySitekeys applies the settings of captcha sitekeys.
 func (a *applier) applySitekeys(ctx context.Context, files []sitekeyFile) error {
-	list, err := a.store.Sitekeys(ctx, a.accountID, 0, model.MaxSitekeys)
+	list, err := a.store.Sitekeys.Sitekeys(ctx, a.accountID, 0, model.MaxSitekeys)
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (a *applier) applySitekey(ctx context.Context, key *model.Sitekey, file sit
 		}
 
 		a.note("%s: created; rotate its secret to get one", file.Sitekey)
-		key, _, err = a.store.CreateSitekeyAs(ctx, a.accountID, file.Sitekey, name, bound, model.At(time.Now()))
+		key, _, err = a.store.Sitekeys.CreateSitekeyAs(ctx, a.accountID, file.Sitekey, name, bound, model.At(time.Now()))
 		if err != nil {
 			return err
 		}
@@ -123,7 +123,7 @@ func (a *applier) applySitekey(ctx context.Context, key *model.Sitekey, file sit
 		return nil
 	}
 
-	changed, err := a.store.UpdateSitekey(ctx, a.accountID, key.ID, sites.SitekeyUpdate{Name: file.Name, Domains: domains})
+	changed, err := a.store.Sitekeys.UpdateSitekey(ctx, a.accountID, key.ID, sites.SitekeyUpdate{Name: file.Name, Domains: domains})
 	if err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func (a *applier) applyPolicy(ctx context.Context, key *model.Sitekey, file *pol
 		return err
 	}
 
-	changed, err := a.store.UpdatePolicy(ctx, a.accountID, key.ID, update)
+	changed, err := a.store.Sitekeys.UpdatePolicy(ctx, a.accountID, key.ID, update)
 	if err != nil {
 		return err
 	}
@@ -251,18 +251,18 @@ func (f segmentFile) filters() []model.ReportFilter {
 
 func (f segmentFile) create(ctx context.Context, a *applier, siteID int64) error {
 	segment := model.Segment{SiteID: siteID, Name: f.name(), Filters: f.filters()}
-	_, err := a.store.CreateSegment(ctx, a.accountID, segment)
+	_, err := a.store.Objects.CreateSegment(ctx, a.accountID, segment)
 	return err
 }
 
 func (f segmentFile) update(ctx context.Context, a *applier, id int64) error {
 	filters := f.filters()
-	_, err := a.store.UpdateSegment(ctx, a.accountID, model.SegmentID(id), nil, &filters)
+	_, err := a.store.Objects.UpdateSegment(ctx, a.accountID, model.SegmentID(id), nil, &filters)
 	return err
 }
 
 func (f segmentFile) remove(ctx context.Context, a *applier, id int64) error {
-	_, err := a.store.DeleteSegment(ctx, a.accountID, model.SegmentID(id))
+	_, err := a.store.Objects.DeleteSegment(ctx, a.accountID, model.SegmentID(id))
 	return err
 }
 
@@ -279,18 +279,18 @@ func (f funnelFile) steps() []model.FunnelStep {
 }
 
 func (f funnelFile) create(ctx context.Context, a *applier, siteID int64) error {
-	_, err := a.store.CreateFunnel(ctx, a.accountID, model.Funnel{SiteID: siteID, Name: f.name(), Steps: f.steps()})
+	_, err := a.store.Objects.CreateFunnel(ctx, a.accountID, model.Funnel{SiteID: siteID, Name: f.name(), Steps: f.steps()})
 	return err
 }
 
 func (f funnelFile) update(ctx context.Context, a *applier, id int64) error {
 	steps := f.steps()
-	_, err := a.store.UpdateFunnel(ctx, a.accountID, model.FunnelID(id), nil, &steps)
+	_, err := a.store.Objects.UpdateFunnel(ctx, a.accountID, model.FunnelID(id), nil, &steps)
 	return err
 }
 
 func (f funnelFile) remove(ctx context.Context, a *applier, id int64) error {
-	_, err := a.store.DeleteFunnel(ctx, a.accountID, model.FunnelID(id))
+	_, err := a.store.Objects.DeleteFunnel(ctx, a.accountID, model.FunnelID(id))
 	return err
 }
 
@@ -310,7 +310,7 @@ func (a *applier) applyAnnotations(
 
 	for _, annotation := range stored.annotations {
 		for _, id := range stored.annotationIDs[annotation] {
-			if _, err := a.store.DeleteAnnotation(ctx, a.accountID, id); err != nil {
+			if _, err := a.store.Objects.DeleteAnnotation(ctx, a.accountID, id); err != nil {
 				return fmt.Errorf("annotations: %w", err)
 			}
 			a.note("%s: annotations: %q deleted", site.Domain, annotation.Day+" "+annotation.Text)
@@ -324,7 +324,7 @@ func (a *applier) applyAnnotations(
 		if err != nil {
 			err = model.InvalidField("day", "invalid_day", "Use the form YYYY-MM-DD.")
 		} else {
-			_, err = a.store.CreateAnnotation(ctx, a.accountID,
+			_, err = a.store.Objects.CreateAnnotation(ctx, a.accountID,
 				model.Annotation{SiteID: site.ID, Day: day, Text: annotation.Text, CreatedAt: model.At(time.Now())})
 		}
 		if err != nil {

@@ -89,7 +89,7 @@ type siteKey string
 
 // site returns the site with the key.
 func (k siteKey) site(ctx context.Context, d *db.DB) (*model.SiteRules, error) {
-	site, err := sites.New(d).SiteRulesByKey(ctx, string(k))
+	site, err := sites.New(d).Lookup.SiteRulesByKey(ctx, string(k))
 	if errors.Is(err, model.ErrNotFound) {
 		return nil, fmt.Errorf("there is no site with the key %q", string(k))
 	}

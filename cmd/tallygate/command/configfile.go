@@ -132,7 +132,7 @@ func (c *exportConfigCommand) Run(ctx context.Context, s *session) error {
 		return err
 	}
 
-	file, err := readSites(ctx, sites.New(d), account.ID)
+	file, err := readSites(ctx, &sites.New(d).Owned, account.ID)
 	if err != nil {
 		return err
 	}
@@ -177,8 +177,8 @@ func quoteText(text string) ([]byte, error) {
 
 // readSites returns the settings of an account, in an order that does not depend on when they were
 // made.
-func readSites(ctx context.Context, store *sites.Store, accountID int64) (*sitesFile, error) {
-	account, err := store.AccountSettings(ctx, accountID)
+func readSites(ctx context.Context, store *sites.Owned, accountID int64) (*sitesFile, error) {
+	account, err := store.Sites.AccountSettings(ctx, accountID)
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +186,7 @@ func readSites(ctx context.Context, store *sites.Store, accountID int64) (*sites
 	plan := string(account.CaptchaPlan)
 	file := &sitesFile{AccountName: &account.Name, CaptchaPlan: &plan, SiteLimit: account.SiteLimit, Sites: []siteFile{}}
 
-	list, err := store.Sites(ctx, accountID, 0, model.MaxSites)
+	list, err := store.Sites.Sites(ctx, accountID, 0, model.MaxSites)
 	if err != nil {
 		return nil, err
 	}
@@ -200,7 +200,7 @@ func readSites(ctx context.Context, store *sites.Store, accountID int64) (*sites
 		file.Sites = append(file.Sites, *settings)
 	}
 
-	sitekeys, err := store.Sitekeys(ctx, accountID, 0, model.MaxSitekeys)
+	sitekeys, err := store.Sitekeys.Sitekeys(ctx, accountID, 0, model.MaxSitekeys)
 	if err != nil {
 		return nil, err
 	}
@@ -218,7 +218,7 @@ func readSites(ctx context.Context, store *sites.Store, accountID int64) (*sites
 }
 
 // readSite returns the settings of one site.
-func readSite(ctx context.Context, store *sites.Store, id int64) (*siteFile, error) {
+func readSite(ctx context.Context, store *sites.Owned, id int64) (*siteFile, error) {
 	site, err := rulesOf(ctx, store, id)
 	if err != nil {
 		return nil, err
@@ -253,15 +253,15 @@ type siteObjects struct {
 	annotationIDs         map[annotationFile][]model.AnnotationID
 }
 
-func readObjects(ctx context.Context, store *sites.Store, siteID int64) (*siteObjects, error) {
+func readObjects(ctx context.Context, store *sites.Owned, siteID int64) (*siteObjects, error) {
 	objects := &siteObjects{
 		segments: []segmentFile{}, funnels: []funnelFile{}, annotations: []annotationFile{},
 		segmentIDs: map[string]int64{}, funnelIDs: map[string]int64{}, annotationIDs: map[annotationFile][]model.AnnotationID{},
 	}
 
-	segments, segmentsErr := store.SegmentsOfSites(ctx, []int64{siteID})
-	funnels, funnelsErr := store.FunnelsOfSites(ctx, []int64{siteID})
-	annotations, annotationsErr := store.AnnotationsOfSites(ctx, []int64{siteID},
+	segments, segmentsErr := store.Objects.SegmentsOfSites(ctx, []int64{siteID})
+	funnels, funnelsErr := store.Objects.FunnelsOfSites(ctx, []int64{siteID})
+	annotations, annotationsErr := store.Objects.AnnotationsOfSites(ctx, []int64{siteID},
 		sites.AnnotationPage{Limit: model.MaxAnnotations})
 	if err := errors.Join(segmentsErr, funnelsErr, annotationsErr); err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ import (
 // last one.
 func (d *Demo) prepareReports(ctx context.Context, sitekey *model.Sitekey) error {
 	now := time.Now()
-	site, err := sites.New(d.options.DB).SiteRulesByKey(ctx, d.site.SiteKey)
+	site, err := sites.New(d.options.DB).Lookup.SiteRulesByKey(ctx, d.site.SiteKey)
 	if err != nil {
 		return err
 	}

@@ -20,17 +20,17 @@ func prepareSitekey(ctx context.Context, d *db.DB, ownerEmail string) (key *mode
 		return nil, "", err
 	}
 
-	keys, err := sites.New(d).Sitekeys(ctx, owner.AccountID, 0, 100)
+	keys, err := sites.New(d).Sitekeys.Sitekeys(ctx, owner.AccountID, 0, 100)
 	if err != nil {
 		return nil, "", err
 	}
 
 	for _, key := range keys {
 		if key.Name == sitekeyName {
-			_, secret, err := sites.New(d).RotateSitekeySecret(ctx, owner.AccountID, key.ID, 0)
+			_, secret, err := sites.New(d).Sitekeys.RotateSitekeySecret(ctx, owner.AccountID, key.ID, 0)
 			return key, secret, err
 		}
 	}
 
-	return sites.New(d).CreateSitekey(ctx, owner.AccountID, sitekeyName, []string{Domain, "localhost"}, model.At(time.Now()))
+	return sites.New(d).Sitekeys.CreateSitekey(ctx, owner.AccountID, sitekeyName, []string{Domain, "localhost"}, model.At(time.Now()))
 }

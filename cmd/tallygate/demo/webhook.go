@@ -185,7 +185,7 @@ func (w *WebhookReceiver) sendConversions(ctx context.Context, d *db.DB, ownerEm
 		return err
 	}
 
-	siteList, err := sites.New(d).Sites(ctx, owner.AccountID, 0, 100)
+	siteList, err := sites.New(d).Sites.Sites(ctx, owner.AccountID, 0, 100)
 	if err != nil {
 		return err
 	}
@@ -194,8 +194,8 @@ func (w *WebhookReceiver) sendConversions(ctx context.Context, d *db.DB, ownerEm
 		if site.SiteKey == siteKey {
 			on, details := true, history.Details
 			settings := sites.SiteUpdate{MeasureEcommerce: &on, VisitDetails: &details}
-			return errors.Join(sites.New(d).UpdateSite(ctx, owner.AccountID, site.ID, settings),
-				sites.New(d).SetConversionWebhook(ctx, owner.AccountID, site.ID, w.url, &w.secret, model.ChangedBy{}))
+			return errors.Join(sites.New(d).Sites.UpdateSite(ctx, owner.AccountID, site.ID, settings),
+				sites.New(d).Sites.SetConversionWebhook(ctx, owner.AccountID, site.ID, w.url, &w.secret, model.ChangedBy{}))
 		}
 	}
 

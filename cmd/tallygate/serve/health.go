@@ -149,7 +149,7 @@ func (a *App) checkCommon(ctx context.Context) (reason string, err error) {
 	if a.data == nil {
 		return "", nil
 	}
-	if err := errors.Join(sites.New(a.db).ProbeRules(ctx), sites.New(a.db).ProbeSitekeys(ctx)); err != nil {
+	if err := errors.Join(sites.New(a.db).Lookup.ProbeRules(ctx), sites.New(a.db).Lookup.ProbeSitekeys(ctx)); err != nil {
 		return "settings of sites not readable", err
 	}
 

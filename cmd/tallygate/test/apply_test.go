@@ -75,7 +75,7 @@ func (a *applier) site(domain string) *model.SiteRules {
 		a.t.Fatalf("%s: %v, %v", domain, keys, err)
 	}
 
-	site, err := sites.New(a.db).SiteRulesByKey(a.t.Context(), keys[0])
+	site, err := sites.New(a.db).Lookup.SiteRulesByKey(a.t.Context(), keys[0])
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ example.com: monthlyPageviews: "30000000", was "10000"
 		}
 
 		// The owner changes settings that the next file does not name.
-		if err := sites.New(a.db).AddSiteDomain(t.Context(), site.AccountID, site.ID, "by-hand.example"); err != nil {
+		if err := sites.New(a.db).Sites.AddSiteDomain(t.Context(), site.AccountID, site.ID, "by-hand.example"); err != nil {
 			t.Fatal(err)
 		}
 

@@ -163,7 +163,7 @@ func TestKillNeverAcceptsTwice(t *testing.T) {
 				}
 
 				account = owner.AccountID
-				key, secret, err := sites.New(d).CreateSitekey(t.Context(), account, "Crash", nil, model.At(time.Now()))
+				key, secret, err := sites.New(d).Sitekeys.CreateSitekey(t.Context(), account, "Crash", nil, model.At(time.Now()))
 				if err != nil {
 					t.Fatal(err)
 				}

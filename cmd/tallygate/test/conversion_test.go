@@ -120,14 +120,14 @@ func makeSite(tb testing.TB, d *db.DB, url string) (siteKey string) {
 		tb.Fatal(err)
 	}
 
-	site, err := sites.New(d).CreateSite(tb.Context(), model.Site{AccountID: user.AccountID, SiteKey: model.NewSiteKey(),
+	site, err := sites.New(d).Sites.CreateSite(tb.Context(), model.Site{AccountID: user.AccountID, SiteKey: model.NewSiteKey(),
 		Domain: "shop.example", Name: "shop",
 		Plan: model.PlanPro5M, MonthlyPageviews: 5_000_000, CreatedAt: at})
 	if err == nil {
-		err = sites.New(d).UpdateSite(tb.Context(), user.AccountID, site.ID, sites.SiteUpdate{MeasureEcommerce: &on})
+		err = sites.New(d).Sites.UpdateSite(tb.Context(), user.AccountID, site.ID, sites.SiteUpdate{MeasureEcommerce: &on})
 	}
 	if err == nil {
-		err = sites.New(d).SetConversionWebhook(tb.Context(), user.AccountID, site.ID, url, &secret, model.ChangedBy{})
+		err = sites.New(d).Sites.SetConversionWebhook(tb.Context(), user.AccountID, site.ID, url, &secret, model.ChangedBy{})
 	}
 	if err != nil {
 		tb.Fatal(err)

@@ -163,12 +163,12 @@ func (r *received) bytes() []byte {
 // keepAllDetails makes a site keep everything that a site can.
 func keepAllDetails(t *testing.T, d *db.DB, siteKey string) *model.SiteRules {
 	t.Helper()
-	site, err := sites.New(d).SiteRulesByKey(t.Context(), siteKey)
+	site, err := sites.New(d).Lookup.SiteRulesByKey(t.Context(), siteKey)
 	if err != nil {
 		t.Fatal(err)
 	}
 	details, shields := model.List[model.VisitDetail](model.VisitDetails), model.List[model.Shield](model.Shields)
-	err = sites.New(d).UpdateSite(t.Context(), site.AccountID, site.ID, sites.SiteUpdate{VisitDetails: &details, Shields: &shields})
+	err = sites.New(d).Sites.UpdateSite(t.Context(), site.AccountID, site.ID, sites.SiteUpdate{VisitDetails: &details, Shields: &shields})
 	if err != nil {
 		t.Fatal(err)
 	}

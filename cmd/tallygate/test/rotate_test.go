@@ -106,7 +106,7 @@ func (r *rotation) makeSitekey() {
 		r.t.Fatal(err)
 	}
 
-	key, secret, err := sites.New(d).CreateSitekey(r.t.Context(), user.AccountID, "Rotation", nil, model.At(time.Now()))
+	key, secret, err := sites.New(d).Sitekeys.CreateSitekey(r.t.Context(), user.AccountID, "Rotation", nil, model.At(time.Now()))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -564,7 +564,7 @@ func TestRotationMeetsSealing(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		siteList, err := sites.New(d).Sites(t.Context(), user.AccountID, 0, 1)
+		siteList, err := sites.New(d).Sites.Sites(t.Context(), user.AccountID, 0, 1)
 		if err != nil || len(siteList) != 1 {
 			t.Fatal(siteList, err)
 		}
@@ -577,7 +577,7 @@ func TestRotationMeetsSealing(t *testing.T) {
 			var err error
 			for n := 0; ctx.Err() == nil && err == nil; n++ {
 				secret := fmt.Sprintf("secret number %d of the owner", n)
-				err = sites.New(another).SetWebhookSecret(t.Context(), user.AccountID, siteList[0].ID, &secret, model.ChangedBy{})
+				err = sites.New(another).Sites.SetWebhookSecret(t.Context(), user.AccountID, siteList[0].ID, &secret, model.ChangedBy{})
 			}
 			changing <- err
 		}()

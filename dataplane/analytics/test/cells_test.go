@@ -221,7 +221,7 @@ func TestHitsWaitForAMove(t *testing.T) {
 	}
 
 	// A deleted site is not one that is moved.
-	if _, err := sites.New(d).DeleteSite(t.Context(), site.AccountID, site.ID, site.Domain, model.At(noon)); err != nil {
+	if _, err := sites.New(d).Sites.DeleteSite(t.Context(), site.AccountID, site.ID, site.Domain, model.At(noon)); err != nil {
 		t.Fatal(err)
 	}
 	p.await("the end of the site", func() bool {

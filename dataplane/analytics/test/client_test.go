@@ -84,7 +84,7 @@ func newPlaceful(t *testing.T, d *db.DB) *plane {
 
 func (p *plane) update(site *model.Site, u sites.SiteUpdate) {
 	p.tb.Helper()
-	if err := sites.New(p.db).UpdateSite(p.tb.Context(), site.AccountID, site.ID, u); err != nil {
+	if err := sites.New(p.db).Sites.UpdateSite(p.tb.Context(), site.AccountID, site.ID, u); err != nil {
 		p.tb.Fatal(err)
 	}
 }

@@ -589,13 +589,13 @@ func TestChangesTakeEffect(t *testing.T) {
 		if status, _ := p.collect(elsewhere); status != http.StatusForbidden {
 			t.Fatalf("an extra domain before it is added: %d", status)
 		}
-		if err := sites.New(d).AddSiteDomain(t.Context(), site.AccountID, site.ID, "example.org"); err != nil {
+		if err := sites.New(d).Sites.AddSiteDomain(t.Context(), site.AccountID, site.ID, "example.org"); err != nil {
 			t.Fatal(err)
 		}
 
 		p.await("the extra domain", func() bool { status, _ := p.collect(elsewhere); return status == http.StatusNoContent })
 
-		if err := sites.New(d).RemoveSiteDomain(t.Context(), site.AccountID, site.ID, "example.org"); err != nil {
+		if err := sites.New(d).Sites.RemoveSiteDomain(t.Context(), site.AccountID, site.ID, "example.org"); err != nil {
 			t.Fatal(err)
 		}
 

@@ -212,7 +212,7 @@ func TestConnectionsCut(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
 		p := newPlane(t, d)
 		site := p.shop("shop.example")
-		if err := sites.New(d).SetSitePlan(t.Context(), site.ID, model.PlanEnterprise, new(int64(1<<40))); err != nil {
+		if err := sites.New(d).Sites.SetSitePlan(t.Context(), site.ID, model.PlanEnterprise, new(int64(1<<40))); err != nil {
 			t.Fatal(err)
 		}
 

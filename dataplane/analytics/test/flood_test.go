@@ -60,7 +60,7 @@ const msInView = 1_000
 
 func newOffice(p *plane) *office {
 	o := &office{p: p, site: p.site("shop.example", 100_000)}
-	if err := sites.New(p.db).RegisterEvent(p.tb.Context(), o.site.AccountID, o.site.ID, "signup"); err != nil {
+	if err := sites.New(p.db).Sites.RegisterEvent(p.tb.Context(), o.site.AccountID, o.site.ID, "signup"); err != nil {
 		p.tb.Fatal(err)
 	}
 	return o
@@ -295,7 +295,7 @@ func TestServerFlood(t *testing.T) {
 		})
 		site, other := p.shop("shop.example"), p.shop("other.example")
 		secret, newer := p.secret(site), model.NewSecret("svcs_")
-		if _, err := sites.New(d).ReplaceServerSecret(t.Context(), site.AccountID, site.ID, model.HashToken(newer),
+		if _, err := sites.New(d).Sites.ReplaceServerSecret(t.Context(), site.AccountID, site.ID, model.HashToken(newer),
 			model.SecretHint(newer), model.At(noon.Add(24*time.Hour))); err != nil {
 			t.Fatal(err)
 		}

@@ -28,7 +28,7 @@ var contractCodes = map[int]string{
 func fuzzPlane(f *testing.F) (*plane, *model.Site) {
 	p := newPlane(f, dbtest.Open(f, dbtest.SQLiteURL(f)))
 	site := p.shop("shop.example")
-	if err := sites.New(p.db).SetSitePlan(f.Context(), site.ID, model.PlanEnterprise, new(int64(1<<40))); err != nil {
+	if err := sites.New(p.db).Sites.SetSitePlan(f.Context(), site.ID, model.PlanEnterprise, new(int64(1<<40))); err != nil {
 		f.Fatal(err)
 	}
 	return p, site

@@ -115,7 +115,7 @@ func (p *plane) site(domain string, quota int64) *model.Site {
 		p.tb.Fatal(err)
 	}
 
-	site, err := sites.New(p.db).CreateSite(p.tb.Context(), model.Site{AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: domain,
+	site, err := sites.New(p.db).Sites.CreateSite(p.tb.Context(), model.Site{AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: domain,
 		Name: domain, Plan: model.PlanEnterprise, MonthlyPageviews: quota, CreatedAt: at})
 	if err != nil {
 		p.tb.Fatal(err)
@@ -259,7 +259,7 @@ func (p *plane) rows(site *model.Site) []exports.Pageview {
 // used returns the site's usage in the month of the clock.
 func (p *plane) used(site *model.Site) int64 {
 	p.tb.Helper()
-	used, err := sites.New(p.db).MonthlyUsage(p.tb.Context(), model.At(p.clock.Now()).Month(), []int64{site.ID})
+	used, err := sites.New(p.db).Usage.MonthlyUsage(p.tb.Context(), model.At(p.clock.Now()).Month(), []int64{site.ID})
 	if err != nil {
 		p.tb.Fatal(err)
 	}
@@ -277,10 +277,10 @@ func (p *plane) shop(domain string) *model.Site {
 
 	excluded := []string{"192.0.2.7/32", "2001:db8::/32"}
 	for _, err := range []error{
-		sites.New(p.db).UpdateSite(ctx, account, site.ID, sites.SiteUpdate{MeasureSiteSearch: &yes, MeasureEcommerce: &yes, AllowPseudonymousUserID: &yes, ExcludedAddresses: &excluded}),
-		sites.New(p.db).RegisterEvent(ctx, account, site.ID, "signup"),
-		sites.New(p.db).MarkKeyEvent(ctx, account, site.ID, "signup"),
-		sites.New(p.db).SetConversionWebhook(ctx, account, site.ID, "https://hooks.example/conversions", nil, model.ChangedBy{}),
+		sites.New(p.db).Sites.UpdateSite(ctx, account, site.ID, sites.SiteUpdate{MeasureSiteSearch: &yes, MeasureEcommerce: &yes, AllowPseudonymousUserID: &yes, ExcludedAddresses: &excluded}),
+		sites.New(p.db).Sites.RegisterEvent(ctx, account, site.ID, "signup"),
+		sites.New(p.db).Sites.MarkKeyEvent(ctx, account, site.ID, "signup"),
+		sites.New(p.db).Sites.SetConversionWebhook(ctx, account, site.ID, "https://hooks.example/conversions", nil, model.ChangedBy{}),
 	} {
 		if err != nil {
 			p.tb.Fatal(err)
@@ -294,7 +294,7 @@ func (p *plane) shop(domain string) *model.Site {
 func (p *plane) secret(site *model.Site) string {
 	p.tb.Helper()
 	secret := model.NewSecret("svcs_")
-	if err := sites.New(p.db).SetServerSecret(p.tb.Context(), site.AccountID, site.ID, model.HashToken(secret), model.SecretHint(secret)); err != nil {
+	if err := sites.New(p.db).Sites.SetServerSecret(p.tb.Context(), site.AccountID, site.ID, model.HashToken(secret), model.SecretHint(secret)); err != nil {
 		p.tb.Fatal(err)
 	}
 	return secret
@@ -385,7 +385,7 @@ func (p *plane) awaitNotifications(site *model.Site) {
 		// This caches the site, which does not expire while the clock stands.
 		p.collect(nothing)
 
-		if err := sites.New(p.db).AddSiteDomain(p.tb.Context(), site.AccountID, site.ID, domain); err != nil {
+		if err := sites.New(p.db).Sites.AddSiteDomain(p.tb.Context(), site.AccountID, site.ID, domain); err != nil {
 			p.tb.Fatal(err)
 		}
 

@@ -56,7 +56,7 @@ func TestOwnLinkIsNotOutbound(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.shop("shop.example")
-		if err := sites.New(d).AddSiteDomain(t.Context(), site.AccountID, site.ID, "checkout.example"); err != nil {
+		if err := sites.New(d).Sites.AddSiteDomain(t.Context(), site.AccountID, site.ID, "checkout.example"); err != nil {
 			t.Fatal(err)
 		}
 
@@ -124,11 +124,11 @@ func TestLimits(t *testing.T) {
 
 		domains, names := p.site("domains.example", quota), p.site("names.example", quota)
 		addDomain := func(i int) error {
-			return sites.New(d).AddSiteDomain(ctx, domains.AccountID, domains.ID, fmt.Sprintf("extra%d.example", i))
+			return sites.New(d).Sites.AddSiteDomain(ctx, domains.AccountID, domains.ID, fmt.Sprintf("extra%d.example", i))
 		}
 
 		register := func(i int) error {
-			return sites.New(d).RegisterEvent(ctx, names.AccountID, names.ID, fmt.Sprintf("name-%d", i))
+			return sites.New(d).Sites.RegisterEvent(ctx, names.AccountID, names.ID, fmt.Sprintf("name-%d", i))
 		}
 
 		long := func(n int) string { return strings.Repeat("a", n) }
@@ -154,8 +154,8 @@ func TestLimits(t *testing.T) {
 			{"server body beyond", serverBody(8193), 400},
 			{"event properties of 4 KB are kept", kept(4096), 4096},
 			{"event properties beyond are dropped", kept(4097), 0},
-			{"event name of 48 characters", rule(sites.New(d).RegisterEvent(ctx, account, site.ID, long(48))), 204},
-			{"event name beyond", rule(sites.New(d).RegisterEvent(ctx, account, site.ID, long(49))), 400},
+			{"event name of 48 characters", rule(sites.New(d).Sites.RegisterEvent(ctx, account, site.ID, long(48))), 204},
+			{"event name beyond", rule(sites.New(d).Sites.RegisterEvent(ctx, account, site.ID, long(49))), 400},
 			{"50 registered names", several(50, register), 204},
 			{"one more", rule(register(50)), 400},
 			{"20 extra domains", several(20, addDomain), 204},

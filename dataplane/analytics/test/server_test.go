@@ -256,7 +256,7 @@ func TestServerSecretReplaced(t *testing.T) {
 		if got := status(fresh); got != 200 {
 			t.Errorf("the new key: %d", got)
 		}
-		if err := sites.New(d).RevokeServerSecret(t.Context(), site.AccountID, site.ID); err != nil {
+		if err := sites.New(d).Sites.RevokeServerSecret(t.Context(), site.AccountID, site.ID); err != nil {
 			t.Fatal(err)
 		}
 
@@ -289,7 +289,7 @@ func TestOldServerSecret(t *testing.T) {
 				until = model.At(p.clock.Now().Add(keep))
 			}
 
-			_, err := sites.New(changing).ReplaceServerSecret(t.Context(), site.AccountID, site.ID, model.HashToken(secret),
+			_, err := sites.New(changing).Sites.ReplaceServerSecret(t.Context(), site.AccountID, site.ID, model.HashToken(secret),
 				model.SecretHint(secret), until)
 			if err != nil {
 				t.Fatal(err)
@@ -324,7 +324,7 @@ func TestOldServerSecret(t *testing.T) {
 			t.Errorf("after another rotation: %v, want the last two keys valid", got)
 		}
 
-		if err := sites.New(changing).RevokeOldServerSecret(t.Context(), site.AccountID, site.ID); err != nil {
+		if err := sites.New(changing).Sites.RevokeOldServerSecret(t.Context(), site.AccountID, site.ID); err != nil {
 			t.Fatal(err)
 		}
 		p.await("the third key's end", func() bool { return status(third) == 401 })
@@ -334,7 +334,7 @@ func TestOldServerSecret(t *testing.T) {
 
 		fifth := rotate(time.Hour)
 		p.await("the fifth key", func() bool { return status(fifth) == 200 })
-		if err := sites.New(changing).RevokeServerSecret(t.Context(), site.AccountID, site.ID); err != nil {
+		if err := sites.New(changing).Sites.RevokeServerSecret(t.Context(), site.AccountID, site.ID); err != nil {
 			t.Fatal(err)
 		}
 		p.await("the end of both keys", func() bool { return status(fourth) == 401 && status(fifth) == 401 })
@@ -347,7 +347,7 @@ func TestServerQuota(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.site("example.com", 2)
-		if err := sites.New(d).RegisterEvent(t.Context(), site.AccountID, site.ID, "signup"); err != nil {
+		if err := sites.New(d).Sites.RegisterEvent(t.Context(), site.AccountID, site.ID, "signup"); err != nil {
 			t.Fatal(err)
 		}
 

@@ -62,12 +62,18 @@ func TestStoppedSites(t *testing.T) {
 			begin, end func() error
 		}{
 			{model.RefusedPaused,
-				func() error { return second(sites.New(d).PauseSite(t.Context(), site.AccountID, site.ID, true, now)) },
-				func() error { return second(sites.New(d).PauseSite(t.Context(), site.AccountID, site.ID, false, now)) }},
-			{"deleted",
-				func() error { return second(sites.New(d).RemoveSite(t.Context(), site.AccountID, site.ID, nil, now)) },
 				func() error {
-					return second(sites.New(d).RestoreSite(t.Context(), site.AccountID, site.ID, false, now))
+					return second(sites.New(d).Sites.PauseSite(t.Context(), site.AccountID, site.ID, true, now))
+				},
+				func() error {
+					return second(sites.New(d).Sites.PauseSite(t.Context(), site.AccountID, site.ID, false, now))
+				}},
+			{"deleted",
+				func() error {
+					return second(sites.New(d).Sites.RemoveSite(t.Context(), site.AccountID, site.ID, nil, now))
+				},
+				func() error {
+					return second(sites.New(d).Sites.RestoreSite(t.Context(), site.AccountID, site.ID, false, now))
 				}},
 			{model.RefusedSuspended,
 				func() error { return second(accounts.New(d).Suspend(t.Context(), site.AccountID, "abuse", now)) },

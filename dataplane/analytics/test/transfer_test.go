@@ -39,7 +39,7 @@ func TestHitsDuringTransfers(t *testing.T) {
 
 		from, to := site.AccountID, other.AccountID
 		for range transfers {
-			if _, err := sites.New(d).TransferSite(t.Context(), site.ID, from, to, true); err != nil {
+			if _, err := sites.New(d).Sites.TransferSite(t.Context(), site.ID, from, to, true); err != nil {
 				t.Errorf("transfer: %v", err)
 			}
 			from, to = to, from
@@ -67,16 +67,16 @@ func TestTransfersMeetDeletions(t *testing.T) {
 			for _, site := range []*model.Site{first, second} {
 				wg.Go(func() {
 					for _, accounts := range [][2]int64{{first.AccountID, second.AccountID}, {second.AccountID, first.AccountID}} {
-						_, err := sites.New(d).TransferSite(t.Context(), site.ID, accounts[0], accounts[1], true)
+						_, err := sites.New(d).Sites.TransferSite(t.Context(), site.ID, accounts[0], accounts[1], true)
 						if err != nil && model.KindOf(err) != model.NotFound {
 							t.Errorf("transfer: %v", err)
 						}
 					}
 				})
 				wg.Go(func() {
-					_, err := sites.New(d).RemoveSite(t.Context(), site.AccountID, site.ID, nil, now)
+					_, err := sites.New(d).Sites.RemoveSite(t.Context(), site.AccountID, site.ID, nil, now)
 					if err == nil {
-						_, err = sites.New(d).RestoreSite(t.Context(), site.AccountID, site.ID, true, now)
+						_, err = sites.New(d).Sites.RestoreSite(t.Context(), site.AccountID, site.ID, true, now)
 					}
 					if err != nil && model.KindOf(err) != model.NotFound {
 						t.Errorf("deletion: %v", err)

@@ -255,7 +255,7 @@ func TestAccountMoveUnderLoad(t *testing.T) {
 		key      pair
 		from, to int64
 	}{{given.key, moved, otherCell}, {received.key, otherCell, moved}} {
-		if _, err := sites.New(p.db).TransferSitekey(t.Context(), transfer.key.ID, transfer.from, transfer.to); err != nil {
+		if _, err := sites.New(p.db).Sitekeys.TransferSitekey(t.Context(), transfer.key.ID, transfer.from, transfer.to); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -111,7 +111,7 @@ func TestClaimsOfADeletedAccount(t *testing.T) {
 	key := p.pair(from)
 	used, token := p.token(key, siteOrigin), p.token(key, siteOrigin)
 	check(t, "before", p.siteverify(key, used), valid)
-	if _, err := sites.New(d).TransferSitekey(t.Context(), key.ID, from, to); err != nil {
+	if _, err := sites.New(d).Sitekeys.TransferSitekey(t.Context(), key.ID, from, to); err != nil {
 		t.Fatal(err)
 	}
 

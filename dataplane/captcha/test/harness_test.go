@@ -139,7 +139,7 @@ type pair struct {
 // pair creates a sitekey of the account.
 func (p *plane) pair(accountID int64, domains ...string) pair {
 	p.tb.Helper()
-	key, secret, err := sites.New(p.db).CreateSitekey(p.tb.Context(), accountID, "Form", domains, model.At(p.clock.Now()))
+	key, secret, err := sites.New(p.db).Sitekeys.CreateSitekey(p.tb.Context(), accountID, "Form", domains, model.At(p.clock.Now()))
 	if err != nil {
 		p.tb.Fatal(err)
 	}

@@ -51,7 +51,7 @@ func TestPolicyActsOnEveryNode(t *testing.T) {
 
 		base, own := 1, []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")}
 		limit := model.AutomationLimit
-		_, err := sites.New(d).UpdatePolicy(t.Context(), key.AccountID, key.ID, sites.PolicyUpdate{BaseMS: &base, Automation: &limit, Exempt: &own})
+		_, err := sites.New(d).Sitekeys.UpdatePolicy(t.Context(), key.AccountID, key.ID, sites.PolicyUpdate{BaseMS: &base, Automation: &limit, Exempt: &own})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,7 +114,7 @@ func TestAutomationMeetsMoreWork(t *testing.T) {
 			for _, isStrict := range []bool{false, true} {
 				key := p.pair(account)
 				if isStrict {
-					if _, err := sites.New(d).UpdatePolicy(t.Context(), account, key.ID, sites.PolicyUpdate{Strict: &strict}); err != nil {
+					if _, err := sites.New(d).Sitekeys.UpdatePolicy(t.Context(), account, key.ID, sites.PolicyUpdate{Strict: &strict}); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -164,7 +164,7 @@ func TestAttackActsOnEveryNode(t *testing.T) {
 		}
 
 		testkit.Await(t, "the other node follows", func() bool { return base(second) == 2*difficulty })
-		stored, err := sites.New(d).SitekeyByID(t.Context(), account, key.ID)
+		stored, err := sites.New(d).Sitekeys.SitekeyByID(t.Context(), account, key.ID)
 		if a := stored.Attack; err != nil || a.Level != 1 || a.Networks < 400 || a.Challenges < 400 || a.Since != model.At(first.clock.Now()) {
 			t.Errorf("stored: %+v, %v", a, err)
 		}
@@ -173,7 +173,7 @@ func TestAttackActsOnEveryNode(t *testing.T) {
 		first.clock.Add(2 * time.Minute)
 		base(first)
 		testkit.Await(t, "the attack is stored again", func() bool {
-			stored, err := sites.New(d).SitekeyByID(t.Context(), account, key.ID)
+			stored, err := sites.New(d).Sitekeys.SitekeyByID(t.Context(), account, key.ID)
 			return err == nil && stored.Attack.Seen == model.At(first.clock.Now())
 		})
 		if n, err := dbtest.Count(d, "mails"); err != nil || n != 1 {

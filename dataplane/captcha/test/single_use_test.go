@@ -490,7 +490,7 @@ func TestRotatedSecretIsRefused(t *testing.T) {
 		}
 
 		await("the sitekey", func() bool { return p.compat(key, "x") == refused("invalid-input-response") })
-		_, secret, err := sites.New(changing).RotateSitekeySecret(t.Context(), account, key.ID, 0)
+		_, secret, err := sites.New(changing).Sitekeys.RotateSitekeySecret(t.Context(), account, key.ID, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -502,13 +502,13 @@ func TestRotatedSecretIsRefused(t *testing.T) {
 
 		config := call{path: configPath, body: m{"sitekey": key.Sitekey.Sitekey}, origin: siteOrigin}
 		domains := []string{"example.org"}
-		if _, err := sites.New(changing).UpdateSitekey(t.Context(), account, key.ID, sites.SitekeyUpdate{Domains: &domains}); err != nil {
+		if _, err := sites.New(changing).Sitekeys.UpdateSitekey(t.Context(), account, key.ID, sites.SitekeyUpdate{Domains: &domains}); err != nil {
 			t.Fatal(err)
 		}
 
 		await("the binding", func() bool { response, _ := p.send(config); return response.StatusCode == http.StatusForbidden })
 
-		if err := sites.New(changing).DeleteSitekey(t.Context(), account, key.ID); err != nil {
+		if err := sites.New(changing).Sitekeys.DeleteSitekey(t.Context(), account, key.ID); err != nil {
 			t.Fatal(err)
 		}
 
@@ -569,7 +569,7 @@ func TestOldSitekeySecret(t *testing.T) {
 
 		rotate := func(keep time.Duration) string {
 			t.Helper()
-			_, secret, err := sites.New(changing).RotateSitekeySecret(t.Context(), account, key.ID, model.At(p.clock.Now().Add(keep)))
+			_, secret, err := sites.New(changing).Sitekeys.RotateSitekeySecret(t.Context(), account, key.ID, model.At(p.clock.Now().Add(keep)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -602,7 +602,7 @@ func TestOldSitekeySecret(t *testing.T) {
 			t.Error("after another rotation, one of the last two secrets is refused")
 		}
 
-		if _, err := sites.New(changing).RevokeOldSitekeySecret(t.Context(), account, key.ID); err != nil {
+		if _, err := sites.New(changing).Sitekeys.RevokeOldSitekeySecret(t.Context(), account, key.ID); err != nil {
 			t.Fatal(err)
 		}
 		await("the end of the third secret", refuses, third)

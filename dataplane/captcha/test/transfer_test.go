@@ -95,7 +95,7 @@ func transferSitekey(t *testing.T, d *db.DB, place func(from int64)) {
 			}
 		}
 
-		moved, err := sites.New(d).TransferSitekey(t.Context(), key.ID, from, to)
+		moved, err := sites.New(d).Sitekeys.TransferSitekey(t.Context(), key.ID, from, to)
 		if err != nil || moved.AccountID != to {
 			t.Fatalf("transfer %d: %+v, %v", round, moved, err)
 		}

@@ -122,7 +122,7 @@ func (s *captchaSite) newPlane() http.Handler {
 		s.t.Fatal(err)
 	}
 
-	sitekey, secret, err := sites.New(d).CreateSitekey(s.t.Context(), user.AccountID, "Form", []string{"shop.test"}, at)
+	sitekey, secret, err := sites.New(d).Sitekeys.CreateSitekey(s.t.Context(), user.AccountID, "Form", []string{"shop.test"}, at)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func (s *captchaSite) newPlane() http.Handler {
 	s.key = captchaKey{sitekey.Sitekey, secret}
 	s.treat = func(automation model.CaptchaAutomation) {
 		s.t.Helper()
-		_, err := sites.New(d).UpdatePolicy(s.t.Context(), user.AccountID, sitekey.ID, sites.PolicyUpdate{Automation: &automation})
+		_, err := sites.New(d).Sitekeys.UpdatePolicy(s.t.Context(), user.AccountID, sitekey.ID, sites.PolicyUpdate{Automation: &automation})
 		if err != nil {
 			s.t.Fatal(err)
 		}

@@ -65,7 +65,7 @@ func TestCaptchaChromium(t *testing.T) {
 
 	// An attack is shown with its figures.
 	seen := model.CaptchaAttack{Level: 2, Seen: model.At(time.Now()), Networks: 1812, Challenges: 2040, Refused: 12, Usual: 37}
-	if err := sites.New(dbtest.Open(t, db.EmbeddedURL(s.dir))).SawAttack(t.Context(), 1, 1, seen); err != nil {
+	if err := sites.New(dbtest.Open(t, db.EmbeddedURL(s.dir))).Sitekeys.SawAttack(t.Context(), 1, 1, seen); err != nil {
 		t.Fatal(err)
 	}
 	p.Goto(s.control + p.Text("location.pathname"))

@@ -78,7 +78,7 @@ func TestSearchOfManySitesChromium(t *testing.T) {
 
 	s := start(t, map[string]string{"ROLES": "control,data"})
 	s.signUp()
-	if err := sites.New(dbtest.Open(t, db.EmbeddedURL(s.dir))).SetSiteLimit(t.Context(), 1, 200); err != nil {
+	if err := sites.New(dbtest.Open(t, db.EmbeddedURL(s.dir))).Sites.SetSiteLimit(t.Context(), 1, 200); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 102 {

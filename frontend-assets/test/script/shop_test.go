@@ -129,7 +129,7 @@ func (s *shop) register() {
 		s.t.Fatal(err)
 	}
 
-	s.site, err = sites.New(s.db).CreateSite(ctx, model.Site{AccountID: user.AccountID, SiteKey: siteKey, Domain: "shop.test", Name: "Shop",
+	s.site, err = sites.New(s.db).Sites.CreateSite(ctx, model.Site{AccountID: user.AccountID, SiteKey: siteKey, Domain: "shop.test", Name: "Shop",
 		Plan: model.PlanEnterprise, MonthlyPageviews: 10_000, CreatedAt: at})
 	if err != nil {
 		s.t.Fatal(err)
@@ -137,9 +137,9 @@ func (s *shop) register() {
 
 	yes := true
 	for _, err := range []error{
-		sites.New(s.db).AddSiteDomain(ctx, user.AccountID, s.site.ID, "shop-extra.test"),
-		sites.New(s.db).RegisterEvent(ctx, user.AccountID, s.site.ID, "signup"),
-		sites.New(s.db).UpdateSite(ctx, user.AccountID, s.site.ID, sites.SiteUpdate{MeasureSiteSearch: &yes, MeasureEcommerce: &yes, AllowPseudonymousUserID: &yes}),
+		sites.New(s.db).Sites.AddSiteDomain(ctx, user.AccountID, s.site.ID, "shop-extra.test"),
+		sites.New(s.db).Sites.RegisterEvent(ctx, user.AccountID, s.site.ID, "signup"),
+		sites.New(s.db).Sites.UpdateSite(ctx, user.AccountID, s.site.ID, sites.SiteUpdate{MeasureSiteSearch: &yes, MeasureEcommerce: &yes, AllowPseudonymousUserID: &yes}),
 	} {
 		if err != nil {
 			s.t.Fatal(err)

@@ -236,7 +236,7 @@ func TestRefusedOriginIsOneLineChromium(t *testing.T) {
 func TestStoredAsDebugSaysChromium(t *testing.T) {
 	s := newShop(t, dbtest.Open(t, dbtest.SQLiteURL(t)), map[string]string{"/": tag(""),
 		"/unsure": strings.ReplaceAll(tag(""), siteKey, strings.Repeat("f", 32))})
-	if err := sites.New(s.db).SetSitePlan(t.Context(), s.site.ID, model.PlanEnterprise, new(int64(2))); err != nil {
+	if err := sites.New(s.db).Sites.SetSitePlan(t.Context(), s.site.ID, model.PlanEnterprise, new(int64(2))); err != nil {
 		t.Fatal(err)
 	}
 

@@ -51,7 +51,7 @@ func TestBulkLoad(t *testing.T) {
 		if err != nil || len(exported) != 3 {
 			t.Errorf("exported %v, %v; want the three page views", exported, err)
 		}
-		if used, err := sites.New(d).MonthlyUsage(t.Context(), at.Month(), []int64{site.ID}); err != nil || used[site.ID] != 3 {
+		if used, err := sites.New(d).Usage.MonthlyUsage(t.Context(), at.Month(), []int64{site.ID}); err != nil || used[site.ID] != 3 {
 			t.Errorf("counted %v, %v; want 3", used, err)
 		}
 
@@ -82,7 +82,7 @@ func bulkSite(t *testing.T, d *db.DB) *model.Site {
 		t.Fatal(err)
 	}
 
-	site, err := sites.New(d).CreateSite(t.Context(), model.Site{AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: "bulk.example", Name: "Bulk",
+	site, err := sites.New(d).Sites.CreateSite(t.Context(), model.Site{AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: "bulk.example", Name: "Bulk",
 		Plan: model.PlanPro5M, MonthlyPageviews: 5_000_000})
 	if err != nil {
 		t.Fatal(err)

@@ -132,7 +132,7 @@ func (i *clusterInstallation) nodes() []string {
 // cellID returns the number of a site's cell.
 func (i *clusterInstallation) cellID(ctx context.Context, siteKey string) (id int64, err error) {
 	err = i.in.WithDatabase(func(d *db.DB) error {
-		site, err := sites.New(d).SiteRulesByKey(ctx, siteKey)
+		site, err := sites.New(d).Lookup.SiteRulesByKey(ctx, siteKey)
 		if err == nil {
 			id = site.Cell
 		}

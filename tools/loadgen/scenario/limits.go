@@ -159,7 +159,7 @@ func storeSites(ctx context.Context, d *db.DB, name string, n int) ([]target.Sit
 	created := make([]target.Site, n)
 	for i := range created {
 		domain := fmt.Sprintf("%s-%d.example", name, i)
-		s, err := sites.New(d).CreateSite(ctx, model.Site{AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: domain,
+		s, err := sites.New(d).Sites.CreateSite(ctx, model.Site{AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: domain,
 			Name: domain, Plan: model.PlanEnterprise, MonthlyPageviews: 1_000_000_000, CreatedAt: now})
 		if err != nil {
 			return nil, err

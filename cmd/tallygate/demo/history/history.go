@@ -38,7 +38,7 @@ type Shop struct {
 func Fill(ctx context.Context, d *db.DB, shop Shop, now time.Time) error {
 	to := model.At(now)
 	from := (to.Day() - Days).Start()
-	last, err := sites.New(d).LastHits(ctx, []int64{shop.SiteID})
+	last, err := sites.New(d).Usage.LastHits(ctx, []int64{shop.SiteID})
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func Fill(ctx context.Context, d *db.DB, shop Shop, now time.Time) error {
 	}
 
 	// The worker has planned and counted these days when they had no rows.
-	if err := sites.New(d).RecountUsageDays(ctx, from.Day(), to.Day()-1); err != nil {
+	if err := sites.New(d).Usage.RecountUsageDays(ctx, from.Day(), to.Day()-1); err != nil {
 		return err
 	}
 	builder := reports.New(d)
