@@ -46,7 +46,7 @@ func TestSitesOfAnAccountAreBounded(t *testing.T) {
 
 		wg.Wait()
 
-		if n, err := sites.New(d).Sites.SiteCount(t.Context(), owner.AccountID); n != 50 || made.Load() != 50 || err != nil {
+		if n, err := sites.New(d).Sites.CountSites(t.Context(), owner.AccountID, "", nil); n != 50 || made.Load() != 50 || err != nil {
 			t.Errorf("%d sites, %d were made, %v; want 50", n, made.Load(), err)
 		}
 

@@ -257,10 +257,6 @@ func (f *ReportFilter) Matcher() func(value string) bool {
 	return func(value string) bool { return wanted[value] }
 }
 
-// MatchesNone reports whether visits without a value match, with the operator's negation left out.
-// The filter must have passed CheckReportFilters.
-func (f *ReportFilter) MatchesNone() bool { return slices.Contains(f.Values, "") }
-
 // FunnelStep is a page view or an event. The JSON form is stored.
 type FunnelStep struct {
 	Page  string `json:"page,omitempty"`  // a pattern, see PatternMatcher; empty for an event

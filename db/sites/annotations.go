@@ -21,7 +21,7 @@ func (s *Objects) CreateAnnotation(
 		return nil, err
 	}
 
-	err := createObject(ctx, s, accountID, annotation.SiteID, &annotation, annotationLimit, unchecked)
+	err := createObject(ctx, s, accountID, annotation.SiteID, &annotation, annotationLimit)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func (s *Objects) UpdateAnnotation(
 
 // DeleteAnnotation deletes an annotation of the account and returns it.
 func (s *Objects) DeleteAnnotation(ctx context.Context, accountID int64, id model.AnnotationID) (*model.Annotation, error) {
-	return deleteObject[model.Annotation](ctx, s, accountID, id, "annotations", deletable)
+	return deleteObject[model.Annotation](ctx, s, accountID, id, "annotations")
 }
 
 // Annotation returns an annotation of the account, or model.ErrNotFound.

@@ -54,11 +54,15 @@ func TestSitesAndSitekeysAreBounded(t *testing.T) {
 					model.Site{AccountID: accountID, SiteKey: model.NewSiteKey(),
 						Domain: fmt.Sprintf("new%d.example", i), Name: "new", Plan: model.PlanFree})
 				return err
-			}, sites.New(d).Sites.SiteCount},
+			}, func(ctx context.Context, accountID int64) (int64, error) {
+				return sites.New(d).Sites.CountSites(ctx, accountID, "", nil)
+			}},
 			{"too_many_sitekeys", func(accountID int64, _ int) error {
 				_, _, err := sites.New(d).Sitekeys.CreateSitekey(context.Background(), accountID, "new", nil, 1)
 				return err
-			}, sites.New(d).Sitekeys.SitekeyCount},
+			}, func(ctx context.Context, accountID int64) (int64, error) {
+				return sites.New(d).Sitekeys.CountSitekeys(ctx, accountID, "")
+			}},
 		} {
 			var made atomic.Int64
 			var wg sync.WaitGroup

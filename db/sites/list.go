@@ -142,7 +142,7 @@ func (l List) find(rows []named) []int64 {
 
 // ListSites returns a page of the account's sites, in the list's order.
 func (s *Sites) ListSites(ctx context.Context, accountID int64, l List) ([]*model.Site, error) {
-	sites, err := listOwn(ctx, s.door, accountID, l, siteNames, func(site *model.Site) int64 { return site.ID })
+	sites, err := listOwn(ctx, s.door, accountID, l, func(site *model.Site) int64 { return site.ID })
 	if err != nil {
 		return nil, fmt.Errorf("list sites of account %d: %w", accountID, err)
 	}
@@ -152,7 +152,7 @@ func (s *Sites) ListSites(ctx context.Context, accountID int64, l List) ([]*mode
 // CountSites returns how many of the account's sites are in a list with this search and
 // restriction.
 func (s *Sites) CountSites(ctx context.Context, accountID int64, search string, only []int64) (int64, error) {
-	n, err := countOwn(ctx, s.door, accountID, List{Search: search, Only: only}, (*model.Site)(nil), siteNames)
+	n, err := countOwn(ctx, s.door, accountID, List{Search: search, Only: only}, (*model.Site)(nil))
 	if err != nil {
 		return 0, fmt.Errorf("count sites of account %d: %w", accountID, err)
 	}
@@ -161,7 +161,7 @@ func (s *Sites) CountSites(ctx context.Context, accountID int64, search string, 
 
 // ListSitekeys returns a page of the account's sitekeys, in the list's order.
 func (s *Sitekeys) ListSitekeys(ctx context.Context, accountID int64, l List) ([]*model.Sitekey, error) {
-	keys, err := listOwn(ctx, s.door, accountID, l, sitekeyNames, func(key *model.Sitekey) int64 { return key.ID })
+	keys, err := listOwn(ctx, s.door, accountID, l, func(key *model.Sitekey) int64 { return key.ID })
 	if err != nil {
 		return nil, fmt.Errorf("list sitekeys of account %d: %w", accountID, err)
 	}
@@ -170,45 +170,29 @@ func (s *Sitekeys) ListSitekeys(ctx context.Context, accountID int64, l List) ([
 
 // CountSitekeys returns how many of the account's sitekeys a search finds.
 func (s *Sitekeys) CountSitekeys(ctx context.Context, accountID int64, search string) (int64, error) {
-	n, err := countOwn(ctx, s.door, accountID, List{Search: search}, (*model.Sitekey)(nil), sitekeyNames)
+	n, err := countOwn(ctx, s.door, accountID, List{Search: search}, (*model.Sitekey)(nil))
 	if err != nil {
 		return 0, fmt.Errorf("count sitekeys of account %d: %w", accountID, err)
 	}
 	return n, nil
 }
 
-// siteNames reads what a search and the orders of text need of all sites of an account.
-func siteNames(ctx context.Context, in door, accountID int64) ([]named, error) {
-	var sites []model.Site
-	err := in.reader().NewSelect().Model(&sites).Column("id", "name", "domain").Where("account_id = ?", accountID).
-		Where("deleted_at = 0").Scan(ctx)
-
-	rows := make([]named, len(sites))
-	for i, site := range sites {
-		rows[i] = named{ID: site.ID, Name: site.Name, Domain: site.Domain}
+// names reads what a search and the orders of text need of all rows of an account in a table.
+func names(ctx context.Context, in door, accountID int64, row any) ([]named, error) {
+	domains := "domains"
+	if _, ok := row.(*model.Site); ok {
+		domains = "domain"
 	}
 
-	return rows, err
-}
-
-// sitekeyNames is siteNames for sitekeys.
-func sitekeyNames(ctx context.Context, in door, accountID int64) ([]named, error) {
-	var keys []model.Sitekey
-	err := in.reader().NewSelect().Model(&keys).Column("id", "name", "domains").Where("account_id = ?", accountID).
-		Scan(ctx)
-
-	rows := make([]named, len(keys))
-	for i, key := range keys {
-		rows[i] = named{ID: key.ID, Name: key.Name, Domains: key.Domains}
-	}
-
+	var rows []named
+	q := in.reader().NewSelect().Model(row).Column("id", "name", domains).Where("account_id = ?", accountID)
+	err := notDeleted(q, row).Scan(ctx, &rows)
 	return rows, err
 }
 
 // listOwn reads a page of an account's rows.
 func listOwn[Row any](
-	ctx context.Context, in door, accountID int64, l List,
-	names func(context.Context, door, int64) ([]named, error), id func(*Row) int64,
+	ctx context.Context, in door, accountID int64, l List, id func(*Row) int64,
 ) ([]*Row, error) {
 	var rows []*Row
 	q := notDeleted(in.reader().NewSelect().Model(&rows).Where("account_id = ?", accountID), (*Row)(nil))
@@ -221,7 +205,7 @@ func listOwn[Row any](
 		return db.InOrder(rows, l.Backward), err
 	}
 
-	all, err := names(ctx, in, accountID)
+	all, err := names(ctx, in, accountID, (*Row)(nil))
 	if err != nil {
 		return nil, err
 	}
@@ -251,14 +235,13 @@ func notDeleted(q *bun.SelectQuery, row any) *bun.SelectQuery {
 // countOwn counts an account's rows on all pages of a list.
 func countOwn(
 	ctx context.Context, in door, accountID int64, l List, row any,
-	names func(context.Context, door, int64) ([]named, error),
 ) (int64, error) {
 	if l.Search == "" && l.Only == nil {
 		n, err := notDeleted(in.reader().NewSelect().Model(row).Where("account_id = ?", accountID), row).Count(ctx)
 		return int64(n), err
 	}
 
-	rows, err := names(ctx, in, accountID)
+	rows, err := names(ctx, in, accountID, row)
 	l.Limit = len(rows)
 	return int64(len(l.find(rows))), err
 }

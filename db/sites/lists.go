@@ -69,42 +69,44 @@ var networkList = siteList{
 // model.MaxExtraDomains. The site's own domain is refused: it is always allowed and would use up
 // one of them.
 func (s *Sites) AddSiteDomain(ctx context.Context, accountID, siteID int64, domain string) error {
-	return s.changeItem(ctx, accountID, siteID, domainList.add, domain)
+	return s.changeItem(ctx, accountID, siteID, &domainList, domain, true)
 }
 
 // RemoveSiteDomain removes an extra domain.
 func (s *Sites) RemoveSiteDomain(ctx context.Context, accountID, siteID int64, domain string) error {
-	return s.changeItem(ctx, accountID, siteID, domainList.remove, domain)
+	return s.changeItem(ctx, accountID, siteID, &domainList, domain, false)
 }
 
 // RegisterEvent adds a custom event name to the site, which has at most model.MaxRegisteredEvents.
 func (s *Sites) RegisterEvent(ctx context.Context, accountID, siteID int64, name string) error {
-	return s.changeItem(ctx, accountID, siteID, eventList.add, name)
+	return s.changeItem(ctx, accountID, siteID, &eventList, name, true)
 }
 
 // UnregisterEvent removes a custom event name from the site, and its mark as a key event.
 func (s *Sites) UnregisterEvent(ctx context.Context, accountID, siteID int64, name string) error {
-	return s.changeItem(ctx, accountID, siteID, eventList.remove, name)
+	return s.changeItem(ctx, accountID, siteID, &eventList, name, false)
 }
 
 // MarkKeyEvent makes an event send the conversion webhook. The event must be registered, automatic
 // or an e-commerce event. A purchase always is a key event.
 func (s *Sites) MarkKeyEvent(ctx context.Context, accountID, siteID int64, name string) error {
-	return s.changeItem(ctx, accountID, siteID, keyEventList.add, name)
+	return s.changeItem(ctx, accountID, siteID, &keyEventList, name, true)
 }
 
 // UnmarkKeyEvent removes the mark as a key event. It fails for a purchase, which always is one.
 func (s *Sites) UnmarkKeyEvent(ctx context.Context, accountID, siteID int64, name string) error {
-	return s.changeItem(ctx, accountID, siteID, keyEventList.remove, name)
+	return s.changeItem(ctx, accountID, siteID, &keyEventList, name, false)
 }
 
 // changeItem adds a value to a list of a site, or removes it.
 func (s *Sites) changeItem(
-	ctx context.Context, accountID, siteID int64,
-	change func(ctx context.Context, tx *db.Tx, site *model.Site, value string) error, value string,
+	ctx context.Context, accountID, siteID int64, list *siteList, value string, listed bool,
 ) error {
 	return s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, site *model.Site) error {
-		return change(ctx, tx, site, value)
+		if listed {
+			return list.add(ctx, tx, site, value)
+		}
+		return list.remove(ctx, tx, site, value)
 	})
 }
 

@@ -47,35 +47,38 @@ type objectLimit struct {
 	full  error
 }
 
-// createObject stores a new object of a site of the account, after check has passed in the same
-// transaction. It fails with the Conflict name_taken when the name exists.
+// createObject stores a new object of a site of the account. It fails with the Conflict name_taken
+// when the name exists.
 func createObject[T any](
-	ctx context.Context, s *Objects, accountID, siteID int64, object *T, limit objectLimit, check func(*db.Tx) error,
+	ctx context.Context, s *Objects, accountID, siteID int64, object *T, limit objectLimit,
 ) error {
 	err := s.inTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if err := lockOwnSite(ctx, tx, accountID, siteID); err != nil {
 			return err
 		}
-		if err := check(tx); err != nil {
-			return err
-		}
-		if _, err := tx.NewInsert().Model(object).Exec(ctx); err != nil {
-			return err
-		}
-
-		n, err := tx.NewSelect().Table(limit.table).Where("site_id = ?", siteID).Count(ctx)
-		if err == nil && n > limit.most {
-			// The error rolls back the insert.
-			err = limit.full
-		}
-		if err != nil {
-			return err
-		}
-
-		return auditObject(ctx, tx, accountID, object, nil, objectValues(object))
+		return addObject(ctx, tx, accountID, siteID, object, limit)
 	})
-
 	return objectError(err, "add to %s of site %d", limit.table, siteID)
+}
+
+// addObject stores a new object of a site that tx has locked.
+func addObject[T any](
+	ctx context.Context, tx *db.Tx, accountID, siteID int64, object *T, limit objectLimit,
+) error {
+	if _, err := tx.NewInsert().Model(object).Exec(ctx); err != nil {
+		return err
+	}
+
+	n, err := tx.NewSelect().Table(limit.table).Where("site_id = ?", siteID).Count(ctx)
+	if err == nil && n > limit.most {
+		// The error rolls back the insert.
+		err = limit.full
+	}
+	if err != nil {
+		return err
+	}
+
+	return auditObject(ctx, tx, accountID, object, nil, objectValues(object))
 }
 
 // changeObject runs a change of an object of the account in a transaction that locks the site's
@@ -92,20 +95,21 @@ func changeObject[T any, ID ~int64](
 	})
 }
 
-// deleteObject deletes an object of the account, after check has passed in the same transaction,
-// and returns it as it was.
+// deleteObject deletes an object of the account and returns it as it was.
 func deleteObject[T any, ID ~int64](
-	ctx context.Context, s *Objects, accountID int64, id ID, table string, check func(*db.Tx, *T) error,
+	ctx context.Context, s *Objects, accountID int64, id ID, table string,
 ) (*T, error) {
 	return withObject(ctx, s, accountID, id, table, func(ctx context.Context, tx *db.Tx, object *T) error {
-		if err := check(tx, object); err != nil {
-			return err
-		}
-		if _, err := tx.NewDelete().Model(object).WherePK().Exec(ctx); err != nil {
-			return err
-		}
-		return auditObject(ctx, tx, accountID, object, objectValues(object), nil)
+		return removeObject(ctx, tx, accountID, object)
 	})
+}
+
+// removeObject deletes an object of a site that tx has locked.
+func removeObject[T any](ctx context.Context, tx *db.Tx, accountID int64, object *T) error {
+	if _, err := tx.NewDelete().Model(object).WherePK().Exec(ctx); err != nil {
+		return err
+	}
+	return auditObject(ctx, tx, accountID, object, objectValues(object), nil)
 }
 
 // withObject runs change with an object of the account in a transaction that locks the site's row,
@@ -206,8 +210,3 @@ func newObjectLimit(table, what string, most int64) objectLimit {
 	return objectLimit{table, most, &model.Error{Kind: model.Conflict, Code: "too_many_" + table,
 		Message: fmt.Sprintf("A site has at most %d %s. Delete one first.", most, what)}}
 }
-
-// unchecked is the check of a new object that needs none, and deletable that of a deletion.
-func unchecked(*db.Tx) error { return nil }
-
-func deletable[T any](*db.Tx, *T) error { return nil }

@@ -21,7 +21,7 @@ func (s *Objects) CreateSegment(ctx context.Context, accountID int64, segment mo
 		return nil, err
 	}
 
-	err := createObject(ctx, s, accountID, segment.SiteID, &segment, segmentLimit, unchecked)
+	err := createObject(ctx, s, accountID, segment.SiteID, &segment, segmentLimit)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,9 @@ func checkSegment(segment *model.Segment) error {
 // DeleteSegment deletes a segment of the account and returns it. It fails with the Conflict
 // segment_in_use while a shared link has it: without the segment the link would show more.
 func (s *Objects) DeleteSegment(ctx context.Context, accountID int64, id model.SegmentID) (*model.Segment, error) {
-	return deleteObject(ctx, s, accountID, id, "segments", func(tx *db.Tx, segment *model.Segment) error {
+	return withObject(ctx, s, accountID, id, "segments", func(
+		ctx context.Context, tx *db.Tx, segment *model.Segment,
+	) error {
 		used, err := tx.NewSelect().Table("shared_links").Where("site_id = ?", segment.SiteID).
 			Where("segment_id = ?", id).Exists(ctx)
 		if err != nil {
@@ -77,7 +79,7 @@ func (s *Objects) DeleteSegment(ctx context.Context, accountID int64, id model.S
 				Message: "A shared link has this segment. Revoke the link first."}
 		}
 
-		return nil
+		return removeObject(ctx, tx, accountID, segment)
 	})
 }
 
@@ -99,7 +101,7 @@ func (s *Objects) CreateFunnel(ctx context.Context, accountID int64, funnel mode
 		return nil, err
 	}
 
-	err := createObject(ctx, s, accountID, funnel.SiteID, &funnel, funnelLimit, unchecked)
+	err := createObject(ctx, s, accountID, funnel.SiteID, &funnel, funnelLimit)
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +159,7 @@ func checkFunnel(funnel *model.Funnel, newSteps bool) error {
 
 // DeleteFunnel deletes a funnel of the account and returns it.
 func (s *Objects) DeleteFunnel(ctx context.Context, accountID int64, id model.FunnelID) (*model.Funnel, error) {
-	return deleteObject[model.Funnel](ctx, s, accountID, id, "funnels", deletable)
+	return deleteObject[model.Funnel](ctx, s, accountID, id, "funnels")
 }
 
 // Funnel returns a funnel of the account, or model.ErrNotFound.

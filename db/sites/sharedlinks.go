@@ -28,37 +28,48 @@ func (s *Objects) CreateSharedLink(
 	}
 
 	link.Name = name
-	err = createObject(ctx, s, accountID, link.SiteID, &link, linkLimit, func(tx *db.Tx) error {
+	err = s.inTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		if err := lockOwnSite(ctx, tx, accountID, link.SiteID); err != nil {
+			return err
+		}
+		if err := checkLinkSegment(ctx, tx, &link); err != nil {
+			return err
+		}
+
 		sealed, err := s.keys.SealLinkToken(ctx, tx, link.SiteID, link.Token)
 		if err != nil {
 			return err
 		}
 		link.SealedToken = sealed
 
-		if link.SegmentID == 0 {
-			return nil
-		}
-
-		found, err := tx.NewSelect().Table("segments").Where("id = ?", link.SegmentID).
-			Where("site_id = ?", link.SiteID).Exists(ctx)
-		if err == nil && !found {
-			err = &model.Error{Kind: model.NotFound, Code: model.ErrNotFound.Code, Field: "segmentId",
-				Message: model.ErrNotFound.Message}
-		}
-
-		return err
+		return addObject(ctx, tx, accountID, link.SiteID, &link, linkLimit)
 	})
 	if err != nil {
-		return nil, err
+		return nil, objectError(err, "add a shared link of site %d", link.SiteID)
 	}
 
 	return &link, nil
 }
 
+// checkLinkSegment checks that the segment of a link, if any, is one of the site.
+func checkLinkSegment(ctx context.Context, tx *db.Tx, link *model.SharedLink) error {
+	if link.SegmentID == 0 {
+		return nil
+	}
+
+	found, err := tx.NewSelect().Table("segments").Where("id = ?", link.SegmentID).
+		Where("site_id = ?", link.SiteID).Exists(ctx)
+	if err == nil && !found {
+		err = &model.Error{Kind: model.NotFound, Code: model.ErrNotFound.Code, Field: "segmentId",
+			Message: model.ErrNotFound.Message}
+	}
+	return err
+}
+
 // RevokeSharedLink deletes a link of the account and returns it. Its readers can read nothing from
 // then on.
 func (s *Objects) RevokeSharedLink(ctx context.Context, accountID int64, id model.SharedLinkID) (*model.SharedLink, error) {
-	return deleteObject[model.SharedLink](ctx, s, accountID, id, "shared_links", deletable)
+	return deleteObject[model.SharedLink](ctx, s, accountID, id, "shared_links")
 }
 
 // SharedLink returns a link of the account, or model.ErrNotFound.

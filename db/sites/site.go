@@ -130,16 +130,6 @@ func (s *Sites) Sites(ctx context.Context, accountID, after, limit int64) ([]*mo
 	return sites, nil
 }
 
-// SiteCount returns the number of sites of the account.
-func (s *Sites) SiteCount(ctx context.Context, accountID int64) (int64, error) {
-	n, err := s.reader().NewSelect().Model((*model.Site)(nil)).Where("account_id = ?", accountID).
-		Where("deleted_at = 0").Count(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("count sites of account %d: %w", accountID, err)
-	}
-	return n, nil
-}
-
 // MonthlyUsage returns how many page views and events each site has recorded in the month. Sites
 // without any are left out. The caller must have loaded the sites, which checks the right to see
 // them.

@@ -49,7 +49,7 @@ func TestDomainIsUniqueWithinAnAccount(t *testing.T) {
 
 		dbtest.WantCode(t, err, model.Conflict, "domain_taken", "domain")
 
-		if n, err := sites.New(d).Sites.SiteCount(t.Context(), owner.AccountID); err != nil || n != 1 {
+		if n, err := sites.New(d).Sites.CountSites(t.Context(), owner.AccountID, "", nil); err != nil || n != 1 {
 			t.Errorf("the owner has %d sites, error %v; want 1", n, err)
 		}
 	})

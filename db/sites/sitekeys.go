@@ -226,12 +226,3 @@ func (s *Sitekeys) Sitekeys(ctx context.Context, accountID, after, limit int64) 
 	}
 	return keys, nil
 }
-
-// SitekeyCount returns the number of sitekeys of the account.
-func (s *Sitekeys) SitekeyCount(ctx context.Context, accountID int64) (int64, error) {
-	n, err := s.reader().NewSelect().Model((*model.Sitekey)(nil)).Where("account_id = ?", accountID).Count(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("count sitekeys of account %d: %w", accountID, err)
-	}
-	return n, nil
-}

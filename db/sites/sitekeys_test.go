@@ -122,7 +122,7 @@ func TestSitekeys(t *testing.T) {
 		if _, err := sites.New(d).Lookup.SitekeyByKey(ctx, key.Sitekey); !errors.Is(err, model.ErrNotFound) {
 			t.Errorf("deleted: %v, want ErrNotFound", err)
 		}
-		if n, err := sites.New(d).Sitekeys.SitekeyCount(ctx, account); err != nil || n != 1 {
+		if n, err := sites.New(d).Sitekeys.CountSitekeys(ctx, account, ""); err != nil || n != 1 {
 			t.Errorf("%d sitekeys, %v; want 1", n, err)
 		}
 	})

@@ -56,7 +56,7 @@ func TestChangesInOneTransaction(t *testing.T) {
 		if !errors.Is(err, wrong) {
 			t.Fatal(err)
 		}
-		if n, err := sites.New(d).Sites.SiteCount(t.Context(), site.AccountID); n != 1 || err != nil ||
+		if n, err := sites.New(d).Sites.CountSites(t.Context(), site.AccountID, "", nil); n != 1 || err != nil ||
 			len(rulesOf(t, d, site).Registered) != 0 {
 			t.Errorf("a failure leaves %d sites, %v, and %+v", n, err, rulesOf(t, d, site))
 		}
@@ -74,7 +74,7 @@ func TestChangesInOneTransaction(t *testing.T) {
 		if sites, _ := changed(2); len(sites) != 2 || !sites[site.ID] || sites[other.ID] {
 			t.Errorf("%v reported, want both", sites)
 		}
-		if n, err := sites.New(d).Sites.SiteCount(t.Context(), site.AccountID); n != 2 || err != nil ||
+		if n, err := sites.New(d).Sites.CountSites(t.Context(), site.AccountID, "", nil); n != 2 || err != nil ||
 			len(rulesOf(t, d, site).Registered) != 1 {
 			t.Errorf("there are %d sites, %v, and %+v", n, err, rulesOf(t, d, site))
 		}
