@@ -25,16 +25,16 @@ func (a *Auth) Invite(
 	}
 
 	secret := model.NewSecret(model.InvitationPrefix)
-	mail, err := a.mailOf(requestOf(ctx).http, model.MailInvitation, model.InvitationMail{
-		LinkMail: a.linkTo(InvitationPage, secret), By: by.Email, To: address, Role: role, Sites: len(siteIDs),
+	mail, err := a.Links.mailOf(requestOf(ctx).http, model.MailInvitation, model.InvitationMail{
+		LinkMail: a.Links.to(InvitationPage, secret), By: by.Email, To: address, Role: role, Sites: len(siteIDs),
 	})
 	if err != nil {
 		return nil, err
 	}
 
 	mail.AccountID, mail.Recipient = by.AccountID, address
-	limits := a.inviteLimits(address)
-	if err := a.count(ctx, limits); err != nil {
+	limits := a.throttle.inviteLimits(address)
+	if err := a.throttle.count(ctx, limits); err != nil {
 		return nil, err
 	}
 
@@ -44,7 +44,7 @@ func (a *Auth) Invite(
 
 	// No mail is sent, so the attempt does not count.
 	if err != nil {
-		return nil, a.uncount(ctx, limits, err)
+		return nil, a.throttle.uncount(ctx, limits, err)
 	}
 
 	return invitation, nil
@@ -84,7 +84,7 @@ func (a *Auth) AcceptInvitation(
 
 	invitation, user, err := a.accounts.Invited(ctx, model.HashToken(secret), model.At(a.now()))
 	if errors.Is(err, accounts.ErrInvalidToken) {
-		if err := a.count(ctx, a.secretLimits(r.http)); err != nil {
+		if err := a.throttle.count(ctx, a.throttle.secretLimits(r.http)); err != nil {
 			return nil, err
 		}
 	}
@@ -141,7 +141,7 @@ func (a *Auth) joinAsNewUser(ctx context.Context, r *request, secret, password s
 		return nil, err
 	}
 
-	return a.startSession(ctx, r, user, false)
+	return r.begin(ctx, user, accounts.SessionStart{})
 }
 
 // joinSignedIn adds the signed-in user to the account of an invitation.
@@ -181,7 +181,7 @@ func (a *Auth) joinWithPassword(
 		return nil, wrongPassword("password")
 	}
 
-	user, err := a.authenticate(ctx, r, address, password)
+	user, err := a.passwords.authenticate(ctx, r, address, password)
 	if errors.Is(err, errWrongCredentials) {
 		return nil, wrongPassword("password")
 	}
@@ -189,12 +189,10 @@ func (a *Auth) joinWithPassword(
 		return nil, err
 	}
 
-	start := a.startSession
 	if user.SecondFactor {
-		if err := a.prove(ctx, r, user, Proof{Code: code}); err != nil {
+		if err := a.SecondFactors.prove(ctx, r, user, Proof{Code: code}); err != nil {
 			return nil, err
 		}
-		start = a.startProvedSession
 	}
 
 	joined, err := a.accounts.AcceptAs(ctx, model.HashToken(secret), user, model.At(a.now()))
@@ -207,7 +205,7 @@ func (a *Auth) joinWithPassword(
 		return nil, err
 	}
 
-	user, err = start(ctx, r, joined.Default(), false)
+	user, err = r.begin(ctx, joined.Default(), accounts.SessionStart{Proved: user.SecondFactor})
 	if err != nil {
 		return nil, err
 	}
