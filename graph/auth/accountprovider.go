@@ -54,7 +54,7 @@ func (p *Providers) Set(
 	}
 
 	change.Provider.ChangedAt = model.At(p.now())
-	row, err := p.accounts.SetProvider(ctx, owner, change)
+	row, err := p.accounts.Providers.Set(ctx, owner, change)
 	return row, reloadAfter(ctx, err)
 }
 
@@ -78,7 +78,7 @@ func (p *Providers) ask(ctx context.Context, accountID int64, change accounts.Pr
 	err = p.client.Probe(ctx, settings, redirect)
 	failed, ok := errors.AsType[*provider.Error](err)
 	if !ok {
-		return errors.Join(err, p.accounts.SignInSucceeded(ctx, limits...))
+		return errors.Join(err, p.accounts.SignIns.Succeeded(ctx, limits...))
 	}
 	p.log.InfoContext(ctx, "a provider is not stored, because it would sign no one in", "issuer", settings.Issuer, "error", err)
 	return providerProblem(failed)
@@ -113,13 +113,13 @@ func (p *Providers) Delete(ctx context.Context, accountID int64, password string
 	if err != nil {
 		return err
 	}
-	return reloadAfter(ctx, p.accounts.DeleteProvider(ctx, owner))
+	return reloadAfter(ctx, p.accounts.Providers.Delete(ctx, owner))
 }
 
 // Verify looks for the DNS record of an account's domain. Failed lookups are throttled by
 // account. It fails with ErrNoRecord, also without a provider, and with accounts.ErrDomainClaimed.
 func (p *Providers) Verify(ctx context.Context, accountID int64, wait func()) (*model.AccountProvider, error) {
-	row, err := p.accounts.Provider(ctx, accountID)
+	row, err := p.accounts.Providers.Of(ctx, accountID)
 	if errors.Is(err, model.ErrNotFound) {
 		return nil, ErrNoRecord
 	}
@@ -141,8 +141,8 @@ func (p *Providers) Verify(ctx context.Context, accountID int64, wait func()) (*
 		return nil, ErrNoRecord
 	}
 
-	if err := p.accounts.VerifyProvider(ctx, row, texts, model.At(p.now())); err != nil {
+	if err := p.accounts.Providers.Verify(ctx, row, texts, model.At(p.now())); err != nil {
 		return nil, err
 	}
-	return row, p.accounts.SignInSucceeded(ctx, limits...)
+	return row, p.accounts.SignIns.Succeeded(ctx, limits...)
 }

@@ -105,8 +105,7 @@ func (a *attempts) set(w http.ResponseWriter, value string, maxAge int) {
 	})
 }
 
-// read returns the attempt of a browser. It reports false for a wrong, missing or expired
-// cookie.
+// read returns the attempt of a browser. It reports false for a wrong, missing or expired cookie.
 func (a *attempts) read(r *http.Request) (t attempt, ok bool) {
 	cookie, err := r.Cookie(a.name)
 	if err != nil {

@@ -59,7 +59,7 @@ func (a *Auth) providerState(ctx context.Context) (*accounts.ProviderState, erro
 		return nil, err
 	}
 
-	row, err := a.accounts.Provider(ctx, *caller.User.Provider)
+	row, err := a.accounts.Providers.Of(ctx, *caller.User.Provider)
 	if errors.Is(err, model.ErrNotFound) {
 		return nil, ErrUnauthenticated
 	}
@@ -70,7 +70,7 @@ func (a *Auth) providerState(ctx context.Context) (*accounts.ProviderState, erro
 	if err != nil {
 		return nil, err
 	}
-	_, err = a.accounts.Session(ctx, caller.User.ID, current, model.At(a.now()))
+	_, err = a.accounts.Sessions.Get(ctx, caller.User.ID, current, model.At(a.now()))
 	if errors.Is(err, model.ErrNotFound) {
 		return nil, ErrUnauthenticated
 	}

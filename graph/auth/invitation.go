@@ -40,7 +40,7 @@ func (a *Auth) Invite(
 
 	made := model.NewInvitation(by.AccountID, address, role, secret, model.At(a.now()))
 	made.InvitedBy, made.SiteIDs = by.ID, siteIDs
-	invitation, err := a.accounts.Invite(ctx, made, &mail)
+	invitation, err := a.accounts.Invitations.Create(ctx, made, &mail)
 
 	// No mail is sent, so the attempt does not count.
 	if err != nil {
@@ -57,7 +57,7 @@ func (a *Auth) Offer(ctx context.Context, secret string) (*model.InvitationOffer
 		return nil, nil
 	}
 
-	offer, err := a.accounts.Offer(ctx, model.HashToken(secret), model.At(a.now()))
+	offer, err := a.accounts.Invitations.Offer(ctx, model.HashToken(secret), model.At(a.now()))
 	if errors.Is(err, accounts.ErrInvalidToken) {
 		return nil, nil
 	}
@@ -82,7 +82,7 @@ func (a *Auth) AcceptInvitation(
 		return nil, accounts.ErrInvalidToken
 	}
 
-	invitation, user, err := a.accounts.Invited(ctx, model.HashToken(secret), model.At(a.now()))
+	invitation, user, err := a.accounts.Invitations.Invited(ctx, model.HashToken(secret), model.At(a.now()))
 	if errors.Is(err, accounts.ErrInvalidToken) {
 		if err := a.throttle.count(ctx, a.throttle.secretLimits(r.http)); err != nil {
 			return nil, err
@@ -118,7 +118,7 @@ func (a *Auth) checkReach(ctx context.Context, invitation *model.Invitation, use
 		return nil
 	}
 
-	required, err := a.accounts.RequiresProvider(ctx, invitation.AccountID)
+	required, err := a.accounts.Providers.Required(ctx, invitation.AccountID)
 	if err == nil && required {
 		return ErrProviderRequired
 	}
@@ -133,7 +133,7 @@ func (a *Auth) joinAsNewUser(ctx context.Context, r *request, secret, password s
 	err = a.redeem(
 		ctx, model.InvitationPrefix, secret, password,
 		func(tokenHash []byte, passwordHash string, now model.Instant) error {
-			user, err = a.accounts.Accept(ctx, tokenHash, passwordHash, language, now)
+			user, err = a.accounts.Invitations.Accept(ctx, tokenHash, passwordHash, language, now)
 			return err
 		},
 	)
@@ -146,7 +146,7 @@ func (a *Auth) joinAsNewUser(ctx context.Context, r *request, secret, password s
 
 // joinSignedIn adds the signed-in user to the account of an invitation.
 func (a *Auth) joinSignedIn(ctx context.Context, r *request, secret string, user *model.User) (*model.User, error) {
-	joined, err := a.accounts.AcceptAs(ctx, model.HashToken(secret), user, model.At(a.now()))
+	joined, err := a.accounts.Invitations.AcceptAs(ctx, model.HashToken(secret), user, model.At(a.now()))
 
 	// A change of the password has ended the session since.
 	if model.KindOf(err) == model.NotFound {
@@ -195,7 +195,7 @@ func (a *Auth) joinWithPassword(
 		}
 	}
 
-	joined, err := a.accounts.AcceptAs(ctx, model.HashToken(secret), user, model.At(a.now()))
+	joined, err := a.accounts.Invitations.AcceptAs(ctx, model.HashToken(secret), user, model.At(a.now()))
 
 	// The password has changed since it was checked.
 	if model.KindOf(err) == model.NotFound {

@@ -49,7 +49,7 @@ func (a *Auth) LeaveAccount(ctx context.Context, user *model.User) (*model.User,
 		return nil, err
 	}
 
-	err = a.accounts.DeleteMember(ctx, user.AccountID, user.ID)
+	err = a.accounts.Members.Delete(ctx, user.AccountID, user.ID)
 	if errors.Is(err, accounts.ErrLastOwner) {
 		err = &model.Error{
 			Kind: accounts.ErrLastOwner.Kind, Code: accounts.ErrLastOwner.Code, Field: "accountId",

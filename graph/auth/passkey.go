@@ -173,7 +173,7 @@ func (p *Passkeys) SignIn(ctx context.Context, answer PasskeyAnswer) (*model.Use
 func (p *Passkeys) checkAny(
 	ctx context.Context, parsed *protocol.ParsedCredentialAssertionData, c challenge,
 ) (*model.User, error) {
-	passkey, user, err := p.accounts.PasskeyByCredential(ctx, parsed.RawID)
+	passkey, user, err := p.accounts.Passkeys.ByCredential(ctx, parsed.RawID)
 	if model.KindOf(err) == model.NotFound {
 		return nil, errPasskey
 	}
@@ -233,7 +233,7 @@ func (p *Passkeys) check(ctx context.Context, user *model.User, answer PasskeyAn
 		return errSecondFactor
 	}
 
-	passkey, of, err := p.accounts.PasskeyByCredential(ctx, parsed.RawID)
+	passkey, of, err := p.accounts.Passkeys.ByCredential(ctx, parsed.RawID)
 	if model.KindOf(err) == model.NotFound || err == nil && of.ID != user.ID {
 		return errSecondFactor
 	}
@@ -273,7 +273,7 @@ func (p *Passkeys) use(
 	passkey.SignCount = int64(credential.Authenticator.SignCount)
 	passkey.Flags = int32(credential.Flags.ProtocolValue())
 
-	err := p.accounts.UsePasskey(ctx, passkey, c.answered(), model.At(p.now()))
+	err := p.accounts.Passkeys.Use(ctx, passkey, c.answered(), model.At(p.now()))
 	if errors.Is(err, accounts.ErrChallengeUsed) || errors.Is(err, model.ErrNotFound) {
 		return errPasskey
 	}
@@ -292,7 +292,7 @@ func (p *Passkeys) StartCreation(ctx context.Context, password string) (*Passkey
 		return nil, err
 	}
 
-	factors, err := p.accounts.SecondFactors(ctx, user.ID)
+	factors, err := p.accounts.SecondFactors.Of(ctx, user.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -363,7 +363,7 @@ func (p *Passkeys) FinishCreation(
 	}
 
 	codes, hashes := newRecoveryCodes(user.ID)
-	passkey, first, err := p.accounts.CreatePasskey(ctx, model.Passkey{
+	passkey, first, err := p.accounts.Passkeys.Create(ctx, model.Passkey{
 		UserID: user.ID, CredentialID: credential.ID, PublicKey: credential.PublicKey,
 		SignCount: int64(credential.Authenticator.SignCount), Flags: int32(credential.Flags.ProtocolValue()),
 		Transports: model.Clean(strings.Join(transports, " "), maxTransports), Name: name, CreatedAt: change.At,
@@ -393,7 +393,7 @@ func (p *Passkeys) Rename(ctx context.Context, user *model.User, id model.Passke
 	if err != nil {
 		return nil, err
 	}
-	return p.accounts.RenamePasskey(ctx, user.ID, id, name)
+	return p.accounts.Passkeys.Rename(ctx, user.ID, id, name)
 }
 
 // Delete deletes a passkey of the signed-in user after checking the password. It fails with
@@ -404,7 +404,7 @@ func (p *Passkeys) Delete(ctx context.Context, password string, id model.Passkey
 		return nil, err
 	}
 
-	passkey, err := p.accounts.DeletePasskey(ctx, user.ID, user.PasswordHash, id, change)
+	passkey, err := p.accounts.Passkeys.Delete(ctx, user.ID, user.PasswordHash, id, change)
 	return passkey, reloadAfter(ctx, err)
 }
 

@@ -43,7 +43,7 @@ func (p *passwords) authenticate(ctx context.Context, r *request, address, passw
 		return nil, p.throttle.uncount(ctx, limits, err)
 	}
 
-	return user, p.accounts.SignInSucceeded(ctx, limits...)
+	return user, p.accounts.SignIns.Succeeded(ctx, limits...)
 }
 
 // checkPassword returns the user with this address and password, or errWrongCredentials. It hashes

@@ -147,7 +147,7 @@ func (p *Providers) providerFor(ctx context.Context, address string) (provider.S
 	}
 
 	_, domain, _ := strings.Cut(address, "@")
-	row, err := p.accounts.ProviderOfDomain(ctx, domain)
+	row, err := p.accounts.Providers.OfDomain(ctx, domain)
 	if errors.Is(err, model.ErrNotFound) {
 		return provider.Settings{}, nil, errNoProvider
 	}
@@ -159,7 +159,7 @@ func (p *Providers) providerFor(ctx context.Context, address string) (provider.S
 }
 
 func (p *Providers) settingsOf(row *model.AccountProvider) (provider.Settings, error) {
-	secret, err := p.accounts.ClientSecret(row)
+	secret, err := p.accounts.Providers.ClientSecret(row)
 	return provider.Settings{
 		Issuer: row.Issuer, ClientID: row.ClientID, ClientSecret: secret,
 		VerifiesEmails: row.TrustsEmails, RoleClaim: row.RoleClaim,
@@ -175,7 +175,7 @@ func (p *Providers) providerOf(ctx context.Context, t attempt) (provider.Setting
 		return p.own, nil, nil
 	}
 
-	row, err := p.accounts.Provider(ctx, t.Account)
+	row, err := p.accounts.Providers.Of(ctx, t.Account)
 	if errors.Is(err, model.ErrNotFound) || err == nil && (row.ChangedAt != t.Changed || row.VerifiedAt == 0) {
 		return provider.Settings{}, nil, accounts.ErrProviderChanged
 	}
@@ -242,7 +242,7 @@ func (p *Providers) answered(ctx context.Context, w http.ResponseWriter, r *http
 	}
 
 	// Before any call to the provider: a replayed answer costs one write that changes nothing.
-	if err := p.accounts.UseChallenge(ctx, t.challenge("answer")); err != nil {
+	if err := p.accounts.Providers.UseChallenge(ctx, t.challenge("answer")); err != nil {
 		return err
 	}
 
@@ -334,7 +334,7 @@ func (p *Providers) FinishSignIn(ctx context.Context, password string, proof Pro
 		}
 	}
 
-	user, err = p.accounts.Arrive(ctx, arrival)
+	user, err = p.accounts.Providers.Arrive(ctx, arrival)
 	switch {
 	case errors.Is(err, accounts.ErrChallengeUsed), errors.Is(err, accounts.ErrProofNeeded), errors.Is(err, model.ErrStale):
 		return nil, errProviderExpired
@@ -368,7 +368,7 @@ func (p *Providers) arrivalOf(r *request, t attempt) accounts.Arrival {
 func (p *Providers) arriving(
 	ctx context.Context, r *request, t attempt, arrival *accounts.Arrival, password string, outcome *ProviderSignedIn,
 ) (*model.User, error) {
-	user, err := p.accounts.IdentityUser(ctx, arrival.Identity)
+	user, err := p.accounts.Providers.IdentityUser(ctx, arrival.Identity)
 	if !errors.Is(err, model.ErrNotFound) {
 		return user, err
 	}
@@ -421,7 +421,7 @@ func (p *Providers) leave(ctx context.Context, user *model.User, wait func()) st
 
 	settings := p.own
 	if user.IsThroughAccount() {
-		row, err := p.accounts.Provider(ctx, *user.Provider)
+		row, err := p.accounts.Providers.Of(ctx, *user.Provider)
 		if err != nil {
 			return ""
 		}

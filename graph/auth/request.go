@@ -300,7 +300,7 @@ func (a *Auth) token(ctx context.Context, secret string) (Caller, error) {
 		return Caller{}, errToken
 	}
 
-	token, user, err := a.accounts.APITokenUser(ctx, model.HashToken(secret), model.At(a.now()))
+	token, user, err := a.accounts.Tokens.User(ctx, model.HashToken(secret), model.At(a.now()))
 	if model.KindOf(err) == model.NotFound {
 		return Caller{}, errToken
 	}

@@ -53,7 +53,7 @@ var errSecondFactor = model.InvalidField("secondFactor", "invalid_second_factor"
 
 // ask returns how a user, whose password was right, can prove a second factor.
 func (f *SecondFactors) ask(ctx context.Context, user *model.User) (*SignedIn, error) {
-	factors, err := f.accounts.SecondFactors(ctx, user.ID)
+	factors, err := f.accounts.SecondFactors.Of(ctx, user.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (f *SecondFactors) proveThrough(ctx context.Context, r *request, user *mode
 
 	switch {
 	case err == nil:
-		return f.accounts.SignInSucceeded(ctx, limits...)
+		return f.accounts.SignIns.Succeeded(ctx, limits...)
 	case errors.Is(err, errSecondFactor):
 		return err
 	}
@@ -113,7 +113,7 @@ func (f *SecondFactors) proveThrough(ctx context.Context, r *request, user *mode
 // or used one.
 func (f *SecondFactors) checkTOTP(ctx context.Context, user *model.User, code string) error {
 	now := f.now()
-	secret, err := f.accounts.TOTP(ctx, user.ID, true, model.At(now))
+	secret, err := f.accounts.SecondFactors.TOTP(ctx, user.ID, true, model.At(now))
 	if model.KindOf(err) == model.NotFound {
 		return errSecondFactor
 	}
@@ -126,7 +126,7 @@ func (f *SecondFactors) checkTOTP(ctx context.Context, user *model.User, code st
 		return errSecondFactor
 	}
 
-	err = f.accounts.UseTOTP(ctx, user.ID, step)
+	err = f.accounts.SecondFactors.UseTOTP(ctx, user.ID, step)
 	if errors.Is(err, model.ErrNotFound) {
 		return errSecondFactor
 	}
@@ -137,7 +137,7 @@ func (f *SecondFactors) checkTOTP(ctx context.Context, user *model.User, code st
 // one.
 func (f *SecondFactors) checkRecoveryCode(ctx context.Context, user *model.User, code string) error {
 	change := accounts.FactorChange{At: model.At(f.now())}
-	err := f.accounts.UseRecoveryCode(ctx, user.ID, model.HashRecoveryCode(user.ID, code), change)
+	err := f.accounts.SecondFactors.UseRecoveryCode(ctx, user.ID, model.HashRecoveryCode(user.ID, code), change)
 	if errors.Is(err, model.ErrNotFound) {
 		return errSecondFactor
 	}
@@ -199,7 +199,7 @@ func (f *SecondFactors) StartTOTP(ctx context.Context, password string) (*TOTPSe
 		return nil, err
 	}
 
-	err = f.accounts.StartTOTP(ctx, user.ID, user.PasswordHash, secret, model.At(f.now()))
+	err = f.accounts.SecondFactors.StartTOTP(ctx, user.ID, user.PasswordHash, secret, model.At(f.now()))
 	return setup, orWrongPassword(err)
 }
 
@@ -256,7 +256,7 @@ func (f *SecondFactors) ConfirmTOTP(ctx context.Context, code string) ([]string,
 		return nil, err
 	}
 
-	secret, err := f.accounts.TOTP(ctx, user.ID, false, change.At)
+	secret, err := f.accounts.SecondFactors.TOTP(ctx, user.ID, false, change.At)
 	if model.KindOf(err) == model.NotFound {
 		return nil, accounts.ErrSetupExpired
 	}
@@ -271,7 +271,7 @@ func (f *SecondFactors) ConfirmTOTP(ctx context.Context, code string) ([]string,
 	}
 
 	codes, hashes := newRecoveryCodes(user.ID)
-	first, err := f.accounts.ConfirmTOTP(ctx, user.ID, step, hashes, change)
+	first, err := f.accounts.SecondFactors.ConfirmTOTP(ctx, user.ID, step, hashes, change)
 	if err == nil {
 		_, err = requestOf(ctx).reload(ctx)
 	}
@@ -288,7 +288,7 @@ func (f *SecondFactors) DisableTOTP(ctx context.Context, password string) error 
 	if err != nil {
 		return err
 	}
-	return reloadAfter(ctx, f.accounts.DeleteTOTP(ctx, user.ID, user.PasswordHash, change))
+	return reloadAfter(ctx, f.accounts.SecondFactors.DeleteTOTP(ctx, user.ID, user.PasswordHash, change))
 }
 
 // RenewRecoveryCodes replaces the recovery codes of the signed-in user after checking the password,
@@ -300,7 +300,7 @@ func (f *SecondFactors) RenewRecoveryCodes(ctx context.Context, password string)
 	}
 
 	codes, hashes := newRecoveryCodes(user.ID)
-	return codes, reloadAfter(ctx, f.accounts.RenewRecoveryCodes(ctx, user.ID, user.PasswordHash, hashes))
+	return codes, reloadAfter(ctx, f.accounts.SecondFactors.RenewRecoveryCodes(ctx, user.ID, user.PasswordHash, hashes))
 }
 
 // SetAccountSecurity sets whether an account of the signed-in owner requires a second factor of its
@@ -319,7 +319,7 @@ func (f *SecondFactors) SetAccountSecurity(
 
 // Of returns the second factors of a user.
 func (f *SecondFactors) Of(ctx context.Context, user *model.User) (*model.SecondFactors, error) {
-	return f.accounts.SecondFactors(ctx, user.ID)
+	return f.accounts.SecondFactors.Of(ctx, user.ID)
 }
 
 // newRecoveryCodes returns recovery codes and the hashes under which they are stored.

@@ -60,11 +60,11 @@ func (a *Auth) SignOut(ctx context.Context, everywhere bool, wait func()) (strin
 	}
 
 	if everywhere && caller.User.IsThroughAccount() {
-		err = a.accounts.DeleteProviderSessions(ctx, caller.User.ID, *caller.User.Provider)
+		err = a.accounts.Sessions.EndByProvider(ctx, caller.User.ID, *caller.User.Provider)
 	} else if everywhere {
-		_, err = a.accounts.DeleteUserSessions(ctx, caller.User.ID)
+		_, err = a.accounts.Sessions.EndAll(ctx, caller.User.ID)
 	} else if current, _ := CurrentSession(ctx); current != nil {
-		err = a.accounts.DeleteUserSession(ctx, caller.User.ID, current)
+		err = a.accounts.Sessions.End(ctx, caller.User.ID, current)
 	}
 
 	// A concurrent request has ended the session, or deleted the user.

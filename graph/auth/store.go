@@ -73,7 +73,7 @@ func (s *store) New(r *http.Request, name string) (*sessions.Session, error) {
 		return session, nil
 	}
 
-	user, err := s.accounts.SessionUser(r.Context(), model.HashToken(string(id)), model.At(s.now()))
+	user, err := s.accounts.Sessions.User(r.Context(), model.HashToken(string(id)), model.At(s.now()))
 	if model.KindOf(err) == model.NotFound {
 		return session, nil
 	}
@@ -99,7 +99,7 @@ func (s *store) Save(r *http.Request, w http.ResponseWriter, session *sessions.S
 
 	if session.Options.MaxAge < 0 {
 		if old != nil {
-			if err := s.accounts.DeleteSession(r.Context(), old); err != nil {
+			if err := s.accounts.Sessions.Delete(r.Context(), old); err != nil {
 				return err
 			}
 		}
@@ -123,7 +123,7 @@ func (s *store) Save(r *http.Request, w http.ResponseWriter, session *sessions.S
 		IDHash: model.HashToken(id), UserID: user.ID, CreatedAt: now, ProviderAccount: user.Provider,
 	}
 	start.PasswordHash, start.Replaced = user.PasswordHash, old
-	if err := s.accounts.CreateSession(r.Context(), start); err != nil {
+	if err := s.accounts.Sessions.Create(r.Context(), start); err != nil {
 		return err
 	}
 

@@ -82,7 +82,7 @@ func (t *throttle) secretLimits(r *http.Request) []accounts.SignInLimit {
 }
 
 // inviteLimits returns the counter of invitations, each of which sends a mail: by recipient, over
-// all accounts. accounts.Store.Invite limits the invitations of one account per day.
+// all accounts. accounts.Invitations.Create limits the invitations of one account per day.
 func (t *throttle) inviteLimits(address string) []accounts.SignInLimit {
 	return []accounts.SignInLimit{
 		{Key: t.key.hash("invite address", []byte(address)), Free: addressInvites, Cap: longestDelay},
@@ -102,12 +102,8 @@ func (t *throttle) emailLimits(r *http.Request, userID int64, address string) []
 
 // signUpLimits returns the counters of attempts to sign up: by e-mail address and by network.
 func (t *throttle) signUpLimits(r *http.Request, address string) []accounts.SignInLimit {
-	return append(
-		t.networkLimits(r, "sign-up network", networkSignUps),
-		accounts.SignInLimit{
-			Key: t.key.hash("sign-up address", []byte(address)), Free: accountSignUps, Cap: longestDelay,
-		},
-	)
+	return append(t.networkLimits(r, "sign-up network", networkSignUps),
+		accounts.SignInLimit{Key: t.key.hash("sign-up address", []byte(address)), Free: accountSignUps, Cap: longestDelay})
 }
 
 // providerLimits returns the counters of sign-ins through providers by network. Each causes calls
@@ -133,7 +129,7 @@ func (t *throttle) secondFactorLimits(user *model.User, device []byte, accountID
 
 // count counts an attempt, or refuses it with the model.Error rate_limited.
 func (t *throttle) count(ctx context.Context, limits []accounts.SignInLimit) error {
-	wait, err := t.accounts.BeginSignIn(ctx, model.At(t.now()), limits...)
+	wait, err := t.accounts.SignIns.Begin(ctx, model.At(t.now()), limits...)
 	if err == nil && wait > 0 {
 		err = tooManyAttempts(wait)
 	}
@@ -143,7 +139,7 @@ func (t *throttle) count(ctx context.Context, limits []accounts.SignInLimit) err
 // uncount removes a counted attempt, also after the client disconnected. It returns err, joined
 // with an error of the database.
 func (t *throttle) uncount(ctx context.Context, limits []accounts.SignInLimit, err error) error {
-	return errors.Join(err, t.accounts.CancelSignIn(context.WithoutCancel(ctx), limits...))
+	return errors.Join(err, t.accounts.SignIns.Cancel(context.WithoutCancel(ctx), limits...))
 }
 
 // networkLimits returns the counters of the request's network for one use: one for an IPv4 address,

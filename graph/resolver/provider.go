@@ -99,7 +99,7 @@ func (r *accountResolver) Provider(ctx context.Context, obj *model.Account) (*ge
 	if isOwner, err := readsProvider(ctx, obj); !isOwner || err != nil {
 		return nil, err
 	}
-	row, err := orNull(r.accounts.Provider(ctx, obj.ID))
+	row, err := orNull(r.accounts.Providers.Of(ctx, obj.ID))
 	if row == nil || err != nil {
 		return nil, err
 	}

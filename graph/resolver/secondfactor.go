@@ -129,7 +129,7 @@ func (r *mutationResolver) DeletePasskey(
 	id := model.PasskeyID(number)
 
 	// An unknown passkey costs no check of the password.
-	if _, err := r.accounts.Passkey(ctx, viewer.ID, id); err != nil {
+	if _, err := r.accounts.Passkeys.Get(ctx, viewer.ID, id); err != nil {
 		return nil, err
 	}
 
@@ -155,7 +155,7 @@ func (r *Resolver) passkey(ctx context.Context, viewer *model.User, id string) (
 		return nil, err
 	}
 
-	return orNull(r.accounts.Passkey(ctx, viewer.ID, model.PasskeyID(number)))
+	return orNull(r.accounts.Passkeys.Get(ctx, viewer.ID, model.PasskeyID(number)))
 }
 
 func newPasskeyRequest(request *auth.PasskeyRequest) *generated.PasskeyRequest {
