@@ -19,14 +19,14 @@ func TestWorkerChecksDomains(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		owner, secret, at := dbtest.NewUser(t, d, "owner@corp.example"), "the client secret", model.At(noon)
-		provider, err := accounts.New(d).SetProvider(t.Context(), owner, accounts.ProviderChange{
+		provider, err := accounts.New(d).Providers.Set(t.Context(), owner, accounts.ProviderChange{
 			Provider: model.AccountProvider{
 				Issuer: "https://sso.example", ClientID: "tallygate", Domain: "corp.example", DefaultRole: model.RoleViewer, ChangedAt: at,
 			},
 			Secret: &secret,
 		})
 		if err == nil {
-			err = accounts.New(d).VerifyProvider(t.Context(), provider, []string{provider.RecordText()}, at.Add(-8*24*time.Hour))
+			err = accounts.New(d).Providers.Verify(t.Context(), provider, []string{provider.RecordText()}, at.Add(-8*24*time.Hour))
 		}
 		if err == nil {
 			err = dbtest.Exec(d, "UPDATE account_providers SET missing_since = ?", at.Add(-7*24*time.Hour))
@@ -40,7 +40,7 @@ func TestWorkerChecksDomains(t *testing.T) {
 			Resolver: testkit.NewDNS(t).Resolver(),
 		})
 		awaitThat(t, func() (string, bool) {
-			stored, err := accounts.New(d).Provider(t.Context(), owner.AccountID)
+			stored, err := accounts.New(d).Providers.Of(t.Context(), owner.AccountID)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -164,7 +164,7 @@ func (h *housekeeping) tendImports(ctx context.Context, now model.Instant) (int6
 
 // checkDomains looks up the DNS records of providers' domains.
 func (h *housekeeping) checkDomains(ctx context.Context, now model.Instant) (int64, error) {
-	return h.accounts.CheckDomains(ctx, h.resolver, now)
+	return h.accounts.Providers.CheckDomains(ctx, h.resolver, now)
 }
 
 // continueMoves carries on the moves of sites and accounts to other cells. While the default cell

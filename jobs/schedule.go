@@ -36,8 +36,8 @@ const (
 func (h *housekeeping) tasks() []task {
 	return []task{
 		// What has expired or was deleted.
-		{"housekeeping:sessions", time.Hour, certain, h.accounts.DeleteExpiredSessions, "expired sessions deleted"},
-		{"housekeeping:sign-in-failures", time.Hour, certain, h.accounts.DeleteOldSignInFailures,
+		{"housekeeping:sessions", time.Hour, certain, h.accounts.Sessions.DeleteExpired, "expired sessions deleted"},
+		{"housekeeping:sign-in-failures", time.Hour, certain, h.accounts.SignIns.DeleteOld,
 			"old sign-in failures deleted"},
 		{"housekeeping:expired-secrets", time.Hour, certain, h.deleteExpiredSecrets,
 			"expired old secrets of sites and sitekeys deleted"},
@@ -73,7 +73,7 @@ func (h *housekeeping) tasks() []task {
 		{"exports:plan", 5 * time.Minute, certain, h.planDailyExports, "parts of daily exports planned"},
 		{"usage:days", 10 * time.Minute, certain, h.sites.Usage.CountUsageDays, "days of usage counted"},
 		{"alerts:plan", time.Minute, certain, h.planner.Plan, "planned messages of alert channels queued"},
-		{"tokens:expiry", time.Hour, certain, h.accounts.MailExpiringTokens, "mails about expiring API tokens queued"},
+		{"tokens:expiry", time.Hour, certain, h.accounts.Tokens.MailExpiring, "mails about expiring API tokens queued"},
 		{"providers:domains", 10 * time.Minute, certain, h.checkDomains, "domains of providers lost without their DNS record"},
 		{"alerts:watch", alerts.Every, certain, h.watcher.Watch, "alerts begun or ended"},
 		{"quotas:note", 5 * time.Minute, anyTime, h.noteQuotas, "quota notices mailed"},

@@ -3,18 +3,28 @@
 // it. It never sees a password or a secret, only their hashes.
 package accounts
 
-import (
-	"sync/atomic"
+import "github.com/tallygate/tallygate/db"
 
-	"github.com/tallygate/tallygate/db"
-)
-
-// Store reads and changes accounts. It is safe for concurrent use.
+// Store reads and changes accounts and users. Its fields do it with what belongs to them. It is
+// safe for concurrent use.
 type Store struct {
-	db *db.DB
+	Members       *Members
+	Invitations   *Invitations
+	Providers     *Providers
+	Sessions      *Sessions
+	SignIns       *SignIns
+	SecondFactors *SecondFactors
+	Passkeys      *Passkeys
+	Tokens        *Tokens
 
-	newSignInFailures atomic.Int64 // rows inserted by this process since it last checked the table's bound
+	db *db.DB
 }
 
 // New returns the store of a database's accounts.
-func New(d *db.DB) *Store { return &Store{db: d} }
+func New(d *db.DB) *Store {
+	return &Store{
+		Members: &Members{d}, Invitations: &Invitations{d}, Providers: &Providers{d}, Sessions: &Sessions{d},
+		SignIns: &SignIns{db: d}, SecondFactors: &SecondFactors{d}, Passkeys: &Passkeys{d}, Tokens: &Tokens{d},
+		db: d,
+	}
+}

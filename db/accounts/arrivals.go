@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/uptrace/bun"
+
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/model"
@@ -52,26 +54,35 @@ var (
 
 // IdentityUser returns the user of a person whom a provider knows, with all memberships, or
 // model.ErrNotFound.
-func (s *Store) IdentityUser(ctx context.Context, identity model.Identity) (*model.User, error) {
-	id, err := s.identified(ctx, s.db.Read.NewSelect().Model((*model.Identity)(nil)).Column("user_id").
-		Where("account_id = ?", identity.AccountID).Where("issuer = ?", identity.Issuer).
-		Where("subject = ?", identity.Subject).Scan)
+func (s *Providers) IdentityUser(ctx context.Context, identity model.Identity) (*model.User, error) {
+	id, err := identified(ctx, s.db.Read, identity)
 	if err != nil {
 		return nil, err
 	}
-	return s.UserByID(ctx, id)
+	return userByID(ctx, s.db.Read, id)
 }
 
-// identified returns the user id that a query of identities finds.
-func (s *Store) identified(ctx context.Context, scan func(context.Context, ...any) error) (int64, error) {
+// identified returns the id of the user of a person, or model.ErrNotFound.
+func identified(ctx context.Context, idb bun.IDB, identity model.Identity) (int64, error) {
 	var ids []int64
-	if err := scan(ctx, &ids); err != nil {
+	err := idb.NewSelect().Model((*model.Identity)(nil)).Column("user_id").Where("account_id = ?", identity.AccountID).
+		Where("issuer = ?", identity.Issuer).Where("subject = ?", identity.Subject).Scan(ctx, &ids)
+	if err != nil {
 		return 0, fmt.Errorf("look for a person of a provider: %w", err)
 	}
 	if len(ids) == 0 {
 		return 0, model.ErrNotFound
 	}
 	return ids[0], nil
+}
+
+// UseChallenge records that a challenge was answered, or fails with ErrChallengeUsed.
+func (s *Providers) UseChallenge(ctx context.Context, answered Challenge) error {
+	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error { return consume(ctx, tx, answered) })
+	if errors.Is(err, ErrChallengeUsed) {
+		return err
+	}
+	return db.Wrap(err, "use a challenge")
 }
 
 // Arrive consumes a sign-in through a provider, and returns the user with all memberships. It
@@ -81,7 +92,7 @@ func (s *Store) identified(ctx context.Context, scan func(context.Context, ...an
 // with ErrProofNeeded, ErrChallengeUsed, ErrProviderChanged, ErrNoAccount, ErrSuspendedJoin, the
 // Conflicts too_many_members and too_many_accounts, and with model.ErrStale when the proved
 // password has changed since.
-func (s *Store) Arrive(ctx context.Context, a Arrival) (*model.User, error) {
+func (s *Providers) Arrive(ctx context.Context, a Arrival) (*model.User, error) {
 	var user *model.User
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		account, provider, err := lockArrival(ctx, tx, a)
@@ -92,7 +103,7 @@ func (s *Store) Arrive(ctx context.Context, a Arrival) (*model.User, error) {
 			return err
 		}
 
-		if user, err = s.arriving(ctx, tx, a, account); err != nil {
+		if user, err = arriving(ctx, tx, a, account); err != nil {
 			return err
 		}
 		if account == nil {
@@ -118,7 +129,7 @@ func (s *Store) Arrive(ctx context.Context, a Arrival) (*model.User, error) {
 	}
 
 	// Memberships and roles may have changed.
-	return s.UserByID(ctx, user.ID)
+	return userByID(ctx, s.db.Read, user.ID)
 }
 
 // lockArrival locks the account of an account's provider, and returns both. It locks the
@@ -128,11 +139,7 @@ func lockArrival(ctx context.Context, tx *db.Tx, a Arrival) (*model.Account, *mo
 		return nil, nil, tx.LockInstallation(ctx)
 	}
 
-	account := &model.Account{ID: a.Identity.AccountID}
-	err := tx.LockRow(ctx, "accounts", account.ID)
-	if err == nil {
-		err = tx.NewSelect().Model(account).WherePK().Scan(ctx)
-	}
+	account, err := lockAccount(ctx, tx, a.Identity.AccountID)
 	if err != nil {
 		return nil, nil, cmp.Or(notFoundAs(err, ErrProviderChanged), err)
 	}
@@ -158,10 +165,8 @@ func notFoundAs(err, instead error) error {
 
 // arriving returns the locked user of an arrival with all memberships: a new one has none yet, if
 // account is not nil.
-func (s *Store) arriving(ctx context.Context, tx *db.Tx, a Arrival, account *model.Account) (*model.User, error) {
-	id, err := s.identified(ctx, tx.NewSelect().Model((*model.Identity)(nil)).Column("user_id").
-		Where("account_id = ?", a.Identity.AccountID).Where("issuer = ?", a.Identity.Issuer).
-		Where("subject = ?", a.Identity.Subject).Scan)
+func arriving(ctx context.Context, tx *db.Tx, a Arrival, account *model.Account) (*model.User, error) {
+	id, err := identified(ctx, tx, a.Identity)
 	switch {
 	case err == nil:
 		if err := tx.LockRow(ctx, "users", id); err != nil {
@@ -342,11 +347,7 @@ func newByInvitation(ctx context.Context, tx *db.Tx, a Arrival) (*model.User, er
 // newInvited creates the user of a new person as a member of the account that has invited the
 // address.
 func newInvited(ctx context.Context, tx *db.Tx, a Arrival, accountID int64) (*model.User, error) {
-	account := &model.Account{ID: accountID}
-	err := tx.LockRow(ctx, "accounts", accountID)
-	if err == nil {
-		err = tx.NewSelect().Model(account).WherePK().Scan(ctx)
-	}
+	account, err := lockAccount(ctx, tx, accountID)
 	switch {
 	case err != nil:
 		return nil, cmp.Or(notFoundAs(err, ErrProviderChanged), err)

@@ -45,8 +45,13 @@ func (s *Store) SetCaptchaPlan(ctx context.Context, accountID int64, plan model.
 		return model.InvalidField("plan", "invalid_plan", "There is no such plan.")
 	}
 
-	err := s.changeAccount(ctx, accountID, func(ctx context.Context, tx *db.Tx, account *model.Account) error {
-		_, err := tx.ExecContext(ctx, "UPDATE accounts SET captcha_plan = ? WHERE id = ?", plan, accountID)
+	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		account, err := lockAccount(ctx, tx, accountID)
+		if err != nil {
+			return err
+		}
+
+		_, err = tx.ExecContext(ctx, "UPDATE accounts SET captcha_plan = ? WHERE id = ?", plan, accountID)
 		if err != nil {
 			return err
 		}
@@ -57,26 +62,6 @@ func (s *Store) SetCaptchaPlan(ctx context.Context, accountID int64, plan model.
 		})
 	})
 	return db.Wrap(err, "set captcha plan of account %d", accountID)
-}
-
-// changeAccount runs a change of an account in a transaction that locks the account's row.
-func (s *Store) changeAccount(
-	ctx context.Context, id int64, change func(ctx context.Context, tx *db.Tx, account *model.Account) error,
-) error {
-	return s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-		if err := tx.TakeTurn(ctx, "accounts"); err != nil {
-			return err
-		}
-
-		var account model.Account
-		q := tx.NewSelect().Model(&account).Where("id = ?", id)
-		tx.Lock(q, "NO KEY UPDATE")
-		if err := q.Scan(ctx); err != nil {
-			return db.OrNotFound(err)
-		}
-
-		return change(ctx, tx, &account)
-	})
 }
 
 // CaptchaUsageHistory returns the verifications of an account in each month since from. Months

@@ -25,7 +25,7 @@ func TestSignUpStoresUserAndAccount(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		byID, err := accounts.New(d).Member(t.Context(), second.AccountID, second.ID)
+		byID, err := accounts.New(d).Members.Get(t.Context(), second.AccountID, second.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,7 +40,7 @@ func TestSignUpStoresUserAndAccount(t *testing.T) {
 		if _, err := accounts.New(d).UserByEmail(t.Context(), "unknown@example.com"); !errors.Is(err, model.ErrNotFound) {
 			t.Errorf("unknown address: %v, want not found", err)
 		}
-		if _, err := accounts.New(d).Member(t.Context(), second.AccountID, 1<<40); !errors.Is(err, model.ErrNotFound) {
+		if _, err := accounts.New(d).Members.Get(t.Context(), second.AccountID, 1<<40); !errors.Is(err, model.ErrNotFound) {
 			t.Errorf("unknown id: %v, want not found", err)
 		}
 	})

@@ -2,7 +2,6 @@ package accounts
 
 import (
 	"context"
-	"errors"
 
 	"github.com/uptrace/bun"
 
@@ -73,14 +72,7 @@ func mayDelete(ctx context.Context, tx *db.Tx, by *model.User) error {
 		return err
 	}
 
-	if _, err := lockUnchanged(ctx, tx, by.ID, by.PasswordHash); err != nil {
-		return err
-	}
-	user, err := member(ctx, tx, by.AccountID, by.ID)
-	if errors.Is(err, model.ErrNotFound) || err == nil && !user.May(model.MayManage, nil) {
-		return model.ErrForbidden
-	}
-	if err != nil {
+	if _, err := lockOwner(ctx, tx, by); err != nil {
 		return err
 	}
 
@@ -90,9 +82,7 @@ func mayDelete(ctx context.Context, tx *db.Tx, by *model.User) error {
 		return err
 	}
 
-	return needOtherOperator(ctx, tx, func(q *bun.SelectQuery) {
-		q.Where("NOT ("+onlyMembers+")", by.AccountID, by.AccountID)
-	})
+	return needOtherOperator(ctx, tx, "NOT ("+onlyMembers+")", by.AccountID, by.AccountID)
 }
 
 // onlyMembers is the condition of the users that belong to an account, given twice, and to no other
@@ -197,26 +187,17 @@ func lockIDs(ctx context.Context, tx *db.Tx, table string, accountID int64) (ids
 	return ids, err
 }
 
-// needOtherOperator fails if there are other users, but no operator among them.
-func needOtherOperator(ctx context.Context, tx *db.Tx, others func(*bun.SelectQuery)) error {
-	count := func(operators bool) (int64, error) {
-		q := tx.NewSelect().Table("users")
-		others(q)
-		if operators {
-			q.Where("operator")
-		}
-		return q.Count(ctx)
-	}
-
-	all, err := count(false)
+// needOtherOperator fails if there are other users, whom a condition selects, but no operator among
+// them.
+func needOtherOperator(ctx context.Context, tx *db.Tx, others string, args ...any) error {
+	all, err := tx.NewSelect().Table("users").Where(others, args...).Count(ctx)
 	if err != nil || all == 0 {
 		return err
 	}
 
-	operators, err := count(true)
+	operators, err := tx.NewSelect().Table("users").Where(others, args...).Where("operator").Count(ctx)
 	if err == nil && operators == 0 {
 		err = ErrLastOperator
 	}
-
 	return err
 }

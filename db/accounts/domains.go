@@ -38,12 +38,12 @@ func LookupRecord(ctx context.Context, resolver *net.Resolver, provider *model.A
 	return texts, err
 }
 
-// VerifyProvider records that the domain of a provider belongs to its account, because its DNS
-// record is among the texts that LookupRecord has found, or without texts because an operator
-// confirms it. An account whose own record is not among the texts loses the domain, unless an
-// operator has confirmed it. VerifyProvider fails with model.ErrNotFound if the provider or its
-// domain has changed since, and with ErrDomainClaimed.
-func (s *Store) VerifyProvider(
+// Verify records that the domain of a provider belongs to its account, because its DNS record is
+// among the texts that LookupRecord has found, or without texts because an operator confirms it. An
+// account whose own record is not among the texts loses the domain, unless an operator has
+// confirmed it. Verify fails with model.ErrNotFound if the provider or its domain has changed
+// since, and with ErrDomainClaimed.
+func (s *Providers) Verify(
 	ctx context.Context, provider *model.AccountProvider, texts []string, now model.Instant,
 ) error {
 	verified := *provider
@@ -154,7 +154,7 @@ const domainsAtOnce = 100
 // CheckDomains looks up the records of the verified domains that are due. A domain whose record was
 // missing for model.DomainGrace is no longer verified. CheckDomains returns the number of these. A
 // lookup without an answer changes nothing. Housekeeping calls it.
-func (s *Store) CheckDomains(ctx context.Context, resolver *net.Resolver, now model.Instant) (lost int64, err error) {
+func (s *Providers) CheckDomains(ctx context.Context, resolver *net.Resolver, now model.Instant) (lost int64, err error) {
 	var due []*model.AccountProvider
 	err = s.db.Read.NewSelect().Model(&due).Where("verified_at > 0").Where("checked_at > 0").
 		Where("checked_at <= ?", now.Add(-model.DomainCheckInterval)).Order("checked_at").Limit(domainsAtOnce).Scan(ctx)
@@ -193,7 +193,7 @@ func (s *Store) CheckDomains(ctx context.Context, resolver *net.Resolver, now mo
 
 // noteRecord stores the outcome of a lookup. It fails with model.ErrNotFound if the provider has
 // changed since.
-func (s *Store) noteRecord(
+func (s *Providers) noteRecord(
 	ctx context.Context, provider *model.AccountProvider, missing model.Instant, ends bool, now model.Instant,
 ) error {
 	return s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {

@@ -21,7 +21,7 @@ const day = 24 * time.Hour
 // provider returns the stored provider of an account.
 func provider(t *testing.T, d *db.DB, accountID int64) *model.AccountProvider {
 	t.Helper()
-	stored, err := accounts.New(d).Provider(t.Context(), accountID)
+	stored, err := accounts.New(d).Providers.Of(t.Context(), accountID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func provider(t *testing.T, d *db.DB, accountID int64) *model.AccountProvider {
 func claim(t *testing.T, d *db.DB, owner *model.User, domain string) *model.AccountProvider {
 	t.Helper()
 	secret := "the client secret"
-	made, err := accounts.New(d).SetProvider(t.Context(), owner, accounts.ProviderChange{
+	made, err := accounts.New(d).Providers.Set(t.Context(), owner, accounts.ProviderChange{
 		Provider: model.AccountProvider{
 			Issuer: providerIssuer, ClientID: "tallygate", Domain: domain, DefaultRole: model.RoleViewer, ChangedAt: dbtest.Start,
 		},
@@ -47,7 +47,7 @@ func claim(t *testing.T, d *db.DB, owner *model.User, domain string) *model.Acco
 // verify lets an account show its record, in addition to others, and verifies its domain with it.
 func verify(t *testing.T, d *db.DB, p *model.AccountProvider, others ...string) error {
 	t.Helper()
-	return accounts.New(d).VerifyProvider(t.Context(), p, append(others, p.RecordText()), dbtest.Start)
+	return accounts.New(d).Providers.Verify(t.Context(), p, append(others, p.RecordText()), dbtest.Start)
 }
 
 // lostDomain returns the entry of an account's log about the end of its domain's verification.
@@ -80,7 +80,7 @@ func TestDomainsAreLookedUp(t *testing.T) {
 
 		// An operator has confirmed this one.
 		confirmed := claim(t, d, dbtest.NewUser(t, d, "owner@confirmed.example"), "confirmed.example")
-		if err := store.VerifyProvider(t.Context(), confirmed, nil, dbtest.Start); err != nil {
+		if err := store.Providers.Verify(t.Context(), confirmed, nil, dbtest.Start); err != nil {
 			t.Fatal(err)
 		}
 
@@ -90,7 +90,7 @@ func TestDomainsAreLookedUp(t *testing.T) {
 		check := func(name string, after time.Duration, missing model.Instant, asked, lost int) {
 			t.Helper()
 			now = now.Add(after)
-			n, err := store.CheckDomains(t.Context(), dns.Resolver(), now)
+			n, err := store.Providers.CheckDomains(t.Context(), dns.Resolver(), now)
 			if err != nil || n != int64(lost) {
 				t.Errorf("%s: %d domains lost, %v, want %d", name, n, err, lost)
 			}
@@ -133,7 +133,7 @@ func TestDomainsAreLookedUp(t *testing.T) {
 		}
 		start := throughProvider(owner, dbtest.Start)
 		start.CreatedAt = now
-		if err := store.CreateSession(t.Context(), start); err != nil {
+		if err := store.Sessions.Create(t.Context(), start); err != nil {
 			t.Fatal(err)
 		}
 		check("for 7 days", day, 0, 1, 1)
@@ -144,10 +144,10 @@ func TestDomainsAreLookedUp(t *testing.T) {
 		if sessionLives(t, d, start.IDHash, now) {
 			t.Error("the provider's session outlives the verification")
 		}
-		if _, err := store.ProviderOfDomain(t.Context(), "corp.example"); !errors.Is(err, model.ErrNotFound) {
+		if _, err := store.Providers.OfDomain(t.Context(), "corp.example"); !errors.Is(err, model.ErrNotFound) {
 			t.Errorf("the provider signs people in: %v", err)
 		}
-		if required, err := store.RequiresProvider(t.Context(), owner.AccountID); !required || err != nil {
+		if required, err := store.Providers.Required(t.Context(), owner.AccountID); !required || err != nil {
 			t.Errorf("the account requires its provider: %v, %v", required, err)
 		}
 		if lost := lostDomain(t, d, owner.AccountID); lost.Actor.Kind != audit.System || lost.Actor.At != now ||
@@ -185,9 +185,9 @@ func TestChangedDuringLookup(t *testing.T) {
 
 		// The owner verifies the domain again during the lookup, which has not seen the record.
 		verified, err := dbtest.RaceInOrder(t, d, `UPDATE "account_providers"`,
-			func() error { return accounts.New(d).VerifyProvider(t.Context(), p, []string{p.RecordText()}, week) },
+			func() error { return accounts.New(d).Providers.Verify(t.Context(), p, []string{p.RecordText()}, week) },
 			func() error {
-				n, err := accounts.New(d).CheckDomains(t.Context(), dns.Resolver(), week)
+				n, err := accounts.New(d).Providers.CheckDomains(t.Context(), dns.Resolver(), week)
 				if n != 0 {
 					t.Errorf("%d domains lost", n)
 				}
@@ -212,7 +212,7 @@ func TestNewRecordTakesDomain(t *testing.T) {
 		holder, taker := claim(t, d, first, "corp.example"), claim(t, d, second, "corp.example")
 
 		// Against an operator's word.
-		if err := store.VerifyProvider(t.Context(), holder, nil, dbtest.Start); err != nil {
+		if err := store.Providers.Verify(t.Context(), holder, nil, dbtest.Start); err != nil {
 			t.Fatal(err)
 		}
 		if err := verify(t, d, taker); !errors.Is(err, accounts.ErrDomainClaimed) {
@@ -231,7 +231,7 @@ func TestNewRecordTakesDomain(t *testing.T) {
 		}
 
 		// The operator's word takes no domain either.
-		if err := store.VerifyProvider(t.Context(), taker, nil, dbtest.Start); !errors.Is(err, accounts.ErrDomainClaimed) {
+		if err := store.Providers.Verify(t.Context(), taker, nil, dbtest.Start); !errors.Is(err, accounts.ErrDomainClaimed) {
 			t.Errorf("by an operator: %v", err)
 		}
 
@@ -239,12 +239,12 @@ func TestNewRecordTakesDomain(t *testing.T) {
 		// verification.
 		as := audit.WithActor(t.Context(), audit.Actor{Kind: audit.User, UserID: second.ID, Email: second.Email, Action: "verifyProviderDomain"})
 		taken, started := dbtest.RaceInOrder(t, d, "UPDATE account_providers SET verified_at = 0",
-			func() error { return store.VerifyProvider(as, taker, []string{taker.RecordText()}, dbtest.Start+1) },
-			func() error { return store.CreateSession(t.Context(), throughProvider(first, dbtest.Start)) })
+			func() error { return store.Providers.Verify(as, taker, []string{taker.RecordText()}, dbtest.Start+1) },
+			func() error { return store.Sessions.Create(t.Context(), throughProvider(first, dbtest.Start)) })
 		if taken != nil || !errors.Is(started, accounts.ErrProviderChanged) {
 			t.Errorf("errors %v and %v", taken, started)
 		}
-		of, err := store.ProviderOfDomain(t.Context(), "corp.example")
+		of, err := store.Providers.OfDomain(t.Context(), "corp.example")
 		if err != nil || of.AccountID != second.AccountID {
 			t.Errorf("the domain belongs to %+v, %v", of, err)
 		}
@@ -271,7 +271,7 @@ func TestAccountsTakeDomainsInOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 		take := func(ctx context.Context, p *model.AccountProvider) func() error {
-			return func() error { return accounts.New(d).VerifyProvider(ctx, p, []string{p.RecordText()}, dbtest.Start) }
+			return func() error { return accounts.New(d).Providers.Verify(ctx, p, []string{p.RecordText()}, dbtest.Start) }
 		}
 		one, two := dbtest.RaceInOrder(t, d, `UPDATE "account_providers"`, take(t.Context(), claims[0]), take(t.Context(), claims[2]))
 		if one != nil || two != nil && !errors.Is(two, accounts.ErrDomainClaimed) {

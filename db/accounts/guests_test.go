@@ -19,16 +19,16 @@ func addGuest(t *testing.T, d *db.DB, accountID int64, email string, siteIDs ...
 
 	invitation := model.NewInvitation(accountID, email, model.RoleViewer, email, dbtest.Start)
 	invitation.SiteIDs = siteIDs
-	if _, err := accounts.New(d).Invite(t.Context(), invitation, nil); err != nil {
+	if _, err := accounts.New(d).Invitations.Create(t.Context(), invitation, nil); err != nil {
 		t.Fatal(err)
 	}
 
 	var guest *model.User
 	user, err := accounts.New(d).UserByEmail(t.Context(), email)
 	if errors.Is(err, model.ErrNotFound) {
-		guest, err = accounts.New(d).Accept(t.Context(), model.HashToken(email), "hash", model.English, dbtest.Start)
+		guest, err = accounts.New(d).Invitations.Accept(t.Context(), model.HashToken(email), "hash", model.English, dbtest.Start)
 	} else if err == nil {
-		guest, err = accounts.New(d).AcceptAs(t.Context(), model.HashToken(email), user, dbtest.Start)
+		guest, err = accounts.New(d).Invitations.AcceptAs(t.Context(), model.HashToken(email), user, dbtest.Start)
 	}
 	if err != nil {
 		t.Fatal(err)

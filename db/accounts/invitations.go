@@ -11,12 +11,15 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 )
 
-// Invite stores an invitation and the mail that carries its secret (mail may be nil), and returns
+// Invitations stores invitations to accounts, and accepts them.
+type Invitations struct{ db *db.DB }
+
+// Create stores an invitation and the mail that carries its secret (mail may be nil), and returns
 // the invitation with its id. It revokes an earlier invitation to the same address. An account has
 // at most model.MaxMembers members, guests and invitations together. It mails at most 100
 // invitations a day; another one fails with the RateLimited rate_limited. A site of a guest must
 // belong to the account, see checkSites.
-func (s *Store) Invite(ctx context.Context, invitation model.Invitation, mail *model.Mail) (*model.Invitation, error) {
+func (s *Invitations) Create(ctx context.Context, invitation model.Invitation, mail *model.Mail) (*model.Invitation, error) {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		// mayInvite counts under this lock, so that concurrent invitations keep the limit.
 		if err := tx.LockRow(ctx, "accounts", invitation.AccountID); err != nil {
@@ -110,8 +113,8 @@ func alreadyMember(field string, cause error) error {
 	}
 }
 
-// Invitations returns the account's valid invitations in the order of their ids.
-func (s *Store) Invitations(ctx context.Context, accountID int64, now model.Instant) ([]*model.Invitation, error) {
+// Of returns the account's valid invitations in the order of their ids.
+func (s *Invitations) Of(ctx context.Context, accountID int64, now model.Instant) ([]*model.Invitation, error) {
 	var list []*model.Invitation
 	err := s.db.Read.NewSelect().Model(&list).Where("account_id = ?", accountID).Where("expires_at > ?", now).
 		Order("id").Scan(ctx)
@@ -121,19 +124,13 @@ func (s *Store) Invitations(ctx context.Context, accountID int64, now model.Inst
 	return list, nil
 }
 
-// Invitation returns a valid invitation of the account, or model.ErrNotFound.
-func (s *Store) Invitation(ctx context.Context, accountID int64, id model.InvitationID, now model.Instant) (*model.Invitation, error) {
-	var invitation model.Invitation
-	err := s.db.Read.NewSelect().Model(&invitation).Where("account_id = ?", accountID).Where("id = ?", id).
-		Where("expires_at > ?", now).Scan(ctx)
-	if err != nil {
-		return nil, db.OrNotFound(err)
-	}
-	return &invitation, nil
+// Get returns a valid invitation of the account, or model.ErrNotFound.
+func (s *Invitations) Get(ctx context.Context, accountID int64, id model.InvitationID, now model.Instant) (*model.Invitation, error) {
+	return readOne[model.Invitation](ctx, s.db.Read, "account_id = ? AND id = ? AND expires_at > ?", accountID, id, now)
 }
 
-// DeleteInvitation revokes an invitation of the account and returns it, or model.ErrNotFound.
-func (s *Store) DeleteInvitation(ctx context.Context, accountID int64, id model.InvitationID) (*model.Invitation, error) {
+// Delete revokes an invitation of the account and returns it, or model.ErrNotFound.
+func (s *Invitations) Delete(ctx context.Context, accountID int64, id model.InvitationID) (*model.Invitation, error) {
 	var invitation model.Invitation
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if err := tx.LockRow(ctx, "accounts", accountID); err != nil {
@@ -172,29 +169,27 @@ var ErrInvalidToken = &model.Error{
 
 // Invited returns the valid invitation with this secret, and the user who has its address, if any.
 // It fails with ErrInvalidToken for an invalid secret.
-func (s *Store) Invited(
+func (s *Invitations) Invited(
 	ctx context.Context, tokenHash []byte, now model.Instant,
 ) (*model.Invitation, *model.User, error) {
-	var invitation model.Invitation
-	err := s.db.Read.NewSelect().Model(&invitation).Where("token_hash = ?", tokenHash).Where("expires_at > ?", now).
-		Scan(ctx)
-	if err = db.OrNotFound(err); errors.Is(err, model.ErrNotFound) {
+	invitation, err := readOne[model.Invitation](ctx, s.db.Read, "token_hash = ? AND expires_at > ?", tokenHash, now)
+	if errors.Is(err, model.ErrNotFound) {
 		return nil, nil, ErrInvalidToken
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("read an invitation: %w", err)
 	}
 
-	user, err := s.UserByEmail(ctx, invitation.Email)
+	user, err := userByEmail(ctx, s.db.Read, invitation.Email)
 	if errors.Is(err, model.ErrNotFound) {
-		return &invitation, nil, nil
+		return invitation, nil, nil
 	}
-	return &invitation, user, err
+	return invitation, user, err
 }
 
 // Offer returns the valid invitation with this secret, with the names that its person needs. It
 // fails with ErrInvalidToken for an invalid secret.
-func (s *Store) Offer(ctx context.Context, tokenHash []byte, now model.Instant) (*model.InvitationOffer, error) {
+func (s *Invitations) Offer(ctx context.Context, tokenHash []byte, now model.Instant) (*model.InvitationOffer, error) {
 	var offer model.InvitationOffer
 	err := s.db.Read.NewRaw(`SELECT i.email, i.role, i.expires_at, i.site_ids, a.name AS account, coalesce(u.email, '') AS "by"
 		FROM invitations AS i JOIN accounts AS a ON a.id = i.account_id LEFT JOIN users AS u ON u.id = i.invited_by
@@ -211,14 +206,11 @@ func (s *Store) Offer(ctx context.Context, tokenHash []byte, now model.Instant) 
 // Accept consumes an invitation of a person who has no user: it creates the user as a member of the
 // account. It fails with ErrInvalidToken for an invalid secret, and with the Conflict email_taken
 // when a user has got the address since.
-func (s *Store) Accept(
+func (s *Invitations) Accept(
 	ctx context.Context, tokenHash []byte, passwordHash string, language model.Language, now model.Instant,
 ) (*model.User, error) {
-	user, err := s.accept(ctx, tokenHash, now, func(tx *db.Tx, invitation *model.Invitation) (*model.User, error) {
-		user := &model.User{Email: invitation.Email, PasswordHash: passwordHash, Language: language, CreatedAt: now}
-		_, err := tx.NewInsert().Model(user).Exec(ctx)
-		return user, err
-	})
+	person := &model.User{PasswordHash: passwordHash, Language: language, CreatedAt: now}
+	user, err := s.accept(ctx, tokenHash, now, person)
 	if db.IsUnique(err) {
 		return nil, emailTaken("token", err)
 	}
@@ -229,29 +221,41 @@ func (s *Store) Accept(
 // the user's session or password. It fails with ErrInvalidToken for an invalid secret or another
 // person's invitation, with model.ErrStale when the password has changed since, with the Conflict
 // already_member, and with the Conflict too_many_accounts.
-func (s *Store) AcceptAs(
+func (s *Invitations) AcceptAs(
 	ctx context.Context, tokenHash []byte, as *model.User, now model.Instant,
 ) (*model.User, error) {
-	return s.accept(ctx, tokenHash, now, func(tx *db.Tx, invitation *model.Invitation) (*model.User, error) {
-		locked, err := lockUnchanged(ctx, tx, as.ID, as.PasswordHash)
-		switch {
-		case err != nil:
-			return nil, err
-		// The same answer as for an unknown secret, see accept.
-		case locked.Email != invitation.Email:
-			return nil, model.ErrNotFound
-		}
+	return s.accept(ctx, tokenHash, now, as)
+}
 
-		user, err := userByID(ctx, tx, as.ID)
-		switch {
-		case err != nil:
-			return nil, err
-		case user.In(invitation.AccountID) != nil:
-			return nil, alreadyMember("token", nil)
-		}
+// acceptor returns the user who accepts an invitation, locked: a new one for a user without an id.
+func acceptor(
+	ctx context.Context, tx *db.Tx, invitation *model.Invitation, as *model.User,
+) (*model.User, error) {
+	if as.ID == 0 {
+		user := *as
+		user.Email = invitation.Email
+		_, err := tx.NewInsert().Model(&user).Exec(ctx)
+		return &user, err
+	}
 
-		return user, checkMemberships(user)
-	})
+	locked, err := lockUnchanged(ctx, tx, as.ID, as.PasswordHash)
+	switch {
+	case err != nil:
+		return nil, err
+	// The same answer as for an unknown secret, see accept.
+	case locked.Email != invitation.Email:
+		return nil, model.ErrNotFound
+	}
+
+	user, err := userByID(ctx, tx, as.ID)
+	switch {
+	case err != nil:
+		return nil, err
+	case user.In(invitation.AccountID) != nil:
+		return nil, alreadyMember("token", nil)
+	}
+
+	return user, checkMemberships(user)
 }
 
 // checkMemberships returns an error for a user who cannot join another account.
@@ -265,40 +269,35 @@ func checkMemberships(user *model.User) error {
 	}
 }
 
-// accept consumes an invitation and adds the user that find returns, new or locked, to the account.
-// It returns the user as a member of that account, with all memberships.
-func (s *Store) accept(
-	ctx context.Context, tokenHash []byte, now model.Instant,
-	find func(tx *db.Tx, invitation *model.Invitation) (*model.User, error),
+// accept consumes an invitation and adds the user, see acceptor, to the account. It returns the
+// user as a member of that account, with all memberships.
+func (s *Invitations) accept(
+	ctx context.Context, tokenHash []byte, now model.Instant, as *model.User,
 ) (*model.User, error) {
 	var user *model.User
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		// Read the account without a lock, because its row comes first in the order of locks. The
 		// DELETE below decides which of two callers consumes the invitation.
-		var invitation model.Invitation
-		if err := tx.NewSelect().Model(&invitation).Where("token_hash = ?", tokenHash).Scan(ctx); err != nil {
-			return db.OrNotFound(err)
+		invitation, err := readOne[model.Invitation](ctx, tx, "token_hash = ?", tokenHash)
+		if err != nil {
+			return err
 		}
-		if err := tx.LockRow(ctx, "accounts", invitation.AccountID); err != nil {
+		account, err := lockAccount(ctx, tx, invitation.AccountID)
+		if err != nil {
 			return err
 		}
 
-		err := tx.NewDelete().Model(&invitation).Where("token_hash = ?", tokenHash).Where("expires_at > ?", now).
+		err = tx.NewDelete().Model(invitation).Where("token_hash = ?", tokenHash).Where("expires_at > ?", now).
 			Returning("*").Scan(ctx)
 		if err != nil {
 			return db.OrNotFound(err)
 		}
-
-		account := model.Account{ID: invitation.AccountID}
-		if err := tx.NewSelect().Model(&account).WherePK().Scan(ctx); err != nil {
-			return err
-		}
-		if user, err = find(tx, &invitation); err != nil {
+		if user, err = acceptor(ctx, tx, invitation, as); err != nil {
 			return err
 		}
 
 		err = addMembership(ctx, tx, user, &model.Membership{
-			AccountID: account.ID, Role: invitation.Role, CreatedAt: now, Account: &account, SiteIDs: invitation.SiteIDs,
+			AccountID: account.ID, Role: invitation.Role, CreatedAt: now, Account: account, SiteIDs: invitation.SiteIDs,
 		})
 		if err != nil {
 			return err

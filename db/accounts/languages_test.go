@@ -55,7 +55,7 @@ func TestMailsHaveTheRecipientsLanguage(t *testing.T) {
 			invitation := model.NewInvitation(english.AccountID, address, model.RoleMember, fmt.Sprint("invitation ", i), dbtest.Start)
 			mail := in(model.English, model.MailInvitation)
 			mail.AccountID, mail.Recipient = english.AccountID, address
-			if _, err := store.Invite(ctx, invitation, &mail); err != nil && i != 1 {
+			if _, err := store.Invitations.Create(ctx, invitation, &mail); err != nil && i != 1 {
 				t.Fatal(err)
 			}
 		}

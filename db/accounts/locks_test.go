@@ -76,7 +76,7 @@ func newLockWorld(t *testing.T, d *db.DB) *lockWorld {
 func invite(t *testing.T, d *db.DB, accountID int64, email string, role model.Role, secret []byte) *model.Invitation {
 	t.Helper()
 	mail := linkMail(accountID, model.MailInvitation, email)
-	invitation, err := accounts.New(d).Invite(t.Context(), model.Invitation{
+	invitation, err := accounts.New(d).Invitations.Create(t.Context(), model.Invitation{
 		AccountID: accountID, Email: email, Role: role, TokenHash: secret, CreatedAt: dbtest.Start, ExpiresAt: later,
 	}, &mail)
 	if err != nil {
@@ -92,7 +92,7 @@ func addMember(t *testing.T, d *db.DB, accountID int64, email string, role model
 	secret := model.HashToken(email)
 	invite(t, d, accountID, email, role, secret)
 
-	user, err := accounts.New(d).Accept(t.Context(), secret, "hash", model.English, dbtest.Start)
+	user, err := accounts.New(d).Invitations.Accept(t.Context(), secret, "hash", model.English, dbtest.Start)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,24 +132,24 @@ func TestTransactionsOnAccountsLockInOneOrder(t *testing.T) {
 	}
 
 	signIn := func(w *lockWorld, ctx context.Context) error {
-		return w.store.CreateSession(ctx, accounts.SessionStart{
+		return w.store.Sessions.Create(ctx, accounts.SessionStart{
 			Session:      model.Session{IDHash: []byte("next"), UserID: w.member.ID, CreatedAt: dbtest.Start},
 			PasswordHash: "hash", Replaced: w.session, SignIn: true,
 		})
 	}
 
 	accept := func(w *lockWorld, ctx context.Context) error {
-		_, err := w.store.Accept(ctx, invited, "hash", model.English, dbtest.Start)
+		_, err := w.store.Invitations.Accept(ctx, invited, "hash", model.English, dbtest.Start)
 		return err
 	}
 
 	revoke := func(w *lockWorld, ctx context.Context) error {
-		_, err := w.store.DeleteInvitation(ctx, w.owner.AccountID, w.invitation.ID)
+		_, err := w.store.Invitations.Delete(ctx, w.owner.AccountID, w.invitation.ID)
 		return err
 	}
 
 	deleteMember := func(w *lockWorld, ctx context.Context) error {
-		return w.store.DeleteMember(ctx, w.owner.AccountID, w.member.ID)
+		return w.store.Members.Delete(ctx, w.owner.AccountID, w.member.ID)
 	}
 
 	deleteAccount := func(w *lockWorld, ctx context.Context) error {
@@ -198,7 +198,7 @@ func TestTheLastOperatorStays(t *testing.T) {
 	}
 
 	deleteMember := func(d *db.DB, ctx context.Context, user *model.User) error {
-		return accounts.New(d).DeleteMember(ctx, user.AccountID, user.ID)
+		return accounts.New(d).Members.Delete(ctx, user.AccountID, user.ID)
 	}
 
 	stepBack := func(d *db.DB, ctx context.Context, user *model.User) error {
@@ -248,17 +248,17 @@ func TestRevocationMeetsAcceptance(t *testing.T) {
 		w := newLockWorld(t, d)
 		revoked, accepted := dbtest.RaceInOrder(t, d, `DELETE FROM "mails"`,
 			func() error {
-				_, err := accounts.New(d).DeleteInvitation(t.Context(), w.owner.AccountID, w.invitation.ID)
+				_, err := accounts.New(d).Invitations.Delete(t.Context(), w.owner.AccountID, w.invitation.ID)
 				return err
 			},
 			func() error {
-				_, err := accounts.New(d).Accept(t.Context(), invited, "hash", model.English, dbtest.Start)
+				_, err := accounts.New(d).Invitations.Accept(t.Context(), invited, "hash", model.English, dbtest.Start)
 				return err
 			})
 		if revoked != nil || !errors.Is(accepted, accounts.ErrInvalidToken) {
 			t.Errorf("errors %v and %v, want nil and an invalid link", revoked, accepted)
 		}
-		if _, err := accounts.New(d).DeleteInvitation(t.Context(), w.owner.AccountID,
+		if _, err := accounts.New(d).Invitations.Delete(t.Context(), w.owner.AccountID,
 			w.invitation.ID); !errors.Is(err, model.ErrNotFound) {
 			t.Errorf("a second time: %v", err)
 		}
@@ -379,7 +379,7 @@ func TestDeleteAccountChecksTheOwnerAgain(t *testing.T) {
 		// Make the second user a viewer while the deletion is in progress.
 		demoted, deleted := dbtest.RaceInOrder(t, d, `INSERT INTO "memberships"`,
 			func() error {
-				return accounts.New(d).SetMemberRole(t.Context(), w.owner.AccountID, second.ID, model.RoleViewer, nil)
+				return accounts.New(d).Members.SetRole(t.Context(), w.owner.AccountID, second.ID, model.RoleViewer, nil)
 			},
 			func() error { return accounts.New(d).DeleteAccount(t.Context(), second, dbtest.Start) })
 		if demoted != nil || !errors.Is(deleted, model.ErrForbidden) {

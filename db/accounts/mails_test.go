@@ -141,7 +141,7 @@ func TestInvalidLinksAreNotSent(t *testing.T) {
 			},
 				"pending guest@example.com invitation" + secret + "; pending guest@example.com invitation" + secret},
 			{func(ctx context.Context) error {
-				_, err := accounts.New(d).Accept(ctx, secondReset, "hash", model.English, dbtest.Start)
+				_, err := accounts.New(d).Invitations.Accept(ctx, secondReset, "hash", model.English, dbtest.Start)
 				return err
 			}, "pending guest@example.com invitation" + secret},
 		} {

@@ -14,9 +14,12 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 )
 
-// Members returns the users of the account, including guests, in the order of their ids. Each has
-// no other membership.
-func (s *Store) Members(ctx context.Context, accountID int64) ([]*model.User, error) {
+// Members reads and changes the members and guests of accounts.
+type Members struct{ db *db.DB }
+
+// Of returns the users of the account, including guests, in the order of their ids. Each has no
+// other membership.
+func (s *Members) Of(ctx context.Context, accountID int64) ([]*model.User, error) {
 	var rows []*model.Membership
 	if err := members(s.db.Read, &rows).Where("?TableAlias.account_id = ?", accountID).Scan(ctx); err != nil {
 		return nil, fmt.Errorf("list members of account %d: %w", accountID, err)
@@ -30,15 +33,15 @@ func (s *Store) Members(ctx context.Context, accountID int64) ([]*model.User, er
 	return users, nil
 }
 
-// Member returns a user of the account, with no other membership, or model.ErrNotFound.
-func (s *Store) Member(ctx context.Context, accountID, id int64) (*model.User, error) {
+// Get returns a user of the account, with no other membership, or model.ErrNotFound.
+func (s *Members) Get(ctx context.Context, accountID, id int64) (*model.User, error) {
 	return member(ctx, s.db.Read, accountID, id)
 }
 
-// MemberWith returns a user as a member of the first account that the viewer shares with the user,
-// with no other membership, or model.ErrNotFound. Accounts in which the viewer reaches only some
-// sites do not count.
-func (s *Store) MemberWith(ctx context.Context, viewer *model.User, id int64) (*model.User, error) {
+// With returns a user as a member of the first account that the viewer shares with the user, with
+// no other membership, or model.ErrNotFound. Accounts in which the viewer reaches only some sites
+// do not count.
+func (s *Members) With(ctx context.Context, viewer *model.User, id int64) (*model.User, error) {
 	var accountIDs []int64
 	for _, membership := range viewer.Memberships {
 		if !membership.Account.Bars(viewer) && !viewer.In(membership.AccountID).IsRestricted() {
@@ -68,11 +71,16 @@ var ErrLastOwner = &model.Error{
 	Message: "An account needs an owner: make another member an owner first.",
 }
 
-// SetMemberRole changes the role of a user of the account, and the sites of a guest: siteIDs is nil
-// for a member of the whole account. It fails with ErrLastOwner for the last owner. A site of a
-// guest must belong to the account, see checkSites.
-func (s *Store) SetMemberRole(ctx context.Context, accountID, userID int64, role model.Role, siteIDs []int64) error {
-	return s.changeMember(ctx, accountID, userID, role, func(tx *db.Tx, was *model.User) error {
+// SetRole changes the role of a user of the account, and the sites of a guest: siteIDs is nil for a
+// member of the whole account. It fails with ErrLastOwner for the last owner. A site of a guest
+// must belong to the account, see checkSites.
+func (s *Members) SetRole(ctx context.Context, accountID, userID int64, role model.Role, siteIDs []int64) error {
+	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		was, err := lockMember(ctx, tx, accountID, userID, role)
+		if err != nil {
+			return err
+		}
+
 		// A site that the guest reaches already may have been deleted since.
 		added := slices.DeleteFunc(slices.Clone(siteIDs), func(id int64) bool { return slices.Contains(was.GuestSites(), id) })
 		if err := checkSites(ctx, tx, accountID, added); err != nil {
@@ -102,6 +110,7 @@ func (s *Store) SetMemberRole(ctx context.Context, accountID, userID int64, role
 			After:  accessValues(audit.Values{"role": role}, siteIDs),
 		})
 	})
+	return db.Wrap(err, "change user %d", userID)
 }
 
 // accessValues adds the sites of a guest to values of the audit log.
@@ -135,11 +144,16 @@ func deleteUnreached(ctx context.Context, tx *db.Tx, accountID, userID int64, si
 	return nil
 }
 
-// DeleteMember removes a user from the account, with the user's API tokens of the account. It
-// deletes a user that belongs to no other account, with all sessions. It fails with ErrLastOwner
-// for the last owner, and with ErrLastOperator if it would delete the only operator.
-func (s *Store) DeleteMember(ctx context.Context, accountID, userID int64) error {
-	return s.changeMember(ctx, accountID, userID, "", func(tx *db.Tx, was *model.User) error {
+// Delete removes a user from the account, with the user's API tokens of the account. It deletes a
+// user that belongs to no other account, with all sessions. It fails with ErrLastOwner for the last
+// owner, and with ErrLastOperator if it would delete the only operator.
+func (s *Members) Delete(ctx context.Context, accountID, userID int64) error {
+	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		was, err := lockMember(ctx, tx, accountID, userID, "")
+		if err != nil {
+			return err
+		}
+
 		// A mail to the user, and a token or membership of the user, is written under a lock on the
 		// user's row.
 		if err := tx.LockRowFor(ctx, "UPDATE", "users", userID); err != nil {
@@ -174,6 +188,7 @@ func (s *Store) DeleteMember(ctx context.Context, accountID, userID int64) error
 		}
 		return outbox.DeleteMailsTo(ctx, tx, accountID, user.Email)
 	})
+	return db.Wrap(err, "change user %d", userID)
 }
 
 // deleteMembership deletes a membership and everything that the user has in the account.
@@ -215,8 +230,7 @@ func deleteMemberRows(ctx context.Context, tx *db.Tx, accountID, userID int64) e
 // the installation's lock in tx.
 func deleteUser(ctx context.Context, tx *db.Tx, user *model.User) error {
 	if user.Operator {
-		others := func(q *bun.SelectQuery) { q.Where("id <> ?", user.ID) }
-		if err := needOtherOperator(ctx, tx, others); err != nil {
+		if err := needOtherOperator(ctx, tx, "id <> ?", user.ID); err != nil {
 			return err
 		}
 	}
@@ -225,47 +239,33 @@ func deleteUser(ctx context.Context, tx *db.Tx, user *model.User) error {
 	return err
 }
 
-// changeMember runs a change under the lock on the account's row. It fails with ErrLastOwner if the
-// change would leave no owner. becomes is the user's new role; it is empty when the user is
-// removed. change gets the user as a member of the account before the change.
-func (s *Store) changeMember(
-	ctx context.Context, accountID, userID int64, becomes model.Role,
-	change func(tx *db.Tx, was *model.User) error,
-) error {
-	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-		// deleteUser needs this lock, because the user could be the last operator.
-		if becomes == "" {
-			if err := tx.LockInstallation(ctx); err != nil {
-				return err
-			}
+// lockMember locks the account's row, and returns a user as a member of the account. It fails with
+// ErrLastOwner if a change of the user's role would leave no owner. becomes is the new role; it is
+// empty when the user is removed.
+func lockMember(
+	ctx context.Context, tx *db.Tx, accountID, userID int64, becomes model.Role,
+) (*model.User, error) {
+	// deleteUser needs this lock, because the user could be the last operator.
+	if becomes == "" {
+		if err := tx.LockInstallation(ctx); err != nil {
+			return nil, err
 		}
+	}
+	if err := tx.LockRow(ctx, "accounts", accountID); err != nil {
+		return nil, err
+	}
 
-		if err := tx.LockRow(ctx, "accounts", accountID); err != nil {
-			return err
-		}
+	was, err := member(ctx, tx, accountID, userID)
+	if err != nil || becomes == model.RoleOwner {
+		return was, err
+	}
 
-		memberships := func() *bun.SelectQuery {
-			return tx.NewSelect().Table("memberships").Where("account_id = ?", accountID)
-		}
-
-		was, err := member(ctx, tx, accountID, userID)
-		if err != nil {
-			return err
-		}
-
-		if becomes != model.RoleOwner {
-			others, err := memberships().Where("user_id <> ?", userID).Where("role = ?", model.RoleOwner).Exists(ctx)
-			if err != nil {
-				return err
-			}
-			if !others {
-				return ErrLastOwner
-			}
-		}
-
-		return change(tx, was)
-	})
-	return db.Wrap(err, "change user %d", userID)
+	others, err := tx.NewSelect().Table("memberships").Where("account_id = ?", accountID).
+		Where("user_id <> ?", userID).Where("role = ?", model.RoleOwner).Exists(ctx)
+	if err == nil && !others {
+		err = ErrLastOwner
+	}
+	return was, err
 }
 
 // CreateAccount stores a further account of a user, who becomes its owner, and returns the user as
@@ -319,12 +319,9 @@ func (s *Store) CreateAccount(
 // RenameAccount changes the name of an account, and returns the account. It fails with
 // model.ErrNotFound for an unknown account.
 func (s *Store) RenameAccount(ctx context.Context, accountID int64, name string) (*model.Account, error) {
-	account := &model.Account{ID: accountID}
-	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-		if err := tx.LockRow(ctx, "accounts", accountID); err != nil {
-			return err
-		}
-		if err := tx.NewSelect().Model(account).WherePK().Scan(ctx); err != nil {
+	var account *model.Account
+	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		if account, err = lockAccount(ctx, tx, accountID); err != nil {
 			return err
 		}
 

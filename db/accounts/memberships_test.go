@@ -24,7 +24,7 @@ func TestMembershipsChangeAtTheSameTime(t *testing.T) {
 
 	leave := func(account func(w *world) *model.User) step {
 		return func(ctx context.Context, w *world) error {
-			return w.store.DeleteMember(ctx, account(w).AccountID, w.person.ID)
+			return w.store.Members.Delete(ctx, account(w).AccountID, w.person.ID)
 		}
 	}
 	remove := func(account func(w *world) *model.User) step {
@@ -33,7 +33,7 @@ func TestMembershipsChangeAtTheSameTime(t *testing.T) {
 	first := func(w *world) *model.User { return w.a }
 	second := func(w *world) *model.User { return w.b }
 	join := func(ctx context.Context, w *world) error {
-		_, err := w.store.AcceptAs(ctx, invited, w.person, dbtest.Start)
+		_, err := w.store.Invitations.AcceptAs(ctx, invited, w.person, dbtest.Start)
 		return err
 	}
 	create := func(ctx context.Context, w *world) error {
@@ -41,7 +41,7 @@ func TestMembershipsChangeAtTheSameTime(t *testing.T) {
 		return err
 	}
 	token := func(ctx context.Context, w *world) error {
-		_, err := w.store.CreateAPIToken(ctx, model.APIToken{
+		_, err := w.store.Tokens.Create(ctx, model.APIToken{
 			AccountID: w.a.AccountID, UserID: w.person.ID, Name: "t", TokenHash: []byte("t"), Scopes: []model.Scope{model.ScopeRead},
 		})
 		return err
@@ -119,7 +119,7 @@ func TestTheAddressChangesAtTheSameTime(t *testing.T) {
 		return err
 	}
 	leave := func(ctx context.Context, s *accounts.Store, user *model.User) error {
-		return s.DeleteMember(ctx, user.AccountID, user.ID)
+		return s.Members.Delete(ctx, user.AccountID, user.ID)
 	}
 
 	tests := []struct {

@@ -3,8 +3,6 @@ package accounts
 import (
 	"context"
 
-	"github.com/uptrace/bun"
-
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/model"
@@ -27,8 +25,7 @@ func (s *Store) SetOperator(ctx context.Context, email string, operator bool) er
 		}
 
 		if !operator {
-			others := func(q *bun.SelectQuery) { q.Where("id <> ?", user.ID) }
-			if err := needOtherOperator(ctx, tx, others); err != nil {
+			if err := needOtherOperator(ctx, tx, "id <> ?", user.ID); err != nil {
 				return err
 			}
 		}

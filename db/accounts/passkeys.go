@@ -10,34 +10,31 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// PasskeyByCredential returns the passkey with a credential id and its user, with the account, or
+// Passkeys stores the passkeys of users.
+type Passkeys struct{ db *db.DB }
+
+// ByCredential returns the passkey with a credential id and its user, with the account, or
 // model.ErrNotFound.
-func (s *Store) PasskeyByCredential(ctx context.Context, credentialID []byte) (*model.Passkey, *model.User, error) {
-	var passkey model.Passkey
-	err := s.db.Read.NewSelect().Model(&passkey).Where("credential_id = ?", credentialID).Scan(ctx)
+func (s *Passkeys) ByCredential(ctx context.Context, credentialID []byte) (*model.Passkey, *model.User, error) {
+	passkey, err := readOne[model.Passkey](ctx, s.db.Read, "credential_id = ?", credentialID)
 	if err != nil {
-		return nil, nil, db.OrNotFound(err)
+		return nil, nil, err
 	}
 
 	user, err := userByID(ctx, s.db.Read, passkey.UserID)
-	return &passkey, user, err
+	return passkey, user, err
 }
 
-// Passkey returns a passkey of the user, or model.ErrNotFound, also for a passkey of another user.
-func (s *Store) Passkey(ctx context.Context, userID int64, id model.PasskeyID) (*model.Passkey, error) {
-	var passkey model.Passkey
-	err := s.db.Read.NewSelect().Model(&passkey).Where("user_id = ?", userID).Where("id = ?", id).Scan(ctx)
-	if err != nil {
-		return nil, db.OrNotFound(err)
-	}
-	return &passkey, nil
+// Get returns a passkey of the user, or model.ErrNotFound, also for a passkey of another user.
+func (s *Passkeys) Get(ctx context.Context, userID int64, id model.PasskeyID) (*model.Passkey, error) {
+	return readOne[model.Passkey](ctx, s.db.Read, "user_id = ? AND id = ?", userID, id)
 }
 
-// CreatePasskey stores a passkey of a user and consumes the challenge that it has answered. If it
-// is the user's first second factor, it stores the hashes of recovery codes, ends the user's other
+// Create stores a passkey of a user and consumes the challenge that it has answered. If it is the
+// user's first second factor, it stores the hashes of recovery codes, ends the user's other
 // sessions, and returns true. It fails with ErrChallengeUsed, and with the Conflicts
 // too_many_passkeys and passkey_exists.
-func (s *Store) CreatePasskey(
+func (s *Passkeys) Create(
 	ctx context.Context, passkey model.Passkey, answered Challenge, codes [][]byte, change FactorChange,
 ) (made *model.Passkey, first bool, err error) {
 	err = s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -85,11 +82,10 @@ func (s *Store) CreatePasskey(
 	return made, first, nil
 }
 
-// UsePasskey records the use of a passkey, with the new counter and flags set in used, and consumes
-// the challenge that it has answered. It fails with ErrChallengeUsed. It fails with
-// model.ErrNotFound if the passkey was deleted, or its counter did not grow since its last use: it
-// may be a copy.
-func (s *Store) UsePasskey(ctx context.Context, used *model.Passkey, answered Challenge, now model.Instant) error {
+// Use records the use of a passkey, with the new counter and flags set in used, and consumes the
+// challenge that it has answered. It fails with ErrChallengeUsed. It fails with model.ErrNotFound
+// if the passkey was deleted, or its counter did not grow since its last use: it may be a copy.
+func (s *Passkeys) Use(ctx context.Context, used *model.Passkey, answered Challenge, now model.Instant) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if err := consume(ctx, tx, answered); err != nil {
 			return err
@@ -112,39 +108,38 @@ func consume(ctx context.Context, tx *db.Tx, answered Challenge) error {
 	return err
 }
 
-// RenamePasskey changes the name of a passkey of the user and returns the passkey. It fails with
+// Rename changes the name of a passkey of the user and returns the passkey. It fails with
 // model.ErrNotFound for a passkey of another user.
-func (s *Store) RenamePasskey(ctx context.Context, userID int64, id model.PasskeyID, name string) (*model.Passkey, error) {
-	var passkey model.Passkey
+func (s *Passkeys) Rename(ctx context.Context, userID int64, id model.PasskeyID, name string) (*model.Passkey, error) {
+	var passkey *model.Passkey
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		user, err := lockUser(ctx, tx, "id", userID)
 		if err != nil {
 			return err
 		}
-		err = tx.NewSelect().Model(&passkey).Where("id = ?", id).Where("user_id = ?", userID).Scan(ctx)
-		if err != nil {
-			return db.OrNotFound(err)
+		if passkey, err = readOne[model.Passkey](ctx, tx, "id = ? AND user_id = ?", id, userID); err != nil {
+			return err
 		}
 
 		before := passkey.Name
 		passkey.Name = name
-		if err := db.NeedRow(tx.NewUpdate().Model(&passkey).Column("name").WherePK().Exec(ctx)); err != nil {
+		if err := db.NeedRow(tx.NewUpdate().Model(passkey).Column("name").WherePK().Exec(ctx)); err != nil {
 			return err
 		}
 
-		return auditPasskey(ctx, tx, user, &passkey, audit.Values{"name": before}, audit.Values{"name": name})
+		return auditPasskey(ctx, tx, user, passkey, audit.Values{"name": before}, audit.Values{"name": name})
 	})
 	if err != nil {
 		return nil, db.Wrap(err, "rename passkey %d", id)
 	}
 
-	return &passkey, nil
+	return passkey, nil
 }
 
-// DeletePasskey deletes a passkey of the user and returns it. The caller must have checked the
-// password. It fails with model.ErrStale, ErrNoPasskey for a passkey of another user, and
+// Delete deletes a passkey of the user and returns it. The caller must have checked the password.
+// It fails with model.ErrStale, ErrNoPasskey for a passkey of another user, and
 // ErrSecondFactorNeeded.
-func (s *Store) DeletePasskey(
+func (s *Passkeys) Delete(
 	ctx context.Context, userID int64, passwordHash string, id model.PasskeyID, change FactorChange,
 ) (*model.Passkey, error) {
 	var passkey model.Passkey
@@ -187,13 +182,4 @@ func auditPasskey(
 // ErrNoPasskey is returned for a passkey that does not exist or belongs to another user.
 var ErrNoPasskey = &model.Error{
 	Kind: model.NotFound, Code: "not_found", Field: "passkeyId", Message: "No such object.",
-}
-
-// UseChallenge records that a challenge was answered, or fails with ErrChallengeUsed.
-func (s *Store) UseChallenge(ctx context.Context, answered Challenge) error {
-	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error { return consume(ctx, tx, answered) })
-	if errors.Is(err, ErrChallengeUsed) {
-		return err
-	}
-	return db.Wrap(err, "use a challenge")
 }

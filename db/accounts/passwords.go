@@ -187,24 +187,24 @@ func changePassword(
 		return nil, err
 	}
 
-	return tokens, mailPasswordChange(ctx, tx, user, tokens, change)
-}
-
-// mailPasswordChange mails the user about the new password and the API tokens that stay valid, at
-// most model.MaxPasswordMails times an hour.
-func mailPasswordChange(
-	ctx context.Context, tx *db.Tx, user *model.User, tokens []*model.APIToken, change PasswordChange,
-) error {
-	mailed, err := tx.NewSelect().Model((*model.Mail)(nil)).Where("account_id = ?", user.AccountID).
-		Where("recipient = ?", user.Email).Where("kind = ?", model.MailPasswordChanged).
-		Where("created_at > ?", change.At.Add(-time.Hour)).Count(ctx)
-	if err != nil || mailed >= model.MaxPasswordMails {
-		return err
-	}
-
+	// The mail names the API tokens that stay valid.
 	data := model.PasswordChangedMail{At: change.At}
 	for _, token := range tokens {
 		data.Tokens = append(data.Tokens, token.String())
+	}
+	return tokens, mailChange(ctx, tx, user, model.MailPasswordChanged, model.MaxPasswordMails, change.At, data)
+}
+
+// mailChange mails the user about a change of the password or the second factors, at most so many
+// times of a kind within an hour.
+func mailChange(
+	ctx context.Context, tx *db.Tx, user *model.User, kind string, most int64, now model.Instant, data any,
+) error {
+	mailed, err := tx.NewSelect().Model((*model.Mail)(nil)).Where("account_id = ?", user.AccountID).
+		Where("recipient = ?", user.Email).Where("kind = ?", kind).Where("created_at > ?", now.Add(-time.Hour)).
+		Count(ctx)
+	if err != nil || mailed >= most {
+		return err
 	}
 
 	text, err := json.Marshal(data)
@@ -213,8 +213,7 @@ func mailPasswordChange(
 	}
 
 	return outbox.QueueMails(ctx, tx, []model.Mail{{
-		AccountID: user.AccountID, Recipient: user.Email, Language: user.Language, Kind: model.MailPasswordChanged,
-		Data: string(text), CreatedAt: change.At,
+		AccountID: user.AccountID, Recipient: user.Email, Language: user.Language, Kind: kind, Data: string(text), CreatedAt: now,
 	}})
 }
 

@@ -72,7 +72,7 @@ func TestAChangedPasswordIsMailed(t *testing.T) {
 		ctx := t.Context()
 		user, other := dbtest.NewUser(t, d, "owner@example.com"), dbtest.NewUser(t, d, "other@example.com")
 		for _, u := range []*model.User{user, other} {
-			_, err := accounts.New(d).CreateAPIToken(ctx, model.APIToken{
+			_, err := accounts.New(d).Tokens.Create(ctx, model.APIToken{
 				AccountID: u.AccountID, UserID: u.ID, Name: "of " +
 					u.Email, Scopes: []model.Scope{model.ScopeExport, model.ScopeRead},
 				TokenHash: model.HashToken(u.Email), TokenHint: "wxyz", CreatedAt: dbtest.Start,

@@ -10,34 +10,27 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Provider returns the provider of an account, or model.ErrNotFound.
-func (s *Store) Provider(ctx context.Context, accountID int64) (*model.AccountProvider, error) {
-	var provider model.AccountProvider
-	err := s.db.Read.NewSelect().Model(&provider).Where("account_id = ?", accountID).Scan(ctx)
-	if err != nil {
-		return nil, db.OrNotFound(err)
-	}
-	return &provider, nil
+// Providers stores the providers of accounts, and the people whom providers sign in.
+type Providers struct{ db *db.DB }
+
+// Of returns the provider of an account, or model.ErrNotFound.
+func (s *Providers) Of(ctx context.Context, accountID int64) (*model.AccountProvider, error) {
+	return readOne[model.AccountProvider](ctx, s.db.Read, "account_id = ?", accountID)
 }
 
-// ProviderOfDomain returns the provider that has verified a domain, or model.ErrNotFound.
-func (s *Store) ProviderOfDomain(ctx context.Context, domain string) (*model.AccountProvider, error) {
-	var provider model.AccountProvider
-	err := s.db.Read.NewSelect().Model(&provider).Where("domain = ?", domain).Where("verified_at > 0").Scan(ctx)
-	if err != nil {
-		return nil, db.OrNotFound(err)
-	}
-	return &provider, nil
+// OfDomain returns the provider that has verified a domain, or model.ErrNotFound.
+func (s *Providers) OfDomain(ctx context.Context, domain string) (*model.AccountProvider, error) {
+	return readOne[model.AccountProvider](ctx, s.db.Read, "domain = ? AND verified_at > 0", domain)
 }
 
-// RequiresProvider reports whether members of an account must sign in through its provider.
-func (s *Store) RequiresProvider(ctx context.Context, accountID int64) (bool, error) {
+// Required reports whether members of an account must sign in through its provider.
+func (s *Providers) Required(ctx context.Context, accountID int64) (bool, error) {
 	required, err := s.db.Read.NewSelect().Table("accounts").Where("id = ?", accountID).Where("require_provider").Exists(ctx)
 	return required, db.Wrap(err, "read the rule of account %d", accountID)
 }
 
 // ClientSecret returns the decrypted client secret of a provider.
-func (s *Store) ClientSecret(provider *model.AccountProvider) (string, error) {
+func (s *Providers) ClientSecret(provider *model.AccountProvider) (string, error) {
 	return keys.New(s.db).OpenProvider(provider.AccountID, provider.ClientSecret)
 }
 
@@ -58,17 +51,17 @@ var ErrUnverifiedProvider = &model.Error{
 	Message: "Verify the domain first: otherwise no member could sign in.",
 }
 
-// SetProvider stores the provider of an account, and returns it. Another domain must be verified
-// again, and another issuer, client or domain ends the sessions that the provider has started.
-// After another issuer or client, people prove their address again. The caller must have checked
-// the password of the user by. It fails with model.ErrStale, with model.ErrForbidden for a user who
-// is no owner, with ErrClientSecret and ErrUnverifiedProvider.
-func (s *Store) SetProvider(
+// Set stores the provider of an account, and returns it. Another domain must be verified again, and
+// another issuer, client or domain ends the sessions that the provider has started. After another
+// issuer or client, people prove their address again. The caller must have checked the password of
+// the user by. It fails with model.ErrStale, with model.ErrForbidden for a user who is no owner,
+// with ErrClientSecret and ErrUnverifiedProvider.
+func (s *Providers) Set(
 	ctx context.Context, by *model.User, change ProviderChange,
 ) (*model.AccountProvider, error) {
 	var provider model.AccountProvider
-	err := s.changeProvider(ctx, by, func(ctx context.Context, tx *db.Tx, account *model.Account) error {
-		before, err := lockProvider(ctx, tx, account.ID)
+	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		account, before, err := lockOwned(ctx, tx, by)
 		if err != nil {
 			return err
 		}
@@ -129,12 +122,12 @@ func (s *Store) SetProvider(
 	return &provider, nil
 }
 
-// DeleteProvider deletes the provider of an account with the sessions that it has started, and the
-// people whom it knows. Their users stay members. The account no longer requires a provider. It
-// fails as SetProvider does, and succeeds without a provider.
-func (s *Store) DeleteProvider(ctx context.Context, by *model.User) error {
-	err := s.changeProvider(ctx, by, func(ctx context.Context, tx *db.Tx, account *model.Account) error {
-		before, err := lockProvider(ctx, tx, account.ID)
+// Delete deletes the provider of an account with the sessions that it has started, and the people
+// whom it knows. Their users stay members. The account no longer requires a provider. It fails as
+// Set does, and succeeds without a provider.
+func (s *Providers) Delete(ctx context.Context, by *model.User) error {
+	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		account, before, err := lockOwned(ctx, tx, by)
 		if err != nil {
 			return err
 		}
@@ -159,28 +152,19 @@ func (s *Store) DeleteProvider(ctx context.Context, by *model.User) error {
 	return db.Wrap(err, "delete the provider of account %d", by.AccountID)
 }
 
-// changeProvider runs a change of an account's provider by an owner of the account, under locks on
-// the account and the owner.
-func (s *Store) changeProvider(
-	ctx context.Context, by *model.User, change func(context.Context, *db.Tx, *model.Account) error,
-) error {
-	return s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-		if err := tx.LockRow(ctx, "accounts", by.AccountID); err != nil {
-			return err
-		}
-		if _, err := lockUnchanged(ctx, tx, by.ID, by.PasswordHash); err != nil {
-			return err
-		}
+// lockOwned locks the account of a user, the user and the account's provider, and returns the
+// account and the provider, or nil. It fails as Set does.
+func lockOwned(ctx context.Context, tx *db.Tx, by *model.User) (*model.Account, *model.AccountProvider, error) {
+	if err := tx.LockRow(ctx, "accounts", by.AccountID); err != nil {
+		return nil, nil, err
+	}
+	owner, err := lockOwner(ctx, tx, by)
+	if err != nil {
+		return nil, nil, err
+	}
 
-		owner, err := member(ctx, tx, by.AccountID, by.ID)
-		if model.KindOf(err) == model.NotFound || err == nil && !owner.May(model.MayManage, nil) {
-			return model.ErrForbidden
-		}
-		if err != nil {
-			return err
-		}
-		return change(ctx, tx, owner.Account)
-	})
+	provider, err := lockProvider(ctx, tx, by.AccountID)
+	return owner.Account, provider, err
 }
 
 // lockProvider returns the provider of a locked account, or nil. Its row is locked, as a rotation

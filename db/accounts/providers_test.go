@@ -19,14 +19,14 @@ const providerIssuer = "https://sso.example"
 func setProvider(t *testing.T, d *db.DB, owner *model.User, issuer string, at model.Instant) *model.AccountProvider {
 	t.Helper()
 	secret := "the client secret"
-	provider, err := accounts.New(d).SetProvider(t.Context(), owner, accounts.ProviderChange{
+	provider, err := accounts.New(d).Providers.Set(t.Context(), owner, accounts.ProviderChange{
 		Provider: model.AccountProvider{
 			Issuer: issuer, ClientID: "tallygate", Domain: "corp.example", DefaultRole: model.RoleViewer, ChangedAt: at,
 		},
 		Secret: &secret,
 	})
 	if err == nil {
-		err = accounts.New(d).VerifyProvider(t.Context(), provider, nil, at)
+		err = accounts.New(d).Providers.Verify(t.Context(), provider, nil, at)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func TestSessionOfAnEarlierProvider(t *testing.T) {
 			setProvider(t, d, owner, providerIssuer, dbtest.Start+1)
 		}, accounts.ErrProviderChanged},
 		{"deleted", func(t *testing.T, d *db.DB, owner *model.User, _ *accounts.SessionStart) {
-			if err := accounts.New(d).DeleteProvider(t.Context(), owner); err != nil {
+			if err := accounts.New(d).Providers.Delete(t.Context(), owner); err != nil {
 				t.Fatal(err)
 			}
 		}, accounts.ErrProviderChanged},
@@ -79,11 +79,11 @@ func TestSessionOfAnEarlierProvider(t *testing.T) {
 			start := throughProvider(owner, dbtest.Start)
 			test.change(t, d, owner, &start)
 
-			err := accounts.New(d).CreateSession(t.Context(), start)
+			err := accounts.New(d).Sessions.Create(t.Context(), start)
 			if !errors.Is(err, test.want) || sessionLives(t, d, start.IDHash, dbtest.Start) != (test.want == nil) {
 				t.Errorf("%s: error %v, want %v, or the session lives wrongly", test.name, err, test.want)
 			}
-			if err := accounts.New(d).DeleteProvider(t.Context(), owner); err != nil {
+			if err := accounts.New(d).Providers.Delete(t.Context(), owner); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -95,10 +95,10 @@ func TestSessionOfAnEarlierProvider(t *testing.T) {
 func TestProviderEndsAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	begin := func(ctx context.Context, d *db.DB, owner *model.User) error {
-		return accounts.New(d).CreateSession(ctx, throughProvider(owner, dbtest.Start))
+		return accounts.New(d).Sessions.Create(ctx, throughProvider(owner, dbtest.Start))
 	}
 	end := func(ctx context.Context, d *db.DB, owner *model.User) error {
-		return accounts.New(d).DeleteProvider(ctx, owner)
+		return accounts.New(d).Providers.Delete(ctx, owner)
 	}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		for email, sessionFirst := range map[string]bool{"first@corp.example": true, "second@corp.example": false} {
@@ -164,7 +164,7 @@ func TestAlertsOfProviderSessions(t *testing.T) {
 			start := throughProvider(owner, dbtest.Start)
 			start.IDHash, start.ProviderAccount = model.HashToken(step.name), step.provider
 			start.CreatedAt = dbtest.Start + model.Instant(i)
-			if err := accounts.New(d).CreateSession(t.Context(), start); err != nil {
+			if err := accounts.New(d).Sessions.Create(t.Context(), start); err != nil {
 				t.Fatalf("%s: %v", step.name, err)
 			}
 			got, err := dbtest.Rows[int64](d, "SELECT account_id FROM alerts WHERE began_at = ? ORDER BY account_id", start.CreatedAt)

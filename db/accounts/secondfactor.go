@@ -2,10 +2,8 @@ package accounts
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/uptrace/bun"
 
@@ -13,7 +11,6 @@ import (
 	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/db/outbox"
 )
 
 var (
@@ -51,8 +48,11 @@ type Challenge struct {
 	ExpiresAt model.Instant
 }
 
-// SecondFactors returns the second factors of a user.
-func (s *Store) SecondFactors(ctx context.Context, userID int64) (*model.SecondFactors, error) {
+// SecondFactors stores the authenticator apps and recovery codes of users.
+type SecondFactors struct{ db *db.DB }
+
+// Of returns the second factors of a user.
+func (s *SecondFactors) Of(ctx context.Context, userID int64) (*model.SecondFactors, error) {
 	factors := &model.SecondFactors{}
 	var apps []model.TOTPSecret
 	err := s.db.Read.NewSelect().Model(&apps).Where("user_id = ?", userID).Where("confirmed").Scan(ctx)
@@ -76,7 +76,7 @@ func (s *Store) SecondFactors(ctx context.Context, userID int64) (*model.SecondF
 // StartTOTP stores the secret of an authenticator app that waits for its first code. It replaces an
 // earlier app that waits. The caller must have checked the password against passwordHash. It fails
 // with model.ErrStale when the password has changed since.
-func (s *Store) StartTOTP(
+func (s *SecondFactors) StartTOTP(
 	ctx context.Context, userID int64, passwordHash string, secret []byte, now model.Instant,
 ) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -108,7 +108,7 @@ func (s *Store) StartTOTP(
 
 // TOTP returns the decrypted secret of a user's authenticator app, either the app in use or the app
 // that waits for its first code, or model.ErrNotFound. An app that waits too long is unknown.
-func (s *Store) TOTP(ctx context.Context, userID int64, confirmed bool, now model.Instant) ([]byte, error) {
+func (s *SecondFactors) TOTP(ctx context.Context, userID int64, confirmed bool, now model.Instant) ([]byte, error) {
 	var row model.TOTPSecret
 	q := s.db.Read.NewSelect().Model(&row).Where("user_id = ?", userID).Where("confirmed = ?", confirmed)
 	if !confirmed {
@@ -124,7 +124,7 @@ func (s *Store) TOTP(ctx context.Context, userID int64, confirmed bool, now mode
 // ConfirmTOTP puts an authenticator app in use after its first code, which was of the period step.
 // It replaces an earlier app. If it is the user's first second factor, it stores the hashes of
 // recovery codes, ends the user's other sessions, and returns true. It fails with ErrSetupExpired.
-func (s *Store) ConfirmTOTP(
+func (s *SecondFactors) ConfirmTOTP(
 	ctx context.Context, userID, step int64, codes [][]byte, change FactorChange,
 ) (first bool, err error) {
 	err = s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -162,14 +162,14 @@ func (s *Store) ConfirmTOTP(
 
 // UseTOTP records that the code of a period was used. It fails with model.ErrNotFound if that code,
 // or the code of a later period, was used before.
-func (s *Store) UseTOTP(ctx context.Context, userID, step int64) error {
+func (s *SecondFactors) UseTOTP(ctx context.Context, userID, step int64) error {
 	return db.NeedRow(s.db.Write.ExecContext(ctx,
 		"UPDATE totp_secrets SET last_step = ? WHERE user_id = ? AND confirmed AND last_step < ?", step, userID, step))
 }
 
 // UseRecoveryCode consumes a recovery code and mails the user. It fails with model.ErrNotFound for
 // an unknown or used code.
-func (s *Store) UseRecoveryCode(ctx context.Context, userID int64, codeHash []byte, change FactorChange) error {
+func (s *SecondFactors) UseRecoveryCode(ctx context.Context, userID int64, codeHash []byte, change FactorChange) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		user, err := lockUser(ctx, tx, "id", userID)
 		if err != nil {
@@ -187,7 +187,7 @@ func (s *Store) UseRecoveryCode(ctx context.Context, userID int64, codeHash []by
 			return err
 		}
 
-		return mailFactor(ctx, tx, user, model.MailRecoveryCode, change.At,
+		return mailChange(ctx, tx, user, model.MailRecoveryCode, model.MaxSecondFactorMails, change.At,
 			model.RecoveryCodeMail{At: change.At, Left: left})
 	})
 	return db.Wrap(err, "use a recovery code of user %d", userID)
@@ -195,7 +195,7 @@ func (s *Store) UseRecoveryCode(ctx context.Context, userID int64, codeHash []by
 
 // RenewRecoveryCodes replaces the user's recovery codes. The caller must have checked the password.
 // It fails with model.ErrStale and ErrNoSecondFactor.
-func (s *Store) RenewRecoveryCodes(ctx context.Context, userID int64, passwordHash string, codes [][]byte) error {
+func (s *SecondFactors) RenewRecoveryCodes(ctx context.Context, userID int64, passwordHash string, codes [][]byte) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		user, err := lockUnchanged(ctx, tx, userID, passwordHash)
 		switch {
@@ -215,7 +215,7 @@ func (s *Store) RenewRecoveryCodes(ctx context.Context, userID int64, passwordHa
 // DeleteTOTP removes a user's authenticator app, and an app that waits for its first code. The
 // caller must have checked the password. It fails with model.ErrStale, ErrNoSecondFactor and
 // ErrSecondFactorNeeded.
-func (s *Store) DeleteTOTP(ctx context.Context, userID int64, passwordHash string, change FactorChange) error {
+func (s *SecondFactors) DeleteTOTP(ctx context.Context, userID int64, passwordHash string, change FactorChange) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		user, err := lockUnchanged(ctx, tx, userID, passwordHash)
 		if err != nil {
@@ -241,10 +241,10 @@ func (s *Store) DeleteTOTP(ctx context.Context, userID int64, passwordHash strin
 	return db.Wrap(err, "delete TOTP of user %d", userID)
 }
 
-// ResetSecondFactor removes all second factors of the user with this address, ends all sessions and
-// mails the user. Only the operator's command line calls it. It fails with model.ErrNotFound for an
-// unknown address, and with ErrNoSecondFactor.
-func (s *Store) ResetSecondFactor(ctx context.Context, email string, change FactorChange) error {
+// Reset removes all second factors of the user with this address, ends all sessions and mails the
+// user. Only the operator's command line calls it. It fails with model.ErrNotFound for an unknown
+// address, and with ErrNoSecondFactor.
+func (s *SecondFactors) Reset(ctx context.Context, email string, change FactorChange) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		user, err := lockUser(ctx, tx, "email", email)
 		switch {
@@ -266,7 +266,7 @@ func (s *Store) ResetSecondFactor(ctx context.Context, email string, change Fact
 			return err
 		}
 
-		err = mailFactor(ctx, tx, user, model.MailSecondFactor, change.At,
+		err = mailChange(ctx, tx, user, model.MailSecondFactor, model.MaxSecondFactorMails, change.At,
 			model.SecondFactorMail{At: change.At, Operator: true})
 		if err != nil {
 			return err
@@ -289,37 +289,25 @@ func (s *Store) ResetSecondFactor(ctx context.Context, email string, change Fact
 func (s *Store) SetAccountSecurity(
 	ctx context.Context, by *model.User, requireSecondFactor bool,
 ) (*model.Account, error) {
-	account := &model.Account{ID: by.AccountID}
+	var account *model.Account
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-		if err := tx.LockRow(ctx, "accounts", account.ID); err != nil {
+		if err := tx.LockRow(ctx, "accounts", by.AccountID); err != nil {
 			return err
 		}
 
-		user, err := lockUnchanged(ctx, tx, by.ID, by.PasswordHash)
+		owner, err := lockOwner(ctx, tx, by)
 		switch {
 		case err != nil:
 			return err
 		// The account would bar its own owner.
-		case requireSecondFactor && !user.SecondFactor:
+		case requireSecondFactor && !owner.SecondFactor:
 			return ErrNoSecondFactor
 		}
 
-		member, err := member(ctx, tx, account.ID, by.ID)
-		if errors.Is(err, model.ErrNotFound) || err == nil && !member.May(model.MayManage, nil) {
-			return model.ErrForbidden
-		}
-		if err != nil {
-			return err
-		}
-
-		_, err = tx.ExecContext(ctx, "UPDATE accounts SET require_second_factor = ? WHERE id = ?",
-			requireSecondFactor, account.ID)
-		if err != nil {
-			return err
-		}
-
-		before := member.Account.RequireSecondFactor
-		if err := tx.NewSelect().Model(account).WherePK().Scan(ctx); err != nil {
+		account = owner.Account
+		before := account.RequireSecondFactor
+		account.RequireSecondFactor = requireSecondFactor
+		if _, err := tx.NewUpdate().Model(account).Column("require_second_factor").WherePK().Exec(ctx); err != nil {
 			return err
 		}
 
@@ -358,7 +346,7 @@ func addFactor(
 		}
 	}
 
-	return first, mailFactor(ctx, tx, user, model.MailSecondFactor, change.At,
+	return first, mailChange(ctx, tx, user, model.MailSecondFactor, model.MaxSecondFactorMails, change.At,
 		model.SecondFactorMail{At: change.At, Passkey: passkey, Added: true})
 }
 
@@ -387,7 +375,7 @@ func removeFactor(ctx context.Context, tx *db.Tx, user *model.User, passkey stri
 		}
 	}
 
-	return mailFactor(ctx, tx, user, model.MailSecondFactor, change.At,
+	return mailChange(ctx, tx, user, model.MailSecondFactor, model.MaxSecondFactorMails, change.At,
 		model.SecondFactorMail{At: change.At, Passkey: passkey})
 }
 
@@ -429,26 +417,4 @@ func replaceRecoveryCodes(ctx context.Context, tx *db.Tx, userID int64, codes []
 func countRecoveryCodes(ctx context.Context, idb bun.IDB, userID int64) (n int, err error) {
 	err = idb.NewRaw("SELECT count(*) FROM recovery_codes WHERE user_id = ?", userID).Scan(ctx, &n)
 	return n, err
-}
-
-// mailFactor mails the user about second factors, at most model.MaxSecondFactorMails of a kind
-// within an hour.
-func mailFactor(
-	ctx context.Context, tx *db.Tx, user *model.User, kind string, now model.Instant, data any,
-) error {
-	mailed, err := tx.NewSelect().Model((*model.Mail)(nil)).Where("account_id = ?", user.AccountID).
-		Where("recipient = ?", user.Email).Where("kind = ?", kind).Where("created_at > ?", now.Add(-time.Hour)).
-		Count(ctx)
-	if err != nil || mailed >= model.MaxSecondFactorMails {
-		return err
-	}
-
-	text, err := json.Marshal(data)
-	if err != nil {
-		return err
-	}
-
-	return outbox.QueueMails(ctx, tx, []model.Mail{{
-		AccountID: user.AccountID, Recipient: user.Email, Language: user.Language, Kind: kind, Data: string(text), CreatedAt: now,
-	}})
 }

@@ -25,7 +25,7 @@ func TestNoSessionWithoutTheSecondFactor(t *testing.T) {
 
 		create := func(id string, proved bool) error {
 			session := model.Session{IDHash: []byte(id), UserID: user.ID, CreatedAt: now}
-			return store.CreateSession(ctx, accounts.SessionStart{Session: session, PasswordHash: "hash", Proved: proved})
+			return store.Sessions.Create(ctx, accounts.SessionStart{Session: session, PasswordHash: "hash", Proved: proved})
 		}
 		for _, id := range []string{"own", "other"} {
 			if err := create(id, false); err != nil {
@@ -33,14 +33,14 @@ func TestNoSessionWithoutTheSecondFactor(t *testing.T) {
 			}
 		}
 
-		if err := store.StartTOTP(ctx, user.ID, "another hash", []byte("secret"), now); !errors.Is(err, model.ErrStale) {
+		if err := store.SecondFactors.StartTOTP(ctx, user.ID, "another hash", []byte("secret"), now); !errors.Is(err, model.ErrStale) {
 			t.Errorf("a setup after the password has changed: %v, want ErrStale", err)
 		}
-		if err := store.StartTOTP(ctx, user.ID, "hash", []byte("secret"), now); err != nil {
+		if err := store.SecondFactors.StartTOTP(ctx, user.ID, "hash", []byte("secret"), now); err != nil {
 			t.Fatal(err)
 		}
 		change := accounts.FactorChange{At: now, Session: []byte("own")}
-		if first, err := store.ConfirmTOTP(ctx, user.ID, 7, [][]byte{[]byte("code")}, change); !first || err != nil {
+		if first, err := store.SecondFactors.ConfirmTOTP(ctx, user.ID, 7, [][]byte{[]byte("code")}, change); !first || err != nil {
 			t.Fatal(first, err)
 		}
 
@@ -57,22 +57,22 @@ func TestNoSessionWithoutTheSecondFactor(t *testing.T) {
 
 		// A used code is refused, and so are the codes of earlier periods.
 		for step, want := range map[int64]error{6: model.ErrNotFound, 7: model.ErrNotFound} {
-			if err := store.UseTOTP(ctx, user.ID, step); !errors.Is(err, want) {
+			if err := store.SecondFactors.UseTOTP(ctx, user.ID, step); !errors.Is(err, want) {
 				t.Errorf("period %d: %v, want %v", step, err, want)
 			}
 		}
-		if err := store.UseTOTP(ctx, user.ID, 8); err != nil {
+		if err := store.SecondFactors.UseTOTP(ctx, user.ID, 8); err != nil {
 			t.Error(err)
 		}
 
 		// The operator's reset removes everything.
-		if err := store.ResetSecondFactor(ctx, "unknown@example.com", change); !errors.Is(err, model.ErrNotFound) {
+		if err := store.SecondFactors.Reset(ctx, "unknown@example.com", change); !errors.Is(err, model.ErrNotFound) {
 			t.Errorf("an unknown user: %v", err)
 		}
-		if err := store.ResetSecondFactor(ctx, user.Email, change); err != nil {
+		if err := store.SecondFactors.Reset(ctx, user.Email, change); err != nil {
 			t.Fatal(err)
 		}
-		if err := store.ResetSecondFactor(ctx, user.Email, change); !errors.Is(err, accounts.ErrNoSecondFactor) {
+		if err := store.SecondFactors.Reset(ctx, user.Email, change); !errors.Is(err, accounts.ErrNoSecondFactor) {
 			t.Errorf("a second reset: %v, want ErrNoSecondFactor", err)
 		}
 		for _, table := range []string{"totp_secrets", "recovery_codes", "passkeys", "sessions"} {
@@ -102,12 +102,12 @@ func TestChallengesAndCounters(t *testing.T) {
 			return accounts.Challenge{Hash: []byte(text), ExpiresAt: now + 1}
 		}
 		key := model.Passkey{UserID: user.ID, CredentialID: []byte("id"), PublicKey: []byte("key"), Name: "Key", CreatedAt: now}
-		passkey, first, err := store.CreatePasskey(ctx, key, answered("create"), nil, accounts.FactorChange{At: now})
+		passkey, first, err := store.Passkeys.Create(ctx, key, answered("create"), nil, accounts.FactorChange{At: now})
 		if err != nil || !first {
 			t.Fatal(first, err)
 		}
 		key.CredentialID = []byte("other")
-		if _, _, err := store.CreatePasskey(ctx, key, answered("create"), nil, accounts.FactorChange{At: now}); !errors.Is(err, accounts.ErrChallengeUsed) {
+		if _, _, err := store.Passkeys.Create(ctx, key, answered("create"), nil, accounts.FactorChange{At: now}); !errors.Is(err, accounts.ErrChallengeUsed) {
 			t.Errorf("the challenge again: %v, want ErrChallengeUsed", err)
 		}
 
@@ -120,14 +120,14 @@ func TestChallengesAndCounters(t *testing.T) {
 			{"e", 0, model.ErrNotFound}, {"c", 6, nil},
 		} {
 			passkey.SignCount = use.count
-			if err := store.UsePasskey(ctx, passkey, answered(use.challenge), now); !errors.Is(err, use.want) {
+			if err := store.Passkeys.Use(ctx, passkey, answered(use.challenge), now); !errors.Is(err, use.want) {
 				t.Errorf("challenge %s with counter %d: %v, want %v", use.challenge, use.count, err, use.want)
 			}
 		}
 
 		for i := range model.MaxPasskeys {
 			key.CredentialID = []byte{byte(i)}
-			_, first, err := store.CreatePasskey(ctx, key, answered(string(key.CredentialID)), nil, accounts.FactorChange{At: now})
+			_, first, err := store.Passkeys.Create(ctx, key, answered(string(key.CredentialID)), nil, accounts.FactorChange{At: now})
 			if full := i == model.MaxPasskeys-1; full != (err != nil) || first {
 				t.Errorf("passkey %d: %v, %v", i+2, first, err)
 			}

@@ -38,13 +38,16 @@ type ProviderState struct {
 	Changed model.Instant // see model.AccountProvider
 }
 
-// CreateSession stores a session that starts at its CreatedAt, and deletes the session it replaces
-// in the same transaction. The caller must have checked the user's password, and the second factor
-// if the user has one. It fails with model.ErrStale when the password has changed since, the user
-// has got a second factor that was not proved, or the user was deleted, and with ErrProviderChanged
-// when the account's provider has changed: its end has ended the sessions that existed, and this
-// one must not follow.
-func (s *Store) CreateSession(ctx context.Context, start SessionStart) error {
+// Sessions stores the sessions of users.
+type Sessions struct{ db *db.DB }
+
+// Create stores a session that starts at its CreatedAt, and deletes the session it replaces in the
+// same transaction. The caller must have checked the user's password, and the second factor if the
+// user has one. It fails with model.ErrStale when the password has changed since, the user has got
+// a second factor that was not proved, or the user was deleted, and with ErrProviderChanged when
+// the account's provider has changed: its end has ended the sessions that existed, and this one
+// must not follow.
+func (s *Sessions) Create(ctx context.Context, start SessionStart) error {
 	session := start.Session
 	session.LastSeenAt = session.CreatedAt
 	session.ExpiresAt = sessionExpiry(session.CreatedAt, session.LastSeenAt)
@@ -180,15 +183,13 @@ func alertedAccounts(ctx context.Context, tx *db.Tx, start *SessionStart) ([]int
 	return accountIDs, err
 }
 
-// SessionUser returns the user of a valid session as a member of the default account, with all
-// memberships that the session reaches, see model.User.Through, and records the use of the session.
-// It returns model.ErrNotFound for an ended, expired or unknown session, and if it reaches no
-// account.
-func (s *Store) SessionUser(ctx context.Context, idHash []byte, now model.Instant) (*model.User, error) {
-	var session model.Session
-	err := s.db.Read.NewSelect().Model(&session).Where("id_hash = ?", idHash).Where("expires_at > ?", now).Scan(ctx)
+// User returns the user of a valid session as a member of the default account, with all memberships
+// that the session reaches, see model.User.Through, and records the use of the session. It returns
+// model.ErrNotFound for an ended, expired or unknown session, and if it reaches no account.
+func (s *Sessions) User(ctx context.Context, idHash []byte, now model.Instant) (*model.User, error) {
+	session, err := readOne[model.Session](ctx, s.db.Read, "id_hash = ? AND expires_at > ?", idHash, now)
 	if err != nil {
-		return nil, db.OrNotFound(err)
+		return nil, err
 	}
 
 	user, err := userByID(ctx, s.db.Read, session.UserID)
@@ -217,8 +218,8 @@ func sessionExpiry(created, seen model.Instant) model.Instant {
 	return min(seen.Add(model.SessionIdle), created.Add(model.SessionLifetime))
 }
 
-// DeleteSession ends a session. It succeeds for a session that does not exist.
-func (s *Store) DeleteSession(ctx context.Context, idHash []byte) error {
+// Delete ends a session. It succeeds for a session that does not exist.
+func (s *Sessions) Delete(ctx context.Context, idHash []byte) error {
 	return deleteSession(ctx, s.db.Write, idHash)
 }
 
@@ -229,49 +230,53 @@ func deleteSession(ctx context.Context, idb bun.IDB, idHash []byte) error {
 	return nil
 }
 
-// DeleteUserSessions ends every session of a user and returns how many there were.
-func (s *Store) DeleteUserSessions(ctx context.Context, userID int64) (n int64, err error) {
-	err = s.endSessions(ctx, userID, audit.Values{"sessions": "all"}, func(tx *db.Tx) error {
-		res, err := tx.NewDelete().Model((*model.Session)(nil)).Where("user_id = ?", userID).Exec(ctx)
+// EndAll ends every session of a user and returns how many there were.
+func (s *Sessions) EndAll(ctx context.Context, userID int64) (int64, error) {
+	return s.end(ctx, userID, "all", "user_id = ?", userID)
+}
+
+// EndByProvider ends the sessions of a user that the provider of an account has started.
+func (s *Sessions) EndByProvider(ctx context.Context, userID, accountID int64) error {
+	_, err := s.end(ctx, userID, "provider", "provider_account = ?", accountID)
+	return err
+}
+
+// end ends the sessions of a user that match a condition, and returns their number. which names
+// them in the audit log: all, provider or one. It fails with model.ErrNotFound without the one.
+func (s *Sessions) end(
+	ctx context.Context, userID int64, which, condition string, args ...any,
+) (n int64, err error) {
+	err = s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		user, err := lockUser(ctx, tx, "id", userID)
+		if err != nil {
+			return err
+		}
+
+		res, err := tx.NewDelete().Model((*model.Session)(nil)).Where("user_id = ?", userID).
+			Where(condition, args...).Exec(ctx)
 		if err == nil {
 			n, err = res.RowsAffected()
 		}
-		return err
+		switch {
+		case err != nil:
+			return err
+		case n == 0 && which == "one":
+			return model.ErrNotFound
+		}
+
+		return audit.Write(ctx, tx, audit.Change{
+			AccountID: user.AccountID, Object: userObject(user), Before: audit.Values{"sessions": which},
+		})
 	})
 	if err != nil {
-		return 0, db.Wrap(err, "delete sessions of user %d", userID)
+		return 0, db.Wrap(err, "delete sessions (%s) of user %d", which, userID)
 	}
 
 	return n, nil
 }
 
-// DeleteProviderSessions ends the sessions of a user that the provider of an account has started.
-func (s *Store) DeleteProviderSessions(ctx context.Context, userID, accountID int64) error {
-	err := s.endSessions(ctx, userID, audit.Values{"sessions": "provider"}, func(tx *db.Tx) error {
-		_, err := tx.NewDelete().Model((*model.Session)(nil)).Where("user_id = ?", userID).
-			Where("provider_account = ?", accountID).Exec(ctx)
-		return err
-	})
-	return db.Wrap(err, "delete sessions of user %d by the provider of account %d", userID, accountID)
-}
-
-// endSessions ends sessions of a user. values describe them in the audit log.
-func (s *Store) endSessions(ctx context.Context, userID int64, values audit.Values, end func(tx *db.Tx) error) error {
-	return s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-		user, err := lockUser(ctx, tx, "id", userID)
-		if err != nil {
-			return err
-		}
-		if err := end(tx); err != nil {
-			return err
-		}
-
-		return audit.Write(ctx, tx, audit.Change{AccountID: user.AccountID, Object: userObject(user), Before: values})
-	})
-}
-
-// DeleteExpiredSessions deletes expired sessions, and returns their number. Housekeeping calls it.
-func (s *Store) DeleteExpiredSessions(ctx context.Context, now model.Instant) (int64, error) {
+// DeleteExpired deletes expired sessions, and returns their number. Housekeeping calls it.
+func (s *Sessions) DeleteExpired(ctx context.Context, now model.Instant) (int64, error) {
 	res, err := s.db.Write.NewDelete().Model((*model.Session)(nil)).Where("expires_at <= ?", now).Exec(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("delete expired sessions: %w", err)
@@ -279,8 +284,8 @@ func (s *Store) DeleteExpiredSessions(ctx context.Context, now model.Instant) (i
 	return res.RowsAffected()
 }
 
-// Sessions returns the user's valid sessions, most recently used first, at most model.MaxSessions.
-func (s *Store) Sessions(ctx context.Context, userID int64, now model.Instant) ([]*model.Session, error) {
+// Of returns the user's valid sessions, most recently used first, at most model.MaxSessions.
+func (s *Sessions) Of(ctx context.Context, userID int64, now model.Instant) ([]*model.Session, error) {
 	var list []*model.Session
 	err := s.db.Read.NewSelect().Model(&list).Where("user_id = ?", userID).Where("expires_at > ?", now).
 		OrderExpr("last_seen_at DESC, id_hash").Limit(model.MaxSessions).Scan(ctx)
@@ -290,24 +295,14 @@ func (s *Store) Sessions(ctx context.Context, userID int64, now model.Instant) (
 	return list, nil
 }
 
-// Session returns a valid session of the user, or model.ErrNotFound, also for a session of another
+// Get returns a valid session of the user, or model.ErrNotFound, also for a session of another
 // user.
-func (s *Store) Session(ctx context.Context, userID int64, idHash []byte, now model.Instant) (*model.Session, error) {
-	var session model.Session
-	err := s.db.Read.NewSelect().Model(&session).Where("user_id = ?", userID).Where("id_hash = ?", idHash).
-		Where("expires_at > ?", now).Scan(ctx)
-	if err != nil {
-		return nil, db.OrNotFound(err)
-	}
-	return &session, nil
+func (s *Sessions) Get(ctx context.Context, userID int64, idHash []byte, now model.Instant) (*model.Session, error) {
+	return readOne[model.Session](ctx, s.db.Read, "user_id = ? AND id_hash = ? AND expires_at > ?", userID, idHash, now)
 }
 
-// DeleteUserSession ends a session of the user. It fails with model.ErrNotFound for a session of
-// another user.
-func (s *Store) DeleteUserSession(ctx context.Context, userID int64, idHash []byte) error {
-	err := s.endSessions(ctx, userID, audit.Values{"sessions": "one"}, func(tx *db.Tx) error {
-		return db.NeedRow(tx.NewDelete().Model((*model.Session)(nil)).Where("user_id = ?", userID).
-			Where("id_hash = ?", idHash).Exec(ctx))
-	})
-	return db.Wrap(err, "delete a session of user %d", userID)
+// End ends a session of the user. It fails with model.ErrNotFound for a session of another user.
+func (s *Sessions) End(ctx context.Context, userID int64, idHash []byte) error {
+	_, err := s.end(ctx, userID, "one", "id_hash = ?", idHash)
+	return err
 }

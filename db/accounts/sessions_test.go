@@ -17,7 +17,7 @@ func newSession(t *testing.T, d *db.DB, user *model.User, token string, at model
 	start := accounts.SessionStart{
 		Session: model.Session{IDHash: hash, UserID: user.ID, CreatedAt: at}, PasswordHash: user.PasswordHash,
 	}
-	if err := accounts.New(d).CreateSession(t.Context(), start); err != nil {
+	if err := accounts.New(d).Sessions.Create(t.Context(), start); err != nil {
 		t.Fatal(err)
 	}
 	return hash
@@ -26,7 +26,7 @@ func newSession(t *testing.T, d *db.DB, user *model.User, token string, at model
 // sessionLives reports whether the session is found at the given time. Finding it counts as use.
 func sessionLives(t *testing.T, d *db.DB, hash []byte, at model.Instant) bool {
 	t.Helper()
-	user, err := accounts.New(d).SessionUser(t.Context(), hash, at)
+	user, err := accounts.New(d).Sessions.User(t.Context(), hash, at)
 	if err != nil && !errors.Is(err, model.ErrNotFound) {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestSessionFindsItsUser(t *testing.T) {
 		dbtest.NewUser(t, d, "other@example.com")
 		owner := dbtest.NewUser(t, d, "owner@example.com")
 		hash := newSession(t, d, owner, "token", dbtest.Start)
-		got, err := accounts.New(d).SessionUser(t.Context(), hash, dbtest.Start)
+		got, err := accounts.New(d).Sessions.User(t.Context(), hash, dbtest.Start)
 		if err != nil || got.ID != owner.ID || got.Account == nil || got.Account.ID != owner.AccountID {
 			t.Fatalf("got %+v, error %v; want %+v", got, err, owner)
 		}
@@ -57,7 +57,7 @@ func TestSessionOfAnEarlierPassword(t *testing.T) {
 		user := dbtest.NewUser(t, d, "owner@example.com")
 		old := newSession(t, d, user, "old", dbtest.Start)
 		for userID, hash := range map[int64]string{user.ID: "an earlier hash", user.ID + 100: "hash"} {
-			err := accounts.New(d).CreateSession(t.Context(), accounts.SessionStart{
+			err := accounts.New(d).Sessions.Create(t.Context(), accounts.SessionStart{
 				Session:      model.Session{IDHash: model.HashToken("new"), UserID: userID, CreatedAt: dbtest.Start},
 				PasswordHash: hash, Replaced: old,
 			})
@@ -138,16 +138,16 @@ func TestSessionsAreDeleted(t *testing.T) {
 			}
 		}
 
-		if err := accounts.New(d).DeleteSession(ctx, hashes["a"]); err != nil {
+		if err := accounts.New(d).Sessions.Delete(ctx, hashes["a"]); err != nil {
 			t.Fatal(err)
 		}
-		if err := accounts.New(d).DeleteSession(ctx, hashes["a"]); err != nil {
+		if err := accounts.New(d).Sessions.Delete(ctx, hashes["a"]); err != nil {
 			t.Fatalf("deleting a session twice: %v", err)
 		}
 
 		alive("b", "c", "other")
 
-		if err := accounts.New(d).CreateSession(ctx, accounts.SessionStart{
+		if err := accounts.New(d).Sessions.Create(ctx, accounts.SessionStart{
 			Session:      model.Session{IDHash: hashes["a"], UserID: owner.ID, CreatedAt: dbtest.Start},
 			PasswordHash: owner.PasswordHash, Replaced: hashes["b"],
 		}); err != nil {
@@ -156,7 +156,7 @@ func TestSessionsAreDeleted(t *testing.T) {
 
 		alive("a", "c", "other")
 
-		if n, err := accounts.New(d).DeleteUserSessions(ctx, owner.ID); err != nil || n != 2 {
+		if n, err := accounts.New(d).Sessions.EndAll(ctx, owner.ID); err != nil || n != 2 {
 			t.Fatalf("deleted %d sessions of the owner, error %v; want 2", n, err)
 		}
 
@@ -172,7 +172,7 @@ func TestExpiredSessionsAreCleanedUp(t *testing.T) {
 		young := newSession(t, d, user, "young", dbtest.Start.Add(time.Microsecond))
 
 		now := dbtest.Start.Add(model.SessionIdle)
-		if n, err := accounts.New(d).DeleteExpiredSessions(t.Context(), now); err != nil || n != 1 {
+		if n, err := accounts.New(d).Sessions.DeleteExpired(t.Context(), now); err != nil || n != 1 {
 			t.Fatalf("deleted %d, error %v; want 1", n, err)
 		}
 		if sessionLives(t, d, old, dbtest.Start) || !sessionLives(t, d, young, now) {
@@ -228,7 +228,7 @@ func TestNewSignInAlert(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = accounts.New(d).CreateSession(t.Context(), accounts.SessionStart{
+			err = accounts.New(d).Sessions.Create(t.Context(), accounts.SessionStart{
 				Session: model.Session{
 					IDHash: model.HashToken(step.name), UserID: user.ID, CreatedAt: dbtest.Start + model.Instant(i),
 				},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -64,13 +65,20 @@ func (l SignInLimit) wait(f signInFailures, now model.Instant) time.Duration {
 	return max(0, delay-passed)
 }
 
-// BeginSignIn starts an attempt to sign in. It returns how long the caller must wait, or zero for
-// an attempt that may go on. Such an attempt is counted as failed on every limit at once, so that
-// parallel guesses are all counted. SignInSucceeded or CancelSignIn remove it from the count.
+// SignIns counts attempts to sign in, and others that are throttled.
+type SignIns struct {
+	db *db.DB
+
+	newSignInFailures atomic.Int64 // rows inserted by this process since it last checked the table's bound
+}
+
+// Begin starts an attempt to sign in. It returns how long the caller must wait, or zero for an
+// attempt that may go on. Such an attempt is counted as failed on every limit at once, so that
+// parallel guesses are all counted. Succeeded or Cancel remove it from the count.
 //
 // An attempt that must wait is refused by a plain read: it writes nothing and does not wait for
 // other writers.
-func (s *Store) BeginSignIn(
+func (s *SignIns) Begin(
 	ctx context.Context, now model.Instant, limits ...SignInLimit,
 ) (wait time.Duration, err error) {
 	if len(limits) == 0 {
@@ -94,7 +102,7 @@ func (s *Store) BeginSignIn(
 }
 
 // signInWait returns how long an attempt must wait, and how many of the limits have no row yet.
-func (s *Store) signInWait(
+func (s *SignIns) signInWait(
 	ctx context.Context, now model.Instant, limits []SignInLimit,
 ) (wait time.Duration, missing int, err error) {
 	keys := make([][]byte, len(limits))
@@ -124,7 +132,7 @@ func (s *Store) signInWait(
 }
 
 // clampSignInFailures sets the times of failures in the future to now. keys must be sorted.
-func (s *Store) clampSignInFailures(ctx context.Context, now model.Instant, keys [][]byte) error {
+func (s *SignIns) clampSignInFailures(ctx context.Context, now model.Instant, keys [][]byte) error {
 	return s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		for _, key := range keys {
 			_, err := tx.NewUpdate().Model((*signInFailures)(nil)).Set("last_at = ?", now).
@@ -140,7 +148,7 @@ func (s *Store) clampSignInFailures(ctx context.Context, now model.Instant, keys
 
 // countSignIn counts an attempt on every limit, or returns how long it must wait. Attempts that
 // were read at the same time are counted one after another.
-func (s *Store) countSignIn(
+func (s *SignIns) countSignIn(
 	ctx context.Context, now model.Instant, limits []SignInLimit,
 ) (wait time.Duration, err error) {
 	err = s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -207,7 +215,7 @@ func lockSignInFailures(
 
 // boundSignInFailures counts inserted rows, and enforces the bound of the table after each
 // signInFailuresStep of them.
-func (s *Store) boundSignInFailures(ctx context.Context, made int) error {
+func (s *SignIns) boundSignInFailures(ctx context.Context, made int) error {
 	if s.newSignInFailures.Add(int64(made)) < signInFailuresStep {
 		return nil
 	}
@@ -220,7 +228,7 @@ func (s *Store) boundSignInFailures(ctx context.Context, made int) error {
 // failures. So made-up addresses and unused networks, which have one failure, displace each other.
 // To displace the counter of an address with n failures, an attacker needs 100,000 other counters
 // with n failures each, and gains a few guesses.
-func (s *Store) dropSignInFailures(ctx context.Context) (int64, error) {
+func (s *SignIns) dropSignInFailures(ctx context.Context) (int64, error) {
 	rows, err := s.db.Read.NewSelect().Model((*signInFailures)(nil)).Count(ctx)
 	if err != nil || rows <= maxSignInFailures {
 		return 0, err
@@ -241,9 +249,9 @@ func (s *Store) dropSignInFailures(ctx context.Context) (int64, error) {
 	return res.RowsAffected()
 }
 
-// SignInSucceeded removes an attempt with a correct password from the counters, or resets the
-// counters with Clear.
-func (s *Store) SignInSucceeded(ctx context.Context, limits ...SignInLimit) error {
+// Succeeded removes an attempt with a correct password from the counters, or resets the counters
+// with Clear.
+func (s *SignIns) Succeeded(ctx context.Context, limits ...SignInLimit) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		for _, l := range inKeyOrder(limits) {
 			if !l.Clear {
@@ -268,8 +276,8 @@ func (s *Store) SignInSucceeded(ctx context.Context, limits ...SignInLimit) erro
 	return nil
 }
 
-// CancelSignIn removes an attempt from the counters, because its password was never checked.
-func (s *Store) CancelSignIn(ctx context.Context, limits ...SignInLimit) error {
+// Cancel removes an attempt from the counters, because its password was never checked.
+func (s *SignIns) Cancel(ctx context.Context, limits ...SignInLimit) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		for _, l := range inKeyOrder(limits) {
 			if err := uncount(ctx, tx, l.Key); err != nil {
@@ -292,10 +300,10 @@ func uncount(ctx context.Context, tx *db.Tx, key []byte) error {
 	return err
 }
 
-// DeleteOldSignInFailures deletes the counters that no longer throttle any attempt and the counters
-// over the bound of the table, and returns their number. It sets the times of failures in the
-// future to now, so that they expire as well. Housekeeping calls it.
-func (s *Store) DeleteOldSignInFailures(ctx context.Context, now model.Instant) (int64, error) {
+// DeleteOld deletes the counters that no longer throttle any attempt and the counters over the
+// bound of the table, and returns their number. It sets the times of failures in the future to now,
+// so that they expire as well. Housekeeping calls it.
+func (s *SignIns) DeleteOld(ctx context.Context, now model.Instant) (int64, error) {
 	var old int64
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		res, err := tx.NewDelete().Model((*signInFailures)(nil)).Where("last_at <= ?", now.Add(-signInMemory)).

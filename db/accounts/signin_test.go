@@ -24,7 +24,7 @@ var (
 
 func attempt(t *testing.T, d *db.DB, at model.Instant, limits ...accounts.SignInLimit) time.Duration {
 	t.Helper()
-	wait, err := accounts.New(d).BeginSignIn(t.Context(), at, limits...)
+	wait, err := accounts.New(d).SignIns.Begin(t.Context(), at, limits...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestSignInSuccessClearsTheAccountOnly(t *testing.T) {
 			attempt(t, d, dbtest.Start, byAccount, byNetwork)
 		}
 
-		if err := accounts.New(d).SignInSucceeded(t.Context(), byAccount, byNetwork); err != nil {
+		if err := accounts.New(d).SignIns.Succeeded(t.Context(), byAccount, byNetwork); err != nil {
 			t.Fatal(err)
 		}
 
@@ -142,7 +142,7 @@ func TestCancelledSignInIsNotCounted(t *testing.T) {
 			if wait := attempt(t, d, dbtest.Start, byAccount); wait != 0 {
 				t.Fatalf("wait %v", wait)
 			}
-			if err := accounts.New(d).CancelSignIn(t.Context(), byAccount); err != nil {
+			if err := accounts.New(d).SignIns.Cancel(t.Context(), byAccount); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -156,7 +156,7 @@ func TestParallelGuessesAreAllCounted(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 40 {
 			wg.Go(func() {
-				wait, err := accounts.New(d).BeginSignIn(context.Background(), dbtest.Start, byNetwork, byAccount)
+				wait, err := accounts.New(d).SignIns.Begin(context.Background(), dbtest.Start, byNetwork, byAccount)
 				if err != nil {
 					t.Error(err)
 				}
@@ -185,10 +185,10 @@ func TestAnAttemptMeetsASuccess(t *testing.T) {
 		// The statement before this one inserts or locks the row.
 		begun, succeeded := dbtest.RaceInOrder(t, d, `UPDATE "signin_failures"`,
 			func() (err error) {
-				wait, err = accounts.New(d).BeginSignIn(t.Context(), dbtest.Start, byAccount)
+				wait, err = accounts.New(d).SignIns.Begin(t.Context(), dbtest.Start, byAccount)
 				return err
 			},
-			func() error { return accounts.New(d).SignInSucceeded(t.Context(), byAccount) })
+			func() error { return accounts.New(d).SignIns.Succeeded(t.Context(), byAccount) })
 		if begun != nil || succeeded != nil || wait != 0 {
 			t.Errorf("wait %v, errors %v and %v", wait, begun, succeeded)
 		}
@@ -203,7 +203,7 @@ func TestOldSignInFailuresAreCleanedUp(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		attempt(t, d, dbtest.Start, byAccount)
 		attempt(t, d, dbtest.Start.Add(time.Hour), byNetwork)
-		if n, err := accounts.New(d).DeleteOldSignInFailures(t.Context(),
+		if n, err := accounts.New(d).SignIns.DeleteOld(t.Context(),
 			dbtest.Start.Add(24*time.Hour)); err != nil || n != 1 {
 			t.Fatalf("deleted %d, error %v; want 1", n, err)
 		}
@@ -291,7 +291,7 @@ func TestNoStepOfTheClockLocksOut(t *testing.T) {
 		attempt(t, d, now.Add(1000*24*time.Hour), accounts.SignInLimit{Key: []byte("ahead"), Free: 5, Cap: time.Minute})
 
 		for range 2 {
-			if _, err := accounts.New(d).DeleteOldSignInFailures(t.Context(), now); err != nil {
+			if _, err := accounts.New(d).SignIns.DeleteOld(t.Context(), now); err != nil {
 				t.Fatal(err)
 			}
 
@@ -338,7 +338,7 @@ func TestTheTableOfFailuresIsBounded(t *testing.T) {
 					Cap: time.Minute}
 			}
 
-			if wait, err := store.BeginSignIn(t.Context(), now.Add(time.Second), limits...); err != nil || wait != 0 {
+			if wait, err := store.SignIns.Begin(t.Context(), now.Add(time.Second), limits...); err != nil || wait != 0 {
 				t.Fatalf("a new key must wait %v, %v", wait, err)
 			}
 		}

@@ -27,62 +27,60 @@ func (s *Store) Suspend(ctx context.Context, accountID int64, reason string, now
 		return nil, err
 	}
 
-	return s.changeSuspension(ctx, accountID, func(ctx context.Context, tx *db.Tx, account *model.Account) error {
-		if err := mayBeSuspended(ctx, tx, accountID); err != nil {
-			return err
-		}
-
-		isNew := account.SuspendedAt == 0
-		if isNew {
-			account.SuspendedAt = now
-		}
-		account.SuspensionReason = reason
-
-		if !isNew {
-			return nil
-		}
-		data := model.SuspendedMail{At: now, Reason: reason}
-		return outbox.MailUsers(ctx, tx, accountID, model.MailSuspended, data, now, model.RoleOwner)
-	})
+	return s.changeSuspension(ctx, accountID, true, reason, now)
 }
 
 // Resume ends the suspension of an account, if it is suspended, and mails its owners.
 func (s *Store) Resume(ctx context.Context, accountID int64, now model.Instant) (*model.Account, error) {
-	return s.changeSuspension(ctx, accountID, func(ctx context.Context, tx *db.Tx, account *model.Account) error {
-		if account.SuspendedAt == 0 {
-			return nil
-		}
+	return s.changeSuspension(ctx, accountID, false, "", now)
+}
 
-		account.SuspendedAt, account.SuspensionReason = 0, ""
-		return outbox.MailUsers(ctx, tx, accountID, model.MailResumed, struct{}{}, now, model.RoleOwner)
-	})
+// suspendOrResume sets the suspension of a locked account, and mails its owners if that is new.
+func suspendOrResume(
+	ctx context.Context, tx *db.Tx, account *model.Account, suspend bool, reason string, now model.Instant,
+) error {
+	if suspend {
+		if err := mayBeSuspended(ctx, tx, account.ID); err != nil {
+			return err
+		}
+	}
+
+	was := account.SuspendedAt != 0
+	account.SuspensionReason = reason
+	switch {
+	case suspend == was:
+		return nil
+	case suspend:
+		account.SuspendedAt = now
+		data := model.SuspendedMail{At: now, Reason: reason}
+		return outbox.MailUsers(ctx, tx, account.ID, model.MailSuspended, data, now, model.RoleOwner)
+	}
+
+	account.SuspendedAt = 0
+	return outbox.MailUsers(ctx, tx, account.ID, model.MailResumed, struct{}{}, now, model.RoleOwner)
 }
 
 // changeSuspension changes the suspension of an account in a transaction, and notifies the watchers
 // of its sites and sitekeys.
 func (s *Store) changeSuspension(
-	ctx context.Context, accountID int64, change func(context.Context, *db.Tx, *model.Account) error,
+	ctx context.Context, accountID int64, suspend bool, reason string, now model.Instant,
 ) (*model.Account, error) {
-	var account model.Account
-	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+	var account *model.Account
+	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
 		// mayBeSuspended needs this lock, so that an operator remains outside of the account.
 		if err := tx.LockInstallation(ctx); err != nil {
 			return err
 		}
-		if err := tx.LockRow(ctx, "accounts", accountID); err != nil {
+		if account, err = lockAccount(ctx, tx, accountID); err != nil {
 			return err
 		}
 
-		account = model.Account{}
-		if err := tx.NewSelect().Model(&account).Where("id = ?", accountID).Scan(ctx); err != nil {
-			return db.OrNotFound(err)
-		}
-		before := suspensionValues(&account)
-		if err := change(ctx, tx, &account); err != nil {
+		before := suspensionValues(account)
+		if err := suspendOrResume(ctx, tx, account, suspend, reason, now); err != nil {
 			return err
 		}
 
-		_, err := tx.NewUpdate().Model(&account).Column("suspended_at", "suspension_reason").WherePK().Exec(ctx)
+		_, err = tx.NewUpdate().Model(account).Column("suspended_at", "suspension_reason").WherePK().Exec(ctx)
 		if err != nil {
 			return err
 		}
@@ -90,7 +88,7 @@ func (s *Store) changeSuspension(
 		err = audit.Write(ctx, tx, audit.Change{
 			AccountID: accountID, ByOperator: true,
 			Object: audit.Object{Kind: model.NodeAccount, ID: accountID, Name: account.Name},
-			Before: before, After: suspensionValues(&account),
+			Before: before, After: suspensionValues(account),
 		})
 		if err != nil {
 			return err
@@ -102,7 +100,7 @@ func (s *Store) changeSuspension(
 		return nil, db.Wrap(err, "change the suspension of account %d", accountID)
 	}
 
-	return &account, nil
+	return account, nil
 }
 
 func suspensionValues(a *model.Account) audit.Values {

@@ -19,11 +19,14 @@ import (
 // tokenTouch is the precision of an API token's last use, so that most requests write nothing.
 const tokenTouch = time.Minute
 
-// CreateAPIToken stores a token and returns it with its id. A user has at most model.MaxAPITokens,
-// not counting expired tokens, which are deleted when there is no room. A site that the token is
+// Tokens stores the API tokens of users.
+type Tokens struct{ db *db.DB }
+
+// Create stores a token and returns it with its id. A user has at most model.MaxAPITokens, not
+// counting expired tokens, which are deleted when there is no room. A site that the token is
 // restricted to must belong to its account, else the error is a *model.Error of kind NotFound in
 // the field siteIds.
-func (s *Store) CreateAPIToken(ctx context.Context, token model.APIToken) (*model.APIToken, error) {
+func (s *Tokens) Create(ctx context.Context, token model.APIToken) (*model.APIToken, error) {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		// Lock the account before the user, as deleting the account does.
 		if err := tx.LockRow(ctx, "accounts", token.AccountID); err != nil {
@@ -116,8 +119,8 @@ func checkSites(ctx context.Context, tx *db.Tx, accountID int64, siteIDs []int64
 	return err
 }
 
-// APITokens returns the tokens of a user in the order of their creation.
-func (s *Store) APITokens(ctx context.Context, userID int64) ([]*model.APIToken, error) {
+// Of returns the tokens of a user in the order of their creation.
+func (s *Tokens) Of(ctx context.Context, userID int64) ([]*model.APIToken, error) {
 	var tokens []*model.APIToken
 	if err := s.db.Read.NewSelect().Model(&tokens).Where("user_id = ?", userID).Order("id").Scan(ctx); err != nil {
 		return nil, fmt.Errorf("list API tokens of user %d: %w", userID, err)
@@ -125,19 +128,14 @@ func (s *Store) APITokens(ctx context.Context, userID int64) ([]*model.APIToken,
 	return tokens, nil
 }
 
-// APIToken returns a token of the user, or model.ErrNotFound, also for a token of another user.
-func (s *Store) APIToken(ctx context.Context, userID int64, id model.APITokenID) (*model.APIToken, error) {
-	var token model.APIToken
-	err := s.db.Read.NewSelect().Model(&token).Where("user_id = ?", userID).Where("id = ?", id).Scan(ctx)
-	if err != nil {
-		return nil, db.OrNotFound(err)
-	}
-	return &token, nil
+// Get returns a token of the user, or model.ErrNotFound, also for a token of another user.
+func (s *Tokens) Get(ctx context.Context, userID int64, id model.APITokenID) (*model.APIToken, error) {
+	return readOne[model.APIToken](ctx, s.db.Read, "user_id = ? AND id = ?", userID, id)
 }
 
-// APITokensOfAccount returns the tokens of an account with their users, oldest first, at most
+// OfAccount returns the tokens of an account with their users, oldest first, at most
 // model.MaxAccountTokens. The caller must have checked that the user is an owner of the account.
-func (s *Store) APITokensOfAccount(ctx context.Context, accountID int64) ([]*model.APIToken, error) {
+func (s *Tokens) OfAccount(ctx context.Context, accountID int64) ([]*model.APIToken, error) {
 	var tokens []*model.APIToken
 	err := s.db.Read.NewSelect().Model(&tokens).Where("account_id = ?", accountID).Order("id").
 		Limit(model.MaxAccountTokens).Scan(ctx)
@@ -145,7 +143,7 @@ func (s *Store) APITokensOfAccount(ctx context.Context, accountID int64) ([]*mod
 		return nil, db.Wrap(err, "list API tokens of account %d", accountID)
 	}
 
-	members, err := s.Members(ctx, accountID)
+	members, err := (&Members{s.db}).Of(ctx, accountID)
 	if err != nil {
 		return nil, err
 	}
@@ -162,31 +160,26 @@ func (s *Store) APITokensOfAccount(ctx context.Context, accountID int64) ([]*mod
 	}), nil
 }
 
-// DeleteAPIToken revokes a token of the user, or of another member of an account that the user is
-// an owner of, and returns it. It fails with model.ErrNotFound for any other token.
-func (s *Store) DeleteAPIToken(ctx context.Context, userID int64, id model.APITokenID) (*model.APIToken, error) {
-	return s.deleteAPIToken(ctx, userID, id, func(*bun.SelectQuery) {})
+// Delete revokes a token of the user, or of another member of an account that the user is an owner
+// of, and returns it. It fails with model.ErrNotFound for any other token.
+func (s *Tokens) Delete(ctx context.Context, userID int64, id model.APITokenID) (*model.APIToken, error) {
+	return s.DeleteIn(ctx, 0, userID, id)
 }
 
-// DeleteAPITokenIn is DeleteAPIToken for the tokens of one account.
-func (s *Store) DeleteAPITokenIn(ctx context.Context, accountID, userID int64, id model.APITokenID) (*model.APIToken, error) {
-	return s.deleteAPIToken(ctx, userID, id, func(q *bun.SelectQuery) { q.Where("account_id = ?", accountID) })
-}
-
-func (s *Store) deleteAPIToken(
-	ctx context.Context, userID int64, id model.APITokenID, restrict func(*bun.SelectQuery),
-) (*model.APIToken, error) {
+// DeleteIn is Delete for the tokens of one account; 0: of any account.
+func (s *Tokens) DeleteIn(ctx context.Context, accountID, userID int64, id model.APITokenID) (*model.APIToken, error) {
 	var token model.APIToken
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		q := tx.NewSelect().Model(&token).Where("id = ?", id).
 			Where("(user_id = ? OR account_id IN (SELECT m.account_id FROM memberships m WHERE m.user_id = ? AND m.role = ?))",
 				userID, userID, model.RoleOwner)
-		restrict(q)
-		err := q.Scan(ctx)
-		if err != nil {
+		if accountID != 0 {
+			q.Where("account_id = ?", accountID)
+		}
+		if err := q.Scan(ctx); err != nil {
 			return db.OrNotFound(err)
 		}
-		if _, err = tx.NewDelete().Model(&token).WherePK().Exec(ctx); err != nil {
+		if _, err := tx.NewDelete().Model(&token).WherePK().Exec(ctx); err != nil {
 			return err
 		}
 
@@ -218,10 +211,10 @@ var ErrTokenExpired = &model.Error{
 	Kind: model.Unauthenticated, Code: "unauthenticated", Message: "The API token has expired. Create a new one.",
 }
 
-// MailExpiringTokens mails the users of tokens that expire soon, at each of model.TokenMailTimes,
-// and returns the number of mails. A mail and its note in the token's row are one transaction, so
-// no process repeats it.
-func (s *Store) MailExpiringTokens(ctx context.Context, now model.Instant) (int64, error) {
+// MailExpiring mails the users of tokens that expire soon, at each of model.TokenMailTimes, and
+// returns the number of mails. A mail and its note in the token's row are one transaction, so no
+// process repeats it.
+func (s *Tokens) MailExpiring(ctx context.Context, now model.Instant) (int64, error) {
 	var all int64
 	for i, before := range model.TokenMailTimes {
 		var ids []int64
@@ -247,7 +240,7 @@ func (s *Store) MailExpiringTokens(ctx context.Context, now model.Instant) (int6
 
 // mailExpiringToken queues the mail that follows the given number of earlier mails, unless another
 // process has.
-func (s *Store) mailExpiringToken(ctx context.Context, id int64, earlier int32, now model.Instant) (mailed bool, err error) {
+func (s *Tokens) mailExpiringToken(ctx context.Context, id int64, earlier int32, now model.Instant) (mailed bool, err error) {
 	err = s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		mailed = false
 
@@ -284,17 +277,16 @@ func (s *Store) mailExpiringToken(ctx context.Context, id int64, earlier int32, 
 	return mailed, err
 }
 
-// APITokenUser returns the token with this hash and its user as a member of the token's account,
-// with no other membership, and records the use of the token. It returns model.ErrNotFound for an
-// unknown hash, and ErrTokenExpired after the expiry.
-func (s *Store) APITokenUser(
+// User returns the token with this hash and its user as a member of the token's account, with no
+// other membership, and records the use of the token. It returns model.ErrNotFound for an unknown
+// hash, and ErrTokenExpired after the expiry.
+func (s *Tokens) User(
 	ctx context.Context, hash []byte, now model.Instant,
 ) (*model.APIToken, *model.User, error) {
-	var token model.APIToken
-	if err := s.db.Read.NewSelect().Model(&token).Where("token_hash = ?", hash).Scan(ctx); err != nil {
-		return nil, nil, db.OrNotFound(err)
+	token, err := readOne[model.APIToken](ctx, s.db.Read, "token_hash = ?", hash)
+	if err != nil {
+		return nil, nil, err
 	}
-
 	if token.Expired(now) {
 		return nil, nil, ErrTokenExpired
 	}
@@ -315,5 +307,5 @@ func (s *Store) APITokenUser(
 		}
 	}
 
-	return &token, user, nil
+	return token, user, nil
 }

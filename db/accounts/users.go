@@ -14,6 +14,23 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
+// readOne returns the row that a condition selects, or model.ErrNotFound.
+func readOne[T any](ctx context.Context, idb bun.IDB, condition string, args ...any) (*T, error) {
+	row := new(T)
+	if err := idb.NewSelect().Model(row).Where(condition, args...).Scan(ctx); err != nil {
+		return nil, db.OrNotFound(err)
+	}
+	return row, nil
+}
+
+// lockAccount locks an account's row and returns the account, or model.ErrNotFound.
+func lockAccount(ctx context.Context, tx *db.Tx, id int64) (*model.Account, error) {
+	if err := tx.LockRow(ctx, "accounts", id); err != nil {
+		return nil, err
+	}
+	return readOne[model.Account](ctx, tx, "id = ?", id)
+}
+
 // lockUser locks the user with the value in the column, and returns the user as read under the
 // lock, with the id of the default account only. It returns model.ErrNotFound for an unknown value.
 func lockUser(ctx context.Context, tx *db.Tx, column string, value any) (*model.User, error) {
@@ -112,9 +129,13 @@ func member(ctx context.Context, idb bun.IDB, accountID, id int64) (*model.User,
 // UserByEmail returns the user with this normalised e-mail address as a member of the default
 // account, with all memberships, or model.ErrNotFound.
 func (s *Store) UserByEmail(ctx context.Context, email string) (*model.User, error) {
+	return userByEmail(ctx, s.db.Read, email)
+}
+
+func userByEmail(ctx context.Context, idb bun.IDB, email string) (*model.User, error) {
 	// The caller's errors leave the address out: errors are logged.
 	// A condition on users would read the memberships of all users.
-	return userWhere(ctx, s.db.Read, "?TableAlias.user_id = (SELECT id FROM users WHERE email = ?)", email)
+	return userWhere(ctx, idb, "?TableAlias.user_id = (SELECT id FROM users WHERE email = ?)", email)
 }
 
 // UserByID is UserByEmail for the user's id.
@@ -130,6 +151,20 @@ func lockUnchanged(ctx context.Context, tx *db.Tx, userID int64, passwordHash st
 		return nil, model.ErrStale
 	}
 	return user, err
+}
+
+// lockOwner is lockUnchanged for a user who manages an account, and returns the user as a member of
+// the account. It also fails with model.ErrForbidden when the user no longer has this right.
+func lockOwner(ctx context.Context, tx *db.Tx, by *model.User) (*model.User, error) {
+	if _, err := lockUnchanged(ctx, tx, by.ID, by.PasswordHash); err != nil {
+		return nil, err
+	}
+
+	owner, err := member(ctx, tx, by.AccountID, by.ID)
+	if errors.Is(err, model.ErrNotFound) || err == nil && !owner.May(model.MayManage, nil) {
+		return nil, model.ErrForbidden
+	}
+	return owner, err
 }
 
 // languageOf returns the language of the user with the address, and whether there is such a user.

@@ -146,7 +146,7 @@ func TestRotationReseals(t *testing.T) {
 		if err := dbtest.Exec(a, "UPDATE sites SET conversion_webhook_secret = ? WHERE id = ?", []byte("damaged"), damaged); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := accounts.New(a).BeginSignIn(t.Context(), now, accounts.SignInLimit{Key: []byte("x"), Free: 1, Cap: time.Minute}); err != nil {
+		if _, err := accounts.New(a).SignIns.Begin(t.Context(), now, accounts.SignInLimit{Key: []byte("x"), Free: 1, Cap: time.Minute}); err != nil {
 			t.Fatal(err)
 		}
 
@@ -174,7 +174,7 @@ func TestRotationReseals(t *testing.T) {
 		}
 
 		for _, confirmed := range []bool{true, false} {
-			if secret, err := accounts.New(b).TOTP(t.Context(), userID, confirmed, now); err != nil || string(secret) != fmt.Sprint(confirmed) {
+			if secret, err := accounts.New(b).SecondFactors.TOTP(t.Context(), userID, confirmed, now); err != nil || string(secret) != fmt.Sprint(confirmed) {
 				t.Errorf("the TOTP secret with confirmed = %v is %q, %v", confirmed, secret, err)
 			}
 		}
@@ -227,13 +227,13 @@ func totpUser(t *testing.T, d *db.DB, now model.Instant) int64 {
 		t.Fatal(err)
 	}
 
-	if err := store.StartTOTP(t.Context(), user.ID, "hash", []byte("true"), now); err != nil {
+	if err := store.SecondFactors.StartTOTP(t.Context(), user.ID, "hash", []byte("true"), now); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.ConfirmTOTP(t.Context(), user.ID, 1, nil, accounts.FactorChange{At: now}); err != nil {
+	if _, err := store.SecondFactors.ConfirmTOTP(t.Context(), user.ID, 1, nil, accounts.FactorChange{At: now}); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.StartTOTP(t.Context(), user.ID, "hash", []byte("false"), now); err != nil {
+	if err := store.SecondFactors.StartTOTP(t.Context(), user.ID, "hash", []byte("false"), now); err != nil {
 		t.Fatal(err)
 	}
 

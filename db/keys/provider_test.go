@@ -24,7 +24,7 @@ func TestRotationResealsProviders(t *testing.T) {
 
 		secret := "the client secret"
 		owner := dbtest.NewUser(t, a, "owner@corp.example")
-		_, err := accounts.New(a).SetProvider(t.Context(), owner, accounts.ProviderChange{
+		_, err := accounts.New(a).Providers.Set(t.Context(), owner, accounts.ProviderChange{
 			Provider: model.AccountProvider{
 				Issuer: "https://login.example", ClientID: "c", Domain: "corp.example", DefaultRole: model.RoleViewer,
 				Roles: map[string]model.Role{"staff": model.RoleMember}, ChangedAt: now,
@@ -42,15 +42,15 @@ func TestRotationResealsProviders(t *testing.T) {
 		}
 
 		b := accounts.New(keyHolder(t, databaseURL, "b"))
-		row, err := b.Provider(t.Context(), owner.AccountID)
+		row, err := b.Providers.Of(t.Context(), owner.AccountID)
 		if err != nil || row.Roles["staff"] != model.RoleMember {
 			t.Fatalf("%+v, %v", row, err)
 		}
-		if got, err := b.ClientSecret(row); err != nil || got != secret {
+		if got, err := b.Providers.ClientSecret(row); err != nil || got != secret {
 			t.Errorf("the secret is %q, %v; want %q", got, err, secret)
 		}
 		row.AccountID++
-		if got, err := b.ClientSecret(row); err == nil {
+		if got, err := b.Providers.ClientSecret(row); err == nil {
 			t.Errorf("another account opens the secret as %q", got)
 		}
 	})

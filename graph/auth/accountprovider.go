@@ -27,67 +27,60 @@ var ErrNoRecord = &model.Error{
 	Message: "The domain's DNS record was not found. A new record can take some hours to be visible.",
 }
 
-// SetProvider stores the provider of an account of the signed-in owner, after checking the
+// Set stores the provider of an account of the signed-in owner, after checking the
 // password. With a client secret it asks the provider before, and stores nothing that the provider
 // refuses. The caller must have checked that the user may manage the account.
-func (a *Auth) SetProvider(
+func (p *Providers) Set(
 	ctx context.Context, accountID int64, password string, change accounts.ProviderChange, wait func(),
 ) (*model.AccountProvider, error) {
-	mistakes := change.Provider.Check(a.allowLocal)
+	mistakes := change.Provider.Check(p.allowLocal)
 	if mistakes == nil {
-		mistakes = model.CheckWebhookURL("issuer", change.Provider.Issuer, a.providerNets)
+		mistakes = model.CheckWebhookURL("issuer", change.Provider.Issuer, p.nets)
 	}
 	if change.Secret != nil {
 		mistakes = errors.Join(mistakes, model.CheckClientSecret("clientSecret", *change.Secret))
 	}
 
-	_, user, err := a.confirm(ctx, "password", password, mistakes)
+	owner, err := p.passwords.confirmOwner(ctx, accountID, password, mistakes)
 	if err != nil {
 		return nil, err
-	}
-	owner := user.In(accountID)
-	if owner == nil {
-		return nil, model.ErrForbidden
 	}
 
 	if change.Secret != nil {
 		wait()
-		if err := a.askProvider(ctx, accountID, change); err != nil {
+		if err := p.ask(ctx, accountID, change); err != nil {
 			return nil, err
 		}
 	}
 
-	change.Provider.ChangedAt = model.At(a.now())
-	row, err := a.accounts.SetProvider(ctx, owner, change)
-	if err != nil {
-		return nil, orWrongPassword(err)
-	}
-	return row, a.forget(ctx)
+	change.Provider.ChangedAt = model.At(p.now())
+	row, err := p.accounts.Providers.Set(ctx, owner, change)
+	return row, reloadAfter(ctx, err)
 }
 
-// askProvider asks a provider whether it would sign people in with these settings. Its error names
+// ask asks a provider whether it would sign people in with these settings. Its error names
 // the field to correct.
-func (a *Auth) askProvider(ctx context.Context, accountID int64, change accounts.ProviderChange) error {
-	redirect, err := a.ProviderRedirect(ctx, accountID)
+func (p *Providers) ask(ctx context.Context, accountID int64, change accounts.ProviderChange) error {
+	redirect, err := p.Redirect(ctx, accountID)
 	if err != nil {
 		return err
 	}
 
 	limits := []accounts.SignInLimit{{
-		Key:  a.throttle.hash("provider probe", binary.BigEndian.AppendUint64(nil, uint64(accountID))),
+		Key:  p.throttle.key.hash("provider probe", binary.BigEndian.AppendUint64(nil, uint64(accountID))),
 		Free: providerProbes, Cap: longestDelay, Clear: true,
 	}}
-	if err := a.count(ctx, limits); err != nil {
+	if err := p.throttle.count(ctx, limits); err != nil {
 		return err
 	}
 
 	settings := provider.Settings{Issuer: change.Provider.Issuer, ClientID: change.Provider.ClientID, ClientSecret: *change.Secret}
-	err = a.providers.Probe(ctx, settings, redirect)
+	err = p.client.Probe(ctx, settings, redirect)
 	failed, ok := errors.AsType[*provider.Error](err)
 	if !ok {
-		return errors.Join(err, a.accounts.SignInSucceeded(ctx, limits...))
+		return errors.Join(err, p.accounts.SignIns.Succeeded(ctx, limits...))
 	}
-	a.log.InfoContext(ctx, "a provider is not stored, because it would sign no one in", "issuer", settings.Issuer, "error", err)
+	p.log.InfoContext(ctx, "a provider is not stored, because it would sign no one in", "issuer", settings.Issuer, "error", err)
 	return providerProblem(failed)
 }
 
@@ -113,34 +106,20 @@ func providerProblem(failed *provider.Error) error {
 	return model.InvalidField("issuer", "provider_misconfigured", "The provider does not answer as OpenID Connect requires"+cause+".")
 }
 
-// DeleteProvider deletes the provider of an account of the signed-in owner, after checking the
+// Delete deletes the provider of an account of the signed-in owner, after checking the
 // password. It succeeds without one.
-func (a *Auth) DeleteProvider(ctx context.Context, accountID int64, password string) error {
-	_, user, err := a.confirm(ctx, "password", password, nil)
+func (p *Providers) Delete(ctx context.Context, accountID int64, password string) error {
+	owner, err := p.passwords.confirmOwner(ctx, accountID, password, nil)
 	if err != nil {
 		return err
 	}
-	owner := user.In(accountID)
-	if owner == nil {
-		return model.ErrForbidden
-	}
-	if err := a.accounts.DeleteProvider(ctx, owner); err != nil {
-		return orWrongPassword(err)
-	}
-	return a.forget(ctx)
+	return reloadAfter(ctx, p.accounts.Providers.Delete(ctx, owner))
 }
 
-// forget reads the signed-in user again. The change may have ended the session, which a reload then
-// finds.
-func (a *Auth) forget(ctx context.Context) error {
-	_, err := requestOf(ctx).reload(ctx)
-	return err
-}
-
-// VerifyProvider looks for the DNS record of an account's domain. Failed lookups are throttled by
+// Verify looks for the DNS record of an account's domain. Failed lookups are throttled by
 // account. It fails with ErrNoRecord, also without a provider, and with accounts.ErrDomainClaimed.
-func (a *Auth) VerifyProvider(ctx context.Context, accountID int64, wait func()) (*model.AccountProvider, error) {
-	row, err := a.accounts.Provider(ctx, accountID)
+func (p *Providers) Verify(ctx context.Context, accountID int64, wait func()) (*model.AccountProvider, error) {
+	row, err := p.accounts.Providers.Of(ctx, accountID)
 	if errors.Is(err, model.ErrNotFound) {
 		return nil, ErrNoRecord
 	}
@@ -149,21 +128,21 @@ func (a *Auth) VerifyProvider(ctx context.Context, accountID int64, wait func())
 	}
 
 	limits := []accounts.SignInLimit{{
-		Key:  a.throttle.hash("provider domain", binary.BigEndian.AppendUint64(nil, uint64(accountID))),
+		Key:  p.throttle.key.hash("provider domain", binary.BigEndian.AppendUint64(nil, uint64(accountID))),
 		Free: domainChecks, Cap: longestDelay, Clear: true,
 	}}
-	if err := a.count(ctx, limits); err != nil {
+	if err := p.throttle.count(ctx, limits); err != nil {
 		return nil, err
 	}
 
 	wait()
-	texts, err := accounts.LookupRecord(ctx, a.resolver, row)
+	texts, err := accounts.LookupRecord(ctx, p.resolver, row)
 	if err != nil || !slices.Contains(texts, row.RecordText()) {
 		return nil, ErrNoRecord
 	}
 
-	if err := a.accounts.VerifyProvider(ctx, row, texts, model.At(a.now())); err != nil {
+	if err := p.accounts.Providers.Verify(ctx, row, texts, model.At(p.now())); err != nil {
 		return nil, err
 	}
-	return row, a.accounts.SignInSucceeded(ctx, limits...)
+	return row, p.accounts.SignIns.Succeeded(ctx, limits...)
 }

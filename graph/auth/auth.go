@@ -5,6 +5,7 @@
 package auth
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,7 +18,6 @@ import (
 	"time"
 
 	"github.com/alexedwards/argon2id"
-	"github.com/go-webauthn/webauthn/webauthn"
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
@@ -64,41 +64,8 @@ type Options struct {
 	PasswordCost *argon2id.Params
 }
 
-// Auth signs users up, in and out, and identifies callers. It is safe for concurrent use.
-type Auth struct {
-	accounts    *accounts.Store
-	sites       *sites.Store
-	signups     model.SignupPolicy
-	captchaPlan model.CaptchaPlan
-	noMail      bool
-	clientAddr  func(*http.Request) netip.Addr
-	isShared    func(*http.Request) bool
-	now         func() time.Time
-
-	baseURL  string
-	sessions *store
-	devices  *devices
-	viewers  *cookieSigner // of viewer tokens
-	throttle throttleKey
-	hasher   *hasher
-
-	providers    *provider.Client
-	provider     provider.Settings // of the installation
-	providerName string
-	providerNets []netip.Prefix
-	allowLocal   bool
-	resolver     *net.Resolver
-	attempts     *cookieSigner // of sign-ins through providers
-	attemptName  string
-	log          *slog.Logger
-
-	keys       *keys.Store
-	challenges *cookieSigner
-	passkeys   *webauthn.WebAuthn // nil: the base URL permits no passkeys
-}
-
-// New checks the options and returns an Auth. It starts nothing.
-func New(o Options) (*Auth, error) {
+// check reports missing and wrong options, and returns the base URL.
+func (o *Options) check() (*url.URL, error) {
 	switch {
 	case o.DB == nil, o.ClientAddr == nil, o.Now == nil:
 		return nil, errors.New("auth: DB, ClientAddr and Now are required")
@@ -110,59 +77,96 @@ func New(o Options) (*Auth, error) {
 	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") {
 		return nil, fmt.Errorf("auth: the base URL %q is not an http or https address", o.BaseURL)
 	}
+	return base, nil
+}
+
+// setDefaults sets the options that are not given.
+func (o *Options) setDefaults() {
 	if o.IsShared == nil {
 		o.IsShared = func(*http.Request) bool { return false }
 	}
-
-	passwordCost := cost
-	if o.PasswordCost != nil {
-		passwordCost = *o.PasswordCost
-	}
-
-	passkeys, err := newPasskeys(base)
-	if err != nil {
-		return nil, fmt.Errorf("auth: passkeys of %s: %w", o.BaseURL, err)
-	}
-
 	if o.Providers == nil {
 		o.Provider = provider.Settings{}
 		o.Providers = provider.New(provider.Options{Allowed: o.ProviderNets, Now: o.Now})
 	}
-	if o.Resolver == nil {
-		o.Resolver = net.DefaultResolver
+
+	o.Resolver = cmp.Or(o.Resolver, net.DefaultResolver)
+	o.Log = cmp.Or(o.Log, slog.Default())
+	o.PasswordCost = cmp.Or(o.PasswordCost, &cost)
+}
+
+// signer returns the signer of one use of the application key.
+func (o *Options) signer(use string) *cookieSigner { return newCookieSigner(o.Secret, o.Rotation, use) }
+
+// Auth signs users up, in and out, and identifies callers. It is safe for concurrent use.
+type Auth struct {
+	Providers     *Providers
+	SecondFactors *SecondFactors
+	Passkeys      *Passkeys
+	SharedLinks   *SharedLinks
+	Links         *Links
+
+	accounts  *accounts.Store
+	passwords *passwords
+	throttle  *throttle
+	sessions  *store
+	now       func() time.Time
+
+	signups     model.SignupPolicy
+	captchaPlan model.CaptchaPlan
+	noMail      bool
+}
+
+// New checks the options and returns an Auth. It starts nothing.
+func New(o Options) (*Auth, error) {
+	base, err := o.check()
+	if err != nil {
+		return nil, err
 	}
-	if o.Log == nil {
-		o.Log = slog.Default()
+	party, err := newParty(base)
+	if err != nil {
+		return nil, fmt.Errorf("auth: passkeys of %s: %w", o.BaseURL, err)
 	}
 
-	secure := base.Scheme == "https"
-	attemptCookie := attemptName
-	if secure {
-		attemptCookie = attemptNameHTTPS
+	o.setDefaults()
+	secure, baseURL := base.Scheme == "https", strings.TrimSuffix(o.BaseURL, "/")
+	rows, keyRows := accounts.New(o.DB), keys.New(o.DB)
+
+	// Each part gets what it uses: passwords check the throttle, second factors also passwords and
+	// passkeys, and providers all of them.
+	limits := &throttle{
+		accounts: rows, key: newThrottleKey(o.Secret, o.Rotation), clientAddr: o.ClientAddr, isShared: o.IsShared, now: o.Now,
+	}
+	checks := &passwords{
+		accounts: rows, hasher: newHasher(*o.PasswordCost, runtime.GOMAXPROCS(0)), throttle: limits,
+		devices: newDevices(o.signer(useDevices), secure), now: o.Now,
+	}
+	passkeys := &Passkeys{
+		accounts: rows, keys: keyRows, passwords: checks, throttle: limits,
+		challenges: o.signer(useChallenges), party: party, now: o.Now,
+	}
+	factors := &SecondFactors{
+		accounts: rows, passwords: checks, passkeys: passkeys, throttle: limits, baseURL: baseURL, now: o.Now,
 	}
 
 	return &Auth{
-		accounts:    accounts.New(o.DB),
-		sites:       sites.New(o.DB),
-		signups:     o.Signups,
-		captchaPlan: o.CaptchaPlan,
-		noMail:      o.NoMail,
-		clientAddr:  o.ClientAddr,
-		isShared:    o.IsShared,
-		now:         o.Now,
-		baseURL:     strings.TrimSuffix(o.BaseURL, "/"),
-		sessions:    newStore(accounts.New(o.DB), newCookieSigner(o.Secret, o.Rotation, useSessions), secure, o.Now),
-		devices:     newDevices(newCookieSigner(o.Secret, o.Rotation, useDevices), secure),
-		viewers:     newCookieSigner(o.Secret, o.Rotation, useViewers),
-		throttle:    newThrottleKey(o.Secret, o.Rotation),
-		hasher:      newHasher(passwordCost, runtime.GOMAXPROCS(0)),
-		keys:        keys.New(o.DB),
+		Providers: &Providers{
+			accounts: rows, keys: keyRows, passwords: checks, factors: factors, throttle: limits,
+			client: o.Providers, now: o.Now, log: o.Log,
+			own: o.Provider, name: o.ProviderName, signups: o.Signups, captchaPlan: o.CaptchaPlan,
+			nets: o.ProviderNets, allowLocal: o.AllowLocalDomains, resolver: o.Resolver,
+			baseURL: baseURL, attempts: newAttempts(o.signer(useProviders), secure, o.Now),
+		},
+		SecondFactors: factors,
+		Passkeys:      passkeys,
+		SharedLinks: &SharedLinks{
+			links: sites.New(o.DB).Objects, passwords: checks, throttle: limits,
+			viewers: o.signer(useViewers), secure: secure, now: o.Now,
+		},
+		Links: &Links{baseURL: baseURL, now: o.Now},
 
-		providers: o.Providers, provider: o.Provider, providerName: o.ProviderName, providerNets: o.ProviderNets,
-		allowLocal: o.AllowLocalDomains, resolver: o.Resolver, log: o.Log,
-		attempts: newCookieSigner(o.Secret, o.Rotation, useProviders), attemptName: attemptCookie,
-
-		challenges: newCookieSigner(o.Secret, o.Rotation, useChallenges),
-		passkeys:   passkeys,
+		accounts: rows, passwords: checks, throttle: limits,
+		sessions: newStore(rows, o.signer(useSessions), secure, o.Now), now: o.Now,
+		signups: o.Signups, captchaPlan: o.CaptchaPlan, noMail: o.NoMail,
 	}, nil
 }

@@ -106,7 +106,7 @@ func TestWhichUsesOfALinkCount(t *testing.T) {
 				t.Fatal(err)
 			}
 
-			a.hasher.cost = argon2id.Params{Memory: 8, Iterations: 1, Parallelism: 1, SaltLength: 16, KeyLength: 32}
+			a.passwords.hasher.cost = argon2id.Params{Memory: 8, Iterations: 1, Parallelism: 1, SaltLength: 16, KeyLength: 32}
 			attempt := func() (used bool) {
 				v := &request{auth: a, http: httptest.NewRequest(http.MethodPost, "/graphql", nil)}
 				ctx, disconnect := context.WithCancel(context.WithValue(t.Context(), requestKey{}, v))
@@ -200,8 +200,8 @@ func TestAFullQueueRefusesWithoutAWrite(t *testing.T) {
 
 		ctx := context.WithValue(t.Context(), requestKey{}, &request{auth: a, http: httptest.NewRequest(http.MethodPost, "/graphql", nil)})
 
-		for range cap(a.hasher.places) {
-			if _, err := a.hasher.reserve(false); err != nil {
+		for range cap(a.passwords.hasher.places) {
+			if _, err := a.passwords.hasher.reserve(false); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -227,7 +227,7 @@ func TestAFullQueueRefusesWithoutAWrite(t *testing.T) {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequest(http.MethodPost, "/graphql", nil)
 
-		hash, err := a.hasher.hash(t.Context(), "another password")
+		hash, err := a.passwords.hasher.hash(t.Context(), "another password")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -236,7 +236,7 @@ func TestAFullQueueRefusesWithoutAWrite(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := a.devices.remember(w, r, owner); err != nil {
+		if err := a.passwords.devices.remember(w, r, owner); err != nil {
 			t.Fatal(err)
 		}
 

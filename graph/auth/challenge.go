@@ -30,9 +30,9 @@ type challenge struct {
 }
 
 // newChallenge returns a challenge and its token.
-func (a *Auth) newChallenge(use string, userID int64) (challenge, string, error) {
+func (p *Passkeys) newChallenge(use string, userID int64) (challenge, string, error) {
 	c := challenge{
-		userID: userID, expires: model.At(a.now()).Add(model.ChallengeLifetime), random: make([]byte, challengeRandom),
+		userID: userID, expires: model.At(p.now()).Add(model.ChallengeLifetime), random: make([]byte, challengeRandom),
 	}
 
 	// Read never fails, see its documentation.
@@ -40,16 +40,16 @@ func (a *Auth) newChallenge(use string, userID int64) (challenge, string, error)
 
 	content := binary.BigEndian.AppendUint64(nil, uint64(c.userID))
 	content = binary.BigEndian.AppendUint64(content, uint64(c.expires))
-	token, err := a.challenges.Encode(use, append(content, c.random...))
+	token, err := p.challenges.Encode(use, append(content, c.random...))
 
 	return c, token, err
 }
 
 // openChallenge reads the token of a challenge. It returns false for a wrong or expired one, and
 // one of another use or user.
-func (a *Auth) openChallenge(use, token string, userID int64) (challenge, bool) {
+func (p *Passkeys) openChallenge(use, token string, userID int64) (challenge, bool) {
 	var content []byte
-	if a.challenges.Decode(use, token, &content) != nil || len(content) != challengeBytes {
+	if p.challenges.Decode(use, token, &content) != nil || len(content) != challengeBytes {
 		return challenge{}, false
 	}
 
@@ -58,7 +58,7 @@ func (a *Auth) openChallenge(use, token string, userID int64) (challenge, bool) 
 		expires: model.Instant(binary.BigEndian.Uint64(content[8:])), random: content[16:],
 	}
 
-	return c, c.userID == userID && model.At(a.now()) < c.expires
+	return c, c.userID == userID && model.At(p.now()) < c.expires
 }
 
 // text returns the challenge as a passkey's answer contains it.

@@ -3,8 +3,6 @@ package auth
 import (
 	"context"
 	"errors"
-	"net/http"
-	"strconv"
 
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
@@ -19,14 +17,14 @@ func (a *Auth) RequestEmailChange(ctx context.Context, email, password string) e
 		mistakes = errNoMailToConfirm
 	}
 
-	r, user, err := a.confirm(ctx, "password", password, mistakes)
+	r, user, err := a.passwords.confirm(ctx, "password", password, mistakes)
 	if err != nil {
 		return err
 	}
 	if address == user.Email {
 		return errSameEmail
 	}
-	if err := a.count(ctx, a.emailLimits(r.http, user.ID, address)); err != nil {
+	if err := a.throttle.count(ctx, a.throttle.emailLimits(r.http, user.ID, address)); err != nil {
 		return err
 	}
 
@@ -34,10 +32,10 @@ func (a *Auth) RequestEmailChange(ctx context.Context, email, password string) e
 	change := accounts.EmailChange{
 		Email: address, TokenHash: model.HashToken(secret), At: model.At(a.now()),
 	}
-	if change.Confirm, err = a.linkMail(r.http, model.MailEmailChange, EmailPage, secret); err != nil {
+	if change.Confirm, err = a.Links.mail(r.http, model.MailEmailChange, EmailPage, secret); err != nil {
 		return err
 	}
-	if change.Known, err = a.linkMail(r.http, model.MailEmailKnown, "/sign-in", ""); err != nil {
+	if change.Known, err = a.Links.mail(r.http, model.MailEmailKnown, "/sign-in", ""); err != nil {
 		return err
 	}
 
@@ -76,8 +74,8 @@ func (a *Auth) ConfirmEmailChange(ctx context.Context, secret string) (string, e
 		return "", err
 	}
 
-	limits := a.secretLimits(r.http)
-	if err := a.count(ctx, limits); err != nil {
+	limits := a.throttle.secretLimits(r.http)
+	if err := a.throttle.count(ctx, limits); err != nil {
 		return "", err
 	}
 
@@ -86,11 +84,11 @@ func (a *Auth) ConfirmEmailChange(ctx context.Context, secret string) (string, e
 	case errors.Is(err, accounts.ErrInvalidToken):
 		return "", errInvalidSecret
 	case err != nil:
-		return "", a.uncount(ctx, limits, err)
+		return "", a.throttle.uncount(ctx, limits, err)
 	}
 
 	// The address has changed: an error of the counter must not undo that.
-	_ = a.uncount(ctx, limits, nil)
+	_ = a.throttle.uncount(ctx, limits, nil)
 
 	if caller, err := r.identify(); err == nil && caller.User != nil {
 		_, err = r.reload(ctx)
@@ -98,15 +96,4 @@ func (a *Auth) ConfirmEmailChange(ctx context.Context, secret string) (string, e
 	}
 
 	return email, nil
-}
-
-// emailLimits returns the counters of requests to change an address, each of which sends two mails:
-// by user, by new address and by network.
-func (a *Auth) emailLimits(r *http.Request, userID int64, address string) []accounts.SignInLimit {
-	user := strconv.AppendInt(nil, userID, 10)
-	return append(
-		a.networkLimits(r, "email network", networkResets),
-		accounts.SignInLimit{Key: a.throttle.hash("email user", user), Free: userEmails, Cap: longestDelay},
-		accounts.SignInLimit{Key: a.throttle.hash("email address", []byte(address)), Free: accountResets, Cap: longestDelay},
-	)
 }

@@ -25,26 +25,26 @@ func (a *Auth) Invite(
 	}
 
 	secret := model.NewSecret(model.InvitationPrefix)
-	mail, err := a.mailOf(requestOf(ctx).http, model.MailInvitation, model.InvitationMail{
-		LinkMail: a.linkTo(InvitationPage, secret), By: by.Email, To: address, Role: role, Sites: len(siteIDs),
+	mail, err := a.Links.mailOf(requestOf(ctx).http, model.MailInvitation, model.InvitationMail{
+		LinkMail: a.Links.to(InvitationPage, secret), By: by.Email, To: address, Role: role, Sites: len(siteIDs),
 	})
 	if err != nil {
 		return nil, err
 	}
 
 	mail.AccountID, mail.Recipient = by.AccountID, address
-	limits := a.inviteLimits(address)
-	if err := a.count(ctx, limits); err != nil {
+	limits := a.throttle.inviteLimits(address)
+	if err := a.throttle.count(ctx, limits); err != nil {
 		return nil, err
 	}
 
 	made := model.NewInvitation(by.AccountID, address, role, secret, model.At(a.now()))
 	made.InvitedBy, made.SiteIDs = by.ID, siteIDs
-	invitation, err := a.accounts.Invite(ctx, made, &mail)
+	invitation, err := a.accounts.Invitations.Create(ctx, made, &mail)
 
 	// No mail is sent, so the attempt does not count.
 	if err != nil {
-		return nil, a.uncount(ctx, limits, err)
+		return nil, a.throttle.uncount(ctx, limits, err)
 	}
 
 	return invitation, nil
@@ -57,7 +57,7 @@ func (a *Auth) Offer(ctx context.Context, secret string) (*model.InvitationOffer
 		return nil, nil
 	}
 
-	offer, err := a.accounts.Offer(ctx, model.HashToken(secret), model.At(a.now()))
+	offer, err := a.accounts.Invitations.Offer(ctx, model.HashToken(secret), model.At(a.now()))
 	if errors.Is(err, accounts.ErrInvalidToken) {
 		return nil, nil
 	}
@@ -82,9 +82,9 @@ func (a *Auth) AcceptInvitation(
 		return nil, accounts.ErrInvalidToken
 	}
 
-	invitation, user, err := a.accounts.Invited(ctx, model.HashToken(secret), model.At(a.now()))
+	invitation, user, err := a.accounts.Invitations.Invited(ctx, model.HashToken(secret), model.At(a.now()))
 	if errors.Is(err, accounts.ErrInvalidToken) {
-		if err := a.count(ctx, a.secretLimits(r.http)); err != nil {
+		if err := a.throttle.count(ctx, a.throttle.secretLimits(r.http)); err != nil {
 			return nil, err
 		}
 	}
@@ -118,7 +118,7 @@ func (a *Auth) checkReach(ctx context.Context, invitation *model.Invitation, use
 		return nil
 	}
 
-	required, err := a.accounts.RequiresProvider(ctx, invitation.AccountID)
+	required, err := a.accounts.Providers.Required(ctx, invitation.AccountID)
 	if err == nil && required {
 		return ErrProviderRequired
 	}
@@ -133,7 +133,7 @@ func (a *Auth) joinAsNewUser(ctx context.Context, r *request, secret, password s
 	err = a.redeem(
 		ctx, model.InvitationPrefix, secret, password,
 		func(tokenHash []byte, passwordHash string, now model.Instant) error {
-			user, err = a.accounts.Accept(ctx, tokenHash, passwordHash, language, now)
+			user, err = a.accounts.Invitations.Accept(ctx, tokenHash, passwordHash, language, now)
 			return err
 		},
 	)
@@ -141,12 +141,12 @@ func (a *Auth) joinAsNewUser(ctx context.Context, r *request, secret, password s
 		return nil, err
 	}
 
-	return a.startSession(ctx, r, user, false)
+	return r.begin(ctx, user, accounts.SessionStart{})
 }
 
 // joinSignedIn adds the signed-in user to the account of an invitation.
 func (a *Auth) joinSignedIn(ctx context.Context, r *request, secret string, user *model.User) (*model.User, error) {
-	joined, err := a.accounts.AcceptAs(ctx, model.HashToken(secret), user, model.At(a.now()))
+	joined, err := a.accounts.Invitations.AcceptAs(ctx, model.HashToken(secret), user, model.At(a.now()))
 
 	// A change of the password has ended the session since.
 	if model.KindOf(err) == model.NotFound {
@@ -181,7 +181,7 @@ func (a *Auth) joinWithPassword(
 		return nil, wrongPassword("password")
 	}
 
-	user, err := a.authenticate(ctx, r, address, password)
+	user, err := a.passwords.authenticate(ctx, r, address, password)
 	if errors.Is(err, errWrongCredentials) {
 		return nil, wrongPassword("password")
 	}
@@ -189,15 +189,13 @@ func (a *Auth) joinWithPassword(
 		return nil, err
 	}
 
-	start := a.startSession
 	if user.SecondFactor {
-		if err := a.prove(ctx, r, user, Proof{Code: code}); err != nil {
+		if err := a.SecondFactors.prove(ctx, r, user, Proof{Code: code}); err != nil {
 			return nil, err
 		}
-		start = a.startProvedSession
 	}
 
-	joined, err := a.accounts.AcceptAs(ctx, model.HashToken(secret), user, model.At(a.now()))
+	joined, err := a.accounts.Invitations.AcceptAs(ctx, model.HashToken(secret), user, model.At(a.now()))
 
 	// The password has changed since it was checked.
 	if model.KindOf(err) == model.NotFound {
@@ -207,7 +205,7 @@ func (a *Auth) joinWithPassword(
 		return nil, err
 	}
 
-	user, err = start(ctx, r, joined.Default(), false)
+	user, err = r.begin(ctx, joined.Default(), accounts.SessionStart{Proved: user.SecondFactor})
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"time"
 
 	"golang.org/x/text/language"
 
@@ -12,9 +13,9 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Mailed links: the mails that carry them, and the use of their secrets. The console serves their
-// pages. A link's secret stands behind a #, so no server logs it. The database stores only its
-// hash; the mail holds the secret until it is sent.
+// Mailed links and the use of their secrets. The console serves their pages. A link's secret stands
+// behind a #, so no server logs it. The database stores only its hash; the mail holds the secret
+// until it is sent.
 
 // The paths of the console's pages that mailed links open.
 const (
@@ -25,18 +26,24 @@ const (
 	AlertsPage     = "/confirm-alerts"
 )
 
-// AlertLink returns the link that confirms an alert channel with a token.
-func (a *Auth) AlertLink(token string) string { return a.linkTo(AlertsPage, token).URL }
-
-// linkMail returns a mail with a link to a page and a secret; the link has none if secret is empty.
-// It has the language of the request.
-func (a *Auth) linkMail(r *http.Request, kind, page, secret string) (model.Mail, error) {
-	return a.mailOf(r, kind, a.linkTo(page, secret))
+// Links makes mailed links and the mails that carry them.
+type Links struct {
+	baseURL string
+	now     func() time.Time
 }
 
-// linkTo returns the link to a page with a secret behind #.
-func (a *Auth) linkTo(page, secret string) model.LinkMail {
-	address := a.baseURL + page
+// Alert returns the link that confirms an alert channel with a token.
+func (l *Links) Alert(token string) string { return l.to(AlertsPage, token).URL }
+
+// mail returns a mail with a link to a page and a secret; the link has none if secret is empty.
+// It has the language of the request.
+func (l *Links) mail(r *http.Request, kind, page, secret string) (model.Mail, error) {
+	return l.mailOf(r, kind, l.to(page, secret))
+}
+
+// to returns the link to a page with a secret behind #.
+func (l *Links) to(page, secret string) model.LinkMail {
+	address := l.baseURL + page
 	if secret != "" {
 		address += "#" + secret
 	}
@@ -44,9 +51,9 @@ func (a *Auth) linkTo(page, secret string) model.LinkMail {
 }
 
 // mailOf returns a mail with its data, in the language of the request.
-func (a *Auth) mailOf(r *http.Request, kind string, content any) (model.Mail, error) {
+func (l *Links) mailOf(r *http.Request, kind string, content any) (model.Mail, error) {
 	data, err := json.Marshal(content)
-	now := model.At(a.now())
+	now := model.At(l.now())
 	return model.Mail{
 		Kind: kind, Language: requestLanguage(r), Data: string(data), CreatedAt: now, NextAttemptAt: now,
 		State: model.MailPending,
@@ -95,25 +102,25 @@ func (a *Auth) redeem(ctx context.Context, prefix, secret, password string,
 		return err
 	}
 
-	limits := a.secretLimits(r.http)
-	release, err := a.admit(ctx, false, limits)
+	limits := a.throttle.secretLimits(r.http)
+	release, err := a.passwords.admit(ctx, false, limits)
 	if err != nil {
 		return err
 	}
 	defer release()
 
-	hash, err := a.hasher.hash(ctx, password)
+	hash, err := a.passwords.hasher.hash(ctx, password)
 	if err != nil {
-		return a.uncount(ctx, limits, err)
+		return a.throttle.uncount(ctx, limits, err)
 	}
 
 	err = use(model.HashToken(secret), hash, model.At(a.now()))
 	switch {
 	case err == nil:
 		// The secret is consumed: an error of the counter must not undo that.
-		_ = a.uncount(ctx, limits, nil)
+		_ = a.throttle.uncount(ctx, limits, nil)
 	case !errors.Is(err, accounts.ErrInvalidToken) && ctx.Err() == nil:
-		err = a.uncount(ctx, limits, err)
+		err = a.throttle.uncount(ctx, limits, err)
 	}
 
 	return err

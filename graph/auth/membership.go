@@ -24,8 +24,8 @@ func (a *Auth) CreateAccount(ctx context.Context, user *model.User, name string)
 		return nil, err
 	}
 
-	limits := a.signUpLimits(r.http, user.Email)
-	if err := a.count(ctx, limits); err != nil {
+	limits := a.throttle.signUpLimits(r.http, user.Email)
+	if err := a.throttle.count(ctx, limits); err != nil {
 		return nil, err
 	}
 
@@ -33,7 +33,7 @@ func (a *Auth) CreateAccount(ctx context.Context, user *model.User, name string)
 		ctx, a.signups, model.Account{Name: name, CaptchaPlan: a.captchaPlan, CreatedAt: model.At(a.now())}, user.ID,
 	)
 	if err != nil {
-		return nil, a.uncount(ctx, limits, err)
+		return nil, a.throttle.uncount(ctx, limits, err)
 	}
 
 	_, err = r.reload(ctx)
@@ -49,7 +49,7 @@ func (a *Auth) LeaveAccount(ctx context.Context, user *model.User) (*model.User,
 		return nil, err
 	}
 
-	err = a.accounts.DeleteMember(ctx, user.AccountID, user.ID)
+	err = a.accounts.Members.Delete(ctx, user.AccountID, user.ID)
 	if errors.Is(err, accounts.ErrLastOwner) {
 		err = &model.Error{
 			Kind: accounts.ErrLastOwner.Kind, Code: accounts.ErrLastOwner.Code, Field: "accountId",
@@ -61,4 +61,25 @@ func (a *Auth) LeaveAccount(ctx context.Context, user *model.User) (*model.User,
 	}
 
 	return r.reload(ctx)
+}
+
+// DeleteAccount deletes an account of the signed-in owner, with everything in it, after checking
+// the password. name is the account's, which confirms the deletion; nil: not asked for. It ends the
+// session of an owner who belongs to no other account.
+func (a *Auth) DeleteAccount(ctx context.Context, accountID int64, password string, name *string) error {
+	owner, err := a.passwords.confirmOwner(ctx, accountID, password, nil)
+	if err != nil {
+		return err
+	}
+	if err := model.Confirm(name, owner.Account.Name); err != nil {
+		return err
+	}
+
+	err = a.accounts.DeleteAccount(ctx, owner, model.At(a.now()))
+
+	// The password has changed since it was checked.
+	if model.KindOf(err) == model.NotFound {
+		err = wrongPassword("password")
+	}
+	return reloadAfter(ctx, err)
 }

@@ -6,16 +6,29 @@ import (
 	"errors"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/go-webauthn/webauthn/protocol"
 	"github.com/go-webauthn/webauthn/webauthn"
 
 	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
 )
 
 // Passkeys: WebAuthn credentials, as a second factor or instead of the password. The relying party
 // is the host of the base URL.
+
+// Passkeys creates and changes passkeys, and signs their users in.
+type Passkeys struct {
+	accounts   *accounts.Store
+	keys       *keys.Store
+	passwords  *passwords
+	throttle   *throttle
+	challenges *cookieSigner
+	party      *webauthn.WebAuthn // nil: the base URL permits no passkeys
+	now        func() time.Time
+}
 
 // PasskeyRequest asks a browser for a passkey.
 type PasskeyRequest struct {
@@ -38,9 +51,9 @@ var (
 	}
 )
 
-// newPasskeys returns the relying party of an installation, or nil if browsers offer no passkeys
+// newParty returns the relying party of an installation, or nil if browsers offer no passkeys
 // there: they need https or localhost, and a host name.
-func newPasskeys(base *url.URL) (*webauthn.WebAuthn, error) {
+func newParty(base *url.URL) (*webauthn.WebAuthn, error) {
 	host := base.Hostname()
 	local := host == "localhost" || strings.HasSuffix(host, ".localhost")
 	if protocol.ValidateRPID(host) != nil || base.Scheme != "https" && !local {
@@ -66,9 +79,9 @@ type passkeyUser struct {
 	passkeys []*model.Passkey
 }
 
-// passkeyUser returns a user with some of the user's passkeys.
-func (a *Auth) passkeyUser(ctx context.Context, user *model.User, passkeys ...*model.Passkey) (*passkeyUser, error) {
-	ids, err := a.keys.NodeIDs(ctx)
+// owner returns a user with some of the user's passkeys.
+func (p *Passkeys) owner(ctx context.Context, user *model.User, passkeys ...*model.Passkey) (*passkeyUser, error) {
+	ids, err := p.keys.NodeIDs(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -100,19 +113,19 @@ func (u *passkeyUser) WebAuthnCredentials() []webauthn.Credential {
 	return list
 }
 
-// PasskeySignIn returns a request for any passkey of this installation, or nil if it has none. It
+// StartSignIn returns a request for any passkey of this installation, or nil if it has none. It
 // writes nothing.
-func (a *Auth) PasskeySignIn() (*PasskeyRequest, error) {
-	if a.passkeys == nil {
+func (p *Passkeys) StartSignIn() (*PasskeyRequest, error) {
+	if p.party == nil {
 		return nil, nil
 	}
 
-	c, token, err := a.newChallenge(challengePasskey, 0)
+	c, token, err := p.newChallenge(challengePasskey, 0)
 	if err != nil {
 		return nil, err
 	}
 
-	options, _, err := a.passkeys.BeginDiscoverableLogin(
+	options, _, err := p.party.BeginDiscoverableLogin(
 		webauthn.WithChallenge(c.random), webauthn.WithUserVerification(protocol.VerificationRequired),
 	)
 	if err != nil {
@@ -122,45 +135,45 @@ func (a *Auth) PasskeySignIn() (*PasskeyRequest, error) {
 	return passkeyRequest(token, options.Response)
 }
 
-// SignInWithPasskey signs in the user of a passkey, which must have verified its user: no password
-// and no other factor is needed. It fails with invalid_passkey and, after too many failures from
-// one network, with rate_limited.
-func (a *Auth) SignInWithPasskey(ctx context.Context, answer PasskeyAnswer) (*model.User, error) {
+// SignIn signs in the user of a passkey, which must have verified its user: no password and no
+// other factor is needed. It fails with invalid_passkey and, after too many failures from one
+// network, with rate_limited.
+func (p *Passkeys) SignIn(ctx context.Context, answer PasskeyAnswer) (*model.User, error) {
 	r, err := passwordRequest(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if a.passkeys == nil {
+	if p.party == nil {
 		return nil, errNoPasskeys
 	}
 
-	c, ok := a.openChallenge(challengePasskey, answer.Challenge, 0)
+	c, ok := p.openChallenge(challengePasskey, answer.Challenge, 0)
 	parsed, err := protocol.ParseCredentialRequestResponseBytes([]byte(answer.Credential))
 	if err != nil || !ok {
 		return nil, errPasskey
 	}
 
-	limits := a.networkLimits(r.http, "passkey network", networkFailures)
-	if err := a.count(ctx, limits); err != nil {
+	limits := p.throttle.networkLimits(r.http, "passkey network", networkFailures)
+	if err := p.throttle.count(ctx, limits); err != nil {
 		return nil, err
 	}
 
-	user, err := a.checkAnyPasskey(ctx, parsed, c)
+	user, err := p.checkAny(ctx, parsed, c)
 	if errors.Is(err, errPasskey) {
 		return nil, err
 	}
-	if err := a.uncount(ctx, limits, err); err != nil {
+	if err := p.throttle.uncount(ctx, limits, err); err != nil {
 		return nil, err
 	}
 
-	return a.startProvedSession(ctx, r, user, true)
+	return r.begin(ctx, user, accounts.SessionStart{SignIn: true, Proved: true})
 }
 
-// checkAnyPasskey returns the user whose passkey has answered a challenge.
-func (a *Auth) checkAnyPasskey(
+// checkAny returns the user whose passkey has answered a challenge.
+func (p *Passkeys) checkAny(
 	ctx context.Context, parsed *protocol.ParsedCredentialAssertionData, c challenge,
 ) (*model.User, error) {
-	passkey, user, err := a.accounts.PasskeyByCredential(ctx, parsed.RawID)
+	passkey, user, err := p.accounts.Passkeys.ByCredential(ctx, parsed.RawID)
 	if model.KindOf(err) == model.NotFound {
 		return nil, errPasskey
 	}
@@ -168,12 +181,12 @@ func (a *Auth) checkAnyPasskey(
 		return nil, err
 	}
 
-	owner, err := a.passkeyUser(ctx, user, passkey)
+	owner, err := p.owner(ctx, user, passkey)
 	if err != nil {
 		return nil, err
 	}
 
-	_, credential, err := a.passkeys.ValidatePasskeyLogin(
+	_, credential, err := p.party.ValidatePasskeyLogin(
 		func([]byte, []byte) (webauthn.User, error) { return owner, nil },
 		webauthn.SessionData{Challenge: c.text(), UserVerification: protocol.VerificationRequired}, parsed,
 	)
@@ -181,29 +194,29 @@ func (a *Auth) checkAnyPasskey(
 		return nil, errPasskey
 	}
 
-	return user, a.usePasskey(ctx, passkey, credential, c)
+	return user, p.use(ctx, passkey, credential, c)
 }
 
-// requestPasskey returns a request for one of the user's passkeys as a second factor, or nil if
+// request returns a request for one of the user's passkeys as a second factor, or nil if
 // there are none.
-func (a *Auth) requestPasskey(
+func (p *Passkeys) request(
 	ctx context.Context, user *model.User, passkeys []*model.Passkey,
 ) (*PasskeyRequest, error) {
-	if a.passkeys == nil || len(passkeys) == 0 {
+	if p.party == nil || len(passkeys) == 0 {
 		return nil, nil
 	}
 
-	owner, err := a.passkeyUser(ctx, user, passkeys...)
+	owner, err := p.owner(ctx, user, passkeys...)
 	if err != nil {
 		return nil, err
 	}
 
-	c, token, err := a.newChallenge(challengeSignIn, user.ID)
+	c, token, err := p.newChallenge(challengeSignIn, user.ID)
 	if err != nil {
 		return nil, err
 	}
 
-	options, _, err := a.passkeys.BeginLogin(owner, webauthn.WithChallenge(c.random))
+	options, _, err := p.party.BeginLogin(owner, webauthn.WithChallenge(c.random))
 	if err != nil {
 		return nil, err
 	}
@@ -211,16 +224,16 @@ func (a *Auth) requestPasskey(
 	return passkeyRequest(token, options.Response)
 }
 
-// checkPasskey checks the answer of one of the user's passkeys as a second factor. It returns
+// check checks the answer of one of the user's passkeys as a second factor. It returns
 // errSecondFactor for a wrong one.
-func (a *Auth) checkPasskey(ctx context.Context, user *model.User, answer PasskeyAnswer) error {
-	c, ok := a.openChallenge(challengeSignIn, answer.Challenge, user.ID)
+func (p *Passkeys) check(ctx context.Context, user *model.User, answer PasskeyAnswer) error {
+	c, ok := p.openChallenge(challengeSignIn, answer.Challenge, user.ID)
 	parsed, err := protocol.ParseCredentialRequestResponseBytes([]byte(answer.Credential))
-	if err != nil || !ok || a.passkeys == nil {
+	if err != nil || !ok || p.party == nil {
 		return errSecondFactor
 	}
 
-	passkey, of, err := a.accounts.PasskeyByCredential(ctx, parsed.RawID)
+	passkey, of, err := p.accounts.Passkeys.ByCredential(ctx, parsed.RawID)
 	if model.KindOf(err) == model.NotFound || err == nil && of.ID != user.ID {
 		return errSecondFactor
 	}
@@ -228,16 +241,16 @@ func (a *Auth) checkPasskey(ctx context.Context, user *model.User, answer Passke
 		return err
 	}
 
-	owner, err := a.passkeyUser(ctx, user, passkey)
+	owner, err := p.owner(ctx, user, passkey)
 	if err != nil {
 		return err
 	}
 
-	credential, err := a.passkeys.ValidateLogin(owner, webauthn.SessionData{
+	credential, err := p.party.ValidateLogin(owner, webauthn.SessionData{
 		Challenge: c.text(), UserID: owner.handle, UserVerification: protocol.VerificationPreferred,
 	}, parsed)
 	if err == nil {
-		err = a.usePasskey(ctx, passkey, credential, c)
+		err = p.use(ctx, passkey, credential, c)
 	} else {
 		err = errPasskey
 	}
@@ -248,9 +261,9 @@ func (a *Auth) checkPasskey(ctx context.Context, user *model.User, answer Passke
 	return err
 }
 
-// usePasskey records the use of a passkey that has answered a challenge. It returns errPasskey if
+// use records the use of a passkey that has answered a challenge. It returns errPasskey if
 // the challenge was answered before, or the passkey's counter did not grow.
-func (a *Auth) usePasskey(
+func (p *Passkeys) use(
 	ctx context.Context, passkey *model.Passkey, credential *webauthn.Credential, c challenge,
 ) error {
 	if credential.Authenticator.CloneWarning {
@@ -260,40 +273,40 @@ func (a *Auth) usePasskey(
 	passkey.SignCount = int64(credential.Authenticator.SignCount)
 	passkey.Flags = int32(credential.Flags.ProtocolValue())
 
-	err := a.accounts.UsePasskey(ctx, passkey, c.answered(), model.At(a.now()))
+	err := p.accounts.Passkeys.Use(ctx, passkey, c.answered(), model.At(p.now()))
 	if errors.Is(err, accounts.ErrChallengeUsed) || errors.Is(err, model.ErrNotFound) {
 		return errPasskey
 	}
 	return err
 }
 
-// StartPasskey returns a request to create a passkey for the signed-in user, after checking the
+// StartCreation returns a request to create a passkey for the signed-in user, after checking the
 // password.
-func (a *Auth) StartPasskey(ctx context.Context, password string) (*PasskeyRequest, error) {
-	if a.passkeys == nil {
+func (p *Passkeys) StartCreation(ctx context.Context, password string) (*PasskeyRequest, error) {
+	if p.party == nil {
 		return nil, errNoPasskeys
 	}
 
-	_, user, err := a.confirm(ctx, "password", password, nil)
+	_, user, err := p.passwords.confirm(ctx, "password", password, nil)
 	if err != nil {
 		return nil, err
 	}
 
-	factors, err := a.accounts.SecondFactors(ctx, user.ID)
+	factors, err := p.accounts.SecondFactors.Of(ctx, user.ID)
 	if err != nil {
 		return nil, err
 	}
-	owner, err := a.passkeyUser(ctx, user, factors.Passkeys...)
-	if err != nil {
-		return nil, err
-	}
-
-	c, token, err := a.newChallenge(challengeRegister, user.ID)
+	owner, err := p.owner(ctx, user, factors.Passkeys...)
 	if err != nil {
 		return nil, err
 	}
 
-	options, _, err := a.passkeys.BeginRegistration(
+	c, token, err := p.newChallenge(challengeRegister, user.ID)
+	if err != nil {
+		return nil, err
+	}
+
+	options, _, err := p.party.BeginRegistration(
 		owner, webauthn.WithExclusions(webauthn.Credentials(owner.WebAuthnCredentials()).CredentialDescriptors()),
 		func(o *protocol.PublicKeyCredentialCreationOptions) error {
 			o.Challenge = c.random
@@ -307,22 +320,22 @@ func (a *Auth) StartPasskey(ctx context.Context, password string) (*PasskeyReque
 	return passkeyRequest(token, options.Response)
 }
 
-// FinishPasskey stores the passkey that the signed-in user's browser has created. It returns
+// FinishCreation stores the passkey that the signed-in user's browser has created. It returns
 // recovery codes if it is the user's first second factor. It fails with invalid_passkey,
 // invalid_name, too_many_passkeys and passkey_exists.
-func (a *Auth) FinishPasskey(
+func (p *Passkeys) FinishCreation(
 	ctx context.Context, answer PasskeyAnswer, name string,
 ) (passkey *model.Passkey, codes []string, err error) {
-	user, change, err := a.ownFactors(ctx)
+	user, change, err := p.passwords.factorChange(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	if a.passkeys == nil {
+	if p.party == nil {
 		return nil, nil, errNoPasskeys
 	}
 
 	name, nameErr := model.ParseName("name", name)
-	c, ok := a.openChallenge(challengeRegister, answer.Challenge, user.ID)
+	c, ok := p.openChallenge(challengeRegister, answer.Challenge, user.ID)
 	parsed, err := protocol.ParseCredentialCreationResponseBytes([]byte(answer.Credential))
 	if err != nil || !ok {
 		return nil, nil, errors.Join(nameErr, errPasskey)
@@ -331,12 +344,12 @@ func (a *Auth) FinishPasskey(
 		return nil, nil, nameErr
 	}
 
-	owner, err := a.passkeyUser(ctx, user)
+	owner, err := p.owner(ctx, user)
 	if err != nil {
 		return nil, nil, err
 	}
 
-	credential, err := a.passkeys.CreateCredential(owner, webauthn.SessionData{
+	credential, err := p.party.CreateCredential(owner, webauthn.SessionData{
 		Challenge: c.text(), UserID: owner.handle, UserVerification: protocol.VerificationPreferred,
 		CredParams: webauthn.CredentialParametersDefault(),
 	}, parsed)
@@ -350,7 +363,7 @@ func (a *Auth) FinishPasskey(
 	}
 
 	codes, hashes := newRecoveryCodes(user.ID)
-	passkey, first, err := a.accounts.CreatePasskey(ctx, model.Passkey{
+	passkey, first, err := p.accounts.Passkeys.Create(ctx, model.Passkey{
 		UserID: user.ID, CredentialID: credential.ID, PublicKey: credential.PublicKey,
 		SignCount: int64(credential.Authenticator.SignCount), Flags: int32(credential.Flags.ProtocolValue()),
 		Transports: model.Clean(strings.Join(transports, " "), maxTransports), Name: name, CreatedAt: change.At,
@@ -371,8 +384,8 @@ func (a *Auth) FinishPasskey(
 // maxTransports bounds the names of a passkey's transports, which the browser sends.
 const maxTransports = 100
 
-// RenamePasskey changes the name of a passkey of the user.
-func (a *Auth) RenamePasskey(ctx context.Context, user *model.User, id model.PasskeyID, name string) (*model.Passkey, error) {
+// Rename changes the name of a passkey of the user.
+func (p *Passkeys) Rename(ctx context.Context, user *model.User, id model.PasskeyID, name string) (*model.Passkey, error) {
 	if user.IsThroughAccount() {
 		return nil, model.ErrForbidden
 	}
@@ -380,17 +393,19 @@ func (a *Auth) RenamePasskey(ctx context.Context, user *model.User, id model.Pas
 	if err != nil {
 		return nil, err
 	}
-	return a.accounts.RenamePasskey(ctx, user.ID, id, name)
+	return p.accounts.Passkeys.Rename(ctx, user.ID, id, name)
 }
 
-// DeletePasskey deletes a passkey of the signed-in user after checking the password. It fails with
+// Delete deletes a passkey of the signed-in user after checking the password. It fails with
 // not_found for a passkey of another user, and with second_factor_needed.
-func (a *Auth) DeletePasskey(ctx context.Context, password string, id model.PasskeyID) (passkey *model.Passkey, err error) {
-	err = a.changeFactors(ctx, password, func(user *model.User, change accounts.FactorChange) error {
-		passkey, err = a.accounts.DeletePasskey(ctx, user.ID, user.PasswordHash, id, change)
-		return err
-	})
-	return passkey, err
+func (p *Passkeys) Delete(ctx context.Context, password string, id model.PasskeyID) (*model.Passkey, error) {
+	user, change, err := p.passwords.confirmFactorChange(ctx, password)
+	if err != nil {
+		return nil, err
+	}
+
+	passkey, err := p.accounts.Passkeys.Delete(ctx, user.ID, user.PasswordHash, id, change)
+	return passkey, reloadAfter(ctx, err)
 }
 
 // passkeyRequest returns a request with its options as JSON.

@@ -1,14 +1,15 @@
 package auth
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
-	"encoding/json"
 	"errors"
+	"log/slog"
+	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/provider"
 )
@@ -23,37 +25,37 @@ import (
 // Sign-in through OpenID Connect providers: the installation's, and those of accounts. ADR 051 has
 // the reasons.
 //
-// StartProviderSignIn returns the provider's address and sets a signed cookie. The provider sends
-// the browser to the callback, which checks the answer and puts the person into the cookie.
-// FinishProviderSignIn then signs the user in, as SignIn does after a password.
+// StartSignIn returns the provider's address and sets a signed cookie. The provider sends the
+// browser to the callback, which checks the answer and puts the person into the cookie.
+// FinishSignIn then signs the user in, as Auth.SignIn does after a password.
+
+// Providers signs users in through OpenID Connect providers, and changes the providers of accounts.
+type Providers struct {
+	accounts  *accounts.Store
+	keys      *keys.Store
+	passwords *passwords
+	factors   *SecondFactors
+	throttle  *throttle
+	client    *provider.Client
+	now       func() time.Time
+	log       *slog.Logger
+
+	own         provider.Settings // of the installation
+	name        string            // of the installation's provider
+	signups     model.SignupPolicy
+	captchaPlan model.CaptchaPlan
+
+	nets       []netip.Prefix
+	allowLocal bool
+	resolver   *net.Resolver
+
+	baseURL  string
+	attempts *attempts
+}
 
 // ProviderCallbackPath is where the installation's provider sends browsers back. The provider of an
 // account has a path of its own below it.
 const ProviderCallbackPath = "/sign-in/callback"
-
-const (
-	attemptName      = "tallygate_provider"
-	attemptNameHTTPS = "__Host-tallygate-provider"
-	maxNext          = 300  // bytes of the page to return to
-	maxAttempt       = 4000 // bytes of the cookie with its name and attributes; browsers keep 4,096
-)
-
-// attempt is the signed content of the cookie of a sign-in through a provider.
-type attempt struct {
-	Account  int64         `json:"a,omitempty"` // with the provider; 0: the installation's provider
-	Issuer   string        `json:"i"`
-	Changed  model.Instant `json:"c,omitempty"` // when the account's provider was changed
-	State    string        `json:"s"`
-	Nonce    string        `json:"n,omitempty"`
-	Verifier string        `json:"v,omitempty"`
-	Next     string        `json:"x,omitempty"`
-	Expires  model.Instant `json:"e"`
-
-	// After the provider's answer:
-	Subject string     `json:"u,omitempty"`
-	Email   string     `json:"m,omitempty"`
-	Role    model.Role `json:"r,omitempty"` // that the claim sets; empty: none
-}
 
 // The errors of sign-ins through providers.
 var (
@@ -77,18 +79,18 @@ var (
 	}
 )
 
-// HasProvider returns the name of the installation's provider, or "".
-func (a *Auth) HasProvider() string {
-	if a.provider.Issuer == "" {
+// Name returns the name of the installation's provider, or "".
+func (p *Providers) Name() string {
+	if p.own.Issuer == "" {
 		return ""
 	}
-	return a.providerName
+	return p.name
 }
 
-// StartProviderSignIn returns the address of the provider that signs people with the address in.
+// StartSignIn returns the address of the provider that signs people with the address in.
 // Without an address, it is the installation's provider. next is the page to return to. Attempts
 // count by network until they succeed. The answer for an address depends on its domain alone.
-func (a *Auth) StartProviderSignIn(ctx context.Context, email *string, next string, wait func()) (string, error) {
+func (p *Providers) StartSignIn(ctx context.Context, email *string, next string, wait func()) (string, error) {
 	r, err := passwordRequest(ctx)
 	if err != nil {
 		return "", err
@@ -100,11 +102,11 @@ func (a *Auth) StartProviderSignIn(ctx context.Context, email *string, next stri
 			return "", err
 		}
 	}
-	if err := a.count(ctx, a.providerLimits(r.http)); err != nil {
+	if err := p.throttle.count(ctx, p.throttle.providerLimits(r.http)); err != nil {
 		return "", err
 	}
 
-	settings, row, err := a.providerFor(ctx, address)
+	settings, row, err := p.providerFor(ctx, address)
 	if err != nil {
 		return "", err
 	}
@@ -113,55 +115,51 @@ func (a *Auth) StartProviderSignIn(ctx context.Context, email *string, next stri
 	wait()
 	made := attempt{
 		Issuer: settings.Issuer, State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(),
-		Next: ownPath(next), Expires: model.At(a.now()).Add(model.ProviderSignInLifetime),
+		Next: ownPath(next), Expires: model.At(p.now()).Add(model.ProviderSignInLifetime),
 	}
 	if row != nil {
 		made.Account, made.Changed = row.AccountID, row.ChangedAt
 	}
 
-	redirect, err := a.ProviderRedirect(ctx, made.Account)
+	redirect, err := p.Redirect(ctx, made.Account)
 	if err != nil {
 		return "", err
 	}
-	target, err := a.providers.Start(ctx, settings, made.secrets(), redirect, address)
+	target, err := p.client.Start(ctx, settings, made.secrets(), redirect, address)
 	if err != nil {
-		a.log.WarnContext(ctx, "a provider cannot sign anyone in", "issuer", settings.Issuer, "error", err)
+		p.log.WarnContext(ctx, "a provider cannot sign anyone in", "issuer", settings.Issuer, "error", err)
 		if failed, ok := errors.AsType[*provider.Error](err); ok && failed.Reason.IsSetting() {
 			return "", errProviderSettings
 		}
 		return "", errProviderAway
 	}
-	return target, a.rememberAttempt(r.w, made)
-}
-
-func (t attempt) secrets() provider.Attempt {
-	return provider.Attempt{State: t.State, Nonce: t.Nonce, Verifier: t.Verifier}
+	return target, p.attempts.remember(r.w, made)
 }
 
 // providerFor returns the provider for a normalised address, or the installation's for an empty
 // one.
-func (a *Auth) providerFor(ctx context.Context, address string) (provider.Settings, *model.AccountProvider, error) {
+func (p *Providers) providerFor(ctx context.Context, address string) (provider.Settings, *model.AccountProvider, error) {
 	if address == "" {
-		if a.provider.Issuer == "" {
+		if p.own.Issuer == "" {
 			return provider.Settings{}, nil, errNoProvider
 		}
-		return a.provider, nil, nil
+		return p.own, nil, nil
 	}
 
 	_, domain, _ := strings.Cut(address, "@")
-	row, err := a.accounts.ProviderOfDomain(ctx, domain)
+	row, err := p.accounts.Providers.OfDomain(ctx, domain)
 	if errors.Is(err, model.ErrNotFound) {
 		return provider.Settings{}, nil, errNoProvider
 	}
 	if err != nil {
 		return provider.Settings{}, nil, err
 	}
-	settings, err := a.settingsOf(row)
+	settings, err := p.settingsOf(row)
 	return settings, row, err
 }
 
-func (a *Auth) settingsOf(row *model.AccountProvider) (provider.Settings, error) {
-	secret, err := a.accounts.ClientSecret(row)
+func (p *Providers) settingsOf(row *model.AccountProvider) (provider.Settings, error) {
+	secret, err := p.accounts.Providers.ClientSecret(row)
 	return provider.Settings{
 		Issuer: row.Issuer, ClientID: row.ClientID, ClientSecret: secret,
 		VerifiesEmails: row.TrustsEmails, RoleClaim: row.RoleClaim,
@@ -169,96 +167,23 @@ func (a *Auth) settingsOf(row *model.AccountProvider) (provider.Settings, error)
 }
 
 // providerOf returns the provider of an attempt, if it is still the same.
-func (a *Auth) providerOf(ctx context.Context, t attempt) (provider.Settings, *model.AccountProvider, error) {
+func (p *Providers) providerOf(ctx context.Context, t attempt) (provider.Settings, *model.AccountProvider, error) {
 	if t.Account == 0 {
-		if a.provider.Issuer != t.Issuer {
+		if p.own.Issuer != t.Issuer {
 			return provider.Settings{}, nil, accounts.ErrProviderChanged
 		}
-		return a.provider, nil, nil
+		return p.own, nil, nil
 	}
 
-	row, err := a.accounts.Provider(ctx, t.Account)
+	row, err := p.accounts.Providers.Of(ctx, t.Account)
 	if errors.Is(err, model.ErrNotFound) || err == nil && (row.ChangedAt != t.Changed || row.VerifiedAt == 0) {
 		return provider.Settings{}, nil, accounts.ErrProviderChanged
 	}
 	if err != nil {
 		return provider.Settings{}, nil, err
 	}
-	settings, err := a.settingsOf(row)
+	settings, err := p.settingsOf(row)
 	return settings, row, err
-}
-
-// providerLimits returns the counters of sign-ins through providers by network. Each causes calls
-// to a provider.
-func (a *Auth) providerLimits(r *http.Request) []accounts.SignInLimit {
-	return a.networkLimits(r, "provider network", networkFailures)
-}
-
-// rememberAttempt sets the cookie that binds a sign-in to the browser.
-func (a *Auth) rememberAttempt(w http.ResponseWriter, t attempt) error {
-	value, err := a.encodeAttempt(t)
-
-	// A long issuer and subject leave no room for the page.
-	if err != nil && t.Next != "" {
-		t.Next = ""
-		value, err = a.encodeAttempt(t)
-	}
-	if err != nil {
-		return err
-	}
-
-	a.setAttempt(w, value, int(t.Expires.Time().Sub(a.now())/time.Second))
-	return nil
-}
-
-// encodeAttempt returns the value of the cookie. It fails if a browser would not keep the cookie.
-func (a *Auth) encodeAttempt(t attempt) (string, error) {
-	var content bytes.Buffer
-	encoder := json.NewEncoder(&content)
-
-	// An escaped & would be six bytes.
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(t); err != nil {
-		return "", err
-	}
-	value, err := a.attempts.Encode(a.attemptName, content.Bytes())
-	if err == nil && len(value) > maxAttempt {
-		err = errors.New("the cookie of a sign-in is too long")
-	}
-	return value, err
-}
-
-// setAttempt sets the cookie. SameSite=Lax lets the browser send it when the provider leads back.
-func (a *Auth) setAttempt(w http.ResponseWriter, value string, maxAge int) {
-	http.SetCookie(w, &http.Cookie{
-		Name: a.attemptName, Value: value, Path: "/", MaxAge: maxAge,
-		HttpOnly: true, Secure: a.devices.secure, SameSite: http.SameSiteLaxMode,
-	})
-}
-
-// readAttempt returns the attempt of a browser. It reports false for a wrong, missing or expired
-// cookie.
-func (a *Auth) readAttempt(r *http.Request) (t attempt, ok bool) {
-	cookie, err := r.Cookie(a.attemptName)
-	if err != nil {
-		return t, false
-	}
-
-	var content []byte
-	if a.attempts.Decode(a.attemptName, cookie.Value, &content) != nil || json.Unmarshal(content, &t) != nil {
-		return t, false
-	}
-	return t, model.At(a.now()) < t.Expires
-}
-
-// ownPath returns a path of the console to return to; "" for anything else.
-func ownPath(next string) string {
-	u, err := url.Parse(next)
-	if err != nil || u.Scheme != "" || u.Host != "" || len(next) > maxNext || !strings.HasPrefix(next, "/") ||
-		strings.HasPrefix(next, "//") || strings.ContainsAny(next, "\\\r\n\t") {
-		return ""
-	}
-	return next
 }
 
 // callbackTimeout bounds a request of the callback.
@@ -267,20 +192,20 @@ const callbackTimeout = 20 * time.Second
 // MountCallback adds the handler to which providers send browsers back. It leads to the sign-in
 // page: with the provider's person in the cookie, or with the reason of the failure. It does not
 // sign in itself.
-func (a *Auth) MountCallback(mux *http.ServeMux) {
-	mux.HandleFunc("GET "+ProviderCallbackPath, a.callback)
-	mux.HandleFunc("GET "+ProviderCallbackPath+"/{account}", a.callback)
+func (p *Providers) MountCallback(mux *http.ServeMux) {
+	mux.HandleFunc("GET "+ProviderCallbackPath, p.callback)
+	mux.HandleFunc("GET "+ProviderCallbackPath+"/{account}", p.callback)
 }
 
 // callback checks a provider's answer, and redirects to the sign-in page.
-func (a *Auth) callback(w http.ResponseWriter, r *http.Request) {
+func (p *Providers) callback(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Referrer-Policy", "no-referrer")
 
 	ctx, cancel := context.WithTimeout(r.Context(), callbackTimeout)
 	defer cancel()
 
-	t, valid := a.readAttempt(r)
+	t, valid := p.attempts.read(r)
 	query := url.Values{}
 	if t.Next != "" {
 		query.Set("next", t.Next)
@@ -289,7 +214,7 @@ func (a *Auth) callback(w http.ResponseWriter, r *http.Request) {
 	// The state alone does not name the provider: a hostile one can send a browser, with its state,
 	// on to another provider, and would get that provider's code (mix-up, RFC 9700, section 4.4).
 	// So each provider has a path of its own.
-	path, err := a.callbackPath(ctx, t.Account)
+	path, err := p.callbackPath(ctx, t.Account)
 	known := valid && r.URL.Path == path &&
 		subtle.ConstantTimeCompare([]byte(r.URL.Query().Get("state")), []byte(t.State)) == 1
 
@@ -297,11 +222,11 @@ func (a *Auth) callback(w http.ResponseWriter, r *http.Request) {
 	// of this browser.
 	if valid && t.Subject != "" {
 		query.Set("provider", "finish")
-	} else if err = cmp.Or(err, a.answered(ctx, w, r, t, known)); err != nil {
+	} else if err = cmp.Or(err, p.answered(ctx, w, r, t, known)); err != nil {
 		if known {
-			a.setAttempt(w, "", -1)
+			p.attempts.set(w, "", -1)
 		}
-		query.Set("problem", a.problem(ctx, t, err))
+		query.Set("problem", p.problem(ctx, t, err))
 	} else {
 		query.Set("provider", "finish")
 	}
@@ -310,30 +235,30 @@ func (a *Auth) callback(w http.ResponseWriter, r *http.Request) {
 
 // answered checks a provider's answer and puts the person into the cookie. known means that the
 // answer is to the browser's attempt.
-func (a *Auth) answered(ctx context.Context, w http.ResponseWriter, r *http.Request, t attempt, known bool) error {
+func (p *Providers) answered(ctx context.Context, w http.ResponseWriter, r *http.Request, t attempt, known bool) error {
 	query := r.URL.Query()
 	if !known {
 		return errProviderExpired
 	}
 
 	// Before any call to the provider: a replayed answer costs one write that changes nothing.
-	if err := a.accounts.UseChallenge(ctx, t.challenge("answer")); err != nil {
+	if err := p.accounts.Providers.UseChallenge(ctx, t.challenge("answer")); err != nil {
 		return err
 	}
 
-	settings, row, err := a.providerOf(ctx, t)
+	settings, row, err := p.providerOf(ctx, t)
 	if err != nil {
 		return err
 	}
 	answer := provider.Answer{Code: query.Get("code"), Issuer: query.Get("iss"), Error: query.Get("error")}
-	person, err := a.providers.Finish(ctx, settings, t.secrets(), answer, a.baseURL+r.URL.Path)
+	person, err := p.client.Finish(ctx, settings, t.secrets(), answer, p.baseURL+r.URL.Path)
 	if err != nil {
 		return err
 	}
 
 	done := attempt{
 		Account: t.Account, Issuer: t.Issuer, Changed: t.Changed, State: rand.Text(), Next: t.Next,
-		Expires: model.At(a.now()).Add(model.ProviderSignInLifetime), Subject: person.Subject, Email: person.Email,
+		Expires: model.At(p.now()).Add(model.ProviderSignInLifetime), Subject: person.Subject, Email: person.Email,
 	}
 	if row != nil {
 		if !row.HasAddress(person.Email) {
@@ -341,22 +266,17 @@ func (a *Auth) answered(ctx context.Context, w http.ResponseWriter, r *http.Requ
 		}
 		done.Role = row.RoleOf(person.Roles)
 	}
-	return a.rememberAttempt(w, done)
-}
-
-// challenge returns the attempt as the database records it: each of its steps counts once.
-func (t attempt) challenge(step string) accounts.Challenge {
-	return accounts.Challenge{Hash: model.HashToken("provider " + step + " " + t.State), ExpiresAt: t.Expires}
+	return p.attempts.remember(w, done)
 }
 
 // problem logs the failure of a sign-in, and returns the name of its text in the console.
-func (a *Auth) problem(ctx context.Context, t attempt, err error) string {
+func (p *Providers) problem(ctx context.Context, t attempt, err error) string {
 	failed, ok := errors.AsType[*provider.Error](err)
 	switch {
 	case ok && failed.Reason == provider.Refused:
 		return string(failed.Reason)
 	case ok:
-		a.log.WarnContext(ctx, "a sign-in through a provider failed", "issuer", t.Issuer, "error", err)
+		p.log.WarnContext(ctx, "a sign-in through a provider failed", "issuer", t.Issuer, "error", err)
 		if failed.Reason.IsSetting() {
 			return string(provider.Misconfigured)
 		}
@@ -367,33 +287,33 @@ func (a *Auth) problem(ctx context.Context, t attempt, err error) string {
 		return "changed"
 	}
 
-	a.log.ErrorContext(ctx, "a sign-in through a provider failed", "error", err)
+	p.log.ErrorContext(ctx, "a sign-in through a provider failed", "error", err)
 	return "internal"
 }
 
-// ProviderSignedIn is the outcome of FinishProviderSignIn.
+// ProviderSignedIn is the outcome of FinishSignIn.
 type ProviderSignedIn struct {
 	SignedIn
 	Email         string // that the provider has verified
 	NeedsPassword bool   // a user with this address must prove it once
 }
 
-// FinishProviderSignIn signs in the user whom the provider has named in this browser, under a new
+// FinishSignIn signs in the user whom the provider has named in this browser, under a new
 // session id. The provider replaces the password, and never the second factor. A user whom the
 // provider names for the first time proves the address by the password, which counts as at SignIn.
-func (a *Auth) FinishProviderSignIn(ctx context.Context, password string, proof Proof) (*ProviderSignedIn, error) {
+func (p *Providers) FinishSignIn(ctx context.Context, password string, proof Proof) (*ProviderSignedIn, error) {
 	r, err := passwordRequest(ctx)
 	if err != nil {
 		return nil, err
 	}
-	t, ok := a.readAttempt(r.http)
+	t, ok := p.attempts.read(r.http)
 	if !ok || t.Subject == "" {
 		return nil, errProviderExpired
 	}
 
-	arrival := a.arrivalOf(r, t)
+	arrival := p.arrivalOf(r, t)
 	outcome := &ProviderSignedIn{Email: t.Email}
-	user, err := a.arriving(ctx, r, t, &arrival, password, outcome)
+	user, err := p.arriving(ctx, r, t, &arrival, password, outcome)
 	if err != nil || outcome.NeedsPassword {
 		return outcome, err
 	}
@@ -402,58 +322,58 @@ func (a *Auth) FinishProviderSignIn(ctx context.Context, password string, proof 
 	proved := user != nil && user.SecondFactor
 	if proved {
 		if proof == (Proof{}) {
-			asked, err := a.askSecondFactor(ctx, user)
+			asked, err := p.factors.ask(ctx, user)
 			if err != nil {
 				return nil, err
 			}
 			outcome.SignedIn = *asked
 			return outcome, nil
 		}
-		if err := a.proveThrough(ctx, r, user, t.Account, proof); err != nil {
+		if err := p.factors.proveThrough(ctx, r, user, t.Account, proof); err != nil {
 			return nil, err
 		}
 	}
 
-	user, err = a.accounts.Arrive(ctx, arrival)
+	user, err = p.accounts.Providers.Arrive(ctx, arrival)
 	switch {
 	case errors.Is(err, accounts.ErrChallengeUsed), errors.Is(err, accounts.ErrProofNeeded), errors.Is(err, model.ErrStale):
 		return nil, errProviderExpired
 	case err != nil:
 		return nil, err
 	}
-	a.setAttempt(r.w, "", -1)
-	if err := a.uncount(ctx, a.providerLimits(r.http), nil); err != nil {
+	p.attempts.set(r.w, "", -1)
+	if err := p.throttle.uncount(ctx, p.throttle.providerLimits(r.http), nil); err != nil {
 		return nil, err
 	}
 
 	user.Provider = &t.Account
 	state := &accounts.ProviderState{Issuer: t.Issuer, Changed: t.Changed}
-	outcome.User, err = a.begin(ctx, r, user, state, true, proved)
+	outcome.User, err = r.begin(ctx, user, accounts.SessionStart{SignIn: true, Proved: proved, Provider: state})
 	return outcome, err
 }
 
 // arrivalOf returns the arrival of the person in an attempt.
-func (a *Auth) arrivalOf(r *request, t attempt) accounts.Arrival {
+func (p *Providers) arrivalOf(r *request, t attempt) accounts.Arrival {
 	return accounts.Arrival{
 		Identity: model.Identity{
-			AccountID: t.Account, Issuer: t.Issuer, Subject: t.Subject, CreatedAt: model.At(a.now()),
+			AccountID: t.Account, Issuer: t.Issuer, Subject: t.Subject, CreatedAt: model.At(p.now()),
 		},
 		Email: t.Email, Role: t.Role, Changed: t.Changed, SignIn: t.challenge("end"), Language: requestLanguage(r.http),
-		Signups: a.signups, Plan: a.captchaPlan, PasswordHash: noPassword(a.hasher.cost),
+		Signups: p.signups, Plan: p.captchaPlan, PasswordHash: noPassword(p.passwords.hasher.cost),
 	}
 }
 
 // arriving returns the user of the person in an attempt, or nil for a new person. A user whom the
 // provider names for the first time must have the password.
-func (a *Auth) arriving(
+func (p *Providers) arriving(
 	ctx context.Context, r *request, t attempt, arrival *accounts.Arrival, password string, outcome *ProviderSignedIn,
 ) (*model.User, error) {
-	user, err := a.accounts.IdentityUser(ctx, arrival.Identity)
+	user, err := p.accounts.Providers.IdentityUser(ctx, arrival.Identity)
 	if !errors.Is(err, model.ErrNotFound) {
 		return user, err
 	}
 
-	_, err = a.accounts.UserByEmail(ctx, t.Email)
+	_, err = p.accounts.UserByEmail(ctx, t.Email)
 	switch {
 	case errors.Is(err, model.ErrNotFound):
 		return nil, nil
@@ -466,7 +386,7 @@ func (a *Auth) arriving(
 		return nil, wrongPassword("password")
 	}
 
-	user, err = a.authenticate(ctx, r, t.Email, password)
+	user, err = p.passwords.authenticate(ctx, r, t.Email, password)
 	if errors.Is(err, errWrongCredentials) {
 		return nil, wrongPassword("password")
 	}
@@ -474,20 +394,44 @@ func (a *Auth) arriving(
 	return user, err
 }
 
-// ProviderRedirect returns the address to which the provider of an account, or the installation's
-// provider for 0, sends browsers back. It is registered at the provider.
-func (a *Auth) ProviderRedirect(ctx context.Context, accountID int64) (string, error) {
-	path, err := a.callbackPath(ctx, accountID)
-	return a.baseURL + path, err
+// Redirect returns the address to which the provider of an account, or the installation's provider
+// for 0, sends browsers back. It is registered at the provider.
+func (p *Providers) Redirect(ctx context.Context, accountID int64) (string, error) {
+	path, err := p.callbackPath(ctx, accountID)
+	return p.baseURL + path, err
 }
 
-func (a *Auth) callbackPath(ctx context.Context, accountID int64) (string, error) {
+func (p *Providers) callbackPath(ctx context.Context, accountID int64) (string, error) {
 	if accountID == 0 {
 		return ProviderCallbackPath, nil
 	}
-	ids, err := a.keys.NodeIDs(ctx)
+	ids, err := p.keys.NodeIDs(ctx)
 	if err != nil {
 		return "", err
 	}
 	return ProviderCallbackPath + "/" + ids.Of(model.NodeAccount, accountID), nil
+}
+
+// leave returns the address that ends the session of a user at the provider that has signed the
+// user in, or "". A provider that cannot be reached does not keep anyone signed in here.
+func (p *Providers) leave(ctx context.Context, user *model.User, wait func()) string {
+	if user.Provider == nil {
+		return ""
+	}
+
+	settings := p.own
+	if user.IsThroughAccount() {
+		row, err := p.accounts.Providers.Of(ctx, *user.Provider)
+		if err != nil {
+			return ""
+		}
+		settings = provider.Settings{Issuer: row.Issuer, ClientID: row.ClientID}
+	}
+	if settings.Issuer == "" {
+		return ""
+	}
+
+	// The provider may be slow, and other mutations need not wait for it.
+	wait()
+	return p.client.SignOut(ctx, settings, p.baseURL+"/sign-in")
 }

@@ -71,7 +71,7 @@ func (r *request) identify() (Caller, error) {
 	var err error
 
 	if secret, ok := Bearer(r.http); ok && strings.HasPrefix(secret, viewerTokenPrefix) {
-		r.caller, err = r.auth.sharedView(r.http.Context(), secret)
+		r.caller, err = r.auth.SharedLinks.view(r.http.Context(), secret)
 	} else if ok {
 		r.caller, err = r.auth.token(r.http.Context(), secret)
 	} else {
@@ -99,14 +99,14 @@ func (r *request) session() (*sessions.Session, error) {
 }
 
 // replaceSession ends the request's session, if any, and starts one of the user under a new id.
-// With signIn, the audit log gets an entry. It returns errWrongCredentials if the user's password
-// has changed since it was checked: a change ends all sessions, and this one must not survive it.
-// It returns the same for a user with a second factor if that was not proved. It returns the user
-// as the session reaches it, and fails with ErrProviderRequired if it reaches no account. state is
-// the account's provider that signs the user in; the session fails with accounts.ErrProviderChanged
-// if the provider has changed since. ctx is the mutation's.
+// start has the fields SignIn, Proved and Provider. It returns errWrongCredentials if the user's
+// password has changed since it was checked: a change ends all sessions, and this one must not
+// survive it. It returns the same for a user with a second factor if that was not proved. It
+// returns the user as the session reaches it, and fails with ErrProviderRequired if it reaches no
+// account. It fails with accounts.ErrProviderChanged if the account's provider that signs the user
+// in has changed since. ctx is the mutation's.
 func (r *request) replaceSession(
-	ctx context.Context, user *model.User, state *accounts.ProviderState, signIn, proved bool,
+	ctx context.Context, user *model.User, start accounts.SessionStart,
 ) (*model.User, error) {
 	if user = user.Through(user.Provider); user == nil {
 		return nil, ErrProviderRequired
@@ -124,9 +124,7 @@ func (r *request) replaceSession(
 	session.Options.MaxAge = r.auth.sessions.options.MaxAge
 	before := userOf(session)
 	setUser(session, user)
-	session.Values[signInValue] = signIn
-	session.Values[provedValue] = proved
-	session.Values[providerValue] = state
+	session.Values[startValue] = start
 
 	if err := session.Save(r.http.WithContext(ctx), r.w); err != nil {
 		setUser(session, before)
@@ -143,6 +141,21 @@ func (r *request) replaceSession(
 
 	r.caller, r.loaded = Caller{User: user}, true
 	return user, nil
+}
+
+// begin signs in a user whom this request has identified, and remembers the browser.
+func (r *request) begin(ctx context.Context, user *model.User, start accounts.SessionStart) (*model.User, error) {
+	user, err := r.replaceSession(ctx, user, start)
+	if err != nil {
+		return nil, err
+	}
+
+	// A browser that only the provider of an account knows must not get a counter of wrong
+	// passwords of its own.
+	if user.IsThroughAccount() {
+		return user, nil
+	}
+	return user, r.auth.passwords.devices.remember(r.w, r.http, user)
 }
 
 // reload reads the user of the session again, after its memberships have changed, and returns the
@@ -287,7 +300,7 @@ func (a *Auth) token(ctx context.Context, secret string) (Caller, error) {
 		return Caller{}, errToken
 	}
 
-	token, user, err := a.accounts.APITokenUser(ctx, model.HashToken(secret), model.At(a.now()))
+	token, user, err := a.accounts.Tokens.User(ctx, model.HashToken(secret), model.At(a.now()))
 	if model.KindOf(err) == model.NotFound {
 		return Caller{}, errToken
 	}

@@ -23,6 +23,16 @@ import (
 // Second factors: codes of an authenticator app (TOTP, RFC 6238), recovery codes, and passkeys, see
 // passkey.go.
 
+// SecondFactors proves and changes the second factors of users.
+type SecondFactors struct {
+	accounts  *accounts.Store
+	passwords *passwords
+	passkeys  *Passkeys
+	throttle  *throttle
+	baseURL   string
+	now       func() time.Time
+}
+
 // Proof is what a caller offers as a second factor. The zero Proof is none.
 type Proof struct {
 	Code    string // of an authenticator app, or a recovery code
@@ -41,84 +51,69 @@ type SignedIn struct {
 var errSecondFactor = model.InvalidField("secondFactor", "invalid_second_factor",
 	"The code or the passkey is wrong, expired or was used already.")
 
-// askSecondFactor returns how a user, whose password was right, can prove a second factor.
-func (a *Auth) askSecondFactor(ctx context.Context, user *model.User) (*SignedIn, error) {
-	factors, err := a.accounts.SecondFactors(ctx, user.ID)
+// ask returns how a user, whose password was right, can prove a second factor.
+func (f *SecondFactors) ask(ctx context.Context, user *model.User) (*SignedIn, error) {
+	factors, err := f.accounts.SecondFactors.Of(ctx, user.ID)
 	if err != nil {
 		return nil, err
 	}
 
-	request, err := a.requestPasskey(ctx, user, factors.Passkeys)
+	request, err := f.passkeys.request(ctx, user, factors.Passkeys)
 	return &SignedIn{Methods: factors.Methods(), Passkey: request}, err
 }
 
 // prove checks a second factor of a user whose password was right. Wrong ones are counted for the
-// user, or for a known device: after 5, each further attempt must wait as in limits. Six digits of
-// which three are valid at a time are found in one of some 300,000 attempts; a day of waits has
-// about 110.
-func (a *Auth) prove(ctx context.Context, r *request, user *model.User, proof Proof) error {
-	return a.proveThrough(ctx, r, user, 0, proof)
+// user, or for a known device: after 5, each further attempt must wait as in signInLimits. Six
+// digits of which three are valid at a time are found in one of some 300,000 attempts; a day of
+// waits has about 110.
+func (f *SecondFactors) prove(ctx context.Context, r *request, user *model.User, proof Proof) error {
+	return f.proveThrough(ctx, r, user, 0, proof)
 }
 
 // proveThrough is prove for a user whom the provider of an account has named; 0: no account's. Its
 // wrong second factors are counted for the user in this account: a hostile provider must not delay
 // the user's other sign-ins.
-func (a *Auth) proveThrough(ctx context.Context, r *request, user *model.User, accountID int64, proof Proof) error {
+func (f *SecondFactors) proveThrough(ctx context.Context, r *request, user *model.User, accountID int64, proof Proof) error {
 	code, method, ok := model.ParseSecondFactor(proof.Code)
 	if proof.Passkey == nil && !ok {
 		return errSecondFactor
 	}
 
-	device, err := a.knownDevice(ctx, r.http, user.Email)
+	device, err := f.passwords.knownDevice(ctx, r.http, user.Email)
 	if err != nil {
 		return err
 	}
 
-	limits := a.secondFactorLimits(user, device, accountID)
-	if err := a.count(ctx, limits); err != nil {
+	limits := f.throttle.secondFactorLimits(user, device, accountID)
+	if err := f.throttle.count(ctx, limits); err != nil {
 		return err
 	}
 
 	switch {
 	case proof.Passkey != nil:
-		err = a.checkPasskey(ctx, user, *proof.Passkey)
+		err = f.passkeys.check(ctx, user, *proof.Passkey)
 	case method == model.MethodTOTP:
-		err = a.checkTOTP(ctx, user, code)
+		err = f.checkTOTP(ctx, user, code)
 	default:
-		err = a.checkRecoveryCode(ctx, user, code)
+		err = f.checkRecoveryCode(ctx, user, code)
 	}
 
 	switch {
 	case err == nil:
-		return a.accounts.SignInSucceeded(ctx, limits...)
+		return f.accounts.SignIns.Succeeded(ctx, limits...)
 	case errors.Is(err, errSecondFactor):
 		return err
 	}
 
 	// The second factor was not checked, so the attempt does not count.
-	return a.uncount(ctx, limits, err)
-}
-
-// secondFactorLimits returns the counter of failed second factors, which only callers with the
-// right password raise: of a known device, else of the user. Callers whom the provider of an
-// account has named have a counter of the account and the user.
-func (a *Auth) secondFactorLimits(user *model.User, device []byte, accountID int64) []accounts.SignInLimit {
-	id := binary.BigEndian.AppendUint64(nil, uint64(user.ID))
-	key := a.throttle.hash("second factor", id)
-	switch {
-	case accountID != 0:
-		key = a.throttle.hash("second factor provider", binary.BigEndian.AppendUint64(id, uint64(accountID)))
-	case device != nil:
-		key = a.throttle.hash("second factor device", device)
-	}
-	return []accounts.SignInLimit{{Key: key, Free: accountFailures, Cap: longestDelay, Clear: true}}
+	return f.throttle.uncount(ctx, limits, err)
 }
 
 // checkTOTP consumes a code of the user's authenticator app. It returns errSecondFactor for a wrong
 // or used one.
-func (a *Auth) checkTOTP(ctx context.Context, user *model.User, code string) error {
-	now := a.now()
-	secret, err := a.accounts.TOTP(ctx, user.ID, true, model.At(now))
+func (f *SecondFactors) checkTOTP(ctx context.Context, user *model.User, code string) error {
+	now := f.now()
+	secret, err := f.accounts.SecondFactors.TOTP(ctx, user.ID, true, model.At(now))
 	if model.KindOf(err) == model.NotFound {
 		return errSecondFactor
 	}
@@ -131,7 +126,7 @@ func (a *Auth) checkTOTP(ctx context.Context, user *model.User, code string) err
 		return errSecondFactor
 	}
 
-	err = a.accounts.UseTOTP(ctx, user.ID, step)
+	err = f.accounts.SecondFactors.UseTOTP(ctx, user.ID, step)
 	if errors.Is(err, model.ErrNotFound) {
 		return errSecondFactor
 	}
@@ -140,9 +135,9 @@ func (a *Auth) checkTOTP(ctx context.Context, user *model.User, code string) err
 
 // checkRecoveryCode consumes a recovery code. It returns errSecondFactor for an unknown or used
 // one.
-func (a *Auth) checkRecoveryCode(ctx context.Context, user *model.User, code string) error {
-	change := accounts.FactorChange{At: model.At(a.now())}
-	err := a.accounts.UseRecoveryCode(ctx, user.ID, model.HashRecoveryCode(user.ID, code), change)
+func (f *SecondFactors) checkRecoveryCode(ctx context.Context, user *model.User, code string) error {
+	change := accounts.FactorChange{At: model.At(f.now())}
+	err := f.accounts.SecondFactors.UseRecoveryCode(ctx, user.ID, model.HashRecoveryCode(user.ID, code), change)
 	if errors.Is(err, model.ErrNotFound) {
 		return errSecondFactor
 	}
@@ -188,8 +183,8 @@ const totpSecretSize = 20
 
 // StartTOTP begins the setup of an authenticator app of the signed-in user, after checking the
 // password.
-func (a *Auth) StartTOTP(ctx context.Context, password string) (*TOTPSetup, error) {
-	_, user, err := a.confirm(ctx, "password", password, nil)
+func (f *SecondFactors) StartTOTP(ctx context.Context, password string) (*TOTPSetup, error) {
+	_, user, err := f.passwords.confirm(ctx, "password", password, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -199,18 +194,18 @@ func (a *Auth) StartTOTP(ctx context.Context, password string) (*TOTPSetup, erro
 	// Read never fails, see its documentation.
 	rand.Read(secret)
 
-	setup, err := a.totpSetup(user, secret)
+	setup, err := f.totpSetup(user, secret)
 	if err != nil {
 		return nil, err
 	}
 
-	err = a.accounts.StartTOTP(ctx, user.ID, user.PasswordHash, secret, model.At(a.now()))
+	err = f.accounts.SecondFactors.StartTOTP(ctx, user.ID, user.PasswordHash, secret, model.At(f.now()))
 	return setup, orWrongPassword(err)
 }
 
-func (a *Auth) totpSetup(user *model.User, secret []byte) (*TOTPSetup, error) {
+func (f *SecondFactors) totpSetup(user *model.User, secret []byte) (*TOTPSetup, error) {
 	issuer := "Tallygate"
-	if base, err := url.Parse(a.baseURL); err == nil {
+	if base, err := url.Parse(f.baseURL); err == nil {
 		issuer += " " + base.Hostname()
 	}
 
@@ -255,13 +250,13 @@ func (a *Auth) totpSetup(user *model.User, secret []byte) (*TOTPSetup, error) {
 
 // ConfirmTOTP puts the authenticator app whose setup was started in use, by its first code. It
 // returns recovery codes if it is the user's first second factor.
-func (a *Auth) ConfirmTOTP(ctx context.Context, code string) ([]string, error) {
-	user, change, err := a.ownFactors(ctx)
+func (f *SecondFactors) ConfirmTOTP(ctx context.Context, code string) ([]string, error) {
+	user, change, err := f.passwords.factorChange(ctx)
 	if err != nil {
 		return nil, err
 	}
 
-	secret, err := a.accounts.TOTP(ctx, user.ID, false, change.At)
+	secret, err := f.accounts.SecondFactors.TOTP(ctx, user.ID, false, change.At)
 	if model.KindOf(err) == model.NotFound {
 		return nil, accounts.ErrSetupExpired
 	}
@@ -270,13 +265,13 @@ func (a *Auth) ConfirmTOTP(ctx context.Context, code string) ([]string, error) {
 	}
 
 	digits, method, ok := model.ParseSecondFactor(code)
-	step, right := totpStep(secret, digits, a.now())
+	step, right := totpStep(secret, digits, f.now())
 	if !ok || method != model.MethodTOTP || !right {
 		return nil, model.InvalidField("code", errSecondFactor.Code, "The code is wrong. Check the clock of your device.")
 	}
 
 	codes, hashes := newRecoveryCodes(user.ID)
-	first, err := a.accounts.ConfirmTOTP(ctx, user.ID, step, hashes, change)
+	first, err := f.accounts.SecondFactors.ConfirmTOTP(ctx, user.ID, step, hashes, change)
 	if err == nil {
 		_, err = requestOf(ctx).reload(ctx)
 	}
@@ -288,94 +283,43 @@ func (a *Auth) ConfirmTOTP(ctx context.Context, code string) ([]string, error) {
 }
 
 // DisableTOTP removes the authenticator app of the signed-in user after checking the password.
-func (a *Auth) DisableTOTP(ctx context.Context, password string) error {
-	return a.changeFactors(ctx, password, func(user *model.User, change accounts.FactorChange) error {
-		return a.accounts.DeleteTOTP(ctx, user.ID, user.PasswordHash, change)
-	})
+func (f *SecondFactors) DisableTOTP(ctx context.Context, password string) error {
+	user, change, err := f.passwords.confirmFactorChange(ctx, password)
+	if err != nil {
+		return err
+	}
+	return reloadAfter(ctx, f.accounts.SecondFactors.DeleteTOTP(ctx, user.ID, user.PasswordHash, change))
 }
 
 // RenewRecoveryCodes replaces the recovery codes of the signed-in user after checking the password,
 // and returns the new ones.
-func (a *Auth) RenewRecoveryCodes(ctx context.Context, password string) (codes []string, err error) {
-	err = a.changeFactors(ctx, password, func(user *model.User, _ accounts.FactorChange) error {
-		made, hashes := newRecoveryCodes(user.ID)
-		codes = made
-		return a.accounts.RenewRecoveryCodes(ctx, user.ID, user.PasswordHash, hashes)
-	})
-	return codes, err
+func (f *SecondFactors) RenewRecoveryCodes(ctx context.Context, password string) ([]string, error) {
+	_, user, err := f.passwords.confirm(ctx, "password", password, nil)
+	if err != nil {
+		return nil, err
+	}
+
+	codes, hashes := newRecoveryCodes(user.ID)
+	return codes, reloadAfter(ctx, f.accounts.SecondFactors.RenewRecoveryCodes(ctx, user.ID, user.PasswordHash, hashes))
 }
 
 // SetAccountSecurity sets whether an account of the signed-in owner requires a second factor of its
 // members, after checking the password. The caller must have checked that the user may manage it.
-func (a *Auth) SetAccountSecurity(
+func (f *SecondFactors) SetAccountSecurity(
 	ctx context.Context, accountID int64, password string, requireSecondFactor bool,
-) (account *model.Account, err error) {
-	err = a.changeFactors(ctx, password, func(user *model.User, _ accounts.FactorChange) error {
-		owner := user.In(accountID)
-		if owner == nil {
-			return model.ErrForbidden
-		}
-		account, err = a.accounts.SetAccountSecurity(ctx, owner, requireSecondFactor)
-		return err
-	})
-	return account, err
+) (*model.Account, error) {
+	owner, err := f.passwords.confirmOwner(ctx, accountID, password, nil)
+	if err != nil {
+		return nil, err
+	}
+
+	account, err := f.accounts.SetAccountSecurity(ctx, owner, requireSecondFactor)
+	return account, reloadAfter(ctx, err)
 }
 
-// SecondFactors returns the second factors of a user.
-func (a *Auth) SecondFactors(ctx context.Context, user *model.User) (*model.SecondFactors, error) {
-	return a.accounts.SecondFactors(ctx, user.ID)
-}
-
-// changeFactors runs a change of the signed-in user's second factors after checking the password.
-func (a *Auth) changeFactors(
-	ctx context.Context, password string, change func(*model.User, accounts.FactorChange) error,
-) error {
-	r, user, err := a.confirm(ctx, "password", password, nil)
-	if err != nil {
-		return err
-	}
-
-	_, about, err := a.ownFactors(ctx)
-	if err != nil {
-		return err
-	}
-
-	if err := change(user, about); err != nil {
-		return orWrongPassword(err)
-	}
-
-	_, err = r.reload(ctx)
-	return err
-}
-
-// ownFactors returns the signed-in user, and how a change of the user's second factors is recorded.
-// It rejects API tokens.
-func (a *Auth) ownFactors(ctx context.Context) (*model.User, accounts.FactorChange, error) {
-	r, err := passwordRequest(ctx)
-	if err != nil {
-		return nil, accounts.FactorChange{}, err
-	}
-
-	caller, err := r.identify()
-	if err == nil && caller.User == nil {
-		err = ErrUnauthenticated
-	}
-	if err != nil {
-		return nil, accounts.FactorChange{}, err
-	}
-
-	session, err := CurrentSession(ctx)
-	return caller.User, accounts.FactorChange{
-		At: model.At(a.now()), Session: session,
-	}, err
-}
-
-// orWrongPassword replaces model.ErrStale: the password has changed since it was checked.
-func orWrongPassword(err error) error {
-	if errors.Is(err, model.ErrStale) {
-		return wrongPassword("password")
-	}
-	return err
+// Of returns the second factors of a user.
+func (f *SecondFactors) Of(ctx context.Context, user *model.User) (*model.SecondFactors, error) {
+	return f.accounts.SecondFactors.Of(ctx, user.ID)
 }
 
 // newRecoveryCodes returns recovery codes and the hashes under which they are stored.

@@ -46,7 +46,7 @@ func TestTOTPURI(t *testing.T) {
 	t.Parallel()
 
 	for _, email := range []string{"owner@example.com", "a+b@example.com", "a/b?c#d%e@bücher.example", "o'neil&sons=x@example.com"} {
-		setup, err := (&Auth{baseURL: "https://[2001:db8::1]:8443/path"}).totpSetup(&model.User{Email: email}, rfcSecret)
+		setup, err := (&SecondFactors{baseURL: "https://[2001:db8::1]:8443/path"}).totpSetup(&model.User{Email: email}, rfcSecret)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,13 +11,13 @@ import (
 // Sessions returns the user's sessions, the last used first. A session of an account's provider
 // sees those of the same provider.
 func (a *Auth) Sessions(ctx context.Context, user *model.User) ([]*model.Session, error) {
-	list, err := a.accounts.Sessions(ctx, user.ID, model.At(a.now()))
+	list, err := a.accounts.Sessions.Of(ctx, user.ID, model.At(a.now()))
 	return slices.DeleteFunc(list, func(s *model.Session) bool { return !sees(user, s) }), err
 }
 
 // Session returns one of the sessions that Sessions lists, or model.ErrNotFound.
 func (a *Auth) Session(ctx context.Context, user *model.User, idHash []byte) (*model.Session, error) {
-	session, err := a.accounts.Session(ctx, user.ID, idHash, model.At(a.now()))
+	session, err := a.accounts.Sessions.Get(ctx, user.ID, idHash, model.At(a.now()))
 	if err == nil && !sees(user, session) {
 		return nil, model.ErrNotFound
 	}
@@ -55,7 +55,7 @@ func (a *Auth) RevokeSession(ctx context.Context, user *model.User, idHash []byt
 			return err
 		}
 	}
-	if err := a.accounts.DeleteUserSession(ctx, user.ID, idHash); err != nil {
+	if err := a.accounts.Sessions.End(ctx, user.ID, idHash); err != nil {
 		return err
 	}
 	if current != nil && bytes.Equal(current, idHash) {

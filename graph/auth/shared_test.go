@@ -33,7 +33,7 @@ func TestSharedAddressIsNotThrottled(t *testing.T) {
 
 		refused := func(attempts int, limits func(i int) []accounts.SignInLimit) bool {
 			for i := range attempts {
-				if a.count(t.Context(), limits(i)) != nil {
+				if a.throttle.count(t.Context(), limits(i)) != nil {
 					return true
 				}
 			}
@@ -44,10 +44,12 @@ func TestSharedAddressIsNotThrottled(t *testing.T) {
 			limits func(r *http.Request, address string) []accounts.SignInLimit
 			byMail bool
 		}{
-			{"sign-in", func(r *http.Request, address string) []accounts.SignInLimit { return a.limits(r, address, nil) }, true},
-			{"sign-up", a.signUpLimits, true},
-			{"reset", a.resetLimits, true},
-			{"mailed secret", func(r *http.Request, _ string) []accounts.SignInLimit { return a.secretLimits(r) }, false},
+			{"sign-in", func(r *http.Request, address string) []accounts.SignInLimit {
+				return a.throttle.signInLimits(r, address, nil)
+			}, true},
+			{"sign-up", a.throttle.signUpLimits, true},
+			{"reset", a.throttle.resetLimits, true},
+			{"mailed secret", func(r *http.Request, _ string) []accounts.SignInLimit { return a.throttle.secretLimits(r) }, false},
 		} {
 			sharedClient := func(i int) []accounts.SignInLimit {
 				return kind.limits(r, fmt.Sprintf("%s-%v-%d@example.com", kind.name, shared, i))

@@ -12,11 +12,22 @@ import (
 
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 // Shared links: a reader exchanges the secret of a link, and its password if it has one, for a
 // viewer token. The viewer token is signed and not stored. Each request with it reads the link
 // again, so that a revoked link ends at once.
+
+// SharedLinks opens shared links and recognises their readers.
+type SharedLinks struct {
+	links     *sites.Objects
+	passwords *passwords
+	throttle  *throttle
+	viewers   *cookieSigner // of viewer tokens
+	secure    bool          // cookies need https
+	now       func() time.Time
+}
 
 // viewerTokenPrefix is the prefix of viewer tokens.
 const viewerTokenPrefix = "tgv_"
@@ -35,26 +46,26 @@ var (
 		Message: "The viewer token has expired, or its shared link was revoked. Open the link again."}
 )
 
-// HashLinkPassword checks the password of a new shared link and returns its hash.
-func (a *Auth) HashLinkPassword(ctx context.Context, password string) (string, error) {
+// HashPassword checks the password of a new shared link and returns its hash.
+func (s *SharedLinks) HashPassword(ctx context.Context, password string) (string, error) {
 	if err := model.CheckLinkPassword(password); err != nil {
 		return "", err
 	}
 
-	release, err := a.hasher.reserve(false)
+	release, err := s.passwords.hasher.reserve(false)
 	if err != nil {
 		return "", err
 	}
 	defer release()
 
-	return a.hasher.hash(ctx, password)
+	return s.passwords.hasher.hash(ctx, password)
 }
 
-// OpenSharedLink returns a viewer token for a shared link and when it expires: after
+// Open returns a viewer token for a shared link and when it expires: after
 // model.SharedViewLifetime, or with the link. It opens only the link with an id, unless that is
 // nil. It fails with the model.Errors invalid_link, password_required, wrong_credentials and, after
 // too many wrong passwords, rate_limited.
-func (a *Auth) OpenSharedLink(ctx context.Context, secret, password string, id *model.SharedLinkID) (string, model.Instant, error) {
+func (s *SharedLinks) Open(ctx context.Context, secret, password string, id *model.SharedLinkID) (string, model.Instant, error) {
 	r, err := passwordRequest(ctx)
 	if err != nil {
 		return "", 0, err
@@ -65,8 +76,8 @@ func (a *Auth) OpenSharedLink(ctx context.Context, secret, password string, id *
 		return "", 0, errSharedLink
 	}
 
-	now := model.At(a.now())
-	link, err := a.sites.Objects.SharedLinkByToken(ctx, model.HashToken(secret), now)
+	now := model.At(s.now())
+	link, err := s.links.SharedLinkByToken(ctx, model.HashToken(secret), now)
 	if model.KindOf(err) == model.NotFound || err == nil && id != nil && *id != link.ID {
 		err = errSharedLink
 	}
@@ -79,20 +90,20 @@ func (a *Auth) OpenSharedLink(ctx context.Context, secret, password string, id *
 		expires = min(expires, link.ExpiresAt)
 	}
 
-	if until := a.readerUntil(r.http, link); password == "" && until > now {
+	if until := s.readerUntil(r.http, link); password == "" && until > now {
 		expires = min(expires, until)
-	} else if err := a.checkLinkPassword(ctx, r, link, password); err != nil {
+	} else if err := s.checkPassword(ctx, r, link, password); err != nil {
 		return "", 0, err
-	} else if err := a.rememberReader(r, link, expires); err != nil {
+	} else if err := s.rememberReader(r, link, expires); err != nil {
 		return "", 0, err
 	}
 
-	text, err := a.viewers.Encode(viewerTokenPrefix, viewerToken(link.ID, expires))
+	text, err := s.viewers.Encode(viewerTokenPrefix, viewerToken(link.ID, expires))
 	return viewerTokenPrefix + text, expires, err
 }
 
-// checkLinkPassword compares the password of a link that has one, and counts wrong ones.
-func (a *Auth) checkLinkPassword(ctx context.Context, r *request, link *model.SharedLink, password string) error {
+// checkPassword compares the password of a link that has one, and counts wrong ones.
+func (s *SharedLinks) checkPassword(ctx context.Context, r *request, link *model.SharedLink, password string) error {
 	switch {
 	case link.PasswordHash == "":
 		return nil
@@ -102,25 +113,25 @@ func (a *Auth) checkLinkPassword(ctx context.Context, r *request, link *model.Sh
 		return wrongPassword("password")
 	}
 
-	limits := append(a.networkLimits(r.http, "shared link network", networkFailures), accounts.SignInLimit{
-		Key:  a.throttle.hash("shared link", binary.BigEndian.AppendUint64(nil, uint64(link.ID))),
+	limits := append(s.throttle.networkLimits(r.http, "shared link network", networkFailures), accounts.SignInLimit{
+		Key:  s.throttle.key.hash("shared link", binary.BigEndian.AppendUint64(nil, uint64(link.ID))),
 		Free: linkFailures, Cap: linkDelay,
 	})
-	release, err := a.admit(ctx, false, limits)
+	release, err := s.passwords.admit(ctx, false, limits)
 	if err != nil {
 		return err
 	}
 	defer release()
 
-	matches, _, err := a.hasher.check(ctx, password, link.PasswordHash)
+	matches, _, err := s.passwords.hasher.check(ctx, password, link.PasswordHash)
 	switch {
 	case err != nil:
-		return a.uncount(ctx, limits, err)
+		return s.throttle.uncount(ctx, limits, err)
 	case !matches:
 		return wrongPassword("password")
 	}
 
-	return a.uncount(ctx, limits, nil)
+	return s.throttle.uncount(ctx, limits, nil)
 }
 
 // A reader who has given the password of a link is recognised by a signed cookie until the viewer
@@ -128,24 +139,24 @@ func (a *Auth) checkLinkPassword(ctx context.Context, r *request, link *model.Sh
 // for one link with its present password: a revoked link is not found before the cookie is read.
 
 // readerCookie returns the name of a link's cookie.
-func (a *Auth) readerCookie(link *model.SharedLink) string {
+func (s *SharedLinks) readerCookie(link *model.SharedLink) string {
 	name := fmt.Sprintf("tallygate-link-%x", link.TokenHash[:8])
-	if a.devices.secure {
+	if s.secure {
 		name = "__Secure-" + name
 	}
 	return name
 }
 
 // readerUntil returns when the recognition of a link's reader ends, or 0.
-func (a *Auth) readerUntil(r *http.Request, link *model.SharedLink) model.Instant {
-	name := a.readerCookie(link)
+func (s *SharedLinks) readerUntil(r *http.Request, link *model.SharedLink) model.Instant {
+	name := s.readerCookie(link)
 	cookie, err := r.Cookie(name)
 	if err != nil {
 		return 0
 	}
 
 	var content []byte
-	if a.viewers.Decode(name, cookie.Value, &content) != nil || len(content) != 8+sha256.Size {
+	if s.viewers.Decode(name, cookie.Value, &content) != nil || len(content) != 8+sha256.Size {
 		return 0
 	}
 	if password := sha256.Sum256([]byte(link.PasswordHash)); !bytes.Equal(content[8:], password[:]) {
@@ -155,21 +166,21 @@ func (a *Auth) readerUntil(r *http.Request, link *model.SharedLink) model.Instan
 }
 
 // rememberReader sets the cookie of a link that has a password. It is sent to the API only.
-func (a *Auth) rememberReader(r *request, link *model.SharedLink, until model.Instant) error {
+func (s *SharedLinks) rememberReader(r *request, link *model.SharedLink, until model.Instant) error {
 	if link.PasswordHash == "" {
 		return nil
 	}
 
-	name := a.readerCookie(link)
+	name := s.readerCookie(link)
 	password := sha256.Sum256([]byte(link.PasswordHash))
-	value, err := a.viewers.Encode(name, append(binary.BigEndian.AppendUint64(nil, uint64(until)), password[:]...))
+	value, err := s.viewers.Encode(name, append(binary.BigEndian.AppendUint64(nil, uint64(until)), password[:]...))
 	if err != nil {
 		return err
 	}
 
 	http.SetCookie(r.w, &http.Cookie{
-		Name: name, Value: value, Path: "/graphql", MaxAge: int(until.Time().Sub(a.now()) / time.Second),
-		HttpOnly: true, Secure: a.devices.secure, SameSite: http.SameSiteStrictMode,
+		Name: name, Value: value, Path: "/graphql", MaxAge: int(until.Time().Sub(s.now()) / time.Second),
+		HttpOnly: true, Secure: s.secure, SameSite: http.SameSiteStrictMode,
 	})
 	return nil
 }
@@ -179,21 +190,21 @@ func viewerToken(linkID model.SharedLinkID, expires model.Instant) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(linkID)), uint64(expires))
 }
 
-// sharedView returns the caller with a viewer token.
-func (a *Auth) sharedView(ctx context.Context, secret string) (Caller, error) {
+// view returns the caller with a viewer token.
+func (s *SharedLinks) view(ctx context.Context, secret string) (Caller, error) {
 	var content []byte
-	err := a.viewers.Decode(viewerTokenPrefix, strings.TrimPrefix(secret, viewerTokenPrefix), &content)
+	err := s.viewers.Decode(viewerTokenPrefix, strings.TrimPrefix(secret, viewerTokenPrefix), &content)
 	if err != nil || len(content) != 16 {
 		return Caller{}, errViewer
 	}
 
-	now := model.At(a.now())
+	now := model.At(s.now())
 	linkID, expires := model.SharedLinkID(binary.BigEndian.Uint64(content)), model.Instant(binary.BigEndian.Uint64(content[8:]))
 	if now >= expires {
 		return Caller{}, errViewer
 	}
 
-	view, err := a.sites.Objects.SharedView(ctx, linkID, now)
+	view, err := s.links.SharedView(ctx, linkID, now)
 	if model.KindOf(err) == model.NotFound {
 		err = errViewer
 	}

@@ -41,13 +41,13 @@ func (a *Auth) SignUp(
 		return nil, false, accounts.ErrSignupsClosed
 	}
 
-	release, err := a.admit(ctx, false, a.signUpLimits(r.http, address))
+	release, err := a.passwords.admit(ctx, false, a.throttle.signUpLimits(r.http, address))
 	if err != nil {
 		return nil, false, err
 	}
 	defer release()
 
-	hash, err := a.hasher.hash(ctx, password)
+	hash, err := a.passwords.hasher.hash(ctx, password)
 	if err != nil {
 		return nil, false, err
 	}
@@ -57,7 +57,7 @@ func (a *Auth) SignUp(
 	user, err = a.signUpDirectly(ctx, signUp, requestLanguage(r.http))
 	switch {
 	case err == nil:
-		user, err = a.startSession(ctx, r, user, false)
+		user, err = r.begin(ctx, user, accounts.SessionStart{})
 		return user, false, err
 	case errors.Is(err, errVerify):
 		return nil, true, a.requestSignUp(ctx, r.http, signUp)
@@ -122,12 +122,12 @@ func (a *Auth) requestSignUp(ctx context.Context, r *http.Request, signUp model.
 	signUp.TokenHash = model.HashToken(secret)
 	signUp.ExpiresAt = signUp.CreatedAt.Add(model.SignUpLifetime)
 
-	confirm, err := a.linkMail(r, model.MailSignUp, SignUpPage, secret)
+	confirm, err := a.Links.mail(r, model.MailSignUp, SignUpPage, secret)
 	if err != nil {
 		return err
 	}
 
-	known, err := a.linkMail(r, model.MailSignUpKnown, "/sign-in", "")
+	known, err := a.Links.mail(r, model.MailSignUpKnown, "/sign-in", "")
 	if err != nil {
 		return err
 	}
@@ -153,8 +153,8 @@ func (a *Auth) ConfirmSignUp(ctx context.Context, secret, password string) (*mod
 		return nil, wrongPassword("password")
 	}
 
-	limits := a.secretLimits(r.http)
-	release, err := a.admit(ctx, false, limits)
+	limits := a.throttle.secretLimits(r.http)
+	release, err := a.passwords.admit(ctx, false, limits)
 	if err != nil {
 		return nil, err
 	}
@@ -166,15 +166,15 @@ func (a *Auth) ConfirmSignUp(ctx context.Context, secret, password string) (*mod
 			return nil, errInvalidSecret
 		}
 		if wrong := model.KindOf(err) == model.Invalid; !wrong && ctx.Err() == nil {
-			err = a.uncount(ctx, limits, err)
+			err = a.throttle.uncount(ctx, limits, err)
 		}
 
 		return nil, err
 	}
 
 	// The account is created: an error of the counter must not undo that.
-	_ = a.uncount(ctx, limits, nil)
-	return a.startSession(ctx, r, user, false)
+	_ = a.throttle.uncount(ctx, limits, nil)
+	return r.begin(ctx, user, accounts.SessionStart{})
 }
 
 func (a *Auth) confirmSignUp(
@@ -186,7 +186,7 @@ func (a *Auth) confirmSignUp(
 		return nil, err
 	}
 
-	ok, _, err := a.hasher.check(ctx, password, signUp.PasswordHash)
+	ok, _, err := a.passwords.hasher.check(ctx, password, signUp.PasswordHash)
 	if err != nil {
 		return nil, err
 	}
@@ -195,14 +195,4 @@ func (a *Auth) confirmSignUp(
 	}
 
 	return a.accounts.ConfirmSignUp(ctx, a.signups, tokenHash, a.captchaPlan, language, now)
-}
-
-// signUpLimits returns the counters of attempts to sign up: by e-mail address and by network.
-func (a *Auth) signUpLimits(r *http.Request, address string) []accounts.SignInLimit {
-	return append(
-		a.networkLimits(r, "sign-up network", networkSignUps),
-		accounts.SignInLimit{
-			Key: a.throttle.hash("sign-up address", []byte(address)), Free: accountSignUps, Cap: longestDelay,
-		},
-	)
 }

@@ -15,9 +15,7 @@ const (
 	sessionName      = "tallygate_session"
 	sessionNameHTTPS = "__Host-tallygate" // browsers accept it only with Secure, Path=/ and without Domain
 	userValue        = "user"             // key of the *model.User in a session's values
-	signInValue      = "sign-in"          // key of whether Save starts the session for a sign-in
-	provedValue      = "proved"           // key of accounts.SessionStart.Proved
-	providerValue    = "provider"         // key of accounts.SessionStart.Provider
+	startValue       = "start"            // key of the accounts.SessionStart
 )
 
 // store is a gorilla sessions.Store on the table sessions. The cookie carries a signed random id,
@@ -75,7 +73,7 @@ func (s *store) New(r *http.Request, name string) (*sessions.Session, error) {
 		return session, nil
 	}
 
-	user, err := s.accounts.SessionUser(r.Context(), model.HashToken(string(id)), model.At(s.now()))
+	user, err := s.accounts.Sessions.User(r.Context(), model.HashToken(string(id)), model.At(s.now()))
 	if model.KindOf(err) == model.NotFound {
 		return session, nil
 	}
@@ -101,7 +99,7 @@ func (s *store) Save(r *http.Request, w http.ResponseWriter, session *sessions.S
 
 	if session.Options.MaxAge < 0 {
 		if old != nil {
-			if err := s.accounts.DeleteSession(r.Context(), old); err != nil {
+			if err := s.accounts.Sessions.Delete(r.Context(), old); err != nil {
 				return err
 			}
 		}
@@ -120,14 +118,12 @@ func (s *store) Save(r *http.Request, w http.ResponseWriter, session *sessions.S
 
 	now := model.At(s.now())
 	user := userOf(session)
-	signIn, _ := session.Values[signInValue].(bool)
-	proved, _ := session.Values[provedValue].(bool)
-	state, _ := session.Values[providerValue].(*accounts.ProviderState)
-	err = s.accounts.CreateSession(r.Context(), accounts.SessionStart{
-		Session:      model.Session{IDHash: model.HashToken(id), UserID: user.ID, CreatedAt: now, ProviderAccount: user.Provider},
-		PasswordHash: user.PasswordHash, Replaced: old, Proved: proved, SignIn: signIn, Provider: state,
-	})
-	if err != nil {
+	start, _ := session.Values[startValue].(accounts.SessionStart)
+	start.Session = model.Session{
+		IDHash: model.HashToken(id), UserID: user.ID, CreatedAt: now, ProviderAccount: user.Provider,
+	}
+	start.PasswordHash, start.Replaced = user.PasswordHash, old
+	if err := s.accounts.Sessions.Create(r.Context(), start); err != nil {
 		return err
 	}
 

@@ -2,9 +2,11 @@ package auth
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"time"
 
 	"github.com/tallygate/tallygate/db/accounts"
@@ -31,7 +33,16 @@ const (
 // provider may assign a customer either, or any size between.
 const wideNetwork = 10
 
-// limits returns the counters of an attempt to sign in.
+// throttle counts attempts in the database and makes clients wait after too many.
+type throttle struct {
+	accounts   *accounts.Store
+	key        throttleKey
+	clientAddr func(*http.Request) netip.Addr
+	isShared   func(*http.Request) bool
+	now        func() time.Time
+}
+
+// signInLimits returns the counters of an attempt to sign in.
 //
 // An attempt from an unknown device counts for the e-mail address and for the client's network.
 // After 5 failures for one address, or 30 from one network, the next attempt must wait 1 s, then 2,
@@ -44,81 +55,81 @@ const wideNetwork = 10
 // competes with the attacker for the next attempt.
 //
 // A password change ends that: a browser that signed in with the old password is unknown.
-func (a *Auth) limits(r *http.Request, address string, device []byte) []accounts.SignInLimit {
+func (t *throttle) signInLimits(r *http.Request, address string, device []byte) []accounts.SignInLimit {
 	if device != nil {
 		return []accounts.SignInLimit{{
-			Key: a.throttle.hash("device", device), Free: accountFailures, Cap: longestDelay, Clear: true,
+			Key: t.key.hash("device", device), Free: accountFailures, Cap: longestDelay, Clear: true,
 		}}
 	}
 	return append(
-		a.networkLimits(r, "network", networkFailures),
+		t.networkLimits(r, "network", networkFailures),
 		accounts.SignInLimit{
-			Key: a.throttle.hash("account", []byte(address)), Free: accountFailures, Cap: longestDelay, Clear: true,
+			Key: t.key.hash("account", []byte(address)), Free: accountFailures, Cap: longestDelay, Clear: true,
 		},
 	)
 }
 
-// knownDevice returns the identity of a browser that has signed in to this address with the current
-// password, or nil. It reads the user only for a browser with a cookie for this address.
-func (a *Auth) knownDevice(ctx context.Context, r *http.Request, address string) ([]byte, error) {
-	device, generation := a.devices.read(r, address)
-	if device == nil {
-		return nil, nil
-	}
-
-	user, err := a.accounts.UserByEmail(ctx, address)
-	switch {
-	case model.KindOf(err) == model.NotFound:
-		return nil, nil
-	case err != nil:
-		return nil, err
-	case user.PasswordGeneration != generation:
-		return nil, nil
-	}
-
-	return device, nil
-}
-
 // resetLimits returns the counters of password reset requests, each of which sends a mail: by
 // e-mail address and by network. They do not delay sign-ins.
-func (a *Auth) resetLimits(r *http.Request, address string) []accounts.SignInLimit {
-	return append(a.networkLimits(r, "reset network", networkResets),
-		accounts.SignInLimit{Key: a.throttle.hash("reset address", []byte(address)), Free: accountResets, Cap: longestDelay})
+func (t *throttle) resetLimits(r *http.Request, address string) []accounts.SignInLimit {
+	return append(t.networkLimits(r, "reset network", networkResets),
+		accounts.SignInLimit{Key: t.key.hash("reset address", []byte(address)), Free: accountResets, Cap: longestDelay})
 }
 
 // secretLimits returns the counters of failed attempts to use a mailed secret: by network.
-func (a *Auth) secretLimits(r *http.Request) []accounts.SignInLimit {
-	return a.networkLimits(r, "secret network", networkFailures)
+func (t *throttle) secretLimits(r *http.Request) []accounts.SignInLimit {
+	return t.networkLimits(r, "secret network", networkFailures)
 }
 
 // inviteLimits returns the counter of invitations, each of which sends a mail: by recipient, over
-// all accounts. accounts.Store.Invite limits the invitations of one account per day.
-func (a *Auth) inviteLimits(address string) []accounts.SignInLimit {
+// all accounts. accounts.Invitations.Create limits the invitations of one account per day.
+func (t *throttle) inviteLimits(address string) []accounts.SignInLimit {
 	return []accounts.SignInLimit{
-		{Key: a.throttle.hash("invite address", []byte(address)), Free: addressInvites, Cap: longestDelay},
+		{Key: t.key.hash("invite address", []byte(address)), Free: addressInvites, Cap: longestDelay},
 	}
 }
 
-// admit reserves a place to hash a password and counts the attempt. The caller returns the place
-// with release. known means that the request comes from a known device. It fails with the
-// model.Errors unavailable and rate_limited, which write nothing.
-func (a *Auth) admit(ctx context.Context, known bool, limits []accounts.SignInLimit) (release func(), err error) {
-	release, err = a.hasher.reserve(known)
-	if err != nil {
-		return nil, err
-	}
+// emailLimits returns the counters of requests to change an address, each of which sends two mails:
+// by user, by new address and by network.
+func (t *throttle) emailLimits(r *http.Request, userID int64, address string) []accounts.SignInLimit {
+	user := strconv.AppendInt(nil, userID, 10)
+	return append(
+		t.networkLimits(r, "email network", networkResets),
+		accounts.SignInLimit{Key: t.key.hash("email user", user), Free: userEmails, Cap: longestDelay},
+		accounts.SignInLimit{Key: t.key.hash("email address", []byte(address)), Free: accountResets, Cap: longestDelay},
+	)
+}
 
-	if err := a.count(ctx, limits); err != nil {
-		release()
-		return nil, err
-	}
+// signUpLimits returns the counters of attempts to sign up: by e-mail address and by network.
+func (t *throttle) signUpLimits(r *http.Request, address string) []accounts.SignInLimit {
+	return append(t.networkLimits(r, "sign-up network", networkSignUps),
+		accounts.SignInLimit{Key: t.key.hash("sign-up address", []byte(address)), Free: accountSignUps, Cap: longestDelay})
+}
 
-	return release, nil
+// providerLimits returns the counters of sign-ins through providers by network. Each causes calls
+// to a provider.
+func (t *throttle) providerLimits(r *http.Request) []accounts.SignInLimit {
+	return t.networkLimits(r, "provider network", networkFailures)
+}
+
+// secondFactorLimits returns the counter of failed second factors, which only callers with the
+// right password raise: of a known device, else of the user. Callers whom the provider of an
+// account has named have a counter of the account and the user.
+func (t *throttle) secondFactorLimits(user *model.User, device []byte, accountID int64) []accounts.SignInLimit {
+	id := binary.BigEndian.AppendUint64(nil, uint64(user.ID))
+	key := t.key.hash("second factor", id)
+	switch {
+	case accountID != 0:
+		key = t.key.hash("second factor provider", binary.BigEndian.AppendUint64(id, uint64(accountID)))
+	case device != nil:
+		key = t.key.hash("second factor device", device)
+	}
+	return []accounts.SignInLimit{{Key: key, Free: accountFailures, Cap: longestDelay, Clear: true}}
 }
 
 // count counts an attempt, or refuses it with the model.Error rate_limited.
-func (a *Auth) count(ctx context.Context, limits []accounts.SignInLimit) error {
-	wait, err := a.accounts.BeginSignIn(ctx, model.At(a.now()), limits...)
+func (t *throttle) count(ctx context.Context, limits []accounts.SignInLimit) error {
+	wait, err := t.accounts.SignIns.Begin(ctx, model.At(t.now()), limits...)
 	if err == nil && wait > 0 {
 		err = tooManyAttempts(wait)
 	}
@@ -127,25 +138,25 @@ func (a *Auth) count(ctx context.Context, limits []accounts.SignInLimit) error {
 
 // uncount removes a counted attempt, also after the client disconnected. It returns err, joined
 // with an error of the database.
-func (a *Auth) uncount(ctx context.Context, limits []accounts.SignInLimit, err error) error {
-	return errors.Join(err, a.accounts.CancelSignIn(context.WithoutCancel(ctx), limits...))
+func (t *throttle) uncount(ctx context.Context, limits []accounts.SignInLimit, err error) error {
+	return errors.Join(err, t.accounts.SignIns.Cancel(context.WithoutCancel(ctx), limits...))
 }
 
 // networkLimits returns the counters of the request's network for one use: one for an IPv4 address,
 // two for an IPv6 address. An address that many clients share has none: one client would lock out
 // all others.
-func (a *Auth) networkLimits(r *http.Request, use string, free int) []accounts.SignInLimit {
-	if a.isShared(r) {
+func (t *throttle) networkLimits(r *http.Request, use string, free int) []accounts.SignInLimit {
+	if t.isShared(r) {
 		return nil
 	}
 
-	narrow, wide := networks(a.clientAddr(r))
-	limits := []accounts.SignInLimit{{Key: a.throttle.hash(use, narrow), Free: free, Cap: longestDelay}}
+	narrow, wide := networks(t.clientAddr(r))
+	limits := []accounts.SignInLimit{{Key: t.key.hash(use, narrow), Free: free, Cap: longestDelay}}
 
 	if wide != nil {
 		limits = append(
 			limits,
-			accounts.SignInLimit{Key: a.throttle.hash(use+" /48", wide), Free: wideNetwork * free, Cap: longestDelay},
+			accounts.SignInLimit{Key: t.key.hash(use+" /48", wide), Free: wideNetwork * free, Cap: longestDelay},
 		)
 	}
 

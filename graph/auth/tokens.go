@@ -36,7 +36,7 @@ func (a *Auth) CreateAPIToken(
 	}
 
 	secret := model.NewSecret(model.APITokenPrefix)
-	token, err := a.accounts.CreateAPIToken(ctx, model.APIToken{
+	token, err := a.accounts.Tokens.Create(ctx, model.APIToken{
 		AccountID: user.AccountID, UserID: user.ID, Name: name, Scopes: sorted,
 		TokenHash: model.HashToken(secret), TokenHint: model.SecretHint(secret), CreatedAt: now,
 		ExpiresAt: expiresAt, ExpiryMails: skippedMails, SiteIDs: wanted.SiteIDs,

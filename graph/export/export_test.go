@@ -748,10 +748,10 @@ func TestDownloadsOfGuests(t *testing.T) {
 		other := dbtest.NewSite(t, d, first.owner.AccountID, "other.example")
 		invitation := model.NewInvitation(first.owner.AccountID, "guest@example.com", model.RoleViewer, "secret", dbtest.Start)
 		invitation.SiteIDs = []int64{first.site.ID}
-		if _, err := accounts.New(d).Invite(t.Context(), invitation, nil); err != nil {
+		if _, err := accounts.New(d).Invitations.Create(t.Context(), invitation, nil); err != nil {
 			t.Fatal(err)
 		}
-		guest, err := accounts.New(d).Accept(t.Context(), model.HashToken("secret"), "hash", model.English, dbtest.Start)
+		guest, err := accounts.New(d).Invitations.Accept(t.Context(), model.HashToken("secret"), "hash", model.English, dbtest.Start)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -204,7 +204,7 @@ func (r *mutationResolver) createChannel(
 	var confirm *alerts.Confirmation
 	if input.kind == model.ChannelEmail {
 		token := model.NewSecret(model.AlertTokenPrefix)
-		confirm = &alerts.Confirmation{Token: token, URL: r.auth.AlertLink(token), By: member.Email}
+		confirm = &alerts.Confirmation{Token: token, URL: r.auth.Links.Alert(token), By: member.Email}
 	}
 
 	secrets := alerts.Secrets{Address: &address, Signing: input.secret}

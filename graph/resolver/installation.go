@@ -15,7 +15,7 @@ func (r *queryResolver) Installation(ctx context.Context) (*generated.Installati
 	open, first, err := r.auth.SignUpsOpen(ctx)
 	return &generated.Installation{
 		SignUps: open, FirstAccount: first, SendsMail: r.auth.SendsMail(),
-		Provider:  notZero(r.auth.HasProvider()),
+		Provider:  notZero(r.auth.Providers.Name()),
 		Countries: r.configuration.Countries, Shields: orEmpty(r.configuration.Shields),
 	}, err
 }

@@ -15,7 +15,7 @@ func (r *accountResolver) Members(ctx context.Context, obj *model.Account) ([]*m
 		if caller, err := callerIn(ctx, obj.ID); err != nil || caller != nil && caller.IsRestricted() {
 			return []*model.User{caller}, err
 		}
-		return r.accounts.Members(ctx, obj.ID)
+		return r.accounts.Members.Of(ctx, obj.ID)
 	})
 }
 
@@ -27,7 +27,7 @@ func (r *accountResolver) Invitations(ctx context.Context, obj *model.Account) (
 			return []*model.Invitation{}, err
 		}
 
-		list, err := r.accounts.Invitations(ctx, obj.ID, requestOf(ctx).now)
+		list, err := r.accounts.Invitations.Of(ctx, obj.ID, requestOf(ctx).now)
 		return orEmpty(list), err
 	})
 }
@@ -54,7 +54,7 @@ func (r *mutationResolver) RevokeInvitation(
 	ctx context.Context, _ generated.RevokeInvitationInput,
 ) (*generated.RevokeInvitationPayload, error) {
 	owner, id := granted(ctx)
-	invitation, err := r.accounts.DeleteInvitation(ctx, owner.AccountID, model.InvitationID(id))
+	invitation, err := r.accounts.Invitations.Delete(ctx, owner.AccountID, model.InvitationID(id))
 	return &generated.RevokeInvitationPayload{Invitation: invitation}, err
 }
 
@@ -102,10 +102,10 @@ func (r *mutationResolver) SetMemberRole(
 
 	member, err := r.otherMember(ctx, input.UserID)
 	if err == nil {
-		err = r.accounts.SetMemberRole(ctx, member.AccountID, member.ID, input.Role, siteIDs)
+		err = r.accounts.Members.SetRole(ctx, member.AccountID, member.ID, input.Role, siteIDs)
 	}
 	if err == nil {
-		member, err = r.accounts.Member(ctx, member.AccountID, member.ID)
+		member, err = r.accounts.Members.Get(ctx, member.AccountID, member.ID)
 	}
 	if err != nil {
 		return nil, orNotFound("userId", err)
@@ -119,7 +119,7 @@ func (r *mutationResolver) RemoveMember(
 ) (*generated.RemoveMemberPayload, error) {
 	member, err := r.otherMember(ctx, input.UserID)
 	if err == nil {
-		err = r.accounts.DeleteMember(ctx, member.AccountID, member.ID)
+		err = r.accounts.Members.Delete(ctx, member.AccountID, member.ID)
 	}
 	return &generated.RemoveMemberPayload{Member: member}, orNotFound("userId", err)
 }
@@ -131,7 +131,7 @@ func (r *mutationResolver) otherMember(ctx context.Context, id string) (*model.U
 		return nil, model.ErrNotFound
 	}
 	owner, _ := granted(ctx)
-	return r.accounts.Member(ctx, owner.AccountID, userID)
+	return r.accounts.Members.Get(ctx, owner.AccountID, userID)
 }
 
 // member returns a user of one of the viewer's accounts by its global id, or nil.
@@ -144,7 +144,7 @@ func (r *Resolver) member(ctx context.Context, viewer *model.User, id string) (*
 		return viewer, nil
 	}
 
-	return orNull(r.accounts.MemberWith(ctx, viewer, number))
+	return orNull(r.accounts.Members.With(ctx, viewer, number))
 }
 
 // invitation returns an invitation of one of the viewer's accounts by its global id; nil for
@@ -155,7 +155,7 @@ func (r *Resolver) invitation(ctx context.Context, viewer *model.User, id string
 			if may, err := mayReadAsOwner(ctx, accountID); !may || err != nil {
 				return nil, err
 			}
-			return r.accounts.Invitation(ctx, accountID, id, requestOf(ctx).now)
+			return r.accounts.Invitations.Get(ctx, accountID, id, requestOf(ctx).now)
 		})
 }
 

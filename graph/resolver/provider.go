@@ -20,7 +20,7 @@ func (r *mutationResolver) StartProviderSignIn(
 	if input.Next != nil {
 		next = *input.Next
 	}
-	address, err := r.auth.StartProviderSignIn(ctx, input.Email, next, func() { endTurn(ctx) })
+	address, err := r.auth.Providers.StartSignIn(ctx, input.Email, next, func() { endTurn(ctx) })
 	return &generated.StartProviderSignInPayload{URL: notZero(address)}, err
 }
 
@@ -35,7 +35,7 @@ func (r *mutationResolver) FinishProviderSignIn(
 		password = *input.Password
 	}
 
-	result, err := r.auth.FinishProviderSignIn(ctx, password, proof)
+	result, err := r.auth.Providers.FinishSignIn(ctx, password, proof)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (r *mutationResolver) SetAccountProvider(
 	}
 
 	owner, _ := granted(ctx)
-	row, err := r.auth.SetProvider(ctx, owner.AccountID, input.Password, accounts.ProviderChange{
+	row, err := r.auth.Providers.Set(ctx, owner.AccountID, input.Password, accounts.ProviderChange{
 		Provider: model.AccountProvider{
 			Issuer: input.Issuer, ClientID: input.ClientID, Domain: input.Domain, DefaultRole: input.DefaultRole,
 			TrustsEmails: input.TrustsEmails, RoleClaim: claim, Roles: roles,
@@ -75,7 +75,7 @@ func (r *mutationResolver) VerifyProviderDomain(
 	ctx context.Context, _ generated.VerifyProviderDomainInput,
 ) (*generated.AccountProviderPayload, error) {
 	owner, _ := granted(ctx)
-	row, err := r.auth.VerifyProvider(ctx, owner.AccountID, func() { endTurn(ctx) })
+	row, err := r.auth.Providers.Verify(ctx, owner.AccountID, func() { endTurn(ctx) })
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (r *mutationResolver) DeleteAccountProvider(
 	ctx context.Context, input generated.DeleteAccountProviderInput,
 ) (*generated.DeleteAccountProviderPayload, error) {
 	owner, _ := granted(ctx)
-	if err := r.auth.DeleteProvider(ctx, owner.AccountID, input.Password); err != nil {
+	if err := r.auth.Providers.Delete(ctx, owner.AccountID, input.Password); err != nil {
 		return nil, err
 	}
 
@@ -99,7 +99,7 @@ func (r *accountResolver) Provider(ctx context.Context, obj *model.Account) (*ge
 	if isOwner, err := readsProvider(ctx, obj); !isOwner || err != nil {
 		return nil, err
 	}
-	row, err := orNull(r.accounts.Provider(ctx, obj.ID))
+	row, err := orNull(r.accounts.Providers.Of(ctx, obj.ID))
 	if row == nil || err != nil {
 		return nil, err
 	}
@@ -110,7 +110,7 @@ func (r *accountResolver) ProviderRedirectURL(ctx context.Context, obj *model.Ac
 	if isOwner, err := readsProvider(ctx, obj); !isOwner || err != nil {
 		return nil, err
 	}
-	address, err := r.auth.ProviderRedirect(ctx, obj.ID)
+	address, err := r.auth.Providers.Redirect(ctx, obj.ID)
 	return &address, err
 }
 

@@ -11,7 +11,7 @@ import (
 // Second factors and passkeys of the caller.
 
 func (r *queryResolver) PasskeySignIn(context.Context) (*generated.PasskeyRequest, error) {
-	request, err := r.auth.PasskeySignIn()
+	request, err := r.auth.Passkeys.StartSignIn()
 	return newPasskeyRequest(request), err
 }
 
@@ -37,7 +37,7 @@ func (r *userResolver) SecondFactors(ctx context.Context, obj *model.User) (*gen
 		return nil, err
 	}
 
-	factors, err := r.auth.SecondFactors(ctx, obj)
+	factors, err := r.auth.SecondFactors.Of(ctx, obj)
 	if err != nil {
 		return nil, err
 	}
@@ -52,14 +52,14 @@ func (r *mutationResolver) SignInWithPasskey(
 	ctx context.Context, input generated.SignInWithPasskeyInput,
 ) (*generated.SignInWithPasskeyPayload, error) {
 	answer := auth.PasskeyAnswer{Challenge: input.Challenge, Credential: input.Credential}
-	user, err := r.auth.SignInWithPasskey(ctx, answer)
+	user, err := r.auth.Passkeys.SignIn(ctx, answer)
 	return &generated.SignInWithPasskeyPayload{Viewer: user}, err
 }
 
 func (r *mutationResolver) StartTotp(
 	ctx context.Context, input generated.StartTotpInput,
 ) (*generated.StartTotpPayload, error) {
-	setup, err := r.auth.StartTOTP(ctx, input.Password)
+	setup, err := r.auth.SecondFactors.StartTOTP(ctx, input.Password)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func (r *mutationResolver) StartTotp(
 func (r *mutationResolver) ConfirmTotp(
 	ctx context.Context, input generated.ConfirmTotpInput,
 ) (*generated.ConfirmTotpPayload, error) {
-	codes, err := r.auth.ConfirmTOTP(ctx, input.Code)
+	codes, err := r.auth.SecondFactors.ConfirmTOTP(ctx, input.Code)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (r *mutationResolver) ConfirmTotp(
 func (r *mutationResolver) DisableTotp(
 	ctx context.Context, input generated.DisableTotpInput,
 ) (*generated.DisableTotpPayload, error) {
-	if err := r.auth.DisableTOTP(ctx, input.Password); err != nil {
+	if err := r.auth.SecondFactors.DisableTOTP(ctx, input.Password); err != nil {
 		return nil, err
 	}
 
@@ -95,14 +95,14 @@ func (r *mutationResolver) DisableTotp(
 func (r *mutationResolver) RenewRecoveryCodes(
 	ctx context.Context, input generated.RenewRecoveryCodesInput,
 ) (*generated.RenewRecoveryCodesPayload, error) {
-	codes, err := r.auth.RenewRecoveryCodes(ctx, input.Password)
+	codes, err := r.auth.SecondFactors.RenewRecoveryCodes(ctx, input.Password)
 	return &generated.RenewRecoveryCodesPayload{RecoveryCodes: codes}, err
 }
 
 func (r *mutationResolver) StartPasskeyRegistration(
 	ctx context.Context, input generated.StartPasskeyRegistrationInput,
 ) (*generated.StartPasskeyRegistrationPayload, error) {
-	request, err := r.auth.StartPasskey(ctx, input.Password)
+	request, err := r.auth.Passkeys.StartCreation(ctx, input.Password)
 	return &generated.StartPasskeyRegistrationPayload{Request: newPasskeyRequest(request)}, err
 }
 
@@ -110,7 +110,7 @@ func (r *mutationResolver) FinishPasskeyRegistration(
 	ctx context.Context, input generated.FinishPasskeyRegistrationInput,
 ) (*generated.FinishPasskeyRegistrationPayload, error) {
 	answer := auth.PasskeyAnswer{Challenge: input.Challenge, Credential: input.Credential}
-	passkey, codes, err := r.auth.FinishPasskey(ctx, answer, input.Name)
+	passkey, codes, err := r.auth.Passkeys.FinishCreation(ctx, answer, input.Name)
 	return &generated.FinishPasskeyRegistrationPayload{Passkey: passkey, RecoveryCodes: codes}, err
 }
 
@@ -118,7 +118,7 @@ func (r *mutationResolver) RenamePasskey(
 	ctx context.Context, input generated.RenamePasskeyInput,
 ) (*generated.RenamePasskeyPayload, error) {
 	viewer, id := granted(ctx)
-	passkey, err := r.auth.RenamePasskey(ctx, viewer, model.PasskeyID(id), input.Name)
+	passkey, err := r.auth.Passkeys.Rename(ctx, viewer, model.PasskeyID(id), input.Name)
 	return &generated.RenamePasskeyPayload{Passkey: passkey}, err
 }
 
@@ -129,11 +129,11 @@ func (r *mutationResolver) DeletePasskey(
 	id := model.PasskeyID(number)
 
 	// An unknown passkey costs no check of the password.
-	if _, err := r.accounts.Passkey(ctx, viewer.ID, id); err != nil {
+	if _, err := r.accounts.Passkeys.Get(ctx, viewer.ID, id); err != nil {
 		return nil, err
 	}
 
-	passkey, err := r.auth.DeletePasskey(ctx, input.Password, id)
+	passkey, err := r.auth.Passkeys.Delete(ctx, input.Password, id)
 	return &generated.DeletePasskeyPayload{Passkey: passkey}, err
 }
 
@@ -141,7 +141,7 @@ func (r *mutationResolver) SetAccountSecurity(
 	ctx context.Context, input generated.SetAccountSecurityInput,
 ) (*generated.SetAccountSecurityPayload, error) {
 	owner, _ := granted(ctx)
-	account, err := r.auth.SetAccountSecurity(ctx, owner.AccountID, input.Password, input.RequireSecondFactor)
+	account, err := r.auth.SecondFactors.SetAccountSecurity(ctx, owner.AccountID, input.Password, input.RequireSecondFactor)
 	return &generated.SetAccountSecurityPayload{Account: account}, err
 }
 
@@ -155,7 +155,7 @@ func (r *Resolver) passkey(ctx context.Context, viewer *model.User, id string) (
 		return nil, err
 	}
 
-	return orNull(r.accounts.Passkey(ctx, viewer.ID, model.PasskeyID(number)))
+	return orNull(r.accounts.Passkeys.Get(ctx, viewer.ID, model.PasskeyID(number)))
 }
 
 func newPasskeyRequest(request *auth.PasskeyRequest) *generated.PasskeyRequest {

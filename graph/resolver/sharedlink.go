@@ -123,7 +123,7 @@ func (r *mutationResolver) CreateSharedLink(
 
 	if input.Password != nil {
 		var err error
-		if link.PasswordHash, err = r.auth.HashLinkPassword(ctx, *input.Password); err != nil {
+		if link.PasswordHash, err = r.auth.SharedLinks.HashPassword(ctx, *input.Password); err != nil {
 			return nil, err
 		}
 	}
@@ -181,6 +181,6 @@ func (r *mutationResolver) OpenSharedLink(
 		id = new(model.SharedLinkID(number))
 	}
 
-	token, expires, err := r.auth.OpenSharedLink(ctx, input.Token, orBlank(input.Password), id)
+	token, expires, err := r.auth.SharedLinks.Open(ctx, input.Token, orBlank(input.Password), id)
 	return &generated.OpenSharedLinkPayload{ViewerToken: &token, ExpiresAt: &expires}, err
 }

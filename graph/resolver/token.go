@@ -15,7 +15,7 @@ import (
 
 func (r *queryResolver) APITokens(ctx context.Context) ([]*model.APIToken, error) {
 	viewer, _ := granted(ctx)
-	tokens, err := r.accounts.APITokens(ctx, viewer.ID)
+	tokens, err := r.accounts.Tokens.Of(ctx, viewer.ID)
 	tokens = slices.DeleteFunc(tokens, func(token *model.APIToken) bool { return !ownsToken(viewer, token) })
 	return orEmpty(tokens), err
 }
@@ -64,7 +64,7 @@ func (r *apiTokenResolver) User(ctx context.Context, obj *model.APIToken) (*mode
 		return caller.User, err
 	}
 
-	return orNull(r.accounts.Member(ctx, obj.AccountID, obj.UserID))
+	return orNull(r.accounts.Members.Get(ctx, obj.AccountID, obj.UserID))
 }
 
 // APITokens is empty for callers without a session or the role OWNER in the account.
@@ -79,7 +79,7 @@ func (r *accountResolver) APITokens(ctx context.Context, obj *model.Account) ([]
 			return []*model.APIToken{}, nil
 		}
 
-		tokens, err := r.accounts.APITokensOfAccount(ctx, obj.ID)
+		tokens, err := r.accounts.Tokens.OfAccount(ctx, obj.ID)
 		return orEmpty(tokens), err
 	})
 }
@@ -128,11 +128,11 @@ func (r *mutationResolver) RevokeAPIToken(
 ) (*generated.RevokeAPITokenPayload, error) {
 	viewer, id := granted(ctx)
 	if viewer.IsThroughAccount() {
-		token, err := r.accounts.DeleteAPITokenIn(ctx, viewer.AccountID, viewer.ID, model.APITokenID(id))
+		token, err := r.accounts.Tokens.DeleteIn(ctx, viewer.AccountID, viewer.ID, model.APITokenID(id))
 		return &generated.RevokeAPITokenPayload{APIToken: token}, err
 	}
 
-	token, err := r.accounts.DeleteAPIToken(ctx, viewer.ID, model.APITokenID(id))
+	token, err := r.accounts.Tokens.Delete(ctx, viewer.ID, model.APITokenID(id))
 	return &generated.RevokeAPITokenPayload{APIToken: token}, err
 }
 
@@ -147,7 +147,7 @@ func (r *Resolver) apiToken(ctx context.Context, viewer *model.User, id string) 
 		return nil, err
 	}
 
-	token, err := orNull(r.accounts.APIToken(ctx, viewer.ID, model.APITokenID(number)))
+	token, err := orNull(r.accounts.Tokens.Get(ctx, viewer.ID, model.APITokenID(number)))
 	if token == nil || err != nil || !ownsToken(viewer, token) {
 		return nil, err
 	}

@@ -115,7 +115,7 @@ func newApp(t testing.TB, d *db.DB, change ...setting) *app {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/", handler)
-	a.auth.MountCallback(mux)
+	a.auth.Providers.MountCallback(mux)
 	handler = mux
 	if s.wrap != nil {
 		handler = s.wrap(handler)

@@ -137,7 +137,7 @@ func TestTokenExpiryMails(t *testing.T) {
 			want  int64
 		}{{0, 0}, {6*24 - 1, 0}, {6 * 24, 1}, {7*24 - 1, 0}, {16*24 - 1, 0}, {16 * 24, 1}, {20 * 24, 0}, {29 * 24, 1}, {29 * 24, 0}, {30 * 24, 0}} {
 			now := model.At(start.Add(time.Duration(step.hours) * time.Hour))
-			if n, err := store.MailExpiringTokens(t.Context(), now); err != nil || n != step.want {
+			if n, err := store.Tokens.MailExpiring(t.Context(), now); err != nil || n != step.want {
 				t.Errorf("after %d hours: %d mails, error %v; want %d", step.hours, n, err, step.want)
 			}
 		}

@@ -153,7 +153,7 @@ func (c *resetSecondFactorCommand) Run(ctx context.Context, s *session) error {
 		return err
 	}
 
-	err = accounts.New(d).ResetSecondFactor(ctx, string(c.Args.Email), accounts.FactorChange{At: model.At(time.Now())})
+	err = accounts.New(d).SecondFactors.Reset(ctx, string(c.Args.Email), accounts.FactorChange{At: model.At(time.Now())})
 	if errors.Is(err, accounts.ErrNoSecondFactor) {
 		return errors.New("this user has no second factor")
 	}
@@ -183,7 +183,7 @@ func (c *inviteCommand) Run(ctx context.Context, s *session) error {
 
 	secret := model.NewSecret(model.InvitationPrefix)
 	invitation := model.NewInvitation(account.ID, string(c.Args.Email), c.Role, secret, model.At(time.Now()))
-	if _, err := accounts.New(d).Invite(ctx, invitation, nil); err != nil {
+	if _, err := accounts.New(d).Invitations.Create(ctx, invitation, nil); err != nil {
 		return err
 	}
 

@@ -131,7 +131,7 @@ func (c *accountsCommand) read(ctx context.Context, d *db.DB, month model.Month)
 
 // membersOf returns the users of an account.
 func membersOf(ctx context.Context, d *db.DB, accountID int64) ([]memberLine, error) {
-	users, err := accounts.New(d).Members(ctx, accountID)
+	users, err := accounts.New(d).Members.Of(ctx, accountID)
 	if err != nil {
 		return nil, err
 	}

@@ -25,11 +25,11 @@ func (c *verifyDomainCommand) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	store := accounts.New(d)
-	provider, err := store.Provider(ctx, account.ID)
+	provider, err := store.Providers.Of(ctx, account.ID)
 	if err != nil {
 		return fmt.Errorf("the account %s has no provider: %w", account.Name, err)
 	}
-	if err := store.VerifyProvider(ctx, provider, nil, now); err != nil {
+	if err := store.Providers.Verify(ctx, provider, nil, now); err != nil {
 		return err
 	}
 

@@ -112,7 +112,7 @@ func (a *App) openControl(clients *web.Clients) error {
 	}
 
 	mux.Handle("POST "+model.StopMailPath, stopMail)
-	sessions.MountCallback(mux)
+	sessions.Providers.MountCallback(mux)
 	mux.Handle(export.Path, export.Handler(export.Options{DB: a.db, User: sessions.Downloader, Log: a.log}))
 	mux.Handle(upload.Path, files)
 	assets.MountConsole(mux, string(c.CaptchaURL), frames)
