@@ -239,7 +239,7 @@ func (p *pass) countNumbers(a *askedNumbers, w *window) {
 
 		a.groups[group].events++
 		a.visitors.addVisitorOnly(group, f, day)
-		switch number := p.carriedNumber(e, a.property); number {
+		switch number := p.parsed.carried(p.g, e, a.property); number {
 		case segment.NoNumber:
 		case segment.UnknownNumber:
 			a.groups[group].unknown++
@@ -250,21 +250,21 @@ func (p *pass) countNumbers(a *askedNumbers, w *window) {
 	})
 }
 
-// carriedNumber returns the number that event e carries in a property. If the segment has no such
-// property, it is unknown for an event with properties that have no rows of their own, which may be
-// any.
-func (p *pass) carriedNumber(e int, property uint32) segment.Number {
-	names, values := &p.g.Columns[segment.PropName], &p.g.Columns[segment.PropValue]
+// carried returns the number that event e of the segment carries in a property. If the segment has
+// no such property, it is unknown for an event with properties that have no rows of their own,
+// which may be any.
+func (n *numbersOf) carried(g *segment.Segment, e int, property uint32) segment.Number {
+	names, values := &g.Columns[segment.PropName], &g.Columns[segment.PropValue]
 	others, hasOtherName := 0, false
-	for i, to := p.g.Props(e); i < to; i++ {
+	for i, to := g.Props(e); i < to; i++ {
 		switch name, value := names.At(int(i)), values.At(int(i)); {
-		case name == property && value == p.parsed.other:
-			return p.g.OtherNumber(e, others)
+		case name == property && value == n.other:
+			return g.OtherNumber(e, others)
 		case name == property:
-			return p.parsed.values[value]
-		case name == p.parsed.names:
+			return n.values[value]
+		case name == n.names:
 			hasOtherName = true
-		case value == p.parsed.other:
+		case value == n.other:
 			others++
 		}
 	}
