@@ -272,7 +272,10 @@ func (s *Scanner) sideBySide(parts []func(), n int) {
 
 	var running sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(parts)) - 1 {
-		running.Go(func() { s.budget.Measure(work) })
+		running.Go(func() {
+			defer s.budget.Begin().End()
+			work()
+		})
 	}
 	work()
 	running.Wait()
