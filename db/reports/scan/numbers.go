@@ -285,9 +285,9 @@ func (c *numberCount) number(texts []string, i uint32) {
 	c.grow(len(c.values.texts))
 }
 
-// result returns the figures of the groups. It ends early, with figures missing, when mustEnd
-// reports so. The count must not be used again.
-func (c *numberCount) result(mustEnd func() bool) *NumberCount {
+// result returns the figures of the groups. It ends with the count of the scanner, and then figures
+// are missing. The count must not be used again.
+func (c *numberCount) result(s *Scanner) *NumberCount {
 	r := &NumberCount{Groups: c.Groups, Figures: make([]NumberFigures, len(c.groups))}
 	order := make([]uint32, len(c.groups)) // the place of each group
 	if c.Groups == NumberRows {
@@ -314,7 +314,7 @@ func (c *numberCount) result(mustEnd func() bool) *NumberCount {
 	sum := new(decimalSum)
 	entries := c.set.sorted(order)
 	for n := 0; len(entries) > 0; n++ {
-		if n%resultsEvery == 0 && mustEnd() {
+		if n%resultsEvery == 0 && s.err() != nil {
 			return r
 		}
 
