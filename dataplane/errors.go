@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net/http"
 
+	"github.com/tallygate/tallygate/dataplane/captcha"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/web"
 )
@@ -43,14 +44,14 @@ func code(e *model.Error) map[string]string {
 // sentence returns the answer of the captcha contract.
 func sentence(e *model.Error) map[string]string { return map[string]string{"error": e.Message} }
 
-// serveOK is serve for an endpoint that answers every call with HTTP 200. An error is an internal
-// fault: it is logged, and unavailable writes the answer.
-func serveOK(log *slog.Logger, h handler, unavailable func(http.ResponseWriter)) http.HandlerFunc {
+// serveCompat is serve for an endpoint of other captchas' interfaces, which answer every call with
+// HTTP 200. An error is an internal fault, and is logged.
+func serveCompat(log *slog.Logger, h handler) http.HandlerFunc {
 	failures := web.NewFailureLog(log)
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := web.Try(func() error { return h(w, r) }); err != nil {
 			failures.Error(r.Context(), "request failed", err, "path", r.URL.Path)
-			unavailable(w)
+			captcha.CompatUnavailable(w)
 		}
 	}
 }

@@ -71,7 +71,7 @@ func endpoints(o Options) map[string]http.HandlerFunc {
 		routes[siteconfigPath] = serve(o.Log, "POST, OPTIONS", sentence, c.Siteconfig)
 
 		for _, path := range compatPaths {
-			routes[path] = serveOK(o.Log, c.Compat, captcha.CompatUnavailable)
+			routes[path] = serveCompat(o.Log, c.Compat)
 		}
 		for _, path := range framePaths {
 			routes[path] = serve(o.Log, "GET, HEAD", sentence, c.Frame)

@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/migrations"
@@ -62,7 +61,7 @@ func TestStartAdvice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = migrations.Apply(t.Context(), d, time.Now)
+		err = migrations.Apply(t.Context(), d)
 		if err == nil || !strings.Contains(db.StartAdvice(err), test.want) {
 			t.Errorf("%s: %v; advice %q", test.name, err, db.StartAdvice(err))
 		}

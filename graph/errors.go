@@ -27,12 +27,8 @@ import (
 type presenter struct {
 	log    *slog.Logger
 	now    func() time.Time
-	stacks *web.Throttle // of panics
-	others *web.Throttle // of lines about an unavailable database and about deadlines
-}
-
-func newPresenter(log *slog.Logger, now func() time.Time) presenter {
-	return presenter{log: log, now: now, stacks: &web.Throttle{}, others: &web.Throttle{}}
+	stacks web.Throttle // of panics
+	others web.Throttle // of lines about an unavailable database and about deadlines
 }
 
 // libraryCodes maps the codes of gqlgen's own errors to the schema's ErrorCode.
@@ -43,7 +39,7 @@ var libraryCodes = map[string]generated.ErrorCode{
 }
 
 // present is gqlgen's error presenter. It is called once for each error.
-func (p presenter) present(ctx context.Context, err error) *gqlerror.Error {
+func (p *presenter) present(ctx context.Context, err error) *gqlerror.Error {
 	shown := &gqlerror.Error{Path: graphql.GetPath(ctx)}
 	library, isLibrary := errors.AsType[*gqlerror.Error](err)
 	if isLibrary {
@@ -100,7 +96,7 @@ const unavailableRetry = 5 * time.Second
 
 // temporary returns the response to an error that is no fault of the program: an exceeded deadline,
 // or an unavailable database. It is nil for other errors.
-func (p presenter) temporary(ctx context.Context, err error) *gqlerror.Error {
+func (p *presenter) temporary(ctx context.Context, err error) *gqlerror.Error {
 	if _, panicked := errors.AsType[*web.Panic](err); panicked {
 		return nil
 	}
@@ -134,7 +130,7 @@ func (p presenter) temporary(ctx context.Context, err error) *gqlerror.Error {
 
 // logInternal logs an internal error. Without a panic, it skips errors after the client
 // disconnected: they come from the cancelled context. It logs at most one stack per second.
-func (p presenter) logInternal(ctx context.Context, err error, id string, shown *gqlerror.Error) {
+func (p *presenter) logInternal(ctx context.Context, err error, id string, shown *gqlerror.Error) {
 	panicked, isPanic := errors.AsType[*web.Panic](err)
 	if limits.Disconnected(ctx) && !isPanic {
 		return

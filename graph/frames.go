@@ -11,7 +11,7 @@ import (
 
 // LinkFrames returns the function that returns the origins whose pages may frame the report of a
 // shared link, by the link's global id. A link that does not exist has no origins.
-func LinkFrames(d *db.DB, now func() time.Time) (func(ctx context.Context, linkID string) ([]string, error), error) {
+func LinkFrames(d *db.DB) (func(ctx context.Context, linkID string) ([]string, error), error) {
 	ids, err := nodeIDs(d)
 	if err != nil {
 		return nil, err
@@ -24,7 +24,7 @@ func LinkFrames(d *db.DB, now func() time.Time) (func(ctx context.Context, linkI
 		if !ok {
 			return nil, nil
 		}
-		origins, err := store.Objects.LinkOrigins(ctx, model.SharedLinkID(id), model.At(now()))
+		origins, err := store.Objects.LinkOrigins(ctx, model.SharedLinkID(id), model.At(time.Now()))
 		if model.KindOf(err) == model.NotFound {
 			return nil, nil
 		}

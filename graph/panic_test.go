@@ -39,7 +39,7 @@ func TestPanicOutsideOfField(t *testing.T) {
 	var log strings.Builder
 	l := limits.New(0)
 	exec := executor.New(panicking{gqlparser.MustLoadSchema(&ast.Source{Input: "type Query { a: String }"})})
-	exec.SetErrorPresenter(newPresenter(slog.New(slog.NewJSONHandler(&log, nil)), time.Now).present)
+	exec.SetErrorPresenter((&presenter{log: slog.New(slog.NewJSONHandler(&log, nil)), now: time.Now}).present)
 	exec.SetRecoverFunc(recovered)
 	handler := requests{
 		limits: l, timeout: time.Minute, now: time.Now, clientAddr: func(*http.Request) netip.Addr { return netip.Addr{} },

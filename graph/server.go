@@ -147,7 +147,7 @@ func New(o Options) (http.Handler, error) {
 		isShared:   o.IsShared,
 	}
 
-	presenter := newPresenter(o.Log, o.Now)
+	presenter := &presenter{log: o.Log, now: o.Now}
 	exec, err := newExecutor(resolvers, counters.counted(presenter.present), o.Introspection)
 	if err != nil {
 		return nil, err

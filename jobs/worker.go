@@ -309,7 +309,7 @@ func (w *Worker) Ping(ctx context.Context) error { return w.queue.Ping(ctx) }
 
 // Notify asks for the first attempts of deliveries that were just committed, so that these do not
 // wait for the next sweep. It never waits, and drops deliveries if the queue is full.
-func (w *Worker) Notify(deliveries []model.Delivery) { webhook.Notify(w.queue.Notify, deliveries) }
+func (w *Worker) Notify(deliveries []model.Delivery) { webhook.Notify(w.queue, deliveries) }
 
 // QueueWarning returns a sentence for the operator while the queue is unavailable, else "".
 func (w *Worker) QueueWarning() string { return w.queue.Warning() }

@@ -20,7 +20,7 @@ import (
 func newClock(t *testing.T, now time.Time, database func() time.Time) *clock {
 	t.Helper()
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
-	if err := migrations.Apply(t.Context(), d, time.Now); err != nil {
+	if err := migrations.Apply(t.Context(), d); err != nil {
 		t.Fatal(err)
 	}
 	dbtest.SetClocks(d, database, func() time.Duration { return 0 })

@@ -138,17 +138,20 @@ func keysOf(hits []*hit) ingest.HitKeys {
 	}
 
 	keys.Since, keys.Until = keys.Since.Day().Start(), (keys.Until.Day() + 1).Start()
-	keys.Usage = sorted(keys.Usage, model.UsageKey.Compare)
-	keys.Transactions = sorted(keys.Transactions, model.TransactionKey.Compare)
-	keys.Reported = sorted(keys.Reported, model.EngagementKey.Compare)
-	keys.Manual = sorted(keys.Manual, model.VisitorKey.Compare)
-	keys.Visitors = sorted(keys.Visitors, model.VisitorKey.Compare)
+	keys.Usage = sorted(keys.Usage)
+	keys.Transactions = sorted(keys.Transactions)
+	keys.Reported = sorted(keys.Reported)
+	keys.Manual = sorted(keys.Manual)
+	keys.Visitors = sorted(keys.Visitors)
 
 	return keys
 }
 
 // sorted sorts keys and removes duplicates.
-func sorted[Key comparable](keys []Key, compare func(a, b Key) int) []Key {
-	slices.SortFunc(keys, compare)
+func sorted[Key interface {
+	comparable
+	Compare(other Key) int
+}](keys []Key) []Key {
+	slices.SortFunc(keys, Key.Compare)
 	return slices.Compact(keys)
 }

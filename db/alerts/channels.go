@@ -1,6 +1,7 @@
 package alerts
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -260,17 +261,17 @@ func (s *Channels) Channel(ctx context.Context, accountID, id int64) (*model.Ale
 // OfAccounts returns the channels of each account itself, oldest first. The caller must have
 // checked the right to see them, as of OfSites.
 func (s *Channels) OfAccounts(ctx context.Context, ids []int64) (map[int64][]*model.AlertChannel, error) {
-	return s.list(ctx, ids, "account_id IN ? AND site_id IS NULL", func(c *model.AlertChannel) int64 { return c.AccountID })
+	return s.list(ctx, ids, "account_id IN ? AND site_id IS NULL")
 }
 
 // OfSites returns the channels of each site, oldest first.
 func (s *Channels) OfSites(ctx context.Context, ids []int64) (map[int64][]*model.AlertChannel, error) {
-	return s.list(ctx, ids, "site_id IN ? AND user_id IS NULL", func(c *model.AlertChannel) int64 { return c.SiteID })
+	return s.list(ctx, ids, "site_id IN ? AND user_id IS NULL")
 }
 
-func (s *Channels) list(
-	ctx context.Context, ids []int64, condition string, owner func(*model.AlertChannel) int64,
-) (map[int64][]*model.AlertChannel, error) {
+// list returns the channels with a condition on the id of the site, or of the account if they have
+// no site.
+func (s *Channels) list(ctx context.Context, ids []int64, condition string) (map[int64][]*model.AlertChannel, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
@@ -281,7 +282,8 @@ func (s *Channels) list(
 
 	of := make(map[int64][]*model.AlertChannel, len(ids))
 	for _, row := range rows {
-		of[owner(row)] = append(of[owner(row)], row)
+		owner := cmp.Or(row.SiteID, row.AccountID)
+		of[owner] = append(of[owner], row)
 	}
 	return of, nil
 }

@@ -76,7 +76,7 @@ func (c *Copy) Begin(ctx context.Context) error {
 		return errors.New("the target is the database to copy; name an empty one")
 	}
 
-	if err := migrations.Apply(ctx, c.to, c.now.Time); err != nil {
+	if err := migrations.Apply(ctx, c.to); err != nil {
 		return fmt.Errorf("prepare the target: %w", err)
 	}
 	if c.tables, err = c.list(ctx); err != nil {

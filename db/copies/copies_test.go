@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/ingest"
@@ -49,7 +48,7 @@ func open(t *testing.T, engine string) *db.DB {
 func source(t *testing.T, engine string) *db.DB {
 	t.Helper()
 	d := open(t, engine)
-	if err := migrations.Apply(t.Context(), d, time.Now); err != nil {
+	if err := migrations.Apply(t.Context(), d); err != nil {
 		t.Fatal(err)
 	}
 
@@ -229,7 +228,7 @@ func TestCopyEverything(t *testing.T) {
 		wantPartitions(t, target)
 
 		// A started service compares the settings of the program with the schema.
-		if err := migrations.Apply(t.Context(), target, time.Now); err != nil {
+		if err := migrations.Apply(t.Context(), target); err != nil {
 			t.Errorf("the copy cannot be used: %v", err)
 		}
 	})
@@ -323,7 +322,7 @@ func TestCopyInterrupted(t *testing.T) {
 			t.Fatalf("the copy did not stop: %d rows, %v", part, err)
 		}
 
-		if err := migrations.Apply(t.Context(), target, time.Now); !errors.Is(err, migrations.ErrUnfinishedCopy) {
+		if err := migrations.Apply(t.Context(), target); !errors.Is(err, migrations.ErrUnfinishedCopy) {
 			t.Errorf("the service starts on half a copy: %v", err)
 		}
 		if _, err := copyAll(t.Context(), source, target); !errors.Is(err, migrations.ErrUnfinishedCopy) {
@@ -369,7 +368,7 @@ func TestCopyRefuses(t *testing.T) {
 		refused(source, "the target is the database to copy")
 
 		used := open(t, to)
-		if err := migrations.Apply(t.Context(), used, time.Now); err != nil {
+		if err := migrations.Apply(t.Context(), used); err != nil {
 			t.Fatal(err)
 		}
 		exec(used, "INSERT INTO accounts (name, created_at) VALUES ('a', 1)")

@@ -12,32 +12,41 @@ import (
 // is ready to use. A nil Meter measures nothing.
 type Meter struct{ spent atomic.Int64 }
 
-// Run calls f and adds its processor time, without the time of goroutines that f starts. Outside of
-// Linux, which alone has a clock for each thread here, it adds the elapsed time.
-func (m *Meter) Run(f func()) {
-	// Another goroutine would otherwise take the thread while f waits.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	m.add(1, f)
-}
+// Begin begins work of this goroutine. At the End of the span its processor time counts, without
+// the time of goroutines that it starts. Outside of Linux, which alone has a clock for each thread
+// here, the elapsed time counts.
+func (m *Meter) Begin() Span { return m.begin(1) }
 
-// Without calls f, which is a part of the work of a Run in this goroutine, and leaves its processor
-// time out.
-func (m *Meter) Without(f func()) { m.add(-1, f) }
+// Leave begins a part of the work of a span in this goroutine. The processor time of the part does
+// not count. It must end before the span.
+func (m *Meter) Leave() Span { return m.begin(-1) }
 
-// add calls f and adds its processor time with a sign. The goroutine must keep its thread.
-func (m *Meter) add(sign int64, f func()) {
+// begin begins work. Its processor time is added with a sign.
+func (m *Meter) begin(sign int64) Span {
 	if m == nil {
-		f()
-		return
+		return Span{}
 	}
-
-	began := ofThread()
-	defer func() { m.spent.Add(sign * int64(ofThread()-began)) }()
-	f()
+	// Another goroutine would otherwise take the thread while this one waits.
+	runtime.LockOSThread()
+	return Span{meter: m, sign: sign, began: ofThread()}
 }
 
-// Spent returns the processor time of all calls of Run that have ended.
+// Span is work in progress.
+type Span struct {
+	meter *Meter
+	sign  int64
+	began time.Duration
+}
+
+// End ends the work. The goroutine that began it must call End, in a defer if the work can panic.
+func (s Span) End() {
+	if s.meter != nil {
+		s.meter.spent.Add(s.sign * int64(ofThread()-s.began))
+		runtime.UnlockOSThread()
+	}
+}
+
+// Spent returns the processor time of all spans that have ended.
 func (m *Meter) Spent() time.Duration { return time.Duration(m.spent.Load()) }
 
 var started = time.Now()

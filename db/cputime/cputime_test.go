@@ -47,11 +47,16 @@ func TestMeter(t *testing.T) {
 		}, 0},
 		{"work that is left out", func(m *Meter) {
 			spin(work)
-			m.Without(func() { spin(3 * work) })
+			leave := m.Leave()
+			spin(3 * work)
+			leave.End()
 		}, work},
 		{"a goroutine of its own", func(m *Meter) {
 			var parts sync.WaitGroup
-			parts.Go(func() { m.Run(func() { spin(work) }) })
+			parts.Go(func() {
+				defer m.Begin().End()
+				spin(work)
+			})
 			spin(work)
 			parts.Wait()
 		}, 2 * work},
@@ -66,7 +71,9 @@ func TestMeter(t *testing.T) {
 		}, 0},
 	} {
 		var m Meter
-		m.Run(func() { test.run(&m) })
+		span := m.Begin()
+		test.run(&m)
+		span.End()
 		if got := m.Spent(); got < test.want || got > test.want+slack {
 			t.Errorf("%s: %v, want %v", test.name, got, test.want)
 		}
@@ -76,11 +83,9 @@ func TestMeter(t *testing.T) {
 // TestNilMeter checks that a Meter can be left out.
 func TestNilMeter(t *testing.T) {
 	var m *Meter
-	calls := 0
-	m.Run(func() { m.Without(func() { calls++ }) })
-	if calls != 1 {
-		t.Errorf("%d calls, want 1", calls)
-	}
+	span, leave := m.Begin(), m.Leave()
+	leave.End()
+	span.End()
 }
 
 // TestMeterAfterPanic checks that work counts which ends by a panic.
@@ -88,22 +93,21 @@ func TestMeterAfterPanic(t *testing.T) {
 	var m Meter
 	func() {
 		defer func() { _ = recover() }()
-		m.Run(func() {
-			spin(time.Millisecond)
-			panic("end")
-		})
+		defer m.Begin().End()
+		spin(time.Millisecond)
+		panic("end")
 	}()
 	if got := m.Spent(); got < time.Millisecond {
 		t.Errorf("%v, want at least 1ms", got)
 	}
 }
 
-// BenchmarkRun measures the price of a measurement, and of one that waits for another goroutine.
-func BenchmarkRun(b *testing.B) {
+// BenchmarkSpan measures the price of a measurement, and of one that waits for another goroutine.
+func BenchmarkSpan(b *testing.B) {
 	b.Run("work", func(b *testing.B) {
 		var m Meter
 		for b.Loop() {
-			m.Run(func() {})
+			m.Begin().End()
 		}
 	})
 
@@ -116,10 +120,10 @@ func BenchmarkRun(b *testing.B) {
 			}
 		}()
 		for b.Loop() {
-			m.Run(func() {
-				ask <- struct{}{}
-				<-answer
-			})
+			span := m.Begin()
+			ask <- struct{}{}
+			<-answer
+			span.End()
 		}
 		close(ask)
 	})

@@ -133,6 +133,7 @@ WHERE k.account_id NOT IN (SELECT k.account_id FROM (SELECT DISTINCT unnest($1::
 AND NOT EXISTS (SELECT 1 FROM @cell.captcha_usage WHERE account_id = -1 AND month = 0)`),
 			sqlite: "INSERT INTO captcha_spent (account_id, issued_at, id) SELECT ?1, ?2, ?3 WHERE ?4 > 0",
 		}),
+
 		release: newWrite(tables.Consumed.Columns, text{
 			postgres: in.Replace(`
 DELETE FROM @cell.captcha_spent s

@@ -98,7 +98,7 @@ func TestDestroyedSaltIsInNoFile(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) {
 		folder := t.TempDir()
 		d := dbtest.Open(t, "sqlite:"+filepath.Join(folder, "test.sqlite"))
-		if err := migrations.Apply(t.Context(), d, time.Now); err != nil {
+		if err := migrations.Apply(t.Context(), d); err != nil {
 			t.Fatal(err)
 		}
 

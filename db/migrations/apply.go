@@ -22,15 +22,15 @@ import (
 // It fails with ErrProgramTooOld for a schema that this program does not understand, with
 // ErrEarlierBuild for a database of the builds before the first release, with an IncompleteError
 // for one that was restored in part, and with ErrUnfinishedCopy for one that was copied in part.
-func Apply(ctx context.Context, d *db.DB, now func() time.Time) error {
-	if err := ApplySet(ctx, d, programMigrations, now); err != nil {
+func Apply(ctx context.Context, d *db.DB) error {
+	if err := ApplySet(ctx, d, programMigrations); err != nil {
 		return err
 	}
 	return CheckComplete(ctx, d)
 }
 
 // ApplySet is Apply with another set of migrations. Tests call it.
-func ApplySet(ctx context.Context, d *db.DB, migrations *Set, now func() time.Time) error {
+func ApplySet(ctx context.Context, d *db.DB, migrations *Set) error {
 	// Read first: a role without the right to create tables may serve a schema that is up to date.
 	var done bool
 	err := patiently(ctx, func() (err error) { done, err = isMigrated(ctx, d, migrations); return err })
@@ -45,7 +45,7 @@ func ApplySet(ctx context.Context, d *db.DB, migrations *Set, now func() time.Ti
 	for _, name := range migrations.names {
 		migration, err := migrations.read(name, d.Dialect())
 		if err == nil {
-			err = patiently(ctx, func() error { return applyMigration(ctx, d, migration, now) })
+			err = patiently(ctx, func() error { return applyMigration(ctx, d, migration) })
 		}
 		if err != nil {
 			return fmt.Errorf("migration %s: %w", name, err)
@@ -168,9 +168,9 @@ func createMigrationTable(ctx context.Context, d *db.DB) error {
 }
 
 // applyMigration applies a migration and records it, unless it was applied before.
-func applyMigration(ctx context.Context, d *db.DB, m Migration, now func() time.Time) error {
+func applyMigration(ctx context.Context, d *db.DB, m Migration) error {
 	if m.Outside {
-		return applyOutside(ctx, d, m, now)
+		return applyOutside(ctx, d, m)
 	}
 
 	return d.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -201,7 +201,7 @@ func applyMigration(ctx context.Context, d *db.DB, m Migration, now func() time.
 			return err
 		}
 
-		return recordMigration(ctx, tx.Tx.Tx, d, m, now)
+		return recordMigration(ctx, tx.Tx.Tx, d, m)
 	})
 }
 
@@ -232,8 +232,8 @@ func inEachCell(ctx context.Context, d *db.DB, tx *db.Tx, statements []string) e
 
 // recordMigration notes that a migration was applied, and the oldest program that may use the
 // schema from now on.
-func recordMigration(ctx context.Context, to bun.IConn, d *db.DB, m Migration, now func() time.Time) error {
-	_, err := d.Write.NewRaw("INSERT INTO schema_migrations (name, applied_at) VALUES (?, ?)", m.Name, now().UnixMicro()).
+func recordMigration(ctx context.Context, to bun.IConn, d *db.DB, m Migration) error {
+	_, err := d.Write.NewRaw("INSERT INTO schema_migrations (name, applied_at) VALUES (?, ?)", m.Name, time.Now().UnixMicro()).
 		Conn(to).Exec(ctx)
 	if err != nil || m.OldestProgram == "" {
 		return err

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/migrations"
@@ -19,7 +18,7 @@ func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
 func TestMigrateTwiceChangesNothing(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		if err := migrations.Apply(t.Context(), d, time.Now); err != nil {
+		if err := migrations.Apply(t.Context(), d); err != nil {
 			t.Fatal(err)
 		}
 		schema, err := migrations.ReadSchema(t.Context(), d)
@@ -43,7 +42,7 @@ func TestMigrateSeveralAtOnce(t *testing.T) {
 					errs[i] = err
 					return
 				}
-				errs[i] = errors.Join(migrations.Apply(context.Background(), d, time.Now), d.Close())
+				errs[i] = errors.Join(migrations.Apply(context.Background(), d), d.Close())
 			})
 		}
 
@@ -94,7 +93,7 @@ func TestMigrateRefusesAnEarlierBuild(t *testing.T) {
 			}
 
 			_, schemaErr := migrations.ReadSchema(t.Context(), d)
-			for _, err := range []error{migrations.Apply(t.Context(), d, time.Now), schemaErr} {
+			for _, err := range []error{migrations.Apply(t.Context(), d), schemaErr} {
 				if !errors.Is(err, migrations.ErrEarlierBuild) {
 					t.Errorf("%s: error %v, want %v", first, err, migrations.ErrEarlierBuild)
 				}

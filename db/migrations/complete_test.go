@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/migrations"
@@ -70,7 +69,7 @@ func TestRestoredInPart(t *testing.T) {
 // succeeds.
 func checkRefusal(t *testing.T, d *db.DB, want string) {
 	t.Helper()
-	err := migrations.Apply(context.Background(), d, time.Now)
+	err := migrations.Apply(context.Background(), d)
 
 	incomplete, ok := errors.AsType[*migrations.IncompleteError](err)
 	switch {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/migrations"
@@ -39,7 +38,7 @@ func TestForeign(t *testing.T) {
 			}
 
 			_, schemaErr := migrations.ReadSchemaOrEmpty(t.Context(), d)
-			for _, err := range []error{migrations.Apply(t.Context(), d, time.Now), schemaErr} {
+			for _, err := range []error{migrations.Apply(t.Context(), d), schemaErr} {
 				if foreign, ok := errors.AsType[*migrations.ForeignError](err); !ok || foreign.Table != test.want {
 					t.Errorf("%s: %v", test.tables, err)
 				}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"time"
 
 	"github.com/uptrace/bun"
 
@@ -21,7 +20,7 @@ import (
 //
 // What a script writes as one index of a partitioned table is built partition by partition: see
 // indexPartitions.
-func applyOutside(ctx context.Context, d *db.DB, m Migration, now func() time.Time) error {
+func applyOutside(ctx context.Context, d *db.DB, m Migration) error {
 	conn, err := d.SessionConn(ctx)
 	if err != nil {
 		return err
@@ -62,7 +61,7 @@ func applyOutside(ctx context.Context, d *db.DB, m Migration, now func() time.Ti
 		return err
 	}
 
-	return recordMigration(ctx, conn, d, m, now)
+	return recordMigration(ctx, conn, d, m)
 }
 
 // runScript runs the statements of a migration outside of a transaction.

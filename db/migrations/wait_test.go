@@ -6,7 +6,6 @@ import (
 	"slices"
 	"testing"
 	"testing/fstest"
-	"time"
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/migrations"
@@ -37,7 +36,7 @@ func TestMigrationWaitsForATableInShortSteps(t *testing.T) {
 	t.Parallel()
 	databaseURL := dbtest.EmptyPostgresURL(t)
 	d := dbtest.Open(t, databaseURL)
-	if err := migrations.ApplySet(t.Context(), d, set(nil), time.Now); err != nil {
+	if err := migrations.ApplySet(t.Context(), d, set(nil)); err != nil {
 		t.Fatal(err)
 	}
 
@@ -53,7 +52,7 @@ func TestMigrationWaitsForATableInShortSteps(t *testing.T) {
 	go func() {
 		other := dbtest.Open(t, databaseURL)
 		wider := set(map[string]string{"2_street": "ALTER TABLE shops ADD COLUMN street text;"})
-		migrated <- migrations.ApplySet(context.Background(), other, wider, time.Now)
+		migrated <- migrations.ApplySet(context.Background(), other, wider)
 	}()
 
 	// Wait for the migration to wait, then write. The write waits for the migration's lock, and
@@ -104,7 +103,7 @@ CREATE TABLE visits_1 PARTITION OF visits FOR VALUES FROM (0) TO (10);
 CREATE TABLE visits_2 PARTITION OF visits FOR VALUES FROM (10) TO (20);
 INSERT INTO visits SELECT i, i % 20 FROM generate_series(1, 1000) AS i;
 INSERT INTO shops SELECT i, 'Ulm' FROM generate_series(1, 1000) AS i;`}
-	if err := migrations.ApplySet(t.Context(), d, set(before), time.Now); err != nil {
+	if err := migrations.ApplySet(t.Context(), d, set(before)); err != nil {
 		t.Fatal(err)
 	}
 
@@ -112,7 +111,7 @@ INSERT INTO shops SELECT i, 'Ulm' FROM generate_series(1, 1000) AS i;`}
 	const comment = "-- outside of a transaction\n"
 	refused := map[string]string{"2_visits": before["2_visits"], "3_city": comment +
 		"CREATE UNIQUE INDEX @concurrently IF NOT EXISTS shops_city ON shops (city);"}
-	if err := migrations.ApplySet(t.Context(), d, set(refused), time.Now); !db.IsUnique(err) {
+	if err := migrations.ApplySet(t.Context(), d, set(refused)); !db.IsUnique(err) {
 		t.Fatalf("error %v, want that the values are not unique", err)
 	}
 
@@ -135,7 +134,7 @@ CREATE INDEX @concurrently IF NOT EXISTS visits_site
   ON visits (site_id, day); -- of all partitions
 `}
 	migrated := make(chan error, 1)
-	go func() { migrated <- migrations.ApplySet(context.Background(), d, set(accepted), time.Now) }()
+	go func() { migrated <- migrations.ApplySet(context.Background(), d, set(accepted)) }()
 
 	waitForIndex(t, d, "shops_city")
 	if _, err := d.DataWrite.ExecContext(t.Context(), "INSERT INTO shops VALUES (-1, 'Bonn')"); err != nil {
@@ -158,7 +157,7 @@ CREATE INDEX @concurrently IF NOT EXISTS visits_site
 	}
 
 	// Again, it does nothing.
-	if err := migrations.ApplySet(t.Context(), d, set(accepted), time.Now); err != nil {
+	if err := migrations.ApplySet(t.Context(), d, set(accepted)); err != nil {
 		t.Error(err)
 	}
 }
@@ -194,7 +193,7 @@ func TestOldestProgram(t *testing.T) {
 			{old, nil}, {set(compatible), nil}, {old, nil}, {set(breaking), nil}, {set(compatible), nil},
 			{old, migrations.ErrProgramTooOld}, {set(breaking), nil},
 		} {
-			err := migrations.ApplySet(t.Context(), d, step.program, time.Now)
+			err := migrations.ApplySet(t.Context(), d, step.program)
 			if !errors.Is(err, step.want) {
 				t.Fatalf("program with %s: error %v, want %v", step.program.Newest(), err, step.want)
 			}
@@ -208,7 +207,7 @@ func TestMigrateWithoutRights(t *testing.T) {
 	t.Parallel()
 	databaseURL := dbtest.EmptyPostgresURL(t)
 	d := dbtest.Open(t, databaseURL)
-	if err := migrations.Apply(t.Context(), d, time.Now); err != nil {
+	if err := migrations.Apply(t.Context(), d); err != nil {
 		t.Fatal(err)
 	}
 
@@ -216,7 +215,7 @@ func TestMigrateWithoutRights(t *testing.T) {
 	if _, err := restricted.Write.ExecContext(t.Context(), "CREATE TABLE x (i int)"); err == nil {
 		t.Fatal("the role may create tables")
 	}
-	if err := migrations.Apply(t.Context(), restricted, time.Now); err != nil {
+	if err := migrations.Apply(t.Context(), restricted); err != nil {
 		t.Error(err)
 	}
 }

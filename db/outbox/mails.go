@@ -145,34 +145,34 @@ var everyRole = []model.Role{model.RoleOwner, model.RoleMember, model.RoleViewer
 func MailUsers(
 	ctx context.Context, tx *db.Tx, accountID int64, kind string, data any, now model.Instant, roles ...model.Role,
 ) error {
-	everyone := func(recipients []recipient) ([]recipient, error) { return recipients, nil }
-	return mailChosen(ctx, tx, accountID, kind, data, now, roles, everyone)
-}
-
-// mailChosen is MailUsers for the recipients that choose returns. It locks the users until tx ends,
-// so that a transaction that deletes them afterwards finds their mails. Its callers hold a notice,
-// a delivery or a site already, against the order of locks: they can be chosen as a deadlock's
-// victim and run again.
-func mailChosen(
-	ctx context.Context, tx *db.Tx, accountID int64, kind string, data any, now model.Instant, roles []model.Role,
-	choose func([]recipient) ([]recipient, error),
-) error {
-	text, err := json.Marshal(data)
+	recipients, err := lockRecipients(ctx, tx, accountID, roles)
 	if err != nil {
 		return err
 	}
+	return mailTo(ctx, tx, recipients, accountID, kind, data, now)
+}
 
-	var recipients []recipient
+// lockRecipients returns the users of an account with these roles. It locks them until tx ends, so
+// that a transaction that deletes them afterwards finds their mails. Its callers hold a notice, a
+// delivery or a site already, against the order of locks: they can be chosen as a deadlock's victim
+// and run again.
+func lockRecipients(
+	ctx context.Context, tx *db.Tx, accountID int64, roles []model.Role,
+) (recipients []recipient, err error) {
 	q := tx.NewSelect().Table("users").Column("users.email", "users.language").
 		Join("JOIN memberships ON memberships.user_id = users.id").
 		Where("memberships.account_id = ?", accountID).Where("memberships.role IN ?", bun.Tuple(roles)).Order("users.id")
 
 	tx.Lock(q, "KEY SHARE")
-	if err := q.Scan(ctx, &recipients); err != nil {
-		return err
-	}
+	err = q.Scan(ctx, &recipients)
+	return recipients, err
+}
 
-	recipients, err = choose(recipients)
+// mailTo queues a mail to each of the recipients.
+func mailTo(
+	ctx context.Context, tx *db.Tx, recipients []recipient, accountID int64, kind string, data any, now model.Instant,
+) error {
+	text, err := json.Marshal(data)
 	if err != nil {
 		return err
 	}
@@ -194,10 +194,15 @@ func MailNotice(ctx context.Context, tx *db.Tx, accountID int64, kind string, da
 		return err
 	}
 
-	return mailChosen(ctx, tx, accountID, kind, data, now, everyRole, func(recipients []recipient) ([]recipient, error) {
-		n, err := countNotices(ctx, tx, accountID, len(recipients), now)
-		return recipients[:n], err
-	})
+	recipients, err := lockRecipients(ctx, tx, accountID, everyRole)
+	if err != nil {
+		return err
+	}
+	n, err := countNotices(ctx, tx, accountID, len(recipients), now)
+	if err != nil {
+		return err
+	}
+	return mailTo(ctx, tx, recipients[:n], accountID, kind, data, now)
 }
 
 // MailMember queues a mail to one user or guest of the account, with the limit of MailNotice. It

@@ -63,8 +63,12 @@ func (s *Store) Check(ctx context.Context, siteID int64, report func(Difference)
 				checked.Skipped++
 				continue
 			}
-			if err := in.checkDay(ctx, day, segments, report); err != nil {
+			differences, err := in.checkDay(ctx, day, segments)
+			if err != nil {
 				return checked, err
+			}
+			for _, d := range differences {
+				report(d)
 			}
 			checked.Days++
 		}
@@ -73,33 +77,36 @@ func (s *Store) Check(ctx context.Context, siteID int64, report func(Difference)
 	return checked, nil
 }
 
-// CheckSites calls each with the ids of all sites that have reports, in order.
-func (s *Store) CheckSites(ctx context.Context, each func(siteID int64) error) error {
-	return s.db.EachCell(ctx, func(in *db.Cell) error { return checkSites(ctx, in, each) })
+// SitesToCheck returns the ids of all sites that have reports, in the order of cells and ids.
+func (s *Store) SitesToCheck(ctx context.Context) (ids []int64, err error) {
+	err = s.db.EachCell(ctx, func(in *db.Cell) error {
+		own, err := sitesWithReports(ctx, in)
+		ids = append(ids, own...)
+		return err
+	})
+	return ids, err
 }
 
-// checkSites is CheckSites for the sites of a cell.
-func checkSites(ctx context.Context, in *db.Cell, each func(siteID int64) error) error {
-	for after := int64(0); ; {
+// sitesWithReports returns the ids of the sites of a cell that have reports. It looks for one after
+// the other in the table's index, which has many days of each site.
+func sitesWithReports(ctx context.Context, in *db.Cell) (ids []int64, err error) {
+	for after := int64(0); ; after = ids[len(ids)-1] {
 		var next []int64
 		err := in.Read.NewSelect().Table("report_days").Column("site_id").Where("site_id > ?", after).
 			Where("site_id NOT IN (SELECT id FROM sites WHERE cell <> ?)", in.ID).
 			Order("site_id").Limit(1).Scan(ctx, &next)
 		if err != nil || len(next) == 0 {
-			return err
+			return ids, err
 		}
-		if err := each(next[0]); err != nil {
-			return err
-		}
-		after = next[0]
+		ids = append(ids, next[0])
 	}
 }
 
-// checkDay compares one day. Its figures are those of a report in UTC of this day alone.
-func (s *cellStore) checkDay(ctx context.Context, day dayRow, segments []*segment.Segment, report func(Difference)) error {
+// checkDay compares the figures of one day, as a report in UTC of this day alone has them.
+func (s *cellStore) checkDay(ctx context.Context, day dayRow, segments []*segment.Segment) (found []Difference, err error) {
 	got, folded, err := scanDay(day.Day, segments)
 	if err != nil {
-		return err
+		return nil, err
 	}
 
 	var want figures
@@ -108,7 +115,7 @@ func (s *cellStore) checkDay(ctx context.Context, day dayRow, segments []*segmen
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("count site %d on %v by SQL: %w", day.SiteID, day.Day, err)
+		return nil, fmt.Errorf("count site %d on %v by SQL: %w", day.SiteID, day.Day, err)
 	}
 
 	want.fold(got, folded)
@@ -117,10 +124,10 @@ func (s *cellStore) checkDay(ctx context.Context, day dayRow, segments []*segmen
 	maps.Copy(names, want)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if got[name] != want[name] {
-			report(Difference{day.SiteID, day.Day, name, got[name], want[name]})
+			found = append(found, Difference{day.SiteID, day.Day, name, got[name], want[name]})
 		}
 	}
-	return nil
+	return found, nil
 }
 
 // figures are counts by their names. A count of 0 is left out.

@@ -92,9 +92,9 @@ func (c *count) scan(ctx context.Context) (model.Instant, error) {
 
 	group, reading := errgroup.WithContext(ctx)
 	start := func(part func() error) {
-		group.Go(func() (err error) {
-			c.budget.Measure(func() { err = part() })
-			return err
+		group.Go(func() error {
+			defer c.budget.Begin().End()
+			return part()
 		})
 	}
 

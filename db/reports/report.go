@@ -75,8 +75,7 @@ func (p *plan) count(ctx context.Context, pay func(Size) error) (answer *Answer,
 	}
 
 	c.observe(counting)
-	c.budget.Measure(func() { answer, err = c.answer(ctx) })
-
+	answer, err = c.answer(ctx)
 	work = Work{c.budget.Time(), c.budget.Used()}
 	if err != nil {
 		return nil, work, tooLarge(err)
@@ -85,8 +84,10 @@ func (p *plan) count(ctx context.Context, pay func(Size) error) (answer *Answer,
 	return answer, work, nil
 }
 
-// answer counts, and adds imports.
+// answer counts, adds imports, and measures both.
 func (c *count) answer(ctx context.Context) (*Answer, error) {
+	defer c.budget.Begin().End()
+
 	asOf, err := c.scan(ctx)
 	if err != nil {
 		return nil, err

@@ -40,6 +40,8 @@ type correction struct {
 func (s *Store) CorrectSchedule(ctx context.Context, now model.Instant) (int64, error) {
 	soon := now.Add(leaseSlack)
 	return s.correct(ctx, []correction{
+		// Deliveries that wait, and then deliveries with an attempt in progress: their lease must
+		// not outlast the wrong clock either.
 		{
 			table: "deliveries", key: "site_id, id",
 			condition: "state = 'pending' AND claimed_until = 0 AND next_attempt_at > ?1", limit: now.Add(deliverySlack),

@@ -58,7 +58,7 @@ func TestPartitionsOfSeveralProcessesAtOnce(t *testing.T) {
 	dbtest.EachEmptyURL(t, func(t *testing.T, databaseURL string) {
 		now := day(2026, time.December, 31)
 
-		if err := migrations.Apply(t.Context(), dbtest.Open(t, databaseURL), time.Now); err != nil {
+		if err := migrations.Apply(t.Context(), dbtest.Open(t, databaseURL)); err != nil {
 			t.Fatal(err)
 		}
 

@@ -87,26 +87,25 @@ func Text[Row any, T ~string](name string, field func(*Row) *T) Column[Row] {
 
 // OptionalText returns a column of texts, with NULL for an empty one.
 func OptionalText[Row any](name string, field func(*Row) *string) Column[Row] {
-	return Column[Row]{
-		Name:   name,
-		pgType: "text",
-		array: func(n int, row func(int) *Row) any {
-			return array(n, row, func(r *Row) *string {
-				if s := field(r); *s != "" {
-					return s
-				}
-				return nil
-			})
-		},
-		target: func(r *Row) any { return textTarget[string]{field(r)} },
-		value: func(r *Row) driver.Value {
-			if s := *field(r); s != "" {
+	c := Text(name, field)
+
+	c.array = func(n int, row func(int) *Row) any {
+		return array(n, row, func(r *Row) *string {
+			if s := field(r); *s != "" {
 				return s
 			}
 			return nil
-		},
-		set: func(r *Row, v driver.Value) { *field(r) = text(v) },
+		})
 	}
+
+	c.value = func(r *Row) driver.Value {
+		if s := *field(r); s != "" {
+			return s
+		}
+		return nil
+	}
+
+	return c
 }
 
 // Bytes returns a column of bytes that are never NULL. Nil is stored as empty: on PostgreSQL a NULL

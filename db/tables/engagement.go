@@ -21,7 +21,7 @@ func EngagedMS(postgres bool) string {
 	if postgres {
 		return engaged("coalesce(e.repeated_at, 0)", fmt.Sprintf("least(coalesce(e.ms, 0), %d)", limit))
 	}
-	return engaged(sqliteRepeatedAt(), fmt.Sprintf("min(%s, %d)", eachDay("coalesce(e%d.ms, 0)", " + "), limit))
+	return engaged(sqliteRepeatedAt(), fmt.Sprintf("min(%s, %d)", eachDay(0, "coalesce(e%d.ms, 0)", " + "), limit))
 }
 
 // EngagedScroll returns the expression for the scroll depth in percent; see EngagedMS.
@@ -29,10 +29,12 @@ func EngagedScroll(postgres bool) string {
 	if postgres {
 		return engaged("coalesce(e.repeated_at, 0)", "coalesce(e.scroll, 0)")
 	}
-	return engaged(sqliteRepeatedAt(), "max("+eachDay("coalesce(e%d.scroll, 0)", ", ")+")")
+	return engaged(sqliteRepeatedAt(), "max("+eachDay(0, "coalesce(e%d.scroll, 0)", ", ")+")")
 }
 
-func sqliteRepeatedAt() string { return "max(" + eachDay("coalesce(e%d.repeated_at, 0)", ", ") + ")" }
+func sqliteRepeatedAt() string {
+	return "max(" + eachDay(0, "coalesce(e%d.repeated_at, 0)", ", ") + ")"
+}
 
 // engaged returns value, or 0 for a page view if a later one repeats its id.
 func engaged(repeatedAt, value string) string {
@@ -48,24 +50,20 @@ func engaged(repeatedAt, value string) string {
 // key.
 func EngagementJoin(postgres bool, day model.Day) string {
 	if !postgres {
-		return eachDay("LEFT JOIN engagement AS e%[1]d ON e%[1]d.site_id = r.site_id "+
+		return eachDay(0, "LEFT JOIN engagement AS e%[1]d ON e%[1]d.site_id = r.site_id "+
 			"AND e%[1]d.day = r.at / 86400000000 + %[1]d AND e%[1]d.id = r.id", " ")
 	}
 
-	days := joinDays(func(n int) string { return fmt.Sprint(int(day) + n) }, ",")
+	days := eachDay(int(day), "%d", ",")
 	return "LEFT JOIN LATERAL (SELECT sum(ms) AS ms, max(scroll) AS scroll, max(repeated_at) AS repeated_at " +
 		"FROM engagement WHERE site_id = r.site_id AND id = r.id AND day = ANY('{" + days + "}')) AS e ON true"
 }
 
-// eachDay formats the number of each day, from 0, and joins the texts.
-func eachDay(format, separator string) string {
-	return joinDays(func(n int) string { return fmt.Sprintf(format, n) }, separator)
-}
-
-func joinDays(text func(n int) string, separator string) string {
+// eachDay formats the number of each day, which begin with first, and joins the texts.
+func eachDay(first int, format, separator string) string {
 	days := make([]string, EngagementDays)
 	for n := range days {
-		days[n] = text(n)
+		days[n] = fmt.Sprintf(format, first+n)
 	}
 	return strings.Join(days, separator)
 }

@@ -119,26 +119,34 @@ func (l *Set) channelIDs(ids *[]int64) []int64 {
 func (l *Set) AlertMessages(page db.Page) *Loader[int64, []*model.AlertMessage] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	if l.reports.byChannel[page] == nil {
 		if l.reports.byChannel == nil {
 			l.reports.byChannel = make(map[db.Page]*Loader[int64, []*model.AlertMessage])
 		}
 		l.reports.byChannel[page] = &Loader[int64, []*model.AlertMessage]{
 			load: func(ctx context.Context, ids []int64) (map[int64][]*model.AlertMessage, error) {
-				byChannel, err := alerts.NewChannels(l.reports.db).Messages(ctx, ids, page)
-				l.mu.Lock()
-				defer l.mu.Unlock()
-				for _, messages := range byChannel {
-					for _, message := range messages {
-						l.reports.messages = append(l.reports.messages, message.ID)
-					}
-				}
-				return byChannel, err
+				return l.loadMessages(ctx, ids, page)
 			},
-			expected: func() []int64 { return l.channelIDs(&l.reports.channels) }, found: make(map[int64][]*model.AlertMessage),
+			expected: func() []int64 { return l.channelIDs(&l.reports.channels) },
+			found:    make(map[int64][]*model.AlertMessage),
 		}
 	}
 	return l.reports.byChannel[page]
+}
+
+// loadMessages reads messages of channels, and announces them for the loader of their attempts.
+func (l *Set) loadMessages(ctx context.Context, ids []int64, page db.Page) (map[int64][]*model.AlertMessage, error) {
+	byChannel, err := alerts.NewChannels(l.reports.db).Messages(ctx, ids, page)
+
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, messages := range byChannel {
+		for _, message := range messages {
+			l.reports.messages = append(l.reports.messages, message.ID)
+		}
+	}
+	return byChannel, err
 }
 
 // ExpectSitekeys announces the sitekeys of a list.

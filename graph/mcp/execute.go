@@ -96,15 +96,20 @@ func (c *call) run(ctx context.Context, d *document) *response {
 	r.Header.Set("Accept", "application/json")
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 
-	// GraphQL charges its own work.
 	var answer recorder
-	c.work.Without(func() { c.server.GraphQL.ServeHTTP(&answer, r) })
+	c.serveGraphQL(&answer, r)
 
 	var decoded response
 	if err := json.Unmarshal(answer.body.Bytes(), &decoded); err != nil {
 		return failed(fmt.Errorf("GraphQL's answer of %d bytes: %w", answer.body.Len(), err))
 	}
 	return &decoded
+}
+
+// serveGraphQL lets GraphQL answer a request. GraphQL charges its own work.
+func (c *call) serveGraphQL(w http.ResponseWriter, r *http.Request) {
+	defer c.work.Leave().End()
+	c.server.GraphQL.ServeHTTP(w, r)
 }
 
 func failed(fault error) *response {

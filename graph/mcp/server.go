@@ -119,7 +119,8 @@ func (s *server) guard(next sdk.MethodHandler) sdk.MethodHandler {
 		}
 
 		panicked := web.Try(func() error {
-			call.work.Run(func() { result, err = next(ctx, method, request) })
+			defer call.work.Begin().End()
+			result, err = next(ctx, method, request)
 			return nil
 		})
 		if p, ok := errors.AsType[*web.Panic](panicked); ok {
@@ -176,14 +177,16 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer end()
 
-	work.Run(func() { s.serve(w, r, protocol, call, body) })
+	s.serve(w, r, protocol, call, body)
 	if more := limits.Points(work.Spent()) - messageCost; more > 0 {
 		request.ChargeWork(call.caller, more)
 	}
 }
 
-// serve answers one message.
+// serve answers one message, and measures the work.
 func (s *server) serve(w http.ResponseWriter, r *http.Request, protocol http.Handler, call *call, body []byte) {
+	defer call.work.Begin().End()
+
 	id, refused := checkMessage(body)
 	if refused != nil {
 		refused.send(w)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/alerts"
 	"github.com/tallygate/tallygate/db/certificates"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/jobs/alerts/rules"
 )
@@ -36,7 +37,7 @@ func (w *Watcher) traffic(
 		span := rules.Span{From: now.Add(-length).Time(), To: now.Time()}
 		spans = append(spans, spanOf(site, span))
 		of = append(of, pastSpan{site, 0})
-		spans, of = addPast(spans, of, site, days[site], span, rules.PastSpans)
+		spans, of = addPast(spans, of, site, days[site], rules.PastSpans(span, zoneOf(site)))
 	}
 
 	counts, err := w.store.CountPageviews(ctx, spans)
@@ -72,18 +73,21 @@ func spanOf(site *alerts.Site, span rules.Span) alerts.Span {
 	return alerts.Span{SiteID: site.ID, From: model.At(span.From), To: model.At(span.To)}
 }
 
-// addPast adds the spans of the earlier weeks in which the site was measured.
-func addPast(
-	spans []alerts.Span, of []pastSpan, site *alerts.Site, days rules.Days, span rules.Span,
-	past func(rules.Span, *time.Location) [rules.Weeks]rules.Span,
-) ([]alerts.Span, []pastSpan) {
+// zoneOf returns the time zone of a site.
+func zoneOf(site *alerts.Site) *time.Location {
 	zone, err := model.TimeZone(site.TimeZone)
 	if err != nil {
 		// A process with a newer time zone database has set it.
-		zone = time.UTC
+		return time.UTC
 	}
+	return zone
+}
 
-	for i, earlier := range past(span, zone) {
+// addPast adds the spans of the earlier weeks in which the site was measured.
+func addPast(
+	spans []alerts.Span, of []pastSpan, site *alerts.Site, days rules.Days, past [rules.Weeks]rules.Span,
+) ([]alerts.Span, []pastSpan) {
+	for i, earlier := range past {
 		if model.At(earlier.From) >= site.CreatedAt && days.IsMeasured(i+1) {
 			spans = append(spans, spanOf(site, earlier))
 			of = append(of, pastSpan{site, i + 1})
@@ -171,7 +175,7 @@ func (w *Watcher) pastSilences(
 	var of []pastSpan
 	for _, site := range silent {
 		span := rules.Span{From: now.Add(-silences[site].For).Time(), To: now.Time()}
-		spans, of = addPast(spans, of, site, days[site], span, rules.PastSilences)
+		spans, of = addPast(spans, of, site, days[site], rules.PastSilences(span, zoneOf(site)))
 	}
 
 	counts, err := w.store.CountPageviews(ctx, spans)
@@ -220,39 +224,44 @@ func (w *Watcher) refused(
 	}
 
 	for _, site := range some {
-		count := func(from callCount) (accepted, refused int64) {
-			for m, n := range used[site.ID] {
-				if m >= from.month {
-					accepted += n
-				}
-			}
-			for _, r := range rejected[site.ID] {
-				if r.Day >= from.day && !model.IsIgnored(r.Code) && !model.IsRecorded(r.Code) {
-					refused += r.Count
-				}
-			}
-			return accepted, refused
-		}
-
-		if calls, ok := w.callsSince(site.ID, now, count); ok {
+		if calls, ok := w.callsSince(site.ID, now, callCounters{used[site.ID], rejected[site.ID]}); ok {
 			put(found, site, model.AlertCallsRefused, rules.CallsRefused(calls))
 		}
 	}
 	return nil
 }
 
+// callCounters are the counters of a site's calls.
+type callCounters struct {
+	used     map[model.Month]int64
+	rejected []ingest.Rejection
+}
+
+// since adds up the calls from the beginning of a count.
+func (c callCounters) since(from callCount) (accepted, refused int64) {
+	for m, n := range c.used {
+		if m >= from.month {
+			accepted += n
+		}
+	}
+	for _, r := range c.rejected {
+		if r.Day >= from.day && !model.IsIgnored(r.Code) && !model.IsRecorded(r.Code) {
+			refused += r.Count
+		}
+	}
+	return accepted, refused
+}
+
 // callsSince returns the calls of a site since the last count, which it replaces after callSpan. ok
 // is false for the first count, and for one that is too old or of a clock that was set back.
-func (w *Watcher) callsSince(
-	siteID int64, now model.Instant, count func(from callCount) (accepted, refused int64),
-) (calls rules.Calls, ok bool) {
+func (w *Watcher) callsSince(siteID int64, now model.Instant, counters callCounters) (calls rules.Calls, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 
 	last, ok := w.calls[siteID]
 	ok = ok && last.at <= now && now.Sub(last.at) <= callMemory
 	if ok {
-		accepted, refused := count(last)
+		accepted, refused := counters.since(last)
 		calls = rules.Calls{
 			Accepted: max(0, accepted-last.accepted), Refused: max(0, refused-last.refused), Since: last.at,
 		}
@@ -260,7 +269,7 @@ func (w *Watcher) callsSince(
 
 	if !ok || now.Sub(last.at) >= callSpan {
 		next := callCount{at: now, month: now.Month(), day: now.Day()}
-		next.accepted, next.refused = count(next)
+		next.accepted, next.refused = counters.since(next)
 		w.calls[siteID] = next
 	}
 	return calls, ok

@@ -120,15 +120,15 @@ func (r *Runner) Run(ctx context.Context, job *imports.Leased) error {
 
 	work, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	var progress atomic.Int64
+	done := &progress{thousandths: new(atomic.Int64), part: 1}
 	renewed := make(chan struct{})
 	go func() {
 		defer close(renewed)
-		r.renew(work, job, &progress, cancel)
+		r.renew(work, job, done, cancel)
 	}()
 
 	limited, stop := context.WithTimeout(work, stepTimeout)
-	err := r.step(limited, job, func(done float64) { progress.Store(int64(min(1, done) * 1000)) })
+	err := r.step(limited, job, done)
 	timedOut := errors.Is(limited.Err(), context.DeadlineExceeded)
 	stop()
 	cause := context.Cause(work)
@@ -144,9 +144,26 @@ func (r *Runner) Run(ctx context.Context, job *imports.Leased) error {
 	return r.end(ctx, job, err)
 }
 
+// progress takes how much of a part of a step is done.
+type progress struct {
+	thousandths *atomic.Int64 // of the step that are done
+	from, part  float64       // where the part begins in the step, and its size
+}
+
+// set sets how much of the part is done, from 0 to 1.
+func (p *progress) set(done float64) {
+	p.thousandths.Store(int64((p.from + p.part*min(1, done)) * 1000))
+}
+
+// halves divides the part into two.
+func (p *progress) halves() (first, second *progress) {
+	half := p.part / 2
+	return &progress{p.thousandths, p.from, half}, &progress{p.thousandths, p.from + half, half}
+}
+
 // renew extends the lease until ctx ends. It cancels the work when the job was canceled, or when
 // the lease has expired because the database did not answer.
-func (r *Runner) renew(ctx context.Context, job *imports.Leased, progress *atomic.Int64, cancel context.CancelCauseFunc) {
+func (r *Runner) renew(ctx context.Context, job *imports.Leased, done *progress, cancel context.CancelCauseFunc) {
 	ticker := time.NewTicker(renewEvery)
 	defer ticker.Stop()
 	for renewed := time.Now(); ; {
@@ -158,7 +175,7 @@ func (r *Runner) renew(ctx context.Context, job *imports.Leased, progress *atomi
 
 		now, err := r.Clock.Now(ctx)
 		if err == nil {
-			err = r.store.Renew(ctx, job, int16(progress.Load()), now, leaseFor)
+			err = r.store.Renew(ctx, job, int16(done.thousandths.Load()), now, leaseFor)
 		}
 		switch {
 		case err == nil:
@@ -171,15 +188,15 @@ func (r *Runner) renew(ctx context.Context, job *imports.Leased, progress *atomi
 }
 
 // step reads the export of a job for its preview, or reads it again and stores it.
-func (r *Runner) step(ctx context.Context, job *imports.Leased, progress func(float64)) error {
+func (r *Runner) step(ctx context.Context, job *imports.Leased, done *progress) error {
 	switch {
 	case job.Attempts > model.MaxImportAttempts:
 		return &model.ImportFailure{Code: model.ImportInterrupted, Text: "The server has stopped several times while it ran the import."}
 	case job.State == model.JobStoring:
-		return r.keep(ctx, job, progress)
+		return r.keep(ctx, job, done)
 	}
 
-	read, err := r.read(ctx, job, progress)
+	read, err := r.read(ctx, job, done)
 	if err != nil {
 		return err
 	}
@@ -199,7 +216,7 @@ func (r *Runner) step(ctx context.Context, job *imports.Leased, progress func(fl
 }
 
 // read reads the export of a job.
-func (r *Runner) read(ctx context.Context, job *imports.Leased, progress func(float64)) (*Reading, error) {
+func (r *Runner) read(ctx context.Context, job *imports.Leased, done *progress) (*Reading, error) {
 	zone, err := job.Site.Zone()
 	if err != nil {
 		return nil, err
@@ -210,7 +227,7 @@ func (r *Runner) read(ctx context.Context, job *imports.Leased, progress func(fl
 	}
 	b := Bounds{
 		Domains: append(slices.Clone(job.Site.ExtraDomains), job.Site.Domain), Since: job.FirstDay, Until: job.LastDay,
-		Memory: fileMemory(), Progress: progress,
+		Memory: fileMemory(), Progress: done.set,
 	}
 	if b.BeforeLocal, b.BeforeUTC, err = r.reports.ImportBefore(ctx, job.SiteID, zone, now); err != nil {
 		return nil, err
@@ -280,8 +297,9 @@ func (r *Runner) failure(err error) error {
 }
 
 // keep stores the import of a confirmed job.
-func (r *Runner) keep(ctx context.Context, job *imports.Leased, progress func(float64)) error {
-	m, err := r.figures(ctx, job, progress)
+func (r *Runner) keep(ctx context.Context, job *imports.Leased, done *progress) error {
+	read, stored := done.halves()
+	m, err := r.figures(ctx, job, read)
 	if err != nil {
 		return err
 	}
@@ -292,17 +310,16 @@ func (r *Runner) keep(ctx context.Context, job *imports.Leased, progress func(fl
 
 	actor := job.Actor
 	actor.At = now
-	_, err = r.reports.Import(audit.WithActor(ctx, actor), job.SiteID, m, now, r.store.Completing(job, now),
-		func(done float64) { progress(0.5 + done/2) })
+	_, err = r.reports.Import(audit.WithActor(ctx, actor), job.SiteID, m, now, r.store.Completing(job, now), stored.set)
 	return err
 }
 
 // figures returns what a confirmed job imports.
-func (r *Runner) figures(ctx context.Context, job *imports.Leased, progress func(float64)) (*reports.Import, error) {
+func (r *Runner) figures(ctx context.Context, job *imports.Leased, done *progress) (*reports.Import, error) {
 	if job.IsAPI() {
 		return r.store.Figures(ctx, job)
 	}
-	read, err := r.read(ctx, job, func(done float64) { progress(done / 2) })
+	read, err := r.read(ctx, job, done)
 	if err != nil {
 		return nil, err
 	}

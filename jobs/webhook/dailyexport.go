@@ -55,15 +55,9 @@ type dailyWriter struct {
 	size int
 }
 
-// add adds the piece that write appends to a buffer.
-func (w *dailyWriter) add(write func(to []byte) ([]byte, error)) error {
-	before := len(w.body)
-	body, err := write(w.body)
-	if err != nil {
-		return err
-	}
-
-	w.size += len(body) - before
+// take takes the body with another piece, which was appended to it.
+func (w *dailyWriter) take(body []byte) error {
+	w.size += len(body) - len(w.body)
 	w.body = body
 	if w.measures {
 		w.body = body[:0]
@@ -75,9 +69,7 @@ func (w *dailyWriter) add(write func(to []byte) ([]byte, error)) error {
 }
 
 // text adds a text.
-func (w *dailyWriter) text(text string) error {
-	return w.add(func(to []byte) ([]byte, error) { return append(to, text...), nil })
-}
+func (w *dailyWriter) text(text string) error { return w.take(append(w.body, text...)) }
 
 // writeDaily writes the pieces of a body.
 func (d *Deliverer) writeDaily(ctx context.Context, leased *outbox.Leased, to *dailyWriter) error {
@@ -104,13 +96,15 @@ func (d *Deliverer) writeDaily(ctx context.Context, leased *outbox.Leased, to *d
 
 	rows := 0
 	err = d.store.DailyPartEvents(ctx, leased.SiteID, &part, func(e *exports.Event) error {
-		rows++
-		return to.add(func(to []byte) ([]byte, error) {
-			if rows > 1 {
-				to = append(to, ',')
-			}
-			return exports.AppendJSON(to, e.Fields())
-		})
+		body := to.body
+		if rows++; rows > 1 {
+			body = append(body, ',')
+		}
+		body, err := exports.AppendJSON(body, e.Fields())
+		if err != nil {
+			return err
+		}
+		return to.take(body)
 	})
 	if err != nil {
 		return err

@@ -177,12 +177,14 @@ func (d *Deliverer) SweepChannels(ctx context.Context, now model.Instant) error 
 	return nil
 }
 
-// Notify asks the workers for the first attempts of deliveries that were just committed. notify is
-// the method of a queue or a Notifier.
-func Notify(notify func(queue.Task), deliveries []model.Delivery) {
+// Notifier asks the workers for a task: a queue or a queue.Notifier.
+type Notifier interface{ Notify(queue.Task) }
+
+// Notify asks the workers for the first attempts of deliveries that were just committed.
+func Notify(workers Notifier, deliveries []model.Delivery) {
 	for i := range deliveries {
 		d := &deliveries[i]
-		notify(Task(model.Lane{SiteID: d.SiteID, Kind: d.Kind}, d.ID, d.Attempts))
+		workers.Notify(Task(model.Lane{SiteID: d.SiteID, Kind: d.Kind}, d.ID, d.Attempts))
 	}
 }
 

@@ -229,7 +229,7 @@ func (c *citusCluster) migrate(ctx context.Context, name string) error {
 		return err
 	}
 
-	err = migrations.Apply(ctx, d, time.Now)
+	err = migrations.Apply(ctx, d)
 	if err == nil {
 		_, err = AddCell(ctx, d, model.At(time.Now()))
 	}

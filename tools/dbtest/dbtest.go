@@ -86,7 +86,7 @@ var sqliteTemplate = sync.OnceValues(func() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := migrations.Apply(context.Background(), d, time.Now); err != nil {
+	if err := migrations.Apply(context.Background(), d); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	if err := errors.Join(addLaterColumns(context.Background(), d), d.Close()); err != nil {
@@ -248,7 +248,7 @@ func (migrator) Migrate(ctx context.Context, _ *sql.DB, conf pgtestdb.Config) er
 	}
 	defer d.Close()
 
-	if err := migrations.Apply(ctx, d, time.Now); err != nil {
+	if err := migrations.Apply(ctx, d); err != nil {
 		return err
 	}
 

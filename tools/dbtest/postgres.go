@@ -7,7 +7,6 @@ import (
 	"os"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/tallygate/tallygate/db/migrations"
 	"github.com/tallygate/tallygate/tools/pgserver"
@@ -61,7 +60,7 @@ func StartPostgres(tb testing.TB) *OwnPostgres {
 func (p *OwnPostgres) URL() string {
 	p.tb.Helper()
 	d := Open(p.tb, p.server.URL())
-	if err := errors.Join(migrations.Apply(context.Background(), d, time.Now), ensurePartitions(context.Background(), d)); err != nil {
+	if err := errors.Join(migrations.Apply(context.Background(), d), ensurePartitions(context.Background(), d)); err != nil {
 		p.tb.Fatalf("migrate a PostgreSQL database: %v", err)
 	}
 	return p.server.URL()

@@ -118,13 +118,14 @@ func (c *moveSiteCommand) Run(ctx context.Context, s *session) error {
 		return err
 	}
 
-	return runMove(s.terminal, site.Domain, site.Cell, c.To, func() error { return cells.New(d).Move(ctx, site.ID, c.To) })
+	began := time.Now()
+	err = cells.New(d).Move(ctx, site.ID, c.To)
+	return reportMove(s.terminal, err, site.Domain, site.Cell, c.To, began)
 }
 
-// runMove moves a site or an account, and prints how long it took.
-func runMove(term terminal, name string, from, to int64, move func() error) error {
-	began := time.Now()
-	if err := move(); err != nil {
+// reportMove prints how long the move of a site or an account took, or returns why it failed.
+func reportMove(term terminal, err error, name string, from, to int64, began time.Time) error {
+	if err != nil {
 		return fmt.Errorf("%w; the worker continues a move that has begun", err)
 	}
 
@@ -147,6 +148,7 @@ func (c *moveAccountCommand) Run(ctx context.Context, s *session) error {
 		return err
 	}
 
-	move := func() error { return cells.New(d).MoveAccount(ctx, account.ID, c.To) }
-	return runMove(s.terminal, "The captcha of "+account.Name, account.Cell, c.To, move)
+	began := time.Now()
+	err = cells.New(d).MoveAccount(ctx, account.ID, c.To)
+	return reportMove(s.terminal, err, "The captcha of "+account.Name, account.Cell, c.To, began)
 }

@@ -87,7 +87,7 @@ func (c *copyCommand) copy(ctx context.Context, s *session, to *db.DB) error {
 	}
 
 	check := &reportsCheck{store: reports.New(to), term: s.terminal}
-	if err := check.store.CheckSites(ctx, func(id int64) error { return check.site(ctx, id) }); err != nil {
+	if err := check.sites(ctx); err != nil {
 		return fmt.Errorf("check the reports of the copy: %w", err)
 	}
 	if err := work.Finish(ctx); err != nil {

@@ -23,7 +23,7 @@ func (c *checkReportsCommand) Run(ctx context.Context, s *session) error {
 
 	check := &reportsCheck{store: reports.New(d), term: s.terminal}
 	if c.Args.SiteKey == "" {
-		if err := check.store.CheckSites(ctx, func(id int64) error { return check.site(ctx, id) }); err != nil {
+		if err := check.sites(ctx); err != nil {
 			return err
 		}
 		return check.summary()
@@ -45,6 +45,20 @@ type reportsCheck struct {
 	term        terminal
 	total       reports.Checked
 	differences int
+}
+
+// sites checks the days of all sites.
+func (c *reportsCheck) sites(ctx context.Context) error {
+	ids, err := c.store.SitesToCheck(ctx)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if err := c.site(ctx, id); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // site checks the days of one site.

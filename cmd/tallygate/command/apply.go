@@ -226,10 +226,8 @@ func (a *applier) changeSite(ctx context.Context, site *model.SiteRules, file si
 	return nil
 }
 
-// domains parses a list of domains in the file. It returns nil for nil.
-func (a *applier) domains(
-	list string, texts *[]string, parse func(text string, allowLocal bool) (string, error),
-) (*[]string, error) {
+// sitekeyDomains parses the domains of a sitekey in the file. It returns nil for nil.
+func (a *applier) sitekeyDomains(texts *[]string) (*[]string, error) {
 	if texts == nil {
 		return nil, nil
 	}
@@ -237,8 +235,8 @@ func (a *applier) domains(
 	domains := make([]string, len(*texts))
 	for i, text := range *texts {
 		var err error
-		if domains[i], err = parse(text, a.settings.AllowLocalDomains); err != nil {
-			return nil, fmt.Errorf("%s: %s: %w", list, text, err)
+		if domains[i], err = model.ParseSitekeyDomain(text, a.settings.AllowLocalDomains); err != nil {
+			return nil, fmt.Errorf("domains: %s: %w", text, err)
 		}
 	}
 

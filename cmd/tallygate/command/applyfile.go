@@ -94,7 +94,7 @@ func (a *applier) applySitekeys(ctx context.Context, files []sitekeyFile) error 
 
 // applySitekey creates or changes one sitekey. key is the existing one, or nil.
 func (a *applier) applySitekey(ctx context.Context, key *model.Sitekey, file sitekeyFile) error {
-	domains, err := a.domains("domains", file.Domains, model.ParseSitekeyDomain)
+	domains, err := a.sitekeyDomains(file.Domains)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"time"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/db"
@@ -82,7 +81,7 @@ func prepare(ctx context.Context, c *config.Config, options db.Options, hold *Ho
 		}
 	}
 
-	migrate := func() error { return migrations.Apply(ctx, d, time.Now) }
+	migrate := func() error { return migrations.Apply(ctx, d) }
 	if c.NoMigrate {
 		migrate = func() error { return checkSchema(ctx, d) }
 	}

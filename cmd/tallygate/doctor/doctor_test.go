@@ -36,7 +36,7 @@ func TestReadingComesLast(t *testing.T) {
 	dir := t.TempDir()
 	c := &config.Config{DataDir: dir, Roles: []config.Role{config.RoleControl}, ControlAddr: "0.0.0.0:8080", Signups: model.SignupsOpen}
 	d := dbtest.Open(t, db.EmbeddedURL(dir))
-	if err := migrations.Apply(t.Context(), d, time.Now); err != nil {
+	if err := migrations.Apply(t.Context(), d); err != nil {
 		t.Fatal(err)
 	}
 

@@ -41,8 +41,10 @@ type Input struct {
 type reading struct {
 	ctx  context.Context
 	lazy bool // permits quotes within fields without quotes
-	take func(*table) error
 	days *dayFilter
+
+	format format
+	result *Result
 
 	files int   // left
 	bytes int64 // left, uncompressed
@@ -102,9 +104,13 @@ type table struct {
 
 	columns map[string]int // by name, of the header
 	width   int            // of the header
-	short   bool           // empty fields are zeros
 	row     []string       // the current one
 	line    int            // where it begins
+	err     error          // of more
+
+	// A later row added columns: rows before it are shorter, and their missing and empty fields
+	// count as zeros.
+	short bool
 }
 
 // boundedReader fails when a row or all files become too long, so that a damaged or malicious file
@@ -286,36 +292,29 @@ func (t *table) setColumns() error {
 	return nil
 }
 
-// each calls take for each row after the header. A row must have as many fields as the header.
-func (t *table) each(take func() error) error { return t.eachOf(false, take) }
-
-// eachShort is each for tables with columns that a later row added: rows before it are shorter, and
-// their missing and empty fields count as zeros.
-func (t *table) eachShort(take func() error) error { return t.eachOf(true, take) }
-
-func (t *table) eachOf(short bool, take func() error) error {
+// more reads the next row after the header, which must have as many fields as the header. It
+// returns false at the end of the table, and for a damaged row, which is in err.
+func (t *table) more() bool {
 	for {
 		if err := t.next(); errors.Is(err, io.EOF) {
-			return nil
+			return false
 		} else if err != nil {
-			return err
+			t.err = err
+			return false
 		}
-		if t.isBlank() {
-			continue
-		}
-
-		for short && len(t.row) < t.width {
-			t.row = append(t.row, "")
-		}
-		if err := t.fits(); err != nil {
-			return err
-		}
-		t.short = short
-		t.rows++
-		if err := take(); err != nil {
-			return err
+		if !t.isBlank() {
+			break
 		}
 	}
+
+	for t.short && len(t.row) < t.width {
+		t.row = append(t.row, "")
+	}
+	if t.err = t.fits(); t.err != nil {
+		return false
+	}
+	t.rows++
+	return true
 }
 
 // isBlank reports whether the current row has no text, as empty lines of a spreadsheet.

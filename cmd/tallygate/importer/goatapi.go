@@ -137,28 +137,31 @@ type goatStat struct {
 	Hourly []int64 `json:"hourly"`
 }
 
-// each calls take with each hour that has a count.
-func (s *goatStat) each(take func(hour time.Time, n int64) error) error {
+// goatHour is an hour with its count.
+type goatHour struct {
+	at time.Time
+	n  int64
+}
+
+// hours returns the hours that have a count.
+func (s *goatStat) hours() (hours []goatHour, err error) {
 	on, err := day(s.Day)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(s.Hourly) != 24 {
-		return unexpected("%v has %d hours instead of 24", on, len(s.Hourly))
+		return nil, unexpected("%v has %d hours instead of 24", on, len(s.Hourly))
 	}
 
 	for i, n := range s.Hourly {
 		if n < 0 || n > model.MaxImportFigure {
-			return unexpected("the count of %v is not a number from 0 to %d: %d", on, int64(model.MaxImportFigure), n)
+			return nil, unexpected("the count of %v is not a number from 0 to %d: %d", on, int64(model.MaxImportFigure), n)
 		}
-		if n == 0 {
-			continue
-		}
-		if err := take(on.Start().Time().Add(time.Duration(i)*time.Hour), n); err != nil {
-			return err
+		if n > 0 {
+			hours = append(hours, goatHour{on.Start().Time().Add(time.Duration(i) * time.Hour), n})
 		}
 	}
-	return nil
+	return hours, nil
 }
 
 // checkZone fails if the API shifts hours to another time zone than UTC.
@@ -238,38 +241,28 @@ type goatPath struct {
 	Stats []goatStat `json:"stats"`
 }
 
-// hits calls take with each of the paths that has counts from one time to another, both included.
-func (a *goatAPI) hits(ctx context.Context, from, to time.Time, ids []int64, take func(*goatPath) error) error {
-	left := make(map[int64]bool, len(ids))
-	for _, id := range ids {
-		left[id] = true
+// hits returns paths of those left that have counts from one time to another, both included, and
+// removes them from left. more reports whether another call returns further ones.
+func (a *goatAPI) hits(ctx context.Context, from, to time.Time, left map[int64]bool) (paths []goatPath, more bool, err error) {
+	var page struct {
+		Hits []goatPath `json:"hits"`
+		More bool       `json:"more"`
+	}
+	if err := a.get(ctx, "stats/hits", rangeQuery(from, to, left), &page); err != nil {
+		return nil, false, err
 	}
 
-	for {
-		var page struct {
-			Hits []goatPath `json:"hits"`
-			More bool       `json:"more"`
+	for i := range page.Hits {
+		if !left[page.Hits[i].ID] {
+			return nil, false, unexpected("GoatCounter lists the path %.40q without being asked", page.Hits[i].Path)
 		}
-		if err := a.get(ctx, "stats/hits", rangeQuery(from, to, left), &page); err != nil {
-			return err
-		}
-
-		for i := range page.Hits {
-			if !left[page.Hits[i].ID] {
-				return unexpected("GoatCounter lists the path %.40q without being asked", page.Hits[i].Path)
-			}
-			delete(left, page.Hits[i].ID)
-			if err := take(&page.Hits[i]); err != nil {
-				return err
-			}
-		}
-		if !page.More || len(left) == 0 {
-			return nil
-		}
-		if len(page.Hits) == 0 {
-			return unexpected("GoatCounter lists paths that it does not return")
-		}
+		delete(left, page.Hits[i].ID)
 	}
+	more = page.More && len(left) > 0
+	if more && len(page.Hits) == 0 {
+		return nil, false, unexpected("GoatCounter lists paths that it does not return")
+	}
+	return page.Hits, more, nil
 }
 
 // rangeQuery asks for the counts of paths in the hours from one time to another. No ids are all

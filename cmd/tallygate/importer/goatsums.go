@@ -127,17 +127,17 @@ func (g *goatSums) readDays(ctx context.Context) error {
 
 	seen := make(map[model.Day]bool)
 	for i := range stats {
-		err := stats[i].each(func(hour time.Time, _ int64) error {
-			if day := g.dayOf(hour); !seen[day] {
+		hours, err := stats[i].hours()
+		if err != nil {
+			return err
+		}
+		for _, hour := range hours {
+			if day := g.dayOf(hour.at); !seen[day] {
 				seen[day] = true
 				if g.days.keeps(day, false) {
 					g.wanted[day] = true
 				}
 			}
-			return nil
-		})
-		if err != nil {
-			return err
 		}
 	}
 	return nil
@@ -154,10 +154,30 @@ func (g *goatSums) readPaths(ctx context.Context, ids []int64) error {
 		if until.After(end) {
 			until = end
 		}
-
-		add := func(path *goatPath) error { return g.addHours(path, from, until) }
-		if err := g.api.hits(ctx, from, until.Add(-time.Second), ids, add); err != nil {
+		if err := g.readWindow(ctx, ids, from, until); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// readWindow adds the counts of paths from a time until before another one.
+func (g *goatSums) readWindow(ctx context.Context, ids []int64, from, until time.Time) error {
+	left := make(map[int64]bool, len(ids))
+	for _, id := range ids {
+		left[id] = true
+	}
+
+	for more := true; more; {
+		var paths []goatPath
+		var err error
+		if paths, more, err = g.api.hits(ctx, from, until.Add(-time.Second), left); err != nil {
+			return err
+		}
+		for i := range paths {
+			if err := g.addHours(&paths[i], from, until); err != nil {
+				return fmt.Errorf("the path %.80q: %w", paths[i].Path, err)
+			}
 		}
 	}
 	return nil
@@ -166,17 +186,20 @@ func (g *goatSums) readPaths(ctx context.Context, ids []int64) error {
 // addHours adds the counts of a path from a time until before another one.
 func (g *goatSums) addHours(path *goatPath, from, until time.Time) error {
 	for i := range path.Stats {
-		err := path.Stats[i].each(func(hour time.Time, n int64) error {
-			if utc := model.At(hour).Day(); path.Event && g.wanted[utc] {
+		hours, err := path.Stats[i].hours()
+		if err != nil {
+			return err
+		}
+		for _, hour := range hours {
+			if utc := model.At(hour.at).Day(); path.Event && g.wanted[utc] {
 				g.utcEvents.add(g.days, utc, path.ID)
 			}
-			if hour.Before(from) || !hour.Before(until) {
-				return nil
+			if hour.at.Before(from) || !hour.at.Before(until) {
+				continue
 			}
-			return g.addPath(path, g.dayOf(hour), n)
-		})
-		if err != nil {
-			return fmt.Errorf("the path %.80q: %w", path.Path, err)
+			if err := g.addPath(path, g.dayOf(hour.at), hour.n); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -71,63 +71,70 @@ var Sources = []model.ImportSource{
 
 // Read reads the export of a service: files, archives of files, or both.
 func Read(source model.ImportSource, names []string, o Options) (*Result, error) {
-	return read(context.Background(), source, o, func(r *reading) error {
-		for _, name := range names {
-			if err := r.openFile(name); err != nil {
-				return err
-			}
+	r, err := newReading(context.Background(), source, o)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if err := r.openFile(name); err != nil {
+			return nil, err
 		}
-		return nil
-	})
+	}
+	return r.finish()
 }
 
 // ReadInputs is Read for files that are open. It ends with an error when ctx does.
 func ReadInputs(ctx context.Context, source model.ImportSource, files []Input, o Options) (*Result, error) {
-	return read(ctx, source, o, func(r *reading) error {
-		for _, file := range files {
-			if err := r.open(file); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-func read(ctx context.Context, source model.ImportSource, o Options, files func(*reading) error) (*Result, error) {
-	r := &Result{Import: reports.Import{Source: source}}
-	days := newDayFilter(ctx, o, r)
-
-	var f format
-	switch source {
-	case model.ImportPlausible:
-		f = &plausible{sums: newSums(days, "imported_visitors")}
-	case model.ImportGA4:
-		f = &ga4{sums: newSums(days, "Date, Total users, Sessions, Views")}
-	case model.ImportMatomo:
-		f = &matomo{sums: newSums(days, "VisitsSummary.get.csv, Actions.get.csv")}
-	case model.ImportUmami:
-		f = &umami{hits: newHits(days)}
-	default:
-		return nil, fmt.Errorf("there is no source %q", source)
-	}
-
-	take := func(t *table) error {
-		unused, err := f.read(t)
-		if err != nil {
-			return t.failed(err)
-		}
-		r.Files = append(r.Files, File{t.name, t.rows, unused})
-		return nil
-	}
-	err := files(&reading{ctx: ctx, lazy: source == model.ImportGA4, take: take, days: days, files: maxFiles, bytes: maxBytes})
+	r, err := newReading(ctx, source, o)
 	if err != nil {
 		return nil, err
 	}
-	if err := f.finish(r); err != nil {
-		return nil, err
+	for _, file := range files {
+		if err := r.open(file); err != nil {
+			return nil, err
+		}
+	}
+	return r.finish()
+}
+
+func newReading(ctx context.Context, source model.ImportSource, o Options) (*reading, error) {
+	result := &Result{Import: reports.Import{Source: source}}
+	days := newDayFilter(ctx, o, result)
+	r := &reading{
+		ctx: ctx, lazy: source == model.ImportGA4, result: result, days: days, files: maxFiles, bytes: maxBytes,
 	}
 
-	return checked(r, days)
+	switch source {
+	case model.ImportPlausible:
+		r.format = &plausible{sums: newSums(days, "imported_visitors")}
+	case model.ImportGA4:
+		r.format = &ga4{sums: newSums(days, "Date, Total users, Sessions, Views")}
+	case model.ImportMatomo:
+		r.format = &matomo{sums: newSums(days, "VisitsSummary.get.csv, Actions.get.csv")}
+	case model.ImportUmami:
+		r.format = &umami{hits: newHits(days)}
+	default:
+		return nil, fmt.Errorf("there is no source %q", source)
+	}
+	return r, nil
+}
+
+// take reads a table.
+func (r *reading) take(t *table) error {
+	unused, err := r.format.read(t)
+	if err != nil {
+		return t.failed(err)
+	}
+	r.result.Files = append(r.result.Files, File{t.name, t.rows, unused})
+	return nil
+}
+
+// finish returns the result after the last table.
+func (r *reading) finish() (*Result, error) {
+	if err := r.format.finish(r.result); err != nil {
+		return nil, err
+	}
+	return checked(r.result, r.days)
 }
 
 // checked returns a result that has days, with the notes about its rows.

@@ -83,7 +83,14 @@ func (m *matomo) read(t *table) (unused model.ImportUnused, err error) {
 	if err := t.want(append([]string{"date"}, wanted...)...); err != nil {
 		return "", err
 	}
-	return "", t.eachShort(func() error { return m.row(t, method) })
+
+	t.short = true
+	for t.more() {
+		if err := m.row(t, method); err != nil {
+			return "", err
+		}
+	}
+	return "", t.err
 }
 
 // row adds a row of a report.

@@ -18,129 +18,138 @@ type plausible struct {
 	pages bool                // whether there is a file of pages
 }
 
-// plausibleClients are the files of browsers: their column and its dimension.
-var plausibleClients = map[string]struct {
-	column string
-	by     model.ReportDimension
-}{
-	"locations": {"country", model.DimensionCountry}, "browsers": {"browser", model.DimensionBrowser},
-	"operating_systems": {"operating_system", model.DimensionSystem}, "devices": {"device", model.DimensionDevice},
+// plausibleClients are the dimensions of the tables about browsers.
+var plausibleClients = map[string]model.ReportDimension{
+	"locations": model.DimensionCountry, "browsers": model.DimensionBrowser,
+	"operating_systems": model.DimensionSystem, "devices": model.DimensionDevice,
 }
 
 // plausibleFile is the name of a file: the table, and the days that it may have.
 var plausibleFile = regexp.MustCompile(`^imported_([a-z_]+?)(?:_\d{8}_\d{8})?\.csv$`)
+
+// plausibleColumns are the columns that the files of each table must have. The first one of a table
+// about browsers has the row's value.
+var plausibleColumns = map[string][]string{
+	"visitors":          {"visitors", "pageviews", "bounces", "visits", "date"},
+	"sources":           {"visitors", "visits", "date"},
+	"pages":             {"page", "visitors", "pageviews", "date"},
+	"entry_pages":       {"entry_page", "visitors", "entrances", "date"},
+	"exit_pages":        {"exit_page", "visitors", "exits", "date"},
+	"custom_events":     {"name", "visitors", "events", "date"},
+	"locations":         {"country", "visitors", "visits", "date"},
+	"browsers":          {"browser", "visitors", "visits", "date"},
+	"operating_systems": {"operating_system", "visitors", "visits", "date"},
+	"devices":           {"device", "visitors", "visits", "date"},
+}
 
 func (p *plausible) read(t *table) (unused model.ImportUnused, err error) {
 	name := plausibleFile.FindStringSubmatch(t.name)
 	if name == nil {
 		return "", model.Damaged(model.FaultUnknownFile, model.ImportValues{Name: "Plausible", Value: "imported_pages_20240101_20241231.csv"})
 	}
-
-	switch name[1] {
-	case "visitors":
-		return "", p.rows(t, []string{"visitors", "pageviews", "bounces", "visits"}, func(sum *reports.ImportFigure) error {
-			return p.add("", "", sum)
-		})
-	case "sources":
-		return "", p.rows(t, []string{"visitors", "visits"}, func(sum *reports.ImportFigure) error {
-			return p.addSource(t, sum)
-		})
-	case "pages":
-		p.pages = true
-		return "", p.rows(t, []string{"page", "visitors", "pageviews"}, func(sum *reports.ImportFigure) error {
-			page := t.page("page")
-			if page == "" {
-				return p.days.skip("page")
-			}
-			sum.Unbounced = sum.Visits // the file has no bounces
-			if err := p.addHost(t, sum); err != nil {
-				return err
-			}
-			return p.add(model.DimensionPage, page, sum)
-		})
-	case "entry_pages":
-		return "", p.rows(t, []string{"entry_page", "visitors", "entrances"}, func(sum *reports.ImportFigure) error {
-			page := t.page("entry_page")
-			if page == "" {
-				return p.days.skip("entry_page")
-			}
-			return p.add(model.DimensionEntryPage, page, sum)
-		})
-	case "exit_pages":
-		return "", p.rows(t, []string{"exit_page", "visitors", "exits"}, func(sum *reports.ImportFigure) error {
-			page := t.page("exit_page")
-			if page == "" {
-				return p.days.skip("exit_page")
-			}
-			if p.exits == nil {
-				p.exits = make(map[figureKey]int64)
-			}
-			p.exits[figureKey{model.DimensionPage, sum.Day, strings.Clone(page)}] += sum.Exits
-			return p.add(model.DimensionExitPage, page, sum)
-		})
-	case "custom_events":
-		return "", p.rows(t, []string{"name", "visitors", "events"}, func(sum *reports.ImportFigure) error {
-			name := t.text("name")
-			if name == "" {
-				return p.days.skip("name")
-			}
-			return p.add(model.DimensionEvent, p.event(name), sum)
-		})
+	kind := name[1]
+	wanted, ok := plausibleColumns[kind]
+	if !ok {
+		return "", model.Damaged(model.FaultUnknownTable, model.ImportValues{Name: "imported_" + kind})
+	}
+	if err := t.header(wanted...); err != nil {
+		return "", err
 	}
 
-	if of, ok := plausibleClients[name[1]]; ok {
-		return "", p.rows(t, []string{of.column, "visitors", "visits"}, func(sum *reports.ImportFigure) error {
-			if !t.has("bounces") {
-				sum.Unbounced = sum.Visits
-			}
-			return p.add(of.by, clientValue(of.by, t.text(of.column)), sum)
-		})
+	p.pages = p.pages || kind == "pages"
+	for t.more() {
+		if err := p.row(t, kind); err != nil {
+			return "", err
+		}
 	}
-	return "", model.Damaged(model.FaultUnknownTable, model.ImportValues{Name: "imported_" + name[1]})
+	return "", t.err
 }
 
-// rows calls take with the sums of each row that is imported.
-func (p *plausible) rows(t *table, wanted []string, take func(*reports.ImportFigure) error) error {
-	if err := t.header(append(wanted, "date")...); err != nil {
+// row adds a row of a table, if its day is imported.
+func (p *plausible) row(t *table, kind string) error {
+	if t.text("date") == "" {
+		return p.days.skip("date")
+	}
+	day, err := day(t.text("date"))
+	if err != nil {
+		return err
+	}
+	sum := &reports.ImportFigure{Day: day}
+	err = t.counts(map[string]*int64{
+		"visitors": &sum.Visitors, "visits": &sum.Visits, "pageviews": &sum.Pageviews, "bounces": &sum.Bounces,
+		"events": &sum.Events, "exits": &sum.Exits,
+	})
+	if err != nil {
 		return err
 	}
 
-	kind := plausibleFile.FindStringSubmatch(t.name)[1]
-	return t.each(func() error {
-		if t.text("date") == "" {
-			return p.days.skip("date")
+	// Entrances and exits are the visits of these pages.
+	switch kind {
+	case "visitors":
+		if sum.Bounces > sum.Visits {
+			return moreBounces(sum)
 		}
-		day, err := day(t.text("date"))
-		if err != nil {
+	case "entry_pages":
+		if sum.Visits, err = t.count("entrances"); err != nil {
 			return err
 		}
-		sum := &reports.ImportFigure{Day: day}
-		err = t.counts(map[string]*int64{
-			"visitors": &sum.Visitors, "visits": &sum.Visits, "pageviews": &sum.Pageviews, "bounces": &sum.Bounces,
-			"events": &sum.Events, "exits": &sum.Exits,
-		})
-		if err != nil {
-			return err
-		}
+	case "exit_pages":
+		sum.Visits = sum.Exits
+	}
+	if err := p.once(t, kind, day); err != nil || !p.days.keeps(day, false) {
+		return err
+	}
+	return p.addRow(t, kind, sum)
+}
 
-		// Entrances and exits are the visits of these pages.
-		switch kind {
-		case "visitors":
-			if sum.Bounces > sum.Visits {
-				return moreBounces(sum)
-			}
-		case "entry_pages":
-			if sum.Visits, err = t.count("entrances"); err != nil {
-				return err
-			}
-		case "exit_pages":
-			sum.Visits = sum.Exits
+// addRow adds the sums of a row.
+func (p *plausible) addRow(t *table, kind string, sum *reports.ImportFigure) error {
+	switch kind {
+	case "visitors":
+		return p.add("", "", sum)
+	case "sources":
+		return p.addSource(t, sum)
+	case "pages", "entry_pages", "exit_pages":
+		return p.addPage(t, kind, sum)
+	case "custom_events":
+		name := t.text("name")
+		if name == "" {
+			return p.days.skip("name")
 		}
-		if err := p.once(t, kind, day); err != nil || !p.days.keeps(day, false) {
-			return err
+		return p.add(model.DimensionEvent, p.event(name), sum)
+	}
+
+	by, column := plausibleClients[kind], plausibleColumns[kind][0]
+	if !t.has("bounces") {
+		sum.Unbounced = sum.Visits
+	}
+	return p.add(by, clientValue(by, t.text(column)), sum)
+}
+
+// addPage adds the sums of a row about a page.
+func (p *plausible) addPage(t *table, kind string, sum *reports.ImportFigure) error {
+	column := strings.TrimSuffix(kind, "s")
+	page := t.page(column)
+	if page == "" {
+		return p.days.skip(column)
+	}
+
+	switch kind {
+	case "entry_pages":
+		return p.add(model.DimensionEntryPage, page, sum)
+	case "exit_pages":
+		if p.exits == nil {
+			p.exits = make(map[figureKey]int64)
 		}
-		return take(sum)
-	})
+		p.exits[figureKey{model.DimensionPage, sum.Day, strings.Clone(page)}] += sum.Exits
+		return p.add(model.DimensionExitPage, page, sum)
+	}
+
+	sum.Unbounced = sum.Visits // the file has no bounces
+	if err := p.addHost(t, sum); err != nil {
+		return err
+	}
+	return p.add(model.DimensionPage, page, sum)
 }
 
 // addHost adds the sums of a page to its host. A visitor of several pages is in several rows: see

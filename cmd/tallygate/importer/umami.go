@@ -35,8 +35,13 @@ func (u *umami) read(t *table) (unused model.ImportUnused, err error) {
 	if err := t.want("session_id", "url_path", "event_type", "created_at"); err != nil {
 		return "", err
 	}
-	if err := t.each(func() error { return u.row(t) }); err != nil {
-		return "", err
+	for t.more() {
+		if err := u.row(t); err != nil {
+			return "", err
+		}
+	}
+	if t.err != nil {
+		return "", t.err
 	}
 	return "", u.apart(t)
 }

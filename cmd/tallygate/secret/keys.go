@@ -81,7 +81,7 @@ func findOrCreate(ctx context.Context, c *config.Config, d *db.DB) (*Keys, error
 	case err != nil:
 		return nil, fmt.Errorf("read the state of the application key: %w", err)
 	case state.Current == "":
-		return find(c, readOrCreate)
+		return find(c, true)
 	}
 
 	// Another process may have created the key meanwhile. It does that before it claims the
@@ -95,16 +95,20 @@ func findOrCreate(ctx context.Context, c *config.Config, d *db.DB) (*Keys, error
 // Existing returns the configured keys, or those in the data folder. It creates none: before the
 // first start its error is fs.ErrNotExist.
 func Existing(c *config.Config) (*Keys, error) {
-	return find(c, func(dir string) ([]byte, error) { return readFile(filepath.Join(dir, File)) })
+	return find(c, false)
 }
 
-// find returns the configured keys, or those in the data folder, where read finds the current one.
-func find(c *config.Config, read func(dir string) ([]byte, error)) (*Keys, error) {
+// find returns the configured keys, or those in the data folder, where it creates a current one if
+// none is there and create is set.
+func find(c *config.Config, create bool) (*Keys, error) {
 	if c.Secret != "" {
 		return newKeys([]byte(c.Secret), []byte(c.SecretPrevious)), nil
 	}
 
-	current, err := read(c.DataDir)
+	current, err := readFile(filepath.Join(c.DataDir, File))
+	if create && errors.Is(err, fs.ErrNotExist) {
+		current, err = readOrCreate(c.DataDir)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("application key: %w", err)
 	}

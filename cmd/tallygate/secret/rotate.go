@@ -27,7 +27,7 @@ func Rotate(ctx context.Context, c *config.Config, log *slog.Logger) (keys.Rotat
 
 // rotateConfigured rotates keys that are given as settings. Other processes may run.
 func rotateConfigured(ctx context.Context, c *config.Config, log *slog.Logger) (keys.Rotation, error) {
-	k, err := find(c, readOrCreate)
+	k, err := find(c, true)
 	if err != nil {
 		return keys.Rotation{}, err
 	}
@@ -166,7 +166,7 @@ func (r *FileRotation) writeNew(context.Context) error {
 
 // replace rotates the key in the database.
 func (r *FileRotation) replace(ctx context.Context) error {
-	k, err := find(&config.Config{DataDir: r.dir}, readOrCreate)
+	k, err := find(&config.Config{DataDir: r.dir}, true)
 	if err == nil {
 		r.result, err = k.rotateDatabase(ctx, r.db)
 	}

@@ -87,7 +87,7 @@ func (a *App) openControl(clients *web.Clients) error {
 		return err
 	}
 
-	frames, err := graph.LinkFrames(a.db, time.Now)
+	frames, err := graph.LinkFrames(a.db)
 	if err != nil {
 		return err
 	}

@@ -119,7 +119,7 @@ func (a *App) notify() func([]model.Delivery) {
 	case a.jobs != nil:
 		return a.jobs.Notify
 	case a.notifier != nil:
-		return func(deliveries []model.Delivery) { webhook.Notify(a.notifier.Notify, deliveries) }
+		return func(deliveries []model.Delivery) { webhook.Notify(a.notifier, deliveries) }
 	}
 	return nil
 }

@@ -79,7 +79,7 @@ func (q *Question) Check(answer *reports.Answer) (*reports.Answer, error) {
 		by := dimensions[i*len(dimensions)/len(checks)]
 		small := smallAtom(result.Breakdowns[0].All(), int64(q.least()))
 		for _, f := range q.Filters {
-			if f.Dimension == by && divides(f.Matcher(), small) {
+			if f.Dimension == by && divides(&f, small) {
 				return nil, TooSmall("filters", "would be revealed by these filters", q.least())
 			}
 		}
@@ -112,8 +112,9 @@ func smallAtom(rows iter.Seq2[string, scan.Figures], least int64) (values []stri
 	return values
 }
 
-// divides reports whether some of the values match and some do not.
-func divides(match func(value string) bool, values []string) bool {
+// divides reports whether some of the values match a filter and some do not.
+func divides(filter *model.ReportFilter, values []string) bool {
+	match := filter.Matcher()
 	return slices.ContainsFunc(values, match) &&
 		slices.ContainsFunc(values, func(value string) bool { return !match(value) })
 }

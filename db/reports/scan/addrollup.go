@@ -114,6 +114,7 @@ func (s *Scanner) AddRollup(g *segment.Segment, r *segment.Rollup) error {
 		return err
 	}
 
+	a := &adder{p}
 	for i, span := range r.Spans() {
 		from, to := p.first+int64(span.From), p.first+int64(span.To)
 		if rest[span.Day] || to <= s.days[0] || from >= s.until {
@@ -127,7 +128,7 @@ func (s *Scanner) AddRollup(g *segment.Segment, r *segment.Rollup) error {
 		if !s.hasDay(p.first, span) {
 			t.Across = nil
 		}
-		if err := p.addTotals(t, from); err != nil {
+		if err := a.addTotals(t, from); err != nil {
 			return err
 		}
 	}
@@ -144,27 +145,30 @@ func (s *Scanner) AddRest(g *segment.Segment, spans []segment.Span) error {
 	return s.addDays(g, rest)
 }
 
+// adder adds the figures of a segment's rollup, in place of its visits.
+type adder struct{ *pass }
+
 // addTotals adds the figures of a span that begins at a time.
-func (p *pass) addTotals(t *segment.Totals, from int64) error {
-	if err := p.addSums(p.totals, 0, t); err != nil {
+func (a *adder) addTotals(t *segment.Totals, from int64) error {
+	if err := a.addSums(a.totals, 0, t); err != nil {
 		return err
 	}
-	if point := p.pointOf(from); point != noInterval && point < len(p.points)-1 {
-		if err := p.addSums(p.series, uint32(point), t); err != nil {
+	if point := a.pointOf(from); point != noInterval && point < len(a.points)-1 {
+		if err := a.addSums(a.series, uint32(point), t); err != nil {
 			return err
 		}
 	}
 
-	for i, to := range p.tables {
+	for i, to := range a.tables {
 		var err error
-		switch by := p.query.Breakdowns[i].By; by {
+		switch by := a.query.Breakdowns[i].By; by {
 		case Event:
-			err = p.addNames(to, t)
+			err = a.addNames(to, t)
 		case SourceName:
-			err = p.addSourceNames(to, t)
+			err = a.addSourceNames(to, t)
 		default:
 			field, _ := fieldOf(by)
-			err = p.addRows(to, field, p.numbers(field), t)
+			err = a.addRows(to, field, a.numbers(field), t)
 		}
 		if err != nil {
 			return err
@@ -174,7 +178,7 @@ func (p *pass) addTotals(t *segment.Totals, from int64) error {
 }
 
 // addSums adds a span to a bucket of the totals or of the series.
-func (p *pass) addSums(to *table, id uint32, t *segment.Totals) error {
+func (a *adder) addSums(to *table, id uint32, t *segment.Totals) error {
 	c := &to.buckets[id]
 	c.Visitors += t.Visitors
 	c.Visits += t.Visits
@@ -185,7 +189,7 @@ func (p *pass) addSums(to *table, id uint32, t *segment.Totals) error {
 	c.ViewMS += t.ViewMS
 	c.ScrollSum += t.ScrollSum
 
-	met, err := p.addUsers(to, id, &t.Users, false)
+	met, err := a.addUsers(to, id, &t.Users, false)
 	if err != nil {
 		return err
 	}
@@ -193,13 +197,13 @@ func (p *pass) addSums(to *table, id uint32, t *segment.Totals) error {
 
 	for i := range t.Names {
 		n := &t.Names[i]
-		if !p.auto[n.Name] {
+		if !a.auto[n.Name] {
 			c.Events += n.Events
 		}
-		if !p.keys[n.Name] {
+		if !a.keys[n.Name] {
 			continue
 		}
-		converted, err := p.addUsers(to, id, &n.Users, true)
+		converted, err := a.addUsers(to, id, &n.Users, true)
 		if err != nil {
 			return err
 		}
@@ -208,59 +212,59 @@ func (p *pass) addSums(to *table, id uint32, t *segment.Totals) error {
 	}
 
 	for i := range t.Sets {
-		if slices.ContainsFunc(t.Sets[i].Names, func(name uint32) bool { return p.keys[name] }) {
+		if slices.ContainsFunc(t.Sets[i].Names, func(name uint32) bool { return a.keys[name] }) {
 			c.Converted += t.Sets[i].Visitors
 		}
 	}
 	for i := range t.Sales {
-		p.addSale(to, id, &t.Sales[i])
+		a.addSale(to, id, &t.Sales[i])
 	}
 	return nil
 }
 
 // addUsers enters user ids into a bucket and returns how many were not there.
-func (p *pass) addUsers(to *table, id uint32, users *segment.List, converted bool) (added int64, err error) {
-	if p.pairs, err = users.Append(p.pairs[:0]); err != nil {
+func (a *adder) addUsers(to *table, id uint32, users *segment.List, converted bool) (added int64, err error) {
+	if a.pairs, err = users.Append(a.pairs[:0]); err != nil {
 		return 0, err
 	}
-	for _, pair := range p.pairs {
-		added += int64(to.users.add(id, p.users[pair.Value], converted))
+	for _, pair := range a.pairs {
+		added += int64(to.users.add(id, a.users[pair.Value], converted))
 	}
 	return added, nil
 }
 
-func (p *pass) addSale(to *table, id uint32, s *segment.Sale) {
-	if p.query.WithoutRevenue {
+func (a *adder) addSale(to *table, id uint32, s *segment.Sale) {
+	if a.query.WithoutRevenue {
 		return
 	}
-	revenue := revenueOf(p.kind[s.Name], s.Amount)
+	revenue := revenueOf(a.kind[s.Name], s.Amount)
 	revenue.Purchases *= s.Count
 	revenue.Refunds *= s.Count
-	to.addRevenue(id, p.currencies[s.Currency], revenue)
+	to.addRevenue(id, a.currencies[s.Currency], revenue)
 }
 
 // addRows adds the rows of a field, with the numbers of its texts.
-func (p *pass) addRows(to *table, field segment.Field, numbers []uint32, t *segment.Totals) (err error) {
+func (a *adder) addRows(to *table, field segment.Field, numbers []uint32, t *segment.Totals) (err error) {
 	rows := &t.Values[field]
-	if p.pairs, err = rows.Visitors.Append(p.pairs[:0]); err != nil {
+	if a.pairs, err = rows.Visitors.Append(a.pairs[:0]); err != nil {
 		return err
 	}
-	for _, pair := range p.pairs {
+	for _, pair := range a.pairs {
 		h := &to.visitorBuckets[numbers[pair.Value]]
 		h.visitors += pair.N
 		h.shown = true
 	}
 
-	if p.pairs, err = rows.Users.Append(p.pairs[:0]); err != nil {
+	if a.pairs, err = rows.Users.Append(a.pairs[:0]); err != nil {
 		return err
 	}
-	for _, pair := range p.pairs {
+	for _, pair := range a.pairs {
 		id := numbers[pair.Value]
-		to.visitorBuckets[id].visitors += to.users.add(id, p.users[pair.N], false)
+		to.visitorBuckets[id].visitors += to.users.add(id, a.users[pair.N], false)
 	}
 
 	for _, h := range t.Hidden {
-		if h.Field == field && p.keys[h.Name] {
+		if h.Field == field && a.keys[h.Name] {
 			to.visitorBuckets[numbers[h.Value]].shown = true
 		}
 	}
@@ -272,16 +276,16 @@ var errJoined = fmt.Errorf("%w: names of a rollup's sources", segment.ErrDamaged
 
 // addSourceNames adds the rows of sources to those of their names. A visitor of several sources of
 // one name counts once.
-func (p *pass) addSourceNames(to *table, t *segment.Totals) (err error) {
-	numbers := p.numbersBy(SourceName)
-	if err := p.addRows(to, segment.Source, numbers, t); err != nil {
+func (a *adder) addSourceNames(to *table, t *segment.Totals) (err error) {
+	numbers := a.numbersBy(SourceName)
+	if err := a.addRows(to, segment.Source, numbers, t); err != nil {
 		return err
 	}
 
-	if p.pairs, err = t.Joined.Append(p.pairs[:0]); err != nil {
+	if a.pairs, err = t.Joined.Append(a.pairs[:0]); err != nil {
 		return err
 	}
-	for _, pair := range p.pairs {
+	for _, pair := range a.pairs {
 		h := &to.visitorBuckets[numbers[pair.Value]]
 		if pair.N > h.visitors {
 			return errJoined
@@ -292,12 +296,12 @@ func (p *pass) addSourceNames(to *table, t *segment.Totals) (err error) {
 }
 
 // addNames adds the rows of events.
-func (p *pass) addNames(to *table, t *segment.Totals) error {
-	numbers := p.numbers(segment.EventName)
+func (a *adder) addNames(to *table, t *segment.Totals) error {
+	numbers := a.numbers(segment.EventName)
 	for i := range t.Names {
 		n := &t.Names[i]
 		id := numbers[n.Name]
-		met, err := p.addUsers(to, id, &n.Users, false)
+		met, err := a.addUsers(to, id, &n.Users, false)
 		if err != nil {
 			return err
 		}
@@ -309,8 +313,8 @@ func (p *pass) addNames(to *table, t *segment.Totals) error {
 		c.Bounces += n.Bounces
 		c.VisitMS += n.VisitMS
 
-		if p.keys[n.Name] {
-			converted, err := p.addUsers(to, id, &n.Users, true)
+		if a.keys[n.Name] {
+			converted, err := a.addUsers(to, id, &n.Users, true)
 			if err != nil {
 				return err
 			}
@@ -327,7 +331,7 @@ func (p *pass) addNames(to *table, t *segment.Totals) error {
 		c.VisitMS += n.VisitMS
 	}
 	for i := range t.Sales {
-		p.addSale(to, numbers[t.Sales[i].Name], &t.Sales[i])
+		a.addSale(to, numbers[t.Sales[i].Name], &t.Sales[i])
 	}
 	return nil
 }

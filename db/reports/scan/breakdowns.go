@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"iter"
 	"math/bits"
 	"slices"
 
@@ -110,23 +111,26 @@ func countVisitorsByVisit[I index](p *pass, column []I, numbers []uint32, to *ta
 	}
 }
 
-// eachViewOf calls take for the page views of a visit in the period, with the bit of their local
-// day.
-func (p *pass) eachViewOf(f *fact, w *window, take func(view int, day uint8)) {
+// viewsOf returns the page views of a visit in the period, with the bit of their local day.
+func (p *pass) viewsOf(f *fact, w *window) iter.Seq2[int, uint8] {
 	from, to := p.g.Views(int(f.visit))
-	for v := from; v < to; v++ {
-		if day := f.day(w, p.g.ViewAt[v]); day != 0 {
-			take(int(v), day)
-		}
-	}
+	return f.rowsIn(w, p.g.ViewAt, from, to)
 }
 
-// eachEventOf calls take for the events of a visit in the period, with the bit of their local day.
-func (p *pass) eachEventOf(f *fact, w *window, take func(event int, day uint8)) {
+// eventsOf returns the events of a visit in the period, with the bit of their local day.
+func (p *pass) eventsOf(f *fact, w *window) iter.Seq2[int, uint8] {
 	from, to := p.g.Events(int(f.visit))
-	for e := from; e < to; e++ {
-		if day := f.day(w, p.g.EventAt[e]); day != 0 {
-			take(int(e), day)
+	return f.rowsIn(w, p.g.EventAt, from, to)
+}
+
+// rowsIn returns the rows of the visit from one until before another that are in the period. It is
+// small enough for the compiler to inline it: a closure for each visit would be allocated.
+func (f *fact) rowsIn(w *window, at []uint32, from, to uint32) iter.Seq2[int, uint8] {
+	return func(yield func(row int, day uint8) bool) {
+		for row := from; row < to; row++ {
+			if day := f.day(w, at[row]); day != 0 && !yield(int(row), day) {
+				return
+			}
 		}
 	}
 }
@@ -169,12 +173,12 @@ func (p *pass) countPages(to *table, w *window) {
 
 	for i := range p.facts {
 		f := &p.facts[i]
-		p.eachViewOf(f, w, func(v int, day uint8) {
+		for v, day := range p.viewsOf(f, w) {
 			id := numbers[path.At(v)]
 			to.addVisitor(id, f, day)
 			p.addView(&to.buckets[id], v)
 			p.enter(&to.buckets[id], f)
-		})
+		}
 		if f.begun {
 			to.buckets[numbers[exit.At(int(f.visit))]].Exits++
 		}

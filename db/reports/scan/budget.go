@@ -34,17 +34,16 @@ func (b *Budget) Take(bytes int) {
 // Used returns the bytes counted so far.
 func (b *Budget) Used() int64 { return b.used.Load() }
 
-// Measure calls f and counts its processor time. The scanners measure the goroutines that they
-// start.
-func (b *Budget) Measure(f func()) {
+// Begin begins work of this goroutine. Its processor time counts at the End of the span. The
+// scanners measure the goroutines that they start.
+func (b *Budget) Begin() cputime.Span {
 	if b == nil {
-		f()
-		return
+		return cputime.Span{}
 	}
-	b.time.Run(f)
+	return b.time.Begin()
 }
 
-// Time returns the processor time counted so far, of calls of Measure that have ended.
+// Time returns the processor time counted so far, of spans that have ended.
 func (b *Budget) Time() time.Duration { return b.time.Spent() }
 
 // Err returns ErrBudget as soon as more bytes were counted than the budget has.

@@ -7,10 +7,13 @@ import (
 	"github.com/tallygate/tallygate/db/reports/segment"
 )
 
+// matcher compares a text with the values of a filter or of a step.
+type matcher func(text string) bool
+
 // condition is a compiled filter.
 type condition struct {
 	*Filter
-	match func(text string) bool
+	match matcher
 	none  bool // visits without a value match
 	not   bool // the matching visits are dropped
 }
@@ -25,7 +28,7 @@ func (f *Filter) compile() condition {
 }
 
 // matcher returns a function that compares a text with the values, before the operator's negation.
-func (f *Filter) matcher() func(text string) bool {
+func (f *Filter) matcher() matcher {
 	isEquality := f.Operator == model.OperatorIs || f.Operator == model.OperatorIsNot
 	if isEquality && len(f.Values) == 1 {
 		only := f.Values[0]
@@ -36,29 +39,32 @@ func (f *Filter) matcher() func(text string) bool {
 	return compared.Matcher()
 }
 
+// sieve applies the filters to the visits of a segment.
+type sieve struct{ *pass }
+
 // filter returns which visits every filter keeps; nil keeps all. Each filter is evaluated once per
 // text of a dictionary, then by index.
-func (p *pass) filter() []bool {
-	if len(p.conditions) == 0 {
+func (s *sieve) filter() []bool {
+	if len(s.conditions) == 0 {
 		return nil
 	}
 
-	p.kept = slices.Grow(p.kept[:0], len(p.g.New))[:len(p.g.New)]
-	p.having = slices.Grow(p.having[:0], len(p.g.New))[:len(p.g.New)]
-	for i := range p.kept {
-		p.kept[i] = true
+	s.kept = slices.Grow(s.kept[:0], len(s.g.New))[:len(s.g.New)]
+	s.having = slices.Grow(s.having[:0], len(s.g.New))[:len(s.g.New)]
+	for i := range s.kept {
+		s.kept[i] = true
 	}
-	for i := range p.conditions {
-		c := &p.conditions[i]
-		p.find(c)
-		if p.err() != nil {
+	for i := range s.conditions {
+		c := &s.conditions[i]
+		s.find(c)
+		if s.err() != nil {
 			break
 		}
-		for visit, has := range p.having {
-			p.kept[visit] = p.kept[visit] && has != c.not
+		for visit, has := range s.having {
+			s.kept[visit] = s.kept[visit] && has != c.not
 		}
 	}
-	return p.kept
+	return s.kept
 }
 
 // sparseBelow is the share of visits, one in so many, below which the texts of kept visits are
@@ -77,29 +83,29 @@ func isSparse(keep []bool) bool {
 }
 
 // find sets which visits have a value that a condition matches, or none if it matches none.
-func (p *pass) find(c *condition) {
-	g := p.g
+func (s *sieve) find(c *condition) {
+	g := s.g
 	switch {
 	case c.By == Page:
-		findRows(p.having, g.ViewsEnd, &g.Columns[segment.Path], p.matches(segment.Path, c), c.none)
+		findRows(s.having, g.ViewsEnd, &g.Columns[segment.Path], s.matches(segment.Path, c), c.none)
 	case c.By == Event:
-		findRows(p.having, g.EventsEnd, &g.Columns[segment.EventName], p.matches(segment.EventName, c), c.none)
+		findRows(s.having, g.EventsEnd, &g.Columns[segment.EventName], s.matches(segment.EventName, c), c.none)
 	case c.By == Property:
-		p.findProperty(c)
+		s.findProperty(c)
 	case isTime(c.By):
-		s, match := p.timeIntervals(c.By), p.matchesOf(timeTexts[c.By], c.match)
+		times, match := s.timeIntervals(c.By), s.matchesOf(timeTexts[c.By], c.match)
 		for visit, start := range g.Start {
-			p.having[visit] = match[s.at(start)]
+			s.having[visit] = match[times.at(start)]
 		}
 	default:
-		findValues(p.having, &g.Columns[fields[c.By]], p.matches(fields[c.By], c))
+		findValues(s.having, &g.Columns[fields[c.By]], s.matches(fields[c.By], c))
 	}
 }
 
 // findProperty is find for the values of a property. Only values that events carry are compared.
-func (p *pass) findProperty(c *condition) {
-	g, texts := p.g, p.g.Texts[segment.PropValue]
-	property, known := p.id(segment.PropName, c.Property)
+func (s *sieve) findProperty(c *condition) {
+	g, texts := s.g, s.g.Texts[segment.PropValue]
+	property, known := s.id(segment.PropName, c.Property)
 	compared, match := make([]bool, len(texts)), make([]bool, len(texts))
 	matches := func(value uint32) bool {
 		if !compared[value] {
@@ -111,18 +117,18 @@ func (p *pass) findProperty(c *condition) {
 	from := uint32(0)
 	for visit, end := range g.EventsEnd {
 		found, none := false, true
-		for e := from; known && e < end && !found && !p.mustEnd(int(e-from)); e++ {
-			if value, carried := p.valueOf(int(e), property, c.Event); carried {
+		for e := from; known && e < end && !found && !s.mustEnd(int(e-from)); e++ {
+			if value, carried := s.valueOf(int(e), property, c.Event); carried {
 				found, none = matches(value), false
 			}
 		}
-		p.having[visit], from = found || c.none && none, end
+		s.having[visit], from = found || c.none && none, end
 	}
 }
 
 // matches evaluates a condition on the dictionary of a field.
-func (p *pass) matches(field segment.Field, c *condition) []bool {
-	return p.matchesOf(p.g.Texts[field.Domain()], c.match)
+func (s *sieve) matches(field segment.Field, c *condition) []bool {
+	return s.matchesOf(s.g.Texts[field.Domain()], c.match)
 }
 
 // matchEvery is how many texts are matched between two looks at the context: a match of a long text
@@ -130,10 +136,10 @@ func (p *pass) matches(field segment.Field, c *condition) []bool {
 const matchEvery = 64
 
 // matchesOf returns which texts match. It ends with the count.
-func (p *pass) matchesOf(texts []string, match func(string) bool) []bool {
+func (s *Scanner) matchesOf(texts []string, match matcher) []bool {
 	matches := make([]bool, len(texts))
 	for id, text := range texts {
-		if id%matchEvery == 0 && p.err() != nil {
+		if id%matchEvery == 0 && s.err() != nil {
 			break
 		}
 		matches[id] = match(shown(text))

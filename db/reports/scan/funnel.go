@@ -42,23 +42,34 @@ func (c *funnelCount) visitors() []int64 {
 	return at[1:]
 }
 
-// countFunnel follows each visitor through the page views and events of its kept visits of a UTC
-// day. A visitor counts by the user id of the visit in which it made the first step.
+// countFunnel adds the facts of a window to a funnel.
 func (p *pass) countFunnel(steps []step, to *funnelCount, w *window) {
-	if len(steps) == 0 {
-		return
+	if len(steps) > 0 {
+		f := funnelWalk{p, steps, w}
+		f.count(to)
 	}
+}
 
+// funnelWalk follows visitors through the steps of a funnel within a window of a UTC day.
+type funnelWalk struct {
+	*pass
+	steps  []step
+	window *window
+}
+
+// count follows each visitor through the page views and events of its kept visits. A visitor counts
+// by the user id of the visit in which it made the first step.
+func (f *funnelWalk) count(to *funnelCount) {
 	begin := 0
-	for i := range p.facts {
-		if p.mustEnd(i) {
+	for i := range f.facts {
+		if f.mustEnd(i) {
 			return
 		}
-		if i+1 < len(p.facts) && p.facts[i+1].visitor == p.facts[i].visitor {
+		if i+1 < len(f.facts) && f.facts[i+1].visitor == f.facts[i].visitor {
 			continue
 		}
 
-		made, user := p.followVisitor(steps, p.facts[begin:i+1], w)
+		made, user := f.follow(f.facts[begin : i+1])
 		begin = i + 1
 		switch {
 		case made == 0:
@@ -70,17 +81,16 @@ func (p *pass) countFunnel(steps []step, to *funnelCount, w *window) {
 	}
 }
 
-// followVisitor returns how many steps a visitor made, and the user id of the visit with the first
-// one.
-func (p *pass) followVisitor(steps []step, visits []fact, w *window) (made int, user uint32) {
-	if len(visits) > 1 && p.overlap(visits) {
-		return p.followTogether(steps, visits, w)
+// follow returns how many steps a visitor made, and the user id of the visit with the first one.
+func (f *funnelWalk) follow(visits []fact) (made int, user uint32) {
+	if len(visits) > 1 && f.overlap(visits) {
+		return f.followTogether(visits)
 	}
 
-	for i := 0; i < len(visits) && made < len(steps); i++ {
+	for i := 0; i < len(visits) && made < len(f.steps); i++ {
 		begun := made > 0
-		for c := p.cursorOf(&visits[i]); made < len(steps) && !c.done(); {
-			if p.takes(&c, &steps[made], w) {
+		for c := newCursor(f.g, &visits[i]); made < len(f.steps) && !c.done(); {
+			if c.takes(&f.steps[made], f.window) {
 				made++
 			}
 		}
@@ -94,7 +104,7 @@ func (p *pass) followVisitor(steps []step, visits []fact, w *window) (made int, 
 // compiledStep is a step of a funnel: a page view or event with a text that matches makes it.
 type compiledStep struct {
 	field segment.Field
-	match func(text string) bool
+	match matcher
 }
 
 func (s *Step) compile() compiledStep {
@@ -130,6 +140,7 @@ func (p *pass) stepsOf(compiled []compiledStep) []step {
 
 // cursor walks through the page views and events of a visit in order of time.
 type cursor struct {
+	g        *segment.Segment
 	fact     *fact
 	views    uint32 // its first page view
 	view     uint32 // the next one
@@ -140,19 +151,19 @@ type cursor struct {
 	before    uint32 // page views of the visit before the next event
 }
 
-func (p *pass) cursorOf(f *fact) cursor {
-	c := cursor{fact: f}
-	c.views, c.viewsEnd = p.g.Views(int(f.visit))
-	c.event, c.eventsEnd = p.g.Events(int(f.visit))
+func newCursor(g *segment.Segment, f *fact) cursor {
+	c := cursor{g: g, fact: f}
+	c.views, c.viewsEnd = g.Views(int(f.visit))
+	c.event, c.eventsEnd = g.Events(int(f.visit))
 	c.view = c.views
-	p.place(&c)
+	c.place()
 	return c
 }
 
 // place finds the place of the next event among the page views.
-func (p *pass) place(c *cursor) {
+func (c *cursor) place() {
 	if c.event < c.eventsEnd {
-		c.before = p.g.Before.At(int(c.event))
+		c.before = c.g.Before.At(int(c.event))
 	}
 }
 
@@ -164,33 +175,33 @@ func (c *cursor) isView() bool {
 }
 
 // second returns the time of the next row.
-func (p *pass) second(c *cursor) uint32 {
+func (c *cursor) second() uint32 {
 	if c.isView() {
-		return p.g.ViewAt[c.view]
+		return c.g.ViewAt[c.view]
 	}
-	return p.g.EventAt[c.event]
+	return c.g.EventAt[c.event]
 }
 
 // takes moves to the row after the next one, and reports whether the next one makes a step.
-func (p *pass) takes(c *cursor, s *step, w *window) bool {
+func (c *cursor) takes(s *step, w *window) bool {
 	if c.isView() {
 		v := c.view
 		c.view++
-		return s.field == segment.Path && c.fact.day(w, p.g.ViewAt[v]) != 0 && s.match[p.g.Columns[segment.Path].At(int(v))]
+		return s.field == segment.Path && c.fact.day(w, c.g.ViewAt[v]) != 0 && s.match[c.g.Columns[segment.Path].At(int(v))]
 	}
 
 	e := c.event
 	c.event++
-	p.place(c)
-	return s.field == segment.EventName && c.fact.day(w, p.g.EventAt[e]) != 0 && s.match[p.g.Columns[segment.EventName].At(int(e))]
+	c.place()
+	return s.field == segment.EventName && c.fact.day(w, c.g.EventAt[e]) != 0 && s.match[c.g.Columns[segment.EventName].At(int(e))]
 }
 
 // overlap reports whether a visit begins before the last row of an earlier one, as with two tabs
 // that show different campaigns.
-func (p *pass) overlap(visits []fact) bool {
+func (f *funnelWalk) overlap(visits []fact) bool {
 	last := uint32(0)
 	for i := range visits {
-		views, events := p.viewTimes(&visits[i]), p.eventTimes(&visits[i])
+		views, events := f.viewTimes(&visits[i]), f.eventTimes(&visits[i])
 		if len(views) > 0 && views[0] < last || len(events) > 0 && events[0] < last {
 			return true
 		}
@@ -204,53 +215,50 @@ func (p *pass) overlap(visits []fact) bool {
 	return false
 }
 
-// followTogether is followVisitor for visits that overlap. Rows of the same second are in the order
-// of their visits.
-func (p *pass) followTogether(steps []step, visits []fact, w *window) (made int, user uint32) {
-	together := &cursors{pass: p}
+// followTogether is follow for visits that overlap. Rows of the same second are in the order of
+// their visits.
+func (f *funnelWalk) followTogether(visits []fact) (made int, user uint32) {
+	var together cursors
 	for i := range visits {
-		if c := p.cursorOf(&visits[i]); !c.done() {
-			together.list = append(together.list, c)
+		if c := newCursor(f.g, &visits[i]); !c.done() {
+			together = append(together, c)
 		}
 	}
-	heap.Init(together)
+	heap.Init(&together)
 
-	for n := 0; len(together.list) > 0 && made < len(steps) && !p.mustEnd(n); n++ {
-		c := &together.list[0]
-		if p.takes(c, &steps[made], w) {
+	for n := 0; len(together) > 0 && made < len(f.steps) && !f.mustEnd(n); n++ {
+		c := &together[0]
+		if c.takes(&f.steps[made], f.window) {
 			if made++; made == 1 {
 				user = c.fact.user
 			}
 		}
 		if c.done() {
-			heap.Pop(together)
+			heap.Pop(&together)
 			continue
 		}
-		heap.Fix(together, 0)
+		heap.Fix(&together, 0)
 	}
 	return made, user
 }
 
 // cursors is a heap of visits by the time of their next row and then their order.
-type cursors struct {
-	pass *pass
-	list []cursor
-}
+type cursors []cursor
 
-func (c *cursors) Len() int      { return len(c.list) }
-func (c *cursors) Swap(i, j int) { c.list[i], c.list[j] = c.list[j], c.list[i] }
+func (c cursors) Len() int      { return len(c) }
+func (c cursors) Swap(i, j int) { c[i], c[j] = c[j], c[i] }
 
 // Push is never called.
 func (c *cursors) Push(any) {}
 
 // Less implements heap.Interface.
-func (c *cursors) Less(i, j int) bool {
-	a, b := &c.list[i], &c.list[j]
-	return cmp.Or(cmp.Compare(c.pass.second(a), c.pass.second(b)), cmp.Compare(a.fact.visit, b.fact.visit)) < 0
+func (c cursors) Less(i, j int) bool {
+	a, b := &c[i], &c[j]
+	return cmp.Or(cmp.Compare(a.second(), b.second()), cmp.Compare(a.fact.visit, b.fact.visit)) < 0
 }
 
 // Pop removes the last one.
 func (c *cursors) Pop() any {
-	c.list = c.list[:len(c.list)-1]
+	*c = (*c)[:len(*c)-1]
 	return nil
 }

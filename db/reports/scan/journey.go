@@ -124,16 +124,24 @@ func (c *journeyCount) growSlots() {
 
 // countJourney follows each kept visit that began in the window.
 func (p *pass) countJourney(start *step, c *journeyCount, w *window) {
+	j := journeyWalk{p, start, c}
 	for i := range p.facts {
 		if p.mustEnd(i) {
 			return
 		}
 		if f := &p.facts[i]; f.begun {
-			if way, ok := p.wayOf(start, c, f); ok {
-				p.followWay(c, f, way, w.day(p.g.Start[f.visit]))
+			if way, ok := j.wayOf(f); ok {
+				j.follow(f, way, w.day(p.g.Start[f.visit]))
 			}
 		}
 	}
+}
+
+// journeyWalk follows visits from the start of a journey.
+type journeyWalk struct {
+	*pass
+	start *step
+	to    *journeyCount
 }
 
 // way walks over the page views of a visit in one direction.
@@ -146,19 +154,19 @@ type way struct {
 
 // wayOf returns the page views of a visit after or before its first view of the start's page, or
 // its first such event. ok is false if the visit has none.
-func (p *pass) wayOf(start *step, c *journeyCount, f *fact) (found way, ok bool) {
-	from, to := p.g.Views(int(f.visit))
+func (j *journeyWalk) wayOf(f *fact) (found way, ok bool) {
+	from, to := j.g.Views(int(f.visit))
 	found = way{from: int(from), to: int(to), by: 1, last: noText}
-	if c.Before {
+	if j.to.Before {
 		found.by = -1
 	}
 
-	if start.field == segment.EventName {
-		names := &p.g.Columns[segment.EventName]
-		for e, end := p.g.Events(int(f.visit)); e < end && !p.mustEnd(int(e)); e++ {
-			if start.match[names.At(int(e))] {
-				found.view = found.from + int(p.g.Before.At(int(e)))
-				if c.Before {
+	if j.start.field == segment.EventName {
+		names := &j.g.Columns[segment.EventName]
+		for e, end := j.g.Events(int(f.visit)); e < end && !j.mustEnd(int(e)); e++ {
+			if j.start.match[names.At(int(e))] {
+				found.view = found.from + int(j.g.Before.At(int(e)))
+				if j.to.Before {
 					found.view--
 				}
 				return found, true
@@ -167,9 +175,9 @@ func (p *pass) wayOf(start *step, c *journeyCount, f *fact) (found way, ok bool)
 		return found, false
 	}
 
-	paths := &p.g.Columns[segment.Path]
-	for v := found.from; v < found.to && !p.mustEnd(v); v++ {
-		if path := paths.At(v); start.match[path] {
+	paths := &j.g.Columns[segment.Path]
+	for v := found.from; v < found.to && !j.mustEnd(v); v++ {
+		if path := paths.At(v); j.start.match[path] {
 			found.view, found.last = v+found.by, path
 			return found, true
 		}
@@ -179,31 +187,32 @@ func (p *pass) wayOf(start *step, c *journeyCount, f *fact) (found way, ok bool)
 
 // next returns the index of the next path that differs from the last one. ok is false at the end of
 // the visit.
-func (p *pass) next(w *way) (path uint32, ok bool) {
-	paths := &p.g.Columns[segment.Path]
+func (j *journeyWalk) next(w *way) (path uint32, ok bool) {
+	paths := &j.g.Columns[segment.Path]
 	for ; w.from <= w.view && w.view < w.to; w.view += w.by {
 		if path := paths.At(w.view); path != w.last {
 			w.last = path
 			return path, true
 		}
-		if p.mustEnd(w.view) {
+		if j.mustEnd(w.view) {
 			break
 		}
 	}
 	return 0, false
 }
 
-// followWay counts a visit in the nodes of its way. day is the local day of its start.
-func (p *pass) followWay(c *journeyCount, f *fact, w way, day uint8) {
+// follow counts a visit in the nodes of its way. day is the local day of its start.
+func (j *journeyWalk) follow(f *fact, w way, day uint8) {
+	c := j.to
 	node := uint32(startNode)
 	c.add(node, f, day)
 	for range c.Steps {
-		path, ok := p.next(&w)
+		path, ok := j.next(&w)
 		if !ok {
 			c.add(c.child(node, endPage), f, day)
 			return
 		}
-		c.pages.use(p.g.Texts[segment.Path], path)
+		c.pages.use(j.g.Texts[segment.Path], path)
 		node = c.child(node, c.pages.current[path])
 		c.add(node, f, day)
 	}

@@ -239,7 +239,7 @@ func (p *pass) countNumbers(a *askedNumbers, w *window) {
 
 		a.groups[group].events++
 		a.visitors.addVisitorOnly(group, f, day)
-		switch number := p.carriedNumber(e, a.property); number {
+		switch number := p.parsed.carried(p.g, e, a.property); number {
 		case segment.NoNumber:
 		case segment.UnknownNumber:
 			a.groups[group].unknown++
@@ -250,21 +250,21 @@ func (p *pass) countNumbers(a *askedNumbers, w *window) {
 	})
 }
 
-// carriedNumber returns the number that event e carries in a property. If the segment has no such
-// property, it is unknown for an event with properties that have no rows of their own, which may be
-// any.
-func (p *pass) carriedNumber(e int, property uint32) segment.Number {
-	names, values := &p.g.Columns[segment.PropName], &p.g.Columns[segment.PropValue]
+// carried returns the number that event e of the segment carries in a property. If the segment has
+// no such property, it is unknown for an event with properties that have no rows of their own,
+// which may be any.
+func (n *numbersOf) carried(g *segment.Segment, e int, property uint32) segment.Number {
+	names, values := &g.Columns[segment.PropName], &g.Columns[segment.PropValue]
 	others, hasOtherName := 0, false
-	for i, to := p.g.Props(e); i < to; i++ {
+	for i, to := g.Props(e); i < to; i++ {
 		switch name, value := names.At(int(i)), values.At(int(i)); {
-		case name == property && value == p.parsed.other:
-			return p.g.OtherNumber(e, others)
+		case name == property && value == n.other:
+			return g.OtherNumber(e, others)
 		case name == property:
-			return p.parsed.values[value]
-		case name == p.parsed.names:
+			return n.values[value]
+		case name == n.names:
 			hasOtherName = true
-		case value == p.parsed.other:
+		case value == n.other:
 			others++
 		}
 	}
@@ -285,9 +285,9 @@ func (c *numberCount) number(texts []string, i uint32) {
 	c.grow(len(c.values.texts))
 }
 
-// result returns the figures of the groups. It ends early, with figures missing, when mustEnd
-// reports so. The count must not be used again.
-func (c *numberCount) result(mustEnd func() bool) *NumberCount {
+// result returns the figures of the groups. It ends with the count of the scanner, and then figures
+// are missing. The count must not be used again.
+func (c *numberCount) result(s *Scanner) *NumberCount {
 	r := &NumberCount{Groups: c.Groups, Figures: make([]NumberFigures, len(c.groups))}
 	order := make([]uint32, len(c.groups)) // the place of each group
 	if c.Groups == NumberRows {
@@ -314,7 +314,7 @@ func (c *numberCount) result(mustEnd func() bool) *NumberCount {
 	sum := new(decimalSum)
 	entries := c.set.sorted(order)
 	for n := 0; len(entries) > 0; n++ {
-		if n%resultsEvery == 0 && mustEnd() {
+		if n%resultsEvery == 0 && s.err() != nil {
 			return r
 		}
 

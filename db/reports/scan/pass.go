@@ -34,7 +34,9 @@ type sale struct {
 	revenue  Revenue
 }
 
-// pass is the count of one segment.
+// pass is the count of one segment: its facts, and the tables of the breakdowns. Types of their own
+// choose the visits (sieve), follow them (funnelWalk and journeyWalk), and add or make rollups
+// (adder and roller).
 type pass struct {
 	*Scanner
 	g     *segment.Segment
@@ -97,7 +99,7 @@ func (s *Scanner) newPass(g *segment.Segment) (*pass, error) {
 		}
 	}
 
-	p.keep = p.filter()
+	p.keep = (&sieve{p}).filter()
 	p.isSparse = isSparse(p.keep)
 	p.currencies = s.copiesOf(g.Texts[segment.Currency])
 	if len(g.Texts[segment.User]) > 1 {

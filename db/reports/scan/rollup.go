@@ -289,10 +289,10 @@ func (r *roller) hidden(w *window) (rows []segment.HiddenRow) {
 	pages := r.tables[Page]
 	for i := range r.facts {
 		f := &r.facts[i]
-		r.eachEventOf(f, w, func(e int, _ uint8) {
+		for e := range r.eventsOf(f, w) {
 			name := r.g.Columns[segment.EventName].At(e)
 			if !r.auto[name] {
-				return
+				continue
 			}
 
 			path := r.g.Columns[segment.EventPath].At(e)
@@ -300,7 +300,7 @@ func (r *roller) hidden(w *window) (rows []segment.HiddenRow) {
 				rows = append(rows, segment.HiddenRow{Field: segment.Path, Value: path, Name: name})
 			}
 			if f.begun || f.days != 0 || r.sums[i].events > 0 {
-				return
+				continue
 			}
 			for by, field := range fields {
 				if Dimension(by) == SourceName {
@@ -311,7 +311,7 @@ func (r *roller) hidden(w *window) (rows []segment.HiddenRow) {
 					rows = append(rows, segment.HiddenRow{Field: field, Value: value, Name: name})
 				}
 			}
-		})
+		}
 	}
 
 	slices.SortFunc(rows, func(a, b segment.HiddenRow) int {

@@ -272,7 +272,10 @@ func (s *Scanner) sideBySide(parts []func(), n int) {
 
 	var running sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(parts)) - 1 {
-		running.Go(func() { s.budget.Measure(work) })
+		running.Go(func() {
+			defer s.budget.Begin().End()
+			work()
+		})
 	}
 	work()
 	running.Wait()
@@ -385,7 +388,7 @@ func (s *Scanner) End() (*Result, error) {
 		r.Cohorts = s.cohorts.result(s.query.Cohorts)
 	}
 	for _, c := range s.counted {
-		r.Numbers = append(r.Numbers, c.result(func() bool { return s.err() != nil }))
+		r.Numbers = append(r.Numbers, c.result(s))
 	}
 	for name, count := range s.props {
 		r.Properties[name] = PropertyCount{count.events, len(count.values)}

@@ -163,15 +163,15 @@ func (p *pass) countParts(to *table, s *intervals, f *fact, w *window) {
 		p.addBegun(&to.buckets[interval], f)
 	}
 
-	p.eachViewOf(f, w, func(v int, day uint8) {
+	for v, day := range p.viewsOf(f, w) {
 		if interval := s.at(p.g.ViewAt[v]); interval != noInterval {
 			p.addView(&to.buckets[interval], v)
 			to.addVisitor(uint32(interval), f, day)
 		}
-	})
-	p.eachEventOf(f, w, func(e int, day uint8) {
+	}
+	for e, day := range p.eventsOf(f, w) {
 		if interval := s.at(p.g.EventAt[e]); interval != noInterval {
 			p.addEventTo(to, uint32(interval), f, e, day, false)
 		}
-	})
+	}
 }

@@ -250,6 +250,7 @@ func (d *DayBuilder) addProperties(object []byte) (added uint8) {
 		if !ok {
 			continue
 		}
+
 		row := d.property(p.name, value)
 		if d.texts[PropName][row.name] == Other {
 			if other {
@@ -257,6 +258,8 @@ func (d *DayBuilder) addProperties(object []byte) (added uint8) {
 			}
 			other = true
 		}
+
+		// The text of a value without a row of its own is lost, so its number is kept apart.
 		if d.isNumbered(row) {
 			d.numbers = append(d.numbers, ParseNumber(value))
 			row.value = numberFlag + Text(len(d.numbers)-1)
@@ -264,6 +267,7 @@ func (d *DayBuilder) addProperties(object []byte) (added uint8) {
 		d.props = append(d.props, row)
 		added++
 	}
+
 	d.checkProperties()
 	return added
 }

@@ -72,9 +72,11 @@ func newPart(part Part, first model.Day) []byte {
 func (s *Segment) appendColumns(data []byte, part Part) []byte {
 	switch part {
 	case PartDays:
-		data = appendValues(data, daysOf(s, func(d *Day) uint32 { return d.Visits }))
-		data = appendValues(data, daysOf(s, func(d *Day) uint32 { return d.Views }))
-		return appendValues(data, daysOf(s, func(d *Day) uint32 { return d.Events }))
+		var visits, views, events []uint32
+		for _, d := range s.Days {
+			visits, views, events = append(visits, d.Visits), append(views, d.Views), append(events, d.Events)
+		}
+		return appendValues(appendValues(appendValues(data, visits), views), events)
 
 	case PartTexts:
 		return s.appendTexts(data)
@@ -98,14 +100,6 @@ func (s *Segment) appendColumns(data []byte, part Part) []byte {
 		data = s.appendFields(data, props)
 		return appendValues(appendValues(data, s.NumbersEnd), s.Numbers)
 	}
-}
-
-func daysOf(s *Segment, count func(*Day) uint32) []uint32 {
-	counts := make([]uint32, len(s.Days))
-	for i := range s.Days {
-		counts[i] = count(&s.Days[i])
-	}
-	return counts
 }
 
 // appendTexts appends two columns for each dictionary: where each text ends, and the bytes of all.

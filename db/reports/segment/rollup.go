@@ -353,7 +353,7 @@ func (r *Rollup) Totals(span int, s *Segment) (*Totals, error) {
 		}
 	}
 
-	t.Names = n.names(texts)
+	t.Names = n.names(texts(EventName), texts(User))
 	for range n.length() {
 		set := NameSet{Visitors: n.sum()}
 		for range n.length() {
@@ -374,7 +374,7 @@ func (r *Rollup) Totals(span int, s *Segment) (*Totals, error) {
 		}
 		t.Hidden = append(t.Hidden, h)
 	}
-	t.Across = n.names(texts)
+	t.Across = n.names(texts(EventName), texts(User))
 	t.Joined = List{data: n.bytes(), values: texts(Source)}
 
 	if n.err == nil && len(n.rest) > 0 {
@@ -386,12 +386,13 @@ func (r *Rollup) Totals(span int, s *Segment) (*Totals, error) {
 	return t, nil
 }
 
-func (n *numbers) names(texts func(Field) int) []NameTotals {
+// names reads the figures of names of events. events and users are the sizes of their dictionaries.
+func (n *numbers) names(events, users int) []NameTotals {
 	var names []NameTotals
 	for range n.length() {
 		names = append(names, NameTotals{
-			Name: n.below(texts(EventName)), Visitors: n.sum(), Events: n.sum(), Visits: n.sum(), Bounces: n.sum(),
-			VisitMS: n.sum(), Users: List{data: n.bytes(), least: 1, values: texts(User)},
+			Name: n.below(events), Visitors: n.sum(), Events: n.sum(), Visits: n.sum(), Bounces: n.sum(),
+			VisitMS: n.sum(), Users: List{data: n.bytes(), least: 1, values: users},
 		})
 	}
 	return names

@@ -114,7 +114,7 @@ func bulkRate(ctx context.Context, b *instance.Instance, rows int) (float64, err
 	scratch := instance.Instance{Database: url}
 	var rate float64
 	err := scratch.WithDatabase(func(d *db.DB) error {
-		if err := migrations.Apply(ctx, d, time.Now); err != nil {
+		if err := migrations.Apply(ctx, d); err != nil {
 			return err
 		}
 		if err := retention.New(d).EnsurePartitions(ctx, model.At(time.Now())); err != nil {
