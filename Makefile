@@ -19,11 +19,16 @@ TIMEOUT ?= 60m# for the tests of one package
 RACE = -race -gcflags=modernc.org/sqlite/lib=-race=false \
 	-gcflags=github.com/chromedp/...=-race=false
 
+# In CI no result of an earlier run counts.
+ifeq ($(CI),true)
+TESTS = -count=1
+endif
+
 # Tests wait for processes, browsers and timeouts for a third of their time, so more packages than
 # there are processors run at once. Those that take longest start first, so that none of them runs
 # alone at the end. "make check" runs vet.
 PARALLEL ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 3)
-TESTS = -vet=off -p=$(PARALLEL) -timeout=$(TIMEOUT) $(FLAGS)
+TESTS += -vet=off -p=$(PARALLEL) -timeout=$(TIMEOUT) $(FLAGS)
 PKG ?= ./graph/test ./dataplane/analytics/test ./jobs ./db/reports ./cmd/tallygate/test ./...
 LONG = ./frontend-assets/test/... ./cmd/tallygate/test ./jobs ./graph/... ./tools/loadgen ./...
 

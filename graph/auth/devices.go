@@ -21,9 +21,9 @@ const (
 )
 
 // devices remembers in a signed cookie that a browser has signed in to an address before. The
-// cookie grants nothing but a sign-in counter of its own, see signInLimits. It contains the SHA-256 of
-// the address, a random number, and the generation of the password: a password change invalidates
-// it.
+// cookie grants nothing but a sign-in counter of its own, see signInLimits. It contains the SHA-256
+// of the address, a random number, and the generation of the password: a password change
+// invalidates it.
 type devices struct {
 	name   string
 	secure bool

@@ -148,7 +148,8 @@ func (p *passwords) confirm(ctx context.Context, field, password string, mistake
 	return r, user, err
 }
 
-// confirmOwner is confirm for an owner of an account. It returns the user as a member of the account.
+// confirmOwner is confirm for an owner of an account. It returns the user as a member of the
+// account.
 func (p *passwords) confirmOwner(
 	ctx context.Context, accountID int64, password string, mistakes error,
 ) (*model.User, error) {
