@@ -19,16 +19,22 @@ TIMEOUT ?= 60m# for the tests of one package
 RACE = -race -gcflags=modernc.org/sqlite/lib=-race=false \
 	-gcflags=github.com/chromedp/...=-race=false
 
-# In CI no result of an earlier run counts.
+# In CI no result of an earlier run counts, and "make test" runs under the race detector, so that
+# "make test-left" completes it.
 ifeq ($(CI),true)
-TESTS = -count=1
+TESTS = $(RACE) -count=1
+DETECTOR = CGO_ENABLED=1
 endif
+
+# A program with the race detector sleeps for a second when it exits, unless GORACE sets another time.
+export GORACE ?= atexit_sleep_ms=50
 
 # Tests wait for processes, browsers and timeouts for a third of their time, so more packages than
 # there are processors run at once. Those that take longest start first, so that none of them runs
 # alone at the end. "make check" runs vet.
 PARALLEL ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 3)
-TESTS += -vet=off -p=$(PARALLEL) -timeout=$(TIMEOUT) $(FLAGS)
+PLAIN = -vet=off -p=$(PARALLEL) -timeout=$(TIMEOUT) $(FLAGS)
+TESTS += $(PLAIN)
 PKG ?= ./graph/test ./dataplane/analytics/test ./jobs ./db/reports ./cmd/tallygate/test ./...
 LONG = ./frontend-assets/test/... ./cmd/tallygate/test ./jobs ./graph/... ./tools/loadgen ./...
 
@@ -65,7 +71,8 @@ setup: ## Install what the full test suite needs, where that is permitted
 test: ## Run the tests that decide whether a change is right, on both databases (PKG: of these packages)
 	@.ci/setup postgres redis
 	@go build -buildvcs=false ./...
-	@go run -buildvcs=false ./tools/testreport -short $(TESTS) $(PKG)
+	@mkdir -p bin
+	@$(DETECTOR) go run -buildvcs=false ./tools/testreport -left bin/left-tests -short $(TESTS) $(PKG)
 
 .PHONY: watch
 watch: ## Run "make test" again after each change of a file (PKG: of these packages)
@@ -87,10 +94,13 @@ test-all: setup ## Run every test, also browsers, faults and loads, under the ra
 		go run -buildvcs=false ./tools/testreport -count=1 $(TESTS) $(LONG); \
 	fi
 
-# A program with the race detector sleeps for a second when it exits, unless GORACE sets another time.
+.PHONY: test-left
+test-left: setup ## Run the tests that the last "make test" has left: browsers, faults and loads
+	@go run -buildvcs=false ./tools/testreport -only bin/left-tests -count=1 $(PLAIN)
+
 .PHONY: test-race
 test-race: ## Run every test under the race detector, installing nothing
-	@CGO_ENABLED=1 GORACE="$${GORACE:-atexit_sleep_ms=50}" go run -buildvcs=false ./tools/testreport $(RACE) -count=1 $(TESTS) $(LONG)
+	@CGO_ENABLED=1 go run -buildvcs=false ./tools/testreport $(RACE) -count=1 $(TESTS) $(LONG)
 
 .PHONY: test-citus
 test-citus: ## Run the tests of stores, hits, jobs and reports on a Citus cluster (CITUS=program that starts one)

@@ -21,6 +21,9 @@
 // and neither TMPDIR nor GOTMPDIR is set. They are removed at the end, and after SIGINT, SIGTERM
 // and SIGHUP, which stop the tests.
 //
+// Before the arguments, -left FILE writes the tests that -short leaves to a file, and -only FILE
+// runs the tests in such a file instead of packages among the arguments.
+//
 // gotestsum prints failures as well, but these counts, their reasons and the last line would still
 // need nearly all of this program as a reader of its JSON.
 package main
@@ -54,7 +57,16 @@ const patience = 10 * time.Second
 // run runs the tests until ctx ends and returns the exit status. It gives them one PostgreSQL, and
 // the folder scratch for temporary files, unless that is nil. Then it removes both.
 func run(ctx context.Context, scratch *scratch, args []string, stdout, stderr io.Writer, ci bool) int {
+	left, args := option("-left", args)
+	only, args := option("-only", args)
 	r := newReport(stdout, kindsOf(os.Getenv("TALLYGATE_TEST_CITUS_URL"), slices.Contains(args, "-short")))
+	if only != "" {
+		var err error
+		if args, err = onlyLeft(only, args); err != nil {
+			r.goTestFailed(err)
+			return status(r.finish(ci))
+		}
+	}
 
 	env, dir := os.Environ(), ""
 	if scratch != nil {
@@ -76,15 +88,22 @@ func run(ctx context.Context, scratch *scratch, args []string, stdout, stderr io
 	if scratch != nil {
 		err = errors.Join(err, scratch.remove(patience))
 	}
+	if left != "" {
+		err = errors.Join(err, r.writeLeft(left))
+	}
 	if err != nil {
 		r.goTestFailed(err)
 	}
 
-	if !r.finish(ci) {
-		return 1
-	}
+	return status(r.finish(ci))
+}
 
-	return 0
+// status is the exit status of a run.
+func status(good bool) int {
+	if good {
+		return 0
+	}
+	return 1
 }
 
 // niceness is the priority of the tests, which is also the priority of the program's child process.

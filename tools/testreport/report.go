@@ -100,6 +100,8 @@ type report struct {
 	slowest  []slow  // top-level tests, the slowest first, at most slowestListed
 	skips    []string
 	problems []string // reasons to fail other than failed tests
+
+	leftTests map[leftTest]bool // see writeLeft
 }
 
 // slow is how long a test took.
@@ -130,7 +132,10 @@ type test struct {
 }
 
 func newReport(out io.Writer, kinds []kind) *report {
-	return &report{out: out, kinds: kinds, running: make(map[string]*suite), byKind: make([]count, len(kinds))}
+	return &report{
+		out: out, kinds: kinds, running: make(map[string]*suite), byKind: make([]count, len(kinds)),
+		leftTests: make(map[leftTest]bool),
+	}
 }
 
 // read reads events until the end of the input. A line that is not an event is printed unchanged.
@@ -287,7 +292,7 @@ func (r *report) count(s *suite, t *test) {
 	if t.action == "skip" {
 		switch why = reason(t.output); {
 		case strings.HasPrefix(why, testkit.Long):
-			r.left++
+			r.leave(s, t)
 			return
 		case strings.HasPrefix(why, testkit.OnCitus):
 			r.onCitus++

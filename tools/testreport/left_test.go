@@ -1,0 +1,56 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tallygate/tallygate/tools/testkit"
+)
+
+// TestLeft checks that the functions with a test that -short leaves, and no others, are those of
+// the later run.
+func TestLeft(t *testing.T) {
+	t.Parallel()
+	var events strings.Builder
+	for _, test := range []struct{ suite, name, action, why string }{
+		{"example.test/a", "TestQuick", "pass", ""},
+		{"example.test/a", "TestSlow", "skip", testkit.Long + "a browser"},
+		{"example.test/a", "TestMissing", "skip", "no server here"},
+		{"example.test/b", "TestSome/quick", "pass", ""},
+		{"example.test/b", "TestSome/slow", "skip", testkit.Long + "a load"},
+		{"example.test/b", "TestSome", "pass", ""},
+		{"example.test/b", "TestSlow", "skip", testkit.Long + "a load"},
+		{"example.test/c", "TestQuick", "pass", ""},
+	} {
+		event := func(action, output string) {
+			fmt.Fprintf(&events, `{"Action":%q,"Package":%q,"Test":%q,"Output":%q}`+"\n", action, test.suite, test.name, output)
+		}
+		event("run", "")
+		if test.why != "" {
+			event("output", "    left_test.go:1: "+test.why+"\n")
+		}
+		event(test.action, "")
+	}
+	for _, suite := range []string{"a", "b", "c"} {
+		fmt.Fprintf(&events, `{"Action":"pass","Package":"example.test/%s"}`+"\n", suite)
+	}
+
+	r := newReport(new(bytes.Buffer), kinds)
+	if err := r.read(strings.NewReader(events.String())); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "left")
+	if err := r.writeLeft(file); err != nil {
+		t.Fatal(err)
+	}
+
+	got, err := onlyLeft(file, []string{"-count=1"})
+	want := []string{"-count=1", "-run", "^(TestSlow|TestSome)$", "example.test/b", "example.test/a"}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%q, %v; want %q", got, err, want)
+	}
+}
