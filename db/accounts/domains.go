@@ -39,9 +39,9 @@ func LookupRecord(ctx context.Context, resolver *net.Resolver, provider *model.A
 }
 
 // Verify records that the domain of a provider belongs to its account, because its DNS record is
-// among the texts that LookupRecord has found, or without texts because an operator confirms it. An
-// account whose own record is not among the texts loses the domain, unless an operator has
-// confirmed it. Verify fails with model.ErrNotFound if the provider or its domain has changed
+// among the texts that LookupRecord has found, or without texts because an operator confirms it.
+// Without its own record among the texts, an account loses the domain, unless an operator has
+// confirmed the domain. Verify fails with model.ErrNotFound if the provider or its domain has changed
 // since, and with ErrDomainClaimed.
 func (s *Providers) Verify(
 	ctx context.Context, provider *model.AccountProvider, texts []string, now model.Instant,

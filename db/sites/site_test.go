@@ -121,3 +121,20 @@ func addUsage(t *testing.T, d *db.DB, used map[model.UsageKey]int64) {
 		}
 	}
 }
+
+// TestIsKeyTaken checks that a new site cannot get the key of a deleted site, which may be restored.
+func TestIsKeyTaken(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		site, store := dbtest.NewOwnSite(t, d, "example.com"), sites.New(d).Sites
+		if _, err := store.RemoveSite(t.Context(), site.AccountID, site.ID, nil, 1); err != nil {
+			t.Fatal(err)
+		}
+
+		for key, want := range map[string]bool{site.SiteKey: true, model.NewSiteKey(): false} {
+			if taken, err := store.IsKeyTaken(t.Context(), key); taken != want || err != nil {
+				t.Errorf("%s: %v, %v; want %v", key, taken, err, want)
+			}
+		}
+	})
+}

@@ -169,7 +169,7 @@ func (p *Passkeys) SignIn(ctx context.Context, answer PasskeyAnswer) (*model.Use
 	return r.begin(ctx, user, accounts.SessionStart{SignIn: true, Proved: true})
 }
 
-// checkAny returns the user whose passkey has answered a challenge.
+// checkAny returns the user who has answered a challenge with a passkey.
 func (p *Passkeys) checkAny(
 	ctx context.Context, parsed *protocol.ParsedCredentialAssertionData, c challenge,
 ) (*model.User, error) {

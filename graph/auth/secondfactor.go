@@ -51,7 +51,7 @@ type SignedIn struct {
 var errSecondFactor = model.InvalidField("secondFactor", "invalid_second_factor",
 	"The code or the passkey is wrong, expired or was used already.")
 
-// ask returns how a user, whose password was right, can prove a second factor.
+// ask returns how a user with the right password can prove a second factor.
 func (f *SecondFactors) ask(ctx context.Context, user *model.User) (*SignedIn, error) {
 	factors, err := f.accounts.SecondFactors.Of(ctx, user.ID)
 	if err != nil {
@@ -62,10 +62,10 @@ func (f *SecondFactors) ask(ctx context.Context, user *model.User) (*SignedIn, e
 	return &SignedIn{Methods: factors.Methods(), Passkey: request}, err
 }
 
-// prove checks a second factor of a user whose password was right. Wrong ones are counted for the
-// user, or for a known device: after 5, each further attempt must wait as in signInLimits. Six
-// digits of which three are valid at a time are found in one of some 300,000 attempts; a day of
-// waits has about 110.
+// prove checks a second factor of a user with the right password. Wrong ones are counted for the
+// user, or for a known device: after 5, each further attempt must wait as in signInLimits. Three
+// codes of six digits are valid at a time, so one of some 300,000 attempts is right; a day of waits
+// has about 110 attempts.
 func (f *SecondFactors) prove(ctx context.Context, r *request, user *model.User, proof Proof) error {
 	return f.proveThrough(ctx, r, user, 0, proof)
 }

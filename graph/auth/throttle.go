@@ -89,8 +89,8 @@ func (t *throttle) inviteLimits(address string) []accounts.SignInLimit {
 	}
 }
 
-// emailLimits returns the counters of requests to change an address, each of which sends two mails:
-// by user, by new address and by network.
+// emailLimits returns the counters of requests to change an address, by user, by new address and by
+// network. Each request sends two mails.
 func (t *throttle) emailLimits(r *http.Request, userID int64, address string) []accounts.SignInLimit {
 	user := strconv.AppendInt(nil, userID, 10)
 	return append(

@@ -11,8 +11,8 @@ import (
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
-// TestLeft checks that the functions with a test that -short leaves, and no others, are those of
-// the later run.
+// TestLeft checks that the later run has each function with a test that -short leaves, and no other
+// function.
 func TestLeft(t *testing.T) {
 	t.Parallel()
 	var events strings.Builder
