@@ -11,6 +11,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/tallygate/tallygate/db/celllist"
+	"github.com/tallygate/tallygate/db/model"
 )
 
 // DefaultCell is the id of the cell that every database has.
@@ -49,18 +50,18 @@ func (d *DB) Cell(ctx context.Context, id int64) (*Cell, error) {
 
 // OfSite returns the cell of a site; the default one for an unknown site. A site that is moved has
 // its rows in both cells for a minute after that.
-func (d *DB) OfSite(ctx context.Context, siteID int64) (*Cell, error) {
-	return d.cellOf(ctx, "sites", siteID)
+func (d *DB) OfSite(ctx context.Context, siteID model.SiteID) (*Cell, error) {
+	return cellOf(ctx, d, "sites", siteID)
 }
 
 // OfAccount returns the cell with the captcha of an account; the default one for an unknown
 // account. An account that is moved has its rows in both cells for a minute after that.
-func (d *DB) OfAccount(ctx context.Context, accountID int64) (*Cell, error) {
-	return d.cellOf(ctx, "accounts", accountID)
+func (d *DB) OfAccount(ctx context.Context, accountID model.AccountID) (*Cell, error) {
+	return cellOf(ctx, d, "accounts", accountID)
 }
 
-func (d *DB) cellOf(ctx context.Context, table string, id int64) (*Cell, error) {
-	byID, err := d.cellsOf(ctx, table, []int64{id})
+func cellOf[ID ~int64](ctx context.Context, d *DB, table string, id ID) (*Cell, error) {
+	byID, err := cellsOf(ctx, d, table, []ID{id})
 	if err != nil {
 		return nil, err
 	}
@@ -68,10 +69,10 @@ func (d *DB) cellOf(ctx context.Context, table string, id int64) (*Cell, error) 
 }
 
 // cellsOf returns the ids of the cells of rows of sites or accounts.
-func (d *DB) cellsOf(ctx context.Context, table string, ids []int64) (map[int64]int64, error) {
-	byID := make(map[int64]int64, len(ids))
-	for _, id := range ids {
-		byID[id] = DefaultCell
+func cellsOf[ID ~int64](ctx context.Context, d *DB, table string, ids []ID) (map[ID]int64, error) {
+	byID, numbers := make(map[ID]int64, len(ids)), make([]int64, len(ids))
+	for i, id := range ids {
+		byID[id], numbers[i] = DefaultCell, int64(id)
 	}
 
 	single, err := d.IsSingle(ctx)
@@ -79,14 +80,15 @@ func (d *DB) cellsOf(ctx context.Context, table string, ids []int64) (map[int64]
 		return byID, err
 	}
 
-	rows, err := d.DataRead.DB.QueryContext(ctx, "SELECT id, cell FROM "+table+" WHERE id = ANY($1)", ids)
+	rows, err := d.DataRead.DB.QueryContext(ctx, "SELECT id, cell FROM "+table+" WHERE id = ANY($1)", numbers)
 	if err != nil {
 		return nil, fmt.Errorf("look for the cells of %d %s: %w", len(ids), table, err)
 	}
 	defer rows.Close()
 
 	for rows.Next() {
-		var id, cell int64
+		var id ID
+		var cell int64
 		if err := rows.Scan(&id, &cell); err != nil {
 			return nil, fmt.Errorf("look for the cells of %d %s: %w", len(ids), table, err)
 		}
@@ -98,13 +100,13 @@ func (d *DB) cellsOf(ctx context.Context, table string, ids []int64) (map[int64]
 
 // PerCell calls a function once for each cell that some of the sites are in, with these sites in
 // their order.
-func (d *DB) PerCell(ctx context.Context, siteIDs []int64, call func(cell *Cell, siteIDs []int64) error) error {
-	bySite, err := d.cellsOf(ctx, "sites", siteIDs)
+func (d *DB) PerCell(ctx context.Context, siteIDs []model.SiteID, call func(cell *Cell, siteIDs []model.SiteID) error) error {
+	bySite, err := cellsOf(ctx, d, "sites", siteIDs)
 	if err != nil {
 		return err
 	}
 
-	byCell := make(map[int64][]int64)
+	byCell := make(map[int64][]model.SiteID)
 	for _, id := range siteIDs {
 		byCell[bySite[id]] = append(byCell[bySite[id]], id)
 	}
@@ -125,9 +127,9 @@ func (d *DB) PerCell(ctx context.Context, siteIDs []int64, call func(cell *Cell,
 // RowsPerCell returns the rows that a query finds in each cell of the sites, one cell after the
 // other.
 func RowsPerCell[Row any](
-	ctx context.Context, d *DB, siteIDs []int64, query func(cell *Cell, siteIDs []int64, rows *[]Row) error,
+	ctx context.Context, d *DB, siteIDs []model.SiteID, query func(cell *Cell, siteIDs []model.SiteID, rows *[]Row) error,
 ) (all []Row, err error) {
-	err = d.PerCell(ctx, siteIDs, func(cell *Cell, siteIDs []int64) error {
+	err = d.PerCell(ctx, siteIDs, func(cell *Cell, siteIDs []model.SiteID) error {
 		var rows []Row
 		err := query(cell, siteIDs, &rows)
 		all = append(all, rows...)

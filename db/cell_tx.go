@@ -54,13 +54,13 @@ func (c *Cell) InTx(ctx context.Context, fn func(ctx context.Context, tx *CellTx
 // InSiteTx is InTx for a transaction that changes rows of one site, in its cell. No such
 // transaction runs while the last of the site's rows are moved to another cell: it waits for up to
 // five seconds, and then fails with ErrSiteMoving.
-func (d *DB) InSiteTx(ctx context.Context, siteID int64, fn func(ctx context.Context, tx *CellTx) error) error {
+func (d *DB) InSiteTx(ctx context.Context, siteID model.SiteID, fn func(ctx context.Context, tx *CellTx) error) error {
 	return d.DefaultCell().InSiteTx(ctx, siteID, fn)
 }
 
 // InSiteTx is DB.InSiteTx with the connections of the cell. It saves a statement if the site is in
 // it; fn checks tx.CellID if it must be.
-func (c *Cell) InSiteTx(ctx context.Context, siteID int64, fn func(ctx context.Context, tx *CellTx) error) error {
+func (c *Cell) InSiteTx(ctx context.Context, siteID model.SiteID, fn func(ctx context.Context, tx *CellTx) error) error {
 	for began := time.Now(); ; {
 		err := c.InTx(ctx, func(ctx context.Context, tx *CellTx) error {
 			in, err := tx.EnterSite(ctx, siteID)
@@ -83,7 +83,7 @@ func (c *Cell) InSiteTx(ctx context.Context, siteID int64, fn func(ctx context.C
 
 // EnterSite enters the cell of a site, as EnterCell does, and keeps the site there until the
 // transaction ends. It fails with ErrSiteMoving, see InSiteTx.
-func (tx *Tx) EnterSite(ctx context.Context, siteID int64) (*CellTx, error) {
+func (tx *Tx) EnterSite(ctx context.Context, siteID model.SiteID) (*CellTx, error) {
 	single, err := tx.db.IsSingle(ctx)
 	if err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func (tx *Tx) EnterSite(ctx context.Context, siteID int64) (*CellTx, error) {
 
 // shareCellOf shares the lock of LockCellOf until the transaction ends. It does not wait, because
 // the caller may have the site's row, which a move locks later: it reports whether it has the lock.
-func (tx *Tx) shareCellOf(ctx context.Context, siteID int64) (shared bool, err error) {
+func (tx *Tx) shareCellOf(ctx context.Context, siteID model.SiteID) (shared bool, err error) {
 	err = tx.NewRaw("SELECT pg_try_advisory_xact_lock_shared(?)", siteLocks+siteID).Scan(ctx, &shared)
 	return shared, err
 }
@@ -151,7 +151,7 @@ func (tx *Tx) EnterCell(ctx context.Context, id int64) (*CellTx, error) {
 
 // StayPut fails with ErrSiteMoving while a site is being moved to another cell, from the beginning
 // of the move. It is for changes of old rows, which are copied first.
-func (tx *CellTx) StayPut(ctx context.Context, siteID int64) error {
+func (tx *CellTx) StayPut(ctx context.Context, siteID model.SiteID) error {
 	single, err := tx.db.IsSingle(ctx)
 	if single || err != nil {
 		return err

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db/model"
 )
 
 // Transactions that change accounts and their rows take locks in one order, so that no two wait for
@@ -34,19 +36,19 @@ func (tx *Tx) LockKey(ctx context.Context, key int64) error {
 // excludes others until this one ends. It is for PostgreSQL. The site's row would not do: on Citus
 // such a lock is one of all sites, on all nodes, and two transactions that share it wait for each
 // other.
-func (tx *Tx) LockCellOf(ctx context.Context, siteID int64) error {
-	return tx.LockKey(ctx, siteLocks+siteID)
+func (tx *Tx) LockCellOf(ctx context.Context, siteID model.SiteID) error {
+	return tx.LockKey(ctx, siteLocks+int64(siteID))
 }
 
 // LockMoveOf excludes the steps of an account's move to another cell, and its deletion, from each
 // other until the transaction ends. It comes before the account's row in the order of locks. With
 // one cell it does nothing.
-func (tx *Tx) LockMoveOf(ctx context.Context, accountID int64) error {
+func (tx *Tx) LockMoveOf(ctx context.Context, accountID model.AccountID) error {
 	single, err := tx.db.IsSingle(ctx)
 	if single || err != nil {
 		return err
 	}
-	return tx.LockKey(ctx, accountLocks+accountID)
+	return tx.LockKey(ctx, accountLocks+int64(accountID))
 }
 
 // LockInstallation serializes transactions whose result depends on the other accounts: sign-ups,
@@ -57,6 +59,21 @@ func (tx *Tx) LockInstallation(ctx context.Context) error { return tx.LockKey(ct
 // other. It fails with model.ErrNotFound when there is no such row.
 func (tx *Tx) LockRow(ctx context.Context, table string, id int64) error {
 	return tx.LockRowFor(ctx, "NO KEY UPDATE", table, id)
+}
+
+// LockAccount is LockRow for an account.
+func (tx *Tx) LockAccount(ctx context.Context, id model.AccountID) error {
+	return tx.LockRow(ctx, "accounts", int64(id))
+}
+
+// LockUser is LockRow for a user.
+func (tx *Tx) LockUser(ctx context.Context, id model.UserID) error {
+	return tx.LockRow(ctx, "users", int64(id))
+}
+
+// LockSite is LockRow for a site.
+func (tx *Tx) LockSite(ctx context.Context, id model.SiteID) error {
+	return tx.LockRow(ctx, "sites", int64(id))
 }
 
 // TakeTurn must be called before rows of the tables accounts and sites are locked. On Citus they

@@ -18,7 +18,7 @@ UNION ALL SELECT user_id, account_id, 'VIEWER', created_at, site_ids FROM guests
 // CheckReaches returns model.ErrNotFound unless a user reaches a site of the account. The user may
 // have left the account since the request was authenticated, and a guest may have lost the site.
 // The transaction must hold a lock on the account or on the user.
-func (tx *Tx) CheckReaches(ctx context.Context, user *model.User, siteID int64) error {
+func (tx *Tx) CheckReaches(ctx context.Context, user *model.User, siteID model.SiteID) error {
 	var member model.Membership
 	err := tx.NewSelect().Model(&member).ModelTableExpr(AllMemberships+" AS ?TableAlias").
 		Where("user_id = ?", user.ID).Where("account_id = ?", user.AccountID).Scan(ctx)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/pgpool"
 	"github.com/tallygate/tallygate/db/watch"
 )
@@ -133,8 +134,17 @@ func Retry(lost func(error) bool, transaction func() error) error {
 	return fmt.Errorf("after %d attempts: %w", retryAttempts, err)
 }
 
-// Notify announces changes of rows to every process that watches the channel, when tx commits.
-func (tx *Tx) Notify(ctx context.Context, channel watch.Channel, ids ...int64) error {
+// NotifySites announces changes of sites to every process that watches them, when tx commits.
+func (tx *Tx) NotifySites(ctx context.Context, ids ...model.SiteID) error {
+	return notify(ctx, tx, watch.Sites, ids)
+}
+
+// NotifySitekeys announces changes of sitekeys to every process that watches them, when tx commits.
+func (tx *Tx) NotifySitekeys(ctx context.Context, ids ...model.SitekeyID) error {
+	return notify(ctx, tx, watch.Sitekeys, ids)
+}
+
+func notify[ID ~int64](ctx context.Context, tx *Tx, channel watch.Channel, ids []ID) error {
 	if len(ids) == 0 {
 		return nil
 	}
@@ -146,7 +156,7 @@ func (tx *Tx) Notify(ctx context.Context, channel watch.Channel, ids ...int64) e
 	}
 
 	tx.stored = true
-	return tx.db.changes.Store(ctx, tx, channel, ids)
+	return watch.Store(ctx, tx, channel, ids)
 }
 
 // ReadChanges makes this process read the changes that other processes have announced on SQLite at

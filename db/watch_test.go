@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/watch"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
@@ -43,7 +44,7 @@ func TestChangesAreKnownAtOnce(t *testing.T) {
 	own.AfterNotify(func() { notified++; other.ReadChanges() })
 
 	for id := int64(1); id <= 50; id++ {
-		err := own.InTx(ctx, func(ctx context.Context, tx *db.Tx) error { return tx.Notify(ctx, watch.Sites, id) })
+		err := own.InTx(ctx, func(ctx context.Context, tx *db.Tx) error { return tx.NotifySites(ctx, model.SiteID(id)) })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,7 +20,7 @@ func LinkFrames(d *db.DB) (func(ctx context.Context, linkID string) ([]string, e
 
 	return func(ctx context.Context, linkID string) ([]string, error) {
 		// Ids cannot be guessed: a wrong one costs no lookup.
-		id, ok := ids.Parse(model.NodeSharedLink, linkID)
+		id, ok := model.ParseID[model.SharedLinkID](ids, linkID)
 		if !ok {
 			return nil, nil
 		}

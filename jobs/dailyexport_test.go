@@ -154,7 +154,7 @@ func TestFailingExportPlan(t *testing.T) {
 }
 
 // fill writes n events on a day.
-func fill(t testing.TB, d *db.DB, siteID int64, day model.Day, n int) {
+func fill(t testing.TB, d *db.DB, siteID model.SiteID, day model.Day, n int) {
 	t.Helper()
 
 	visit := model.NewTimeID(day.Start())

@@ -22,7 +22,7 @@ import (
 )
 
 // backlog writes n due deliveries of the site.
-func backlog(tb testing.TB, d *db.DB, siteID int64, n int) {
+func backlog(tb testing.TB, d *db.DB, siteID model.SiteID, n int) {
 	tb.Helper()
 
 	at := model.At(noon)

@@ -504,7 +504,7 @@ func TestMailsWithoutServer(t *testing.T) {
 type noLanes struct{ webhook.Store }
 
 // DueLanes implements webhook.Store.
-func (noLanes) DueLanes(context.Context, model.Instant, int64, int) ([]model.Lane, error) {
+func (noLanes) DueLanes(context.Context, model.Instant, model.SiteID, int) ([]model.Lane, error) {
 	return nil, errors.New("the lanes cannot be read")
 }
 
@@ -626,7 +626,7 @@ func TestQuotaMailsOfALoweredPlan(t *testing.T) {
 
 // verifyCaptchas sets an account's plan and counts verifications as the data plane does. The last
 // one is counted alone, so that it writes its notice.
-func verifyCaptchas(t *testing.T, d *db.DB, accountID int64, plan model.CaptchaPlan, n int64) {
+func verifyCaptchas(t *testing.T, d *db.DB, accountID model.AccountID, plan model.CaptchaPlan, n int64) {
 	t.Helper()
 
 	if err := accounts.New(d).SetCaptchaPlan(t.Context(), accountID, plan); err != nil {

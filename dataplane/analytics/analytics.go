@@ -252,8 +252,8 @@ func (s *Service) store(h *hit) (ignored string, err error) {
 
 // findSite reads the rules of a hit's site again that was found to be in another cell.
 func (s *Service) findSite(h *hit) error {
-	s.bySiteKey.Changed(h.site.id)
-	s.bySecret.Changed(h.site.id)
+	s.bySiteKey.Changed(int64(h.site.id))
+	s.bySecret.Changed(int64(h.site.id))
 	site, err := s.siteOf(h.deadline, h.site.key)
 	if err != nil {
 		return err

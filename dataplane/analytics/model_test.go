@@ -148,7 +148,7 @@ func randomHit(random *rand.Rand, sites []*site, at model.Instant, number int) *
 
 // modelState is the model: what should be stored, by the contract alone.
 type modelState struct {
-	quota        map[int64]int64
+	quota        map[model.SiteID]int64
 	used         map[model.UsageKey]int64
 	visits       []*modelVisit
 	views        []*modelView
@@ -173,7 +173,7 @@ type modelView struct {
 }
 
 func newModelState(sites []*site, quotas []int64) *modelState {
-	s := &modelState{quota: make(map[int64]int64), used: make(map[model.UsageKey]int64), transactions: make(map[model.TransactionKey]string)}
+	s := &modelState{quota: make(map[model.SiteID]int64), used: make(map[model.UsageKey]int64), transactions: make(map[model.TransactionKey]string)}
 	for i, site := range sites {
 		s.quota[site.id] = quotas[i]
 	}
@@ -286,7 +286,7 @@ func (s *modelState) compare(t *testing.T, d *db.DB) {
 	t.Helper()
 
 	for key, want := range s.used {
-		if used, err := sites.New(d).Usage.MonthlyUsage(t.Context(), key.Month, []int64{key.SiteID}); err != nil || used[key.SiteID] != want {
+		if used, err := sites.New(d).Usage.MonthlyUsage(t.Context(), key.Month, []model.SiteID{key.SiteID}); err != nil || used[key.SiteID] != want {
 			t.Errorf("site %d in %v counts %d, want %d; %v", key.SiteID, key.Month, used[key.SiteID], want, err)
 		}
 	}
@@ -299,7 +299,7 @@ func (s *modelState) compare(t *testing.T, d *db.DB) {
 	}
 
 	type row struct {
-		SiteID      int64
+		SiteID      model.SiteID
 		Visitor     model.VisitorID
 		Attribution string
 		Pageviews   int
@@ -431,7 +431,7 @@ func (s *modelState) compareMarks(t *testing.T, d *db.DB) {
 	t.Helper()
 
 	type row struct {
-		SiteID  int64
+		SiteID  model.SiteID
 		Month   model.Month
 		Reached int16
 	}

@@ -11,7 +11,7 @@ import (
 
 // site holds the rules of a site that requests need. It is cached and never changed.
 type site struct {
-	id          int64
+	id          model.SiteID
 	cell        int64  // whose tables have its hits
 	stopped     string // why all calls are refused, see model.SiteRules.Stopped; empty: they are not
 	key         string
@@ -82,6 +82,6 @@ func loadSite(read func(context.Context, string) (*model.SiteRules, error)) rule
 		if err != nil {
 			return 0, nil, err
 		}
-		return rules.ID, newSite(rules), nil
+		return int64(rules.ID), newSite(rules), nil
 	}
 }

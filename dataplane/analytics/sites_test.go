@@ -83,7 +83,7 @@ func TestUnknownKeysDelayNoSite(t *testing.T) {
 				known("fresh")
 				now = now.Add(time.Minute)
 				known("expired")
-				c.Changed(own.id)
+				c.Changed(int64(own.id))
 				known("changed")
 				c.Synced(true)
 				known("after lost notifications")

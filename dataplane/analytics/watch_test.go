@@ -50,7 +50,7 @@ func TestWithoutNotifications(t *testing.T) {
 		defer s.Stop(context.Background())
 
 		<-reported
-		account, err := dbtest.Rows[struct{ AccountID int64 }](d, "SELECT account_id FROM sites WHERE id = ?", site.id)
+		account, err := dbtest.Rows[struct{ AccountID model.AccountID }](d, "SELECT account_id FROM sites WHERE id = ?", site.id)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,7 +17,7 @@ const (
 )
 
 // attackStore stores the attack that a process sees on a sitekey, for all processes.
-type attackStore func(ctx context.Context, accountID, sitekeyID int64, seen model.CaptchaAttack) error
+type attackStore func(ctx context.Context, accountID model.AccountID, sitekeyID model.SitekeyID, seen model.CaptchaAttack) error
 
 // attacks are the attacks that this process sees and has not stored. The stored ones reach every
 // process with the settings of their sitekeys.

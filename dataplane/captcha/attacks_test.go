@@ -31,7 +31,10 @@ func TestWhichAttacksAreStored(t *testing.T) {
 		{"after the end", 1, 10 * time.Minute, 1, true},
 	} {
 		stored := 0
-		a := newAttacks(func(context.Context, int64, int64, model.CaptchaAttack) error { stored++; return nil }, slog.New(slog.DiscardHandler))
+		a := newAttacks(func(context.Context, model.AccountID, model.SitekeyID, model.CaptchaAttack) error {
+			stored++
+			return nil
+		}, slog.New(slog.DiscardHandler))
 		key := &sitekey{id: 1, attack: model.CaptchaAttack{Level: test.storedLevel, Seen: at}}
 
 		for range 3 {

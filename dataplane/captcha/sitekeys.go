@@ -13,12 +13,12 @@ import (
 
 // sitekey holds the settings of a sitekey that requests need. It is cached and never changed.
 type sitekey struct {
-	id         int64 // 0 for the test sitekey
-	accountID  int64 // 0 for the test sitekey
-	claims     int64 // see model.Sitekey.Claims; 0 for the test sitekey
-	suspended  bool  // the account is
-	cell       int64 // of the account's usage
-	claimCell  int64 // of claims
+	id         model.SitekeyID // 0 for the test sitekey
+	accountID  model.AccountID // 0 for the test sitekey
+	claims     model.AccountID // see model.Sitekey.Claims; 0 for the test sitekey
+	suspended  bool            // the account is
+	cell       int64           // of the account's usage
+	claimCell  int64           // of claims
 	text       string
 	inTokens   token.Sitekey
 	domains    []string // normalised, subdomains included; none: every domain is allowed
@@ -61,7 +61,7 @@ func loadSitekey(read func(context.Context, string) (*model.Sitekey, error)) rul
 			return 0, nil, err
 		}
 
-		return k.ID, &sitekey{
+		return int64(k.ID), &sitekey{
 			id:         k.ID,
 			accountID:  k.AccountID,
 			claims:     k.Claims(),
@@ -106,8 +106,8 @@ func (s *Service) sitekeyOf(deadline time.Time, text string) (*sitekey, error) {
 // fails with errSitekey for a deleted sitekey, and with errSuspended for a token of a suspended
 // account.
 func (s *Service) findCell(c *claim) error {
-	s.bySitekey.Changed(c.sitekey.id)
-	s.bySecret.Changed(c.sitekey.id)
+	s.bySitekey.Changed(int64(c.sitekey.id))
+	s.bySecret.Changed(int64(c.sitekey.id))
 
 	found, err := s.sitekeyOf(c.deadline, c.sitekey.text)
 	if err != nil {

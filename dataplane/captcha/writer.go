@@ -31,7 +31,7 @@ type claim struct {
 	isToken  bool
 
 	key     model.ConsumedKey
-	account int64 // whose quota it counts against
+	account model.AccountID // whose quota it counts against
 	at      model.Instant
 	counted bool // against the quota
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tallygate/tallygate/dataplane/counter"
 	"github.com/tallygate/tallygate/db/ingest"
+	"github.com/tallygate/tallygate/db/model"
 )
 
 var errAway = errors.New("the database is away")
@@ -69,7 +70,7 @@ func (m *memory) want(t *testing.T, want map[ingest.RejectionKey]int64) {
 	}
 }
 
-func key(site int64, code string) ingest.RejectionKey {
+func key(site model.SiteID, code string) ingest.RejectionKey {
 	return ingest.RejectionKey{SiteID: site, Day: 20777, Endpoint: "collect", Code: code}
 }
 
@@ -237,7 +238,7 @@ func TestBound(t *testing.T) {
 	c := counter.New(m.store, counter.Options{MaxKeys: 3})
 
 	for range 2 {
-		for site := range int64(5) {
+		for site := range model.SiteID(5) {
 			c.Add(key(site, "bot"))
 		}
 	}
@@ -272,7 +273,7 @@ func TestBoundWhileFailing(t *testing.T) {
 		if first {
 			first = false
 
-			for site := int64(2); site < 5; site++ {
+			for site := model.SiteID(2); site < 5; site++ {
 				c.Add(key(site, "bot"))
 			}
 
@@ -281,7 +282,7 @@ func TestBoundWhileFailing(t *testing.T) {
 
 		return m.store(ctx, counts)
 	}, counter.Options{MaxKeys: 3})
-	for site := range int64(3) {
+	for site := range model.SiteID(3) {
 		c.Add(key(site, "bot"))
 	}
 
@@ -316,7 +317,7 @@ func TestExactInParallel(t *testing.T) {
 	var wg sync.WaitGroup
 	for range requests {
 		wg.Go(func() {
-			for i := range int64(each) {
+			for i := range model.SiteID(each) {
 				c.Add(key(i%sites, "bot"))
 			}
 		})
@@ -331,7 +332,7 @@ func TestExactInParallel(t *testing.T) {
 	}
 
 	want := make(map[ingest.RejectionKey]int64)
-	for i := range int64(each) {
+	for i := range model.SiteID(each) {
 		want[key(i%sites, "bot")] += requests
 	}
 
@@ -345,12 +346,12 @@ func TestExactInParallel(t *testing.T) {
 // BenchmarkAdd measures what counting adds to a refused call.
 func BenchmarkAdd(b *testing.B) {
 	// The last keys do not fit.
-	for _, sites := range []int64{1, 1_000, 20_000} {
+	for _, sites := range []model.SiteID{1, 1_000, 20_000} {
 		b.Run(fmt.Sprintf("sites=%d", sites), func(b *testing.B) {
 			c := counter.New(func(context.Context, map[ingest.RejectionKey]int64) error { return nil }, counter.Options{})
 			b.ReportAllocs()
 			b.RunParallel(func(p *testing.PB) {
-				for i := int64(0); p.Next(); i++ {
+				for i := model.SiteID(0); p.Next(); i++ {
 					c.Add(key(i%sites, "domain_not_allowed"))
 				}
 			})
@@ -361,7 +362,7 @@ func BenchmarkAdd(b *testing.B) {
 // TestGroupsAreBounded: one group fills its own room only, and again after a flush.
 func TestGroupsAreBounded(t *testing.T) {
 	var m memory
-	c := counter.NewGrouped(m.store, func(k ingest.RejectionKey) int64 { return k.SiteID }, 2, counter.Options{})
+	c := counter.NewGrouped(m.store, func(k ingest.RejectionKey) int64 { return int64(k.SiteID) }, 2, counter.Options{})
 	for range 2 {
 		for i := range 100 {
 			c.Add(key(1, fmt.Sprint("name", i)))

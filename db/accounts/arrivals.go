@@ -63,8 +63,8 @@ func (s *Providers) IdentityUser(ctx context.Context, identity model.Identity) (
 }
 
 // identified returns the id of the user of a person, or model.ErrNotFound.
-func identified(ctx context.Context, idb bun.IDB, identity model.Identity) (int64, error) {
-	var ids []int64
+func identified(ctx context.Context, idb bun.IDB, identity model.Identity) (model.UserID, error) {
+	var ids []model.UserID
 	err := idb.NewSelect().Model((*model.Identity)(nil)).Column("user_id").Where("account_id = ?", identity.AccountID).
 		Where("issuer = ?", identity.Issuer).Where("subject = ?", identity.Subject).Scan(ctx, &ids)
 	if err != nil {
@@ -169,7 +169,7 @@ func arriving(ctx context.Context, tx *db.Tx, a Arrival, account *model.Account)
 	id, err := identified(ctx, tx, a.Identity)
 	switch {
 	case err == nil:
-		if err := tx.LockRow(ctx, "users", id); err != nil {
+		if err := tx.LockUser(ctx, id); err != nil {
 			return nil, err
 		}
 		return userByID(ctx, tx, id)
@@ -222,7 +222,7 @@ func newArrival(ctx context.Context, tx *db.Tx, a Arrival) (*model.User, error) 
 	return user, insertIdentity(ctx, tx, a, user.ID)
 }
 
-func insertIdentity(ctx context.Context, tx *db.Tx, a Arrival, userID int64) error {
+func insertIdentity(ctx context.Context, tx *db.Tx, a Arrival, userID model.UserID) error {
 	identity := a.Identity
 	identity.UserID = userID
 	_, err := tx.NewInsert().Model(&identity).Exec(ctx)
@@ -255,7 +255,7 @@ func joinThrough(
 		}
 	}
 
-	role, siteIDs := cmp.Or(a.Role, provider.DefaultRole), []int64(nil)
+	role, siteIDs := cmp.Or(a.Role, provider.DefaultRole), []model.SiteID(nil)
 	if invitation != nil {
 		siteIDs = invitation.SiteIDs
 		if a.Role == "" || siteIDs != nil {
@@ -267,7 +267,7 @@ func joinThrough(
 
 // takeInvitation deletes the valid invitation of an account to an arrival's address, and returns
 // it, or nil.
-func takeInvitation(ctx context.Context, tx *db.Tx, a Arrival, accountID int64) (*model.Invitation, error) {
+func takeInvitation(ctx context.Context, tx *db.Tx, a Arrival, accountID model.AccountID) (*model.Invitation, error) {
 	var invitations []*model.Invitation
 	err := tx.NewDelete().Model(&invitations).Where("account_id = ?", accountID).Where("email = ?", a.Email).
 		Where("expires_at > ?", a.Identity.CreatedAt).Returning("*").Scan(ctx)
@@ -287,7 +287,7 @@ func notNoRows(err error) error {
 
 // join adds an arrival's user to a locked account, with an entry in the audit log.
 func join(
-	ctx context.Context, tx *db.Tx, a Arrival, account *model.Account, user *model.User, role model.Role, siteIDs []int64,
+	ctx context.Context, tx *db.Tx, a Arrival, account *model.Account, user *model.User, role model.Role, siteIDs []model.SiteID,
 ) error {
 	err := addMembership(ctx, tx, user, &model.Membership{
 		AccountID: account.ID, Role: role, CreatedAt: a.Identity.CreatedAt, Account: account, SiteIDs: siteIDs,
@@ -346,7 +346,7 @@ func newByInvitation(ctx context.Context, tx *db.Tx, a Arrival) (*model.User, er
 
 // newInvited creates the user of a new person as a member of the account that has invited the
 // address.
-func newInvited(ctx context.Context, tx *db.Tx, a Arrival, accountID int64) (*model.User, error) {
+func newInvited(ctx context.Context, tx *db.Tx, a Arrival, accountID model.AccountID) (*model.User, error) {
 	account, err := lockAccount(ctx, tx, accountID)
 	switch {
 	case err != nil:

@@ -11,11 +11,11 @@ import (
 // The objects of this package's changes in the audit log.
 
 func accountObject(account *model.Account) audit.Object {
-	return audit.Object{Kind: model.NodeAccount, ID: account.ID, Name: account.Name}
+	return audit.Object{Kind: model.NodeAccount, ID: int64(account.ID), Name: account.Name}
 }
 
 func userObject(user *model.User) audit.Object {
-	return audit.Object{Kind: model.NodeUser, ID: user.ID, Name: user.Email}
+	return audit.Object{Kind: model.NodeUser, ID: int64(user.ID), Name: user.Email}
 }
 
 func invitationObject(invitation *model.Invitation) audit.Object {

@@ -11,7 +11,7 @@ import (
 
 // CaptchaUsage returns the account's use of its captcha quota in a UTC month. All counts are 0 for
 // a month without verifications.
-func (s *Store) CaptchaUsage(ctx context.Context, accountID int64, month model.Month) (*model.CaptchaUsage, error) {
+func (s *Store) CaptchaUsage(ctx context.Context, accountID model.AccountID, month model.Month) (*model.CaptchaUsage, error) {
 	var row struct {
 		Plan                         model.CaptchaPlan
 		Used, ReserveFrom, OverQuota int64
@@ -40,7 +40,7 @@ WHERE a.id = ?`, month, accountID).Scan(ctx, &row)
 // SetCaptchaPlan puts an account on a captcha plan, from its next verification on. The caller must
 // have checked that the user is an operator. It fails with model.ErrNotFound for an unknown
 // account, and with Invalid for an unknown plan.
-func (s *Store) SetCaptchaPlan(ctx context.Context, accountID int64, plan model.CaptchaPlan) error {
+func (s *Store) SetCaptchaPlan(ctx context.Context, accountID model.AccountID, plan model.CaptchaPlan) error {
 	if _, ok := plan.Quota(); !ok {
 		return model.InvalidField("plan", "invalid_plan", "There is no such plan.")
 	}
@@ -67,7 +67,7 @@ func (s *Store) SetCaptchaPlan(ctx context.Context, accountID int64, plan model.
 // CaptchaUsageHistory returns the verifications of an account in each month since from. Months
 // without any are left out.
 func (s *Store) CaptchaUsageHistory(
-	ctx context.Context, accountID int64, from model.Month,
+	ctx context.Context, accountID model.AccountID, from model.Month,
 ) (map[model.Month]int64, error) {
 	var rows []struct {
 		Month model.Month

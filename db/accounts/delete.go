@@ -9,7 +9,6 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/db/sites"
-	"github.com/tallygate/tallygate/db/watch"
 )
 
 // accountRows are the tables that refer to an account without a foreign key that deletes their
@@ -47,7 +46,7 @@ func (s *Store) DeleteAccount(ctx context.Context, by *model.User, now model.Ins
 		}
 
 		// Lock the account so that no site can be added after lockIDs.
-		if err := tx.LockRowFor(ctx, "UPDATE", "accounts", accountID); err != nil {
+		if err := tx.LockRowFor(ctx, "UPDATE", "accounts", int64(accountID)); err != nil {
 			return err
 		}
 		if err := mayDelete(ctx, tx, by); err != nil {
@@ -92,12 +91,12 @@ const onlyMembers = "users.id IN (SELECT user_id FROM " + db.AllMemberships + " 
 
 // deleteAccount deletes an account with everything that belongs to it. The rows of the account and
 // its users must be locked. It notifies the watchers of its sites and sitekeys.
-func deleteAccount(ctx context.Context, tx *db.Tx, accountID int64, now model.Instant) error {
-	siteIDs, err := lockIDs(ctx, tx, "sites", accountID)
+func deleteAccount(ctx context.Context, tx *db.Tx, accountID model.AccountID, now model.Instant) error {
+	siteIDs, err := lockIDs[model.SiteID](ctx, tx, "sites", accountID)
 	if err != nil {
 		return err
 	}
-	sitekeyIDs, err := lockIDs(ctx, tx, "sitekeys", accountID)
+	sitekeyIDs, err := lockIDs[model.SitekeyID](ctx, tx, "sitekeys", accountID)
 	if err != nil {
 		return err
 	}
@@ -107,7 +106,7 @@ func deleteAccount(ctx context.Context, tx *db.Tx, accountID int64, now model.In
 	}
 
 	// The sitekeys are deleted with the account's row.
-	if err := tx.Notify(ctx, watch.Sitekeys, sitekeyIDs...); err != nil {
+	if err := tx.NotifySitekeys(ctx, sitekeyIDs...); err != nil {
 		return err
 	}
 	if _, err := tx.ExecContext(ctx, "DELETE FROM users WHERE "+onlyMembers, accountID, accountID); err != nil {
@@ -143,7 +142,7 @@ func deleteAccount(ctx context.Context, tx *db.Tx, accountID int64, now model.In
 
 // keepClaims returns the cell of an account that is being deleted. It records the cell if another
 // account has sitekeys that still claim challenges and tokens under the account's number.
-func keepClaims(ctx context.Context, tx *db.Tx, accountID int64) (cell int64, err error) {
+func keepClaims(ctx context.Context, tx *db.Tx, accountID model.AccountID) (cell int64, err error) {
 	if err := tx.NewSelect().Table("accounts").Column("cell").Where("id = ?", accountID).Scan(ctx, &cell); err != nil {
 		return 0, err
 	}
@@ -154,7 +153,7 @@ SELECT ?0, ?1 WHERE EXISTS (SELECT 1 FROM sitekeys WHERE claim_space = ?0 AND ac
 }
 
 // deleteMoved deletes the usage in both cells of a move of the account.
-func deleteMoved(ctx context.Context, tx *db.Tx, accountID int64) error {
+func deleteMoved(ctx context.Context, tx *db.Tx, accountID model.AccountID) error {
 	var cells []int64
 	err := tx.NewSelect().Table("cells").Column("cells.id").
 		Join("JOIN account_moves AS m ON cells.id IN (m.from_cell, m.to_cell)").Where("m.account_id = ?", accountID).
@@ -176,7 +175,7 @@ func deleteMoved(ctx context.Context, tx *db.Tx, accountID int64) error {
 }
 
 // lockIDs locks the account's rows in a table, and returns their ids.
-func lockIDs(ctx context.Context, tx *db.Tx, table string, accountID int64) (ids []int64, err error) {
+func lockIDs[ID ~int64](ctx context.Context, tx *db.Tx, table string, accountID model.AccountID) (ids []ID, err error) {
 	if err := tx.TakeTurn(ctx, table); err != nil {
 		return nil, err
 	}

@@ -95,13 +95,13 @@ func lockHolder(ctx context.Context, tx *db.Tx, provider *model.AccountProvider)
 	}
 
 	// The order of locks requires the accounts in the order of their ids.
-	locked := []int64{provider.AccountID}
+	locked := []model.AccountID{provider.AccountID}
 	for _, holder := range holders {
 		locked = append(locked, holder.AccountID)
 	}
 	slices.Sort(locked)
 	for _, id := range locked {
-		if err := tx.LockRow(ctx, "accounts", id); err != nil {
+		if err := tx.LockAccount(ctx, id); err != nil {
 			return nil, err
 		}
 	}
@@ -139,7 +139,7 @@ func loseDomain(ctx context.Context, tx *db.Tx, holder *model.AccountProvider, n
 
 // auditDomain records a change of a provider's domain. Its object is the account.
 func auditDomain(ctx context.Context, tx *db.Tx, change audit.Change) error {
-	account := model.Account{ID: change.AccountID}
+	account := model.Account{ID: model.AccountID(change.AccountID)}
 	if err := tx.NewSelect().Model(&account).WherePK().Scan(ctx); err != nil {
 		return err
 	}
@@ -197,7 +197,7 @@ func (s *Providers) noteRecord(
 	ctx context.Context, provider *model.AccountProvider, missing model.Instant, ends bool, now model.Instant,
 ) error {
 	return s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-		if err := tx.LockRow(ctx, "accounts", provider.AccountID); err != nil {
+		if err := tx.LockAccount(ctx, provider.AccountID); err != nil {
 			return err
 		}
 		err := db.NeedRow(tx.ExecContext(ctx, "UPDATE account_providers SET checked_at = ?, missing_since = ? "+

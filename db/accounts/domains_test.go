@@ -19,7 +19,7 @@ import (
 const day = 24 * time.Hour
 
 // provider returns the stored provider of an account.
-func provider(t *testing.T, d *db.DB, accountID int64) *model.AccountProvider {
+func provider(t *testing.T, d *db.DB, accountID model.AccountID) *model.AccountProvider {
 	t.Helper()
 	stored, err := accounts.New(d).Providers.Of(t.Context(), accountID)
 	if err != nil {
@@ -51,7 +51,7 @@ func verify(t *testing.T, d *db.DB, p *model.AccountProvider, others ...string) 
 }
 
 // lostDomain returns the entry of an account's log about the end of its domain's verification.
-func lostDomain(t *testing.T, d *db.DB, accountID int64) *audit.Entry {
+func lostDomain(t *testing.T, d *db.DB, accountID model.AccountID) *audit.Entry {
 	t.Helper()
 	list, err := audit.New(d).Entries(t.Context(), accountID, audit.Filter{Actions: []string{"loseProviderDomain"}}, 0, 100)
 	if err != nil || len(list) != 1 {

@@ -104,14 +104,14 @@ func (s *Store) ConfirmEmailChange(
 ) (string, error) {
 	var email string
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-		var userID int64
+		var userID model.UserID
 		err := tx.NewRaw("SELECT user_id FROM email_changes WHERE token_hash = ?", tokenHash).Scan(ctx, &userID)
 		if err != nil {
 			return db.OrNotFound(err)
 		}
 
 		// An address is part of a unique key, so a change needs the stronger lock.
-		if err := tx.LockRowFor(ctx, "UPDATE", "users", userID); err != nil {
+		if err := tx.LockRowFor(ctx, "UPDATE", "users", int64(userID)); err != nil {
 			return err
 		}
 		user, err := lockUser(ctx, tx, "id", userID)

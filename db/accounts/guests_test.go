@@ -14,7 +14,7 @@ import (
 )
 
 // addGuest adds a user to an account as a guest of sites, with an invitation.
-func addGuest(t *testing.T, d *db.DB, accountID int64, email string, siteIDs ...int64) *model.User {
+func addGuest(t *testing.T, d *db.DB, accountID model.AccountID, email string, siteIDs ...model.SiteID) *model.User {
 	t.Helper()
 
 	invitation := model.NewInvitation(accountID, email, model.RoleViewer, email, dbtest.Start)
@@ -52,19 +52,19 @@ func TestMemberForGuests(t *testing.T) {
 		for _, test := range []struct {
 			name  string
 			user  *model.User
-			sites []int64 // that the user finds
+			sites []model.SiteID // that the user finds
 		}{
-			{"a guest", only, []int64{one.ID}},
-			{"a guest who owns an account", both, []int64{one.ID, own.ID}},
-			{"a guest who owns an account, in it", both.In(agency.AccountID), []int64{one.ID, own.ID}},
-			{"a guest's token", only.Restrict(nil), []int64{one.ID}},
-			{"a guest's token for the site", only.Restrict([]int64{one.ID, two.ID}), []int64{one.ID}},
-			{"a guest's token for another site", only.Restrict([]int64{two.ID}), nil},
-			{"an owner", owner, []int64{one.ID, two.ID, own.ID}}, // the query itself checks the only account
-			{"an owner's token", owner.Restrict([]int64{two.ID}), []int64{two.ID}},
+			{"a guest", only, []model.SiteID{one.ID}},
+			{"a guest who owns an account", both, []model.SiteID{one.ID, own.ID}},
+			{"a guest who owns an account, in it", both.In(agency.AccountID), []model.SiteID{one.ID, own.ID}},
+			{"a guest's token", only.Restrict(nil), []model.SiteID{one.ID}},
+			{"a guest's token for the site", only.Restrict([]model.SiteID{one.ID, two.ID}), []model.SiteID{one.ID}},
+			{"a guest's token for another site", only.Restrict([]model.SiteID{two.ID}), nil},
+			{"an owner", owner, []model.SiteID{one.ID, two.ID, own.ID}}, // the query itself checks the only account
+			{"an owner's token", owner.Restrict([]model.SiteID{two.ID}), []model.SiteID{two.ID}},
 		} {
 			for _, site := range []*model.Site{one, two, own} {
-				member, err := accounts.New(d).MemberFor(t.Context(), test.user, model.NodeSite, site.ID)
+				member, err := accounts.New(d).MemberFor(t.Context(), test.user, model.NodeSite, int64(site.ID))
 				found := slices.Contains(test.sites, site.ID)
 				if found && err != nil || !found && !errors.Is(err, model.ErrNotFound) {
 					t.Errorf("%s, the site %s: %v, want that it is found: %t", test.name, site.Domain, err, found)
@@ -86,7 +86,7 @@ func TestUserPlans(t *testing.T) {
 
 		// Without many rows, or without their statistics, PostgreSQL prefers to read a table as a
 		// whole.
-		account := strconv.FormatInt(owner.AccountID, 10)
+		account := strconv.FormatInt(int64(owner.AccountID), 10)
 		const numbers = "WITH RECURSIVE n (i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < 3000) "
 		for _, statement := range []string{
 			"INSERT INTO users (email, password_hash, created_at) " + numbers + "SELECT 'p' || i || '@example.com', '', 1 FROM n",

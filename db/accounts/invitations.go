@@ -22,7 +22,7 @@ type Invitations struct{ db *db.DB }
 func (s *Invitations) Create(ctx context.Context, invitation model.Invitation, mail *model.Mail) (*model.Invitation, error) {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		// mayInvite counts under this lock, so that concurrent invitations keep the limit.
-		if err := tx.LockRow(ctx, "accounts", invitation.AccountID); err != nil {
+		if err := tx.LockAccount(ctx, invitation.AccountID); err != nil {
 			return err
 		}
 		if err := mayInvite(ctx, tx, invitation); err != nil {
@@ -114,7 +114,7 @@ func alreadyMember(field string, cause error) error {
 }
 
 // Of returns the account's valid invitations in the order of their ids.
-func (s *Invitations) Of(ctx context.Context, accountID int64, now model.Instant) ([]*model.Invitation, error) {
+func (s *Invitations) Of(ctx context.Context, accountID model.AccountID, now model.Instant) ([]*model.Invitation, error) {
 	var list []*model.Invitation
 	err := s.db.Read.NewSelect().Model(&list).Where("account_id = ?", accountID).Where("expires_at > ?", now).
 		Order("id").Scan(ctx)
@@ -125,15 +125,15 @@ func (s *Invitations) Of(ctx context.Context, accountID int64, now model.Instant
 }
 
 // Get returns a valid invitation of the account, or model.ErrNotFound.
-func (s *Invitations) Get(ctx context.Context, accountID int64, id model.InvitationID, now model.Instant) (*model.Invitation, error) {
+func (s *Invitations) Get(ctx context.Context, accountID model.AccountID, id model.InvitationID, now model.Instant) (*model.Invitation, error) {
 	return readOne[model.Invitation](ctx, s.db.Read, "account_id = ? AND id = ? AND expires_at > ?", accountID, id, now)
 }
 
 // Delete revokes an invitation of the account and returns it, or model.ErrNotFound.
-func (s *Invitations) Delete(ctx context.Context, accountID int64, id model.InvitationID) (*model.Invitation, error) {
+func (s *Invitations) Delete(ctx context.Context, accountID model.AccountID, id model.InvitationID) (*model.Invitation, error) {
 	var invitation model.Invitation
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-		if err := tx.LockRow(ctx, "accounts", accountID); err != nil {
+		if err := tx.LockAccount(ctx, accountID); err != nil {
 			return err
 		}
 

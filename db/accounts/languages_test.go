@@ -90,7 +90,7 @@ func TestAClaimedMailNamesItsAccount(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		user := dbtest.NewUser(t, d, "owner@example.com")
-		for _, accountID := range []int64{user.AccountID, 0, 987} {
+		for _, accountID := range []model.AccountID{user.AccountID, 0, 987} {
 			if err := outbox.New(d).QueueMail(t.Context(), linkMail(accountID, model.MailTest, "x@example.com")); err != nil {
 				t.Fatal(err)
 			}

@@ -21,7 +21,7 @@ func TestSitesOfAnAccountAreBounded(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		dbtest.NewUser(t, d, "operator@example.com")
 		owner, other := dbtest.NewUser(t, d, "owner@example.com"), dbtest.NewUser(t, d, "other@example.com")
-		create := func(account int64, plan model.Plan, name string) (*model.Site, error) {
+		create := func(account model.AccountID, plan model.Plan, name string) (*model.Site, error) {
 			return sites.New(d).Sites.CreateOwnersSite(t.Context(), model.Site{
 				AccountID: account, SiteKey: model.NewSiteKey(), Domain: name +
 					".example", Name: name, Plan: plan, MonthlyPageviews: 10_000, CreatedAt: dbtest.Start,
@@ -92,7 +92,7 @@ func TestNoticesOfAnAccountAreBounded(t *testing.T) {
 			dbtest.AddMember(t, d, noisy.AccountID, fmt.Sprintf("m%d@example.com", i), model.RoleMember)
 		}
 
-		notice := func(account, site int64, at model.Instant) {
+		notice := func(account model.AccountID, site int64, at model.Instant) {
 			t.Helper()
 			err := dbtest.Exec(d, "INSERT INTO quota_notices (account_id, site_id, product, month, threshold, quota, created_at, mailed_at) VALUES (?, ?, 'analytics', 202611, 80, 10000, ?, 0)",
 				account, site, at)
@@ -101,7 +101,7 @@ func TestNoticesOfAnAccountAreBounded(t *testing.T) {
 			}
 		}
 
-		mailed := func(account int64) int {
+		mailed := func(account model.AccountID) int {
 			t.Helper()
 			rows, err := dbtest.Rows[struct{ N int }](d, "SELECT count(*) AS n FROM mails WHERE account_id = ?", account)
 			if err != nil {

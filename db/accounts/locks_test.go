@@ -73,7 +73,7 @@ func newLockWorld(t *testing.T, d *db.DB) *lockWorld {
 	return w
 }
 
-func invite(t *testing.T, d *db.DB, accountID int64, email string, role model.Role, secret []byte) *model.Invitation {
+func invite(t *testing.T, d *db.DB, accountID model.AccountID, email string, role model.Role, secret []byte) *model.Invitation {
 	t.Helper()
 	mail := linkMail(accountID, model.MailInvitation, email)
 	invitation, err := accounts.New(d).Invitations.Create(t.Context(), model.Invitation{
@@ -87,7 +87,7 @@ func invite(t *testing.T, d *db.DB, accountID int64, email string, role model.Ro
 }
 
 // addMember invites a user, who accepts.
-func addMember(t *testing.T, d *db.DB, accountID int64, email string, role model.Role) *model.User {
+func addMember(t *testing.T, d *db.DB, accountID model.AccountID, email string, role model.Role) *model.User {
 	t.Helper()
 	secret := model.HashToken(email)
 	invite(t, d, accountID, email, role, secret)
@@ -103,7 +103,7 @@ func addMember(t *testing.T, d *db.DB, accountID int64, email string, role model
 // later is when the secrets of the tests expire.
 var later = dbtest.Start.Add(time.Hour)
 
-func linkMail(accountID int64, kind, recipient string) model.Mail {
+func linkMail(accountID model.AccountID, kind, recipient string) model.Mail {
 	return model.Mail{AccountID: accountID, Kind: kind, Recipient: recipient, Data: `{"url":"secret"}`,
 		State: model.MailPending, CreatedAt: dbtest.Start, NextAttemptAt: dbtest.Start}
 }
@@ -284,7 +284,7 @@ func TestNothingOutlivesItsAccount(t *testing.T) {
 		site, err := sites.New(d).Sites.CreateSite(t.Context(),
 			model.Site{AccountID: owner.AccountID, SiteKey: "new", Domain: "new.example", CreatedAt: dbtest.Start})
 		if err == nil {
-			if rows, err := dbtest.Rows[struct{ SiteID int64 }](d, "SELECT site_id FROM deleted_sites WHERE site_id = ?",
+			if rows, err := dbtest.Rows[struct{ SiteID model.SiteID }](d, "SELECT site_id FROM deleted_sites WHERE site_id = ?",
 				site.ID); err != nil || len(rows) != 1 {
 				t.Errorf("the new site was deleted without a trace: %v, %v", rows, err)
 			}
@@ -347,7 +347,7 @@ func TestNothingOutlivesItsAccount(t *testing.T) {
 				}
 
 				for _, table := range []string{"memberships", "sites", "mails", "captcha_usage", "quota_notices"} {
-					rows, err := dbtest.Rows[struct{ AccountID int64 }](d, "SELECT account_id FROM "+table+" WHERE account_id = ?",
+					rows, err := dbtest.Rows[struct{ AccountID model.AccountID }](d, "SELECT account_id FROM "+table+" WHERE account_id = ?",
 						owner.AccountID)
 					if err != nil || len(rows) > 0 {
 						t.Errorf("%s: %d rows are left, %v", table, len(rows), err)

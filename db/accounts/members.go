@@ -19,7 +19,7 @@ type Members struct{ db *db.DB }
 
 // Of returns the users of the account, including guests, in the order of their ids. Each has no
 // other membership.
-func (s *Members) Of(ctx context.Context, accountID int64) ([]*model.User, error) {
+func (s *Members) Of(ctx context.Context, accountID model.AccountID) ([]*model.User, error) {
 	var rows []*model.Membership
 	if err := members(s.db.Read, &rows).Where("?TableAlias.account_id = ?", accountID).Scan(ctx); err != nil {
 		return nil, fmt.Errorf("list members of account %d: %w", accountID, err)
@@ -34,15 +34,15 @@ func (s *Members) Of(ctx context.Context, accountID int64) ([]*model.User, error
 }
 
 // Get returns a user of the account, with no other membership, or model.ErrNotFound.
-func (s *Members) Get(ctx context.Context, accountID, id int64) (*model.User, error) {
+func (s *Members) Get(ctx context.Context, accountID model.AccountID, id model.UserID) (*model.User, error) {
 	return member(ctx, s.db.Read, accountID, id)
 }
 
 // With returns a user as a member of the first account that the viewer shares with the user, with
 // no other membership, or model.ErrNotFound. Accounts in which the viewer reaches only some sites
 // do not count.
-func (s *Members) With(ctx context.Context, viewer *model.User, id int64) (*model.User, error) {
-	var accountIDs []int64
+func (s *Members) With(ctx context.Context, viewer *model.User, id model.UserID) (*model.User, error) {
+	var accountIDs []model.AccountID
 	for _, membership := range viewer.Memberships {
 		if !membership.Account.Bars(viewer) && !viewer.In(membership.AccountID).IsRestricted() {
 			accountIDs = append(accountIDs, membership.AccountID)
@@ -74,7 +74,7 @@ var ErrLastOwner = &model.Error{
 // SetRole changes the role of a user of the account, and the sites of a guest: siteIDs is nil for a
 // member of the whole account. It fails with ErrLastOwner for the last owner. A site of a guest
 // must belong to the account, see checkSites.
-func (s *Members) SetRole(ctx context.Context, accountID, userID int64, role model.Role, siteIDs []int64) error {
+func (s *Members) SetRole(ctx context.Context, accountID model.AccountID, userID model.UserID, role model.Role, siteIDs []model.SiteID) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		was, err := lockMember(ctx, tx, accountID, userID, role)
 		if err != nil {
@@ -82,13 +82,13 @@ func (s *Members) SetRole(ctx context.Context, accountID, userID int64, role mod
 		}
 
 		// A site that the guest reaches already may have been deleted since.
-		added := slices.DeleteFunc(slices.Clone(siteIDs), func(id int64) bool { return slices.Contains(was.GuestSites(), id) })
+		added := slices.DeleteFunc(slices.Clone(siteIDs), func(id model.SiteID) bool { return slices.Contains(was.GuestSites(), id) })
 		if err := checkSites(ctx, tx, accountID, added); err != nil {
 			return err
 		}
 
 		// What a user chooses for a site is written under a lock on the user's row.
-		if err := tx.LockRowFor(ctx, "UPDATE", "users", userID); err != nil {
+		if err := tx.LockRowFor(ctx, "UPDATE", "users", int64(userID)); err != nil {
 			return err
 		}
 
@@ -114,7 +114,7 @@ func (s *Members) SetRole(ctx context.Context, accountID, userID int64, role mod
 }
 
 // accessValues adds the sites of a guest to values of the audit log.
-func accessValues(values audit.Values, siteIDs []int64) audit.Values {
+func accessValues(values audit.Values, siteIDs []model.SiteID) audit.Values {
 	if siteIDs != nil {
 		values["sites"] = siteIDs
 	}
@@ -127,7 +127,7 @@ var personalSettings = []string{"alert_channels", "report_views", "hidden_notice
 
 // deleteUnreached deletes what a guest has chosen for the account's other sites. It does nothing if
 // siteIDs is nil.
-func deleteUnreached(ctx context.Context, tx *db.Tx, accountID, userID int64, siteIDs []int64) error {
+func deleteUnreached(ctx context.Context, tx *db.Tx, accountID model.AccountID, userID model.UserID, siteIDs []model.SiteID) error {
 	if siteIDs == nil {
 		return nil
 	}
@@ -147,7 +147,7 @@ func deleteUnreached(ctx context.Context, tx *db.Tx, accountID, userID int64, si
 // Delete removes a user from the account, with the user's API tokens of the account. It deletes a
 // user that belongs to no other account, with all sessions. It fails with ErrLastOwner for the last
 // owner, and with ErrLastOperator if it would delete the only operator.
-func (s *Members) Delete(ctx context.Context, accountID, userID int64) error {
+func (s *Members) Delete(ctx context.Context, accountID model.AccountID, userID model.UserID) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		was, err := lockMember(ctx, tx, accountID, userID, "")
 		if err != nil {
@@ -156,7 +156,7 @@ func (s *Members) Delete(ctx context.Context, accountID, userID int64) error {
 
 		// A mail to the user, and a token or membership of the user, is written under a lock on the
 		// user's row.
-		if err := tx.LockRowFor(ctx, "UPDATE", "users", userID); err != nil {
+		if err := tx.LockRowFor(ctx, "UPDATE", "users", int64(userID)); err != nil {
 			return err
 		}
 
@@ -192,7 +192,7 @@ func (s *Members) Delete(ctx context.Context, accountID, userID int64) error {
 }
 
 // deleteMembership deletes a membership and everything that the user has in the account.
-func deleteMembership(ctx context.Context, tx *db.Tx, accountID, userID int64) error {
+func deleteMembership(ctx context.Context, tx *db.Tx, accountID model.AccountID, userID model.UserID) error {
 	if err := deleteMemberRows(ctx, tx, accountID, userID); err != nil {
 		return err
 	}
@@ -213,7 +213,7 @@ func deleteMembership(ctx context.Context, tx *db.Tx, accountID, userID int64) e
 }
 
 // deleteMemberRows deletes a membership of a member or a guest.
-func deleteMemberRows(ctx context.Context, tx *db.Tx, accountID, userID int64) error {
+func deleteMemberRows(ctx context.Context, tx *db.Tx, accountID model.AccountID, userID model.UserID) error {
 	for _, statement := range []string{
 		"DELETE FROM memberships WHERE user_id = ? AND account_id = ?",
 		"DELETE FROM guests WHERE user_id = ? AND account_id = ?",
@@ -243,7 +243,7 @@ func deleteUser(ctx context.Context, tx *db.Tx, user *model.User) error {
 // ErrLastOwner if a change of the user's role would leave no owner. becomes is the new role; it is
 // empty when the user is removed.
 func lockMember(
-	ctx context.Context, tx *db.Tx, accountID, userID int64, becomes model.Role,
+	ctx context.Context, tx *db.Tx, accountID model.AccountID, userID model.UserID, becomes model.Role,
 ) (*model.User, error) {
 	// deleteUser needs this lock, because the user could be the last operator.
 	if becomes == "" {
@@ -251,7 +251,7 @@ func lockMember(
 			return nil, err
 		}
 	}
-	if err := tx.LockRow(ctx, "accounts", accountID); err != nil {
+	if err := tx.LockAccount(ctx, accountID); err != nil {
 		return nil, err
 	}
 
@@ -272,12 +272,12 @@ func lockMember(
 // a member of it, with all memberships. An operator always may create one, another user only under
 // a policy that admits it. It fails with ErrSignupsClosed, and with the Conflict too_many_accounts.
 func (s *Store) CreateAccount(
-	ctx context.Context, policy model.SignupPolicy, account model.Account, userID int64,
+	ctx context.Context, policy model.SignupPolicy, account model.Account, userID model.UserID,
 ) (*model.User, error) {
 	account.CaptchaPlan = cmp.Or(account.CaptchaPlan, model.CaptchaPlanFree)
 	var user *model.User
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-		err := tx.LockRow(ctx, "users", userID)
+		err := tx.LockUser(ctx, userID)
 		if err == nil {
 			user, err = userByID(ctx, tx, userID)
 		}
@@ -318,7 +318,7 @@ func (s *Store) CreateAccount(
 
 // RenameAccount changes the name of an account, and returns the account. It fails with
 // model.ErrNotFound for an unknown account.
-func (s *Store) RenameAccount(ctx context.Context, accountID int64, name string) (*model.Account, error) {
+func (s *Store) RenameAccount(ctx context.Context, accountID model.AccountID, name string) (*model.Account, error) {
 	var account *model.Account
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
 		if account, err = lockAccount(ctx, tx, accountID); err != nil {

@@ -50,7 +50,7 @@ func (s *Store) MemberFor(ctx context.Context, user *model.User, kind model.Node
 
 // ownerOf returns the account that an object belongs to, and the site, which is 0 for an object of
 // no site.
-func (s *Store) ownerOf(ctx context.Context, kind model.NodeKind, id int64) (accountID, siteID int64, err error) {
+func (s *Store) ownerOf(ctx context.Context, kind model.NodeKind, id int64) (accountID model.AccountID, siteID model.SiteID, err error) {
 	q := s.db.Read.NewSelect()
 	switch table, tableOfSites := objectTables[kind], siteObjectTables[kind]; {
 	case kind == model.NodeSite:

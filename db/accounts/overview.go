@@ -14,7 +14,7 @@ import (
 
 // Overview is an account as an operator sees it.
 type Overview struct {
-	ID            int64
+	ID            model.AccountID
 	Name          string
 	CaptchaPlan   model.CaptchaPlan
 	CreatedAt     model.Instant
@@ -27,11 +27,12 @@ type Overview struct {
 
 // OverviewPage selects accounts of the whole installation.
 type OverviewPage struct {
-	Search        string // part of the name, of an owner's address or of a site's domain; "": all
-	Oldest        bool   // order; false: newest first
-	Account, Site int64  // instead of Search: the account with this id or this site; 0: all
-	After, Before int64  // accounts between which the page lies; 0: the end of the list
-	Last          bool   // the last Limit accounts instead of the first
+	Search        string          // part of the name, of an owner's address or of a site's domain; "": all
+	Oldest        bool            // order; false: newest first
+	Account       model.AccountID // instead of Search: the account with this id; 0: all
+	Site          model.SiteID    // instead of Search: the account of this site; 0: all
+	After, Before int64           // accounts between which the page lies; 0: the end of the list
+	Last          bool            // the last Limit accounts instead of the first
 	Limit         int
 }
 
@@ -59,7 +60,7 @@ func (s *Store) Overviews(ctx context.Context, page OverviewPage, month model.Mo
 		order = "id"
 	}
 
-	var ids []int64
+	var ids []model.AccountID
 	if err := q.Order(order).Limit(int64(page.Limit)).Scan(ctx, &ids); err != nil {
 		return nil, fmt.Errorf("list accounts: %w", err)
 	}
@@ -110,7 +111,7 @@ OR EXISTS (SELECT 1 FROM sites s WHERE s.account_id = a.id AND %[1]s(s.domain, ?
 }
 
 // overviewsOf reads accounts with one statement, in the order of their ids.
-func (s *Store) overviewsOf(ctx context.Context, ids []int64, month model.Month) ([]*Overview, error) {
+func (s *Store) overviewsOf(ctx context.Context, ids []model.AccountID, month model.Month) ([]*Overview, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
@@ -138,13 +139,16 @@ FROM accounts a WHERE a.id IN ?`, month, db.DefaultCell, month, db.DefaultCell, 
 
 // addOtherCells adds the page views of sites, and the verifications of accounts, that are not in
 // the default cell.
-func (s *Store) addOtherCells(ctx context.Context, rows []*Overview, ids []int64, month model.Month) error {
+func (s *Store) addOtherCells(ctx context.Context, rows []*Overview, ids []model.AccountID, month model.Month) error {
 	return s.db.EachCell(ctx, func(in *db.Cell) error {
 		if in.ID == db.DefaultCell {
 			return nil
 		}
 
-		var sums []struct{ AccountID, Pageviews, Verifications int64 }
+		var sums []struct {
+			AccountID                model.AccountID
+			Pageviews, Verifications int64
+		}
 		err := in.Read.NewRaw(`
 SELECT s.account_id, sum(u.used) AS pageviews, 0 AS verifications
 FROM sites s JOIN site_usage u ON u.site_id = s.id AND u.month = ?0

@@ -26,7 +26,7 @@ func (s *Passkeys) ByCredential(ctx context.Context, credentialID []byte) (*mode
 }
 
 // Get returns a passkey of the user, or model.ErrNotFound, also for a passkey of another user.
-func (s *Passkeys) Get(ctx context.Context, userID int64, id model.PasskeyID) (*model.Passkey, error) {
+func (s *Passkeys) Get(ctx context.Context, userID model.UserID, id model.PasskeyID) (*model.Passkey, error) {
 	return readOne[model.Passkey](ctx, s.db.Read, "user_id = ? AND id = ?", userID, id)
 }
 
@@ -110,7 +110,7 @@ func consume(ctx context.Context, tx *db.Tx, answered Challenge) error {
 
 // Rename changes the name of a passkey of the user and returns the passkey. It fails with
 // model.ErrNotFound for a passkey of another user.
-func (s *Passkeys) Rename(ctx context.Context, userID int64, id model.PasskeyID, name string) (*model.Passkey, error) {
+func (s *Passkeys) Rename(ctx context.Context, userID model.UserID, id model.PasskeyID, name string) (*model.Passkey, error) {
 	var passkey *model.Passkey
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		user, err := lockUser(ctx, tx, "id", userID)
@@ -140,7 +140,7 @@ func (s *Passkeys) Rename(ctx context.Context, userID int64, id model.PasskeyID,
 // It fails with model.ErrStale, ErrNoPasskey for a passkey of another user, and
 // ErrSecondFactorNeeded.
 func (s *Passkeys) Delete(
-	ctx context.Context, userID int64, passwordHash string, id model.PasskeyID, change FactorChange,
+	ctx context.Context, userID model.UserID, passwordHash string, id model.PasskeyID, change FactorChange,
 ) (*model.Passkey, error) {
 	var passkey model.Passkey
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {

@@ -89,7 +89,7 @@ func (s *Store) ResetPassword(ctx context.Context, tokenHash []byte, change Pass
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		// Read the user without a lock, because the user's row comes first in the order of locks.
 		// The DELETE below decides which of two callers consumes the secret.
-		var userID int64
+		var userID model.UserID
 		err := tx.NewRaw("SELECT user_id FROM password_resets WHERE token_hash = ?", tokenHash).Scan(ctx, &userID)
 		if err != nil {
 			return db.OrNotFound(err)
@@ -123,7 +123,7 @@ func (s *Store) ResetPassword(ctx context.Context, tokenHash []byte, change Pass
 // tokens that stay valid. The caller must have checked the old password against the hash was. It
 // fails with model.ErrStale when the hash has changed since.
 func (s *Store) ChangePassword(
-	ctx context.Context, userID int64, was string, change PasswordChange,
+	ctx context.Context, userID model.UserID, was string, change PasswordChange,
 ) ([]*model.APIToken, error) {
 	var tokens []*model.APIToken
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -144,7 +144,7 @@ func (s *Store) ChangePassword(
 
 // SetPasswordHash replaces the hash of a user's unchanged password, unless it is another one than
 // was by now. It reports whether it replaced the hash.
-func (s *Store) SetPasswordHash(ctx context.Context, userID int64, was, hash string) (bool, error) {
+func (s *Store) SetPasswordHash(ctx context.Context, userID model.UserID, was, hash string) (bool, error) {
 	res, err := s.db.Write.NewUpdate().Model((*model.User)(nil)).Set("password_hash = ?", hash).
 		Where("id = ?", userID).Where("password_hash = ?", was).Exec(ctx)
 	if err != nil {

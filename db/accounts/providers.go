@@ -14,7 +14,7 @@ import (
 type Providers struct{ db *db.DB }
 
 // Of returns the provider of an account, or model.ErrNotFound.
-func (s *Providers) Of(ctx context.Context, accountID int64) (*model.AccountProvider, error) {
+func (s *Providers) Of(ctx context.Context, accountID model.AccountID) (*model.AccountProvider, error) {
 	return readOne[model.AccountProvider](ctx, s.db.Read, "account_id = ?", accountID)
 }
 
@@ -24,7 +24,7 @@ func (s *Providers) OfDomain(ctx context.Context, domain string) (*model.Account
 }
 
 // Required reports whether members of an account must sign in through its provider.
-func (s *Providers) Required(ctx context.Context, accountID int64) (bool, error) {
+func (s *Providers) Required(ctx context.Context, accountID model.AccountID) (bool, error) {
 	required, err := s.db.Read.NewSelect().Table("accounts").Where("id = ?", accountID).Where("require_provider").Exists(ctx)
 	return required, db.Wrap(err, "read the rule of account %d", accountID)
 }
@@ -155,7 +155,7 @@ func (s *Providers) Delete(ctx context.Context, by *model.User) error {
 // lockOwned locks the account of a user, the user and the account's provider, and returns the
 // account and the provider, or nil. It fails as Set does.
 func lockOwned(ctx context.Context, tx *db.Tx, by *model.User) (*model.Account, *model.AccountProvider, error) {
-	if err := tx.LockRow(ctx, "accounts", by.AccountID); err != nil {
+	if err := tx.LockAccount(ctx, by.AccountID); err != nil {
 		return nil, nil, err
 	}
 	owner, err := lockOwner(ctx, tx, by)
@@ -169,7 +169,7 @@ func lockOwned(ctx context.Context, tx *db.Tx, by *model.User) (*model.Account, 
 
 // lockProvider returns the provider of a locked account, or nil. Its row is locked, as a rotation
 // of the application key requires.
-func lockProvider(ctx context.Context, tx *db.Tx, accountID int64) (*model.AccountProvider, error) {
+func lockProvider(ctx context.Context, tx *db.Tx, accountID model.AccountID) (*model.AccountProvider, error) {
 	var rows []*model.AccountProvider
 	q := tx.NewSelect().Model(&rows).Where("account_id = ?", accountID)
 	tx.Lock(q, "UPDATE")
@@ -180,18 +180,18 @@ func lockProvider(ctx context.Context, tx *db.Tx, accountID int64) (*model.Accou
 }
 
 // endProviderSessions ends the sessions that the provider of an account has started.
-func endProviderSessions(ctx context.Context, tx *db.Tx, accountID int64) error {
+func endProviderSessions(ctx context.Context, tx *db.Tx, accountID model.AccountID) error {
 	_, err := tx.ExecContext(ctx, "DELETE FROM sessions WHERE provider_account = ?", accountID)
 	return err
 }
 
 // deleteIdentities deletes the people whom the provider of an account knows.
-func deleteIdentities(ctx context.Context, tx *db.Tx, accountID int64) error {
+func deleteIdentities(ctx context.Context, tx *db.Tx, accountID model.AccountID) error {
 	_, err := tx.ExecContext(ctx, "DELETE FROM identities WHERE account_id = ?", accountID)
 	return err
 }
 
-func setRequireProvider(ctx context.Context, tx *db.Tx, accountID int64, required bool) error {
+func setRequireProvider(ctx context.Context, tx *db.Tx, accountID model.AccountID, required bool) error {
 	_, err := tx.ExecContext(ctx, "UPDATE accounts SET require_provider = ? WHERE id = ?", required, accountID)
 	return err
 }

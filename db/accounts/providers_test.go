@@ -138,7 +138,7 @@ func TestAlertsOfProviderSessions(t *testing.T) {
 		}
 		run("INSERT INTO memberships (user_id, account_id, role, created_at) VALUES (?, ?, ?, 1)", owner.ID, strict, model.RoleMember)
 		run("UPDATE accounts SET require_provider = ? WHERE id = ?", true, strict)
-		for _, account := range []int64{owner.AccountID, strict} {
+		for _, account := range []model.AccountID{owner.AccountID, strict} {
 			channel := model.AlertChannel{
 				AccountID: account, Kind: model.ChannelWebhook, Name: "ops", Language: model.English, Address: []byte{1},
 				Events: []model.AlertEvent{model.AlertNewSignIn}, ConfirmedAt: 1, CreatedAt: 1,
@@ -148,17 +148,17 @@ func TestAlertsOfProviderSessions(t *testing.T) {
 			}
 		}
 
-		installation := int64(0)
+		installation := model.AccountID(0)
 		for i, step := range []struct {
 			name     string
-			provider *int64
+			provider *model.AccountID
 			role     model.Role
-			want     []int64
+			want     []model.AccountID
 		}{
-			{"through the account's provider", &owner.AccountID, model.RoleMember, []int64{owner.AccountID}},
-			{"by password, as a member of an account that requires its provider", nil, model.RoleMember, []int64{owner.AccountID}},
-			{"through the installation's provider", &installation, model.RoleMember, []int64{owner.AccountID}},
-			{"by password, as its owner", nil, model.RoleOwner, []int64{owner.AccountID, strict}},
+			{"through the account's provider", &owner.AccountID, model.RoleMember, []model.AccountID{owner.AccountID}},
+			{"by password, as a member of an account that requires its provider", nil, model.RoleMember, []model.AccountID{owner.AccountID}},
+			{"through the installation's provider", &installation, model.RoleMember, []model.AccountID{owner.AccountID}},
+			{"by password, as its owner", nil, model.RoleOwner, []model.AccountID{owner.AccountID, strict}},
 		} {
 			run("UPDATE memberships SET role = ? WHERE account_id = ?", step.role, strict)
 			start := throughProvider(owner, dbtest.Start)
@@ -167,7 +167,7 @@ func TestAlertsOfProviderSessions(t *testing.T) {
 			if err := accounts.New(d).Sessions.Create(t.Context(), start); err != nil {
 				t.Fatalf("%s: %v", step.name, err)
 			}
-			got, err := dbtest.Rows[int64](d, "SELECT account_id FROM alerts WHERE began_at = ? ORDER BY account_id", start.CreatedAt)
+			got, err := dbtest.Rows[model.AccountID](d, "SELECT account_id FROM alerts WHERE began_at = ? ORDER BY account_id", start.CreatedAt)
 			if err != nil || !slices.Equal(got, step.want) {
 				t.Errorf("%s: alerts of the accounts %v, want %v, %v", step.name, got, step.want, err)
 			}

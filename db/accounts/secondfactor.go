@@ -52,7 +52,7 @@ type Challenge struct {
 type SecondFactors struct{ db *db.DB }
 
 // Of returns the second factors of a user.
-func (s *SecondFactors) Of(ctx context.Context, userID int64) (*model.SecondFactors, error) {
+func (s *SecondFactors) Of(ctx context.Context, userID model.UserID) (*model.SecondFactors, error) {
 	factors := &model.SecondFactors{}
 	var apps []model.TOTPSecret
 	err := s.db.Read.NewSelect().Model(&apps).Where("user_id = ?", userID).Where("confirmed").Scan(ctx)
@@ -77,7 +77,7 @@ func (s *SecondFactors) Of(ctx context.Context, userID int64) (*model.SecondFact
 // earlier app that waits. The caller must have checked the password against passwordHash. It fails
 // with model.ErrStale when the password has changed since.
 func (s *SecondFactors) StartTOTP(
-	ctx context.Context, userID int64, passwordHash string, secret []byte, now model.Instant,
+	ctx context.Context, userID model.UserID, passwordHash string, secret []byte, now model.Instant,
 ) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		user, err := lockUnchanged(ctx, tx, userID, passwordHash)
@@ -108,7 +108,7 @@ func (s *SecondFactors) StartTOTP(
 
 // TOTP returns the decrypted secret of a user's authenticator app, either the app in use or the app
 // that waits for its first code, or model.ErrNotFound. An app that waits too long is unknown.
-func (s *SecondFactors) TOTP(ctx context.Context, userID int64, confirmed bool, now model.Instant) ([]byte, error) {
+func (s *SecondFactors) TOTP(ctx context.Context, userID model.UserID, confirmed bool, now model.Instant) ([]byte, error) {
 	var row model.TOTPSecret
 	q := s.db.Read.NewSelect().Model(&row).Where("user_id = ?", userID).Where("confirmed = ?", confirmed)
 	if !confirmed {
@@ -125,7 +125,7 @@ func (s *SecondFactors) TOTP(ctx context.Context, userID int64, confirmed bool, 
 // It replaces an earlier app. If it is the user's first second factor, it stores the hashes of
 // recovery codes, ends the user's other sessions, and returns true. It fails with ErrSetupExpired.
 func (s *SecondFactors) ConfirmTOTP(
-	ctx context.Context, userID, step int64, codes [][]byte, change FactorChange,
+	ctx context.Context, userID model.UserID, step int64, codes [][]byte, change FactorChange,
 ) (first bool, err error) {
 	err = s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		user, err := lockUser(ctx, tx, "id", userID)
@@ -162,14 +162,14 @@ func (s *SecondFactors) ConfirmTOTP(
 
 // UseTOTP records that the code of a period was used. It fails with model.ErrNotFound if that code,
 // or the code of a later period, was used before.
-func (s *SecondFactors) UseTOTP(ctx context.Context, userID, step int64) error {
+func (s *SecondFactors) UseTOTP(ctx context.Context, userID model.UserID, step int64) error {
 	return db.NeedRow(s.db.Write.ExecContext(ctx,
 		"UPDATE totp_secrets SET last_step = ? WHERE user_id = ? AND confirmed AND last_step < ?", step, userID, step))
 }
 
 // UseRecoveryCode consumes a recovery code and mails the user. It fails with model.ErrNotFound for
 // an unknown or used code.
-func (s *SecondFactors) UseRecoveryCode(ctx context.Context, userID int64, codeHash []byte, change FactorChange) error {
+func (s *SecondFactors) UseRecoveryCode(ctx context.Context, userID model.UserID, codeHash []byte, change FactorChange) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		user, err := lockUser(ctx, tx, "id", userID)
 		if err != nil {
@@ -195,7 +195,7 @@ func (s *SecondFactors) UseRecoveryCode(ctx context.Context, userID int64, codeH
 
 // RenewRecoveryCodes replaces the user's recovery codes. The caller must have checked the password.
 // It fails with model.ErrStale and ErrNoSecondFactor.
-func (s *SecondFactors) RenewRecoveryCodes(ctx context.Context, userID int64, passwordHash string, codes [][]byte) error {
+func (s *SecondFactors) RenewRecoveryCodes(ctx context.Context, userID model.UserID, passwordHash string, codes [][]byte) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		user, err := lockUnchanged(ctx, tx, userID, passwordHash)
 		switch {
@@ -215,7 +215,7 @@ func (s *SecondFactors) RenewRecoveryCodes(ctx context.Context, userID int64, pa
 // DeleteTOTP removes a user's authenticator app, and an app that waits for its first code. The
 // caller must have checked the password. It fails with model.ErrStale, ErrNoSecondFactor and
 // ErrSecondFactorNeeded.
-func (s *SecondFactors) DeleteTOTP(ctx context.Context, userID int64, passwordHash string, change FactorChange) error {
+func (s *SecondFactors) DeleteTOTP(ctx context.Context, userID model.UserID, passwordHash string, change FactorChange) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		user, err := lockUnchanged(ctx, tx, userID, passwordHash)
 		if err != nil {
@@ -291,7 +291,7 @@ func (s *Store) SetAccountSecurity(
 ) (*model.Account, error) {
 	var account *model.Account
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-		if err := tx.LockRow(ctx, "accounts", by.AccountID); err != nil {
+		if err := tx.LockAccount(ctx, by.AccountID); err != nil {
 			return err
 		}
 
@@ -380,26 +380,26 @@ func removeFactor(ctx context.Context, tx *db.Tx, user *model.User, passkey stri
 }
 
 // needsSecondFactor reports whether an account of the user requires a second factor.
-func needsSecondFactor(ctx context.Context, idb bun.IDB, userID int64) (bool, error) {
+func needsSecondFactor(ctx context.Context, idb bun.IDB, userID model.UserID) (bool, error) {
 	return idb.NewSelect().Table("accounts").Where("require_second_factor").
 		Where("id IN (SELECT account_id FROM "+db.AllMemberships+" AS m WHERE user_id = ?)", userID).Exists(ctx)
 }
 
 // clearFactors records that a user has no second factor, and deletes the recovery codes.
-func clearFactors(ctx context.Context, tx *db.Tx, userID int64) error {
+func clearFactors(ctx context.Context, tx *db.Tx, userID model.UserID) error {
 	if err := replaceRecoveryCodes(ctx, tx, userID, nil); err != nil {
 		return err
 	}
 	return setSecondFactor(ctx, tx, userID, false)
 }
 
-func setSecondFactor(ctx context.Context, tx *db.Tx, userID int64, has bool) error {
+func setSecondFactor(ctx context.Context, tx *db.Tx, userID model.UserID, has bool) error {
 	_, err := tx.ExecContext(ctx, "UPDATE users SET second_factor = ? WHERE id = ?", has, userID)
 	return err
 }
 
 // replaceRecoveryCodes replaces the hashes of the recovery codes.
-func replaceRecoveryCodes(ctx context.Context, tx *db.Tx, userID int64, codes [][]byte) error {
+func replaceRecoveryCodes(ctx context.Context, tx *db.Tx, userID model.UserID, codes [][]byte) error {
 	if _, err := tx.ExecContext(ctx, "DELETE FROM recovery_codes WHERE user_id = ?", userID); err != nil {
 		return err
 	}
@@ -414,7 +414,7 @@ func replaceRecoveryCodes(ctx context.Context, tx *db.Tx, userID int64, codes []
 	return nil
 }
 
-func countRecoveryCodes(ctx context.Context, idb bun.IDB, userID int64) (n int, err error) {
+func countRecoveryCodes(ctx context.Context, idb bun.IDB, userID model.UserID) (n int, err error) {
 	err = idb.NewRaw("SELECT count(*) FROM recovery_codes WHERE user_id = ?", userID).Scan(ctx, &n)
 	return n, err
 }

@@ -111,7 +111,7 @@ func checkProvider(ctx context.Context, tx *db.Tx, start *SessionStart) error {
 }
 
 // throughAccount returns the account with the provider that starts the session, or 0.
-func (start *SessionStart) throughAccount() int64 {
+func (start *SessionStart) throughAccount() model.AccountID {
 	if start.ProviderAccount == nil {
 		return 0
 	}
@@ -122,7 +122,7 @@ func (start *SessionStart) throughAccount() int64 {
 // for a new sign-in. There are none for a browser that replaces a session of the same user, and so
 // is not new. Nothing else is known of a browser, and no address is stored. lockAlerted also locks
 // the account with the provider that starts the session.
-func lockAlerted(ctx context.Context, tx *db.Tx, start *SessionStart) ([]int64, error) {
+func lockAlerted(ctx context.Context, tx *db.Tx, start *SessionStart) ([]model.AccountID, error) {
 	alerted, err := alertedAccounts(ctx, tx, start)
 	if err != nil {
 		return nil, err
@@ -141,12 +141,12 @@ func lockAlerted(ctx context.Context, tx *db.Tx, start *SessionStart) ([]int64, 
 			// It excludes a change of the provider.
 			strength = "SHARE"
 		}
-		err := tx.LockRowFor(ctx, strength, "accounts", id)
+		err := tx.LockRowFor(ctx, strength, "accounts", int64(id))
 		switch {
 		case errors.Is(err, model.ErrNotFound) && id == through:
 			return nil, ErrProviderChanged
 		case errors.Is(err, model.ErrNotFound):
-			alerted = slices.DeleteFunc(alerted, func(other int64) bool { return other == id })
+			alerted = slices.DeleteFunc(alerted, func(other model.AccountID) bool { return other == id })
 		case err != nil:
 			return nil, err
 		}
@@ -155,7 +155,7 @@ func lockAlerted(ctx context.Context, tx *db.Tx, start *SessionStart) ([]int64, 
 }
 
 // alertedAccounts returns the accounts that lockAlerted returns.
-func alertedAccounts(ctx context.Context, tx *db.Tx, start *SessionStart) ([]int64, error) {
+func alertedAccounts(ctx context.Context, tx *db.Tx, start *SessionStart) ([]model.AccountID, error) {
 	if !start.SignIn {
 		return nil, nil
 	}
@@ -178,7 +178,7 @@ func alertedAccounts(ctx context.Context, tx *db.Tx, start *SessionStart) ([]int
 			"WHERE m.user_id = ? AND a.require_provider AND m.role <> ?)", start.UserID, model.RoleOwner)
 	}
 
-	var accountIDs []int64
+	var accountIDs []model.AccountID
 	err := q.Order("account_id").Scan(ctx, &accountIDs)
 	return accountIDs, err
 }
@@ -231,12 +231,12 @@ func deleteSession(ctx context.Context, idb bun.IDB, idHash []byte) error {
 }
 
 // EndAll ends every session of a user and returns how many there were.
-func (s *Sessions) EndAll(ctx context.Context, userID int64) (int64, error) {
+func (s *Sessions) EndAll(ctx context.Context, userID model.UserID) (int64, error) {
 	return s.end(ctx, userID, "all", "user_id = ?", userID)
 }
 
 // EndByProvider ends the sessions of a user that the provider of an account has started.
-func (s *Sessions) EndByProvider(ctx context.Context, userID, accountID int64) error {
+func (s *Sessions) EndByProvider(ctx context.Context, userID model.UserID, accountID model.AccountID) error {
 	_, err := s.end(ctx, userID, "provider", "provider_account = ?", accountID)
 	return err
 }
@@ -244,7 +244,7 @@ func (s *Sessions) EndByProvider(ctx context.Context, userID, accountID int64) e
 // end ends the sessions of a user that match a condition, and returns their number. which names
 // them in the audit log: all, provider or one. It fails with model.ErrNotFound without the one.
 func (s *Sessions) end(
-	ctx context.Context, userID int64, which, condition string, args ...any,
+	ctx context.Context, userID model.UserID, which, condition string, args ...any,
 ) (n int64, err error) {
 	err = s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		user, err := lockUser(ctx, tx, "id", userID)
@@ -285,7 +285,7 @@ func (s *Sessions) DeleteExpired(ctx context.Context, now model.Instant) (int64,
 }
 
 // Of returns the user's valid sessions, most recently used first, at most model.MaxSessions.
-func (s *Sessions) Of(ctx context.Context, userID int64, now model.Instant) ([]*model.Session, error) {
+func (s *Sessions) Of(ctx context.Context, userID model.UserID, now model.Instant) ([]*model.Session, error) {
 	var list []*model.Session
 	err := s.db.Read.NewSelect().Model(&list).Where("user_id = ?", userID).Where("expires_at > ?", now).
 		OrderExpr("last_seen_at DESC, id_hash").Limit(model.MaxSessions).Scan(ctx)
@@ -297,12 +297,12 @@ func (s *Sessions) Of(ctx context.Context, userID int64, now model.Instant) ([]*
 
 // Get returns a valid session of the user, or model.ErrNotFound, also for a session of another
 // user.
-func (s *Sessions) Get(ctx context.Context, userID int64, idHash []byte, now model.Instant) (*model.Session, error) {
+func (s *Sessions) Get(ctx context.Context, userID model.UserID, idHash []byte, now model.Instant) (*model.Session, error) {
 	return readOne[model.Session](ctx, s.db.Read, "user_id = ? AND id_hash = ? AND expires_at > ?", userID, idHash, now)
 }
 
 // End ends a session of the user. It fails with model.ErrNotFound for a session of another user.
-func (s *Sessions) End(ctx context.Context, userID int64, idHash []byte) error {
+func (s *Sessions) End(ctx context.Context, userID model.UserID, idHash []byte) error {
 	_, err := s.end(ctx, userID, "one", "id_hash = ?", idHash)
 	return err
 }

@@ -56,7 +56,7 @@ func TestSessionOfAnEarlierPassword(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		user := dbtest.NewUser(t, d, "owner@example.com")
 		old := newSession(t, d, user, "old", dbtest.Start)
-		for userID, hash := range map[int64]string{user.ID: "an earlier hash", user.ID + 100: "hash"} {
+		for userID, hash := range map[model.UserID]string{user.ID: "an earlier hash", user.ID + 100: "hash"} {
 			err := accounts.New(d).Sessions.Create(t.Context(), accounts.SessionStart{
 				Session:      model.Session{IDHash: model.HashToken("new"), UserID: userID, CreatedAt: dbtest.Start},
 				PasswordHash: hash, Replaced: old,
@@ -196,7 +196,7 @@ func TestNewSignInAlert(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for account, event := range map[int64]model.AlertEvent{
+		for account, event := range map[model.AccountID]model.AlertEvent{
 			user.AccountID: model.AlertNewSignIn, guest: model.AlertNewSignIn, foreign: model.AlertNewSignIn, unwanted: model.AlertQuota,
 		} {
 			channel := model.AlertChannel{

@@ -3,11 +3,12 @@ package accounts
 import (
 	"context"
 
+	"github.com/uptrace/bun"
+
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
-	"github.com/tallygate/tallygate/db/watch"
 )
 
 // ErrOperatorsAccount prevents suspending the account of the only operator.
@@ -21,7 +22,7 @@ var ErrOperatorsAccount = &model.Error{
 // call changes only the reason, and sends no mail. Suspend returns the account. The caller must
 // have checked that the user is an operator. It fails with ErrOperatorsAccount if all operators
 // belong to the account.
-func (s *Store) Suspend(ctx context.Context, accountID int64, reason string, now model.Instant) (*model.Account, error) {
+func (s *Store) Suspend(ctx context.Context, accountID model.AccountID, reason string, now model.Instant) (*model.Account, error) {
 	reason, err := model.ParseReason("reason", reason)
 	if err != nil {
 		return nil, err
@@ -31,7 +32,7 @@ func (s *Store) Suspend(ctx context.Context, accountID int64, reason string, now
 }
 
 // Resume ends the suspension of an account, if it is suspended, and mails its owners.
-func (s *Store) Resume(ctx context.Context, accountID int64, now model.Instant) (*model.Account, error) {
+func (s *Store) Resume(ctx context.Context, accountID model.AccountID, now model.Instant) (*model.Account, error) {
 	return s.changeSuspension(ctx, accountID, false, "", now)
 }
 
@@ -63,7 +64,7 @@ func suspendOrResume(
 // changeSuspension changes the suspension of an account in a transaction, and notifies the watchers
 // of its sites and sitekeys.
 func (s *Store) changeSuspension(
-	ctx context.Context, accountID int64, suspend bool, reason string, now model.Instant,
+	ctx context.Context, accountID model.AccountID, suspend bool, reason string, now model.Instant,
 ) (*model.Account, error) {
 	var account *model.Account
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
@@ -87,7 +88,7 @@ func (s *Store) changeSuspension(
 
 		err = audit.Write(ctx, tx, audit.Change{
 			AccountID: accountID, ByOperator: true,
-			Object: audit.Object{Kind: model.NodeAccount, ID: accountID, Name: account.Name},
+			Object: audit.Object{Kind: model.NodeAccount, ID: int64(accountID), Name: account.Name},
 			Before: before, After: suspensionValues(account),
 		})
 		if err != nil {
@@ -109,24 +110,26 @@ func suspensionValues(a *model.Account) audit.Values {
 
 // notifyAll notifies the watchers of all sites and sitekeys of an account. No other process adds
 // any meanwhile, because tx has locked the account's row.
-func notifyAll(ctx context.Context, tx *db.Tx, accountID int64) error {
-	for table, channel := range map[string]watch.Channel{"sites": watch.Sites, "sitekeys": watch.Sitekeys} {
-		var ids []int64
-		err := tx.NewSelect().Table(table).Column("id").Where("account_id = ?", accountID).Order("id").Scan(ctx, &ids)
-		if err != nil {
-			return err
-		}
-		if err := tx.Notify(ctx, channel, ids...); err != nil {
-			return err
-		}
+func notifyAll(ctx context.Context, tx *db.Tx, accountID model.AccountID) error {
+	const query = "SELECT id FROM ? WHERE account_id = ? ORDER BY id"
+	var sites []model.SiteID
+	if err := tx.NewRaw(query, bun.Ident("sites"), accountID).Scan(ctx, &sites); err != nil {
+		return err
+	}
+	if err := tx.NotifySites(ctx, sites...); err != nil {
+		return err
 	}
 
-	return nil
+	var sitekeys []model.SitekeyID
+	if err := tx.NewRaw(query, bun.Ident("sitekeys"), accountID).Scan(ctx, &sitekeys); err != nil {
+		return err
+	}
+	return tx.NotifySitekeys(ctx, sitekeys...)
 }
 
 // mayBeSuspended fails if all operators belong to the account. tx must hold the installation's
 // lock.
-func mayBeSuspended(ctx context.Context, tx *db.Tx, accountID int64) error {
+func mayBeSuspended(ctx context.Context, tx *db.Tx, accountID model.AccountID) error {
 	others, err := tx.NewSelect().Table("users").Where("operator").
 		Where("id NOT IN (SELECT user_id FROM memberships WHERE account_id = ?)", accountID).Exists(ctx)
 	if err == nil && !others {

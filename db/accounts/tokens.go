@@ -29,10 +29,10 @@ type Tokens struct{ db *db.DB }
 func (s *Tokens) Create(ctx context.Context, token model.APIToken) (*model.APIToken, error) {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		// Lock the account before the user, as deleting the account does.
-		if err := tx.LockRow(ctx, "accounts", token.AccountID); err != nil {
+		if err := tx.LockAccount(ctx, token.AccountID); err != nil {
 			return err
 		}
-		if err := tx.LockRow(ctx, "users", token.UserID); err != nil {
+		if err := tx.LockUser(ctx, token.UserID); err != nil {
 			return err
 		}
 
@@ -43,7 +43,7 @@ func (s *Tokens) Create(ctx context.Context, token model.APIToken) (*model.APITo
 		}
 
 		// A site that a guest does not reach is unknown to the guest.
-		if slices.ContainsFunc(token.SiteIDs, func(id int64) bool { return !user.Reaches(id) }) {
+		if slices.ContainsFunc(token.SiteIDs, func(id model.SiteID) bool { return !user.Reaches(id) }) {
 			return errUnknownSite
 		}
 		if err := checkSites(ctx, tx, token.AccountID, token.SiteIDs); err != nil {
@@ -72,7 +72,7 @@ func (s *Tokens) Create(ctx context.Context, token model.APIToken) (*model.APITo
 
 // makeRoomForToken returns an error if a user has model.MaxAPITokens that have not expired. It
 // deletes the others if they leave no room.
-func makeRoomForToken(ctx context.Context, tx *db.Tx, userID int64, now model.Instant) error {
+func makeRoomForToken(ctx context.Context, tx *db.Tx, userID model.UserID, now model.Instant) error {
 	count := func() (int64, error) {
 		return tx.NewSelect().Model((*model.APIToken)(nil)).Where("user_id = ?", userID).Count(ctx)
 	}
@@ -106,7 +106,7 @@ var errUnknownSite = &model.Error{
 
 // checkSites returns an error in the field siteIds unless all sites that a token or a guest is
 // restricted to belong to the account. siteIDs is nil without a restriction.
-func checkSites(ctx context.Context, tx *db.Tx, accountID int64, siteIDs []int64) error {
+func checkSites(ctx context.Context, tx *db.Tx, accountID model.AccountID, siteIDs []model.SiteID) error {
 	if len(siteIDs) == 0 {
 		return nil
 	}
@@ -120,7 +120,7 @@ func checkSites(ctx context.Context, tx *db.Tx, accountID int64, siteIDs []int64
 }
 
 // Of returns the tokens of a user in the order of their creation.
-func (s *Tokens) Of(ctx context.Context, userID int64) ([]*model.APIToken, error) {
+func (s *Tokens) Of(ctx context.Context, userID model.UserID) ([]*model.APIToken, error) {
 	var tokens []*model.APIToken
 	if err := s.db.Read.NewSelect().Model(&tokens).Where("user_id = ?", userID).Order("id").Scan(ctx); err != nil {
 		return nil, fmt.Errorf("list API tokens of user %d: %w", userID, err)
@@ -129,13 +129,13 @@ func (s *Tokens) Of(ctx context.Context, userID int64) ([]*model.APIToken, error
 }
 
 // Get returns a token of the user, or model.ErrNotFound, also for a token of another user.
-func (s *Tokens) Get(ctx context.Context, userID int64, id model.APITokenID) (*model.APIToken, error) {
+func (s *Tokens) Get(ctx context.Context, userID model.UserID, id model.APITokenID) (*model.APIToken, error) {
 	return readOne[model.APIToken](ctx, s.db.Read, "user_id = ? AND id = ?", userID, id)
 }
 
 // OfAccount returns the tokens of an account with their users, oldest first, at most
 // model.MaxAccountTokens. The caller must have checked that the user is an owner of the account.
-func (s *Tokens) OfAccount(ctx context.Context, accountID int64) ([]*model.APIToken, error) {
+func (s *Tokens) OfAccount(ctx context.Context, accountID model.AccountID) ([]*model.APIToken, error) {
 	var tokens []*model.APIToken
 	err := s.db.Read.NewSelect().Model(&tokens).Where("account_id = ?", accountID).Order("id").
 		Limit(model.MaxAccountTokens).Scan(ctx)
@@ -148,7 +148,7 @@ func (s *Tokens) OfAccount(ctx context.Context, accountID int64) ([]*model.APITo
 		return nil, err
 	}
 
-	users := make(map[int64]*model.User, len(members))
+	users := make(map[model.UserID]*model.User, len(members))
 	for _, member := range members {
 		users[member.ID] = member
 	}
@@ -162,12 +162,12 @@ func (s *Tokens) OfAccount(ctx context.Context, accountID int64) ([]*model.APITo
 
 // Delete revokes a token of the user, or of another member of an account that the user is an owner
 // of, and returns it. It fails with model.ErrNotFound for any other token.
-func (s *Tokens) Delete(ctx context.Context, userID int64, id model.APITokenID) (*model.APIToken, error) {
+func (s *Tokens) Delete(ctx context.Context, userID model.UserID, id model.APITokenID) (*model.APIToken, error) {
 	return s.DeleteIn(ctx, 0, userID, id)
 }
 
 // DeleteIn is Delete for the tokens of one account; 0: of any account.
-func (s *Tokens) DeleteIn(ctx context.Context, accountID, userID int64, id model.APITokenID) (*model.APIToken, error) {
+func (s *Tokens) DeleteIn(ctx context.Context, accountID model.AccountID, userID model.UserID, id model.APITokenID) (*model.APIToken, error) {
 	var token model.APIToken
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		q := tx.NewSelect().Model(&token).Where("id = ?", id).

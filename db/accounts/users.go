@@ -24,8 +24,8 @@ func readOne[T any](ctx context.Context, idb bun.IDB, condition string, args ...
 }
 
 // lockAccount locks an account's row and returns the account, or model.ErrNotFound.
-func lockAccount(ctx context.Context, tx *db.Tx, id int64) (*model.Account, error) {
-	if err := tx.LockRow(ctx, "accounts", id); err != nil {
+func lockAccount(ctx context.Context, tx *db.Tx, id model.AccountID) (*model.Account, error) {
+	if err := tx.LockAccount(ctx, id); err != nil {
 		return nil, err
 	}
 	return readOne[model.Account](ctx, tx, "id = ?", id)
@@ -48,8 +48,8 @@ func lockUser(ctx context.Context, tx *db.Tx, column string, value any) (*model.
 }
 
 // defaultAccount returns the account that a user joined first, or 0 for an unknown user.
-func defaultAccount(ctx context.Context, idb bun.IDB, userID int64) (int64, error) {
-	var ids []int64
+func defaultAccount(ctx context.Context, idb bun.IDB, userID model.UserID) (model.AccountID, error) {
+	var ids []model.AccountID
 	err := idb.NewSelect().TableExpr(db.AllMemberships+" AS m").Column("account_id").Where("user_id = ?", userID).
 		Order("created_at", "account_id").Limit(1).Scan(ctx, &ids)
 	if err != nil || len(ids) == 0 {
@@ -117,12 +117,12 @@ func userWhere(ctx context.Context, idb bun.IDB, condition string, args ...any) 
 
 // userByID returns a user as a member of the default account, with all memberships, or
 // model.ErrNotFound.
-func userByID(ctx context.Context, idb bun.IDB, id int64) (*model.User, error) {
+func userByID(ctx context.Context, idb bun.IDB, id model.UserID) (*model.User, error) {
 	return userWhere(ctx, idb, "?TableAlias.user_id = ?", id)
 }
 
 // member returns a user as a member of the account, with no other membership, or model.ErrNotFound.
-func member(ctx context.Context, idb bun.IDB, accountID, id int64) (*model.User, error) {
+func member(ctx context.Context, idb bun.IDB, accountID model.AccountID, id model.UserID) (*model.User, error) {
 	return userWhere(ctx, idb, "?TableAlias.user_id = ? AND ?TableAlias.account_id = ?", id, accountID)
 }
 
@@ -139,13 +139,13 @@ func userByEmail(ctx context.Context, idb bun.IDB, email string) (*model.User, e
 }
 
 // UserByID is UserByEmail for the user's id.
-func (s *Store) UserByID(ctx context.Context, id int64) (*model.User, error) {
+func (s *Store) UserByID(ctx context.Context, id model.UserID) (*model.User, error) {
 	return userByID(ctx, s.db.Read, id)
 }
 
 // lockUnchanged locks a user after the caller has checked the password against passwordHash. It
 // fails with model.ErrStale when the password has changed since, or the user was deleted.
-func lockUnchanged(ctx context.Context, tx *db.Tx, userID int64, passwordHash string) (*model.User, error) {
+func lockUnchanged(ctx context.Context, tx *db.Tx, userID model.UserID, passwordHash string) (*model.User, error) {
 	user, err := lockUser(ctx, tx, "id", userID)
 	if errors.Is(err, model.ErrNotFound) || err == nil && user.PasswordHash != passwordHash {
 		return nil, model.ErrStale
@@ -179,12 +179,12 @@ func languageOf(ctx context.Context, tx *db.Tx, email string) (language model.La
 
 // UserUpdate holds the settings of a user to change. A nil field leaves its setting unchanged.
 type UserUpdate struct {
-	Language    *model.Language // of mails to the user
-	LastAccount *int64          // chosen in the console; the audit log does not record it
+	Language    *model.Language  // of mails to the user
+	LastAccount *model.AccountID // chosen in the console; the audit log does not record it
 }
 
 // UpdateUser changes settings of a user, and returns model.ErrNotFound for a deleted user.
-func (s *Store) UpdateUser(ctx context.Context, userID int64, u UserUpdate) error {
+func (s *Store) UpdateUser(ctx context.Context, userID model.UserID, u UserUpdate) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		user, err := lockUser(ctx, tx, "id", userID)
 		if err != nil {

@@ -72,9 +72,9 @@ func lockLive(ctx context.Context, tx *db.Tx, alert *model.Alert) error {
 		table, owner, live string
 		id                 int64
 	}{
-		{"accounts", "id", "suspended_at = 0", alert.AccountID},
-		{"sites", "account_id", "deleted_at = 0 AND paused_at = 0", alert.SiteID},
-		{"sitekeys", "account_id", "1 = 1", alert.SitekeyID},
+		{"accounts", "id", "suspended_at = 0", int64(alert.AccountID)},
+		{"sites", "account_id", "deleted_at = 0 AND paused_at = 0", int64(alert.SiteID)},
+		{"sitekeys", "account_id", "1 = 1", int64(alert.SitekeyID)},
 	} {
 		if row.id == 0 {
 			continue
@@ -168,7 +168,7 @@ func (s *Store) OpenOfInstallation(ctx context.Context) ([]*model.Alert, error) 
 }
 
 // OpenOfAccounts returns the open alerts of accounts, with those of their sites and sitekeys.
-func (s *Store) OpenOfAccounts(ctx context.Context, accountIDs []int64) ([]*model.Alert, error) {
+func (s *Store) OpenOfAccounts(ctx context.Context, accountIDs []model.AccountID) ([]*model.Alert, error) {
 	if len(accountIDs) == 0 {
 		return nil, nil
 	}

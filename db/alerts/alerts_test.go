@@ -18,7 +18,7 @@ const hour = time.Hour
 
 // addChannel stores a confirmed channel that wants events; siteID is 0 for a channel of the
 // account.
-func addChannel(t *testing.T, d *db.DB, accountID, siteID int64, events ...model.AlertEvent) int64 {
+func addChannel(t *testing.T, d *db.DB, accountID model.AccountID, siteID model.SiteID, events ...model.AlertEvent) int64 {
 	t.Helper()
 	channel := model.AlertChannel{
 		AccountID: accountID, SiteID: siteID, Kind: model.ChannelWebhook, Name: "ops", Language: model.English,
@@ -110,14 +110,14 @@ func TestOneAlertAtATime(t *testing.T) {
 		}
 		wantState(t, d, `traffic_drop "" open [begun]; deliveries_failed "conversion" open [begun]; `)
 
-		open, err := store.OpenOfAccounts(t.Context(), []int64{site.AccountID})
+		open, err := store.OpenOfAccounts(t.Context(), []model.AccountID{site.AccountID})
 		if err != nil || len(open) != 2 || open[0].Details != drop.Details {
 			t.Fatalf("the open alerts are %v, %v", open, err)
 		}
 		if err := store.See(t.Context(), []int64{open[1].ID, open[0].ID}, now.Add(hour)); err != nil {
 			t.Fatal(err)
 		}
-		if open, err = store.OpenOfAccounts(t.Context(), []int64{site.AccountID}); err != nil || open[0].SeenAt != now.Add(hour) {
+		if open, err = store.OpenOfAccounts(t.Context(), []model.AccountID{site.AccountID}); err != nil || open[0].SeenAt != now.Add(hour) {
 			t.Errorf("the alert was seen at %v, %v", open[0].SeenAt, err)
 		}
 
@@ -168,7 +168,7 @@ func TestAlertAndMessageTogether(t *testing.T) {
 		if began, err := store.Begin(t.Context(), silence, now); !began || err != nil {
 			t.Fatalf("after it: %t, %v", began, err)
 		}
-		open, err := store.OpenOfAccounts(t.Context(), []int64{site.AccountID})
+		open, err := store.OpenOfAccounts(t.Context(), []model.AccountID{site.AccountID})
 		if err != nil || len(open) != 1 {
 			t.Fatalf("the open alerts are %v, %v", open, err)
 		}
@@ -288,7 +288,7 @@ func TestTransferAndDeletion(t *testing.T) {
 		after := addChannel(t, d, other.AccountID, 0, model.AlertNoHits)
 		store, now := alerts.New(d), dbtest.Noon
 		silence := model.Alert{AccountID: site.AccountID, SiteID: site.ID, Event: model.AlertNoHits}
-		begin := func(account int64, want bool) {
+		begin := func(account model.AccountID, want bool) {
 			t.Helper()
 			silence.AccountID = account
 			if began, err := store.Begin(t.Context(), silence, now); began != want || err != nil {
@@ -297,7 +297,7 @@ func TestTransferAndDeletion(t *testing.T) {
 		}
 		open := func() []*model.Alert {
 			t.Helper()
-			list, err := store.OpenOfAccounts(t.Context(), []int64{site.AccountID, other.AccountID})
+			list, err := store.OpenOfAccounts(t.Context(), []model.AccountID{site.AccountID, other.AccountID})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,7 +1,6 @@
 package alerts
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -89,8 +88,8 @@ func (s *Channels) Create(
 }
 
 // lockOwner locks the account, so that the limits are exact, and reads the site, if any.
-func lockOwner(ctx context.Context, tx *db.Tx, accountID, siteID int64) (*model.Site, error) {
-	if err := tx.LockRow(ctx, "accounts", accountID); err != nil || siteID == 0 {
+func lockOwner(ctx context.Context, tx *db.Tx, accountID model.AccountID, siteID model.SiteID) (*model.Site, error) {
+	if err := tx.LockAccount(ctx, accountID); err != nil || siteID == 0 {
 		return nil, err
 	}
 
@@ -160,7 +159,7 @@ func queueConfirm(
 // stopped, and ends its pending messages: they were written for the old receiver. The address of an
 // e-mail channel cannot be changed.
 func (s *Channels) Update(
-	ctx context.Context, accountID, id int64, secrets Secrets, now model.Instant,
+	ctx context.Context, accountID model.AccountID, id int64, secrets Secrets, now model.Instant,
 	change func(*model.AlertChannel) error,
 ) (*model.AlertChannel, error) {
 	return s.with(ctx, accountID, id, func(ctx context.Context, tx *db.Tx, channel *model.AlertChannel) error {
@@ -193,7 +192,7 @@ func (s *Channels) Update(
 }
 
 // Delete deletes a channel of the account with its messages, and returns it as it was.
-func (s *Channels) Delete(ctx context.Context, accountID, id int64) (*model.AlertChannel, error) {
+func (s *Channels) Delete(ctx context.Context, accountID model.AccountID, id int64) (*model.AlertChannel, error) {
 	return s.with(ctx, accountID, id, func(ctx context.Context, tx *db.Tx, channel *model.AlertChannel) error {
 		values := s.values(channel)
 		if err := remove(ctx, tx, channel); err != nil {
@@ -220,12 +219,12 @@ func remove(ctx context.Context, tx *db.Tx, channel *model.AlertChannel) error {
 // with runs change with a locked channel of the account, and returns the channel after it. It does
 // not find own channels of members, which only SetOwn and Stop change.
 func (s *Channels) with(
-	ctx context.Context, accountID, id int64, change func(context.Context, *db.Tx, *model.AlertChannel) error,
+	ctx context.Context, accountID model.AccountID, id int64, change func(context.Context, *db.Tx, *model.AlertChannel) error,
 ) (*model.AlertChannel, error) {
 	var channel model.AlertChannel
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		channel = model.AlertChannel{}
-		if err := tx.LockRow(ctx, "accounts", accountID); err != nil {
+		if err := tx.LockAccount(ctx, accountID); err != nil {
 			return err
 		}
 
@@ -248,7 +247,7 @@ const ofLiveSite = "(site_id IS NULL OR EXISTS (SELECT 1 FROM sites WHERE sites.
 
 // Channel returns a channel of the account, or model.ErrNotFound. The caller must check that an own
 // channel is the caller's.
-func (s *Channels) Channel(ctx context.Context, accountID, id int64) (*model.AlertChannel, error) {
+func (s *Channels) Channel(ctx context.Context, accountID model.AccountID, id int64) (*model.AlertChannel, error) {
 	var channel model.AlertChannel
 	err := s.db.Read.NewSelect().Model(&channel).Where("id = ?", id).Where("account_id = ?", accountID).
 		Where(ofLiveSite).Scan(ctx)
@@ -260,30 +259,36 @@ func (s *Channels) Channel(ctx context.Context, accountID, id int64) (*model.Ale
 
 // OfAccounts returns the channels of each account itself, oldest first. The caller must have
 // checked the right to see them, as of OfSites.
-func (s *Channels) OfAccounts(ctx context.Context, ids []int64) (map[int64][]*model.AlertChannel, error) {
-	return s.list(ctx, ids, "account_id IN ? AND site_id IS NULL")
+func (s *Channels) OfAccounts(
+	ctx context.Context, ids []model.AccountID,
+) (map[model.AccountID][]*model.AlertChannel, error) {
+	return list(ctx, s.db, ids, "account_id IN ? AND site_id IS NULL",
+		func(c *model.AlertChannel) model.AccountID { return c.AccountID })
 }
 
 // OfSites returns the channels of each site, oldest first.
-func (s *Channels) OfSites(ctx context.Context, ids []int64) (map[int64][]*model.AlertChannel, error) {
-	return s.list(ctx, ids, "site_id IN ? AND user_id IS NULL")
+func (s *Channels) OfSites(
+	ctx context.Context, ids []model.SiteID,
+) (map[model.SiteID][]*model.AlertChannel, error) {
+	return list(ctx, s.db, ids, "site_id IN ? AND user_id IS NULL",
+		func(c *model.AlertChannel) model.SiteID { return c.SiteID })
 }
 
-// list returns the channels with a condition on the id of the site, or of the account if they have
-// no site.
-func (s *Channels) list(ctx context.Context, ids []int64, condition string) (map[int64][]*model.AlertChannel, error) {
+// list returns the channels of sites or accounts, by a condition on their owners' ids.
+func list[OwnerID ~int64](
+	ctx context.Context, d *db.DB, ids []OwnerID, condition string, ownerOf func(*model.AlertChannel) OwnerID,
+) (map[OwnerID][]*model.AlertChannel, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
 	var rows []*model.AlertChannel
-	if err := s.db.Read.NewSelect().Model(&rows).Where(condition, bun.Tuple(ids)).Order("id").Scan(ctx); err != nil {
+	if err := d.Read.NewSelect().Model(&rows).Where(condition, bun.Tuple(ids)).Order("id").Scan(ctx); err != nil {
 		return nil, fmt.Errorf("list alert channels: %w", err)
 	}
 
-	of := make(map[int64][]*model.AlertChannel, len(ids))
+	of := make(map[OwnerID][]*model.AlertChannel, len(ids))
 	for _, row := range rows {
-		owner := cmp.Or(row.SiteID, row.AccountID)
-		of[owner] = append(of[owner], row)
+		of[ownerOf(row)] = append(of[ownerOf(row)], row)
 	}
 	return of, nil
 }

@@ -22,7 +22,7 @@ const figuresPage = 100
 
 // Span is a time of a site from From until, but not including, To.
 type Span struct {
-	SiteID   int64
+	SiteID   model.SiteID
 	From, To model.Instant
 }
 
@@ -77,8 +77,8 @@ SELECT n, coalesce((
 
 // eachCell calls read with the numbers of spans of one cell, a page at a time.
 func (s *Store) eachCell(ctx context.Context, spans []Span, read func(in *db.Cell, numbers []int) error) error {
-	bySite := make(map[int64][]int)
-	var siteIDs []int64
+	bySite := make(map[model.SiteID][]int)
+	var siteIDs []model.SiteID
 	for i, span := range spans {
 		if bySite[span.SiteID] == nil {
 			siteIDs = append(siteIDs, span.SiteID)
@@ -86,7 +86,7 @@ func (s *Store) eachCell(ctx context.Context, spans []Span, read func(in *db.Cel
 		bySite[span.SiteID] = append(bySite[span.SiteID], i)
 	}
 
-	return s.db.PerCell(ctx, siteIDs, func(in *db.Cell, siteIDs []int64) error {
+	return s.db.PerCell(ctx, siteIDs, func(in *db.Cell, siteIDs []model.SiteID) error {
 		var page []int
 		for i, id := range siteIDs {
 			if page = append(page, bySite[id]...); len(page) < figuresPage && i < len(siteIDs)-1 {
@@ -114,7 +114,7 @@ func spanValues(spans []Span, numbers []int) (values string, args []any) {
 
 // Deliveries are the finished deliveries of one webhook of a site.
 type Deliveries struct {
-	SiteID    int64
+	SiteID    model.SiteID
 	Failed    int64         // since a time, at most MaxFailures
 	First     model.Instant // creation of the first failed one since then; 0: none
 	Newest    model.Instant // creation of the newest failed one since then; 0: none
@@ -125,17 +125,18 @@ type Deliveries struct {
 // FinishedDeliveries returns the deliveries of each webhook of sites that have failed ones since a
 // time. The caller must have loaded the sites.
 func (s *Store) FinishedDeliveries(
-	ctx context.Context, siteIDs []int64, since, now model.Instant,
+	ctx context.Context, siteIDs []model.SiteID, since, now model.Instant,
 ) ([]Deliveries, error) {
 	if len(siteIDs) == 0 {
 		return nil, nil
 	}
 
 	type row struct {
-		SiteID, Failed           int64
+		SiteID                   model.SiteID
+		Failed                   int64
 		First, Newest, Delivered int64 // ids
 	}
-	rows, err := db.RowsPerCell(ctx, s.db, siteIDs, func(in *db.Cell, siteIDs []int64, rows *[]row) error {
+	rows, err := db.RowsPerCell(ctx, s.db, siteIDs, func(in *db.Cell, siteIDs []model.SiteID, rows *[]row) error {
 		values := strings.TrimSuffix(strings.Repeat("(CAST(? AS bigint)), ", len(siteIDs)), ", ")
 		var args []any
 		for _, id := range siteIDs {
@@ -184,15 +185,15 @@ func timeOf(id int64) model.Instant {
 }
 
 // failedToday returns the sites with a delivery that has failed for good on the UTC day of now.
-func (s *Store) failedToday(ctx context.Context, siteIDs []int64, now model.Instant) (map[int64]bool, error) {
-	var ids []int64
+func (s *Store) failedToday(ctx context.Context, siteIDs []model.SiteID, now model.Instant) (map[model.SiteID]bool, error) {
+	var ids []model.SiteID
 	err := s.db.Read.NewSelect().Table("failure_notices").Column("site_id").Where("site_id IN ?", bun.Tuple(siteIDs)).
 		Where("day = ?", now.Day()).Scan(ctx, &ids)
 	if err != nil {
 		return nil, fmt.Errorf("read which of %d sites have failed deliveries: %w", len(siteIDs), err)
 	}
 
-	today := make(map[int64]bool, len(ids))
+	today := make(map[model.SiteID]bool, len(ids))
 	for _, id := range ids {
 		today[id] = true
 	}
@@ -201,13 +202,13 @@ func (s *Store) failedToday(ctx context.Context, siteIDs []int64, now model.Inst
 
 // Attack is the last attack on a sitekey.
 type Attack struct {
-	ID        int64 // of the sitekey
-	AccountID int64
+	ID        model.SitekeyID // of the sitekey
+	AccountID model.AccountID
 	Attack    model.CaptchaAttack
 }
 
 // Attacks returns the last attack on each sitekey of accounts that was ever attacked.
-func (s *Store) Attacks(ctx context.Context, accountIDs []int64) ([]Attack, error) {
+func (s *Store) Attacks(ctx context.Context, accountIDs []model.AccountID) ([]Attack, error) {
 	if len(accountIDs) == 0 {
 		return nil, nil
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // addPageviews stores page views of a site, a second apart, the last one at a time.
-func addPageviews(t *testing.T, d *db.DB, siteID int64, last model.Instant, n int) {
+func addPageviews(t *testing.T, d *db.DB, siteID model.SiteID, last model.Instant, n int) {
 	t.Helper()
 	exec(t, d, `WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
 INSERT INTO pageviews (site_id, at, id, visitor, n, width_range, manual, path)
@@ -53,7 +53,7 @@ func TestWatched(t *testing.T) {
 		}
 
 		var got []string
-		for after := int64(0); ; {
+		for after := model.AccountID(0); ; {
 			accounts, err := store.Watched(t.Context(), after, 2)
 			if err != nil {
 				t.Fatal(err)
@@ -162,7 +162,7 @@ SELECT 5000000 + i % 50, i, 'conversion', 'e', CASE WHEN i % 2 = 0 THEN 'failed'
 		if _, err := store.LastPageviews(t.Context(), spans); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := store.FinishedDeliveries(t.Context(), []int64{site.ID}, now.Add(-hour), now); err != nil {
+		if _, err := store.FinishedDeliveries(t.Context(), []model.SiteID{site.ID}, now.Add(-hour), now); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := store.OpenOfInstallation(t.Context()); err != nil {
@@ -197,7 +197,7 @@ func TestFinishedDeliveries(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site, healthy := dbtest.OutboxSite(t, d, "shop.example"), dbtest.OutboxSite(t, d, "healthy.example")
 		now := dbtest.Noon
-		add := func(siteID int64, kind, state string, before time.Duration) model.Instant {
+		add := func(siteID model.SiteID, kind, state string, before time.Duration) model.Instant {
 			t.Helper()
 			at := now.Add(-before)
 			exec(t, d, `INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)
@@ -217,7 +217,7 @@ VALUES (?, ?, ?, 'e', ?, 5, ?, 0, '')`, siteID, model.NewTimeID(at), kind, state
 		store := alerts.New(d)
 		read := func() []alerts.Deliveries {
 			t.Helper()
-			rows, err := store.FinishedDeliveries(t.Context(), []int64{site.ID, healthy.ID}, now.Add(-72*hour), now)
+			rows, err := store.FinishedDeliveries(t.Context(), []model.SiteID{site.ID, healthy.ID}, now.Add(-72*hour), now)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -245,14 +245,14 @@ func TestAttacks(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		account, other := dbtest.CaptchaAccount(t, d, "one"), dbtest.CaptchaAccount(t, d, "two")
 		for i, row := range []struct {
-			account int64
+			account model.AccountID
 			attack  string
 		}{{account, "{}"}, {account, `{"level":2,"since":5,"seen":9,"networks":70,"usual":4}`}, {other, `{"level":1}`}} {
 			exec(t, d, `INSERT INTO sitekeys (account_id, sitekey, name, domains, secret_hash, secret_hint, created_at, attack)
 VALUES (?, ?, 'form', '[]', ?, '', 1, ?)`, row.account, fmt.Sprint("key", i), []byte{byte(i)}, row.attack)
 		}
 
-		attacks, err := alerts.New(d).Attacks(t.Context(), []int64{account})
+		attacks, err := alerts.New(d).Attacks(t.Context(), []model.AccountID{account})
 		want := model.CaptchaAttack{Level: 2, Since: 5, Seen: 9, Networks: 70, Usual: 4}
 		if err != nil || len(attacks) != 1 || attacks[0].AccountID != account || attacks[0].Attack != want {
 			t.Errorf("the attacks are %+v, %v", attacks, err)
@@ -281,7 +281,7 @@ func TestMovedSite(t *testing.T) {
 
 		for pool, n := range map[*bun.DB]int{d.Write: 3, in.Write: 5} {
 			for i := range n {
-				for _, id := range []int64{site.ID, other.ID} {
+				for _, id := range []model.SiteID{site.ID, other.ID} {
 					_, err := pool.ExecContext(t.Context(), `INSERT INTO pageviews (site_id, at, id, visitor, n, width_range, manual, path)
 VALUES (?, ?, 1, 1, 1, 0, false, '/')`, id, now.Add(-time.Duration(i)*time.Minute))
 					if err != nil {

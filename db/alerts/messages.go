@@ -31,14 +31,14 @@ func (s *Channels) Messages(
 	return of, db.Wrap(err, "list messages of %d channels", len(channelIDs))
 }
 
-var messageList = outbox.List[model.AlertMessage]{
+var messageList = outbox.List[model.AlertMessage, int64]{
 	Columns: withMail, From: "alert_messages m LEFT JOIN mails ON mails.id = m.mail_id",
 	Owner: "m.channel_id", ID: "m.id",
 	OwnerOf: func(m *model.AlertMessage) int64 { return m.ChannelID },
 }
 
 // Message returns a message to a channel of the account, or model.ErrNotFound.
-func (s *Channels) Message(ctx context.Context, accountID, id int64) (*model.AlertMessage, error) {
+func (s *Channels) Message(ctx context.Context, accountID model.AccountID, id int64) (*model.AlertMessage, error) {
 	var message model.AlertMessage
 	err := s.db.Read.NewRaw("SELECT "+withMail+` FROM alert_messages m LEFT JOIN mails ON mails.id = m.mail_id
 WHERE m.id = ? AND m.channel_id IN (SELECT id FROM alert_channels WHERE account_id = ? AND `+ofLiveSite+")",
@@ -53,7 +53,7 @@ WHERE m.id = ? AND m.channel_id IN (SELECT id FROM alert_channels WHERE account_
 // attempt. It fails with channel_unconfirmed, with channel_stopped for a channel that its recipient
 // has stopped, and with the Conflict delivery_in_progress or too_many_tests as a test of a webhook
 // does.
-func (s *Channels) Test(ctx context.Context, accountID, id int64, now model.Instant) (*model.AlertMessage, error) {
+func (s *Channels) Test(ctx context.Context, accountID model.AccountID, id int64, now model.Instant) (*model.AlertMessage, error) {
 	var message model.AlertMessage
 	_, err := s.with(ctx, accountID, id, func(ctx context.Context, tx *db.Tx, channel *model.AlertChannel) error {
 		if err := mayReceive(channel, "alertChannelId"); err != nil {
@@ -130,7 +130,7 @@ func mayTest(ctx context.Context, tx *db.Tx, channelID int64, now model.Instant)
 // Redeliver schedules one manual attempt of a message at once, whatever its state, as the
 // redelivery of a delivery does.
 func (s *Channels) Redeliver(
-	ctx context.Context, accountID, channelID, id int64, now model.Instant,
+	ctx context.Context, accountID model.AccountID, channelID, id int64, now model.Instant,
 ) (*model.AlertMessage, error) {
 	var message *model.AlertMessage
 	_, err := s.with(ctx, accountID, channelID, func(ctx context.Context, tx *db.Tx, channel *model.AlertChannel) error {
@@ -150,7 +150,7 @@ func (s *Channels) Redeliver(
 }
 
 // auditMessage records that a caller requested a message.
-func auditMessage(ctx context.Context, tx *db.Tx, accountID int64, m *model.AlertMessage) error {
+func auditMessage(ctx context.Context, tx *db.Tx, accountID model.AccountID, m *model.AlertMessage) error {
 	return audit.Write(ctx, tx, audit.Change{
 		AccountID: accountID, Object: audit.Object{Kind: model.NodeAlertMessage, ID: m.ID, Name: m.Event},
 		After: audit.Values{"event": m.Event},

@@ -18,7 +18,7 @@ import (
 // it. It creates the channel before, and resumes it if it is stopped: the secret in earlier mails
 // remains valid. It deletes a channel that wants nothing, and then returns nil.
 func (s *Channels) SetOwn(
-	ctx context.Context, user *model.User, siteID int64, now model.Instant, change func(*model.AlertChannel) error,
+	ctx context.Context, user *model.User, siteID model.SiteID, now model.Instant, change func(*model.AlertChannel) error,
 ) (own *model.AlertChannel, err error) {
 	err = s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		site, err := lockOwner(ctx, tx, user.AccountID, siteID)
@@ -93,8 +93,8 @@ func (s *Channels) storeOwn(
 // OwnOfSites returns a user's own channel of each site. The caller must have loaded the sites,
 // which checks the right to see them.
 func (s *Channels) OwnOfSites(
-	ctx context.Context, user *model.User, siteIDs []int64,
-) (map[int64]*model.AlertChannel, error) {
+	ctx context.Context, user *model.User, siteIDs []model.SiteID,
+) (map[model.SiteID]*model.AlertChannel, error) {
 	if len(siteIDs) == 0 {
 		return nil, nil
 	}
@@ -105,7 +105,7 @@ func (s *Channels) OwnOfSites(
 		return nil, fmt.Errorf("read the own alert channels of %d sites: %w", len(siteIDs), err)
 	}
 
-	of := make(map[int64]*model.AlertChannel, len(rows))
+	of := make(map[model.SiteID]*model.AlertChannel, len(rows))
 	for _, row := range rows {
 		row.Follow(user)
 		of[row.SiteID] = row

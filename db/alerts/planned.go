@@ -20,7 +20,7 @@ var Kinds = []string{model.MessageWeekly, model.MessageMonthly, model.MessageSpi
 // Planned is a planned message of a channel that is due.
 type Planned struct {
 	ChannelID int64
-	SiteID    int64
+	SiteID    model.SiteID
 	Kind      string
 	Threshold int64 // visitors
 	DueAt     model.Instant

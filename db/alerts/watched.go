@@ -12,7 +12,7 @@ import (
 
 // Account is an account with channels, and its sites.
 type Account struct {
-	ID     int64
+	ID     model.AccountID
 	Events []model.AlertEvent // that channels of the account itself want
 	Sites  []*Site            // live ones with a channel; empty for a suspended account
 	Open   []*model.Alert     // of the account, its sites and its sitekeys
@@ -23,8 +23,8 @@ func (a *Account) Wants(event model.AlertEvent) bool { return slices.Contains(a.
 
 // Site is a site with the events that some channel wants.
 type Site struct {
-	ID        int64
-	AccountID int64
+	ID        model.SiteID
+	AccountID model.AccountID
 	TimeZone  string
 	CreatedAt model.Instant
 
@@ -36,15 +36,15 @@ func (s *Site) Wants(event model.AlertEvent) bool { return slices.Contains(s.Eve
 
 // wish is what a channel wants.
 type wish struct {
-	AccountID int64
-	SiteID    int64              // 0: all sites of the account
+	AccountID model.AccountID
+	SiteID    model.SiteID       // 0: all sites of the account
 	Events    []model.AlertEvent `bun:",notnull"`
 }
 
 // Watched returns at most limit accounts with a channel that wants events, with ids above after, in
 // the order of their ids. Its cost depends on these accounts only.
-func (s *Store) Watched(ctx context.Context, after int64, limit int) ([]*Account, error) {
-	var ids []int64
+func (s *Store) Watched(ctx context.Context, after model.AccountID, limit int) ([]*Account, error) {
+	var ids []model.AccountID
 	err := s.db.Read.NewSelect().Table("alert_channels").Distinct().Column("account_id").Where("account_id > ?", after).
 		Where("events <> '[]'").
 		Order("account_id").Limit(int64(limit)).Scan(ctx, &ids)
@@ -63,7 +63,7 @@ func (s *Store) Watched(ctx context.Context, after int64, limit int) ([]*Account
 }
 
 // fill reads what accounts want, their sites and their open alerts.
-func (s *Store) fill(ctx context.Context, accounts []*Account, ids []int64) error {
+func (s *Store) fill(ctx context.Context, accounts []*Account, ids []model.AccountID) error {
 	var wishes []wish
 	err := s.db.Read.NewSelect().Table("alert_channels").Column("account_id", "events").
 		ColumnExpr("coalesce(site_id, 0) AS site_id").Where("account_id IN ?", bun.Tuple(ids)).
@@ -86,11 +86,11 @@ ORDER BY s.id`, bun.Tuple(ids)).Scan(ctx, &sites)
 		return err
 	}
 
-	byID := make(map[int64]*Account, len(accounts))
+	byID := make(map[model.AccountID]*Account, len(accounts))
 	for _, account := range accounts {
 		byID[account.ID] = account
 	}
-	bySite := make(map[int64][]model.AlertEvent)
+	bySite := make(map[model.SiteID][]model.AlertEvent)
 	for _, w := range wishes {
 		if w.SiteID == 0 {
 			byID[w.AccountID].Events = union(byID[w.AccountID].Events, w.Events)

@@ -34,9 +34,9 @@ const (
 // Actor is who makes the changes of a mutation or a command.
 type Actor struct {
 	Kind      Kind
-	UserID    int64  // 0: not a user
-	Email     string // of the user
-	TokenID   int64  // 0: no API token
+	UserID    model.UserID     // 0: not a user
+	Email     string           // of the user
+	TokenID   model.APITokenID // 0: no API token
 	TokenName string
 
 	Action string        // the mutation's or the command's name
@@ -69,14 +69,14 @@ type Values map[string]any
 type Object struct {
 	Kind   model.NodeKind
 	ID     int64
-	SiteID int64 // of a delivery; otherwise 0
+	SiteID model.SiteID // of a delivery; otherwise 0
 	Name   string
 }
 
 // Change is a change of an object. Before is nil for a new object, After for a deleted object.
 type Change struct {
-	AccountID     int64 // the account with the log
-	IsKnown       bool  // the transaction has read a site of the account
+	AccountID     model.AccountID // the account with the log
+	IsKnown       bool            // the transaction has read a site of the account
 	Object        Object
 	Before, After Values
 

@@ -22,7 +22,7 @@ func write(t *testing.T, d *db.DB, ctx context.Context, change audit.Change) {
 	}
 }
 
-func entries(t *testing.T, d *db.DB, accountID int64, filter audit.Filter) []*audit.Entry {
+func entries(t *testing.T, d *db.DB, accountID model.AccountID, filter audit.Filter) []*audit.Entry {
 	t.Helper()
 	list, err := audit.New(d).Entries(t.Context(), accountID, filter, 0, 100)
 	if err != nil {

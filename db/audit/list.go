@@ -32,11 +32,11 @@ type Entry struct {
 
 // Filter selects entries. A zero field selects all.
 type Filter struct {
-	Actions    []string // any of these; at most MaxActions
-	UserID     int64    // the user, also through an API token
+	Actions    []string     // any of these; at most MaxActions
+	UserID     model.UserID // the user, also through an API token
 	ObjectKind model.NodeKind
 	ObjectID   int64
-	ObjectSite int64 // of a delivery
+	ObjectSite model.SiteID // of a delivery
 	Since      model.Instant
 	Until      model.Instant // excluded
 }
@@ -45,7 +45,7 @@ type Filter struct {
 // page), newest first. An index finds the entries of one condition in the order of ids, so the cost
 // of a page follows its length. Several actions are read one by one and merged.
 func (s *Store) Entries(
-	ctx context.Context, accountID int64, filter Filter, before int64, limit int,
+	ctx context.Context, accountID model.AccountID, filter Filter, before int64, limit int,
 ) ([]*Entry, error) {
 	actions := filter.Actions
 	if len(actions) == 0 {
@@ -81,7 +81,7 @@ func (s *Store) Entries(
 
 // where returns the condition of the entries with an action, and its arguments. Times are
 // conditions of the id, which grows with time.
-func (f Filter) where(accountID int64, action string, before int64) (string, []any) {
+func (f Filter) where(accountID model.AccountID, action string, before int64) (string, []any) {
 	if before == 0 {
 		before = math.MaxInt64
 	}
@@ -117,18 +117,18 @@ func (f Filter) where(accountID int64, action string, before int64) (string, []a
 type row struct {
 	bun.BaseModel `bun:"table:audit_log"`
 
-	AccountID   int64
+	AccountID   model.AccountID
 	ID          int64
 	At          model.Instant
 	ActorKind   Kind
-	ActorUserID int64
+	ActorUserID model.UserID
 	ActorName   string
-	TokenID     int64
+	TokenID     model.APITokenID
 	TokenName   string
 	Action      string
 	ObjectKind  string
 	ObjectID    int64
-	ObjectSite  int64
+	ObjectSite  model.SiteID
 	ObjectName  string
 	Before      string
 	After       string

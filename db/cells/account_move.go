@@ -9,7 +9,6 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/db/watch"
 )
 
 // An account's captcha moves to another cell in steps. As with a site, each is one transaction that
@@ -30,7 +29,7 @@ import (
 type accountMove struct {
 	bun.BaseModel `bun:"table:account_moves"`
 
-	AccountID int64 `bun:",pk"`
+	AccountID model.AccountID `bun:",pk"`
 	route
 
 	State      string        `bun:",notnull"`
@@ -40,17 +39,17 @@ type accountMove struct {
 
 // MoveAccount is Move for the captcha of an account. Its challenges and tokens wait near the end.
 // The cell must be open.
-func (s *Store) MoveAccount(ctx context.Context, accountID, toCell int64) error {
+func (s *Store) MoveAccount(ctx context.Context, accountID model.AccountID, toCell int64) error {
 	return s.accounts().move(ctx, accountID, toCell)
 }
 
 // accounts returns the steps of moves of accounts.
-func (s *Store) accounts() mover {
-	return mover{what: "account", begin: s.beginAccount, advance: s.advanceAccount}
+func (s *Store) accounts() mover[model.AccountID] {
+	return mover[model.AccountID]{what: "account", begin: s.beginAccount, advance: s.advanceAccount}
 }
 
 // beginAccount records a move, unless the same one is in progress.
-func (s *Store) beginAccount(ctx context.Context, accountID, toCell int64) error {
+func (s *Store) beginAccount(ctx context.Context, accountID model.AccountID, toCell int64) error {
 	return s.beginTx(ctx, toCell, func(ctx context.Context, tx *db.Tx, now model.Instant) error {
 		if err := tx.LockMoveOf(ctx, accountID); err != nil {
 			return err
@@ -82,7 +81,7 @@ func (s *Store) beginAccount(ctx context.Context, accountID, toCell int64) error
 }
 
 // advanceAccount is advance for an account.
-func (s *Store) advanceAccount(ctx context.Context, accountID int64, finish bool) (done bool, err error) {
+func (s *Store) advanceAccount(ctx context.Context, accountID model.AccountID, finish bool) (done bool, err error) {
 	now, err := s.db.Now(ctx)
 	if err != nil {
 		return false, err
@@ -159,10 +158,10 @@ func (s *accountStep) switchCell(ctx context.Context) error {
 		return err
 	}
 
-	if err := s.exec(ctx, s.tx, s.move.AccountID, "DELETE FROM ?to.?table WHERE account_id = ?id", "captcha_usage"); err != nil {
+	if err := s.exec(ctx, s.tx, int64(s.move.AccountID), "DELETE FROM ?to.?table WHERE account_id = ?id", "captcha_usage"); err != nil {
 		return err
 	}
-	if err := s.copy(ctx, s.tx, s.move.AccountID, "captcha_usage", "account_id = ?id"); err != nil {
+	if err := s.copy(ctx, s.tx, int64(s.move.AccountID), "captcha_usage", "account_id = ?id"); err != nil {
 		return err
 	}
 	if err := s.copyClaims(ctx); err != nil {
@@ -179,19 +178,19 @@ func (s *accountStep) switchCell(ctx context.Context) error {
 	}
 
 	// Processes would notice the move without it, at the price of a request that waits.
-	var sitekeys []int64
+	var sitekeys []model.SitekeyID
 	err = s.tx.NewSelect().Table("sitekeys").Column("id").
 		Where("account_id = ?0 OR claim_space = ?0", s.move.AccountID).Scan(ctx, &sitekeys)
 	if err != nil {
 		return err
 	}
-	return s.tx.Notify(ctx, watch.Sitekeys, sitekeys...)
+	return s.tx.NotifySitekeys(ctx, sitekeys...)
 }
 
 // copyClaims copies the claims that are not in the new cell yet, also expired ones: a wrong clock
 // must not make a used token valid.
 func (s *accountStep) copyClaims(ctx context.Context) error {
-	return s.copy(ctx, s.tx, s.move.AccountID, "captcha_spent", "account_id = ?id ON CONFLICT DO NOTHING")
+	return s.copy(ctx, s.tx, int64(s.move.AccountID), "captcha_spent", "account_id = ?id ON CONFLICT DO NOTHING")
 }
 
 // setAccount changes the account's cell and whether it is closed.
@@ -220,7 +219,7 @@ DELETE FROM ?0 WHERE account_id = ?1 AND (issued_at, id) IN
 		return err
 	}
 
-	err = s.exec(ctx, s.tx, s.move.AccountID, "DELETE FROM ?from.captcha_usage WHERE account_id = ?id", "")
+	err = s.exec(ctx, s.tx, int64(s.move.AccountID), "DELETE FROM ?from.captcha_usage WHERE account_id = ?id", "")
 	if err != nil {
 		return err
 	}

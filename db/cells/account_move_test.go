@@ -36,7 +36,7 @@ func execIn(t *testing.T, cell *db.Cell, statement string, args ...any) {
 }
 
 // openWith is open with both cells open for accounts, of which it creates some in the second one.
-func openWith(t *testing.T, databaseURL string, names ...string) (d *db.DB, ids []int64) {
+func openWith(t *testing.T, databaseURL string, names ...string) (d *db.DB, ids []model.AccountID) {
 	t.Helper()
 	d = open(t, databaseURL)
 	dbtest.NewUser(t, d, "operator@example.com")
@@ -53,7 +53,7 @@ const claim = `INSERT INTO captcha_spent (account_id, issued_at, id)
 SELECT ?, ?, decode(lpad(to_hex(n), 32, '0'), 'hex') FROM generate_series(?, ?::int) n`
 
 // fillAccount gives an account usage in three months, claims, and one that is expired.
-func fillAccount(t *testing.T, d *db.DB, cell, account int64) {
+func fillAccount(t *testing.T, d *db.DB, cell int64, account model.AccountID) {
 	t.Helper()
 	c := in(t, d, cell)
 	for i, month := range []model.Month{202609, 202610, now.Month()} {
@@ -64,7 +64,7 @@ func fillAccount(t *testing.T, d *db.DB, cell, account int64) {
 }
 
 // captchaIn returns an account's rows in each table of a cell.
-func captchaIn(t *testing.T, d *db.DB, cell, account int64) map[string][]string {
+func captchaIn(t *testing.T, d *db.DB, cell int64, account model.AccountID) map[string][]string {
 	t.Helper()
 	all := make(map[string][]string)
 	for _, table := range captchaTables {
@@ -82,7 +82,7 @@ func captchaIn(t *testing.T, d *db.DB, cell, account int64) map[string][]string 
 }
 
 // progress returns the state of an account's move and of the account.
-func progress(t *testing.T, d *db.DB, account int64) string {
+func progress(t *testing.T, d *db.DB, account model.AccountID) string {
 	t.Helper()
 	states, err := dbtest.Rows[struct{ State string }](d, `SELECT concat(coalesce(m.state, 'none'), ' ', a.cell, ' ', a.cell_closed::text) AS state
 		FROM accounts a LEFT JOIN account_moves m ON m.account_id = a.id WHERE a.id = ?`, account)
@@ -177,7 +177,7 @@ func TestAccountMoveIsContinued(t *testing.T) {
 }
 
 // countRows returns the number of an account's rows in a cell.
-func countRows(t *testing.T, d *db.DB, cell, account int64) (all int64) {
+func countRows(t *testing.T, d *db.DB, cell int64, account model.AccountID) (all int64) {
 	t.Helper()
 	for _, table := range captchaTables {
 		n, err := in(t, d, cell).Read.NewSelect().Table(table).Where("account_id = ?", account).Count(t.Context())
@@ -200,7 +200,7 @@ func TestAccountMoveIsRefused(t *testing.T) {
 	account, store := ids[0], cells.New(d)
 	fillAccount(t, d, 2, account)
 	before := captchaIn(t, d, 2, account)
-	refused := func(account, to int64, want string) {
+	refused := func(account model.AccountID, to int64, want string) {
 		t.Helper()
 		state := progress(t, d, ids[0])
 		if err := store.MoveAccount(t.Context(), account, to); err == nil || !strings.Contains(err.Error(), want) {

@@ -30,7 +30,7 @@ import (
 type move struct {
 	bun.BaseModel `bun:"table:site_moves"`
 
-	SiteID int64 `bun:",pk"`
+	SiteID model.SiteID `bun:",pk"`
 	route
 
 	State      string        `bun:",notnull"`
@@ -75,15 +75,17 @@ var lateTables = []string{"site_usage_days", "report_days"}
 // Move starts to move a site to another cell, or continues a move to it, and returns when the site
 // is there. Continue deletes its rows in the former cell. The hits of the site wait for some
 // seconds near the end. An error leaves a move that Continue or another call of Move continues.
-func (s *Store) Move(ctx context.Context, siteID, toCell int64) error {
+func (s *Store) Move(ctx context.Context, siteID model.SiteID, toCell int64) error {
 	return s.sites().move(ctx, siteID, toCell)
 }
 
 // sites returns the steps of moves of sites.
-func (s *Store) sites() mover { return mover{what: "site", begin: s.begin, advance: s.advance} }
+func (s *Store) sites() mover[model.SiteID] {
+	return mover[model.SiteID]{what: "site", begin: s.begin, advance: s.advance}
+}
 
 // begin records a move, unless the same one is in progress.
-func (s *Store) begin(ctx context.Context, siteID, toCell int64) error {
+func (s *Store) begin(ctx context.Context, siteID model.SiteID, toCell int64) error {
 	return s.beginTx(ctx, toCell, func(ctx context.Context, tx *db.Tx, now model.Instant) error {
 		// An erasure that has entered the site did not see the move.
 		if err := tx.LockCellOf(ctx, siteID); err != nil {
@@ -111,7 +113,7 @@ func (s *Store) begin(ctx context.Context, siteID, toCell int64) error {
 // advance does the next step of a move. done reports that no step is left now: the move is over,
 // the site is in its new cell and finish is not set, or its rows in the former one must stay for a
 // while.
-func (s *Store) advance(ctx context.Context, siteID int64, finish bool) (done bool, err error) {
+func (s *Store) advance(ctx context.Context, siteID model.SiteID, finish bool) (done bool, err error) {
 	var clean *move
 	err = s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		done, clean = false, nil
@@ -156,7 +158,7 @@ func (s *Store) clean(ctx context.Context, m *move) (done bool, err error) {
 			return err
 		}
 		for _, table := range lateTables {
-			if err := in.copy(ctx, tx, m.SiteID, table, "site_id = ?id ON CONFLICT DO NOTHING"); err != nil {
+			if err := in.copy(ctx, tx, int64(m.SiteID), table, "site_id = ?id ON CONFLICT DO NOTHING"); err != nil {
 				return err
 			}
 		}

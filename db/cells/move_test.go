@@ -221,8 +221,9 @@ func TestMoveIsRefused(t *testing.T) {
 	store := cells.New(d)
 
 	for _, c := range []struct {
-		site, to int64
-		want     string
+		site model.SiteID
+		to   int64
+		want string
 	}{
 		{site.ID, 9, "there is no cell 9"},
 		{site.ID, site.Cell, "is in cell 2 already"},
@@ -320,7 +321,7 @@ func TestStoresFindTheCell(t *testing.T) {
 	if first.Cell != 1 || second.Cell != 2 {
 		t.Fatalf("the sites are in cells %d and %d", first.Cell, second.Cell)
 	}
-	both := []int64{first.ID, second.ID}
+	both := []model.SiteID{first.ID, second.ID}
 	for _, site := range []*model.Site{first, second} {
 		fill(t, d, site)
 	}

@@ -35,15 +35,15 @@ type route struct {
 }
 
 // mover moves sites or accounts.
-type mover struct {
+type mover[ID ~int64] struct {
 	what    string // site or account
-	begin   func(ctx context.Context, id, toCell int64) error
-	advance func(ctx context.Context, id int64, finish bool) (done bool, err error)
+	begin   func(ctx context.Context, id ID, toCell int64) error
+	advance func(ctx context.Context, id ID, finish bool) (done bool, err error)
 }
 
 // move begins a move or continues it, and returns when no step is left but to delete the rows in
 // the former cell.
-func (m mover) move(ctx context.Context, id, toCell int64) error {
+func (m mover[ID]) move(ctx context.Context, id ID, toCell int64) error {
 	err := m.begin(ctx, id, toCell)
 	for done := false; err == nil && !done; {
 		done, err = m.advance(ctx, id, false)
@@ -52,8 +52,11 @@ func (m mover) move(ctx context.Context, id, toCell int64) error {
 }
 
 // resume carries on all moves that were started, as Continue describes.
-func (m mover) resume(ctx context.Context, d *db.DB) (finished int64, err error) {
-	var moves []struct{ ID, ToCell int64 }
+func (m mover[ID]) resume(ctx context.Context, d *db.DB) (finished int64, err error) {
+	var moves []struct {
+		ID     ID
+		ToCell int64
+	}
 	table, key := bun.Ident(m.what+"_moves"), bun.Ident(m.what+"_id")
 	err = d.Read.NewSelect().TableExpr("?", table).ColumnExpr("? AS id, to_cell", key).OrderExpr("started_at, ?", key).
 		Scan(ctx, &moves)
@@ -87,13 +90,9 @@ func (s *Store) Continue(ctx context.Context) (finished int64, err error) {
 		return 0, err
 	}
 
-	var failed []error
-	for _, m := range []mover{s.sites(), s.accounts()} {
-		n, err := m.resume(ctx, s.db)
-		finished += n
-		failed = append(failed, err)
-	}
-	return finished, errors.Join(failed...)
+	ofSites, failed := s.sites().resume(ctx, s.db)
+	ofAccounts, err := s.accounts().resume(ctx, s.db)
+	return ofSites + ofAccounts, errors.Join(failed, err)
 }
 
 // beginTx runs a transaction that records a move to a cell, which all processes know.
@@ -132,7 +131,7 @@ func (s *Store) beginTx(
 
 // isNew reports whether a move must be recorded: not if it is in progress. It fails if another one
 // is, and if there is nothing to move.
-func (m mover) isNew(ctx context.Context, tx *db.Tx, id int64, wanted route) (bool, error) {
+func (m mover[ID]) isNew(ctx context.Context, tx *db.Tx, id ID, wanted route) (bool, error) {
 	var others []route
 	err := tx.NewSelect().TableExpr("?", bun.Ident(m.what+"_moves")).Column("from_cell", "to_cell").
 		Where("? = ?", bun.Ident(m.what+"_id"), id).Scan(ctx, &others)

@@ -9,7 +9,6 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/celllist"
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/db/watch"
 )
 
 // step is one transaction of a move, which holds the lock of the move's row.
@@ -67,7 +66,7 @@ const lastDay = model.Day(1 << 30)
 
 // exec runs a statement for the site, see schemas.exec.
 func (s *step) exec(ctx context.Context, statement, table string, args ...any) error {
-	return s.schemas.exec(ctx, s.tx, s.move.SiteID, statement, table, args...)
+	return s.schemas.exec(ctx, s.tx, int64(s.move.SiteID), statement, table, args...)
 }
 
 // clear deletes what an earlier move may have left of the site in its new cell.
@@ -106,7 +105,7 @@ func (s *step) copyDay(ctx context.Context, until model.Day) error {
 	if err := s.exec(ctx, "DELETE FROM ?to.?table WHERE "+rows, table.name, from, to); err != nil {
 		return err
 	}
-	if err := s.copy(ctx, s.tx, m.SiteID, table.name, rows, from, to); err != nil {
+	if err := s.copy(ctx, s.tx, int64(m.SiteID), table.name, rows, from, to); err != nil {
 		return err
 	}
 
@@ -168,7 +167,7 @@ func (s *step) copyTable(ctx context.Context, table string) error {
 	if err := s.exec(ctx, "DELETE FROM ?to.?table WHERE site_id = ?id", table); err != nil {
 		return err
 	}
-	return s.copy(ctx, s.tx, s.move.SiteID, table, "site_id = ?id")
+	return s.copy(ctx, s.tx, int64(s.move.SiteID), table, "site_id = ?id")
 }
 
 // switchCell opens the site in its new cell.
@@ -183,5 +182,5 @@ func (s *step) switchCell(ctx context.Context) error {
 	if m.SwitchedAt, err = s.store.db.Now(ctx); err != nil {
 		return err
 	}
-	return s.tx.Notify(ctx, watch.Sites, m.SiteID)
+	return s.tx.NotifySites(ctx, m.SiteID)
 }

@@ -11,7 +11,7 @@ import (
 
 // Range selects rows of a site, in the order of time and then id.
 type Range struct {
-	SiteID   int64
+	SiteID   model.SiteID
 	From, To model.Instant // From is inclusive, To is not
 	After    *Cursor       // only rows after this one; nil: all
 	Limit    int

@@ -23,7 +23,7 @@ import (
 
 // storeForExport stores n page views, one each second, in visits of five page views. Each visit but
 // the first has an event with each page view.
-func storeForExport(tb testing.TB, d *db.DB, siteID int64, start model.Instant, n int) {
+func storeForExport(tb testing.TB, d *db.DB, siteID model.SiteID, start model.Instant, n int) {
 	tb.Helper()
 
 	must := func(statement string, args ...any) {

@@ -42,7 +42,7 @@ CROSS JOIN LATERAL (
 // readPostgres reads the rows of a query in a first round trip, and their visits and engagement in
 // a second. settings are the statements that run first.
 func (p *page[Row]) readPostgres(
-	ctx context.Context, driverConn any, siteID int64, settings []string, query string,
+	ctx context.Context, driverConn any, siteID model.SiteID, settings []string, query string,
 ) error {
 	e := p.of
 	first := rawrows.Query{Text: query, Take: func(r rawrows.Row) { p.add(r) }}
@@ -116,7 +116,7 @@ func newVisitLookup[Row any](e *exported[Row], rows []Row) *visitLookup {
 
 // query returns the query for the visits; visit returns a row's visit by the row's number. Days are
 // in order, because rows are.
-func (l *visitLookup) query(siteID int64, visit func(row int32) *Visit) rawrows.Query {
+func (l *visitLookup) query(siteID model.SiteID, visit func(row int32) *Visit) rawrows.Query {
 	return rawrows.Query{
 		Text:   fmt.Sprintf(pgVisits, exportedVisits.list("v."), siteID, l.days[0], l.days[len(l.days)-1]),
 		Arrays: []any{l.days, l.visitors, l.numbers},
@@ -126,7 +126,7 @@ func (l *visitLookup) query(siteID int64, visit func(row int32) *Visit) rawrows.
 
 // engagementQuery returns the query for the engagement of a page's rows, in their order. Each row
 // is looked up on the days that can have reports on it.
-func (e *exported[Row]) engagementQuery(siteID int64, rows []Row, engaged []model.Engaged) rawrows.Query {
+func (e *exported[Row]) engagementQuery(siteID model.SiteID, rows []Row, engaged []model.Engaged) rawrows.Query {
 	var days, first, last []int32 // the slices of the rows begin with 1
 	ids := make([]int64, len(rows))
 

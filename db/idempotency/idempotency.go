@@ -48,19 +48,19 @@ var (
 // Call identifies a call of a mutation. A key is unique for an account and an actor, which is a
 // user with sessions or one API token.
 type Call struct {
-	AccountID int64
-	UserID    int64
-	TokenID   int64         // 0: a session
-	Key       []byte        // a hash of the key
-	Input     []byte        // a hash of the mutation's name and input
-	At        model.Instant // arrival
+	AccountID model.AccountID
+	UserID    model.UserID
+	TokenID   model.APITokenID // 0: a session
+	Key       []byte           // a hash of the key
+	Input     []byte           // a hash of the mutation's name and input
+	At        model.Instant    // arrival
 }
 
 // Object is the object that a call has created or changed.
 type Object struct {
 	Kind   model.NodeKind
 	ID     int64
-	SiteID int64 // of a delivery; otherwise 0
+	SiteID model.SiteID // of a delivery; otherwise 0
 }
 
 type callKey struct{}
@@ -123,7 +123,7 @@ func (s *Store) Find(ctx context.Context, call Call) (*Object, error) {
 		InputHash  []byte
 		ObjectKind string
 		ObjectID   int64
-		ObjectSite int64
+		ObjectSite model.SiteID
 	}
 	err := s.db.Read.NewSelect().Table("idempotency_keys").Column("input_hash", "object_kind", "object_id", "object_site").
 		Where("account_id = ? AND user_id = ? AND token_id = ?", call.AccountID, call.UserID, call.TokenID).

@@ -93,7 +93,7 @@ var (
 // Start stores a job for a site of the account, and returns it with its id. token is for the API of
 // a job without files; the caller has checked the address.
 func (s *Store) Start(
-	ctx context.Context, accountID int64, job model.ImportJob, token string, now model.Instant,
+	ctx context.Context, accountID model.AccountID, job model.ImportJob, token string, now model.Instant,
 ) (*model.ImportJob, error) {
 	if err := check(&job, token); err != nil {
 		return nil, err
@@ -194,8 +194,8 @@ func check(job *model.ImportJob, token string) error {
 }
 
 // lockSite locks a site and its account. The lock of the account keeps the number of its jobs.
-func lockSite(ctx context.Context, tx *db.Tx, accountID, siteID int64) (*model.Site, error) {
-	if err := tx.LockRow(ctx, "accounts", accountID); err != nil {
+func lockSite(ctx context.Context, tx *db.Tx, accountID model.AccountID, siteID model.SiteID) (*model.Site, error) {
+	if err := tx.LockAccount(ctx, accountID); err != nil {
 		return nil, err
 	}
 	if err := tx.TakeTurn(ctx, "sites"); err != nil {
@@ -210,7 +210,7 @@ func lockSite(ctx context.Context, tx *db.Tx, accountID, siteID int64) (*model.S
 }
 
 // mayStart checks the limits of jobs.
-func mayStart(ctx context.Context, tx *db.Tx, accountID int64, job *model.ImportJob) error {
+func mayStart(ctx context.Context, tx *db.Tx, accountID model.AccountID, job *model.ImportJob) error {
 	if open, err := tx.NewSelect().Model((*row)(nil)).Where("site_id = ?", job.SiteID).Where(isOpen).Exists(ctx); err != nil {
 		return err
 	} else if open {
@@ -263,7 +263,7 @@ func record(ctx context.Context, tx *db.Tx, site *model.Site, before, after *mod
 		return audit.Values{"importedFrom": job.Source, "importState": stateNames[job.State]}
 	}
 	return audit.Write(ctx, tx, audit.Change{
-		AccountID: site.AccountID, IsKnown: true, Object: audit.Object{Kind: model.NodeSite, ID: site.ID, Name: site.Domain},
+		AccountID: site.AccountID, IsKnown: true, Object: audit.Object{Kind: model.NodeSite, ID: int64(site.ID), Name: site.Domain},
 		Before: values(before), After: values(after),
 		Returns: &idempotency.Object{Kind: model.NodeImportJob, ID: int64(after.ID)},
 	})
@@ -276,7 +276,7 @@ var stateNames = map[model.ImportJobState]string{
 }
 
 // Confirm lets a job that is ready store its import.
-func (s *Store) Confirm(ctx context.Context, accountID int64, id model.ImportJobID, now model.Instant) (*model.ImportJob, error) {
+func (s *Store) Confirm(ctx context.Context, accountID model.AccountID, id model.ImportJobID, now model.Instant) (*model.ImportJob, error) {
 	return s.change(ctx, accountID, id, func(r *row) error {
 		if r.State != model.JobReady {
 			return errNotReady
@@ -288,7 +288,7 @@ func (s *Store) Confirm(ctx context.Context, accountID int64, id model.ImportJob
 }
 
 // Cancel ends a job, also while it runs. Its upload is deleted with the next PurgeChunks.
-func (s *Store) Cancel(ctx context.Context, accountID int64, id model.ImportJobID, now model.Instant) (*model.ImportJob, error) {
+func (s *Store) Cancel(ctx context.Context, accountID model.AccountID, id model.ImportJobID, now model.Instant) (*model.ImportJob, error) {
 	return s.change(ctx, accountID, id, func(r *row) error {
 		if r.State >= model.JobComplete {
 			return errFinished
@@ -299,10 +299,10 @@ func (s *Store) Cancel(ctx context.Context, accountID int64, id model.ImportJobI
 }
 
 // change changes a job of a site of the account.
-func (s *Store) change(ctx context.Context, accountID int64, id model.ImportJobID, change func(*row) error) (*model.ImportJob, error) {
+func (s *Store) change(ctx context.Context, accountID model.AccountID, id model.ImportJobID, change func(*row) error) (*model.ImportJob, error) {
 	var changed *model.ImportJob
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-		var siteID int64
+		var siteID model.SiteID
 		err := tx.NewSelect().Model((*row)(nil)).Column("site_id").Where("id = ?", id).Scan(ctx, &siteID)
 		if err != nil {
 			return db.OrNotFound(err)
@@ -338,7 +338,7 @@ func (s *Store) change(ctx context.Context, accountID int64, id model.ImportJobI
 
 // Undo removes an import of a site of the account from the reports. PurgeImports of package reports
 // deletes its rows.
-func (s *Store) Undo(ctx context.Context, accountID int64, id model.ImportID) (*model.ReportImport, error) {
+func (s *Store) Undo(ctx context.Context, accountID model.AccountID, id model.ImportID) (*model.ReportImport, error) {
 	one, err := s.Import(ctx, accountID, id)
 	if err != nil {
 		return nil, err
@@ -351,15 +351,15 @@ const ofAccount = "site_id IN (SELECT id FROM sites WHERE account_id = ? AND del
 
 // Import returns an import of a site of the account that is part of the reports, or
 // model.ErrNotFound.
-func (s *Store) Import(ctx context.Context, accountID int64, id model.ImportID) (*model.ReportImport, error) {
-	var siteID int64
+func (s *Store) Import(ctx context.Context, accountID model.AccountID, id model.ImportID) (*model.ReportImport, error) {
+	var siteID model.SiteID
 	err := s.db.Read.NewSelect().Table("report_imports").Column("site_id").Where("id = ?", id).
 		Where(ofAccount, accountID).Scan(ctx, &siteID)
 	if err != nil {
 		return nil, db.OrNotFound(err)
 	}
 
-	list, err := s.ImportsOfSites(ctx, []int64{siteID})
+	list, err := s.ImportsOfSites(ctx, []model.SiteID{siteID})
 	if err != nil {
 		return nil, err
 	}
@@ -378,7 +378,7 @@ const importColumns = "i.id, i.site_id, i.source, i.state, i.created_at, i.compl
 // ImportsOfSites returns the imports of each site that are part of the reports, oldest first, with
 // the members who imported. The caller must have loaded the sites, which checks the right to see
 // them.
-func (s *Store) ImportsOfSites(ctx context.Context, siteIDs []int64) (map[int64][]*model.ReportImport, error) {
+func (s *Store) ImportsOfSites(ctx context.Context, siteIDs []model.SiteID) (map[model.SiteID][]*model.ReportImport, error) {
 	if len(siteIDs) == 0 {
 		return nil, nil
 	}
@@ -396,7 +396,7 @@ func (s *Store) ImportsOfSites(ctx context.Context, siteIDs []int64) (map[int64]
 		return nil, fmt.Errorf("list the imports of %d sites: %w", len(siteIDs), err)
 	}
 
-	bySite := make(map[int64][]*model.ReportImport, len(siteIDs))
+	bySite := make(map[model.SiteID][]*model.ReportImport, len(siteIDs))
 	for _, r := range rows {
 		r.ImportedBy = r.Email
 		bySite[r.SiteID] = append(bySite[r.SiteID], &r.ReportImport)
@@ -405,7 +405,7 @@ func (s *Store) ImportsOfSites(ctx context.Context, siteIDs []int64) (map[int64]
 }
 
 // Job returns a job of a site of the account, or model.ErrNotFound.
-func (s *Store) Job(ctx context.Context, accountID int64, id model.ImportJobID) (*model.ImportJob, error) {
+func (s *Store) Job(ctx context.Context, accountID model.AccountID, id model.ImportJobID) (*model.ImportJob, error) {
 	r := new(row)
 	err := s.db.Read.NewSelect().Model(r).Where("id = ?", id).Where(ofAccount, accountID).Scan(ctx)
 	if err != nil {
@@ -416,7 +416,7 @@ func (s *Store) Job(ctx context.Context, accountID int64, id model.ImportJobID) 
 
 // JobsOfSites returns the latest jobs of each site, newest first. The caller must have loaded the
 // sites, which checks the right to see them.
-func (s *Store) JobsOfSites(ctx context.Context, siteIDs []int64) (map[int64][]*model.ImportJob, error) {
+func (s *Store) JobsOfSites(ctx context.Context, siteIDs []model.SiteID) (map[model.SiteID][]*model.ImportJob, error) {
 	if len(siteIDs) == 0 {
 		return nil, nil
 	}
@@ -429,7 +429,7 @@ row_number() OVER (PARTITION BY site_id ORDER BY id DESC) AS n FROM import_jobs 
 		return nil, fmt.Errorf("list the import jobs of %d sites: %w", len(siteIDs), err)
 	}
 
-	bySite := make(map[int64][]*model.ImportJob, len(siteIDs))
+	bySite := make(map[model.SiteID][]*model.ImportJob, len(siteIDs))
 	for _, r := range rows {
 		job, err := r.model()
 		if err != nil {

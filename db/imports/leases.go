@@ -91,7 +91,7 @@ func (s *Store) leased(ctx context.Context, r *row, lease string) (*Leased, erro
 		return nil, err
 	}
 
-	rules, err := sites.New(s.db).Sites.SiteRules(ctx, []int64{job.SiteID})
+	rules, err := sites.New(s.db).Sites.SiteRules(ctx, []model.SiteID{job.SiteID})
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +173,7 @@ func (s *Store) Fail(ctx context.Context, l *Leased, why *model.ImportFailure, n
 // time. In the transaction that makes the import visible it completes the job, or fails if the
 // worker no longer has it.
 func (s *Store) Completing(l *Leased, now model.Instant) reports.Recorder {
-	return func(ctx context.Context, tx *db.Tx, siteID int64, before, after map[string]any) error {
+	return func(ctx context.Context, tx *db.Tx, siteID model.SiteID, before, after map[string]any) error {
 		err := held(tx.NewUpdate().Model((*row)(nil)).
 			Set("state = ?, finished_at = ?, progress = 1000, lease = '', lease_until = 0, actor = '{}'", model.JobComplete, now).
 			Set("import_id = (SELECT max(id) FROM report_imports WHERE site_id = ? AND state = ? AND created_at = ?)",

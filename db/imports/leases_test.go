@@ -82,7 +82,7 @@ func TestTurnsByTime(t *testing.T) {
 		store := imports.New(d)
 		now := dbtest.Noon
 		at := func(ago time.Duration) model.Instant { return now.Add(-ago) }
-		add := func(siteID int64, state model.ImportJobState, address string, ran time.Duration, claimed model.Instant) {
+		add := func(siteID model.SiteID, state model.ImportJobState, address string, ran time.Duration, claimed model.Instant) {
 			t.Helper()
 			_, err := d.Write.ExecContext(t.Context(), `INSERT INTO import_jobs
 (site_id, source, state, created_at, expires_at, actor, files, size, address, first_day, last_day, ran, claimed_at)
@@ -91,7 +91,7 @@ VALUES (?, 'umami', ?, ?, ?, '{}', '[]', 0, ?, 0, 0, ?, ?)`, siteID, state, now,
 				t.Fatal(err)
 			}
 		}
-		sites := make(map[string]int64)
+		sites := make(map[string]model.SiteID)
 		for _, name := range []string{"long", "short", "early", "api"} {
 			site := dbtest.NewOwnSite(t, d, name+".example.com")
 			sites[name] = site.ID

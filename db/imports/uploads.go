@@ -14,7 +14,7 @@ import (
 // chunk is a piece of an upload.
 type chunk struct {
 	bun.BaseModel `bun:"table:import_chunks,alias:chunk"`
-	SiteID        int64             `bun:",pk"`
+	SiteID        model.SiteID      `bun:",pk"`
 	JobID         model.ImportJobID `bun:",pk"`
 	N             int64             `bun:",pk"`
 	Data          []byte            `bun:",notnull"`
@@ -24,7 +24,7 @@ type chunk struct {
 // has. Pieces arrive in order: a piece at another offset changes nothing, so that a client that
 // does not know the outcome of a call can repeat it. The last piece lets the worker read the job.
 func (s *Store) Put(
-	ctx context.Context, accountID int64, jobID model.ImportJobID, offset int64, data []byte, now model.Instant,
+	ctx context.Context, accountID model.AccountID, jobID model.ImportJobID, offset int64, data []byte, now model.Instant,
 ) (received int64, err error) {
 	err = s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		r := new(row)
@@ -77,7 +77,7 @@ type File struct {
 type upload struct {
 	ctx    context.Context
 	store  *Store
-	siteID int64
+	siteID model.SiteID
 	jobID  model.ImportJobID
 	kept   []*chunk // the latest ones
 	err    error    // of the database
@@ -151,7 +151,7 @@ func (u *upload) chunk(n int64) ([]byte, error) {
 // the number of deleted pieces.
 func (s *Store) PurgeChunks(ctx context.Context) (int64, error) {
 	var jobs []struct {
-		SiteID int64
+		SiteID model.SiteID
 		JobID  model.ImportJobID
 	}
 	err := s.db.Read.NewRaw(`SELECT DISTINCT c.site_id, c.job_id FROM import_chunks AS c
@@ -173,7 +173,7 @@ LEFT JOIN import_jobs AS j ON j.id = c.job_id WHERE j.id IS NULL OR j.state >= ?
 // purgedAtOnce is how many pieces one transaction deletes.
 const purgedAtOnce = 2
 
-func (s *Store) purgeChunks(ctx context.Context, siteID int64, jobID model.ImportJobID) (int64, error) {
+func (s *Store) purgeChunks(ctx context.Context, siteID model.SiteID, jobID model.ImportJobID) (int64, error) {
 	for all := int64(0); ; {
 		result, err := s.db.Write.ExecContext(ctx, `DELETE FROM import_chunks WHERE (site_id, job_id, n) IN
 (SELECT site_id, job_id, n FROM import_chunks WHERE site_id = ? AND job_id = ? ORDER BY n LIMIT ?)`, siteID, jobID, purgedAtOnce)

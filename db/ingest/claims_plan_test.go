@@ -23,7 +23,7 @@ func TestCaptchaPlansDoNotGrow(t *testing.T) {
 
 	store := claimStore(t, d)
 	at := model.At(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))
-	batch := func(accounts ...int64) {
+	batch := func(accounts ...model.AccountID) {
 		t.Helper()
 
 		var keys ingest.ClaimKeys

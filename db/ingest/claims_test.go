@@ -16,7 +16,7 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-func consumed(account int64, at model.Instant, id byte) model.ConsumedKey {
+func consumed(account model.AccountID, at model.Instant, id byte) model.ConsumedKey {
 	return model.ConsumedKey{AccountID: account, IssuedAt: at, ID: [16]byte{id, 0, 0xff}}
 }
 
@@ -162,7 +162,7 @@ func TestConcurrentClaimStores(t *testing.T) {
 	t.Parallel()
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		d := dbtest.Open(t, databaseURL)
-		accountList := []int64{dbtest.CaptchaAccount(t, d, "a"), dbtest.CaptchaAccount(t, d, "b"),
+		accountList := []model.AccountID{dbtest.CaptchaAccount(t, d, "a"), dbtest.CaptchaAccount(t, d, "b"),
 			dbtest.CaptchaAccount(t, d, "c")}
 		const writers, rounds, things = 4, 40, 12
 		claimed := make(chan model.ConsumedKey, writers*rounds*things)
@@ -258,7 +258,7 @@ func TestDeleteConsumed(t *testing.T) {
 
 		// These are more rows than one transaction deletes.
 		for i := range 2_500 {
-			keys = append(keys, model.ConsumedKey{AccountID: int64(i % 3), IssuedAt: edge - 1 - model.Instant(i),
+			keys = append(keys, model.ConsumedKey{AccountID: model.AccountID(i % 3), IssuedAt: edge - 1 - model.Instant(i),
 				ID: [16]byte{byte(i), byte(i >> 8)}})
 		}
 

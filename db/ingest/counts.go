@@ -15,7 +15,7 @@ import (
 
 // CaptchaCountKey names a counter of one sitekey on one UTC day, see model.CaptchaChallenge.
 type CaptchaCountKey struct {
-	SitekeyID int64
+	SitekeyID model.SitekeyID
 	Day       model.Day
 	Name      string
 }
@@ -48,13 +48,13 @@ ON CONFLICT (sitekey_id, day, name) DO UPDATE SET count = captcha_counts.count +
 // UnknownEventKey names an event of one site on one UTC day that was refused because its name is
 // not registered.
 type UnknownEventKey struct {
-	SiteID int64
+	SiteID model.SiteID
 	Day    model.Day
 	Name   string
 }
 
 // Site returns the site of the key.
-func (k UnknownEventKey) Site() int64 { return k.SiteID }
+func (k UnknownEventKey) Site() int64 { return int64(k.SiteID) }
 
 // Compare orders by site, day and name.
 func (k UnknownEventKey) Compare(other UnknownEventKey) int {
@@ -132,8 +132,8 @@ func addCounts[Key comparable, Row any](
 // without any are left out. The caller must have loaded the sitekeys, which checks the right to see
 // them.
 func (s *Store) CaptchaActivity(
-	ctx context.Context, sitekeyIDs []int64, from model.Day,
-) (map[int64][]*model.CaptchaActivity, error) {
+	ctx context.Context, sitekeyIDs []model.SitekeyID, from model.Day,
+) (map[model.SitekeyID][]*model.CaptchaActivity, error) {
 	if len(sitekeyIDs) == 0 {
 		return nil, nil
 	}
@@ -146,7 +146,7 @@ func (s *Store) CaptchaActivity(
 		return nil, fmt.Errorf("read counts of %d sitekeys: %w", len(sitekeyIDs), err)
 	}
 
-	activity := make(map[int64][]*model.CaptchaActivity)
+	activity := make(map[model.SitekeyID][]*model.CaptchaActivity)
 	for len(rows) > 0 {
 		first, counts := rows[0], make(map[string]int64)
 		for len(rows) > 0 && rows[0].SitekeyID == first.SitekeyID && rows[0].Day == first.Day {
@@ -162,8 +162,8 @@ func (s *Store) CaptchaActivity(
 // CaptchaVerifications returns the verifications of each sitekey by UTC month, from the first day
 // of a month on. The caller must have loaded the sitekeys, which checks the right to see them.
 func (s *Store) CaptchaVerifications(
-	ctx context.Context, sitekeyIDs []int64, from model.Month,
-) (map[int64]map[model.Month]int64, error) {
+	ctx context.Context, sitekeyIDs []model.SitekeyID, from model.Month,
+) (map[model.SitekeyID]map[model.Month]int64, error) {
 	if len(sitekeyIDs) == 0 {
 		return nil, nil
 	}
@@ -176,7 +176,7 @@ func (s *Store) CaptchaVerifications(
 		return nil, fmt.Errorf("read verifications of %d sitekeys: %w", len(sitekeyIDs), err)
 	}
 
-	used := make(map[int64]map[model.Month]int64)
+	used := make(map[model.SitekeyID]map[model.Month]int64)
 	for _, row := range rows {
 		if used[row.SitekeyID] == nil {
 			used[row.SitekeyID] = make(map[model.Month]int64)
@@ -189,7 +189,7 @@ func (s *Store) CaptchaVerifications(
 
 // UnknownEvent is a name of events that were refused because it is not registered.
 type UnknownEvent struct {
-	SiteID int64
+	SiteID model.SiteID
 	Name   string
 	Count  int64
 	Last   model.Day // UTC day of the last one
@@ -202,8 +202,8 @@ const ShownUnknownEvents = 50
 // most ShownUnknownEvents, without names that are registered now. The caller must have loaded the
 // sites, which checks the right to see them.
 func (s *Store) UnknownEventsOfSites(
-	ctx context.Context, siteIDs []int64, from model.Day,
-) (map[int64][]UnknownEvent, error) {
+	ctx context.Context, siteIDs []model.SiteID, from model.Day,
+) (map[model.SiteID][]UnknownEvent, error) {
 	if len(siteIDs) == 0 {
 		return nil, nil
 	}
@@ -222,7 +222,7 @@ GROUP BY site_id, name`, bun.Tuple(siteIDs), from).Scan(ctx, &rows)
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(b.Last, a.Last), cmp.Compare(a.Name, b.Name))
 	})
 
-	bySite := make(map[int64][]UnknownEvent)
+	bySite := make(map[model.SiteID][]UnknownEvent)
 	for _, row := range rows {
 		if len(bySite[row.SiteID]) < ShownUnknownEvents {
 			bySite[row.SiteID] = append(bySite[row.SiteID], row)

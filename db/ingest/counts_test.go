@@ -17,7 +17,7 @@ func TestUnknownEventsAreBounded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site, other := dbtest.NewOwnSite(t, d, "a.example"), dbtest.NewOwnSite(t, d, "b.example")
-		add := func(siteID int64, day model.Day, from, n int) {
+		add := func(siteID model.SiteID, day model.Day, from, n int) {
 			t.Helper()
 			counts := map[ingest.UnknownEventKey]int64{}
 			for i := range n {
@@ -36,7 +36,7 @@ func TestUnknownEventsAreBounded(t *testing.T) {
 		add(other.ID+1, 5, 0, 2) // no such site
 
 		for _, test := range []struct {
-			siteID int64
+			siteID model.SiteID
 			day    model.Day
 			want   int
 		}{{site.ID, 5, 100}, {site.ID, 6, 1}, {other.ID, 5, 2}, {other.ID + 1, 5, 0}} {
@@ -50,7 +50,7 @@ func TestUnknownEventsAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		events, err := ingest.New(d).UnknownEventsOfSites(t.Context(), []int64{site.ID, other.ID}, 5)
+		events, err := ingest.New(d).UnknownEventsOfSites(t.Context(), []model.SiteID{site.ID, other.ID}, 5)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +60,7 @@ func TestUnknownEventsAreBounded(t *testing.T) {
 		if got := fmt.Sprint(events[other.ID]); got != fmt.Sprintf("[{%d e001 2 1970-01-06} {%[1]d e000 1 1970-01-06}]", other.ID) {
 			t.Errorf("the other site has %s", got)
 		}
-		if events, err = ingest.New(d).UnknownEventsOfSites(t.Context(), []int64{site.ID}, 6); err != nil || len(events[site.ID]) != 1 {
+		if events, err = ingest.New(d).UnknownEventsOfSites(t.Context(), []model.SiteID{site.ID}, 6); err != nil || len(events[site.ID]) != 1 {
 			t.Errorf("since day 6: %v, %v", events, err)
 		}
 	})
@@ -78,7 +78,7 @@ func TestCaptchaCountsOfASitekey(t *testing.T) {
 		}
 
 		october, november := model.Day(20757), model.Day(20777) // 31 October and 20 November 2026
-		count := func(id int64, day model.Day, name string) ingest.CaptchaCountKey {
+		count := func(id model.SitekeyID, day model.Day, name string) ingest.CaptchaCountKey {
 			return ingest.CaptchaCountKey{SitekeyID: id, Day: day, Name: name}
 		}
 		for range 2 {
@@ -91,13 +91,13 @@ func TestCaptchaCountsOfASitekey(t *testing.T) {
 			}
 		}
 
-		activity, err := ingest.New(d).CaptchaActivity(t.Context(), []int64{key.ID, key.ID + 1}, november)
+		activity, err := ingest.New(d).CaptchaActivity(t.Context(), []model.SitekeyID{key.ID, key.ID + 1}, november)
 		days := activity[key.ID]
 		if err != nil || len(activity) != 1 || len(days) != 2 || days[0].Verified != 6 || days[1].Challenges != 1<<41 {
 			t.Errorf("activity %+v, %v", activity, err)
 		}
 
-		used, err := ingest.New(d).CaptchaVerifications(t.Context(), []int64{key.ID, key.ID + 1}, 202610)
+		used, err := ingest.New(d).CaptchaVerifications(t.Context(), []model.SitekeyID{key.ID, key.ID + 1}, 202610)
 		if err != nil || fmt.Sprint(used) != fmt.Sprintf("map[%d:map[2026-10:2 2026-11:10]]", key.ID) {
 			t.Errorf("verifications %v, %v", used, err)
 		}

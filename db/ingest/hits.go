@@ -26,7 +26,7 @@ type HitKeys struct {
 // HitState holds the rows that a batch of hits read under its locks.
 type HitState struct {
 	Usage        map[model.UsageKey]Usage           // no entry: the site is in Moved, or deleted
-	Moved        map[int64]bool                     // sites that are in another cell, or are moved to one
+	Moved        map[model.SiteID]bool              // sites that are in another cell, or are moved to one
 	Visits       map[model.VisitorKey][]model.Visit // newest first
 	Reported     map[model.EngagementKey]bool       // true if the key has a row
 	Transactions map[model.TransactionKey]string    // purchase or refund, for recorded transactions
@@ -74,7 +74,7 @@ func (k HitKeys) without(exhausted map[model.UsageKey]bool) HitKeys {
 		return k
 	}
 
-	closed := make(map[int64]bool)
+	closed := make(map[model.SiteID]bool)
 	for _, key := range k.Usage {
 		// Around midnight a site can have two months.
 		other, known := closed[key.SiteID]
@@ -97,7 +97,7 @@ func (k HitKeys) without(exhausted map[model.UsageKey]bool) HitKeys {
 func newHitState(keys *HitKeys) *HitState {
 	return &HitState{
 		Usage:        make(map[model.UsageKey]Usage, len(keys.Usage)),
-		Moved:        make(map[int64]bool),
+		Moved:        make(map[model.SiteID]bool),
 		Visits:       make(map[model.VisitorKey][]model.Visit, len(keys.Visitors)),
 		Reported:     make(map[model.EngagementKey]bool, len(keys.Reported)),
 		Transactions: make(map[model.TransactionKey]string),

@@ -13,7 +13,7 @@ import (
 // RejectionKey names the calls of one site on one UTC day to one endpoint that were refused or
 // ignored for one reason.
 type RejectionKey struct {
-	SiteID   int64
+	SiteID   model.SiteID
 	Day      model.Day
 	Endpoint string // "collect" or "server"
 	Code     string // the error code or the reason to ignore (analytics contract, sections 4 and 7)
@@ -47,7 +47,7 @@ ON CONFLICT (site_id, day, endpoint, code) DO UPDATE SET count = rejections.coun
 
 // RejectionsOfSites returns the counts of each site since the day from: newest day first, then by
 // endpoint and code. The caller must have loaded the sites, which checks the right to see them.
-func (s *Store) RejectionsOfSites(ctx context.Context, siteIDs []int64, from model.Day) (map[int64][]Rejection, error) {
+func (s *Store) RejectionsOfSites(ctx context.Context, siteIDs []model.SiteID, from model.Day) (map[model.SiteID][]Rejection, error) {
 	if len(siteIDs) == 0 {
 		return nil, nil
 	}
@@ -60,7 +60,7 @@ func (s *Store) RejectionsOfSites(ctx context.Context, siteIDs []int64, from mod
 		return nil, fmt.Errorf("read refused calls of %d sites: %w", len(siteIDs), err)
 	}
 
-	counts := make(map[int64][]Rejection)
+	counts := make(map[model.SiteID][]Rejection)
 	for _, row := range rows {
 		counts[row.SiteID] = append(counts[row.SiteID], row)
 	}

@@ -43,7 +43,7 @@ func TestRejections(t *testing.T) {
 			{RejectionKey: key(1, "collect", "bot"), Count: 1<<40 + 1},
 		}
 		for _, test := range []struct {
-			siteID int64
+			siteID model.SiteID
 			from   model.Day
 			want   []ingest.Rejection
 		}{
@@ -53,7 +53,7 @@ func TestRejections(t *testing.T) {
 			{other.ID, 0, []ingest.Rejection{{RejectionKey: elsewhere, Count: 4}}},
 			{deleted.SiteID, 0, nil},
 		} {
-			counts, err := ingest.New(d).RejectionsOfSites(t.Context(), []int64{test.siteID}, test.from)
+			counts, err := ingest.New(d).RejectionsOfSites(t.Context(), []model.SiteID{test.siteID}, test.from)
 			got := counts[test.siteID]
 			if err != nil || !slices.Equal(got, test.want) {
 				t.Errorf("site %d since day %d: %v, %v; want %v", test.siteID, test.from, got, err, test.want)
@@ -141,7 +141,7 @@ func TestRejectionsOfProcesses(t *testing.T) {
 			}
 		}
 
-		counts, err := ingest.New(d).RejectionsOfSites(t.Context(), []int64{site.ID}, 0)
+		counts, err := ingest.New(d).RejectionsOfSites(t.Context(), []model.SiteID{site.ID}, 0)
 		rows := counts[site.ID]
 		if err != nil || len(rows) != rejectionsKeys {
 			t.Fatalf("%d rows, %v; want %d", len(rows), err, rejectionsKeys)
@@ -171,7 +171,7 @@ func flushRejections(t *testing.T, databaseURL string) {
 	d := dbtest.Open(t, databaseURL)
 	var process int
 
-	var siteID int64
+	var siteID model.SiteID
 	if _, err := fmt.Sscanf(os.Getenv(rejectionsProcessVariable), "%d of site %d", &process, &siteID); err != nil {
 		t.Fatal(err)
 	}

@@ -117,7 +117,7 @@ func TestRotationReseals(t *testing.T) {
 		}
 
 		site := dbtest.NewOwnSite(t, a, "first.example")
-		var siteIDs []int64
+		var siteIDs []model.SiteID
 		for i := range 3 {
 			made, err := sites.New(a).Sites.CreateSite(t.Context(), model.Site{AccountID: site.AccountID, SiteKey: model.NewSiteKey(), Domain: fmt.Sprintf("s%d.example", i),
 				Name: "s", Plan: model.PlanFree, MonthlyPageviews: 1000, CreatedAt: now})
@@ -160,7 +160,7 @@ func TestRotationReseals(t *testing.T) {
 		}
 
 		result, err := keys.New(keyHolder(t, databaseURL, "b", "a")).RotateApplicationKey(t.Context(), now)
-		if err != nil || result.Resealed != 3 || !slices.Equal(result.Unreadable, []int64{damaged}) || result.Already {
+		if err != nil || result.Resealed != 3 || !slices.Equal(result.Unreadable, []model.SiteID{damaged}) || result.Already {
 			t.Errorf("%+v, %v; want 3 sealed again and site %d unreadable", result, err, damaged)
 		}
 
@@ -217,7 +217,7 @@ func TestRotationReseals(t *testing.T) {
 
 // totpUser stores a user with an authenticator app in use and another app that waits for its first
 // code.
-func totpUser(t *testing.T, d *db.DB, now model.Instant) int64 {
+func totpUser(t *testing.T, d *db.DB, now model.Instant) model.UserID {
 	t.Helper()
 
 	store := accounts.New(d)
@@ -241,13 +241,13 @@ func totpUser(t *testing.T, d *db.DB, now model.Instant) int64 {
 }
 
 // webhookSecret decrypts a site's stored webhook secret.
-func webhookSecret(t *testing.T, d *db.DB, siteID int64) (string, error) {
+func webhookSecret(t *testing.T, d *db.DB, siteID model.SiteID) (string, error) {
 	t.Helper()
 	return openSecret(t, d, siteID, "conversion_webhook_secret")
 }
 
 // openSecret decrypts a column of a site.
-func openSecret(t *testing.T, d *db.DB, siteID int64, column string) (string, error) {
+func openSecret(t *testing.T, d *db.DB, siteID model.SiteID, column string) (string, error) {
 	t.Helper()
 
 	rows, err := dbtest.Rows[[]byte](d, "SELECT "+column+" FROM sites WHERE id = ?", siteID)

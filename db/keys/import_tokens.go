@@ -5,10 +5,11 @@ import (
 	"errors"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
 )
 
 // OpenImportToken decrypts the token of an API from which an import of a site is read.
-func (s *Store) OpenImportToken(siteID int64, sealed []byte) (string, error) {
+func (s *Store) OpenImportToken(siteID model.SiteID, sealed []byte) (string, error) {
 	ring, err := s.keyRing()
 	if err != nil {
 		return "", err
@@ -23,7 +24,7 @@ func (s *Store) OpenImportToken(siteID int64, sealed []byte) (string, error) {
 
 // SealImportToken encrypts the token of an API, bound to the site that imports, with the key that
 // the database uses.
-func (s *Store) SealImportToken(ctx context.Context, tx *db.Tx, siteID int64, token string) ([]byte, error) {
+func (s *Store) SealImportToken(ctx context.Context, tx *db.Tx, siteID model.SiteID, token string) ([]byte, error) {
 	k, err := s.sealingKey(ctx, tx)
 	if err != nil {
 		return nil, err
@@ -32,14 +33,15 @@ func (s *Store) SealImportToken(ctx context.Context, tx *db.Tx, siteID int64, to
 }
 
 // importBytes is the context that a token is bound to, apart from a site's webhook secret.
-func importBytes(siteID int64) []byte { return append([]byte("import"), siteBytes(siteID)...) }
+func importBytes(siteID model.SiteID) []byte { return append([]byte("import"), rowBytes(siteID)...) }
 
 // resealImportTokens encrypts the tokens of imports in progress with the new key. A token that
 // neither key decrypts stays: its import fails.
 func (r keyRing) resealImportTokens(ctx context.Context, tx *db.Tx) error {
 	var rows []struct {
-		ID, SiteID int64
-		Token      []byte
+		ID     int64
+		SiteID model.SiteID
+		Token  []byte
 	}
 	err := tx.NewSelect().Table("import_jobs").Column("id", "site_id", "token").Where("token IS NOT NULL").Scan(ctx, &rows)
 	if err != nil {

@@ -5,10 +5,11 @@ import (
 	"errors"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
 )
 
 // OpenLinkToken decrypts the token of a shared link with any of the held keys.
-func (s *Store) OpenLinkToken(siteID int64, sealed []byte) (string, error) {
+func (s *Store) OpenLinkToken(siteID model.SiteID, sealed []byte) (string, error) {
 	ring, err := s.keyRing()
 	if err != nil {
 		return "", err
@@ -23,7 +24,7 @@ func (s *Store) OpenLinkToken(siteID int64, sealed []byte) (string, error) {
 
 // SealLinkToken encrypts the token of a shared link, bound to its site, with the key that the
 // database uses.
-func (s *Store) SealLinkToken(ctx context.Context, tx *db.Tx, siteID int64, token string) ([]byte, error) {
+func (s *Store) SealLinkToken(ctx context.Context, tx *db.Tx, siteID model.SiteID, token string) ([]byte, error) {
 	k, err := s.sealingKey(ctx, tx)
 	if err != nil {
 		return nil, err
@@ -32,14 +33,15 @@ func (s *Store) SealLinkToken(ctx context.Context, tx *db.Tx, siteID int64, toke
 }
 
 // linkBytes is the context that a token is bound to, apart from a site's other secrets.
-func linkBytes(siteID int64) []byte { return append([]byte("link"), siteBytes(siteID)...) }
+func linkBytes(siteID model.SiteID) []byte { return append([]byte("link"), rowBytes(siteID)...) }
 
 // resealLinkTokens encrypts the tokens of shared links with the new key, in the order of their ids.
 // A token that neither key decrypts stays: its link works, but its owner cannot read the address
 // again.
 func (r keyRing) resealLinkTokens(ctx context.Context, tx *db.Tx) error {
 	type sealedLink struct {
-		ID, SiteID  int64
+		ID          int64
+		SiteID      model.SiteID
 		SealedToken []byte
 	}
 

@@ -9,7 +9,7 @@ import (
 )
 
 // OpenProvider decrypts the client secret of an account's provider with any of the held keys.
-func (s *Store) OpenProvider(accountID int64, sealed []byte) (string, error) {
+func (s *Store) OpenProvider(accountID model.AccountID, sealed []byte) (string, error) {
 	ring, err := s.keyRing()
 	if err != nil {
 		return "", err
@@ -18,7 +18,7 @@ func (s *Store) OpenProvider(accountID int64, sealed []byte) (string, error) {
 	err = errNoApplicationKey
 	for _, k := range ring {
 		var secret []byte
-		if secret, err = open(k.provider, sealed, userBytes(accountID)); err == nil {
+		if secret, err = open(k.provider, sealed, rowBytes(accountID)); err == nil {
 			return string(secret), nil
 		}
 	}
@@ -28,18 +28,18 @@ func (s *Store) OpenProvider(accountID int64, sealed []byte) (string, error) {
 
 // SealProvider encrypts the client secret of an account's provider, bound to the account, with the
 // key that the database uses.
-func (s *Store) SealProvider(ctx context.Context, tx *db.Tx, accountID int64, secret string) ([]byte, error) {
+func (s *Store) SealProvider(ctx context.Context, tx *db.Tx, accountID model.AccountID, secret string) ([]byte, error) {
 	k, err := s.sealingKey(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
-	return seal(k.provider, []byte(secret), userBytes(accountID)), nil
+	return seal(k.provider, []byte(secret), rowBytes(accountID)), nil
 }
 
 // resealProviders encrypts with the new key the client secrets that it has not encrypted yet. A
 // secret that neither key opens stays: its account enters it again.
 func (r keyRing) resealProviders(ctx context.Context, tx *db.Tx) error {
-	for after, last := int64(0), false; !last; {
+	for after, last := model.AccountID(0), false; !last; {
 		var rows []model.AccountProvider
 		err := tx.NewSelect().Model(&rows).Where("account_id > ?", after).Order("account_id").Limit(resealPage).Scan(ctx)
 		if err != nil {
@@ -62,7 +62,7 @@ func (r keyRing) resealProviders(ctx context.Context, tx *db.Tx) error {
 
 // resealProvider encrypts one client secret with the new key, unless it is already.
 func (r keyRing) resealProvider(ctx context.Context, tx *db.Tx, row *model.AccountProvider) error {
-	context := userBytes(row.AccountID)
+	context := rowBytes(row.AccountID)
 	if _, err := open(r[0].provider, row.ClientSecret, context); err == nil {
 		return nil
 	}

@@ -14,12 +14,12 @@ import (
 
 // Rotation is the result of RotateApplicationKey.
 type Rotation struct {
-	Resealed   int     // number of webhook secrets that were encrypted with the new key
-	Unreadable []int64 // unchanged sites: neither key decrypts their webhook secret
-	Already    bool    // the database already used the new key
+	Resealed   int            // number of webhook secrets that were encrypted with the new key
+	Unreadable []model.SiteID // unchanged sites: neither key decrypts their webhook secret
+	Already    bool           // the database already used the new key
 
-	ResealedTOTP    int     // number of TOTP secrets that were encrypted with the new key
-	UnreadableUsers []int64 // unchanged users: neither key decrypts their TOTP secret
+	ResealedTOTP    int            // number of TOTP secrets that were encrypted with the new key
+	UnreadableUsers []model.UserID // unchanged users: neither key decrypts their TOTP secret
 }
 
 // RotateApplicationKey replaces the previous key with the current one, as given to
@@ -183,7 +183,7 @@ const resealPage = 500
 func (r keyRing) resealSecrets(ctx context.Context, tx *db.Tx, result *Rotation) error {
 	result.Unreadable = nil
 
-	for after, last := int64(0), false; !last; {
+	for after, last := model.SiteID(0), false; !last; {
 		var sites []model.Site
 		err := tx.NewSelect().Model(&sites).Column("id", "conversion_webhook_secret", "old_webhook_secret").
 			Where("(conversion_webhook_secret IS NOT NULL OR old_webhook_secret IS NOT NULL)").Where("id > ?", after).
@@ -222,7 +222,7 @@ func (r keyRing) resealSite(ctx context.Context, tx *db.Tx, site *model.Site, re
 			continue
 		}
 
-		resealed, err := r.reseal(column.sealed, siteBytes(site.ID))
+		resealed, err := r.reseal(column.sealed, rowBytes(site.ID))
 		if err != nil {
 			unreadable = true
 			continue

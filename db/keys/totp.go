@@ -2,7 +2,6 @@ package keys
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 
 	"github.com/tallygate/tallygate/db"
@@ -10,7 +9,7 @@ import (
 )
 
 // OpenTOTP decrypts the secret of a user's authenticator app with any of the held keys.
-func (s *Store) OpenTOTP(userID int64, sealed []byte) ([]byte, error) {
+func (s *Store) OpenTOTP(userID model.UserID, sealed []byte) ([]byte, error) {
 	ring, err := s.keyRing()
 	if err != nil {
 		return nil, err
@@ -19,7 +18,7 @@ func (s *Store) OpenTOTP(userID int64, sealed []byte) ([]byte, error) {
 	err = errNoApplicationKey
 	for _, k := range ring {
 		var secret []byte
-		if secret, err = open(k.totp, sealed, userBytes(userID)); err == nil {
+		if secret, err = open(k.totp, sealed, rowBytes(userID)); err == nil {
 			return secret, nil
 		}
 	}
@@ -29,16 +28,13 @@ func (s *Store) OpenTOTP(userID int64, sealed []byte) ([]byte, error) {
 
 // SealTOTP encrypts the secret of an authenticator app, bound to its user, with the key that the
 // database uses.
-func (s *Store) SealTOTP(ctx context.Context, tx *db.Tx, userID int64, secret []byte) ([]byte, error) {
+func (s *Store) SealTOTP(ctx context.Context, tx *db.Tx, userID model.UserID, secret []byte) ([]byte, error) {
 	k, err := s.sealingKey(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
-	return seal(k.totp, secret, userBytes(userID)), nil
+	return seal(k.totp, secret, rowBytes(userID)), nil
 }
-
-// userBytes is the context that a user's secret is bound to.
-func userBytes(userID int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(userID)) }
 
 // resealTOTP encrypts with the new key the TOTP secrets that it has not encrypted yet, in the order
 // of their users.
@@ -69,7 +65,7 @@ func (r keyRing) resealTOTP(ctx context.Context, tx *db.Tx, result *Rotation) er
 
 // resealUser encrypts one TOTP secret with the new key, unless it is already.
 func (r keyRing) resealUser(ctx context.Context, tx *db.Tx, row *model.TOTPSecret, result *Rotation) error {
-	context := userBytes(row.UserID)
+	context := rowBytes(row.UserID)
 	if _, err := open(r[0].totp, row.Secret, context); err == nil {
 		return nil
 	}

@@ -6,10 +6,11 @@ import (
 	"fmt"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
 )
 
 // OpenSecret decrypts a webhook secret with any of the held keys. It returns "" for no secret.
-func (s *Store) OpenSecret(siteID int64, sealed []byte) (string, error) {
+func (s *Store) OpenSecret(siteID model.SiteID, sealed []byte) (string, error) {
 	if len(sealed) == 0 {
 		return "", nil
 	}
@@ -22,7 +23,7 @@ func (s *Store) OpenSecret(siteID int64, sealed []byte) (string, error) {
 	err = errNoApplicationKey
 	for _, k := range ring {
 		var secret []byte
-		if secret, err = open(k.secrets, sealed, siteBytes(siteID)); err == nil {
+		if secret, err = open(k.secrets, sealed, rowBytes(siteID)); err == nil {
 			return string(secret), nil
 		}
 	}
@@ -32,7 +33,7 @@ func (s *Store) OpenSecret(siteID int64, sealed []byte) (string, error) {
 
 // SealSecret encrypts a webhook secret, bound to its site, with the key that the database uses. It
 // returns nil for an empty secret.
-func (s *Store) SealSecret(ctx context.Context, tx *db.Tx, siteID int64, secret string) ([]byte, error) {
+func (s *Store) SealSecret(ctx context.Context, tx *db.Tx, siteID model.SiteID, secret string) ([]byte, error) {
 	if secret == "" {
 		return nil, nil
 	}
@@ -42,8 +43,8 @@ func (s *Store) SealSecret(ctx context.Context, tx *db.Tx, siteID int64, secret 
 		return nil, err
 	}
 
-	return seal(k.secrets, []byte(secret), siteBytes(siteID)), nil
+	return seal(k.secrets, []byte(secret), rowBytes(siteID)), nil
 }
 
-// siteBytes is the context that a site's secret is bound to.
-func siteBytes(siteID int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(siteID)) }
+// rowBytes is the context that a secret of a site, a user or an account is bound to.
+func rowBytes[ID ~int64](id ID) []byte { return binary.BigEndian.AppendUint64(nil, uint64(id)) }

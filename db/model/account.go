@@ -11,7 +11,7 @@ import (
 
 // Account owns sites and captcha sitekeys. Every tenant row belongs to an account.
 type Account struct {
-	ID          int64       `bun:",pk,autoincrement"`
+	ID          AccountID   `bun:",pk,autoincrement"`
 	Name        string      `bun:",notnull"`
 	CaptchaPlan CaptchaPlan `bun:",notnull"`
 	CreatedAt   Instant     `bun:",notnull"`
@@ -29,24 +29,24 @@ type Account struct {
 // User is a person who signs in, as a member of one account. The person may belong to other
 // accounts too: see Memberships and In.
 type User struct {
-	ID                 int64    `bun:",pk,autoincrement"`
-	Email              string   `bun:",notnull"` // normalised, see ParseEmail; unique in the installation
-	PasswordHash       string   `bun:",notnull"` // argon2id in PHC string form
-	PasswordGeneration int32    `bun:",notnull"` // how often the password was changed
-	Operator           bool     `bun:",notnull"` // may set plans; the first user of an installation is an operator
-	Language           Language `bun:",notnull"` // of mails to the user
-	CreatedAt          Instant  `bun:",notnull"`
-	SecondFactor       bool     `bun:",notnull"` // has an authenticator app or a passkey
-	LastAccount        int64    `bun:",notnull"` // last chosen in the console; 0: none; the user may have left it
+	ID                 UserID    `bun:",pk,autoincrement"`
+	Email              string    `bun:",notnull"` // normalised, see ParseEmail; unique in the installation
+	PasswordHash       string    `bun:",notnull"` // argon2id in PHC string form
+	PasswordGeneration int32     `bun:",notnull"` // how often the password was changed
+	Operator           bool      `bun:",notnull"` // may set plans; the first user of an installation is an operator
+	Language           Language  `bun:",notnull"` // of mails to the user
+	CreatedAt          Instant   `bun:",notnull"`
+	SecondFactor       bool      `bun:",notnull"` // has an authenticator app or a passkey
+	LastAccount        AccountID `bun:",notnull"` // last chosen in the console; 0: none; the user may have left it
 
-	AccountID   int64         `bun:"-"` // the account that the user was reached through
+	AccountID   AccountID     `bun:"-"` // the account that the user was reached through
 	Role        Role          `bun:"-"` // in that account
 	Account     *Account      `bun:"-"` // only when the query joined it
 	Memberships []*Membership `bun:"-"` // the accounts that the user was read with, oldest first
-	OnlySites   []int64       `bun:"-"` // the sites that the user reaches in that account; nil: all of them
-	Provider    *int64        `bun:"-"` // of the session, see Through; nil: no provider
+	OnlySites   []SiteID      `bun:"-"` // the sites that the user reaches in that account; nil: all of them
+	Provider    *AccountID    `bun:"-"` // of the session, see Through; nil: no provider
 
-	tokenSites []int64 // the sites that the user's API token is restricted to; nil: it is not
+	tokenSites []SiteID // the sites that the user's API token is restricted to; nil: it is not
 }
 
 // IsRestricted reports whether the user reaches only some sites of the account, as a guest or
@@ -55,7 +55,7 @@ type User struct {
 func (u *User) IsRestricted() bool { return u.OnlySites != nil }
 
 // Reaches reports whether the user may reach a site of the account.
-func (u *User) Reaches(siteID int64) bool {
+func (u *User) Reaches(siteID SiteID) bool {
 	return u.OnlySites == nil || slices.Contains(u.OnlySites, siteID)
 }
 
@@ -64,19 +64,19 @@ func (u *User) IsGuest() bool { return u.GuestSites() != nil }
 
 // IsGuestOf reports whether the user reaches a site of an account as a guest. A site that was
 // transferred stays with guests of the earlier account, who reach it no more.
-func (u *User) IsGuestOf(accountID, siteID int64) bool {
+func (u *User) IsGuestOf(accountID AccountID, siteID SiteID) bool {
 	return slices.ContainsFunc(u.Memberships, func(m *Membership) bool {
 		return m.AccountID == accountID && slices.Contains(m.SiteIDs, siteID)
 	})
 }
 
 // IsGuestOfAny reports whether the user is, or was before a transfer, a guest of a site.
-func (u *User) IsGuestOfAny(siteID int64) bool {
+func (u *User) IsGuestOfAny(siteID SiteID) bool {
 	return slices.ContainsFunc(u.Memberships, func(m *Membership) bool { return slices.Contains(m.SiteIDs, siteID) })
 }
 
 // GuestSites returns the sites that the user's membership in the account is restricted to, or nil.
-func (u *User) GuestSites() []int64 {
+func (u *User) GuestSites() []SiteID {
 	for _, m := range u.Memberships {
 		if m.AccountID == u.AccountID {
 			return m.SiteIDs
@@ -88,14 +88,14 @@ func (u *User) GuestSites() []int64 {
 // Membership is the role of a user in an account. Memberships of guests have a table of their own,
 // see package accounts.
 type Membership struct {
-	UserID    int64   `bun:",pk"`
-	AccountID int64   `bun:",pk"`
-	Role      Role    `bun:",notnull"`
-	CreatedAt Instant `bun:",notnull"` // when the user joined
+	UserID    UserID    `bun:",pk"`
+	AccountID AccountID `bun:",pk"`
+	Role      Role      `bun:",notnull"`
+	CreatedAt Instant   `bun:",notnull"` // when the user joined
 
 	// SiteIDs are the sites that a guest reaches, sorted; nil: the whole account. A site that is
 	// deleted or transferred stays in it, so that a guest remains one.
-	SiteIDs []int64 `bun:"site_ids,type:text,nullzero"`
+	SiteIDs []SiteID `bun:"site_ids,type:text,nullzero"`
 
 	User    *User    `bun:"rel:belongs-to,join:user_id=id"`    // only when the query joined it
 	Account *Account `bun:"rel:belongs-to,join:account_id=id"` // only when the query joined it
@@ -117,7 +117,7 @@ func NewMember(memberships []*Membership) *User {
 func (u *User) Default() *User { return u.In(u.Memberships[0].AccountID) }
 
 // In returns the user as a member of one of the user's accounts; nil for any other account.
-func (u *User) In(accountID int64) *User {
+func (u *User) In(accountID AccountID) *User {
 	for _, m := range u.Memberships {
 		if m.AccountID == accountID {
 			member := *u
@@ -142,7 +142,7 @@ func (u *User) Join(m *Membership) {
 
 // Restrict returns the user restricted to sites, as an API token restricts it, in addition to the
 // restriction of a guest. nil does not restrict.
-func (u *User) Restrict(siteIDs []int64) *User {
+func (u *User) Restrict(siteIDs []SiteID) *User {
 	member := *u
 	member.tokenSites = siteIDs
 	return member.In(u.AccountID)
@@ -150,7 +150,7 @@ func (u *User) Restrict(siteIDs []int64) *User {
 
 // bothSites returns the sites that two restrictions have in common. A restriction can be nil. The
 // result is nil only if both are.
-func bothSites(a, b []int64) []int64 {
+func bothSites(a, b []SiteID) []SiteID {
 	if a == nil {
 		return b
 	}
@@ -158,7 +158,7 @@ func bothSites(a, b []int64) []int64 {
 		return a
 	}
 
-	both := []int64{}
+	both := []SiteID{}
 	for _, id := range a {
 		if slices.Contains(b, id) {
 			both = append(both, id)
@@ -170,14 +170,14 @@ func bothSites(a, b []int64) []int64 {
 // Session is a signed-in browser. The cookie holds a random id; only its SHA-256 is stored.
 type Session struct {
 	IDHash     []byte  `bun:",pk"`
-	UserID     int64   `bun:",notnull"`
+	UserID     UserID  `bun:",notnull"`
 	CreatedAt  Instant `bun:",notnull"`
 	LastSeenAt Instant `bun:",notnull"`
 	ExpiresAt  Instant `bun:",notnull"`
 
 	// ProviderAccount is the account with the provider that started the session; 0: the
 	// installation's provider; nil: no provider.
-	ProviderAccount *int64
+	ProviderAccount *AccountID
 }
 
 // HashToken returns the SHA-256 under which a bearer secret is stored and looked up. It suits

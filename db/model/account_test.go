@@ -94,10 +94,11 @@ func TestMailName(t *testing.T) {
 // TestGuestOfATransferredSite checks that a guest of a site is not its guest in the account that
 // gets the site.
 func TestGuestOfATransferredSite(t *testing.T) {
-	u := &model.User{Memberships: []*model.Membership{{AccountID: 1, SiteIDs: []int64{7}}, {AccountID: 2, Role: model.RoleOwner}}}
+	u := &model.User{Memberships: []*model.Membership{{AccountID: 1, SiteIDs: []model.SiteID{7}}, {AccountID: 2, Role: model.RoleOwner}}}
 	for _, test := range []struct {
-		account, site int64
-		want          bool
+		account model.AccountID
+		site    model.SiteID
+		want    bool
 	}{{1, 7, true}, {1, 8, false}, {2, 7, false}} {
 		if got := u.IsGuestOf(test.account, test.site); got != test.want {
 			t.Errorf("a guest of site %d of account %d: %t", test.site, test.account, got)

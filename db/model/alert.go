@@ -55,9 +55,9 @@ const (
 // site, sitekey, event and subject lasts.
 type Alert struct {
 	ID        int64        `bun:",pk,autoincrement"`
-	AccountID int64        `bun:",nullzero"` // 0: the installation's
-	SiteID    int64        `bun:",nullzero"` // 0: of no site
-	SitekeyID int64        `bun:",nullzero"` // 0: of no sitekey
+	AccountID AccountID    `bun:",nullzero"` // 0: the installation's
+	SiteID    SiteID       `bun:",nullzero"` // 0: of no site
+	SitekeyID SitekeyID    `bun:",nullzero"` // 0: of no sitekey
 	Event     AlertEvent   `bun:",notnull"`
 	Subject   string       `bun:",notnull"` // what else identifies it; shown to people, at most MaxAlertSubject
 	BeganAt   Instant      `bun:",notnull"`

@@ -57,9 +57,9 @@ const (
 // AlertChannel is a place that alerts are sent to.
 type AlertChannel struct {
 	ID        int64            `bun:",pk,autoincrement"`
-	AccountID int64            `bun:",notnull"`
-	SiteID    int64            `bun:",nullzero"` // 0: the account's
-	UserID    int64            `bun:",nullzero"` // whose own channel it is, see Follow; 0: the site's or the account's
+	AccountID AccountID        `bun:",notnull"`
+	SiteID    SiteID           `bun:",nullzero"` // 0: the account's
+	UserID    UserID           `bun:",nullzero"` // whose own channel it is, see Follow; 0: the site's or the account's
 	Kind      AlertChannelKind `bun:",notnull"`
 	Name      string           `bun:",notnull"`
 	Language  Language         `bun:",notnull"` // of its messages
@@ -86,9 +86,9 @@ type AlertChannel struct {
 	StoppedAt        Instant `bun:",notnull"` // 0: not stopped
 	StopReason       string  `bun:",notnull"`
 
-	OperatorID int64 `bun:",nullzero"` // who made it get the installation's events, see Attribute; 0: none
+	OperatorID UserID `bun:",nullzero"` // who made it get the installation's events, see Attribute; 0: none
 
-	CreatedBy int64   `bun:",nullzero"` // user; 0: deleted
+	CreatedBy UserID  `bun:",nullzero"` // user; 0: deleted
 	CreatedAt Instant `bun:",notnull"`
 }
 
@@ -292,7 +292,7 @@ type AlertData struct {
 	MailSite
 	Account   string       `json:"account,omitempty"`
 	Sitekey   string       `json:"sitekey,omitempty"` // its name
-	SitekeyID int64        `json:"sitekeyId,omitempty"`
+	SitekeyID SitekeyID    `json:"sitekeyId,omitempty"`
 	Subject   string       `json:"subject,omitempty"`
 	BeganAt   Instant      `json:"beganAt,omitempty"`
 	EndedAt   Instant      `json:"endedAt,omitempty"`

@@ -56,7 +56,7 @@ func TestAttribute(t *testing.T) {
 		channel         model.AlertChannel
 		by              *model.User
 		events, address bool
-		want            int64
+		want            model.UserID
 		refused         bool
 	}{
 		"an operator adds them to a member's channel": {model.AlertChannel{CreatedBy: 3, Events: jobs}, operator, true, false, 1, false},

@@ -72,7 +72,7 @@ func CaptchaQuotas() []CaptchaQuota {
 
 // CaptchaUsageKey names the verifications of an account in a UTC month.
 type CaptchaUsageKey struct {
-	AccountID int64
+	AccountID AccountID
 	Month     Month
 }
 
@@ -165,7 +165,7 @@ const ConsumedRetention = time.Hour
 // stored in the order of time. Time and id come from the signed text, and a sitekey's
 // account here never changes, so that one challenge or token has one key.
 type ConsumedKey struct {
-	AccountID int64 // see Sitekey.Claims; 0 for the test sitekey
+	AccountID AccountID // see Sitekey.Claims; 0 for the test sitekey
 	IssuedAt  Instant
 	ID        [16]byte // random
 }
@@ -179,14 +179,14 @@ func (k ConsumedKey) Compare(other ConsumedKey) int {
 // Sitekey is a captcha sitekey with the secret that belongs to it (captcha contract, section 2).
 // The secret itself is shown once and stored as a hash.
 type Sitekey struct {
-	ID         int64    `bun:",pk,autoincrement"`
-	AccountID  int64    `bun:",notnull"`
-	Sitekey    string   `bun:",notnull"` // public; see NewSitekey
-	Name       string   `bun:",notnull"` // display name, 1 to 100 characters
-	Domains    []string `bun:",notnull"` // normalised, sorted; subdomains are implied; empty: valid on every domain
-	SecretHash []byte   `bun:",notnull"` // SHA-256, see HashToken
-	SecretHint string   `bun:",notnull"` // the last characters of the secret
-	CreatedAt  Instant  `bun:",notnull"`
+	ID         SitekeyID `bun:",pk,autoincrement"`
+	AccountID  AccountID `bun:",notnull"`
+	Sitekey    string    `bun:",notnull"` // public; see NewSitekey
+	Name       string    `bun:",notnull"` // display name, 1 to 100 characters
+	Domains    []string  `bun:",notnull"` // normalised, sorted; subdomains are implied; empty: valid on every domain
+	SecretHash []byte    `bun:",notnull"` // SHA-256, see HashToken
+	SecretHint string    `bun:",notnull"` // the last characters of the secret
+	CreatedAt  Instant   `bun:",notnull"`
 
 	// The secret that a rotation replaced and that is valid until a time; nil and 0 without such a
 	// secret.
@@ -197,7 +197,7 @@ type Sitekey struct {
 	Policy CaptchaPolicy `bun:",notnull"` // as JSON
 	Attack CaptchaAttack `bun:",notnull"` // the last one, as JSON; processes change it
 
-	ClaimSpace int64 `bun:",notnull"` // see Claims; 0 before the first transfer
+	ClaimSpace AccountID `bun:",notnull"` // see Claims; 0 before the first transfer
 
 	// The rest is set only for the data plane.
 	Suspended bool  `bun:",scanonly"` // the account is
@@ -208,7 +208,7 @@ type Sitekey struct {
 // Claims returns the number under which the sitekey's consumed challenges and tokens are stored:
 // the account that created it. A transfer to another account keeps the number, so that processes
 // that have not heard of the transfer, and tokens from before it, meet the same rows.
-func (k *Sitekey) Claims() int64 {
+func (k *Sitekey) Claims() AccountID {
 	if k.ClaimSpace != 0 {
 		return k.ClaimSpace
 	}

@@ -43,7 +43,7 @@ func (v *VisitorID) Scan(stored any) error {
 
 // VisitorKey identifies one visitor of one site.
 type VisitorKey struct {
-	SiteID  int64
+	SiteID  SiteID
 	Visitor VisitorID
 }
 
@@ -56,7 +56,7 @@ type ViewKey struct {
 // Visit is a sequence of page views by one visitor on one UTC day. Its first page view sets its
 // attribution. Site, day, visitor and N identify it.
 type Visit struct {
-	SiteID         int64
+	SiteID         SiteID
 	Visitor        VisitorID
 	StartedAt      Instant
 	N              int16   // number of the visit among the visitor's visits of the UTC day, from 1
@@ -125,7 +125,7 @@ func (v *Visit) Compare(other *Visit) int {
 
 // Pageview is one view of one page.
 type Pageview struct {
-	SiteID     int64
+	SiteID     SiteID
 	At         Instant
 	ID         int64     // the 16 hexadecimal characters of the page view id, as a number
 	Visitor    VisitorID // of its visit, which is of its day; likewise N
@@ -138,7 +138,7 @@ type Pageview struct {
 
 // Event is one custom, automatic or e-commerce event.
 type Event struct {
-	SiteID        int64
+	SiteID        SiteID
 	At            Instant
 	ID            int64     // random
 	Visitor       VisitorID // of its visit, which is of its day; likewise N
@@ -153,7 +153,7 @@ type Event struct {
 
 // Transaction is the record that makes each purchase or refund count only once.
 type Transaction struct {
-	SiteID        int64
+	SiteID        SiteID
 	TransactionID string
 	Event         string // EventPurchase or EventRefund
 	At            Instant
@@ -161,13 +161,13 @@ type Transaction struct {
 
 // TransactionKey identifies a purchase or refund of a site.
 type TransactionKey struct {
-	SiteID        int64
+	SiteID        SiteID
 	TransactionID string
 }
 
 // EngagementKey identifies the engagement reported for a page view id on one UTC day.
 type EngagementKey struct {
-	SiteID     int64
+	SiteID     SiteID
 	Day        Day
 	PageviewID int64
 }
@@ -190,7 +190,7 @@ type Engagement struct {
 
 // UsageKey identifies a site's count of page views and events in one month.
 type UsageKey struct {
-	SiteID int64
+	SiteID SiteID
 	Month  Month
 }
 

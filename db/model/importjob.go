@@ -60,7 +60,7 @@ type UploadFile struct {
 // ImportJob reads an export for a site, and stores it once it is confirmed.
 type ImportJob struct {
 	ID         ImportJobID    `bun:",pk,autoincrement"`
-	SiteID     int64          `bun:",notnull"`
+	SiteID     SiteID         `bun:",notnull"`
 	Source     ImportSource   `bun:",notnull"`
 	State      ImportJobState `bun:",notnull"`
 	CreatedAt  Instant        `bun:",notnull"`

@@ -8,7 +8,7 @@ import (
 // language.
 type Mail struct {
 	ID            int64 `bun:",pk,autoincrement"`
-	AccountID     int64
+	AccountID     AccountID
 	Recipient     string
 	Language      Language // the recipient's; of the request for an address without a user
 	Kind          string
@@ -122,7 +122,7 @@ func MailRetryDelay(attempts int32) time.Duration {
 // MailSite is the part of a mail's data that names a site. It is empty for a deleted site.
 type MailSite struct {
 	Site   string `json:"site,omitempty"` // its domain
-	SiteID int64  `json:"siteId,omitempty"`
+	SiteID SiteID `json:"siteId,omitempty"`
 }
 
 // QuotaMail is the data of quota_80 and quota_100.

@@ -146,8 +146,13 @@ func (n *NodeIDs) Fingerprint(purpose, text string) []byte {
 // Of returns the id of a row that is identified by one number.
 func (n *NodeIDs) Of(kind NodeKind, id int64) string { return n.seal(kind, 0, id) }
 
+// IDOf returns the id of a row whose number has a type.
+func IDOf[ID RowID](n *NodeIDs, id ID) string { return n.Of(id.Kind(), int64(id)) }
+
 // OfDelivery returns the id of a delivery, which is also its webhook-id.
-func (n *NodeIDs) OfDelivery(siteID, id int64) string { return n.seal(NodeDelivery, siteID, id) }
+func (n *NodeIDs) OfDelivery(siteID SiteID, id int64) string {
+	return n.seal(NodeDelivery, int64(siteID), id)
+}
 
 // Parse decodes the id of a row of the given kind. It accepts only the results of Of for positive
 // numbers.
@@ -156,11 +161,17 @@ func (n *NodeIDs) Parse(kind NodeKind, s string) (id int64, ok bool) {
 	return id, ok && got == kind && siteID == 0 && id > 0
 }
 
+// ParseID is Parse for the kind of a type.
+func ParseID[ID RowID](n *NodeIDs, s string) (id ID, ok bool) {
+	number, ok := n.Parse(id.Kind(), s)
+	return ID(number), ok
+}
+
 // ParseDelivery decodes an id that OfDelivery returns for positive numbers, and accepts nothing
 // else.
-func (n *NodeIDs) ParseDelivery(s string) (siteID, id int64, ok bool) {
-	kind, siteID, id, ok := n.open(s)
-	return siteID, id, ok && kind == NodeDelivery && siteID > 0 && id > 0
+func (n *NodeIDs) ParseDelivery(s string) (siteID SiteID, id int64, ok bool) {
+	kind, site, id, ok := n.open(s)
+	return SiteID(site), id, ok && kind == NodeDelivery && site > 0 && id > 0
 }
 
 // OfDay returns the position of a row of a day in a list that is ordered by day and row. The day

@@ -52,7 +52,7 @@ func TestNodeIDsRoundTrip(t *testing.T) {
 			t.Errorf("%s is %d, %v, want %d", id, got, ok, number)
 		}
 
-		for _, site := range []int64{1, 7, 1<<56 - 1} {
+		for _, site := range []model.SiteID{1, 7, 1<<56 - 1} {
 			id := ids.OfDelivery(site, number)
 			if gotSite, got, ok := ids.ParseDelivery(id); !ok || gotSite != site || got != number {
 				t.Errorf("%s is %d of site %d, %v, want %d of %d", id, got, gotSite, ok, number, site)

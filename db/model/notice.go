@@ -12,10 +12,10 @@ const maxNoticeCount = 1_000_000_000
 // HiddenNotices are the counts at which a user has hidden the notices of a site's page. A notice
 // appears again above its count, and later by itself, see At.
 type HiddenNotices struct {
-	SiteID     int64 `bun:",pk"`
-	UserID     int64 `bun:",pk"`
-	Rejections int   `bun:",notnull"` // calls of the last 7 days that were rejected or need attention
-	Usage      int   `bun:",notnull"` // percent of the monthly quota
+	SiteID     SiteID `bun:",pk"`
+	UserID     UserID `bun:",pk"`
+	Rejections int    `bun:",notnull"` // calls of the last 7 days that were rejected or need attention
+	Usage      int    `bun:",notnull"` // percent of the monthly quota
 
 	HiddenAt Instant `bun:",notnull"`
 }

@@ -33,7 +33,7 @@ const ProviderRecordPrefix = "tallygate-domain="
 
 // AccountProvider is the OpenID Connect provider of an account.
 type AccountProvider struct {
-	AccountID    int64           `bun:",pk"`
+	AccountID    AccountID       `bun:",pk"`
 	Issuer       string          `bun:",notnull"`
 	ClientID     string          `bun:",notnull"`
 	ClientSecret []byte          `bun:",notnull"` // encrypted, see keys.SealProvider
@@ -146,11 +146,11 @@ func CheckIssuer(field, issuer string) error {
 
 // Identity is a person whom a provider knows.
 type Identity struct {
-	AccountID int64   `bun:",pk"` // the account with the provider; 0: the installation's provider
-	Issuer    string  `bun:",pk"`
-	Subject   string  `bun:",pk"`
-	UserID    int64   `bun:",notnull"`
-	CreatedAt Instant `bun:",notnull"`
+	AccountID AccountID `bun:",pk"` // the account with the provider; 0: the installation's provider
+	Issuer    string    `bun:",pk"`
+	Subject   string    `bun:",pk"`
+	UserID    UserID    `bun:",notnull"`
+	CreatedAt Instant   `bun:",notnull"`
 }
 
 // Through returns the user as a session reaches it. A session of an account's provider reaches that
@@ -158,7 +158,7 @@ type Identity struct {
 // provider names. Any other session does not reach accounts that require their own provider, except
 // as an owner or a guest. provider is nil without a provider, and 0 for the installation's. It
 // returns nil if no account is left.
-func (u *User) Through(provider *int64) *User {
+func (u *User) Through(provider *AccountID) *User {
 	member := *u
 	member.Provider = provider
 	member.Memberships = slices.DeleteFunc(slices.Clone(u.Memberships), func(m *Membership) bool {

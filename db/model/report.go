@@ -12,8 +12,8 @@ import (
 // ReportView is the period and the comparison that a user has last chosen for the report of a site.
 // Dates are never stored.
 type ReportView struct {
-	SiteID         int64  `bun:",pk"`
-	UserID         int64  `bun:",pk"`
+	SiteID         SiteID `bun:",pk"`
+	UserID         UserID `bun:",pk"`
 	Preset         string `bun:",notnull"` // of package period
 	Compare        string `bun:",notnull"` // kind of the comparison; empty: none
 	MatchDayOfWeek bool   `bun:",notnull"`
@@ -329,7 +329,7 @@ const LastAnnotationDay Day = maxAnnotationYears * 365
 // Annotation is a note on a day of a site's time zone, shown with its reports.
 type Annotation struct {
 	ID        AnnotationID `bun:",pk,autoincrement"`
-	SiteID    int64        `bun:",notnull"`
+	SiteID    SiteID       `bun:",notnull"`
 	Day       Day          `bun:",notnull"`
 	Text      string       `bun:",notnull"`
 	CreatedAt Instant      `bun:",notnull"`
@@ -351,7 +351,7 @@ func CheckAnnotation(day Day, text string) error {
 // Segment is a named list of filters of a site.
 type Segment struct {
 	ID      SegmentID      `bun:",pk,autoincrement"`
-	SiteID  int64          `bun:",notnull"`
+	SiteID  SiteID         `bun:",notnull"`
 	Name    string         `bun:",notnull"`
 	Filters []ReportFilter `bun:"filters,type:text,notnull"`
 }
@@ -359,7 +359,7 @@ type Segment struct {
 // Funnel is a named list of steps of a site.
 type Funnel struct {
 	ID     FunnelID     `bun:",pk,autoincrement"`
-	SiteID int64        `bun:",notnull"`
+	SiteID SiteID       `bun:",notnull"`
 	Name   string       `bun:",notnull"`
 	Steps  []FunnelStep `bun:"steps,type:text,notnull"`
 }
@@ -367,7 +367,7 @@ type Funnel struct {
 // SharedLink lets every client that has its secret read the reports of one site.
 type SharedLink struct {
 	ID           SharedLinkID `bun:",pk,autoincrement"`
-	SiteID       int64        `bun:",notnull"`
+	SiteID       SiteID       `bun:",notnull"`
 	Name         string       `bun:",notnull"`
 	TokenHash    []byte       `bun:",notnull"`  // SHA-256, see HashToken
 	TokenHint    string       `bun:",notnull"`  // the last characters

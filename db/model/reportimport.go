@@ -58,12 +58,12 @@ const (
 // ReportImport is a part of a site's reports that another service has counted.
 type ReportImport struct {
 	ID          ImportID     `bun:",pk,autoincrement"`
-	SiteID      int64        `bun:",notnull"`
+	SiteID      SiteID       `bun:",notnull"`
 	Source      ImportSource `bun:",notnull"`
 	State       ImportState  `bun:",notnull"`
 	CreatedAt   Instant      `bun:",notnull"`
 	CompletedAt Instant      `bun:",nullzero"`
-	CreatedBy   int64        `bun:",notnull"` // the user; 0: a command
+	CreatedBy   UserID       `bun:",notnull"` // the user; 0: a command
 
 	// FirstDay and LastDay are days of the site's time zone for daily sums, and of UTC for visits.
 	FirstDay, LastDay Day `bun:",notnull"`

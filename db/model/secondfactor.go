@@ -30,7 +30,7 @@ const (
 
 // TOTPSecret is the secret of a user's authenticator app.
 type TOTPSecret struct {
-	UserID    int64   `bun:",pk"`
+	UserID    UserID  `bun:",pk"`
 	Confirmed bool    `bun:",pk"`      // false: waits for its first code
 	Secret    []byte  `bun:",notnull"` // encrypted, see keys.SealTOTP
 	LastStep  int64   `bun:",notnull"` // the newest period with a used code; 0 before the first
@@ -40,7 +40,7 @@ type TOTPSecret struct {
 // Passkey is a WebAuthn credential of a user.
 type Passkey struct {
 	ID           PasskeyID `bun:",pk,autoincrement"`
-	UserID       int64     `bun:",notnull"`
+	UserID       UserID    `bun:",notnull"`
 	CredentialID []byte    `bun:",notnull"`
 	PublicKey    []byte    `bun:",notnull"` // COSE
 	SignCount    int64     `bun:",notnull"` // at the last use; 0: the authenticator does not count
@@ -124,7 +124,7 @@ func ParseSecondFactor(s string) (code string, method SecondFactorMethod, ok boo
 }
 
 // HashRecoveryCode returns the hash under which a user's normalised recovery code is stored.
-func HashRecoveryCode(userID int64, code string) []byte {
+func HashRecoveryCode(userID UserID, code string) []byte {
 	h := sha256.New()
 	h.Write(binary.BigEndian.AppendUint64(nil, uint64(userID)))
 	h.Write([]byte(strings.ReplaceAll(code, "-", "")))

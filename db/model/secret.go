@@ -149,8 +149,8 @@ const (
 // APIToken lets a program act for a user.
 type APIToken struct {
 	ID         APITokenID `bun:",pk,autoincrement"`
-	AccountID  int64      `bun:",notnull"`
-	UserID     int64      `bun:",notnull"`
+	AccountID  AccountID  `bun:",notnull"`
+	UserID     UserID     `bun:",notnull"`
 	Name       string     `bun:",notnull"`
 	Scopes     []Scope    `bun:"scopes,type:text,notnull"` // sorted, each once, at least one
 	TokenHash  []byte     `bun:",notnull"`                 // SHA-256, see HashToken
@@ -161,7 +161,7 @@ type APIToken struct {
 
 	// SiteIDs are the sites that the token is restricted to, sorted; nil: it is not restricted. A
 	// site that is deleted or transferred stays in it, so that a restricted token remains one.
-	SiteIDs []int64 `bun:"site_ids,type:text,nullzero"`
+	SiteIDs []SiteID `bun:"site_ids,type:text,nullzero"`
 
 	ExpiryMails int32 `bun:",notnull"` // mails about the expiry that were queued, see TokenMailTimes
 
@@ -220,20 +220,20 @@ func ParseScopes(scopes []Scope) ([]Scope, error) {
 // Invitation invites a person to join an account.
 type Invitation struct {
 	ID        InvitationID `bun:",pk,autoincrement"`
-	AccountID int64        `bun:",notnull"`
+	AccountID AccountID    `bun:",notnull"`
 	Email     string       `bun:",notnull"` // normalised, see ParseEmail
 	Role      Role         `bun:",notnull"`
 	TokenHash []byte       `bun:",notnull"` // SHA-256 of the mailed secret
 	CreatedAt Instant      `bun:",notnull"`
 	ExpiresAt Instant      `bun:",notnull"`
-	InvitedBy int64        `bun:",notnull"` // id of a user, who may be deleted; 0 for the command line
+	InvitedBy UserID       `bun:",notnull"` // id of a user, who may be deleted; 0 for the command line
 
-	SiteIDs []int64 `bun:"site_ids,type:text,nullzero"` // of a guest, see Membership; nil: the whole account
+	SiteIDs []SiteID `bun:"site_ids,type:text,nullzero"` // of a guest, see Membership; nil: the whole account
 }
 
 // CheckGuest returns an error for a guest of sites with another role than VIEWER: members create
 // and configure objects of the whole account. siteIDs is nil for a member.
-func CheckGuest(role Role, siteIDs []int64) error {
+func CheckGuest(role Role, siteIDs []SiteID) error {
 	if siteIDs == nil || role == RoleViewer {
 		return nil
 	}
@@ -248,7 +248,7 @@ type InvitationOffer struct {
 }
 
 // NewInvitation returns an invitation that the secret opens, valid for InvitationLifetime from now.
-func NewInvitation(accountID int64, email string, role Role, secret string, now Instant) Invitation {
+func NewInvitation(accountID AccountID, email string, role Role, secret string, now Instant) Invitation {
 	return Invitation{
 		AccountID: accountID, Email: email, Role: role, TokenHash: HashToken(secret),
 		CreatedAt: now, ExpiresAt: now.Add(InvitationLifetime),

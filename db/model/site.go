@@ -13,15 +13,15 @@ import (
 
 // Site is one measured website (analytics contract, section 2).
 type Site struct {
-	ID               int64   `bun:",pk,autoincrement"`
-	AccountID        int64   `bun:",notnull"`
-	SiteKey          string  `bun:",notnull"` // 32 hexadecimal characters; public
-	Domain           string  `bun:",notnull"` // normalised, see ParseDomain
-	Name             string  `bun:",notnull"`
-	Plan             Plan    `bun:",notnull"`
-	MonthlyPageviews int64   `bun:",notnull"` // quota of page views and events per UTC month
-	TimeZone         string  `bun:",notnull"` // IANA name, see ParseTimeZone; reports use its days
-	CreatedAt        Instant `bun:",notnull"`
+	ID               SiteID    `bun:",pk,autoincrement"`
+	AccountID        AccountID `bun:",notnull"`
+	SiteKey          string    `bun:",notnull"` // 32 hexadecimal characters; public
+	Domain           string    `bun:",notnull"` // normalised, see ParseDomain
+	Name             string    `bun:",notnull"`
+	Plan             Plan      `bun:",notnull"`
+	MonthlyPageviews int64     `bun:",notnull"` // quota of page views and events per UTC month
+	TimeZone         string    `bun:",notnull"` // IANA name, see ParseTimeZone; reports use its days
+	CreatedAt        Instant   `bun:",notnull"`
 
 	MeasureSiteSearch       bool // site_search events are accepted
 	MeasureEcommerce        bool // e-commerce events are accepted
@@ -219,7 +219,7 @@ func NewUserIDKey(applicationKey ApplicationKey) UserIDKey {
 
 // Of returns the 16-byte hash that a visit of the site stores for a user id. The id must have the
 // form that IsUserID checks.
-func (k UserIDKey) Of(siteID int64, id string) []byte {
+func (k UserIDKey) Of(siteID SiteID, id string) []byte {
 	mac := hmac.New(sha256.New, k)
 	// Writing to a hash never fails.
 	_ = binary.Write(mac, binary.BigEndian, siteID)
@@ -241,7 +241,7 @@ const MaxErasures = 20
 // until the request, with its progress.
 type UserErasure struct {
 	ID          ErasureID `bun:",pk,autoincrement"`
-	SiteID      int64     `bun:",notnull"`
+	SiteID      SiteID    `bun:",notnull"`
 	Subject     []byte    `bun:",notnull"` // see UserIDKey
 	RequestedAt Instant   `bun:",notnull"`
 	LastDay     Day       `bun:",notnull"` // key of the last visit that was checked; likewise the next two

@@ -215,7 +215,7 @@ func TestWebhookBody(webhook, siteKey string, at Instant) string {
 // Delivery is a message to a site's owner. It is stored in the transaction of the fact that it
 // reports.
 type Delivery struct {
-	SiteID            int64
+	SiteID            SiteID
 	ID                int64 // grows with time, see NewTimeID
 	Kind              string
 	Event             string // name of the key event; the day of a daily export; a TestEvent
@@ -299,7 +299,7 @@ func AttemptsOf(kind string) int32 {
 
 // Lane identifies the queue of one site and kind. Deliveries of one lane never delay another lane.
 type Lane struct {
-	SiteID int64  `json:"site"`
+	SiteID SiteID `json:"site"`
 	Kind   string `json:"kind"`
 
 	// ChannelID is the alert channel of messages, which have a lane for each channel and no site.
@@ -308,10 +308,10 @@ type Lane struct {
 
 // DeliveryAttempt is one call of an owner's webhook, or of an alert channel.
 type DeliveryAttempt struct {
-	SiteID     int64 // 0: of a channel
-	DeliveryID int64 // or the id of the message
-	N          int32 // 1 is the first
-	Manual     bool  // requested by an owner
+	SiteID     SiteID // 0: of a channel
+	DeliveryID int64  // or the id of the message
+	N          int32  // 1 is the first
+	Manual     bool   // requested by an owner
 	At         Instant
 	DurationMS int64  `bun:"duration_ms"`
 	Status     int    // HTTP status; 0: no answer

@@ -24,7 +24,7 @@ func TestQuotaAlerts(t *testing.T) {
 			insertChannel(t, d, site, wants)
 		}
 		insertChannel(t, d, unwanted, func(*model.AlertChannel) {})
-		notice := func(site *model.Site, siteID int64, product string, percent int) {
+		notice := func(site *model.Site, siteID model.SiteID, product string, percent int) {
 			t.Helper()
 			if err := dbtest.Exec(d, `INSERT INTO quota_notices (account_id, site_id, product, month, threshold, created_at, quota)
 VALUES (?, ?, ?, 202611, ?, 1, 155)`, site.AccountID, siteID, product, percent); err != nil {

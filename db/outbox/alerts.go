@@ -218,9 +218,9 @@ func alertData(ctx context.Context, tx *db.Tx, alert *model.Alert) (model.AlertD
 		id            int64
 		to            *string
 	}{
-		{"accounts", "name", alert.AccountID, &data.Account},
-		{"sites", "domain", alert.SiteID, &data.Site},
-		{"sitekeys", "name", alert.SitekeyID, &data.Sitekey},
+		{"accounts", "name", int64(alert.AccountID), &data.Account},
+		{"sites", "domain", int64(alert.SiteID), &data.Site},
+		{"sitekeys", "name", int64(alert.SitekeyID), &data.Sitekey},
 	} {
 		var names []string
 		if of.id == 0 {

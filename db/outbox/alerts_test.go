@@ -169,14 +169,14 @@ func TestAlertsOfOperators(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.OutboxSite(t, d, "shop.example")
-		user := func(email string, operator bool) (id int64) {
+		user := func(email string, operator bool) (id model.UserID) {
 			u := model.User{Email: email, Operator: operator, Language: model.English, CreatedAt: 1}
 			if _, err := d.Write.NewInsert().Model(&u).Exec(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			return u.ID
 		}
-		wants := func(createdBy, operator int64) func(*model.AlertChannel) {
+		wants := func(createdBy, operator model.UserID) func(*model.AlertChannel) {
 			return func(c *model.AlertChannel) {
 				c.CreatedBy, c.OperatorID, c.Events = createdBy, operator, []model.AlertEvent{model.AlertJobsFailed}
 			}
@@ -220,7 +220,7 @@ func TestChannelMessagesAreBounded(t *testing.T) {
 		}
 		var others []model.AlertMessage
 		for range model.MaxChannelMessages {
-			other := model.AlertMessage{ChannelID: channel, State: model.DeliveryDelivered, CreatedAt: now, NextAttemptAt: now}
+			other := model.AlertMessage{ChannelID: int64(channel), State: model.DeliveryDelivered, CreatedAt: now, NextAttemptAt: now}
 			end, test := other, other
 			end.AlertID, end.Event, end.Phase = ended.ID, string(ended.Event), model.AlertEnded
 			test.Event, test.Phase = model.MessageTest, model.AlertOnce
@@ -290,7 +290,7 @@ func begunAndLeased(t *testing.T, d *db.DB, site *model.Site, change func(*model
 // leaseOf leases a message of a channel, or returns nil.
 func leaseOf(t *testing.T, d *db.DB, channel int64, now model.Instant) *outbox.Leased {
 	t.Helper()
-	leased, err := outbox.New(d).LeaseDelivery(t.Context(), model.Lane{Kind: model.DeliveryAlert, ChannelID: channel}, nil, now, lease)
+	leased, err := outbox.New(d).LeaseDelivery(t.Context(), model.Lane{Kind: model.DeliveryAlert, ChannelID: int64(channel)}, nil, now, lease)
 	if err != nil {
 		t.Fatal(err)
 	}

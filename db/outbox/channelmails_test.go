@@ -12,7 +12,7 @@ import (
 )
 
 // addMail stores a mail of an account to an address, and returns its id.
-func addMail(t *testing.T, d *db.DB, accountID int64, address, kind, state string) int64 {
+func addMail(t *testing.T, d *db.DB, accountID model.AccountID, address, kind, state string) int64 {
 	t.Helper()
 	mail := model.Mail{
 		AccountID: accountID, Recipient: address, Language: model.English, Kind: kind, Data: "{}", State: state, CreatedAt: dbtest.Noon,
@@ -34,7 +34,7 @@ func TestMailsOfAStoppedChannel(t *testing.T) {
 		message := func(channel int64, mail string) (mailID int64) {
 			t.Helper()
 			m := model.AlertMessage{
-				ChannelID: channel, Event: model.MessageTest, Phase: model.AlertOnce, State: model.DeliveryPending, CreatedAt: dbtest.Noon,
+				ChannelID: int64(channel), Event: model.MessageTest, Phase: model.AlertOnce, State: model.DeliveryPending, CreatedAt: dbtest.Noon,
 			}
 			if mail != "" {
 				m.State, m.MailID = model.DeliveryDelivered, addMail(t, d, site.AccountID, "duty@example.org", model.MailAlert, mail)
@@ -50,7 +50,7 @@ func TestMailsOfAStoppedChannel(t *testing.T) {
 		others := message(other, model.MailPending)
 		message(other, "")
 
-		err := d.InTx(t.Context(), func(ctx context.Context, tx *db.Tx) error { return outbox.FailPendingMessages(ctx, tx, stopped) })
+		err := d.InTx(t.Context(), func(ctx context.Context, tx *db.Tx) error { return outbox.FailPendingMessages(ctx, tx, int64(stopped)) })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -31,7 +31,7 @@ const planTimeout = 2 * time.Minute
 // It passes a site that cannot be planned to failed, with the reason, and skips it: the next call
 // tries again. The returned error concerns all sites, for example a lost database connection.
 func (s *Store) PlanDailyExports(
-	ctx context.Context, before model.Day, now model.Instant, failed func(siteID int64, err error),
+	ctx context.Context, before model.Day, now model.Instant, failed func(siteID model.SiteID, err error),
 ) (int, error) {
 	parts := 0
 	var last dueExport
@@ -41,14 +41,14 @@ func (s *Store) PlanDailyExports(
 			return parts, err
 		}
 
-		n, err := s.planInTime(ctx, next.ID, before, now)
+		n, err := s.planInTime(ctx, model.SiteID(next.ID), before, now)
 		parts += n
 
 		if ctx.Err() != nil {
 			return parts, ctx.Err()
 		}
 		if err != nil {
-			failed(next.ID, err)
+			failed(model.SiteID(next.ID), err)
 		}
 
 		last = *next
@@ -83,7 +83,7 @@ func (s *Store) nextDueExport(ctx context.Context, before model.Day, last dueExp
 // planInTime calls planDailyExport with planTimeout, so that a site with a huge day leaves time for
 // others.
 func (s *Store) planInTime(
-	ctx context.Context, siteID int64, before model.Day, now model.Instant,
+	ctx context.Context, siteID model.SiteID, before model.Day, now model.Instant,
 ) (parts int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, planTimeout)
 	defer cancel()
@@ -100,7 +100,7 @@ func (s *Store) planInTime(
 
 // planDailyExport plans the site's next day and returns the number of parts. The day is over, so
 // its events can be counted before the site's row is locked.
-func (s *Store) planDailyExport(ctx context.Context, siteID int64, before model.Day, now model.Instant) (int, error) {
+func (s *Store) planDailyExport(ctx context.Context, siteID model.SiteID, before model.Day, now model.Instant) (int, error) {
 	var site model.Site
 	err := db.OrNotFound(s.db.Read.NewSelect().Model(&site).Where("id = ?", siteID).Scan(ctx))
 	if errors.Is(err, model.ErrNotFound) {
@@ -152,7 +152,7 @@ func (s *Store) planDailyExport(ctx context.Context, siteID int64, before model.
 // delivery_in_progress while a part of the day is pending or waiting, and with
 // too_many_redeliveries after model.MaxExportParts in an hour.
 func (s *Store) ResendDailyExport(
-	ctx context.Context, accountID, siteID int64, day model.Day, now model.Instant,
+	ctx context.Context, accountID model.AccountID, siteID model.SiteID, day model.Day, now model.Instant,
 ) ([]model.Delivery, error) {
 	var site model.Site
 	err := s.db.Read.NewSelect().Model(&site).Where("id = ? AND account_id = ? AND deleted_at = 0", siteID, accountID).
@@ -224,8 +224,8 @@ WHERE at IS NOT NULL HAVING count(*) > 0`, site.ID).Scan(ctx, &first)
 
 // mayResend locks the site and returns an error while a part of the day is in progress, and after
 // too many parts in an hour.
-func mayResend(ctx context.Context, tx *db.CellTx, siteID int64, day model.Day, now model.Instant) error {
-	if err := tx.LockRow(ctx, "sites", siteID); err != nil {
+func mayResend(ctx context.Context, tx *db.CellTx, siteID model.SiteID, day model.Day, now model.Instant) error {
+	if err := tx.LockSite(ctx, siteID); err != nil {
 		return err
 	}
 
@@ -258,7 +258,7 @@ func mayResend(ctx context.Context, tx *db.CellTx, siteID int64, day model.Day, 
 // dailyDeliveries divides a day's events into parts. Their ids are made from idsAt and the
 // microseconds after it.
 func (s *Store) dailyDeliveries(
-	ctx context.Context, siteID int64, day model.Day, idsAt, now model.Instant,
+	ctx context.Context, siteID model.SiteID, day model.Day, idsAt, now model.Instant,
 ) ([]model.Delivery, error) {
 	ends, err := s.dailyPartEnds(ctx, siteID, day)
 	if err != nil {
@@ -292,7 +292,7 @@ func (s *Store) dailyDeliveries(
 }
 
 // dailyPartEnds returns the last event of each part of a day.
-func (s *Store) dailyPartEnds(ctx context.Context, siteID int64, day model.Day) ([]model.EventCursor, error) {
+func (s *Store) dailyPartEnds(ctx context.Context, siteID model.SiteID, day model.Day) ([]model.EventCursor, error) {
 	in, err := s.db.OfSite(ctx, siteID)
 	if err != nil {
 		return nil, err
@@ -321,7 +321,7 @@ WHERE n % ? = 0 ORDER BY at, id`, siteID, from, to, model.DailyPartRows).Scan(ct
 
 // DailyPartEvents calls each with the rows of one part of a daily export, in order.
 func (s *Store) DailyPartEvents(
-	ctx context.Context, siteID int64, part *model.DailyPart, each func(*exports.Event) error,
+	ctx context.Context, siteID model.SiteID, part *model.DailyPart, each func(*exports.Event) error,
 ) error {
 	if part.Last == nil {
 		return nil

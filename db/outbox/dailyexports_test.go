@@ -17,7 +17,7 @@ import (
 )
 
 // dayEvents stores n events of a day, up to three at the same time.
-func dayEvents(t testing.TB, d *db.DB, siteID int64, day model.Day, n int) {
+func dayEvents(t testing.TB, d *db.DB, siteID model.SiteID, day model.Day, n int) {
 	t.Helper()
 	visit := model.NewTimeID(day.Start())
 	if err := dbtest.Exec(d, `INSERT INTO visits (site_id, visitor, day, n, started_at, last_pageview_at, pageviews, channel) VALUES (?, ?, ?, 1, ?, 0, 0, 1)`,
@@ -33,7 +33,7 @@ SELECT ?, ? + n / 3, n % 3, ?, 1, 'signup', '/' || CAST(n AS text) FROM numbers`
 }
 
 // exportsOf returns the site's parts, ordered by id.
-func exportsOf(t *testing.T, d *db.DB, siteID int64) []model.DailyPart {
+func exportsOf(t *testing.T, d *db.DB, siteID model.SiteID) []model.DailyPart {
 	t.Helper()
 
 	deliveries, err := dbtest.Rows[model.Delivery](d, "SELECT * FROM deliveries WHERE site_id = ? AND kind = 'daily_export' ORDER BY id", siteID)
@@ -52,8 +52,8 @@ func exportsOf(t *testing.T, d *db.DB, siteID int64) []model.DailyPart {
 }
 
 // noFailedPlan returns a callback that fails the test when a site cannot be planned.
-func noFailedPlan(t testing.TB) func(siteID int64, err error) {
-	return func(siteID int64, err error) { t.Errorf("plan the daily export of site %d: %v", siteID, err) }
+func noFailedPlan(t testing.TB) func(siteID model.SiteID, err error) {
+	return func(siteID model.SiteID, err error) { t.Errorf("plan the daily export of site %d: %v", siteID, err) }
 }
 
 // TestFailingPlan checks that each call skips a site that fails to be planned and reports it once,
@@ -73,12 +73,12 @@ func TestFailingPlan(t *testing.T) {
 			dayEvents(t, d, siteList[i].ID, today, 10)
 		}
 
-		failing := map[int64]bool{siteList[0].ID: true, siteList[3].ID: true}
+		failing := map[model.SiteID]bool{siteList[0].ID: true, siteList[3].ID: true}
 		repair := dbtest.RefuseDeliveries(t, d, siteList[0].ID, siteList[3].ID)
 
 		for range 2 {
-			reported := map[int64]int{}
-			_, err := outbox.New(d).PlanDailyExports(t.Context(), today+3, (today + 3).Start(), func(siteID int64, err error) {
+			reported := map[model.SiteID]int{}
+			_, err := outbox.New(d).PlanDailyExports(t.Context(), today+3, (today + 3).Start(), func(siteID model.SiteID, err error) {
 				reported[siteID]++
 				if !strings.Contains(err.Error(), "planted") {
 					t.Errorf("site %d: %v", siteID, err)

@@ -41,7 +41,7 @@ const fewDue = 2_000
 // DueLanes returns at most limit lanes with due deliveries, of sites after the given one, ordered
 // by site and kind. Lanes of held sites are left out. Its cost follows the due deliveries:
 // deliveries that wait for a later attempt cost nothing until more than fewDue are due.
-func (s *Store) DueLanes(ctx context.Context, now model.Instant, afterSite int64, limit int) ([]model.Lane, error) {
+func (s *Store) DueLanes(ctx context.Context, now model.Instant, afterSite model.SiteID, limit int) ([]model.Lane, error) {
 	var lanes []model.Lane
 	err := s.db.EachCell(ctx, func(in *db.Cell) error {
 		due, err := cell{in}.dueLanes(ctx, now, afterSite, limit)
@@ -63,7 +63,7 @@ func (s *Store) DueLanes(ctx context.Context, now model.Instant, afterSite int64
 }
 
 // dueLanes is DueLanes for one cell.
-func (c cell) dueLanes(ctx context.Context, now model.Instant, afterSite int64, limit int) ([]model.Lane, error) {
+func (c cell) dueLanes(ctx context.Context, now model.Instant, afterSite model.SiteID, limit int) ([]model.Lane, error) {
 	lanes, all, err := c.lanesOfFewDue(ctx, now)
 	if err == nil && !all {
 		lanes, err = c.lanesOfSites(ctx, now, afterSite, limit)
@@ -111,7 +111,7 @@ GROUP BY due.site_id, due.kind ORDER BY due.site_id, due.kind`
 
 // lanesOfSites is DueLanes if many deliveries are due.
 func (c cell) lanesOfSites(
-	ctx context.Context, now model.Instant, afterSite int64, limit int,
+	ctx context.Context, now model.Instant, afterSite model.SiteID, limit int,
 ) (lanes []model.Lane, err error) {
 	// The recursion takes one step per site with pending deliveries, and one index lookup for each
 	// kind, whatever the number of deliveries. LIMIT keeps PostgreSQL from a join that would read
@@ -150,14 +150,14 @@ func (s *Store) DueDeliveries(
 		return nil, nil
 	}
 
-	sites := make([]int64, len(pages))
+	sites := make([]model.SiteID, len(pages))
 	for i, page := range pages {
 		sites[i] = page.SiteID
 	}
 
 	slices.Sort(sites)
 	due := make(map[model.Lane][]DueDelivery, len(pages))
-	err := s.db.PerCell(ctx, slices.Compact(sites), func(in *db.Cell, sites []int64) error {
+	err := s.db.PerCell(ctx, slices.Compact(sites), func(in *db.Cell, sites []model.SiteID) error {
 		ofCell := slices.DeleteFunc(slices.Clone(pages), func(page LanePage) bool {
 			_, has := slices.BinarySearch(sites, page.SiteID)
 			return !has
@@ -226,7 +226,7 @@ func (s *Store) inLane(ctx context.Context, lane model.Lane, do func(ctx context
 	}
 
 	return s.db.InSiteTx(ctx, lane.SiteID, func(ctx context.Context, tx *db.CellTx) error {
-		return do(ctx, &siteSource{line: line{deliveryRows, tx.Tx, lane.SiteID}, store: s, cell: tx, kind: lane.Kind})
+		return do(ctx, &siteSource{line: line{deliveryRows, tx.Tx, int64(lane.SiteID)}, store: s, cell: tx, kind: lane.Kind})
 	})
 }
 

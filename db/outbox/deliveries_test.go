@@ -25,7 +25,7 @@ const lease = time.Minute
 var nextPending atomic.Int64
 
 // pending stores a delivery that is due at the given time.
-func pending(t *testing.T, d *db.DB, siteID int64, kind string, at model.Instant) int64 {
+func pending(t *testing.T, d *db.DB, siteID model.SiteID, kind string, at model.Instant) int64 {
 	t.Helper()
 
 	// A random id can exist already.
@@ -265,12 +265,12 @@ func TestDueLanes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		owner := dbtest.NewUser(t, d, "owner@example.com")
-		for site := int64(1); site <= 6; site++ {
+		for site := model.SiteID(1); site <= 6; site++ {
 			if got := dbtest.NewSite(t, d, owner.AccountID, fmt.Sprintf("%d.example", site)).ID; got != site {
 				t.Fatalf("site %d has the id %d", site, got)
 			}
 		}
-		for site := int64(1); site <= 5; site++ {
+		for site := model.SiteID(1); site <= 5; site++ {
 			pending(t, d, site, model.DeliveryConversion, dbtest.Noon)
 			pending(t, d, site, model.DeliveryConversion, dbtest.Noon)
 
@@ -281,7 +281,7 @@ func TestDueLanes(t *testing.T) {
 		pending(t, d, 6, model.DeliveryTest, dbtest.Noon.Add(time.Second))
 		var got []string
 
-		for after := int64(0); ; {
+		for after := model.SiteID(0); ; {
 			lanes, err := outbox.New(d).DueLanes(t.Context(), dbtest.Noon, after, 4)
 			if err != nil {
 				t.Fatal(err)
@@ -335,7 +335,7 @@ func TestManyDueLanes(t *testing.T) {
 		lanes := func() string {
 			t.Helper()
 			var all []string
-			for after := int64(0); ; {
+			for after := model.SiteID(0); ; {
 				page, err := outbox.New(d).DueLanes(t.Context(), dbtest.Noon, after, 3)
 				if err != nil {
 					t.Fatal(err)
@@ -422,7 +422,7 @@ func TestWebhookSecretAtRest(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		d := dbtest.Open(t, databaseURL)
 		site, other := dbtest.OutboxSite(t, d, "shop.example"), dbtest.OutboxSite(t, d, "other.example")
-		sealed := func(id int64) []byte {
+		sealed := func(id model.SiteID) []byte {
 			t.Helper()
 			rows, err := dbtest.Rows[model.Site](d, "SELECT * FROM sites WHERE id = ?", id)
 			if err != nil || len(rows) != 1 {

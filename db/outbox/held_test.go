@@ -57,7 +57,7 @@ func TestHeldSitesWait(t *testing.T) {
 					t.Errorf("%s, %s: leased %v, %v", state.name, when, leased, err)
 				}
 
-				parts, err := store.PlanDailyExports(t.Context(), day, dbtest.Noon+model.Instant(i), func(id int64, err error) { t.Error(id, err) })
+				parts, err := store.PlanDailyExports(t.Context(), day, dbtest.Noon+model.Instant(i), func(id model.SiteID, err error) { t.Error(id, err) })
 				if want := map[bool]int{true: 1, false: 2}[held]; err != nil || parts != want {
 					t.Errorf("%s, %s: %d exports, %v; want %d", state.name, when, parts, err, want)
 				}

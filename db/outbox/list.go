@@ -124,14 +124,14 @@ func (f DeliveryFilter) period() (since, until condition) {
 // bodies. It runs one statement. It does not check permissions: the caller must have loaded the
 // sites.
 func (s *Store) DeliveriesOfSites(
-	ctx context.Context, siteIDs []int64, page DeliveryPage,
-) (map[int64][]*model.Delivery, error) {
+	ctx context.Context, siteIDs []model.SiteID, page DeliveryPage,
+) (map[model.SiteID][]*model.Delivery, error) {
 	if len(siteIDs) == 0 {
 		return nil, nil
 	}
 
-	bySite := make(map[int64][]*model.Delivery, len(siteIDs))
-	err := s.db.PerCell(ctx, siteIDs, func(in *db.Cell, siteIDs []int64) error {
+	bySite := make(map[model.SiteID][]*model.Delivery, len(siteIDs))
+	err := s.db.PerCell(ctx, siteIDs, func(in *db.Cell, siteIDs []model.SiteID) error {
 		pages, err := deliveryList.Pages(ctx, in.Read, siteIDs, page.Page, page.conditions()...)
 		maps.Copy(bySite, pages)
 		return err
@@ -142,23 +142,23 @@ func (s *Store) DeliveriesOfSites(
 	return bySite, nil
 }
 
-var deliveryList = List[model.Delivery]{
+var deliveryList = List[model.Delivery, model.SiteID]{
 	Columns: shownColumns, From: "deliveries", Owner: "site_id", ID: "id",
-	OwnerOf: func(d *model.Delivery) int64 { return d.SiteID },
+	OwnerOf: func(d *model.Delivery) model.SiteID { return d.SiteID },
 }
 
 // List describes a list of the rows of each owner, by the parts of its statement.
-type List[Row any] struct {
+type List[Row any, OwnerID ~int64] struct {
 	Columns, From, Owner, ID string
 
-	OwnerOf func(*Row) int64
+	OwnerOf func(*Row) OwnerID
 }
 
 // Pages returns a page of each owner's rows that meet one of the conditions, in the list's order.
 // It runs one statement. It does not check permissions.
-func (l List[Row]) Pages(
-	ctx context.Context, read *bun.DB, owners []int64, page db.Page, conditions ...condition,
-) (map[int64][]*Row, error) {
+func (l List[Row, OwnerID]) Pages(
+	ctx context.Context, read *bun.DB, owners []OwnerID, page db.Page, conditions ...condition,
+) (map[OwnerID][]*Row, error) {
 	if len(owners) == 0 {
 		return nil, nil
 	}
@@ -189,7 +189,7 @@ func (l List[Row]) Pages(
 	}
 
 	// Each condition may return a whole page of an owner.
-	lists := make(map[int64][]*Row, len(owners))
+	lists := make(map[OwnerID][]*Row, len(owners))
 	for _, row := range found {
 		if owner := l.OwnerOf(row); len(lists[owner]) < page.Limit {
 			lists[owner] = append(lists[owner], row)
@@ -205,8 +205,8 @@ func (l List[Row]) Pages(
 // MaxDeliveryCount. It runs one statement. It does not check permissions: the caller must have
 // loaded the sites.
 func (s *Store) DeliveryCounts(
-	ctx context.Context, siteIDs []int64, filter DeliveryFilter,
-) (map[int64]int, error) {
+	ctx context.Context, siteIDs []model.SiteID, filter DeliveryFilter,
+) (map[model.SiteID]int, error) {
 	if len(siteIDs) == 0 {
 		return nil, nil
 	}
@@ -222,18 +222,18 @@ func (s *Store) DeliveryCounts(
 	}
 
 	type count struct {
-		ID int64
+		ID model.SiteID
 		N  int
 	}
 	query := "SELECT s.id, " + strings.Join(counts, " + ") + " AS n FROM sites s WHERE s.id IN ?"
-	rows, err := db.RowsPerCell(ctx, s.db, siteIDs, func(in *db.Cell, siteIDs []int64, rows *[]count) error {
+	rows, err := db.RowsPerCell(ctx, s.db, siteIDs, func(in *db.Cell, siteIDs []model.SiteID, rows *[]count) error {
 		return in.Read.NewRaw(query, append(slices.Clone(args), bun.Tuple(siteIDs))...).Scan(ctx, rows)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("count deliveries of %d sites: %w", len(siteIDs), err)
 	}
 
-	bySite := make(map[int64]int, len(rows))
+	bySite := make(map[model.SiteID]int, len(rows))
 	for _, row := range rows {
 		bySite[row.ID] = min(row.N, MaxDeliveryCount)
 	}
@@ -242,7 +242,7 @@ func (s *Store) DeliveryCounts(
 }
 
 // DeliveryByID returns a delivery of a site of the account, without its body, or model.ErrNotFound.
-func (s *Store) DeliveryByID(ctx context.Context, accountID, siteID, id int64) (*model.Delivery, error) {
+func (s *Store) DeliveryByID(ctx context.Context, accountID model.AccountID, siteID model.SiteID, id int64) (*model.Delivery, error) {
 	in, err := s.db.OfSite(ctx, siteID)
 	if err != nil {
 		return nil, err
@@ -260,10 +260,13 @@ func (s *Store) DeliveryByID(ctx context.Context, accountID, siteID, id int64) (
 }
 
 // DeliveryKey identifies a delivery.
-type DeliveryKey struct{ SiteID, ID int64 }
+type DeliveryKey struct {
+	SiteID model.SiteID
+	ID     int64
+}
 
 // rowsOf splits the keys of deliveries into the columns of a condition.
-func rowsOf(deliveries []DeliveryKey) (sites, ids []int64, wanted map[DeliveryKey]bool) {
+func rowsOf(deliveries []DeliveryKey) (sites []model.SiteID, ids []int64, wanted map[DeliveryKey]bool) {
 	wanted = make(map[DeliveryKey]bool, len(deliveries))
 	for _, key := range deliveries {
 		wanted[key], sites, ids = true, append(sites, key.SiteID), append(ids, key.ID)
@@ -283,9 +286,9 @@ func (s *Store) LastAttempts(
 	}
 
 	sites, ids, wanted := rowsOf(deliveries)
-	rows, err := db.RowsPerCell(ctx, s.db, sites, func(in *db.Cell, sites []int64, rows *[]*model.DeliveryAttempt) error {
+	rows, err := db.RowsPerCell(ctx, s.db, sites, func(in *db.Cell, sites []model.SiteID, rows *[]*model.DeliveryAttempt) error {
 		var err error
-		*rows, err = deliveryRows.lastAttempts(ctx, in.Read, sites, ids)
+		*rows, err = lastAttempts(ctx, in.Read, deliveryRows, sites, ids)
 		return err
 	})
 	if err != nil {
@@ -308,7 +311,7 @@ func (s *Store) MessageAttempts(ctx context.Context, ids []int64) (map[int64][]*
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	rows, err := messageRows.lastAttempts(ctx, s.db.Read, nil, ids)
+	rows, err := lastAttempts[int64](ctx, s.db.Read, messageRows, nil, ids)
 	if err != nil {
 		return nil, fmt.Errorf("list attempts of %d messages: %w", len(ids), err)
 	}
@@ -328,7 +331,7 @@ func (s *Store) DeliveryBodies(ctx context.Context, deliveries []DeliveryKey) (m
 	}
 
 	sites, ids, wanted := rowsOf(deliveries)
-	rows, err := db.RowsPerCell(ctx, s.db, sites, func(in *db.Cell, sites []int64, rows *[]model.Delivery) error {
+	rows, err := db.RowsPerCell(ctx, s.db, sites, func(in *db.Cell, sites []model.SiteID, rows *[]model.Delivery) error {
 		return in.Read.NewSelect().Model(rows).Column("site_id", "id", "body").
 			Where("site_id IN ?", bun.Tuple(sites)).Where("id IN ?", bun.Tuple(ids)).Scan(ctx)
 	})

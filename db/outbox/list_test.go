@@ -38,10 +38,10 @@ SELECT ?, ? + CAST(n AS bigint) * 4096000000, 'conversion', CASE WHEN n % 1000 =
 		} {
 			statements.Take()
 			page := outbox.DeliveryPage{DeliveryFilter: filter, Page: db.Page{Limit: 21, Descending: true}}
-			if _, err := outbox.New(d).DeliveriesOfSites(t.Context(), []int64{first.ID, second.ID}, page); err != nil {
+			if _, err := outbox.New(d).DeliveriesOfSites(t.Context(), []model.SiteID{first.ID, second.ID}, page); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := outbox.New(d).DeliveryCounts(t.Context(), []int64{first.ID, second.ID}, filter); err != nil {
+			if _, err := outbox.New(d).DeliveryCounts(t.Context(), []model.SiteID{first.ID, second.ID}, filter); err != nil {
 				t.Fatal(err)
 			}
 

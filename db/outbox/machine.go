@@ -239,8 +239,8 @@ func (r rows) addAttempt(
 }
 
 // lastAttempts returns the last model.ShownAttempts attempts of rows, in order.
-func (r rows) lastAttempts(
-	ctx context.Context, read *bun.DB, owners, ids []int64,
+func lastAttempts[OwnerID ~int64](
+	ctx context.Context, read *bun.DB, r rows, owners []OwnerID, ids []int64,
 ) (list []*model.DeliveryAttempt, err error) {
 	a := r.attempts
 	q := read.NewSelect().TableExpr(a.table+" AS a").Join("JOIN "+r.table+" AS d ON d.id = a."+a.id).

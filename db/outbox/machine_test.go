@@ -123,7 +123,7 @@ func kindsOf(t *testing.T, d *db.DB, site *model.Site, channel int64) []outgoing
 			row: "SELECT " + counts + "FROM deliveries WHERE id = ?",
 		},
 		{
-			name: "message", most: model.MaxAttempts, lease: lanes(d, model.Lane{Kind: model.DeliveryAlert, ChannelID: channel}),
+			name: "message", most: model.MaxAttempts, lease: lanes(d, model.Lane{Kind: model.DeliveryAlert, ChannelID: int64(channel)}),
 			queue: func(t *testing.T, at model.Instant) int64 {
 				return insert(t, `
 INSERT INTO alert_messages
@@ -263,7 +263,7 @@ func TestRedeliverKinds(t *testing.T) {
 				return err
 			},
 			func(id int64, now model.Instant) error {
-				_, err := alerts.NewChannels(d).Redeliver(t.Context(), site.AccountID, channel, id, now)
+				_, err := alerts.NewChannels(d).Redeliver(t.Context(), site.AccountID, int64(channel), id, now)
 				return err
 			},
 		} {
@@ -304,7 +304,7 @@ func TestListPages(t *testing.T) {
 			site := dbtest.OutboxSite(t, d, domain)
 			channel := insertChannel(t, d, site, func(*model.AlertChannel) {})
 			kinds := kindsOf(t, d, site, channel)
-			for i, owner := range []int64{site.ID, channel} {
+			for i, owner := range []int64{int64(site.ID), channel} {
 				owners[i] = append(owners[i], owner)
 				for row := range n {
 					want[i][owner] = append(want[i][owner], kinds[i].queue(t, dbtest.Noon.Add(time.Duration(row)*time.Minute)))
@@ -314,7 +314,7 @@ func TestListPages(t *testing.T) {
 
 		lists := []func(page db.Page) map[int64][]int64{
 			func(page db.Page) map[int64][]int64 {
-				found, err := outbox.New(d).DeliveriesOfSites(t.Context(), owners[0], outbox.DeliveryPage{Page: page})
+				found, err := outbox.New(d).DeliveriesOfSites(t.Context(), siteIDs(owners[0]), outbox.DeliveryPage{Page: page})
 				return idsOf(t, found, err)
 			},
 			func(page db.Page) map[int64][]int64 {
@@ -347,7 +347,9 @@ func TestListPages(t *testing.T) {
 }
 
 // idsOf returns the ids of the rows of lists.
-func idsOf[Row model.Delivery | model.AlertMessage](t *testing.T, lists map[int64][]*Row, err error) map[int64][]int64 {
+func idsOf[OwnerID ~int64, Row model.Delivery | model.AlertMessage](
+	t *testing.T, lists map[OwnerID][]*Row, err error,
+) map[int64][]int64 {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -355,8 +357,16 @@ func idsOf[Row model.Delivery | model.AlertMessage](t *testing.T, lists map[int6
 	ids := make(map[int64][]int64, len(lists))
 	for owner, list := range lists {
 		for _, row := range list {
-			ids[owner] = append(ids[owner], reflect.ValueOf(row).Elem().FieldByName("ID").Int())
+			ids[int64(owner)] = append(ids[int64(owner)], reflect.ValueOf(row).Elem().FieldByName("ID").Int())
 		}
+	}
+	return ids
+}
+
+func siteIDs(numbers []int64) []model.SiteID {
+	ids := make([]model.SiteID, len(numbers))
+	for i, n := range numbers {
+		ids[i] = model.SiteID(n)
 	}
 	return ids
 }
@@ -368,7 +378,8 @@ const victimVariable = "TALLYGATE_TEST_OUTBOX_VICTIM"
 // runVictim leases a row of each kind, writes a line, and waits to be killed.
 func runVictim(instruction string) error {
 	var databaseURL string
-	var site, channel int64
+	var site model.SiteID
+	var channel int64
 	var ids [3]int64
 	var now model.Instant
 	if _, err := fmt.Sscan(instruction, &databaseURL, &site, &channel, &ids[0], &ids[1], &ids[2], (*int64)(&now)); err != nil {

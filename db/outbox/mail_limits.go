@@ -23,7 +23,7 @@ const (
 
 // CountInvitation counts a mailed invitation of the account, whether or not it is sent. It returns
 // the RateLimited error rate_limited if the day's invitations are used up.
-func CountInvitation(ctx context.Context, tx *db.Tx, accountID int64, now model.Instant) error {
+func CountInvitation(ctx context.Context, tx *db.Tx, accountID model.AccountID, now model.Instant) error {
 	sent, err := countMails(ctx, tx, accountID, "invitations_mailed", 1, now)
 	if err == nil && sent > maxInvitationsADay {
 		tomorrow := (now.Day() + 1).Start()
@@ -38,7 +38,7 @@ func CountInvitation(ctx context.Context, tx *db.Tx, accountID int64, now model.
 
 // countNotices counts n mails with a notice to members of the account, and returns how many of them
 // the day's limit permits.
-func countNotices(ctx context.Context, tx *db.Tx, accountID int64, n int, now model.Instant) (int, error) {
+func countNotices(ctx context.Context, tx *db.Tx, accountID model.AccountID, n int, now model.Instant) (int, error) {
 	sent, err := countMails(ctx, tx, accountID, "notices_mailed", n, now)
 	if errors.Is(err, model.ErrNotFound) {
 		// The account was deleted, and its members' mails are deleted with them.
@@ -50,7 +50,7 @@ func countNotices(ctx context.Context, tx *db.Tx, accountID int64, n int, now mo
 // countMails adds n to one of the account's two counters of the day and returns the sum. The
 // counters restart at zero on another day, even on an earlier one after the clock was set back.
 func countMails(
-	ctx context.Context, tx *db.Tx, accountID int64, counter string, n int, now model.Instant,
+	ctx context.Context, tx *db.Tx, accountID model.AccountID, counter string, n int, now model.Instant,
 ) (int, error) {
 	day, column := now.Day(), bun.Ident(counter)
 	_, err := tx.ExecContext(

@@ -100,7 +100,7 @@ func (s *Store) LeaseMail(ctx context.Context, id int64, now model.Instant, leas
 }
 
 // accountName returns the name of an account; "" for the id 0 and for a deleted account.
-func accountName(ctx context.Context, tx *db.Tx, accountID int64) (string, error) {
+func accountName(ctx context.Context, tx *db.Tx, accountID model.AccountID) (string, error) {
 	if accountID == 0 {
 		return "", nil
 	}
@@ -126,7 +126,7 @@ func (s *Store) FinishMail(ctx context.Context, m *model.Mail) error {
 }
 
 // DeleteUnsentLink deletes an unsent mail with a revoked link.
-func DeleteUnsentLink(ctx context.Context, tx *db.Tx, kind string, accountID int64, recipient string) error {
+func DeleteUnsentLink(ctx context.Context, tx *db.Tx, kind string, accountID model.AccountID, recipient string) error {
 	_, err := tx.NewDelete().Model((*model.Mail)(nil)).Where("account_id = ?", accountID).
 		Where("recipient = ?", recipient).
 		Where("kind = ?", kind).Where("state = ?", model.MailPending).Exec(ctx)
@@ -143,7 +143,7 @@ var everyRole = []model.Role{model.RoleOwner, model.RoleMember, model.RoleViewer
 
 // MailUsers queues one mail for each user of the account with one of the roles, except guests.
 func MailUsers(
-	ctx context.Context, tx *db.Tx, accountID int64, kind string, data any, now model.Instant, roles ...model.Role,
+	ctx context.Context, tx *db.Tx, accountID model.AccountID, kind string, data any, now model.Instant, roles ...model.Role,
 ) error {
 	recipients, err := lockRecipients(ctx, tx, accountID, roles)
 	if err != nil {
@@ -157,7 +157,7 @@ func MailUsers(
 // delivery or a site already, against the order of locks: they can be chosen as a deadlock's victim
 // and run again.
 func lockRecipients(
-	ctx context.Context, tx *db.Tx, accountID int64, roles []model.Role,
+	ctx context.Context, tx *db.Tx, accountID model.AccountID, roles []model.Role,
 ) (recipients []recipient, err error) {
 	q := tx.NewSelect().Table("users").Column("users.email", "users.language").
 		Join("JOIN memberships ON memberships.user_id = users.id").
@@ -170,7 +170,7 @@ func lockRecipients(
 
 // mailTo queues a mail to each of the recipients.
 func mailTo(
-	ctx context.Context, tx *db.Tx, recipients []recipient, accountID int64, kind string, data any, now model.Instant,
+	ctx context.Context, tx *db.Tx, recipients []recipient, accountID model.AccountID, kind string, data any, now model.Instant,
 ) error {
 	text, err := json.Marshal(data)
 	if err != nil {
@@ -188,9 +188,9 @@ func mailTo(
 
 // MailNotice queues one mail for each user of the account, except guests. It is for mails that an
 // account can cause in large numbers: beyond 1,000 a day it drops them.
-func MailNotice(ctx context.Context, tx *db.Tx, accountID int64, kind string, data any, now model.Instant) error {
+func MailNotice(ctx context.Context, tx *db.Tx, accountID model.AccountID, kind string, data any, now model.Instant) error {
 	// The order of locks requires the account before its users.
-	if err := tx.LockRow(ctx, "accounts", accountID); err != nil && !errors.Is(err, model.ErrNotFound) {
+	if err := tx.LockAccount(ctx, accountID); err != nil && !errors.Is(err, model.ErrNotFound) {
 		return err
 	}
 
@@ -208,10 +208,10 @@ func MailNotice(ctx context.Context, tx *db.Tx, accountID int64, kind string, da
 // MailMember queues a mail to one user or guest of the account, with the limit of MailNotice. It
 // does nothing if the user was removed.
 func MailMember(
-	ctx context.Context, tx *db.Tx, accountID, userID int64, kind, data string, now model.Instant,
+	ctx context.Context, tx *db.Tx, accountID model.AccountID, userID model.UserID, kind, data string, now model.Instant,
 ) error {
 	// The order of locks requires the account before its users.
-	if err := tx.LockRow(ctx, "accounts", accountID); err != nil {
+	if err := tx.LockAccount(ctx, accountID); err != nil {
 		return err
 	}
 
@@ -235,7 +235,7 @@ func MailMember(
 
 // memberOf returns a user or guest of the account, and locks the user; none if the user was
 // removed.
-func memberOf(ctx context.Context, tx *db.Tx, accountID, userID int64) (found []recipient, err error) {
+func memberOf(ctx context.Context, tx *db.Tx, accountID model.AccountID, userID model.UserID) (found []recipient, err error) {
 	q := tx.NewSelect().Table("users").Column("email", "language").Where("id = ?", userID).
 		Where("id IN (SELECT user_id FROM "+db.AllMemberships+" AS m WHERE account_id = ?)", accountID)
 	tx.Lock(q, "KEY SHARE")
@@ -278,7 +278,7 @@ var personalMails = []string{
 
 // KeepPersonalMails moves the personal mails of users who no longer belong to the account to their
 // default account. So a user cannot revoke a notice about the own password by leaving the account.
-func KeepPersonalMails(ctx context.Context, tx *db.Tx, accountID int64) error {
+func KeepPersonalMails(ctx context.Context, tx *db.Tx, accountID model.AccountID) error {
 	const memberships = "FROM " + db.AllMemberships + " AS memberships JOIN users ON users.id = memberships.user_id WHERE users.email = mails.recipient"
 	_, err := tx.ExecContext(ctx, "UPDATE mails SET account_id = "+
 		"(SELECT memberships.account_id "+memberships+" ORDER BY memberships.created_at, memberships.account_id LIMIT 1) "+
@@ -291,7 +291,7 @@ func KeepPersonalMails(ctx context.Context, tx *db.Tx, accountID int64) error {
 // DeleteMailsTo deletes the account's mails to an address that no longer belongs to it. Mails of
 // alert channels stay: their recipients need not be members, and their number counts for the limits
 // of an address.
-func DeleteMailsTo(ctx context.Context, tx *db.Tx, accountID int64, email string) error {
+func DeleteMailsTo(ctx context.Context, tx *db.Tx, accountID model.AccountID, email string) error {
 	_, err := tx.NewDelete().Model((*model.Mail)(nil)).Where("account_id = ?", accountID).
 		Where("recipient = ?", email).Where("kind NOT IN ?", bun.Tuple([]string{model.MailAlert, model.MailAlertConfirm})).Exec(ctx)
 	return err

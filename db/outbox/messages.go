@@ -228,7 +228,10 @@ const mailedAtOnce = 200
 // message to an address that got model.MaxAlertMails in 24 hours fails. The error of one message
 // does not keep it from the others.
 func (s *Store) MailMessages(ctx context.Context, now model.Instant) (mailed int, failed error) {
-	var due []struct{ ID, AccountID, ChannelID int64 }
+	var due []struct {
+		AccountID     model.AccountID
+		ID, ChannelID int64
+	}
 	err := s.db.Read.NewRaw(`
 SELECT m.id, c.account_id, m.channel_id FROM alert_messages m JOIN alert_channels c ON c.id = m.channel_id
 WHERE m.state = 'pending' AND m.next_attempt_at <= ? AND c.kind = ? AND NOT `+isHeldChannel+`
@@ -253,11 +256,11 @@ ORDER BY m.next_attempt_at, m.id LIMIT ?`, now, model.ChannelEmail, mailedAtOnce
 }
 
 // mailMessage queues the mail of one message, unless another process was first.
-func (s *Store) mailMessage(ctx context.Context, tx *db.Tx, accountID, channelID, id int64, now model.Instant) error {
+func (s *Store) mailMessage(ctx context.Context, tx *db.Tx, accountID model.AccountID, channelID, id int64, now model.Instant) error {
 	// The order of locks requires the account first, and then the channel. The user of an own
 	// channel is locked after it: each transaction that deletes such a channel has locked the
 	// account.
-	if err := tx.LockRow(ctx, "accounts", accountID); err != nil {
+	if err := tx.LockAccount(ctx, accountID); err != nil {
 		return ignoreMissing(err)
 	}
 

@@ -20,7 +20,7 @@ import (
 // delivery_in_progress while an attempt is in progress, too_many_redeliveries after
 // model.MaxRedeliveries manual attempts, and no_webhook while the site has no address.
 func (s *Store) Redeliver(
-	ctx context.Context, accountID, siteID, id int64, now model.Instant,
+	ctx context.Context, accountID model.AccountID, siteID model.SiteID, id int64, now model.Instant,
 ) (*model.Delivery, error) {
 	var delivery model.Delivery
 	err := s.db.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.CellTx) error {
@@ -40,7 +40,7 @@ func (s *Store) Redeliver(
 			return err
 		}
 
-		if err := deliveryRows.resume(ctx, tx.Tx, siteID, []int64{id}, now); err != nil {
+		if err := deliveryRows.resume(ctx, tx.Tx, int64(siteID), []int64{id}, now); err != nil {
 			return err
 		}
 		delivery.State, delivery.NextAttemptAt = model.DeliveryPending, now
@@ -54,7 +54,7 @@ func (s *Store) Redeliver(
 }
 
 // auditDelivery records that a caller requested a delivery.
-func auditDelivery(ctx context.Context, tx *db.CellTx, accountID int64, delivery *model.Delivery) error {
+func auditDelivery(ctx context.Context, tx *db.CellTx, accountID model.AccountID, delivery *model.Delivery) error {
 	return audit.Write(ctx, tx, audit.Change{
 		AccountID: accountID,
 		Object: audit.Object{
@@ -67,12 +67,12 @@ func auditDelivery(ctx context.Context, tx *db.CellTx, accountID int64, delivery
 // auditRequest records that a caller requested several deliveries of a site.
 func auditRequest(ctx context.Context, tx *db.CellTx, site *model.Site, what audit.Values) error {
 	return audit.Write(ctx, tx, audit.Change{
-		AccountID: site.AccountID, Object: audit.Object{Kind: model.NodeSite, ID: site.ID, Name: site.Domain}, After: what,
+		AccountID: site.AccountID, Object: audit.Object{Kind: model.NodeSite, ID: int64(site.ID), Name: site.Domain}, After: what,
 	})
 }
 
 // needAddress fails with no_webhook if the site has no address for any of the webhooks.
-func needAddress(ctx context.Context, tx *db.CellTx, siteID int64, field string, webhooks ...string) error {
+func needAddress(ctx context.Context, tx *db.CellTx, siteID model.SiteID, field string, webhooks ...string) error {
 	var site model.Site
 	if err := tx.NewSelect().Model(&site).Where("id = ?", siteID).Scan(ctx); err != nil {
 		return db.OrNotFound(err)
@@ -100,7 +100,7 @@ type Redelivered struct {
 // deliveries that had model.MaxRedeliveries manual attempts. It fails with no_webhook if the site
 // has no webhook at all.
 func (s *Store) RedeliverFailed(
-	ctx context.Context, accountID, siteID int64, since, now model.Instant,
+	ctx context.Context, accountID model.AccountID, siteID model.SiteID, since, now model.Instant,
 ) (*Redelivered, error) {
 	var result *Redelivered
 	err := s.db.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.CellTx) error {
@@ -183,7 +183,7 @@ func redeliverLane(
 		ids[i] = delivery.ID
 	}
 
-	if err := deliveryRows.resume(ctx, tx.Tx, lane.SiteID, ids, now); err != nil {
+	if err := deliveryRows.resume(ctx, tx.Tx, int64(lane.SiteID), ids, now); err != nil {
 		return err
 	}
 
@@ -200,7 +200,7 @@ func redeliverLane(
 // if the webhook has no address, the Conflict delivery_in_progress while a test is pending, and
 // too_many_tests after model.MaxTestsPerHour in an hour.
 func (s *Store) QueueTestWebhook(
-	ctx context.Context, accountID, siteID int64, webhook string, now model.Instant,
+	ctx context.Context, accountID model.AccountID, siteID model.SiteID, webhook string, now model.Instant,
 ) (*model.Delivery, error) {
 	delivery := &model.Delivery{
 		SiteID: siteID, ID: model.NewTimeID(now), Kind: model.DeliveryTest, Event: testEvents[webhook],
@@ -208,7 +208,7 @@ func (s *Store) QueueTestWebhook(
 	}
 
 	err := s.db.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.CellTx) error {
-		if err := tx.LockRow(ctx, "sites", siteID); err != nil {
+		if err := tx.LockSite(ctx, siteID); err != nil {
 			return err
 		}
 
@@ -242,7 +242,7 @@ func (s *Store) QueueTestWebhook(
 
 // mayTest returns an error while a test of the site is pending, and after too many tests in an
 // hour.
-func mayTest(ctx context.Context, tx *db.CellTx, siteID int64, now model.Instant) error {
+func mayTest(ctx context.Context, tx *db.CellTx, siteID model.SiteID, now model.Instant) error {
 	tests := func() *bun.SelectQuery {
 		return tx.NewSelect().Table("deliveries").Where("site_id = ? AND kind = ?", siteID, model.DeliveryTest)
 	}

@@ -13,9 +13,9 @@ import (
 // QuotaNotice records that a month's quota was used up to a threshold. There is at most one for
 // each month, threshold and quota.
 type QuotaNotice struct {
-	AccountID int64
-	SiteID    int64  // 0: the account's captcha
-	Product   string // model.ProductAnalytics or model.ProductCaptcha
+	AccountID model.AccountID
+	SiteID    model.SiteID // 0: the account's captcha
+	Product   string       // model.ProductAnalytics or model.ProductCaptcha
 	Month     model.Month
 	Threshold int // percent: 80 or 100
 	CreatedAt model.Instant
@@ -25,7 +25,7 @@ type QuotaNotice struct {
 
 // quotaMark is a month of a site that reached a threshold of its quota, without a notice yet.
 type quotaMark struct {
-	SiteID         int64
+	SiteID         model.SiteID
 	Month          model.Month
 	Reached, Noted int // percent, Reached being the higher one
 }

@@ -100,7 +100,7 @@ func TestSiteQuotaNotices(t *testing.T) {
 			}
 		}
 
-		open, err := dbtest.Rows[struct{ SiteID int64 }](d, "SELECT site_id FROM site_usage WHERE reached > noted")
+		open, err := dbtest.Rows[struct{ SiteID model.SiteID }](d, "SELECT site_id FROM site_usage WHERE reached > noted")
 		if err != nil || len(open) != 0 {
 			t.Errorf("marks %v are left, %v", open, err)
 		}
@@ -123,7 +123,7 @@ func TestSiteQuotasReadMarks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.OutboxSite(t, d, "shop.example")
-		add := func(first, last int64, noted int) {
+		add := func(first, last model.SiteID, noted int) {
 			t.Helper()
 			if err := dbtest.Exec(d, `INSERT INTO site_usage (site_id, month, used, reached, noted)
 WITH RECURSIVE site(id) AS (SELECT ? UNION ALL SELECT id + 1 FROM site WHERE id < ?)
@@ -151,7 +151,7 @@ SELECT id, 202611, 10000, 100, ? FROM site`, first, last, noted); err != nil {
 				t.Errorf("%s reads more than the index of marks:\n%s", search, plan)
 			}
 		}
-		if left, err := dbtest.Rows[struct{ SiteID int64 }](d, "SELECT site_id FROM site_usage WHERE reached > noted"); err != nil || len(left) != 0 {
+		if left, err := dbtest.Rows[struct{ SiteID model.SiteID }](d, "SELECT site_id FROM site_usage WHERE reached > noted"); err != nil || len(left) != 0 {
 			t.Errorf("marks %v are left, %v", left, err)
 		}
 	})

@@ -22,7 +22,7 @@ const waitingChunk = 1000
 // backlog takes few transactions. It skips leased deliveries and the deliveries in except. A
 // manual request for the delivery ends.
 func wait(ctx context.Context, tx *db.CellTx, delivery *model.Delivery, except []int64, now model.Instant) error {
-	_, err := deliveryRows.settle(ctx, tx, delivery.SiteID, delivery.ID, 0, model.DeliveryWaiting, 0)
+	_, err := deliveryRows.settle(ctx, tx, int64(delivery.SiteID), delivery.ID, 0, model.DeliveryWaiting, 0)
 	if err != nil {
 		return err
 	}

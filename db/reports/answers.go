@@ -70,7 +70,7 @@ func (s *Store) Answer(ctx context.Context, r Request, payer Payer) (*Answer, er
 }
 
 // completeImports returns the ids of a site's imports that are part of reports, in order.
-func (s *Store) completeImports(ctx context.Context, siteID int64) ([]int64, error) {
+func (s *Store) completeImports(ctx context.Context, siteID model.SiteID) ([]int64, error) {
 	var ids []int64
 	err := s.db.Read.NewSelect().Model((*importRow)(nil)).Column("id").
 		Where("site_id = ? AND state = ?", siteID, model.ImportComplete).Order("id").Scan(ctx, &ids)
@@ -109,7 +109,7 @@ func (r Request) shown() Request {
 // question identifies a request. Equal questions have equal answers at the same time. The site is
 // not part of the digest, so that no two sites can have a question in common.
 type question struct {
-	site   int64
+	site   model.SiteID
 	digest [sha256.Size]byte // of the other fields
 }
 

@@ -191,14 +191,14 @@ func TestImportsEndSharedAnswers(t *testing.T) {
 		f.work((startDay + 2).Start().Add(time.Hour))
 		counts := f.counted()
 
-		ask := func(siteID int64) *reports.Answer {
+		ask := func(siteID model.SiteID) *reports.Answer {
 			return f.answer(reports.Request{SiteID: siteID, Now: f.clock.now, Periods: []*scan.Query{whole(2)}})
 		}
 		views := func(a *reports.Answer) int64 { return a.Results[0].Totals.Pageviews }
 		before, others := ask(f.site.ID), ask(other.ID)
 
 		worker := reports.New(d)
-		record := func(context.Context, *db.Tx, int64, map[string]any, map[string]any) error { return nil }
+		record := func(context.Context, *db.Tx, model.SiteID, map[string]any, map[string]any) error { return nil }
 		stored, err := worker.Import(t.Context(), f.site.ID, &reports.Import{
 			Source: model.ImportPlausible, First: startDay, Last: startDay,
 			Figures: []reports.ImportFigure{{Day: startDay, Visitors: 7, Visits: 7, Pageviews: 7}},
@@ -235,7 +235,7 @@ func TestImportWhileAnAnswerIsCounted(t *testing.T) {
 		f.storeVisits(startDay+2, 5)
 		f.work((startDay + 3).Start().Add(time.Hour))
 
-		record := func(context.Context, *db.Tx, int64, map[string]any, map[string]any) error { return nil }
+		record := func(context.Context, *db.Tx, model.SiteID, map[string]any, map[string]any) error { return nil }
 		add := func(day model.Day) model.ImportID {
 			stored, err := reports.New(d).Import(t.Context(), f.site.ID, &reports.Import{
 				Source: model.ImportPlausible, First: day, Last: day,

@@ -107,7 +107,7 @@ func (s *cellStore) setDue(ctx context.Context, day dayRow, at model.Instant) er
 }
 
 // read builds the segment of a day from its rows.
-func (s *cellStore) read(ctx context.Context, siteID int64, day model.Day, built *Built) (*segment.Segment, error) {
+func (s *cellStore) read(ctx context.Context, siteID model.SiteID, day model.Day, built *Built) (*segment.Segment, error) {
 	g, lost, err := s.buildRows(ctx, siteID, day, 0, func(int) error { return nil })
 	if err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func (s *cellStore) read(ctx context.Context, siteID int64, day model.Day, built
 }
 
 // pack returns the stored form of a site's segment. A segment without rows has none.
-func (s *Store) pack(ctx context.Context, siteID int64, g *segment.Segment) (stored, error) {
+func (s *Store) pack(ctx context.Context, siteID model.SiteID, g *segment.Segment) (stored, error) {
 	if len(g.New) == 0 {
 		return stored{}, nil
 	}
@@ -131,7 +131,7 @@ func (s *Store) pack(ctx context.Context, siteID int64, g *segment.Segment) (sto
 }
 
 // zone returns the time zone of a site, UTC for one that was deleted meanwhile.
-func (s *Store) zone(ctx context.Context, siteID int64) (*time.Location, error) {
+func (s *Store) zone(ctx context.Context, siteID model.SiteID) (*time.Location, error) {
 	var names []string
 	err := s.db.Read.NewSelect().Table("sites").Column("time_zone").Where("id = ?", siteID).Scan(ctx, &names)
 	if err != nil {
@@ -335,7 +335,7 @@ func (s *cellStore) storeMonth(
 
 // inTx runs a change of a site's reports. It drops the result if the site is not in the store's
 // cell any more, or about to leave it.
-func (s *cellStore) inTx(ctx context.Context, siteID int64, change func(context.Context, *db.CellTx) error) error {
+func (s *cellStore) inTx(ctx context.Context, siteID model.SiteID, change func(context.Context, *db.CellTx) error) error {
 	err := s.cell.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.CellTx) error {
 		if tx.CellID != s.cell.ID {
 			return errOutdated

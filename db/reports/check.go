@@ -20,7 +20,7 @@ import (
 
 // Difference is a figure of a day that its segment and its rows give differently.
 type Difference struct {
-	SiteID  int64
+	SiteID  model.SiteID
 	Day     model.Day
 	Figure  string // such as "page views of /pricing"
 	Segment int64
@@ -35,7 +35,7 @@ type Checked struct {
 
 // Check counts each built day of a site by SQL from its rows and reports the figures that its
 // segment gives differently. It reads all rows of the site.
-func (s *Store) Check(ctx context.Context, siteID int64, report func(Difference)) (Checked, error) {
+func (s *Store) Check(ctx context.Context, siteID model.SiteID, report func(Difference)) (Checked, error) {
 	var checked Checked
 	in, err := s.ofSite(ctx, siteID)
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *Store) Check(ctx context.Context, siteID int64, report func(Difference)
 }
 
 // SitesToCheck returns the ids of all sites that have reports, in the order of cells and ids.
-func (s *Store) SitesToCheck(ctx context.Context) (ids []int64, err error) {
+func (s *Store) SitesToCheck(ctx context.Context) (ids []model.SiteID, err error) {
 	err = s.db.EachCell(ctx, func(in *db.Cell) error {
 		own, err := sitesWithReports(ctx, in)
 		ids = append(ids, own...)
@@ -89,9 +89,9 @@ func (s *Store) SitesToCheck(ctx context.Context) (ids []int64, err error) {
 
 // sitesWithReports returns the ids of the sites of a cell that have reports. It looks for one after
 // the other in the table's index, which has many days of each site.
-func sitesWithReports(ctx context.Context, in *db.Cell) (ids []int64, err error) {
-	for after := int64(0); ; after = ids[len(ids)-1] {
-		var next []int64
+func sitesWithReports(ctx context.Context, in *db.Cell) (ids []model.SiteID, err error) {
+	for after := model.SiteID(0); ; after = ids[len(ids)-1] {
+		var next []model.SiteID
 		err := in.Read.NewSelect().Table("report_days").Column("site_id").Where("site_id > ?", after).
 			Where("site_id NOT IN (SELECT id FROM sites WHERE cell <> ?)", in.ID).
 			Order("site_id").Limit(1).Scan(ctx, &next)
@@ -254,7 +254,7 @@ UNION ALL SELECT 'visits that began on ' || path, count(*) FROM p WHERE forth = 
 UNION ALL SELECT 'visits that ended on ' || path, count(*) FROM p WHERE back = 1 GROUP BY path`
 
 // countBySQL counts a day from its rows.
-func countBySQL(ctx context.Context, tx bun.Tx, postgres bool, siteID int64, day model.Day) (figures, error) {
+func countBySQL(ctx context.Context, tx bun.Tx, postgres bool, siteID model.SiteID, day model.Day) (figures, error) {
 	hex := "hex(user_id)"
 	if postgres {
 		hex = "encode(user_id, 'hex')"

@@ -181,7 +181,7 @@ func (p *plan) needsColumns(g piece, scanners []*scan.Scanner) bool {
 // readMonths sends the segments of each month that has days of the plan. Rollups are read if some
 // period can use them. A segment lies in one of the buffers until the next one has been received.
 func (s *cellStore) readMonths(
-	ctx context.Context, siteID int64, p *plan, scanners []*scan.Scanner, buffers *buffers, to chan<- piece,
+	ctx context.Context, siteID model.SiteID, p *plan, scanners []*scan.Scanner, buffers *buffers, to chan<- piece,
 ) error {
 	send := func(g piece) error {
 		select {

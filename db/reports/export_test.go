@@ -15,7 +15,7 @@ func RollUpAll(s *Store) { s.deflateBelow = 0 }
 func KeptBytes(s *Store) (answers, liveDays int64) { return s.answers.bytes, s.live.bytes }
 
 // PutSegment stores a segment of final days as the worker does.
-func (s *Store) PutSegment(ctx context.Context, siteID int64, g *segment.Segment) error {
+func (s *Store) PutSegment(ctx context.Context, siteID model.SiteID, g *segment.Segment) error {
 	packed, err := s.pack(ctx, siteID, g)
 	if err != nil {
 		return err

@@ -52,7 +52,7 @@ func TestImportsAreNotFollowed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		record := func(context.Context, *db.Tx, int64, map[string]any, map[string]any) error { return nil }
+		record := func(context.Context, *db.Tx, model.SiteID, map[string]any, map[string]any) error { return nil }
 		_, err = f.reports.Import(t.Context(), f.site.ID, &reports.Import{
 			Source: model.ImportUmami, First: startDay, Last: startDay, Visits: []*segment.Segment{g},
 		}, f.clock.now, record, func(float64) {})

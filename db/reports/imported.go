@@ -38,7 +38,7 @@ func dimensionOf(by scan.Dimension) model.ReportDimension {
 
 // importsOf returns the complete imports of a site with days of a period. Days of daily sums and of
 // UTC differ by at most one.
-func importsOf(ctx context.Context, idb bun.IDB, siteID int64, spans []span) ([]model.ReportImport, error) {
+func importsOf(ctx context.Context, idb bun.IDB, siteID model.SiteID, spans []span) ([]model.ReportImport, error) {
 	var list []model.ReportImport
 	all, err := listImports(ctx, idb, siteID)
 	for _, m := range all {
@@ -100,7 +100,7 @@ type importedPeriod struct {
 	conn     bun.Conn // of tx
 	query    *scan.Query
 	budget   *scan.Budget
-	site     int64
+	site     model.SiteID
 	span     span
 	from, to model.Day // of the calendar
 	found    *scan.Imported

@@ -40,7 +40,7 @@ type Import struct {
 	// Totals are for the list of imports.
 	Totals scan.Figures
 	// By is the user who has imported; 0: a command.
-	By int64
+	By model.UserID
 }
 
 // size returns what a report reads of the import at most.
@@ -67,7 +67,7 @@ func (r *importRow) model() model.ReportImport {
 
 // Recorder writes a change of a site's imports to the audit log, in the transaction of the change.
 // See sites.RecordImport.
-type Recorder func(ctx context.Context, tx *db.Tx, siteID int64, before, after map[string]any) error
+type Recorder func(ctx context.Context, tx *db.Tx, siteID model.SiteID, before, after map[string]any) error
 
 // Errors of imports. Their messages are for people.
 var (
@@ -83,7 +83,7 @@ var (
 // ImportBefore returns the first day that must not be imported, as a day of the site's time zone
 // and of UTC: the site's first day with own figures, or today.
 func (s *Store) ImportBefore(
-	ctx context.Context, siteID int64, zone *time.Location, now model.Instant,
+	ctx context.Context, siteID model.SiteID, zone *time.Location, now model.Instant,
 ) (local, utc model.Day, err error) {
 	utc = now.Day()
 	first, ok, err := s.firstOwnDay(ctx, siteID)
@@ -99,11 +99,11 @@ func (s *Store) ImportBefore(
 }
 
 // CheckImport reports whether an import can be stored in addition to those that the site has.
-func (s *Store) CheckImport(ctx context.Context, siteID int64, m *Import) error {
+func (s *Store) CheckImport(ctx context.Context, siteID model.SiteID, m *Import) error {
 	return checkImport(ctx, s.db.Read, siteID, m)
 }
 
-func checkImport(ctx context.Context, idb bun.IDB, siteID int64, m *Import) error {
+func checkImport(ctx context.Context, idb bun.IDB, siteID model.SiteID, m *Import) error {
 	list, err := listImports(ctx, idb, siteID)
 	if err != nil {
 		return err
@@ -134,7 +134,7 @@ func checkImport(ctx context.Context, idb bun.IDB, siteID int64, m *Import) erro
 // after an error. An earlier import of the site that was interrupted, or that still runs, is given
 // up. progress is called with the part of the work that is done, from 0 to 1.
 func (s *Store) Import(
-	ctx context.Context, siteID int64, m *Import, now model.Instant, record Recorder, progress func(done float64),
+	ctx context.Context, siteID model.SiteID, m *Import, now model.Instant, record Recorder, progress func(done float64),
 ) (model.ReportImport, error) {
 	row := &importRow{ReportImport: model.ReportImport{
 		SiteID: siteID, Source: m.Source, State: model.ImportLoading, CreatedAt: now, FirstDay: m.First, LastDay: m.Last,
@@ -171,7 +171,7 @@ func ignoreNotFound(err error) error {
 // beginImport enters the import, in place of one of the site that is not complete.
 func (s *Store) beginImport(ctx context.Context, row *importRow, m *Import) error {
 	return s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-		if err := tx.LockRow(ctx, "sites", row.SiteID); err != nil {
+		if err := tx.LockSite(ctx, row.SiteID); err != nil {
 			return err
 		}
 		if err := checkImport(ctx, tx, row.SiteID, m); err != nil {
@@ -193,7 +193,7 @@ func (s *Store) completeImport(
 	ctx context.Context, row *importRow, m *Import, now model.Instant, record Recorder,
 ) error {
 	return s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-		if err := tx.LockRow(ctx, "sites", row.SiteID); err != nil {
+		if err := tx.LockSite(ctx, row.SiteID); err != nil {
 			return err
 		}
 		if err := checkImport(ctx, tx, row.SiteID, m); err != nil {
@@ -231,9 +231,9 @@ const (
 // figureRow is a row of import_figures.
 type figureRow struct {
 	bun.BaseModel `bun:"table:import_figures,alias:figure"`
-	SiteID        int64 `bun:",notnull"`
-	ImportID      int64 `bun:",notnull"`
-	N             int64 `bun:",notnull"`
+	SiteID        model.SiteID `bun:",notnull"`
+	ImportID      int64        `bun:",notnull"`
+	N             int64        `bun:",notnull"`
 
 	ImportFigure
 }
@@ -312,11 +312,11 @@ func (s *Store) packImported(days []*segment.Segment) (packed []byte, first mode
 }
 
 // Imports returns the imports of a site by their ids, those that are not complete included.
-func (s *Store) Imports(ctx context.Context, siteID int64) ([]model.ReportImport, error) {
+func (s *Store) Imports(ctx context.Context, siteID model.SiteID) ([]model.ReportImport, error) {
 	return listImports(ctx, s.db.Read, siteID)
 }
 
-func listImports(ctx context.Context, idb bun.IDB, siteID int64) ([]model.ReportImport, error) {
+func listImports(ctx context.Context, idb bun.IDB, siteID model.SiteID) ([]model.ReportImport, error) {
 	var rows []importRow
 	if err := idb.NewSelect().Model(&rows).Where("site_id = ?", siteID).Order("id").Scan(ctx); err != nil {
 		return nil, fmt.Errorf("list the imports of site %d: %w", siteID, err)
@@ -332,7 +332,7 @@ func listImports(ctx context.Context, idb bun.IDB, siteID int64) ([]model.Report
 // UndoImport deletes an import of a site. Reports are without it from its first transaction on.
 // After an error, PurgeImports deletes the rest. It fails with model.ErrNotFound for another site's
 // import.
-func (s *Store) UndoImport(ctx context.Context, siteID int64, id model.ImportID, record Recorder) error {
+func (s *Store) UndoImport(ctx context.Context, siteID model.SiteID, id model.ImportID, record Recorder) error {
 	if err := s.HideImport(ctx, siteID, id, record); err != nil {
 		return err
 	}
@@ -340,7 +340,7 @@ func (s *Store) UndoImport(ctx context.Context, siteID int64, id model.ImportID,
 }
 
 // HideImport is the first transaction of UndoImport. PurgeImports deletes the rows of the import.
-func (s *Store) HideImport(ctx context.Context, siteID int64, id model.ImportID, record Recorder) error {
+func (s *Store) HideImport(ctx context.Context, siteID model.SiteID, id model.ImportID, record Recorder) error {
 	return s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		row := new(importRow)
 		q := tx.NewSelect().Model(row).Where("site_id = ? AND id = ?", siteID, id)
@@ -359,7 +359,7 @@ func (s *Store) HideImport(ctx context.Context, siteID int64, id model.ImportID,
 
 // PurgeUndone deletes the rows of all undone imports.
 func (s *Store) PurgeUndone(ctx context.Context) error {
-	var siteIDs []int64
+	var siteIDs []model.SiteID
 	err := s.db.Read.NewSelect().Model((*importRow)(nil)).Distinct().Column("site_id").
 		Where("state = ?", model.ImportDeleting).Scan(ctx, &siteIDs)
 	for _, id := range siteIDs {
@@ -380,7 +380,7 @@ func (s *Store) AbandonImports(ctx context.Context, now model.Instant) error {
 }
 
 // PurgeImports deletes the rows of a site's undone imports in short transactions.
-func (s *Store) PurgeImports(ctx context.Context, siteID int64) error {
+func (s *Store) PurgeImports(ctx context.Context, siteID model.SiteID) error {
 	list, err := listImports(ctx, s.db.Read, siteID)
 	if err != nil {
 		return err

@@ -28,7 +28,7 @@ const (
 type dayRow struct {
 	bun.BaseModel `bun:"table:report_days"`
 
-	SiteID    int64         `bun:",pk"`
+	SiteID    model.SiteID  `bun:",pk"`
 	Day       model.Day     `bun:",pk"`
 	State     state         `bun:",notnull"`
 	Version   int64         `bun:",notnull"`
@@ -139,8 +139,8 @@ func (s *Store) planDay(ctx context.Context, day model.Day, now model.Instant) (
 func (s *cellStore) planDayOfCell(ctx context.Context, day model.Day, now model.Instant) (int64, error) {
 	var all int64
 
-	for after := int64(0); ; {
-		var sites []int64
+	for after := model.SiteID(0); ; {
+		var sites []model.SiteID
 		err := s.cell.Read.NewSelect().TableExpr("site_usage AS u").Join("JOIN sites AS s ON s.id = u.site_id AND s.cell = ?", s.cell.ID).
 			Column("u.site_id").
 			Where("u.month = ? AND u.site_id > ?", day.Start().Month(), after).
@@ -190,7 +190,7 @@ func (s *Store) backfill(ctx context.Context, last model.Day, now model.Instant)
 
 	var all int64
 	for {
-		var sites []int64
+		var sites []model.SiteID
 		if err := s.db.Read.NewSelect().Table("sites").Column("id").Where("id > ?", after).Order("id").Limit(planPage).
 			Scan(ctx, &sites); err != nil {
 			return all, err
@@ -205,17 +205,17 @@ func (s *Store) backfill(ctx context.Context, last model.Day, now model.Instant)
 			if err != nil {
 				return all, fmt.Errorf("plan the first reports of site %d: %w", id, err)
 			}
-			if err := s.set(ctx, backfillSetting, id); err != nil {
+			if err := s.set(ctx, backfillSetting, int64(id)); err != nil {
 				return all, err
 			}
-			after = id
+			after = int64(id)
 		}
 	}
 }
 
 // backfillSite enters the site's days up to last. The newest become due first, because they are the
 // ones most looked at.
-func (s *Store) backfillSite(ctx context.Context, siteID int64, last model.Day, now model.Instant) (int64, error) {
+func (s *Store) backfillSite(ctx context.Context, siteID model.SiteID, last model.Day, now model.Instant) (int64, error) {
 	in, err := s.ofSite(ctx, siteID)
 	if err != nil {
 		return 0, err
@@ -247,7 +247,7 @@ func (s *Store) backfillSite(ctx context.Context, siteID int64, last model.Day, 
 
 // PlanSite enters the site's days that have ended, and makes those since from due, for rows that
 // were stored after their day was planned or built. BuildDue then builds them.
-func (s *Store) PlanSite(ctx context.Context, siteID int64, from model.Day, now model.Instant) error {
+func (s *Store) PlanSite(ctx context.Context, siteID model.SiteID, from model.Day, now model.Instant) error {
 	last := now.Add(-buildDelay).Day() - 1
 	if _, err := s.backfillSite(ctx, siteID, last, now); err != nil {
 		return fmt.Errorf("plan the reports of site %d: %w", siteID, err)
@@ -329,7 +329,7 @@ func (s *cellStore) lease(ctx context.Context, now model.Instant, limit int) ([]
 // Invalidate makes the days of a site due, after a change of their rows in the same transaction. A
 // build that has read the rows before cannot be stored any more. Days whose rows may be deleted by
 // retention stay as they are.
-func Invalidate(ctx context.Context, tx *db.CellTx, siteID int64, now model.Instant, days ...model.Day) error {
+func Invalidate(ctx context.Context, tx *db.CellTx, siteID model.SiteID, now model.Instant, days ...model.Day) error {
 	if len(days) == 0 {
 		return nil
 	}
@@ -348,7 +348,7 @@ const zoneDelay = time.Hour
 
 // InvalidateZone makes all days of a site due, after a change of its time zone in the same
 // transaction. Until they are built again, reports count them without their rollups.
-func InvalidateZone(ctx context.Context, tx *db.CellTx, siteID int64, now model.Instant) error {
+func InvalidateZone(ctx context.Context, tx *db.CellTx, siteID model.SiteID, now model.Instant) error {
 	_, err := tx.ExecContext(ctx, `UPDATE report_days SET version = version + 1, due_at = ?0,
   state = CASE state WHEN ?1 THEN ?2 ELSE state END
 WHERE site_id = ?3 AND state <> ?4`, now.Add(zoneDelay), final, open, siteID, sealed)
@@ -359,7 +359,7 @@ WHERE site_id = ?3 AND state <> ?4`, now.Add(zoneDelay), final, open, siteID, se
 }
 
 // days returns the ledger's days of a site from first to last, in order.
-func days(ctx context.Context, cell *db.Cell, siteID int64, first, last model.Day) ([]dayRow, error) {
+func days(ctx context.Context, cell *db.Cell, siteID model.SiteID, first, last model.Day) ([]dayRow, error) {
 	var rows []dayRow
 	err := cell.Read.NewSelect().Model(&rows).Where("site_id = ? AND day >= ? AND day <= ?", siteID, first, last).Order("day").
 		Scan(ctx)

@@ -29,7 +29,7 @@ const (
 
 // liveKey identifies a day of a site that is built from its rows for a report.
 type liveKey struct {
-	site int64
+	site model.SiteID
 	day  model.Day
 }
 

@@ -62,7 +62,7 @@ type LiveHit struct {
 
 // Live returns who is on a site now, at most maxNowFor old. Concurrent callers share one read. The
 // caller must have loaded the site, which checks the right to see it.
-func (s *Store) Live(ctx context.Context, siteID int64, now model.Instant) (*Live, error) {
+func (s *Store) Live(ctx context.Context, siteID model.SiteID, now model.Instant) (*Live, error) {
 	return s.lives.get(ctx, siteID, now, func() (cached[*Live], error) {
 		in, err := s.ofSite(ctx, siteID)
 		if err != nil {
@@ -82,7 +82,7 @@ func (s *Store) Live(ctx context.Context, siteID int64, now model.Instant) (*Liv
 func nowFor(took time.Duration) time.Duration { return min(max(minNowFor, liveFactor*took), maxNowFor) }
 
 // readLive counts the rows of the last minutes while it reads them.
-func (s *cellStore) readLive(ctx context.Context, siteID int64, now model.Instant) (*Live, error) {
+func (s *cellStore) readLive(ctx context.Context, siteID model.SiteID, now model.Instant) (*Live, error) {
 	since := now.Add(-LiveMinutes * time.Minute)
 	c := newLiveCount(now)
 	if err := s.eachRecent(ctx, recentViews, siteID, since+1, now, maxLiveViews, c.addView); err != nil {

@@ -15,7 +15,7 @@ import (
 
 // Request asks for the figures of one site.
 type Request struct {
-	SiteID int64
+	SiteID model.SiteID
 	Now    model.Instant // of the request; days after it are empty
 	// Asker is the caller in the queue of scans, such as an account.
 	Asker string
@@ -135,7 +135,7 @@ func (s *Store) Size(ctx context.Context, r Request) (Size, error) {
 
 // DayPageviews returns how many page views the report of a finished day counts; 0 if it is not
 // built.
-func (s *Store) DayPageviews(ctx context.Context, siteID int64, day model.Day) (int64, error) {
+func (s *Store) DayPageviews(ctx context.Context, siteID model.SiteID, day model.Day) (int64, error) {
 	in, err := s.ofSite(ctx, siteID)
 	if err != nil {
 		return 0, err
@@ -150,7 +150,7 @@ func (s *Store) DayPageviews(ctx context.Context, siteID int64, day model.Day) (
 
 // FirstDay returns the first UTC day for which the site has figures, imported ones included. ok is
 // false if there is none.
-func (s *Store) FirstDay(ctx context.Context, siteID int64) (day model.Day, ok bool, err error) {
+func (s *Store) FirstDay(ctx context.Context, siteID model.SiteID) (day model.Day, ok bool, err error) {
 	day, ok, err = s.firstOwnDay(ctx, siteID)
 	if err != nil {
 		return 0, false, err
@@ -165,7 +165,7 @@ func (s *Store) FirstDay(ctx context.Context, siteID int64) (day model.Day, ok b
 }
 
 // HasHitsBefore reports whether the site has own hits of a time before the given time.
-func (s *Store) HasHitsBefore(ctx context.Context, siteID int64, before model.Instant) (bool, error) {
+func (s *Store) HasHitsBefore(ctx context.Context, siteID model.SiteID, before model.Instant) (bool, error) {
 	day, ok, err := s.firstOwnDay(ctx, siteID)
 	if err != nil || !ok || day != before.Day() {
 		return ok && day < before.Day(), err
@@ -187,17 +187,17 @@ func (s *Store) HasHitsBefore(ctx context.Context, siteID int64, before model.In
 }
 
 // FirstUserDay is FirstDay for days with user ids: without imports and sealed months.
-func (s *Store) FirstUserDay(ctx context.Context, siteID int64) (day model.Day, ok bool, err error) {
+func (s *Store) FirstUserDay(ctx context.Context, siteID model.SiteID) (day model.Day, ok bool, err error) {
 	return s.firstDayUpTo(ctx, siteID, merged)
 }
 
 // firstOwnDay is FirstDay without imports.
-func (s *Store) firstOwnDay(ctx context.Context, siteID int64) (day model.Day, ok bool, err error) {
+func (s *Store) firstOwnDay(ctx context.Context, siteID model.SiteID) (day model.Day, ok bool, err error) {
 	return s.firstDayUpTo(ctx, siteID, sealed)
 }
 
 // firstDayUpTo is firstOwnDay for days of the ledger up to a state.
-func (s *Store) firstDayUpTo(ctx context.Context, siteID int64, last state) (day model.Day, ok bool, err error) {
+func (s *Store) firstDayUpTo(ctx context.Context, siteID model.SiteID, last state) (day model.Day, ok bool, err error) {
 	in, err := s.ofSite(ctx, siteID)
 	if err != nil {
 		return 0, false, err
@@ -222,7 +222,7 @@ func (s *Store) firstDayUpTo(ctx context.Context, siteID int64, last state) (day
 }
 
 // StoredBytes returns how many bytes the segments of a site have.
-func (s *Store) StoredBytes(ctx context.Context, siteID int64) (bytes int64, err error) {
+func (s *Store) StoredBytes(ctx context.Context, siteID model.SiteID) (bytes int64, err error) {
 	in, err := s.ofSite(ctx, siteID)
 	if err != nil {
 		return 0, err
@@ -341,7 +341,7 @@ func (p *plan) addLiveDays(ctx context.Context) error {
 
 // planned returns the last day that Plan has entered. complete is false while the site's earlier
 // days may be missing.
-func (s *Store) planned(ctx context.Context, siteID int64) (last model.Day, complete bool, err error) {
+func (s *Store) planned(ctx context.Context, siteID model.SiteID) (last model.Day, complete bool, err error) {
 	var settings []struct{ Name, Value string }
 	err = s.db.Read.NewSelect().Table("settings").Column("name", "value").
 		Where("name IN (?, ?)", plannedSetting, backfillSetting).Scan(ctx, &settings)
@@ -359,12 +359,12 @@ func (s *Store) planned(ctx context.Context, siteID int64) (last model.Day, comp
 			return 0, false, fmt.Errorf("read the setting %s: %w", setting.Name, err)
 		}
 	}
-	return model.Day(day), backfilled == backfillDone || backfilled >= siteID, nil
+	return model.Day(day), backfilled == backfillDone || model.SiteID(backfilled) >= siteID, nil
 }
 
 // addUnplanned adds the days of a span that are not in the ledger and have visits. It stops at more
 // days than a report may read. A single day, usually today, is added without a look.
-func (s *cellStore) addUnplanned(ctx context.Context, siteID int64, p *plan, sp span) error {
+func (s *cellStore) addUnplanned(ctx context.Context, siteID model.SiteID, p *plan, sp span) error {
 	if sp.first == sp.last && !p.built[sp.first] {
 		p.live = append(p.live, sp.first)
 		return nil

@@ -95,7 +95,7 @@ var ErrNotBuilt = &model.Error{
 type Store struct {
 	db    *db.DB
 	turns *turns.Queue // of scans, by Request.Asker
-	lives *cache[int64, *Live]
+	lives *cache[model.SiteID, *Live]
 
 	suspended *suspension
 
@@ -116,7 +116,7 @@ func New(d *db.DB) *Store {
 	return &Store{
 		db:    d,
 		turns: newTurns(),
-		lives: newCache[int64, *Live](maxNowBytes),
+		lives: newCache[model.SiteID, *Live](maxNowBytes),
 
 		suspended: new(suspension),
 		buffers:   &sync.Pool{New: func() any { return &buffers{most: maxSegmentBytes} }},
@@ -178,7 +178,7 @@ type cellStore struct {
 func (s *Store) in(cell *db.Cell) *cellStore { return &cellStore{s, cell} }
 
 // ofSite returns the reports of a site's cell.
-func (s *Store) ofSite(ctx context.Context, siteID int64) (*cellStore, error) {
+func (s *Store) ofSite(ctx context.Context, siteID model.SiteID) (*cellStore, error) {
 	cell, err := s.db.OfSite(ctx, siteID)
 	if err != nil {
 		return nil, err

@@ -46,7 +46,7 @@ const maxRoom = 1 << 20
 // segment.BuildDay. pause is called now and then with the memory of the rows, and ends the build by
 // its error.
 func (s *cellStore) buildRows(
-	ctx context.Context, siteID int64, day model.Day, budget int, pause func(held int) error,
+	ctx context.Context, siteID model.SiteID, day model.Day, budget int, pause func(held int) error,
 ) (g *segment.Segment, lost int, err error) {
 	err = s.snapshotRows(ctx, func(ctx context.Context, each eachRow) error {
 		g, err = segment.BuildDay(ctx, day, budget, func(to *segment.DayBuilder) error {
@@ -110,7 +110,7 @@ func pausing(each eachRow, pause func() error) eachRow {
 // dayReader reads the rows of a day into a builder. It ends with the builder's error.
 type dayReader struct {
 	each eachRow
-	site int64
+	site model.SiteID
 	day  model.Day
 	to   *segment.DayBuilder
 	lost int
@@ -143,7 +143,7 @@ func visitKey(row rawrows.Row) (key segment.VisitKey) {
 
 func (r *dayReader) readVisits(ctx context.Context) error {
 	pageviews := int64(0)
-	err := r.each(ctx, dayVisits, []int64{r.site, int64(r.day)}, func(row rawrows.Row) error {
+	err := r.each(ctx, dayVisits, []int64{int64(r.site), int64(r.day)}, func(row rawrows.Row) error {
 		channel := string(model.ChannelOf(int16(row.Int64(3))))
 		r.to.AddVisit(visitKey(row), model.Instant(row.Int64(2)), row.Bytes(4), channel, r.origin(row.Bytes(5)), r.client(row.Bytes(7)))
 		pageviews += row.Int64(6)
@@ -192,7 +192,7 @@ func (r *dayReader) client(packed []byte) segment.Client {
 
 // between returns the arguments of a query of the day's page views or events.
 func (r *dayReader) between() []int64 {
-	return []int64{r.site, int64(r.day.Start()), int64((r.day + 1).Start())}
+	return []int64{int64(r.site), int64(r.day.Start()), int64((r.day + 1).Start())}
 }
 
 func (r *dayReader) readViews(ctx context.Context) error {
@@ -223,7 +223,7 @@ func (r *dayReader) readEngagement(ctx context.Context) error {
 	}
 
 	last := int64(r.day) + int64(tables.EngagementDays) - 1
-	err := r.each(ctx, dayEngagement, []int64{r.site, int64(r.day), last}, func(row rawrows.Row) error {
+	err := r.each(ctx, dayEngagement, []int64{int64(r.site), int64(r.day), last}, func(row rawrows.Row) error {
 		if i, ok := first[row.Int64(0)]; ok {
 			sums[i].Add(row.Int64(1), row.Int64(2), row.Int64(3))
 		}
@@ -253,7 +253,7 @@ func (r *dayReader) readEvents(ctx context.Context) error {
 }
 
 // nextVisit returns the day of the site's first visit from a day on. ok is false if there is none.
-func (s *cellStore) nextVisit(ctx context.Context, siteID int64, from model.Day) (day model.Day, ok bool, err error) {
+func (s *cellStore) nextVisit(ctx context.Context, siteID model.SiteID, from model.Day) (day model.Day, ok bool, err error) {
 	var days []model.Day
 	err = s.cell.Read.NewSelect().Table("visits").Column("day").Where("site_id = ? AND day >= ?", siteID, from).
 		Order("day").Limit(1).Scan(ctx, &days)
@@ -290,14 +290,14 @@ type recentRow struct {
 
 // eachRecent calls take for up to limit rows of a query from a time until another one.
 func (s *cellStore) eachRecent(
-	ctx context.Context, query string, siteID int64, since, now model.Instant, limit int, take func(*recentRow),
+	ctx context.Context, query string, siteID model.SiteID, since, now model.Instant, limit int, take func(*recentRow),
 ) error {
 	visit := sqliteRecentVisit
 	if s.cell.Common.IsPostgres() {
 		visit = pgRecentVisit
 	}
 
-	args := []int64{siteID, int64(since), int64(now), int64(limit)}
+	args := []int64{int64(siteID), int64(since), int64(now), int64(limit)}
 	return s.snapshotRows(ctx, func(ctx context.Context, each eachRow) error {
 		var row recentRow
 		return each(ctx, strings.Replace(query, "{{visit}}", visit, 1), args, func(r rawrows.Row) error {

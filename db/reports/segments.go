@@ -216,7 +216,7 @@ func (s *Store) binaryQuery(text string, args ...any) (string, []any) {
 
 // putSegment stores a segment in place of those that begin on the same day.
 func (s *Store) putSegment(
-	ctx context.Context, tx *db.CellTx, siteID int64, first model.Day, days int, to stored,
+	ctx context.Context, tx *db.CellTx, siteID model.SiteID, first model.Day, days int, to stored,
 ) error {
 	put := func(chunk int64, data []byte) error {
 		return s.putChunks(ctx, tx.Tx.Tx, "report_segments (site_id, first_day, days, chunk, data)",
@@ -252,7 +252,7 @@ func (s *Store) putChunks(ctx context.Context, tx bun.Tx, columns string, key []
 }
 
 // deleteSegments deletes the segments that begin on a day from first to last.
-func deleteSegments(ctx context.Context, tx *db.CellTx, siteID int64, first, last model.Day) error {
+func deleteSegments(ctx context.Context, tx *db.CellTx, siteID model.SiteID, first, last model.Day) error {
 	_, err := tx.ExecContext(ctx, "DELETE FROM report_segments WHERE site_id = ? AND first_day >= ? AND first_day <= ?",
 		siteID, first, last)
 	return err
@@ -261,7 +261,7 @@ func deleteSegments(ctx context.Context, tx *db.CellTx, siteID int64, first, las
 // readSegments reads the segments of a site that have days of a span, in order. None of them begins
 // before begin.
 func (s *cellStore) readSegments(
-	ctx context.Context, siteID int64, begin model.Day, sp span,
+	ctx context.Context, siteID model.SiteID, begin model.Day, sp span,
 ) (list []*segment.Segment, err error) {
 	err = s.eachSegment(ctx, siteID, begin, sp, nil, func(g *segment.Segment) error {
 		list = append(list, g)
@@ -273,7 +273,7 @@ func (s *cellStore) readSegments(
 // eachSegment calls take for each segment that readSegments returns, as soon as it is read. For
 // buffers, see there.
 func (s *cellStore) eachSegment(
-	ctx context.Context, siteID int64, begin model.Day, sp span, buffers *buffers, take func(*segment.Segment) error,
+	ctx context.Context, siteID model.SiteID, begin model.Day, sp span, buffers *buffers, take func(*segment.Segment) error,
 ) error {
 	err := s.snapshotRows(ctx, func(ctx context.Context, each eachRow) error {
 		return eachStored(ctx, each, chunks{site: siteID, begin: begin, span: sp, columns: true}, buffers,
@@ -303,7 +303,7 @@ type piece struct {
 // rollup it reads the columns only if needsColumns, or if needsNames and the rollup has other names
 // of sources. It reads one state of the database. For buffers, see there.
 func (s *cellStore) eachPiece(
-	ctx context.Context, siteID int64, begin model.Day, sp span, buffers *buffers,
+	ctx context.Context, siteID model.SiteID, begin model.Day, sp span, buffers *buffers,
 	needsNames bool, needsColumns func(piece) bool, take func(piece) error,
 ) error {
 	err := s.snapshotRows(ctx, func(ctx context.Context, each eachRow) error {
@@ -396,7 +396,7 @@ func (r *buffers) exceeds(size int) bool { return r != nil && r.most > 0 && size
 // chunks names rows of segments: without their rollups, or without the columns of those that have
 // one.
 type chunks struct {
-	site     int64
+	site     model.SiteID
 	imported int64     // of this import; 0 for the site's own
 	begin    model.Day // of the first day
 	span     span      // has one of the days
@@ -422,7 +422,7 @@ func eachStored(ctx context.Context, each eachRow, c chunks, buffers *buffers, t
 		which, args = which+" AND days = ?", append(args, c.days)
 	}
 
-	from, key := "report_segments WHERE site_id = ?", []int64{c.site}
+	from, key := "report_segments WHERE site_id = ?", []int64{int64(c.site)}
 	if c.imported != 0 {
 		from, key = "import_segments WHERE site_id = ? AND import_id = ?", append(key, c.imported)
 	}

@@ -555,7 +555,7 @@ func TestDeletion(t *testing.T) {
 		if _, err := sites.New(d).Sites.DeleteSite(t.Context(), own.AccountID, f.site.ID, f.site.Domain, f.clock.now); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := retention.New(d).PurgeSites(t.Context(), []int64{f.site.ID}); err != nil {
+		if _, err := retention.New(d).PurgeSites(t.Context(), []model.SiteID{f.site.ID}); err != nil {
 			t.Fatal(err)
 		}
 		for _, table := range []string{"report_days", "report_segments"} {

@@ -59,9 +59,9 @@ func (f *fixture) exec(statement string, args ...any) {
 }
 
 // store stores the rows of days, in the way ingestion does.
-func (f *fixture) store(siteID int64, days ...segment.Rows) {
+func (f *fixture) store(siteID model.SiteID, days ...segment.Rows) {
 	f.t.Helper()
-	if err := oracle.Store(f.t.Context(), f.d, siteID, days...); err != nil {
+	if err := oracle.Store(f.t.Context(), f.d, int64(siteID), days...); err != nil {
 		f.t.Fatal(err)
 	}
 }
@@ -81,7 +81,7 @@ func (f *fixture) work(now model.Instant) {
 // exported reads the rows of the site from its export.
 func (f *fixture) exported() []segment.Rows {
 	f.t.Helper()
-	days, err := oracle.Exported(f.t.Context(), f.d, f.site.ID)
+	days, err := oracle.Exported(f.t.Context(), f.d, int64(f.site.ID))
 	if err != nil {
 		f.t.Fatal(err)
 	}

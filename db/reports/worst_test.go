@@ -65,7 +65,7 @@ func peakOf(bound int64, work func()) int64 {
 // storeWorst stores hits of a day with as many and as long texts as clients may send, all
 // different: half of them are purchases with 270 properties, half page views. Each hit has a visit
 // of its own.
-func (f *fixture) storeWorst(siteID int64, day model.Day, hits int) {
+func (f *fixture) storeWorst(siteID model.SiteID, day model.Day, hits int) {
 	f.t.Helper()
 	r := rand.New(rand.NewPCG(uint64(day), uint64(hits)))
 	long := func(n int) string { return fmt.Sprintf("%016x", r.Uint64()) + strings.Repeat("é", n-16) }
@@ -300,7 +300,7 @@ func TestLongReportsGiveWay(t *testing.T) {
 		})
 
 		var asked sync.WaitGroup
-		ask := func(asker string, siteID int64) {
+		ask := func(asker string, siteID model.SiteID) {
 			asked.Go(func() {
 				r := reports.Request{SiteID: siteID, Now: f.clock.now, Asker: asker, Periods: []*scan.Query{whole(1)}}
 				if _, err := f.reports.Report(t.Context(), r); err != nil {
@@ -346,7 +346,7 @@ func TestImportedValuesAreBounded(t *testing.T) {
 				Dimension: model.DimensionPage, Day: startDay, Value: fmt.Sprintf("/%d", i), Visitors: 1, Visits: 1, Pageviews: 1,
 			})
 		}
-		record := func(context.Context, *db.Tx, int64, map[string]any, map[string]any) error { return nil }
+		record := func(context.Context, *db.Tx, model.SiteID, map[string]any, map[string]any) error { return nil }
 		if _, err := f.reports.Import(t.Context(), f.site.ID, m, f.clock.now, record, func(float64) {}); err != nil {
 			t.Fatal(err)
 		}

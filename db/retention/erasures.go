@@ -21,7 +21,7 @@ import (
 // current time. It returns model.ErrNotFound for another account's site, Invalid for a malformed
 // id, and too_many_erasures beyond model.MaxErasures in progress.
 func (s *Store) RequestErasure(
-	ctx context.Context, accountID, siteID int64, userID string, now model.Instant,
+	ctx context.Context, accountID model.AccountID, siteID model.SiteID, userID string, now model.Instant,
 ) (*model.UserErasure, error) {
 	// The browser script sends ids in lower case, too.
 	userID = strings.ToLower(userID)
@@ -65,9 +65,9 @@ RETURNING *`, siteID, e.Subject, now).Scan(ctx, e)
 
 // mayErase returns the site's domain, or an error if the site is not the account's, or if the
 // account has too many other erasures in progress.
-func mayErase(ctx context.Context, tx *db.Tx, accountID int64, e *model.UserErasure) (domain string, err error) {
+func mayErase(ctx context.Context, tx *db.Tx, accountID model.AccountID, e *model.UserErasure) (domain string, err error) {
 	// Locking the account's row first makes the limit exact.
-	if err := tx.LockRow(ctx, "accounts", accountID); err != nil {
+	if err := tx.LockAccount(ctx, accountID); err != nil {
 		return "", err
 	}
 
@@ -97,7 +97,7 @@ func mayErase(ctx context.Context, tx *db.Tx, accountID int64, e *model.UserEras
 
 // Erasure returns an erasure of a site of the account, or model.ErrNotFound. A finished erasure is
 // kept for 30 days.
-func (s *Store) Erasure(ctx context.Context, accountID int64, id model.ErasureID) (*model.UserErasure, error) {
+func (s *Store) Erasure(ctx context.Context, accountID model.AccountID, id model.ErasureID) (*model.UserErasure, error) {
 	var e model.UserErasure
 	err := s.db.Read.NewSelect().Model(&e).Where("id = ?", id).
 		Where("site_id IN (SELECT id FROM sites WHERE account_id = ?)", accountID).Scan(ctx)

@@ -38,7 +38,7 @@ func (p *people) exec(query string, args ...any) {
 
 // visit stores a visit with a page view, a purchase and its deliveries: a pending delivery with an
 // attempt, and a delivered delivery.
-func (p *people) visit(siteID int64, userID []byte, at model.Instant) {
+func (p *people) visit(siteID model.SiteID, userID []byte, at model.Instant) {
 	p.t.Helper()
 
 	p.n++
@@ -68,7 +68,7 @@ func (p *people) visit(siteID int64, userID []byte, at model.Instant) {
 func notNil(b []byte) []byte { return append([]byte{}, b...) }
 
 // crowd stores many visits without a user id in one hour, so that several pages are read.
-func (p *people) crowd(siteID int64, from model.Instant, n int) {
+func (p *people) crowd(siteID model.SiteID, from model.Instant, n int) {
 	p.t.Helper()
 	numbers := fmt.Sprintf("WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) ", n)
 	for _, statement := range []string{
@@ -336,7 +336,10 @@ func TestRequestErasure(t *testing.T) {
 			dbtest.WantCode(t, err, model.Invalid, "invalid_user_id", "userId")
 		}
 
-		for _, foreign := range []struct{ account, site int64 }{{site.AccountID, other.ID}, {site.AccountID, 99}, {99, site.ID}} {
+		for _, foreign := range []struct {
+			account model.AccountID
+			site    model.SiteID
+		}{{site.AccountID, other.ID}, {site.AccountID, 99}, {99, site.ID}} {
 			if _, err := retention.New(d).RequestErasure(ctx, foreign.account, foreign.site, subjectID, erasedAt); model.KindOf(err) != model.NotFound {
 				t.Errorf("%+v: %v", foreign, err)
 			}

@@ -129,7 +129,10 @@ func (s *Store) DeleteOldReports(ctx context.Context, now model.Instant, months 
 // deleteOldImports deletes the rows of imports for days before a bound, and imports without later
 // days.
 func (s *Store) deleteOldImports(ctx context.Context, bound int64) (int64, error) {
-	var imports []struct{ ID, SiteID, LastDay int64 }
+	var imports []struct {
+		SiteID      model.SiteID
+		ID, LastDay int64
+	}
 	err := s.db.Read.NewSelect().Table("report_imports").Column("id", "site_id", "last_day").
 		Where("first_day < ?", bound).Order("id").Scan(ctx, &imports)
 	if err != nil {
@@ -292,7 +295,10 @@ func (c cell) deleteOldDeliveries(ctx context.Context, now model.Instant) (int64
 
 	var all int64
 	for {
-		var old []struct{ SiteID, ID int64 }
+		var old []struct {
+			SiteID model.SiteID
+			ID     int64
+		}
 		err := c.Read.NewSelect().Table("deliveries").Column("site_id", "id").Where("state <> ?", model.DeliveryPending).
 			Where("id < ?", bound).Order("id").Limit(deleteChunk).Scan(ctx, &old)
 		if err != nil {

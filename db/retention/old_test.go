@@ -229,7 +229,7 @@ func TestAuditLogsAreBounded(t *testing.T) {
 			t.Errorf("%d deleted, error %v; want 4", n, err)
 		}
 
-		for account, want := range map[int64]string{
+		for account, want := range map[model.AccountID]string{
 			busy.AccountID:  "[{Site busy.example} {Site busy.example} {Site busy.example}]",
 			quiet.AccountID: "[{Account owner@quiet.example} {Site quiet.example}]",
 		} {

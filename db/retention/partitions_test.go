@@ -25,7 +25,7 @@ func day(year int, month time.Month, day int) model.Instant {
 }
 
 // storeAt stores one visit, page view, report and event of the given time.
-func storeAt(t *testing.T, d *db.DB, siteID int64, at model.Instant) {
+func storeAt(t *testing.T, d *db.DB, siteID model.SiteID, at model.Instant) {
 	t.Helper()
 	for statement, args := range map[string][]any{
 		"INSERT INTO visits (site_id, visitor, day, n, started_at, last_pageview_at, pageviews, channel) VALUES (?, ?, ?, 1, ?, ?, 1, 1)": {siteID, at, at.Day(), at, at},
@@ -213,7 +213,7 @@ func TestReadersMissNoMovedRow(t *testing.T) {
 		}
 		return err
 	}
-	inSnapshot := func(ctx context.Context, d *db.DB, site int64) error {
+	inSnapshot := func(ctx context.Context, d *db.DB, site model.SiteID) error {
 		in, err := d.OfSite(ctx, site)
 		if err != nil {
 			return err
@@ -227,10 +227,10 @@ func TestReadersMissNoMovedRow(t *testing.T) {
 	}
 
 	for name, c := range map[string]struct {
-		read       func(ctx context.Context, d *db.DB, site int64) error
+		read       func(ctx context.Context, d *db.DB, site model.SiteID) error
 		readsFirst bool
 	}{
-		"a statement": {read: func(ctx context.Context, d *db.DB, site int64) error {
+		"a statement": {read: func(ctx context.Context, d *db.DB, site model.SiteID) error {
 			in, err := d.OfSite(ctx, site)
 			if err != nil {
 				return err
@@ -239,7 +239,7 @@ func TestReadersMissNoMovedRow(t *testing.T) {
 		}},
 		"a snapshot that begins during the move": {read: inSnapshot},
 		"a snapshot that began before the move":  {read: inSnapshot, readsFirst: true},
-		"an export": {read: func(ctx context.Context, d *db.DB, site int64) error {
+		"an export": {read: func(ctx context.Context, d *db.DB, site model.SiteID) error {
 			var channels []model.Channel
 			err := exports.New(d).ExportPageviews(ctx, exports.Range{SiteID: site, From: month, To: month.Add(time.Hour), Limit: 10},
 				func(p *exports.Pageview) error {

@@ -53,7 +53,7 @@ const lateHits = time.Hour
 // been in flight.
 func (s *Store) PurgeDeletedSites(ctx context.Context, now model.Instant) (int64, error) {
 	var deleted []struct {
-		SiteID    int64
+		SiteID    model.SiteID
 		DeletedAt model.Instant
 	}
 	err := s.db.Read.NewSelect().Table("deleted_sites").Column("site_id", "deleted_at").Order("site_id").
@@ -64,7 +64,7 @@ func (s *Store) PurgeDeletedSites(ctx context.Context, now model.Instant) (int64
 
 	var all int64
 	for sites := range slices.Chunk(deleted, purgePage) {
-		var ids, late []int64
+		var ids, late []model.SiteID
 		for _, site := range sites {
 			ids = append(ids, site.SiteID)
 
@@ -96,7 +96,7 @@ const purgePage = 500
 
 // PurgeSites deletes the rows of the given deleted sites. It does not remove the sites from the
 // list of deleted sites.
-func (s *Store) PurgeSites(ctx context.Context, siteIDs []int64) (int64, error) {
+func (s *Store) PurgeSites(ctx context.Context, siteIDs []model.SiteID) (int64, error) {
 	var all int64
 	for ids := range slices.Chunk(siteIDs, purgePage) {
 		for _, rows := range siteRows {
@@ -123,14 +123,14 @@ var cellRows = slices.DeleteFunc(slices.Clone(siteRows), func(r rowsOfSite) bool
 
 // PurgeLeft deletes some of the rows of a site that has left a cell from a table, numbered from 0,
 // in a transaction in that cell. It reports whether these were the last rows.
-func PurgeLeft(ctx context.Context, tx *db.CellTx, table int, siteID int64) (last bool, err error) {
+func PurgeLeft(ctx context.Context, tx *db.CellTx, table int, siteID model.SiteID) (last bool, err error) {
 	rows := cellRows[table]
 	n, err := purgeChunk(ctx, tx, rows.table, rows.key, siteID)
 	return n < int64(chunkOf(rows.table)), err
 }
 
 // purgeTable deletes the rows of deleted sites in a table of one cell.
-func (c cell) purgeTable(ctx context.Context, table, key string, siteIDs []int64) (int64, error) {
+func (c cell) purgeTable(ctx context.Context, table, key string, siteIDs []model.SiteID) (int64, error) {
 	left, err := c.sitesWithRows(ctx, table, siteIDs)
 	if err != nil {
 		return 0, err
@@ -150,7 +150,7 @@ func (c cell) purgeTable(ctx context.Context, table, key string, siteIDs []int64
 
 // sitesWithRows returns the deleted sites that still have rows in a table. It queries all sites at
 // once before any delete, because even a delete without rows makes SQLite's writers wait.
-func (c cell) sitesWithRows(ctx context.Context, table string, siteIDs []int64) (left []int64, err error) {
+func (c cell) sitesWithRows(ctx context.Context, table string, siteIDs []model.SiteID) (left []model.SiteID, err error) {
 	// One lookup in the table's key for each site: LIMIT keeps PostgreSQL from a join, which would
 	// read the whole table.
 	err = c.Read.NewSelect().Table("deleted_sites").Column("site_id").Where("site_id IN ?", bun.Tuple(siteIDs)).
@@ -163,7 +163,7 @@ func (c cell) sitesWithRows(ctx context.Context, table string, siteIDs []int64) 
 }
 
 // purgeSite deletes the rows of a deleted site in a table.
-func (c cell) purgeSite(ctx context.Context, table, key string, siteID int64) (int64, error) {
+func (c cell) purgeSite(ctx context.Context, table, key string, siteID model.SiteID) (int64, error) {
 	for all := int64(0); ; {
 		n, err := purgeChunk(ctx, c.Write, table, key, siteID)
 		if all += n; err != nil || n < int64(chunkOf(table)) {
@@ -173,7 +173,7 @@ func (c cell) purgeSite(ctx context.Context, table, key string, siteID int64) (i
 }
 
 // purgeChunk deletes up to chunkOf(table) rows of a site in a table, and returns their number.
-func purgeChunk(ctx context.Context, idb bun.IDB, table, key string, siteID int64) (int64, error) {
+func purgeChunk(ctx context.Context, idb bun.IDB, table, key string, siteID model.SiteID) (int64, error) {
 	statement := fmt.Sprintf(
 		"DELETE FROM %s WHERE (%s) IN (SELECT %[2]s FROM %[1]s WHERE site_id = ? ORDER BY %[2]s LIMIT %[3]d)",
 		table, key, chunkOf(table),

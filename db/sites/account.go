@@ -17,7 +17,7 @@ type AccountSettings struct {
 }
 
 // AccountSettings returns the settings of an account, or model.ErrNotFound.
-func (s *Sites) AccountSettings(ctx context.Context, accountID int64) (*AccountSettings, error) {
+func (s *Sites) AccountSettings(ctx context.Context, accountID model.AccountID) (*AccountSettings, error) {
 	var settings AccountSettings
 	err := s.reader().NewSelect().Table("accounts").Column("name", "captcha_plan", "site_limit").
 		Where("id = ?", accountID).Scan(ctx, &settings)
@@ -29,7 +29,7 @@ func (s *Sites) AccountSettings(ctx context.Context, accountID int64) (*AccountS
 
 // SetAccountSettings stores the settings of an account. It runs in the transaction that the store
 // is bound to, see InTx.
-func (s *Sites) SetAccountSettings(ctx context.Context, accountID int64, settings AccountSettings) error {
+func (s *Sites) SetAccountSettings(ctx context.Context, accountID model.AccountID, settings AccountSettings) error {
 	name, err := model.ParseAccountName("accountName", settings.Name)
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func (s *Sites) SetAccountSettings(ctx context.Context, accountID int64, setting
 	}
 
 	return s.inTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-		if err := tx.LockRow(ctx, "accounts", accountID); err != nil {
+		if err := tx.LockAccount(ctx, accountID); err != nil {
 			return err
 		}
 
@@ -61,7 +61,7 @@ func (s *Sites) SetAccountSettings(ctx context.Context, accountID int64, setting
 
 		return audit.Write(ctx, tx, audit.Change{
 			AccountID: accountID, ByOperator: true,
-			Object: audit.Object{Kind: model.NodeAccount, ID: accountID, Name: name},
+			Object: audit.Object{Kind: model.NodeAccount, ID: int64(accountID), Name: name},
 			Before: before.values(), After: settings.values(),
 		})
 	})

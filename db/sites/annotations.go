@@ -15,7 +15,7 @@ import (
 // CreateAnnotation adds a note on a day to a site of the account, which can have
 // model.MaxAnnotations. It returns the note with its id.
 func (s *Objects) CreateAnnotation(
-	ctx context.Context, accountID int64, annotation model.Annotation,
+	ctx context.Context, accountID model.AccountID, annotation model.Annotation,
 ) (*model.Annotation, error) {
 	if err := model.CheckAnnotation(annotation.Day, annotation.Text); err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func (s *Objects) CreateAnnotation(
 
 // UpdateAnnotation changes the given ones of day and text, or nothing if one of them is refused.
 func (s *Objects) UpdateAnnotation(
-	ctx context.Context, accountID int64, id model.AnnotationID, day *model.Day, text *string,
+	ctx context.Context, accountID model.AccountID, id model.AnnotationID, day *model.Day, text *string,
 ) (*model.Annotation, error) {
 	return changeObject(ctx, s, accountID, id, "annotations", func(tx *db.Tx, a *model.Annotation) error {
 		setIfGiven(&a.Day, day)
@@ -44,12 +44,12 @@ func (s *Objects) UpdateAnnotation(
 }
 
 // DeleteAnnotation deletes an annotation of the account and returns it.
-func (s *Objects) DeleteAnnotation(ctx context.Context, accountID int64, id model.AnnotationID) (*model.Annotation, error) {
+func (s *Objects) DeleteAnnotation(ctx context.Context, accountID model.AccountID, id model.AnnotationID) (*model.Annotation, error) {
 	return deleteObject[model.Annotation](ctx, s, accountID, id, "annotations")
 }
 
 // Annotation returns an annotation of the account, or model.ErrNotFound.
-func (s *Objects) Annotation(ctx context.Context, accountID int64, id model.AnnotationID) (*model.Annotation, error) {
+func (s *Objects) Annotation(ctx context.Context, accountID model.AccountID, id model.AnnotationID) (*model.Annotation, error) {
 	return objectOf[model.Annotation](ctx, s, accountID, id)
 }
 
@@ -70,8 +70,8 @@ type AnnotationPage struct {
 // AnnotationsOfSites returns a page of annotations of each site, in the list's order, with one
 // statement. The caller must have loaded the sites, which checks the right to see them.
 func (s *Objects) AnnotationsOfSites(
-	ctx context.Context, siteIDs []int64, page AnnotationPage,
-) (map[int64][]*model.Annotation, error) {
+	ctx context.Context, siteIDs []model.SiteID, page AnnotationPage,
+) (map[model.SiteID][]*model.Annotation, error) {
 	if len(siteIDs) == 0 {
 		return nil, nil
 	}
@@ -106,7 +106,7 @@ WHERE site_id = ? AND (day, id) > (?, ?) AND (day, id) < (?, ?) ORDER BY %s LIMI
 		return nil, fmt.Errorf("list annotations of %d sites: %w", len(siteIDs), err)
 	}
 
-	bySite := make(map[int64][]*model.Annotation, len(siteIDs))
+	bySite := make(map[model.SiteID][]*model.Annotation, len(siteIDs))
 	for _, row := range rows {
 		bySite[row.SiteID] = append(bySite[row.SiteID], row)
 	}
@@ -120,13 +120,13 @@ WHERE site_id = ? AND (day, id) > (?, ?) AND (day, id) < (?, ?) ORDER BY %s LIMI
 
 // AnnotationCounts returns how many annotations each site has. Sites without any are left out. The
 // caller must have loaded the sites, which checks the right to see them.
-func (s *Objects) AnnotationCounts(ctx context.Context, siteIDs []int64) (map[int64]int, error) {
+func (s *Objects) AnnotationCounts(ctx context.Context, siteIDs []model.SiteID) (map[model.SiteID]int, error) {
 	if len(siteIDs) == 0 {
 		return nil, nil
 	}
 
 	var rows []struct {
-		SiteID int64
+		SiteID model.SiteID
 		N      int
 	}
 	err := s.reader().NewSelect().Table("annotations").Column("site_id").ColumnExpr("count(*) AS n").
@@ -135,7 +135,7 @@ func (s *Objects) AnnotationCounts(ctx context.Context, siteIDs []int64) (map[in
 		return nil, fmt.Errorf("count annotations of %d sites: %w", len(siteIDs), err)
 	}
 
-	counts := make(map[int64]int, len(rows))
+	counts := make(map[model.SiteID]int, len(rows))
 	for _, row := range rows {
 		counts[row.SiteID] = row.N
 	}

@@ -11,7 +11,7 @@ import (
 // The entries of this package's changes in the audit log.
 
 func siteObject(site *model.Site) audit.Object {
-	return audit.Object{Kind: model.NodeSite, ID: site.ID, Name: site.Domain}
+	return audit.Object{Kind: model.NodeSite, ID: int64(site.ID), Name: site.Domain}
 }
 
 // auditSite records a change of a site.
@@ -50,7 +50,7 @@ func orNil(s string) any {
 // auditSitekey records a change of a sitekey.
 func auditSitekey(ctx context.Context, tx *db.Tx, key *model.Sitekey, before, after audit.Values) error {
 	return audit.Write(ctx, tx, audit.Change{
-		AccountID: key.AccountID, Object: audit.Object{Kind: model.NodeSitekey, ID: key.ID, Name: key.Name},
+		AccountID: key.AccountID, Object: audit.Object{Kind: model.NodeSitekey, ID: int64(key.ID), Name: key.Name},
 		Before: before, After: after,
 	})
 }
@@ -61,7 +61,7 @@ func sitekeyValues(key *model.Sitekey) audit.Values {
 
 // auditObject records a change of an object of a site of the account: an annotation, a segment, a
 // funnel or a shared link.
-func auditObject(ctx context.Context, tx *db.Tx, accountID int64, object any, before, after audit.Values) error {
+func auditObject(ctx context.Context, tx *db.Tx, accountID model.AccountID, object any, before, after audit.Values) error {
 	change := audit.Change{AccountID: accountID, Before: before, After: after}
 	switch o := object.(type) {
 	case *model.Annotation:
@@ -100,7 +100,7 @@ func objectValues(object any) audit.Values {
 
 // RecordImport records that a site has an import of reports, or no longer has it. It is a
 // reports.Recorder.
-func RecordImport(ctx context.Context, tx *db.Tx, siteID int64, before, after map[string]any) error {
+func RecordImport(ctx context.Context, tx *db.Tx, siteID model.SiteID, before, after map[string]any) error {
 	var site model.Site
 	err := tx.NewSelect().Model(&site).Column("id", "account_id", "domain").Where("id = ?", siteID).Scan(ctx)
 	if err != nil {

@@ -41,7 +41,7 @@ func set[T any](to *T, value *T) {
 
 // UpdatePolicy changes all that u holds or, when some of it is refused, nothing. It reports every
 // wrong field, as joined errors, and returns the changed sitekey.
-func (s *Sitekeys) UpdatePolicy(ctx context.Context, accountID, id int64, u PolicyUpdate) (*model.Sitekey, error) {
+func (s *Sitekeys) UpdatePolicy(ctx context.Context, accountID model.AccountID, id model.SitekeyID, u PolicyUpdate) (*model.Sitekey, error) {
 	return s.changeSitekey(ctx, accountID, id, func(tx *db.Tx, key *model.Sitekey) error {
 		before := sitekeyValues(key)
 		key.Policy = u.Apply(key.Policy)
@@ -58,7 +58,7 @@ func (s *Sitekeys) UpdatePolicy(ctx context.Context, accountID, id int64, u Poli
 
 // SawAttack stores an attack that a process sees on a sitekey, so that every process asks for the
 // same work. When one begins, the users of the account get a mail.
-func (s *Sitekeys) SawAttack(ctx context.Context, accountID, id int64, seen model.CaptchaAttack) error {
+func (s *Sitekeys) SawAttack(ctx context.Context, accountID model.AccountID, id model.SitekeyID, seen model.CaptchaAttack) error {
 	_, err := s.changeSitekey(ctx, accountID, id, func(tx *db.Tx, key *model.Sitekey) error {
 		began := key.Attack.Merge(seen)
 		if _, err := tx.NewUpdate().Model(key).WherePK().Column("attack").Exec(ctx); err != nil || !began {

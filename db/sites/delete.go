@@ -8,7 +8,6 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/db/watch"
 )
 
 // A deleted site stays a row with the time of its deletion for model.RestorePeriod, and so do its
@@ -19,7 +18,7 @@ import (
 // returns it. Its key and secret are unknown from then on. confirm is its domain; nil: not asked
 // for.
 func (s *Sites) RemoveSite(
-	ctx context.Context, accountID, siteID int64, confirm *string, now model.Instant,
+	ctx context.Context, accountID model.AccountID, siteID model.SiteID, confirm *string, now model.Instant,
 ) (*model.Site, error) {
 	var removed *model.Site
 	err := s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, site *model.Site) error {
@@ -47,7 +46,7 @@ func (s *Sites) RemoveSite(
 // without its lists. confirm is its domain. PurgeDeletedSites of package retention deletes its hits
 // and everything that belongs to them.
 func (s *Sites) DeleteSite(
-	ctx context.Context, accountID, siteID int64, confirm string, now model.Instant,
+	ctx context.Context, accountID model.AccountID, siteID model.SiteID, confirm string, now model.Instant,
 ) (*model.Site, error) {
 	var deleted model.Site
 	err := s.change(ctx, siteID, func(tx *db.Tx, site *model.Site) error {
@@ -74,11 +73,11 @@ func (s *Sites) DeleteSite(
 // the account has another site with the domain by now, and with too_many_sites beyond the limits:
 // unless anyNumber is set also beyond that of CreateOwnersSite.
 func (s *Sites) RestoreSite(
-	ctx context.Context, accountID, siteID int64, anyNumber bool, now model.Instant,
+	ctx context.Context, accountID model.AccountID, siteID model.SiteID, anyNumber bool, now model.Instant,
 ) (*model.Site, error) {
 	var restored model.Site
 	err := s.inTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-		if err := tx.LockRow(ctx, "accounts", accountID); err != nil {
+		if err := tx.LockAccount(ctx, accountID); err != nil {
 			return err
 		}
 
@@ -109,7 +108,7 @@ func (s *Sites) RestoreSite(
 			return err
 		}
 
-		return tx.Notify(ctx, watch.Sites, siteID)
+		return tx.NotifySites(ctx, siteID)
 	})
 	if err != nil {
 		return nil, db.Wrap(orDomainTaken(err, "siteId"), "restore site %d", siteID)
@@ -121,7 +120,7 @@ func (s *Sites) RestoreSite(
 // DeletedSites returns the sites of the account that can be restored, latest deleted first, at most
 // limit.
 func (s *Sites) DeletedSites(
-	ctx context.Context, accountID int64, now model.Instant, limit int,
+	ctx context.Context, accountID model.AccountID, now model.Instant, limit int,
 ) ([]*model.Site, error) {
 	var list []*model.Site
 	err := s.reader().NewSelect().Model(&list).Where("account_id = ?", accountID).
@@ -174,7 +173,7 @@ func (s *Sites) ExpireDeletedSites(ctx context.Context, now model.Instant) (int6
 // expire deletes for good the deleted sites that meet a condition.
 func (s *Sites) expire(ctx context.Context, condition string, bound any, now model.Instant) (int64, error) {
 	for all := int64(0); ; {
-		var ids []int64
+		var ids []model.SiteID
 		err := s.reader().NewSelect().Table("sites").Column("id").Where(condition, bound).OrderExpr("deleted_at, id").
 			Limit(expirePage).Scan(ctx, &ids)
 		if err != nil {
@@ -201,7 +200,7 @@ func (s *Sites) expire(ctx context.Context, condition string, bound any, now mod
 }
 
 // deleteSite deletes the site's own row, and lists the site for the purge of all others.
-func deleteSite(ctx context.Context, tx *db.Tx, siteID int64, now model.Instant) error {
+func deleteSite(ctx context.Context, tx *db.Tx, siteID model.SiteID, now model.Instant) error {
 	_, err := tx.ExecContext(ctx, "INSERT INTO deleted_sites (site_id, deleted_at) VALUES (?, ?)", siteID, now)
 	if err != nil {
 		return err
@@ -211,8 +210,8 @@ func deleteSite(ctx context.Context, tx *db.Tx, siteID int64, now model.Instant)
 }
 
 // DeleteAll deletes all sites of an account, which tx must have locked, and notifies the watchers.
-func DeleteAll(ctx context.Context, tx *db.Tx, accountID int64, siteIDs []int64, now model.Instant) error {
-	if err := tx.Notify(ctx, watch.Sites, siteIDs...); err != nil {
+func DeleteAll(ctx context.Context, tx *db.Tx, accountID model.AccountID, siteIDs []model.SiteID, now model.Instant) error {
+	if err := tx.NotifySites(ctx, siteIDs...); err != nil {
 		return err
 	}
 

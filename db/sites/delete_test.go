@@ -20,7 +20,7 @@ import (
 )
 
 // fillTo creates n sites and n sitekeys for an account.
-func fillTo(t *testing.T, d *db.DB, accountID int64, n int) {
+func fillTo(t *testing.T, d *db.DB, accountID model.AccountID, n int) {
 	t.Helper()
 
 	numbers := fmt.Sprintf("WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) ", n)
@@ -46,21 +46,21 @@ func TestSitesAndSitekeysAreBounded(t *testing.T) {
 
 		for _, kind := range []struct {
 			code   string
-			create func(accountID int64, i int) error
-			count  func(context.Context, int64) (int64, error)
+			create func(accountID model.AccountID, i int) error
+			count  func(context.Context, model.AccountID) (int64, error)
 		}{
-			{"too_many_sites", func(accountID int64, i int) error {
+			{"too_many_sites", func(accountID model.AccountID, i int) error {
 				_, err := sites.New(d).Sites.CreateSite(context.Background(),
 					model.Site{AccountID: accountID, SiteKey: model.NewSiteKey(),
 						Domain: fmt.Sprintf("new%d.example", i), Name: "new", Plan: model.PlanFree})
 				return err
-			}, func(ctx context.Context, accountID int64) (int64, error) {
+			}, func(ctx context.Context, accountID model.AccountID) (int64, error) {
 				return sites.New(d).Sites.CountSites(ctx, accountID, "", nil)
 			}},
-			{"too_many_sitekeys", func(accountID int64, _ int) error {
+			{"too_many_sitekeys", func(accountID model.AccountID, _ int) error {
 				_, _, err := sites.New(d).Sitekeys.CreateSitekey(context.Background(), accountID, "new", nil, 1)
 				return err
-			}, func(ctx context.Context, accountID int64) (int64, error) {
+			}, func(ctx context.Context, accountID model.AccountID) (int64, error) {
 				return sites.New(d).Sitekeys.CountSitekeys(ctx, accountID, "")
 			}},
 		} {
@@ -158,37 +158,37 @@ func TestDeletingManySitesTakesFewStatements(t *testing.T) {
 }
 
 // collectChanges collects the ids that watchers report, the first n of sites and sitekeys.
-func collectChanges(t *testing.T, d *db.DB) (changed func(n int) (sites, sitekeys map[int64]bool), stop func()) {
+func collectChanges(t *testing.T, d *db.DB) (changed func(n int) (sites map[model.SiteID]bool, sitekeys map[model.SitekeyID]bool), stop func()) {
 	t.Helper()
 
 	ctx, cancel := context.WithCancel(t.Context())
-	site, sitekey, synced := make(chan int64, 2000), make(chan int64, 2000), make(chan struct{}, 2)
+	site, sitekey, synced := make(chan model.SiteID, 2000), make(chan model.SitekeyID, 2000), make(chan struct{}, 2)
 	ready := func(err error) {
 		if err == nil {
 			synced <- struct{}{}
 		}
 	}
 
-	go sites.New(d).Lookup.WatchSites(ctx, func(id int64) { site <- id }, ready)
-	go sites.New(d).Lookup.WatchSitekeys(ctx, func(id int64) { sitekey <- id }, ready)
+	go sites.New(d).Lookup.WatchSites(ctx, func(id int64) { site <- model.SiteID(id) }, ready)
+	go sites.New(d).Lookup.WatchSitekeys(ctx, func(id int64) { sitekey <- model.SitekeyID(id) }, ready)
 	<-synced
 	<-synced
 
-	return func(n int) (map[int64]bool, map[int64]bool) {
-		seen := [2]map[int64]bool{{}, {}}
-		for len(seen[0])+len(seen[1]) < n {
+	return func(n int) (map[model.SiteID]bool, map[model.SitekeyID]bool) {
+		sites, sitekeys := map[model.SiteID]bool{}, map[model.SitekeyID]bool{}
+		for len(sites)+len(sitekeys) < n {
 			select {
 			case id := <-site:
-				seen[0][id] = true
+				sites[id] = true
 			case id := <-sitekey:
-				seen[1][id] = true
+				sitekeys[id] = true
 			case <-time.After(time.Minute):
 				t.Error("too few changes reported")
-				return seen[0], seen[1]
+				return sites, sitekeys
 			}
 		}
 
-		return seen[0], seen[1]
+		return sites, sitekeys
 	}, cancel
 }
 
@@ -210,7 +210,7 @@ func TestPurgeSites(t *testing.T) {
 		}
 
 		// Site 10 was not deleted.
-		n, err := retention.New(d).PurgeSites(t.Context(), []int64{7, 9, 10})
+		n, err := retention.New(d).PurgeSites(t.Context(), []model.SiteID{7, 9, 10})
 		if err != nil || n != many+2 {
 			t.Errorf("%d rows deleted, %v, want %d", n, err, many+2)
 		}

@@ -12,7 +12,7 @@ import (
 
 // HideNotices stores the counts at which a user of the account has hidden the notices of a site's
 // page.
-func (s *Sites) HideNotices(ctx context.Context, user *model.User, siteID int64, hidden model.HiddenNotices) error {
+func (s *Sites) HideNotices(ctx context.Context, user *model.User, siteID model.SiteID, hidden model.HiddenNotices) error {
 	hidden.SiteID, hidden.UserID = siteID, user.ID
 	err := s.inTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if err := lockSiteOfMember(ctx, tx, user, siteID); err != nil {
@@ -30,8 +30,8 @@ func (s *Sites) HideNotices(ctx context.Context, user *model.User, siteID int64,
 // hidden notices are left out. The caller must have loaded the sites, which checks the right to see
 // them.
 func (s *Sites) HiddenNoticesOfSites(
-	ctx context.Context, userID int64, siteIDs []int64,
-) (map[int64]*model.HiddenNotices, error) {
+	ctx context.Context, userID model.UserID, siteIDs []model.SiteID,
+) (map[model.SiteID]*model.HiddenNotices, error) {
 	if len(siteIDs) == 0 {
 		return nil, nil
 	}
@@ -43,7 +43,7 @@ func (s *Sites) HiddenNoticesOfSites(
 		return nil, fmt.Errorf("read the hidden notices of %d sites: %w", len(siteIDs), err)
 	}
 
-	bySite := make(map[int64]*model.HiddenNotices, len(rows))
+	bySite := make(map[model.SiteID]*model.HiddenNotices, len(rows))
 	for _, row := range rows {
 		bySite[row.SiteID] = row
 	}

@@ -50,9 +50,9 @@ func (o Order) compare(a, b Position) int {
 // List selects a page of an account's sites or sitekeys.
 type List struct {
 	Order         Order
-	Search        string    // part of a name or domain, in either case; empty: all rows
-	Only          []int64   // the ids that the list is restricted to; nil: it is not
-	After, Before *Position // rows around the page; nil: none
+	Search        string         // part of a name or domain, in either case; empty: all rows
+	Only          []model.SiteID // the sites that the list is restricted to; nil: it is not
+	After, Before *Position      // rows around the page; nil: none
 	Limit         int
 	Backward      bool // the last rows between the positions instead of the first ones
 }
@@ -101,16 +101,18 @@ func (n *named) position(o Order) Position {
 
 // SitePosition returns the place of a site in a list.
 func SitePosition(o Order, site *model.Site) Position {
-	return (&named{ID: site.ID, Name: site.Name, Domain: site.Domain}).position(o)
+	return (&named{ID: int64(site.ID), Name: site.Name, Domain: site.Domain}).position(o)
 }
 
 // SitekeyPosition returns the place of a sitekey in a list.
 func SitekeyPosition(o Order, key *model.Sitekey) Position {
-	return (&named{ID: key.ID, Name: key.Name}).position(o)
+	return (&named{ID: int64(key.ID), Name: key.Name}).position(o)
 }
 
 // permits reports whether the list may have a row.
-func (l List) permits(id int64) bool { return l.Only == nil || slices.Contains(l.Only, id) }
+func (l List) permits(id int64) bool {
+	return l.Only == nil || slices.Contains(l.Only, model.SiteID(id))
+}
 
 // find returns the ids of the rows on the page, in the list's order.
 func (l List) find(rows []named) []int64 {
@@ -141,8 +143,8 @@ func (l List) find(rows []named) []int64 {
 }
 
 // ListSites returns a page of the account's sites, in the list's order.
-func (s *Sites) ListSites(ctx context.Context, accountID int64, l List) ([]*model.Site, error) {
-	sites, err := listOwn(ctx, s.door, accountID, l, func(site *model.Site) int64 { return site.ID })
+func (s *Sites) ListSites(ctx context.Context, accountID model.AccountID, l List) ([]*model.Site, error) {
+	sites, err := listOwn(ctx, s.door, int64(accountID), l, func(site *model.Site) int64 { return int64(site.ID) })
 	if err != nil {
 		return nil, fmt.Errorf("list sites of account %d: %w", accountID, err)
 	}
@@ -151,7 +153,7 @@ func (s *Sites) ListSites(ctx context.Context, accountID int64, l List) ([]*mode
 
 // CountSites returns how many of the account's sites are in a list with this search and
 // restriction.
-func (s *Sites) CountSites(ctx context.Context, accountID int64, search string, only []int64) (int64, error) {
+func (s *Sites) CountSites(ctx context.Context, accountID model.AccountID, search string, only []model.SiteID) (int64, error) {
 	n, err := countOwn(ctx, s.door, accountID, List{Search: search, Only: only}, (*model.Site)(nil))
 	if err != nil {
 		return 0, fmt.Errorf("count sites of account %d: %w", accountID, err)
@@ -160,8 +162,8 @@ func (s *Sites) CountSites(ctx context.Context, accountID int64, search string, 
 }
 
 // ListSitekeys returns a page of the account's sitekeys, in the list's order.
-func (s *Sitekeys) ListSitekeys(ctx context.Context, accountID int64, l List) ([]*model.Sitekey, error) {
-	keys, err := listOwn(ctx, s.door, accountID, l, func(key *model.Sitekey) int64 { return key.ID })
+func (s *Sitekeys) ListSitekeys(ctx context.Context, accountID model.AccountID, l List) ([]*model.Sitekey, error) {
+	keys, err := listOwn(ctx, s.door, int64(accountID), l, func(key *model.Sitekey) int64 { return int64(key.ID) })
 	if err != nil {
 		return nil, fmt.Errorf("list sitekeys of account %d: %w", accountID, err)
 	}
@@ -169,7 +171,7 @@ func (s *Sitekeys) ListSitekeys(ctx context.Context, accountID int64, l List) ([
 }
 
 // CountSitekeys returns how many of the account's sitekeys a search finds.
-func (s *Sitekeys) CountSitekeys(ctx context.Context, accountID int64, search string) (int64, error) {
+func (s *Sitekeys) CountSitekeys(ctx context.Context, accountID model.AccountID, search string) (int64, error) {
 	n, err := countOwn(ctx, s.door, accountID, List{Search: search}, (*model.Sitekey)(nil))
 	if err != nil {
 		return 0, fmt.Errorf("count sitekeys of account %d: %w", accountID, err)
@@ -178,7 +180,7 @@ func (s *Sitekeys) CountSitekeys(ctx context.Context, accountID int64, search st
 }
 
 // names reads what a search and the orders of text need of all rows of an account in a table.
-func names(ctx context.Context, in door, accountID int64, row any) ([]named, error) {
+func names(ctx context.Context, in door, accountID model.AccountID, row any) ([]named, error) {
 	domains := "domains"
 	if _, ok := row.(*model.Site); ok {
 		domains = "domain"
@@ -205,7 +207,7 @@ func listOwn[Row any](
 		return db.InOrder(rows, l.Backward), err
 	}
 
-	all, err := names(ctx, in, accountID, (*Row)(nil))
+	all, err := names(ctx, in, model.AccountID(accountID), (*Row)(nil))
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +236,7 @@ func notDeleted(q *bun.SelectQuery, row any) *bun.SelectQuery {
 
 // countOwn counts an account's rows on all pages of a list.
 func countOwn(
-	ctx context.Context, in door, accountID int64, l List, row any,
+	ctx context.Context, in door, accountID model.AccountID, l List, row any,
 ) (int64, error) {
 	if l.Search == "" && l.Only == nil {
 		n, err := notDeleted(in.reader().NewSelect().Model(row).Where("account_id = ?", accountID), row).Count(ctx)
@@ -248,7 +250,7 @@ func countOwn(
 
 // SiteByDomain returns the account's site with this own domain, normalised (see model.ParseDomain),
 // or model.ErrNotFound.
-func (s *Sites) SiteByDomain(ctx context.Context, accountID int64, domain string) (*model.Site, error) {
+func (s *Sites) SiteByDomain(ctx context.Context, accountID model.AccountID, domain string) (*model.Site, error) {
 	var site model.Site
 	err := s.reader().NewSelect().Model(&site).Where("account_id = ?", accountID).Where("domain = ?", domain).
 		Where("deleted_at = 0").Scan(ctx)
@@ -260,7 +262,7 @@ func (s *Sites) SiteByDomain(ctx context.Context, accountID int64, domain string
 
 // SitesByID returns sites by their ids. It does not check permissions: the caller must have loaded
 // rows of the sites.
-func (s *Sites) SitesByID(ctx context.Context, ids []int64) (map[int64]*model.Site, error) {
+func (s *Sites) SitesByID(ctx context.Context, ids []model.SiteID) (map[model.SiteID]*model.Site, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
@@ -270,7 +272,7 @@ func (s *Sites) SitesByID(ctx context.Context, ids []int64) (map[int64]*model.Si
 		return nil, fmt.Errorf("read %d sites: %w", len(ids), err)
 	}
 
-	byID := make(map[int64]*model.Site, len(sites))
+	byID := make(map[model.SiteID]*model.Site, len(sites))
 	for _, site := range sites {
 		byID[site.ID] = site
 	}

@@ -30,7 +30,7 @@ type siteList struct {
 	// check returns what checks a value for a site, or is nil.
 	check func(ctx context.Context, tx *db.Tx, site *model.Site) (func(value string) error, error)
 	// removed runs after values were removed, or is nil.
-	removed func(ctx context.Context, tx *db.Tx, siteID int64) error
+	removed func(ctx context.Context, tx *db.Tx, siteID model.SiteID) error
 
 	always       string // a value that every site has, without a row; "": none
 	alwaysListed error  // of removing it
@@ -68,39 +68,39 @@ var networkList = siteList{
 // AddSiteDomain adds an extra domain, normalised (see model.ParseDomain). A site has at most
 // model.MaxExtraDomains. The site's own domain is refused: it is always allowed and would use up
 // one of them.
-func (s *Sites) AddSiteDomain(ctx context.Context, accountID, siteID int64, domain string) error {
+func (s *Sites) AddSiteDomain(ctx context.Context, accountID model.AccountID, siteID model.SiteID, domain string) error {
 	return s.changeItem(ctx, accountID, siteID, &domainList, domain, true)
 }
 
 // RemoveSiteDomain removes an extra domain.
-func (s *Sites) RemoveSiteDomain(ctx context.Context, accountID, siteID int64, domain string) error {
+func (s *Sites) RemoveSiteDomain(ctx context.Context, accountID model.AccountID, siteID model.SiteID, domain string) error {
 	return s.changeItem(ctx, accountID, siteID, &domainList, domain, false)
 }
 
 // RegisterEvent adds a custom event name to the site, which has at most model.MaxRegisteredEvents.
-func (s *Sites) RegisterEvent(ctx context.Context, accountID, siteID int64, name string) error {
+func (s *Sites) RegisterEvent(ctx context.Context, accountID model.AccountID, siteID model.SiteID, name string) error {
 	return s.changeItem(ctx, accountID, siteID, &eventList, name, true)
 }
 
 // UnregisterEvent removes a custom event name from the site, and its mark as a key event.
-func (s *Sites) UnregisterEvent(ctx context.Context, accountID, siteID int64, name string) error {
+func (s *Sites) UnregisterEvent(ctx context.Context, accountID model.AccountID, siteID model.SiteID, name string) error {
 	return s.changeItem(ctx, accountID, siteID, &eventList, name, false)
 }
 
 // MarkKeyEvent makes an event send the conversion webhook. The event must be registered, automatic
 // or an e-commerce event. A purchase always is a key event.
-func (s *Sites) MarkKeyEvent(ctx context.Context, accountID, siteID int64, name string) error {
+func (s *Sites) MarkKeyEvent(ctx context.Context, accountID model.AccountID, siteID model.SiteID, name string) error {
 	return s.changeItem(ctx, accountID, siteID, &keyEventList, name, true)
 }
 
 // UnmarkKeyEvent removes the mark as a key event. It fails for a purchase, which always is one.
-func (s *Sites) UnmarkKeyEvent(ctx context.Context, accountID, siteID int64, name string) error {
+func (s *Sites) UnmarkKeyEvent(ctx context.Context, accountID model.AccountID, siteID model.SiteID, name string) error {
 	return s.changeItem(ctx, accountID, siteID, &keyEventList, name, false)
 }
 
 // changeItem adds a value to a list of a site, or removes it.
 func (s *Sites) changeItem(
-	ctx context.Context, accountID, siteID int64, list *siteList, value string, listed bool,
+	ctx context.Context, accountID model.AccountID, siteID model.SiteID, list *siteList, value string, listed bool,
 ) error {
 	return s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, site *model.Site) error {
 		if listed {
@@ -164,7 +164,7 @@ func (l *siteList) remove(ctx context.Context, tx *db.Tx, site *model.Site, valu
 }
 
 // delete deletes the row of a value, and reports whether there was one.
-func (l *siteList) delete(ctx context.Context, tx *db.Tx, siteID int64, value string) (bool, error) {
+func (l *siteList) delete(ctx context.Context, tx *db.Tx, siteID model.SiteID, value string) (bool, error) {
 	return db.Changed(tx.ExecContext(ctx, "DELETE FROM ? WHERE site_id = ? AND ? = ?", bun.Ident(l.table), siteID,
 		bun.Ident(l.column), value))
 }
@@ -213,14 +213,14 @@ func (l *siteList) replace(
 }
 
 // values returns the values of the site, sorted.
-func (l *siteList) values(ctx context.Context, tx *db.Tx, siteID int64) (values []string, err error) {
+func (l *siteList) values(ctx context.Context, tx *db.Tx, siteID model.SiteID) (values []string, err error) {
 	err = tx.NewSelect().Table(l.table).Column(l.column).Where("site_id = ?", siteID).Scan(ctx, &values)
 	slices.Sort(values)
 	return values, err
 }
 
 // store stores the whole list.
-func (l *siteList) store(ctx context.Context, tx *db.Tx, siteID int64, values []string) error {
+func (l *siteList) store(ctx context.Context, tx *db.Tx, siteID model.SiteID, values []string) error {
 	_, err := tx.ExecContext(ctx, "DELETE FROM ? WHERE site_id = ?", bun.Ident(l.table), siteID)
 	if err != nil || len(values) == 0 {
 		return err
@@ -284,14 +284,14 @@ func checkKeyEvents(ctx context.Context, tx *db.Tx, site *model.Site) (func(name
 }
 
 // registeredEvents returns the custom event names of the site.
-func registeredEvents(ctx context.Context, tx *db.Tx, siteID int64) ([]string, error) {
+func registeredEvents(ctx context.Context, tx *db.Tx, siteID model.SiteID) ([]string, error) {
 	list := siteList{table: "registered_events", column: "name"}
 	return list.values(ctx, tx, siteID)
 }
 
 // unmarkUnregistered removes the marks of key events that are no longer registered. A reserved name
 // was never registered, so its mark stays.
-func unmarkUnregistered(ctx context.Context, tx *db.Tx, siteID int64) error {
+func unmarkUnregistered(ctx context.Context, tx *db.Tx, siteID model.SiteID) error {
 	registered, err := registeredEvents(ctx, tx, siteID)
 	if err != nil {
 		return err

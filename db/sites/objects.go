@@ -16,7 +16,7 @@ import (
 // columns id and site_id. An object of another account is model.ErrNotFound.
 
 // lockOwnSite locks a site of the account. It fails with model.ErrNotFound for another account's.
-func lockOwnSite(ctx context.Context, tx *db.Tx, accountID, siteID int64) error {
+func lockOwnSite(ctx context.Context, tx *db.Tx, accountID model.AccountID, siteID model.SiteID) error {
 	if err := tx.TakeTurn(ctx, "sites"); err != nil {
 		return err
 	}
@@ -29,9 +29,9 @@ func lockOwnSite(ctx context.Context, tx *db.Tx, accountID, siteID int64) error 
 }
 
 // lockSiteOfMember locks a site of the account for a change of what a user of it has chosen.
-func lockSiteOfMember(ctx context.Context, tx *db.Tx, user *model.User, siteID int64) error {
+func lockSiteOfMember(ctx context.Context, tx *db.Tx, user *model.User, siteID model.SiteID) error {
 	// The order of locks requires the user before the site.
-	if err := tx.LockRowFor(ctx, "KEY SHARE", "users", user.ID); err != nil {
+	if err := tx.LockRowFor(ctx, "KEY SHARE", "users", int64(user.ID)); err != nil {
 		return err
 	}
 	if err := tx.CheckReaches(ctx, user, siteID); err != nil {
@@ -50,7 +50,7 @@ type objectLimit struct {
 // createObject stores a new object of a site of the account. It fails with the Conflict name_taken
 // when the name exists.
 func createObject[T any](
-	ctx context.Context, s *Objects, accountID, siteID int64, object *T, limit objectLimit,
+	ctx context.Context, s *Objects, accountID model.AccountID, siteID model.SiteID, object *T, limit objectLimit,
 ) error {
 	err := s.inTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if err := lockOwnSite(ctx, tx, accountID, siteID); err != nil {
@@ -63,7 +63,7 @@ func createObject[T any](
 
 // addObject stores a new object of a site that tx has locked.
 func addObject[T any](
-	ctx context.Context, tx *db.Tx, accountID, siteID int64, object *T, limit objectLimit,
+	ctx context.Context, tx *db.Tx, accountID model.AccountID, siteID model.SiteID, object *T, limit objectLimit,
 ) error {
 	if _, err := tx.NewInsert().Model(object).Exec(ctx); err != nil {
 		return err
@@ -84,7 +84,7 @@ func addObject[T any](
 // changeObject runs a change of an object of the account in a transaction that locks the site's
 // row, and returns the object after it.
 func changeObject[T any, ID ~int64](
-	ctx context.Context, s *Objects, accountID int64, id ID, table string, change func(tx *db.Tx, object *T) error,
+	ctx context.Context, s *Objects, accountID model.AccountID, id ID, table string, change func(tx *db.Tx, object *T) error,
 ) (*T, error) {
 	return withObject(ctx, s, accountID, id, table, func(ctx context.Context, tx *db.Tx, object *T) error {
 		before := objectValues(object)
@@ -97,7 +97,7 @@ func changeObject[T any, ID ~int64](
 
 // deleteObject deletes an object of the account and returns it as it was.
 func deleteObject[T any, ID ~int64](
-	ctx context.Context, s *Objects, accountID int64, id ID, table string,
+	ctx context.Context, s *Objects, accountID model.AccountID, id ID, table string,
 ) (*T, error) {
 	return withObject(ctx, s, accountID, id, table, func(ctx context.Context, tx *db.Tx, object *T) error {
 		return removeObject(ctx, tx, accountID, object)
@@ -105,7 +105,7 @@ func deleteObject[T any, ID ~int64](
 }
 
 // removeObject deletes an object of a site that tx has locked.
-func removeObject[T any](ctx context.Context, tx *db.Tx, accountID int64, object *T) error {
+func removeObject[T any](ctx context.Context, tx *db.Tx, accountID model.AccountID, object *T) error {
 	if _, err := tx.NewDelete().Model(object).WherePK().Exec(ctx); err != nil {
 		return err
 	}
@@ -115,14 +115,14 @@ func removeObject[T any](ctx context.Context, tx *db.Tx, accountID int64, object
 // withObject runs change with an object of the account in a transaction that locks the site's row,
 // and returns the object after it.
 func withObject[T any, ID ~int64](
-	ctx context.Context, s *Objects, accountID int64, id ID, table string,
+	ctx context.Context, s *Objects, accountID model.AccountID, id ID, table string,
 	change func(ctx context.Context, tx *db.Tx, object *T) error,
 ) (*T, error) {
 	var object T
 	err := s.inTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		object = *new(T)
 
-		var siteID int64
+		var siteID model.SiteID
 		if err := tx.NewSelect().Table(table).Column("site_id").Where("id = ?", id).Scan(ctx, &siteID); err != nil {
 			return db.OrNotFound(err)
 		}
@@ -151,7 +151,7 @@ func updateObject[T any](ctx context.Context, tx *db.Tx, object *T, columns ...s
 }
 
 // objectOf returns an object of the account, or model.ErrNotFound.
-func objectOf[T any, ID ~int64](ctx context.Context, s *Objects, accountID int64, id ID) (*T, error) {
+func objectOf[T any, ID ~int64](ctx context.Context, s *Objects, accountID model.AccountID, id ID) (*T, error) {
 	var object T
 	err := s.reader().NewSelect().Model(&object).Where("id = ?", id).
 		Where("site_id IN (SELECT sites.id FROM sites WHERE sites.account_id = ? AND sites.deleted_at = 0)", accountID).Scan(ctx)
@@ -164,8 +164,8 @@ func objectOf[T any, ID ~int64](ctx context.Context, s *Objects, accountID int64
 // objectsOf returns the objects of each site, oldest first, with one statement. The caller must
 // have loaded the sites, which checks the right to see them.
 func objectsOf[T any](
-	ctx context.Context, s *Objects, siteIDs []int64, siteOf func(*T) int64,
-) (map[int64][]*T, error) {
+	ctx context.Context, s *Objects, siteIDs []model.SiteID, siteOf func(*T) model.SiteID,
+) (map[model.SiteID][]*T, error) {
 	if len(siteIDs) == 0 {
 		return nil, nil
 	}
@@ -176,7 +176,7 @@ func objectsOf[T any](
 		return nil, fmt.Errorf("list %T of %d sites: %w", rows, len(siteIDs), err)
 	}
 
-	bySite := make(map[int64][]*T, len(siteIDs))
+	bySite := make(map[model.SiteID][]*T, len(siteIDs))
 	for _, row := range rows {
 		bySite[siteOf(row)] = append(bySite[siteOf(row)], row)
 	}

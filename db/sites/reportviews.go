@@ -12,7 +12,7 @@ import (
 
 // SetReportView stores what a user of the account has chosen for the report of a site. It writes
 // nothing if the choice is stored already.
-func (s *Sites) SetReportView(ctx context.Context, user *model.User, siteID int64, chosen model.ReportView) error {
+func (s *Sites) SetReportView(ctx context.Context, user *model.User, siteID model.SiteID, chosen model.ReportView) error {
 	chosen.SiteID, chosen.UserID = siteID, user.ID
 	err := s.inTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if err := lockSiteOfMember(ctx, tx, user, siteID); err != nil {
@@ -31,8 +31,8 @@ func (s *Sites) SetReportView(ctx context.Context, user *model.User, siteID int6
 // ReportViewsOfSites returns what a user has chosen for the report of each site. Sites without a
 // choice are left out. The caller must have loaded the sites, which checks the right to see them.
 func (s *Sites) ReportViewsOfSites(
-	ctx context.Context, userID int64, siteIDs []int64,
-) (map[int64]*model.ReportView, error) {
+	ctx context.Context, userID model.UserID, siteIDs []model.SiteID,
+) (map[model.SiteID]*model.ReportView, error) {
 	if len(siteIDs) == 0 {
 		return nil, nil
 	}
@@ -44,7 +44,7 @@ func (s *Sites) ReportViewsOfSites(
 		return nil, fmt.Errorf("read the report views of %d sites: %w", len(siteIDs), err)
 	}
 
-	bySite := make(map[int64]*model.ReportView, len(rows))
+	bySite := make(map[model.SiteID]*model.ReportView, len(rows))
 	for _, row := range rows {
 		bySite[row.SiteID] = row
 	}

@@ -31,7 +31,7 @@ func (s *Lookup) SiteRulesByServerSecret(ctx context.Context, hash []byte) (*mod
 
 // SiteRules returns the rules of several sites by their ids. The caller must have loaded the sites,
 // which checks the right to see them.
-func (s *Sites) SiteRules(ctx context.Context, siteIDs []int64) (map[int64]*model.SiteRules, error) {
+func (s *Sites) SiteRules(ctx context.Context, siteIDs []model.SiteID) (map[model.SiteID]*model.SiteRules, error) {
 	if len(siteIDs) == 0 {
 		return nil, nil
 	}
@@ -41,7 +41,7 @@ func (s *Sites) SiteRules(ctx context.Context, siteIDs []int64) (map[int64]*mode
 		return nil, fmt.Errorf("read settings of %d sites: %w", len(siteIDs), err)
 	}
 
-	rules := make(map[int64]*model.SiteRules, len(list))
+	rules := make(map[model.SiteID]*model.SiteRules, len(list))
 	for _, site := range list {
 		rules[site.ID] = site
 	}

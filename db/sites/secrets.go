@@ -18,7 +18,7 @@ import (
 
 // SetServerSecret stores the hash of a new server secret (see model.HashToken) and the hint by
 // which its owner recognises it. It revokes the previous secret and an older one.
-func (s *Sites) SetServerSecret(ctx context.Context, accountID, siteID int64, hash []byte, hint string) error {
+func (s *Sites) SetServerSecret(ctx context.Context, accountID model.AccountID, siteID model.SiteID, hash []byte, hint string) error {
 	_, err := s.ReplaceServerSecret(ctx, accountID, siteID, hash, hint, 0)
 	return err
 }
@@ -26,7 +26,7 @@ func (s *Sites) SetServerSecret(ctx context.Context, accountID, siteID int64, ha
 // ReplaceServerSecret is SetServerSecret, and returns the changed site. The previous secret remains
 // valid until the time oldUntil; 0 revokes it at once. An older one is revoked.
 func (s *Sites) ReplaceServerSecret(
-	ctx context.Context, accountID, siteID int64, hash []byte, hint string, oldUntil model.Instant,
+	ctx context.Context, accountID model.AccountID, siteID model.SiteID, hash []byte, hint string, oldUntil model.Instant,
 ) (changed *model.Site, err error) {
 	err = s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, site *model.Site) error {
 		before := serverSecretValues(site)
@@ -49,12 +49,12 @@ func (s *Sites) ReplaceServerSecret(
 
 // RevokeServerSecret deletes the server secret and the old one. No server can send events until a
 // new one is set.
-func (s *Sites) RevokeServerSecret(ctx context.Context, accountID, siteID int64) error {
+func (s *Sites) RevokeServerSecret(ctx context.Context, accountID model.AccountID, siteID model.SiteID) error {
 	return s.SetServerSecret(ctx, accountID, siteID, nil, "")
 }
 
 // RevokeOldServerSecret deletes the old server secret, if there is one.
-func (s *Sites) RevokeOldServerSecret(ctx context.Context, accountID, siteID int64) error {
+func (s *Sites) RevokeOldServerSecret(ctx context.Context, accountID model.AccountID, siteID model.SiteID) error {
 	return s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, site *model.Site) error {
 		return setOldServerSecret(ctx, tx, site, nil, "", 0, serverSecretValues(site))
 	})
@@ -97,7 +97,7 @@ func secretValues(
 // secret. The previous secret remains valid until the time oldUntil; 0 revokes it at once. An older
 // one is revoked.
 func (s *Sitekeys) RotateSitekeySecret(
-	ctx context.Context, accountID, id int64, oldUntil model.Instant,
+	ctx context.Context, accountID model.AccountID, id model.SitekeyID, oldUntil model.Instant,
 ) (changed *model.Sitekey, secret string, err error) {
 	changed, err = s.changeSitekey(ctx, accountID, id, func(tx *db.Tx, key *model.Sitekey) error {
 		before := sitekeySecretValues(key)
@@ -119,7 +119,7 @@ func (s *Sitekeys) RotateSitekeySecret(
 
 // RevokeOldSitekeySecret deletes the sitekey's old secret, if there is one, and returns the changed
 // sitekey.
-func (s *Sitekeys) RevokeOldSitekeySecret(ctx context.Context, accountID, id int64) (*model.Sitekey, error) {
+func (s *Sitekeys) RevokeOldSitekeySecret(ctx context.Context, accountID model.AccountID, id model.SitekeyID) (*model.Sitekey, error) {
 	return s.changeSitekey(ctx, accountID, id, func(tx *db.Tx, key *model.Sitekey) error {
 		return setOldSitekeySecret(ctx, tx, key, nil, "", 0, sitekeySecretValues(key))
 	})

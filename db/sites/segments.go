@@ -16,7 +16,7 @@ import (
 
 // CreateSegment saves filters under a name that is unique in the site, which can have
 // model.MaxSegments. It returns the segment with its id.
-func (s *Objects) CreateSegment(ctx context.Context, accountID int64, segment model.Segment) (*model.Segment, error) {
+func (s *Objects) CreateSegment(ctx context.Context, accountID model.AccountID, segment model.Segment) (*model.Segment, error) {
 	if err := checkSegment(&segment); err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func (s *Objects) CreateSegment(ctx context.Context, accountID int64, segment mo
 // UpdateSegment changes the given ones of name and filters, or nothing if one of them is refused. A
 // shared link with this segment shows the new filters.
 func (s *Objects) UpdateSegment(
-	ctx context.Context, accountID int64, id model.SegmentID, name *string, filters *[]model.ReportFilter,
+	ctx context.Context, accountID model.AccountID, id model.SegmentID, name *string, filters *[]model.ReportFilter,
 ) (*model.Segment, error) {
 	return changeObject(ctx, s, accountID, id, "segments", func(tx *db.Tx, segment *model.Segment) error {
 		setIfGiven(&segment.Name, name)
@@ -65,7 +65,7 @@ func checkSegment(segment *model.Segment) error {
 
 // DeleteSegment deletes a segment of the account and returns it. It fails with the Conflict
 // segment_in_use while a shared link has it: without the segment the link would show more.
-func (s *Objects) DeleteSegment(ctx context.Context, accountID int64, id model.SegmentID) (*model.Segment, error) {
+func (s *Objects) DeleteSegment(ctx context.Context, accountID model.AccountID, id model.SegmentID) (*model.Segment, error) {
 	return withObject(ctx, s, accountID, id, "segments", func(
 		ctx context.Context, tx *db.Tx, segment *model.Segment,
 	) error {
@@ -84,19 +84,19 @@ func (s *Objects) DeleteSegment(ctx context.Context, accountID int64, id model.S
 }
 
 // Segment returns a segment of the account, or model.ErrNotFound.
-func (s *Objects) Segment(ctx context.Context, accountID int64, id model.SegmentID) (*model.Segment, error) {
+func (s *Objects) Segment(ctx context.Context, accountID model.AccountID, id model.SegmentID) (*model.Segment, error) {
 	return objectOf[model.Segment](ctx, s, accountID, id)
 }
 
 // SegmentsOfSites returns the segments of each site, oldest first. The caller must have loaded the
 // sites, which checks the right to see them.
-func (s *Objects) SegmentsOfSites(ctx context.Context, siteIDs []int64) (map[int64][]*model.Segment, error) {
-	return objectsOf(ctx, s, siteIDs, func(segment *model.Segment) int64 { return segment.SiteID })
+func (s *Objects) SegmentsOfSites(ctx context.Context, siteIDs []model.SiteID) (map[model.SiteID][]*model.Segment, error) {
+	return objectsOf(ctx, s, siteIDs, func(segment *model.Segment) model.SiteID { return segment.SiteID })
 }
 
 // CreateFunnel saves steps under a name that is unique in the site, which can have
 // model.MaxFunnels. It returns the funnel with its id.
-func (s *Objects) CreateFunnel(ctx context.Context, accountID int64, funnel model.Funnel) (*model.Funnel, error) {
+func (s *Objects) CreateFunnel(ctx context.Context, accountID model.AccountID, funnel model.Funnel) (*model.Funnel, error) {
 	if err := checkFunnel(&funnel, true); err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func (s *Objects) CreateFunnel(ctx context.Context, accountID int64, funnel mode
 
 // UpdateFunnel changes the given ones of name and steps, or nothing if one of them is refused.
 func (s *Objects) UpdateFunnel(
-	ctx context.Context, accountID int64, id model.FunnelID, name *string, steps *[]model.FunnelStep,
+	ctx context.Context, accountID model.AccountID, id model.FunnelID, name *string, steps *[]model.FunnelStep,
 ) (*model.Funnel, error) {
 	return changeObject(ctx, s, accountID, id, "funnels", func(tx *db.Tx, funnel *model.Funnel) error {
 		setIfGiven(&funnel.Name, name)
@@ -158,17 +158,17 @@ func checkFunnel(funnel *model.Funnel, newSteps bool) error {
 }
 
 // DeleteFunnel deletes a funnel of the account and returns it.
-func (s *Objects) DeleteFunnel(ctx context.Context, accountID int64, id model.FunnelID) (*model.Funnel, error) {
+func (s *Objects) DeleteFunnel(ctx context.Context, accountID model.AccountID, id model.FunnelID) (*model.Funnel, error) {
 	return deleteObject[model.Funnel](ctx, s, accountID, id, "funnels")
 }
 
 // Funnel returns a funnel of the account, or model.ErrNotFound.
-func (s *Objects) Funnel(ctx context.Context, accountID int64, id model.FunnelID) (*model.Funnel, error) {
+func (s *Objects) Funnel(ctx context.Context, accountID model.AccountID, id model.FunnelID) (*model.Funnel, error) {
 	return objectOf[model.Funnel](ctx, s, accountID, id)
 }
 
 // FunnelsOfSites returns the funnels of each site, oldest first. The caller must have loaded the
 // sites, which checks the right to see them.
-func (s *Objects) FunnelsOfSites(ctx context.Context, siteIDs []int64) (map[int64][]*model.Funnel, error) {
-	return objectsOf(ctx, s, siteIDs, func(funnel *model.Funnel) int64 { return funnel.SiteID })
+func (s *Objects) FunnelsOfSites(ctx context.Context, siteIDs []model.SiteID) (map[model.SiteID][]*model.Funnel, error) {
+	return objectsOf(ctx, s, siteIDs, func(funnel *model.Funnel) model.SiteID { return funnel.SiteID })
 }

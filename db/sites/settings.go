@@ -7,7 +7,6 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/db/watch"
 )
 
 // Settings that an owner can change on a site. Every change locks the site's row first, so that the
@@ -18,7 +17,7 @@ import (
 // PauseSite makes the site refuse its hits from now on, or store them again. It returns the site. A
 // site that is paused already keeps the time since which it is.
 func (s *Sites) PauseSite(
-	ctx context.Context, accountID, siteID int64, paused bool, now model.Instant,
+	ctx context.Context, accountID model.AccountID, siteID model.SiteID, paused bool, now model.Instant,
 ) (changed *model.Site, err error) {
 	err = s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, site *model.Site) error {
 		changed = site
@@ -46,7 +45,7 @@ func (s *Sites) PauseSite(
 // SetSitePlan puts a site of any account on a plan. The caller must have checked that the user is
 // an operator. For a plan with a fixed volume, monthlyPageviews must be that volume or nil. An
 // Enterprise plan needs a volume from 1 to model.MaxMonthlyPageviews.
-func (s *Sites) SetSitePlan(ctx context.Context, siteID int64, plan model.Plan, monthlyPageviews *int64) error {
+func (s *Sites) SetSitePlan(ctx context.Context, siteID model.SiteID, plan model.Plan, monthlyPageviews *int64) error {
 	volume, fixed := plan.MonthlyPageviews()
 	switch {
 	case !fixed && plan != model.PlanEnterprise:
@@ -83,19 +82,19 @@ func updateColumns(ctx context.Context, tx *db.Tx, site *model.Site, columns ...
 // changeSite changes a site of the account in a transaction that locks the site's row, and notifies
 // the watchers.
 func (s *Sites) changeSite(
-	ctx context.Context, accountID, siteID int64, change func(tx *db.Tx, site *model.Site) error,
+	ctx context.Context, accountID model.AccountID, siteID model.SiteID, change func(tx *db.Tx, site *model.Site) error,
 ) error {
 	return s.change(ctx, siteID, change, "account_id = ? AND deleted_at = 0", accountID)
 }
 
 // changeAnySite is changeSite for the operator: the site may belong to any account.
-func (s *Sites) changeAnySite(ctx context.Context, siteID int64, change func(tx *db.Tx, site *model.Site) error) error {
+func (s *Sites) changeAnySite(ctx context.Context, siteID model.SiteID, change func(tx *db.Tx, site *model.Site) error) error {
 	return s.change(ctx, siteID, change, "deleted_at = 0")
 }
 
 // change is changeSite for a site that meets a condition.
 func (s *Sites) change(
-	ctx context.Context, siteID int64, change func(tx *db.Tx, site *model.Site) error, condition string, args ...any,
+	ctx context.Context, siteID model.SiteID, change func(tx *db.Tx, site *model.Site) error, condition string, args ...any,
 ) error {
 	err := s.inTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if err := tx.TakeTurn(ctx, "sites"); err != nil {
@@ -113,7 +112,7 @@ func (s *Sites) change(
 			return err
 		}
 
-		return tx.Notify(ctx, watch.Sites, siteID)
+		return tx.NotifySites(ctx, siteID)
 	})
 	return db.Wrap(err, "change site %d", siteID)
 }

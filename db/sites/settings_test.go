@@ -28,7 +28,7 @@ func rulesOf(t *testing.T, d *db.DB, site *model.Site) *model.SiteRules {
 
 // siteChanges makes every change that an owner can make, with allowed values, and returns the
 // errors.
-func siteChanges(ctx context.Context, d *db.DB, accountID, siteID int64) map[string]error {
+func siteChanges(ctx context.Context, d *db.DB, accountID model.AccountID, siteID model.SiteID) map[string]error {
 	return map[string]error{
 		"AddSiteDomain":      sites.New(d).Sites.AddSiteDomain(ctx, accountID, siteID, "shop.example"),
 		"RemoveSiteDomain":   sites.New(d).Sites.RemoveSiteDomain(ctx, accountID, siteID, "other.example"),
@@ -58,7 +58,10 @@ func TestSettingsBelongToTheAccount(t *testing.T) {
 		site, other := dbtest.NewOwnSite(t, d, "example.com"), dbtest.NewUser(t, d, "other@example.org")
 		before := rulesOf(t, d, site)
 
-		for _, foreign := range []struct{ account, site int64 }{{other.AccountID, site.ID}, {site.AccountID, site.ID + 1},
+		for _, foreign := range []struct {
+			account model.AccountID
+			site    model.SiteID
+		}{{other.AccountID, site.ID}, {site.AccountID, site.ID + 1},
 			{0, site.ID}} {
 			for name, err := range siteChanges(ctx, d, foreign.account, foreign.site) {
 				if !errors.Is(err, model.ErrNotFound) {
@@ -87,7 +90,7 @@ func TestSettingsBelongToTheAccount(t *testing.T) {
 				return sites.New(d).Lookup.SiteRulesByServerSecret(ctx, model.HashToken("s"))
 			},
 			"id": func() (*model.SiteRules, error) {
-				rules, err := sites.New(d).Sites.SiteRules(ctx, []int64{site.ID})
+				rules, err := sites.New(d).Sites.SiteRules(ctx, []model.SiteID{site.ID})
 				return rules[site.ID], err
 			},
 		} {
@@ -161,7 +164,7 @@ func TestOwnDomainIsNoExtraDomain(t *testing.T) {
 		dbtest.WantCode(t, sites.New(d).Sites.AddSiteDomain(t.Context(), site.AccountID, site.ID, "example.com"), model.Invalid,
 			"own_domain", "domain")
 
-		for _, change := range []func(context.Context, int64, int64, string) error{sites.New(d).Sites.AddSiteDomain,
+		for _, change := range []func(context.Context, model.AccountID, model.SiteID, string) error{sites.New(d).Sites.AddSiteDomain,
 			sites.New(d).Sites.AddSiteDomain, sites.New(d).Sites.RemoveSiteDomain, sites.New(d).Sites.RemoveSiteDomain, sites.New(d).Sites.AddSiteDomain} {
 			if err := change(t.Context(), site.AccountID, site.ID, "example.org"); err != nil {
 				t.Fatal(err)
@@ -178,7 +181,7 @@ func TestEventNames(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.NewOwnSite(t, d, "example.com")
-		type change = func(context.Context, int64, int64, string) error
+		type change = func(context.Context, model.AccountID, model.SiteID, string) error
 
 		for _, test := range []struct {
 			change change

@@ -20,7 +20,7 @@ const sharedLinkTouch = time.Minute
 // the site: any other is the NotFound not_found of the field segmentId. The token is stored
 // encrypted.
 func (s *Objects) CreateSharedLink(
-	ctx context.Context, accountID int64, link model.SharedLink,
+	ctx context.Context, accountID model.AccountID, link model.SharedLink,
 ) (*model.SharedLink, error) {
 	name, err := model.ParseName("name", link.Name)
 	if err != nil {
@@ -68,12 +68,12 @@ func checkLinkSegment(ctx context.Context, tx *db.Tx, link *model.SharedLink) er
 
 // RevokeSharedLink deletes a link of the account and returns it. Its readers can read nothing from
 // then on.
-func (s *Objects) RevokeSharedLink(ctx context.Context, accountID int64, id model.SharedLinkID) (*model.SharedLink, error) {
+func (s *Objects) RevokeSharedLink(ctx context.Context, accountID model.AccountID, id model.SharedLinkID) (*model.SharedLink, error) {
 	return deleteObject[model.SharedLink](ctx, s, accountID, id, "shared_links")
 }
 
 // SharedLink returns a link of the account, or model.ErrNotFound.
-func (s *Objects) SharedLink(ctx context.Context, accountID int64, id model.SharedLinkID) (*model.SharedLink, error) {
+func (s *Objects) SharedLink(ctx context.Context, accountID model.AccountID, id model.SharedLinkID) (*model.SharedLink, error) {
 	return objectOf[model.SharedLink](ctx, s, accountID, id)
 }
 
@@ -105,8 +105,8 @@ func (s *Objects) LinkOrigins(ctx context.Context, id model.SharedLinkID, now mo
 
 // SharedLinksOfSites returns the links of each site, oldest first, also expired ones. The caller
 // must have loaded the sites, which checks the right to see them.
-func (s *Objects) SharedLinksOfSites(ctx context.Context, siteIDs []int64) (map[int64][]*model.SharedLink, error) {
-	return objectsOf(ctx, s, siteIDs, func(link *model.SharedLink) int64 { return link.SiteID })
+func (s *Objects) SharedLinksOfSites(ctx context.Context, siteIDs []model.SiteID) (map[model.SiteID][]*model.SharedLink, error) {
+	return objectsOf(ctx, s, siteIDs, func(link *model.SharedLink) model.SiteID { return link.SiteID })
 }
 
 // SegmentsByID returns segments by their numbers, for shared links that the caller has loaded.

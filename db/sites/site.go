@@ -11,7 +11,6 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/db/watch"
 )
 
 // CreateSite stores a site and returns it with its id. Its automatic events are enabled (analytics
@@ -28,7 +27,7 @@ func (s *Sites) createSite(ctx context.Context, site model.Site, anyNumber bool)
 	site.TimeZone = cmp.Or(site.TimeZone, model.DefaultTimeZone)
 
 	err := s.inTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-		if err := tx.LockRow(ctx, "accounts", site.AccountID); err != nil {
+		if err := tx.LockAccount(ctx, site.AccountID); err != nil {
 			return err
 		}
 
@@ -48,7 +47,7 @@ func (s *Sites) createSite(ctx context.Context, site model.Site, anyNumber bool)
 			return err
 		}
 
-		return tx.Notify(ctx, watch.Sites, site.ID)
+		return tx.NotifySites(ctx, site.ID)
 	})
 
 	if err != nil {
@@ -78,7 +77,7 @@ func maySiteJoin(ctx context.Context, tx *db.Tx, site *model.Site, anyNumber boo
 }
 
 // atMostSites is atMost for the sites of an account that are not deleted.
-func atMostSites(ctx context.Context, tx *db.Tx, accountID int64) error {
+func atMostSites(ctx context.Context, tx *db.Tx, accountID model.AccountID) error {
 	return atMost(ctx, tx, "sites", accountID, model.MaxSites, "too_many_sites", "deleted_at = 0")
 }
 
@@ -86,7 +85,7 @@ func atMostSites(ctx context.Context, tx *db.Tx, accountID int64) error {
 // including the one that tx has just inserted; the error rolls that back. tx must hold the lock on
 // the account's row.
 func atMost(
-	ctx context.Context, tx *db.Tx, table string, accountID, limit int64, code string, conditions ...string,
+	ctx context.Context, tx *db.Tx, table string, accountID model.AccountID, limit int64, code string, conditions ...string,
 ) error {
 	q := tx.NewSelect().Table(table).Where("account_id = ?", accountID)
 	for _, condition := range conditions {
@@ -103,7 +102,7 @@ func atMost(
 
 // SiteByID returns a site of the account. It returns model.ErrNotFound both for a site of another
 // account and for one that does not exist.
-func (s *Sites) SiteByID(ctx context.Context, accountID, id int64) (*model.Site, error) {
+func (s *Sites) SiteByID(ctx context.Context, accountID model.AccountID, id model.SiteID) (*model.Site, error) {
 	var site model.Site
 	err := s.reader().NewSelect().Model(&site).Where("account_id = ?", accountID).Where("id = ?", id).
 		Where("deleted_at = 0").Scan(ctx)
@@ -120,7 +119,7 @@ func (s *Sites) IsKeyTaken(ctx context.Context, siteKey string) (bool, error) {
 
 // Sites returns at most limit sites of the account in the order of their ids, starting after the id
 // after (0 for the first page).
-func (s *Sites) Sites(ctx context.Context, accountID, after, limit int64) ([]*model.Site, error) {
+func (s *Sites) Sites(ctx context.Context, accountID model.AccountID, after model.SiteID, limit int64) ([]*model.Site, error) {
 	var sites []*model.Site
 	err := s.reader().NewSelect().Model(&sites).Where("account_id = ?", accountID).Where("id > ?", after).
 		Where("deleted_at = 0").Order("id").Limit(limit).Scan(ctx)
@@ -133,16 +132,16 @@ func (s *Sites) Sites(ctx context.Context, accountID, after, limit int64) ([]*mo
 // MonthlyUsage returns how many page views and events each site has recorded in the month. Sites
 // without any are left out. The caller must have loaded the sites, which checks the right to see
 // them.
-func (s *Usage) MonthlyUsage(ctx context.Context, month model.Month, siteIDs []int64) (map[int64]int64, error) {
+func (s *Usage) MonthlyUsage(ctx context.Context, month model.Month, siteIDs []model.SiteID) (map[model.SiteID]int64, error) {
 	if len(siteIDs) == 0 {
 		return nil, nil
 	}
 
 	type usage struct {
-		SiteID int64
+		SiteID model.SiteID
 		Used   int64
 	}
-	rows, err := db.RowsPerCell(ctx, s.db, siteIDs, func(in *db.Cell, siteIDs []int64, rows *[]usage) error {
+	rows, err := db.RowsPerCell(ctx, s.db, siteIDs, func(in *db.Cell, siteIDs []model.SiteID, rows *[]usage) error {
 		return in.Read.NewSelect().Table("site_usage").Column("site_id", "used").
 			Where("site_id IN ?", bun.Tuple(siteIDs)).Where("month = ?", month).Scan(ctx, rows)
 	})
@@ -150,7 +149,7 @@ func (s *Usage) MonthlyUsage(ctx context.Context, month model.Month, siteIDs []i
 		return nil, fmt.Errorf("read usage of %d sites in %s: %w", len(siteIDs), month, err)
 	}
 
-	used := make(map[int64]int64, len(rows))
+	used := make(map[model.SiteID]int64, len(rows))
 	for _, row := range rows {
 		used[row.SiteID] = row.Used
 	}
@@ -159,7 +158,7 @@ func (s *Usage) MonthlyUsage(ctx context.Context, month model.Month, siteIDs []i
 }
 
 // AnySite returns a site of any account, for the operator, or model.ErrNotFound.
-func (s *Sites) AnySite(ctx context.Context, id int64) (*model.Site, error) {
+func (s *Sites) AnySite(ctx context.Context, id model.SiteID) (*model.Site, error) {
 	var site model.Site
 	if err := s.reader().NewSelect().Model(&site).Where("id = ?", id).Where("deleted_at = 0").Scan(ctx); err != nil {
 		return nil, db.OrNotFound(err)
@@ -169,16 +168,16 @@ func (s *Sites) AnySite(ctx context.Context, id int64) (*model.Site, error) {
 
 // LastHits returns when each site's last page view or event was stored. Sites without any are left
 // out. The caller must have loaded the sites, which checks the right to see them.
-func (s *Usage) LastHits(ctx context.Context, siteIDs []int64) (map[int64]model.Instant, error) {
+func (s *Usage) LastHits(ctx context.Context, siteIDs []model.SiteID) (map[model.SiteID]model.Instant, error) {
 	if len(siteIDs) == 0 {
 		return nil, nil
 	}
 
 	type newest struct {
-		ID              int64
+		ID              model.SiteID
 		Pageview, Event *model.Instant
 	}
-	rows, err := db.RowsPerCell(ctx, s.db, siteIDs, func(in *db.Cell, siteIDs []int64, rows *[]newest) error {
+	rows, err := db.RowsPerCell(ctx, s.db, siteIDs, func(in *db.Cell, siteIDs []model.SiteID, rows *[]newest) error {
 		return in.Read.NewSelect().Table("sites").Column("id").
 			ColumnExpr("(SELECT at FROM pageviews WHERE site_id = sites.id ORDER BY at DESC LIMIT 1) AS pageview").
 			ColumnExpr("(SELECT at FROM events WHERE site_id = sites.id ORDER BY at DESC LIMIT 1) AS event").
@@ -188,7 +187,7 @@ func (s *Usage) LastHits(ctx context.Context, siteIDs []int64) (map[int64]model.
 		return nil, fmt.Errorf("read last hits of %d sites: %w", len(siteIDs), err)
 	}
 
-	last := make(map[int64]model.Instant, len(rows))
+	last := make(map[model.SiteID]model.Instant, len(rows))
 
 	for _, row := range rows {
 		for _, at := range []*model.Instant{row.Pageview, row.Event} {
@@ -203,10 +202,10 @@ func (s *Usage) LastHits(ctx context.Context, siteIDs []int64) (map[int64]model.
 
 // OfAccounts selects sites of several accounts.
 type OfAccounts struct {
-	After  int64  // only sites with a larger id
-	Only   int64  // instead of Search: only the site with this id; 0: all
-	Search string // part of the name or domain, without regard to the case of ASCII letters; "": all
-	Limit  int    // sites of each account
+	After  model.SiteID // only sites with a larger id
+	Only   model.SiteID // instead of Search: only the site with this id; 0: all
+	Search string       // part of the name or domain, without regard to the case of ASCII letters; "": all
+	Limit  int          // sites of each account
 }
 
 // condition returns the condition of the sites of one account. Its first argument is the id of the
@@ -228,7 +227,7 @@ func (o OfAccounts) condition() (text string, args []any) {
 
 // SitesOfAccounts returns sites of each account, oldest first, with one statement. The caller must
 // have checked that the user is an operator.
-func (s *Sites) SitesOfAccounts(ctx context.Context, accountIDs []int64, of OfAccounts) (map[int64][]*model.Site, error) {
+func (s *Sites) SitesOfAccounts(ctx context.Context, accountIDs []model.AccountID, of OfAccounts) (map[model.AccountID][]*model.Site, error) {
 	if len(accountIDs) == 0 {
 		return nil, nil
 	}
@@ -248,7 +247,7 @@ func (s *Sites) SitesOfAccounts(ctx context.Context, accountIDs []int64, of OfAc
 		return nil, fmt.Errorf("list sites of %d accounts: %w", len(accountIDs), err)
 	}
 
-	byAccount := make(map[int64][]*model.Site, len(accountIDs))
+	byAccount := make(map[model.AccountID][]*model.Site, len(accountIDs))
 	for _, row := range rows {
 		byAccount[row.AccountID] = append(byAccount[row.AccountID], row)
 	}

@@ -59,15 +59,15 @@ func TestSitesPageByKey(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		owner, other := dbtest.NewUser(t, d, "owner@example.com"), dbtest.NewUser(t, d, "other@example.com")
-		var want []int64
+		var want []model.SiteID
 		for i := range 7 {
 			want = append(want, dbtest.NewSite(t, d, owner.AccountID, fmt.Sprintf("s%d.example.com", i)).ID)
 			dbtest.NewSite(t, d, other.AccountID, fmt.Sprintf("s%d.example.com", i))
 		}
 
-		var got []int64
+		var got []model.SiteID
 
-		for after := int64(0); ; {
+		for after := model.SiteID(0); ; {
 			page, err := sites.New(d).Sites.Sites(t.Context(), owner.AccountID, after, 3)
 			if err != nil {
 				t.Fatal(err)
@@ -96,7 +96,7 @@ func TestMonthlyUsage(t *testing.T) {
 		a, b := dbtest.NewSite(t, d, owner.AccountID, "a.example.com"), dbtest.NewSite(t, d, owner.AccountID, "b.example.com")
 		addUsage(t, d, map[model.UsageKey]int64{{SiteID: a.ID, Month: 202611}: 7, {SiteID: a.ID, Month: 202610}: 9})
 
-		got, err := sites.New(d).Usage.MonthlyUsage(t.Context(), 202611, []int64{a.ID, b.ID})
+		got, err := sites.New(d).Usage.MonthlyUsage(t.Context(), 202611, []model.SiteID{a.ID, b.ID})
 		if err != nil || len(got) != 1 || got[a.ID] != 7 {
 			t.Errorf("got %v, error %v; want only site %d with 7", got, err, a.ID)
 		}

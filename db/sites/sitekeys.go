@@ -10,7 +10,6 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/db/watch"
 )
 
 // Every change of a sitekey notifies the watchers (see WatchSitekeys), so that every process
@@ -22,7 +21,7 @@ import (
 // not stored and cannot be read again. It fails with the Conflict too_many_sitekeys beyond
 // model.MaxSitekeys.
 func (s *Sitekeys) CreateSitekey(
-	ctx context.Context, accountID int64, name string, domains []string, now model.Instant,
+	ctx context.Context, accountID model.AccountID, name string, domains []string, now model.Instant,
 ) (*model.Sitekey, string, error) {
 	return s.CreateSitekeyAs(ctx, accountID, model.NewSitekey(), name, domains, now)
 }
@@ -30,7 +29,7 @@ func (s *Sitekeys) CreateSitekey(
 // CreateSitekeyAs is CreateSitekey with a public text that the sitekey had in another installation.
 // It fails with the Conflict sitekey_taken if this installation has it.
 func (s *Sitekeys) CreateSitekeyAs(
-	ctx context.Context, accountID int64, sitekey, name string, domains []string, now model.Instant,
+	ctx context.Context, accountID model.AccountID, sitekey, name string, domains []string, now model.Instant,
 ) (*model.Sitekey, string, error) {
 	key := model.Sitekey{AccountID: accountID, Sitekey: sitekey, CreatedAt: now}
 	if !model.IsSitekey(sitekey) {
@@ -44,7 +43,7 @@ func (s *Sitekeys) CreateSitekeyAs(
 	secret := giveSecret(&key)
 
 	err := s.inTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-		if err := tx.LockRow(ctx, "accounts", accountID); err != nil {
+		if err := tx.LockAccount(ctx, accountID); err != nil {
 			return err
 		}
 		if _, err := tx.NewInsert().Model(&key).Exec(ctx); err != nil {
@@ -58,7 +57,7 @@ func (s *Sitekeys) CreateSitekeyAs(
 			return err
 		}
 
-		return tx.Notify(ctx, watch.Sitekeys, key.ID)
+		return tx.NotifySitekeys(ctx, key.ID)
 	})
 	if db.IsUnique(err) {
 		// Secrets are random, so the public text is the duplicate.
@@ -80,7 +79,7 @@ type SitekeyUpdate struct {
 
 // UpdateSitekey changes all that u holds or, when some of it is refused, nothing. It reports every
 // wrong field, as joined errors, and returns the changed sitekey.
-func (s *Sitekeys) UpdateSitekey(ctx context.Context, accountID, id int64, u SitekeyUpdate) (*model.Sitekey, error) {
+func (s *Sitekeys) UpdateSitekey(ctx context.Context, accountID model.AccountID, id model.SitekeyID, u SitekeyUpdate) (*model.Sitekey, error) {
 	return s.changeSitekey(ctx, accountID, id, func(tx *db.Tx, key *model.Sitekey) error {
 		before := sitekeyValues(key)
 		if err := describeSitekey(key, u.Name, u.Domains); err != nil {
@@ -95,7 +94,7 @@ func (s *Sitekeys) UpdateSitekey(ctx context.Context, accountID, id int64, u Sit
 
 // DeleteSitekey deletes a sitekey with its counts. Its tokens become invalid. A count that is
 // flushed later expires with the others of its day.
-func (s *Sitekeys) DeleteSitekey(ctx context.Context, accountID, id int64) error {
+func (s *Sitekeys) DeleteSitekey(ctx context.Context, accountID model.AccountID, id model.SitekeyID) error {
 	_, err := s.changeSitekey(ctx, accountID, id, func(tx *db.Tx, key *model.Sitekey) error {
 		if _, err := tx.NewDelete().Model(key).WherePK().Exec(ctx); err != nil {
 			return err
@@ -111,7 +110,7 @@ func (s *Sitekeys) DeleteSitekey(ctx context.Context, accountID, id int64) error
 // changeSitekey runs a change in a transaction that locks the sitekey's row, and notifies the
 // watchers.
 func (s *Sitekeys) changeSitekey(
-	ctx context.Context, accountID, id int64, change func(tx *db.Tx, key *model.Sitekey) error,
+	ctx context.Context, accountID model.AccountID, id model.SitekeyID, change func(tx *db.Tx, key *model.Sitekey) error,
 ) (*model.Sitekey, error) {
 	var key model.Sitekey
 	err := s.inTx(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -125,7 +124,7 @@ func (s *Sitekeys) changeSitekey(
 			return err
 		}
 
-		return tx.Notify(ctx, watch.Sitekeys, id)
+		return tx.NotifySitekeys(ctx, id)
 	})
 	if err != nil {
 		return nil, db.Wrap(err, "change sitekey %d", id)
@@ -158,7 +157,7 @@ func describeSitekey(key *model.Sitekey, name *string, domains *[]string) error 
 }
 
 // SitekeyByID returns a sitekey of the account, or model.ErrNotFound.
-func (s *Sitekeys) SitekeyByID(ctx context.Context, accountID, id int64) (*model.Sitekey, error) {
+func (s *Sitekeys) SitekeyByID(ctx context.Context, accountID model.AccountID, id model.SitekeyID) (*model.Sitekey, error) {
 	return findSitekey(ctx, s.reader(), func(q *bun.SelectQuery) {
 		q.Where("account_id = ?", accountID).Where("id = ?", id)
 	})
@@ -217,7 +216,7 @@ func findSitekey(ctx context.Context, pool bun.IDB, where func(*bun.SelectQuery)
 
 // Sitekeys returns at most limit sitekeys of the account in the order of their ids, starting after
 // the id after (0 for the first page).
-func (s *Sitekeys) Sitekeys(ctx context.Context, accountID, after, limit int64) ([]*model.Sitekey, error) {
+func (s *Sitekeys) Sitekeys(ctx context.Context, accountID model.AccountID, after model.SitekeyID, limit int64) ([]*model.Sitekey, error) {
 	var keys []*model.Sitekey
 	err := s.reader().NewSelect().Model(&keys).Where("account_id = ?", accountID).Where("id > ?", after).
 		Order("id").Limit(limit).Scan(ctx)

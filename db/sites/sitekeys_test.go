@@ -14,7 +14,7 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-func newSitekey(t *testing.T, d *db.DB, account int64, domains ...string) (*model.Sitekey, string) {
+func newSitekey(t *testing.T, d *db.DB, account model.AccountID, domains ...string) (*model.Sitekey, string) {
 	t.Helper()
 	key, secret, err := sites.New(d).Sitekeys.CreateSitekey(t.Context(), account, "Form", domains, 7)
 	if err != nil {
@@ -93,19 +93,22 @@ func TestSitekeys(t *testing.T) {
 		}
 
 		// Another account's sitekey behaves like one that does not exist.
-		for what, change := range map[string]func(id int64) error{
-			"find": func(id int64) error { _, err := sites.New(d).Sitekeys.SitekeyByID(ctx, account, id); return err },
-			"update": func(id int64) error {
+		for what, change := range map[string]func(id model.SitekeyID) error{
+			"find": func(id model.SitekeyID) error {
+				_, err := sites.New(d).Sitekeys.SitekeyByID(ctx, account, id)
+				return err
+			},
+			"update": func(id model.SitekeyID) error {
 				_, err := sites.New(d).Sitekeys.UpdateSitekey(ctx, account, id, sites.SitekeyUpdate{Name: &name})
 				return err
 			},
-			"rotate": func(id int64) error {
+			"rotate": func(id model.SitekeyID) error {
 				_, _, err := sites.New(d).Sitekeys.RotateSitekeySecret(ctx, account, id, 0)
 				return err
 			},
-			"delete": func(id int64) error { return sites.New(d).Sitekeys.DeleteSitekey(ctx, account, id) },
+			"delete": func(id model.SitekeyID) error { return sites.New(d).Sitekeys.DeleteSitekey(ctx, account, id) },
 		} {
-			for _, id := range []int64{foreign.ID, 1 << 40} {
+			for _, id := range []model.SitekeyID{foreign.ID, 1 << 40} {
 				if err := change(id); !errors.Is(err, model.ErrNotFound) {
 					t.Errorf("%s %d: %v, want ErrNotFound", what, id, err)
 				}
@@ -169,16 +172,16 @@ func TestSitekeyPages(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		account := dbtest.CaptchaAccount(t, d, "a")
-		var ids []int64
+		var ids []model.SitekeyID
 		for range 5 {
 			key, _ := newSitekey(t, d, account)
 			ids = append(ids, key.ID)
 			newSitekey(t, d, dbtest.CaptchaAccount(t, d, fmt.Sprint("other", len(ids))))
 		}
 
-		var got []int64
+		var got []model.SitekeyID
 
-		for after := int64(0); ; {
+		for after := model.SitekeyID(0); ; {
 			page, err := sites.New(d).Sitekeys.Sitekeys(t.Context(), account, after, 2)
 			if err != nil {
 				t.Fatal(err)
@@ -213,16 +216,16 @@ func TestWatchSitekeys(t *testing.T) {
 
 func testWatchSitekeys(t *testing.T, d, watcher *db.DB, name string) {
 	account := dbtest.CaptchaAccount(t, d, name)
-	changed, siteList := make(chan int64, 16), make(chan int64, 16)
+	changed, siteList := make(chan model.SitekeyID, 16), make(chan model.SiteID, 16)
 
 	listening := make(chan bool, 16)
 	for _, watch := range []func() error{
 		func() error {
-			return sites.New(watcher).Lookup.WatchSitekeys(t.Context(), func(id int64) { changed <- id },
+			return sites.New(watcher).Lookup.WatchSitekeys(t.Context(), func(id int64) { changed <- model.SitekeyID(id) },
 				func(err error) { listening <- err == nil })
 		},
 		func() error {
-			return sites.New(watcher).Lookup.WatchSites(t.Context(), func(id int64) { siteList <- id },
+			return sites.New(watcher).Lookup.WatchSites(t.Context(), func(id int64) { siteList <- model.SiteID(id) },
 				func(err error) { listening <- err == nil })
 		},
 	} {

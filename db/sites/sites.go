@@ -132,13 +132,13 @@ FROM accounts WHERE id = ?`,
 
 // SetSiteLimit sets how many sites an account may have on the plan of new sites, 1 to
 // model.MaxSites. Existing sites over the limit stay.
-func (s *Sites) SetSiteLimit(ctx context.Context, accountID, limit int64) error {
+func (s *Sites) SetSiteLimit(ctx context.Context, accountID model.AccountID, limit int64) error {
 	if err := checkSiteLimitRange("sites", &limit); err != nil {
 		return err
 	}
 
 	err := s.inTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-		if err := tx.LockRow(ctx, "accounts", accountID); err != nil {
+		if err := tx.LockAccount(ctx, accountID); err != nil {
 			return err
 		}
 
@@ -157,7 +157,7 @@ func (s *Sites) SetSiteLimit(ctx context.Context, accountID, limit int64) error 
 
 		return audit.Write(ctx, tx, audit.Change{
 			AccountID: accountID, ByOperator: true,
-			Object: audit.Object{Kind: model.NodeAccount, ID: accountID, Name: was.Name},
+			Object: audit.Object{Kind: model.NodeAccount, ID: int64(accountID), Name: was.Name},
 			Before: audit.Values{"siteLimit": was.Limit}, After: audit.Values{"siteLimit": limit},
 		})
 	})

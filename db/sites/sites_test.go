@@ -35,7 +35,7 @@ func TestChangesInOneTransaction(t *testing.T) {
 				store.Sites.RegisterEvent(ctx, site.AccountID, site.ID, "lead"),
 				store.Sites.SetSitePlan(ctx, site.ID, model.PlanPro1M, nil))
 
-			rules, readErr := store.Sites.SiteRules(ctx, []int64{site.ID, created.ID})
+			rules, readErr := store.Sites.SiteRules(ctx, []model.SiteID{site.ID, created.ID})
 			if err != nil || readErr != nil {
 				return errors.Join(err, readErr)
 			}

@@ -8,7 +8,6 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/db/watch"
 )
 
 // A transfer changes the account of a site or sitekey. Everything that has the site's number
@@ -19,7 +18,7 @@ import (
 // account. The site keeps its plan. Notices of its quota go with it, so that each is mailed once.
 // Own alert channels end for users who do not belong to the new account.
 func (s *Sites) TransferSite(
-	ctx context.Context, siteID, from, to int64, anyNumber bool,
+	ctx context.Context, siteID model.SiteID, from, to model.AccountID, anyNumber bool,
 ) (moved *model.Site, err error) {
 	err = s.inTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if err := lockBoth(ctx, tx, from, to); err != nil {
@@ -53,7 +52,7 @@ func (s *Sites) TransferSite(
 			return err
 		}
 
-		return tx.Notify(ctx, watch.Sites, siteID)
+		return tx.NotifySites(ctx, siteID)
 	})
 	if err != nil {
 		return nil, db.Wrap(err, "transfer site %d", siteID)
@@ -64,7 +63,7 @@ func (s *Sites) TransferSite(
 
 // moveAccountRows changes the rows of a site that depend on its account. Mails that are written
 // already go to the users whom they are about.
-func moveAccountRows(ctx context.Context, tx *db.Tx, siteID, from, to int64) error {
+func moveAccountRows(ctx context.Context, tx *db.Tx, siteID model.SiteID, from, to model.AccountID) error {
 	// A notice may have been written for the new account while another transfer was in progress.
 	_, err := tx.ExecContext(ctx, `
 INSERT INTO quota_notices (account_id, site_id, product, month, threshold, created_at, mailed_at, quota)
@@ -103,7 +102,7 @@ ON CONFLICT DO NOTHING`, to, from, siteID)
 // checked that the user is an owner of both. Consumed challenges and tokens stay where they are,
 // see model.Sitekey.Claims, so that none counts twice. It fails with the Conflict too_many_sitekeys
 // beyond model.MaxSitekeys.
-func (s *Sitekeys) TransferSitekey(ctx context.Context, id, from, to int64) (moved *model.Sitekey, err error) {
+func (s *Sitekeys) TransferSitekey(ctx context.Context, id model.SitekeyID, from, to model.AccountID) (moved *model.Sitekey, err error) {
 	err = s.inTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if err := lockBoth(ctx, tx, from, to); err != nil {
 			return err
@@ -116,7 +115,7 @@ func (s *Sitekeys) TransferSitekey(ctx context.Context, id, from, to int64) (mov
 			return db.OrNotFound(err)
 		}
 
-		object := audit.Object{Kind: model.NodeSitekey, ID: moved.ID, Name: moved.Name}
+		object := audit.Object{Kind: model.NodeSitekey, ID: int64(moved.ID), Name: moved.Name}
 		err := auditTransfer(ctx, tx, audit.Change{Object: object}, from, to)
 		if err != nil || from == to {
 			return err
@@ -133,7 +132,7 @@ func (s *Sitekeys) TransferSitekey(ctx context.Context, id, from, to int64) (mov
 			return err
 		}
 
-		return tx.Notify(ctx, watch.Sitekeys, id)
+		return tx.NotifySitekeys(ctx, id)
 	})
 	if err != nil {
 		return nil, db.Wrap(err, "transfer sitekey %d", id)
@@ -143,9 +142,9 @@ func (s *Sitekeys) TransferSitekey(ctx context.Context, id, from, to int64) (mov
 }
 
 // auditTransfer records a transfer in the logs of both accounts, by the accounts' names.
-func auditTransfer(ctx context.Context, tx *db.Tx, change audit.Change, from, to int64) error {
-	names := make(map[int64]string)
-	for _, id := range []int64{from, to} {
+func auditTransfer(ctx context.Context, tx *db.Tx, change audit.Change, from, to model.AccountID) error {
+	names := make(map[model.AccountID]string)
+	for _, id := range []model.AccountID{from, to} {
 		var name string
 		if err := tx.NewSelect().Table("accounts").Column("name").Where("id = ?", id).Scan(ctx, &name); err != nil {
 			return err
@@ -166,12 +165,12 @@ func auditTransfer(ctx context.Context, tx *db.Tx, change audit.Change, from, to
 }
 
 // lockBoth locks the rows of two accounts, in the same order for all transfers.
-func lockBoth(ctx context.Context, tx *db.Tx, from, to int64) error {
-	ids := []int64{from, to}
+func lockBoth(ctx context.Context, tx *db.Tx, from, to model.AccountID) error {
+	ids := []model.AccountID{from, to}
 	slices.Sort(ids)
 
 	for _, id := range slices.Compact(ids) {
-		if err := tx.LockRow(ctx, "accounts", id); err != nil {
+		if err := tx.LockAccount(ctx, id); err != nil {
 			return err
 		}
 	}

@@ -183,7 +183,7 @@ func Differences(before, after *model.SiteRules) (list []Difference) {
 
 // UpdateSite changes settings: all of them or, when one is refused, none. It reports every wrong
 // value, as joined errors.
-func (s *Sites) UpdateSite(ctx context.Context, accountID, siteID int64, u SiteUpdate) error {
+func (s *Sites) UpdateSite(ctx context.Context, accountID model.AccountID, siteID model.SiteID, u SiteUpdate) error {
 	wrong := u.parse()
 	now, err := s.db.Now(ctx)
 	if err != nil {

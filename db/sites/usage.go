@@ -16,8 +16,8 @@ import (
 // from. Months without any are left out. The caller must have loaded the sites, which checks the
 // right to see them.
 func (s *Usage) UsageHistory(
-	ctx context.Context, siteIDs []int64, from model.Month,
-) (map[int64]map[model.Month]int64, error) {
+	ctx context.Context, siteIDs []model.SiteID, from model.Month,
+) (map[model.SiteID]map[model.Month]int64, error) {
 	return usageSince(ctx, s, "site_usage", "month", siteIDs, from)
 }
 
@@ -25,27 +25,27 @@ func (s *Usage) UsageHistory(
 // from. Days without any are left out. The caller must have loaded the sites, which checks the
 // right to see them.
 func (s *Usage) UsageByDay(
-	ctx context.Context, siteIDs []int64, from model.Day,
-) (map[int64]map[model.Day]int64, error) {
+	ctx context.Context, siteIDs []model.SiteID, from model.Day,
+) (map[model.SiteID]map[model.Day]int64, error) {
 	return usageSince(ctx, s, "site_usage_days", "day", siteIDs, from)
 }
 
 // usageOf is the usage of a site in a period.
 type usageOf[Period ~int32] struct {
-	SiteID int64
+	SiteID model.SiteID
 	Period Period
 	Used   int64
 }
 
 // usageSince reads the counts of each site from a table of counts by period, a month or a day.
 func usageSince[Period ~int32](
-	ctx context.Context, s *Usage, table, period string, siteIDs []int64, from Period,
-) (map[int64]map[Period]int64, error) {
+	ctx context.Context, s *Usage, table, period string, siteIDs []model.SiteID, from Period,
+) (map[model.SiteID]map[Period]int64, error) {
 	if len(siteIDs) == 0 {
 		return nil, nil
 	}
 
-	rows, err := db.RowsPerCell(ctx, s.db, siteIDs, func(in *db.Cell, siteIDs []int64, rows *[]usageOf[Period]) error {
+	rows, err := db.RowsPerCell(ctx, s.db, siteIDs, func(in *db.Cell, siteIDs []model.SiteID, rows *[]usageOf[Period]) error {
 		return in.Read.NewSelect().Table(table).Column("site_id", "used").
 			ColumnExpr("? AS period", bun.Ident(period)).
 			Where("site_id IN ?", bun.Tuple(siteIDs)).Where("? >= ?", bun.Ident(period), from).Scan(ctx, rows)
@@ -54,7 +54,7 @@ func usageSince[Period ~int32](
 		return nil, fmt.Errorf("read the usage of %d sites by %s: %w", len(siteIDs), period, err)
 	}
 
-	used := make(map[int64]map[Period]int64)
+	used := make(map[model.SiteID]map[Period]int64)
 	for _, row := range rows {
 		if used[row.SiteID] == nil {
 			used[row.SiteID] = make(map[Period]int64)
@@ -143,7 +143,7 @@ func (s *Usage) UsageDayCounted(ctx context.Context) (model.Day, error) {
 type siteDay struct {
 	bun.BaseModel `bun:"table:site_usage_days"`
 
-	SiteID int64
+	SiteID model.SiteID
 	Day    model.Day
 	Used   int64
 }
@@ -156,7 +156,7 @@ func (s *Usage) countUsageDay(ctx context.Context, day model.Day) error {
 
 func countUsageDayIn(ctx context.Context, in *db.Cell, day model.Day) error {
 	from, to := day.Start(), (day + 1).Start()
-	for after := int64(0); ; {
+	for after := model.SiteID(0); ; {
 		var counted []siteDay
 		err := in.Read.NewRaw(`
 SELECT u.site_id,

@@ -19,7 +19,7 @@ func TestUsageDaysAreCountedOnce(t *testing.T) {
 		store := sites.New(d)
 		site, quiet := dbtest.NewOwnSite(t, d, "a.example"), dbtest.NewOwnSite(t, d, "b.example")
 		today := dbtest.Start.Day()
-		hit := func(siteID int64, at model.Instant, id int) {
+		hit := func(siteID model.SiteID, at model.Instant, id int) {
 			t.Helper()
 			for _, statement := range []string{
 				"INSERT INTO pageviews (site_id, at, id, visitor, n, width_range, manual, path) VALUES (?, ?, ?, 1, 1, 0, false, '/')",
@@ -31,7 +31,7 @@ func TestUsageDaysAreCountedOnce(t *testing.T) {
 			}
 		}
 
-		for _, id := range []int64{site.ID, quiet.ID, quiet.ID + 1} {
+		for _, id := range []model.SiteID{site.ID, quiet.ID, quiet.ID + 1} {
 			if err := dbtest.Exec(d, "INSERT INTO site_usage (site_id, month, used) VALUES (?, 202611, 9)", id); err != nil {
 				t.Fatal(err)
 			}
@@ -62,7 +62,7 @@ func TestUsageDaysAreCountedOnce(t *testing.T) {
 		hit(site.ID, today.Start()-2, 6)
 		count((today + 2).Start().Add(time.Hour), 2)
 
-		used, err := store.Usage.UsageByDay(t.Context(), []int64{site.ID, quiet.ID, quiet.ID + 1}, 0)
+		used, err := store.Usage.UsageByDay(t.Context(), []model.SiteID{site.ID, quiet.ID, quiet.ID + 1}, 0)
 		want := fmt.Sprintf("map[%d:map[%s:2 %s:4 %s:2]]", site.ID, today-2, today-1, today)
 		if err != nil || fmt.Sprint(used) != want {
 			t.Errorf("usage by day %v, %v; want %s", used, err, want)
@@ -71,7 +71,7 @@ func TestUsageDaysAreCountedOnce(t *testing.T) {
 			t.Errorf("counted until %d, %v", day, err)
 		}
 
-		months, err := store.Usage.UsageHistory(t.Context(), []int64{site.ID}, 202611)
+		months, err := store.Usage.UsageHistory(t.Context(), []model.SiteID{site.ID}, 202611)
 		if err != nil || fmt.Sprint(months) != fmt.Sprintf("map[%d:map[2026-11:9]]", site.ID) {
 			t.Errorf("usage by month %v, %v", months, err)
 		}

@@ -18,14 +18,14 @@ import (
 )
 
 // watch watches until the test ends, or stop is called.
-func watch(t *testing.T, d *db.DB) (changed chan int64, synced chan bool, stop func()) {
+func watch(t *testing.T, d *db.DB) (changed chan model.SiteID, synced chan bool, stop func()) {
 	t.Helper()
 
-	changed, synced = make(chan int64, 1000), make(chan bool, 100)
+	changed, synced = make(chan model.SiteID, 1000), make(chan bool, 100)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- sites.New(d).Lookup.WatchSites(ctx, func(id int64) { changed <- id }, func(why error) { synced <- why == nil })
+		ended <- sites.New(d).Lookup.WatchSites(ctx, func(id int64) { changed <- model.SiteID(id) }, func(why error) { synced <- why == nil })
 	}()
 
 	stop = sync.OnceFunc(func() {

@@ -16,7 +16,7 @@ import (
 // checked the address with model.CheckWebhookURL; only its form is checked here. The account's
 // owners are mailed when the address changes.
 func (s *Sites) SetConversionWebhook(
-	ctx context.Context, accountID, siteID int64, address string, secret *string, by model.ChangedBy,
+	ctx context.Context, accountID model.AccountID, siteID model.SiteID, address string, secret *string, by model.ChangedBy,
 ) error {
 	if err := errors.Join(checkURL(address), model.CheckWebhookSecret(secret)); err != nil {
 		return err
@@ -26,7 +26,7 @@ func (s *Sites) SetConversionWebhook(
 
 // SetWebhookSecret is SetConversionWebhook for the secret alone: the address stays.
 func (s *Sites) SetWebhookSecret(
-	ctx context.Context, accountID, siteID int64, secret *string, by model.ChangedBy,
+	ctx context.Context, accountID model.AccountID, siteID model.SiteID, secret *string, by model.ChangedBy,
 ) error {
 	if err := model.CheckWebhookSecret(secret); err != nil {
 		return err
@@ -36,7 +36,7 @@ func (s *Sites) SetWebhookSecret(
 
 // setConversionWebhook sets the given ones of address and secret.
 func (s *Sites) setConversionWebhook(
-	ctx context.Context, accountID, siteID int64, address, secret *string, by model.ChangedBy,
+	ctx context.Context, accountID model.AccountID, siteID model.SiteID, address, secret *string, by model.ChangedBy,
 ) error {
 	return s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, site *model.Site) error {
 		was, before := site.ConversionWebhookURL, webhookValues(site)
@@ -82,7 +82,7 @@ func webhookValues(site *model.Site) audit.Values {
 // the conversion webhook's secret. The address is checked and the owners are mailed as with
 // SetConversionWebhook.
 func (s *Sites) SetDailyExportWebhook(
-	ctx context.Context, accountID, siteID int64, address string, by model.ChangedBy,
+	ctx context.Context, accountID model.AccountID, siteID model.SiteID, address string, by model.ChangedBy,
 ) error {
 	if err := checkURL(address); err != nil {
 		return err

@@ -189,7 +189,7 @@ func TestAShortSecretStillSigns(t *testing.T) {
 }
 
 // sealedAsBefore encrypts a webhook secret in the same way as the database.
-func sealedAsBefore(t *testing.T, key []byte, siteID int64, secret string) []byte {
+func sealedAsBefore(t *testing.T, key []byte, siteID model.SiteID, secret string) []byte {
 	t.Helper()
 
 	derived, err := hkdf.Key(sha256.New, key, nil, "webhook secrets", 32)

@@ -149,9 +149,9 @@ func Word[Row any](name string, field func(*Row) *[8]byte) Column[Row] {
 
 // Narrow returns a column of 4-byte integers for a field of 8 bytes. It is never NULL. The table
 // bounds it.
-func Narrow[Row any](name string, field func(*Row) *int64) Column[Row] {
+func Narrow[Row any, T ~int64](name string, field func(*Row) *T) Column[Row] {
 	get := func(r *Row) int32 { return int32(*field(r)) }
-	set := func(r *Row, v int32) { *field(r) = int64(v) }
+	set := func(r *Row, v int32) { *field(r) = T(v) }
 	return computedInteger(name, "integer", get, set)
 }
 

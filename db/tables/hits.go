@@ -18,7 +18,7 @@ type (
 var (
 	// VisitKey is the primary key of visits.
 	VisitKey = Columns[visit]{
-		Narrow("site_id", func(v *visit) *int64 { return &v.SiteID }),
+		Narrow("site_id", func(v *visit) *model.SiteID { return &v.SiteID }),
 		Derived("day", func(v *visit) int32 { return int32(v.Day()) }),
 		Word("visitor", func(v *visit) *[8]byte { return (*[8]byte)(&v.Visitor) }),
 		visitNumber,
@@ -59,7 +59,7 @@ var (
 
 // Pageviews is the table of page views.
 var Pageviews = Table[pageview]{"pageviews", Columns[pageview]{
-	Narrow("site_id", func(p *pageview) *int64 { return &p.SiteID }),
+	Narrow("site_id", func(p *pageview) *model.SiteID { return &p.SiteID }),
 	Bigint("at", func(p *pageview) *model.Instant { return &p.At }),
 	Bigint("id", func(p *pageview) *int64 { return &p.ID }),
 	Word("visitor", func(p *pageview) *[8]byte { return (*[8]byte)(&p.Visitor) }),
@@ -72,7 +72,7 @@ var Pageviews = Table[pageview]{"pageviews", Columns[pageview]{
 
 // EngagementKey is the primary key of engagement.
 var EngagementKey = Columns[model.EngagementKey]{
-	Bigint("site_id", func(k *model.EngagementKey) *int64 { return &k.SiteID }),
+	Bigint("site_id", func(k *model.EngagementKey) *model.SiteID { return &k.SiteID }),
 	Integer("day", func(k *model.EngagementKey) *model.Day { return &k.Day }),
 	Bigint("id", func(k *model.EngagementKey) *int64 { return &k.PageviewID }),
 }
@@ -95,7 +95,7 @@ func repeatedAt(e *model.Engagement) *int64 {
 
 // Events is the table of events.
 var Events = Table[event]{"events", Columns[event]{
-	Bigint("site_id", func(e *event) *int64 { return &e.SiteID }),
+	Bigint("site_id", func(e *event) *model.SiteID { return &e.SiteID }),
 	Bigint("at", func(e *event) *model.Instant { return &e.At }),
 	Bigint("id", func(e *event) *int64 { return &e.ID }),
 	Word("visitor", func(e *event) *[8]byte { return (*[8]byte)(&e.Visitor) }),
@@ -119,7 +119,7 @@ func eventValue(e *event) *int64 {
 
 // Transactions is the table of the purchases and refunds that were recorded.
 var Transactions = Table[transaction]{"transactions", Columns[transaction]{
-	Bigint("site_id", func(t *transaction) *int64 { return &t.SiteID }),
+	Bigint("site_id", func(t *transaction) *model.SiteID { return &t.SiteID }),
 	Text("transaction_id", func(t *transaction) *string { return &t.TransactionID }),
 	Text("event", func(t *transaction) *string { return &t.Event }),
 	Bigint("at", func(t *transaction) *model.Instant { return &t.At }),
@@ -130,7 +130,7 @@ var TransactionEvent = Transactions.Columns[2:3]
 
 // Deliveries is the table of webhook deliveries, with the columns that a new delivery sets.
 var Deliveries = Table[delivery]{"deliveries", Columns[delivery]{
-	Bigint("site_id", func(d *delivery) *int64 { return &d.SiteID }),
+	Bigint("site_id", func(d *delivery) *model.SiteID { return &d.SiteID }),
 	Bigint("id", func(d *delivery) *int64 { return &d.ID }),
 	Text("kind", func(d *delivery) *string { return &d.Kind }),
 	Text("event", func(d *delivery) *string { return &d.Event }),
@@ -144,17 +144,17 @@ var Deliveries = Table[delivery]{"deliveries", Columns[delivery]{
 // The key columns of lookups.
 var (
 	UsageKey = Columns[model.UsageKey]{
-		Bigint("site_id", func(k *model.UsageKey) *int64 { return &k.SiteID }),
+		Bigint("site_id", func(k *model.UsageKey) *model.SiteID { return &k.SiteID }),
 		Integer("month", func(k *model.UsageKey) *model.Month { return &k.Month }),
 	}
 
 	VisitorKey = Columns[model.VisitorKey]{
-		Bigint("site_id", func(k *model.VisitorKey) *int64 { return &k.SiteID }),
+		Bigint("site_id", func(k *model.VisitorKey) *model.SiteID { return &k.SiteID }),
 		Word("visitor", func(k *model.VisitorKey) *[8]byte { return (*[8]byte)(&k.Visitor) }),
 	}
 
 	TransactionKey = Columns[model.TransactionKey]{
-		Bigint("site_id", func(k *model.TransactionKey) *int64 { return &k.SiteID }),
+		Bigint("site_id", func(k *model.TransactionKey) *model.SiteID { return &k.SiteID }),
 		Text("transaction_id", func(k *model.TransactionKey) *string { return &k.TransactionID }),
 	}
 )

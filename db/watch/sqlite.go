@@ -82,11 +82,11 @@ type change struct {
 	ID      int64
 }
 
-// Store stores changes of a transaction, and deletes all but the last 4000.
-func (s *SQLite) Store(ctx context.Context, tx bun.IDB, channel Channel, ids []int64) error {
+// Store stores changes of a transaction on SQLite, and deletes all but the last 4000.
+func Store[ID ~int64](ctx context.Context, tx bun.IDB, channel Channel, ids []ID) error {
 	rows := make([]change, len(ids))
 	for i, id := range ids {
-		rows[i] = change{Channel: channel, ID: id}
+		rows[i] = change{Channel: channel, ID: int64(id)}
 	}
 
 	if _, err := tx.NewInsert().Model(&rows).ExcludeColumn("seq").Exec(ctx); err != nil {

@@ -31,7 +31,7 @@ var ErrNoRecord = &model.Error{
 // password. With a client secret it asks the provider before, and stores nothing that the provider
 // refuses. The caller must have checked that the user may manage the account.
 func (p *Providers) Set(
-	ctx context.Context, accountID int64, password string, change accounts.ProviderChange, wait func(),
+	ctx context.Context, accountID model.AccountID, password string, change accounts.ProviderChange, wait func(),
 ) (*model.AccountProvider, error) {
 	mistakes := change.Provider.Check(p.allowLocal)
 	if mistakes == nil {
@@ -60,7 +60,7 @@ func (p *Providers) Set(
 
 // ask asks a provider whether it would sign people in with these settings. Its error names
 // the field to correct.
-func (p *Providers) ask(ctx context.Context, accountID int64, change accounts.ProviderChange) error {
+func (p *Providers) ask(ctx context.Context, accountID model.AccountID, change accounts.ProviderChange) error {
 	redirect, err := p.Redirect(ctx, accountID)
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func providerProblem(failed *provider.Error) error {
 
 // Delete deletes the provider of an account of the signed-in owner, after checking the
 // password. It succeeds without one.
-func (p *Providers) Delete(ctx context.Context, accountID int64, password string) error {
+func (p *Providers) Delete(ctx context.Context, accountID model.AccountID, password string) error {
 	owner, err := p.passwords.confirmOwner(ctx, accountID, password, nil)
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func (p *Providers) Delete(ctx context.Context, accountID int64, password string
 
 // Verify looks for the DNS record of an account's domain. Failed lookups are throttled by
 // account. It fails with ErrNoRecord, also without a provider, and with accounts.ErrDomainClaimed.
-func (p *Providers) Verify(ctx context.Context, accountID int64, wait func()) (*model.AccountProvider, error) {
+func (p *Providers) Verify(ctx context.Context, accountID model.AccountID, wait func()) (*model.AccountProvider, error) {
 	row, err := p.accounts.Providers.Of(ctx, accountID)
 	if errors.Is(err, model.ErrNotFound) {
 		return nil, ErrNoRecord

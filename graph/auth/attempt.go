@@ -23,14 +23,14 @@ const (
 
 // attempt is the signed content of the cookie of a sign-in through a provider.
 type attempt struct {
-	Account  int64         `json:"a,omitempty"` // with the provider; 0: the installation's provider
-	Issuer   string        `json:"i"`
-	Changed  model.Instant `json:"c,omitempty"` // when the account's provider was changed
-	State    string        `json:"s"`
-	Nonce    string        `json:"n,omitempty"`
-	Verifier string        `json:"v,omitempty"`
-	Next     string        `json:"x,omitempty"`
-	Expires  model.Instant `json:"e"`
+	Account  model.AccountID `json:"a,omitempty"` // with the provider; 0: the installation's provider
+	Issuer   string          `json:"i"`
+	Changed  model.Instant   `json:"c,omitempty"` // when the account's provider was changed
+	State    string          `json:"s"`
+	Nonce    string          `json:"n,omitempty"`
+	Verifier string          `json:"v,omitempty"`
+	Next     string          `json:"x,omitempty"`
+	Expires  model.Instant   `json:"e"`
 
 	// After the provider's answer:
 	Subject string     `json:"u,omitempty"`

@@ -24,13 +24,13 @@ const (
 // challenge is what a passkey signs. It is sent to the client as a signed token, and stored only
 // once it was answered, so that asking for one writes nothing.
 type challenge struct {
-	userID  int64 // 0: any user
+	userID  model.UserID // 0: any user
 	expires model.Instant
 	random  []byte
 }
 
 // newChallenge returns a challenge and its token.
-func (p *Passkeys) newChallenge(use string, userID int64) (challenge, string, error) {
+func (p *Passkeys) newChallenge(use string, userID model.UserID) (challenge, string, error) {
 	c := challenge{
 		userID: userID, expires: model.At(p.now()).Add(model.ChallengeLifetime), random: make([]byte, challengeRandom),
 	}
@@ -47,14 +47,14 @@ func (p *Passkeys) newChallenge(use string, userID int64) (challenge, string, er
 
 // openChallenge reads the token of a challenge. It returns false for a wrong or expired one, and
 // one of another use or user.
-func (p *Passkeys) openChallenge(use, token string, userID int64) (challenge, bool) {
+func (p *Passkeys) openChallenge(use, token string, userID model.UserID) (challenge, bool) {
 	var content []byte
 	if p.challenges.Decode(use, token, &content) != nil || len(content) != challengeBytes {
 		return challenge{}, false
 	}
 
 	c := challenge{
-		userID:  int64(binary.BigEndian.Uint64(content)),
+		userID:  model.UserID(binary.BigEndian.Uint64(content)),
 		expires: model.Instant(binary.BigEndian.Uint64(content[8:])), random: content[16:],
 	}
 

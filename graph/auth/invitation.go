@@ -14,7 +14,7 @@ func (a *Auth) SendsMail() bool { return !a.noMail }
 // Invite mails an invitation to the account of by, or to some of its sites if siteIDs is not nil.
 // The caller must have checked that by may manage it.
 func (a *Auth) Invite(
-	ctx context.Context, by *model.User, email string, role model.Role, siteIDs []int64,
+	ctx context.Context, by *model.User, email string, role model.Role, siteIDs []model.SiteID,
 ) (*model.Invitation, error) {
 	address, err := model.ParseEmail(email)
 	if err := errors.Join(err, model.CheckGuest(role, siteIDs)); err != nil {
@@ -165,7 +165,7 @@ func (a *Auth) joinSignedIn(ctx context.Context, r *request, secret string, user
 
 // reachedIn returns a user of a session as a member of an account, or of the default account if
 // that one requires its provider.
-func reachedIn(user *model.User, accountID int64) *model.User {
+func reachedIn(user *model.User, accountID model.AccountID) *model.User {
 	if in := user.In(accountID); in != nil {
 		return in
 	}

@@ -66,7 +66,7 @@ func (a *Auth) LeaveAccount(ctx context.Context, user *model.User) (*model.User,
 // DeleteAccount deletes an account of the signed-in owner, with everything in it, after checking
 // the password. name is the account's, which confirms the deletion; nil: not asked for. It ends the
 // session of an owner who belongs to no other account.
-func (a *Auth) DeleteAccount(ctx context.Context, accountID int64, password string, name *string) error {
+func (a *Auth) DeleteAccount(ctx context.Context, accountID model.AccountID, password string, name *string) error {
 	owner, err := a.passwords.confirmOwner(ctx, accountID, password, nil)
 	if err != nil {
 		return err

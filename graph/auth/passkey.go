@@ -85,7 +85,7 @@ func (p *Passkeys) owner(ctx context.Context, user *model.User, passkeys ...*mod
 	if err != nil {
 		return nil, err
 	}
-	return &passkeyUser{user, []byte(ids.Of(model.NodeUser, user.ID)), passkeys}, nil
+	return &passkeyUser{user, []byte(model.IDOf(ids, user.ID)), passkeys}, nil
 }
 
 // WebAuthnID implements webauthn.User.

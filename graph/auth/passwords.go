@@ -151,7 +151,7 @@ func (p *passwords) confirm(ctx context.Context, field, password string, mistake
 // confirmOwner is confirm for an owner of an account. It returns the user as a member of the
 // account.
 func (p *passwords) confirmOwner(
-	ctx context.Context, accountID int64, password string, mistakes error,
+	ctx context.Context, accountID model.AccountID, password string, mistakes error,
 ) (*model.User, error) {
 	_, user, err := p.confirm(ctx, "password", password, mistakes)
 	if err != nil {

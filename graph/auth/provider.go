@@ -396,12 +396,12 @@ func (p *Providers) arriving(
 
 // Redirect returns the address to which the provider of an account, or the installation's provider
 // for 0, sends browsers back. It is registered at the provider.
-func (p *Providers) Redirect(ctx context.Context, accountID int64) (string, error) {
+func (p *Providers) Redirect(ctx context.Context, accountID model.AccountID) (string, error) {
 	path, err := p.callbackPath(ctx, accountID)
 	return p.baseURL + path, err
 }
 
-func (p *Providers) callbackPath(ctx context.Context, accountID int64) (string, error) {
+func (p *Providers) callbackPath(ctx context.Context, accountID model.AccountID) (string, error) {
 	if accountID == 0 {
 		return ProviderCallbackPath, nil
 	}
@@ -409,7 +409,7 @@ func (p *Providers) callbackPath(ctx context.Context, accountID int64) (string, 
 	if err != nil {
 		return "", err
 	}
-	return ProviderCallbackPath + "/" + ids.Of(model.NodeAccount, accountID), nil
+	return ProviderCallbackPath + "/" + model.IDOf(ids, accountID), nil
 }
 
 // leave returns the address that ends the session of a user at the provider that has signed the

@@ -73,7 +73,7 @@ func (f *SecondFactors) prove(ctx context.Context, r *request, user *model.User,
 // proveThrough is prove for a user whom the provider of an account has named; 0: no account's. Its
 // wrong second factors are counted for the user in this account: a hostile provider must not delay
 // the user's other sign-ins.
-func (f *SecondFactors) proveThrough(ctx context.Context, r *request, user *model.User, accountID int64, proof Proof) error {
+func (f *SecondFactors) proveThrough(ctx context.Context, r *request, user *model.User, accountID model.AccountID, proof Proof) error {
 	code, method, ok := model.ParseSecondFactor(proof.Code)
 	if proof.Passkey == nil && !ok {
 		return errSecondFactor
@@ -306,7 +306,7 @@ func (f *SecondFactors) RenewRecoveryCodes(ctx context.Context, password string)
 // SetAccountSecurity sets whether an account of the signed-in owner requires a second factor of its
 // members, after checking the password. The caller must have checked that the user may manage it.
 func (f *SecondFactors) SetAccountSecurity(
-	ctx context.Context, accountID int64, password string, requireSecondFactor bool,
+	ctx context.Context, accountID model.AccountID, password string, requireSecondFactor bool,
 ) (*model.Account, error) {
 	owner, err := f.passwords.confirmOwner(ctx, accountID, password, nil)
 	if err != nil {
@@ -323,7 +323,7 @@ func (f *SecondFactors) Of(ctx context.Context, user *model.User) (*model.Second
 }
 
 // newRecoveryCodes returns recovery codes and the hashes under which they are stored.
-func newRecoveryCodes(userID int64) (codes []string, hashes [][]byte) {
+func newRecoveryCodes(userID model.UserID) (codes []string, hashes [][]byte) {
 	codes = model.NewRecoveryCodes()
 	for _, code := range codes {
 		hashes = append(hashes, model.HashRecoveryCode(userID, code))

@@ -91,8 +91,8 @@ func (t *throttle) inviteLimits(address string) []accounts.SignInLimit {
 
 // emailLimits returns the counters of requests to change an address, by user, by new address and by
 // network. Each request sends two mails.
-func (t *throttle) emailLimits(r *http.Request, userID int64, address string) []accounts.SignInLimit {
-	user := strconv.AppendInt(nil, userID, 10)
+func (t *throttle) emailLimits(r *http.Request, userID model.UserID, address string) []accounts.SignInLimit {
+	user := strconv.AppendInt(nil, int64(userID), 10)
 	return append(
 		t.networkLimits(r, "email network", networkResets),
 		accounts.SignInLimit{Key: t.key.hash("email user", user), Free: userEmails, Cap: longestDelay},
@@ -115,7 +115,7 @@ func (t *throttle) providerLimits(r *http.Request) []accounts.SignInLimit {
 // secondFactorLimits returns the counter of failed second factors, which only callers with the
 // right password raise: of a known device, else of the user. Callers whom the provider of an
 // account has named have a counter of the account and the user.
-func (t *throttle) secondFactorLimits(user *model.User, device []byte, accountID int64) []accounts.SignInLimit {
+func (t *throttle) secondFactorLimits(user *model.User, device []byte, accountID model.AccountID) []accounts.SignInLimit {
 	id := binary.BigEndian.AppendUint64(nil, uint64(user.ID))
 	key := t.key.hash("second factor", id)
 	switch {

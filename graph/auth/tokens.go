@@ -11,9 +11,9 @@ import (
 type NewToken struct {
 	Name          string
 	Scopes        []model.Scope
-	SiteIDs       []int64 // restrict the token, sorted; nil: all sites of the account
-	ExpiresInDays int     // 1 to model.MaxTokenDays
-	NeverExpires  bool    // then ExpiresInDays does not count
+	SiteIDs       []model.SiteID // restrict the token, sorted; nil: all sites of the account
+	ExpiresInDays int            // 1 to model.MaxTokenDays
+	NeverExpires  bool           // then ExpiresInDays does not count
 }
 
 // CreateAPIToken creates a token of the user, and returns it with its secret, which is not stored.

@@ -142,10 +142,10 @@ func (o *downloads) serve(w http.ResponseWriter, r *http.Request) error {
 // takeTurn waits until the account may run one more download, and returns the function that ends
 // the turn. It extends the server's write deadline by the wait: the response, also a refusal, then
 // has stallTimeout.
-func (o *downloads) takeTurn(w http.ResponseWriter, r *http.Request, accountID int64) (end func(), err error) {
+func (o *downloads) takeTurn(w http.ResponseWriter, r *http.Request, accountID model.AccountID) (end func(), err error) {
 	control := http.NewResponseController(w)
 	_ = control.SetWriteDeadline(time.Now().Add(o.queue.Patience + stallTimeout))
-	end, err = o.queue.Take(r.Context(), strconv.FormatInt(accountID, 10))
+	end, err = o.queue.Take(r.Context(), strconv.FormatInt(int64(accountID), 10))
 	_ = control.SetWriteDeadline(time.Now().Add(stallTimeout))
 
 	if errors.Is(err, turns.ErrBusy) {
@@ -164,12 +164,12 @@ func (o *downloads) site(ctx context.Context, user *model.User, id string) (*mod
 		return nil, err
 	}
 
-	siteID, ok := ids.Parse(model.NodeSite, id)
+	siteID, ok := model.ParseID[model.SiteID](ids, id)
 	if !ok {
 		return nil, errUnknownSite
 	}
 
-	member, err := accounts.New(o.DB).MemberFor(ctx, user, model.NodeSite, siteID)
+	member, err := accounts.New(o.DB).MemberFor(ctx, user, model.NodeSite, int64(siteID))
 	if errors.Is(err, model.ErrNotFound) {
 		return nil, errUnknownSite
 	}

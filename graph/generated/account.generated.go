@@ -17,8 +17,6 @@ import (
 // region    ************************** generated!.gotpl **************************
 
 type AccountResolver interface {
-	ID(ctx context.Context, obj *model.Account) (string, error)
-
 	ViewerRole(ctx context.Context, obj *model.Account) (*model.Role, error)
 	ViewerIsGuest(ctx context.Context, obj *model.Account) (bool, error)
 	Sites(ctx context.Context, obj *model.Account, first *int, after *string, last *int, before *string, orderBy sites.Order, search *string) (*SiteConnection, error)
@@ -38,10 +36,6 @@ type AccountResolver interface {
 	CaptchaUsageHistory(ctx context.Context, obj *model.Account, months int) ([]*MonthlyUsage, error)
 }
 type UserResolver interface {
-	ID(ctx context.Context, obj *model.User) (string, error)
-
-	SiteIds(ctx context.Context, obj *model.User) ([]string, error)
-
 	Accounts(ctx context.Context, obj *model.User) ([]*model.Account, error)
 
 	HasSecondFactor(ctx context.Context, obj *model.User) (*bool, error)
@@ -165,18 +159,18 @@ func (ec *executionContext) _Account_id(ctx context.Context, field graphql.Colle
 			return ec.fieldContext_Account_id(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.Account().ID(ctx, obj)
+			return obj.ID, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNID2string(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v model.AccountID) graphql.Marshaler {
+			return ec.marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐAccountID(ctx, selections, v)
 		},
 		true,
 		true,
 	)
 }
 func (ec *executionContext) fieldContext_Account_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Account", field, true, true, "ID")
+	return graphql.NewScalarFieldContext("Account", field, false, false, "ID")
 }
 
 func (ec *executionContext) _Account_name(ctx context.Context, field graphql.CollectedField, obj *model.Account) (ret graphql.Marshaler) {
@@ -1213,18 +1207,18 @@ func (ec *executionContext) _User_id(ctx context.Context, field graphql.Collecte
 			return ec.fieldContext_User_id(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.User().ID(ctx, obj)
+			return obj.ID, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNID2string(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v model.UserID) graphql.Marshaler {
+			return ec.marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐUserID(ctx, selections, v)
 		},
 		true,
 		true,
 	)
 }
 func (ec *executionContext) fieldContext_User_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("User", field, true, true, "ID")
+	return graphql.NewScalarFieldContext("User", field, false, false, "ID")
 }
 
 func (ec *executionContext) _User_email(ctx context.Context, field graphql.CollectedField, obj *model.User) (ret graphql.Marshaler) {
@@ -1305,18 +1299,18 @@ func (ec *executionContext) _User_siteIds(ctx context.Context, field graphql.Col
 			return ec.fieldContext_User_siteIds(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.User().SiteIds(ctx, obj)
+			return obj.GuestSites(), nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
-			return ec.marshalOID2ᚕstringᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []model.SiteID) graphql.Marshaler {
+			return ec.marshalOID2ᚕgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSiteIDᚄ(ctx, selections, v)
 		},
 		true,
 		false,
 	)
 }
 func (ec *executionContext) fieldContext_User_siteIds(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("User", field, true, true, "ID")
+	return graphql.NewScalarFieldContext("User", field, true, false, "ID")
 }
 
 func (ec *executionContext) _User_account(ctx context.Context, field graphql.CollectedField, obj *model.User) (ret graphql.Marshaler) {
@@ -1852,11 +1846,10 @@ func (ec *executionContext) _Account(ctx context.Context, sel ast.SelectionSet, 
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("Account")
 		case "id":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._Account_id(ctx, field, obj)
-				})
+			out.Values[i] = ec._Account_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "name":
 			out.Values[i] = ec._Account_name(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -2238,11 +2231,10 @@ func (ec *executionContext) _User(ctx context.Context, sel ast.SelectionSet, obj
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("User")
 		case "id":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._User_id(ctx, field, obj)
-				})
+			out.Values[i] = ec._User_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "email":
 			out.Values[i] = ec._User_email(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -2259,11 +2251,10 @@ func (ec *executionContext) _User(ctx context.Context, sel ast.SelectionSet, obj
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "siteIds":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, false,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._User_siteIds(ctx, field, obj)
-				})
+			out.Values[i] = ec._User_siteIds(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "account":
 			out.Values[i] = ec._User_account(ctx, field, obj)
 			if out.Values[i] == graphql.Null {

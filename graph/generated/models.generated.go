@@ -85,9 +85,9 @@ type AccountOverview struct {
 	// The account's sites, oldest first.
 	Sites []*SiteOverview `json:"sites"`
 	// The account's number.
-	ID int64 `json:"-"`
+	ID model.AccountID `json:"-"`
 	// The numbers of the accounts on the page, whose sites are read together.
-	Page []int64 `json:"-"`
+	Page []model.AccountID `json:"-"`
 }
 
 // The OpenID Connect provider of an account. Its client secret is never returned.
@@ -175,7 +175,7 @@ type AnnotationConnection struct {
 	// Number of annotations in the whole list, on all pages.
 	TotalCount int `json:"totalCount"`
 	// The site whose annotations these are, for totalCount.
-	SiteID int64 `json:"-"`
+	SiteID model.SiteID `json:"-"`
 }
 
 // An annotation in a list.
@@ -807,7 +807,7 @@ type DeliveryConnection struct {
 	// What selects them, for totalCount.
 	Filter outbox.DeliveryFilter `json:"-"`
 	// The site whose deliveries these are, for totalCount.
-	SiteID int64 `json:"-"`
+	SiteID model.SiteID `json:"-"`
 }
 
 // A delivery in a list.
@@ -2373,7 +2373,7 @@ type SiteConnection struct {
 	// Number of sites in the whole list, on all pages. With `search`, of those that it finds.
 	TotalCount int `json:"totalCount"`
 	// The account whose sites these are, for totalCount.
-	AccountID int64 `json:"-"`
+	AccountID model.AccountID `json:"-"`
 	// What selects them, for totalCount; empty for all.
 	Search string `json:"-"`
 }
@@ -2463,7 +2463,7 @@ type SitekeyConnection struct {
 	// Number of sitekeys in the whole list, on all pages. With `search`, of those that it finds.
 	TotalCount int `json:"totalCount"`
 	// The account whose sitekeys these are, for totalCount.
-	AccountID int64 `json:"-"`
+	AccountID model.AccountID `json:"-"`
 	// What selects them, for totalCount; empty for all.
 	Search string `json:"-"`
 }

@@ -1575,6 +1575,16 @@ func (ec *executionContext) marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdb
 	return graphql.WrapContextMarshaler(ctx, v)
 }
 
+func (ec *executionContext) unmarshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐAccountID(ctx context.Context, v any) (model.AccountID, error) {
+	var res model.AccountID
+	err := res.UnmarshalGQLContext(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐAccountID(ctx context.Context, sel ast.SelectionSet, v model.AccountID) graphql.Marshaler {
+	return graphql.WrapContextMarshaler(ctx, v)
+}
+
 func (ec *executionContext) unmarshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐAnnotationID(ctx context.Context, v any) (model.AnnotationID, error) {
 	var res model.AnnotationID
 	err := res.UnmarshalGQLContext(ctx, v)
@@ -1662,6 +1672,36 @@ func (ec *executionContext) unmarshalNID2githubᚗcomᚋtallygateᚋtallygateᚋ
 }
 
 func (ec *executionContext) marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSharedLinkID(ctx context.Context, sel ast.SelectionSet, v model.SharedLinkID) graphql.Marshaler {
+	return graphql.WrapContextMarshaler(ctx, v)
+}
+
+func (ec *executionContext) unmarshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSiteID(ctx context.Context, v any) (model.SiteID, error) {
+	var res model.SiteID
+	err := res.UnmarshalGQLContext(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSiteID(ctx context.Context, sel ast.SelectionSet, v model.SiteID) graphql.Marshaler {
+	return graphql.WrapContextMarshaler(ctx, v)
+}
+
+func (ec *executionContext) unmarshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSitekeyID(ctx context.Context, v any) (model.SitekeyID, error) {
+	var res model.SitekeyID
+	err := res.UnmarshalGQLContext(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSitekeyID(ctx context.Context, sel ast.SelectionSet, v model.SitekeyID) graphql.Marshaler {
+	return graphql.WrapContextMarshaler(ctx, v)
+}
+
+func (ec *executionContext) unmarshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐUserID(ctx context.Context, v any) (model.UserID, error) {
+	var res model.UserID
+	err := res.UnmarshalGQLContext(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐUserID(ctx context.Context, sel ast.SelectionSet, v model.UserID) graphql.Marshaler {
 	return graphql.WrapContextMarshaler(ctx, v)
 }
 
@@ -1923,6 +1963,41 @@ func (ec *executionContext) marshalOFloat2ᚖfloat64(ctx context.Context, sel as
 	_ = sel
 	res := graphql.MarshalFloatContext(*v)
 	return graphql.WrapContextMarshaler(ctx, res)
+}
+
+func (ec *executionContext) unmarshalOID2ᚕgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSiteIDᚄ(ctx context.Context, v any) ([]model.SiteID, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]model.SiteID, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSiteID(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalOID2ᚕgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSiteIDᚄ(ctx context.Context, sel ast.SelectionSet, v []model.SiteID) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := make(graphql.Array, len(v))
+	for i := range v {
+		ret[i] = ec.marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSiteID(ctx, sel, v[i])
+	}
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) unmarshalOID2ᚕstringᚄ(ctx context.Context, v any) ([]string, error) {

@@ -27,7 +27,6 @@ type ResolverRoot interface {
 	AlertMessage() AlertMessageResolver
 	AnnotationConnection() AnnotationConnectionResolver
 	ApiToken() ApiTokenResolver
-	DeletedSite() DeletedSiteResolver
 	Delivery() DeliveryResolver
 	DeliveryAttempt() DeliveryAttemptResolver
 	DeliveryConnection() DeliveryConnectionResolver
@@ -35,7 +34,6 @@ type ResolverRoot interface {
 	ImportJob() ImportJobResolver
 	Installation() InstallationResolver
 	InstallationHealth() InstallationHealthResolver
-	Invitation() InvitationResolver
 	Mutation() MutationResolver
 	Query() QueryResolver
 	Report() ReportResolver

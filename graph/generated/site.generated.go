@@ -18,9 +18,6 @@ import (
 // region    ************************** generated!.gotpl **************************
 
 type SiteResolver interface {
-	ID(ctx context.Context, obj *model.Site) (string, error)
-	AccountID(ctx context.Context, obj *model.Site) (string, error)
-
 	ExtraDomains(ctx context.Context, obj *model.Site) ([]string, error)
 	RegisteredEvents(ctx context.Context, obj *model.Site) ([]string, error)
 	KeyEvents(ctx context.Context, obj *model.Site) ([]string, error)
@@ -694,18 +691,18 @@ func (ec *executionContext) _Site_id(ctx context.Context, field graphql.Collecte
 			return ec.fieldContext_Site_id(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.Site().ID(ctx, obj)
+			return obj.ID, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNID2string(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v model.SiteID) graphql.Marshaler {
+			return ec.marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSiteID(ctx, selections, v)
 		},
 		true,
 		true,
 	)
 }
 func (ec *executionContext) fieldContext_Site_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Site", field, true, true, "ID")
+	return graphql.NewScalarFieldContext("Site", field, false, false, "ID")
 }
 
 func (ec *executionContext) _Site_accountId(ctx context.Context, field graphql.CollectedField, obj *model.Site) (ret graphql.Marshaler) {
@@ -717,18 +714,18 @@ func (ec *executionContext) _Site_accountId(ctx context.Context, field graphql.C
 			return ec.fieldContext_Site_accountId(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.Site().AccountID(ctx, obj)
+			return obj.AccountID, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNID2string(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v model.AccountID) graphql.Marshaler {
+			return ec.marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐAccountID(ctx, selections, v)
 		},
 		true,
 		true,
 	)
 }
 func (ec *executionContext) fieldContext_Site_accountId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Site", field, true, true, "ID")
+	return graphql.NewScalarFieldContext("Site", field, false, false, "ID")
 }
 
 func (ec *executionContext) _Site_siteKey(ctx context.Context, field graphql.CollectedField, obj *model.Site) (ret graphql.Marshaler) {
@@ -3454,17 +3451,15 @@ func (ec *executionContext) _Site(ctx context.Context, sel ast.SelectionSet, obj
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("Site")
 		case "id":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._Site_id(ctx, field, obj)
-				})
+			out.Values[i] = ec._Site_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "accountId":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._Site_accountId(ctx, field, obj)
-				})
+			out.Values[i] = ec._Site_accountId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "siteKey":
 			out.Values[i] = ec._Site_siteKey(ctx, field, obj)
 			if out.Values[i] == graphql.Null {

@@ -17,9 +17,6 @@ import (
 // region    ************************** generated!.gotpl **************************
 
 type SitekeyResolver interface {
-	ID(ctx context.Context, obj *model.Sitekey) (string, error)
-	AccountID(ctx context.Context, obj *model.Sitekey) (string, error)
-
 	OldSecretHint(ctx context.Context, obj *model.Sitekey) (*string, error)
 	OldSecretValidUntil(ctx context.Context, obj *model.Sitekey) (*model.Instant, error)
 	WidgetTag(ctx context.Context, obj *model.Sitekey) (string, error)
@@ -375,18 +372,18 @@ func (ec *executionContext) _Sitekey_id(ctx context.Context, field graphql.Colle
 			return ec.fieldContext_Sitekey_id(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.Sitekey().ID(ctx, obj)
+			return obj.ID, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNID2string(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v model.SitekeyID) graphql.Marshaler {
+			return ec.marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSitekeyID(ctx, selections, v)
 		},
 		true,
 		true,
 	)
 }
 func (ec *executionContext) fieldContext_Sitekey_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Sitekey", field, true, true, "ID")
+	return graphql.NewScalarFieldContext("Sitekey", field, false, false, "ID")
 }
 
 func (ec *executionContext) _Sitekey_accountId(ctx context.Context, field graphql.CollectedField, obj *model.Sitekey) (ret graphql.Marshaler) {
@@ -398,18 +395,18 @@ func (ec *executionContext) _Sitekey_accountId(ctx context.Context, field graphq
 			return ec.fieldContext_Sitekey_accountId(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.Sitekey().AccountID(ctx, obj)
+			return obj.AccountID, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNID2string(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v model.AccountID) graphql.Marshaler {
+			return ec.marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐAccountID(ctx, selections, v)
 		},
 		true,
 		true,
 	)
 }
 func (ec *executionContext) fieldContext_Sitekey_accountId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Sitekey", field, true, true, "ID")
+	return graphql.NewScalarFieldContext("Sitekey", field, false, false, "ID")
 }
 
 func (ec *executionContext) _Sitekey_sitekey(ctx context.Context, field graphql.CollectedField, obj *model.Sitekey) (ret graphql.Marshaler) {
@@ -1605,17 +1602,15 @@ func (ec *executionContext) _Sitekey(ctx context.Context, sel ast.SelectionSet, 
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("Sitekey")
 		case "id":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._Sitekey_id(ctx, field, obj)
-				})
+			out.Values[i] = ec._Sitekey_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "accountId":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._Sitekey_accountId(ctx, field, obj)
-				})
+			out.Values[i] = ec._Sitekey_accountId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "sitekey":
 			out.Values[i] = ec._Sitekey_sitekey(ctx, field, obj)
 			if out.Values[i] == graphql.Null {

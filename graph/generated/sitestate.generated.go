@@ -15,10 +15,6 @@ import (
 
 // region    ************************** generated!.gotpl **************************
 
-type DeletedSiteResolver interface {
-	SiteID(ctx context.Context, obj *model.Site) (string, error)
-}
-
 // endregion ************************** generated!.gotpl **************************
 
 // region    ***************************** args.gotpl *****************************
@@ -36,18 +32,18 @@ func (ec *executionContext) _DeletedSite_siteId(ctx context.Context, field graph
 			return ec.fieldContext_DeletedSite_siteId(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.DeletedSite().SiteID(ctx, obj)
+			return obj.ID, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNID2string(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v model.SiteID) graphql.Marshaler {
+			return ec.marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSiteID(ctx, selections, v)
 		},
 		true,
 		true,
 	)
 }
 func (ec *executionContext) fieldContext_DeletedSite_siteId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("DeletedSite", field, true, true, "ID")
+	return graphql.NewScalarFieldContext("DeletedSite", field, false, false, "ID")
 }
 
 func (ec *executionContext) _DeletedSite_siteKey(ctx context.Context, field graphql.CollectedField, obj *model.Site) (ret graphql.Marshaler) {
@@ -637,35 +633,34 @@ func (ec *executionContext) _DeletedSite(ctx context.Context, sel ast.SelectionS
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("DeletedSite")
 		case "siteId":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._DeletedSite_siteId(ctx, field, obj)
-				})
+			out.Values[i] = ec._DeletedSite_siteId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "siteKey":
 			out.Values[i] = ec._DeletedSite_siteKey(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				atomic.AddUint32(&out.Invalids, 1)
+				out.Invalids++
 			}
 		case "domain":
 			out.Values[i] = ec._DeletedSite_domain(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				atomic.AddUint32(&out.Invalids, 1)
+				out.Invalids++
 			}
 		case "name":
 			out.Values[i] = ec._DeletedSite_name(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				atomic.AddUint32(&out.Invalids, 1)
+				out.Invalids++
 			}
 		case "deletedAt":
 			out.Values[i] = ec._DeletedSite_deletedAt(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				atomic.AddUint32(&out.Invalids, 1)
+				out.Invalids++
 			}
 		case "restorableUntil":
 			out.Values[i] = ec._DeletedSite_restorableUntil(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				atomic.AddUint32(&out.Invalids, 1)
+				out.Invalids++
 			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))

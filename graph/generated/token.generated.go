@@ -16,10 +16,6 @@ import (
 // region    ************************** generated!.gotpl **************************
 
 type ApiTokenResolver interface {
-	AccountID(ctx context.Context, obj *model.APIToken) (string, error)
-
-	SiteIds(ctx context.Context, obj *model.APIToken) ([]string, error)
-
 	User(ctx context.Context, obj *model.APIToken) (*model.User, error)
 }
 
@@ -63,18 +59,18 @@ func (ec *executionContext) _ApiToken_accountId(ctx context.Context, field graph
 			return ec.fieldContext_ApiToken_accountId(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.ApiToken().AccountID(ctx, obj)
+			return obj.AccountID, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNID2string(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v model.AccountID) graphql.Marshaler {
+			return ec.marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐAccountID(ctx, selections, v)
 		},
 		true,
 		true,
 	)
 }
 func (ec *executionContext) fieldContext_ApiToken_accountId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ApiToken", field, true, true, "ID")
+	return graphql.NewScalarFieldContext("ApiToken", field, false, false, "ID")
 }
 
 func (ec *executionContext) _ApiToken_name(ctx context.Context, field graphql.CollectedField, obj *model.APIToken) (ret graphql.Marshaler) {
@@ -132,18 +128,18 @@ func (ec *executionContext) _ApiToken_siteIds(ctx context.Context, field graphql
 			return ec.fieldContext_ApiToken_siteIds(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.ApiToken().SiteIds(ctx, obj)
+			return obj.SiteIDs, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
-			return ec.marshalOID2ᚕstringᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []model.SiteID) graphql.Marshaler {
+			return ec.marshalOID2ᚕgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSiteIDᚄ(ctx, selections, v)
 		},
 		true,
 		false,
 	)
 }
 func (ec *executionContext) fieldContext_ApiToken_siteIds(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ApiToken", field, true, true, "ID")
+	return graphql.NewScalarFieldContext("ApiToken", field, false, false, "ID")
 }
 
 func (ec *executionContext) _ApiToken_hint(ctx context.Context, field graphql.CollectedField, obj *model.APIToken) (ret graphql.Marshaler) {
@@ -675,11 +671,10 @@ func (ec *executionContext) _ApiToken(ctx context.Context, sel ast.SelectionSet,
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "accountId":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._ApiToken_accountId(ctx, field, obj)
-				})
+			out.Values[i] = ec._ApiToken_accountId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "name":
 			out.Values[i] = ec._ApiToken_name(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -691,11 +686,10 @@ func (ec *executionContext) _ApiToken(ctx context.Context, sel ast.SelectionSet,
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "siteIds":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, false,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._ApiToken_siteIds(ctx, field, obj)
-				})
+			out.Values[i] = ec._ApiToken_siteIds(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "hint":
 			out.Values[i] = ec._ApiToken_hint(ctx, field, obj)
 			if out.Values[i] == graphql.Null {

@@ -209,12 +209,12 @@ func (r *Request) ChargeIntrospection(ctx context.Context) *gqlerror.Error {
 // cannot multiply its budget with links or guests.
 func accountKey(caller auth.Caller) string {
 	if caller.Shared != nil {
-		return "links " + strconv.FormatInt(caller.Shared.Site.AccountID, 10)
+		return "links " + strconv.FormatInt(int64(caller.Shared.Site.AccountID), 10)
 	}
 	if caller.User.IsGuest() {
-		return "guests " + strconv.FormatInt(caller.User.AccountID, 10)
+		return "guests " + strconv.FormatInt(int64(caller.User.AccountID), 10)
 	}
-	return strconv.FormatInt(caller.User.AccountID, 10)
+	return strconv.FormatInt(int64(caller.User.AccountID), 10)
 }
 
 // AccountKey returns the caller's account as the key of a fair queue, or that of its shared links.

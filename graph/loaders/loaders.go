@@ -62,7 +62,7 @@ func (l *Loader[K, V]) Of(ctx context.Context, key K) (V, error) {
 }
 
 // BySite is a Loader by site id.
-type BySite[V any] = Loader[int64, V]
+type BySite[V any] = Loader[model.SiteID, V]
 
 // Set holds the loaders of one request, up to its next write. It is safe for concurrent use.
 type Set struct {
@@ -80,7 +80,7 @@ type Set struct {
 	counted func(filter outbox.DeliveryFilter) *BySite[int]
 
 	mu       sync.Mutex
-	expected []int64
+	expected []model.SiteID
 	listed   []outbox.DeliveryKey // deliveries
 	byDay    map[model.Day]*BySite[[]ingest.Rejection]
 	byPage   map[outbox.DeliveryPage]*BySite[[]*model.Delivery]
@@ -94,7 +94,7 @@ func New(d *db.DB, month model.Month) *Set {
 		byPage:   make(map[outbox.DeliveryPage]*BySite[[]*model.Delivery]),
 		byFilter: make(map[outbox.DeliveryFilter]*BySite[int]),
 	}
-	l.Usage = newLoader(l, func(ctx context.Context, ids []int64) (map[int64]int64, error) {
+	l.Usage = newLoader(l, func(ctx context.Context, ids []model.SiteID) (map[model.SiteID]int64, error) {
 		return sites.New(d).Usage.MonthlyUsage(ctx, month, ids)
 	})
 
@@ -111,19 +111,19 @@ func New(d *db.DB, month model.Month) *Set {
 	}
 
 	l.refused = func(from model.Day) *BySite[[]ingest.Rejection] {
-		return newLoader(l, func(ctx context.Context, ids []int64) (map[int64][]ingest.Rejection, error) {
+		return newLoader(l, func(ctx context.Context, ids []model.SiteID) (map[model.SiteID][]ingest.Rejection, error) {
 			return ingest.New(d).RejectionsOfSites(ctx, ids, from)
 		})
 	}
 
 	l.counted = func(filter outbox.DeliveryFilter) *BySite[int] {
-		return newLoader(l, func(ctx context.Context, ids []int64) (map[int64]int, error) {
+		return newLoader(l, func(ctx context.Context, ids []model.SiteID) (map[model.SiteID]int, error) {
 			return outbox.New(d).DeliveryCounts(ctx, ids, filter)
 		})
 	}
 
 	l.sent = func(page outbox.DeliveryPage) *BySite[[]*model.Delivery] {
-		return newLoader(l, func(ctx context.Context, ids []int64) (map[int64][]*model.Delivery, error) {
+		return newLoader(l, func(ctx context.Context, ids []model.SiteID) (map[model.SiteID][]*model.Delivery, error) {
 			bySite, err := outbox.New(d).DeliveriesOfSites(ctx, ids, page)
 			for _, deliveries := range bySite {
 				l.expectDeliveries(deliveries)
@@ -136,8 +136,8 @@ func New(d *db.DB, month model.Month) *Set {
 	return l
 }
 
-func newLoader[V any](l *Set, load func(context.Context, []int64) (map[int64]V, error)) *BySite[V] {
-	return &BySite[V]{load: load, expected: l.siteIDs, found: make(map[int64]V)}
+func newLoader[V any](l *Set, load func(context.Context, []model.SiteID) (map[model.SiteID]V, error)) *BySite[V] {
+	return &BySite[V]{load: load, expected: l.siteIDs, found: make(map[model.SiteID]V)}
 }
 
 // Expect announces the sites of a list.
@@ -149,7 +149,7 @@ func (l *Set) Expect(sites []*model.Site) {
 	}
 }
 
-func (l *Set) siteIDs() []int64 {
+func (l *Set) siteIDs() []model.SiteID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.expected)

@@ -12,17 +12,17 @@ func TestOneStatementForAList(t *testing.T) {
 	for _, n := range []int{1, 50} {
 		statements := 0
 		l := &Set{}
-		loader := newLoader(l, func(_ context.Context, ids []int64) (map[int64]int64, error) {
+		loader := newLoader(l, func(_ context.Context, ids []model.SiteID) (map[model.SiteID]int64, error) {
 			statements++
 			if n := len(slices.Compact(slices.Sorted(slices.Values(ids)))); n != len(ids) {
 				t.Errorf("%d ids, %d of them different", len(ids), n)
 			}
-			return map[int64]int64{ids[0]: 5}, nil
+			return map[model.SiteID]int64{ids[0]: 5}, nil
 		})
 
 		var sites []*model.Site
 		for i := range n {
-			sites = append(sites, &model.Site{ID: int64(i + 1)})
+			sites = append(sites, &model.Site{ID: model.SiteID(i + 1)})
 		}
 
 		l.Expect(sites)

@@ -19,7 +19,7 @@ type reports struct {
 	Funnels         *BySite[[]*model.Funnel]
 	SharedLinks     *BySite[[]*model.SharedLink]
 	SiteChannels    *BySite[[]*model.AlertChannel]
-	AccountChannels *Loader[int64, []*model.AlertChannel]
+	AccountChannels *Loader[model.AccountID, []*model.AlertChannel]
 	AlertAttempts   *Loader[int64, []*model.DeliveryAttempt]
 	Imports         *BySite[[]*model.ReportImport]
 	ImportJobs      *BySite[[]*model.ImportJob]
@@ -28,7 +28,7 @@ type reports struct {
 
 	db          *db.DB
 	linked      []model.SegmentID // segments of shared links
-	sitekeys    []int64
+	sitekeys    []model.SitekeyID
 	channels    []int64 // alert channels
 	messages    []int64 // messages of alert channels
 	byChannel   map[db.Page]*Loader[int64, []*model.AlertMessage]
@@ -36,11 +36,11 @@ type reports struct {
 	history     map[model.Month]*BySite[map[model.Month]int64]
 	byDay       map[model.Day]*BySite[map[model.Day]int64]
 	unknown     map[model.Day]*BySite[[]ingest.UnknownEvent]
-	own         map[int64]*BySite[*model.AlertChannel]  // by user
-	views       map[int64]*BySite[*model.ReportView]    // by user
-	hidden      map[int64]*BySite[*model.HiddenNotices] // by user
-	verified    map[model.Month]*Loader[int64, map[model.Month]int64]
-	activity    map[model.Day]*Loader[int64, []*model.CaptchaActivity]
+	own         map[model.UserID]*BySite[*model.AlertChannel]  // by user
+	views       map[model.UserID]*BySite[*model.ReportView]    // by user
+	hidden      map[model.UserID]*BySite[*model.HiddenNotices] // by user
+	verified    map[model.Month]*Loader[model.SitekeyID, map[model.Month]int64]
+	activity    map[model.Day]*Loader[model.SitekeyID, []*model.CaptchaActivity]
 }
 
 func newReports(l *Set, d *db.DB) reports {
@@ -53,18 +53,18 @@ func newReports(l *Set, d *db.DB) reports {
 	}
 
 	// A store of imports is made when a request asks for them.
-	r.SiteChannels = newLoader(l, func(ctx context.Context, ids []int64) (map[int64][]*model.AlertChannel, error) {
+	r.SiteChannels = newLoader(l, func(ctx context.Context, ids []model.SiteID) (map[model.SiteID][]*model.AlertChannel, error) {
 		bySite, err := alerts.NewChannels(d).OfSites(ctx, ids)
-		l.expectChannels(bySite)
+		expectChannels(l, bySite)
 		return bySite, err
 	})
-	r.AccountChannels = &Loader[int64, []*model.AlertChannel]{
-		load: func(ctx context.Context, ids []int64) (map[int64][]*model.AlertChannel, error) {
+	r.AccountChannels = &Loader[model.AccountID, []*model.AlertChannel]{
+		load: func(ctx context.Context, ids []model.AccountID) (map[model.AccountID][]*model.AlertChannel, error) {
 			byAccount, err := alerts.NewChannels(d).OfAccounts(ctx, ids)
-			l.expectChannels(byAccount)
+			expectChannels(l, byAccount)
 			return byAccount, err
 		},
-		expected: func() []int64 { return nil }, found: make(map[int64][]*model.AlertChannel),
+		expected: func() []model.AccountID { return nil }, found: make(map[model.AccountID][]*model.AlertChannel),
 	}
 	r.AlertAttempts = &Loader[int64, []*model.DeliveryAttempt]{
 		load: func(ctx context.Context, ids []int64) (map[int64][]*model.DeliveryAttempt, error) {
@@ -72,15 +72,15 @@ func newReports(l *Set, d *db.DB) reports {
 		},
 		expected: func() []int64 { return l.channelIDs(&l.reports.messages) }, found: make(map[int64][]*model.DeliveryAttempt),
 	}
-	r.Imports = newLoader(l, func(ctx context.Context, ids []int64) (map[int64][]*model.ReportImport, error) {
+	r.Imports = newLoader(l, func(ctx context.Context, ids []model.SiteID) (map[model.SiteID][]*model.ReportImport, error) {
 		return imports.New(d).ImportsOfSites(ctx, ids)
 	})
-	r.ImportJobs = newLoader(l, func(ctx context.Context, ids []int64) (map[int64][]*model.ImportJob, error) {
+	r.ImportJobs = newLoader(l, func(ctx context.Context, ids []model.SiteID) (map[model.SiteID][]*model.ImportJob, error) {
 		return imports.New(d).JobsOfSites(ctx, ids)
 	})
 
 	// Links announce their segments, which are then read at once.
-	r.SharedLinks = newLoader(l, func(ctx context.Context, ids []int64) (map[int64][]*model.SharedLink, error) {
+	r.SharedLinks = newLoader(l, func(ctx context.Context, ids []model.SiteID) (map[model.SiteID][]*model.SharedLink, error) {
 		bySite, err := store.Objects.SharedLinksOfSites(ctx, ids)
 		for _, links := range bySite {
 			l.expectSegments(links)
@@ -94,7 +94,7 @@ func newReports(l *Set, d *db.DB) reports {
 }
 
 // expectChannels announces the alert channels of lists.
-func (l *Set) expectChannels(lists map[int64][]*model.AlertChannel) {
+func expectChannels[OwnerID ~int64](l *Set, lists map[OwnerID][]*model.AlertChannel) {
 	for _, channels := range lists {
 		for _, channel := range channels {
 			l.expectChannel(channel)
@@ -158,7 +158,7 @@ func (l *Set) ExpectSitekeys(keys []*model.Sitekey) {
 	}
 }
 
-func (l *Set) sitekeyIDs() []int64 {
+func (l *Set) sitekeyIDs() []model.SitekeyID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.reports.sitekeys)
@@ -184,7 +184,7 @@ func (l *Set) segmentIDs() []model.SegmentID {
 // Annotations returns the loader of a page of annotations.
 func (l *Set) Annotations(page sites.AnnotationPage) *BySite[[]*model.Annotation] {
 	return made(l, &l.reports.annotations, page, l.siteIDs,
-		func(ctx context.Context, ids []int64) (map[int64][]*model.Annotation, error) {
+		func(ctx context.Context, ids []model.SiteID) (map[model.SiteID][]*model.Annotation, error) {
 			return sites.New(l.db).Objects.AnnotationsOfSites(ctx, ids, page)
 		})
 }
@@ -192,7 +192,7 @@ func (l *Set) Annotations(page sites.AnnotationPage) *BySite[[]*model.Annotation
 // UsageHistory returns the loader of the usage of sites by month, since from.
 func (l *Set) UsageHistory(from model.Month) *BySite[map[model.Month]int64] {
 	return made(l, &l.reports.history, from, l.siteIDs,
-		func(ctx context.Context, ids []int64) (map[int64]map[model.Month]int64, error) {
+		func(ctx context.Context, ids []model.SiteID) (map[model.SiteID]map[model.Month]int64, error) {
 			return sites.New(l.db).Usage.UsageHistory(ctx, ids, from)
 		})
 }
@@ -200,7 +200,7 @@ func (l *Set) UsageHistory(from model.Month) *BySite[map[model.Month]int64] {
 // UsageByDay returns the loader of the usage of sites by day, since from.
 func (l *Set) UsageByDay(from model.Day) *BySite[map[model.Day]int64] {
 	return made(l, &l.reports.byDay, from, l.siteIDs,
-		func(ctx context.Context, ids []int64) (map[int64]map[model.Day]int64, error) {
+		func(ctx context.Context, ids []model.SiteID) (map[model.SiteID]map[model.Day]int64, error) {
 			return sites.New(l.db).Usage.UsageByDay(ctx, ids, from)
 		})
 }
@@ -208,7 +208,7 @@ func (l *Set) UsageByDay(from model.Day) *BySite[map[model.Day]int64] {
 // UnknownEvents returns the loader of the unknown events of sites, since from.
 func (l *Set) UnknownEvents(from model.Day) *BySite[[]ingest.UnknownEvent] {
 	return made(l, &l.reports.unknown, from, l.siteIDs,
-		func(ctx context.Context, ids []int64) (map[int64][]ingest.UnknownEvent, error) {
+		func(ctx context.Context, ids []model.SiteID) (map[model.SiteID][]ingest.UnknownEvent, error) {
 			return ingest.New(l.db).UnknownEventsOfSites(ctx, ids, from)
 		})
 }
@@ -216,7 +216,7 @@ func (l *Set) UnknownEvents(from model.Day) *BySite[[]ingest.UnknownEvent] {
 // OwnChannels returns the loader of a user's own alert channels of sites.
 func (l *Set) OwnChannels(user *model.User) *BySite[*model.AlertChannel] {
 	return made(l, &l.reports.own, user.ID, l.siteIDs,
-		func(ctx context.Context, ids []int64) (map[int64]*model.AlertChannel, error) {
+		func(ctx context.Context, ids []model.SiteID) (map[model.SiteID]*model.AlertChannel, error) {
 			bySite, err := alerts.NewChannels(l.db).OwnOfSites(ctx, user, ids)
 			for _, channel := range bySite {
 				l.expectChannel(channel)
@@ -226,50 +226,50 @@ func (l *Set) OwnChannels(user *model.User) *BySite[*model.AlertChannel] {
 }
 
 // ReportViews returns the loader of what a user has chosen for the reports of sites.
-func (l *Set) ReportViews(userID int64) *BySite[*model.ReportView] {
+func (l *Set) ReportViews(userID model.UserID) *BySite[*model.ReportView] {
 	return made(l, &l.reports.views, userID, l.siteIDs,
-		func(ctx context.Context, ids []int64) (map[int64]*model.ReportView, error) {
+		func(ctx context.Context, ids []model.SiteID) (map[model.SiteID]*model.ReportView, error) {
 			return sites.New(l.db).Sites.ReportViewsOfSites(ctx, userID, ids)
 		})
 }
 
 // HiddenNotices returns the loader of the notices of sites' pages that a user has hidden.
-func (l *Set) HiddenNotices(userID int64) *BySite[*model.HiddenNotices] {
+func (l *Set) HiddenNotices(userID model.UserID) *BySite[*model.HiddenNotices] {
 	return made(l, &l.reports.hidden, userID, l.siteIDs,
-		func(ctx context.Context, ids []int64) (map[int64]*model.HiddenNotices, error) {
+		func(ctx context.Context, ids []model.SiteID) (map[model.SiteID]*model.HiddenNotices, error) {
 			return sites.New(l.db).Sites.HiddenNoticesOfSites(ctx, userID, ids)
 		})
 }
 
 // Verifications returns the loader of the verifications of sitekeys by month, since from.
-func (l *Set) Verifications(from model.Month) *Loader[int64, map[model.Month]int64] {
+func (l *Set) Verifications(from model.Month) *Loader[model.SitekeyID, map[model.Month]int64] {
 	return made(l, &l.reports.verified, from, l.sitekeyIDs,
-		func(ctx context.Context, ids []int64) (map[int64]map[model.Month]int64, error) {
+		func(ctx context.Context, ids []model.SitekeyID) (map[model.SitekeyID]map[model.Month]int64, error) {
 			return ingest.New(l.db).CaptchaVerifications(ctx, ids, from)
 		})
 }
 
 // Activity returns the loader of what happened with sitekeys, since from.
-func (l *Set) Activity(from model.Day) *Loader[int64, []*model.CaptchaActivity] {
+func (l *Set) Activity(from model.Day) *Loader[model.SitekeyID, []*model.CaptchaActivity] {
 	return made(l, &l.reports.activity, from, l.sitekeyIDs,
-		func(ctx context.Context, ids []int64) (map[int64][]*model.CaptchaActivity, error) {
+		func(ctx context.Context, ids []model.SitekeyID) (map[model.SitekeyID][]*model.CaptchaActivity, error) {
 			return ingest.New(l.db).CaptchaActivity(ctx, ids, from)
 		})
 }
 
 // made returns the loader for an argument of a field, which it makes once.
-func made[Arg comparable, V any](
-	l *Set, byArg *map[Arg]*Loader[int64, V], arg Arg, expected func() []int64,
-	load func(context.Context, []int64) (map[int64]V, error),
-) *Loader[int64, V] {
+func made[Arg comparable, ID ~int64, V any](
+	l *Set, byArg *map[Arg]*Loader[ID, V], arg Arg, expected func() []ID,
+	load func(context.Context, []ID) (map[ID]V, error),
+) *Loader[ID, V] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 
 	if (*byArg)[arg] == nil {
 		if *byArg == nil {
-			*byArg = make(map[Arg]*Loader[int64, V])
+			*byArg = make(map[Arg]*Loader[ID, V])
 		}
-		(*byArg)[arg] = &Loader[int64, V]{load: load, expected: expected, found: make(map[int64]V)}
+		(*byArg)[arg] = &Loader[ID, V]{load: load, expected: expected, found: make(map[ID]V)}
 	}
 
 	return (*byArg)[arg]

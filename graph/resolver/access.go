@@ -190,10 +190,13 @@ type grantKey struct{}
 
 // granted returns the caller as a member of the account in which the field needs a permission, and
 // the number of the object. It panics in the resolver of a field without @needs.
-func granted(ctx context.Context) (member *model.User, id int64) {
+func granted[ID ~int64](ctx context.Context) (member *model.User, id ID) {
 	g := ctx.Value(grantKey{}).(grant)
-	return g.member, g.id
+	return g.member, ID(g.id)
 }
+
+// memberOf is granted for a field that needs no number.
+func memberOf(ctx context.Context) *model.User { return ctx.Value(grantKey{}).(grant).member }
 
 // InterceptField checks the rule of a field. An error is charged as charge describes.
 func (a *Access) InterceptField(ctx context.Context, next graphql.Resolver) (any, error) {
@@ -310,15 +313,16 @@ func idIn(args map[string]any, name string) (id string, given bool) {
 func (r *Resolver) find(ctx context.Context, user *model.User, kind model.NodeKind, nodeID string) (grant, error) {
 	if kind == model.NodeAccount {
 		if member := r.in(user, nodeID); member != nil {
-			return grant{member, member.AccountID}, nil
+			return grant{member, int64(member.AccountID)}, nil
 		}
 		return grant{}, model.ErrNotFound
 	}
 
 	id, ok := r.ids.Parse(kind, nodeID)
 	if kind == model.NodeDelivery {
-		kind = model.NodeSite
-		id, _, ok = r.ids.ParseDelivery(nodeID)
+		var siteID model.SiteID
+		siteID, _, ok = r.ids.ParseDelivery(nodeID)
+		kind, id = model.NodeSite, int64(siteID)
 	}
 	if !ok {
 		return grant{}, model.ErrNotFound
@@ -330,7 +334,7 @@ func (r *Resolver) find(ctx context.Context, user *model.User, kind model.NodeKi
 
 // in returns a user as a member of the account with this global id, or nil.
 func (r *Resolver) in(user *model.User, accountID string) *model.User {
-	number, ok := r.ids.Parse(model.NodeAccount, accountID)
+	number, ok := model.ParseID[model.AccountID](r.ids, accountID)
 	if !ok {
 		return nil
 	}

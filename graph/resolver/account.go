@@ -27,7 +27,7 @@ func (r *queryResolver) Viewer(ctx context.Context) (*model.User, error) {
 }
 
 func (r *queryResolver) Account(ctx context.Context, _ *string) (*model.Account, error) {
-	viewer, _ := granted(ctx)
+	viewer := memberOf(ctx)
 	return viewer.Account, nil
 }
 
@@ -53,26 +53,13 @@ func (r *accountResolver) ViewerIsGuest(ctx context.Context, obj *model.Account)
 	return member != nil && member.IsGuest(), err
 }
 
-// SiteIds is nil for a member of the whole account. Sites that left the account remain in it.
-func (r *userResolver) SiteIds(ctx context.Context, obj *model.User) ([]string, error) {
-	return r.siteIDs(obj.GuestSites()), nil
-}
-
 // callerIn returns the caller as a member of an account, or nil.
-func callerIn(ctx context.Context, accountID int64) (*model.User, error) {
+func callerIn(ctx context.Context, accountID model.AccountID) (*model.User, error) {
 	caller, err := auth.CallerOf(ctx)
 	if err != nil || caller.User == nil {
 		return nil, err
 	}
 	return caller.User.In(accountID), nil
-}
-
-func (r *accountResolver) ID(ctx context.Context, obj *model.Account) (string, error) {
-	return r.ids.Of(model.NodeAccount, obj.ID), nil
-}
-
-func (r *userResolver) ID(ctx context.Context, obj *model.User) (string, error) {
-	return r.ids.Of(model.NodeUser, obj.ID), nil
 }
 
 func (r *mutationResolver) SignUp(ctx context.Context, input generated.SignUpInput) (*generated.SignUpPayload, error) {
@@ -114,7 +101,7 @@ func (r *mutationResolver) SignOut(
 func (r *mutationResolver) CreateAccount(
 	ctx context.Context, input generated.CreateAccountInput,
 ) (*generated.CreateAccountPayload, error) {
-	viewer, _ := granted(ctx)
+	viewer := memberOf(ctx)
 	account, err := r.auth.CreateAccount(ctx, viewer, input.Name)
 	return &generated.CreateAccountPayload{Account: account}, err
 }
@@ -127,7 +114,7 @@ func (r *mutationResolver) UpdateAccount(
 		return nil, err
 	}
 
-	owner, _ := granted(ctx)
+	owner := memberOf(ctx)
 	account, err := r.accounts.RenameAccount(ctx, owner.AccountID, name)
 	return &generated.UpdateAccountPayload{Account: account}, err
 }
@@ -135,7 +122,7 @@ func (r *mutationResolver) UpdateAccount(
 func (r *mutationResolver) LeaveAccount(
 	ctx context.Context, input generated.LeaveAccountInput,
 ) (*generated.LeaveAccountPayload, error) {
-	member, _ := granted(ctx)
+	member := memberOf(ctx)
 	remaining, err := r.auth.LeaveAccount(ctx, member)
 	return &generated.LeaveAccountPayload{AccountID: &input.AccountID, Viewer: remaining}, err
 }
@@ -144,7 +131,7 @@ func (r *mutationResolver) LeaveAccount(
 func (r *mutationResolver) DeleteAccount(
 	ctx context.Context, input generated.DeleteAccountInput,
 ) (*generated.DeleteAccountPayload, error) {
-	owner, _ := granted(ctx)
+	owner := memberOf(ctx)
 	sites, err := r.sites.Sites(ctx, owner.AccountID, 0, model.MaxSites)
 	if err != nil {
 		return nil, err
@@ -153,12 +140,12 @@ func (r *mutationResolver) DeleteAccount(
 		return nil, err
 	}
 
-	siteIDs := make([]int64, len(sites))
+	siteIDs := make([]model.SiteID, len(sites))
 	for i, site := range sites {
 		siteIDs[i] = site.ID
 	}
 
 	r.purge(ctx, siteIDs...)
 
-	return &generated.DeleteAccountPayload{AccountID: notZero(r.ids.Of(model.NodeAccount, owner.AccountID))}, nil
+	return &generated.DeleteAccountPayload{AccountID: notZero(model.IDOf(r.ids, owner.AccountID))}, nil
 }

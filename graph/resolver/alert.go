@@ -34,7 +34,7 @@ func (r *siteResolver) AlertChannels(ctx context.Context, obj *model.Site) ([]*m
 
 // OwnAlertChannel returns the viewer's own one, also to a guest.
 func (r *siteResolver) OwnAlertChannel(ctx context.Context, obj *model.Site) (*model.AlertChannel, error) {
-	viewer, _ := granted(ctx)
+	viewer := memberOf(ctx)
 	return requestOf(ctx).loaders().OwnChannels(viewer).Of(ctx, obj.ID)
 }
 
@@ -140,7 +140,7 @@ type newChannel struct {
 func (r *mutationResolver) CreateAlertChannel(
 	ctx context.Context, input generated.CreateAlertChannelInput,
 ) (*generated.AlertChannelPayload, error) {
-	member, _, err := channelEditor(ctx)
+	member, _, err := channelEditor[model.AccountID](ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +153,7 @@ func (r *mutationResolver) CreateAlertChannel(
 func (r *mutationResolver) CreateSiteAlertChannel(
 	ctx context.Context, input generated.CreateSiteAlertChannelInput,
 ) (*generated.AlertChannelPayload, error) {
-	member, siteID, err := channelEditor(ctx)
+	member, siteID, err := channelEditor[model.SiteID](ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -166,8 +166,8 @@ func (r *mutationResolver) CreateSiteAlertChannel(
 
 // channelEditor is granted for changes of channels. With an API token, an operator has no rights of
 // operators.
-func channelEditor(ctx context.Context) (member *model.User, id int64, err error) {
-	member, id = granted(ctx)
+func channelEditor[ID ~int64](ctx context.Context) (member *model.User, id ID, err error) {
+	member, id = granted[ID](ctx)
 	caller, err := auth.CallerOf(ctx)
 	if err != nil {
 		return nil, 0, err
@@ -180,7 +180,7 @@ func channelEditor(ctx context.Context) (member *model.User, id int64, err error
 
 // createChannel checks the input, reports every mistake, and stores the channel.
 func (r *mutationResolver) createChannel(
-	ctx context.Context, member *model.User, siteID int64, input newChannel,
+	ctx context.Context, member *model.User, siteID model.SiteID, input newChannel,
 ) (*generated.AlertChannelPayload, error) {
 	channel := model.AlertChannel{
 		AccountID: member.AccountID, SiteID: siteID, Kind: input.kind, Language: input.language, Weekly: input.weekly,
@@ -254,7 +254,7 @@ func quietHours(input *generated.QuietHoursInput) (model.QuietHours, error) {
 func (r *mutationResolver) UpdateAlertChannel(
 	ctx context.Context, input generated.UpdateAlertChannelInput,
 ) (*generated.AlertChannelPayload, error) {
-	member, id, err := channelEditor(ctx)
+	member, id, err := channelEditor[int64](ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -341,7 +341,7 @@ func changeChannel(channel *model.AlertChannel, member *model.User, input genera
 func (r *mutationResolver) SetOwnAlertChannel(
 	ctx context.Context, input generated.SetOwnAlertChannelInput,
 ) (*generated.SetOwnAlertChannelPayload, error) {
-	member, siteID := granted(ctx)
+	member, siteID := granted[model.SiteID](ctx)
 	changes := generated.UpdateAlertChannelInput{
 		Events: input.Events, Weekly: input.Weekly, Monthly: input.Monthly, SpikeAbove: input.SpikeAbove,
 		DropBelow: input.DropBelow, QuietHours: input.QuietHours,
@@ -366,7 +366,7 @@ func (r *mutationResolver) StopAlertMails(
 func (r *mutationResolver) DeleteAlertChannel(
 	ctx context.Context, _ generated.DeleteAlertChannelInput,
 ) (*generated.AlertChannelPayload, error) {
-	member, id := granted(ctx)
+	member, id := granted[int64](ctx)
 	channel, err := r.channels.Delete(ctx, member.AccountID, id)
 	return &generated.AlertChannelPayload{AlertChannel: channel}, err
 }
@@ -374,7 +374,7 @@ func (r *mutationResolver) DeleteAlertChannel(
 func (r *mutationResolver) SendTestAlert(
 	ctx context.Context, _ generated.SendTestAlertInput,
 ) (*generated.AlertMessagePayload, error) {
-	member, id := granted(ctx)
+	member, id := granted[int64](ctx)
 	message, err := r.channels.Test(ctx, member.AccountID, id, requestOf(ctx).now)
 	return &generated.AlertMessagePayload{AlertMessage: message}, err
 }
@@ -382,7 +382,7 @@ func (r *mutationResolver) SendTestAlert(
 func (r *mutationResolver) RedeliverAlertMessage(
 	ctx context.Context, _ generated.RedeliverAlertMessageInput,
 ) (*generated.AlertMessagePayload, error) {
-	member, id := granted(ctx)
+	member, id := granted[int64](ctx)
 	message, err := r.channels.Message(ctx, member.AccountID, id)
 	if err != nil {
 		return nil, err
@@ -409,7 +409,7 @@ func (r *Resolver) alertChannel(ctx context.Context, viewer *model.User, id stri
 
 // alertMessage returns a message of such a channel.
 func (r *Resolver) alertMessage(ctx context.Context, viewer *model.User, id string) (*model.AlertMessage, error) {
-	read := func(ctx context.Context, accountID, id int64) (*model.AlertMessage, error) {
+	read := func(ctx context.Context, accountID model.AccountID, id int64) (*model.AlertMessage, error) {
 		message, err := r.channels.Message(ctx, accountID, id)
 		if err != nil {
 			return nil, err
@@ -426,8 +426,8 @@ func (r *Resolver) alertMessage(ctx context.Context, viewer *model.User, id stri
 // one, or the viewer is a guest of its site.
 func (r *Resolver) channelFor(
 	viewer *model.User,
-) func(ctx context.Context, accountID, id int64) (*model.AlertChannel, error) {
-	return func(ctx context.Context, accountID, id int64) (*model.AlertChannel, error) {
+) func(ctx context.Context, accountID model.AccountID, id int64) (*model.AlertChannel, error) {
+	return func(ctx context.Context, accountID model.AccountID, id int64) (*model.AlertChannel, error) {
 		channel, err := r.channels.Channel(ctx, accountID, id)
 		switch {
 		case err != nil:

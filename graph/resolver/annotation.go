@@ -62,7 +62,7 @@ func (r *annotationConnectionResolver) TotalCount(
 func (r *mutationResolver) CreateAnnotation(
 	ctx context.Context, input generated.CreateAnnotationInput,
 ) (*generated.AnnotationPayload, error) {
-	member, siteID := granted(ctx)
+	member, siteID := granted[model.SiteID](ctx)
 	annotation, err := r.objects.CreateAnnotation(ctx, member.AccountID, model.Annotation{
 		SiteID: siteID, Day: input.Day, Text: input.Text, CreatedAt: requestOf(ctx).now,
 	})
@@ -72,7 +72,7 @@ func (r *mutationResolver) CreateAnnotation(
 func (r *mutationResolver) UpdateAnnotation(
 	ctx context.Context, input generated.UpdateAnnotationInput,
 ) (*generated.AnnotationPayload, error) {
-	member, id := granted(ctx)
+	member, id := granted[model.AnnotationID](ctx)
 	annotation, err := r.objects.UpdateAnnotation(ctx, member.AccountID, model.AnnotationID(id), input.Day, input.Text)
 	return &generated.AnnotationPayload{Annotation: annotation}, err
 }
@@ -80,7 +80,7 @@ func (r *mutationResolver) UpdateAnnotation(
 func (r *mutationResolver) DeleteAnnotation(
 	ctx context.Context, _ generated.DeleteAnnotationInput,
 ) (*generated.AnnotationPayload, error) {
-	member, id := granted(ctx)
+	member, id := granted[model.AnnotationID](ctx)
 	annotation, err := r.objects.DeleteAnnotation(ctx, member.AccountID, model.AnnotationID(id))
 	return &generated.AnnotationPayload{Annotation: annotation}, err
 }

@@ -72,7 +72,7 @@ func (r *Resolver) auditFilter(input *generated.AuditFilter) (audit.Filter, erro
 
 	if input.ActorID != nil {
 		var ok bool
-		if filter.UserID, ok = r.ids.Parse(model.NodeUser, *input.ActorID); !ok {
+		if filter.UserID, ok = model.ParseID[model.UserID](r.ids, *input.ActorID); !ok {
 			return filter, invalidArgument("filter.actorId", "The argument filter.actorId is not the id of a user.")
 		}
 	}
@@ -109,10 +109,10 @@ func (r *Resolver) parseObject(id string, filter *audit.Filter) (ok bool) {
 func (r *Resolver) auditEntry(entry *audit.Entry, toOperator bool) *generated.AuditEntry {
 	actor := &generated.AuditActor{Kind: generated.AuditActorKind(entry.Actor.Kind)}
 	if entry.Actor.UserID != 0 && (entry.Actor.Kind != audit.Operator || toOperator) {
-		actor.UserID, actor.Email = notZero(r.ids.Of(model.NodeUser, entry.Actor.UserID)), notZero(entry.Actor.Email)
+		actor.UserID, actor.Email = notZero(model.IDOf(r.ids, entry.Actor.UserID)), notZero(entry.Actor.Email)
 	}
 	if entry.Actor.TokenID != 0 {
-		actor.APITokenID = notZero(r.ids.Of(model.NodeAPIToken, entry.Actor.TokenID))
+		actor.APITokenID = notZero(model.IDOf(r.ids, entry.Actor.TokenID))
 		actor.APITokenName = notZero(entry.Actor.TokenName)
 	}
 

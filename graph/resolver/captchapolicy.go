@@ -27,7 +27,7 @@ func (r *mutationResolver) UpdateCaptchaPolicy(
 		update.Exempt = &networks
 	}
 
-	member, id := granted(ctx)
+	member, id := granted[model.SitekeyID](ctx)
 	key, err := r.sitekeys.UpdatePolicy(ctx, member.AccountID, id, update)
 	return &generated.SitekeyPayload{Sitekey: key}, err
 }

@@ -179,7 +179,7 @@ func (r *deliveryAttemptResolver) Error(ctx context.Context, obj *model.Delivery
 func (r *mutationResolver) SendTestWebhook(
 	ctx context.Context, input generated.SendTestWebhookInput,
 ) (*generated.DeliveryPayload, error) {
-	member, siteID := granted(ctx)
+	member, siteID := granted[model.SiteID](ctx)
 	delivery, err := r.outbox.QueueTestWebhook(ctx, member.AccountID, siteID, input.Kind, requestOf(ctx).now)
 	if err != nil {
 		return nil, err
@@ -192,7 +192,7 @@ func (r *mutationResolver) SendTestWebhook(
 func (r *mutationResolver) Redeliver(
 	ctx context.Context, input generated.RedeliverInput,
 ) (*generated.DeliveryPayload, error) {
-	member, siteID := granted(ctx)
+	member, siteID := granted[model.SiteID](ctx)
 	_, number, _ := r.ids.ParseDelivery(input.DeliveryID)
 	delivery, err := r.outbox.Redeliver(ctx, member.AccountID, siteID, number, requestOf(ctx).now)
 	if err != nil {
@@ -206,7 +206,7 @@ func (r *mutationResolver) Redeliver(
 func (r *mutationResolver) RedeliverFailed(
 	ctx context.Context, input generated.RedeliverFailedInput,
 ) (*generated.RedeliverFailedPayload, error) {
-	member, siteID := granted(ctx)
+	member, siteID := granted[model.SiteID](ctx)
 	sent, err := r.outbox.RedeliverFailed(ctx, member.AccountID, siteID, input.Since, requestOf(ctx).now)
 	if err != nil {
 		return nil, err
@@ -220,7 +220,7 @@ func (r *mutationResolver) RedeliverFailed(
 func (r *mutationResolver) ResendDailyExport(
 	ctx context.Context, input generated.ResendDailyExportInput,
 ) (*generated.ResendDailyExportPayload, error) {
-	member, siteID := granted(ctx)
+	member, siteID := granted[model.SiteID](ctx)
 	parts, err := r.outbox.ResendDailyExport(ctx, member.AccountID, siteID, input.Date, requestOf(ctx).now)
 	if err != nil {
 		return nil, err
@@ -246,7 +246,7 @@ func (r *Resolver) delivery(ctx context.Context, viewer *model.User, id string) 
 		return nil, nil
 	}
 
-	member, err := orNull(r.accounts.MemberFor(ctx, viewer, model.NodeSite, siteID))
+	member, err := orNull(r.accounts.MemberFor(ctx, viewer, model.NodeSite, int64(siteID)))
 	if member == nil || err != nil {
 		return nil, err
 	}

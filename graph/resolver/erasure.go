@@ -14,7 +14,7 @@ import (
 func (r *mutationResolver) DeleteUserData(
 	ctx context.Context, input generated.DeleteUserDataInput,
 ) (*generated.DeleteUserDataPayload, error) {
-	member, siteID := granted(ctx)
+	member, siteID := granted[model.SiteID](ctx)
 	erasure, err := r.retention.RequestErasure(ctx, member.AccountID, siteID, input.UserID, requestOf(ctx).now)
 	if err != nil {
 		return nil, err

@@ -33,7 +33,7 @@ func (r *mutationResolver) HideSiteNotices(
 		return nil, err
 	}
 
-	member, siteID := granted(ctx)
+	member, siteID := granted[model.SiteID](ctx)
 	if err := r.sites.HideNotices(ctx, member, siteID, hidden); err != nil {
 		return nil, err
 	}

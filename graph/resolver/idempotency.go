@@ -105,14 +105,14 @@ func (p Repeats) call(ctx context.Context, mutation string, input any, key strin
 		return idempotency.Call{}, fmt.Errorf("encode the input of %s: %w", mutation, err)
 	}
 
-	member, _ := granted(ctx)
+	member := memberOf(ctx)
 	call := idempotency.Call{
 		AccountID: member.AccountID, UserID: member.ID, At: requestOf(ctx).now,
 		Key:   p.resolver.ids.Fingerprint("idempotency key", key),
 		Input: p.resolver.ids.Fingerprint(mutation, string(text)),
 	}
 	if caller.Token != nil {
-		call.TokenID = int64(caller.Token.ID)
+		call.TokenID = caller.Token.ID
 	}
 
 	return call, nil
@@ -168,7 +168,7 @@ func (p Repeats) node(ctx context.Context, kind model.NodeKind, number int64, id
 	if user == nil || err != nil {
 		return nil, err
 	}
-	if member := user.In(number); member != nil {
+	if member := user.In(model.AccountID(number)); member != nil {
 		return member.Account, nil
 	}
 	return nil, nil

@@ -90,7 +90,7 @@ func (r *importJobResolver) Error(ctx context.Context, obj *model.ImportJob) (*g
 func (r *mutationResolver) StartImport(
 	ctx context.Context, input generated.StartImportInput,
 ) (*generated.ImportJobPayload, error) {
-	member, siteID := granted(ctx)
+	member, siteID := granted[model.SiteID](ctx)
 
 	// Another account's site is unknown, whatever the input.
 	if _, err := r.sites.SiteByID(ctx, member.AccountID, siteID); err != nil {
@@ -123,16 +123,16 @@ func (r *mutationResolver) StartImport(
 func (r *mutationResolver) ConfirmImport(
 	ctx context.Context, _ generated.ConfirmImportInput,
 ) (*generated.ImportJobPayload, error) {
-	member, id := granted(ctx)
-	job, err := r.imports.Confirm(ctx, member.AccountID, model.ImportJobID(id), requestOf(ctx).now)
+	member, id := granted[model.ImportJobID](ctx)
+	job, err := r.imports.Confirm(ctx, member.AccountID, id, requestOf(ctx).now)
 	return &generated.ImportJobPayload{ImportJob: job}, err
 }
 
 func (r *mutationResolver) CancelImport(
 	ctx context.Context, _ generated.CancelImportInput,
 ) (*generated.ImportJobPayload, error) {
-	member, id := granted(ctx)
-	job, err := r.imports.Cancel(ctx, member.AccountID, model.ImportJobID(id), requestOf(ctx).now)
+	member, id := granted[model.ImportJobID](ctx)
+	job, err := r.imports.Cancel(ctx, member.AccountID, id, requestOf(ctx).now)
 	return &generated.ImportJobPayload{ImportJob: job}, err
 }
 
@@ -140,7 +140,7 @@ func (r *mutationResolver) CancelImport(
 func (r *mutationResolver) UndoImport(
 	ctx context.Context, _ generated.UndoImportInput,
 ) (*generated.UndoImportPayload, error) {
-	member, id := granted(ctx)
-	undone, err := r.imports.Undo(ctx, member.AccountID, model.ImportID(id))
+	member, id := granted[model.ImportID](ctx)
+	undone, err := r.imports.Undo(ctx, member.AccountID, id)
 	return &generated.UndoImportPayload{Import: undone}, err
 }

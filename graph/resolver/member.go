@@ -32,11 +32,6 @@ func (r *accountResolver) Invitations(ctx context.Context, obj *model.Account) (
 	})
 }
 
-// SiteIds is nil for an invitation to the whole account.
-func (r *invitationResolver) SiteIds(ctx context.Context, obj *model.Invitation) ([]string, error) {
-	return r.siteIDs(obj.SiteIDs), nil
-}
-
 func (r *mutationResolver) InviteMember(
 	ctx context.Context, input generated.InviteMemberInput,
 ) (*generated.InviteMemberPayload, error) {
@@ -45,7 +40,7 @@ func (r *mutationResolver) InviteMember(
 		return nil, err
 	}
 
-	owner, _ := granted(ctx)
+	owner := memberOf(ctx)
 	invitation, err := r.auth.Invite(ctx, owner, input.Email, input.Role, siteIDs)
 	return &generated.InviteMemberPayload{Invitation: invitation}, err
 }
@@ -53,8 +48,8 @@ func (r *mutationResolver) InviteMember(
 func (r *mutationResolver) RevokeInvitation(
 	ctx context.Context, _ generated.RevokeInvitationInput,
 ) (*generated.RevokeInvitationPayload, error) {
-	owner, id := granted(ctx)
-	invitation, err := r.accounts.Invitations.Delete(ctx, owner.AccountID, model.InvitationID(id))
+	owner, id := granted[model.InvitationID](ctx)
+	invitation, err := r.accounts.Invitations.Delete(ctx, owner.AccountID, id)
 	return &generated.RevokeInvitationPayload{Invitation: invitation}, err
 }
 
@@ -126,17 +121,17 @@ func (r *mutationResolver) RemoveMember(
 
 // otherMember returns the member of the account that a mutation is about.
 func (r *mutationResolver) otherMember(ctx context.Context, id string) (*model.User, error) {
-	userID, ok := r.ids.Parse(model.NodeUser, id)
+	userID, ok := model.ParseID[model.UserID](r.ids, id)
 	if !ok {
 		return nil, model.ErrNotFound
 	}
-	owner, _ := granted(ctx)
+	owner := memberOf(ctx)
 	return r.accounts.Members.Get(ctx, owner.AccountID, userID)
 }
 
 // member returns a user of one of the viewer's accounts by its global id, or nil.
 func (r *Resolver) member(ctx context.Context, viewer *model.User, id string) (*model.User, error) {
-	number, ok := r.ids.Parse(model.NodeUser, id)
+	number, ok := model.ParseID[model.UserID](r.ids, id)
 	if !ok {
 		return nil, nil
 	}
@@ -151,7 +146,7 @@ func (r *Resolver) member(ctx context.Context, viewer *model.User, id string) (*
 // callers without the right to list them.
 func (r *Resolver) invitation(ctx context.Context, viewer *model.User, id string) (*model.Invitation, error) {
 	return ownObject(ctx, r, model.NodeInvitation, viewer, id,
-		func(ctx context.Context, accountID int64, id model.InvitationID) (*model.Invitation, error) {
+		func(ctx context.Context, accountID model.AccountID, id model.InvitationID) (*model.Invitation, error) {
 			if may, err := mayReadAsOwner(ctx, accountID); !may || err != nil {
 				return nil, err
 			}
@@ -161,7 +156,7 @@ func (r *Resolver) invitation(ctx context.Context, viewer *model.User, id string
 
 // mayReadAsOwner reports whether the caller is an owner of the account, or an owner's API token
 // that is not restricted to sites.
-func mayReadAsOwner(ctx context.Context, accountID int64) (bool, error) {
+func mayReadAsOwner(ctx context.Context, accountID model.AccountID) (bool, error) {
 	member, err := callerIn(ctx, accountID)
 	return member != nil && !member.IsRestricted() && member.May(model.MayManage, nil), err
 }

@@ -11,7 +11,7 @@ import (
 // an id of an account that the caller does not belong to and one that the caller must not read get
 // the same response.
 func (r *queryResolver) Node(ctx context.Context, id string) (schema.Node, error) {
-	viewer, _ := granted(ctx)
+	viewer := memberOf(ctx)
 	if idHash, ok := parseSessionID(id); ok {
 		return asNode(r.session(ctx, viewer, idHash))
 	}
@@ -70,7 +70,7 @@ func asNode[T any](object *T, err error) (schema.Node, error) {
 // may read it.
 func ownObject[T any, ID ~int64](
 	ctx context.Context, r *Resolver, kind model.NodeKind, viewer *model.User, nodeID string,
-	read func(ctx context.Context, accountID int64, id ID) (*T, error),
+	read func(ctx context.Context, accountID model.AccountID, id ID) (*T, error),
 ) (*T, error) {
 	id, ok := r.ids.Parse(kind, nodeID)
 	if !ok {

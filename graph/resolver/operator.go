@@ -37,7 +37,7 @@ func (r *queryResolver) Accounts(
 		return nil, err
 	}
 
-	rows, found, info := cut(p, rows, func(row *accounts.Overview) string { return cursors.encode(row.ID) })
+	rows, found, info := cut(p, rows, func(row *accounts.Overview) string { return cursors.encode(int64(row.ID)) })
 	list := &generated.AccountConnection{
 		Edges: make([]*generated.AccountEdge, len(rows)), Nodes: r.accountOverviews(rows, month),
 		PageInfo: info, TotalCount: int(count),
@@ -59,10 +59,10 @@ func overviewPage(p paging, c cursors, search *string) (page accounts.OverviewPa
 	if page.Search, err = searchOf(search); err != nil {
 		return page, err
 	}
-	if id, ok := c.ids.Parse(model.NodeAccount, page.Search); ok {
+	if id, ok := model.ParseID[model.AccountID](c.ids, page.Search); ok {
 		page.Account = id
 	}
-	if id, ok := c.ids.Parse(model.NodeSite, page.Search); ok {
+	if id, ok := model.ParseID[model.SiteID](c.ids, page.Search); ok {
 		page.Site = id
 	}
 
@@ -83,7 +83,7 @@ func searchOf(search *string) (string, error) {
 
 // accountOverviews converts the accounts of a page.
 func (r *Resolver) accountOverviews(rows []*accounts.Overview, month model.Month) []*generated.AccountOverview {
-	ids := make([]int64, len(rows))
+	ids := make([]model.AccountID, len(rows))
 	for i, row := range rows {
 		ids[i] = row.ID
 	}
@@ -91,7 +91,7 @@ func (r *Resolver) accountOverviews(rows []*accounts.Overview, month model.Month
 	nodes := make([]*generated.AccountOverview, len(rows))
 	for i, row := range rows {
 		nodes[i] = &generated.AccountOverview{
-			ID: row.ID, Page: ids, AccountID: r.ids.Of(model.NodeAccount, row.ID), Name: row.Name, CreatedAt: row.CreatedAt,
+			ID: row.ID, Page: ids, AccountID: model.IDOf(r.ids, row.ID), Name: row.Name, CreatedAt: row.CreatedAt,
 			SiteCount: int(row.Sites), SitekeyCount: int(row.Sitekeys), MemberCount: int(row.Members),
 			Period: month.String(), Pageviews: row.Pageviews, CaptchaPlan: row.CaptchaPlan, Verifications: row.Verifications,
 		}
@@ -113,16 +113,16 @@ func (r *accountOverviewResolver) Sites(
 	of := sites.OfAccounts{Search: part, Limit: first}
 	if after != nil {
 		var ok bool
-		if of.After, ok = r.ids.Parse(model.NodeSite, *after); !ok {
+		if of.After, ok = model.ParseID[model.SiteID](r.ids, *after); !ok {
 			return nil, invalidArgument("after", "The argument after must be the siteId of a site.")
 		}
 	}
-	if id, ok := r.ids.Parse(model.NodeSite, part); ok {
+	if id, ok := model.ParseID[model.SiteID](r.ids, part); ok {
 		of.Only = id
 	}
 
 	key := accountRead{field: "accounts.sites", arguments: fmt.Sprint(obj.Page, of)}
-	byAccount, err := shared(ctx, key, func() (map[int64][]*model.Site, error) {
+	byAccount, err := shared(ctx, key, func() (map[model.AccountID][]*model.Site, error) {
 		sites, err := r.sites.SitesOfAccounts(ctx, obj.Page, of)
 		for _, list := range sites {
 			requestOf(ctx).loaders().Expect(list)
@@ -141,7 +141,7 @@ func (r *accountOverviewResolver) Sites(
 		}
 
 		list[i] = &generated.SiteOverview{
-			SiteID: r.ids.Of(model.NodeSite, site.ID), Domain: site.Domain, CreatedAt: site.CreatedAt, Plan: site.Plan,
+			SiteID: model.IDOf(r.ids, site.ID), Domain: site.Domain, CreatedAt: site.CreatedAt, Plan: site.Plan,
 			Usage: usage,
 		}
 	}

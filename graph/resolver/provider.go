@@ -57,7 +57,7 @@ func (r *mutationResolver) SetAccountProvider(
 		claim = *input.RoleClaim
 	}
 
-	owner, _ := granted(ctx)
+	owner := memberOf(ctx)
 	row, err := r.auth.Providers.Set(ctx, owner.AccountID, input.Password, accounts.ProviderChange{
 		Provider: model.AccountProvider{
 			Issuer: input.Issuer, ClientID: input.ClientID, Domain: input.Domain, DefaultRole: input.DefaultRole,
@@ -74,7 +74,7 @@ func (r *mutationResolver) SetAccountProvider(
 func (r *mutationResolver) VerifyProviderDomain(
 	ctx context.Context, _ generated.VerifyProviderDomainInput,
 ) (*generated.AccountProviderPayload, error) {
-	owner, _ := granted(ctx)
+	owner := memberOf(ctx)
 	row, err := r.auth.Providers.Verify(ctx, owner.AccountID, func() { endTurn(ctx) })
 	if err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func (r *mutationResolver) VerifyProviderDomain(
 func (r *mutationResolver) DeleteAccountProvider(
 	ctx context.Context, input generated.DeleteAccountProviderInput,
 ) (*generated.DeleteAccountProviderPayload, error) {
-	owner, _ := granted(ctx)
+	owner := memberOf(ctx)
 	if err := r.auth.Providers.Delete(ctx, owner.AccountID, input.Password); err != nil {
 		return nil, err
 	}

@@ -336,7 +336,7 @@ func shiftOf(days period.Period, compare *generated.ReportComparison) (*period.S
 }
 
 // keyEvents returns the names of the site's key events.
-func (r *Resolver) keyEvents(ctx context.Context, siteID int64) (map[string]bool, error) {
+func (r *Resolver) keyEvents(ctx context.Context, siteID model.SiteID) (map[string]bool, error) {
 	rules, err := requestOf(ctx).loaders().Rules.Of(ctx, siteID)
 	if err != nil {
 		return nil, err
@@ -370,7 +370,7 @@ func (r *sharedSiteResolver) Live(ctx context.Context, obj *generated.SharedSite
 	return r.live(ctx, obj.View.Site.ID)
 }
 
-func (r *Resolver) live(ctx context.Context, siteID int64) (*generated.LiveReport, error) {
+func (r *Resolver) live(ctx context.Context, siteID model.SiteID) (*generated.LiveReport, error) {
 	live, err := r.reports.Live(ctx, siteID, requestOf(ctx).now)
 	if err != nil {
 		return nil, err

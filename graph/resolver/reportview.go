@@ -29,7 +29,7 @@ func (r *mutationResolver) SetReportView(
 		chosen.Compare = string(*input.Compare)
 	}
 
-	member, siteID := granted(ctx)
+	member, siteID := granted[model.SiteID](ctx)
 	if err := r.sites.SetReportView(ctx, member, siteID, chosen); err != nil {
 		return nil, err
 	}

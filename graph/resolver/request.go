@@ -140,7 +140,7 @@ func shared[T any](ctx context.Context, key any, read func() (T, error)) (T, err
 // accountRead is the key of a shared read of an account's field.
 type accountRead struct {
 	field     string
-	accountID int64
+	accountID model.AccountID
 	arguments string
 }
 
@@ -191,7 +191,7 @@ func actorOf(ctx context.Context, mutation string) audit.Actor {
 
 	actor.Kind, actor.UserID, actor.Email = audit.User, caller.User.ID, caller.User.Email
 	if caller.Token != nil {
-		actor.Kind, actor.TokenID, actor.TokenName = audit.APIToken, int64(caller.Token.ID), caller.Token.Name
+		actor.Kind, actor.TokenID, actor.TokenName = audit.APIToken, caller.Token.ID, caller.Token.Name
 	}
 
 	return actor
@@ -210,7 +210,7 @@ func endTurn(ctx context.Context) {
 // purge deletes the rows of sites that this request has deleted, up to purgeTime. The sites are
 // deleted already: the worker retries what fails here, and does all of it while another request
 // purges.
-func (r *Resolver) purge(ctx context.Context, siteIDs ...int64) {
+func (r *Resolver) purge(ctx context.Context, siteIDs ...model.SiteID) {
 	// The account's other mutations need not wait for the purge.
 	endTurn(ctx)
 

@@ -147,10 +147,8 @@ type (
 	installationResolver         struct{ *Resolver }
 	installationHealthResolver   struct{ *Resolver }
 	userResolver                 struct{ *Resolver }
-	invitationResolver           struct{ *Resolver }
 	apiTokenResolver             struct{ *Resolver }
 	siteResolver                 struct{ *Resolver }
-	deletedSiteResolver          struct{ *Resolver }
 	siteConnectionResolver       struct{ *Resolver }
 	sitekeyResolver              struct{ *Resolver }
 	sitekeyConnectionResolver    struct{ *Resolver }
@@ -196,7 +194,6 @@ func (r *Resolver) InstallationHealth() generated.InstallationHealthResolver {
 func (r *Resolver) User() generated.UserResolver { return &userResolver{r} }
 
 // Invitation implements generated.ResolverRoot.
-func (r *Resolver) Invitation() generated.InvitationResolver { return &invitationResolver{r} }
 
 // ApiToken implements generated.ResolverRoot.
 func (r *Resolver) ApiToken() generated.ApiTokenResolver { return &apiTokenResolver{r} }
@@ -205,7 +202,6 @@ func (r *Resolver) ApiToken() generated.ApiTokenResolver { return &apiTokenResol
 func (r *Resolver) Site() generated.SiteResolver { return &siteResolver{r} }
 
 // DeletedSite implements generated.ResolverRoot.
-func (r *Resolver) DeletedSite() generated.DeletedSiteResolver { return &deletedSiteResolver{r} }
 
 // SiteConnection implements generated.ResolverRoot.
 func (r *Resolver) SiteConnection() generated.SiteConnectionResolver {

@@ -117,16 +117,15 @@ func (r *mutationResolver) FinishPasskeyRegistration(
 func (r *mutationResolver) RenamePasskey(
 	ctx context.Context, input generated.RenamePasskeyInput,
 ) (*generated.RenamePasskeyPayload, error) {
-	viewer, id := granted(ctx)
-	passkey, err := r.auth.Passkeys.Rename(ctx, viewer, model.PasskeyID(id), input.Name)
+	viewer, id := granted[model.PasskeyID](ctx)
+	passkey, err := r.auth.Passkeys.Rename(ctx, viewer, id, input.Name)
 	return &generated.RenamePasskeyPayload{Passkey: passkey}, err
 }
 
 func (r *mutationResolver) DeletePasskey(
 	ctx context.Context, input generated.DeletePasskeyInput,
 ) (*generated.DeletePasskeyPayload, error) {
-	viewer, number := granted(ctx)
-	id := model.PasskeyID(number)
+	viewer, id := granted[model.PasskeyID](ctx)
 
 	// An unknown passkey costs no check of the password.
 	if _, err := r.accounts.Passkeys.Get(ctx, viewer.ID, id); err != nil {
@@ -140,14 +139,14 @@ func (r *mutationResolver) DeletePasskey(
 func (r *mutationResolver) SetAccountSecurity(
 	ctx context.Context, input generated.SetAccountSecurityInput,
 ) (*generated.SetAccountSecurityPayload, error) {
-	owner, _ := granted(ctx)
+	owner := memberOf(ctx)
 	account, err := r.auth.SecondFactors.SetAccountSecurity(ctx, owner.AccountID, input.Password, input.RequireSecondFactor)
 	return &generated.SetAccountSecurityPayload{Account: account}, err
 }
 
 // passkey returns one of the caller's passkeys by its global id; nil for callers without a session.
 func (r *Resolver) passkey(ctx context.Context, viewer *model.User, id string) (*model.Passkey, error) {
-	number, ok := r.ids.Parse(model.NodePasskey, id)
+	number, ok := model.ParseID[model.PasskeyID](r.ids, id)
 	if !ok {
 		return nil, nil
 	}

@@ -41,7 +41,7 @@ func (r *funnelResolver) Steps(ctx context.Context, obj *model.Funnel) ([]*gener
 func (r *mutationResolver) CreateSegment(
 	ctx context.Context, input generated.CreateSegmentInput,
 ) (*generated.SegmentPayload, error) {
-	member, siteID := granted(ctx)
+	member, siteID := granted[model.SiteID](ctx)
 	segment, err := r.objects.CreateSegment(ctx, member.AccountID, model.Segment{
 		SiteID: siteID, Name: input.Name, Filters: reportFilters(input.Filters),
 	})
@@ -57,23 +57,23 @@ func (r *mutationResolver) UpdateSegment(
 		filters = &list
 	}
 
-	member, id := granted(ctx)
-	segment, err := r.objects.UpdateSegment(ctx, member.AccountID, model.SegmentID(id), input.Name, filters)
+	member, id := granted[model.SegmentID](ctx)
+	segment, err := r.objects.UpdateSegment(ctx, member.AccountID, id, input.Name, filters)
 	return &generated.SegmentPayload{Segment: segment}, err
 }
 
 func (r *mutationResolver) DeleteSegment(
 	ctx context.Context, _ generated.DeleteSegmentInput,
 ) (*generated.SegmentPayload, error) {
-	member, id := granted(ctx)
-	segment, err := r.objects.DeleteSegment(ctx, member.AccountID, model.SegmentID(id))
+	member, id := granted[model.SegmentID](ctx)
+	segment, err := r.objects.DeleteSegment(ctx, member.AccountID, id)
 	return &generated.SegmentPayload{Segment: segment}, err
 }
 
 func (r *mutationResolver) CreateFunnel(
 	ctx context.Context, input generated.CreateFunnelInput,
 ) (*generated.FunnelPayload, error) {
-	member, siteID := granted(ctx)
+	member, siteID := granted[model.SiteID](ctx)
 	funnel, err := r.objects.CreateFunnel(ctx, member.AccountID, model.Funnel{
 		SiteID: siteID, Name: input.Name, Steps: funnelSteps(input.Steps),
 	})
@@ -89,16 +89,16 @@ func (r *mutationResolver) UpdateFunnel(
 		steps = &list
 	}
 
-	member, id := granted(ctx)
-	funnel, err := r.objects.UpdateFunnel(ctx, member.AccountID, model.FunnelID(id), input.Name, steps)
+	member, id := granted[model.FunnelID](ctx)
+	funnel, err := r.objects.UpdateFunnel(ctx, member.AccountID, id, input.Name, steps)
 	return &generated.FunnelPayload{Funnel: funnel}, err
 }
 
 func (r *mutationResolver) DeleteFunnel(
 	ctx context.Context, _ generated.DeleteFunnelInput,
 ) (*generated.FunnelPayload, error) {
-	member, id := granted(ctx)
-	funnel, err := r.objects.DeleteFunnel(ctx, member.AccountID, model.FunnelID(id))
+	member, id := granted[model.FunnelID](ctx)
+	funnel, err := r.objects.DeleteFunnel(ctx, member.AccountID, id)
 	return &generated.FunnelPayload{Funnel: funnel}, err
 }
 

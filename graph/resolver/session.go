@@ -20,7 +20,7 @@ func (r *queryResolver) Sessions(ctx context.Context) ([]*generated.Session, err
 		return nil, err
 	}
 
-	viewer, _ := granted(ctx)
+	viewer := memberOf(ctx)
 	rows, err := r.auth.Sessions(ctx, viewer)
 	list := make([]*generated.Session, len(rows))
 	for i, row := range rows {
@@ -38,7 +38,7 @@ func (r *mutationResolver) RevokeSession(
 		return nil, notFound("sessionId")
 	}
 
-	viewer, _ := granted(ctx)
+	viewer := memberOf(ctx)
 	if err := r.auth.RevokeSession(ctx, viewer, idHash); err != nil {
 		return nil, orNotFound("sessionId", err)
 	}

@@ -47,7 +47,7 @@ func (r *siteResolver) SharedLinks(ctx context.Context, obj *model.Site) ([]*mod
 }
 
 // sharedLink returns a link of an account, with its token if the caller may read it.
-func (r *Resolver) sharedLink(ctx context.Context, accountID int64, id model.SharedLinkID) (*model.SharedLink, error) {
+func (r *Resolver) sharedLink(ctx context.Context, accountID model.AccountID, id model.SharedLinkID) (*model.SharedLink, error) {
 	link, err := r.objects.SharedLink(ctx, accountID, id)
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (r *Resolver) sharedLink(ctx context.Context, accountID int64, id model.Sha
 // there. It changes copies, because fields that are resolved side by side share the links of a
 // request.
 func (r *Resolver) withTokens(
-	ctx context.Context, accountID int64, links ...*model.SharedLink,
+	ctx context.Context, accountID model.AccountID, links ...*model.SharedLink,
 ) ([]*model.SharedLink, error) {
 	caller, err := auth.CallerOf(ctx)
 	if err != nil || caller.User == nil {
@@ -106,7 +106,7 @@ func (r *sharedLinkResolver) Segment(ctx context.Context, obj *model.SharedLink)
 func (r *mutationResolver) CreateSharedLink(
 	ctx context.Context, input generated.CreateSharedLinkInput,
 ) (*generated.CreateSharedLinkPayload, error) {
-	member, siteID := granted(ctx)
+	member, siteID := granted[model.SiteID](ctx)
 	token := model.NewSecret(model.SharedLinkPrefix)
 	link := model.SharedLink{
 		SiteID: siteID, Name: input.Name, CreatedAt: requestOf(ctx).now,
@@ -150,7 +150,7 @@ func (r *mutationResolver) describeLink(link *model.SharedLink, input *generated
 	}
 
 	if input.SegmentID != nil {
-		id, ok := r.ids.Parse(model.NodeSegment, *input.SegmentID)
+		id, ok := model.ParseID[model.SegmentID](r.ids, *input.SegmentID)
 		if !ok {
 			segmentErr = notFound("segmentId")
 		}
@@ -166,7 +166,7 @@ func (r *mutationResolver) describeLink(link *model.SharedLink, input *generated
 func (r *mutationResolver) RevokeSharedLink(
 	ctx context.Context, _ generated.RevokeSharedLinkInput,
 ) (*generated.SharedLinkPayload, error) {
-	member, id := granted(ctx)
+	member, id := granted[model.SharedLinkID](ctx)
 	link, err := r.objects.RevokeSharedLink(ctx, member.AccountID, model.SharedLinkID(id))
 	return &generated.SharedLinkPayload{SharedLink: link}, err
 }
@@ -177,7 +177,7 @@ func (r *mutationResolver) OpenSharedLink(
 	var id *model.SharedLinkID
 	if input.SharedLinkID != nil {
 		// A text that is no id is the id of no link.
-		number, _ := r.ids.Parse(model.NodeSharedLink, *input.SharedLinkID)
+		number, _ := model.ParseID[model.SharedLinkID](r.ids, *input.SharedLinkID)
 		id = new(model.SharedLinkID(number))
 	}
 

@@ -20,7 +20,7 @@ import (
 func (r *queryResolver) Site(
 	ctx context.Context, id *string, domain *string, _ *string,
 ) (*model.Site, error) {
-	viewer, _ := granted(ctx)
+	viewer := memberOf(ctx)
 	switch {
 	case (id == nil) == (domain == nil):
 		return nil, invalidArgument("id", "Give either id or domain.")
@@ -49,7 +49,7 @@ func (r *queryResolver) Sites(
 	ctx context.Context, _ *string, first *int, after *string, last *int, before *string,
 	order sites.Order, search *string,
 ) (*generated.SiteConnection, error) {
-	viewer, _ := granted(ctx)
+	viewer := memberOf(ctx)
 	return r.siteConnection(ctx, viewer.AccountID, paging{first, after, last, before}, order, search)
 }
 
@@ -76,7 +76,7 @@ var siteCursors = map[sites.Order]model.NodeKind{
 
 // siteConnection loads one page of an account's sites.
 func (r *Resolver) siteConnection(
-	ctx context.Context, accountID int64, p paging, order sites.Order, search *string,
+	ctx context.Context, accountID model.AccountID, p paging, order sites.Order, search *string,
 ) (*generated.SiteConnection, error) {
 	cursors := r.cursors(siteCursors[order])
 	list, err := cursors.textList(p, order, search)
@@ -121,7 +121,7 @@ func (r *siteConnectionResolver) TotalCount(ctx context.Context, obj *generated.
 }
 
 // onlySites returns the sites that the caller reaches in an account, or nil for all of them.
-func onlySites(ctx context.Context, accountID int64) ([]int64, error) {
+func onlySites(ctx context.Context, accountID model.AccountID) ([]model.SiteID, error) {
 	member, err := callerIn(ctx, accountID)
 	if member == nil || err != nil {
 		return nil, err
@@ -132,14 +132,6 @@ func onlySites(ctx context.Context, accountID int64) ([]int64, error) {
 // site returns a site of one of the viewer's accounts by its global id, or nil.
 func (r *Resolver) site(ctx context.Context, viewer *model.User, id string) (*model.Site, error) {
 	return ownObject(ctx, r, model.NodeSite, viewer, id, r.sites.SiteByID)
-}
-
-func (r *siteResolver) ID(ctx context.Context, obj *model.Site) (string, error) {
-	return r.ids.Of(model.NodeSite, obj.ID), nil
-}
-
-func (r *siteResolver) AccountID(ctx context.Context, obj *model.Site) (string, error) {
-	return r.ids.Of(model.NodeAccount, obj.AccountID), nil
 }
 
 func (r *siteResolver) ExtraDomains(ctx context.Context, obj *model.Site) ([]string, error) {
@@ -361,7 +353,7 @@ func (r *mutationResolver) CreateSite(
 		return nil, err
 	}
 
-	member, _ := granted(ctx)
+	member := memberOf(ctx)
 	create := r.sites.CreateOwnersSite
 	if member.Operator {
 		create = r.sites.CreateSite
@@ -385,7 +377,7 @@ func (r *mutationResolver) CreateSite(
 func (r *mutationResolver) DeleteSite(
 	ctx context.Context, input generated.DeleteSiteInput,
 ) (*generated.SitePayload, error) {
-	owner, siteID := granted(ctx)
+	owner, siteID := granted[model.SiteID](ctx)
 	if !input.Immediately {
 		site, err := r.sites.RemoveSite(ctx, owner.AccountID, siteID, input.Confirm, requestOf(ctx).now)
 		return &generated.SitePayload{Site: site}, err
@@ -405,7 +397,7 @@ func (r *mutationResolver) DeleteSite(
 func (r *mutationResolver) SetSitePlan(
 	ctx context.Context, input generated.SetSitePlanInput,
 ) (*generated.SetSitePlanPayload, error) {
-	_, siteID := granted(ctx)
+	_, siteID := granted[model.SiteID](ctx)
 	if err := r.sites.SetSitePlan(ctx, siteID, input.Plan, input.MonthlyPageviews); err != nil {
 		return nil, err
 	}

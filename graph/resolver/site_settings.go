@@ -19,7 +19,7 @@ func (r *mutationResolver) changed(ctx context.Context, err error) (*generated.S
 	}
 
 	// A concurrent mutation may have deleted the site since the change.
-	member, siteID := granted(ctx)
+	member, siteID := granted[model.SiteID](ctx)
 	site, err := r.sites.SiteByID(ctx, member.AccountID, siteID)
 	return &generated.SitePayload{Site: site}, err
 }
@@ -46,7 +46,7 @@ func (r *mutationResolver) UpdateSite(
 		AllowLocal:              r.allowLocal,
 	}
 
-	member, siteID := granted(ctx)
+	member, siteID := granted[model.SiteID](ctx)
 	return r.changed(ctx, r.sites.UpdateSite(ctx, member.AccountID, siteID, update))
 }
 
@@ -69,7 +69,7 @@ func (r *mutationResolver) AddSiteDomain(
 		return nil, err
 	}
 
-	member, siteID := granted(ctx)
+	member, siteID := granted[model.SiteID](ctx)
 	return r.changed(ctx, r.sites.AddSiteDomain(ctx, member.AccountID, siteID, domain))
 }
 
@@ -81,35 +81,35 @@ func (r *mutationResolver) RemoveSiteDomain(
 		return nil, err
 	}
 
-	member, siteID := granted(ctx)
+	member, siteID := granted[model.SiteID](ctx)
 	return r.changed(ctx, r.sites.RemoveSiteDomain(ctx, member.AccountID, siteID, domain))
 }
 
 func (r *mutationResolver) RegisterEvent(
 	ctx context.Context, input generated.SiteEventInput,
 ) (*generated.SitePayload, error) {
-	member, siteID := granted(ctx)
+	member, siteID := granted[model.SiteID](ctx)
 	return r.changed(ctx, r.sites.RegisterEvent(ctx, member.AccountID, siteID, input.Name))
 }
 
 func (r *mutationResolver) UnregisterEvent(
 	ctx context.Context, input generated.SiteEventInput,
 ) (*generated.SitePayload, error) {
-	member, siteID := granted(ctx)
+	member, siteID := granted[model.SiteID](ctx)
 	return r.changed(ctx, r.sites.UnregisterEvent(ctx, member.AccountID, siteID, input.Name))
 }
 
 func (r *mutationResolver) MarkKeyEvent(
 	ctx context.Context, input generated.SiteEventInput,
 ) (*generated.SitePayload, error) {
-	member, siteID := granted(ctx)
+	member, siteID := granted[model.SiteID](ctx)
 	return r.changed(ctx, r.sites.MarkKeyEvent(ctx, member.AccountID, siteID, input.Name))
 }
 
 func (r *mutationResolver) UnmarkKeyEvent(
 	ctx context.Context, input generated.SiteEventInput,
 ) (*generated.SitePayload, error) {
-	member, siteID := granted(ctx)
+	member, siteID := granted[model.SiteID](ctx)
 	return r.changed(ctx, r.sites.UnmarkKeyEvent(ctx, member.AccountID, siteID, input.Name))
 }
 
@@ -127,7 +127,7 @@ func (r *mutationResolver) SetConversionWebhook(
 		return nil, err
 	}
 
-	member, siteID := granted(ctx)
+	member, siteID := granted[model.SiteID](ctx)
 	if !input.URL.IsSet() {
 		return r.changed(ctx, r.sites.SetWebhookSecret(ctx, member.AccountID, siteID, input.Secret, by))
 	}
@@ -137,7 +137,7 @@ func (r *mutationResolver) SetConversionWebhook(
 func (r *mutationResolver) SetDailyExportWebhook(
 	ctx context.Context, input generated.SetDailyExportWebhookInput,
 ) (*generated.SitePayload, error) {
-	member, siteID := granted(ctx)
+	member, siteID := granted[model.SiteID](ctx)
 
 	// Without a URL nothing changes, but the audit log gets its entry.
 	if !input.URL.IsSet() {
@@ -170,7 +170,7 @@ func webhookEditor(ctx context.Context, address *string) (model.ChangedBy, error
 		return model.ChangedBy{}, err
 	}
 
-	switch member, _ := granted(ctx); {
+	switch member := memberOf(ctx); {
 	case member.May(needed, caller.Token):
 	case caller.Token != nil && member.May(needed, nil):
 		return model.ChangedBy{}, errNeedsExport
@@ -214,7 +214,7 @@ func (r *mutationResolver) RotateServerSecret(
 
 	// The change returns the site: if a later read failed, the only copy of the secret would be
 	// lost.
-	member, siteID := granted(ctx)
+	member, siteID := granted[model.SiteID](ctx)
 	secret := model.NewSecret(serverSecretPrefix)
 	site, err := r.sites.ReplaceServerSecret(
 		ctx, member.AccountID, siteID, model.HashToken(secret), model.SecretHint(secret), oldUntil,
@@ -225,13 +225,13 @@ func (r *mutationResolver) RotateServerSecret(
 func (r *mutationResolver) RevokeOldServerSecret(
 	ctx context.Context, _ generated.RevokeOldServerSecretInput,
 ) (*generated.SitePayload, error) {
-	member, siteID := granted(ctx)
+	member, siteID := granted[model.SiteID](ctx)
 	return r.changed(ctx, r.sites.RevokeOldServerSecret(ctx, member.AccountID, siteID))
 }
 
 func (r *mutationResolver) RevokeServerSecret(
 	ctx context.Context, _ generated.RevokeServerSecretInput,
 ) (*generated.SitePayload, error) {
-	member, siteID := granted(ctx)
+	member, siteID := granted[model.SiteID](ctx)
 	return r.changed(ctx, r.sites.RevokeServerSecret(ctx, member.AccountID, siteID))
 }

@@ -13,7 +13,7 @@ import (
 // Captcha sitekeys, and the captcha quota of an account.
 
 func (r *queryResolver) Sitekey(ctx context.Context, id string) (*model.Sitekey, error) {
-	viewer, _ := granted(ctx)
+	viewer := memberOf(ctx)
 	return r.sitekey(ctx, viewer, id)
 }
 
@@ -26,7 +26,7 @@ func (r *queryResolver) Sitekeys(
 	ctx context.Context, _ *string, first *int, after *string, last *int, before *string,
 	order sites.Order, search *string,
 ) (*generated.SitekeyConnection, error) {
-	viewer, _ := granted(ctx)
+	viewer := memberOf(ctx)
 	if viewer.IsRestricted() {
 		return nil, model.ErrForbidden
 	}
@@ -68,14 +68,6 @@ func (r *Resolver) sitekey(ctx context.Context, viewer *model.User, id string) (
 	return ownObject(ctx, r, model.NodeSitekey, viewer, id, r.sitekeys.SitekeyByID)
 }
 
-func (r *sitekeyResolver) ID(ctx context.Context, obj *model.Sitekey) (string, error) {
-	return r.ids.Of(model.NodeSitekey, obj.ID), nil
-}
-
-func (r *sitekeyResolver) AccountID(ctx context.Context, obj *model.Sitekey) (string, error) {
-	return r.ids.Of(model.NodeAccount, obj.AccountID), nil
-}
-
 // WidgetTag returns the tags for a form (docs/captcha.md).
 func (r *sitekeyResolver) WidgetTag(ctx context.Context, obj *model.Sitekey) (string, error) {
 	return `<div class="service-captcha" data-sitekey="` + obj.Sitekey + `"></div>` + "\n" +
@@ -103,7 +95,7 @@ func (r *mutationResolver) CreateSitekey(
 		return nil, err
 	}
 
-	member, _ := granted(ctx)
+	member := memberOf(ctx)
 	key, secret, err := r.sitekeys.CreateSitekey(ctx, member.AccountID, input.Name, domains, requestOf(ctx).now)
 	return &generated.SitekeySecretPayload{Sitekey: key, Secret: &secret}, err
 }
@@ -128,7 +120,7 @@ func (r *mutationResolver) UpdateSitekey(
 		return nil, err
 	}
 
-	member, id := granted(ctx)
+	member, id := granted[model.SitekeyID](ctx)
 	key, err := r.sitekeys.UpdateSitekey(ctx, member.AccountID, id, update)
 	return &generated.SitekeyPayload{Sitekey: key}, err
 }
@@ -142,7 +134,7 @@ func (r *mutationResolver) RotateSitekeySecret(
 		return nil, err
 	}
 
-	member, id := granted(ctx)
+	member, id := granted[model.SitekeyID](ctx)
 	key, secret, err := r.sitekeys.RotateSitekeySecret(ctx, member.AccountID, id, oldUntil)
 	return &generated.SitekeySecretPayload{Sitekey: key, Secret: &secret}, err
 }
@@ -150,7 +142,7 @@ func (r *mutationResolver) RotateSitekeySecret(
 func (r *mutationResolver) RevokeOldSitekeySecret(
 	ctx context.Context, _ generated.RevokeOldSitekeySecretInput,
 ) (*generated.SitekeyPayload, error) {
-	member, id := granted(ctx)
+	member, id := granted[model.SitekeyID](ctx)
 	key, err := r.sitekeys.RevokeOldSitekeySecret(ctx, member.AccountID, id)
 	return &generated.SitekeyPayload{Sitekey: key}, err
 }
@@ -176,7 +168,7 @@ func ifValid[T any](ctx context.Context, until model.Instant, value T) *T {
 func (r *mutationResolver) DeleteSitekey(
 	ctx context.Context, input generated.DeleteSitekeyInput,
 ) (*generated.SitekeyPayload, error) {
-	owner, id := granted(ctx)
+	owner, id := granted[model.SitekeyID](ctx)
 	key, err := r.sitekeys.SitekeyByID(ctx, owner.AccountID, id)
 	if err != nil {
 		return nil, err
@@ -213,7 +205,7 @@ func (r *accountResolver) CaptchaUsage(ctx context.Context, obj *model.Account) 
 func (r *mutationResolver) SetCaptchaPlan(
 	ctx context.Context, input generated.SetCaptchaPlanInput,
 ) (*generated.SetCaptchaPlanPayload, error) {
-	_, accountID := granted(ctx)
+	_, accountID := granted[model.AccountID](ctx)
 	if err := r.accounts.SetCaptchaPlan(ctx, accountID, input.Plan); err != nil {
 		return nil, err
 	}
@@ -225,7 +217,7 @@ func (r *mutationResolver) SetCaptchaPlan(
 }
 
 // captchaUsage returns what an account has used of its captcha quota in the month of the request.
-func (r *Resolver) captchaUsage(ctx context.Context, accountID int64) (*generated.CaptchaUsage, error) {
+func (r *Resolver) captchaUsage(ctx context.Context, accountID model.AccountID) (*generated.CaptchaUsage, error) {
 	now := requestOf(ctx).now
 	used, err := r.accounts.CaptchaUsage(ctx, accountID, now.Month())
 	if err != nil {

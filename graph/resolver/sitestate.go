@@ -13,10 +13,6 @@ import (
 // States of sites and accounts: paused sites, deleted ones that can be restored, and suspended
 // accounts; and their transfer to another account. Deleting a site is in site.go.
 
-func (r *deletedSiteResolver) SiteID(ctx context.Context, obj *model.Site) (string, error) {
-	return r.ids.Of(model.NodeSite, obj.ID), nil
-}
-
 // DeletedSites returns nothing to callers who cannot restore a site.
 func (r *accountResolver) DeletedSites(ctx context.Context, obj *model.Account) ([]*model.Site, error) {
 	key := accountRead{field: "deletedSites", accountID: obj.ID}
@@ -35,7 +31,7 @@ func (r *accountResolver) DeletedSites(ctx context.Context, obj *model.Account) 
 func (r *mutationResolver) RestoreSite(
 	ctx context.Context, _ generated.RestoreSiteInput,
 ) (*generated.SitePayload, error) {
-	owner, siteID := granted(ctx)
+	owner, siteID := granted[model.SiteID](ctx)
 	site, err := r.sites.RestoreSite(ctx, owner.AccountID, siteID, owner.Operator, requestOf(ctx).now)
 	return &generated.SitePayload{Site: site}, err
 }
@@ -43,7 +39,7 @@ func (r *mutationResolver) RestoreSite(
 func (r *mutationResolver) PauseSite(
 	ctx context.Context, _ generated.PauseSiteInput,
 ) (*generated.SitePayload, error) {
-	member, siteID := granted(ctx)
+	member, siteID := granted[model.SiteID](ctx)
 	site, err := r.sites.PauseSite(ctx, member.AccountID, siteID, true, requestOf(ctx).now)
 	return &generated.SitePayload{Site: site}, err
 }
@@ -51,7 +47,7 @@ func (r *mutationResolver) PauseSite(
 func (r *mutationResolver) ResumeSite(
 	ctx context.Context, _ generated.ResumeSiteInput,
 ) (*generated.SitePayload, error) {
-	member, siteID := granted(ctx)
+	member, siteID := granted[model.SiteID](ctx)
 	site, err := r.sites.PauseSite(ctx, member.AccountID, siteID, false, requestOf(ctx).now)
 	return &generated.SitePayload{Site: site}, err
 }
@@ -59,7 +55,7 @@ func (r *mutationResolver) ResumeSite(
 func (r *mutationResolver) TransferSite(
 	ctx context.Context, input generated.TransferSiteInput,
 ) (*generated.SitePayload, error) {
-	owner, siteID := granted(ctx)
+	owner, siteID := granted[model.SiteID](ctx)
 	to, err := r.transferTarget(ctx, owner, input.ToAccountID)
 	if err != nil {
 		return nil, err
@@ -72,7 +68,7 @@ func (r *mutationResolver) TransferSite(
 func (r *mutationResolver) TransferSitekey(
 	ctx context.Context, input generated.TransferSitekeyInput,
 ) (*generated.SitekeyPayload, error) {
-	owner, id := granted(ctx)
+	owner, id := granted[model.SitekeyID](ctx)
 	to, err := r.transferTarget(ctx, owner, input.ToAccountID)
 	if err != nil {
 		return nil, err
@@ -84,7 +80,7 @@ func (r *mutationResolver) TransferSitekey(
 
 // transferTarget returns the number of the account that an owner moves something to. It fails with
 // not_found unless the caller belongs to it, and with forbidden unless as an owner.
-func (r *Resolver) transferTarget(ctx context.Context, owner *model.User, accountID string) (int64, error) {
+func (r *Resolver) transferTarget(ctx context.Context, owner *model.User, accountID string) (model.AccountID, error) {
 	target := r.in(owner, accountID)
 	if target == nil {
 		return 0, notFound("toAccountId")
@@ -121,7 +117,7 @@ func suspension(account *model.Account) *generated.Suspension {
 func (r *mutationResolver) SuspendAccount(
 	ctx context.Context, input generated.SuspendAccountInput,
 ) (*generated.SuspensionPayload, error) {
-	_, id := granted(ctx)
+	_, id := granted[model.AccountID](ctx)
 	account, err := r.accounts.Suspend(ctx, id, input.Reason, requestOf(ctx).now)
 	if err != nil {
 		return nil, err
@@ -133,7 +129,7 @@ func (r *mutationResolver) SuspendAccount(
 func (r *mutationResolver) ResumeAccount(
 	ctx context.Context, input generated.ResumeAccountInput,
 ) (*generated.SuspensionPayload, error) {
-	_, id := granted(ctx)
+	_, id := granted[model.AccountID](ctx)
 	account, err := r.accounts.Resume(ctx, id, requestOf(ctx).now)
 	if err != nil {
 		return nil, err

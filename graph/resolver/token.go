@@ -14,7 +14,7 @@ import (
 // API tokens of the caller, and the rate limit of programs that use them.
 
 func (r *queryResolver) APITokens(ctx context.Context) ([]*model.APIToken, error) {
-	viewer, _ := granted(ctx)
+	viewer := memberOf(ctx)
 	tokens, err := r.accounts.Tokens.Of(ctx, viewer.ID)
 	tokens = slices.DeleteFunc(tokens, func(token *model.APIToken) bool { return !ownsToken(viewer, token) })
 	return orEmpty(tokens), err
@@ -28,29 +28,6 @@ func ownsToken(viewer *model.User, token *model.APIToken) bool {
 
 func (r *queryResolver) RateLimit(ctx context.Context) (*generated.RateLimit, error) {
 	return limits.Of(ctx).RateLimit(), nil
-}
-
-func (r *apiTokenResolver) AccountID(ctx context.Context, obj *model.APIToken) (string, error) {
-	return r.ids.Of(model.NodeAccount, obj.AccountID), nil
-}
-
-// SiteIds is nil for a token that is not restricted. Sites that left the account remain in it.
-func (r *apiTokenResolver) SiteIds(ctx context.Context, obj *model.APIToken) ([]string, error) {
-	return r.siteIDs(obj.SiteIDs), nil
-}
-
-// siteIDs returns the global ids of the sites that a token or a guest is restricted to; nil without
-// a restriction.
-func (r *Resolver) siteIDs(siteIDs []int64) []string {
-	if siteIDs == nil {
-		return nil
-	}
-
-	ids := make([]string, len(siteIDs))
-	for i, id := range siteIDs {
-		ids[i] = r.ids.Of(model.NodeSite, id)
-	}
-	return ids
 }
 
 // User is the caller, except in a list of an account's tokens.
@@ -92,7 +69,7 @@ func (r *mutationResolver) CreateAPIToken(
 		return nil, err
 	}
 
-	member, _ := granted(ctx)
+	member := memberOf(ctx)
 	token, secret, err := r.auth.CreateAPIToken(ctx, member, auth.NewToken{
 		Name: input.Name, Scopes: input.Scopes, SiteIDs: siteIDs,
 		ExpiresInDays: input.ExpiresInDays, NeverExpires: input.NeverExpires,
@@ -102,7 +79,7 @@ func (r *mutationResolver) CreateAPIToken(
 
 // chosenSites returns the numbers of the sites that a token or a guest is restricted to, sorted,
 // each once. It returns nil for nil, which does not restrict.
-func (r *Resolver) chosenSites(nodeIDs []string) ([]int64, error) {
+func (r *Resolver) chosenSites(nodeIDs []string) ([]model.SiteID, error) {
 	if nodeIDs == nil {
 		return nil, nil
 	}
@@ -111,10 +88,10 @@ func (r *Resolver) chosenSites(nodeIDs []string) ([]int64, error) {
 			fmt.Sprintf("Choose 1 to %d sites.", model.MaxChosenSites))
 	}
 
-	siteIDs := make([]int64, len(nodeIDs))
+	siteIDs := make([]model.SiteID, len(nodeIDs))
 	for i, nodeID := range nodeIDs {
 		var ok bool
-		if siteIDs[i], ok = r.ids.Parse(model.NodeSite, nodeID); !ok {
+		if siteIDs[i], ok = model.ParseID[model.SiteID](r.ids, nodeID); !ok {
 			return nil, notFound("siteIds")
 		}
 	}
@@ -126,20 +103,20 @@ func (r *Resolver) chosenSites(nodeIDs []string) ([]int64, error) {
 func (r *mutationResolver) RevokeAPIToken(
 	ctx context.Context, _ generated.RevokeAPITokenInput,
 ) (*generated.RevokeAPITokenPayload, error) {
-	viewer, id := granted(ctx)
+	viewer, id := granted[model.APITokenID](ctx)
 	if viewer.IsThroughAccount() {
-		token, err := r.accounts.Tokens.DeleteIn(ctx, viewer.AccountID, viewer.ID, model.APITokenID(id))
+		token, err := r.accounts.Tokens.DeleteIn(ctx, viewer.AccountID, viewer.ID, id)
 		return &generated.RevokeAPITokenPayload{APIToken: token}, err
 	}
 
-	token, err := r.accounts.Tokens.Delete(ctx, viewer.ID, model.APITokenID(id))
+	token, err := r.accounts.Tokens.Delete(ctx, viewer.ID, id)
 	return &generated.RevokeAPITokenPayload{APIToken: token}, err
 }
 
 // apiToken returns one of the caller's API tokens by its global id; nil for callers without a
 // session.
 func (r *Resolver) apiToken(ctx context.Context, viewer *model.User, id string) (*model.APIToken, error) {
-	number, ok := r.ids.Parse(model.NodeAPIToken, id)
+	number, ok := model.ParseID[model.APITokenID](r.ids, id)
 	if !ok {
 		return nil, nil
 	}

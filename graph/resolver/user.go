@@ -14,7 +14,7 @@ import (
 func (r *mutationResolver) UpdateUser(
 	ctx context.Context, input generated.UpdateUserInput,
 ) (*generated.UpdateUserPayload, error) {
-	viewer, _ := granted(ctx)
+	viewer := memberOf(ctx)
 	user, update := *viewer, accounts.UserUpdate{Language: input.Language}
 	if input.LastAccountID != nil {
 		member := r.in(viewer, *input.LastAccountID)

@@ -300,7 +300,7 @@ func (w *auditWorld) run(c auditCase) *answer {
 
 // auditRow is a row of the log as the tests compare it.
 type auditRow struct {
-	AccountID                                       int64
+	AccountID                                       model.AccountID
 	Action, Actor, Object, Before, After, TokenName string
 }
 
@@ -395,10 +395,10 @@ func TestEveryMutationIsAudited(t *testing.T) {
 }
 
 // accountID returns the number of an account of the world.
-func (w *auditWorld) accountID(name string) int64 {
+func (w *auditWorld) accountID(name string) model.AccountID {
 	w.t.Helper()
 	if name == "branch" {
-		rows, err := dbtest.Rows[struct{ ID int64 }](w.db, "SELECT id FROM accounts WHERE name = 'Branch'")
+		rows, err := dbtest.Rows[struct{ ID model.AccountID }](w.db, "SELECT id FROM accounts WHERE name = 'Branch'")
 		if err != nil || len(rows) != 1 {
 			w.t.Fatal(rows, err)
 		}
@@ -408,7 +408,7 @@ func (w *auditWorld) accountID(name string) int64 {
 	email := map[string]string{
 		"": "owner@first.example", "second": "owner@second.example", "third": "new@third.example", "fourth": "new@fourth.example",
 	}[name]
-	rows, err := dbtest.Rows[struct{ AccountID int64 }](w.db, "SELECT m.account_id FROM memberships m JOIN users u ON u.id = m.user_id WHERE u.email = ? ORDER BY m.created_at LIMIT 1", email)
+	rows, err := dbtest.Rows[struct{ AccountID model.AccountID }](w.db, "SELECT m.account_id FROM memberships m JOIN users u ON u.id = m.user_id WHERE u.email = ? ORDER BY m.created_at LIMIT 1", email)
 	if err != nil || len(rows) != 1 {
 		w.t.Fatalf("account %s: %v, %v", name, rows, err)
 	}

@@ -106,7 +106,10 @@ func TestCaptchaAttack(t *testing.T) {
 			t.Errorf("calm: %s", got.Body)
 		}
 
-		keys, err := dbtest.Rows[struct{ ID, AccountID int64 }](d, "SELECT id, account_id FROM sitekeys")
+		keys, err := dbtest.Rows[struct {
+			ID        model.SitekeyID
+			AccountID model.AccountID
+		}](d, "SELECT id, account_id FROM sitekeys")
 		if err != nil || len(keys) != 1 {
 			t.Fatal(keys, err)
 		}

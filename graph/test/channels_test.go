@@ -141,8 +141,8 @@ func (a *app) alert(event model.AlertEvent, account, site string) {
 	a.t.Helper()
 	a.clock.Add(time.Second)
 	now := model.At(a.clock.Now())
-	accountID, _ := a.ids.Parse(model.NodeAccount, account)
-	siteID, _ := a.ids.Parse(model.NodeSite, site)
+	accountID, _ := model.ParseID[model.AccountID](a.ids, account)
+	siteID, _ := model.ParseID[model.SiteID](a.ids, site)
 	err := a.db.InTx(a.t.Context(), func(ctx context.Context, tx *db.Tx) error {
 		alert := model.Alert{AccountID: accountID, SiteID: siteID, Event: event, Subject: fmt.Sprint(now), BeganAt: now, SeenAt: now}
 		if _, err := tx.NewInsert().Model(&alert).Exec(ctx); err != nil {

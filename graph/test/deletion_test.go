@@ -228,9 +228,9 @@ func TestDeleteSite(t *testing.T) {
 		}
 
 		key := first.owner.query(`query($id: ID!) { site(id: $id) { siteKey } }`, "id", first.ids["siteId"]).at("site.siteKey").(string)
-		notified := make(chan int64, 10)
+		notified := make(chan model.SiteID, 10)
 		synced := make(chan struct{}, 1)
-		go sites.New(d).Lookup.WatchSites(t.Context(), func(id int64) { notified <- id }, func(err error) {
+		go sites.New(d).Lookup.WatchSites(t.Context(), func(id int64) { notified <- model.SiteID(id) }, func(err error) {
 			if err == nil {
 				synced <- struct{}{}
 			}
@@ -390,10 +390,10 @@ func TestDeletionByAnOwnerNoMore(t *testing.T) {
 }
 
 // watchSitekeys collects the notifications about sitekeys to the data plane.
-func watchSitekeys(t *testing.T, d *db.DB) <-chan int64 {
+func watchSitekeys(t *testing.T, d *db.DB) <-chan model.SitekeyID {
 	t.Helper()
-	notified, synced := make(chan int64, 10), make(chan struct{}, 1)
-	go sites.New(d).Lookup.WatchSitekeys(t.Context(), func(id int64) { notified <- id }, func(err error) {
+	notified, synced := make(chan model.SitekeyID, 10), make(chan struct{}, 1)
+	go sites.New(d).Lookup.WatchSitekeys(t.Context(), func(id int64) { notified <- model.SitekeyID(id) }, func(err error) {
 		if err == nil {
 			synced <- struct{}{}
 		}

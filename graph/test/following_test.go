@@ -50,7 +50,7 @@ const nodesFragment = ` fragment nodes on JourneyNode { kind page visits share n
 
 // storeWays stores one visit for each list of paths, of visitors of a country, all at noon of a
 // day.
-func storeWays(t *testing.T, d *db.DB, siteID int64, day model.Day, country string, ways ...string) {
+func storeWays(t *testing.T, d *db.DB, siteID model.SiteID, day model.Day, country string, ways ...string) {
 	t.Helper()
 	rows := segment.Rows{Day: day}
 	for i, paths := range ways {
@@ -66,7 +66,7 @@ func storeWays(t *testing.T, d *db.DB, siteID int64, day model.Day, country stri
 			rows.Views = append(rows.Views, segment.View{VisitKey: key, At: at, ID: id, Path: path, Width: model.UnknownWidth})
 		}
 	}
-	if err := oracle.Store(t.Context(), d, siteID, rows); err != nil {
+	if err := oracle.Store(t.Context(), d, int64(siteID), rows); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -226,11 +226,11 @@ func TestJourneysEqualTheExport(t *testing.T) {
 				}
 			}
 		}
-		if err := oracle.Store(t.Context(), d, a.siteNumber(site), world...); err != nil {
+		if err := oracle.Store(t.Context(), d, int64(a.siteNumber(site)), world...); err != nil {
 			t.Fatal(err)
 		}
 		a.work(a.clock.Now())
-		rows, err := oracle.Exported(t.Context(), d, a.siteNumber(site))
+		rows, err := oracle.Exported(t.Context(), d, int64(a.siteNumber(site)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -350,7 +350,7 @@ func TestCohorts(t *testing.T) {
 				rows.Visits = append(rows.Visits, segment.Visit{VisitKey: key, StartedAt: at, Channel: "direct", UserID: fmt.Sprintf("user-%011d", i)})
 				rows.Views = append(rows.Views, segment.View{VisitKey: key, At: at, ID: int64(visits.day)<<8 | int64(i), Path: "/", Width: model.UnknownWidth})
 			}
-			if err := oracle.Store(t.Context(), d, a.siteNumber(site), rows); err != nil {
+			if err := oracle.Store(t.Context(), d, int64(a.siteNumber(site)), rows); err != nil {
 				t.Fatal(err)
 			}
 		}

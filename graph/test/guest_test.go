@@ -466,13 +466,12 @@ func TestGuestChoices(t *testing.T) {
 			t.Errorf("the own channels after the loss of the site: %v, %v", rows, err)
 		}
 
-		type count struct{ N int }
-		account, err := dbtest.Rows[count](d, "SELECT max(account_id) AS n FROM sites")
+		account, err := dbtest.Rows[struct{ N model.AccountID }](d, "SELECT max(account_id) AS n FROM sites")
 		if err != nil {
 			t.Fatal(err)
 		}
 		err = d.InTx(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-			return outbox.MailNotice(ctx, tx, int64(account[0].N), model.MailDeliveryFailed, model.DeliveryFailedMail{}, model.At(start))
+			return outbox.MailNotice(ctx, tx, account[0].N, model.MailDeliveryFailed, model.DeliveryFailedMail{}, model.At(start))
 		})
 		if err != nil {
 			t.Fatal(err)

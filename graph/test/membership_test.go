@@ -333,7 +333,7 @@ func TestLeaving(t *testing.T) {
 			t.Errorf("leaving again: %s", got.Body)
 		}
 
-		type row struct{ AccountID int64 }
+		type row struct{ AccountID model.AccountID }
 		mails, err := dbtest.Rows[row](d, "SELECT account_id FROM mails WHERE recipient = 'agency@example.com' AND kind = 'password_changed'")
 		if err != nil || len(mails) != 1 || mails[0].AccountID != 3 {
 			t.Errorf("notices of the new password: %v, %v", mails, err)

@@ -29,7 +29,7 @@ func storeNumbers(t *testing.T, d *db.DB, a *app, site string, values ...string)
 			rows.Events = append(rows.Events, segment.Event{VisitKey: key, At: at, ID: int64(on)<<20 | int64(i), Name: "vitals",
 				Path: fmt.Sprintf("/%c", 'a'+i%3), Properties: `{"cls":` + value + `}`})
 		}
-		if err := oracle.Store(t.Context(), d, a.siteNumber(site), rows); err != nil {
+		if err := oracle.Store(t.Context(), d, int64(a.siteNumber(site)), rows); err != nil {
 			t.Fatal(err)
 		}
 	}

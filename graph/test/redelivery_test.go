@@ -14,7 +14,7 @@ import (
 )
 
 // insertDelivery stores a delivery of a site as an earlier time would have left it.
-func (a *app) insertDelivery(siteID int64, d model.Delivery) int64 {
+func (a *app) insertDelivery(siteID model.SiteID, d model.Delivery) int64 {
 	a.t.Helper()
 	if d.ID == 0 {
 		d.ID = model.FirstTimeID(d.CreatedAt) + a.deliveries
@@ -205,7 +205,7 @@ func TestDeliveryPagesTakeAsManyStatementsAsOne(t *testing.T) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
 		makeSites(t, d, 10)
-		for site := range int64(10) {
+		for site := range model.SiteID(10) {
 			for i := range int64(3) {
 				a.insertDelivery(site+1, model.Delivery{ID: i + 1, Kind: "conversion", Event: "lead", State: "failed", CreatedAt: 1, Body: fmt.Sprint("of ", site+1)})
 			}
@@ -252,7 +252,7 @@ func TestRedeliverFailed(t *testing.T) {
 		c.change("setConversionWebhook", id, `url: "https://example.com/hook"`).ok(t, "setConversionWebhook")
 		c.change("setConversionWebhook", other, `url: "https://example.com/hook"`).ok(t, "setConversionWebhook")
 
-		insert := func(site int64, kind, state string, at model.Instant, manual int32) int64 {
+		insert := func(site model.SiteID, kind, state string, at model.Instant, manual int32) int64 {
 			return a.insertDelivery(site, model.Delivery{Kind: kind, Event: "lead", State: state, CreatedAt: at, ScheduledAttempts: 5, Attempts: 5 + manual, Body: "{}"})
 		}
 

@@ -53,9 +53,9 @@ query($id: ID!, $from: Date!, $to: Date!, $other: Date!, $filters: [ReportFilter
 }`
 
 // siteNumber returns the row of a site's global id.
-func (a *app) siteNumber(id string) int64 {
+func (a *app) siteNumber(id string) model.SiteID {
 	a.t.Helper()
-	number, ok := a.ids.Parse(model.NodeSite, id)
+	number, ok := model.ParseID[model.SiteID](a.ids, id)
 	if !ok {
 		a.t.Fatalf("%q is no site", id)
 	}
@@ -104,7 +104,7 @@ func TestReportsEqualTheExport(t *testing.T) {
 					}
 				}
 			}
-			if err := oracle.Store(t.Context(), d, a.siteNumber(site), world...); err != nil {
+			if err := oracle.Store(t.Context(), d, int64(a.siteNumber(site)), world...); err != nil {
 				t.Fatal(err)
 			}
 			sites[n] = site
@@ -113,7 +113,7 @@ func TestReportsEqualTheExport(t *testing.T) {
 
 		for n, zone := range zones {
 			site := sites[n]
-			rows, err := oracle.Exported(t.Context(), d, a.siteNumber(site))
+			rows, err := oracle.Exported(t.Context(), d, int64(a.siteNumber(site)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -418,7 +418,7 @@ func TestSameTimeOfDay(t *testing.T) {
 			for at := day.Start(); at.Day() == day; at = at.Add(10 * time.Minute) {
 				rows.Views = append(rows.Views, segment.View{VisitKey: key, At: at, ID: int64(at), Path: "/", Width: model.UnknownWidth})
 			}
-			if err := oracle.Store(t.Context(), d, a.siteNumber(site), rows); err != nil {
+			if err := oracle.Store(t.Context(), d, int64(a.siteNumber(site)), rows); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -502,7 +502,7 @@ func TestHoursAndDaysOfTheWeek(t *testing.T) {
 		sunday := time.Date(2026, 11, 15, 22, 50, 0, 0, time.UTC)
 		at := func(minutes int) model.Instant { return model.At(sunday.Add(time.Duration(minutes) * time.Minute)) }
 		key := segment.VisitKey{Visitor: model.VisitorID{1}, N: 1}
-		err := oracle.Store(t.Context(), d, a.siteNumber(site), segment.Rows{
+		err := oracle.Store(t.Context(), d, int64(a.siteNumber(site)), segment.Rows{
 			Day:    at(0).Day(),
 			Visits: []segment.Visit{{VisitKey: key, StartedAt: at(0), Channel: "direct"}},
 			Views: []segment.View{{VisitKey: key, At: at(0), ID: 1, Path: "/", Width: model.UnknownWidth},
@@ -547,7 +547,7 @@ func TestHoursAndDaysOfTheWeek(t *testing.T) {
 }
 
 // storeDay stores two visitors of the last minute: one saw / and /pricing and signed up, one saw /.
-func storeDay(t *testing.T, d *db.DB, siteID int64, now model.Instant) {
+func storeDay(t *testing.T, d *db.DB, siteID model.SiteID, now model.Instant) {
 	t.Helper()
 	first, second := segment.VisitKey{Visitor: model.VisitorID{1}, N: 1}, segment.VisitKey{Visitor: model.VisitorID{2}, N: 1}
 	at := func(seconds int) model.Instant { return now.Add(time.Duration(seconds-60) * time.Second) }
@@ -557,7 +557,7 @@ func storeDay(t *testing.T, d *db.DB, siteID int64, now model.Instant) {
 	visit := func(key segment.VisitKey, seconds int, channel, source string) segment.Visit {
 		return segment.Visit{VisitKey: key, StartedAt: at(seconds), Channel: channel, Campaign: model.Campaign{Source: source}}
 	}
-	err := oracle.Store(t.Context(), d, siteID, segment.Rows{
+	err := oracle.Store(t.Context(), d, int64(siteID), segment.Rows{
 		Day:    now.Day(),
 		Visits: []segment.Visit{visit(first, 10, "email", "news"), visit(second, 20, "direct", "")},
 		Views:  []segment.View{view(first, 10, "/"), view(second, 20, "/"), view(first, 30, "/pricing")},
@@ -683,7 +683,7 @@ func TestSearchOfRowsIsCharged(t *testing.T) {
 }
 
 // storePages stores page views of many pages in the last minute, whose paths end with a text.
-func storePages(t *testing.T, d *db.DB, siteID int64, now model.Instant, pages int, text string) {
+func storePages(t *testing.T, d *db.DB, siteID model.SiteID, now model.Instant, pages int, text string) {
 	t.Helper()
 	key := segment.VisitKey{Visitor: model.VisitorID{1}, N: 1}
 	rows := segment.Rows{Day: now.Day()}
@@ -694,7 +694,7 @@ func storePages(t *testing.T, d *db.DB, siteID int64, now model.Instant, pages i
 			Path: fmt.Sprintf("/%03d/%s", i, text), Width: model.UnknownWidth,
 		})
 	}
-	if err := oracle.Store(t.Context(), d, siteID, rows); err != nil {
+	if err := oracle.Store(t.Context(), d, int64(siteID), rows); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -148,7 +148,7 @@ func storeSales(t *testing.T, d *db.DB, a *app, site string, factor int, first, 
 		}
 		return rows
 	}
-	if err := oracle.Store(t.Context(), d, a.siteNumber(site), day(18), day(19)); err != nil {
+	if err := oracle.Store(t.Context(), d, int64(a.siteNumber(site)), day(18), day(19)); err != nil {
 		t.Fatal(err)
 	}
 }

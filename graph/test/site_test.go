@@ -156,7 +156,7 @@ func TestUsageIsReadFromTheCounter(t *testing.T) {
 		c := a.owner("owner@example.com")
 		for i, test := range tests {
 			c.createSite(fmt.Sprintf("s%d.example.com", i)).ok(t, "createSite")
-			id := int64(i + 1)
+			id := model.SiteID(i + 1)
 			addUsage(t, d, map[model.UsageKey]int64{{SiteID: id, Month: 202611}: test.used, {SiteID: id, Month: 202610}: 77})
 		}
 

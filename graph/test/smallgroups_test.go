@@ -164,7 +164,7 @@ func TestSmallGroupsByDifference(t *testing.T) {
 				visitors[country] = random.IntN(7)
 			}
 			at := model.At(time.Date(2026, 11, 19, 12, 0, 0, 0, time.UTC))
-			if err := oracle.Store(t.Context(), d, a.siteNumber(site), countryRows(at, countries, visitors)); err != nil {
+			if err := oracle.Store(t.Context(), d, int64(a.siteNumber(site)), countryRows(at, countries, visitors)); err != nil {
 				t.Fatal(err)
 			}
 			least := 2 + random.IntN(3)
@@ -256,7 +256,7 @@ func storeCountries(t *testing.T, d *db.DB, a *app, site string) {
 		}
 		return rows
 	}
-	err := oracle.Store(t.Context(), d, a.siteNumber(site), day(18, map[string]int{"DE": 3, "CH": 2, "AT": 1}),
+	err := oracle.Store(t.Context(), d, int64(a.siteNumber(site)), day(18, map[string]int{"DE": 3, "CH": 2, "AT": 1}),
 		day(19, map[string]int{"DE": 4, "CH": 3, "AT": 2, "LI": 1}))
 	if err != nil {
 		t.Fatal(err)

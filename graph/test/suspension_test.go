@@ -62,8 +62,8 @@ func TestSuspendedAccount(t *testing.T) {
 			t.Errorf("the only operator's account: %s", got.Body)
 		}
 
-		notified, synced := make(chan int64, 10), make(chan struct{}, 1)
-		go sites.New(d).Lookup.WatchSites(t.Context(), func(id int64) { notified <- id }, func(err error) {
+		notified, synced := make(chan model.SiteID, 10), make(chan struct{}, 1)
+		go sites.New(d).Lookup.WatchSites(t.Context(), func(id int64) { notified <- model.SiteID(id) }, func(err error) {
 			if err == nil {
 				synced <- struct{}{}
 			}
@@ -218,13 +218,13 @@ ON CONFLICT (user_id, account_id) DO UPDATE SET role = excluded.role`, role, mod
 			t.Errorf("the old account's sites: %s", got.Body)
 		}
 
-		var logged []int64
+		var logged []model.AccountID
 		for _, row := range a.auditRows() {
 			if row.Action == "transferSite" {
 				logged = append(logged, row.AccountID)
 			}
 		}
-		if slices.Sort(logged); !slices.Equal(logged, []int64{2, 2, 3}) { // the first one within the account
+		if slices.Sort(logged); !slices.Equal(logged, []model.AccountID{2, 2, 3}) { // the first one within the account
 			t.Errorf("the transfer is in the logs of the accounts %v", logged)
 		}
 

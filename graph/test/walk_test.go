@@ -301,12 +301,12 @@ func (a *app) storePages(t *testing.T, site, path string) {
 		Day:    at.Day(),
 		Visits: []segment.Visit{{VisitKey: key, StartedAt: at, Channel: "direct"}},
 		Views: []segment.View{
-			{VisitKey: key, At: at, ID: 1<<40 + a.siteNumber(site), Path: "/", Width: model.UnknownWidth},
-			{VisitKey: key, At: at, ID: 2<<40 + a.siteNumber(site), Path: path, Width: model.UnknownWidth},
+			{VisitKey: key, At: at, ID: int64(1<<40 + a.siteNumber(site)), Path: "/", Width: model.UnknownWidth},
+			{VisitKey: key, At: at, ID: int64(2<<40 + a.siteNumber(site)), Path: path, Width: model.UnknownWidth},
 		},
-		Events: []segment.Event{{VisitKey: key, At: at, ID: 3<<40 + a.siteNumber(site), Name: "signup", Path: path, Properties: `{"plan":"5"}`}},
+		Events: []segment.Event{{VisitKey: key, At: at, ID: int64(3<<40 + a.siteNumber(site)), Name: "signup", Path: path, Properties: `{"plan":"5"}`}},
 	}
-	if err := oracle.Store(t.Context(), a.db, a.siteNumber(site), rows); err != nil {
+	if err := oracle.Store(t.Context(), a.db, int64(a.siteNumber(site)), rows); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -395,7 +395,7 @@ dimensions, visitors, visits, pageviews, events, size) VALUES (?, 'plausible', 1
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	return a.ids.Of(model.NodeImport, rows[0].ID)
+	return a.ids.Of(model.NodeImport, int64(rows[0].ID))
 }
 
 // unknown returns an id of the same kind that does not exist.

@@ -168,7 +168,7 @@ func (u *uploads) serve(w http.ResponseWriter, r *http.Request) (received int64,
 // takeTurn waits for the account's turn in a queue, and extends the server's deadlines by the wait
 // and by the time for the work.
 func takeTurn(
-	w http.ResponseWriter, r *http.Request, queue *turns.Queue, accountID int64, work time.Duration,
+	w http.ResponseWriter, r *http.Request, queue *turns.Queue, accountID model.AccountID, work time.Duration,
 ) (end func(), err error) {
 	control := http.NewResponseController(w)
 	extend := func(by time.Duration) {
@@ -176,7 +176,7 @@ func takeTurn(
 		_ = control.SetWriteDeadline(time.Now().Add(by))
 	}
 	extend(patience + work)
-	end, err = queue.Take(r.Context(), strconv.FormatInt(accountID, 10))
+	end, err = queue.Take(r.Context(), strconv.FormatInt(int64(accountID), 10))
 	extend(work)
 	if errors.Is(err, turns.ErrBusy) {
 		return nil, &model.Error{Kind: model.RateLimited, Code: "too_many_uploads", RetryAfter: retryAfter}
@@ -187,17 +187,17 @@ func takeTurn(
 // job returns the account and the number of a job, if the user may change the settings of its site.
 func (u *uploads) job(
 	ctx context.Context, user *model.User, token *model.APIToken, id string,
-) (accountID int64, jobID model.ImportJobID, err error) {
+) (accountID model.AccountID, jobID model.ImportJobID, err error) {
 	ids, err := u.keys.NodeIDs(ctx)
 	if err != nil {
 		return 0, 0, err
 	}
-	number, ok := ids.Parse(model.NodeImportJob, id)
+	number, ok := model.ParseID[model.ImportJobID](ids, id)
 	if !ok {
 		return 0, 0, model.ErrNotFound
 	}
 
-	member, err := u.accounts.MemberFor(ctx, user, model.NodeImportJob, number)
+	member, err := u.accounts.MemberFor(ctx, user, model.NodeImportJob, int64(number))
 	if err != nil {
 		return 0, 0, err
 	}

@@ -38,7 +38,7 @@ SELECT 1 + i % ?, CAST(? AS bigint) - CAST(i / ? % 100 * 35 AS bigint) * 1000000
 FROM n`, sites*500-1, sites, now, sites, sites*100, (7 * 24 * time.Hour).Microseconds())
 		for id := range int64(accounts) {
 			channel := model.AlertChannel{
-				AccountID: id + 1, Kind: model.ChannelWebhook, Name: "ops", Language: model.English, Address: []byte{1},
+				AccountID: model.AccountID(id + 1), Kind: model.ChannelWebhook, Name: "ops", Language: model.English, Address: []byte{1},
 				Events: model.AlertEvents, ConfirmedAt: 1, CreatedAt: 1,
 			}
 			if _, err := d.Write.NewInsert().Model(&channel).Exec(b.Context()); err != nil {

@@ -21,7 +21,7 @@ type pastSpan struct {
 
 // traffic evaluates the rules of spikes and drops.
 func (w *Watcher) traffic(
-	ctx context.Context, some []*alerts.Site, now model.Instant, found map[int64]findings,
+	ctx context.Context, some []*alerts.Site, now model.Instant, found map[model.AccountID]findings,
 ) error {
 	days, err := w.usageDays(ctx, some, now)
 	if err != nil || len(some) == 0 {
@@ -63,7 +63,7 @@ func (w *Watcher) traffic(
 }
 
 // put adds a finding about a site, if the site wants the event.
-func put(found map[int64]findings, site *alerts.Site, event model.AlertEvent, finding rules.Finding) {
+func put(found map[model.AccountID]findings, site *alerts.Site, event model.AlertEvent, finding rules.Finding) {
 	if site.Wants(event) {
 		found[site.AccountID][alertAbout{siteID: site.ID, event: event}] = finding
 	}
@@ -129,7 +129,7 @@ func (w *Watcher) usageDays(
 // silence evaluates the rule of sites without page views. It reads earlier weeks only of sites that
 // are silent now.
 func (w *Watcher) silence(
-	ctx context.Context, some []*alerts.Site, now model.Instant, found map[int64]findings,
+	ctx context.Context, some []*alerts.Site, now model.Instant, found map[model.AccountID]findings,
 ) error {
 	spans := make([]alerts.Span, len(some))
 	for i, site := range some {
@@ -206,7 +206,7 @@ type callCount struct {
 
 // refused evaluates the rule of refused calls, from the calls since an earlier run.
 func (w *Watcher) refused(
-	ctx context.Context, some []*alerts.Site, now model.Instant, found map[int64]findings,
+	ctx context.Context, some []*alerts.Site, now model.Instant, found map[model.AccountID]findings,
 ) error {
 	if len(some) == 0 {
 		return nil
@@ -254,7 +254,7 @@ func (c callCounters) since(from callCount) (accepted, refused int64) {
 
 // callsSince returns the calls of a site since the last count, which it replaces after callSpan. ok
 // is false for the first count, and for one that is too old or of a clock that was set back.
-func (w *Watcher) callsSince(siteID int64, now model.Instant, counters callCounters) (calls rules.Calls, ok bool) {
+func (w *Watcher) callsSince(siteID model.SiteID, now model.Instant, counters callCounters) (calls rules.Calls, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 
@@ -290,14 +290,14 @@ func (w *Watcher) forgetCalls(now model.Instant) {
 // deliveries evaluates the rule of failed deliveries. Sites without a failed one have the usual
 // figures.
 func (w *Watcher) deliveries(
-	ctx context.Context, some []*alerts.Site, now model.Instant, found map[int64]findings,
+	ctx context.Context, some []*alerts.Site, now model.Instant, found map[model.AccountID]findings,
 ) error {
 	rows, err := w.store.FinishedDeliveries(ctx, idsOf(some), now.Add(-rules.DeliveryDays*24*time.Hour), now)
 	if err != nil {
 		return err
 	}
 
-	worst := make(map[int64]rules.Finding)
+	worst := make(map[model.SiteID]rules.Finding)
 	for _, row := range rows {
 		finding := rules.DeliveriesFailed(rules.Deliveries{
 			Failed: row.Failed, First: row.First, Newest: row.Newest, Delivered: row.Delivered, IsToday: row.IsToday,

@@ -25,7 +25,7 @@ type figures struct {
 	mu    sync.Mutex
 	live  int64
 	day   int64 // visitors of each day
-	fails map[int64]bool
+	fails map[model.SiteID]bool
 }
 
 func (f *figures) set(live, day int64) {
@@ -104,7 +104,7 @@ func TestChannelSummaries(t *testing.T) {
 		}
 
 		// It is Friday, 20 November 2026.
-		f := &figures{fails: map[int64]bool{broken.ID: true}}
+		f := &figures{fails: map[model.SiteID]bool{broken.ID: true}}
 		f.set(0, 20)
 		week := "2026-11-16..2026-11-22 of shop.example: 140 at 22T"
 		for _, step := range []struct {

@@ -39,14 +39,14 @@ type Watcher struct {
 	certificates *certificates.Store
 
 	mu    sync.Mutex
-	calls map[int64]callCount // by site
+	calls map[model.SiteID]callCount // by site
 }
 
 // NewWatcher returns the rules' evaluation for a database.
 func NewWatcher(d *db.DB) *Watcher {
 	return &Watcher{
 		store: alerts.New(d), sites: sites.New(d), ingest: ingest.New(d), files: files.New(d),
-		certificates: certificates.New(d), calls: make(map[int64]callCount),
+		certificates: certificates.New(d), calls: make(map[model.SiteID]callCount),
 	}
 }
 
@@ -55,9 +55,10 @@ type findings map[alertAbout]rules.Finding
 
 // alertAbout identifies an alert of an account.
 type alertAbout struct {
-	siteID, sitekeyID int64
-	event             model.AlertEvent
-	subject           string
+	siteID    model.SiteID
+	sitekeyID model.SitekeyID
+	event     model.AlertEvent
+	subject   string
 }
 
 func aboutOf(a *model.Alert) alertAbout { return alertAbout{a.SiteID, a.SitekeyID, a.Event, a.Subject} }
@@ -67,7 +68,7 @@ func aboutOf(a *model.Alert) alertAbout { return alertAbout{a.SiteID, a.SitekeyI
 func (w *Watcher) Watch(ctx context.Context, now model.Instant) (int64, error) {
 	changed, failed := w.store.EndOrphans(ctx, now)
 
-	for after := int64(0); ; {
+	for after := model.AccountID(0); ; {
 		accounts, err := w.store.Watched(ctx, after, alertAccounts)
 		if err != nil || len(accounts) == 0 {
 			failed = errors.Join(failed, err)
@@ -88,7 +89,7 @@ func (w *Watcher) Watch(ctx context.Context, now model.Instant) (int64, error) {
 
 // watchAccounts evaluates the rules of some accounts.
 func (w *Watcher) watchAccounts(ctx context.Context, accounts []*alerts.Account, now model.Instant) (int64, error) {
-	found := make(map[int64]findings, len(accounts))
+	found := make(map[model.AccountID]findings, len(accounts))
 	var all []*alerts.Site
 	for _, account := range accounts {
 		found[account.ID] = make(findings)
@@ -131,7 +132,7 @@ func (w *Watcher) apply(ctx context.Context, account *alerts.Account, found find
 // that a rule was evaluated for. Without figures, which could not be read, an alert stays as it is
 // for a while.
 func (w *Watcher) steps(
-	ctx context.Context, accountID int64, found findings, open map[alertAbout]*model.Alert, now model.Instant,
+	ctx context.Context, accountID model.AccountID, found findings, open map[alertAbout]*model.Alert, now model.Instant,
 ) (changed int64, failed error) {
 	for about := range open {
 		if _, ok := found[about]; !ok {
@@ -182,9 +183,9 @@ func isWanted(account *alerts.Account, alert *model.Alert) bool {
 
 // attacks finds attacks on the captcha of accounts.
 func (w *Watcher) attacks(
-	ctx context.Context, accounts []*alerts.Account, now model.Instant, found map[int64]findings,
+	ctx context.Context, accounts []*alerts.Account, now model.Instant, found map[model.AccountID]findings,
 ) error {
-	var ids []int64
+	var ids []model.AccountID
 	for _, account := range accounts {
 		// An alert of a suspended account ends as an orphan.
 		if account.Wants(model.AlertCaptchaAttack) {
@@ -202,7 +203,7 @@ func (w *Watcher) attacks(
 
 // findInSites evaluates the rules of some sites.
 func (w *Watcher) findInSites(
-	ctx context.Context, some []*alerts.Site, now model.Instant, found map[int64]findings,
+	ctx context.Context, some []*alerts.Site, now model.Instant, found map[model.AccountID]findings,
 ) error {
 	traffic, silent := wanting(some, model.AlertTrafficSpike, model.AlertTrafficDrop), wanting(some, model.AlertNoHits)
 	calls, deliveries := wanting(some, model.AlertCallsRefused), wanting(some, model.AlertDeliveriesFailed)
@@ -215,8 +216,8 @@ func wanting(some []*alerts.Site, events ...model.AlertEvent) []*alerts.Site {
 	return slices.DeleteFunc(slices.Clone(some), func(s *alerts.Site) bool { return !slices.ContainsFunc(events, s.Wants) })
 }
 
-func idsOf(some []*alerts.Site) []int64 {
-	ids := make([]int64, len(some))
+func idsOf(some []*alerts.Site) []model.SiteID {
+	ids := make([]model.SiteID, len(some))
 	for i, site := range some {
 		ids[i] = site.ID
 	}

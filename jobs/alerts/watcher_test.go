@@ -76,7 +76,7 @@ SELECT CAST(? AS integer), CAST(? AS bigint) + CAST(i AS bigint) * CAST(? AS big
 }
 
 // alerts returns the site's alerts with the phases of their messages.
-func (w *alertWorld) alerts(accountID int64) string {
+func (w *alertWorld) alerts(accountID model.AccountID) string {
 	w.t.Helper()
 	var rows []model.Alert
 	err := w.d.Read.NewSelect().Model(&rows).Where("coalesce(account_id, 0) = ?", accountID).Order("id").Scan(w.t.Context())

@@ -152,7 +152,7 @@ func (c *composer) view(ctx context.Context, account string, raw []byte) (*view,
 	}
 
 	if about.SiteID != 0 {
-		v.siteID = ids.Of(model.NodeSite, about.SiteID)
+		v.siteID = model.IDOf(ids, about.SiteID)
 	}
 	if about.ChannelID != 0 {
 		v.stop = ids.OfChannelStop(about.ChannelID, about.ConfirmedAt)

@@ -20,7 +20,7 @@ import (
 func (d *Deliverer) alertBody(leased *outbox.Leased, ids *model.NodeIDs) ([]byte, error) {
 	m, siteID := leased.Message, ""
 	if m.Data.SiteID != 0 {
-		siteID = ids.Of(model.NodeSite, m.Data.SiteID)
+		siteID = model.IDOf(ids, m.Data.SiteID)
 	}
 
 	t := texts.Of(leased.Channel.Language, m.Event, m.Phase, &m.Data, siteID)
@@ -201,10 +201,10 @@ func eventBody(leased *outbox.Leased, ids *model.NodeIDs, title, link string) *a
 	}
 
 	if data.SiteID != 0 {
-		e.Site = &alertObject{ID: ids.Of(model.NodeSite, data.SiteID), Domain: data.Site}
+		e.Site = &alertObject{ID: model.IDOf(ids, data.SiteID), Domain: data.Site}
 	}
 	if data.SitekeyID != 0 {
-		e.Sitekey = &alertObject{ID: ids.Of(model.NodeSitekey, data.SitekeyID), Name: data.Sitekey}
+		e.Sitekey = &alertObject{ID: model.IDOf(ids, data.SitekeyID), Name: data.Sitekey}
 	}
 	return e
 }

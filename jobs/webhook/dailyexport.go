@@ -117,7 +117,7 @@ func (d *Deliverer) writeDaily(ctx context.Context, leased *outbox.Leased, to *d
 // logged, and the other sites are planned all the same.
 func (d *Deliverer) PlanDailyExports(ctx context.Context, now model.Instant) (int, error) {
 	failures := 0
-	n, err := d.store.PlanDailyExports(ctx, now.Add(-exportDelay).Day(), now, func(siteID int64, err error) {
+	n, err := d.store.PlanDailyExports(ctx, now.Add(-exportDelay).Day(), now, func(siteID model.SiteID, err error) {
 		if failures++; failures <= maxPlanErrors {
 			d.log.ErrorContext(ctx, "plan a daily export; other sites' exports continue, this one is retried in 5 minutes",
 				"site", siteID, "error", err)

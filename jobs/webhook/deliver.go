@@ -47,7 +47,7 @@ type Store interface {
 	// DueChannels returns the lanes of alert channels with due messages, longest due first.
 	DueChannels(ctx context.Context, now model.Instant, limit int) ([]outbox.DueDelivery, error)
 	// DueLanes returns lanes that have a due delivery, in the order of their sites, after a site.
-	DueLanes(ctx context.Context, now model.Instant, afterSite int64, limit int) ([]model.Lane, error)
+	DueLanes(ctx context.Context, now model.Instant, afterSite model.SiteID, limit int) ([]model.Lane, error)
 	// DueDeliveries returns due deliveries of each lane, longest due first.
 	DueDeliveries(
 		ctx context.Context, pages []outbox.LanePage, now model.Instant,
@@ -60,10 +60,10 @@ type Store interface {
 	FinishAttempt(ctx context.Context, leased *outbox.Leased, result outbox.AttemptResult, now model.Instant) error
 
 	// DailyPartEvents calls each with the rows of a part of a daily export, in their order.
-	DailyPartEvents(ctx context.Context, siteID int64, part *model.DailyPart, each func(*exports.Event) error) error
+	DailyPartEvents(ctx context.Context, siteID model.SiteID, part *model.DailyPart, each func(*exports.Event) error) error
 	// PlanDailyExports writes the deliveries of the days before a day.
 	PlanDailyExports(
-		ctx context.Context, before model.Day, now model.Instant, failed func(siteID int64, err error),
+		ctx context.Context, before model.Day, now model.Instant, failed func(siteID model.SiteID, err error),
 	) (int, error)
 	// DeliveryBacklog counts the deliveries that wait.
 	DeliveryBacklog(ctx context.Context, now model.Instant) (outbox.Backlog, error)
@@ -191,7 +191,7 @@ func Notify(workers Notifier, deliveries []model.Delivery) {
 // Sweep submits tasks for due deliveries. Every worker calls it every few seconds: this makes an
 // empty or absent Redis, a lost task or a dead worker harmless.
 func (d *Deliverer) Sweep(ctx context.Context, now model.Instant) error {
-	for after := int64(0); ; {
+	for after := model.SiteID(0); ; {
 		lanes, err := d.store.DueLanes(ctx, now, after, lanesPerPage)
 		if err != nil {
 			return err

@@ -26,7 +26,7 @@ type partStore struct {
 }
 
 func (s *partStore) DailyPartEvents(
-	_ context.Context, _ int64, _ *model.DailyPart, each func(*exports.Event) error,
+	_ context.Context, _ model.SiteID, _ *model.DailyPart, each func(*exports.Event) error,
 ) error {
 	s.begun()
 	event := &exports.Event{Name: "signup", Path: "/", Properties: `{"a":"` + strings.Repeat("<", s.properties) + `"}`}

@@ -11,7 +11,9 @@ import (
 // when they return after they were empty.
 func TestLanesShareBounds(t *testing.T) {
 	l := newLanes()
-	lane := func(site int) model.Lane { return model.Lane{SiteID: int64(site), Kind: model.DeliveryConversion} }
+	lane := func(site int) model.Lane {
+		return model.Lane{SiteID: model.SiteID(site), Kind: model.DeliveryConversion}
+	}
 	const dead = 140
 	enterAll := func() (permits []permit) {
 		for site := range dead {

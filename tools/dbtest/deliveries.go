@@ -17,7 +17,7 @@ type DeliveryLog struct {
 
 // Deliveries returns at most limit deliveries of a site, the newest first, starting below the id
 // before (0 for the newest).
-func Deliveries(d *db.DB, siteID, before int64, limit int) ([]DeliveryLog, error) {
+func Deliveries(d *db.DB, siteID model.SiteID, before int64, limit int) ([]DeliveryLog, error) {
 	var deliveries []*model.Delivery
 	var attempts []*model.DeliveryAttempt
 	err := snapshot(d, func(rows func(into any, query string, args ...any) error) error {
@@ -47,7 +47,7 @@ func Deliveries(d *db.DB, siteID, before int64, limit int) ([]DeliveryLog, error
 
 // RefuseDeliveries makes the database refuse new deliveries of some sites, with an error that
 // contains "planted", until repair is called.
-func RefuseDeliveries(tb testing.TB, d *db.DB, siteIDs ...int64) (repair func()) {
+func RefuseDeliveries(tb testing.TB, d *db.DB, siteIDs ...model.SiteID) (repair func()) {
 	tb.Helper()
 
 	ids := strings.Trim(strings.Join(strings.Fields(fmt.Sprint(siteIDs)), ", "), "[]")

@@ -32,7 +32,7 @@ func NewUser(t testing.TB, d *db.DB, email string) *model.User {
 }
 
 // AddMember adds a user without a password to an account, without an invitation.
-func AddMember(t testing.TB, d *db.DB, accountID int64, email string, role model.Role) {
+func AddMember(t testing.TB, d *db.DB, accountID model.AccountID, email string, role model.Role) {
 	t.Helper()
 
 	err := Exec(d, "INSERT INTO users (email, password_hash, created_at) VALUES (?, '-', 1)", email)
@@ -46,7 +46,7 @@ func AddMember(t testing.TB, d *db.DB, accountID int64, email string, role model
 }
 
 // NewSite creates a site of the account.
-func NewSite(t testing.TB, d *db.DB, accountID int64, domain string) *model.Site {
+func NewSite(t testing.TB, d *db.DB, accountID model.AccountID, domain string) *model.Site {
 	t.Helper()
 
 	site, err := sites.New(d).Sites.CreateSite(t.Context(), model.Site{
@@ -67,7 +67,7 @@ func NewOwnSite(t testing.TB, d *db.DB, domain string) *model.Site {
 }
 
 // CaptchaAccount creates an account and returns its id.
-func CaptchaAccount(t *testing.T, d *db.DB, name string) int64 {
+func CaptchaAccount(t *testing.T, d *db.DB, name string) model.AccountID {
 	t.Helper()
 	user, err := accounts.New(d).SignUp(t.Context(), model.SignupsOpen, model.Account{Name: name, CreatedAt: 1},
 		model.User{Email: name + "@example.com", PasswordHash: "-", CreatedAt: 1})

@@ -14,7 +14,7 @@ import (
 
 // Store stores the rows of days of a site, as ingestion does.
 func Store(ctx context.Context, d *db.DB, siteID int64, days ...segment.Rows) error {
-	return d.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.CellTx) error {
+	return d.InSiteTx(ctx, model.SiteID(siteID), func(ctx context.Context, tx *db.CellTx) error {
 		for i := range days {
 			if err := storeDay(ctx, tx, siteID, &days[i]); err != nil {
 				return err
@@ -91,7 +91,7 @@ func Exported(ctx context.Context, d *db.DB, siteID int64) ([]segment.Rows, erro
 		return nil
 	}
 
-	store, all := exports.New(d), exports.Range{SiteID: siteID, To: 1 << 60, Limit: 1 << 30}
+	store, all := exports.New(d), exports.Range{SiteID: model.SiteID(siteID), To: 1 << 60, Limit: 1 << 30}
 	if err := store.ExportPageviews(ctx, all, func(p *exports.Pageview) error { return add(&views, p.Fields()) }); err != nil {
 		return nil, err
 	}

@@ -83,7 +83,7 @@ func downloadAll(t *testing.T, d *db.DB, site *model.Site, format string, first 
 
 	for _, kind := range []string{"pageviews", "events"} {
 		for _, path := range download(t, server.Client(), server.URL+export.Path, url.Values{
-			"site_id": {ids.Of(model.NodeSite, site.ID)}, "type": {kind}, "format": {format},
+			"site_id": {ids.Of(model.NodeSite, int64(site.ID))}, "type": {kind}, "format": {format},
 			"from": {(first - 2).String()}, "to": {(first + worldDays + 2).String()},
 		}) {
 			args = append(args, "--"+kind, path)
@@ -105,7 +105,7 @@ func TestReportsEqualARecount(t *testing.T) {
 
 		// Daylight saving ends in New York on 1 November.
 		first := model.At(time.Date(2026, 10, 29, 0, 0, 0, 0, time.UTC)).Day()
-		if err := oracle.Store(t.Context(), d, site.ID, oracle.World(random, first, worldDays)...); err != nil {
+		if err := oracle.Store(t.Context(), d, int64(site.ID), oracle.World(random, first, worldDays)...); err != nil {
 			t.Fatal(err)
 		}
 		now := (first + worldDays).Start().Add(time.Hour)

@@ -109,7 +109,7 @@ func (c *accountsCommand) read(ctx context.Context, d *db.DB, month model.Month)
 			return nil, err
 		}
 
-		ids := make([]int64, len(list))
+		ids := make([]model.SiteID, len(list))
 		for i, site := range list {
 			ids[i] = site.ID
 		}
@@ -130,7 +130,7 @@ func (c *accountsCommand) read(ctx context.Context, d *db.DB, month model.Month)
 }
 
 // membersOf returns the users of an account.
-func membersOf(ctx context.Context, d *db.DB, accountID int64) ([]memberLine, error) {
+func membersOf(ctx context.Context, d *db.DB, accountID model.AccountID) ([]memberLine, error) {
 	users, err := accounts.New(d).Members.Of(ctx, accountID)
 	if err != nil {
 		return nil, err

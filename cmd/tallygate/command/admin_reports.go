@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports"
 )
 
@@ -62,7 +63,7 @@ func (c *reportsCheck) sites(ctx context.Context) error {
 }
 
 // site checks the days of one site.
-func (c *reportsCheck) site(ctx context.Context, id int64) error {
+func (c *reportsCheck) site(ctx context.Context, id model.SiteID) error {
 	checked, err := c.store.Check(ctx, id, func(d reports.Difference) {
 		c.differences++
 		fmt.Fprintf(c.term.out, "site %d, %v, %s: %d in the report, %d in the rows\n",

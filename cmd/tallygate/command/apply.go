@@ -93,7 +93,7 @@ func parseSites(text []byte) (*sitesFile, error) {
 type applier struct {
 	settings  *config.Config
 	store     *sites.Owned // bound to the transaction
-	accountID int64
+	accountID model.AccountID
 	changes   []string // a line for each change
 }
 
@@ -120,7 +120,7 @@ func (a *applier) apply(ctx context.Context, file *sitesFile) error {
 		return err
 	}
 
-	ids := make(map[string]int64, len(existing))
+	ids := make(map[string]model.SiteID, len(existing))
 	for _, site := range existing {
 		ids[site.Domain] = site.ID
 	}
@@ -145,7 +145,7 @@ func (a *applier) apply(ctx context.Context, file *sitesFile) error {
 }
 
 // applySite creates the site if id is 0, and applies its settings.
-func (a *applier) applySite(ctx context.Context, id int64, domain string, file siteFile) error {
+func (a *applier) applySite(ctx context.Context, id model.SiteID, domain string, file siteFile) error {
 	if id == 0 {
 		var err error
 		if id, err = a.createSite(ctx, domain, file); err != nil {
@@ -176,7 +176,7 @@ func (a *applier) applySite(ctx context.Context, id int64, domain string, file s
 }
 
 // createSite creates a site and returns its id.
-func (a *applier) createSite(ctx context.Context, domain string, file siteFile) (int64, error) {
+func (a *applier) createSite(ctx context.Context, domain string, file siteFile) (model.SiteID, error) {
 	siteKey, err := newSiteKey(ctx, a.store, file.SiteKey)
 	if err != nil {
 		return 0, err
@@ -196,8 +196,8 @@ func (a *applier) createSite(ctx context.Context, domain string, file siteFile) 
 	return site.ID, nil
 }
 
-func rulesOf(ctx context.Context, store *sites.Owned, id int64) (*model.SiteRules, error) {
-	rules, err := store.Sites.SiteRules(ctx, []int64{id})
+func rulesOf(ctx context.Context, store *sites.Owned, id model.SiteID) (*model.SiteRules, error) {
+	rules, err := store.Sites.SiteRules(ctx, []model.SiteID{id})
 	if err == nil && rules[id] == nil {
 		// The site was deleted by another process.
 		err = model.ErrNotFound
@@ -244,7 +244,7 @@ func (a *applier) sitekeyDomains(texts *[]string) (*[]string, error) {
 }
 
 // changeWebhooks sets the webhooks' addresses.
-func (a *applier) changeWebhooks(ctx context.Context, siteID int64, file siteFile) error {
+func (a *applier) changeWebhooks(ctx context.Context, siteID model.SiteID, file siteFile) error {
 	err := errors.Join(a.checkURL("conversionWebhookUrl", file.ConversionWebhookURL),
 		a.checkURL("dailyExportUrl", file.DailyExportURL))
 	if err != nil {

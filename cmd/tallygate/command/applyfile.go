@@ -192,7 +192,7 @@ func (a *applier) applyObjects(ctx context.Context, site *model.SiteRules, file 
 type namedObject interface {
 	name() string
 	content() any
-	create(ctx context.Context, a *applier, siteID int64) error
+	create(ctx context.Context, a *applier, siteID model.SiteID) error
 	update(ctx context.Context, a *applier, id int64) error
 	remove(ctx context.Context, a *applier, id int64) error
 }
@@ -249,7 +249,7 @@ func (f segmentFile) filters() []model.ReportFilter {
 	return filters
 }
 
-func (f segmentFile) create(ctx context.Context, a *applier, siteID int64) error {
+func (f segmentFile) create(ctx context.Context, a *applier, siteID model.SiteID) error {
 	segment := model.Segment{SiteID: siteID, Name: f.name(), Filters: f.filters()}
 	_, err := a.store.Objects.CreateSegment(ctx, a.accountID, segment)
 	return err
@@ -278,7 +278,7 @@ func (f funnelFile) steps() []model.FunnelStep {
 	return steps
 }
 
-func (f funnelFile) create(ctx context.Context, a *applier, siteID int64) error {
+func (f funnelFile) create(ctx context.Context, a *applier, siteID model.SiteID) error {
 	_, err := a.store.Objects.CreateFunnel(ctx, a.accountID, model.Funnel{SiteID: siteID, Name: f.name(), Steps: f.steps()})
 	return err
 }

@@ -177,7 +177,7 @@ func quoteText(text string) ([]byte, error) {
 
 // readSites returns the settings of an account, in an order that does not depend on when they were
 // made.
-func readSites(ctx context.Context, store *sites.Owned, accountID int64) (*sitesFile, error) {
+func readSites(ctx context.Context, store *sites.Owned, accountID model.AccountID) (*sitesFile, error) {
 	account, err := store.Sites.AccountSettings(ctx, accountID)
 	if err != nil {
 		return nil, err
@@ -218,7 +218,7 @@ func readSites(ctx context.Context, store *sites.Owned, accountID int64) (*sites
 }
 
 // readSite returns the settings of one site.
-func readSite(ctx context.Context, store *sites.Owned, id int64) (*siteFile, error) {
+func readSite(ctx context.Context, store *sites.Owned, id model.SiteID) (*siteFile, error) {
 	site, err := rulesOf(ctx, store, id)
 	if err != nil {
 		return nil, err
@@ -253,15 +253,15 @@ type siteObjects struct {
 	annotationIDs         map[annotationFile][]model.AnnotationID
 }
 
-func readObjects(ctx context.Context, store *sites.Owned, siteID int64) (*siteObjects, error) {
+func readObjects(ctx context.Context, store *sites.Owned, siteID model.SiteID) (*siteObjects, error) {
 	objects := &siteObjects{
 		segments: []segmentFile{}, funnels: []funnelFile{}, annotations: []annotationFile{},
 		segmentIDs: map[string]int64{}, funnelIDs: map[string]int64{}, annotationIDs: map[annotationFile][]model.AnnotationID{},
 	}
 
-	segments, segmentsErr := store.Objects.SegmentsOfSites(ctx, []int64{siteID})
-	funnels, funnelsErr := store.Objects.FunnelsOfSites(ctx, []int64{siteID})
-	annotations, annotationsErr := store.Objects.AnnotationsOfSites(ctx, []int64{siteID},
+	segments, segmentsErr := store.Objects.SegmentsOfSites(ctx, []model.SiteID{siteID})
+	funnels, funnelsErr := store.Objects.FunnelsOfSites(ctx, []model.SiteID{siteID})
+	annotations, annotationsErr := store.Objects.AnnotationsOfSites(ctx, []model.SiteID{siteID},
 		sites.AnnotationPage{Limit: model.MaxAnnotations})
 	if err := errors.Join(segmentsErr, funnelsErr, annotationsErr); err != nil {
 		return nil, err

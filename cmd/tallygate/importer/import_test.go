@@ -36,7 +36,7 @@ func newFixture(t *testing.T, databaseURL string) *fixture {
 
 	own := day("2026-02-05").Start().Add(time.Hour)
 	key := segment.VisitKey{Visitor: model.VisitorID{1}, N: 1}
-	err := oracle.Store(t.Context(), f.d, f.site.ID, segment.Rows{
+	err := oracle.Store(t.Context(), f.d, int64(f.site.ID), segment.Rows{
 		Day: own.Day(), Visits: []segment.Visit{{VisitKey: key, StartedAt: own, Channel: "direct"}},
 		Views: []segment.View{{VisitKey: key, At: own, ID: 1, Path: "/", Width: model.UnknownWidth, EngagedMS: 20_000}},
 	})
@@ -96,7 +96,7 @@ func query(by ...scan.Dimension) *scan.Query {
 
 func (f *fixture) report(q *scan.Query) *scan.Result { return f.reportOf(f.site.ID, q) }
 
-func (f *fixture) reportOf(siteID int64, q *scan.Query) *scan.Result {
+func (f *fixture) reportOf(siteID model.SiteID, q *scan.Query) *scan.Result {
 	f.t.Helper()
 	answer, err := reports.New(f.d).Report(f.t.Context(), reports.Request{SiteID: siteID, Now: f.now, Periods: []*scan.Query{q}})
 	if err != nil {

@@ -69,7 +69,7 @@ func TestBytesOfADay(t *testing.T) {
 				t.Errorf("%s: %v", when, err)
 				return
 			}
-			list, err := f.store.JobsOfSites(t.Context(), []int64{f.site.ID})
+			list, err := f.store.JobsOfSites(t.Context(), []model.SiteID{f.site.ID})
 			if err == nil {
 				_, err = f.store.Cancel(f.by(), f.site.AccountID, list[f.site.ID][0].ID, f.now)
 			}

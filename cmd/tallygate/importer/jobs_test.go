@@ -287,7 +287,7 @@ func TestJobCanceled(t *testing.T) {
 func TestJobLimits(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		f := newJobFixture(t, databaseURL, nil, nil)
-		try := func(siteID int64, size int64) error {
+		try := func(siteID model.SiteID, size int64) error {
 			_, err := f.store.Start(f.by(), f.site.AccountID, model.ImportJob{
 				SiteID: siteID, Source: model.ImportUmami, Files: []model.UploadFile{{Name: "u.csv", Size: size}},
 			}, "", f.now)
@@ -319,7 +319,7 @@ func TestJobLimits(t *testing.T) {
 		if got := code(try(other.ID, 5)); got != "not_found" {
 			t.Errorf("another account's site: %q", got)
 		}
-		list, err := f.store.JobsOfSites(t.Context(), []int64{f.site.ID})
+		list, err := f.store.JobsOfSites(t.Context(), []model.SiteID{f.site.ID})
 		if err != nil || len(list[f.site.ID]) != 1 {
 			t.Fatalf("jobs %v, error %v", list, err)
 		}

@@ -81,7 +81,7 @@ func TestServices(t *testing.T) {
 				f.site = dbtest.NewOwnSite(t, f.d, "a.example")
 				own := day("2026-02-05").Start().Add(time.Hour)
 				key := segment.VisitKey{Visitor: model.VisitorID{1}, N: 1}
-				err := oracle.Store(t.Context(), f.d, f.site.ID, segment.Rows{
+				err := oracle.Store(t.Context(), f.d, int64(f.site.ID), segment.Rows{
 					Day: own.Day(), Visits: []segment.Visit{{VisitKey: key, StartedAt: own, Channel: "direct"}},
 					Views: []segment.View{{VisitKey: key, At: own, ID: 1, Path: "/caf%C3%A9%20menu", Width: model.UnknownWidth, EngagedMS: 20_000}},
 				})

@@ -149,7 +149,7 @@ func TestKillNeverAcceptsTwice(t *testing.T) {
 		random := rand.New(rand.NewPCG(2026, 11))
 		s := &solver{http: &http.Client{Timeout: patience}, accepted: make(map[string]int)}
 
-		var account int64
+		var account model.AccountID
 		for round := range rounds {
 			p := start(t, settings, []string{"control", "data"})
 			s.data = p.addr["data"]

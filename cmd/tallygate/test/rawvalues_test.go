@@ -213,7 +213,7 @@ func sendMarked(t *testing.T, p *process, siteKey string) {
 }
 
 // exported returns a site's page views and events as JSON.
-func exported(t *testing.T, d *db.DB, siteID int64) string {
+func exported(t *testing.T, d *db.DB, siteID model.SiteID) string {
 	t.Helper()
 	var rows []byte
 	add := func(fields []exports.Field) (err error) {

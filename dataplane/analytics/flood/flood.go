@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/dataplane/ratelimit"
+	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/web"
 )
 
@@ -41,7 +42,7 @@ func New(burst, rate int) *Limit {
 
 // Allow counts a hit for a site with a monthly quota of page views, and reports whether it is
 // within the limit. Hits without an address count together.
-func (f *Limit) Allow(siteID, quota int64, addr netip.Addr, now time.Time) bool {
+func (f *Limit) Allow(siteID model.SiteID, quota int64, addr netip.Addr, now time.Time) bool {
 	cost := f.costFor(quota)
 	network := web.Network(addr, 24, 64)
 	if !f.take(siteID, network, cost, now) {
@@ -55,7 +56,7 @@ func (f *Limit) Allow(siteID, quota int64, addr netip.Addr, now time.Time) bool 
 // AllowServer counts a server-side event of a site with a monthly quota, and reports whether it is
 // within the limit. All secrets of a site count together: an owner who replaces the secret gets no
 // new allowance.
-func (f *Limit) AllowServer(siteID, quota int64, now time.Time) bool {
+func (f *Limit) AllowServer(siteID model.SiteID, quota int64, now time.Time) bool {
 	return f.take(siteID, netip.Prefix{}, f.costFor(quota), now)
 }
 
@@ -65,6 +66,6 @@ func (f *Limit) costFor(quota int64) time.Duration {
 }
 
 // take counts a hit for one network, and reports whether it is within the limit.
-func (f *Limit) take(siteID int64, network netip.Prefix, cost time.Duration, now time.Time) bool {
-	return f.buckets.Take(now, ratelimit.Key{ID: siteID, Network: network}, cost) == 0
+func (f *Limit) take(siteID model.SiteID, network netip.Prefix, cost time.Duration, now time.Time) bool {
+	return f.buckets.Take(now, ratelimit.Key{ID: int64(siteID), Network: network}, cost) == 0
 }

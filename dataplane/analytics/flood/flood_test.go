@@ -1,6 +1,7 @@
 package flood
 
 import (
+	"github.com/tallygate/tallygate/db/model"
 	"math/rand/v2"
 	"net/netip"
 	"testing"
@@ -107,7 +108,7 @@ func TestFloodLeavesAMonth(t *testing.T) {
 // TestFloodNetworks checks that sites and networks count separately.
 func TestFloodNetworks(t *testing.T) {
 	f := New(5, 1)
-	granted := func(siteID int64, addr netip.Addr) (n int) {
+	granted := func(siteID model.SiteID, addr netip.Addr) (n int) {
 		for range 30 {
 			if f.Allow(siteID, 0, addr, start) {
 				n++
@@ -116,7 +117,7 @@ func TestFloodNetworks(t *testing.T) {
 		return n
 	}
 	for _, test := range []struct {
-		site int64
+		site model.SiteID
 		addr string
 		want int
 	}{
@@ -180,7 +181,7 @@ func TestServerFloodStopsALoop(t *testing.T) {
 // TestServerFloodSites checks that sites count separately.
 func TestServerFloodSites(t *testing.T) {
 	f := New(5, 1)
-	for _, site := range []int64{1, 2, 1 << 40} {
+	for _, site := range []model.SiteID{1, 2, 1 << 40} {
 		granted := 0
 		for range 30 {
 			if f.AllowServer(site, free, start) {
@@ -229,7 +230,7 @@ func BenchmarkFlood(b *testing.B) {
 		b.ReportAllocs()
 		b.RunParallel(func(p *testing.PB) {
 			for n := rand.Int64N(1 << 16); p.Next(); n++ {
-				f.AllowServer(n&(1<<16-1), free, now)
+				f.AllowServer(model.SiteID(n&(1<<16-1)), free, now)
 			}
 		})
 	})

@@ -304,7 +304,7 @@ func TestLeftOutHits(t *testing.T) {
 			}
 		}
 		p.stop()
-		counts, err := ingest.New(d).RejectionsOfSites(t.Context(), []int64{site.ID}, 0)
+		counts, err := ingest.New(d).RejectionsOfSites(t.Context(), []model.SiteID{site.ID}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -259,7 +259,7 @@ func (p *plane) rows(site *model.Site) []exports.Pageview {
 // used returns the site's usage in the month of the clock.
 func (p *plane) used(site *model.Site) int64 {
 	p.tb.Helper()
-	used, err := sites.New(p.db).Usage.MonthlyUsage(p.tb.Context(), model.At(p.clock.Now()).Month(), []int64{site.ID})
+	used, err := sites.New(p.db).Usage.MonthlyUsage(p.tb.Context(), model.At(p.clock.Now()).Month(), []model.SiteID{site.ID})
 	if err != nil {
 		p.tb.Fatal(err)
 	}
@@ -340,7 +340,7 @@ func (p *plane) rejected(site *model.Site, want map[string]int64) {
 	p.tb.Helper()
 
 	p.stop()
-	counts, err := ingest.New(p.db).RejectionsOfSites(p.tb.Context(), []int64{site.ID}, 0)
+	counts, err := ingest.New(p.db).RejectionsOfSites(p.tb.Context(), []model.SiteID{site.ID}, 0)
 	rejections := counts[site.ID]
 
 	if err != nil {

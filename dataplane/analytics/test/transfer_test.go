@@ -66,7 +66,7 @@ func TestTransfersMeetDeletions(t *testing.T) {
 		for range 5 {
 			for _, site := range []*model.Site{first, second} {
 				wg.Go(func() {
-					for _, accounts := range [][2]int64{{first.AccountID, second.AccountID}, {second.AccountID, first.AccountID}} {
+					for _, accounts := range [][2]model.AccountID{{first.AccountID, second.AccountID}, {second.AccountID, first.AccountID}} {
 						_, err := sites.New(d).Sites.TransferSite(t.Context(), site.ID, accounts[0], accounts[1], true)
 						if err != nil && model.KindOf(err) != model.NotFound {
 							t.Errorf("transfer: %v", err)

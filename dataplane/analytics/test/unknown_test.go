@@ -5,6 +5,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/ingest"
+	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
@@ -28,7 +29,7 @@ func TestUnknownEventsAreNamed(t *testing.T) {
 		p.collect(foreign)
 		p.stop()
 
-		events, err := ingest.New(d).UnknownEventsOfSites(t.Context(), []int64{site.ID}, 0)
+		events, err := ingest.New(d).UnknownEventsOfSites(t.Context(), []model.SiteID{site.ID}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -34,7 +34,7 @@ func NewDayKey(secret, salt []byte, day model.Day) *DayKey {
 
 // ID returns the visitor's pseudonym on one site. It differs from site to site and from day to day.
 // An IPv4 address and its IPv6-mapped form have the same pseudonym.
-func (k *DayKey) ID(siteID int64, addr netip.Addr, userAgent string) model.VisitorID {
+func (k *DayKey) ID(siteID model.SiteID, addr netip.Addr, userAgent string) model.VisitorID {
 	mac := k.macs.Get().(hash.Hash)
 	defer k.macs.Put(mac)
 

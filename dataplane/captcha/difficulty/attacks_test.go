@@ -24,7 +24,7 @@ func crowd(c *Control, r Request, at time.Time, n int) (last Answer) {
 // with what is usual, and other sitekeys are not affected.
 func TestAttackOfManyNetworks(t *testing.T) {
 	c := New(1_000)
-	of := func(sitekey int64) Request { return Request{SitekeyID: sitekey} }
+	of := func(sitekey model.SitekeyID) Request { return Request{SitekeyID: sitekey} }
 	if got := crowd(c, of(1), start, 10_000); got.Difficulty != 1_000 || got.Attack.Level != 0 {
 		t.Errorf("first window after the start: %+v; nothing is known yet", got)
 	}

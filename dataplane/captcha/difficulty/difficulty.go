@@ -57,7 +57,7 @@ type Control struct {
 
 	mu       sync.Mutex
 	clients  *simplelru.LRU[uint64, *counter] // by hash of sitekey and network
-	sitekeys *simplelru.LRU[int64, *load]     // by id
+	sitekeys *simplelru.LRU[model.SitekeyID, *load]
 }
 
 // New returns a Control with the base difficulty in expected hashes.
@@ -68,7 +68,7 @@ func New(base uint32) *Control {
 		networks: ratelimit.New(rateBurst * rateEvery),
 		robots:   ratelimit.New(automationBurst * automationEvery),
 		clients:  newCounters[uint64, *counter](),
-		sitekeys: newCounters[int64, *load](),
+		sitekeys: newCounters[model.SitekeyID, *load](),
 	}
 }
 
@@ -83,14 +83,14 @@ func newCounters[Key comparable, Value any]() *simplelru.LRU[Key, Value] {
 
 // client is a network that requests challenges of a sitekey, or all its automation.
 type client struct {
-	sitekeyID   int64
+	sitekeyID   model.SitekeyID
 	network     netip.Prefix
 	isAutomated bool // network is empty
 }
 
 // Request is a request for a challenge.
 type Request struct {
-	SitekeyID   int64
+	SitekeyID   model.SitekeyID
 	Policy      *model.CaptchaPolicy // of the sitekey
 	Attack      model.CaptchaAttack  // the last one on the sitekey that any process saw
 	Addr        netip.Addr
@@ -154,7 +154,7 @@ func (c *Control) wait(r Request, treatment model.CaptchaAutomation, now time.Ti
 		}
 	}
 	if treatment == model.AutomationLimit {
-		return c.robots.Take(now, ratelimit.Key{ID: r.SitekeyID}, automationEvery)
+		return c.robots.Take(now, ratelimit.Key{ID: int64(r.SitekeyID)}, automationEvery)
 	}
 	return 0
 }
@@ -164,7 +164,7 @@ func (c *Control) hash(of client) uint64 { return maphash.Comparable(c.seed, of)
 // Solved refunds most of what a challenge counted, after its solution was verified and the
 // challenge consumed. It refunds the network that sent the solution, up to the challenges that this
 // network requested in the same window. It reports whether the solution renews an earlier one.
-func (c *Control) Solved(sitekeyID int64, addr netip.Addr, issued, now time.Time) (isRenewal bool) {
+func (c *Control) Solved(sitekeyID model.SitekeyID, addr netip.Addr, issued, now time.Time) (isRenewal bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if count, ok := c.clients.Get(c.hash(client{sitekeyID, networkOf(addr), false})); ok {
@@ -174,7 +174,7 @@ func (c *Control) Solved(sitekeyID int64, addr netip.Addr, issued, now time.Time
 }
 
 // Refused counts a token of the sitekey that was refused.
-func (c *Control) Refused(sitekeyID int64, now time.Time) {
+func (c *Control) Refused(sitekeyID model.SitekeyID, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	get(c.sitekeys, sitekeyID).refuse(now)

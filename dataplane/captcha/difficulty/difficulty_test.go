@@ -14,13 +14,13 @@ import (
 var start = time.Unix(1_795_262_400, 0) // the beginning of a window of 10 minutes
 
 // challenge requests a challenge for a sitekey without a policy.
-func challenge(c *Control, sitekey int64, addr netip.Addr, at time.Time) (difficulty uint32, wait time.Duration) {
+func challenge(c *Control, sitekey model.SitekeyID, addr netip.Addr, at time.Time) (difficulty uint32, wait time.Duration) {
 	answer := c.Challenge(Request{SitekeyID: sitekey, Policy: &model.CaptchaPolicy{}, Addr: addr}, at)
 	return answer.Difficulty, answer.Wait
 }
 
 // ask requests n challenges at once and returns the difficulty of the last one.
-func ask(c *Control, sitekey int64, addr string, at time.Time, n int) (difficulty uint32) {
+func ask(c *Control, sitekey model.SitekeyID, addr string, at time.Time, n int) (difficulty uint32) {
 	for range n {
 		difficulty, _ = challenge(c, sitekey, netip.MustParseAddr(addr), at)
 	}
@@ -111,7 +111,7 @@ func TestRate(t *testing.T) {
 	addr := netip.MustParseAddr("203.0.113.1")
 	granted := func(at time.Time, n int) (granted int, wait time.Duration) {
 		for i := range n {
-			if _, wait = challenge(c, int64(i), addr, at); wait == 0 {
+			if _, wait = challenge(c, model.SitekeyID(i), addr, at); wait == 0 {
 				granted++
 			}
 		}
@@ -136,7 +136,7 @@ func TestRate(t *testing.T) {
 func TestCountersAreBounded(t *testing.T) {
 	c := New(1_000)
 	for i := range counterLimit + 1_000 {
-		challenge(c, int64(i), netip.AddrFrom4([4]byte{byte(i >> 16), byte(i >> 8), byte(i), 1}), start)
+		challenge(c, model.SitekeyID(i), netip.AddrFrom4([4]byte{byte(i >> 16), byte(i >> 8), byte(i), 1}), start)
 	}
 	if c, s := c.clients.Len(), c.sitekeys.Len(); c != counterLimit || s != counterLimit {
 		t.Errorf("%d and %d counters, want %d of each", c, s, counterLimit)
@@ -175,7 +175,7 @@ func TestClockSteps(t *testing.T) {
 				now = now.Add(time.Duration(random.Int64N(int64(100 * time.Millisecond))))
 			}
 
-			if _, wait := challenge(c, int64(random.IntN(3)), netip.AddrFrom4([4]byte{10, 0, byte(random.IntN(3)), 1}), now); wait > rateEvery {
+			if _, wait := challenge(c, model.SitekeyID(random.IntN(3)), netip.AddrFrom4([4]byte{10, 0, byte(random.IntN(3)), 1}), now); wait > rateEvery {
 				t.Fatalf("seed %d, challenge %d at %v: wait %v, more than %v", seed, i, now, wait, rateEvery)
 			}
 		}
@@ -203,7 +203,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	c := New(1_000)
 	for i := range 2_000_000 {
 		addr := fromMillion(c, i, start)
-		c.Solved(int64(i%2), addr, start, start)
+		c.Solved(model.SitekeyID(i%2), addr, start, start)
 	}
 
 	used := float64(heapInUse() - before)
@@ -219,7 +219,7 @@ func TestMemoryIsBounded(t *testing.T) {
 func fromMillion(c *Control, i int, at time.Time) netip.Addr {
 	network := i / 2 % 1_000_000
 	addr := netip.AddrFrom4([4]byte{byte(network >> 16), byte(network >> 8), byte(network), 1})
-	challenge(c, int64(i%2), addr, at)
+	challenge(c, model.SitekeyID(i%2), addr, at)
 	return addr
 }
 

@@ -207,7 +207,7 @@ func movingPlanes(t *testing.T) []*plane {
 }
 
 // inBothCells returns accounts of a plan in the second cell, and one in the first one.
-func inBothCells(t *testing.T, p *plane, plan model.CaptchaPlan) (moved, sameCell, otherCell int64) {
+func inBothCells(t *testing.T, p *plane, plan model.CaptchaPlan) (moved, sameCell, otherCell model.AccountID) {
 	t.Helper()
 	moved, sameCell, otherCell = p.account("moved", plan), p.account("b", plan), p.account("c", plan)
 	for _, statement := range []string{
@@ -253,7 +253,7 @@ func TestAccountMoveUnderLoad(t *testing.T) {
 	r.awaitMore(t, own, given, received)
 	for _, transfer := range []struct {
 		key      pair
-		from, to int64
+		from, to model.AccountID
 	}{{given.key, moved, otherCell}, {received.key, otherCell, moved}} {
 		if _, err := sites.New(p.db).Sitekeys.TransferSitekey(t.Context(), transfer.key.ID, transfer.from, transfer.to); err != nil {
 			t.Fatal(err)

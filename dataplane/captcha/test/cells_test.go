@@ -13,7 +13,7 @@ import (
 )
 
 // usageIn returns how many verifications a cell has of an account.
-func usageIn(t *testing.T, d *db.DB, cell, account int64) (used int64) {
+func usageIn(t *testing.T, d *db.DB, cell int64, account model.AccountID) (used int64) {
 	t.Helper()
 	in, err := d.Cell(t.Context(), cell)
 	if err == nil {

@@ -52,7 +52,7 @@ func TestCallsAreCountedForTheSitekey(t *testing.T) {
 		p.config(key, origin)
 		p.stop()
 
-		activity, err := ingest.New(d).CaptchaActivity(t.Context(), []int64{key.ID, other.ID}, 0)
+		activity, err := ingest.New(d).CaptchaActivity(t.Context(), []model.SitekeyID{key.ID, other.ID}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -118,7 +118,7 @@ func newPlaneWith(tb testing.TB, d *db.DB, c *testkit.Clock, timeout time.Durati
 }
 
 // account creates an account on a plan.
-func (p *plane) account(name string, plan model.CaptchaPlan) int64 {
+func (p *plane) account(name string, plan model.CaptchaPlan) model.AccountID {
 	p.tb.Helper()
 	at := model.At(p.clock.Now())
 	user, err := accounts.New(p.db).SignUp(p.tb.Context(), model.SignupsOpen, model.Account{Name: name, CaptchaPlan: plan, CreatedAt: at},
@@ -137,7 +137,7 @@ type pair struct {
 }
 
 // pair creates a sitekey of the account.
-func (p *plane) pair(accountID int64, domains ...string) pair {
+func (p *plane) pair(accountID model.AccountID, domains ...string) pair {
 	p.tb.Helper()
 	key, secret, err := sites.New(p.db).Sitekeys.CreateSitekey(p.tb.Context(), accountID, "Form", domains, model.At(p.clock.Now()))
 	if err != nil {
@@ -308,7 +308,7 @@ const (
 func refused(code string) string { return `{"success":false,"error-codes":["` + code + `"]}` }
 
 // usage returns the usage of the account in the month of the clock.
-func (p *plane) usage(accountID int64) model.CaptchaUsage {
+func (p *plane) usage(accountID model.AccountID) model.CaptchaUsage {
 	p.tb.Helper()
 	usage, err := accounts.New(p.db).CaptchaUsage(p.tb.Context(), accountID, model.At(p.clock.Now()).Month())
 	if err != nil {

@@ -422,7 +422,7 @@ func TestRefusedIsNotConsumed(t *testing.T) {
 // panickyStore is a real store whose transactions panic if they contain a claim of one account.
 type panickyStore struct {
 	captcha.ClaimStore
-	account int64
+	account model.AccountID
 }
 
 func (s *panickyStore) Update(ctx context.Context, keys ingest.ClaimKeys, decide func(*ingest.ClaimState) *ingest.ClaimChanges) error {
@@ -764,7 +764,7 @@ func TestTokensShowNoRowNumbers(t *testing.T) {
 				t.Fatal(err)
 			}
 
-			for _, number := range []int64{key.ID, key.AccountID} {
+			for _, number := range []int64{int64(key.ID), int64(key.AccountID)} {
 				for _, shown := range [][]byte{binary.BigEndian.AppendUint64(nil, uint64(number)), binary.LittleEndian.AppendUint64(nil, uint64(number))} {
 					if bytes.Contains(raw, shown) {
 						t.Errorf("a %s of sitekey %d contains %x: %x", name, key.ID, shown, raw)

@@ -49,7 +49,7 @@ func (e endpoint) taken(issued time.Time) string {
 
 // eachEndpoint runs a test on both databases and with both endpoints, each with a new plane and
 // account.
-func eachEndpoint(t *testing.T, test func(t *testing.T, p *plane, e endpoint, account int64, key pair)) {
+func eachEndpoint(t *testing.T, test func(t *testing.T, p *plane, e endpoint, account model.AccountID, key pair)) {
 	t.Helper()
 
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -66,7 +66,7 @@ func eachEndpoint(t *testing.T, test func(t *testing.T, p *plane, e endpoint, ac
 }
 
 // setUsage sets the account's usage of this month.
-func (p *plane) setUsage(accountID, used int64) {
+func (p *plane) setUsage(accountID model.AccountID, used int64) {
 	p.tb.Helper()
 	for _, statement := range []string{
 		"DELETE FROM captcha_usage WHERE account_id = ?1 AND month = ?0", "INSERT INTO captcha_usage (account_id, month, used) VALUES (?1, ?0, ?2)",
@@ -77,7 +77,7 @@ func (p *plane) setUsage(accountID, used int64) {
 	}
 }
 
-func (p *plane) setPlan(accountID int64, plan model.CaptchaPlan) {
+func (p *plane) setPlan(accountID model.AccountID, plan model.CaptchaPlan) {
 	p.tb.Helper()
 	if err := accounts.New(p.db).SetCaptchaPlan(p.tb.Context(), accountID, plan); err != nil {
 		p.tb.Fatal(err)
@@ -95,7 +95,7 @@ func check(t *testing.T, what, got, want string) {
 // 3), row by row.
 func TestTokenStates(t *testing.T) {
 	t.Parallel()
-	eachEndpoint(t, func(t *testing.T, p *plane, e endpoint, account int64, key pair) {
+	eachEndpoint(t, func(t *testing.T, p *plane, e endpoint, account model.AccountID, key pair) {
 		t.Run("issued, siteverify within quota and 5 minutes: consumed, valid", func(t *testing.T) {
 			token := p.token(key, siteOrigin)
 			p.clock.Add(5*time.Minute - time.Millisecond)
@@ -167,7 +167,7 @@ func TestTokenStates(t *testing.T) {
 // section 3), row by row, and the limits that it names (section 8).
 func TestQuotaStates(t *testing.T) {
 	t.Parallel()
-	eachEndpoint(t, func(t *testing.T, p *plane, e endpoint, account int64, key pair) {
+	eachEndpoint(t, func(t *testing.T, p *plane, e endpoint, account model.AccountID, key pair) {
 		redeem := func(what string, want func(e endpoint, now time.Time) string) {
 			t.Helper()
 			check(t, what, e.redeem(p, key, p.token(key, siteOrigin)), want(e, p.clock.Now()))
@@ -308,7 +308,8 @@ func TestQuotaNotices(t *testing.T) {
 			t.Helper()
 
 			type notice struct {
-				AccountID, SiteID   int64
+				AccountID           model.AccountID
+				SiteID              model.SiteID
 				Product             string
 				Month               model.Month
 				Threshold           int

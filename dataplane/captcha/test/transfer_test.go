@@ -18,7 +18,7 @@ import (
 // account each.
 func TestTransferredSitekey(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) { transferSitekey(t, d, func(int64) {}) })
+	dbtest.Each(t, func(t *testing.T, d *db.DB) { transferSitekey(t, d, func(model.AccountID) {}) })
 }
 
 // TestTransferBetweenCells is TestTransferredSitekey for accounts in different cells, of which the
@@ -43,7 +43,7 @@ func TestTransferBetweenCells(t *testing.T) {
 
 func transferBetweenCells(t *testing.T, d *db.DB, cell int64) {
 	t.Helper()
-	transferSitekey(t, d, func(from int64) {
+	transferSitekey(t, d, func(from model.AccountID) {
 		if _, err := d.Write.ExecContext(t.Context(), "UPDATE accounts SET cell = CASE id WHEN ? THEN ? ELSE 3 - ? END",
 			from, cell, cell); err != nil {
 			t.Fatal(err)
@@ -52,7 +52,7 @@ func transferBetweenCells(t *testing.T, d *db.DB, cell int64) {
 }
 
 // transferSitekey transfers a sitekey between accounts that place has prepared.
-func transferSitekey(t *testing.T, d *db.DB, place func(from int64)) {
+func transferSitekey(t *testing.T, d *db.DB, place func(from model.AccountID)) {
 	const rounds = 6
 
 	// Each plane has caches of its own.

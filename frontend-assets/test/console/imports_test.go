@@ -105,7 +105,7 @@ func TestImportedDaysWithoutVisitorsChromium(t *testing.T) {
 	}
 
 	d := dbtest.Open(t, db.EmbeddedURL(s.dir))
-	stored, err := dbtest.Rows[struct{ ID int64 }](d, "SELECT id FROM sites")
+	stored, err := dbtest.Rows[struct{ ID model.SiteID }](d, "SELECT id FROM sites")
 	if err != nil || len(stored) != 1 {
 		t.Fatalf("sites: %v, %v", stored, err)
 	}

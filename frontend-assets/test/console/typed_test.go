@@ -133,7 +133,7 @@ func TestImportsBeforeHitsChromium(t *testing.T) {
 	s.signUp()
 	id, _ := s.createSite("example.com", "Shop")
 	d := dbtest.Open(t, db.EmbeddedURL(s.dir))
-	stored, err := dbtest.Rows[struct{ ID int64 }](d, "SELECT id FROM sites")
+	stored, err := dbtest.Rows[struct{ ID model.SiteID }](d, "SELECT id FROM sites")
 	if err != nil || len(stored) != 1 {
 		t.Fatalf("sites: %v, %v", stored, err)
 	}

@@ -367,7 +367,7 @@ func (s *shop) refused(want map[string]int64) {
 
 	s.answered(0)
 	s.stop()
-	counts, err := ingest.New(s.db).RejectionsOfSites(s.t.Context(), []int64{s.site.ID}, 0)
+	counts, err := ingest.New(s.db).RejectionsOfSites(s.t.Context(), []model.SiteID{s.site.ID}, 0)
 	rejections := counts[s.site.ID]
 
 	if err != nil {

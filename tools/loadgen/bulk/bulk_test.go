@@ -51,7 +51,7 @@ func TestBulkLoad(t *testing.T) {
 		if err != nil || len(exported) != 3 {
 			t.Errorf("exported %v, %v; want the three page views", exported, err)
 		}
-		if used, err := sites.New(d).Usage.MonthlyUsage(t.Context(), at.Month(), []int64{site.ID}); err != nil || used[site.ID] != 3 {
+		if used, err := sites.New(d).Usage.MonthlyUsage(t.Context(), at.Month(), []model.SiteID{site.ID}); err != nil || used[site.ID] != 3 {
 			t.Errorf("counted %v, %v; want 3", used, err)
 		}
 

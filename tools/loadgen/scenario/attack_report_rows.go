@@ -98,7 +98,7 @@ func (a *reportAttack) fillHonest(ctx context.Context) func(*db.DB) error {
 		if _, err := store.Plan(ctx, now); err != nil {
 			return err
 		}
-		if err := store.PlanSite(ctx, id, now.Day()-readDays, now); err != nil {
+		if err := store.PlanSite(ctx, model.SiteID(id), now.Day()-readDays, now); err != nil {
 			return err
 		}
 		_, err = store.BuildDue(ctx)
@@ -111,13 +111,13 @@ func viewsOf(random *rand.Rand, siteID int64, from, to model.Instant, n int) bul
 	var rows bulk.Rows
 	for i := range n {
 		at := from.Add(time.Duration(i) * to.Sub(from) / time.Duration(n))
-		v := model.Visit{SiteID: siteID, N: 1, StartedAt: at, LastPageviewAt: at, Pageviews: 1, Channel: "direct"}
+		v := model.Visit{SiteID: model.SiteID(siteID), N: 1, StartedAt: at, LastPageviewAt: at, Pageviews: 1, Channel: "direct"}
 		for b := range v.Visitor {
 			v.Visitor[b] = byte(random.Uint32())
 		}
 
 		rows.Visits = append(rows.Visits, v)
-		rows.Pageviews = append(rows.Pageviews, model.Pageview{SiteID: siteID, At: at, ID: random.Int64(),
+		rows.Pageviews = append(rows.Pageviews, model.Pageview{SiteID: model.SiteID(siteID), At: at, ID: random.Int64(),
 			Visitor: v.Visitor, N: v.N, Path: fmt.Sprintf("/page-%d", i%40), WidthRange: -1})
 	}
 
@@ -156,7 +156,7 @@ func storeDay(ctx context.Context, d *db.DB, nodeID string, events int) (model.D
 			var rows bulk.Rows
 			for i := first; i < min(first+dayChunk, events); i++ {
 				at := day.Start().Add(time.Hour + time.Duration(i)*22*time.Hour/time.Duration(events))
-				rows.Events = append(rows.Events, model.Event{SiteID: id, At: at, ID: random.Int64(),
+				rows.Events = append(rows.Events, model.Event{SiteID: model.SiteID(id), At: at, ID: random.Int64(),
 					Visitor: visits.Visits[i%dayVisitors].Visitor, N: 1, Name: eventName, Path: "/",
 					Properties: string(appendProperties(nil, random))})
 			}
@@ -170,7 +170,7 @@ func storeDay(ctx context.Context, d *db.DB, nodeID string, events int) (model.D
 		return 0, err
 	}
 
-	return day, reports.New(d).PlanSite(ctx, id, day, now)
+	return day, reports.New(d).PlanSite(ctx, model.SiteID(id), day, now)
 }
 
 // awaitDay waits until the worker has built a day of a site. It returns false if the process
@@ -186,7 +186,7 @@ func awaitDay(
 		}
 
 		for store := reports.New(d); ; _ = load.Wait(ctx, 200*time.Millisecond) {
-			views, err := store.DayPageviews(ctx, id, day)
+			views, err := store.DayPageviews(ctx, model.SiteID(id), day)
 			built = views > 0
 			if err != nil || built || in.Server.Ended() || time.Now().After(deadline) {
 				return errors.Join(err, ctx.Err())

@@ -59,7 +59,7 @@ func (f *filler) next(n int) bulk.Rows {
 	for len(rows.Pageviews) < n {
 		at := f.from.Add(time.Duration(f.visits) * f.step)
 		f.visits++
-		v := model.Visit{SiteID: f.sites[f.pick.Uint64()], N: 1, StartedAt: at,
+		v := model.Visit{SiteID: model.SiteID(f.sites[f.pick.Uint64()]), N: 1, StartedAt: at,
 			LastPageviewAt: at.Add((pageviewsPerVisit - 1) * time.Second),
 			Pageviews:      pageviewsPerVisit, Channel: "direct"}
 

@@ -164,7 +164,7 @@ func storeSites(ctx context.Context, d *db.DB, name string, n int) ([]target.Sit
 		if err != nil {
 			return nil, err
 		}
-		created[i] = target.Site{ID: ids.Of(model.NodeSite, s.ID), Key: s.SiteKey, Domain: domain}
+		created[i] = target.Site{ID: ids.Of(model.NodeSite, int64(s.ID)), Key: s.SiteKey, Domain: domain}
 	}
 	return created, nil
 }

@@ -75,7 +75,7 @@ func (m *reportsMeasurer) prepare(ctx context.Context, d *db.DB) error {
 	if err := m.buildDay(ctx, d, store, siteID); err != nil {
 		return err
 	}
-	stored, err := store.StoredBytes(ctx, siteID)
+	stored, err := store.StoredBytes(ctx, model.SiteID(siteID))
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (m *reportsMeasurer) prepare(ctx context.Context, d *db.DB) error {
 func (m *reportsMeasurer) buildDay(ctx context.Context, d *db.DB, store *reports.Store, siteID int64) error {
 	const times = 10
 	yesterday := model.At(time.Now()).Day() - 1
-	views, err := store.DayPageviews(ctx, siteID, yesterday)
+	views, err := store.DayPageviews(ctx, model.SiteID(siteID), yesterday)
 	if err != nil {
 		return err
 	}
@@ -103,8 +103,8 @@ func (m *reportsMeasurer) buildDay(ctx context.Context, d *db.DB, store *reports
 			if err != nil {
 				return err
 			}
-			if err := d.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.CellTx) error {
-				return reports.Invalidate(ctx, tx, siteID, now, yesterday)
+			if err := d.InSiteTx(ctx, model.SiteID(siteID), func(ctx context.Context, tx *db.CellTx) error {
+				return reports.Invalidate(ctx, tx, model.SiteID(siteID), now, yesterday)
 			}); err != nil {
 				return err
 			}

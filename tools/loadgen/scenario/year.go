@@ -118,14 +118,14 @@ func (y *year) addVisit(rows *bulk.Rows, visitor model.VisitorID, number int16, 
 	at, path := start, ""
 	for range v.Pageviews {
 		path = pathOf(y.paths.Uint64())
-		view := model.Pageview{SiteID: y.siteID, At: at, ID: y.random.Int64(), Visitor: visitor, N: number, Path: path,
+		view := model.Pageview{SiteID: model.SiteID(y.siteID), At: at, ID: y.random.Int64(), Visitor: visitor, N: number, Path: path,
 			Language: language, WidthRange: width}
 		rows.Pageviews = append(rows.Pageviews, view)
 
 		// One page view in ten is left before anything is reported.
 		if y.random.IntN(10) > 0 {
 			rows.Engagement = append(rows.Engagement, model.Engagement{
-				EngagementKey: model.EngagementKey{SiteID: y.siteID, Day: y.day, PageviewID: view.ID},
+				EngagementKey: model.EngagementKey{SiteID: model.SiteID(y.siteID), Day: y.day, PageviewID: view.ID},
 				MS:            int32(y.random.ExpFloat64() * 25_000), Scroll: int16(y.random.IntN(101)),
 			})
 		}
@@ -141,7 +141,7 @@ func (y *year) addVisit(rows *bulk.Rows, visitor model.VisitorID, number int16, 
 // in ten a custom event, one in fifty a purchase and one in a thousand a refund.
 func (y *year) addEvents(rows *bulk.Rows, v *model.Visit, at model.Instant, path string) {
 	add := func(name string, change func(*model.Event)) {
-		e := model.Event{SiteID: y.siteID, At: at, ID: y.random.Int64(), Visitor: v.Visitor, N: v.N, Name: name, Path: path}
+		e := model.Event{SiteID: model.SiteID(y.siteID), At: at, ID: y.random.Int64(), Visitor: v.Visitor, N: v.N, Name: name, Path: path}
 		change(&e)
 		rows.Events = append(rows.Events, e)
 	}
@@ -172,7 +172,7 @@ func (y *year) addEvents(rows *bulk.Rows, v *model.Visit, at model.Instant, path
 
 // visit returns a visit without its page views.
 func (y *year) visit(visitor model.VisitorID, number int16, at model.Instant) model.Visit {
-	v := model.Visit{SiteID: y.siteID, Visitor: visitor, StartedAt: at, N: number, LastPageviewAt: at, Pageviews: 1,
+	v := model.Visit{SiteID: model.SiteID(y.siteID), Visitor: visitor, StartedAt: at, N: number, LastPageviewAt: at, Pageviews: 1,
 		Channel: "direct", Client: oracle.BusyClient(y.clients)}
 	for v.Pageviews < maxVisitViews && y.random.Float64() < 1-1/viewsPerVisit {
 		v.Pageviews++

@@ -30,7 +30,9 @@ const (
 
 // Shop names what belongs to the demo.
 type Shop struct {
-	AccountID, SiteID, SitekeyID int64
+	AccountID model.AccountID
+	SiteID    model.SiteID
+	SitekeyID model.SitekeyID
 }
 
 // Fill stores what happened in the shop since its last stored hit, or in Days days, up to now, in
@@ -38,7 +40,7 @@ type Shop struct {
 func Fill(ctx context.Context, d *db.DB, shop Shop, now time.Time) error {
 	to := model.At(now)
 	from := (to.Day() - Days).Start()
-	last, err := sites.New(d).Usage.LastHits(ctx, []int64{shop.SiteID})
+	last, err := sites.New(d).Usage.LastHits(ctx, []model.SiteID{shop.SiteID})
 	if err != nil {
 		return err
 	}
@@ -66,7 +68,7 @@ func Fill(ctx context.Context, d *db.DB, shop Shop, now time.Time) error {
 
 // storeHits stores rows in one transaction and counts them for the site's quota.
 func storeHits(
-	ctx context.Context, cell *db.Cell, changes *ingest.HitChanges, siteID int64, from, to model.Instant,
+	ctx context.Context, cell *db.Cell, changes *ingest.HitChanges, siteID model.SiteID, from, to model.Instant,
 ) error {
 	keys := ingest.HitKeys{Since: from.Day().Start(), Until: (to.Day() + 1).Start()}
 	for month := from.Month(); month <= to.Month(); month = month.Next() {
@@ -150,10 +152,10 @@ func storeCounts(ctx context.Context, cell *db.Cell, shop Shop, from, to model.I
 }
 
 // random returns the generator of a day, or of one of its visits.
-func random(siteID int64, day model.Day, visit int) *rand.Rand {
+func random(siteID model.SiteID, day model.Day, visit int) *rand.Rand {
 	h := fnv.New64a()
 	var b [8]byte
-	for _, n := range []int64{siteID, int64(day), int64(visit)} {
+	for _, n := range []int64{int64(siteID), int64(day), int64(visit)} {
 		binary.LittleEndian.PutUint64(b[:], uint64(n))
 		_, _ = h.Write(b[:])
 	}
@@ -207,7 +209,7 @@ func visits(r *rand.Rand, day model.Day) (int, []weighted[source]) {
 }
 
 // Generate returns the rows of a site after from, up to and including to.
-func Generate(siteID int64, from, to model.Instant) *ingest.HitChanges {
+func Generate(siteID model.SiteID, from, to model.Instant) *ingest.HitChanges {
 	g := &generator{siteID: siteID, from: from, to: to, changes: &ingest.HitChanges{}}
 	for day := from.Day(); day <= to.Day(); day++ {
 		g.day(day)

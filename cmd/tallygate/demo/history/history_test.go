@@ -129,7 +129,7 @@ func TestFill(t *testing.T) {
 			}
 			t.Logf("filled in %v", time.Since(start))
 
-			days, err := sites.New(d).Usage.UsageByDay(t.Context(), []int64{site.ID}, first)
+			days, err := sites.New(d).Usage.UsageByDay(t.Context(), []model.SiteID{site.ID}, first)
 			if err != nil {
 				t.Fatal(err)
 			}

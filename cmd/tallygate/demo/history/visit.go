@@ -17,7 +17,7 @@ import (
 
 // generator collects the rows of visits.
 type generator struct {
-	siteID   int64
+	siteID   model.SiteID
 	from, to model.Instant // exclusive and inclusive
 	changes  *ingest.HitChanges
 }
