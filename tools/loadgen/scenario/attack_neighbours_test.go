@@ -66,6 +66,8 @@ func TestNeighboursGoals(t *testing.T) {
 		"other calm":          {before: 10 * ms, during: 30 * ms, after: 30 * ms},
 		"refused":             {before: 30 * ms, during: 30 * ms, after: 30 * ms, steady: true, answers: map[string]int64{"204": 99, "503": 1}, faults: 1},
 		"refused, observed":   {before: 30 * ms, during: 30 * ms, after: 30 * ms, steady: true, answers: map[string]int64{"204": 99, "400 x": 1}, observe: true, faults: 1},
+		"too slow":            {before: 30 * ms, during: 30 * ms, after: 30 * ms, steady: true, answers: map[string]int64{"204": 99, "503 unavailable": 1}, faults: 1},
+		"too slow, observed":  {before: 30 * ms, during: 30 * ms, after: 30 * ms, steady: true, answers: map[string]int64{"204": 99, "503 unavailable": 1}, observe: true},
 		"refused at the ends": {before: 30 * ms, during: 30 * ms, after: 30 * ms, steady: true, outside: 1, faults: 1},
 	} {
 		if test.answers == nil {
