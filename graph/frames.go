@@ -6,6 +6,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/db/sites"
 )
 
@@ -20,7 +21,7 @@ func LinkFrames(d *db.DB) (func(ctx context.Context, linkID string) ([]string, e
 
 	return func(ctx context.Context, linkID string) ([]string, error) {
 		// Ids cannot be guessed: a wrong one costs no lookup.
-		id, ok := model.ParseID[model.SharedLinkID](ids, linkID)
+		id, ok := nodeid.Parse[model.SharedLinkID](ids, linkID)
 		if !ok {
 			return nil, nil
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/graph/limits"
 	"github.com/tallygate/tallygate/graph/resolver"
 )
@@ -14,7 +15,7 @@ import (
 // requests gives each request its id, limits and loaders, and those of GraphQL their deadline.
 type requests struct {
 	db         *db.DB
-	ids        *model.NodeIDs
+	ids        *nodeid.IDs
 	limits     *limits.Limits
 	timeout    time.Duration
 	now        func() time.Time

@@ -24,6 +24,7 @@ import (
 	"github.com/tallygate/tallygate/db/health"
 	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/endpoint"
 	"github.com/tallygate/tallygate/graph/generated"
@@ -177,7 +178,7 @@ func byPath(api, tools http.Handler) http.Handler {
 	})
 }
 
-func nodeIDs(d *db.DB) (*model.NodeIDs, error) {
+func nodeIDs(d *db.DB) (*nodeid.IDs, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), limits.RequestTimeout)
 	defer cancel()
 	return keys.New(d).NodeIDs(ctx)

@@ -167,7 +167,7 @@ func (s *Store) ConfirmEmailChange(
 func mailOldAddress(
 	ctx context.Context, tx *db.Tx, user *model.User, kind string, at model.Instant,
 ) error {
-	data, err := json.Marshal(model.EmailMail{At: at})
+	data, err := json.Marshal(outbox.EmailMail{At: at})
 	if err != nil {
 		return err
 	}

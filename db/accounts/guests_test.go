@@ -10,6 +10,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
@@ -64,7 +65,7 @@ func TestMemberForGuests(t *testing.T) {
 			{"an owner's token", owner.Restrict([]model.SiteID{two.ID}), []model.SiteID{two.ID}},
 		} {
 			for _, site := range []*model.Site{one, two, own} {
-				member, err := accounts.New(d).MemberFor(t.Context(), test.user, model.NodeSite, int64(site.ID))
+				member, err := accounts.New(d).MemberFor(t.Context(), test.user, nodeid.Site, int64(site.ID))
 				found := slices.Contains(test.sites, site.ID)
 				if found && err != nil || !found && !errors.Is(err, model.ErrNotFound) {
 					t.Errorf("%s, the site %s: %v, want that it is found: %t", test.name, site.Domain, err, found)

@@ -8,18 +8,19 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 )
 
 // objectTables are the tables with an account_id and no site, and siteObjectTables those with a
 // site_id.
 var (
-	objectTables = map[model.NodeKind]string{
-		model.NodeSitekey: "sitekeys", model.NodeInvitation: "invitations",
+	objectTables = map[nodeid.Kind]string{
+		nodeid.Sitekey: "sitekeys", nodeid.Invitation: "invitations",
 	}
-	siteObjectTables = map[model.NodeKind]string{
-		model.NodeAnnotation: "annotations", model.NodeSegment: "segments", model.NodeFunnel: "funnels",
-		model.NodeSharedLink: "shared_links", model.NodeErasure: "user_erasures",
-		model.NodeImport: "report_imports", model.NodeImportJob: "import_jobs",
+	siteObjectTables = map[nodeid.Kind]string{
+		nodeid.Annotation: "annotations", nodeid.Segment: "segments", nodeid.Funnel: "funnels",
+		nodeid.SharedLink: "shared_links", nodeid.Erasure: "user_erasures",
+		nodeid.Import: "report_imports", nodeid.ImportJob: "import_jobs",
 	}
 )
 
@@ -29,7 +30,7 @@ var (
 // model.ErrSecondFactorRequired if that account requires a second factor that the user does not
 // have. A guest of the account, and an API token that is restricted to sites, find only their sites
 // and the objects of these. For a user of one account without a restriction it makes no query.
-func (s *Store) MemberFor(ctx context.Context, user *model.User, kind model.NodeKind, id int64) (*model.User, error) {
+func (s *Store) MemberFor(ctx context.Context, user *model.User, kind nodeid.Kind, id int64) (*model.User, error) {
 	if len(user.Memberships) < 2 && !user.IsRestricted() {
 		return unlessBarred(user)
 	}
@@ -50,16 +51,16 @@ func (s *Store) MemberFor(ctx context.Context, user *model.User, kind model.Node
 
 // ownerOf returns the account that an object belongs to, and the site, which is 0 for an object of
 // no site.
-func (s *Store) ownerOf(ctx context.Context, kind model.NodeKind, id int64) (accountID model.AccountID, siteID model.SiteID, err error) {
+func (s *Store) ownerOf(ctx context.Context, kind nodeid.Kind, id int64) (accountID model.AccountID, siteID model.SiteID, err error) {
 	q := s.db.Read.NewSelect()
 	switch table, tableOfSites := objectTables[kind], siteObjectTables[kind]; {
-	case kind == model.NodeSite:
+	case kind == nodeid.Site:
 		q = q.Table("sites").Column("account_id", "id").Where("id = ?", id)
 	case table != "":
 		q = q.Table(table).Column("account_id").ColumnExpr("0").Where("id = ?", id)
-	case kind == model.NodeAlertChannel:
+	case kind == nodeid.AlertChannel:
 		q = q.Table("alert_channels").Column("account_id").ColumnExpr("coalesce(site_id, 0)").Where("id = ?", id)
-	case kind == model.NodeAlertMessage:
+	case kind == nodeid.AlertMessage:
 		q = q.Table("alert_channels").Column("account_id").ColumnExpr("coalesce(site_id, 0)").
 			Where("id = (SELECT channel_id FROM alert_messages WHERE id = ?)", id)
 	case tableOfSites != "":

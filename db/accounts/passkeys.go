@@ -8,6 +8,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 )
 
 // Passkeys stores the passkeys of users.
@@ -175,7 +176,7 @@ func auditPasskey(
 ) error {
 	return audit.Write(ctx, tx, audit.Change{
 		AccountID: user.AccountID, By: user, Before: before, After: after,
-		Object: audit.Object{Kind: model.NodePasskey, ID: int64(passkey.ID), Name: passkey.Name},
+		Object: audit.Object{Kind: nodeid.Passkey, ID: int64(passkey.ID), Name: passkey.Name},
 	})
 }
 

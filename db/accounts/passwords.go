@@ -188,11 +188,11 @@ func changePassword(
 	}
 
 	// The mail names the API tokens that stay valid.
-	data := model.PasswordChangedMail{At: change.At}
+	data := outbox.PasswordChangedMail{At: change.At}
 	for _, token := range tokens {
 		data.Tokens = append(data.Tokens, token.String())
 	}
-	return tokens, mailChange(ctx, tx, user, model.MailPasswordChanged, model.MaxPasswordMails, change.At, data)
+	return tokens, mailChange(ctx, tx, user, model.MailPasswordChanged, outbox.MaxPasswordMails, change.At, data)
 }
 
 // mailChange mails the user about a change of the password or the second factors, at most so many

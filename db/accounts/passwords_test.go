@@ -10,6 +10,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
@@ -117,22 +118,22 @@ func TestAChangedPasswordIsMailed(t *testing.T) {
 			t.Errorf("data %q, %v; want %q", rows, err, want)
 		}
 
-		for range 2 * model.MaxPasswordMails {
+		for range 2 * outbox.MaxPasswordMails {
 			change(dbtest.Start.Add(time.Minute))
 		}
 
-		if n := count(); n != model.MaxPasswordMails {
-			t.Errorf("%d mails, want %d", n, model.MaxPasswordMails)
+		if n := count(); n != outbox.MaxPasswordMails {
+			t.Errorf("%d mails, want %d", n, outbox.MaxPasswordMails)
 		}
 
 		change(dbtest.Start.Add(time.Hour + time.Minute))
 
-		if n := count(); n != model.MaxPasswordMails+1 {
-			t.Errorf("%d mails an hour later, want %d", n, model.MaxPasswordMails+1)
+		if n := count(); n != outbox.MaxPasswordMails+1 {
+			t.Errorf("%d mails an hour later, want %d", n, outbox.MaxPasswordMails+1)
 		}
 
 		after, err := accounts.New(d).UserByEmail(ctx, user.Email)
-		if want := int32(2*model.MaxPasswordMails + 2); err != nil || after.PasswordGeneration != want {
+		if want := int32(2*outbox.MaxPasswordMails + 2); err != nil || after.PasswordGeneration != want {
 			t.Errorf("generation %d, %v; want %d", after.PasswordGeneration, err, want)
 		}
 	})

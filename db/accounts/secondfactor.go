@@ -11,6 +11,7 @@ import (
 	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
 )
 
 var (
@@ -187,8 +188,8 @@ func (s *SecondFactors) UseRecoveryCode(ctx context.Context, userID model.UserID
 			return err
 		}
 
-		return mailChange(ctx, tx, user, model.MailRecoveryCode, model.MaxSecondFactorMails, change.At,
-			model.RecoveryCodeMail{At: change.At, Left: left})
+		return mailChange(ctx, tx, user, model.MailRecoveryCode, outbox.MaxSecondFactorMails, change.At,
+			outbox.RecoveryCodeMail{At: change.At, Left: left})
 	})
 	return db.Wrap(err, "use a recovery code of user %d", userID)
 }
@@ -266,8 +267,8 @@ func (s *SecondFactors) Reset(ctx context.Context, email string, change FactorCh
 			return err
 		}
 
-		err = mailChange(ctx, tx, user, model.MailSecondFactor, model.MaxSecondFactorMails, change.At,
-			model.SecondFactorMail{At: change.At, Operator: true})
+		err = mailChange(ctx, tx, user, model.MailSecondFactor, outbox.MaxSecondFactorMails, change.At,
+			outbox.SecondFactorMail{At: change.At, Operator: true})
 		if err != nil {
 			return err
 		}
@@ -346,8 +347,8 @@ func addFactor(
 		}
 	}
 
-	return first, mailChange(ctx, tx, user, model.MailSecondFactor, model.MaxSecondFactorMails, change.At,
-		model.SecondFactorMail{At: change.At, Passkey: passkey, Added: true})
+	return first, mailChange(ctx, tx, user, model.MailSecondFactor, outbox.MaxSecondFactorMails, change.At,
+		outbox.SecondFactorMail{At: change.At, Passkey: passkey, Added: true})
 }
 
 // removeFactor records that a user has lost a second factor. Without another factor it deletes the
@@ -375,8 +376,8 @@ func removeFactor(ctx context.Context, tx *db.Tx, user *model.User, passkey stri
 		}
 	}
 
-	return mailChange(ctx, tx, user, model.MailSecondFactor, model.MaxSecondFactorMails, change.At,
-		model.SecondFactorMail{At: change.At, Passkey: passkey})
+	return mailChange(ctx, tx, user, model.MailSecondFactor, outbox.MaxSecondFactorMails, change.At,
+		outbox.SecondFactorMail{At: change.At, Passkey: passkey})
 }
 
 // needsSecondFactor reports whether an account of the user requires a second factor.

@@ -8,6 +8,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/db/outbox"
 )
 
@@ -53,7 +54,7 @@ func suspendOrResume(
 		return nil
 	case suspend:
 		account.SuspendedAt = now
-		data := model.SuspendedMail{At: now, Reason: reason}
+		data := outbox.SuspendedMail{At: now, Reason: reason}
 		return outbox.MailUsers(ctx, tx, account.ID, model.MailSuspended, data, now, model.RoleOwner)
 	}
 
@@ -88,7 +89,7 @@ func (s *Store) changeSuspension(
 
 		err = audit.Write(ctx, tx, audit.Change{
 			AccountID: accountID, ByOperator: true,
-			Object: audit.Object{Kind: model.NodeAccount, ID: int64(accountID), Name: account.Name},
+			Object: audit.Object{Kind: nodeid.Account, ID: int64(accountID), Name: account.Name},
 			Before: before, After: suspensionValues(account),
 		})
 		if err != nil {

@@ -253,7 +253,7 @@ func (s *Tokens) mailExpiringToken(ctx context.Context, id int64, earlier int32,
 			return err
 		}
 
-		data, err := json.Marshal(model.TokenExpiresMail{Name: token.Name, Hint: token.TokenHint, At: token.ExpiresAt})
+		data, err := json.Marshal(outbox.TokenExpiresMail{Name: token.Name, Hint: token.TokenHint, At: token.ExpiresAt})
 		if err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/db/outbox"
 )
 
@@ -148,7 +149,7 @@ func queueConfirm(
 	ctx context.Context, tx *db.Tx, channel *model.AlertChannel, site *model.Site, secrets Secrets, confirm *Confirmation,
 	now model.Instant,
 ) error {
-	data := model.AlertConfirmMail{LinkMail: model.LinkMail{URL: confirm.URL}, By: confirm.By}
+	data := outbox.AlertConfirmMail{LinkMail: outbox.LinkMail{URL: confirm.URL}, By: confirm.By}
 	if site != nil {
 		data.MailSite = model.MailSite{Site: site.Domain, SiteID: site.ID}
 	}
@@ -341,7 +342,7 @@ func (s *Channels) Confirm(ctx context.Context, token string, now model.Instant)
 }
 
 // Stop ends the mails of a channel for its recipient. The caller must have checked the secret of
-// the mail, see model.NodeIDs.ParseChannelStop. It does nothing if the channel was deleted or is
+// the mail, see nodeid.IDs.ParseChannelStop. It does nothing if the channel was deleted or is
 // stopped already.
 func (s *Channels) Stop(ctx context.Context, id int64, confirmedAt, now model.Instant) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -403,7 +404,7 @@ func (s *Channels) values(channel *model.AlertChannel) audit.Values {
 func (s *Channels) audit(ctx context.Context, tx *db.Tx, channel *model.AlertChannel, before, after audit.Values) error {
 	return audit.Write(ctx, tx, audit.Change{
 		AccountID: channel.AccountID,
-		Object:    audit.Object{Kind: model.NodeAlertChannel, ID: channel.ID, Name: channel.Name},
+		Object:    audit.Object{Kind: nodeid.AlertChannel, ID: channel.ID, Name: channel.Name},
 		Before:    before, After: after,
 	})
 }

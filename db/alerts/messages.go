@@ -8,6 +8,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/db/outbox"
 )
 
@@ -152,7 +153,7 @@ func (s *Channels) Redeliver(
 // auditMessage records that a caller requested a message.
 func auditMessage(ctx context.Context, tx *db.Tx, accountID model.AccountID, m *model.AlertMessage) error {
 	return audit.Write(ctx, tx, audit.Change{
-		AccountID: accountID, Object: audit.Object{Kind: model.NodeAlertMessage, ID: m.ID, Name: m.Event},
+		AccountID: accountID, Object: audit.Object{Kind: nodeid.AlertMessage, ID: m.ID, Name: m.Event},
 		After: audit.Values{"event": m.Event},
 	})
 }

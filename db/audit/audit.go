@@ -16,6 +16,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/idempotency"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 )
 
 // Kind is the kind of an actor.
@@ -67,7 +68,7 @@ type Values map[string]any
 
 // Object is the row that an action changed. Name is its name at that time.
 type Object struct {
-	Kind   model.NodeKind
+	Kind   nodeid.Kind
 	ID     int64
 	SiteID model.SiteID // of a delivery; otherwise 0
 	Name   string

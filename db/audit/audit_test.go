@@ -11,6 +11,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
@@ -38,7 +39,7 @@ func TestWrite(t *testing.T) {
 		other := &model.User{ID: user.ID + 1, Email: "other@example.com"}
 		// After the entry of the sign-up, which has the machine's time.
 		at := model.At(time.Date(2090, 1, 1, 0, 0, 0, 0, time.UTC))
-		object := audit.Object{Kind: model.NodeSite, ID: 7, Name: "example.com"}
+		object := audit.Object{Kind: nodeid.Site, ID: 7, Name: "example.com"}
 		as := func(kind audit.Kind) context.Context {
 			return audit.WithActor(t.Context(), audit.Actor{Kind: kind, UserID: user.ID, Email: user.Email, Action: "act", At: at})
 		}
@@ -104,7 +105,7 @@ func TestValuesAreBounded(t *testing.T) {
 			"objects": {"filters": []any{map[string]any{"values": many}}},
 		} {
 			write(t, d, t.Context(), audit.Change{AccountID: user.AccountID, Before: values,
-				Object: audit.Object{Kind: model.NodeSite, ID: 1, Name: name}})
+				Object: audit.Object{Kind: nodeid.Site, ID: 1, Name: name}})
 			rows, err := dbtest.Rows[struct{ Before string }](d, "SELECT before FROM audit_log WHERE object_name = ?", name)
 			if err != nil || len(rows) != 1 {
 				t.Fatal(rows, err)
@@ -124,7 +125,7 @@ func TestValuesAreBounded(t *testing.T) {
 			}
 		}
 
-		small := entries(t, d, user.AccountID, audit.Filter{ObjectKind: model.NodeSite, ObjectID: 1})
+		small := entries(t, d, user.AccountID, audit.Filter{ObjectKind: nodeid.Site, ObjectID: 1})
 		for _, entry := range small {
 			if entry.Object.Name == "small" && fmt.Sprint(entry.Before["volume"]) != "9007199254740992" {
 				t.Errorf("the volume is %v", entry.Before["volume"])

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 )
 
 // MaxActions is how many actions a filter can have.
@@ -34,7 +35,7 @@ type Entry struct {
 type Filter struct {
 	Actions    []string     // any of these; at most MaxActions
 	UserID     model.UserID // the user, also through an API token
-	ObjectKind model.NodeKind
+	ObjectKind nodeid.Kind
 	ObjectID   int64
 	ObjectSite model.SiteID // of a delivery
 	Since      model.Instant
@@ -142,7 +143,7 @@ func (r *row) entry() (*Entry, error) {
 			Action: r.Action, At: r.At,
 		},
 		Object: Object{
-			Kind: model.NodeKindOf(r.ObjectKind), ID: r.ObjectID, SiteID: r.ObjectSite, Name: r.ObjectName,
+			Kind: nodeid.KindOfType(r.ObjectKind), ID: r.ObjectID, SiteID: r.ObjectSite, Name: r.ObjectName,
 		},
 	}
 

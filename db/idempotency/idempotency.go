@@ -14,6 +14,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 )
 
 // The bounds of the records.
@@ -58,7 +59,7 @@ type Call struct {
 
 // Object is the object that a call has created or changed.
 type Object struct {
-	Kind   model.NodeKind
+	Kind   nodeid.Kind
 	ID     int64
 	SiteID model.SiteID // of a delivery; otherwise 0
 }
@@ -140,5 +141,5 @@ func (s *Store) Find(ctx context.Context, call Call) (*Object, error) {
 	}
 
 	row := rows[0]
-	return &Object{Kind: model.NodeKindOf(row.ObjectKind), ID: row.ObjectID, SiteID: row.ObjectSite}, nil
+	return &Object{Kind: nodeid.KindOfType(row.ObjectKind), ID: row.ObjectID, SiteID: row.ObjectSite}, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/idempotency"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
@@ -18,7 +19,7 @@ func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
 var (
 	now    = model.At(time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC))
 	call   = idempotency.Call{AccountID: 1, UserID: 2, TokenID: 0, Key: []byte("key"), Input: []byte("input"), At: now}
-	object = idempotency.Object{Kind: model.NodeSite, ID: 7}
+	object = idempotency.Object{Kind: nodeid.Site, ID: 7}
 )
 
 // record records an object of a call in a transaction of its own.
@@ -72,7 +73,7 @@ func TestRecord(t *testing.T) {
 			}
 		}
 		other.At = now.Add(idempotency.Lifetime)
-		delivery := idempotency.Object{Kind: model.NodeDelivery, ID: 8, SiteID: 9}
+		delivery := idempotency.Object{Kind: nodeid.Delivery, ID: 8, SiteID: 9}
 		if err := record(t.Context(), d, other, delivery); err != nil {
 			t.Errorf("a record after the end: %v", err)
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/tallygate/tallygate/db/idempotency"
 	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/db/sites"
 )
@@ -263,9 +264,9 @@ func record(ctx context.Context, tx *db.Tx, site *model.Site, before, after *mod
 		return audit.Values{"importedFrom": job.Source, "importState": stateNames[job.State]}
 	}
 	return audit.Write(ctx, tx, audit.Change{
-		AccountID: site.AccountID, IsKnown: true, Object: audit.Object{Kind: model.NodeSite, ID: int64(site.ID), Name: site.Domain},
+		AccountID: site.AccountID, IsKnown: true, Object: audit.Object{Kind: nodeid.Site, ID: int64(site.ID), Name: site.Domain},
 		Before: values(before), After: values(after),
-		Returns: &idempotency.Object{Kind: model.NodeImportJob, ID: int64(after.ID)},
+		Returns: &idempotency.Object{Kind: nodeid.ImportJob, ID: int64(after.ID)},
 	})
 }
 

@@ -7,14 +7,14 @@ import (
 	"sync/atomic"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 )
 
 // Store uses the keys of a database. It is safe for concurrent use.
 type Store struct {
 	db *db.DB
 
-	nodeIDs atomic.Pointer[model.NodeIDs] // nil before the first NodeIDs
+	nodeIDs atomic.Pointer[nodeid.IDs] // nil before the first NodeIDs
 }
 
 // New returns the keys of a database.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/keys"
-	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
@@ -30,7 +30,7 @@ func TestNodeIDsAreShared(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				ids[i] = nodes.Of(model.NodeSite, 1)
+				ids[i] = nodes.Of(nodeid.Site, 1)
 			})
 		}
 
@@ -50,7 +50,7 @@ func TestNodeIDsAreShared(t *testing.T) {
 		}
 
 		for i, id := range ids {
-			if want := nodes.Of(model.NodeSite, 1); id != want {
+			if want := nodes.Of(nodeid.Site, 1); id != want {
 				t.Errorf("process %d writes %s, a later one %s", i, id, want)
 			}
 		}

@@ -21,7 +21,7 @@ type Mail struct {
 	Account string `bun:"-"` // the account's name; set by a lease, empty for a mail of no account
 }
 
-// Kinds of mails. MailKinds has the data of each.
+// Kinds of mails. Package outbox has the data of each.
 const (
 	MailQuota80         = "quota_80"
 	MailQuota100        = "quota_100"
@@ -48,36 +48,6 @@ const (
 	MailAlertConfirm    = "alert_confirm" // to the address of a channel that is not confirmed
 	MailTest            = "test"
 )
-
-// MailKinds maps every kind to an empty value of its data. Package jobs/mail has a template of each
-// in each language. Data with the fields site and siteId, see MailSite, names and links to the
-// site.
-var MailKinds = map[string]any{
-	MailQuota80:         QuotaMail{},
-	MailQuota100:        QuotaMail{},
-	MailDeliveryFailed:  DeliveryFailedMail{},
-	MailInvitation:      InvitationMail{},
-	MailPasswordReset:   LinkMail{},
-	MailSignUp:          LinkMail{},
-	MailSignUpKnown:     LinkMail{},
-	MailEmailChange:     LinkMail{},
-	MailEmailKnown:      LinkMail{},
-	MailEmailRequested:  EmailMail{},
-	MailEmailChanged:    EmailMail{},
-	MailWebhookChanged:  WebhookChangedMail{},
-	MailPasswordChanged: PasswordChangedMail{},
-	MailTokenExpires:    TokenExpiresMail{},
-	MailSecondFactor:    SecondFactorMail{},
-	MailRecoveryCode:    RecoveryCodeMail{},
-	MailOperatorLink:    struct{}{},
-	MailSuspended:       SuspendedMail{},
-	MailResumed:         struct{}{},
-	MailCaptchaAttack:   CaptchaAttackMail{},
-	MailAlert:           AlertMail{},
-	MailOwnAlert:        AlertMail{},
-	MailAlertConfirm:    AlertConfirmMail{},
-	MailTest:            struct{}{},
-}
 
 // States of mails.
 const (
@@ -123,133 +93,6 @@ func MailRetryDelay(attempts int32) time.Duration {
 type MailSite struct {
 	Site   string `json:"site,omitempty"` // its domain
 	SiteID SiteID `json:"siteId,omitempty"`
-}
-
-// QuotaMail is the data of quota_80 and quota_100.
-type QuotaMail struct {
-	MailSite
-	Product string `json:"product"`         // analytics or captcha
-	Month   string `json:"month"`           // YYYY-MM
-	Quota   int64  `json:"quota,omitempty"` // 0: unknown
-}
-
-// DeliveryFailedMail is the data of delivery_failed.
-type DeliveryFailedMail struct {
-	MailSite
-	Kind     string `json:"kind"`
-	Event    string `json:"event"`
-	Attempts int32  `json:"attempts"`
-	Error    string `json:"error"`
-}
-
-// MaxWebhookMails is how many changes of a site's webhook URLs are mailed on one UTC day.
-const MaxWebhookMails = 5
-
-// WebhookChangedMail is the data of webhook_changed. It holds hosts only: the path and query of a
-// URL can contain secrets.
-type WebhookChangedMail struct {
-	MailSite
-	Kind     string  `json:"kind"` // of the deliveries: DeliveryConversion or DeliveryDailyExport
-	By       string  `json:"by"`   // see ChangedBy
-	Token    string  `json:"token,omitempty"`
-	Operator bool    `json:"operator,omitempty"`
-	At       Instant `json:"at"`
-	Old      string  `json:"old,omitempty"`  // host; empty: no webhook before
-	New      string  `json:"new,omitempty"`  // host; empty: no webhook now
-	Last     bool    `json:"last,omitempty"` // whether later changes of the day are not mailed
-}
-
-// MaxPasswordMails is how many changes of one user's password are mailed within an hour.
-const MaxPasswordMails = 5
-
-// PasswordChangedMail is the data of password_changed.
-type PasswordChangedMail struct {
-	At     Instant  `json:"at"`
-	Tokens []string `json:"tokens,omitempty"` // the API tokens that remain valid, see APIToken.String
-}
-
-// TokenExpiresMail is the data of token_expires.
-type TokenExpiresMail struct {
-	Name string  `json:"name"`
-	Hint string  `json:"hint"` // the last characters of the token
-	At   Instant `json:"at"`
-}
-
-// EmailMail is the data of email_requested and email_changed. It does not hold the new address,
-// which the old one's reader need not know.
-type EmailMail struct {
-	At Instant `json:"at"`
-}
-
-// MaxSecondFactorMails is how many changes of one user's second factors are mailed within an hour.
-const MaxSecondFactorMails = 20
-
-// SecondFactorMail is the data of second_factor.
-type SecondFactorMail struct {
-	At       Instant `json:"at"`
-	Passkey  string  `json:"passkey,omitempty"`  // its name; empty: an authenticator app
-	Added    bool    `json:"added,omitempty"`    // false: removed
-	Operator bool    `json:"operator,omitempty"` // the operator removed all second factors
-}
-
-// RecoveryCodeMail is the data of recovery_code.
-type RecoveryCodeMail struct {
-	At   Instant `json:"at"`
-	Left int     `json:"left"` // unused codes
-}
-
-// SuspendedMail is the data of account_suspended.
-type SuspendedMail struct {
-	At     Instant `json:"at"`
-	Reason string  `json:"reason"` // for the users, see ParseReason
-}
-
-// CaptchaAttackMail is the data of captcha_attack: an attack on a sitekey began.
-type CaptchaAttackMail struct {
-	Sitekey string  `json:"sitekey"` // its name
-	At      Instant `json:"at"`
-
-	// In the ten minutes so far.
-	Networks   int64 `json:"networks"`
-	Challenges int64 `json:"challenges"`
-	Refused    int64 `json:"refused"` // tokens
-	Usual      int64 `json:"usual"`   // networks
-
-	Factor int  `json:"factor"`          // of the work
-	IsOff  bool `json:"isOff,omitempty"` // the policy forbids that an attack changes the work
-}
-
-// InvitationMail is the data of invitation. The data is deleted like the data of LinkMail.
-type InvitationMail struct {
-	LinkMail
-	By   string `json:"by,omitempty"` // e-mail address of the inviting user; empty for the command line
-	To   string `json:"to,omitempty"` // the invited address
-	Role Role   `json:"role,omitempty"`
-
-	Sites int `json:"sites,omitempty"` // how many sites a guest reaches; 0: the whole account
-}
-
-// LinkMail is the data of password_reset, email_change and the sign-ups. The link
-// contains a secret, so the data is deleted when the mail reaches a final state.
-type LinkMail struct {
-	URL string `json:"url"`
-}
-
-// AlertMail is the data of alert and own_alert: a message to an e-mail address.
-type AlertMail struct {
-	AlertData
-	ChannelID   int64      `json:"channelId"`
-	ConfirmedAt Instant    `json:"confirmedAt"` // of the channel, see NodeIDs.OfChannelStop
-	Channel     string     `json:"channel"`     // its name
-	Event       string     `json:"event"`
-	Phase       AlertPhase `json:"phase"`
-}
-
-// AlertConfirmMail is the data of alert_confirm. The data is deleted like the data of LinkMail.
-type AlertConfirmMail struct {
-	LinkMail
-	MailSite
-	By string `json:"by,omitempty"` // e-mail address of the user who made the channel
 }
 
 // StopMailPath is the path of the control plane's page that stops the mails of a channel.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 )
 
 // The worker's view of deliveries, and of messages to alert channels, which are attempted as
@@ -259,7 +260,7 @@ func (s *Store) LeaseDelivery(
 	switch {
 	case leased == nil:
 	case leased.Channel != nil:
-		leased.MessageID = ids.Of(model.NodeAlertMessage, leased.ID)
+		leased.MessageID = ids.Of(nodeid.AlertMessage, leased.ID)
 	default:
 		leased.MessageID = ids.OfDelivery(leased.SiteID, leased.ID)
 	}

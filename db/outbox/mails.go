@@ -29,7 +29,7 @@ func QueueMails(ctx context.Context, tx bun.IDB, mails []model.Mail) error {
 
 	for i := range mails {
 		m := &mails[i]
-		if _, ok := model.MailKinds[m.Kind]; !ok {
+		if _, ok := MailKinds[m.Kind]; !ok {
 			return fmt.Errorf("there are no mails of kind %q", m.Kind)
 		}
 		if m.Data == "" {
@@ -263,7 +263,7 @@ func queueFailureMail(ctx context.Context, tx *db.Tx, delivery *model.Delivery, 
 		return err
 	}
 
-	return MailNotice(ctx, tx, site.AccountID, model.MailDeliveryFailed, model.DeliveryFailedMail{
+	return MailNotice(ctx, tx, site.AccountID, model.MailDeliveryFailed, DeliveryFailedMail{
 		MailSite: model.MailSite{Site: site.Domain, SiteID: site.ID}, Kind: delivery.Kind, Event: delivery.Event,
 		Attempts: delivery.ScheduledAttempts, Error: class,
 	}, now)

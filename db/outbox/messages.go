@@ -332,7 +332,7 @@ func alertMail(
 	if channel.UserID != 0 {
 		kind = model.MailOwnAlert
 	}
-	data, err := json.Marshal(model.AlertMail{
+	data, err := json.Marshal(AlertMail{
 		AlertData: m.Data, ChannelID: channel.ID, ConfirmedAt: channel.ConfirmedAt, Channel: channel.Name,
 		Event: m.Event, Phase: m.Phase,
 	})
@@ -344,7 +344,7 @@ func alertMail(
 // QueueAlertConfirm queues the mail that asks the recipient of a new channel to confirm it. It
 // returns the RateLimited error rate_limited if the address, or the account, got too many.
 func QueueAlertConfirm(
-	ctx context.Context, tx *db.Tx, channel *model.AlertChannel, address string, data model.AlertConfirmMail,
+	ctx context.Context, tx *db.Tx, channel *model.AlertChannel, address string, data AlertConfirmMail,
 	now model.Instant,
 ) error {
 	if err := CountInvitation(ctx, tx, channel.AccountID, now); err != nil {
@@ -382,7 +382,7 @@ func DeleteUnsentConfirm(ctx context.Context, tx *db.Tx, channel *model.AlertCha
 	}
 
 	for _, mail := range unsent {
-		var data model.AlertConfirmMail
+		var data AlertConfirmMail
 		if err := json.Unmarshal([]byte(mail.Data), &data); err != nil {
 			return err
 		}

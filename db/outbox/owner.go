@@ -10,6 +10,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 )
 
 // Owners' requests to send deliveries again and to test a webhook.
@@ -58,7 +59,7 @@ func auditDelivery(ctx context.Context, tx *db.CellTx, accountID model.AccountID
 	return audit.Write(ctx, tx, audit.Change{
 		AccountID: accountID,
 		Object: audit.Object{
-			Kind: model.NodeDelivery, SiteID: delivery.SiteID, ID: delivery.ID, Name: delivery.Event,
+			Kind: nodeid.Delivery, SiteID: delivery.SiteID, ID: delivery.ID, Name: delivery.Event,
 		},
 		After: audit.Values{"kind": delivery.Kind, "event": delivery.Event},
 	})
@@ -67,7 +68,7 @@ func auditDelivery(ctx context.Context, tx *db.CellTx, accountID model.AccountID
 // auditRequest records that a caller requested several deliveries of a site.
 func auditRequest(ctx context.Context, tx *db.CellTx, site *model.Site, what audit.Values) error {
 	return audit.Write(ctx, tx, audit.Change{
-		AccountID: site.AccountID, Object: audit.Object{Kind: model.NodeSite, ID: int64(site.ID), Name: site.Domain}, After: what,
+		AccountID: site.AccountID, Object: audit.Object{Kind: nodeid.Site, ID: int64(site.ID), Name: site.Domain}, After: what,
 	})
 }
 

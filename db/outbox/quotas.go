@@ -247,8 +247,8 @@ func (n *QuotaNotice) alert(quota int64) model.Alert {
 
 // quotaMail reads the values in the mail of a notice: the site, and the quota of the threshold. The
 // fields of a deleted site stay empty.
-func quotaMail(ctx context.Context, tx *db.Tx, n *QuotaNotice) (model.QuotaMail, error) {
-	data := model.QuotaMail{Product: n.Product, Month: n.Month.String(), Quota: n.Quota}
+func quotaMail(ctx context.Context, tx *db.Tx, n *QuotaNotice) (QuotaMail, error) {
+	data := QuotaMail{Product: n.Product, Month: n.Month.String(), Quota: n.Quota}
 
 	if n.Product == model.ProductCaptcha {
 		return data, nil

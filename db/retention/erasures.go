@@ -9,6 +9,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 )
 
 // Erasure of everything stored about one pseudonymous user id of a site. No index finds the visits
@@ -53,7 +54,7 @@ RETURNING *`, siteID, e.Subject, now).Scan(ctx, e)
 
 		// The user id stays out of the log, which outlives the erased data.
 		return audit.Write(ctx, tx, audit.Change{
-			AccountID: accountID, Object: audit.Object{Kind: model.NodeErasure, ID: int64(e.ID), Name: domain},
+			AccountID: accountID, Object: audit.Object{Kind: nodeid.Erasure, ID: int64(e.ID), Name: domain},
 		})
 	})
 	if err != nil {

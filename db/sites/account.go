@@ -7,6 +7,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 )
 
 // AccountSettings are the settings of an account that the operator can apply from a file.
@@ -61,7 +62,7 @@ func (s *Sites) SetAccountSettings(ctx context.Context, accountID model.AccountI
 
 		return audit.Write(ctx, tx, audit.Change{
 			AccountID: accountID, ByOperator: true,
-			Object: audit.Object{Kind: model.NodeAccount, ID: int64(accountID), Name: name},
+			Object: audit.Object{Kind: nodeid.Account, ID: int64(accountID), Name: name},
 			Before: before.values(), After: settings.values(),
 		})
 	})

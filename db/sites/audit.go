@@ -6,12 +6,13 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 )
 
 // The entries of this package's changes in the audit log.
 
 func siteObject(site *model.Site) audit.Object {
-	return audit.Object{Kind: model.NodeSite, ID: int64(site.ID), Name: site.Domain}
+	return audit.Object{Kind: nodeid.Site, ID: int64(site.ID), Name: site.Domain}
 }
 
 // auditSite records a change of a site.
@@ -50,7 +51,7 @@ func orNil(s string) any {
 // auditSitekey records a change of a sitekey.
 func auditSitekey(ctx context.Context, tx *db.Tx, key *model.Sitekey, before, after audit.Values) error {
 	return audit.Write(ctx, tx, audit.Change{
-		AccountID: key.AccountID, Object: audit.Object{Kind: model.NodeSitekey, ID: int64(key.ID), Name: key.Name},
+		AccountID: key.AccountID, Object: audit.Object{Kind: nodeid.Sitekey, ID: int64(key.ID), Name: key.Name},
 		Before: before, After: after,
 	})
 }
@@ -65,13 +66,13 @@ func auditObject(ctx context.Context, tx *db.Tx, accountID model.AccountID, obje
 	change := audit.Change{AccountID: accountID, Before: before, After: after}
 	switch o := object.(type) {
 	case *model.Annotation:
-		change.Object = audit.Object{Kind: model.NodeAnnotation, ID: int64(o.ID), Name: o.Text}
+		change.Object = audit.Object{Kind: nodeid.Annotation, ID: int64(o.ID), Name: o.Text}
 	case *model.Segment:
-		change.Object = audit.Object{Kind: model.NodeSegment, ID: int64(o.ID), Name: o.Name}
+		change.Object = audit.Object{Kind: nodeid.Segment, ID: int64(o.ID), Name: o.Name}
 	case *model.Funnel:
-		change.Object = audit.Object{Kind: model.NodeFunnel, ID: int64(o.ID), Name: o.Name}
+		change.Object = audit.Object{Kind: nodeid.Funnel, ID: int64(o.ID), Name: o.Name}
 	case *model.SharedLink:
-		change.Object = audit.Object{Kind: model.NodeSharedLink, ID: int64(o.ID), Name: o.Name}
+		change.Object = audit.Object{Kind: nodeid.SharedLink, ID: int64(o.ID), Name: o.Name}
 	}
 
 	return audit.Write(ctx, tx, change)

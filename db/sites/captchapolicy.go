@@ -65,7 +65,7 @@ func (s *Sitekeys) SawAttack(ctx context.Context, accountID model.AccountID, id 
 			return err
 		}
 
-		return outbox.MailNotice(ctx, tx, accountID, model.MailCaptchaAttack, model.CaptchaAttackMail{
+		return outbox.MailNotice(ctx, tx, accountID, model.MailCaptchaAttack, outbox.CaptchaAttackMail{
 			Sitekey: key.Name, At: seen.Seen, Networks: seen.Networks, Challenges: seen.Challenges,
 			Refused: seen.Refused, Usual: seen.Usual, Factor: 1 << seen.Level, IsOff: key.Policy.AttackModeOrDefault() == model.AttackOff,
 		}, seen.Seen)

@@ -144,7 +144,7 @@ func (l List) find(rows []named) []int64 {
 
 // ListSites returns a page of the account's sites, in the list's order.
 func (s *Sites) ListSites(ctx context.Context, accountID model.AccountID, l List) ([]*model.Site, error) {
-	sites, err := listOwn(ctx, s.door, int64(accountID), l, func(site *model.Site) int64 { return int64(site.ID) })
+	sites, err := listOwn(ctx, s.door, accountID, l, func(site *model.Site) model.SiteID { return site.ID })
 	if err != nil {
 		return nil, fmt.Errorf("list sites of account %d: %w", accountID, err)
 	}
@@ -163,7 +163,7 @@ func (s *Sites) CountSites(ctx context.Context, accountID model.AccountID, searc
 
 // ListSitekeys returns a page of the account's sitekeys, in the list's order.
 func (s *Sitekeys) ListSitekeys(ctx context.Context, accountID model.AccountID, l List) ([]*model.Sitekey, error) {
-	keys, err := listOwn(ctx, s.door, int64(accountID), l, func(key *model.Sitekey) int64 { return int64(key.ID) })
+	keys, err := listOwn(ctx, s.door, accountID, l, func(key *model.Sitekey) model.SitekeyID { return key.ID })
 	if err != nil {
 		return nil, fmt.Errorf("list sitekeys of account %d: %w", accountID, err)
 	}
@@ -193,8 +193,8 @@ func names(ctx context.Context, in door, accountID model.AccountID, row any) ([]
 }
 
 // listOwn reads a page of an account's rows.
-func listOwn[Row any](
-	ctx context.Context, in door, accountID int64, l List, id func(*Row) int64,
+func listOwn[Row any, ID ~int64](
+	ctx context.Context, in door, accountID model.AccountID, l List, id func(*Row) ID,
 ) ([]*Row, error) {
 	var rows []*Row
 	q := notDeleted(in.reader().NewSelect().Model(&rows).Where("account_id = ?", accountID), (*Row)(nil))
@@ -207,7 +207,7 @@ func listOwn[Row any](
 		return db.InOrder(rows, l.Backward), err
 	}
 
-	all, err := names(ctx, in, model.AccountID(accountID), (*Row)(nil))
+	all, err := names(ctx, in, accountID, (*Row)(nil))
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +221,7 @@ func listOwn[Row any](
 	}
 
 	slices.SortFunc(rows, func(a, b *Row) int {
-		return slices.Index(ids, id(a)) - slices.Index(ids, id(b))
+		return slices.Index(ids, int64(id(a))) - slices.Index(ids, int64(id(b)))
 	})
 	return rows, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 )
 
 // Store reads and changes sites and sitekeys. It is safe for concurrent use.
@@ -157,7 +158,7 @@ func (s *Sites) SetSiteLimit(ctx context.Context, accountID model.AccountID, lim
 
 		return audit.Write(ctx, tx, audit.Change{
 			AccountID: accountID, ByOperator: true,
-			Object: audit.Object{Kind: model.NodeAccount, ID: int64(accountID), Name: was.Name},
+			Object: audit.Object{Kind: nodeid.Account, ID: int64(accountID), Name: was.Name},
 			Before: audit.Values{"siteLimit": was.Limit}, After: audit.Values{"siteLimit": limit},
 		})
 	})

@@ -8,6 +8,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 )
 
 // A transfer changes the account of a site or sitekey. Everything that has the site's number
@@ -115,7 +116,7 @@ func (s *Sitekeys) TransferSitekey(ctx context.Context, id model.SitekeyID, from
 			return db.OrNotFound(err)
 		}
 
-		object := audit.Object{Kind: model.NodeSitekey, ID: int64(moved.ID), Name: moved.Name}
+		object := audit.Object{Kind: nodeid.Sitekey, ID: int64(moved.ID), Name: moved.Name}
 		err := auditTransfer(ctx, tx, audit.Change{Object: object}, from, to)
 		if err != nil || from == to {
 			return err

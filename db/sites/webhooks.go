@@ -121,7 +121,7 @@ func resumeWaiting(ctx context.Context, tx *db.Tx, site *model.Site, webhook str
 }
 
 // mailWebhookChange writes the mails about a changed address to the account's owners, in the
-// transaction of the change. Only the first model.MaxWebhookMails changes of a site per day are
+// transaction of the change. Only the first outbox.MaxWebhookMails changes of a site per day are
 // mailed. The last of these mails says so.
 func (s *Sites) mailWebhookChange(
 	ctx context.Context, tx *db.Tx, site *model.Site, kind, was, is string, by model.ChangedBy,
@@ -134,14 +134,14 @@ func (s *Sites) mailWebhookChange(
 	err := tx.NewRaw(`INSERT INTO webhook_notices (site_id, day, changes) VALUES (?, ?, 1)
 ON CONFLICT (site_id, day) DO UPDATE SET changes = webhook_notices.changes + 1 RETURNING changes`,
 		site.ID, by.At.Day()).Scan(ctx, &changes)
-	if err != nil || changes > model.MaxWebhookMails {
+	if err != nil || changes > outbox.MaxWebhookMails {
 		return err
 	}
 
-	return outbox.MailUsers(ctx, tx, site.AccountID, model.MailWebhookChanged, model.WebhookChangedMail{
+	return outbox.MailUsers(ctx, tx, site.AccountID, model.MailWebhookChanged, outbox.WebhookChangedMail{
 		MailSite: model.MailSite{Site: site.Domain, SiteID: site.ID},
 		Kind:     kind, By: by.Name, Token: by.Token, Operator: by.Operator, At: by.At, Old: model.WebhookHost(was), New: model.WebhookHost(is),
-		Last: changes == model.MaxWebhookMails,
+		Last: changes == outbox.MaxWebhookMails,
 	}, by.At, model.RoleOwner)
 }
 

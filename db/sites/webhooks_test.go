@@ -32,7 +32,7 @@ func webhookMails(t *testing.T, d *db.DB) []string {
 
 	var all []string
 	for _, m := range rows {
-		var data model.WebhookChangedMail
+		var data outbox.WebhookChangedMail
 		if err := json.Unmarshal([]byte(m.Data), &data); err != nil {
 			t.Fatal(err)
 		}
@@ -102,9 +102,9 @@ func TestOwnersAreMailedWhenAnAddressChanges(t *testing.T) {
 			var want []string
 
 			if step.kind != "" {
-				data := model.WebhookChangedMail{
+				data := outbox.WebhookChangedMail{
 					MailSite: model.MailSite{Site: "shop.example", SiteID: site.ID}, Kind: step.kind, By: by.Name, At: dbtest.Start, Old: step.old, New: step.is,
-					Last: len(before)/2+1 == model.MaxWebhookMails,
+					Last: len(before)/2+1 == outbox.MaxWebhookMails,
 				}
 
 				want = []string{fmt.Sprintf("%s: %+v", first[0], data), fmt.Sprintf("second@example.com: %+v", data)}
@@ -131,24 +131,24 @@ func TestMailsAboutAddressesAreBounded(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for n := range 3 * model.MaxWebhookMails {
+		for n := range 3 * outbox.MaxWebhookMails {
 			change(n, dbtest.Start)
 		}
 
 		mails := webhookMails(t, d)
-		if len(mails) != model.MaxWebhookMails {
-			t.Fatalf("%d mails, want %d", len(mails), model.MaxWebhookMails)
+		if len(mails) != outbox.MaxWebhookMails {
+			t.Fatalf("%d mails, want %d", len(mails), outbox.MaxWebhookMails)
 		}
 
 		for i, mail := range mails {
-			if last := strings.Contains(mail, "Last:true"); last != (i == model.MaxWebhookMails-1) {
+			if last := strings.Contains(mail, "Last:true"); last != (i == outbox.MaxWebhookMails-1) {
 				t.Errorf("mail %d: %s", i, mail)
 			}
 		}
 
 		change(100, dbtest.Start.Add(24*time.Hour))
 
-		if got := webhookMails(t, d); len(got) != model.MaxWebhookMails+1 || strings.Contains(got[len(got)-1], "Last:true") {
+		if got := webhookMails(t, d); len(got) != outbox.MaxWebhookMails+1 || strings.Contains(got[len(got)-1], "Last:true") {
 			t.Errorf("the next day: %q", got)
 		}
 	})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
 )
 
 // SendsMail reports whether invitations and other links can be mailed.
@@ -25,7 +26,7 @@ func (a *Auth) Invite(
 	}
 
 	secret := model.NewSecret(model.InvitationPrefix)
-	mail, err := a.Links.mailOf(requestOf(ctx).http, model.MailInvitation, model.InvitationMail{
+	mail, err := a.Links.mailOf(requestOf(ctx).http, model.MailInvitation, outbox.InvitationMail{
 		LinkMail: a.Links.to(InvitationPage, secret), By: by.Email, To: address, Role: role, Sites: len(siteIDs),
 	})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
 )
 
 // Mailed links and the use of their secrets. The console serves their pages. A link's secret stands
@@ -42,12 +43,12 @@ func (l *Links) mail(r *http.Request, kind, page, secret string) (model.Mail, er
 }
 
 // to returns the link to a page with a secret behind #.
-func (l *Links) to(page, secret string) model.LinkMail {
+func (l *Links) to(page, secret string) outbox.LinkMail {
 	address := l.baseURL + page
 	if secret != "" {
 		address += "#" + secret
 	}
-	return model.LinkMail{URL: address}
+	return outbox.LinkMail{URL: address}
 }
 
 // mailOf returns a mail with its data, in the language of the request.

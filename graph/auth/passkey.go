@@ -14,6 +14,7 @@ import (
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 )
 
 // Passkeys: WebAuthn credentials, as a second factor or instead of the password. The relying party
@@ -85,7 +86,7 @@ func (p *Passkeys) owner(ctx context.Context, user *model.User, passkeys ...*mod
 	if err != nil {
 		return nil, err
 	}
-	return &passkeyUser{user, []byte(model.IDOf(ids, user.ID)), passkeys}, nil
+	return &passkeyUser{user, []byte(nodeid.Of(ids, user.ID)), passkeys}, nil
 }
 
 // WebAuthnID implements webauthn.User.

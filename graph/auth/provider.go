@@ -19,6 +19,7 @@ import (
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/graph/provider"
 )
 
@@ -409,7 +410,7 @@ func (p *Providers) callbackPath(ctx context.Context, accountID model.AccountID)
 	if err != nil {
 		return "", err
 	}
-	return ProviderCallbackPath + "/" + model.IDOf(ids, accountID), nil
+	return ProviderCallbackPath + "/" + nodeid.Of(ids, accountID), nil
 }
 
 // leave returns the address that ends the session of a user at the provider that has signed the

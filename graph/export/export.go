@@ -20,6 +20,7 @@ import (
 	"github.com/tallygate/tallygate/db/exports"
 	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/db/turns"
 	"github.com/tallygate/tallygate/web"
@@ -164,12 +165,12 @@ func (o *downloads) site(ctx context.Context, user *model.User, id string) (*mod
 		return nil, err
 	}
 
-	siteID, ok := model.ParseID[model.SiteID](ids, id)
+	siteID, ok := nodeid.Parse[model.SiteID](ids, id)
 	if !ok {
 		return nil, errUnknownSite
 	}
 
-	member, err := accounts.New(o.DB).MemberFor(ctx, user, model.NodeSite, int64(siteID))
+	member, err := accounts.New(o.DB).MemberFor(ctx, user, nodeid.Site, int64(siteID))
 	if errors.Is(err, model.ErrNotFound) {
 		return nil, errUnknownSite
 	}

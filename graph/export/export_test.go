@@ -26,6 +26,7 @@ import (
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/graph/export"
 	"github.com/tallygate/tallygate/tools/dbtest"
@@ -42,7 +43,7 @@ type shop struct {
 	db    *db.DB
 	owner *model.User
 	site  *model.Site
-	ids   *model.NodeIDs
+	ids   *nodeid.IDs
 	url   string
 
 	// events is the number of stored events. Each has a visit of its own.
@@ -183,7 +184,7 @@ func (s *shop) storeEvent(v model.Visit, e model.Event) {
 func (s *shop) get(parameters map[string]string, header http.Header) (*http.Response, string) {
 	s.t.Helper()
 
-	all := url.Values{"site_id": {s.ids.Of(model.NodeSite, int64(s.site.ID))}, "type": {"pageviews"}, "from": {"2026-11-20"}, "to": {"2026-11-20"}}
+	all := url.Values{"site_id": {nodeid.Of(s.ids, s.site.ID)}, "type": {"pageviews"}, "from": {"2026-11-20"}, "to": {"2026-11-20"}}
 	for name, value := range parameters {
 		if all.Set(name, value); value == "" {
 			all.Del(name)
@@ -232,7 +233,7 @@ func TestErrors(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s, other := newShop(t, d, "shop.example"), newShop(t, d, "other.example")
-		foreign := s.ids.Of(model.NodeSite, int64(other.site.ID))
+		foreign := nodeid.Of(s.ids, other.site.ID)
 		for _, test := range []struct {
 			name       string
 			parameters map[string]string
@@ -244,9 +245,9 @@ func TestErrors(t *testing.T) {
 			{"no session comes before a bad parameter", map[string]string{"limit": "x"}, http.Header{"X-Unauthenticated": {"1"}}, 401, `{"error":"not_signed_in"}`},
 			{"no site", map[string]string{"site_id": ""}, nil, 400, `{"error":"bad_parameter","parameter":"site_id"}`},
 			{"an id of no form", map[string]string{"site_id": "7"}, nil, 404, `{"error":"unknown_site"}`},
-			{"an unknown site", map[string]string{"site_id": s.ids.Of(model.NodeSite, 999)}, nil, 404, `{"error":"unknown_site"}`},
+			{"an unknown site", map[string]string{"site_id": s.ids.Of(nodeid.Site, 999)}, nil, 404, `{"error":"unknown_site"}`},
 			{"a foreign site", map[string]string{"site_id": foreign}, nil, 404, `{"error":"unknown_site"}`},
-			{"the id of something else", map[string]string{"site_id": s.ids.Of(model.NodeUser, int64(s.site.ID))}, nil, 404, `{"error":"unknown_site"}`},
+			{"the id of something else", map[string]string{"site_id": s.ids.Of(nodeid.User, int64(s.site.ID))}, nil, 404, `{"error":"unknown_site"}`},
 			{"no from", map[string]string{"from": ""}, nil, 400, `{"error":"bad_parameter","parameter":"from"}`},
 			{"a day that is none", map[string]string{"from": "2026-02-30"}, nil, 400, `{"error":"bad_parameter","parameter":"from"}`},
 			{"a day in another form", map[string]string{"to": "20.11.2026"}, nil, 400, `{"error":"bad_parameter","parameter":"to"}`},
@@ -281,7 +282,7 @@ func TestErrors(t *testing.T) {
 			"limit=%zz": "limit", "offset=%zz": "offset", "limit=1;offset=1": "limit", "cursor=%": "cursor", "offset=1&limit=%f": "limit",
 			"page%zz=1": "query", "a;b": "query", "other=%zz": "query",
 		} {
-			query := url.Values{"site_id": {s.ids.Of(model.NodeSite, int64(s.site.ID))}, "type": {"pageviews"},
+			query := url.Values{"site_id": {nodeid.Of(s.ids, s.site.ID)}, "type": {"pageviews"},
 				"from": {"2026-11-20"}, "to": {"2026-11-20"}}.Encode() + "&" + parameters
 			response, err := http.Get(s.url + "?" + query)
 			if err != nil {
@@ -732,7 +733,7 @@ func TestDownloadsOfSeveralAccounts(t *testing.T) {
 
 		first.owner = agency
 		for site, want := range map[*model.Site]int{first.site: 200, second.site: 200, foreign.site: 404} {
-			response, body := first.get(map[string]string{"site_id": first.ids.Of(model.NodeSite, int64(site.ID))}, nil)
+			response, body := first.get(map[string]string{"site_id": nodeid.Of(first.ids, site.ID)}, nil)
 			if response.StatusCode != want {
 				t.Errorf("%s: %s %s, want %d", site.Domain, response.Status, body, want)
 			}
@@ -758,7 +759,7 @@ func TestDownloadsOfGuests(t *testing.T) {
 
 		first.owner = guest
 		for site, want := range map[*model.Site]int{first.site: 200, other: 404} {
-			response, body := first.get(map[string]string{"site_id": first.ids.Of(model.NodeSite, int64(site.ID))}, nil)
+			response, body := first.get(map[string]string{"site_id": nodeid.Of(first.ids, site.ID)}, nil)
 			if response.StatusCode != want {
 				t.Errorf("%s: %s %s, want %d", site.Domain, response.Status, body, want)
 			}
@@ -770,7 +771,7 @@ func TestDownloadsOfGuests(t *testing.T) {
 func (s *shop) unread() *http.Response {
 	s.t.Helper()
 
-	response, err := slowClient.Get(s.url + "?" + url.Values{"site_id": {s.ids.Of(model.NodeSite, int64(s.site.ID))}, "type": {"pageviews"},
+	response, err := slowClient.Get(s.url + "?" + url.Values{"site_id": {nodeid.Of(s.ids, s.site.ID)}, "type": {"pageviews"},
 		"from": {"2026-11-20"}, "to": {"2026-11-20"}, "limit": {"50000"}}.Encode())
 	if err != nil {
 		s.t.Fatal(err)
@@ -844,7 +845,7 @@ type outcome struct {
 func (s *shop) start(ctx context.Context) <-chan outcome {
 	ended := make(chan outcome, 1)
 	go func() {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"?"+url.Values{"site_id": {s.ids.Of(model.NodeSite, int64(s.site.ID))},
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"?"+url.Values{"site_id": {nodeid.Of(s.ids, s.site.ID)},
 			"type": {"pageviews"}, "from": {"2026-11-20"}, "to": {"2026-11-20"}}.Encode(), nil)
 		if err != nil {
 			ended <- outcome{err: err}
@@ -1019,7 +1020,7 @@ func TestDatabaseStopped(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		postgres := dbtest.StartPostgres(t)
 		s := newShop(t, dbtest.Open(t, postgres.URL()), "example.com")
-		address := s.url + "?type=pageviews&from=2026-11-20&to=2026-11-20&site_id=" + url.QueryEscape(s.ids.Of(model.NodeSite, int64(s.site.ID)))
+		address := s.url + "?type=pageviews&from=2026-11-20&to=2026-11-20&site_id=" + url.QueryEscape(nodeid.Of(s.ids, s.site.ID))
 		download := func() *http.Response {
 			t.Helper()
 			response, err := http.Get(address)

@@ -11,6 +11,7 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/99designs/gqlgen/graphql/introspection"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/graph/schema"
 	"github.com/vektah/gqlparser/v2/ast"
 )
 
@@ -1566,143 +1567,199 @@ func (ec *executionContext) marshalNFloat2float64(ctx context.Context, sel ast.S
 }
 
 func (ec *executionContext) unmarshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐAPITokenID(ctx context.Context, v any) (model.APITokenID, error) {
-	var res model.APITokenID
-	err := res.UnmarshalGQLContext(ctx, v)
+	res, err := schema.UnmarshalAPITokenID(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐAPITokenID(ctx context.Context, sel ast.SelectionSet, v model.APITokenID) graphql.Marshaler {
-	return graphql.WrapContextMarshaler(ctx, v)
+	_ = sel
+	res := schema.MarshalAPITokenID(v)
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "ID!")
+	}
+	return graphql.WrapContextMarshaler(ctx, res)
 }
 
 func (ec *executionContext) unmarshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐAccountID(ctx context.Context, v any) (model.AccountID, error) {
-	var res model.AccountID
-	err := res.UnmarshalGQLContext(ctx, v)
+	res, err := schema.UnmarshalAccountID(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐAccountID(ctx context.Context, sel ast.SelectionSet, v model.AccountID) graphql.Marshaler {
-	return graphql.WrapContextMarshaler(ctx, v)
+	_ = sel
+	res := schema.MarshalAccountID(v)
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "ID!")
+	}
+	return graphql.WrapContextMarshaler(ctx, res)
 }
 
 func (ec *executionContext) unmarshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐAnnotationID(ctx context.Context, v any) (model.AnnotationID, error) {
-	var res model.AnnotationID
-	err := res.UnmarshalGQLContext(ctx, v)
+	res, err := schema.UnmarshalAnnotationID(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐAnnotationID(ctx context.Context, sel ast.SelectionSet, v model.AnnotationID) graphql.Marshaler {
-	return graphql.WrapContextMarshaler(ctx, v)
+	_ = sel
+	res := schema.MarshalAnnotationID(v)
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "ID!")
+	}
+	return graphql.WrapContextMarshaler(ctx, res)
 }
 
 func (ec *executionContext) unmarshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐErasureID(ctx context.Context, v any) (model.ErasureID, error) {
-	var res model.ErasureID
-	err := res.UnmarshalGQLContext(ctx, v)
+	res, err := schema.UnmarshalErasureID(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐErasureID(ctx context.Context, sel ast.SelectionSet, v model.ErasureID) graphql.Marshaler {
-	return graphql.WrapContextMarshaler(ctx, v)
+	_ = sel
+	res := schema.MarshalErasureID(v)
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "ID!")
+	}
+	return graphql.WrapContextMarshaler(ctx, res)
 }
 
 func (ec *executionContext) unmarshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐFunnelID(ctx context.Context, v any) (model.FunnelID, error) {
-	var res model.FunnelID
-	err := res.UnmarshalGQLContext(ctx, v)
+	res, err := schema.UnmarshalFunnelID(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐFunnelID(ctx context.Context, sel ast.SelectionSet, v model.FunnelID) graphql.Marshaler {
-	return graphql.WrapContextMarshaler(ctx, v)
+	_ = sel
+	res := schema.MarshalFunnelID(v)
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "ID!")
+	}
+	return graphql.WrapContextMarshaler(ctx, res)
 }
 
 func (ec *executionContext) unmarshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐImportID(ctx context.Context, v any) (model.ImportID, error) {
-	var res model.ImportID
-	err := res.UnmarshalGQLContext(ctx, v)
+	res, err := schema.UnmarshalImportID(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐImportID(ctx context.Context, sel ast.SelectionSet, v model.ImportID) graphql.Marshaler {
-	return graphql.WrapContextMarshaler(ctx, v)
+	_ = sel
+	res := schema.MarshalImportID(v)
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "ID!")
+	}
+	return graphql.WrapContextMarshaler(ctx, res)
 }
 
 func (ec *executionContext) unmarshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐImportJobID(ctx context.Context, v any) (model.ImportJobID, error) {
-	var res model.ImportJobID
-	err := res.UnmarshalGQLContext(ctx, v)
+	res, err := schema.UnmarshalImportJobID(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐImportJobID(ctx context.Context, sel ast.SelectionSet, v model.ImportJobID) graphql.Marshaler {
-	return graphql.WrapContextMarshaler(ctx, v)
+	_ = sel
+	res := schema.MarshalImportJobID(v)
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "ID!")
+	}
+	return graphql.WrapContextMarshaler(ctx, res)
 }
 
 func (ec *executionContext) unmarshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐInvitationID(ctx context.Context, v any) (model.InvitationID, error) {
-	var res model.InvitationID
-	err := res.UnmarshalGQLContext(ctx, v)
+	res, err := schema.UnmarshalInvitationID(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐInvitationID(ctx context.Context, sel ast.SelectionSet, v model.InvitationID) graphql.Marshaler {
-	return graphql.WrapContextMarshaler(ctx, v)
+	_ = sel
+	res := schema.MarshalInvitationID(v)
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "ID!")
+	}
+	return graphql.WrapContextMarshaler(ctx, res)
 }
 
 func (ec *executionContext) unmarshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐPasskeyID(ctx context.Context, v any) (model.PasskeyID, error) {
-	var res model.PasskeyID
-	err := res.UnmarshalGQLContext(ctx, v)
+	res, err := schema.UnmarshalPasskeyID(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐPasskeyID(ctx context.Context, sel ast.SelectionSet, v model.PasskeyID) graphql.Marshaler {
-	return graphql.WrapContextMarshaler(ctx, v)
+	_ = sel
+	res := schema.MarshalPasskeyID(v)
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "ID!")
+	}
+	return graphql.WrapContextMarshaler(ctx, res)
 }
 
 func (ec *executionContext) unmarshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSegmentID(ctx context.Context, v any) (model.SegmentID, error) {
-	var res model.SegmentID
-	err := res.UnmarshalGQLContext(ctx, v)
+	res, err := schema.UnmarshalSegmentID(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSegmentID(ctx context.Context, sel ast.SelectionSet, v model.SegmentID) graphql.Marshaler {
-	return graphql.WrapContextMarshaler(ctx, v)
+	_ = sel
+	res := schema.MarshalSegmentID(v)
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "ID!")
+	}
+	return graphql.WrapContextMarshaler(ctx, res)
 }
 
 func (ec *executionContext) unmarshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSharedLinkID(ctx context.Context, v any) (model.SharedLinkID, error) {
-	var res model.SharedLinkID
-	err := res.UnmarshalGQLContext(ctx, v)
+	res, err := schema.UnmarshalSharedLinkID(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSharedLinkID(ctx context.Context, sel ast.SelectionSet, v model.SharedLinkID) graphql.Marshaler {
-	return graphql.WrapContextMarshaler(ctx, v)
+	_ = sel
+	res := schema.MarshalSharedLinkID(v)
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "ID!")
+	}
+	return graphql.WrapContextMarshaler(ctx, res)
 }
 
 func (ec *executionContext) unmarshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSiteID(ctx context.Context, v any) (model.SiteID, error) {
-	var res model.SiteID
-	err := res.UnmarshalGQLContext(ctx, v)
+	res, err := schema.UnmarshalSiteID(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSiteID(ctx context.Context, sel ast.SelectionSet, v model.SiteID) graphql.Marshaler {
-	return graphql.WrapContextMarshaler(ctx, v)
+	_ = sel
+	res := schema.MarshalSiteID(v)
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "ID!")
+	}
+	return graphql.WrapContextMarshaler(ctx, res)
 }
 
 func (ec *executionContext) unmarshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSitekeyID(ctx context.Context, v any) (model.SitekeyID, error) {
-	var res model.SitekeyID
-	err := res.UnmarshalGQLContext(ctx, v)
+	res, err := schema.UnmarshalSitekeyID(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSitekeyID(ctx context.Context, sel ast.SelectionSet, v model.SitekeyID) graphql.Marshaler {
-	return graphql.WrapContextMarshaler(ctx, v)
+	_ = sel
+	res := schema.MarshalSitekeyID(v)
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "ID!")
+	}
+	return graphql.WrapContextMarshaler(ctx, res)
 }
 
 func (ec *executionContext) unmarshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐUserID(ctx context.Context, v any) (model.UserID, error) {
-	var res model.UserID
-	err := res.UnmarshalGQLContext(ctx, v)
+	res, err := schema.UnmarshalUserID(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNID2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐUserID(ctx context.Context, sel ast.SelectionSet, v model.UserID) graphql.Marshaler {
-	return graphql.WrapContextMarshaler(ctx, v)
+	_ = sel
+	res := schema.MarshalUserID(v)
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "ID!")
+	}
+	return graphql.WrapContextMarshaler(ctx, res)
 }
 
 func (ec *executionContext) unmarshalNID2string(ctx context.Context, v any) (string, error) {

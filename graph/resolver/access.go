@@ -10,6 +10,7 @@ import (
 	"github.com/vektah/gqlparser/v2/ast"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/generated"
 	"github.com/tallygate/tallygate/graph/limits"
@@ -33,43 +34,43 @@ var permissions = map[generated.Permission]model.Permission{
 // targets are the kinds of the objects in whose account a permission is needed, and the names of
 // their ids.
 var targets = map[generated.PermissionTarget]struct {
-	kind model.NodeKind
+	kind nodeid.Kind
 	id   string
 }{
 	generated.PermissionTargetCaller:       {},
 	generated.PermissionTargetAnyAccount:   {},
-	generated.PermissionTargetAccount:      {model.NodeAccount, "accountId"},
-	generated.PermissionTargetDomain:       {model.NodeAccount, "accountId"},
-	generated.PermissionTargetSite:         {model.NodeSite, "siteId"},
-	generated.PermissionTargetSitekey:      {model.NodeSitekey, "sitekeyId"},
-	generated.PermissionTargetDelivery:     {model.NodeDelivery, "deliveryId"},
-	generated.PermissionTargetAnnotation:   {model.NodeAnnotation, "annotationId"},
-	generated.PermissionTargetSegment:      {model.NodeSegment, "segmentId"},
-	generated.PermissionTargetFunnel:       {model.NodeFunnel, "funnelId"},
-	generated.PermissionTargetSharedLink:   {model.NodeSharedLink, "sharedLinkId"},
-	generated.PermissionTargetImport:       {model.NodeImport, "importId"},
-	generated.PermissionTargetImportJob:    {model.NodeImportJob, "importJobId"},
-	generated.PermissionTargetAlertChannel: {model.NodeAlertChannel, "alertChannelId"},
-	generated.PermissionTargetAlertMessage: {model.NodeAlertMessage, "alertMessageId"},
-	generated.PermissionTargetInvitation:   {model.NodeInvitation, "invitationId"},
-	generated.PermissionTargetPasskey:      {model.NodePasskey, "passkeyId"},
-	generated.PermissionTargetAPIToken:     {model.NodeAPIToken, "apiTokenId"},
+	generated.PermissionTargetAccount:      {nodeid.Account, "accountId"},
+	generated.PermissionTargetDomain:       {nodeid.Account, "accountId"},
+	generated.PermissionTargetSite:         {nodeid.Site, "siteId"},
+	generated.PermissionTargetSitekey:      {nodeid.Sitekey, "sitekeyId"},
+	generated.PermissionTargetDelivery:     {nodeid.Delivery, "deliveryId"},
+	generated.PermissionTargetAnnotation:   {nodeid.Annotation, "annotationId"},
+	generated.PermissionTargetSegment:      {nodeid.Segment, "segmentId"},
+	generated.PermissionTargetFunnel:       {nodeid.Funnel, "funnelId"},
+	generated.PermissionTargetSharedLink:   {nodeid.SharedLink, "sharedLinkId"},
+	generated.PermissionTargetImport:       {nodeid.Import, "importId"},
+	generated.PermissionTargetImportJob:    {nodeid.ImportJob, "importJobId"},
+	generated.PermissionTargetAlertChannel: {nodeid.AlertChannel, "alertChannelId"},
+	generated.PermissionTargetAlertMessage: {nodeid.AlertMessage, "alertMessageId"},
+	generated.PermissionTargetInvitation:   {nodeid.Invitation, "invitationId"},
+	generated.PermissionTargetPasskey:      {nodeid.Passkey, "passkeyId"},
+	generated.PermissionTargetAPIToken:     {nodeid.APIToken, "apiTokenId"},
 }
 
 // rule is what a field requires of its caller.
 type rule struct {
 	permission model.Permission
 	of         generated.PermissionTarget
-	kind       model.NodeKind // of the object; 0: the caller
-	id         string         // the argument, or field of the input, with the object's id
-	closed     bool           // instead: the field of an account needs the second factor that the account requires
-	members    bool           // and a member of the whole account
+	kind       nodeid.Kind // of the object; 0: the caller
+	id         string      // the argument, or field of the input, with the object's id
+	closed     bool        // instead: the field of an account needs the second factor that the account requires
+	members    bool        // and a member of the whole account
 }
 
 // inAccount reports whether the permission is needed in the account of the object, and not in the
 // default account.
 func (r rule) inAccount() bool {
-	return r.permission != model.MayOperate && r.kind != model.NodePasskey && r.kind != model.NodeAPIToken
+	return r.permission != model.MayOperate && r.kind != nodeid.Passkey && r.kind != nodeid.APIToken
 }
 
 // Access is the extension that checks the permission of each field before its resolver runs, and
@@ -287,7 +288,7 @@ func (r rule) allows(member *model.User, token *model.APIToken) error {
 	case model.MayRead, model.MayPersonal, model.MaySecure, model.MayOperate:
 		return nil
 	}
-	if r.kind == model.NodeAccount && member.IsRestricted() {
+	if r.kind == nodeid.Account && member.IsRestricted() {
 		return model.ErrForbidden
 	}
 
@@ -310,8 +311,8 @@ func idIn(args map[string]any, name string) (id string, given bool) {
 
 // find returns the user as a member of the account of an object, and the object's number. It
 // returns model.ErrNotFound for an object that the user does not reach.
-func (r *Resolver) find(ctx context.Context, user *model.User, kind model.NodeKind, nodeID string) (grant, error) {
-	if kind == model.NodeAccount {
+func (r *Resolver) find(ctx context.Context, user *model.User, kind nodeid.Kind, nodeID string) (grant, error) {
+	if kind == nodeid.Account {
 		if member := r.in(user, nodeID); member != nil {
 			return grant{member, int64(member.AccountID)}, nil
 		}
@@ -319,10 +320,10 @@ func (r *Resolver) find(ctx context.Context, user *model.User, kind model.NodeKi
 	}
 
 	id, ok := r.ids.Parse(kind, nodeID)
-	if kind == model.NodeDelivery {
+	if kind == nodeid.Delivery {
 		var siteID model.SiteID
 		siteID, _, ok = r.ids.ParseDelivery(nodeID)
-		kind, id = model.NodeSite, int64(siteID)
+		kind, id = nodeid.Site, int64(siteID)
 	}
 	if !ok {
 		return grant{}, model.ErrNotFound
@@ -334,7 +335,7 @@ func (r *Resolver) find(ctx context.Context, user *model.User, kind model.NodeKi
 
 // in returns a user as a member of the account with this global id, or nil.
 func (r *Resolver) in(user *model.User, accountID string) *model.User {
-	number, ok := model.ParseID[model.AccountID](r.ids, accountID)
+	number, ok := nodeid.Parse[model.AccountID](r.ids, accountID)
 	if !ok {
 		return nil
 	}

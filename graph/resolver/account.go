@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/generated"
 )
@@ -147,5 +148,5 @@ func (r *mutationResolver) DeleteAccount(
 
 	r.purge(ctx, siteIDs...)
 
-	return &generated.DeleteAccountPayload{AccountID: notZero(model.IDOf(r.ids, owner.AccountID))}, nil
+	return &generated.DeleteAccountPayload{AccountID: notZero(nodeid.Of(r.ids, owner.AccountID))}, nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/alerts"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/generated"
 )
@@ -39,7 +40,7 @@ func (r *siteResolver) OwnAlertChannel(ctx context.Context, obj *model.Site) (*m
 }
 
 func (r *alertChannelResolver) ID(_ context.Context, obj *model.AlertChannel) (string, error) {
-	return r.ids.Of(model.NodeAlertChannel, obj.ID), nil
+	return r.ids.Of(nodeid.AlertChannel, obj.ID), nil
 }
 
 func (r *alertChannelResolver) Site(ctx context.Context, obj *model.AlertChannel) (*model.Site, error) {
@@ -78,7 +79,7 @@ func (r *alertChannelResolver) StopReason(_ context.Context, obj *model.AlertCha
 func (r *alertChannelResolver) Messages(
 	ctx context.Context, obj *model.AlertChannel, first *int, after *string, last *int, before *string,
 ) (*generated.AlertMessageConnection, error) {
-	p, cursors := paging{first, after, last, before}, r.cursors(model.AfterAlertMessage)
+	p, cursors := paging{first, after, last, before}, r.cursors(nodeid.AfterAlertMessage)
 	page, err := cursors.page(p, true)
 	if err != nil {
 		return nil, err
@@ -97,7 +98,7 @@ func (r *alertChannelResolver) Messages(
 }
 
 func (r *alertMessageResolver) ID(_ context.Context, obj *model.AlertMessage) (string, error) {
-	return r.ids.Of(model.NodeAlertMessage, obj.ID), nil
+	return r.ids.Of(nodeid.AlertMessage, obj.ID), nil
 }
 
 func (r *alertMessageResolver) Phase(_ context.Context, obj *model.AlertMessage) (string, error) {
@@ -404,7 +405,7 @@ func (r *mutationResolver) ConfirmAlertChannel(
 // alertChannel returns a channel of one of the viewer's accounts by its global id, or nil. Guests
 // read none but their own.
 func (r *Resolver) alertChannel(ctx context.Context, viewer *model.User, id string) (*model.AlertChannel, error) {
-	return ownObject(ctx, r, model.NodeAlertChannel, viewer, id, r.channelFor(viewer))
+	return ownObject(ctx, r, nodeid.AlertChannel, viewer, id, r.channelFor(viewer))
 }
 
 // alertMessage returns a message of such a channel.
@@ -419,7 +420,7 @@ func (r *Resolver) alertMessage(ctx context.Context, viewer *model.User, id stri
 		}
 		return message, nil
 	}
-	return ownObject(ctx, r, model.NodeAlertMessage, viewer, id, read)
+	return ownObject(ctx, r, nodeid.AlertMessage, viewer, id, read)
 }
 
 // channelFor returns a function that reads a channel of an account, unless it is another user's own

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/graph/generated"
 )
@@ -20,9 +21,9 @@ func (r *siteResolver) Annotations(
 		return nil, err
 	}
 
-	kind := model.AfterAnnotation
+	kind := nodeid.AfterAnnotation
 	if orderBy == generated.AnnotationOrderOldest {
-		kind = model.AfterOldestAnnotation
+		kind = nodeid.AfterOldestAnnotation
 	}
 
 	page := sites.AnnotationPage{Limit: n + 1, Backward: backward, Oldest: orderBy == generated.AnnotationOrderOldest}

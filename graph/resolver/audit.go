@@ -9,6 +9,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/graph/generated"
 )
 
@@ -25,7 +26,7 @@ func (r *accountResolver) AuditLog(
 		return nil, model.ErrForbidden
 	}
 
-	cursors := r.cursors(model.AfterAuditEntry)
+	cursors := r.cursors(nodeid.AfterAuditEntry)
 	p := paging{first: &first, after: after}
 	page, err := cursors.page(p, true)
 	if err != nil {
@@ -72,7 +73,7 @@ func (r *Resolver) auditFilter(input *generated.AuditFilter) (audit.Filter, erro
 
 	if input.ActorID != nil {
 		var ok bool
-		if filter.UserID, ok = model.ParseID[model.UserID](r.ids, *input.ActorID); !ok {
+		if filter.UserID, ok = nodeid.Parse[model.UserID](r.ids, *input.ActorID); !ok {
 			return filter, invalidArgument("filter.actorId", "The argument filter.actorId is not the id of a user.")
 		}
 	}
@@ -96,7 +97,7 @@ func (r *Resolver) auditFilter(input *generated.AuditFilter) (audit.Filter, erro
 // parseObject sets the object of a filter. It reports false for an id of no object.
 func (r *Resolver) parseObject(id string, filter *audit.Filter) (ok bool) {
 	filter.ObjectKind = r.ids.KindOf(id)
-	if filter.ObjectKind == model.NodeDelivery {
+	if filter.ObjectKind == nodeid.Delivery {
 		filter.ObjectSite, filter.ObjectID, ok = r.ids.ParseDelivery(id)
 		return ok
 	}
@@ -109,16 +110,16 @@ func (r *Resolver) parseObject(id string, filter *audit.Filter) (ok bool) {
 func (r *Resolver) auditEntry(entry *audit.Entry, toOperator bool) *generated.AuditEntry {
 	actor := &generated.AuditActor{Kind: generated.AuditActorKind(entry.Actor.Kind)}
 	if entry.Actor.UserID != 0 && (entry.Actor.Kind != audit.Operator || toOperator) {
-		actor.UserID, actor.Email = notZero(model.IDOf(r.ids, entry.Actor.UserID)), notZero(entry.Actor.Email)
+		actor.UserID, actor.Email = notZero(nodeid.Of(r.ids, entry.Actor.UserID)), notZero(entry.Actor.Email)
 	}
 	if entry.Actor.TokenID != 0 {
-		actor.APITokenID = notZero(model.IDOf(r.ids, entry.Actor.TokenID))
+		actor.APITokenID = notZero(nodeid.Of(r.ids, entry.Actor.TokenID))
 		actor.APITokenName = notZero(entry.Actor.TokenName)
 	}
 
 	object := entry.Object
 	id := r.ids.Of(object.Kind, object.ID)
-	if object.Kind == model.NodeDelivery {
+	if object.Kind == nodeid.Delivery {
 		id = r.ids.OfDelivery(object.SiteID, object.ID)
 	}
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/generated"
@@ -17,9 +18,9 @@ func (r *siteResolver) Deliveries(
 	ctx context.Context, obj *model.Site, first *int, after *string, last *int, before *string,
 	orderBy generated.DeliveryOrder, filter *generated.DeliveryFilter,
 ) (*generated.DeliveryConnection, error) {
-	kind := model.AfterDelivery
+	kind := nodeid.AfterDelivery
 	if orderBy == generated.DeliveryOrderOldest {
-		kind = model.AfterOldestDelivery
+		kind = nodeid.AfterOldestDelivery
 	}
 
 	p, cursors := paging{first, after, last, before}, r.cursors(kind)
@@ -246,7 +247,7 @@ func (r *Resolver) delivery(ctx context.Context, viewer *model.User, id string) 
 		return nil, nil
 	}
 
-	member, err := orNull(r.accounts.MemberFor(ctx, viewer, model.NodeSite, int64(siteID)))
+	member, err := orNull(r.accounts.MemberFor(ctx, viewer, nodeid.Site, int64(siteID)))
 	if member == nil || err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/graph/generated"
 )
 
@@ -38,5 +39,5 @@ func (r *mutationResolver) erase(ctx context.Context, erasure *model.UserErasure
 
 // erasure returns an erasure of one of the viewer's accounts by its global id, or nil.
 func (r *Resolver) erasure(ctx context.Context, viewer *model.User, id string) (*model.UserErasure, error) {
-	return ownObject(ctx, r, model.NodeErasure, viewer, id, r.retention.Erasure)
+	return ownObject(ctx, r, nodeid.Erasure, viewer, id, r.retention.Erasure)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/idempotency"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/schema"
 )
@@ -139,7 +140,7 @@ func (p Repeats) repeat(ctx context.Context, field *graphql.FieldContext, call i
 	}
 
 	id := p.resolver.ids.Of(object.Kind, object.ID)
-	if object.Kind == model.NodeDelivery {
+	if object.Kind == nodeid.Delivery {
 		id = p.resolver.ids.OfDelivery(object.SiteID, object.ID)
 	}
 
@@ -159,8 +160,8 @@ func (p Repeats) repeat(ctx context.Context, field *graphql.FieldContext, call i
 
 // node returns the object of an earlier call, or nil. The caller is read again for an account: a
 // concurrent call may have made the caller its owner during this request.
-func (p Repeats) node(ctx context.Context, kind model.NodeKind, number int64, id string) (schema.Node, error) {
-	if kind != model.NodeAccount {
+func (p Repeats) node(ctx context.Context, kind nodeid.Kind, number int64, id string) (schema.Node, error) {
+	if kind != nodeid.Account {
 		return (&queryResolver{p.resolver}).Node(ctx, id)
 	}
 

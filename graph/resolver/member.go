@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/graph/generated"
 )
 
@@ -121,7 +122,7 @@ func (r *mutationResolver) RemoveMember(
 
 // otherMember returns the member of the account that a mutation is about.
 func (r *mutationResolver) otherMember(ctx context.Context, id string) (*model.User, error) {
-	userID, ok := model.ParseID[model.UserID](r.ids, id)
+	userID, ok := nodeid.Parse[model.UserID](r.ids, id)
 	if !ok {
 		return nil, model.ErrNotFound
 	}
@@ -131,7 +132,7 @@ func (r *mutationResolver) otherMember(ctx context.Context, id string) (*model.U
 
 // member returns a user of one of the viewer's accounts by its global id, or nil.
 func (r *Resolver) member(ctx context.Context, viewer *model.User, id string) (*model.User, error) {
-	number, ok := model.ParseID[model.UserID](r.ids, id)
+	number, ok := nodeid.Parse[model.UserID](r.ids, id)
 	if !ok {
 		return nil, nil
 	}
@@ -145,7 +146,7 @@ func (r *Resolver) member(ctx context.Context, viewer *model.User, id string) (*
 // invitation returns an invitation of one of the viewer's accounts by its global id; nil for
 // callers without the right to list them.
 func (r *Resolver) invitation(ctx context.Context, viewer *model.User, id string) (*model.Invitation, error) {
-	return ownObject(ctx, r, model.NodeInvitation, viewer, id,
+	return ownObject(ctx, r, nodeid.Invitation, viewer, id,
 		func(ctx context.Context, accountID model.AccountID, id model.InvitationID) (*model.Invitation, error) {
 			if may, err := mayReadAsOwner(ctx, accountID); !may || err != nil {
 				return nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/graph/schema"
 )
 
@@ -17,41 +18,41 @@ func (r *queryResolver) Node(ctx context.Context, id string) (schema.Node, error
 	}
 
 	switch kind := r.ids.KindOf(id); kind {
-	case model.NodeAccount:
+	case nodeid.Account:
 		if member := r.in(viewer, id); member != nil {
 			return member.Account, nil
 		}
-	case model.NodeUser:
+	case nodeid.User:
 		return asNode(r.member(ctx, viewer, id))
-	case model.NodeInvitation:
+	case nodeid.Invitation:
 		return asNode(r.invitation(ctx, viewer, id))
-	case model.NodeAPIToken:
+	case nodeid.APIToken:
 		return asNode(r.apiToken(ctx, viewer, id))
-	case model.NodePasskey:
+	case nodeid.Passkey:
 		return asNode(r.passkey(ctx, viewer, id))
-	case model.NodeSite:
+	case nodeid.Site:
 		return asNode(r.site(ctx, viewer, id))
-	case model.NodeSitekey:
+	case nodeid.Sitekey:
 		return asNode(r.sitekey(ctx, viewer, id))
-	case model.NodeDelivery:
+	case nodeid.Delivery:
 		return asNode(r.delivery(ctx, viewer, id))
-	case model.NodeAnnotation:
+	case nodeid.Annotation:
 		return asNode(ownObject(ctx, r.Resolver, kind, viewer, id, r.objects.Annotation))
-	case model.NodeSegment:
+	case nodeid.Segment:
 		return asNode(ownObject(ctx, r.Resolver, kind, viewer, id, r.objects.Segment))
-	case model.NodeFunnel:
+	case nodeid.Funnel:
 		return asNode(ownObject(ctx, r.Resolver, kind, viewer, id, r.objects.Funnel))
-	case model.NodeSharedLink:
+	case nodeid.SharedLink:
 		return asNode(ownObject(ctx, r.Resolver, kind, viewer, id, r.sharedLink))
-	case model.NodeAlertChannel:
+	case nodeid.AlertChannel:
 		return asNode(r.alertChannel(ctx, viewer, id))
-	case model.NodeAlertMessage:
+	case nodeid.AlertMessage:
 		return asNode(r.alertMessage(ctx, viewer, id))
-	case model.NodeImport:
+	case nodeid.Import:
 		return asNode(ownObject(ctx, r.Resolver, kind, viewer, id, r.imports.Import))
-	case model.NodeImportJob:
+	case nodeid.ImportJob:
 		return asNode(ownObject(ctx, r.Resolver, kind, viewer, id, r.imports.Job))
-	case model.NodeErasure:
+	case nodeid.Erasure:
 		return asNode(r.erasure(ctx, viewer, id))
 	}
 
@@ -69,7 +70,7 @@ func asNode[T any](object *T, err error) (schema.Node, error) {
 // ownObject returns an object of one of the viewer's accounts by its global id, or nil. Every role
 // may read it.
 func ownObject[T any, ID ~int64](
-	ctx context.Context, r *Resolver, kind model.NodeKind, viewer *model.User, nodeID string,
+	ctx context.Context, r *Resolver, kind nodeid.Kind, viewer *model.User, nodeID string,
 	read func(ctx context.Context, accountID model.AccountID, id ID) (*T, error),
 ) (*T, error) {
 	id, ok := r.ids.Parse(kind, nodeID)

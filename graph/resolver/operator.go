@@ -7,6 +7,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/graph/generated"
 	"github.com/tallygate/tallygate/graph/limits"
@@ -20,7 +21,7 @@ const maxSearch = 100
 func (r *queryResolver) Accounts(
 	ctx context.Context, first *int, after *string, last *int, before *string, orderBy generated.AccountOrder, search *string,
 ) (*generated.AccountConnection, error) {
-	p, cursors := paging{first, after, last, before}, r.cursors(model.AfterAccount)
+	p, cursors := paging{first, after, last, before}, r.cursors(nodeid.AfterAccount)
 	page, err := overviewPage(p, cursors, search)
 	if err != nil {
 		return nil, err
@@ -59,10 +60,10 @@ func overviewPage(p paging, c cursors, search *string) (page accounts.OverviewPa
 	if page.Search, err = searchOf(search); err != nil {
 		return page, err
 	}
-	if id, ok := model.ParseID[model.AccountID](c.ids, page.Search); ok {
+	if id, ok := nodeid.Parse[model.AccountID](c.ids, page.Search); ok {
 		page.Account = id
 	}
-	if id, ok := model.ParseID[model.SiteID](c.ids, page.Search); ok {
+	if id, ok := nodeid.Parse[model.SiteID](c.ids, page.Search); ok {
 		page.Site = id
 	}
 
@@ -91,7 +92,7 @@ func (r *Resolver) accountOverviews(rows []*accounts.Overview, month model.Month
 	nodes := make([]*generated.AccountOverview, len(rows))
 	for i, row := range rows {
 		nodes[i] = &generated.AccountOverview{
-			ID: row.ID, Page: ids, AccountID: model.IDOf(r.ids, row.ID), Name: row.Name, CreatedAt: row.CreatedAt,
+			ID: row.ID, Page: ids, AccountID: nodeid.Of(r.ids, row.ID), Name: row.Name, CreatedAt: row.CreatedAt,
 			SiteCount: int(row.Sites), SitekeyCount: int(row.Sitekeys), MemberCount: int(row.Members),
 			Period: month.String(), Pageviews: row.Pageviews, CaptchaPlan: row.CaptchaPlan, Verifications: row.Verifications,
 		}
@@ -113,11 +114,11 @@ func (r *accountOverviewResolver) Sites(
 	of := sites.OfAccounts{Search: part, Limit: first}
 	if after != nil {
 		var ok bool
-		if of.After, ok = model.ParseID[model.SiteID](r.ids, *after); !ok {
+		if of.After, ok = nodeid.Parse[model.SiteID](r.ids, *after); !ok {
 			return nil, invalidArgument("after", "The argument after must be the siteId of a site.")
 		}
 	}
-	if id, ok := model.ParseID[model.SiteID](r.ids, part); ok {
+	if id, ok := nodeid.Parse[model.SiteID](r.ids, part); ok {
 		of.Only = id
 	}
 
@@ -141,7 +142,7 @@ func (r *accountOverviewResolver) Sites(
 		}
 
 		list[i] = &generated.SiteOverview{
-			SiteID: model.IDOf(r.ids, site.ID), Domain: site.Domain, CreatedAt: site.CreatedAt, Plan: site.Plan,
+			SiteID: nodeid.Of(r.ids, site.ID), Domain: site.Domain, CreatedAt: site.CreatedAt, Plan: site.Plan,
 			Usage: usage,
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/graph/generated"
 	"github.com/tallygate/tallygate/graph/limits"
@@ -102,11 +103,11 @@ func cut[Row any](p paging, rows []Row, cursor func(Row) string) ([]Row, []strin
 // cursors encode and decode the positions of a list in one order. Each list and order has its own
 // kind, so that a global id or another list's cursor is rejected.
 type cursors struct {
-	ids  *model.NodeIDs
-	kind model.NodeKind
+	ids  *nodeid.IDs
+	kind nodeid.Kind
 }
 
-func (r *Resolver) cursors(kind model.NodeKind) cursors { return cursors{r.ids, kind} }
+func (r *Resolver) cursors(kind nodeid.Kind) cursors { return cursors{r.ids, kind} }
 
 // encode returns the cursor of the object with this id in a list that is ordered by ids.
 func (c cursors) encode(id int64) string { return c.ids.Of(c.kind, id) }

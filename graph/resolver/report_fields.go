@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/db/reports/period"
 	"github.com/tallygate/tallygate/db/reports/scan"
@@ -82,7 +83,7 @@ func (r *Resolver) skipOf(first int, after *string) (skip int64, err error) {
 	if after == nil {
 		return 0, nil
 	}
-	skip, ok := r.ids.Parse(model.AfterReportRow, *after)
+	skip, ok := r.ids.Parse(nodeid.AfterReportRow, *after)
 	if !ok {
 		return 0, invalidArgument("after", "The argument after is not a cursor of this list.")
 	}
@@ -129,7 +130,7 @@ func (r *reportResolver) Breakdown(
 			return nil, err
 		}
 		nodes[i] = &generated.ReportRow{Value: value, Metrics: metrics, OnlyImported: rows.OnlySums(value)}
-		edges[i] = &generated.ReportRowEdge{Cursor: r.ids.Of(model.AfterReportRow, int64(from+i+1)), Node: nodes[i]}
+		edges[i] = &generated.ReportRowEdge{Cursor: r.ids.Of(nodeid.AfterReportRow, int64(from+i+1)), Node: nodes[i]}
 	}
 
 	page := &generated.PageInfo{HasNextPage: from+len(values) < count, HasPreviousPage: after != nil}

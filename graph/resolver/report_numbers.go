@@ -9,6 +9,7 @@ import (
 	"github.com/vektah/gqlparser/v2/ast"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/db/reports/period"
 	"github.com/tallygate/tallygate/db/reports/question"
@@ -153,7 +154,7 @@ func (r *reportNumbersResolver) Breakdown(
 			return nil, err
 		}
 		nodes[i] = &generated.ReportNumberRow{Value: rows.Values[place], Figures: figures.Numbers(counts, place)}
-		edges[i] = &generated.ReportNumberRowEdge{Cursor: r.ids.Of(model.AfterReportRow, int64(from+i+1)), Node: nodes[i]}
+		edges[i] = &generated.ReportNumberRowEdge{Cursor: r.ids.Of(nodeid.AfterReportRow, int64(from+i+1)), Node: nodes[i]}
 	}
 
 	page := &generated.PageInfo{HasNextPage: from+len(places) < count, HasPreviousPage: after != nil}

@@ -12,10 +12,12 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/limits"
 	"github.com/tallygate/tallygate/graph/loaders"
+	"github.com/tallygate/tallygate/graph/schema"
 )
 
 // request is what the resolvers of one request share.
@@ -37,14 +39,14 @@ type requestKey struct{}
 // WithRequest returns a context for the resolvers of a request that arrived at a time, and the id
 // of the request.
 func WithRequest(
-	ctx context.Context, d *db.DB, ids *model.NodeIDs, now model.Instant,
+	ctx context.Context, d *db.DB, ids *nodeid.IDs, now model.Instant,
 ) (context.Context, string) {
 	state := &request{
 		id:         rand.Text()[:16],
 		now:        now,
 		newLoaders: func() *loaders.Set { return loaders.New(d, now.Month()) },
 	}
-	return context.WithValue(model.WithNodeIDs(ctx, ids), requestKey{}, state), state.id
+	return context.WithValue(schema.WithIDs(ctx, ids), requestKey{}, state), state.id
 }
 
 // requestOf returns what the resolvers of the request share. It panics on a context without it.

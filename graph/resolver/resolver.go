@@ -19,6 +19,7 @@ import (
 	"github.com/tallygate/tallygate/db/idempotency"
 	"github.com/tallygate/tallygate/db/imports"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/db/retention"
@@ -31,7 +32,7 @@ import (
 type Options struct {
 	DB   *db.DB
 	Auth *auth.Auth
-	IDs  *model.NodeIDs
+	IDs  *nodeid.IDs
 
 	AnalyticsURL      string // for script tags
 	CaptchaURL        string // for widget tags
@@ -79,7 +80,7 @@ type Resolver struct {
 	channels      *alerts.Channels
 	db            *db.DB
 	auth          *auth.Auth
-	ids           *model.NodeIDs
+	ids           *nodeid.IDs
 	analyticsURL  string // without a trailing slash
 	captchaURL    string // likewise
 	captchaBase   uint32 // see Options.CaptchaDifficulty

@@ -7,17 +7,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 )
 
 func FuzzCursor(f *testing.F) {
-	ids, err := model.NewNodeIDs(strings.Repeat("0f", model.NodeIDKeySize))
+	ids, err := nodeid.New(strings.Repeat("0f", nodeid.KeySize))
 	if err != nil {
 		f.Fatal(err)
 	}
 
-	sites, sitekeys := cursors{ids, model.AfterSite}, cursors{ids, model.AfterSitekey}
-	for _, s := range []string{"", sites.encode(1), sites.encode(math.MaxInt64), sitekeys.encode(1), sites.encode(1) + "\n", sites.encode(1) + "~", sites.encode(1) + "~w6Q", ids.Of(model.NodeSite, 1)} {
+	sites, sitekeys := cursors{ids, nodeid.AfterSite}, cursors{ids, nodeid.AfterSitekey}
+	for _, s := range []string{"", sites.encode(1), sites.encode(math.MaxInt64), sitekeys.encode(1), sites.encode(1) + "\n", sites.encode(1) + "~", sites.encode(1) + "~w6Q", ids.Of(nodeid.Site, 1)} {
 		f.Add(s)
 	}
 

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/generated"
 )
@@ -146,7 +147,7 @@ func (r *mutationResolver) SetAccountSecurity(
 
 // passkey returns one of the caller's passkeys by its global id; nil for callers without a session.
 func (r *Resolver) passkey(ctx context.Context, viewer *model.User, id string) (*model.Passkey, error) {
-	number, ok := model.ParseID[model.PasskeyID](r.ids, id)
+	number, ok := nodeid.Parse[model.PasskeyID](r.ids, id)
 	if !ok {
 		return nil, nil
 	}

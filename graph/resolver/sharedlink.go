@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/generated"
 	"github.com/tallygate/tallygate/graph/limits"
@@ -150,7 +151,7 @@ func (r *mutationResolver) describeLink(link *model.SharedLink, input *generated
 	}
 
 	if input.SegmentID != nil {
-		id, ok := model.ParseID[model.SegmentID](r.ids, *input.SegmentID)
+		id, ok := nodeid.Parse[model.SegmentID](r.ids, *input.SegmentID)
 		if !ok {
 			segmentErr = notFound("segmentId")
 		}
@@ -177,7 +178,7 @@ func (r *mutationResolver) OpenSharedLink(
 	var id *model.SharedLinkID
 	if input.SharedLinkID != nil {
 		// A text that is no id is the id of no link.
-		number, _ := model.ParseID[model.SharedLinkID](r.ids, *input.SharedLinkID)
+		number, _ := nodeid.Parse[model.SharedLinkID](r.ids, *input.SharedLinkID)
 		id = new(model.SharedLinkID(number))
 	}
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/generated"
@@ -69,9 +70,9 @@ func (r *accountResolver) Sites(
 }
 
 // siteCursors are the kinds of the cursors of a list of sites in each order.
-var siteCursors = map[sites.Order]model.NodeKind{
-	sites.Oldest: model.AfterSite, sites.Newest: model.AfterNewestSite,
-	sites.ByName: model.AfterSiteName, sites.ByDomain: model.AfterSiteDomain,
+var siteCursors = map[sites.Order]nodeid.Kind{
+	sites.Oldest: nodeid.AfterSite, sites.Newest: nodeid.AfterNewestSite,
+	sites.ByName: nodeid.AfterSiteName, sites.ByDomain: nodeid.AfterSiteDomain,
 }
 
 // siteConnection loads one page of an account's sites.
@@ -131,7 +132,7 @@ func onlySites(ctx context.Context, accountID model.AccountID) ([]model.SiteID, 
 
 // site returns a site of one of the viewer's accounts by its global id, or nil.
 func (r *Resolver) site(ctx context.Context, viewer *model.User, id string) (*model.Site, error) {
-	return ownObject(ctx, r, model.NodeSite, viewer, id, r.sites.SiteByID)
+	return ownObject(ctx, r, nodeid.Site, viewer, id, r.sites.SiteByID)
 }
 
 func (r *siteResolver) ExtraDomains(ctx context.Context, obj *model.Site) ([]string, error) {

@@ -6,6 +6,7 @@ import (
 	"html"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/graph/generated"
 )
@@ -18,8 +19,8 @@ func (r *queryResolver) Sitekey(ctx context.Context, id string) (*model.Sitekey,
 }
 
 // sitekeyCursors are the kinds of the cursors of a list of sitekeys in each order.
-var sitekeyCursors = map[sites.Order]model.NodeKind{
-	sites.Oldest: model.AfterSitekey, sites.Newest: model.AfterNewestSitekey, sites.ByName: model.AfterSitekeyName,
+var sitekeyCursors = map[sites.Order]nodeid.Kind{
+	sites.Oldest: nodeid.AfterSitekey, sites.Newest: nodeid.AfterNewestSitekey, sites.ByName: nodeid.AfterSitekeyName,
 }
 
 func (r *queryResolver) Sitekeys(
@@ -65,7 +66,7 @@ func (r *sitekeyConnectionResolver) TotalCount(ctx context.Context, obj *generat
 
 // sitekey returns a sitekey of one of the viewer's accounts by its global id, or nil.
 func (r *Resolver) sitekey(ctx context.Context, viewer *model.User, id string) (*model.Sitekey, error) {
-	return ownObject(ctx, r, model.NodeSitekey, viewer, id, r.sitekeys.SitekeyByID)
+	return ownObject(ctx, r, nodeid.Sitekey, viewer, id, r.sitekeys.SitekeyByID)
 }
 
 // WidgetTag returns the tags for a form (docs/captcha.md).

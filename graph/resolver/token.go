@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/generated"
 	"github.com/tallygate/tallygate/graph/limits"
@@ -91,7 +92,7 @@ func (r *Resolver) chosenSites(nodeIDs []string) ([]model.SiteID, error) {
 	siteIDs := make([]model.SiteID, len(nodeIDs))
 	for i, nodeID := range nodeIDs {
 		var ok bool
-		if siteIDs[i], ok = model.ParseID[model.SiteID](r.ids, nodeID); !ok {
+		if siteIDs[i], ok = nodeid.Parse[model.SiteID](r.ids, nodeID); !ok {
 			return nil, notFound("siteIds")
 		}
 	}
@@ -116,7 +117,7 @@ func (r *mutationResolver) RevokeAPIToken(
 // apiToken returns one of the caller's API tokens by its global id; nil for callers without a
 // session.
 func (r *Resolver) apiToken(ctx context.Context, viewer *model.User, id string) (*model.APIToken, error) {
-	number, ok := model.ParseID[model.APITokenID](r.ids, id)
+	number, ok := nodeid.Parse[model.APITokenID](r.ids, id)
 	if !ok {
 		return nil, nil
 	}

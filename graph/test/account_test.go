@@ -12,6 +12,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
@@ -33,10 +34,10 @@ func TestSignUpInAndOut(t *testing.T) {
 		got := c.query(signUpMutation, "email", " Owner@Example.COM ", "password", password, "name", "Example Ltd").ok(t, "signUp")
 
 		want := map[string]any{
-			"signUp.viewer.id":           a.ids.Of(model.NodeUser, 1),
+			"signUp.viewer.id":           a.ids.Of(nodeid.User, 1),
 			"signUp.viewer.email":        "owner@example.com",
 			"signUp.viewer.operator":     true,
-			"signUp.viewer.account.id":   a.ids.Of(model.NodeAccount, 1),
+			"signUp.viewer.account.id":   a.ids.Of(nodeid.Account, 1),
 			"signUp.viewer.account.name": "Example Ltd",
 		}
 		for path, value := range want {

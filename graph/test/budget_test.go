@@ -8,6 +8,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
@@ -135,7 +136,7 @@ func TestPartlyForbiddenRequests(t *testing.T) {
 			want   int
 		}{
 			{permitted + forbidden, cost}, {forbidden + permitted, cost}, {forbidden, 1}, {permitted, 102},
-			{forbidden + " other:" + ` pauseSite(input: {siteId: "` + a.unknownOf(model.NodeSite) + `"}) { userErrors { code } }`, 1},
+			{forbidden + " other:" + ` pauseSite(input: {siteId: "` + a.unknownOf(nodeid.Site) + `"}) { userErrors { code } }`, 1},
 		} {
 			var got *answer
 			if spent := owner.spent(func() { got = viewer.query("mutation {" + test.fields + " }") }); spent != test.want {
@@ -197,7 +198,7 @@ func TestCostInAnotherAccount(t *testing.T) {
 		}
 
 		pauses("an owner's site", own, "", cost)
-		pauses("an unknown site", a.unknownOf(model.NodeSite), "", cost)
+		pauses("an unknown site", a.unknownOf(nodeid.Site), "", cost)
 		pauses("a site of an account with the role VIEWER", foreign, "FORBIDDEN", 1)
 
 		if err := dbtest.Exec(d, "UPDATE accounts SET suspended_at = ?, suspension_reason = 'abuse' WHERE id = 1", model.At(start)); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
@@ -78,7 +79,7 @@ func TestChannelRecipient(t *testing.T) {
 		}
 
 		// The mail's own values make its link, see package mail.
-		var about model.AlertMail
+		var about outbox.AlertMail
 		if err := json.Unmarshal([]byte(sent[1].Data), &about); err != nil {
 			t.Fatal(err)
 		}

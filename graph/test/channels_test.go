@@ -12,6 +12,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
@@ -108,7 +109,7 @@ func (c *client) again(message string) string {
 // is due.
 func (a *app) attempt(channel string, result outbox.AttemptResult) *outbox.Leased {
 	a.t.Helper()
-	number, _ := a.ids.Parse(model.NodeAlertChannel, channel)
+	number, _ := a.ids.Parse(nodeid.AlertChannel, channel)
 	store, now := outbox.New(a.db), model.At(a.clock.Now())
 	due, err := store.DueChannels(a.t.Context(), now, 100)
 	if err != nil {
@@ -141,8 +142,8 @@ func (a *app) alert(event model.AlertEvent, account, site string) {
 	a.t.Helper()
 	a.clock.Add(time.Second)
 	now := model.At(a.clock.Now())
-	accountID, _ := model.ParseID[model.AccountID](a.ids, account)
-	siteID, _ := model.ParseID[model.SiteID](a.ids, site)
+	accountID, _ := nodeid.Parse[model.AccountID](a.ids, account)
+	siteID, _ := nodeid.Parse[model.SiteID](a.ids, site)
 	err := a.db.InTx(a.t.Context(), func(ctx context.Context, tx *db.Tx) error {
 		alert := model.Alert{AccountID: accountID, SiteID: siteID, Event: event, Subject: fmt.Sprint(now), BeganAt: now, SeenAt: now}
 		if _, err := tx.NewInsert().Model(&alert).Exec(ctx); err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/graph"
 	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/tools/dbtest"
@@ -40,7 +41,7 @@ type app struct {
 	url   string // of /graphql
 	clock *testkit.Clock
 	log   *testkit.Log
-	ids   *model.NodeIDs
+	ids   *nodeid.IDs
 
 	deliveries int64 // inserted by insertDelivery
 }

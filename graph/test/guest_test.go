@@ -12,6 +12,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
@@ -355,8 +356,8 @@ func TestGuestMistakes(t *testing.T) {
 			{"VIEWER", slices.Repeat([]string{own}, model.MaxChosenSites+1), "siteIds:INVALID_SITES"},
 			{"VIEWER", []string{own, foreign}, "siteIds:NOT_FOUND"},
 			{"VIEWER", []string{own, deleted}, "siteIds:NOT_FOUND"},
-			{"VIEWER", []string{own, a.unknownOf(model.NodeSite)}, "siteIds:NOT_FOUND"},
-			{"VIEWER", []string{own, a.unknownOf(model.NodeSitekey)}, "siteIds:NOT_FOUND"},
+			{"VIEWER", []string{own, a.unknownOf(nodeid.Site)}, "siteIds:NOT_FOUND"},
+			{"VIEWER", []string{own, a.unknownOf(nodeid.Sitekey)}, "siteIds:NOT_FOUND"},
 			{"MEMBER", []string{own}, "role:INVALID_ROLE"},
 			{"OWNER", []string{own}, "role:INVALID_ROLE"},
 		} {
@@ -471,7 +472,7 @@ func TestGuestChoices(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = d.InTx(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-			return outbox.MailNotice(ctx, tx, account[0].N, model.MailDeliveryFailed, model.DeliveryFailedMail{}, model.At(start))
+			return outbox.MailNotice(ctx, tx, account[0].N, model.MailDeliveryFailed, outbox.DeliveryFailedMail{}, model.At(start))
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
@@ -354,7 +355,7 @@ func TestRepeatsAreAuthorizedAgain(t *testing.T) {
 			t.Errorf("a viewer: %s", got.Body)
 		}
 
-		if err := dbtest.Exec(d, "UPDATE api_tokens SET scopes = ? WHERE id = ?", readScope(t, d), w.number(model.NodeAPIToken, token.id)); err != nil {
+		if err := dbtest.Exec(d, "UPDATE api_tokens SET scopes = ? WHERE id = ?", readScope(t, d), w.number(nodeid.APIToken, token.id)); err != nil {
 			t.Fatal(err)
 		}
 		if got := w.with(token.secret, call); got.codes() != "FORBIDDEN" || strings.Contains(got.Body, "annotation_") {
@@ -377,7 +378,7 @@ func readScope(t *testing.T, d *db.DB) string {
 }
 
 // number returns the number of an object.
-func (w *keyedWorld) number(kind model.NodeKind, id string) int64 {
+func (w *keyedWorld) number(kind nodeid.Kind, id string) int64 {
 	n, ok := w.ids.Parse(kind, id)
 	if !ok {
 		w.t.Fatalf("%s is no id", id)

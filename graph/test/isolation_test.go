@@ -10,6 +10,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
@@ -268,13 +269,13 @@ var fieldRules = map[string]struct {
 // ids unknown and the passwords wrong: a permitted caller gets that error.
 func TestRoles(t *testing.T) {
 	t.Parallel()
-	kinds := map[string]model.NodeKind{
-		"siteId": model.NodeSite, "siteIds": model.NodeSite, "id": model.NodeSite, "userId": model.NodeUser, "invitationId": model.NodeInvitation,
-		"annotationId": model.NodeAnnotation, "segmentId": model.NodeSegment, "funnelId": model.NodeFunnel,
-		"sharedLinkId": model.NodeSharedLink, "passkeyId": model.NodePasskey, "importId": model.NodeImport,
-		"importJobId": model.NodeImportJob, "alertChannelId": model.NodeAlertChannel, "alertMessageId": model.NodeAlertMessage,
-		"apiTokenId": model.NodeAPIToken, "sitekeyId": model.NodeSitekey, "accountId": model.NodeAccount, "toAccountId": model.NodeAccount,
-		"lastAccountId": model.NodeAccount, "deliveryId": model.NodeDelivery,
+	kinds := map[string]nodeid.Kind{
+		"siteId": nodeid.Site, "siteIds": nodeid.Site, "id": nodeid.Site, "userId": nodeid.User, "invitationId": nodeid.Invitation,
+		"annotationId": nodeid.Annotation, "segmentId": nodeid.Segment, "funnelId": nodeid.Funnel,
+		"sharedLinkId": nodeid.SharedLink, "passkeyId": nodeid.Passkey, "importId": nodeid.Import,
+		"importJobId": nodeid.ImportJob, "alertChannelId": nodeid.AlertChannel, "alertMessageId": nodeid.AlertMessage,
+		"apiTokenId": nodeid.APIToken, "sitekeyId": nodeid.Sitekey, "accountId": nodeid.Account, "toAccountId": nodeid.Account,
+		"lastAccountId": nodeid.Account, "deliveryId": nodeid.Delivery,
 	}
 
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/graph"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
@@ -126,7 +127,7 @@ func TestStopChannel(t *testing.T) {
 			t.Helper()
 			id := owner.query(create, "name", name, "address", name+"@example.org").ok(t, "createAlertChannel").
 				at("createAlertChannel.alertChannel.id").(string)
-			number, _ := a.ids.Parse(model.NodeAlertChannel, id)
+			number, _ := a.ids.Parse(nodeid.AlertChannel, id)
 			return id, number
 		}
 		stopped, number := add("stopped")

@@ -10,6 +10,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/health"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/graph/resolver"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
@@ -44,7 +45,7 @@ func TestOperatorsListAccounts(t *testing.T) {
 		beta.siteOf("third.example")
 		beta.createSitekey("form").ok(t, "createSitekey")
 		a.join(beta, "member@alpha.example", model.RoleMember)
-		number, _ := a.ids.Parse(model.NodeSite, site)
+		number, _ := a.ids.Parse(nodeid.Site, site)
 		for _, statement := range []string{
 			fmt.Sprintf("INSERT INTO site_usage (site_id, month, used) VALUES (%d, 202611, 7), (%[1]d, 202610, 100), (%d, 202611, 5)", number, number+1),
 			"INSERT INTO captcha_usage (account_id, month, used) SELECT id, 202611, 9 FROM accounts WHERE name = 'Beta'",

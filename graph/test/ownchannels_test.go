@@ -6,6 +6,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
@@ -130,7 +131,7 @@ func TestOwnChannelMails(t *testing.T) {
 			t.Fatal(got)
 		}
 		own := viewer.ownID(site)
-		number, _ := a.ids.Parse(model.NodeAlertChannel, own)
+		number, _ := a.ids.Parse(nodeid.AlertChannel, own)
 		secret := a.ids.OfChannelStop(number, model.At(a.clock.Now()))
 
 		mailed := func() []mail {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/db/reports/segment"
@@ -55,7 +56,7 @@ query($id: ID!, $from: Date!, $to: Date!, $other: Date!, $filters: [ReportFilter
 // siteNumber returns the row of a site's global id.
 func (a *app) siteNumber(id string) model.SiteID {
 	a.t.Helper()
-	number, ok := model.ParseID[model.SiteID](a.ids, id)
+	number, ok := nodeid.Parse[model.SiteID](a.ids, id)
 	if !ok {
 		a.t.Fatalf("%q is no site", id)
 	}

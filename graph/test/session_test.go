@@ -14,6 +14,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
@@ -48,7 +49,7 @@ func TestSessionsList(t *testing.T) {
 			t.Errorf("a second time: %s", got.Body)
 		}
 
-		for _, id := range []string{"", "session_", "session_qw", "session_q6ur", own.(string) + "=", a.unknownOf(model.NodeSite), strings.TrimPrefix(own.(string), "session_")} {
+		for _, id := range []string{"", "session_", "session_qw", "session_q6ur", own.(string) + "=", a.unknownOf(nodeid.Site), strings.TrimPrefix(own.(string), "session_")} {
 			if got := revoke(phone, id); got.userErrors("revokeSession") != "sessionId:NOT_FOUND" {
 				t.Errorf("%q: %s", id, got.Body)
 			}

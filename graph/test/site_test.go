@@ -11,6 +11,7 @@ import (
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
@@ -27,7 +28,7 @@ func TestCreateSite(t *testing.T) {
 		}
 
 		want := map[string]any{
-			"id":              a.ids.Of(model.NodeSite, 1),
+			"id":              a.ids.Of(nodeid.Site, 1),
 			"domain":          "shop.example.com",
 			"name":            "shop.example.com",
 			"plan":            "FREE",
@@ -224,7 +225,7 @@ func TestAnotherAccountsObjectsAnswerLikeUnknownOnes(t *testing.T) {
 			a: node(id: $site) { __typename id ... on Site { domain } }
 			b: node(id: $user) { __typename ... on User { email } }
 			c: node(id: $account) { __typename ... on Account { name } }
-			d: site(id: $user) { domain } }`, "site", site, "user", owner.id(), "account", a.ids.Of(model.NodeAccount, 1)).ok(t, "")
+			d: site(id: $user) { domain } }`, "site", site, "user", owner.id(), "account", a.ids.Of(nodeid.Account, 1)).ok(t, "")
 
 		want := `{"data":{"site":{"domain":"example.com"},"a":{"__typename":"Site","id":"` + site.(string) + `","domain":"example.com"},` +
 			`"b":{"__typename":"User","email":"owner@example.com"},"c":{"__typename":"Account","name":"Example"},"d":null}}`
@@ -317,7 +318,7 @@ func TestPagingThroughManySites(t *testing.T) {
 		}
 
 		past := c.query(`query($after: String) { sites(after: $after) { pageInfo { hasNextPage startCursor endCursor } edges { cursor } } }`,
-			"after", a.ids.Of(model.AfterSite, 99999))
+			"after", a.ids.Of(nodeid.AfterSite, 99999))
 		if past.Body != `{"data":{"sites":{"pageInfo":{"hasNextPage":false,"startCursor":null,"endCursor":null},"edges":[]}}}` {
 			t.Errorf("after the end: %s", past.Body)
 		}
@@ -334,7 +335,7 @@ func TestPagingArguments(t *testing.T) {
 		c := a.owner("owner@example.com")
 		for _, arguments := range []string{
 			"first: 0", "first: -1", "first: 101", "first: 2147483648", "first: 9223372036854775807",
-			`after: ""`, `after: "x"`, `after: "after_"`, `after: "after_AAAAAAAAAAAAAAAAAAAAAA"`, `after: "` + a.ids.Of(model.NodeSite, 1) + `"`, `after: "` + a.ids.Of(model.AfterSite, 0) + `"`,
+			`after: ""`, `after: "x"`, `after: "after_"`, `after: "after_AAAAAAAAAAAAAAAAAAAAAA"`, `after: "` + a.ids.Of(nodeid.Site, 1) + `"`, `after: "` + a.ids.Of(nodeid.AfterSite, 0) + `"`,
 		} {
 			got := c.query(`{ sites(` + arguments + `) { totalCount } }`)
 			if got.codes() != "INVALID_ARGUMENT" || got.Status != 200 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
@@ -202,7 +203,7 @@ func TestCaptchaPlanAndUsage(t *testing.T) {
 			}
 		}
 
-		account := a.ids.Of(model.NodeAccount, 2)
+		account := a.ids.Of(nodeid.Account, 2)
 		set := func(plan string) {
 			t.Helper()
 			got := operator.query(`mutation($id: ID!, $plan: CaptchaPlan!) { setCaptchaPlan(input: {accountId: $id, plan: $plan}) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
@@ -215,7 +216,7 @@ func TestSendingEventsOutNeedsExport(t *testing.T) {
 
 		type row struct{ Recipient, Data string }
 		mails, err := dbtest.Rows[row](d, "SELECT recipient, data FROM mails WHERE kind = ? ORDER BY id", model.MailWebhookChanged)
-		if err != nil || len(mails) != model.MaxWebhookMails {
+		if err != nil || len(mails) != outbox.MaxWebhookMails {
 			t.Fatalf("mails %+v, %v", mails, err)
 		}
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
@@ -178,8 +179,8 @@ func TestRestrictedTokenMistakes(t *testing.T) {
 			{[]string{}, "siteIds:INVALID_SITES"},
 			{slices.Repeat([]string{own}, model.MaxChosenSites+1), "siteIds:INVALID_SITES"},
 			{[]string{own, foreign}, "siteIds:NOT_FOUND"},
-			{[]string{own, a.unknownOf(model.NodeSite)}, "siteIds:NOT_FOUND"},
-			{[]string{own, a.unknownOf(model.NodeSitekey)}, "siteIds:NOT_FOUND"},
+			{[]string{own, a.unknownOf(nodeid.Site)}, "siteIds:NOT_FOUND"},
+			{[]string{own, a.unknownOf(nodeid.Sitekey)}, "siteIds:NOT_FOUND"},
 		} {
 			if got := owner.restrict(test.ids); got.userErrors("createApiToken") != test.want || got.at("createApiToken.token") != nil {
 				t.Errorf("%d sites: %s, want %s", len(test.ids), got.Body, test.want)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/db/reports/segment"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/oracle"
@@ -283,7 +284,7 @@ func (a *app) hideAccount(hidden *tenant) {
 	c.query(`mutation($id: ID!) { sendTestAlert(input: {alertChannelId: $id}) { userErrors { code } } }`,
 		"id", created.at("createAlertChannel.alertChannel.id")).ok(a.t, "sendTestAlert")
 
-	account, _ := a.ids.Parse(model.NodeAccount, hidden.ids["accountId"])
+	account, _ := a.ids.Parse(nodeid.Account, hidden.ids["accountId"])
 	err := dbtest.Exec(a.db, "INSERT INTO account_providers (account_id, issuer, client_id, client_secret, domain, domain_token, verified_at, "+
 		"default_role, role_claim, roles, changed_at) VALUES (?, 'https://login.veiled.example', 'veiled-client', ?, 'veiled.example', 'veiled-record', "+
 		"0, 'MEMBER', '', '{}', 1)", account, []byte{1})

@@ -12,6 +12,8 @@ import (
 	"github.com/vektah/gqlparser/v2/ast"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
+	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/graph/generated"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
@@ -310,7 +312,7 @@ func (a *app) furnish(c *client, domain string) map[string]string {
 	job := c.query(`mutation($id: ID!) { startImport(input: {siteId: $id, source: UMAMI, files: [{name: "u.csv", size: 5}]}) {
 		importJob { id } userErrors { code } } }`, "id", site).ok(a.t, "startImport")
 	jobID := text(job, "startImport.importJob.id")
-	number, _ := a.ids.Parse(model.NodeImportJob, jobID)
+	number, _ := a.ids.Parse(nodeid.ImportJob, jobID)
 	if err := dbtest.Exec(a.db, "UPDATE import_jobs SET state = 2, received = 5, preview = ? WHERE id = ?", `{"days": 1}`, number); err != nil {
 		a.t.Fatal(err)
 	}
@@ -361,7 +363,7 @@ func (a *app) furnish(c *client, domain string) map[string]string {
 // does.
 func (a *app) messageToOwn(channelID string) {
 	a.t.Helper()
-	number, _ := a.ids.Parse(model.NodeAlertChannel, channelID)
+	number, _ := a.ids.Parse(nodeid.AlertChannel, channelID)
 	err := dbtest.Exec(a.db, `INSERT INTO alert_messages
 (channel_id, event, phase, data, state, attempts, tries, claimed_until, fallback, created_at, next_attempt_at)
 SELECT own.id, ?, m.phase, m.data, 'delivered', 1, 1, 0, '', m.created_at, m.next_attempt_at
@@ -375,7 +377,7 @@ JOIN alert_channels own ON own.site_id = c.site_id AND own.user_id IS NOT NULL W
 // finishAlert ends the messages of an alert channel, as a worker does.
 func (a *app) finishAlert(channelID string) {
 	a.t.Helper()
-	number, _ := a.ids.Parse(model.NodeAlertChannel, channelID)
+	number, _ := a.ids.Parse(nodeid.AlertChannel, channelID)
 	if err := dbtest.Exec(a.db, "UPDATE alert_messages SET state = 'failed', attempts = 1, tries = 1 WHERE channel_id = ?", number); err != nil {
 		a.t.Fatal(err)
 	}
@@ -384,7 +386,7 @@ func (a *app) finishAlert(channelID string) {
 // storedImport returns the id of a new import of a site.
 func (a *app) storedImport(siteID string) string {
 	a.t.Helper()
-	number, _ := a.ids.Parse(model.NodeSite, siteID)
+	number, _ := a.ids.Parse(nodeid.Site, siteID)
 	at := model.At(a.clock.Now())
 	err := dbtest.Exec(a.db, `INSERT INTO report_imports (site_id, source, state, created_at, completed_at, first_day, last_day, visit_rows,
 dimensions, visitors, visits, pageviews, events, size) VALUES (?, 'plausible', 1, ?, ?, 20000, 20001, false, '', 3, 4, 5, 6, 7)`, number, at, at)
@@ -395,7 +397,7 @@ dimensions, visitors, visits, pageviews, events, size) VALUES (?, 'plausible', 1
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	return a.ids.Of(model.NodeImport, int64(rows[0].ID))
+	return a.ids.Of(nodeid.Import, int64(rows[0].ID))
 }
 
 // unknown returns an id of the same kind that does not exist.
@@ -406,9 +408,9 @@ func (a *app) unknown(id string) string {
 	return a.unknownOf(a.ids.KindOf(id))
 }
 
-func (a *app) unknownOf(kind model.NodeKind) string {
+func (a *app) unknownOf(kind nodeid.Kind) string {
 	const number = 987_654_321
-	if kind == model.NodeDelivery {
+	if kind == nodeid.Delivery {
 		return a.ids.OfDelivery(number, number)
 	}
 	return a.ids.Of(kind, number)
@@ -427,7 +429,7 @@ func (a *app) mailedSecret(recipient string) string {
 		a.t.Fatalf("no mail to %s: %v", recipient, err)
 	}
 
-	var mail model.LinkMail
+	var mail outbox.LinkMail
 	if err := json.Unmarshal([]byte(rows[0].Data), &mail); err != nil {
 		a.t.Fatal(err)
 	}

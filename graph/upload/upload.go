@@ -18,6 +18,7 @@ import (
 	"github.com/tallygate/tallygate/db/imports"
 	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/db/turns"
 	"github.com/tallygate/tallygate/web"
 )
@@ -192,12 +193,12 @@ func (u *uploads) job(
 	if err != nil {
 		return 0, 0, err
 	}
-	number, ok := model.ParseID[model.ImportJobID](ids, id)
+	number, ok := nodeid.Parse[model.ImportJobID](ids, id)
 	if !ok {
 		return 0, 0, model.ErrNotFound
 	}
 
-	member, err := u.accounts.MemberFor(ctx, user, model.NodeImportJob, int64(number))
+	member, err := u.accounts.MemberFor(ctx, user, nodeid.ImportJob, int64(number))
 	if err != nil {
 		return 0, 0, err
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/jobs/mail/text"
 )
 
@@ -16,7 +17,7 @@ type composer struct {
 	baseURL string // origin of the control plane; "": mails neither name it nor link to it
 
 	// ids returns the ids of objects, which are parts of links. nil: links lead to the first page.
-	ids func(context.Context) (*model.NodeIDs, error)
+	ids func(context.Context) (*nodeid.IDs, error)
 }
 
 // content is a mail in its language.
@@ -152,7 +153,7 @@ func (c *composer) view(ctx context.Context, account string, raw []byte) (*view,
 	}
 
 	if about.SiteID != 0 {
-		v.siteID = model.IDOf(ids, about.SiteID)
+		v.siteID = nodeid.Of(ids, about.SiteID)
 	}
 	if about.ChannelID != 0 {
 		v.stop = ids.OfChannelStop(about.ChannelID, about.ConfirmedAt)

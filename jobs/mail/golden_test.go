@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
+	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/jobs/mail/text"
 )
 
@@ -81,8 +83,8 @@ var examples = map[string]string{
 // withoutAccount are the kinds of mails that belong to no account.
 var withoutAccount = map[string]bool{model.MailSignUp: true, model.MailSignUpKnown: true, model.MailTest: true}
 
-func fixedIDs(context.Context) (*model.NodeIDs, error) {
-	return model.NewNodeIDs(strings.Repeat("0123456789abcdef", 4))
+func fixedIDs(context.Context) (*nodeid.IDs, error) {
+	return nodeid.New(strings.Repeat("0123456789abcdef", 4))
 }
 
 func newComposer() *composer { return &composer{baseURL: "https://stats.example", ids: fixedIDs} }
@@ -119,7 +121,7 @@ func TestGolden(t *testing.T) {
 		}
 	}
 
-	for kind := range model.MailKinds {
+	for kind := range outbox.MailKinds {
 		if !seen[kind] {
 			t.Errorf("there is no example of the kind %s: add it", kind)
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/jobs/alerts/texts"
 	"github.com/tallygate/tallygate/jobs/mail/text"
 	"github.com/tallygate/tallygate/jobs/mail/text/de"
@@ -20,7 +21,7 @@ type letter struct {
 // letterWriter reads the data of a kind of mail.
 type letterWriter func(language model.Language, v *view, data []byte) (*letter, error)
 
-// kinds has every kind of model.MailKinds: the page that it is about, and its text in each
+// kinds has every kind of outbox.MailKinds: the page that it is about, and its text in each
 // language.
 var kinds = map[string]letterWriter{
 	model.MailQuota80:         kind(usagePage, en.Quota80, de.Quota80),
@@ -79,20 +80,20 @@ func siteKind[D any](page string, english, german template[D]) letterWriter {
 	return kind(func(v *view, _ *D) string { return v.sitePage(page) }, english, german)
 }
 
-func linkOf(_ *view, data *model.LinkMail) string { return data.URL }
+func linkOf(_ *view, data *outbox.LinkMail) string { return data.URL }
 
-func invitationOf(_ *view, data *model.InvitationMail) string { return data.URL }
+func invitationOf(_ *view, data *outbox.InvitationMail) string { return data.URL }
 
-func usagePage(v *view, data *model.QuotaMail) string {
+func usagePage(v *view, data *outbox.QuotaMail) string {
 	if data.Product == model.ProductCaptcha {
 		return "/captcha"
 	}
 	return v.sitePage("usage")
 }
 
-func confirmOf(_ *view, data *model.AlertConfirmMail) string { return data.URL }
+func confirmOf(_ *view, data *outbox.AlertConfirmMail) string { return data.URL }
 
 // alertMessagePage returns the page that a message to a channel is about.
-func alertMessagePage(v *view, data *model.AlertMail) string {
+func alertMessagePage(v *view, data *outbox.AlertMail) string {
 	return texts.Of(model.English, data.Event, data.Phase, &data.AlertData, v.siteID).Path
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/jobs/mail/text"
 )
 
@@ -101,7 +102,7 @@ func TestTemplatesEscape(t *testing.T) {
 	// Each kind has a template but own_alert, which shares the template of alert; common.qtpl is of
 	// no kind.
 	files, err := filepath.Glob("text/*/*.qtpl")
-	if err != nil || len(files) != len(model.Languages)*len(model.MailKinds) {
+	if err != nil || len(files) != len(model.Languages)*len(outbox.MailKinds) {
 		t.Errorf("%d templates, %v", len(files), err)
 	}
 	for _, file := range files {
@@ -115,12 +116,12 @@ func TestTemplatesEscape(t *testing.T) {
 // TestKinds checks that every kind can be written, with every part, in every language.
 func TestKinds(t *testing.T) {
 	for kind := range kinds {
-		if _, ok := model.MailKinds[kind]; !ok {
+		if _, ok := outbox.MailKinds[kind]; !ok {
 			t.Errorf("%s is no kind of mail", kind)
 		}
 	}
 
-	for kind := range model.MailKinds {
+	for kind := range outbox.MailKinds {
 		for _, language := range model.Languages {
 			v := &view{View: text.View{Locale: text.Locales[language], Site: "shop.example"}}
 			mail, err := kinds[kind](language, v, []byte(examples[kind]))

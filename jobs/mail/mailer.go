@@ -7,7 +7,7 @@
 //
 // # Kinds
 //
-// A kind has a constant and the type of its data in model.MailKinds, a line with its page in
+// A kind has a constant and the type of its data in outbox.MailKinds, a line with its page in
 // kinds.go, and a file in package en and package de of folder text. The file is a template of
 // quicktemplate, which "make generate" compiles to Go. It writes the parts of a mail, which page.go
 // and layout.qtpl lay out as plain text and HTML. There is no markup: {%s= value %} writes a value
@@ -35,6 +35,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/jobs/queue"
 )
 
@@ -68,7 +69,7 @@ type Options struct {
 	BaseURL string  // origin of the control plane, which mails name and link to; "": they do not
 
 	// IDs returns the ids of objects, for links to their pages. nil: mails do not link to them.
-	IDs func(context.Context) (*model.NodeIDs, error)
+	IDs func(context.Context) (*nodeid.IDs, error)
 }
 
 // Mailer sends mails that are due.

@@ -8,6 +8,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/jobs/alerts/texts"
 )
@@ -17,10 +18,10 @@ import (
 // where it has them, and the others are escaped.
 
 // alertBody returns the body of a leased message to a channel.
-func (d *Deliverer) alertBody(leased *outbox.Leased, ids *model.NodeIDs) ([]byte, error) {
+func (d *Deliverer) alertBody(leased *outbox.Leased, ids *nodeid.IDs) ([]byte, error) {
 	m, siteID := leased.Message, ""
 	if m.Data.SiteID != 0 {
-		siteID = model.IDOf(ids, m.Data.SiteID)
+		siteID = nodeid.Of(ids, m.Data.SiteID)
 	}
 
 	t := texts.Of(leased.Channel.Language, m.Event, m.Phase, &m.Data, siteID)
@@ -180,7 +181,7 @@ type alertFigures struct {
 }
 
 // eventBody returns the body of a signed call.
-func eventBody(leased *outbox.Leased, ids *model.NodeIDs, title, link string) *alertEvent {
+func eventBody(leased *outbox.Leased, ids *nodeid.IDs, title, link string) *alertEvent {
 	m, data := leased.Message, &leased.Message.Data
 	e := &alertEvent{
 		Type: "alert", ID: leased.MessageID, Event: m.Event, Phase: m.Phase, Title: title, Account: data.Account,
@@ -201,10 +202,10 @@ func eventBody(leased *outbox.Leased, ids *model.NodeIDs, title, link string) *a
 	}
 
 	if data.SiteID != 0 {
-		e.Site = &alertObject{ID: model.IDOf(ids, data.SiteID), Domain: data.Site}
+		e.Site = &alertObject{ID: nodeid.Of(ids, data.SiteID), Domain: data.Site}
 	}
 	if data.SitekeyID != 0 {
-		e.Sitekey = &alertObject{ID: model.IDOf(ids, data.SitekeyID), Name: data.Sitekey}
+		e.Sitekey = &alertObject{ID: nodeid.Of(ids, data.SitekeyID), Name: data.Sitekey}
 	}
 	return e
 }

@@ -7,6 +7,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/jobs/alerts/texts"
 	"github.com/tallygate/tallygate/tools/openapitest"
@@ -124,7 +125,7 @@ func TestTeamsBody(t *testing.T) {
 // TestEventBody checks the JSON of a signed call.
 func TestEventBody(t *testing.T) {
 	t.Parallel()
-	ids, err := model.NewNodeIDs(strings.Repeat("0123456789abcdef", 4))
+	ids, err := nodeid.New(strings.Repeat("0123456789abcdef", 4))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +137,7 @@ func TestEventBody(t *testing.T) {
 		}}}
 	raw, err := encodeBody(eventBody(leased, ids, "Few page views on shop.example", "https://stats.example/sites/x"))
 	want := `{"type":"alert","id":"alertmessage_x","event":"traffic_drop","phase":"begun","title":"Few page views on shop.example",` +
-		`"account":"Shop <Ltd>","site":{"id":"` + ids.Of(model.NodeSite, 7) + `","domain":"shop.example"},"began_at":"2026-11-20T10:00:00Z",` +
+		`"account":"Shop <Ltd>","site":{"id":"` + ids.Of(nodeid.Site, 7) + `","domain":"shop.example"},"began_at":"2026-11-20T10:00:00Z",` +
 		`"figures":{"value":3,"usual":120,"percent":2},"url":"https://stats.example/sites/x"}`
 	if err != nil || string(raw) != want {
 		t.Errorf("body %s, %v\nwant %s", raw, err, want)

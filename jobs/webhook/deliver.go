@@ -22,6 +22,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/exports"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/jobs/queue"
 )
@@ -96,7 +97,7 @@ type Options struct {
 	// they do not.
 	BaseURL string
 	// IDs returns the global ids of objects in messages to alert channels.
-	IDs func(context.Context) (*model.NodeIDs, error)
+	IDs func(context.Context) (*nodeid.IDs, error)
 
 	// ShowAnswer reports whether a site's users may see the response of the receiver at an address.
 	// nil: only for addresses on the internet.
@@ -117,7 +118,7 @@ type Deliverer struct {
 	exports *exportLimits
 
 	baseURL string
-	ids     func(context.Context) (*model.NodeIDs, error)
+	ids     func(context.Context) (*nodeid.IDs, error)
 
 	metrics *metrics
 }

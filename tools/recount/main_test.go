@@ -23,6 +23,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/graph/export"
@@ -83,7 +84,7 @@ func downloadAll(t *testing.T, d *db.DB, site *model.Site, format string, first 
 
 	for _, kind := range []string{"pageviews", "events"} {
 		for _, path := range download(t, server.Client(), server.URL+export.Path, url.Values{
-			"site_id": {ids.Of(model.NodeSite, int64(site.ID))}, "type": {kind}, "format": {format},
+			"site_id": {nodeid.Of(ids, site.ID)}, "type": {kind}, "format": {format},
 			"from": {(first - 2).String()}, "to": {(first + worldDays + 2).String()},
 		}) {
 			args = append(args, "--"+kind, path)

@@ -90,7 +90,7 @@ var sqlOutsideDB = []string{"tools/dbtest", "tools/loadgen/bulk", "tools/pgserve
 // rooms are the packages of db from the lowest to the highest. Each may import those before it. The
 // packages of one line do not import each other.
 var rooms = [][]string{
-	{"db/pgpool", "db/saltfile", "db/sqlitefile", "db/tables", "db/turns", "db/watch"},
+	{"db/nodeid", "db/pgpool", "db/saltfile", "db/sqlitefile", "db/tables", "db/turns", "db/watch"},
 	{"db/celllist"},
 	{"db"},
 	{"db/audit", "db/exports", "db/files", "db/ingest", "db/inspect", "db/keys", "db/reports"},

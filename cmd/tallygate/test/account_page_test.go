@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/tools/browsertest"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
@@ -39,7 +39,7 @@ func TestMailedLinksChromium(t *testing.T) {
 				t.Fatalf("mails: %v, %v", rows, err)
 			}
 
-			var mail model.LinkMail
+			var mail outbox.LinkMail
 			if err := json.Unmarshal([]byte(rows[0].Data), &mail); err != nil {
 				t.Fatal(err)
 			}

@@ -26,7 +26,7 @@ import (
 
 	"github.com/tallygate/tallygate/cmd/tallygate/demo"
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/tools/browsertest"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
@@ -287,7 +287,7 @@ func (s *service) mailTo(recipient string) string {
 		s.t.Fatalf("mails: %v, %v", rows, err)
 	}
 
-	var mail model.LinkMail
+	var mail outbox.LinkMail
 	if err := json.Unmarshal([]byte(rows[0].Data), &mail); err != nil {
 		s.t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/tools/loadgen/bulk"
 	"github.com/tallygate/tallygate/tools/loadgen/target"
@@ -89,7 +90,7 @@ func siteOf(ctx context.Context, d *db.DB, nodeID string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	id, ok := ids.Parse(model.NodeSite, nodeID)
+	id, ok := ids.Parse(nodeid.Site, nodeID)
 	if !ok {
 		return 0, fmt.Errorf("%q is not a site's id", nodeID)
 	}

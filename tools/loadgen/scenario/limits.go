@@ -13,6 +13,7 @@ import (
 	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/migrations"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/loadgen/bulk"
@@ -164,7 +165,7 @@ func storeSites(ctx context.Context, d *db.DB, name string, n int) ([]target.Sit
 		if err != nil {
 			return nil, err
 		}
-		created[i] = target.Site{ID: ids.Of(model.NodeSite, int64(s.ID)), Key: s.SiteKey, Domain: domain}
+		created[i] = target.Site{ID: ids.Of(nodeid.Site, int64(s.ID)), Key: s.SiteKey, Domain: domain}
 	}
 	return created, nil
 }

@@ -7,6 +7,8 @@ import "strings"
 
 import "github.com/tallygate/tallygate/db/model"
 
+import "github.com/tallygate/tallygate/db/outbox"
+
 import "github.com/tallygate/tallygate/jobs/alerts/texts"
 
 import "github.com/tallygate/tallygate/jobs/mail/text"
@@ -22,7 +24,7 @@ var (
 	_ = qt422016.AcquireByteBuffer
 )
 
-func StreamAlert(qw422016 *qt422016.Writer, part text.Part, v *text.View, d *model.AlertMail) {
+func StreamAlert(qw422016 *qt422016.Writer, part text.Part, v *text.View, d *outbox.AlertMail) {
 	qw422016.N().S(`
 `)
 	data := d.AlertData
@@ -120,13 +122,13 @@ Quellen nach Besuchern
 `)
 }
 
-func WriteAlert(qq422016 qtio422016.Writer, part text.Part, v *text.View, d *model.AlertMail) {
+func WriteAlert(qq422016 qtio422016.Writer, part text.Part, v *text.View, d *outbox.AlertMail) {
 	qw422016 := qt422016.AcquireWriter(qq422016)
 	StreamAlert(qw422016, part, v, d)
 	qt422016.ReleaseWriter(qw422016)
 }
 
-func Alert(part text.Part, v *text.View, d *model.AlertMail) string {
+func Alert(part text.Part, v *text.View, d *outbox.AlertMail) string {
 	qb422016 := qt422016.AcquireByteBuffer()
 	WriteAlert(qb422016, part, v, d)
 	qs422016 := string(qb422016.B)

@@ -3,7 +3,7 @@
 
 package de
 
-import "github.com/tallygate/tallygate/db/model"
+import "github.com/tallygate/tallygate/db/outbox"
 
 import "github.com/tallygate/tallygate/jobs/mail/text"
 
@@ -18,7 +18,7 @@ var (
 	_ = qt422016.AcquireByteBuffer
 )
 
-func StreamEmailChanged(qw422016 *qt422016.Writer, part text.Part, v *text.View, d *model.EmailMail) {
+func StreamEmailChanged(qw422016 *qt422016.Writer, part text.Part, v *text.View, d *outbox.EmailMail) {
 	qw422016.N().S(`
 `)
 	switch part {
@@ -53,13 +53,13 @@ Wenn Sie das nicht waren, schreiben Sie sofort dem Betreiber der Installation un
 `)
 }
 
-func WriteEmailChanged(qq422016 qtio422016.Writer, part text.Part, v *text.View, d *model.EmailMail) {
+func WriteEmailChanged(qq422016 qtio422016.Writer, part text.Part, v *text.View, d *outbox.EmailMail) {
 	qw422016 := qt422016.AcquireWriter(qq422016)
 	StreamEmailChanged(qw422016, part, v, d)
 	qt422016.ReleaseWriter(qw422016)
 }
 
-func EmailChanged(part text.Part, v *text.View, d *model.EmailMail) string {
+func EmailChanged(part text.Part, v *text.View, d *outbox.EmailMail) string {
 	qb422016 := qt422016.AcquireByteBuffer()
 	WriteEmailChanged(qb422016, part, v, d)
 	qs422016 := string(qb422016.B)

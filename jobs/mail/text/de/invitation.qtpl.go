@@ -5,6 +5,8 @@ package de
 
 import "github.com/tallygate/tallygate/db/model"
 
+import "github.com/tallygate/tallygate/db/outbox"
+
 import "github.com/tallygate/tallygate/jobs/mail/text"
 
 import (
@@ -18,7 +20,7 @@ var (
 	_ = qt422016.AcquireByteBuffer
 )
 
-func StreamInvitation(qw422016 *qt422016.Writer, part text.Part, v *text.View, d *model.InvitationMail) {
+func StreamInvitation(qw422016 *qt422016.Writer, part text.Part, v *text.View, d *outbox.InvitationMail) {
 	qw422016.N().S(`
 `)
 	switch part {
@@ -91,13 +93,13 @@ Sie erhalten diese E-Mail, weil ein Inhaber des Kontos Ihre Adresse eingegeben h
 `)
 }
 
-func WriteInvitation(qq422016 qtio422016.Writer, part text.Part, v *text.View, d *model.InvitationMail) {
+func WriteInvitation(qq422016 qtio422016.Writer, part text.Part, v *text.View, d *outbox.InvitationMail) {
 	qw422016 := qt422016.AcquireWriter(qq422016)
 	StreamInvitation(qw422016, part, v, d)
 	qt422016.ReleaseWriter(qw422016)
 }
 
-func Invitation(part text.Part, v *text.View, d *model.InvitationMail) string {
+func Invitation(part text.Part, v *text.View, d *outbox.InvitationMail) string {
 	qb422016 := qt422016.AcquireByteBuffer()
 	WriteInvitation(qb422016, part, v, d)
 	qs422016 := string(qb422016.B)

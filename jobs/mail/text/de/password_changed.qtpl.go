@@ -5,7 +5,7 @@ package de
 
 import "strings"
 
-import "github.com/tallygate/tallygate/db/model"
+import "github.com/tallygate/tallygate/db/outbox"
 
 import "github.com/tallygate/tallygate/jobs/mail/text"
 
@@ -20,7 +20,7 @@ var (
 	_ = qt422016.AcquireByteBuffer
 )
 
-func StreamPasswordChanged(qw422016 *qt422016.Writer, part text.Part, v *text.View, d *model.PasswordChangedMail) {
+func StreamPasswordChanged(qw422016 *qt422016.Writer, part text.Part, v *text.View, d *outbox.PasswordChangedMail) {
 	qw422016.N().S(`
 `)
 	switch part {
@@ -67,13 +67,13 @@ kennen.
 `)
 }
 
-func WritePasswordChanged(qq422016 qtio422016.Writer, part text.Part, v *text.View, d *model.PasswordChangedMail) {
+func WritePasswordChanged(qq422016 qtio422016.Writer, part text.Part, v *text.View, d *outbox.PasswordChangedMail) {
 	qw422016 := qt422016.AcquireWriter(qq422016)
 	StreamPasswordChanged(qw422016, part, v, d)
 	qt422016.ReleaseWriter(qw422016)
 }
 
-func PasswordChanged(part text.Part, v *text.View, d *model.PasswordChangedMail) string {
+func PasswordChanged(part text.Part, v *text.View, d *outbox.PasswordChangedMail) string {
 	qb422016 := qt422016.AcquireByteBuffer()
 	WritePasswordChanged(qb422016, part, v, d)
 	qs422016 := string(qb422016.B)

@@ -3,7 +3,7 @@
 
 package de
 
-import "github.com/tallygate/tallygate/db/model"
+import "github.com/tallygate/tallygate/db/outbox"
 
 import "github.com/tallygate/tallygate/jobs/mail/text"
 
@@ -18,7 +18,7 @@ var (
 	_ = qt422016.AcquireByteBuffer
 )
 
-func StreamPasswordReset(qw422016 *qt422016.Writer, part text.Part, v *text.View, d *model.LinkMail) {
+func StreamPasswordReset(qw422016 *qt422016.Writer, part text.Part, v *text.View, d *outbox.LinkMail) {
 	qw422016.N().S(`
 `)
 	switch part {
@@ -49,13 +49,13 @@ Sie erhalten diese E-Mail, weil für Ihre Adresse ein neues Passwort angefordert
 `)
 }
 
-func WritePasswordReset(qq422016 qtio422016.Writer, part text.Part, v *text.View, d *model.LinkMail) {
+func WritePasswordReset(qq422016 qtio422016.Writer, part text.Part, v *text.View, d *outbox.LinkMail) {
 	qw422016 := qt422016.AcquireWriter(qq422016)
 	StreamPasswordReset(qw422016, part, v, d)
 	qt422016.ReleaseWriter(qw422016)
 }
 
-func PasswordReset(part text.Part, v *text.View, d *model.LinkMail) string {
+func PasswordReset(part text.Part, v *text.View, d *outbox.LinkMail) string {
 	qb422016 := qt422016.AcquireByteBuffer()
 	WritePasswordReset(qb422016, part, v, d)
 	qs422016 := string(qb422016.B)

@@ -3,7 +3,7 @@
 
 package de
 
-import "github.com/tallygate/tallygate/db/model"
+import "github.com/tallygate/tallygate/db/outbox"
 
 import "github.com/tallygate/tallygate/jobs/mail/text"
 
@@ -18,7 +18,7 @@ var (
 	_ = qt422016.AcquireByteBuffer
 )
 
-func StreamRecoveryCode(qw422016 *qt422016.Writer, part text.Part, v *text.View, d *model.RecoveryCodeMail) {
+func StreamRecoveryCode(qw422016 *qt422016.Writer, part text.Part, v *text.View, d *outbox.RecoveryCodeMail) {
 	qw422016.N().S(`
 `)
 	switch part {
@@ -56,13 +56,13 @@ Wenn Sie das nicht waren, ändern Sie jetzt Ihr Passwort, melden Sie sich übera
 `)
 }
 
-func WriteRecoveryCode(qq422016 qtio422016.Writer, part text.Part, v *text.View, d *model.RecoveryCodeMail) {
+func WriteRecoveryCode(qq422016 qtio422016.Writer, part text.Part, v *text.View, d *outbox.RecoveryCodeMail) {
 	qw422016 := qt422016.AcquireWriter(qq422016)
 	StreamRecoveryCode(qw422016, part, v, d)
 	qt422016.ReleaseWriter(qw422016)
 }
 
-func RecoveryCode(part text.Part, v *text.View, d *model.RecoveryCodeMail) string {
+func RecoveryCode(part text.Part, v *text.View, d *outbox.RecoveryCodeMail) string {
 	qb422016 := qt422016.AcquireByteBuffer()
 	WriteRecoveryCode(qb422016, part, v, d)
 	qs422016 := string(qb422016.B)

@@ -5,6 +5,8 @@ package de
 
 import "github.com/tallygate/tallygate/db/model"
 
+import "github.com/tallygate/tallygate/db/outbox"
+
 import "github.com/tallygate/tallygate/jobs/mail/text"
 
 import (
@@ -18,7 +20,7 @@ var (
 	_ = qt422016.AcquireByteBuffer
 )
 
-func StreamWebhookChanged(qw422016 *qt422016.Writer, part text.Part, v *text.View, d *model.WebhookChangedMail) {
+func StreamWebhookChanged(qw422016 *qt422016.Writer, part text.Part, v *text.View, d *outbox.WebhookChangedMail) {
 	qw422016.N().S(`
 `)
 	switch part {
@@ -110,13 +112,13 @@ Heute erhalten Sie keine weiteren E-Mails über Änderungen der Webhook-Adressen
 `)
 }
 
-func WriteWebhookChanged(qq422016 qtio422016.Writer, part text.Part, v *text.View, d *model.WebhookChangedMail) {
+func WriteWebhookChanged(qq422016 qtio422016.Writer, part text.Part, v *text.View, d *outbox.WebhookChangedMail) {
 	qw422016 := qt422016.AcquireWriter(qq422016)
 	StreamWebhookChanged(qw422016, part, v, d)
 	qt422016.ReleaseWriter(qw422016)
 }
 
-func WebhookChanged(part text.Part, v *text.View, d *model.WebhookChangedMail) string {
+func WebhookChanged(part text.Part, v *text.View, d *outbox.WebhookChangedMail) string {
 	qb422016 := qt422016.AcquireByteBuffer()
 	WriteWebhookChanged(qb422016, part, v, d)
 	qs422016 := string(qb422016.B)

@@ -3,7 +3,7 @@
 
 package en
 
-import "github.com/tallygate/tallygate/db/model"
+import "github.com/tallygate/tallygate/db/outbox"
 
 import "github.com/tallygate/tallygate/jobs/mail/text"
 
@@ -18,7 +18,7 @@ var (
 	_ = qt422016.AcquireByteBuffer
 )
 
-func StreamAccountSuspended(qw422016 *qt422016.Writer, part text.Part, v *text.View, d *model.SuspendedMail) {
+func StreamAccountSuspended(qw422016 *qt422016.Writer, part text.Part, v *text.View, d *outbox.SuspendedMail) {
 	qw422016.N().S(`
 `)
 	switch part {
@@ -56,13 +56,13 @@ What was stored is kept, and you can still read and export it. To have the accou
 `)
 }
 
-func WriteAccountSuspended(qq422016 qtio422016.Writer, part text.Part, v *text.View, d *model.SuspendedMail) {
+func WriteAccountSuspended(qq422016 qtio422016.Writer, part text.Part, v *text.View, d *outbox.SuspendedMail) {
 	qw422016 := qt422016.AcquireWriter(qq422016)
 	StreamAccountSuspended(qw422016, part, v, d)
 	qt422016.ReleaseWriter(qw422016)
 }
 
-func AccountSuspended(part text.Part, v *text.View, d *model.SuspendedMail) string {
+func AccountSuspended(part text.Part, v *text.View, d *outbox.SuspendedMail) string {
 	qb422016 := qt422016.AcquireByteBuffer()
 	WriteAccountSuspended(qb422016, part, v, d)
 	qs422016 := string(qb422016.B)

@@ -3,7 +3,7 @@
 
 package en
 
-import "github.com/tallygate/tallygate/db/model"
+import "github.com/tallygate/tallygate/db/outbox"
 
 import "github.com/tallygate/tallygate/jobs/mail/text"
 
@@ -18,7 +18,7 @@ var (
 	_ = qt422016.AcquireByteBuffer
 )
 
-func StreamAlertConfirm(qw422016 *qt422016.Writer, part text.Part, v *text.View, d *model.AlertConfirmMail) {
+func StreamAlertConfirm(qw422016 *qt422016.Writer, part text.Part, v *text.View, d *outbox.AlertConfirmMail) {
 	qw422016.N().S(`
 `)
 	switch part {
@@ -72,13 +72,13 @@ You get this mail once because your address was entered for alerts.
 `)
 }
 
-func WriteAlertConfirm(qq422016 qtio422016.Writer, part text.Part, v *text.View, d *model.AlertConfirmMail) {
+func WriteAlertConfirm(qq422016 qtio422016.Writer, part text.Part, v *text.View, d *outbox.AlertConfirmMail) {
 	qw422016 := qt422016.AcquireWriter(qq422016)
 	StreamAlertConfirm(qw422016, part, v, d)
 	qt422016.ReleaseWriter(qw422016)
 }
 
-func AlertConfirm(part text.Part, v *text.View, d *model.AlertConfirmMail) string {
+func AlertConfirm(part text.Part, v *text.View, d *outbox.AlertConfirmMail) string {
 	qb422016 := qt422016.AcquireByteBuffer()
 	WriteAlertConfirm(qb422016, part, v, d)
 	qs422016 := string(qb422016.B)

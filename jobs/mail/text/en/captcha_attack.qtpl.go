@@ -3,7 +3,7 @@
 
 package en
 
-import "github.com/tallygate/tallygate/db/model"
+import "github.com/tallygate/tallygate/db/outbox"
 
 import "github.com/tallygate/tallygate/jobs/mail/text"
 
@@ -18,7 +18,7 @@ var (
 	_ = qt422016.AcquireByteBuffer
 )
 
-func StreamCaptchaAttack(qw422016 *qt422016.Writer, part text.Part, v *text.View, d *model.CaptchaAttackMail) {
+func StreamCaptchaAttack(qw422016 *qt422016.Writer, part text.Part, v *text.View, d *outbox.CaptchaAttackMail) {
 	qw422016.N().S(`
 `)
 	switch part {
@@ -76,13 +76,13 @@ from now on. It returns to the base by steps of ten minutes, after the calls are
 `)
 }
 
-func WriteCaptchaAttack(qq422016 qtio422016.Writer, part text.Part, v *text.View, d *model.CaptchaAttackMail) {
+func WriteCaptchaAttack(qq422016 qtio422016.Writer, part text.Part, v *text.View, d *outbox.CaptchaAttackMail) {
 	qw422016 := qt422016.AcquireWriter(qq422016)
 	StreamCaptchaAttack(qw422016, part, v, d)
 	qt422016.ReleaseWriter(qw422016)
 }
 
-func CaptchaAttack(part text.Part, v *text.View, d *model.CaptchaAttackMail) string {
+func CaptchaAttack(part text.Part, v *text.View, d *outbox.CaptchaAttackMail) string {
 	qb422016 := qt422016.AcquireByteBuffer()
 	WriteCaptchaAttack(qb422016, part, v, d)
 	qs422016 := string(qb422016.B)

@@ -5,6 +5,8 @@ package en
 
 import "github.com/tallygate/tallygate/db/model"
 
+import "github.com/tallygate/tallygate/db/outbox"
+
 import "github.com/tallygate/tallygate/jobs/mail/text"
 
 import (
@@ -18,7 +20,7 @@ var (
 	_ = qt422016.AcquireByteBuffer
 )
 
-func StreamDeliveryFailed(qw422016 *qt422016.Writer, part text.Part, v *text.View, d *model.DeliveryFailedMail) {
+func StreamDeliveryFailed(qw422016 *qt422016.Writer, part text.Part, v *text.View, d *outbox.DeliveryFailedMail) {
 	qw422016.N().S(`
 `)
 	switch part {
@@ -71,13 +73,13 @@ at most one such mail a day for each site.
 `)
 }
 
-func WriteDeliveryFailed(qq422016 qtio422016.Writer, part text.Part, v *text.View, d *model.DeliveryFailedMail) {
+func WriteDeliveryFailed(qq422016 qtio422016.Writer, part text.Part, v *text.View, d *outbox.DeliveryFailedMail) {
 	qw422016 := qt422016.AcquireWriter(qq422016)
 	StreamDeliveryFailed(qw422016, part, v, d)
 	qt422016.ReleaseWriter(qw422016)
 }
 
-func DeliveryFailed(part text.Part, v *text.View, d *model.DeliveryFailedMail) string {
+func DeliveryFailed(part text.Part, v *text.View, d *outbox.DeliveryFailedMail) string {
 	qb422016 := qt422016.AcquireByteBuffer()
 	WriteDeliveryFailed(qb422016, part, v, d)
 	qs422016 := string(qb422016.B)

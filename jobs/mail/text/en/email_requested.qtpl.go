@@ -3,7 +3,7 @@
 
 package en
 
-import "github.com/tallygate/tallygate/db/model"
+import "github.com/tallygate/tallygate/db/outbox"
 
 import "github.com/tallygate/tallygate/jobs/mail/text"
 
@@ -18,7 +18,7 @@ var (
 	_ = qt422016.AcquireByteBuffer
 )
 
-func StreamEmailRequested(qw422016 *qt422016.Writer, part text.Part, v *text.View, d *model.EmailMail) {
+func StreamEmailRequested(qw422016 *qt422016.Writer, part text.Part, v *text.View, d *outbox.EmailMail) {
 	qw422016.N().S(`
 `)
 	switch part {
@@ -54,13 +54,13 @@ If it was not you, change your password now: this ends all sessions and revokes 
 `)
 }
 
-func WriteEmailRequested(qq422016 qtio422016.Writer, part text.Part, v *text.View, d *model.EmailMail) {
+func WriteEmailRequested(qq422016 qtio422016.Writer, part text.Part, v *text.View, d *outbox.EmailMail) {
 	qw422016 := qt422016.AcquireWriter(qq422016)
 	StreamEmailRequested(qw422016, part, v, d)
 	qt422016.ReleaseWriter(qw422016)
 }
 
-func EmailRequested(part text.Part, v *text.View, d *model.EmailMail) string {
+func EmailRequested(part text.Part, v *text.View, d *outbox.EmailMail) string {
 	qb422016 := qt422016.AcquireByteBuffer()
 	WriteEmailRequested(qb422016, part, v, d)
 	qs422016 := string(qb422016.B)

@@ -5,6 +5,8 @@ package en
 
 import "github.com/tallygate/tallygate/db/model"
 
+import "github.com/tallygate/tallygate/db/outbox"
+
 import "github.com/tallygate/tallygate/jobs/mail/text"
 
 import (
@@ -18,7 +20,7 @@ var (
 	_ = qt422016.AcquireByteBuffer
 )
 
-func StreamQuota80(qw422016 *qt422016.Writer, part text.Part, v *text.View, d *model.QuotaMail) {
+func StreamQuota80(qw422016 *qt422016.Writer, part text.Part, v *text.View, d *outbox.QuotaMail) {
 	qw422016.N().S(`
 `)
 	switch part {
@@ -91,13 +93,13 @@ Up to `)
 `)
 }
 
-func WriteQuota80(qq422016 qtio422016.Writer, part text.Part, v *text.View, d *model.QuotaMail) {
+func WriteQuota80(qq422016 qtio422016.Writer, part text.Part, v *text.View, d *outbox.QuotaMail) {
 	qw422016 := qt422016.AcquireWriter(qq422016)
 	StreamQuota80(qw422016, part, v, d)
 	qt422016.ReleaseWriter(qw422016)
 }
 
-func Quota80(part text.Part, v *text.View, d *model.QuotaMail) string {
+func Quota80(part text.Part, v *text.View, d *outbox.QuotaMail) string {
 	qb422016 := qt422016.AcquireByteBuffer()
 	WriteQuota80(qb422016, part, v, d)
 	qs422016 := string(qb422016.B)

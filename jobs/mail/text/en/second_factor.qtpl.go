@@ -3,7 +3,7 @@
 
 package en
 
-import "github.com/tallygate/tallygate/db/model"
+import "github.com/tallygate/tallygate/db/outbox"
 
 import "github.com/tallygate/tallygate/jobs/mail/text"
 
@@ -18,7 +18,7 @@ var (
 	_ = qt422016.AcquireByteBuffer
 )
 
-func StreamSecondFactor(qw422016 *qt422016.Writer, part text.Part, v *text.View, d *model.SecondFactorMail) {
+func StreamSecondFactor(qw422016 *qt422016.Writer, part text.Part, v *text.View, d *outbox.SecondFactorMail) {
 	qw422016.N().S(`
 `)
 	switch part {
@@ -98,13 +98,13 @@ your password and set up new ones.
 `)
 }
 
-func WriteSecondFactor(qq422016 qtio422016.Writer, part text.Part, v *text.View, d *model.SecondFactorMail) {
+func WriteSecondFactor(qq422016 qtio422016.Writer, part text.Part, v *text.View, d *outbox.SecondFactorMail) {
 	qw422016 := qt422016.AcquireWriter(qq422016)
 	StreamSecondFactor(qw422016, part, v, d)
 	qt422016.ReleaseWriter(qw422016)
 }
 
-func SecondFactor(part text.Part, v *text.View, d *model.SecondFactorMail) string {
+func SecondFactor(part text.Part, v *text.View, d *outbox.SecondFactorMail) string {
 	qb422016 := qt422016.AcquireByteBuffer()
 	WriteSecondFactor(qb422016, part, v, d)
 	qs422016 := string(qb422016.B)

@@ -3,7 +3,7 @@
 
 package en
 
-import "github.com/tallygate/tallygate/db/model"
+import "github.com/tallygate/tallygate/db/outbox"
 
 import "github.com/tallygate/tallygate/jobs/mail/text"
 
@@ -18,7 +18,7 @@ var (
 	_ = qt422016.AcquireByteBuffer
 )
 
-func StreamSignUpKnown(qw422016 *qt422016.Writer, part text.Part, v *text.View, d *model.LinkMail) {
+func StreamSignUpKnown(qw422016 *qt422016.Writer, part text.Part, v *text.View, d *outbox.LinkMail) {
 	qw422016.N().S(`
 `)
 	switch part {
@@ -49,13 +49,13 @@ You get this mail because your address was entered at sign-up.
 `)
 }
 
-func WriteSignUpKnown(qq422016 qtio422016.Writer, part text.Part, v *text.View, d *model.LinkMail) {
+func WriteSignUpKnown(qq422016 qtio422016.Writer, part text.Part, v *text.View, d *outbox.LinkMail) {
 	qw422016 := qt422016.AcquireWriter(qq422016)
 	StreamSignUpKnown(qw422016, part, v, d)
 	qt422016.ReleaseWriter(qw422016)
 }
 
-func SignUpKnown(part text.Part, v *text.View, d *model.LinkMail) string {
+func SignUpKnown(part text.Part, v *text.View, d *outbox.LinkMail) string {
 	qb422016 := qt422016.AcquireByteBuffer()
 	WriteSignUpKnown(qb422016, part, v, d)
 	qs422016 := string(qb422016.B)

@@ -3,7 +3,7 @@
 
 package en
 
-import "github.com/tallygate/tallygate/db/model"
+import "github.com/tallygate/tallygate/db/outbox"
 
 import "github.com/tallygate/tallygate/jobs/mail/text"
 
@@ -18,7 +18,7 @@ var (
 	_ = qt422016.AcquireByteBuffer
 )
 
-func StreamTokenExpires(qw422016 *qt422016.Writer, part text.Part, v *text.View, d *model.TokenExpiresMail) {
+func StreamTokenExpires(qw422016 *qt422016.Writer, part text.Part, v *text.View, d *outbox.TokenExpiresMail) {
 	qw422016.N().S(`
 `)
 	switch part {
@@ -61,13 +61,13 @@ mail.
 `)
 }
 
-func WriteTokenExpires(qq422016 qtio422016.Writer, part text.Part, v *text.View, d *model.TokenExpiresMail) {
+func WriteTokenExpires(qq422016 qtio422016.Writer, part text.Part, v *text.View, d *outbox.TokenExpiresMail) {
 	qw422016 := qt422016.AcquireWriter(qq422016)
 	StreamTokenExpires(qw422016, part, v, d)
 	qt422016.ReleaseWriter(qw422016)
 }
 
-func TokenExpires(part text.Part, v *text.View, d *model.TokenExpiresMail) string {
+func TokenExpires(part text.Part, v *text.View, d *outbox.TokenExpiresMail) string {
 	qb422016 := qt422016.AcquireByteBuffer()
 	WriteTokenExpires(qb422016, part, v, d)
 	qs422016 := string(qb422016.B)

@@ -1,4 +1,4 @@
-package model_test
+package nodeid_test
 
 import (
 	"bytes"
@@ -11,11 +11,12 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/nodeid"
 )
 
-func nodeIDs(t testing.TB, key string) *model.NodeIDs {
+func nodeIDs(t testing.TB, key string) *nodeid.IDs {
 	t.Helper()
-	ids, err := model.NewNodeIDs(key)
+	ids, err := nodeid.New(key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,20 +24,20 @@ func nodeIDs(t testing.TB, key string) *model.NodeIDs {
 }
 
 var (
-	aNodeKey     = strings.Repeat("0f", model.NodeIDKeySize)
-	otherNodeKey = strings.Repeat("1e", model.NodeIDKeySize)
+	aNodeKey     = strings.Repeat("0f", nodeid.KeySize)
+	otherNodeKey = strings.Repeat("1e", nodeid.KeySize)
 )
 
 // TestNodeIDsAreStable pins the format, because clients store ids.
 func TestNodeIDsAreStable(t *testing.T) {
 	ids := nodeIDs(t, aNodeKey)
 	for got, want := range map[string]string{
-		ids.Of(model.NodeSite, 1):                      "site_K7T3HQVHSncJ14oUpdLsxQ",
-		ids.Of(model.NodeUser, math.MaxInt64):          "user_y33lo3NpIiLvwgAmpbFbyw",
-		ids.OfDelivery(7, 890221363200002549):          "delivery_Wqqwmq7mBzUP8ts6QYFqRA",
-		ids.Of(model.AfterSitekey, 1):                  "after_4rj82NQ_YRb9jBwX3pu64A",
-		ids.Of(model.NodeErasure, 1):                   "erasure_-iytXsu1CbMLTJT5LZ94KA",
-		nodeIDs(t, otherNodeKey).Of(model.NodeSite, 1): "site_GW91g_-J55T2ZlM-eo7bxQ",
+		ids.Of(nodeid.Site, 1):                      "site_K7T3HQVHSncJ14oUpdLsxQ",
+		ids.Of(nodeid.User, math.MaxInt64):          "user_y33lo3NpIiLvwgAmpbFbyw",
+		ids.OfDelivery(7, 890221363200002549):       "delivery_Wqqwmq7mBzUP8ts6QYFqRA",
+		ids.Of(nodeid.AfterSitekey, 1):              "after_4rj82NQ_YRb9jBwX3pu64A",
+		ids.Of(nodeid.Erasure, 1):                   "erasure_-iytXsu1CbMLTJT5LZ94KA",
+		nodeIDs(t, otherNodeKey).Of(nodeid.Site, 1): "site_GW91g_-J55T2ZlM-eo7bxQ",
 	} {
 		if got != want {
 			t.Errorf("got %s, want %s", got, want)
@@ -47,8 +48,8 @@ func TestNodeIDsAreStable(t *testing.T) {
 func TestNodeIDsRoundTrip(t *testing.T) {
 	ids := nodeIDs(t, aNodeKey)
 	for _, number := range []int64{1, 2, 255, 1 << 40, math.MaxInt64} {
-		id := ids.Of(model.NodeSite, number)
-		if got, ok := ids.Parse(model.NodeSite, id); !ok || got != number || ids.KindOf(id) != model.NodeSite {
+		id := ids.Of(nodeid.Site, number)
+		if got, ok := ids.Parse(nodeid.Site, id); !ok || got != number || ids.KindOf(id) != nodeid.Site {
 			t.Errorf("%s is %d, %v, want %d", id, got, ok, number)
 		}
 
@@ -63,27 +64,27 @@ func TestNodeIDsRoundTrip(t *testing.T) {
 
 func TestOtherTextsAreNotNodeIDs(t *testing.T) {
 	ids := nodeIDs(t, aNodeKey)
-	id := ids.Of(model.NodeSite, 42)
+	id := ids.Of(nodeid.Site, 42)
 	body := strings.TrimPrefix(id, "site_")
 	for _, bad := range []string{
 		"", "42", "U2l0ZTo0Mg==", body, "site_", "site_" + body[1:], "sitekey_" + body, "user_" + body, id + "=", id + "\n", " " + id,
 		"site_" + body[:5] + "\n" + body[5:], strings.ToUpper(id), "site_" + strings.Repeat("A", 22), strings.Repeat("A", 100_000),
-		ids.Of(model.NodeUser, 42), ids.Of(model.NodeSite, 0), ids.Of(model.NodeSite, -1), ids.Of(model.AfterSite, 42),
-		ids.OfDelivery(42, 42), nodeIDs(t, otherNodeKey).Of(model.NodeSite, 42),
+		ids.Of(nodeid.User, 42), ids.Of(nodeid.Site, 0), ids.Of(nodeid.Site, -1), ids.Of(nodeid.AfterSite, 42),
+		ids.OfDelivery(42, 42), nodeIDs(t, otherNodeKey).Of(nodeid.Site, 42),
 	} {
-		if got, ok := ids.Parse(model.NodeSite, bad); ok {
+		if got, ok := ids.Parse(nodeid.Site, bad); ok {
 			t.Errorf("%q is read as %d", bad, got)
 		}
 	}
 
-	for _, bad := range []string{"", "x", id, ids.Of(model.NodeDelivery, 7), ids.OfDelivery(0, 1), ids.OfDelivery(1, 0), ids.OfDelivery(7, 1) + "="} {
+	for _, bad := range []string{"", "x", id, ids.Of(nodeid.Delivery, 7), ids.OfDelivery(0, 1), ids.OfDelivery(1, 0), ids.OfDelivery(7, 1) + "="} {
 		if site, got, ok := ids.ParseDelivery(bad); ok {
 			t.Errorf("%q is read as delivery %d of site %d", bad, got, site)
 		}
 	}
 
-	for _, key := range []string{"", "0f", aNodeKey + "0f", strings.Repeat("xx", model.NodeIDKeySize)} {
-		if _, err := model.NewNodeIDs(key); err == nil {
+	for _, key := range []string{"", "0f", aNodeKey + "0f", strings.Repeat("xx", nodeid.KeySize)} {
+		if _, err := nodeid.New(key); err == nil {
 			t.Errorf("the key %q is accepted", key)
 		}
 	}
@@ -104,7 +105,7 @@ func TestNodeIDsRevealNothing(t *testing.T) {
 	same, all := 0, 0
 
 	for n := int64(1); n < 1000; n++ {
-		a, b := raw(ids.Of(model.NodeSite, n)), raw(ids.Of(model.NodeSite, n+1))
+		a, b := raw(ids.Of(nodeid.Site, n)), raw(ids.Of(nodeid.Site, n+1))
 		if bytes.Contains(a, []byte{0, 0, 0}) {
 			t.Errorf("site %d: %x", n, a)
 		}
@@ -127,7 +128,7 @@ func TestNodeIDsRevealNothing(t *testing.T) {
 
 func FuzzNodeIDs(f *testing.F) {
 	ids := nodeIDs(f, aNodeKey)
-	f.Add(ids.Of(model.NodeSite, 1))
+	f.Add(ids.Of(nodeid.Site, 1))
 	f.Add(ids.OfDelivery(1, 1))
 	f.Fuzz(func(t *testing.T, s string) {
 		kind := ids.KindOf(s)
@@ -144,7 +145,7 @@ func BenchmarkNodeID(b *testing.B) {
 	ids := nodeIDs(b, aNodeKey)
 	b.ReportAllocs()
 	for b.Loop() {
-		ids.Of(model.NodeSite, 42)
+		ids.Of(nodeid.Site, 42)
 	}
 }
 
@@ -182,7 +183,7 @@ func TestFingerprint(t *testing.T) {
 	ids, other := nodeIDs(t, strings.Repeat("ab", 32)), nodeIDs(t, strings.Repeat("cd", 32))
 	seen := map[string]string{}
 	for _, pair := range [][2]string{{"a", "text"}, {"b", "text"}, {"a", "text "}, {"a text", ""}, {"", "a text"}, {"a", ""}} {
-		for name, n := range map[string]*model.NodeIDs{"one": ids, "other": other} {
+		for name, n := range map[string]*nodeid.IDs{"one": ids, "other": other} {
 			hash := n.Fingerprint(pair[0], pair[1])
 			call := fmt.Sprintf("%s %q", name, pair)
 			if len(hash) != 32 || !bytes.Equal(hash, n.Fingerprint(pair[0], pair[1])) {
