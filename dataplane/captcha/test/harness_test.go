@@ -53,12 +53,13 @@ type plane struct {
 	stop    func()
 }
 
+// newPlane returns a plane with a request's timeout for busy machines.
 func newPlane(tb testing.TB, d *db.DB) *plane {
 	tb.Helper()
-	return newPlaneOn(tb, d, ingest.NewClaimStore(dbtest.SitesCell(tb, d)), testkit.NewClock(noon))
+	return newPlaneWithin(tb, d, ingest.NewClaimStore(dbtest.SitesCell(tb, d)), testkit.NewClock(noon), hang)
 }
 
-// newPlaneOn is newPlane with a given store and clock.
+// newPlaneOn is newPlane with a given store and clock, and the usual timeout.
 func newPlaneOn(tb testing.TB, d *db.DB, store captcha.ClaimStore, c *testkit.Clock) *plane {
 	tb.Helper()
 	return newPlaneWithin(tb, d, store, c, captcha.StoreTimeout)
