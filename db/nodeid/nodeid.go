@@ -105,7 +105,7 @@ func KindOfType(typeName string) Kind {
 	return 0
 }
 
-// Number is the number of a row whose kind follows from its type.
+// Number is the number of a row. The kind of the row follows from the type of the number.
 type Number interface {
 	model.AccountID | model.AnnotationID | model.APITokenID | model.ErasureID | model.FunnelID |
 		model.ImportID | model.ImportJobID | model.InvitationID | model.PasskeyID | model.SegmentID |
@@ -191,7 +191,7 @@ func (n *IDs) Fingerprint(purpose, text string) []byte {
 // Of returns the id of a row that is identified by one number.
 func (n *IDs) Of(kind Kind, id int64) string { return n.seal(kind, 0, id) }
 
-// Of returns the id of a row whose number has a type.
+// Of returns the id of a row by a number with a type.
 func Of[ID Number](n *IDs, id ID) string { return n.Of(KindOf[ID](), int64(id)) }
 
 // OfDelivery returns the id of a delivery, which is also its webhook-id.

@@ -10,7 +10,7 @@ import (
 // TestAttackNeighbours runs each attack for a short time. It checks that the attacker gets answers
 // of the kind that each one is about, however few a busy machine gives, and that the hits of other
 // accounts are measured and none is refused, which would be a fault. A commit that takes too long
-// on a busy machine is none.
+// on a busy machine is no fault.
 func TestAttackNeighbours(t *testing.T) {
 	testkit.SkipLong(t, "a load")
 	requirePrograms(t)
