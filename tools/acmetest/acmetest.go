@@ -24,6 +24,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
@@ -61,10 +62,10 @@ func New(t testing.TB, o Options) *Authority {
 	testkit.SkipLong(t, "an authority")
 	dir := t.TempDir()
 	a := &Authority{t: t, CAFile: filepath.Join(dir, "directory.pem"), config: filepath.Join(dir, "pebble.json"),
-		dns: FreeAddress(t), management: FreeAddress(t)}
+		dns: dbtest.FreeAddress(t), management: dbtest.FreeAddress(t)}
 	key := filepath.Join(dir, "directory.key")
 	a.pool = writeCertificate(t, a.CAFile, key)
-	directory := FreeAddress(t)
+	directory := dbtest.FreeAddress(t)
 	a.Directory = "https://" + directory + "/dir"
 
 	text, err := json.Marshal(map[string]any{"pebble": map[string]any{
@@ -82,7 +83,7 @@ func New(t testing.TB, o Options) *Authority {
 
 	_, port, _ := net.SplitHostPort(a.dns)
 	a.run(program(t, "pebble-challtestsrv"), "-defaultIPv4", "127.0.0.1", "-defaultIPv6", "", "-dnsserver", ":"+port,
-		"-http01", "", "-https01", "", "-tlsalpn01", "", "-doh", "", "-management", FreeAddress(t))
+		"-http01", "", "-https01", "", "-tlsalpn01", "", "-doh", "", "-management", dbtest.FreeAddress(t))
 	return a
 }
 
@@ -184,17 +185,6 @@ func program(t testing.TB, name string) string {
 		testkit.Missing(t, name+" is neither in bin nor on the PATH; run .ci/setup pebble")
 	}
 	return file
-}
-
-// FreeAddress returns an address on which nothing listens.
-func FreeAddress(t testing.TB) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }
 
 // writeCertificate writes a certificate for 127.0.0.1 and its key, and returns a pool that trusts

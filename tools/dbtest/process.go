@@ -2,6 +2,7 @@ package dbtest
 
 import (
 	"os/exec"
+	"testing"
 
 	"github.com/tallygate/tallygate/tools/pgserver"
 )
@@ -11,3 +12,13 @@ func StartBound(cmd *exec.Cmd) error { return pgserver.StartBound(cmd) }
 
 // FreePort returns a TCP port of 127.0.0.1 that no process listens on.
 func FreePort() (int, error) { return pgserver.FreePort() }
+
+// FreeAddress returns host:port of a port from FreePort.
+func FreeAddress(tb testing.TB) string {
+	tb.Helper()
+	address, err := pgserver.FreeAddress()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return address
+}

@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"sync"
+	"syscall"
 )
 
 // StartBound starts a command whose SysProcAttr asks for a signal when its parent dies, so that it
@@ -43,13 +46,42 @@ const (
 // given holds the ports that FreePort has returned in this process.
 var given sync.Map
 
-// FreePort returns a TCP port of 127.0.0.1 that no process listens on. It never returns a port
-// twice. The port stays free unless another process asks for exactly this one.
+// claims opens the file in which each process locks one byte for each of its ports.
+var claims = sync.OnceValues(func() (*os.File, error) {
+	return os.OpenFile(filepath.Join(os.TempDir(), fmt.Sprintf("tallygate-ports-%d", os.Getuid())), os.O_RDWR|os.O_CREATE, 0o600)
+})
+
+// claim locks the byte of a port until this process ends. It returns false if another process holds
+// the lock.
+func claim(port int) (bool, error) {
+	file, err := claims()
+	if err != nil {
+		return false, err
+	}
+
+	lock := syscall.Flock_t{Type: syscall.F_WRLCK, Start: int64(port), Len: 1}
+	err = syscall.FcntlFlock(file.Fd(), syscall.F_SETLK, &lock)
+	if errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EACCES) {
+		return false, nil
+	}
+
+	return err == nil, err
+}
+
+// FreePort returns a TCP port of 127.0.0.1 that no process listens on. It returns a port once, and
+// none that it returned in another process that still runs. So the port stays free until the caller
+// uses it, however late that is.
 func FreePort() (int, error) {
 	var all error
 	for range 100 {
 		port := firstPort + rand.IntN(lastPort-firstPort+1)
 		if _, old := given.LoadOrStore(port, true); old {
+			continue
+		}
+
+		if ours, err := claim(port); err != nil {
+			return 0, err
+		} else if !ours {
 			continue
 		}
 
@@ -62,4 +94,10 @@ func FreePort() (int, error) {
 	}
 
 	return 0, errors.Join(errors.New("no port is free"), all)
+}
+
+// FreeAddress returns host:port of a port from FreePort.
+func FreeAddress() (string, error) {
+	port, err := FreePort()
+	return fmt.Sprintf("127.0.0.1:%d", port), err
 }

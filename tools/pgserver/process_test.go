@@ -1,8 +1,12 @@
 package pgserver_test
 
 import (
+	"bufio"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"strconv"
 	"syscall"
 	"testing"
 
@@ -42,15 +46,65 @@ func TestStartBoundKeepsOneThread(t *testing.T) {
 	}
 }
 
-// TestFreePort checks that no port is returned twice, and none from the ephemeral range.
+// TestFreePort checks that no port is returned twice, also not in two processes at once, and none
+// from the ephemeral range.
 func TestFreePort(t *testing.T) {
-	seen := make(map[int]bool)
-	for range 500 {
-		port, err := pgserver.FreePort()
-		if err != nil || seen[port] || port < 20_000 || port >= 32_768 {
-			t.Fatalf("port %d, %v; it came before: %v", port, err, seen[port])
-		}
+	if os.Getenv("TALLYGATE_TEST_PORTS") != "" {
+		takePorts(t)
+		return
+	}
 
+	seen := make(map[int]bool)
+	take := func(port int) {
+		if seen[port] || port < 20_000 || port >= 32_768 {
+			t.Fatalf("port %d; it came before: %v", port, seen[port])
+		}
 		seen[port] = true
 	}
+
+	child := exec.Command(os.Args[0], "-test.run=^TestFreePort$")
+	child.Env = append(os.Environ(), "TALLYGATE_TEST_PORTS=1")
+	input, _ := child.StdinPipe()
+	output, _ := child.StdoutPipe()
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer child.Wait()
+	defer input.Close()
+
+	lines := bufio.NewScanner(output)
+	for range portsOfChild {
+		if !lines.Scan() {
+			t.Fatal("the other process has ended")
+		}
+		port, err := strconv.Atoi(lines.Text())
+		if err != nil {
+			t.Fatal(err)
+		}
+		take(port)
+	}
+
+	for range 500 {
+		port, err := pgserver.FreePort()
+		if err != nil {
+			t.Fatal(err)
+		}
+		take(port)
+	}
+}
+
+// portsOfChild is a quarter of the range: of 500 ports that another process takes without regard,
+// many would be among them.
+const portsOfChild = 3_000
+
+// takePorts prints ports and holds them until the standard input ends.
+func takePorts(t *testing.T) {
+	for range portsOfChild {
+		port, err := pgserver.FreePort()
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Println(port)
+	}
+	_, _ = io.Copy(io.Discard, os.Stdin)
 }

@@ -184,7 +184,7 @@ func TestObtain(t *testing.T) {
 				ports := acmetest.Options{Validity: 90 * 24 * time.Hour}
 				if name == "http-01" {
 					// The authority reaches port 80 only, so a first order fails.
-					ports.HTTPPort, ports.TLSPort = portOf(t, f.http.Addr().String()), portOf(t, acmetest.FreeAddress(t))
+					ports.HTTPPort, ports.TLSPort = portOf(t, f.http.Addr().String()), portOf(t, dbtest.FreeAddress(t))
 				}
 				a := f.authority(t, ports)
 				a.Start()
@@ -473,9 +473,9 @@ func TestReasons(t *testing.T) {
 			log := &logged{}
 			d := dbtest.Open(t, dbtest.SQLiteURL(t))
 			f := listenFront(t)
-			ports := acmetest.Options{Validity: validity, HTTPPort: portOf(t, acmetest.FreeAddress(t)), TLSPort: portOf(t, f.tls.Addr().String())}
+			ports := acmetest.Options{Validity: validity, HTTPPort: portOf(t, dbtest.FreeAddress(t)), TLSPort: portOf(t, f.tls.Addr().String())}
 			if name == "a first order" {
-				ports.TLSPort = portOf(t, acmetest.FreeAddress(t))
+				ports.TLSPort = portOf(t, dbtest.FreeAddress(t))
 			}
 			a := f.authority(t, ports)
 			a.Start()

@@ -142,7 +142,7 @@ func TestHitsGoOnWithoutTheBackgroundProcess(t *testing.T) {
 
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
-		settings["TALLYGATE_CONTROL_ADDR"] = freeAddress(t)
+		settings["TALLYGATE_CONTROL_ADDR"] = dbtest.FreeAddress(t)
 		p := start(t, settings, []string{"control", "data"})
 		o := newOwner(t, p)
 		site := o.signUp("crash.localhost")
@@ -191,7 +191,7 @@ func TestDrainAfterACrash(t *testing.T) {
 	t.Parallel()
 
 	settings := settingsFor(t, "sqlite:")
-	settings["TALLYGATE_CONTROL_ADDR"] = freeAddress(t)
+	settings["TALLYGATE_CONTROL_ADDR"] = dbtest.FreeAddress(t)
 	settings["TALLYGATE_DRAIN_DELAY"] = "3s"
 	p := start(t, settings, []string{"control", "data"})
 	child := childOf(t, p, 0)
@@ -224,7 +224,7 @@ func TestTheBackgroundProcessEndsWithItsParent(t *testing.T) {
 	t.Parallel()
 
 	settings := settingsFor(t, "sqlite:")
-	settings["TALLYGATE_CONTROL_ADDR"] = freeAddress(t)
+	settings["TALLYGATE_CONTROL_ADDR"] = dbtest.FreeAddress(t)
 	for range 3 {
 		p := start(t, settings, []string{"control", "data"})
 		child := childOf(t, p, 0)
@@ -254,7 +254,7 @@ func TestFailingBackgroundProcess(t *testing.T) {
 	t.Parallel()
 
 	settings := settingsFor(t, "sqlite:")
-	settings["TALLYGATE_CONTROL_ADDR"] = freeAddress(t)
+	settings["TALLYGATE_CONTROL_ADDR"] = dbtest.FreeAddress(t)
 	p := start(t, settings, []string{"control", "data"})
 
 	// A second service on another folder has no address left for its child.

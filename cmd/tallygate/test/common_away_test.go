@@ -202,7 +202,7 @@ func newCable(t *testing.T, databaseURL string) *cable {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cable{addr: "127.0.0.1:0", database: u.Host}
+	c := &cable{addr: dbtest.FreeAddress(t), database: u.Host}
 	c.plug(t)
 	t.Cleanup(c.pull)
 	u.Host = c.addr

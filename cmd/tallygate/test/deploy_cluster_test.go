@@ -26,7 +26,7 @@ func TestDeployComposeClusterRealRedis(t *testing.T) {
 
 	nodes := map[string]string{}
 	for _, node := range []string{"control-1:8080", "control-2:8080", "data-1:8081", "data-2:8081"} {
-		nodes[node] = freeAddress(t)
+		nodes[node] = dbtest.FreeAddress(t)
 	}
 	control, data := caddy(t, "compose/cluster.Caddyfile", nodes)
 
@@ -40,7 +40,7 @@ func TestDeployComposeClusterRealRedis(t *testing.T) {
 		settings["TALLYGATE_DATABASE_URL"], settings["TALLYGATE_REDIS_URL"] = database, redis.URL()
 		settings["TALLYGATE_TRUSTED_PROXIES"] = "127.0.0.1"
 		settings["TALLYGATE_DATA_DIR"] = filepath.Join(t.TempDir(), "unused")
-		settings["TALLYGATE_METRICS_ADDR"] = freeAddress(t)
+		settings["TALLYGATE_METRICS_ADDR"] = dbtest.FreeAddress(t)
 		settings["TALLYGATE_DRAIN_DELAY"] = "0s"
 
 		role, _, _ := strings.Cut(name, "-")

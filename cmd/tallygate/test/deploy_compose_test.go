@@ -14,6 +14,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
 	"github.com/tallygate/tallygate/web"
 )
@@ -120,7 +121,7 @@ func TestDeployComposeOneNode(t *testing.T) {
 
 	file := readCompose(t, "compose/one-node.yaml", map[string]string{"APP_HOST": "app.example.com", "STATS_HOST": "stats.example.com", "SMTP_URL": "", "MAIL_FROM": ""})
 	service := file.Services["tallygate"]
-	controlNode, dataNode := freeAddress(t), freeAddress(t)
+	controlNode, dataNode := dbtest.FreeAddress(t), dbtest.FreeAddress(t)
 	control, data := caddy(t, "compose/one-node.Caddyfile", map[string]string{"tallygate:8080": controlNode, "tallygate:8081": dataNode})
 
 	settings := overTest(service.Environment, strings.TrimPrefix(control, "http://"), strings.TrimPrefix(data, "http://"))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
@@ -70,7 +71,7 @@ func TestDeployKubernetes(t *testing.T) {
 
 	database := onPostgres(t, startPostgres(t, true)).settings["TALLYGATE_DATABASE_URL"]
 	secret := map[string]string{"database-url": database, "secret": "0123456789abcdef0123456789ABCDEF", "smtp-url": ""}
-	control, data := freeAddress(t), freeAddress(t)
+	control, data := dbtest.FreeAddress(t), dbtest.FreeAddress(t)
 
 	var config map[string]string
 	deployments := 0
@@ -112,7 +113,7 @@ func TestDeployKubernetes(t *testing.T) {
 		settings = overTest(settings, control, data)
 		settings["TALLYGATE_DATA_DIR"] = filepath.Join(t.TempDir(), "unused")
 		settings["TALLYGATE_CONTROL_ADDR"], settings["TALLYGATE_DATA_ADDR"] = control, data
-		settings["TALLYGATE_METRICS_ADDR"], settings["TALLYGATE_REDIS_URL"] = freeAddress(t), ""
+		settings["TALLYGATE_METRICS_ADDR"], settings["TALLYGATE_REDIS_URL"] = dbtest.FreeAddress(t), ""
 		settings["TALLYGATE_DRAIN_DELAY"] = "0s"
 		listens := []string{"metrics"}
 		if container.Ports[0].Name == "http" {

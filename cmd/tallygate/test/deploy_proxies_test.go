@@ -32,7 +32,7 @@ func caddy(t *testing.T, file string, nodes map[string]string) (control, data st
 		text = strings.ReplaceAll(text, from, to)
 	}
 	// Listeners apart from the names, which clients of the test cannot resolve.
-	control, data = "http://"+freeAddress(t), "http://"+freeAddress(t)
+	control, data = "http://"+dbtest.FreeAddress(t), "http://"+dbtest.FreeAddress(t)
 	text = strings.ReplaceAll(text, "app.example.com", control)
 	text = strings.ReplaceAll(text, "stats.example.com", data)
 	if !strings.Contains(text, "admin off") {
@@ -93,7 +93,7 @@ func TestDeployProxies(t *testing.T) {
 
 	node := func(t *testing.T, control, data string) (string, string) {
 		t.Helper()
-		controlNode, dataNode := freeAddress(t), freeAddress(t)
+		controlNode, dataNode := dbtest.FreeAddress(t), dbtest.FreeAddress(t)
 		settings := overTest(settingsFor(t, "sqlite:"), control, data)
 		settings["TALLYGATE_TRUSTED_PROXIES"] = "127.0.0.1"
 		settings["TALLYGATE_CONTROL_ADDR"], settings["TALLYGATE_DATA_ADDR"] = controlNode, dataNode
@@ -110,7 +110,7 @@ func TestDeployProxies(t *testing.T) {
 	t.Run("nginx", func(t *testing.T) {
 		program := requireTool(t, "nginx")
 		controlNode, dataNode := node(t, "127.0.0.1", "127.0.0.1")
-		control, data, redirect := freeAddress(t), freeAddress(t), freeAddress(t)
+		control, data, redirect := dbtest.FreeAddress(t), dbtest.FreeAddress(t), dbtest.FreeAddress(t)
 		dir := t.TempDir()
 		writeCertificate(t, filepath.Join(dir, "both.pem"))
 

@@ -156,7 +156,7 @@ func TestDeployDockerfile(t *testing.T) {
 	if environment["TALLYGATE_DATA_DIR"] != "/data" || image.of("VOLUME")[0] != "/data" || image.of("WORKDIR")[0] != "/data" {
 		t.Errorf("environment %v, volume %v", environment, image.of("VOLUME"))
 	}
-	control, data := freeAddress(t), freeAddress(t)
+	control, data := dbtest.FreeAddress(t), dbtest.FreeAddress(t)
 	environment["TALLYGATE_DATA_DIR"] = filepath.Join(out, "data")
 	environment["TALLYGATE_CONTROL_ADDR"], environment["TALLYGATE_DATA_ADDR"] = control, data
 
@@ -308,7 +308,7 @@ func TestDeploySystemd(t *testing.T) {
 	}
 
 	folder := t.TempDir()
-	control, data := freeAddress(t), freeAddress(t)
+	control, data := dbtest.FreeAddress(t), dbtest.FreeAddress(t)
 	environment["TALLYGATE_DATA_DIR"] = folder
 	environment["TALLYGATE_CONTROL_ADDR"], environment["TALLYGATE_DATA_ADDR"] = control, data
 	start(t, overTest(environment, control, data), []string{"control", "data"}, strings.Fields(values("ExecStart")[0])[1:]...)

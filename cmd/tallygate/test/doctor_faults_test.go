@@ -86,7 +86,7 @@ func TestDoctorSettings(t *testing.T) {
 		{"a variable that is no setting", set("BASEURL", "https://app.example.com"), []string{"error variable-unknown"}},
 		{"public metrics", set("METRICS_ADDR", "0.0.0.0:0"), []string{"warning metrics-public"}},
 		{"one address for two listeners", func(i *installation) {
-			addr := freeAddress(i.T)
+			addr := dbtest.FreeAddress(i.T)
 			set("CONTROL_ADDR", addr, "DATA_ADDR", addr)(i)
 		}, []string{"error listener-twice"}},
 		{"an address in use", func(i *installation) {

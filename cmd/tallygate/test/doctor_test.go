@@ -335,7 +335,7 @@ func (i *installation) tlsProxy(target, name string, lifetime time.Duration, pas
 func (i *installation) serveBehindProxies(passHost bool) *process {
 	i.Helper()
 
-	control, data := freeAddress(i.T), freeAddress(i.T)
+	control, data := dbtest.FreeAddress(i.T), dbtest.FreeAddress(i.T)
 	i.settings["TALLYGATE_CONTROL_ADDR"], i.settings["TALLYGATE_DATA_ADDR"] = control, data
 	i.settings["TALLYGATE_BASE_URL"] = i.tlsProxy(control, "localhost", 60*24*time.Hour, passHost)
 	i.settings["TALLYGATE_ANALYTICS_URL"] = i.tlsProxy(data, "localhost", 60*24*time.Hour, true)

@@ -204,7 +204,7 @@ func runProxy(t *testing.T, addr string, cmd *exec.Cmd) (origin string) {
 // nginxSite starts nginx with a server block of the website, which has the lines.
 func (w *website) nginxSite(t *testing.T, lines string) (origin string) {
 	t.Helper()
-	program, dir, addr := requireTool(t, "nginx"), t.TempDir(), freeAddress(t)
+	program, dir, addr := requireTool(t, "nginx"), t.TempDir(), dbtest.FreeAddress(t)
 
 	temporary := ""
 	for _, module := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
@@ -224,7 +224,7 @@ var firstPartyProxies = map[string]func(*website, *testing.T) string{
 	},
 
 	"caddy": func(w *website, t *testing.T) string {
-		program, dir, addr := requireTool(t, "caddy"), t.TempDir(), freeAddress(t)
+		program, dir, addr := requireTool(t, "caddy"), t.TempDir(), dbtest.FreeAddress(t)
 		text := snippet(t, "Caddyfile", "shop.example.com {", "http://:"+portOf(addr)+" {\n\tbind 127.0.0.1",
 			"https://stats.example.com", "http://"+w.plain, "127.0.0.1:3000", w.pages)
 		config := writeFile(t, dir, "Caddyfile", "{\n\tadmin off\n}\n"+text)
@@ -234,7 +234,7 @@ var firstPartyProxies = map[string]func(*website, *testing.T) string{
 	},
 
 	"haproxy": func(w *website, t *testing.T) string {
-		program, dir, addr := requireTool(t, "haproxy"), t.TempDir(), freeAddress(t)
+		program, dir, addr := requireTool(t, "haproxy"), t.TempDir(), dbtest.FreeAddress(t)
 		text := snippet(t, "haproxy.cfg", "bind :443 ssl crt /etc/haproxy/certificates/ alpn h2,http/1.1", "bind "+addr,
 			"127.0.0.1:3000", w.pages, "server stats stats.example.com:443", "server stats "+w.secure,
 			"/etc/ssl/certs/ca-certificates.crt", w.roots)
@@ -242,7 +242,7 @@ var firstPartyProxies = map[string]func(*website, *testing.T) string{
 	},
 
 	"apache": func(w *website, t *testing.T) string {
-		program, dir, addr := requireTool(t, "apache2"), t.TempDir(), freeAddress(t)
+		program, dir, addr := requireTool(t, "apache2"), t.TempDir(), dbtest.FreeAddress(t)
 		modules := ""
 		for _, name := range []string{"mpm_event", "authz_core", "proxy", "proxy_http", "headers", "ssl"} {
 			modules += "LoadModule " + name + "_module /usr/lib/apache2/modules/mod_" + name + ".so\n"
@@ -255,7 +255,7 @@ var firstPartyProxies = map[string]func(*website, *testing.T) string{
 	},
 
 	"traefik": func(w *website, t *testing.T) string {
-		program, dir, addr := requireTool(t, "traefik"), t.TempDir(), freeAddress(t)
+		program, dir, addr := requireTool(t, "traefik"), t.TempDir(), dbtest.FreeAddress(t)
 		text := snippet(t, "traefik.yaml", "shop.example.com", websiteHost, "      tls: {}\n", "", "https://stats.example.com", "http://"+w.plain)
 		text = strings.Replace(text, "  routers:\n", "  routers:\n    website:\n      rule: PathPrefix(`/`)\n      entryPoints: [websecure]\n"+
 			"      service: website\n", 1) + "    website:\n      loadBalancer:\n        servers: [{url: \"http://" + w.pages + "\"}]\n"
@@ -269,7 +269,7 @@ var firstPartyProxies = map[string]func(*website, *testing.T) string{
 	"vercel":     func(w *website, t *testing.T) string { return w.edge(t, "vercel.mjs") },
 
 	"workerd": func(w *website, t *testing.T) string {
-		addr := freeAddress(t)
+		addr := dbtest.FreeAddress(t)
 		dir := w.edgeFiles(t)
 		linkModules(t, dir)
 		run := writeFile(t, dir, "run.mjs", `import { Miniflare } from 'miniflare';
@@ -281,7 +281,7 @@ new Miniflare({ modules: true, modulesRoot: '.', scriptPath: 'cloudflare.mjs', m
 	},
 
 	"next": func(w *website, t *testing.T) string {
-		addr, dir := freeAddress(t), t.TempDir()
+		addr, dir := dbtest.FreeAddress(t), t.TempDir()
 		linkModules(t, dir)
 		writeFile(t, dir, "package.json", `{"type": "module"}`)
 		writeFile(t, dir, "proxy.js", snippet(t, "next.mjs"))
@@ -368,7 +368,7 @@ func (w *website) edgeFiles(t *testing.T) (dir string) {
 // edge runs the handler of a platform in Node.
 func (w *website) edge(t *testing.T, name string) (origin string) {
 	t.Helper()
-	program, addr := requireTool(t, "node"), freeAddress(t)
+	program, addr := requireTool(t, "node"), dbtest.FreeAddress(t)
 	return runProxy(t, addr, exec.Command(program, "testdata/edge.mjs", filepath.Join(w.edgeFiles(t), name), addr, "http://"+w.pages))
 }
 
@@ -615,7 +615,7 @@ func TestProxyKeepsAddressesOfWebsites(t *testing.T) {
 
 	t.Run("caddy", func(t *testing.T) {
 		var requests sync.Map
-		program, dir, addr := requireTool(t, "caddy"), t.TempDir(), freeAddress(t)
+		program, dir, addr := requireTool(t, "caddy"), t.TempDir(), dbtest.FreeAddress(t)
 		config := writeFile(t, dir, "Caddyfile", "{\nadmin off\n}\nhttp://:"+portOf(addr)+" {\nbind 127.0.0.1\nreverse_proxy "+
 			recorder(t, "node", &requests)+" {\n"+addedLine(t, "trusted_proxies 198.51.100.7")+"\n}\n}\n")
 		cmd := exec.Command(program, "run", "--adapter", "caddyfile", "--config", config)

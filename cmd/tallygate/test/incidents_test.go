@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/redistest"
 	"github.com/tallygate/tallygate/tools/testkit"
 )
@@ -112,7 +113,7 @@ func TestIncidentRedisLost(t *testing.T) {
 
 	i := embedded(t)
 	redis := redistest.New(t)
-	set("REDIS_URL", redis.URL(), "CONTROL_ADDR", freeAddress(t), "DATA_ADDR", freeAddress(t))(i)
+	set("REDIS_URL", redis.URL(), "CONTROL_ADDR", dbtest.FreeAddress(t), "DATA_ADDR", dbtest.FreeAddress(t))(i)
 	p := start(t, i.settings, []string{"control", "data"})
 	owner := newOwner(t, p)
 	site := owner.signUp("crash.localhost")

@@ -103,7 +103,7 @@ func (b loadBalancer) start(t *testing.T, nodes map[string]string) (addr string,
 
 	dir = t.TempDir()
 	roots = writeCertificate(t, filepath.Join(dir, "both.pem"))
-	addr = freeAddress(t)
+	addr = dbtest.FreeAddress(t)
 	_, port, _ := net.SplitHostPort(addr)
 	text := strings.NewReplacer(b.test(dir)...).Replace(string(example))
 	for from, to := range nodes {
@@ -114,7 +114,7 @@ func (b loadBalancer) start(t *testing.T, nodes map[string]string) (addr string,
 	}
 
 	file := filepath.Join(dir, b.file)
-	stats := freeAddress(t)
+	stats := dbtest.FreeAddress(t)
 	text = strings.NewReplacer("PORT", port, "STATS", stats).Replace(text)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -167,17 +167,6 @@ func clientTo(t *testing.T, addr string, roots *x509.CertPool, from string) *htt
 	t.Cleanup(transport.CloseIdleConnections)
 
 	return &http.Client{Transport: transport, Timeout: patience}
-}
-
-// freeAddress returns an address of this machine on which nothing listens.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }
 
 // writeCertificate writes a certificate for the example's host names with its key, and returns a

@@ -129,7 +129,7 @@ type prometheus struct {
 // every second.
 func startPrometheus(t *testing.T, targets ...string) *prometheus {
 	t.Helper()
-	program, dir, addr := prometheusProgram(t, "prometheus"), t.TempDir(), freeAddress(t)
+	program, dir, addr := prometheusProgram(t, "prometheus"), t.TempDir(), dbtest.FreeAddress(t)
 
 	shipped, err := os.ReadFile(filepath.Join(monitoring, "prometheus.yaml"))
 	if err != nil {
@@ -289,7 +289,7 @@ func testPrometheus(t *testing.T) {
 	// away.
 	settings = settingsFor(t, "sqlite:")
 	settings["TALLYGATE_ROLES"], settings["TALLYGATE_METRICS_ADDR"], settings["TALLYGATE_BASE_URL"] = "control", "127.0.0.1:0", "https://app.example.org"
-	settings["TALLYGATE_TLS"], settings["TALLYGATE_TLS_ACME_DIRECTORY"] = "auto", "https://"+freeAddress(t)+"/directory"
+	settings["TALLYGATE_TLS"], settings["TALLYGATE_TLS_ACME_DIRECTORY"] = "auto", "https://"+dbtest.FreeAddress(t)+"/directory"
 	settings["TALLYGATE_TLS_ADDR"], settings["TALLYGATE_TLS_HTTP_ADDR"] = "127.0.0.1:0", "127.0.0.1:0"
 	processes["tls"] = start(t, settings, []string{"control", "metrics", "tls", "tls-http"})
 

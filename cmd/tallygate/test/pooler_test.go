@@ -33,7 +33,7 @@ func startPooler(t *testing.T, databaseURL string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr := freeAddress(t)
+	addr := dbtest.FreeAddress(t)
 	_, port, _ := net.SplitHostPort(addr)
 	password, _ := server.User.Password()
 	text := fmt.Sprintf(`[databases]

@@ -93,7 +93,7 @@ func testNothingRawIsKept(t *testing.T, databaseURL string) {
 	maps.Copy(settings, map[string]string{
 		"TALLYGATE_SECRET": dbtest.ApplicationKey, "TALLYGATE_TRUSTED_PROXIES": "127.0.0.1", "TALLYGATE_REDIS_URL": redis.URL(),
 		"TALLYGATE_WEBHOOK_ALLOW_NETS": "127.0.0.1", "TALLYGATE_WEBHOOK_CA_FILE": authority, "TALLYGATE_ACCESS_LOG": "true",
-		"TALLYGATE_METRICS_ADDR": freeAddress(t),
+		"TALLYGATE_METRICS_ADDR": dbtest.FreeAddress(t),
 	})
 	p := start(t, settings, []string{"control", "data", "metrics"})
 

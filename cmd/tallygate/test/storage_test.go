@@ -55,7 +55,7 @@ func TestStorageMetrics(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
 		settings["TALLYGATE_SECRET"] = dbtest.ApplicationKey
-		settings["TALLYGATE_METRICS_ADDR"], settings["TALLYGATE_HEALTH_ADDR"] = freeAddress(t), ""
+		settings["TALLYGATE_METRICS_ADDR"], settings["TALLYGATE_HEALTH_ADDR"] = dbtest.FreeAddress(t), ""
 		isPostgres := settings["TALLYGATE_DATABASE_URL"] != ""
 		scrape := func(name string) (float64, bool) { return metric(t, settings["TALLYGATE_METRICS_ADDR"], name) }
 		const backup, expiry = "tallygate_last_backup_timestamp_seconds", "tallygate_certificate_expiry_timestamp_seconds"

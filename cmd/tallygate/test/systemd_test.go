@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // TestNotifyManager: the service reports to systemd that it is ready when it answers, and that it
@@ -15,7 +17,7 @@ import (
 func TestNotifyManager(t *testing.T) {
 	t.Parallel()
 
-	for name, address := range map[string]string{"file": filepath.Join(t.TempDir(), "notify"), "abstract": "@tallygate-" + filepath.Base(t.TempDir()) + freeAddress(t)} {
+	for name, address := range map[string]string{"file": filepath.Join(t.TempDir(), "notify"), "abstract": "@tallygate-" + filepath.Base(t.TempDir()) + dbtest.FreeAddress(t)} {
 		t.Run(name, func(t *testing.T) {
 			socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: address, Net: "unixgram"})
 			if err != nil {

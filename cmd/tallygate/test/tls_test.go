@@ -30,10 +30,10 @@ const appHost, statsHost = "app.tallygate.test", "stats.tallygate.test"
 // of its listener.
 func tlsSettings(t *testing.T, databaseURL string) map[string]string {
 	settings := settingsFor(t, databaseURL)
-	secure := freeAddress(t)
+	secure := dbtest.FreeAddress(t)
 	_, port, _ := net.SplitHostPort(secure)
 	maps.Copy(settings, map[string]string{
-		"TALLYGATE_TLS": "auto", "TALLYGATE_TLS_ADDR": secure, "TALLYGATE_TLS_HTTP_ADDR": freeAddress(t),
+		"TALLYGATE_TLS": "auto", "TALLYGATE_TLS_ADDR": secure, "TALLYGATE_TLS_HTTP_ADDR": dbtest.FreeAddress(t),
 		"TALLYGATE_BASE_URL": "https://" + appHost + ":" + port, "TALLYGATE_ANALYTICS_URL": "https://" + statsHost + ":" + port,
 	})
 	if settings["TALLYGATE_DATABASE_URL"] != "" {
@@ -232,8 +232,8 @@ func TestTLS(t *testing.T) {
 func TestTLSAuthorityAway(t *testing.T) {
 	t.Parallel()
 	settings := tlsSettings(t, "sqlite:")
-	settings["TALLYGATE_TLS_ACME_DIRECTORY"] = "https://" + freeAddress(t) + "/directory"
-	settings["TALLYGATE_CONTROL_ADDR"], settings["TALLYGATE_DATA_ADDR"] = freeAddress(t), freeAddress(t)
+	settings["TALLYGATE_TLS_ACME_DIRECTORY"] = "https://" + dbtest.FreeAddress(t) + "/directory"
+	settings["TALLYGATE_CONTROL_ADDR"], settings["TALLYGATE_DATA_ADDR"] = dbtest.FreeAddress(t), dbtest.FreeAddress(t)
 	p := start(t, settings, []string{"control", "data", "tls", "tls-http"})
 
 	awaitLog(t, p, `"msg":"certificate not obtained","host":"`+statsHost+`"`)

@@ -138,9 +138,3 @@ func (d *daemon) Pid() int {
 	}
 	return d.cmd.Process.Pid
 }
-
-// FreeAddress returns host:port of a free port on loopback.
-func FreeAddress() (string, error) {
-	port, err := pgserver.FreePort()
-	return fmt.Sprintf("127.0.0.1:%d", port), err
-}

@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+
+	"github.com/tallygate/tallygate/tools/pgserver"
 )
 
 // The backends of the load balancer.
@@ -64,7 +66,7 @@ func startHAProxy(ctx context.Context, dir string, nodes []*Server) (*HAProxy, e
 	}{
 		{BackendOne, "", nodes[:1]}, {BackendEven, "\tbalance roundrobin\n", nodes}, {BackendSite, configSite, nodes},
 	} {
-		address, err := FreeAddress()
+		address, err := pgserver.FreeAddress()
 		if err != nil {
 			return nil, err
 		}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 	"os/exec"
+
+	"github.com/tallygate/tallygate/tools/pgserver"
 )
 
 // Redis is a private Redis on loopback without persistence. It is empty after a kill.
@@ -18,7 +20,7 @@ func NewRedis() (*Redis, error) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		return nil, fmt.Errorf("redis-server is not installed: %w", err)
 	}
-	address, err := FreeAddress()
+	address, err := pgserver.FreeAddress()
 	return &Redis{address: address}, err
 }
 

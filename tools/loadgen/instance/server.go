@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/tools/loadgen/target"
+	"github.com/tallygate/tallygate/tools/pgserver"
 )
 
 // Server is a tallygate or empty-handler process that can be killed and restarted. It listens on
@@ -51,7 +52,7 @@ func NewServer(program, dir, databaseURL string) (*Server, error) {
 		name  string
 		value *string
 	}{{"TALLYGATE_CONTROL_ADDR", &s.Control}, {"TALLYGATE_DATA_ADDR", &s.Data}} {
-		free, err := FreeAddress()
+		free, err := pgserver.FreeAddress()
 		if err != nil {
 			return nil, err
 		}
@@ -202,7 +203,7 @@ func StartNoop(ctx context.Context) (*Server, error) {
 		return nil, err
 	}
 
-	addr, err := FreeAddress()
+	addr, err := pgserver.FreeAddress()
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tallygate/tallygate/tools/loadgen/instance"
 	"github.com/tallygate/tallygate/tools/loadgen/report"
+	"github.com/tallygate/tallygate/tools/pgserver"
 )
 
 // Cells measures the cost of a hit in four layouts: one cell and four cells of a PostgreSQL server,
@@ -136,7 +137,7 @@ func (c *Cells) install(ctx context.Context, l *layout) (err error) {
 		return err
 	}
 
-	if l.metrics, err = instance.FreeAddress(); err != nil {
+	if l.metrics, err = pgserver.FreeAddress(); err != nil {
 		return err
 	}
 	l.in.Server.Env["TALLYGATE_METRICS_ADDR"] = l.metrics

@@ -16,6 +16,7 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/loadgen/instance"
 	"github.com/tallygate/tallygate/tools/loadgen/load"
+	"github.com/tallygate/tallygate/tools/pgserver"
 	"github.com/tallygate/tallygate/tools/redisserver"
 )
 
@@ -91,7 +92,7 @@ func (i *clusterInstallation) startFleet(ctx context.Context, c *Cluster) error 
 		i.data = append(i.data, s)
 	}
 	for range workerCount {
-		health, err := instance.FreeAddress()
+		health, err := pgserver.FreeAddress()
 		if err != nil {
 			return err
 		}
