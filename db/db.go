@@ -201,8 +201,14 @@ func sqliteDB(pool *sql.DB) *bun.DB {
 
 // OpenCopy prepares a file of SQLite for reading, which no process may write meanwhile, such as a
 // backup. It leaves no other files next to it, and does not read a log next to it.
-func OpenCopy(path string) (*DB, error) {
-	pool, err := sqlitefile.ReadCopy(path)
+func OpenCopy(path string) (*DB, error) { return openForReading(path, sqlitefile.ReadCopy) }
+
+// OpenReadOnly prepares a file of SQLite for reading, which other processes may write meanwhile. It
+// creates no file and changes none.
+func OpenReadOnly(path string) (*DB, error) { return openForReading(path, sqlitefile.ReadOnly) }
+
+func openForReading(path string, open func(path string) (*sql.DB, error)) (*DB, error) {
+	pool, err := open(path)
 	if err != nil {
 		return nil, err
 	}

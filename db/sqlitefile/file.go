@@ -60,12 +60,28 @@ func Readers(path string, connections int) (*sql.DB, error) {
 
 // ReadCopy returns a pool with one connection for reading a file that no process writes, such as a
 // backup. Reading leaves no other files next to it. A log next to the file is not read.
-func ReadCopy(path string) (*sql.DB, error) {
+func ReadCopy(path string) (*sql.DB, error) { return readOnly(path, "mode=ro&immutable=1") }
+
+// ReadOnly is ReadCopy for a file that other processes may write, and reads its log. It leaves no
+// other files, except for an index next to a log that has lost its own.
+func ReadOnly(path string) (*sql.DB, error) {
+	if _, err := os.Stat(path + "-wal"); err != nil {
+		return ReadCopy(path)
+	}
+	if _, err := os.Stat(path + "-shm"); err != nil {
+		return readOnly(path, "mode=ro")
+	}
+
+	// Otherwise the first process after a killed one rewrites the index, which shows lost commits.
+	return readOnly(path, "mode=ro&readonly_shm=1")
+}
+
+func readOnly(path, options string) (*sql.DB, error) {
 	if errUnwatched != nil {
 		return nil, errUnwatched
 	}
 
-	pool, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?mode=ro&immutable=1")
+	pool, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+options)
 	if err == nil {
 		pool.SetMaxOpenConns(1)
 	}

@@ -50,7 +50,7 @@ func (c *migrateCommand) Run(ctx context.Context, s *session) error {
 
 // report prints the plan, or the result of the check.
 func (c *migrateCommand) report(ctx context.Context, term terminal, settings *config.Config) (err error) {
-	d, err := db.OpenWith(settings.Database(), settings.DatabaseOptions())
+	d, err := database.OpenToRead(settings)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -14,25 +15,28 @@ import (
 )
 
 // restore is what to do with a file that cannot be used.
-const restore = "; restore a backup into an empty data folder, see docs/backup.md"
+const restore = "restore a backup into an empty data folder, see docs/backup.md"
 
-// ErrEmptyFile means that an empty database file is next to the application key of an earlier one.
-var ErrEmptyFile = errors.New("the database file is empty, and the application key next to it belongs to a database " +
-	"with rows: a copy or a backup did not end" + restore + ", or remove the empty file to begin without rows")
-
-// refuseEmpty returns ErrEmptyFile for an empty database file without a log next to the application
-// key. The file gets its first page, or a log, before the key is created.
+// refuseEmpty returns an error for a database file that is missing, or empty without a log, next to
+// an application key: the key belongs to a database with rows. A first start gives the file its
+// first page, or a log, before it creates the key.
 func refuseEmpty(c *config.Config) error {
 	path, ok := db.SQLiteFile(c.Database())
-	if !ok {
+	key := filepath.Join(c.DataDir, config.KeyFile)
+	if !ok || !exists(key) {
 		return nil
 	}
 
-	file, err := os.Stat(path)
-	if err != nil || file.Size() > 0 || exists(path+"-wal") || !exists(filepath.Join(c.DataDir, config.KeyFile)) {
-		return nil
+	switch file, err := os.Stat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("there is no database at %s, and the application key %s belongs to one with rows: if it moved, set "+
+			"TALLYGATE_DATABASE_URL to its server, or TALLYGATE_DATA_DIR to its folder; or "+restore+"; or remove the key to "+
+			"begin without rows", path, key)
+	case err == nil && file.Size() == 0 && !exists(path+"-wal"):
+		return fmt.Errorf("the database file %s is empty, and the application key %s belongs to a database with rows: a copy or "+
+			"a backup did not end; "+restore+"; or remove both files to begin without rows", path, key)
 	}
-	return ErrEmptyFile
+	return nil
 }
 
 // hasDatabase reports whether there is a database file with content and without a log.
@@ -62,7 +66,7 @@ func (h *Hold) inspectFile(ctx context.Context, c *config.Config, log *slog.Logg
 	log.InfoContext(ctx, "the database file was not left by a clean stop: reading it once", "file", path)
 
 	if err := files.QuickCheckFile(ctx, path); err != nil {
-		return fmt.Errorf("%w"+restore, err)
+		return fmt.Errorf("%w; "+restore, err)
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 type Folder struct {
 	InUse   bool   // another process uses it
 	LogLost string // what a start would report about the SQLite log; "": nothing
-	Empty   error  // ErrEmptyFile if a start would refuse the database file; else nil
+	Empty   error  // why a start would refuse a missing or empty database file; nil: it would not
 }
 
 // Examine reads the state of the data folder as a start does, and changes nothing. Until release is

@@ -1,6 +1,7 @@
 package database
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,12 +16,8 @@ import (
 // CheckExists returns an error that names what to set if the database is missing or has no tables.
 // It creates nothing.
 func CheckExists(ctx context.Context, c *config.Config) error {
-	if path, isFile := db.SQLiteFile(c.Database()); isFile {
-		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("there is no database at %s; set TALLYGATE_DATA_DIR to the service's folder, or "+
-				"TALLYGATE_DATABASE_URL to its server, or run the command with tallygate-admin", path)
-		}
-		return nil
+	if _, isFile := db.SQLiteFile(c.Database()); isFile {
+		return checkFile(c)
 	}
 
 	d, err := db.OpenWith(c.Database(), c.DatabaseOptions())
@@ -34,4 +31,32 @@ func CheckExists(ctx context.Context, c *config.Config) error {
 			"\"tallygate migrate\" first")
 	}
 	return errors.Join(err, d.Close())
+}
+
+// checkFile returns an error for an embedded database that is missing.
+func checkFile(c *config.Config) error {
+	path, isFile := db.SQLiteFile(c.Database())
+	if _, err := os.Stat(path); !isFile || !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+
+	if err := refuseEmpty(c); err != nil {
+		return err
+	}
+	return fmt.Errorf("there is no database at %s; set TALLYGATE_DATA_DIR to the service's folder, or "+
+		"TALLYGATE_DATABASE_URL to its server, or run the command with tallygate-admin", path)
+}
+
+// OpenToRead opens the database for a command that reads the schema. It creates and changes nothing,
+// and fails for an embedded database that is missing or that a start would refuse as empty.
+func OpenToRead(c *config.Config) (*db.DB, error) {
+	path, isFile := db.SQLiteFile(c.Database())
+	if !isFile {
+		return db.OpenWith(c.Database(), c.DatabaseOptions())
+	}
+
+	if err := cmp.Or(checkFile(c), refuseEmpty(c)); err != nil {
+		return nil, err
+	}
+	return db.OpenReadOnly(path)
 }

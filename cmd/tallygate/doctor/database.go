@@ -123,7 +123,7 @@ func (e *examination) openFolder() (lost bool, release func(), isNew bool) {
 	}
 
 	if folder.Empty != nil {
-		e.fault("database-empty", "Restore a backup into an empty data folder, or remove the empty file.", "%v", folder.Empty)
+		e.fault("database-empty", "See docs/backup.md, and docs/move.md if the database moved.", "%v", folder.Empty)
 		lost = true
 	}
 

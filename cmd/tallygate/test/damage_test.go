@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"io/fs"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -166,7 +168,45 @@ func TestEmptyFileBesideTheKey(t *testing.T) {
 
 	other := i.restored(empty)
 	other.wantFinding("error database-empty")
-	other.wantRefused("the database file is empty")
+	other.wantRefused("the database file " + other.path("tallygate.sqlite") + " is empty")
+	other.wantCommand(1, "is empty", "migrate", "--check")
+}
+
+// TestKeyWithoutDatabase checks that nothing begins without rows in a folder that has lost its
+// database, as after a move to PostgreSQL whose setting is forgotten, until the key is removed.
+func TestKeyWithoutDatabase(t *testing.T) {
+	t.Parallel()
+
+	i := embedded(t)
+	i.settings["TALLYGATE_DATABASE_URL"] = dbtest.EmptyPostgresURL(t)
+	start(t, i.settings, []string{"control", "data"}).signal(syscall.SIGTERM)
+	delete(i.settings, "TALLYGATE_DATABASE_URL")
+
+	away := filepath.Join(t.TempDir(), "tallygate.sqlite")
+	if err := os.Rename(i.path("tallygate.sqlite"), away); err != nil {
+		t.Fatal(err)
+	}
+	before := i.contents()
+	refusal := "there is no database at " + i.path("tallygate.sqlite") + ", and the application key " + i.path("secret")
+	for _, line := range []string{"serve", "migrate", "migrate --check", "admin accounts", "admin create-account a@example.com --name A"} {
+		i.wantCommand(1, refusal, strings.Fields(line)...)
+	}
+	i.wantFinding("error database-empty")
+	if after := i.contents(); !maps.Equal(after, before) {
+		t.Errorf("refused commands changed the data folder: %v", slices.Sorted(maps.Keys(after)))
+	}
+
+	// The two ways out.
+	if err := os.Rename(away, i.path("tallygate.sqlite")); err != nil {
+		t.Fatal(err)
+	}
+	start(t, i.settings, []string{"control", "data"}).signal(syscall.SIGTERM)
+	for _, name := range []string{"tallygate.sqlite", "secret"} {
+		if err := os.Remove(i.path(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start(t, i.settings, []string{"control", "data"}).signal(syscall.SIGTERM)
 }
 
 // TestMissingKeyIsNotReplaced checks that a start without the key of its database is refused and

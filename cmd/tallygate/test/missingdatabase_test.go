@@ -46,6 +46,14 @@ func TestMissingDatabase(t *testing.T) {
 			}
 		}
 
+		// A report of PostgreSQL prints the migrations of an empty database.
+		for _, report := range []string{"--check", "--plan"} {
+			if status, out, log := tallygate(t, settings, "migrate", report); settings["TALLYGATE_DATABASE_URL"] == "" &&
+				(status != 1 || out != "" || !strings.Contains(log, "there is no database at "+dir)) {
+				t.Errorf("migrate %s: exit status %d, output %q, log %q", report, status, out, log)
+			}
+		}
+
 		// doctor names what is missing. health asks the service.
 		tallygate(t, settings, "doctor")
 		tallygate(t, settings, "health")
