@@ -17,6 +17,19 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
+// Refusal is an error that no further attempt cures: a person must first correct the database, its
+// files or the application key.
+type Refusal struct{ err error }
+
+// Refusef returns a Refusal with the text of fmt.Errorf, which may wrap an error.
+func Refusef(format string, args ...any) error { return &Refusal{fmt.Errorf(format, args...)} }
+
+// Error implements error.
+func (r *Refusal) Error() string { return r.err.Error() }
+
+// Unwrap returns the error inside.
+func (r *Refusal) Unwrap() error { return r.err }
+
 // Changed reports whether a statement changed any row.
 func Changed(result sql.Result, err error) (bool, error) {
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // ErrDamaged is part of each error about a file that contradicts itself.
-var ErrDamaged = errors.New("the database file is damaged")
+var ErrDamaged = db.Refusef("the database file is damaged")
 
 // QuickCheck reads the whole SQLite database and returns ErrDamaged with a description of the first
 // inconsistency. It does not compare indexes with their tables. On PostgreSQL it does nothing.
@@ -66,7 +66,7 @@ func Verify(ctx context.Context, path string) (c Contents, err error) {
 	if info, err := os.Stat(path); err != nil {
 		return c, err
 	} else if info.Size() == 0 {
-		return c, errors.New("the file is empty")
+		return c, db.Refusef("the file is empty")
 	}
 
 	d, err := db.OpenCopy(path)
@@ -99,7 +99,7 @@ func (s *Store) verifySchema(ctx context.Context) (newest string, err error) {
 	case schema.TooNew():
 		return "", migrations.ErrProgramTooOld
 	case len(schema.Applied) == 0:
-		return "", errors.New("the file is no database of Tallygate")
+		return "", db.Refusef("the file is no database of Tallygate")
 	}
 
 	return schema.Applied[len(schema.Applied)-1], migrations.CheckComplete(ctx, s.db)

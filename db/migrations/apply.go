@@ -248,7 +248,7 @@ func recordMigration(ctx context.Context, to bun.IConn, d *db.DB, m Migration) e
 // ErrEarlierBuild is returned for a database that a build before the first release created. Such a
 // database lacks the first migration, and no migration leads from its tables to the tables of this
 // program.
-var ErrEarlierBuild = errors.New("the database was created by a build of Tallygate before its first release, " +
+var ErrEarlierBuild = db.Refusef("the database was created by a build of Tallygate before its first release, " +
 	"and was not changed: this version needs an empty database; of the earlier one, that build's " +
 	"\"tallygate admin export-config\" prints the settings for \"tallygate admin apply\", and downloads keep the rows")
 
@@ -257,7 +257,7 @@ var ErrEarlierBuild = errors.New("the database was created by a build of Tallyga
 const CopySetting = "copy_of"
 
 // ErrUnfinishedCopy is returned by Apply and ReadSchema for a database with CopySetting.
-var ErrUnfinishedCopy = errors.New("a copy into this database did not end; empty the database, and run \"tallygate " +
+var ErrUnfinishedCopy = db.Refusef("a copy into this database did not end; empty the database, and run \"tallygate " +
 	"admin copy\" again with the settings of the copied installation")
 
 // oldestProgramSetting names the newest migration that a program must know to use the schema.
@@ -265,7 +265,7 @@ const oldestProgramSetting = "oldest_program"
 
 // ErrProgramTooOld is returned for a database whose schema a newer program has changed so that this
 // one cannot use it.
-var ErrProgramTooOld = errors.New("the database's schema belongs to a newer version of Tallygate; " +
+var ErrProgramTooOld = db.Refusef("the database's schema belongs to a newer version of Tallygate; " +
 	"start that version, see \"tallygate migrate --check\"")
 
 // Schema compares a database's schema with what a program understands.

@@ -62,7 +62,7 @@ func CheckComplete(ctx context.Context, d *db.DB) error {
 		}
 	}
 	if missing != nil {
-		return &IncompleteError{Missing: missing}
+		return db.Refusef("%w", &IncompleteError{Missing: missing})
 	}
 
 	return nil
@@ -133,7 +133,7 @@ func hasList(ctx context.Context, d *db.DB) (bool, error) {
 		return exists, err
 	}
 	if hasTables {
-		return exists, &IncompleteError{}
+		return exists, db.Refusef("%w", &IncompleteError{})
 	}
 	return exists, nil
 }

@@ -42,7 +42,7 @@ ORDER BY 1`
 
 	for _, name := range names {
 		if !slices.Contains(own, name) {
-			return &ForeignError{Table: name}
+			return db.Refusef("%w", &ForeignError{Table: name})
 		}
 	}
 	return nil

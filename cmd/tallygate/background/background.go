@@ -31,6 +31,7 @@ type order struct {
 type report struct {
 	Addresses map[string]string // of the listeners by role, once the child serves
 	Failure   string            // why the child ends
+	Refused   bool              // the failure is a db.Refusal
 	Metrics   []byte            // in Prometheus's text format
 	Changed   bool              // changes for the parent are in the database
 }

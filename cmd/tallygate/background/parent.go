@@ -101,8 +101,10 @@ func (p *Parent) Ready(addresses map[string]string, registry prometheus.Gatherer
 	p.send(report{Addresses: addresses})
 }
 
-// Fail reports why this process ends.
-func (p *Parent) Fail(reason string) { p.send(report{Failure: reason}) }
+// Fail reports why this process ends, and whether a db.Refusal ends it.
+func (p *Parent) Fail(reason string, refused bool) {
+	p.send(report{Failure: reason, Refused: refused})
+}
 
 // Changed reports that changes of sites or sitekeys are in the database.
 func (p *Parent) Changed() { p.send(report{Changed: true}) }

@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
+	"github.com/tallygate/tallygate/db"
 )
 
 const (
@@ -80,8 +81,9 @@ func (p *Process) Run(ctx context.Context, ready func()) error {
 		if ctx.Err() != nil {
 			return err
 		}
-		if failed, ok := errors.AsType[*Failure](err); ok && !served {
-			return failed
+		// After the child has served, hits continue without it, also if it is refused from then on.
+		if _, ok := errors.AsType[*Failure](err); ok && !served {
+			return err
 		}
 
 		if time.Since(began) >= steadyPauses*pause {
@@ -117,8 +119,8 @@ func (p *Process) runOnce(ctx context.Context, ready func()) error {
 	switch {
 	case ctx.Err() != nil && !served:
 		return nil // the signal to stop may have ended the child before it could drain
-	case failure != "":
-		return &Failure{Reason: failure}
+	case failure != nil:
+		return failure
 	}
 	return err
 }
@@ -163,7 +165,7 @@ func isSetting(variable string) bool {
 
 // follow reads the reports of a child to their end. It returns the failure that the child reported,
 // and whether the child has served.
-func (p *Process) follow(reports *os.File, ready func()) (failure string, served bool) {
+func (p *Process) follow(reports *os.File, ready func()) (failure error, served bool) {
 	defer reports.Close()
 	for in := gob.NewDecoder(reports); ; {
 		var r report
@@ -173,7 +175,10 @@ func (p *Process) follow(reports *os.File, ready func()) (failure string, served
 
 		switch {
 		case r.Failure != "":
-			failure = r.Failure
+			failure = &Failure{Reason: r.Failure}
+			if r.Refused {
+				failure = db.Refusef("%w", failure)
+			}
 		case r.Addresses != nil:
 			p.mu.Lock()
 			p.addresses, p.since = r.Addresses, time.Now()

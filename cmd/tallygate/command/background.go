@@ -23,8 +23,9 @@ func (c *backgroundCommand) Run(ctx context.Context, s *session) error {
 	parent.LowerPriority(log)
 
 	if err := c.serve(ctx, parent, log); err != nil {
-		parent.Fail(readable(err).Error())
-		return exitStatus(1)
+		status := failureStatus(err)
+		parent.Fail(readable(err).Error(), status == statusRefused)
+		return exitStatus(status)
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/tallygate/tallygate/cmd/commandline"
 	"github.com/tallygate/tallygate/cmd/tallygate/background"
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
+	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/audit"
 )
 
@@ -55,9 +56,24 @@ func setGarbageCollector() {
 	}
 }
 
+// The exit statuses other than 0. Service managers start the program again after statusFailed alone.
+const (
+	statusFailed  = 1 // the command failed, or doctor found an error
+	statusUsage   = 2 // the command line or the environment is invalid
+	statusWarning = 3 // doctor found a warning
+	statusRefused = 4 // only a person can correct the reason, see db.Refusal
+)
+
+// failureStatus returns the exit status of a command that failed.
+func failureStatus(err error) int {
+	if _, refused := errors.AsType[*db.Refusal](err); refused {
+		return statusRefused
+	}
+	return statusFailed
+}
+
 // Run runs one command until it is done or ctx ends. Results go to out, log lines to log. It
-// returns the exit status: 0, 1 if the command failed, or 2 if the command line or the environment
-// is invalid.
+// returns the exit status.
 func Run(ctx context.Context, args []string, out, log io.Writer) int {
 	s := &session{terminal: terminal{out: out, log: log}}
 	command, err := s.parse(args)
@@ -66,7 +82,7 @@ func Run(ctx context.Context, args []string, out, log io.Writer) int {
 		return 0
 	case err != nil:
 		reportFailure(s.log, wantsJSON(args), err.Error())
-		return 2
+		return statusUsage
 	}
 
 	if strings.HasPrefix(s.name(), "admin ") {
@@ -81,7 +97,7 @@ func Run(ctx context.Context, args []string, out, log io.Writer) int {
 		// The admin commands write for people.
 		asJSON := s.settings.LogFormat == config.FormatJSON && s.serves()
 		reportFailure(s.log, asJSON, s.parser.NameVariables(err.Error()))
-		return 1
+		return failureStatus(err)
 	}
 
 	return 0

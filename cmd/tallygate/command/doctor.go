@@ -18,12 +18,6 @@ type doctorCommand struct {
 	JSON  bool   `long:"json" description:"Print JSON."`
 }
 
-// The exit statuses for findings. 2 is that of a wrong command line or environment.
-const (
-	statusError   = 1
-	statusWarning = 3
-)
-
 // Run checks the configuration and prints what should be changed.
 func (c *doctorCommand) Run(ctx context.Context, s *session) error {
 	if c.Nodes < 1 {
@@ -40,7 +34,7 @@ func (c *doctorCommand) Run(ctx context.Context, s *session) error {
 
 	switch report.Worst() {
 	case health.Error:
-		return exitStatus(statusError)
+		return exitStatus(statusFailed)
 	case health.Warning:
 		return exitStatus(statusWarning)
 	}

@@ -58,7 +58,7 @@ func (c *migrateCommand) report(ctx context.Context, term terminal, settings *co
 
 	schema, err := migrations.ReadSchemaOrEmpty(ctx, d)
 	if err != nil {
-		return fmt.Errorf("read the schema's state: %w", err)
+		return fmt.Errorf("read the schema's state: %w", database.Damaged(err))
 	}
 	if c.Check {
 		return printCheck(term, schema)

@@ -29,14 +29,22 @@ func refuseEmpty(c *config.Config) error {
 
 	switch file, err := os.Stat(path); {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("there is no database at %s, and the application key %s belongs to one with rows: if it moved, set "+
+		return db.Refusef("there is no database at %s, and the application key %s belongs to one with rows: if it moved, set "+
 			"TALLYGATE_DATABASE_URL to its server, or TALLYGATE_DATA_DIR to its folder; or "+restore+"; or remove the key to "+
 			"begin without rows", path, key)
 	case err == nil && file.Size() == 0 && !exists(path+"-wal"):
-		return fmt.Errorf("the database file %s is empty, and the application key %s belongs to a database with rows: a copy or "+
+		return db.Refusef("the database file %s is empty, and the application key %s belongs to a database with rows: a copy or "+
 			"a backup did not end; "+restore+"; or remove both files to begin without rows", path, key)
 	}
 	return nil
+}
+
+// Damaged adds what to do to an error about a damaged file, and returns other errors unchanged.
+func Damaged(err error) error {
+	if !db.IsDamaged(err) {
+		return err
+	}
+	return fmt.Errorf("%w: %w; "+restore, files.ErrDamaged, err)
 }
 
 // hasDatabase reports whether there is a database file with content and without a log.

@@ -85,7 +85,7 @@ func prepare(ctx context.Context, c *config.Config, options db.Options, hold *Ho
 	if c.NoMigrate {
 		migrate = func() error { return checkSchema(ctx, d) }
 	}
-	if err := migrate(); err != nil {
+	if err := Damaged(migrate()); err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare the database: %w%s", err, db.StartAdvice(err)), d.Close())
 	}
 

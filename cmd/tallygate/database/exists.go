@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 
@@ -27,7 +26,7 @@ func CheckExists(ctx context.Context, c *config.Config) error {
 
 	exists, err := migrations.HasSchema(ctx, d)
 	if err == nil && !exists {
-		err = errors.New("--database-url: this database has no tables of Tallygate; correct the address, or run " +
+		err = db.Refusef("--database-url: this database has no tables of Tallygate; correct the address, or run " +
 			"\"tallygate migrate\" first")
 	}
 	return errors.Join(err, d.Close())
@@ -43,7 +42,7 @@ func checkFile(c *config.Config) error {
 	if err := refuseEmpty(c); err != nil {
 		return err
 	}
-	return fmt.Errorf("there is no database at %s; set TALLYGATE_DATA_DIR to the service's folder, or "+
+	return db.Refusef("there is no database at %s; set TALLYGATE_DATA_DIR to the service's folder, or "+
 		"TALLYGATE_DATABASE_URL to its server, or run the command with tallygate-admin", path)
 }
 

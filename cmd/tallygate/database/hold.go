@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
+	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/files"
 )
 
@@ -192,7 +193,7 @@ func (h *Hold) inspectLog(ctx context.Context, c *config.Config, log *slog.Logge
 	}
 
 	if !c.AcceptLostLog {
-		return errors.New(h.lost + logRefusal)
+		return db.Refusef("%s"+logRefusal, h.lost)
 	}
 
 	h.accepted = true

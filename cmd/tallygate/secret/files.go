@@ -3,13 +3,13 @@ package secret
 import (
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
+	"github.com/tallygate/tallygate/db"
 )
 
 // The application key's files in the data folder.
@@ -89,7 +89,7 @@ func readFile(path string) ([]byte, error) {
 
 	var s config.Secret
 	if err := s.UnmarshalFlag(strings.TrimSpace(string(text))); err != nil {
-		return nil, fmt.Errorf("%s %w", path, err)
+		return nil, db.Refusef("%s %w", path, err)
 	}
 
 	return []byte(s), nil

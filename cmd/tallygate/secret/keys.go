@@ -65,7 +65,7 @@ func Open(ctx context.Context, c *config.Config, d *db.DB, log *slog.Logger) (*K
 
 // ErrMissing means that the database was used with an application key and this configuration has
 // none.
-var ErrMissing = errors.New("the database was used with an application key, and this configuration has none: restore " +
+var ErrMissing = db.Refusef("the database was used with an application key, and this configuration has none: restore " +
 	"the file " + File + " in the data folder, or set TALLYGATE_SECRET to that key")
 
 // findOrCreate returns the configured keys, or those in the data folder, where it creates one for a
@@ -150,16 +150,16 @@ func (k *Keys) Match(state keys.KeyState) error {
 		k.Rotation.Replaced(state.RotatedAt)
 		return nil
 	case state.Current == k.Current.Fingerprint():
-		return errors.New("--secret-previous: this is not the key that this database used before; set " +
+		return db.Refusef("--secret-previous: this is not the key that this database used before; set " +
 			"TALLYGATE_SECRET_PREVIOUS, or the file secret.previous, to that one, or remove it")
 	case k.Previous != nil && state.Current == previous:
 		return nil
 	case k.Previous != nil:
-		return errors.New("--secret, --secret-previous: this database uses neither of the two application keys; " +
+		return db.Refusef("--secret, --secret-previous: this database uses neither of the two application keys; " +
 			"set TALLYGATE_SECRET_PREVIOUS to the one it uses")
 	}
 
-	return errors.New(
+	return db.Refusef(
 		"--secret: this database was first used with another application key; set TALLYGATE_SECRET to that one",
 	)
 }

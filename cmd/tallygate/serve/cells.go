@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/celllist"
 )
 
@@ -22,7 +23,7 @@ func (a *App) checkCells(ctx context.Context) error {
 		fault := faults[id]
 		for _, wrong := range []error{celllist.ErrUnknownCell, celllist.ErrOtherDatabase, celllist.ErrNoCellTables} {
 			if errors.Is(fault, wrong) {
-				return fmt.Errorf("--cell-addresses: cell %d: %w", id, wrong)
+				return db.Refusef("--cell-addresses: cell %d: %w", id, wrong)
 			}
 		}
 		a.log.WarnContext(ctx, "the address of a cell does not answer: its hits and its captcha are refused", "cell", id, "error", fault)

@@ -81,7 +81,7 @@ func TestCells(t *testing.T) {
 			"2=" + dbtest.EmptyPostgresURL(t): "cell 2: the address leads to another database",
 		} {
 			settings["TALLYGATE_CELL_ADDRESSES"] = addresses
-			if status, _, log := tallygate(t, settings, "serve"); status != 1 || !strings.Contains(log, want) ||
+			if status, _, log := tallygate(t, settings, "serve"); status != 4 || !strings.Contains(log, want) ||
 				strings.Contains(log, addresses[2:]) {
 				t.Errorf("exit status %d, log %q; want %q", status, log, want)
 			}

@@ -99,7 +99,7 @@ func TestAnotherSecretIsRefused(t *testing.T) {
 		p := start(t, settings, []string{"control", "data"})
 		settings["TALLYGATE_SECRET"] = strings.Repeat("omega ", 8)
 		status, _, log := tallygate(t, settings, "serve")
-		if status != 1 || !strings.Contains(log, "TALLYGATE_SECRET") || strings.Contains(log, "alpha") ||
+		if status != 4 || !strings.Contains(log, "TALLYGATE_SECRET") || strings.Contains(log, "alpha") ||
 			strings.Contains(log, "omega") {
 			t.Errorf("exit status %d, log %q", status, log)
 		}

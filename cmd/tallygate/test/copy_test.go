@@ -138,7 +138,7 @@ func TestCopyInstallation(t *testing.T) {
 			wrong[name] = value
 		}
 	}
-	if status, _, log := tallygate(t, wrong); status != 1 || !strings.Contains(log, "another application key") {
+	if status, _, log := tallygate(t, wrong); status != 4 || !strings.Contains(log, "another application key") {
 		t.Errorf("a start with another key: exit status %d, %s", status, log)
 	}
 
@@ -202,11 +202,11 @@ func TestCopyInterrupted(t *testing.T) {
 	killed := r.killedCopy()
 
 	status, _, log := tallygate(t, r.with(map[string]string{"TALLYGATE_DATABASE_URL": killed}))
-	if status != 1 || !strings.Contains(log, `a copy into this database did not end; empty the database`) {
+	if status != 4 || !strings.Contains(log, `a copy into this database did not end; empty the database`) {
 		t.Errorf("the service on half a copy: exit status %d, %s", status, log)
 	}
 	status, _, log = tallygate(t, r.settings, "admin", "copy", "--to", killed)
-	if status != 1 || !strings.Contains(log, "a copy into this database did not end; empty the database") {
+	if status != 4 || !strings.Contains(log, "a copy into this database did not end; empty the database") {
 		t.Errorf("a copy into half a copy: exit status %d, %s", status, log)
 	}
 

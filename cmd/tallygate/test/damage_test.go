@@ -81,8 +81,8 @@ func (i *installation) wantRefused(reason string) {
 
 	for range 2 {
 		status, _, logged := tallygate(i.T, i.settings, "serve")
-		if status != 1 || !strings.Contains(logged, reason) {
-			i.Errorf("status %d, want 1 with %q:\n%s", status, reason, logged)
+		if status != 4 || !strings.Contains(logged, reason) {
+			i.Errorf("status %d, want 4 with %q:\n%s", status, reason, logged)
 		}
 	}
 
@@ -117,7 +117,7 @@ func TestIncidentDamage(t *testing.T) {
 
 	sound := i.restored(backup)
 	damage(t, backup)
-	i.wantCommand(1, "damaged", "admin", "verify-backup", backup)
+	i.wantCommand(4, "damaged", "admin", "verify-backup", backup)
 	if names, _ := filepath.Glob(backup + "*"); len(names) != 1 {
 		t.Errorf("verify-backup leaves %q", names)
 	}
@@ -164,12 +164,12 @@ func TestEmptyFileBesideTheKey(t *testing.T) {
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	i.wantCommand(1, "the file is empty", "admin", "verify-backup", empty)
+	i.wantCommand(4, "the file is empty", "admin", "verify-backup", empty)
 
 	other := i.restored(empty)
 	other.wantFinding("error database-empty")
 	other.wantRefused("the database file " + other.path("tallygate.sqlite") + " is empty")
-	other.wantCommand(1, "is empty", "migrate", "--check")
+	other.wantCommand(4, "is empty", "migrate", "--check")
 }
 
 // TestKeyWithoutDatabase checks that nothing begins without rows in a folder that has lost its
@@ -189,7 +189,7 @@ func TestKeyWithoutDatabase(t *testing.T) {
 	before := i.contents()
 	refusal := "there is no database at " + i.path("tallygate.sqlite") + ", and the application key " + i.path("secret")
 	for _, line := range []string{"serve", "migrate", "migrate --check", "admin accounts", "admin create-account a@example.com --name A"} {
-		i.wantCommand(1, refusal, strings.Fields(line)...)
+		i.wantCommand(4, refusal, strings.Fields(line)...)
 	}
 	i.wantFinding("error database-empty")
 	if after := i.contents(); !maps.Equal(after, before) {
@@ -219,7 +219,7 @@ func TestMissingKeyIsNotReplaced(t *testing.T) {
 	}
 
 	for range 2 {
-		i.wantCommand(1, "this configuration has none", "serve")
+		i.wantCommand(4, "this configuration has none", "serve")
 	}
 	if _, err := os.Stat(i.path("secret")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the refused start left a key, %v", err)

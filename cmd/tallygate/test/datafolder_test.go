@@ -171,9 +171,9 @@ func TestLostLog(t *testing.T) {
 			// A refusal must leave the files unchanged.
 			for range 2 {
 				status, text := c.refused(t)
-				if status != 1 || !strings.Contains(text, test.want) || !strings.Contains(text, `"level":"ERROR"`) ||
+				if status != 4 || !strings.Contains(text, test.want) || !strings.Contains(text, `"level":"ERROR"`) ||
 					!strings.Contains(text, "TALLYGATE_ACCEPT_LOST_LOG") {
-					t.Fatalf("exit status %d, want 1 and %q:\n%s", status, test.want, text)
+					t.Fatalf("exit status %d, want 4 and %q:\n%s", status, test.want, text)
 				}
 			}
 
@@ -195,7 +195,7 @@ func TestLostLog(t *testing.T) {
 
 			// This start accepts the loss. It may find the file damaged.
 			status, _, text := tallygate(t, c.settings, "migrate")
-			if status == 1 && strings.Contains(text, "restore a backup") {
+			if status == 4 && strings.Contains(text, "restore a backup") {
 				t.Logf("the database is damaged without its log, which was reported: %s", text)
 				return
 			}

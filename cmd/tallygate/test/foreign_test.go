@@ -33,7 +33,7 @@ func TestForeignDatabase(t *testing.T) {
 
 		i.wantFinding("error database-foreign")
 		for _, command := range []string{"serve", "migrate", "migrate --check", "serve --no-migrate"} {
-			i.wantCommand(1, `the database belongs to another program: it has a table wp_posts`, strings.Fields(command)...)
+			i.wantCommand(4, `the database belongs to another program: it has a table wp_posts`, strings.Fields(command)...)
 		}
 
 		if d, err = db.Open(databaseURL); err != nil {
@@ -61,5 +61,8 @@ func TestFileThatIsNoDatabase(t *testing.T) {
 	status, out, _ := tallygate(t, i.settings, "doctor")
 	if status != 1 || strings.Contains(out, "pg_hba.conf") || strings.Contains(out, "TALLYGATE_DATABASE_URL") || !strings.Contains(out, "docs/backup.md") {
 		t.Errorf("exit status %d:\n%s", status, out)
+	}
+	for _, command := range []string{"serve", "migrate", "migrate --check"} {
+		i.wantCommand(4, "the database file is damaged: ", strings.Fields(command)...)
 	}
 }

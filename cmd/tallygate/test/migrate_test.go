@@ -62,6 +62,9 @@ func TestMigratePlanAndCheck(t *testing.T) {
 
 		migrate("migrations of a newer program: 1", tooOld, "--check")
 		migrate("", tooOld)
+		if status, _, log := tallygate(t, settings, "serve"); status != 4 || !strings.Contains(log, tooOld) {
+			t.Errorf("exit status %d, want 4: %s", status, log)
+		}
 
 		if out, err := newCommand(settings).CombinedOutput(); err == nil ||
 			!strings.Contains(string(out), tooOld) {
