@@ -49,6 +49,14 @@ func (t table) names() string {
 	return strings.Join(quoted, ", ")
 }
 
+// condition returns the end of a query of the rows to copy: the mark of an earlier copy is not.
+func (t table) condition() string {
+	if t.name == settingsTable {
+		return " WHERE name <> '" + migrations.CopiedSetting + "'"
+	}
+	return ""
+}
+
 // list returns the tables to copy. It fails if the databases differ in tables or columns.
 func (c *Copy) list(ctx context.Context) ([]table, error) {
 	from, err := tablesOf(ctx, c.from)

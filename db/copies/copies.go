@@ -4,7 +4,8 @@
 // The migrations give the list of tables, and the catalog gives columns, so that a later table or
 // column is copied without a change here. Rows are copied in batches, each in a transaction. The
 // setting migrations.CopySetting keeps the service off the target until the end. At the end all
-// rows of both databases are read and compared.
+// rows of both databases are read and compared, and migrations.CopiedSetting keeps the service off
+// the source.
 package copies
 
 import (
@@ -76,7 +77,8 @@ func (c *Copy) Begin(ctx context.Context) error {
 		return errors.New("the target is the database to copy; name an empty one")
 	}
 
-	if err := migrations.Apply(ctx, c.to); err != nil {
+	// mark refuses the source of an earlier copy for its rows.
+	if err := migrations.Apply(ctx, c.to); err != nil && !errors.Is(err, migrations.ErrCopied) {
 		return fmt.Errorf("prepare the target: %w", err)
 	}
 	if c.tables, err = c.list(ctx); err != nil {
@@ -87,9 +89,10 @@ func (c *Copy) Begin(ctx context.Context) error {
 
 // checkSource returns an error that says what to do before the installation can be copied.
 func (c *Copy) checkSource(ctx context.Context) error {
-	schema, err := migrations.ReadSchema(ctx, c.from)
+	// The source of an earlier copy can be copied again.
+	schema, err := migrations.ReadSchemaOrEmpty(ctx, c.from)
 	switch {
-	case err != nil:
+	case err != nil && !errors.Is(err, migrations.ErrCopied):
 		return err
 	case len(schema.Unknown) > 0:
 		return fmt.Errorf("a newer program has migrated this database (%s); copy it with that program", schema.Unknown[0])
@@ -235,6 +238,19 @@ func (c *Copy) Finish(ctx context.Context) error {
 	}
 
 	_, err = c.compare(ctx, true)
+	return err
+}
+
+// MarkSource lets no service start on the source from now on, see migrations.ErrCopied. Finish must
+// have succeeded.
+func (c *Copy) MarkSource(ctx context.Context) error {
+	kind := "a SQLite file"
+	if c.to.IsPostgres() {
+		kind = "a PostgreSQL database"
+	}
+	_, err := c.from.Write.ExecContext(ctx, "INSERT INTO settings (name, value) VALUES (?, ?) "+
+		"ON CONFLICT (name) DO UPDATE SET value = excluded.value", migrations.CopiedSetting,
+		kind+" on "+c.now.Time().UTC().Format("2 January 2006 at 15:04 UTC"))
 	return err
 }
 

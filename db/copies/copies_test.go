@@ -337,6 +337,55 @@ func TestCopyInterrupted(t *testing.T) {
 	})
 }
 
+// TestMarkSource checks that no service starts on the source after a copy until the mark is removed,
+// and that the mark is in no copy: neither the first one, nor one made of a marked source.
+func TestMarkSource(t *testing.T) {
+	t.Parallel()
+	eachPair(t, func(t *testing.T, from, to string) {
+		source, target := source(t, from), open(t, to)
+		c, err := copyAll(t.Context(), source, target)
+		if err == nil {
+			err = c.MarkSource(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		_, schemaErr := migrations.ReadSchema(t.Context(), source)
+		kind := map[string]string{"sqlite": "a SQLite file", "postgres": "a PostgreSQL database"}[to]
+		for _, err := range []error{schemaErr, migrations.Apply(t.Context(), source)} {
+			if !errors.Is(err, migrations.ErrCopied) || !strings.Contains(err.Error(), "copied into "+kind+" on "+now.Format("2 January 2006")) {
+				t.Errorf("the source is not refused: %v", err)
+			}
+		}
+		if err := migrations.Apply(t.Context(), target); err != nil {
+			t.Errorf("the copy is refused: %v", err)
+		}
+		if _, err := copyAll(t.Context(), target, source); err == nil || !strings.Contains(err.Error(), "the target is in use") {
+			t.Errorf("a copy back into the source: %v", err)
+		}
+
+		another := open(t, to)
+		if c, err = copyAll(t.Context(), source, another); err == nil {
+			err = c.MarkSource(t.Context())
+		}
+		if err == nil {
+			err = migrations.Apply(t.Context(), another)
+		}
+		if err != nil {
+			t.Errorf("another copy of the source: %v", err)
+		}
+
+		if err := migrations.ForgetCopy(t.Context(), source); err != nil {
+			t.Fatal(err)
+		}
+		if err := migrations.Apply(t.Context(), source); err != nil {
+			t.Errorf("the source without its mark is refused: %v", err)
+		}
+		wantEqual(t, "the copy", contents(t, another), contents(t, source))
+	})
+}
+
 func tableNamed(t *testing.T, d *db.DB, name string) table {
 	t.Helper()
 	tables, err := tablesOf(t.Context(), d)

@@ -89,7 +89,7 @@ func (t table) readAll(ctx context.Context, d *db.DB) (found []row, err error) {
 // each calls take for each row, until take fails.
 func (t table) each(ctx context.Context, d *db.DB, take func(row) error) error {
 	return d.DefaultCell().Snapshot(ctx, nil, func(ctx context.Context, tx bun.Tx, _ bun.Conn) error {
-		rows, err := tx.Tx.QueryContext(ctx, "SELECT "+t.names()+` FROM "`+t.name+`"`)
+		rows, err := tx.Tx.QueryContext(ctx, "SELECT "+t.names()+` FROM "`+t.name+`"`+t.condition())
 		if err != nil {
 			return err
 		}

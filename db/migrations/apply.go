@@ -21,7 +21,8 @@ import (
 //
 // It fails with ErrProgramTooOld for a schema that this program does not understand, with
 // ErrEarlierBuild for a database of the builds before the first release, with an IncompleteError
-// for one that was restored in part, and with ErrUnfinishedCopy for one that was copied in part.
+// for one that was restored in part, with ErrUnfinishedCopy for one that was copied in part, and with
+// ErrCopied for the source of a copy.
 func Apply(ctx context.Context, d *db.DB) error {
 	if err := ApplySet(ctx, d, programMigrations); err != nil {
 		return err
@@ -260,6 +261,20 @@ const CopySetting = "copy_of"
 var ErrUnfinishedCopy = db.Refusef("a copy into this database did not end; empty the database, and run \"tallygate " +
 	"admin copy\" again with the settings of the copied installation")
 
+// CopiedSetting is the setting of a database that was copied into another one: the kind of that one
+// and the time. Package copies stores it at the end of a copy, and does not copy it.
+const CopiedSetting = "copied_to"
+
+// ErrCopied is part of the error of Apply and ReadSchema for a database with CopiedSetting. Two
+// services on both databases would send each delivery twice and divide the hits.
+var ErrCopied = db.Refusef("this database was copied")
+
+// ForgetCopy removes CopiedSetting.
+func ForgetCopy(ctx context.Context, d *db.DB) error {
+	_, err := d.Write.ExecContext(ctx, "DELETE FROM settings WHERE name = ?", CopiedSetting)
+	return err
+}
+
 // oldestProgramSetting names the newest migration that a program must know to use the schema.
 const oldestProgramSetting = "oldest_program"
 
@@ -281,8 +296,8 @@ type Schema struct {
 func (s Schema) TooNew() bool { return s.OldestProgram > s.Newest }
 
 // ReadSchema returns the state of the schema for this program. It fails while the database is
-// unavailable or was never migrated, with ErrEarlierBuild, and with ErrUnfinishedCopy in addition
-// to the state.
+// unavailable or was never migrated, with ErrEarlierBuild, and with ErrUnfinishedCopy or
+// ErrCopied in addition to the state.
 func ReadSchema(ctx context.Context, d *db.DB) (Schema, error) {
 	return readSchema(ctx, d, programMigrations)
 }
@@ -334,13 +349,17 @@ func readSchema(ctx context.Context, d *db.DB, migrations *Set) (Schema, error) 
 	// The first migration creates the table.
 	var settings []struct{ Name, Value string }
 	err = d.Read.NewSelect().Table("settings").Column("name", "value").
-		Where("name IN (?)", bun.List([]string{oldestProgramSetting, CopySetting})).Scan(ctx, &settings)
+		Where("name IN (?)", bun.List([]string{oldestProgramSetting, CopySetting, CopiedSetting})).Scan(ctx, &settings)
 	for _, setting := range settings {
-		if setting.Name == CopySetting {
+		switch setting.Name {
+		case CopySetting:
 			err = ErrUnfinishedCopy
-			continue
+		case CopiedSetting:
+			err = fmt.Errorf("%w into %s, and the service belongs there: set TALLYGATE_DATABASE_URL or TALLYGATE_DATA_DIR to it; "+
+				"to continue with this one instead, run \"tallygate serve --again\"", ErrCopied, setting.Value)
+		default:
+			s.OldestProgram = setting.Value
 		}
-		s.OldestProgram = setting.Value
 	}
 
 	return s, err

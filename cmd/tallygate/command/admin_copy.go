@@ -101,6 +101,10 @@ func (c *copyCommand) copy(ctx context.Context, s *session, to *db.DB) error {
 			"\"tallygate admin check-reports\"", err)
 	}
 
+	if err := work.MarkSource(ctx); err != nil {
+		// The copy is complete, also of a source that accepts no writes.
+		fmt.Fprintf(s.log, "the old database is not marked as copied, and a start on it would not be refused: %v\n", err)
+	}
 	c.printNext(s)
 	return nil
 }
@@ -117,5 +121,5 @@ func (c *copyCommand) printNext(s *session) {
 		key = "the same application key, which is in " + filepath.Join(s.settings.DataDir, config.KeyFile)
 	}
 
-	fmt.Fprintf(s.out, "Start the service with %s, and with %s. Do not start it on the old database again.\n", setting, key)
+	fmt.Fprintf(s.out, "Start the service with %s, and with %s. A start on the old database is refused from now on.\n", setting, key)
 }

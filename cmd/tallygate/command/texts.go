@@ -96,6 +96,8 @@ var texts = map[string]string{
 	"admin users --search":      "A part of the e-mail address.",
 	"admin accounts --search": "A part of the account's name, of an owner's e-mail address or of a site's " +
 		"domain.",
+	"serve --again": "Serve a database again that \"admin copy\" has copied: the copy must not be served any more. " +
+		"Later starts need no flag.",
 	"demo --demo-addr": "Address of the demo website. Port 0 picks a free one.",
 	"migrate --check": "Print how the schema compares with this program, and fail if a migration is pending " +
 		"or the program is too old. Changes nothing.",

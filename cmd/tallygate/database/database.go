@@ -17,13 +17,32 @@ import (
 // Open locks the data folder if it is used, then opens and migrates the database. The
 // caller closes the database and then releases the hold.
 func Open(ctx context.Context, c *config.Config, log *slog.Logger) (d *db.DB, hold *Hold, err error) {
+	return openShared(ctx, c, log, schemaOf(c))
+}
+
+// Reclaim lets the service start again on a database that was copied.
+func Reclaim(ctx context.Context, c *config.Config, log *slog.Logger) error {
+	if err := CheckExists(ctx, c); err != nil {
+		return err
+	}
+
+	d, hold, err := openShared(ctx, c, log, migrations.ForgetCopy)
+	if err != nil {
+		return err
+	}
+	defer hold.Release()
+	return d.Close()
+}
+
+// openShared is Open with another step.
+func openShared(ctx context.Context, c *config.Config, log *slog.Logger, schema step) (d *db.DB, hold *Hold, err error) {
 	if c.UsesDataFolder() {
 		if hold, err = holdFolder(ctx, c, log); err != nil {
 			return nil, nil, err
 		}
 	}
 
-	if d, err = prepare(ctx, c, c.DatabaseOptions(), hold); err != nil {
+	if d, err = prepare(ctx, c, c.DatabaseOptions(), hold, schema); err != nil {
 		hold.Release()
 		return nil, nil, err
 	}
@@ -39,7 +58,7 @@ func OpenAlone(ctx context.Context, c *config.Config, log *slog.Logger) (*db.DB,
 		return nil, nil, err
 	}
 
-	d, err := prepare(ctx, c, c.DatabaseOptions(), hold)
+	d, err := prepare(ctx, c, c.DatabaseOptions(), hold, schemaOf(c))
 	if err != nil {
 		hold.Release()
 		return nil, nil, err
@@ -49,7 +68,8 @@ func OpenAlone(ctx context.Context, c *config.Config, log *slog.Logger) (*db.DB,
 }
 
 // OpenToCopy is OpenAlone for a command that copies the database: it migrates nothing, and locks
-// the data folder only if it is used. On PostgreSQL, package copies looks for other processes.
+// the data folder only if it is used. Package copies checks the schema, and on PostgreSQL looks for
+// other processes.
 func OpenToCopy(ctx context.Context, c *config.Config, log *slog.Logger) (d *db.DB, hold *Hold, err error) {
 	if c.UsesDataFolder() {
 		if hold, err = holdFolderAlone(ctx, c, log); err != nil {
@@ -57,9 +77,8 @@ func OpenToCopy(ctx context.Context, c *config.Config, log *slog.Logger) (d *db.
 		}
 	}
 
-	unchanged := *c
-	unchanged.NoMigrate = true
-	if d, err = prepare(ctx, &unchanged, c.DatabaseOptions().ForCopy(), hold); err != nil {
+	unchanged := func(context.Context, *db.DB) error { return nil }
+	if d, err = prepare(ctx, c, c.DatabaseOptions().ForCopy(), hold, unchanged); err != nil {
 		hold.Release()
 		return nil, nil, err
 	}
@@ -67,8 +86,19 @@ func OpenToCopy(ctx context.Context, c *config.Config, log *slog.Logger) (d *db.
 	return d, hold, nil
 }
 
-// prepare opens, checks and migrates the database.
-func prepare(ctx context.Context, c *config.Config, options db.Options, hold *Hold) (*db.DB, error) {
+// step is what prepare does with the schema.
+type step func(context.Context, *db.DB) error
+
+// schemaOf returns the step for settings: migrate, or only check.
+func schemaOf(c *config.Config) step {
+	if c.NoMigrate {
+		return checkSchema
+	}
+	return migrations.Apply
+}
+
+// prepare opens and checks the database, and runs a step on its schema.
+func prepare(ctx context.Context, c *config.Config, options db.Options, hold *Hold, schema step) (*db.DB, error) {
 	d, err := db.OpenWith(c.Database(), options)
 	if err != nil {
 		return nil, err
@@ -81,11 +111,7 @@ func prepare(ctx context.Context, c *config.Config, options db.Options, hold *Ho
 		}
 	}
 
-	migrate := func() error { return migrations.Apply(ctx, d) }
-	if c.NoMigrate {
-		migrate = func() error { return checkSchema(ctx, d) }
-	}
-	if err := Damaged(migrate()); err != nil {
+	if err := Damaged(schema(ctx, d)); err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare the database: %w%s", err, db.StartAdvice(err)), d.Close())
 	}
 

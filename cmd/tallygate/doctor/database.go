@@ -179,6 +179,8 @@ func (e *examination) checkSchema(ctx context.Context, d *db.DB) bool {
 		e.fault("schema-earlier-build", "Name an empty database in TALLYGATE_DATABASE_URL, or another folder in TALLYGATE_DATA_DIR.", "%v", err)
 	case errors.Is(err, migrations.ErrUnfinishedCopy):
 		e.fault("copy-unfinished", "Empty the database and run tallygate admin copy again, see docs/move.md.", "a copy into this database did not end")
+	case errors.Is(err, migrations.ErrCopied):
+		e.fault("database-copied", "See docs/move.md.", "%v", err)
 	case errors.Is(err, context.DeadlineExceeded):
 		e.fault("database-read", "Run doctor again when the machine has less to do.", "the database did not answer within %v", areaTimeout)
 	case err != nil:

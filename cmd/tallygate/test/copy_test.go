@@ -174,6 +174,34 @@ func TestCopyInstallation(t *testing.T) {
 	r.wantOneVisitor()
 }
 
+// TestCopiedSourceIsRefused checks that nothing starts on a database that was copied, except for
+// "serve --again", after which every command does.
+func TestCopiedSourceIsRefused(t *testing.T) {
+	t.Parallel()
+
+	dbtest.EachEmptyURL(t, func(t *testing.T, databaseURL string) {
+		i := &installation{T: t, settings: settingsFor(t, databaseURL)}
+		i.settings["TALLYGATE_SECRET"] = firstKey
+		i.wantCommand(0, "", "admin", "create-account", "a@example.com", "--name", "A")
+		start(t, i.settings, []string{"control", "data"}).signal(syscall.SIGTERM)
+
+		target := filepath.Join(t.TempDir(), "tallygate.sqlite")
+		i.wantCommand(0, "A start on the old database is refused from now on.", "admin", "copy", "--to", target)
+		for _, line := range []string{"serve", "serve --no-migrate", "migrate", "migrate --check", "demo", "admin accounts"} {
+			i.wantCommand(4, "this database was copied into a SQLite file on ", strings.Fields(line)...)
+		}
+		i.wantFinding("error database-copied")
+
+		moved := settingsFor(t, "sqlite:")
+		moved["TALLYGATE_SECRET"], moved["TALLYGATE_DATA_DIR"] = firstKey, filepath.Dir(target)
+		start(t, moved, []string{"control", "data"}).signal(syscall.SIGTERM)
+
+		start(t, i.settings, []string{"control", "data"}, "serve", "--again").signal(syscall.SIGTERM)
+		start(t, i.settings, []string{"control", "data"}).signal(syscall.SIGTERM)
+		i.wantCommand(0, "a@example.com", "admin", "accounts")
+	})
+}
+
 // wantOneVisitor checks that all page views of today are of one visitor.
 func (r *rotation) wantOneVisitor() {
 	r.t.Helper()
