@@ -10,8 +10,7 @@ import (
 )
 
 // SetOperator grants or revokes the operator role of the user with this address. Only the
-// operator's command line calls it. It fails with ErrLastOperator for the last operator while there
-// are other users.
+// operator's command line calls it. It fails with ErrLastOperator for the last operator.
 func (s *Store) SetOperator(ctx context.Context, email string, operator bool) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		// Two revocations at the same time must not remove the last two operators.
@@ -24,8 +23,12 @@ func (s *Store) SetOperator(ctx context.Context, email string, operator bool) er
 			return err
 		}
 
-		if !operator {
-			if err := needOtherOperator(ctx, tx, "id <> ?", user.ID); err != nil {
+		if !operator && user.Operator {
+			others, err := tx.NewSelect().Table("users").Where("operator AND id <> ?", user.ID).Exists(ctx)
+			if err == nil && !others {
+				err = ErrLastOperator
+			}
+			if err != nil {
 				return err
 			}
 		}

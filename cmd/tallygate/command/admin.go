@@ -236,7 +236,11 @@ func (c *setOperatorCommand) Run(ctx context.Context, s *session) error {
 		return err
 	}
 
-	if err := accounts.New(d).SetOperator(ctx, string(c.Args.Email), !c.Off); err != nil {
+	err = accounts.New(d).SetOperator(ctx, string(c.Args.Email), !c.Off)
+	if errors.Is(err, accounts.ErrLastOperator) {
+		return errors.New("this user is the only operator; make another one first: tallygate admin set-operator EMAIL")
+	}
+	if err != nil {
 		return noUser(err, string(c.Args.Email))
 	}
 

@@ -185,7 +185,7 @@ func TestAdmin(t *testing.T) {
 			"admin set-site-limit": "Account Second", "admin set-captcha-plan": "Account Second",
 		})
 
-		admin("tallygate: This is the installation's only operator", "set-operator", "operator@example.com", "--off")
+		admin("tallygate: this user is the only operator; make another one first", "set-operator", "operator@example.com", "--off")
 		admin("Done.", "set-operator", "second@example.com")
 		admin("Done.", "set-operator", "operator@example.com", "--off")
 		owner.do(`{ viewer { operator } }`, &viewer)

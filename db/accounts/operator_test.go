@@ -1,0 +1,37 @@
+package accounts_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/tools/dbtest"
+)
+
+// TestLastOperator checks that an installation keeps an operator, also if the operator is its only
+// user, and that a user who is no operator does not count.
+func TestLastOperator(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		set := func(email string, operator bool) error { return accounts.New(d).SetOperator(t.Context(), email, operator) }
+		first := dbtest.NewUser(t, d, "one@example.com").Email
+		if err := set(first, true); err != nil {
+			t.Fatal(err)
+		}
+		if err := set(first, false); !errors.Is(err, accounts.ErrLastOperator) {
+			t.Errorf("the only user: %v, want ErrLastOperator", err)
+		}
+
+		second := dbtest.NewUser(t, d, "two@example.com").Email
+		if err := set(second, false); err != nil {
+			t.Errorf("a user who is no operator: %v", err)
+		}
+		if err := set(first, false); !errors.Is(err, accounts.ErrLastOperator) {
+			t.Errorf("the only operator: %v, want ErrLastOperator", err)
+		}
+		if err := errors.Join(set(second, true), set(first, false)); err != nil {
+			t.Errorf("one of two operators: %v", err)
+		}
+	})
+}
