@@ -191,13 +191,23 @@ func variable(option *flags.Option) string {
 // flagName matches the name of a flag in a message.
 var flagName = regexp.MustCompile(`--[a-z][a-z-]*`)
 
-// NameVariables replaces each flag in a message by its variable, if the value came from there.
+// NameVariables replaces each flag in a message by its variable, if the value came from there. A flag
+// without a value is replaced, too, if another one in the message has its value from a variable: a
+// person who sets variables is asked for variables.
 func (p *Parser) NameVariables(message string) string {
+	option := func(name string) *flags.Option { return p.selected().FindOptionByLongName(name[len("--"):]) }
+	usesVariables := slices.ContainsFunc(flagName.FindAllString(message, -1), func(name string) bool {
+		o := option(name)
+		return o != nil && variable(o) != ""
+	})
+
 	return flagName.ReplaceAllStringFunc(message, func(name string) string {
-		if option := p.selected().FindOptionByLongName(name[len("--"):]); option != nil && variable(option) != "" {
-			return variable(option)
+		o := option(name)
+		isGiven := o != nil && o.IsSet() && !o.IsSetDefault()
+		if o == nil || isGiven || !usesVariables || o.EnvDefaultKey == "" {
+			return name
 		}
-		return name
+		return o.EnvDefaultKey
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -111,7 +112,7 @@ func (s *session) parse(args []string) (runner, error) {
 		return nil, err
 	}
 
-	selected, err := s.parser.Parse(args, s.out)
+	selected, err := s.parser.Parse(customary(args), s.out)
 	if err != nil {
 		return nil, err
 	}
@@ -133,6 +134,17 @@ func (s *session) parse(args []string) (runner, error) {
 	}
 
 	return command, nil
+}
+
+// customary returns the arguments for "--version" and "help COMMAND", which other programs have.
+func customary(args []string) []string {
+	switch {
+	case len(args) == 1 && args[0] == "--version":
+		return []string{"version"}
+	case len(args) > 0 && args[0] == "help":
+		return append(slices.Clone(args[1:]), "--help")
+	}
+	return args
 }
 
 // reportFailure writes the reason for the failure as the last log line.

@@ -97,7 +97,8 @@ func TestWrongSettings(t *testing.T) {
 			log.Reset()
 
 			Run(ctx, []string{"serve", flag + "=" + test.value}, &out, &log)
-			if want := strings.Replace(byVariable, test.setting, flag, 1); log.String() != want {
+			names := strings.NewReplacer(test.setting, flag, "requires TALLYGATE_DATABASE_URL", "requires --database-url")
+			if want := names.Replace(byVariable); log.String() != want {
 				t.Errorf("as a flag: %q, want %q", &log, want)
 			}
 
@@ -105,6 +106,51 @@ func TestWrongSettings(t *testing.T) {
 				t.Errorf("the refused service wrote %v, %v", files, err)
 			}
 		})
+	}
+}
+
+// TestMissingSettings checks that a setting which needs others names those that are missing, as
+// variables to a person who sets variables.
+func TestMissingSettings(t *testing.T) {
+	const issuer = "https://login.example.com"
+	for _, test := range []struct {
+		variables map[string]string
+		args      []string
+		want      string
+	}{
+		{map[string]string{"ISSUER": issuer}, nil, "TALLYGATE_OIDC_ISSUER: requires TALLYGATE_OIDC_CLIENT_ID and TALLYGATE_OIDC_CLIENT_SECRET"},
+		{map[string]string{"ISSUER": issuer, "CLIENT_ID": "x"}, nil, "TALLYGATE_OIDC_ISSUER: requires TALLYGATE_OIDC_CLIENT_SECRET"},
+		{map[string]string{"ISSUER": issuer, "CLIENT_SECRET": "x"}, nil, "TALLYGATE_OIDC_ISSUER: requires TALLYGATE_OIDC_CLIENT_ID"},
+		{map[string]string{"CLIENT_ID": "x"}, nil, "TALLYGATE_OIDC_CLIENT_ID, TALLYGATE_OIDC_CLIENT_SECRET: require TALLYGATE_OIDC_ISSUER"},
+		{nil, []string{"--oidc-issuer=" + issuer}, "--oidc-issuer: requires --oidc-client-id and --oidc-client-secret"},
+		{map[string]string{"CLIENT_ID": "x"}, []string{"--oidc-issuer=" + issuer}, "--oidc-issuer: requires --oidc-client-secret"},
+	} {
+		t.Run(test.want, func(t *testing.T) {
+			for name, value := range test.variables {
+				t.Setenv("TALLYGATE_OIDC_"+name, value)
+			}
+
+			var out, log bytes.Buffer
+			status := Run(t.Context(), append([]string{"serve", "--data-dir", t.TempDir()}, test.args...), &out, &log)
+			if got := log.String(); status != 2 || got != "tallygate: "+test.want+"\n" {
+				t.Errorf("exit status %d, %q", status, got)
+			}
+		})
+	}
+}
+
+// TestCustomaryArguments checks the arguments that people try first.
+func TestCustomaryArguments(t *testing.T) {
+	for line, same := range map[string]string{
+		"--version": "version", "help": "--help", "help migrate": "migrate --help", "help admin set-plan": "admin set-plan --help",
+	} {
+		var got, want, log bytes.Buffer
+		if status := Run(t.Context(), strings.Fields(line), &got, &log); status != 0 {
+			t.Errorf("%s: exit status %d: %s", line, status, &log)
+		}
+		if Run(t.Context(), strings.Fields(same), &want, &log); got.Len() == 0 || got.String() != want.String() {
+			t.Errorf("%s prints\n%s\nwant that of %s:\n%s", line, &got, same, &want)
+		}
 	}
 }
 

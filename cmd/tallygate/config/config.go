@@ -222,8 +222,13 @@ func (c *Config) checkProvider() error {
 		return fmt.Errorf("--oidc-issuer: %q is not an https address without a query, such as https://login.example.com",
 			c.OIDCIssuer)
 	}
-	if c.OIDCClientID == "" || c.OIDCClientSecret == "" {
+	switch {
+	case c.OIDCClientID == "" && c.OIDCClientSecret == "":
 		return errors.New("--oidc-issuer: requires --oidc-client-id and --oidc-client-secret")
+	case c.OIDCClientID == "":
+		return errors.New("--oidc-issuer: requires --oidc-client-id")
+	case c.OIDCClientSecret == "":
+		return errors.New("--oidc-issuer: requires --oidc-client-secret")
 	}
 	if _, err := model.ParseName("name", c.OIDCName); err != nil {
 		return errors.New("--oidc-name: use 1 to 100 visible characters")
