@@ -14,7 +14,9 @@ import (
 func TestLastOperator(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		set := func(email string, operator bool) error { return accounts.New(d).SetOperator(t.Context(), email, operator) }
+		set := func(email string, operator bool) error {
+			return accounts.New(d).SetOperator(t.Context(), email, operator)
+		}
 		first := dbtest.NewUser(t, d, "one@example.com").Email
 		if err := set(first, true); err != nil {
 			t.Fatal(err)

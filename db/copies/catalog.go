@@ -49,7 +49,8 @@ func (t table) names() string {
 	return strings.Join(quoted, ", ")
 }
 
-// condition returns the end of a query of the rows to copy: the mark of an earlier copy is not.
+// condition returns the condition of the rows to copy: the mark of an earlier copy stays in its
+// database.
 func (t table) condition() string {
 	if t.name == settingsTable {
 		return " WHERE name <> '" + migrations.CopiedSetting + "'"

@@ -101,16 +101,17 @@ func (c *copyCommand) copy(ctx context.Context, s *session, to *db.DB) error {
 			"\"tallygate admin check-reports\"", err)
 	}
 
+	// The copy is complete, also of a source that accepts no writes.
+	ofSource := "A start on the old database is refused from now on."
 	if err := work.MarkSource(ctx); err != nil {
-		// The copy is complete, also of a source that accepts no writes.
-		fmt.Fprintf(s.log, "the old database is not marked as copied, and a start on it would not be refused: %v\n", err)
+		ofSource = fmt.Sprintf("Do not start it on the old database again, which could not be marked as copied: %v.", err)
 	}
-	c.printNext(s)
+	c.printNext(s, ofSource)
 	return nil
 }
 
-// printNext prints what the service needs to start on the copy.
-func (c *copyCommand) printNext(s *session) {
+// printNext prints what the service needs to start on the copy, and a sentence about the source.
+func (c *copyCommand) printNext(s *session, ofSource string) {
 	setting := "TALLYGATE_DATABASE_URL set to the new address"
 	if path, isFile := db.SQLiteFile(string(c.To)); isFile {
 		setting = "TALLYGATE_DATA_DIR set to " + filepath.Dir(path) + ", where the file must be named tallygate.sqlite"
@@ -121,5 +122,5 @@ func (c *copyCommand) printNext(s *session) {
 		key = "the same application key, which is in " + filepath.Join(s.settings.DataDir, config.KeyFile)
 	}
 
-	fmt.Fprintf(s.out, "Start the service with %s, and with %s. A start on the old database is refused from now on.\n", setting, key)
+	fmt.Fprintf(s.out, "Start the service with %s, and with %s. %s\n", setting, key, ofSource)
 }
