@@ -11,13 +11,15 @@ import (
 
 // ErrBackUpElsewhere is returned by BackUp on PostgreSQL.
 var ErrBackUpElsewhere = errors.New("PostgreSQL has programs for this: " +
-	"pg_dump --no-unlogged-table-data --format=custom --file=FILE DATABASE_URL")
+	"pg_dump --no-unlogged-table-data --format=custom --file=FILE DATABASE_URL; see docs/backup.md")
+
+// partialMark is in the name of a copy that is not complete.
+const partialMark = ".partial-"
 
 // BackUp writes a consistent copy of a SQLite database to a new file that only its owner can read.
 // The copy does not contain the salts of days. The service can run at the same time. The file
-// appears under its name when the copy is complete, was read back without a fault, and is on the
-// disk; until then it is a file next to it with ".partial" in its name, which a killed process
-// leaves behind.
+// appears under its name when the copy is complete, on the disk, and passes Verify; until then it
+// is a file next to it with ".partial" in its name, which a killed process leaves behind.
 func (s *Store) BackUp(ctx context.Context, file string) (err error) {
 	if s.db.IsPostgres() {
 		return ErrBackUpElsewhere
@@ -30,7 +32,7 @@ func (s *Store) BackUp(ctx context.Context, file string) (err error) {
 	}
 
 	// VACUUM INTO accepts an empty file. Creating it first makes it private from the start.
-	partial, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".partial-*")
+	partial, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+partialMark+"*")
 	if err != nil {
 		return err
 	}
@@ -47,8 +49,8 @@ func (s *Store) BackUp(ctx context.Context, file string) (err error) {
 	if err := partial.Sync(); err != nil {
 		return err
 	}
-	if err := QuickCheckFile(ctx, partial.Name()); err != nil {
-		return fmt.Errorf("read the copy: %w", err)
+	if _, err := Verify(ctx, partial.Name()); err != nil {
+		return fmt.Errorf("verify the copy: %w", err)
 	}
 
 	return publish(partial.Name(), file)

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -11,14 +12,64 @@ import (
 	"github.com/tallygate/tallygate/db/retention"
 )
 
+// backupRetry is the longest time from a failed copy to the next attempt.
+const backupRetry = time.Hour
+
 type backupCommand struct {
 	Args struct {
-		File string `positional-arg-name:"<file>" description:"The new file, which must not exist."`
+		Target string `positional-arg-name:"<file>" description:"The new file, which must not exist; with --keep an existing folder."`
 	} `positional-args:"yes" required:"yes"`
+	Keep  *int          `long:"keep" value-name:"N"`
+	Every time.Duration `long:"every" value-name:"TIME"`
 }
 
-// Run copies the database.
+// check refuses numbers that would remove all copies, and a repetition into one file.
+func (c *backupCommand) check(*session) error {
+	switch {
+	case c.Keep != nil && *c.Keep < 1:
+		return errors.New("--keep: at least 1 copy is kept")
+	case c.Every < 0 || c.Every > 0 && c.Every < time.Minute:
+		return errors.New("--every: at least 1m")
+	case c.Every > 0 && c.Keep == nil:
+		return errors.New("--every requires --keep and a folder")
+	}
+	return nil
+}
+
+// Run copies the database, with --every until ctx ends.
 func (c *backupCommand) Run(ctx context.Context, s *session) error {
+	if c.Every == 0 {
+		return c.backUp(ctx, s)
+	}
+
+	// A restart makes no further copy, which would replace one of an earlier day.
+	newest, err := files.NewestCopy(c.Args.Target)
+	if err != nil {
+		return err
+	}
+	wait := min(time.Until(newest.Add(c.Every)), c.Every)
+
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait):
+		}
+
+		// In between, the database is closed, so that commands that need it alone can run.
+		err := s.close(c.backUp(ctx, s))
+		s.db = nil
+
+		wait = c.Every
+		if err != nil && ctx.Err() == nil {
+			wait = min(c.Every, backupRetry)
+			reportFailure(s.log, false, s.parser.NameVariables(err.Error()))
+		}
+	}
+}
+
+// backUp makes one copy and records it.
+func (c *backupCommand) backUp(ctx context.Context, s *session) error {
 	d, err := s.open(ctx)
 	if err != nil {
 		return err
@@ -28,16 +79,33 @@ func (c *backupCommand) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	if err := files.New(d).BackUp(ctx, c.Args.File); err != nil {
+	store := files.New(d)
+	if size, err := store.Size(ctx); err == nil {
+		s.progress(fmt.Sprintf("Copying and verifying %d MB, which can take minutes …", size>>20))
+	}
+
+	file := c.Args.Target
+	if c.Keep != nil {
+		file = files.CopyIn(file, begun.Time())
+	}
+	if err := store.BackUp(ctx, file); err != nil {
 		return err
 	}
 
 	// The copy is good also where the database cannot be written, for instance on a full disk.
-	if err := files.New(d).RecordBackup(ctx, begun); err != nil {
+	if err := store.RecordBackup(ctx, begun); err != nil {
 		fmt.Fprintf(s.log, "the time of this backup is not recorded for the metrics: %v\n", err)
 	}
-	fmt.Fprintf(s.out, "Copied to %s, and read back. Keep the application key elsewhere.\n", c.Args.File)
-	return nil
+	fmt.Fprintf(s.out, "Copied to %s, and verified. Keep the application key elsewhere.\n", file)
+	if c.Keep == nil {
+		return nil
+	}
+
+	removed, err := files.RemoveOldCopies(file, *c.Keep)
+	for _, name := range removed {
+		fmt.Fprintf(s.out, "Removed %s.\n", name)
+	}
+	return err
 }
 
 type recordBackupCommand struct{}

@@ -33,8 +33,12 @@ var texts = map[string]string{
 	"admin set-plan":     "Set the plan of a site. Running processes apply it within a second.",
 	"admin set-site-limit": "Set the largest number of sites of an account on the plan of new sites (default: " +
 		"50).",
-	"admin backup": "Copy the embedded SQLite database into a new file, even while the service runs. The copy " +
-		"has no daily salts.",
+	"admin backup": "Copy the embedded SQLite database into a new file, even while the service runs, and verify the " +
+		"copy. It has no daily salts.",
+	"admin backup --keep": "Name the copy by its time in the folder, and then remove the oldest copies until N " +
+		"remain. Other files stay.",
+	"admin backup --every": "Run until stopped, and make a copy this long after the newest one in the folder, for " +
+		"instance every 24h. After a failure it tries again within an hour.",
 	"admin record-backup": "Record that a backup was made just now by another program, such as pg_dump, for the " +
 		"metrics and the alert on old backups. \"admin backup\" records itself.",
 	"admin verify-backup": "Read a backup of SQLite, compare its tables, indexes and references, and print how " +

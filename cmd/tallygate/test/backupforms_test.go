@@ -52,7 +52,7 @@ as admin backup "$0/data/unit.sqlite"
 as admin verify-backup "$0/backups/compose.sqlite"
 if as admin backup "$0/other/x.sqlite"; then echo "the file system is not read-only"; exit 1; fi`
 	out, err := exec.Command("unshare", "--mount", "sh", "-c", script, folder).CombinedOutput()
-	if err != nil || strings.Count(string(out), "and read back") != 2 || !strings.Contains(string(out), "read-only file system") {
+	if err != nil || strings.Count(string(out), "and verified") != 2 || !strings.Contains(string(out), "read-only file system") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

@@ -3,7 +3,9 @@ package test
 import (
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestAdminData copies an embedded database and restores a month that retention removed.
@@ -42,6 +45,11 @@ func TestAdminData(t *testing.T) {
 			admin("tallygate: "+file+" exists, and a backup must be a new file", "backup", file)
 			admin("tallygate: the backup cannot be written: lstat", "backup", filepath.Join(file, "below a file"))
 
+			admin("tallygate: --keep: at least 1 copy is kept", "backup", t.TempDir(), "--keep", "0")
+			admin("tallygate: --every requires --keep", "backup", t.TempDir(), "--every", "24h")
+			admin("tallygate: open "+file, "backup", file+"-missing", "--keep", "1")
+			testRotation(t, settings)
+
 			if _, err := migrations.ReadSchema(t.Context(), dbtest.Open(t, "sqlite:"+file)); err != nil {
 				t.Error(err)
 			}
@@ -50,6 +58,7 @@ func TestAdminData(t *testing.T) {
 		}
 
 		admin("tallygate: PostgreSQL has programs for this: pg_dump --no-unlogged-table-data", "backup", file)
+		admin("tallygate: PostgreSQL has programs for this", "backup", t.TempDir(), "--keep", "2")
 		may := model.At(time.Date(2026, 5, 10, 0, 0, 0, 0, time.UTC))
 		now := model.At(time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC))
 
@@ -69,4 +78,59 @@ func TestAdminData(t *testing.T) {
 		admin("2026-05 is restored.", "restore-month", "2026-05")
 		admin("2026-04\n", "restore-month")
 	})
+}
+
+// testRotation: of five copies the newest two remain, and each remaining one is a sound backup. A
+// copy that fails removes none. A process that repeats copies makes the first one at once, and stops
+// when it is told to.
+func testRotation(t *testing.T, settings map[string]string) {
+	t.Helper()
+	folder := t.TempDir()
+	copies := func() []string {
+		files, err := filepath.Glob(filepath.Join(folder, "*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return files
+	}
+
+	for i := range 5 {
+		out, err := newCommand(settings, "admin", "backup", folder, "--keep", "2").CombinedOutput()
+		if err != nil || strings.Count(string(out), "Removed ") != min(1, max(0, i-1)) {
+			t.Errorf("copy %d: %v\n%s", i+1, err, out)
+		}
+	}
+	kept := copies()
+	for _, file := range kept {
+		if out, err := newCommand(nil, "admin", "verify-backup", file).CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	}
+	if len(kept) != 2 {
+		t.Errorf("kept %q", kept)
+	}
+
+	// The sizes of files that a limited process can write are those of a full disk.
+	failing := newCommand(settings, "admin", "backup", folder, "--keep", "1")
+	limited := exec.Command("sh", append([]string{"-c", `trap "" XFSZ; ulimit -f 8; exec "$0" "$@"`, failing.Path}, failing.Args[1:]...)...)
+	limited.Env = failing.Env
+	if out, err := limited.CombinedOutput(); err == nil || !slices.Equal(copies(), kept) {
+		t.Errorf("a copy beyond the limit: %v\n%s\n%q, want %q", err, out, copies(), kept)
+	}
+
+	repeating := newCommand(settings, "admin", "backup", t.TempDir(), "--keep", "1", "--every", "24h")
+	folder = repeating.Args[len(repeating.Args)-5]
+	if err := dbtest.StartBound(repeating); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Await(t, "a copy", func() bool {
+		files := copies()
+		return len(files) == 1 && strings.HasSuffix(files[0], ".sqlite")
+	})
+	if err := repeating.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+	if err := repeating.Wait(); err != nil {
+		t.Error(err)
+	}
 }
