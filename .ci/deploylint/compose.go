@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,20 +20,25 @@ func compose(deploy string) error {
 	if err != nil || len(files) == 0 {
 		return fmt.Errorf("no Compose files: %w", err)
 	}
+	project, err := withSettings(deploy)
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(project)
 
 	for _, file := range files {
-		options, err := cli.NewProjectOptions([]string{file}, cli.WithEnv([]string{
+		options, err := cli.NewProjectOptions([]string{file}, cli.WithWorkingDirectory(project), cli.WithEnv([]string{
 			"APP_HOST=app.example.com", "STATS_HOST=stats.example.com", "SECRET=s", "POSTGRES_PASSWORD=p",
-		}))
+		}), cli.WithProfiles([]string{"*"}))
 		if err != nil {
 			return err
 		}
-		project, err := options.LoadProject(context.Background())
-		if err == nil && len(project.Services) == 0 {
+		loaded, err := options.LoadProject(context.Background())
+		if err == nil && len(loaded.Services) == 0 {
 			err = errors.New("no services")
 		}
 		if err == nil {
-			err = network(project)
+			err = network(loaded)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", file, err)
@@ -40,6 +46,18 @@ func compose(deploy string) error {
 	}
 
 	return nil
+}
+
+// withSettings returns a folder with the example of settings, to which one is added, as .env.
+func withSettings(deploy string) (folder string, err error) {
+	example, err := os.ReadFile(filepath.Join(deploy, "compose", "env.example"))
+	if err != nil {
+		return "", err
+	}
+	if folder, err = os.MkdirTemp("", "deploylint-"); err != nil {
+		return "", err
+	}
+	return folder, os.WriteFile(filepath.Join(folder, ".env"), append(example, "TALLYGATE_ACCESS_LOG=true\n"...), 0o600)
 }
 
 // network checks that the default network carries IPv4 and IPv6, so that Docker passes the
@@ -71,6 +89,9 @@ func network(project *types.Project) error {
 		trusted := service.Environment["TALLYGATE_TRUSTED_PROXIES"]
 		if service.Image == "tallygate" && (trusted == nil || *trusted != strings.Join(want, ",")) {
 			return fmt.Errorf("service %s does not trust exactly %v", name, want)
+		}
+		if added := service.Environment["TALLYGATE_ACCESS_LOG"]; service.Image == "tallygate" && (added == nil || *added != "true") {
+			return fmt.Errorf("service %s does not get the settings of .env", name)
 		}
 	}
 	return nil

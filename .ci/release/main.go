@@ -212,7 +212,7 @@ func (r *release) archives() error {
 		}
 		if t.os == "linux" {
 			entries = append(entries, entry{name: name + "/systemd/", mode: 0o755})
-			for _, unit := range []string{"tallygate.env", "tallygate.service"} {
+			for _, unit := range append([]string{"tallygate.env"}, units...) {
 				data, err := os.ReadFile(filepath.Join(r.root, "deploy/systemd", unit))
 				if err != nil {
 					return err

@@ -22,12 +22,14 @@ func (r *release) packages() error {
 	}
 	defer os.RemoveAll(work)
 
-	unit, err := r.packagedUnit()
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(work, "tallygate.service"), []byte(unit), 0o644); err != nil {
-		return err
+	for _, name := range units {
+		unit, err := r.packagedUnit(name)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(work, name), []byte(unit), 0o644); err != nil {
+			return err
+		}
 	}
 	for _, file := range r.files {
 		if err := os.WriteFile(filepath.Join(work, file.name), file.data, 0o644); err != nil {
@@ -49,23 +51,32 @@ func (r *release) packages() error {
 	return nil
 }
 
-// packagedUnit is deploy's unit for a program in /usr/bin and for a user that the package creates.
-// With a dynamic user, only the service could reach its folder, and admin commands could not.
-func (r *release) packagedUnit() (string, error) {
-	text, err := os.ReadFile(filepath.Join(r.root, "deploy/systemd/tallygate.service"))
+// units are the files of deploy/systemd that systemd reads.
+var units = []string{"tallygate.service", "tallygate-backup.service", "tallygate-backup.timer"}
+
+// packagedUnit returns deploy's unit for a program in /usr/bin and for a user that the package
+// creates. With a dynamic user, only the service could reach its folder, and admin commands could
+// not.
+func (r *release) packagedUnit(name string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(r.root, "deploy/systemd", name))
 	if err != nil {
 		return "", err
 	}
 
 	_, unit, found := strings.Cut(string(text), "[Unit]\n")
-	before, after, dynamic := strings.Cut(unit, "# The user exists while the service runs; the folder stays, with mode 0700.\nDynamicUser=yes\n")
-	if !found || !dynamic || !strings.Contains(unit, "ExecStart=/usr/local/bin/tallygate serve\n") {
-		return "", errors.New("deploy/systemd/tallygate.service is not as this program expects it")
+	if strings.HasSuffix(name, ".service") {
+		found = found && strings.Contains(unit, "\nDynamicUser=yes\n") && strings.Contains(unit, "ExecStart=/usr/local/bin/tallygate ")
+	}
+	if !found {
+		return "", fmt.Errorf("deploy/systemd/%s is not as this program expects it", name)
 	}
 
-	return "# One node of Tallygate, with the settings in /etc/tallygate/tallygate.env. \"tallygate-admin\" runs admin commands\n" +
-		"# with the same user, settings and folder.\n\n[Unit]\n" +
-		strings.ReplaceAll(before, "/usr/local/bin/", "/usr/bin/") + "# The package creates the user; the folder has mode 0700.\n" + after, nil
+	return "# With the settings in /etc/tallygate/tallygate.env. \"tallygate-admin\" runs admin commands with the same user,\n" +
+		"# settings and folder.\n\n[Unit]\n" + strings.NewReplacer(
+		"/usr/local/bin/", "/usr/bin/",
+		"# The user exists while the service runs; the folder stays, with mode 0700.\n", "# The package creates the user; the folder has mode 0700.\n",
+		"DynamicUser=yes\n", "",
+	).Replace(unit), nil
 }
 
 func (r *release) packageInfo(t target, work string) *nfpm.Info {
@@ -90,8 +101,10 @@ func (r *release) packageInfo(t target, work string) *nfpm.Info {
 	info.Contents = files.Contents{
 		file(r.programs[t], "/usr/bin/tallygate", 0o755),
 		file("packages/tallygate-admin", "/usr/bin/tallygate-admin", 0o755),
-		file(filepath.Join(work, "tallygate.service"), "/usr/lib/systemd/system/tallygate.service", 0o644),
 		settings,
+	}
+	for _, unit := range units {
+		info.Contents = append(info.Contents, file(filepath.Join(work, unit), "/usr/lib/systemd/system/"+unit, 0o644))
 	}
 	for _, document := range r.files {
 		info.Contents = append(info.Contents, file(filepath.Join(work, document.name), "/usr/share/doc/tallygate/"+document.name, 0o644))

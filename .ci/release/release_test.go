@@ -85,7 +85,8 @@ func testArchive(t *testing.T, o options) {
 
 	commit := strings.TrimSpace(runCommand(t, exec.Command("git", "-C", o.root, "rev-parse", "HEAD")))
 	wantVersion(t, runCommand(t, exec.Command(program, "version")), "v0.9.0", commit)
-	for _, file := range []string{"README.md", "THIRD_PARTY_LICENCES.txt", "systemd/tallygate.service", "systemd/tallygate.env"} {
+	for _, file := range []string{"README.md", "THIRD_PARTY_LICENCES.txt", "systemd/tallygate.service", "systemd/tallygate.env",
+		"systemd/tallygate-backup.service", "systemd/tallygate-backup.timer"} {
 		if read(t, folder, name, file) == "" {
 			t.Errorf("%s is empty", file)
 		}
@@ -392,7 +393,7 @@ func (s *system) lifecycle(t *testing.T, p packager) {
 		!strings.HasSuffix(link, "/usr/lib/systemd/system/tallygate.service") && !strings.HasSuffix(link, "/lib/systemd/system/tallygate.service") {
 		t.Errorf("the service is not enabled: %q, %v", link, err)
 	}
-	if text := runCommand(t, exec.Command("chroot", s.root, "systemd-analyze", "verify", "--man=no", "tallygate.service")); strings.Contains(text, "tallygate") {
+	if text := runCommand(t, exec.Command("chroot", s.root, "systemd-analyze", "verify", "--man=no", "tallygate.service", "tallygate-backup.timer")); strings.Contains(text, "tallygate") {
 		t.Errorf("systemd-analyze verify: %s", text)
 	}
 	if s.unitCommand(t, "ExecCondition").Run() == nil {

@@ -22,7 +22,7 @@ func TestDeployComposeClusterRealRedis(t *testing.T) {
 
 	database, redis := onPostgres(t, startPostgres(t, true)).settings["TALLYGATE_DATABASE_URL"], redistest.New(t)
 	file := readCompose(t, "compose/cluster.yaml", map[string]string{"APP_HOST": "app.example.com", "STATS_HOST": "stats.example.com",
-		"SMTP_URL": "", "MAIL_FROM": "", "POSTGRES_PASSWORD": "0123456789abcdef", "SECRET": "0123456789abcdef0123456789ABCDEF"})
+		"POSTGRES_PASSWORD": "0123456789abcdef", "SECRET": "0123456789abcdef0123456789ABCDEF"})
 
 	nodes := map[string]string{}
 	for _, node := range []string{"control-1:8080", "control-2:8080", "data-1:8081", "data-2:8081"} {

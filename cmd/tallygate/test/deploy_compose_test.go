@@ -119,7 +119,7 @@ func TestDeployComposeOneNode(t *testing.T) {
 	testkit.SkipLong(t, "the files of deploy")
 	t.Parallel()
 
-	file := readCompose(t, "compose/one-node.yaml", map[string]string{"APP_HOST": "app.example.com", "STATS_HOST": "stats.example.com", "SMTP_URL": "", "MAIL_FROM": ""})
+	file := readCompose(t, "compose/one-node.yaml", map[string]string{"APP_HOST": "app.example.com", "STATS_HOST": "stats.example.com"})
 	service := file.Services["tallygate"]
 	controlNode, dataNode := dbtest.FreeAddress(t), dbtest.FreeAddress(t)
 	control, data := caddy(t, "compose/one-node.Caddyfile", map[string]string{"tallygate:8080": controlNode, "tallygate:8081": dataNode})

@@ -315,6 +315,53 @@ func TestDeploySystemd(t *testing.T) {
 	wantFirstHit(t, "http://"+control, "http://"+data)
 }
 
+// TestDeployBackupTimer: systemd accepts the timer and its service, finds the service as well isolated
+// as the main one, and its command makes a copy with its environment.
+func TestDeployBackupTimer(t *testing.T) {
+	t.Parallel()
+
+	analyze := requireTool(t, "systemd-analyze")
+	program, _, _ := buildOnce(t)
+	unit := strings.ReplaceAll(readDeploy(t, "systemd/tallygate-backup.service"), "/usr/local/bin/tallygate", program)
+	if isolation(unit) != isolation(readDeploy(t, "systemd/tallygate.service")) {
+		t.Error("the isolation of tallygate-backup.service is not as in tallygate.service")
+	}
+
+	folder, data := t.TempDir(), t.TempDir()
+	service, timer := filepath.Join(folder, "tallygate-backup.service"), filepath.Join(folder, "tallygate-backup.timer")
+	for file, text := range map[string]string{service: unit, timer: readDeploy(t, "systemd/tallygate-backup.timer")} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, err := exec.Command(analyze, "verify", "--man=no", service, timer).CombinedOutput(); err != nil || strings.Contains(string(out), "tallygate-backup") {
+		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
+	}
+
+	command := regexp.MustCompile(`(?m)^ExecStart=(.*)$`).FindStringSubmatch(unit)[1]
+	copies := regexp.MustCompile(`(?m)^Environment=FOLDER=(\S+) KEEP=(\d+)$`).FindStringSubmatch(unit)
+	if copies == nil || !strings.Contains(unit, "\nStateDirectory=tallygate "+filepath.Base(copies[1])+"\n") {
+		t.Fatalf("the folder of copies is not a folder of the unit:\n%s", unit)
+	}
+	settings := map[string]string{"TALLYGATE_DATA_DIR": data}
+	if status, _, log := tallygate(t, settings, "admin", "create-account", "a@example.com", "--name", "A"); status != 0 {
+		t.Fatal(log)
+	}
+	args := strings.Fields(strings.NewReplacer("${FOLDER}", folder, "${KEEP}", copies[2]).Replace(command))
+	if status, out, log := tallygate(t, settings, args[1:]...); status != 0 || !strings.Contains(out, "and verified") {
+		t.Errorf("exit status %d: %s%s", status, out, log)
+	}
+}
+
+// isolation returns the settings of a unit from the one that makes the system read-only, without
+// comments and without what only the service's background process needs.
+func isolation(unit string) string {
+	_, text, _ := strings.Cut(unit, "\nProtectSystem=")
+	text, _, _ = strings.Cut(text, "\n\n[Install]")
+	text = regexp.MustCompile(`(?m)^(#.*|SystemCallFilter=setpriority)\n`).ReplaceAllString(text, "")
+	return strings.TrimSpace(text)
+}
+
 // buildOnce returns the program that the tests run.
 func buildOnce(t *testing.T) (program string, args []string, env []string) {
 	t.Helper()
