@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -97,8 +98,8 @@ func (o *objects) readFile(decoder runtime.Decoder, file string) error {
 	return nil
 }
 
-// checkDeployments checks that each states how its pods are replaced, and that the PodMonitor finds
-// them and their port.
+// checkDeployments checks that each states how its pods are replaced and spreads them over nodes, and
+// that the PodMonitor finds them and their port.
 func (o *objects) checkDeployments() error {
 	monitor := o.monitors[0].Spec
 	for _, deployment := range o.deployments {
@@ -107,6 +108,9 @@ func (o *objects) checkDeployments() error {
 		}
 
 		pod := deployment.Spec.Template
+		if !spreads(pod) {
+			return fmt.Errorf("deployment %s does not spread its pods over nodes", deployment.Name)
+		}
 		if !labels.SelectorFromSet(monitor.Selector.MatchLabels).Matches(labels.Set(pod.Labels)) || pod.Labels[monitor.JobLabel] != "tallygate" {
 			return fmt.Errorf("the PodMonitor does not select the pods of %s, or not as the job tallygate", deployment.Name)
 		}
@@ -117,6 +121,13 @@ func (o *objects) checkDeployments() error {
 		}
 	}
 	return nil
+}
+
+// spreads reports whether a constraint counts the pods of this template alone.
+func spreads(pod corev1.PodTemplateSpec) bool {
+	return slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) bool {
+		return c.TopologyKey == corev1.LabelHostname && c.LabelSelector != nil && maps.Equal(c.LabelSelector.MatchLabels, pod.Labels)
+	})
 }
 
 func hasPort(containers []corev1.Container, name string) bool {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -115,6 +116,10 @@ func TestDeployProxies(t *testing.T) {
 		writeCertificate(t, filepath.Join(dir, "both.pem"))
 
 		text := readDeploy(t, "proxies/nginx.conf")
+		if listens := strings.Count(text, "\tlisten [::]:"); listens != 3 {
+			t.Errorf("nginx listens %d times on IPv6", listens)
+		}
+		text = regexp.MustCompile(`\tlisten \[::\]:.*\n`).ReplaceAllString(text, "")
 		text = strings.Replace(text, "listen 443 ssl http2", "listen "+data, 1)
 		text = strings.NewReplacer("listen 443 ssl http2", "listen "+control, "listen 80", "listen "+redirect,
 			"127.0.0.1:8080", controlNode, "127.0.0.1:8081", dataNode, "stats.example.com", "127.0.0.1 stats.example.com",

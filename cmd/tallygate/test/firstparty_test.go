@@ -235,7 +235,8 @@ var firstPartyProxies = map[string]func(*website, *testing.T) string{
 
 	"haproxy": func(w *website, t *testing.T) string {
 		program, dir, addr := requireTool(t, "haproxy"), t.TempDir(), dbtest.FreeAddress(t)
-		text := snippet(t, "haproxy.cfg", "bind :443 ssl crt /etc/haproxy/certificates/ alpn h2,http/1.1", "bind "+addr,
+		text := snippet(t, "haproxy.cfg", "\tbind :::443 v6only ssl crt /etc/haproxy/certificates/ alpn h2,http/1.1\n", "",
+			"bind :443 ssl crt /etc/haproxy/certificates/ alpn h2,http/1.1", "bind "+addr,
 			"127.0.0.1:3000", w.pages, "server stats stats.example.com:443", "server stats "+w.secure,
 			"/etc/ssl/certs/ca-certificates.crt", w.roots)
 		return runProxy(t, addr, exec.Command(program, "-db", "-f", writeFile(t, dir, "haproxy.cfg", "global\n\tmaxconn 500\n"+text)))

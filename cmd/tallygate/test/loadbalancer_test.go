@@ -45,6 +45,7 @@ var loadBalancers = map[string]loadBalancer{
 		program: "haproxy", file: "haproxy.cfg",
 		test: func(dir string) []string {
 			return []string{
+				"\tbind :::443 v6only ssl crt /etc/haproxy/certificates/ alpn h2,http/1.1\n", "",
 				"bind :443", "bind 127.0.0.1:PORT", "/etc/haproxy/certificates/", filepath.Join(dir, "both.pem"),
 				"maxconn 20000", "maxconn 500", // a test's process may have few descriptors
 				"global\n", "global\n\tstats socket ipv4@STATS\n", // the path of a Unix socket could be too long
@@ -57,6 +58,7 @@ var loadBalancers = map[string]loadBalancer{
 		test: func(dir string) []string {
 			replaced := []string{
 				"worker_connections 10000", "worker_connections 500",
+				"\t\tlisten [::]:443 ssl http2;\n", "",
 				"listen 443", "listen 127.0.0.1:PORT",
 				"/etc/nginx/certificates/example.com.pem", filepath.Join(dir, "both.pem"),
 				"/etc/nginx/certificates/example.com.key", filepath.Join(dir, "both.pem"),
