@@ -101,6 +101,7 @@ func (r *release) packageInfo(t target, work string) *nfpm.Info {
 	info.Contents = files.Contents{
 		file(r.programs[t], "/usr/bin/tallygate", 0o755),
 		file("packages/tallygate-admin", "/usr/bin/tallygate-admin", 0o755),
+		file("proxies/nginx.conf", "/usr/share/tallygate/nginx.conf", 0o644),
 		settings,
 	}
 	for _, unit := range units {
