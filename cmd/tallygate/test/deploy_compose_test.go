@@ -8,7 +8,9 @@ import (
 	"net/netip"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -31,7 +33,6 @@ type composeService struct {
 	Image       string
 	Command     []string
 	Environment map[string]string
-	Volumes     []string
 	ReadOnly    bool     `yaml:"read_only"`
 	CapDrop     []string `yaml:"cap_drop"`
 	Networks    map[string]struct {
@@ -130,6 +131,23 @@ func TestDeployComposeOneNode(t *testing.T) {
 	settings["TALLYGATE_CONTROL_ADDR"], settings["TALLYGATE_DATA_ADDR"] = controlNode, dataNode
 	start(t, settings, []string{"control", "data"}, service.Command...)
 	wantFirstHit(t, control, data)
+
+	// The service of backups makes the first copy at once, with the same environment.
+	folder := t.TempDir()
+	args := slices.Clone(file.Services["backup"].Command)
+	args[slices.Index(args, "/backups")] = folder
+	backup := newCommand(settings, args...)
+	if err := dbtest.StartBound(backup); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Await(t, "a copy", func() bool {
+		copies, err := filepath.Glob(filepath.Join(folder, "*.sqlite"))
+		return err == nil && len(copies) == 1
+	})
+	_ = backup.Process.Signal(syscall.SIGTERM)
+	if err := backup.Wait(); err != nil {
+		t.Error(err)
+	}
 
 	if findings, status := (&installation{T: t, settings: settings}).examine(); status != 0 {
 		t.Errorf("status %d, findings %q", status, findings)
