@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/tallygate/tallygate/db"
@@ -23,8 +24,12 @@ type backupCommand struct {
 	Every time.Duration `long:"every" value-name:"TIME"`
 }
 
-// check refuses numbers that would remove all copies, and a repetition into one file.
+// check refuses numbers that would remove all copies, a repetition into one file, and a folder in the
+// place of a file.
 func (c *backupCommand) check(*session) error {
+	info, err := os.Stat(c.Args.Target)
+	isFolder := err == nil && info.IsDir()
+
 	switch {
 	case c.Keep != nil && *c.Keep < 1:
 		return errors.New("--keep: at least 1 copy is kept")
@@ -32,6 +37,12 @@ func (c *backupCommand) check(*session) error {
 		return errors.New("--every: at least 1m")
 	case c.Every > 0 && c.Keep == nil:
 		return errors.New("--every requires --keep and a folder")
+	case c.Keep == nil && isFolder:
+		return fmt.Errorf("<file>: %s is a folder; name a new file in it, or give --keep", c.Args.Target)
+	case c.Keep != nil && err != nil:
+		return fmt.Errorf("<file>: --keep requires an existing folder: %w", err)
+	case c.Keep != nil && !isFolder:
+		return fmt.Errorf("<file>: --keep requires a folder, and %s is a file", c.Args.Target)
 	}
 	return nil
 }
@@ -80,8 +91,8 @@ func (c *backupCommand) backUp(ctx context.Context, s *session) error {
 		return err
 	}
 	store := files.New(d)
-	if size, err := store.Size(ctx); err == nil {
-		s.progress(fmt.Sprintf("Copying and verifying %d MB, which can take minutes …", size>>20))
+	if size, err := store.Size(ctx); err == nil && !d.IsPostgres() {
+		s.progress(fmt.Sprintf("Copying and verifying %.1f MB, about a minute for each gigabyte …", float64(size)/1e6))
 	}
 
 	file := c.Args.Target

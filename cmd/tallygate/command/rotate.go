@@ -46,6 +46,6 @@ func (c *rotateSecretCommand) Run(ctx context.Context, s *session) error {
 
 	fmt.Fprintln(s.out,
 		"Keep the previous key (TALLYGATE_SECRET_PREVIOUS, or the file secret.previous) until the time that "+
-			"docs/operations.md names under \"Change the application key\".")
+			"docs/incidents.md names under \"Change the application key\".")
 	return nil
 }

@@ -74,7 +74,7 @@ var texts = map[string]string{
 	"admin installation": "Print the version, the settings without secrets, whether mails are sent, and the " +
 		"state of database, work and clock.",
 	"admin rotate-secret": "Replace the application key: seal with the new one what is stored with the " +
-		"previous one. See docs/operations.md, \"Change the application key\".",
+		"previous one. See docs/incidents.md, \"Change the application key\".",
 	"admin apply": "Give an account and its sites the settings in a file, all or none. Settings that the file " +
 		"does not name stay unchanged; a list in the file replaces the stored one. Running processes " +
 		"follow within a second.",

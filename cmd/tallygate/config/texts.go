@@ -32,7 +32,7 @@ var Texts = map[string]Text{
 	"cell-addresses": {
 		Help: "Addresses that store the hits and captcha claims of a cell instead of database-url, as " +
 			"2=postgres://user:password@host:port/name,3=postgres://… On Citus: a worker's.",
-		More: "See [Addresses of cells](operations.md#addresses-of-cells).",
+		More: "See [Addresses of cells](scale.md#addresses-of-cells).",
 	},
 	"redis-url": {
 		Help: "Redis for the job queue: redis://host:port/0, redis-sentinel://host,host/0?master=name or " +
@@ -99,7 +99,7 @@ var Texts = map[string]Text{
 		Help: "Previous application key while it is being replaced, 32 to 1024 characters: still accepted, and used " +
 			"until tallygate admin rotate-secret has run. Empty: the file secret.previous in the data folder, if " +
 			"the key is a file there.",
-		More: "See [Change the application key](operations.md#change-the-application-key).",
+		More: "See [Change the application key](incidents.md#change-the-application-key).",
 	},
 	"accept-lost-log": {
 		Help: "Start although the log of the embedded database was removed or replaced after a kill, without the " +

@@ -207,7 +207,7 @@ const previousKeyNeeded = 90 * 24 * time.Hour
 
 // checkKeys compares the application key with the database's.
 func (e *examination) checkKeys(ctx context.Context, d *db.DB) error {
-	const action = "See docs/operations.md, \"Change the application key\"."
+	const action = "See docs/incidents.md, \"Change the application key\"."
 
 	k, err := secret.Existing(e.c)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

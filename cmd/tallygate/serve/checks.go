@@ -8,7 +8,7 @@ import (
 // addChecks adds the checks of what this process notices itself. Open calls it before anything is
 // served.
 func (a *App) addChecks(clients *web.Clients) {
-	a.check("key-replaced", `See docs/operations.md, "Change the application key".`, func() string {
+	a.check("key-replaced", `See docs/incidents.md, "Change the application key".`, func() string {
 		if a.keyReplaced.Load() {
 			return keyReplacedMessage
 		}

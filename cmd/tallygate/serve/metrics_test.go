@@ -20,13 +20,13 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-var updateTable = flag.Bool("update", false, "rewrite the table of metrics in docs/operations.md")
+var updateTable = flag.Bool("update", false, "rewrite the table of metrics in deploy/monitoring/README.md")
 
-// The table of metrics is between these lines of docs/operations.md.
+// The table of metrics is between these lines of deploy/monitoring/README.md.
 const (
-	operationsPage = "../../../docs/operations.md"
-	tableBegin     = "<!-- metrics: begin; written by go test ./cmd/tallygate/serve -run TestMetricsTable -update -->\n"
-	tableEnd       = "<!-- metrics: end -->\n"
+	metricsPage = "../../../deploy/monitoring/README.md"
+	tableBegin  = "<!-- metrics: begin; written by go test ./cmd/tallygate/serve -run TestMetricsTable -update -->\n"
+	tableEnd    = "<!-- metrics: end -->\n"
 )
 
 // openRoles opens a process with these roles on a database of its own.
@@ -102,8 +102,8 @@ func describe(t *testing.T, a *App) map[string]described {
 	return all
 }
 
-// TestMetricsTable checks that the table in docs/operations.md is what the processes of each role
-// register. With -update it writes the table.
+// TestMetricsTable checks that the table in deploy/monitoring/README.md is what the processes of
+// each role register. With -update it writes the table.
 func TestMetricsTable(t *testing.T) {
 	roles := []config.Role{config.RoleControl, config.RoleData, config.RoleWorker}
 	byName, rolesOf := make(map[string]described), make(map[string][]string)
@@ -139,22 +139,22 @@ func TestMetricsTable(t *testing.T) {
 		fmt.Fprintf(&table, "| `%s%s` | %s | %s |\n", name, labels, in, metric.help)
 	}
 
-	text, err := os.ReadFile(operationsPage)
+	text, err := os.ReadFile(metricsPage)
 	if err != nil {
 		t.Fatal(err)
 	}
 	before, rest, found := strings.Cut(string(text), tableBegin)
 	current, after, ended := strings.Cut(rest, tableEnd)
 	if !found || !ended {
-		t.Fatalf("%s has no table of metrics between %q and %q", operationsPage, tableBegin, tableEnd)
+		t.Fatalf("%s has no table of metrics between %q and %q", metricsPage, tableBegin, tableEnd)
 	}
 
 	if *updateTable {
-		if err := os.WriteFile(operationsPage, []byte(before+tableBegin+table.String()+tableEnd+after), 0o644); err != nil {
+		if err := os.WriteFile(metricsPage, []byte(before+tableBegin+table.String()+tableEnd+after), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	} else if current != table.String() {
-		t.Errorf("the table of metrics in %s is not current; with -update it becomes\n%s", operationsPage, &table)
+		t.Errorf("the table of metrics in %s is not current; with -update it becomes\n%s", metricsPage, &table)
 	}
 }
 

@@ -47,7 +47,9 @@ func TestAdminData(t *testing.T) {
 
 			admin("tallygate: --keep: at least 1 copy is kept", "backup", t.TempDir(), "--keep", "0")
 			admin("tallygate: --every requires --keep", "backup", t.TempDir(), "--every", "24h")
-			admin("tallygate: open "+file, "backup", file+"-missing", "--keep", "1")
+			admin("tallygate: <file>: --keep requires an existing folder", "backup", file+"-missing", "--keep", "1")
+			admin("tallygate: <file>: --keep requires a folder", "backup", file, "--keep", "1")
+			admin("tallygate: <file>: "+filepath.Dir(file)+" is a folder", "backup", filepath.Dir(file))
 			testRotation(t, settings)
 
 			if _, err := migrations.ReadSchema(t.Context(), dbtest.Open(t, "sqlite:"+file)); err != nil {
