@@ -83,8 +83,8 @@ func TestAdminData(t *testing.T) {
 }
 
 // testRotation: of five copies the newest two remain, and each remaining one is a sound backup. A
-// copy that fails removes none. A process that repeats copies makes the first one at once, and stops
-// when it is told to.
+// copy that fails removes none. A process that repeats copies makes the first one at once, and SIGTERM
+// ends it.
 func testRotation(t *testing.T, settings map[string]string) {
 	t.Helper()
 	folder := t.TempDir()
