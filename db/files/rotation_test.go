@@ -1,6 +1,7 @@
 package files_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -89,7 +90,7 @@ func TestNewestCopy(t *testing.T) {
 }
 
 // TestBackUpVerifies: a copy with a row that refers to a missing one gets no name and leaves no
-// file. PostgreSQL writes nothing.
+// file, and neither does an interrupted copy. PostgreSQL writes nothing.
 func TestBackUpVerifies(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -106,6 +107,11 @@ func TestBackUpVerifies(t *testing.T) {
 		}
 		if err := files.New(d).BackUp(t.Context(), file); !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
+		}
+		interrupted, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := files.New(d).BackUp(interrupted, file); err == nil {
+			t.Error("an interrupted copy is complete")
 		}
 		if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
 			t.Errorf("left %v, %v", left, err)

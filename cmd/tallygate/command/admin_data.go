@@ -99,7 +99,12 @@ func (c *backupCommand) backUp(ctx context.Context, s *session) error {
 	if c.Keep != nil {
 		file = files.CopyIn(file, begun.Time())
 	}
-	if err := store.BackUp(ctx, file); err != nil {
+	err = store.BackUp(ctx, file)
+	if err != nil && ctx.Err() != nil {
+		// A canceled command is not reported otherwise, and a job would take it for a success.
+		return errors.New("the backup was interrupted, and nothing was kept")
+	}
+	if err != nil {
 		return err
 	}
 
