@@ -133,7 +133,9 @@ func testImage(t *testing.T, o options) {
 	}
 
 	control := freeAddress(t)
-	settings := []string{"TALLYGATE_CONTROL_ADDR=" + control, "TALLYGATE_DATA_ADDR=" + freeAddress(t)}
+	// Unlike a container, the folder has no /proc, in which the service finds the program of its
+	// background process.
+	settings := []string{"TALLYGATE_CONTROL_ADDR=" + control, "TALLYGATE_DATA_ADDR=" + freeAddress(t), "TALLYGATE_PROCESSES=one"}
 	cmd := command(append(slices.Clone(config.Config.Entrypoint), config.Config.Cmd...)...)
 	cmd.Env = append(slices.Clone(cmd.Env), settings...)
 	stop := startReady(t, cmd, control)
@@ -309,6 +311,9 @@ func testPackages(t *testing.T, o options) {
 	if text, err := exec.Command("debootstrap", "--variant=minbase", "--include=systemd,ca-certificates", "stable", root).CombinedOutput(); err != nil {
 		t.Skipf("NOT TESTED: debootstrap cannot make a system: %v\n%s", err, text[max(0, len(text)-500):])
 	}
+	// The service finds its own program in /proc, to start the background process.
+	runCommand(t, exec.Command("mount", "-t", "proc", "proc", filepath.Join(root, "proc")))
+	t.Cleanup(func() { runCommand(t, exec.Command("umount", filepath.Join(root, "proc"))) })
 	s := &system{root: root, old: o, next: next}
 
 	t.Run("deb", func(t *testing.T) {
@@ -318,7 +323,8 @@ func testPackages(t *testing.T, o options) {
 			remove: []string{"chroot", root, "dpkg", "--remove", "tallygate"}, kept: "etc/tallygate/tallygate.env",
 		})
 		runCommand(t, exec.Command("chroot", root, "dpkg", "--purge", "tallygate"))
-		for _, name := range []string{"etc/tallygate", "etc/systemd/system/multi-user.target.wants/tallygate.service"} {
+		for _, name := range []string{"etc/tallygate", "etc/systemd/system/multi-user.target.wants/tallygate.service",
+			"etc/systemd/system/timers.target.wants/tallygate-backup.timer"} {
 			if _, err := os.Lstat(filepath.Join(root, name)); !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("%s exists after the purge: %v", name, err)
 			}
