@@ -45,7 +45,7 @@ type Options struct {
 	// means 524,288.
 	CaptchaDifficulty uint32
 
-	DefaultSitePlan model.Plan // of new sites; must have a fixed volume
+	DefaultSitePlan model.Plan // of new sites
 	Now             func() time.Time
 	Log             *slog.Logger
 
@@ -86,7 +86,7 @@ func New(o Options) (http.Handler, error) {
 
 	quota, ok := o.DefaultSitePlan.MonthlyPageviews()
 	if !ok {
-		return nil, fmt.Errorf("graph: the default plan %q has no fixed volume", o.DefaultSitePlan)
+		return nil, fmt.Errorf("graph: there is no plan %q", o.DefaultSitePlan)
 	}
 
 	for _, address := range []string{o.AnalyticsURL, o.CaptchaURL} {

@@ -33,6 +33,8 @@ var (
 		"Deliveries that wait, and those of them that are due; at most 100,000 of each cell are counted.", []string{"state"}, nil)
 	oldestDesc = prometheus.NewDesc("tallygate_oldest_due_delivery_seconds",
 		"For how long the longest due delivery has been due.", nil, nil)
+	quotasDesc = prometheus.NewDesc("tallygate_quotas_nearly_used",
+		"Quotas of the month, of sites and of captchas, that are used to 80 % or more; at most 1,000 are counted.", nil, nil)
 	mailsDesc = prometheus.NewDesc("tallygate_mails_due", "Mails that are due and not yet sent or given up.", nil, nil)
 
 	reportDaysDesc = prometheus.NewDesc("tallygate_report_segments_due",
@@ -46,7 +48,7 @@ type stateCollector struct{ *Worker }
 
 // Describe implements prometheus.Collector.
 func (c stateCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{differenceDesc, jumpDesc, heldDesc, deliveriesDesc, oldestDesc, mailsDesc,
+	for _, desc := range []*prometheus.Desc{differenceDesc, jumpDesc, heldDesc, deliveriesDesc, oldestDesc, quotasDesc, mailsDesc,
 		reportDaysDesc, oldestReportDesc} {
 		out <- desc
 	}
@@ -61,7 +63,8 @@ func (c stateCollector) Collect(out chan<- prometheus.Metric) {
 	c.clock.collect(out)
 
 	if err == nil {
-		err = errors.Join(c.collectDeliveries(ctx, now, out), c.collectMails(ctx, now, out), c.collectReports(ctx, now, out))
+		err = errors.Join(c.collectDeliveries(ctx, now, out), c.collectMails(ctx, now, out), c.collectQuotas(ctx, now, out),
+			c.collectReports(ctx, now, out))
 	}
 	if err != nil {
 		c.queue.LogError("measure what waits in the database", err)
@@ -104,6 +107,16 @@ func (w *Worker) collectMails(ctx context.Context, now model.Instant, out chan<-
 	}
 
 	out <- gauge(mailsDesc, float64(due))
+	return nil
+}
+
+func (w *Worker) collectQuotas(ctx context.Context, now model.Instant, out chan<- prometheus.Metric) error {
+	used, err := w.outbox.UsedQuotas(ctx, now.Month())
+	if err != nil {
+		return err
+	}
+
+	out <- gauge(quotasDesc, float64(len(used)))
 	return nil
 }
 

@@ -76,7 +76,7 @@ func (h *housekeeping) tasks() []task {
 		{"tokens:expiry", time.Hour, certain, h.accounts.Tokens.MailExpiring, "mails about expiring API tokens queued"},
 		{"providers:domains", 10 * time.Minute, certain, h.checkDomains, "domains of providers lost without their DNS record"},
 		{"alerts:watch", alerts.Every, certain, h.watcher.Watch, "alerts begun or ended"},
-		{"quotas:note", 5 * time.Minute, anyTime, h.noteQuotas, "quota notices mailed"},
+		{"quotas:note", 5 * time.Minute, anyTime, h.noteQuotas, ""},
 	}
 }
 

@@ -117,7 +117,7 @@ func TestNoticesOfAnAccountAreBounded(t *testing.T) {
 
 		notice(quiet.AccountID, 100, dbtest.Start)
 
-		if n, err := outbox.New(d).MailQuotaNotices(t.Context(), dbtest.Start); n != 41 || err != nil {
+		if n, err := outbox.New(d).MailQuotaNotices(t.Context(), dbtest.Start); len(n) != 41 || err != nil {
 			t.Fatalf("%d notices, %v", n, err)
 		}
 		if mailed(noisy.AccountID) != 1_000 || mailed(quiet.AccountID) != 1 {

@@ -3,6 +3,7 @@ package alerts
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/tallygate/tallygate/db/model"
 )
@@ -35,7 +36,7 @@ WHERE c.operator_id IN (SELECT id FROM users WHERE operator) AND c.site_id IS NU
 	var state OperatorsState
 	for _, row := range rows {
 		channel := model.AlertChannel{Events: row.Events}
-		if !channel.Wants(model.AlertJobsFailed) && !channel.Wants(model.AlertCertificateFailed) {
+		if !slices.ContainsFunc(model.AlertEvents, func(e model.AlertEvent) bool { return e.OfInstallation() && channel.Wants(e) }) {
 			continue
 		}
 

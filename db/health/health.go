@@ -6,6 +6,7 @@ package health
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/tallygate/tallygate/db"
@@ -96,6 +97,7 @@ const (
 	SynchroniseClocks = "Synchronise the clocks of all machines, for instance with chrony."
 	CorrectClock      = `Correct the clock, or wait; see docs/operations.md, "Clocks".`
 	SeeTLS            = `See "When an order fails" in docs/tls.md.`
+	SetPlan           = `Set larger plans, see "Plans" in docs/operations.md, or let the limit refuse further hits.`
 	checkMailServer   = "Check the mail server, then run: tallygate admin test-mail you@example.com"
 )
 
@@ -110,6 +112,10 @@ func (s *State) Findings(ctx context.Context, isRunning bool) (found []Finding, 
 		return nil, err
 	}
 	hosts, err := certificates.New(s.db).Hosts(ctx, s.now)
+	if err != nil {
+		return nil, err
+	}
+	quotas, err := outbox.New(s.db).UsedQuotas(ctx, s.now.Month())
 	if err != nil {
 		return nil, err
 	}
@@ -140,6 +146,8 @@ func (s *State) Findings(ctx context.Context, isRunning bool) (found []Finding, 
 		"of %d channels for alerts of the installation, %d are stopped, and the last message to %d failed",
 		channels.Channels, channels.Stopped, channels.Failing)
 
+	add(len(quotas) > 0, Warning, QuotaCheck, SetPlan, "%d monthly quotas are used to 80 %% or more: %s", len(quotas), describe(quotas))
+
 	for _, host := range hosts {
 		problem := host.Problem(s.now.Time())
 		isOver := s.now >= host.ExpiresAt
@@ -147,4 +155,20 @@ func (s *State) Findings(ctx context.Context, isRunning bool) (found []Finding, 
 		add(!isOver && problem != "", Warning, "tls-certificate", SeeTLS, "%s", problem)
 	}
 	return found, nil
+}
+
+// QuotaCheck is the check of quotas that are nearly used up.
+const QuotaCheck = "quota-nearly-used"
+
+// describe names the first quotas, the ones that are used up before the others.
+func describe(quotas []outbox.UsedQuota) string {
+	const shown = 3
+	var names []string
+	for _, q := range quotas[:min(len(quotas), shown)] {
+		names = append(names, fmt.Sprintf("%s (%d %% of %d)", q.Name(), q.Percent, q.Quota))
+	}
+	if len(quotas) > shown {
+		names = append(names, "…")
+	}
+	return strings.Join(names, ", ")
 }

@@ -43,6 +43,12 @@ func TestFind(t *testing.T) {
 	const fields = "(site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body) VALUES (1, 1, 'conversion', 'lead'"
 	const mail = "INSERT INTO mails (account_id, recipient, kind, data, state, attempts, created_at, next_attempt_at) VALUES (1, 'a', 'test', '{}', "
 
+	// A month less one may be no month of a year, but it is another one.
+	notice := func(month model.Month, percent, quota int) string {
+		return fmt.Sprintf("INSERT INTO quota_notices (account_id, site_id, product, month, threshold, created_at, quota) "+
+			"SELECT account_id, id, 'analytics', %d, %d, 1, %d FROM sites", month, percent, quota)
+	}
+
 	for _, test := range []struct {
 		name  string
 		ahead time.Duration // of this process's clock
@@ -77,6 +83,14 @@ func TestFind(t *testing.T) {
 			plant: func(*testing.T, *db.DB, model.Instant) string { return mail + "'failed', 8, 1, 0)" }},
 		{name: "a mail that is sent again", want: "warning mails-failing: 1 mails are sent again after a failed attempt",
 			plant: func(*testing.T, *db.DB, model.Instant) string { return mail + "'pending', 1, 1, 4102444800000000)" }},
+		{name: "a quota of last month", plant: func(_ *testing.T, _ *db.DB, now model.Instant) string {
+			return notice(now.Month()-1, 100, 10_000)
+		}},
+		{name: "a quota of a former plan", plant: func(_ *testing.T, _ *db.DB, now model.Instant) string {
+			return notice(now.Month(), 100, 5_000)
+		}},
+		{name: "a quota that is nearly used up", want: "warning quota-nearly-used: 1 monthly quotas are used to 80 % or more: shop.example (80 % of 10000)",
+			plant: func(_ *testing.T, _ *db.DB, now model.Instant) string { return notice(now.Month(), 80, 10_000) }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -19,12 +19,13 @@ const (
 	// Events of the installation, which only an operator's channel can want.
 	AlertJobsFailed        AlertEvent = "jobs_failed"
 	AlertCertificateFailed AlertEvent = "certificate_failed"
+	AlertQuotasUsed        AlertEvent = "quotas_used"
 )
 
 // AlertEvents lists all events, in the order in which they are shown.
 var AlertEvents = []AlertEvent{
 	AlertTrafficSpike, AlertTrafficDrop, AlertNoHits, AlertCallsRefused, AlertQuota, AlertDeliveriesFailed,
-	AlertCaptchaAttack, AlertNewSignIn, AlertJobsFailed, AlertCertificateFailed,
+	AlertCaptchaAttack, AlertNewSignIn, AlertJobsFailed, AlertCertificateFailed, AlertQuotasUsed,
 }
 
 // siteAlerts are the events about one site. Other events concern the account or the installation.
@@ -37,7 +38,9 @@ func (e AlertEvent) OfSite() bool { return slices.Contains(siteAlerts, e) }
 
 // OfInstallation reports whether the event is about the installation, so that only operators can
 // want it.
-func (e AlertEvent) OfInstallation() bool { return e == AlertJobsFailed || e == AlertCertificateFailed }
+func (e AlertEvent) OfInstallation() bool {
+	return e == AlertJobsFailed || e == AlertCertificateFailed || e == AlertQuotasUsed
+}
 
 // AlertPhase is what a message says about its alert.
 type AlertPhase string
@@ -80,6 +83,7 @@ const MaxAlertSubject = 200
 //	captcha_attack: Value and Usual, networks in ten minutes
 //	jobs_failed: Value, failures in a row; Since, the first failure, or the last backup
 //	certificate_failed: Since, when the certificate expires; 0: no certificate
+//	quotas_used: Value, quotas that are used to 80 % or more
 type AlertFigures struct {
 	Value     int64   `json:"value,omitempty"`
 	Usual     int64   `json:"usual,omitempty"`

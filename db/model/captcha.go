@@ -35,6 +35,12 @@ var captchaQuotas = map[CaptchaPlan]int64{
 // Unlimited is the quota of a plan without a quota.
 const Unlimited int64 = -1
 
+// UnmarshalFlag reads a plan, and unlimited as Enterprise. It does not check that the plan exists.
+func (p *CaptchaPlan) UnmarshalFlag(text string) error {
+	*p = CaptchaPlan(planOf(text))
+	return nil
+}
+
 // Quota returns how many verifications the plan includes in a UTC month, for all sitekeys of the
 // account together, or Unlimited. It returns false for an unknown plan.
 func (p CaptchaPlan) Quota() (int64, bool) {

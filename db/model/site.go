@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -177,7 +178,7 @@ func isLowerHex(s string) bool {
 // Plan is a site's price plan (analytics contract, section 8).
 type Plan string
 
-// The plans. An Enterprise site's volume is agreed with its owner.
+// The plans. An Enterprise site's volume is agreed with its owner, or it has no limit.
 const (
 	PlanFree       Plan = "FREE"
 	PlanPro100K    Plan = "PRO_100K"
@@ -195,17 +196,33 @@ var planPageviews = map[Plan]int64{
 	PlanPro1M:   1_000_000,
 	PlanPro2M:   2_000_000,
 	PlanPro5M:   5_000_000,
+
+	PlanEnterprise: MaxMonthlyPageviews,
 }
 
 // MaxMonthlyPageviews is the largest quota of a site: up to 2^53 every JSON parser keeps integers
-// exact.
+// exact. No site reaches it in a month, so it stands for no limit.
 const MaxMonthlyPageviews = 1 << 53
 
-// MonthlyPageviews returns the plan's quota per UTC month. It returns false for a plan without a
-// fixed volume (Enterprise) and for an unknown plan.
+// MonthlyPageviews returns the plan's quota per UTC month: for Enterprise MaxMonthlyPageviews, which
+// an agreed volume replaces. It returns false for an unknown plan.
 func (p Plan) MonthlyPageviews() (int64, bool) {
 	n, ok := planPageviews[p]
 	return n, ok
+}
+
+// UnmarshalFlag reads a plan, and unlimited as Enterprise. It does not check that the plan exists.
+func (p *Plan) UnmarshalFlag(text string) error {
+	*p = Plan(planOf(text))
+	return nil
+}
+
+// planOf returns the name of a plan that an operator writes as text.
+func planOf(text string) string {
+	if strings.EqualFold(text, "unlimited") {
+		return string(PlanEnterprise)
+	}
+	return text
 }
 
 // UserIDKey hashes the pseudonymous user ids that sites' owners send. The stored ids do not link

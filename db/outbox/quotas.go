@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -21,6 +22,8 @@ type QuotaNotice struct {
 	CreatedAt model.Instant
 	MailedAt  model.Instant // 0: the mails are not queued yet
 	Quota     int64
+
+	Site string `bun:"-"` // the domain, after MailQuotaNotices
 }
 
 // quotaMark is a month of a site that reached a threshold of its quota, without a notice yet.
@@ -169,20 +172,53 @@ ON CONFLICT DO NOTHING`,
 	return all, nil
 }
 
+// UsedQuota is a quota of a month that is used to 80 % or more.
+type UsedQuota struct {
+	Account string
+	Site    string // its domain; "": the account's captcha
+	Quota   int64
+	Percent int // the highest of model.QuotaThresholds that is reached
+
+	CaptchaPlan model.CaptchaPlan // of the account now
+}
+
+// Name returns the site or the account of the quota.
+func (q *UsedQuota) Name() string {
+	return cmp.Or(q.Site, "captcha of "+q.Account)
+}
+
+// UsedQuotas returns up to 1,000 quotas in force that have a notice in the month, the ones that are
+// used up first. Notices are written within five minutes.
+func (s *Store) UsedQuotas(ctx context.Context, month model.Month) ([]UsedQuota, error) {
+	var used []UsedQuota
+	err := s.db.Read.NewRaw(`
+SELECT a.name AS account, coalesce(s.domain, '') AS site, n.quota, max(n.threshold) AS percent, a.captcha_plan
+FROM quota_notices n JOIN accounts a ON a.id = n.account_id
+LEFT JOIN sites s ON s.id = n.site_id AND s.deleted_at = 0 AND s.monthly_pageviews = n.quota
+WHERE n.month = ? AND (n.site_id = 0 OR s.id IS NOT NULL)
+GROUP BY n.account_id, a.name, n.site_id, s.domain, n.quota, a.captcha_plan
+ORDER BY percent DESC, n.account_id, n.site_id LIMIT 1000`, month).Scan(ctx, &used)
+	if err != nil {
+		return nil, fmt.Errorf("read which quotas are used: %w", err)
+	}
+
+	isOld := func(q UsedQuota) bool { return q.Site == "" && q.Quota != q.CaptchaPlan.QuotaOrUnlimited() }
+	return slices.DeleteFunc(used, isOld), nil
+}
+
 // quotaNoticePage is how many notices one transaction turns into mails.
 const quotaNoticePage = 100
 
 // MailQuotaNotices queues the mails of all unmailed notices, one for each user of the account, and
-// returns the number of notices.
-func (s *Store) MailQuotaNotices(ctx context.Context, now model.Instant) (int, error) {
-	for all := 0; ; {
-		n := 0
-		err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-			notices, err := s.newQuotaNotices(ctx, tx)
+// returns these notices, also if it fails after some.
+func (s *Store) MailQuotaNotices(ctx context.Context, now model.Instant) (all []QuotaNotice, err error) {
+	for {
+		var notices []QuotaNotice
+		err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+			notices, err = s.newQuotaNotices(ctx, tx)
 
 			// Mails and their notices are stored together, so that no user is mailed twice.
-			n = len(notices)
-			for i := 0; err == nil && i < n; i++ {
+			for i := 0; err == nil && i < len(notices); i++ {
 				err = s.mailQuotaNotice(ctx, tx, &notices[i], now)
 			}
 			return err
@@ -192,7 +228,7 @@ func (s *Store) MailQuotaNotices(ctx context.Context, now model.Instant) (int, e
 		}
 
 		// A page that is not full was the last one.
-		if all += n; n < quotaNoticePage {
+		if all = append(all, notices...); len(notices) < quotaNoticePage {
 			return all, nil
 		}
 	}
@@ -208,7 +244,7 @@ func (s *Store) newQuotaNotices(ctx context.Context, tx *db.Tx) ([]QuotaNotice, 
 	return notices, q.Scan(ctx)
 }
 
-// mailQuotaNotice queues the mails of a notice and marks the notice as mailed.
+// mailQuotaNotice queues the mails of a notice and marks the notice as mailed. It fills in the site.
 func (s *Store) mailQuotaNotice(ctx context.Context, tx *db.Tx, n *QuotaNotice, now model.Instant) error {
 	kind := model.MailQuota80
 	if n.Threshold >= 100 {
@@ -225,6 +261,7 @@ func (s *Store) mailQuotaNotice(ctx context.Context, tx *db.Tx, n *QuotaNotice, 
 	if err := s.AlertOnce(ctx, tx, n.alert(data.Quota), now); err != nil {
 		return err
 	}
+	n.Site = data.Site
 
 	_, err = tx.NewUpdate().Table("quota_notices").Set("mailed_at = ?", now).
 		Where("account_id = ? AND site_id = ? AND product = ? AND month = ? AND threshold = ? AND quota = ?",

@@ -37,20 +37,21 @@ func TestSiteQuotaNotices(t *testing.T) {
 			used  int
 			quota int
 			want  string
+			now   string // the used quotas
 		}{
-			{202611, 0, 10_000, ""},
-			{202611, 7_999, 10_000, ""},
-			{202611, 8_000, 10_000, "202611 80"},
-			{202611, 9_999, 10_000, "202611 80"},
-			{202611, 10_000, 10_000, "202611 80, 202611 100"},
-			{202611, 10_000, 100_000, "202611 80, 202611 100"},
-			{202611, 80_000, 100_000, "202611 80, 202611 100, 202611 80 of 100000"},
-			{202611, 90_000, 10_000, "202611 80, 202611 100, 202611 80 of 100000"},
-			{202611, 100_000, 100_000, "202611 80, 202611 100, 202611 80 of 100000, 202611 100 of 100000"},
-			{202612, 0, 10_000, "202611 80, 202611 100, 202611 80 of 100000, 202611 100 of 100000"},
-			{202612, 10_000, 10_000, "202611 80, 202611 100, 202611 80 of 100000, 202611 100 of 100000, 202612 80, 202612 100"},
+			{202611, 0, 10_000, "", ""},
+			{202611, 7_999, 10_000, "", ""},
+			{202611, 8_000, 10_000, "202611 80", "shop.example 80 % of 10000"},
+			{202611, 9_999, 10_000, "202611 80", "shop.example 80 % of 10000"},
+			{202611, 10_000, 10_000, "202611 80, 202611 100", "shop.example 100 % of 10000"},
+			{202611, 10_000, 100_000, "202611 80, 202611 100", ""},
+			{202611, 80_000, 100_000, "202611 80, 202611 100, 202611 80 of 100000", "shop.example 80 % of 100000"},
+			{202611, 90_000, 10_000, "202611 80, 202611 100, 202611 80 of 100000", "shop.example 100 % of 10000"},
+			{202611, 100_000, 100_000, "202611 80, 202611 100, 202611 80 of 100000, 202611 100 of 100000", "shop.example 100 % of 100000"},
+			{202612, 0, 10_000, "202611 80, 202611 100, 202611 80 of 100000, 202611 100 of 100000", ""},
+			{202612, 10_000, 10_000, "202611 80, 202611 100, 202611 80 of 100000, 202611 100 of 100000, 202612 80, 202612 100", "shop.example 100 % of 10000"},
 			{202612, 10_000, model.MaxMonthlyPageviews, // no product of the two overflows
-				"202611 80, 202611 100, 202611 80 of 100000, 202611 100 of 100000, 202612 80, 202612 100"},
+				"202611 80, 202611 100, 202611 80 of 100000, 202611 100 of 100000, 202612 80, 202612 100", ""},
 		} {
 			for _, statement := range []string{
 				fmt.Sprintf("INSERT INTO site_usage (site_id, month, used) VALUES (?, %d, %d) ON CONFLICT (site_id, month) DO UPDATE SET used = excluded.used", step.month, step.used),
@@ -94,6 +95,10 @@ func TestSiteQuotaNotices(t *testing.T) {
 				t.Errorf("%d of %d used in %v: notices %v, want %s", step.used, step.quota, step.month, got, step.want)
 			}
 
+			if used := shownUse(t, d, step.month); used != step.now {
+				t.Errorf("%d of %d used in %v: used quotas %q, want %q", step.used, step.quota, step.month, used, step.now)
+			}
+
 			mails, err := dbtest.Count(d, "mails")
 			if err != nil || mails != len(notices) {
 				t.Errorf("%d mails for %d notices, %v", mails, len(notices), err)
@@ -105,6 +110,20 @@ func TestSiteQuotaNotices(t *testing.T) {
 			t.Errorf("marks %v are left, %v", open, err)
 		}
 	})
+}
+
+// shownUse shows the used quotas of a month.
+func shownUse(t *testing.T, d *db.DB, month model.Month) string {
+	t.Helper()
+	used, err := outbox.New(d).UsedQuotas(t.Context(), month)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shown []string
+	for _, q := range used {
+		shown = append(shown, fmt.Sprintf("%s %d %% of %d", q.Name(), q.Percent, q.Quota))
+	}
+	return strings.Join(shown, ", ")
 }
 
 // shownNotice shows a notice by its month and threshold, and by its quota unless that is 10,000.
@@ -192,17 +211,18 @@ func TestCaptchaQuotaNotices(t *testing.T) {
 			plan  model.CaptchaPlan
 			first string // a notice of the data plane
 			want  string
+			now   string // the used quotas
 		}{
-			{"below", 202611, 7_999, model.CaptchaPlanFree, "", ""},
-			{"half of a larger plan", 202611, 50_000, model.CaptchaPlanPro100K, "", ""},
-			{"lowered, and exhausted at once", 202611, 50_000, model.CaptchaPlanFree, "", "202611 80, 202611 100"},
-			{"raised", 202611, 90_000, model.CaptchaPlanPro100K, "", "202611 80, 202611 100, 202611 80 of 100000"},
-			{"lowered again", 202611, 90_000, model.CaptchaPlanFree, "", "202611 80, 202611 100, 202611 80 of 100000"},
-			{"raised again", 202611, 90_000, model.CaptchaPlanPro100K, "", "202611 80, 202611 100, 202611 80 of 100000"},
+			{"below", 202611, 7_999, model.CaptchaPlanFree, "", "", ""},
+			{"half of a larger plan", 202611, 50_000, model.CaptchaPlanPro100K, "", "", ""},
+			{"lowered, and exhausted at once", 202611, 50_000, model.CaptchaPlanFree, "", "202611 80, 202611 100", "captcha of a 100 % of 10000"},
+			{"raised", 202611, 90_000, model.CaptchaPlanPro100K, "", "202611 80, 202611 100, 202611 80 of 100000", "captcha of a 80 % of 100000"},
+			{"lowered again", 202611, 90_000, model.CaptchaPlanFree, "", "202611 80, 202611 100, 202611 80 of 100000", "captcha of a 100 % of 10000"},
+			{"raised again", 202611, 90_000, model.CaptchaPlanPro100K, "", "202611 80, 202611 100, 202611 80 of 100000", "captcha of a 80 % of 100000"},
 			{"the next month, noted by the data plane", 202612, 10_000, model.CaptchaPlanFree, "202612, 100, 1, 10000)",
-				"202611 80, 202611 100, 202611 80 of 100000, 202612 100"},
+				"202611 80, 202611 100, 202611 80 of 100000, 202612 100", "captcha of a 100 % of 10000"},
 			{"lowered to between the thresholds", 202701, 85_000, model.CaptchaPlanPro100K, "",
-				"202611 80, 202611 100, 202611 80 of 100000, 202612 100, 202701 80 of 100000"},
+				"202611 80, 202611 100, 202611 80 of 100000, 202612 100, 202701 80 of 100000", "captcha of a 80 % of 100000"},
 		} {
 			if step.first != "" {
 				if err := dbtest.Exec(d, insert+step.first); err != nil {

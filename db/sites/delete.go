@@ -143,6 +143,14 @@ func (s *Sites) DeletedSiteByKey(ctx context.Context, siteKey string) (*model.Si
 	return &site, nil
 }
 
+// KeysOfDomain returns the keys of up to ten sites of any account with a domain: of the deleted
+// sites, which can be restored, or of the others.
+func (s *Sites) KeysOfDomain(ctx context.Context, domain string, deleted bool) (keys []string, err error) {
+	err = s.reader().NewSelect().Model((*model.Site)(nil)).Column("site_key").
+		Where("domain = ?", domain).Where("(deleted_at > 0) = ?", deleted).Order("id").Limit(10).Scan(ctx, &keys)
+	return keys, err
+}
+
 // expirePage is how many sites one call of ExpireDeletedSites reads at once.
 const expirePage = 100
 

@@ -1,6 +1,7 @@
 package sites
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -43,26 +44,25 @@ func (s *Sites) PauseSite(
 }
 
 // SetSitePlan puts a site of any account on a plan. The caller must have checked that the user is
-// an operator. For a plan with a fixed volume, monthlyPageviews must be that volume or nil. An
-// Enterprise plan needs a volume from 1 to model.MaxMonthlyPageviews.
+// an operator. For a plan with a fixed volume, monthlyPageviews must be that volume or nil. For an
+// Enterprise plan it is from 1 to model.MaxMonthlyPageviews, and nil is no limit.
 func (s *Sites) SetSitePlan(ctx context.Context, siteID model.SiteID, plan model.Plan, monthlyPageviews *int64) error {
-	volume, fixed := plan.MonthlyPageviews()
+	volume, known := plan.MonthlyPageviews()
+	agreed := cmp.Or(monthlyPageviews, &volume)
 	switch {
-	case !fixed && plan != model.PlanEnterprise:
+	case !known:
 		return model.InvalidField("plan", "invalid_plan", "There is no such plan.")
-	case !fixed && (monthlyPageviews == nil || *monthlyPageviews < 1 || *monthlyPageviews > model.MaxMonthlyPageviews):
+	case *agreed < 1 || *agreed > model.MaxMonthlyPageviews:
 		return model.InvalidField("monthlyPageviews", "invalid_volume",
-			"An Enterprise plan needs the agreed number of page views a month, from 1 to 2^53.")
-	case fixed && monthlyPageviews != nil && *monthlyPageviews != volume:
+			"A number of page views a month is from 1 to 2^53. An Enterprise plan without a number has no limit.")
+	case plan != model.PlanEnterprise && *agreed != volume:
 		return model.InvalidField("monthlyPageviews", "invalid_volume",
 			fmt.Sprintf("This plan has %d page views a month.", volume))
-	case !fixed:
-		volume = *monthlyPageviews
 	}
 
 	return s.changeAnySite(ctx, siteID, func(tx *db.Tx, site *model.Site) error {
 		before := planValues(site)
-		site.Plan, site.MonthlyPageviews = plan, volume
+		site.Plan, site.MonthlyPageviews = plan, *agreed
 		if err := updateColumns(ctx, tx, site, "plan", "monthly_pageviews"); err != nil {
 			return err
 		}
@@ -71,6 +71,13 @@ func (s *Sites) SetSitePlan(ctx context.Context, siteID model.SiteID, plan model
 			AccountID: site.AccountID, Object: siteObject(site), ByOperator: true, Before: before, After: planValues(site),
 		})
 	})
+}
+
+// WithOtherVolume returns the sites of all accounts that have another plan or volume.
+func (s *Sites) WithOtherVolume(ctx context.Context, plan model.Plan, monthlyPageviews int64) (ids []model.SiteID, err error) {
+	err = s.reader().NewSelect().Model((*model.Site)(nil)).Column("id").Where("deleted_at = 0").
+		Where("plan <> ? OR monthly_pageviews <> ?", plan, monthlyPageviews).Order("id").Scan(ctx, &ids)
+	return ids, err
 }
 
 // updateColumns stores columns of the site's own row.

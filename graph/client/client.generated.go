@@ -622,10 +622,10 @@ type InstallSiteSiteUsage struct {
 	Period string `json:"period"`
 	// Page views and events recorded so far. Engagement does not count.
 	Pageviews int64 `json:"pageviews"`
-	// Page views and events that the plan allows. Further ones are rejected until the month ends.
-	Quota int64 `json:"quota"`
-	// `pageviews` as a percentage of `quota`, rounded down to one decimal: 100 means that the quota is used up.
-	Percent float64 `json:"percent"`
+	// Page views and events that the plan allows. Further ones are rejected until the month ends. Null without a limit.
+	Quota *int64 `json:"quota"`
+	// `pageviews` as a percentage of `quota`, rounded down to one decimal: 100 means that the quota is used up. Null without a limit.
+	Percent *float64 `json:"percent"`
 	// When the next month begins and the count restarts.
 	ResetsAt time.Time `json:"resetsAt"`
 }
@@ -637,10 +637,10 @@ func (v *InstallSiteSiteUsage) GetPeriod() string { return v.Period }
 func (v *InstallSiteSiteUsage) GetPageviews() int64 { return v.Pageviews }
 
 // GetQuota returns InstallSiteSiteUsage.Quota, and is useful for accessing the field via an interface.
-func (v *InstallSiteSiteUsage) GetQuota() int64 { return v.Quota }
+func (v *InstallSiteSiteUsage) GetQuota() *int64 { return v.Quota }
 
 // GetPercent returns InstallSiteSiteUsage.Percent, and is useful for accessing the field via an interface.
-func (v *InstallSiteSiteUsage) GetPercent() float64 { return v.Percent }
+func (v *InstallSiteSiteUsage) GetPercent() *float64 { return v.Percent }
 
 // GetResetsAt returns InstallSiteSiteUsage.ResetsAt, and is useful for accessing the field via an interface.
 func (v *InstallSiteSiteUsage) GetResetsAt() time.Time { return v.ResetsAt }
@@ -1121,7 +1121,7 @@ const (
 	SitePlanPro2m SitePlan = "PRO_2M"
 	// 5,000,000 per month.
 	SitePlanPro5m SitePlan = "PRO_5M"
-	// A volume by agreement.
+	// A volume by agreement, or no limit.
 	SitePlanEnterprise SitePlan = "ENTERPRISE"
 )
 

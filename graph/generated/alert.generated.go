@@ -2511,6 +2511,7 @@ var (
 		"NEW_SIGN_IN":        model.AlertNewSignIn,
 		"JOBS_FAILED":        model.AlertJobsFailed,
 		"CERTIFICATE_FAILED": model.AlertCertificateFailed,
+		"QUOTAS_USED":        model.AlertQuotasUsed,
 	}
 	marshalNAlertEvent2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐAlertEvent = map[model.AlertEvent]string{
 		model.AlertTrafficSpike:      "TRAFFIC_SPIKE",
@@ -2523,6 +2524,7 @@ var (
 		model.AlertNewSignIn:         "NEW_SIGN_IN",
 		model.AlertJobsFailed:        "JOBS_FAILED",
 		model.AlertCertificateFailed: "CERTIFICATE_FAILED",
+		model.AlertQuotasUsed:        "QUOTAS_USED",
 	}
 )
 

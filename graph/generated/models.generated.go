@@ -2243,7 +2243,7 @@ type SetSitePlanInput struct {
 	SiteID string `json:"siteId"`
 	// The plan.
 	Plan model.Plan `json:"plan"`
-	// Page views and events per month, from 1 to 2^53. Required for an Enterprise plan; the other plans have a fixed volume.
+	// Page views and events per month, from 1 to 2^53, for an Enterprise plan. Null: without a limit. The other plans have a fixed volume.
 	MonthlyPageviews *int64 `json:"monthlyPageviews,omitempty"`
 }
 
@@ -2816,10 +2816,10 @@ type Usage struct {
 	Period string `json:"period"`
 	// Page views and events recorded so far. Engagement does not count.
 	Pageviews int64 `json:"pageviews"`
-	// Page views and events that the plan allows. Further ones are rejected until the month ends.
-	Quota int64 `json:"quota"`
-	// `pageviews` as a percentage of `quota`, rounded down to one decimal: 100 means that the quota is used up.
-	Percent float64 `json:"percent"`
+	// Page views and events that the plan allows. Further ones are rejected until the month ends. Null without a limit.
+	Quota *int64 `json:"quota,omitempty"`
+	// `pageviews` as a percentage of `quota`, rounded down to one decimal: 100 means that the quota is used up. Null without a limit.
+	Percent *float64 `json:"percent,omitempty"`
 	// When the next month begins and the count restarts.
 	ResetsAt model.Instant `json:"resetsAt"`
 }

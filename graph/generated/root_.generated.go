@@ -652,6 +652,8 @@ enum AlertEvent {
   JOBS_FAILED
   "A certificate of the installation is missing, or expires soon. Only an account's channel that an operator changes."
   CERTIFICATE_FAILED
+  "Quotas of the month are used to 80 percent or more. Only an account's channel that an operator changes."
+  QUOTAS_USED
 }
 
 "A part of each day. It may include midnight."
@@ -4902,7 +4904,7 @@ enum SitePlan {
   PRO_2M
   "5,000,000 per month."
   PRO_5M
-  "A volume by agreement."
+  "A volume by agreement, or no limit."
   ENTERPRISE
 }
 
@@ -4912,10 +4914,10 @@ type Usage {
   period: String!
   "Page views and events recorded so far. Engagement does not count."
   pageviews: Int64!
-  "Page views and events that the plan allows. Further ones are rejected until the month ends."
-  quota: Int64!
-  "` + "`" + `pageviews` + "`" + ` as a percentage of ` + "`" + `quota` + "`" + `, rounded down to one decimal: 100 means that the quota is used up."
-  percent: Float!
+  "Page views and events that the plan allows. Further ones are rejected until the month ends. Null without a limit."
+  quota: Int64
+  "` + "`" + `pageviews` + "`" + ` as a percentage of ` + "`" + `quota` + "`" + `, rounded down to one decimal: 100 means that the quota is used up. Null without a limit."
+  percent: Float
   "When the next month begins and the count restarts."
   resetsAt: DateTime!
 }
@@ -5174,7 +5176,7 @@ input SetSitePlanInput {
   siteId: ID!
   "The plan."
   plan: SitePlan!
-  "Page views and events per month, from 1 to 2^53. Required for an Enterprise plan; the other plans have a fixed volume."
+  "Page views and events per month, from 1 to 2^53, for an Enterprise plan. Null: without a limit. The other plans have a fixed volume."
   monthlyPageviews: Int64
 }
 

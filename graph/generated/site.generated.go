@@ -2498,11 +2498,11 @@ func (ec *executionContext) _Usage_quota(ctx context.Context, field graphql.Coll
 			return obj.Quota, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
-			return ec.marshalNInt642int64(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOInt642ᚖint64(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Usage_quota(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -2521,11 +2521,11 @@ func (ec *executionContext) _Usage_percent(ctx context.Context, field graphql.Co
 			return obj.Percent, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v float64) graphql.Marshaler {
-			return ec.marshalNFloat2float64(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *float64) graphql.Marshaler {
+			return ec.marshalOFloat2ᚖfloat64(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Usage_percent(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -3928,12 +3928,12 @@ func (ec *executionContext) _Usage(ctx context.Context, sel ast.SelectionSet, ob
 			}
 		case "quota":
 			out.Values[i] = ec._Usage_quota(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "percent":
 			out.Values[i] = ec._Usage_percent(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "resetsAt":

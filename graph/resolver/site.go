@@ -249,13 +249,12 @@ func siteUsage(ctx context.Context, site *model.Site) (*generated.Usage, error) 
 	}
 
 	month := request.now.Month()
-	return &generated.Usage{
-		Period:    month.String(),
-		Pageviews: used,
-		Quota:     site.MonthlyPageviews,
-		Percent:   percent(used, site.MonthlyPageviews),
-		ResetsAt:  model.At(month.Next().Start()),
-	}, nil
+	usage := &generated.Usage{Period: month.String(), Pageviews: used, ResetsAt: model.At(month.Next().Start())}
+	if site.MonthlyPageviews < model.MaxMonthlyPageviews {
+		percent := percent(used, site.MonthlyPageviews)
+		usage.Quota, usage.Percent = &site.MonthlyPageviews, &percent
+	}
+	return usage, nil
 }
 
 func (r *siteResolver) Rejections(ctx context.Context, obj *model.Site, days int) ([]*generated.Rejection, error) {

@@ -319,8 +319,8 @@ func (w *Watcher) deliveries(
 // backupSubject is the subject of the alert of late backups. Those of tasks have the task's name.
 const backupSubject = "backup"
 
-// watchInstallation evaluates the rules of the installation: periodic tasks that fail, backups, and
-// TLS certificates.
+// watchInstallation evaluates the rules of the installation: periodic tasks that fail, backups,
+// quotas that are nearly used up, and TLS certificates.
 func (w *Watcher) watchInstallation(ctx context.Context, now model.Instant) (changed int64, failed error) {
 	w.forgetCalls(now)
 
@@ -346,6 +346,12 @@ func (w *Watcher) watchInstallation(ctx context.Context, now model.Instant) (cha
 	if failed == nil {
 		found[alertAbout{event: model.AlertJobsFailed, subject: backupSubject}] = rules.BackupLate(last, now)
 	}
+	used, err := w.outbox.UsedQuotas(ctx, now.Month())
+	if err == nil {
+		found[alertAbout{event: model.AlertQuotasUsed}] = rules.QuotasUsed(len(used))
+	}
+	failed = errors.Join(failed, err)
+
 	changed, err = w.certificateFindings(ctx, found, open, now)
 	failed = errors.Join(failed, err)
 

@@ -16,6 +16,7 @@ import (
 	"github.com/tallygate/tallygate/db/files"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/jobs/alerts/rules"
 )
@@ -35,6 +36,7 @@ type Watcher struct {
 	sites  *sites.Store
 	ingest *ingest.Store
 	files  *files.Store
+	outbox *outbox.Store
 
 	certificates *certificates.Store
 
@@ -45,7 +47,7 @@ type Watcher struct {
 // NewWatcher returns the rules' evaluation for a database.
 func NewWatcher(d *db.DB) *Watcher {
 	return &Watcher{
-		store: alerts.New(d), sites: sites.New(d), ingest: ingest.New(d), files: files.New(d),
+		store: alerts.New(d), sites: sites.New(d), ingest: ingest.New(d), files: files.New(d), outbox: outbox.New(d),
 		certificates: certificates.New(d), calls: make(map[model.SiteID]callCount),
 	}
 }

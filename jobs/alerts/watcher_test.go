@@ -240,7 +240,7 @@ func (w *alertWorld) operatorsChannel() {
 	}
 	channel := model.AlertChannel{
 		AccountID: site.AccountID, Kind: model.ChannelWebhook, Name: "ops", Language: model.English, Address: []byte{1},
-		Events: []model.AlertEvent{model.AlertJobsFailed}, OperatorID: operator.ID, ConfirmedAt: 1, CreatedAt: 1,
+		Events: []model.AlertEvent{model.AlertJobsFailed, model.AlertQuotasUsed}, OperatorID: operator.ID, ConfirmedAt: 1, CreatedAt: 1,
 	}
 	if _, err := w.d.Write.NewInsert().Model(&channel).Exec(w.t.Context()); err != nil {
 		w.t.Fatal(err)
@@ -302,6 +302,21 @@ func TestInstallationAlerts(t *testing.T) {
 		}
 		at = at.Add(time.Hour)
 		step("jobs_failed 35m0s[begun ended], jobs_failed 1h5m0s[begun ended]")
+
+		// A quota that is nearly used up, until a larger plan.
+		site := dbtest.NewOwnSite(t, d, "shop.example")
+		err := dbtest.Exec(d, "INSERT INTO quota_notices (account_id, site_id, product, month, threshold, created_at, quota) "+
+			"VALUES (?, ?, 'analytics', ?, 80, 1, ?)", site.AccountID, site.ID, at.Month(), site.MonthlyPageviews)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const before = "jobs_failed 35m0s[begun ended], jobs_failed 1h5m0s[begun ended], "
+		step(before + "quotas_used open[begun]")
+		step(before + "quotas_used open[begun]")
+		if err := dbtest.Exec(d, "UPDATE sites SET monthly_pageviews = 100000 WHERE id = ?", site.ID); err != nil {
+			t.Fatal(err)
+		}
+		step(before + "quotas_used 10m0s[begun ended]")
 
 		// A run that ends with its process is no failure.
 		ending, cancel := context.WithCancel(t.Context())

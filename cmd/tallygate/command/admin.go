@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,7 +87,7 @@ func (c *createAccountCommand) Run(ctx context.Context, s *session) error {
 
 	now := model.At(time.Now())
 	_, err = accounts.New(d).SignUp(ctx, model.SignupsOpen,
-		model.Account{Name: name, CaptchaPlan: s.settings.DefaultCaptchaPlan, CreatedAt: now},
+		model.Account{Name: name, CaptchaPlan: s.settings.CaptchaPlan(), CreatedAt: now},
 		model.User{Email: string(c.Args.Email), PasswordHash: auth.NoPassword, CreatedAt: now})
 	if err != nil {
 		return err
@@ -250,15 +251,36 @@ func (c *setOperatorCommand) Run(ctx context.Context, s *session) error {
 
 type setPlanCommand struct {
 	Args struct {
-		SiteKey siteKey    `positional-arg-name:"<site-key>" description:"The site's key, 32 hexadecimal characters."`
-		Plan    model.Plan `positional-arg-name:"<plan>" description:"FREE, PRO_100K, PRO_500K, PRO_1M, PRO_2M, PRO_5M or ENTERPRISE."`
-	} `positional-args:"yes" required:"yes"`
+		Site siteName   `positional-arg-name:"<site>" description:"The site's domain or key. With --all, leave it out."`
+		Plan model.Plan `positional-arg-name:"<plan>" description:"FREE, PRO_100K, PRO_500K, PRO_1M, PRO_2M, PRO_5M, or unlimited, which is ENTERPRISE."`
+	} `positional-args:"yes"`
+	All              bool   `long:"all" description:"Set the plan of all sites."`
 	MonthlyPageviews *int64 `long:"monthly-pageviews" value-name:"N"`
+}
+
+// check takes the only argument beside --all as the plan.
+func (c *setPlanCommand) check(*session) error {
+	if c.All && c.Args.Plan == "" {
+		_ = c.Args.Plan.UnmarshalFlag(string(c.Args.Site))
+		c.Args.Site = ""
+	}
+
+	switch {
+	case c.All && c.Args.Site != "":
+		return errors.New("name a site or --all, and then the plan")
+	case !c.All && c.Args.Plan == "":
+		return errors.New("name a site, or --all, and the plan")
+	}
+	return nil
 }
 
 // Run sets the plan.
 func (c *setPlanCommand) Run(ctx context.Context, s *session) error {
-	d, site, err := s.site(ctx, c.Args.SiteKey)
+	if c.All {
+		return c.setAll(ctx, s)
+	}
+
+	d, site, err := s.site(ctx, c.Args.Site)
 	if err != nil {
 		return err
 	}
@@ -271,9 +293,34 @@ func (c *setPlanCommand) Run(ctx context.Context, s *session) error {
 	return nil
 }
 
+// setAll sets the plan of each site that has another one.
+func (c *setPlanCommand) setAll(ctx context.Context, s *session) error {
+	d, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+
+	volume, _ := c.Args.Plan.MonthlyPageviews()
+	ids, err := sites.New(d).Sites.WithOtherVolume(ctx, c.Args.Plan, *cmp.Or(c.MonthlyPageviews, &volume))
+	if err != nil {
+		return err
+	}
+
+	// Each site has a transaction of its own, so that the service waits for none. A repeat continues.
+	for i, id := range ids {
+		err := sites.New(d).Sites.SetSitePlan(ctx, id, c.Args.Plan, c.MonthlyPageviews)
+		if err != nil && !errors.Is(err, model.ErrNotFound) {
+			return fmt.Errorf("after %d of %d sites: %w", i, len(ids), err)
+		}
+	}
+
+	fmt.Fprintf(s.out, "%d sites are now on the plan %s, the others were already.\n", len(ids), c.Args.Plan)
+	return nil
+}
+
 type purgeSiteCommand struct {
 	Args struct {
-		SiteKey string `positional-arg-name:"<site-key>" description:"The site's key, 32 hexadecimal characters."`
+		Site siteName `positional-arg-name:"<site>" description:"The deleted site's domain or key."`
 	} `positional-args:"yes" required:"yes"`
 	Confirm string `long:"confirm" required:"true" value-name:"DOMAIN" unquote:"false" description:"The site's domain."`
 }
@@ -285,9 +332,13 @@ func (c *purgeSiteCommand) Run(ctx context.Context, s *session) error {
 		return err
 	}
 
-	site, err := sites.New(d).Sites.DeletedSiteByKey(ctx, c.Args.SiteKey)
+	key, err := c.Args.Site.key(ctx, d, true)
+	if err != nil {
+		return err
+	}
+	site, err := sites.New(d).Sites.DeletedSiteByKey(ctx, key)
 	if errors.Is(err, model.ErrNotFound) {
-		return fmt.Errorf("no deleted site has the key %q: an owner deletes a site first, in the console or by GraphQL", c.Args.SiteKey)
+		return fmt.Errorf("no deleted site has the key %q: an owner deletes a site first, in the console or by GraphQL", key)
 	}
 	if err != nil {
 		return err

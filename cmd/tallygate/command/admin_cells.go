@@ -106,14 +106,14 @@ func (c *closeCellCommand) Run(ctx context.Context, s *session) error {
 
 type moveSiteCommand struct {
 	Args struct {
-		SiteKey siteKey `positional-arg-name:"<site-key>" description:"Site key of the site."`
+		Site siteName `positional-arg-name:"<site>" description:"The site's domain or key."`
 	} `positional-args:"yes" required:"yes"`
 	To int64 `long:"to" required:"true" value-name:"CELL" description:"Number of the cell to move it to."`
 }
 
 // Run moves a site.
 func (c *moveSiteCommand) Run(ctx context.Context, s *session) error {
-	d, site, err := s.site(ctx, c.Args.SiteKey)
+	d, site, err := s.site(ctx, c.Args.Site)
 	if err != nil {
 		return err
 	}

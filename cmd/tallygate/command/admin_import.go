@@ -20,7 +20,7 @@ type importCommand struct {
 	Args struct {
 		Files []string `positional-arg-name:"<file>" required:"1"`
 	} `positional-args:"yes" required:"yes"`
-	Site   siteKey            `long:"site" required:"true" value-name:"KEY" description:"The site's key, 32 hexadecimal characters."`
+	Site   siteName           `long:"site" required:"true" value-name:"SITE" description:"The site's domain or key."`
 	From   model.ImportSource `long:"from" required:"true" value-name:"SERVICE" choice:"plausible" choice:"umami" choice:"goatcounter-api" choice:"ga4" choice:"matomo"`
 	Token  existingFile       `long:"token-file" value-name:"FILE"`
 	Since  *day               `long:"since" value-name:"DAY"`
@@ -138,7 +138,7 @@ func printImport(term terminal, read *importer.Result, o importer.Options) {
 }
 
 type importsCommand struct {
-	Site siteKey `long:"site" required:"true" value-name:"KEY" description:"The site's key, 32 hexadecimal characters."`
+	Site siteName `long:"site" required:"true" value-name:"SITE" description:"The site's domain or key."`
 }
 
 // Run lists the imports of a site.
@@ -171,7 +171,7 @@ type undoImportCommand struct {
 	Args struct {
 		ID model.ImportID `positional-arg-name:"<id>" description:"The import's number, see \"admin imports\"."`
 	} `positional-args:"yes" required:"yes"`
-	Site siteKey `long:"site" required:"true" value-name:"KEY" description:"The site's key, 32 hexadecimal characters."`
+	Site siteName `long:"site" required:"true" value-name:"SITE" description:"The site's domain or key."`
 }
 
 // Run deletes an import.

@@ -11,7 +11,7 @@ import (
 // checkReportsCommand compares stored reports with the rows that they were counted from.
 type checkReportsCommand struct {
 	Args struct {
-		SiteKey siteKey `positional-arg-name:"<site-key>" description:"The key of one site, 32 hexadecimal characters. Default: all sites."`
+		Site siteName `positional-arg-name:"<site>" description:"The domain or the key of one site. Default: all sites."`
 	} `positional-args:"yes"`
 }
 
@@ -23,14 +23,14 @@ func (c *checkReportsCommand) Run(ctx context.Context, s *session) error {
 	}
 
 	check := &reportsCheck{store: reports.New(d), term: s.terminal}
-	if c.Args.SiteKey == "" {
+	if c.Args.Site == "" {
 		if err := check.sites(ctx); err != nil {
 			return err
 		}
 		return check.summary()
 	}
 
-	site, err := c.Args.SiteKey.site(ctx, d)
+	site, err := c.Args.Site.site(ctx, d)
 	if err != nil {
 		return err
 	}

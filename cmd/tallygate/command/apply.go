@@ -182,7 +182,7 @@ func (a *applier) createSite(ctx context.Context, domain string, file siteFile) 
 		return 0, err
 	}
 
-	plan := a.settings.DefaultSitePlan
+	plan := a.settings.SitePlan()
 	volume, _ := plan.MonthlyPageviews()
 	site, err := a.store.Sites.CreateSite(ctx, model.Site{
 		AccountID: a.accountID, SiteKey: siteKey, Domain: domain, Name: domain,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
@@ -84,14 +85,40 @@ func (f *existingFile) UnmarshalFlag(path string) error {
 	return err
 }
 
-// siteKey is the key of a site.
-type siteKey string
+// siteName is the domain or the key of a site.
+type siteName string
 
-// site returns the site with the key.
-func (k siteKey) site(ctx context.Context, d *db.DB) (*model.SiteRules, error) {
-	site, err := sites.New(d).Lookup.SiteRulesByKey(ctx, string(k))
+// site returns the site.
+func (n siteName) site(ctx context.Context, d *db.DB) (*model.SiteRules, error) {
+	key, err := n.key(ctx, d, false)
+	if err != nil {
+		return nil, err
+	}
+
+	site, err := sites.New(d).Lookup.SiteRulesByKey(ctx, key)
 	if errors.Is(err, model.ErrNotFound) {
-		return nil, fmt.Errorf("there is no site with the key %q", string(k))
+		return nil, fmt.Errorf("there is no site with the key %q", key)
 	}
 	return site, err
+}
+
+// key returns the key of the site, which may not exist. A domain must belong to one site only: of
+// those that are deleted, or of the others.
+func (n siteName) key(ctx context.Context, d *db.DB, deleted bool) (string, error) {
+	if model.IsSiteKey(string(n)) {
+		return string(n), nil
+	}
+
+	keys, err := sites.New(d).Sites.KeysOfDomain(ctx, strings.ToLower(string(n)), deleted)
+	switch {
+	case err != nil:
+		return "", err
+	case len(keys) == 0 && deleted:
+		return "", fmt.Errorf("there is no deleted site with the domain %q", string(n))
+	case len(keys) == 0:
+		return "", fmt.Errorf("there is no site with the domain %q", string(n))
+	case len(keys) > 1:
+		return "", fmt.Errorf("several sites have the domain %q: name one by its key, %s", string(n), strings.Join(keys, " or "))
+	}
+	return keys[0], nil
 }

@@ -236,7 +236,7 @@ func readSite(ctx context.Context, store *sites.Owned, id model.SiteID) (*siteFi
 		Segments: &objects.segments, Funnels: &objects.funnels, Annotations: &objects.annotations,
 	}
 
-	if _, fixed := site.Plan.MonthlyPageviews(); !fixed {
+	if volume, _ := site.Plan.MonthlyPageviews(); site.MonthlyPageviews != volume {
 		file.MonthlyPageviews = &site.MonthlyPageviews
 	}
 

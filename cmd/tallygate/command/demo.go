@@ -11,6 +11,7 @@ import (
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/cmd/tallygate/demo"
 	"github.com/tallygate/tallygate/cmd/tallygate/serve"
+	"github.com/tallygate/tallygate/db/model"
 )
 
 // demoCommand runs the service with the demo: an owner, a site, and a website on a listener of its
@@ -33,6 +34,8 @@ func (c *demoCommand) check(s *session) error {
 // Run serves until ctx ends.
 func (c *demoCommand) Run(ctx context.Context, s *session) error {
 	s.settings.AllowLocalDomains = true
+	s.settings.DefaultSitePlan = cmp.Or(s.settings.DefaultSitePlan, model.PlanFree) // shows what a quota looks like
+	s.settings.DefaultCaptchaPlan = cmp.Or(s.settings.DefaultCaptchaPlan, model.CaptchaPlanFree)
 	s.settings.Roles = []config.Role{config.RoleControl, config.RoleData, config.RoleWorker}
 	log := s.settings.Logger(s.log)
 

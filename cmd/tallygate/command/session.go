@@ -67,14 +67,14 @@ func (s *session) account(ctx context.Context, user accountOf) (*db.DB, *model.A
 	return d, account, err
 }
 
-// site opens the database and returns the site with a key.
-func (s *session) site(ctx context.Context, key siteKey) (*db.DB, *model.SiteRules, error) {
+// site opens the database and returns the site with a domain or a key.
+func (s *session) site(ctx context.Context, name siteName) (*db.DB, *model.SiteRules, error) {
 	d, err := s.open(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 
-	site, err := key.site(ctx, d)
+	site, err := name.site(ctx, d)
 	return d, site, err
 }
 

@@ -87,8 +87,8 @@ var texts = map[string]string{
 	"admin copy --to": "The empty database: postgres://user@host:port/name, with the password in PGPASSWORD, or the " +
 		"path of a new SQLite file.",
 	"admin invite --role": "Role in the account: OWNER, MEMBER or VIEWER.",
-	"admin set-plan --monthly-pageviews": "Page views and events a month; an Enterprise plan needs it, from 1 " +
-		"to 2^53.",
+	"admin set-plan --monthly-pageviews": "Page views and events a month of an ENTERPRISE plan, from 1 to " +
+		"2^53. Default: no limit.",
 	"admin suspend --reason": "The reason, which the account's users see: 1 to 500 characters.",
 	"admin import <file>": "The files of the export: CSV, also compressed with gzip, or a zip archive of them; for " +
 		"goatcounter-api the address of the GoatCounter site.",

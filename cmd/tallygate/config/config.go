@@ -54,8 +54,8 @@ type Config struct {
 	AcceptLostLog      bool               `long:"accept-lost-log" env:"TALLYGATE_ACCEPT_LOST_LOG"`
 	TrustedProxies     Networks           `long:"trusted-proxies" env:"TALLYGATE_TRUSTED_PROXIES" value-name:"CIDR,..." section:"Proxies"`
 	Signups            model.SignupPolicy `long:"signups" env:"TALLYGATE_SIGNUPS" default:"first-only" value-name:"POLICY" section:"Accounts and plans"`
-	DefaultSitePlan    model.Plan         `long:"default-site-plan" env:"TALLYGATE_DEFAULT_SITE_PLAN" default:"FREE" value-name:"PLAN"`
-	DefaultCaptchaPlan model.CaptchaPlan  `long:"default-captcha-plan" env:"TALLYGATE_DEFAULT_CAPTCHA_PLAN" default:"FREE" value-name:"PLAN"`
+	DefaultSitePlan    model.Plan         `long:"default-site-plan" env:"TALLYGATE_DEFAULT_SITE_PLAN" value-name:"PLAN"`
+	DefaultCaptchaPlan model.CaptchaPlan  `long:"default-captcha-plan" env:"TALLYGATE_DEFAULT_CAPTCHA_PLAN" value-name:"PLAN"`
 	OIDCIssuer         string             `long:"oidc-issuer" env:"TALLYGATE_OIDC_ISSUER" value-name:"URL" section:"Sign-in through a provider"`
 	OIDCClientID       string             `long:"oidc-client-id" env:"TALLYGATE_OIDC_CLIENT_ID" value-name:"TEXT" unquote:"false"`
 	OIDCClientSecret   ClientSecret       `long:"oidc-client-secret" env:"TALLYGATE_OIDC_CLIENT_SECRET" value-name:"TEXT" unquote:"false"`
@@ -144,6 +144,29 @@ func Variables() []string {
 	return names
 }
 
+// SitePlan returns the plan of new sites.
+func (c *Config) SitePlan() model.Plan {
+	return defaultPlan(c.DefaultSitePlan, model.PlanFree, model.PlanEnterprise, c.Signups)
+}
+
+// CaptchaPlan returns the captcha plan of new accounts.
+func (c *Config) CaptchaPlan() model.CaptchaPlan {
+	return defaultPlan(c.DefaultCaptchaPlan, model.CaptchaPlanFree, model.CaptchaPlanEnterprise, c.Signups)
+}
+
+// defaultPlan returns the plan of a setting, or without one the plan that the policy of sign-ups
+// implies: limits protect an operator from strangers, and only get in the way on one's own server.
+func defaultPlan[P ~string](setting, free, unlimited P, signups model.SignupPolicy) P {
+	switch {
+	case setting != "":
+		return setting
+	case signups == model.SignupsOpen:
+		return free
+	default:
+		return unlimited
+	}
+}
+
 // Validate checks limits and combinations of settings.
 func (c *Config) Validate() error {
 	if len(c.Roles) == 0 {
@@ -152,10 +175,10 @@ func (c *Config) Validate() error {
 	if c.SecretPrevious != "" && c.SecretPrevious == c.Secret {
 		return errors.New("--secret-previous: this is the same key as --secret")
 	}
-	if _, ok := c.DefaultSitePlan.MonthlyPageviews(); !ok {
-		return fmt.Errorf("--default-site-plan: %q is not a plan with a fixed volume", c.DefaultSitePlan)
+	if _, ok := c.SitePlan().MonthlyPageviews(); !ok {
+		return fmt.Errorf("--default-site-plan: %q is not a plan", c.DefaultSitePlan)
 	}
-	if _, ok := c.DefaultCaptchaPlan.Quota(); !ok {
+	if _, ok := c.CaptchaPlan().Quota(); !ok {
 		return fmt.Errorf("--default-captcha-plan: %q is not a captcha plan", c.DefaultCaptchaPlan)
 	}
 

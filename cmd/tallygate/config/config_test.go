@@ -3,6 +3,7 @@ package config
 import (
 	"bytes"
 	"encoding/gob"
+	"errors"
 	"net/netip"
 	"reflect"
 	"slices"
@@ -145,6 +146,35 @@ func TestDatabaseURL(t *testing.T) {
 		}
 		if err != nil && strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("the error has the password: %v", err)
+		}
+	}
+}
+
+// TestDefaultPlans checks that new sites and accounts have no limit where only the operator creates
+// accounts, a limit where sign-ups are open, and the plan of the settings in both cases.
+func TestDefaultPlans(t *testing.T) {
+	for _, test := range []struct {
+		signups           model.SignupPolicy
+		setting           string
+		site, captcha     string
+		pageviews, quotas int64
+	}{
+		{model.SignupsClosed, "", "ENTERPRISE", "ENTERPRISE", model.MaxMonthlyPageviews, model.Unlimited},
+		{model.SignupsFirstOnly, "", "ENTERPRISE", "ENTERPRISE", model.MaxMonthlyPageviews, model.Unlimited},
+		{model.SignupsOpen, "", "FREE", "FREE", 10_000, 10_000},
+		{model.SignupsOpen, "unlimited", "ENTERPRISE", "ENTERPRISE", model.MaxMonthlyPageviews, model.Unlimited},
+		{model.SignupsOpen, "ENTERPRISE", "ENTERPRISE", "ENTERPRISE", model.MaxMonthlyPageviews, model.Unlimited},
+		{model.SignupsFirstOnly, "FREE", "FREE", "FREE", 10_000, 10_000},
+		{model.SignupsFirstOnly, "PRO_1M", "PRO_1M", "PRO_1M", 1_000_000, 1_000_000},
+	} {
+		c := Config{Signups: test.signups}
+		if err := errors.Join(c.DefaultSitePlan.UnmarshalFlag(test.setting), c.DefaultCaptchaPlan.UnmarshalFlag(test.setting)); err != nil {
+			t.Fatal(err)
+		}
+		pageviews, _ := c.SitePlan().MonthlyPageviews()
+		quota, _ := c.CaptchaPlan().Quota()
+		if string(c.SitePlan()) != test.site || string(c.CaptchaPlan()) != test.captcha || pageviews != test.pageviews || quota != test.quotas {
+			t.Errorf("%s, %q: %s with %d, %s with %d", test.signups, test.setting, c.SitePlan(), pageviews, c.CaptchaPlan(), quota)
 		}
 	}
 }

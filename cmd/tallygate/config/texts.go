@@ -116,11 +116,13 @@ var Texts = map[string]Text{
 			"e-mail address is verified if there is a mail server) or closed.",
 	},
 	"default-site-plan": {
-		Help: "Plan of new sites: FREE (10,000 page views a month), PRO_100K, PRO_500K, PRO_1M, PRO_2M or PRO_5M.",
+		Help: "Plan of new sites: FREE (10,000 page views a month), PRO_100K, PRO_500K, PRO_1M, PRO_2M, PRO_5M, or " +
+			"unlimited, which is ENTERPRISE. Empty: unlimited, but FREE if sign-ups are open.",
+		More: "See [Plans](operations.md#plans).",
 	},
 	"default-captcha-plan": {
 		Help: "Captcha plan of new accounts: FREE (10,000 verifications a month), PRO_100K, PRO_250K, PRO_500K, " +
-			"PRO_1M or ENTERPRISE (unlimited).",
+			"PRO_1M, or unlimited, which is ENTERPRISE. Empty: unlimited, but FREE if sign-ups are open.",
 	},
 	"oidc-issuer": {
 		Help: "Issuer of an OpenID Connect provider that signs people of the whole installation in, as " +

@@ -142,7 +142,7 @@ func TestAdmin(t *testing.T) {
 		owner.do(`mutation { createSite(input: {domain: "example.com"}) { site { id siteKey } } }`, &created)
 		key := created.CreateSite.Site.SiteKey
 		admin("example.com is on the plan ENTERPRISE.", "set-plan", key, "ENTERPRISE", "--monthly-pageviews", "123456")
-		admin("tallygate: An Enterprise plan needs the agreed number", "set-plan", key, "ENTERPRISE",
+		admin("tallygate: A number of page views a month is from 1 to 2^53", "set-plan", key, "ENTERPRISE",
 			"--monthly-pageviews", "9223372036854775807")
 		admin("tallygate: There is no such plan.", "set-plan", key, "GOLD")
 		admin(`tallygate: there is no site with the key "0000`, "set-plan", strings.Repeat("0", 32), "FREE")
@@ -155,6 +155,30 @@ func TestAdmin(t *testing.T) {
 		if read.Site.Usage.Quota != 123_456 {
 			t.Errorf("the quota is %d", read.Site.Usage.Quota)
 		}
+
+		// By domain, for all sites, and without a limit.
+		quota := func() *int {
+			t.Helper()
+			var read struct {
+				Site struct{ Usage struct{ Quota *int } }
+			}
+			owner.do(`{ site(id: "`+created.CreateSite.Site.ID+`") { usage { quota } } }`, &read)
+			return read.Site.Usage.Quota
+		}
+		admin("example.com is on the plan PRO_1M.", "set-plan", "Example.com", "PRO_1M")
+		admin("1 sites are now on the plan ENTERPRISE, the others were already.", "set-plan", "--all", "unlimited")
+		if got := quota(); got != nil {
+			t.Errorf("without a limit, the quota is %d", *got)
+		}
+		admin("0 sites are now on the plan ENTERPRISE, the others were already.", "set-plan", "--all", "ENTERPRISE")
+		admin("1 sites are now on the plan FREE, the others were already.", "set-plan", "--all", "FREE")
+		if got := quota(); got == nil || *got != 10_000 {
+			t.Errorf("on FREE, the quota is %v", got)
+		}
+		admin(`tallygate: there is no site with the domain "other.example"`, "set-plan", "other.example", "FREE")
+		admin("tallygate: name a site or --all", "set-plan", "--all", "example.com", "FREE")
+		admin("tallygate: name a site, or --all", "set-plan", "example.com")
+		admin("example.com is on the plan ENTERPRISE.", "set-plan", key, "ENTERPRISE", "--monthly-pageviews", "123456")
 
 		admin("Second may have 60 sites on the plan of new sites.", "set-site-limit", "second@example.com", "60")
 		admin("tallygate: Use a number from 1 to 1000.", "set-site-limit", "second@example.com", "1001")

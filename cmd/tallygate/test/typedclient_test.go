@@ -162,7 +162,7 @@ func useTyped(t *testing.T, api graphql.Client, id, data string) {
 	await(t, data, *rotated.ServerSecret, `200 {"status":"recorded"}`)
 	site := typed[client.InstallSiteResponse](t)(client.InstallSite(ctx, api, id)).Site
 	if site == nil || !strings.Contains(site.ScriptTag, rotated.Site.SiteKey) || len(site.CspLines) == 0 ||
-		site.LastHitAt == nil || site.Usage.Pageviews != 1 || site.Usage.Quota != 10_000 || site.Usage.Percent != 0 ||
+		site.LastHitAt == nil || site.Usage.Pageviews != 1 || site.Usage.Quota != nil || site.Usage.Percent != nil ||
 		!site.Usage.ResetsAt.After(*site.LastHitAt) {
 		t.Errorf("the site's page shows %+v", site)
 	}

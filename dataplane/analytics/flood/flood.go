@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// baseQuota is the largest monthly quota with the configured limit. For larger quotas,
-	// burst and rate grow in proportion, so that the readers of a large site stay below it.
+	// baseQuota is the largest monthly quota with the configured limit. For larger quotas that were
+	// agreed, burst and rate grow in proportion, so that the readers of a large site stay below it.
 	baseQuota = 5_000_000
 	// wider is the limit of an IPv6 /48 in multiples of that of a /64. One subscriber often
 	// has a whole /48, which is 65,536 networks of 64 bits, but a mobile operator has one /48 for
@@ -60,8 +60,12 @@ func (f *Limit) AllowServer(siteID model.SiteID, quota int64, now time.Time) boo
 	return f.take(siteID, netip.Prefix{}, f.costFor(quota), now)
 }
 
-// costFor returns the cost of a hit for a site with a monthly quota.
+// costFor returns the cost of a hit for a site with a monthly quota. A site without a limit may be
+// of any size: it has the configured limit.
 func (f *Limit) costFor(quota int64) time.Duration {
+	if quota == model.MaxMonthlyPageviews {
+		return f.cost
+	}
 	return f.cost / time.Duration(max(1, quota/baseQuota))
 }
 

@@ -164,7 +164,7 @@ func TestServerFloodSparesASaleDay(t *testing.T) {
 // TestServerFloodStopsALoop checks that a program that sends in an endless loop, 3,000 calls a
 // second, stores 50 a second after its burst, and that a larger quota raises both.
 func TestServerFloodStopsALoop(t *testing.T) {
-	for _, test := range []struct{ quota, times int64 }{{free, 1}, {5_000_000, 1}, {9_999_999, 1}, {10_000_000, 2}, {50_000_000, 10}} {
+	for _, test := range []struct{ quota, times int64 }{{free, 1}, {5_000_000, 1}, {9_999_999, 1}, {10_000_000, 2}, {50_000_000, 10}, {model.MaxMonthlyPageviews, 1}} {
 		f, granted := New(serverBurst, serverRate), int64(0)
 		for i := range 3_000 * 60 {
 			if f.AllowServer(1, test.quota, start.Add(time.Second*time.Duration(i)/3_000)) {

@@ -172,14 +172,15 @@ func TestLimits(t *testing.T) {
 		}
 
 		for plan, want := range map[model.Plan]int64{model.PlanFree: 10_000, model.PlanPro100K: 100_000, model.PlanPro500K: 500_000,
-			model.PlanPro1M: 1_000_000, model.PlanPro2M: 2_000_000, model.PlanPro5M: 5_000_000} {
+			model.PlanPro1M: 1_000_000, model.PlanPro2M: 2_000_000, model.PlanPro5M: 5_000_000,
+			model.PlanEnterprise: model.MaxMonthlyPageviews} {
 			if got, ok := plan.MonthlyPageviews(); !ok || got != want {
 				t.Errorf("plan %s: %d, want %d", plan, got, want)
 			}
 		}
 
-		if _, ok := model.PlanEnterprise.MonthlyPageviews(); ok {
-			t.Error("ENTERPRISE has a fixed volume")
+		if _, ok := model.Plan("GOLD").MonthlyPageviews(); ok {
+			t.Error("an unknown plan has a volume")
 		}
 	})
 }

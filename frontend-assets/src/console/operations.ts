@@ -5,7 +5,7 @@ export type AlertChannelKind = 'EMAIL' | 'SLACK' | 'DISCORD' | 'TEAMS' | 'WEBHOO
 
 export type AlertChannelState = 'UNCONFIRMED' | 'ACTIVE' | 'STOPPED';
 
-export type AlertEvent = 'TRAFFIC_SPIKE' | 'TRAFFIC_DROP' | 'NO_HITS' | 'CALLS_REFUSED' | 'QUOTA' | 'DELIVERIES_FAILED' | 'CAPTCHA_ATTACK' | 'NEW_SIGN_IN' | 'JOBS_FAILED' | 'CERTIFICATE_FAILED';
+export type AlertEvent = 'TRAFFIC_SPIKE' | 'TRAFFIC_DROP' | 'NO_HITS' | 'CALLS_REFUSED' | 'QUOTA' | 'DELIVERIES_FAILED' | 'CAPTCHA_ATTACK' | 'NEW_SIGN_IN' | 'JOBS_FAILED' | 'CERTIFICATE_FAILED' | 'QUOTAS_USED';
 
 export type ApiTokenScope = 'READ' | 'WRITE' | 'EXPORT';
 
@@ -972,7 +972,7 @@ export type SiteOverviewFields = {
   plan: SitePlan;
   usage: {
     pageviews: number;
-    quota: number;
+    quota: number | null;
   };
 };
 const siteOverviewFieldsText =
@@ -1445,8 +1445,8 @@ const sitesFiguresText =
 export type UsageFields = {
   period: string;
   pageviews: number;
-  quota: number;
-  percent: number;
+  quota: number | null;
+  percent: number | null;
   resetsAt: string;
 };
 const usageFieldsText =

@@ -113,6 +113,16 @@ func JobsFailed(t Task, now model.Instant) Finding {
 	return found
 }
 
+// QuotasUsed finds an installation with quotas of the month that are used to 80 % or more. An alert
+// lasts until the month ends or the plans are larger.
+func QuotasUsed(n int) Finding {
+	found := Finding{Usual, model.AlertFigures{Value: int64(n)}}
+	if n > 0 {
+		found.Reading = Unusual
+	}
+	return found
+}
+
 // The thresholds of backups.
 const (
 	backupBegins = 48 * time.Hour

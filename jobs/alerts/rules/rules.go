@@ -48,6 +48,7 @@ var calm = map[model.AlertEvent]time.Duration{
 	model.AlertNoHits: 15 * time.Minute, model.AlertCallsRefused: time.Hour,
 	model.AlertDeliveriesFailed: time.Hour, model.AlertCaptchaAttack: 30 * time.Minute,
 	model.AlertJobsFailed: 30 * time.Minute, model.AlertCertificateFailed: 0,
+	model.AlertQuotasUsed: 0,
 }
 
 // Next returns the next step of an alert; open is nil if none lasts.

@@ -54,6 +54,7 @@ var languages = map[model.Language]*words{
 			string(model.AlertNewSignIn):         "New sign-in: %[2]s",
 			string(model.AlertJobsFailed):        "A periodic task fails: %[2]s",
 			string(model.AlertCertificateFailed): "A certificate is missing or expires soon: %[2]s",
+			string(model.AlertQuotasUsed):        "Quotas are nearly used up",
 			model.MessageTest:                    "Test message",
 			model.MessageWeekly:                  "Week on %[1]s",
 			model.MessageMonthly:                 "Month on %[1]s",
@@ -93,6 +94,9 @@ var languages = map[model.Language]*words{
 				}
 				return fmt.Sprintf("End of the certificate: %s.", l.Time(f.Since))
 			},
+			string(model.AlertQuotasUsed): func(l *text.Locale, f model.AlertFigures) string {
+				return l.Count(f.Value, "quota of the month is", "quotas of the month are") + " used to 80 % or more."
+			},
 			model.MessageTest: func(*text.Locale, model.AlertFigures) string {
 				return "This channel gets alerts. Nothing has happened."
 			},
@@ -114,6 +118,7 @@ var languages = map[model.Language]*words{
 			string(model.AlertNewSignIn):         "Neue Anmeldung: %[2]s",
 			string(model.AlertJobsFailed):        "Eine regelmäßige Aufgabe schlägt fehl: %[2]s",
 			string(model.AlertCertificateFailed): "Ein Zertifikat fehlt oder läuft bald ab: %[2]s",
+			string(model.AlertQuotasUsed):        "Kontingente sind fast verbraucht",
 			model.MessageTest:                    "Testnachricht",
 			model.MessageWeekly:                  "Woche auf %[1]s",
 			model.MessageMonthly:                 "Monat auf %[1]s",
@@ -152,6 +157,9 @@ var languages = map[model.Language]*words{
 					return "Es gibt kein Zertifikat."
 				}
 				return fmt.Sprintf("Ende des Zertifikats: %s.", l.Time(f.Since))
+			},
+			string(model.AlertQuotasUsed): func(l *text.Locale, f model.AlertFigures) string {
+				return l.Count(f.Value, "Monatskontingent ist", "Monatskontingente sind") + " zu 80 % oder mehr verbraucht."
 			},
 			model.MessageTest: func(*text.Locale, model.AlertFigures) string {
 				return "Dieser Kanal erhält Meldungen. Es ist nichts geschehen."
@@ -251,6 +259,8 @@ func path(event string, data *model.AlertData, siteID string) string {
 		return "/captcha"
 	case string(model.AlertNewSignIn):
 		return "/security"
+	case string(model.AlertQuotasUsed):
+		return "/operator"
 	}
 	if siteID == "" {
 		return "/"

@@ -25,7 +25,7 @@ const kinds: AlertChannelKind[] = ['EMAIL', 'SLACK', 'DISCORD', 'TEAMS', 'WEBHOO
 /** siteEvents are the events about one site; a channel of the account can want others as well. */
 const siteEvents: AlertEvent[] = ['TRAFFIC_SPIKE', 'TRAFFIC_DROP', 'NO_HITS', 'CALLS_REFUSED', 'QUOTA', 'DELIVERIES_FAILED'];
 const accountEvents: AlertEvent[] = [...siteEvents, 'CAPTCHA_ATTACK', 'NEW_SIGN_IN'];
-const operatorEvents: AlertEvent[] = [...accountEvents, 'JOBS_FAILED', 'CERTIFICATE_FAILED'];
+const operatorEvents: AlertEvent[] = [...accountEvents, 'JOBS_FAILED', 'CERTIFICATE_FAILED', 'QUOTAS_USED'];
 
 /** Owner is the site or the account of channels. */
 export interface Owner {

@@ -36,7 +36,7 @@ export function Notices({ site, counts }: { site: Site; counts: NoticeCounts }) 
       {used && (
         <a href={`/sites/${id}/usage`}>
           {counts.usage < 100
-            ? t('attention.quota', { share: percent(usage.percent) })
+            ? t('attention.quota', { share: percent(usage.percent!) })
             : t('attention.full', { date: date(usage.resetsAt) })}
         </a>
       )}

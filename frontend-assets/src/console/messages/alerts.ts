@@ -79,6 +79,7 @@ export default {
   'alerts.event.NEW_SIGN_IN': 'New sign-in',
   'alerts.event.JOBS_FAILED': 'Failed tasks of the installation',
   'alerts.event.CERTIFICATE_FAILED': 'Certificate missing or late',
+  'alerts.event.QUOTAS_USED': 'Quotas of the installation nearly used up',
   'alerts.event.TEST': 'Test',
   'alerts.event.WEEKLY': 'Summary of the week',
   'alerts.event.MONTHLY': 'Summary of the month',

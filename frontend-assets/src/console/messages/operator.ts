@@ -57,6 +57,7 @@ export default {
   'operator.lastFailed': 'Last mail given up',
   'operator.retrying': 'Mails sent again',
   'problem.mails-failing': 'The mail server refuses mails: the newest one was given up, or mails are sent again.',
+  'problem.quota-nearly-used': 'Monthly quotas are used to 80 % or more. At 100 %, further page views and events are refused.',
   'operator.accounts': 'Accounts',
   'operator.accountsHint': 'Newest first. A search finds a part of the name, of the e-mail address of an owner or of the domain of a site, or the whole id of an account or a site.',
   'operator.search': 'Search',

@@ -1,7 +1,11 @@
 // English texts of a site's pages.
 export default {
   'quota.limit': 'At 100 %, they are refused until the count restarts, or the operator sets a larger plan.',
-  'quota.resets': 'The count restarts',
+  'quota.resets': 'The count restarts on {date}.',
+  'quota.unlimited': {
+    one: '{n} page view or event, without a limit.',
+    other: '{n} page views and events, without a limit.',
+  },
   'newSite.submit': 'Create the site',
   'newSite.domain': 'Domain',
   'newSite.domainHint': 'Its subdomains are included, also www. You can add more domains later.',
@@ -173,7 +177,7 @@ export default {
   'settings.secretRevoke': 'Revoke the secret',
   'settings.secretRevokeText': 'Your servers cannot send events until you create a new secret.',
   'settings.plan': 'Plan',
-  'settings.planHint': 'The count restarts on {date}. The operator of this installation changes plans.',
+  'settings.planHint': 'The operator of this installation changes plans.',
   'settings.siteKey': 'Site key',
   'settings.created': 'created on {date}',
   'settings.delete': 'Delete the site',

@@ -252,7 +252,8 @@ function SiteRow({ site }: { site: SiteOverviewFields }) {
     const payload = (await setSitePlan({ input: { siteId: site.siteId, plan: plan as SitePlan, ...volume } })).setSitePlan;
     if (payload?.usage) {
       setShown({ plan: plan as SitePlan, usage: payload.usage });
-      announce(t('operator.planSet', { plan: planName(plan), quota: payload.usage.quota }));
+      const { quota } = payload.usage;
+      announce(quota ? t('operator.planSet', { plan: planName(plan), quota }) : planName(plan));
     }
     return payload?.userErrors ?? [];
   };
@@ -260,13 +261,13 @@ function SiteRow({ site }: { site: SiteOverviewFields }) {
     <tr>
       <th scope="row">{site.domain}</th>
       <td class="number">
-        {exact(usage.pageviews)} / {exact(usage.quota)}
+        {exact(usage.pageviews)} / {usage.quota ? exact(usage.quota) : '∞'}
       </td>
       <td>
         <Form submit={t('operator.set')} onSubmit={set} class="inline" label={t('operator.planOf', { name: site.domain })}>
           <Select name="plan" label={t('operator.plan')} value={plan} options={optionsOf(sitePlans)} onChange={choose} />
           {chosen === 'ENTERPRISE' && (
-            <Field name="monthlyPageviews" type="number" min="1" label={t('operator.volume')} required />
+            <Field name="monthlyPageviews" type="number" min="1" label={t('operator.volume')} placeholder="∞" />
           )}
         </Form>
       </td>

@@ -253,8 +253,8 @@ function Card({ site, figures }: { site: Site; figures: Figures | undefined }) {
           </dd>
         </div>
       </dl>
-      {usage.percent >= 80 && (
-        <Quota used={usage.pageviews} quota={usage.quota} share={usage.percent} label={t('quota.label')} />
+      {usage.quota && usage.percent! >= 80 && (
+        <Quota used={usage.pageviews} quota={usage.quota} share={usage.percent!} label={t('quota.label')} />
       )}
       {site.notice && (
         <p class="badge">

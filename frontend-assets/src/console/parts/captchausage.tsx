@@ -1,8 +1,9 @@
 // The use of an account's captcha quota.
 import { date, exact } from '../core/format';
 import { t } from '../core/language';
-import { Quota, Section } from '../core/ui';
+import { Section } from '../core/ui';
 import type { CaptchaUsageFields } from '../operations';
+import { Used } from './used';
 
 /** CaptchaUsage shows the quota, the reserve once it is used, and what happens next. */
 export function CaptchaUsage({ plan, usage }: { plan: string; usage: CaptchaUsageFields }) {
@@ -11,11 +12,12 @@ export function CaptchaUsage({ plan, usage }: { plan: string; usage: CaptchaUsag
       title={t('captcha.usage')}
       hint={t('captcha.usageHint', { plan: plan.replace(/_/g, ' '), date: date(usage.resetsAt) })}
     >
-      {usage.quota !== null && usage.percent !== null ? (
-        <Quota used={usage.verifications} quota={usage.quota} share={usage.percent} label={t('captcha.usage')} />
-      ) : (
-        <p>{t('captcha.unlimited', { n: usage.verifications })}</p>
-      )}
+      <Used
+        used={usage.verifications}
+        {...usage}
+        label={t('captcha.usage')}
+        text={t('captcha.unlimited', { n: usage.verifications })}
+      />
       {usage.standing === 'IN_RESERVE' && (
         <p class="notice">
           {t('captcha.inReserve', {

@@ -9,7 +9,7 @@ import { t } from '../core/language';
 import { go } from '../core/router';
 import { Missing } from '../core/states';
 import { announce, isOwner, mayEdit } from '../core/store';
-import { Quota, Section } from '../core/ui';
+import { Section } from '../core/ui';
 import { Check } from '../parts/check';
 import { Secret } from '../parts/copy';
 import {
@@ -35,6 +35,7 @@ import { SettingsPage } from '../parts/settings';
 import { inLine, linesOf } from './lines';
 import { Privacy } from './privacy';
 import type { PartProps } from './part';
+import { PlanUsage } from './plan';
 import { LeftOut, Visitors } from './visitors';
 import { zones } from '../parts/zones';
 
@@ -262,14 +263,12 @@ function ServerSecret({ site, show, edit }: PartProps) {
 }
 
 function Plan({ site }: { site: Site }) {
-  const { usage } = site;
   return (
-    <Section title={t('settings.plan')} hint={t('settings.planHint', { date: date(usage.resetsAt) })}>
+    <Section title={t('settings.plan')} hint={t('settings.planHint')}>
       <p>
         <strong>{site.plan.replace(/_/g, ' ')}</strong>
       </p>
-      <Quota used={usage.pageviews} quota={usage.quota} share={usage.percent} label={t('quota.label')} />
-      <p class="hint">{t('quota.limit')}</p>
+      <PlanUsage usage={site.usage} />
       <p class="hint">
         {t('settings.siteKey')}: <code>{site.siteKey}</code> · {t('settings.created', { date: date(site.createdAt) })}
       </p>

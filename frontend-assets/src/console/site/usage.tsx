@@ -3,10 +3,11 @@ import { useQuery } from '../core/data';
 import { exact, utcDay } from '../core/format';
 import { t } from '../core/language';
 import { Empty, Missing } from '../core/states';
-import { Quota, Section, Table, Time } from '../core/ui';
+import { Section, Table } from '../core/ui';
 import { usagePage } from '../operations';
 import { monthName } from '../parts/month';
 import { SettingsPage } from '../parts/settings';
+import { PlanUsage } from './plan';
 
 /** Usage shows the current month's quota, then the months and days with bars in proportion. */
 export function Usage({ id }: { id: string }) {
@@ -22,10 +23,7 @@ export function Usage({ id }: { id: string }) {
         return (
           <>
             <Section title={t('quota.label')} hint={t('usage.plan', { plan: site.plan.replace(/_/g, ' ') })}>
-              <Quota used={usage.pageviews} quota={usage.quota} share={usage.percent} label={t('quota.label')} />
-              <p class="hint">
-                {t('quota.limit')} {t('quota.resets')} <Time at={usage.resetsAt} />.
-              </p>
+              <PlanUsage usage={usage} />
             </Section>
             {begun === 0 ? (
               <Empty>{t('usage.none')}</Empty>
