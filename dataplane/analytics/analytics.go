@@ -65,6 +65,9 @@ type Options struct {
 	// Notify is called with deliveries after they were committed. It must not block. Nil is
 	// allowed.
 	Notify func([]model.Delivery)
+
+	// Timeout bounds all of a request's waits for the database together. 0 means StoreTimeout.
+	Timeout time.Duration
 }
 
 // Service answers the analytics endpoints. It is safe for concurrent use.
@@ -85,8 +88,9 @@ type Service struct {
 	rejections  *counter.Counter[ingest.RejectionKey]
 	unknown     *counter.Counter[ingest.UnknownEventKey] // names of events that could be registered
 	places      places
-	flood       *flood.Limit // of client networks; nil: no limit
-	serverFlood *flood.Limit // of server-side events; nil: no limit
+	timeout     time.Duration // see Options.Timeout
+	flood       *flood.Limit  // of client networks; nil: no limit
+	serverFlood *flood.Limit  // of server-side events; nil: no limit
 	writers     *cellWriters
 	metrics     *metrics
 
@@ -102,6 +106,9 @@ func New(o Options) (*Service, error) {
 	}
 	if o.IsShared == nil {
 		o.IsShared = func(*http.Request) bool { return false }
+	}
+	if o.Timeout == 0 {
+		o.Timeout = StoreTimeout
 	}
 	if o.UserIDKey == nil {
 		o.UserIDKey = model.NewUserIDKey(o.Secret)
@@ -134,13 +141,14 @@ func New(o Options) (*Service, error) {
 		unknown: counter.NewGrouped(store.AddUnknownEvents, ingest.UnknownEventKey.Site, unknownAtOnce,
 			counter.Options{Log: o.Log, What: "unknown events"}),
 		places:      newPlaces(&o),
+		timeout:     o.Timeout,
 		flood:       flood.New(o.FloodBurst, o.FloodRate),
 		serverFlood: flood.New(o.ServerFloodBurst, o.ServerFloodRate),
 
 		cancel: func() {},
 	}
 	s.metrics = newMetrics(func() int { return s.writers.Len() })
-	s.writers = s.newCellWriters(o.Cell, o.Store, o.Notify, s.metrics.batches)
+	s.writers = s.newCellWriters(o.Cell, o.Store, o.Timeout, o.Notify, s.metrics.batches)
 	return s, nil
 }
 

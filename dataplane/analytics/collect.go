@@ -50,7 +50,7 @@ func (s *Service) answerCollect(w http.ResponseWriter, r *http.Request) (ignored
 		return "", err
 	}
 
-	deadline := time.Now().Add(StoreTimeout)
+	deadline := time.Now().Add(s.timeout)
 	site, err := s.siteOf(deadline, p.siteKey)
 	if err != nil {
 		return "", err
@@ -94,7 +94,7 @@ func readPayload(r *http.Request) (*payload, int, error) {
 // another domain is not counted, since the site's owner cannot correct that page. Malformed calls
 // so cost and count no more than well-formed ones.
 func (s *Service) countUnreadable(r *http.Request, key string, err error) {
-	site, unknown := s.siteOf(time.Now().Add(StoreTimeout), key)
+	site, unknown := s.siteOf(time.Now().Add(s.timeout), key)
 	if unknown != nil || site.stopped != "" {
 		return
 	}

@@ -78,6 +78,9 @@ func newMetrics(waiting func() int) *metrics {
 	return m
 }
 
+// PauseWarning returns a sentence for the operator after a pause of the database, else "".
+func (s *Service) PauseWarning() string { return s.metrics.batches.PauseWarning() }
+
 // Measure registers the metrics of the service.
 func (s *Service) Measure(r prometheus.Registerer) error {
 	dropped := prometheus.NewCounterFunc(prometheus.CounterOpts{

@@ -51,7 +51,7 @@ func TestWriterAgainstModel(t *testing.T) {
 
 // compareWithModel compares that many batches, each of at most largest hits, with the model.
 func compareWithModel(t *testing.T, d *db.DB, random *rand.Rand, batches, largest int) {
-	writers := [2]*writer{newWriter(storeOf(t, d), nil, nil), newWriter(storeOf(t, d), nil, nil)}
+	writers := [2]*writer{newWriter(storeOf(t, d), StoreTimeout, nil, nil), newWriter(storeOf(t, d), StoreTimeout, nil, nil)}
 	for _, w := range writers {
 		defer w.Stop(context.Background())
 	}
@@ -453,7 +453,7 @@ func (s *modelState) compareMarks(t *testing.T, d *db.DB) {
 func TestLargerQuotaIsMarked(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		w := newWriter(storeOf(t, d), nil, nil)
+		w := newWriter(storeOf(t, d), StoreTimeout, nil, nil)
 		defer w.Stop(context.Background())
 		random, now := rand.New(rand.NewPCG(1, 1)), time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 		one, number := []*site{modelSite(t, d, "shop.example", 5)}, 0
@@ -502,7 +502,7 @@ func TestLargerQuotaIsMarked(t *testing.T) {
 func TestLowerQuotaIsMarked(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		w := newWriter(storeOf(t, d), nil, nil)
+		w := newWriter(storeOf(t, d), StoreTimeout, nil, nil)
 		defer w.Stop(context.Background())
 		random, now := rand.New(rand.NewPCG(1, 1)), time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 		one := []*site{modelSite(t, d, "shop.example", 100)}

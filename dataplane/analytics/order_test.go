@@ -109,7 +109,7 @@ func storeLoads(t *testing.T, d *db.DB, domain string, hits []hit, random *rand.
 	t.Helper()
 
 	site := modelSite(t, d, domain, 1<<40)
-	writers := [2]*writer{newWriter(storeOf(t, d), nil, nil), newWriter(storeOf(t, d), nil, nil)}
+	writers := [2]*writer{newWriter(storeOf(t, d), StoreTimeout, nil, nil), newWriter(storeOf(t, d), StoreTimeout, nil, nil)}
 	for _, w := range writers {
 		defer w.Stop(context.Background())
 	}

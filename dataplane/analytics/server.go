@@ -90,7 +90,7 @@ func (s *Service) answerServer(w http.ResponseWriter, r *http.Request) (ignored 
 		return "", errMethod
 	}
 
-	deadline := time.Now().Add(StoreTimeout)
+	deadline := time.Now().Add(s.timeout)
 	site, err := s.siteOfSecret(r, deadline)
 	if err != nil {
 		return "", err

@@ -49,15 +49,9 @@ func (o outcome) ignored() string {
 	return ""
 }
 
-const (
-	// StoreTimeout bounds all of a request's waits for the database together: for the site, for the
-	// day's key and for the commit of its hit. After it the request is answered with 503
-	// unavailable.
-	StoreTimeout = 5 * time.Second
-	// commitTimeout bounds the storing of one batch. A hit whose deadline is nearer than that when
-	// its turn comes is refused instead of stored: the client of a 503 may send the hit again.
-	commitTimeout = StoreTimeout / 2
-)
+// StoreTimeout bounds all of a request's waits for the database together: for the site, for the
+// day's key and for the commit of its hit. After it the request is answered with 503 unavailable.
+const StoreTimeout = 5 * time.Second
 
 // HitStore stores batches of hits; see ingest.Batches.
 type HitStore = batch.Store[ingest.HitKeys, ingest.HitState, ingest.HitChanges]
@@ -65,9 +59,12 @@ type HitStore = batch.Store[ingest.HitKeys, ingest.HitState, ingest.HitChanges]
 // writer stores hits in batches.
 type writer = batch.Writer[*hit, ingest.HitKeys, ingest.HitState, ingest.HitChanges, outcome]
 
-// newWriter returns a writer that calls notify with the deliveries of each batch after their
+// newWriter returns a writer of hits that wait for at most the timeout, and of which one attempt to
+// store a batch takes half. An attempt ends before the deadlines of its hits, since the client of a
+// 503 may send the hit again. A batch that a pause of the database has rolled back is tried again
+// while its hits have time. The writer calls notify with the deliveries of each batch after their
 // commit. notify must not wait; nil is none, as for observer.
-func newWriter(store HitStore, notify func([]model.Delivery), observer *batch.Observer) *writer {
+func newWriter(store HitStore, timeout time.Duration, notify func([]model.Delivery), observer *batch.Observer) *writer {
 	// Only the queue's goroutine uses last. Attempts that were rolled back advance it too, so that
 	// a retry does not repeat their times, which are parts of keys.
 	var last stamps
@@ -84,7 +81,7 @@ func newWriter(store HitStore, notify func([]model.Delivery), observer *batch.Ob
 				notify(changes.Deliveries)
 			}
 		},
-	}, batch.Options{Timeout: commitTimeout, Isolate: db.IsBadData, Observer: observer})
+	}, batch.Options{Timeout: timeout / 2, RolledBack: ingest.IsRolledBack, Isolate: db.IsBadData, Observer: observer})
 }
 
 const (

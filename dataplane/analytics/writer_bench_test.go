@@ -74,7 +74,7 @@ type crowd struct {
 
 func newCrowd(b *testing.B, d *db.DB) *crowd {
 	random := rand.New(rand.NewPCG(1, 1))
-	c := &crowd{writer: newWriter(ingest.NewHitStore(dbtest.SitesCell(b, d)), nil, nil), db: d, random: random, popular: rand.NewZipf(random, 1.2, 1, 19),
+	c := &crowd{writer: newWriter(ingest.NewHitStore(dbtest.SitesCell(b, d)), StoreTimeout, nil, nil), db: d, random: random, popular: rand.NewZipf(random, 1.2, 1, 19),
 		at: time.Now(), newcomers: 0.75, views: make([]hit, 50_000)}
 	b.Cleanup(func() { _ = c.writer.Stop(context.Background()) })
 
@@ -231,7 +231,7 @@ type traffic struct {
 }
 
 func newTraffic(b *testing.B, d *db.DB, visitors int) *traffic {
-	t := &traffic{writer: newWriter(ingest.NewHitStore(dbtest.SitesCell(b, d)), nil, nil), site: modelSite(b, d, "example.com", 1<<40), at: time.Now(), visitors: visitors}
+	t := &traffic{writer: newWriter(ingest.NewHitStore(dbtest.SitesCell(b, d)), StoreTimeout, nil, nil), site: modelSite(b, d, "example.com", 1<<40), at: time.Now(), visitors: visitors}
 	b.Cleanup(func() { _ = t.writer.Stop(b.Context()) })
 	return t
 }

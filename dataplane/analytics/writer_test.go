@@ -155,7 +155,7 @@ func TestVisitsOfADayAreBounded(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		const sent = visit.MaxPerDay + 150
 		site := modelSite(t, d, "example.com", 1_000)
-		w := newWriter(storeOf(t, d), nil, nil)
+		w := newWriter(storeOf(t, d), StoreTimeout, nil, nil)
 		defer w.Stop(context.Background())
 
 		at := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))

@@ -2,6 +2,7 @@ package analytics
 
 import (
 	"context"
+	"time"
 
 	"github.com/tallygate/tallygate/dataplane/batch"
 	"github.com/tallygate/tallygate/db"
@@ -14,7 +15,7 @@ type cellWriters = batch.Cells[*hit, outcome, cellWriter]
 
 // newCellWriters returns the writer of the own cell, for the store, and of the other cells.
 func (s *Service) newCellWriters(
-	own *db.Cell, store HitStore, notify func([]model.Delivery), observer *batch.Observer,
+	own *db.Cell, store HitStore, timeout time.Duration, notify func([]model.Delivery), observer *batch.Observer,
 ) *cellWriters {
 	open := func(ctx context.Context, id int64) (cellWriter, error) {
 		cell, err := own.Common.Cell(ctx, id)
@@ -24,9 +25,9 @@ func (s *Service) newCellWriters(
 
 		// A store connects with its first batch, so that one that is not needed has nothing to
 		// close.
-		return cellWriter{newWriter(ingest.NewHitStore(cell), notify, observer)}, nil
+		return cellWriter{newWriter(ingest.NewHitStore(cell), timeout, notify, observer)}, nil
 	}
-	return batch.NewCells(own.ID, cellWriter{newWriter(store, notify, observer)},
+	return batch.NewCells(own.ID, cellWriter{newWriter(store, timeout, notify, observer)},
 		batch.CellRules[*hit, outcome, cellWriter]{Open: open, Moved: siteMoved, Find: s.findSite})
 }
 

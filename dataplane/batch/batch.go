@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 )
@@ -32,10 +33,16 @@ type Options struct {
 	MaxBytes  int // most bytes in one batch, by the sizes that are passed to DoBefore; default 1 MiB
 	MaxQueued int // most waiting batches before DoBefore returns ErrFull; default 8
 
-	// Timeout bounds the storing of one batch, with the retries that Isolate causes. Items whose
-	// deadline falls before the end of it plus a tenth are rejected with ErrLate when their turn
-	// comes. Default: no bound.
+	// Timeout bounds an attempt to store a batch, with the retries that Isolate causes. Items whose
+	// deadline is not more than a tenth behind that end have an attempt of their own, which ends a
+	// twentieth of Timeout before the first of their deadlines. Items whose deadline is nearer than
+	// a tenth are rejected with ErrLate when their turn comes. Default: no bound.
 	Timeout time.Duration
+
+	// RolledBack reports whether nothing is stored for certain after a commit error. The items of
+	// an attempt that ran out of time are tried again after such an error, if they have a deadline
+	// that leaves time. Default: never.
+	RolledBack func(error) bool
 
 	// Isolate reports whether a commit error is the fault of one item's values, so that the others
 	// may succeed without it. Default: never.
@@ -95,6 +102,9 @@ func New[In, Out any](commit Commit[In, Out], options Options) *Queue[In, Out] {
 	if options.Isolate == nil {
 		options.Isolate = func(error) bool { return false }
 	}
+	if options.RolledBack == nil {
+		options.RolledBack = func(error) bool { return false }
+	}
 
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Queue[In, Out]{
@@ -133,7 +143,7 @@ func (q *Queue[In, Out]) Stop(ctx context.Context) error {
 }
 
 // DoBefore queues an item of the given size in bytes and waits until it is stored. After the
-// deadline it returns context.DeadlineExceeded; a deadline within Timeout and a tenth is too late.
+// deadline it returns context.DeadlineExceeded; a deadline within a tenth of Timeout is too late.
 // The zero time is no deadline. When ctx ends first, DoBefore returns ctx's error. It then
 // withdraws the item, unless the writer has taken it already: then it may still be stored. With a
 // Timeout, the writer takes no item whose deadline it could miss, so that only a cancelled request
@@ -295,39 +305,97 @@ func (q *Queue[In, Out]) write() {
 	}
 }
 
-// storeGroup stores the entries whose requests will still wait for the outcome. All attempts share
-// one deadline, so that the outcome reaches the requests in time.
+// storeGroup stores the entries whose requests will still wait for the outcome. A pause of the
+// database can end an attempt: what it left has as many further attempts as there is time for.
 func (q *Queue[In, Out]) storeGroup(g *group[In, Out]) {
 	timeout := q.options.Timeout
 	if timeout <= 0 {
-		q.store(q.ctx, q.staying(g, time.Time{}))
+		q.store(q.ctx, q.staying(g.entries, time.Time{}))
 		return
 	}
 
-	end := time.Now().Add(timeout)
-	ctx, cancel := context.WithDeadline(q.ctx, end)
-	defer cancel()
+	for entries := g.entries; len(entries) > 0; {
+		// Items that have little time left must not shorten the attempt of the others. They come
+		// last, because all requests are answered after both attempts.
+		patient, hurried := q.split(entries)
+		ranOut := q.attempt(patient)
+		ranOut = q.attempt(hurried) || ranOut
 
-	// A tenth is for the way back to the request.
-	q.store(ctx, q.staying(g, end.Add(timeout/10)))
+		// The requests of stored items must be answered now.
+		if !ranOut || slices.ContainsFunc(entries, func(e *entry[In, Out]) bool { return !e.left && e.err == nil }) {
+			return
+		}
+		entries = slices.DeleteFunc(entries, func(e *entry[In, Out]) bool {
+			return e.left || e.deadline.IsZero() || errors.Is(e.err, ErrLate) || !q.options.RolledBack(e.err)
+		})
+	}
 }
 
-// staying returns the entries of a group whose requests still wait, and will until the given time.
-func (q *Queue[In, Out]) staying(g *group[In, Out], until time.Time) []*entry[In, Out] {
-	staying := g.entries[:0]
+// split returns the entries that have time for a whole attempt, and the others.
+func (q *Queue[In, Out]) split(entries []*entry[In, Out]) (patient, hurried []*entry[In, Out]) {
+	until := time.Now().Add(q.options.Timeout + q.options.Timeout/10)
+	for _, e := range entries {
+		if !e.deadline.IsZero() && e.deadline.Before(until) {
+			hurried = append(hurried, e)
+		} else {
+			patient = append(patient, e)
+		}
+	}
+	return patient, hurried
+}
 
-	for _, e := range g.entries {
+// attempt tries once to store the entries whose requests still wait, and reports whether it ran out
+// of time.
+func (q *Queue[In, Out]) attempt(entries []*entry[In, Out]) (ranOut bool) {
+	now := time.Now()
+	entries = q.staying(entries, now.Add(q.options.Timeout/10))
+	if len(entries) == 0 {
+		return false
+	}
+
+	whole := now.Add(q.options.Timeout)
+	end := q.end(entries, whole)
+	ctx, cancel := context.WithDeadline(q.ctx, end)
+	defer cancel()
+	q.store(ctx, entries)
+
+	// A commit function that does not begin what it cannot end has not waited for the end.
+	gaveUp := func(e *entry[In, Out]) bool { return errors.Is(e.err, context.DeadlineExceeded) }
+	return errors.Is(ctx.Err(), context.DeadlineExceeded) || end.Equal(whole) && slices.ContainsFunc(entries, gaveUp)
+}
+
+// staying returns the entries whose requests still wait, and will until the given time.
+func (q *Queue[In, Out]) staying(entries []*entry[In, Out], until time.Time) []*entry[In, Out] {
+	staying := entries[:0]
+
+	for _, e := range entries {
 		switch {
 		case e.left:
 		case !e.deadline.IsZero() && e.deadline.Before(until):
-			e.err = ErrLate
-			q.options.Observer.refuse(refusedLate)
+			// An entry that was tried keeps the error of its last attempt.
+			if e.err == nil {
+				e.err = ErrLate
+				q.options.Observer.refuse(refusedLate)
+			}
 		default:
+			e.err = nil
 			staying = append(staying, e)
 		}
 	}
 
 	return staying
+}
+
+// end returns when an attempt ends that may last until the given time. All its commits share this
+// end, so that the outcome reaches each request in time.
+func (q *Queue[In, Out]) end(entries []*entry[In, Out], latest time.Time) time.Time {
+	for _, e := range entries {
+		// The rest is for the way back to the request.
+		if end := e.deadline.Add(-q.options.Timeout / 20); !e.deadline.IsZero() && end.Before(latest) {
+			latest = end
+		}
+	}
+	return latest
 }
 
 // store stores entries and fills in their outcomes. It finds one bad item among n by halving, with

@@ -372,7 +372,7 @@ func TestLateItemsAreNotStored(t *testing.T) {
 	const (
 		timeout = 2 * time.Second
 		first   = 1500 * time.Millisecond // the commit that the others wait for
-		enough  = first + timeout + timeout/10
+		enough  = first + timeout/10
 	)
 	for _, test := range []struct {
 		name    string
@@ -383,7 +383,7 @@ func TestLateItemsAreNotStored(t *testing.T) {
 		{"without a deadline", 0, 0, nil},
 		{"with just enough time", enough, 0, nil},
 		{"with a microsecond too little", enough - time.Microsecond, 0, batch.ErrLate},
-		{"with a deadline within the commit", first + time.Second, 0, batch.ErrLate},
+		{"with a deadline within the commit", first + time.Millisecond, 0, batch.ErrLate},
 		{"ended before its turn", first - time.Second, 0, context.DeadlineExceeded},
 		{"just before the deadline", 0, enough, nil},
 		{"a microsecond too late for the deadline", 0, enough - time.Microsecond, batch.ErrLate},
@@ -403,7 +403,7 @@ func TestLateItemsAreNotStored(t *testing.T) {
 				})
 
 				synctest.Wait()
-				takes = time.Second
+				takes = timeout / 20
 				ctx, cancel := context.WithCancel(context.Background())
 
 				if test.patient > 0 {
@@ -430,6 +430,132 @@ func TestLateItemsAreNotStored(t *testing.T) {
 
 				if err := q.Stop(t.Context()); err != nil || !slices.Equal(s.stored, stored) {
 					t.Errorf("Stop = %v, stored %v; want %v", err, s.stored, stored)
+				}
+			})
+		})
+	}
+}
+
+// TestPause: items that a pause of the database holds up are stored after it if they still have
+// time, unless an attempt may have stored them.
+func TestPause(t *testing.T) {
+	const patience, timeout = 5 * time.Second, 2500 * time.Millisecond
+	errUnknown := errors.New("the commit's outcome is not known")
+	for _, test := range []struct {
+		name       string
+		pause      time.Duration
+		uncertain  bool // the first attempt
+		first      error
+		stored     []int // of item 1, which begins the pause, 2 after a millisecond, and 3 after a second
+		attempts   int   // of the first batch
+		answeredBy time.Duration
+	}{
+		{"shorter than an attempt", 2200 * time.Millisecond, false, nil, []int{1, 2, 3}, 1, 2200 * time.Millisecond},
+		{"longer than an attempt", 2800 * time.Millisecond, false, nil, []int{1, 2, 3}, 2, 2800 * time.Millisecond},
+		{"almost until the deadline", 4500 * time.Millisecond, false, nil, []int{1, 2, 3}, 2, 4500 * time.Millisecond},
+		{"longer than the first deadline", 5500 * time.Millisecond, false, context.DeadlineExceeded, []int{3}, 2, 4875 * time.Millisecond},
+		{"with an attempt that may be stored", 2800 * time.Millisecond, true, errUnknown, []int{2, 3}, 1, timeout},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				observer := batch.NewObserver("hits", func() int { return 0 })
+				if warning := observer.PauseWarning(); warning != "" {
+					t.Errorf("without a pause: %q", warning)
+				}
+				var d double
+				attempts := 0
+				q := batch.New(func(ctx context.Context, items []int) ([]int, error) {
+					if items[0] == 1 {
+						attempts++
+					}
+					select {
+					case <-time.After(time.Until(began.Add(test.pause))):
+						return d.commit(ctx, items)
+					case <-ctx.Done():
+						if test.uncertain && items[0] == 1 {
+							return nil, errUnknown
+						}
+						return nil, ctx.Err()
+					}
+				}, batch.Options{Timeout: timeout, Observer: observer, RolledBack: func(err error) bool { return !errors.Is(err, errUnknown) }})
+				q.Start()
+
+				var wg sync.WaitGroup
+				do := func(item int, want error) {
+					wg.Go(func() {
+						if _, err := q.DoBefore(t.Context(), time.Now().Add(patience), item, 1); want != nil && !errors.Is(err, want) || want == nil && err != nil && slices.Contains(test.stored, item) {
+							t.Errorf("item %d: %v, want %v", item, err, want)
+						}
+						if item == 1 && time.Since(began) != test.answeredBy {
+							t.Errorf("answered after %v, want %v", time.Since(began), test.answeredBy)
+						}
+					})
+				}
+				do(1, test.first)
+				time.Sleep(time.Millisecond)
+				do(2, nil)
+				time.Sleep(time.Second)
+				do(3, nil)
+				wg.Wait()
+
+				err := q.Stop(t.Context())
+				if warning := observer.PauseWarning(); !strings.HasPrefix(warning, "the database took 2") {
+					t.Errorf("after the pause: %q", warning)
+				}
+				time.Sleep(11 * time.Minute)
+				if warning := observer.PauseWarning(); warning != "" {
+					t.Errorf("long after the pause: %q", warning)
+				}
+
+				slices.Sort(d.stored)
+				if err != nil || !slices.Equal(d.stored, test.stored) || attempts != test.attempts {
+					t.Errorf("Stop = %v, stored %v in %d attempts, want %v in %d", err, d.stored, attempts, test.stored, test.attempts)
+				}
+			})
+		})
+	}
+}
+
+// TestHurriedItems: an item that has little time left does not shorten the attempt of an item that
+// waits next to it.
+func TestHurriedItems(t *testing.T) {
+	const timeout = 2 * time.Second
+	for _, test := range []struct {
+		name   string
+		takes  time.Duration // a commit
+		stored []int
+	}{
+		{"quick commits", 100 * time.Millisecond, []int{1, 3, 2}},
+		{"slow commits", 1500 * time.Millisecond, []int{1, 3}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				takes := time.Second
+				s := slow{takes: func() time.Duration { return takes }}
+				q := batch.New(s.commit, batch.Options{Timeout: timeout})
+				q.Start()
+
+				var wg sync.WaitGroup
+				do := func(item int, patience time.Duration) {
+					wg.Go(func() {
+						began := time.Now()
+						_, err := q.DoBefore(t.Context(), began.Add(patience), item, 1)
+						if stored := slices.Contains(test.stored, item); stored != (err == nil) || time.Since(began) > patience {
+							t.Errorf("item %d: %v after %v", item, err, time.Since(began))
+						}
+					})
+				}
+				do(1, 10*time.Second)
+				synctest.Wait()
+				takes = test.takes
+				do(2, 2*time.Second)
+				synctest.Wait()
+				do(3, 10*time.Second)
+				wg.Wait()
+
+				if err := q.Stop(t.Context()); err != nil || !slices.Equal(s.stored, test.stored) {
+					t.Errorf("Stop = %v, stored %v, want %v", err, s.stored, test.stored)
 				}
 			})
 		})
@@ -540,7 +666,7 @@ func TestRefusedIsNeverStored(t *testing.T) {
 			requests, commits := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 2))
 			pace := 1 + upTo(requests, 3*time.Second)
 			s := slow{takes: func() time.Duration { return 1 + upTo(commits, pace) }}
-			options := batch.Options{MaxItems: 5, MaxQueued: 3, Timeout: timeout}
+			options := batch.Options{MaxItems: 5, MaxQueued: 3, Timeout: timeout, RolledBack: func(error) bool { return true }}
 
 			// The deadline, where not the context ends the request.
 			var within time.Duration

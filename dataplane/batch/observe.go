@@ -2,6 +2,8 @@ package batch
 
 import (
 	"errors"
+	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,6 +18,34 @@ type Observer struct {
 	waiting prometheus.GaugeFunc
 
 	refused [4]prometheus.Counter // by the index in refusals
+
+	pause atomic.Pointer[pause] // the last one
+}
+
+// pause is a transaction that took so long that requests came near the end of their time.
+type pause struct {
+	ended time.Time
+	took  time.Duration
+}
+
+const (
+	// pauseFrom is the duration of a transaction from which it counts as a pause of the database.
+	// Requests wait for five seconds in all.
+	pauseFrom = 2 * time.Second
+
+	// pauseShown is for how long a pause is worth a warning.
+	pauseShown = 10 * time.Minute
+)
+
+// PauseWarning returns a sentence for the operator for some time after a pause of the database, else
+// "".
+func (o *Observer) PauseWarning() string {
+	last := o.pause.Load()
+	if last == nil || time.Since(last.ended) > pauseShown {
+		return ""
+	}
+	return fmt.Sprintf("the database took %v to store a batch, until %s; requests are refused after five seconds",
+		last.took.Round(100*time.Millisecond), last.ended.UTC().Format(time.TimeOnly))
 }
 
 // refusals are the reasons for which an item is not stored although its batch may be.
@@ -84,7 +114,11 @@ func (o *Observer) begin(items int) (end func(error)) {
 	began := time.Now()
 	return func(err error) {
 		o.items.Observe(float64(items))
-		o.seconds.Observe(time.Since(began).Seconds())
+		took := time.Since(began)
+		o.seconds.Observe(took.Seconds())
+		if took >= pauseFrom {
+			o.pause.Store(&pause{time.Now(), took})
+		}
 		if err != nil {
 			o.failed.Inc()
 		}

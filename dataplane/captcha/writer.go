@@ -132,7 +132,7 @@ func newWriter(store ClaimStore, timeout time.Duration, observer *batch.Observer
 	return batch.NewWriter(store, batch.Rules[*claim, ingest.ClaimKeys, ingest.ClaimState, ingest.ClaimChanges, outcome]{
 		Keys:   keysOf,
 		Decide: decide,
-	}, batch.Options{Timeout: timeout / 2, Isolate: db.IsBadData, Observer: observer})
+	}, batch.Options{Timeout: timeout / 2, RolledBack: ingest.IsRolledBack, Isolate: db.IsBadData, Observer: observer})
 }
 
 // newWriters returns the writers of each cell; the store is for the own one.

@@ -3,6 +3,8 @@ package ingest
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/tallygate/tallygate/db"
 )
@@ -29,6 +31,8 @@ import (
 //     to insert the same row: both could deadlock.
 //   - Acknowledged means committed: PostgreSQL commits with synchronous_commit = on, SQLite with
 //     synchronous = FULL. Both return from COMMIT after the log is on disk.
+//   - Begun are only commits that have time to end, so that few requests are answered with an error
+//     although their batch is stored.
 //   - Retried are only transactions that are known to be rolled back: after a conflict with another
 //     transaction (serialization failure, deadlock, busy), after a violated unique key, and after
 //     an idle connection was found closed before COMMIT was sent. Any other error of COMMIT is
@@ -40,6 +44,8 @@ type Batches[Keys, State, Changes any] struct {
 	engine     engine
 	common     engine // of batches that need the common address; nil if engine is at that address
 	statements statements[Keys, State, Changes]
+
+	commits time.Duration // that a commit took lately
 }
 
 // statements are the reads and writes of one kind of batch.
@@ -84,9 +90,37 @@ func (b *Batches[Keys, State, Changes]) Update(ctx context.Context, keys Keys, d
 			if err != nil {
 				return err
 			}
-			return tx.commit(ctx, b.statements.write(keys, decide(state)))
+			return b.commit(ctx, tx, b.statements.write(keys, decide(state)))
 		})
 	})
+}
+
+// errTooLate is returned instead of a commit that may take longer than the rest of the time: its
+// outcome would come too late, or would not be known.
+var errTooLate = fmt.Errorf("too little time is left for a commit: %w", context.DeadlineExceeded)
+
+// commit writes and commits, if three times the time that this took lately is left, or a second.
+func (b *Batches[Keys, State, Changes]) commit(ctx context.Context, tx transaction, steps []step) error {
+	began := time.Now()
+	if end, bounded := ctx.Deadline(); bounded && end.Sub(began) < min(3*b.commits, time.Second) {
+		return errTooLate
+	}
+
+	err := tx.commit(ctx, steps)
+	b.commits = max(time.Since(began), b.commits/2)
+	return err
+}
+
+// unknownOutcome is the error of a COMMIT that may have succeeded.
+type unknownOutcome struct{ error }
+
+// Unwrap implements the interface of package errors.
+func (u unknownOutcome) Unwrap() error { return u.error }
+
+// IsRolledBack reports whether nothing of a batch is stored for certain, after an error of Update.
+func IsRolledBack(err error) bool {
+	_, unknown := errors.AsType[unknownOutcome](err)
+	return !unknown
 }
 
 // read begins the transaction and returns the state under its locks.

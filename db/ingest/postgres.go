@@ -162,9 +162,11 @@ func (t *postgresTx) apart(ctx context.Context, steps []step) error {
 
 func (t *postgresTx) commit(ctx context.Context, steps []step) error {
 	t.committing = true
-	err := t.write(ctx, steps)
-	t.committed = err == nil
-	return err
+	if err := t.write(ctx, steps); err != nil {
+		return unknownOutcome{err}
+	}
+	t.committed = true
+	return nil
 }
 
 // write runs the steps and commits. Large inserts are COPYs before the other statements, unless one

@@ -82,7 +82,10 @@ func (t *sqliteTx) commit(ctx context.Context, steps []step) error {
 
 	open := t.open
 	t.open = nil
-	return open.Commit()
+	if err := open.Commit(); err != nil {
+		return unknownOutcome{err}
+	}
+	return nil
 }
 
 // rollback ends a transaction that was not committed.

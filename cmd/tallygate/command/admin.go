@@ -258,7 +258,7 @@ type setPlanCommand struct {
 	MonthlyPageviews *int64 `long:"monthly-pageviews" value-name:"N"`
 }
 
-// check takes the only argument beside --all as the plan.
+// check takes the only argument next to --all as the plan.
 func (c *setPlanCommand) check(*session) error {
 	if c.All && c.Args.Plan == "" {
 		_ = c.Args.Plan.UnmarshalFlag(string(c.Args.Site))

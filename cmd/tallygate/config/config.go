@@ -155,7 +155,7 @@ func (c *Config) CaptchaPlan() model.CaptchaPlan {
 }
 
 // defaultPlan returns the plan of a setting, or without one the plan that the policy of sign-ups
-// implies: limits protect an operator from strangers, and only get in the way on one's own server.
+// implies: limits protect an operator who does not know the owners, and hinder on one's own server.
 func defaultPlan[P ~string](setting, free, unlimited P, signups model.SignupPolicy) P {
 	switch {
 	case setting != "":

@@ -35,6 +35,10 @@ func (a *App) addChecks(clients *web.Clients) {
 	a.check("hidden-clients", "Let each hop in front of the proxy pass the client's address on, and name proxies only in "+
 		"TALLYGATE_TRUSTED_PROXIES.", clients.HiddenWarning)
 
+	if a.analytics != nil {
+		a.check("database-paused", "Look at the database's disk, at long transactions, and at what else runs on the machine.",
+			a.analytics.PauseWarning)
+	}
 	if a.jobs != nil {
 		a.check("clock-untrusted", health.CorrectClock, a.jobs.ClockWarning)
 		a.check(health.QuotaCheck, health.SetPlan, a.jobs.QuotaWarning)

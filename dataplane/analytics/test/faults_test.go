@@ -210,7 +210,7 @@ func TestConnectionsCut(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
-		p := newPlane(t, d)
+		p := newPlaneOn(t, d, nil)
 		site := p.shop("shop.example")
 		if err := sites.New(d).Sites.SetSitePlan(t.Context(), site.ID, model.PlanEnterprise, new(int64(1<<40))); err != nil {
 			t.Fatal(err)
@@ -294,7 +294,7 @@ func TestDatabaseRestarted(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		postgres := dbtest.StartPostgres(t)
 		d := dbtest.Open(t, postgres.URL())
-		p := newPlane(t, d)
+		p := newPlaneOn(t, d, nil)
 		site := p.shop("shop.example")
 
 		acknowledged := 0
@@ -327,7 +327,7 @@ func TestPoolExhausted(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
-		p := newPlane(t, d)
+		p := newPlaneOn(t, d, nil)
 		site, unseen := p.site("example.com", quota), p.site("unseen.example", quota)
 		p.awaitNotifications(site)
 
@@ -374,21 +374,8 @@ func TestLockWait(t *testing.T) {
 		site := p.site("example.com", quota)
 		p.view(site, "", nil)
 		<-taken
-		holder := ingest.NewHitStore(dbtest.SitesCell(t, d))
-		defer holder.Close()
+		release := holdUsage(t, d, site.ID)
 
-		held, release := make(chan struct{}), make(chan struct{})
-		ended := make(chan error)
-		key := model.UsageKey{SiteID: site.ID, Month: model.At(noon).Month()}
-		go func() {
-			ended <- holder.Update(context.Background(), ingest.HitKeys{Usage: []model.UsageKey{key}}, func(*ingest.HitState) *ingest.HitChanges {
-				close(held)
-				<-release
-				return &ingest.HitChanges{}
-			})
-		}()
-
-		<-held
 		var wg sync.WaitGroup
 		refused := func(which string) {
 			wg.Go(func() {
@@ -402,11 +389,7 @@ func TestLockWait(t *testing.T) {
 		<-taken
 		refused("second")
 		wg.Wait()
-		close(release)
-
-		if err := <-ended; err != nil {
-			t.Fatal(err)
-		}
+		release()
 
 		p.view(site, "", m{"p": "/after"})
 
@@ -423,12 +406,69 @@ func TestLockWait(t *testing.T) {
 	})
 }
 
+// holdUsage locks the row of a site's usage in another session until release is called.
+func holdUsage(t *testing.T, d *db.DB, siteID model.SiteID) (release func()) {
+	t.Helper()
+	holder := ingest.NewHitStore(dbtest.SitesCell(t, d))
+	held, done, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	key := model.UsageKey{SiteID: siteID, Month: model.At(noon).Month()}
+	go func() {
+		ended <- holder.Update(context.Background(), ingest.HitKeys{Usage: []model.UsageKey{key}}, func(*ingest.HitState) *ingest.HitChanges {
+			close(held)
+			<-done
+			return &ingest.HitChanges{}
+		})
+	}()
+
+	<-held
+	return func() {
+		t.Helper()
+		close(done)
+		if err := errors.Join(<-ended, holder.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestPauseRefusesNoHit checks that hits are stored, once each, which wait for a lock that is held
+// for longer than one attempt to store them.
+func TestPauseRefusesNoHit(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		attempts := make(chan struct{}, 100)
+		p := newPlaneOn(t, d, &faultyStore{HitStore: ingest.NewHitStore(dbtest.SitesCell(t, d)), before: func(context.Context) error { attempts <- struct{}{}; return nil }})
+		p.http.Timeout = hang
+		site := p.site("example.com", quota)
+		p.view(site, "", nil)
+		<-attempts
+		release := holdUsage(t, d, site.ID)
+
+		const clients = 8
+		var wg sync.WaitGroup
+		for i := range clients {
+			wg.Go(func() {
+				if status, code := p.collect(viewCall(site, "", m{"p": fmt.Sprint("/", i)})); status != http.StatusNoContent {
+					t.Errorf("hit %d: %d %s, want 204", i, status, code)
+				}
+			})
+		}
+		<-attempts
+		<-attempts // the first attempt has run out of time
+		release()
+		wg.Wait()
+
+		if rows, used := len(p.rows(site)), p.used(site); rows != 1+clients || used != 1+clients {
+			t.Errorf("%d page views, %d counted, want %d", rows, used, 1+clients)
+		}
+	})
+}
+
 // TestFloodOfUnknownKeys checks that a flood of different made-up site keys delays no site. The
 // keys are answered with 404, or with 503 if there are too many.
 func TestFloodOfUnknownKeys(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+		p := newPlaneOn(t, d, nil)
 		site := p.site("example.com", quota)
 		p.view(site, "", nil)
 		stop := make(chan struct{})
@@ -493,7 +533,7 @@ func TestOneDeadlineForAllWaits(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
-		p := newPlane(t, d)
+		p := newPlaneOn(t, d, nil)
 		p.http.Timeout = hang
 		site := p.site("example.com", quota)
 		const first = 4 // seconds for which the site cannot be read

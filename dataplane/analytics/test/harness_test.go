@@ -48,12 +48,13 @@ type plane struct {
 	stop    func()       // stops the service, which stores all hits and counters
 }
 
+// newPlane returns a plane whose hits wait for the database for up to a minute, for a busy machine.
 func newPlane(tb testing.TB, d *db.DB) *plane {
 	tb.Helper()
-	return newPlaneOn(tb, d, ingest.NewHitStore(dbtest.SitesCell(tb, d)))
+	return newPlaneWith(tb, d, func(o *analytics.Options) { o.Timeout = time.Minute })
 }
 
-// newPlaneOn is newPlane with a given store.
+// newPlaneOn returns a plane with a store, nil for the usual one, and the timeouts of production.
 func newPlaneOn(tb testing.TB, d *db.DB, store analytics.HitStore) *plane {
 	tb.Helper()
 	return newPlaneWith(tb, d, func(o *analytics.Options) { o.Store = store })
