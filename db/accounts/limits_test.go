@@ -118,7 +118,7 @@ func TestNoticesOfAnAccountAreBounded(t *testing.T) {
 		notice(quiet.AccountID, 100, dbtest.Start)
 
 		if n, err := outbox.New(d).MailQuotaNotices(t.Context(), dbtest.Start); len(n) != 41 || err != nil {
-			t.Fatalf("%d notices, %v", n, err)
+			t.Fatalf("%d notices, %v", len(n), err)
 		}
 		if mailed(noisy.AccountID) != 1_000 || mailed(quiet.AccountID) != 1 {
 			t.Errorf("%d mails of the noisy account, %d of the quiet one; want 1000 and 1", mailed(noisy.AccountID),
