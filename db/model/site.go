@@ -211,6 +211,14 @@ func (p Plan) MonthlyPageviews() (int64, bool) {
 	return n, ok
 }
 
+// Limit returns the site's quota, or nil for no limit.
+func (s *Site) Limit() *int64 {
+	if s.MonthlyPageviews == MaxMonthlyPageviews {
+		return nil
+	}
+	return &s.MonthlyPageviews
+}
+
 // UnmarshalFlag reads a plan, and unlimited as Enterprise. It does not check that the plan exists.
 func (p *Plan) UnmarshalFlag(text string) error {
 	*p = Plan(planOf(text))

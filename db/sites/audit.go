@@ -37,7 +37,11 @@ func auditItem(ctx context.Context, tx *db.Tx, site *model.Site, list, value str
 func stateValues(site *model.Site) audit.Values { return audit.Values{"state": site.State()} }
 
 func planValues(site *model.Site) audit.Values {
-	return audit.Values{"plan": site.Plan, "monthlyPageviews": site.MonthlyPageviews}
+	values := audit.Values{"plan": site.Plan, "monthlyPageviews": nil}
+	if limit := site.Limit(); limit != nil {
+		values["monthlyPageviews"] = *limit
+	}
+	return values
 }
 
 // orNil returns nil for an empty text, so that the log shows no value.

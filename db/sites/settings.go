@@ -52,12 +52,12 @@ func (s *Sites) SetSitePlan(ctx context.Context, siteID model.SiteID, plan model
 	switch {
 	case !known:
 		return model.InvalidField("plan", "invalid_plan", "There is no such plan.")
-	case *agreed < 1 || *agreed > model.MaxMonthlyPageviews:
-		return model.InvalidField("monthlyPageviews", "invalid_volume",
-			"A number of page views a month is from 1 to 2^53. An Enterprise plan without a number has no limit.")
 	case plan != model.PlanEnterprise && *agreed != volume:
 		return model.InvalidField("monthlyPageviews", "invalid_volume",
 			fmt.Sprintf("This plan has %d page views a month.", volume))
+	case *agreed < 1 || *agreed > model.MaxMonthlyPageviews:
+		return model.InvalidField("monthlyPageviews", "invalid_volume",
+			"A number of page views a month is from 1 to 2^53. An Enterprise plan without a number has no limit.")
 	}
 
 	return s.changeAnySite(ctx, siteID, func(tx *db.Tx, site *model.Site) error {

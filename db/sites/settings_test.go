@@ -369,7 +369,7 @@ func TestSitePlan(t *testing.T) {
 			{model.PlanPro1M, new(int64(0)), 0, "monthlyPageviews"},
 			{model.PlanPro1M, new(int64(1)), 0, "monthlyPageviews"},
 			{model.PlanEnterprise, new(int64(30_000_000)), 30_000_000, ""},
-			{model.PlanEnterprise, nil, 0, "monthlyPageviews"},
+			{model.PlanEnterprise, nil, model.MaxMonthlyPageviews, ""},
 			{model.PlanEnterprise, new(int64(0)), 0, "monthlyPageviews"},
 			{model.PlanEnterprise, new(int64(-1)), 0, "monthlyPageviews"},
 			{model.PlanEnterprise, new(int64(1 << 53)), 1 << 53, ""},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strconv"
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/audit"
@@ -176,9 +177,17 @@ func Differences(before, after *model.SiteRules) (list []Difference) {
 	add("conversionWebhookUrl", before.ConversionWebhookURL, after.ConversionWebhookURL)
 	add("dailyExportUrl", before.DailyExportURL, after.DailyExportURL)
 	add("plan", before.Plan, after.Plan)
-	add("monthlyPageviews", before.MonthlyPageviews, after.MonthlyPageviews)
+	add("monthlyPageviews", limitText(before.Limit()), limitText(after.Limit()))
 
 	return list
+}
+
+// limitText shows a limit, nil for none.
+func limitText(limit *int64) string {
+	if limit == nil {
+		return "unlimited"
+	}
+	return strconv.FormatInt(*limit, 10)
 }
 
 // UpdateSite changes settings: all of them or, when one is refused, none. It reports every wrong

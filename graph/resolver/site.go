@@ -250,9 +250,9 @@ func siteUsage(ctx context.Context, site *model.Site) (*generated.Usage, error) 
 
 	month := request.now.Month()
 	usage := &generated.Usage{Period: month.String(), Pageviews: used, ResetsAt: model.At(month.Next().Start())}
-	if site.MonthlyPageviews < model.MaxMonthlyPageviews {
-		percent := percent(used, site.MonthlyPageviews)
-		usage.Quota, usage.Percent = &site.MonthlyPageviews, &percent
+	if limit := site.Limit(); limit != nil {
+		percent := percent(used, *limit)
+		usage.Quota, usage.Percent = limit, &percent
 	}
 	return usage, nil
 }

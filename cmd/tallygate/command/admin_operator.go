@@ -53,7 +53,7 @@ type siteLine struct {
 	Domain    string     `json:"domain"`
 	SiteKey   string     `json:"siteKey"`
 	Plan      model.Plan `json:"plan"`
-	Quota     int64      `json:"quota"`
+	Quota     *int64     `json:"quota"` // null: no limit
 	Pageviews int64      `json:"pageviews"`
 }
 
@@ -121,7 +121,7 @@ func (c *accountsCommand) read(ctx context.Context, d *db.DB, month model.Month)
 
 		for _, site := range list {
 			lines[i].SiteList = append(lines[i].SiteList, siteLine{
-				Domain: site.Domain, SiteKey: site.SiteKey, Plan: site.Plan, Quota: site.MonthlyPageviews, Pageviews: used[site.ID],
+				Domain: site.Domain, SiteKey: site.SiteKey, Plan: site.Plan, Quota: site.Limit(), Pageviews: used[site.ID],
 			})
 		}
 	}
@@ -155,7 +155,11 @@ func writeAccounts(w io.Writer, lines []accountLine) error {
 			fmt.Fprintf(table, "  %s\t\t%s\t\t\n", user.Email, user.Role)
 		}
 		for _, site := range line.SiteList {
-			fmt.Fprintf(table, "  %s\t\t%s\t%s\t%d of %d\n", site.Domain, site.SiteKey, site.Plan, site.Pageviews, site.Quota)
+			used := fmt.Sprint(site.Pageviews)
+			if site.Quota != nil {
+				used += fmt.Sprintf(" of %d", *site.Quota)
+			}
+			fmt.Fprintf(table, "  %s\t\t%s\t%s\t%s\n", site.Domain, site.SiteKey, site.Plan, used)
 		}
 	}
 

@@ -134,8 +134,7 @@ example.com: keyEvents: "[signup]", was "[]"
 example.com: excludedAddresses: "[192.0.2.0/24]", was "[]"
 example.com: measureEcommerce: "true", was "false"
 example.com: conversionWebhookUrl: "https://example.com/hook", was ""
-example.com: plan: "ENTERPRISE", was "FREE"
-example.com: monthlyPageviews: "30000000", was "10000"
+example.com: monthlyPageviews: "30000000", was "unlimited"
 `
 		if status != 0 || out != want {
 			t.Errorf("status %d, %s, want %s", status, out, want)

@@ -111,7 +111,7 @@ func TestIncidentDamage(t *testing.T) {
 	}
 
 	backup := filepath.Join(t.TempDir(), "backup.sqlite")
-	i.wantCommand(0, "and read back", "admin", "backup", backup)
+	i.wantCommand(0, "and verified", "admin", "backup", backup)
 	i.wantCommand(0, "page views: 500\n", "admin", "verify-backup", backup)
 	i.wantCommand(1, "exists", "admin", "backup", backup)
 

@@ -78,7 +78,7 @@ func TestStorageMetrics(t *testing.T) {
 		if isPostgres {
 			i.wantCommand(0, "", "admin", "record-backup")
 		} else {
-			i.wantCommand(0, "and read back", "admin", "backup", filepath.Join(t.TempDir(), "backup.sqlite"))
+			i.wantCommand(0, "and verified", "admin", "backup", filepath.Join(t.TempDir(), "backup.sqlite"))
 		}
 
 		// The proxy's certificate is trusted at one address, and has no name of the other one.
