@@ -15,11 +15,7 @@ import (
 	"github.com/tallygate/tallygate/web"
 )
 
-// ProbeHeader is the header by which `tallygate doctor --site` asks an endpoint of browsers what
-// has arrived through the proxies in front. Its value is a ProbePattern: a session and a number.
-const ProbeHeader = "Tallygate-Probe"
-
-// ProbePattern describes the values of ProbeHeader.
+// ProbePattern describes the values of web.ProbeHeader: a session and a number.
 var ProbePattern = regexp.MustCompile(`^([0-9a-f]{16})-[0-9]{1,3}$`)
 
 // Prober describes requests to their sender. The description has no address: it has keyed hashes,
@@ -33,7 +29,7 @@ type Prober struct {
 // describe adds the description to the response if the request asks for it. It changes nothing
 // else.
 func (p *Prober) describe(w http.ResponseWriter, r *http.Request) {
-	values := r.Header[ProbeHeader]
+	values := r.Header[web.ProbeHeader]
 	if p == nil || len(values) != 1 {
 		return
 	}
@@ -44,7 +40,7 @@ func (p *Prober) describe(w http.ResponseWriter, r *http.Request) {
 
 	addr := p.Clients.Addr(r)
 	has := func(name string) int { return min(len(r.Header[name]), 1) }
-	w.Header()[ProbeHeader] = []string{fmt.Sprintf(
+	w.Header()[web.ProbeHeader] = []string{fmt.Sprintf(
 		"id=%s; client=%s; agent=%s; internal=%d; shared=%s; origin=%d; cookie=%d; authorization=%d; referer=%d",
 		asked[0], p.hash(asked[1], "client", addr.String()), p.hash(asked[1], "agent", r.UserAgent()), internal(addr),
 		p.Clients.Sharing(r), has("Origin"), has("Cookie"), has("Authorization"), has("Referer")) + p.browser(asked[1], r.Header)}

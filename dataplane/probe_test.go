@@ -26,7 +26,7 @@ func described(t *testing.T, key, from string, header http.Header) string {
 	if len(w.Header()) > 1 || w.Code != http.StatusOK || w.Body.Len() > 0 {
 		t.Errorf("the description adds %v, status %d, body %q", w.Header(), w.Code, w.Body)
 	}
-	return w.Header().Get(ProbeHeader)
+	return w.Header().Get(web.ProbeHeader)
 }
 
 // TestProbedPaths checks which endpoints describe a request.
@@ -44,10 +44,10 @@ func TestProbedPaths(t *testing.T) {
 			method = http.MethodGet
 		}
 		r := httptest.NewRequest(method, path, nil)
-		r.Header.Set(ProbeHeader, "0123456789abcdef-1")
+		r.Header.Set(web.ProbeHeader, "0123456789abcdef-1")
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
-		if got := w.Header().Get(ProbeHeader) != ""; got != want {
+		if got := w.Header().Get(web.ProbeHeader) != ""; got != want {
 			t.Errorf("%s %s: described is %v, want %v", method, path, got, want)
 		}
 	}
@@ -68,14 +68,14 @@ func TestProbeOnlyAnswersItsOwnForm(t *testing.T) {
 		nil, {""}, {"1"}, {"0123456789abcdef"}, {"0123456789ABCDEF-1"}, {"0123456789abcde-1"}, {"0123456789abcdef-"}, {"0123456789abcdef-1234"},
 		{asked + "\n"}, {asked + "; client=x"}, {asked, asked},
 	} {
-		if got := described(t, "key", "203.0.113.5:1", http.Header{ProbeHeader: values}); got != "" {
+		if got := described(t, "key", "203.0.113.5:1", http.Header{web.ProbeHeader: values}); got != "" {
 			t.Errorf("%q is answered with %q", values, got)
 		}
 	}
 
 	var none *Prober
 	r := httptest.NewRequest(http.MethodPost, "/collect.php", nil)
-	r.Header.Set(ProbeHeader, asked)
+	r.Header.Set(web.ProbeHeader, asked)
 	w := httptest.NewRecorder()
 	if none.describe(w, r); len(w.Header()) > 0 {
 		t.Errorf("without a prober: %v", w.Header())
@@ -88,7 +88,7 @@ func TestProbeOnlyAnswersItsOwnForm(t *testing.T) {
 func TestProbeHidesAddresses(t *testing.T) {
 	t.Parallel()
 	header := func(id, forwarded string) http.Header {
-		h := http.Header{ProbeHeader: {id}}
+		h := http.Header{web.ProbeHeader: {id}}
 		if forwarded != "" {
 			h.Set("X-Forwarded-For", forwarded)
 		}
@@ -121,7 +121,7 @@ func TestProbeHidesAddresses(t *testing.T) {
 
 func TestProbeDescribesHeaders(t *testing.T) {
 	t.Parallel()
-	all := http.Header{ProbeHeader: {asked}, "Cookie": {"session=secret"}, "Authorization": {"Basic secret"}, "Referer": {"https://shop.example/?secret"},
+	all := http.Header{web.ProbeHeader: {asked}, "Cookie": {"session=secret"}, "Authorization": {"Basic secret"}, "Referer": {"https://shop.example/?secret"},
 		"Origin": {"https://shop.example"}, "User-Agent": {"secret"}}
 	got := described(t, "key", "10.0.0.1:1", all)
 	for _, name := range []string{"origin", "cookie", "authorization", "referer", "internal"} {
@@ -135,7 +135,7 @@ func TestProbeDescribesHeaders(t *testing.T) {
 
 	// A header that is missing or changed has another hash; the other headers keep theirs.
 	for name, header := range BrowserHeaders {
-		changed := described(t, "key", "10.0.0.1:1", http.Header{ProbeHeader: {asked}, header: {"secret"}})
+		changed := described(t, "key", "10.0.0.1:1", http.Header{web.ProbeHeader: {asked}, header: {"secret"}})
 		for other := range BrowserHeaders {
 			if same := value(changed, other) == value(got, other); same != (other != name) || len(value(got, other)) != 16 {
 				t.Errorf("with %s: %s=%q, without it %q", header, other, value(changed, other), value(got, other))
@@ -146,7 +146,7 @@ func TestProbeDescribesHeaders(t *testing.T) {
 		}
 	}
 
-	got = described(t, "key", "203.0.113.5:1", http.Header{ProbeHeader: {asked}})
+	got = described(t, "key", "203.0.113.5:1", http.Header{web.ProbeHeader: {asked}})
 	for _, name := range []string{"origin", "cookie", "authorization", "referer", "internal"} {
 		if value(got, name) != "0" {
 			t.Errorf("%s in %q, want 0", name, got)
@@ -154,7 +154,7 @@ func TestProbeDescribesHeaders(t *testing.T) {
 	}
 
 	for from, want := range map[string]string{"10.0.0.1:1": "unknown-proxy", "198.51.100.7:1": "hidden-clients", "203.0.113.5:1": "none"} {
-		got := described(t, "key", from, http.Header{ProbeHeader: {asked}, "X-Forwarded-For": {"198.51.100.7"}})
+		got := described(t, "key", from, http.Header{web.ProbeHeader: {asked}, "X-Forwarded-For": {"198.51.100.7"}})
 		if value(got, "shared") != want {
 			t.Errorf("from %s: %q, want %s", from, got, want)
 		}

@@ -54,15 +54,20 @@ func ClientAddr(trusted []netip.Prefix) func(*http.Request) netip.Addr {
 	}
 }
 
+// ProbeHeader is the header by which `tallygate doctor` asks an endpoint of browsers what has arrived
+// through the proxies in front. Such a request may come from this machine, so it is no sighting.
+const ProbeHeader = "Tallygate-Probe"
+
 // Addr returns a request's client address: the socket's peer, unless that is a trusted proxy. Then
 // it is the rightmost hop of X-Forwarded-For that is not a trusted proxy itself. Forwarding headers
 // of other peers are ignored. Addr returns the zero address if it cannot read one.
 func (c *Clients) Addr(r *http.Request) netip.Addr {
 	addr, shared := findClient(r, c.trusted)
-	switch shared {
-	case byUnknownProxy:
+	switch {
+	case len(r.Header[ProbeHeader]) > 0:
+	case shared == byUnknownProxy:
 		c.warn(&c.unknownProxy, proxyWarning)
-	case byHiddenClients:
+	case shared == byHiddenClients:
 		c.warn(&c.hidden, hiddenWarning)
 	}
 	return addr

@@ -134,8 +134,10 @@ func TestProxyWarnings(t *testing.T) {
 			log.Reset()
 			now = noon
 			shared := &http.Request{RemoteAddr: test.peer, Header: http.Header{"X-Forwarded-For": {test.forwarded}}}
-			if text := test.warning(); text != "" {
-				t.Errorf("before any request: %q", text)
+			probe := &http.Request{RemoteAddr: test.peer, Header: http.Header{"X-Forwarded-For": {test.forwarded}, web.ProbeHeader: {"0123456789abcdef-1"}}}
+			clients.Addr(probe)
+			if text := test.warning(); text != "" || log.Len() > 0 {
+				t.Errorf("after nothing but a probe of the doctor: %q, log %q", text, &log)
 			}
 
 			lines := 0

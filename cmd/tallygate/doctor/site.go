@@ -19,6 +19,7 @@ import (
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/dataplane"
 	"github.com/tallygate/tallygate/db/health"
+	"github.com/tallygate/tallygate/web"
 )
 
 // siteTimeout bounds all checks of a website's proxy.
@@ -188,7 +189,7 @@ func (s *siteCheck) send(ctx context.Context, method, address, body string, head
 	if err != nil {
 		return nil, err
 	}
-	return &answer{response.StatusCode, response.Header, text, parseProbe(response.Header.Get(dataplane.ProbeHeader))}, nil
+	return &answer{response.StatusCode, response.Header, text, parseProbe(response.Header.Get(web.ProbeHeader))}, nil
 }
 
 // parseProbe parses the server's description of a request: "id=…; client=…".
@@ -352,7 +353,7 @@ func (s *siteCheck) probe(ctx context.Context, address, body string, header http
 	id := s.session + "-" + strconv.Itoa(s.probes)
 	header.Set("Origin", s.origin())
 	header.Set("Content-Type", "text/plain;charset=UTF-8")
-	header.Set(dataplane.ProbeHeader, id)
+	header.Set(web.ProbeHeader, id)
 	for name, value := range browserValues {
 		header.Set(dataplane.BrowserHeaders[name], value)
 	}

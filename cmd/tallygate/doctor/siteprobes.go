@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tallygate/tallygate/dataplane"
+	"github.com/tallygate/tallygate/web"
 )
 
 // checkProbes compares what the server sees of requests through the proxy with those that are sent
@@ -36,8 +37,8 @@ func (s *siteCheck) checkProbes(ctx context.Context, e endpoint) {
 		if direct != nil && direct.probe == nil {
 			s.warn("site-old-server", "Update the server.", "the server does not describe requests: cookies, caches and addresses cannot be seen")
 		} else {
-			s.warn("site-headers-removed", "Let the proxy pass the header "+dataplane.ProbeHeader+" on, in both directions, while you check it.",
-				"%s: the header %s does not pass the proxy: cookies, caches and addresses cannot be seen", address, dataplane.ProbeHeader)
+			s.warn("site-headers-removed", "Let the proxy pass the header "+web.ProbeHeader+" on, in both directions, while you check it.",
+				"%s: the header %s does not pass the proxy: cookies, caches and addresses cannot be seen", address, web.ProbeHeader)
 		}
 		for _, area := range []string{areaHeaders, areaCookies, areaCache, areaAddress} {
 			s.skipped(area)
