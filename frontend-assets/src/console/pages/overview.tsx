@@ -81,7 +81,7 @@ export function Overview({ id }: { id: string }) {
 /** noticeCounts returns the counts of a site's notices: calls that need attention, and the step of the quota, in percent. */
 const noticeCounts = ({ rejections, usage: { percent } }: Site): NoticeCounts => ({
   rejections: rejections.reduce((sum, { ignored, count }) => (ignored ? sum : sum + count), 0),
-  usage: [100, 80].find((step) => percent >= step) ?? 0,
+  usage: [100, 80].find((step) => percent! >= step) ?? 0,
 });
 
 /**
