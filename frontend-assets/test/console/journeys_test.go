@@ -103,7 +103,7 @@ func TestJourneysChromium(t *testing.T) {
 	p.see("Entered here")
 	p.leads("/blog/how-to-descale-a-kettle 21, Entered here 115 | Entered here 21")
 	p.look("journeys-before")
-	p.Goto(s.control + "/sites/" + id + "?period=91d&journey=signup&before=1")
+	p.Goto(s.control + "/sites/" + id + period + "&journey=signup&before=1")
 	p.WaitFor("document.querySelectorAll('.ways section').length === 3")
 	p.leads("/pricing 36 | / 36 | Entered here 36")
 	p.click(`document.querySelector('.ways [aria-label="Journeys from /pricing"]')`)

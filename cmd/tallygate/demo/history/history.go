@@ -171,12 +171,13 @@ var hours = []weighted[int]{
 // weekdays is how busy each day of the week is, from Sunday.
 var weekdays = [7]float64{1.18, 0.98, 0.92, 0.9, 0.94, 0.88, 1.05}
 
-// Campaigns of the shop, in days since the start of a period of 45 days.
+// Campaigns of the shop, in days since the start of a period of four weeks: reports of 28 days, which
+// the console shows first, have each of them on any date.
 const (
-	period        = 45
+	period        = 28
 	newsletterDay = 12
-	offerFirst    = 30
-	offerLast     = 34
+	offerFirst    = 20
+	offerLast     = 24
 )
 
 // NewsletterDay and OfferDay return the latest day up to a day on which the shop sent its
