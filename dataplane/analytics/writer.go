@@ -59,8 +59,8 @@ type HitStore = batch.Store[ingest.HitKeys, ingest.HitState, ingest.HitChanges]
 // writer stores hits in batches.
 type writer = batch.Writer[*hit, ingest.HitKeys, ingest.HitState, ingest.HitChanges, outcome]
 
-// newWriter returns a writer of hits that wait for at most the timeout, and of which one attempt to
-// store a batch takes half. An attempt ends before the deadlines of its hits, since the client of a
+// newWriter returns a writer of hits that wait for at most the timeout. One attempt to store a batch
+// takes at most half of it, and ends before the deadlines of its hits, since the client of a
 // 503 may send the hit again. A batch that a pause of the database has rolled back is tried again
 // while its hits have time. The writer calls notify with the deliveries of each batch after their
 // commit. notify must not wait; nil is none, as for observer.

@@ -33,10 +33,10 @@ type Options struct {
 	MaxBytes  int // most bytes in one batch, by the sizes that are passed to DoBefore; default 1 MiB
 	MaxQueued int // most waiting batches before DoBefore returns ErrFull; default 8
 
-	// Timeout bounds an attempt to store a batch, with the retries that Isolate causes. Items whose
-	// deadline is not more than a tenth behind that end have an attempt of their own, which ends a
-	// twentieth of Timeout before the first of their deadlines. Items whose deadline is nearer than
-	// a tenth are rejected with ErrLate when their turn comes. Default: no bound.
+	// Timeout bounds an attempt to store a batch, with the retries that Isolate causes. Items with
+	// a deadline at most a tenth of Timeout behind its end have an attempt of their own, which ends a
+	// twentieth of Timeout before the first deadline. Items with less than a tenth of Timeout left
+	// are rejected with ErrLate when their turn comes. Default: no bound.
 	Timeout time.Duration
 
 	// RolledBack reports whether nothing is stored for certain after a commit error. The items of
@@ -305,7 +305,7 @@ func (q *Queue[In, Out]) write() {
 	}
 }
 
-// storeGroup stores the entries whose requests will still wait for the outcome. A pause of the
+// storeGroup stores the entries with requests that still wait for the outcome. A pause of the
 // database can end an attempt: what it left has as many further attempts as there is time for.
 func (q *Queue[In, Out]) storeGroup(g *group[In, Out]) {
 	timeout := q.options.Timeout
@@ -344,7 +344,7 @@ func (q *Queue[In, Out]) split(entries []*entry[In, Out]) (patient, hurried []*e
 	return patient, hurried
 }
 
-// attempt tries once to store the entries whose requests still wait, and reports whether it ran out
+// attempt tries once to store the entries with waiting requests, and reports whether it ran out
 // of time.
 func (q *Queue[In, Out]) attempt(entries []*entry[In, Out]) (ranOut bool) {
 	now := time.Now()
@@ -364,7 +364,7 @@ func (q *Queue[In, Out]) attempt(entries []*entry[In, Out]) (ranOut bool) {
 	return errors.Is(ctx.Err(), context.DeadlineExceeded) || end.Equal(whole) && slices.ContainsFunc(entries, gaveUp)
 }
 
-// staying returns the entries whose requests still wait, and will until the given time.
+// staying returns the entries with requests that wait until the given time or longer.
 func (q *Queue[In, Out]) staying(entries []*entry[In, Out], until time.Time) []*entry[In, Out] {
 	staying := entries[:0]
 

@@ -173,7 +173,7 @@ func TestEmptyFileBesideTheKey(t *testing.T) {
 }
 
 // TestKeyWithoutDatabase checks that nothing begins without rows in a folder that has lost its
-// database, as after a move to PostgreSQL whose setting is forgotten, until the key is removed.
+// database, as after a move to PostgreSQL without its setting, until the key is removed.
 func TestKeyWithoutDatabase(t *testing.T) {
 	t.Parallel()
 

@@ -112,7 +112,7 @@ func testRotation(t *testing.T, settings map[string]string) {
 		t.Errorf("kept %q", kept)
 	}
 
-	// The sizes of files that a limited process can write are those of a full disk.
+	// A limited process can write files of the same size as a process on a full disk.
 	failing := newCommand(settings, "admin", "backup", folder, "--keep", "1")
 	limited := exec.Command("sh", append([]string{"-c", `trap "" XFSZ; ulimit -f 8; exec "$0" "$@"`, failing.Path}, failing.Args[1:]...)...)
 	limited.Env = failing.Env

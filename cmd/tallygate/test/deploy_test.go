@@ -353,7 +353,7 @@ func TestDeployBackupTimer(t *testing.T) {
 	}
 }
 
-// isolation returns the settings of a unit from the one that makes the system read-only, without
+// isolation returns the settings of a unit from ProtectSystem on, without
 // comments and without what only the service's background process needs.
 func isolation(unit string) string {
 	_, text, _ := strings.Cut(unit, "\nProtectSystem=")

@@ -48,7 +48,7 @@ type plane struct {
 	stop    func()       // stops the service, which stores all hits and counters
 }
 
-// newPlane returns a plane whose hits wait for the database for up to a minute, for a busy machine.
+// newPlane returns a plane for a busy machine: hits wait for the database for up to a minute.
 func newPlane(tb testing.TB, d *db.DB) *plane {
 	tb.Helper()
 	return newPlaneWith(tb, d, func(o *analytics.Options) { o.Timeout = time.Minute })
