@@ -59,6 +59,7 @@ func (c *demoCommand) Run(ctx context.Context, s *session) error {
 	s.settings.WebhookCAFile = webhooks.CAFile
 	s.settings.WebhookAllowNets = append(s.settings.WebhookAllowNets, config.Network{Prefix: webhooks.Net})
 
+	fmt.Fprintln(s.out, "Demo: the service starts with its data in", s.settings.DataDir)
 	app, err := serve.Open(ctx, s.settings, log)
 	if err != nil {
 		return err
@@ -81,6 +82,7 @@ func (c *demoCommand) Run(ctx context.Context, s *session) error {
 		Control:      "http://" + app.Addr("control"),
 		Data:         "http://" + app.Addr("data"),
 		Webhooks:     webhooks,
+		Out:          s.out,
 		BaseURL:      cmp.Or(string(s.settings.BaseURL), "http://"+app.Addr("control")),
 		AnalyticsURL: string(s.settings.AnalyticsURL),
 		CaptchaURL:   string(s.settings.CaptchaURL),

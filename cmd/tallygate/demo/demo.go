@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"net/http/cookiejar"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/Khan/genqlient/graphql"
 
+	"github.com/tallygate/tallygate/cmd/tallygate/demo/history"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/graph/client"
 )
@@ -39,6 +41,7 @@ type Options struct {
 	Control  string           // origin at which the control plane listens
 	Data     string           // origin at which the data plane listens
 	Webhooks *WebhookReceiver // of the demo shop
+	Out      io.Writer        // says what New does
 
 	BaseURL, AnalyticsURL, CaptchaURL string // public origins
 }
@@ -61,19 +64,22 @@ type Owner struct {
 	Password string `json:"password"`
 }
 
-// New signs the owner in, or up on the first run, and sets up the site with its webhook and the
-// form.
+// New signs the owner in, or up on the first run, sets up the site with its webhook and the form,
+// and stores the visits since the last run. It writes a line before each step.
 func New(ctx context.Context, o Options) (*Demo, error) {
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		return nil, err
 	}
 
+	say := func(step string) { fmt.Fprintln(o.Out, "Demo:", step) }
 	d := &Demo{options: o, client: &http.Client{Jar: jar, Timeout: 10 * time.Second}}
 	d.api = graphql.NewClient(o.Control+"/graphql", d.client)
 	if d.owner, err = ReadOrCreateOwner(o.DataDir); err != nil {
 		return nil, err
 	}
+
+	say("the owner signs in, and the site is set up")
 	if err := d.authenticate(ctx); err != nil {
 		return nil, err
 	}
@@ -84,6 +90,7 @@ func New(ctx context.Context, o Options) (*Demo, error) {
 		return nil, fmt.Errorf("webhook: %w", err)
 	}
 
+	say("the form gets a captcha")
 	sitekey, secret, err := prepareSitekey(ctx, o.DB, d.owner.Email)
 	if err != nil {
 		return nil, fmt.Errorf("form: %w", err)
@@ -91,6 +98,7 @@ func New(ctx context.Context, o Options) (*Demo, error) {
 
 	d.form = newContactForm(o.CaptchaURL, o.Data, sitekey.Sitekey, secret)
 
+	say(fmt.Sprintf("the visits since the last run, of at most %d days, are generated, stored and counted", history.Days))
 	if err := d.prepareReports(ctx, sitekey); err != nil {
 		return nil, fmt.Errorf("history: %w", err)
 	}

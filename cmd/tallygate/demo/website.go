@@ -127,19 +127,19 @@ func (d *Demo) page(w http.ResponseWriter, content pageContent) {
 	}))
 }
 
-// Greet prints the addresses of the running demo and what to try next. port is the website's.
+// Greet prints the address to open, the other addresses and what to try next. port is the website's.
 func (d *Demo) Greet(w io.Writer, port string) {
 	shop := "http://" + Domain + ":" + port
 	fmt.Fprintf(w, `
-Tallygate's demo is running. Press Ctrl+C to stop it.
+Tallygate's demo is running: open  %[1]s/
+Press Ctrl+C to stop it.
 
-  Demo shop   %[1]s/
+  Console     %[2]s/
+  Sign-in     %[3]s  %[4]s
   Purchase    %[1]s/shop/kettle
   Webhooks    %[1]s/webhooks
   Form        %[1]s/contact
-  Console     %[2]s/
   GraphQL     %[2]s/graphql
-  Sign-in     %[3]s  %[4]s
   Site key    %[5]s
   Site id     %[6]s
   Sitekey     %[8]s
