@@ -51,7 +51,7 @@ build: ## Build the program as bin/tallygate, static and without symbols
 	go build -buildvcs=false -trimpath $(STAMP) -o bin/tallygate ./cmd/tallygate
 
 .PHONY: generate
-generate: ## Generate the GraphQL server's code, its client, the templates' code, and docs/configuration.md
+generate: ## Generate the GraphQL server's code, its client, the templates' code, and docs/operator/configuration.md
 	go run -buildvcs=false ./tools/gqlgen
 	go tool genqlient graph/client/genqlient.yaml
 	go tool qtc -skipLineComments -dir=cmd/tallygate/demo
@@ -138,34 +138,34 @@ bench: ## Run the benchmarks
 
 # Run it on an otherwise idle machine: other load distorts the figures.
 .PHONY: bench-report
-bench-report: build ## Measure the service and write the tables of docs/performance.md (12 minutes)
+bench-report: build ## Measure the service and write the tables of docs/operator/performance.md (12 minutes)
 	go build -buildvcs=false -o bin/loadgen ./tools/loadgen
-	bin/loadgen bench --out docs/performance.md $(ARGS)
+	bin/loadgen bench --out docs/operator/performance.md $(ARGS)
 
 .PHONY: bench-growth
 bench-growth: build ## Measure with 10 million stored page views (ARGS="--rows 1000000": fewer)
 	go build -buildvcs=false -o bin/loadgen ./tools/loadgen
-	bin/loadgen growth --out docs/performance.md $(ARGS)
+	bin/loadgen growth --out docs/operator/performance.md $(ARGS)
 
 .PHONY: bench-reports
 bench-reports: build ## Measure reports of 10 million page views (ARGS="--rows 1000000": fewer)
 	go build -buildvcs=false -o bin/loadgen ./tools/loadgen
-	bin/loadgen reports --out docs/performance.md $(ARGS)
+	bin/loadgen reports --out docs/operator/performance.md $(ARGS)
 
 .PHONY: bench-reports-busy
 bench-reports-busy: build ## Measure 30 days of reports of 100 million page views a year
 	go build -buildvcs=false -o bin/loadgen ./tools/loadgen
-	bin/loadgen reports --per-year 100000000 --days 30 --section bench-reports-busy --out docs/performance.md $(ARGS)
+	bin/loadgen reports --per-year 100000000 --days 30 --section bench-reports-busy --out docs/operator/performance.md $(ARGS)
 
 .PHONY: bench-cells
 bench-cells: build ## Measure one cell and four, and four on the Citus cluster whose coordinator is at CITUS (3 minutes)
 	go build -buildvcs=false -o bin/loadgen ./tools/loadgen
-	bin/loadgen cells $(if $(CITUS),--citus $(CITUS)) --out docs/scale.md $(ARGS)
+	bin/loadgen cells $(if $(CITUS),--citus $(CITUS)) --out docs/operator/scale.md $(ARGS)
 
 .PHONY: cluster-run
 cluster-run: build ## Break a Citus cluster and a fleet on it under load, and verify (CITUS=program that starts one; 5 minutes)
 	@test -n "$(CITUS)" || { echo "cluster-run: set CITUS to a program that starts a cluster, see .ci/citus"; exit 1; }
-	@.ci/citus $(CITUS) cluster --out docs/scale.md $(ARGS)
+	@.ci/citus $(CITUS) cluster --out docs/operator/scale.md $(ARGS)
 
 .PHONY: attack
 attack: build ## Attack the service on each database, and measure the effect on other sites and accounts
@@ -220,7 +220,7 @@ lint: ## Check format, go vet and staticcheck
 	go vet ./...
 	go tool staticcheck ./...
 
-GENERATED = graph docs/configuration.md '*.qtpl.go'
+GENERATED = graph docs/operator/configuration.md '*.qtpl.go'
 
 .PHONY: check
 check: generate ## Check that generated files, assets and go.mod are current, lint, and check layout, words and vulnerabilities
@@ -235,7 +235,7 @@ check: generate ## Check that generated files, assets and go.mod are current, li
 
 .PHONY: recipes
 recipes: ## Run the recipes of frameworks in Chromium, with packages from the network
-	cd docs/recipes/frameworks && npm ci
+	cd docs/owner/recipes/frameworks && npm ci
 	go test -tags recipes -run '^TestRecipeFrameworksChromium$$' ./cmd/tallygate/test
 
 TSGO = go -C .ci/types build -buildvcs=false -o ../../bin/tsgo github.com/microsoft/typescript-go/cmd/tsgo

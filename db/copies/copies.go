@@ -114,7 +114,7 @@ func (c *Copy) checkSource(ctx context.Context) error {
 	}
 	if len(cells) > 1 {
 		return fmt.Errorf("the installation has %d cells, and a copy has one; copy a database with cells with pg_dump, "+
-			"see docs/backup.md", len(cells))
+			"see docs/operator/backup.md", len(cells))
 	}
 
 	return nil

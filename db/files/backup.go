@@ -11,7 +11,7 @@ import (
 
 // ErrBackUpElsewhere is returned by BackUp on PostgreSQL.
 var ErrBackUpElsewhere = errors.New("PostgreSQL has programs for this: " +
-	"pg_dump --no-unlogged-table-data --format=custom --file=FILE DATABASE_URL; see docs/backup.md")
+	"pg_dump --no-unlogged-table-data --format=custom --file=FILE DATABASE_URL; see docs/operator/backup.md")
 
 // partialMark is in the name of a copy that is not complete.
 const partialMark = ".partial-"

@@ -95,9 +95,9 @@ const (
 // The actions for conditions that are found in several ways.
 const (
 	SynchroniseClocks = "Synchronise the clocks of all machines, for instance with chrony."
-	CorrectClock      = `Correct the clock, or wait; see docs/operations.md, "Clocks".`
-	SeeTLS            = `See "When an order fails" in docs/tls.md.`
-	SetPlan           = `Set larger plans, see "Plans" in docs/operations.md, or let the limit refuse further hits.`
+	CorrectClock      = `Correct the clock, or wait; see docs/operator/operations.md, "Clocks".`
+	SeeTLS            = `See "When an order fails" in docs/operator/tls.md.`
+	SetPlan           = `Set larger plans, see "Plans" in docs/operator/operations.md, or let the limit refuse further hits.`
 	checkMailServer   = "Check the mail server, then run: tallygate admin test-mail you@example.com"
 )
 

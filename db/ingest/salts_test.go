@@ -234,7 +234,7 @@ func TestSaltAfterACrash(t *testing.T) {
 	}
 }
 
-// TestDumpHasNoSalts checks that a dump made as described in docs/operations.md has no salts.
+// TestDumpHasNoSalts checks that a dump made as described in docs/operator/operations.md has no salts.
 func TestDumpHasNoSalts(t *testing.T) {
 	t.Parallel()
 	bin, err := pgserver.Bin()

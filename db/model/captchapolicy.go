@@ -11,8 +11,8 @@ import (
 )
 
 // PhoneRate is the rate of a mid-range phone, in hashes per millisecond. It is an estimate: a core
-// of the machine of docs/performance.md reaches 13,000 in Chromium, and a phone about a quarter of
-// a desktop (docs/captcha.md, "What the work costs").
+// of the machine of docs/operator/performance.md reaches 13,000 in Chromium, and a phone about a quarter of
+// a desktop (docs/owner/captcha.md, "What the work costs").
 const PhoneRate = 3_000
 
 // WorkMS converts seconds of work to whole milliseconds; nil stays nil. Numbers that no policy

@@ -282,7 +282,7 @@ func TestReportSearch(t *testing.T) {
 		}
 	}
 
-	// The example of docs/reports.md leaves 320 characters.
+	// The example of docs/owner/reports.md leaves 320 characters.
 	example := filters(1, page("MATCHES", numbered(50, "/*/product-%d/**")...))
 	for length, ok := range map[int]bool{319: true, 320: false} {
 		if err := model.CheckReportSearch("f", "c", append(example, page("CONTAINS", strings.Repeat("a", length))), nil); (err == nil) != ok {

@@ -6,7 +6,7 @@ import (
 )
 
 // WebhookMessage is a message that the program sends to webhooks of sites and to alert channels of
-// the kind webhook. The table of docs/webhooks.md and the webhooks of dataplane/openapi.json, with
+// the kind webhook. The table of docs/owner/webhooks.md and the webhooks of dataplane/openapi.json, with
 // the schemas of the bodies, are compared with this list.
 type WebhookMessage struct {
 	Name    string // in the table
@@ -32,7 +32,7 @@ var (
 const MessageKindAlert = "alert"
 
 // WebhookMessages has every message. A new one needs a row here, a row and an example in
-// docs/webhooks.md, and, with a new kind, a schema in dataplane/openapi.json.
+// docs/owner/webhooks.md, and, with a new kind, a schema in dataplane/openapi.json.
 var WebhookMessages = []WebhookMessage{
 	{
 		Name: "purchase", Kind: DeliveryConversion, Event: EventPurchase, Webhook: DeliveryConversion,

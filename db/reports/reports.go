@@ -4,7 +4,7 @@
 // The worker calls Plan, which enters finished days into a ledger, and BuildDue, which builds their
 // segments and merges the days of a finished month. The control plane calls Report and Live. Days
 // without a segment, such as today, are built from their rows when a report asks for them and are
-// kept in memory for seconds. docs/reports.md has the definitions of all figures.
+// kept in memory for seconds. docs/owner/reports.md has the definitions of all figures.
 package reports
 
 import (

@@ -1,5 +1,5 @@
 // Passes requests below /x/ of a website on to Tallygate. cloudflare.mjs, netlify.mjs, next.mjs and vercel.mjs call it with the
-// visitor's address. Replace the folder, the names of the scripts and stats.example.com. docs/first-party.md has the reasons,
+// visitor's address. Replace the folder, the names of the scripts and stats.example.com. docs/owner/first-party.md has the reasons,
 // and the addresses that TALLYGATE_TRUSTED_PROXIES needs.
 
 const server = 'https://stats.example.com';

@@ -1,5 +1,5 @@
 // Next.js 16: save it as proxy.js, with forward.mjs next to it, in the root of the project or in src. Older versions call the file
-// middleware.js and the function middleware. docs/first-party.md has the reasons.
+// middleware.js and the function middleware. docs/owner/first-party.md has the reasons.
 //
 // `rewrites` in next.config.js does not suffice: it passes the visitors' cookies on.
 import { forward } from './forward.mjs';

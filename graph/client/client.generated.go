@@ -941,7 +941,7 @@ type SetConversionWebhookInput struct {
 	// HTTPS URL on the public internet, on port 443 or 8443, without user name and password, at most 2,048 bytes. If omitted, the URL is
 	// not changed; null or an empty string removes it.
 	Url *string `json:"url,omitempty"`
-	// The secret that signs the calls of both webhooks, see `docs/webhooks.md`: 16 to 256 printable characters, not counting the prefix
+	// The secret that signs the calls of both webhooks, see `docs/owner/webhooks.md`: 16 to 256 printable characters, not counting the prefix
 	// `whsec_`. If omitted or null, the secret is not changed; an empty string removes it and an old one. It cannot be read.
 	Secret *string `json:"secret,omitempty"`
 }

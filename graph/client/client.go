@@ -1,6 +1,6 @@
 // Package client calls the GraphQL API as a program of an owner does. The demo, the load program
 // and tests use it. github.com/Khan/genqlient generates its functions from the schema, from the
-// operations in docs/configure-site.graphql, and from operations.graphql. So each build also proves
+// operations in docs/owner/configure-site.graphql, and from operations.graphql. So each build also proves
 // that the schema suits generators of typed clients.
 package client
 

@@ -910,7 +910,7 @@ type FunnelPayload struct {
 	UserErrors []*UserError `json:"userErrors"`
 }
 
-// How many visitors went through steps in order within a UTC day. Filters keep or drop their visits as in all figures. docs/reports.md
+// How many visitors went through steps in order within a UTC day. Filters keep or drop their visits as in all figures. docs/owner/reports.md
 // defines the order of page views and events.
 type FunnelReport struct {
 	// Visitors who made the first step.
@@ -1178,7 +1178,7 @@ type InviteMemberPayload struct {
 	UserErrors []*UserError `json:"userErrors"`
 }
 
-// The visits of a journey. docs/reports.md has the rules.
+// The visits of a journey. docs/owner/reports.md has the rules.
 type Journey struct {
 	// Visits with the page or event.
 	Visits int64 `json:"visits"`
@@ -1574,7 +1574,7 @@ type Report struct {
 	// The properties with which events carried a value, most frequent first. At most 100. Null, a list or an object is no value.
 	PropertyNames []*ReportProperty `json:"propertyNames"`
 	// The numbers that events carried in a property: their sum, average and percentiles, without imported events. Texts that are
-	// written as numbers of JSON count as numbers; docs/reports.md has the rules. Null, with the error `GROUP_TOO_SMALL`, for so few visitors
+	// written as numbers of JSON count as numbers; docs/owner/reports.md has the rules. Null, with the error `GROUP_TOO_SMALL`, for so few visitors
 	// that a filter would show a small group.
 	Numbers *ReportNumbers `json:"numbers,omitempty"`
 	// How many visitors went through steps in this order within a UTC day.
@@ -1630,7 +1630,7 @@ type ReportFilter struct {
 // A filter keeps or drops whole visits, so that all figures of a report are about the same visits. PAGE, EVENT and PROPERTY keep a visit
 // in which such a page view or event happened. CONTAINS and CONTAINS_NOT ignore case in all dimensions; the other operators compare texts
 // exactly. All filters and funnels of a report together have at most 100 wildcards in patterns, and 1,024 characters in values of CONTAINS
-// and in patterns with several wildcards, counted as docs/reports.md says. So has each segment and each funnel.
+// and in patterns with several wildcards, counted as docs/owner/reports.md says. So has each segment and each funnel.
 type ReportFilterInput struct {
 	// What the filter compares.
 	Dimension model.ReportDimension `json:"dimension"`
@@ -1832,7 +1832,7 @@ type ReportRowConnection struct {
 	// Whether the rows contain figures that another service has counted.
 	Imported scan.ImportState `json:"imported"`
 	// Whether the row `(other)` counts together what has no row of its own: values of a day beyond a limit, the least frequent ones, see
-	// docs/limits.md, and small groups of visitors, see `Site.smallGroup`. Totals contain them.
+	// docs/owner/limits.md, and small groups of visitors, see `Site.smallGroup`. Totals contain them.
 	HasOther bool `json:"hasOther"`
 }
 
@@ -2157,7 +2157,7 @@ type SetConversionWebhookInput struct {
 	// HTTPS URL on the public internet, on port 443 or 8443, without user name and password, at most 2,048 bytes. If omitted, the URL is
 	// not changed; null or an empty string removes it.
 	URL graphql.Omittable[*string] `json:"url,omitempty"`
-	// The secret that signs the calls of both webhooks, see `docs/webhooks.md`: 16 to 256 printable characters, not counting the prefix
+	// The secret that signs the calls of both webhooks, see `docs/owner/webhooks.md`: 16 to 256 printable characters, not counting the prefix
 	// `whsec_`. If omitted or null, the secret is not changed; an empty string removes it and an old one. It cannot be read.
 	Secret *string `json:"secret,omitempty"`
 }

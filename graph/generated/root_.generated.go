@@ -2466,7 +2466,7 @@ type InstallationHealth {
   clockAheadMs: Int64!
   """
   The names of the checks that found something, for example ` + "`" + `worker-missing` + "`" + ` or ` + "`" + `unknown-proxy` + "`" + `: conditions of all processes that
-  the database shows, and of the process that answers. The list is empty while all is well. See docs/operations.md, "Health".
+  the database shows, and of the process that answers. The list is empty while all is well. See docs/operator/operations.md, "Health".
   """
   problems: [String!]!
   """
@@ -3082,7 +3082,7 @@ type DeleteAccountProviderPayload {
 	{Name: "../schema/report.graphqls", Input: `extend type Site {
   """
   What visitors did in a period. One request draws a whole page: select ` + "`" + `totals` + "`" + `, ` + "`" + `series` + "`" + `, and a ` + "`" + `breakdown` + "`" + ` under an alias for each
-  table. Every figure is an exact count of stored rows; docs/reports.md has the definitions. Costs 1 point of the rate limit for each
+  table. Every figure is an exact count of stored rows; docs/owner/reports.md has the definitions. Costs 1 point of the rate limit for each
   5,000 page views and events of the period, and of the one compared with, an eighth more for each breakdown, funnel and field of numbers, or 1
   point for each 0.1 ms of processor time and 1 for each 64 KB of values if that is more, in addition to the complexity. An equal report
   within 10 seconds gets the same answer and costs its complexity alone; ` + "`" + `asOf` + "`" + ` says until when it counts. Fails with
@@ -3236,7 +3236,7 @@ type Report {
   ): [ReportProperty!]! @cost(most: 10)
   """
   The numbers that events carried in a property: their sum, average and percentiles, without imported events. Texts that are
-  written as numbers of JSON count as numbers; docs/reports.md has the rules. Null, with the error ` + "`" + `GROUP_TOO_SMALL` + "`" + `, for so few visitors
+  written as numbers of JSON count as numbers; docs/owner/reports.md has the rules. Null, with the error ` + "`" + `GROUP_TOO_SMALL` + "`" + `, for so few visitors
   that a filter would show a small group.
   """
   numbers(
@@ -3459,7 +3459,7 @@ type ReportRowConnection {
   imported: ImportedFigures!
   """
   Whether the row ` + "`" + `(other)` + "`" + ` counts together what has no row of its own: values of a day beyond a limit, the least frequent ones, see
-  docs/limits.md, and small groups of visitors, see ` + "`" + `Site.smallGroup` + "`" + `. Totals contain them.
+  docs/owner/limits.md, and small groups of visitors, see ` + "`" + `Site.smallGroup` + "`" + `. Totals contain them.
   """
   hasOther: Boolean!
 }
@@ -3618,7 +3618,7 @@ enum NumberMetric {
 }
 
 """
-How many visitors went through steps in order within a UTC day. Filters keep or drop their visits as in all figures. docs/reports.md
+How many visitors went through steps in order within a UTC day. Filters keep or drop their visits as in all figures. docs/owner/reports.md
 defines the order of page views and events.
 """
 type FunnelReport {
@@ -3658,7 +3658,7 @@ enum JourneyDirection {
   BEFORE
 }
 
-"The visits of a journey. docs/reports.md has the rules."
+"The visits of a journey. docs/owner/reports.md has the rules."
 type Journey {
   "Visits with the page or event."
   visits: Int64!
@@ -4224,7 +4224,7 @@ enum ReportOperator {
 A filter keeps or drops whole visits, so that all figures of a report are about the same visits. PAGE, EVENT and PROPERTY keep a visit
 in which such a page view or event happened. CONTAINS and CONTAINS_NOT ignore case in all dimensions; the other operators compare texts
 exactly. All filters and funnels of a report together have at most 100 wildcards in patterns, and 1,024 characters in values of CONTAINS
-and in patterns with several wildcards, counted as docs/reports.md says. So has each segment and each funnel.
+and in patterns with several wildcards, counted as docs/owner/reports.md says. So has each segment and each funnel.
 """
 input ReportFilterInput {
   "What the filter compares."
@@ -5115,7 +5115,7 @@ input SetConversionWebhookInput {
   """
   url: String
   """
-  The secret that signs the calls of both webhooks, see ` + "`" + `docs/webhooks.md` + "`" + `: 16 to 256 printable characters, not counting the prefix
+  The secret that signs the calls of both webhooks, see ` + "`" + `docs/owner/webhooks.md` + "`" + `: 16 to 256 printable characters, not counting the prefix
   ` + "`" + `whsec_` + "`" + `. If omitted or null, the secret is not changed; an empty string removes it and an old one. It cannot be read.
   """
   secret: String

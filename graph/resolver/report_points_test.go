@@ -12,7 +12,7 @@ import (
 	"github.com/tallygate/tallygate/graph/limits"
 )
 
-// TestPointsOfReports checks the prices of docs/reports.md.
+// TestPointsOfReports checks the prices of docs/owner/reports.md.
 func TestPointsOfReports(t *testing.T) {
 	for _, test := range []struct {
 		size   reports.Size

@@ -69,19 +69,19 @@ func (r *Resolver) sitekey(ctx context.Context, viewer *model.User, id string) (
 	return ownObject(ctx, r, nodeid.Sitekey, viewer, id, r.sitekeys.SitekeyByID)
 }
 
-// WidgetTag returns the tags for a form (docs/captcha.md).
+// WidgetTag returns the tags for a form (docs/owner/captcha.md).
 func (r *sitekeyResolver) WidgetTag(ctx context.Context, obj *model.Sitekey) (string, error) {
 	return `<div class="service-captcha" data-sitekey="` + obj.Sitekey + `"></div>` + "\n" +
 		`<script defer src="` + html.EscapeString(r.captchaURL) + `/captcha.js"></script>`, nil
 }
 
-// CspLines returns what the policy of pages with the widget must allow (docs/captcha.md).
+// CspLines returns what the policy of pages with the widget must allow (docs/owner/captcha.md).
 func (r *sitekeyResolver) CspLines(ctx context.Context, obj *model.Sitekey) ([]string, error) {
 	return []string{"script-src " + r.captchaURL, "connect-src " + r.captchaURL, "worker-src blob:"}, nil
 }
 
 // OptionalCspLines returns what the policy of pages with the widget may allow in addition
-// (docs/captcha.md).
+// (docs/owner/captcha.md).
 func (r *sitekeyResolver) OptionalCspLines(ctx context.Context, obj *model.Sitekey) ([]string, error) {
 	return []string{"script-src 'wasm-unsafe-eval'", "style-src " + r.captchaURL}, nil
 }

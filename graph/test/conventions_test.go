@@ -120,14 +120,14 @@ func TestDescriptionsNameExistingCodes(t *testing.T) {
 	}
 }
 
-// TestDocumentsInTheGuideAreValid validates the operations in docs/graphql.md and docs/erasure.md
+// TestDocumentsInTheGuideAreValid validates the operations in docs/owner/graphql.md and docs/owner/erasure.md
 // against the schema.
 func TestDocumentsInTheGuideAreValid(t *testing.T) {
 	t.Parallel()
 	var documents [][]string
 
 	for _, name := range []string{"graphql.md", "erasure.md"} {
-		guide, err := os.ReadFile("../../docs/" + name)
+		guide, err := os.ReadFile("../../docs/owner/" + name)
 		if err != nil {
 			t.Fatal(err)
 		}

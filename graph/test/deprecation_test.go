@@ -18,7 +18,7 @@ import (
 // found.
 var checkedOn = time.Date(2026, 11, 27, 0, 0, 0, 0, time.UTC)
 
-// TestDeprecations checks the rule of docs/graphql.md for the schema.
+// TestDeprecations checks the rule of docs/owner/graphql.md for the schema.
 func TestDeprecations(t *testing.T) {
 	t.Parallel()
 	changelog, err := os.ReadFile("../../CHANGELOG.md")

@@ -91,7 +91,7 @@ func TestCreatingMutationsTakeKeys(t *testing.T) {
 	t.Parallel()
 	creates := regexp.MustCompile(`^(create|rotate|renew|invite|start|send|redeliver|resend|request|register|finish|confirm|` +
 		`restore|accept|signUp|issue|generate|duplicate|copy|clone|import|upload)`)
-	guide, err := os.ReadFile("../../docs/graphql.md")
+	guide, err := os.ReadFile("../../docs/owner/graphql.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestCreatingMutationsTakeKeys(t *testing.T) {
 			continue
 		}
 		if !strings.Contains(section, "`"+f.Name+"`") {
-			t.Errorf("docs/graphql.md does not list %s", f.Name)
+			t.Errorf("docs/owner/graphql.md does not list %s", f.Name)
 		}
 
 		payload := schema.Types[f.Type.Name()]

@@ -142,7 +142,7 @@ func TestClientFromSchemaFile(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	for name, copied := range map[string]string{
-		"operations.graphql": "../client/operations.graphql", "configure-site.graphql": "../../docs/configure-site.graphql",
+		"operations.graphql": "../client/operations.graphql", "configure-site.graphql": "../../docs/owner/configure-site.graphql",
 		"genqlient.yaml": "../client/genqlient.yaml",
 	} {
 		text, err := os.ReadFile(copied)

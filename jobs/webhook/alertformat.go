@@ -144,7 +144,7 @@ func teamsBody(t texts.Text, link string) object {
 	}
 }
 
-// alertEvent is the body of a signed call; docs/alerts.md describes it.
+// alertEvent is the body of a signed call; docs/owner/alerts.md describes it.
 type alertEvent struct {
 	Type    string               `json:"type"` // alert, summary or test
 	ID      string               `json:"id"`   // the same as webhook-id

@@ -126,7 +126,7 @@ func EmptyPostgresURL(tb testing.TB) string {
 }
 
 // RestrictedURL returns the address of a PostgreSQL database for a role that has the rights of
-// docs/operations.md: it reads and writes rows, and cannot create, change or drop tables.
+// docs/operator/operations.md: it reads and writes rows, and cannot create, change or drop tables.
 func RestrictedURL(tb testing.TB, databaseURL string) string {
 	tb.Helper()
 

@@ -23,7 +23,7 @@ import (
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
-// The tests of this file run the commands of docs/backup.md.
+// The tests of this file run the commands of docs/operator/backup.md.
 
 // restored is an instance that is restored from backups. Each run of its traffic has sites of its
 // own, so that it can be verified while others continue.

@@ -16,7 +16,7 @@ import (
 )
 
 // TestWebhookDocuments compares model.WebhookMessages with the webhooks of the document, and with
-// the table and the examples of docs/webhooks.md.
+// the table and the examples of docs/owner/webhooks.md.
 func TestWebhookDocuments(t *testing.T) {
 	t.Parallel()
 	var document struct {
@@ -30,7 +30,7 @@ func TestWebhookDocuments(t *testing.T) {
 		t.Errorf("openapi.json describes %q, and the kinds are %q", described, kinds)
 	}
 
-	page, err := os.ReadFile("../../docs/webhooks.md")
+	page, err := os.ReadFile("../../docs/owner/webhooks.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestWebhookDocuments(t *testing.T) {
 		want = append(want, strings.Join([]string{m.Name, "`" + m.BodyType() + "`", event, "`" + m.Webhook + "`", quoted(m.Fields), quoted(m.Optional)}, " | "))
 	}
 	if rows := tableRows(string(page), "| message |"); !slices.Equal(rows, want) {
-		t.Errorf("the table of docs/webhooks.md is\n%s\nwant\n%s", strings.Join(rows, "\n"), strings.Join(want, "\n"))
+		t.Errorf("the table of docs/owner/webhooks.md is\n%s\nwant\n%s", strings.Join(rows, "\n"), strings.Join(want, "\n"))
 	}
 
 	examples := map[string]int{}
@@ -70,7 +70,7 @@ func TestWebhookDocuments(t *testing.T) {
 	}
 	for _, m := range model.WebhookMessages {
 		if examples[m.Name] != 1 {
-			t.Errorf("docs/webhooks.md has %d examples of the message %q", examples[m.Name], m.Name)
+			t.Errorf("docs/owner/webhooks.md has %d examples of the message %q", examples[m.Name], m.Name)
 		}
 	}
 }

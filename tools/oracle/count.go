@@ -24,7 +24,7 @@ type Result struct {
 	Numbers    []Numbers
 }
 
-// naive counts a query with maps over rows, as slowly and as plainly as docs/reports.md says it.
+// naive counts a query with maps over rows, as slowly and as plainly as docs/owner/reports.md says it.
 type naive struct {
 	q      *scan.Query
 	totals *naiveRow

@@ -19,7 +19,7 @@ type funnelRow struct {
 	user  string
 }
 
-// compareRows orders the rows of a visitor as docs/reports.md defines: by time, page views before
+// compareRows orders the rows of a visitor as docs/owner/reports.md defines: by time, page views before
 // events and then by id, but rows of the same second that belong to different visits by their
 // visits.
 func compareRows(a, b funnelRow) int {

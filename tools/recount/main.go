@@ -2,8 +2,8 @@
 //
 //	go run ./tools/recount --pageviews pageviews.json --events events.json --from 2026-11-01 --to 2026-11-30 --by PAGE
 //
-// It reads the JSON and the CSV form of the export (docs/export.md), several files of each kind,
-// and counts as docs/reports.md defines, with maps and without the service's own code for counting.
+// It reads the JSON and the CSV form of the export (docs/owner/export.md), several files of each kind,
+// and counts as docs/owner/reports.md defines, with maps and without the service's own code for counting.
 // It prints the totals, the days and the rows of a breakdown as JSON: sums, of which the report's
 // rates are quotients.
 //

@@ -165,7 +165,7 @@ func TestDocsSize(t *testing.T) {
 		lines, words int
 	}{
 		{"README.md", 120, 900},
-		{"docs/architecture.md", 200, 1500},
+		{"docs/contributor/architecture.md", 200, 1500},
 	} {
 		text := read(t, test.name)
 		if n := strings.Count(text, "\n"); n > test.lines {
@@ -177,12 +177,12 @@ func TestDocsSize(t *testing.T) {
 	}
 }
 
-// TestDependencies compares docs/dependencies.md with the direct dependencies in go.mod.
+// TestDependencies compares docs/contributor/dependencies.md with the direct dependencies in go.mod.
 func TestDependencies(t *testing.T) {
-	listed := read(t, "docs/dependencies.md")
+	listed := read(t, "docs/contributor/dependencies.md")
 	for _, module := range goCommand(t, "list", "-m", "-f", "{{if not (or .Indirect .Main)}}{{.Path}}{{end}}", "all") {
 		if !strings.Contains(listed, "`"+module+"`") {
-			t.Errorf("docs/dependencies.md lacks %s, with the reason to depend on it", module)
+			t.Errorf("docs/contributor/dependencies.md lacks %s, with the reason to depend on it", module)
 		}
 	}
 }

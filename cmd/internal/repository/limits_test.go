@@ -15,11 +15,11 @@ import (
 	"time"
 )
 
-// TestLimitsDocument compares the numbers of docs/limits.md with the constants named in its
+// TestLimitsDocument compares the numbers of docs/owner/limits.md with the constants named in its
 // comments.
 func TestLimitsDocument(t *testing.T) {
 	root := moduleRoot(t)
-	text, err := os.ReadFile(filepath.Join(root, "docs", "limits.md"))
+	text, err := os.ReadFile(filepath.Join(root, "docs", "owner", "limits.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

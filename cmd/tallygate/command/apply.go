@@ -20,7 +20,7 @@ import (
 // applyCommand applies the settings in a file to an account's sites.
 type applyCommand struct {
 	Args struct {
-		File existingFile `positional-arg-name:"<file>" description:"A file in YAML or JSON, see docs/operations.md."`
+		File existingFile `positional-arg-name:"<file>" description:"A file in YAML or JSON, see docs/operator/operations.md."`
 	} `positional-args:"yes" required:"yes"`
 }
 

@@ -15,10 +15,10 @@ import (
 
 var updatePages = flag.Bool("update", false, "rewrite the generated pages of docs/")
 
-// TestConfigurationPage checks that docs/configuration.md is what config.Config and config.Texts
+// TestConfigurationPage checks that docs/operator/configuration.md is what config.Config and config.Texts
 // generate. With -update, as "make generate" calls it, it writes the page.
 func TestConfigurationPage(t *testing.T) {
-	const page = "../../../docs/configuration.md"
+	const page = "../../../docs/operator/configuration.md"
 	want := configurationPage(t)
 
 	if *updatePages {

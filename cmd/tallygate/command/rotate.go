@@ -46,6 +46,6 @@ func (c *rotateSecretCommand) Run(ctx context.Context, s *session) error {
 
 	fmt.Fprintln(s.out,
 		"Keep the previous key (TALLYGATE_SECRET_PREVIOUS, or the file secret.previous) until the time that "+
-			"docs/incidents.md names under \"Change the application key\".")
+			"docs/operator/incidents.md names under \"Change the application key\".")
 	return nil
 }

@@ -44,7 +44,7 @@ var texts = map[string]string{
 	"admin verify-backup": "Read a backup of SQLite, compare its tables, indexes and references, and print how " +
 		"much it holds. Needs no settings and changes nothing.",
 	"admin copy": "Copy the whole installation into an empty database, for instance from SQLite to PostgreSQL, while no " +
-		"process uses either. After an interruption, empty the target and run it again. See docs/move.md.",
+		"process uses either. After an interruption, empty the target and run it again. See docs/operator/move.md.",
 	"admin restore-month": "Restore a month that retention removed from PostgreSQL within the last 24 hours; " +
 		"without a month, list these months.",
 	"admin purge-site": "Delete for good a site that an owner has deleted, instead of waiting for the 7 days " +
@@ -65,7 +65,7 @@ var texts = map[string]string{
 		"events, and print the figures that differ.",
 	"admin import": "Make the reports of another service part of a site's reports: days before the site's " +
 		"first own day, from an export of Plausible, Umami, GoatCounter or Google Analytics 4. See " +
-		"docs/imports.md.",
+		"docs/owner/imports.md.",
 	"admin imports":          "List the imports of a site.",
 	"admin undo-import":      "Delete an import of a site from its reports.",
 	"admin set-captcha-plan": "Set the captcha plan of an account, effective from its next verification.",
@@ -74,7 +74,7 @@ var texts = map[string]string{
 	"admin installation": "Print the version, the settings without secrets, whether mails are sent, and the " +
 		"state of database, work and clock.",
 	"admin rotate-secret": "Replace the application key: seal with the new one what is stored with the " +
-		"previous one. See docs/incidents.md, \"Change the application key\".",
+		"previous one. See docs/operator/incidents.md, \"Change the application key\".",
 	"admin apply": "Give an account and its sites the settings in a file, all or none. Settings that the file " +
 		"does not name stay unchanged; a list in the file replaces the stored one. Running processes " +
 		"follow within a second.",

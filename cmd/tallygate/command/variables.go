@@ -18,7 +18,7 @@ var otherVariables = []*regexp.Regexp{
 	// Tests set them for their own processes, and programs that tests start inherit them.
 	regexp.MustCompile(`^TALLYGATE_TEST_[A-Z_]+=`),
 
-	// Scripts that call the API, such as docs/configure-site.sh, read them.
+	// Scripts that call the API, such as docs/owner/configure-site.sh, read them.
 	regexp.MustCompile(`^TALLYGATE_(URL|API_TOKEN)=`),
 
 	// Kubernetes sets them in each container, for services with names such as tallygate and

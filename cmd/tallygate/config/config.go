@@ -24,7 +24,7 @@ import (
 )
 
 // Config holds all settings of a serving process. Each is a flag or an environment variable;
-// `tallygate --help-settings` lists them with defaults and limits, and docs/configuration.md is
+// `tallygate --help-settings` lists them with defaults and limits, and docs/operator/configuration.md is
 // generated from the tags and from Texts. An empty variable counts as unset. Beyond them package
 // command reads only Go's GOGC and GOMEMLIMIT, and a few of these variables before they are parsed.
 type Config struct {

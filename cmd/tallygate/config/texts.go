@@ -2,8 +2,8 @@ package config
 
 // Text describes a setting.
 type Text struct {
-	Help string // for --help and docs/configuration.md
-	More string // for docs/configuration.md only
+	Help string // for --help and docs/operator/configuration.md
+	More string // for docs/operator/configuration.md only
 }
 
 // Texts describe the settings by the names of their flags.
@@ -127,7 +127,7 @@ var Texts = map[string]Text{
 	"oidc-issuer": {
 		Help: "Issuer of an OpenID Connect provider that signs people of the whole installation in, as " +
 			"https://login.example.com. Empty: none.",
-		More: "See [Sign-in through a provider](sign-in.md). Accounts can have providers of their own.",
+		More: "See [Sign-in through a provider](../owner/sign-in.md). Accounts can have providers of their own.",
 	},
 	"oidc-client-id": {
 		Help: "This installation's client id at the provider.",
@@ -157,7 +157,7 @@ var Texts = map[string]Text{
 	"flood-burst": {
 		Help: "Hits of one network (IPv4 /24, IPv6 /64) for one site that are stored in a burst: 1 to 1000000000. " +
 			"Further ones are answered but not stored or counted. 0 turns the limit off.",
-		More: "See [the flood limit](adr/014-flood-limit.md).",
+		More: "See [the flood limit](../contributor/adr/014-flood-limit.md).",
 	},
 	"flood-rate": {
 		Help: "Hits a second by which a network's burst refills: 1 to 1000000.",
@@ -165,7 +165,7 @@ var Texts = map[string]Text{
 	"server-flood-burst": {
 		Help: "Server-side events of one site that are stored in a burst: 1 to 1000000000. Further ones are answered " +
 			"but not stored or counted. 0 turns the limit off.",
-		More: "See [the flood limit](adr/014-flood-limit.md).",
+		More: "See [the flood limit](../contributor/adr/014-flood-limit.md).",
 	},
 	"server-flood-rate": {
 		Help: "Server-side events a second by which a site's burst refills: 1 to 1000000.",

@@ -15,7 +15,7 @@ import (
 )
 
 // restore is what to do with a file that cannot be used.
-const restore = "restore a backup into an empty data folder, see docs/backup.md"
+const restore = "restore a backup into an empty data folder, see docs/operator/backup.md"
 
 // refuseEmpty returns an error for a database file that is missing, or empty without a log, next to
 // an application key: the key belongs to a database with rows. A first start gives the file its

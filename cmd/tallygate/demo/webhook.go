@@ -31,7 +31,7 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 )
 
-// WebhookReceiver is a minimal back end for webhooks (docs/webhooks.md): it verifies the signature,
+// WebhookReceiver is a minimal back end for webhooks (docs/owner/webhooks.md): it verifies the signature,
 // ignores repetitions and responds at once. It keeps the calls in memory, for the page that lists
 // them.
 type WebhookReceiver struct {

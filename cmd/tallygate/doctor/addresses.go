@@ -133,7 +133,7 @@ func (e *examination) readiness(ctx context.Context, addr config.Address) (found
 		// Each process of one service has a time of its own, and the fault is one.
 		reason, _, _ := strings.Cut(body, "\nsince: ")
 		return []health.Finding{{Level: health.Error, Check: "service-not-ready", Problem: "the running service is not ready: " + oneLine(reason),
-			Action: "See the log of the running service, and docs/operations.md."}}, true
+			Action: "See the log of the running service, and docs/operator/operations.md."}}, true
 	}
 	if err == nil {
 		err = json.Unmarshal([]byte(body), &found)

@@ -19,14 +19,14 @@ func (e *examination) checkCells(ctx context.Context, d *db.DB) error {
 	}
 	for _, cell := range list {
 		if _, err := d.Cell(ctx, cell.ID); errors.Is(err, celllist.ErrDenied) {
-			e.fault("cell-schema", "Give the role the rights in docs/scale.md, \"Cells\", or restore the schema.",
+			e.fault("cell-schema", "Give the role the rights in docs/operator/scale.md, \"Cells\", or restore the schema.",
 				"the role cannot use the schema %s, or it does not exist: the hits and the captcha of cell %d are refused", cell.Schema, cell.ID)
 		}
 	}
 
 	faults, err := d.CheckCellAddresses(ctx)
 	for _, id := range slices.Sorted(maps.Keys(faults)) {
-		const correct = "Correct TALLYGATE_CELL_ADDRESSES; see docs/scale.md, \"Addresses of cells\"."
+		const correct = "Correct TALLYGATE_CELL_ADDRESSES; see docs/operator/scale.md, \"Addresses of cells\"."
 
 		switch fault := faults[id]; {
 		case errors.Is(fault, celllist.ErrDenied): // reported above

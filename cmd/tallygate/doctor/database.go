@@ -115,15 +115,15 @@ func (e *examination) openFolder() (lost bool, release func(), isNew bool) {
 	switch folder.LogLost {
 	case "":
 	case database.LogAbsent:
-		e.warn("log-absent", "See docs/operations.md, \"After a kill\".", "%s", folder.LogLost)
+		e.warn("log-absent", "See docs/operator/operations.md, \"After a kill\".", "%s", folder.LogLost)
 	default:
-		e.fault("log-lost", "Put the right tallygate.sqlite-wal back before anything starts; see docs/operations.md, \"After a kill\".",
+		e.fault("log-lost", "Put the right tallygate.sqlite-wal back before anything starts; see docs/operator/operations.md, \"After a kill\".",
 			"%s", folder.LogLost)
 		lost = true
 	}
 
 	if folder.Empty != nil {
-		e.fault("database-empty", "See docs/backup.md, and docs/move.md if the database moved.", "%v", folder.Empty)
+		e.fault("database-empty", "See docs/operator/backup.md, and docs/operator/move.md if the database moved.", "%v", folder.Empty)
 		lost = true
 	}
 
@@ -147,7 +147,7 @@ func (e *examination) reportUnreachable(err error) {
 		return
 	}
 
-	e.fault("database-unreachable", "Restore a backup if the file is damaged, or give the service's user rights on it; see docs/backup.md.",
+	e.fault("database-unreachable", "Restore a backup if the file is damaged, or give the service's user rights on it; see docs/operator/backup.md.",
 		"the database file cannot be opened: %v", cause(err))
 }
 
@@ -174,13 +174,13 @@ func (e *examination) checkSchema(ctx context.Context, d *db.DB) bool {
 	case isForeign(err):
 		e.fault("database-foreign", "Name a database of its own in TALLYGATE_DATABASE_URL, or another folder in TALLYGATE_DATA_DIR.", "%v", err)
 	case isIncomplete(err):
-		e.fault("schema-incomplete", "Restore the backup again into an empty database, see docs/backup.md.", "%v", err)
+		e.fault("schema-incomplete", "Restore the backup again into an empty database, see docs/operator/backup.md.", "%v", err)
 	case errors.Is(err, migrations.ErrEarlierBuild):
 		e.fault("schema-earlier-build", "Name an empty database in TALLYGATE_DATABASE_URL, or another folder in TALLYGATE_DATA_DIR.", "%v", err)
 	case errors.Is(err, migrations.ErrUnfinishedCopy):
-		e.fault("copy-unfinished", "Empty the database and run tallygate admin copy again, see docs/move.md.", "a copy into this database did not end")
+		e.fault("copy-unfinished", "Empty the database and run tallygate admin copy again, see docs/operator/move.md.", "a copy into this database did not end")
 	case errors.Is(err, migrations.ErrCopied):
-		e.fault("database-copied", "See docs/move.md.", "%v", err)
+		e.fault("database-copied", "See docs/operator/move.md.", "%v", err)
 	case errors.Is(err, context.DeadlineExceeded):
 		e.fault("database-read", "Run doctor again when the machine has less to do.", "the database did not answer within %v", areaTimeout)
 	case err != nil:
@@ -207,7 +207,7 @@ const previousKeyNeeded = 90 * 24 * time.Hour
 
 // checkKeys compares the application key with the database's.
 func (e *examination) checkKeys(ctx context.Context, d *db.DB) error {
-	const action = "See docs/incidents.md, \"Change the application key\"."
+	const action = "See docs/operator/incidents.md, \"Change the application key\"."
 
 	k, err := secret.Existing(e.c)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

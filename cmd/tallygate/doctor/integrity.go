@@ -20,7 +20,7 @@ const integrityTimeout = 10 * time.Minute
 var largeFile int64 = 256 << 20
 
 // restoreBackup is what to do about a damaged file.
-const restoreBackup = "Stop the service and restore a backup, see docs/backup.md."
+const restoreBackup = "Stop the service and restore a backup, see docs/operator/backup.md."
 
 // checkIntegrity reads the whole database file, or on PostgreSQL every table and index with its own
 // check if that is installed. It returns whether further checks can rely on the database.
@@ -58,7 +58,7 @@ func (e *examination) checkRows(ctx context.Context, d *db.DB) bool {
 	checked, err := inspect.New(d).CheckRows(ctx)
 	switch {
 	case errors.Is(err, inspect.ErrDamaged):
-		e.fault("database-damaged", "Stop the service and restore a backup, or rebuild the index if the message names one; see docs/incidents.md.", "%v", err)
+		e.fault("database-damaged", "Stop the service and restore a backup, or rebuild the index if the message names one; see docs/operator/incidents.md.", "%v", err)
 		return false
 	case err != nil:
 		e.warn("database-unchecked", "Run doctor again when the server has less to do.",

@@ -49,7 +49,7 @@ func (e *examination) checkFiles(context.Context) bool {
 		}
 
 		if age := state.Age(e.Now()); age > f.old {
-			e.warn(f.check+"-old", f.update+" See docs/operations.md, Countries and lists.",
+			e.warn(f.check+"-old", f.update+" See docs/operator/operations.md, Countries and lists.",
 				"the data of %s is of %s, %d days old", f.setting, state.Built.UTC().Format(time.DateOnly), age/(24*time.Hour))
 		}
 	}

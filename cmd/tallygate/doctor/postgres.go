@@ -66,7 +66,7 @@ func (e *examination) checkDurability(server inspect.Server) {
 
 // checkRights reports missing rights of the role.
 func (e *examination) checkRights(ctx context.Context, store *inspect.Store, server inspect.Server) {
-	const grants = "Give the role the rights in docs/operations.md, \"Migrations\"."
+	const grants = "Give the role the rights in docs/operator/operations.md, \"Migrations\"."
 
 	denied, err := store.DeniedTables(ctx)
 	switch {
@@ -131,7 +131,7 @@ func connections(c *config.Config) int {
 // checkSessions checks what needs a session of the server, which a pooler in transaction mode takes
 // away.
 func (e *examination) checkSessions(ctx context.Context, store *inspect.Store) {
-	const action = "Set TALLYGATE_DATABASE_DIRECT_URL to the address of the server itself; see docs/operations.md, \"Connection poolers\"."
+	const action = "Set TALLYGATE_DATABASE_DIRECT_URL to the address of the server itself; see docs/operator/operations.md, \"Connection poolers\"."
 
 	addresses, err := store.Addresses(ctx)
 	switch {

@@ -33,7 +33,7 @@ const (
 	probeCookie  = "tallygate-doctor=1"
 	maxScript    = 1 << 20
 	probeSecret  = "Basic ZG9jdG9yOmRvY3Rvcg=="
-	docOfProxies = " See docs/first-party.md."
+	docOfProxies = " See docs/owner/first-party.md."
 )
 
 // browserValues are the values of dataplane.BrowserHeaders that the checks send.

@@ -45,7 +45,7 @@ func (e *examination) checkPort(ctx context.Context, setting string, addr config
 	case err == nil:
 		held.Close()
 	case errors.Is(err, fs.ErrPermission):
-		e.fault("tls-port-rights", "Give the service the right to use ports below 1024; see \"Ports below 1024\" in docs/tls.md.",
+		e.fault("tls-port-rights", "Give the service the right to use ports below 1024; see \"Ports below 1024\" in docs/operator/tls.md.",
 			"%s: this user must not listen on %s", setting, addr)
 	default:
 		e.fault("listener-taken", "Stop the other program, for instance a proxy, or choose another address in "+setting+".",

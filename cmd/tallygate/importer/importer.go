@@ -1,5 +1,5 @@
 // Package importer reads the exports of other analytics services. It reads a whole export and
-// checks it before anything is stored, so that a damaged file changes nothing. docs/imports.md has
+// checks it before anything is stored, so that a damaged file changes nothing. docs/owner/imports.md has
 // the forms of the exports and what becomes of their fields.
 package importer
 

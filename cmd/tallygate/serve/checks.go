@@ -8,7 +8,7 @@ import (
 // addChecks adds the checks of what this process notices itself. Open calls it before anything is
 // served.
 func (a *App) addChecks(clients *web.Clients) {
-	a.check("key-replaced", `See docs/incidents.md, "Change the application key".`, func() string {
+	a.check("key-replaced", `See docs/operator/incidents.md, "Change the application key".`, func() string {
 		if a.keyReplaced.Load() {
 			return keyReplacedMessage
 		}
@@ -25,7 +25,7 @@ func (a *App) addChecks(clients *web.Clients) {
 		a.check("operator-file", "Correct the file.", func() string { return reloadWarning(file.State()) })
 	}
 	if a.hold != nil {
-		a.check("log-lost", `See docs/operations.md, "After a kill".`, a.hold.LogLost)
+		a.check("log-lost", `See docs/operator/operations.md, "After a kill".`, a.hold.LogLost)
 	}
 	if a.child != nil {
 		a.check("background-process", "See the log of the service.", a.child.Warning)

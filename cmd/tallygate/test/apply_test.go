@@ -103,17 +103,17 @@ func newApplier(t *testing.T, databaseURL string) *applier {
 	return a
 }
 
-// documentedExample returns the file in docs/operations.md.
+// documentedExample returns the file in docs/operator/operations.md.
 func documentedExample(t *testing.T) string {
 	t.Helper()
-	operations, err := os.ReadFile("../../../docs/operations.md")
+	operations, err := os.ReadFile("../../../docs/operator/operations.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 
 	found := regexp.MustCompile("(?s)```yaml\n(account:.*?)```").FindStringSubmatch(string(operations))
 	if found == nil {
-		t.Fatal("docs/operations.md has no example")
+		t.Fatal("docs/operator/operations.md has no example")
 	}
 
 	return found[1]

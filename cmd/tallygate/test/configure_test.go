@@ -14,7 +14,7 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// TestConfigureSite runs docs/configure-site.sh: with only an API token it creates a site to which
+// TestConfigureSite runs docs/owner/configure-site.sh: with only an API token it creates a site to which
 // browsers and servers can send hits. Then it replaces and revokes the server secret, and checks
 // that no data process accepts the old ones.
 func TestConfigureSite(t *testing.T) {
@@ -49,7 +49,7 @@ func configureSite(t *testing.T, control *process, data ...string) {
 	owner.do(`mutation { signUp(input: {email: "owner@example.com", password: "correct horse", accountName: "Example"}) { viewer { id } } }`, &struct{}{})
 	owner.do(`mutation { createApiToken(input: {name: "script", scopes: [WRITE, EXPORT]}) { token } }`, &made)
 
-	script := exec.Command("sh", "../../../docs/configure-site.sh", "example.com")
+	script := exec.Command("sh", "../../../docs/owner/configure-site.sh", "example.com")
 	script.Env = append(newCommand(nil).Env, "TALLYGATE_URL=http://"+control.addr["control"],
 		"TALLYGATE_API_TOKEN="+made.CreateAPIToken.Token,
 		"EXTRA_DOMAIN=shop.example", "EVENT=lead", "WEBHOOK_URL=https://example.com/hook?a=b&c=d",

@@ -20,7 +20,7 @@ func (i *installation) addCell() {
 	}
 }
 
-// restrictedWithCell adds a cell, and changes to a role with the rights of docs/operations.md in
+// restrictedWithCell adds a cell, and changes to a role with the rights of docs/operator/operations.md in
 // it. It returns the owner's database.
 func (i *installation) restrictedWithCell() (owner *db.DB) {
 	i.Helper()

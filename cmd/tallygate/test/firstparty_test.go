@@ -23,7 +23,7 @@ import (
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
-// firstPartyFolder has the files that docs/first-party.md shows.
+// firstPartyFolder has the files that docs/owner/first-party.md shows.
 const firstPartyFolder = "first-party/"
 
 // The website's host, and the address of the last hop in front of Tallygate, which trusts it.
@@ -567,11 +567,11 @@ func (w *website) wantBrowser(t *testing.T, origin, path string) {
 // names another one.
 const websiteProxy, websiteProxyInDocument = "127.0.0.7", "198.51.100.7"
 
-// addedLine returns a line that docs/first-party.md adds to the proxy in front of Tallygate, for
+// addedLine returns a line that docs/owner/first-party.md adds to the proxy in front of Tallygate, for
 // the test's address.
 func addedLine(t *testing.T, line string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../../docs/first-party.md")
+	text, err := os.ReadFile("../../../docs/owner/first-party.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -581,7 +581,7 @@ func addedLine(t *testing.T, line string) string {
 	return strings.ReplaceAll(line, websiteProxyInDocument, websiteProxy)
 }
 
-// TestProxyKeepsAddressesOfWebsites: with the lines of docs/first-party.md, the shipped proxies in
+// TestProxyKeepsAddressesOfWebsites: with the lines of docs/owner/first-party.md, the shipped proxies in
 // front of Tallygate pass on the address that a website's proxy names, and no address that a
 // visitor claims.
 func TestProxyKeepsAddressesOfWebsites(t *testing.T) {

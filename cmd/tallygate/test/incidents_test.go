@@ -17,7 +17,7 @@ import (
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
-// The tests of this file follow docs/incidents.md.
+// The tests of this file follow docs/operator/incidents.md.
 
 // visitor sends page views and counts the acknowledged ones.
 type visitor struct {

@@ -30,7 +30,7 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// loadBalancer is one of the shipped examples in docs/proxies.
+// loadBalancer is one of the shipped examples in docs/operator/proxies.
 type loadBalancer struct {
 	program, file string
 
@@ -98,7 +98,7 @@ func (b loadBalancer) start(t *testing.T, nodes map[string]string) (addr string,
 		t.Skipf("%s is not installed", b.program)
 	}
 
-	example, err := os.ReadFile("../../../docs/proxies/" + b.file)
+	example, err := os.ReadFile("../../../docs/operator/proxies/" + b.file)
 	if err != nil {
 		t.Fatal(err)
 	}

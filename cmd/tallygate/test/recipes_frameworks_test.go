@@ -13,7 +13,7 @@ import (
 )
 
 // TestRecipeFrameworksChromium runs the form of each framework: it is accepted twice, with a token
-// each. It needs the packages of docs/recipes/frameworks: make recipes installs them and runs it.
+// each. It needs the packages of docs/owner/recipes/frameworks: make recipes installs them and runs it.
 func TestRecipeFrameworksChromium(t *testing.T) {
 	folder, err := filepath.Abs(recipes + "frameworks")
 	if err != nil {

@@ -16,14 +16,14 @@ import (
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
-const recipes = "../../../docs/recipes/"
+const recipes = "../../../docs/owner/recipes/"
 
 // runtimes are the programs that run the recipes, by the extension of a file.
 var runtimes = map[string][]string{
 	"go": {"go", "run"}, "mjs": {"node"}, "php": {"php"}, "py": {"python3"}, "rb": {"ruby"},
 }
 
-// recipe runs a file of docs/recipes and returns what it prints. Without its runtime the test is
+// recipe runs a file of docs/owner/recipes and returns what it prints. Without its runtime the test is
 // skipped, or failed in CI, which installs all of them.
 func recipe(t *testing.T, environment []string, path string, args ...string) (printed string, err error) {
 	t.Helper()

@@ -17,7 +17,7 @@ import (
 	"github.com/tallygate/tallygate/graph/client"
 )
 
-// TestTypedClient configures a site as docs/configure-site.sh does, with a client that a public
+// TestTypedClient configures a site as docs/owner/configure-site.sh does, with a client that a public
 // generator made from the schema. Its results are typed, so a response that differs from the schema
 // fails here.
 func TestTypedClient(t *testing.T) {

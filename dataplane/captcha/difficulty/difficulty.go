@@ -1,5 +1,5 @@
 // Package difficulty sets the difficulty of challenges by the recent load, and limits the rate at
-// which a network gets them (captcha contract, section 6; docs/captcha.md). The captcha's browser
+// which a network gets them (captcha contract, section 6; docs/owner/captcha.md). The captcha's browser
 // endpoints call it. It counts in the memory of this process only. It stores no address, but a hash
 // of the address's network under a key that each start replaces.
 package difficulty
@@ -180,7 +180,7 @@ func (c *Control) Refused(sitekeyID model.SitekeyID, now time.Time) {
 	get(c.sitekeys, sitekeyID).refuse(now)
 }
 
-// networkOf returns the network that counts a client's challenges (docs/captcha.md).
+// networkOf returns the network that counts a client's challenges (docs/owner/captcha.md).
 func networkOf(addr netip.Addr) netip.Prefix { return web.Network(addr, 24, 48) }
 
 // get returns the value of a key, and adds a zero value for an unknown key.

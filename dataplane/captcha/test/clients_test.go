@@ -19,7 +19,7 @@ import (
 
 // recorded are the requests of client libraries of other captcha services, byte for byte as
 // clients/check.mjs --record printed them, with another path where the service's own would be.
-// docs/captcha.md describes how to run the libraries themselves.
+// docs/owner/captcha.md describes how to run the libraries themselves.
 var recorded = map[string]string{
 	"express-recaptcha 5.1.0 (reCAPTCHA)": `POST /siteverify HTTP/1.1
 Content-Type: application/x-www-form-urlencoded

@@ -1,5 +1,5 @@
 // The captcha's widget: makes a proof-of-work captcha of every element with the class
-// service-captcha. docs/captcha.md describes how pages use it.
+// service-captcha. docs/owner/captcha.md describes how pages use it.
 import { getResponse, reset, watchPage } from './widget/page';
 
 const loaded: unique symbol = Symbol.for('service-captcha') as never;

@@ -246,14 +246,14 @@ func TestChromiumCaptchaWaitsForAPrerenderedPage(t *testing.T) {
 }
 
 func TestChromiumCaptchaNotifiesThePage(t *testing.T) {
-	docs, err := os.ReadFile("../../../docs/captcha.md")
+	docs, err := os.ReadFile("../../../docs/owner/captcha.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 
 	snippet := regexp.MustCompile("(?s)```html\n(<script>\nconst form = .*?</script>)").FindSubmatch(docs)
 	if snippet == nil {
-		t.Fatal("docs/captcha.md lacks the example that enables a button")
+		t.Fatal("docs/owner/captcha.md lacks the example that enables a button")
 	}
 
 	s := newCaptchaSite(t, map[string]string{

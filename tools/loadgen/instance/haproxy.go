@@ -14,7 +14,7 @@ import (
 const (
 	BackendOne  = "one"  // the first node
 	BackendEven = "even" // all nodes in turn
-	BackendSite = "site" // all nodes, each site on a node of its own; see docs/proxies/haproxy.cfg
+	BackendSite = "site" // all nodes, each site on a node of its own; see docs/operator/proxies/haproxy.cfg
 )
 
 // HAProxy is a private load balancer.
@@ -23,7 +23,7 @@ type HAProxy struct {
 	Addresses map[string]string // host:port by backend
 }
 
-// configHead and configSite are docs/proxies/haproxy.cfg without TLS and names. The load program
+// configHead and configSite are docs/operator/proxies/haproxy.cfg without TLS and names. The load program
 // names the visitors in X-Forwarded-For, which is passed on.
 const configHead = `global
 	maxconn 4000

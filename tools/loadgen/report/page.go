@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// This file writes measurements as Markdown, into the sections of docs/performance.md that are made
+// This file writes measurements as Markdown, into the sections of docs/operator/performance.md that are made
 // by the program.
 
 // ReplaceSection replaces the text between the two markers of a section in a Markdown file.

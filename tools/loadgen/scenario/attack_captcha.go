@@ -32,7 +32,7 @@ func (c *AttackCaptcha) Validate() error {
 		within("--cores", c.Cores, 1, 1024), within("--rounds", c.Rounds, 1, 100))
 }
 
-// coreHour is the price of a rented core for an hour, in dollars (docs/captcha.md, "What the work
+// coreHour is the price of a rented core for an hour, in dollars (docs/owner/captcha.md, "What the work
 // costs").
 const coreHour = 0.04
 

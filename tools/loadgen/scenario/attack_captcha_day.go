@@ -12,7 +12,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Rates of machines, in hashes a second (docs/captcha.md, "What the work costs").
+// Rates of machines, in hashes a second (docs/owner/captcha.md, "What the work costs").
 const (
 	coreRate    = 68_000_000 // the attacker's
 	desktopRate = 13_000_000

@@ -1,5 +1,5 @@
 // The page that mCaptcha's clients put into a frame (/widget?sitekey=…): one widget, and each of its
-// tokens as a message to the page around the frame. docs/captcha-dropin.md describes it.
+// tokens as a message to the page around the frame. docs/owner/captcha-dropin.md describes it.
 
 const widget = document.createElement('div');
 widget.className = 'service-captcha';

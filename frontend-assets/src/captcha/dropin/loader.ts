@@ -1,6 +1,6 @@
 // What the scripts that stand in for other captchas' scripts share: they import the widget from
 // /captcha.js, put one into each element that a page marks or renders, and report its tokens by the
-// other captcha's callbacks. docs/captcha-dropin.md describes what pages can rely on.
+// other captcha's callbacks. docs/owner/captcha-dropin.md describes what pages can rely on.
 import { fillFields, ours, place, tokenOf } from './placed';
 import type { Id, Kind, Placed } from './placed';
 import { callBack } from './values';

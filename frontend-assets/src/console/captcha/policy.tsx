@@ -122,7 +122,7 @@ export function PolicyForm(props: {
 
 /**
  * Hashes a second of visitors' devices and of attackers' machines, and what an hour of these costs in US dollars
- * (docs/captcha.md, "What the work costs").
+ * (docs/owner/captcha.md, "What the work costs").
  */
 const devices = { desktop: 13e6, phone: 3e6, oldPhone: 0.6e6 } as const;
 const attackers = { core: { rate: 68e6, hour: 0.04 }, card: { rate: 22e9, hour: 0.34 } } as const;
