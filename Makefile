@@ -138,34 +138,34 @@ bench: ## Run the benchmarks
 
 # Run it on an otherwise idle machine: other load distorts the figures.
 .PHONY: bench-report
-bench-report: build ## Measure the service and write the tables of docs/operator/performance.md (12 minutes)
+bench-report: build ## Measure the service and write docs/operator/figures/bench.csv (12 minutes)
 	go build -buildvcs=false -o bin/loadgen ./tools/loadgen
-	bin/loadgen bench --out docs/operator/performance.md $(ARGS)
+	bin/loadgen bench --out docs/operator/figures/bench.csv $(ARGS)
 
 .PHONY: bench-growth
 bench-growth: build ## Measure with 10 million stored page views (ARGS="--rows 1000000": fewer)
 	go build -buildvcs=false -o bin/loadgen ./tools/loadgen
-	bin/loadgen growth --out docs/operator/performance.md $(ARGS)
+	bin/loadgen growth --out docs/operator/figures/growth.csv $(ARGS)
 
 .PHONY: bench-reports
 bench-reports: build ## Measure reports of 10 million page views (ARGS="--rows 1000000": fewer)
 	go build -buildvcs=false -o bin/loadgen ./tools/loadgen
-	bin/loadgen reports --out docs/operator/performance.md $(ARGS)
+	bin/loadgen reports --out docs/operator/figures/reports.csv $(ARGS)
 
 .PHONY: bench-reports-busy
 bench-reports-busy: build ## Measure 30 days of reports of 100 million page views a year
 	go build -buildvcs=false -o bin/loadgen ./tools/loadgen
-	bin/loadgen reports --per-year 100000000 --days 30 --section bench-reports-busy --out docs/operator/performance.md $(ARGS)
+	bin/loadgen reports --per-year 100000000 --days 30 --out docs/operator/figures/reports-busy.csv $(ARGS)
 
 .PHONY: bench-cells
 bench-cells: build ## Measure one cell and four, and four on the Citus cluster whose coordinator is at CITUS (3 minutes)
 	go build -buildvcs=false -o bin/loadgen ./tools/loadgen
-	bin/loadgen cells $(if $(CITUS),--citus $(CITUS)) --out docs/operator/scale.md $(ARGS)
+	bin/loadgen cells $(if $(CITUS),--citus $(CITUS)) --out docs/operator/figures/cells.csv $(ARGS)
 
 .PHONY: cluster-run
 cluster-run: build ## Break a Citus cluster and a fleet on it under load, and verify (CITUS=program that starts one; 5 minutes)
 	@test -n "$(CITUS)" || { echo "cluster-run: set CITUS to a program that starts a cluster, see .ci/citus"; exit 1; }
-	@.ci/citus $(CITUS) cluster --out docs/operator/scale.md $(ARGS)
+	@.ci/citus $(CITUS) cluster --out docs/operator/figures/cluster.csv $(ARGS)
 
 .PHONY: attack
 attack: build ## Attack the service on each database, and measure the effect on other sites and accounts

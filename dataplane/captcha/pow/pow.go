@@ -19,7 +19,7 @@
 //
 // Numbers are big-endian; k is 16, and base64url has no padding. Sixteen bounded searches make the
 // total nearly the same for every visitor: the slowest hundredth has a third more work than the
-// median. docs/owner/captcha.md compares this with other shapes.
+// median. docs/contributor/adr/018-proof-of-work.md compares this with one threshold.
 package pow
 
 import (

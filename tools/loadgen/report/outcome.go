@@ -1,5 +1,5 @@
 // Package report has the outcome of a scenario, and prints it for people, as JSON, as a Go
-// benchmark and into the tables of the documents.
+// benchmark and as CSV.
 package report
 
 import (
@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -26,7 +27,7 @@ type Terminal struct {
 type Output struct {
 	JSON      bool   `long:"json" description:"Print the outcome as JSON."`
 	Benchmark bool   `long:"benchmark" description:"Print the figures as Go's benchmarks do, for benchstat."`
-	Out       string `long:"out" value-name:"FILE" unquote:"false" description:"Markdown file with a section for this outcome, which is replaced if no fault was found."`
+	Out       string `long:"out" value-name:"FILE" unquote:"false" description:"File for the tables as CSV, which is replaced if no fault was found."`
 }
 
 // Printing returns the flags, also of a scenario that embeds them.
@@ -45,8 +46,7 @@ type Outcome struct {
 	Notes      []string         `json:"notes,omitempty"`  // features that could not be set up
 
 	Partial bool   `json:"-"` // some checks may be impossible, on an instance of the caller
-	Text    string `json:"-"` // the figures for people and documents, as Markdown
-	Section string `json:"-"` // of the document
+	Text    string `json:"-"` // the figures for people, as Markdown
 }
 
 // Goal is a goal of the project with the measured value.
@@ -148,16 +148,18 @@ func (o *Outcome) Err() error {
 }
 
 // Print prints the outcome as the flags say. It returns an error if a fault was found. Only an
-// outcome without a fault is written into the document.
+// outcome without a fault is written into the file of figures.
 func (o *Outcome) Print(term Terminal, f *Output) error {
 	err := o.print(term.Out, f)
 	if err = errors.Join(err, o.Err()); err != nil || f.Out == "" {
 		return err
 	}
-	if o.Section == "" {
-		return fmt.Errorf("--out: no document has a section of %s", o.Scenario)
+
+	figures, err := CSV(o.Text)
+	if err != nil {
+		return err
 	}
-	return ReplaceSection(f.Out, o.Section, o.Text)
+	return os.WriteFile(f.Out, []byte(figures), 0o644)
 }
 
 func (o *Outcome) print(w io.Writer, f *Output) error {

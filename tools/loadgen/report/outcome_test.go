@@ -116,9 +116,9 @@ func TestErr(t *testing.T) {
 	}
 }
 
-// TestTable checks the cells of a table, and the section of a document.
+// TestTable checks the cells of a table, and the file of figures.
 func TestTable(t *testing.T) {
-	o := &Outcome{Scenario: "growth", Section: "bench-growth"}
+	o := &Outcome{Scenario: "growth"}
 	first, second := o.Case("engine", "sqlite"), o.Case("engine", "postgres")
 	for _, rate := range []float64{3, 1, 2} {
 		first.Add(Rate, rate)
@@ -136,27 +136,23 @@ func TestTable(t *testing.T) {
 		{Title: "failed", Of: Marked, Names: []string{Failed}}, {Title: "missed", Format: "%s", Names: []string{"missed"}},
 	}, o.Cases), GoalTable(o.Goals))
 
-	page := filepath.Join(t.TempDir(), "page.md")
-	if err := os.WriteFile(page, []byte("<!-- bench-growth: begin -->\n<!-- bench-growth: end -->\n"), 0o600); err != nil {
+	file := filepath.Join(t.TempDir(), "figures.csv")
+	if err := o.Print(Terminal{Out: io.Discard}, &Output{Out: file}); err != nil {
 		t.Fatal(err)
 	}
-	if err := o.Print(Terminal{Out: io.Discard}, &Output{Out: page}); err != nil {
-		t.Fatal(err)
-	}
-	want := "<!-- bench-growth: begin -->\n\n| database | rate | failed | missed |\n|---|---|---|---|\n" +
-		"| sqlite | 2/s | **5.000 %** | none |\n| postgres | 9/s | – | – |\n\n" +
-		"| goal | measured | met |\n|---|---|---|\n| fast | 7 ms | yes |\n\n<!-- bench-growth: end -->\n"
-	if got, err := os.ReadFile(page); err != nil || string(got) != want {
+	want := "database,rate,failed,missed\nsqlite,2/s,5.000 %,none\npostgres,9/s,–,–\ngoal,measured,met\nfast,7 ms,yes\n"
+	if got, err := os.ReadFile(file); err != nil || string(got) != want {
 		t.Errorf("%v, %s", err, got)
 	}
 
-	// Neither a fault nor an outcome without a section is written.
+	// An outcome with a fault leaves the file as it is.
+	o.Write("more")
 	o.Fault("a fault")
-	if err := o.Print(Terminal{Out: io.Discard}, &Output{Out: page}); err == nil {
-		t.Error("an outcome with a fault is written")
+	if err := o.Print(Terminal{Out: io.Discard}, &Output{Out: file}); err == nil {
+		t.Error("a fault is no error")
 	}
-	if err := new(Outcome).Print(Terminal{Out: io.Discard}, &Output{Out: page}); err == nil {
-		t.Error("an outcome without a section is written")
+	if got, err := os.ReadFile(file); err != nil || string(got) != want {
+		t.Errorf("after a fault: %v, %s", err, got)
 	}
 	if got := Median([]float64{3, 1, 2, 9}); got != 2 {
 		t.Errorf("median %v", got)

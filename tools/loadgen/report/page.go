@@ -1,32 +1,36 @@
 package report
 
 import (
+	"encoding/csv"
 	"fmt"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
 	"time"
 )
 
-// This file writes measurements as Markdown, into the sections of docs/operator/performance.md that are made
-// by the program.
+// This file formats measurements, for people and for the files in docs/operator/figures.
 
-// ReplaceSection replaces the text between the two markers of a section in a Markdown file.
-func ReplaceSection(path, name, text string) error {
-	old, err := os.ReadFile(path)
-	if err != nil {
-		return err
+// CSV returns the rows of a text's Markdown tables as CSV, and its other lines as comments.
+func CSV(text string) (string, error) {
+	var out strings.Builder
+	rows := csv.NewWriter(&out)
+
+	for line := range strings.Lines(strings.ReplaceAll(text, "**", "")) {
+		line = strings.TrimSpace(line)
+		switch {
+		case line == "" || strings.HasPrefix(line, "|---"):
+		case strings.HasPrefix(line, "|"):
+			if err := rows.Write(strings.Split(strings.Trim(line, "| "), " | ")); err != nil {
+				return "", err
+			}
+			rows.Flush()
+		default:
+			fmt.Fprintln(&out, "#", line)
+		}
 	}
 
-	begin, end := "<!-- "+name+": begin -->\n", "<!-- "+name+": end -->"
-	before, rest, ok := strings.Cut(string(old), begin)
-	_, after, okEnd := strings.Cut(rest, end)
-	if !ok || !okEnd {
-		return fmt.Errorf("%s has no section between %q and %q", path, strings.TrimSpace(begin), end)
-	}
-
-	return os.WriteFile(path, []byte(before+begin+"\n"+strings.TrimSpace(text)+"\n\n"+end+after), 0o644)
+	return out.String(), rows.Error()
 }
 
 // Machine describes the machine and the date of a measurement.

@@ -96,7 +96,7 @@ var captchaTreatments = []captchaTreatment{
 
 // Play implements Scenario.
 func (c *AttackCaptcha) Play(ctx context.Context, progress io.Writer) (*report.Outcome, error) {
-	o := &report.Outcome{Scenario: "attack-captcha", Section: "attack-captcha"}
+	o := &report.Outcome{Scenario: "attack-captcha"}
 	c.simulate(o, captchaAttack{name: "none"}, captchaTreatment{policy: "any", declared: "–"})
 	for _, attack := range c.attacks() {
 		for _, treatment := range captchaTreatments {

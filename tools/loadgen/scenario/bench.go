@@ -84,7 +84,7 @@ func megabytes(bytes float64) string { return fmt.Sprintf("%.0f", report.Megabyt
 
 // Play implements Scenario.
 func (c *Bench) Play(ctx context.Context, progress io.Writer) (*report.Outcome, error) {
-	o := &report.Outcome{Scenario: "bench", Section: "bench-report"}
+	o := &report.Outcome{Scenario: "bench"}
 	if err := c.besideNoop(ctx, c.Engines, o, progress, func(s *stage) error {
 		return (&bench{Bench: c, stage: s}).play(ctx)
 	}); err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/tallygate/tallygate/tools/loadgen/report"
 )
 
-// The goals of docs/operator/performance.md, by engine.
+// The goals of docs/operator/figures/bench.csv, by engine.
 var (
 	// The share of the empty handler's rate, by connections.
 	leastOfNoop = map[string]map[string]float64{"sqlite": {"128": 0.35, "256": 0.35}, "postgres": {"128": 0.40, "256": 0.40}}

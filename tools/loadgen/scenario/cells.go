@@ -80,7 +80,7 @@ var cellColumns = []report.Column{
 
 // Play prepares all layouts, measures them in turn, counts round trips, and verifies the hits.
 func (c *Cells) Play(ctx context.Context, progress io.Writer) (*report.Outcome, error) {
-	outcome := &report.Outcome{Scenario: "cells", Section: "bench-cells"}
+	outcome := &report.Outcome{Scenario: "cells"}
 	all := c.layouts()
 	defer func() {
 		for _, l := range all {

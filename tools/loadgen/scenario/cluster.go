@@ -82,7 +82,7 @@ func (c *Cluster) Play(ctx context.Context, progress io.Writer) (_ *report.Outco
 	}
 
 	r := &clusterRun{Cluster: c, clusterInstallation: i, progress: progress,
-		outcome: &report.Outcome{Scenario: "cluster", Section: "cluster-run"}}
+		outcome: &report.Outcome{Scenario: "cluster"}}
 	if err := r.begin(ctx); err != nil {
 		return nil, err
 	}

@@ -63,7 +63,7 @@ var growthColumns = []report.Column{
 
 // Play implements Scenario.
 func (c *Growth) Play(ctx context.Context, progress io.Writer) (*report.Outcome, error) {
-	o := &report.Outcome{Scenario: "growth", Section: "bench-growth"}
+	o := &report.Outcome{Scenario: "growth"}
 	err := c.besideNoop(ctx, c.Engines, o, progress, func(s *stage) error {
 		return (&growth{Growth: c, stage: s, measured: s.outcome.Case("engine", s.engine, "rows", c.Rows)}).play(ctx)
 	})

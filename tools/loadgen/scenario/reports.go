@@ -27,7 +27,6 @@ type Reports struct {
 	Days      int           `long:"days" default:"365" value-name:"N" description:"Days over which they are spread, today included."`
 	Rounds    int           `long:"rounds" default:"40" value-name:"N" description:"Dashboards of each case."`
 	Duration  time.Duration `long:"duration" default:"5s" value-name:"TIME" description:"Duration of each measurement of collection."`
-	Section   string        `long:"section" default:"bench-reports" value-name:"NAME" unquote:"false" description:"Name of the section."`
 }
 
 const (
@@ -152,7 +151,7 @@ func (c *Reports) Play(ctx context.Context, progress io.Writer) (*report.Outcome
 		return nil, fmt.Errorf("%s: %w", c.Dashboard, err)
 	}
 
-	o := &report.Outcome{Scenario: "reports", Section: c.Section}
+	o := &report.Outcome{Scenario: "reports"}
 	for _, engine := range c.Engines {
 		if err := c.on(engine, o, progress, func(s *stage) error {
 			m := &reportsMeasurer{Reports: c, stage: s, document: string(document), uncached: uncached,
