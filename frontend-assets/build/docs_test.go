@@ -32,7 +32,7 @@ func TestDocumentedSizes(t *testing.T) {
 	}
 
 	for _, d := range documentedSizes {
-		text, err := os.ReadFile(filepath.Join(root, "../docs", d.document))
+		text, err := os.ReadFile(filepath.Join(root, "../docs/owner", d.document))
 		if err != nil {
 			t.Fatal(err)
 		}
