@@ -60,13 +60,17 @@ var examples = map[string]func() Facts{
 	"full": full,
 }
 
-// TestGolden compares the texts of several sites in each language with files.
+// TestGolden compares the texts of several sites in each language with files. The text of a site
+// with everything on is whole, and the others are held as their differences from it.
 func TestGolden(t *testing.T) {
 	for name, facts := range examples {
 		for _, language := range model.Languages {
-			f := facts()
-			got := Text(language, &f)
-			file := filepath.Join("testdata", name+"."+string(language)+".md")
+			f, everything := facts(), full()
+			got, file := Text(language, &f), filepath.Join("testdata", name+"."+string(language)+".md")
+			if name != "full" {
+				got = differences(units(Text(language, &everything)), units(got))
+				file = strings.TrimSuffix(file, ".md") + ".diff"
+			}
 
 			if *update {
 				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
@@ -81,6 +85,66 @@ func TestGolden(t *testing.T) {
 			}
 		}
 	}
+}
+
+// sentenceEnd is a place within a paragraph where a sentence or a mark for the owner ends.
+var sentenceEnd = regexp.MustCompile(`(\.|\]) +`)
+
+// units returns the headings, items and sentences of a text. The first one after an empty line
+// begins with ¶.
+func units(text string) []string {
+	text = strings.ReplaceAll(sentenceEnd.ReplaceAllString(text, "$1\n"), "\n\n", "\n¶ ")
+	return strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+}
+
+// beginning returns the first words of a unit, which find it in the whole text.
+func beginning(unit string) string {
+	words := strings.Split(unit, " ")
+	if len(words) <= 8 {
+		return unit
+	}
+	return strings.Join(words[:8], " ") + " …"
+}
+
+// differences returns the units that a has (-) and b lacks, by their beginnings, and the units that
+// b has (+) and a lacks. Each run of them follows the unit before it, so that its place is known.
+func differences(a, b []string) string {
+	// common[i][j] is the length of the longest common subsequence of a[i:] and b[j:].
+	common := make([][]int, len(a)+1)
+	for i := range common {
+		common[i] = make([]int, len(b)+1)
+	}
+	for i := len(a) - 1; i >= 0; i-- {
+		for j := len(b) - 1; j >= 0; j-- {
+			if common[i][j] = max(common[i+1][j], common[i][j+1]); a[i] == b[j] {
+				common[i][j] = common[i+1][j+1] + 1
+			}
+		}
+	}
+
+	var out strings.Builder
+	before, same := "", false
+	write := func(sign, unit string) {
+		if same {
+			fmt.Fprintf(&out, "\n %s\n", beginning(before))
+		}
+		same = false
+		fmt.Fprintf(&out, "%s%s\n", sign, unit)
+	}
+	for i, j := 0, 0; i < len(a) || j < len(b); {
+		switch {
+		case i < len(a) && j < len(b) && a[i] == b[j]:
+			before, same = a[i], true
+			i, j = i+1, j+1
+		case j == len(b) || i < len(a) && common[i+1][j] >= common[i][j+1]:
+			write("-", beginning(a[i]))
+			i++
+		default:
+			write("+", b[j])
+			j++
+		}
+	}
+	return out.String()
 }
 
 // change is a change of one fact, and what a text must and must not contain after it, in any
