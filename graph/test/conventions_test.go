@@ -1,15 +1,20 @@
 package graph_test
 
 import (
+	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/parser"
-	"github.com/vektah/gqlparser/v2/validator"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // TestSchemaConventions checks the rules that hold for the whole schema.
@@ -120,36 +125,59 @@ func TestDescriptionsNameExistingCodes(t *testing.T) {
 	}
 }
 
-// TestDocumentsInTheGuideAreValid validates the operations in docs/owner/graphql.md and docs/owner/erasure.md
-// against the schema.
-func TestDocumentsInTheGuideAreValid(t *testing.T) {
+// TestGraphqlOfDocuments executes the operations in docs/owner in their order, as one reader, whose
+// first calls are the sign-up and the site of docs/owner/graphql.md.
+func TestGraphqlOfDocuments(t *testing.T) {
 	t.Parallel()
-	var documents [][]string
-
-	for _, name := range []string{"graphql.md", "erasure.md"} {
-		guide, err := os.ReadFile("../../docs/owner/" + name)
+	pages, err := filepath.Glob("../../docs/owner/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const first = "../../docs/owner/graphql.md"
+	var operations []string
+	for _, page := range append([]string{first}, slices.DeleteFunc(pages, func(page string) bool { return page == first })...) {
+		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
 		}
-
-		documents = append(documents, regexp.MustCompile("(?s)```graphql\n(.*?)```").FindAllStringSubmatch(string(guide), -1)...)
-	}
-
-	if len(documents) < 5 {
-		t.Fatalf("found %q", documents)
-	}
-
-	for _, match := range documents {
-		text := match[1]
-
-		doc, err := parser.ParseQuery(&ast.Source{Input: text})
-		if err != nil {
-			t.Errorf("%s: %v", text, err)
-			continue
-		}
-
-		if wrong := validator.ValidateWithRules(schema, doc, nil); len(wrong) > 0 {
-			t.Errorf("%s: %v", text, wrong)
+		for _, match := range regexp.MustCompile("(?s)```graphql\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
+			operations = append(operations, match[1])
 		}
 	}
+	if len(operations) < 10 {
+		t.Fatalf("found %q", operations)
+	}
+
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		reader := newApp(t, d).client()
+		values := map[string]string{
+			"email": "you@example.com", "password": password, "userId": samples["userId"].(string), "since": start.Format(time.RFC3339),
+		}
+		for _, text := range operations {
+			for name, value := range values {
+				text = strings.ReplaceAll(text, name+`: "…"`, fmt.Sprintf("%s: %q", name, value))
+			}
+			doc, err := parser.ParseQuery(&ast.Source{Input: text})
+			if err != nil {
+				t.Fatalf("%s: %v", text, err)
+			}
+
+			var variables []any
+			for _, v := range doc.Operations[0].VariableDefinitions {
+				if value, ok := values[v.Variable]; ok {
+					variables = append(variables, v.Variable, value)
+				}
+			}
+			mutation := ""
+			if doc.Operations[0].Operation == ast.Mutation {
+				mutation = doc.Operations[0].SelectionSet[0].(*ast.Field).Name
+			}
+
+			got := reader.query(text, variables...).ok(t, mutation)
+			if mutation == "createSite" {
+				values["siteId"] = got.at("createSite.site.id").(string)
+				values["id"] = values["siteId"]
+			}
+		}
+	})
 }
