@@ -126,12 +126,16 @@ func markdownFiles(t *testing.T, root string) map[string]string {
 	return documents
 }
 
-// TestDocsNameTests checks that each test that a document names exists.
+// TestDocsNameTests checks that each test that a document or the table of their commands names
+// exists.
 func TestDocsNameTests(t *testing.T) {
 	root := moduleRoot(t)
 	declared := testNames(t, root)
 
-	for name, text := range markdownFiles(t, root) {
+	const table = "cmd/tallygate/test/documents_table_test.go"
+	texts := markdownFiles(t, root)
+	texts[table] = read(t, table)
+	for name, text := range texts {
 		for _, match := range regexp.MustCompile("`((?:Test|Fuzz)[A-Z]\\w+)`").FindAllStringSubmatch(text, -1) {
 			if !declared[match[1]] {
 				t.Errorf("%s names %s, which does not exist", name, match[1])
