@@ -202,7 +202,7 @@ func newReader(t *testing.T) *reader {
 	r.write("programs/tallygate-admin", r.adminScript())
 
 	// curl exits with an error for an answer with one.
-	r.write("home/.curlrc", "fail-with-body\nsilent\nshow-error\n")
+	r.write("home/.curlrc", "fail\nsilent\nshow-error\n")
 	for link, target := range map[string]string{
 		"bin": r.path("programs"), "tallygate": r.path("programs/tallygate"), "docs": filepath.Join(repository, "docs"),
 	} {
