@@ -170,11 +170,9 @@ cluster-run: build ## Break a Citus cluster and a fleet on it under load, and ve
 .PHONY: attack
 attack: build ## Attack the service on each database, and measure the effect on other sites and accounts
 	go build -buildvcs=false -o bin/loadgen ./tools/loadgen
-	bin/loadgen attack visitor
-	bin/loadgen attack neighbours --engine sqlite
-	bin/loadgen attack neighbours --engine postgres
-	bin/loadgen attack report --engine sqlite
-	bin/loadgen attack report --engine postgres
+	bin/loadgen attack visitor --engine sqlite --engine postgres
+	bin/loadgen attack neighbours --engine sqlite --engine postgres
+	bin/loadgen attack report --engine sqlite --engine postgres
 
 .PHONY: chaos
 chaos: build ## Kill, pause and restart the service 200 times under load on each database, and verify

@@ -1,43 +1,70 @@
 package main
 
 import (
-	"strings"
+	"encoding/json"
+	"regexp"
 	"testing"
 
+	"github.com/tallygate/tallygate/tools/loadgen/report"
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
-// TestAttackVisitor attacks for half a second. It checks that the other site's hits are stored, and
-// the attacker's until the quota is used up. PostgreSQL gets one kind of attack: each kind starts a
-// server of its own.
-func TestAttackVisitor(t *testing.T) {
+// TestAttack plays each attack of the three commands for a short time. It checks that the attacker
+// gets answers of the kind that each one is about, however few a busy machine gives, and that the
+// hits of other sites and the reports of another account are measured. A refused hit would be a
+// fault. A commit that takes too long on a busy machine is no fault.
+func TestAttack(t *testing.T) {
 	testkit.SkipLong(t, "a load")
 	requirePrograms(t)
 
-	exhausted := []string{" exhausted  attacker: ", "100 204, ", " 429 quota_exceeded\n"}
+	const answered = `\b[1-9]\d* (answered|RATE_LIMITED|TIMEOUT|UNAVAILABLE)`
 	for _, test := range []struct {
-		engine, attacks string
-		want            []string
+		group string
+		got   map[string]string // by attack
 	}{
-		{"sqlite", "manual,campaigns,exhausted", append([]string{" manual     calm:", " manual     attacker: ",
-			" 204\n", " campaigns  attack:"}, exhausted...)},
-		{"postgres", "exhausted", append([]string{" exhausted  calm:"}, exhausted...)},
+		{"visitor", map[string]string{"manual": `\b[1-9]\d* 204`, "campaigns": `\b[1-9]\d* 204`, "exhausted": `: 100 204, [1-9]\d* 429 quota_exceeded`}},
+		{"neighbours", map[string]string{
+			"reports": `[1-9]\d* answered`, "worker": `^1000 events built in \d+ s`, "tools": `[1-9]\d* answered`, "tools-link": `[1-9]\d* answered`,
+			"import":    `^1 MB uploaded in \d+ s, read in \d+ s, stored in \d+ s`,
+			"directory": `^1 MB uploaded in \d+ s, [A-Z_]+ after \d+ s`,
+			"sign-in":   `[1-9]\d* 200 (RATE_LIMITED|WRONG_CREDENTIALS)`,
+			"settings":  `[1-9]\d* (200 TIMEOUT|503 UNAVAILABLE|answered)`,
+		}},
+		{"report", map[string]string{
+			"events": `^50 stored: 50 recorded`, "worker": `^1000 events built in \d+ s`,
+			"totals": answered, "breakdowns": answered, "names": answered,
+			"totals-link": answered, "breakdowns-link": answered, "names-link": answered,
+			"patterns": `asked with \d+ bytes`, "patterns-link": `asked with \d+ bytes`, "turns": `alone \d+\.\d s: .*` + answered,
+		}},
 	} {
-		t.Run(test.engine, func(t *testing.T) {
-			t.Parallel()
-			args := []string{"attack", "visitor", "--program", tallygate(t), "--engines", test.engine, "--rounds", "1",
-				"--duration", "500ms"}
-			for attack := range strings.SplitSeq(test.attacks, ",") {
-				args = append(args, "--attacks", attack)
-			}
-			out := command(t, args...)
+		for _, engine := range []string{"sqlite", "postgres"} {
+			t.Run(test.group+"/"+engine, func(t *testing.T) {
+				t.Parallel()
+				testAttack(t, test.group, engine, test.got)
+			})
+		}
+	}
+}
 
-			words := strings.Join(strings.Fields(out), " ")
-			for _, want := range append([]string{test.engine + " ", "0 refused", "times the calm p99"}, test.want...) {
-				if !strings.Contains(words, strings.Join(strings.Fields(want), " ")) {
-					t.Errorf("no %q in\n%s", want, out)
-				}
+func testAttack(t *testing.T, group, engine string, got map[string]string) {
+	out := command(t, "attack", group, "--observe", "--json", "--program", tallygate(t), "--engine", engine, "--tries", "1",
+		"--rate", "60", "--calm", "1s", "--duration", "1s", "--patience", "5m", "--settle", "1s", "--events", "50",
+		"--day-events", "1000", "--import", "2", "--directory", "2")
+
+	var o report.Outcome
+	if err := json.Unmarshal([]byte(out), &o); err != nil || len(o.Cases) != len(got) {
+		t.Fatalf("%d attacks, want %d; %v in\n%s", len(o.Cases), len(got), err, out)
+	}
+	for _, one := range o.Cases {
+		name := one.Label("attack")
+		if want := got[name]; want == "" || !regexp.MustCompile(want).MatchString(one.Label("got")) {
+			t.Errorf("%s: the attacker got %q, want %q", name, one.Label("got"), want)
+		}
+
+		for _, unit := range []string{"before-p99-ms", "during-p99-ms", "after-p99-ms", "sent-calls", "reports", "reports-p95-ms", "server-memory-B"} {
+			if one.Get(unit) <= 0 {
+				t.Errorf("%s: no %s:\n%s", name, unit, out)
 			}
-		})
+		}
 	}
 }

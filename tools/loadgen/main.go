@@ -39,9 +39,9 @@ func commands() []entry {
 		{"growth", new(scenario.Growth), "Measure whether any cost grows with the number of stored rows."},
 		{"reports", new(scenario.Reports), "Measure reports of a site with a year of page views."},
 		{"attack", new(struct{}), "Measure the effect of an attack on other sites."},
-		{"attack visitor", new(scenario.AttackVisitor), "Send expensive hits from one anonymous client, and measure another site's hits."},
-		{"attack neighbours", new(scenario.AttackNeighbours), "Give the service the most expensive work of one account, such as reports, imports, builds and sign-ins, and measure other accounts' hits."},
-		{"attack report", new(scenario.AttackReport), "Ask for the most expensive reports of a new account, and measure the process and another account."},
+		{"attack visitor", scenario.NewAttack("visitor"), "Send expensive hits from one anonymous client, and measure another site's hits."},
+		{"attack neighbours", scenario.NewAttack("neighbours"), "Give the service the most expensive work of one account, such as reports, imports, builds and sign-ins, and measure other accounts' hits."},
+		{"attack report", scenario.NewAttack("report"), "Ask for the most expensive reports of a new account, and measure the process and another account."},
 		{"attack captcha", new(scenario.AttackCaptcha), "Simulate attacks on a sitekey in virtual time, without a server: what the attacker gets, and how long people wait."},
 		{"noop", new(scenario.Noop), "Serve the empty handler, the reference of the measurements."},
 	}

@@ -2,143 +2,128 @@ package scenario
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"maps"
+	"io"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 
-	"github.com/tallygate/tallygate/graph/client"
-	"github.com/tallygate/tallygate/tools/loadgen/instance"
-	"github.com/tallygate/tallygate/tools/loadgen/load"
-	"github.com/tallygate/tallygate/tools/loadgen/target"
+	"github.com/tallygate/tallygate/tools/loadgen/report"
 )
 
-// The attacks measure what other sites and accounts notice of an attack.
+// Attack plays attacks one after the other on one installation of each engine, and measures the
+// hits of other sites, the reports of another account and the process before, during and after each
+// one.
+type Attack struct {
+	Private
+	Engines      []string      `long:"engine" defaults:"sqlite" choice:"sqlite" choice:"postgres" value-name:"NAME" unquote:"false" description:"Databases: sqlite, or a private postgres. May be repeated."`
+	Only         []string      `long:"only" value-name:"NAME" unquote:"false" description:"Attacks. May be repeated. Default: all of the command."`
+	Rate         int           `long:"rate" default:"200" value-name:"N" description:"Hits a second of the other sites, each over a connection of its own, 1 to 4096."`
+	AttackRate   float64       `long:"attack-rate" default:"600" value-name:"N" description:"Hits a second of an anonymous attacker."`
+	Calm         time.Duration `long:"calm" default:"6s" value-name:"TIME" description:"Duration of the measurement before an attack, and of the one after it."`
+	Duration     time.Duration `long:"duration" default:"15s" value-name:"TIME" description:"Duration of an attack that does not end by itself."`
+	Patience     time.Duration `long:"patience" default:"90s" value-name:"TIME" description:"Longest duration of a build, or of an import after its upload. An import is then canceled."`
+	Settle       time.Duration `long:"settle" default:"1m" value-name:"TIME" description:"Longest measurement after a report without an answer, whose work may continue."`
+	Events       int           `long:"events" default:"5000" value-name:"N" description:"Events of 4 KB that the attacker sends and its reports read."`
+	DayEvents    int           `long:"day-events" default:"60000" value-name:"N" description:"Events of 4 KB of the day that the worker builds."`
+	Import       int           `long:"import" default:"256" value-name:"MB" description:"Size of the import, 1 to 256."`
+	Directory    int           `long:"directory" default:"128" value-name:"MB" description:"Size of the archive that is only a list of files, 1 to 256."`
+	Tries        int           `long:"tries" default:"3" value-name:"N" description:"Most measurements of an attack: it is repeated if the calms before and after it differ too much."`
+	AddressSpace int64         `long:"address-space" default:"6144" value-name:"MB" description:"Bound of the service's address space, at which it terminates."`
+	HitsFloor    time.Duration `long:"hits-floor" default:"20ms" value-name:"TIME" description:"A p99 of hits that meets the bound on any machine."`
+	ReportsFloor time.Duration `long:"reports-floor" default:"50ms" value-name:"TIME" description:"A p95 of reports that meets the bound on any machine."`
+	Flood        bool          `long:"flood" description:"Keep the flood limit per network, which stops one client. Without it, a client stands for one with many networks."`
+	Observe      bool          `long:"observe" description:"Exit with status 0 even if a bound is exceeded, or hits were answered with 503 unavailable."`
 
-// bystanderRate is the number of hits a second of a site that is not attacked.
-const bystanderRate = 50
-
-// bystanders send page views of new visitors to sites at a fixed rate, over as many connections.
-type bystanders struct {
-	server *instance.Server
-	sites  []target.Site
-	rate   int           // a second
-	warmup time.Duration // opens the connections
-	least  int64         // answers that a measurement waits for beyond its duration
-	round  int
+	group string // of the table of attacks
 }
 
-// drive sends hits for a duration, or until ctx ends if it is 0.
-func (b *bystanders) drive(ctx context.Context, duration time.Duration) *load.Result {
-	b.round++
-	l := load.Load{Addr: b.server.Data, Connections: b.rate, Rate: float64(b.rate), Warmup: b.warmup, Duration: duration,
-		MinAnswers: b.least, Watched: []int{b.server.Pid()}}
-	first := b.round * b.rate
-	return l.Run(ctx, func(connection int) load.Source {
-		number := (first + connection) << 16
-		return load.Requests(func() []byte {
-			number++
-			site := &b.sites[number%len(b.sites)]
-			addr := fmt.Sprintf("10.%d.%d.%d", number>>16&255, number>>8&255, number&255)
-			body := fmt.Sprintf(`{"k":%q,"t":"pageview","p":"/page","i":"%016x"}`, site.Key, number)
-			return collectRequest(b.server.Data, site.Origin(), addr, body)
-		})
-	})
-}
+// NewAttack returns the command that plays a group of the table of attacks.
+func NewAttack(group string) *Attack { return &Attack{group: group} }
 
-// collectRequest returns a hit as a browser behind a proxy sends it.
-func collectRequest(host, origin, addr, body string) []byte {
-	return load.Post(nil, host, "/collect.php", []byte(body), "Origin: "+origin, "User-Agent: "+attackAgent,
-		"X-Forwarded-For: "+addr, "Content-Type: text/plain")
-}
-
-const attackAgent = "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0"
-
-// countsText returns numbers with their names, sorted by name.
-func countsText(counts map[string]int64) string {
-	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(counts)) {
-		parts = append(parts, fmt.Sprintf("%d %s", counts[name], name))
-	}
-	return strings.Join(parts, ", ")
-}
-
-// newTenant signs up a new account, which needs TALLYGATE_SIGNUPS=open unless it is the first one.
-func newTenant(ctx context.Context, server *instance.Server) (*target.Account, error) {
-	a, err := target.NewAccount(server.Target())
-	if err != nil {
-		return nil, err
-	}
-	return a, a.SignIn(ctx)
-}
-
-// newLink creates a shared link of an account's site.
-func newLink(ctx context.Context, a *target.Account, siteID string) (token string, err error) {
-	created, err := client.CreateSharedLink(ctx, a, siteID, "attack")
-	if err := client.Refused(err, created.CreateSharedLink); err != nil {
-		return "", err
-	}
-	return *created.CreateSharedLink.Token, nil
-}
-
-// openLink returns the reader of a new shared link.
-func openLink(ctx context.Context, a *target.Account, siteID string) (*target.Account, error) {
-	token, err := newLink(ctx, a, siteID)
-	if err != nil {
-		return nil, err
-	}
-	reader, err := target.NewAccount(target.Target{Control: a.Target.Control})
-	if err != nil {
-		return nil, err
-	}
-	opened, err := client.OpenSharedLink(ctx, reader, token)
-	if err := client.Refused(err, opened.OpenSharedLink); err != nil {
-		return nil, err
+// Validate checks the limits of the flags.
+func (c *Attack) Validate() error {
+	var errs []error
+	for _, name := range c.Only {
+		if !slices.Contains(c.names(), name) {
+			errs = append(errs, fmt.Errorf("--only: there is no attack %q, want one of %v", name, c.names()))
+		}
 	}
 
-	reader.Target.Token = *opened.OpenSharedLink.ViewerToken
-	return reader, nil
+	return errors.Join(append(errs, within("--rate", c.Rate, 1, 4096), within("--attack-rate", c.AttackRate, 1, 100_000),
+		within("--calm", c.Calm, shortest, longest), within("--duration", c.Duration, shortest, longest),
+		within("--patience", c.Patience, shortest, longest), within("--settle", c.Settle, shortest, longest),
+		within("--events", c.Events, 1, 10_000), within("--day-events", c.DayEvents, 1, 10_000_000),
+		within("--import", c.Import, 1, 256), within("--directory", c.Directory, 1, 256), within("--tries", c.Tries, 1, 100),
+		within("--address-space", c.AddressSpace, 1024, 1<<20), within("--hits-floor", c.HitsFloor, 0, longest),
+		within("--reports-floor", c.ReportsFloor, 0, longest))...)
 }
 
-// counted is the source of all connections of a load. It numbers the requests from 1, and counts
-// the answers by name.
-type counted struct {
-	request func(n int) []byte // nil after the last one
-	name    func(load.Answer) string
-
-	mu      sync.Mutex
-	sent    int
-	answers map[string]int64
+// selected returns the attacks to play.
+func (c *Attack) selected() (all []*attack) {
+	for _, a := range attacks() {
+		if a.in(c.group) && (len(c.Only) == 0 || slices.Contains(c.Only, a.name)) {
+			all = append(all, &a)
+		}
+	}
+	return all
 }
 
-// Next implements load.Source.
-func (c *counted) Next() []byte {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.sent++
-	return c.request(c.sent)
+// names returns the names of the selected attacks.
+func (c *Attack) names() (names []string) {
+	for _, a := range (&Attack{group: c.group}).selected() {
+		names = append(names, a.name)
+	}
+	return names
 }
 
-// Done implements load.Source.
-func (c *counted) Done(answer load.Answer, err error) {
-	name := load.NoAnswer
-	if err == nil {
-		name = c.name(answer)
+// Play implements Scenario. An exceeded bound is a fault.
+func (c *Attack) Play(ctx context.Context, progress io.Writer) (*report.Outcome, error) {
+	o := &report.Outcome{Scenario: "attack-" + c.group}
+	for _, engine := range c.Engines {
+		if err := c.on(engine, o, progress, func(s *stage) error { return (&player{Attack: c, stage: s}).playAll(ctx) }); err != nil {
+			return nil, err
+		}
 	}
 
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.answers == nil {
-		c.answers = make(map[string]int64)
-	}
-	c.answers[name]++
+	o.Head("%s. Hits of other accounts at %d/s: p50 / p99 / longest in ms from the time a hit was due. "+
+		"Reports are those of another account, calm → attack, in ms. Memory is in MB.\n\n%s",
+		report.Machine(), c.Rate, report.Table(attackColumns, o.Cases))
+	return o, nil
 }
 
-// String returns the answers with their numbers.
-func (c *counted) String() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return countsText(c.answers)
+// playAll plays the attacks on one engine.
+func (p *player) playAll(ctx context.Context) error {
+	if err := p.install(ctx); err != nil {
+		return fmt.Errorf("prepare the accounts: %w", err)
+	}
+
+	for _, a := range p.selected() {
+		m, err := p.repeat(ctx, a)
+		if err != nil {
+			// The rows until then show what happened.
+			fmt.Fprint(p.progress, report.Table(attackColumns, p.outcome.Cases))
+			return fmt.Errorf("%s: %w; the server's log:\n%s", a.name, err, p.in.Server.Logged())
+		}
+		p.add(p.outcome, p.engine, m)
+	}
+	return nil
+}
+
+// repeat plays an attack until the calms before and after it are alike.
+func (p *player) repeat(ctx context.Context, a *attack) (*attackMeasure, error) {
+	for try := 1; ; try++ {
+		m := &attackMeasure{attack: a, try: try}
+		if err := errors.Join(p.play(ctx, m), ctx.Err()); err != nil {
+			return nil, err
+		}
+
+		fmt.Fprintf(p.progress, "%s: %s\n", a.name, m.got)
+		if m.during.failures() > 0 {
+			fmt.Fprintf(p.progress, "%s: reports of the other account: %s\n", a.name, countsText(m.during.failed))
+		}
+		if m.steady(p.HitsFloor) || try == p.Tries {
+			return m, nil
+		}
+	}
 }
