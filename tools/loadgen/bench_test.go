@@ -108,17 +108,6 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-func TestLimits(t *testing.T) {
-	testkit.SkipLong(t, "a load")
-	t.Parallel()
-	out := command(t, "limits", "--connections", "2", "--duration", "100ms", "--rows", "1000")
-	for _, want := range []string{"calls/s over 2 connections", "sqlite copies "} {
-		if !strings.Contains(out, want) {
-			t.Errorf("no %q in\n%s", want, out)
-		}
-	}
-}
-
 // TestRunCommand drives a running instance from the command line and verifies the journal.
 func TestRunCommand(t *testing.T) {
 	testkit.SkipLong(t, "a load")

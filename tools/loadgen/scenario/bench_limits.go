@@ -2,9 +2,7 @@ package scenario
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"time"
 
@@ -19,60 +17,12 @@ import (
 	"github.com/tallygate/tallygate/tools/loadgen/bulk"
 	"github.com/tallygate/tallygate/tools/loadgen/instance"
 	"github.com/tallygate/tallygate/tools/loadgen/load"
-	"github.com/tallygate/tallygate/tools/loadgen/report"
 	"github.com/tallygate/tallygate/tools/loadgen/target"
 	"github.com/tallygate/tallygate/tools/loadgen/traffic"
 )
 
-// Limits measures the upper limits of this machine: the empty handler and the database's
-// bulk copy.
-type Limits struct {
-	report.Output
-	Engine      string        `long:"engine" default:"sqlite" choice:"sqlite" choice:"postgres" value-name:"NAME" unquote:"false" description:"Database: sqlite, or a private postgres."`
-	Connections int           `long:"connections" default:"128" value-name:"N" description:"Concurrent browsers of the empty handler."`
-	Duration    time.Duration `long:"duration" default:"5s" value-name:"TIME" description:"Duration of the empty handler's measurement."`
-	Rows        int           `long:"rows" default:"300000" value-name:"N" description:"Page views copied into an empty database in one transaction."`
-}
-
-// Validate checks the limits of the flags.
-func (c *Limits) Validate() error {
-	return errors.Join(within("--connections", c.Connections, 1, traffic.MaxConnections),
-		within("--duration", c.Duration, shortest, longest), within("--rows", c.Rows, 1, maxBulkRows))
-}
-
 // maxBulkRows is the largest number of rows held in memory at once.
 const maxBulkRows = 5_000_000
-
-// Play implements Scenario.
-func (c *Limits) Play(ctx context.Context, _ io.Writer) (*report.Outcome, error) {
-	noop, err := instance.StartNoop(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer noop.Kill()
-
-	r, err := driveNoop(ctx, noop, c.Connections, c.Duration, 0)
-	if err != nil {
-		return nil, err
-	}
-	in, err := instance.New("", c.Engine)
-	if err != nil {
-		return nil, err
-	}
-	defer in.Close()
-	rate, err := bulkRate(ctx, in, c.Rows)
-	if err != nil {
-		return nil, err
-	}
-
-	o := &report.Outcome{Scenario: "limits"}
-	empty := o.Case("limit", "empty handler", "connections", c.Connections)
-	empty.AddResult(r)
-	o.Case("limit", "bulk copy", "engine", c.Engine).Add(bulkRows, rate)
-	o.Write("The empty handler, a process of its own under the same client:\n%s", empty.Describe())
-	o.Write("%s copies %.0f page views a second into empty tables with all indexes, in one transaction.\n", c.Engine, rate)
-	return o, nil
-}
 
 // bulkRows is the unit of the rate of bulk copy.
 const bulkRows = "rows/s"
