@@ -1,8 +1,8 @@
 package redisserver
 
 import (
+	"errors"
 	"fmt"
-	"os/exec"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -14,21 +14,16 @@ import (
 func TestLoseMaster(t *testing.T) {
 	testkit.SkipLong(t, "a Redis Cluster")
 	t.Parallel()
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		testkit.Missing(t, "redis-server is not installed")
+	c, err := StartCluster(t.Context(), t.TempDir(), true)
+	if errors.Is(err, ErrMissing) {
+		testkit.Missing(t, err.Error())
 	}
-
-	c, err := StartCluster(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
 
-	addresses := make([]string, len(c.nodes))
-	for i, n := range c.nodes {
-		addresses[i] = n.addr()
-	}
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addresses})
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs()})
 	defer client.Close()
 	keys := []string{"a", "b", "c", "d", "e", "f"}
 	for _, key := range keys {

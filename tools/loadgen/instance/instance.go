@@ -22,6 +22,7 @@ import (
 	"github.com/tallygate/tallygate/tools/loadgen/load"
 	"github.com/tallygate/tallygate/tools/loadgen/process"
 	"github.com/tallygate/tallygate/tools/pgserver"
+	"github.com/tallygate/tallygate/tools/redisserver"
 )
 
 // Instance is a private tallygate on this machine: a folder, a database and servers.
@@ -33,7 +34,7 @@ type Instance struct {
 	Server   *Server                 // the control plane and, alone, the data plane, too
 	Nodes    []*Server               // further servers on the database
 	Proxy    *HAProxy                // nil without a load balancer
-	Redis    *Redis                  // nil unless UseRedis was called
+	Redis    *redisserver.Server     // nil unless UseRedis was called
 	Cells    []cells.Info            // as of AddCells
 }
 
@@ -113,7 +114,7 @@ func (b *Instance) StartProxy(ctx context.Context, nodes []*Server) (err error) 
 
 // UseRedis starts a private Redis for the server, and adds the worker role, which uses it.
 func (b *Instance) UseRedis(ctx context.Context) (err error) {
-	if b.Redis, err = NewRedis(); err != nil {
+	if b.Redis, err = redisserver.New(b.Dir, "--appendonly", "no"); err != nil {
 		return err
 	}
 	b.Server.Env["TALLYGATE_REDIS_URL"], b.Server.Env["TALLYGATE_ROLES"] = b.Redis.URL(), "control,data,worker"
@@ -193,7 +194,7 @@ func (b *Instance) Close() (err error) {
 		b.Proxy.Kill()
 	}
 	if b.Redis != nil {
-		b.Redis.Kill()
+		b.Redis.Close()
 	}
 
 	if b.Postgres != nil {

@@ -40,7 +40,7 @@ func (i *clusterInstallation) install(ctx context.Context, c *Cluster) (err erro
 	if i.in, err = instance.NewOnCitus(ctx, c.Program, c.Citus); err != nil {
 		return err
 	}
-	if i.redis, err = redisserver.StartCluster(ctx, i.in.Dir); err != nil {
+	if i.redis, err = redisserver.StartCluster(ctx, i.in.Dir, true); err != nil {
 		return err
 	}
 	if i.receiver, err = startReceiver(i.in.Dir); err != nil {
