@@ -13,31 +13,13 @@ import (
 	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/tools/loadgen/bulk"
+	"github.com/tallygate/tallygate/tools/loadgen/traffic"
 )
 
 // The rows, files and filters that attackers send.
 
 // eventName is the event that the attacker registers.
 const eventName = "signup"
-
-// viewsOf returns page views at equal distances, each of a visitor of its own.
-func viewsOf(random *rand.Rand, siteID int64, from, to model.Instant, n int) bulk.Rows {
-	var rows bulk.Rows
-	for i := range n {
-		at := from.Add(time.Duration(i) * to.Sub(from) / time.Duration(n))
-		v := model.Visit{SiteID: model.SiteID(siteID), N: 1, StartedAt: at, LastPageviewAt: at, Pageviews: 1, Channel: "direct"}
-		for b := range v.Visitor {
-			v.Visitor[b] = byte(random.Uint32())
-		}
-
-		rows.Visits = append(rows.Visits, v)
-		rows.Pageviews = append(rows.Pageviews, model.Pageview{SiteID: model.SiteID(siteID), At: at, ID: random.Int64(),
-			Visitor: v.Visitor, N: v.N, Path: fmt.Sprintf("/page-%d", i%40), WidthRange: -1})
-	}
-
-	rows.Sort()
-	return rows
-}
 
 const (
 	dayVisitors = 500   // of the day that the worker builds
@@ -61,7 +43,8 @@ func storeDay(ctx context.Context, d *db.DB, nodeID string, events int) (model.D
 			return err
 		}
 
-		visits := viewsOf(random, id, day.Start(), day.Start().Add(time.Hour), dayVisitors)
+		f := &filler{sites: []int64{id}, from: day.Start(), step: time.Hour / dayVisitors, random: random, pick: traffic.PickSite(random, 1)}
+		visits := f.next(dayVisitors * pageviewsPerVisit)
 		if err := bulk.Load(ctx, d, visits); err != nil {
 			return err
 		}

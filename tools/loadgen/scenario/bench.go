@@ -27,7 +27,6 @@ type Bench struct {
 	Rounds      int               `long:"rounds" default:"3" value-name:"N" description:"Measurements of each case, of which the median is reported."`
 	Duration    time.Duration     `long:"duration" default:"5s" value-name:"TIME" description:"Duration of each measurement."`
 	Rows        int               `long:"rows" default:"300000" value-name:"N" description:"Page views copied in one transaction to measure the database's limit."`
-	Details     bool              `long:"details" description:"Let the sites keep all details of visits. For countries, name a file with --setting TALLYGATE_GEO_FILE=FILE."`
 	Settings    map[string]string `long:"setting" value-name:"NAME=VALUE" key-value-delimiter:"=" description:"Settings of the measured service, as environment variables."`
 }
 
@@ -142,11 +141,6 @@ func (b *bench) prepare(ctx context.Context) (err error) {
 
 	if err := b.open(ctx, b.in.Server, standard("realistic", 20)); err != nil {
 		return err
-	}
-	if b.Details {
-		if err := b.session.Account.KeepDetails(ctx, b.session.Traffic.Sites); err != nil {
-			return err
-		}
 	}
 	sitekey, secret, err := b.session.Account.PrepareSitekey(ctx)
 	if err != nil {

@@ -226,17 +226,6 @@ func (a *Account) NewServerSecret(ctx context.Context, siteID string) (string, e
 // stored and counted, but not sent anywhere.
 const NoReceiver = "https://receiver.invalid/conversion"
 
-// KeepDetails makes the visits of sites keep all that they can of browsers.
-func (a *Account) KeepDetails(ctx context.Context, sites []Site) error {
-	for _, site := range sites {
-		done, err := client.UpdateSite(ctx, a, client.UpdateSiteInput{SiteId: site.ID, VisitDetails: client.AllVisitDetail})
-		if err := client.Refused(err, done.UpdateSite); err != nil {
-			return fmt.Errorf("keep details of visits: %w", err)
-		}
-	}
-	return nil
-}
-
 // PrepareSites creates n sites with every feature that the traffic needs, and with a conversion
 // webhook at the given address. Features that the target refuses are left out and described in
 // Notes.
