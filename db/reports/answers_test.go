@@ -392,7 +392,7 @@ func heap() int64 {
 // TestAnswersOfAnEmptySiteAreBounded asks questions that differ in their period only and have the
 // filters of a large request. What is kept of each must be small, and counted.
 func TestAnswersOfAnEmptySiteAreBounded(t *testing.T) {
-	const questions, filters, perAnswer, spare = 500, 256 << 10, 8 << 10, 4 << 20
+	const questions, filters, perAnswer, spare = 100, 256 << 10, 8 << 10, 4 << 20
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d, 1)
 		before := heap()
