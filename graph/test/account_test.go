@@ -23,13 +23,9 @@ const (
 )
 
 func TestSignUpInAndOut(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.client()
-		if got := c.viewer(); got != "" {
-			t.Fatalf("before anything: viewer %q", got)
-		}
+		equal(t, c.viewer(), "", "before anything: viewer")
 
 		got := c.query(signUpMutation, "email", " Owner@Example.COM ", "password", password, "name", "Example Ltd").ok(t, "signUp")
 
@@ -41,38 +37,27 @@ func TestSignUpInAndOut(t *testing.T) {
 			"signUp.viewer.account.name": "Example Ltd",
 		}
 		for path, value := range want {
-			if got.at(path) != value {
-				t.Errorf("%s is %v, want %v", path, got.at(path), value)
-			}
+			got.named("%s", path).has(t, path, value)
 		}
 
-		if got := c.viewer(); got != "owner@example.com" {
-			t.Errorf("after sign-up: viewer %q", got)
-		}
+		equal(t, c.viewer(), "owner@example.com", "after sign-up: viewer")
 
 		c.signOut().ok(t, "signOut")
 
-		if got := c.viewer(); got != "" {
-			t.Errorf("after sign-out: viewer %q", got)
-		}
+		equal(t, c.viewer(), "", "after sign-out: viewer")
 
 		// No user has these credentials.
 		c.signOut().ok(t, "signOut")
 
-		if got := c.signIn("OWNER@example.com", password).ok(t, "signIn").at("signIn.viewer.email"); got != "owner@example.com" {
-			t.Errorf("sign-in answers %v", got)
-		}
-		if got := c.viewer(); got != "owner@example.com" {
-			t.Errorf("after sign-in: viewer %q", got)
-		}
-		if got := a.owner("second@example.com").query(`{ viewer { operator } }`); got.at("viewer.operator") != false {
-			t.Error("the second user is an operator as well")
-		}
+		c.signIn("OWNER@example.com", password).ok(t, "signIn").
+			named("sign-in answers").has(t, "signIn.viewer.email", "owner@example.com")
+		equal(t, c.viewer(), "owner@example.com", "after sign-in: viewer")
+		a.owner("second@example.com").query(`{ viewer { operator } }`).
+			named("the second user is an operator as well").has(t, "viewer.operator", false)
 	})
 }
 
 func TestSignUpReportsEveryMistake(t *testing.T) {
-	t.Parallel()
 	tests := []struct{ name, email, password, account, want string }{
 		{"address", "owner", password, "Example", "email:INVALID_EMAIL"},
 		{"address with a name", "Owner <owner@example.com>", password, "Example", "email:INVALID_EMAIL"},
@@ -87,8 +72,7 @@ func TestSignUpReportsEveryMistake(t *testing.T) {
 		{"taken", "TAKEN@example.com", password, "Example", "email:EMAIL_TAKEN"},
 	}
 
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d, noMail)
+	eachAppWith(t, noMail, func(t *testing.T, a *app) {
 		a.owner("taken@example.com")
 
 		for _, test := range tests {
@@ -97,9 +81,7 @@ func TestSignUpReportsEveryMistake(t *testing.T) {
 			if codes := got.userErrors("signUp"); codes != test.want || len(got.Errors) > 0 || got.at("signUp.viewer") != nil {
 				t.Errorf("%s: got %s, want userErrors %s and no viewer", test.name, got.Body, test.want)
 			}
-			if c.viewer() != "" {
-				t.Errorf("%s: signed in all the same", test.name)
-			}
+			equal(t, c.viewer(), "", "%s: signed in all the same", test.name)
 		}
 	})
 }
@@ -172,9 +154,7 @@ func TestConcurrentFirstSignUps(t *testing.T) {
 }
 
 func TestWrongPasswordAndUnknownAddressAnswerAlike(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		a.owner("owner@example.com")
 		c := a.client()
 
@@ -187,37 +167,29 @@ func TestWrongPasswordAndUnknownAddressAnswerAlike(t *testing.T) {
 			{"owner@example.com", strings.Repeat("x", 1025)},
 		} {
 			got := c.signIn(try[0], try[1])
-			if got.userErrors("signIn") != ":WRONG_CREDENTIALS" || len(got.Errors) > 0 || got.at("signIn.viewer") != nil {
-				t.Errorf("%q: %s", try, got.Body)
-			}
-			if got.Header.Get("Set-Cookie") != "" {
-				t.Errorf("%q: a cookie was set: %s", try, got.Header.Get("Set-Cookie"))
-			}
+			got.named("%q", try).fails(t, "signIn", ":WRONG_CREDENTIALS").code(t, "").has(t, "signIn.viewer", nil)
+			equal(t, got.Header.Get("Set-Cookie"), "", "%q: a cookie was set", try)
 
 			bodies = append(bodies, got.Body)
 		}
 
 		for _, body := range bodies {
-			if body != bodies[0] {
-				t.Errorf("answers differ: %s and %s", bodies[0], body)
-			}
+			equal(t, body, bodies[0], "answers differ: %s and", bodies[0])
 		}
 	})
 }
 
 func TestSignInRenewsAnOldHash(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d, productHash)
+	eachAppWith(t, productHash, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
-		setOldHash(t, d, "owner@example.com")
+		setOldHash(t, a.db, "owner@example.com")
 
 		for _, try := range []struct {
 			password string
 			renewed  bool
 		}{{"wrong password", false}, {password, true}, {password, true}} {
 			c.signIn("owner@example.com", try.password)
-			user, err := accounts.New(d).UserByEmail(t.Context(), "owner@example.com")
+			user, err := accounts.New(a.db).UserByEmail(t.Context(), "owner@example.com")
 			if err != nil || strings.HasPrefix(user.PasswordHash, "$argon2id$v=19$m=19456,t=2,p=1$") != try.renewed {
 				t.Errorf("after %q the hash is %s, error %v; renewed should be %v", try.password, user.PasswordHash, err, try.renewed)
 			}
@@ -226,17 +198,14 @@ func TestSignInRenewsAnOldHash(t *testing.T) {
 }
 
 func TestSignInThrottle(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		owner := a.owner("owner@example.com")
 		owner.signOut()
 		attacker := a.client()
 		attacker.address = "198.51.100.7"
 		for i := range 5 {
-			if got := attacker.signIn("owner@example.com", "wrong password"); got.userErrors("signIn") != ":WRONG_CREDENTIALS" {
-				t.Fatalf("guess %d: %s", i+1, got.Body)
-			}
+			attacker.signIn("owner@example.com", "wrong password").
+				named("guess %d", i+1).fails(t, "signIn", ":WRONG_CREDENTIALS")
 		}
 
 		// The right password is not checked either, from any network.
@@ -244,12 +213,8 @@ func TestSignInThrottle(t *testing.T) {
 			other := a.client()
 			other.address = address
 			got := other.signIn("owner@example.com", password)
-			if got.codes() != "RATE_LIMITED" || got.Status != http.StatusOK || got.at("signIn") != nil {
-				t.Fatalf("during the wait: %s", got.Body)
-			}
-			if after := got.Errors[0].Extensions["retryAfter"]; after != 1.0 {
-				t.Errorf("retryAfter is %v, want 1", after)
-			}
+			got.named("during the wait").code(t, "RATE_LIMITED").status(t, http.StatusOK).has(t, "signIn", nil)
+			equal(t, got.Errors[0].Extensions["retryAfter"], 1.0, "retryAfter")
 		}
 
 		// An unknown address is throttled in the same way.
@@ -257,19 +222,14 @@ func TestSignInThrottle(t *testing.T) {
 			attacker.signIn("unknown@example.com", "wrong password")
 		}
 
-		if got := attacker.signIn("unknown@example.com", "wrong password"); got.codes() != "RATE_LIMITED" {
-			t.Errorf("unknown address: %s", got.Body)
-		}
+		attacker.signIn("unknown@example.com", "wrong password").named("unknown address").code(t, "RATE_LIMITED")
 
 		// The browser that the owner has used before is not locked out.
-		if got := owner.signIn("owner@example.com", password).ok(t, "signIn"); got.at("signIn.viewer.email") != "owner@example.com" {
-			t.Errorf("the owner's own browser: %s", got.Body)
-		}
+		owner.signIn("owner@example.com", password).ok(t, "signIn").
+			named("the owner's own browser").has(t, "signIn.viewer.email", "owner@example.com")
 
 		// That did not help the attacker.
-		if got := attacker.signIn("owner@example.com", password); got.codes() != "RATE_LIMITED" {
-			t.Errorf("after the owner signed in: %s", got.Body)
-		}
+		attacker.signIn("owner@example.com", password).named("after the owner signed in").code(t, "RATE_LIMITED")
 
 		// After the wait the right password works, and clears the counter.
 		a.clock.Add(time.Second)
@@ -278,45 +238,34 @@ func TestSignInThrottle(t *testing.T) {
 		fresh.signIn("owner@example.com", password).ok(t, "signIn")
 
 		for i := range 5 {
-			if got := attacker.signIn("owner@example.com", "wrong password"); got.userErrors("signIn") != ":WRONG_CREDENTIALS" {
-				t.Fatalf("guess %d after a success: %s", i+1, got.Body)
-			}
+			attacker.signIn("owner@example.com", "wrong password").
+				named("guess %d after a success", i+1).fails(t, "signIn", ":WRONG_CREDENTIALS")
 		}
 
-		if got := attacker.signIn("owner@example.com", "wrong password"); got.codes() != "RATE_LIMITED" {
-			t.Errorf("the sixth: %s", got.Body)
-		}
+		attacker.signIn("owner@example.com", "wrong password").named("the sixth").code(t, "RATE_LIMITED")
 	})
 }
 
 func TestSignInThrottleOfOneNetwork(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		attacker := a.client()
 		for i := range 30 {
 			// All attempts come from one network of 64 bits.
 			attacker.address = fmt.Sprintf("2001:db8:0:1::%x", i+1)
-			if got := attacker.signIn(fmt.Sprintf("u%d@example.com", i), "wrong password"); got.userErrors("signIn") != ":WRONG_CREDENTIALS" {
-				t.Fatalf("guess %d: %s", i+1, got.Body)
-			}
+			attacker.signIn(fmt.Sprintf("u%d@example.com", i), "wrong password").
+				named("guess %d", i+1).fails(t, "signIn", ":WRONG_CREDENTIALS")
 		}
 
-		if got := attacker.signIn("another@example.com", "wrong password"); got.codes() != "RATE_LIMITED" {
-			t.Errorf("guess 31: %s", got.Body)
-		}
+		attacker.signIn("another@example.com", "wrong password").named("guess 31").code(t, "RATE_LIMITED")
 
 		attacker.address = "2001:db8:0:2::1"
-		if got := attacker.signIn("another@example.com", "wrong password"); got.userErrors("signIn") != ":WRONG_CREDENTIALS" {
-			t.Errorf("from another network: %s", got.Body)
-		}
+		attacker.signIn("another@example.com", "wrong password").
+			named("from another network").fails(t, "signIn", ":WRONG_CREDENTIALS")
 	})
 }
 
 func TestADeviceCookieIsGoodForItsOwnAddressOnly(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		a.owner("owner@example.com")
 
 		// The browser has a device cookie of another address.
@@ -329,30 +278,23 @@ func TestADeviceCookieIsGoodForItsOwnAddressOnly(t *testing.T) {
 		}
 
 		for name, c := range map[string]*client{"another address's": attacker, "a forged": forger} {
-			if got := c.signIn("owner@example.com", "wrong password"); got.codes() != "RATE_LIMITED" {
-				t.Errorf("with %s device cookie: %s", name, got.Body)
-			}
+			c.signIn("owner@example.com", "wrong password").named("with %s device cookie", name).code(t, "RATE_LIMITED")
 		}
 
 		// A known device has a counter of its own.
 		for i := range 5 {
-			if got := attacker.signIn("attacker@example.com", "wrong password"); got.userErrors("signIn") != ":WRONG_CREDENTIALS" {
-				t.Fatalf("guess %d on a known device: %s", i+1, got.Body)
-			}
+			attacker.signIn("attacker@example.com", "wrong password").
+				named("guess %d on a known device", i+1).fails(t, "signIn", ":WRONG_CREDENTIALS")
 		}
 
-		if got := attacker.signIn("attacker@example.com", password); got.codes() != "RATE_LIMITED" {
-			t.Errorf("guess 6 on a known device: %s", got.Body)
-		}
+		attacker.signIn("attacker@example.com", password).named("guess 6 on a known device").code(t, "RATE_LIMITED")
 	})
 }
 
 // TestANewPasswordEndsKnownDevices: a browser that knew the old password is unknown after the
 // change; the one that made the change is not.
 func TestANewPasswordEndsKnownDevices(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		laptop, thief := a.owner("owner@example.com"), a.client()
 		thief.signIn("owner@example.com", password).ok(t, "signIn")
 		exhaust := func(c *client) {
@@ -373,7 +315,7 @@ func TestANewPasswordEndsKnownDevices(t *testing.T) {
 		refused(a.client(), "an unknown device", true)
 		refused(thief, "a known device", false)
 
-		laptop.query(changePasswordMutation, "current", password, "password", "a new password").ok(t, "changePassword")
+		laptop.done("changePassword", "currentPassword", password, "password", "a new password")
 		refused(thief, "a device that knew the old password", true)
 		refused(laptop, "the device of the change", false)
 
@@ -383,8 +325,8 @@ func TestANewPasswordEndsKnownDevices(t *testing.T) {
 		laptop.signIn("owner@example.com", "a new password").ok(t, "signIn")
 		exhaust(a.client())
 		refused(thief, "known again", false)
-		laptop.query(requestResetMutation, "email", "owner@example.com").ok(t, "requestPasswordReset")
-		laptop.query(resetMutation, "token", a.mailedSecret("owner@example.com"), "password", password).ok(t, "resetPassword")
+		laptop.done("requestPasswordReset", "email", "owner@example.com")
+		laptop.done("resetPassword", "token", a.mailedSecret("owner@example.com"), "password", password)
 		refused(thief, "after a reset", true)
 		refused(laptop, "the device of the reset", true)
 	})
@@ -407,9 +349,7 @@ func TestCookieAttributes(t *testing.T) {
 				cookies := (&http.Response{Header: c.signUp("owner@example.com").ok(t, "signUp").Header}).Cookies()
 				maxAge := map[string]int{test.session: 90 * 24 * 3600, test.device: 365 * 24 * 3600}
 
-				if len(cookies) != 2 {
-					t.Errorf("%d cookies were set, want 2", len(cookies))
-				}
+				equal(t, len(cookies), 2, "cookies were set")
 
 				for _, cookie := range cookies {
 					if maxAge[cookie.Name] == 0 || cookie.MaxAge != maxAge[cookie.Name] || cookie.Path != "/" || cookie.Domain != "" ||
@@ -418,9 +358,7 @@ func TestCookieAttributes(t *testing.T) {
 					}
 				}
 
-				if c.viewer() != "owner@example.com" {
-					t.Error("the browser did not keep the cookie")
-				}
+				equal(t, c.viewer(), "owner@example.com", "the browser did not keep the cookie")
 
 				ended := (&http.Response{Header: c.signOut().Header}).Cookies()
 				if len(ended) != 1 || ended[0].Name != test.session || ended[0].MaxAge >= 0 || ended[0].Value != "" {
@@ -432,24 +370,18 @@ func TestCookieAttributes(t *testing.T) {
 }
 
 func TestSignInChangesTheSessionID(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		first := c.cookies()[sessionCookie]
 		c.signIn("owner@example.com", password).ok(t, "signIn")
 
 		second := c.cookies()[sessionCookie]
-		if first == second {
-			t.Fatal("the session id did not change")
-		}
+		differ(t, first, second, "the session id did not change")
 
 		thief := a.client()
 		thief.setCookie(sessionCookie, first)
 
-		if got := thief.viewer(); got != "" {
-			t.Errorf("the old session still belongs to %q", got)
-		}
+		equal(t, thief.viewer(), "", "the old session still belongs to")
 
 		// Session fixation: an attacker's session, stored in the victim's browser, does not become
 		// the victim's.
@@ -459,9 +391,7 @@ func TestSignInChangesTheSessionID(t *testing.T) {
 		victim.setCookie(sessionCookie, planted)
 		victim.signIn("owner@example.com", password).ok(t, "signIn")
 
-		if got := attacker.viewer(); got == "owner@example.com" {
-			t.Error("the attacker's session became the victim's")
-		}
+		differ(t, attacker.viewer(), "owner@example.com", "the attacker's session became the victim's")
 		if got := victim.viewer(); got != "owner@example.com" || victim.cookies()[sessionCookie] == planted {
 			t.Errorf("the victim is %q with a new id %v", got, victim.cookies()[sessionCookie] != planted)
 		}
@@ -469,29 +399,21 @@ func TestSignInChangesTheSessionID(t *testing.T) {
 }
 
 func TestRevokedSessions(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		laptop := a.owner("owner@example.com")
 		phone, stolen := a.client(), a.client()
 		phone.signIn("owner@example.com", password).ok(t, "signIn")
 		stolen.setCookie(sessionCookie, laptop.cookies()[sessionCookie])
 
-		if stolen.viewer() != "owner@example.com" {
-			t.Fatal("the copied cookie does not work to begin with")
-		}
+		equal(t, stolen.viewer(), "owner@example.com", "the copied cookie does not work to begin with")
 
 		laptop.signOut().ok(t, "signOut")
 
-		if got := stolen.viewer(); got != "" {
-			t.Errorf("after sign-out the copied cookie still belongs to %q", got)
-		}
-		if phone.viewer() != "owner@example.com" {
-			t.Error("sign-out ended another device's session")
-		}
+		equal(t, stolen.viewer(), "", "after sign-out the copied cookie still belongs to")
+		equal(t, phone.viewer(), "owner@example.com", "sign-out ended another device's session")
 
 		laptop.signIn("owner@example.com", password).ok(t, "signIn")
-		laptop.query(`mutation { signOut(input: {everywhere: true}) { userErrors { code } } }`).ok(t, "signOut")
+		laptop.done("signOut", "everywhere", true)
 
 		if laptop.viewer() != "" || phone.viewer() != "" {
 			t.Error("a session outlived signing out everywhere")
@@ -500,34 +422,24 @@ func TestRevokedSessions(t *testing.T) {
 }
 
 func TestSessionEndsAfterTwoIdleWeeks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		a.clock.Add(model.SessionIdle - time.Second)
 
-		if c.viewer() == "" {
-			t.Error("ended early")
-		}
+		differ(t, c.viewer(), "", "ended early")
 
 		a.clock.Add(model.SessionIdle)
 
-		if c.viewer() != "" {
-			t.Error("still there after two idle weeks")
-		}
-		if got := c.query(`{ sites { totalCount } }`); got.codes() != "UNAUTHENTICATED" {
-			t.Errorf("got %s", got.Body)
-		}
+		equal(t, c.viewer(), "", "still there after two idle weeks")
+		c.query(`{ sites { totalCount } }`).code(t, "UNAUTHENTICATED")
 	})
 }
 
 func TestABadCookieIsNoSession(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		good := a.owner("owner@example.com").cookies()[sessionCookie]
 
-		other := newApp(t, d, func(s *settings) { s.auth.Secret = []byte(strings.Repeat("another!", 4)) })
+		other := newApp(t, a.db, func(s *settings) { s.auth.Secret = []byte(strings.Repeat("another!", 4)) })
 		for name, value := range map[string]string{
 			"empty":          "",
 			"garbage":        "%%%",
@@ -540,27 +452,18 @@ func TestABadCookieIsNoSession(t *testing.T) {
 			c := a.client()
 			c.setCookie(sessionCookie, value)
 
-			if got := c.viewer(); got != "" {
-				t.Errorf("%s: viewer %q", name, got)
-			}
-			if got := c.signIn("owner@example.com", password); got.userErrors("signIn") != "" || len(got.Errors) > 0 {
-				t.Errorf("%s: signing in over it: %s", name, got.Body)
-			}
-			if got := c.viewer(); got != "owner@example.com" {
-				t.Errorf("%s: after signing in: viewer %q", name, got)
-			}
+			equal(t, c.viewer(), "", "%s: viewer", name)
+			c.signIn("owner@example.com", password).
+				named("%s: signing in over it", name).fails(t, "signIn", "").code(t, "")
+			equal(t, c.viewer(), "owner@example.com", "%s: after signing in: viewer", name)
 		}
 
-		if log := a.log.String(); log != "" {
-			t.Errorf("logged: %s", log)
-		}
+		equal(t, a.log.String(), "", "logged")
 	})
 }
 
 func TestOneRequestMaySignOutAndInAgain(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		a.owner("second@example.com")
 		c := a.owner("owner@example.com")
 		c.query(`mutation {
@@ -568,19 +471,13 @@ func TestOneRequestMaySignOutAndInAgain(t *testing.T) {
 			signIn(input: {email: "second@example.com", password: "`+password+`"}) { userErrors { code } }
 			createSite(input: {domain: "example.com"}) { userErrors { code } } }`).ok(t, "signIn")
 
-		if got := c.viewer(); got != "second@example.com" {
-			t.Errorf("viewer %q", got)
-		}
-		if got := c.query(`{ sites { totalCount } }`).at("sites.totalCount"); got != 1.0 {
-			t.Errorf("the site went elsewhere: %v sites", got)
-		}
+		equal(t, c.viewer(), "second@example.com", "viewer")
+		equal(t, c.query(`{ sites { totalCount } }`).at("sites.totalCount"), 1.0, "the site went elsewhere")
 	})
 }
 
 func TestUserWithoutTheGraphQLHandler(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 
 		request := httptest.NewRequest(http.MethodGet, "/export", nil)

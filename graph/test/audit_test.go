@@ -217,25 +217,20 @@ func newAuditWorld(t *testing.T, d *db.DB) *auditWorld {
 
 	spare := first.owner.siteOf("spare.example")
 	w.vars["spareId"] = spare
-	first.owner.query(`mutation($id: ID!) { setConversionWebhook(input: {siteId: $id, url: "https://spare.example/hook"}) {
-		userErrors { code } } }`, "id", spare).ok(t, "setConversionWebhook")
+	first.owner.done("setConversionWebhook", "siteId", spare, "url", "https://spare.example/hook")
 
 	w.clients["leaving"].signIn("member@first.example", password).ok(t, "signIn")
 	a.join(first.owner, "reset@first.example", model.RoleViewer)
-	a.client().query(`mutation { requestPasswordReset(input: {email: "reset@first.example"}) { userErrors { code } } }`).
-		ok(t, "requestPasswordReset")
+	a.client().done("requestPasswordReset", "email", "reset@first.example")
 	w.vars["resetSecret"] = a.mailedSecret("reset@first.example")
 
-	first.owner.query(`mutation { inviteMember(input: {email: "joining@first.example", role: VIEWER}) { userErrors { code } } }`).
-		ok(t, "inviteMember")
+	first.owner.done("inviteMember", "email", "joining@first.example", "role", "VIEWER")
 	w.vars["invitationSecret"] = a.mailedSecret("joining@first.example")
 
-	a.join(first.owner, "moving@first.example", model.RoleViewer).
-		query(requestEmailMutation, "email", "moved@first.example", "password", password).ok(t, "requestEmailChange")
+	a.join(first.owner, "moving@first.example", model.RoleViewer).done("requestEmailChange", "email", "moved@first.example", "password", password)
 	w.vars["emailSecret"] = a.mailedSecret("moved@first.example")
 
-	first.owner.query(`mutation($id: ID!) { createSiteAlertChannel(input: {siteId: $id, kind: EMAIL, name: "duty",
-		address: "duty@first.example", events: [QUOTA]}) { userErrors { code } } }`, "id", first.ids["siteId"]).ok(t, "createSiteAlertChannel")
+	first.owner.done("createSiteAlertChannel", "siteId", first.ids["siteId"], "kind", "EMAIL", "name", "duty", "address", "duty@first.example", "events", []string{"QUOTA"})
 	w.vars["alertToken"] = a.mailedSecret("duty@first.example")
 
 	a.client().signUp("new@fourth.example").ok(t, "signUp")
@@ -247,7 +242,7 @@ func newAuditWorld(t *testing.T, d *db.DB) *auditWorld {
 // secondFactors sets up what the mutations of second factors need.
 func (w *auditWorld) secondFactors(owner *client) {
 	w.clients["second"].enableTOTP()
-	started := w.clients["confirming"].query(startTOTPMutation, "password", password).ok(w.t, "startTotp").at("startTotp.secret").(string)
+	started := w.clients["confirming"].do("startTotp", "password", password).ok(w.t, "startTotp").at("startTotp.secret").(string)
 	key, created := newAuthenticator(w.t, w.app), newAuthenticator(w.t, w.app)
 	w.join(owner, "passkey@first.example", model.RoleViewer).register(key, "Key").ok(w.t, "finishPasskeyRegistration")
 
@@ -264,7 +259,7 @@ func (w *auditWorld) secondFactors(owner *client) {
 			return fmt.Sprintf("%q", w.code(started))
 		},
 		"newPasskey": func() string {
-			got := w.clients["starting"].query(startPasskeyMutation, "password", password).ok(w.t, "startPasskeyRegistration")
+			got := w.clients["starting"].do("startPasskeyRegistration", "password", password).ok(w.t, "startPasskeyRegistration")
 			challenge, options := request(got, "startPasskeyRegistration.request")
 			return answer(challenge, created.create(options))
 		},
@@ -307,11 +302,8 @@ type auditRow struct {
 // auditRows returns the rows of all logs, oldest first.
 func (a *app) auditRows() []auditRow {
 	a.t.Helper()
-	rows, err := dbtest.Rows[auditRow](a.db, `SELECT account_id, action, actor_kind || ' ' || actor_name AS actor,
-		object_kind || ' ' || object_name AS object, before, after, token_name FROM audit_log ORDER BY id`)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	rows := value(dbtest.Rows[auditRow](a.db, `SELECT account_id, action, actor_kind || ' ' || actor_name AS actor,
+		object_kind || ' ' || object_name AS object, before, after, token_name FROM audit_log ORDER BY id`))(a.t)
 	return rows
 }
 
@@ -324,36 +316,26 @@ func TestEveryMutationIsAudited(t *testing.T) {
 		listed[c.mutation] = true
 	}
 	for _, f := range fieldsOf(schema.Mutation) {
-		if listed[f.Name] == (unaudited[f.Name] != "") {
-			t.Errorf("%s must be in auditCases or, with the reason, in unaudited", f.Name)
-		}
+		differ(t, listed[f.Name], unaudited[f.Name] != "", "%s must be in auditCases or, with the reason, in unaudited", f.Name)
 	}
 
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := newAuditWorld(t, d)
 
 		// Without the log, every mutation fails and changes nothing.
-		if err := dbtest.Exec(d, "ALTER TABLE audit_log RENAME TO audit_log_away"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, dbtest.Exec(d, "ALTER TABLE audit_log RENAME TO audit_log_away"))
 
 		before := w.dump("signin_failures")
 		deletion := auditCase{mutation: "deleteAccount", as: "second", input: `{password: "correct horse battery"}`}
 		for _, c := range append(slices.Clone(auditCases), deletion) {
-			if got := w.run(c); got.codes() != "INTERNAL" {
-				t.Errorf("%s without an audit log: %s", c.mutation, got.Body)
-			}
+			w.run(c).named("%s without an audit log", c.mutation).code(t, "INTERNAL")
 			if c.consumes {
 				before = w.dump("signin_failures")
 			}
-			if after := w.dump("signin_failures"); after != before {
-				t.Fatalf("%s without an audit log changed\n%s\ninto\n%s", c.mutation, before, after)
-			}
+			equal(t, w.dump("signin_failures"), before, "%s without an audit log", c.mutation)
 		}
 
-		if err := dbtest.Exec(d, "ALTER TABLE audit_log_away RENAME TO audit_log"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, dbtest.Exec(d, "ALTER TABLE audit_log_away RENAME TO audit_log"))
 		w.clock.Add(20 * time.Minute)
 
 		for _, c := range auditCases {
@@ -376,9 +358,7 @@ func TestEveryMutationIsAudited(t *testing.T) {
 			if want.Actor == "" {
 				want.Actor = "USER owner@first.example"
 			}
-			if rows[0] != want {
-				t.Errorf("%s added %+v, want %+v", c.mutation, rows[0], want)
-			}
+			equal(t, rows[0], want, "%s added", c.mutation)
 			if strings.Contains(rows[0].Before+rows[0].After, "secret-path") {
 				t.Errorf("%s added a path: %+v", c.mutation, rows[0])
 			}
@@ -387,9 +367,7 @@ func TestEveryMutationIsAudited(t *testing.T) {
 		second := w.accountID("second")
 		w.run(deletion).ok(t, "deleteAccount")
 		for _, row := range w.auditRows() {
-			if row.AccountID == second {
-				t.Fatalf("after the deletion of the account: %+v", row)
-			}
+			differ(t, row.AccountID, second, "after the deletion of the account: %+v", row)
 		}
 	})
 }
@@ -417,13 +395,11 @@ func (w *auditWorld) accountID(name string) model.AccountID {
 
 // TestAuditLog reads the log over HTTP: the values, the filters, the pages, and who may read it.
 func TestAuditLog(t *testing.T) {
-	t.Parallel()
 	const entry = `{ at action actor { kind userId email apiTokenId apiTokenName } object { type objectId name } changes { name before after } }`
 	const query = `query($first: Int!, $after: String, $filter: AuditFilter) { viewer { account { auditLog(first: $first, after: $after, filter: $filter) {
 		edges { cursor } nodes ` + entry + ` pageInfo { hasNextPage endCursor } } } } }`
 
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		owner := a.owner("owner@example.com")
 		site := owner.siteOf("example.com")
 		read := func(variables ...any) *answer {
@@ -446,7 +422,7 @@ func TestAuditLog(t *testing.T) {
 		a.clock.Add(time.Hour)
 		change(owner, `name: "Shop", excludedAddresses: ["192.0.2.7"], registeredEvents: ["trial", "lead"], keyEvents: ["purchase", "lead"]`)
 		change(owner, `name: "Shop"`)
-		refused := owner.query(`mutation($id: ID!) { updateSite(input: {siteId: $id, name: ""}) { userErrors { code } } }`, "id", site)
+		refused := owner.do("updateSite", "siteId", site, "name", "")
 		if refused.userErrors("updateSite") == "" {
 			t.Fatal(refused.Body)
 		}
@@ -474,9 +450,7 @@ func TestAuditLog(t *testing.T) {
 			"kind": "API_TOKEN", "userId": owner.query(`{ viewer { id } }`).at("viewer.id"), "email": "owner@example.com",
 			"apiTokenId": token.id, "apiTokenName": "test",
 		}
-		if fmt.Sprint(byToken) != fmt.Sprint(want) {
-			t.Errorf("the token's change is by %v, want %v", byToken, want)
-		}
+		equal(t, fmt.Sprint(byToken), fmt.Sprint(want), "the token's change is by %v, want %v", byToken, want)
 
 		for _, step := range []struct {
 			filter map[string]any
@@ -492,17 +466,14 @@ func TestAuditLog(t *testing.T) {
 			{map[string]any{"actions": []string{"createSite"}, "since": "2026-11-20T10:30:00Z"}, ""},
 			{map[string]any{"actorId": a.unknown(memberID.(string))}, ""},
 		} {
-			if got := actions(read("filter", step.filter)); got != step.want {
-				t.Errorf("with %v the actions are %q, want %q", step.filter, got, step.want)
-			}
+			equal(t, actions(read("filter", step.filter)), step.want, "with %v the actions", step.filter)
 		}
 
 		for _, wrong := range []map[string]any{
 			{"actions": make([]string, 21)}, {"actorId": site}, {"objectId": "nothing"},
 		} {
-			if got := owner.query(query, "first", 1, "filter", wrong); got.codes() != "INVALID_ARGUMENT" {
-				t.Errorf("the filter %v is answered with %s", wrong, got.Body)
-			}
+			owner.query(query, "first", 1, "filter", wrong).
+				named("the filter %v is answered with", wrong).code(t, "INVALID_ARGUMENT")
 		}
 
 		// Pages of two entries contain all entries once.
@@ -519,12 +490,9 @@ func TestAuditLog(t *testing.T) {
 			t.Errorf("the pages have %s, want %s", got, all)
 		}
 
-		if got := member.query(query, "first", 1); got.codes() != "FORBIDDEN" {
-			t.Errorf("a member reads %s", got.Body)
-		}
-		if got := a.with(token.secret, `{ viewer { account { auditLog { nodes { action } } } } }`); !strings.Contains(got.Body, "updateSite") {
-			t.Errorf("the owner's token reads %s", got.Body)
-		}
+		member.query(query, "first", 1).named("a member reads").code(t, "FORBIDDEN")
+		a.with(token.secret, `{ viewer { account { auditLog { nodes { action } } } } }`).
+			named("the owner's token reads").shows(t, "updateSite")
 		if got := a.owner("owner@other.example").query(query, "first", 10).ok(t, ""); actions(got) != "confirmSignUp" {
 			t.Errorf("another account reads %s", got.Body)
 		}

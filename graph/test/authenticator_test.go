@@ -26,10 +26,7 @@ type authenticator struct {
 
 func newAuthenticator(t testing.TB, a *app) *authenticator {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 
 	id := make([]byte, 16)
 	rand.Read(id)
@@ -65,10 +62,7 @@ func (k *authenticator) clientData(ceremony, options string) []byte {
 		k.handle = request.User.ID
 	}
 
-	data, err := json.Marshal(map[string]any{"type": ceremony, "challenge": request.Challenge, "origin": k.origin, "crossOrigin": false})
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	data := value(json.Marshal(map[string]any{"type": ceremony, "challenge": request.Challenge, "origin": k.origin, "crossOrigin": false}))(k.t)
 	return data
 }
 
@@ -77,10 +71,7 @@ func (k *authenticator) create(options string) string {
 	k.t.Helper()
 
 	// 4, then 32 bytes for each coordinate
-	point, err := k.key.PublicKey.Bytes()
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	point := value(k.key.PublicKey.Bytes())(k.t)
 	x, y := point[1:33], point[33:]
 
 	// COSE key: {1: 2, 3: -7, -1: 1, -2: x, -3: y}
@@ -112,10 +103,7 @@ func (k *authenticator) get(options string) string {
 	client, data := k.clientData("webauthn.get", options), k.data(0)
 	hash := sha256.Sum256(client)
 	digest := sha256.Sum256(append(data[:len(data):len(data)], hash[:]...))
-	signature, err := ecdsa.SignASN1(rand.Reader, k.key, digest[:])
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	signature := value(ecdsa.SignASN1(rand.Reader, k.key, digest[:]))(k.t)
 
 	return k.credential(map[string]any{
 		"clientDataJSON": webText.EncodeToString(client), "authenticatorData": webText.EncodeToString(data),
@@ -126,9 +114,6 @@ func (k *authenticator) get(options string) string {
 func (k *authenticator) credential(response map[string]any) string {
 	k.t.Helper()
 	id := webText.EncodeToString(k.id)
-	text, err := json.Marshal(map[string]any{"id": id, "rawId": id, "type": "public-key", "response": response, "clientExtensionResults": map[string]any{}})
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	text := value(json.Marshal(map[string]any{"id": id, "rawId": id, "type": "public-key", "response": response, "clientExtensionResults": map[string]any{}}))(k.t)
 	return string(text)
 }

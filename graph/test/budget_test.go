@@ -6,7 +6,6 @@ import (
 
 	"github.com/vektah/gqlparser/v2/ast"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/tools/dbtest"
@@ -36,9 +35,7 @@ const (
 // token. A request that they must not make takes one point of the account's minute, all others take
 // at least the cost of a mutation.
 func TestForbiddenRequestsCostOnePoint(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 1 << 30 })
+	eachAppWith(t, unlimited, func(t *testing.T, a *app) {
 		a.owner("operator@example.com")
 		first := a.tenant("first.example")
 		ids := func(name string) string {
@@ -89,29 +86,24 @@ func TestForbiddenRequestsCostOnePoint(t *testing.T) {
 // TestRefusedMutationsLeaveTheOwnersMinute: a viewer and a READ token that repeat refused mutations
 // leave the account's minute to the owner.
 func TestRefusedMutationsLeaveTheOwnersMinute(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 4_000 })
+	eachAppWith(t, func(s *settings) { s.graph.CostPerMinute = 4_000 }, func(t *testing.T, a *app) {
 		owner := a.owner("owner@example.com")
 		viewer := a.join(owner, "viewer@example.com", model.RoleViewer)
 		token := owner.createToken("READ")
 		a.clock.Add(time.Minute)
 
 		for range 200 {
-			for _, got := range []*answer{viewer.query(expensive), a.with(token.secret, expensive)} {
-				if got.codes() != "FORBIDDEN" {
-					t.Fatalf("a refused mutation: %s", got.Body)
-				}
+			for _, got := range []*answer{viewer.do("inviteMember", "email", "guest@example.com", "role", "VIEWER"), a.with(token.secret, expensive)} {
+				got.named("a refused mutation").code(t, "FORBIDDEN")
 			}
 		}
 
-		owner.query(expensive).ok(t, "inviteMember")
+		owner.done("inviteMember", "email", "guest@example.com", "role", "VIEWER")
 
 		// What is left does not admit a request of that cost from any caller.
 		for _, c := range []*client{owner, viewer} {
-			if got := c.query(expensive); got.codes() != "RATE_LIMITED" || got.Errors[0].Extensions["retryAfter"] != 60.0 {
-				t.Errorf("over the limit: %s", got.Body)
-			}
+			c.do("inviteMember", "email", "guest@example.com", "role", "VIEWER").
+				named("over the limit").code(t, "RATE_LIMITED").retries(t, 60.0)
 		}
 	})
 }
@@ -119,15 +111,13 @@ func TestRefusedMutationsLeaveTheOwnersMinute(t *testing.T) {
 // TestPartlyForbiddenRequests: a request of which one field is permitted costs as much as if all
 // were, whichever comes first; the permitted ones run.
 func TestPartlyForbiddenRequests(t *testing.T) {
-	t.Parallel()
 	const (
 		permitted = ` updateUser(input: {language: DE}) { userErrors { code } }`
 		forbidden = ` inviteMember(input: {email: "guest@example.com", role: VIEWER}) { userErrors { code } }`
 		cost      = expensiveCost + 102
 	)
 
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		owner := a.owner("owner@example.com")
 		viewer := a.join(owner, "viewer@example.com", model.RoleViewer)
 
@@ -144,20 +134,17 @@ func TestPartlyForbiddenRequests(t *testing.T) {
 			}
 		}
 
-		if got := viewer.query(`{ viewer { language } }`).ok(t, "").at("viewer.language"); got != "DE" {
-			t.Errorf("the permitted mutation was not run: %v", got)
-		}
+		viewer.query(`{ viewer { language } }`).ok(t, "").
+			named("the permitted mutation was not run").has(t, "viewer.language", "DE")
 	})
 }
 
 // TestPasswordChecksCostTheirPrice: a permitted mutation is charged before its password is checked,
 // so wrong passwords are bounded by the rate limit too.
 func TestPasswordChecksCostTheirPrice(t *testing.T) {
-	t.Parallel()
 	const wrong = `mutation { startTotp(input: {password: "not the password"}) { userErrors { code } } }`
 
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 10_000 })
+	eachAppWith(t, func(s *settings) { s.graph.CostPerMinute = 10_000 }, func(t *testing.T, a *app) {
 		owner := a.owner("owner@example.com")
 		viewer := a.join(owner, "viewer@example.com", model.RoleViewer)
 		a.clock.Add(time.Minute)
@@ -167,7 +154,7 @@ func TestPasswordChecksCostTheirPrice(t *testing.T) {
 			if i == 3 {
 				want = "RATE_LIMITED"
 			}
-			if got := viewer.query(wrong); got.codes() != want && got.userErrors("startTotp") != ":"+want {
+			if got := viewer.do("startTotp", "password", "not the password"); got.codes() != want && got.userErrors("startTotp") != ":"+want {
 				t.Errorf("wrong password %d: %s, want %s", i, got.Body, want)
 			}
 		}
@@ -177,12 +164,9 @@ func TestPasswordChecksCostTheirPrice(t *testing.T) {
 // TestCostInAnotherAccount: the role in the object's account decides; unknown objects cost as much
 // as own ones; suspended accounts and missing second factors refuse for one point.
 func TestCostInAnotherAccount(t *testing.T) {
-	t.Parallel()
-	const pause = `mutation($id: ID!) { pauseSite(input: {siteId: $id}) { site { id } userErrors { code } } }`
 	const cost = 104
 
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		owner, other := a.owner("owner@example.com"), a.owner("other@example.com")
 		own, foreign := owner.siteOf("own.example"), other.siteOf("foreign.example")
 		token := a.invite(other, "owner@example.com", model.RoleViewer)
@@ -191,7 +175,7 @@ func TestCostInAnotherAccount(t *testing.T) {
 		pauses := func(name, id, code string, want int) {
 			t.Helper()
 			var got *answer
-			spent := owner.spent(func() { got = owner.query(pause, "id", id) })
+			spent := owner.spent(func() { got = owner.do("pauseSite", "siteId", id) })
 			if spent != want || got.codes() != code {
 				t.Errorf("%s: %s costs %d, want %d and %s", name, got.Body, spent, want, code)
 			}
@@ -201,14 +185,10 @@ func TestCostInAnotherAccount(t *testing.T) {
 		pauses("an unknown site", a.unknownOf(nodeid.Site), "", cost)
 		pauses("a site of an account with the role VIEWER", foreign, "FORBIDDEN", 1)
 
-		if err := dbtest.Exec(d, "UPDATE accounts SET suspended_at = ?, suspension_reason = 'abuse' WHERE id = 1", model.At(start)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, dbtest.Exec(a.db, "UPDATE accounts SET suspended_at = ?, suspension_reason = 'abuse' WHERE id = 1", model.At(start)))
 		pauses("a suspended account", own, "ACCOUNT_SUSPENDED", 1)
 
-		if err := dbtest.Exec(d, "UPDATE accounts SET suspended_at = 0, suspension_reason = '', require_second_factor = ? WHERE id = 2", true); err != nil {
-			t.Fatal(err)
-		}
+		must(t, dbtest.Exec(a.db, "UPDATE accounts SET suspended_at = 0, suspension_reason = '', require_second_factor = ? WHERE id = 2", true))
 		pauses("an account that requires a second factor", foreign, "SECOND_FACTOR_REQUIRED", 1)
 	})
 }
@@ -216,25 +196,21 @@ func TestCostInAnotherAccount(t *testing.T) {
 // TestLinksShareABudget: all readers of an account's shared links share one budget. It is neither
 // the account's own nor that of another account's links.
 func TestLinksShareABudget(t *testing.T) {
-	t.Parallel()
 	const limit, cost = 200, 4
 
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		owner, other := a.owner("owner@example.com"), a.owner("other@example.com")
 		one, two := owner.siteOf("one.example"), owner.siteOf("two.example")
 		readers := []string{owner.reader(one), owner.reader(one), owner.reader(two)}
 		foreign := other.reader(other.siteOf("other.example"))
 
 		// A link costs more to create than this server of the same installation allows.
-		frugal := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = limit })
+		frugal := newApp(t, a.db, func(s *settings) { s.graph.CostPerMinute = limit })
 		for i := range limit / cost {
 			frugal.with(readers[i%len(readers)], sharedSiteQuery).ok(t, "")
 		}
 		for i, reader := range readers {
-			if got := frugal.with(reader, sharedSiteQuery); got.codes() != "RATE_LIMITED" {
-				t.Errorf("link %d, after the budget of all: %s", i, got.Body)
-			}
+			frugal.with(reader, sharedSiteQuery).named("link %d, after the budget of all", i).code(t, "RATE_LIMITED")
 		}
 
 		// The owner, and the links of another account, have theirs.

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
@@ -22,14 +21,12 @@ func (c *client) updatePolicy(id, fields string) *answer {
 // TestCaptchaPolicy reads the defaults of a new sitekey, changes every value, and returns to the
 // defaults.
 func TestCaptchaPolicy(t *testing.T) {
-	t.Parallel()
 	const defaults = `{"baseSeconds":0.175,"baseHashes":524288,"isBaseDefault":true,"maxSeconds":5.592,"maxHashes":16777216,"isMaxDefault":true,` +
 		`"freeChallenges":8,"automation":"HARDER","strict":false,"attackMode":"AUTO","exemptNetworks":[]}`
 
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
-		id := c.query(`mutation { createSitekey(input: {name: "form"}) { sitekey { id } userErrors { code } } }`).ok(t, "createSitekey").at("createSitekey.sitekey.id").(string)
+		id := c.done("createSitekey", "name", "form").at("createSitekey.sitekey.id").(string)
 
 		policy := func(got *answer) string {
 			t.Helper()
@@ -49,20 +46,16 @@ func TestCaptchaPolicy(t *testing.T) {
 					`"freeChallenges":3,"automation":"LIMIT","strict":true,"attackMode":"ON","exemptNetworks":["198.51.100.7/32","2001:db8::/32"]}`},
 			{`baseSeconds: 0, maxSeconds: 0, freeChallenges: 0, automation: HARDER, strict: false, attackMode: AUTO, exemptNetworks: []`, defaults},
 		} {
-			if got := policy(c.updatePolicy(id, test.change).ok(t, "updateCaptchaPolicy")); got != test.want {
-				t.Errorf("%s: %s, want %s", test.change, got, test.want)
-			}
+			equal(t, policy(c.updatePolicy(id, test.change).ok(t, "updateCaptchaPolicy")), test.want, "%s", test.change)
 		}
 	})
 }
 
 // TestInvalidCaptchaPolicies: each mistake names its field, and nothing is changed.
 func TestInvalidCaptchaPolicies(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
-		id := c.query(`mutation { createSitekey(input: {name: "form"}) { sitekey { id } userErrors { code } } }`).ok(t, "createSitekey").at("createSitekey.sitekey.id").(string)
+		id := c.done("createSitekey", "name", "form").at("createSitekey.sitekey.id").(string)
 		c.updatePolicy(id, `baseSeconds: 2`).ok(t, "updateCaptchaPolicy")
 
 		networks := make([]string, model.MaxExemptNetworks+1)
@@ -82,49 +75,38 @@ func TestInvalidCaptchaPolicies(t *testing.T) {
 			`exemptNetworks: [` + strings.Join(networks, ",") + `]`: "exemptNetworks:TOO_MANY_EXEMPT_NETWORKS",
 			`strict: true, maxSeconds: 61, freeChallenges: -1`:      "maxSeconds:INVALID_WORK freeChallenges:INVALID_NUMBER",
 		} {
-			if got := c.updatePolicy(id, change); got.userErrors("updateCaptchaPolicy") != want {
-				t.Errorf("%s: %s, want %s", change, got.Body, want)
-			}
+			c.updatePolicy(id, change).named("%s", change).fails(t, "updateCaptchaPolicy", want)
 		}
 
 		unchanged := c.query(`query($id: ID!) { sitekey(id: $id) { policy { baseSeconds strict exemptNetworks } } }`, "id", id)
-		if unchanged.Body != `{"data":{"sitekey":{"policy":{"baseSeconds":2,"strict":false,"exemptNetworks":[]}}}}` {
-			t.Errorf("afterwards: %s", unchanged.Body)
-		}
+		unchanged.named("afterwards").is(t,
+			`{"data":{"sitekey":{"policy":{"baseSeconds":2,"strict":false,"exemptNetworks":[]}}}}`)
 	})
 }
 
 // TestCaptchaAttack shows an attack while it makes the work harder, and its figures afterwards.
 func TestCaptchaAttack(t *testing.T) {
-	t.Parallel()
 	const query = `query($id: ID!) { sitekey(id: $id) { attack { isActive factor highestFactor since seenAt networks challenges refused usualNetworks } } }`
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
-		id := c.query(`mutation { createSitekey(input: {name: "form"}) { sitekey { id } userErrors { code } } }`).ok(t, "createSitekey").at("createSitekey.sitekey.id").(string)
-		if got := c.query(query, "id", id); got.Body != `{"data":{"sitekey":{"attack":null}}}` {
-			t.Errorf("calm: %s", got.Body)
-		}
+		id := c.done("createSitekey", "name", "form").at("createSitekey.sitekey.id").(string)
+		c.query(query, "id", id).named("calm").is(t, `{"data":{"sitekey":{"attack":null}}}`)
 
 		keys, err := dbtest.Rows[struct {
 			ID        model.SitekeyID
 			AccountID model.AccountID
-		}](d, "SELECT id, account_id FROM sitekeys")
+		}](a.db, "SELECT id, account_id FROM sitekeys")
 		if err != nil || len(keys) != 1 {
 			t.Fatal(keys, err)
 		}
 		saw := func(level int, networks int64) {
 			t.Helper()
 			seen := model.CaptchaAttack{Level: level, Seen: model.At(a.clock.Now()), Networks: networks, Challenges: networks + 7, Refused: 3, Usual: 40}
-			if err := sites.New(d).Sitekeys.SawAttack(t.Context(), keys[0].AccountID, keys[0].ID, seen); err != nil {
-				t.Fatal(err)
-			}
+			must(t, sites.New(a.db).Sitekeys.SawAttack(t.Context(), keys[0].AccountID, keys[0].ID, seen))
 		}
 		show := func(what, want string) {
 			t.Helper()
-			if got := c.query(query, "id", id); !strings.Contains(got.Body, want) {
-				t.Errorf("%s: %s, want %s", what, got.Body, want)
-			}
+			c.query(query, "id", id).named("%s", what).shows(t, want)
 		}
 
 		saw(1, 500)
@@ -146,15 +128,11 @@ func TestCaptchaAttack(t *testing.T) {
 
 		a.clock.Add(20 * time.Minute)
 		show("over", `"isActive":false,"factor":1,"highestFactor":8,"since":"2026-11-20T09:30:00Z"`)
-		if n, err := dbtest.Count(d, "mails"); err != nil || n != 1 {
-			t.Errorf("%d mails, %v", n, err)
-		}
+		equal(t, value(dbtest.Count(a.db, "mails"))(t), 1, "rows of mails")
 
 		a.clock.Add(time.Minute)
 		saw(1, 450)
 		show("another attack", `"isActive":true,"factor":2,"highestFactor":2,"since":"2026-11-20T10:02:00Z","seenAt":"2026-11-20T10:02:00Z","networks":450,`)
-		if n, err := dbtest.Count(d, "mails"); err != nil || n != 2 {
-			t.Errorf("%d mails, %v", n, err)
-		}
+		equal(t, value(dbtest.Count(a.db, "mails"))(t), 2, "rows of mails")
 	})
 }

@@ -7,18 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
-	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // TestTestAlerts sends tests: one at a time, with one attempt, also in quiet hours, and 20 an hour.
 // The messages are listed newest first, with their attempts.
 func TestTestAlerts(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 1 << 30 })
+	eachAppWith(t, unlimited, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		site := c.siteOf("example.com")
 		id := c.addChannel(site, "WEBHOOK", "https://hook.example/a", map[string]any{"quietHours": map[string]any{"from": 540, "to": 600, "timeZone": "UTC"}})
@@ -31,9 +27,7 @@ func TestTestAlerts(t *testing.T) {
 		if got := c.message(first); !reflect.DeepEqual(got, want) {
 			t.Errorf("the test: %v\nwant %v", got, want)
 		}
-		if got := c.testErrors(id); got != "alertChannelId:DELIVERY_IN_PROGRESS" {
-			t.Errorf("another test at once: %s", got)
-		}
+		equal(t, c.testErrors(id), "alertChannelId:DELIVERY_IN_PROGRESS", "another test at once")
 
 		// The only attempt fails, although alerts wait in these hours.
 		if leased := a.attempt(id, broken); leased == nil || leased.MessageID != first || leased.Manual {
@@ -46,9 +40,7 @@ func TestTestAlerts(t *testing.T) {
 		}
 
 		// A manual attempt delivers it.
-		if got := c.again(first) + c.again(first); got != "alertMessageId:DELIVERY_IN_PROGRESS" {
-			t.Errorf("sent again twice: %s", got)
-		}
+		equal(t, c.again(first)+c.again(first), "alertMessageId:DELIVERY_IN_PROGRESS", "sent again twice")
 		if leased := a.attempt(id, delivered); leased == nil || !leased.Manual || leased.MessageID != first {
 			t.Errorf("the worker has %+v", leased)
 		}
@@ -63,12 +55,8 @@ func TestTestAlerts(t *testing.T) {
 			ids = append(ids, c.test(id))
 			a.attempt(id, delivered)
 		}
-		if got := c.testErrors(id); got != "alertChannelId:TOO_MANY_TESTS" {
-			t.Errorf("the 21st test: %s", got)
-		}
-		if got := c.testErrors(c.addChannel(site, "SLACK", "https://chat.example/a", nil)); got != "" {
-			t.Errorf("a test of another channel: %s", got)
-		}
+		equal(t, c.testErrors(id), "alertChannelId:TOO_MANY_TESTS", "the 21st test")
+		equal(t, c.testErrors(c.addChannel(site, "SLACK", "https://chat.example/a", nil)), "", "a test of another channel")
 
 		page := c.query(`query($id: ID!) { node(id: $id) { ... on AlertChannel { messages(first: 3) {
 			nodes { id } pageInfo { hasNextPage endCursor } } } } }`, "id", id).ok(t, "")
@@ -83,18 +71,14 @@ func TestTestAlerts(t *testing.T) {
 		}
 
 		a.clock.Add(time.Hour)
-		if got := c.testErrors(id); got != "" {
-			t.Errorf("an hour later: %s", got)
-		}
+		equal(t, c.testErrors(id), "", "an hour later")
 	})
 }
 
 // TestAlertMessageAgain sends an alert again while its scheduled attempts fail: manual attempts do
 // not count towards these five, and there are at most 20.
 func TestAlertMessageAgain(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 1 << 30 })
+	eachAppWith(t, unlimited, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		site := c.siteOf("example.com")
 		id := c.addChannel("", "DISCORD", "https://chat.example/a", map[string]any{"quietHours": map[string]any{"from": 540, "to": 600, "timeZone": "UTC"}})
@@ -108,15 +92,11 @@ func TestAlertMessageAgain(t *testing.T) {
 			t.Errorf("in quiet hours: %v", got)
 		}
 		for range model.MaxRedeliveries / 2 {
-			if got := c.again(message); got != "" {
-				t.Fatalf("sent again: %s", got)
-			}
+			equal(t, c.again(message), "", "sent again")
 			if leased := a.attempt(id, broken); leased == nil || !leased.Manual {
 				t.Fatalf("the worker has %+v", leased)
 			}
-			if got := c.message(message)["state"]; got != "PENDING" {
-				t.Fatalf("after a manual attempt: %v", got)
-			}
+			equal(t, c.message(message)["state"], "PENDING", "after a manual attempt")
 		}
 
 		scheduled := 0
@@ -131,9 +111,7 @@ func TestAlertMessageAgain(t *testing.T) {
 		}
 
 		for range model.MaxRedeliveries / 2 {
-			if got := c.again(message); got != "" {
-				t.Fatalf("sent again: %s", got)
-			}
+			equal(t, c.again(message), "", "sent again")
 			a.attempt(id, broken)
 		}
 		if got := c.again(message); got != "alertMessageId:TOO_MANY_REDELIVERIES" || c.message(message)["state"] != "FAILED" {
@@ -145,9 +123,7 @@ func TestAlertMessageAgain(t *testing.T) {
 // TestStoppedChannel: a receiver that was removed stops its channel and the messages that are due.
 // A delivered test or a new URL resumes it; another URL ends due messages too.
 func TestStoppedChannel(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		site, account := c.siteOf("example.com"), c.account()
 		id := c.addChannel("", "SLACK", "https://chat.example/a", nil)
@@ -164,9 +140,7 @@ func TestStoppedChannel(t *testing.T) {
 		a.attempt(id, removed)
 		state("after 404", "STOPPED gone")
 		a.alert(model.AlertQuota, account, site)
-		if got := fmt.Sprint(c.messages(id)); got != "[quota begun FAILED quota begun FAILED]" {
-			t.Errorf("the messages: %s", got)
-		}
+		equal(t, fmt.Sprint(c.messages(id)), "[quota begun FAILED quota begun FAILED]", "the messages")
 
 		c.test(id)
 		a.attempt(id, broken)
@@ -177,13 +151,9 @@ func TestStoppedChannel(t *testing.T) {
 
 		c.test(id)
 		a.attempt(id, removed)
-		if got := c.changeChannel(id, map[string]any{"name": "other"}); got != "" {
-			t.Errorf("another name: %s", got)
-		}
+		equal(t, c.changeChannel(id, map[string]any{"name": "other"}), "", "another name")
 		state("with another name", "STOPPED gone")
-		if got := c.changeChannel(id, map[string]any{"address": "https://chat.example/b"}); got != "" {
-			t.Errorf("another URL: %s", got)
-		}
+		equal(t, c.changeChannel(id, map[string]any{"address": "https://chat.example/b"}), "", "another URL")
 		state("with another URL", "ACTIVE <nil>")
 
 		a.alert(model.AlertQuota, account, site)
@@ -191,18 +161,14 @@ func TestStoppedChannel(t *testing.T) {
 		if leased := a.attempt(id, delivered); leased != nil {
 			t.Errorf("another receiver gets %+v", leased)
 		}
-		if got := c.messages(id)[0]; got != "quota begun FAILED" {
-			t.Errorf("with another URL: %s", got)
-		}
+		equal(t, c.messages(id)[0], "quota begun FAILED", "with another URL")
 	})
 }
 
 // TestChannelsThatWait: the messages of a suspended account, and of a deleted site, wait. The
 // channels of the site are unknown until it is restored.
 func TestChannelsThatWait(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		operator, c := a.owner("operator@example.com"), a.owner("owner@example.com")
 		site, account := c.siteOf("example.com"), c.account()
 		ofSite, ofAccount := c.addChannel(site, "SLACK", "https://chat.example/a", nil), c.addChannel("", "SLACK", "https://chat.example/b", nil)
@@ -212,7 +178,7 @@ func TestChannelsThatWait(t *testing.T) {
 		c.test(ofAccount)
 		c.test(mailed)
 
-		operator.query(suspendMutation, "id", account, "reason", "abuse").ok(t, "suspendAccount")
+		operator.done("suspendAccount", "accountId", account, "reason", "abuse")
 		a.mailAlerts()
 		if a.attempt(ofSite, delivered) != nil || a.attempt(ofAccount, delivered) != nil || a.mailsTo("duty@example.org") != "alert_confirm" {
 			t.Error("a suspended account sends")
@@ -220,7 +186,7 @@ func TestChannelsThatWait(t *testing.T) {
 		if c.channel(ofSite) == nil || c.channel(ofAccount) == nil || c.message(message) == nil {
 			t.Error("the owner of a suspended account cannot read")
 		}
-		operator.query(resumeMutation, "id", account).ok(t, "resumeAccount")
+		operator.done("resumeAccount", "accountId", account)
 
 		c.query(deleteSiteMutation, "id", site, "confirm", "example.com").ok(t, "deleteSite")
 		if a.attempt(ofSite, delivered) != nil || c.channel(ofSite) != nil || c.message(message) != nil {
@@ -236,7 +202,7 @@ func TestChannelsThatWait(t *testing.T) {
 			t.Error("a channel of the account waits for the site")
 		}
 
-		c.query(restoreMutation, "id", site).ok(t, "restoreSite")
+		c.done("restoreSite", "siteId", site)
 		if c.channel(ofSite) == nil || a.attempt(ofSite, delivered) == nil || c.message(message)["state"] != "DELIVERED" {
 			t.Errorf("of a restored site: %v", c.message(message))
 		}
@@ -245,9 +211,7 @@ func TestChannelsThatWait(t *testing.T) {
 
 // TestChannelNets: URLs in a network that the operator allows are accepted, and others are not.
 func TestChannelNets(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d, func(s *settings) { s.graph.WebhookNets = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} })
+	eachAppWith(t, func(s *settings) { s.graph.WebhookNets = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} }, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		id := c.addChannel("", "TEAMS", "https://10.0.0.1:9000/a", nil)
 		if got := c.changeChannel(id, map[string]any{"address": "https://127.0.0.1/a"}); got != "address:INVALID_URL" {

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/tools/dbtest"
@@ -17,20 +16,15 @@ import (
 // TestChannelRecipient follows an e-mail channel: its recipient gets one mail and no alert before
 // the link in it is used, which works once. The link of an alert stops the channel for good.
 func TestChannelRecipient(t *testing.T) {
-	t.Parallel()
 	const address = "duty@example.org"
 	type mail struct{ Recipient, Language, Kind, Data string }
 
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		site, account := c.siteOf("shop.example"), c.account()
 		mails := func() []mail {
 			t.Helper()
-			rows, err := dbtest.Rows[mail](d, "SELECT recipient, language, kind, data FROM mails WHERE recipient = ? ORDER BY id", address)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rows := value(dbtest.Rows[mail](a.db, "SELECT recipient, language, kind, data FROM mails WHERE recipient = ? ORDER BY id", address))(t)
 			return rows
 		}
 		confirm := func(token string) string {
@@ -64,9 +58,7 @@ func TestChannelRecipient(t *testing.T) {
 		if got := confirm(token); got != "" || c.channel(id)["state"] != "ACTIVE" {
 			t.Fatalf("the token: %q, %v", got, c.channel(id))
 		}
-		if got := confirm(token); got != "token:INVALID_TOKEN" {
-			t.Errorf("the token again: %s", got)
-		}
+		equal(t, confirm(token), "token:INVALID_TOKEN", "the token again")
 
 		a.alert(model.AlertQuota, account, site)
 		a.mailAlerts()
@@ -74,18 +66,13 @@ func TestChannelRecipient(t *testing.T) {
 		if len(sent) != 2 || sent[1].Kind != "alert" || sent[1].Language != sent[0].Language {
 			t.Fatalf("mails after the confirmation: %v", sent)
 		}
-		if got := fmt.Sprint(c.messages(id)); got != "[quota begun PENDING]" {
-			t.Errorf("while the mail waits: %s", got)
-		}
+		equal(t, fmt.Sprint(c.messages(id)), "[quota begun PENDING]", "while the mail waits")
 
 		// The mail's own values make its link, see package mail.
 		var about outbox.AlertMail
-		if err := json.Unmarshal([]byte(sent[1].Data), &about); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(sent[1].Data), &about))
 		for range 2 {
-			a.client().query(`mutation($token: String!) { stopAlertMails(input: {token: $token}) { userErrors { field code } } }`,
-				"token", a.ids.OfChannelStop(about.ChannelID, about.ConfirmedAt)).ok(t, "stopAlertMails")
+			a.client().done("stopAlertMails", "token", a.ids.OfChannelStop(about.ChannelID, about.ConfirmedAt))
 		}
 		if got := c.channel(id); got["state"] != "STOPPED" || got["stopReason"] != "recipient" {
 			t.Errorf("after the link was used: %v", got)
@@ -121,9 +108,7 @@ func TestChannelRecipient(t *testing.T) {
 // TestChannelLinks: a link that confirms ends after 7 days, or with its channel; the unsent mails
 // of other channels stay. An address gets three links in 24 hours, of all accounts.
 func TestChannelLinks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c, second := a.owner("owner@example.com"), a.owner("second@example.com")
 		confirm := func(token string) string {
 			t.Helper()
@@ -138,22 +123,16 @@ func TestChannelLinks(t *testing.T) {
 		if got := a.mailedSecret("duty@example.org"); got != keptToken || a.mailsTo("duty@example.org") != "alert_confirm" {
 			t.Errorf("after the deletion of one channel: %s", a.mailsTo("duty@example.org"))
 		}
-		if got := confirm(token); got != "token:INVALID_TOKEN" {
-			t.Errorf("the link of a deleted channel: %s", got)
-		}
+		equal(t, confirm(token), "token:INVALID_TOKEN", "the link of a deleted channel")
 
 		second.addChannel("", "EMAIL", "duty@example.org", nil)
 		second.addChannel("", "EMAIL", "duty@example.org", nil)
 		before := a.dump()
 		for _, client := range []*client{c, second} {
 			input := map[string]any{"kind": "EMAIL", "name": "ops", "address": "duty@example.org", "events": []string{"QUOTA"}}
-			if got := client.onChannel("createAlertChannel", input); got.codes() != "RATE_LIMITED" {
-				t.Errorf("the fourth link: %s", got.Body)
-			}
+			client.onChannel("createAlertChannel", input).named("the fourth link").code(t, "RATE_LIMITED")
 		}
-		if after := a.dump(); after != before {
-			t.Errorf("the refused channels changed something:\n%s\nwas\n%s", after, before)
-		}
+		equal(t, a.dump(), before, "the refused channels changed something")
 		c.addChannel("", "EMAIL", "another@example.org", nil)
 		last := a.mailedSecret("another@example.org")
 
@@ -165,26 +144,20 @@ func TestChannelLinks(t *testing.T) {
 			t.Errorf("before the end of 7 days: %s, %v", got, c.channel(kept))
 		}
 		a.clock.Add(time.Millisecond)
-		if got := confirm(last); got != "token:INVALID_TOKEN" {
-			t.Errorf("after 7 days: %s", got)
-		}
+		equal(t, confirm(last), "token:INVALID_TOKEN", "after 7 days")
 	})
 }
 
 // TestMailedTest: a test of an e-mail channel lasts until its mail is sent, and has the state of
 // the mail.
 func TestMailedTest(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		id := c.addChannel("", "EMAIL", "duty@example.org", nil)
 		a.client().onChannel("confirmAlertChannel", map[string]any{"token": a.mailedSecret("duty@example.org")}).ok(t, "confirmAlertChannel")
 
 		message := c.test(id)
-		if got := c.testErrors(id); got != "alertChannelId:DELIVERY_IN_PROGRESS" {
-			t.Errorf("another test before the mail is queued: %s", got)
-		}
+		equal(t, c.testErrors(id), "alertChannelId:DELIVERY_IN_PROGRESS", "another test before the mail is queued")
 		a.mailAlerts()
 		got := c.testErrors(id) + " " + c.again(message)
 		if state := c.message(message)["state"]; got != "alertChannelId:DELIVERY_IN_PROGRESS alertMessageId:DELIVERY_IN_PROGRESS" || state != "PENDING" {
@@ -192,15 +165,11 @@ func TestMailedTest(t *testing.T) {
 		}
 
 		for mail, want := range map[string]string{"sent": "DELIVERED", "failed": "FAILED", "skipped": "FAILED"} {
-			if err := dbtest.Exec(d, "UPDATE mails SET state = ? WHERE kind = 'alert'", mail); err != nil {
-				t.Fatal(err)
-			}
+			must(t, dbtest.Exec(a.db, "UPDATE mails SET state = ? WHERE kind = 'alert'", mail))
 			if got := c.message(message)["state"]; got != want {
 				t.Errorf("the mail is %s: %v, want %s", mail, got, want)
 			}
 		}
-		if got := c.testErrors(id); got != "" {
-			t.Errorf("another test: %s", got)
-		}
+		equal(t, c.testErrors(id), "", "another test")
 	})
 }

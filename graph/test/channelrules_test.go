@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
@@ -53,9 +52,7 @@ func channelMistakes() []channelMistake {
 // TestChannelMistakes creates and changes channels with wrong input: it is refused, all mistakes
 // are reported, and nothing changes.
 func TestChannelMistakes(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 1 << 30 })
+	eachAppWith(t, unlimited, func(t *testing.T, a *app) {
 		a.owner("operator@example.com")
 		c := a.owner("owner@example.com")
 		site := c.siteOf("example.com")
@@ -88,9 +85,7 @@ func TestChannelMistakes(t *testing.T) {
 		}
 		update := func(of, kind string, change map[string]any, want string) {
 			t.Helper()
-			if got := c.changeChannel(ids[of+kind], change); got != want {
-				t.Errorf("%s with %.200v is changed: %s, want %s", kind, change, got, want)
-			}
+			equal(t, c.changeChannel(ids[of+kind], change), want, "%s with %.200v is changed", kind, change)
 		}
 
 		for i, m := range channelMistakes() {
@@ -133,9 +128,7 @@ func TestChannelMistakes(t *testing.T) {
 			}
 		}
 
-		if after := a.dump(); after != before {
-			t.Errorf("the mistakes changed something:\n%s\nwas\n%s", after, before)
-		}
+		equal(t, a.dump(), before, "the mistakes changed something")
 
 		// A channel wants something: an event, or a summary of its site.
 		for _, of := range []string{"", site} {
@@ -166,9 +159,7 @@ func merged(input, change map[string]any) map[string]any {
 // TestChannelLimits fills an account and a site with channels, which are counted apart. A deleted
 // channel makes room.
 func TestChannelLimits(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 1 << 30 })
+	eachAppWith(t, unlimited, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		site, other := c.siteOf("example.com"), c.siteOf("other.example")
 		input := map[string]any{"kind": "SLACK", "name": "ops", "address": "https://chat.example/a", "events": []string{"QUOTA"}}
@@ -185,12 +176,9 @@ func TestChannelLimits(t *testing.T) {
 			t.Errorf("the 21st channel of an account: %s", refused.Body)
 		}
 		ofSite := merged(input, map[string]any{"siteId": site})
-		if got := c.onChannel("createSiteAlertChannel", ofSite); got.userErrors("createSiteAlertChannel") != ":TOO_MANY_ALERT_CHANNELS" {
-			t.Errorf("the 11th channel of a site: %s", got.Body)
-		}
-		if after := a.dump(); after != before {
-			t.Errorf("the refused channels changed something:\n%s\nwas\n%s", after, before)
-		}
+		c.onChannel("createSiteAlertChannel", ofSite).
+			named("the 11th channel of a site").fails(t, "createSiteAlertChannel", ":TOO_MANY_ALERT_CHANNELS")
+		equal(t, a.dump(), before, "the refused channels changed something")
 
 		c.addChannel(other, "SLACK", "https://chat.example/a", nil)
 		for of, id := range last {
@@ -203,9 +191,7 @@ func TestChannelLimits(t *testing.T) {
 // TestChannelCallers calls the mutations with ids of real channels as callers with fewer rights
 // than a member. A refused call changes nothing.
 func TestChannelCallers(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 1 << 30 })
+	eachAppWith(t, unlimited, func(t *testing.T, a *app) {
 		operator, c := a.owner("operator@example.com"), a.owner("owner@example.com")
 		site, other := c.siteOf("example.com"), c.siteOf("other.example")
 		ofAccount, ofSite := c.addChannel("", "SLACK", "https://chat.example/a", nil), c.addChannel(site, "SLACK", "https://chat.example/b", nil)
@@ -239,10 +225,7 @@ func TestChannelCallers(t *testing.T) {
 		stored := func() (all string) {
 			t.Helper()
 			for _, table := range []string{"alert_channels", "alert_messages", "audit_log"} {
-				rows, err := dbtest.Dump(d, table)
-				if err != nil {
-					t.Fatal(err)
-				}
+				rows := value(dbtest.Dump(a.db, table))(t)
 				slices.Sort(rows)
 				all += strings.Join(rows, "\n")
 			}
@@ -308,16 +291,12 @@ func TestChannelCallers(t *testing.T) {
 // TestOperatorsChannel: alerts of the installation go to channels to which an operator has added
 // them, while this user is an operator. Other members change the rest, and not the address.
 func TestOperatorsChannel(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		operator := a.owner("operator@example.com")
 		owner, member := a.join(operator, "owner@example.com", model.RoleOwner), a.join(operator, "member@example.com", model.RoleMember)
 		setOperator := func(email string, is bool) {
 			t.Helper()
-			if err := dbtest.Exec(d, "UPDATE users SET operator = ? WHERE email = ?", is, email); err != nil {
-				t.Fatal(err)
-			}
+			must(t, dbtest.Exec(a.db, "UPDATE users SET operator = ? WHERE email = ?", is, email))
 		}
 		receives := func(id string) bool {
 			t.Helper()
@@ -332,24 +311,19 @@ func TestOperatorsChannel(t *testing.T) {
 			t.Error("the operator's channel gets nothing")
 		}
 		site := map[string]any{"siteId": operator.siteOf("example.com"), "kind": "SLACK", "name": "x", "address": "https://chat.example/", "events": jobs}
-		if got := operator.onChannel("createSiteAlertChannel", site).userErrors("createSiteAlertChannel"); got != "events:INVALID_ALERT_EVENT" {
-			t.Errorf("of a site: %s", got)
-		}
+		operator.onChannel("createSiteAlertChannel", site).
+			named("of a site").fails(t, "createSiteAlertChannel", "events:INVALID_ALERT_EVENT")
 
 		for _, who := range []*client{owner, member} {
 			before, was := a.dump(), operator.channel(id)
 			for _, change := range []map[string]any{{"address": "https://hook.example/another"}, {"address": "https://hook.example/another", "events": jobs},
 				{"name": "x", "address": "https://hook.example/0123456789abcdef"}} {
-				if got := who.changeChannel(id, change); got != "address:INVALID_ALERT_EVENT" {
-					t.Errorf("another member changes %v: %s", change, got)
-				}
+				equal(t, who.changeChannel(id, change), "address:INVALID_ALERT_EVENT", "another member changes %v", change)
 			}
 			if got := who.changeChannel(id, map[string]any{"events": both}); got != "events:INVALID_ALERT_EVENT" {
 				t.Errorf("another member adds events: %s", got)
 			}
-			if after := a.dump(); after != before {
-				t.Errorf("the refused calls changed something:\n%s\nwas\n%s", after, before)
-			}
+			equal(t, a.dump(), before, "the refused calls changed something")
 
 			// The events stay with another name.
 			if got := who.changeChannel(id, map[string]any{"name": "renamed", "events": jobs, "secret": "another signing secret"}); got != "" {
@@ -363,20 +337,16 @@ func TestOperatorsChannel(t *testing.T) {
 
 		// An API token has no rights of an operator.
 		token := operator.createToken("WRITE", "EXPORT").secret
-		before, err := dbtest.Dump(d, "alert_channels")
-		if err != nil {
-			t.Fatal(err)
-		}
+		before := value(dbtest.Dump(a.db, "alert_channels"))(t)
 		for _, call := range []string{
 			`createAlertChannel(input: {kind: SLACK, name: "x", address: "https://chat.example/", events: [JOBS_FAILED]})`,
 			fmt.Sprintf(`updateAlertChannel(input: {alertChannelId: %q, address: "https://chat.example/"})`, id),
 			fmt.Sprintf(`updateAlertChannel(input: {alertChannelId: %q, events: [JOBS_FAILED, CERTIFICATE_FAILED]})`, id),
 		} {
-			if got := a.with(token, "mutation { "+call+" { userErrors { code } } }"); !strings.Contains(got.Body, "INVALID_ALERT_EVENT") {
-				t.Errorf("an operator's token calls %s: %s", call, got.Body)
-			}
+			a.with(token, "mutation { "+call+" { userErrors { code } } }").
+				named("an operator's token calls %s", call).shows(t, "INVALID_ALERT_EVENT")
 		}
-		if after, err := dbtest.Dump(d, "alert_channels"); err != nil || !slices.Equal(after, before) {
+		if after, err := dbtest.Dump(a.db, "alert_channels"); err != nil || !slices.Equal(after, before) {
 			t.Errorf("an operator's token has changed %v to %v, %v", before, after, err)
 		}
 

@@ -14,7 +14,6 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/db/outbox"
-	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 const (
@@ -170,7 +169,6 @@ var (
 // them over each path. URLs and signing secrets reach the worker, and no reader, audit log or
 // table.
 func TestChannelsAreReadBack(t *testing.T) {
-	t.Parallel()
 	kinds := []struct{ kind, address, target, secret string }{
 		{"EMAIL", " Ops@Example.org ", "ops@example.org", ""},
 		{"SLACK", "https://hooks.slack.com/services/T0/B0/confidential-slack", "hooks.slack.com/…lack", ""},
@@ -181,8 +179,7 @@ func TestChannelsAreReadBack(t *testing.T) {
 		{"WEBHOOK", "https://hook.example/confiden", "hook.example", ""}, // too short for a hint
 	}
 
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 1 << 30 })
+	eachAppWith(t, unlimited, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		site := c.siteOf("example.com")
 
@@ -270,7 +267,6 @@ func TestChannelsAreReadBack(t *testing.T) {
 
 // TestChannelUpdates changes each setting alone, and several at once: the others stay.
 func TestChannelUpdates(t *testing.T) {
-	t.Parallel()
 	night := map[string]any{"from": 1320, "to": 420, "timeZone": "Europe/Berlin"}
 	steps := []struct{ change, want map[string]any }{
 		{map[string]any{}, map[string]any{}},
@@ -289,16 +285,13 @@ func TestChannelUpdates(t *testing.T) {
 			map[string]any{"name": "all", "events": []any{}, "target": "hook.example"}},
 	}
 
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		id := c.addChannel(c.siteOf("example.com"), "WEBHOOK", "https://hook.example/a", map[string]any{"secret": "the first signing secret"})
 		want := c.channel(id)
 		for _, step := range steps {
 			maps.Copy(want, step.want)
-			if got := c.changeChannel(id, step.change); got != "" {
-				t.Errorf("%v: %s", step.change, got)
-			}
+			equal(t, c.changeChannel(id, step.change), "", "%v", step.change)
 			if got := c.channel(id); !reflect.DeepEqual(got, want) {
 				t.Errorf("%v: %v\nwant %v", step.change, got, want)
 			}
@@ -313,9 +306,7 @@ func TestChannelUpdates(t *testing.T) {
 
 // TestDeletedChannel deletes a channel with its messages.
 func TestDeletedChannel(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		deleted, kept := c.addChannel("", "SLACK", "https://chat.example/a", nil), c.addChannel("", "SLACK", "https://chat.example/b", nil)
 		message, other := c.test(deleted), c.test(kept)
@@ -330,9 +321,8 @@ func TestDeletedChannel(t *testing.T) {
 		if c.channel(kept) == nil || c.message(other) == nil || a.attempt(kept, delivered) == nil {
 			t.Error("the other channel or its message cannot be found")
 		}
-		if got := c.onChannel("deleteAlertChannel", input).userErrors("deleteAlertChannel"); got != "alertChannelId:NOT_FOUND" {
-			t.Errorf("deleted again: %s", got)
-		}
+		c.onChannel("deleteAlertChannel", input).
+			named("deleted again").fails(t, "deleteAlertChannel", "alertChannelId:NOT_FOUND")
 		if got := c.changeChannel(deleted, map[string]any{"name": "x"}) + " " + c.testErrors(deleted) + " " + c.again(message); got !=
 			"alertChannelId:NOT_FOUND alertChannelId:NOT_FOUND alertMessageId:NOT_FOUND" {
 			t.Errorf("after the deletion: %s", got)

@@ -70,10 +70,7 @@ func rowsOf(t *testing.T, d *db.DB, table string, columns []string, of owners) i
 		return 0
 	}
 
-	rows, err := dbtest.Rows[struct{ N int }](d, "SELECT count(*) AS n FROM "+table+" WHERE "+strings.Join(conditions, " OR "))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := value(dbtest.Rows[struct{ N int }](d, "SELECT count(*) AS n FROM "+table+" WHERE "+strings.Join(conditions, " OR ")))(t)
 
 	return rows[0].N
 }
@@ -170,10 +167,7 @@ func fill(t *testing.T, d *db.DB, of owners) {
 func left(t *testing.T, d *db.DB, of owners) []string {
 	t.Helper()
 
-	tables, err := dbtest.Tables(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tables := value(dbtest.Tables(d))(t)
 
 	var have []string
 	for _, table := range slices.Sorted(maps.Keys(tables)) {
@@ -191,10 +185,7 @@ func left(t *testing.T, d *db.DB, of owners) []string {
 func owned(t *testing.T, d *db.DB, byAccount bool) []string {
 	t.Helper()
 
-	tables, err := dbtest.Tables(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tables := value(dbtest.Tables(d))(t)
 
 	all := []string{"sites"}
 
@@ -215,22 +206,20 @@ func owned(t *testing.T, d *db.DB, byAccount bool) []string {
 }
 
 func TestDeleteSite(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		first, second := a.tenant("first.example"), a.tenant("second.example")
-		fill(t, d, owners{site: 1})
-		fill(t, d, owners{site: 2})
+		fill(t, a.db, owners{site: 1})
+		fill(t, a.db, owners{site: 2})
 
-		siteTables := owned(t, d, false)
-		if got := left(t, d, owners{site: 1}); !slices.Equal(got, siteTables) {
+		siteTables := owned(t, a.db, false)
+		if got := left(t, a.db, owners{site: 1}); !slices.Equal(got, siteTables) {
 			t.Fatalf("before: rows in %v, want %v", got, siteTables)
 		}
 
 		key := first.owner.query(`query($id: ID!) { site(id: $id) { siteKey } }`, "id", first.ids["siteId"]).at("site.siteKey").(string)
 		notified := make(chan model.SiteID, 10)
 		synced := make(chan struct{}, 1)
-		go sites.New(d).Lookup.WatchSites(t.Context(), func(id int64) { notified <- model.SiteID(id) }, func(err error) {
+		go sites.New(a.db).Lookup.WatchSites(t.Context(), func(id int64) { notified <- model.SiteID(id) }, func(err error) {
 			if err == nil {
 				synced <- struct{}{}
 			}
@@ -240,69 +229,60 @@ func TestDeleteSite(t *testing.T) {
 
 		// The worker purges what other deleted sites have left.
 		for _, statement := range []string{"INSERT INTO deleted_sites (site_id, deleted_at) VALUES (77, 1)", "INSERT INTO failure_notices (site_id, day) VALUES (77, 20000)"} {
-			if err := dbtest.Exec(d, statement); err != nil {
-				t.Fatal(err)
-			}
+			must(t, dbtest.Exec(a.db, statement))
 		}
 
 		got := first.owner.query(`mutation($id: ID!) { deleteSite(input: {siteId: $id, confirm: "First.example", immediately: true}) {
 			site { state restorableUntil id domain extraDomains usage { pageviews } rejections { code } lastHitAt } userErrors { code } } }`, "id", first.ids["siteId"]).ok(t, "deleteSite")
 
 		want := `{"data":{"deleteSite":{"site":{"state":"DELETED","restorableUntil":null,"id":"` + first.ids["siteId"] + `","domain":"first.example","extraDomains":[],"usage":{"pageviews":0},"rejections":[],"lastHitAt":null},"userErrors":[]}}}`
-		if got.Body != want {
-			t.Errorf("got %s, want %s", got.Body, want)
-		}
-		if id := <-notified; id != 1 {
-			t.Errorf("the data plane was notified of site %d", id)
-		}
-		if _, err := sites.New(d).Lookup.SiteRulesByKey(t.Context(), key); err != model.ErrNotFound {
+		got.is(t, want)
+		equal(t, <-notified, 1, "the data plane was notified of site")
+		if _, err := sites.New(a.db).Lookup.SiteRulesByKey(t.Context(), key); err != model.ErrNotFound {
 			t.Errorf("the site key is still known: %v", err)
 		}
-		if got := left(t, d, owners{site: 1}); !slices.Equal(got, []string{"deleted_sites"}) {
+		if got := left(t, a.db, owners{site: 1}); !slices.Equal(got, []string{"deleted_sites"}) {
 			t.Errorf("after: rows in %v", got)
 		}
-		if got := left(t, d, owners{site: 2}); !slices.Equal(got, siteTables) {
+		if got := left(t, a.db, owners{site: 2}); !slices.Equal(got, siteTables) {
 			t.Errorf("of the other site: rows in %v", got)
 		}
-		if got := left(t, d, owners{site: 77}); !slices.Equal(got, []string{"deleted_sites", "failure_notices"}) {
+		if got := left(t, a.db, owners{site: 77}); !slices.Equal(got, []string{"deleted_sites", "failure_notices"}) {
 			t.Errorf("of the other deleted site: rows in %v", got)
 		}
 
 		// A hit that was in flight is purged later.
-		fill(t, d, owners{site: 1})
+		fill(t, a.db, owners{site: 1})
 
 		for _, after := range []time.Duration{59 * time.Minute, time.Hour} {
-			if _, err := retention.New(d).PurgeDeletedSites(t.Context(), model.At(start.Add(after))); err != nil {
+			if _, err := retention.New(a.db).PurgeDeletedSites(t.Context(), model.At(start.Add(after))); err != nil {
 				t.Fatal(err)
 			}
 		}
 
-		if got := left(t, d, owners{site: 1}); len(got) != 0 {
+		if got := left(t, a.db, owners{site: 1}); len(got) != 0 {
 			t.Errorf("an hour later: rows in %v", got)
 		}
-		if got := second.owner.query(`mutation($id: ID!) { deleteSite(input: {siteId: $id}) { site { id } userErrors { field code } } }`, "id", first.ids["siteId"]); got.userErrors("deleteSite") != "siteId:NOT_FOUND" {
-			t.Errorf("a second time, by another owner: %s", got.Body)
-		}
+		second.owner.do("deleteSite", "siteId", first.ids["siteId"]).
+			named("a second time, by another owner").fails(t, "deleteSite", "siteId:NOT_FOUND")
 	})
 }
 
 func TestDeleteAccount(t *testing.T) {
-	t.Parallel()
 	const mutation = `mutation($password: String!) { deleteAccount(input: {password: $password}) { accountId userErrors { field code } } }`
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
-		all := owned(t, d, true)
+	eachApp(t, func(t *testing.T, a *app) {
+		all := owned(t, a.db, true)
 		operator := a.owner("operator@example.com")
 		first := a.tenant("first.example")
 		a.tenant("second.example")
-		fill(t, d, owners{site: 1, account: 2})
-		fill(t, d, owners{site: 2, account: 3})
+		fill(t, a.db, owners{site: 1, account: 2})
+		fill(t, a.db, owners{site: 2, account: 3})
 
 		for _, domain := range []string{"first.example", "second.example"} {
-			a.client().query(requestResetMutation, "email", "owner@"+domain).ok(t, "requestPasswordReset")
+			a.client().done("requestPasswordReset", "email", "owner@"+domain)
 			c := a.client()
 			c.signIn("owner@"+domain, password).ok(t, "signIn")
-			c.query(requestEmailMutation, "email", "next@"+domain, "password", password).ok(t, "requestEmailChange")
+			c.done("requestEmailChange", "email", "next@"+domain, "password", password)
 		}
 
 		for _, user := range []int64{2, 4} {
@@ -310,15 +290,13 @@ func TestDeleteAccount(t *testing.T) {
 				"INSERT INTO totp_secrets (user_id, confirmed, secret, last_step, created_at) VALUES (?, true, 'x', 0, 0)",
 				"INSERT INTO recovery_codes (user_id, code_hash) VALUES (?, 'x')",
 			} {
-				if err := dbtest.Exec(d, statement, user); err != nil {
-					t.Fatal(err)
-				}
+				must(t, dbtest.Exec(a.db, statement, user))
 			}
 		}
 
 		// The first tenant has account 2 and users 2 and 3.
 		of := func(id int64) []string {
-			return slices.Compact(slices.Sorted(slices.Values(append(left(t, d, owners{site: id - 1, account: id, user: 2*id - 2}), left(t, d, owners{account: id, user: 2*id - 1})...))))
+			return slices.Compact(slices.Sorted(slices.Values(append(left(t, a.db, owners{site: id - 1, account: id, user: 2*id - 2}), left(t, a.db, owners{account: id, user: 2*id - 1})...))))
 		}
 		for _, id := range []int64{2, 3} {
 			if got := of(id); !slices.Equal(got, all) {
@@ -326,31 +304,26 @@ func TestDeleteAccount(t *testing.T) {
 			}
 		}
 
-		if got := operator.query(mutation, "password", password); got.userErrors("deleteAccount") != ":LAST_OPERATOR" || operator.viewer() == "" {
+		if got := operator.do("deleteAccount", "password", password); got.userErrors("deleteAccount") != ":LAST_OPERATOR" || operator.viewer() == "" {
 			t.Errorf("the operator: %s", got.Body)
 		}
-		if got := first.owner.query(mutation, "password", "wrong password"); got.userErrors("deleteAccount") != "password:WRONG_CREDENTIALS" {
-			t.Errorf("a wrong password: %s", got.Body)
-		}
+		first.owner.do("deleteAccount", "password", "wrong password").
+			named("a wrong password").fails(t, "deleteAccount", "password:WRONG_CREDENTIALS")
 
-		notified := watchSitekeys(t, d)
-		got := first.owner.query(mutation, "password", password).ok(t, "deleteAccount")
-		if got.Body != `{"data":{"deleteAccount":{"accountId":"`+first.ids["accountId"]+`","userErrors":[]}}}` {
-			t.Errorf("got %s", got.Body)
-		}
+		notified := watchSitekeys(t, a.db)
+		got := first.owner.done("deleteAccount", "password", password)
+		got.is(t, `{"data":{"deleteAccount":{"accountId":"`+first.ids["accountId"]+`","userErrors":[]}}}`)
 		if first.owner.viewer() != "" || first.owner.cookies()[sessionCookie] != "" {
 			t.Error("still signed in, or the cookie remains")
 		}
-		if id := <-notified; id != 1 {
-			t.Errorf("the data plane was notified of sitekey %d", id)
-		}
+		equal(t, <-notified, 1, "the data plane was notified of sitekey")
 		if got := of(2); !slices.Equal(got, []string{"captcha_spent", "deleted_sites"}) {
 			t.Errorf("after: rows in %v", got)
 		}
 		if got := of(3); !slices.Equal(got, all) {
 			t.Errorf("of the other account: rows in %v, want %v", got, all)
 		}
-		if _, err := retention.New(d).DeleteConsumed(t.Context(), model.At(start.Add(model.ConsumedRetention+time.Second))); err != nil {
+		if _, err := retention.New(a.db).DeleteConsumed(t.Context(), model.At(start.Add(model.ConsumedRetention+time.Second))); err != nil {
 			t.Fatal(err)
 		}
 		if got := of(2); !slices.Equal(got, []string{"deleted_sites"}) {
@@ -364,9 +337,7 @@ func TestDeleteAccount(t *testing.T) {
 
 // An owner who becomes a viewer while the password is checked deletes nothing.
 func TestDeletionByAnOwnerNoMore(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		a.owner("operator@example.com")
 		owner := a.owner("owner@example.com")
 		second := a.join(owner, "second@example.com", model.RoleOwner)
@@ -374,15 +345,15 @@ func TestDeletionByAnOwnerNoMore(t *testing.T) {
 		var got *answer
 
 		// The password has been checked and is right.
-		dbtest.Race(t, d, `DELETE FROM "signin_failures"`,
+		dbtest.Race(t, a.db, `DELETE FROM "signin_failures"`,
 			func() error {
-				got = second.query(`mutation { deleteAccount(input: {password: "` + password + `"}) { accountId userErrors { code } } }`)
+				got = second.do("deleteAccount", "password", password)
 				return nil
 			},
-			func() error { owner.query(roleMutation, "id", id, "role", "VIEWER"); return nil })
+			func() error { owner.do("setMemberRole", "userId", id, "role", "VIEWER"); return nil })
 
 		// The deletion may come first.
-		inTime := d.Dialect() == "sqlite" && got.userErrors("deleteAccount") == "" && owner.viewer() == ""
+		inTime := a.db.Dialect() == "sqlite" && got.userErrors("deleteAccount") == "" && owner.viewer() == ""
 		if !inTime && (got.codes() != "FORBIDDEN" || owner.viewer() == "") {
 			t.Errorf("got %s", got.Body)
 		}
@@ -405,24 +376,18 @@ func watchSitekeys(t *testing.T, d *db.DB) <-chan model.SitekeyID {
 
 // The last account of an installation can be deleted although it is the operator's.
 func TestTheLastAccountMayGo(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("operator@example.com")
-		c.query(`mutation { deleteAccount(input: {password: "`+password+`"}) { userErrors { code } } }`).ok(t, "deleteAccount")
-		if got := c.signUp("next@example.com").ok(t, "signUp"); got.at("signUp.viewer.operator") != true {
-			t.Errorf("the next one: %s", got.Body)
-		}
+		c.done("deleteAccount", "password", password)
+		c.signUp("next@example.com").ok(t, "signUp").named("the next one").has(t, "signUp.viewer.operator", true)
 	})
 }
 
 // TestDeleteUserData: the payload reports what has been erased, the erasure can be read later, and
 // only a session of a member or owner can request it.
 func TestDeleteUserData(t *testing.T) {
-	t.Parallel()
 	const fields = `__typename id requestedAt visits pageviews events deliveries finishedAt`
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		owner := a.owner("owner@example.com")
 		member := a.join(owner, "member@example.com", model.RoleMember)
 		id := owner.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
@@ -430,10 +395,10 @@ func TestDeleteUserData(t *testing.T) {
 
 		at := model.At(start) - 1
 		for i, subject := range []string{userID, strings.Repeat("0b", 32)} {
-			err := dbtest.Exec(d, "INSERT INTO visits (site_id, visitor, day, n, started_at, last_pageview_at, pageviews, channel, user_id) VALUES (1, ?, ?, 1, ?, ?, 1, 1, ?)",
+			err := dbtest.Exec(a.db, "INSERT INTO visits (site_id, visitor, day, n, started_at, last_pageview_at, pageviews, channel, user_id) VALUES (1, ?, ?, 1, ?, ?, 1, 1, ?)",
 				model.FirstTimeID(at)+int64(i), at.Day(), at, at, model.NewUserIDKey([]byte(dbtest.ApplicationKey)).Of(1, subject))
 			if err == nil {
-				err = dbtest.Exec(d, "INSERT INTO pageviews (site_id, at, id, visitor, n, width_range, manual, path) VALUES (1, ?, ?, ?, 1, 0, false, '/')",
+				err = dbtest.Exec(a.db, "INSERT INTO pageviews (site_id, at, id, visitor, n, width_range, manual, path) VALUES (1, ?, ?, ?, 1, 0, false, '/')",
 					at, i, model.FirstTimeID(at)+int64(i))
 			}
 
@@ -443,15 +408,12 @@ func TestDeleteUserData(t *testing.T) {
 		}
 
 		erase := `mutation($id: ID!, $user: String!) { deleteUserData(input: {siteId: $id, userId: $user}) { erasure { ` + fields + ` } userErrors { field code } } }`
-		if got := member.query(erase, "id", id, "user", userID+"0"); got.userErrors("deleteUserData") != "userId:INVALID_USER_ID" || got.at("deleteUserData.erasure") != nil {
-			t.Errorf("a wrong id: %s", got.Body)
-		}
+		member.query(erase, "id", id, "user", userID+"0").
+			named("a wrong id").fails(t, "deleteUserData", "userId:INVALID_USER_ID").has(t, "deleteUserData.erasure", nil)
 
 		token := owner.createToken("READ", "WRITE", "EXPORT")
 		refused := a.with(token.secret, `mutation { deleteUserData(input: {siteId: "`+id+`", userId: "`+userID+`"}) { erasure { id } } }`)
-		if refused.codes() != "FORBIDDEN" {
-			t.Errorf("a token: %s", refused.Body)
-		}
+		refused.named("a token").code(t, "FORBIDDEN")
 
 		got := member.query(erase, "id", id, "user", userID).ok(t, "deleteUserData")
 		want := map[string]any{
@@ -466,10 +428,9 @@ func TestDeleteUserData(t *testing.T) {
 		if erasure := read.at("node"); !reflect.DeepEqual(erasure, want) {
 			t.Errorf("read: %s, want %v", read.Body, want)
 		}
-		if read := a.owner("other@example.com").query(`query($id: ID!) { node(id: $id) { id } }`, "id", want["id"]); read.Body != `{"data":{"node":null}}` {
-			t.Errorf("another account reads %s", read.Body)
-		}
-		if visits, err := dbtest.Count(d, "visits"); visits != 1 || err != nil {
+		a.owner("other@example.com").query(`query($id: ID!) { node(id: $id) { id } }`, "id", want["id"]).
+			named("another account reads").is(t, `{"data":{"node":null}}`)
+		if visits, err := dbtest.Count(a.db, "visits"); visits != 1 || err != nil {
 			t.Errorf("%d visits are left, %v; want the other user's", visits, err)
 		}
 	})

@@ -26,9 +26,7 @@ func TestDeliveries(t *testing.T) {
 		send := func() *answer {
 			return c.query(`mutation($id: ID!) { sendTestWebhook(input: {siteId: $id}) { delivery `+deliveryFields+` userErrors { field code } } }`, "id", id)
 		}
-		if got := send(); got.userErrors("sendTestWebhook") != "siteId:NO_WEBHOOK" {
-			t.Errorf("without a webhook: %s", got.Body)
-		}
+		send().named("without a webhook").fails(t, "sendTestWebhook", "siteId:NO_WEBHOOK")
 
 		c.change("setConversionWebhook", id, `url: "https://example.com/hook", secret: "whisper whisper whisper"`).ok(t, "setConversionWebhook")
 		var made []string
@@ -52,9 +50,7 @@ func TestDeliveries(t *testing.T) {
 		read := func(id string) string {
 			return c.query(`query($id: ID!) { node(id: $id) { ... on Delivery `+deliveryFields+` } }`, "id", id).ok(t, "").Body
 		}
-		if got := read(made[0]); got != `{"data":{"node":`+first+`}}` {
-			t.Errorf("by its id: %s", got)
-		}
+		equal(t, read(made[0]), `{"data":{"node":`+first+`}}`, "by its id")
 
 		// Make one attempt that fails, as the worker does.
 		lane, now := model.Lane{SiteID: 1, Kind: model.DeliveryTest}, model.At(a.clock.Now())
@@ -69,14 +65,10 @@ func TestDeliveries(t *testing.T) {
 		redeliver := func() *answer {
 			return c.query(`mutation($id: ID!) { redeliver(input: {deliveryId: $id}) { delivery `+deliveryFields+` userErrors { field code } } }`, "id", made[0])
 		}
-		if got := redeliver(); got.userErrors("redeliver") != "deliveryId:DELIVERY_IN_PROGRESS" {
-			t.Errorf("in progress: %s", got.Body)
-		}
+		redeliver().named("in progress").fails(t, "redeliver", "deliveryId:DELIVERY_IN_PROGRESS")
 
 		result := outbox.AttemptResult{Duration: 7 * time.Millisecond, Status: 500, Error: model.AttemptServerError, Answer: "sorry"}
-		if err := outbox.New(d).FinishAttempt(t.Context(), leased, result, now); err != nil {
-			t.Fatal(err)
-		}
+		must(t, outbox.New(d).FinishAttempt(t.Context(), leased, result, now))
 
 		attempt := `{"at":"2026-11-20T09:30:01Z","manual":false,"durationMs":7,"status":500,"error":"server_error","answer":"sorry"}`
 		if got := read(made[0]); !strings.Contains(got, `"state":"FAILED","nextAttemptAt":null`) || !strings.Contains(got, `"attempts":[`+attempt+`]`) {
@@ -94,21 +86,15 @@ func TestDeliveries(t *testing.T) {
 		if leased, err = outbox.New(d).LeaseDelivery(t.Context(), lane, []int64{}, model.At(a.clock.Now()), time.Minute); err != nil {
 			t.Fatal(err)
 		}
-		if err := outbox.New(d).FinishAttempt(t.Context(), leased, outbox.AttemptResult{Status: 204}, now); err != nil {
-			t.Fatal(err)
-		}
+		must(t, outbox.New(d).FinishAttempt(t.Context(), leased, outbox.AttemptResult{Status: 204}, now))
 
 		for range 2 {
 			sent()
 
-			if err := dbtest.Exec(d, "UPDATE deliveries SET state = 'failed'"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, dbtest.Exec(d, "UPDATE deliveries SET state = 'failed'"))
 		}
 
-		if err := dbtest.Exec(d, "UPDATE deliveries SET attempts = 1, tries = 21"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, dbtest.Exec(d, "UPDATE deliveries SET attempts = 1, tries = 21"))
 		if got := redeliver(); got.userErrors("redeliver") != "deliveryId:TOO_MANY_REDELIVERIES" || got.at("redeliver.delivery") != nil || len(notifier.take(a)) > 0 {
 			t.Errorf("after 20 manual attempts: %s", got.Body)
 		}
@@ -126,9 +112,7 @@ func TestDeliveries(t *testing.T) {
 				listed = append(listed, edge.(map[string]any)["node"].(map[string]any)["id"].(string))
 			}
 
-			if got.at("site.deliveries.pageInfo.hasPreviousPage") != (pages > 1) {
-				t.Errorf("page %d: %s", pages, got.Body)
-			}
+			got.named("page %d", pages).has(t, "site.deliveries.pageInfo.hasPreviousPage", (pages > 1))
 
 			after = got.at("site.deliveries.pageInfo.endCursor")
 
@@ -142,14 +126,11 @@ func TestDeliveries(t *testing.T) {
 		}
 
 		for _, arguments := range []string{"first: 0", "first: 101", `after: "x"`} {
-			if got := c.query(`query($id: ID!) { site(id: $id) { deliveries(`+arguments+`) { edges { cursor } } } }`, "id", id); got.codes() != "INVALID_ARGUMENT" {
-				t.Errorf("%s: %s", arguments, got.Body)
-			}
+			c.query(`query($id: ID!) { site(id: $id) { deliveries(`+arguments+`) { edges { cursor } } } }`, "id", id).
+				named("%s", arguments).code(t, "INVALID_ARGUMENT")
 		}
 
-		if log := a.log.String(); log != "" {
-			t.Errorf("logged: %s", log)
-		}
+		equal(t, a.log.String(), "", "logged")
 	})
 }
 
@@ -178,14 +159,11 @@ func (b *notifier) take(a *app) (ids []string) {
 
 // A URL in a private network that the operator allows can be set.
 func TestWebhookNets(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d, func(s *settings) { s.graph.WebhookNets = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} })
+	eachAppWith(t, func(s *settings) { s.graph.WebhookNets = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} }, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		id := c.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
 		c.change("setConversionWebhook", id, `url: "https://10.0.0.1:9000/"`).ok(t, "setConversionWebhook")
-		if got := c.change("setConversionWebhook", id, `url: "https://127.0.0.1/"`); got.userErrors("setConversionWebhook") != "url:INVALID_URL" {
-			t.Errorf("of another network: %s", got.Body)
-		}
+		c.change("setConversionWebhook", id, `url: "https://127.0.0.1/"`).
+			named("of another network").fails(t, "setConversionWebhook", "url:INVALID_URL")
 	})
 }

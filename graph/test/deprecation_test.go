@@ -21,10 +21,7 @@ var checkedOn = time.Date(2026, 11, 27, 0, 0, 0, 0, time.UTC)
 // TestDeprecations checks the rule of docs/owner/graphql.md for the schema.
 func TestDeprecations(t *testing.T) {
 	t.Parallel()
-	changelog, err := os.ReadFile("../../CHANGELOG.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	changelog := value(os.ReadFile("../../CHANGELOG.md"))(t)
 	for _, wrong := range wrongDeprecations(schema, string(changelog), checkedOn) {
 		t.Error(wrong)
 	}

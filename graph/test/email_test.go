@@ -10,26 +10,15 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-const (
-	requestEmailMutation = `mutation($email: String!, $password: String!) { requestEmailChange(input: {email: $email, password: $password}) {
-		userErrors { field code } } }`
-	confirmEmailMutation = `mutation($secret: String!) { confirmEmailChange(input: {secret: $secret}) { email userErrors { field code } } }`
-)
-
 // mailsTo returns the kinds of the mails to an address, oldest first.
 func (a *app) mailsTo(recipient string) string {
 	a.t.Helper()
-	rows, err := dbtest.Rows[string](a.db, "SELECT kind FROM mails WHERE recipient = ? ORDER BY id", recipient)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	rows := value(dbtest.Rows[string](a.db, "SELECT kind FROM mails WHERE recipient = ? ORDER BY id", recipient))(a.t)
 	return strings.Join(rows, " ")
 }
 
 func TestChangeOfAddress(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		user, other := a.owner("old@example.com"), a.owner("other@example.com")
 		phone := a.client()
 		phone.signIn("old@example.com", password).ok(t, "signIn")
@@ -39,83 +28,66 @@ func TestChangeOfAddress(t *testing.T) {
 			{"no-domain", password, "email:INVALID_EMAIL"}, {"OLD@example.com", password, "email:INVALID_EMAIL"},
 			{"new@example.com", "not the password", "password:WRONG_CREDENTIALS"}, {"new@example.com", "", "password:WRONG_CREDENTIALS"},
 		} {
-			if got := user.query(requestEmailMutation, "email", try.email, "password", try.password); got.userErrors("requestEmailChange") != try.want {
-				t.Errorf("%s with %q: %s", try.email, try.password, got.Body)
-			}
+			user.do("requestEmailChange", "email", try.email, "password", try.password).
+				named("%s with %q", try.email, try.password).fails(t, "requestEmailChange", try.want)
 		}
-		if mails := a.mailsTo("new@example.com"); mails != "" {
-			t.Errorf("refused requests mail %s", mails)
-		}
+		equal(t, a.mailsTo("new@example.com"), "", "refused requests mail")
 
 		// A second request revokes the first one's secret.
-		user.query(requestEmailMutation, "email", "mistyped@example.com", "password", password).ok(t, "requestEmailChange")
+		user.done("requestEmailChange", "email", "mistyped@example.com", "password", password)
 		replaced := a.mailedSecret("mistyped@example.com")
-		user.query(requestEmailMutation, "email", " New@example.com ", "password", password).ok(t, "requestEmailChange")
+		user.done("requestEmailChange", "email", " New@example.com ", "password", password)
 		secret := a.mailedSecret("new@example.com")
 
-		if rows, err := dbtest.Dump(d, "email_changes"); err != nil || len(rows) != 1 || strings.Contains(rows[0], secret) {
+		if rows, err := dbtest.Dump(a.db, "email_changes"); err != nil || len(rows) != 1 || strings.Contains(rows[0], secret) {
 			t.Errorf("the table: %v, %v", rows, err)
 		}
-		if mails := a.mailsTo("new@example.com"); mails != "email_change" {
-			t.Errorf("the new address gets %s", mails)
-		}
+		equal(t, a.mailsTo("new@example.com"), "email_change", "the new address gets")
 
-		phone.query(requestResetMutation, "email", "old@example.com").ok(t, "requestPasswordReset")
+		phone.done("requestPasswordReset", "email", "old@example.com")
 		reset := a.mailedSecret("old@example.com")
 
 		for name, wrong := range map[string]string{
 			"replaced": replaced, "unknown": model.NewSecret(model.EmailPrefix), "empty": "", "of another kind": reset,
 		} {
-			if got := user.query(confirmEmailMutation, "secret", wrong); got.userErrors("confirmEmailChange") != "secret:INVALID_TOKEN" {
-				t.Errorf("a secret that is %s: %s", name, got.Body)
-			}
+			user.do("confirmEmailChange", "secret", wrong).
+				named("a secret that is %s", name).fails(t, "confirmEmailChange", "secret:INVALID_TOKEN")
 		}
 
-		got := user.query(confirmEmailMutation, "secret", secret).ok(t, "confirmEmailChange")
-		if got.at("confirmEmailChange.email") != "new@example.com" || user.viewer() != "new@example.com" {
-			t.Errorf("confirming: %s", got.Body)
-		}
-		if phone.viewer() != "" {
-			t.Error("another session goes on")
-		}
-		if got := a.with(token.secret, `{ viewer { email } }`); got.at("viewer.email") != "new@example.com" {
-			t.Errorf("the token: %s", got.Body)
-		}
-		if got := user.query(confirmEmailMutation, "secret", secret); got.userErrors("confirmEmailChange") != "secret:INVALID_TOKEN" {
-			t.Errorf("a second time: %s", got.Body)
-		}
-		if got := phone.query(resetMutation, "token", reset, "password", password); got.userErrors("resetPassword") != "token:INVALID_TOKEN" {
-			t.Errorf("an earlier reset: %s", got.Body)
-		}
+		got := user.done("confirmEmailChange", "secret", secret)
+		got.named("confirming").has(t, "confirmEmailChange.email", "new@example.com")
+		equal(t, user.viewer(), "new@example.com", "confirming")
+		equal(t, phone.viewer(), "", "another session goes on")
+		a.with(token.secret, `{ viewer { email } }`).named("the token").has(t, "viewer.email", "new@example.com")
+		user.do("confirmEmailChange", "secret", secret).
+			named("a second time").fails(t, "confirmEmailChange", "secret:INVALID_TOKEN")
+		phone.do("resetPassword", "token", reset, "password", password).
+			named("an earlier reset").fails(t, "resetPassword", "token:INVALID_TOKEN")
 		if mails := a.mailsTo("old@example.com"); mails != "sign_up email_requested email_requested email_changed" &&
 			mails != "email_requested email_requested email_changed" {
 			t.Errorf("the old address got %s", mails)
 		}
 
-		if got := phone.signIn("old@example.com", password); got.userErrors("signIn") != ":WRONG_CREDENTIALS" {
-			t.Errorf("the old address signs in: %s", got.Body)
-		}
+		phone.signIn("old@example.com", password).
+			named("the old address signs in").fails(t, "signIn", ":WRONG_CREDENTIALS")
 		phone.signIn("new@example.com", password).ok(t, "signIn")
 
 		// An hour later, a secret has expired. A change of the password revokes it.
-		user.query(requestEmailMutation, "email", "next@example.com", "password", password).ok(t, "requestEmailChange")
+		user.done("requestEmailChange", "email", "next@example.com", "password", password)
 		a.clock.Add(model.EmailChangeLifetime)
-		if got := user.query(confirmEmailMutation, "secret", a.mailedSecret("next@example.com")); got.userErrors("confirmEmailChange") != "secret:INVALID_TOKEN" {
-			t.Errorf("after an hour: %s", got.Body)
-		}
+		user.do("confirmEmailChange", "secret", a.mailedSecret("next@example.com")).
+			named("after an hour").fails(t, "confirmEmailChange", "secret:INVALID_TOKEN")
 
-		user.query(requestEmailMutation, "email", "next@example.com", "password", password).ok(t, "requestEmailChange")
+		user.done("requestEmailChange", "email", "next@example.com", "password", password)
 		revoked := a.mailedSecret("next@example.com")
-		user.query(`mutation($was: String!, $new: String!) { changePassword(input: {currentPassword: $was, password: $new}) { userErrors { code } } }`,
-			"was", password, "new", "a new long password").ok(t, "changePassword")
-		if got := user.query(confirmEmailMutation, "secret", revoked); got.userErrors("confirmEmailChange") != "secret:INVALID_TOKEN" {
-			t.Errorf("after a change of the password: %s", got.Body)
-		}
+		user.done("changePassword", "currentPassword", password, "password", "a new long password")
+		user.do("confirmEmailChange", "secret", revoked).
+			named("after a change of the password").fails(t, "confirmEmailChange", "secret:INVALID_TOKEN")
 
 		// Without a session, or in that of another user, the secret is enough; that session goes
 		// on.
-		user.query(requestEmailMutation, "email", "last@example.com", "password", "a new long password").ok(t, "requestEmailChange")
-		other.query(confirmEmailMutation, "secret", a.mailedSecret("last@example.com")).ok(t, "confirmEmailChange")
+		user.done("requestEmailChange", "email", "last@example.com", "password", "a new long password")
+		other.done("confirmEmailChange", "secret", a.mailedSecret("last@example.com"))
 		if other.viewer() != "other@example.com" || user.viewer() != "" {
 			t.Errorf("sessions of %q and %q", other.viewer(), user.viewer())
 		}
@@ -133,14 +105,14 @@ func TestChangeToAnAddressOfAnotherUser(t *testing.T) {
 		a.owner("known@example.com")
 
 		// Each of the two requests below replaces an earlier one.
-		user.query(requestEmailMutation, "email", "first@example.com", "password", password).ok(t, "requestEmailChange")
+		user.done("requestEmailChange", "email", "first@example.com", "password", password)
 
 		var bodies []string
 		var taken []int
 		for _, email := range []string{"unknown@example.com", "known@example.com"} {
 			a.clock.Add(time.Hour)
 			statements.Take()
-			bodies = append(bodies, user.query(requestEmailMutation, "email", email, "password", password).ok(t, "requestEmailChange").Body)
+			bodies = append(bodies, user.done("requestEmailChange", "email", email, "password", password).Body)
 			taken = append(taken, len(statements.Take()))
 		}
 		if bodies[0] != bodies[1] || taken[0] != taken[1] {
@@ -156,27 +128,22 @@ func TestChangeToAnAddressOfAnotherUser(t *testing.T) {
 		}
 
 		// Another user gets the address before the confirmation.
-		user.query(requestEmailMutation, "email", "raced@example.com", "password", password).ok(t, "requestEmailChange")
+		user.done("requestEmailChange", "email", "raced@example.com", "password", password)
 		secret := a.mailedSecret("raced@example.com")
 		a.owner("raced@example.com")
-		if got := user.query(confirmEmailMutation, "secret", secret); got.userErrors("confirmEmailChange") != "secret:EMAIL_TAKEN" {
-			t.Errorf("a race: %s", got.Body)
-		}
-		if user.viewer() != "user@example.com" {
-			t.Errorf("the address is %s", user.viewer())
-		}
+		user.do("confirmEmailChange", "secret", secret).
+			named("a race").fails(t, "confirmEmailChange", "secret:EMAIL_TAKEN")
+		equal(t, user.viewer(), "user@example.com", "the address")
 	})
 }
 
 // TestChangesOfAddressesAreThrottled bounds the mails to one address, and of one user.
 func TestChangesOfAddressesAreThrottled(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		user, other := a.owner("user@example.com"), a.owner("other@example.com")
 		ask := func(c *client, email string) string {
 			a.clock.Add(5 * time.Second) // within the rate limit
-			return c.query(requestEmailMutation, "email", email, "password", password).codes()
+			return c.do("requestEmailChange", "email", email, "password", password).codes()
 		}
 
 		var codes []string
@@ -203,12 +170,9 @@ func TestChangesOfAddressesAreThrottled(t *testing.T) {
 
 // Without mail no address can be confirmed.
 func TestChangeOfAddressWithoutMail(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d, noMail)
+	eachAppWith(t, noMail, func(t *testing.T, a *app) {
 		user := a.owner("user@example.com")
-		if got := user.query(requestEmailMutation, "email", "new@example.com", "password", password); got.userErrors("requestEmailChange") != ":NO_MAIL_SERVER" {
-			t.Errorf("got %s", got.Body)
-		}
+		user.do("requestEmailChange", "email", "new@example.com", "password", password).
+			fails(t, "requestEmailChange", ":NO_MAIL_SERVER")
 	})
 }

@@ -20,9 +20,6 @@ import (
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
-const updateSiteMutation = `mutation($id: ID!, $name: String!) { updateSite(input: {siteId: $id, name: $name}) {
-	site { name } userErrors { code } } }`
-
 // siteOf creates a site and returns its global id.
 func (c *client) siteOf(domain string) string {
 	c.t.Helper()
@@ -72,14 +69,12 @@ func TestChangesTakeTurns(t *testing.T) {
 		answers := make(chan *answer, sent)
 
 		for i := range sent {
-			go func() { answers <- owner.query(updateSiteMutation, "id", site, "name", fmt.Sprint(i)) }()
+			go func() { answers <- owner.do("updateSite", "siteId", site, "name", fmt.Sprint(i)) }()
 		}
 
 		for range sent - 2 {
 			got := <-answers
-			if got.codes() != "RATE_LIMITED" || got.Errors[0].Extensions["retryAfter"] != 1.0 {
-				t.Errorf("one too many: %s", got.Body)
-			}
+			got.named("one too many").code(t, "RATE_LIMITED").retries(t, 1.0)
 		}
 
 		other.createSite("other.example").ok(t, "createSite")
@@ -112,9 +107,7 @@ func TestQueriesTakeTurns(t *testing.T) {
 
 		for range sent - atOnce {
 			got := <-answers
-			if got.codes() != "RATE_LIMITED" || got.Errors[0].Extensions["retryAfter"] != 1.0 {
-				t.Errorf("one too many: %s", got.Body)
-			}
+			got.named("one too many").code(t, "RATE_LIMITED").retries(t, 1.0)
 		}
 		other.query("{ viewer { id } }").ok(t, "")
 
@@ -195,9 +188,7 @@ func TestMessagesTakeTurns(t *testing.T) {
 // TestAFewChangesAtOnceSucceed: a client that sends several mutations in parallel is not refused
 // for that.
 func TestAFewChangesAtOnceSucceed(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		owner := a.owner("owner@example.com")
 		site := owner.siteOf("example.com")
 
@@ -207,14 +198,12 @@ func TestAFewChangesAtOnceSucceed(t *testing.T) {
 				// A change that waits in vain for a turn, on a busy machine, is refused after 3
 				// seconds. It is repeated.
 				began := time.Now()
-				got := owner.query(updateSiteMutation, "id", site, "name", fmt.Sprint(i))
+				got := owner.do("updateSite", "siteId", site, "name", fmt.Sprint(i))
 				for got.codes() == "RATE_LIMITED" && time.Since(began) >= 3*time.Second {
 					began = time.Now()
-					got = owner.query(updateSiteMutation, "id", site, "name", fmt.Sprint(i))
+					got = owner.do("updateSite", "siteId", site, "name", fmt.Sprint(i))
 				}
-				if got.codes() != "" || got.userErrors("updateSite") != "" {
-					t.Errorf("change %d, refused after %v: %s", i, time.Since(began), got.Body)
-				}
+				got.named("change %d, refused after %v", i, time.Since(began)).code(t, "").fails(t, "updateSite", "")
 			})
 		}
 
@@ -235,7 +224,7 @@ func TestNoChangeAfterARefusedOne(t *testing.T) {
 
 		blocked := make(chan *answer, 2)
 		for range cap(blocked) {
-			go func() { blocked <- owner.query(updateSiteMutation, "id", site, "name", "blocked") }()
+			go func() { blocked <- owner.do("updateSite", "siteId", site, "name", "blocked") }()
 		}
 
 		testkit.Await(t, "two changes that wait for the lock", func() bool {
@@ -246,9 +235,7 @@ func TestNoChangeAfterARefusedOne(t *testing.T) {
 		got := owner.query(`mutation {
 			a: createSite(input: {domain: "a.example"}) { userErrors { code } }
 			b: createSite(input: {domain: "b.example"}) { userErrors { code } } }`)
-		if got.codes() != "RATE_LIMITED RATE_LIMITED" {
-			t.Errorf("two changes without a turn: %s", got.Body)
-		}
+		got.named("two changes without a turn").code(t, "RATE_LIMITED RATE_LIMITED")
 
 		release()
 
@@ -256,28 +243,21 @@ func TestNoChangeAfterARefusedOne(t *testing.T) {
 			(<-blocked).ok(t, "updateSite")
 		}
 
-		if n, err := dbtest.Count(d, "sites"); err != nil || n != 1 {
-			t.Errorf("%d sites, %v; want 1", n, err)
-		}
+		equal(t, value(dbtest.Count(d, "sites"))(t), 1, "rows of sites")
 	})
 }
 
 // TestChangesHaveACost: a mutation costs as much as it writes, so the rate limit bounds what an
 // owner can write.
 func TestChangesHaveACost(t *testing.T) {
-	t.Parallel()
 	var networks []string
 	for i := range 100 {
 		networks = append(networks, fmt.Sprintf("10.%d.0.0/16", i))
 	}
 
-	list, err := json.Marshal(networks)
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := value(json.Marshal(networks))(t)
 
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 5_000 })
+	eachAppWith(t, func(s *settings) { s.graph.CostPerMinute = 5_000 }, func(t *testing.T, a *app) {
 		owner := a.owner("owner@example.com")
 		site := owner.siteOf("example.com")
 		a.clock.Add(time.Minute)
@@ -298,15 +278,13 @@ func TestChangesHaveACost(t *testing.T) {
 
 		// Each request has 5 mutations of cost 100 + 100 + 2; without the networks, 9 would be
 		// served.
-		if made != 4 {
-			t.Errorf("%d requests were served, want 4", made)
-		}
+		equal(t, made, 4, "requests were served")
 
 		a.clock.Add(time.Minute)
 
 		// An ordinary script stays within the limit, which is a twelfth of the product's.
 		for i := range 25 {
-			owner.query(updateSiteMutation, "id", site, "name", fmt.Sprint(i)).ok(t, "updateSite")
+			owner.done("updateSite", "siteId", site, "name", fmt.Sprint(i))
 		}
 	})
 }
@@ -328,9 +306,8 @@ func TestPersistentCallersAreRefusedUnread(t *testing.T) {
 		}
 
 		for range 20 {
-			if got := a.with(token.secret, query); got.codes() != "RATE_LIMITED" || got.Status != http.StatusOK {
-				t.Fatalf("over the rate limit: status %d, %s", got.Status, got.Body)
-			}
+			a.with(token.secret, query).
+				named("over the rate limit").code(t, "RATE_LIMITED").status(t, http.StatusOK)
 		}
 
 		statements.Take()
@@ -338,9 +315,7 @@ func TestPersistentCallersAreRefusedUnread(t *testing.T) {
 		if sent := statements.Take(); len(sent) > 0 || got.Status != http.StatusTooManyRequests || got.codes() != "RATE_LIMITED" || got.Errors[0].Extensions["retryAfter"] != 60.0 {
 			t.Errorf("refused too often: status %d, %s, statements %q", got.Status, got.Body, sent)
 		}
-		if got := a.with(other.secret, query); got.Status != http.StatusOK {
-			t.Errorf("another token: status %d, %s", got.Status, got.Body)
-		}
+		a.with(other.secret, query).named("another token").status(t, http.StatusOK)
 
 		a.clock.Add(time.Minute)
 		a.with(token.secret, query).ok(t, "")
@@ -349,21 +324,19 @@ func TestPersistentCallersAreRefusedUnread(t *testing.T) {
 
 // TestRequestsEnd: a request beyond its deadline is stopped, reports that, and has changed nothing.
 func TestRequestsEnd(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		owner := a.owner("owner@example.com")
 		site := owner.siteOf("example.com")
 
 		// Another server of the same installation has the deadline, so that it ends no other
 		// request.
-		hasty := newApp(t, d, func(s *settings) { s.graph.RequestTimeout = 2 * time.Second })
+		hasty := newApp(t, a.db, func(s *settings) { s.graph.RequestTimeout = 2 * time.Second })
 		late := hasty.client()
 		late.http.Jar = owner.http.Jar
-		release := lockSites(t, d, 1)
+		release := lockSites(t, a.db, 1)
 		began := time.Now()
 
-		got := late.query(updateSiteMutation, "id", site, "name", "late")
+		got := late.do("updateSite", "siteId", site, "name", "late")
 		if took := time.Since(began); got.Status != http.StatusOK || got.codes() != "TIMEOUT" || took > time.Minute {
 			t.Errorf("status %d, %s after %v; want the code timeout", got.Status, got.Body, took)
 		}
@@ -373,11 +346,10 @@ func TestRequestsEnd(t *testing.T) {
 
 		release()
 
-		if name := owner.query(`query($id: ID!) { site(id: $id) { name } }`, "id", site).ok(t, "").at("site.name"); name != "example.com" {
-			t.Errorf("the site's name is %v", name)
-		}
+		owner.query(`query($id: ID!) { site(id: $id) { name } }`, "id", site).ok(t, "").
+			named("the site's name").has(t, "site.name", "example.com")
 
-		owner.query(updateSiteMutation, "id", site, "name", "in time").ok(t, "updateSite")
+		owner.done("updateSite", "siteId", site, "name", "in time")
 	})
 }
 
@@ -410,10 +382,7 @@ func TestDisconnectedClients(t *testing.T) {
 		})
 		for range 20 {
 			ctx, leave := context.WithCancel(t.Context())
-			request, err := http.NewRequestWithContext(ctx, http.MethodPost, a.url, strings.NewReader(`{"query":"{ viewer { id } }"}`))
-			if err != nil {
-				t.Fatal(err)
-			}
+			request := value(http.NewRequestWithContext(ctx, http.MethodPost, a.url, strings.NewReader(`{"query":"{ viewer { id } }"}`)))(t)
 
 			request.Header.Set("Content-Type", "application/json")
 			go func() {
@@ -427,9 +396,7 @@ func TestDisconnectedClients(t *testing.T) {
 			<-ended
 		}
 
-		if log := a.log.String(); log != "" {
-			t.Errorf("logged: %.1000s", log)
-		}
+		equal(t, a.log.String(), "", "logged")
 	})
 }
 
@@ -455,9 +422,7 @@ func TestStacksAreRare(t *testing.T) {
 		stacks = append(stacks, r.Stack != "")
 	}
 
-	if fmt.Sprint(stacks) != "[true false false true]" {
-		t.Errorf("lines with a stack: %v", stacks)
-	}
+	equal(t, fmt.Sprint(stacks), "[true false false true]", "lines with a stack: %v", stacks)
 }
 
 // TestDatabaseUnavailable: while the database does not respond, requests return unavailable with
@@ -466,9 +431,7 @@ func TestDatabaseUnavailable(t *testing.T) {
 	t.Parallel()
 	unavailable := func(t *testing.T, got *answer) {
 		t.Helper()
-		if got.Status != http.StatusOK || got.codes() != "UNAVAILABLE" || got.Errors[0].Extensions["retryAfter"] != 5.0 {
-			t.Errorf("status %d, %s; want unavailable with retryAfter", got.Status, got.Body)
-		}
+		got.named("status").status(t, http.StatusOK).code(t, "UNAVAILABLE").retries(t, 5.0)
 	}
 
 	// Another process holds the lock for longer than the driver waits.
@@ -488,14 +451,12 @@ func TestDatabaseUnavailable(t *testing.T) {
 		}()
 
 		<-held
-		unavailable(t, owner.query(updateSiteMutation, "id", site, "name", "late"))
+		unavailable(t, owner.do("updateSite", "siteId", site, "name", "late"))
 		close(release)
 
-		if err := <-ended; err != nil {
-			t.Fatal(err)
-		}
+		must(t, <-ended)
 
-		owner.query(updateSiteMutation, "id", site, "name", "in time").ok(t, "updateSite")
+		owner.done("updateSite", "siteId", site, "name", "in time")
 	})
 
 	t.Run("postgres", func(t *testing.T) {
@@ -507,7 +468,7 @@ func TestDatabaseUnavailable(t *testing.T) {
 
 		release := lockSites(t, d, 1)
 		lost := make(chan *answer)
-		go func() { lost <- owner.query(updateSiteMutation, "id", site, "name", "lost") }()
+		go func() { lost <- owner.do("updateSite", "siteId", site, "name", "lost") }()
 		testkit.Await(t, "a change that waits", func() bool {
 			ended, err := dbtest.Rows[bool](d, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
 			return err == nil && len(ended) == 1
@@ -521,7 +482,7 @@ func TestDatabaseUnavailable(t *testing.T) {
 
 		for range 5 {
 			unavailable(t, owner.query(`{ viewer { email } }`))
-			unavailable(t, owner.query(updateSiteMutation, "id", site, "name", "away"))
+			unavailable(t, owner.do("updateSite", "siteId", site, "name", "away"))
 		}
 
 		if records := a.records(); len(records) > 1 {
@@ -530,7 +491,7 @@ func TestDatabaseUnavailable(t *testing.T) {
 
 		start()
 		a.clock.Add(time.Second)
-		owner.query(updateSiteMutation, "id", site, "name", "back").ok(t, "updateSite")
+		owner.done("updateSite", "siteId", site, "name", "back")
 	})
 }
 
@@ -538,18 +499,13 @@ func TestDatabaseUnavailable(t *testing.T) {
 // no client can read it without limit.
 func TestSchemaHasACost(t *testing.T) {
 	t.Parallel()
-	introspection, err := os.ReadFile(filepath.Join("testdata", "introspection.graphql"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	introspection := value(os.ReadFile(filepath.Join("testdata", "introspection.graphql")))(t)
 
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	a := newApp(t, d)
 	visitor := a.client()
 	first := visitor.query(string(introspection)).ok(t, "")
-	if got := visitor.query(string(introspection)).ok(t, ""); got.Body != first.Body {
-		t.Fatal("the response changed")
-	}
+	visitor.query(string(introspection)).ok(t, "").named("the response changed").is(t, first.Body)
 
 	// A small part of the schema counts as much as all of it, and takes less time.
 	const part = `{ __type(name: "Site") { name } }`
@@ -559,9 +515,8 @@ func TestSchemaHasACost(t *testing.T) {
 
 	for _, query := range []string{string(introspection), `{ __type(name: "Site") { name } }`, `{ ...f } fragment f on Query { __schema { types { name } } }`,
 		`{ viewer { id } __schema { types { name } } }`} {
-		if got := visitor.query(query); got.Status != http.StatusTooManyRequests || got.codes() != "RATE_LIMITED" || got.Errors[0].Extensions["retryAfter"] != 60.0 {
-			t.Errorf("the 61st time: status %d, %.200s", got.Status, got.Body)
-		}
+		visitor.query(query).
+			named("the 61st time").status(t, http.StatusTooManyRequests).code(t, "RATE_LIMITED").retries(t, 60.0)
 	}
 
 	visitor.query(`{ __typename viewer { id } }`).ok(t, "")
@@ -571,9 +526,8 @@ func TestSchemaHasACost(t *testing.T) {
 
 	// The signed-in caller has the same network.
 	owner := a.owner("owner@example.com")
-	if got := owner.query(`{ rateLimit { cost } __type(name: "Site") { name } }`).ok(t, ""); got.at("rateLimit.cost") != 1_004.0 || got.at("__type.name") != "Site" {
-		t.Errorf("the cost: %s", got.Body)
-	}
+	owner.query(`{ rateLimit { cost } __type(name: "Site") { name } }`).ok(t, "").
+		named("the cost").has(t, "rateLimit.cost", 1_004.0).has(t, "__type.name", "Site")
 
 	served := 1
 	for owner.query(part).Status == http.StatusOK {

@@ -66,23 +66,19 @@ func storeWays(t *testing.T, d *db.DB, siteID model.SiteID, day model.Day, count
 			rows.Views = append(rows.Views, segment.View{VisitKey: key, At: at, ID: id, Path: path, Width: model.UnknownWidth})
 		}
 	}
-	if err := oracle.Store(t.Context(), d, int64(siteID), rows); err != nil {
-		t.Fatal(err)
-	}
+	must(t, oracle.Store(t.Context(), d, int64(siteID), rows))
 }
 
 // TestJourneys checks journeys in both directions, from rows and from segments, and who sees small
 // groups.
 func TestJourneys(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		site := c.siteOf("example.com")
 		day := model.At(a.clock.Now()).Day() - 1
-		storeWays(t, d, a.siteNumber(site), day, "DE",
+		storeWays(t, a.db, a.siteNumber(site), day, "DE",
 			"/ /pricing signup /welcome", "/ / /pricing", "/ /pricing /", "/ /docs /docs", "/", "/blog")
-		storeWays(t, d, a.siteNumber(site), day, "LI", "/ /secret", "/ /secret /hidden")
+		storeWays(t, a.db, a.siteNumber(site), day, "LI", "/ /secret", "/ /secret /hidden")
 
 		const fields = `
 	next: journey(from: {page: "/"}, direction: NEXT, steps: 2) { visits next { ...nodes } }
@@ -106,9 +102,7 @@ func TestJourneys(t *testing.T) {
 				"before": " 1 [/pricing 1 [/ 1 [END 1]]]",
 				"none":   " 0",
 			} {
-				if text := journeyAt(t, got, "site.report."+alias).String(); text != want {
-					t.Errorf("%s, %s: %s, want %s", when, alias, text, want)
-				}
+				equal(t, journeyAt(t, got, "site.report."+alias).String(), want, "%s, %s", when, alias)
 			}
 			if share := got.at("site.report.next.next.0.next.0.share"); fmt.Sprintf("%.1f", share) != "33.3" {
 				t.Errorf("%s: share %v", when, share)
@@ -122,9 +116,7 @@ func TestJourneys(t *testing.T) {
 			return a.with(reader, `{ sharedSite { report(period: {preset: YESTERDAY}, filters: `+filters+`) {
 	next: journey(from: {page: "/"}, direction: NEXT, steps: 2) { visits next { ...nodes } } } } }`+nodesFragment)
 		}
-		if got := journeyAt(t, shared("[]").ok(t, ""), "sharedSite.report.next").Visits; got != 7 {
-			t.Errorf("a reader sees %d visits, want 7", got)
-		}
+		equal(t, journeyAt(t, shared("[]").ok(t, ""), "sharedSite.report.next").Visits, 7, "a reader sees")
 		const chosen = `[{dimension: COUNTRY, values: ["DE", "LI"]}]`
 		got := journeyAt(t, shared(chosen).ok(t, ""), "sharedSite.report.next").String()
 		if want := " 7 [/pricing 3 [OTHER 3] OTHER 4]"; got != want {
@@ -135,12 +127,9 @@ func TestJourneys(t *testing.T) {
 		// page.
 		query := strings.Replace(`{ sharedSite { report(period: {preset: YESTERDAY}, filters: FILTERS) { totals { visitors }
 	journey(from: {page: "/hidden"}, direction: BEFORE) { visits } } } }`, "FILTERS", chosen, 1)
-		if got := a.with(reader, query); got.codes() != "GROUP_TOO_SMALL" || strings.Contains(got.Body, `"visits"`) {
-			t.Errorf("a journey of one visitor: %s", got.Body)
-		}
-		if got := a.with(reader, strings.Replace(query, "/hidden", "/nowhere", 1)); got.codes() != "GROUP_TOO_SMALL" {
-			t.Errorf("a journey without visits: %s", got.Body)
-		}
+		a.with(reader, query).named("a journey of one visitor").code(t, "GROUP_TOO_SMALL").hides(t, `"visits"`)
+		a.with(reader, strings.Replace(query, "/hidden", "/nowhere", 1)).
+			named("a journey without visits").code(t, "GROUP_TOO_SMALL")
 	})
 }
 
@@ -151,8 +140,7 @@ func TestJourneyArguments(t *testing.T) {
 	a := newApp(t, d)
 	c := a.owner("owner@example.com")
 	site := c.siteOf("example.com")
-	c.query(`mutation($id: ID!) { updateSite(input: {siteId: $id, allowPseudonymousUserId: true}) { userErrors { code } } }`, "id", site).
-		ok(t, "updateSite")
+	c.done("updateSite", "siteId", site, "allowPseudonymousUserId", true)
 	most := strings.Repeat("*a", model.MaxReportWildcards)
 	const today = "preset: TODAY"
 	for _, test := range []struct{ period, fields, code string }{
@@ -178,9 +166,7 @@ func TestJourneyArguments(t *testing.T) {
 		{`from: "2027-01-01", to: "2027-01-02"`, `cohorts { weeks { start } }`, ""},
 	} {
 		got := c.query(`query($id: ID!) { site(id: $id) { report(period: {`+test.period+`}) { `+test.fields+` } } }`, "id", site)
-		if got.codes() != test.code {
-			t.Errorf("%s { %s }: %s, want %q", test.period, test.fields, got.Body, test.code)
-		}
+		got.named("%s { %s }", test.period, test.fields).code(t, test.code)
 	}
 
 	// Cohorts that cannot be counted leave the other fields as they are.
@@ -193,25 +179,17 @@ func TestJourneyArguments(t *testing.T) {
 	// The direction can be a variable.
 	got = c.query(`query($id: ID!, $to: JourneyDirection!, $steps: Int!) { site(id: $id) { report(period: {preset: TODAY}) {
 	journey(from: {page: "/"}, direction: $to, steps: $steps) { visits } } } }`, "id", site, "to", "BEFORE", "steps", 4)
-	if got.codes() != "INVALID_ARGUMENT" {
-		t.Errorf("4 steps in a variable: %s", got.Body)
-	}
+	got.named("4 steps in a variable").code(t, "INVALID_ARGUMENT")
 }
 
 // TestJourneysEqualTheExport compares random journeys and cohorts with a count of the export's
 // rows.
 func TestJourneysEqualTheExport(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 1 << 30 })
+	eachAppWith(t, unlimited, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		site := c.siteOf("example.com")
-		c.query(`mutation($id: ID!) { updateSite(input: {siteId: $id, timeZone: "Asia/Kathmandu", allowPseudonymousUserId: true}) {
-	userErrors { code } } }`, "id", site).ok(t, "updateSite")
-		zone, err := time.LoadLocation("Asia/Kathmandu")
-		if err != nil {
-			t.Fatal(err)
-		}
+		c.done("updateSite", "siteId", site, "timeZone", "Asia/Kathmandu", "allowPseudonymousUserId", true)
+		zone := value(time.LoadLocation("Asia/Kathmandu"))(t)
 
 		random := rand.New(rand.NewPCG(3, 8))
 		today := model.At(a.clock.Now()).Day()
@@ -226,14 +204,9 @@ func TestJourneysEqualTheExport(t *testing.T) {
 				}
 			}
 		}
-		if err := oracle.Store(t.Context(), d, int64(a.siteNumber(site)), world...); err != nil {
-			t.Fatal(err)
-		}
+		must(t, oracle.Store(t.Context(), a.db, int64(a.siteNumber(site)), world...))
 		a.work(a.clock.Now())
-		rows, err := oracle.Exported(t.Context(), d, int64(a.siteNumber(site)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		rows := value(oracle.Exported(t.Context(), a.db, int64(a.siteNumber(site))))(t)
 
 		visits := int64(0)
 		for range 20 {
@@ -326,9 +299,7 @@ func checkCohorts(t *testing.T, got *answer, from, to, today scan.Date, zone *ti
 // TestCohorts checks that sites without user ids have none, that the first visit is found before
 // the period, that small groups are hidden, and the limits.
 func TestCohorts(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		site := c.siteOf("example.com")
 		set := func(settings string) {
@@ -350,9 +321,7 @@ func TestCohorts(t *testing.T) {
 				rows.Visits = append(rows.Visits, segment.Visit{VisitKey: key, StartedAt: at, Channel: "direct", UserID: fmt.Sprintf("user-%011d", i)})
 				rows.Views = append(rows.Views, segment.View{VisitKey: key, At: at, ID: int64(visits.day)<<8 | int64(i), Path: "/", Width: model.UnknownWidth})
 			}
-			if err := oracle.Store(t.Context(), d, int64(a.siteNumber(site)), rows); err != nil {
-				t.Fatal(err)
-			}
+			must(t, oracle.Store(t.Context(), a.db, int64(a.siteNumber(site)), rows))
 		}
 		a.work(a.clock.Now())
 
@@ -363,9 +332,7 @@ func TestCohorts(t *testing.T) {
 			a.clock.Add(time.Minute)
 			return c.query(`query($id: ID!) { site(id: $id) { `+fields+` } }`, "id", site)
 		}
-		if got := ask().ok(t, ""); got.at("site.report") == nil || got.at("site.report.cohorts") != nil {
-			t.Errorf("without user ids: %s", got.Body)
-		}
+		ask().ok(t, "").named("without user ids").set(t, "site.report").has(t, "site.report.cohorts", nil)
 
 		set("allowPseudonymousUserId: true")
 		got := ask().ok(t, "")
@@ -381,9 +348,7 @@ func TestCohorts(t *testing.T) {
 		// Readers of shared links see no cohort of few user ids, but see that there is none.
 		reader := c.reader(site)
 		asReader := func() *answer { return a.with(reader, `{ sharedSite { `+fields+` } }`) }
-		if got := asReader().ok(t, ""); got.at("sharedSite.report.cohorts.weeks.0.users") != 4.0 {
-			t.Errorf("a reader sees %s", got.Body)
-		}
+		asReader().ok(t, "").named("a reader sees").has(t, "sharedSite.report.cohorts.weeks.0.users", 4.0)
 		set("smallGroup: 4")
 		got = asReader().ok(t, "")
 		for path, want := range map[string]any{
@@ -394,30 +359,16 @@ func TestCohorts(t *testing.T) {
 			}
 		}
 		set("smallGroup: 5")
-		if got := asReader().ok(t, ""); got.at("sharedSite.report.cohorts.weeks.0.users") != nil {
-			t.Errorf("a reader sees a cohort of 4: %s", got.Body)
-		}
-		if got := ask().ok(t, ""); got.at("site.report.cohorts.weeks.0.users") != 4.0 {
-			t.Errorf("a member sees %s", got.Body)
-		}
+		asReader().ok(t, "").named("a reader sees a cohort of 4").has(t, "sharedSite.report.cohorts.weeks.0.users", nil)
+		ask().ok(t, "").named("a member sees").has(t, "site.report.cohorts.weeks.0.users", 4.0)
 
 		// The days before the period count for the limit of page views.
 		statement := fmt.Sprintf("UPDATE report_days SET pageviews = 50000001 WHERE day = %d", monday-60)
-		if err := dbtest.Exec(d, statement); err != nil {
-			t.Fatal(err)
-		}
-		if got := ask(); got.codes() != "TOO_EXPENSIVE" {
-			t.Errorf("50,000,001 page views before the period: %s", got.Body)
-		}
+		must(t, dbtest.Exec(a.db, statement))
+		ask().named("50,000,001 page views before the period").code(t, "TOO_EXPENSIVE")
 		// Months without user ids are not read.
-		if err := dbtest.Exec(d, fmt.Sprintf("UPDATE report_days SET state = 3 WHERE day = %d", monday-60)); err != nil {
-			t.Fatal(err)
-		}
-		if err := dbtest.Exec(d, "DELETE FROM visits"); err != nil {
-			t.Fatal(err)
-		}
-		if got := ask().ok(t, ""); got.at("site.report.cohorts.weeks.0.start") != monday.String() {
-			t.Errorf("after a sealed month: %s", got.Body)
-		}
+		must(t, dbtest.Exec(a.db, fmt.Sprintf("UPDATE report_days SET state = 3 WHERE day = %d", monday-60)))
+		must(t, dbtest.Exec(a.db, "DELETE FROM visits"))
+		ask().ok(t, "").named("after a sealed month").has(t, "site.report.cohorts.weeks.0.start", monday.String())
 	})
 }

@@ -6,19 +6,13 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-
-	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // TestGetQueries sends requests by GET: queries with a token are answered, and nothing else is.
 func TestGetQueries(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		owner := a.owner("owner@get.example")
-		reader := owner.query(`mutation { createApiToken(input: {name: "t", scopes: [READ, WRITE]}) { token userErrors { code } } }`).
-			ok(t, "createApiToken").at("createApiToken.token").(string)
+		reader := owner.done("createApiToken", "name", "t", "scopes", []string{"READ", "WRITE"}).at("createApiToken.token").(string)
 
 		const viewer = `query Mine($first: Int) { viewer { email } account { sites(first: $first) { totalCount } } }`
 		for _, test := range []struct {
@@ -41,20 +35,14 @@ func TestGetQueries(t *testing.T) {
 			{name: "two sets of variables", query: url.Values{"query": {viewer}, "variables": {`{} {}`}}, token: reader, status: 400, says: "BAD_REQUEST"},
 			{name: "a long address", query: url.Values{"query": {`{ account { name } } #` + strings.Repeat("x", 8<<10)}}, token: reader, status: 414, says: "TOO_LARGE"},
 		} {
-			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, a.url+"?"+test.query.Encode(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			request := value(http.NewRequestWithContext(t.Context(), http.MethodGet, a.url+"?"+test.query.Encode(), nil))(t)
 			if test.token != "" {
 				request.Header.Set("Authorization", "Bearer "+test.token)
 			}
 			request.Header.Set("Accept", test.accept)
 
 			// The client has the owner's session.
-			response, err := owner.http.Do(request)
-			if err != nil {
-				t.Fatal(err)
-			}
+			response := value(owner.http.Do(request))(t)
 			body, err := io.ReadAll(response.Body)
 			response.Body.Close()
 			if err != nil {

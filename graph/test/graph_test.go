@@ -161,6 +161,7 @@ func (a *app) client() *client {
 
 // answer is a response to a query.
 type answer struct {
+	name   string // in messages of failed checks, see named
 	Status int
 	Header http.Header
 	Body   string

@@ -17,17 +17,10 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-const (
-	guestMutation = `mutation($email: String!, $role: Role!, $ids: [ID!]) {
-		inviteMember(input: {email: $email, role: $role, siteIds: $ids}) { invitation { id role siteIds } userErrors { field code } } }`
-	accessMutation = `mutation($id: ID!, $role: Role!, $ids: [ID!]) {
-		setMemberRole(input: {userId: $id, role: $role, siteIds: $ids}) { member { role siteIds } userErrors { field code } } }`
-)
-
 // inviteGuest invites an address to sites of the owner's account, and returns the mailed secret.
 func (a *app) inviteGuest(owner *client, email string, siteIDs ...string) string {
 	a.t.Helper()
-	owner.query(guestMutation, "email", email, "role", "VIEWER", "ids", siteIDs).ok(a.t, "inviteMember")
+	owner.done("inviteMember", "email", email, "role", "VIEWER", "siteIds", siteIDs)
 	return a.mailedSecret(email)
 }
 
@@ -36,14 +29,14 @@ func (a *app) inviteGuest(owner *client, email string, siteIDs ...string) string
 func (a *app) guest(owner *client, email string, siteIDs ...string) *client {
 	a.t.Helper()
 	c := a.client()
-	c.query(acceptMutation, "token", a.inviteGuest(owner, email, siteIDs...), "password", password).ok(a.t, "acceptInvitation")
+	c.done("acceptInvitation", "token", a.inviteGuest(owner, email, siteIDs...), "password", password)
 	return c
 }
 
 // setSites sets the role and the sites of a member.
 func (c *client) setSites(member *client, role string, siteIDs []string) *answer {
 	c.t.Helper()
-	return c.query(accessMutation, "id", member.id(), "role", role, "ids", siteIDs)
+	return c.do("setMemberRole", "userId", member.id(), "role", role, "siteIds", siteIDs)
 }
 
 // guests returns a guest of sites who belongs to no other account, and one who owns another
@@ -62,48 +55,43 @@ func (a *app) guests(owner *client, siteIDs ...string) map[string]*client {
 // account of which the caller reaches another site. They answer like unknown ones, and nothing
 // changes.
 func TestGuestIsolation(t *testing.T) {
-	t.Parallel()
 	fields, operation := byID()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 1 << 30 })
+	eachAppWith(t, unlimited, func(t *testing.T, a *app) {
 		first := a.tenant("first.example")
 		guests := a.guests(first.owner, first.owner.siteOf("other.example"))
 
 		before := a.dump("signin_failures")
 		for who, guest := range guests {
 			for _, f := range fields {
+				unknown := guest.answersUnknown(t, operation[f.Name], f)
 				for name, id := range first.ids {
-					if name == "accountId" || name == "toAccountId" || name == "lastAccountId" {
-						// The guest knows the account, see TestGuestAccount.
+					// The guest knows the account, see TestGuestAccount. Ids of a kind that the field does not take are
+					// unknown for all callers, see TestAnotherTenantsIDsAnswerLikeUnknownOnes.
+					if name == "accountId" || name == "toAccountId" || name == "lastAccountId" || !takes(f, name) {
 						continue
 					}
 
 					foreign := guest.call(t, operation[f.Name], f, func(string) string { return id })
-					nothing := guest.call(t, operation[f.Name], f, func(string) string { return a.unknown(id) })
-					if foreign.Body != nothing.Body || strings.Contains(foreign.Body, "first") {
-						t.Errorf("%s calls %s with the %s of another site: %s, with an unknown one %s", who, f.Name, name, foreign.Body, nothing.Body)
+					if !unknown(foreign.Body, id) || strings.Contains(foreign.Body, "first") {
+						t.Errorf("%s calls %s with the %s of another site: %s, unlike an unknown one", who, f.Name, name, foreign.Body)
 					}
 				}
 			}
 		}
-		if after := a.dump("signin_failures"); after != before {
-			t.Errorf("the calls changed something:\n%s\nwas\n%s", after, before)
-		}
+		equal(t, a.dump("signin_failures"), before, "the calls changed something")
 	})
 }
 
 // TestGuestRights calls every field that takes an id with the ids of the guest's own site and its
 // account. The guest has the rights of a viewer for the site, and none for the account.
 func TestGuestRights(t *testing.T) {
-	t.Parallel()
 	fields, operation := byID()
 
 	// What belongs to the user, and what is in the account but belongs to no site.
 	personal := []string{"revokeApiToken", "revokeSession", "leaveAccount", "renamePasskey", "deletePasskey"}
 	ofAccount := map[string]string{"sitekey": "null", "sitekeys": "FORBIDDEN", "account": "FORBIDDEN"}
 
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 1 << 30 })
+	eachAppWith(t, unlimited, func(t *testing.T, a *app) {
 		first := a.tenant("first.example")
 		guest := a.guests(first.owner, first.ids["siteId"])["a guest"]
 
@@ -126,13 +114,9 @@ func TestGuestRights(t *testing.T) {
 			if slices.Contains(personal, f.Name) || fieldRules[f.Name].role < member && !fieldRules[f.Name].operator {
 				continue
 			}
-			if got := guest.call(t, operation[f.Name], f, ids(f)); got.codes() != "FORBIDDEN" {
-				t.Errorf("a guest calls %s: %s", f.Name, got.Body)
-			}
+			guest.call(t, operation[f.Name], f, ids(f)).named("a guest calls %s", f.Name).code(t, "FORBIDDEN")
 		}
-		if after := a.dump("signin_failures"); after != before {
-			t.Errorf("the refused calls changed something:\n%s\nwas\n%s", after, before)
-		}
+		equal(t, a.dump("signin_failures"), before, "the refused calls changed something")
 
 		for _, f := range fields {
 			if slices.Contains(personal, f.Name) || fieldRules[f.Name].operator || fieldRules[f.Name].role != viewer {
@@ -164,17 +148,12 @@ func TestGuestRights(t *testing.T) {
 // TestGuestsReadNoChannels: members with the role VIEWER read the channels of a site, and guests do
 // not, over no path.
 func TestGuestsReadNoChannels(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		owner := a.owner("owner@example.com")
 		site := owner.siteOf("own.example")
-		created := owner.query(`mutation($id: ID!) { createSiteAlertChannel(input: {siteId: $id, kind: SLACK, name: "hidden",
-			address: "https://hidden.example/slack/0123456789abcdef", events: [QUOTA]}) { alertChannel { id } userErrors { code } } }`, "id", site).
-			ok(t, "createSiteAlertChannel")
+		created := owner.done("createSiteAlertChannel", "siteId", site, "kind", "SLACK", "name", "hidden", "address", "https://hidden.example/slack/0123456789abcdef", "events", []string{"QUOTA"})
 		channel, _ := created.at("createSiteAlertChannel.alertChannel.id").(string)
-		sent := owner.query(`mutation($id: ID!) { sendTestAlert(input: {alertChannelId: $id}) { alertMessage { id } userErrors { code } } }`,
-			"id", channel).ok(t, "sendTestAlert")
+		sent := owner.done("sendTestAlert", "alertChannelId", channel)
 		message, _ := sent.at("sendTestAlert.alertMessage.id").(string)
 
 		callers := a.guests(owner, site)
@@ -215,9 +194,7 @@ var openToGuests = map[string]string{
 // TestGuestAccount reads every field of an account over every path to it. Everything that the guest
 // must not see has "hidden" in its name.
 func TestGuestAccount(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 1 << 30 })
+	eachAppWith(t, unlimited, func(t *testing.T, a *app) {
 		operator := a.owner("operator@example.com")
 		owner := a.owner("owner@example.com").rename("First")
 		own := owner.siteOf("own-of-first.example")
@@ -225,8 +202,7 @@ func TestGuestAccount(t *testing.T) {
 		account := owner.account()
 		guests := a.guests(owner, own)
 
-		operator.query(`mutation { suspendAccount(input: {accountId: "`+account+`", reason: "hidden reason"}) { userErrors { code } } }`).
-			ok(t, "suspendAccount")
+		operator.done("suspendAccount", "accountId", account, "reason", "hidden reason")
 
 		for who, guest := range guests {
 			paths := map[string]string{
@@ -254,9 +230,8 @@ func TestGuestAccount(t *testing.T) {
 			}
 
 			for name, id := range ids {
-				if got := guest.query(`{ node(id: "` + id + `") { __typename } }`); got.Body != `{"data":{"node":null}}` {
-					t.Errorf("%s: the node of the hidden %s: %s", who, name, got.Body)
-				}
+				guest.query(`{ node(id: "`+id+`") { __typename } }`).
+					named("%s: the node of the hidden %s", who, name).is(t, `{"data":{"node":null}}`)
 			}
 
 			for query, want := range map[string]string{
@@ -280,24 +255,18 @@ func TestGuestAccount(t *testing.T) {
 			`"members":[{"email":"both@example.com","siteIds":null}]},"viewer":{"siteIds":null}}}`; got.Body != want {
 			t.Errorf("the own account of a guest: %s, want %s", got.Body, want)
 		}
-		if id := both.siteOf("further.example"); id == "" {
-			t.Error("a guest creates no site in the own account")
-		}
+		differ(t, both.siteOf("further.example"), "", "a guest creates no site in the own account")
 
 		// The owner sees who is a guest.
 		got = owner.query(`{ account { members { email siteIds } } }`).ok(t, "")
-		if n := strings.Count(got.Body, `"siteIds":["`+own+`"]`); n != len(guests) {
-			t.Errorf("the members: %s", got.Body)
-		}
+		equal(t, strings.Count(got.Body, `"siteIds":["`+own+`"]`), len(guests), "the members: %s", got.Body)
 	})
 }
 
 // TestGuestInvitation follows an invitation to sites until the guest has joined. The guest has no
 // row among the members.
 func TestGuestInvitation(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		owner := a.owner("owner@example.com")
 		one, two := owner.siteOf("one.example"), owner.siteOf("two.example")
 
@@ -308,42 +277,36 @@ func TestGuestInvitation(t *testing.T) {
 			t.Errorf("the invitations: %s, want %s", got.Body, want)
 		}
 		got = a.client().query(`query($token: String!) { invitationOffer(token: $token) { role siteCount } }`, "token", secret)
-		if got.Body != `{"data":{"invitationOffer":{"role":"VIEWER","siteCount":2}}}` {
-			t.Errorf("the offer: %s", got.Body)
-		}
+		got.named("the offer").is(t, `{"data":{"invitationOffer":{"role":"VIEWER","siteCount":2}}}`)
 
 		guest := a.client()
-		guest.query(acceptMutation, "token", secret, "password", password).ok(t, "acceptInvitation")
+		guest.done("acceptInvitation", "token", secret, "password", password)
 		got = guest.query(`{ viewer { role siteIds account { viewerIsGuest } } sites { nodes { domain } } }`)
 		if want := `{"data":{"viewer":{"role":"VIEWER","siteIds":["` + one + `","` + two + `"],"account":{"viewerIsGuest":true}},` +
 			`"sites":{"nodes":[{"domain":"one.example"},{"domain":"two.example"}]}}}`; got.Body != want {
 			t.Errorf("the guest: %s, want %s", got.Body, want)
 		}
-		if rows, err := dbtest.Dump(d, "memberships"); err != nil || len(rows) != 1 {
+		if rows, err := dbtest.Dump(a.db, "memberships"); err != nil || len(rows) != 1 {
 			t.Errorf("the table of members: %v, %v", rows, err)
 		}
 
-		if got := owner.query(guestMutation, "email", "guest@example.com", "role", "VIEWER", "ids", []string{one}); got.userErrors("inviteMember") != "email:ALREADY_MEMBER" {
-			t.Errorf("a second invitation: %s", got.Body)
-		}
+		owner.do("inviteMember", "email", "guest@example.com", "role", "VIEWER", "siteIds", []string{one}).
+			named("a second invitation").fails(t, "inviteMember", "email:ALREADY_MEMBER")
 
 		// A guest leaves the account like any member.
 		guest.query(leaveMutation, "id", owner.account()).ok(t, "leaveAccount")
-		if got := owner.query(`{ account { members { email } } }`); got.Body != `{"data":{"account":{"members":[{"email":"owner@example.com"}]}}}` {
-			t.Errorf("after the guest has left: %s", got.Body)
-		}
+		owner.query(`{ account { members { email } } }`).
+			named("after the guest has left").is(t, `{"data":{"account":{"members":[{"email":"owner@example.com"}]}}}`)
 	})
 }
 
 // TestGuestMistakes: the sites of a guest must be of the account, 1 to 100, and the role VIEWER.
 func TestGuestMistakes(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		owner, other := a.owner("owner@example.com"), a.owner("other@example.com")
 		own, foreign := owner.siteOf("own.example"), other.siteOf("foreign.example")
 		deleted := owner.siteOf("deleted.example")
-		owner.query(`mutation { deleteSite(input: {siteId: "`+deleted+`"}) { userErrors { code } } }`).ok(t, "deleteSite")
+		owner.done("deleteSite", "siteId", deleted)
 		person := a.join(owner, "person@example.com", model.RoleViewer)
 		before := a.dump("signin_failures")
 
@@ -361,7 +324,7 @@ func TestGuestMistakes(t *testing.T) {
 			{"MEMBER", []string{own}, "role:INVALID_ROLE"},
 			{"OWNER", []string{own}, "role:INVALID_ROLE"},
 		} {
-			got := owner.query(guestMutation, "email", "new@example.com", "role", test.role, "ids", test.ids)
+			got := owner.do("inviteMember", "email", "new@example.com", "role", test.role, "siteIds", test.ids)
 			if got.userErrors("inviteMember") != test.want || got.at("inviteMember.invitation") != nil {
 				t.Errorf("an invitation of %s to %d sites: %s, want %s", test.role, len(test.ids), got.Body, test.want)
 			}
@@ -371,28 +334,22 @@ func TestGuestMistakes(t *testing.T) {
 		}
 
 		// The last owner cannot become a guest.
-		if got := owner.setSites(owner, "VIEWER", []string{own}); got.userErrors("setMemberRole") != "userId:LAST_OWNER" {
-			t.Errorf("the last owner: %s", got.Body)
-		}
-		if after := a.dump("signin_failures"); after != before {
-			t.Errorf("the mistakes changed something:\n%s\nwas\n%s", after, before)
-		}
+		owner.setSites(owner, "VIEWER", []string{own}).
+			named("the last owner").fails(t, "setMemberRole", "userId:LAST_OWNER")
+		equal(t, a.dump("signin_failures"), before, "the mistakes changed something")
 	})
 }
 
 // TestGuestTokens: the API tokens of a guest reach the sites that the guest reaches at the time of
 // the request, and of these only those that the token is restricted to.
 func TestGuestTokens(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		owner := a.owner("owner@example.com")
 		one, two, three := owner.siteOf("one.example"), owner.siteOf("two.example"), owner.siteOf("three.example")
 		guest := a.guest(owner, "guest@example.com", one, two)
 
-		if got := guest.restrict([]string{one, three}); got.userErrors("createApiToken") != "siteIds:NOT_FOUND" {
-			t.Errorf("a token for a site beyond the guest's: %s", got.Body)
-		}
+		guest.restrict([]string{one, three}).
+			named("a token for a site beyond the guest's").fails(t, "createApiToken", "siteIds:NOT_FOUND")
 		all := guest.createToken("READ", "WRITE", "EXPORT").secret
 		first := guest.restrictedToken(one)
 
@@ -404,9 +361,8 @@ func TestGuestTokens(t *testing.T) {
 					want = append(want, `{"domain":"`+domain+`.example"}`)
 				}
 				got := a.with(secret, `{ sites { totalCount nodes { domain } } }`)
-				if got.Body != fmt.Sprintf(`{"data":{"sites":{"totalCount":%d,"nodes":[%s]}}}`, len(want), strings.Join(want, ",")) {
-					t.Errorf("%s, a token that reaches %v: %s", when, domains, got.Body)
-				}
+				got.named("%s, a token that reaches %v", when, domains).is(t,
+					fmt.Sprintf(`{"data":{"sites":{"totalCount":%d,"nodes":[%s]}}}`, len(want), strings.Join(want, ",")))
 				for _, id := range []string{one, two, three} {
 					domain := map[string]string{one: "one", two: "two", three: "three"}[id]
 					if got := a.with(secret, `{ site(id: "`+id+`") { domain } }`); (got.at("site") != nil) != slices.Contains(domains, domain) {
@@ -422,17 +378,16 @@ func TestGuestTokens(t *testing.T) {
 		wantSites("after a change", map[string][]string{all: {"two", "three"}, first: {}})
 
 		for _, id := range []string{two, three} {
-			owner.query(`mutation { deleteSite(input: {siteId: "`+id+`"}) { userErrors { code } } }`).ok(t, "deleteSite")
+			owner.done("deleteSite", "siteId", id)
 		}
 		wantSites("after all sites were deleted", map[string][]string{all: {}, first: {}})
-		if got := guest.query(`{ sites { totalCount } account { members { email } } }`); got.Body != `{"data":{"sites":{"totalCount":0},"account":{"members":[{"email":"guest@example.com"}]}}}` {
-			t.Errorf("a guest of deleted sites: %s", got.Body)
-		}
+		guest.query(`{ sites { totalCount } account { members { email } } }`).named("a guest of deleted sites").is(t,
+			`{"data":{"sites":{"totalCount":0},"account":{"members":[{"email":"guest@example.com"}]}}}`)
 
 		// A guest who becomes a member reaches the whole account, and then a guest's sites again.
 		owner.setSites(guest, "MEMBER", nil).ok(t, "setMemberRole")
 		wantSites("as a member", map[string][]string{all: {"one"}, first: {"one"}})
-		if rows, err := dbtest.Dump(d, "guests"); err != nil || len(rows) != 0 {
+		if rows, err := dbtest.Dump(a.db, "guests"); err != nil || len(rows) != 0 {
 			t.Errorf("the guests: %v, %v", rows, err)
 		}
 		four := owner.siteOf("four.example")
@@ -444,40 +399,37 @@ func TestGuestTokens(t *testing.T) {
 // TestGuestChoices: what a guest has chosen for a site ends when the guest loses the site, and no
 // mail about the account reaches a guest.
 func TestGuestChoices(t *testing.T) {
-	t.Parallel()
 	const mails = `mutation($id: ID!) { setOwnAlertChannel(input: {siteId: $id, weekly: true}) { userErrors { field code } } }`
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		owner := a.owner("owner@example.com")
 		one, two := owner.siteOf("one.example"), owner.siteOf("two.example")
 		guest := a.guest(owner, "guest@example.com", one)
 
-		guest.query(mails, "id", one).ok(t, "setOwnAlertChannel")
-		owner.query(mails, "id", one).ok(t, "setOwnAlertChannel")
-		if got := guest.query(mails, "id", two); got.userErrors("setOwnAlertChannel") != "siteId:NOT_FOUND" {
-			t.Errorf("own channel for another site: %s", got.Body)
-		}
+		guest.done("setOwnAlertChannel", "siteId", one, "weekly", true)
+		owner.done("setOwnAlertChannel", "siteId", one, "weekly", true)
+		guest.do("setOwnAlertChannel", "siteId", two, "weekly", true).
+			named("own channel for another site").fails(t, "setOwnAlertChannel", "siteId:NOT_FOUND")
 
 		owner.setSites(guest, "VIEWER", []string{one, two}).ok(t, "setMemberRole")
-		if rows, err := dbtest.Dump(d, "alert_channels"); err != nil || len(rows) != 2 {
+		if rows, err := dbtest.Dump(a.db, "alert_channels"); err != nil || len(rows) != 2 {
 			t.Errorf("the own channels with another site: %v, %v", rows, err)
 		}
 		owner.setSites(guest, "VIEWER", []string{two}).ok(t, "setMemberRole")
-		if rows, err := dbtest.Dump(d, "alert_channels"); err != nil || len(rows) != 1 {
+		if rows, err := dbtest.Dump(a.db, "alert_channels"); err != nil || len(rows) != 1 {
 			t.Errorf("the own channels after the loss of the site: %v, %v", rows, err)
 		}
 
-		account, err := dbtest.Rows[struct{ N model.AccountID }](d, "SELECT max(account_id) AS n FROM sites")
+		account, err := dbtest.Rows[struct{ N model.AccountID }](a.db, "SELECT max(account_id) AS n FROM sites")
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = d.InTx(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		err = a.db.InTx(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 			return outbox.MailNotice(ctx, tx, account[0].N, model.MailDeliveryFailed, outbox.DeliveryFailedMail{}, model.At(start))
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		notices, err := dbtest.Rows[struct{ Recipient string }](d, "SELECT recipient FROM mails WHERE kind = ?", model.MailDeliveryFailed)
+		notices, err := dbtest.Rows[struct{ Recipient string }](a.db, "SELECT recipient FROM mails WHERE kind = ?", model.MailDeliveryFailed)
 		if err != nil || len(notices) != 1 || notices[0].Recipient != "owner@example.com" {
 			t.Errorf("the recipients of a notice: %v, %v", notices, err)
 		}
@@ -487,18 +439,16 @@ func TestGuestChoices(t *testing.T) {
 // TestGuestOfDeletedAccount: the end of an account, or of a membership, deletes the guests who
 // belong to no other account.
 func TestGuestOfDeletedAccount(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		a.owner("operator@example.com")
 		owner := a.owner("owner@example.com")
 		guests := a.guests(owner, owner.siteOf("one.example"))
 		removed := a.guest(owner, "removed@example.com", owner.siteOf("two.example"))
 
-		owner.query(removeMutation, "id", removed.id()).ok(t, "removeMember")
+		owner.done("removeMember", "userId", removed.id())
 		wantUsers := func(when string, want ...string) {
 			t.Helper()
-			rows, err := dbtest.Rows[struct{ Email string }](d, "SELECT email FROM users ORDER BY email")
+			rows, err := dbtest.Rows[struct{ Email string }](a.db, "SELECT email FROM users ORDER BY email")
 			var got []string
 			for _, row := range rows {
 				got = append(got, row.Email)
@@ -509,31 +459,26 @@ func TestGuestOfDeletedAccount(t *testing.T) {
 		}
 		wantUsers("after a removal", "both@example.com", "only@example.com", "operator@example.com", "owner@example.com")
 
-		owner.query(`mutation($password: String!) { deleteAccount(input: {password: $password}) { userErrors { code } } }`, "password", password).
-			ok(t, "deleteAccount")
+		owner.done("deleteAccount", "password", password)
 		wantUsers("after the account's end", "both@example.com", "operator@example.com")
-		if got := guests["a guest with an account"].query(`{ viewer { accounts { name } } }`); got.Body != `{"data":{"viewer":{"accounts":[{"name":"Own"}]}}}` {
-			t.Errorf("the accounts of a former guest: %s", got.Body)
-		}
+		guests["a guest with an account"].query(`{ viewer { accounts { name } } }`).
+			named("the accounts of a former guest").is(t, `{"data":{"viewer":{"accounts":[{"name":"Own"}]}}}`)
 	})
 }
 
 // TestGuestSites: a list of sites can be changed although it has a deleted one, which cannot be
 // added again; and a guest reads no addresses and hints of a site.
 func TestGuestSites(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		owner := a.owner("owner@example.com")
 		one, two, deleted := owner.siteOf("one.example"), owner.siteOf("two.example"), owner.siteOf("deleted.example")
 		guest := a.guest(owner, "guest@example.com", one, deleted)
-		owner.query(`mutation { deleteSite(input: {siteId: "`+deleted+`"}) { userErrors { code } } }`).ok(t, "deleteSite")
+		owner.done("deleteSite", "siteId", deleted)
 
 		owner.setSites(guest, "VIEWER", []string{two, deleted}).ok(t, "setMemberRole")
 		owner.setSites(guest, "VIEWER", []string{two}).ok(t, "setMemberRole")
-		if got := owner.setSites(guest, "VIEWER", []string{two, deleted}); got.userErrors("setMemberRole") != "siteIds:NOT_FOUND" {
-			t.Errorf("a deleted site is added again: %s", got.Body)
-		}
+		owner.setSites(guest, "VIEWER", []string{two, deleted}).
+			named("a deleted site is added again").fails(t, "setMemberRole", "siteIds:NOT_FOUND")
 
 		owner.query(`mutation($id: ID!) {
 			setConversionWebhook(input: {siteId: $id, url: "https://hooks.example/?key=secret"}) { userErrors { code } }
@@ -544,34 +489,27 @@ func TestGuestSites(t *testing.T) {
 			t.Errorf("an owner reads %s", got)
 		}
 		const hidden = `{"data":{"site":{"conversionWebhookUrl":null,"dailyExportUrl":null,"excludedAddresses":[],"serverSecretHint":null,"oldServerSecretHint":null}}}`
-		if got := guest.query(query).ok(t, "").Body; got != hidden {
-			t.Errorf("a guest reads %s", got)
-		}
+		equal(t, guest.query(query).ok(t, "").Body, hidden, "a guest reads")
 	})
 }
 
 // TestGuestOperator: an operator who was made a guest of the only account remains an operator.
 func TestGuestOperator(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		operator, other := a.owner("operator@example.com"), a.owner("other@example.com")
 		site := operator.siteOf("one.example")
 		second := a.join(operator, "second@example.com", model.RoleOwner)
 		second.setSites(operator, "VIEWER", []string{site}).ok(t, "setMemberRole")
 
-		operator.query(suspendMutation, "id", other.account(), "reason", "abuse").ok(t, "suspendAccount")
-		if got := a.owner("third@example.com").query(suspendMutation, "id", second.account(), "reason", "abuse"); got.codes() != "FORBIDDEN" {
-			t.Errorf("another owner suspends an account: %s", got.Body)
-		}
+		operator.done("suspendAccount", "accountId", other.account(), "reason", "abuse")
+		a.owner("third@example.com").do("suspendAccount", "accountId", second.account(), "reason", "abuse").
+			named("another owner suspends an account").code(t, "FORBIDDEN")
 	})
 }
 
 // TestGuestBudget: guests use a budget of their own, not the budget of the account.
 func TestGuestBudget(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		owner := a.owner("owner@example.com")
 		guest := a.guest(owner, "guest@example.com", owner.siteOf("one.example"))
 		remaining := func(c *client) float64 {
@@ -582,9 +520,7 @@ func TestGuestBudget(t *testing.T) {
 		for range 3 {
 			guest.query(`{ sites(first: 100) { nodes { id } } }`).ok(t, "")
 		}
-		if after := remaining(owner); after != before-2 {
-			t.Errorf("the owner has %v points after a guest's calls, want %v", after, before-2)
-		}
+		equal(t, remaining(owner), before-2, "the owner")
 		if left := remaining(guest); left >= own-2 {
 			t.Errorf("the guest has %v points after three calls, and had %v", left, own)
 		}

@@ -15,12 +15,10 @@ import (
 // TestInstallationHealth: operators see what waits of all accounts and whether a worker has trusted
 // the clock. TestRoles checks who may read it.
 func TestInstallationHealth(t *testing.T) {
-	t.Parallel()
 	const query = `{ installationHealth { version database pendingDeliveries dueDeliveries oldestDueAt dueMails dueReports
 		workerSeenAt clockTrusted clockAheadMs } }`
 
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d, func(s *settings) { s.graph.Configuration.Version = "v1.2.3 0f0f" })
+	eachAppWith(t, func(s *settings) { s.graph.Configuration.Version = "v1.2.3 0f0f" }, func(t *testing.T, a *app) {
 		operator := a.owner("operator@example.com")
 		a.owner("owner@example.com").siteOf("example.com")
 
@@ -28,13 +26,11 @@ func TestInstallationHealth(t *testing.T) {
 			t.Helper()
 			got := operator.query(query).ok(t, "")
 			for name, value := range want {
-				if is := got.at("installationHealth." + name); is != value {
-					t.Errorf("%s: %s is %v, want %v", state, name, is, value)
-				}
+				equal(t, got.at("installationHealth."+name), value, "%s: %s", state, name)
 			}
 		}
 
-		check("without work", map[string]any{"version": "v1.2.3 0f0f", "database": d.Dialect(), "pendingDeliveries": 0.0, "dueDeliveries": 0.0,
+		check("without work", map[string]any{"version": "v1.2.3 0f0f", "database": a.db.Dialect(), "pendingDeliveries": 0.0, "dueDeliveries": 0.0,
 			"oldestDueAt": nil, "dueReports": 0.0, "workerSeenAt": nil, "clockTrusted": true})
 
 		// One delivery is due and one follows in the year 2100; a day's report is due.
@@ -46,9 +42,7 @@ func TestInstallationHealth(t *testing.T) {
 				VALUES (1, 1, 0, 1, 1, 0, 0, 0, 0, 0), (1, 2, 1, 1, NULL, 1, 0, 0, 0, 0)`,
 			`INSERT INTO settings (name, value) VALUES ('trusted_clock', '2000000 3000000 3000000')`,
 		} {
-			if err := dbtest.Exec(d, statement); err != nil {
-				t.Fatal(err)
-			}
+			must(t, dbtest.Exec(a.db, statement))
 		}
 		check("with work, after a jump of the clock", map[string]any{"pendingDeliveries": 2.0, "dueDeliveries": 1.0,
 			"oldestDueAt": "1970-01-01T00:00:01Z", "dueReports": 1.0, "workerSeenAt": "1970-01-01T00:00:02Z", "clockTrusted": false})
@@ -63,12 +57,10 @@ const (
 // TestCertificates: operators see the hosts' certificates and which ones are late, over both paths,
 // and other callers do not.
 func TestCertificates(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		operator := a.owner("operator@example.com")
 		owner := a.owner("owner@example.com")
-		store := certificates.New(d)
+		store := certificates.New(a.db)
 		do := func(err error) {
 			t.Helper()
 			if err != nil {
@@ -102,19 +94,13 @@ func TestCertificates(t *testing.T) {
 		check("with late ones", first+`,{"host":"stats.example.com","expiresAt":"2026-12-03T09:30:00Z","late":true},`+app)
 
 		for name, c := range map[string]*client{"FORBIDDEN": owner, "UNAUTHENTICATED": a.client()} {
-			if got := c.query(certificatesQuery); got.codes() != name || strings.Contains(got.Body, "example.com") {
-				t.Errorf("another caller gets %s, want %s", got.Body, name)
-			}
+			c.query(certificatesQuery).named("another caller gets").code(t, name).hides(t, "example.com")
 			got := c.query(`{ installation { health ` + certificateFields + ` } }`)
-			if got.Body != `{"data":{"installation":{"health":null}}}` {
-				t.Errorf("another caller gets %s", got.Body)
-			}
+			got.named("another caller gets").is(t, `{"data":{"installation":{"health":null}}}`)
 		}
 		for _, c := range []*client{operator, owner} {
 			token := c.createToken("READ", "WRITE", "EXPORT")
-			if got := a.with(token.secret, certificatesQuery); got.codes() != "FORBIDDEN" || strings.Contains(got.Body, "example.com") {
-				t.Errorf("a token gets %s", got.Body)
-			}
+			a.with(token.secret, certificatesQuery).named("a token gets").code(t, "FORBIDDEN").hides(t, "example.com")
 		}
 
 		// A renewal.
@@ -152,9 +138,7 @@ func TestCertificatesAreBounded(t *testing.T) {
 
 		for i := range 25 {
 			host := certificates.Host{Host: fmt.Sprintf("h%02d.example.com", i)}
-			if err := certificates.New(d).See(t.Context(), host, model.At(start)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, certificates.New(d).See(t.Context(), host, model.At(start)))
 		}
 
 		got, list := read(certificatesQuery)

@@ -4,24 +4,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 const (
-	hideMutation = `mutation($id: ID!, $rejections: Int!, $usage: Int!) {
-		hideSiteNotices(input: {siteId: $id, rejections: $rejections, usage: $usage}) {
-		hiddenNotices { rejections usage } userErrors { field code } } }`
 	hiddenQuery = `query($id: ID!) { site(id: $id) { hiddenNotices { rejections usage } } }`
 )
 
 // TestHiddenNoticesOfEachUser: each member hides the notices of each site for themselves. Counts
 // outside their range change nothing.
 func TestHiddenNoticesOfEachUser(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		site, other := c.siteOf("example.com"), c.siteOf("other.example")
 		viewer := a.join(c, "viewer@example.com", model.RoleViewer)
@@ -33,7 +27,7 @@ func TestHiddenNoticesOfEachUser(t *testing.T) {
 		}
 		check(viewer, site, `{"rejections":0,"usage":0}`)
 
-		got := viewer.query(hideMutation, "id", site, "rejections", 12, "usage", 80).ok(t, "hideSiteNotices")
+		got := viewer.done("hideSiteNotices", "siteId", site, "rejections", 12, "usage", 80)
 		if want := `{"data":{"hideSiteNotices":{"hiddenNotices":{"rejections":12,"usage":80},"userErrors":[]}}}`; got.Body != want {
 			t.Errorf("hiding: %s, want %s", got.Body, want)
 		}
@@ -49,23 +43,19 @@ func TestHiddenNoticesOfEachUser(t *testing.T) {
 			{12, 1_000_000_001, "usage:INVALID_THRESHOLD"},
 			{-1, -1, "rejections:INVALID_THRESHOLD usage:INVALID_THRESHOLD"},
 		} {
-			got := viewer.query(hideMutation, "id", site, "rejections", wrong.rejections, "usage", wrong.usage)
-			if got.userErrors("hideSiteNotices") != wrong.want {
-				t.Errorf("%d and %d: %s, want %s", wrong.rejections, wrong.usage, got.Body, wrong.want)
-			}
+			got := viewer.do("hideSiteNotices", "siteId", site, "rejections", wrong.rejections, "usage", wrong.usage)
+			got.named("%d and %d", wrong.rejections, wrong.usage).fails(t, "hideSiteNotices", wrong.want)
 		}
 		check(viewer, site, `{"rejections":12,"usage":80}`)
 
 		// A later choice replaces the earlier one, also by less.
-		viewer.query(hideMutation, "id", site, "rejections", 1_000_000_000, "usage", 0).ok(t, "hideSiteNotices")
+		viewer.done("hideSiteNotices", "siteId", site, "rejections", 1_000_000_000, "usage", 0)
 		check(viewer, site, `{"rejections":1000000000,"usage":0}`)
-		if n, err := dbtest.Count(d, "hidden_notices"); err != nil || n != 1 {
-			t.Errorf("%d rows, %v; want 1", n, err)
-		}
+		equal(t, value(dbtest.Count(a.db, "hidden_notices"))(t), 1, "rows of hidden_notices")
 
 		// Rejected calls count for 7 days, and the usage in its month: it is 20 November.
 		hide := func() {
-			viewer.query(hideMutation, "id", site, "rejections", 12, "usage", 80).ok(t, "hideSiteNotices")
+			viewer.done("hideSiteNotices", "siteId", site, "rejections", 12, "usage", 80)
 		}
 		hide()
 		a.clock.Add(7*24*time.Hour - time.Second)

@@ -91,10 +91,7 @@ func TestCreatingMutationsTakeKeys(t *testing.T) {
 	t.Parallel()
 	creates := regexp.MustCompile(`^(create|rotate|renew|invite|start|send|redeliver|resend|request|register|finish|confirm|` +
 		`restore|accept|signUp|issue|generate|duplicate|copy|clone|import|upload)`)
-	guide, err := os.ReadFile("../../docs/owner/graphql.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	guide := value(os.ReadFile("../../docs/owner/graphql.md"))(t)
 	_, section, _ := strings.Cut(string(guide), "## Repeat a call")
 	section, _, _ = strings.Cut(section, "\n## ")
 
@@ -156,18 +153,14 @@ func newKeyedWorld(t *testing.T, d *db.DB, change ...setting) *keyedWorld {
 	a := newApp(t, d, append(change, func(s *settings) { s.graph.CostPerMinute = 1 << 30 })...)
 	w := &keyedWorld{app: a, tenant: a.tenant("first.example")}
 	spare := w.tenant.owner.siteOf("spare.example")
-	w.tenant.owner.query(`mutation($id: ID!) { setConversionWebhook(input: {siteId: $id, url: "https://spare.example/hook"}) {
-		userErrors { code } } }`, "id", spare).ok(t, "setConversionWebhook")
+	w.tenant.owner.done("setConversionWebhook", "siteId", spare, "url", "https://spare.example/hook")
 
 	site := a.siteNumber(w.tenant.ids["siteId"])
 	second := a.insertDelivery(site, model.Delivery{
 		Kind: "conversion", Event: "purchase", State: "failed", CreatedAt: model.At(start), Body: "{}",
 	})
-	channel := w.tenant.owner.query(`mutation($id: ID!) { createSiteAlertChannel(input: {siteId: $id, kind: SLACK, name: "spare",
-		address: "https://spare.example/slack", events: [QUOTA]}) { alertChannel { id } userErrors { code } } }`, "id", spare).
-		ok(t, "createSiteAlertChannel").at("createSiteAlertChannel.alertChannel.id").(string)
-	message := w.tenant.owner.query(`mutation($id: ID!) { sendTestAlert(input: {alertChannelId: $id}) { alertMessage { id } userErrors { code } } }`,
-		"id", channel).ok(t, "sendTestAlert").at("sendTestAlert.alertMessage.id").(string)
+	channel := w.tenant.owner.done("createSiteAlertChannel", "siteId", spare, "kind", "SLACK", "name", "spare", "address", "https://spare.example/slack", "events", []string{"QUOTA"}).at("createSiteAlertChannel.alertChannel.id").(string)
+	message := w.tenant.owner.done("sendTestAlert", "alertChannelId", channel).at("sendTestAlert.alertMessage.id").(string)
 	a.finishAlert(channel)
 	w.tenant.ids["otherChannelId"], w.tenant.ids["otherMessageId"] = channel, message
 	w.tenant.ids["spareId"] = spare
@@ -213,24 +206,18 @@ func TestRepeatedMutations(t *testing.T) {
 				t.Errorf("%s: id %v, secret %v", c.mutation, id, secret)
 			}
 			after := w.state()
-			if n := len(w.auditRows()) - entries; n != 1 {
-				t.Errorf("%s added %d entries to the audit log", c.mutation, n)
-			}
+			equal(t, len(w.auditRows())-entries, 1, "%s added", c.mutation)
 
 			w.clock.Add(time.Hour)
 			if again, secret := c.id(owner.query(call).ok(t, c.mutation)); again != id || secret != nil {
 				t.Errorf("a repeat of %s: id %v, want %v, and secret %v", c.mutation, again, id, secret)
 			}
-			if got := owner.query(w.document(c, c.other, key)); got.userErrors(c.mutation) != reused {
-				t.Errorf("%s with the key of another input: %s", c.mutation, got.Body)
-			}
+			owner.query(w.document(c, c.other, key)).
+				named("%s with the key of another input", c.mutation).fails(t, c.mutation, reused)
 			next := keyedCases[(i+1)%len(keyedCases)]
-			if got := owner.query(w.document(next, next.other, key)); got.userErrors(next.mutation) != reused {
-				t.Errorf("%s with the key of %s: %s", next.mutation, c.mutation, got.Body)
-			}
-			if now := w.state(); now != after {
-				t.Errorf("a repeat of %s changed\n%s\ninto\n%s", c.mutation, after, now)
-			}
+			owner.query(w.document(next, next.other, key)).
+				named("%s with the key of %s", next.mutation, c.mutation).fails(t, next.mutation, reused)
+			equal(t, w.state(), after, "a repeat of %s changed\n%s\ninto", c.mutation, after)
 
 			w.clock.Add(-time.Hour)
 		}
@@ -246,13 +233,9 @@ func TestKeysAreChecked(t *testing.T) {
 		c := keyedCases[0]
 		for _, key := range []string{"", strings.Repeat("k", 101), "tab\t", "line\n", "ümlaut", "a\u00a0b"} {
 			got := w.tenant.owner.query(w.document(c, c.input, key))
-			if got.userErrors(c.mutation) != "idempotencyKey:INVALID_IDEMPOTENCY_KEY" {
-				t.Errorf("%q: %s", key, got.Body)
-			}
+			got.named("%q", key).fails(t, c.mutation, "idempotencyKey:INVALID_IDEMPOTENCY_KEY")
 		}
-		if w.state() != before {
-			t.Error("invalid keys changed something")
-		}
+		equal(t, w.state(), before, "invalid keys changed something")
 
 		for _, key := range []string{"k", strings.Repeat("~", 100), "a key with spaces"} {
 			w.tenant.owner.query(w.document(c, fmt.Sprintf("name: %q", key[:1]), key)).ok(t, c.mutation)
@@ -286,33 +269,24 @@ func TestKeysOfOthers(t *testing.T) {
 			add(w.with(tokens[0].secret, call))
 			add(w.with(tokens[1].secret, call))
 		}
-		if len(ids) != 4 {
-			t.Errorf("four callers created %d annotations", len(ids))
-		}
+		equal(t, len(ids), 4, "four callers created")
 
 		// Another session of the user is the same actor, and sees the same object.
 		session := w.client()
 		session.signIn("owner@first.example", password).ok(t, "signIn")
 		add(session.query(call))
-		if len(ids) != 4 {
-			t.Error("another session of the owner created an annotation")
-		}
+		equal(t, len(ids), 4, "another session of the owner created an annotation")
 
 		// Another account learns nothing, and uses the key itself.
 		second := w.owner("owner@second.example")
-		if got := second.query(call); got.userErrors(annotation.mutation) != "siteId:NOT_FOUND" {
-			t.Errorf("another account: %s", got.Body)
-		}
+		second.query(call).named("another account").fails(t, annotation.mutation, "siteId:NOT_FOUND")
 		site := keyedCases[1]
 		mine, _ := site.id(owner.query(w.document(site, site.input, "key of sites")).ok(t, "createSite"))
 		theirs, _ := site.id(second.query(w.document(site, site.input, "key of sites")).ok(t, "createSite"))
-		if mine == theirs {
-			t.Error("two accounts have the same site")
-		}
+		differ(t, mine, theirs, "two accounts have the same site")
 
 		// The same user in another account makes another call.
-		branch := owner.query(`mutation { createAccount(input: {name: "Branch"}) { account { id } userErrors { code } } }`).
-			ok(t, "createAccount").at("createAccount.account.id")
+		branch := owner.done("createAccount", "name", "Branch").at("createAccount.account.id")
 		input := fmt.Sprintf("accountId: %q, %s", branch, site.input)
 		for range 2 {
 			if id, _ := site.id(owner.query(w.document(site, input, "key of sites")).ok(t, "createSite")); id == mine || id == theirs {
@@ -330,9 +304,8 @@ func TestKeysOfOthers(t *testing.T) {
 		}
 		elsewhere := strings.ReplaceAll(call, w.tenant.ids["siteId"], w.tenant.ids["spareId"])
 		owner.query(strings.ReplaceAll(elsewhere, `"key"`, `"spare"`)).ok(t, annotation.mutation)
-		if got := w.with(restricted, strings.ReplaceAll(elsewhere, `"key"`, `"spare"`)); got.userErrors(annotation.mutation) != "siteId:NOT_FOUND" {
-			t.Errorf("a restricted token on another site: %s", got.Body)
-		}
+		w.with(restricted, strings.ReplaceAll(elsewhere, `"key"`, `"spare"`)).
+			named("a restricted token on another site").fails(t, annotation.mutation, "siteId:NOT_FOUND")
 	})
 }
 
@@ -349,22 +322,13 @@ func TestRepeatsAreAuthorizedAgain(t *testing.T) {
 		member.query(call).ok(t, c.mutation)
 		w.with(token.secret, call).ok(t, c.mutation)
 
-		owner.query(`mutation($id: ID!) { setMemberRole(input: {userId: $id, role: VIEWER}) { userErrors { code } } }`, "id", member.id()).
-			ok(t, "setMemberRole")
-		if got := member.query(call); got.codes() != "FORBIDDEN" || strings.Contains(got.Body, "annotation_") {
-			t.Errorf("a viewer: %s", got.Body)
-		}
+		owner.done("setMemberRole", "userId", member.id(), "role", "VIEWER")
+		member.query(call).named("a viewer").code(t, "FORBIDDEN").hides(t, "annotation_")
 
-		if err := dbtest.Exec(d, "UPDATE api_tokens SET scopes = ? WHERE id = ?", readScope(t, d), w.number(nodeid.APIToken, token.id)); err != nil {
-			t.Fatal(err)
-		}
-		if got := w.with(token.secret, call); got.codes() != "FORBIDDEN" || strings.Contains(got.Body, "annotation_") {
-			t.Errorf("a token without the scope: %s", got.Body)
-		}
-		owner.query(`mutation($id: ID!) { revokeApiToken(input: {apiTokenId: $id}) { userErrors { code } } }`, "id", token.id).ok(t, "revokeApiToken")
-		if got := w.with(token.secret, call); got.codes() != "UNAUTHENTICATED" {
-			t.Errorf("a revoked token: %s", got.Body)
-		}
+		must(t, dbtest.Exec(d, "UPDATE api_tokens SET scopes = ? WHERE id = ?", readScope(t, d), w.number(nodeid.APIToken, token.id)))
+		w.with(token.secret, call).named("a token without the scope").code(t, "FORBIDDEN").hides(t, "annotation_")
+		owner.done("revokeApiToken", "apiTokenId", token.id)
+		w.with(token.secret, call).named("a revoked token").code(t, "UNAUTHENTICATED")
 	})
 }
 
@@ -399,18 +363,13 @@ func TestExpiredKeys(t *testing.T) {
 		}
 		rows := func() int {
 			t.Helper()
-			found, err := dbtest.Rows[struct{ N int }](d, "SELECT count(*) AS n FROM idempotency_keys")
-			if err != nil {
-				t.Fatal(err)
-			}
+			found := value(dbtest.Rows[struct{ N int }](d, "SELECT count(*) AS n FROM idempotency_keys"))(t)
 			return found[0].N
 		}
 
 		first := run()
 		w.clock.Add(24*time.Hour - time.Microsecond)
-		if run() != first {
-			t.Error("the key was free before 24 hours")
-		}
+		equal(t, run(), first, "the key was free before 24 hours")
 		w.clock.Add(time.Microsecond)
 		second := run()
 		if second == first || run() != second || rows() != 1 {
@@ -426,9 +385,7 @@ func TestExpiredKeys(t *testing.T) {
 				t.Errorf("after %v more: %d rows", wait, left)
 			}
 		}
-		if third := run(); third == second {
-			t.Error("a deleted key was not free")
-		}
+		differ(t, run(), second, "a deleted key was not free")
 	})
 }
 
@@ -449,12 +406,9 @@ func TestRepeatOfADeletedObject(t *testing.T) {
 			owner.query(`mutation($id: ID!) { `+deletion+` { userErrors { code } } }`, "id", id).ok(t, strings.Split(deletion, "(")[0])
 
 			before := w.state()
-			if got := owner.query(call); got.userErrors(c.mutation) != "idempotencyKey:NOT_FOUND" {
-				t.Errorf("%s after the deletion: %s", c.mutation, got.Body)
-			}
-			if w.state() != before {
-				t.Errorf("the repeat of %s changed something", c.mutation)
-			}
+			owner.query(call).
+				named("%s after the deletion", c.mutation).fails(t, c.mutation, "idempotencyKey:NOT_FOUND")
+			equal(t, w.state(), before, "the repeat of %s changed something", c.mutation)
 		}
 	})
 }
@@ -465,12 +419,10 @@ func TestFailedCallsAreNotRemembered(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := newKeyedWorld(t, d)
 		c := keyedCases[1]
-		if got := w.tenant.owner.query(w.document(c, `domain: "localhost"`, "key")); got.userErrors(c.mutation) != "domain:INVALID_DOMAIN" {
-			t.Errorf("an invalid domain: %s", got.Body)
-		}
-		if got := w.tenant.owner.query(w.document(c, `domain: "first.example"`, "key")); got.userErrors(c.mutation) != "domain:DOMAIN_TAKEN" {
-			t.Errorf("a taken domain: %s", got.Body)
-		}
+		w.tenant.owner.query(w.document(c, `domain: "localhost"`, "key")).
+			named("an invalid domain").fails(t, c.mutation, "domain:INVALID_DOMAIN")
+		w.tenant.owner.query(w.document(c, `domain: "first.example"`, "key")).
+			named("a taken domain").fails(t, c.mutation, "domain:DOMAIN_TAKEN")
 		w.tenant.owner.query(w.document(c, c.input, "key")).ok(t, c.mutation)
 	})
 }
@@ -491,12 +443,9 @@ func TestKeysAreBounded(t *testing.T) {
 		}
 
 		before := w.state()
-		if got := owner.query(w.document(c, c.input, "one more")); got.userErrors(c.mutation) != "idempotencyKey:TOO_MANY_IDEMPOTENCY_KEYS" {
-			t.Errorf("the key 10,001: %s", got.Body)
-		}
-		if w.state() != before {
-			t.Error("the refused call changed something")
-		}
+		owner.query(w.document(c, c.input, "one more")).
+			named("the key 10,001").fails(t, c.mutation, "idempotencyKey:TOO_MANY_IDEMPOTENCY_KEYS")
+		equal(t, w.state(), before, "the refused call changed something")
 		owner.query(w.document(c, c.input, "first")).ok(t, c.mutation)
 
 		w.clock.Add(24 * time.Hour)
@@ -515,24 +464,18 @@ func TestFaultsLeaveNeitherObjectNorKey(t *testing.T) {
 		repair := dbtest.RefuseRows(t, d, "idempotency_keys")
 		before := w.state()
 		for _, c := range keyedCases {
-			if got := owner.query(w.document(c, c.input, "key of "+c.mutation)); got.codes() != "INTERNAL" {
-				t.Errorf("%s without its key: %s", c.mutation, got.Body)
-			}
-			if w.state() != before {
-				t.Fatalf("%s without its key changed something", c.mutation)
-			}
+			owner.query(w.document(c, c.input, "key of "+c.mutation)).
+				named("%s without its key", c.mutation).code(t, "INTERNAL")
+			equal(t, w.state(), before, "%s without its key changed something", c.mutation)
 		}
 		repair()
 
 		// The mail of an invitation is written after the key.
 		invite := keyedCases[8]
 		repair = dbtest.RefuseRows(t, d, "mails")
-		if got := owner.query(w.document(invite, invite.input, "key of "+invite.mutation)); got.codes() != "INTERNAL" {
-			t.Errorf("an invitation without its mail: %s", got.Body)
-		}
-		if w.state() != before {
-			t.Error("an invitation without its mail changed something")
-		}
+		owner.query(w.document(invite, invite.input, "key of "+invite.mutation)).
+			named("an invitation without its mail").code(t, "INTERNAL")
+		equal(t, w.state(), before, "an invitation without its mail changed something")
 		repair()
 
 		for _, c := range keyedCases {
@@ -584,9 +527,7 @@ func TestConcurrentRepeats(t *testing.T) {
 			if len(ids) != 1 || c.secret != "" && secrets != 1 {
 				t.Errorf("%s: %d objects, %d secrets", c.mutation, len(ids), secrets)
 			}
-			if n := len(w.auditRows()) - entries; n != 1 {
-				t.Errorf("%s added %d entries to the audit log", c.mutation, n)
-			}
+			equal(t, len(w.auditRows())-entries, 1, "%s added", c.mutation)
 		}
 	})
 }

@@ -18,9 +18,7 @@ import (
 // TestAUserHasOneID: the id of the signed-in user equals the one in the list of members; node and
 // mutations accept it.
 func TestAUserHasOneID(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		owner := a.owner("owner@example.com")
 		guest := a.join(owner, "guest@example.com", model.RoleMember)
 
@@ -35,25 +33,21 @@ func TestAUserHasOneID(t *testing.T) {
 			t.Errorf("node: %s", got.Body)
 		}
 
-		owner.query(roleMutation, "id", guest.id(), "role", "VIEWER").ok(t, "setMemberRole")
-		owner.query(removeMutation, "id", guest.id()).ok(t, "removeMember")
+		owner.done("setMemberRole", "userId", guest.id(), "role", "VIEWER")
+		owner.done("removeMember", "userId", guest.id())
 
-		if guest.viewer() != "" {
-			t.Error("the removed member is still signed in")
-		}
+		equal(t, guest.viewer(), "", "the removed member is still signed in")
 	})
 }
 
 // TestIDsShowNoNumbers: no id and no cursor contains a row's number, in any usual notation, or the
 // number of rows. A second server on the same database returns the same ids.
 func TestIDsShowNoNumbers(t *testing.T) {
-	t.Parallel()
 	const query = `{ viewer { id account { id members { id } invitations { id } } } apiTokens { id } sessions { id }
 		sites { pageInfo { endCursor } edges { cursor node { id deliveries { edges { cursor node { id } } } } } }
 		sitekeys { edges { cursor node { id } } } }`
 
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		tenant := a.tenant("first.example")
 		got := tenant.owner.query(query).ok(t, "")
 
@@ -81,16 +75,14 @@ func TestIDsShowNoNumbers(t *testing.T) {
 			t.Errorf("only %d ids", len(seen))
 		}
 
-		again := newApp(t, d)
+		again := newApp(t, a.db)
 		again.clock.Add(time.Hour)
 		c := again.client()
 		c.signIn("owner@first.example", password).ok(t, "signIn")
 
 		same := c.query(`{ viewer { id account { id } } sites { edges { cursor node { id } } } }`).ok(t, "")
 		for _, path := range []string{"viewer.id", "viewer.account.id", "sites.edges.0.cursor", "sites.edges.0.node.id"} {
-			if same.at(path) != got.at(path) {
-				t.Errorf("%s was %v, and is %v on another server", path, got.at(path), same.at(path))
-			}
+			equal(t, same.at(path), got.at(path), "%s was %v, and", path, got.at(path))
 		}
 	})
 }
@@ -138,9 +130,8 @@ func TestCursorsBelongToTheirList(t *testing.T) {
 				if from == to {
 					want = ""
 				}
-				if got := c.query(`query($after: String) { `+to+page+end+` }`, "after", cursors.at(from+".edges.0.cursor")); got.codes() != want {
-					t.Errorf("a cursor of %s in %s: %s", from, to, got.Body)
-				}
+				c.query(`query($after: String) { `+to+page+end+` }`, "after", cursors.at(from+".edges.0.cursor")).
+					named("a cursor of %s in %s", from, to).code(t, want)
 			}
 		}
 	})
@@ -159,9 +150,7 @@ func TestWholeListsCostWhatTheyMayHold(t *testing.T) {
 			`apiTokens { id }`:                            1 + 50,
 			`sites(first: 1) { edges { node { deliveries(first: 2) { edges { node { attempts { at } } } } } } }`: 1 + 1*(2+1+2*(2+1+10)),
 		} {
-			if got := c.query(`{ rateLimit { cost } ` + query + ` }`); got.at("rateLimit.cost") != want+2 {
-				t.Errorf("%s: %s, want a cost of %v", query, got.Body, want+2)
-			}
+			c.query(`{ rateLimit { cost } `+query+` }`).named("%s", query).has(t, "rateLimit.cost", want+2)
 		}
 	})
 }

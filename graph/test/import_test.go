@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/upload"
 	"github.com/tallygate/tallygate/tools/dbtest"
@@ -22,12 +21,9 @@ import (
 // uploads serves the upload route of an app.
 func (a *app) uploads() string {
 	a.t.Helper()
-	handler, err := upload.Handler(upload.Options{
+	handler := value(upload.Handler(upload.Options{
 		DB: a.db, Log: slog.New(slog.DiscardHandler), BaseURL: a.url, Now: a.clock.Now, User: a.auth.Uploader,
-	})
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	}))(a.t)
 	server := httptest.NewServer(handler)
 	a.t.Cleanup(server.Close)
 	return server.URL
@@ -37,22 +33,13 @@ func (a *app) uploads() string {
 func (c *client) put(base, job string, offset int, data []byte, header ...string) string {
 	c.t.Helper()
 	address := fmt.Sprintf("%s%s?job_id=%s&offset=%d", base, upload.Path, job, offset)
-	request, err := http.NewRequestWithContext(c.t.Context(), http.MethodPut, address, bytes.NewReader(data))
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	request := value(http.NewRequestWithContext(c.t.Context(), http.MethodPut, address, bytes.NewReader(data)))(c.t)
 	for i := 0; i < len(header); i += 2 {
 		request.Header.Set(header[i], header[i+1])
 	}
-	response, err := c.http.Do(request)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	response := value(c.http.Do(request))(c.t)
 	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	body := value(io.ReadAll(response.Body))(c.t)
 	return fmt.Sprintf("%d %s", response.StatusCode, strings.TrimSpace(string(body)))
 }
 
@@ -63,9 +50,7 @@ const startUpload = `mutation($site: ID!, $size: Int64!) { startImport(input: {s
 // TestImportUpload uploads two files in pieces: in order, again, out of order, by others, and after
 // a cancellation.
 func TestImportUpload(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		base := a.uploads()
 		c := a.owner("owner@first.example")
 		site := c.createSite("first.example").ok(t, "createSite").at("createSite.site.id").(string)
@@ -76,9 +61,8 @@ func TestImportUpload(t *testing.T) {
 		const size = model.ImportChunk + 7
 		started := c.query(startUpload, "site", site, "size", size-3).ok(t, "startImport")
 		job := started.at("startImport.importJob.id").(string)
-		if again := c.query(startUpload, "site", site, "size", 5); again.userErrors("startImport") != "siteId:IMPORT_IN_PROGRESS" {
-			t.Errorf("a second job: %s", again.Body)
-		}
+		c.query(startUpload, "site", site, "size", 5).
+			named("a second job").fails(t, "startImport", "siteId:IMPORT_IN_PROGRESS")
 
 		data := bytes.Repeat([]byte("x"), size)
 		first, rest := data[:model.ImportChunk], data[model.ImportChunk:]
@@ -107,9 +91,7 @@ func TestImportUpload(t *testing.T) {
 			{"last again", c, job, model.ImportChunk, rest, nil, `200 {"received":1048583}`},
 			{"after the end", c, job, 2 * model.ImportChunk, rest, nil, `409 {"error":"import_finished"}`},
 		} {
-			if got := call.client.put(base, call.job, call.offset, call.data, call.header...); got != call.want {
-				t.Errorf("%s: %s, want %s", call.name, got, call.want)
-			}
+			equal(t, call.client.put(base, call.job, call.offset, call.data, call.header...), call.want, "%s", call.name)
 		}
 
 		const read = `query($id: ID!) { site(id: $id) { importJobs { state received progress preview { days } error { code } finishedAt } imports { id } } }`
@@ -118,34 +100,23 @@ func TestImportUpload(t *testing.T) {
 			t.Errorf("the job is %s", got.Body)
 		}
 
-		const confirm = `mutation($id: ID!) { confirmImport(input: {importJobId: $id}) { userErrors { field code } } }`
-		const cancel = `mutation($id: ID!) { cancelImport(input: {importJobId: $id}) { importJob { state } userErrors { field code } } }`
-		if got := c.query(confirm, "id", job); got.userErrors("confirmImport") != "importJobId:IMPORT_NOT_READY" {
-			t.Errorf("confirmed early: %s", got.Body)
-		}
-		if got := c.query(cancel, "id", job).ok(t, "cancelImport"); got.at("cancelImport.importJob.state") != "CANCELED" {
-			t.Errorf("canceled: %s", got.Body)
-		}
-		if got := c.query(cancel, "id", job); got.userErrors("cancelImport") != "importJobId:IMPORT_FINISHED" {
-			t.Errorf("canceled twice: %s", got.Body)
-		}
+		c.do("confirmImport", "importJobId", job).named("confirmed early").fails(t, "confirmImport", "importJobId:IMPORT_NOT_READY")
+		c.done("cancelImport", "importJobId", job).
+			named("canceled").has(t, "cancelImport.importJob.state", "CANCELED")
+		c.do("cancelImport", "importJobId", job).named("canceled twice").fails(t, "cancelImport", "importJobId:IMPORT_FINISHED")
 
 		// An expired upload takes no piece.
 		expired := c.query(startUpload, "site", site, "size", 5).ok(t, "startImport").at("startImport.importJob.id").(string)
 		a.clock.Add(model.ImportJobExpiry + time.Second)
 		again := a.client()
 		again.signIn("owner@first.example", password).ok(t, "signIn")
-		if got := again.put(base, expired, 0, []byte("12345678")); got != `409 {"error":"import_finished"}` {
-			t.Errorf("an expired upload: %s", got)
-		}
+		equal(t, again.put(base, expired, 0, []byte("12345678")), `409 {"error":"import_finished"}`, "an expired upload")
 	})
 }
 
 // TestImportInput checks the errors in the input of startImport.
 func TestImportInput(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d, func(s *settings) { s.graph.WebhookNets = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} })
+	eachAppWith(t, func(s *settings) { s.graph.WebhookNets = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} }, func(t *testing.T, a *app) {
 		c := a.owner("owner@first.example")
 		site := c.createSite("first.example").ok(t, "createSite").at("createSite.site.id").(string)
 		for input, want := range map[string]string{
@@ -163,14 +134,11 @@ func TestImportInput(t *testing.T) {
 			`source: GOATCOUNTER_API, token: "t", address: "https://stats.example.com", files: [{name: "a.csv", size: 5}]`: "files:INVALID_FILES",
 		} {
 			got := c.query(`mutation($site: ID!) { startImport(input: {siteId: $site, `+input+`}) { importJob { id } userErrors { field code } } }`, "site", site)
-			if got.userErrors("startImport") != want {
-				t.Errorf("%s: %s, want %s", input, got.Body, want)
-			}
+			got.named("%s", input).fails(t, "startImport", want)
 		}
 
 		// The token is never shown.
-		got := c.query(`mutation($site: ID!) { startImport(input: {siteId: $site, source: GOATCOUNTER_API, token: "a-secret-token",
-			address: "https://10.1.2.3:9000"}) { importJob { state address } userErrors { field code } } }`, "site", site).ok(t, "startImport")
+		got := c.done("startImport", "siteId", site, "source", "GOATCOUNTER_API", "token", "a-secret-token", "address", "https://10.1.2.3:9000")
 		if got.at("startImport.importJob.state") != "READING" || strings.Contains(a.dump(), "a-secret-token") {
 			t.Errorf("started: %s", got.Body)
 		}
@@ -179,55 +147,35 @@ func TestImportInput(t *testing.T) {
 
 // TestUndoImport removes an import that is listed.
 func TestUndoImport(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@first.example")
 		site := c.createSite("first.example").ok(t, "createSite").at("createSite.site.id").(string)
 		id := a.storedImport(site)
 		const author = `query($id: ID!) { site(id: $id) { imports { importedBy byCommand } } }`
-		if got := c.query(author, "id", site); !strings.Contains(got.Body, `{"importedBy":null,"byCommand":true}`) {
-			t.Errorf("an import of the command line: %s", got.Body)
-		}
-		if err := dbtest.Exec(d, "UPDATE report_imports SET created_by = 1000000"); err != nil {
-			t.Fatal(err)
-		}
-		if got := c.query(author, "id", site); !strings.Contains(got.Body, `{"importedBy":null,"byCommand":false}`) {
-			t.Errorf("an import of a person who is no member: %s", got.Body)
-		}
-		if err := dbtest.Exec(d, "UPDATE report_imports SET created_by = (SELECT id FROM users WHERE email = 'owner@first.example')"); err != nil {
-			t.Fatal(err)
-		}
+		c.query(author, "id", site).
+			named("an import of the command line").shows(t, `{"importedBy":null,"byCommand":true}`)
+		must(t, dbtest.Exec(a.db, "UPDATE report_imports SET created_by = 1000000"))
+		c.query(author, "id", site).
+			named("an import of a person who is no member").shows(t, `{"importedBy":null,"byCommand":false}`)
+		must(t, dbtest.Exec(a.db, "UPDATE report_imports SET created_by = (SELECT id FROM users WHERE email = 'owner@first.example')"))
 
 		const list = `query($id: ID!) { site(id: $id) { imports { source firstDay lastDay visitors visits pageviews events importedBy hasVisits } } }`
 		const want = `[{"source":"PLAUSIBLE","firstDay":"2024-10-04","lastDay":"2024-10-05","visitors":3,"visits":4,"pageviews":5,"events":6,` +
 			`"importedBy":"owner@first.example","hasVisits":false}]`
-		if got := c.query(list, "id", site); !strings.Contains(got.Body, want) {
-			t.Errorf("the imports are %s, want %s", got.Body, want)
-		}
+		c.query(list, "id", site).named("the imports").shows(t, want)
 
-		const undo = `mutation($id: ID!) { undoImport(input: {importId: $id}) { import { pageviews } userErrors { field code } } }`
-		if got := c.query(undo, "id", id).ok(t, "undoImport"); fmt.Sprint(got.at("undoImport.import.pageviews")) != "5" {
-			t.Errorf("undone: %s", got.Body)
-		}
-		if got := c.query(list, "id", site); !strings.Contains(got.Body, `"imports":[]`) {
-			t.Errorf("the imports are %s", got.Body)
-		}
-		if got := c.query(undo, "id", id); got.userErrors("undoImport") != "importId:NOT_FOUND" {
-			t.Errorf("undone twice: %s", got.Body)
-		}
+		c.done("undoImport", "importId", id).named("undone").prints(t, "undoImport.import.pageviews", "5")
+		c.query(list, "id", site).named("the imports").shows(t, `"imports":[]`)
+		c.do("undoImport", "importId", id).named("undone twice").fails(t, "undoImport", "importId:NOT_FOUND")
 	})
 }
 
 // TestImportError reads why a job has failed, in values from which clients write the message.
 func TestImportError(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@first.example")
 		site := c.createSite("first.example").ok(t, "createSite").at("createSite.site.id").(string)
-		c.query(`mutation($site: ID!) { startImport(input: {siteId: $site, source: UMAMI, files: [{name: "u.csv", size: 5}]}) {
-			importJob { id } userErrors { code } } }`, "site", site).ok(t, "startImport")
+		c.done("startImport", "siteId", site, "source", "UMAMI", "files", []any{map[string]any{"name": "u.csv", "size": 5}})
 
 		const list = `query($id: ID!) { site(id: $id) { importJobs { error { code fault name value count limit source firstDay lastDay line } } } }`
 		for _, test := range []struct{ code, values, want string }{
@@ -237,13 +185,11 @@ func TestImportError(t *testing.T) {
 				`{"code":"DAMAGED_FILE","fault":"NOT_A_NUMBER","name":"visitors","value":"x","count":0,"limit":1099511627776,"source":null,"firstDay":null,"lastDay":null,"line":null}`},
 			{"import_expired", "", `{"code":"IMPORT_EXPIRED","fault":null,"name":null,"value":null,"count":0,"limit":0,"source":null,"firstDay":null,"lastDay":null,"line":null}`},
 		} {
-			err := dbtest.Exec(d, fmt.Sprintf("UPDATE import_jobs SET state = 5, error_code = '%s', error_values = '%s'", test.code, test.values))
+			err := dbtest.Exec(a.db, fmt.Sprintf("UPDATE import_jobs SET state = 5, error_code = '%s', error_values = '%s'", test.code, test.values))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := c.query(list, "id", site); !strings.Contains(got.Body, test.want) {
-				t.Errorf("the error is %s, want %s", got.Body, test.want)
-			}
+			c.query(list, "id", site).named("the error").shows(t, test.want)
 		}
 	})
 }
@@ -251,9 +197,7 @@ func TestImportError(t *testing.T) {
 // TestSlowUploads checks that senders that never finish a piece, of more accounts than pieces are
 // stored at once, delay no other account, and that their pieces are stored when they arrive.
 func TestSlowUploads(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		base := a.uploads()
 		start := func(domain string) (c *client, job string) {
 			c = a.owner("owner@" + domain)
@@ -270,10 +214,7 @@ func TestSlowUploads(t *testing.T) {
 
 			// The server answers 100 when it begins to read the body.
 			trace := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{Got100Continue: func() { read <- struct{}{} }})
-			request, err := http.NewRequestWithContext(trace, http.MethodPut, fmt.Sprintf("%s%s?job_id=%s&offset=0", base, upload.Path, job), body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			request := value(http.NewRequestWithContext(trace, http.MethodPut, fmt.Sprintf("%s%s?job_id=%s&offset=0", base, upload.Path, job), body))(t)
 			request.ContentLength = 8
 			request.Header.Set("Expect", "100-continue")
 			sender := http.Client{Jar: c.http.Jar, Transport: &http.Transport{ExpectContinueTimeout: 5 * time.Minute}}
@@ -298,9 +239,7 @@ func TestSlowUploads(t *testing.T) {
 		}
 
 		c, job := start("honest.example")
-		if got := c.put(base, job, 0, []byte("12345678")); got != `200 {"received":8}` {
-			t.Errorf("an honest sender: %s", got)
-		}
+		equal(t, c.put(base, job, 0, []byte("12345678")), `200 {"received":8}`, "an honest sender")
 		for _, body := range bodies {
 			if _, err := body.Write([]byte("5678")); err != nil {
 				t.Error(err)
@@ -308,9 +247,7 @@ func TestSlowUploads(t *testing.T) {
 			body.Close()
 		}
 		for range slow {
-			if got := <-answers; got != `200 {"received":8}` {
-				t.Errorf("a slow sender: %s", got)
-			}
+			equal(t, <-answers, `200 {"received":8}`, "a slow sender")
 		}
 	})
 }

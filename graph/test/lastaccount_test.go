@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
@@ -13,36 +12,27 @@ import (
 // session, and only while the user belongs to the account. The audit log does not record it, and
 // the default account stays the same.
 func TestLastAccount(t *testing.T) {
-	t.Parallel()
 	const (
 		read   = `{ viewer { account { name } lastAccount { name } } }`
 		choose = `mutation($id: ID!) { updateUser(input: {lastAccountId: $id}) { user { lastAccount { name } } userErrors { field code } } }`
 	)
 
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		agency, client := a.owner("agency@example.com").rename("Agency"), a.owner("client@example.com").rename("Client")
 		a.clock.Add(time.Second)
 		agency.query(joinMutation, "token", a.invite(client, "agency@example.com", model.RoleMember)).ok(t, "acceptInvitation")
 
 		expect := func(when, want string) {
 			t.Helper()
-			if got := agency.query(read); got.Body != want {
-				t.Errorf("%s: %s, want %s", when, got.Body, want)
-			}
+			agency.query(read).named("%s", when).is(t, want)
 		}
 		const none = `{"data":{"viewer":{"account":{"name":"Agency"},"lastAccount":null}}}`
 		expect("before the first choice", none)
 
-		before, err := dbtest.Count(d, "audit_log")
-		if err != nil {
-			t.Fatal(err)
-		}
+		before := value(dbtest.Count(a.db, "audit_log"))(t)
 		got := agency.query(choose, "id", client.account()).ok(t, "updateUser")
-		if got.at("updateUser.user.lastAccount.name") != "Client" {
-			t.Errorf("a choice: %s", got.Body)
-		}
-		if after, err := dbtest.Count(d, "audit_log"); err != nil || after != before {
+		got.named("a choice").has(t, "updateUser.user.lastAccount.name", "Client")
+		if after, err := dbtest.Count(a.db, "audit_log"); err != nil || after != before {
 			t.Errorf("the audit log has %d entries more, %v", after-before, err)
 		}
 		expect("after a choice", `{"data":{"viewer":{"account":{"name":"Agency"},"lastAccount":{"name":"Client"}}}}`)
@@ -54,13 +44,10 @@ func TestLastAccount(t *testing.T) {
 				t.Errorf("the members: %s", got.Body)
 			}
 		}
-		if got := a.with(agency.createToken("READ").secret, read).ok(t, ""); got.Body != none {
-			t.Errorf("an API token: %s", got.Body)
-		}
+		a.with(agency.createToken("READ").secret, read).ok(t, "").named("an API token").is(t, none)
 
-		if got := client.query(choose, "id", agency.account()); got.userErrors("updateUser") != "lastAccountId:NOT_FOUND" {
-			t.Errorf("another user's account: %s", got.Body)
-		}
+		client.query(choose, "id", agency.account()).
+			named("another user's account").fails(t, "updateUser", "lastAccountId:NOT_FOUND")
 		agency.query(leaveMutation, "id", client.account()).ok(t, "leaveAccount")
 		expect("after leaving", none)
 	})

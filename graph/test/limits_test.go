@@ -89,9 +89,7 @@ func TestHostileRequests(t *testing.T) {
 		c := a.owner("owner@example.com")
 		token := c.createToken("READ", "WRITE")
 
-		if len(statements.Take()) == 0 {
-			t.Fatal("the counter does not count")
-		}
+		differ(t, len(statements.Take()), 0, "the counter does not count")
 
 		for _, test := range queries {
 			began := time.Now()
@@ -100,9 +98,7 @@ func TestHostileRequests(t *testing.T) {
 			if took := time.Since(began); took > spend {
 				t.Errorf("%s took %v", test.name, took)
 			}
-			if byToken := a.with(token.secret, test.query); byToken.Body != got.Body {
-				t.Errorf("%s: with a token %.300s, with a session %.300s", test.name, byToken.Body, got.Body)
-			}
+			a.with(token.secret, test.query).named("%s: with a token", test.name).is(t, got.Body)
 			if sent := statements.Take(); len(sent) > 0 {
 				t.Errorf("%s sent %q", test.name, sent)
 			}
@@ -112,12 +108,8 @@ func TestHostileRequests(t *testing.T) {
 			}
 
 			// Nothing was run, so there is no data.
-			if strings.Contains(got.Body, `"data"`) {
-				t.Errorf("%s: the answer has data: %.300s", test.name, got.Body)
-			}
-			if strings.Contains(got.Body, "Did you mean") {
-				t.Errorf("%s: the answer guesses: %s", test.name, got.Body)
-			}
+			got.named("%s: the answer has data", test.name).hides(t, `"data"`)
+			got.named("%s: the answer guesses", test.name).hides(t, "Did you mean")
 		}
 	})
 }
@@ -160,9 +152,7 @@ func TestHostileHTTP(t *testing.T) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
 
-		if len(statements.Take()) == 0 {
-			t.Fatal("the counter does not count")
-		}
+		differ(t, len(statements.Take()), 0, "the counter does not count")
 
 		for _, test := range tests {
 			began := time.Now()
@@ -174,27 +164,20 @@ func TestHostileHTTP(t *testing.T) {
 			if took := time.Since(began); took > spend {
 				t.Errorf("%s took %v", test.name, took)
 			}
-			if got.Status != test.status || got.codes() != test.code {
-				t.Errorf("%s: status %d, %.300s; want %d and %s", test.name, got.Status, got.Body, test.status, test.code)
-			}
+			got.named("%s", test.name).status(t, test.status).code(t, test.code)
 
 			if len(got.Body) > 500 {
 				t.Errorf("%s: the answer has %d bytes", test.name, len(got.Body))
 			}
 		}
 
-		if log := a.log.String(); log != "" {
-			t.Errorf("logged: %.1000s", log)
-		}
+		equal(t, a.log.String(), "", "logged")
 	})
 }
 
 func TestRequestsThatAreWithinTheLimits(t *testing.T) {
 	t.Parallel()
-	introspection, err := os.ReadFile(filepath.Join("testdata", "introspection.graphql"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	introspection := value(os.ReadFile(filepath.Join("testdata", "introspection.graphql")))(t)
 
 	page := `{ viewer { id email role operator createdAt account { id name createdAt members { id email role createdAt }
 		invitations { id email role } sites(first: 41) ` + selection("SiteConnection", 4, costly...) + ` } } }`
@@ -216,22 +199,16 @@ func TestRequestsThatAreWithinTheLimits(t *testing.T) {
 
 		same := c.send("POST", "application/json; charset=utf-8", `{"query":"{ viewer { email } }"}`,
 			"Sec-Fetch-Site", "same-origin", "Origin", strings.TrimSuffix(a.url, "/graphql"))
-		if same.at("viewer.email") != "owner@example.com" {
-			t.Errorf("from our own page: %s", same.Body)
-		}
+		equal(t, same.at("viewer.email"), "owner@example.com", "from our own page: %s", same.Body)
 		if same.Header.Get("Cache-Control") != "no-store" || same.Header.Get("Content-Type") != "application/json; charset=utf-8" {
 			t.Errorf("headers %v", same.Header)
 		}
 
 		asked := c.send("POST", "application/json", `{"query":"{ viewer { email } }"}`, "Accept", "application/graphql-response+json")
-		if asked.Header.Get("Content-Type") != "application/graphql-response+json; charset=utf-8" {
-			t.Errorf("content type %s", asked.Header.Get("Content-Type"))
-		}
+		equal(t, asked.Header.Get("Content-Type"), "application/graphql-response+json; charset=utf-8", "content type")
 
 		named := c.send("POST", "application/json", `{"query":"query a { viewer { id } } query b { viewer { email } }","operationName":"b"}`)
-		if named.Body != `{"data":{"viewer":{"email":"owner@example.com"}}}` {
-			t.Errorf("the operation by name: %s", named.Body)
-		}
+		equal(t, named.Body, `{"data":{"viewer":{"email":"owner@example.com"}}}`, "the operation by name")
 	})
 }
 
@@ -240,14 +217,10 @@ func TestIntrospectionIsASetting(t *testing.T) {
 	onSQLite(t, func(t *testing.T, d *db.DB) {
 		c := newApp(t, d, func(s *settings) { s.graph.Introspection = false }).client()
 		for _, query := range []string{`{ __schema { types { name } } }`, `{ a: __type(name: "Site") { name } }`, `{ ...f } fragment f on Query { __schema { types { name } } }`} {
-			if got := c.query(query); got.codes() != "VALIDATION_FAILED" || got.Status != 400 {
-				t.Errorf("%s: %s", query, got.Body)
-			}
+			c.query(query).named("%s", query).code(t, "VALIDATION_FAILED").status(t, 400)
 		}
 
-		if got := c.query(`{ __typename }`); got.Body != `{"data":{"__typename":"Query"}}` {
-			t.Errorf("__typename: %s", got.Body)
-		}
+		c.query(`{ __typename }`).named("__typename").is(t, `{"data":{"__typename":"Query"}}`)
 	})
 }
 
@@ -257,15 +230,11 @@ func TestBrowsersSeeGraphiQL(t *testing.T) {
 	page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("GraphiQL")) })
 	onSQLite(t, func(t *testing.T, d *db.DB) {
 		with := newApp(t, d, func(s *settings) { s.graph.GraphiQL = page }).client()
-		if got := with.send("GET", "", "", "Accept", browser); got.Status != 200 || got.Body != "GraphiQL" {
-			t.Errorf("with GraphiQL: status %d, %s", got.Status, got.Body)
-		}
+		with.send("GET", "", "", "Accept", browser).named("with GraphiQL").status(t, 200).is(t, "GraphiQL")
 		if got := with.send("GET", "", ""); got.Status != 405 || got.Header.Get("Allow") != "POST" {
 			t.Errorf("a program's GET: status %d, Allow %q", got.Status, got.Header.Get("Allow"))
 		}
-		if got := newApp(t, d).client().send("GET", "", "", "Accept", browser); got.Status != 404 {
-			t.Errorf("without GraphiQL: status %d", got.Status)
-		}
+		newApp(t, d).client().send("GET", "", "", "Accept", browser).named("without GraphiQL").status(t, 404)
 	})
 }
 
@@ -273,17 +242,11 @@ func TestBrowsersSeeGraphiQL(t *testing.T) {
 // enforces.
 func TestSchemaDocumentsTheLimits(t *testing.T) {
 	t.Parallel()
-	schema, err := os.ReadFile("../schema/errors.graphqls")
-	if err != nil {
-		t.Fatal(err)
-	}
+	schema := value(os.ReadFile("../schema/errors.graphqls"))(t)
 
 	var source []byte
 	for _, name := range []string{"document.go", "complexity.go"} {
-		text, err := os.ReadFile("../limits/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := value(os.ReadFile("../limits/" + name))(t)
 
 		source = append(source, text...)
 	}
@@ -295,10 +258,7 @@ func TestSchemaDocumentsTheLimits(t *testing.T) {
 			t.Fatalf("graph/limits does not set %s", name)
 		}
 
-		n, err := strconv.Atoi(strings.ReplaceAll(string(found[1]), "_", ""))
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := value(strconv.Atoi(strings.ReplaceAll(string(found[1]), "_", "")))(t)
 		if !regexp.MustCompile(`\b` + strconv.Itoa(n) + `\b`).MatchString(text) {
 			t.Errorf("errors.graphqls does not mention %s, %d", name, n)
 		}
@@ -327,9 +287,7 @@ func TestEverythingIsDescribed(t *testing.T) {
 				} `json:"__schema"`
 			}
 		}
-		if err := json.Unmarshal([]byte(newApp(t, d).client().query(query).ok(t, "").Body), &schema); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(newApp(t, d).client().query(query).ok(t, "").Body), &schema))
 
 		check := func(where string, list []named) {
 			for _, n := range list {
@@ -339,9 +297,7 @@ func TestEverythingIsDescribed(t *testing.T) {
 					}
 				}
 
-				if n.Description == "" {
-					t.Errorf("%s%s has no description", where, n.Name)
-				}
+				differ(t, n.Description, "", "%s%s has no description", where, n.Name)
 			}
 		}
 		for _, typ := range schema.Data.Schema.Types {

@@ -22,10 +22,7 @@ import (
 // mailLanguages returns recipient, kind and language of all mails with a recipient.
 func (a *app) mailLanguages() (list []string) {
 	a.t.Helper()
-	rows, err := dbtest.Rows[model.Mail](a.db, "SELECT * FROM mails WHERE recipient <> '' ORDER BY id")
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	rows := value(dbtest.Rows[model.Mail](a.db, "SELECT * FROM mails WHERE recipient <> '' ORDER BY id"))(a.t)
 	for _, m := range rows {
 		list = append(list, m.Recipient+" "+m.Kind+" "+string(m.Language))
 	}
@@ -35,12 +32,9 @@ func (a *app) mailLanguages() (list []string) {
 // TestMailLanguage: a user's language is that of the request that created the user until they
 // change it. Mails to an address without a user have the language of the request.
 func TestMailLanguage(t *testing.T) {
-	t.Parallel()
 	const read = `{ viewer { language } }`
-	const update = `mutation($language: Language) { updateUser(input: {language: $language}) { user { language } userErrors { code } } }`
 
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		for header, want := range map[string]string{
 			"": "EN", "de": "DE", "de-AT,en;q=0.9": "DE", "fr, de;q=0.8, en;q=0.7": "DE", "en-GB,de": "EN", "fr": "EN", "*": "EN",
 			"de;q=0": "EN", "\"": "EN", strings.Repeat("de,", 300): "EN",
@@ -51,50 +45,37 @@ func TestMailLanguage(t *testing.T) {
 			if got := c.signUp(name).ok(t, "signUp"); got.at("signUp.verificationSent") == true {
 				c.confirm(a.mailedSecret(name), password).ok(t, "confirmSignUp")
 			}
-			if got := c.query(read); got.at("viewer.language") != want {
-				t.Errorf("Accept-Language %q: %s, want %s", header, got.Body, want)
-			}
-			if err := errors.Join(dbtest.Exec(d, "DELETE FROM accounts"), dbtest.Exec(d, "DELETE FROM users")); err != nil {
-				t.Fatal(err)
-			}
-			if err := dbtest.Exec(d, "UPDATE mails SET recipient = ''"); err != nil {
-				t.Fatal(err)
-			}
+			c.query(read).named("Accept-Language %q", header).has(t, "viewer.language", want)
+			must(t, errors.Join(dbtest.Exec(a.db, "DELETE FROM accounts"), dbtest.Exec(a.db, "DELETE FROM users")))
+			must(t, dbtest.Exec(a.db, "UPDATE mails SET recipient = ''"))
 			a.clock.Add(model.SignUpLifetime)
 		}
 
 		owner := a.owner("owner@example.com")
 		owner.language = "de"
-		const invite = `mutation($email: String!) { inviteMember(input: {email: $email, role: VIEWER}) { userErrors { code } } }`
-		owner.query(invite, "email", "guest@example.com").ok(t, "inviteMember")
+		owner.done("inviteMember", "email", "guest@example.com", "role", "VIEWER")
 		if got := a.mailLanguages(); !slices.Contains(got, "guest@example.com invitation de") {
 			t.Errorf("mails %q", got)
 		}
 
 		guest := a.client()
 		guest.language = "de"
-		guest.query(acceptMutation, "token", a.mailedSecret("guest@example.com"), "password", password).ok(t, "acceptInvitation")
-		if got := guest.query(read); got.at("viewer.language") != "DE" {
-			t.Errorf("the guest: %s", got.Body)
-		}
+		guest.done("acceptInvitation", "token", a.mailedSecret("guest@example.com"), "password", password)
+		guest.query(read).named("the guest").has(t, "viewer.language", "DE")
 
 		// The owner's language is that of the sign-up, whatever the later requests ask for.
-		a.client().query(`mutation { requestPasswordReset(input: {email: "owner@example.com"}) { userErrors { code } } }`).ok(t, "requestPasswordReset")
-		if got := owner.query(update, "language", nil).ok(t, "updateUser"); got.at("updateUser.user.language") != "EN" {
-			t.Errorf("no change: %s", got.Body)
-		}
-		if got := owner.query(update, "language", "DE").ok(t, "updateUser"); got.at("updateUser.user.language") != "DE" {
-			t.Errorf("a change: %s", got.Body)
-		}
-		if got := owner.query(update, "language", "FR"); got.codes() == "" {
+		a.client().done("requestPasswordReset", "email", "owner@example.com")
+		owner.done("updateUser", "language", nil).
+			named("no change").has(t, "updateUser.user.language", "EN")
+		owner.done("updateUser", "language", "DE").
+			named("a change").has(t, "updateUser.user.language", "DE")
+		if got := owner.do("updateUser", "language", "FR"); got.codes() == "" {
 			t.Errorf("an unknown language: %s", got.Body)
 		}
 
 		owner.language = "en"
-		if got := owner.query(read); got.at("viewer.language") != "DE" {
-			t.Errorf("the changed language: %s", got.Body)
-		}
-		a.client().query(`mutation { requestPasswordReset(input: {email: "owner@example.com"}) { userErrors { code } } }`).ok(t, "requestPasswordReset")
+		owner.query(read).named("the changed language").has(t, "viewer.language", "DE")
+		a.client().done("requestPasswordReset", "email", "owner@example.com")
 
 		visitor := a.client()
 		visitor.language = "de"
@@ -115,17 +96,15 @@ func TestMailLanguage(t *testing.T) {
 // session, as often as it is sent, that wrong secrets stop nothing, and that the channel shows why
 // it is stopped.
 func TestStopChannel(t *testing.T) {
-	t.Parallel()
 	const create = `mutation($name: String!, $address: String!) { createAlertChannel(input: {kind: EMAIL, name: $name, address: $address,
 		events: [QUOTA]}) { alertChannel { id } userErrors { code } } }`
 	const read = `query($id: ID!) { node(id: $id) { ... on AlertChannel { state stopReason } } }`
 
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		owner := a.owner("owner@example.com")
 		add := func(name string) (string, int64) {
 			t.Helper()
-			id := owner.query(create, "name", name, "address", name+"@example.org").ok(t, "createAlertChannel").
+			id := owner.done("createAlertChannel", "kind", "EMAIL", "name", name, "address", name+"@example.org", "events", []string{"QUOTA"}).
 				at("createAlertChannel.alertChannel.id").(string)
 			number, _ := a.ids.Parse(nodeid.AlertChannel, id)
 			return id, number
@@ -133,9 +112,7 @@ func TestStopChannel(t *testing.T) {
 		stopped, number := add("stopped")
 		kept, keptNumber := add("kept")
 		confirmedAt := model.At(a.clock.Now())
-		if err := dbtest.Exec(d, "UPDATE alert_channels SET confirmed_at = ?", confirmedAt); err != nil {
-			t.Fatal(err)
-		}
+		must(t, dbtest.Exec(a.db, "UPDATE alert_channels SET confirmed_at = ?", confirmedAt))
 		want := func(id, want string) {
 			t.Helper()
 			if got := owner.query(read, "id", id); got.Body != `{"data":{"node":`+want+`}}` {
@@ -143,10 +120,7 @@ func TestStopChannel(t *testing.T) {
 			}
 		}
 
-		handler, err := graph.StopMail(d, a.clock.Now, slog.New(slog.NewTextHandler(t.Output(), nil)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		handler := value(graph.StopMail(a.db, a.clock.Now, slog.New(slog.NewTextHandler(t.Output(), nil))))(t)
 		server := httptest.NewServer(handler)
 		defer server.Close()
 		secret := a.ids.OfChannelStop(number, confirmedAt)
@@ -169,9 +143,7 @@ func TestStopChannel(t *testing.T) {
 		want(kept, active)
 
 		for range 2 {
-			if got := postStop(t, server.URL, secret, "List-Unsubscribe=One-Click"); got != http.StatusNoContent {
-				t.Errorf("answered with %d", got)
-			}
+			equal(t, postStop(t, server.URL, secret, "List-Unsubscribe=One-Click"), http.StatusNoContent, "answered with")
 		}
 		want(stopped, `{"state":"STOPPED","stopReason":"recipient"}`)
 		want(kept, active)
@@ -181,11 +153,8 @@ func TestStopChannel(t *testing.T) {
 // postStop sends the request with which a mail program stops mails, and returns the status.
 func postStop(t *testing.T, server, secret, body string) int {
 	t.Helper()
-	response, err := http.Post(server+model.StopMailPath+"?token="+url.QueryEscape(secret),
-		"application/x-www-form-urlencoded", strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := value(http.Post(server+model.StopMailPath+"?token="+url.QueryEscape(secret),
+		"application/x-www-form-urlencoded", strings.NewReader(body)))(t)
 	defer response.Body.Close()
 	_, _ = io.Copy(io.Discard, response.Body)
 	return response.StatusCode
@@ -210,13 +179,9 @@ func TestFirstAccount(t *testing.T) {
 					return fmt.Sprint(got.at("installation.signUps"), " ", got.at("installation.firstAccount"))
 				}
 
-				if got := shown(); got != want[0] {
-					t.Errorf("without users: %s, want %s", got, want[0])
-				}
+				equal(t, shown(), want[0], "without users")
 				dbtest.NewUser(t, d, "first@example.com")
-				if got := shown(); got != want[1] {
-					t.Errorf("with a user: %s, want %s", got, want[1])
-				}
+				equal(t, shown(), want[1], "with a user")
 			})
 		})
 	}

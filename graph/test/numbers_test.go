@@ -10,7 +10,6 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports/segment"
-	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/oracle"
 )
 
@@ -29,9 +28,7 @@ func storeNumbers(t *testing.T, d *db.DB, a *app, site string, values ...string)
 			rows.Events = append(rows.Events, segment.Event{VisitKey: key, At: at, ID: int64(on)<<20 | int64(i), Name: "vitals",
 				Path: fmt.Sprintf("/%c", 'a'+i%3), Properties: `{"cls":` + value + `}`})
 		}
-		if err := oracle.Store(t.Context(), d, int64(a.siteNumber(site)), rows); err != nil {
-			t.Fatal(err)
-		}
+		must(t, oracle.Store(t.Context(), d, int64(a.siteNumber(site)), rows))
 	}
 }
 
@@ -49,13 +46,11 @@ const numbersFragment = ` fragment n on NumberFigures { visitors events numbers 
 // TestNumbers checks totals, series, rows, pages of rows and the comparison of one day, and that
 // sites count apart.
 func TestNumbers(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		site, other := c.siteOf("example.com"), c.siteOf("other.example")
-		storeNumbers(t, d, a, site, "0.1", "0.2", `"0.3"`, "true", "0.0123456789", `"many"`)
-		storeNumbers(t, d, a, other, "77")
+		storeNumbers(t, a.db, a, site, "0.1", "0.2", `"0.3"`, "true", "0.0123456789", `"many"`)
+		storeNumbers(t, a.db, a, other, "77")
 		a.work(a.clock.Now())
 
 		got := c.query(`query($id: ID!) { site(id: $id) { report(`+numbersDays+`) { `+vitalsFields+` } } }`+numbersFragment, "id", site).ok(t, "")
@@ -72,9 +67,7 @@ func TestNumbers(t *testing.T) {
 			"breakdown.nodes.1.value": "/b", "breakdown.nodes.1.figures.sum": 0.2123456789, "breakdown.nodes.2": nil,
 			"devices.nodes.0.figures.p75": 0.2, "devices.nodes.1": nil,
 		} {
-			if found := got.at("site.report.numbers." + path); found != want {
-				t.Errorf("%s is %v, want %v", path, found, want)
-			}
+			equal(t, got.at("site.report.numbers."+path), want, "%s", path)
 		}
 
 		next := c.query(`query($id: ID!, $after: String) { site(id: $id) { report(`+numbersDays+`) { numbers(event: "vitals", property: "cls") {
@@ -95,36 +88,28 @@ func TestNumbers(t *testing.T) {
 			t.Errorf("with a filter: %s", filtered.Body)
 		}
 		alone := c.query(`query($id: ID!) { site(id: $id) { report(`+numbersDays+`) { numbers(event: "vitals", property: "cls") { totals { sum } } } } }`, "id", other).ok(t, "")
-		if alone.at("site.report.numbers.totals.sum") != 77.0 {
-			t.Errorf("the other site: %s", alone.Body)
-		}
+		equal(t, alone.at("site.report.numbers.totals.sum"), 77.0, "the other site: %s", alone.Body)
 		elsewhere := a.owner("second@example.com")
-		if got := elsewhere.query(`query($id: ID!) { site(id: $id) { report(`+numbersDays+`) { numbers(event: "vitals", property: "cls") { totals { sum } } } } }`, "id", site); strings.Contains(got.Body, "0.6") {
-			t.Errorf("another account sees %s", got.Body)
-		}
+		elsewhere.query(`query($id: ID!) { site(id: $id) { report(`+numbersDays+`) { numbers(event: "vitals", property: "cls") { totals { sum } } } } }`, "id", site).
+			named("another account sees").hides(t, "0.6")
 	})
 }
 
 // TestNumbersOfSmallGroups checks that readers of a shared link see no numbers of few visitors:
 // neither in rows of a personal dimension, nor under a personal filter.
 func TestNumbersOfSmallGroups(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		site, few := c.siteOf("example.com"), c.siteOf("few.example")
-		storeNumbers(t, d, a, site, "1", "2", "3", "4", "50", "60", "70") // 4 of Germany, 2 of Switzerland, 1 of Austria
-		storeNumbers(t, d, a, few, "77", `"x"`, `"x"`, `"x"`, "1", "2", "3")
+		storeNumbers(t, a.db, a, site, "1", "2", "3", "4", "50", "60", "70") // 4 of Germany, 2 of Switzerland, 1 of Austria
+		storeNumbers(t, a.db, a, few, "77", `"x"`, `"x"`, `"x"`, "1", "2", "3")
 		a.work(a.clock.Now())
 		reader := c.reader(site)
 
 		rows := func(by string) string {
 			got := a.with(reader, `{ sharedSite { report(`+numbersDays+`) { numbers(event: "vitals", property: "cls") {
 	breakdown(by: `+by+`, orderBy: {metric: SUM}) { hasOther nodes { value figures { sum comparison { sum } } } } } } } }`).ok(t, "")
-			text, err := json.Marshal(got.at("sharedSite.report.numbers.breakdown"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := value(json.Marshal(got.at("sharedSite.report.numbers.breakdown")))(t)
 			return string(text)
 		}
 		if got, want := rows("COUNTRY"), `{"hasOther":true,"nodes":[{"figures":{"comparison":{"sum":1000},"sum":180},"value":"(other)"},`+
@@ -139,11 +124,8 @@ func TestNumbersOfSmallGroups(t *testing.T) {
 			`[{dimension: COUNTRY, values: ["DE"]}, {dimension: COUNTRY, values: ["DE"]}]`: "",
 			`[{dimension: COUNTRY, values: ["CH"]}]`:                                       "GROUP_TOO_SMALL",
 		} {
-			got := a.with(reader, `{ sharedSite { report(period: {from: "2026-11-19", to: "2026-11-19"}, filters: `+filters+`) {
-	numbers(event: "vitals", property: "cls") { totals { sum } } } } }`)
-			if got.codes() != want {
-				t.Errorf("%s: %s", filters, got.Body)
-			}
+			a.with(reader, `{ sharedSite { report(period: {from: "2026-11-19", to: "2026-11-19"}, filters: `+filters+`) {
+	numbers(event: "vitals", property: "cls") { totals { sum } } } } }`).named("%s", filters).code(t, want)
 		}
 
 		// Hours with one visitor of the country have no numbers, neither as points nor as rows.
@@ -155,9 +137,7 @@ func TestNumbersOfSmallGroups(t *testing.T) {
 			"breakdown.hasOther": false, "breakdown.nodes.1.figures.numbers": 1.0, "breakdown.nodes.1.figures.sum": nil,
 			"breakdown.nodes.1.figures.p50": nil,
 		} {
-			if found := hours.at("sharedSite.report.numbers." + path); found != want {
-				t.Errorf("%s is %v, want %v", path, found, want)
-			}
+			equal(t, hours.at("sharedSite.report.numbers."+path), want, "%s", path)
 		}
 
 		// The group is large enough, but no visitor of it has such an event.

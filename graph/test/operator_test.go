@@ -29,7 +29,7 @@ func TestOperatorsListAccounts(t *testing.T) {
 		operator := a.owner("operator@example.com")
 		rename := func(c *client, name string) {
 			t.Helper()
-			c.query(`mutation($name: String!) { updateAccount(input: {name: $name}) { userErrors { code } } }`, "name", name).ok(t, "updateAccount")
+			c.done("updateAccount", "name", name)
 		}
 		rename(operator, "Operator")
 		for _, name := range []string{"Alpha", "Beta", "Gamma"} {
@@ -50,9 +50,7 @@ func TestOperatorsListAccounts(t *testing.T) {
 			fmt.Sprintf("INSERT INTO site_usage (site_id, month, used) VALUES (%d, 202611, 7), (%[1]d, 202610, 100), (%d, 202611, 5)", number, number+1),
 			"INSERT INTO captcha_usage (account_id, month, used) SELECT id, 202611, 9 FROM accounts WHERE name = 'Beta'",
 		} {
-			if err := dbtest.Exec(d, statement); err != nil {
-				t.Fatal(err)
-			}
+			must(t, dbtest.Exec(d, statement))
 		}
 
 		list := func(variables ...any) *answer {
@@ -72,21 +70,15 @@ func TestOperatorsListAccounts(t *testing.T) {
 		}
 
 		all := list()
-		if got := names(all); got != "Gamma Beta Alpha Operator" {
-			t.Errorf("the accounts are %s", got)
-		}
-		if got := names(list("orderBy", "OLDEST")); got != "Operator Alpha Beta Gamma" {
-			t.Errorf("oldest first, the accounts are %s", got)
-		}
+		equal(t, names(all), "Gamma Beta Alpha Operator", "the accounts")
+		equal(t, names(list("orderBy", "OLDEST")), "Operator Alpha Beta Gamma", "oldest first, the accounts")
 
 		node := all.at("accounts.nodes.1").(map[string]any)
 		for field, want := range map[string]string{
 			"siteCount": "3", "sitekeyCount": "1", "memberCount": "2", "pageviews": "12", "verifications": "9", "captchaPlan": "FREE",
 			"period": "2026-11",
 		} {
-			if got := fmt.Sprint(node[field]); got != want {
-				t.Errorf("%s is %s, want %s", field, got, want)
-			}
+			equal(t, fmt.Sprint(node[field]), want, "%s", field)
 		}
 		if got := fmt.Sprint(node["sites"]); !strings.Contains(got, "beta.shop") || !strings.Contains(got, "pageviews:7") ||
 			strings.Contains(got, "third.example") {
@@ -94,8 +86,7 @@ func TestOperatorsListAccounts(t *testing.T) {
 		}
 
 		// The ids suit the mutations.
-		plan := operator.query(`mutation($id: ID!) { setCaptchaPlan(input: {accountId: $id, plan: PRO_100K}) { userErrors { code } } }`,
-			"id", node["accountId"]).ok(t, "setCaptchaPlan")
+		plan := operator.done("setCaptchaPlan", "accountId", node["accountId"], "plan", "PRO_100K")
 		if got := list("search", "beta").at("accounts.nodes.0.captchaPlan"); got != "PRO_100K" {
 			t.Errorf("the plan is %v after %s", got, plan.Body)
 		}
@@ -116,9 +107,7 @@ func TestOperatorsListAccounts(t *testing.T) {
 			t.Helper()
 			got := operator.query(`query($search: String) { accounts(search: $search) { totalCount nodes { name sites(`+arguments+`) { domain siteId } } } }`,
 				"search", search).ok(t, "")
-			if got.at("accounts.totalCount") != 1.0 || got.at("accounts.nodes.0.name") != "Beta" {
-				t.Errorf("%q finds %s", search, got.Body)
-			}
+			got.named("%q finds", search).has(t, "accounts.totalCount", 1.0).has(t, "accounts.nodes.0.name", "Beta")
 			var domains []string
 			list, _ := got.at("accounts.nodes.0.sites").([]any)
 			for _, site := range list {
@@ -136,12 +125,8 @@ func TestOperatorsListAccounts(t *testing.T) {
 			`search: "_"`:                              "",
 			`search: "` + site + `"`:                   "second.example",
 		} {
-			if got := sitesOf(account, arguments); got != want {
-				t.Errorf("the sites (%s) are %q, want %q", arguments, got, want)
-			}
-			if got := sitesOf(site, arguments); got != want {
-				t.Errorf("found by a site, the sites (%s) are %q, want %q", arguments, got, want)
-			}
+			equal(t, sitesOf(account, arguments), want, "the sites (%s)", arguments)
+			equal(t, sitesOf(site, arguments), want, "found by a site, the sites (%s)", arguments)
 		}
 		if got := operator.query(`{ accounts { nodes { sites(after: "x") { domain } } } }`); !strings.Contains(got.codes(), "INVALID_ARGUMENT") {
 			t.Errorf("after an id of nothing: %s", got.Body)
@@ -180,9 +165,8 @@ func TestOperatorsListAccounts(t *testing.T) {
 		for _, wrong := range [][]any{
 			{"first", 0}, {"last", 101}, {"first", 1, "last", 1}, {"after", "after_x"}, {"search", ""}, {"search", strings.Repeat("a", 101)},
 		} {
-			if got := operator.query(accountsQuery, append(wrong, "orderBy", "NEWEST")...); got.codes() != "INVALID_ARGUMENT" {
-				t.Errorf("%v is answered with %s", wrong, got.Body)
-			}
+			operator.query(accountsQuery, append(wrong, "orderBy", "NEWEST")...).
+				named("%v is answered with", wrong).code(t, "INVALID_ARGUMENT")
 		}
 
 		// A page of four accounts takes as many statements as one of one.
@@ -192,13 +176,9 @@ func TestOperatorsListAccounts(t *testing.T) {
 			list("first", first)
 			taken = append(taken, len(statements.Take()))
 		}
-		if taken[0] != taken[1] {
-			t.Errorf("pages of 1 and 4 accounts take %v statements", taken)
-		}
+		equal(t, taken[0], taken[1], "pages of 1 and 4 accounts take %v statements", taken)
 
-		if got := beta.query(accountsQuery, "orderBy", "NEWEST"); got.codes() != "FORBIDDEN" {
-			t.Errorf("an owner gets %s", got.Body)
-		}
+		beta.query(accountsQuery, "orderBy", "NEWEST").named("an owner gets").code(t, "FORBIDDEN")
 	})
 }
 
@@ -224,10 +204,8 @@ func TestInstallationForOperators(t *testing.T) {
 		operator, owner := a.owner("operator@example.com"), a.owner("owner@example.com")
 		for i, state := range []string{model.MailSent, model.MailFailed, model.MailSent} {
 			at := model.At(start).Add(-time.Duration(10-i) * time.Minute)
-			if err := dbtest.Exec(d, "INSERT INTO mails (account_id, recipient, kind, data, state, attempts, created_at, next_attempt_at) "+
-				"VALUES (1, 'a', 'test', '{}', ?, 1, ?, 0)", state, at); err != nil {
-				t.Fatal(err)
-			}
+			must(t, dbtest.Exec(d, "INSERT INTO mails (account_id, recipient, kind, data, state, attempts, created_at, next_attempt_at) "+
+				"VALUES (1, 'a', 'test', '{}', ?, 1, ?, 0)", state, at))
 		}
 
 		got := operator.query(query).ok(t, "")
@@ -237,20 +215,14 @@ func TestInstallationForOperators(t *testing.T) {
 			"configuration.defaultSitePlan": "FREE", "mail.lastSentAt": "2026-11-20T09:22:00Z", "mail.lastFailedAt": "2026-11-20T09:21:00Z",
 			"mail.retrying": float64(0), "health.database": d.Dialect(), "health.dueDeliveries": float64(0),
 		} {
-			if value := got.at("installation." + path); value != want {
-				t.Errorf("%s is %v, want %v", path, value, want)
-			}
+			equal(t, got.at("installation."+path), want, "%s", path)
 		}
 		seen = true
 		// The database and the process can find the same condition.
 		before := fmt.Sprint(got.at("installation.health.problems"))
 		want := strings.TrimSuffix(before, "]") + " hidden-clients]"
-		if is := fmt.Sprint(operator.query(query).ok(t, "").at("installation.health.problems")); is != want {
-			t.Errorf("problems %s, want %s", is, want)
-		}
-		if roles := fmt.Sprint(got.at("installation.configuration.roles")); roles != "[control worker]" {
-			t.Errorf("the roles are %s", roles)
-		}
+		equal(t, fmt.Sprint(operator.query(query).ok(t, "").at("installation.health.problems")), want, "problems")
+		equal(t, fmt.Sprint(got.at("installation.configuration.roles")), "[control worker]", "the roles")
 
 		for name, c := range map[string]*client{"an owner": owner, "an unauthenticated caller": a.client()} {
 			got := c.query(query).ok(t, "")

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"testing"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/tools/dbtest"
@@ -43,9 +42,7 @@ func (c *client) ownID(site string) string {
 // TestOwnChannels checks that each member and guest has an own channel, which only they read and
 // change, that a refused change changes nothing, and that a channel that wants nothing is deleted.
 func TestOwnChannels(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		owner := a.owner("owner@example.com")
 		site := owner.siteOf("shop.example")
 		viewer := a.join(owner, "viewer@example.com", model.RoleViewer)
@@ -56,30 +53,20 @@ func TestOwnChannels(t *testing.T) {
 			"dropBelow:INVALID_THRESHOLD":  {"weekly": true, "dropBelow": 1_000_000_001},
 			"events:INVALID_ALERT_EVENT":   {"weekly": true, "events": []string{"NEW_SIGN_IN"}},
 		} {
-			if got := viewer.setOwn(site, change); got != want {
-				t.Errorf("%v: %q, want %q", change, got, want)
-			}
+			equal(t, viewer.setOwn(site, change), want, "%v", change)
 		}
-		if got := viewer.own(site); got != "null" {
-			t.Errorf("after refused changes: %s", got)
-		}
+		equal(t, viewer.own(site), "null", "after refused changes")
 
 		events := []string{"DELIVERIES_FAILED", "TRAFFIC_SPIKE", "TRAFFIC_DROP", "NO_HITS", "CALLS_REFUSED", "QUOTA"}
 		for name, c := range map[string]*client{"viewer": viewer, "guest": guest} {
-			if got := c.setOwn(site, map[string]any{"weekly": true, "spikeAbove": 100, "events": events}); got != "" {
-				t.Errorf("the %s: %s", name, got)
-			}
+			equal(t, c.setOwn(site, map[string]any{"weekly": true, "spikeAbove": 100, "events": events}), "", "the %s", name)
 			want := `{"target":"` + name + `@example.com","language":"EN","state":"ACTIVE","events":["TRAFFIC_SPIKE","TRAFFIC_DROP",` +
 				`"NO_HITS","CALLS_REFUSED","QUOTA","DELIVERIES_FAILED"],"weekly":true,"monthly":false,"spikeAbove":100,"dropBelow":null}`
-			if got := c.own(site); got != want {
-				t.Errorf("the %s's channel: %s", name, got)
-			}
+			equal(t, c.own(site), want, "the %s's channel", name)
 		}
 
 		// Other users do not find it, not even the owner.
-		if got := owner.own(site); got != "null" {
-			t.Errorf("the owner's channel: %s", got)
-		}
+		equal(t, owner.own(site), "null", "the owner's channel")
 		for name, c := range map[string]*client{"viewer": viewer, "guest": guest} {
 			id := c.ownID(site)
 			if c.channel(id) == nil || owner.channel(id) != nil {
@@ -90,29 +77,22 @@ func TestOwnChannels(t *testing.T) {
 				owner.onChannel("deleteAlertChannel", map[string]any{"alertChannelId": id}).userErrors("deleteAlertChannel"),
 			}
 			for i, field := range []string{"alertChannelId", "alertChannelId", "alertChannelId"} {
-				if got[i] != field+":NOT_FOUND" {
-					t.Errorf("the owner's mutation %d of the %s's channel: %s", i, name, got[i])
-				}
+				equal(t, got[i], field+":NOT_FOUND", "the owner's mutation %d of the %s's channel", i, name)
 			}
 		}
-		if got := owner.query(`query($id: ID!) { site(id: $id) { alertChannels { id } } }`, "id", site); got.Body != `{"data":{"site":{"alertChannels":[]}}}` {
-			t.Errorf("the site's channels: %s", got.Body)
-		}
+		owner.query(`query($id: ID!) { site(id: $id) { alertChannels { id } } }`, "id", site).
+			named("the site's channels").is(t, `{"data":{"site":{"alertChannels":[]}}}`)
 
 		change := map[string]any{"weekly": false, "monthly": true, "spikeAbove": nil, "dropBelow": 5, "events": []string{}}
 		if got := viewer.setOwn(site, change); got != "" {
 			t.Error(got)
 		}
 		want := `{"target":"viewer@example.com","language":"EN","state":"ACTIVE","events":[],"weekly":false,"monthly":true,"spikeAbove":null,"dropBelow":5}`
-		if got := viewer.own(site); got != want {
-			t.Errorf("changed: %s", got)
-		}
+		equal(t, viewer.own(site), want, "changed")
 		if got := viewer.setOwn(site, map[string]any{"monthly": false, "dropBelow": nil}); got != "" || viewer.own(site) != "null" {
 			t.Errorf("a channel that wants nothing: %q, %s", got, viewer.own(site))
 		}
-		if n, err := dbtest.Count(d, "alert_channels"); err != nil || n != 1 {
-			t.Errorf("%d channels, %v; want the guest's", n, err)
-		}
+		equal(t, value(dbtest.Count(a.db, "alert_channels"))(t), 1, "rows of alert_channels")
 	})
 }
 
@@ -120,10 +100,8 @@ func TestOwnChannels(t *testing.T) {
 // without a confirmation, that the secret of a mail stops the channel, which only its user resumes,
 // and that no mail leaves after the user has left.
 func TestOwnChannelMails(t *testing.T) {
-	t.Parallel()
 	type mail struct{ Recipient, Language, Kind string }
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		owner := a.owner("owner@example.com")
 		site, account := owner.siteOf("shop.example"), owner.account()
 		viewer := a.join(owner, "viewer@example.com", model.RoleViewer)
@@ -138,21 +116,15 @@ func TestOwnChannelMails(t *testing.T) {
 			t.Helper()
 			a.alert(model.AlertQuota, account, site)
 			a.mailAlerts()
-			rows, err := dbtest.Rows[mail](d, "SELECT recipient, language, kind FROM mails WHERE kind = 'own_alert' AND state = 'pending' ORDER BY id")
-			if err != nil {
-				t.Fatal(err)
-			}
+			rows := value(dbtest.Rows[mail](a.db, "SELECT recipient, language, kind FROM mails WHERE kind = 'own_alert' AND state = 'pending' ORDER BY id"))(t)
 			return rows
 		}
 		stop := func() {
 			t.Helper()
-			a.client().query(`mutation($token: String!) { stopAlertMails(input: {token: $token}) { userErrors { field code } } }`,
-				"token", secret).ok(t, "stopAlertMails")
+			a.client().done("stopAlertMails", "token", secret)
 		}
 
-		if err := dbtest.Exec(d, "UPDATE users SET email = 'new@example.com', language = 'de' WHERE email = 'viewer@example.com'"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, dbtest.Exec(a.db, "UPDATE users SET email = 'new@example.com', language = 'de' WHERE email = 'viewer@example.com'"))
 		if got := mailed(); len(got) != 1 || got[0] != (mail{"new@example.com", "de", "own_alert"}) {
 			t.Fatalf("mails %v", got)
 		}
@@ -169,9 +141,7 @@ func TestOwnChannelMails(t *testing.T) {
 			t.Errorf("resumed: %q, %v", got, viewer.channel(own))
 		}
 		stop()
-		if got := viewer.channel(own)["state"]; got != "STOPPED" {
-			t.Errorf("stopped again: %v", got)
-		}
+		equal(t, viewer.channel(own)["state"], "STOPPED", "stopped again")
 
 		if got := viewer.setOwn(site, map[string]any{}); got != "" || len(mailed()) != 1 {
 			t.Errorf("resumed again: %q", got)
@@ -180,8 +150,6 @@ func TestOwnChannelMails(t *testing.T) {
 		if got := mailed(); len(got) != 0 {
 			t.Errorf("mails after leaving: %v", got)
 		}
-		if n, err := dbtest.Count(d, "alert_channels"); err != nil || n != 0 {
-			t.Errorf("%d channels after leaving, %v", n, err)
-		}
+		equal(t, value(dbtest.Count(a.db, "alert_channels"))(t), 0, "rows of alert_channels")
 	})
 }

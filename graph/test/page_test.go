@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
@@ -59,10 +58,8 @@ func (c *client) page(t *testing.T, list connection, siteID, arguments string) p
 // TestConnections reads every list in every order forwards and backwards, page by page, and between
 // two cursors, by Relay's rules.
 func TestConnections(t *testing.T) {
-	t.Parallel()
 	const fields = "totalCount nodes { key: %s } edges { cursor node { key: %[1]s } } pageInfo { hasNextPage hasPreviousPage startCursor endCursor }"
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c, other := a.owner("owner@example.com"), a.owner("other@example.com")
 		other.createSite("another.example").ok(t, "createSite")
 		other.createSitekey("another").ok(t, "createSitekey")
@@ -79,15 +76,12 @@ func TestConnections(t *testing.T) {
 		var events, days []string
 		for i := range 7 {
 			events = append(events, fmt.Sprintf("event-%d", i))
-			if err := dbtest.Exec(d, `INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)
-				VALUES (?, ?, 'conversion', ?, 'delivered', 1, ?, 0, '{}')`, a.siteNumber(siteID), model.NewTimeID(model.At(start)+model.Instant(i)), events[i], model.At(start)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, dbtest.Exec(a.db, `INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)
+				VALUES (?, ?, 'conversion', ?, 'delivered', 1, ?, 0, '{}')`, a.siteNumber(siteID), model.NewTimeID(model.At(start)+model.Instant(i)), events[i], model.At(start)))
 
 			// Two annotations of a day.
 			days = append(days, fmt.Sprintf("note %d", i))
-			c.query(`mutation($id: ID!, $text: String!, $day: Date!) { createAnnotation(input: {siteId: $id, day: $day, text: $text}) { userErrors { code } } }`,
-				"id", siteID, "text", days[i], "day", fmt.Sprintf("2026-11-%02d", 10+i/2)).ok(t, "createAnnotation")
+			c.done("createAnnotation", "siteId", siteID, "day", fmt.Sprintf("2026-11-%02d", 10+i/2), "text", days[i])
 		}
 
 		reversed := func(list []string) []string {
@@ -161,36 +155,30 @@ func TestConnections(t *testing.T) {
 				for _, arguments := range []string{
 					"first: 2 last: 2", "first: 0", "last: 0", "first: 101", "last: 101", "last: -1", `after: "x"`, `before: ""`,
 				} {
-					if got := c.query(fmt.Sprintf(list.query, arguments), "id", siteID); got.codes() != "INVALID_ARGUMENT" {
-						t.Errorf("%s: %s", arguments, got.Body)
-					}
+					c.query(fmt.Sprintf(list.query, arguments), "id", siteID).
+						named("%s", arguments).code(t, "INVALID_ARGUMENT")
 				}
 
 				for _, order := range list.others {
 					for _, argument := range []string{"after", "before"} {
 						arguments := fmt.Sprintf("orderBy: %s %s: %q", order, argument, cursors[2])
-						if got := c.query(fmt.Sprintf(list.query, arguments), "id", siteID); got.codes() != "INVALID_ARGUMENT" {
-							t.Errorf("a cursor of %s is accepted: %s", list.order, arguments)
-						}
+						c.query(fmt.Sprintf(list.query, arguments), "id", siteID).
+							named("a cursor of %s is accepted: %s", list.order, arguments).code(t, "INVALID_ARGUMENT")
 					}
 				}
 			})
 		}
 
 		// Without first and last a page has 20 rows.
-		makeSites(t, d, 25)
+		makeSites(t, a.db, 25)
 
-		if n := len(c.query(`{ sites { nodes { id } } }`).at("sites.nodes").([]any)); n != 20 {
-			t.Errorf("%d sites on a page by default", n)
-		}
+		equal(t, len(c.query(`{ sites { nodes { id } } }`).at("sites.nodes").([]any)), 20, "sites on a page by default")
 	})
 }
 
 // TestPagesSurviveChanges: a cursor keeps its place when its row is renamed or deleted.
 func TestPagesSurviveChanges(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		for _, name := range []string{"a", "b", "c", "d"} {
 			c.createSite(name+".example").ok(t, "createSite")
@@ -203,16 +191,12 @@ func TestPagesSurviveChanges(t *testing.T) {
 				c.change("updateSite", second.(string), `name: "zz"`).ok(t, "updateSite")
 			}
 			if order == "OLDEST" {
-				if err := dbtest.Exec(d, "DELETE FROM sites WHERE id = ?", a.siteNumber(second.(string))); err != nil {
-					t.Fatal(err)
-				}
+				must(t, dbtest.Exec(a.db, "DELETE FROM sites WHERE id = ?", a.siteNumber(second.(string))))
 			}
 
 			next := c.query(`query($after: String) { sites(first: 1, orderBy: `+order+`, after: $after) { nodes { domain } } }`,
 				"after", first.at("sites.pageInfo.endCursor")).ok(t, "")
-			if got := next.at("sites.nodes.0.domain"); got != "c.example" {
-				t.Errorf("%s: after b comes %v", order, got)
-			}
+			equal(t, next.at("sites.nodes.0.domain"), "c.example", "%s: after b comes", order)
 
 			if order == "NAME" {
 				c.change("updateSite", second.(string), `name: "b.example"`).ok(t, "updateSite")
@@ -224,9 +208,7 @@ func TestPagesSurviveChanges(t *testing.T) {
 // TestSearch finds sites and sitekeys by parts of their names and domains: the same on both
 // databases, whatever the case and language, with no wildcards, and only within the account.
 func TestSearch(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c, other := a.owner("owner@example.com"), a.owner("other@example.com")
 		other.query(createSiteMutation, "domain", "shop.example", "name", "Shop").ok(t, "createSite")
 		other.createSitekey("Shop").ok(t, "createSitekey")
@@ -273,18 +255,15 @@ func TestSearch(t *testing.T) {
 		}
 
 		for _, search := range []string{strings.Repeat("ä", 254), "a\nb"} {
-			if got := c.query(`query($search: String) { sites(search: $search) { totalCount } }`, "search", search); got.codes() != "INVALID_ARGUMENT" {
-				t.Errorf("%q: %s", search, got.Body)
-			}
+			c.query(`query($search: String) { sites(search: $search) { totalCount } }`, "search", search).
+				named("%q", search).code(t, "INVALID_ARGUMENT")
 		}
 	})
 }
 
 // TestSiteByDomain: a site is found by its own domain in any form, and only in its account.
 func TestSiteByDomain(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c, other := a.owner("owner@example.com"), a.owner("other@example.com")
 		id := c.createSite("müller.example").ok(t, "createSite").at("createSite.site.id")
 		c.change("addSiteDomain", id.(string), `domain: "extra.example"`).ok(t, "addSiteDomain")
@@ -292,33 +271,19 @@ func TestSiteByDomain(t *testing.T) {
 
 		const query = `query($id: ID, $domain: String) { site(id: $id, domain: $domain) { id } }`
 		for _, domain := range []string{"müller.example", "MÜLLER.example", "xn--mller-kva.example"} {
-			if got := c.query(query, "domain", domain).ok(t, ""); got.at("site.id") != id {
-				t.Errorf("%s: %s", domain, got.Body)
-			}
+			c.query(query, "domain", domain).ok(t, "").named("%s", domain).has(t, "site.id", id)
 		}
 
 		for _, domain := range []string{"other.example", "extra.example", "www.müller.example", "nowhere.example", "", "no domain"} {
-			if got := c.query(query, "domain", domain).ok(t, ""); got.Body != `{"data":{"site":null}}` {
-				t.Errorf("%q: %s", domain, got.Body)
-			}
+			c.query(query, "domain", domain).ok(t, "").named("%q", domain).is(t, `{"data":{"site":null}}`)
 		}
 
-		if got := other.query(query, "domain", "müller.example").ok(t, ""); got.at("site") != nil {
-			t.Errorf("another account's site: %s", got.Body)
-		}
+		other.query(query, "domain", "müller.example").ok(t, "").named("another account's site").has(t, "site", nil)
 		account := other.query(`{ viewer { account { id } } }`).at("viewer.account.id")
 		got := c.query(`query($account: ID) { site(domain: "other.example", accountId: $account) { id } }`, "account", account)
-		if got.Body != `{"data":{"site":null}}` {
-			t.Errorf("in another account: %s", got.Body)
-		}
-		if got := c.query(query); got.codes() != "INVALID_ARGUMENT" {
-			t.Errorf("neither: %s", got.Body)
-		}
-		if got := c.query(query, "id", id, "domain", "müller.example"); got.codes() != "INVALID_ARGUMENT" {
-			t.Errorf("both: %s", got.Body)
-		}
-		if got := a.client().query(query, "domain", "müller.example"); got.codes() != "UNAUTHENTICATED" {
-			t.Errorf("not signed in: %s", got.Body)
-		}
+		got.named("in another account").is(t, `{"data":{"site":null}}`)
+		c.query(query).named("neither").code(t, "INVALID_ARGUMENT")
+		c.query(query, "id", id, "domain", "müller.example").named("both").code(t, "INVALID_ARGUMENT")
+		a.client().query(query, "domain", "müller.example").named("not signed in").code(t, "UNAUTHENTICATED")
 	})
 }

@@ -69,12 +69,8 @@ func TestPrivacyText(t *testing.T) {
 
 		other := a.owner("other@example.com")
 		got := other.query(`query($id: ID!) { site(id: $id) { privacyText } }`, "id", id)
-		if got.at("site") != nil || strings.Contains(got.Body, "example.com") {
-			t.Errorf("another account reads %s", got.Body)
-		}
+		got.named("another account reads").has(t, "site", nil).hides(t, "example.com")
 		got = c.query(`query($id: ID!) { site(id: $id) { privacyText(language: FR) } }`, "id", id)
-		if got.codes() != "VALIDATION_FAILED" {
-			t.Errorf("an unknown language: %s", got.Body)
-		}
+		got.named("an unknown language").code(t, "VALIDATION_FAILED")
 	})
 }

@@ -30,17 +30,13 @@ func TestProviderSignIn(t *testing.T) {
 			"password": password, "issuer": p.issuer(), "clientId": "tallygate", "clientSecret": "s3cret", "domain": "CORP.example",
 		}
 		owner.query(setProviderMutation, "input", input).ok(t, "setAccountProvider")
-		if got := owner.query(verifyDomainMutation).userErrors("verifyProviderDomain"); got != ":NO_DNS_RECORD" {
-			t.Errorf("without a record: %s", got)
-		}
+		equal(t, owner.do("verifyProviderDomain").userErrors("verifyProviderDomain"), ":NO_DNS_RECORD", "without a record")
 		unknown := a.client()
-		if got := unknown.query(startProviderMutation, "email", "anna@corp.example").userErrors("startProviderSignIn"); got != "email:NO_PROVIDER" {
-			t.Errorf("an unverified domain: %s", got)
-		}
+		unknown.do("startProviderSignIn", "email", "anna@corp.example").
+			named("an unverified domain").fails(t, "startProviderSignIn", "email:NO_PROVIDER")
 		input["required"] = true
-		if got := owner.query(setProviderMutation, "input", input).userErrors("setAccountProvider"); got != "required:DOMAIN_NOT_VERIFIED" {
-			t.Errorf("required before the domain is verified: %s", got)
-		}
+		owner.query(setProviderMutation, "input", input).
+			named("required before the domain is verified").fails(t, "setAccountProvider", "required:DOMAIN_NOT_VERIFIED")
 		owner.provide(p, dns, nil)
 
 		// Only the address of the account's provider is the account's.
@@ -61,14 +57,11 @@ func TestProviderSignIn(t *testing.T) {
 			if done.at("finishProviderSignIn.viewer.email") != "anna@corp.example" || done.at("finishProviderSignIn.viewer.role") != "VIEWER" {
 				t.Fatalf("round %d: %s", round, done.Body)
 			}
-			if got := anna.query(`{ viewer { email account { name } } sessions { current } }`).ok(t, ""); got.at("sessions.0.current") != true {
-				t.Errorf("round %d: %s", round, got.Body)
-			}
+			anna.query(`{ viewer { email account { name } } sessions { current } }`).ok(t, "").
+				named("round %d", round).has(t, "sessions.0.current", true)
 
 			// The same sign-in counts once.
-			if got := anna.finish(map[string]any{}).userErrors("finishProviderSignIn"); got != ":PROVIDER_EXPIRED" {
-				t.Errorf("a repeated end: %s", got)
-			}
+			equal(t, anna.finish(map[string]any{}).userErrors("finishProviderSignIn"), ":PROVIDER_EXPIRED", "a repeated end")
 
 			out := anna.query(`mutation { signOut { providerUrl userErrors { code } } }`).ok(t, "signOut").at("signOut.providerUrl")
 			want := p.issuer() + "/logout?client_id=tallygate&post_logout_redirect_uri=" +
@@ -76,20 +69,14 @@ func TestProviderSignIn(t *testing.T) {
 			if out != want {
 				t.Errorf("the sign-out leads to %v, want %v", out, want)
 			}
-			if got := anna.query(`{ viewer { email } }`).at("viewer"); got != nil {
-				t.Errorf("after the sign-out: %v", got)
-			}
+			anna.query(`{ viewer { email } }`).named("after the sign-out").has(t, "viewer", nil)
 		}
 
 		log := owner.query(`{ account { auditLog(first: 50) { nodes { action } } } }`)
 		for _, action := range []string{"finishProviderSignIn", "setAccountProvider", "verifyProviderDomain"} {
-			if !strings.Contains(log.Body, action) {
-				t.Errorf("the audit log has no %s: %s", action, log.Body)
-			}
+			log.named("the audit log has no %s", action).shows(t, action)
 		}
-		if n, err := dbtest.Count(d, "identities"); err != nil || n != 1 {
-			t.Errorf("%d identities, %v", n, err)
-		}
+		equal(t, value(dbtest.Count(d, "identities"))(t), 1, "rows of identities")
 	})
 }
 
@@ -169,13 +156,10 @@ func TestHostileTokens(t *testing.T) {
 			if got := c.callback(p, "anna@corp.example", test.answer); got.Get("problem") != test.want || got.Has("provider") {
 				t.Errorf("%s: the page gets %v, want %s", test.name, got, test.want)
 			}
-			if got := c.finish(map[string]any{}).userErrors("finishProviderSignIn"); got != ":PROVIDER_EXPIRED" {
-				t.Errorf("%s: the end of the sign-in answers %s", test.name, got)
-			}
+			c.finish(map[string]any{}).
+				named("%s: the end of the sign-in answers", test.name).fails(t, "finishProviderSignIn", ":PROVIDER_EXPIRED")
 		}
-		if n, err := dbtest.Count(d, "identities"); err != nil || n != 0 {
-			t.Errorf("%d identities, %v", n, err)
-		}
+		equal(t, value(dbtest.Count(d, "identities"))(t), 0, "rows of identities")
 
 		// A replayed answer calls no provider, and another browser's answer is none.
 		p.claims, p.sign, p.wrap = nil, nil, nil
@@ -195,18 +179,14 @@ func TestHostileTokens(t *testing.T) {
 				t.Errorf("a repeated answer: %v", got)
 			}
 		}
-		if p.calls != calls {
-			t.Errorf("a replayed answer calls the provider")
-		}
+		equal(t, p.calls, calls, "a replayed answer calls the provider")
 		c.finish(map[string]any{}).ok(t, "finishProviderSignIn")
 
 		// It does not outlive its time either.
 		c = a.client()
 		c.callback(p, "anna@corp.example", nil)
 		a.clock.Add(model.ProviderSignInLifetime)
-		if got := c.finish(map[string]any{}).userErrors("finishProviderSignIn"); got != ":PROVIDER_EXPIRED" {
-			t.Errorf("a late end: %s", got)
-		}
+		equal(t, c.finish(map[string]any{}).userErrors("finishProviderSignIn"), ":PROVIDER_EXPIRED", "a late end")
 	})
 }
 
@@ -267,21 +247,17 @@ func TestProviderMetadata(t *testing.T) {
 				return answer != nil && answer(w, r)
 			}
 			for range 2 {
-				if got := a.client().query(startProviderMutation, "email", "anna@"+domain).userErrors("startProviderSignIn"); got != test.start {
+				if got := a.client().do("startProviderSignIn", "email", "anna@"+domain).userErrors("startProviderSignIn"); got != test.start {
 					t.Errorf("%s, want %s", got, test.start)
 				}
 			}
-			if calls != 1 {
-				t.Errorf("two requests make %d calls", calls)
-			}
+			equal(t, calls, 1, "two requests make")
 
 			a.clock.Add(time.Minute)
 			got := owner.query(setProviderMutation, "input", map[string]any{
 				"password": password, "issuer": p.issuer(), "clientId": "tallygate", "clientSecret": "s", "domain": domain,
 			})
-			if got := got.userErrors("setAccountProvider"); got != test.save {
-				t.Errorf("saving: %s, want %s", got, test.save)
-			}
+			equal(t, got.userErrors("setAccountProvider"), test.save, "saving")
 		})
 	}
 
@@ -291,9 +267,7 @@ func TestProviderMetadata(t *testing.T) {
 		got := a.owner("owner@private.example").query(setProviderMutation, "input", map[string]any{
 			"password": password, "issuer": p.issuer(), "clientId": "c", "clientSecret": "s", "domain": "private.example",
 		}).userErrors("setAccountProvider")
-		if got != "issuer:INVALID_URL" {
-			t.Errorf("an issuer on this machine: %s", got)
-		}
+		equal(t, got, "issuer:INVALID_URL", "an issuer on this machine")
 	})
 
 	t.Run("an address that became private", func(t *testing.T) {
@@ -301,7 +275,7 @@ func TestProviderMetadata(t *testing.T) {
 		newApp(t, d, withProviders(p, dns)).owner("owner@moved.example").provide(p, dns, map[string]any{"domain": "moved.example"})
 		p.wrap = func(http.ResponseWriter, *http.Request) bool { calls++; return false }
 		a := newApp(t, d, withProviders(p, dns, func(o *provider.Options) { o.Allowed = nil }))
-		got := a.client().query(startProviderMutation, "email", "anna@moved.example").userErrors("startProviderSignIn")
+		got := a.client().do("startProviderSignIn", "email", "anna@moved.example").userErrors("startProviderSignIn")
 		if got != ":PROVIDER_UNAVAILABLE" || calls != 0 {
 			t.Errorf("%s after %d calls", got, calls)
 		}
@@ -331,12 +305,9 @@ func TestProviderTakesOverNobody(t *testing.T) {
 			got.at("finishProviderSignIn.viewer") != nil {
 			t.Fatalf("without a proof: %s", got.Body)
 		}
-		if got := attacker.finish(map[string]any{"password": "a wrong password"}).userErrors("finishProviderSignIn"); got != "password:WRONG_CREDENTIALS" {
-			t.Errorf("a wrong password: %s", got)
-		}
-		if got := attacker.query(`{ viewer { email } }`).at("viewer"); got != nil {
-			t.Errorf("the attacker is signed in as %v", got)
-		}
+		attacker.finish(map[string]any{"password": "a wrong password"}).
+			named("a wrong password").fails(t, "finishProviderSignIn", "password:WRONG_CREDENTIALS")
+		attacker.query(`{ viewer { email } }`).named("the attacker is signed in as").has(t, "viewer", nil)
 
 		// The victim proves the address once. From then on the provider signs in, with its account
 		// alone.
@@ -352,42 +323,31 @@ func TestProviderTakesOverNobody(t *testing.T) {
 			`mutation($id: ID!) { leaveAccount(input: {accountId: $id}) { userErrors { code } } }`,
 			`mutation($id: ID!) { createApiToken(input: {accountId: $id, name: "x", scopes: [READ]}) { apiToken { id } userErrors { code } } }`,
 		} {
-			got := attacker.query(query, "id", own)
-			if got.at("account") != nil || strings.Contains(got.Body, `"userErrors":[]`) {
-				t.Errorf("%s: %s", query, got.Body)
-			}
+			attacker.query(query, "id", own).named("%s", query).has(t, "account", nil).hides(t, `"userErrors":[]`)
 		}
-		if got := attacker.query(`{ apiTokens { id } }`); strings.Contains(got.Body, token.id) {
-			t.Errorf("the provider's session lists tokens of another account: %s", got.Body)
-		}
-		if got := attacker.query(`mutation($id: ID!) { revokeApiToken(input: {apiTokenId: $id}) { userErrors { code } } }`, "id", token.id); !strings.Contains(got.Body, "NOT_FOUND") {
-			t.Errorf("the provider's session revokes a token of another account: %s", got.Body)
-		}
+		attacker.query(`{ apiTokens { id } }`).
+			named("the provider's session lists tokens of another account").hides(t, token.id)
+		attacker.do("revokeApiToken", "apiTokenId", token.id).
+			named("the provider's session revokes a token of another account").shows(t, "NOT_FOUND")
 		if got := attacker.query(`{ sessions { id } }`).ok(t, "").at("sessions").([]any); len(got) != 2 {
 			t.Errorf("the provider's session lists %d sessions, want its own 2", len(got))
 		}
-		if got := attacker.query(`mutation { createAccount(input: {name: "mine"}) { account { id } userErrors { code } } }`); got.codes() != "FORBIDDEN" {
-			t.Errorf("the provider's session creates an account: %s", got.Body)
-		}
-		attacker.query(`mutation { signOut(input: {everywhere: true}) { userErrors { code } } }`).ok(t, "signOut")
-		if got := victim.query(`{ viewer { email } }`).at("viewer.email"); got != "victim@corp.example" {
-			t.Errorf("the provider's session has ended the victim's: %v", got)
-		}
+		attacker.do("createAccount", "name", "mine").
+			named("the provider's session creates an account").code(t, "FORBIDDEN")
+		attacker.done("signOut", "everywhere", true)
+		victim.query(`{ viewer { email } }`).
+			named("the provider's session has ended the victim's").has(t, "viewer.email", "victim@corp.example")
 
 		// A second factor is asked for in addition.
 		secret, _ := victim.enableTOTP()
 		attacker = a.client()
 		attacker.callback(p, "victim@corp.example", nil)
-		if got := attacker.finish(map[string]any{}); got.at("finishProviderSignIn.viewer") != nil || !strings.Contains(got.Body, "TOTP") {
-			t.Errorf("without the second factor: %s", got.Body)
-		}
-		if got := attacker.finish(map[string]any{"secondFactor": "000000"}).userErrors("finishProviderSignIn"); got != "secondFactor:INVALID_SECOND_FACTOR" {
-			t.Errorf("a wrong second factor: %s", got)
-		}
+		attacker.finish(map[string]any{}).
+			named("without the second factor").has(t, "finishProviderSignIn.viewer", nil).shows(t, "TOTP")
+		attacker.finish(map[string]any{"secondFactor": "000000"}).
+			named("a wrong second factor").fails(t, "finishProviderSignIn", "secondFactor:INVALID_SECOND_FACTOR")
 		attacker.finish(map[string]any{"secondFactor": a.nextCode(secret)}).ok(t, "finishProviderSignIn")
-		if got := attacker.query(`{ viewer { email } }`).at("viewer.email"); got != "victim@corp.example" {
-			t.Errorf("with the second factor: %v", got)
-		}
+		equal(t, attacker.query(`{ viewer { email } }`).at("viewer.email"), "victim@corp.example", "with the second factor")
 
 		// Its wrong second factors do not delay the victim's own sign-in.
 		attacker = a.client()
@@ -395,11 +355,9 @@ func TestProviderTakesOverNobody(t *testing.T) {
 		for range 7 {
 			attacker.finish(map[string]any{"secondFactor": "000000"})
 		}
-		got = a.client().query(`mutation($e: String!, $p: String!) { signIn(input: {email: $e, password: $p, secondFactor: "000000"}) {
-			viewer { email } userErrors { field code } } }`, "e", "victim@corp.example", "p", password)
-		if got.userErrors("signIn") != "secondFactor:INVALID_SECOND_FACTOR" {
-			t.Errorf("the victim's sign-in after the provider's failures: %s", got.Body)
-		}
+		got = a.client().do("signIn", "email", "victim@corp.example", "password", password, "secondFactor", "000000")
+		got.
+			named("the victim's sign-in after the provider's failures").fails(t, "signIn", "secondFactor:INVALID_SECOND_FACTOR")
 		attacker = a.client()
 		a.clock.Add(24 * time.Hour)
 		attacker.callback(p, "victim@corp.example", nil)
@@ -409,13 +367,9 @@ func TestProviderTakesOverNobody(t *testing.T) {
 		hostile.query(setProviderMutation, "input", map[string]any{
 			"password": password, "issuer": p.issuer(), "clientId": "another", "clientSecret": "s", "domain": "corp.example",
 		}).ok(t, "setAccountProvider")
-		if n, err := dbtest.Count(d, "identities"); err != nil || n != 0 {
-			t.Errorf("%d identities after another client, %v", n, err)
-		}
-		hostile.query(`mutation($p: String!) { deleteAccountProvider(input: {password: $p}) { account { requireProvider } userErrors { code } } }`, "p", password).ok(t, "deleteAccountProvider")
-		if got := attacker.query(`{ viewer { email } }`).at("viewer"); got != nil {
-			t.Errorf("a session outlives its provider: %v", got)
-		}
+		equal(t, value(dbtest.Count(d, "identities"))(t), 0, "rows of identities")
+		hostile.done("deleteAccountProvider", "password", password)
+		attacker.query(`{ viewer { email } }`).named("a session outlives its provider").has(t, "viewer", nil)
 	})
 }
 
@@ -433,21 +387,16 @@ func TestRequiredProvider(t *testing.T) {
 			"roles": []any{map[string]any{"value": "staff", "role": "MEMBER"}, map[string]any{"value": "boss", "role": "OWNER"}},
 		})
 
-		if got := local.query(`{ viewer { email } }`).at("viewer"); got != nil {
-			t.Errorf("a member's session of a password goes on: %v", got)
-		}
-		if got := a.client().signIn("local@corp.example", password).userErrors("signIn"); got != ":PROVIDER_REQUIRED" {
-			t.Errorf("a member signs in by password: %s", got)
-		}
+		local.query(`{ viewer { email } }`).named("a member's session of a password goes on").has(t, "viewer", nil)
+		a.client().signIn("local@corp.example", password).
+			named("a member signs in by password").fails(t, "signIn", ":PROVIDER_REQUIRED")
 		a.client().signIn("owner@corp.example", password).ok(t, "signIn")
 
 		// An invitation is not consumed by a person who could not sign in.
 		invited := a.invite(owner, "invited@corp.example", model.RoleMember)
 		for range 2 {
 			got := a.client().query(joinMutation, "token", invited, "password", password).userErrors("acceptInvitation")
-			if got != ":PROVIDER_REQUIRED" {
-				t.Errorf("a new person accepts an invitation: %s", got)
-			}
+			equal(t, got, ":PROVIDER_REQUIRED", "a new person accepts an invitation")
 		}
 
 		// A user of another account joins, and reaches the account only through the provider.
@@ -488,39 +437,27 @@ func TestRequiredProvider(t *testing.T) {
 		owner.query(`mutation($id: ID!) { inviteMember(input: {email: "guest@corp.example", role: VIEWER, siteIds: [$id]}) {
 			invitation { id } userErrors { code } } }`, "id", site).ok(t, "inviteMember")
 		for range 2 {
-			if got := groups("guest@corp.example", "boss"); got.at("finishProviderSignIn.viewer.role") != "VIEWER" {
-				t.Errorf("a guest: %s", got.Body)
-			}
+			groups("guest@corp.example", "boss").named("a guest").has(t, "finishProviderSignIn.viewer.role", "VIEWER")
 		}
-		if n, err := dbtest.Count(d, "guests"); err != nil || n != 1 {
-			t.Errorf("%d guests, %v", n, err)
-		}
+		equal(t, value(dbtest.Count(d, "guests"))(t), 1, "rows of guests")
 
 		// The account's rule of second factors is not weakened.
 		owner.enableTOTP()
-		owner.query(securityMutation, "password", password, "require", true).ok(t, "setAccountSecurity")
+		owner.done("setAccountSecurity", "password", password, "requireSecondFactor", true)
 		p.email, p.subject = "new@corp.example", "subject of new@corp.example"
 		c := a.client()
 		c.callback(p, "new@corp.example", nil)
 		c.finish(map[string]any{}).ok(t, "finishProviderSignIn")
-		if got := c.query(`{ sites(first: 1) { edges { node { id } } } }`); got.codes() != "SECOND_FACTOR_REQUIRED" {
-			t.Errorf("a member without a second factor: %s", got.Body)
-		}
+		c.query(`{ sites(first: 1) { edges { node { id } } } }`).
+			named("a member without a second factor").code(t, "SECOND_FACTOR_REQUIRED")
 
 		// New people cannot join a suspended account, and members go on reading.
-		user, err := accounts.New(d).UserByEmail(t.Context(), "owner@corp.example")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := dbtest.Exec(d, "UPDATE accounts SET suspended_at = 1, require_second_factor = ? WHERE id = ?", false, user.AccountID); err != nil {
-			t.Fatal(err)
-		}
-		if got := groups("late@corp.example").userErrors("finishProviderSignIn"); got != ":NO_ACCOUNT" {
-			t.Errorf("a new person of a suspended account: %s", got)
-		}
-		if got := groups("new@corp.example"); got.at("finishProviderSignIn.viewer.email") != "new@corp.example" {
-			t.Errorf("a member of a suspended account: %s", got.Body)
-		}
+		user := value(accounts.New(d).UserByEmail(t.Context(), "owner@corp.example"))(t)
+		must(t, dbtest.Exec(d, "UPDATE accounts SET suspended_at = 1, require_second_factor = ? WHERE id = ?", false, user.AccountID))
+		groups("late@corp.example").
+			named("a new person of a suspended account").fails(t, "finishProviderSignIn", ":NO_ACCOUNT")
+		groups("new@corp.example").
+			named("a member of a suspended account").has(t, "finishProviderSignIn.viewer.email", "new@corp.example")
 	})
 }
 
@@ -541,49 +478,31 @@ func TestInstallationProvider(t *testing.T) {
 			c.callback(p, nil, nil)
 			return c.finish(input)
 		}
-		if got := through(map[string]any{}).userErrors("finishProviderSignIn"); got != ":NO_ACCOUNT" {
-			t.Errorf("the first user of an installation: %s", got)
-		}
+		equal(t, through(map[string]any{}).userErrors("finishProviderSignIn"), ":NO_ACCOUNT", "the first user of an installation")
 
 		owner := a.owner("owner@corp.example")
-		if got := owner.query(`{ installation { provider } }`).at("installation.provider"); got != "Corp" {
-			t.Errorf("the provider's name is %v", got)
-		}
-		if got := through(map[string]any{}).userErrors("finishProviderSignIn"); got != ":NO_ACCOUNT" {
-			t.Errorf("an unknown person: %s", got)
-		}
-		owner.query(`mutation { inviteMember(input: {email: "anna@corp.example", role: MEMBER}) { userErrors { code } } }`).ok(t, "inviteMember")
+		equal(t, owner.query(`{ installation { provider } }`).at("installation.provider"), "Corp", "the provider's name")
+		equal(t, through(map[string]any{}).userErrors("finishProviderSignIn"), ":NO_ACCOUNT", "an unknown person")
+		owner.done("inviteMember", "email", "anna@corp.example", "role", "MEMBER")
 
 		// An invitation of a suspended account waits, and is not consumed.
 		suspend := func(at int) {
-			if err := dbtest.Exec(d, "UPDATE accounts SET suspended_at = ?", at); err != nil {
-				t.Fatal(err)
-			}
+			must(t, dbtest.Exec(d, "UPDATE accounts SET suspended_at = ?", at))
 		}
 		suspend(1)
-		if got := through(map[string]any{}).userErrors("finishProviderSignIn"); got != ":NO_ACCOUNT" {
-			t.Errorf("an invited person of a suspended account: %s", got)
-		}
+		through(map[string]any{}).
+			named("an invited person of a suspended account").fails(t, "finishProviderSignIn", ":NO_ACCOUNT")
 		suspend(0)
-		if got := through(map[string]any{}).at("finishProviderSignIn.viewer.role"); got != "MEMBER" {
-			t.Errorf("an invited person has the role %v", got)
-		}
+		equal(t, through(map[string]any{}).at("finishProviderSignIn.viewer.role"), "MEMBER", "an invited person has the role")
 
 		p.email, p.subject = "owner@corp.example", "person-2"
-		if got := through(map[string]any{}).at("finishProviderSignIn.needsPassword"); got != true {
-			t.Errorf("an existing user needs no proof: %v", got)
-		}
-		if got := through(map[string]any{"password": password}).at("finishProviderSignIn.viewer.operator"); got != true {
-			t.Errorf("the operator's session does not operate: %v", got)
-		}
+		equal(t, through(map[string]any{}).at("finishProviderSignIn.needsPassword"), true, "an existing user needs no proof")
+		through(map[string]any{"password": password}).
+			named("the operator's session does not operate").has(t, "finishProviderSignIn.viewer.operator", true)
 
 		// A user who is deleted is unknown again.
-		if err := dbtest.Exec(d, "DELETE FROM users WHERE email = ?", "anna@corp.example"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, dbtest.Exec(d, "DELETE FROM users WHERE email = ?", "anna@corp.example"))
 		p.email, p.subject = "anna@corp.example", "person-1"
-		if got := through(map[string]any{}).userErrors("finishProviderSignIn"); got != ":NO_ACCOUNT" {
-			t.Errorf("a deleted user: %s", got)
-		}
+		equal(t, through(map[string]any{}).userErrors("finishProviderSignIn"), ":NO_ACCOUNT", "a deleted user")
 	})
 }

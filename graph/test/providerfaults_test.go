@@ -38,17 +38,13 @@ func TestSignOutWithoutTheProvider(t *testing.T) {
 		go func() { out <- anna.query(`mutation { signOut { providerUrl userErrors { code } } }`) }()
 
 		<-asked
-		owner.query(`mutation { updateAccount(input: {name: "renamed"}) { account { name } userErrors { code } } }`).ok(t, "updateAccount")
+		owner.done("updateAccount", "name", "renamed")
 		if len(out) > 0 {
 			t.Error("the sign-out has not waited for the provider")
 		}
 		close(away)
-		if got := (<-out).ok(t, "signOut"); got.at("signOut.providerUrl") != nil {
-			t.Errorf("a provider that is away has a page: %s", got.Body)
-		}
-		if got := anna.query(`{ viewer { email } }`).at("viewer"); got != nil {
-			t.Errorf("signed in as %v after the sign-out", got)
-		}
+		(<-out).ok(t, "signOut").named("a provider that is away has a page").has(t, "signOut.providerUrl", nil)
+		anna.query(`{ viewer { email } }`).named("signed in as").has(t, "viewer", nil)
 	})
 }
 
@@ -75,7 +71,7 @@ func TestPageAfterProvider(t *testing.T) {
 		for i, test := range tests {
 			c := a.client()
 			p.subject, p.email = test.subject, "anna"+string(rune('a'+i))+"@corp.example"
-			started := c.query(startProviderMutation, "email", p.email, "next", test.next).ok(t, "startProviderSignIn")
+			started := c.done("startProviderSignIn", "email", p.email, "next", test.next)
 			request := queryOf(t, started.at("startProviderSignIn.url").(string))
 			p.pending["code"] = request
 			got := c.answer(request.Get("redirect_uri"), url.Values{"code": {"code"}, "state": {request.Get("state")}})
@@ -89,9 +85,6 @@ func TestPageAfterProvider(t *testing.T) {
 
 func queryOf(t *testing.T, address string) url.Values {
 	t.Helper()
-	u, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := value(url.Parse(address))(t)
 	return u.Query()
 }

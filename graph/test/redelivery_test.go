@@ -20,19 +20,15 @@ func (a *app) insertDelivery(siteID model.SiteID, d model.Delivery) int64 {
 		d.ID = model.FirstTimeID(d.CreatedAt) + a.deliveries
 		a.deliveries++
 	}
-	if err := dbtest.Exec(a.db, `INSERT INTO deliveries (site_id, id, kind, event, state, attempts, tries, created_at, next_attempt_at, body)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, siteID, d.ID, d.Kind, d.Event, d.State, d.ScheduledAttempts, d.Attempts, d.CreatedAt, d.CreatedAt, d.Body); err != nil {
-		a.t.Fatal(err)
-	}
+	must(a.t, dbtest.Exec(a.db, `INSERT INTO deliveries (site_id, id, kind, event, state, attempts, tries, created_at, next_attempt_at, body)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, siteID, d.ID, d.Kind, d.Event, d.State, d.ScheduledAttempts, d.Attempts, d.CreatedAt, d.CreatedAt, d.Body))
 	return d.ID
 }
 
 // TestDeliveryFilters lists the deliveries that meet each combination of conditions, and counts
 // them.
 func TestDeliveryFilters(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 1 << 30 })
+	eachAppWith(t, unlimited, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		id, other := c.siteOf("example.com"), c.siteOf("other.example.com")
 		site := a.siteNumber(id)
@@ -107,16 +103,13 @@ func TestDeliveryFilters(t *testing.T) {
 		got := c.query(`query($id: ID!) { site(id: $id) {
 			a: deliveries(filter: {since: "9999-01-01T00:00:00Z"}) { totalCount } b: deliveries(filter: {until: "9999-01-01T00:00:00Z"}) { totalCount }
 			c: deliveries(filter: {since: "1970-01-02T00:00:00Z"}) { totalCount } d: deliveries(filter: {until: "1970-01-02T00:00:00Z"}) { totalCount } } }`, "id", id).ok(t, "")
-		if got.Body != `{"data":{"site":{"a":{"totalCount":0},"b":{"totalCount":32},"c":{"totalCount":32},"d":{"totalCount":0}}}}` {
-			t.Errorf("times far away: %s", got.Body)
-		}
+		got.named("times far away").is(t,
+			`{"data":{"site":{"a":{"totalCount":0},"b":{"totalCount":32},"c":{"totalCount":32},"d":{"totalCount":0}}}}`)
 
 		// A statement has the event for each site, so that a long one would multiply.
 		long := `query($id: ID!, $event: String!) { site(id: $id) { deliveries(filter: {event: $event}) { totalCount } } }`
 		for event, code := range map[string]string{strings.Repeat("e", 48): "", strings.Repeat("e", 49): "INVALID_ARGUMENT", strings.Repeat("e", 60_000): "INVALID_ARGUMENT"} {
-			if got := c.query(long, "id", id, "event", event); got.codes() != code {
-				t.Errorf("an event of %d characters: %.300s, want %q", len(event), got.Body, code)
-			}
+			c.query(long, "id", id, "event", event).named("an event of %d characters", len(event)).code(t, code)
 		}
 	})
 }
@@ -124,10 +117,8 @@ func TestDeliveryFilters(t *testing.T) {
 // TestDeliveryContent: a delivery names its message, site, address, body and part. A token without
 // the scope EXPORT cannot read the body.
 func TestDeliveryContent(t *testing.T) {
-	t.Parallel()
 	const fields = `{ id messageId kind webhook event url body part parts site { id domain } }`
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		id := c.siteOf("example.com")
 		site := a.siteNumber(id)
@@ -169,7 +160,7 @@ func TestDeliveryContent(t *testing.T) {
 		}
 
 		// The address stays that of the last attempt.
-		leased, err := outbox.New(d).LeaseDelivery(t.Context(), model.Lane{SiteID: site, Kind: "conversion"}, nil, now, time.Minute)
+		leased, err := outbox.New(a.db).LeaseDelivery(t.Context(), model.Lane{SiteID: site, Kind: "conversion"}, nil, now, time.Minute)
 		if err != nil || leased.MessageID != a.ids.OfDelivery(site, conversion) {
 			t.Fatalf("%+v, %v", leased, err)
 		}
@@ -189,9 +180,7 @@ func TestDeliveryContent(t *testing.T) {
 		}
 
 		viewer := a.join(c, "viewer@example.com", model.RoleViewer)
-		if got := viewer.query(document); got.codes() != "" || got.at("sites.nodes.0.deliveries.nodes.0.body") == nil {
-			t.Errorf("to a viewer: %s", got.Body)
-		}
+		viewer.query(document).named("to a viewer").code(t, "").set(t, "sites.nodes.0.deliveries.nodes.0.body")
 	})
 }
 
@@ -222,9 +211,7 @@ func TestDeliveryPagesTakeAsManyStatementsAsOne(t *testing.T) {
 			}
 		}
 
-		if taken[0] != taken[1] {
-			t.Errorf("one takes %d statements, many take %d", taken[0], taken[1])
-		}
+		equal(t, taken[0], taken[1], "statements")
 	})
 }
 
@@ -241,13 +228,11 @@ func TestRedeliverFailed(t *testing.T) {
 		since := model.At(start)
 		redeliver := func() *answer {
 			a.clock.Add(time.Second)
-			return c.query(`mutation($id: ID!, $since: DateTime!) { redeliverFailed(input: {siteId: $id, since: $since}) {
-				site { id } redelivered hasMore userErrors { field code } } }`, "id", id, "since", since.Time())
+			return c.do("redeliverFailed", "siteId", id, "since", since.Time())
 		}
 
-		if got := redeliver(); got.userErrors("redeliverFailed") != "siteId:NO_WEBHOOK" || got.at("redeliverFailed.site") != nil {
-			t.Errorf("without an address: %s", got.Body)
-		}
+		redeliver().
+			named("without an address").fails(t, "redeliverFailed", "siteId:NO_WEBHOOK").has(t, "redeliverFailed.site", nil)
 
 		c.change("setConversionWebhook", id, `url: "https://example.com/hook"`).ok(t, "setConversionWebhook")
 		c.change("setConversionWebhook", other, `url: "https://example.com/hook"`).ok(t, "setConversionWebhook")
@@ -272,10 +257,7 @@ func TestRedeliverFailed(t *testing.T) {
 		}
 
 		pending := func() int {
-			rows, err := dbtest.Rows[struct{ ID int64 }](d, "SELECT id FROM deliveries WHERE state = 'pending' AND fallback = 'failed' AND kind = 'conversion'")
-			if err != nil {
-				t.Fatal(err)
-			}
+			rows := value(dbtest.Rows[struct{ ID int64 }](d, "SELECT id FROM deliveries WHERE state = 'pending' AND fallback = 'failed' AND kind = 'conversion'"))(t)
 			return len(rows)
 		}
 
@@ -289,9 +271,7 @@ func TestRedeliverFailed(t *testing.T) {
 			if got.at("redeliverFailed.redelivered") != float64(want.sent) || got.at("redeliverFailed.hasMore") != want.more || got.at("redeliverFailed.site.id") != id || pending() != want.all {
 				t.Errorf("%s, %d pending, want %+v", got.Body, pending(), want)
 			}
-			if n := len(notifier.take(a)); n != min(want.sent, 1) {
-				t.Errorf("the workers are notified of %d deliveries", n)
-			}
+			equal(t, len(notifier.take(a)), min(want.sent, 1), "the workers are notified of")
 		}
 
 		// The attempts are manual: afterwards the deliveries are as they were.
@@ -299,25 +279,20 @@ func TestRedeliverFailed(t *testing.T) {
 		if err != nil || leased.ID != ids[0] || !leased.Manual || leased.ScheduledAttempts != 5 {
 			t.Fatalf("%+v, %v, want %d", leased, err, ids[0])
 		}
-		if err := outbox.New(d).FinishAttempt(t.Context(), leased, outbox.AttemptResult{Error: model.AttemptTimeout}, model.At(a.clock.Now())); err != nil {
-			t.Fatal(err)
-		}
-		if got := redeliver().ok(t, "redeliverFailed"); got.at("redeliverFailed.redelivered") != 1.0 {
-			t.Errorf("after a failed attempt: %s", got.Body)
-		}
+		must(t, outbox.New(d).FinishAttempt(t.Context(), leased, outbox.AttemptResult{Error: model.AttemptTimeout}, model.At(a.clock.Now())))
+		redeliver().ok(t, "redeliverFailed").named("after a failed attempt").has(t, "redeliverFailed.redelivered", 1.0)
 
 		// Daily exports follow when they have an address.
 		c.change("setDailyExportWebhook", id, `url: "https://example.com/day"`).ok(t, "setDailyExportWebhook")
-		if got := redeliver().ok(t, "redeliverFailed"); got.at("redeliverFailed.redelivered") != 2.0 {
-			t.Errorf("with an address for daily exports: %s", got.Body)
-		}
+		redeliver().ok(t, "redeliverFailed").
+			named("with an address for daily exports").has(t, "redeliverFailed.redelivered", 2.0)
 		if leased, err := outbox.New(d).LeaseDelivery(t.Context(), model.Lane{SiteID: site, Kind: "daily_export"}, nil, model.At(a.clock.Now()), time.Minute); err != nil || leased == nil || leased.ID != export {
 			t.Errorf("%+v, %v", leased, err)
 		}
 
 		// One delivery is refused without an address, as all are.
 		c.change("setConversionWebhook", id, `url: ""`).ok(t, "setConversionWebhook")
-		again := c.query(`mutation($id: ID!) { redeliver(input: {deliveryId: $id}) { userErrors { field code } } }`, "id", a.ids.OfDelivery(site, ids[0]+0))
+		again := c.do("redeliver", "deliveryId", a.ids.OfDelivery(site, ids[0]+0))
 		if got := again.userErrors("redeliver"); got != "deliveryId:NO_WEBHOOK" && got != "deliveryId:DELIVERY_IN_PROGRESS" {
 			t.Errorf("without an address: %s", again.Body)
 		}
@@ -337,28 +312,21 @@ func TestResendDailyExport(t *testing.T) {
 		today := model.At(start).Day()
 		resend := func(day model.Day) *answer {
 			a.clock.Add(time.Second)
-			return c.query(`mutation($id: ID!, $date: Date!) { resendDailyExport(input: {siteId: $id, date: $date}) {
-				site { id } parts userErrors { field code } } }`, "id", id, "date", day.String())
+			return c.do("resendDailyExport", "siteId", id, "date", day.String())
 		}
 
-		if got := resend(today - 1); got.userErrors("resendDailyExport") != "siteId:NO_WEBHOOK" {
-			t.Errorf("without an address: %s", got.Body)
-		}
+		resend(today-1).named("without an address").fails(t, "resendDailyExport", "siteId:NO_WEBHOOK")
 
 		c.change("setDailyExportWebhook", id, `url: "https://example.com/day"`).ok(t, "setDailyExportWebhook")
 
 		events := func(day model.Day, n int) {
 			t.Helper()
-			if err := dbtest.Exec(d, `INSERT INTO events (site_id, at, id, visitor, n, name, path)
+			must(t, dbtest.Exec(d, `INSERT INTO events (site_id, at, id, visitor, n, name, path)
 				WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?)
-				SELECT ?, ? + n, n, 1, 1, 'signup', '/' FROM numbers`, n-1, site, day.Start()); err != nil {
-				t.Fatal(err)
-			}
+				SELECT ?, ? + n, n, 1, 1, 'signup', '/' FROM numbers`, n-1, site, day.Start()))
 		}
 
-		if got := resend(today - 1); got.userErrors("resendDailyExport") != "date:INVALID_DAY" {
-			t.Errorf("a site without rows: %s", got.Body)
-		}
+		resend(today-1).named("a site without rows").fails(t, "resendDailyExport", "date:INVALID_DAY")
 
 		events(today-3, model.DailyPartRows+1)
 		events(today-1, 1)
@@ -366,22 +334,15 @@ func TestResendDailyExport(t *testing.T) {
 		for day, want := range map[model.Day]string{
 			today: "date:INVALID_DAY", today + 1: "date:INVALID_DAY", today - 4: "date:INVALID_DAY", today - 300: "date:INVALID_DAY",
 		} {
-			if got := resend(day); got.userErrors("resendDailyExport") != want || got.at("resendDailyExport.site") != nil {
-				t.Errorf("%s: %s, want %s", day, got.Body, want)
-			}
+			resend(day).named("%s", day).fails(t, "resendDailyExport", want).has(t, "resendDailyExport.site", nil)
 		}
 
 		// Days before the address was set, one of them without events.
 		got := resend(today-3).ok(t, "resendDailyExport")
-		if got.at("resendDailyExport.parts") != 2.0 || got.at("resendDailyExport.site.id") != id || len(notifier.take(a)) != 1 {
-			t.Errorf("a day with two parts: %s", got.Body)
-		}
-		if got := resend(today-2).ok(t, "resendDailyExport"); got.at("resendDailyExport.parts") != 1.0 {
-			t.Errorf("a day without events: %s", got.Body)
-		}
-		if got := resend(today - 3); got.userErrors("resendDailyExport") != "date:DELIVERY_IN_PROGRESS" {
-			t.Errorf("again at once: %s", got.Body)
-		}
+		got.named("a day with two parts").has(t, "resendDailyExport.parts", 2.0).has(t, "resendDailyExport.site.id", id)
+		equal(t, len(notifier.take(a)), 1, "a day with two parts")
+		resend(today-2).ok(t, "resendDailyExport").named("a day without events").has(t, "resendDailyExport.parts", 1.0)
+		resend(today-3).named("again at once").fails(t, "resendDailyExport", "date:DELIVERY_IN_PROGRESS")
 
 		listed := c.query(`query($id: ID!, $event: String!) { site(id: $id) { deliveries(orderBy: OLDEST, filter: {event: $event}) { nodes { kind event part parts state } } } }`,
 			"id", id, "event", (today-3).String()).ok(t, "")
@@ -396,21 +357,15 @@ func TestResendDailyExport(t *testing.T) {
 			t.Errorf("the next day is %v, %v; want %s", rows, err, today)
 		}
 
-		if err := dbtest.Exec(d, "UPDATE deliveries SET state = 'delivered'"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, dbtest.Exec(d, "UPDATE deliveries SET state = 'delivered'"))
 		resend(today-3).ok(t, "resendDailyExport")
-		if n, err := dbtest.Count(d, "deliveries"); err != nil || n != 5 {
-			t.Errorf("%d deliveries, %v; want 5", n, err)
-		}
+		equal(t, value(dbtest.Count(d, "deliveries"))(t), 5, "rows of deliveries")
 
 		// An hour has room for a number of parts.
 		for i := range model.MaxExportParts {
 			a.insertDelivery(site, model.Delivery{Kind: "daily_export", Event: "2026-01-01", State: "delivered", CreatedAt: model.At(start) + model.Instant(i), Body: "{}"})
 		}
-		if got := resend(today - 2); got.userErrors("resendDailyExport") != "siteId:TOO_MANY_REDELIVERIES" {
-			t.Errorf("after many parts: %s", got.Body)
-		}
+		resend(today-2).named("after many parts").fails(t, "resendDailyExport", "siteId:TOO_MANY_REDELIVERIES")
 
 		a.clock.Add(time.Hour)
 		resend(today-2).ok(t, "resendDailyExport")

@@ -79,9 +79,7 @@ func (a *app) work(at time.Time) {
 // TestReportsEqualTheExport asks for 200 random reports and counts each again from the export's
 // rows, by a program that knows nothing else.
 func TestReportsEqualTheExport(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 1 << 30 })
+	eachAppWith(t, unlimited, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		random := rand.New(rand.NewPCG(7, 7))
 
@@ -89,8 +87,7 @@ func TestReportsEqualTheExport(t *testing.T) {
 		sites := make([]string, len(zones))
 		for n, zone := range zones {
 			site := c.siteOf(strings.ToLower(strings.ReplaceAll(zone, "/", ".")) + ".example")
-			c.query(`mutation($id: ID!, $zone: String) { updateSite(input: {siteId: $id, timeZone: $zone}) { userErrors { code } } }`,
-				"id", site, "zone", zone).ok(t, "updateSite")
+			c.done("updateSite", "siteId", site, "timeZone", zone)
 			c.query(`mutation($id: ID!) {
 	registerEvent(input: {siteId: $id, name: "signup"}) { userErrors { code } }
 	markKeyEvent(input: {siteId: $id, name: "signup"}) { userErrors { code } } }`, "id", site).ok(t, "markKeyEvent")
@@ -105,23 +102,15 @@ func TestReportsEqualTheExport(t *testing.T) {
 					}
 				}
 			}
-			if err := oracle.Store(t.Context(), d, int64(a.siteNumber(site)), world...); err != nil {
-				t.Fatal(err)
-			}
+			must(t, oracle.Store(t.Context(), a.db, int64(a.siteNumber(site)), world...))
 			sites[n] = site
 		}
 		a.work(a.clock.Now())
 
 		for n, zone := range zones {
 			site := sites[n]
-			rows, err := oracle.Exported(t.Context(), d, int64(a.siteNumber(site)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			location, err := time.LoadLocation(zone)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rows := value(oracle.Exported(t.Context(), a.db, int64(a.siteNumber(site))))(t)
+			location := value(time.LoadLocation(zone))(t)
 			for i := range 50 {
 				compareReport(t, c, site, location, random, rows, fmt.Sprintf("%s, report %d", zone, i))
 			}
@@ -342,20 +331,16 @@ func TestReportArguments(t *testing.T) {
 		{`period: {preset: LAST_91_DAYS}`, `numbers(event: "x", property: "n") { series(interval: HOUR) { start } }`, "INVALID_ARGUMENT"},
 		{`period: {preset: TODAY}`, `a: propertyNames { name } b: propertyNames(event: "x") { name }`, "INVALID_ARGUMENT"},
 	} {
-		if got := report(test.args, test.fields); got.codes() != test.code {
-			t.Errorf("%s { %s }: %s, want %q", test.args, test.fields, got.Body, test.code)
-		}
+		report(test.args, test.fields).named("%s { %s }", test.args, test.fields).code(t, test.code)
 	}
 }
 
 // TestReportOfADay checks pages, search, order, funnel, properties and live figures of one day.
 func TestReportOfADay(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		site := c.siteOf("example.com")
-		storeDay(t, d, a.siteNumber(site), model.At(a.clock.Now()))
+		storeDay(t, a.db, a.siteNumber(site), model.At(a.clock.Now()))
 
 		got := c.query(`query($id: ID!) { site(id: $id) {
 	live { visitors pageviews pages { value visitors } sources { value visitors } latest { event path channel } }
@@ -379,9 +364,7 @@ func TestReportOfADay(t *testing.T) {
 			"site.report.funnel.visitors": 2.0, "site.report.funnel.steps.1.visitors": 1.0, "site.report.funnel.steps.1.step.label": "Prices",
 			"site.report.funnel.steps.1.fromPrevious": 50.0, "site.report.funnel.steps.2.visitors": 1.0, "site.report.funnel.conversionRate": 50.0,
 		} {
-			if value := got.at(path); value != want {
-				t.Errorf("%s is %v, want %v", path, value, want)
-			}
+			equal(t, got.at(path), want, "%s", path)
 		}
 
 		next := c.query(`query($id: ID!, $after: String) { site(id: $id) { report(period: {preset: TODAY}) {
@@ -396,19 +379,13 @@ func TestReportOfADay(t *testing.T) {
 // TestSameTimeOfDay checks that a day that is not over is compared up to the same time of day, and
 // each hour with the same hour, although the clocks changed on one of the days.
 func TestSameTimeOfDay(t *testing.T) {
-	t.Parallel()
-	berlin, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	berlin := value(time.LoadLocation("Europe/Berlin"))(t)
 
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		a.clock.Add(time.Date(2027, 3, 20, 12, 0, 0, 0, time.UTC).Sub(a.clock.Now()))
 		c := a.owner("owner@example.com")
 		site := c.siteOf("example.com")
-		c.query(`mutation($id: ID!) { updateSite(input: {siteId: $id, timeZone: "Europe/Berlin"}) { userErrors { code } } }`,
-			"id", site).ok(t, "updateSite")
+		c.done("updateSite", "siteId", site, "timeZone", "Europe/Berlin")
 
 		// One page view every ten minutes.
 		first := model.At(time.Date(2027, 3, 19, 0, 0, 0, 0, time.UTC)).Day()
@@ -419,9 +396,7 @@ func TestSameTimeOfDay(t *testing.T) {
 			for at := day.Start(); at.Day() == day; at = at.Add(10 * time.Minute) {
 				rows.Views = append(rows.Views, segment.View{VisitKey: key, At: at, ID: int64(at), Path: "/", Width: model.UnknownWidth})
 			}
-			if err := oracle.Store(t.Context(), d, int64(a.siteNumber(site)), rows); err != nil {
-				t.Fatal(err)
-			}
+			must(t, oracle.Store(t.Context(), a.db, int64(a.siteNumber(site)), rows))
 		}
 
 		// Clocks go from 2:00 to 3:00 on 28 March.
@@ -438,9 +413,7 @@ func TestSameTimeOfDay(t *testing.T) {
 			got := c.query(`query($id: ID!) { site(id: $id) { report(period: {preset: TODAY}, compare: {kind: PREVIOUS_PERIOD}) {
 	comparedFrom totals { comparison { pageviews } } series(interval: HOUR) { comparedStart metrics { comparison { pageviews } } } } } }`,
 				"id", site).ok(t, "")
-			if n := got.at("site.report.totals.comparison.pageviews"); n != test.pageviews {
-				t.Errorf("%v: %v page views are compared, want %v", test.now, n, test.pageviews)
-			}
+			got.named("%v", test.now).has(t, "site.report.totals.comparison.pageviews", test.pageviews)
 			for hour, want := range test.hours {
 				if n := got.at(fmt.Sprintf("site.report.series.%d.metrics.comparison.pageviews", hour)); n != want {
 					t.Errorf("%v: part %d is compared with %v page views, want %v", test.now, hour, n, want)
@@ -453,14 +426,12 @@ func TestSameTimeOfDay(t *testing.T) {
 // TestFilterByNoValue checks that an empty value of IS keeps the visits without such an event,
 // property or attribute, and that IS_NOT drops them.
 func TestFilterByNoValue(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		site := c.siteOf("example.com")
 
 		// The first visitor has all values, the second one none.
-		storeDay(t, d, a.siteNumber(site), model.At(a.clock.Now()))
+		storeDay(t, a.db, a.siteNumber(site), model.At(a.clock.Now()))
 		for filter, want := range map[string]float64{
 			`dimension: EVENT, values: [""]`:                                                   1,
 			`dimension: EVENT, operator: IS_NOT, values: [""]`:                                 2,
@@ -479,11 +450,8 @@ func TestFilterByNoValue(t *testing.T) {
 			`dimension: PROPERTY, property: "plan", values: ["", "pro"], operator: IS`:         3,
 			`dimension: PROPERTY, property: "plan", operator: IS_NOT, values: ["", "another"]`: 2,
 		} {
-			got := c.query(`query($id: ID!) { site(id: $id) { report(period: {preset: TODAY}, filters: [{`+filter+`}]) {
-	totals { pageviews } } } }`, "id", site).ok(t, "")
-			if n := got.at("site.report.totals.pageviews"); n != want {
-				t.Errorf("%s: %v page views, want %v", filter, n, want)
-			}
+			c.query(`query($id: ID!) { site(id: $id) { report(period: {preset: TODAY}, filters: [{`+filter+`}]) {
+	totals { pageviews } } } }`, "id", site).ok(t, "").named("%s", filter).has(t, "site.report.totals.pageviews", want)
 		}
 	})
 }
@@ -491,19 +459,16 @@ func TestFilterByNoValue(t *testing.T) {
 // TestHoursAndDaysOfTheWeek checks that their rows count like parts of a series, page views at
 // their own time and visits at their start, and that their filters keep visits by their start.
 func TestHoursAndDaysOfTheWeek(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		site := c.siteOf("example.com")
-		c.query(`mutation($id: ID!) { updateSite(input: {siteId: $id, timeZone: "Europe/Berlin"}) { userErrors { code } } }`,
-			"id", site).ok(t, "updateSite")
+		c.done("updateSite", "siteId", site, "timeZone", "Europe/Berlin")
 
 		// A visit of Sunday 23:50 goes on until Monday 0:20.
 		sunday := time.Date(2026, 11, 15, 22, 50, 0, 0, time.UTC)
 		at := func(minutes int) model.Instant { return model.At(sunday.Add(time.Duration(minutes) * time.Minute)) }
 		key := segment.VisitKey{Visitor: model.VisitorID{1}, N: 1}
-		err := oracle.Store(t.Context(), d, int64(a.siteNumber(site)), segment.Rows{
+		err := oracle.Store(t.Context(), a.db, int64(a.siteNumber(site)), segment.Rows{
 			Day:    at(0).Day(),
 			Visits: []segment.Visit{{VisitKey: key, StartedAt: at(0), Channel: "direct"}},
 			Views: []segment.View{{VisitKey: key, At: at(0), ID: 1, Path: "/", Width: model.UnknownWidth},
@@ -538,11 +503,8 @@ func TestHoursAndDaysOfTheWeek(t *testing.T) {
 			`dimension: HOUR_OF_DAY, values: ["23"]`: 2, `dimension: HOUR_OF_DAY, values: ["00"]`: 0,
 			`dimension: DAY_OF_WEEK, values: ["7"]`: 2, `dimension: DAY_OF_WEEK, values: ["1"]`: 0,
 		} {
-			got := c.query(`query($id: ID!) { site(id: $id) { report(period: {from: "2026-11-15", to: "2026-11-16"}, filters: [{`+filter+`}]) {
-	totals { pageviews } } } }`, "id", site).ok(t, "")
-			if n := got.at("site.report.totals.pageviews"); n != want {
-				t.Errorf("%s: %v page views, want %v", filter, n, want)
-			}
+			c.query(`query($id: ID!) { site(id: $id) { report(period: {from: "2026-11-15", to: "2026-11-16"}, filters: [{`+filter+`}]) {
+	totals { pageviews } } } }`, "id", site).ok(t, "").named("%s", filter).has(t, "site.report.totals.pageviews", want)
 		}
 	})
 }
@@ -582,14 +544,12 @@ func TestSharedReport(t *testing.T) {
 
 	const query = `{ sharedSite { live { visitors } report(period: {preset: TODAY}, filters: [{dimension: UTM_TERM, values: [""]}]) {
 	totals { visitors } breakdown(by: CHANNEL) { edges { node { value } } } } } }`
-	if got := a.with(c.reader(site), query).ok(t, ""); got.at("sharedSite.report.totals.visitors") != 2.0 || got.at("sharedSite.live.visitors") != 2.0 {
-		t.Errorf("without a segment: %s", got.Body)
-	}
+	a.with(c.reader(site), query).ok(t, "").
+		named("without a segment").has(t, "sharedSite.report.totals.visitors", 2.0).has(t, "sharedSite.live.visitors", 2.0)
 
-	made := c.query(`mutation($id: ID!) { createSegment(input: {siteId: $id, name: "s", filters: [{dimension: CHANNEL, values: ["email"]}]}) {
-	segment { id } userErrors { code } } }`, "id", site).ok(t, "createSegment")
+	made := c.done("createSegment", "siteId", site, "name", "s", "filters", []any{map[string]any{"dimension": "CHANNEL", "values": []string{"email"}}})
 	link := c.query(createLinkMutation, "site", site, "segment", made.at("createSegment.segment.id")).ok(t, "createSharedLink")
-	opened := a.client().query(openLinkMutation, "token", link.at("createSharedLink.token")).ok(t, "openSharedLink")
+	opened := a.client().done("openSharedLink", "token", link.at("createSharedLink.token"))
 
 	got := a.with(opened.at("openSharedLink.viewerToken").(string), query).ok(t, "")
 	if got.at("sharedSite.report.totals.visitors") != 1.0 || got.at("sharedSite.live") != nil ||
@@ -599,16 +559,13 @@ func TestSharedReport(t *testing.T) {
 
 	// A segment can have been stored before a limit.
 	filters := `[{"dimension":"PAGE","operator":"MATCHES","values":["` + strings.Repeat("*a", model.MaxReportWildcards+1) + `"]}]`
-	if err := dbtest.Exec(d, "UPDATE segments SET filters = ?", filters); err != nil {
-		t.Fatal(err)
-	}
+	must(t, dbtest.Exec(d, "UPDATE segments SET filters = ?", filters))
 	got = a.with(opened.at("openSharedLink.viewerToken").(string), query)
 	if got.codes() != "INVALID_ARGUMENT" || !strings.Contains(got.Body, "The segment of the link exceeds a limit. The patterns") {
 		t.Errorf("with a segment over a limit: %s", got.Body)
 	}
-	if got := c.query(`query($id: ID!) { site(id: $id) { segments { name filters { values } } } }`, "id", site); got.codes() != "" {
-		t.Errorf("the segment over a limit cannot be read: %s", got.Body)
-	}
+	c.query(`query($id: ID!) { site(id: $id) { segments { name filters { values } } } }`, "id", site).
+		named("the segment over a limit cannot be read").code(t, "")
 }
 
 // TestReportCost checks that a report is charged for its page views, and refused beyond the limits.
@@ -626,18 +583,12 @@ func TestReportCost(t *testing.T) {
 	usual := c.query(query, "id", site).ok(t, "").at("rateLimit.cost").(float64)
 
 	// An answer that is kept is not counted again, and costs no page views.
-	if err := dbtest.Exec(d, "UPDATE report_days SET pageviews = 50000001"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, dbtest.Exec(d, "UPDATE report_days SET pageviews = 50000001"))
 	c.query(query, "id", site).ok(t, "")
 	a.clock.Add(11 * time.Second)
-	if got := c.query(query, "id", site); got.codes() != "TOO_EXPENSIVE" {
-		t.Errorf("50,000,001 page views: %s", got.Body)
-	}
+	c.query(query, "id", site).named("50,000,001 page views").code(t, "TOO_EXPENSIVE")
 
-	if err := dbtest.Exec(d, "UPDATE report_days SET pageviews = 5000000"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, dbtest.Exec(d, "UPDATE report_days SET pageviews = 5000000"))
 	remaining := func() float64 { return c.query(`{ rateLimit { remaining } }`).at("rateLimit.remaining").(float64) }
 	before := remaining()
 	for _, most := range []float64{1_000, 0} {
@@ -654,14 +605,12 @@ func TestReportCost(t *testing.T) {
 // TestSearchOfRowsIsCharged checks that each search in the rows of a report is charged for their
 // texts, also in an answer that is kept, and that a list of rows is not.
 func TestSearchOfRowsIsCharged(t *testing.T) {
-	t.Parallel()
 	const pages, text = 200, 2_000
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		site := c.siteOf("example.com")
 
-		storePages(t, d, a.siteNumber(site), model.At(a.clock.Now()), pages, strings.Repeat("a", text))
+		storePages(t, a.db, a.siteNumber(site), model.At(a.clock.Now()), pages, strings.Repeat("a", text))
 
 		remaining := func() float64 { return c.query(`{ rateLimit { remaining } }`).at("rateLimit.remaining").(float64) }
 		cost := func(fields string) float64 {
@@ -695,9 +644,7 @@ func storePages(t *testing.T, d *db.DB, siteID model.SiteID, now model.Instant, 
 			Path: fmt.Sprintf("/%03d/%s", i, text), Width: model.UnknownWidth,
 		})
 	}
-	if err := oracle.Store(t.Context(), d, int64(siteID), rows); err != nil {
-		t.Fatal(err)
-	}
+	must(t, oracle.Store(t.Context(), d, int64(siteID), rows))
 }
 
 // TestRowsOfAResponseAreBounded asks for more bytes of rows than a response has, at once and with
@@ -728,14 +675,12 @@ func TestRowsOfAResponseAreBounded(t *testing.T) {
 // TestChangesShowAtOnce checks that what a report depends on is not hidden by an answer that is
 // kept: each query is asked once before, in the same second.
 func TestChangesShowAtOnce(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		site, other := c.siteOf("example.com"), c.siteOf("other.example")
 		yesterday := model.At(a.clock.Now().Add(-24 * time.Hour))
-		storeDay(t, d, a.siteNumber(site), yesterday)
-		c.query(`mutation($id: ID!) { registerEvent(input: {siteId: $id, name: "signup"}) { userErrors { code } } }`, "id", site).ok(t, "registerEvent")
+		storeDay(t, a.db, a.siteNumber(site), yesterday)
+		c.done("registerEvent", "siteId", site, "name", "signup")
 		a.work(a.clock.Now())
 
 		const report = `report(period: {from: "2026-11-18", to: "2026-11-20"}, filters: $filters) {
@@ -747,9 +692,7 @@ func TestChangesShowAtOnce(t *testing.T) {
 		}
 		want := func(name string, got *answer, path string, want any) {
 			t.Helper()
-			if value := got.at(path); value != want {
-				t.Errorf("%s: %s is %v, want %v", name, path, value, want)
-			}
+			equal(t, got.at(path), want, "%s: %s", name, path)
 		}
 
 		want("at first", ask(site, none), "site.report.totals.visitors", 2.0)
@@ -761,25 +704,23 @@ func TestChangesShowAtOnce(t *testing.T) {
 		want("a filter", ask(site, byChannel("IS")), "site.report.totals.visitors", 1.0)
 		want("another filter", ask(site, []any{map[string]any{"dimension": "PAGE", "values": []string{"/"}}}), "site.report.totals.visitors", 2.0)
 
-		c.query(`mutation($id: ID!) { markKeyEvent(input: {siteId: $id, name: "signup"}) { userErrors { code } } }`, "id", site).ok(t, "markKeyEvent")
+		c.done("markKeyEvent", "siteId", site, "name", "signup")
 		want("a key event", ask(site, none), "site.report.totals.conversions", 1.0)
-		c.query(`mutation($id: ID!) { updateSite(input: {siteId: $id, timeZone: "Asia/Tokyo"}) { userErrors { code } } }`, "id", site).ok(t, "updateSite")
+		c.done("updateSite", "siteId", site, "timeZone", "Asia/Tokyo")
 		want("a time zone", ask(site, none), "site.report.hours.edges.0.node.value", "18")
 
 		// A reader of a shared link asks within its segment, before and after a change of the
 		// segment.
-		made := c.query(`mutation($id: ID!) { createSegment(input: {siteId: $id, name: "s", filters: [{dimension: CHANNEL, values: ["email"]}]}) {
-	segment { id } userErrors { code } } }`, "id", site).ok(t, "createSegment")
+		made := c.done("createSegment", "siteId", site, "name", "s", "filters", []any{map[string]any{"dimension": "CHANNEL", "values": []string{"email"}}})
 		segment := made.at("createSegment.segment.id")
 		link := c.query(createLinkMutation, "site", site, "segment", segment).ok(t, "createSharedLink")
-		opened := a.client().query(openLinkMutation, "token", link.at("createSharedLink.token")).ok(t, "openSharedLink")
+		opened := a.client().done("openSharedLink", "token", link.at("createSharedLink.token"))
 		read := func() *answer {
 			t.Helper()
 			return a.with(opened.at("openSharedLink.viewerToken").(string), `query { sharedSite { `+strings.Replace(report, "$filters", "[]", 1)+` } }`).ok(t, "")
 		}
 		want("a link's segment", read(), "sharedSite.report.totals.visitors", 1.0)
-		c.query(`mutation($id: ID!) { updateSegment(input: {segmentId: $id, filters: [{dimension: CHANNEL, values: ["paid search"]}]}) { userErrors { code } } }`,
-			"id", segment).ok(t, "updateSegment")
+		c.done("updateSegment", "segmentId", segment, "filters", []any{map[string]any{"dimension": "CHANNEL", "values": []string{"paid search"}}})
 		want("a changed segment", read(), "sharedSite.report.totals.visitors", 0.0)
 		want("the owner after that", ask(site, none), "site.report.totals.visitors", 2.0)
 	})
@@ -788,10 +729,7 @@ func TestChangesShowAtOnce(t *testing.T) {
 // TestDashboard checks that the document of the whole dashboard is within the schema's limits.
 func TestDashboard(t *testing.T) {
 	t.Parallel()
-	document, err := os.ReadFile("testdata/dashboard.graphql")
-	if err != nil {
-		t.Fatal(err)
-	}
+	document := value(os.ReadFile("testdata/dashboard.graphql"))(t)
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	a := newApp(t, d)
 	c := a.owner("owner@example.com")
@@ -809,7 +747,6 @@ func TestDashboard(t *testing.T) {
 // TestWhoReadsReports asks for every field of a report and of the live figures as every kind of
 // caller. Another tenant gets what an unknown site gives.
 func TestWhoReadsReports(t *testing.T) {
-	t.Parallel()
 	const depth = 6
 	site := "query($id: ID!) { site(id: $id) { live " + selection("LiveReport", depth) +
 		" report(period: {preset: TODAY}, compare: {kind: PREVIOUS_PERIOD}) " + selection("Report", depth, "numbers") + " } }"
@@ -826,21 +763,17 @@ func TestWhoReadsReports(t *testing.T) {
 		}
 	}
 
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 1 << 30 })
+	eachAppWith(t, unlimited, func(t *testing.T, a *app) {
 		first, second := a.tenant("first.example"), a.tenant("second.example")
 		id := first.ids["siteId"]
-		storeDay(t, d, a.siteNumber(id), model.At(a.clock.Now()))
+		storeDay(t, a.db, a.siteNumber(id), model.At(a.clock.Now()))
 
 		viewer := a.join(first.owner, "viewer@first.example", model.RoleViewer)
 		bearer := func(secret string) []string { return []string{"Authorization", "Bearer " + secret} }
 		reader := bearer(first.owner.reader(id))
 
 		ask := func(c *client, query, id string, header ...string) *answer {
-			body, err := json.Marshal(map[string]any{"query": query, "variables": map[string]any{"id": id}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			body := value(json.Marshal(map[string]any{"query": query, "variables": map[string]any{"id": id}}))(t)
 			return c.send(http.MethodPost, "application/json", string(body), header...)
 		}
 
@@ -862,9 +795,7 @@ func TestWhoReadsReports(t *testing.T) {
 				t.Errorf("%s, numbers: %s, want %q", test.name, got.Body, test.codes)
 			}
 			got := ask(test.client, site, id, test.header...)
-			if got.codes() != test.codes {
-				t.Errorf("%s: %s, want %q", test.name, got.Body, test.codes)
-			}
+			got.named("%s", test.name).code(t, test.codes)
 			if test.codes == "" && (got.at("site.report.totals.visitors") != 2.0 || got.at("site.live.visitors") != 2.0) {
 				t.Errorf("%s: %s", test.name, got.Body)
 			}
@@ -872,25 +803,19 @@ func TestWhoReadsReports(t *testing.T) {
 
 		for _, query := range []string{site, siteNumbers} {
 			foreign, unknown := ask(second.owner, query, id), ask(second.owner, query, a.unknown(id))
-			if foreign.Body != unknown.Body || foreign.at("site") != nil {
-				t.Errorf("another tenant's report: %s, an unknown site's: %s", foreign.Body, unknown.Body)
-			}
+			foreign.named("another tenant's report").is(t, unknown.Body).has(t, "site", nil)
 		}
 
 		// The link shows its own site alone, with the same figures.
 		for _, query := range []string{shared, sharedNumbers} {
-			body, err := json.Marshal(map[string]any{"query": query})
-			if err != nil {
-				t.Fatal(err)
-			}
+			body := value(json.Marshal(map[string]any{"query": query}))(t)
 			got := a.client().send(http.MethodPost, "application/json", string(body), reader...)
 			if got.codes() != "" || got.at("sharedSite.domain") != "first.example" || got.at("sharedSite.report.totals.visitors") != 2.0 {
 				t.Errorf("the shared link's report: %s", got.Body)
 			}
 			for _, other := range []*client{a.client(), second.owner} {
-				if got := other.send(http.MethodPost, "application/json", string(body)); strings.Contains(got.Body, "first") || got.at("sharedSite") != nil {
-					t.Errorf("without the link: %s", got.Body)
-				}
+				other.send(http.MethodPost, "application/json", string(body)).
+					named("without the link").hides(t, "first").has(t, "sharedSite", nil)
 			}
 		}
 	})

@@ -16,8 +16,6 @@ const (
 	createLinkMutation = `mutation($site: ID!, $password: String, $segment: ID, $expires: DateTime) {
 		createSharedLink(input: {siteId: $site, name: "link", password: $password, segmentId: $segment, expiresAt: $expires}) {
 			sharedLink { id name hint hasPassword segment { id name } expiresAt lastUsedAt } token userErrors { field code } } }`
-	openLinkMutation = `mutation($token: String!, $password: String) {
-		openSharedLink(input: {token: $token, password: $password}) { viewerToken expiresAt userErrors { field code } } }`
 	sharedSiteQuery = `{ sharedSite { name domain timeZone } }`
 )
 
@@ -25,33 +23,29 @@ const (
 func (c *client) reader(siteID string) string {
 	c.t.Helper()
 	token := c.query(createLinkMutation, "site", siteID).ok(c.t, "createSharedLink").at("createSharedLink.token").(string)
-	opened := c.app.client().query(openLinkMutation, "token", token).ok(c.t, "openSharedLink")
+	opened := c.app.client().done("openSharedLink", "token", token)
 	return opened.at("openSharedLink.viewerToken").(string)
 }
 
 func TestTimeZoneOfASite(t *testing.T) {
 	t.Parallel()
 	const create = `mutation($zone: String) { createSite(input: {domain: "zone.example", timeZone: $zone}) { site { id timeZone } userErrors { field code } } }`
-	const update = `mutation($id: ID!, $zone: String) { updateSite(input: {siteId: $id, timeZone: $zone}) { site { timeZone } userErrors { field code } } }`
 
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		c := newApp(t, d).owner("owner@example.com")
-		if got := c.query(create, "zone", "Mars/Olympus"); got.userErrors("createSite") != "timeZone:INVALID_TIME_ZONE" {
-			t.Errorf("an unknown zone: %s", got.Body)
-		}
+		c.do("createSite", "domain", "zone.example", "timeZone", "Mars/Olympus").
+			named("an unknown zone").fails(t, "createSite", "timeZone:INVALID_TIME_ZONE")
 
-		got := c.query(create, "zone", "Asia/Kolkata").ok(t, "createSite")
+		got := c.done("createSite", "domain", "zone.example", "timeZone", "Asia/Kolkata")
 		id := got.at("createSite.site.id")
-		if got.at("createSite.site.timeZone") != "Asia/Kolkata" {
-			t.Errorf("a new site: %s", got.Body)
-		}
+		got.named("a new site").has(t, "createSite.site.timeZone", "Asia/Kolkata")
 
 		for _, test := range []struct{ zone, want, errors any }{
 			{"Pacific/Auckland", "Pacific/Auckland", ""},
 			{nil, "Pacific/Auckland", ""},
 			{"Local", nil, "timeZone:INVALID_TIME_ZONE"},
 		} {
-			got := c.query(update, "id", id, "zone", test.zone)
+			got := c.do("updateSite", "siteId", id, "timeZone", test.zone)
 			if got.at("updateSite.site.timeZone") != test.want || got.userErrors("updateSite") != test.errors {
 				t.Errorf("%v: %s", test.zone, got.Body)
 			}
@@ -76,9 +70,8 @@ func TestAnnotationsArePagedByDay(t *testing.T) {
 			{"1969-12-31", "x", "day:INVALID_DAY"}, {"2099-01-01", "\n", "day:INVALID_DAY text:INVALID_TEXT"},
 			{"2026-11-18", strings.Repeat("x", 501), "text:INVALID_TEXT"},
 		} {
-			if got := c.query(create, "site", site, "day", test.day, "text", test.text); got.userErrors("createAnnotation") != test.errors {
-				t.Errorf("%s %q: %s", test.day, test.text, got.Body)
-			}
+			c.do("createAnnotation", "siteId", site, "day", test.day, "text", test.text).
+				named("%s %q", test.day, test.text).fails(t, "createAnnotation", test.errors)
 		}
 
 		var texts string
@@ -92,19 +85,14 @@ func TestAnnotationsArePagedByDay(t *testing.T) {
 
 			if texts == "d" {
 				// It belongs before the position and must not appear.
-				c.query(create, "site", site, "day", "2026-11-20", "text", "e").ok(t, "createAnnotation")
+				c.done("createAnnotation", "siteId", site, "day", "2026-11-20", "text", "e")
 			}
 		}
-		if texts != "dcba" {
-			t.Errorf("the pages have %q", texts)
-		}
+		equal(t, texts, "dcba", "the pages have")
 
-		if got := c.query(page, "site", site, "first", 1, "after", "after_x"); got.codes() != "INVALID_ARGUMENT" {
-			t.Errorf("an invalid cursor: %s", got.Body)
-		}
-		if got := c.query(page, "site", site, "first", 101); got.codes() != "INVALID_ARGUMENT" {
-			t.Errorf("a page of 101: %s", got.Body)
-		}
+		c.query(page, "site", site, "first", 1, "after", "after_x").
+			named("an invalid cursor").code(t, "INVALID_ARGUMENT")
+		c.query(page, "site", site, "first", 101).named("a page of 101").code(t, "INVALID_ARGUMENT")
 
 		id := c.query(page, "site", site, "first", 1).at("site.annotations.edges.0.node.id")
 		const change = `mutation($id: ID!) { updateAnnotation(input: {annotationId: $id, text: "changed"}) { annotation { day text } userErrors { code } }
@@ -147,30 +135,26 @@ func TestSegmentsAndFunnels(t *testing.T) {
 			got            *answer
 			mutation, want string
 		}{
-			"a name that exists":     {segment("Blog", `{dimension: PAGE, values: ["/"]}`), "createSegment", "name:NAME_TAKEN"},
-			"too many wildcards":     {segment("x", `{dimension: PAGE, operator: MATCHES, values: ["`+strings.Repeat("*a", 101)+`"]}`), "createSegment", "filters:INVALID_FILTER"},
-			"too much in a funnel":   {funnel("x", `{page: "`+strings.Repeat("*a", 101)+`"}, {event: "signup"}`), "createFunnel", "steps:INVALID_STEP"},
-			"no filter":              {segment("x", ``), "createSegment", "filters:INVALID_FILTER"},
-			"a filter without value": {segment("x", `{dimension: PAGE, values: ["/"]}, {dimension: PAGE, values: []}`), "createSegment", "filters.1:INVALID_FILTER"},
-			"name and filter":        {segment("", `{dimension: PAGE, property: "x", values: ["/"]}`), "createSegment", "name:INVALID_NAME filters.0:INVALID_FILTER"},
-			"a funnel's name":        {funnel("Sign-up", `{page: "/"}, {page: "/b"}`), "createFunnel", "name:NAME_TAKEN"},
-			"one step":               {funnel("x", `{page: "/"}`), "createFunnel", "steps:INVALID_STEP"},
-			"steps of 16 KB":         {funnel("x", strings.Repeat(`{page: "/`+strings.Repeat("\u65e5", 1_400)+`"}, `, 4)), "createFunnel", "steps:INVALID_STEP"},
-			"an event as a page":     {funnel("x", `{page: "/"}, {page: "add_to_cart"}`), "createFunnel", "steps.1:INVALID_STEP"},
-			"a step without content": {funnel("x", `{page: "/"}, {label: "x"}`), "createFunnel", "steps.1:INVALID_STEP"},
-			"a change to a bad filter": {c.query(`mutation($id: ID!) { updateSegment(input: {segmentId: $id, name: "New",
-				filters: [{dimension: EVENT, values: []}]}) { segment { id } userErrors { field code } } }`, "id", made), "updateSegment", "filters.0:INVALID_FILTER"},
-			"a change to one step": {c.query(`mutation($id: ID!) { updateFunnel(input: {funnelId: $id, name: "New", steps: []}) {
-				funnel { id } userErrors { field code } } }`, "id", steps), "updateFunnel", "steps:INVALID_STEP"},
+			"a name that exists":       {segment("Blog", `{dimension: PAGE, values: ["/"]}`), "createSegment", "name:NAME_TAKEN"},
+			"too many wildcards":       {segment("x", `{dimension: PAGE, operator: MATCHES, values: ["`+strings.Repeat("*a", 101)+`"]}`), "createSegment", "filters:INVALID_FILTER"},
+			"too much in a funnel":     {funnel("x", `{page: "`+strings.Repeat("*a", 101)+`"}, {event: "signup"}`), "createFunnel", "steps:INVALID_STEP"},
+			"no filter":                {segment("x", ``), "createSegment", "filters:INVALID_FILTER"},
+			"a filter without value":   {segment("x", `{dimension: PAGE, values: ["/"]}, {dimension: PAGE, values: []}`), "createSegment", "filters.1:INVALID_FILTER"},
+			"name and filter":          {segment("", `{dimension: PAGE, property: "x", values: ["/"]}`), "createSegment", "name:INVALID_NAME filters.0:INVALID_FILTER"},
+			"a funnel's name":          {funnel("Sign-up", `{page: "/"}, {page: "/b"}`), "createFunnel", "name:NAME_TAKEN"},
+			"one step":                 {funnel("x", `{page: "/"}`), "createFunnel", "steps:INVALID_STEP"},
+			"steps of 16 KB":           {funnel("x", strings.Repeat(`{page: "/`+strings.Repeat("\u65e5", 1_400)+`"}, `, 4)), "createFunnel", "steps:INVALID_STEP"},
+			"an event as a page":       {funnel("x", `{page: "/"}, {page: "add_to_cart"}`), "createFunnel", "steps.1:INVALID_STEP"},
+			"a step without content":   {funnel("x", `{page: "/"}, {label: "x"}`), "createFunnel", "steps.1:INVALID_STEP"},
+			"a change to a bad filter": {c.do("updateSegment", "segmentId", made, "name", "New", "filters", []any{map[string]any{"dimension": "EVENT", "values": []string{}}}), "updateSegment", "filters.0:INVALID_FILTER"},
+			"a change to one step":     {c.do("updateFunnel", "funnelId", steps, "name", "New", "steps", []string{}), "updateFunnel", "steps:INVALID_STEP"},
 		} {
 			if test.got.userErrors(test.mutation) != test.want || test.got.codes() != "" {
 				t.Errorf("%s: %s, want %s", what, test.got.Body, test.want)
 			}
 		}
 
-		if got := c.query(read, "id", site); got.Body != want {
-			t.Errorf("saved %s, want %s", got.Body, want)
-		}
+		c.query(read, "id", site).named("saved").is(t, want)
 
 		got := c.query(`mutation($segment: ID!, $funnel: ID!) {
 			updateSegment(input: {segmentId: $segment, name: "News"}) { segment { name filters { dimension } } userErrors { code } }
@@ -187,14 +171,12 @@ func TestSegmentsAndFunnels(t *testing.T) {
 // TestSharedLinkLifecycle: a link is opened with its token and password, until it expires or is
 // revoked.
 func TestSharedLinkLifecycle(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		site := c.siteOf("example.com")
 		reader := a.client()
 		open := func(token string, password any) *answer {
-			return reader.query(openLinkMutation, "token", token, "password", password)
+			return reader.do("openSharedLink", "token", token, "password", password)
 		}
 		read := func(viewer string) *answer { return a.with(viewer, sharedSiteQuery) }
 
@@ -203,16 +185,13 @@ func TestSharedLinkLifecycle(t *testing.T) {
 			"expiresAt:INVALID_EXPIRY":  {"expires", "2020-01-01T00:00:00Z"},
 			"segmentId:NOT_FOUND":       {"segment", site},
 		} {
-			if got := c.query(createLinkMutation, append([]any{"site", site}, variables...)...); got.userErrors("createSharedLink") != field ||
-				got.at("createSharedLink.token") != nil {
-				t.Errorf("%v: %s, want %s", variables, got.Body, field)
-			}
+			c.query(createLinkMutation, append([]any{"site", site}, variables...)...).
+				named("%v", variables).fails(t, "createSharedLink", field).has(t, "createSharedLink.token", nil)
 		}
 
 		// In UTC this is the year 10000, which RFC 3339 cannot write.
-		if got := c.query(createLinkMutation, "site", site, "expires", "9999-12-31T23:59:59-12:00"); got.codes() != "INVALID_ARGUMENT" {
-			t.Errorf("a link until the year 10000: %s", got.Body)
-		}
+		c.query(createLinkMutation, "site", site, "expires", "9999-12-31T23:59:59-12:00").
+			named("a link until the year 10000").code(t, "INVALID_ARGUMENT")
 
 		expires := a.clock.Now().Add(30 * time.Hour).Format(time.RFC3339)
 		made := c.query(createLinkMutation, "site", site, "password", "the link's password", "expires", expires).ok(t, "createSharedLink")
@@ -239,53 +218,37 @@ func TestSharedLinkLifecycle(t *testing.T) {
 		}
 
 		viewer := open(token, "the link's password").ok(t, "openSharedLink").at("openSharedLink.viewerToken").(string)
-		if got := read(viewer); got.at("sharedSite.domain") != "example.com" || got.at("sharedSite.timeZone") != "UTC" {
-			t.Errorf("a reader sees %s", got.Body)
-		}
-		if got := c.query(`query($id: ID!) { site(id: $id) { sharedLinks { lastUsedAt } } }`, "id", site); got.at("site.sharedLinks.0.lastUsedAt") == nil {
-			t.Errorf("the use is not recorded: %s", got.Body)
-		}
+		read(viewer).
+			named("a reader sees").has(t, "sharedSite.domain", "example.com").has(t, "sharedSite.timeZone", "UTC")
+		c.query(`query($id: ID!) { site(id: $id) { sharedLinks { lastUsedAt } } }`, "id", site).
+			named("the use is not recorded").set(t, "site.sharedLinks.0.lastUsedAt")
 
 		// The same browser needs the password once; another browser needs it, too.
 		reopened := open(token, nil).ok(t, "openSharedLink").at("openSharedLink.viewerToken").(string)
-		if got := read(reopened); got.at("sharedSite.domain") != "example.com" {
-			t.Errorf("opened again without the password: %s", got.Body)
-		}
-		if got := open(token, "another password"); got.userErrors("openSharedLink") != "password:WRONG_CREDENTIALS" {
-			t.Errorf("a wrong password of a known reader: %s", got.Body)
-		}
-		if got := a.client().query(openLinkMutation, "token", token, "password", nil); got.userErrors("openSharedLink") != "password:PASSWORD_REQUIRED" {
-			t.Errorf("another browser: %s", got.Body)
-		}
+		read(reopened).named("opened again without the password").has(t, "sharedSite.domain", "example.com")
+		open(token, "another password").
+			named("a wrong password of a known reader").fails(t, "openSharedLink", "password:WRONG_CREDENTIALS")
+		a.client().do("openSharedLink", "token", token, "password", nil).
+			named("another browser").fails(t, "openSharedLink", "password:PASSWORD_REQUIRED")
 
 		// Another token of the same form, and one with a changed character, are refused.
 		for _, wrong := range []string{viewer[:len(viewer)-6] + "AAAAA=", "tgv_x", "tgv_"} {
-			if got := read(wrong); got.codes() != "UNAUTHENTICATED" {
-				t.Errorf("the viewer token %q: %s", wrong, got.Body)
-			}
+			read(wrong).named("the viewer token %q", wrong).code(t, "UNAUTHENTICATED")
 		}
 
 		a.clock.Add(12*time.Hour + time.Second)
-		if got := read(viewer); got.codes() != "UNAUTHENTICATED" {
-			t.Errorf("after 12 hours: %s", got.Body)
-		}
-		if got := open(token, nil); got.userErrors("openSharedLink") != "password:PASSWORD_REQUIRED" {
-			t.Errorf("a known reader after 12 hours: %s", got.Body)
-		}
+		read(viewer).named("after 12 hours").code(t, "UNAUTHENTICATED")
+		open(token, nil).named("a known reader after 12 hours").fails(t, "openSharedLink", "password:PASSWORD_REQUIRED")
 
 		a.clock.Add(12 * time.Hour)
 		again := open(token, "the link's password").ok(t, "openSharedLink")
-		if got := again.at("openSharedLink.expiresAt"); got != expires {
-			t.Errorf("a viewer token of a link that ends at %s is valid until %v", expires, got)
-		}
+		again.
+			named("a viewer token of a link that ends at %s is valid until", expires).has(t, "openSharedLink.expiresAt", expires)
 
 		a.clock.Add(6 * time.Hour)
-		if got := read(again.at("openSharedLink.viewerToken").(string)); got.codes() != "UNAUTHENTICATED" {
-			t.Errorf("after the link has expired: %s", got.Body)
-		}
-		if got := open(token, "the link's password"); got.userErrors("openSharedLink") != "token:INVALID_LINK" {
-			t.Errorf("an expired link: %s", got.Body)
-		}
+		read(again.at("openSharedLink.viewerToken").(string)).
+			named("after the link has expired").code(t, "UNAUTHENTICATED")
+		open(token, "the link's password").named("an expired link").fails(t, "openSharedLink", "token:INVALID_LINK")
 
 		c = a.client()
 		c.signIn("owner@example.com", password).ok(t, "signIn")
@@ -293,50 +256,36 @@ func TestSharedLinkLifecycle(t *testing.T) {
 		read(open2).ok(t, "")
 
 		links := c.query(`query($id: ID!) { site(id: $id) { sharedLinks { id } } }`, "id", site).ok(t, "")
-		c.query(`mutation($id: ID!) { revokeSharedLink(input: {sharedLinkId: $id}) { sharedLink { id } userErrors { code } } }`,
-			"id", links.at("site.sharedLinks.1.id")).ok(t, "revokeSharedLink")
-		if got := read(open2); got.codes() != "UNAUTHENTICATED" {
-			t.Errorf("after the link was revoked: %s", got.Body)
-		}
+		c.done("revokeSharedLink", "sharedLinkId", links.at("site.sharedLinks.1.id"))
+		read(open2).named("after the link was revoked").code(t, "UNAUTHENTICATED")
 
 		third := c.reader(site)
-		c.query(`mutation($id: ID!) { deleteSite(input: {siteId: $id}) { userErrors { code } } }`, "id", site).ok(t, "deleteSite")
-		if got := read(third); got.codes() != "UNAUTHENTICATED" {
-			t.Errorf("after the site was deleted: %s", got.Body)
-		}
+		c.done("deleteSite", "siteId", site)
+		read(third).named("after the site was deleted").code(t, "UNAUTHENTICATED")
 	})
 }
 
 // TestSharedLinkKeepsItsSegment: a segment of a link must belong to the same site, and is not
 // deleted before the link.
 func TestSharedLinkKeepsItsSegment(t *testing.T) {
-	t.Parallel()
 	const create = `mutation($id: ID!) { createSegment(input: {siteId: $id, name: "s", filters: [{dimension: PAGE, values: ["/"]}]}) {
 		segment { id } userErrors { code } } }`
-	const remove = `mutation($id: ID!) { deleteSegment(input: {segmentId: $id}) { segment { id } userErrors { field code } } }`
 
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		site, other := c.siteOf("example.com"), c.siteOf("other.example")
-		own := c.query(create, "id", site).ok(t, "createSegment").at("createSegment.segment.id")
-		foreign := c.query(create, "id", other).ok(t, "createSegment").at("createSegment.segment.id")
+		own := c.done("createSegment", "siteId", site, "name", "s", "filters", []any{map[string]any{"dimension": "PAGE", "values": []string{"/"}}}).at("createSegment.segment.id")
+		foreign := c.done("createSegment", "siteId", other, "name", "s", "filters", []any{map[string]any{"dimension": "PAGE", "values": []string{"/"}}}).at("createSegment.segment.id")
 
-		if got := c.query(createLinkMutation, "site", site, "segment", foreign); got.userErrors("createSharedLink") != "segmentId:NOT_FOUND" {
-			t.Errorf("another site's segment: %s", got.Body)
-		}
+		c.query(createLinkMutation, "site", site, "segment", foreign).
+			named("another site's segment").fails(t, "createSharedLink", "segmentId:NOT_FOUND")
 
 		link := c.query(createLinkMutation, "site", site, "segment", own).ok(t, "createSharedLink")
-		if link.at("createSharedLink.sharedLink.segment.name") != "s" {
-			t.Errorf("the link's segment: %s", link.Body)
-		}
-		if got := c.query(remove, "id", own); got.userErrors("deleteSegment") != "segmentId:SEGMENT_IN_USE" {
-			t.Errorf("a segment in use: %s", got.Body)
-		}
+		equal(t, link.at("createSharedLink.sharedLink.segment.name"), "s", "the link's segment: %s", link.Body)
+		c.do("deleteSegment", "segmentId", own).named("a segment in use").fails(t, "deleteSegment", "segmentId:SEGMENT_IN_USE")
 
-		c.query(`mutation($id: ID!) { revokeSharedLink(input: {sharedLinkId: $id}) { userErrors { code } } }`,
-			"id", link.at("createSharedLink.sharedLink.id")).ok(t, "revokeSharedLink")
-		c.query(remove, "id", own).ok(t, "deleteSegment")
+		c.done("revokeSharedLink", "sharedLinkId", link.at("createSharedLink.sharedLink.id"))
+		c.done("deleteSegment", "segmentId", own)
 	})
 }
 
@@ -347,10 +296,8 @@ const sharedTypes = "[Cohort CohortReport CohortReturn FunnelReport FunnelStep F
 // TestReadersReachNothingElse: a reader reads no other root field, uses up no budget of the
 // account, and downloads nothing. A session in the same browser gives no rights to a viewer token.
 func TestReadersReachNothingElse(t *testing.T) {
-	t.Parallel()
 	const perMinute = 15_000
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = perMinute })
+	eachAppWith(t, func(s *settings) { s.graph.CostPerMinute = perMinute }, func(t *testing.T, a *app) {
 		tenant := a.tenant("first.example")
 		a.clock.Add(time.Minute)
 		viewer := tenant.owner.reader(tenant.ids["siteId"])
@@ -372,21 +319,15 @@ func TestReadersReachNothingElse(t *testing.T) {
 				got := tenant.owner.call(t, op, f, id, bearer...)
 				switch f.Name {
 				case "sharedSite":
-					if got.at("sharedSite.domain") != "first.example" {
-						t.Errorf("sharedSite: %s", got.Body)
-					}
+					got.named("sharedSite").has(t, "sharedSite.domain", "first.example")
 				case "viewer":
-					if got.Body != `{"data":{"viewer":null}}` {
-						t.Errorf("viewer: %s", got.Body)
-					}
+					got.named("viewer").is(t, `{"data":{"viewer":null}}`)
 				default:
 					want := "FORBIDDEN"
 					if fieldRules[f.Name].public {
 						want = ""
 					}
-					if got.codes() != want {
-						t.Errorf("%s: %s", f.Name, got.Body)
-					}
+					got.named("%s", f.Name).code(t, want)
 				}
 			}
 		}
@@ -396,14 +337,10 @@ func TestReadersReachNothingElse(t *testing.T) {
 		for _, f := range fieldsOf(schema.Types["SharedSite"]) {
 			fields = append(fields, f.Name)
 		}
-		if got := fmt.Sprint(fields); got != "[name domain timeZone hidesRevenue report live reportView]" {
-			t.Errorf("a shared site has %s: check that a reader may see all of it", got)
-		}
+		equal(t, fmt.Sprint(fields), "[name domain timeZone hidesRevenue report live reportView]", "a shared site")
 
 		// Nor do the types of these fields lead to anything else.
-		if got := fmt.Sprint(reachable("SharedSite")); got != sharedTypes {
-			t.Errorf("a shared site leads to %s: check that a reader may see all of it", got)
-		}
+		equal(t, fmt.Sprint(reachable("SharedSite")), sharedTypes, "a shared site leads to")
 
 		var often string
 		for i := range 10 {
@@ -425,9 +362,7 @@ func TestReadersReachNothingElse(t *testing.T) {
 // TestWrongLinkPasswordsAreDelayed: after 30 wrong passwords of one network the next one waits, and
 // readers of other networks do not.
 func TestWrongLinkPasswordsAreDelayed(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		token := c.query(createLinkMutation, "site", c.siteOf("example.com"), "password", "the link's password").
 			ok(t, "createSharedLink").at("createSharedLink.token").(string)
@@ -436,7 +371,7 @@ func TestWrongLinkPasswordsAreDelayed(t *testing.T) {
 		guesser.address, reader.address = "198.51.100.1", "198.51.100.2"
 		refused := 0
 		for refused = 0; refused < 40; refused++ {
-			if guesser.query(openLinkMutation, "token", token, "password", "a wrong guess").codes() == "RATE_LIMITED" {
+			if guesser.do("openSharedLink", "token", token, "password", "a wrong guess").codes() == "RATE_LIMITED" {
 				break
 			}
 		}
@@ -444,9 +379,8 @@ func TestWrongLinkPasswordsAreDelayed(t *testing.T) {
 			t.Errorf("%d guesses before the first delay", refused)
 		}
 
-		reader.query(openLinkMutation, "token", token, "password", "the link's password").ok(t, "openSharedLink")
-		if got := guesser.query(openLinkMutation, "token", token, "password", "the link's password"); got.codes() != "RATE_LIMITED" {
-			t.Errorf("the right password during the delay: %s", got.Body)
-		}
+		reader.done("openSharedLink", "token", token, "password", "the link's password")
+		guesser.do("openSharedLink", "token", token, "password", "the link's password").
+			named("the right password during the delay").code(t, "RATE_LIMITED")
 	})
 }

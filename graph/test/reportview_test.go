@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/db/sites"
@@ -12,9 +11,6 @@ import (
 )
 
 const (
-	setViewMutation = `mutation($id: ID!, $preset: ReportPreset!, $compare: ReportComparisonKind, $match: Boolean!) {
-		setReportView(input: {siteId: $id, preset: $preset, compare: $compare, matchDayOfWeek: $match}) {
-		reportView { preset compare matchDayOfWeek } userErrors { field code } } }`
 	openedQuery = `query($id: ID!) { site(id: $id) {
 		reportView { preset compare matchDayOfWeek } report { from to comparedFrom comparedTo } } }`
 )
@@ -22,9 +18,7 @@ const (
 // TestReportOpensOnTodayAtFirst: until a site has hits of a day that is over in its time zone, its
 // report opens on today. The times of its hits decide, not their UTC days.
 func TestReportOpensOnTodayAtFirst(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		now := a.clock.Now() // 09:30 UTC
 
@@ -43,10 +37,9 @@ func TestReportOpensOnTodayAtFirst(t *testing.T) {
 			{"today in the west", "America/Los_Angeles", time.Hour, "TODAY", "2026-11-20", "2026-11-20"},
 		} {
 			site := c.siteOf(string(rune('a'+i)) + ".example")
-			c.query(`mutation($id: ID!, $zone: String) { updateSite(input: {siteId: $id, timeZone: $zone}) { userErrors { code } } }`,
-				"id", site, "zone", test.zone).ok(t, "updateSite")
+			c.done("updateSite", "siteId", site, "timeZone", test.zone)
 			if test.hit > 0 {
-				storeDay(t, d, a.siteNumber(site), model.At(now.Add(-test.hit)))
+				storeDay(t, a.db, a.siteNumber(site), model.At(now.Add(-test.hit)))
 			}
 
 			got := c.query(openedQuery, "id", site)
@@ -70,9 +63,7 @@ func TestReportOpensOnTodayAtFirst(t *testing.T) {
 // imported day. With hits of today alone, it opens on the imports of the last 28 days, or on today.
 // Readers of a link see the same.
 func TestReportOpensOnImports(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		now := model.At(a.clock.Now())
 		today := now.Day()
@@ -88,10 +79,10 @@ func TestReportOpensOnImports(t *testing.T) {
 		} {
 			site := c.siteOf(string(rune('a'+i)) + ".example")
 			if test.hit {
-				storeDay(t, d, a.siteNumber(site), now)
+				storeDay(t, a.db, a.siteNumber(site), now)
 			}
 			last := today - model.Day(test.age)
-			if _, err := reports.New(d).Import(t.Context(), a.siteNumber(site), &reports.Import{
+			if _, err := reports.New(a.db).Import(t.Context(), a.siteNumber(site), &reports.Import{
 				Source: model.ImportPlausible, First: last - 1, Last: last,
 				Figures: []reports.ImportFigure{{Day: last - 1, Visitors: 1, Visits: 1, Pageviews: 1}, {Day: last, Visitors: 7, Visits: 7, Pageviews: 7}},
 			}, now, sites.RecordImport, func(float64) {}); err != nil {
@@ -120,25 +111,20 @@ func TestReportOpensOnImports(t *testing.T) {
 // TestReportViewOfEachUser: each member has a choice for each site. It opens the report, is stored
 // once, is not in the audit log, and goes with the membership and with the site.
 func TestReportViewOfEachUser(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		site, other := c.siteOf("example.com"), c.siteOf("other.example")
 		viewer := a.join(c, "viewer@example.com", model.RoleViewer)
 		entries := func() int {
 			t.Helper()
-			n, err := dbtest.Count(d, "audit_log")
-			if err != nil {
-				t.Fatal(err)
-			}
+			n := value(dbtest.Count(a.db, "audit_log"))(t)
 			return n
 		}
 		before := entries()
 
 		set := func(c *client, site, preset string, compare any, match bool) *answer {
 			t.Helper()
-			return c.query(setViewMutation, "id", site, "preset", preset, "compare", compare, "match", match).ok(t, "setReportView")
+			return c.done("setReportView", "siteId", site, "preset", preset, "compare", compare, "matchDayOfWeek", match)
 		}
 		got := set(viewer, site, "LAST_7_DAYS", "PREVIOUS_YEAR", false)
 		if got.Body != `{"data":{"setReportView":{"reportView":{"preset":"LAST_7_DAYS","compare":"PREVIOUS_YEAR","matchDayOfWeek":false},"userErrors":[]}}}` {
@@ -147,31 +133,22 @@ func TestReportViewOfEachUser(t *testing.T) {
 		got = viewer.query(openedQuery, "id", site).ok(t, "")
 		want := `{"data":{"site":{"reportView":{"preset":"LAST_7_DAYS","compare":"PREVIOUS_YEAR","matchDayOfWeek":false},` +
 			`"report":{"from":"2026-11-13","to":"2026-11-19","comparedFrom":"2025-11-13","comparedTo":"2025-11-19"}}}}`
-		if got.Body != want {
-			t.Errorf("the viewer's report: %s, want %s", got.Body, want)
-		}
+		got.named("the viewer's report").is(t, want)
 
 		// The period of a request has precedence, and comes without the comparison of the choice.
 		got = viewer.query(`query($id: ID!) { site(id: $id) { report(period: {preset: YESTERDAY}) { from comparedFrom } } }`, "id", site).ok(t, "")
-		if got.at("site.report.from") != "2026-11-19" || got.at("site.report.comparedFrom") != nil {
-			t.Errorf("with a period: %s", got.Body)
-		}
+		got.named("with a period").has(t, "site.report.from", "2026-11-19").has(t, "site.report.comparedFrom", nil)
 		got = viewer.query(`query($id: ID!) { site(id: $id) { report(compare: {kind: PREVIOUS_PERIOD}) { from comparedFrom } } }`, "id", site).ok(t, "")
-		if got.at("site.report.from") != "2026-11-13" || got.at("site.report.comparedFrom") != "2026-11-06" {
-			t.Errorf("with a comparison: %s", got.Body)
-		}
+		got.
+			named("with a comparison").has(t, "site.report.from", "2026-11-13").has(t, "site.report.comparedFrom", "2026-11-06")
 		for _, got := range []*answer{c.query(openedQuery, "id", site), viewer.query(openedQuery, "id", other)} {
-			if got.at("site.reportView.preset") != "TODAY" {
-				t.Errorf("another user or site: %s", got.Body)
-			}
+			got.named("another user or site").has(t, "site.reportView.preset", "TODAY")
 		}
 
 		// All time is never compared.
 		set(viewer, site, "ALL_TIME", "PREVIOUS_PERIOD", true)
 		got = viewer.query(openedQuery, "id", site).ok(t, "")
-		if got.at("site.reportView.compare") != nil || got.at("site.report.comparedFrom") != nil {
-			t.Errorf("all time: %s", got.Body)
-		}
+		got.named("all time").has(t, "site.reportView.compare", nil).has(t, "site.report.comparedFrom", nil)
 
 		set(viewer, site, "TODAY", nil, true)
 		set(c, site, "TODAY", nil, true)
@@ -181,18 +158,13 @@ func TestReportViewOfEachUser(t *testing.T) {
 		}
 		rows := func(want int, when string) {
 			t.Helper()
-			if n, err := dbtest.Count(d, "report_views"); err != nil || n != want {
-				t.Errorf("%s: %d rows, %v; want %d", when, n, err, want)
-			}
+			equal(t, value(dbtest.Count(a.db, "report_views"))(t), want, "%s, rows", when)
 		}
 		rows(3, "after four choices of two users")
 		viewer.query(leaveMutation, "id", c.account()).ok(t, "leaveAccount")
 		rows(2, "after a user has left")
-		c.query(`mutation($id: ID!) { deleteSite(input: {siteId: $id, confirm: "other.example", immediately: true}) { userErrors { code } } }`,
-			"id", other).ok(t, "deleteSite")
-		if err := dbtest.Exec(d, "DELETE FROM sites WHERE domain = 'other.example'"); err != nil {
-			t.Fatal(err)
-		}
+		c.done("deleteSite", "siteId", other, "confirm", "other.example", "immediately", true)
+		must(t, dbtest.Exec(a.db, "DELETE FROM sites WHERE domain = 'other.example'"))
 		rows(1, "after a site was deleted")
 	})
 }
@@ -200,16 +172,14 @@ func TestReportViewOfEachUser(t *testing.T) {
 // TestAllTimeHasNoLimit: all time begins with the first day, imported ones included, also more than
 // 5 years ago.
 func TestAllTimeHasNoLimit(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		site := c.siteOf("example.com")
 		const query = `query($id: ID!) { site(id: $id) { report(period: {preset: ALL_TIME}, compare: {kind: PREVIOUS_YEAR}) {
 			from to totals { visitors } series { start metrics { visitors } } } } }`
 
 		first := model.At(time.Date(2011, 3, 20, 0, 0, 0, 0, time.UTC)).Day()
-		if _, err := reports.New(d).Import(t.Context(), a.siteNumber(site), &reports.Import{
+		if _, err := reports.New(a.db).Import(t.Context(), a.siteNumber(site), &reports.Import{
 			Source: model.ImportPlausible, First: first, Last: first + 1,
 			Figures: []reports.ImportFigure{{Day: first, Visitors: 10, Visits: 12, Pageviews: 30}, {Day: first + 1, Visitors: 7, Visits: 7, Pageviews: 7}},
 		}, model.At(a.clock.Now()), sites.RecordImport, func(float64) {}); err != nil {
@@ -224,8 +194,6 @@ func TestAllTimeHasNoLimit(t *testing.T) {
 		}
 
 		got = c.query(`query($id: ID!) { site(id: $id) { report(period: {from: "2011-03-20", to: "2026-11-20"}) { from } } }`, "id", site)
-		if got.codes() != "INVALID_ARGUMENT" {
-			t.Errorf("the same days by their dates: %s", got.Body)
-		}
+		got.named("the same days by their dates").code(t, "INVALID_ARGUMENT")
 	})
 }

@@ -23,10 +23,7 @@ import (
 func TestSchemaFile(t *testing.T) {
 	t.Parallel()
 	text := graph.SchemaText()
-	parsed, err := gqlparser.LoadSchema(&ast.Source{Name: "schema.graphqls", Input: text})
-	if err != nil {
-		t.Fatal(err)
-	}
+	parsed := value(gqlparser.LoadSchema(&ast.Source{Name: "schema.graphqls", Input: text}))(t)
 
 	var again strings.Builder
 	formatter.NewFormatter(&again, formatter.WithIndent("  ")).FormatSchema(parsed)
@@ -115,10 +112,7 @@ func TestSchemaFileOverHTTP(t *testing.T) {
 	}
 
 	zipped := get(http.MethodGet, "Accept-Encoding", "gzip")
-	reader, err := gzip.NewReader(zipped.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := value(gzip.NewReader(zipped.Body))(t)
 	if unzipped, err := io.ReadAll(reader); err != nil || !bytes.Equal(unzipped, body) || zipped.Header.Get("Content-Encoding") != "gzip" ||
 		zipped.Header.Get("ETag") == plain.Header.Get("ETag") {
 		t.Errorf("in gzip: %d bytes, %v, %v", len(unzipped), err, zipped.Header)
@@ -145,31 +139,18 @@ func TestClientFromSchemaFile(t *testing.T) {
 		"operations.graphql": "../client/operations.graphql", "configure-site.graphql": "../../docs/owner/configure-site.graphql",
 		"genqlient.yaml": "../client/genqlient.yaml",
 	} {
-		text, err := os.ReadFile(copied)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := value(os.ReadFile(copied))(t)
 		text = bytes.ReplaceAll(text, []byte("../schema/*.graphqls"), []byte("schema.graphqls"))
 		text = bytes.ReplaceAll(text, []byte("../../docs/"), nil)
-		if err := os.WriteFile(filepath.Join(folder, name), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(folder, name), text, 0o600))
 	}
-	if err := os.WriteFile(filepath.Join(folder, "schema.graphqls"), []byte(graph.SchemaText()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(folder, "schema.graphqls"), []byte(graph.SchemaText()), 0o600))
 
-	config, err := generate.ReadAndValidateConfig(filepath.Join(folder, "genqlient.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := value(generate.ReadAndValidateConfig(filepath.Join(folder, "genqlient.yaml")))(t)
 	if len(config.Schema) != 1 || !strings.Contains(config.Schema[0], "schema.graphqls") {
 		t.Fatalf("the configuration names the schema %q", config.Schema)
 	}
-	files, err := generate.Generate(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := value(generate.Generate(config))(t)
 
 	var code []byte
 	for _, file := range files {

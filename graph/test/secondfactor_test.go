@@ -17,38 +17,22 @@ import (
 	"github.com/pquerna/otp/totp"
 	"github.com/vektah/gqlparser/v2/ast"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/export"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-const (
-	startTOTPMutation   = `mutation($password: String!) { startTotp(input: {password: $password}) { secret uri qrCode { size path } userErrors { field code } } }`
-	confirmTOTPMutation = `mutation($code: String!) { confirmTotp(input: {code: $code}) { viewer { hasSecondFactor } recoveryCodes userErrors { field code } } }`
-	disableTOTPMutation = `mutation($password: String!) { disableTotp(input: {password: $password}) { viewer { hasSecondFactor } userErrors { field code } } }`
-	renewCodesMutation  = `mutation($password: String!) { renewRecoveryCodes(input: {password: $password}) { recoveryCodes userErrors { field code } } }`
-	signInMutation2     = `mutation($email: String!, $password: String!, $code: String, $passkey: PasskeyAnswerInput) {
-		signIn(input: {email: $email, password: $password, secondFactor: $code, passkey: $passkey}) {
-			viewer { email } secondFactorMethods passkeyRequest { challenge options } userErrors { field code } } }`
-	securityMutation = `mutation($password: String!, $require: Boolean!) {
-		setAccountSecurity(input: {password: $password, requireSecondFactor: $require}) { account { requireSecondFactor } userErrors { field code } } }`
-)
-
 // signIn2 signs in with a code; "" for none.
 func (c *client) signIn2(email, code string) *answer {
 	c.t.Helper()
-	return c.query(signInMutation2, "email", email, "password", password, "code", code)
+	return c.do("signIn", "email", email, "password", password, "secondFactor", code)
 }
 
 // code returns the code of an authenticator app at the clock's time.
 func (a *app) code(secret string) string {
 	a.t.Helper()
-	code, err := totp.GenerateCode(secret, a.clock.Now())
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	code := value(totp.GenerateCode(secret, a.clock.Now()))(a.t)
 	return code
 }
 
@@ -61,8 +45,8 @@ func (a *app) nextCode(secret string) string {
 // enableTOTP sets up an authenticator app, and returns its secret and the recovery codes.
 func (c *client) enableTOTP() (secret string, codes []string) {
 	c.t.Helper()
-	secret = c.query(startTOTPMutation, "password", password).ok(c.t, "startTotp").at("startTotp.secret").(string)
-	confirmed := c.query(confirmTOTPMutation, "code", c.app.code(secret)).ok(c.t, "confirmTotp")
+	secret = c.done("startTotp", "password", password).at("startTotp.secret").(string)
+	confirmed := c.done("confirmTotp", "code", c.app.code(secret))
 	for _, code := range confirmed.at("confirmTotp.recoveryCodes").([]any) {
 		codes = append(codes, code.(string))
 	}
@@ -73,10 +57,7 @@ func (c *client) enableTOTP() (secret string, codes []string) {
 func (a *app) mailsOf(kind string) []string {
 	a.t.Helper()
 	type row struct{ Data string }
-	rows, err := dbtest.Rows[row](a.db, "SELECT data FROM mails WHERE kind = ? ORDER BY id", kind)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	rows := value(dbtest.Rows[row](a.db, "SELECT data FROM mails WHERE kind = ? ORDER BY id", kind))(a.t)
 
 	var data []string
 	for _, row := range rows {
@@ -86,23 +67,19 @@ func (a *app) mailsOf(kind string) []string {
 }
 
 func TestTOTP(t *testing.T) {
-	t.Parallel()
 	const email = "owner@example.com"
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		laptop := a.owner(email)
 		other := a.client()
 		other.signIn(email, password).ok(t, "signIn")
 
 		// Nothing is in use before the first code.
-		if got := laptop.query(confirmTOTPMutation, "code", "123456"); got.userErrors("confirmTotp") != ":SETUP_EXPIRED" {
-			t.Errorf("a code without a setup: %s", got.Body)
-		}
-		if got := laptop.query(startTOTPMutation, "password", "wrong password"); got.userErrors("startTotp") != "password:WRONG_CREDENTIALS" || got.at("startTotp.secret") != nil {
-			t.Errorf("a wrong password: %s", got.Body)
-		}
+		laptop.do("confirmTotp", "code", "123456").
+			named("a code without a setup").fails(t, "confirmTotp", ":SETUP_EXPIRED")
+		laptop.do("startTotp", "password", "wrong password").
+			named("a wrong password").fails(t, "startTotp", "password:WRONG_CREDENTIALS").has(t, "startTotp.secret", nil)
 
-		setup := laptop.query(startTOTPMutation, "password", password).ok(t, "startTotp")
+		setup := laptop.done("startTotp", "password", password)
 		abandoned := setup.at("startTotp.secret").(string)
 		if uri := setup.at("startTotp.uri").(string); !strings.HasPrefix(uri, "otpauth://totp/Tallygate%20127.0.0.1:owner@example.com?") || !strings.Contains(uri, abandoned) {
 			t.Errorf("the URI is %s", uri)
@@ -112,23 +89,21 @@ func TestTOTP(t *testing.T) {
 		}
 
 		a.clock.Add(model.TOTPSetupLifetime)
-		if got := laptop.query(confirmTOTPMutation, "code", a.code(abandoned)); got.userErrors("confirmTotp") != ":SETUP_EXPIRED" {
-			t.Errorf("a setup that is too old: %s", got.Body)
-		}
-		if n, err := accounts.New(d).DeleteExpiredSecrets(t.Context(), model.At(a.clock.Now())); err != nil || n != 1 {
+		laptop.do("confirmTotp", "code", a.code(abandoned)).
+			named("a setup that is too old").fails(t, "confirmTotp", ":SETUP_EXPIRED")
+		if n, err := accounts.New(a.db).DeleteExpiredSecrets(t.Context(), model.At(a.clock.Now())); err != nil || n != 1 {
 			t.Errorf("housekeeping: %d, %v", n, err)
 		}
 
-		secret := laptop.query(startTOTPMutation, "password", password).ok(t, "startTotp").at("startTotp.secret").(string)
+		secret := laptop.done("startTotp", "password", password).at("startTotp.secret").(string)
 		for _, wrong := range []string{"", "12345", "1234567", "abcdef", a.code(abandoned)} {
-			if got := laptop.query(confirmTOTPMutation, "code", wrong); got.userErrors("confirmTotp") != "code:INVALID_SECOND_FACTOR" {
-				t.Errorf("the first code %q: %s", wrong, got.Body)
-			}
+			laptop.do("confirmTotp", "code", wrong).
+				named("the first code %q", wrong).fails(t, "confirmTotp", "code:INVALID_SECOND_FACTOR")
 		}
 		other.signIn(email, password).ok(t, "signIn")
 
 		first := a.code(secret)
-		confirmed := laptop.query(confirmTOTPMutation, "code", first[:3]+" "+first[3:]).ok(t, "confirmTotp")
+		confirmed := laptop.done("confirmTotp", "code", first[:3]+" "+first[3:])
 		codes := confirmed.at("confirmTotp.recoveryCodes").([]any)
 		if len(codes) != model.RecoveryCodes || confirmed.at("confirmTotp.viewer.hasSecondFactor") != true {
 			t.Errorf("confirmed: %s", confirmed.Body)
@@ -142,16 +117,15 @@ func TestTOTP(t *testing.T) {
 			t.Error("a secret or a recovery code is stored as it is")
 		}
 		raw, err := base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(secret)
-		rows, rowsErr := dbtest.Rows[[]byte](d, "SELECT secret FROM totp_secrets")
+		rows, rowsErr := dbtest.Rows[[]byte](a.db, "SELECT secret FROM totp_secrets")
 		if err != nil || rowsErr != nil || len(rows) != 1 || bytes.Contains(rows[0], raw) {
 			t.Errorf("stored secrets: %d, %v, %v", len(rows), err, rowsErr)
 		}
 
 		// The password alone starts no session.
 		got := other.signIn(email, password).ok(t, "signIn")
-		if got.at("signIn.viewer") != nil || other.viewer() != "" {
-			t.Errorf("the password alone: %s", got.Body)
-		}
+		got.named("the password alone").has(t, "signIn.viewer", nil)
+		equal(t, other.viewer(), "", "the password alone")
 		if got := other.signIn2(email, "").ok(t, "signIn"); fmt.Sprint(got.at("signIn.secondFactorMethods")) != "[TOTP RECOVERY_CODE]" || got.at("signIn.passkeyRequest") != nil {
 			t.Errorf("a missing second factor: %s", got.Body)
 		}
@@ -160,23 +134,18 @@ func TestTOTP(t *testing.T) {
 		// neighbours.
 		refused := func(what, code string) {
 			t.Helper()
-			if got := other.signIn2(email, code); got.userErrors("signIn") != "secondFactor:INVALID_SECOND_FACTOR" || other.viewer() != "" {
-				t.Errorf("%s: %s", what, got.Body)
-			}
+			other.signIn2(email, code).named("%s", what).fails(t, "signIn", "secondFactor:INVALID_SECOND_FACTOR")
+			equal(t, other.viewer(), "", "%s", what)
 		}
 		refused("the code of the setup", first)
 		next := a.nextCode(secret)
 		a.clock.Add(model.TOTPPeriod)
-		if got := other.signIn2(email, next).ok(t, "signIn"); got.at("signIn.viewer.email") != email {
-			t.Errorf("the code of the period before: %s", got.Body)
-		}
+		other.signIn2(email, next).ok(t, "signIn").
+			named("the code of the period before").has(t, "signIn.viewer.email", email)
 		other.signOut()
 		refused("a code again", next)
 		refused("an unknown recovery code", model.NewRecoveryCodes()[0])
-		early, err := totp.GenerateCode(secret, a.clock.Now().Add(model.TOTPPeriod))
-		if err != nil {
-			t.Fatal(err)
-		}
+		early := value(totp.GenerateCode(secret, a.clock.Now().Add(model.TOTPPeriod)))(t)
 		other.signIn2(email, early).ok(t, "signIn")
 		other.signOut()
 		refused("a code older than the last one", a.code(secret))
@@ -186,9 +155,7 @@ func TestTOTP(t *testing.T) {
 		// A recovery code works once, however it is typed.
 		code := codes[0].(string)
 		other.signIn2(email, strings.ToUpper(strings.ReplaceAll(code, "-", " "))).ok(t, "signIn")
-		if other.viewer() == "" {
-			t.Error("a recovery code does not sign in")
-		}
+		differ(t, other.viewer(), "", "a recovery code does not sign in")
 		other.signOut()
 		refused("a recovery code again", code)
 		if mails := a.mailsOf(model.MailRecoveryCode); len(mails) != 1 || !strings.Contains(mails[0], `"left":9`) {
@@ -197,36 +164,31 @@ func TestTOTP(t *testing.T) {
 
 		// New recovery codes replace the old ones.
 		a.clock.Add(time.Hour)
-		renewed := laptop.query(renewCodesMutation, "password", password).ok(t, "renewRecoveryCodes").at("renewRecoveryCodes.recoveryCodes").([]any)
+		renewed := laptop.done("renewRecoveryCodes", "password", password).at("renewRecoveryCodes.recoveryCodes").([]any)
 		refused("a replaced recovery code", codes[1].(string))
 		other.signIn2(email, renewed[9].(string)).ok(t, "signIn")
 
 		// A new phone: the old app works until the new one is confirmed, and then no more.
-		replaced := laptop.query(startTOTPMutation, "password", password).ok(t, "startTotp").at("startTotp.secret").(string)
+		replaced := laptop.done("startTotp", "password", password).at("startTotp.secret").(string)
 		other.signIn2(email, a.nextCode(secret)).ok(t, "signIn")
-		if got := laptop.query(confirmTOTPMutation, "code", a.nextCode(replaced)).ok(t, "confirmTotp"); fmt.Sprint(got.at("confirmTotp.recoveryCodes")) != "[]" || other.viewer() == "" {
+		if got := laptop.done("confirmTotp", "code", a.nextCode(replaced)); fmt.Sprint(got.at("confirmTotp.recoveryCodes")) != "[]" || other.viewer() == "" {
 			t.Errorf("a new app: %s", got.Body)
 		}
 		other.signOut()
 		refused("the code of the old app", a.nextCode(secret))
 
 		// Removal needs the password, and asks for no second factor afterwards.
-		if got := laptop.query(disableTOTPMutation, "password", "wrong password"); got.userErrors("disableTotp") != "password:WRONG_CREDENTIALS" {
-			t.Errorf("a wrong password: %s", got.Body)
-		}
-		if got := laptop.query(disableTOTPMutation, "password", password).ok(t, "disableTotp"); got.at("disableTotp.viewer.hasSecondFactor") != false {
-			t.Errorf("disabled: %s", got.Body)
-		}
-		if got := laptop.query(disableTOTPMutation, "password", password); got.userErrors("disableTotp") != ":NO_SECOND_FACTOR" {
-			t.Errorf("disabled again: %s", got.Body)
-		}
-		if got := laptop.query(renewCodesMutation, "password", password); got.userErrors("renewRecoveryCodes") != ":NO_SECOND_FACTOR" {
-			t.Errorf("codes without a second factor: %s", got.Body)
-		}
-		if got := other.signIn(email, password).ok(t, "signIn"); got.at("signIn.viewer.email") != email {
-			t.Errorf("the password alone, again: %s", got.Body)
-		}
-		if rows, err := dbtest.Rows[int](d, "SELECT count(*) FROM recovery_codes"); err != nil || rows[0] != 0 {
+		laptop.do("disableTotp", "password", "wrong password").
+			named("a wrong password").fails(t, "disableTotp", "password:WRONG_CREDENTIALS")
+		laptop.done("disableTotp", "password", password).
+			named("disabled").has(t, "disableTotp.viewer.hasSecondFactor", false)
+		laptop.do("disableTotp", "password", password).
+			named("disabled again").fails(t, "disableTotp", ":NO_SECOND_FACTOR")
+		laptop.do("renewRecoveryCodes", "password", password).
+			named("codes without a second factor").fails(t, "renewRecoveryCodes", ":NO_SECOND_FACTOR")
+		other.signIn(email, password).ok(t, "signIn").
+			named("the password alone, again").has(t, "signIn.viewer.email", email)
+		if rows, err := dbtest.Rows[int](a.db, "SELECT count(*) FROM recovery_codes"); err != nil || rows[0] != 0 {
 			t.Errorf("%v recovery codes are left, %v", rows, err)
 		}
 		if mails := a.mailsOf(model.MailSecondFactor); len(mails) != 3 || !strings.Contains(mails[0], `"added":true`) || strings.Contains(mails[2], "added") {
@@ -238,10 +200,8 @@ func TestTOTP(t *testing.T) {
 // TestSecondFactorIsNotGuessed: wrong codes are counted for the user, over all networks and also in
 // parallel, and only callers with the right password raise that counter.
 func TestSecondFactorIsNotGuessed(t *testing.T) {
-	t.Parallel()
 	const email = "owner@example.com"
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		owner := a.owner(email)
 		secret, codes := owner.enableTOTP()
 		a.owner("second@example.com").enableTOTP()
@@ -270,59 +230,45 @@ func TestSecondFactorIsNotGuessed(t *testing.T) {
 
 		n := 0
 		checked.Range(func(any, any) bool { n++; return true })
-		if n != 5 {
-			t.Errorf("%d of 12 guesses were checked, want 5", n)
-		}
+		equal(t, n, 5, "12 guesses were checked")
 
 		// The right code waits as well, from an unknown device, and the owner's browser does not.
 		visitor := a.client()
 		visitor.address = "198.51.100.9"
-		if got := visitor.signIn2(email, codes[0]); got.codes() != "RATE_LIMITED" {
-			t.Errorf("a right code during the wait: %s", got.Body)
-		}
+		visitor.signIn2(email, codes[0]).named("a right code during the wait").code(t, "RATE_LIMITED")
 		owner.signOut()
 		owner.signIn2(email, a.nextCode(secret)).ok(t, "signIn")
 
 		a.clock.Add(time.Minute)
 		visitor.signIn2(email, codes[0]).ok(t, "signIn")
-		if visitor.viewer() == "" {
-			t.Error("the right code after the wait does not sign in")
-		}
+		differ(t, visitor.viewer(), "", "the right code after the wait does not sign in")
 	})
 }
 
 // TestPasswordChangesKeepSecondFactors: neither a reset by mail nor a change removes a second
 // factor or signs in without it.
 func TestPasswordChangesKeepSecondFactors(t *testing.T) {
-	t.Parallel()
 	const email, next = "owner@example.com", "a new password"
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		owner := a.owner(email)
 		secret, _ := owner.enableTOTP()
 
-		owner.query(changePasswordMutation, "current", password, "password", next).ok(t, "changePassword")
-		if owner.viewer() == "" {
-			t.Error("the session ended with the change")
-		}
+		owner.done("changePassword", "currentPassword", password, "password", next)
+		differ(t, owner.viewer(), "", "the session ended with the change")
 
 		thief := a.client()
-		thief.query(requestResetMutation, "email", email).ok(t, "requestPasswordReset")
-		thief.query(resetMutation, "token", a.mailedSecret(email), "password", password).ok(t, "resetPassword")
-		if got := thief.signIn2(email, "").ok(t, "signIn"); got.at("signIn.viewer") != nil || thief.viewer() != "" {
-			t.Errorf("after a reset: %s", got.Body)
-		}
+		thief.done("requestPasswordReset", "email", email)
+		thief.done("resetPassword", "token", a.mailedSecret(email), "password", password)
+		thief.signIn2(email, "").ok(t, "signIn").named("after a reset").has(t, "signIn.viewer", nil)
+		equal(t, thief.viewer(), "", "after a reset")
 		thief.signIn2(email, a.nextCode(secret)).ok(t, "signIn")
-		if thief.viewer() == "" {
-			t.Error("the code does not sign in after the reset")
-		}
+		differ(t, thief.viewer(), "", "the code does not sign in after the reset")
 	})
 }
 
 // TestRequiredSecondFactor: a member without the second factor that the account requires can call
 // only what sets one up.
 func TestRequiredSecondFactor(t *testing.T) {
-	t.Parallel()
 	// What such a member may call, and what needs no account at all.
 	open := []string{
 		"viewer", "installation", "passkeySignIn", "signOut", "startTotp", "confirmTotp", "disableTotp", "renewRecoveryCodes",
@@ -330,26 +276,21 @@ func TestRequiredSecondFactor(t *testing.T) {
 		"signUp", "confirmSignUp", "signIn", "startProviderSignIn", "finishProviderSignIn", "signInWithPasskey", "requestPasswordReset", "resetPassword", "acceptInvitation", "invitationOffer", "openSharedLink",
 		"stopAlertMails", "confirmEmailChange", "confirmAlertChannel",
 	}
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 1 << 30 })
+	eachAppWith(t, unlimited, func(t *testing.T, a *app) {
 		owner := a.owner("owner@example.com")
 		site := owner.siteOf("first.example")
 		member := a.join(owner, "member@example.com", model.RoleMember)
 		token := member.createToken("READ", "WRITE", "EXPORT")
 
 		require := func(c *client, on bool) *answer {
-			return c.query(securityMutation, "password", password, "require", on)
+			return c.do("setAccountSecurity", "password", password, "requireSecondFactor", on)
 		}
-		if got := require(owner, true); got.userErrors("setAccountSecurity") != ":NO_SECOND_FACTOR" {
-			t.Errorf("an owner without a second factor: %s", got.Body)
-		}
+		require(owner, true).
+			named("an owner without a second factor").fails(t, "setAccountSecurity", ":NO_SECOND_FACTOR")
 		secret, _ := owner.enableTOTP()
-		if got := require(owner, true).ok(t, "setAccountSecurity"); got.at("setAccountSecurity.account.requireSecondFactor") != true {
-			t.Errorf("required: %s", got.Body)
-		}
-		if got := require(member, false); got.codes() != "FORBIDDEN" {
-			t.Errorf("a member: %s", got.Body)
-		}
+		require(owner, true).ok(t, "setAccountSecurity").
+			named("required").has(t, "setAccountSecurity.account.requireSecondFactor", true)
+		require(member, false).named("a member").code(t, "FORBIDDEN")
 
 		// The owners see who lacks one; the members do not see it of each other.
 		const members = `{ viewer { account { members { email hasSecondFactor secondFactors { recoveryCodesLeft } } } } }`
@@ -375,9 +316,7 @@ func TestRequiredSecondFactor(t *testing.T) {
 				if slices.Contains(strings.Fields("updateAccount deleteSite deleteSitekey inviteMember revokeInvitation setMemberRole removeMember deleteAccount restoreSite transferSite transferSitekey suspendAccount resumeAccount setAccountSecurity setAccountProvider verifyProviderDomain deleteAccountProvider setSitePlan setCaptchaPlan installationHealth accounts"), f.Name) {
 					want = "FORBIDDEN"
 				}
-				if got.codes() != want {
-					t.Errorf("%s: %s, want %s", f.Name, got.Body, want)
-				}
+				got.named("%s", f.Name).code(t, want)
 			}
 		}
 		for query, want := range map[string]string{
@@ -386,20 +325,13 @@ func TestRequiredSecondFactor(t *testing.T) {
 			`{ viewer { account { name other: members { email } } } }`:                                    "SECOND_FACTOR_REQUIRED",
 			`{ viewer { account { captchaPlan } } }`:                                                      "SECOND_FACTOR_REQUIRED",
 		} {
-			if got := member.query(query); got.codes() != want {
-				t.Errorf("%s: %s", query, got.Body)
-			}
+			member.query(query).named("%s", query).code(t, want)
 		}
 		for _, query := range []string{`{ sites { totalCount } }`, `{ viewer { email } }`, `{ node(id: "` + site + `") { id } }`} {
-			if got := a.with(token.secret, query); got.codes() != "SECOND_FACTOR_REQUIRED" {
-				t.Errorf("with the member's token, %s: %s", query, got.Body)
-			}
+			a.with(token.secret, query).named("with the member's token, %s", query).code(t, "SECOND_FACTOR_REQUIRED")
 		}
 
-		r, err := http.NewRequest(http.MethodGet, a.url, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := value(http.NewRequest(http.MethodGet, a.url, nil))(t)
 		r.Header.Set("Authorization", "Bearer "+token.secret)
 		if _, err := a.auth.Downloader(r); model.KindOf(err) != model.Forbidden {
 			t.Errorf("a download: %v", err)
@@ -407,35 +339,30 @@ func TestRequiredSecondFactor(t *testing.T) {
 
 		// The owner is not barred, and cannot remove the last second factor.
 		owner.query(`{ sites { totalCount } }`).ok(t, "")
-		if got := owner.query(disableTOTPMutation, "password", password); got.userErrors("disableTotp") != ":SECOND_FACTOR_NEEDED" {
-			t.Errorf("the last second factor: %s", got.Body)
-		}
+		owner.do("disableTotp", "password", password).
+			named("the last second factor").fails(t, "disableTotp", ":SECOND_FACTOR_NEEDED")
 
 		// A new member joins, and is barred as well; with a second factor every field opens.
 		owner.signIn2("owner@example.com", a.nextCode(secret)).ok(t, "signIn")
 		late := a.join(owner, "late@example.com", model.RoleViewer)
-		if got := late.query(`{ sites { totalCount } }`); got.codes() != "SECOND_FACTOR_REQUIRED" {
-			t.Errorf("a new member: %s", got.Body)
-		}
+		late.query(`{ sites { totalCount } }`).named("a new member").code(t, "SECOND_FACTOR_REQUIRED")
 		member.enableTOTP()
 		member.query(`{ sites { totalCount } viewer { account { members { email } } } }`).ok(t, "")
 		a.with(token.secret, `{ sites { totalCount } }`).ok(t, "")
 
 		require(owner, false).ok(t, "setAccountSecurity")
 		late.query(`{ sites { totalCount } }`).ok(t, "")
-		owner.query(disableTOTPMutation, "password", password).ok(t, "disableTotp")
+		owner.done("disableTotp", "password", password)
 	})
 }
 
 // TestDownloadInAnotherAccount: a person who lacks the second factor that one account requires can
 // download rows of another one, whichever is the default account.
 func TestDownloadInAnotherAccount(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		owner, person := a.owner("owner@example.com"), a.owner("person@example.com")
 		strict, own := owner.siteOf("strict.example"), person.siteOf("own.example")
-		handler := export.Handler(export.Options{DB: d, User: a.auth.Downloader, Log: slog.New(slog.DiscardHandler)})
+		handler := export.Handler(export.Options{DB: a.db, User: a.auth.Downloader, Log: slog.New(slog.DiscardHandler)})
 
 		status := func(site, credential, value string) int {
 			r := httptest.NewRequest(http.MethodGet, export.Path+"?"+url.Values{
@@ -457,14 +384,14 @@ func TestDownloadInAnotherAccount(t *testing.T) {
 		// A member of the strict account owns an account too, and a person with an own account
 		// joins it: the strict account is the default one of the first and not of the second.
 		member := a.join(owner, "member@example.com", model.RoleMember)
-		second := member.query(createAccountMutation, "name", "Second").ok(t, "createAccount").at("createAccount.account.id")
-		created := member.query(`mutation($id: ID!) { createSite(input: {accountId: $id, domain: "second.example"}) { site { id } userErrors { code } } }`, "id", second)
+		second := member.done("createAccount", "name", "Second").at("createAccount.account.id")
+		created := member.do("createSite", "accountId", second, "domain", "second.example")
 		other := created.ok(t, "createSite").at("createSite.site.id").(string)
 		person.query(joinMutation, "token", a.invite(owner, "person@example.com", model.RoleViewer)).ok(t, "acceptInvitation")
 		token := member.createToken("EXPORT")
 
 		owner.enableTOTP()
-		owner.query(securityMutation, "password", password, "require", true).ok(t, "setAccountSecurity")
+		owner.done("setAccountSecurity", "password", password, "requireSecondFactor", true)
 
 		for name, test := range map[string]struct {
 			site, credential, value string
@@ -479,21 +406,13 @@ func TestDownloadInAnotherAccount(t *testing.T) {
 			"token, second account":            {other, "Authorization", "Bearer " + token.secret, http.StatusForbidden},
 			"no one":                           {own, "Cookie", "", http.StatusUnauthorized},
 		} {
-			if got := status(test.site, test.credential, test.value); got != test.want {
-				t.Errorf("%s: status %d, want %d", name, got, test.want)
-			}
+			equal(t, status(test.site, test.credential, test.value), test.want, "%s", name)
 		}
 	})
 }
 
 const (
-	startPasskeyMutation  = `mutation($password: String!) { startPasskeyRegistration(input: {password: $password}) { request { challenge options } userErrors { field code } } }`
-	finishPasskeyMutation = `mutation($challenge: String!, $credential: String!, $name: String!) {
-		finishPasskeyRegistration(input: {challenge: $challenge, credential: $credential, name: $name}) { passkey { id name lastUsedAt } recoveryCodes userErrors { field code } } }`
-	passkeySignInQuery    = `{ passkeySignIn { challenge options } }`
-	passkeySignInMutation = `mutation($challenge: String!, $credential: String!) { signInWithPasskey(input: {challenge: $challenge, credential: $credential}) { viewer { email } userErrors { field code } } }`
-	deletePasskeyMutation = `mutation($id: ID!, $password: String!) { deletePasskey(input: {passkeyId: $id, password: $password}) { passkey { name } userErrors { field code } } }`
-	renamePasskeyMutation = `mutation($id: ID!, $name: String!) { renamePasskey(input: {passkeyId: $id, name: $name}) { passkey { name } userErrors { field code } } }`
+	passkeySignInQuery = `{ passkeySignIn { challenge options } }`
 )
 
 // request is a PasskeyRequest at a path of an answer.
@@ -506,37 +425,34 @@ func request(got *answer, path string) (challenge, options string) {
 // register creates a passkey, and returns its answer.
 func (c *client) register(k *authenticator, name string) *answer {
 	c.t.Helper()
-	challenge, options := request(c.query(startPasskeyMutation, "password", password).ok(c.t, "startPasskeyRegistration"), "startPasskeyRegistration.request")
-	return c.query(finishPasskeyMutation, "challenge", challenge, "credential", k.create(options), "name", name)
+	challenge, options := request(c.done("startPasskeyRegistration", "password", password), "startPasskeyRegistration.request")
+	return c.do("finishPasskeyRegistration", "challenge", challenge, "credential", k.create(options), "name", name)
 }
 
 // passkeySignIn signs in with a passkey alone.
 func (c *client) passkeySignIn(k *authenticator) *answer {
 	c.t.Helper()
 	challenge, options := request(c.query(passkeySignInQuery).ok(c.t, ""), "passkeySignIn")
-	return c.query(passkeySignInMutation, "challenge", challenge, "credential", k.get(options))
+	return c.do("signInWithPasskey", "challenge", challenge, "credential", k.get(options))
 }
 
 func TestPasskeys(t *testing.T) {
-	t.Parallel()
 	const email = "owner@example.com"
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d, localhost)
+	eachAppWith(t, localhost, func(t *testing.T, a *app) {
 		owner, visitor := a.owner(email), a.client()
 		k := newAuthenticator(t, a)
 
 		// What a registration refuses.
 		finish := func(c *client, challenge, credential, name string) string {
 			t.Helper()
-			return c.query(finishPasskeyMutation, "challenge", challenge, "credential", credential, "name", name).userErrors("finishPasskeyRegistration")
+			return c.do("finishPasskeyRegistration", "challenge", challenge, "credential", credential, "name", name).userErrors("finishPasskeyRegistration")
 		}
 		start := func(c *client) (string, string) {
 			t.Helper()
-			return request(c.query(startPasskeyMutation, "password", password).ok(t, "startPasskeyRegistration"), "startPasskeyRegistration.request")
+			return request(c.done("startPasskeyRegistration", "password", password), "startPasskeyRegistration.request")
 		}
-		if got := owner.query(startPasskeyMutation, "password", "wrong password"); got.userErrors("startPasskeyRegistration") != "password:WRONG_CREDENTIALS" {
-			t.Errorf("a wrong password: %s", got.Body)
-		}
+		owner.do("startPasskeyRegistration", "password", "wrong password").
+			named("a wrong password").fails(t, "startPasskeyRegistration", "password:WRONG_CREDENTIALS")
 		challenge, options := start(owner)
 		elsewhere := *k
 		elsewhere.origin = "http://evil.example"
@@ -549,13 +465,9 @@ func TestPasskeys(t *testing.T) {
 			"an assertion":             finish(owner, challenge, k.get(options), "Key"),
 			"no JSON":                  finish(owner, challenge, "{", "Key"),
 		} {
-			if got != "credential:INVALID_PASSKEY" {
-				t.Errorf("a registration with %s: %q", what, got)
-			}
+			equal(t, got, "credential:INVALID_PASSKEY", "a registration with %s", what)
 		}
-		if got := finish(owner, challenge, k.create(options), " "); got != "name:INVALID_NAME" {
-			t.Errorf("a registration without a name: %q", got)
-		}
+		equal(t, finish(owner, challenge, k.create(options), " "), "name:INVALID_NAME", "a registration without a name")
 		a.clock.Add(model.ChallengeLifetime)
 		if got := finish(owner, challenge, k.create(options), "Key"); got != "credential:INVALID_PASSKEY" {
 			t.Errorf("a registration that is too late: %q", got)
@@ -564,38 +476,30 @@ func TestPasskeys(t *testing.T) {
 		// The first passkey is the first second factor.
 		challenge, options = start(owner)
 		credential := k.create(options)
-		got := owner.query(finishPasskeyMutation, "challenge", challenge, "credential", credential, "name", " Laptop ").ok(t, "finishPasskeyRegistration")
+		got := owner.done("finishPasskeyRegistration", "challenge", challenge, "credential", credential, "name", " Laptop ")
 		if codes, _ := got.at("finishPasskeyRegistration.recoveryCodes").([]any); len(codes) != 10 || got.at("finishPasskeyRegistration.passkey.name") != "Laptop" {
 			t.Errorf("the first passkey: %s", got.Body)
 		}
 		id := got.at("finishPasskeyRegistration.passkey.id").(string)
-		if got := finish(owner, challenge, credential, "Key"); got != "credential:INVALID_PASSKEY" {
-			t.Errorf("the challenge again: %q", got)
-		}
+		equal(t, finish(owner, challenge, credential, "Key"), "credential:INVALID_PASSKEY", "the challenge again")
 		challenge, options = start(owner)
 		if !strings.Contains(options, webText.EncodeToString(k.id)) {
 			t.Errorf("the options do not exclude the passkey: %s", options)
 		}
-		if got := finish(owner, challenge, k.create(options), "Key"); got != ":PASSKEY_EXISTS" {
-			t.Errorf("the passkey again: %q", got)
-		}
+		equal(t, finish(owner, challenge, k.create(options), "Key"), ":PASSKEY_EXISTS", "the passkey again")
 
 		// As a second factor.
 		ask := func() (string, string) {
 			t.Helper()
 			got := visitor.signIn2(email, "").ok(t, "signIn")
-			if fmt.Sprint(got.at("signIn.secondFactorMethods")) != "[PASSKEY RECOVERY_CODE]" {
-				t.Fatalf("the methods: %s", got.Body)
-			}
+			got.named("the methods").prints(t, "signIn.secondFactorMethods", "[PASSKEY RECOVERY_CODE]")
 			return request(got, "signIn.passkeyRequest")
 		}
 		answer := func(challenge, credential string) string {
 			t.Helper()
-			got := visitor.query(signInMutation2, "email", email, "password", password, "passkey", map[string]any{"challenge": challenge, "credential": credential})
+			got := visitor.do("signIn", "email", email, "password", password, "passkey", map[string]any{"challenge": challenge, "credential": credential})
 			if wrong := got.userErrors("signIn"); wrong != "" || visitor.viewer() == "" {
-				if visitor.viewer() != "" {
-					t.Errorf("signed in: %s", got.Body)
-				}
+				equal(t, visitor.viewer(), "", "signed in: %s", got.Body)
 				return wrong
 			}
 			visitor.signOut()
@@ -603,18 +507,12 @@ func TestPasskeys(t *testing.T) {
 		}
 		challenge, options = ask()
 		assertion := k.get(options)
-		if got := answer(challenge, assertion); got != "signed in" {
-			t.Fatalf("the passkey as a second factor: %q", got)
-		}
+		equal(t, answer(challenge, assertion), "signed in", "the passkey as a second factor")
 		const refused = "secondFactor:INVALID_SECOND_FACTOR"
-		if got := answer(challenge, assertion); got != refused {
-			t.Errorf("the same answer again: %q", got)
-		}
+		equal(t, answer(challenge, assertion), refused, "the same answer again")
 		k.verify = false
 		challenge, options = ask()
-		if got := answer(challenge, k.get(options)); got != "signed in" {
-			t.Errorf("a passkey that does not verify its user, after the password: %q", got)
-		}
+		equal(t, answer(challenge, k.get(options)), "signed in", "a passkey that does not verify its user, after the password")
 		k.verify = true
 
 		challenge, options = ask()
@@ -634,38 +532,30 @@ func TestPasskeys(t *testing.T) {
 			{"an answer to another challenge", challenge, k.get(anyOptions)},
 		} {
 			a.clock.Add(time.Duration(i*i) * time.Second)
-			if got := answer(wrong.challenge, wrong.credential); got != refused {
-				t.Errorf("%s: %q", wrong.what, got)
-			}
+			equal(t, answer(wrong.challenge, wrong.credential), refused, "%s", wrong.what)
 		}
 		a.clock.Add(20 * time.Minute)
-		if got := answer(challenge, k.get(options)); got != refused {
-			t.Errorf("an expired challenge: %q", got)
-		}
+		equal(t, answer(challenge, k.get(options)), refused, "an expired challenge")
 		a.clock.Add(20 * time.Minute)
 
 		// Instead of the password.
-		if got := visitor.passkeySignIn(k).ok(t, "signInWithPasskey"); got.at("signInWithPasskey.viewer.email") != email || visitor.viewer() != email {
-			t.Errorf("the passkey alone: %s", got.Body)
-		}
+		visitor.passkeySignIn(k).ok(t, "signInWithPasskey").
+			named("the passkey alone").has(t, "signInWithPasskey.viewer.email", email)
+		equal(t, visitor.viewer(), email, "the passkey alone")
 		visitor.signOut()
 		challenge, options = request(visitor.query(passkeySignInQuery).ok(t, ""), "passkeySignIn")
 		assertion = k.get(options)
-		visitor.query(passkeySignInMutation, "challenge", challenge, "credential", assertion).ok(t, "signInWithPasskey")
+		visitor.done("signInWithPasskey", "challenge", challenge, "credential", assertion)
 		visitor.signOut()
 
 		const no = "credential:INVALID_PASSKEY"
 		alone := func(challenge, credential string) string {
 			t.Helper()
-			got := visitor.query(passkeySignInMutation, "challenge", challenge, "credential", credential)
-			if visitor.viewer() != "" {
-				t.Errorf("signed in: %s", got.Body)
-			}
+			got := visitor.do("signInWithPasskey", "challenge", challenge, "credential", credential)
+			equal(t, visitor.viewer(), "", "signed in: %s", got.Body)
 			return got.userErrors("signInWithPasskey")
 		}
-		if got := alone(challenge, assertion); got != no {
-			t.Errorf("the same answer again: %q", got)
-		}
+		equal(t, alone(challenge, assertion), no, "the same answer again")
 		challenge, options = request(visitor.query(passkeySignInQuery).ok(t, ""), "passkeySignIn")
 		unverified, impostor, rp := *k, *k, *k
 		unverified.verify = false
@@ -678,37 +568,28 @@ func TestPasskeys(t *testing.T) {
 			"no verification of the user": unverified.get(options), "another user's handle": impostor.get(options), "another relying party": rp.get(options),
 			"another origin": elsewhere.get(options), "a counter that went back": copied.get(options), "an unknown passkey": newAuthenticator(t, a).get(options),
 		} {
-			if got := alone(challenge, credential); got != no {
-				t.Errorf("alone, %s: %q", what, got)
-			}
+			equal(t, alone(challenge, credential), no, "alone, %s", what)
 		}
 		for i := range 30 {
 			alone(challenge, fmt.Sprintf(`{"id":"%d"}`, i))
 		}
 		a.clock.Add(model.ChallengeLifetime)
-		if got := alone(challenge, k.get(options)); got != no {
-			t.Errorf("alone, an expired challenge: %q", got)
-		}
-		if n, err := accounts.New(d).DeleteExpiredSecrets(t.Context(), model.At(a.clock.Now())); err != nil || n == 0 {
+		equal(t, alone(challenge, k.get(options)), no, "alone, an expired challenge")
+		if n, err := accounts.New(a.db).DeleteExpiredSecrets(t.Context(), model.At(a.clock.Now())); err != nil || n == 0 {
 			t.Errorf("housekeeping: %d, %v", n, err)
 		}
 
 		// Names, and the removal.
 		owner.signOut()
 		owner.passkeySignIn(k).ok(t, "signInWithPasskey")
-		if got := owner.query(renamePasskeyMutation, "id", id, "name", "Phone").ok(t, "renamePasskey"); got.at("renamePasskey.passkey.name") != "Phone" {
-			t.Errorf("renamed: %s", got.Body)
-		}
-		if got := owner.query(`{ viewer { secondFactors { totpSince recoveryCodesLeft passkeys { name lastUsedAt } } } }`).ok(t, ""); got.at("viewer.secondFactors.passkeys.0.lastUsedAt") != a.clock.Now().Format(time.RFC3339) {
-			t.Errorf("the passkeys: %s", got.Body)
-		}
-		if got := owner.query(deletePasskeyMutation, "id", id, "password", "wrong password"); got.userErrors("deletePasskey") != "password:WRONG_CREDENTIALS" {
-			t.Errorf("a wrong password: %s", got.Body)
-		}
-		owner.query(deletePasskeyMutation, "id", id, "password", password).ok(t, "deletePasskey")
-		if got := visitor.passkeySignIn(k); got.userErrors("signInWithPasskey") != no {
-			t.Errorf("a deleted passkey: %s", got.Body)
-		}
+		owner.done("renamePasskey", "passkeyId", id, "name", "Phone").
+			named("renamed").has(t, "renamePasskey.passkey.name", "Phone")
+		owner.query(`{ viewer { secondFactors { totpSince recoveryCodesLeft passkeys { name lastUsedAt } } } }`).ok(t, "").
+			named("the passkeys").has(t, "viewer.secondFactors.passkeys.0.lastUsedAt", a.clock.Now().Format(time.RFC3339))
+		owner.do("deletePasskey", "passkeyId", id, "password", "wrong password").
+			named("a wrong password").fails(t, "deletePasskey", "password:WRONG_CREDENTIALS")
+		owner.done("deletePasskey", "passkeyId", id, "password", password)
+		visitor.passkeySignIn(k).named("a deleted passkey").fails(t, "signInWithPasskey", no)
 		if visitor.signIn(email, password).ok(t, "signIn"); visitor.viewer() != email {
 			t.Error("the password alone does not sign in after the removal")
 		}
@@ -717,62 +598,46 @@ func TestPasskeys(t *testing.T) {
 
 // TestPasskeyGuessesAreDelayed: answers of unknown passkeys are counted by network.
 func TestPasskeyGuessesAreDelayed(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d, localhost)
+	eachAppWith(t, localhost, func(t *testing.T, a *app) {
 		a.owner("owner@example.com")
 		visitor, k := a.client(), newAuthenticator(t, a)
 		k.handle = webText.EncodeToString([]byte("unknown"))
 		for i := range 30 {
-			if got := visitor.passkeySignIn(k); got.userErrors("signInWithPasskey") != "credential:INVALID_PASSKEY" {
-				t.Fatalf("guess %d: %s", i, got.Body)
-			}
+			visitor.passkeySignIn(k).named("guess %d", i).fails(t, "signInWithPasskey", "credential:INVALID_PASSKEY")
 		}
-		if got := visitor.passkeySignIn(k); got.codes() != "RATE_LIMITED" {
-			t.Errorf("one more: %s", got.Body)
-		}
+		visitor.passkeySignIn(k).named("one more").code(t, "RATE_LIMITED")
 	})
 }
 
 // TestNoPasskeysWithoutAHostName: an installation under an IP address has none.
 func TestNoPasskeysWithoutAHostName(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		owner := a.owner("owner@example.com")
-		if got := owner.query(passkeySignInQuery).ok(t, ""); got.at("passkeySignIn") != nil {
-			t.Errorf("a request: %s", got.Body)
-		}
-		if got := owner.query(startPasskeyMutation, "password", password); got.userErrors("startPasskeyRegistration") != ":PASSKEYS_UNAVAILABLE" {
-			t.Errorf("a registration: %s", got.Body)
-		}
+		owner.query(passkeySignInQuery).ok(t, "").named("a request").has(t, "passkeySignIn", nil)
+		owner.do("startPasskeyRegistration", "password", password).
+			named("a registration").fails(t, "startPasskeyRegistration", ":PASSKEYS_UNAVAILABLE")
 	})
 }
 
 // TestNewPasswords: new passwords have 10 bytes and are not among the most common ones. Shorter
 // ones from before still sign in.
 func TestNewPasswords(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		owner := a.owner("owner@example.com")
 		for next, want := range map[string]string{
 			"123456789": "password:INVALID_PASSWORD", "1234567890": "password:COMMON_PASSWORD", "QwertyUiop": "password:COMMON_PASSWORD",
 			strings.Repeat("x", 1025): "password:INVALID_PASSWORD",
 		} {
-			if got := owner.query(changePasswordMutation, "current", password, "password", next); got.userErrors("changePassword") != want {
-				t.Errorf("%.20q: %s", next, got.Body)
-			}
-			if got := a.client().query(signUpMutation, "email", "new@example.com", "password", next, "name", "New"); got.userErrors("signUp") != want {
-				t.Errorf("sign-up with %.20q: %s", next, got.Body)
-			}
+			owner.do("changePassword", "currentPassword", password, "password", next).
+				named("%.20q", next).fails(t, "changePassword", want)
+			a.client().query(signUpMutation, "email", "new@example.com", "password", next, "name", "New").
+				named("sign-up with %.20q", next).fails(t, "signUp", want)
 		}
 
 		short := "eightch8"
-		setHash(t, d, "owner@example.com", short)
-		if got := a.client().signIn("owner@example.com", short).ok(t, "signIn"); got.at("signIn.viewer.email") != "owner@example.com" {
-			t.Errorf("a short password from before: %s", got.Body)
-		}
-		owner.query(changePasswordMutation, "current", short, "password", "a new password").ok(t, "changePassword")
+		setHash(t, a.db, "owner@example.com", short)
+		a.client().signIn("owner@example.com", short).ok(t, "signIn").
+			named("a short password from before").has(t, "signIn.viewer.email", "owner@example.com")
+		owner.done("changePassword", "currentPassword", short, "password", "a new password")
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
@@ -12,17 +11,12 @@ import (
 // TestSharedLinkToken checks who can read the token of a link again: members who may create links,
 // through all paths to the link, and no others. It is stored encrypted.
 func TestSharedLinkToken(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		site := c.siteOf("example.com")
-		made := c.query(`mutation($id: ID!) { createSharedLink(input: {siteId: $id, name: "link"}) {
-			sharedLink { id token } token userErrors { code } } }`, "id", site).ok(t, "createSharedLink")
+		made := c.done("createSharedLink", "siteId", site, "name", "link")
 		id, token := made.at("createSharedLink.sharedLink.id").(string), made.at("createSharedLink.token").(string)
-		if made.at("createSharedLink.sharedLink.token") != token {
-			t.Errorf("the new link: %s", made.Body)
-		}
+		made.named("the new link").has(t, "createSharedLink.sharedLink.token", token)
 		if strings.Contains(a.dump(), token) {
 			t.Error("the token is stored as it is")
 		}
@@ -34,9 +28,7 @@ func TestSharedLinkToken(t *testing.T) {
 			if got.codes() != "" || got.at("site.sharedLinks.0.hint") != made.at("createSharedLink.token").(string)[len(token)-len(got.at("node.hint").(string)):] {
 				t.Errorf("%s reads %s", who, got.Body)
 			}
-			if got.at("site.sharedLinks.0.token") != want || got.at("node.token") != want {
-				t.Errorf("%s reads %s, want the token %v", who, got.Body, want)
-			}
+			got.named("%s reads", who).has(t, "site.sharedLinks.0.token", want).has(t, "node.token", want)
 		}
 
 		check("the owner", c.query(read), token)
@@ -50,44 +42,33 @@ func TestSharedLinkToken(t *testing.T) {
 		if got := a.with(c.reader(site), read); strings.Contains(got.Body, token) || got.codes() != "FORBIDDEN FORBIDDEN" && got.codes() != "FORBIDDEN" {
 			t.Errorf("a reader reads %s", got.Body)
 		}
-		if got := a.owner("other@example.com").query(read); got.at("site") != nil || got.at("node") != nil {
-			t.Errorf("another account reads %s", got.Body)
-		}
+		a.owner("other@example.com").query(read).named("another account reads").has(t, "site", nil).has(t, "node", nil)
 
 		// A link with the sealed token of another one shows no token.
 		other := c.query(createLinkMutation, "site", site).ok(t, "createSharedLink")
-		if err := dbtest.Exec(d, `UPDATE shared_links SET sealed_token = (SELECT b.sealed_token FROM shared_links b WHERE b.name = 'link'
-ORDER BY b.id LIMIT 1) WHERE id = (SELECT max(id) FROM shared_links)`); err != nil {
-			t.Fatal(err)
-		}
+		must(t, dbtest.Exec(a.db, `UPDATE shared_links SET sealed_token = (SELECT b.sealed_token FROM shared_links b WHERE b.name = 'link'
+ORDER BY b.id LIMIT 1) WHERE id = (SELECT max(id) FROM shared_links)`))
 		moved := c.query(strings.Replace(read, id, other.at("createSharedLink.sharedLink.id").(string), 1))
-		if moved.codes() != "" || moved.at("node.token") != nil || moved.at("node.hint") == nil {
-			t.Errorf("a link with the token of another one: %s", moved.Body)
-		}
+		moved.named("a link with the token of another one").code(t, "").has(t, "node.token", nil).set(t, "node.hint")
 	})
 }
 
 // TestSharedLinkOfId opens a link together with an id, as the page for frames does: the token of
 // another link is refused, so that the origins of one link do not apply to another one.
 func TestSharedLinkOfId(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		create := func(name string) (id, token any) {
 			c := a.owner("owner@" + name)
-			got := c.query(`mutation($site: ID!) { createSharedLink(input: {siteId: $site, name: "link"}) { sharedLink { id } token
-				userErrors { code } } }`, "site", c.siteOf(name)).ok(t, "createSharedLink")
+			got := c.done("createSharedLink", "siteId", c.siteOf(name), "name", "link")
 			return got.at("createSharedLink.sharedLink.id"), got.at("createSharedLink.token")
 		}
 		id, token := create("first.example")
 		other, _ := create("second.example")
 
-		const open = `mutation($token: String!, $id: ID) { openSharedLink(input: {token: $token, sharedLinkId: $id}) {
-			viewerToken userErrors { code } } }`
-		a.client().query(open, "token", token, "id", id).ok(t, "openSharedLink")
-		a.client().query(open, "token", token, "id", nil).ok(t, "openSharedLink")
+		a.client().done("openSharedLink", "token", token, "sharedLinkId", id)
+		a.client().done("openSharedLink", "token", token, "sharedLinkId", nil)
 		for _, wrong := range []any{other, "", "x"} {
-			got := a.client().query(open, "token", token, "id", wrong)
+			got := a.client().do("openSharedLink", "token", token, "sharedLinkId", wrong)
 			if got.userErrors("openSharedLink") != ":INVALID_LINK" || got.at("openSharedLink.viewerToken") != nil {
 				t.Errorf("with the id %q: %s", wrong, got.Body)
 			}
@@ -97,9 +78,7 @@ func TestSharedLinkOfId(t *testing.T) {
 
 // TestSharedLinkOrigins checks the origins of a new link.
 func TestSharedLinkOrigins(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		site := c.siteOf("example.com")
 		const create = `mutation($site: ID!, $origins: [String!]!) { createSharedLink(input: {siteId: $site, name: "link", origins: $origins}) {
@@ -114,12 +93,11 @@ func TestSharedLinkOrigins(t *testing.T) {
 			"origins.0:INVALID_ORIGIN": {"https://a.example/path"},
 			"origins:TOO_MANY_ORIGINS": many,
 		} {
-			if got := c.query(create, "site", site, "origins", origins); got.userErrors("createSharedLink") != want || got.at("createSharedLink.token") != nil {
-				t.Errorf("%q: %s, want %s", origins, got.Body, want)
-			}
+			c.do("createSharedLink", "siteId", site, "name", "link", "origins", origins).
+				named("%q", origins).fails(t, "createSharedLink", want).has(t, "createSharedLink.token", nil)
 		}
 
-		got := c.query(create, "site", site, "origins", []string{"https://B.example/", "http://localhost:3000", "https://b.example:443"}).ok(t, "createSharedLink")
+		got := c.done("createSharedLink", "siteId", site, "name", "link", "origins", []string{"https://B.example/", "http://localhost:3000", "https://b.example:443"})
 		if got.at("createSharedLink.sharedLink.origins.0") != "http://localhost:3000" || got.at("createSharedLink.sharedLink.origins.1") != "https://b.example" ||
 			got.at("createSharedLink.sharedLink.origins.2") != nil {
 			t.Errorf("origins: %s", got.Body)
@@ -129,8 +107,6 @@ func TestSharedLinkOrigins(t *testing.T) {
 			t.Errorf("stored: %s", got.Body)
 		}
 		audit := c.query(`{ viewer { account { auditLog(first: 1) { nodes { action changes { name before after } } } } } }`)
-		if !strings.Contains(audit.Body, "b.example") || strings.Contains(audit.Body, "tgl_") {
-			t.Errorf("the audit log: %s", audit.Body)
-		}
+		audit.named("the audit log").shows(t, "b.example").hides(t, "tgl_")
 	})
 }

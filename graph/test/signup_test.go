@@ -17,27 +17,23 @@ import (
 
 // Only the first account is created before its address is verified.
 func TestSignUpVerifiesTheAddress(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
-		if got := a.client().signUp("operator@example.com").ok(t, "signUp"); got.at("signUp.viewer.operator") != true || got.at("signUp.verificationSent") != false {
-			t.Fatalf("the first account: %s", got.Body)
-		}
+	eachApp(t, func(t *testing.T, a *app) {
+		a.client().signUp("operator@example.com").ok(t, "signUp").
+			named("the first account").has(t, "signUp.viewer.operator", true).has(t, "signUp.verificationSent", false)
 
 		c := a.client()
 		got := c.query(signUpMutation, "email", " New@Example.com ", "password", password, "name", "Example Ltd").ok(t, "signUp")
 		if got.at("signUp.viewer") != nil || got.at("signUp.verificationSent") != true || got.Header.Get("Set-Cookie") != "" || c.viewer() != "" {
 			t.Fatalf("before the verification: %s", got.Body)
 		}
-		if n, err := dbtest.Count(d, "accounts"); n != 1 || err != nil {
+		if n, err := dbtest.Count(a.db, "accounts"); n != 1 || err != nil {
 			t.Fatalf("%d accounts, %v; want the operator's", n, err)
 		}
-		if got := c.signIn("new@example.com", password); got.userErrors("signIn") != ":WRONG_CREDENTIALS" {
-			t.Errorf("sign-in before the verification: %s", got.Body)
-		}
+		c.signIn("new@example.com", password).
+			named("sign-in before the verification").fails(t, "signIn", ":WRONG_CREDENTIALS")
 
 		secret := a.mailedSecret("new@example.com")
-		if rows, err := dbtest.Dump(d, "pending_sign_ups"); err != nil || len(rows) != 1 || strings.Contains(rows[0], secret) || strings.Contains(rows[0], password) {
+		if rows, err := dbtest.Dump(a.db, "pending_sign_ups"); err != nil || len(rows) != 1 || strings.Contains(rows[0], secret) || strings.Contains(rows[0], password) {
 			t.Errorf("the table: %v, %v", rows, err)
 		}
 
@@ -45,15 +41,14 @@ func TestSignUpVerifiesTheAddress(t *testing.T) {
 			"unknown": {model.NewSecret("tgs_"), password}, "of another kind": {model.NewSecret("tgi_"), password}, "empty": {"", password},
 			"cut off": {secret[:len(secret)-1], password},
 		} {
-			if got := c.confirm(try[0], try[1]); got.userErrors("confirmSignUp") != "secret:INVALID_TOKEN" {
-				t.Errorf("a secret that is %s: %s", name, got.Body)
-			}
+			c.confirm(try[0], try[1]).
+				named("a secret that is %s", name).fails(t, "confirmSignUp", "secret:INVALID_TOKEN")
 		}
 
 		for _, wrong := range []string{"another password", "short"} {
-			if got := c.confirm(secret, wrong); got.userErrors("confirmSignUp") != "password:WRONG_CREDENTIALS" || c.viewer() != "" {
-				t.Errorf("the password %q: %s", wrong, got.Body)
-			}
+			c.confirm(secret, wrong).
+				named("the password %q", wrong).fails(t, "confirmSignUp", "password:WRONG_CREDENTIALS")
+			equal(t, c.viewer(), "", "the password %q", wrong)
 		}
 
 		a.clock.Add(model.SignUpLifetime - time.Second)
@@ -66,9 +61,7 @@ func TestSignUpVerifiesTheAddress(t *testing.T) {
 			t.Errorf("the confirmation: %s", got.Body)
 		}
 
-		if got := c.confirm(secret, password); got.userErrors("confirmSignUp") != "secret:INVALID_TOKEN" {
-			t.Errorf("a second time: %s", got.Body)
-		}
+		c.confirm(secret, password).named("a second time").fails(t, "confirmSignUp", "secret:INVALID_TOKEN")
 
 		c.signIn("new@example.com", password).ok(t, "signIn")
 
@@ -76,10 +69,8 @@ func TestSignUpVerifiesTheAddress(t *testing.T) {
 		late := a.mailedSecret("late@example.com")
 		a.clock.Add(model.SignUpLifetime)
 
-		if got := c.confirm(late, password); got.userErrors("confirmSignUp") != "secret:INVALID_TOKEN" {
-			t.Errorf("after a day: %s", got.Body)
-		}
-		if n, err := accounts.New(d).DeleteExpiredSecrets(t.Context(), model.At(a.clock.Now())); n != 1 || err != nil {
+		c.confirm(late, password).named("after a day").fails(t, "confirmSignUp", "secret:INVALID_TOKEN")
+		if n, err := accounts.New(a.db).DeleteExpiredSecrets(t.Context(), model.At(a.clock.Now())); n != 1 || err != nil {
 			t.Errorf("housekeeping deletes %d, %v", n, err)
 		}
 	})
@@ -180,9 +171,7 @@ func rowCounts(t *testing.T, d *db.DB) map[string]int {
 // A sign-up with another person's address is useless: its link requires the password of the
 // sign-up.
 func TestASignUpReservesNothing(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		operator := a.owner("operator@example.com")
 		attacker, victim := a.client(), a.client()
 		signUp := func(c *client, email, password string) string {
@@ -194,15 +183,13 @@ func TestASignUpReservesNothing(t *testing.T) {
 		first := signUp(attacker, "victim@example.com", "the attacker's password")
 		second := signUp(victim, "victim@example.com", password)
 
-		if got := victim.confirm(first, password); got.userErrors("confirmSignUp") != "password:WRONG_CREDENTIALS" {
-			t.Errorf("the link of another one's sign-up: %s", got.Body)
-		}
+		victim.confirm(first, password).
+			named("the link of another one's sign-up").fails(t, "confirmSignUp", "password:WRONG_CREDENTIALS")
 
 		victim.confirm(second, password).ok(t, "confirmSignUp")
 
-		if got := attacker.confirm(first, "the attacker's password"); got.userErrors("confirmSignUp") != "secret:INVALID_TOKEN" {
-			t.Errorf("after the address was confirmed: %s", got.Body)
-		}
+		attacker.confirm(first, "the attacker's password").
+			named("after the address was confirmed").fails(t, "confirmSignUp", "secret:INVALID_TOKEN")
 
 		// An invitation to an address with a pending sign-up works. Confirming the sign-up then
 		// returns a clear error.
@@ -210,10 +197,9 @@ func TestASignUpReservesNothing(t *testing.T) {
 		a.join(operator, "guest@example.com", model.RoleViewer)
 
 		got := attacker.confirm(third, password)
-		if got.userErrors("confirmSignUp") != "secret:EMAIL_TAKEN" || attacker.viewer() != "" {
-			t.Errorf("after the invitation was accepted: %s", got.Body)
-		}
-		if n, err := dbtest.Count(d, "accounts"); n != 2 || err != nil {
+		got.named("after the invitation was accepted").fails(t, "confirmSignUp", "secret:EMAIL_TAKEN")
+		equal(t, attacker.viewer(), "", "after the invitation was accepted")
+		if n, err := dbtest.Count(a.db, "accounts"); n != 2 || err != nil {
 			t.Errorf("%d accounts, %v; want those of the operator and the victim", n, err)
 		}
 	})
@@ -221,17 +207,14 @@ func TestASignUpReservesNothing(t *testing.T) {
 
 // A link works once, also with concurrent uses, and not after sign-ups were closed.
 func TestOneConfirmationWinsOfMany(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		a.owner("operator@example.com")
 		a.client().signUp("new@example.com").ok(t, "signUp")
 		secret := a.mailedSecret("new@example.com")
 
-		closed := newApp(t, d, func(s *settings) { s.auth.Signups = model.SignupsFirstOnly })
-		if got := closed.client().confirm(secret, password); got.userErrors("confirmSignUp") != ":SIGNUPS_CLOSED" {
-			t.Errorf("with sign-ups closed since: %s", got.Body)
-		}
+		closed := newApp(t, a.db, func(s *settings) { s.auth.Signups = model.SignupsFirstOnly })
+		closed.client().confirm(secret, password).
+			named("with sign-ups closed since").fails(t, "confirmSignUp", ":SIGNUPS_CLOSED")
 
 		const people = 6
 		answers := make([]string, people)
@@ -248,7 +231,7 @@ func TestOneConfirmationWinsOfMany(t *testing.T) {
 		if got := strings.Join(slices.Compact(answers), ","); answers[0] != "" || answers[1] == "" || got != ",secret:INVALID_TOKEN" {
 			t.Errorf("the answers are %q", answers)
 		}
-		if n, err := dbtest.Count(d, "accounts"); n != 2 || err != nil {
+		if n, err := dbtest.Count(a.db, "accounts"); n != 2 || err != nil {
 			t.Errorf("%d accounts, %v", n, err)
 		}
 	})
@@ -256,9 +239,7 @@ func TestOneConfirmationWinsOfMany(t *testing.T) {
 
 // Stored sign-ups are bounded: the newest 10 per address, and 10,000 per installation.
 func TestPendingSignUpsAreBounded(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		a.owner("operator@example.com")
 		c := a.client()
 
@@ -271,37 +252,27 @@ func TestPendingSignUpsAreBounded(t *testing.T) {
 			a.clock.Add(15 * time.Minute)
 		}
 
-		if n, err := dbtest.Count(d, "pending_sign_ups"); n != 10 || err != nil {
+		if n, err := dbtest.Count(a.db, "pending_sign_ups"); n != 10 || err != nil {
 			t.Errorf("%d sign-ups of one address, %v", n, err)
 		}
-		if got := c.confirm(secrets[1], password); got.userErrors("confirmSignUp") != "secret:INVALID_TOKEN" {
-			t.Errorf("the second of 12: %s", got.Body)
-		}
+		c.confirm(secrets[1], password).named("the second of 12").fails(t, "confirmSignUp", "secret:INVALID_TOKEN")
 
 		now := model.At(a.clock.Now())
 		blob := "x'00'"
 
-		if d.Dialect() == "postgres" {
+		if a.db.Dialect() == "postgres" {
 			blob = "''::bytea"
 		}
 
 		fill := `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9990)
 			INSERT INTO pending_sign_ups (email, account_name, password_hash, token_hash, created_at, expires_at)
-			SELECT 'x', 'x', 'x', ` + blob + ` || CAST(CAST(i AS text) AS ` + map[string]string{"sqlite": "blob", "postgres": "bytea"}[d.Dialect()] + `), ?, ? FROM n`
-		if err := dbtest.Exec(d, fill, now, now.Add(time.Hour)); err != nil {
-			t.Fatal(err)
-		}
+			SELECT 'x', 'x', 'x', ` + blob + ` || CAST(CAST(i AS text) AS ` + map[string]string{"sqlite": "blob", "postgres": "bytea"}[a.db.Dialect()] + `), ?, ? FROM n`
+		must(t, dbtest.Exec(a.db, fill, now, now.Add(time.Hour)))
 
-		mails, err := dbtest.Count(d, "mails")
-		if err != nil {
-			t.Fatal(err)
-		}
+		mails := value(dbtest.Count(a.db, "mails"))(t)
 
-		got := c.signUp("another@example.com")
-		if got.codes() != "UNAVAILABLE" || got.Errors[0].Extensions["retryAfter"] != 3600.0 {
-			t.Errorf("with 10,000 sign-ups: %s", got.Body)
-		}
-		if n, err := dbtest.Count(d, "mails"); n != mails || err != nil {
+		c.signUp("another@example.com").named("with 10,000 sign-ups").code(t, "UNAVAILABLE").retries(t, 3600.0)
+		if n, err := dbtest.Count(a.db, "mails"); n != mails || err != nil {
 			t.Errorf("%d mails, were %d, %v", n, mails, err)
 		}
 
@@ -314,16 +285,14 @@ func TestPendingSignUpsAreBounded(t *testing.T) {
 
 // An installation without a mail server creates accounts immediately.
 func TestSignUpWithoutMail(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d, noMail)
+	eachAppWith(t, noMail, func(t *testing.T, a *app) {
 		a.owner("operator@example.com")
 		c := a.client()
 		got := c.signUp("new@example.com").ok(t, "signUp")
 		if got.at("signUp.viewer.email") != "new@example.com" || got.at("signUp.verificationSent") != false || c.viewer() != "new@example.com" {
 			t.Errorf("got %s", got.Body)
 		}
-		if n, err := dbtest.Count(d, "mails"); n != 0 || err != nil {
+		if n, err := dbtest.Count(a.db, "mails"); n != 0 || err != nil {
 			t.Errorf("%d mails, %v", n, err)
 		}
 	})

@@ -27,7 +27,6 @@ func (c *client) change(mutation, siteID, input string) *answer {
 }
 
 func TestSiteSettings(t *testing.T) {
-	t.Parallel()
 	list := func(items ...any) any { return append([]any{}, items...) }
 	steps := []struct {
 		mutation, input string
@@ -105,9 +104,7 @@ func TestSiteSettings(t *testing.T) {
 		{"setDailyExportWebhook", `url: null`, "", "dailyExportUrl", nil},
 	}
 
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
-
+	eachApp(t, func(t *testing.T, a *app) {
 		// This client is the operator too.
 		c := a.owner("owner@example.com")
 		id := c.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
@@ -119,9 +116,7 @@ func TestSiteSettings(t *testing.T) {
 			got := c.change(step.mutation, id, step.input)
 			name := step.mutation + " " + step.input
 
-			if len(got.Errors) > 0 || got.userErrors(step.mutation) != step.wrong {
-				t.Errorf("%s: %s; want userErrors %q", name, got.Body, step.wrong)
-			}
+			got.named("%s", name).code(t, "").fails(t, step.mutation, step.wrong)
 
 			if step.wrong != "" {
 				if after := read(); after != before || got.at(step.mutation+".site") != nil {
@@ -143,10 +138,7 @@ func TestSiteSettings(t *testing.T) {
 
 // Exceeded limits of an account are userErrors. Owners other than the operator have lower ones.
 func TestSitesAndSitekeysAreBounded(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
-
+	eachApp(t, func(t *testing.T, a *app) {
 		// This client is the operator.
 		c := a.owner("owner@example.com")
 		other := a.owner("other@example.com")
@@ -167,43 +159,33 @@ func TestSitesAndSitekeysAreBounded(t *testing.T) {
 
 		c.createSite("operator-51.example").ok(t, "createSite")
 
-		if err := dbtest.Exec(d, "DELETE FROM sites WHERE account_id = 1"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, dbtest.Exec(a.db, "DELETE FROM sites WHERE account_id = 1"))
 
 		for _, statement := range []string{
 			`INSERT INTO sites (account_id, site_key, domain, name, plan, monthly_pageviews, created_at) SELECT 1, 'k' || i, 's' || i, 's', 'FREE', 1, 1 FROM n`,
 			`INSERT INTO sitekeys (account_id, sitekey, name, domains, secret_hash, secret_hint, created_at)
-				SELECT 1, 'k' || i, 'k', '[]', CAST('h' || i AS ` + map[string]string{"postgres": "bytea", "sqlite": "blob"}[d.Dialect()] + `), '', 1 FROM n`,
+				SELECT 1, 'k' || i, 'k', '[]', CAST('h' || i AS ` + map[string]string{"postgres": "bytea", "sqlite": "blob"}[a.db.Dialect()] + `), '', 1 FROM n`,
 		} {
-			if err := dbtest.Exec(d, "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000) "+statement); err != nil {
-				t.Fatal(err)
-			}
+			must(t, dbtest.Exec(a.db, "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000) "+statement))
 		}
 
-		if got := c.createSite("example.com"); got.userErrors("createSite") != ":TOO_MANY_SITES" || got.at("createSite.site") != nil {
-			t.Errorf("createSite: %s", got.Body)
-		}
-		if got := c.createSitekey("form"); got.userErrors("createSitekey") != ":TOO_MANY_SITEKEYS" || got.at("createSitekey.secret") != nil {
-			t.Errorf("createSitekey: %s", got.Body)
-		}
+		c.createSite("example.com").
+			named("createSite").fails(t, "createSite", ":TOO_MANY_SITES").has(t, "createSite.site", nil)
+		c.createSitekey("form").
+			named("createSitekey").fails(t, "createSitekey", ":TOO_MANY_SITEKEYS").has(t, "createSitekey.secret", nil)
 	})
 }
 
 // TestSitePlans: the operator can set the plan of any site, and can read nothing else of another
 // account's site.
 func TestSitePlans(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		operator := a.owner("operator@example.com")
 		owner := a.owner("owner@example.com")
 		id := owner.createSite("secret.example").ok(t, "createSite").at("createSite.site.id").(string)
 		owner.change("setConversionWebhook", id, `url: "https://secret.example/hook"`).ok(t, "setConversionWebhook")
 
-		if err := dbtest.Exec(d, "INSERT INTO site_usage (site_id, month, used) VALUES (1, 202611, 7)"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, dbtest.Exec(a.db, "INSERT INTO site_usage (site_id, month, used) VALUES (1, 202611, 7)"))
 
 		var quota any = 10_000.0
 		for _, step := range []struct {
@@ -222,9 +204,7 @@ func TestSitePlans(t *testing.T) {
 		} {
 			const selection = `{ siteId plan usage { period pageviews quota } userErrors { field code } }`
 			got := operator.query(`mutation($id: ID!) { setSitePlan(input: {siteId: $id, `+step.input+`}) `+selection+` }`, "id", id)
-			if got.userErrors("setSitePlan") != step.wrong || len(got.Errors) > 0 {
-				t.Errorf("%s: %s; want userErrors %q", step.input, got.Body, step.wrong)
-			}
+			got.named("%s", step.input).fails(t, "setSitePlan", step.wrong).code(t, "")
 
 			if step.wrong == "" {
 				quota = step.want
@@ -235,19 +215,16 @@ func TestSitePlans(t *testing.T) {
 				t.Errorf("%s, refused: %s", step.input, got.Body)
 			}
 
-			if got := owner.query(`query($id: ID!) { site(id: $id) { usage { quota } } }`, "id", id); got.at("site.usage.quota") != quota {
-				t.Errorf("after %s: %s", step.input, got.Body)
-			}
+			owner.query(`query($id: ID!) { site(id: $id) { usage { quota } } }`, "id", id).
+				named("after %s", step.input).has(t, "site.usage.quota", quota)
 		}
 
 		set := schema.Mutation.Fields.ForName("setSitePlan")
 		ids := func(string) string { return id }
-		if got := operator.call(t, ast.Mutation, set, ids); strings.Contains(got.Body, "secret") || got.at("setSitePlan.plan") != "ENTERPRISE" {
-			t.Errorf("all there is of another account's site: %s", got.Body)
-		}
-		if got := operator.call(t, ast.Mutation, set, func(string) string { return a.unknown(id) }); got.userErrors("setSitePlan") != "siteId:NOT_FOUND" {
-			t.Errorf("an unknown site: %s", got.Body)
-		}
+		operator.call(t, ast.Mutation, set, ids).
+			named("all there is of another account's site").hides(t, "secret").has(t, "setSitePlan.plan", "ENTERPRISE")
+		operator.call(t, ast.Mutation, set, func(string) string { return a.unknown(id) }).
+			named("an unknown site").fails(t, "setSitePlan", "siteId:NOT_FOUND")
 	})
 }
 
@@ -279,9 +256,7 @@ func TestLimitsOfLists(t *testing.T) {
 			{"registerEvent", `name: "more"`, "name:TOO_MANY_EVENTS"},
 			{"updateSite", networks(model.MaxExcludedNetworks + 1), "excludedAddresses:TOO_MANY_NETWORKS"},
 		} {
-			if got := c.change(test[0], id, test[1]); got.userErrors(test[0]) != test[2] {
-				t.Errorf("%s: %s", test[0], got.Body)
-			}
+			c.change(test[0], id, test[1]).named("%s", test[0]).fails(t, test[0], test[2])
 		}
 	})
 }
@@ -292,8 +267,7 @@ func TestServerSecret(t *testing.T) {
 		c := newApp(t, d).owner("owner@example.com")
 		id := c.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
 		rotate := func() string {
-			got := c.query(`mutation($id: ID!) { rotateServerSecret(input: {siteId: $id}) {
-				serverSecret site { serverSecretHint } userErrors { code } } }`, "id", id).ok(t, "rotateServerSecret")
+			got := c.done("rotateServerSecret", "siteId", id)
 			secret := got.at("rotateServerSecret.serverSecret").(string)
 			if !model.IsSecret("svcs_", secret) || got.at("rotateServerSecret.site.serverSecretHint") != model.SecretHint(secret) {
 				t.Errorf("got %s", got.Body)
@@ -407,11 +381,9 @@ func TestWholeLists(t *testing.T) {
 
 // TestOldServerSecret checks the fields and errors of a rotation with overlap.
 func TestOldServerSecret(t *testing.T) {
-	t.Parallel()
 	const fields = `{ serverSecretHint oldServerSecretHint oldServerSecretValidUntil }`
 
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		id := c.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
 		rotate := func(keep int) *answer {
@@ -473,9 +445,7 @@ func TestOldServerSecret(t *testing.T) {
 
 // TestOldWebhookSecret checks until when the old webhook secret signs.
 func TestOldWebhookSecret(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		id := c.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
 
@@ -493,48 +463,39 @@ func TestOldWebhookSecret(t *testing.T) {
 			{"the first secret of 16", 0, nil},
 		} {
 			a.clock.Add(step.pass)
-			got := c.query(`mutation($id: ID!, $secret: String!) { setConversionWebhook(input: {siteId: $id, secret: $secret}) {
-				site { oldWebhookSecretValidUntil } userErrors { code } } }`, "id", id, "secret", step.secret).ok(t, "setConversionWebhook")
-			if until := got.at("setConversionWebhook.site.oldWebhookSecretValidUntil"); until != step.want {
-				t.Errorf("%q after %v: %v, want %v", step.secret, step.pass, until, step.want)
-			}
+			got := c.done("setConversionWebhook", "siteId", id, "secret", step.secret)
+			got.
+				named("%q after %v", step.secret, step.pass).has(t, "setConversionWebhook.site.oldWebhookSecretValidUntil", step.want)
 		}
 	})
 }
 
 func TestRejectionsAndNotice(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		id := c.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
 		read := func(days string) *answer {
 			return c.query(`query($id: ID!) { site(id: $id) { notice lastHitAt rejections`+days+` { day endpoint code count ignored recorded advice } } }`, "id", id)
 		}
-		if got := read("").ok(t, ""); got.Body != `{"data":{"site":{"notice":null,"lastHitAt":null,"rejections":[]}}}` {
-			t.Errorf("a new site: %s", got.Body)
-		}
+		read("").ok(t, "").
+			named("a new site").is(t, `{"data":{"site":{"notice":null,"lastHitAt":null,"rejections":[]}}}`)
 
 		today := model.At(start).Day()
 		add := func(day model.Day, endpoint, code string, n int64) {
 			t.Helper()
 			key := ingest.RejectionKey{SiteID: 1, Day: day, Endpoint: endpoint, Code: code}
-			if err := ingest.New(d).AddRejections(t.Context(), map[ingest.RejectionKey]int64{key: n}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, ingest.New(a.db).AddRejections(t.Context(), map[ingest.RejectionKey]int64{key: n}))
 		}
 
 		add(today, "collect", "bot", 50)
 
-		if got := read("").ok(t, ""); got.at("site.notice") != nil || got.at("site.rejections.0.ignored") != true {
-			t.Errorf("ignored calls only: %s", got.Body)
-		}
+		read("").ok(t, "").
+			named("ignored calls only").has(t, "site.notice", nil).has(t, "site.rejections.0.ignored", true)
 
 		add(today-7, "collect", "domain_not_allowed", 9)
 
-		if got := read("(days: 8)").ok(t, ""); got.at("site.notice") != nil || got.at("site.rejections.1.count") != 9.0 {
-			t.Errorf("rejected a week ago: %s", got.Body)
-		}
+		read("(days: 8)").ok(t, "").
+			named("rejected a week ago").has(t, "site.notice", nil).has(t, "site.rejections.1.count", 9.0)
 
 		add(today-6, "server", "unknown_event", 1)
 
@@ -570,25 +531,19 @@ func TestRejectionsAndNotice(t *testing.T) {
 			t.Errorf("notice %q, want %q", got.at("site.notice"), notice)
 		}
 
-		if err := dbtest.Exec(d, "DELETE FROM rejections WHERE code <> 'private_ip'"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, dbtest.Exec(a.db, "DELETE FROM rejections WHERE code <> 'private_ip'"))
 		if notice := "1 recorded call of the last 7 days needs attention. See rejections for the reason and advice."; read("").at("site.notice") != notice {
 			t.Errorf("only recorded calls: %v, want %q", read("").at("site.notice"), notice)
 		}
 
 		for _, days := range []string{"(days: 0)", "(days: 91)", "(days: -1)"} {
-			if got := read(days); got.codes() != "INVALID_ARGUMENT" {
-				t.Errorf("%s: %s", days, got.Body)
-			}
+			read(days).named("%s", days).code(t, "INVALID_ARGUMENT")
 		}
 	})
 }
 
 func TestLastHitTellsWhetherTheScriptIsInstalled(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		c.createSite("a.example").ok(t, "createSite")
 		c.createSite("b.example").ok(t, "createSite")
@@ -600,21 +555,15 @@ func TestLastHitTellsWhetherTheScriptIsInstalled(t *testing.T) {
 			`INSERT INTO events (site_id, at, id, visitor, n, name, path) VALUES (2, ?, 1, 1, 1, 'signup', '/')`,
 		} {
 			for _, earlier := range []time.Duration{0, time.Hour} {
-				if err := dbtest.Exec(d, statement, at.Add(-earlier)); err != nil {
-					t.Fatal(err)
-				}
+				must(t, dbtest.Exec(a.db, statement, at.Add(-earlier)))
 			}
 		}
 
-		if err := dbtest.Exec(d, `INSERT INTO events (site_id, at, id, visitor, n, name, path) VALUES (1, ?, 1, 1, 1, 'signup', '/')`, at.Add(-time.Minute)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, dbtest.Exec(a.db, `INSERT INTO events (site_id, at, id, visitor, n, name, path) VALUES (1, ?, 1, 1, 1, 'signup', '/')`, at.Add(-time.Minute)))
 
 		got := c.query(`{ sites { edges { node { domain lastHitAt cspLines } } } }`).ok(t, "")
 		for i, want := range []any{"2026-11-20T09:30:00Z", "2026-11-20T09:30:00Z", nil} {
-			if last := got.at(fmt.Sprintf("sites.edges.%d.node.lastHitAt", i)); last != want {
-				t.Errorf("site %d: %v, want %v", i, last, want)
-			}
+			equal(t, got.at(fmt.Sprintf("sites.edges.%d.node.lastHitAt", i)), want, "site %d", i)
 		}
 
 		if lines := got.at("sites.edges.0.node.cspLines"); !reflect.DeepEqual(lines, []any{"script-src https://stats.example.net", "connect-src https://stats.example.net"}) {

@@ -17,9 +17,7 @@ import (
 )
 
 func TestCreateSite(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		got := c.createSite(" Shop.Example.COM. ").ok(t, "createSite")
 		key, _ := got.at("createSite.site.siteKey").(string)
@@ -41,24 +39,19 @@ func TestCreateSite(t *testing.T) {
 			"usage.resetsAt":  "2026-12-01T00:00:00Z",
 		}
 		for path, value := range want {
-			if got.at("createSite.site."+path) != value {
-				t.Errorf("%s is %v, want %v", path, got.at("createSite.site."+path), value)
-			}
+			got.named("%s", path).has(t, "createSite.site."+path, value)
 		}
 
-		if site, err := sites.New(d).Lookup.SiteRulesByKey(t.Context(), key); err != nil || site.Domain != "shop.example.com" {
+		if site, err := sites.New(a.db).Lookup.SiteRulesByKey(t.Context(), key); err != nil || site.Domain != "shop.example.com" {
 			t.Errorf("stored: %+v, error %v", site, err)
 		}
 
 		named := c.query(createSiteMutation, "domain", "example.org", "name", " My shop ").ok(t, "createSite")
-		if named.at("createSite.site.name") != "My shop" {
-			t.Errorf("name %v", named.at("createSite.site.name"))
-		}
+		equal(t, named.at("createSite.site.name"), "My shop", "name")
 	})
 }
 
 func TestCreateSiteDomains(t *testing.T) {
-	t.Parallel()
 	tests := []struct{ domain, want string }{ // want is the stored domain; "" for invalid_domain
 		{"example.com", "example.com"},
 		{"EXAMPLE.org", "example.org"},
@@ -97,8 +90,7 @@ func TestCreateSiteDomains(t *testing.T) {
 		{strings.Repeat("a.", 130) + "example", ""},
 	}
 
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		for _, test := range tests {
 			got := c.createSite(test.domain)
@@ -113,15 +105,11 @@ func TestCreateSiteDomains(t *testing.T) {
 		}
 
 		both := c.query(createSiteMutation, "domain", "localhost", "name", "")
-		if both.userErrors("createSite") != "domain:INVALID_DOMAIN name:INVALID_NAME" {
-			t.Errorf("two mistakes: %s", both.Body)
-		}
+		equal(t, both.userErrors("createSite"), "domain:INVALID_DOMAIN name:INVALID_NAME", "two mistakes: %s", both.Body)
 
 		// Every notation of a domain is the same domain.
 		for _, again := range []string{"example.com", "Example.Com.", "bücher.example", "XN--bcher-kva.example", "www.example.com"} {
-			if got := c.createSite(again); got.userErrors("createSite") != "domain:DOMAIN_TAKEN" {
-				t.Errorf("%q a second time: %s", again, got.Body)
-			}
+			c.createSite(again).named("%q a second time", again).fails(t, "createSite", "domain:DOMAIN_TAKEN")
 		}
 
 		if got := c.query(`{ site(domain: "bücher.example") { domain displayDomain } }`); got.at("site.domain") != "xn--bcher-kva.example" ||
@@ -139,26 +127,22 @@ func TestLocalDomainsAreASetting(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		c := newApp(t, d, func(s *settings) { s.graph.AllowLocalDomains = true }).owner("owner@example.com")
 		c.createSite("demo.localhost").ok(t, "createSite")
-		if got := c.createSite("localhost"); got.userErrors("createSite") != "domain:INVALID_DOMAIN" {
-			t.Errorf("localhost itself: %s", got.Body)
-		}
+		c.createSite("localhost").named("localhost itself").fails(t, "createSite", "domain:INVALID_DOMAIN")
 	})
 }
 
 func TestUsageIsReadFromTheCounter(t *testing.T) {
-	t.Parallel()
 	tests := []struct {
 		used    int64
 		percent float64
 	}{{0, 0}, {1, 0}, {10, 0.1}, {2_500, 25}, {9_999, 99.9}, {10_000, 100}}
 
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		for i, test := range tests {
 			c.createSite(fmt.Sprintf("s%d.example.com", i)).ok(t, "createSite")
 			id := model.SiteID(i + 1)
-			addUsage(t, d, map[model.UsageKey]int64{{SiteID: id, Month: 202611}: test.used, {SiteID: id, Month: 202610}: 77})
+			addUsage(t, a.db, map[model.UsageKey]int64{{SiteID: id, Month: 202611}: test.used, {SiteID: id, Month: 202610}: 77})
 		}
 
 		got := c.query(`{ viewer { account { sites { edges { node { usage { pageviews percent } } } } } } }`).ok(t, "")
@@ -187,9 +171,7 @@ func addUsage(t *testing.T, d *db.DB, used map[model.UsageKey]int64) {
 }
 
 func TestAnotherAccountsObjectsAnswerLikeUnknownOnes(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		owner := a.owner("owner@example.com")
 		site := owner.createSite("example.com").ok(t, "createSite").at("createSite.site.id")
 		other := a.owner("other@example.com")
@@ -210,14 +192,11 @@ func TestAnotherAccountsObjectsAnswerLikeUnknownOnes(t *testing.T) {
 		}
 		for name, id := range ids {
 			got := other.query(`query($id: ID!) { site(id: $id) { domain } node(id: $id) { id } }`, "id", id)
-			if got.Body != `{"data":{"site":null,"node":null}}` {
-				t.Errorf("%s: %s", name, got.Body)
-			}
+			got.named("%s", name).is(t, `{"data":{"site":null,"node":null}}`)
 		}
 
-		if got := other.query(`{ sites { totalCount edges { node { id } } } }`); got.Body != `{"data":{"sites":{"totalCount":0,"edges":[]}}}` {
-			t.Errorf("the other account's list: %s", got.Body)
-		}
+		other.query(`{ sites { totalCount edges { node { id } } } }`).
+			named("the other account's list").is(t, `{"data":{"sites":{"totalCount":0,"edges":[]}}}`)
 
 		// The owner can read each of them; a user's id does not return a site.
 		got := owner.query(`query($site: ID!, $user: ID!, $account: ID!) {
@@ -229,9 +208,7 @@ func TestAnotherAccountsObjectsAnswerLikeUnknownOnes(t *testing.T) {
 
 		want := `{"data":{"site":{"domain":"example.com"},"a":{"__typename":"Site","id":"` + site.(string) + `","domain":"example.com"},` +
 			`"b":{"__typename":"User","email":"owner@example.com"},"c":{"__typename":"Account","name":"Example"},"d":null}}`
-		if got.Body != want {
-			t.Errorf("the owner: got %s, want %s", got.Body, want)
-		}
+		got.named("the owner: got").is(t, want)
 	})
 }
 
@@ -245,32 +222,22 @@ func TestNobodySignedIn(t *testing.T) {
 			`{ node(id: "x") { id } }`,
 			`mutation { createSite(input: {domain: "example.com"}) { userErrors { code } } }`,
 		} {
-			got := c.query(query)
-			if got.Status != 200 || got.codes() != "UNAUTHENTICATED" {
-				t.Errorf("%s: status %d, %s", query, got.Status, got.Body)
-			}
+			c.query(query).named("%s", query).status(t, 200).code(t, "UNAUTHENTICATED")
 		}
 
-		if got := c.query(`{ viewer { id } }`); got.Body != `{"data":{"viewer":null}}` {
-			t.Errorf("viewer: %s", got.Body)
-		}
+		c.query(`{ viewer { id } }`).named("viewer").is(t, `{"data":{"viewer":null}}`)
 	})
 }
 
 func TestPagingThroughManySites(t *testing.T) {
-	t.Parallel()
 	const many = 250
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 
-		user, err := accounts.New(d).UserByEmail(t.Context(), "owner@example.com")
-		if err != nil {
-			t.Fatal(err)
-		}
+		user := value(accounts.New(a.db).UserByEmail(t.Context(), "owner@example.com"))(t)
 
 		for i := range many {
-			_, err := sites.New(d).Sites.CreateSite(t.Context(), model.Site{
+			_, err := sites.New(a.db).Sites.CreateSite(t.Context(), model.Site{
 				AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: fmt.Sprintf("s%03d.example.com", i),
 				Name: "s", Plan: model.PlanFree, MonthlyPageviews: 10_000,
 			})
@@ -306,50 +273,36 @@ func TestPagingThroughManySites(t *testing.T) {
 				}
 			}
 
-			if len(seen) != many {
-				t.Fatalf("by %d: %d sites, want %d", first, len(seen), many)
-			}
+			equal(t, len(seen), many, "by %d", first)
 
 			for i, domain := range seen {
-				if domain != fmt.Sprintf("s%03d.example.com", i) {
-					t.Fatalf("by %d: site %d is %s", first, i, domain)
-				}
+				equal(t, domain, fmt.Sprintf("s%03d.example.com", i), "by %d: site %d is", first, i)
 			}
 		}
 
-		past := c.query(`query($after: String) { sites(after: $after) { pageInfo { hasNextPage startCursor endCursor } edges { cursor } } }`,
-			"after", a.ids.Of(nodeid.AfterSite, 99999))
-		if past.Body != `{"data":{"sites":{"pageInfo":{"hasNextPage":false,"startCursor":null,"endCursor":null},"edges":[]}}}` {
-			t.Errorf("after the end: %s", past.Body)
-		}
-		if n := len(c.query(`{ sites { edges { cursor } } }`).at("sites.edges").([]any)); n != 20 {
-			t.Errorf("without first: %d sites, want 20", n)
-		}
+		c.query(`query($after: String) { sites(after: $after) { pageInfo { hasNextPage startCursor endCursor } edges { cursor } } }`,
+			"after", a.ids.Of(nodeid.AfterSite, 99999)).named("after the end").is(t,
+			`{"data":{"sites":{"pageInfo":{"hasNextPage":false,"startCursor":null,"endCursor":null},"edges":[]}}}`)
+		equal(t, len(c.query(`{ sites { edges { cursor } } }`).at("sites.edges").([]any)), 20, "without first")
 	})
 }
 
 func TestPagingArguments(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		for _, arguments := range []string{
 			"first: 0", "first: -1", "first: 101", "first: 2147483648", "first: 9223372036854775807",
 			`after: ""`, `after: "x"`, `after: "after_"`, `after: "after_AAAAAAAAAAAAAAAAAAAAAA"`, `after: "` + a.ids.Of(nodeid.Site, 1) + `"`, `after: "` + a.ids.Of(nodeid.AfterSite, 0) + `"`,
 		} {
 			got := c.query(`{ sites(` + arguments + `) { totalCount } }`)
-			if got.codes() != "INVALID_ARGUMENT" || got.Status != 200 {
-				t.Errorf("%s: status %d, %s", arguments, got.Status, got.Body)
-			}
+			got.named("%s", arguments).code(t, "INVALID_ARGUMENT").status(t, 200)
 		}
 
 		for _, arguments := range []string{
 			`first: "1"`, "first: 1.5", "first: 9223372036854775808", "after: 1", "last: 1.5",
 		} {
 			got := c.query(`{ sites(` + arguments + `) { totalCount } }`)
-			if got.codes() != "VALIDATION_FAILED" || got.Status != 400 {
-				t.Errorf("%s: status %d, %s", arguments, got.Status, got.Body)
-			}
+			got.named("%s", arguments).code(t, "VALIDATION_FAILED").status(t, 400)
 		}
 	})
 }

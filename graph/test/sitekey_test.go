@@ -30,45 +30,36 @@ func TestSitekeyDomains(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		c := newApp(t, d).owner("owner@example.com")
-		if got := c.createSitekey("Development", "shop.example", " LocalHost. "); fmt.Sprint(got.at("createSitekey.sitekey.domains")) != "[localhost shop.example]" {
-			t.Errorf("with localhost: %s", got.Body)
-		}
+		c.createSitekey("Development", "shop.example", " LocalHost. ").
+			named("with localhost").prints(t, "createSitekey.sitekey.domains", "[localhost shop.example]")
 
 		wildcard := c.createSitekey("Wildcard", "*.shop.example")
 		if got := fmt.Sprint(wildcard.at("createSitekey.userErrors")); !strings.Contains(got, `"*.shop.example" has a wildcard`) || !strings.Contains(got, "subdomains are implied") {
 			t.Errorf("of a wildcard the error says %s", got)
 		}
-		if got := c.createSitekey("Address", "127.0.0.1"); got.userErrors("createSitekey") != "domains.0:INVALID_DOMAIN" {
-			t.Errorf("with an address: %s", got.Body)
-		}
+		c.createSitekey("Address", "127.0.0.1").
+			named("with an address").fails(t, "createSitekey", "domains.0:INVALID_DOMAIN")
 
-		site := c.query(`mutation { createSite(input: {domain: "localhost"}) { site { id } userErrors { field code message } } }`)
-		if site.userErrors("createSite") != "domain:INVALID_DOMAIN" {
-			t.Errorf("a site on localhost: %s", site.Body)
-		}
+		site := c.do("createSite", "domain", "localhost")
+		equal(t, site.userErrors("createSite"), "domain:INVALID_DOMAIN", "a site on localhost: %s", site.Body)
 	})
 }
 
 // TestOldSitekeySecret checks the fields and errors of a rotation with overlap.
 func TestOldSitekeySecret(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		made := c.createSitekey("Form").ok(t, "createSitekey")
 		id := made.at("createSitekey.sitekey.id").(string)
 		first := model.SecretHint(made.at("createSitekey.secret").(string))
 		rotate := func(keep int) *answer {
-			return c.query(`mutation($id: ID!, $keep: Int!) { rotateSitekeySecret(input: {sitekeyId: $id, keepOldFor: $keep}) {
-				secret userErrors { field code } } }`, "id", id, "keep", keep)
+			return c.do("rotateSitekeySecret", "sitekeyId", id, "keepOldFor", keep)
 		}
 
 		want := func(what string, old, until any) {
 			t.Helper()
 			got := c.query(`query($id: ID!) { sitekey(id: $id) { oldSecretHint oldSecretValidUntil } }`, "id", id)
-			if got.at("sitekey.oldSecretHint") != old || got.at("sitekey.oldSecretValidUntil") != until {
-				t.Errorf("%s: %s, want %v until %v", what, got.Body, old, until)
-			}
+			got.named("%s", what).has(t, "sitekey.oldSecretHint", old).has(t, "sitekey.oldSecretValidUntil", until)
 		}
 
 		if got := rotate(8); got.userErrors("rotateSitekeySecret") != "keepOldFor:INVALID_DURATION" || got.at("rotateSitekeySecret.secret") != nil {
@@ -82,11 +73,8 @@ func TestOldSitekeySecret(t *testing.T) {
 		want("at the end", nil, nil)
 
 		rotate(1).ok(t, "rotateSitekeySecret")
-		ended := c.query(`mutation($id: ID!) { revokeOldSitekeySecret(input: {sitekeyId: $id}) {
-			sitekey { oldSecretHint } userErrors { field code } } }`, "id", id).ok(t, "revokeOldSitekeySecret")
-		if ended.at("revokeOldSitekeySecret.sitekey.oldSecretHint") != nil {
-			t.Errorf("ended early: %s", ended.Body)
-		}
+		ended := c.done("revokeOldSitekeySecret", "sitekeyId", id)
+		ended.named("ended early").has(t, "revokeOldSitekeySecret.sitekey.oldSecretHint", nil)
 		want("ended early", nil, nil)
 
 		rotate(1).ok(t, "rotateSitekeySecret")
@@ -126,7 +114,7 @@ func TestSitekeys(t *testing.T) {
 			return err == nil
 		}
 
-		rotated := c.query(`mutation($id: ID!) { rotateSitekeySecret(input: {sitekeyId: $id}) { sitekey { secretHint } secret userErrors { code } } }`, "id", id).ok(t, "rotateSitekeySecret")
+		rotated := c.done("rotateSitekeySecret", "sitekeyId", id)
 		second := rotated.at("rotateSitekeySecret.secret").(string)
 		if !works(second) || works(secret) || rotated.at("rotateSitekeySecret.sitekey.secretHint") != model.SecretHint(second) {
 			t.Errorf("rotated: %s", rotated.Body)
@@ -161,9 +149,8 @@ func TestSitekeys(t *testing.T) {
 		}
 
 		all := slices.Repeat([]string{"app.localhost"}, 100)
-		if got := c.createSitekey("All", all...); got.userErrors("createSitekey") != wrongItems("domains", "INVALID_DOMAIN") {
-			t.Errorf("a hundred wrong ones: %s", got.Body)
-		}
+		c.createSitekey("All", all...).
+			named("a hundred wrong ones").fails(t, "createSitekey", wrongItems("domains", "INVALID_DOMAIN"))
 
 		c.createSitekey("Unbound").ok(t, "createSitekey")
 		list := c.query(`{ sitekeys(first: 1) { totalCount edges { cursor node { name domains } } pageInfo { hasNextPage endCursor } } }`).ok(t, "")
@@ -178,7 +165,7 @@ func TestSitekeys(t *testing.T) {
 		}
 
 		notified := watchSitekeys(t, d)
-		deleted := c.query(`mutation($id: ID!) { deleteSitekey(input: {sitekeyId: $id}) { sitekey { name } userErrors { code } } }`, "id", id).ok(t, "deleteSitekey")
+		deleted := c.done("deleteSitekey", "sitekeyId", id)
 		if <-notified != 1 || works(second) || deleted.at("deleteSitekey.sitekey.name") != "Last" {
 			t.Errorf("deleted: %s", deleted.Body)
 		}
@@ -186,9 +173,7 @@ func TestSitekeys(t *testing.T) {
 }
 
 func TestCaptchaPlanAndUsage(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		operator, c := a.owner("operator@example.com"), a.owner("owner@example.com")
 		read := func() string {
 			return c.query(`{ viewer { account { captchaPlan captchaUsage {
@@ -206,16 +191,14 @@ func TestCaptchaPlanAndUsage(t *testing.T) {
 		account := a.ids.Of(nodeid.Account, 2)
 		set := func(plan string) {
 			t.Helper()
-			got := operator.query(`mutation($id: ID!, $plan: CaptchaPlan!) { setCaptchaPlan(input: {accountId: $id, plan: $plan}) {
-				accountId captchaPlan captchaUsage { verifications } userErrors { code } } }`, "id", account, "plan", plan).ok(t, "setCaptchaPlan")
-			if got.at("setCaptchaPlan.captchaPlan") != plan || got.at("setCaptchaPlan.accountId") != account {
-				t.Errorf("set to %s: %s", plan, got.Body)
-			}
+			got := operator.done("setCaptchaPlan", "accountId", account, "plan", plan)
+			got.
+				named("set to %s", plan).has(t, "setCaptchaPlan.captchaPlan", plan).has(t, "setCaptchaPlan.accountId", account)
 		}
 
 		expect("FREE", `"verifications":0,"quota":10000,"percent":0,"reserve":1000,"reserveEndsAt":null,"standing":"WITHIN_QUOTA"`)
 
-		err := dbtest.Exec(d, "INSERT INTO captcha_usage (account_id, month, used, reserve_from, over_quota) VALUES (2, 202611, 10500, ?, 10000)",
+		err := dbtest.Exec(a.db, "INSERT INTO captcha_usage (account_id, month, used, reserve_from, over_quota) VALUES (2, 202611, 10500, ?, 10000)",
 			model.At(start.Add(-24*time.Hour)))
 		if err != nil {
 			t.Fatal(err)

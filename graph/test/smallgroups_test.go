@@ -11,7 +11,6 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports/segment"
-	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/oracle"
 )
 
@@ -19,12 +18,10 @@ import (
 // dimensions of the visitor alone, that they get no report of a small group by filters, and that
 // members see all unless their owner says otherwise.
 func TestSmallGroups(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		site := c.siteOf("example.com")
-		storeCountries(t, d, a, site)
+		storeCountries(t, a.db, a, site)
 		reader := c.reader(site)
 
 		// The period has 4 visitors of Germany, 3 of Switzerland (2 the day before), 2 of Austria
@@ -55,9 +52,7 @@ func TestSmallGroups(t *testing.T) {
 		}
 
 		all := "DE:4/3 CH:3/2 AT:2/1 LI:1/0"
-		if got := rows(asMember("[]").ok(t, ""), "site.report.countries"); got != all {
-			t.Errorf("a member sees %q, want %q", got, all)
-		}
+		equal(t, rows(asMember("[]").ok(t, ""), "site.report.countries"), all, "a member sees")
 
 		shared := asReader("[]").ok(t, "")
 		if got, want := rows(shared, "sharedSite.report.countries"), "DE:4/3 (other):3/3 CH:3"; got != want {
@@ -95,9 +90,7 @@ func TestSmallGroups(t *testing.T) {
 			`[{dimension: SOURCE_GROUP, values: [""]}, {dimension: PAGE, values: ["/secret"]}]`:                                "",
 			`[{dimension: PAGE, values: ["/secret"]}, {dimension: HOUR_OF_DAY, values: ["12", "13"]}]`:                         "",
 		} {
-			if got := asReader(filters); got.codes() != want {
-				t.Errorf("a reader's report by %s: %q, want %q", filters, got.codes(), want)
-			}
+			asReader(filters).named("a reader's report by %s", filters).code(t, want)
 			if want == "GROUP_TOO_SMALL" {
 				asMember(filters).ok(t, "")
 			}
@@ -117,9 +110,7 @@ func TestSmallGroups(t *testing.T) {
 
 		// No visitors before the first day are no small group.
 		first := strings.NewReplacer("2026-11-19", "2026-11-18", "$filters", `[{dimension: COUNTRY, values: ["DE"]}]`)
-		if got := a.with(reader, `{ sharedSite { `+first.Replace(report)+` } }`); got.codes() != "" {
-			t.Errorf("a report of the first day: %q", got.codes())
-		}
+		a.with(reader, `{ sharedSite { `+first.Replace(report)+` } }`).named("a report of the first day").code(t, "")
 
 		// A threshold of 1 hides nothing.
 		set := func(settings string) {
@@ -127,18 +118,14 @@ func TestSmallGroups(t *testing.T) {
 			c.query(`mutation($id: ID!) { updateSite(input: {siteId: $id, `+settings+`}) { userErrors { code } } }`, "id", site).ok(t, "updateSite")
 		}
 		set("smallGroup: 1")
-		if got := rows(asReader("[]").ok(t, ""), "sharedSite.report.countries"); got != all {
-			t.Errorf("with a threshold of 1 a reader sees %q, want %q", got, all)
-		}
-		if got := asReader(`[{dimension: COUNTRY, values: ["FR"]}]`); got.codes() != "" {
-			t.Errorf("with a threshold of 1 a report without visitors: %q", got.codes())
-		}
+		equal(t, rows(asReader("[]").ok(t, ""), "sharedSite.report.countries"), all, "with a threshold of 1 a reader sees")
+		asReader(`[{dimension: COUNTRY, values: ["FR"]}]`).
+			named("with a threshold of 1 a report without visitors").code(t, "")
 		// A link's segment is its owner's choice.
 		set("smallGroup: 4")
-		segment := c.query(`mutation($id: ID!) { createSegment(input: {siteId: $id, name: "LI", filters: [{dimension: COUNTRY, values: ["LI"]}]}) {
-	segment { id } userErrors { code } } }`, "id", site).ok(t, "createSegment")
+		segment := c.done("createSegment", "siteId", site, "name", "LI", "filters", []any{map[string]any{"dimension": "COUNTRY", "values": []string{"LI"}}})
 		link := c.query(createLinkMutation, "site", site, "segment", segment.at("createSegment.segment.id")).ok(t, "createSharedLink")
-		opened := a.client().query(openLinkMutation, "token", link.at("createSharedLink.token")).ok(t, "openSharedLink")
+		opened := a.client().done("openSharedLink", "token", link.at("createSharedLink.token"))
 		reader = opened.at("openSharedLink.viewerToken").(string)
 		asReader("[]").ok(t, "")
 	})
@@ -149,10 +136,8 @@ func TestSmallGroups(t *testing.T) {
 // visitors of no country, or by as many as the threshold: neither of them names a small group, nor
 // does their difference.
 func TestSmallGroupsByDifference(t *testing.T) {
-	t.Parallel()
 	countries := []string{"", "AT", "CH", "DE"}
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 1 << 30 })
+	eachAppWith(t, unlimited, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		random := rand.New(rand.NewPCG(52, 9))
 		accepted, refused := 0, 0
@@ -164,9 +149,7 @@ func TestSmallGroupsByDifference(t *testing.T) {
 				visitors[country] = random.IntN(7)
 			}
 			at := model.At(time.Date(2026, 11, 19, 12, 0, 0, 0, time.UTC))
-			if err := oracle.Store(t.Context(), d, int64(a.siteNumber(site)), countryRows(at, countries, visitors)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, oracle.Store(t.Context(), a.db, int64(a.siteNumber(site)), countryRows(at, countries, visitors)))
 			least := 2 + random.IntN(3)
 			c.query(fmt.Sprintf(`mutation($id: ID!) { updateSite(input: {siteId: $id, smallGroup: %d}) { userErrors { code } } }`, least), "id", site).ok(t, "updateSite")
 			reader := c.reader(site)

@@ -28,13 +28,10 @@ func makeSites(t testing.TB, d *db.DB, n int) {
 	t.Helper()
 
 	for i := range n {
-		site, err := sites.New(d).Sites.CreateSite(t.Context(), model.Site{
+		site := value(sites.New(d).Sites.CreateSite(t.Context(), model.Site{
 			AccountID: 1, SiteKey: model.NewSiteKey(), Domain: fmt.Sprintf("s%d.example.com", i),
 			Name: "s", Plan: model.PlanFree, MonthlyPageviews: 10_000, CreatedAt: model.At(start),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 
 		for _, statement := range []string{
 			"INSERT INTO site_domains (site_id, domain) VALUES (?, 'a.example'), (?, 'b.example')",
@@ -45,9 +42,7 @@ func makeSites(t testing.TB, d *db.DB, n int) {
 			fmt.Sprintf("INSERT INTO rejections (site_id, day, endpoint, code, count) VALUES (?, %d, 'collect', 'bad_json', 3), (?, %[1]d, 'collect', 'bot', 3)", model.At(start).Day()),
 			fmt.Sprintf("INSERT INTO pageviews (site_id, at, id, visitor, n, width_range, manual, path) VALUES (?, %d, 1, 1, 1, 0, false, '/'), (?, %[1]d, 2, 1, 1, 0, false, '/')", model.At(start)),
 		} {
-			if err := dbtest.Exec(d, statement, site.ID, site.ID); err != nil {
-				t.Fatal(err)
-			}
+			must(t, dbtest.Exec(d, statement, site.ID, site.ID))
 		}
 	}
 }
@@ -67,18 +62,14 @@ func TestManySitesTakeAsManyStatementsAsOne(t *testing.T) {
 			list := statements.Take()
 			taken = append(taken, fmt.Sprint(len(list)))
 
-			if n := len(got.at("viewer.account.sites.edges").([]any)); n != first {
-				t.Errorf("%d sites, want %d", n, first)
-			}
+			equal(t, len(got.at("viewer.account.sites.edges").([]any)), first, "sites")
 
 			last := fmt.Sprintf("viewer.account.sites.edges.%d.node.", first-1)
 			for path, want := range map[string]string{
 				"extraDomains": "[a.example b.example]", "registeredEvents": "[lead signup]", "keyEvents": "[lead purchase signup]",
 				"excludedAddresses": "[192.0.2.0/24 2001:db8::/32]", "usage.pageviews": "7", "lastHitAt": "2026-11-20T09:30:00Z", "rejections.1.count": "3",
 			} {
-				if value := fmt.Sprint(got.at(last + path)); value != want {
-					t.Errorf("%s is %s, want %s", path, value, want)
-				}
+				equal(t, fmt.Sprint(got.at(last+path)), want, "%s", path)
 			}
 
 			if len(list) > 12 {
@@ -86,9 +77,7 @@ func TestManySitesTakeAsManyStatementsAsOne(t *testing.T) {
 			}
 		}
 
-		if taken[0] != taken[1] {
-			t.Errorf("one site takes %s statements, 45 take %s", taken[0], taken[1])
-		}
+		equal(t, taken[0], taken[1], "one site")
 
 		t.Logf("%s statements", taken[0])
 	})
@@ -124,14 +113,10 @@ func TestManySitesWithTheirListsTakeAsManyStatementsAsOne(t *testing.T) {
 					"created_at) SELECT account_id, %[1]d, 1, 'email', '', '', '', '', '[]', true, false, 1, 1, 1, 1, 0, 0, '', 0, 1, 0, '', 1 FROM sites WHERE id = %[1]d",
 				"INSERT INTO captcha_counts (sitekey_id, day, name, count) VALUES (%[1]d, %[2]d, 'challenge', 8)",
 			} {
-				if err := dbtest.Exec(d, fmt.Sprintf(statement, i+1, today)); err != nil {
-					t.Fatal(err)
-				}
+				must(t, dbtest.Exec(d, fmt.Sprintf(statement, i+1, today)))
 			}
 		}
-		if err := dbtest.Exec(d, fmt.Sprintf("INSERT INTO settings (name, value) VALUES ('usage_day_counted', '%d')", today-1)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, dbtest.Exec(d, fmt.Sprintf("INSERT INTO settings (name, value) VALUES ('usage_day_counted', '%d')", today-1)))
 
 		var taken []int
 		for _, first := range []int{1, 10} {
@@ -145,18 +130,14 @@ func TestManySitesWithTheirListsTakeAsManyStatementsAsOne(t *testing.T) {
 				"usageByDay.0.used": 3.0, "usageByDay.1.used": 4.0, "unknownEvents.0.name": "buy", "annotations.edges.0.node.text": "note",
 				"ownAlertChannel.weekly": true,
 			} {
-				if value := got.at(last + path); value != want {
-					t.Errorf("%s is %v, want %v", path, value, want)
-				}
+				equal(t, got.at(last+path), want, "%s", path)
 			}
 			if value := got.at(fmt.Sprintf("sitekeys.edges.%d.node.activity.0.challenges", first-1)); value != 8.0 {
 				t.Errorf("the sitekey's challenges are %v", value)
 			}
 		}
 
-		if taken[0] != taken[1] {
-			t.Errorf("one of each takes %d statements, 10 take %d", taken[0], taken[1])
-		}
+		equal(t, taken[0], taken[1], "one of each")
 	})
 }
 
@@ -176,15 +157,11 @@ func TestManyDeliveriesAndSitekeysTakeAsManyStatementsAsOne(t *testing.T) {
 		for i := range 30 {
 			c.createSitekey("form").ok(t, "createSitekey")
 
-			if err := dbtest.Exec(d, fmt.Sprintf(`INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)
-				VALUES (%[1]d, 1, 'conversion', 'lead', 'failed', 5, 1, 1, '{}'), (%[1]d, 2, 'conversion', 'purchase', 'pending', 1, 2, 2, '{}')`, i+1)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, dbtest.Exec(d, fmt.Sprintf(`INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)
+				VALUES (%[1]d, 1, 'conversion', 'lead', 'failed', 5, 1, 1, '{}'), (%[1]d, 2, 'conversion', 'purchase', 'pending', 1, 2, 2, '{}')`, i+1)))
 
-			if err := dbtest.Exec(d, fmt.Sprintf(`INSERT INTO delivery_attempts (site_id, delivery_id, n, manual, at, duration_ms, status, error, answer)
-				VALUES (%[1]d, 1, 1, false, 3, 5, 500, 'server_error', 'of %[1]d'), (%[1]d, 2, 1, false, 3, 5, 0, 'timeout', '')`, i+1)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, dbtest.Exec(d, fmt.Sprintf(`INSERT INTO delivery_attempts (site_id, delivery_id, n, manual, at, duration_ms, status, error, answer)
+				VALUES (%[1]d, 1, 1, false, 3, 5, 500, 'server_error', 'of %[1]d'), (%[1]d, 2, 1, false, 3, 5, 0, 'timeout', '')`, i+1)))
 		}
 
 		var taken []int
@@ -200,9 +177,7 @@ func TestManyDeliveriesAndSitekeysTakeAsManyStatementsAsOne(t *testing.T) {
 			}
 		}
 
-		if taken[0] != taken[1] {
-			t.Errorf("one of each takes %d statements, 30 take %d", taken[0], taken[1])
-		}
+		equal(t, taken[0], taken[1], "one of each")
 
 		statements.Take()
 		c.query(`{ sites { edges { node { deliveries { edges { node { id event state } } } } } } }`).ok(t, "")
@@ -240,9 +215,7 @@ func TestManyMembersTakeAsManyStatementsAsOne(t *testing.T) {
 			if got.at(last+"sites.totalCount") != 1.0 || got.at(last+"sites.edges.0.node.usage.pageviews") != 7.0 || got.at(last+"captchaUsage.verifications") != 0.0 {
 				t.Errorf("%d members: %s", members, got.Body)
 			}
-			if taken[i] != taken[0] {
-				t.Errorf("one member takes %d statements, %d take %d", taken[0], members, taken[i])
-			}
+			equal(t, taken[i], taken[0], "one member takes %d statements, %d take", taken[0], members)
 		}
 	})
 }
@@ -250,13 +223,11 @@ func TestManyMembersTakeAsManyStatementsAsOne(t *testing.T) {
 // TestChangesOfOneRequestAreSeen: a mutation reads again what an earlier one of the same request
 // has loaded.
 func TestChangesOfOneRequestAreSeen(t *testing.T) {
-	t.Parallel()
 	const query = `mutation($id: ID!) {
 		a: setMemberRole(input: {userId: $id, role: OWNER}) { member { account { members { role } } } }
 		b: setMemberRole(input: {userId: $id, role: VIEWER}) { member { account { members { role } } } } }`
 
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		guest := a.join(c, "guest@example.com", model.RoleMember)
 		got := c.query(query, "id", guest.id()).ok(t, "")

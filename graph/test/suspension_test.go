@@ -8,19 +8,9 @@ import (
 
 	"github.com/vektah/gqlparser/v2/ast"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
-)
-
-const (
-	suspendMutation = `mutation($id: ID!, $reason: String!) { suspendAccount(input: {accountId: $id, reason: $reason}) {
-		accountId suspension { suspendedAt reason } userErrors { field code } } }`
-	resumeMutation = `mutation($id: ID!) { resumeAccount(input: {accountId: $id}) {
-		accountId suspension { reason } userErrors { field code } } }`
-	transferMutation = `mutation($site: ID!, $to: ID!) { transferSite(input: {siteId: $site, toAccountId: $to}) {
-		site { id domain } userErrors { field code } } }`
 )
 
 // mayWhileSuspended are the mutations that users of a suspended account can call, each with the
@@ -43,39 +33,33 @@ var mayWhileSuspended = map[string]string{
 // TestSuspendedAccount: users of a suspended account read, and change nothing. Operators suspend
 // and resume, but not the account of the only operator.
 func TestSuspendedAccount(t *testing.T) {
-	t.Parallel()
 	const account = `{ viewer { account { suspension { suspendedAt reason } } } sites { totalCount } }`
 
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 1 << 30 })
+	eachAppWith(t, unlimited, func(t *testing.T, a *app) {
 		operator := a.owner("operator@example.com")
 		tenant := a.tenant("first.example")
 		owner, id := tenant.owner, tenant.ids["accountId"]
 		own := operator.query(`{ viewer { account { id } } }`).at("viewer.account.id")
 
 		for reason, want := range map[string]string{"": "reason:INVALID_TEXT", "a\nb": "reason:INVALID_TEXT", strings.Repeat("x", 501): "reason:INVALID_TEXT"} {
-			if got := operator.query(suspendMutation, "id", id, "reason", reason); got.userErrors("suspendAccount") != want {
-				t.Errorf("the reason %q: %s", reason, got.Body)
-			}
+			operator.do("suspendAccount", "accountId", id, "reason", reason).
+				named("the reason %q", reason).fails(t, "suspendAccount", want)
 		}
-		if got := operator.query(suspendMutation, "id", own, "reason", "abuse"); got.userErrors("suspendAccount") != "accountId:LAST_OPERATOR" {
-			t.Errorf("the only operator's account: %s", got.Body)
-		}
+		operator.do("suspendAccount", "accountId", own, "reason", "abuse").
+			named("the only operator's account").fails(t, "suspendAccount", "accountId:LAST_OPERATOR")
 
 		notified, synced := make(chan model.SiteID, 10), make(chan struct{}, 1)
-		go sites.New(d).Lookup.WatchSites(t.Context(), func(id int64) { notified <- model.SiteID(id) }, func(err error) {
+		go sites.New(a.db).Lookup.WatchSites(t.Context(), func(id int64) { notified <- model.SiteID(id) }, func(err error) {
 			if err == nil {
 				synced <- struct{}{}
 			}
 		})
 		<-synced
-		keys := watchSitekeys(t, d)
+		keys := watchSitekeys(t, a.db)
 
-		got := operator.query(suspendMutation, "id", id, "reason", " Fraud report 17 ").ok(t, "suspendAccount")
+		got := operator.done("suspendAccount", "accountId", id, "reason", " Fraud report 17 ")
 		want := `{"data":{"suspendAccount":{"accountId":"` + id + `","suspension":{"suspendedAt":"2026-11-20T09:30:00Z","reason":"Fraud report 17"},"userErrors":[]}}}`
-		if got.Body != want {
-			t.Errorf("got %s, want %s", got.Body, want)
-		}
+		got.is(t, want)
 		if site, key := <-notified, <-keys; site != 1 || key != 1 {
 			t.Errorf("the data plane was notified of site %d and sitekey %d", site, key)
 		}
@@ -94,9 +78,7 @@ func TestSuspendedAccount(t *testing.T) {
 			}
 
 			got := owner.call(t, ast.Mutation, f, func(name string) string { return tenant.ids[name] })
-			if got.codes() != "ACCOUNT_SUSPENDED" || !strings.Contains(got.Body, "Fraud report 17") {
-				t.Errorf("%s in a suspended account: %s; refuse it or list it", f.Name, got.Body)
-			}
+			got.named("%s in a suspended account", f.Name).code(t, "ACCOUNT_SUSPENDED").shows(t, "Fraud report 17")
 		}
 		if len(listed) > 0 {
 			t.Errorf("no such mutations: %v", slices.Sorted(maps.Keys(listed)))
@@ -106,72 +88,54 @@ func TestSuspendedAccount(t *testing.T) {
 		}
 
 		for range 2 {
-			if got := operator.query(resumeMutation, "id", id).ok(t, "resumeAccount"); got.at("resumeAccount.suspension") != nil {
-				t.Errorf("resumed: %s", got.Body)
-			}
+			operator.done("resumeAccount", "accountId", id).
+				named("resumed").has(t, "resumeAccount.suspension", nil)
 		}
 
 		owner.createSite("second.example").ok(t, "createSite")
-		if got := owner.query(suspendMutation, "id", own, "reason", "revenge"); got.codes() != "FORBIDDEN" {
-			t.Errorf("suspended by an owner: %s", got.Body)
-		}
+		owner.do("suspendAccount", "accountId", own, "reason", "revenge").named("suspended by an owner").code(t, "FORBIDDEN")
 	})
 }
 
 // TestTransferSite: a site moves with its rows between two accounts of an owner, and only between
 // them.
 func TestTransferSite(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 1 << 30 })
+	eachAppWith(t, unlimited, func(t *testing.T, a *app) {
 		a.owner("operator@example.com")
 		first, second := a.tenant("first.example"), a.tenant("second.example")
 		owner, site := first.owner, first.ids["siteId"]
 		from, to := first.ids["accountId"], second.ids["accountId"]
-		fill(t, d, owners{site: 1, account: 2})
-		before := left(t, d, owners{site: 1})
+		fill(t, a.db, owners{site: 1, account: 2})
+		before := left(t, a.db, owners{site: 1})
 
-		transfer := func(c *client, site, to string) *answer { return c.query(transferMutation, "site", site, "to", to) }
+		transfer := func(c *client, site, to string) *answer {
+			return c.do("transferSite", "siteId", site, "toAccountId", to)
+		}
 		setRole := func(role string) {
 			t.Helper()
-			err := dbtest.Exec(d, `INSERT INTO memberships (user_id, account_id, role, created_at) SELECT id, 3, ?, ? FROM users WHERE email = 'owner@first.example'
+			err := dbtest.Exec(a.db, `INSERT INTO memberships (user_id, account_id, role, created_at) SELECT id, 3, ?, ? FROM users WHERE email = 'owner@first.example'
 ON CONFLICT (user_id, account_id) DO UPDATE SET role = excluded.role`, role, model.At(start))
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
 
-		if got := transfer(owner, site, to); got.userErrors("transferSite") != "toAccountId:NOT_FOUND" {
-			t.Errorf("to an account of others: %s", got.Body)
-		}
+		transfer(owner, site, to).named("to an account of others").fails(t, "transferSite", "toAccountId:NOT_FOUND")
 		setRole("MEMBER")
-		if got := transfer(owner, site, to); got.codes() != "FORBIDDEN" {
-			t.Errorf("to an account as its member: %s", got.Body)
-		}
-		if got := transfer(owner, second.ids["siteId"], from); got.codes() != "FORBIDDEN" {
-			t.Errorf("from an account as its member: %s", got.Body)
-		}
+		transfer(owner, site, to).named("to an account as its member").code(t, "FORBIDDEN")
+		transfer(owner, second.ids["siteId"], from).named("from an account as its member").code(t, "FORBIDDEN")
 
 		setRole("OWNER")
-		if got := transfer(owner, site, from).ok(t, "transferSite"); got.at("transferSite.site.id") != site {
-			t.Errorf("to the same account: %s", got.Body)
-		}
+		transfer(owner, site, from).ok(t, "transferSite").
+			named("to the same account").has(t, "transferSite.site.id", site)
 
 		// The limits of the new account hold.
 		taken := second.owner.siteOf("first.example")
-		if got := transfer(owner, site, to); got.userErrors("transferSite") != "siteId:DOMAIN_TAKEN" {
-			t.Errorf("to an account with the domain: %s", got.Body)
-		}
+		transfer(owner, site, to).named("to an account with the domain").fails(t, "transferSite", "siteId:DOMAIN_TAKEN")
 		second.owner.query(deleteSiteMutation, "id", taken, "confirm", "first.example", "now", true).ok(t, "deleteSite")
-		if err := sites.New(d).Sites.SetSiteLimit(t.Context(), 3, 1); err != nil {
-			t.Fatal(err)
-		}
-		if got := transfer(owner, site, to); got.userErrors("transferSite") != ":TOO_MANY_SITES" {
-			t.Errorf("to a full account: %s", got.Body)
-		}
-		if err := sites.New(d).Sites.SetSiteLimit(t.Context(), 3, 5); err != nil {
-			t.Fatal(err)
-		}
+		must(t, sites.New(a.db).Sites.SetSiteLimit(t.Context(), 3, 1))
+		transfer(owner, site, to).named("to a full account").fails(t, "transferSite", ":TOO_MANY_SITES")
+		must(t, sites.New(a.db).Sites.SetSiteLimit(t.Context(), 3, 5))
 
 		link := first.owner.reader(site)
 		member := a.client()
@@ -185,7 +149,7 @@ ON CONFLICT (user_id, account_id) DO UPDATE SET role = excluded.role`, role, mod
 		// The transfer deletes alerts and their channels, since their addresses are the first
 		// account's. The own channel of the owner of both accounts stays, with its messages.
 		want := slices.DeleteFunc(before, func(table string) bool { return table == "alerts" })
-		if after := left(t, d, owners{site: 1}); !slices.Equal(after, want) {
+		if after := left(t, a.db, owners{site: 1}); !slices.Equal(after, want) {
 			t.Errorf("rows in %v, want %v", after, want)
 		}
 		for statement, want := range map[string]int{
@@ -196,27 +160,23 @@ ON CONFLICT (user_id, account_id) DO UPDATE SET role = excluded.role`, role, mod
 			"SELECT count(*) AS n FROM alert_channels WHERE site_id = 1":                                                                                          1,
 			"SELECT count(*) AS n FROM alert_channels WHERE site_id = 1 AND account_id = 3 AND user_id IN (SELECT user_id FROM memberships WHERE account_id = 3)": 1,
 		} {
-			if rows, err := dbtest.Rows[struct{ N int }](d, statement); err != nil || rows[0].N != want {
+			if rows, err := dbtest.Rows[struct{ N int }](a.db, statement); err != nil || rows[0].N != want {
 				t.Errorf("%s: %v, %v; want %d", statement, rows, err, want)
 			}
 		}
 
 		const read = `query($id: ID!) { site(id: $id) { id deliveries { edges { node { id } } } annotations { edges { node { id } } } } }`
-		if got := member.query(read, "id", site); got.Body != `{"data":{"site":null}}` {
-			t.Errorf("a member of the old account reads %s", got.Body)
-		}
+		member.query(read, "id", site).named("a member of the old account reads").is(t, `{"data":{"site":null}}`)
 		for name, c := range map[string]*client{"the owner of both": owner, "the owner of the new account": second.owner} {
 			got := c.query(read, "id", site).ok(t, "")
 			if got.at("site.deliveries.edges.0.node.id") == nil || got.at("site.annotations.edges.0.node.id") != first.ids["annotationId"] {
 				t.Errorf("%s reads %s", name, got.Body)
 			}
 		}
-		if got := a.with(link, `{ sharedSite { domain } }`).ok(t, ""); got.at("sharedSite.domain") != "first.example" {
-			t.Errorf("a shared link: %s", got.Body)
-		}
-		if got := member.query(`{ sites { totalCount } }`); got.Body != `{"data":{"sites":{"totalCount":0}}}` {
-			t.Errorf("the old account's sites: %s", got.Body)
-		}
+		a.with(link, `{ sharedSite { domain } }`).ok(t, "").
+			named("a shared link").has(t, "sharedSite.domain", "first.example")
+		member.query(`{ sites { totalCount } }`).
+			named("the old account's sites").is(t, `{"data":{"sites":{"totalCount":0}}}`)
 
 		var logged []model.AccountID
 		for _, row := range a.auditRows() {

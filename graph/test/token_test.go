@@ -19,25 +19,18 @@ import (
 // with runs a document with an API token and no cookie.
 func (a *app) with(secret, query string, header ...string) *answer {
 	a.t.Helper()
-	body, err := json.Marshal(map[string]string{"query": query})
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	body := value(json.Marshal(map[string]string{"query": query}))(a.t)
 	return a.client().send(http.MethodPost, "application/json", string(body), append([]string{"Authorization", "Bearer " + secret}, header...)...)
 }
 
 func TestAPITokens(t *testing.T) {
-	t.Parallel()
 	const list = `{ apiTokens { id name scopes hint createdAt lastUsedAt } }`
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
-		if got := c.query(`{ apiTokens { id } account { apiTokens { id } } }`); got.Body != `{"data":{"apiTokens":[],"account":{"apiTokens":[]}}}` {
-			t.Errorf("without tokens: %s", got.Body)
-		}
+		c.query(`{ apiTokens { id } account { apiTokens { id } } }`).
+			named("without tokens").is(t, `{"data":{"apiTokens":[],"account":{"apiTokens":[]}}}`)
 
-		got := c.query(`mutation { createApiToken(input: {name: " Deploy ", scopes: [WRITE, READ, WRITE]}) {
-			apiToken { name scopes hint createdAt lastUsedAt } token userErrors { code } } }`).ok(t, "createApiToken")
+		got := c.done("createApiToken", "name", " Deploy ", "scopes", []string{"WRITE", "READ", "WRITE"})
 
 		secret := got.at("createApiToken.token").(string)
 		want := map[string]any{
@@ -47,17 +40,14 @@ func TestAPITokens(t *testing.T) {
 		if token := got.at("createApiToken.apiToken"); !reflect.DeepEqual(token, want) || !model.IsSecret("tga_", secret) {
 			t.Errorf("got %v with %s, want %v", token, secret, want)
 		}
-		if rows, err := dbtest.Dump(d, "api_tokens"); err != nil || strings.Contains(strings.Join(rows, ""), secret) {
+		if rows, err := dbtest.Dump(a.db, "api_tokens"); err != nil || strings.Contains(strings.Join(rows, ""), secret) {
 			t.Errorf("the table holds the token itself, or %v", err)
 		}
 
 		made := a.with(secret, `mutation { createSite(input: {domain: "example.com"}) { site { domain } userErrors { code } } }`).ok(t, "createSite")
-		if made.Header.Get("Set-Cookie") != "" {
-			t.Errorf("a token sets a cookie: %s", made.Header.Get("Set-Cookie"))
-		}
-		if got := a.with(secret, `{ viewer { email } sites { totalCount } }`); got.Body != `{"data":{"viewer":{"email":"owner@example.com"},"sites":{"totalCount":1}}}` {
-			t.Errorf("reading: %s", got.Body)
-		}
+		equal(t, made.Header.Get("Set-Cookie"), "", "a token sets a cookie")
+		a.with(secret, `{ viewer { email } sites { totalCount } }`).
+			named("reading").is(t, `{"data":{"viewer":{"email":"owner@example.com"},"sites":{"totalCount":1}}}`)
 
 		// The last use is stored once per minute.
 		for _, step := range []struct {
@@ -67,9 +57,7 @@ func TestAPITokens(t *testing.T) {
 			a.clock.Add(step.later)
 			a.with(secret, `{ viewer { id } }`).ok(t, "")
 
-			if last := c.query(list).ok(t, "").at("apiTokens.0.lastUsedAt"); last != step.want {
-				t.Errorf("last used %v, want %s", last, step.want)
-			}
+			c.query(list).ok(t, "").named("last used").has(t, "apiTokens.0.lastUsedAt", step.want)
 		}
 
 		// The token takes precedence over the cookie: it is refused although the cookie is valid.
@@ -78,24 +66,17 @@ func TestAPITokens(t *testing.T) {
 			"long": strings.Repeat("a", 5000),
 		} {
 			got := c.send("POST", "application/json", `{"query":"{ viewer { id } }"}`, "Authorization", "Bearer "+bad)
-			if got.codes() != "UNAUTHENTICATED" || got.at("viewer") != nil {
-				t.Errorf("%s: %s", name, got.Body)
-			}
+			got.named("%s", name).code(t, "UNAUTHENTICATED").has(t, "viewer", nil)
 		}
 
-		if got := c.send("POST", "application/json", `{"query":"{ viewer { id } }"}`, "Authorization", "Basic b3duZXI6eA=="); got.at("viewer.id") == nil {
-			t.Errorf("a proxy's password in the header: %s", got.Body)
-		}
+		c.send("POST", "application/json", `{"query":"{ viewer { id } }"}`, "Authorization", "Basic b3duZXI6eA==").
+			named("a proxy's password in the header").set(t, "viewer.id")
 
 		id := c.query(list).at("apiTokens.0.id")
-		c.query(`mutation($id: ID!) { revokeApiToken(input: {apiTokenId: $id}) { apiToken { name } userErrors { code } } }`, "id", id).ok(t, "revokeApiToken")
+		c.done("revokeApiToken", "apiTokenId", id)
 
-		if got := a.with(secret, `{ viewer { id } }`); got.codes() != "UNAUTHENTICATED" {
-			t.Errorf("a revoked token: %s", got.Body)
-		}
-		if got := c.query(list); got.Body != `{"data":{"apiTokens":[]}}` {
-			t.Errorf("after revoking: %s", got.Body)
-		}
+		a.with(secret, `{ viewer { id } }`).named("a revoked token").code(t, "UNAUTHENTICATED")
+		c.query(list).named("after revoking").is(t, `{"data":{"apiTokens":[]}}`)
 	})
 }
 
@@ -104,8 +85,7 @@ func TestAPITokenMistakes(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		c := newApp(t, d).owner("owner@example.com")
 		create := func(name string, scopes ...string) *answer {
-			return c.query(`mutation($name: String!, $scopes: [ApiTokenScope!]!) { createApiToken(input: {name: $name, scopes: $scopes}) {
-				apiToken { id } token userErrors { field code } } }`, "name", name, "scopes", append([]string{}, scopes...))
+			return c.do("createApiToken", "name", name, "scopes", append([]string{}, scopes...))
 		}
 		if got := create(""); got.userErrors("createApiToken") != "name:INVALID_NAME scopes:INVALID_SCOPES" || got.at("createApiToken.token") != nil {
 			t.Errorf("two mistakes: %s", got.Body)
@@ -115,46 +95,37 @@ func TestAPITokenMistakes(t *testing.T) {
 			create(fmt.Sprint(i), "READ").ok(t, "createApiToken")
 		}
 
-		if got := create("more", "READ"); got.userErrors("createApiToken") != ":TOO_MANY_TOKENS" || got.at("createApiToken.token") != nil {
-			t.Errorf("one too many: %s", got.Body)
-		}
+		create("more", "READ").
+			named("one too many").fails(t, "createApiToken", ":TOO_MANY_TOKENS").has(t, "createApiToken.token", nil)
 
 		// Tokens that have expired make room.
-		if err := dbtest.Exec(d, "UPDATE api_tokens SET expires_at = ? WHERE id <= 2", model.At(start)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, dbtest.Exec(d, "UPDATE api_tokens SET expires_at = ? WHERE id <= 2", model.At(start)))
 		for i := range 2 {
 			create(fmt.Sprint("later ", i), "READ").ok(t, "createApiToken")
 		}
-		if got := create("more", "READ"); got.userErrors("createApiToken") != ":TOO_MANY_TOKENS" {
-			t.Errorf("one too many after expired ones were replaced: %s", got.Body)
-		}
+		create("more", "READ").
+			named("one too many after expired ones were replaced").fails(t, "createApiToken", ":TOO_MANY_TOKENS")
 	})
 }
 
 // A page of another origin cannot use a token although it needs no cookie: the same origin check
 // applies.
 func TestTokensDoNotWeakenTheOriginCheck(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		token := a.owner("owner@example.com").createToken("READ")
 		for _, header := range [][]string{
 			{"Sec-Fetch-Site", "cross-site", "Origin", "https://evil.example"},
 			{"Sec-Fetch-Site", "same-site", "Origin", "https://evil.example"},
 			{"Origin", "https://evil.example"},
 		} {
-			if got := a.with(token.secret, `{ viewer { id } }`, header...); got.Status != 403 || got.codes() != "CROSS_ORIGIN" {
-				t.Errorf("%v: status %d, %s", header, got.Status, got.Body)
-			}
+			a.with(token.secret, `{ viewer { id } }`, header...).
+				named("%v", header).status(t, 403).code(t, "CROSS_ORIGIN")
 		}
 	})
 }
 
 func TestDownloadsByToken(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		for _, test := range []struct {
 			secret string
@@ -179,9 +150,7 @@ func TestDownloadsByToken(t *testing.T) {
 // TestSendingEventsOutNeedsExport: a token with WRITE alone cannot set a webhook URL. It can remove
 // one and change the secret. The mails name the token.
 func TestSendingEventsOutNeedsExport(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		id := c.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
 		write, both := c.createToken("READ", "WRITE"), c.createToken("WRITE", "EXPORT")
@@ -193,29 +162,24 @@ func TestSendingEventsOutNeedsExport(t *testing.T) {
 			path := mutation + ".site." + field
 			before := a.dump("api_tokens", "users", "sessions")
 
-			if got := set(write, mutation, `url: "https://attacker.example/drop"`); got.codes() != "FORBIDDEN" || !strings.Contains(got.Body, "EXPORT") || got.at(mutation) != nil {
-				t.Errorf("%s with WRITE: %s", mutation, got.Body)
-			}
-			if after := a.dump("api_tokens", "users", "sessions"); after != before {
-				t.Errorf("%s was refused and changed\n%s\nto\n%s", mutation, before, after)
-			}
-			if got := set(both, mutation, `url: "https://example.com/drop?secret"`).ok(t, mutation); got.at(path) != "https://example.com/drop?secret" {
-				t.Errorf("%s with both: %s", mutation, got.Body)
-			}
+			set(write, mutation, `url: "https://attacker.example/drop"`).
+				named("%s with WRITE", mutation).code(t, "FORBIDDEN").shows(t, "EXPORT").has(t, mutation, nil)
+			equal(t, a.dump("api_tokens", "users", "sessions"), before, "%s was refused and changed\n%s\nto", mutation, before)
+			set(both, mutation, `url: "https://example.com/drop?secret"`).ok(t, mutation).
+				named("%s with both", mutation).has(t, path, "https://example.com/drop?secret")
 
 			for _, none := range []string{`url: null`, `url: ""`} {
 				c.change(mutation, id, `url: "https://example.com/"`).ok(t, mutation)
 
-				if got := set(write, mutation, none).ok(t, mutation); got.at(path) != nil {
-					t.Errorf("%s with WRITE and %s: %s", mutation, none, got.Body)
-				}
+				set(write, mutation, none).ok(t, mutation).
+					named("%s with WRITE and %s", mutation, none).has(t, path, nil)
 			}
 		}
 
 		set(write, "setConversionWebhook", `secret: "a secret of 20 letters"`).ok(t, "setConversionWebhook")
 
 		type row struct{ Recipient, Data string }
-		mails, err := dbtest.Rows[row](d, "SELECT recipient, data FROM mails WHERE kind = ? ORDER BY id", model.MailWebhookChanged)
+		mails, err := dbtest.Rows[row](a.db, "SELECT recipient, data FROM mails WHERE kind = ? ORDER BY id", model.MailWebhookChanged)
 		if err != nil || len(mails) != outbox.MaxWebhookMails {
 			t.Fatalf("mails %+v, %v", mails, err)
 		}
@@ -230,39 +194,29 @@ func TestSendingEventsOutNeedsExport(t *testing.T) {
 
 // A token loses the rights that its user loses.
 func TestATokenNeverMayMoreThanItsUser(t *testing.T) {
-	t.Parallel()
 	const create = `mutation { createSite(input: {domain: "example.com"}) { userErrors { code } } }`
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		owner := a.owner("owner@example.com")
 		member := a.join(owner, "member@example.com", model.RoleMember)
 		token := member.createToken("WRITE")
 		id := member.query(`{ viewer { id } }`).at("viewer.id")
 		a.with(token.secret, create).ok(t, "createSite")
-		owner.query(`mutation($id: ID!) { setMemberRole(input: {userId: $id, role: VIEWER}) { member { role } userErrors { code } } }`, "id", id).ok(t, "setMemberRole")
+		owner.done("setMemberRole", "userId", id, "role", "VIEWER")
 
-		if got := a.with(token.secret, create); got.codes() != "FORBIDDEN" {
-			t.Errorf("of a viewer: %s", got.Body)
-		}
+		a.with(token.secret, create).named("of a viewer").code(t, "FORBIDDEN")
 
-		owner.query(`mutation($id: ID!) { removeMember(input: {userId: $id}) { userErrors { code } } }`, "id", id).ok(t, "removeMember")
+		owner.done("removeMember", "userId", id)
 
-		if got := a.with(token.secret, `{ viewer { id } }`); got.codes() != "UNAUTHENTICATED" {
-			t.Errorf("without a user: %s", got.Body)
-		}
-		if member.viewer() != "" {
-			t.Error("the session outlived its user")
-		}
+		a.with(token.secret, `{ viewer { id } }`).named("without a user").code(t, "UNAUTHENTICATED")
+		equal(t, member.viewer(), "", "the session outlived its user")
 	})
 }
 
 func TestRateLimitOfAMinute(t *testing.T) {
-	t.Parallel()
 	const page = `{ rateLimit { limit cost remaining resetAt } sites(first: 100) { edges { node { id domain name siteKey plan scriptTag createdAt cspLines notice
 		usage { period pageviews quota percent resetsAt } rejections(days: 7) { day code count } } } } }`
 
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		token, other := c.createToken("READ"), c.createToken("READ")
 		a.clock.Add(time.Hour)
@@ -273,9 +227,7 @@ func TestRateLimitOfAMinute(t *testing.T) {
 		}
 
 		for left := 60_000 - 2*cost; left >= 0; left -= cost {
-			if got := a.with(token.secret, page).ok(t, ""); got.at("rateLimit.remaining") != left {
-				t.Fatalf("%s; want %v left", got.Body, left)
-			}
+			a.with(token.secret, page).ok(t, "").has(t, "rateLimit.remaining", left)
 		}
 
 		a.clock.Add(15 * time.Second)
@@ -285,9 +237,7 @@ func TestRateLimitOfAMinute(t *testing.T) {
 		}
 
 		// A refused request costs nothing, and a small one still fits.
-		if got := a.with(token.secret, `{ rateLimit { cost } }`); got.at("rateLimit.cost") != 2.0 {
-			t.Errorf("a small request: %s", got.Body)
-		}
+		a.with(token.secret, `{ rateLimit { cost } }`).named("a small request").has(t, "rateLimit.cost", 2.0)
 
 		// The rate limit belongs to the account: its users and other tokens share it. Another
 		// account has its own.
@@ -297,14 +247,11 @@ func TestRateLimitOfAMinute(t *testing.T) {
 		if got := a.with(other.secret, page); !strings.HasPrefix(got.codes(), "RATE_LIMITED") {
 			t.Errorf("another token: %s", got.Body)
 		}
-		if got := a.owner("other@example.com").query(page).ok(t, ""); got.at("rateLimit.remaining") != 60_000-cost {
-			t.Errorf("another account: %s", got.Body)
-		}
+		a.owner("other@example.com").query(page).ok(t, "").
+			named("another account").has(t, "rateLimit.remaining", 60_000-cost)
 
 		a.clock.Add(45 * time.Second)
 
-		if got := a.with(token.secret, page).ok(t, ""); got.at("rateLimit.remaining") != 60_000-cost {
-			t.Errorf("after the minute: %s", got.Body)
-		}
+		a.with(token.secret, page).ok(t, "").named("after the minute").has(t, "rateLimit.remaining", 60_000-cost)
 	})
 }

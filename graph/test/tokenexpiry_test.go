@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
@@ -21,9 +20,7 @@ func (c *client) createTokenWith(name, input string) *answer {
 // TestTokenExpiry: a token expires after a year unless its creator chooses another time, or never.
 // From exactly that time on it is refused with a message of its own.
 func TestTokenExpiry(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 
 		for _, input := range []string{`expiresInDays: 0`, `expiresInDays: -1`, `expiresInDays: 3651`} {
@@ -45,29 +42,22 @@ func TestTokenExpiry(t *testing.T) {
 
 		day := c.createTokenWith("day", ", expiresInDays: 1").ok(t, "createApiToken").at("createApiToken.token").(string)
 		a.clock.Add(24*time.Hour - time.Microsecond)
-		if got := a.with(day, `{ viewer { email } }`); got.codes() != "" {
-			t.Errorf("just before the end: %s", got.Body)
-		}
+		a.with(day, `{ viewer { email } }`).named("just before the end").code(t, "")
 		a.clock.Add(time.Microsecond)
 
 		got := a.with(day, `{ viewer { email } }`)
-		if got.codes() != "UNAUTHENTICATED" || !strings.Contains(got.Body, "The API token has expired.") {
-			t.Errorf("at the end: %d %s", got.Status, got.Body)
-		}
-		if got := c.query(`{ apiTokens { name validUntil } }`); !strings.Contains(got.Body, `{"name":"day","validUntil":"2026-11-21T09:30:00Z"}`) {
-			t.Errorf("the list: %s", got.Body)
-		}
+		got.named("at the end").code(t, "UNAUTHENTICATED").shows(t, "The API token has expired.")
+		c.query(`{ apiTokens { name validUntil } }`).
+			named("the list").shows(t, `{"name":"day","validUntil":"2026-11-21T09:30:00Z"}`)
 	})
 }
 
 // TestOwnersSeeAllTokens: owners list and revoke the tokens of all members in their account, and no
 // others. Other callers get an empty list.
 func TestOwnersSeeAllTokens(t *testing.T) {
-	t.Parallel()
 	const list = `{ viewer { account { apiTokens { id name user { email } lastUsedAt } } } }`
 
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		owner, outsider := a.owner("owner@example.com"), a.owner("outsider@example.org")
 		member := a.join(owner, "member@example.com", model.RoleMember)
 
@@ -82,37 +72,24 @@ func TestOwnersSeeAllTokens(t *testing.T) {
 
 		want := `{"data":{"viewer":{"account":{"apiTokens":[{"id":"` + owners + `","name":"owner's","user":{"email":"owner@example.com"},"lastUsedAt":null},` +
 			`{"id":"` + members + `","name":"member's","user":{"email":"member@example.com"},"lastUsedAt":null}]}}}}`
-		if got := owner.query(list); got.Body != want {
-			t.Errorf("the owner's list: %s, want %s", got.Body, want)
-		}
+		owner.query(list).named("the owner's list").is(t, want)
 
 		const empty = `{"data":{"viewer":{"account":{"apiTokens":[]}}}}`
-		if got := member.query(list); got.Body != empty {
-			t.Errorf("the member's list: %s", got.Body)
-		}
-		if got := a.with(ownersSecret, list); got.Body != empty {
-			t.Errorf("the list of the owner's token: %s", got.Body)
-		}
+		member.query(list).named("the member's list").is(t, empty)
+		a.with(ownersSecret, list).named("the list of the owner's token").is(t, empty)
 
 		revoke := func(c *client, id string) string {
-			return c.query(`mutation($id: ID!) { revokeApiToken(input: {apiTokenId: $id}) { apiToken { name } userErrors { field code } } }`,
-				"id", id).userErrors("revokeApiToken")
+			return c.do("revokeApiToken", "apiTokenId", id).userErrors("revokeApiToken")
 		}
 		for _, refused := range []struct {
 			by *client
 			id string
 		}{{member, owners}, {outsider, members}, {owner, outsiders}} {
-			if got := revoke(refused.by, refused.id); got != "apiTokenId:NOT_FOUND" {
-				t.Errorf("revoking another one's token: %s", got)
-			}
+			equal(t, revoke(refused.by, refused.id), "apiTokenId:NOT_FOUND", "revoking another one's token")
 		}
 
-		if got := revoke(owner, members); got != "" {
-			t.Errorf("the owner revokes the member's token: %s", got)
-		}
-		if got := a.with(membersSecret, `{ viewer { email } }`); got.codes() != "UNAUTHENTICATED" {
-			t.Errorf("the revoked token: %d %s", got.Status, got.Body)
-		}
+		equal(t, revoke(owner, members), "", "the owner revokes the member's token")
+		a.with(membersSecret, `{ viewer { email } }`).named("the revoked token").code(t, "UNAUTHENTICATED")
 	})
 }
 
@@ -120,18 +97,16 @@ func TestOwnersSeeAllTokens(t *testing.T) {
 // before, however often and late the task runs. Short tokens skip the mails that would be due at
 // once.
 func TestTokenExpiryMails(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		c.createTokenWith("month", ", expiresInDays: 30").ok(t, "createApiToken")
 		c.createTokenWith("week", ", expiresInDays: 7").ok(t, "createApiToken")
 		c.createTokenWith("day", ", expiresInDays: 1").ok(t, "createApiToken")
 		c.createTokenWith("endless", ", neverExpires: true").ok(t, "createApiToken")
 		revoked := c.createTokenWith("revoked", ", expiresInDays: 30").ok(t, "createApiToken").at("createApiToken.apiToken.id")
-		c.query(`mutation($id: ID!) { revokeApiToken(input: {apiTokenId: $id}) { userErrors { code } } }`, "id", revoked).ok(t, "revokeApiToken")
+		c.done("revokeApiToken", "apiTokenId", revoked)
 
-		store := accounts.New(d)
+		store := accounts.New(a.db)
 		for _, step := range []struct {
 			hours int
 			want  int64
@@ -142,7 +117,7 @@ func TestTokenExpiryMails(t *testing.T) {
 			}
 		}
 
-		mails, err := dbtest.Rows[string](d, "SELECT data FROM mails WHERE kind = 'token_expires' AND recipient = 'owner@example.com' ORDER BY id")
+		mails, err := dbtest.Rows[string](a.db, "SELECT data FROM mails WHERE kind = 'token_expires' AND recipient = 'owner@example.com' ORDER BY id")
 		if err != nil || len(mails) != 3 || !strings.Contains(mails[0], `"week"`) || !strings.Contains(mails[1], `"month"`) || !strings.Contains(mails[2], `"month"`) {
 			t.Errorf("mails %q, error %v", mails, err)
 		}

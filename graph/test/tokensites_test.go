@@ -9,10 +9,8 @@ import (
 
 	"github.com/vektah/gqlparser/v2/ast"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/nodeid"
-	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // restrictedToken creates a token with all scopes for some sites, and returns its secret.
@@ -23,22 +21,19 @@ func (c *client) restrictedToken(siteIDs ...string) string {
 
 func (c *client) restrict(siteIDs []string) *answer {
 	c.t.Helper()
-	return c.query(`mutation($ids: [ID!]) { createApiToken(input: {name: "test", scopes: [READ, WRITE, EXPORT], siteIds: $ids}) {
-		apiToken { id siteIds } token userErrors { field code } } }`, "ids", siteIDs)
+	return c.do("createApiToken", "name", "test", "scopes", []string{"READ", "WRITE", "EXPORT"}, "siteIds", siteIDs)
 }
 
 // TestRestrictedTokenIsolation: for a token that is restricted to one site, the ids of everything
 // else in the same account answer like unknown ones in every field that takes an id, and nothing
 // changes. Its own site and its objects are found.
 func TestRestrictedTokenIsolation(t *testing.T) {
-	t.Parallel()
 	fields, operation := byID()
 
 	// What is the site's own, by the name of the id.
 	ofSite := []string{"siteId", "siteIds", "deliveryId", "annotationId", "segmentId", "funnelId", "sharedLinkId", "erasureId", "importId", "importJobId", "alertChannelId", "alertMessageId"}
 
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 1 << 30 })
+	eachAppWith(t, unlimited, func(t *testing.T, a *app) {
 		first := a.tenant("first.example")
 		token := []string{"Authorization", "Bearer " + first.owner.restrictedToken(first.owner.siteOf("second.example"))}
 		own := []string{"Authorization", "Bearer " + first.owner.restrictedToken(first.ids["siteId"])}
@@ -52,23 +47,22 @@ func TestRestrictedTokenIsolation(t *testing.T) {
 
 		before := a.dump("signin_failures")
 		for _, f := range fields {
+			unknown := caller.answersUnknown(t, operation[f.Name], f, token...)
 			for name, id := range first.ids {
-				if name == "accountId" || name == "toAccountId" || name == "lastAccountId" {
-					// The account is the token's own.
+				// The account is the token's own. Ids of a kind that the field does not take are unknown for all
+				// callers, see TestAnotherTenantsIDsAnswerLikeUnknownOnes.
+				if name == "accountId" || name == "toAccountId" || name == "lastAccountId" || !takes(f, name) {
 					continue
 				}
 
 				foreign := caller.call(t, operation[f.Name], f, func(string) string { return id }, token...)
-				nothing := caller.call(t, operation[f.Name], f, func(string) string { return a.unknown(id) }, token...)
-				if foreign.Body != nothing.Body || strings.Contains(foreign.Body, "first") {
-					t.Errorf("%s with the %s of another site answers %s, with an unknown one %s", f.Name, name, foreign.Body, nothing.Body)
+				if !unknown(foreign.Body, id) || strings.Contains(foreign.Body, "first") {
+					t.Errorf("%s with the %s of another site answers %s, unlike an unknown one", f.Name, name, foreign.Body)
 				}
 			}
 		}
 
-		if after := a.dump("signin_failures"); after != before {
-			t.Errorf("the calls changed something:\n%s\nwas\n%s", after, before)
-		}
+		equal(t, a.dump("signin_failures"), before, "the calls changed something")
 
 		for name, id := range first.ids {
 			got := caller.call(t, ast.Query, node, func(string) string { return id }, own...)
@@ -92,9 +86,7 @@ func byName(t *testing.T, fields []*ast.FieldDefinition, name string) *ast.Field
 // TestRestrictedTokenLists: the lists and counts of the account have only the token's sites. What
 // belongs to no site is refused or empty.
 func TestRestrictedTokenLists(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		owner := a.owner("owner@example.com")
 		a.join(owner, "member@example.com", model.RoleMember)
 		owner.createSitekey("form", "one.example")
@@ -127,47 +119,37 @@ func TestRestrictedTokenLists(t *testing.T) {
 			`mutation { createSite(input: {domain: "four.example"}) { site { id } } }`,
 			`mutation { createSitekey(input: {name: "form", domains: ["one.example"]}) { sitekey { id } } }`,
 		} {
-			if got := a.with(secret, query); got.codes() != "FORBIDDEN" {
-				t.Errorf("%s: %s, want that it is forbidden", query, got.Body)
-			}
+			a.with(secret, query).named("%s", query).code(t, "FORBIDDEN")
 		}
 
-		owner.query(`mutation { deleteSite(input: {siteId: "`+ids["one.example"]+`"}) { userErrors { code } } }`).ok(t, "deleteSite")
-		owner.query(`mutation { deleteSite(input: {siteId: "`+ids["three.example"]+`"}) { userErrors { code } } }`).ok(t, "deleteSite")
-		if got := a.with(secret, `{ sites { totalCount nodes { domain } } }`); got.Body != `{"data":{"sites":{"totalCount":0,"nodes":[]}}}` {
-			t.Errorf("after its sites were deleted: %s", got.Body)
-		}
+		owner.done("deleteSite", "siteId", ids["one.example"])
+		owner.done("deleteSite", "siteId", ids["three.example"])
+		a.with(secret, `{ sites { totalCount nodes { domain } } }`).
+			named("after its sites were deleted").is(t, `{"data":{"sites":{"totalCount":0,"nodes":[]}}}`)
 	})
 }
 
 // TestRestrictedTokenAfterTransfer: a site that leaves the account is out of the token's reach, and
 // the token stays restricted.
 func TestRestrictedTokenAfterTransfer(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		owner := a.owner("owner@example.com")
 		moved, kept := owner.siteOf("moved.example"), owner.siteOf("kept.example")
 		secret := owner.restrictedToken(moved)
-		other := owner.query(`mutation { createAccount(input: {name: "Other"}) { account { id } userErrors { code } } }`).
-			ok(t, "createAccount").at("createAccount.account.id")
+		other := owner.done("createAccount", "name", "Other").at("createAccount.account.id")
 
-		owner.query(`mutation($site: ID!, $to: ID!) { transferSite(input: {siteId: $site, toAccountId: $to}) { userErrors { code } } }`,
-			"site", moved, "to", other).ok(t, "transferSite")
+		owner.done("transferSite", "siteId", moved, "toAccountId", other)
 
 		for _, id := range []string{moved, kept} {
-			if got := a.with(secret, `{ site(id: "`+id+`") { domain } sites { totalCount } }`); got.Body != `{"data":{"site":null,"sites":{"totalCount":0}}}` {
-				t.Errorf("after the transfer: %s", got.Body)
-			}
+			a.with(secret, `{ site(id: "`+id+`") { domain } sites { totalCount } }`).
+				named("after the transfer").is(t, `{"data":{"site":null,"sites":{"totalCount":0}}}`)
 		}
 	})
 }
 
 // TestRestrictedTokenMistakes: the sites of a token must be of its account, 1 to 100.
 func TestRestrictedTokenMistakes(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+	eachApp(t, func(t *testing.T, a *app) {
 		owner, other := a.owner("owner@example.com"), a.owner("other@example.com")
 		own, foreign := owner.siteOf("own.example"), other.siteOf("foreign.example")
 		before := a.dump()
@@ -182,22 +164,18 @@ func TestRestrictedTokenMistakes(t *testing.T) {
 			{[]string{own, a.unknownOf(nodeid.Site)}, "siteIds:NOT_FOUND"},
 			{[]string{own, a.unknownOf(nodeid.Sitekey)}, "siteIds:NOT_FOUND"},
 		} {
-			if got := owner.restrict(test.ids); got.userErrors("createApiToken") != test.want || got.at("createApiToken.token") != nil {
-				t.Errorf("%d sites: %s, want %s", len(test.ids), got.Body, test.want)
-			}
+			owner.restrict(test.ids).
+				named("%d sites", len(test.ids)).fails(t, "createApiToken", test.want).has(t, "createApiToken.token", nil)
 		}
 
-		if after := a.dump(); after != before {
-			t.Errorf("the mistakes changed something:\n%s\nwas\n%s", after, before)
-		}
+		equal(t, a.dump(), before, "the mistakes changed something")
 
 		got := owner.restrict([]string{own, own}).ok(t, "createApiToken")
 		if ids, ok := got.at("createApiToken.apiToken.siteIds").([]any); !ok || len(ids) != 1 || ids[0] != own {
 			t.Errorf("the token's sites: %s", got.Body)
 		}
-		if got := owner.query(`{ apiTokens { siteIds } }`); got.Body != `{"data":{"apiTokens":[{"siteIds":["`+own+`"]}]}}` {
-			t.Errorf("the list: %s", got.Body)
-		}
+		owner.query(`{ apiTokens { siteIds } }`).
+			named("the list").is(t, `{"data":{"apiTokens":[{"siteIds":["`+own+`"]}]}}`)
 	})
 }
 
@@ -223,9 +201,7 @@ var openToRestricted = map[string]string{
 // an owner's token that is restricted to one site. Everything that the token must not see has
 // "hidden" in its name.
 func TestRestrictedTokenAccount(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 1 << 30 })
+	eachAppWith(t, unlimited, func(t *testing.T, a *app) {
 		owner := a.owner("owner@example.com")
 		own := owner.siteOf("own.example")
 		ids := a.hide(owner)
@@ -257,9 +233,8 @@ func TestRestrictedTokenAccount(t *testing.T) {
 			}
 
 			for name, id := range ids {
-				if got := a.with(secret, `{ node(id: "`+id+`") { __typename } }`); got.Body != `{"data":{"node":null}}` {
-					t.Errorf("%s: the node of the hidden %s: %s", scope, name, got.Body)
-				}
+				a.with(secret, `{ node(id: "`+id+`") { __typename } }`).
+					named("%s: the node of the hidden %s", scope, name).is(t, `{"data":{"node":null}}`)
 			}
 		}
 
@@ -285,14 +260,10 @@ func accountSelection(f *ast.FieldDefinition) string {
 func wantRestricted(t *testing.T, open map[string]string, path, field string, got *answer) {
 	t.Helper()
 
-	if got.Status != http.StatusOK || strings.Contains(got.Body, "hidden") {
-		t.Errorf("%s: %s: status %d, %s", path, field, got.Status, got.Body)
-	}
+	got.named("%s: %s", path, field).status(t, http.StatusOK).hides(t, "hidden")
 
 	if open[field] != "" {
-		if got.codes() != "" {
-			t.Errorf("%s: the open field %s: %s", path, field, got.Body)
-		}
+		got.named("%s: the open field %s", path, field).code(t, "")
 		return
 	}
 
@@ -310,15 +281,13 @@ func (a *app) hide(owner *client) map[string]string {
 	a.t.Helper()
 
 	live, deleted := owner.siteOf("hidden-live.example"), owner.siteOf("hidden-deleted.example")
-	owner.query(`mutation { deleteSite(input: {siteId: "`+deleted+`"}) { userErrors { code } } }`).ok(a.t, "deleteSite")
+	owner.done("deleteSite", "siteId", deleted)
 
 	sitekey := owner.createSitekey("hidden form", "hidden-live.example").ok(a.t, "createSitekey").at("createSitekey.sitekey.id")
-	token := owner.query(`mutation { createApiToken(input: {name: "hidden token", scopes: [READ]}) { apiToken { id } userErrors { code } } }`).
-		ok(a.t, "createApiToken").at("createApiToken.apiToken.id")
+	token := owner.done("createApiToken", "name", "hidden token", "scopes", []string{"READ"}).at("createApiToken.apiToken.id")
 
 	member := a.join(owner, "hidden-member@example.com", model.RoleMember)
-	invitation := owner.query(`mutation { inviteMember(input: {email: "hidden-guest@example.com", role: VIEWER}) {
-		invitation { id } userErrors { code } } }`).ok(a.t, "inviteMember").at("inviteMember.invitation.id")
+	invitation := owner.done("inviteMember", "email", "hidden-guest@example.com", "role", "VIEWER").at("inviteMember.invitation.id")
 
 	return map[string]string{
 		"site": live, "deleted site": deleted, "sitekey": sitekey.(string), "API token": token.(string),

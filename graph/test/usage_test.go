@@ -25,20 +25,15 @@ func TestUsageByMonthAndDay(t *testing.T) {
 			fmt.Sprintf("INSERT INTO site_usage_days (site_id, day, used) VALUES (1, %d, 10), (1, %d, 20), (1, %d, 40), (1, %d, 7)", today-1, today-2, today-5, today-20),
 			"INSERT INTO captcha_usage (account_id, month, used) VALUES (1, 202611, 3), (2, 202611, 9)",
 		} {
-			if err := dbtest.Exec(d, statement); err != nil {
-				t.Fatal(err)
-			}
+			must(t, dbtest.Exec(d, statement))
 		}
 
 		const months = `"usageHistory":[{"period":"2026-11","used":100},{"period":"2026-10","used":0},{"period":"2026-09","used":5}]`
 		const captcha = `"viewer":{"account":{"captchaUsageHistory":[{"period":"2026-11","used":3},{"period":"2026-10","used":0}]}}`
-		if got := c.query(query, "id", site); got.Body != `{"data":{"site":{`+months+`,"usageByDay":[{"day":"2026-11-19","used":10},{"day":"2026-11-18","used":20}]},`+captcha+`}}` {
-			t.Errorf("before yesterday is counted: %s", got.Body)
-		}
+		c.query(query, "id", site).named("before yesterday is counted").is(t,
+			`{"data":{"site":{`+months+`,"usageByDay":[{"day":"2026-11-19","used":10},{"day":"2026-11-18","used":20}]},`+captcha+`}}`)
 
-		if err := dbtest.Exec(d, fmt.Sprintf("INSERT INTO settings (name, value) VALUES ('usage_day_counted', '%d')", today-1)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, dbtest.Exec(d, fmt.Sprintf("INSERT INTO settings (name, value) VALUES ('usage_day_counted', '%d')", today-1)))
 		if got := c.query(query, "id", site); got.Body != `{"data":{"site":{`+months+`,"usageByDay":[{"day":"2026-11-20","used":30},{"day":"2026-11-19","used":10},{"day":"2026-11-18","used":20}]},`+captcha+`}}` {
 			t.Errorf("after it: %s", got.Body)
 		}
@@ -46,9 +41,8 @@ func TestUsageByMonthAndDay(t *testing.T) {
 		for field, argument := range map[string]string{
 			"usageHistory(months: 0) { used }": "months", "usageHistory(months: 26) { used }": "months", "usageByDay(days: 91) { used }": "days",
 		} {
-			if got := c.query(`query($id: ID!) { site(id: $id) { `+field+` } }`, "id", site); got.codes() != "INVALID_ARGUMENT" {
-				t.Errorf("%s of %s: %s", argument, field, got.Body)
-			}
+			c.query(`query($id: ID!) { site(id: $id) { `+field+` } }`, "id", site).
+				named("%s of %s", argument, field).code(t, "INVALID_ARGUMENT")
 		}
 	})
 }
@@ -66,9 +60,7 @@ func TestSitekeyActivity(t *testing.T) {
 		today := model.At(start).Day()
 		count := func(day model.Day, name string, n int) {
 			t.Helper()
-			if err := dbtest.Exec(d, "INSERT INTO captcha_counts (sitekey_id, day, name, count) VALUES (1, ?, ?, ?)", day, name, n); err != nil {
-				t.Fatal(err)
-			}
+			must(t, dbtest.Exec(d, "INSERT INTO captcha_counts (sitekey_id, day, name, count) VALUES (1, ?, ?, ?)", day, name, n))
 		}
 
 		count(today, model.CaptchaChallenge, 5)

@@ -181,9 +181,7 @@ func TestOwnerReadsWhatIsWrong(t *testing.T) {
 				t.Errorf("%s: %s", test.name, got.Body)
 			}
 		}
-		if n, err := dbtest.Count(d, "account_providers"); err != nil || n != 0 {
-			t.Errorf("%d providers are stored, %v", n, err)
-		}
+		equal(t, value(dbtest.Count(d, "account_providers"))(t), 0, "rows of account_providers")
 
 		// A provider that answers each code with tokens refuses nothing.
 		p.wrap = func(w http.ResponseWriter, r *http.Request) bool {
@@ -200,8 +198,7 @@ func TestOwnerReadsWhatIsWrong(t *testing.T) {
 		save(nil).ok(t, "setAccountProvider")
 		p.server.Close()
 		save(map[string]any{"clientSecret": nil, "defaultRole": "MEMBER"}).ok(t, "setAccountProvider")
-		if got := save(map[string]any{"clientSecret": "right"}).userErrors("setAccountProvider"); got != "issuer:PROVIDER_UNAVAILABLE" {
-			t.Errorf("a provider that is away: %s", got)
-		}
+		save(map[string]any{"clientSecret": "right"}).
+			named("a provider that is away").fails(t, "setAccountProvider", "issuer:PROVIDER_UNAVAILABLE")
 	})
 }
