@@ -204,8 +204,7 @@ func TestSignInThrottle(t *testing.T) {
 		attacker := a.client()
 		attacker.address = "198.51.100.7"
 		for i := range 5 {
-			attacker.signIn("owner@example.com", "wrong password").
-				named("guess %d", i+1).fails(t, "signIn", ":WRONG_CREDENTIALS")
+			attacker.signIn("owner@example.com", "wrong password").named("guess %d", i+1).fails(t, "signIn", ":WRONG_CREDENTIALS")
 		}
 
 		// The right password is not checked either, from any network.
@@ -453,8 +452,7 @@ func TestABadCookieIsNoSession(t *testing.T) {
 			c.setCookie(sessionCookie, value)
 
 			equal(t, c.viewer(), "", "%s: viewer", name)
-			c.signIn("owner@example.com", password).
-				named("%s: signing in over it", name).fails(t, "signIn", "").code(t, "")
+			c.signIn("owner@example.com", password).named("%s: signing in over it", name).fails(t, "signIn", "").code(t, "")
 			equal(t, c.viewer(), "owner@example.com", "%s: after signing in: viewer", name)
 		}
 

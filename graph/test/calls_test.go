@@ -22,6 +22,13 @@ func eachAppWith(t *testing.T, change setting, test func(t *testing.T, a *app)) 
 	dbtest.Each(t, func(t *testing.T, d *db.DB) { test(t, newApp(t, d, change)) })
 }
 
+// sqliteApp returns the application of a parallel test that needs one engine.
+func sqliteApp(t *testing.T, change ...setting) *app {
+	t.Helper()
+	t.Parallel()
+	return newApp(t, dbtest.Open(t, dbtest.SQLiteURL(t)), change...)
+}
+
 // unlimited raises the rate limit above the cost of any test.
 func unlimited(s *settings) { s.graph.CostPerMinute = 1 << 30 }
 
@@ -46,6 +53,12 @@ func (c *client) do(mutation string, input ...any) *answer {
 func (c *client) done(mutation string, input ...any) *answer {
 	c.t.Helper()
 	return c.do(mutation, input...).ok(c.t, mutation)
+}
+
+// site reads fields of a site.
+func (c *client) site(id any, fields string) *answer {
+	c.t.Helper()
+	return c.query("query($id: ID!) { site(id: $id) { "+fields+" } }", "id", id)
 }
 
 // named sets a name of the answer for the messages of failed checks.

@@ -321,8 +321,7 @@ func TestDeletedChannel(t *testing.T) {
 		if c.channel(kept) == nil || c.message(other) == nil || a.attempt(kept, delivered) == nil {
 			t.Error("the other channel or its message cannot be found")
 		}
-		c.onChannel("deleteAlertChannel", input).
-			named("deleted again").fails(t, "deleteAlertChannel", "alertChannelId:NOT_FOUND")
+		c.onChannel("deleteAlertChannel", input).named("deleted again").fails(t, "deleteAlertChannel", "alertChannelId:NOT_FOUND")
 		if got := c.changeChannel(deleted, map[string]any{"name": "x"}) + " " + c.testErrors(deleted) + " " + c.again(message); got !=
 			"alertChannelId:NOT_FOUND alertChannelId:NOT_FOUND alertMessageId:NOT_FOUND" {
 			t.Errorf("after the deletion: %s", got)

@@ -7,15 +7,12 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-
-	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // TestCompressedReports checks which answers are compressed: large ones with a report and without a
 // secret, for clients that accept gzip.
 func TestCompressedReports(t *testing.T) {
-	t.Parallel()
-	a := newApp(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
+	a := sqliteApp(t)
 	c := a.owner("owner@example.com")
 	id := c.siteOf("example.com")
 

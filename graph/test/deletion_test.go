@@ -216,7 +216,7 @@ func TestDeleteSite(t *testing.T) {
 			t.Fatalf("before: rows in %v, want %v", got, siteTables)
 		}
 
-		key := first.owner.query(`query($id: ID!) { site(id: $id) { siteKey } }`, "id", first.ids["siteId"]).at("site.siteKey").(string)
+		key := first.owner.site(first.ids["siteId"], `siteKey`).at("site.siteKey").(string)
 		notified := make(chan model.SiteID, 10)
 		synced := make(chan struct{}, 1)
 		go sites.New(a.db).Lookup.WatchSites(t.Context(), func(id int64) { notified <- model.SiteID(id) }, func(err error) {

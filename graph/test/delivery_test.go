@@ -126,8 +126,7 @@ func TestDeliveries(t *testing.T) {
 		}
 
 		for _, arguments := range []string{"first: 0", "first: 101", `after: "x"`} {
-			c.query(`query($id: ID!) { site(id: $id) { deliveries(`+arguments+`) { edges { cursor } } } }`, "id", id).
-				named("%s", arguments).code(t, "INVALID_ARGUMENT")
+			c.site(id, `deliveries(`+arguments+`) { edges { cursor } }`).named("%s", arguments).code(t, "INVALID_ARGUMENT")
 		}
 
 		equal(t, a.log.String(), "", "logged")

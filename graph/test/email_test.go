@@ -68,8 +68,7 @@ func TestChangeOfAddress(t *testing.T) {
 			t.Errorf("the old address got %s", mails)
 		}
 
-		phone.signIn("old@example.com", password).
-			named("the old address signs in").fails(t, "signIn", ":WRONG_CREDENTIALS")
+		phone.signIn("old@example.com", password).named("the old address signs in").fails(t, "signIn", ":WRONG_CREDENTIALS")
 		phone.signIn("new@example.com", password).ok(t, "signIn")
 
 		// An hour later, a secret has expired. A change of the password revokes it.
@@ -131,8 +130,7 @@ func TestChangeToAnAddressOfAnotherUser(t *testing.T) {
 		user.done("requestEmailChange", "email", "raced@example.com", "password", password)
 		secret := a.mailedSecret("raced@example.com")
 		a.owner("raced@example.com")
-		user.do("confirmEmailChange", "secret", secret).
-			named("a race").fails(t, "confirmEmailChange", "secret:EMAIL_TAKEN")
+		user.do("confirmEmailChange", "secret", secret).named("a race").fails(t, "confirmEmailChange", "secret:EMAIL_TAKEN")
 		equal(t, user.viewer(), "user@example.com", "the address")
 	})
 }

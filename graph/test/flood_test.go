@@ -306,8 +306,7 @@ func TestPersistentCallersAreRefusedUnread(t *testing.T) {
 		}
 
 		for range 20 {
-			a.with(token.secret, query).
-				named("over the rate limit").code(t, "RATE_LIMITED").status(t, http.StatusOK)
+			a.with(token.secret, query).named("over the rate limit").code(t, "RATE_LIMITED").status(t, http.StatusOK)
 		}
 
 		statements.Take()
@@ -346,8 +345,7 @@ func TestRequestsEnd(t *testing.T) {
 
 		release()
 
-		owner.query(`query($id: ID!) { site(id: $id) { name } }`, "id", site).ok(t, "").
-			named("the site's name").has(t, "site.name", "example.com")
+		owner.site(site, `name`).ok(t, "").named("the site's name").has(t, "site.name", "example.com")
 
 		owner.done("updateSite", "siteId", site, "name", "in time")
 	})
@@ -515,8 +513,7 @@ func TestSchemaHasACost(t *testing.T) {
 
 	for _, query := range []string{string(introspection), `{ __type(name: "Site") { name } }`, `{ ...f } fragment f on Query { __schema { types { name } } }`,
 		`{ viewer { id } __schema { types { name } } }`} {
-		visitor.query(query).
-			named("the 61st time").status(t, http.StatusTooManyRequests).code(t, "RATE_LIMITED").retries(t, 60.0)
+		visitor.query(query).named("the 61st time").status(t, http.StatusTooManyRequests).code(t, "RATE_LIMITED").retries(t, 60.0)
 	}
 
 	visitor.query(`{ __typename viewer { id } }`).ok(t, "")

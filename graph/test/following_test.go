@@ -135,9 +135,7 @@ func TestJourneys(t *testing.T) {
 
 // TestJourneyArguments checks the errors of journeys and cohorts.
 func TestJourneyArguments(t *testing.T) {
-	t.Parallel()
-	d := dbtest.Open(t, dbtest.SQLiteURL(t))
-	a := newApp(t, d)
+	a := sqliteApp(t)
 	c := a.owner("owner@example.com")
 	site := c.siteOf("example.com")
 	c.done("updateSite", "siteId", site, "allowPseudonymousUserId", true)
@@ -165,13 +163,13 @@ func TestJourneyArguments(t *testing.T) {
 		{`from: "2025-11-09", to: "2026-11-20"`, `cohorts { weeks { start } }`, "INVALID_ARGUMENT"},
 		{`from: "2027-01-01", to: "2027-01-02"`, `cohorts { weeks { start } }`, ""},
 	} {
-		got := c.query(`query($id: ID!) { site(id: $id) { report(period: {`+test.period+`}) { `+test.fields+` } } }`, "id", site)
+		got := c.site(site, `report(period: {`+test.period+`}) { `+test.fields+` }`)
 		got.named("%s { %s }", test.period, test.fields).code(t, test.code)
 	}
 
 	// Cohorts that cannot be counted leave the other fields as they are.
-	got := c.query(`query($id: ID!) { site(id: $id) { report(period: {from: "2025-11-09", to: "2026-11-20"}) {
-	totals { visitors } cohorts { weeks { start } } } } }`, "id", site)
+	got := c.site(site, `report(period: {from: "2025-11-09", to: "2026-11-20"}) {
+	totals { visitors } cohorts { weeks { start } } }`)
 	if got.codes() != "INVALID_ARGUMENT" || got.at("site.report.totals.visitors") != 0.0 || got.at("site.report.cohorts") != nil {
 		t.Errorf("too many cohorts next to totals: %s", got.Body)
 	}
@@ -197,14 +195,7 @@ func TestJourneysEqualTheExport(t *testing.T) {
 		for n := range model.Day(12) {
 			world = append(world, oracle.World(random, today-30+2*n, 1)...)
 		}
-		for i := range world {
-			for j := range world[i].Visits {
-				if v := &world[i].Visits[j]; v.UserID != "" {
-					v.UserID = (v.UserID + "..........")[:16]
-				}
-			}
-		}
-		must(t, oracle.Store(t.Context(), a.db, int64(a.siteNumber(site)), world...))
+		a.storeWorld(site, world)
 		a.work(a.clock.Now())
 		rows := value(oracle.Exported(t.Context(), a.db, int64(a.siteNumber(site))))(t)
 
@@ -330,7 +321,7 @@ func TestCohorts(t *testing.T) {
 		ask := func() *answer {
 			t.Helper()
 			a.clock.Add(time.Minute)
-			return c.query(`query($id: ID!) { site(id: $id) { `+fields+` } }`, "id", site)
+			return c.site(site, ``+fields+``)
 		}
 		ask().ok(t, "").named("without user ids").set(t, "site.report").has(t, "site.report.cohorts", nil)
 

@@ -334,8 +334,7 @@ func TestGuestMistakes(t *testing.T) {
 		}
 
 		// The last owner cannot become a guest.
-		owner.setSites(owner, "VIEWER", []string{own}).
-			named("the last owner").fails(t, "setMemberRole", "userId:LAST_OWNER")
+		owner.setSites(owner, "VIEWER", []string{own}).named("the last owner").fails(t, "setMemberRole", "userId:LAST_OWNER")
 		equal(t, a.dump("signin_failures"), before, "the mistakes changed something")
 	})
 }

@@ -406,8 +406,7 @@ func TestRepeatOfADeletedObject(t *testing.T) {
 			owner.query(`mutation($id: ID!) { `+deletion+` { userErrors { code } } }`, "id", id).ok(t, strings.Split(deletion, "(")[0])
 
 			before := w.state()
-			owner.query(call).
-				named("%s after the deletion", c.mutation).fails(t, c.mutation, "idempotencyKey:NOT_FOUND")
+			owner.query(call).named("%s after the deletion", c.mutation).fails(t, c.mutation, "idempotencyKey:NOT_FOUND")
 			equal(t, w.state(), before, "the repeat of %s changed something", c.mutation)
 		}
 	})
@@ -464,8 +463,7 @@ func TestFaultsLeaveNeitherObjectNorKey(t *testing.T) {
 		repair := dbtest.RefuseRows(t, d, "idempotency_keys")
 		before := w.state()
 		for _, c := range keyedCases {
-			owner.query(w.document(c, c.input, "key of "+c.mutation)).
-				named("%s without its key", c.mutation).code(t, "INTERNAL")
+			owner.query(w.document(c, c.input, "key of "+c.mutation)).named("%s without its key", c.mutation).code(t, "INTERNAL")
 			equal(t, w.state(), before, "%s without its key changed something", c.mutation)
 		}
 		repair()

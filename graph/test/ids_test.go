@@ -10,9 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // TestAUserHasOneID: the id of the signed-in user equals the one in the list of members; node and
@@ -109,9 +107,8 @@ func cursorsIn(data any) (found []string) {
 
 // TestCursorsBelongToTheirList: the cursor of one list is rejected by another.
 func TestCursorsBelongToTheirList(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		c := newApp(t, d).owner("owner@example.com")
+	eachApp(t, func(t *testing.T, a *app) {
+		c := a.owner("owner@example.com")
 		c.createSite("example.com").ok(t, "createSite")
 		c.createSitekey("form").ok(t, "createSitekey")
 		lists := []string{"sites", "sitekeys", "sites { edges { node { deliveries"}
@@ -140,9 +137,8 @@ func TestCursorsBelongToTheirList(t *testing.T) {
 // TestWholeListsCostWhatTheyMayHold: a list without pages costs as much as its maximum number of
 // items.
 func TestWholeListsCostWhatTheyMayHold(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		c := newApp(t, d).owner("owner@example.com")
+	eachApp(t, func(t *testing.T, a *app) {
+		c := a.owner("owner@example.com")
 		for query, want := range map[string]float64{
 			`viewer { account { members { id email } } }`: 3 + 2*100,
 			`viewer { account { invitations { id } } }`:   3 + 100,

@@ -61,8 +61,7 @@ func TestImportUpload(t *testing.T) {
 		const size = model.ImportChunk + 7
 		started := c.query(startUpload, "site", site, "size", size-3).ok(t, "startImport")
 		job := started.at("startImport.importJob.id").(string)
-		c.query(startUpload, "site", site, "size", 5).
-			named("a second job").fails(t, "startImport", "siteId:IMPORT_IN_PROGRESS")
+		c.query(startUpload, "site", site, "size", 5).named("a second job").fails(t, "startImport", "siteId:IMPORT_IN_PROGRESS")
 
 		data := bytes.Repeat([]byte("x"), size)
 		first, rest := data[:model.ImportChunk], data[model.ImportChunk:]
@@ -101,8 +100,7 @@ func TestImportUpload(t *testing.T) {
 		}
 
 		c.do("confirmImport", "importJobId", job).named("confirmed early").fails(t, "confirmImport", "importJobId:IMPORT_NOT_READY")
-		c.done("cancelImport", "importJobId", job).
-			named("canceled").has(t, "cancelImport.importJob.state", "CANCELED")
+		c.done("cancelImport", "importJobId", job).named("canceled").has(t, "cancelImport.importJob.state", "CANCELED")
 		c.do("cancelImport", "importJobId", job).named("canceled twice").fails(t, "cancelImport", "importJobId:IMPORT_FINISHED")
 
 		// An expired upload takes no piece.
@@ -152,8 +150,7 @@ func TestUndoImport(t *testing.T) {
 		site := c.createSite("first.example").ok(t, "createSite").at("createSite.site.id").(string)
 		id := a.storedImport(site)
 		const author = `query($id: ID!) { site(id: $id) { imports { importedBy byCommand } } }`
-		c.query(author, "id", site).
-			named("an import of the command line").shows(t, `{"importedBy":null,"byCommand":true}`)
+		c.query(author, "id", site).named("an import of the command line").shows(t, `{"importedBy":null,"byCommand":true}`)
 		must(t, dbtest.Exec(a.db, "UPDATE report_imports SET created_by = 1000000"))
 		c.query(author, "id", site).
 			named("an import of a person who is no member").shows(t, `{"importedBy":null,"byCommand":false}`)

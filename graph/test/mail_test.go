@@ -65,10 +65,8 @@ func TestMailLanguage(t *testing.T) {
 
 		// The owner's language is that of the sign-up, whatever the later requests ask for.
 		a.client().done("requestPasswordReset", "email", "owner@example.com")
-		owner.done("updateUser", "language", nil).
-			named("no change").has(t, "updateUser.user.language", "EN")
-		owner.done("updateUser", "language", "DE").
-			named("a change").has(t, "updateUser.user.language", "DE")
+		owner.done("updateUser", "language", nil).named("no change").has(t, "updateUser.user.language", "EN")
+		owner.done("updateUser", "language", "DE").named("a change").has(t, "updateUser.user.language", "DE")
 		if got := owner.do("updateUser", "language", "FR"); got.codes() == "" {
 			t.Errorf("an unknown language: %s", got.Body)
 		}

@@ -30,8 +30,7 @@ func TestInvitations(t *testing.T) {
 		}
 
 		for email, want := range map[string]string{"no-domain": "email:INVALID_EMAIL", "OWNER@example.com": "email:ALREADY_MEMBER"} {
-			invite(email, "MEMBER").
-				named("%s", email).fails(t, "inviteMember", want).has(t, "inviteMember.invitation", nil)
+			invite(email, "MEMBER").named("%s", email).fails(t, "inviteMember", want).has(t, "inviteMember.invitation", nil)
 		}
 
 		invite("guest@example.com", "OWNER").ok(t, "inviteMember")
@@ -52,17 +51,14 @@ func TestInvitations(t *testing.T) {
 			t.Errorf("what is offered: %s", got.Body)
 		}
 		for _, secret := range []string{replaced, "", "tgi_x", model.NewSecret("tgi_")} {
-			guest.query(offer, "token", secret).
-				named("the offer of %q", secret).is(t, `{"data":{"invitationOffer":null}}`)
+			guest.query(offer, "token", secret).named("the offer of %q", secret).is(t, `{"data":{"invitationOffer":null}}`)
 		}
 		for name, secret := range map[string]string{"replaced": replaced, "unknown": model.NewSecret("tgi_"), "empty": "", "of another kind": model.NewSecret("tgr_")} {
-			accept(guest, secret, password).
-				named("a token that is %s", name).fails(t, "acceptInvitation", "token:INVALID_TOKEN")
+			accept(guest, secret, password).named("a token that is %s", name).fails(t, "acceptInvitation", "token:INVALID_TOKEN")
 			equal(t, guest.viewer(), "", "a token that is %s", name)
 		}
 
-		accept(guest, token, "short").
-			named("a short password").fails(t, "acceptInvitation", "password:INVALID_PASSWORD")
+		accept(guest, token, "short").named("a short password").fails(t, "acceptInvitation", "password:INVALID_PASSWORD")
 
 		got := accept(guest, token, password).ok(t, "acceptInvitation")
 		got.named("joining").has(t, "acceptInvitation.viewer.role", "VIEWER")
@@ -205,8 +201,7 @@ func TestMembers(t *testing.T) {
 		member.done("removeMember", "userId", self)
 
 		equal(t, owner.viewer(), "", "the removed owner is still signed in")
-		owner.signIn("owner@example.com", password).
-			named("the removed owner signs in").fails(t, "signIn", ":WRONG_CREDENTIALS")
+		owner.signIn("owner@example.com", password).named("the removed owner signs in").fails(t, "signIn", ":WRONG_CREDENTIALS")
 
 		// The only operator cannot be removed while there are other users.
 		second := a.join(operator, "second@example.com", model.RoleOwner)

@@ -94,8 +94,7 @@ func TestRolesInEachAccount(t *testing.T) {
 			if rules[f.Name].role != viewer {
 				continue
 			}
-			person.call(t, operation[f.Name], f, idsOf(seen, f)).
-				named("a viewer calls %s", f.Name).code(t, "").set(t, f.Name)
+			person.call(t, operation[f.Name], f, idsOf(seen, f)).named("a viewer calls %s", f.Name).code(t, "").set(t, f.Name)
 		}
 	})
 }
@@ -136,8 +135,7 @@ func TestNodesOfSeveralAccounts(t *testing.T) {
 		}
 
 		got := a.with(secret, `{ viewer { role accounts { name } } sites(accountId: "`+seen.ids["accountId"]+`") { totalCount } }`)
-		got.
-			named("the token sees").is(t, `{"data":{"viewer":{"role":"OWNER","accounts":[{"name":"Example"}]},"sites":null}}`)
+		got.named("the token sees").is(t, `{"data":{"viewer":{"role":"OWNER","accounts":[{"name":"Example"}]},"sites":null}}`)
 	})
 }
 
@@ -269,16 +267,13 @@ func TestLeaving(t *testing.T) {
 		if want := `"viewer":{"account":{"name":"Agency"},"accounts":[{"name":"Agency"}]}`; !strings.Contains(got.Body, want) {
 			t.Errorf("leaving: %s", got.Body)
 		}
-		person.query(`query($id: ID!) { site(id: $id) { domain } }`, "id", site).
-			named("after leaving, a site").has(t, "site", nil)
-		a.with(inClient, `{ viewer { email } }`).
-			named("the token of the account that was left").code(t, "UNAUTHENTICATED")
+		person.site(site, `domain`).named("after leaving, a site").has(t, "site", nil)
+		a.with(inClient, `{ viewer { email } }`).named("the token of the account that was left").code(t, "UNAUTHENTICATED")
 		a.with(inOwn, `{ viewer { email } }`).ok(t, "")
 		for table, want := range map[string]int{"alert_channels": 1, "report_views": 1, "hidden_notices": 1, "api_tokens": 1, "memberships": 3, "users": 3} {
 			equal(t, value(dbtest.Count(a.db, table))(t), want, "rows of %s", table)
 		}
-		person.query(leaveMutation, "id", owner.account()).
-			named("leaving again").fails(t, "leaveAccount", "accountId:NOT_FOUND")
+		person.query(leaveMutation, "id", owner.account()).named("leaving again").fails(t, "leaveAccount", "accountId:NOT_FOUND")
 
 		type row struct{ AccountID model.AccountID }
 		mails, err := dbtest.Rows[row](a.db, "SELECT account_id FROM mails WHERE recipient = 'agency@example.com' AND kind = 'password_changed'")
@@ -294,8 +289,7 @@ func TestLeaving(t *testing.T) {
 		got = guest.query(leaveMutation, "id", guest.account()).ok(t, "leaveAccount")
 		got.named("leaving the only account").has(t, "leaveAccount.viewer", nil)
 		equal(t, guest.viewer(), "", "leaving the only account")
-		guest.signIn("guest@example.com", password).
-			named("a deleted user signs in").fails(t, "signIn", ":WRONG_CREDENTIALS")
+		guest.signIn("guest@example.com", password).named("a deleted user signs in").fails(t, "signIn", ":WRONG_CREDENTIALS")
 	})
 }
 
@@ -316,8 +310,7 @@ func TestRemovingAndDeletingKeepPeopleOfOtherAccounts(t *testing.T) {
 
 		join()
 		owner.done("removeMember", "accountId", nil, "userId", person.id())
-		person.query(ownAccountsQuery).
-			named("after the removal").hides(t, "Client").has(t, "viewer.account.name", "Agency")
+		person.query(ownAccountsQuery).named("after the removal").hides(t, "Client").has(t, "viewer.account.name", "Agency")
 
 		// The operator is a member of the account too, and outlives it.
 		join()
@@ -391,8 +384,7 @@ func TestAPersonHasTwentyAccounts(t *testing.T) {
 		}
 
 		a.clock.Add(20 * time.Minute)
-		person.do("createAccount", "name", "One more").
-			named("one account more").fails(t, "createAccount", ":TOO_MANY_ACCOUNTS")
+		person.do("createAccount", "name", "One more").named("one account more").fails(t, "createAccount", ":TOO_MANY_ACCOUNTS")
 
 		a.clock.Add(20 * time.Minute)
 		other := a.owner("other@example.com")

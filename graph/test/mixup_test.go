@@ -101,8 +101,7 @@ func TestProviderMixUp(t *testing.T) {
 			// 4. The thief finishes the own sign-in with the code.
 			thief.answer(kept.Query().Get("redirect_uri"), url.Values{"code": {stolen}, "state": {kept.Query().Get("state")}})
 			thief.finish(map[string]any{})
-			thief.query(`{ viewer { email operator } }`).
-				named("%s: the thief is signed in as", test.name).has(t, "viewer", nil)
+			thief.query(`{ viewer { email operator } }`).named("%s: the thief is signed in as", test.name).has(t, "viewer", nil)
 
 			// The honest provider knows no other redirect address of this installation.
 			for _, redirect = range []string{hostile.registered, house.registered, corp.registered} {

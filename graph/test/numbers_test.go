@@ -80,17 +80,16 @@ func TestNumbers(t *testing.T) {
 			t.Errorf("the second page: %s", next.Body)
 		}
 
-		filtered := c.query(`query($id: ID!) { site(id: $id) { report(`+numbersDays+`, filters: [{dimension: COUNTRY, values: ["CH"]}]) {
-	numbers(event: "vitals", property: "cls") { totals { events sum } } none: numbers(event: "vitals", property: "lcp") { totals { events numbers withoutNumber sum p75 } } } } }`,
-			"id", site).ok(t, "")
+		filtered := c.site(site, `report(`+numbersDays+`, filters: [{dimension: COUNTRY, values: ["CH"]}]) {
+	numbers(event: "vitals", property: "cls") { totals { events sum } } none: numbers(event: "vitals", property: "lcp") { totals { events numbers withoutNumber sum p75 } } }`).ok(t, "")
 		if filtered.at("site.report.numbers.totals.sum") != 0.0123456789 || filtered.at("site.report.none.totals.withoutNumber") != 2.0 ||
 			filtered.at("site.report.none.totals.p75") != nil {
 			t.Errorf("with a filter: %s", filtered.Body)
 		}
-		alone := c.query(`query($id: ID!) { site(id: $id) { report(`+numbersDays+`) { numbers(event: "vitals", property: "cls") { totals { sum } } } } }`, "id", other).ok(t, "")
+		alone := c.site(other, `report(`+numbersDays+`) { numbers(event: "vitals", property: "cls") { totals { sum } } }`).ok(t, "")
 		equal(t, alone.at("site.report.numbers.totals.sum"), 77.0, "the other site: %s", alone.Body)
 		elsewhere := a.owner("second@example.com")
-		elsewhere.query(`query($id: ID!) { site(id: $id) { report(`+numbersDays+`) { numbers(event: "vitals", property: "cls") { totals { sum } } } } }`, "id", site).
+		elsewhere.site(site, `report(`+numbersDays+`) { numbers(event: "vitals", property: "cls") { totals { sum } } }`).
 			named("another account sees").hides(t, "0.6")
 	})
 }

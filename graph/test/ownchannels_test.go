@@ -26,15 +26,15 @@ func (c *client) setOwn(site string, change map[string]any) string {
 func (c *client) own(site string) string {
 	c.t.Helper()
 	const prefix = `{"data":{"site":{"ownAlertChannel":`
-	body := c.query(`query($id: ID!) { site(id: $id) { ownAlertChannel {
-		target language state events weekly monthly spikeAbove dropBelow } } }`, "id", site).ok(c.t, "").Body
+	body := c.site(site, `ownAlertChannel {
+		target language state events weekly monthly spikeAbove dropBelow }`).ok(c.t, "").Body
 	return body[len(prefix) : len(body)-len(`}}}`)]
 }
 
 // ownID returns the id of the caller's own channel.
 func (c *client) ownID(site string) string {
 	c.t.Helper()
-	id, _ := c.query(`query($id: ID!) { site(id: $id) { ownAlertChannel { id } } }`, "id", site).ok(c.t, "").
+	id, _ := c.site(site, `ownAlertChannel { id }`).ok(c.t, "").
 		at("site.ownAlertChannel.id").(string)
 	return id
 }
@@ -80,8 +80,7 @@ func TestOwnChannels(t *testing.T) {
 				equal(t, got[i], field+":NOT_FOUND", "the owner's mutation %d of the %s's channel", i, name)
 			}
 		}
-		owner.query(`query($id: ID!) { site(id: $id) { alertChannels { id } } }`, "id", site).
-			named("the site's channels").is(t, `{"data":{"site":{"alertChannels":[]}}}`)
+		owner.site(site, `alertChannels { id }`).named("the site's channels").is(t, `{"data":{"site":{"alertChannels":[]}}}`)
 
 		change := map[string]any{"weekly": false, "monthly": true, "spikeAbove": nil, "dropBelow": 5, "events": []string{}}
 		if got := viewer.setOwn(site, change); got != "" {

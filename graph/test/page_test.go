@@ -155,8 +155,7 @@ func TestConnections(t *testing.T) {
 				for _, arguments := range []string{
 					"first: 2 last: 2", "first: 0", "last: 0", "first: 101", "last: 101", "last: -1", `after: "x"`, `before: ""`,
 				} {
-					c.query(fmt.Sprintf(list.query, arguments), "id", siteID).
-						named("%s", arguments).code(t, "INVALID_ARGUMENT")
+					c.query(fmt.Sprintf(list.query, arguments), "id", siteID).named("%s", arguments).code(t, "INVALID_ARGUMENT")
 				}
 
 				for _, order := range list.others {

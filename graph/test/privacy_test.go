@@ -20,7 +20,7 @@ func TestPrivacyText(t *testing.T) {
 		id := c.siteOf("example.com")
 		read := func(arguments string) string {
 			t.Helper()
-			got := c.query(`query($id: ID!) { site(id: $id) { privacyText`+arguments+` } }`, "id", id).ok(t, "")
+			got := c.site(id, `privacyText`+arguments+``).ok(t, "")
 			return got.at("site.privacyText").(string)
 		}
 
@@ -68,9 +68,9 @@ func TestPrivacyText(t *testing.T) {
 		}
 
 		other := a.owner("other@example.com")
-		got := other.query(`query($id: ID!) { site(id: $id) { privacyText } }`, "id", id)
+		got := other.site(id, `privacyText`)
 		got.named("another account reads").has(t, "site", nil).hides(t, "example.com")
-		got = c.query(`query($id: ID!) { site(id: $id) { privacyText(language: FR) } }`, "id", id)
+		got = c.site(id, `privacyText(language: FR)`)
 		got.named("an unknown language").code(t, "VALIDATION_FAILED")
 	})
 }

@@ -325,15 +325,13 @@ func TestProviderTakesOverNobody(t *testing.T) {
 		} {
 			attacker.query(query, "id", own).named("%s", query).has(t, "account", nil).hides(t, `"userErrors":[]`)
 		}
-		attacker.query(`{ apiTokens { id } }`).
-			named("the provider's session lists tokens of another account").hides(t, token.id)
+		attacker.query(`{ apiTokens { id } }`).named("the provider's session lists tokens of another account").hides(t, token.id)
 		attacker.do("revokeApiToken", "apiTokenId", token.id).
 			named("the provider's session revokes a token of another account").shows(t, "NOT_FOUND")
 		if got := attacker.query(`{ sessions { id } }`).ok(t, "").at("sessions").([]any); len(got) != 2 {
 			t.Errorf("the provider's session lists %d sessions, want its own 2", len(got))
 		}
-		attacker.do("createAccount", "name", "mine").
-			named("the provider's session creates an account").code(t, "FORBIDDEN")
+		attacker.do("createAccount", "name", "mine").named("the provider's session creates an account").code(t, "FORBIDDEN")
 		attacker.done("signOut", "everywhere", true)
 		victim.query(`{ viewer { email } }`).
 			named("the provider's session has ended the victim's").has(t, "viewer.email", "victim@corp.example")
@@ -356,8 +354,7 @@ func TestProviderTakesOverNobody(t *testing.T) {
 			attacker.finish(map[string]any{"secondFactor": "000000"})
 		}
 		got = a.client().do("signIn", "email", "victim@corp.example", "password", password, "secondFactor", "000000")
-		got.
-			named("the victim's sign-in after the provider's failures").fails(t, "signIn", "secondFactor:INVALID_SECOND_FACTOR")
+		got.named("the victim's sign-in after the provider's failures").fails(t, "signIn", "secondFactor:INVALID_SECOND_FACTOR")
 		attacker = a.client()
 		a.clock.Add(24 * time.Hour)
 		attacker.callback(p, "victim@corp.example", nil)
@@ -454,8 +451,7 @@ func TestRequiredProvider(t *testing.T) {
 		// New people cannot join a suspended account, and members go on reading.
 		user := value(accounts.New(d).UserByEmail(t.Context(), "owner@corp.example"))(t)
 		must(t, dbtest.Exec(d, "UPDATE accounts SET suspended_at = 1, require_second_factor = ? WHERE id = ?", false, user.AccountID))
-		groups("late@corp.example").
-			named("a new person of a suspended account").fails(t, "finishProviderSignIn", ":NO_ACCOUNT")
+		groups("late@corp.example").named("a new person of a suspended account").fails(t, "finishProviderSignIn", ":NO_ACCOUNT")
 		groups("new@corp.example").
 			named("a member of a suspended account").has(t, "finishProviderSignIn.viewer.email", "new@corp.example")
 	})

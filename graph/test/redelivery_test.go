@@ -136,7 +136,7 @@ func TestDeliveryContent(t *testing.T) {
 		}
 
 		testID := tested.at("sendTestWebhook.delivery.id").(string)
-		siteKey := c.query(`query($id: ID!) { site(id: $id) { siteKey } }`, "id", id).at("site.siteKey").(string)
+		siteKey := c.site(id, `siteKey`).at("site.siteKey").(string)
 		test := expect(testID, `"kind":"TEST","webhook":"DAILY_EXPORT","event":"test_daily_export","url":"https://example.com/day","body":"{\"type\":\"test\",\"webhook\":\"daily_export\",\"site_key\":\"`+
 			siteKey+`\",\"sent_at\":\"2026-11-20T09:30:00Z\"}","part":null,"parts":null`)
 		if want := `{"data":{"sendTestWebhook":{"delivery":` + test + `,"userErrors":[]}}}`; tested.Body != want {
@@ -284,8 +284,7 @@ func TestRedeliverFailed(t *testing.T) {
 
 		// Daily exports follow when they have an address.
 		c.change("setDailyExportWebhook", id, `url: "https://example.com/day"`).ok(t, "setDailyExportWebhook")
-		redeliver().ok(t, "redeliverFailed").
-			named("with an address for daily exports").has(t, "redeliverFailed.redelivered", 2.0)
+		redeliver().ok(t, "redeliverFailed").named("with an address for daily exports").has(t, "redeliverFailed.redelivered", 2.0)
 		if leased, err := outbox.New(d).LeaseDelivery(t.Context(), model.Lane{SiteID: site, Kind: "daily_export"}, nil, model.At(a.clock.Now()), time.Minute); err != nil || leased == nil || leased.ID != export {
 			t.Errorf("%+v, %v", leased, err)
 		}

@@ -76,6 +76,38 @@ func (a *app) work(at time.Time) {
 	}
 }
 
+// storeWorld stores rows of a site, with user ids as long as the data plane accepts them.
+func (a *app) storeWorld(site string, world []segment.Rows) {
+	a.t.Helper()
+	for i := range world {
+		for j := range world[i].Visits {
+			if v := &world[i].Visits[j]; v.UserID != "" {
+				v.UserID = (v.UserID + "..........")[:16]
+			}
+		}
+	}
+	must(a.t, oracle.Store(a.t.Context(), a.db, int64(a.siteNumber(site)), world...))
+}
+
+// dimensionNames returns the names of all dimensions, in order.
+func dimensionNames() (names []string) {
+	for dimension := range reports.Dimensions {
+		names = append(names, string(dimension))
+	}
+	slices.Sort(names)
+	return names
+}
+
+// recount counts a report by days from the export's rows.
+func recount(zone *time.Location, from, to scan.Date, by, property string, matching []scan.Filter, rows []segment.Rows) *oracle.Result {
+	q := &scan.Query{Zone: zone, From: from, To: to, Filters: matching, KeyEvents: map[string]bool{"signup": true, "purchase": true},
+		Breakdowns: []scan.Breakdown{{By: reports.Dimensions[model.ReportDimension(by)], Property: property}}}
+	for day := from; day.Compare(to.AddDays(1)) <= 0; day = day.AddDays(1) {
+		q.Points = append(q.Points, day.Start(zone))
+	}
+	return oracle.Count(q, rows)
+}
+
 // TestReportsEqualTheExport asks for 200 random reports and counts each again from the export's
 // rows, by a program that knows nothing else.
 func TestReportsEqualTheExport(t *testing.T) {
@@ -94,15 +126,7 @@ func TestReportsEqualTheExport(t *testing.T) {
 
 			// Daylight saving ends in New York on 1 November.
 			first := model.At(time.Date(2026, 10, 29, 0, 0, 0, 0, time.UTC)).Day()
-			world := oracle.World(random, first, 6)
-			for i := range world {
-				for j := range world[i].Visits {
-					if v := &world[i].Visits[j]; v.UserID != "" {
-						v.UserID = (v.UserID + "..........")[:16]
-					}
-				}
-			}
-			must(t, oracle.Store(t.Context(), a.db, int64(a.siteNumber(site)), world...))
+			a.storeWorld(site, oracle.World(random, first, 6))
 			sites[n] = site
 		}
 		a.work(a.clock.Now())
@@ -123,12 +147,7 @@ func compareReport(
 	t *testing.T, c *client, site string, zone *time.Location, random *rand.Rand, rows []segment.Rows, name string,
 ) {
 	t.Helper()
-	var names []string
-	for dimension := range reports.Dimensions {
-		names = append(names, string(dimension))
-	}
-	slices.Sort(names)
-
+	names := dimensionNames()
 	from := scan.DateOf(time.Date(2026, 10, 28+random.IntN(6), 0, 0, 0, 0, time.UTC))
 	to, other := from.AddDays(random.IntN(5)), from.AddDays(random.IntN(7)-3)
 	by := names[random.IntN(len(names))]
@@ -141,16 +160,8 @@ func compareReport(
 	variables = append(variables, "interval", "DAY")
 	got := c.query(reportQuery, variables...).ok(t, "")
 
-	query := func(from, to scan.Date) *scan.Query {
-		q := &scan.Query{Zone: zone, From: from, To: to, Filters: matching, KeyEvents: map[string]bool{"signup": true, "purchase": true},
-			Breakdowns: []scan.Breakdown{{By: reports.Dimensions[model.ReportDimension(by)], Property: textOf(property)}}}
-		for day := from; day.Compare(to.AddDays(1)) <= 0; day = day.AddDays(1) {
-			q.Points = append(q.Points, day.Start(zone))
-		}
-		return q
-	}
-	want := oracle.Count(query(from, to), rows)
-	compared := oracle.Count(query(other, other.AddDays(from.DaysUntil(to))), rows)
+	want := recount(zone, from, to, by, textOf(property), matching, rows)
+	compared := recount(zone, other, other.AddDays(from.DaysUntil(to)), by, textOf(property), matching, rows)
 
 	label := fmt.Sprintf("%s (%v)", name, variables)
 	kind := map[string]string{"PAGE": "page", "EVENT": "event"}[by]
@@ -273,13 +284,11 @@ func wantMetrics(t *testing.T, name string, got any, kind string, f, totals scan
 
 // TestReportArguments checks the errors of reports, which name the argument's rule.
 func TestReportArguments(t *testing.T) {
-	t.Parallel()
-	d := dbtest.Open(t, dbtest.SQLiteURL(t))
-	a := newApp(t, d)
+	a := sqliteApp(t)
 	c := a.owner("owner@example.com")
 	site := c.siteOf("example.com")
 	report := func(args, fields string) *answer {
-		return c.query(`query($id: ID!) { site(id: $id) { report(`+args+`) { `+fields+` } } }`, "id", site)
+		return c.site(site, `report(`+args+`) { `+fields+` }`)
 	}
 
 	most := strings.Repeat("*a", model.MaxReportWildcards)
@@ -410,9 +419,8 @@ func TestSameTimeOfDay(t *testing.T) {
 		} {
 			a.clock.Add(test.now.Sub(a.clock.Now()))
 			a.work(test.now)
-			got := c.query(`query($id: ID!) { site(id: $id) { report(period: {preset: TODAY}, compare: {kind: PREVIOUS_PERIOD}) {
-	comparedFrom totals { comparison { pageviews } } series(interval: HOUR) { comparedStart metrics { comparison { pageviews } } } } } }`,
-				"id", site).ok(t, "")
+			got := c.site(site, `report(period: {preset: TODAY}, compare: {kind: PREVIOUS_PERIOD}) {
+	comparedFrom totals { comparison { pageviews } } series(interval: HOUR) { comparedStart metrics { comparison { pageviews } } } }`).ok(t, "")
 			got.named("%v", test.now).has(t, "site.report.totals.comparison.pageviews", test.pageviews)
 			for hour, want := range test.hours {
 				if n := got.at(fmt.Sprintf("site.report.series.%d.metrics.comparison.pageviews", hour)); n != want {
@@ -450,8 +458,8 @@ func TestFilterByNoValue(t *testing.T) {
 			`dimension: PROPERTY, property: "plan", values: ["", "pro"], operator: IS`:         3,
 			`dimension: PROPERTY, property: "plan", operator: IS_NOT, values: ["", "another"]`: 2,
 		} {
-			c.query(`query($id: ID!) { site(id: $id) { report(period: {preset: TODAY}, filters: [{`+filter+`}]) {
-	totals { pageviews } } } }`, "id", site).ok(t, "").named("%s", filter).has(t, "site.report.totals.pageviews", want)
+			c.site(site, `report(period: {preset: TODAY}, filters: [{`+filter+`}]) {
+	totals { pageviews } }`).ok(t, "").named("%s", filter).has(t, "site.report.totals.pageviews", want)
 		}
 	})
 }
@@ -481,10 +489,10 @@ func TestHoursAndDaysOfTheWeek(t *testing.T) {
 		a.work(a.clock.Now())
 
 		const figures = `{ visits visitors pageviews events }`
-		got := c.query(`query($id: ID!) { site(id: $id) { report(period: {from: "2026-11-15", to: "2026-11-16"}) {
+		got := c.site(site, `report(period: {from: "2026-11-15", to: "2026-11-16"}) {
 	series(interval: HOUR) { metrics `+figures+` }
 	hours: breakdown(by: HOUR_OF_DAY, orderBy: {metric: VISITS}) { edges { node { value metrics `+figures+` } } }
-	days: breakdown(by: DAY_OF_WEEK, orderBy: {metric: VISITS}) { edges { node { value metrics `+figures+` } } } } } }`, "id", site).ok(t, "")
+	days: breakdown(by: DAY_OF_WEEK, orderBy: {metric: VISITS}) { edges { node { value metrics `+figures+` } } } }`).ok(t, "")
 		sundays := map[string]any{"visits": 1.0, "visitors": 1.0, "pageviews": 1.0, "events": 0.0}
 		mondays := map[string]any{"visits": 0.0, "visitors": 1.0, "pageviews": 1.0, "events": 1.0}
 		for path, want := range map[string]any{
@@ -503,8 +511,8 @@ func TestHoursAndDaysOfTheWeek(t *testing.T) {
 			`dimension: HOUR_OF_DAY, values: ["23"]`: 2, `dimension: HOUR_OF_DAY, values: ["00"]`: 0,
 			`dimension: DAY_OF_WEEK, values: ["7"]`: 2, `dimension: DAY_OF_WEEK, values: ["1"]`: 0,
 		} {
-			c.query(`query($id: ID!) { site(id: $id) { report(period: {from: "2026-11-15", to: "2026-11-16"}, filters: [{`+filter+`}]) {
-	totals { pageviews } } } }`, "id", site).ok(t, "").named("%s", filter).has(t, "site.report.totals.pageviews", want)
+			c.site(site, `report(period: {from: "2026-11-15", to: "2026-11-16"}, filters: [{`+filter+`}]) {
+	totals { pageviews } }`).ok(t, "").named("%s", filter).has(t, "site.report.totals.pageviews", want)
 		}
 	})
 }
@@ -534,13 +542,11 @@ func storeDay(t *testing.T, d *db.DB, siteID model.SiteID, now model.Instant) {
 // TestSharedReport checks that a reader of a shared link sees the reports of its site, only within
 // the link's segment, and is charged apart from the account.
 func TestSharedReport(t *testing.T) {
-	t.Parallel()
-	d := dbtest.Open(t, dbtest.SQLiteURL(t))
-	a := newApp(t, d)
+	a := sqliteApp(t)
 	c := a.owner("owner@example.com")
 	site, other := c.siteOf("example.com"), c.siteOf("other.example")
-	storeDay(t, d, a.siteNumber(site), model.At(a.clock.Now()))
-	storeDay(t, d, a.siteNumber(other), model.At(a.clock.Now()))
+	storeDay(t, a.db, a.siteNumber(site), model.At(a.clock.Now()))
+	storeDay(t, a.db, a.siteNumber(other), model.At(a.clock.Now()))
 
 	const query = `{ sharedSite { live { visitors } report(period: {preset: TODAY}, filters: [{dimension: UTM_TERM, values: [""]}]) {
 	totals { visitors } breakdown(by: CHANNEL) { edges { node { value } } } } } }`
@@ -559,36 +565,33 @@ func TestSharedReport(t *testing.T) {
 
 	// A segment can have been stored before a limit.
 	filters := `[{"dimension":"PAGE","operator":"MATCHES","values":["` + strings.Repeat("*a", model.MaxReportWildcards+1) + `"]}]`
-	must(t, dbtest.Exec(d, "UPDATE segments SET filters = ?", filters))
+	must(t, dbtest.Exec(a.db, "UPDATE segments SET filters = ?", filters))
 	got = a.with(opened.at("openSharedLink.viewerToken").(string), query)
 	if got.codes() != "INVALID_ARGUMENT" || !strings.Contains(got.Body, "The segment of the link exceeds a limit. The patterns") {
 		t.Errorf("with a segment over a limit: %s", got.Body)
 	}
-	c.query(`query($id: ID!) { site(id: $id) { segments { name filters { values } } } }`, "id", site).
-		named("the segment over a limit cannot be read").code(t, "")
+	c.site(site, `segments { name filters { values } }`).named("the segment over a limit cannot be read").code(t, "")
 }
 
 // TestReportCost checks that a report is charged for its page views, and refused beyond the limits.
 func TestReportCost(t *testing.T) {
-	t.Parallel()
-	d := dbtest.Open(t, dbtest.SQLiteURL(t))
-	a := newApp(t, d)
+	a := sqliteApp(t)
 	c := a.owner("owner@example.com")
 	site := c.siteOf("example.com")
 	yesterday := model.At(a.clock.Now().Add(-24 * time.Hour))
-	storeDay(t, d, a.siteNumber(site), yesterday)
+	storeDay(t, a.db, a.siteNumber(site), yesterday)
 	a.work(a.clock.Now())
 
 	const query = `query($id: ID!) { site(id: $id) { report(period: {preset: YESTERDAY}) { totals { visits } } } rateLimit { cost } }`
 	usual := c.query(query, "id", site).ok(t, "").at("rateLimit.cost").(float64)
 
 	// An answer that is kept is not counted again, and costs no page views.
-	must(t, dbtest.Exec(d, "UPDATE report_days SET pageviews = 50000001"))
+	must(t, dbtest.Exec(a.db, "UPDATE report_days SET pageviews = 50000001"))
 	c.query(query, "id", site).ok(t, "")
 	a.clock.Add(11 * time.Second)
 	c.query(query, "id", site).named("50,000,001 page views").code(t, "TOO_EXPENSIVE")
 
-	must(t, dbtest.Exec(d, "UPDATE report_days SET pageviews = 5000000"))
+	must(t, dbtest.Exec(a.db, "UPDATE report_days SET pageviews = 5000000"))
 	remaining := func() float64 { return c.query(`{ rateLimit { remaining } }`).at("rateLimit.remaining").(float64) }
 	before := remaining()
 	for _, most := range []float64{1_000, 0} {
@@ -616,7 +619,7 @@ func TestSearchOfRowsIsCharged(t *testing.T) {
 		cost := func(fields string) float64 {
 			t.Helper()
 			before := remaining()
-			c.query(`query($id: ID!) { site(id: $id) { report(period: {preset: TODAY}) { `+fields+` } } }`, "id", site).ok(t, "")
+			c.site(site, `report(period: {preset: TODAY}) { `+fields+` }`).ok(t, "")
 			return before - remaining()
 		}
 		const list, search = `a: breakdown(by: PAGE, first: 1) { totalCount }`, `a: breakdown(by: PAGE, first: 1, search: "B") { totalCount }`
@@ -650,19 +653,17 @@ func storePages(t *testing.T, d *db.DB, siteID model.SiteID, now model.Instant, 
 // TestRowsOfAResponseAreBounded asks for more bytes of rows than a response has, at once and with
 // several fields.
 func TestRowsOfAResponseAreBounded(t *testing.T) {
-	t.Parallel()
-	d := dbtest.Open(t, dbtest.SQLiteURL(t))
-	a := newApp(t, d)
+	a := sqliteApp(t)
 	c := a.owner("owner@example.com")
 	site := c.siteOf("example.com")
-	storePages(t, d, a.siteNumber(site), model.At(a.clock.Now()), 400, strings.Repeat("<", 2_000))
+	storePages(t, a.db, a.siteNumber(site), model.At(a.clock.Now()), 400, strings.Repeat("<", 2_000))
 
 	for fields, code := range map[string]string{
 		"a: breakdown(by: PAGE, first: 300) { edges { node { value } } }":                                                                 "",
 		"a: breakdown(by: PAGE, first: 400) { edges { node { value } } }":                                                                 "TOO_EXPENSIVE",
 		"a: breakdown(by: PAGE, first: 200) { edges { node { value } } } b: breakdown(by: PAGE, first: 200) { edges { node { value } } }": "TOO_EXPENSIVE",
 	} {
-		got := c.query(`query($id: ID!) { site(id: $id) { report(period: {preset: TODAY}) { `+fields+` } } }`, "id", site)
+		got := c.site(site, `report(period: {preset: TODAY}) { `+fields+` }`)
 
 		// Two fields are counted at the same time, so one of them is refused, or both.
 		first, _, _ := strings.Cut(got.codes(), " ")

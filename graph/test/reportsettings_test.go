@@ -90,8 +90,7 @@ func TestAnnotationsArePagedByDay(t *testing.T) {
 		}
 		equal(t, texts, "dcba", "the pages have")
 
-		c.query(page, "site", site, "first", 1, "after", "after_x").
-			named("an invalid cursor").code(t, "INVALID_ARGUMENT")
+		c.query(page, "site", site, "first", 1, "after", "after_x").named("an invalid cursor").code(t, "INVALID_ARGUMENT")
 		c.query(page, "site", site, "first", 101).named("a page of 101").code(t, "INVALID_ARGUMENT")
 
 		id := c.query(page, "site", site, "first", 1).at("site.annotations.edges.0.node.id")
@@ -218,10 +217,8 @@ func TestSharedLinkLifecycle(t *testing.T) {
 		}
 
 		viewer := open(token, "the link's password").ok(t, "openSharedLink").at("openSharedLink.viewerToken").(string)
-		read(viewer).
-			named("a reader sees").has(t, "sharedSite.domain", "example.com").has(t, "sharedSite.timeZone", "UTC")
-		c.query(`query($id: ID!) { site(id: $id) { sharedLinks { lastUsedAt } } }`, "id", site).
-			named("the use is not recorded").set(t, "site.sharedLinks.0.lastUsedAt")
+		read(viewer).named("a reader sees").has(t, "sharedSite.domain", "example.com").has(t, "sharedSite.timeZone", "UTC")
+		c.site(site, `sharedLinks { lastUsedAt }`).named("the use is not recorded").set(t, "site.sharedLinks.0.lastUsedAt")
 
 		// The same browser needs the password once; another browser needs it, too.
 		reopened := open(token, nil).ok(t, "openSharedLink").at("openSharedLink.viewerToken").(string)
@@ -246,8 +243,7 @@ func TestSharedLinkLifecycle(t *testing.T) {
 			named("a viewer token of a link that ends at %s is valid until", expires).has(t, "openSharedLink.expiresAt", expires)
 
 		a.clock.Add(6 * time.Hour)
-		read(again.at("openSharedLink.viewerToken").(string)).
-			named("after the link has expired").code(t, "UNAUTHENTICATED")
+		read(again.at("openSharedLink.viewerToken").(string)).named("after the link has expired").code(t, "UNAUTHENTICATED")
 		open(token, "the link's password").named("an expired link").fails(t, "openSharedLink", "token:INVALID_LINK")
 
 		c = a.client()
@@ -255,7 +251,7 @@ func TestSharedLinkLifecycle(t *testing.T) {
 		open2 := c.reader(site)
 		read(open2).ok(t, "")
 
-		links := c.query(`query($id: ID!) { site(id: $id) { sharedLinks { id } } }`, "id", site).ok(t, "")
+		links := c.site(site, `sharedLinks { id }`).ok(t, "")
 		c.done("revokeSharedLink", "sharedLinkId", links.at("site.sharedLinks.1.id"))
 		read(open2).named("after the link was revoked").code(t, "UNAUTHENTICATED")
 

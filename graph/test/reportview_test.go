@@ -90,10 +90,10 @@ func TestReportOpensOnImports(t *testing.T) {
 			}
 
 			const fields = `reportView { preset } report { totals { visitors } }`
-			got := c.query(`query($id: ID!) { site(id: $id) { `+fields+` imports { lastDay visitors } } }`, "id", site)
+			got := c.site(site, ``+fields+` imports { lastDay visitors }`)
 			if got.codes() == "UNAVAILABLE" { // the days are not built yet
 				a.work(now.Time())
-				got = c.query(`query($id: ID!) { site(id: $id) { `+fields+` } }`, "id", site)
+				got = c.site(site, ``+fields+``)
 			}
 			got.ok(t, "")
 			visitors, _ := got.at("site.report.totals.visitors").(float64)
@@ -136,11 +136,10 @@ func TestReportViewOfEachUser(t *testing.T) {
 		got.named("the viewer's report").is(t, want)
 
 		// The period of a request has precedence, and comes without the comparison of the choice.
-		got = viewer.query(`query($id: ID!) { site(id: $id) { report(period: {preset: YESTERDAY}) { from comparedFrom } } }`, "id", site).ok(t, "")
+		got = viewer.site(site, `report(period: {preset: YESTERDAY}) { from comparedFrom }`).ok(t, "")
 		got.named("with a period").has(t, "site.report.from", "2026-11-19").has(t, "site.report.comparedFrom", nil)
-		got = viewer.query(`query($id: ID!) { site(id: $id) { report(compare: {kind: PREVIOUS_PERIOD}) { from comparedFrom } } }`, "id", site).ok(t, "")
-		got.
-			named("with a comparison").has(t, "site.report.from", "2026-11-13").has(t, "site.report.comparedFrom", "2026-11-06")
+		got = viewer.site(site, `report(compare: {kind: PREVIOUS_PERIOD}) { from comparedFrom }`).ok(t, "")
+		got.named("with a comparison").has(t, "site.report.from", "2026-11-13").has(t, "site.report.comparedFrom", "2026-11-06")
 		for _, got := range []*answer{c.query(openedQuery, "id", site), viewer.query(openedQuery, "id", other)} {
 			got.named("another user or site").has(t, "site.reportView.preset", "TODAY")
 		}
@@ -193,7 +192,7 @@ func TestAllTimeHasNoLimit(t *testing.T) {
 			t.Errorf("%d months: %.400s", len(points), got.Body)
 		}
 
-		got = c.query(`query($id: ID!) { site(id: $id) { report(period: {from: "2011-03-20", to: "2026-11-20"}) { from } } }`, "id", site)
+		got = c.site(site, `report(period: {from: "2011-03-20", to: "2026-11-20"}) { from }`)
 		got.named("the same days by their dates").code(t, "INVALID_ARGUMENT")
 	})
 }

@@ -74,8 +74,7 @@ func TestTOTP(t *testing.T) {
 		other.signIn(email, password).ok(t, "signIn")
 
 		// Nothing is in use before the first code.
-		laptop.do("confirmTotp", "code", "123456").
-			named("a code without a setup").fails(t, "confirmTotp", ":SETUP_EXPIRED")
+		laptop.do("confirmTotp", "code", "123456").named("a code without a setup").fails(t, "confirmTotp", ":SETUP_EXPIRED")
 		laptop.do("startTotp", "password", "wrong password").
 			named("a wrong password").fails(t, "startTotp", "password:WRONG_CREDENTIALS").has(t, "startTotp.secret", nil)
 
@@ -140,8 +139,7 @@ func TestTOTP(t *testing.T) {
 		refused("the code of the setup", first)
 		next := a.nextCode(secret)
 		a.clock.Add(model.TOTPPeriod)
-		other.signIn2(email, next).ok(t, "signIn").
-			named("the code of the period before").has(t, "signIn.viewer.email", email)
+		other.signIn2(email, next).ok(t, "signIn").named("the code of the period before").has(t, "signIn.viewer.email", email)
 		other.signOut()
 		refused("a code again", next)
 		refused("an unknown recovery code", model.NewRecoveryCodes()[0])
@@ -180,14 +178,11 @@ func TestTOTP(t *testing.T) {
 		// Removal needs the password, and asks for no second factor afterwards.
 		laptop.do("disableTotp", "password", "wrong password").
 			named("a wrong password").fails(t, "disableTotp", "password:WRONG_CREDENTIALS")
-		laptop.done("disableTotp", "password", password).
-			named("disabled").has(t, "disableTotp.viewer.hasSecondFactor", false)
-		laptop.do("disableTotp", "password", password).
-			named("disabled again").fails(t, "disableTotp", ":NO_SECOND_FACTOR")
+		laptop.done("disableTotp", "password", password).named("disabled").has(t, "disableTotp.viewer.hasSecondFactor", false)
+		laptop.do("disableTotp", "password", password).named("disabled again").fails(t, "disableTotp", ":NO_SECOND_FACTOR")
 		laptop.do("renewRecoveryCodes", "password", password).
 			named("codes without a second factor").fails(t, "renewRecoveryCodes", ":NO_SECOND_FACTOR")
-		other.signIn(email, password).ok(t, "signIn").
-			named("the password alone, again").has(t, "signIn.viewer.email", email)
+		other.signIn(email, password).ok(t, "signIn").named("the password alone, again").has(t, "signIn.viewer.email", email)
 		if rows, err := dbtest.Rows[int](a.db, "SELECT count(*) FROM recovery_codes"); err != nil || rows[0] != 0 {
 			t.Errorf("%v recovery codes are left, %v", rows, err)
 		}
@@ -285,8 +280,7 @@ func TestRequiredSecondFactor(t *testing.T) {
 		require := func(c *client, on bool) *answer {
 			return c.do("setAccountSecurity", "password", password, "requireSecondFactor", on)
 		}
-		require(owner, true).
-			named("an owner without a second factor").fails(t, "setAccountSecurity", ":NO_SECOND_FACTOR")
+		require(owner, true).named("an owner without a second factor").fails(t, "setAccountSecurity", ":NO_SECOND_FACTOR")
 		secret, _ := owner.enableTOTP()
 		require(owner, true).ok(t, "setAccountSecurity").
 			named("required").has(t, "setAccountSecurity.account.requireSecondFactor", true)

@@ -68,10 +68,8 @@ func TestSharedLinkOfId(t *testing.T) {
 		a.client().done("openSharedLink", "token", token, "sharedLinkId", id)
 		a.client().done("openSharedLink", "token", token, "sharedLinkId", nil)
 		for _, wrong := range []any{other, "", "x"} {
-			got := a.client().do("openSharedLink", "token", token, "sharedLinkId", wrong)
-			if got.userErrors("openSharedLink") != ":INVALID_LINK" || got.at("openSharedLink.viewerToken") != nil {
-				t.Errorf("with the id %q: %s", wrong, got.Body)
-			}
+			a.client().do("openSharedLink", "token", token, "sharedLinkId", wrong).named("with the id %q", wrong).
+				fails(t, "openSharedLink", "token:INVALID_LINK").has(t, "openSharedLink.viewerToken", nil)
 		}
 	})
 }
@@ -102,7 +100,7 @@ func TestSharedLinkOrigins(t *testing.T) {
 			got.at("createSharedLink.sharedLink.origins.2") != nil {
 			t.Errorf("origins: %s", got.Body)
 		}
-		if got := c.query(`query($id: ID!) { site(id: $id) { sharedLinks { origins hidesRevenue } } }`, "id", site); got.at("site.sharedLinks.1") != nil ||
+		if got := c.site(site, `sharedLinks { origins hidesRevenue }`); got.at("site.sharedLinks.1") != nil ||
 			got.at("site.sharedLinks.0.origins.1") != "https://b.example" || got.at("site.sharedLinks.0.hidesRevenue") != false {
 			t.Errorf("stored: %s", got.Body)
 		}

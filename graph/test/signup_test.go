@@ -29,8 +29,7 @@ func TestSignUpVerifiesTheAddress(t *testing.T) {
 		if n, err := dbtest.Count(a.db, "accounts"); n != 1 || err != nil {
 			t.Fatalf("%d accounts, %v; want the operator's", n, err)
 		}
-		c.signIn("new@example.com", password).
-			named("sign-in before the verification").fails(t, "signIn", ":WRONG_CREDENTIALS")
+		c.signIn("new@example.com", password).named("sign-in before the verification").fails(t, "signIn", ":WRONG_CREDENTIALS")
 
 		secret := a.mailedSecret("new@example.com")
 		if rows, err := dbtest.Dump(a.db, "pending_sign_ups"); err != nil || len(rows) != 1 || strings.Contains(rows[0], secret) || strings.Contains(rows[0], password) {
@@ -41,13 +40,11 @@ func TestSignUpVerifiesTheAddress(t *testing.T) {
 			"unknown": {model.NewSecret("tgs_"), password}, "of another kind": {model.NewSecret("tgi_"), password}, "empty": {"", password},
 			"cut off": {secret[:len(secret)-1], password},
 		} {
-			c.confirm(try[0], try[1]).
-				named("a secret that is %s", name).fails(t, "confirmSignUp", "secret:INVALID_TOKEN")
+			c.confirm(try[0], try[1]).named("a secret that is %s", name).fails(t, "confirmSignUp", "secret:INVALID_TOKEN")
 		}
 
 		for _, wrong := range []string{"another password", "short"} {
-			c.confirm(secret, wrong).
-				named("the password %q", wrong).fails(t, "confirmSignUp", "password:WRONG_CREDENTIALS")
+			c.confirm(secret, wrong).named("the password %q", wrong).fails(t, "confirmSignUp", "password:WRONG_CREDENTIALS")
 			equal(t, c.viewer(), "", "the password %q", wrong)
 		}
 
@@ -213,8 +210,7 @@ func TestOneConfirmationWinsOfMany(t *testing.T) {
 		secret := a.mailedSecret("new@example.com")
 
 		closed := newApp(t, a.db, func(s *settings) { s.auth.Signups = model.SignupsFirstOnly })
-		closed.client().confirm(secret, password).
-			named("with sign-ups closed since").fails(t, "confirmSignUp", ":SIGNUPS_CLOSED")
+		closed.client().confirm(secret, password).named("with sign-ups closed since").fails(t, "confirmSignUp", ":SIGNUPS_CLOSED")
 
 		const people = 6
 		answers := make([]string, people)

@@ -109,7 +109,7 @@ func TestSiteSettings(t *testing.T) {
 		c := a.owner("owner@example.com")
 		id := c.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
 		read := func() string {
-			return c.query(`query($id: ID!) { site(id: $id) { `+settingsFields+` } }`, "id", id).ok(t, "").Body
+			return c.site(id, ``+settingsFields+``).ok(t, "").Body
 		}
 		for _, step := range steps {
 			before := read()
@@ -169,8 +169,7 @@ func TestSitesAndSitekeysAreBounded(t *testing.T) {
 			must(t, dbtest.Exec(a.db, "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000) "+statement))
 		}
 
-		c.createSite("example.com").
-			named("createSite").fails(t, "createSite", ":TOO_MANY_SITES").has(t, "createSite.site", nil)
+		c.createSite("example.com").named("createSite").fails(t, "createSite", ":TOO_MANY_SITES").has(t, "createSite.site", nil)
 		c.createSitekey("form").
 			named("createSitekey").fails(t, "createSitekey", ":TOO_MANY_SITEKEYS").has(t, "createSitekey.secret", nil)
 	})
@@ -215,8 +214,7 @@ func TestSitePlans(t *testing.T) {
 				t.Errorf("%s, refused: %s", step.input, got.Body)
 			}
 
-			owner.query(`query($id: ID!) { site(id: $id) { usage { quota } } }`, "id", id).
-				named("after %s", step.input).has(t, "site.usage.quota", quota)
+			owner.site(id, `usage { quota }`).named("after %s", step.input).has(t, "site.usage.quota", quota)
 		}
 
 		set := schema.Mutation.Fields.ForName("setSitePlan")
@@ -229,9 +227,8 @@ func TestSitePlans(t *testing.T) {
 }
 
 func TestLimitsOfLists(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		c := newApp(t, d).owner("owner@example.com")
+	eachApp(t, func(t *testing.T, a *app) {
+		c := a.owner("owner@example.com")
 		id := c.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
 		for i := range model.MaxExtraDomains {
 			c.change("addSiteDomain", id, fmt.Sprintf(`domain: "d%d.example"`, i)).ok(t, "addSiteDomain")
@@ -262,9 +259,8 @@ func TestLimitsOfLists(t *testing.T) {
 }
 
 func TestServerSecret(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		c := newApp(t, d).owner("owner@example.com")
+	eachApp(t, func(t *testing.T, a *app) {
+		c := a.owner("owner@example.com")
 		id := c.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
 		rotate := func() string {
 			got := c.done("rotateServerSecret", "siteId", id)
@@ -276,7 +272,7 @@ func TestServerSecret(t *testing.T) {
 		}
 
 		works := func(secret string) bool {
-			_, err := sites.New(d).Lookup.SiteRulesByServerSecret(t.Context(), model.HashToken(secret))
+			_, err := sites.New(a.db).Lookup.SiteRulesByServerSecret(t.Context(), model.HashToken(secret))
 			return err == nil
 		}
 
@@ -289,7 +285,7 @@ func TestServerSecret(t *testing.T) {
 		if works(first) || !works(second) || first == second {
 			t.Error("the second secret did not replace the first")
 		}
-		if rows, err := dbtest.Dump(d, "sites"); err != nil || strings.Contains(strings.Join(rows, ""), second) {
+		if rows, err := dbtest.Dump(a.db, "sites"); err != nil || strings.Contains(strings.Join(rows, ""), second) {
 			t.Errorf("the table holds the secret itself, or %v", err)
 		}
 
@@ -323,7 +319,7 @@ func TestWholeLists(t *testing.T) {
 
 		// lists are the stored ones after a step.
 		lists := func() string {
-			site := c.query(`query($id: ID!) { site(id: $id) { extraDomains registeredEvents keyEvents } }`, "id", id)
+			site := c.site(id, `extraDomains registeredEvents keyEvents`)
 			return fmt.Sprint(site.at("site.extraDomains"), site.at("site.registeredEvents"), site.at("site.keyEvents"))
 		}
 
@@ -475,10 +471,9 @@ func TestRejectionsAndNotice(t *testing.T) {
 		c := a.owner("owner@example.com")
 		id := c.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
 		read := func(days string) *answer {
-			return c.query(`query($id: ID!) { site(id: $id) { notice lastHitAt rejections`+days+` { day endpoint code count ignored recorded advice } } }`, "id", id)
+			return c.site(id, `notice lastHitAt rejections`+days+` { day endpoint code count ignored recorded advice }`)
 		}
-		read("").ok(t, "").
-			named("a new site").is(t, `{"data":{"site":{"notice":null,"lastHitAt":null,"rejections":[]}}}`)
+		read("").ok(t, "").named("a new site").is(t, `{"data":{"site":{"notice":null,"lastHitAt":null,"rejections":[]}}}`)
 
 		today := model.At(start).Day()
 		add := func(day model.Day, endpoint, code string, n int64) {
@@ -489,13 +484,11 @@ func TestRejectionsAndNotice(t *testing.T) {
 
 		add(today, "collect", "bot", 50)
 
-		read("").ok(t, "").
-			named("ignored calls only").has(t, "site.notice", nil).has(t, "site.rejections.0.ignored", true)
+		read("").ok(t, "").named("ignored calls only").has(t, "site.notice", nil).has(t, "site.rejections.0.ignored", true)
 
 		add(today-7, "collect", "domain_not_allowed", 9)
 
-		read("(days: 8)").ok(t, "").
-			named("rejected a week ago").has(t, "site.notice", nil).has(t, "site.rejections.1.count", 9.0)
+		read("(days: 8)").ok(t, "").named("rejected a week ago").has(t, "site.notice", nil).has(t, "site.rejections.1.count", 9.0)
 
 		add(today-6, "server", "unknown_event", 1)
 

@@ -212,23 +212,6 @@ func TestAnotherAccountsObjectsAnswerLikeUnknownOnes(t *testing.T) {
 	})
 }
 
-func TestNobodySignedIn(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		c := newApp(t, d).client()
-		for _, query := range []string{
-			`{ site(id: "x") { id } }`,
-			`{ sites { totalCount } }`,
-			`{ node(id: "x") { id } }`,
-			`mutation { createSite(input: {domain: "example.com"}) { userErrors { code } } }`,
-		} {
-			c.query(query).named("%s", query).status(t, 200).code(t, "UNAUTHENTICATED")
-		}
-
-		c.query(`{ viewer { id } }`).named("viewer").is(t, `{"data":{"viewer":null}}`)
-	})
-}
-
 func TestPagingThroughManySites(t *testing.T) {
 	const many = 250
 	eachApp(t, func(t *testing.T, a *app) {

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/db/sites"
@@ -27,9 +26,8 @@ func (c *client) createSitekey(name string, domains ...string) *answer {
 // TestSitekeyDomains: sitekeys accept localhost, which sites do not. IP addresses and wildcards are
 // rejected with a reason.
 func TestSitekeyDomains(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		c := newApp(t, d).owner("owner@example.com")
+	eachApp(t, func(t *testing.T, a *app) {
+		c := a.owner("owner@example.com")
 		c.createSitekey("Development", "shop.example", " LocalHost. ").
 			named("with localhost").prints(t, "createSitekey.sitekey.domains", "[localhost shop.example]")
 
@@ -37,8 +35,7 @@ func TestSitekeyDomains(t *testing.T) {
 		if got := fmt.Sprint(wildcard.at("createSitekey.userErrors")); !strings.Contains(got, `"*.shop.example" has a wildcard`) || !strings.Contains(got, "subdomains are implied") {
 			t.Errorf("of a wildcard the error says %s", got)
 		}
-		c.createSitekey("Address", "127.0.0.1").
-			named("with an address").fails(t, "createSitekey", "domains.0:INVALID_DOMAIN")
+		c.createSitekey("Address", "127.0.0.1").named("with an address").fails(t, "createSitekey", "domains.0:INVALID_DOMAIN")
 
 		site := c.do("createSite", "domain", "localhost")
 		equal(t, site.userErrors("createSite"), "domain:INVALID_DOMAIN", "a site on localhost: %s", site.Body)
@@ -84,9 +81,8 @@ func TestOldSitekeySecret(t *testing.T) {
 }
 
 func TestSitekeys(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		c := newApp(t, d).owner("owner@example.com")
+	eachApp(t, func(t *testing.T, a *app) {
+		c := a.owner("owner@example.com")
 		made := c.createSitekey(" Form ", "WWW.Example.com", "a.example").ok(t, "createSitekey")
 		id, key := made.at("createSitekey.sitekey.id").(string), made.at("createSitekey.sitekey.sitekey").(string)
 		secret := made.at("createSitekey.secret").(string)
@@ -110,7 +106,7 @@ func TestSitekeys(t *testing.T) {
 		}
 
 		works := func(secret string) bool {
-			_, err := sites.New(d).Lookup.SitekeyBySecret(t.Context(), model.HashToken(secret))
+			_, err := sites.New(a.db).Lookup.SitekeyBySecret(t.Context(), model.HashToken(secret))
 			return err == nil
 		}
 
@@ -164,7 +160,7 @@ func TestSitekeys(t *testing.T) {
 			t.Errorf("the second page: %s", list.Body)
 		}
 
-		notified := watchSitekeys(t, d)
+		notified := watchSitekeys(t, a.db)
 		deleted := c.done("deleteSitekey", "sitekeyId", id)
 		if <-notified != 1 || works(second) || deleted.at("deleteSitekey.sitekey.name") != "Last" {
 			t.Errorf("deleted: %s", deleted.Body)
@@ -192,8 +188,7 @@ func TestCaptchaPlanAndUsage(t *testing.T) {
 		set := func(plan string) {
 			t.Helper()
 			got := operator.done("setCaptchaPlan", "accountId", account, "plan", plan)
-			got.
-				named("set to %s", plan).has(t, "setCaptchaPlan.captchaPlan", plan).has(t, "setCaptchaPlan.accountId", account)
+			got.named("set to %s", plan).has(t, "setCaptchaPlan.captchaPlan", plan).has(t, "setCaptchaPlan.accountId", account)
 		}
 
 		expect("FREE", `"verifications":0,"quota":10000,"percent":0,"reserve":1000,"reserveEndsAt":null,"standing":"WITHIN_QUOTA"`)

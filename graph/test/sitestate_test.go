@@ -14,8 +14,6 @@ const (
 	deleteSiteMutation = `mutation($id: ID!, $confirm: String, $now: Boolean! = false) {
 		deleteSite(input: {siteId: $id, confirm: $confirm, immediately: $now}) {
 			site { id state deletedAt restorableUntil } userErrors { field code } } }`
-	restoreMutation = `mutation($id: ID!) { restoreSite(input: {siteId: $id}) {
-		site { id state domain registeredEvents deletedAt restorableUntil } userErrors { field code } } }`
 	deletedQuery = `{ viewer { account { deletedSites { siteId siteKey domain name deletedAt restorableUntil } } } }`
 )
 
@@ -30,9 +28,8 @@ func TestDeletedSiteIsRestored(t *testing.T) {
 		reader := c.reader(id)
 		before := left(t, a.db, owners{site: 1})
 
-		key := c.query(`query($id: ID!) { site(id: $id) { siteKey state deletedAt restorableUntil } }`, "id", id).ok(t, "")
-		key.
-			named("before").has(t, "site.state", "ACTIVE").has(t, "site.deletedAt", nil).has(t, "site.restorableUntil", nil)
+		key := c.site(id, `siteKey state deletedAt restorableUntil`).ok(t, "")
+		key.named("before").has(t, "site.state", "ACTIVE").has(t, "site.deletedAt", nil).has(t, "site.restorableUntil", nil)
 
 		for confirm, want := range map[string]string{"other.example": "confirm:CONFIRMATION_MISMATCH", "": "confirm:CONFIRMATION_MISMATCH"} {
 			c.query(deleteSiteMutation, "id", id, "confirm", confirm).
@@ -65,8 +62,7 @@ func TestDeletedSiteIsRestored(t *testing.T) {
 		wantList := `{"data":{"viewer":{"account":{"deletedSites":[{"siteId":"` + id + `","siteKey":"` + key.at("site.siteKey").(string) +
 			`","domain":"first.example","name":"first.example","deletedAt":"2026-11-20T09:30:00Z","restorableUntil":"2026-11-27T09:30:00Z"}]}}}}`
 		equal(t, list.Body, wantList, "deletedSites")
-		member.query(deletedQuery).
-			named("deletedSites, to a member").is(t, `{"data":{"viewer":{"account":{"deletedSites":[]}}}}`)
+		member.query(deletedQuery).named("deletedSites, to a member").is(t, `{"data":{"viewer":{"account":{"deletedSites":[]}}}}`)
 
 		// A new site can have the domain; then the deleted one cannot return.
 		fresh := c.siteOf("first.example")
@@ -86,7 +82,7 @@ func TestDeletedSiteIsRestored(t *testing.T) {
 		if after := left(t, a.db, owners{site: 1}); !slices.Equal(after, before) {
 			t.Errorf("restored with rows in %v, want %v", after, before)
 		}
-		c.query(restoreMutation, "id", id).ok(t, "restoreSite").named("a second time").is(t, restored.Body)
+		c.done("restoreSite", "siteId", id).named("a second time").is(t, restored.Body)
 		c.query(deletedQuery).
 			named("deletedSites after the restoration").is(t, `{"data":{"viewer":{"account":{"deletedSites":[]}}}}`)
 		if _, err := sites.New(a.db).Lookup.SiteRulesByKey(t.Context(), key.at("site.siteKey").(string)); err != nil {
@@ -107,8 +103,7 @@ func TestDeletedSiteExpires(t *testing.T) {
 		}
 
 		got := c.query(deleteSiteMutation, "id", early, "confirm", "early.example", "now", true).ok(t, "deleteSite")
-		got.
-			named("deleted at once").has(t, "deleteSite.site.state", "DELETED").has(t, "deleteSite.site.restorableUntil", nil)
+		got.named("deleted at once").has(t, "deleteSite.site.state", "DELETED").has(t, "deleteSite.site.restorableUntil", nil)
 		if after := left(t, a.db, owners{site: 2}); !slices.Equal(after, []string{"deleted_sites"}) {
 			t.Errorf("deleted at once: rows in %v", after)
 		}
@@ -128,8 +123,7 @@ func TestDeletedSiteExpires(t *testing.T) {
 		c.signIn("owner@example.com", password).ok(t, "signIn")
 
 		c.do("restoreSite", "siteId", id).named("restored after 7 days").fails(t, "restoreSite", "siteId:NOT_FOUND")
-		c.query(deletedQuery).
-			named("deletedSites after 7 days").is(t, `{"data":{"viewer":{"account":{"deletedSites":[]}}}}`)
+		c.query(deletedQuery).named("deletedSites after 7 days").is(t, `{"data":{"viewer":{"account":{"deletedSites":[]}}}}`)
 
 		expire(1)
 		expire(0)
@@ -137,8 +131,7 @@ func TestDeletedSiteExpires(t *testing.T) {
 		if after := left(t, a.db, owners{site: 1}); !slices.Equal(after, []string{"deleted_sites"}) {
 			t.Errorf("after 7 days: rows in %v", after)
 		}
-		c.query(`query($id: ID!) { site(id: $id) { state } }`, "id", kept).
-			named("the other site").has(t, "site.state", "ACTIVE")
+		c.site(kept, `state`).named("the other site").has(t, "site.state", "ACTIVE")
 	})
 }
 

@@ -119,8 +119,7 @@ func TestSmallGroups(t *testing.T) {
 		}
 		set("smallGroup: 1")
 		equal(t, rows(asReader("[]").ok(t, ""), "sharedSite.report.countries"), all, "with a threshold of 1 a reader sees")
-		asReader(`[{dimension: COUNTRY, values: ["FR"]}]`).
-			named("with a threshold of 1 a report without visitors").code(t, "")
+		asReader(`[{dimension: COUNTRY, values: ["FR"]}]`).named("with a threshold of 1 a report without visitors").code(t, "")
 		// A link's segment is its owner's choice.
 		set("smallGroup: 4")
 		segment := c.done("createSegment", "siteId", site, "name", "LI", "filters", []any{map[string]any{"dimension": "COUNTRY", "values": []string{"LI"}}})

@@ -88,8 +88,7 @@ func TestSuspendedAccount(t *testing.T) {
 		}
 
 		for range 2 {
-			operator.done("resumeAccount", "accountId", id).
-				named("resumed").has(t, "resumeAccount.suspension", nil)
+			operator.done("resumeAccount", "accountId", id).named("resumed").has(t, "resumeAccount.suspension", nil)
 		}
 
 		owner.createSite("second.example").ok(t, "createSite")
@@ -126,8 +125,7 @@ ON CONFLICT (user_id, account_id) DO UPDATE SET role = excluded.role`, role, mod
 		transfer(owner, second.ids["siteId"], from).named("from an account as its member").code(t, "FORBIDDEN")
 
 		setRole("OWNER")
-		transfer(owner, site, from).ok(t, "transferSite").
-			named("to the same account").has(t, "transferSite.site.id", site)
+		transfer(owner, site, from).ok(t, "transferSite").named("to the same account").has(t, "transferSite.site.id", site)
 
 		// The limits of the new account hold.
 		taken := second.owner.siteOf("first.example")
@@ -173,10 +171,8 @@ ON CONFLICT (user_id, account_id) DO UPDATE SET role = excluded.role`, role, mod
 				t.Errorf("%s reads %s", name, got.Body)
 			}
 		}
-		a.with(link, `{ sharedSite { domain } }`).ok(t, "").
-			named("a shared link").has(t, "sharedSite.domain", "first.example")
-		member.query(`{ sites { totalCount } }`).
-			named("the old account's sites").is(t, `{"data":{"sites":{"totalCount":0}}}`)
+		a.with(link, `{ sharedSite { domain } }`).ok(t, "").named("a shared link").has(t, "sharedSite.domain", "first.example")
+		member.query(`{ sites { totalCount } }`).named("the old account's sites").is(t, `{"data":{"sites":{"totalCount":0}}}`)
 
 		var logged []model.AccountID
 		for _, row := range a.auditRows() {

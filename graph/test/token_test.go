@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/tools/dbtest"
@@ -30,7 +29,8 @@ func TestAPITokens(t *testing.T) {
 		c.query(`{ apiTokens { id } account { apiTokens { id } } }`).
 			named("without tokens").is(t, `{"data":{"apiTokens":[],"account":{"apiTokens":[]}}}`)
 
-		got := c.done("createApiToken", "name", " Deploy ", "scopes", []string{"WRITE", "READ", "WRITE"})
+		got := c.query(`mutation { createApiToken(input: {name: " Deploy ", scopes: [WRITE, READ, WRITE]}) {
+			apiToken { name scopes hint createdAt lastUsedAt } token userErrors { code } } }`).ok(t, "createApiToken")
 
 		secret := got.at("createApiToken.token").(string)
 		want := map[string]any{
@@ -81,9 +81,8 @@ func TestAPITokens(t *testing.T) {
 }
 
 func TestAPITokenMistakes(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		c := newApp(t, d).owner("owner@example.com")
+	eachApp(t, func(t *testing.T, a *app) {
+		c := a.owner("owner@example.com")
 		create := func(name string, scopes ...string) *answer {
 			return c.do("createApiToken", "name", name, "scopes", append([]string{}, scopes...))
 		}
@@ -99,7 +98,7 @@ func TestAPITokenMistakes(t *testing.T) {
 			named("one too many").fails(t, "createApiToken", ":TOO_MANY_TOKENS").has(t, "createApiToken.token", nil)
 
 		// Tokens that have expired make room.
-		must(t, dbtest.Exec(d, "UPDATE api_tokens SET expires_at = ? WHERE id <= 2", model.At(start)))
+		must(t, dbtest.Exec(a.db, "UPDATE api_tokens SET expires_at = ? WHERE id <= 2", model.At(start)))
 		for i := range 2 {
 			create(fmt.Sprint("later ", i), "READ").ok(t, "createApiToken")
 		}
@@ -118,8 +117,7 @@ func TestTokensDoNotWeakenTheOriginCheck(t *testing.T) {
 			{"Sec-Fetch-Site", "same-site", "Origin", "https://evil.example"},
 			{"Origin", "https://evil.example"},
 		} {
-			a.with(token.secret, `{ viewer { id } }`, header...).
-				named("%v", header).status(t, 403).code(t, "CROSS_ORIGIN")
+			a.with(token.secret, `{ viewer { id } }`, header...).named("%v", header).status(t, 403).code(t, "CROSS_ORIGIN")
 		}
 	})
 }
@@ -171,8 +169,7 @@ func TestSendingEventsOutNeedsExport(t *testing.T) {
 			for _, none := range []string{`url: null`, `url: ""`} {
 				c.change(mutation, id, `url: "https://example.com/"`).ok(t, mutation)
 
-				set(write, mutation, none).ok(t, mutation).
-					named("%s with WRITE and %s", mutation, none).has(t, path, nil)
+				set(write, mutation, none).ok(t, mutation).named("%s with WRITE and %s", mutation, none).has(t, path, nil)
 			}
 		}
 
@@ -247,8 +244,7 @@ func TestRateLimitOfAMinute(t *testing.T) {
 		if got := a.with(other.secret, page); !strings.HasPrefix(got.codes(), "RATE_LIMITED") {
 			t.Errorf("another token: %s", got.Body)
 		}
-		a.owner("other@example.com").query(page).ok(t, "").
-			named("another account").has(t, "rateLimit.remaining", 60_000-cost)
+		a.owner("other@example.com").query(page).ok(t, "").named("another account").has(t, "rateLimit.remaining", 60_000-cost)
 
 		a.clock.Add(45 * time.Second)
 

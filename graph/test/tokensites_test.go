@@ -174,8 +174,7 @@ func TestRestrictedTokenMistakes(t *testing.T) {
 		if ids, ok := got.at("createApiToken.apiToken.siteIds").([]any); !ok || len(ids) != 1 || ids[0] != own {
 			t.Errorf("the token's sites: %s", got.Body)
 		}
-		owner.query(`{ apiTokens { siteIds } }`).
-			named("the list").is(t, `{"data":{"apiTokens":[{"siteIds":["`+own+`"]}]}}`)
+		owner.query(`{ apiTokens { siteIds } }`).named("the list").is(t, `{"data":{"apiTokens":[{"siteIds":["`+own+`"]}]}}`)
 	})
 }
 

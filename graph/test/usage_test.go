@@ -41,8 +41,7 @@ func TestUsageByMonthAndDay(t *testing.T) {
 		for field, argument := range map[string]string{
 			"usageHistory(months: 0) { used }": "months", "usageHistory(months: 26) { used }": "months", "usageByDay(days: 91) { used }": "days",
 		} {
-			c.query(`query($id: ID!) { site(id: $id) { `+field+` } }`, "id", site).
-				named("%s of %s", argument, field).code(t, "INVALID_ARGUMENT")
+			c.site(site, ``+field+``).named("%s of %s", argument, field).code(t, "INVALID_ARGUMENT")
 		}
 	})
 }
