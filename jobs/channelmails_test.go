@@ -33,9 +33,7 @@ func newMailChannel(t *testing.T, d *db.DB, site *model.Site, address string) *m
 	if err == nil {
 		err = store.Confirm(t.Context(), token, model.At(noon))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return channel
 }
 
@@ -48,9 +46,7 @@ func TestChannelMailArrives(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := newSite(t, d, "shop.example", "https://hook.example/", "")
 		channel := newMailChannel(t, d, site, "duty@example.org")
-		if err := dbtest.Exec(d, "DELETE FROM mails"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, "DELETE FROM mails"))
 		beginAlert(t, d, site, "<b>pageviews</b>", noon)
 
 		box := newMailbox(t, a, false, welcome)
@@ -84,15 +80,11 @@ func TestChannelMailArrives(t *testing.T) {
 			t.Errorf("header %v", header)
 		}
 		ids, err := keys.New(d).NodeIDs(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		shown := regexp.MustCompile(`https://app\.example/\S+\?token=\S+`).FindString(text)
 		for _, link := range []string{stop, shown} {
 			address, err := url.Parse(link)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			if id, at, ok := ids.ParseChannelStop(address.Query().Get("token")); !ok || id != channel.ID || at != model.At(noon) {
 				t.Errorf("the link %q stops channel %d of %d, %t", link, id, at, ok)
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // newChannel stores a channel of a site's account that wants quotas.
@@ -24,9 +25,7 @@ func newChannel(t *testing.T, d *db.DB, site *model.Site, kind model.AlertChanne
 	channel, err := alerts.NewChannels(d).Create(t.Context(), model.AlertChannel{
 		AccountID: site.AccountID, Kind: kind, Name: "ops", Language: model.English, Events: []model.AlertEvent{model.AlertQuota},
 	}, alerts.Secrets{Address: &url, Signing: &secret}, nil, model.At(noon))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return channel
 }
 
@@ -41,9 +40,7 @@ func beginAlert(t *testing.T, d *db.DB, site *model.Site, subject string, now ti
 		}
 		return outbox.New(d).QueueAlert(ctx, tx, &alert, model.AlertBegun, model.At(now))
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 }
 
 // awaitMessage waits until the last message of a channel is no longer pending, and returns it with
@@ -67,9 +64,7 @@ func awaitMessage(t *testing.T, d *db.DB, clock *fastClock, channelID int64) (*m
 	})
 
 	attempts, err := outbox.New(d).MessageAttempts(t.Context(), []int64{last.ID})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return last, attempts[last.ID]
 }
 
@@ -170,9 +165,7 @@ func TestChannelReceivers(t *testing.T) {
 func checkSigned(t *testing.T, call received, secret string) {
 	t.Helper()
 	webhook, err := standardwebhooks.NewWebhookRaw([]byte(secret))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if err := webhook.VerifyIgnoringTimestamp([]byte(call.body), call.header); err != nil {
 		t.Errorf("call %+v: %v", call, err)
 	}
@@ -225,15 +218,11 @@ func TestChannelMails(t *testing.T) {
 			AccountID: site.AccountID, Kind: model.ChannelEmail, Name: "duty", Language: model.German,
 			Events: []model.AlertEvent{model.AlertQuota},
 		}, alerts.Secrets{Address: &address}, &alerts.Confirmation{Token: token, URL: "https://stats.example/confirm-alerts#" + token}, model.At(noon))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		kinds := func() string {
 			rows, err := dbtest.Rows[string](d, "SELECT kind FROM mails WHERE recipient = 'duty@example.org' ORDER BY id")
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			return strings.Join(rows, " ")
 		}
 		step := func(subject, want string) {
@@ -255,30 +244,20 @@ func TestChannelMails(t *testing.T) {
 		if err := store.Confirm(t.Context(), token, model.At(noon).Add(model.AlertConfirmLifetime)); model.KindOf(err) != model.Invalid {
 			t.Errorf("an expired token: %v", err)
 		}
-		if err := store.Confirm(t.Context(), token, model.At(noon)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, store.Confirm(t.Context(), token, model.At(noon)))
 		if err := store.Confirm(t.Context(), token, model.At(noon)); model.KindOf(err) != model.Invalid {
 			t.Errorf("a used token: %v", err)
 		}
 
 		step("confirmed", "alert_confirm alert")
-		if err := dbtest.Exec(d, "UPDATE accounts SET suspended_at = 1 WHERE id = ?", site.AccountID); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, "UPDATE accounts SET suspended_at = 1 WHERE id = ?", site.AccountID))
 		step("suspended", "alert_confirm alert")
-		if err := dbtest.Exec(d, "UPDATE accounts SET suspended_at = 0 WHERE id = ?", site.AccountID); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, "UPDATE accounts SET suspended_at = 0 WHERE id = ?", site.AccountID))
 		step("resumed", "alert_confirm alert alert alert")
 
 		// Mails that are not sent yet are not sent any more.
-		if err := dbtest.Exec(d, "UPDATE mails SET state = ? WHERE id = (SELECT min(id) FROM mails WHERE kind = 'alert')", model.MailSent); err != nil {
-			t.Fatal(err)
-		}
-		if err := store.Stop(t.Context(), channel.ID, model.At(noon), model.At(noon)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, "UPDATE mails SET state = ? WHERE id = (SELECT min(id) FROM mails WHERE kind = 'alert')", model.MailSent))
+		testkit.NoError(t, store.Stop(t.Context(), channel.ID, model.At(noon), model.At(noon)))
 		step("stopped", "alert_confirm alert")
 		if _, err := store.Test(t.Context(), site.AccountID, channel.ID, model.At(noon)); err == nil {
 			t.Error("a stopped channel is tested")

@@ -23,15 +23,11 @@ import (
 func live(t *testing.T, d *db.DB, now model.Instant) {
 	t.Helper()
 
-	if err := retention.New(d).EnsurePartitions(t.Context(), now); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, retention.New(d).EnsurePartitions(t.Context(), now))
 
 	user, err := accounts.New(d).SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "a", CreatedAt: now},
 		model.User{Email: "owner@example.com", PasswordHash: "-", CreatedAt: now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	for _, statement := range []struct {
 		text string
@@ -47,9 +43,7 @@ func live(t *testing.T, d *db.DB, now model.Instant) {
 		{"INSERT INTO pageviews (site_id, at, id, visitor, n, width_range, manual, path) VALUES (1, ?, 2, 1, 1, 0, false, '/')", []any{now.Add(-60 * 24 * time.Hour)}},
 		{"INSERT INTO mails (account_id, recipient, kind, data, state, attempts, created_at, next_attempt_at) VALUES (1, 'a', 'test', '{}', 'sent', 1, ?, ?)", []any{now, now}},
 	} {
-		if err := dbtest.Exec(d, statement.text, statement.args...); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, statement.text, statement.args...))
 	}
 
 	if _, err := ingest.New(d).DaySalt(t.Context(), now.Day()); err != nil {
@@ -57,9 +51,7 @@ func live(t *testing.T, d *db.DB, now model.Instant) {
 	}
 
 	site := newSite(t, d, "shop.example", "", "")
-	if err := sites.New(d).Sites.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, "https://example.com/day", model.ChangedBy{At: now}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, sites.New(d).Sites.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, "https://example.com/day", model.ChangedBy{At: now}))
 }
 
 // wantLive fails unless all rows of live exist.
@@ -88,9 +80,7 @@ func wantLive(t *testing.T, d *db.DB) {
 // runAll runs all tasks of the schedule.
 func runAll(t *testing.T, j *jobs.Worker) {
 	t.Helper()
-	if err := j.RunSchedule(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, j.RunSchedule(t.Context()))
 }
 
 // metric returns a metric's line.
@@ -99,9 +89,7 @@ func metric(t *testing.T, j *jobs.Worker, name string) string {
 
 	var b strings.Builder
 
-	if err := j.WriteMetrics(&b); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, j.WriteMetrics(&b))
 
 	for line := range strings.Lines(b.String()) {
 		if strings.HasPrefix(line, name+" ") {
@@ -131,9 +119,7 @@ func TestWrongWorkerClockDeletesNothing(t *testing.T) {
 						RetentionMonths: 6,
 					},
 				)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, err)
 
 				runAll(t, j)
 				wantLive(t, d)
@@ -176,9 +162,7 @@ func TestWrongDatabaseClockDeletesNothing(t *testing.T) {
 				dbtest.SetClocks(d, clock.Now, func() time.Duration { return 0 })
 				log := &lastHandler{}
 				j, err := jobs.New(jobs.Options{DB: d, Now: clock.Now, Log: slog.New(log), RetentionMonths: 6})
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, err)
 
 				// Now the clock is trusted.
 				runAll(t, j)
@@ -223,9 +207,7 @@ func TestConsumedStaysConsumed(t *testing.T) {
 		dbtest.SetClocks(d, clock.Now, func() time.Duration { return 0 })
 
 		j, err := jobs.New(jobs.Options{DB: d, Now: clock.Now, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		runAll(t, j)
 		account := dbtest.CaptchaAccount(t, d, "a")
@@ -242,9 +224,7 @@ func TestConsumedStaysConsumed(t *testing.T) {
 					return &ingest.ClaimChanges{}
 				},
 			)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 
 			return first
 		}

@@ -31,9 +31,7 @@ func TestDailyExport(t *testing.T) {
 		site := newSite(t, d, "shop.example", "", "a secret of the site")
 		day := model.At(noon).Day()
 
-		if err := sites.New(d).Sites.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, r.URL, model.ChangedBy{At: model.At(noon)}); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, sites.New(d).Sites.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, r.URL, model.ChangedBy{At: model.At(noon)}))
 
 		fill(t, d, site.ID, day, 5_001)
 
@@ -77,9 +75,7 @@ func TestDailyExport(t *testing.T) {
 		seen := map[int]string{}
 		for i, call := range calls {
 			var b body
-			if err := json.Unmarshal([]byte(call.body), &b); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, json.Unmarshal([]byte(call.body), &b))
 
 			if b.Type != "daily_export" || b.SiteKey != site.SiteKey || b.Date != "2026-11-20" || b.Parts != 2 ||
 				len(b.Rows) != []int{0, 5000, 1}[b.Part] {
@@ -123,9 +119,7 @@ func TestFailingExportPlan(t *testing.T) {
 		siteList := make([]*model.Site, 3)
 		for i := range siteList {
 			siteList[i] = newSite(t, d, fmt.Sprintf("shop%d.example", i), "", "")
-			if err := sites.New(d).Sites.SetDailyExportWebhook(t.Context(), siteList[i].AccountID, siteList[i].ID, r.URL, model.ChangedBy{At: model.At(noon)}); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, sites.New(d).Sites.SetDailyExportWebhook(t.Context(), siteList[i].AccountID, siteList[i].ID, r.URL, model.ChangedBy{At: model.At(noon)}))
 		}
 
 		repair := dbtest.RefuseDeliveries(t, d, siteList[0].ID)
@@ -169,7 +163,5 @@ WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE
 SELECT ?, ? + n, n, ?, 1, 'signup', '/welcome', '{"plan":"pro","step":3,"source":"newsletter"}' FROM numbers`, n-1, siteID, day.Start(), visit)
 	}
 
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 }

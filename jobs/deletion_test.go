@@ -29,15 +29,11 @@ func TestErasuresFinish(t *testing.T) {
 				"INSERT INTO visits (site_id, visitor, day, n, started_at, last_pageview_at, pageviews, channel, user_id) VALUES (?, ?, ?, 1, ?, ?, 1, 1, ?)",
 				site.ID, i, at.Day(), at, at, subject,
 			)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 		}
 
 		e, err := retention.New(d).RequestErasure(t.Context(), site.AccountID, site.ID, userID, at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		startWorker(t, d, "", testkit.NewClock(noon).Now, nil)
 		awaitThat(t, func() (string, bool) {
@@ -61,9 +57,7 @@ func TestDeletedSitesArePurged(t *testing.T) {
 		at := model.At(noon)
 		user, err := accounts.New(d).SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "a", CreatedAt: at},
 			model.User{Email: "owner@example.com", PasswordHash: "-", CreatedAt: at})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		pageviews := `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
 			INSERT INTO pageviews (site_id, at, id, visitor, n, width_range, manual, path) SELECT %d, %d, i, 1, 1, 0, false, '/' FROM n`
@@ -74,9 +68,7 @@ func TestDeletedSitesArePurged(t *testing.T) {
 			fmt.Sprintf(pageviews, 5, 9, at),
 			fmt.Sprintf("INSERT INTO password_resets (token_hash, user_id, expires_at) VALUES ('old', %d, %d), ('new', %[1]d, %[3]d)", user.ID, at, at.Add(time.Second)),
 		} {
-			if err := dbtest.Exec(d, statement); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, dbtest.Exec(d, statement))
 		}
 
 		startWorker(t, d, "", testkit.NewClock(noon).Now, nil)
@@ -103,17 +95,13 @@ func TestConsumedIsDeleted(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		edge := model.At(noon).Add(-model.ConsumedRetention)
 		for i, at := range []model.Instant{edge - 1, edge, model.At(noon)} {
-			if err := dbtest.Exec(d, "INSERT INTO captcha_spent (account_id, issued_at, id) VALUES (?, ?, ?)", i%2, at, []byte("0123456789abcdef")); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, dbtest.Exec(d, "INSERT INTO captcha_spent (account_id, issued_at, id) VALUES (?, ?, ?)", i%2, at, []byte("0123456789abcdef")))
 		}
 
 		startWorker(t, d, "", testkit.NewClock(noon).Now, nil)
 		awaitThat(t, func() (string, bool) {
 			n, err := dbtest.Count(d, "captcha_spent")
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			return fmt.Sprintf("%d consumed ones remain, want 2", n), n == 2
 		})
 	})

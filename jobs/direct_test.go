@@ -49,9 +49,7 @@ func TestQueueAwayRealRedis(t *testing.T) {
 				}
 
 				site := newSite(t, d, "shop.example", r.URL, "")
-				if err := sites.New(d).Sites.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, r.URL, model.ChangedBy{At: model.At(noon)}); err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, sites.New(d).Sites.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, r.URL, model.ChangedBy{At: model.At(noon)}))
 
 				before := due(t, d, site, noon)
 				awaitEnd(t, d, site, before.ID)
@@ -141,9 +139,7 @@ func TestQueueAwayRealRedis(t *testing.T) {
 				if log := awaitEnd(t, d, site, after.ID); log.State != model.DeliveryDelivered {
 					t.Errorf("after the outage: delivery %+v", log.Delivery)
 				}
-				if err := dbtest.Exec(d, "INSERT INTO signin_failures (key, failures, last_at) VALUES (?, 9, 0)", []byte("old")); err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, dbtest.Exec(d, "INSERT INTO signin_failures (key, failures, last_at) VALUES (?, 9, 0)", []byte("old")))
 
 				clock.Add(time.Hour)
 
@@ -170,8 +166,6 @@ func TestQueueAwayRealRedis(t *testing.T) {
 func metricsOf(t *testing.T, j *jobs.Worker) string {
 	t.Helper()
 	var b strings.Builder
-	if err := j.WriteMetrics(&b); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, j.WriteMetrics(&b))
 	return b.String()
 }

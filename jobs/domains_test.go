@@ -31,9 +31,7 @@ func TestWorkerChecksDomains(t *testing.T) {
 		if err == nil {
 			err = dbtest.Exec(d, "UPDATE account_providers SET missing_since = ?", at.Add(-7*24*time.Hour))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		startWorkerWith(t, jobs.Options{
 			DB: d, Now: testkit.NewClock(noon).Now, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
@@ -41,9 +39,7 @@ func TestWorkerChecksDomains(t *testing.T) {
 		})
 		awaitThat(t, func() (string, bool) {
 			stored, err := accounts.New(d).Providers.Of(t.Context(), owner.AccountID)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			return fmt.Sprintf("the domain is verified at %v", stored.VerifiedAt), stored.VerifiedAt == 0
 		})
 	})

@@ -37,9 +37,7 @@ SELECT ?, ? + n, 'conversion', 'purchase', 'pending', 0, ?, ?, '{"type":"convers
 		at,
 		at,
 	)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testkit.NoError(tb, err)
 }
 
 // deadReceiver accepts connections and never responds. calls returns how many there are.
@@ -47,9 +45,7 @@ func deadReceiver(tb testing.TB) (url string, calls func() int) {
 	tb.Helper()
 
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testkit.NoError(tb, err)
 
 	accepted := make(chan net.Conn, 10_000)
 	done := make(chan struct{})
@@ -126,12 +122,8 @@ func BenchmarkDeadReceiver(b *testing.B) {
 
 		j, err := jobs.New(jobs.Options{DB: d, RedisURL: redistest.URL(b), Now: now,
 			Log: slog.New(slog.DiscardHandler), WebhookNets: loopback, WebhookAuthorities: a.pool})
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := j.Start(); err != nil {
-			b.Fatal(err)
-		}
+		testkit.NoError(b, err)
+		testkit.NoError(b, j.Start())
 		defer j.Stop(context.Background())
 
 		for calls() == 0 {
@@ -206,9 +198,7 @@ func silentSites(t *testing.T, d *db.DB, site *model.Site, r *receiver, n int, k
   conversion_webhook_url, daily_export_url, daily_export_day)
 SELECT account_id, 'silent' || CAST(n AS text), 'silent' || CAST(n AS text), 'silent', plan, monthly_pageviews, created_at, ?, ?, ?
 FROM sites CROSS JOIN `+numbers(n)+` WHERE id = ?`, r.URL, r.URL, at.Day(), site.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	err = dbtest.Exec(
 		d,
@@ -220,9 +210,7 @@ SELECT id, ? + n, ?, 'event', 'pending', 0, ?, ?, ? FROM sites CROSS JOIN `+numb
 		at,
 		body,
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 }
 
 // numbers returns a table of the numbers from 1 to n. Citus has no recursive statements on

@@ -78,9 +78,7 @@ func TestFaultsRealRedis(t *testing.T) {
 
 			switch kind := round % 6; kind {
 			case 0:
-				if err := server.Client().FlushAll(t.Context()).Err(); err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, server.Client().FlushAll(t.Context()).Err())
 
 				continue
 			case 1:
@@ -170,9 +168,7 @@ func TestPausedWorkerRealRedis(t *testing.T) {
 		startProcess(t, f)
 		log := awaitEnd(t, d, site, delivery.ID)
 
-		if err := paused.Process.Signal(syscall.SIGCONT); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, paused.Process.Signal(syscall.SIGCONT))
 
 		// The paused worker records its attempt.
 		awaitThat(t, func() (string, bool) {
@@ -347,9 +343,7 @@ func TestSecretThatDoesNotOpen(t *testing.T) {
 		}
 
 		secret := "another secret of the site"
-		if err := sites.New(d).Sites.SetConversionWebhook(t.Context(), site.AccountID, site.ID, r.URL, &secret, model.ChangedBy{}); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, sites.New(d).Sites.SetConversionWebhook(t.Context(), site.AccountID, site.ID, r.URL, &secret, model.ChangedBy{}))
 		if _, err := outbox.New(d).Redeliver(t.Context(), site.AccountID, site.ID, delivery.ID, model.At(clock.Now())); err != nil {
 			t.Fatal(err)
 		}

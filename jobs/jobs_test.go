@@ -62,9 +62,7 @@ func startWorkerWith(t *testing.T, o jobs.Options) *jobs.Worker {
 	dbtest.SetClock(o.DB, o.Now)
 
 	j, err := jobs.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	run(t, j)
 	return j
@@ -73,9 +71,7 @@ func startWorkerWith(t *testing.T, o jobs.Options) *jobs.Worker {
 // run starts a worker and stops it when the test ends.
 func run(t *testing.T, j *jobs.Worker) {
 	t.Helper()
-	if err := j.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, j.Start())
 
 	t.Cleanup(func() {
 		if err := j.Stop(context.Background()); err != nil {
@@ -91,9 +87,7 @@ func litter(t *testing.T, d *db.DB) {
 	at := model.At(noon)
 	user, err := accounts.New(d).SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "a", CreatedAt: at},
 		model.User{Email: "owner@example.com", PasswordHash: "-", CreatedAt: at})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	for _, statement := range []struct {
 		text string
@@ -104,9 +98,7 @@ func litter(t *testing.T, d *db.DB) {
 		{"INSERT INTO signin_failures (key, failures, last_at) VALUES (?, 9, ?)", []any{[]byte("old"), at.Add(-30 * 24 * time.Hour)}},
 		{"INSERT INTO signin_failures (key, failures, last_at) VALUES (?, 9, ?)", []any{[]byte("recent"), at}},
 	} {
-		if err := dbtest.Exec(d, statement.text, statement.args...); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, statement.text, statement.args...))
 	}
 
 	for _, days := range []model.Day{0, 1, 2, 30} {
@@ -129,9 +121,7 @@ func left(t *testing.T, d *db.DB) [3]int {
 	}
 
 	days, err := ingest.New(d).SaltDays(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	n[2] = len(days)
 	return n
@@ -204,16 +194,12 @@ func TestRetention(t *testing.T) {
 				id,
 				false,
 			)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 		}
 
 		for _, step := range []struct{ months, want int }{{0, 4}, {12, 3}, {1, 2}} {
 			// A usage row that is deleted in any case shows that the tasks ran.
-			if err := dbtest.Exec(d, "INSERT INTO site_usage (site_id, month, used) VALUES (1, 202001, 1)"); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, dbtest.Exec(d, "INSERT INTO site_usage (site_id, month, used) VALUES (1, 202001, 1)"))
 
 			worker := startWorkerWith(t, jobs.Options{
 				DB: d, Now: testkit.NewClock(noon).Now, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), RetentionMonths: step.months,
@@ -222,9 +208,7 @@ func TestRetention(t *testing.T) {
 			awaitThat(t, func() (string, bool) {
 				usage, err := dbtest.Count(d, "site_usage")
 				pageviews, err2 := dbtest.Count(d, "pageviews")
-				if err := errors.Join(err, err2); err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, errors.Join(err, err2))
 
 				return fmt.Sprintf(
 						"keeping %d months: %d old usage rows and %d page views left, want 0 and %d",
@@ -237,9 +221,7 @@ func TestRetention(t *testing.T) {
 						pageviews == step.want
 			})
 
-			if err := worker.Stop(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, worker.Stop(t.Context()))
 		}
 	})
 }
@@ -290,9 +272,7 @@ func TestFlushRealRedis(t *testing.T) {
 		startWorker(t, d, server.URL(), now.Now, nil)
 		litter(t, d)
 
-		if err := server.Client().FlushAll(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, server.Client().FlushAll(t.Context()).Err())
 
 		now.Add(2 * time.Hour)
 		await(t, d, clean)
@@ -365,9 +345,7 @@ func TestRestartRealRedis(t *testing.T) {
 			t.Errorf("%d log lines about the outage and %d of the queue's library, want 1 and at most 1", outages, others)
 		}
 
-		if err := dbtest.Exec(d, "INSERT INTO signin_failures (key, failures, last_at) VALUES (?, 9, 0)", []byte("another")); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, "INSERT INTO signin_failures (key, failures, last_at) VALUES (?, 9, 0)", []byte("another")))
 
 		server.Start()
 		await(t, d, clean)
@@ -401,9 +379,7 @@ func TestTwoWorkersRealRedis(t *testing.T) {
 
 		// A task is logged after its end. Stop waits for that.
 		for _, j := range workers {
-			if err := j.Stop(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, j.Stop(t.Context()))
 		}
 
 		if n := counted.of("day salts destroyed"); n != 1 {
@@ -442,9 +418,7 @@ func TestStopTwiceAndWithoutStart(t *testing.T) {
 
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	j, err := jobs.New(jobs.Options{DB: d, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	for range 2 {
 		if err := j.Stop(t.Context()); err != nil {
@@ -467,21 +441,15 @@ func TestStopWithASilentRedis(t *testing.T) {
 
 	// The kernel accepts connections, and nothing answers.
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer silent.Close()
 
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	j, err := jobs.New(
 		jobs.Options{DB: d, RedisURL: "redis://" + silent.Addr().String(), Now: time.Now, Log: slog.New(slog.DiscardHandler)},
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := j.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
+	testkit.NoError(t, j.Start())
 
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -524,9 +492,7 @@ func TestUserRealRedis(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.SQLiteURL(t))
 		server := redistest.New(t)
-		if err := server.Client().ACLSetUser(t.Context(), "worker", "on", ">letmein", "~*", "&*", "+@all").Err(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, server.Client().ACLSetUser(t.Context(), "worker", "on", ">letmein", "~*", "&*", "+@all").Err())
 
 		as := func(user string) string { return strings.Replace(server.URL(), "://", "://"+user+"@", 1) }
 		litter(t, d)
@@ -535,9 +501,7 @@ func TestUserRealRedis(t *testing.T) {
 		if err := refused.Ping(t.Context()); err == nil {
 			t.Error("Ping returns no error with a wrong password")
 		}
-		if err := server.Client().ACLSetUser(t.Context(), "default", "off").Err(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, server.Client().ACLSetUser(t.Context(), "default", "off").Err())
 
 		startWorker(t, d, as("worker:letmein"), testkit.NewClock(noon).Now, nil)
 		await(t, d, clean)

@@ -57,9 +57,7 @@ func newMailbox(t *testing.T, a *authority, tlsFirst bool, refuse func(to string
 	server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{a.certificate(t)}}
 
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	m.addr = l.Addr().String()
 
@@ -142,9 +140,7 @@ func welcome(string, int) error { return nil }
 func (m *mailbox) server(t *testing.T, a *authority, scheme, password string) *jobmail.Server {
 	t.Helper()
 	server, err := jobmail.NewServer(scheme+"://worker:"+password+"@"+m.addr, "Tallygate <noreply@mail.example>", a.pool)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return server
 }
 
@@ -159,9 +155,7 @@ func startMailer(t *testing.T, d *db.DB, now func() time.Time, server *jobmail.S
 
 	j, err := jobs.NewWith(jobs.Options{DB: d, Now: now, Log: slog.New(log), Mail: server, BaseURL: "https://app.example"},
 		jobs.Quick(50*time.Millisecond, time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	run(t, j)
 	return j
@@ -177,9 +171,7 @@ func queueMailIn(t *testing.T, d *db.DB, language model.Language, kind, recipien
 	mail := model.Mail{
 		AccountID: 1, Recipient: recipient, Language: language, Kind: kind, Data: data, CreatedAt: model.At(noon),
 	}
-	if err := outbox.New(d).QueueMail(t.Context(), mail); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, outbox.New(d).QueueMail(t.Context(), mail))
 }
 
 // states returns the states and attempts of all mails, in the order of their ids.
@@ -187,9 +179,7 @@ func states(t *testing.T, d *db.DB) string {
 	t.Helper()
 
 	mails, err := dbtest.Rows[model.Mail](d, "SELECT * FROM mails ORDER BY id")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	var all []string
 	for _, m := range mails {
@@ -260,9 +250,7 @@ func TestMails(t *testing.T) {
 		t.Run(scheme, func(t *testing.T) {
 			dbtest.Each(t, func(t *testing.T, d *db.DB) {
 				box := newMailbox(t, a, scheme == "smtps", welcome)
-				if err := dbtest.Exec(d, "INSERT INTO accounts (id, name, created_at) VALUES (1, 'Shop.Ltd', 1)"); err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, dbtest.Exec(d, "INSERT INTO accounts (id, name, created_at) VALUES (1, 'Shop.Ltd', 1)"))
 
 				for i, k := range kinds {
 					queueMailIn(t, d, model.Language(k.language), k.kind, fmt.Sprintf("owner%d@example.com", i), k.data)
@@ -315,9 +303,7 @@ func parts(t *testing.T, raw string) (header mail.Header, text, html string) {
 	t.Helper()
 
 	message, err := mail.ReadMessage(strings.NewReader(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	kind, parameters, err := mime.ParseMediaType(message.Header.Get("Content-Type"))
 	if err != nil || kind != "multipart/alternative" {
@@ -336,9 +322,7 @@ func parts(t *testing.T, raw string) (header mail.Header, text, html string) {
 		}
 
 		body, err := io.ReadAll(quotedprintable.NewReader(part))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		all = append(all, string(body))
 	}
@@ -353,9 +337,7 @@ func untilDue(t *testing.T, d *db.DB, now *testkit.Clock) {
 	t.Helper()
 
 	mails, err := dbtest.Rows[model.Mail](d, "SELECT * FROM mails WHERE state = 'pending'")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	const leased = 2 * time.Minute
 	next := time.Duration(math.MaxInt64)
@@ -411,9 +393,7 @@ func TestMailsRefused(t *testing.T) {
 			return "mails are " + s, s == "failed 1, sent 4"
 		})
 
-		if err := j.Stop(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, j.Stop(t.Context()))
 
 		if s := lines.String(); !strings.Contains(s, "status 550 5.1.1") || !strings.Contains(s, "status 451 4.3.0") ||
 			strings.Contains(s, "@example.com") {
@@ -434,9 +414,7 @@ func TestMailsRefused(t *testing.T) {
 				return "mails are " + s, s == fmt.Sprintf("failed %d", model.MaxMailAttempts)
 			})
 
-			if err := j.Stop(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, j.Stop(t.Context()))
 			if s := lines.String(); !strings.Contains(s, "status 535") || strings.Contains(s, "@example.com") {
 				t.Errorf("logged %s", s)
 			}
@@ -484,9 +462,7 @@ func TestMailsWithoutServer(t *testing.T) {
 		j := startMailer(t, d, testkit.NewClock(noon).Now, nil, slog.NewTextHandler(&lines, nil))
 		awaitStates(t, d, "skipped 1")
 
-		if err := j.Stop(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, j.Stop(t.Context()))
 		if mails, err := dbtest.Rows[model.Mail](d, "SELECT * FROM mails"); err != nil || mails[0].Data != "{}" {
 			t.Errorf("mails are %+v, %v", mails, err)
 		}
@@ -520,9 +496,7 @@ func TestMailsWithoutDeliveries(t *testing.T) {
 	j, err := jobs.NewWith(jobs.Options{DB: d, Now: now, Log: slog.New(slog.DiscardHandler)},
 		jobs.Quick(50*time.Millisecond, time.Minute),
 		jobs.DeliverFrom(func(s webhook.Store) webhook.Store { return noLanes{s} }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	run(t, j)
 	awaitStates(t, d, "skipped 1")
@@ -538,9 +512,7 @@ func TestQuotaMails(t *testing.T) {
 		site := newSite(t, d, "shop.example", "", "")
 		box := newMailbox(t, a, false, welcome)
 
-		if err := dbtest.Exec(d, "INSERT INTO site_usage (site_id, month, used, reached) VALUES (?, 202611, 10000, 100)", site.ID); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, "INSERT INTO site_usage (site_id, month, used, reached) VALUES (?, 202611, 10000, 100)", site.ID))
 
 		verifyCaptchas(t, d, site.AccountID, model.CaptchaPlanPro100K, 80_000)
 		server := box.server(t, a, "smtp", "p%40ss%20word")
@@ -587,9 +559,7 @@ func TestQuotaMailsOfALoweredPlan(t *testing.T) {
 		site := newSite(t, d, "shop.example", "", "")
 		verifyCaptchas(t, d, site.AccountID, model.CaptchaPlanPro100K, 50_000)
 
-		if err := accounts.New(d).SetCaptchaPlan(t.Context(), site.AccountID, model.CaptchaPlanFree); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, accounts.New(d).SetCaptchaPlan(t.Context(), site.AccountID, model.CaptchaPlanFree))
 
 		box := newMailbox(t, a, false, welcome)
 		server := box.server(t, a, "smtp", "p%40ss%20word")
@@ -629,9 +599,7 @@ func TestQuotaMailsOfALoweredPlan(t *testing.T) {
 func verifyCaptchas(t *testing.T, d *db.DB, accountID model.AccountID, plan model.CaptchaPlan, n int64) {
 	t.Helper()
 
-	if err := accounts.New(d).SetCaptchaPlan(t.Context(), accountID, plan); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, accounts.New(d).SetCaptchaPlan(t.Context(), accountID, plan))
 
 	store := ingest.NewClaimStore(dbtest.SitesCell(t, d))
 	defer store.Close()
@@ -655,9 +623,7 @@ func verifyCaptchas(t *testing.T, d *db.DB, accountID model.AccountID, plan mode
 			return changes
 		},
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 }
 
 // TestMailWithoutLanguage: a mail without a language and without ids in its data is sent, in
@@ -675,9 +641,7 @@ func TestMailWithoutLanguage(t *testing.T) {
 			site.AccountID, "owner@shop.example", model.MailQuota80,
 			`{"product":"analytics","account":"Shop","site":"shop.example","month":"2026-11","quota":10000}`,
 			model.At(noon), model.At(noon))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		startMailer(t, d, testkit.NewClock(noon).Now, box.server(t, a, "smtp", "p%40ss%20word"), nil)
 		awaitStates(t, d, "sent 1")

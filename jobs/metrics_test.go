@@ -9,6 +9,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/jobs"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestMetricsOfCells: the metrics of what waits in the database add up all cells.
@@ -39,16 +40,12 @@ func TestMetricsOfCells(t *testing.T) {
 				schema string
 				age    int64
 			}{{"public", minute}, {"cell_2", 60 * minute}, {"cell_2", 2 * minute}} {
-				if err := dbtest.Exec(d, strings.ReplaceAll(statement, "SCHEMA", row.schema), id+1, at-row.age); err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, dbtest.Exec(d, strings.ReplaceAll(statement, "SCHEMA", row.schema), id+1, at-row.age))
 			}
 		}
 
 		j, err := jobs.New(jobs.Options{DB: d, Now: func() time.Time { return now }, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		metrics := metricsOf(t, j)
 		for _, want := range []string{
 			`tallygate_deliveries{state="pending"} 3`, `tallygate_deliveries{state="due"} 3`,

@@ -26,6 +26,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // authority signs certificates for tests.
@@ -55,9 +56,7 @@ func (a *authority) sign(tb testing.TB, template, parent *x509.Certificate) (*x5
 	tb.Helper()
 
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testkit.NoError(tb, err)
 
 	signer := a.key
 
@@ -66,14 +65,10 @@ func (a *authority) sign(tb testing.TB, template, parent *x509.Certificate) (*x5
 	}
 
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testkit.NoError(tb, err)
 
 	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testkit.NoError(tb, err)
 
 	return cert, key
 }
@@ -203,19 +198,13 @@ func newSite(tb testing.TB, d *db.DB, domain, url, secret string) *model.Site {
 	ctx, at := context.Background(), model.At(noon)
 	user, err := accounts.New(d).SignUp(ctx, model.SignupsOpen, model.Account{Name: domain, CreatedAt: at},
 		model.User{Email: "owner@" + domain, PasswordHash: "-", CreatedAt: at})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testkit.NoError(tb, err)
 
 	site, err := sites.New(d).Sites.CreateSite(ctx, model.Site{
 		AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: domain, Name: domain, Plan: model.PlanFree, MonthlyPageviews: 10_000, CreatedAt: at,
 	})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if err := sites.New(d).Sites.SetConversionWebhook(ctx, user.AccountID, site.ID, url, &secret, model.ChangedBy{}); err != nil {
-		tb.Fatal(err)
-	}
+	testkit.NoError(tb, err)
+	testkit.NoError(tb, sites.New(d).Sites.SetConversionWebhook(ctx, user.AccountID, site.ID, url, &secret, model.ChangedBy{}))
 
 	return site
 }
@@ -243,9 +232,7 @@ VALUES (?, ?, 'conversion', 'purchase', 'pending', 0, ?, ?, ?)`,
 		i,
 		delivery.Body,
 	)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testkit.NoError(tb, err)
 
 	return delivery
 }

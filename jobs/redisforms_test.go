@@ -40,9 +40,7 @@ func TestClusterRealRedis(t *testing.T) {
 			if log := awaitEnd(t, d, site, delivery.ID); log.State != model.DeliveryDelivered {
 				t.Errorf("delivery %+v", log.Delivery)
 			}
-			if err := cluster.Client().FlushAll(t.Context()).Err(); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, cluster.Client().FlushAll(t.Context()).Err())
 		}
 
 		if err := j.Ping(t.Context()); err != nil {
@@ -97,9 +95,7 @@ func TestToolsRealRedis(t *testing.T) {
 				return fmt.Sprintf("queues %v, %v", queues, err), fmt.Sprint(queues) == "[default deliveries]"
 			})
 
-			if err := server.Client().FlushAll(t.Context()).Err(); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, server.Client().FlushAll(t.Context()).Err())
 		}
 
 		awaitThat(t, func() (string, bool) { return "the queue cannot be paused", inspector.PauseQueue("deliveries") == nil })
@@ -114,9 +110,7 @@ func TestToolsRealRedis(t *testing.T) {
 					tasks[0].ID == fmt.Sprintf("%d:%d:1", site.ID, delivery.ID)
 		})
 
-		if err := inspector.UnpauseQueue("deliveries"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, inspector.UnpauseQueue("deliveries"))
 		if log := awaitEnd(t, d, site, delivery.ID); log.State != model.DeliveryDelivered {
 			t.Errorf("delivery %+v", log.Delivery)
 		}
@@ -134,9 +128,7 @@ func startOn(t *testing.T, redisURL string, a *authority, o jobs.Options, change
 
 	dbtest.SetClock(o.DB, o.Now)
 	j, err := jobs.NewWith(o, append([]func(*jobs.Settings){jobs.Quick(100*time.Millisecond, time.Minute)}, change...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	run(t, j)
 	return j

@@ -32,9 +32,7 @@ SELECT ?0, ?1, 1, 1, ?2, ?2, 1, 1`,
 				`INSERT INTO pageviews (site_id, at, id, visitor, n, width_range, manual, path)
 SELECT ?0, ?2, ?3, 1, 1, 0, false, '/'`,
 			} {
-				if err := dbtest.Exec(d, statement, site.ID, at.Day(), at, i); err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, dbtest.Exec(d, statement, site.ID, at.Day(), at, i))
 			}
 		}
 
@@ -46,28 +44,20 @@ SELECT ?0, ?2, ?3, 1, 1, 0, false, '/'`,
 			// them.
 			days, err := dbtest.Rows[struct{ Built, Merged int64 }](d, `
 SELECT count(*) AS built, count(CASE state WHEN 2 THEN 1 END) AS merged FROM report_days WHERE built_at > 0`)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			return fmt.Sprintf("%+v, want 2 built and 1 of them merged", days[0]), days[0].Built == 2 && days[0].Merged == 1
 		})
-		if err := builder.Stop(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, builder.Stop(t.Context()))
 
 		options.RetentionMonths = 1
 		worker := startWorkerWith(t, options)
 		awaitThat(t, func() (string, bool) {
 			days, err := dbtest.Count(d, "report_segments")
 			visits, err2 := dbtest.Count(d, "visits")
-			if err := errors.Join(err, err2); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, errors.Join(err, err2))
 			return fmt.Sprintf("%d segments and %d visits, want 2 and 1", days, visits), days == 2 && visits == 1
 		})
-		if err := worker.Stop(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, worker.Stop(t.Context()))
 
 		today := scan.DateOf(noon)
 		answer, err := reports.New(d).Report(t.Context(), reports.Request{SiteID: site.ID, Now: model.At(noon),

@@ -13,6 +13,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/jobs"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // nameServer answers queries for addresses. asked counts the earlier queries of each name.
@@ -27,9 +28,7 @@ func startNameServer(t *testing.T, answer func(name string, n int) []netip.Addr)
 	t.Helper()
 
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	s := &nameServer{conn: conn, asked: make(map[string]int), answer: answer}
 	done := make(chan struct{})
@@ -166,9 +165,7 @@ func twoListeners(t *testing.T) (here, there net.Listener, port string) {
 
 	for range 20 {
 		here, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		_, port, _ := net.SplitHostPort(here.Addr().String())
 		if there, err := net.Listen("tcp", "127.0.0.2:"+port); err == nil {

@@ -58,9 +58,7 @@ func newQuick(
 	j, err := jobs.NewWith(jobs.Options{
 		DB: d, Now: now, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), WebhookNets: loopback, WebhookAuthorities: a.pool,
 	}, append([]func(*jobs.Settings){jobs.Quick(50*time.Millisecond, speed*30*time.Second)}, change...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	return j
 }
@@ -71,20 +69,14 @@ func refusingAddress(t *testing.T) string {
 	t.Helper()
 
 	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	t.Cleanup(func() { syscall.Close(socket) })
 
-	if err := syscall.Bind(socket, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, syscall.Bind(socket, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
 
 	name, err := syscall.Getsockname(socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	return fmt.Sprintf("127.0.0.1:%d", name.(*syscall.SockaddrInet4).Port)
 }
@@ -237,9 +229,7 @@ func TestSlowReceiver(t *testing.T) {
 // plainServer is a server that does not speak TLS.
 func plainServer(t *testing.T) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	server := &http.Server{Handler: http.NotFoundHandler(), ReadHeaderTimeout: time.Second}
 	go server.Serve(l)
@@ -282,9 +272,7 @@ func TestAttemptsKeepTheSchedule(t *testing.T) {
 		// wrong clock's.
 		awaitThat(t, func() (string, bool) {
 			var metrics strings.Builder
-			if err := j.WriteMetrics(&metrics); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, j.WriteMetrics(&metrics))
 			return "the schedule is not corrected", strings.Contains(metrics.String(),
 				`tallygate_task_runs_total{outcome="ok",task="housekeeping:schedule"} 1`)
 		})
@@ -388,14 +376,10 @@ func TestSignatures(t *testing.T) {
 				}
 
 				verifier, err := test.verifier(test.secret)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, err)
 
 				ids, err := keys.New(d).NodeIDs(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, err)
 
 				for i, call := range calls {
 					mac := hmac.New(sha256.New, []byte(test.secret))
@@ -442,9 +426,7 @@ func TestOldWebhookSecretSigns(t *testing.T) {
 		change := func(secret string) {
 			t.Helper()
 			by := model.ChangedBy{At: model.At(now.Now())}
-			if err := sites.New(d).Sites.SetWebhookSecret(t.Context(), site.AccountID, site.ID, &secret, by); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, sites.New(d).Sites.SetWebhookSecret(t.Context(), site.AccountID, site.ID, &secret, by))
 		}
 
 		// check sends a delivery, and compares the number of signatures and the secrets that verify
@@ -467,9 +449,7 @@ func TestOldWebhookSecretSigns(t *testing.T) {
 
 			for _, secret := range secrets {
 				verifier, err := standardwebhooks.NewWebhookRaw([]byte(secret))
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, err)
 				if err := verifier.VerifyIgnoringTimestamp([]byte(call.body), call.header); err != nil {
 					t.Errorf("%s: a receiver with %q: %v", when, secret, err)
 				}
@@ -549,9 +529,7 @@ func TestTestWebhook(t *testing.T) {
 		r := newReceiver(t, a, status(500))
 		site := newSite(t, d, "shop.example", r.URL, "")
 		delivery, err := outbox.New(d).QueueTestWebhook(t.Context(), site.AccountID, site.ID, model.DeliveryConversion, model.At(noon))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		clock := testkit.NewClock(noon)
 		startQuick(t, d, a, clock.Now)
@@ -584,9 +562,7 @@ func TestWaitsForAddress(t *testing.T) {
 		set := func(address string) {
 			t.Helper()
 			by := model.ChangedBy{At: model.At(noon)}
-			if err := sites.New(d).Sites.SetConversionWebhook(t.Context(), site.AccountID, site.ID, address, nil, by); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, sites.New(d).Sites.SetConversionWebhook(t.Context(), site.AccountID, site.ID, address, nil, by))
 		}
 
 		set("")
@@ -628,23 +604,17 @@ func TestOwnersRequests(t *testing.T) {
 		site := newSite(t, d, "shop.example", conversions.URL, "")
 		now := model.At(noon)
 		by := model.ChangedBy{At: now}
-		if err := sites.New(d).Sites.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, days.URL, by); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, sites.New(d).Sites.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, days.URL, by))
 
 		failed := due(t, d, site, noon)
-		if err := dbtest.Exec(d, "UPDATE deliveries SET state = 'failed', attempts = 5, tries = 5"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, "UPDATE deliveries SET state = 'failed', attempts = 5, tries = 5"))
 
 		yesterday := now.Day() - 1
 		fill(t, d, site.ID, yesterday, model.DailyPartRows+1)
 
 		store := outbox.New(d)
 		test, err := store.QueueTestWebhook(t.Context(), site.AccountID, site.ID, model.DeliveryDailyExport, now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if sent, err := store.RedeliverFailed(t.Context(), site.AccountID, site.ID, now, now); err != nil || sent.Count != 1 {
 			t.Fatalf("%+v, %v", sent, err)
 		}
@@ -658,15 +628,11 @@ func TestOwnersRequests(t *testing.T) {
 			DB: d, RedisURL: redistest.New(t).URL(), Now: tenfold, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 			WebhookNets: loopback, WebhookAuthorities: a.pool,
 		}, jobs.Quick(50*time.Millisecond, speed*30*time.Second), jobs.AttemptTimeout(patientAttempt))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		run(t, j)
 
 		ids, err := keys.New(d).NodeIDs(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		for _, delivery := range append(parts, *test, *failed) {
 			if log := awaitEnd(t, d, site, delivery.ID); log.State != model.DeliveryDelivered {
@@ -691,9 +657,7 @@ func TestOwnersRequests(t *testing.T) {
 				Part, Parts         int
 				Rows                []any
 			}
-			if err := json.Unmarshal([]byte(call.body), &body); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, json.Unmarshal([]byte(call.body), &body))
 
 			switch call.id() {
 			case ids.OfDelivery(site.ID, test.ID):

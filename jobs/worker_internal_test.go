@@ -14,15 +14,14 @@ import (
 	"github.com/tallygate/tallygate/jobs/queue"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/redistest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // newClock returns a worker's clock that shows a time, on a new database with another one.
 func newClock(t *testing.T, now time.Time, database func() time.Time) *clock {
 	t.Helper()
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
-	if err := migrations.Apply(t.Context(), d); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, migrations.Apply(t.Context(), d))
 	dbtest.SetClocks(d, database, func() time.Duration { return 0 })
 	return &clock{db: d, now: func() time.Time { return now }, log: slog.New(slog.DiscardHandler)}
 }
@@ -106,12 +105,8 @@ func startBlocked(t *testing.T) *blocked {
 		},
 		schedule: []queue.Periodic{task},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
+	testkit.NoError(t, b.Start())
 
 	return b
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/tallygate/tallygate/jobs"
 	"github.com/tallygate/tallygate/jobs/webhook"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // fateVariable is the environment variable that makes the test binary a worker process.
@@ -178,26 +179,18 @@ func startProcess(t *testing.T, f fate) *process {
 	t.Helper()
 
 	text, err := json.Marshal(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	program, err := workerProgram()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	p := &process{Cmd: exec.Command(program), ended: make(chan struct{})}
 	p.Env = append(os.Environ(), fateVariable+"="+string(text))
 	p.Stderr = os.Stderr
 	p.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := p.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := dbtest.StartBound(p.Cmd); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
+	testkit.NoError(t, dbtest.StartBound(p.Cmd))
 	if _, err := fmt.Fscanln(out, new(string)); err != nil {
 		t.Fatalf("the worker process did not start: %v", err)
 	}
@@ -255,15 +248,11 @@ func checkOutcome(
 	}
 
 	ids, err := keys.New(d).NodeIDs(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	for _, site := range sites {
 		logs, err := dbtest.Deliveries(d, site.ID, 0, 100_000)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		for _, log := range logs {
 			all++

@@ -10,6 +10,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func TestSetCaptchaPlan(t *testing.T) {
@@ -26,9 +27,7 @@ func TestSetCaptchaPlan(t *testing.T) {
 		quota(10_000)
 		set := func(plan model.CaptchaPlan) {
 			t.Helper()
-			if err := accounts.New(d).SetCaptchaPlan(t.Context(), account, plan); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, accounts.New(d).SetCaptchaPlan(t.Context(), account, plan))
 		}
 
 		set(model.CaptchaPlanPro1M)
@@ -46,10 +45,8 @@ func TestSetCaptchaPlan(t *testing.T) {
 
 		quota(model.Unlimited)
 
-		if err := dbtest.Exec(d, "UPDATE accounts SET captcha_plan = 'OF_A_NEWER_PROGRAM' WHERE id = ?",
-			account); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, "UPDATE accounts SET captcha_plan = 'OF_A_NEWER_PROGRAM' WHERE id = ?",
+			account))
 
 		quota(model.Unlimited)
 	})
@@ -61,10 +58,8 @@ func TestOldCaptchaRecords(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		account := dbtest.CaptchaAccount(t, d, "a")
 		for _, month := range []model.Month{202410, 202411, 202611} {
-			if err := dbtest.Exec(d, "INSERT INTO captcha_usage (account_id, month, used) VALUES (?, ?, 1)", account,
-				month); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, dbtest.Exec(d, "INSERT INTO captcha_usage (account_id, month, used) VALUES (?, ?, 1)", account,
+				month))
 		}
 
 		now := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))

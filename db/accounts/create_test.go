@@ -10,6 +10,7 @@ import (
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func TestSignUpStoresUserAndAccount(t *testing.T) {
@@ -21,14 +22,10 @@ func TestSignUpStoresUserAndAccount(t *testing.T) {
 		}
 
 		byEmail, err := accounts.New(d).UserByEmail(t.Context(), "second@example.com")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		byID, err := accounts.New(d).Members.Get(t.Context(), second.AccountID, second.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		for _, got := range []*model.User{byEmail, byID} {
 			if got.ID != second.ID || got.PasswordHash != "hash" || got.CreatedAt != dbtest.Start ||

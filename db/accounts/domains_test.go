@@ -22,9 +22,7 @@ const day = 24 * time.Hour
 func provider(t *testing.T, d *db.DB, accountID model.AccountID) *model.AccountProvider {
 	t.Helper()
 	stored, err := accounts.New(d).Providers.Of(t.Context(), accountID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return stored
 }
 
@@ -38,9 +36,7 @@ func claim(t *testing.T, d *db.DB, owner *model.User, domain string) *model.Acco
 		},
 		Secret: &secret,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return made
 }
 
@@ -71,18 +67,12 @@ func TestDomainsAreLookedUp(t *testing.T) {
 		owner := dbtest.NewUser(t, d, "owner@corp.example")
 		p := claim(t, d, owner, "corp.example")
 		dns.Set(p.RecordName(), "another text", p.RecordText())
-		if err := verify(t, d, p); err != nil {
-			t.Fatal(err)
-		}
-		if err := dbtest.Exec(d, "UPDATE accounts SET require_provider = ?", true); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, verify(t, d, p))
+		testkit.NoError(t, dbtest.Exec(d, "UPDATE accounts SET require_provider = ?", true))
 
 		// An operator has confirmed this one.
 		confirmed := claim(t, d, dbtest.NewUser(t, d, "owner@confirmed.example"), "confirmed.example")
-		if err := store.Providers.Verify(t.Context(), confirmed, nil, dbtest.Start); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, store.Providers.Verify(t.Context(), confirmed, nil, dbtest.Start))
 
 		// check lets time pass and checks the outcome: since when the record is missing, and the
 		// number of lookups.
@@ -133,9 +123,7 @@ func TestDomainsAreLookedUp(t *testing.T) {
 		}
 		start := throughProvider(owner, dbtest.Start)
 		start.CreatedAt = now
-		if err := store.Sessions.Create(t.Context(), start); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, store.Sessions.Create(t.Context(), start))
 		check("for 7 days", day, 0, 1, 1)
 
 		if got := provider(t, d, owner.AccountID); got.ChangedAt != now || got.CheckedAt != 0 {
@@ -175,13 +163,9 @@ func TestChangedDuringLookup(t *testing.T) {
 		dns := testkit.NewDNS(t)
 		owner := dbtest.NewUser(t, d, "owner@corp.example")
 		p := claim(t, d, owner, "corp.example")
-		if err := verify(t, d, p); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, verify(t, d, p))
 		week := dbtest.Start.Add(8 * day)
-		if err := dbtest.Exec(d, "UPDATE account_providers SET missing_since = ?", dbtest.Start); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, "UPDATE account_providers SET missing_since = ?", dbtest.Start))
 
 		// The owner verifies the domain again during the lookup, which has not seen the record.
 		verified, err := dbtest.RaceInOrder(t, d, `UPDATE "account_providers"`,
@@ -212,17 +196,13 @@ func TestNewRecordTakesDomain(t *testing.T) {
 		holder, taker := claim(t, d, first, "corp.example"), claim(t, d, second, "corp.example")
 
 		// Against an operator's word.
-		if err := store.Providers.Verify(t.Context(), holder, nil, dbtest.Start); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, store.Providers.Verify(t.Context(), holder, nil, dbtest.Start))
 		if err := verify(t, d, taker); !errors.Is(err, accounts.ErrDomainClaimed) {
 			t.Errorf("a domain that an operator has confirmed: %v", err)
 		}
 
 		// Against a record that is still there.
-		if err := verify(t, d, holder); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, verify(t, d, holder))
 		if err := verify(t, d, taker, holder.RecordText()); !errors.Is(err, accounts.ErrDomainClaimed) {
 			t.Errorf("next to the other record: %v", err)
 		}
@@ -267,9 +247,7 @@ func TestAccountsTakeDomainsInOrder(t *testing.T) {
 			owner := dbtest.NewUser(t, d, fmt.Sprintf("owner%d@corp.example", i))
 			claims = append(claims, claim(t, d, owner, "corp.example"))
 		}
-		if err := verify(t, d, claims[1]); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, verify(t, d, claims[1]))
 		take := func(ctx context.Context, p *model.AccountProvider) func() error {
 			return func() error { return accounts.New(d).Providers.Verify(ctx, p, []string{p.RecordText()}, dbtest.Start) }
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // addGuest adds a user to an account as a guest of sites, with an invitation.
@@ -31,9 +32,7 @@ func addGuest(t *testing.T, d *db.DB, accountID model.AccountID, email string, s
 	} else if err == nil {
 		guest, err = accounts.New(d).Invitations.AcceptAs(t.Context(), model.HashToken(email), user, dbtest.Start)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return guest
 }
 
@@ -95,9 +94,7 @@ func TestUserPlans(t *testing.T) {
 			"INSERT INTO guests (user_id, account_id, site_ids, created_at) SELECT id, " + account + ", '[1]', 1 FROM users WHERE id % 2 = 1 AND email LIKE 'p%'",
 			"ANALYZE",
 		} {
-			if err := dbtest.Exec(d, statement); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, dbtest.Exec(d, statement))
 		}
 
 		statements := dbtest.WatchStatements(d)

@@ -12,6 +12,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestMailsHaveTheRecipientsLanguage checks that each mail to a user has the user's current
@@ -25,9 +26,7 @@ func TestMailsHaveTheRecipientsLanguage(t *testing.T) {
 			t.Errorf("a new user's language is %q", german.Language)
 		}
 		language := model.German
-		if err := store.UpdateUser(ctx, german.ID, accounts.UserUpdate{Language: &language}); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, store.UpdateUser(ctx, german.ID, accounts.UserUpdate{Language: &language}))
 		if err := store.UpdateUser(ctx, 987, accounts.UserUpdate{}); !errors.Is(err, model.ErrNotFound) {
 			t.Errorf("language of an unknown user: %v", err)
 		}
@@ -43,14 +42,10 @@ func TestMailsHaveTheRecipientsLanguage(t *testing.T) {
 				CreatedAt: dbtest.Start, ExpiresAt: dbtest.Start.Add(time.Hour),
 			}
 			err := store.RequestSignUp(ctx, signUp, in(model.German, model.MailSignUp), in(model.German, model.MailSignUpKnown))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 
 			reset := in(model.German, model.MailPasswordReset)
-			if err := store.RequestPasswordReset(ctx, address, fmt.Append(nil, "reset ", i), signUp.ExpiresAt, reset); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, store.RequestPasswordReset(ctx, address, fmt.Append(nil, "reset ", i), signUp.ExpiresAt, reset))
 
 			invitation := model.NewInvitation(english.AccountID, address, model.RoleMember, fmt.Sprint("invitation ", i), dbtest.Start)
 			mail := in(model.English, model.MailInvitation)
@@ -66,9 +61,7 @@ func TestMailsHaveTheRecipientsLanguage(t *testing.T) {
 		}
 
 		rows, err := dbtest.Rows[model.Mail](d, "SELECT * FROM mails WHERE recipient <> '' ORDER BY id")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		var got []string
 		for _, m := range rows {
@@ -91,9 +84,7 @@ func TestAClaimedMailNamesItsAccount(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		user := dbtest.NewUser(t, d, "owner@example.com")
 		for _, accountID := range []model.AccountID{user.AccountID, 0, 987} {
-			if err := outbox.New(d).QueueMail(t.Context(), linkMail(accountID, model.MailTest, "x@example.com")); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, outbox.New(d).QueueMail(t.Context(), linkMail(accountID, model.MailTest, "x@example.com")))
 		}
 
 		for i, want := range []string{user.Account.Name, "", ""} {

@@ -12,6 +12,7 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestSitesOfAnAccountAreBounded checks that an owner can create 50 sites on the plan of new sites,
@@ -57,15 +58,11 @@ func TestSitesOfAnAccountAreBounded(t *testing.T) {
 			t.Errorf("another account: %v", err)
 		}
 
-		if err := sites.New(d).Sites.SetSitePlan(t.Context(), first.Load().ID, model.PlanPro100K, nil); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, sites.New(d).Sites.SetSitePlan(t.Context(), first.Load().ID, model.PlanPro100K, nil))
 		if _, err := create(owner.AccountID, model.PlanFree, "more"); err != nil {
 			t.Errorf("with one of the 50 on another plan: %v", err)
 		}
-		if err := sites.New(d).Sites.SetSiteLimit(t.Context(), owner.AccountID, 51); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, sites.New(d).Sites.SetSiteLimit(t.Context(), owner.AccountID, 51))
 		if _, err := create(owner.AccountID, model.PlanFree, "permitted"); err != nil {
 			t.Errorf("after the operator permitted 51: %v", err)
 		}
@@ -96,17 +93,13 @@ func TestNoticesOfAnAccountAreBounded(t *testing.T) {
 			t.Helper()
 			err := dbtest.Exec(d, "INSERT INTO quota_notices (account_id, site_id, product, month, threshold, quota, created_at, mailed_at) VALUES (?, ?, 'analytics', 202611, 80, 10000, ?, 0)",
 				account, site, at)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 		}
 
 		mailed := func(account model.AccountID) int {
 			t.Helper()
 			rows, err := dbtest.Rows[struct{ N int }](d, "SELECT count(*) AS n FROM mails WHERE account_id = ?", account)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			return rows[0].N
 		}
 

@@ -14,6 +14,7 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestDeadlockedTransactionRunsAgain checks that the database ends one of two transactions that
@@ -63,10 +64,8 @@ func newLockWorld(t *testing.T, d *db.DB) *lockWorld {
 	w.member = addMember(t, d, w.owner.AccountID, "member@example.com", model.RoleMember)
 	w.session = newSession(t, d, w.member, "session", dbtest.Start)
 	for _, secret := range [][]byte{firstReset, secondReset} {
-		if err := dbtest.Exec(d, "INSERT INTO password_resets (token_hash, user_id, expires_at) VALUES (?, ?, ?)", secret,
-			w.member.ID, later); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, "INSERT INTO password_resets (token_hash, user_id, expires_at) VALUES (?, ?, ?)", secret,
+			w.member.ID, later))
 	}
 
 	w.invitation = invite(t, d, w.owner.AccountID, "guest@example.com", model.RoleMember, invited)
@@ -79,9 +78,7 @@ func invite(t *testing.T, d *db.DB, accountID model.AccountID, email string, rol
 	invitation, err := accounts.New(d).Invitations.Create(t.Context(), model.Invitation{
 		AccountID: accountID, Email: email, Role: role, TokenHash: secret, CreatedAt: dbtest.Start, ExpiresAt: later,
 	}, &mail)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	return invitation
 }
@@ -93,9 +90,7 @@ func addMember(t *testing.T, d *db.DB, accountID model.AccountID, email string, 
 	invite(t, d, accountID, email, role, secret)
 
 	user, err := accounts.New(d).Invitations.Accept(t.Context(), secret, "hash", model.English, dbtest.Start)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	return user
 }
@@ -222,9 +217,7 @@ func TestTheLastOperatorStays(t *testing.T) {
 				dbtest.NewUser(t, d, "other@example.com")
 
 				for i, user := range operators {
-					if err := accounts.New(d).SetOperator(t.Context(), user.Email, true); err != nil {
-						t.Fatal(err)
-					}
+					testkit.NoError(t, accounts.New(d).SetOperator(t.Context(), user.Email, true))
 
 					addMember(t, d, user.AccountID, fmt.Sprintf("second%d@example.com", i), model.RoleOwner)
 				}
@@ -334,9 +327,7 @@ func TestNothingOutlivesItsAccount(t *testing.T) {
 					"INSERT INTO captcha_usage (account_id, month, used) VALUES (?, 202611, 80)",
 					"INSERT INTO quota_notices (account_id, product, month, threshold, quota, created_at) VALUES (?, 'captcha', 202611, 80, 10000, 0)",
 				} {
-					if err := dbtest.Exec(d, statement, owner.AccountID); err != nil {
-						t.Fatal(err)
-					}
+					testkit.NoError(t, dbtest.Exec(d, statement, owner.AccountID))
 				}
 
 				deleted, written := dbtest.Race(t, d, test.at,

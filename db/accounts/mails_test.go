@@ -13,6 +13,7 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // mails returns state, recipient, kind and data of all mails except mails about a changed password,
@@ -20,9 +21,7 @@ import (
 func mails(t *testing.T, d *db.DB) string {
 	t.Helper()
 	rows, err := dbtest.Rows[model.Mail](d, "SELECT * FROM mails WHERE kind <> ? ORDER BY id", model.MailPasswordChanged)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	var all []string
 	for _, m := range rows {
@@ -62,9 +61,7 @@ func TestAnEndedMailHasNoLink(t *testing.T) {
 
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		for i, test := range tests {
-			if err := outbox.New(d).QueueMail(t.Context(), linkMail(1, test.kind, "x@example.com")); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, outbox.New(d).QueueMail(t.Context(), linkMail(1, test.kind, "x@example.com")))
 
 			id, now := int64(i+1), dbtest.Start.Add(test.after)
 			for range test.claims {
@@ -82,9 +79,7 @@ func TestAnEndedMailHasNoLink(t *testing.T) {
 
 			if m != nil {
 				m.State = test.finish
-				if err := outbox.New(d).FinishMail(t.Context(), m); err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, outbox.New(d).FinishMail(t.Context(), m))
 			}
 
 			if got := strings.Split(mails(t, d), "; ")[i]; got != test.want {
@@ -163,10 +158,8 @@ func TestResetOfAnUnknownAddress(t *testing.T) {
 		dbtest.NewUser(t, d, "owner@example.com")
 
 		for range 2 {
-			if err := accounts.New(d).RequestPasswordReset(t.Context(), "unknown@example.com", model.HashToken("1"), later,
-				linkMail(0, model.MailPasswordReset, "")); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, accounts.New(d).RequestPasswordReset(t.Context(), "unknown@example.com", model.HashToken("1"), later,
+				linkMail(0, model.MailPasswordReset, "")))
 		}
 
 		if got := mails(t, d); got != "skipped  password_reset {}; skipped  password_reset {}" {

@@ -9,6 +9,7 @@ import (
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestMembershipsChangeAtTheSameTime checks that a user is deleted exactly when the last membership
@@ -82,9 +83,7 @@ func TestMembershipsChangeAtTheSameTime(t *testing.T) {
 				w.person = addMember(t, d, w.a.AccountID, "person@example.com", model.RoleMember)
 				invite(t, d, w.b.AccountID, "person@example.com", model.RoleMember, invited)
 				if test.both {
-					if err := join(t.Context(), w); err != nil {
-						t.Fatal(err)
-					}
+					testkit.NoError(t, join(t.Context(), w))
 				}
 
 				one, two := dbtest.RaceInOrder(t, d, test.at,
@@ -143,9 +142,7 @@ func TestTheAddressChangesAtTheSameTime(t *testing.T) {
 					Email: "new@example.com", TokenHash: firstReset, At: dbtest.Start,
 					Confirm: linkMail(0, model.MailEmailChange, ""), Known: linkMail(0, model.MailEmailKnown, ""),
 				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, err)
 
 				first, second := dbtest.RaceInOrder(t, d, test.at,
 					func() error { return test.first(t.Context(), store, user) },

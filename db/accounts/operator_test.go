@@ -7,6 +7,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestLastOperator checks that an installation keeps an operator, also if the operator is its only
@@ -18,9 +19,7 @@ func TestLastOperator(t *testing.T) {
 			return accounts.New(d).SetOperator(t.Context(), email, operator)
 		}
 		first := dbtest.NewUser(t, d, "one@example.com").Email
-		if err := set(first, true); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, set(first, true))
 		if err := set(first, false); !errors.Is(err, accounts.ErrLastOperator) {
 			t.Errorf("the only user: %v, want ErrLastOperator", err)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestStorePasswordReset checks that the operator's reset revokes earlier secrets, mailed or not,
@@ -24,16 +25,12 @@ func TestStorePasswordReset(t *testing.T) {
 		dbtest.NewUser(t, d, "other@example.com")
 		store := func(secret string, notify bool) {
 			t.Helper()
-			if err := accounts.New(d).StorePasswordReset(ctx, user.Email, model.HashToken(secret), dbtest.Start, later,
-				notify); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, accounts.New(d).StorePasswordReset(ctx, user.Email, model.HashToken(secret), dbtest.Start, later,
+				notify))
 		}
 
-		if err := accounts.New(d).RequestPasswordReset(ctx, user.Email, model.HashToken("mailed"), later,
-			linkMail(0, model.MailPasswordReset, "")); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, accounts.New(d).RequestPasswordReset(ctx, user.Email, model.HashToken("mailed"), later,
+			linkMail(0, model.MailPasswordReset, "")))
 
 		store("first", false)
 
@@ -78,17 +75,13 @@ func TestAChangedPasswordIsMailed(t *testing.T) {
 					u.Email, Scopes: []model.Scope{model.ScopeExport, model.ScopeRead},
 				TokenHash: model.HashToken(u.Email), TokenHint: "wxyz", CreatedAt: dbtest.Start,
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 		}
 
 		count := func() (n int) {
 			t.Helper()
 			rows, err := dbtest.Rows[string](d, "SELECT recipient FROM mails WHERE kind = ?", model.MailPasswordChanged)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 
 			for _, recipient := range rows {
 				if recipient != user.Email {

@@ -11,6 +11,7 @@ import (
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 const providerIssuer = "https://sso.example"
@@ -28,9 +29,7 @@ func setProvider(t *testing.T, d *db.DB, owner *model.User, issuer string, at mo
 	if err == nil {
 		err = accounts.New(d).Providers.Verify(t.Context(), provider, nil, at)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return provider
 }
 
@@ -63,9 +62,7 @@ func TestSessionOfAnEarlierProvider(t *testing.T) {
 			setProvider(t, d, owner, providerIssuer, dbtest.Start+1)
 		}, accounts.ErrProviderChanged},
 		{"deleted", func(t *testing.T, d *db.DB, owner *model.User, _ *accounts.SessionStart) {
-			if err := accounts.New(d).Providers.Delete(t.Context(), owner); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, accounts.New(d).Providers.Delete(t.Context(), owner))
 		}, accounts.ErrProviderChanged},
 		{"without the state of the provider", func(_ *testing.T, _ *db.DB, _ *model.User, start *accounts.SessionStart) {
 			start.Provider = nil
@@ -83,9 +80,7 @@ func TestSessionOfAnEarlierProvider(t *testing.T) {
 			if !errors.Is(err, test.want) || sessionLives(t, d, start.IDHash, dbtest.Start) != (test.want == nil) {
 				t.Errorf("%s: error %v, want %v, or the session lives wrongly", test.name, err, test.want)
 			}
-			if err := accounts.New(d).Providers.Delete(t.Context(), owner); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, accounts.New(d).Providers.Delete(t.Context(), owner))
 		}
 	})
 }
@@ -132,9 +127,7 @@ func TestAlertsOfProviderSessions(t *testing.T) {
 		strict := dbtest.CaptchaAccount(t, d, "strict")
 		run := func(statement string, args ...any) {
 			t.Helper()
-			if err := dbtest.Exec(d, statement, args...); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, dbtest.Exec(d, statement, args...))
 		}
 		run("INSERT INTO memberships (user_id, account_id, role, created_at) VALUES (?, ?, ?, 1)", owner.ID, strict, model.RoleMember)
 		run("UPDATE accounts SET require_provider = ? WHERE id = ?", true, strict)

@@ -8,6 +8,7 @@ import (
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestNoSessionWithoutTheSecondFactor: a password that was checked before the user got a second
@@ -19,26 +20,20 @@ func TestNoSessionWithoutTheSecondFactor(t *testing.T) {
 		now := model.Instant(1_795_168_800_000_000)
 		user, err := store.SignUp(ctx, model.SignupsOpen, model.Account{Name: "A", CreatedAt: now},
 			model.User{Email: "owner@example.com", PasswordHash: "hash", CreatedAt: now})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		create := func(id string, proved bool) error {
 			session := model.Session{IDHash: []byte(id), UserID: user.ID, CreatedAt: now}
 			return store.Sessions.Create(ctx, accounts.SessionStart{Session: session, PasswordHash: "hash", Proved: proved})
 		}
 		for _, id := range []string{"own", "other"} {
-			if err := create(id, false); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, create(id, false))
 		}
 
 		if err := store.SecondFactors.StartTOTP(ctx, user.ID, "another hash", []byte("secret"), now); !errors.Is(err, model.ErrStale) {
 			t.Errorf("a setup after the password has changed: %v, want ErrStale", err)
 		}
-		if err := store.SecondFactors.StartTOTP(ctx, user.ID, "hash", []byte("secret"), now); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, store.SecondFactors.StartTOTP(ctx, user.ID, "hash", []byte("secret"), now))
 		change := accounts.FactorChange{At: now, Session: []byte("own")}
 		if first, err := store.SecondFactors.ConfirmTOTP(ctx, user.ID, 7, [][]byte{[]byte("code")}, change); !first || err != nil {
 			t.Fatal(first, err)
@@ -69,9 +64,7 @@ func TestNoSessionWithoutTheSecondFactor(t *testing.T) {
 		if err := store.SecondFactors.Reset(ctx, "unknown@example.com", change); !errors.Is(err, model.ErrNotFound) {
 			t.Errorf("an unknown user: %v", err)
 		}
-		if err := store.SecondFactors.Reset(ctx, user.Email, change); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, store.SecondFactors.Reset(ctx, user.Email, change))
 		if err := store.SecondFactors.Reset(ctx, user.Email, change); !errors.Is(err, accounts.ErrNoSecondFactor) {
 			t.Errorf("a second reset: %v, want ErrNoSecondFactor", err)
 		}
@@ -94,9 +87,7 @@ func TestChallengesAndCounters(t *testing.T) {
 		now := model.Instant(1_795_168_800_000_000)
 		user, err := store.SignUp(ctx, model.SignupsOpen, model.Account{Name: "A", CreatedAt: now},
 			model.User{Email: "owner@example.com", PasswordHash: "hash", CreatedAt: now})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		answered := func(text string) accounts.Challenge {
 			return accounts.Challenge{Hash: []byte(text), ExpiresAt: now + 1}

@@ -9,6 +9,7 @@ import (
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func newSession(t *testing.T, d *db.DB, user *model.User, token string, at model.Instant) []byte {
@@ -17,9 +18,7 @@ func newSession(t *testing.T, d *db.DB, user *model.User, token string, at model
 	start := accounts.SessionStart{
 		Session: model.Session{IDHash: hash, UserID: user.ID, CreatedAt: at}, PasswordHash: user.PasswordHash,
 	}
-	if err := accounts.New(d).Sessions.Create(t.Context(), start); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, accounts.New(d).Sessions.Create(t.Context(), start))
 	return hash
 }
 
@@ -138,21 +137,17 @@ func TestSessionsAreDeleted(t *testing.T) {
 			}
 		}
 
-		if err := accounts.New(d).Sessions.Delete(ctx, hashes["a"]); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, accounts.New(d).Sessions.Delete(ctx, hashes["a"]))
 		if err := accounts.New(d).Sessions.Delete(ctx, hashes["a"]); err != nil {
 			t.Fatalf("deleting a session twice: %v", err)
 		}
 
 		alive("b", "c", "other")
 
-		if err := accounts.New(d).Sessions.Create(ctx, accounts.SessionStart{
+		testkit.NoError(t, accounts.New(d).Sessions.Create(ctx, accounts.SessionStart{
 			Session:      model.Session{IDHash: hashes["a"], UserID: owner.ID, CreatedAt: dbtest.Start},
 			PasswordHash: owner.PasswordHash, Replaced: hashes["b"],
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 
 		alive("a", "c", "other")
 
@@ -192,9 +187,7 @@ func TestNewSignInAlert(t *testing.T) {
 			"INSERT INTO memberships (user_id, account_id, role, created_at) VALUES (?, ?, 'owner', 1)": {user.ID, unwanted},
 			"INSERT INTO guests (user_id, account_id, site_ids, created_at) VALUES (?, ?, '[1]', 1)":    {user.ID, guest},
 		} {
-			if err := dbtest.Exec(d, statement, args...); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, dbtest.Exec(d, statement, args...))
 		}
 		for account, event := range map[model.AccountID]model.AlertEvent{
 			user.AccountID: model.AlertNewSignIn, guest: model.AlertNewSignIn, foreign: model.AlertNewSignIn, unwanted: model.AlertQuota,
@@ -225,9 +218,7 @@ func TestNewSignInAlert(t *testing.T) {
 			{"the same browser", owners, true, user.PasswordHash, 0},
 		} {
 			before, err := dbtest.Count(d, "alerts")
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			err = accounts.New(d).Sessions.Create(t.Context(), accounts.SessionStart{
 				Session: model.Session{
 					IDHash: model.HashToken(step.name), UserID: user.ID, CreatedAt: dbtest.Start + model.Instant(i),

@@ -15,6 +15,7 @@ import (
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 var (
@@ -25,9 +26,7 @@ var (
 func attempt(t *testing.T, d *db.DB, at model.Instant, limits ...accounts.SignInLimit) time.Duration {
 	t.Helper()
 	wait, err := accounts.New(d).SignIns.Begin(t.Context(), at, limits...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return wait
 }
 
@@ -112,9 +111,7 @@ func TestSignInSuccessClearsTheAccountOnly(t *testing.T) {
 			attempt(t, d, dbtest.Start, byAccount, byNetwork)
 		}
 
-		if err := accounts.New(d).SignIns.Succeeded(t.Context(), byAccount, byNetwork); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, accounts.New(d).SignIns.Succeeded(t.Context(), byAccount, byNetwork))
 
 		for i := range 5 {
 			if wait := attempt(t, d, dbtest.Start, byAccount); wait != 0 {
@@ -142,9 +139,7 @@ func TestCancelledSignInIsNotCounted(t *testing.T) {
 			if wait := attempt(t, d, dbtest.Start, byAccount); wait != 0 {
 				t.Fatalf("wait %v", wait)
 			}
-			if err := accounts.New(d).SignIns.Cancel(t.Context(), byAccount); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, accounts.New(d).SignIns.Cancel(t.Context(), byAccount))
 		}
 	})
 }
@@ -324,9 +319,7 @@ func TestTheTableOfFailuresIsBounded(t *testing.T) {
 		if d.Dialect() == "postgres" {
 			blob = "bytea"
 		}
-		if err := dbtest.Exec(d, fmt.Sprintf(fill, blob), bound, now); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, fmt.Sprintf(fill, blob), bound, now))
 
 		// Each attempt of the flood has keys of its own. One process counts the rows that it
 		// inserts.

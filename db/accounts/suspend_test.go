@@ -8,6 +8,7 @@ import (
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestSuspensionMailsTheOwners checks that only the owners of an account get a mail when it is
@@ -17,9 +18,7 @@ func TestSuspensionMailsTheOwners(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		operator, owner := dbtest.NewUser(t, d, "operator@example.com"), dbtest.NewUser(t, d, "owner@example.com")
 		addMember(t, d, owner.AccountID, "member@example.com", model.RoleMember)
-		if err := dbtest.Exec(d, "UPDATE users SET operator = (id = ?)", operator.ID); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, "UPDATE users SET operator = (id = ?)", operator.ID))
 
 		store, now := accounts.New(d), dbtest.Start
 		suspend := func(reason string) error {

@@ -14,6 +14,7 @@ import (
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // relay forwards connections to a server, and counts them.
@@ -25,13 +26,9 @@ type relay struct {
 func newRelay(t *testing.T, databaseURL string) *relay {
 	t.Helper()
 	u, err := url.Parse(databaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	t.Cleanup(func() { listener.Close() })
 
 	server := u.Host
@@ -75,9 +72,7 @@ func TestCellAddress(t *testing.T) {
 		r := newRelay(t, node)
 		home := openWith(t, databaseURL, map[int64]string{site.Cell: r.url})
 		cell, err := home.Cell(t.Context(), site.Cell)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if faults, err := home.CheckCellAddresses(t.Context()); err != nil || len(faults) > 0 {
 			t.Errorf("faults %v, error %v", faults, err)
 		}
@@ -98,9 +93,7 @@ func TestCellAddress(t *testing.T) {
 func openWith(t *testing.T, databaseURL string, addresses map[int64]string) *db.DB {
 	t.Helper()
 	d, err := db.OpenWith(databaseURL, db.Options{CellURLs: addresses})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	t.Cleanup(func() { _ = d.Close() })
 	return d
 }
@@ -112,16 +105,12 @@ func TestClaimsAtCellAddress(t *testing.T) {
 	databaseURL := dbtest.CellURL(t)
 	home := dbtest.Open(t, databaseURL)
 	account := dbtest.CaptchaAccount(t, home, "a")
-	if err := dbtest.Exec(home, "INSERT INTO accounts (id, name, created_at, cell) VALUES (100, '-', 0, 1)"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, dbtest.Exec(home, "INSERT INTO accounts (id, name, created_at, cell) VALUES (100, '-', 0, 1)"))
 
 	for i, node := range dbtest.CellNodes(t, databaseURL) {
 		r := newRelay(t, node)
 		in, err := openWith(t, databaseURL, map[int64]string{2: r.url}).Cell(t.Context(), 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		store := ingest.NewClaimStore(in)
 		defer store.Close()
 
@@ -164,9 +153,7 @@ func TestWrongCellAddress(t *testing.T) {
 	for _, statement := range []string{
 		"CREATE SCHEMA empty", "INSERT INTO cells (id, schema, open, created_at) VALUES (8, 'empty', false, 0)",
 	} {
-		if err := dbtest.Exec(home, statement); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(home, statement))
 	}
 
 	d := openWith(t, databaseURL, map[int64]string{
@@ -179,9 +166,7 @@ func TestWrongCellAddress(t *testing.T) {
 	}
 
 	in, err := d.Cell(t.Context(), site.Cell)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	hits := ingest.NewHitStore(in)
 	defer hits.Close()
 	err = hits.Update(t.Context(), ingest.HitKeys{Usage: []model.UsageKey{keyOf(site)}},
@@ -201,9 +186,7 @@ func TestUnreachableCellAddress(t *testing.T) {
 		t.Errorf("faults %v, error %v", faults, err)
 	}
 
-	if err := dbtest.Exec(d, "UPDATE cells SET open = (id = 1)"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, dbtest.Exec(d, "UPDATE cells SET open = (id = 1)"))
 	site := dbtest.NewOwnSite(t, d, "a.example")
 	hits := ingest.NewHitStore(d.DefaultCell())
 	defer hits.Close()

@@ -7,6 +7,7 @@ import (
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestCaptchaPlansDoNotGrow checks the plans of a connection that made them while the tables were
@@ -17,9 +18,7 @@ func TestCaptchaPlansDoNotGrow(t *testing.T) {
 	const rows, batches = 3_000, 20
 	d := dbtest.Open(t, dbtest.PostgresURL(t))
 	cell := dbtest.SitesCell(t, d).ID
-	if err := dbtest.Exec(d, "INSERT INTO accounts (id, name, created_at, cell) SELECT n, '-', 0, ? FROM generate_series(1, 2) n", cell); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, dbtest.Exec(d, "INSERT INTO accounts (id, name, created_at, cell) SELECT n, '-', 0, ? FROM generate_series(1, 2) n", cell))
 
 	store := claimStore(t, d)
 	at := model.At(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))
@@ -50,9 +49,7 @@ func TestCaptchaPlansDoNotGrow(t *testing.T) {
 		`INSERT INTO captcha_spent (account_id, issued_at, id)
 			SELECT 1 + n % 2, 1 + (SELECT max(created_at) FROM quota_notices) - n % 7, decode(md5(n::text), 'hex') FROM generate_series(3, ?) n`,
 	} {
-		if err := dbtest.Exec(d, fill, rows); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, fill, rows))
 	}
 
 	const tables = "^(accounts|captcha_usage|captcha_spent|quota_notices)$"
@@ -63,9 +60,7 @@ func TestCaptchaPlansDoNotGrow(t *testing.T) {
 	}
 
 	// PostgreSQL publishes a connection's statistics when it closes.
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, store.Close())
 
 	touched := entriesRead(t, d, tables, 3*rows-6+2*batches) - before
 	if touched > rows {

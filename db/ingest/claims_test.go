@@ -14,6 +14,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func consumed(account model.AccountID, at model.Instant, id byte) model.ConsumedKey {
@@ -34,9 +35,7 @@ func update(
 		}
 		return decide(state)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	return found
 }
@@ -49,9 +48,7 @@ func addAccounts(t *testing.T, d *db.DB) {
 		"INSERT INTO accounts (id, name, created_at, cell) VALUES (1, '-', 0, ?0), (2, '-', 0, ?0)",
 		"UPDATE claim_spaces SET cell = ?0",
 	} {
-		if err := dbtest.Exec(d, statement, dbtest.SitesCell(t, d).ID); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, statement, dbtest.SitesCell(t, d).ID))
 	}
 }
 
@@ -84,9 +81,7 @@ func TestCaptchaStoreUsage(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		account := dbtest.CaptchaAccount(t, d, "a")
-		if err := accounts.New(d).SetCaptchaPlan(t.Context(), account, model.CaptchaPlanPro250K); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, accounts.New(d).SetCaptchaPlan(t.Context(), account, model.CaptchaPlanPro250K))
 
 		store := claimStore(t, d)
 		defer store.Close()
@@ -232,9 +227,7 @@ func TestConcurrentClaimStores(t *testing.T) {
 		var used int64
 		for _, account := range accountList {
 			usage, err := accounts.New(d).CaptchaUsage(t.Context(), account, 202611)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 
 			used += usage.Used
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/tables"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestColumnsMatchTheTables checks that the descriptions name exactly the columns that the
@@ -15,9 +16,7 @@ func TestColumnsMatchTheTables(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		stored, err := dbtest.Tables(d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		for table, columns := range map[string][]string{
 			tables.Visits.Name:       tables.Visits.Columns.Names(),

@@ -11,6 +11,7 @@ import (
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // largeBatch returns a batch of one site, large enough for COPYs. The paths of its page views have
@@ -46,9 +47,7 @@ func storedPageviews(t *testing.T, d *db.DB) []storedPageview {
 	rows, err := dbtest.Rows[storedPageview](d, `SELECT p.at, p.id, p.visitor, p.n, p.width_range, p.manual, p.path,
 		p.language, v.attribution, v.pageviews
 		FROM pageviews p JOIN visits v ON v.site_id = p.site_id AND v.visitor = p.visitor AND v.n = p.n ORDER BY p.at`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return rows
 }
 
@@ -80,9 +79,7 @@ func TestLargeBatches(t *testing.T) {
 
 		for batch, size := range []int{15, 16, 40, 200} {
 			changes := largeBatch(site, november.Add(time.Duration(batch)*24*time.Hour), size)
-			if err := update(t.Context(), func() *ingest.HitChanges { return changes }); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, update(t.Context(), func() *ingest.HitChanges { return changes }))
 
 			stored := storedPageviews(t, d)
 			for i, got := range stored[len(stored)-size:] {
@@ -94,9 +91,7 @@ func TestLargeBatches(t *testing.T) {
 				}
 			}
 
-			if err := dbtest.Exec(d, "DELETE FROM visits"); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, dbtest.Exec(d, "DELETE FROM visits"))
 		}
 	})
 }
@@ -108,19 +103,15 @@ func TestLargeBatchesAreCopied(t *testing.T) {
 	d := dbtest.Open(t, dbtest.PostgresURL(t))
 	site := dbtest.NewOwnSite(t, d, "example.com")
 	update := copiedStore(t, d, site)
-	if err := dbtest.Exec(d, "CREATE RULE no_inserts AS ON INSERT TO pageviews DO INSTEAD NOTHING"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, dbtest.Exec(d, "CREATE RULE no_inserts AS ON INSERT TO pageviews DO INSTEAD NOTHING"))
 
 	for _, test := range []struct{ size, want int }{{15, 0}, {16, 16}, {15, 16}, {20, 36}} {
 		at := november.Add(time.Duration(test.want+test.size) * time.Minute)
-		if err := update(t.Context(), func() *ingest.HitChanges {
+		testkit.NoError(t, update(t.Context(), func() *ingest.HitChanges {
 			changes := largeBatch(site, at, test.size)
 			changes.NewVisits = nil
 			return changes
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 
 		want := test.want
 		if isCitus, err := d.IsCitus(t.Context()); err != nil || isCitus {
@@ -163,10 +154,8 @@ func TestLargeBatchAllOrNothing(t *testing.T) {
 		{"cancelled", func(_ *testing.T, _ *db.DB, _ *ingest.HitChanges, cancel func()) { cancel() },
 			func(err error) bool { return errors.Is(err, context.Canceled) }, dbtest.Each},
 		{"connection ended", func(t *testing.T, d *db.DB, _ *ingest.HitChanges, _ func()) {
-			if err := dbtest.Exec(d, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-				WHERE datname = current_database() AND pid <> pg_backend_pid() AND query NOT LIKE '%pg_terminate%'`); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, dbtest.Exec(d, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+				WHERE datname = current_database() AND pid <> pg_backend_pid() AND query NOT LIKE '%pg_terminate%'`))
 		}, isConnection, onPostgres},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -197,9 +186,7 @@ func TestLargeBatchAllOrNothing(t *testing.T) {
 				// The first batch of a new connection prepares, the second one copies.
 				for i := range 2 {
 					at := november.Add(time.Duration(i) * 24 * time.Hour)
-					if err := update(t.Context(), func() *ingest.HitChanges { return largeBatch(site, at, size) }); err != nil {
-						t.Fatal(err)
-					}
+					testkit.NoError(t, update(t.Context(), func() *ingest.HitChanges { return largeBatch(site, at, size) }))
 					stored((i + 1) * size)
 				}
 			})

@@ -9,6 +9,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestUnknownEventsAreBounded: a site has 100 names for a day, known names count on, and another
@@ -23,9 +24,7 @@ func TestUnknownEventsAreBounded(t *testing.T) {
 			for i := range n {
 				counts[ingest.UnknownEventKey{SiteID: siteID, Day: day, Name: fmt.Sprintf("e%03d", from+i)}] = int64(i + 1)
 			}
-			if err := ingest.New(d).AddUnknownEvents(t.Context(), counts); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, ingest.New(d).AddUnknownEvents(t.Context(), counts))
 		}
 
 		add(site.ID, 5, 0, 60)
@@ -46,14 +45,10 @@ func TestUnknownEventsAreBounded(t *testing.T) {
 			}
 		}
 
-		if err := sites.New(d).Sites.RegisterEvent(t.Context(), site.AccountID, site.ID, "e089"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, sites.New(d).Sites.RegisterEvent(t.Context(), site.AccountID, site.ID, "e089"))
 
 		events, err := ingest.New(d).UnknownEventsOfSites(t.Context(), []model.SiteID{site.ID, other.ID}, 5)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if got := events[site.ID]; len(got) != ingest.ShownUnknownEvents || got[0] != (ingest.UnknownEvent{SiteID: site.ID, Name: "e059", Count: 60 + 30 + 60, Last: 5}) {
 			t.Errorf("%d names, first %+v", len(got), got[0])
 		}
@@ -73,9 +68,7 @@ func TestCaptchaCountsOfASitekey(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		account := dbtest.CaptchaAccount(t, d, "a")
 		key, _, err := sites.New(d).Sitekeys.CreateSitekey(t.Context(), account, "form", nil, dbtest.Start)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		october, november := model.Day(20757), model.Day(20777) // 31 October and 20 November 2026
 		count := func(id model.SitekeyID, day model.Day, name string) ingest.CaptchaCountKey {
@@ -86,9 +79,7 @@ func TestCaptchaCountsOfASitekey(t *testing.T) {
 				count(key.ID, october, "verified"): 1, count(key.ID, november, "verified"): 2, count(key.ID, november+1, "verified"): 3,
 				count(key.ID, november, "challenge"): 1 << 40, count(key.ID+1, november, "verified"): 5,
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 		}
 
 		activity, err := ingest.New(d).CaptchaActivity(t.Context(), []model.SitekeyID{key.ID, key.ID + 1}, november)

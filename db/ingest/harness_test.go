@@ -7,6 +7,7 @@ import (
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // hitStore returns a store of the cell of the sites.
@@ -27,9 +28,7 @@ func used(t *testing.T, d *db.DB, site *model.Site) int64 {
 
 	rows, err := dbtest.Rows[struct{ Used int64 }](d, "SELECT used FROM site_usage WHERE site_id = ? AND month = ?",
 		site.ID, month)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if len(rows) == 0 {
 		return 0
 	}

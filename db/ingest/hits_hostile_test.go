@@ -8,6 +8,7 @@ import (
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 const hostileRows, hostileBatches = 3_000, 20
@@ -35,9 +36,7 @@ func newHostile(t *testing.T, d *db.DB) *hostile {
 	at := model.At(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))
 	open, exhausted, other := dbtest.NewOwnSite(t, d, "open.example"), dbtest.NewOwnSite(t, d,
 		"exhausted.example"), dbtest.NewOwnSite(t, d, "other.example")
-	if err := dbtest.Exec(d, "UPDATE sites SET monthly_pageviews = 0 WHERE id = ?", exhausted.ID); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, dbtest.Exec(d, "UPDATE sites SET monthly_pageviews = 0 WHERE id = ?", exhausted.ID))
 
 	h := &hostile{t: t, d: d, store: hitStore(t, d), open: open,
 		visitors: [2]model.VisitorKey{{SiteID: open.ID, Visitor: model.VisitorID{1}},
@@ -90,9 +89,7 @@ func (h *hostile) fill(at model.Instant, other *model.Site, converting model.Vis
 
 func (h *hostile) update(decide func(*ingest.HitState) *ingest.HitChanges) {
 	h.t.Helper()
-	if err := h.store.Update(h.t.Context(), h.keys, decide); err != nil {
-		h.t.Fatal(err)
-	}
+	testkit.NoError(h.t, h.store.Update(h.t.Context(), h.keys, decide))
 }
 
 // hit stores one hit of each kind. The visit continues, and events and engagement arrive for the
@@ -161,9 +158,7 @@ func TestHostileVisitor(t *testing.T) {
 		}
 
 		// PostgreSQL publishes a connection's statistics when it closes.
-		if err := h.store.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, h.store.Close())
 
 		touched := entriesRead(t, d, "^(visits|pageviews|engagement)_", 6*hostileRows)
 		t.Logf("%d entries read", touched)
@@ -208,9 +203,7 @@ func TestExhaustedSiteOpensAgain(t *testing.T) {
 
 		h.hit()
 
-		if err := dbtest.Exec(d, "UPDATE sites SET monthly_pageviews = 10 WHERE id = ?", h.visitors[1].SiteID); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, "UPDATE sites SET monthly_pageviews = 10 WHERE id = ?", h.visitors[1].SiteID))
 
 		// In the first run the site reopens, in the second it is known to be open.
 		for range 2 {
@@ -227,8 +220,6 @@ func TestExhaustedSiteOpensAgain(t *testing.T) {
 func pagesRead(t *testing.T, d *db.DB) int {
 	t.Helper()
 	pages, err := dbtest.PagesRead(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return pages
 }

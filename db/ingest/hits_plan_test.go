@@ -9,6 +9,7 @@ import (
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestPlansDoNotGrow checks the plans of a connection that made them while the tables were empty.
@@ -35,9 +36,7 @@ func TestPlansDoNotGrow(t *testing.T) {
 
 	update := func(c ingest.HitChanges) {
 		t.Helper()
-		if err := store.Update(t.Context(), keys, func(*ingest.HitState) *ingest.HitChanges { return &c }); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, store.Update(t.Context(), keys, func(*ingest.HitState) *ingest.HitChanges { return &c }))
 	}
 
 	visit := func(i int) model.Visit {
@@ -69,22 +68,16 @@ func TestPlansDoNotGrow(t *testing.T) {
 
 	update(fill)
 
-	if err := dbtest.Exec(d, "INSERT INTO site_usage (site_id, month, used) SELECT n, ?, 0 FROM generate_series(1000000, ?) AS n", month, 1_000_000+rows); err != nil {
-		t.Fatal(err)
-	}
-	if err := dbtest.Exec(d, `INSERT INTO sites (account_id, site_key, domain, name, plan, monthly_pageviews, created_at, cell)
-SELECT ?, 'other' || n, n || '.example', '', 'small', 1, 0, ? FROM generate_series(1, ?) AS n`, site.AccountID, site.Cell, rows); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, dbtest.Exec(d, "INSERT INTO site_usage (site_id, month, used) SELECT n, ?, 0 FROM generate_series(1000000, ?) AS n", month, 1_000_000+rows))
+	testkit.NoError(t, dbtest.Exec(d, `INSERT INTO sites (account_id, site_key, domain, name, plan, monthly_pageviews, created_at, cell)
+SELECT ?, 'other' || n, n || '.example', '', 'small', 1, 0, ? FROM generate_series(1, ?) AS n`, site.AccountID, site.Cell, rows))
 
 	for range batches {
 		again()
 	}
 
 	// PostgreSQL publishes a connection's statistics when it closes.
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, store.Close())
 
 	touched := entriesRead(t, d, "^(visits_|pageviews_|engagement_|transactions|site_usage|sites$)", 6*rows)
 	if touched > rows {
@@ -106,9 +99,7 @@ func entriesRead(t *testing.T, d *db.DB, tables string, stored int64) int64 {
 		got, err := dbtest.Rows[stats](d, `SELECT (SELECT sum(n_tup_ins) FROM pg_stat_user_tables WHERE relname ~ ?)::bigint AS stored,
 			(SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE relname ~ ?)::bigint
 			  + (SELECT sum(seq_tup_read) FROM pg_stat_user_tables WHERE relname ~ ?)::bigint AS touched`, tables, tables, tables)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if got[0].Stored >= stored {
 			return got[0].Touched
 		}

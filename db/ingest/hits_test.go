@@ -11,6 +11,7 @@ import (
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 const month = model.Month(202611)
@@ -25,9 +26,7 @@ func count(t *testing.T, hits *ingest.HitStore, site *model.Site, n int64) {
 		func(state *ingest.HitState) *ingest.HitChanges {
 			return &ingest.HitChanges{Used: map[model.UsageKey]int64{key: state.Usage[key].Used + n}}
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 }
 
 // TestConcurrentHitStores checks that two writers that read and write one site's count lose no
@@ -98,9 +97,7 @@ func TestHitStoreRepeatsAfterCollision(t *testing.T) {
 					return &ingest.HitChanges{NewVisits: visit(n),
 						Used: map[model.UsageKey]int64{keyOf(site): state.Usage[keyOf(site)].Used + 1}}
 				})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 		}
 
 		if n := used(t, d, site); runs != 3 || n != 2 {
@@ -157,10 +154,8 @@ func TestHitStoreReconnects(t *testing.T) {
 
 		cut := func() {
 			t.Helper()
-			if err := dbtest.Exec(d, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-				WHERE datname = current_database() AND pid <> pg_backend_pid() AND query NOT LIKE '%pg_terminate%'`); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, dbtest.Exec(d, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+				WHERE datname = current_database() AND pid <> pg_backend_pid() AND query NOT LIKE '%pg_terminate%'`))
 		}
 
 		count(t, hits, site, 1)
@@ -259,12 +254,10 @@ func TestVisitsAreReadBack(t *testing.T) {
 
 		update := func(changes *ingest.HitChanges) (state *ingest.HitState) {
 			t.Helper()
-			if err := store.Update(t.Context(), keys, func(s *ingest.HitState) *ingest.HitChanges {
+			testkit.NoError(t, store.Update(t.Context(), keys, func(s *ingest.HitState) *ingest.HitChanges {
 				state = s
 				return changes
-			}); err != nil {
-				t.Fatal(err)
-			}
+			}))
 
 			return state
 		}
@@ -316,12 +309,10 @@ func TestEngagementIsAdded(t *testing.T) {
 		var state *ingest.HitState
 		report := func(rows int64, engagement ...model.Engagement) {
 			t.Helper()
-			if err := store.Update(t.Context(), keys, func(s *ingest.HitState) *ingest.HitChanges {
+			testkit.NoError(t, store.Update(t.Context(), keys, func(s *ingest.HitState) *ingest.HitChanges {
 				state = s
 				return &ingest.HitChanges{Engagement: engagement, Reports: map[model.UsageKey]int64{keyOf(site): rows}}
-			}); err != nil {
-				t.Fatal(err)
-			}
+			}))
 		}
 
 		const most = 86_400_000

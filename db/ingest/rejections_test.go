@@ -13,6 +13,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func TestRejections(t *testing.T) {
@@ -31,9 +32,7 @@ func TestRejections(t *testing.T) {
 			{key(1, "collect", "bot"): 1 << 40, key(2, "server", "bot"): 2, key(2, "collect", "bot"): 3, elsewhere: 4},
 			{key(2, "collect", "bad_path"): 5},
 		} {
-			if err := ingest.New(d).AddRejections(t.Context(), counts); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, ingest.New(d).AddRejections(t.Context(), counts))
 		}
 
 		all := []ingest.Rejection{
@@ -75,21 +74,15 @@ func TestRejectionsAllOrNone(t *testing.T) {
 
 		// The last of three statements fails.
 		err := dbtest.Exec(d, "CREATE UNIQUE INDEX fault ON rejections (site_id) WHERE day = 2499 OR day = 0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if err := ingest.New(d).AddRejections(t.Context(), counts); !db.IsUnique(err) {
 			t.Errorf("error %v, want a unique violation", err)
 		}
 		if n, err := dbtest.Count(d, "rejections"); err != nil || n != 0 {
 			t.Errorf("%d rows, %v; want 0", n, err)
 		}
-		if err := dbtest.Exec(d, "DROP INDEX fault"); err != nil {
-			t.Fatal(err)
-		}
-		if err := ingest.New(d).AddRejections(t.Context(), counts); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, "DROP INDEX fault"))
+		testkit.NoError(t, ingest.New(d).AddRejections(t.Context(), counts))
 		if n, err := dbtest.Count(d, "rejections"); err != nil || n != len(counts) {
 			t.Errorf("%d rows, %v; want %d", n, err, len(counts))
 		}
@@ -197,9 +190,7 @@ func flushRejections(t *testing.T, databaseURL string) {
 			err = ingest.New(d).AddRejections(t.Context(), counts)
 		}
 
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 	}
 }
 
@@ -208,17 +199,13 @@ func BenchmarkAddRejections(b *testing.B) {
 	dbtest.EachBenchmark(b, func(b *testing.B, d *db.DB) {
 		owner, err := accounts.New(d).SignUp(b.Context(), model.SignupsOpen, model.Account{Name: "a"},
 			model.User{Email: "a@example.com", PasswordHash: "-"})
-		if err != nil {
-			b.Fatal(err)
-		}
+		testkit.NoError(b, err)
 
 		counts := make(map[ingest.RejectionKey]int64)
 		for i := range 100 {
 			site, err := sites.New(d).Sites.CreateSite(b.Context(), model.Site{AccountID: owner.AccountID, SiteKey: model.NewSiteKey(),
 				Domain: fmt.Sprintf("%d.example", i), Plan: model.PlanFree})
-			if err != nil {
-				b.Fatal(err)
-			}
+			testkit.NoError(b, err)
 
 			counts[ingest.RejectionKey{SiteID: site.ID, Day: 20777, Endpoint: "collect", Code: "bot"}] = 7
 		}
@@ -226,9 +213,7 @@ func BenchmarkAddRejections(b *testing.B) {
 		b.ReportAllocs()
 
 		for b.Loop() {
-			if err := ingest.New(d).AddRejections(b.Context(), counts); err != nil {
-				b.Fatal(err)
-			}
+			testkit.NoError(b, ingest.New(d).AddRejections(b.Context(), counts))
 		}
 	})
 }

@@ -83,9 +83,7 @@ func filesWith(t *testing.T, text []byte, folders ...string) (found []string) {
 
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 	}
 
 	return found
@@ -98,9 +96,7 @@ func TestDestroyedSaltIsInNoFile(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) {
 		folder := t.TempDir()
 		d := dbtest.Open(t, "sqlite:"+filepath.Join(folder, "test.sqlite"))
-		if err := migrations.Apply(t.Context(), d); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, migrations.Apply(t.Context(), d))
 
 		old, current := daySalt(t, d, saltDay), daySalt(t, d, saltDay+1)
 		for _, salt := range [][]byte{old, current} {
@@ -112,9 +108,7 @@ func TestDestroyedSaltIsInNoFile(t *testing.T) {
 
 		// The file's content is overwritten, also for a process that has it open.
 		open, err := os.Open(filesWith(t, old, folder)[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		defer open.Close()
 
 		if n, err := ingest.New(d).DestroyDaySalts(t.Context(), saltDay+1); n != 1 || err != nil {
@@ -145,26 +139,20 @@ func TestDestroyedSaltIsInNoFile(t *testing.T) {
 		base, wal := filepath.Join(server.DataDir(), "base"), filepath.Join(server.DataDir(), "pg_wal")
 		checkpoint := func() {
 			t.Helper()
-			if err := dbtest.Exec(d, "CHECKPOINT"); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, dbtest.Exec(d, "CHECKPOINT"))
 		}
 
 		// Check that the search finds a deleted row of an ordinary table.
 		witness := []byte("a row of an ordinary table")
 		for _, statement := range []string{"CREATE TABLE witness (text bytea)",
 			"INSERT INTO witness VALUES ('" + string(witness) + "')", "DELETE FROM witness"} {
-			if err := dbtest.Exec(d, statement); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, dbtest.Exec(d, statement))
 		}
 
 		old, current := daySalt(t, d, saltDay), daySalt(t, d, saltDay+1)
 
 		// A checkpoint leaves unlogged tables in memory; a rewrite does not.
-		if err := dbtest.Exec(d, "VACUUM FULL day_salts_1"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, "VACUUM FULL day_salts_1"))
 
 		checkpoint()
 
@@ -248,9 +236,7 @@ func TestDumpHasNoSalts(t *testing.T) {
 	dump := func(options ...string) string {
 		t.Helper()
 		out, err := exec.Command(filepath.Join(bin, "pg_dump"), append(options, databaseURL)...).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		return string(out)
 	}
 	if text := fmt.Sprintf("%x", salt); strings.Contains(dump("--no-unlogged-table-data"), text) {
@@ -268,9 +254,7 @@ func TestBackupHasNoSalts(t *testing.T) {
 	site := dbtest.NewOwnSite(t, d, "example.com")
 
 	file := filepath.Join(t.TempDir(), "it's a backup.sqlite")
-	if err := files.New(d).BackUp(t.Context(), file); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, files.New(d).BackUp(t.Context(), file))
 	if found := filesWith(t, salt, filepath.Dir(file)); len(found) != 0 {
 		t.Errorf("the salt is in %v", found)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestSQLiteConnectionIsReplaced checks that prepared statements are closed with their connection,
@@ -29,11 +30,9 @@ func TestSQLiteConnectionIsReplaced(t *testing.T) {
 			Referrer: "a.example"}
 		page := model.Pageview{SiteID: 1, At: day.Start(), ID: int64(n), N: n, Path: "/", WidthRange: -1, Manual: true}
 
-		if err := store.Update(t.Context(), keys, func(*ingest.HitState) *ingest.HitChanges {
+		testkit.NoError(t, store.Update(t.Context(), keys, func(*ingest.HitState) *ingest.HitChanges {
 			return &ingest.HitChanges{NewVisits: []model.Visit{visit}, Pageviews: []model.Pageview{page}}
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 
 	claim := func(want bool) {

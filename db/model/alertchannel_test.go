@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestQuietHours checks when messages that are written in quiet hours are due, also on the days on
@@ -37,9 +38,7 @@ func TestQuietHours(t *testing.T) {
 		"Kathmandu, a quarter of hour": {model.QuietHours{From: 0, To: 6 * 60, Zone: "Asia/Kathmandu"}, "2026-05-01T18:15:00Z", "2026-05-02T00:15:00Z"},
 	} {
 		at, err := time.Parse(time.RFC3339, test.at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if got := test.quiet.Until(model.At(at)).Time().Format(time.RFC3339); got != test.want {
 			t.Errorf("%s: due at %s, want %s", name, got, test.want)
 		}

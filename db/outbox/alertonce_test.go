@@ -9,6 +9,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestQuotaAlerts checks that each notice of a quota is one alert, however often and concurrently
@@ -26,10 +27,8 @@ func TestQuotaAlerts(t *testing.T) {
 		insertChannel(t, d, unwanted, func(*model.AlertChannel) {})
 		notice := func(site *model.Site, siteID model.SiteID, product string, percent int) {
 			t.Helper()
-			if err := dbtest.Exec(d, `INSERT INTO quota_notices (account_id, site_id, product, month, threshold, created_at, quota)
-VALUES (?, ?, ?, 202611, ?, 1, 155)`, site.AccountID, siteID, product, percent); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, dbtest.Exec(d, `INSERT INTO quota_notices (account_id, site_id, product, month, threshold, created_at, quota)
+VALUES (?, ?, ?, 202611, ?, 1, 155)`, site.AccountID, siteID, product, percent))
 		}
 		for _, site := range []*model.Site{live, paused, deleted, unwanted, suspended} {
 			notice(site, site.ID, model.ProductAnalytics, 80)
@@ -41,9 +40,7 @@ VALUES (?, ?, ?, 202611, ?, 1, 155)`, site.AccountID, siteID, product, percent);
 			fmt.Sprintf("UPDATE sites SET deleted_at = 1 WHERE id = %d", deleted.ID),
 			fmt.Sprintf("UPDATE accounts SET suspended_at = 1 WHERE id = %d", suspended.AccountID),
 		} {
-			if err := dbtest.Exec(d, statement); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, dbtest.Exec(d, statement))
 		}
 
 		var group sync.WaitGroup
@@ -57,9 +54,7 @@ VALUES (?, ?, ?, 202611, ?, 1, 155)`, site.AccountID, siteID, product, percent);
 		group.Wait()
 
 		var alerts []model.Alert
-		if err := d.Read.NewSelect().Model(&alerts).OrderExpr("subject").Scan(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, d.Read.NewSelect().Model(&alerts).OrderExpr("subject").Scan(t.Context()))
 		if len(alerts) != 2 {
 			t.Fatalf("%d alerts, want 2: %+v", len(alerts), alerts)
 		}

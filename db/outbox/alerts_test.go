@@ -12,6 +12,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // insertChannel stores a channel of the kind webhook that wants page view drops, as change leaves
@@ -36,9 +37,7 @@ func queueAlert(t *testing.T, d *db.DB, alert *model.Alert, phase model.AlertPha
 	messages := func(due string) int {
 		t.Helper()
 		rows, err := dbtest.Rows[int](d, "SELECT count(*) FROM alert_messages WHERE created_at = ? AND state = 'pending' AND "+due, now, now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		return rows[0]
 	}
 	before := messages("next_attempt_at <= ?")
@@ -56,9 +55,7 @@ func queueAlert(t *testing.T, d *db.DB, alert *model.Alert, phase model.AlertPha
 
 		return outbox.New(d).QueueAlert(ctx, tx, alert, phase, now)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return messages("next_attempt_at <= ?") - before
 }
 
@@ -67,9 +64,7 @@ func messagesOf(t *testing.T, d *db.DB, channelID int64) (texts []string) {
 	t.Helper()
 	var messages []model.AlertMessage
 	err := d.Read.NewSelect().Model(&messages).Where("channel_id = ?", channelID).Order("id").Scan(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	for _, m := range messages {
 		texts = append(texts, fmt.Sprintf("%s %s at %s", m.Event, m.Phase, m.NextAttemptAt.Time().UTC().Format("15:04")))
 	}
@@ -256,17 +251,11 @@ func TestChannelMessagesAreBounded(t *testing.T) {
 		}
 
 		// The end of a dropped beginning is not sent, whether the beginning is stored or not.
-		if err := dbtest.Exec(d, "UPDATE alert_messages SET created_at = ? WHERE next_attempt_at > 0", now.Add(30*time.Hour)); err != nil {
-			t.Fatal(err)
-		}
-		if err := dbtest.Exec(d, `UPDATE alert_channels SET events = '["traffic_drop"]'`); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, "UPDATE alert_messages SET created_at = ? WHERE next_attempt_at > 0", now.Add(30*time.Hour)))
+		testkit.NoError(t, dbtest.Exec(d, `UPDATE alert_channels SET events = '["traffic_drop"]'`))
 		for subject, messages := range map[string]int{"stored": 1, "not stored": 0} {
 			at := now.Add(30 * time.Hour)
-			if err := dbtest.Exec(d, "UPDATE alert_messages SET created_at = ? WHERE next_attempt_at = 0", at.Add(-time.Duration(messages*2)*time.Hour)); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, dbtest.Exec(d, "UPDATE alert_messages SET created_at = ? WHERE next_attempt_at = 0", at.Add(-time.Duration(messages*2)*time.Hour)))
 			before := len(messagesOf(t, d, channel))
 			alert := &model.Alert{AccountID: site.AccountID, Event: model.AlertTrafficDrop, Subject: subject, BeganAt: at, SeenAt: at}
 			queueAlert(t, d, alert, model.AlertBegun, at)
@@ -291,9 +280,7 @@ func begunAndLeased(t *testing.T, d *db.DB, site *model.Site, change func(*model
 func leaseOf(t *testing.T, d *db.DB, channel int64, now model.Instant) *outbox.Leased {
 	t.Helper()
 	leased, err := outbox.New(d).LeaseDelivery(t.Context(), model.Lane{Kind: model.DeliveryAlert, ChannelID: int64(channel)}, nil, now, lease)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return leased
 }
 
@@ -327,9 +314,7 @@ func TestEndFollowsBeginning(t *testing.T) {
 					t.Errorf("%s: %s is sent while the beginning is", test.name, next.Message.Phase)
 				}
 			}
-			if err := outbox.New(d).FinishAttempt(t.Context(), leased, test.result, dbtest.Noon.Add(time.Second)); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, outbox.New(d).FinishAttempt(t.Context(), leased, test.result, dbtest.Noon.Add(time.Second)))
 			if !test.early {
 				end()
 			}
@@ -352,9 +337,7 @@ func TestQuietRetries(t *testing.T) {
 		_, leased := begunAndLeased(t, d, site, func(c *model.AlertChannel) { c.Quiet = quiet })
 		fail := func(leased *outbox.Leased, at model.Instant) {
 			t.Helper()
-			if err := outbox.New(d).FinishAttempt(t.Context(), leased, outbox.AttemptResult{Error: model.AttemptTimeout}, at); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, outbox.New(d).FinishAttempt(t.Context(), leased, outbox.AttemptResult{Error: model.AttemptTimeout}, at))
 		}
 		wantNext := func(when string, channel int64, want string) {
 			t.Helper()
@@ -369,17 +352,13 @@ func TestQuietRetries(t *testing.T) {
 
 		// A message that became due during a suspension.
 		held := dbtest.Noon.Add(time.Hour)
-		if err := dbtest.Exec(d, "UPDATE alert_messages SET next_attempt_at = ?", dbtest.Noon); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, "UPDATE alert_messages SET next_attempt_at = ?", dbtest.Noon))
 		if leaseOf(t, d, channel, held) != nil {
 			t.Error("a message is sent in quiet hours")
 		}
 		wantNext("a held message", channel, "14:00")
 
-		if err := dbtest.Exec(d, "UPDATE alert_messages SET next_attempt_at = ?, fallback = 'pending'", dbtest.Noon); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, "UPDATE alert_messages SET next_attempt_at = ?, fallback = 'pending'", dbtest.Noon))
 		if leaseOf(t, d, channel, held) == nil {
 			t.Error("a manual attempt waits for the end of quiet hours")
 		}
@@ -408,9 +387,7 @@ func TestMailsAfterAFault(t *testing.T) {
 			alert := &model.Alert{AccountID: site.AccountID, Event: model.AlertTrafficDrop, Subject: fmt.Sprint(i), BeganAt: 1, SeenAt: 1}
 			queueAlert(t, d, alert, model.AlertBegun, dbtest.Noon)
 		}
-		if err := dbtest.Exec(d, "UPDATE alert_messages SET data = 'x' WHERE id = (SELECT min(id) FROM alert_messages)"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, "UPDATE alert_messages SET data = 'x' WHERE id = (SELECT min(id) FROM alert_messages)"))
 		if n, err := outbox.New(d).MailMessages(t.Context(), dbtest.Noon); n != 2 || err == nil {
 			t.Errorf("%d messages are mailed, %v, want 2 and an error", n, err)
 		}
@@ -481,9 +458,7 @@ func TestBacklogOfMessages(t *testing.T) {
 			{"UPDATE sites SET deleted_at = 0", all},
 			{"UPDATE accounts SET suspended_at = 1", outbox.Backlog{}},
 		} {
-			if err := dbtest.Exec(d, step.change); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, dbtest.Exec(d, step.change))
 			backlog, err := outbox.New(d).DeliveryBacklog(t.Context(), now.Add(time.Hour))
 			if err != nil || backlog != step.want {
 				t.Errorf("%s: the backlog is %+v, %v; want %+v", step.change, backlog, err, step.want)

@@ -9,6 +9,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // addMail stores a mail of an account to an address, and returns its id.
@@ -51,9 +52,7 @@ func TestMailsOfAStoppedChannel(t *testing.T) {
 		message(other, "")
 
 		err := d.InTx(t.Context(), func(ctx context.Context, tx *db.Tx) error { return outbox.FailPendingMessages(ctx, tx, int64(stopped)) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		mails, err := dbtest.Rows[int64](d, "SELECT id FROM mails ORDER BY id")
 		if want := []int64{sent, others}; err != nil || !slices.Equal(mails, want) {
 			t.Errorf("the mails %v are left, want %v, %v", mails, want, err)
@@ -85,9 +84,7 @@ func TestDeleteMailsTo(t *testing.T) {
 		err := d.InTx(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 			return outbox.DeleteMailsTo(ctx, tx, site.AccountID, address)
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		mails, err := dbtest.Rows[int64](d, "SELECT id FROM mails ORDER BY id")
 		if err != nil || !slices.Equal(mails, want) {
 			t.Errorf("the mails %v are left, want %v, %v", mails, want, err)

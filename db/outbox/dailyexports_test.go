@@ -14,22 +14,19 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // dayEvents stores n events of a day, up to three at the same time.
 func dayEvents(t testing.TB, d *db.DB, siteID model.SiteID, day model.Day, n int) {
 	t.Helper()
 	visit := model.NewTimeID(day.Start())
-	if err := dbtest.Exec(d, `INSERT INTO visits (site_id, visitor, day, n, started_at, last_pageview_at, pageviews, channel) VALUES (?, ?, ?, 1, ?, 0, 0, 1)`,
-		siteID, visit, day, day.Start()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, dbtest.Exec(d, `INSERT INTO visits (site_id, visitor, day, n, started_at, last_pageview_at, pageviews, channel) VALUES (?, ?, ?, 1, ?, 0, 0, 1)`,
+		siteID, visit, day, day.Start()))
 
-	if err := dbtest.Exec(d, `INSERT INTO events (site_id, at, id, visitor, n, name, path)
+	testkit.NoError(t, dbtest.Exec(d, `INSERT INTO events (site_id, at, id, visitor, n, name, path)
 WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?)
-SELECT ?, ? + n / 3, n % 3, ?, 1, 'signup', '/' || CAST(n AS text) FROM numbers`, n-1, siteID, day.Start(), visit); err != nil {
-		t.Fatal(err)
-	}
+SELECT ?, ? + n / 3, n % 3, ?, 1, 'signup', '/' || CAST(n AS text) FROM numbers`, n-1, siteID, day.Start(), visit))
 }
 
 // exportsOf returns the site's parts, ordered by id.
@@ -37,9 +34,7 @@ func exportsOf(t *testing.T, d *db.DB, siteID model.SiteID) []model.DailyPart {
 	t.Helper()
 
 	deliveries, err := dbtest.Rows[model.Delivery](d, "SELECT * FROM deliveries WHERE site_id = ? AND kind = 'daily_export' ORDER BY id", siteID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	parts := make([]model.DailyPart, len(deliveries))
 	for i, delivery := range deliveries {
@@ -66,9 +61,7 @@ func TestFailingPlan(t *testing.T) {
 		for i := range siteList {
 			siteList[i] = dbtest.OutboxSite(t, d, fmt.Sprintf("shop%d.example", i))
 			err := sites.New(d).Sites.SetDailyExportWebhook(t.Context(), siteList[i].AccountID, siteList[i].ID, "https://shop.example/daily", model.ChangedBy{At: dbtest.Noon})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 
 			dayEvents(t, d, siteList[i].ID, today, 10)
 		}
@@ -84,9 +77,7 @@ func TestFailingPlan(t *testing.T) {
 					t.Errorf("site %d: %v", siteID, err)
 				}
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 
 			if len(reported) != 2 || reported[siteList[0].ID] != 1 || reported[siteList[3].ID] != 1 {
 				t.Errorf("reported: %v, want sites %v once each", reported, failing)
@@ -126,9 +117,7 @@ func TestPlanDailyExports(t *testing.T) {
 		dayEvents(t, d, site.ID, today+2, model.DailyPartRows)
 		dayEvents(t, d, silent.ID, today, 10)
 
-		if err := sites.New(d).Sites.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, "https://shop.example/daily", model.ChangedBy{At: dbtest.Noon}); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, sites.New(d).Sites.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, "https://shop.example/daily", model.ChangedBy{At: dbtest.Noon}))
 
 		plan := func(before model.Day) {
 			t.Helper()
@@ -166,9 +155,7 @@ func TestPlanDailyExports(t *testing.T) {
 				rows[fmt.Sprint(part.Day, e.Path)]++
 				return nil
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 
 			got = append(got, fmt.Sprintf("%d: %d/%d %d", part.Day-today, part.Part, part.Parts, n))
 		}
@@ -189,10 +176,8 @@ func TestPlanDailyExports(t *testing.T) {
 		}
 
 		// A late event is in no part, and does not change the parts.
-		if err := dbtest.Exec(d, "INSERT INTO events (site_id, at, id, visitor, n, name, path) SELECT site_id, at, id + 1000, visitor, n, name, '/late' FROM events WHERE site_id = ? AND path = '/5' AND at < ? AND at >= ?",
-			site.ID, (today + 1).Start(), today.Start()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, "INSERT INTO events (site_id, at, id, visitor, n, name, path) SELECT site_id, at, id + 1000, visitor, n, name, '/late' FROM events WHERE site_id = ? AND path = '/5' AND at < ? AND at >= ?",
+			site.ID, (today+1).Start(), today.Start()))
 
 		n := 0
 		if err := outbox.New(d).DailyPartEvents(t.Context(), site.ID, &parts[1], func(*exports.Event) error { n++; return nil }); err != nil || n != 1 {
@@ -227,9 +212,7 @@ func TestSetDailyExportWebhook(t *testing.T) {
 			{"", dbtest.Noon.Add(2 * day), dbtest.Noon.Day()},
 			{"https://shop.example/daily", dbtest.Noon.Add(3 * day), dbtest.Noon.Day() + 3},
 		} {
-			if err := sites.New(d).Sites.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, step.address, model.ChangedBy{At: step.at}); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, sites.New(d).Sites.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, step.address, model.ChangedBy{At: step.at}))
 
 			got, err := sites.New(d).Sites.SiteByID(t.Context(), site.AccountID, site.ID)
 			if err != nil || got.DailyExportURL != step.address || got.DailyExportDay != step.want {
@@ -264,25 +247,17 @@ SELECT %d, %d + CAST(n AS bigint) * 86400, n, %d, 1, 'signup', '/welcome', '{"pl
 SELECT %d, id, 'k', 'shop.example', 'shop', 'FREE', 1, 'https://shop.example', 0 FROM accounts`, site),
 		} {
 			if strings.HasPrefix(statement, "INSERT INTO sites") {
-				if err := dbtest.Exec(d, "INSERT INTO accounts (name, created_at) VALUES ('a', 0)"); err != nil {
-					b.Fatal(err)
-				}
+				testkit.NoError(b, dbtest.Exec(d, "INSERT INTO accounts (name, created_at) VALUES ('a', 0)"))
 			}
 
-			if err := dbtest.Exec(d, statement); err != nil {
-				b.Fatal(err)
-			}
+			testkit.NoError(b, dbtest.Exec(d, statement))
 		}
 
 		b.ReportAllocs()
 
 		for b.Loop() {
-			if err := dbtest.Exec(d, "UPDATE sites SET daily_export_day = ?", day); err != nil {
-				b.Fatal(err)
-			}
-			if err := dbtest.Exec(d, "DELETE FROM deliveries"); err != nil {
-				b.Fatal(err)
-			}
+			testkit.NoError(b, dbtest.Exec(d, "UPDATE sites SET daily_export_day = ?", day))
+			testkit.NoError(b, dbtest.Exec(d, "DELETE FROM deliveries"))
 
 			n, err := outbox.New(d).PlanDailyExports(b.Context(), day+1, (day + 1).Start(), noFailedPlan(b))
 			if err != nil || n != 200 {

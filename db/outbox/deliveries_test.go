@@ -18,6 +18,7 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 const lease = time.Minute
@@ -32,9 +33,7 @@ func pending(t *testing.T, d *db.DB, siteID model.SiteID, kind string, at model.
 	id := model.FirstTimeID(at) + nextPending.Add(1)
 	err := dbtest.Exec(d, `INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)
 VALUES (?, ?, ?, 'purchase', 'pending', 0, ?, ?, '{}')`, siteID, id, kind, at, at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	return id
 }
@@ -167,9 +166,7 @@ func TestLateResults(t *testing.T) {
 				leased *outbox.Leased
 				class  string
 			}{{second, test.second}, {first, test.first}} {
-				if err := outbox.New(d).FinishAttempt(t.Context(), r.leased, outbox.AttemptResult{Error: r.class}, dbtest.Noon.Add(2*lease)); err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, outbox.New(d).FinishAttempt(t.Context(), r.leased, outbox.AttemptResult{Error: r.class}, dbtest.Noon.Add(2*lease)))
 			}
 
 			logs, err := dbtest.Deliveries(d, site.ID, 0, 1)
@@ -183,9 +180,7 @@ func TestLateResults(t *testing.T) {
 				}
 			}
 
-			if err := dbtest.Exec(d, "DELETE FROM deliveries"); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, dbtest.Exec(d, "DELETE FROM deliveries"))
 		}
 	})
 }
@@ -208,9 +203,7 @@ func TestRedeliver(t *testing.T) {
 			{model.DeliveryPending, "", model.DeliveryDelivered},
 		} {
 			id := pending(t, d, site.ID, model.DeliveryConversion, dbtest.Noon)
-			if err := dbtest.Exec(d, "UPDATE deliveries SET state = ?, attempts = 2, tries = 2, next_attempt_at = ? WHERE id = ?", test.state, dbtest.Noon.Add(time.Hour), id); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, dbtest.Exec(d, "UPDATE deliveries SET state = ?, attempts = 2, tries = 2, next_attempt_at = ? WHERE id = ?", test.state, dbtest.Noon.Add(time.Hour), id))
 			if _, err := outbox.New(d).Redeliver(t.Context(), other.AccountID, site.ID, id, dbtest.Noon); !errors.Is(err, model.ErrNotFound) {
 				t.Errorf("another account's: %v", err)
 			}
@@ -245,12 +238,8 @@ func TestRedeliver(t *testing.T) {
 			if err != nil || logs[0].State != test.want || logs[0].Delivery.ScheduledAttempts != 2 || len(logs[0].Attempts) != 1 || !logs[0].Attempts[0].Manual {
 				t.Errorf("%s, then %q: %+v, want %s", test.state, test.class, logs[0], test.want)
 			}
-			if err := dbtest.Exec(d, "DELETE FROM deliveries"); err != nil {
-				t.Fatal(err)
-			}
-			if err := dbtest.Exec(d, "DELETE FROM delivery_attempts"); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, dbtest.Exec(d, "DELETE FROM deliveries"))
+			testkit.NoError(t, dbtest.Exec(d, "DELETE FROM delivery_attempts"))
 		}
 
 		if n, err := dbtest.Count(d, "mails"); n != 0 || err != nil {
@@ -283,9 +272,7 @@ func TestDueLanes(t *testing.T) {
 
 		for after := model.SiteID(0); ; {
 			lanes, err := outbox.New(d).DueLanes(t.Context(), dbtest.Noon, after, 4)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 
 			for _, lane := range lanes {
 				if text := fmt.Sprintf("%d %s", lane.SiteID, lane.Kind); len(got) == 0 || got[len(got)-1] < text {
@@ -337,9 +324,7 @@ func TestManyDueLanes(t *testing.T) {
 			var all []string
 			for after := model.SiteID(0); ; {
 				page, err := outbox.New(d).DueLanes(t.Context(), dbtest.Noon, after, 3)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, err)
 				for _, lane := range page {
 					if text := fmt.Sprintf("%d %s", lane.SiteID, lane.Kind); !slices.Contains(all, text) {
 						all = append(all, text)
@@ -362,9 +347,7 @@ func TestManyDueLanes(t *testing.T) {
 		}
 
 		// A receiver that does not answer.
-		if err := addPending(d, 1, 1, 3_000, dbtest.Noon.Add(-time.Hour)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, addPending(d, 1, 1, 3_000, dbtest.Noon.Add(-time.Hour)))
 		if got := lanes(); got != want {
 			t.Errorf("many are due: %s, want %s", got, want)
 		}
@@ -384,15 +367,9 @@ SELECT site.id, n, 'conversion', 'lead', 'pending', 0, 0, ?, '{}' FROM site, num
 func TestDueLanesReadWhatIsDue(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		if err := addPending(d, 1, 200_000, 1, dbtest.Noon.Add(time.Hour)); err != nil {
-			t.Fatal(err)
-		}
-		if err := addPending(d, 300_000, 300_001, 2, dbtest.Noon); err != nil {
-			t.Fatal(err)
-		}
-		if err := dbtest.Exec(d, "ANALYZE"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, addPending(d, 1, 200_000, 1, dbtest.Noon.Add(time.Hour)))
+		testkit.NoError(t, addPending(d, 300_000, 300_001, 2, dbtest.Noon))
+		testkit.NoError(t, dbtest.Exec(d, "ANALYZE"))
 
 		statements := dbtest.WatchStatements(d)
 		lanes, err := outbox.New(d).DueLanes(t.Context(), dbtest.Noon, 0, 100)
@@ -450,9 +427,7 @@ func TestWebhookSecretAtRest(t *testing.T) {
 		}
 
 		another, err := db.Open(databaseURL)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		defer another.Close()
 
 		if c := next(another); c.Fault == nil || c.Secret != "" {
@@ -462,9 +437,7 @@ func TestWebhookSecretAtRest(t *testing.T) {
 		if c := next(another); c.Fault == nil || c.Secret != "" {
 			t.Error("the secret opens with another key")
 		}
-		if err := dbtest.Exec(d, "UPDATE sites SET conversion_webhook_secret = ? WHERE id = ?", sealed(other.ID), site.ID); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, "UPDATE sites SET conversion_webhook_secret = ? WHERE id = ?", sealed(other.ID), site.ID))
 		if c := next(d); c.Fault == nil || c.Secret != "" {
 			t.Error("one site's secret opens as another's")
 		}

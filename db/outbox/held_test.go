@@ -7,6 +7,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestHeldSitesWait checks that the deliveries and daily exports of a deleted site and of a
@@ -19,9 +20,7 @@ func TestHeldSitesWait(t *testing.T) {
 		day := dbtest.Noon.Day()
 		exec := func(statement string, args ...any) {
 			t.Helper()
-			if err := dbtest.Exec(d, statement, args...); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, dbtest.Exec(d, statement, args...))
 		}
 
 		for i, state := range []struct {

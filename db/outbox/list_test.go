@@ -9,6 +9,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestFiltersUseIndexes checks that every filter reads ranges of indexes only, on a table where a
@@ -18,17 +19,13 @@ func TestFiltersUseIndexes(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		first, second := dbtest.OutboxSite(t, d, "shop.example"), dbtest.OutboxSite(t, d, "other.example")
 		for _, site := range []*model.Site{first, second} {
-			if err := dbtest.Exec(d, `INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)
+			testkit.NoError(t, dbtest.Exec(d, `INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)
 WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 20000)
 SELECT ?, ? + CAST(n AS bigint) * 4096000000, 'conversion', CASE WHEN n % 1000 = 0 THEN 'rare' ELSE 'lead' END,
   CASE WHEN n % 500 = 0 THEN 'failed' ELSE 'delivered' END, 0, ? + CAST(n AS bigint) * 1000000, 0, '{"a body":"of some length, as they are"}' FROM numbers`,
-				site.ID, model.FirstTimeID(dbtest.Noon), dbtest.Noon); err != nil {
-				t.Fatal(err)
-			}
+				site.ID, model.FirstTimeID(dbtest.Noon), dbtest.Noon))
 		}
-		if err := dbtest.Exec(d, "ANALYZE"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, "ANALYZE"))
 
 		statements := dbtest.WatchStatements(d)
 		for _, filter := range []outbox.DeliveryFilter{

@@ -21,6 +21,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // outgoing is a kind of rows, as the tests of the machine use it.
@@ -108,9 +109,7 @@ func kindsOf(t *testing.T, d *db.DB, site *model.Site, channel int64) []outgoing
 	const counts = "state, attempts AS scheduled, tries AS sent, claimed_until AS leased, next_attempt_at AS next "
 	insert := func(t *testing.T, statement string, args ...any) (id int64) {
 		t.Helper()
-		if err := d.Write.NewRaw(statement, args...).Scan(t.Context(), &id); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, d.Write.NewRaw(statement, args...).Scan(t.Context(), &id))
 		return id
 	}
 
@@ -276,9 +275,7 @@ func TestRedeliverKinds(t *testing.T) {
 				record(now, model.AttemptGone)
 
 				for n := range int32(model.MaxRedeliveries) {
-					if err := again(id, now); err != nil {
-						t.Fatal(err)
-					}
+					testkit.NoError(t, again(id, now))
 					dbtest.WantCode(t, again(id, now), model.Conflict, "delivery_in_progress", field)
 					_, record := kind.take(t, id, now)
 					record(now, model.AttemptServerError)
@@ -351,9 +348,7 @@ func idsOf[OwnerID ~int64, Row model.Delivery | model.AlertMessage](
 	t *testing.T, lists map[OwnerID][]*Row, err error,
 ) map[int64][]int64 {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	ids := make(map[int64][]int64, len(lists))
 	for owner, list := range lists {
 		for _, row := range list {
@@ -476,12 +471,8 @@ func kill(t *testing.T, instruction string) {
 	cmd.Env = append(os.Environ(), victimVariable+"="+instruction)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := dbtest.StartBound(cmd); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
+	testkit.NoError(t, dbtest.StartBound(cmd))
 
 	line, err := bufio.NewReader(out).ReadString('\n')
 	_ = cmd.Process.Kill()
@@ -548,9 +539,7 @@ var (
 func leaseWrites(t *testing.T, text string) (found []string) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "", text, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	source := func(n ast.Node) string { return text[n.Pos()-1 : n.End()-1] }
 	ast.Inspect(file, func(n ast.Node) bool {

@@ -12,6 +12,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestRedeliveriesAreBounded checks the limit of manual redeliveries, and that the last attempts
@@ -28,9 +29,7 @@ func TestRedeliveriesAreBounded(t *testing.T) {
 			if err != nil || leased == nil || leased.ID != id {
 				t.Fatalf("leased %+v, %v", leased, err)
 			}
-			if err := outbox.New(d).FinishAttempt(t.Context(), leased, outbox.AttemptResult{Error: model.AttemptGone}, now); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, outbox.New(d).FinishAttempt(t.Context(), leased, outbox.AttemptResult{Error: model.AttemptGone}, now))
 
 			now = now.Add(time.Second)
 		}
@@ -47,9 +46,7 @@ func TestRedeliveriesAreBounded(t *testing.T) {
 		}
 
 		before, err := dbtest.Dump(d, "deliveries")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		_, err = outbox.New(d).Redeliver(t.Context(), site.AccountID, site.ID, id, now)
 		dbtest.WantCode(t, err, model.Conflict, "too_many_redeliveries", "deliveryId")
@@ -59,15 +56,11 @@ func TestRedeliveriesAreBounded(t *testing.T) {
 		}
 
 		// Another site's delivery can have the same id.
-		if err := dbtest.Exec(d, `INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body, tries)
-VALUES (?, ?, 'conversion', 'purchase', 'failed', 1, 1, 1, '{}', 1)`, other.ID, id); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, `INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body, tries)
+VALUES (?, ?, 'conversion', 'purchase', 'failed', 1, 1, 1, '{}', 1)`, other.ID, id))
 
-		if err := dbtest.Exec(d, `INSERT INTO delivery_attempts (site_id, delivery_id, n, manual, at, duration_ms, status, error, answer)
-VALUES (?, ?, 1, false, 1, 5, 500, 'server_error', '')`, other.ID, id); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, `INSERT INTO delivery_attempts (site_id, delivery_id, n, manual, at, duration_ms, status, error, answer)
+VALUES (?, ?, 1, false, 1, 5, 500, 'server_error', '')`, other.ID, id))
 
 		mine, theirs := outbox.DeliveryKey{SiteID: site.ID, ID: id}, outbox.DeliveryKey{SiteID: other.ID, ID: id}
 		none := outbox.DeliveryKey{SiteID: site.ID, ID: id + 1}
@@ -113,9 +106,7 @@ func TestTestWebhooksAreLimited(t *testing.T) {
 
 		end := func() {
 			t.Helper()
-			if err := dbtest.Exec(d, "UPDATE deliveries SET state = 'delivered'"); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, dbtest.Exec(d, "UPDATE deliveries SET state = 'delivered'"))
 		}
 
 		end()

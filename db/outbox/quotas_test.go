@@ -13,6 +13,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestSiteQuotaNotices checks that a site's month has one notice at 80 % and one at 100 % of each
@@ -25,12 +26,8 @@ func TestSiteQuotaNotices(t *testing.T) {
 		site := dbtest.OutboxSite(t, d, "shop.example")
 
 		deleted := dbtest.OutboxSite(t, d, "deleted.example")
-		if err := dbtest.Exec(d, "UPDATE sites SET deleted_at = 1 WHERE id = ?", deleted.ID); err != nil {
-			t.Fatal(err)
-		}
-		if err := dbtest.Exec(d, "INSERT INTO site_usage (site_id, month, used, reached) VALUES (?, 202611, 9, 100)", deleted.ID); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, "UPDATE sites SET deleted_at = 1 WHERE id = ?", deleted.ID))
+		testkit.NoError(t, dbtest.Exec(d, "INSERT INTO site_usage (site_id, month, used, reached) VALUES (?, 202611, 9, 100)", deleted.ID))
 
 		for _, step := range []struct {
 			month model.Month
@@ -59,9 +56,7 @@ func TestSiteQuotaNotices(t *testing.T) {
 				// as the data plane marks it
 				fmt.Sprintf("UPDATE site_usage SET reached = %[1]d, noted = 0 WHERE site_id = ? AND month = %[2]d AND %[1]d > 0", model.QuotaReached(int64(step.used), int64(step.quota)), step.month),
 			} {
-				if err := dbtest.Exec(d, statement, site.ID); err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, dbtest.Exec(d, statement, site.ID))
 			}
 
 			var wg sync.WaitGroup
@@ -78,9 +73,7 @@ func TestSiteQuotaNotices(t *testing.T) {
 
 			wg.Wait()
 			notices, err := dbtest.Rows[outbox.QuotaNotice](d, "SELECT * FROM quota_notices ORDER BY month, quota, threshold")
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 
 			var got []string
 			for _, n := range notices {
@@ -116,9 +109,7 @@ func TestSiteQuotaNotices(t *testing.T) {
 func shownUse(t *testing.T, d *db.DB, month model.Month) string {
 	t.Helper()
 	used, err := outbox.New(d).UsedQuotas(t.Context(), month)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	var shown []string
 	for _, q := range used {
 		shown = append(shown, fmt.Sprintf("%s %d %% of %d", q.Name(), q.Percent, q.Quota))
@@ -144,18 +135,14 @@ func TestSiteQuotasReadMarks(t *testing.T) {
 		site := dbtest.OutboxSite(t, d, "shop.example")
 		add := func(first, last model.SiteID, noted int) {
 			t.Helper()
-			if err := dbtest.Exec(d, `INSERT INTO site_usage (site_id, month, used, reached, noted)
+			testkit.NoError(t, dbtest.Exec(d, `INSERT INTO site_usage (site_id, month, used, reached, noted)
 WITH RECURSIVE site(id) AS (SELECT ? UNION ALL SELECT id + 1 FROM site WHERE id < ?)
-SELECT id, 202611, 10000, 100, ? FROM site`, first, last, noted); err != nil {
-				t.Fatal(err)
-			}
+SELECT id, 202611, 10000, 100, ? FROM site`, first, last, noted))
 		}
 		add(1_000_001, 1_200_000, 100)
 		add(2_000_001, 2_000_150, 80) // of deleted sites
 		add(site.ID, site.ID, 80)
-		if err := dbtest.Exec(d, "ANALYZE"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, "ANALYZE"))
 
 		statements := dbtest.WatchStatements(d)
 		n, err := outbox.New(d).NoteSiteQuotas(t.Context(), dbtest.Noon)
@@ -188,18 +175,14 @@ func TestCaptchaQuotaNotices(t *testing.T) {
 		for _, other := range []string{"unused", "unlimited", "newer"} {
 			id := dbtest.CaptchaAccount(t, d, other)
 			plan := map[string]model.CaptchaPlan{"unused": "FREE", "unlimited": model.CaptchaPlanEnterprise, "newer": "PRO_9M"}[other]
-			if err := dbtest.Exec(d, "UPDATE accounts SET captcha_plan = ? WHERE id = ?", string(plan), id); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, dbtest.Exec(d, "UPDATE accounts SET captcha_plan = ? WHERE id = ?", string(plan), id))
 
 			used := 2_000_000
 
 			if other == "unused" {
 				used = 0
 			}
-			if err := dbtest.Exec(d, "INSERT INTO captcha_usage (account_id, month, used) VALUES (?, 202611, ?)", id, used); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, dbtest.Exec(d, "INSERT INTO captcha_usage (account_id, month, used) VALUES (?, 202611, ?)", id, used))
 		}
 
 		insert := fmt.Sprintf("INSERT INTO quota_notices (account_id, product, month, threshold, created_at, quota) VALUES (%d, 'captcha', ", account)
@@ -225,19 +208,13 @@ func TestCaptchaQuotaNotices(t *testing.T) {
 				"202611 80, 202611 100, 202611 80 of 100000, 202612 100, 202701 80 of 100000", "captcha of a 80 % of 100000"},
 		} {
 			if step.first != "" {
-				if err := dbtest.Exec(d, insert+step.first); err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, dbtest.Exec(d, insert+step.first))
 			}
 
 			err := dbtest.Exec(d, fmt.Sprintf(`INSERT INTO captcha_usage (account_id, month, used) VALUES (?, %d, %d)
 ON CONFLICT (account_id, month) DO UPDATE SET used = excluded.used`, step.month, step.used), account)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := accounts.New(d).SetCaptchaPlan(t.Context(), account, step.plan); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
+			testkit.NoError(t, accounts.New(d).SetCaptchaPlan(t.Context(), account, step.plan))
 
 			var wg sync.WaitGroup
 			for range 4 {
@@ -254,9 +231,7 @@ ON CONFLICT (account_id, month) DO UPDATE SET used = excluded.used`, step.month,
 			wg.Wait()
 
 			notices, err := dbtest.Rows[outbox.QuotaNotice](d, "SELECT * FROM quota_notices ORDER BY month, quota, threshold")
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 
 			var got []string
 			for _, n := range notices {

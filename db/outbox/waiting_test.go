@@ -10,14 +10,13 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // setAddress sets or removes the conversion webhook of a site.
 func setAddress(t *testing.T, d *db.DB, site *model.Site, address string, now model.Instant) {
 	t.Helper()
-	if err := sites.New(d).Sites.SetConversionWebhook(t.Context(), site.AccountID, site.ID, address, nil, model.ChangedBy{At: now}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, sites.New(d).Sites.SetConversionWebhook(t.Context(), site.AccountID, site.ID, address, nil, model.ChangedBy{At: now}))
 }
 
 // statesOf counts a site's deliveries by state.
@@ -27,9 +26,7 @@ func statesOf(t *testing.T, d *db.DB, site *model.Site) string {
 		State string
 		N     int
 	}](d, "SELECT state, count(*) AS n FROM deliveries WHERE site_id = ? GROUP BY state ORDER BY state", site.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	text := ""
 	for _, row := range rows {
@@ -49,17 +46,13 @@ func TestWaitForAddress(t *testing.T) {
 		next := func(now model.Instant) *outbox.Leased {
 			t.Helper()
 			leased, err := store.LeaseDelivery(t.Context(), conversions(site), nil, now, lease)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			return leased
 		}
 
 		// One failed attempt, then the address is removed.
 		tried := pending(t, d, site.ID, model.DeliveryConversion, now)
-		if err := store.FinishAttempt(t.Context(), next(now), outbox.AttemptResult{Error: model.AttemptTimeout}, now); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, store.FinishAttempt(t.Context(), next(now), outbox.AttemptResult{Error: model.AttemptTimeout}, now))
 
 		setAddress(t, d, site, "", now)
 		for range 3 {
@@ -90,9 +83,7 @@ func TestWaitForAddress(t *testing.T) {
 		setAddress(t, d, site, "https://shop.example/new", now)
 
 		logs, err := dbtest.Deliveries(d, site.ID, 0, 10)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		for _, log := range logs {
 			attempts := int32(0)
@@ -126,9 +117,7 @@ func TestWaitIsBounded(t *testing.T) {
 		for _, lane := range []model.Lane{conversions(site), {SiteID: site.ID, Kind: model.DeliveryTest}} {
 			for {
 				leased, err := store.LeaseDelivery(t.Context(), lane, nil, now, lease)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, err)
 				if leased == nil {
 					break
 				}
@@ -136,9 +125,7 @@ func TestWaitIsBounded(t *testing.T) {
 				if leased.URL != "" || leased.ID != old && leased.ID != test {
 					t.Errorf("leased %+v", leased)
 				}
-				if err := store.FinishAttempt(t.Context(), leased, outbox.AttemptResult{Error: model.AttemptNoWebhook}, now); err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, store.FinishAttempt(t.Context(), leased, outbox.AttemptResult{Error: model.AttemptNoWebhook}, now))
 			}
 		}
 
@@ -176,11 +163,9 @@ func TestLongBacklogsWait(t *testing.T) {
 		setAddress(t, d, site, "", now)
 
 		const backlog = 2500
-		if err := dbtest.Exec(d, `INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)
+		testkit.NoError(t, dbtest.Exec(d, `INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)
 WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?)
-SELECT ?, ? + n, 'conversion', 'lead', 'pending', 0, ?, ?, '{}' FROM numbers`, backlog, site.ID, model.FirstTimeID(now), now, now); err != nil {
-			t.Fatal(err)
-		}
+SELECT ?, ? + n, 'conversion', 'lead', 'pending', 0, ?, ?, '{}' FROM numbers`, backlog, site.ID, model.FirstTimeID(now), now, now))
 
 		statements := dbtest.WatchStatements(d)
 		if leased, err := store.LeaseDelivery(t.Context(), conversions(site), nil, now, lease); leased != nil || err != nil {
@@ -212,9 +197,7 @@ func TestRepeatedDeliveriesDoNotWait(t *testing.T) {
 		site := dbtest.OutboxSite(t, d, "shop.example")
 		store, now := outbox.New(d), dbtest.Noon
 		ended, open := pending(t, d, site.ID, model.DeliveryConversion, now), pending(t, d, site.ID, model.DeliveryConversion, now)
-		if err := dbtest.Exec(d, "UPDATE deliveries SET state = 'failed' WHERE id = ?", ended); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, "UPDATE deliveries SET state = 'failed' WHERE id = ?", ended))
 
 		for _, id := range []int64{ended, open} {
 			if _, err := store.Redeliver(t.Context(), site.AccountID, site.ID, id, now); err != nil {
@@ -227,9 +210,7 @@ func TestRepeatedDeliveriesDoNotWait(t *testing.T) {
 		if err != nil || leased == nil || leased.ID != ended || leased.URL != "" {
 			t.Fatalf("%+v, %v", leased, err)
 		}
-		if err := store.FinishAttempt(t.Context(), leased, outbox.AttemptResult{Error: model.AttemptNoWebhook}, now); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, store.FinishAttempt(t.Context(), leased, outbox.AttemptResult{Error: model.AttemptNoWebhook}, now))
 		if leased, err := store.LeaseDelivery(t.Context(), conversions(site), nil, now, lease); leased != nil || err != nil {
 			t.Fatalf("%+v, %v", leased, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // BenchmarkAlerts evaluates the rules of 1,000 sites of 50 accounts, all of which want every event.
@@ -19,9 +20,7 @@ func BenchmarkAlerts(b *testing.B) {
 		now := dbtest.Noon
 		exec := func(statement string, args ...any) {
 			b.Helper()
-			if err := dbtest.Exec(d, statement, args...); err != nil {
-				b.Fatal(err)
-			}
+			testkit.NoError(b, dbtest.Exec(d, statement, args...))
 		}
 		exec("INSERT INTO settings (name, value) VALUES ('usage_day_counted', ?)", int(now.Day()-1))
 		exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)

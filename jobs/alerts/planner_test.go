@@ -16,6 +16,7 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 	jobalerts "github.com/tallygate/tallygate/jobs/alerts"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 var noon = dbtest.Noon.Time()
@@ -61,9 +62,7 @@ func TestChannelSummaries(t *testing.T) {
 		user := dbtest.NewUser(t, d, "owner@example.com")
 		shop, broken := dbtest.NewSite(t, d, user.AccountID, "shop.example"), dbtest.NewSite(t, d, user.AccountID, "broken.example")
 		zone := "Pacific/Auckland" // 13 hours ahead
-		if err := sites.New(d).Sites.UpdateSite(t.Context(), user.AccountID, shop.ID, sites.SiteUpdate{TimeZone: &zone}); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, sites.New(d).Sites.UpdateSite(t.Context(), user.AccountID, shop.ID, sites.SiteUpdate{TimeZone: &zone}))
 
 		names := make(map[int64]string)
 		add := func(name string, site *model.Site, change func(*model.AlertChannel)) {
@@ -75,9 +74,7 @@ func TestChannelSummaries(t *testing.T) {
 			change(&channel)
 			address := "https://hook.example/0123456789abcdef"
 			made, err := alerts.NewChannels(d).Create(t.Context(), channel, alerts.Secrets{Address: &address}, nil, model.At(noon))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			names[made.ID] = name
 		}
 		add("both", shop, func(c *model.AlertChannel) { c.Monthly = true })
@@ -85,17 +82,13 @@ func TestChannelSummaries(t *testing.T) {
 		add("none", shop, func(c *model.AlertChannel) { c.Weekly = false })
 		add("stopped", shop, func(*model.AlertChannel) {})
 		add("broken", broken, func(*model.AlertChannel) {})
-		if err := dbtest.Exec(d, "UPDATE alert_channels SET stopped_at = 1 WHERE name = 'stopped'"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, "UPDATE alert_channels SET stopped_at = 1 WHERE name = 'stopped'"))
 
 		// summaries returns the messages, with the UTC time at which they are due.
 		summaries := func() (list []string) {
 			t.Helper()
 			var rows []model.AlertMessage
-			if err := d.Read.NewSelect().Model(&rows).Order("id").Scan(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, d.Read.NewSelect().Model(&rows).Order("id").Scan(t.Context()))
 			for _, m := range rows {
 				list = append(list, fmt.Sprintf("%s %s %s..%s of %s: %d at %s", names[m.ChannelID], m.Event, m.Data.From, m.Data.To,
 					m.Data.Site, m.Data.Summary.Figures.Visitors, m.NextAttemptAt.Time().UTC().Format("02T15:04")))
@@ -123,9 +116,7 @@ func TestChannelSummaries(t *testing.T) {
 			}},
 		} {
 			at, err := time.Parse(time.RFC3339, step.at)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 
 			before := len(summaries())
 			var planners sync.WaitGroup
@@ -153,9 +144,7 @@ func TestChannelSummaries(t *testing.T) {
 		later := model.At(noon.AddDate(0, 0, 11))
 		before := len(summaries())
 		for _, suspended := range []model.Instant{1, 0} {
-			if err := dbtest.Exec(d, "UPDATE accounts SET suspended_at = ?", suspended); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, dbtest.Exec(d, "UPDATE accounts SET suspended_at = ?", suspended))
 			if n, err := jobalerts.NewPlanner(d, f).Plan(t.Context(), later); err != nil || n > 0 != (suspended == 0) {
 				t.Errorf("%d summaries, %v", n, err)
 			}
@@ -176,9 +165,7 @@ func TestThresholds(t *testing.T) {
 		user := dbtest.NewUser(t, d, "owner@example.com")
 		site := dbtest.NewSite(t, d, user.AccountID, "shop.example")
 		zone := "Pacific/Auckland" // 13 hours ahead
-		if err := sites.New(d).Sites.UpdateSite(t.Context(), user.AccountID, site.ID, sites.SiteUpdate{TimeZone: &zone}); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, sites.New(d).Sites.UpdateSite(t.Context(), user.AccountID, site.ID, sites.SiteUpdate{TimeZone: &zone}))
 
 		above, below, address := 100, 10, "https://hook.example/0123456789abcdef"
 		channels := alerts.NewChannels(d)
@@ -186,23 +173,17 @@ func TestThresholds(t *testing.T) {
 			c.SpikeAbove, c.DropBelow = &above, &below
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		_, err = channels.Create(t.Context(), model.AlertChannel{
 			AccountID: user.AccountID, SiteID: site.ID, Kind: model.ChannelSlack, Name: "ops", Language: model.English,
 			Events: []model.AlertEvent{}, SpikeAbove: &above, DropBelow: &below,
 		}, alerts.Secrets{Address: &address}, nil, model.At(noon))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		messages := func() (list []string) {
 			t.Helper()
 			var rows []model.AlertMessage
-			if err := d.Read.NewSelect().Model(&rows).Order("id").Scan(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, d.Read.NewSelect().Model(&rows).Order("id").Scan(t.Context()))
 			for _, m := range rows {
 				list = append(list, fmt.Sprintf("%s %s: %d of %d", m.Event, m.Data.From, m.Data.Figures.Value, m.Data.Figures.Threshold))
 			}
@@ -227,9 +208,7 @@ func TestThresholds(t *testing.T) {
 			{"2026-11-23T18:00:00Z", 0, 9, "visitors_below 2026-11-23: 9 of 10"},
 		} {
 			at, err := time.Parse(time.RFC3339, step.at)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			f.set(step.live, step.day)
 
 			before := len(messages())

@@ -15,6 +15,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/jobs/alerts/rules"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // alertWorld is a database with sites that have the same traffic in each of four earlier weeks.
@@ -36,9 +37,7 @@ func newAlertWorld(t *testing.T, d *db.DB) *alertWorld {
 
 func (w *alertWorld) exec(statement string, args ...any) {
 	w.t.Helper()
-	if err := dbtest.Exec(w.d, statement, args...); err != nil {
-		w.t.Fatal(err)
-	}
+	testkit.NoError(w.t, dbtest.Exec(w.d, statement, args...))
 }
 
 // site creates a site of an age whose account has a channel for all events.
@@ -80,17 +79,13 @@ func (w *alertWorld) alerts(accountID model.AccountID) string {
 	w.t.Helper()
 	var rows []model.Alert
 	err := w.d.Read.NewSelect().Model(&rows).Where("coalesce(account_id, 0) = ?", accountID).Order("id").Scan(w.t.Context())
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testkit.NoError(w.t, err)
 
 	var texts []string
 	for _, a := range rows {
 		var phases []string
-		if err := w.d.Read.NewSelect().Table("alert_messages").Column("phase").Where("alert_id = ?", a.ID).Order("id").
-			Scan(w.t.Context(), &phases); err != nil {
-			w.t.Fatal(err)
-		}
+		testkit.NoError(w.t, w.d.Read.NewSelect().Table("alert_messages").Column("phase").Where("alert_id = ?", a.ID).Order("id").
+			Scan(w.t.Context(), &phases))
 		text := string(a.Event) + " open"
 		if a.EndedAt > 0 {
 			text = string(a.Event) + " " + a.EndedAt.Sub(a.BeganAt).String()
@@ -268,9 +263,7 @@ func TestInstallationAlerts(t *testing.T) {
 			})
 		}
 
-		if err := files.New(d).RecordBackup(t.Context(), w.now.Add(-47*time.Hour)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, files.New(d).RecordBackup(t.Context(), w.now.Add(-47*time.Hour)))
 		steps := 0
 		step := func(wantAlerts string) {
 			t.Helper()
@@ -297,9 +290,7 @@ func TestInstallationAlerts(t *testing.T) {
 
 		at = w.now.Add(2 * time.Hour)
 		step("jobs_failed 35m0s[begun ended], jobs_failed open[begun]")
-		if err := files.New(d).RecordBackup(t.Context(), at); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, files.New(d).RecordBackup(t.Context(), at))
 		at = at.Add(time.Hour)
 		step("jobs_failed 35m0s[begun ended], jobs_failed 1h5m0s[begun ended]")
 
@@ -307,15 +298,11 @@ func TestInstallationAlerts(t *testing.T) {
 		site := dbtest.NewOwnSite(t, d, "shop.example")
 		err := dbtest.Exec(d, "INSERT INTO quota_notices (account_id, site_id, product, month, threshold, created_at, quota) "+
 			"VALUES (?, ?, 'analytics', ?, 80, 1, ?)", site.AccountID, site.ID, at.Month(), site.MonthlyPageviews)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		const before = "jobs_failed 35m0s[begun ended], jobs_failed 1h5m0s[begun ended], "
 		step(before + "quotas_used open[begun]")
 		step(before + "quotas_used open[begun]")
-		if err := dbtest.Exec(d, "UPDATE sites SET monthly_pageviews = 100000 WHERE id = ?", site.ID); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, "UPDATE sites SET monthly_pageviews = 100000 WHERE id = ?", site.ID))
 		step(before + "quotas_used 10m0s[begun ended]")
 
 		// A run that ends with its process is no failure.
@@ -386,9 +373,7 @@ func TestCertificateAlerts(t *testing.T) {
 			if left == 0 {
 				state.IssuedAt, state.ExpiresAt = 0, 0
 			}
-			if err := store.See(t.Context(), state, at); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, store.See(t.Context(), state, at))
 		}
 
 		// A host without a certificate, and with one.

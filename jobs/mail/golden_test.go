@@ -13,6 +13,7 @@ import (
 	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/jobs/mail/text"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -132,9 +133,7 @@ func compare(t *testing.T, file, got string) {
 	t.Helper()
 
 	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(file, []byte(got), 0o644))
 		return
 	}
 

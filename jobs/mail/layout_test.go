@@ -12,6 +12,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/jobs/mail/text"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestLayoutEscapes puts hostile text into every field of the layout.
@@ -92,9 +93,7 @@ func TestTemplatesEscape(t *testing.T) {
 	escapes, plain := regexp.MustCompile(`{%-?\s*(s|v|q|z|j|qz|sz|jz|=h|=qh|=jh)\s`), regexp.MustCompile(`{%-?\s*[a-z.0-9]*=\s`)
 
 	source, err := os.ReadFile("layout.qtpl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if found := plain.FindString(string(source)); found != "" || !escapes.Match(source) {
 		t.Errorf("layout.qtpl has %s, which does not escape", found)
 	}

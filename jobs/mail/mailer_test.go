@@ -14,6 +14,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/jobs/queue"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 var noon = model.At(time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC))
@@ -65,9 +66,7 @@ func newTestMailer(t *testing.T, store Store, server *Server, log io.Writer) *Ma
 
 	logger := slog.New(slog.NewTextHandler(log, nil))
 	q, err := queue.New(queue.Options{Now: time.Now, Log: logger})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	return New(Options{Store: store, Clock: fakeClock{}, Queue: q, Log: logger, Server: server})
 }
@@ -91,9 +90,7 @@ func newTestServer(t *testing.T, received func()) *Server {
 	t.Helper()
 
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	server := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) { return &session{received}, nil }))
 	server.Domain = "mail.example"
@@ -101,9 +98,7 @@ func newTestServer(t *testing.T, received func()) *Server {
 	t.Cleanup(func() { _ = server.Close() })
 
 	to, err := NewServer("smtp://"+listener.Addr().String()+"?tls=none", "noreply@example.com", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	return to
 }
@@ -117,9 +112,7 @@ func TestAttemptOutlivesTheQueue(t *testing.T) {
 	store := &fakeStore{leased: lose}
 	mailer := newTestMailer(t, store, newTestServer(t, func() {}), t.Output())
 
-	if err := mailer.handle(ctx, []byte("7")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, mailer.handle(ctx, []byte("7")))
 	if ctx.Err() == nil || len(store.recorded) != 1 || store.recorded[0] != model.MailSent {
 		t.Errorf("queue lost: %v, recorded %q; want one sent mail", ctx.Err(), store.recorded)
 	}
@@ -135,9 +128,7 @@ func TestOutcomeIsRecordedAgain(t *testing.T) {
 	store := &fakeStore{refuse: 2}
 	mailer := newTestMailer(t, store, newTestServer(t, func() { received++ }), &log)
 
-	if err := mailer.handle(t.Context(), []byte("7")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, mailer.handle(t.Context(), []byte("7")))
 	if received != 1 || len(store.recorded) != 1 || store.recorded[0] != model.MailSent {
 		t.Errorf("%d mails arrived, recorded %q; want one sent mail", received, store.recorded)
 	}

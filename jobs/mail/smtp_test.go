@@ -10,6 +10,7 @@ import (
 	"github.com/wneessen/go-mail"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestServerURL: a bad URL or sender is refused, and the error does not quote the URL.
@@ -36,20 +37,14 @@ func TestServerURL(t *testing.T) {
 // possible. Subjects and lines have the form that every server accepts.
 func TestHeaders(t *testing.T) {
 	server, err := NewServer("smtp://mail.example", "Tallygate <noreply@example.com>", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	for name := range examples {
 		stored := exampleOf(name, model.German)
 		text, err := newComposer().compose(t.Context(), stored)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		message, err := server.message(stored, text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		var raw strings.Builder
 		if _, err := message.WriteTo(&raw); err != nil {
@@ -62,9 +57,7 @@ func TestHeaders(t *testing.T) {
 		}
 
 		parsed, err := netmail.ReadMessage(strings.NewReader(raw.String()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		header := parsed.Header
 		subject, err := new(mime.WordDecoder).DecodeHeader(header.Get("Subject"))
 		date, dateErr := header.Date()
@@ -93,18 +86,12 @@ func TestStopLinkNeedsHTTPS(t *testing.T) {
 	c.baseURL = "http://localhost:8080"
 	stored := exampleOf("own_alert", model.English)
 	text, err := c.compose(t.Context(), stored)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	server, err := NewServer("smtp://mail.example", "noreply@example.com", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	message, err := server.message(stored, text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	if got := message.GetGenHeader(mail.HeaderListUnsubscribe); len(got) != 0 || !strings.Contains(text.Text, "http://localhost:8080/stop-mail?token=stop_") {
 		t.Errorf("header %q, text\n%s", got, text.Text)

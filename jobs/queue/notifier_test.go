@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tallygate/tallygate/tools/redistest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // onCommand is a hook of a Redis client that calls a function before each command.
@@ -38,9 +39,7 @@ func TestNotifierUnderSteadyLoadRealRedis(t *testing.T) {
 	t.Parallel()
 
 	servers, err := parseURL(redistest.New(t).URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	client := connect(servers, &monitor{log: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() { _ = client.Close() })
@@ -62,15 +61,11 @@ func TestNotifierUnderSteadyLoadRealRedis(t *testing.T) {
 	tasks, inspector := asynq.NewClientFromRedisClient(client), asynq.NewInspectorFromRedisClient(client)
 	pending := func() int {
 		info, err := inspector.GetQueueInfo(Default)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		return info.Pending
 	}
 
-	if err := n.enqueueAll(t.Context(), tasks, add(0)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, n.enqueueAll(t.Context(), tasks, add(0)))
 	if got := pending(); got != 1 || len(n.tasks) == 0 {
 		t.Errorf("%d tasks are enqueued and %d wait, want 1 and those that arrived", got, len(n.tasks))
 	}
@@ -81,9 +76,7 @@ func TestNotifierUnderSteadyLoadRealRedis(t *testing.T) {
 	}
 
 	for round := range 3 {
-		if err := n.enqueueAll(t.Context(), tasks, add(2)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, n.enqueueAll(t.Context(), tasks, add(2)))
 		if got, want := pending(), 3+2*round; got != want {
 			t.Errorf("round %d: %d tasks are enqueued, want %d", round, got, want)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/jobs/alerts/texts"
 	"github.com/tallygate/tallygate/tools/openapitest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // injections are values with mentions, links and markup of chats.
@@ -126,9 +127,7 @@ func TestTeamsBody(t *testing.T) {
 func TestEventBody(t *testing.T) {
 	t.Parallel()
 	ids, err := nodeid.New(strings.Repeat("0123456789abcdef", 4))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	at := model.Instant(1795168800000000)
 	leased := &outbox.Leased{MessageID: "alertmessage_x", Channel: &model.AlertChannel{Kind: model.ChannelWebhook},
 		Message: &model.AlertMessage{Event: "traffic_drop", Phase: model.AlertBegun, Data: model.AlertData{
@@ -156,9 +155,7 @@ func TestEventBody(t *testing.T) {
 		}},
 	} {
 		raw, err := encodeBody(eventBody(&outbox.Leased{MessageID: "alertmessage_x", Message: m}, ids, "A title", ""))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		openapitest.Webhook(t, model.MessageKindAlert, m.Event, string(raw))
 	}
 }

@@ -41,9 +41,7 @@ func (s *partStore) DailyPartEvents(
 func dailyLeased(t *testing.T) *outbox.Leased {
 	t.Helper()
 	part, err := json.Marshal(model.DailyPart{Day: 1, Part: 1, Parts: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	leased := &outbox.Leased{SiteKey: strings.Repeat("0123456789abcdef", 2)}
 	leased.Body = string(part)
 	return leased
@@ -56,9 +54,7 @@ func TestDailyBodies(t *testing.T) {
 			d := &Deliverer{exports: newExportLimits(), store: &partStore{events: test.events, properties: test.properties, begun: func() {}}}
 			export := d.exports.begin()
 			body, err := d.dailyBody(t.Context(), dailyLeased(t), export)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 
 			var got struct {
 				Type string `json:"type"`

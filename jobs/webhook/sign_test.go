@@ -8,6 +8,8 @@ import (
 	"time"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestSign compares the signature of Standard Webhooks with the signature of their library.
@@ -31,14 +33,10 @@ func TestSign(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			signer, err := test.signer()
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 
 			want, err := signer.Sign("message", at, body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 
 			header := http.Header{}
 			sign(header, test.secret, "", "message", at, body)
@@ -63,13 +61,9 @@ func TestSign(t *testing.T) {
 		var want []string
 		for _, secret := range []string{fresh, old} {
 			signer, err := standardwebhooks.NewWebhookRaw([]byte(secret))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			signature, err := signer.Sign("message", at, body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 
 			want = append(want, signature)
 		}

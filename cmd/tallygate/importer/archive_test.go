@@ -17,6 +17,7 @@ import (
 	"github.com/tallygate/tallygate/cmd/tallygate/importer"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/loadgen/process"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // exportName is the file in the archives of these tests.
@@ -37,9 +38,7 @@ func archived(t testing.TB, comment string) []byte {
 	if err == nil {
 		err = w.Close()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return b.Bytes()
 }
 

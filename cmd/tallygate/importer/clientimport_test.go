@@ -14,6 +14,7 @@ import (
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/oracle"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // sumColumns are the columns of visitors, visits, page views and bounces, or of engaged sessions,
@@ -30,9 +31,7 @@ var (
 func naiveRows(t *testing.T, file string, of sumColumns, values map[string]string) map[string]counts {
 	t.Helper()
 	content, err := os.ReadFile("testdata/" + file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	var table []string
 	for line := range strings.Lines(string(content)) {
 		if !strings.HasPrefix(line, "#") {
@@ -40,9 +39,7 @@ func naiveRows(t *testing.T, file string, of sumColumns, values map[string]strin
 		}
 	}
 	rows, err := csv.NewReader(strings.NewReader(strings.Join(table, ""))).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	number := func(row []string, column string) int64 {
 		i := slices.Index(rows[0], column)
@@ -50,9 +47,7 @@ func naiveRows(t *testing.T, file string, of sumColumns, values map[string]strin
 			return 0
 		}
 		n, err := strconv.ParseInt(row[i], 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		return n
 	}
 	sums := map[string]counts{"": {1, 1, 1, 0, 0, 0}}
@@ -255,9 +250,7 @@ func TestAbsurdClients(t *testing.T) {
 		}
 
 		scanner := scan.New(query(clientDimensions...))
-		if err := scanner.Add(r.Visits[0]); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, scanner.Add(r.Visits[0]))
 		for i, rows := range scanner.Result().Breakdowns {
 			for value := range rows.All() {
 				if value != "" && value != "Other" {

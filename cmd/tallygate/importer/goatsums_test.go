@@ -17,6 +17,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 const goatToken = "token-of-a-test"
@@ -28,13 +29,9 @@ const goatToken = "token-of-a-test"
 func goatServer(t *testing.T, change func(r *http.Request, answer string) (string, int)) *httptest.Server {
 	t.Helper()
 	recorded, err := os.ReadFile("testdata/goatcounter-api.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	var answers map[string]json.RawMessage
-	if err := json.Unmarshal(recorded, &answers); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, json.Unmarshal(recorded, &answers))
 
 	calls := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -74,9 +71,7 @@ func TestGoatCounterSums(t *testing.T) {
 		f := newFixture(t, databaseURL)
 		before := f.report(query(scan.Page))
 		read, err := importer.FetchGoatCounter(t.Context(), goatServer(t, nil).URL, goatToken, time.UTC, goatOptions())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		stored := f.store(read)
 
 		r := f.report(query(scan.Page, scan.Source, scan.Channel, scan.Event, scan.Referrer, scan.UTMSource, scan.EntryPage))
@@ -206,9 +201,7 @@ func TestGoatCounterClientDays(t *testing.T) {
 		"Asia/Kolkata":     "2026-02-01 DE 20, 2026-02-01 FR 4, ",
 	} {
 		location, err := time.LoadLocation(zone)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		o := goatOptions()
 		o.BeforeLocal = day("2026-02-03")
 		r, err := importer.FetchGoatCounter(t.Context(), goatFake(t, 100).URL, goatToken, location, o)
@@ -238,9 +231,7 @@ func TestGoatCounterZones(t *testing.T) {
 		"Asia/Kolkata":     "2026-02-01 19 19, 2026-02-02 24 24, 2026-02-03 5 5, ",
 	} {
 		location, err := time.LoadLocation(zone)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		r, err := importer.FetchGoatCounter(t.Context(), goatFake(t, 5).URL, goatToken, location, goatOptions())
 		if err != nil {
 			t.Errorf("%s: %v", zone, err)

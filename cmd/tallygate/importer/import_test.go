@@ -16,6 +16,7 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/oracle"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
@@ -40,9 +41,7 @@ func newFixture(t *testing.T, databaseURL string) *fixture {
 		Day: own.Day(), Visits: []segment.Visit{{VisitKey: key, StartedAt: own, Channel: "direct"}},
 		Views: []segment.View{{VisitKey: key, At: own, ID: 1, Path: "/", Width: model.UnknownWidth, EngagedMS: 20_000}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return f
 }
 
@@ -52,13 +51,9 @@ func (f *fixture) read(source model.ImportSource, names ...string) *importer.Res
 	o := everyDay
 	var err error
 	o.BeforeLocal, o.BeforeUTC, err = reports.New(f.d).ImportBefore(f.t.Context(), f.site.ID, time.UTC, f.now)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testkit.NoError(f.t, err)
 	r, err := importer.Read(source, names, o)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testkit.NoError(f.t, err)
 	return r
 }
 
@@ -66,17 +61,13 @@ func (f *fixture) read(source model.ImportSource, names ...string) *importer.Res
 func (f *fixture) store(r *importer.Result) model.ReportImport {
 	f.t.Helper()
 	stored, err := reports.New(f.d).Import(f.t.Context(), f.site.ID, &r.Import, f.now, sites.RecordImport, func(float64) {})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testkit.NoError(f.t, err)
 	return stored
 }
 
 func (f *fixture) undo(id model.ImportID) {
 	f.t.Helper()
-	if err := reports.New(f.d).UndoImport(f.t.Context(), f.site.ID, id, sites.RecordImport); err != nil {
-		f.t.Fatal(err)
-	}
+	testkit.NoError(f.t, reports.New(f.d).UndoImport(f.t.Context(), f.site.ID, id, sites.RecordImport))
 }
 
 // query asks for the days of February, each a point of the series.
@@ -99,9 +90,7 @@ func (f *fixture) report(q *scan.Query) *scan.Result { return f.reportOf(f.site.
 func (f *fixture) reportOf(siteID model.SiteID, q *scan.Query) *scan.Result {
 	f.t.Helper()
 	answer, err := reports.New(f.d).Report(f.t.Context(), reports.Request{SiteID: siteID, Now: f.now, Periods: []*scan.Query{q}})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testkit.NoError(f.t, err)
 	return answer.Results[0]
 }
 

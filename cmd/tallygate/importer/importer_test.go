@@ -14,6 +14,7 @@ import (
 	"github.com/tallygate/tallygate/cmd/tallygate/importer"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // everyDay are options that import all days up to 2026.
@@ -32,9 +33,7 @@ func day(text string) model.Day {
 func file(t testing.TB, name, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 	return path
 }
 
@@ -55,20 +54,14 @@ func zipped(t testing.TB, names ...string) string {
 	w := zip.NewWriter(&archive)
 	for _, name := range names {
 		content, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		entry, err := w.Create("export/" + filepath.Base(name))
 		if err == nil {
 			_, err = entry.Write(content)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, w.Close())
 	return file(t, "export.zip", archive.String())
 }
 
@@ -76,17 +69,13 @@ func zipped(t testing.TB, names ...string) string {
 func compressed(t testing.TB, name string) string {
 	t.Helper()
 	content, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	var packed bytes.Buffer
 	w := gzip.NewWriter(&packed)
 	if _, err := w.Write(content); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, w.Close())
 	return file(t, filepath.Base(name)+".gz", packed.String())
 }
 
@@ -237,15 +226,11 @@ func TestLongRows(t *testing.T) {
 	var archive bytes.Buffer
 	w := zip.NewWriter(&archive)
 	entry, err := w.Create("imported_visitors.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if _, err := io.CopyN(entry, io.MultiReader(strings.NewReader("date,visitors,pageviews,bounces,visits\n\""), endless{}), 64<<20); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, w.Close())
 
 	_, err = importer.Read(model.ImportPlausible, []string{file(t, "export.zip", archive.String())}, everyDay)
 	if err == nil || !strings.Contains(err.Error(), "a row of more than 1048576 bytes") {
@@ -274,13 +259,9 @@ func TestManyFiles(t *testing.T) {
 		if err == nil {
 			_, err = io.WriteString(entry, "date,browser,visitors,visits\n")
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, w.Close())
 	_, err := importer.Read(model.ImportPlausible, []string{file(t, "export.zip", archive.String())}, everyDay)
 	if err == nil || !strings.Contains(err.Error(), "more than 1000 files") {
 		t.Error(err)
@@ -292,18 +273,14 @@ func FuzzRead(f *testing.F) {
 	for i, pattern := range []string{"plausible/imported_visitors*", "umami.csv", "ga4/totals.csv"} {
 		for _, name := range fixtures(f, pattern) {
 			content, err := os.ReadFile(name)
-			if err != nil {
-				f.Fatal(err)
-			}
+			testkit.NoError(f, err)
 			f.Add(i, filepath.Base(name), content)
 		}
 	}
 	for pattern, source := range map[string]int{"plausible/*": 0, "ga4/*": 2, "matomo/*": 3} {
 		for _, name := range fixtures(f, pattern) {
 			content, err := os.ReadFile(name)
-			if err != nil {
-				f.Fatal(err)
-			}
+			testkit.NoError(f, err)
 			f.Add(source, filepath.Base(name), content)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestBytesOfADay checks what the imports of an account may read on a day: the uncompressed bytes
@@ -73,9 +74,7 @@ func TestBytesOfADay(t *testing.T) {
 			if err == nil {
 				_, err = f.store.Cancel(f.by(), f.site.AccountID, list[f.site.ID][0].ID, f.now)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 		}
 		for when, set := range map[string][2]string{
 			"with a paid site":    {"UPDATE sites SET plan = 'PRO_100K'", "UPDATE sites SET plan = 'FREE'"},

@@ -23,6 +23,7 @@ import (
 	"github.com/tallygate/tallygate/jobs/importjob"
 	"github.com/tallygate/tallygate/jobs/webhook"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // jobFixture runs jobs of the site of a fixture.
@@ -67,16 +68,12 @@ func (f *jobFixture) start(source model.ImportSource, names ...string) *model.Im
 	var content []byte
 	for _, name := range names {
 		data, err := os.ReadFile(name)
-		if err != nil {
-			f.t.Fatal(err)
-		}
+		testkit.NoError(f.t, err)
 		job.Files = append(job.Files, model.UploadFile{Name: filepath.Base(name), Size: int64(len(data))})
 		content = append(content, data...)
 	}
 	started, err := f.store.Start(f.by(), f.site.AccountID, job, "", f.now)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testkit.NoError(f.t, err)
 
 	for at := 0; at < len(content); at += model.ImportChunk {
 		received, err := f.store.Put(f.t.Context(), f.site.AccountID, started.ID, int64(at), content[at:min(len(content), at+model.ImportChunk)], f.now)
@@ -90,9 +87,7 @@ func (f *jobFixture) start(source model.ImportSource, names ...string) *model.Im
 // run runs the next job, and returns the job after that.
 func (f *jobFixture) run(api bool, id model.ImportJobID) *model.ImportJob {
 	f.t.Helper()
-	if err := runNext(f.t.Context(), f.runner, api); err != nil {
-		f.t.Fatal(err)
-	}
+	testkit.NoError(f.t, runNext(f.t.Context(), f.runner, api))
 	return f.job(id)
 }
 
@@ -107,9 +102,7 @@ func runNext(ctx context.Context, runner *importjob.Runner, api bool) error {
 func (f *jobFixture) job(id model.ImportJobID) *model.ImportJob {
 	f.t.Helper()
 	job, err := f.store.Job(f.t.Context(), f.site.AccountID, id)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testkit.NoError(f.t, err)
 	return job
 }
 
@@ -169,9 +162,7 @@ func TestJobs(t *testing.T) {
 					t.Errorf("undone %+v, error %v", one, err)
 				}
 				f.equal(before)
-				if err := reports.New(f.d).PurgeUndone(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, reports.New(f.d).PurgeUndone(t.Context()))
 				f.wantEmpty()
 			})
 		})
@@ -303,9 +294,7 @@ func TestJobLimits(t *testing.T) {
 		if got := code(try(f.site.ID, model.MaxUpload+1)); got != "upload_too_large" {
 			t.Errorf("a large upload: %q", got)
 		}
-		if err := try(f.site.ID, 5); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, try(f.site.ID, 5))
 		if got := code(try(f.site.ID, 5)); got != "import_in_progress" {
 			t.Errorf("a second job: %q", got)
 		}
@@ -362,9 +351,7 @@ func TestAPIJob(t *testing.T) {
 			job, err := f.store.Start(f.by(), f.site.AccountID, model.ImportJob{
 				SiteID: f.site.ID, Source: model.ImportGoatCounterSums, Address: address, FirstDay: everyDay.Since, LastDay: everyDay.Until,
 			}, goatToken, f.now)
-			if err != nil {
-				f.t.Fatal(err)
-			}
+			testkit.NoError(f.t, err)
 			return job
 		}
 

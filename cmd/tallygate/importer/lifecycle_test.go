@@ -17,6 +17,7 @@ import (
 	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestOverlap checks that a day is imported once, that --since and --until divide an export, and
@@ -48,9 +49,7 @@ func TestOverlap(t *testing.T) {
 
 		o.Since, o.Until = day("2026-02-02"), everyDay.Until
 		rest, err := importer.Read(model.ImportPlausible, names, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		f.store(rest)
 		f.wantTotals(f.report(query()), counts{18, 21, 35, 10, 0, 0}, 10, 7, 0, 0, 1)
 
@@ -84,15 +83,11 @@ func TestInterruptedImport(t *testing.T) {
 
 		// The worker.
 		f.exec("UPDATE report_imports SET state = 0, completed_at = NULL WHERE id = ?", f.store(read).ID)
-		if err := store.AbandonImports(t.Context(), f.now.Add(time.Hour)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, store.AbandonImports(t.Context(), f.now.Add(time.Hour)))
 		if n, err := dbtest.Count(f.d, "report_imports"); n != 1 || err != nil {
 			t.Errorf("%d imports after an hour, error %v", n, err)
 		}
-		if err := store.AbandonImports(t.Context(), f.now.Add(25*time.Hour)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, store.AbandonImports(t.Context(), f.now.Add(25*time.Hour)))
 		f.wantEmpty()
 
 		// A canceled command.
@@ -108,9 +103,7 @@ func TestInterruptedImport(t *testing.T) {
 
 func (f *fixture) exec(statement string, args ...any) {
 	f.t.Helper()
-	if err := dbtest.Exec(f.d, statement, args...); err != nil {
-		f.t.Fatal(err)
-	}
+	testkit.NoError(f.t, dbtest.Exec(f.d, statement, args...))
 }
 
 // TestImportRetention checks that reports of old months are deleted from imports too.
@@ -148,15 +141,11 @@ func TestImportAudit(t *testing.T) {
 		store := reports.New(f.d)
 		read := f.read(model.ImportUmami, fixtures(t, "umami.csv")...)
 		stored, err := store.Import(ctx, f.site.ID, &read.Import, f.now, sites.RecordImport, func(float64) {})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if _, err := store.Import(ctx, f.site.ID, &read.Import, f.now, sites.RecordImport, func(float64) {}); err == nil {
 			t.Error("imported twice")
 		}
-		if err := store.UndoImport(ctx, f.site.ID, stored.ID, sites.RecordImport); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, store.UndoImport(ctx, f.site.ID, stored.ID, sites.RecordImport))
 
 		rows, err := dbtest.Rows[struct{ Change string }](f.d,
 			"SELECT coalesce(before, '') || '>' || coalesce(after, '') AS change FROM audit_log WHERE action = 'import' ORDER BY id")
@@ -204,9 +193,7 @@ func TestTransactionsOfImports(t *testing.T) {
 			transactions := 0
 			_, err := reports.New(f.d).Import(t.Context(), f.site.ID, test.read, f.now, sites.RecordImport, func(float64) {
 				rows, err := dbtest.Rows[int64](f.d, test.query)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, err)
 				if rows[0]-before > test.most {
 					t.Errorf("a transaction has %d, want at most %d: %s", rows[0]-before, test.most, test.query)
 				}

@@ -13,6 +13,7 @@ import (
 	"github.com/tallygate/tallygate/db/reports/segment"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/oracle"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestServices imports files as services and spreadsheets write them, with totals, notes, empty
@@ -85,9 +86,7 @@ func TestServices(t *testing.T) {
 					Day: own.Day(), Visits: []segment.Visit{{VisitKey: key, StartedAt: own, Channel: "direct"}},
 					Views: []segment.View{{VisitKey: key, At: own, ID: 1, Path: "/caf%C3%A9%20menu", Width: model.UnknownWidth, EngagedMS: 20_000}},
 				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, err)
 
 				var names []string
 				for name, content := range test.files {
@@ -144,9 +143,7 @@ func TestManyNames(t *testing.T) {
 		events += fmt.Sprintf("2026-02-01,Кнопка %02d %s,1,1\n", i, strings.Repeat("я", 200))
 	}
 	r, err := importer.Read(model.ImportPlausible, []string{file(t, "imported_visitors.csv", rows), file(t, "imported_custom_events.csv", events)}, everyDay)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if len(r.Notes) != 1 || r.Notes[0].Count != 30 || len(r.Notes[0].Events) != model.MaxNoteEvents || len([]rune(r.Notes[0].Events[0].Name)) != 100 {
 		t.Errorf("notes %+v", r.Notes)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // personal is what a request contains that must not be in the access log. All values are made up
@@ -42,9 +43,7 @@ func sendPersonal(t *testing.T, p *process, siteKey string) {
 	}
 	for _, call := range calls {
 		request, err := http.NewRequest(call.method, call.url, strings.NewReader(call.body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		for name, value := range map[string]string{
 			"Origin": "https://shop.example", "User-Agent": "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.77",
 			"X-Forwarded-For": "198.51.100.77", "Referer": "https://personal-referrer.example/", "Cookie": "x=personal-header",
@@ -55,9 +54,7 @@ func sendPersonal(t *testing.T, p *process, siteKey string) {
 		}
 
 		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		text, _ := io.ReadAll(response.Body)
 		_ = response.Body.Close()
 		if response.StatusCode != call.status {
@@ -76,9 +73,7 @@ func startPersonal(t *testing.T) (p *process, siteKey string) {
 	dir := t.TempDir()
 	authority := filepath.Join(dir, "ca.pem")
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: receiver.Certificate().Raw})
-	if err := os.WriteFile(authority, certificate, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(authority, certificate, 0o600))
 
 	p = start(t, map[string]string{
 		"TALLYGATE_DATA_DIR": dir, "TALLYGATE_SECRET": dbtest.ApplicationKey, "TALLYGATE_TRUSTED_PROXIES": "127.0.0.1",

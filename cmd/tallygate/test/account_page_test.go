@@ -40,9 +40,7 @@ func TestMailedLinksChromium(t *testing.T) {
 			}
 
 			var mail outbox.LinkMail
-			if err := json.Unmarshal([]byte(rows[0].Data), &mail); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, json.Unmarshal([]byte(rows[0].Data), &mail))
 
 			return mail.URL
 		}
@@ -105,9 +103,7 @@ func TestMailedLinksChromium(t *testing.T) {
 func quote(t *testing.T, s string) string {
 	t.Helper()
 	text, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return string(text)
 }
 
@@ -119,15 +115,11 @@ func TestGraphiQLAndIntrospectionAreSettings(t *testing.T) {
 		p := start(t, map[string]string{"TALLYGATE_DATA_DIR": t.TempDir(), "TALLYGATE_GRAPHIQL": on,
 			"TALLYGATE_INTROSPECTION": on}, []string{"control", "data"})
 		request, err := http.NewRequest(http.MethodGet, "http://"+p.addr["control"]+"/graphql", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		request.Header.Set("Accept", "text/html")
 		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		response.Body.Close()
 
@@ -137,23 +129,17 @@ func TestGraphiQLAndIntrospectionAreSettings(t *testing.T) {
 
 		asked, err := http.Post("http://"+p.addr["control"]+"/graphql", "application/json",
 			strings.NewReader(`{"query":"{ __schema { queryType { name } } }"}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		defer asked.Body.Close()
 
 		body, err := io.ReadAll(asked.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if (string(body) == `{"data":{"__schema":{"queryType":{"name":"Query"}}}}`) != (on == "true") {
 			t.Errorf("%s: %s", on, body)
 		}
 
 		file, err := http.Get("http://" + p.addr["control"] + "/graphql/schema.graphqls")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		defer file.Body.Close()
 		schema, err := io.ReadAll(file.Body)
 		if err != nil || (file.StatusCode == 200 && strings.Contains(string(schema), "type Query {")) != (on == "true") {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // unknownUser is what commands print about an address without a user.
@@ -225,9 +226,7 @@ func wantAudit(t *testing.T, databaseURL string, want map[string]string) {
 	t.Helper()
 	rows, err := dbtest.Rows[struct{ Action, Object string }](dbtest.Open(t, databaseURL),
 		"SELECT action, object_kind || ' ' || object_name AS object FROM audit_log WHERE actor_kind = 'COMMAND_LINE'")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	for action, object := range want {
 		if !slices.Contains(rows, struct{ Action, Object string }{action, object}) {
@@ -247,20 +246,14 @@ func post(t *testing.T, p *process, query string) string {
 	t.Helper()
 
 	body, err := json.Marshal(map[string]string{"query": query})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	response, err := http.Post("http://"+p.addr["control"]+"/graphql", "application/json", bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer response.Body.Close()
 
 	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	return string(text)
 }
@@ -274,9 +267,7 @@ func wantUsers(t *testing.T, admin func(want string, args ...string) string) {
 		Operator bool
 		Accounts []struct{ Name, Role string }
 	}
-	if err := json.Unmarshal([]byte(admin("[", "users", "--search", "OPERATOR@", "--json")), &users); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, json.Unmarshal([]byte(admin("[", "users", "--search", "OPERATOR@", "--json")), &users))
 	if len(users) != 1 || users[0].Email != "operator@example.com" || !users[0].Operator || len(users[0].Accounts) == 0 ||
 		users[0].Accounts[0].Role != "OWNER" {
 		t.Errorf("users %+v, want the owner alone", users)

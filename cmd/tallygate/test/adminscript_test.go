@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestAdminScriptReadsSettings checks that tallygate-admin reads the service's settings as systemd 252
@@ -25,17 +27,13 @@ func TestAdminScriptReadsSettings(t *testing.T) {
 		`plain`: `plain`, `pa\\ss\wo"rd`: `pa\sswo"rd`, `"a\\b\"c\$d\x %s"`: `a\b"c$d\x %s`, `'a\b"c$d'`: `a\b"c$d`, ``: ``,
 	} {
 		text := "# a comment \\ with a backslash\nTALLYGATE_SMTP_URL=" + line + "\n"
-		if err := os.WriteFile(settings, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(settings, []byte(text), 0o600))
 		if got, err := exec.Command("sh", "-c", script, "sh", "accounts").CombinedOutput(); err != nil || string(got) != want {
 			t.Errorf("%s is read as %q, %v; want %q", line, got, err, want)
 		}
 	}
 
-	if err := os.WriteFile(settings, []byte("TALLYGATE_SMTP_URL=a\\\nb\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(settings, []byte("TALLYGATE_SMTP_URL=a\\\nb\n"), 0o600))
 	if got, err := exec.Command("sh", "-c", script, "sh", "accounts").CombinedOutput(); err == nil || !strings.Contains(string(got), "ends with a backslash") {
 		t.Errorf("a line that continues: %q, %v", got, err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // applier applies files to an installation.
@@ -37,9 +38,7 @@ func (a *applier) admin(args ...string) (int, string) {
 func (a *applier) apply(text string) (int, string) {
 	a.t.Helper()
 	file := filepath.Join(a.t.TempDir(), "sites.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		a.t.Fatal(err)
-	}
+	testkit.NoError(a.t, os.WriteFile(file, []byte(text), 0o600))
 	return a.admin("apply", file)
 }
 
@@ -48,16 +47,12 @@ func (a *applier) dump() string {
 	a.t.Helper()
 
 	tables, err := dbtest.Tables(a.db)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	testkit.NoError(a.t, err)
 
 	var all []string
 	for _, table := range slices.Sorted(maps.Keys(tables)) {
 		rows, err := dbtest.Dump(a.db, table)
-		if err != nil {
-			a.t.Fatal(err)
-		}
+		testkit.NoError(a.t, err)
 
 		slices.Sort(rows)
 		all = append(all, table+":\n"+strings.Join(rows, "\n"))
@@ -76,9 +71,7 @@ func (a *applier) site(domain string) *model.SiteRules {
 	}
 
 	site, err := sites.New(a.db).Lookup.SiteRulesByKey(a.t.Context(), keys[0])
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	testkit.NoError(a.t, err)
 
 	return site
 }
@@ -107,9 +100,7 @@ func newApplier(t *testing.T, databaseURL string) *applier {
 func documentedExample(t *testing.T) string {
 	t.Helper()
 	operations, err := os.ReadFile("../../../docs/operator/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	found := regexp.MustCompile("(?s)```yaml\n(account:.*?)```").FindStringSubmatch(string(operations))
 	if found == nil {
@@ -159,9 +150,7 @@ example.com: monthlyPageviews: "30000000", was "unlimited"
 		}
 
 		// The owner changes settings that the next file does not name.
-		if err := sites.New(a.db).Sites.AddSiteDomain(t.Context(), site.AccountID, site.ID, "by-hand.example"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, sites.New(a.db).Sites.AddSiteDomain(t.Context(), site.AccountID, site.ID, "by-hand.example"))
 
 		status, out = a.apply("{\n\t\"account\": \"Owner@example.com\",\n\t\"sites\": [\n\t\t{\"domain\": \"EXAMPLE.com.\", \"registeredEvents\": [\"lead\"], \"keyEvents\": [\"purchase\", \"scroll\"],\n" +
 			"\t\t\"excludedAddresses\": [], \"conversionWebhookUrl\": \"\", \"dailyExportUrl\": \"https://example.com/day\", \"name\": null},\n\t\t{\"domain\": \"second.example\", \"automaticEvents\": false}]}")

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // childOf waits for the child of a process, other than the child before, and returns its id.
@@ -125,13 +126,9 @@ func niceOf(file string) int {
 func killScore(t *testing.T, pid int) int {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	score, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return score
 }
 
@@ -157,9 +154,7 @@ func TestHitsGoOnWithoutTheBackgroundProcess(t *testing.T) {
 			eventually(t, p, func() bool { status, _ := readyz(p.addr["control"]); return status == http.StatusOK })
 			awaitResponses(t, p, &count, count.Load()+20)
 
-			if err := syscall.Kill(child, syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, syscall.Kill(child, syscall.SIGKILL))
 			eventually(t, p, func() bool {
 				if status, body := readyz(p.addr["data"]); status != http.StatusOK {
 					t.Fatalf("the data plane is not ready without the child: %d %s", status, body)
@@ -195,15 +190,11 @@ func TestDrainAfterACrash(t *testing.T) {
 	settings["TALLYGATE_DRAIN_DELAY"] = "3s"
 	p := start(t, settings, []string{"control", "data"})
 	child := childOf(t, p, 0)
-	if err := syscall.Kill(child, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, syscall.Kill(child, syscall.SIGKILL))
 	childOf(t, p, child)
 	eventually(t, p, func() bool { status, _ := readyz(p.addr["control"]); return status == http.StatusOK })
 
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	eventually(t, p, func() bool { status, _ := readyz(p.addr["control"]); return status == http.StatusServiceUnavailable })
 	eventually(t, p, func() bool {
 		select {
@@ -271,9 +262,7 @@ func TestFailingBackgroundProcess(t *testing.T) {
 	child := 0
 	eventually(t, p, func() (ok bool) {
 		child = childOf(t, p, child)
-		if err := syscall.Kill(child, syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, syscall.Kill(child, syscall.SIGKILL))
 
 		// The next child may be faster.
 		for range 10 {

@@ -22,18 +22,14 @@ func TestBackupForms(t *testing.T) {
 	program, _, _ := buildOnce(t)
 
 	folder, err := os.MkdirTemp("", "backupforms")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(folder) })
 	copied := filepath.Join(folder, "tallygate")
 	if out, err := exec.Command("cp", program, copied).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	for _, name := range []string{"data", "backups", "other"} {
-		if err := os.Mkdir(filepath.Join(folder, name), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.Mkdir(filepath.Join(folder, name), 0o700))
 	}
 
 	script := `set -e

@@ -158,15 +158,11 @@ func TestKillNeverAcceptsTwice(t *testing.T) {
 				newOwner(t, p).signUp("crash.localhost")
 				d := dbtest.Open(t, databaseURL)
 				owner, err := accounts.New(d).UserByEmail(t.Context(), "owner@crash.localhost")
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, err)
 
 				account = owner.AccountID
 				key, secret, err := sites.New(d).Sitekeys.CreateSitekey(t.Context(), account, "Crash", nil, model.At(time.Now()))
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, err)
 
 				s.sitekey, s.secret = key.Sitekey, secret
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestCells runs the commands of cells, and moves a site that a running process serves, and an
@@ -55,9 +56,7 @@ func TestCells(t *testing.T) {
 
 		// Processes may not know a new cell for a while.
 		created := func(at model.Instant) {
-			if err := dbtest.Exec(d, "UPDATE cells SET created_at = ?", at); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, dbtest.Exec(d, "UPDATE cells SET created_at = ?", at))
 		}
 		created(model.At(time.Now().Add(time.Hour)))
 		admin("tallygate: move site", "move-site", site.SiteKey, "--to", "2")

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // seenWithin is the time within which another process must notice a change. It is well below the
@@ -31,14 +32,10 @@ func (f *follower) post(path, bearer string, body any) string {
 	f.t.Helper()
 
 	text, err := json.Marshal(body)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testkit.NoError(f.t, err)
 
 	request, err := http.NewRequest(http.MethodPost, "http://"+f.data+path, bytes.NewReader(text))
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testkit.NoError(f.t, err)
 
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Origin", "https://shop.example")
@@ -48,15 +45,11 @@ func (f *follower) post(path, bearer string, body any) string {
 	}
 
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testkit.NoError(f.t, err)
 	defer response.Body.Close()
 
 	answer, err := io.ReadAll(response.Body)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testkit.NoError(f.t, err)
 
 	return fmt.Sprintf("%d %s", response.StatusCode, bytes.TrimSpace(answer))
 }
@@ -140,9 +133,7 @@ func TestChangesReachAnotherProcess(t *testing.T) {
 				file := filepath.Join(t.TempDir(), "sites.yaml")
 
 				text := "account: owner@shop.example\nsites:\n- domain: shop.example\n  registeredEvents: [lead, signup]\n"
-				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 				if out, err := newCommand(settings, "admin", "apply", file).CombinedOutput(); err != nil {
 					t.Fatalf("admin apply: %v\n%s", err, out)
 				}

@@ -30,9 +30,7 @@ func TestCommonDatabaseAway(t *testing.T) {
 
 		restricted := dbtest.RestrictedURL(t, databaseURL)
 		owner, role := dbtest.Open(t, databaseURL), roleOf(t, restricted)
-		if err := dbtest.Exec(owner, "GRANT USAGE ON SCHEMA cell_2 TO "+role); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(owner, "GRANT USAGE ON SCHEMA cell_2 TO "+role))
 
 		common := newCable(t, restricted)
 		settings["TALLYGATE_ROLES"] = "data"
@@ -108,9 +106,7 @@ func TestCommonDatabaseAway(t *testing.T) {
 func roleOf(t *testing.T, databaseURL string) string {
 	t.Helper()
 	u, err := url.Parse(databaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return u.User.Username()
 }
 
@@ -118,18 +114,14 @@ func roleOf(t *testing.T, databaseURL string) string {
 func nameOf(t *testing.T, databaseURL string) string {
 	t.Helper()
 	u, err := url.Parse(databaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return strings.TrimPrefix(u.Path, "/")
 }
 
 // readOnly sets whether new connections of a role or to a database can only read.
 func readOnly(t *testing.T, owner *db.DB, of, value string) {
 	t.Helper()
-	if err := dbtest.Exec(owner, "ALTER "+of+" SET default_transaction_read_only = ?", value); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, dbtest.Exec(owner, "ALTER "+of+" SET default_transaction_read_only = ?", value))
 }
 
 // siteInSecondCell creates a second cell with a site, and returns the site's key.
@@ -144,9 +136,7 @@ func siteInSecondCell(t *testing.T, settings map[string]string, databaseURL stri
 
 	admin("cells", "add")
 	d := dbtest.Open(t, databaseURL)
-	if err := dbtest.Exec(d, "UPDATE cells SET created_at = 0"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, dbtest.Exec(d, "UPDATE cells SET created_at = 0"))
 	site := dbtest.NewOwnSite(t, d, "crash.localhost")
 	admin("move-site", site.SiteKey, "--to", "2")
 	return site.SiteKey
@@ -199,9 +189,7 @@ type cable struct {
 func newCable(t *testing.T, databaseURL string) *cable {
 	t.Helper()
 	u, err := url.Parse(databaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	c := &cable{addr: dbtest.FreeAddress(t), database: u.Host}
 	c.plug(t)
 	t.Cleanup(c.pull)
@@ -214,9 +202,7 @@ func newCable(t *testing.T, databaseURL string) *cable {
 func (c *cable) plug(t *testing.T) {
 	t.Helper()
 	listener, err := net.Listen("tcp", c.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.listener, c.addr = listener, listener.Addr().String()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestConfigureSite runs docs/owner/configure-site.sh: with only an API token it creates a site to which
@@ -155,24 +156,18 @@ func await(t *testing.T, addr, secret, want string) {
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		request, err := http.NewRequest(http.MethodPost, "http://"+addr+"/server.php",
 			strings.NewReader(`{"event":"lead","ip":"198.51.100.7","user_agent":"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		request.Header.Set("Authorization", "Bearer "+secret)
 		request.Header.Set("Content-Type", "application/json")
 
 		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		body, err := io.ReadAll(response.Body)
 		response.Body.Close()
 
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if got = fmt.Sprintf("%d %s", response.StatusCode, strings.TrimSpace(string(body))); got == want {
 			return
 		}

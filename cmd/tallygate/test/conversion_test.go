@@ -26,6 +26,7 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/redistest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // shop is a running service, in one process or several, with a site whose purchases are sent to a
@@ -61,10 +62,8 @@ func openShop(tb testing.TB, databaseURL string, dataRedis, workerRedis string, 
 	tb.Cleanup(receiver.Close)
 	dir := tb.TempDir()
 	ca := filepath.Join(dir, "ca.pem")
-	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: receiver.Certificate().Raw}),
-		0o600); err != nil {
-		tb.Fatal(err)
-	}
+	testkit.NoError(tb, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: receiver.Certificate().Raw}),
+		0o600))
 
 	settings := func(redisURL string, roles ...config.Role) *config.Config {
 		return &config.Config{
@@ -93,9 +92,7 @@ func serveApp(tb testing.TB, c *config.Config) *serve.App {
 	tb.Helper()
 
 	a, err := serve.Open(tb.Context(), c, slog.New(slog.DiscardHandler))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testkit.NoError(tb, err)
 
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -116,9 +113,7 @@ func makeSite(tb testing.TB, d *db.DB, url string) (siteKey string) {
 	at, secret, on := model.At(time.Now()), "a secret of the site", true
 	user, err := accounts.New(d).SignUp(tb.Context(), model.SignupsOpen, model.Account{Name: "a", CreatedAt: at},
 		model.User{Email: "owner@shop.example", PasswordHash: "-", CreatedAt: at})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testkit.NoError(tb, err)
 
 	site, err := sites.New(d).Sites.CreateSite(tb.Context(), model.Site{AccountID: user.AccountID, SiteKey: model.NewSiteKey(),
 		Domain: "shop.example", Name: "shop",
@@ -129,9 +124,7 @@ func makeSite(tb testing.TB, d *db.DB, url string) (siteKey string) {
 	if err == nil {
 		err = sites.New(d).Sites.SetConversionWebhook(tb.Context(), user.AccountID, site.ID, url, &secret, model.ChangedBy{})
 	}
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testkit.NoError(tb, err)
 
 	return site.SiteKey
 }
@@ -156,24 +149,18 @@ func (s *shop) sendPurchase(id string) (status int, text []byte) {
 
 	body := fmt.Sprintf(`{"k":%q,"t":"event","p":"/thanks","i":"0123456789abcdef","u":{},"w":1000,"l":"en","e":"purchase","m":{"transaction_id":%q,"value":19.9,"currency":"EUR"}}`, s.siteKey, id)
 	request, err := http.NewRequest(http.MethodPost, s.dataURL+"/collect.php", strings.NewReader(body))
-	if err != nil {
-		s.tb.Fatal(err)
-	}
+	testkit.NoError(s.tb, err)
 
 	request.Header.Set("Content-Type", "text/plain")
 	request.Header.Set("Origin", "https://shop.example")
 	request.Header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0")
 
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		s.tb.Fatal(err)
-	}
+	testkit.NoError(s.tb, err)
 	defer response.Body.Close()
 
 	text, err = io.ReadAll(response.Body)
-	if err != nil {
-		s.tb.Fatal(err)
-	}
+	testkit.NoError(s.tb, err)
 
 	return response.StatusCode, text
 }

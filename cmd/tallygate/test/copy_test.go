@@ -68,9 +68,7 @@ func (r *rotation) wantFigures(p *process, want map[string]string) {
 func (r *rotation) fillHistory() {
 	r.t.Helper()
 	d, err := db.Open(r.database)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	testkit.NoError(r.t, err)
 	defer d.Close()
 	d.UseApplicationKey([]byte(firstKey))
 
@@ -78,12 +76,8 @@ func (r *rotation) fillHistory() {
 	if err != nil || len(rows) != 1 {
 		r.t.Fatal(rows, err)
 	}
-	if err := dbtest.Exec(d, "DELETE FROM report_days"); err != nil {
-		r.t.Fatal(err)
-	}
-	if err := history.Fill(r.t.Context(), d, rows[0], time.Now().UTC().Truncate(24*time.Hour)); err != nil {
-		r.t.Fatal(err)
-	}
+	testkit.NoError(r.t, dbtest.Exec(d, "DELETE FROM report_days"))
+	testkit.NoError(r.t, history.Fill(r.t.Context(), d, rows[0], time.Now().UTC().Truncate(24*time.Hour)))
 }
 
 // move copies the installation, and returns the settings of a service on the copy.
@@ -239,9 +233,7 @@ func TestCopyInterrupted(t *testing.T) {
 	}
 
 	target := dbtest.Open(t, killed)
-	if err := dbtest.Exec(target, "DROP SCHEMA public CASCADE; CREATE SCHEMA public"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, dbtest.Exec(target, "DROP SCHEMA public CASCADE; CREATE SCHEMA public"))
 	if status, _, log := tallygate(t, r.settings, "admin", "copy", "--to", killed); status != 0 {
 		t.Fatalf("the copy into the emptied database: exit status %d, %s", status, log)
 	}
@@ -249,9 +241,7 @@ func TestCopyInterrupted(t *testing.T) {
 	for _, table := range []string{"pageviews", "visits", "events", "report_segments"} {
 		source := dbtest.Open(t, r.database)
 		want, err := dbtest.Count(source, table)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if got, err := dbtest.Count(target, table); got != want || err != nil {
 			t.Errorf("%s: %d rows, %v; want %d", table, got, err, want)
 		}
@@ -266,9 +256,7 @@ func (r *rotation) killedCopy() string {
 		postgres := dbtest.EmptyPostgresURL(r.t)
 		target := dbtest.Open(r.t, postgres)
 		cmd := newCommand(r.settings, "admin", "copy", "--to", postgres)
-		if err := cmd.Start(); err != nil {
-			r.t.Fatal(err)
-		}
+		testkit.NoError(r.t, cmd.Start())
 
 		began := func() bool { // until then the table is missing
 			rows, err := dbtest.Rows[string](target, "SELECT value FROM settings WHERE name = 'copy_of'")

@@ -26,24 +26,18 @@ const sqlitePage = 4096
 func damage(t *testing.T, path string) {
 	t.Helper()
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer file.Close()
 
 	info, err := file.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	for at := int64(2 * sqlitePage); at < info.Size(); at += 7 * sqlitePage {
 		if _, err := file.WriteAt(bytes.Repeat([]byte{0xa5}, 60), at); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := file.Sync(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, file.Sync())
 }
 
 // restored returns an installation. Its data folder has a database file and the application key
@@ -53,18 +47,14 @@ func (i *installation) restored(file string) *installation {
 	other := &installation{T: i.T, settings: settingsFor(i.T, "sqlite:")}
 	dir := filepath.Join(i.TempDir(), "data")
 	other.settings["TALLYGATE_DATA_DIR"] = dir
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		i.Fatal(err)
-	}
+	testkit.NoError(i, os.Mkdir(dir, 0o700))
 
 	for from, to := range map[string]string{file: "tallygate.sqlite", i.path("secret"): "secret"} {
 		content, err := os.ReadFile(from)
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, to), content, 0o600)
 		}
-		if err != nil {
-			i.Fatal(err)
-		}
+		testkit.NoError(i, err)
 	}
 
 	return other
@@ -75,9 +65,7 @@ func (i *installation) restored(file string) *installation {
 func (i *installation) wantRefused(reason string) {
 	i.Helper()
 	before, err := os.ReadFile(i.path("tallygate.sqlite"))
-	if err != nil {
-		i.Fatal(err)
-	}
+	testkit.NoError(i, err)
 
 	for range 2 {
 		status, _, logged := tallygate(i.T, i.settings, "serve")
@@ -161,9 +149,7 @@ func TestEmptyFileBesideTheKey(t *testing.T) {
 	t.Parallel()
 	i := embedded(t)
 	empty := filepath.Join(t.TempDir(), "empty")
-	if err := os.WriteFile(empty, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(empty, nil, 0o600))
 	i.wantCommand(4, "the file is empty", "admin", "verify-backup", empty)
 
 	other := i.restored(empty)
@@ -183,9 +169,7 @@ func TestKeyWithoutDatabase(t *testing.T) {
 	delete(i.settings, "TALLYGATE_DATABASE_URL")
 
 	away := filepath.Join(t.TempDir(), "tallygate.sqlite")
-	if err := os.Rename(i.path("tallygate.sqlite"), away); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.Rename(i.path("tallygate.sqlite"), away))
 	before := i.contents()
 	refusal := "there is no database at " + i.path("tallygate.sqlite") + ", and the application key " + i.path("secret")
 	for _, line := range []string{"serve", "migrate", "migrate --check", "admin accounts", "admin create-account a@example.com --name A"} {
@@ -197,14 +181,10 @@ func TestKeyWithoutDatabase(t *testing.T) {
 	}
 
 	// The two ways out.
-	if err := os.Rename(away, i.path("tallygate.sqlite")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.Rename(away, i.path("tallygate.sqlite")))
 	start(t, i.settings, []string{"control", "data"}).signal(syscall.SIGTERM)
 	for _, name := range []string{"tallygate.sqlite", "secret"} {
-		if err := os.Remove(i.path(name)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.Remove(i.path(name)))
 	}
 	start(t, i.settings, []string{"control", "data"}).signal(syscall.SIGTERM)
 }
@@ -214,9 +194,7 @@ func TestKeyWithoutDatabase(t *testing.T) {
 func TestMissingKeyIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	i := embedded(t)
-	if err := os.Remove(i.path("secret")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.Remove(i.path("secret")))
 
 	for range 2 {
 		i.wantCommand(4, "this configuration has none", "serve")
@@ -250,9 +228,7 @@ func TestIncidentDamagePostgres(t *testing.T) {
 	p.signal(syscall.SIGTERM)
 
 	d, err := db.Open(i.settings["TALLYGATE_DATABASE_URL"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	var index string
 	err = d.Write.NewRaw("SELECT pg_relation_filepath('sites_pkey')").Scan(t.Context(), &index)
 	for _, statement := range []string{"CREATE EXTENSION amcheck", "CHECKPOINT"} {
@@ -260,19 +236,13 @@ func TestIncidentDamagePostgres(t *testing.T) {
 			err = dbtest.Exec(d, statement)
 		}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
+	testkit.NoError(t, d.Close())
 	i.wantNoFinding("error database-damaged")
 
 	server.Crash()
 	overwritePages(t, filepath.Join(server.DataDir(), index))
-	if err := server.Restart(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, server.Restart())
 
 	i.wantFinding("error database-damaged")
 	p = start(t, i.settings, []string{"control", "data"})
@@ -283,15 +253,11 @@ func TestIncidentDamagePostgres(t *testing.T) {
 func overwritePages(t *testing.T, path string) {
 	t.Helper()
 	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	for at := 0; at < len(content); at += 8192 {
 		copy(content[at:], bytes.Repeat([]byte{0xa5}, 24))
 	}
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(path, content, 0o600))
 }
 
 // wantNoFinding checks that the doctor does not report a finding.

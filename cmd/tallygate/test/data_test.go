@@ -64,14 +64,10 @@ func TestAdminData(t *testing.T) {
 		may := model.At(time.Date(2026, 5, 10, 0, 0, 0, 0, time.UTC))
 		now := model.At(time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC))
 
-		if err := retention.New(d).EnsurePartitions(t.Context(), may); err != nil {
-			t.Fatal(err)
-		}
-		if err := dbtest.Exec(d,
+		testkit.NoError(t, retention.New(d).EnsurePartitions(t.Context(), may))
+		testkit.NoError(t, dbtest.Exec(d,
 			"INSERT INTO events (site_id, at, id, visitor, n, name, path) VALUES (1, ?, 1, 1, 1, 'a', '/')",
-			now); err != nil {
-			t.Fatal(err)
-		}
+			now))
 		if dropped, err := retention.New(d).DropOldData(t.Context(), now, 5); err != nil || dropped.Partitions == 0 {
 			t.Fatalf("%+v, %v", dropped, err)
 		}
@@ -90,9 +86,7 @@ func testRotation(t *testing.T, settings map[string]string) {
 	folder := t.TempDir()
 	copies := func() []string {
 		files, err := filepath.Glob(filepath.Join(folder, "*"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		return files
 	}
 
@@ -122,9 +116,7 @@ func testRotation(t *testing.T, settings map[string]string) {
 
 	repeating := newCommand(settings, "admin", "backup", t.TempDir(), "--keep", "1", "--every", "24h")
 	folder = repeating.Args[len(repeating.Args)-5]
-	if err := dbtest.StartBound(repeating); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, dbtest.StartBound(repeating))
 	testkit.Await(t, "a copy", func() bool {
 		files := copies()
 		return len(files) == 1 && strings.HasSuffix(files[0], ".sqlite")

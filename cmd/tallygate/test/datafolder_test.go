@@ -15,6 +15,7 @@ import (
 	"github.com/tallygate/tallygate/cmd/tallygate/database"
 	"github.com/tallygate/tallygate/cmd/tallygate/secret"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestFileModes checks that only the owner can read the database's files, with any umask and after
@@ -36,9 +37,7 @@ func TestFileModes(t *testing.T) {
 			names := []string{"tallygate.sqlite", "tallygate.sqlite-wal", "tallygate.sqlite-shm", "secret", "lock"}
 
 			if test.folder != 0 {
-				if err := os.Mkdir(dir, test.folder); err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, os.Mkdir(dir, test.folder))
 			}
 
 			// Leave the files as a killed earlier version does.
@@ -48,9 +47,7 @@ func TestFileModes(t *testing.T) {
 				p.kill()
 
 				for _, name := range names[:3] {
-					if err := os.Chmod(filepath.Join(dir, name), test.file); err != nil {
-						t.Fatal(err)
-					}
+					testkit.NoError(t, os.Chmod(filepath.Join(dir, name), test.file))
 				}
 			}
 
@@ -118,22 +115,16 @@ func crash(t *testing.T) *crashed {
 func awaitFreeFolder(t *testing.T, dir string) {
 	t.Helper()
 	lock, err := os.Open(filepath.Join(dir, "lock"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer lock.Close()
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, syscall.Flock(int(lock.Fd()), syscall.LOCK_EX))
 }
 
 // isUncopied reports whether the log holds commits that are missing in the database file.
 func (c *crashed) isUncopied(t *testing.T) bool {
 	t.Helper()
 	index, err := os.ReadFile(c.database + "-shm")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	// The two numbers are the last frame and the last copied frame.
 	return string(index[16:20]) != string(index[96:100])
 }
@@ -161,12 +152,8 @@ func TestLostLog(t *testing.T) {
 
 			c := uncopied(t)
 			log, err := os.ReadFile(c.database + "-wal")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := test.tamper(c); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
+			testkit.NoError(t, test.tamper(c))
 
 			// A refusal must leave the files unchanged.
 			for range 2 {
@@ -179,9 +166,7 @@ func TestLostLog(t *testing.T) {
 
 			// Restore the right file.
 			if test.name == "cut off" {
-				if err := os.WriteFile(c.database+"-wal", log, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, os.WriteFile(c.database+"-wal", log, 0o600))
 
 				p := start(t, c.settings, []string{"control", "data"})
 				o := newOwner(t, p)
@@ -221,9 +206,7 @@ func (c *crashed) refused(t *testing.T) (status int, log string) {
 	var stderr bytes.Buffer
 	cmd := newCommand(c.settings, "serve")
 	cmd.Stderr = &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, cmd.Start())
 
 	// A timeout shows as status -1.
 	serves := time.AfterFunc(patience/4, func() { cmd.Process.Kill() })
@@ -257,9 +240,7 @@ func TestAcceptedLossIsShown(t *testing.T) {
 	t.Parallel()
 
 	c := wholeWithoutLog(t, uncopied)
-	if err := os.Remove(c.database + "-wal"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.Remove(c.database+"-wal"))
 
 	c.settings["TALLYGATE_ACCEPT_LOST_LOG"] = "true"
 	p := start(t, c.settings, []string{"control", "data"})
@@ -327,9 +308,7 @@ func TestNoFalseAlarm(t *testing.T) {
 	p = quiet("after clean stops", c.settings)
 
 	backup := filepath.Join(t.TempDir(), "tallygate.sqlite")
-	if err := dbtest.Exec(dbtest.Open(t, "sqlite:"+c.database), fmt.Sprintf("VACUUM INTO '%s'", backup)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, dbtest.Exec(dbtest.Open(t, "sqlite:"+c.database), fmt.Sprintf("VACUUM INTO '%s'", backup)))
 
 	p.kill()
 	restored := map[string]string{"TALLYGATE_DATA_DIR": filepath.Dir(backup)}
@@ -343,9 +322,7 @@ func TestNoFalseAlarm(t *testing.T) {
 	if err == nil {
 		err = os.WriteFile(filepath.Join(filepath.Dir(backup), secret.File), key, 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	p = quiet("a restored backup", restored)
 	o := newOwner(t, p)
@@ -360,9 +337,7 @@ func TestLogAndIndexMissing(t *testing.T) {
 
 	c := wholeWithoutLog(t, crash)
 	for _, name := range []string{"-wal", "-shm"} {
-		if err := os.Remove(c.database + name); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.Remove(c.database+name))
 	}
 
 	p := start(t, c.settings, []string{"control", "data"})
@@ -394,14 +369,10 @@ func (c *crashed) isWholeWithoutLog(t *testing.T) bool {
 	t.Helper()
 
 	file, err := os.ReadFile(c.database)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	alone := filepath.Join(t.TempDir(), "alone.sqlite")
-	if err := os.WriteFile(alone, file, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(alone, file, 0o600))
 
 	checked, err := dbtest.Rows[string](dbtest.Open(t, "sqlite:"+alone), "PRAGMA quick_check")
 	return err == nil && len(checked) == 1 && checked[0] == "ok"

@@ -35,9 +35,7 @@ func TestDemoPurchaseChromium(t *testing.T) {
 			defer p.kill()
 
 			_, port, err := net.SplitHostPort(p.addr["demo"])
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 
 			shop := "http://demo.localhost:" + port
 			page := browsertest.New(t, browsertest.Host("demo.localhost", "http://"+p.addr["demo"])).
@@ -92,9 +90,7 @@ func TestDemoFormChromium(t *testing.T) {
 	p := start(t, map[string]string{"TALLYGATE_DATA_DIR": t.TempDir(), "TALLYGATE_DEMO_ADDR": "127.0.0.1:0"},
 		[]string{"control", "data", "demo"}, "demo")
 	_, port, err := net.SplitHostPort(p.addr["demo"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	browser := browsertest.New(t, browsertest.Host("demo.localhost", "http://"+p.addr["demo"]))
 	open := func() *browsertest.Page {
@@ -133,9 +129,7 @@ func TestDemoFormChromium(t *testing.T) {
 	} {
 		response, err := http.PostForm("http://"+p.addr["demo"]+"/contact",
 			url.Values{"service-captcha-response": {fault.token}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		answer, err := io.ReadAll(response.Body)
 		response.Body.Close()

@@ -62,12 +62,8 @@ func TestDeployComposeClusterRealRedis(t *testing.T) {
 	cmd := exec.Command(requireTool(t, command[0]), append(command[1:], "--port", "0", "--unixsocket", filepath.Join(t.TempDir(), "s"), "--daemonize", "no")...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	ready, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := dbtest.StartBound(cmd); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
+	testkit.NoError(t, dbtest.StartBound(cmd))
 	text := make([]byte, 64<<10)
 	n, _ := io.ReadAtLeast(ready, text, 200)
 	_ = cmd.Process.Kill()

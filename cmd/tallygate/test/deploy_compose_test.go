@@ -49,9 +49,7 @@ func readCompose(t *testing.T, name string, variables map[string]string) compose
 		return variables[regexp.MustCompile(`\w+`).FindString(found)]
 	})
 	var file composeFile
-	if err := yaml.Unmarshal([]byte(text), &file); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, yaml.Unmarshal([]byte(text), &file))
 
 	example := readDeploy(t, "compose/env.example")
 	for variable := range variables {
@@ -137,9 +135,7 @@ func TestDeployComposeOneNode(t *testing.T) {
 	args := slices.Clone(file.Services["backup"].Command)
 	args[slices.Index(args, "/backups")] = folder
 	backup := newCommand(settings, args...)
-	if err := dbtest.StartBound(backup); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, dbtest.StartBound(backup))
 	testkit.Await(t, "a copy", func() bool {
 		copies, err := filepath.Glob(filepath.Join(folder, "*.sqlite"))
 		return err == nil && len(copies) == 1

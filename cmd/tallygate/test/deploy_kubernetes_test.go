@@ -77,9 +77,7 @@ func TestDeployKubernetes(t *testing.T) {
 	deployments := 0
 	for document := range strings.SplitSeq(readDeploy(t, "kubernetes/tallygate.yaml"), "\n---\n") {
 		var m manifest
-		if err := yaml.Unmarshal([]byte(document), &m); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, yaml.Unmarshal([]byte(document), &m))
 		if m.Kind == "ConfigMap" {
 			config = m.Data
 			if config["TALLYGATE_TRUSTED_PROXIES"] != proxiesPlaceholder {

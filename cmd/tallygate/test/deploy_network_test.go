@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestDeployKubernetesNetwork: the network policy selects the pods of all deployments, opens
@@ -24,9 +26,7 @@ func TestDeployKubernetesNetwork(t *testing.T) {
 			}
 		}
 	}
-	if err := yaml.Unmarshal([]byte(readDeploy(t, "kubernetes/networkpolicy.yaml")), &policy); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, yaml.Unmarshal([]byte(readDeploy(t, "kubernetes/networkpolicy.yaml")), &policy))
 
 	open := map[int]bool{}
 	for i, rule := range policy.Spec.Ingress {
@@ -45,16 +45,12 @@ func TestDeployKubernetesNetwork(t *testing.T) {
 			Metadata struct{ Labels map[string]string }
 		}
 		for _, object := range []any{&m, &labels} {
-			if err := yaml.Unmarshal([]byte(document), object); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, yaml.Unmarshal([]byte(document), object))
 		}
 
 		if address := m.Data["TALLYGATE_METRICS_ADDR"]; address != "" {
 			port, err := strconv.Atoi(strings.TrimPrefix(address, ":"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			want[port] = true
 		}
 		if m.Kind != "Deployment" {

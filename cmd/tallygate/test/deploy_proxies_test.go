@@ -42,9 +42,7 @@ func caddy(t *testing.T, file string, nodes map[string]string) (control, data st
 
 	dir := t.TempDir()
 	config := filepath.Join(dir, "Caddyfile")
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(config, []byte(text), 0o600))
 	environment := append(os.Environ(), "APP_HOST="+control, "STATS_HOST="+data, "HOME="+dir, "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
 
 	// The file as shipped.
@@ -58,9 +56,7 @@ func caddy(t *testing.T, file string, nodes map[string]string) (control, data st
 	cmd.Env = environment
 	cmd.Stdout, cmd.Stderr = io.Discard, io.Discard
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := dbtest.StartBound(cmd); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, dbtest.StartBound(cmd))
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -126,18 +122,14 @@ func TestDeployProxies(t *testing.T) {
 			"app.example.com;", "127.0.0.1 app.example.com;",
 			"/etc/letsencrypt/live/example.com/fullchain.pem", filepath.Join(dir, "both.pem"),
 			"/etc/letsencrypt/live/example.com/privkey.pem", filepath.Join(dir, "both.pem")).Replace(text)
-		if err := os.WriteFile(filepath.Join(dir, "tallygate.conf"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(filepath.Join(dir, "tallygate.conf"), []byte(text), 0o600))
 
 		temporary := ""
 		for _, module := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
 			temporary += "\t" + module + "_temp_path " + dir + ";\n"
 		}
 		main := filepath.Join(dir, "nginx.conf")
-		if err := os.WriteFile(main, []byte("events {}\nhttp {\n"+temporary+"\tinclude "+dir+"/tallygate.conf;\n}\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(main, []byte("events {}\nhttp {\n"+temporary+"\tinclude "+dir+"/tallygate.conf;\n}\n"), 0o600))
 
 		arguments := []string{"-p", dir, "-e", filepath.Join(dir, "error.log"), "-c", main, "-g",
 			"daemon off; master_process off; pid " + filepath.Join(dir, "pid") + ";"}
@@ -146,9 +138,7 @@ func TestDeployProxies(t *testing.T) {
 		}
 		cmd := exec.Command(program, arguments...)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-		if err := dbtest.StartBound(cmd); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.StartBound(cmd))
 		t.Cleanup(func() {
 			_ = cmd.Process.Kill()
 			_ = cmd.Wait()

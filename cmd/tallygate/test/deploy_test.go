@@ -30,9 +30,7 @@ const deployFolder = "../../../deploy/"
 func readDeploy(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(deployFolder + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return string(text)
 }
 
@@ -55,9 +53,7 @@ func requireTool(t *testing.T, name string) string {
 func wantFirstHit(t *testing.T, control, data string) {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	// A visitor has another address than the proxies, which the service trusts.
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
 	client := &http.Client{Jar: jar, Timeout: patience, Transport: &http.Transport{DialContext: dialer.DialContext, ForceAttemptHTTP2: true}}
@@ -137,9 +133,7 @@ func TestDeployDockerfile(t *testing.T) {
 
 	program := filepath.Join(out, "tallygate")
 	binary, err := elf.Open(program)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if libraries, err := binary.ImportedLibraries(); err != nil || len(libraries) > 0 || binary.Section(".interp") != nil {
 		t.Errorf("the program is not static: it needs %q, %v", libraries, err)
 	}
@@ -191,9 +185,7 @@ func runAs(t *testing.T, program string, args []string, environment map[string]s
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if os.Getuid() == 0 {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: 65532, Gid: 65532}
-		if err := os.Chown(folder, 65532, 65532); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.Chown(folder, 65532, 65532))
 		for dir := folder; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
 			// The user must reach the folder and the program.
 			if info, err := os.Stat(dir); err == nil && dir != folder {
@@ -204,9 +196,7 @@ func runAs(t *testing.T, program string, args []string, environment map[string]s
 
 	var log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &log, &log
-	if err := dbtest.StartBound(cmd); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, dbtest.StartBound(cmd))
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		if err := cmd.Wait(); err != nil || t.Failed() {
@@ -281,9 +271,7 @@ func TestDeploySystemd(t *testing.T) {
 
 	// systemd checks that the program exists.
 	file := filepath.Join(t.TempDir(), "tallygate.service")
-	if err := os.WriteFile(file, []byte(strings.ReplaceAll(unit, "ExecStart=/usr/local/bin/tallygate", "ExecStart="+program)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(file, []byte(strings.ReplaceAll(unit, "ExecStart=/usr/local/bin/tallygate", "ExecStart="+program)), 0o600))
 	if out, err := exec.Command(analyze, "verify", "--man=no", file).CombinedOutput(); err != nil || strings.Contains(string(out), "tallygate.service") {
 		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
 	}
@@ -330,9 +318,7 @@ func TestDeployBackupTimer(t *testing.T) {
 	folder, data := t.TempDir(), t.TempDir()
 	service, timer := filepath.Join(folder, "tallygate-backup.service"), filepath.Join(folder, "tallygate-backup.timer")
 	for file, text := range map[string]string{service: unit, timer: readDeploy(t, "systemd/tallygate-backup.timer")} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	if out, err := exec.Command(analyze, "verify", "--man=no", service, timer).CombinedOutput(); err != nil || strings.Contains(string(out), "tallygate-backup") {
 		t.Errorf("systemd-analyze verify: %v\n%s", err, out)

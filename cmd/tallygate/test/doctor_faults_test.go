@@ -91,9 +91,7 @@ func TestDoctorSettings(t *testing.T) {
 		}, []string{"error listener-twice"}},
 		{"an address in use", func(i *installation) {
 			listener, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				i.Fatal(err)
-			}
+			testkit.NoError(i, err)
 			go func() {
 				for conn, err := listener.Accept(); err == nil; conn, err = listener.Accept() {
 					conn.Close()
@@ -112,52 +110,34 @@ func TestDoctorSettings(t *testing.T) {
 		{"a folder that cannot be written", set("DATA_DIR", "/proc/tallygate"), []string{"error folder-writable"}},
 		{"a file instead of a folder", func(i *installation) {
 			file := filepath.Join(i.TempDir(), "file")
-			if err := os.WriteFile(file, nil, 0o600); err != nil {
-				i.Fatal(err)
-			}
+			testkit.NoError(i, os.WriteFile(file, nil, 0o600))
 			set("DATA_DIR", file)(i)
 		}, []string{"error folder-access"}},
 		{"files of root", func(i *installation) {
 			if os.Getuid() != 0 {
 				testkit.Missing(i.T, "only root can change a file's owner")
 			}
-			if err := os.Chown(i.path("secret"), 65534, 65534); err != nil {
-				i.Fatal(err)
-			}
+			testkit.NoError(i, os.Chown(i.path("secret"), 65534, 65534))
 		}, []string{"error folder-owner"}},
 		{"a key that others can read", func(i *installation) {
-			if err := os.Chmod(i.path("secret"), 0o644); err != nil {
-				i.Fatal(err)
-			}
+			testkit.NoError(i, os.Chmod(i.path("secret"), 0o644))
 		}, []string{"warning folder-exposed"}},
 		{"salts that others can read", func(i *installation) {
-			if err := os.MkdirAll(i.path("tallygate.sqlite-salts"), 0o700); err != nil {
-				i.Fatal(err)
-			}
-			if err := os.Chmod(i.path("tallygate.sqlite-salts"), 0o755); err != nil {
-				i.Fatal(err)
-			}
+			testkit.NoError(i, os.MkdirAll(i.path("tallygate.sqlite-salts"), 0o700))
+			testkit.NoError(i, os.Chmod(i.path("tallygate.sqlite-salts"), 0o755))
 		}, []string{"warning folder-exposed"}},
 		{"a damaged key", func(i *installation) {
-			if err := os.WriteFile(i.path("secret"), []byte("short\n"), 0o600); err != nil {
-				i.Fatal(err)
-			}
+			testkit.NoError(i, os.WriteFile(i.path("secret"), []byte("short\n"), 0o600))
 		}, []string{"error key-unreadable"}},
 		{"a lost key", func(i *installation) {
-			if err := os.Remove(i.path("secret")); err != nil {
-				i.Fatal(err)
-			}
+			testkit.NoError(i, os.Remove(i.path("secret")))
 		}, []string{"error key-missing"}},
 		{"another key", func(i *installation) {
-			if err := os.WriteFile(i.path("secret"), []byte("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"), 0o600); err != nil {
-				i.Fatal(err)
-			}
+			testkit.NoError(i, os.WriteFile(i.path("secret"), []byte("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"), 0o600))
 		}, []string{"error key-mismatch"}},
 		{"a rotation without its last step", func(i *installation) {
 			key, err := os.ReadFile(i.path("secret"))
-			if err != nil {
-				i.Fatal(err)
-			}
+			testkit.NoError(i, err)
 			set("SECRET", "a-quite-random-KEY-0123456789-of-the-tests", "SECRET_PREVIOUS", strings.TrimSpace(string(key)))(i)
 		}, []string{"warning key-rotation-open"}},
 		{"a previous key that nothing needs", func(i *installation) {
@@ -212,20 +192,14 @@ func TestDoctorSettings(t *testing.T) {
 func (i *installation) dueDelivery(since time.Duration) {
 	i.Helper()
 	d, err := db.Open(db.EmbeddedURL(i.settings["TALLYGATE_DATA_DIR"]))
-	if err != nil {
-		i.Fatal(err)
-	}
+	testkit.NoError(i, err)
 	d.UseApplicationKey([]byte(dbtest.ApplicationKey))
 	site := dbtest.NewOwnSite(i.T, d, "shop.example")
 	at := int64(model.At(time.Now().Add(-since)))
 	err = dbtest.Exec(d, "INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body) "+
 		"VALUES (?, 1, 'conversion', 'sale', 'pending', 0, ?, ?, '{}')", site.ID, at, at)
-	if err != nil {
-		i.Fatal(err)
-	}
-	if err := d.Close(); err != nil {
-		i.Fatal(err)
-	}
+	testkit.NoError(i, err)
+	testkit.NoError(i, d.Close())
 }
 
 // TestDoctorLostLog: a SQLite log that was removed after a kill is found, and kept as evidence.
@@ -235,9 +209,7 @@ func TestDoctorLostLog(t *testing.T) {
 	c := uncopied(t) // a log that was copied as a whole is no loss
 	i := &installation{T: t, settings: c.settings}
 	onlyForOwner(t, i.settings["TALLYGATE_DATA_DIR"])
-	if err := os.Remove(i.path("tallygate.sqlite-wal")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.Remove(i.path("tallygate.sqlite-wal")))
 
 	for range 2 { // the first run leaves what the second one finds
 		if findings, status := i.examine(); !slices.Equal(findings, []string{"error log-lost"}) || status != 1 {
@@ -270,16 +242,12 @@ func (i *installation) mount(size string) {
 	})
 
 	moved := filepath.Join(disk, "data")
-	if err := os.CopyFS(moved, os.DirFS(i.settings["TALLYGATE_DATA_DIR"])); err != nil {
-		i.Fatal(err)
-	}
+	testkit.NoError(i, os.CopyFS(moved, os.DirFS(i.settings["TALLYGATE_DATA_DIR"])))
 	onlyForOwner(i.T, moved)
 	set("DATA_DIR", moved)(i)
 
 	if size == "20m" {
-		if err := os.WriteFile(filepath.Join(disk, "filler"), make([]byte, 8<<20), 0o600); err != nil {
-			i.Fatal(err)
-		}
+		testkit.NoError(i, os.WriteFile(filepath.Join(disk, "filler"), make([]byte, 8<<20), 0o600))
 	}
 }
 
@@ -308,15 +276,9 @@ func TestDoctorRealRedis(t *testing.T) {
 		{"its snapshots fail", func(i *installation) {
 			server := redistest.New(i.T)
 			dir, err := server.Client().ConfigGet(i.Context(), "dir").Result()
-			if err != nil {
-				i.Fatal(err)
-			}
-			if err := os.RemoveAll(dir["dir"]); err != nil {
-				i.Fatal(err)
-			}
-			if err := server.Client().BgSave(i.Context()).Err(); err != nil {
-				i.Fatal(err)
-			}
+			testkit.NoError(i, err)
+			testkit.NoError(i, os.RemoveAll(dir["dir"]))
+			testkit.NoError(i, server.Client().BgSave(i.Context()).Err())
 			for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 				if info := server.Client().Info(i.Context(), "persistence").Val(); strings.Contains(info, "rdb_last_bgsave_status:err") {
 					break
@@ -434,14 +396,10 @@ func (i *installation) forward(client string) {
 	i.Helper()
 	request, err := http.NewRequest(http.MethodPost, "http://"+i.settings["TALLYGATE_CONTROL_ADDR"]+"/graphql",
 		strings.NewReader(`{"query": "{ viewer { email } }"}`))
-	if err != nil {
-		i.Fatal(err)
-	}
+	testkit.NoError(i, err)
 	request.Header = http.Header{"Content-Type": {"application/json"}, "X-Forwarded-For": {client}}
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		i.Fatal(err)
-	}
+	testkit.NoError(i, err)
 	response.Body.Close()
 }
 

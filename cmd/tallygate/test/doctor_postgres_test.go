@@ -31,9 +31,7 @@ func (i *installation) restrictedWithCell() (owner *db.DB) {
 
 	u, _ := url.Parse(i.settings["TALLYGATE_DATABASE_URL"])
 	for _, grant := range []string{"USAGE ON SCHEMA", "SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON ALL TABLES IN SCHEMA"} {
-		if err := dbtest.Exec(owner, "GRANT "+grant+" cell_2 TO "+u.User.Username()); err != nil {
-			i.Fatal(err)
-		}
+		testkit.NoError(i, dbtest.Exec(owner, "GRANT "+grant+" cell_2 TO "+u.User.Username()))
 	}
 	return owner
 }
@@ -86,18 +84,14 @@ func TestDoctorPostgres(t *testing.T) {
 			u, _ := url.Parse(owner)
 			u.Path = "/" + i.databaseName()
 			d := dbtest.Open(i.T, u.String())
-			if err := dbtest.Exec(d, "DROP TABLE events_"+next); err != nil {
-				i.Fatal(err)
-			}
+			testkit.NoError(i, dbtest.Exec(d, "DROP TABLE events_"+next))
 		}, []string{"warning postgres-partitions"}},
 		{"a role without a right", func(i *installation) {
 			owner := dbtest.Open(i.T, i.settings["TALLYGATE_DATABASE_URL"])
 			restricted(i)
 			set("NO_MIGRATE", "true")(i)
 			u, _ := url.Parse(i.settings["TALLYGATE_DATABASE_URL"])
-			if err := dbtest.Exec(owner, "REVOKE DELETE ON sessions FROM "+u.User.Username()); err != nil {
-				i.Fatal(err)
-			}
+			testkit.NoError(i, dbtest.Exec(owner, "REVOKE DELETE ON sessions FROM "+u.User.Username()))
 		}, []string{"error postgres-rights"}},
 		{"a cell with all rights", func(i *installation) { i.addCell() }, nil},
 		{"a role without the schema of a cell", func(i *installation) {
@@ -112,17 +106,13 @@ func TestDoctorPostgres(t *testing.T) {
 		{"a role without a right in a cell", func(i *installation) {
 			owner := i.restrictedWithCell()
 			u, _ := url.Parse(i.settings["TALLYGATE_DATABASE_URL"])
-			if err := dbtest.Exec(owner, "REVOKE INSERT ON cell_2.captcha_spent FROM "+u.User.Username()); err != nil {
-				i.Fatal(err)
-			}
+			testkit.NoError(i, dbtest.Exec(owner, "REVOKE INSERT ON cell_2.captcha_spent FROM "+u.User.Username()))
 		}, []string{"error postgres-rights"}},
 		{"no partition of a cell for next month", func(i *installation) {
 			owner := i.restrictedWithCell()
 			now := time.Now().UTC()
 			next := time.Date(now.Year(), now.Month()+1, 1, 0, 0, 0, 0, time.UTC).Format("200601")
-			if err := dbtest.Exec(owner, "DROP TABLE cell_2.visits_"+next); err != nil {
-				i.Fatal(err)
-			}
+			testkit.NoError(i, dbtest.Exec(owner, "DROP TABLE cell_2.visits_"+next))
 		}, []string{"warning postgres-partitions"}},
 		{"a role that may not change the tables of a cell", func(i *installation) {
 			owner := i.restrictedWithCell()
@@ -133,9 +123,7 @@ func TestDoctorPostgres(t *testing.T) {
 				"DO $$ DECLARE t regclass; BEGIN FOR t IN SELECT oid FROM pg_class WHERE relnamespace = 'public'::regnamespace " +
 					"AND relkind IN ('r', 'p') LOOP EXECUTE 'ALTER TABLE ' || t || ' OWNER TO " + u.User.Username() + "'; END LOOP; END $$",
 			} {
-				if err := dbtest.Exec(owner, statement); err != nil {
-					i.Fatal(err)
-				}
+				testkit.NoError(i, dbtest.Exec(owner, statement))
 			}
 		}, []string{"warning postgres-ddl"}},
 		{"no worker for a cell", func(i *installation) {
@@ -149,9 +137,7 @@ func TestDoctorPostgres(t *testing.T) {
 			restricted(i)
 			set("NO_MIGRATE", "true")(i)
 			u, _ := url.Parse(i.settings["TALLYGATE_DATABASE_URL"])
-			if err := dbtest.Exec(owner, "ALTER ROLE "+u.User.Username()+" CONNECTION LIMIT 10"); err != nil {
-				i.Fatal(err)
-			}
+			testkit.NoError(i, dbtest.Exec(owner, "ALTER ROLE "+u.User.Username()+" CONNECTION LIMIT 10"))
 		}, []string{"error postgres-connections"}},
 		{"a key in the folder alone", func(i *installation) {
 			delete(i.settings, "TALLYGATE_SECRET")
@@ -193,9 +179,7 @@ func TestDoctorPostgres(t *testing.T) {
 				i.query("ALTER SYSTEM SET " + setting + " = off")
 			}
 			i.server.Crash()
-			if err := i.server.Restart(); err != nil {
-				i.Fatal(err)
-			}
+			testkit.NoError(i, i.server.Restart())
 			i.settings = onPostgres(i.T, i.server).settings
 		}, []string{"error postgres-fsync", "error postgres-full-page-writes", "warning postgres-autovacuum"}},
 	}, func(t *testing.T) *installation { return onPostgres(t, server) })

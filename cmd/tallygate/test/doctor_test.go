@@ -87,9 +87,7 @@ func embedded(t *testing.T) *installation {
 
 	prepared.once.Do(func() {
 		dir, err := os.MkdirTemp("", "tallygate-doctor-")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		settings := settingsFor(t, "sqlite:")
 		settings["TALLYGATE_DATA_DIR"] = filepath.Join(dir, "data")
 		start(t, settings, []string{"control", "data"}).signal(syscall.SIGTERM)
@@ -98,9 +96,7 @@ func embedded(t *testing.T) *installation {
 
 	settings := settingsFor(t, "sqlite:")
 	settings["TALLYGATE_DATA_DIR"] = filepath.Join(t.TempDir(), "data")
-	if err := os.CopyFS(settings["TALLYGATE_DATA_DIR"], os.DirFS(filepath.Join(prepared.dir, "data"))); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.CopyFS(settings["TALLYGATE_DATA_DIR"], os.DirFS(filepath.Join(prepared.dir, "data"))))
 	onlyForOwner(t, settings["TALLYGATE_DATA_DIR"])
 
 	// On a busy machine the folder may be older than the clock may advance.
@@ -121,9 +117,7 @@ func onlyForOwner(t *testing.T, dir string) {
 		}
 		return os.Chmod(path, 0o600)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 }
 
 // path returns a file in the data folder.
@@ -140,15 +134,9 @@ func (i *installation) exec(statement string, args ...any) {
 	}
 
 	d, err := db.Open(url)
-	if err != nil {
-		i.Fatal(err)
-	}
-	if err := dbtest.Exec(d, statement, args...); err != nil {
-		i.Fatal(err)
-	}
-	if err := d.Close(); err != nil {
-		i.Fatal(err)
-	}
+	testkit.NoError(i, err)
+	testkit.NoError(i, dbtest.Exec(d, statement, args...))
+	testkit.NoError(i, d.Close())
 }
 
 // startPostgres starts a PostgreSQL server, which commits durably as in production or not.
@@ -159,15 +147,11 @@ func startPostgres(t *testing.T, durable bool) *pgserver.Server {
 		testkit.Missing(t, "PostgreSQL's server programs are not installed: "+err.Error())
 	}
 	server, err := pgserver.Start(bin, pgserver.Options{Durable: durable})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	t.Cleanup(server.Stop)
 
 	template, err := server.CreateDatabase(t.Context(), "prepared")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if status, _, log := tallygate(t, settingsFor(t, template), "migrate"); status != 0 {
 		t.Fatal(log)
 	}
@@ -195,23 +179,15 @@ var databases atomic.Int64
 func (i *installation) query(statement string) {
 	i.Helper()
 	d, err := db.Open(i.server.URL())
-	if err != nil {
-		i.Fatal(err)
-	}
-	if err := dbtest.Exec(d, statement); err != nil {
-		i.Fatal(err)
-	}
-	if err := d.Close(); err != nil {
-		i.Fatal(err)
-	}
+	testkit.NoError(i, err)
+	testkit.NoError(i, dbtest.Exec(d, statement))
+	testkit.NoError(i, d.Close())
 }
 
 // databaseName returns the name of the installation's database.
 func (i *installation) databaseName() string {
 	u, err := url.Parse(i.settings["TALLYGATE_DATABASE_URL"])
-	if err != nil {
-		i.Fatal(err)
-	}
+	testkit.NoError(i, err)
 	return strings.TrimPrefix(u.Path, "/")
 }
 
@@ -221,9 +197,7 @@ func (i *installation) trust() *testAuthority {
 	if i.ca == nil {
 		i.ca = newTestAuthority(i.T)
 		file := filepath.Join(i.TempDir(), "ca.pem")
-		if err := os.WriteFile(file, i.ca.pem, 0o600); err != nil {
-			i.Fatal(err)
-		}
+		testkit.NoError(i, os.WriteFile(file, i.ca.pem, 0o600))
 		i.settings["SSL_CERT_FILE"] = file
 	}
 	return i.ca
@@ -242,9 +216,7 @@ func (i *installation) mailServer(withTLS bool) {
 	}
 
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		i.Fatal(err)
-	}
+	testkit.NoError(i, err)
 	go server.Serve(listener)
 	i.Cleanup(func() { server.Close() })
 
@@ -311,9 +283,7 @@ func (i *installation) tlsProxy(target, name string, lifetime time.Duration, pas
 	}
 
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		i.Fatal(err)
-	}
+	testkit.NoError(i, err)
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == i.withoutPath {
 			http.NotFound(w, r)

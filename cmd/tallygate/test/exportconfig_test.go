@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // fullConfig is a file in the form of "admin export-config", in which every setting differs from
@@ -308,9 +309,7 @@ func wantClassified(t *testing.T, a *applier) {
 	t.Helper()
 
 	tables, err := dbtest.Tables(a.db)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	for _, table := range slices.Sorted(maps.Keys(tables)) {
 		columns, hasSettings := settingColumns[table]
@@ -328,9 +327,7 @@ func wantClassified(t *testing.T, a *applier) {
 			case isExported:
 				values, err := dbtest.Rows[string](a.db, fmt.Sprintf("SELECT DISTINCT CAST(%s AS text) FROM %s WHERE %[1]s IS NOT NULL",
 					column, table))
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, err)
 				if blank := table == "sites"; len(values) == 0 || blank && len(values) == 1 && !nullInBlank[column] {
 					t.Errorf("fullConfig has no value of its own for %s.%s: %q", table, column, values)
 				}

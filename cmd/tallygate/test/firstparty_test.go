@@ -147,9 +147,7 @@ func (w *website) handler() http.Handler {
 func serveTLS(t *testing.T, handler http.Handler, file string) (addr string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	server := &http.Server{Handler: handler}
 	ended := make(chan error, 1)
 	go func() { ended <- server.ServeTLS(listener, file, file) }()
@@ -178,9 +176,7 @@ func snippet(t *testing.T, name string, replacements ...string) string {
 func writeFile(t *testing.T, dir, name, text string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -190,9 +186,7 @@ func runProxy(t *testing.T, addr string, cmd *exec.Cmd) (origin string) {
 	t.Helper()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
-	if err := dbtest.StartBound(cmd); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, dbtest.StartBound(cmd))
 	t.Cleanup(func() {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		_ = cmd.Wait()
@@ -287,9 +281,7 @@ new Miniflare({ modules: true, modulesRoot: '.', scriptPath: 'cloudflare.mjs', m
 		writeFile(t, dir, "package.json", `{"type": "module"}`)
 		writeFile(t, dir, "proxy.js", snippet(t, "next.mjs"))
 		writeFile(t, dir, "forward.mjs", snippet(t, "forward.mjs", "https://stats.example.com", "http://"+w.plain))
-		if err := os.Mkdir(filepath.Join(dir, "app"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.Mkdir(filepath.Join(dir, "app"), 0o700))
 		writeFile(t, filepath.Join(dir, "app"), "layout.jsx", `export default ({ children }) => <html lang="en"><body>{children}</body></html>;`)
 		writeFile(t, filepath.Join(dir, "app"), "page.jsx", `export default () => <p>Shop</p>;`)
 
@@ -350,9 +342,7 @@ func hasModule(name string) bool {
 // linkModules lets the programs of a folder import npm packages.
 func linkModules(t *testing.T, dir string) {
 	t.Helper()
-	if err := os.Symlink(os.Getenv(modulesFolder), filepath.Join(dir, "node_modules")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.Symlink(os.Getenv(modulesFolder), filepath.Join(dir, "node_modules")))
 }
 
 // edgeFiles writes the handlers of the platforms to a folder, with the test's server.
@@ -401,9 +391,7 @@ var evaluated = map[string]string{
 func call(t *testing.T, client *http.Client, method, address, origin, body string) (status int, header http.Header, answer string) {
 	t.Helper()
 	request, err := http.NewRequest(method, address, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	request.Host = websiteHost + ":" + request.URL.Port()
 	request.Header = http.Header{
 		"Cookie":          {"session=secret-of-the-shop"},
@@ -419,14 +407,10 @@ func call(t *testing.T, client *http.Client, method, address, origin, body strin
 		request.Header.Set("Content-Type", "text/plain;charset=UTF-8")
 	}
 	response, err := client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return response.StatusCode, response.Header, string(text)
 }
 
@@ -572,9 +556,7 @@ const websiteProxy, websiteProxyInDocument = "127.0.0.7", "198.51.100.7"
 func addedLine(t *testing.T, line string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../../docs/owner/first-party.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if !strings.Contains(string(text), "`"+line+"`") {
 		t.Fatalf("the document has no %q", line)
 	}
@@ -637,14 +619,10 @@ func TestProxyKeepsAddressesOfWebsites(t *testing.T) {
 func forwardedBy(t *testing.T, client *http.Client, origin string, requests *sync.Map) string {
 	t.Helper()
 	request, err := http.NewRequest(http.MethodPost, origin+"/collect.php", strings.NewReader("{}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	request.Header = http.Header{"X-Id": {"1"}, "X-Forwarded-For": {"203.0.113.9"}, "Origin": {"https://shop.example.com"}}
 	response, err := client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	response.Body.Close()
 	found, ok := requests.LoadAndDelete("1")
 	if !ok || response.StatusCode != http.StatusNoContent {

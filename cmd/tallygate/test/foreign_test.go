@@ -9,6 +9,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/migrations"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestForeignDatabase: the service and doctor refuse a database of another program with a sentence,
@@ -21,15 +22,11 @@ func TestForeignDatabase(t *testing.T) {
 			databaseURL = db.EmbeddedURL(i.settings["TALLYGATE_DATA_DIR"])
 		}
 		d, err := db.Open(databaseURL)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if _, err := d.Write.ExecContext(t.Context(), "CREATE TABLE wp_posts (id integer)"); err != nil {
 			t.Fatal(err)
 		}
-		if err := d.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, d.Close())
 
 		i.wantFinding("error database-foreign")
 		for _, command := range []string{"serve", "migrate", "migrate --check", "serve --no-migrate"} {
@@ -51,9 +48,7 @@ func TestForeignDatabase(t *testing.T) {
 func TestFileThatIsNoDatabase(t *testing.T) {
 	t.Parallel()
 	i := embedded(t)
-	if err := os.WriteFile(i.path("tallygate.sqlite"), []byte(strings.Repeat("this is no database ", 1000)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(i.path("tallygate.sqlite"), []byte(strings.Repeat("this is no database ", 1000)), 0o600))
 	for _, name := range []string{"tallygate.sqlite-wal", "tallygate.sqlite-shm"} {
 		_ = os.Remove(filepath.Join(i.settings["TALLYGATE_DATA_DIR"], name))
 	}

@@ -51,9 +51,7 @@ func TestReadinessReadsSettings(t *testing.T) {
 		for _, table := range []string{"site_domains", "sitekeys"} {
 			rename := func(from, to string) {
 				t.Helper()
-				if err := dbtest.Exec(d, "ALTER TABLE "+from+" RENAME TO "+to); err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, dbtest.Exec(d, "ALTER TABLE "+from+" RENAME TO "+to))
 			}
 
 			rename(table, "away")
@@ -109,9 +107,7 @@ func TestReadyOnFullDisk(t *testing.T) {
 	awaitLog(t, p, `"msg":"not ready","reason":"database not writable"`)
 	t.Logf("a full disk was noticed after %v", took)
 
-	if err := os.Remove(filler); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.Remove(filler))
 
 	awaitReady(t, p, http.StatusOK)
 }
@@ -121,9 +117,7 @@ func fill(t *testing.T, name string) {
 	t.Helper()
 
 	file, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer file.Close()
 
 	for size := 1 << 20; size > 0; {
@@ -147,9 +141,7 @@ func TestReadyOnReadOnlyServer(t *testing.T) {
 			`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = on', current_database()); END $$`,
 			"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()",
 		} {
-			if err := dbtest.Exec(d, statement); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, dbtest.Exec(d, statement))
 		}
 
 		// The connections that were cut can be noticed first.
@@ -181,9 +173,7 @@ func TestDrainDelay(t *testing.T) {
 			site := newOwner(t, p).signUp("crash.localhost")
 			signalled := time.Now()
 
-			if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 
 			for _, role := range []string{"control", "data"} {
 				for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // sourceNAT forwards connections to an address from an address of its own, and returns where it
@@ -24,9 +25,7 @@ func sourceNAT(t *testing.T, to, own string) (addr string) {
 	t.Helper()
 
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(own)}}
 	var connections sync.WaitGroup
@@ -147,14 +146,10 @@ func (a *attack) challenge(t *testing.T) {
 func (a *attack) signIn(t *testing.T, n int) {
 	query := fmt.Sprintf(`mutation { signIn(input: {email: "unknown%d@example.com", password: "a wrong password"}) { viewer { email } userErrors { code } } }`, n)
 	body, err := json.Marshal(map[string]string{"query": query})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	response, err := a.client.Post("https://app.example.com/graphql", "application/json", bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer response.Body.Close()
 
 	answer, err := io.ReadAll(response.Body)
@@ -194,9 +189,7 @@ func TestProxyHiddenClients(t *testing.T) {
 				// The attacker and the owner are in different networks, both untrusted.
 				attacker, owner := clientTo(t, addr, roots, "127.0.7.7"), clientTo(t, addr, roots, "127.0.8.8")
 				jar, err := cookiejar.New(nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, err)
 				owner.Jar = jar
 				o := &testOwner{t: t, control: "https://app.example.com", http: owner}
 				site := o.signUp("crash.localhost")

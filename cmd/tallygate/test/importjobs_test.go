@@ -115,9 +115,7 @@ func (o *importer) startImport(content []byte) {
 		piece := content[at:min(len(content), at+model.ImportChunk)]
 		address := fmt.Sprintf("%s/products/analytics/api/import.php?job_id=%s&offset=%d", o.control, o.job, at)
 		request, err := http.NewRequestWithContext(o.t.Context(), http.MethodPut, address, bytes.NewReader(piece))
-		if err != nil {
-			o.t.Fatal(err)
-		}
+		testkit.NoError(o.t, err)
 		response, err := o.http.Do(request)
 		if err != nil || response.StatusCode != http.StatusOK {
 			o.t.Fatalf("upload of piece %d: %+v, error %v", at, response, err)
@@ -272,9 +270,7 @@ func TestLargeImport(t *testing.T) {
 func (f *importFleet) memory(name string) int {
 	f.t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", f.worker.cmd.Process.Pid))
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testkit.NoError(f.t, err)
 	for line := range strings.Lines(string(text)) {
 		if value, ok := strings.CutPrefix(line, name+":"); ok {
 			var kb int

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestImportCommands checks the operator's commands: a dry run changes nothing, a damaged file is
@@ -42,9 +43,7 @@ func TestImportCommands(t *testing.T) {
 		run(true, "The site has no imports.", "imports", "--site", site.SiteKey)
 
 		damaged := filepath.Join(t.TempDir(), "imported_pages.csv")
-		if err := os.WriteFile(damaged, []byte("date,page,visitors,pageviews\n2026-02-05,/,1,many\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(damaged, []byte("date,page,visitors,pageviews\n2026-02-05,/,1,many\n"), 0o600))
 		run(false, "imported_pages.csv, line 2: pageviews is not a number", append(export, damaged)...)
 		run(true, "The site has no imports.", "imports", "--site", site.SiteKey)
 
@@ -60,9 +59,7 @@ func TestImportCommands(t *testing.T) {
 		sums := []string{"import", "--site", site.SiteKey, "--from", "goatcounter-api", "http://127.0.0.1:1"}
 		run(false, "goatcounter-api takes the address of one GoatCounter site, and a token by --token-file", sums...)
 		token := filepath.Join(t.TempDir(), "token")
-		if err := os.WriteFile(token, []byte("secret-token\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(token, []byte("secret-token\n"), 0o600))
 		run(false, "api/v0/me: Get \"http://127.0.0.1:1/api/v0/me\": dial tcp", append(sums, "--token-file", token)...)
 		run(false, `there is no site with the key "0000`, "imports", "--site", strings.Repeat("0", 32))
 	})

@@ -31,9 +31,7 @@ func (v *visitor) send(node *process) int {
 	v.Helper()
 	v.sent++
 	status, err := sendPageview(http.DefaultClient, node.addr["data"], v.key, fmt.Sprint("/", v.sent))
-	if err != nil {
-		v.Fatal(err)
-	}
+	testkit.NoError(v, err)
 	if status == http.StatusNoContent {
 		v.acked++
 	}
@@ -97,9 +95,7 @@ func TestIncidentFullDisk(t *testing.T) {
 	v.await(p, http.StatusServiceUnavailable)
 	i.wantFinding("error disk-full")
 
-	if err := os.Remove(filler); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.Remove(filler))
 	v.await(p, http.StatusNoContent)
 	awaitReady(t, p, http.StatusOK)
 	v.wantAll(owner, site.ID)
@@ -172,9 +168,7 @@ func TestIncidentDatabaseLost(t *testing.T) {
 	awaitReady(t, p, http.StatusServiceUnavailable)
 	i.wantFinding("error database-unreachable")
 
-	if err := server.Restart(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, server.Restart())
 	v.await(p, http.StatusNoContent)
 	awaitReady(t, p, http.StatusOK)
 	v.wantAll(owner, site.ID)
@@ -231,14 +225,10 @@ func TestIncidentLeaks(t *testing.T) {
 		t.Helper()
 		body := strings.NewReader(`{"event": "signup", "ip": "198.51.100.7", "user_agent": "Mozilla/5.0 (X11; Linux x86_64)"}`)
 		request, err := http.NewRequest(http.MethodPost, "http://"+p.addr["data"]+"/server.php", body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		request.Header.Set("Authorization", "Bearer "+secret)
 		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		response.Body.Close()
 		return response.StatusCode
 	}

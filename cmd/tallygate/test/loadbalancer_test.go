@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // loadBalancer is one of the shipped examples in docs/operator/proxies.
@@ -99,9 +100,7 @@ func (b loadBalancer) start(t *testing.T, nodes map[string]string) (addr string,
 	}
 
 	example, err := os.ReadFile("../../../docs/operator/proxies/" + b.file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	dir = t.TempDir()
 	roots = writeCertificate(t, filepath.Join(dir, "both.pem"))
@@ -118,19 +117,13 @@ func (b loadBalancer) start(t *testing.T, nodes map[string]string) (addr string,
 	file := filepath.Join(dir, b.file)
 	stats := dbtest.FreeAddress(t)
 	text = strings.NewReplacer("PORT", port, "STATS", stats).Replace(text)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "stats"), []byte(stats), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	testkit.NoError(t, os.WriteFile(filepath.Join(dir, "stats"), []byte(stats), 0o600))
 
 	cmd := exec.Command(program, b.args(dir, file)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, cmd.Start())
 
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
@@ -177,9 +170,7 @@ func writeCertificate(t *testing.T, file string) *x509.CertPool {
 	t.Helper()
 
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "example.com"},
@@ -187,19 +178,13 @@ func writeCertificate(t *testing.T, file string) *x509.CertPool {
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	both := append(certificate, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})...)
-	if err := os.WriteFile(file, both, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(file, both, 0o600))
 
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(certificate)
@@ -211,9 +196,7 @@ func awaitHAProxyServer(t *testing.T, dir string) {
 	t.Helper()
 
 	stats, err := os.ReadFile(filepath.Join(dir, "stats"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	state := ""
 	for deadline := time.Now().Add(patience); !strings.Contains(state, ",UP,"); time.Sleep(50 * time.Millisecond) {
@@ -222,15 +205,11 @@ func awaitHAProxyServer(t *testing.T, dir string) {
 		}
 
 		conn, err := net.Dial("tcp", string(stats))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		fmt.Fprint(conn, "show stat data 4 -1\n")
 		answer, err := io.ReadAll(conn)
 		conn.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		state = ""
 		for line := range strings.Lines(string(answer)) {
@@ -286,9 +265,7 @@ func TestProxyWithoutReadyNodes(t *testing.T) {
 		var node string
 		for deadline, right := time.Now().Add(patience), 0; right < 20; {
 			response, err := client.Get(fmt.Sprintf("https://stats.example.com/svc.js?%d", right))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			text, _ := io.ReadAll(response.Body)
 			_ = response.Body.Close()
 
@@ -332,9 +309,7 @@ func TestProxyHashesBySite(t *testing.T) {
 				t.Helper()
 				calls++
 				request, err := http.NewRequest(http.MethodPost, "https://"+host+path, strings.NewReader("{}"))
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, err)
 
 				id := fmt.Sprint(calls)
 				maps.Copy(request.Header, header)
@@ -342,9 +317,7 @@ func TestProxyHashesBySite(t *testing.T) {
 				request.Header.Set("X-Forwarded-For", "203.0.113.9")
 
 				response, err := client.Do(request)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, err)
 				response.Body.Close()
 
 				found, ok := requests.Load(id)
@@ -443,9 +416,7 @@ func callEachSite(t *testing.T, client *http.Client) {
 	var group sync.WaitGroup
 	for i := range severalSites {
 		request, err := http.NewRequest(http.MethodPost, "https://stats.example.com/collect.php", strings.NewReader("{}"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		request.Header.Set("Origin", fmt.Sprintf("https://shop%d.example", i))
 
 		group.Go(func() {

@@ -37,9 +37,7 @@ func mainJob(t *testing.T, settings map[string]string) {
 	settings["TALLYGATE_DEMO_ADDR"] = "127.0.0.1:0"
 	p := start(t, settings, []string{"control", "data", "demo"}, "demo")
 	_, port, err := net.SplitHostPort(p.addr["demo"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	shop := "http://demo.localhost:" + port
 

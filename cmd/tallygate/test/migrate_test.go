@@ -12,6 +12,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestMigratePlanAndCheck checks what the command prints before, during and after a migration.
@@ -55,9 +56,7 @@ func TestMigratePlanAndCheck(t *testing.T) {
 			"INSERT INTO settings (name, value) VALUES ('oldest_program', '99990101_000001_later') " +
 				"ON CONFLICT (name) DO UPDATE SET value = excluded.value",
 		} {
-			if err := dbtest.Exec(d, statement); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, dbtest.Exec(d, statement))
 		}
 
 		migrate("migrations of a newer program: 1", tooOld, "--check")
@@ -98,9 +97,7 @@ func TestMigrateReportsChangeNothing(t *testing.T) {
 	unchanged("after a kill")
 
 	// A log that was copied without its index is read, too.
-	if err := os.Remove(i.path("tallygate.sqlite-shm")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.Remove(i.path("tallygate.sqlite-shm")))
 	i.wantCommand(0, "pending migrations: 0", "migrate", "--check")
 }
 
@@ -108,9 +105,7 @@ func TestMigrateReportsChangeNothing(t *testing.T) {
 func (i *installation) contents() map[string]string {
 	i.Helper()
 	names, err := filepath.Glob(i.path("*"))
-	if err != nil {
-		i.Fatal(err)
-	}
+	testkit.NoError(i, err)
 
 	files := make(map[string]string)
 	for _, name := range names {
@@ -118,9 +113,7 @@ func (i *installation) contents() map[string]string {
 			continue
 		}
 		text, err := os.ReadFile(name)
-		if err != nil {
-			i.Fatal(err)
-		}
+		testkit.NoError(i, err)
 		files[name] = string(text)
 	}
 	return files

@@ -11,6 +11,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/migrations"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestMissingDatabase checks that commands which need the service's database create none: neither a
@@ -30,9 +31,7 @@ func TestMissingDatabase(t *testing.T) {
 
 		const key = "00000000000000000000000000000000"
 		file := filepath.Join(t.TempDir(), "sites.yaml")
-		if err := os.WriteFile(file, []byte("account: a@example.com\nsites: []\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(file, []byte("account: a@example.com\nsites: []\n"), 0o600))
 
 		for _, line := range []string{
 			"admin reset-password a@example.com", "admin invite b@example.com --account a@example.com",
@@ -63,9 +62,7 @@ func TestMissingDatabase(t *testing.T) {
 		}
 		if settings["TALLYGATE_DATABASE_URL"] != "" {
 			d, err := db.Open(databaseURL)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			if exists, err := migrations.HasSchema(t.Context(), d); exists || err != nil {
 				t.Errorf("the tables were created: %t, %v", exists, err)
 			}

@@ -132,29 +132,21 @@ func startPrometheus(t *testing.T, targets ...string) *prometheus {
 	program, dir, addr := prometheusProgram(t, "prometheus"), t.TempDir(), dbtest.FreeAddress(t)
 
 	shipped, err := os.ReadFile(filepath.Join(monitoring, "prometheus.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	rules, err := filepath.Abs(filepath.Join(monitoring, "rules.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	text := strings.NewReplacer("scrape_interval: 15s", "scrape_interval: 1s", "- rules.yaml", "- "+rules,
 		"- 127.0.0.1:9091", "- "+strings.Join(targets, "\n          - ")).Replace(string(shipped))
 	text = "global:\n  evaluation_interval: 1s\n" + text
 	file := filepath.Join(dir, "prometheus.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 
 	cmd := exec.Command(program, "--config.file="+file, "--storage.tsdb.path="+filepath.Join(dir, "data"),
 		"--web.listen-address="+addr, "--log.level=warn")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -228,9 +220,7 @@ func dashboardExpressions(t *testing.T) map[string]string {
 	if err == nil {
 		err = json.Unmarshal(text, &dashboard)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	all := make(map[string]string)
 	for _, panel := range dashboard.Panels {
@@ -306,9 +296,7 @@ func testPrometheus(t *testing.T) {
 		if status, err := sendPageview(http.DefaultClient, visitor.data, site.SiteKey, "/"); err != nil || status != http.StatusNoContent {
 			t.Fatal(status, err)
 		}
-		if err := visitor.once(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, visitor.once())
 
 		clear(missing)
 		for panel, expr := range expressions {

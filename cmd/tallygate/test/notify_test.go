@@ -31,9 +31,7 @@ func TestControlNotifiesRealRedis(t *testing.T) {
 		})
 
 		jar, err := cookiejar.New(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		owner := &testOwner{t: t, control: "http://" + a.Addr("control"), http: &http.Client{Jar: jar, Timeout: patience}}
 		site := owner.signUp("shop.example")
@@ -49,9 +47,7 @@ func TestControlNotifiesRealRedis(t *testing.T) {
 			&sent)
 
 		ids, err := keys.New(a.DB()).NodeIDs(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		_, id, ok := ids.ParseDelivery(sent.SendTestWebhook.Delivery.ID)
 		if !ok {
@@ -59,9 +55,7 @@ func TestControlNotifiesRealRedis(t *testing.T) {
 		}
 
 		options, err := redis.ParseURL(redisURL)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		client := redis.NewClient(options)
 		defer client.Close()

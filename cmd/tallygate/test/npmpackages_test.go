@@ -38,9 +38,7 @@ func openNpmProject(t *testing.T) *npmProject {
 		wantProgram(t, program)
 	}
 	installed, err := filepath.Abs(npmApps + "/node_modules")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if _, err := os.Stat(installed + "/.package-lock.json"); err != nil {
 		testkit.Missing(t, "the packages of frontend-assets/test/packages are not installed; make setup does it")
 	}
@@ -49,9 +47,7 @@ func openNpmProject(t *testing.T) *npmProject {
 
 	// Node looks for a package in the folders above, too, so the frameworks need no copy.
 	above := t.TempDir()
-	if err := os.Symlink(installed, filepath.Join(above, "node_modules")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.Symlink(installed, filepath.Join(above, "node_modules")))
 	p := &npmProject{t: t, folder: filepath.Join(above, "project"), env: os.Environ()}
 	for _, app := range []string{"plain", "react", "vue", "svelte"} {
 		p.copy(filepath.Join(npmApps, app), app)
@@ -80,9 +76,7 @@ func packNpm(t *testing.T) []string {
 
 		for _, name := range []string{"analytics", "captcha"} {
 			path, err := filepath.Abs(repositoryRoot + "/bin/packages/tallygate-" + name + "-1.2.3.tgz")
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			paths, contents = append(paths, path), append(contents, readNpmFile(t, path))
 		}
 		return paths, contents
@@ -99,29 +93,21 @@ func packNpm(t *testing.T) []string {
 func readNpmFile(t *testing.T, path string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return data
 }
 
 func (p *npmProject) write(name string, data []byte) {
 	p.t.Helper()
 	path := filepath.Join(p.folder, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		p.t.Fatal(err)
-	}
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		p.t.Fatal(err)
-	}
+	testkit.NoError(p.t, os.MkdirAll(filepath.Dir(path), 0o755))
+	testkit.NoError(p.t, os.WriteFile(path, data, 0o600))
 }
 
 func (p *npmProject) copy(from, to string) {
 	p.t.Helper()
 	entries, err := os.ReadDir(from)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	testkit.NoError(p.t, err)
 	for _, entry := range entries {
 		p.write(filepath.Join(to, entry.Name()), readNpmFile(p.t, filepath.Join(from, entry.Name())))
 	}

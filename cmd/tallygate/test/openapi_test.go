@@ -13,6 +13,7 @@ import (
 	assets "github.com/tallygate/tallygate/frontend-assets"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/openapitest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestOpenAPI checks how the data listener serves its OpenAPI document, and that it takes the
@@ -23,23 +24,17 @@ func TestOpenAPI(t *testing.T) {
 	p := start(t, settingsFor(t, dbtest.SQLiteURL(t)), []string{"control", "data"})
 	send := func(method, path string, header ...string) (*http.Response, []byte) {
 		request, err := http.NewRequest(method, "http://"+p.addr["data"]+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		for i := 0; i < len(header); i += 2 {
 			request.Header.Set(header[i], header[i+1])
 		}
 
 		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		defer response.Body.Close()
 
 		body, err := io.ReadAll(response.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		return response, body
 	}
 

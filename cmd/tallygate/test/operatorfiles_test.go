@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/tools/countrytest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // operatorFiles are the paths of an operator's files by setting.
@@ -29,9 +30,7 @@ func newOperatorFiles(t *testing.T, built time.Time) operatorFiles {
 		"TALLYGATE_DATA_CENTRE_FILE":   []byte("192.0.2.0/24\n"),
 	} {
 		files[setting] = filepath.Join(dir, setting)
-		if err := os.WriteFile(files[setting], content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(files[setting], content, 0o600))
 	}
 	return files
 }
@@ -40,12 +39,8 @@ func newOperatorFiles(t *testing.T, built time.Time) operatorFiles {
 func (f operatorFiles) replace(t *testing.T, setting string, content []byte) {
 	t.Helper()
 	next := f[setting] + ".new"
-	if err := os.WriteFile(next, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(next, f[setting]); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(next, content, 0o600))
+	testkit.NoError(t, os.Rename(next, f[setting]))
 }
 
 // TestOperatorFilesAtStart checks that a start with a faulty file ends with one line that names the
@@ -185,17 +180,13 @@ func TestDoctorFiles(t *testing.T) {
 		{"old countries", days(61), nil, []string{"warning geo-file-old"}},
 		{"old lists", days(1), func(t *testing.T, f operatorFiles) {
 			for _, setting := range []string{"TALLYGATE_REFERRER_SPAM_FILE", "TALLYGATE_DATA_CENTRE_FILE"} {
-				if err := os.Chtimes(f[setting], days(181), days(181)); err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, os.Chtimes(f[setting], days(181), days(181)))
 			}
 		}, []string{"warning data-centre-file-old", "warning referrer-spam-file-old"}},
 		{"faulty", days(1), func(t *testing.T, f operatorFiles) {
 			f.replace(t, "TALLYGATE_GEO_FILE", countrytest.Owners(t, time.Now()))
 			f.replace(t, "TALLYGATE_DATA_CENTRE_FILE", []byte("example.org\n"))
-			if err := os.Remove(f["TALLYGATE_REFERRER_SPAM_FILE"]); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, os.Remove(f["TALLYGATE_REFERRER_SPAM_FILE"]))
 		}, []string{"error data-centre-file", "error geo-file", "error referrer-spam-file"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

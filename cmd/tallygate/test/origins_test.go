@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // ask sends a request with a Host header, and returns the response with its body.
@@ -14,9 +15,7 @@ func ask(t *testing.T, method, url, host, origin, body string) (*http.Response, 
 	t.Helper()
 
 	request, err := http.NewRequest(method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	request.Host = host
 	request.Header.Set("Content-Type", "application/json")
@@ -28,15 +27,11 @@ func ask(t *testing.T, method, url, host, origin, body string) (*http.Response, 
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Timeout: patience}
 	response, err := client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer response.Body.Close()
 
 	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	return response, string(text)
 }

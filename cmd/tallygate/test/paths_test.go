@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestUnknownPaths checks that unknown paths are 404 in JSON for each method, without a redirect.
@@ -19,21 +20,15 @@ func TestUnknownPaths(t *testing.T) {
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	send := func(method, path, body string) (*http.Response, string) {
 		request, err := http.NewRequest(method, "http://"+p.addr["data"]+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		request.Header.Set("Origin", "https://shop.example")
 		response, err := client.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		defer response.Body.Close()
 
 		text, err := io.ReadAll(response.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		return response, string(text)
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // startPooler starts PgBouncer in transaction mode before the server of an address, and returns the
@@ -30,9 +31,7 @@ func startPooler(t *testing.T, databaseURL string) string {
 	}
 
 	server, err := url.Parse(databaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	addr := dbtest.FreeAddress(t)
 	_, port, _ := net.SplitHostPort(addr)
 	password, _ := server.User.Password()
@@ -49,9 +48,7 @@ max_client_conn = 200
 `, server.Hostname(), server.Port(), server.User.Username(), password, port)
 
 	file := filepath.Join(t.TempDir(), "pgbouncer.ini")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 
 	args := []string{file}
 	if os.Getuid() == 0 {
@@ -60,9 +57,7 @@ max_client_conn = 200
 	cmd := exec.Command(program, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -100,9 +95,7 @@ func TestProxyPooler(t *testing.T) {
 	send := func() int {
 		t.Helper()
 		status, err := sendPageview(http.DefaultClient, data.addr["data"], site.SiteKey, "/pooled")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		return status
 	}
 	for range 20 {

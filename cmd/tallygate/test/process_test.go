@@ -27,6 +27,7 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/openapitest"
 	"github.com/tallygate/tallygate/tools/programtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // asProgram is the environment variable that makes the test binary behave as the program. Most
@@ -83,14 +84,10 @@ func start(t *testing.T, settings map[string]string, roles []string, args ...str
 	p := &process{t: t, done: make(chan struct{}), urls: make(chan listening, 100), addr: make(map[string]string)}
 	p.cmd = newCommand(settings, args...)
 	logs, err := p.cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	p.cmd.Stdout = &p.out
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, p.cmd.Start())
 
 	go p.follow(logs)
 	t.Cleanup(func() {
@@ -234,9 +231,7 @@ type testOwner struct {
 func newOwner(t *testing.T, p *process) *testOwner {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return &testOwner{t: t, control: "http://" + p.addr["control"], http: &http.Client{Jar: jar, Timeout: patience}}
 }
 
@@ -245,14 +240,10 @@ func (o *testOwner) do(query string, data any) {
 	o.t.Helper()
 
 	body, err := json.Marshal(map[string]string{"query": query})
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	testkit.NoError(o.t, err)
 
 	response, err := o.http.Post(o.control+"/graphql", "application/json", bytes.NewReader(body))
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	testkit.NoError(o.t, err)
 	defer response.Body.Close()
 
 	var answer struct {
@@ -349,9 +340,7 @@ func (o *testOwner) download(query string) []byte {
 	o.t.Helper()
 
 	response, err := o.http.Get(o.control + "/products/analytics/api/export.php?" + query)
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	testkit.NoError(o.t, err)
 	defer response.Body.Close()
 
 	body, err := io.ReadAll(response.Body)

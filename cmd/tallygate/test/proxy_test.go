@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestUnknownProxyIsReported checks that requests forwarded by a loopback peer cause one log line
@@ -26,15 +28,11 @@ func TestUnknownProxyIsReported(t *testing.T) {
 				body := fmt.Sprintf(`{"k":"%s","t":"pageview","p":"/"}`, site.SiteKey)
 				request, err := http.NewRequest(http.MethodPost, "http://"+p.addr["data"]+"/collect.php",
 					strings.NewReader(body))
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, err)
 
 				request.Header = http.Header{"Origin": {"https://proxy.localhost"}, "X-Forwarded-For": {"203.0.113.9"}}
 				response, err := http.DefaultClient.Do(request)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, err)
 
 				response.Body.Close()
 
@@ -46,14 +44,10 @@ func TestUnknownProxyIsReported(t *testing.T) {
 			// Each process knows its own listener.
 			request, err := http.NewRequest(http.MethodPost, "http://"+p.addr["control"]+"/graphql",
 				strings.NewReader(`{"query":"{ viewer { id } }"}`))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			request.Header = http.Header{"Content-Type": {"application/json"}, "X-Forwarded-For": {"203.0.113.9"}}
 			response, err := http.DefaultClient.Do(request)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			response.Body.Close()
 
 			want := 1

@@ -82,9 +82,7 @@ func testNothingRawIsKept(t *testing.T, databaseURL string) {
 	t.Cleanup(receiver.Close)
 	authority := filepath.Join(t.TempDir(), "ca.pem")
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: receiver.Certificate().Raw})
-	if err := os.WriteFile(authority, certificate, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(authority, certificate, 0o600))
 
 	settings := settingsFor(t, databaseURL)
 	files := newOperatorFiles(t, time.Now())
@@ -164,14 +162,10 @@ func (r *received) bytes() []byte {
 func keepAllDetails(t *testing.T, d *db.DB, siteKey string) *model.SiteRules {
 	t.Helper()
 	site, err := sites.New(d).Lookup.SiteRulesByKey(t.Context(), siteKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	details, shields := model.List[model.VisitDetail](model.VisitDetails), model.List[model.Shield](model.Shields)
 	err = sites.New(d).Sites.UpdateSite(t.Context(), site.AccountID, site.ID, sites.SiteUpdate{VisitDetails: &details, Shields: &shields})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return site
 }
 
@@ -192,9 +186,7 @@ func sendMarked(t *testing.T, p *process, siteKey string) {
 		{`{"k":"` + siteKey + `","t":"pageview","p":1`, 400},
 	} {
 		request, err := http.NewRequest(http.MethodPost, "http://"+p.addr["data"]+"/collect.php", strings.NewReader(call.body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		for name, value := range map[string]string{
 			"Origin": "https://shop.example", "User-Agent": markedAgent, "X-Forwarded-For": markedAddress,
 			"Sec-CH-UA": markedHint, "Sec-CH-UA-Platform": `"Linux"`, "Sec-CH-UA-Mobile": "?0",
@@ -202,9 +194,7 @@ func sendMarked(t *testing.T, p *process, siteKey string) {
 			request.Header.Set(name, value)
 		}
 		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		_ = response.Body.Close()
 		if response.StatusCode != call.status {
 			t.Fatalf("%s: %d, want %d", call.body, response.StatusCode, call.status)
@@ -221,12 +211,8 @@ func exported(t *testing.T, d *db.DB, siteID model.SiteID) string {
 		return err
 	}
 	store, all := exports.New(d), exports.Range{SiteID: siteID, To: 1 << 60, Limit: 1_000}
-	if err := store.ExportPageviews(t.Context(), all, func(row *exports.Pageview) error { return add(row.Fields()) }); err != nil {
-		t.Fatal(err)
-	}
-	if err := store.ExportEvents(t.Context(), all, func(row *exports.Event) error { return add(row.Fields()) }); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, store.ExportPageviews(t.Context(), all, func(row *exports.Pageview) error { return add(row.Fields()) }))
+	testkit.NoError(t, store.ExportEvents(t.Context(), all, func(row *exports.Event) error { return add(row.Fields()) }))
 	return string(rows)
 }
 
@@ -258,9 +244,7 @@ func dumpPostgres(t *testing.T, d *db.DB) (dump []byte) {
 	}
 	for table := range tables {
 		rows, err := dbtest.Rows[struct{ Text string }](d, `SELECT CAST(t AS text) AS text FROM "`+table+`" AS t`)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		for _, row := range rows {
 			dump = append(append(dump, row.Text...), '\n')
 		}
@@ -278,7 +262,5 @@ func readFolder(t *testing.T, folder string, to map[string][]byte) {
 		to[path], err = os.ReadFile(path)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/browsertest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // recipePages are the pages of a shop that uses recipes, and the instance that they call.
@@ -69,9 +70,7 @@ func (r *recipePages) open(path string) *browsertest.Page { return r.browser.Ope
 // address returns the address of a page.
 func (r *recipePages) address(path string) string {
 	address, err := url.Parse(r.server.URL)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	testkit.NoError(r.t, err)
 	return "http://shop.localhost:" + address.Port() + path
 }
 
@@ -120,9 +119,7 @@ func (r *recipePages) wantStored(want ...string) {
 func recipeFile(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(recipes + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return string(text)
 }
 

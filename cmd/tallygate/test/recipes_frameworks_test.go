@@ -10,15 +10,15 @@ import (
 	"testing"
 
 	"github.com/evanw/esbuild/pkg/api"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestRecipeFrameworksChromium runs the form of each framework: it is accepted twice, with a token
 // each. It needs the packages of docs/owner/recipes/frameworks: make recipes installs them and runs it.
 func TestRecipeFrameworksChromium(t *testing.T) {
 	folder, err := filepath.Abs(recipes + "frameworks")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	wantProgram(t, "node")
 
 	r := openRecipes(t)
@@ -26,9 +26,7 @@ func TestRecipeFrameworksChromium(t *testing.T) {
 		entry := name
 		if filepath.Ext(name) == ".svelte" {
 			compiled, err := exec.CommandContext(t.Context(), "node", filepath.Join(folder, "compile.mjs")).Output()
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			entry = string(compiled)
 		}
 		// The plain form of the page would be a second widget.

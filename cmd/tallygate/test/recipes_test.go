@@ -67,17 +67,13 @@ func TestRecipeSiteverify(t *testing.T) {
 	for _, extension := range []string{"go", "mjs", "php", "py", "rb"} {
 		t.Run(extension, func(t *testing.T) {
 			token, err := s.token()
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			path := recipes + "siteverify." + extension
 			if extension == "go" {
 				// A Go file in docs/ would be a package of this module.
 				source := recipeFile(t, "siteverify.go.txt")
 				path = filepath.Join(t.TempDir(), "main.go")
-				if err := os.WriteFile(path, []byte(source), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, os.WriteFile(path, []byte(source), 0o600))
 			}
 			verify := func(origin, secret string) (string, error) {
 				t.Helper()
@@ -125,15 +121,11 @@ func recipeSite(t *testing.T, p *process, domain string) (owner *testOwner, site
 // TestRecipeImport: importing a module of a recipe makes no call.
 func TestRecipeImport(t *testing.T) {
 	folder, err := filepath.Abs(recipes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	path := filepath.Join(t.TempDir(), "import.mjs")
 	text := "import { purchase } from '" + folder + "/purchase.mjs'\nimport { verify } from '" + folder + "/siteverify.mjs'\n" +
 		"console.log(typeof purchase, typeof verify)\n"
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	if got, err := recipe(t, nil, path); got != "function function" || err != nil {
 		t.Errorf("printed %q, error %v", got, err)
 	}
@@ -154,9 +146,7 @@ func TestRecipePurchase(t *testing.T) {
 				"userAgent": "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
 				"items":     []any{map[string]any{"item_id": "kettle", "quantity": 1, "price": 39.9}},
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			buy := func(origin, secret, order string) (string, string, error) {
 				t.Helper()
 				return recipeOutput(t, []string{"ANALYTICS_URL=" + origin, "SERVER_SECRET=" + secret},
@@ -201,17 +191,13 @@ func TestRecipePurchase(t *testing.T) {
 
 	t.Run("ts", func(t *testing.T) {
 		source, err := os.ReadFile(recipes + "report.ts")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		built := api.Transform(string(source), api.TransformOptions{Loader: api.LoaderTS, Format: api.FormatESModule})
 		if len(built.Errors) > 0 {
 			t.Fatal(built.Errors)
 		}
 		path := filepath.Join(t.TempDir(), "report.mjs")
-		if err := os.WriteFile(path, built.Code, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(path, built.Code, 0o600))
 
 		environment := []string{"BASE_URL=" + owner.control, "API_TOKEN=" + token, "SITE_ID=" + site.ID, "PRESET=TODAY"}
 		const want = "0 visitors, 0 page views, imported figures: NONE\n0 /checkout/thanks"
@@ -235,9 +221,7 @@ print Liquid::Template.parse(File.read(ARGV[0]), error_mode: :strict).render!({
   "settings" => {"analytics_url" => "https://stats.example.com", "analytics_site_key" => "0123456789abcdef0123456789abcdef"},
 }, strict_variables: true, strict_filters: true)`
 	path := filepath.Join(t.TempDir(), "render.rb")
-	if err := os.WriteFile(path, []byte(render), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(path, []byte(render), 0o600))
 	got, err := recipe(t, nil, path, recipes+"theme.liquid")
 	if err != nil || !strings.Contains(got, `src="https://stats.example.com/svc.js" data-site="0123456789abcdef0123456789abcdef">`) ||
 		!strings.Contains(got, `svc('event', 'view_item', {item_id: 7, item_name: "The \"best\" kettle"})`) {

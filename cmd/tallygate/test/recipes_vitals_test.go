@@ -37,9 +37,7 @@ type vitalsFigures struct {
 func TestRecipeVitalsChromium(t *testing.T) {
 	testkit.SkipLong(t, "a browser")
 	modules, err := filepath.Abs(vitalsPackage)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if _, err := os.Stat(filepath.Join(modules, ".package-lock.json")); err != nil {
 		testkit.Missing(t, ".ci/setup npm has not installed the package web-vitals")
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestCheckReports checks that the operator's command agrees with right reports, and names each
@@ -40,9 +41,7 @@ func TestCheckReports(t *testing.T) {
 			"INSERT INTO pageviews (site_id, at, id, visitor, n, width_range, manual, path) SELECT ?0, ?2, 1, 1, 1, 0, false, '/pricing'",
 			"INSERT INTO engagement (site_id, day, id, ms, scroll) SELECT ?0, ?1, 1, 0, 0",
 		} {
-			if err := dbtest.Exec(d, statement, site.ID, at.Day(), at); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, dbtest.Exec(d, statement, site.ID, at.Day(), at))
 		}
 
 		now := at.Add(4 * 24 * time.Hour)
@@ -56,9 +55,7 @@ func TestCheckReports(t *testing.T) {
 		}
 		check(true, "Checked 1 days.", site.SiteKey)
 
-		if err := dbtest.Exec(d, "UPDATE engagement SET ms = 12000"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, "UPDATE engagement SET ms = 12000"))
 		check(false, "site 1, 2026-11-20, time in view of /pricing: 0 in the report, 12000 in the rows")
 		check(false, "bounces: 1 in the report, 0 in the rows")
 		check(false, "there is no site with the key", strings.Repeat("0", 32))

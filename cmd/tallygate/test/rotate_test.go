@@ -62,10 +62,8 @@ func newRotation(t *testing.T, databaseURL, key string) (*rotation, *process) {
 	t.Cleanup(receiver.Close)
 
 	ca := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: receiver.Certificate().Raw}),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: receiver.Certificate().Raw}),
+		0o600))
 
 	for name, value := range map[string]string{
 		"WEBHOOK_CA_FILE": ca, "WEBHOOK_ALLOW_NETS": "127.0.0.1/32", "CAPTCHA_DIFFICULTY": "1024", "SIGNUPS": "open",
@@ -102,14 +100,10 @@ func (r *rotation) makeSitekey() {
 
 	d := dbtest.Open(r.t, r.database)
 	user, err := accounts.New(d).UserByEmail(r.t.Context(), "owner@crash.localhost")
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	testkit.NoError(r.t, err)
 
 	key, secret, err := sites.New(d).Sitekeys.CreateSitekey(r.t.Context(), user.AccountID, "Rotation", nil, model.At(time.Now()))
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	testkit.NoError(r.t, err)
 
 	r.solver = &solver{http: &http.Client{Timeout: patience}, accepted: make(map[string]int), sitekey: key.Sitekey,
 		secret: secret}
@@ -157,9 +151,7 @@ func (r *rotation) token(issuer, verifier *process) (token string) {
 	}
 
 	nonce, err := pow.Solve(c)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	testkit.NoError(r.t, err)
 
 	var solved struct{ Token, Error string }
 	r.solver.data = verifier.addr["data"]
@@ -175,9 +167,7 @@ func (r *rotation) redeem(p *process, token string) (valid bool) {
 	r.t.Helper()
 	r.solver.data = p.addr["data"]
 	valid, err := r.solver.redeem(token)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	testkit.NoError(r.t, err)
 	return valid
 }
 
@@ -214,9 +204,7 @@ func (r *rotation) signedIn(p *process) bool {
 	r.owner.control = "http://" + p.addr["control"]
 	response, err := r.owner.http.Post(r.owner.control+"/graphql", "application/json",
 		strings.NewReader(`{"query":"{ viewer { email } }"}`))
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	testkit.NoError(r.t, err)
 	defer response.Body.Close()
 
 	body, _ := io.ReadAll(response.Body)
@@ -230,9 +218,7 @@ func (r *rotation) purchase(p *process) {
 	r.orders++
 	body := fmt.Sprintf(`{"k":%q,"t":"event","p":"/thanks","e":"purchase","m":{"transaction_id":"R-%d","value":19.9,"currency":"EUR"}}`, r.site.SiteKey, r.orders)
 	request, err := http.NewRequest(http.MethodPost, "http://"+p.addr["data"]+"/collect.php", strings.NewReader(body))
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	testkit.NoError(r.t, err)
 
 	request.Header.Set("Origin", "https://crash.localhost")
 	request.Header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0")
@@ -414,9 +400,7 @@ func TestRotateSecretFile(t *testing.T) {
 
 				p.signal(syscall.SIGTERM)
 
-				if err := os.Remove(filepath.Join(dir, secret.PreviousFile)); err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, os.Remove(filepath.Join(dir, secret.PreviousFile)))
 
 				p = r.start(nil)
 				r.purchase(p)
@@ -434,22 +418,16 @@ func interruptRotation(t *testing.T, dir, databaseURL string, steps int) {
 	t.Helper()
 
 	d, err := db.Open(databaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	rotation := secret.NewFileRotation(dir, d)
 
 	// The first step changes nothing.
 	for _, step := range rotation.Steps()[:steps+1] {
-		if err := step(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, step(t.Context()))
 	}
 
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, d.Close())
 }
 
 func checkSecretFiles(t *testing.T, dir string) {
@@ -547,9 +525,7 @@ func TestRotationMeetsSealing(t *testing.T) {
 				_, err = keys.New(d).ClaimApplicationKey(t.Context(), model.ApplicationKey(firstKey))
 			}
 
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 
 			d.UseApplicationKey([]byte(secondKey), []byte(firstKey))
 
@@ -560,9 +536,7 @@ func TestRotationMeetsSealing(t *testing.T) {
 		makeSite(t, d, "https://shop.example/hook")
 
 		user, err := accounts.New(d).UserByEmail(t.Context(), "owner@shop.example")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		siteList, err := sites.New(d).Sites.Sites(t.Context(), user.AccountID, 0, 1)
 		if err != nil || len(siteList) != 1 {
@@ -588,9 +562,7 @@ func TestRotationMeetsSealing(t *testing.T) {
 
 		cancel()
 
-		if err := <-changing; err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, <-changing)
 		if again, err := keys.New(d).RotateApplicationKey(t.Context(), model.At(time.Now())); err != nil || again.Resealed != 0 ||
 			!again.Already {
 			t.Errorf("%+v, %v; want nothing left that the previous key sealed", again, err)

@@ -13,21 +13,18 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func get(t *testing.T, url string) (status int, body string) {
 	t.Helper()
 
 	response, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer response.Body.Close()
 
 	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	return response.StatusCode, string(text)
 }
@@ -54,15 +51,11 @@ func TestHealth(t *testing.T) {
 		}
 
 		d := dbtest.Open(t, databaseURL)
-		if err := dbtest.Exec(d, "DELETE FROM schema_migrations"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, "DELETE FROM schema_migrations"))
 
 		awaitNotReady(t, p, "migrations pending\n")
 
-		if err := dbtest.Exec(d, "DROP TABLE schema_migrations"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, "DROP TABLE schema_migrations"))
 
 		awaitNotReady(t, p, "database not reachable\n")
 
@@ -145,9 +138,7 @@ func TestHTTPLimits(t *testing.T) {
 	p := start(t, map[string]string{"TALLYGATE_DATA_DIR": t.TempDir()}, []string{"control", "data"})
 	for _, role := range []string{"control", "data"} {
 		conn, err := net.Dial("tcp", p.addr[role])
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		defer conn.Close()
 
 		fmt.Fprintf(conn, "GET /healthz HTTP/1.1\r\nHost: x\r\nX-Long: %s\r\n\r\n", strings.Repeat("x", 64<<10))

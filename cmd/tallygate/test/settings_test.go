@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestFloodSettings checks that the flood limit's settings reach the data plane.
@@ -94,21 +95,15 @@ func callServer(t *testing.T, p *process, secret, body string) (status int, answ
 	t.Helper()
 
 	request, err := http.NewRequest(http.MethodPost, "http://"+p.addr["data"]+"/server.php", strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	request.Header.Set("Authorization", "Bearer "+secret)
 
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer response.Body.Close()
 
 	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return response.StatusCode, strings.TrimSpace(string(text))
 }
 
@@ -162,9 +157,7 @@ func TestTestSitekeySetting(t *testing.T) {
 			p := start(t, settings, []string{"control", "data"})
 			response, err := http.Post("http://"+p.addr["data"]+"/api/v1/pow/config", "application/json",
 				strings.NewReader(`{"sitekey":"`+model.TestSitekey+`"}`))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 
 			response.Body.Close()
 

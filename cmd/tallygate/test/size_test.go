@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/tools/programtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestUnusedMethodsAreLeftOut checks that the program has no executor of text/template. It calls
@@ -14,13 +15,9 @@ import (
 func TestUnusedMethodsAreLeftOut(t *testing.T) {
 	t.Parallel()
 	path, err := programtest.Path()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	program, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	if !bytes.Contains(program, []byte("cmd/tallygate/serve.(*App).Run")) {
 		t.Fatal("the program does not contain the names of its functions")

@@ -37,9 +37,7 @@ func certificateFile(t *testing.T, server *httptest.Server) (path string, certif
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "authorities.pem")
 	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(path, text, 0o600))
 	return path, server.Certificate()
 }
 
@@ -83,9 +81,7 @@ func TestStorageMetrics(t *testing.T) {
 
 		// The proxy's certificate is trusted at one address, and has no name of the other one.
 		_, port, err := net.SplitHostPort(strings.TrimPrefix(proxy.URL, "https://"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		settings["SSL_CERT_FILE"] = authorities
 		settings["TALLYGATE_BASE_URL"], settings["TALLYGATE_ANALYTICS_URL"] = proxy.URL, "https://localhost:"+port
 		start(t, settings, []string{"control", "data", "metrics"})

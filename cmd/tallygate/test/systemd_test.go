@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestNotifyManager: the service reports to systemd that it is ready when it answers, and that it
@@ -20,9 +21,7 @@ func TestNotifyManager(t *testing.T) {
 	for name, address := range map[string]string{"file": filepath.Join(t.TempDir(), "notify"), "abstract": "@tallygate-" + filepath.Base(t.TempDir()) + dbtest.FreeAddress(t)} {
 		t.Run(name, func(t *testing.T) {
 			socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: address, Net: "unixgram"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			t.Cleanup(func() { _ = socket.Close() })
 			next := func(patience time.Duration) string {
 				text := make([]byte, 100)

@@ -51,9 +51,7 @@ func portNumber(t *testing.T, address string) int {
 	t.Helper()
 	_, text, _ := net.SplitHostPort(address)
 	port, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return port
 }
 
@@ -105,22 +103,16 @@ type answer struct {
 func request(t *testing.T, client *http.Client, method, url, host string, header http.Header, body string) answer {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if header != nil {
 		r.Header = header
 	}
 	r.Host = host
 	response, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return answer{response.StatusCode, response.Proto, response.Header.Get("Strict-Transport-Security"), response.Header.Get("Location"), string(text)}
 }
 
@@ -207,9 +199,7 @@ func TestTLS(t *testing.T) {
 		if err == nil {
 			err = os.WriteFile(filepath.Join(restored["TALLYGATE_DATA_DIR"], to), text, 0o600)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 	}
 	wrong := maps.Clone(restored)
 	wrong["TALLYGATE_SECRET"] = strings.Repeat("another key ", 4)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/client"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestTypedClient configures a site as docs/owner/configure-site.sh does, with a client that a public
@@ -65,9 +66,7 @@ func (b bearer) Do(r *http.Request) (*http.Response, error) {
 func typed[Answer any](t *testing.T) func(*Answer, error) *Answer {
 	return func(answer *Answer, err error) *Answer {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		return answer
 	}
 }

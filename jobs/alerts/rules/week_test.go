@@ -9,6 +9,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/jobs/alerts/rules"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // A simulated week. Each shape is a site with four weeks of history and a week in which the rules
@@ -287,13 +288,9 @@ func TestQuietWeek(t *testing.T) {
 func monday(t *testing.T, day, zone string) time.Time {
 	t.Helper()
 	location, err := model.TimeZone(zone)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	at, err := time.ParseInLocation(time.DateOnly, day, location)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return at
 }
 

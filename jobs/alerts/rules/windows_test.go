@@ -6,6 +6,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/jobs/alerts/rules"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestPastSpans checks the spans of earlier weeks, also where the clocks are changed.
@@ -26,13 +27,9 @@ func TestPastSpans(t *testing.T) {
 			24 * time.Hour},
 	} {
 		zone, err := model.TimeZone(test.zone)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		end, err := time.Parse(time.RFC3339, test.end)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		span := rules.Span{From: end.Add(-test.length), To: end}
 		spans := rules.PastSpans(span, zone)
@@ -65,9 +62,7 @@ func TestPastSpans(t *testing.T) {
 func TestPastSilences(t *testing.T) {
 	for _, name := range []string{"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Pacific/Apia", "Asia/Gaza"} {
 		zone, err := model.TimeZone(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		for at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC); at.Year() == 2026; at = at.Add(15 * time.Minute) {
 			span := rules.Span{From: at.Add(-time.Hour), To: at}
 			for i, past := range rules.PastSilences(span, zone) {
