@@ -126,9 +126,7 @@ func BenchmarkDeadReceiver(b *testing.B) {
 		testkit.NoError(b, j.Start())
 		defer j.Stop(context.Background())
 
-		for calls() == 0 {
-			time.Sleep(10 * time.Millisecond)
-		}
+		testkit.Await(b, "the first calls", func() bool { return calls() > 0 })
 
 		site := newSite(b, d, "shop.example", r.URL, "")
 		var took []time.Duration

@@ -19,6 +19,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // storeForExport stores n page views, one each second, in visits of five page views. Each visit but
@@ -266,11 +267,7 @@ func TestExportsTakeTurns(t *testing.T) {
 			})
 		}
 
-		for deadline := time.Now().Add(time.Minute); reading.Load() < 4; time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatal("the exports do not begin")
-			}
-		}
+		testkit.Await(t, "the exports to begin", func() bool { return reading.Load() >= 4 })
 
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()

@@ -40,7 +40,7 @@ func TestLogRestarts(t *testing.T) {
 		}
 
 		last = log
-		time.Sleep(pause)
+		time.Sleep(pause) // paces the rows
 	}
 
 	wantPages(t, d, written)

@@ -95,16 +95,14 @@ func entriesRead(t *testing.T, d *db.DB, tables string, stored int64) int64 {
 
 	type stats struct{ Stored, Touched int64 }
 
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	var touched int64
+	testkit.AwaitState(t, "statistics of PostgreSQL", func() (string, bool) {
 		got, err := dbtest.Rows[stats](d, `SELECT (SELECT sum(n_tup_ins) FROM pg_stat_user_tables WHERE relname ~ ?)::bigint AS stored,
 			(SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE relname ~ ?)::bigint
 			  + (SELECT sum(seq_tup_read) FROM pg_stat_user_tables WHERE relname ~ ?)::bigint AS touched`, tables, tables, tables)
 		testkit.NoError(t, err)
-		if got[0].Stored >= stored {
-			return got[0].Touched
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("PostgreSQL reports %d rows", got[0].Stored)
-		}
-	}
+		touched = got[0].Touched
+		return fmt.Sprintf("%d rows, want %d", got[0].Stored, stored), got[0].Stored >= stored
+	})
+	return touched
 }

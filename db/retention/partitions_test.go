@@ -18,6 +18,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func day(year int, month time.Month, day int) model.Instant {
@@ -174,10 +175,7 @@ func TestPartitionsWaitForABusyTableWithoutBlockingIt(t *testing.T) {
 	go func() { made <- retention.New(d).EnsurePartitions(t.Context(), day(2027, time.January, 1)) }()
 
 	waiting := "SELECT 'yes' FROM pg_locks WHERE NOT granted AND locktype = 'relation'"
-	for len(dbtest.PgStrings(t, databaseURL, waiting)) == 0 {
-		// PostgreSQL's locks send no event when a transaction waits.
-		time.Sleep(time.Millisecond)
-	}
+	testkit.Await(t, "a lock that is not granted", func() bool { return len(dbtest.PgStrings(t, databaseURL, waiting)) > 0 })
 
 	begin := time.Now()
 

@@ -3,6 +3,7 @@ package sites_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/url"
 	"sync"
@@ -438,16 +439,10 @@ func TestWatchersShareAConnection(t *testing.T) {
 	site := dbtest.NewOwnSite(t, d, "example.com")
 	listens := func(want int) {
 		t.Helper()
-		for deadline := time.Now().Add(patience); ; {
+		testkit.AwaitState(t, fmt.Sprint(want, " connections that listen"), func() (string, bool) {
 			got := dbtest.PgStrings(t, databaseURL, "SELECT pid::text FROM "+listening)
-			if len(got) == want {
-				return
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("%d connections listen, want %d", len(got), want)
-			}
-			time.Sleep(time.Millisecond)
-		}
+			return fmt.Sprint(got), len(got) == want
+		})
 	}
 
 	first, firstSynced, stopFirst := watch(t, d)

@@ -12,26 +12,19 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // awaitTurns waits until the given numbers of ordinary and urgent callers wait for the connection.
 func (w *Writer) awaitTurns(t *testing.T, ordinary, urgent int) {
 	t.Helper()
-
-	for deadline := time.Now().Add(time.Minute); ; {
+	testkit.AwaitState(t, "waiting callers", func() (string, bool) {
 		w.mu.Lock()
+		defer w.mu.Unlock()
 		queued := [2]int{len(w.waiting[Ordinary]), len(w.waiting[Urgent])}
-		w.mu.Unlock()
-
-		if queued == [2]int{ordinary, urgent} {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%v callers wait, want %d ordinary and %d urgent", queued, ordinary, urgent)
-		}
-
-		time.Sleep(time.Millisecond)
-	}
+		return fmt.Sprintf("%v wait, want %d ordinary and %d urgent", queued, ordinary, urgent), queued == [2]int{ordinary, urgent}
+	})
 }
 
 // testFile is a SQLite file with its pools.

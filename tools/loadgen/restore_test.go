@@ -331,13 +331,8 @@ func awaitPrimary(t *testing.T, b *instance.Instance) {
 
 func await(t *testing.T, d *db.DB, query string) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	testkit.AwaitState(t, query, func() (string, bool) {
 		rows, err := dbtest.Rows[struct{ Name string }](d, query)
-		if err == nil && rows[0].Name == "true" {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: %v, %v", query, rows, err)
-		}
-	}
+		return fmt.Sprint(rows, err), err == nil && rows[0].Name == "true"
+	})
 }

@@ -78,9 +78,19 @@ const (
 // Await returns when holds does. After two minutes the test fails and names what it waited for.
 func Await(tb testing.TB, what string, holds func() bool) {
 	tb.Helper()
-	for deadline := time.Now().Add(patience); !holds(); time.Sleep(pollInterval) {
+	AwaitState(tb, what, func() (string, bool) { return "", holds() })
+}
+
+// AwaitState is Await with a check that also describes the present state, for the failure.
+func AwaitState(tb testing.TB, what string, check func() (state string, holds bool)) {
+	tb.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(pollInterval) {
+		state, holds := check()
+		if holds {
+			return
+		}
 		if time.Now().After(deadline) {
-			tb.Fatalf("waited %v for %s", patience, what)
+			tb.Fatalf("waited %v for %s: %s", patience, what, state)
 		}
 	}
 }

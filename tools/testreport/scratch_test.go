@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // waiting is a test that creates a temporary file, reports its folder in the file $NOTE, and ends
@@ -66,20 +68,16 @@ func TestInterruptedRun(t *testing.T) {
 	code := make(chan int, 1)
 	go func() { code <- run(ctx, &scratch{dir: dir}, []string{"."}, &out, &stderr, false) }()
 
-	for ; ; time.Sleep(10 * time.Millisecond) {
-		if used, err := os.ReadFile(note); err == nil {
-			if string(used) != dir {
-				t.Errorf("the test's temporary files are in %s, want %s", used, dir)
-			}
-			break
-		}
-
-		select {
-		case <-code:
+	testkit.Await(t, "the note of the test", func() bool {
+		if len(code) > 0 {
 			t.Fatalf("go test ended before the test ran:\n%s%s", &out, &stderr)
-		default:
 		}
-	}
+		used, err := os.ReadFile(note)
+		if err == nil && string(used) != dir {
+			t.Errorf("the test's temporary files are in %s, want %s", used, dir)
+		}
+		return err == nil
+	})
 
 	stop()
 

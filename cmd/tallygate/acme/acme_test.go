@@ -130,16 +130,6 @@ func (f *front) get(host string, roots *x509.CertPool) (body string, leaf *x509.
 	return string(text), response.TLS.PeerCertificates[0], err
 }
 
-// await polls until a condition holds.
-func await(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !condition(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("after %v still not: %s", patience, what)
-		}
-	}
-}
-
 // leaf returns the certificate that a manager serves for a host, or nil.
 func (m *Manager) leaf(name string) *x509.Certificate {
 	if served := m.hosts[name].served.Load(); served != nil {
@@ -150,7 +140,7 @@ func (m *Manager) leaf(name string) *x509.Certificate {
 
 func (f *front) awaitServed(t *testing.T, host string) *x509.Certificate {
 	t.Helper()
-	await(t, "certificate for "+host, func() bool { return f.manager.leaf(host) != nil })
+	testkit.Await(t, "certificate for "+host, func() bool { return f.manager.leaf(host) != nil })
 	return f.manager.leaf(host)
 }
 
@@ -212,7 +202,7 @@ func TestObtain(t *testing.T) {
 					}
 				}
 
-				await(t, "state", func() bool { return hostState(t, d, host).ExpiresAt == model.At(leaf.NotAfter) })
+				testkit.Await(t, "state", func() bool { return hostState(t, d, host).ExpiresAt == model.At(leaf.NotAfter) })
 				checkSealed(t, d, a.Directory, host)
 
 				f.stop()
@@ -267,13 +257,13 @@ func TestRenew(t *testing.T) {
 	f.serve(t, d, a, Options{Hosts: []string{host}})
 
 	// The authority is away from the beginning.
-	await(t, "a record", func() bool {
+	testkit.Await(t, "a record", func() bool {
 		hosts, err := certificates.New(d).Hosts(t.Context(), model.At(time.Now()))
 		return err == nil && slices.Equal(hosts, []certificates.Host{{Host: host}})
 	})
 	wantWarning := func(want string) {
 		t.Helper()
-		await(t, want, func() bool { return f.manager.Problem(host) == want })
+		testkit.Await(t, want, func() bool { return f.manager.Problem(host) == want })
 	}
 	wantWarning("no TLS certificate for " + host + " yet")
 	if expires := gathered(t, f.manager, "tallygate_tls_certificate_expiry_timestamp_seconds"); expires != 0 {
@@ -282,23 +272,23 @@ func TestRenew(t *testing.T) {
 
 	a.Start()
 	first := f.awaitServed(t, host)
-	await(t, "the metrics", func() bool {
+	testkit.Await(t, "the metrics", func() bool {
 		expires := gathered(t, f.manager, "tallygate_tls_certificate_expiry_timestamp_seconds")
 		return expires >= float64(first.NotAfter.Unix())
 	})
 
-	await(t, "renewal", func() bool { return f.manager.leaf(host).NotAfter.After(first.NotAfter) })
+	testkit.Await(t, "renewal", func() bool { return f.manager.leaf(host).NotAfter.After(first.NotAfter) })
 	second := f.manager.leaf(host)
 	// On a busy machine the client comes after the end of the second certificate, which the third
 	// replaces.
 	roots := a.Roots()
-	await(t, "a client with a renewed certificate", func() bool {
+	testkit.Await(t, "a client with a renewed certificate", func() bool {
 		_, leaf, err := f.get(host, roots)
 		return err == nil && !leaf.NotAfter.Before(second.NotAfter)
 	})
 
 	a.Stop()
-	await(t, "expiry", func() bool { return time.Now().After(f.manager.leaf(host).NotAfter) })
+	testkit.Await(t, "expiry", func() bool { return time.Now().After(f.manager.leaf(host).NotAfter) })
 	_, _, err := f.get(host, roots)
 	invalid, ok := errors.AsType[x509.CertificateInvalidError](err)
 	if !ok || invalid.Reason != x509.Expired {
@@ -311,7 +301,7 @@ func TestRenew(t *testing.T) {
 
 	expired := f.manager.leaf(host)
 	a.Start()
-	await(t, "another certificate", func() bool { return f.manager.leaf(host).NotAfter.After(expired.NotAfter) })
+	testkit.Await(t, "another certificate", func() bool { return f.manager.leaf(host).NotAfter.After(expired.NotAfter) })
 	if keys := []any{first.PublicKey, second.PublicKey}; keys[0].(*ecdsa.PublicKey).Equal(keys[1]) {
 		t.Error("a renewal keeps the key")
 	}
@@ -396,7 +386,7 @@ func TestDatabaseAway(t *testing.T) {
 			t.Error("a failed read counts as a failed order")
 			return time.Hour
 		}})
-		await(t, "two failed reads", func() bool { return log.count("certificate not read") > 1 })
+		testkit.Await(t, "two failed reads", func() bool { return log.count("certificate not read") > 1 })
 		if orders := a.Orders(); orders != 0 {
 			t.Errorf("%d orders without a read", orders)
 		}
@@ -407,11 +397,11 @@ func TestDatabaseAway(t *testing.T) {
 		}
 		rename("away", "certificate_files")
 		leaf := f.awaitServed(t, host)
-		await(t, "two failed writes", func() bool { return log.count("certificate not stored") > 1 })
+		testkit.Await(t, "two failed writes", func() bool { return log.count("certificate not stored") > 1 })
 		if err := dbtest.Exec(d, acceptCertificates(d)); err != nil {
 			t.Fatal(err)
 		}
-		await(t, "the file", func() bool {
+		testkit.Await(t, "the file", func() bool {
 			_, err := certificates.New(d).Get(t.Context(), a.Directory+" "+host)
 			return err == nil
 		})
@@ -485,7 +475,7 @@ func TestReasons(t *testing.T) {
 				f.awaitServed(t, host)
 				f.tls.Close()
 			}
-			await(t, "the reason in the log", func() bool {
+			testkit.Await(t, "the reason in the log", func() bool {
 				return log.count("certificate not obtained") > 0 && log.count("urn:ietf:params:acme:error:connection") > 0
 			})
 		})

@@ -18,6 +18,7 @@ import (
 	"github.com/tallygate/tallygate/jobs"
 	"github.com/tallygate/tallygate/tools/acmetest"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // alertMessage is the body that a channel of the kind webhook receives.
@@ -47,7 +48,7 @@ func TestAlert(t *testing.T) {
 	f := listenFront(t)
 	a := f.authority(t, acmetest.Options{Validity: time.Hour})
 	f.serve(t, d, a, Options{Hosts: []string{host}})
-	await(t, "a record", func() bool {
+	testkit.Await(t, "a record", func() bool {
 		hosts, err := certificates.New(d).Hosts(t.Context(), model.At(time.Now()))
 		return err == nil && len(hosts) == 1
 	})
@@ -62,7 +63,7 @@ func TestAlert(t *testing.T) {
 
 	a.Start()
 	f.awaitServed(t, host)
-	await(t, "a record", func() bool { return hostState(t, d, host).ExpiresAt != 0 })
+	testkit.Await(t, "a record", func() bool { return hostState(t, d, host).ExpiresAt != 0 })
 	defer startWorker(t, d, receiver.Certificate())()
 	if ended := awaitMessage(t, received); ended.Phase != "ended" || ended.Event != failed.Event || ended.Subject != host {
 		t.Errorf("message %+v", ended)

@@ -362,15 +362,7 @@ func (p *plane) rejected(site *model.Site, want map[string]int64) {
 // allows a second; a busy machine gets more. The plane's clock stands, so that nothing expires.
 func (p *plane) await(what string, arrived func() bool) {
 	p.tb.Helper()
-	deadline := time.Now().Add(patience)
-	for !arrived() {
-		if time.Now().After(deadline) {
-			p.tb.Fatalf("%s has not arrived", what)
-		}
-
-		// The plane reports no event that the test could wait for.
-		time.Sleep(5 * time.Millisecond)
-	}
+	testkit.Await(p.tb, what, arrived)
 }
 
 // awaitNotifications waits until the plane receives change notifications. When the plane starts to,

@@ -186,7 +186,7 @@ func (r *redeemer) awaitMore(t *testing.T, all ...*redeeming) {
 	t.Helper()
 	for _, one := range all {
 		since := one.redeemed()
-		awaitChange(t, "more verifications", func() bool { return t.Failed() || one.redeemed() >= since+5 })
+		testkit.Await(t, "more verifications", func() bool { return t.Failed() || one.redeemed() >= since+5 })
 	}
 	if t.Failed() {
 		t.FailNow()

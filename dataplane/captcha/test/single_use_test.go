@@ -476,26 +476,13 @@ func TestRotatedSecretIsRefused(t *testing.T) {
 		p := newPlane(t, serving)
 		account := p.account("a", model.CaptchaPlanFree)
 		key := p.pair(account)
-		await := func(what string, arrived func() bool) {
-			t.Helper()
-			deadline := time.Now().Add(hang)
-			for !arrived() {
-				if time.Now().After(deadline) {
-					t.Fatalf("%s has not arrived", what)
-				}
-
-				// The plane reports no event that the test could wait for.
-				time.Sleep(5 * time.Millisecond)
-			}
-		}
-
-		await("the sitekey", func() bool { return p.compat(key, "x") == refused("invalid-input-response") })
+		testkit.Await(t, "the sitekey", func() bool { return p.compat(key, "x") == refused("invalid-input-response") })
 		_, secret, err := sites.New(changing).Sitekeys.RotateSitekeySecret(t.Context(), account, key.ID, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 
-		await("the new secret", func() bool { return p.compat(key, "x") == refused("invalid-input-secret") })
+		testkit.Await(t, "the new secret", func() bool { return p.compat(key, "x") == refused("invalid-input-secret") })
 		p.refusal(t, "old secret", call{path: siteverifyPath, body: m{"sitekey": key.Sitekey.Sitekey, "secret": key.secret, "token": "x"}}, 401)
 		key.secret = secret
 		check(t, "new secret", p.siteverify(key, p.token(key, siteOrigin)), valid)
@@ -506,13 +493,13 @@ func TestRotatedSecretIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		await("the binding", func() bool { response, _ := p.send(config); return response.StatusCode == http.StatusForbidden })
+		testkit.Await(t, "the binding", func() bool { response, _ := p.send(config); return response.StatusCode == http.StatusForbidden })
 
 		if err := sites.New(changing).Sitekeys.DeleteSitekey(t.Context(), account, key.ID); err != nil {
 			t.Fatal(err)
 		}
 
-		await("the removal", func() bool { response, _ := p.send(config); return response.StatusCode == http.StatusNotFound })
+		testkit.Await(t, "the removal", func() bool { response, _ := p.send(config); return response.StatusCode == http.StatusNotFound })
 		check(t, "secret of a removed sitekey", p.compat(key, "x"), refused("invalid-input-secret"))
 	})
 }
@@ -556,15 +543,7 @@ func TestOldSitekeySecret(t *testing.T) {
 		refuses := func(secret string) bool { t.Helper(); return accepted(secret) == 0 }
 		await := func(what string, arrived func(string) bool, secret string) {
 			t.Helper()
-
-			for deadline := time.Now().Add(hang); !arrived(secret); {
-				if time.Now().After(deadline) {
-					t.Fatalf("%s has not arrived", what)
-				}
-
-				// The plane reports no event that the test could wait for.
-				time.Sleep(5 * time.Millisecond)
-			}
+			testkit.Await(t, what, func() bool { return arrived(secret) })
 		}
 
 		rotate := func(keep time.Duration) string {
@@ -728,14 +707,11 @@ func TestOneDeadlineForAllWaits(t *testing.T) {
 		defer holder.Wait()
 		defer release()
 
-		for locked := false; !locked; time.Sleep(time.Millisecond) {
+		testkit.Await(t, "the lock", func() bool {
 			locks, err := dbtest.Rows[int](d, "SELECT count(*) FROM pg_locks WHERE relation = 'sitekeys'::regclass AND mode = 'AccessExclusiveLock' AND granted")
-			if err != nil {
-				t.Fatal(err)
-			}
-
-			locked = locks[0] == 1
-		}
+			testkit.NoError(t, err)
+			return locks[0] == 1
+		})
 
 		began := time.Now()
 		failsClosed(t, p, key, work, token)

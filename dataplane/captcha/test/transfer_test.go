@@ -4,13 +4,13 @@ import (
 	"net/http"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestTransferredSitekey: challenges and tokens from before a transfer are valid once and never
@@ -118,19 +118,6 @@ func transferSitekey(t *testing.T, d *db.DB, place func(from model.AccountID)) {
 	}
 }
 
-// awaitChange waits until the plane has heard of a change.
-func awaitChange(t *testing.T, what string, arrived func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(hang); !arrived(); {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s has not arrived", what)
-		}
-
-		// The plane reports no event that the test could wait for.
-		time.Sleep(5 * time.Millisecond)
-	}
-}
-
 // TestSuspendedSitekey: the captcha of a suspended account refuses loudly and consumes nothing.
 func TestSuspendedSitekey(t *testing.T) {
 	t.Parallel()
@@ -145,18 +132,18 @@ func TestSuspendedSitekey(t *testing.T) {
 		if _, err := accounts.New(d).Suspend(t.Context(), account, "abuse", model.At(p.clock.Now())); err != nil {
 			t.Fatal(err)
 		}
-		awaitChange(t, "the suspension", func() bool { response, _ := p.send(config); return response.StatusCode == http.StatusNotFound })
+		testkit.Await(t, "the suspension", func() bool { response, _ := p.send(config); return response.StatusCode == http.StatusNotFound })
 
 		p.refusal(t, "verify", call{path: verifyPath, body: challenge, origin: siteOrigin}, http.StatusNotFound)
-		awaitChange(t, "the suspension at siteverify", func() bool { return p.siteverify(key, token) == exceeded })
-		awaitChange(t, "the suspension at the compatible endpoint", func() bool { return p.compat(key, token) == refused("quota-exceeded") })
+		testkit.Await(t, "the suspension at siteverify", func() bool { return p.siteverify(key, token) == exceeded })
+		testkit.Await(t, "the suspension at the compatible endpoint", func() bool { return p.compat(key, token) == refused("quota-exceeded") })
 		check(t, "a forged token", p.siteverify(key, "x"), invalid)
 		p.refusal(t, "a wrong secret", call{path: siteverifyPath, body: m{"sitekey": key.Sitekey.Sitekey, "secret": "x", "token": token}}, http.StatusUnauthorized)
 
 		if _, err := accounts.New(d).Resume(t.Context(), account, model.At(p.clock.Now())); err != nil {
 			t.Fatal(err)
 		}
-		awaitChange(t, "the end of the suspension", func() bool { return p.siteverify(key, token) == valid })
+		testkit.Await(t, "the end of the suspension", func() bool { return p.siteverify(key, token) == valid })
 		check(t, "again", p.siteverify(key, token), invalid)
 
 		if used := p.usage(account).Used; used != 1 {

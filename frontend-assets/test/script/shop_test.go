@@ -30,6 +30,7 @@ import (
 	"github.com/tallygate/tallygate/tools/browsertest"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/openapitest"
+	"github.com/tallygate/tallygate/tools/testkit"
 	"github.com/tallygate/tallygate/web"
 )
 
@@ -244,31 +245,24 @@ func (s *shop) open(address string) *browsertest.Page {
 // fails the test, at the latest when the next calls are awaited.
 func (s *shop) answered(n int) []exchange {
 	s.t.Helper()
-
-	deadline := time.Now().Add(browsertest.Timeout)
-
-	for {
+	var calls []exchange
+	testkit.AwaitState(s.t, fmt.Sprint(n, " answered calls"), func() (string, bool) {
 		s.mu.Lock()
-		calls := slices.Clone(s.calls[s.seen:])
+		calls = slices.Clone(s.calls[s.seen:])
 		s.mu.Unlock()
 
-		if len(calls) == n {
-			s.seen += n
-			return calls
+		var all strings.Builder
+		for _, c := range calls {
+			fmt.Fprintf(&all, "\n%d %s\n%s", c.status, c.answer, c.request)
 		}
-
-		if len(calls) > n || time.Now().After(deadline) {
-			var all strings.Builder
-			for _, c := range calls {
-				fmt.Fprintf(&all, "\n%d %s\n%s", c.status, c.answer, c.request)
-			}
-
+		if len(calls) > n {
 			s.t.Fatalf("%d calls were answered, want %d:%s", len(calls), n, all.String())
 		}
+		return all.String(), len(calls) == n
+	})
 
-		// Nothing signals that the browser will send no more.
-		time.Sleep(2 * time.Millisecond)
-	}
+	s.seen += n
+	return calls
 }
 
 // stored waits for the given number of calls, which must all be answered with 204. It returns their

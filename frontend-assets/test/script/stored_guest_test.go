@@ -7,12 +7,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/browsertest"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func TestStoredAddressesArePathsOnlyChromium(t *testing.T) {
@@ -188,24 +188,12 @@ func TestStoredByAGoodGuestChromium(t *testing.T) {
 // waitForLine waits for a line in the page's console that has all parts.
 func waitForLine(t *testing.T, page *browsertest.Page, parts ...string) {
 	t.Helper()
-
-	deadline := time.Now().Add(browsertest.Timeout)
-
-	for {
+	testkit.AwaitState(t, fmt.Sprintf("a line of the console with %q", parts), func() (string, bool) {
 		console := page.Console()
-		for _, line := range console {
-			if !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(line.Text, part) }) {
-				return
-			}
-		}
-
-		if time.Now().After(deadline) {
-			t.Fatalf("the console lacks %q: %v", parts, console)
-		}
-
-		// Console events arrive asynchronously.
-		time.Sleep(5 * time.Millisecond)
-	}
+		return fmt.Sprint(console), slices.ContainsFunc(console, func(line browsertest.Message) bool {
+			return !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(line.Text, part) })
+		})
+	})
 }
 
 // TestRefusedOriginIsOneLineChromium checks that a page of a foreign domain gets one line in its

@@ -3,6 +3,7 @@ package process
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestCostOfTheEnd checks that CPU time used just before the end of a measurement counts.
@@ -117,11 +120,7 @@ func TestChildren(t *testing.T) {
 		if err := child.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		for deadline := time.Now().Add(time.Minute); !Ended(child.Process.Pid); time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatal("a killed child has not ended")
-			}
-		}
+		testkit.Await(t, "the end of a killed child", func() bool { return Ended(child.Process.Pid) })
 		if err := child.Wait(); err == nil || !Ended(child.Process.Pid) {
 			t.Errorf("after the wait: %v", err)
 		}
@@ -178,13 +177,8 @@ func TestProgramOf(t *testing.T) {
 
 func awaitText(t *testing.T, path, want string) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+	testkit.AwaitState(t, fmt.Sprintf("the text %q", want), func() (string, bool) {
 		text, err := os.ReadFile(path)
-		if string(text) == want {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%q, error %v; want %q", text, err, want)
-		}
-	}
+		return fmt.Sprintf("%q, error %v", text, err), string(text) == want
+	})
 }
