@@ -3,13 +3,9 @@ package test
 import (
 	"bytes"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,7 +13,6 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/tools/dbtest"
-	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // personal is what a request contains that must not be in the access log. All values are made up
@@ -42,21 +37,12 @@ func sendPersonal(t *testing.T, p *process, siteKey string) {
 		{"POST", "http://" + p.addr["control"] + "/graphql", `{"query":"{ viewer { id } } # personal-query"}`, 403},
 	}
 	for _, call := range calls {
-		request, err := http.NewRequest(call.method, call.url, strings.NewReader(call.body))
-		testkit.NoError(t, err)
-		for name, value := range map[string]string{
+		response, text := exchange(t, http.DefaultClient, call.method, call.url, call.body, map[string]string{
 			"Origin": "https://shop.example", "User-Agent": "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.77",
 			"X-Forwarded-For": "198.51.100.77", "Referer": "https://personal-referrer.example/", "Cookie": "x=personal-header",
 			"Traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "Tracestate": "x=personal-header",
 			"Baggage": "user=personal-user", "Content-Type": "application/json",
-		} {
-			request.Header.Set(name, value)
-		}
-
-		response, err := http.DefaultClient.Do(request)
-		testkit.NoError(t, err)
-		text, _ := io.ReadAll(response.Body)
-		_ = response.Body.Close()
+		})
 		if response.StatusCode != call.status {
 			t.Fatalf("%s %s: %d %s, want %d", call.method, call.url, response.StatusCode, text, call.status)
 		}
@@ -71,13 +57,9 @@ func startPersonal(t *testing.T) (p *process, siteKey string) {
 	t.Cleanup(receiver.Close)
 
 	dir := t.TempDir()
-	authority := filepath.Join(dir, "ca.pem")
-	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: receiver.Certificate().Raw})
-	testkit.NoError(t, os.WriteFile(authority, certificate, 0o600))
-
 	p = start(t, map[string]string{
 		"TALLYGATE_DATA_DIR": dir, "TALLYGATE_SECRET": dbtest.ApplicationKey, "TALLYGATE_TRUSTED_PROXIES": "127.0.0.1",
-		"TALLYGATE_WEBHOOK_ALLOW_NETS": "127.0.0.1", "TALLYGATE_WEBHOOK_CA_FILE": authority, "TALLYGATE_ACCESS_LOG": "true",
+		"TALLYGATE_WEBHOOK_ALLOW_NETS": "127.0.0.1", "TALLYGATE_WEBHOOK_CA_FILE": certificateFile(t, receiver), "TALLYGATE_ACCESS_LOG": "true",
 	}, []string{"control", "data"})
 	return p, makeSite(t, dbtest.Open(t, db.EmbeddedURL(dir)), receiver.URL)
 }

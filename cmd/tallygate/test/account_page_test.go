@@ -2,12 +2,10 @@ package test
 
 import (
 	"encoding/json"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/tools/browsertest"
 	"github.com/tallygate/tallygate/tools/dbtest"
@@ -26,11 +24,7 @@ func TestMailedLinksChromium(t *testing.T) {
 		settings["TALLYGATE_SIGNUPS"] = "open"
 		p := start(t, settings, []string{"control", "data"})
 
-		if settings["TALLYGATE_DATABASE_URL"] == "" {
-			databaseURL = db.EmbeddedURL(settings["TALLYGATE_DATA_DIR"])
-		}
-
-		d := dbtest.Open(t, databaseURL)
+		d := dbtest.Open(t, databaseOf(settings))
 		link := func() string {
 			t.Helper()
 
@@ -114,36 +108,21 @@ func TestGraphiQLAndIntrospectionAreSettings(t *testing.T) {
 	for _, on := range []string{"true", "false"} {
 		p := start(t, map[string]string{"TALLYGATE_DATA_DIR": t.TempDir(), "TALLYGATE_GRAPHIQL": on,
 			"TALLYGATE_INTROSPECTION": on}, []string{"control", "data"})
-		request, err := http.NewRequest(http.MethodGet, "http://"+p.addr["control"]+"/graphql", nil)
-		testkit.NoError(t, err)
+		address := "http://" + p.addr["control"] + "/graphql"
 
-		request.Header.Set("Accept", "text/html")
-		response, err := http.DefaultClient.Do(request)
-		testkit.NoError(t, err)
-
-		response.Body.Close()
-
-		if (response.StatusCode == 200) != (on == "true") {
-			t.Errorf("%s: status %d", on, response.StatusCode)
+		page, _ := exchange(t, http.DefaultClient, http.MethodGet, address, "", map[string]string{"Accept": "text/html"})
+		if (page.StatusCode == 200) != (on == "true") {
+			t.Errorf("%s: status %d", on, page.StatusCode)
 		}
 
-		asked, err := http.Post("http://"+p.addr["control"]+"/graphql", "application/json",
-			strings.NewReader(`{"query":"{ __schema { queryType { name } } }"}`))
-		testkit.NoError(t, err)
-		defer asked.Body.Close()
-
-		body, err := io.ReadAll(asked.Body)
-		testkit.NoError(t, err)
-		if (string(body) == `{"data":{"__schema":{"queryType":{"name":"Query"}}}}`) != (on == "true") {
+		body := post(t, p, "{ __schema { queryType { name } } }")
+		if (body == `{"data":{"__schema":{"queryType":{"name":"Query"}}}}`) != (on == "true") {
 			t.Errorf("%s: %s", on, body)
 		}
 
-		file, err := http.Get("http://" + p.addr["control"] + "/graphql/schema.graphqls")
-		testkit.NoError(t, err)
-		defer file.Body.Close()
-		schema, err := io.ReadAll(file.Body)
-		if err != nil || (file.StatusCode == 200 && strings.Contains(string(schema), "type Query {")) != (on == "true") {
-			t.Errorf("%s: the schema has status %d and %d bytes, %v", on, file.StatusCode, len(schema), err)
+		status, schema := get(t, address+"/schema.graphqls")
+		if (status == 200 && strings.Contains(schema, "type Query {")) != (on == "true") {
+			t.Errorf("%s: the schema has status %d and %d bytes", on, status, len(schema))
 		}
 	}
 }

@@ -1,17 +1,13 @@
 package test
 
 import (
-	"bytes"
 	"encoding/json"
-	"io"
 	"net/http"
-	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
 )
@@ -28,16 +24,7 @@ func TestAdmin(t *testing.T) {
 		settings := settingsFor(t, databaseURL)
 		settings["TALLYGATE_SIGNUPS"] = "closed"
 		settings["TALLYGATE_DEFAULT_CAPTCHA_PLAN"] = "PRO_250K"
-		admin := func(want string, args ...string) string {
-			t.Helper()
-			out, err := newCommand(settings, append([]string{"admin"}, args...)...).CombinedOutput()
-			if _, failed := err.(*exec.ExitError); !strings.Contains(string(out), want) ||
-				failed != strings.HasPrefix(want, "tallygate: ") {
-				t.Errorf("%v: %v\n%s\nwant %q", args, err, out, want)
-			}
-			return string(out)
-		}
-
+		admin := adminOf(t, settings)
 		link := func(out string) string { return regexp.MustCompile(`tg[ri]_\w+`).FindString(out) }
 
 		first := admin("http://127.0.0.1:0/reset-password#tgr_", "create-account", "Operator@example.com", "--name", "Example")
@@ -77,10 +64,7 @@ func TestAdmin(t *testing.T) {
 		admin("tallygate: <email>: Enter an e-mail address", "test-mail", "second", "--smtp-url", "smtp://mail.example:587")
 		admin("Queued.", "test-mail", "Second@example.com", "--smtp-url", "smtp://mail.example:587")
 
-		if settings["TALLYGATE_DATABASE_URL"] == "" {
-			databaseURL = db.EmbeddedURL(settings["TALLYGATE_DATA_DIR"])
-		}
-
+		databaseURL = databaseOf(settings)
 		if mails, err := dbtest.Dump(dbtest.Open(t, databaseURL), "mails"); err != nil || len(mails) != 2 ||
 			!strings.Contains(mails[0], "operator_link") ||
 			!strings.Contains(mails[1], "second@example.com") || !strings.Contains(mails[1], "pending") {
@@ -147,17 +131,6 @@ func TestAdmin(t *testing.T) {
 			"--monthly-pageviews", "9223372036854775807")
 		admin("tallygate: There is no such plan.", "set-plan", key, "GOLD")
 		admin(`tallygate: there is no site with the key "0000`, "set-plan", strings.Repeat("0", 32), "FREE")
-		var read struct {
-			Site struct{ Usage struct{ Quota int } }
-		}
-
-		owner.do(`{ site(id: "`+created.CreateSite.Site.ID+`") { usage { quota } } }`, &read)
-
-		if read.Site.Usage.Quota != 123_456 {
-			t.Errorf("the quota is %d", read.Site.Usage.Quota)
-		}
-
-		// By domain, for all sites, and without a limit.
 		quota := func() *int {
 			t.Helper()
 			var read struct {
@@ -166,6 +139,11 @@ func TestAdmin(t *testing.T) {
 			owner.do(`{ site(id: "`+created.CreateSite.Site.ID+`") { usage { quota } } }`, &read)
 			return read.Site.Usage.Quota
 		}
+		if got := quota(); got == nil || *got != 123_456 {
+			t.Errorf("the quota is %v", got)
+		}
+
+		// By domain, for all sites, and without a limit.
 		admin("example.com is on the plan PRO_1M.", "set-plan", "Example.com", "PRO_1M")
 		admin("1 sites are now on the plan ENTERPRISE, the others were already.", "set-plan", "--all", "unlimited")
 		if got := quota(); got != nil {
@@ -244,18 +222,11 @@ func choose(t *testing.T, p *process, secret string) string {
 // post sends an unauthenticated query and returns the response.
 func post(t *testing.T, p *process, query string) string {
 	t.Helper()
-
 	body, err := json.Marshal(map[string]string{"query": query})
 	testkit.NoError(t, err)
-
-	response, err := http.Post("http://"+p.addr["control"]+"/graphql", "application/json", bytes.NewReader(body))
-	testkit.NoError(t, err)
-	defer response.Body.Close()
-
-	text, err := io.ReadAll(response.Body)
-	testkit.NoError(t, err)
-
-	return string(text)
+	_, answer := exchange(t, http.DefaultClient, http.MethodPost, "http://"+p.addr["control"]+"/graphql", string(body),
+		map[string]string{"Content-Type": "application/json"})
+	return answer
 }
 
 // wantUsers checks that the lists of accounts and users have the addresses, roles and keys that

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -37,9 +35,7 @@ func (a *applier) admin(args ...string) (int, string) {
 // apply applies a file with the given text.
 func (a *applier) apply(text string) (int, string) {
 	a.t.Helper()
-	file := filepath.Join(a.t.TempDir(), "sites.yaml")
-	testkit.NoError(a.t, os.WriteFile(file, []byte(text), 0o600))
-	return a.admin("apply", file)
+	return a.admin("apply", writeFile(a.t, a.t.TempDir(), "sites.yaml", text))
 }
 
 // dump returns the content of all tables.
@@ -99,10 +95,8 @@ func newApplier(t *testing.T, databaseURL string) *applier {
 // documentedExample returns the file in docs/operator/operations.md.
 func documentedExample(t *testing.T) string {
 	t.Helper()
-	operations, err := os.ReadFile("../../../docs/operator/operations.md")
-	testkit.NoError(t, err)
-
-	found := regexp.MustCompile("(?s)```yaml\n(account:.*?)```").FindStringSubmatch(string(operations))
+	operations := readFile(t, "../../../docs/operator/operations.md")
+	found := regexp.MustCompile("(?s)```yaml\n(account:.*?)```").FindStringSubmatch(operations)
 	if found == nil {
 		t.Fatal("docs/operator/operations.md has no example")
 	}

@@ -9,10 +9,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
@@ -38,16 +36,6 @@ func childrenOf(p *process) string {
 		all.Write(text)
 	}
 	return strings.TrimSpace(all.String())
-}
-
-// eventually waits until a condition of a process holds.
-func eventually(t *testing.T, p *process, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !holds(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("the condition does not hold after %v:\n%s", patience, p.logged())
-		}
-	}
 }
 
 // readyz returns the answer of a listener's /readyz; 0 while nothing listens.
@@ -141,18 +129,15 @@ func TestHitsGoOnWithoutTheBackgroundProcess(t *testing.T) {
 		settings := settingsFor(t, databaseURL)
 		settings["TALLYGATE_CONTROL_ADDR"] = dbtest.FreeAddress(t)
 		p := start(t, settings, []string{"control", "data"})
-		o := newOwner(t, p)
-		site := o.signUp("crash.localhost")
+		site := newOwner(t, p).signUp("crash.localhost")
 
-		finished := make(chan []string)
-		var count atomic.Int64
-		go func() { finished <- load(t, p.addr["data"], site.SiteKey, "child", &count) }()
+		count, finished := startLoad(t, p, site.SiteKey, "child")
 
 		child := 0
 		for ends := range 3 {
 			child = childOf(t, p, child)
-			eventually(t, p, func() bool { status, _ := readyz(p.addr["control"]); return status == http.StatusOK })
-			awaitResponses(t, p, &count, count.Load()+20)
+			p.awaitStatus("control", http.StatusOK)
+			awaitResponses(t, p, count, count.Load()+20)
 
 			testkit.NoError(t, syscall.Kill(child, syscall.SIGKILL))
 			eventually(t, p, func() bool {
@@ -164,19 +149,14 @@ func TestHitsGoOnWithoutTheBackgroundProcess(t *testing.T) {
 		}
 
 		childOf(t, p, child)
-		eventually(t, p, func() bool { _, body := readyz(p.addr["data"]); return !strings.Contains(body, "background") })
+		p.awaitReadyz("data", func(_ int, body string) bool { return !strings.Contains(body, "background") })
 
 		// The senders end with the process.
 		p.signal(syscall.SIGTERM)
 		if code := p.cmd.ProcessState.ExitCode(); code != 0 {
 			t.Errorf("exit status %d, want 0:\n%s", code, p.logged())
 		}
-		acknowledged := <-finished
-
-		p = start(t, settings, []string{"control", "data"})
-		o = newOwner(t, p)
-		o.signIn("crash.localhost")
-		compare(t, o, site, acknowledged)
+		compareAfterStart(t, settings, site, <-finished)
 	})
 }
 
@@ -192,18 +172,11 @@ func TestDrainAfterACrash(t *testing.T) {
 	child := childOf(t, p, 0)
 	testkit.NoError(t, syscall.Kill(child, syscall.SIGKILL))
 	childOf(t, p, child)
-	eventually(t, p, func() bool { status, _ := readyz(p.addr["control"]); return status == http.StatusOK })
+	p.awaitStatus("control", http.StatusOK)
 
 	testkit.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
-	eventually(t, p, func() bool { status, _ := readyz(p.addr["control"]); return status == http.StatusServiceUnavailable })
-	eventually(t, p, func() bool {
-		select {
-		case <-p.done:
-			return true
-		default:
-			return false
-		}
-	})
+	p.awaitStatus("control", http.StatusServiceUnavailable)
+	p.awaitEnd()
 	if code := p.cmd.ProcessState.ExitCode(); code != 0 || strings.Count(p.logged(), `"clean":true`) != 2 {
 		t.Errorf("exit status %d, want 0 and two clean stops:\n%s", code, p.logged())
 	}
@@ -231,7 +204,7 @@ func TestProcessesOne(t *testing.T) {
 	settings := settingsFor(t, "sqlite:")
 	settings["TALLYGATE_PROCESSES"] = "one"
 	p := start(t, settings, []string{"control", "data"})
-	eventually(t, p, func() bool { status, _ := readyz(p.addr["control"]); return status == http.StatusOK })
+	p.awaitStatus("control", http.StatusOK)
 
 	if children := childrenOf(p); children != "" {
 		t.Errorf("the process has the children %s", children)
@@ -265,12 +238,11 @@ func TestFailingBackgroundProcess(t *testing.T) {
 		testkit.NoError(t, syscall.Kill(child, syscall.SIGKILL))
 
 		// The next child may be faster.
-		for range 10 {
+		for next := child; next == child || next == 0; next, _ = strconv.Atoi(childrenOf(p)) {
 			var err error
 			if taken, err = net.Listen("tcp", p.addr["control"]); err == nil {
 				return true
 			}
-			time.Sleep(10 * time.Millisecond)
 		}
 		return false
 	})
@@ -286,5 +258,5 @@ func TestFailingBackgroundProcess(t *testing.T) {
 		t.Errorf("health without the child: exit status %d: %s%s", status, out, log)
 	}
 	taken.Close()
-	eventually(t, p, func() bool { status, _ := readyz(p.addr["control"]); return status == http.StatusOK })
+	p.awaitStatus("control", http.StatusOK)
 }

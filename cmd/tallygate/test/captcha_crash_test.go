@@ -32,6 +32,11 @@ type solver struct {
 	accepted map[string]int   // number of times that each token was accepted
 }
 
+// newSolver returns a solver for a sitekey, at the address of a process.
+func newSolver(data, sitekey, secret string) *solver {
+	return &solver{http: &http.Client{Timeout: patience}, data: data, sitekey: sitekey, secret: secret, accepted: make(map[string]int)}
+}
+
 // post sends JSON and reads the response. It returns an error if the process was killed.
 func (s *solver) post(path string, body any, answer any) (status int, err error) {
 	text, err := json.Marshal(body)
@@ -43,7 +48,7 @@ func (s *solver) post(path string, body any, answer any) (status int, err error)
 	if err != nil {
 		return 0, err
 	}
-	request.Header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0")
+	request.Header.Set("User-Agent", firefox)
 
 	response, err := s.http.Do(request)
 	if err != nil {
@@ -141,13 +146,9 @@ func TestKillNeverAcceptsTwice(t *testing.T) {
 		settings := settingsFor(t, databaseURL)
 		settings["TALLYGATE_CAPTCHA_DIFFICULTY"] = "1024"
 		settings["TALLYGATE_DEFAULT_CAPTCHA_PLAN"] = "PRO_1M"
-		if settings["TALLYGATE_DATABASE_URL"] == "" {
-			settings["TALLYGATE_DATA_DIR"] = t.TempDir()
-			databaseURL = "sqlite:" + settings["TALLYGATE_DATA_DIR"] + "/tallygate.sqlite"
-		}
-
+		databaseURL = databaseOf(settings)
 		random := rand.New(rand.NewPCG(2026, 11))
-		s := &solver{http: &http.Client{Timeout: patience}, accepted: make(map[string]int)}
+		s := newSolver("", "", "")
 
 		var account model.AccountID
 		for round := range rounds {

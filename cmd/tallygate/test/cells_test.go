@@ -3,7 +3,6 @@ package test
 import (
 	"fmt"
 	"net/http"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -20,15 +19,7 @@ func TestCells(t *testing.T) {
 
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
-		admin := func(want string, args ...string) {
-			t.Helper()
-			out, err := newCommand(settings, append([]string{"admin"}, args...)...).CombinedOutput()
-			if _, failed := err.(*exec.ExitError); !strings.Contains(string(out), want) ||
-				failed != strings.HasPrefix(want, "tallygate: ") {
-				t.Errorf("%v: %v\n%s\nwant %q", args, err, out, want)
-			}
-		}
-
+		admin := adminOf(t, settings)
 		if status, _, logged := tallygate(t, settings, "migrate"); status != 0 {
 			t.Fatal(logged)
 		}

@@ -1,13 +1,9 @@
 package test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -28,41 +24,25 @@ type follower struct {
 }
 
 // post sends JSON and returns the status and the response.
-func (f *follower) post(path, bearer string, body any) string {
+func (f *follower) post(path string, body any) string {
 	f.t.Helper()
-
 	text, err := json.Marshal(body)
 	testkit.NoError(f.t, err)
-
-	request, err := http.NewRequest(http.MethodPost, "http://"+f.data+path, bytes.NewReader(text))
-	testkit.NoError(f.t, err)
-
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("Origin", "https://shop.example")
-
-	if bearer != "" {
-		request.Header.Set("Authorization", "Bearer "+bearer)
-	}
-
-	response, err := http.DefaultClient.Do(request)
-	testkit.NoError(f.t, err)
-	defer response.Body.Close()
-
-	answer, err := io.ReadAll(response.Body)
-	testkit.NoError(f.t, err)
-
-	return fmt.Sprintf("%d %s", response.StatusCode, bytes.TrimSpace(answer))
+	response, answer := exchange(f.t, http.DefaultClient, http.MethodPost, "http://"+f.data+path, string(text),
+		map[string]string{"Content-Type": "application/json", "Origin": "https://shop.example"})
+	return fmt.Sprintf("%d %s", response.StatusCode, strings.TrimSpace(answer))
 }
 
 // event sends a server event with a secret.
 func (f *follower) event(secret, name string) string {
-	return f.post("/server.php", secret, map[string]string{"event": name, "ip": "198.51.100.7",
-		"user_agent": "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"})
+	f.t.Helper()
+	status, answer := callServer(f.t, f.data, secret, name, "198.51.100.7")
+	return fmt.Sprintf("%d %s", status, answer)
 }
 
 // redeem verifies an invalid token with a sitekey's secret.
 func (f *follower) redeem(sitekey, secret string) string {
-	return f.post("/api/v1/pow/siteverify", "", map[string]string{"sitekey": sitekey, "secret": secret, "token": "x"})
+	return f.post("/api/v1/pow/siteverify", map[string]string{"sitekey": sitekey, "secret": secret, "token": "x"})
 }
 
 // sees makes a change in another process and waits until the follower's response changes. It reads
@@ -76,14 +56,13 @@ func (f *follower) sees(what string, answer func() string, before, after string,
 
 	change()
 
-	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+	began := time.Now()
+	testkit.AwaitState(f.t, what, func() (string, bool) {
 		got := answer()
-		if took := time.Since(began); strings.HasPrefix(got, after) {
-			f.t.Logf("%s was seen after %v", what, took.Round(time.Millisecond))
-			return
-		} else if took > seenWithin {
-			f.t.Fatalf("%s: still %s after %v, want %s", what, got, took, after)
-		}
+		return got, strings.HasPrefix(got, after)
+	})
+	if took := time.Since(began); took > seenWithin {
+		f.t.Fatalf("%s was seen after %v, want %v at most", what, took, seenWithin)
 	}
 }
 
@@ -121,6 +100,7 @@ func TestChangesReachAnotherProcess(t *testing.T) {
 		mutate(`createSitekey(input: {name: "form", domains: ["shop.example"]}) { sitekey { id sitekey } secret }`)()
 		serverSecret, key, keySecret := made.RotateServerSecret.ServerSecret, made.CreateSitekey.Sitekey,
 			made.CreateSitekey.Secret
+		run := adminOf(t, settings)
 		event := func() string { return f.event(serverSecret, "lead") }
 		redeem := func() string { return f.redeem(key.Sitekey, keySecret) }
 
@@ -130,37 +110,25 @@ func TestChangesReachAnotherProcess(t *testing.T) {
 		f.sees("a setting of a command", func() string { return f.event(serverSecret, "signup") },
 			`400 {"error":"unknown_event"}`, `200 {"status":"recorded"}`, func() {
 				t.Helper()
-				file := filepath.Join(t.TempDir(), "sites.yaml")
-
 				text := "account: owner@shop.example\nsites:\n- domain: shop.example\n  registeredEvents: [lead, signup]\n"
-				testkit.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-				if out, err := newCommand(settings, "admin", "apply", file).CombinedOutput(); err != nil {
-					t.Fatalf("admin apply: %v\n%s", err, out)
-				}
+				run("", "apply", writeFile(t, t.TempDir(), "sites.yaml", text))
 			})
 
 		f.sees("a replaced server secret", event, `200 {"status":"recorded"}`, `401 {"error":"invalid_secret"}`,
 			mutate(`rotateServerSecret(input: {siteId: "`+site.ID+`"}) { serverSecret }`))
 
 		pageview := func() string {
-			return f.post("/collect.php", "", map[string]any{"k": site.SiteKey, "t": "pageview", "p": "/"})
+			return f.post("/collect.php", map[string]any{"k": site.SiteKey, "t": "pageview", "p": "/"})
 		}
 
 		siteID, gone := `(input: {siteId: "`+site.ID+`"}) { userErrors { code } }`, `404 {"error":"unknown_site_key"}`
 		f.sees("a paused site", pageview, "204", gone, mutate("pauseSite"+siteID))
 		f.sees("a resumed site", pageview, gone, "204", mutate("resumeSite"+siteID))
-		admin := func(args ...string) func() {
-			return func() {
-				t.Helper()
-				if out, err := newCommand(settings, append([]string{"admin"}, args...)...).CombinedOutput(); err != nil {
-					t.Fatalf("admin %v: %v\n%s", args, err, out)
-				}
-			}
-		}
+		admin := func(args ...string) func() { return func() { run("", args...) } }
 
 		// The account of the only operator cannot be suspended.
-		admin("create-account", "other@example.com", "--name", "Other")()
-		admin("set-operator", "other@example.com")()
+		run("", "create-account", "other@example.com", "--name", "Other")
+		run("", "set-operator", "other@example.com")
 		f.sees("a suspended account", pageview, "204", gone, admin("suspend", "owner@shop.example", "--reason", "abuse"))
 		f.sees("a resumed account", pageview, gone, "204", admin("resume", "owner@shop.example"))
 

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/tools/dbtest"
@@ -39,8 +38,9 @@ func TestCommonDatabaseAway(t *testing.T) {
 		settings["TALLYGATE_METRICS_ADDR"] = "127.0.0.1:0"
 		p := start(t, settings, []string{"data", "metrics"})
 
+		const notifications = `tallygate_change_notifications_up{cache="sites"} `
 		// What was read before notifications arrive is read again afterwards.
-		awaitMetric(t, p, `tallygate_change_notifications_up{cache="sites"} 1`)
+		awaitMetrics(t, "http://"+p.addr["metrics"], notifications+"1\n")
 		stored := 0
 		store := func() {
 			t.Helper()
@@ -52,7 +52,6 @@ func TestCommonDatabaseAway(t *testing.T) {
 		}
 		store()
 
-		const notifications = `tallygate_change_notifications_up{cache="sites"} `
 		reconnect := func() { common.pull(); common.plug(t) }
 		for _, away := range []struct {
 			begin, end func()
@@ -68,14 +67,14 @@ func TestCommonDatabaseAway(t *testing.T) {
 			const warning = "warning: the common database is not reachable or not writable"
 			away.begin()
 			awaitWarning(t, p, warning, true)
-			awaitMetric(t, p, notifications+away.notifies)
+			awaitMetrics(t, "http://"+p.addr["metrics"], notifications+away.notifies+"\n")
 			for range 20 {
 				store()
 			}
 
 			away.end()
 			awaitWarning(t, p, warning, false)
-			awaitMetric(t, p, notifications+"1")
+			awaitMetrics(t, "http://"+p.addr["metrics"], notifications+"1\n")
 			store()
 		}
 
@@ -90,15 +89,9 @@ func TestCommonDatabaseAway(t *testing.T) {
 		defer readOnly(t, owner, database, "off") // for the connections that clean up
 		readOnly(t, owner, "ROLE "+role, "on")    // its own setting counts
 		reconnect()
-		for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-			status, body := get(t, "http://"+p.addr["data"]+"/readyz")
-			if status == http.StatusServiceUnavailable && strings.Contains(body, "database not writable") {
-				break
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("readyz responds %d %q while nothing can be written", status, body)
-			}
-		}
+		p.awaitReadyz("data", func(status int, body string) bool {
+			return status == http.StatusServiceUnavailable && strings.Contains(body, "database not writable")
+		})
 	})
 }
 
@@ -127,50 +120,24 @@ func readOnly(t *testing.T, owner *db.DB, of, value string) {
 // siteInSecondCell creates a second cell with a site, and returns the site's key.
 func siteInSecondCell(t *testing.T, settings map[string]string, databaseURL string) (siteKey string) {
 	t.Helper()
-	admin := func(args ...string) {
-		t.Helper()
-		if out, err := newCommand(settings, append([]string{"admin"}, args...)...).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %v\n%s", args, err, out)
-		}
-	}
-
-	admin("cells", "add")
+	admin := adminOf(t, settings)
+	admin("", "cells", "add")
 	d := dbtest.Open(t, databaseURL)
 	testkit.NoError(t, dbtest.Exec(d, "UPDATE cells SET created_at = 0"))
 	site := dbtest.NewOwnSite(t, d, "crash.localhost")
-	admin("move-site", site.SiteKey, "--to", "2")
+	admin("", "move-site", site.SiteKey, "--to", "2")
 	return site.SiteKey
-}
-
-// awaitMetric waits until the metrics have a line.
-func awaitMetric(t *testing.T, p *process, line string) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		_, body := get(t, "http://"+p.addr["metrics"]+"/metrics")
-		if strings.Contains(body, line+"\n") {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the metrics never have the line %s", line)
-		}
-	}
 }
 
 // awaitWarning waits until /readyz responds with 200 and has the warning, or does not.
 func awaitWarning(t *testing.T, p *process, warning string, want bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		status, body := get(t, "http://"+p.addr["data"]+"/readyz")
+	p.awaitReadyz("data", func(status int, body string) bool {
 		if status != http.StatusOK {
 			t.Fatalf("readyz responds %d %q\n%s", status, body, p.logged())
 		}
-		if strings.Contains(body, warning) == want {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("readyz responds %q, want %q: %v", body, warning, want)
-		}
-	}
+		return strings.Contains(body, warning) == want
+	})
 }
 
 // cable forwards connections to a database until it is pulled or frozen.

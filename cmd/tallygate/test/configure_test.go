@@ -2,8 +2,6 @@ package test
 
 import (
 	"fmt"
-	"io"
-	"net/http"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -42,17 +40,10 @@ func TestConfigureSite(t *testing.T) {
 }
 
 func configureSite(t *testing.T, control *process, data ...string) {
-	owner := newOwner(t, control)
-	var made struct {
-		CreateAPIToken struct{ Token string }
-	}
-
-	owner.do(`mutation { signUp(input: {email: "owner@example.com", password: "correct horse", accountName: "Example"}) { viewer { id } } }`, &struct{}{})
-	owner.do(`mutation { createApiToken(input: {name: "script", scopes: [WRITE, EXPORT]}) { token } }`, &made)
-
+	owner, token := tokenOf(t, control, "WRITE, EXPORT")
 	script := exec.Command("sh", "../../../docs/owner/configure-site.sh", "example.com")
 	script.Env = append(newCommand(nil).Env, "TALLYGATE_URL=http://"+control.addr["control"],
-		"TALLYGATE_API_TOKEN="+made.CreateAPIToken.Token,
+		"TALLYGATE_API_TOKEN="+token,
 		"EXTRA_DOMAIN=shop.example", "EVENT=lead", "WEBHOOK_URL=https://example.com/hook?a=b&c=d",
 		"EXCLUDE=192.0.2.0/24",
 		"WEBHOOK_SECRET=whisper-whisper-whisper", "DAILY_URL=https://example.com/daily", "SITEKEY_NAME=Contact form")
@@ -123,11 +114,7 @@ func configureSite(t *testing.T, control *process, data ...string) {
 		await(t, addr, secrets[0], `401 {"error":"invalid_secret"}`)
 	}
 
-	var rotated struct {
-		RotateServerSecret struct{ ServerSecret string }
-	}
-
-	owner.do(`mutation { rotateServerSecret(input: {siteId: "`+site+`"}) { serverSecret } }`, &rotated)
+	rotated := owner.rotateServerSecret(site, "")
 	since := time.Now()
 
 	for _, addr := range data {
@@ -137,41 +124,22 @@ func configureSite(t *testing.T, control *process, data ...string) {
 	t.Logf("the old secret was refused everywhere %v after the answer", time.Since(since))
 
 	for _, addr := range data {
-		await(t, addr, rotated.RotateServerSecret.ServerSecret, `200 {"status":"recorded"}`)
+		await(t, addr, rotated, `200 {"status":"recorded"}`)
 	}
 
 	owner.do(`mutation { revokeServerSecret(input: {siteId: "`+site+`"}) { userErrors { code } } }`, &struct{}{})
 
 	for _, addr := range data {
-		await(t, addr, rotated.RotateServerSecret.ServerSecret, `401 {"error":"invalid_secret"}`)
+		await(t, addr, rotated, `401 {"error":"invalid_secret"}`)
 	}
 }
 
 // await sends events with a server secret until the response has the wanted status.
 func await(t *testing.T, addr, secret, want string) {
 	t.Helper()
-
-	var got string
-
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
-		request, err := http.NewRequest(http.MethodPost, "http://"+addr+"/server.php",
-			strings.NewReader(`{"event":"lead","ip":"198.51.100.7","user_agent":"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"}`))
-		testkit.NoError(t, err)
-
-		request.Header.Set("Authorization", "Bearer "+secret)
-		request.Header.Set("Content-Type", "application/json")
-
-		response, err := http.DefaultClient.Do(request)
-		testkit.NoError(t, err)
-
-		body, err := io.ReadAll(response.Body)
-		response.Body.Close()
-
-		testkit.NoError(t, err)
-		if got = fmt.Sprintf("%d %s", response.StatusCode, strings.TrimSpace(string(body))); got == want {
-			return
-		}
-	}
-
-	t.Fatalf("%s answers %s, want %s", addr, got, want)
+	testkit.AwaitState(t, addr+" answers "+want, func() (string, bool) {
+		status, body := callServer(t, addr, secret, "lead", "198.51.100.7")
+		got := fmt.Sprintf("%d %s", status, body)
+		return got, got == want
+	})
 }

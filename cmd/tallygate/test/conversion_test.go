@@ -3,16 +3,12 @@ package test
 import (
 	"context"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -61,9 +57,7 @@ func openShop(tb testing.TB, databaseURL string, dataRedis, workerRedis string, 
 
 	tb.Cleanup(receiver.Close)
 	dir := tb.TempDir()
-	ca := filepath.Join(dir, "ca.pem")
-	testkit.NoError(tb, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: receiver.Certificate().Raw}),
-		0o600))
+	ca := certificateFile(tb, receiver)
 
 	settings := func(redisURL string, roles ...config.Role) *config.Config {
 		return &config.Config{
@@ -144,24 +138,12 @@ func (s *shop) purchase(id string) {
 	}
 }
 
-func (s *shop) sendPurchase(id string) (status int, text []byte) {
+func (s *shop) sendPurchase(id string) (status int, text string) {
 	s.tb.Helper()
 
 	body := fmt.Sprintf(`{"k":%q,"t":"event","p":"/thanks","i":"0123456789abcdef","u":{},"w":1000,"l":"en","e":"purchase","m":{"transaction_id":%q,"value":19.9,"currency":"EUR"}}`, s.siteKey, id)
-	request, err := http.NewRequest(http.MethodPost, s.dataURL+"/collect.php", strings.NewReader(body))
-	testkit.NoError(s.tb, err)
-
-	request.Header.Set("Content-Type", "text/plain")
-	request.Header.Set("Origin", "https://shop.example")
-	request.Header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0")
-
-	response, err := http.DefaultClient.Do(request)
-	testkit.NoError(s.tb, err)
-	defer response.Body.Close()
-
-	text, err = io.ReadAll(response.Body)
-	testkit.NoError(s.tb, err)
-
+	response, text := exchange(s.tb, http.DefaultClient, http.MethodPost, s.dataURL+"/collect.php", body,
+		map[string]string{"Content-Type": "text/plain", "Origin": "https://shop.example", "User-Agent": firefox})
 	return response.StatusCode, text
 }
 
@@ -192,15 +174,13 @@ func TestConversion(t *testing.T) {
 		"together":            func(t *testing.T, u string) *shop { return openShop(t, u, "", "", false) },
 		"apart without Redis": func(t *testing.T, u string) *shop { return openShop(t, u, "", "", true) },
 		"apart, Redis away":   func(t *testing.T, u string) *shop { return openShop(t, u, nowhere, "", true) },
-		"together with RealRedis": func(t *testing.T,
-			u string) *shop {
-			u2 := redistest.URL(t)
-			return openShop(t, u, u2, u2, false)
+		"together with RealRedis": func(t *testing.T, u string) *shop {
+			redis := redistest.URL(t)
+			return openShop(t, u, redis, redis, false)
 		},
-		"apart with one RealRedis": func(t *testing.T,
-			u string) *shop {
-			u2 := redistest.URL(t)
-			return openShop(t, u, u2, u2, true)
+		"apart with one RealRedis": func(t *testing.T, u string) *shop {
+			redis := redistest.URL(t)
+			return openShop(t, u, redis, redis, true)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -235,16 +215,11 @@ func TestConversion(t *testing.T) {
 // and the queue's metrics are missing while Redis answers too slowly.
 func awaitMetrics(t *testing.T, url string, lines ...string) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+	testkit.AwaitState(t, fmt.Sprintf("metrics with %q", lines), func() (string, bool) {
 		status, text := get(t, url+"/metrics")
-		missing := slices.IndexFunc(lines, func(line string) bool { return !strings.Contains(text, line) })
-		if status == http.StatusOK && missing < 0 {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("status %d, the metrics never have all of %q:\n%s", status, lines, text)
-		}
-	}
+		lacks := func(line string) bool { return !strings.Contains(text, line) }
+		return text, status == http.StatusOK && !slices.ContainsFunc(lines, lacks)
+	})
 }
 
 // BenchmarkConversion measures the time from a purchase posted to /collect.php until its webhook

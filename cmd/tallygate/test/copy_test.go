@@ -2,6 +2,7 @@ package test
 
 import (
 	"encoding/json"
+	"maps"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -126,12 +127,8 @@ func TestCopyInstallation(t *testing.T) {
 
 	// There.
 	settings := r.move(postgres, r.settings)
-	wrong := map[string]string{"TALLYGATE_SECRET": wrongKey}
-	for name, value := range settings {
-		if wrong[name] == "" {
-			wrong[name] = value
-		}
-	}
+	wrong := maps.Clone(settings)
+	wrong["TALLYGATE_SECRET"] = wrongKey
 	if status, _, log := tallygate(t, wrong); status != 4 || !strings.Contains(log, "another application key") {
 		t.Errorf("a start with another key: exit status %d, %s", status, log)
 	}
@@ -262,10 +259,7 @@ func (r *rotation) killedCopy() string {
 			rows, err := dbtest.Rows[string](target, "SELECT value FROM settings WHERE name = 'copy_of'")
 			return err == nil && len(rows) == 1
 		}
-		for deadline := time.Now().Add(patience); !began() && time.Now().Before(deadline); {
-			time.Sleep(time.Millisecond)
-		}
-
+		testkit.Await(r.t, "the begin of the copy", began)
 		_ = cmd.Process.Kill() // the copy may have ended
 		err := cmd.Wait()
 		if cmd.ProcessState.Sys().(syscall.WaitStatus).Signaled() && began() {

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -85,7 +84,7 @@ func sendPageviewFrom(client *http.Client, origin, baseURL, siteKey, path string
 	}
 
 	request.Header.Set("Origin", origin)
-	request.Header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0")
+	request.Header.Set("User-Agent", firefox)
 
 	response, err := client.Do(request)
 	if err != nil {
@@ -119,26 +118,18 @@ func compare(t *testing.T, o *testOwner, site testSite, acknowledged []string) {
 		}
 	}
 
-	lost, doubled := 0, 0
+	lost := 0
 	for _, path := range acknowledged {
 		if stored[path] == 0 {
 			lost++
 		}
 	}
 
-	for _, n := range stored {
-		if n > 1 {
-			doubled++
-		}
-	}
-
-	used := o.used(site.ID)
-	if lost > 0 || doubled > 0 || used != rows {
-		t.Errorf("%d acknowledged, %d stored: %d lost, %d doubled; counter %d",
-			len(acknowledged), rows, lost, doubled, used)
-	}
-
+	doubled, used := rows-len(stored), o.used(site.ID)
 	t.Logf("%d acknowledged, %d stored: %d lost, %d doubled; counter %d", len(acknowledged), rows, lost, doubled, used)
+	if lost > 0 || doubled > 0 || used != rows {
+		t.Error("acknowledged and stored page views differ")
+	}
 }
 
 // TestKillLosesNothing kills the process under load repeatedly, on the same data.
@@ -160,20 +151,12 @@ func TestKillLosesNothing(t *testing.T) {
 				site = newOwner(t, p).signUp("crash.localhost")
 			}
 
-			finished := make(chan []string)
-			var count atomic.Int64
-			go func() {
-				finished <- load(t, p.addr["data"], site.SiteKey, fmt.Sprint(round), &count)
-			}()
-
-			killUnderLoad(t, p, &count, time.Duration(random.IntN(150))*time.Millisecond)
+			count, finished := startLoad(t, p, site.SiteKey, fmt.Sprint(round))
+			killUnderLoad(t, p, count, time.Duration(random.IntN(150))*time.Millisecond)
 			acknowledged = append(acknowledged, <-finished...)
 		}
 
-		p := start(t, settings, []string{"control", "data"})
-		o := newOwner(t, p)
-		o.signIn("crash.localhost")
-		compare(t, o, site, acknowledged)
+		compareAfterStart(t, settings, site, acknowledged)
 	})
 }
 
@@ -196,11 +179,7 @@ func killUnderLoad(t *testing.T, p *process, answers *atomic.Int64, after time.D
 // awaitResponses waits until a process under load has sent n responses.
 func awaitResponses(t *testing.T, p *process, answers *atomic.Int64, n int64) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); answers.Load() < n; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d of %d responses after %v:\n%s", answers.Load(), n, patience, p.logged())
-		}
-	}
+	eventually(t, p, func() bool { return answers.Load() >= n })
 }
 
 // TestSlowDownloadDoesNotHoldTheDrain checks that a client that does not read its download delays
@@ -243,12 +222,7 @@ func TestSlowDownloadDoesNotHoldTheDrain(t *testing.T) {
 	// The body is not read.
 	defer response.Body.Close()
 
-	p.signal(syscall.SIGTERM)
-
-	if code := p.cmd.ProcessState.ExitCode(); code != 0 ||
-		!strings.Contains(p.logged(), `"msg":"stopped","clean":true`) {
-		t.Errorf("exit status %d, want 0 and a clean stop:\n%s", code, p.logged())
-	}
+	p.stopsCleanly()
 }
 
 // TestTermDrains checks that after SIGTERM under load nothing accepted is lost and the exit status
@@ -261,28 +235,13 @@ func TestTermDrains(t *testing.T) {
 		settings[asProgram] = "1"
 		p := start(t, settings, []string{"control", "data"})
 		site := newOwner(t, p).signUp("crash.localhost")
-		finished := make(chan []string)
-		var count atomic.Int64
-		go func() { finished <- load(t, p.addr["data"], site.SiteKey, "drain", &count) }()
-
-		awaitResponses(t, p, &count, 200)
-
-		p.signal(syscall.SIGTERM)
-
-		if code := p.cmd.ProcessState.ExitCode(); code != 0 {
-			t.Errorf("exit status %d, want 0:\n%s", code, p.logged())
-		}
-		if !strings.Contains(p.logged(), `"msg":"stopped","clean":true`) {
-			t.Errorf("no clean stop in the log:\n%s", p.logged())
-		}
+		count, finished := startLoad(t, p, site.SiteKey, "drain")
+		awaitResponses(t, p, count, 200)
+		p.stopsCleanly()
 
 		acknowledged := <-finished
 		delete(settings, asProgram)
-		p = start(t, settings, []string{"control", "data"})
-		o := newOwner(t, p)
-		o.signIn("crash.localhost")
-		compare(t, o, site, acknowledged)
-
+		o := compareAfterStart(t, settings, site, acknowledged)
 		if stored := len(o.export(site.ID)); stored != len(acknowledged) {
 			t.Errorf("%d stored, %d acknowledged: a drained process answers every request it takes",
 				stored, len(acknowledged))

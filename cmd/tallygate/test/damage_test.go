@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/tools/dbtest"
@@ -49,13 +48,8 @@ func (i *installation) restored(file string) *installation {
 	other.settings["TALLYGATE_DATA_DIR"] = dir
 	testkit.NoError(i, os.Mkdir(dir, 0o700))
 
-	for from, to := range map[string]string{file: "tallygate.sqlite", i.path("secret"): "secret"} {
-		content, err := os.ReadFile(from)
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, to), content, 0o600)
-		}
-		testkit.NoError(i, err)
-	}
+	writeFile(i, dir, "tallygate.sqlite", readFile(i, file))
+	writeFile(i, dir, "secret", readFile(i, i.path("secret")))
 
 	return other
 }
@@ -130,16 +124,10 @@ func TestIncidentDamage(t *testing.T) {
 // awaitDamage sends hits until a process meets damaged data, and checks the log.
 func awaitDamage(t *testing.T, p *process, v *visitor) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+	p.awaitReadyz("data", func(status int, body string) bool {
 		v.send(p)
-		status, body := get(t, "http://"+p.addr["data"]+"/readyz")
-		if status == http.StatusServiceUnavailable && strings.HasPrefix(body, "database damaged\ncheck: damage\nsince: ") {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("readyz is %d %q\n%s", status, body, p.logged())
-		}
-	}
+		return status == http.StatusServiceUnavailable && strings.HasPrefix(body, "database damaged\ncheck: damage\nsince: ")
+	})
 	awaitLog(t, p, "database damaged")
 }
 

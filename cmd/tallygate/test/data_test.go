@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/migrations"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/retention"
@@ -21,20 +20,8 @@ import (
 func TestAdminData(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
-		if settings["TALLYGATE_DATABASE_URL"] == "" {
-			databaseURL = db.EmbeddedURL(settings["TALLYGATE_DATA_DIR"])
-		}
-
-		admin := func(want string, args ...string) {
-			t.Helper()
-			out, err := newCommand(settings, append([]string{"admin"}, args...)...).CombinedOutput()
-			if _, failed := err.(*exec.ExitError); !strings.Contains(string(out), want) ||
-				failed != strings.HasPrefix(want, "tallygate: ") {
-				t.Errorf("%v: %v\n%s\nwant %q", args, err, out, want)
-			}
-		}
-
-		d := dbtest.Open(t, databaseURL)
+		admin := adminOf(t, settings)
+		d := dbtest.Open(t, databaseOf(settings))
 		file := filepath.Join(t.TempDir(), "copy.sqlite")
 		admin("Nothing to restore.", "restore-month")
 		admin(`tallygate: "May" is not a month such as 2026-05`, "restore-month", "May")

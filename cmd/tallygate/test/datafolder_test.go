@@ -3,11 +3,11 @@ package test
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -93,18 +93,15 @@ func crash(t *testing.T) *crashed {
 	p := start(t, c.settings, []string{"control", "data"})
 	c.site = newOwner(t, p).signUp("crash.localhost")
 
-	finished := make(chan []string)
-	var count atomic.Int64
-	go func() { finished <- load(t, p.addr["data"], c.site.SiteKey, "x", &count) }()
-
-	awaitResponses(t, p, &count, 50)
+	count, finished := startLoad(t, p, c.site.SiteKey, "x")
+	awaitResponses(t, p, count, 50)
 
 	var err error
 	if c.older, err = os.ReadFile(c.database + "-wal"); err != nil {
 		t.Fatal(err)
 	}
 
-	killUnderLoad(t, p, &count, 100*time.Millisecond)
+	killUnderLoad(t, p, count, 100*time.Millisecond)
 	c.acknowledged = <-finished
 	awaitFreeFolder(t, c.settings["TALLYGATE_DATA_DIR"])
 	return c
@@ -168,11 +165,7 @@ func TestLostLog(t *testing.T) {
 			if test.name == "cut off" {
 				testkit.NoError(t, os.WriteFile(c.database+"-wal", log, 0o600))
 
-				p := start(t, c.settings, []string{"control", "data"})
-				o := newOwner(t, p)
-				o.signIn("crash.localhost")
-				compare(t, o, c.site, c.acknowledged)
-
+				compareAfterStart(t, c.settings, c.site, c.acknowledged)
 				return
 			}
 
@@ -192,9 +185,7 @@ func TestLostLog(t *testing.T) {
 				t.Errorf("%v were set aside", aside)
 			}
 
-			p := start(t, c.settings, []string{"control", "data"})
-			o := newOwner(t, p)
-			o.signIn("crash.localhost")
+			newOwner(t, start(t, c.settings, []string{"control", "data"})).signIn("crash.localhost")
 		})
 	}
 }
@@ -311,18 +302,9 @@ func TestNoFalseAlarm(t *testing.T) {
 	testkit.NoError(t, dbtest.Exec(dbtest.Open(t, "sqlite:"+c.database), fmt.Sprintf("VACUUM INTO '%s'", backup)))
 
 	p.kill()
-	restored := map[string]string{"TALLYGATE_DATA_DIR": filepath.Dir(backup)}
-	for name, value := range c.settings {
-		if restored[name] == "" {
-			restored[name] = value
-		}
-	}
-
-	key, err := os.ReadFile(filepath.Join(c.settings["TALLYGATE_DATA_DIR"], secret.File))
-	if err == nil {
-		err = os.WriteFile(filepath.Join(filepath.Dir(backup), secret.File), key, 0o600)
-	}
-	testkit.NoError(t, err)
+	restored := maps.Clone(c.settings)
+	restored["TALLYGATE_DATA_DIR"] = filepath.Dir(backup)
+	writeFile(t, filepath.Dir(backup), secret.File, readFile(t, filepath.Join(c.settings["TALLYGATE_DATA_DIR"], secret.File)))
 
 	p = quiet("a restored backup", restored)
 	o := newOwner(t, p)
@@ -368,12 +350,7 @@ func wholeWithoutLog(t *testing.T, crash func(*testing.T) *crashed) *crashed {
 func (c *crashed) isWholeWithoutLog(t *testing.T) bool {
 	t.Helper()
 
-	file, err := os.ReadFile(c.database)
-	testkit.NoError(t, err)
-
-	alone := filepath.Join(t.TempDir(), "alone.sqlite")
-	testkit.NoError(t, os.WriteFile(alone, file, 0o600))
-
+	alone := writeFile(t, t.TempDir(), "alone.sqlite", readFile(t, c.database))
 	checked, err := dbtest.Rows[string](dbtest.Open(t, "sqlite:"+alone), "PRAGMA quick_check")
 	return err == nil && len(checked) == 1 && checked[0] == "ok"
 }

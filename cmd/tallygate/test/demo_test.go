@@ -72,9 +72,7 @@ func TestDemoPurchaseChromium(t *testing.T) {
 				t.Errorf("the call is %s, %v", body, err)
 			}
 
-			for _, message := range page.Console() {
-				t.Errorf("the page's console shows %s: %s", message.Level, message.Text)
-			}
+			wantQuietConsole(t, page)
 
 			for _, barrier := range page.Barriers("html") {
 				t.Error(barrier)
@@ -118,9 +116,7 @@ func TestDemoFormChromium(t *testing.T) {
 		t.Errorf("the shop shows %q", result)
 	}
 
-	for _, message := range page.Console() {
-		t.Errorf("the page's console shows %s: %s", message.Level, message.Text)
-	}
+	wantQuietConsole(t, page)
 
 	for _, fault := range []struct{ name, token, want string }{
 		{"the same token", token, "Refused: the token was used before"},

@@ -1,19 +1,15 @@
 package test
 
 import (
-	"context"
-	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
@@ -41,26 +37,18 @@ func caddy(t *testing.T, file string, nodes map[string]string) (control, data st
 	}
 
 	dir := t.TempDir()
-	config := filepath.Join(dir, "Caddyfile")
-	testkit.NoError(t, os.WriteFile(config, []byte(text), 0o600))
-	environment := append(os.Environ(), "APP_HOST="+control, "STATS_HOST="+data, "HOME="+dir, "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
+	config := writeFile(t, dir, "Caddyfile", text)
+	cmd := caddyCommand(program, dir, config)
+	cmd.Env = append(cmd.Env, "APP_HOST="+control, "STATS_HOST="+data)
 
 	// The file as shipped.
 	validate := exec.Command(program, "validate", "--adapter", "caddyfile", "--config", deployFolder+file)
-	validate.Env = append(environment, "APP_HOST=app.example.com", "STATS_HOST=stats.example.com")
+	validate.Env = append(slices.Clip(cmd.Env), "APP_HOST=app.example.com", "STATS_HOST=stats.example.com")
 	if out, err := validate.CombinedOutput(); err != nil {
 		t.Fatalf("caddy validate: %v\n%s", err, out)
 	}
 
-	cmd := exec.Command(program, "run", "--adapter", "caddyfile", "--config", config)
-	cmd.Env = environment
-	cmd.Stdout, cmd.Stderr = io.Discard, io.Discard
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	testkit.NoError(t, dbtest.StartBound(cmd))
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
+	runProxy(t, strings.TrimPrefix(control, "http://"), cmd)
 	awaitListeners(t, control, data)
 
 	return control, data
@@ -70,16 +58,13 @@ func caddy(t *testing.T, file string, nodes map[string]string) (control, data st
 func awaitListeners(t *testing.T, origins ...string) {
 	t.Helper()
 	for _, origin := range origins {
-		for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-			conn, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", strings.TrimPrefix(origin, "http://"))
-			if err == nil {
-				conn.Close()
-				break
+		testkit.AwaitState(t, "a listener at "+origin, func() (string, bool) {
+			conn, err := net.Dial("tcp", strings.TrimPrefix(origin, "http://"))
+			if err != nil {
+				return err.Error(), false
 			}
-			if time.Now().After(deadline) {
-				t.Fatalf("%s does not listen: %v", origin, err)
-			}
-		}
+			return "", conn.Close() == nil
+		})
 	}
 }
 
@@ -122,37 +107,43 @@ func TestDeployProxies(t *testing.T) {
 			"app.example.com;", "127.0.0.1 app.example.com;",
 			"/etc/letsencrypt/live/example.com/fullchain.pem", filepath.Join(dir, "both.pem"),
 			"/etc/letsencrypt/live/example.com/privkey.pem", filepath.Join(dir, "both.pem")).Replace(text)
-		testkit.NoError(t, os.WriteFile(filepath.Join(dir, "tallygate.conf"), []byte(text), 0o600))
+		writeFile(t, dir, "tallygate.conf", text)
 
-		temporary := ""
-		for _, module := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
-			temporary += "\t" + module + "_temp_path " + dir + ";\n"
-		}
-		main := filepath.Join(dir, "nginx.conf")
-		testkit.NoError(t, os.WriteFile(main, []byte("events {}\nhttp {\n"+temporary+"\tinclude "+dir+"/tallygate.conf;\n}\n"), 0o600))
+		main := writeFile(t, dir, "nginx.conf", "events {}\nhttp {\n"+nginxFolders(dir)+"\tinclude "+dir+"/tallygate.conf;\n}\n")
 
-		arguments := []string{"-p", dir, "-e", filepath.Join(dir, "error.log"), "-c", main, "-g",
-			"daemon off; master_process off; pid " + filepath.Join(dir, "pid") + ";"}
+		arguments := nginxArgs(dir, main)
 		if out, err := exec.Command(program, append([]string{"-t"}, arguments...)...).CombinedOutput(); err != nil {
 			t.Fatalf("nginx -t: %v\n%s", err, out)
 		}
-		cmd := exec.Command(program, arguments...)
-		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-		testkit.NoError(t, dbtest.StartBound(cmd))
-		t.Cleanup(func() {
-			_ = cmd.Process.Kill()
-			_ = cmd.Wait()
-		})
+		runProxy(t, control, exec.Command(program, arguments...))
 		awaitListeners(t, "http://"+control, "http://"+data)
 		wantFirstHit(t, "http://"+control, "http://"+data)
 
-		response, err := (&http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}).
-			Get(fmt.Sprintf("http://%s/x?y=z", redirect))
-		if err != nil || response.StatusCode != http.StatusMovedPermanently || !strings.HasSuffix(response.Header.Get("Location"), "/x?y=z") {
-			t.Errorf("plain HTTP: %+v, %v", response, err)
-		}
-		if err == nil {
-			response.Body.Close()
+		response, _ := exchange(t, stays, http.MethodGet, "http://"+redirect+"/x?y=z", "", nil)
+		location := response.Header.Get("Location")
+		if response.StatusCode != http.StatusMovedPermanently || !strings.HasSuffix(location, "/x?y=z") {
+			t.Errorf("plain HTTP: %+v", response)
 		}
 	})
+}
+
+// nginxFolders are the settings that keep nginx's temporary files in a folder.
+func nginxFolders(dir string) (lines string) {
+	for _, module := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
+		lines += "\t" + module + "_temp_path " + dir + ";\n"
+	}
+	return lines
+}
+
+// nginxArgs are the arguments that run nginx in the foreground, with its own files in a folder.
+func nginxArgs(dir, file string) []string {
+	return []string{"-p", dir, "-e", filepath.Join(dir, "error.log"), "-c", file,
+		"-g", "daemon off; master_process off; pid " + filepath.Join(dir, "pid") + ";"}
+}
+
+// caddyCommand runs Caddy with a file, and with its own files in a folder.
+func caddyCommand(program, dir, file string) *exec.Cmd {
+	cmd := exec.Command(program, "run", "--adapter", "caddyfile", "--config", file)
+	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
+	return cmd
 }

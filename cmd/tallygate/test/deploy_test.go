@@ -3,6 +3,7 @@ package test
 import (
 	"bytes"
 	"debug/elf"
+	"fmt"
 	"maps"
 	"net"
 	"net/http"
@@ -14,7 +15,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/goccy/go-yaml"
 
@@ -29,9 +29,7 @@ const deployFolder = "../../../deploy/"
 
 func readDeploy(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(deployFolder + name)
-	testkit.NoError(t, err)
-	return string(text)
+	return readFile(t, deployFolder+name)
 }
 
 // requireTool returns a program's path. Without it the test is skipped, or fails in CI.
@@ -63,25 +61,17 @@ func wantFirstHit(t *testing.T, control, data string) {
 	// A proxy that checks its nodes notices after a second that they are ready. The control plane's
 	// process listens later than the data plane's.
 	for _, origin := range []string{control, data} {
-		testkit.Await(t, origin+" is ready", func() bool {
-			response, err := http.Get(origin + "/readyz")
-			if err == nil {
-				response.Body.Close()
-			}
-			return err == nil && response.StatusCode == http.StatusOK
+		testkit.AwaitState(t, origin+" is ready", func() (string, bool) {
+			status, body := readyz(strings.TrimPrefix(origin, "http://"))
+			return body, status == http.StatusOK
 		})
 	}
 
 	site := owner.signUp("crash.localhost")
-	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+	testkit.AwaitState(t, "a stored hit", func() (string, bool) {
 		status, err := sendPageviewTo(owner.http, data, site.SiteKey, "/first")
-		if err == nil && status == http.StatusNoContent {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("a hit is answered with %d, %v", status, err)
-		}
-	}
+		return fmt.Sprint(status, err), err == nil && status == http.StatusNoContent
+	})
 	if rows := owner.export(site.ID); len(rows) != 1 || rows[0]["path"] != "/first" {
 		t.Errorf("stored rows %v", rows)
 	}
@@ -270,8 +260,8 @@ func TestDeploySystemd(t *testing.T) {
 	unit := readDeploy(t, "systemd/tallygate.service")
 
 	// systemd checks that the program exists.
-	file := filepath.Join(t.TempDir(), "tallygate.service")
-	testkit.NoError(t, os.WriteFile(file, []byte(strings.ReplaceAll(unit, "ExecStart=/usr/local/bin/tallygate", "ExecStart="+program)), 0o600))
+	file := writeFile(t, t.TempDir(), "tallygate.service",
+		strings.ReplaceAll(unit, "ExecStart=/usr/local/bin/tallygate", "ExecStart="+program))
 	if out, err := exec.Command(analyze, "verify", "--man=no", file).CombinedOutput(); err != nil || strings.Contains(string(out), "tallygate.service") {
 		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
 	}
@@ -316,10 +306,8 @@ func TestDeployBackupTimer(t *testing.T) {
 	}
 
 	folder, data := t.TempDir(), t.TempDir()
-	service, timer := filepath.Join(folder, "tallygate-backup.service"), filepath.Join(folder, "tallygate-backup.timer")
-	for file, text := range map[string]string{service: unit, timer: readDeploy(t, "systemd/tallygate-backup.timer")} {
-		testkit.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-	}
+	service := writeFile(t, folder, "tallygate-backup.service", unit)
+	timer := writeFile(t, folder, "tallygate-backup.timer", readDeploy(t, "systemd/tallygate-backup.timer"))
 	if out, err := exec.Command(analyze, "verify", "--man=no", service, timer).CombinedOutput(); err != nil || strings.Contains(string(out), "tallygate-backup") {
 		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
 	}

@@ -191,15 +191,15 @@ func TestDoctorSettings(t *testing.T) {
 // dueDelivery stores a delivery that has been due for so long.
 func (i *installation) dueDelivery(since time.Duration) {
 	i.Helper()
-	d, err := db.Open(db.EmbeddedURL(i.settings["TALLYGATE_DATA_DIR"]))
+	d, err := db.Open(databaseOf(i.settings))
 	testkit.NoError(i, err)
 	d.UseApplicationKey([]byte(dbtest.ApplicationKey))
 	site := dbtest.NewOwnSite(i.T, d, "shop.example")
-	at := int64(model.At(time.Now().Add(-since)))
-	err = dbtest.Exec(d, "INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body) "+
-		"VALUES (?, 1, 'conversion', 'sale', 'pending', 0, ?, ?, '{}')", site.ID, at, at)
-	testkit.NoError(i, err)
 	testkit.NoError(i, d.Close())
+
+	at := int64(model.At(time.Now().Add(-since)))
+	i.exec("INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body) "+
+		"VALUES (?, 1, 'conversion', 'sale', 'pending', 0, ?, ?, '{}')", site.ID, at, at)
 }
 
 // TestDoctorLostLog: a SQLite log that was removed after a kill is found, and kept as evidence.
@@ -279,14 +279,10 @@ func TestDoctorRealRedis(t *testing.T) {
 			testkit.NoError(i, err)
 			testkit.NoError(i, os.RemoveAll(dir["dir"]))
 			testkit.NoError(i, server.Client().BgSave(i.Context()).Err())
-			for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-				if info := server.Client().Info(i.Context(), "persistence").Val(); strings.Contains(info, "rdb_last_bgsave_status:err") {
-					break
-				}
-				if time.Now().After(deadline) {
-					i.Fatal("a snapshot without its folder succeeds")
-				}
-			}
+			testkit.Await(i, "a failed snapshot", func() bool {
+				info := server.Client().Info(i.Context(), "persistence").Val()
+				return strings.Contains(info, "rdb_last_bgsave_status:err")
+			})
 			set("REDIS_URL", server.URL())(i)
 		}, []string{"warning redis-snapshot"}},
 		{"it is a cluster", func(i *installation) {
@@ -394,13 +390,8 @@ func TestDoctorOrigins(t *testing.T) {
 // forward sends a request of a client as a proxy does.
 func (i *installation) forward(client string) {
 	i.Helper()
-	request, err := http.NewRequest(http.MethodPost, "http://"+i.settings["TALLYGATE_CONTROL_ADDR"]+"/graphql",
-		strings.NewReader(`{"query": "{ viewer { email } }"}`))
-	testkit.NoError(i, err)
-	request.Header = http.Header{"Content-Type": {"application/json"}, "X-Forwarded-For": {client}}
-	response, err := http.DefaultClient.Do(request)
-	testkit.NoError(i, err)
-	response.Body.Close()
+	exchange(i, http.DefaultClient, http.MethodPost, "http://"+i.settings["TALLYGATE_CONTROL_ADDR"]+"/graphql",
+		`{"query": "{ viewer { email } }"}`, map[string]string{"Content-Type": "application/json", "X-Forwarded-For": client})
 }
 
 // TestDoctorDescriptors: a low limit of open files is found.

@@ -2,7 +2,6 @@ package test
 
 import (
 	"fmt"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -20,18 +19,34 @@ func (i *installation) addCell() {
 	}
 }
 
+// restrict changes to a role with the rights of docs/operator/operations.md, which does not migrate. It
+// returns the owner's database.
+func (i *installation) restrict() (owner *db.DB) {
+	i.Helper()
+	owner = dbtest.Open(i.T, i.settings["TALLYGATE_DATABASE_URL"])
+	i.settings["TALLYGATE_DATABASE_URL"] = dbtest.RestrictedURL(i.T, i.settings["TALLYGATE_DATABASE_URL"])
+	set("NO_MIGRATE", "true")(i)
+	return owner
+}
+
+// role returns the role of the installation's address.
+func (i *installation) role() string { return roleOf(i.T, i.settings["TALLYGATE_DATABASE_URL"]) }
+
+// nextMonth is the end of the names of next month's partitions.
+func nextMonth() string {
+	now := time.Now().UTC()
+	return time.Date(now.Year(), now.Month()+1, 1, 0, 0, 0, 0, time.UTC).Format("_200601")
+}
+
 // restrictedWithCell adds a cell, and changes to a role with the rights of docs/operator/operations.md in
 // it. It returns the owner's database.
 func (i *installation) restrictedWithCell() (owner *db.DB) {
 	i.Helper()
 	i.addCell()
-	owner = dbtest.Open(i.T, i.settings["TALLYGATE_DATABASE_URL"])
-	i.settings["TALLYGATE_DATABASE_URL"] = dbtest.RestrictedURL(i.T, i.settings["TALLYGATE_DATABASE_URL"])
-	set("NO_MIGRATE", "true")(i)
+	owner = i.restrict()
 
-	u, _ := url.Parse(i.settings["TALLYGATE_DATABASE_URL"])
 	for _, grant := range []string{"USAGE ON SCHEMA", "SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON ALL TABLES IN SCHEMA"} {
-		testkit.NoError(i, dbtest.Exec(owner, "GRANT "+grant+" cell_2 TO "+u.User.Username()))
+		testkit.NoError(i, dbtest.Exec(owner, "GRANT "+grant+" cell_2 TO "+i.role()))
 	}
 	return owner
 }
@@ -76,22 +91,10 @@ func TestDoctorPostgres(t *testing.T) {
 			set("NO_MIGRATE", "true", "RETENTION_MONTHS", "12")(i)
 		}, []string{"error postgres-retention"}},
 		{"no partition for next month", func(i *installation) {
-			restricted(i)
-			set("NO_MIGRATE", "true")(i)
-			now := time.Now().UTC()
-			next := time.Date(now.Year(), now.Month()+1, 1, 0, 0, 0, 0, time.UTC).Format("200601")
-			owner := i.server.URL()
-			u, _ := url.Parse(owner)
-			u.Path = "/" + i.databaseName()
-			d := dbtest.Open(i.T, u.String())
-			testkit.NoError(i, dbtest.Exec(d, "DROP TABLE events_"+next))
+			testkit.NoError(i, dbtest.Exec(i.restrict(), "DROP TABLE events"+nextMonth()))
 		}, []string{"warning postgres-partitions"}},
 		{"a role without a right", func(i *installation) {
-			owner := dbtest.Open(i.T, i.settings["TALLYGATE_DATABASE_URL"])
-			restricted(i)
-			set("NO_MIGRATE", "true")(i)
-			u, _ := url.Parse(i.settings["TALLYGATE_DATABASE_URL"])
-			testkit.NoError(i, dbtest.Exec(owner, "REVOKE DELETE ON sessions FROM "+u.User.Username()))
+			testkit.NoError(i, dbtest.Exec(i.restrict(), "REVOKE DELETE ON sessions FROM "+i.role()))
 		}, []string{"error postgres-rights"}},
 		{"a cell with all rights", func(i *installation) { i.addCell() }, nil},
 		{"a role without the schema of a cell", func(i *installation) {
@@ -104,24 +107,18 @@ func TestDoctorPostgres(t *testing.T) {
 			i.exec("DROP SCHEMA cell_2 CASCADE")
 		}, []string{"error cell-schema"}},
 		{"a role without a right in a cell", func(i *installation) {
-			owner := i.restrictedWithCell()
-			u, _ := url.Parse(i.settings["TALLYGATE_DATABASE_URL"])
-			testkit.NoError(i, dbtest.Exec(owner, "REVOKE INSERT ON cell_2.captcha_spent FROM "+u.User.Username()))
+			testkit.NoError(i, dbtest.Exec(i.restrictedWithCell(), "REVOKE INSERT ON cell_2.captcha_spent FROM "+i.role()))
 		}, []string{"error postgres-rights"}},
 		{"no partition of a cell for next month", func(i *installation) {
-			owner := i.restrictedWithCell()
-			now := time.Now().UTC()
-			next := time.Date(now.Year(), now.Month()+1, 1, 0, 0, 0, 0, time.UTC).Format("200601")
-			testkit.NoError(i, dbtest.Exec(owner, "DROP TABLE cell_2.visits_"+next))
+			testkit.NoError(i, dbtest.Exec(i.restrictedWithCell(), "DROP TABLE cell_2.visits"+nextMonth()))
 		}, []string{"warning postgres-partitions"}},
 		{"a role that may not change the tables of a cell", func(i *installation) {
 			owner := i.restrictedWithCell()
 			delete(i.settings, "TALLYGATE_NO_MIGRATE")
-			u, _ := url.Parse(i.settings["TALLYGATE_DATABASE_URL"])
 			for _, statement := range []string{
-				"GRANT CREATE ON SCHEMA public TO " + u.User.Username(),
+				"GRANT CREATE ON SCHEMA public TO " + i.role(),
 				"DO $$ DECLARE t regclass; BEGIN FOR t IN SELECT oid FROM pg_class WHERE relnamespace = 'public'::regnamespace " +
-					"AND relkind IN ('r', 'p') LOOP EXECUTE 'ALTER TABLE ' || t || ' OWNER TO " + u.User.Username() + "'; END LOOP; END $$",
+					"AND relkind IN ('r', 'p') LOOP EXECUTE 'ALTER TABLE ' || t || ' OWNER TO " + i.role() + "'; END LOOP; END $$",
 			} {
 				testkit.NoError(i, dbtest.Exec(owner, statement))
 			}
@@ -133,11 +130,7 @@ func TestDoctorPostgres(t *testing.T) {
 		}, []string{"error deliveries-late"}},
 		{"too few connections", func(i *installation) { i.args = []string{"--nodes", "20"} }, []string{"error postgres-connections"}},
 		{"few connections of a role", func(i *installation) {
-			owner := dbtest.Open(i.T, i.settings["TALLYGATE_DATABASE_URL"])
-			restricted(i)
-			set("NO_MIGRATE", "true")(i)
-			u, _ := url.Parse(i.settings["TALLYGATE_DATABASE_URL"])
-			testkit.NoError(i, dbtest.Exec(owner, "ALTER ROLE "+u.User.Username()+" CONNECTION LIMIT 10"))
+			testkit.NoError(i, dbtest.Exec(i.restrict(), "ALTER ROLE "+i.role()+" CONNECTION LIMIT 10"))
 		}, []string{"error postgres-connections"}},
 		{"a key in the folder alone", func(i *installation) {
 			delete(i.settings, "TALLYGATE_SECRET")

@@ -128,12 +128,13 @@ func (i *installation) path(name string) string {
 // exec runs a statement in the installation's database.
 func (i *installation) exec(statement string, args ...any) {
 	i.Helper()
-	url := i.settings["TALLYGATE_DATABASE_URL"]
-	if url == "" {
-		url = db.EmbeddedURL(i.settings["TALLYGATE_DATA_DIR"])
-	}
+	i.execAt(databaseOf(i.settings), statement, args...)
+}
 
-	d, err := db.Open(url)
+// execAt runs a statement in a database, which is not open afterwards.
+func (i *installation) execAt(databaseURL, statement string, args ...any) {
+	i.Helper()
+	d, err := db.Open(databaseURL)
 	testkit.NoError(i, err)
 	testkit.NoError(i, dbtest.Exec(d, statement, args...))
 	testkit.NoError(i, d.Close())
@@ -178,10 +179,7 @@ var databases atomic.Int64
 // query runs a statement on the server's first database, which is not the installation's.
 func (i *installation) query(statement string) {
 	i.Helper()
-	d, err := db.Open(i.server.URL())
-	testkit.NoError(i, err)
-	testkit.NoError(i, dbtest.Exec(d, statement))
-	testkit.NoError(i, d.Close())
+	i.execAt(i.server.URL(), statement)
 }
 
 // databaseName returns the name of the installation's database.

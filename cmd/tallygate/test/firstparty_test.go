@@ -2,7 +2,7 @@ package test
 
 import (
 	"fmt"
-	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -120,9 +120,7 @@ func openWebsite(t *testing.T) *website {
 
 // handler returns the pages: all paths have the same one, with a form that /contact accepts.
 func (w *website) handler() http.Handler {
-	s := &solver{http: &http.Client{Timeout: patience}, data: w.p.addr["data"], sitekey: model.TestSitekey,
-		secret: model.TestSitekeySecret, accepted: make(map[string]int)}
-	mux := http.NewServeMux()
+	mux := contactPage(w.p)
 	mux.HandleFunc("GET /", func(res http.ResponseWriter, r *http.Request) {
 		res.Header().Set("Content-Type", "text/html; charset=utf-8")
 		http.SetCookie(res, &http.Cookie{Name: "session", Value: "secret-of-the-shop", Path: "/"})
@@ -131,14 +129,6 @@ func (w *website) handler() http.Handler {
 <form action="/contact" method="post"><textarea name="message"></textarea>
 <div class="service-captcha" data-sitekey="%s"></div><button>Send</button></form>
 <script defer src="/x/form.js"></script>`, w.site.SiteKey, model.TestSitekey)
-	})
-	mux.HandleFunc("POST /contact", func(res http.ResponseWriter, r *http.Request) {
-		valid, err := s.redeem(r.FormValue("service-captcha-response"))
-		if err != nil || !valid {
-			http.Error(res, fmt.Sprintf("refused, error %v", err), http.StatusForbidden)
-			return
-		}
-		fmt.Fprint(res, "accepted")
 	})
 	return mux
 }
@@ -172,14 +162,6 @@ func snippet(t *testing.T, name string, replacements ...string) string {
 	return text
 }
 
-// writeFile writes a file of a folder and returns its path.
-func writeFile(t *testing.T, dir, name, text string) string {
-	t.Helper()
-	path := filepath.Join(dir, name)
-	testkit.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-	return path
-}
-
 // runProxy runs a program until the test ends, and waits until it accepts connections at the
 // address.
 func runProxy(t *testing.T, addr string, cmd *exec.Cmd) (origin string) {
@@ -200,15 +182,10 @@ func (w *website) nginxSite(t *testing.T, lines string) (origin string) {
 	t.Helper()
 	program, dir, addr := requireTool(t, "nginx"), t.TempDir(), dbtest.FreeAddress(t)
 
-	temporary := ""
-	for _, module := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
-		temporary += module + "_temp_path " + dir + ";\n"
-	}
 	// The upstream has the name that the shipped lines look up.
-	main := writeFile(t, dir, "nginx.conf", "events {}\nhttp {\n"+temporary+"upstream stats.example.com { server "+w.secure+"; }\n"+
+	main := writeFile(t, dir, "nginx.conf", "events {}\nhttp {\n"+nginxFolders(dir)+"upstream stats.example.com { server "+w.secure+"; }\n"+
 		"server {\nlisten "+addr+";\n"+lines+"\nlocation / { proxy_pass http://"+w.pages+"; access_log off; }\n}\n}\n")
-	return runProxy(t, addr, exec.Command(program, "-p", dir, "-e", filepath.Join(dir, "error.log"), "-c", main,
-		"-g", "daemon off; master_process off; pid "+filepath.Join(dir, "pid")+";"))
+	return runProxy(t, addr, exec.Command(program, nginxArgs(dir, main)...))
 }
 
 // firstPartyProxies starts each proxy with its shipped file, and returns the website's address.
@@ -221,10 +198,7 @@ var firstPartyProxies = map[string]func(*website, *testing.T) string{
 		program, dir, addr := requireTool(t, "caddy"), t.TempDir(), dbtest.FreeAddress(t)
 		text := snippet(t, "Caddyfile", "shop.example.com {", "http://:"+portOf(addr)+" {\n\tbind 127.0.0.1",
 			"https://stats.example.com", "http://"+w.plain, "127.0.0.1:3000", w.pages)
-		config := writeFile(t, dir, "Caddyfile", "{\n\tadmin off\n}\n"+text)
-		cmd := exec.Command(program, "run", "--adapter", "caddyfile", "--config", config)
-		cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
-		return runProxy(t, addr, cmd)
+		return runProxy(t, addr, caddyCommand(program, dir, writeFile(t, dir, "Caddyfile", "{\n\tadmin off\n}\n"+text)))
 	},
 
 	"haproxy": func(w *website, t *testing.T) string {
@@ -374,13 +348,12 @@ func visitorFrom(t *testing.T, address string) *http.Client {
 	t.Helper()
 	transport := transportFrom(address)
 	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, Timeout: patience,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return &http.Client{Transport: transport, Timeout: patience, CheckRedirect: noRedirect}
 }
 
 // evaluated are headers of a browser that the server evaluates, and that arrive unchanged.
 var evaluated = map[string]string{
-	"User-Agent":         "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0",
+	"User-Agent":         firefox,
 	"Accept-Language":    "de-AT, de;q=0.7",
 	"Sec-Ch-Ua":          `"Chromium";v="145", "Vivaldi";v="7.6"`,
 	"Sec-Ch-Ua-Mobile":   "?0",
@@ -390,28 +363,21 @@ var evaluated = map[string]string{
 // call sends a request with the headers that a browser adds on a page of the website.
 func call(t *testing.T, client *http.Client, method, address, origin, body string) (status int, header http.Header, answer string) {
 	t.Helper()
-	request, err := http.NewRequest(method, address, strings.NewReader(body))
+	to, err := url.Parse(address)
 	testkit.NoError(t, err)
-	request.Host = websiteHost + ":" + request.URL.Port()
-	request.Header = http.Header{
-		"Cookie":          {"session=secret-of-the-shop"},
-		"Authorization":   {"Basic c2hvcDpzZWNyZXQ="},
-		"Referer":         {"http://" + websiteHost + "/reset?token=secret-of-the-page"},
-		"X-Forwarded-For": {"203.0.113.9"},
+	sends := map[string]string{
+		"Host":            websiteHost + ":" + to.Port(),
+		"Cookie":          "session=secret-of-the-shop",
+		"Authorization":   "Basic c2hvcDpzZWNyZXQ=",
+		"Referer":         "http://" + websiteHost + "/reset?token=secret-of-the-page",
+		"X-Forwarded-For": "203.0.113.9",
 	}
-	for name, value := range evaluated {
-		request.Header.Set(name, value)
-	}
+	maps.Copy(sends, evaluated)
 	if origin != "" {
-		request.Header.Set("Origin", origin)
-		request.Header.Set("Content-Type", "text/plain;charset=UTF-8")
+		sends["Origin"], sends["Content-Type"] = origin, "text/plain;charset=UTF-8"
 	}
-	response, err := client.Do(request)
-	testkit.NoError(t, err)
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	testkit.NoError(t, err)
-	return response.StatusCode, response.Header, string(text)
+	response, answer := exchange(t, client, method, address, body, sends)
+	return response.StatusCode, response.Header, answer
 }
 
 // TestDeployFirstParty runs each proxy with its file of deploy/first-party in front of pages of a
@@ -535,9 +501,7 @@ func (w *website) wantBrowser(t *testing.T, origin, path string) {
 	if loaded = slices.DeleteFunc(loaded, func(name string) bool { return strings.HasPrefix(name, "data:") || strings.HasPrefix(name, "blob:") }); len(loaded) > 0 {
 		t.Errorf("the page loads %v from other hosts", loaded)
 	}
-	for _, message := range page.Console() {
-		t.Errorf("the console shows %s: %s", message.Level, message.Text)
-	}
+	wantQuietConsole(t, page)
 	page.Click("form button:not([role])")
 	page.WaitFor(`location.pathname === '/contact' && document.body.textContent === 'accepted'`)
 
@@ -555,9 +519,7 @@ const websiteProxy, websiteProxyInDocument = "127.0.0.7", "198.51.100.7"
 // the test's address.
 func addedLine(t *testing.T, line string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../../docs/owner/first-party.md")
-	testkit.NoError(t, err)
-	if !strings.Contains(string(text), "`"+line+"`") {
+	if !strings.Contains(readFile(t, "../../../docs/owner/first-party.md"), "`"+line+"`") {
 		t.Fatalf("the document has no %q", line)
 	}
 	return strings.ReplaceAll(line, websiteProxyInDocument, websiteProxy)
@@ -601,9 +563,7 @@ func TestProxyKeepsAddressesOfWebsites(t *testing.T) {
 		program, dir, addr := requireTool(t, "caddy"), t.TempDir(), dbtest.FreeAddress(t)
 		config := writeFile(t, dir, "Caddyfile", "{\nadmin off\n}\nhttp://:"+portOf(addr)+" {\nbind 127.0.0.1\nreverse_proxy "+
 			recorder(t, "node", &requests)+" {\n"+addedLine(t, "trusted_proxies 198.51.100.7")+"\n}\n}\n")
-		cmd := exec.Command(program, "run", "--adapter", "caddyfile", "--config", config)
-		cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
-		origin := runProxy(t, addr, cmd)
+		origin := runProxy(t, addr, caddyCommand(program, dir, config))
 
 		// Caddy adds the address that connects, so Tallygate must trust the website's proxy, too.
 		for from, want := range map[string]string{websiteProxy: "203.0.113.9, " + websiteProxy, "127.0.0.6": "127.0.0.6"} {
@@ -618,12 +578,8 @@ func TestProxyKeepsAddressesOfWebsites(t *testing.T) {
 // 203.0.113.9.
 func forwardedBy(t *testing.T, client *http.Client, origin string, requests *sync.Map) string {
 	t.Helper()
-	request, err := http.NewRequest(http.MethodPost, origin+"/collect.php", strings.NewReader("{}"))
-	testkit.NoError(t, err)
-	request.Header = http.Header{"X-Id": {"1"}, "X-Forwarded-For": {"203.0.113.9"}, "Origin": {"https://shop.example.com"}}
-	response, err := client.Do(request)
-	testkit.NoError(t, err)
-	response.Body.Close()
+	response, _ := exchange(t, client, http.MethodPost, origin+"/collect.php", "{}",
+		map[string]string{"X-Id": "1", "X-Forwarded-For": "203.0.113.9", "Origin": "https://shop.example.com"})
 	found, ok := requests.LoadAndDelete("1")
 	if !ok || response.StatusCode != http.StatusNoContent {
 		t.Fatalf("status %d, and the call has reached the node: %t", response.StatusCode, ok)

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
 )
@@ -18,20 +17,9 @@ import (
 // awaitReady waits until /readyz has the status, and returns its body and the time that this took.
 func awaitReady(t *testing.T, p *process, status int) (body string, took time.Duration) {
 	t.Helper()
-
 	began := time.Now()
-
-	for {
-		got, body := get(t, "http://"+p.addr["data"]+"/readyz")
-		if got == status {
-			return body, time.Since(began)
-		}
-		if time.Since(began) > patience {
-			t.Fatalf("readyz never is %d but %d %q\n%s", status, got, body, p.logged())
-		}
-
-		time.Sleep(20 * time.Millisecond)
-	}
+	body = p.awaitReadyz("data", func(got int, _ string) bool { return got == status })
+	return body, time.Since(began)
 }
 
 // TestReadinessReadsSettings checks that a data node that cannot read the settings of sites, or of
@@ -44,10 +32,7 @@ func TestReadinessReadsSettings(t *testing.T) {
 		newOwner(t, p).signUp("crash.localhost")
 		awaitReady(t, p, http.StatusOK)
 
-		if settings["TALLYGATE_DATABASE_URL"] == "" {
-			databaseURL = db.EmbeddedURL(settings["TALLYGATE_DATA_DIR"])
-		}
-		d := dbtest.Open(t, databaseURL)
+		d := dbtest.Open(t, databaseOf(settings))
 		for _, table := range []string{"site_domains", "sitekeys"} {
 			rename := func(from, to string) {
 				t.Helper()
@@ -145,13 +130,9 @@ func TestReadyOnReadOnlyServer(t *testing.T) {
 		}
 
 		// The connections that were cut can be noticed first.
-		body, _ := awaitReady(t, p, http.StatusServiceUnavailable)
-		for began := time.Now(); !strings.HasPrefix(body, notWritable) && time.Since(began) < patience; {
-			_, body = get(t, "http://"+p.addr["data"]+"/readyz")
-		}
-		if !strings.HasPrefix(body, notWritable) {
-			t.Errorf("readyz: %q", body)
-		}
+		p.awaitReadyz("data", func(status int, body string) bool {
+			return status == http.StatusServiceUnavailable && strings.HasPrefix(body, notWritable)
+		})
 	})
 }
 
@@ -176,15 +157,9 @@ func TestDrainDelay(t *testing.T) {
 			testkit.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 
 			for _, role := range []string{"control", "data"} {
-				for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
-					status, body := get(t, "http://"+p.addr[role]+"/readyz")
-					if status == http.StatusServiceUnavailable && strings.HasPrefix(body, "draining\ncheck: drain\nsince: ") {
-						break
-					}
-					if time.Now().After(deadline) {
-						t.Fatalf("%s: readyz responds %d %q after the signal", role, status, body)
-					}
-				}
+				p.awaitReadyz(role, func(status int, body string) bool {
+					return status == http.StatusServiceUnavailable && strings.HasPrefix(body, "draining\ncheck: drain\nsince: ")
+				})
 			}
 
 			if status, err := sendPageview(http.DefaultClient, p.addr["data"], site.SiteKey, "/late"); err != nil ||
@@ -192,27 +167,16 @@ func TestDrainDelay(t *testing.T) {
 				t.Errorf("a page view during the delay: %d, %v", status, err)
 			}
 
-			response, err := http.Get("http://" + p.addr["data"] + "/svc.js")
-			if err != nil || !response.Close {
-				t.Errorf("an answer during the delay keeps its connection open: %+v, %v", response, err)
-			} else {
-				response.Body.Close()
+			if response, _ := exchange(t, http.DefaultClient, "GET", "http://"+p.addr["data"]+"/svc.js", "", nil); !response.Close {
+				t.Errorf("an answer during the delay keeps its connection open: %+v", response)
 			}
 
 			if test.hurry {
 				p.signal(syscall.SIGTERM)
 			}
 
-			select {
-			case <-p.done:
-			case <-time.After(patience):
-				t.Fatalf("the process still runs:\n%s", p.logged())
-			}
-
-			if code := p.cmd.ProcessState.ExitCode(); code != 0 ||
-				!strings.Contains(p.logged(), `"msg":"stopped","clean":true`) {
-				t.Errorf("exit status %d, want 0 and a clean stop:\n%s", code, p.logged())
-			}
+			p.awaitEnd()
+			p.wantCleanStop()
 			if took := time.Since(signalled); !test.hurry && took < 2*time.Second {
 				t.Errorf("the process ended after %v, before its delay", took)
 			}

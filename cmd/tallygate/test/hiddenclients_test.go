@@ -1,7 +1,6 @@
 package test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -148,16 +147,13 @@ func (a *attack) signIn(t *testing.T, n int) {
 	body, err := json.Marshal(map[string]string{"query": query})
 	testkit.NoError(t, err)
 
-	response, err := a.client.Post("https://app.example.com/graphql", "application/json", bytes.NewReader(body))
-	testkit.NoError(t, err)
-	defer response.Body.Close()
-
-	answer, err := io.ReadAll(response.Body)
+	response, answer := exchange(t, a.client, http.MethodPost, "https://app.example.com/graphql", string(body),
+		map[string]string{"Content-Type": "application/json"})
 	switch {
-	case err == nil && strings.Contains(string(answer), "RATE_LIMITED"):
+	case strings.Contains(answer, "RATE_LIMITED"):
 		a.signIns.Add(1)
-	case err != nil || !strings.Contains(string(answer), "WRONG_CREDENTIALS"):
-		t.Errorf("sign-in %d: %s %s, %v", n, response.Status, answer, err)
+	case !strings.Contains(answer, "WRONG_CREDENTIALS"):
+		t.Errorf("sign-in %d: %s %s", n, response.Status, answer)
 	}
 }
 

@@ -64,6 +64,7 @@ func (o *importer) read() (importJob, []int) {
 // await waits until the job has a state.
 func (o *importer) await(state string, limit time.Duration) importJob {
 	o.t.Helper()
+	// An import takes longer than other waits, and more frequent questions exceed the rate limit.
 	for end := time.Now().Add(limit); ; time.Sleep(100 * time.Millisecond) {
 		job, _ := o.read()
 		if job.State == state {
@@ -84,15 +85,11 @@ const (
 // awaitRow waits until a query has a row.
 func (o *importer) awaitRow(d *db.DB, query string) {
 	o.t.Helper()
-	for end := time.Now().Add(4 * time.Minute); ; time.Sleep(2 * time.Millisecond) {
+	testkit.Await(o.t, "a row of "+query, func() bool {
 		rows, err := dbtest.Rows[int64](d, query)
-		if err != nil || time.Now().After(end) {
-			o.t.Fatalf("no row of %s, error %v", query, err)
-		}
-		if len(rows) > 0 {
-			return
-		}
-	}
+		testkit.NoError(o.t, err)
+		return len(rows) > 0
+	})
 }
 
 // startImport starts a job and uploads a file.
@@ -114,13 +111,9 @@ func (o *importer) startImport(content []byte) {
 	for at := 0; at < len(content); at += model.ImportChunk {
 		piece := content[at:min(len(content), at+model.ImportChunk)]
 		address := fmt.Sprintf("%s/products/analytics/api/import.php?job_id=%s&offset=%d", o.control, o.job, at)
-		request, err := http.NewRequestWithContext(o.t.Context(), http.MethodPut, address, bytes.NewReader(piece))
-		testkit.NoError(o.t, err)
-		response, err := o.http.Do(request)
-		if err != nil || response.StatusCode != http.StatusOK {
-			o.t.Fatalf("upload of piece %d: %+v, error %v", at, response, err)
+		if response, answer := exchange(o.t, o.http, http.MethodPut, address, string(piece), nil); response.StatusCode != 200 {
+			o.t.Fatalf("upload of piece %d: %s %s", at, response.Status, answer)
 		}
-		response.Body.Close()
 	}
 }
 
@@ -169,14 +162,6 @@ func (f *importFleet) start() {
 	f.worker = start(f.t, role("worker"), nil, "serve")
 }
 
-// database returns the URL of the database.
-func (f *importFleet) database() string {
-	if f.apart {
-		return f.settings["TALLYGATE_DATABASE_URL"]
-	}
-	return db.EmbeddedURL(f.settings["TALLYGATE_DATA_DIR"])
-}
-
 // restart kills the worker, and starts another one.
 func (f *importFleet) restart(o *importer) {
 	f.t.Helper()
@@ -198,7 +183,7 @@ func TestImportSurvivesKill(t *testing.T) {
 		o := &importer{testOwner: newOwner(t, f.control)}
 		o.site = o.signUp("imports.localhost").ID
 		o.startImport(content)
-		d := dbtest.Open(t, f.database())
+		d := dbtest.Open(t, databaseOf(f.settings))
 		o.awaitRow(d, whileReading)
 		f.restart(o)
 		if job, _ := o.read(); job.State != "READING" {

@@ -1,14 +1,10 @@
 package test
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/tools/dbtest"
-	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestImportCommands checks the operator's commands: a dry run changes nothing, a damaged file is
@@ -18,9 +14,6 @@ func TestImportCommands(t *testing.T) {
 
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
-		if settings["TALLYGATE_DATABASE_URL"] == "" {
-			databaseURL = db.EmbeddedURL(settings["TALLYGATE_DATA_DIR"])
-		}
 		run := func(ok bool, want string, args ...string) {
 			t.Helper()
 			out, err := newCommand(settings, append([]string{"admin"}, args...)...).CombinedOutput()
@@ -32,7 +25,7 @@ func TestImportCommands(t *testing.T) {
 			t.Fatal(logged)
 		}
 
-		d := dbtest.Open(t, databaseURL)
+		d := dbtest.Open(t, databaseOf(settings))
 		site := dbtest.NewOwnSite(t, d, "example.com")
 		const fixtures = "../importer/testdata/plausible/"
 		export := []string{"import", "--site", site.SiteKey, "--from", "plausible", fixtures + "imported_visitors_20260201_20260204.csv",
@@ -42,8 +35,7 @@ func TestImportCommands(t *testing.T) {
 			append(export, "--dry-run")...)
 		run(true, "The site has no imports.", "imports", "--site", site.SiteKey)
 
-		damaged := filepath.Join(t.TempDir(), "imported_pages.csv")
-		testkit.NoError(t, os.WriteFile(damaged, []byte("date,page,visitors,pageviews\n2026-02-05,/,1,many\n"), 0o600))
+		damaged := writeFile(t, t.TempDir(), "imported_pages.csv", "date,page,visitors,pageviews\n2026-02-05,/,1,many\n")
 		run(false, "imported_pages.csv, line 2: pageviews is not a number", append(export, damaged)...)
 		run(true, "The site has no imports.", "imports", "--site", site.SiteKey)
 
@@ -58,8 +50,7 @@ func TestImportCommands(t *testing.T) {
 
 		sums := []string{"import", "--site", site.SiteKey, "--from", "goatcounter-api", "http://127.0.0.1:1"}
 		run(false, "goatcounter-api takes the address of one GoatCounter site, and a token by --token-file", sums...)
-		token := filepath.Join(t.TempDir(), "token")
-		testkit.NoError(t, os.WriteFile(token, []byte("secret-token\n"), 0o600))
+		token := writeFile(t, t.TempDir(), "token", "secret-token\n")
 		run(false, "api/v0/me: Get \"http://127.0.0.1:1/api/v0/me\": dial tcp", append(sums, "--token-file", token)...)
 		run(false, `there is no site with the key "0000`, "imports", "--site", strings.Repeat("0", 32))
 	})

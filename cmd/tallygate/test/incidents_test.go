@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/redistest"
@@ -41,15 +40,10 @@ func (v *visitor) send(node *process) int {
 // await sends page views until one is answered with a status.
 func (v *visitor) await(node *process, status int) {
 	v.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+	testkit.AwaitState(v, fmt.Sprint("a hit that is answered with ", status), func() (string, bool) {
 		got := v.send(node)
-		if got == status {
-			return
-		}
-		if time.Now().After(deadline) {
-			v.Fatalf("hits are answered with %d, want %d\n%s", got, status, node.logged())
-		}
-	}
+		return fmt.Sprint(got, "\n", node.logged()), got == status
+	})
 }
 
 // wantAll checks that each acknowledged page view is stored once, and at most the unacknowledged
@@ -136,15 +130,9 @@ func TestIncidentRedisLost(t *testing.T) {
 // worker too, contains a text or not.
 func awaitReadyText(t *testing.T, p *process, text string, want bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
-		status, body := get(t, "http://"+p.addr["control"]+"/readyz")
-		if status == http.StatusOK && strings.Contains(body, text) == want {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("readyz: %d %q", status, body)
-		}
-	}
+	p.awaitReadyz("control", func(status int, body string) bool {
+		return status == http.StatusOK && strings.Contains(body, text) == want
+	})
 }
 
 // TestIncidentDatabaseLost: while the database is away hits are refused. Processes connect again by
@@ -215,22 +203,10 @@ func TestIncidentLeaks(t *testing.T) {
 	owner := newOwner(t, p)
 	site := owner.signUp("crash.localhost")
 
-	rotate := func() string {
-		t.Helper()
-		var data struct{ RotateServerSecret struct{ ServerSecret string } }
-		owner.do(`mutation { rotateServerSecret(input: {siteId: "`+site.ID+`", keepOldFor: 0}) { serverSecret userErrors { message } } }`, &data)
-		return data.RotateServerSecret.ServerSecret
-	}
+	rotate := func() string { return owner.rotateServerSecret(site.ID, ", keepOldFor: 0") }
 	call := func(secret string) int {
-		t.Helper()
-		body := strings.NewReader(`{"event": "signup", "ip": "198.51.100.7", "user_agent": "Mozilla/5.0 (X11; Linux x86_64)"}`)
-		request, err := http.NewRequest(http.MethodPost, "http://"+p.addr["data"]+"/server.php", body)
-		testkit.NoError(t, err)
-		request.Header.Set("Authorization", "Bearer "+secret)
-		response, err := http.DefaultClient.Do(request)
-		testkit.NoError(t, err)
-		response.Body.Close()
-		return response.StatusCode
+		status, _ := callServer(t, p.addr["data"], secret, "signup", "198.51.100.7")
+		return status
 	}
 
 	leaked := rotate()
@@ -238,11 +214,7 @@ func TestIncidentLeaks(t *testing.T) {
 		t.Fatalf("the first secret is refused: %d", status)
 	}
 	current := rotate()
-	for deadline := time.Now().Add(patience); call(leaked) != http.StatusUnauthorized; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the leaked secret is still accepted")
-		}
-	}
+	testkit.Await(t, "the end of the leaked secret", func() bool { return call(leaked) == http.StatusUnauthorized })
 	if status := call(current); status == http.StatusUnauthorized {
 		t.Errorf("the new secret is refused: %d", status)
 	}

@@ -49,13 +49,8 @@ func TestInspector(t *testing.T) {
 	testkit.SkipLong(t, "needs Node and what npm installs")
 
 	p := start(t, map[string]string{"TALLYGATE_DATA_DIR": t.TempDir()}, []string{"control", "data"})
-	owner := newOwner(t, p)
-	var made struct {
-		CreateAPIToken struct{ Token string }
-	}
-	owner.do(`mutation { signUp(input: {email: "owner@example.com", password: "correct horse", accountName: "Example"}) { viewer { id } } }`, &struct{}{})
-	owner.do(`mutation { createApiToken(input: {name: "assistant", scopes: [WRITE]}) { token } }`, &made)
-	header := []string{"Authorization: Bearer " + made.CreateAPIToken.Token}
+	owner, token := tokenOf(t, p, "WRITE")
+	header := []string{"Authorization: Bearer " + token}
 
 	call := func(tool string, args ...string) (structured map[string]any, failure string) {
 		t.Helper()

@@ -64,18 +64,9 @@ var loadBalancers = map[string]loadBalancer{
 				"/etc/nginx/certificates/example.com.pem", filepath.Join(dir, "both.pem"),
 				"/etc/nginx/certificates/example.com.key", filepath.Join(dir, "both.pem"),
 			}
-			temporary := "http {\n"
-			for _, module := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
-				temporary += "\t" + module + "_temp_path " + dir + ";\n"
-			}
-			return append(replaced, "http {\n", temporary)
+			return append(replaced, "http {\n", "http {\n"+nginxFolders(dir))
 		},
-		args: func(dir, file string) []string {
-			return []string{
-				"-p", dir, "-e", filepath.Join(dir, "error.log"), "-c", file,
-				"-g", "daemon off; master_process off; pid " + filepath.Join(dir, "pid") + ";",
-			}
-		},
+		args: nginxArgs,
 	},
 }
 
@@ -99,14 +90,12 @@ func (b loadBalancer) start(t *testing.T, nodes map[string]string) (addr string,
 		t.Skipf("%s is not installed", b.program)
 	}
 
-	example, err := os.ReadFile("../../../docs/operator/proxies/" + b.file)
-	testkit.NoError(t, err)
-
+	example := readFile(t, "../../../docs/operator/proxies/"+b.file)
 	dir = t.TempDir()
 	roots = writeCertificate(t, filepath.Join(dir, "both.pem"))
 	addr = dbtest.FreeAddress(t)
 	_, port, _ := net.SplitHostPort(addr)
-	text := strings.NewReplacer(b.test(dir)...).Replace(string(example))
+	text := strings.NewReplacer(b.test(dir)...).Replace(example)
 	for from, to := range nodes {
 		if !strings.Contains(text, from) {
 			t.Fatalf("the example has no node %s", from)
@@ -114,33 +103,10 @@ func (b loadBalancer) start(t *testing.T, nodes map[string]string) (addr string,
 		text = strings.ReplaceAll(text, from, to)
 	}
 
-	file := filepath.Join(dir, b.file)
 	stats := dbtest.FreeAddress(t)
-	text = strings.NewReplacer("PORT", port, "STATS", stats).Replace(text)
-	testkit.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-	testkit.NoError(t, os.WriteFile(filepath.Join(dir, "stats"), []byte(stats), 0o600))
-
-	cmd := exec.Command(program, b.args(dir, file)...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
-	testkit.NoError(t, cmd.Start())
-
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		<-ended
-	})
-
-	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-		if conn, err := net.Dial("tcp", addr); err == nil {
-			conn.Close()
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s does not listen", b.program)
-		}
-	}
+	file := writeFile(t, dir, b.file, strings.NewReplacer("PORT", port, "STATS", stats).Replace(text))
+	writeFile(t, dir, "stats", stats)
+	runProxy(t, addr, exec.Command(program, b.args(dir, file)...))
 
 	return addr, roots, dir
 }
@@ -195,29 +161,22 @@ func writeCertificate(t *testing.T, file string) *x509.CertPool {
 func awaitHAProxyServer(t *testing.T, dir string) {
 	t.Helper()
 
-	stats, err := os.ReadFile(filepath.Join(dir, "stats"))
-	testkit.NoError(t, err)
-
-	state := ""
-	for deadline := time.Now().Add(patience); !strings.Contains(state, ",UP,"); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("the node does not come up again: %s", state)
-		}
-
-		conn, err := net.Dial("tcp", string(stats))
+	stats := readFile(t, filepath.Join(dir, "stats"))
+	testkit.AwaitState(t, "the node to come up again", func() (state string, up bool) {
+		conn, err := net.Dial("tcp", stats)
 		testkit.NoError(t, err)
+		defer conn.Close()
 		fmt.Fprint(conn, "show stat data 4 -1\n")
 		answer, err := io.ReadAll(conn)
-		conn.Close()
 		testkit.NoError(t, err)
 
-		state = ""
 		for line := range strings.Lines(string(answer)) {
 			if strings.HasPrefix(line, "data,data1,") {
 				state = line
 			}
 		}
-	}
+		return state, strings.Contains(state, ",UP,")
+	})
 }
 
 // seen is what a node got of a request.
@@ -261,23 +220,14 @@ func TestProxyWithoutReadyNodes(t *testing.T) {
 	// await calls until twenty answers in turn come from the expected nodes.
 	await := func(state string, want ...string) {
 		t.Helper()
-		var status int
-		var node string
-		for deadline, right := time.Now().Add(patience), 0; right < 20; {
-			response, err := client.Get(fmt.Sprintf("https://stats.example.com/svc.js?%d", right))
-			testkit.NoError(t, err)
-			text, _ := io.ReadAll(response.Body)
-			_ = response.Body.Close()
-
-			status, node = response.StatusCode, string(text)
-			if right++; status != http.StatusOK || !slices.Contains(want, node) {
+		right := 0
+		testkit.AwaitState(t, state, func() (string, bool) {
+			response, node := exchange(t, client, http.MethodGet, fmt.Sprintf("https://stats.example.com/svc.js?%d", right), "", nil)
+			if right++; response.StatusCode != http.StatusOK || !slices.Contains(want, node) {
 				right = 0
-				time.Sleep(20 * time.Millisecond)
 			}
-			if time.Now().After(deadline) {
-				t.Fatalf("%s: the answer is %d from %q, want 200 from %v", state, status, node, want)
-			}
-		}
+			return fmt.Sprintf("%s from %q, want 200 from %v", response.Status, node, want), right == 20
+		})
 	}
 
 	ready[1].Store(true)
@@ -305,20 +255,13 @@ func TestProxyHashesBySite(t *testing.T) {
 			})
 
 			calls := 0
-			call := func(host, path string, header http.Header) seen {
+			call := func(host, path string, header map[string]string) seen {
 				t.Helper()
 				calls++
-				request, err := http.NewRequest(http.MethodPost, "https://"+host+path, strings.NewReader("{}"))
-				testkit.NoError(t, err)
-
 				id := fmt.Sprint(calls)
-				maps.Copy(request.Header, header)
-				request.Header.Set("X-Id", id)
-				request.Header.Set("X-Forwarded-For", "203.0.113.9")
-
-				response, err := client.Do(request)
-				testkit.NoError(t, err)
-				response.Body.Close()
+				sends := map[string]string{"X-Id": id, "X-Forwarded-For": "203.0.113.9"}
+				maps.Copy(sends, header)
+				response, _ := exchange(t, client, http.MethodPost, "https://"+host+path, "{}", sends)
 
 				found, ok := requests.Load(id)
 				if !ok || response.StatusCode != http.StatusNoContent {
@@ -334,9 +277,9 @@ func TestProxyHashesBySite(t *testing.T) {
 
 			sites := map[string]int{}
 			for i := range 40 {
-				origin := http.Header{"Origin": {fmt.Sprintf("https://shop%d.example", i)}}
-				server := http.Header{"Authorization": {fmt.Sprintf("Bearer svcs_%d", i)}}
-				for path, header := range map[string]http.Header{"/collect.php": origin, "/server.php": server} {
+				origin := map[string]string{"Origin": fmt.Sprintf("https://shop%d.example", i)}
+				server := map[string]string{"Authorization": fmt.Sprintf("Bearer svcs_%d", i)}
+				for path, header := range map[string]map[string]string{"/collect.php": origin, "/server.php": server} {
 					first := call("stats.example.com", path, header)
 					sites[first.node]++
 					for range 3 {
@@ -359,7 +302,8 @@ func TestProxyHashesBySite(t *testing.T) {
 				t.Errorf("the nodes of 40 calls without a site: %v", nodes)
 			}
 
-			if got := call("app.example.com", "/graphql", http.Header{"Origin": {"https://app.example.com"}}); !strings.HasPrefix(got.node, "control") {
+			own := map[string]string{"Origin": "https://app.example.com"}
+			if got := call("app.example.com", "/graphql", own); !strings.HasPrefix(got.node, "control") {
 				t.Errorf("the control plane's call reaches %s", got.node)
 			}
 		})
@@ -538,9 +482,8 @@ func browse(t *testing.T, client *http.Client, siteKey string, browsers int, sen
 // awaitHits waits until so many hits were accepted.
 func awaitHits(t *testing.T, accepted *atomic.Int64, want int64) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); accepted.Load() < want; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d hits were accepted, want %d", accepted.Load(), want)
-		}
-	}
+	testkit.AwaitState(t, fmt.Sprint(want, " accepted hits"), func() (string, bool) {
+		n := accepted.Load()
+		return fmt.Sprint(n), n >= want
+	})
 }

@@ -63,9 +63,7 @@ func mainJob(t *testing.T, settings map[string]string) {
 	const spring = `[...document.querySelectorAll('#rows tr')].filter((tr) => tr.textContent.includes('/ spring')).length`
 	page.WaitFor(spring + ` > 0`)
 
-	for _, message := range page.Console() {
-		t.Errorf("the page's console shows %s: %s", message.Level, message.Text)
-	}
+	wantQuietConsole(t, page)
 
 	page.Click(`nav a[href="/about"]`)
 	page.WaitFor(`location.pathname === '/about' && ` + spring + ` > 1`)

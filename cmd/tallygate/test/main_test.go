@@ -1,6 +1,7 @@
 package test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 )
@@ -28,14 +29,8 @@ func TestFailuresAreLogLines(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 
-			own := map[string]string{test.setting: test.value}
-			for name, value := range settings {
-				if name != test.setting {
-					own[name] = value
-				}
-			}
-
-			own["TALLYGATE_DATA_DIR"] = t.TempDir()
+			own := maps.Clone(settings)
+			own["TALLYGATE_DATA_DIR"], own[test.setting] = t.TempDir(), test.value
 			status, _, log := tallygate(t, own, test.args...)
 			lines := strings.Split(strings.TrimSpace(log), "\n")
 			last := lines[len(lines)-1]

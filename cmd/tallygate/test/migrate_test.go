@@ -1,7 +1,6 @@
 package test
 
 import (
-	"bytes"
 	"maps"
 	"net/http"
 	"os"
@@ -10,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
 )
@@ -21,13 +19,9 @@ func TestMigratePlanAndCheck(t *testing.T) {
 		settings := settingsFor(t, databaseURL)
 		migrate := func(want string, failure string, args ...string) {
 			t.Helper()
-			cmd := newCommand(settings, append([]string{"migrate"}, args...)...)
-			var stderr bytes.Buffer
-			cmd.Stderr = &stderr
-			out, err := cmd.Output()
-			if !strings.Contains(string(out), want) || !strings.Contains(stderr.String(), failure) ||
-				(err == nil) != (failure == "") {
-				t.Errorf("migrate %v: %v\n%s\n%s\nwant %q and the failure %q", args, err, out, stderr.String(), want, failure)
+			status, out, log := tallygate(t, settings, append([]string{"migrate"}, args...)...)
+			if !strings.Contains(out, want) || !strings.Contains(log, failure) || (status == 0) != (failure == "") {
+				t.Errorf("migrate %v: status %d\n%s\n%s\nwant %q and the failure %q", args, status, out, log, want, failure)
 			}
 		}
 
@@ -36,9 +30,8 @@ func TestMigratePlanAndCheck(t *testing.T) {
 			migrate("migrations of a newer program: 0", "migrations are pending", "--check")
 		}
 
-		cmd := newCommand(settings, "serve", "--no-migrate")
-		if out, err := cmd.CombinedOutput(); err == nil {
-			t.Errorf("the service started without a schema:\n%s", out)
+		if status, out, log := tallygate(t, settings, "serve", "--no-migrate"); status == 0 {
+			t.Errorf("the service started without a schema:\n%s%s", out, log)
 		}
 
 		migrate("The schema is up to date.", "")
@@ -47,10 +40,7 @@ func TestMigratePlanAndCheck(t *testing.T) {
 
 		// A newer program has left its mark.
 		const tooOld = "schema belongs to a newer version of Tallygate"
-		if settings["TALLYGATE_DATABASE_URL"] == "" {
-			databaseURL = db.EmbeddedURL(settings["TALLYGATE_DATA_DIR"])
-		}
-		d := dbtest.Open(t, databaseURL)
+		d := dbtest.Open(t, databaseOf(settings))
 		for _, statement := range []string{
 			"INSERT INTO schema_migrations (name, applied_at) VALUES ('99990101_000001_later', 1)",
 			"INSERT INTO settings (name, value) VALUES ('oldest_program', '99990101_000001_later') " +
@@ -61,13 +51,10 @@ func TestMigratePlanAndCheck(t *testing.T) {
 
 		migrate("migrations of a newer program: 1", tooOld, "--check")
 		migrate("", tooOld)
-		if status, _, log := tallygate(t, settings, "serve"); status != 4 || !strings.Contains(log, tooOld) {
-			t.Errorf("exit status %d, want 4: %s", status, log)
-		}
-
-		if out, err := newCommand(settings).CombinedOutput(); err == nil ||
-			!strings.Contains(string(out), tooOld) {
-			t.Errorf("an old program started, %v:\n%s", err, out)
+		for _, command := range [][]string{{"serve"}, nil} {
+			if status, _, log := tallygate(t, settings, command...); status != 4 || !strings.Contains(log, tooOld) {
+				t.Errorf("%v: exit status %d, want 4: %s", command, status, log)
+			}
 		}
 	})
 }
@@ -134,12 +121,8 @@ func TestServeWithoutRightsToCreateTables(t *testing.T) {
 		t.Errorf("%d, %v:\n%s", status, err, p.logged())
 	}
 
-	ready, err := http.Get("http://" + p.addr["data"] + "/readyz")
-	if err != nil || ready.StatusCode != http.StatusOK {
-		t.Errorf("not ready: %v", err)
-	}
-	if err == nil {
-		_ = ready.Body.Close()
+	if status, body := get(t, "http://"+p.addr["data"]+"/readyz"); status != http.StatusOK {
+		t.Errorf("not ready: %d %s", status, body)
 	}
 	if strings.Contains(p.logged(), "permission denied") {
 		t.Errorf("a statement was refused:\n%s", p.logged())

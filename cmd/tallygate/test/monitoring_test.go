@@ -13,7 +13,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -63,7 +62,7 @@ func readYAML(t *testing.T, name string, into any) {
 // that these let each alert fire and also not fire.
 func TestAlertRules(t *testing.T) {
 	t.Parallel()
-	promtool := prometheusProgram(t, "promtool")
+	promtool := requireTool(t, "promtool")
 
 	for _, args := range [][]string{
 		{"check", "config", "prometheus.yaml"}, {"check", "rules", "rules.yaml"}, {"test", "rules", "rules-test.yaml"},
@@ -108,17 +107,6 @@ func TestAlertRules(t *testing.T) {
 	}
 }
 
-// prometheusProgram returns the path of a program of Debian's package prometheus.
-func prometheusProgram(t *testing.T, name string) string {
-	t.Helper()
-	testkit.SkipLong(t, name)
-	path, err := exec.LookPath(name)
-	if err != nil {
-		testkit.Missing(t, name+" is not installed")
-	}
-	return path
-}
-
 // prometheus is a running Prometheus server.
 type prometheus struct {
 	t   *testing.T
@@ -129,37 +117,20 @@ type prometheus struct {
 // every second.
 func startPrometheus(t *testing.T, targets ...string) *prometheus {
 	t.Helper()
-	program, dir, addr := prometheusProgram(t, "prometheus"), t.TempDir(), dbtest.FreeAddress(t)
+	program, dir, addr := requireTool(t, "prometheus"), t.TempDir(), dbtest.FreeAddress(t)
 
-	shipped, err := os.ReadFile(filepath.Join(monitoring, "prometheus.yaml"))
-	testkit.NoError(t, err)
+	shipped := readFile(t, filepath.Join(monitoring, "prometheus.yaml"))
 	rules, err := filepath.Abs(filepath.Join(monitoring, "rules.yaml"))
 	testkit.NoError(t, err)
 
 	text := strings.NewReplacer("scrape_interval: 15s", "scrape_interval: 1s", "- rules.yaml", "- "+rules,
-		"- 127.0.0.1:9091", "- "+strings.Join(targets, "\n          - ")).Replace(string(shipped))
-	text = "global:\n  evaluation_interval: 1s\n" + text
-	file := filepath.Join(dir, "prometheus.yaml")
-	testkit.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-
-	cmd := exec.Command(program, "--config.file="+file, "--storage.tsdb.path="+filepath.Join(dir, "data"),
-		"--web.listen-address="+addr, "--log.level=warn")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
-	testkit.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-
-	p := &prometheus{t, "http://" + addr}
-	awaitTrue(t, "Prometheus is ready", func() (string, bool) {
-		response, err := http.Get(p.url + "/-/ready")
-		if err != nil {
-			return err.Error(), false
-		}
-		_ = response.Body.Close()
-		return response.Status, response.StatusCode == http.StatusOK
+		"- 127.0.0.1:9091", "- "+strings.Join(targets, "\n          - ")).Replace(shipped)
+	file := writeFile(t, dir, "prometheus.yaml", "global:\n  evaluation_interval: 1s\n"+text)
+	p := &prometheus{t, runProxy(t, addr, exec.Command(program, "--config.file="+file,
+		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+addr, "--log.level=warn"))}
+	testkit.AwaitState(t, "Prometheus is ready", func() (string, bool) {
+		status, body := get(t, p.url+"/-/ready")
+		return body, status == http.StatusOK
 	})
 	return p
 }
@@ -190,20 +161,6 @@ func (p *prometheus) results(expr string) (int, error) {
 	var data struct{ Result []any }
 	err := p.api("query", url.Values{"query": {expr}}, &data)
 	return len(data.Result), err
-}
-
-// awaitTrue waits until a condition is true. state describes the present state for the failure.
-func awaitTrue(t *testing.T, what string, check func() (state string, ok bool)) {
-	t.Helper()
-	for deadline := time.Now().Add(2 * patience); ; time.Sleep(200 * time.Millisecond) {
-		state, ok := check()
-		if ok {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("not yet: %s: %s", what, state)
-		}
-	}
 }
 
 // dashboardExpressions returns the expressions of the dashboard by panel, for any process.
@@ -272,7 +229,7 @@ func testPrometheus(t *testing.T) {
 	t.Cleanup(proxy.Close)
 	settings := settingsFor(t, "sqlite:")
 	settings["TALLYGATE_METRICS_ADDR"], settings["TALLYGATE_BASE_URL"] = "127.0.0.1:0", proxy.URL
-	settings["SSL_CERT_FILE"], _ = certificateFile(t, proxy)
+	settings["SSL_CERT_FILE"] = certificateFile(t, proxy)
 	processes["embedded"] = start(t, settings, []string{"control", "data", "metrics"})
 
 	// A process without a proxy has the metrics of its certificates, also while the authority is
@@ -286,13 +243,12 @@ func testPrometheus(t *testing.T) {
 	server := startPrometheus(t, processes["control"].addr["metrics"], processes["data"].addr["metrics"],
 		processes["worker"].addr["metrics"], processes["embedded"].addr["metrics"], processes["tls"].addr["metrics"])
 	site := newOwner(t, processes["control"]).signUp("crash.localhost")
-	visitor := &solver{http: http.DefaultClient, data: processes["data"].addr["data"], sitekey: model.TestSitekey,
-		secret: model.TestSitekeySecret, accepted: make(map[string]int)}
+	visitor := newSolver(processes["data"].addr["data"], model.TestSitekey, model.TestSitekeySecret)
 
 	// Rates need two scrapes with traffic in between.
 	expressions := dashboardExpressions(t)
 	missing := make(map[string]string)
-	awaitTrue(t, "all expressions of the dashboard have data", func() (string, bool) {
+	testkit.AwaitState(t, "all expressions of the dashboard have data", func() (string, bool) {
 		if status, err := sendPageview(http.DefaultClient, visitor.data, site.SiteKey, "/"); err != nil || status != http.StatusNoContent {
 			t.Fatal(status, err)
 		}
@@ -324,7 +280,7 @@ func testPrometheus(t *testing.T) {
 		}
 	}
 
-	awaitTrue(t, "all rules are evaluated without an error", func() (string, bool) {
+	testkit.AwaitState(t, "all rules are evaluated without an error", func() (string, bool) {
 		for _, rule := range server.rules() {
 			if rule.Health != "ok" {
 				return fmt.Sprintf("%+v", rule), false
@@ -334,7 +290,7 @@ func testPrometheus(t *testing.T) {
 	})
 
 	processes["data"].kill()
-	awaitTrue(t, "the end of a process is noticed", func() (string, bool) {
+	testkit.AwaitState(t, "the end of a process is noticed", func() (string, bool) {
 		for _, rule := range server.rules() {
 			if rule.Name == "TallygateDown" {
 				return rule.State, rule.State == "pending"

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"testing"
-	"time"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
@@ -64,15 +63,10 @@ func TestControlNotifiesRealRedis(t *testing.T) {
 		want := fmt.Sprintf("1:%d:1", id)
 
 		// The notification follows the response.
-		for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		testkit.AwaitState(t, "the task "+want, func() (string, bool) {
 			tasks, err := inspector.ListPendingTasks("deliveries")
-			if err == nil && len(tasks) == 1 && tasks[0].ID == want {
-				return
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("the tasks are %+v, %v; want one named %s", tasks, err, want)
-			}
-		}
+			return fmt.Sprintf("%+v, %v", tasks, err), err == nil && len(tasks) == 1 && tasks[0].ID == want
+		})
 	})
 }
 

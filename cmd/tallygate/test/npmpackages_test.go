@@ -262,9 +262,7 @@ func useNpmApp(r *recipePages, path string) {
 	if path != "/plain/" {
 		page.WaitFor(`document.querySelector('#verified').textContent === '4'`)
 	}
-	for _, message := range page.Console() {
-		r.t.Errorf("%s: the console shows %s: %s", path, message.Level, message.Text)
-	}
+	wantQuietConsole(r.t, page)
 
 	// The widget logs the reason of a wrong setup.
 	if path == "/plain/" {

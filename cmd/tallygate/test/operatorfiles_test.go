@@ -29,8 +29,7 @@ func newOperatorFiles(t *testing.T, built time.Time) operatorFiles {
 		"TALLYGATE_REFERRER_SPAM_FILE": []byte("spam.example\n"),
 		"TALLYGATE_DATA_CENTRE_FILE":   []byte("192.0.2.0/24\n"),
 	} {
-		files[setting] = filepath.Join(dir, setting)
-		testkit.NoError(t, os.WriteFile(files[setting], content, 0o600))
+		files[setting] = writeFile(t, dir, setting, string(content))
 	}
 	return files
 }

@@ -1,39 +1,21 @@
 package test
 
 import (
-	"io"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/tallygate/tallygate/tools/dbtest"
-	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // ask sends a request with a Host header, and returns the response with its body.
 func ask(t *testing.T, method, url, host, origin, body string) (*http.Response, string) {
 	t.Helper()
-
-	request, err := http.NewRequest(method, url, strings.NewReader(body))
-	testkit.NoError(t, err)
-
-	request.Host = host
-	request.Header.Set("Content-Type", "application/json")
-
+	header := map[string]string{"Host": host, "Content-Type": "application/json"}
 	if origin != "" {
-		request.Header.Set("Origin", origin)
+		header["Origin"] = origin
 	}
-
-	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Timeout: patience}
-	response, err := client.Do(request)
-	testkit.NoError(t, err)
-	defer response.Body.Close()
-
-	text, err := io.ReadAll(response.Body)
-	testkit.NoError(t, err)
-
-	return response, string(text)
+	return exchange(t, stays, method, url, body, header)
 }
 
 // TestRebinding checks that a page whose name resolves to a new instance cannot sign up there

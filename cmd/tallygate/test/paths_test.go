@@ -2,13 +2,10 @@ package test
 
 import (
 	"encoding/json"
-	"io"
 	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/tallygate/tallygate/tools/dbtest"
-	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestUnknownPaths checks that unknown paths are 404 in JSON for each method, without a redirect.
@@ -17,20 +14,9 @@ func TestUnknownPaths(t *testing.T) {
 	t.Parallel()
 
 	p := start(t, settingsFor(t, dbtest.SQLiteURL(t)), []string{"control", "data"})
-	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	send := func(method, path, body string) (*http.Response, string) {
-		request, err := http.NewRequest(method, "http://"+p.addr["data"]+path, strings.NewReader(body))
-		testkit.NoError(t, err)
-
-		request.Header.Set("Origin", "https://shop.example")
-		response, err := client.Do(request)
-		testkit.NoError(t, err)
-		defer response.Body.Close()
-
-		text, err := io.ReadAll(response.Body)
-		testkit.NoError(t, err)
-
-		return response, string(text)
+		t.Helper()
+		return exchange(t, stays, method, "http://"+p.addr["data"]+path, body, map[string]string{"Origin": "https://shop.example"})
 	}
 
 	const sentence = "Unknown path: there is no such endpoint."

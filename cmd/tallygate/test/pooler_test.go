@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -47,31 +46,12 @@ default_pool_size = 3
 max_client_conn = 200
 `, server.Hostname(), server.Port(), server.User.Username(), password, port)
 
-	file := filepath.Join(t.TempDir(), "pgbouncer.ini")
-	testkit.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-
+	file := writeFile(t, t.TempDir(), "pgbouncer.ini", text)
 	args := []string{file}
 	if os.Getuid() == 0 {
 		args = []string{"-u", "daemon", file} // as root it does not start
 	}
-	cmd := exec.Command(program, args...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
-	testkit.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-
-	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-		if conn, err := net.Dial("tcp", addr); err == nil {
-			conn.Close()
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("pgbouncer does not listen")
-		}
-	}
+	runProxy(t, addr, exec.Command(program, args...))
 
 	server.Host = addr
 	return server.String()
@@ -120,11 +100,7 @@ func TestProxyPooler(t *testing.T) {
 
 	// The data process learns of a change.
 	o.do(`mutation { pauseSite(input: {siteId: "`+site.ID+`"}) { userErrors { message } } }`, &struct{}{})
-	for deadline := time.Now().Add(patience); send() == http.StatusNoContent; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the pause does not reach the data process")
-		}
-	}
+	testkit.Await(t, "the pause at the data process", func() bool { return send() != http.StatusNoContent })
 
 	for _, p := range []*process{control, data} {
 		for line := range strings.Lines(p.logged()) {

@@ -188,11 +188,10 @@ func (p *process) logged() string {
 // awaitLog waits for a line in a process's log.
 func awaitLog(t *testing.T, p *process, text string) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !strings.Contains(p.logged(), text); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("the log does not contain %q:\n%s", text, p.logged())
-		}
-	}
+	testkit.AwaitState(t, "a log with "+text, func() (string, bool) {
+		log := p.logged()
+		return log, strings.Contains(log, text)
+	})
 }
 
 // signal sends a signal and waits for the process to terminate.

@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-
-	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestUnknownProxyIsReported checks that requests forwarded by a loopback peer cause one log line
@@ -25,30 +23,17 @@ func TestUnknownProxyIsReported(t *testing.T) {
 			site := newOwner(t, p).signUp("proxy.localhost")
 
 			for range 3 {
-				body := fmt.Sprintf(`{"k":"%s","t":"pageview","p":"/"}`, site.SiteKey)
-				request, err := http.NewRequest(http.MethodPost, "http://"+p.addr["data"]+"/collect.php",
-					strings.NewReader(body))
-				testkit.NoError(t, err)
-
-				request.Header = http.Header{"Origin": {"https://proxy.localhost"}, "X-Forwarded-For": {"203.0.113.9"}}
-				response, err := http.DefaultClient.Do(request)
-				testkit.NoError(t, err)
-
-				response.Body.Close()
-
+				response, _ := exchange(t, http.DefaultClient, http.MethodPost, "http://"+p.addr["data"]+"/collect.php",
+					fmt.Sprintf(`{"k":"%s","t":"pageview","p":"/"}`, site.SiteKey),
+					map[string]string{"Origin": "https://proxy.localhost", "X-Forwarded-For": "203.0.113.9"})
 				if response.StatusCode != http.StatusNoContent {
 					t.Fatalf("page view: %s", response.Status)
 				}
 			}
 
 			// Each process knows its own listener.
-			request, err := http.NewRequest(http.MethodPost, "http://"+p.addr["control"]+"/graphql",
-				strings.NewReader(`{"query":"{ viewer { id } }"}`))
-			testkit.NoError(t, err)
-			request.Header = http.Header{"Content-Type": {"application/json"}, "X-Forwarded-For": {"203.0.113.9"}}
-			response, err := http.DefaultClient.Do(request)
-			testkit.NoError(t, err)
-			response.Body.Close()
+			exchange(t, http.DefaultClient, http.MethodPost, "http://"+p.addr["control"]+"/graphql", `{"query":"{ viewer { id } }"}`,
+				map[string]string{"Content-Type": "application/json", "X-Forwarded-For": "203.0.113.9"})
 
 			want := 1
 

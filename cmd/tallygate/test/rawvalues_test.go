@@ -8,7 +8,6 @@ import (
 	"crypto/sha512"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/pem"
 	"fmt"
 	"io"
 	"io/fs"
@@ -80,25 +79,18 @@ func testNothingRawIsKept(t *testing.T, databaseURL string) {
 	var webhook received
 	receiver := httptest.NewTLSServer(&webhook)
 	t.Cleanup(receiver.Close)
-	authority := filepath.Join(t.TempDir(), "ca.pem")
-	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: receiver.Certificate().Raw})
-	testkit.NoError(t, os.WriteFile(authority, certificate, 0o600))
-
 	settings := settingsFor(t, databaseURL)
 	files := newOperatorFiles(t, time.Now())
 	files.replace(t, "TALLYGATE_GEO_FILE", countrytest.Countries(t, time.Now(), map[string]string{"2001:db8:77::/48": "DE"}))
 	maps.Copy(settings, files)
 	maps.Copy(settings, map[string]string{
 		"TALLYGATE_SECRET": dbtest.ApplicationKey, "TALLYGATE_TRUSTED_PROXIES": "127.0.0.1", "TALLYGATE_REDIS_URL": redis.URL(),
-		"TALLYGATE_WEBHOOK_ALLOW_NETS": "127.0.0.1", "TALLYGATE_WEBHOOK_CA_FILE": authority, "TALLYGATE_ACCESS_LOG": "true",
+		"TALLYGATE_WEBHOOK_ALLOW_NETS": "127.0.0.1", "TALLYGATE_WEBHOOK_CA_FILE": certificateFile(t, receiver), "TALLYGATE_ACCESS_LOG": "true",
 		"TALLYGATE_METRICS_ADDR": dbtest.FreeAddress(t),
 	})
 	p := start(t, settings, []string{"control", "data", "metrics"})
 
-	d := dbtest.Open(t, databaseURL)
-	if strings.HasPrefix(databaseURL, "sqlite:") {
-		d = dbtest.Open(t, db.EmbeddedURL(settings["TALLYGATE_DATA_DIR"]))
-	}
+	d := dbtest.Open(t, databaseOf(settings))
 	siteKey := makeSite(t, d, receiver.URL)
 	site := keepAllDetails(t, d, siteKey)
 
@@ -185,17 +177,11 @@ func sendMarked(t *testing.T, p *process, siteKey string) {
 		{`{"k":"` + siteKey + `","t":"event","p":"/","e":"unknown"}`, 400},
 		{`{"k":"` + siteKey + `","t":"pageview","p":1`, 400},
 	} {
-		request, err := http.NewRequest(http.MethodPost, "http://"+p.addr["data"]+"/collect.php", strings.NewReader(call.body))
-		testkit.NoError(t, err)
-		for name, value := range map[string]string{
-			"Origin": "https://shop.example", "User-Agent": markedAgent, "X-Forwarded-For": markedAddress,
-			"Sec-CH-UA": markedHint, "Sec-CH-UA-Platform": `"Linux"`, "Sec-CH-UA-Mobile": "?0",
-		} {
-			request.Header.Set(name, value)
-		}
-		response, err := http.DefaultClient.Do(request)
-		testkit.NoError(t, err)
-		_ = response.Body.Close()
+		response, _ := exchange(t, http.DefaultClient, http.MethodPost, "http://"+p.addr["data"]+"/collect.php", call.body,
+			map[string]string{
+				"Origin": "https://shop.example", "User-Agent": markedAgent, "X-Forwarded-For": markedAddress,
+				"Sec-CH-UA": markedHint, "Sec-CH-UA-Platform": `"Linux"`, "Sec-CH-UA-Mobile": "?0",
+			})
 		if response.StatusCode != call.status {
 			t.Fatalf("%s: %d, want %d", call.body, response.StatusCode, call.status)
 		}

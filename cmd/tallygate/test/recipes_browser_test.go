@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"strings"
 	"testing"
 
@@ -36,20 +35,10 @@ func openRecipes(t *testing.T) *recipePages {
 	}, []string{"control", "data"})
 	r.owner, r.site, _, _ = recipeSite(t, r.p, "shop.localhost")
 
-	s := &solver{http: &http.Client{Timeout: patience}, data: r.p.addr["data"], sitekey: model.TestSitekey,
-		secret: model.TestSitekeySecret, accepted: make(map[string]int)}
-	mux := http.NewServeMux()
+	mux := contactPage(r.p)
 	mux.HandleFunc("GET /", func(w http.ResponseWriter, request *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		fmt.Fprint(w, r.pages[request.URL.Path])
-	})
-	mux.HandleFunc("POST /contact", func(w http.ResponseWriter, request *http.Request) {
-		valid, err := s.redeem(request.FormValue("service-captcha-response"))
-		if err != nil || !valid {
-			http.Error(w, fmt.Sprintf("refused, error %v", err), http.StatusForbidden)
-			return
-		}
-		fmt.Fprint(w, "accepted")
 	})
 	r.mux = mux
 	r.server = httptest.NewServer(mux)
@@ -118,9 +107,30 @@ func (r *recipePages) wantStored(want ...string) {
 
 func recipeFile(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(recipes + name)
-	testkit.NoError(t, err)
-	return string(text)
+	return readFile(t, recipes+name)
+}
+
+// contactPage returns handlers of a shop: its form is accepted if its token is valid.
+func contactPage(p *process) *http.ServeMux {
+	s := newSolver(p.addr["data"], model.TestSitekey, model.TestSitekeySecret)
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /contact", func(w http.ResponseWriter, request *http.Request) {
+		valid, err := s.redeem(request.FormValue("service-captcha-response"))
+		if err != nil || !valid {
+			http.Error(w, fmt.Sprintf("refused, error %v", err), http.StatusForbidden)
+			return
+		}
+		fmt.Fprint(w, "accepted")
+	})
+	return mux
+}
+
+// wantQuietConsole checks that a page has logged nothing.
+func wantQuietConsole(t *testing.T, page *browsertest.Page) {
+	t.Helper()
+	for _, message := range page.Console() {
+		t.Errorf("the console shows %s: %s", message.Level, message.Text)
+	}
 }
 
 // sent is the number of messages that the page's script has sent and the server has stored.
@@ -138,16 +148,12 @@ func TestRecipePageChromium(t *testing.T) {
 	page.Click("#signup")
 	page.WaitFor(sent + " >= 2")
 	r.solve(page)
-	for _, message := range page.Console() {
-		t.Errorf("the console shows %s: %s", message.Level, message.Text)
-	}
+	wantQuietConsole(t, page)
 	page.Click("form button:not([role])")
 	page.WaitFor(`location.pathname === '/contact' && document.body.textContent === 'accepted'`)
 
 	tagged := r.open("/tagged")
 	tagged.WaitFor(sent + " >= 2")
-	for _, message := range tagged.Console() {
-		t.Errorf("the console shows %s: %s", message.Level, message.Text)
-	}
+	wantQuietConsole(t, tagged)
 	r.wantStored("/page 1", "/tagged 1", "signup 2")
 }

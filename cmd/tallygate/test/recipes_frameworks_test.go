@@ -51,9 +51,7 @@ func TestRecipeFrameworksChromium(t *testing.T) {
 					t.Error("the token is the same after the form was sent")
 				}
 			}
-			for _, message := range page.Console() {
-				t.Errorf("the console shows %s: %s", message.Level, message.Text)
-			}
+			wantQuietConsole(t, page)
 		})
 	}
 	r.wantStored("/contact.jsx 1", "/contact.vue.js 1", "/Contact.svelte 1", "signup 6")

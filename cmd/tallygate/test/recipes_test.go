@@ -63,7 +63,7 @@ func TestRecipeSiteverify(t *testing.T) {
 
 	p := start(t, map[string]string{"TALLYGATE_DATA_DIR": t.TempDir(), "TALLYGATE_CAPTCHA_DIFFICULTY": "1024"},
 		[]string{"control", "data"})
-	s := &solver{http: &http.Client{Timeout: patience}, data: p.addr["data"], sitekey: model.TestSitekey}
+	s := newSolver(p.addr["data"], model.TestSitekey, model.TestSitekeySecret)
 	for _, extension := range []string{"go", "mjs", "php", "py", "rb"} {
 		t.Run(extension, func(t *testing.T) {
 			token, err := s.token()
@@ -71,9 +71,7 @@ func TestRecipeSiteverify(t *testing.T) {
 			path := recipes + "siteverify." + extension
 			if extension == "go" {
 				// A Go file in docs/ would be a package of this module.
-				source := recipeFile(t, "siteverify.go.txt")
-				path = filepath.Join(t.TempDir(), "main.go")
-				testkit.NoError(t, os.WriteFile(path, []byte(source), 0o600))
+				path = writeFile(t, t.TempDir(), "main.go", recipeFile(t, "siteverify.go.txt"))
 			}
 			verify := func(origin, secret string) (string, error) {
 				t.Helper()
@@ -106,27 +104,20 @@ func recipeSite(t *testing.T, p *process, domain string) (owner *testOwner, site
 	var set struct{ UpdateSite, RegisterEvent payload }
 	owner.do(`mutation { updateSite(input: {siteId: "`+site.ID+`", measureEcommerce: true}) { userErrors { code } }
 		registerEvent(input: {siteId: "`+site.ID+`", name: "signup"}) { userErrors { code } } }`, &set)
-	var made struct {
-		RotateServerSecret struct{ ServerSecret string }
-		CreateAPIToken     struct{ Token string }
+	secret, token = owner.rotateServerSecret(site.ID, ""), owner.apiToken("READ")
+	if len(set.UpdateSite.UserErrors)+len(set.RegisterEvent.UserErrors) > 0 || secret == "" {
+		t.Fatalf("the site: %+v", set)
 	}
-	owner.do(`mutation { rotateServerSecret(input: {siteId: "`+site.ID+`"}) { serverSecret }
-		createApiToken(input: {name: "recipe", scopes: [READ]}) { token } }`, &made)
-	if len(set.UpdateSite.UserErrors)+len(set.RegisterEvent.UserErrors) > 0 || made.RotateServerSecret.ServerSecret == "" {
-		t.Fatalf("the site: %+v %+v", set, made)
-	}
-	return owner, site, made.RotateServerSecret.ServerSecret, made.CreateAPIToken.Token
+	return owner, site, secret, token
 }
 
 // TestRecipeImport: importing a module of a recipe makes no call.
 func TestRecipeImport(t *testing.T) {
 	folder, err := filepath.Abs(recipes)
 	testkit.NoError(t, err)
-	path := filepath.Join(t.TempDir(), "import.mjs")
 	text := "import { purchase } from '" + folder + "/purchase.mjs'\nimport { verify } from '" + folder + "/siteverify.mjs'\n" +
 		"console.log(typeof purchase, typeof verify)\n"
-	testkit.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-	if got, err := recipe(t, nil, path); got != "function function" || err != nil {
+	if got, err := recipe(t, nil, writeFile(t, t.TempDir(), "import.mjs", text)); got != "function function" || err != nil {
 		t.Errorf("printed %q, error %v", got, err)
 	}
 }
@@ -190,14 +181,11 @@ func TestRecipePurchase(t *testing.T) {
 	}
 
 	t.Run("ts", func(t *testing.T) {
-		source, err := os.ReadFile(recipes + "report.ts")
-		testkit.NoError(t, err)
-		built := api.Transform(string(source), api.TransformOptions{Loader: api.LoaderTS, Format: api.FormatESModule})
+		built := api.Transform(recipeFile(t, "report.ts"), api.TransformOptions{Loader: api.LoaderTS, Format: api.FormatESModule})
 		if len(built.Errors) > 0 {
 			t.Fatal(built.Errors)
 		}
-		path := filepath.Join(t.TempDir(), "report.mjs")
-		testkit.NoError(t, os.WriteFile(path, built.Code, 0o600))
+		path := writeFile(t, t.TempDir(), "report.mjs", string(built.Code))
 
 		environment := []string{"BASE_URL=" + owner.control, "API_TOKEN=" + token, "SITE_ID=" + site.ID, "PRESET=TODAY"}
 		const want = "0 visitors, 0 page views, imported figures: NONE\n0 /checkout/thanks"
@@ -220,9 +208,7 @@ print Liquid::Template.parse(File.read(ARGV[0]), error_mode: :strict).render!({
   "template" => "product", "product" => {"id" => 7, "title" => "The \"best\" kettle"},
   "settings" => {"analytics_url" => "https://stats.example.com", "analytics_site_key" => "0123456789abcdef0123456789abcdef"},
 }, strict_variables: true, strict_filters: true)`
-	path := filepath.Join(t.TempDir(), "render.rb")
-	testkit.NoError(t, os.WriteFile(path, []byte(render), 0o600))
-	got, err := recipe(t, nil, path, recipes+"theme.liquid")
+	got, err := recipe(t, nil, writeFile(t, t.TempDir(), "render.rb", render), recipes+"theme.liquid")
 	if err != nil || !strings.Contains(got, `src="https://stats.example.com/svc.js" data-site="0123456789abcdef0123456789abcdef">`) ||
 		!strings.Contains(got, `svc('event', 'view_item', {item_id: 7, item_name: "The \"best\" kettle"})`) {
 		t.Errorf("rendered %s, error %v", got, err)

@@ -95,9 +95,7 @@ for (const observe of [onCLS, onFCP, onINP, onLCP, onTTFB]) observe(keep);`
 			t.Errorf("%s by page: %+v, want %v of /vitals", name, nodes, want)
 		}
 	}
-	for _, message := range page.Console() {
-		t.Errorf("the console shows %s: %s", message.Level, message.Text)
-	}
+	wantQuietConsole(t, page)
 }
 
 // bundledVitals returns the script element of a module that imports the package.

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
@@ -18,9 +17,6 @@ func TestCheckReports(t *testing.T) {
 
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
-		if settings["TALLYGATE_DATABASE_URL"] == "" {
-			databaseURL = db.EmbeddedURL(settings["TALLYGATE_DATA_DIR"])
-		}
 		check := func(ok bool, want string, args ...string) {
 			t.Helper()
 			out, err := newCommand(settings, append([]string{"admin", "check-reports"}, args...)...).CombinedOutput()
@@ -33,7 +29,7 @@ func TestCheckReports(t *testing.T) {
 		}
 		check(true, "Checked 0 days.")
 
-		d := dbtest.Open(t, databaseURL)
+		d := dbtest.Open(t, databaseOf(settings))
 		site := dbtest.NewOwnSite(t, d, "example.com")
 		at := dbtest.Noon
 		for _, statement := range []string{

@@ -6,9 +6,9 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/pem"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -57,16 +57,12 @@ type rotation struct {
 func newRotation(t *testing.T, databaseURL, key string) (*rotation, *process) {
 	t.Helper()
 
-	r := &rotation{t: t, settings: settingsFor(t, databaseURL), database: databaseURL, calls: make(chan string, 100)}
+	r := &rotation{t: t, settings: settingsFor(t, databaseURL), calls: make(chan string, 100)}
 	receiver := httptest.NewTLSServer(http.HandlerFunc(r.receive))
 	t.Cleanup(receiver.Close)
 
-	ca := filepath.Join(t.TempDir(), "ca.pem")
-	testkit.NoError(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: receiver.Certificate().Raw}),
-		0o600))
-
 	for name, value := range map[string]string{
-		"WEBHOOK_CA_FILE": ca, "WEBHOOK_ALLOW_NETS": "127.0.0.1/32", "CAPTCHA_DIFFICULTY": "1024", "SIGNUPS": "open",
+		"WEBHOOK_CA_FILE": certificateFile(t, receiver), "WEBHOOK_ALLOW_NETS": "127.0.0.1/32", "CAPTCHA_DIFFICULTY": "1024", "SIGNUPS": "open",
 	} {
 		r.settings["TALLYGATE_"+name] = value
 	}
@@ -74,9 +70,7 @@ func newRotation(t *testing.T, databaseURL, key string) (*rotation, *process) {
 	if key != "" {
 		r.settings["TALLYGATE_SECRET"] = key
 	}
-	if r.settings["TALLYGATE_DATABASE_URL"] == "" {
-		r.database = db.EmbeddedURL(r.settings["TALLYGATE_DATA_DIR"])
-	}
+	r.database = databaseOf(r.settings)
 
 	p := r.start(nil)
 	r.owner = newOwner(t, p)
@@ -105,8 +99,7 @@ func (r *rotation) makeSitekey() {
 	key, secret, err := sites.New(d).Sitekeys.CreateSitekey(r.t.Context(), user.AccountID, "Rotation", nil, model.At(time.Now()))
 	testkit.NoError(r.t, err)
 
-	r.solver = &solver{http: &http.Client{Timeout: patience}, accepted: make(map[string]int), sitekey: key.Sitekey,
-		secret: secret}
+	r.solver = newSolver("", key.Sitekey, secret)
 }
 
 // receive is the owner's webhook receiver.
@@ -130,12 +123,8 @@ func (r *rotation) start(changed map[string]string) *process {
 }
 
 func (r *rotation) with(changed map[string]string) map[string]string {
-	settings := make(map[string]string)
-	for _, more := range []map[string]string{r.settings, changed} {
-		for name, value := range more {
-			settings[name] = value
-		}
-	}
+	settings := maps.Clone(r.settings)
+	maps.Copy(settings, changed)
 	return settings
 }
 
@@ -202,13 +191,9 @@ func (r *rotation) visitors() (visitors, views int) {
 func (r *rotation) signedIn(p *process) bool {
 	r.t.Helper()
 	r.owner.control = "http://" + p.addr["control"]
-	response, err := r.owner.http.Post(r.owner.control+"/graphql", "application/json",
-		strings.NewReader(`{"query":"{ viewer { email } }"}`))
-	testkit.NoError(r.t, err)
-	defer response.Body.Close()
-
-	body, _ := io.ReadAll(response.Body)
-	return strings.Contains(string(body), "owner@crash.localhost")
+	_, body := exchange(r.t, r.owner.http, http.MethodPost, r.owner.control+"/graphql", `{"query":"{ viewer { email } }"}`,
+		map[string]string{"Content-Type": "application/json"})
+	return strings.Contains(body, "owner@crash.localhost")
 }
 
 // purchase sends a purchase and waits for its signed webhook.
@@ -217,18 +202,11 @@ func (r *rotation) purchase(p *process) {
 
 	r.orders++
 	body := fmt.Sprintf(`{"k":%q,"t":"event","p":"/thanks","e":"purchase","m":{"transaction_id":"R-%d","value":19.9,"currency":"EUR"}}`, r.site.SiteKey, r.orders)
-	request, err := http.NewRequest(http.MethodPost, "http://"+p.addr["data"]+"/collect.php", strings.NewReader(body))
-	testkit.NoError(r.t, err)
-
-	request.Header.Set("Origin", "https://crash.localhost")
-	request.Header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0")
-
-	response, err := http.DefaultClient.Do(request)
-	if err != nil || response.StatusCode != http.StatusNoContent {
-		r.t.Fatal(response, err)
+	response, answer := exchange(r.t, http.DefaultClient, http.MethodPost, "http://"+p.addr["data"]+"/collect.php", body,
+		map[string]string{"Origin": "https://crash.localhost", "User-Agent": firefox})
+	if response.StatusCode != http.StatusNoContent {
+		r.t.Fatal(response.Status, answer)
 	}
-
-	response.Body.Close()
 
 	select {
 	case call := <-r.calls:

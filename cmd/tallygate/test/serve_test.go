@@ -3,7 +3,6 @@ package test
 import (
 	"bufio"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -11,23 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
 )
-
-func get(t *testing.T, url string) (status int, body string) {
-	t.Helper()
-
-	response, err := http.Get(url)
-	testkit.NoError(t, err)
-	defer response.Body.Close()
-
-	text, err := io.ReadAll(response.Body)
-	testkit.NoError(t, err)
-
-	return response.StatusCode, string(text)
-}
 
 // TestHealth checks that /healthz reports the process, and /readyz the database and its schema, on
 // both listeners.
@@ -46,11 +31,7 @@ func TestHealth(t *testing.T) {
 			}
 		}
 
-		if settings["TALLYGATE_DATABASE_URL"] == "" {
-			databaseURL = db.EmbeddedURL(settings["TALLYGATE_DATA_DIR"])
-		}
-
-		d := dbtest.Open(t, databaseURL)
+		d := dbtest.Open(t, databaseOf(settings))
 		testkit.NoError(t, dbtest.Exec(d, "DELETE FROM schema_migrations"))
 
 		awaitNotReady(t, p, "migrations pending\n")
@@ -71,15 +52,9 @@ func awaitNotReady(t *testing.T, p *process, reason string) {
 	t.Helper()
 
 	for _, role := range []string{"control", "data"} {
-		for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-			status, body := get(t, "http://"+p.addr[role]+"/readyz")
-			if status == http.StatusServiceUnavailable && strings.HasPrefix(body, reason) {
-				break
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("%s: readyz responds %d %q, want 503 %q", role, status, body, reason)
-			}
-		}
+		p.awaitReadyz(role, func(status int, body string) bool {
+			return status == http.StatusServiceUnavailable && strings.HasPrefix(body, reason)
+		})
 	}
 }
 

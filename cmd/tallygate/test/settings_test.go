@@ -2,7 +2,6 @@ package test
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -60,15 +59,13 @@ func TestServerFloodSettings(t *testing.T) {
 			o := newOwner(t, p)
 			site := o.signUp("crash.localhost")
 
-			var rotated struct{ RotateServerSecret struct{ ServerSecret string } }
-			o.do(`mutation { rotateServerSecret(input: {siteId: "`+site.ID+`"}) { serverSecret } }`, &rotated)
+			secret := o.rotateServerSecret(site.ID, "")
 			var registered any
 			o.do(`mutation { registerEvent(input: {siteId: "`+site.ID+`", name: "signup"}) { userErrors { code } } }`, &registered)
 
 			before, recorded := time.Now(), 0
 			for i := range sent {
-				body := fmt.Sprintf(`{"event":"signup","ip":"203.0.113.%d","user_agent":"Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0"}`, i)
-				status, answer := callServer(t, p, rotated.RotateServerSecret.ServerSecret, body)
+				status, answer := callServer(t, p.addr["data"], secret, "signup", fmt.Sprint("203.0.113.", i))
 				switch {
 				case status != http.StatusOK:
 					t.Fatalf("event %d: %d %s", i, status, answer)
@@ -90,28 +87,11 @@ func TestServerFloodSettings(t *testing.T) {
 	}
 }
 
-// callServer sends a server-side event.
-func callServer(t *testing.T, p *process, secret, body string) (status int, answer string) {
-	t.Helper()
-
-	request, err := http.NewRequest(http.MethodPost, "http://"+p.addr["data"]+"/server.php", strings.NewReader(body))
-	testkit.NoError(t, err)
-	request.Header.Set("Authorization", "Bearer "+secret)
-
-	response, err := http.DefaultClient.Do(request)
-	testkit.NoError(t, err)
-	defer response.Body.Close()
-
-	text, err := io.ReadAll(response.Body)
-	testkit.NoError(t, err)
-	return response.StatusCode, strings.TrimSpace(string(text))
-}
-
 // awaitRejections waits until the site shows so many server-side events over the limit, which the
 // process counts in batches. Its notice counts them too.
 func awaitRejections(o *testOwner, siteID string, want int) {
 	o.t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+	testkit.AwaitState(o.t, fmt.Sprint(want, " calls over the limit"), func() (string, bool) {
 		var found struct {
 			Site struct {
 				Notice     *string
@@ -131,13 +111,8 @@ func awaitRejections(o *testOwner, siteID string, want int) {
 			}
 			count += r.Count
 		}
-		if count == want && (found.Site.Notice != nil) == (want > 0) {
-			return
-		}
-		if time.Now().After(deadline) {
-			o.t.Fatalf("%+v, want %d calls over the limit", found, want)
-		}
-	}
+		return fmt.Sprintf("%+v", found), count == want && (found.Site.Notice != nil) == (want > 0)
+	})
 }
 
 // TestTestSitekeySetting checks that the captcha's test sitekey works unless it is turned off.
@@ -155,12 +130,8 @@ func TestTestSitekeySetting(t *testing.T) {
 			}
 
 			p := start(t, settings, []string{"control", "data"})
-			response, err := http.Post("http://"+p.addr["data"]+"/api/v1/pow/config", "application/json",
-				strings.NewReader(`{"sitekey":"`+model.TestSitekey+`"}`))
-			testkit.NoError(t, err)
-
-			response.Body.Close()
-
+			response, _ := exchange(t, http.DefaultClient, http.MethodPost, "http://"+p.addr["data"]+"/api/v1/pow/config",
+				`{"sitekey":"`+model.TestSitekey+`"}`, map[string]string{"Content-Type": "application/json"})
 			if response.StatusCode != want {
 				t.Errorf("config: %s, want %d", response.Status, want)
 			}

@@ -1,12 +1,9 @@
 package test
 
 import (
-	"crypto/x509"
-	"encoding/pem"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -31,16 +28,6 @@ func metric(t *testing.T, address, name string) (value float64, ok bool) {
 	return value, err == nil
 }
 
-// certificateFile writes the certificate of a server with TLS to a file, as the authorities of a
-// process.
-func certificateFile(t *testing.T, server *httptest.Server) (path string, certificate *x509.Certificate) {
-	t.Helper()
-	path = filepath.Join(t.TempDir(), "authorities.pem")
-	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	testkit.NoError(t, os.WriteFile(path, text, 0o600))
-	return path, server.Certificate()
-}
-
 // TestStorageMetrics: the metrics have the free space, the size, the last backup and the
 // certificates, on each database. A process keeps the size and the backup for a minute after it has
 // read them.
@@ -48,7 +35,7 @@ func TestStorageMetrics(t *testing.T) {
 	t.Parallel()
 	proxy := httptest.NewTLSServer(http.NotFoundHandler())
 	t.Cleanup(proxy.Close)
-	authorities, certificate := certificateFile(t, proxy)
+	authorities, certificate := certificateFile(t, proxy), proxy.Certificate()
 
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)

@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -69,7 +68,7 @@ func tlsClient(p *process, roots *x509.CertPool) *http.Client {
 	dialer := &net.Dialer{}
 	return &http.Client{
 		Timeout:       patience,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		CheckRedirect: noRedirect,
 		Transport: &http.Transport{
 			ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: true,
 			DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -82,16 +81,17 @@ func tlsClient(p *process, roots *x509.CertPool) *http.Client {
 // awaitCertificate waits until a process serves a host, and returns its certificate.
 func awaitCertificate(t *testing.T, p *process, roots *x509.CertPool, host string) *x509.Certificate {
 	t.Helper()
-	for deadline := time.Now().Add(2 * patience); ; time.Sleep(50 * time.Millisecond) {
+	var certificate *x509.Certificate
+	testkit.AwaitState(t, "the certificate of "+host, func() (string, bool) {
 		conn, err := tls.Dial("tcp", p.addr["tls"], &tls.Config{RootCAs: roots, ServerName: host})
-		if err == nil {
-			defer conn.Close()
-			return conn.ConnectionState().PeerCertificates[0]
+		if err != nil {
+			return err.Error() + "\n" + p.logged(), false
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: %v\n%s", host, err, p.logged())
-		}
-	}
+		defer conn.Close()
+		certificate = conn.ConnectionState().PeerCertificates[0]
+		return "", true
+	})
+	return certificate
 }
 
 // answer is what the tests read of an answer.
@@ -100,20 +100,12 @@ type answer struct {
 	proto, hsts, location, body string
 }
 
-func request(t *testing.T, client *http.Client, method, url, host string, header http.Header, body string) answer {
+func request(t *testing.T, client *http.Client, method, url, host string, header map[string]string, body string) answer {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	testkit.NoError(t, err)
-	if header != nil {
-		r.Header = header
-	}
-	r.Host = host
-	response, err := client.Do(r)
-	testkit.NoError(t, err)
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	testkit.NoError(t, err)
-	return answer{response.StatusCode, response.Proto, response.Header.Get("Strict-Transport-Security"), response.Header.Get("Location"), string(text)}
+	sends := map[string]string{"Host": host}
+	maps.Copy(sends, header)
+	r, text := exchange(t, client, method, url, body, sends)
+	return answer{r.StatusCode, r.Proto, r.Header.Get("Strict-Transport-Security"), r.Header.Get("Location"), text}
 }
 
 // TestTLS lets a process obtain certificates for its hosts and serve both planes to clients over
@@ -159,7 +151,7 @@ func TestTLS(t *testing.T) {
 		{http.MethodGet, "other.tallygate.test", "/", "", 421},
 		{http.MethodGet, "other.tallygate.test", "/.well-known/acme-challenge/none", "", 421},
 	} {
-		got := request(t, &http.Client{CheckRedirect: client.CheckRedirect, Transport: &http.Transport{}}, test.method, plain+test.path, test.host, nil, "")
+		got := request(t, &http.Client{CheckRedirect: noRedirect, Transport: &http.Transport{}}, test.method, plain+test.path, test.host, nil, "")
 		if got.status != test.status || got.location != test.want {
 			t.Errorf("%s %s%s: %d %q", test.method, test.host, test.path, got.status, got.location)
 		}
@@ -167,7 +159,7 @@ func TestTLS(t *testing.T) {
 
 	// A hit of a client in a private network that claims another address counts as the client's.
 	site := newOwner(t, p).signUp("tls.localhost")
-	hit := request(t, client, http.MethodPost, stats+"/collect.php", "", http.Header{"Origin": {"https://tls.localhost"}, "X-Forwarded-For": {"203.0.113.9"}},
+	hit := request(t, client, http.MethodPost, stats+"/collect.php", "", map[string]string{"Origin": "https://tls.localhost", "X-Forwarded-For": "203.0.113.9"},
 		fmt.Sprintf(`{"k":"%s","t":"pageview","p":"/"}`, site.SiteKey))
 	if hit.status != http.StatusNoContent {
 		t.Errorf("page view: %d %s", hit.status, hit.body)
@@ -194,13 +186,8 @@ func TestTLS(t *testing.T) {
 	// one.
 	restored := maps.Clone(settings)
 	restored["TALLYGATE_DATA_DIR"] = t.TempDir()
-	for from, to := range map[string]string{backup: "tallygate.sqlite", filepath.Join(settings["TALLYGATE_DATA_DIR"], "secret"): "secret"} {
-		text, err := os.ReadFile(from)
-		if err == nil {
-			err = os.WriteFile(filepath.Join(restored["TALLYGATE_DATA_DIR"], to), text, 0o600)
-		}
-		testkit.NoError(t, err)
-	}
+	writeFile(t, restored["TALLYGATE_DATA_DIR"], "tallygate.sqlite", string(text))
+	writeFile(t, restored["TALLYGATE_DATA_DIR"], "secret", readFile(t, filepath.Join(settings["TALLYGATE_DATA_DIR"], "secret")))
 	wrong := maps.Clone(restored)
 	wrong["TALLYGATE_SECRET"] = strings.Repeat("another key ", 4)
 	if out, err := newCommand(wrong).CombinedOutput(); err == nil || !strings.Contains(string(out), "first used with another application key") {
@@ -227,7 +214,7 @@ func TestTLSAuthorityAway(t *testing.T) {
 	p := start(t, settings, []string{"control", "data", "tls", "tls-http"})
 
 	awaitLog(t, p, `"msg":"certificate not obtained","host":"`+statsHost+`"`)
-	awaitTrue(t, "warnings", func() (string, bool) {
+	testkit.AwaitState(t, "warnings", func() (string, bool) {
 		status, body := get(t, "http://"+p.addr["data"]+"/readyz")
 		return body, status == 200 && strings.Contains(body, "warning: no TLS certificate for "+appHost+" yet\n") &&
 			strings.Contains(body, "warning: no TLS certificate for "+statsHost+" yet\n")

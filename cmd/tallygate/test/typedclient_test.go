@@ -25,14 +25,8 @@ func TestTypedClient(t *testing.T) {
 	t.Parallel()
 
 	p := start(t, map[string]string{"TALLYGATE_DATA_DIR": t.TempDir()}, []string{"control", "data"})
-	owner := newOwner(t, p)
-	var made struct {
-		CreateAPIToken struct{ Token string }
-	}
-
-	owner.do(`mutation { signUp(input: {email: "owner@example.com", password: "correct horse", accountName: "Example"}) { viewer { id } } }`, &struct{}{})
-	owner.do(`mutation { createApiToken(input: {name: "program", scopes: [WRITE, EXPORT]}) { token } }`, &made)
-	api := graphql.NewClient(owner.control+"/graphql", bearer(made.CreateAPIToken.Token))
+	owner, token := tokenOf(t, p, "WRITE, EXPORT")
+	api := graphql.NewClient(owner.control+"/graphql", bearer(token))
 
 	site := configureTyped(t, api)
 	if site.Domain != "example.com" || !site.MeasureSiteSearch || !site.MeasureEcommerce ||
