@@ -1,16 +1,15 @@
 package test
 
 import (
-	"encoding/json"
 	"net/http"
 	"testing"
 
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// TestUnknownPaths checks that unknown paths are 404 in JSON for each method, without a redirect.
-// Pages may read the response where they may read the endpoint's.
-func TestUnknownPaths(t *testing.T) {
+// TestPaths checks the status of the paths of the data listener. TestUnknownPaths of dataplane checks
+// the answers to unknown ones.
+func TestPaths(t *testing.T) {
 	t.Parallel()
 
 	p := start(t, settingsFor(t, dbtest.SQLiteURL(t)), []string{"control", "data"})
@@ -19,61 +18,6 @@ func TestUnknownPaths(t *testing.T) {
 		return exchange(t, stays, method, "http://"+p.addr["data"]+path, body, map[string]string{"Origin": "https://shop.example"})
 	}
 
-	const sentence = "Unknown path: there is no such endpoint."
-	for path, want := range map[string]struct {
-		error string
-		cors  bool
-	}{
-		"/siteverify/":                {sentence, false},
-		"//siteverify":                {sentence, false},
-		"/api/v1/pow/siteverify/":     {sentence, false},
-		"/api/v1/pow/config/":         {sentence, true},
-		"/api/v1//pow/verify":         {sentence, true},
-		"/api/v1/pow/nope":            {sentence, true},
-		"/API/v1/pow/config":          {sentence, true},
-		"/api":                        {sentence, true},
-		"/api/":                       {sentence, true},
-		"/x/../api/v1/pow/siteverify": {sentence, false},
-		"/recaptcha":                  {sentence, true},
-		"/recaptcha/":                 {sentence, true},
-		"/recaptcha/api2.js":          {sentence, true},
-		"/recaptcha/api.js/":          {sentence, true},
-		"/Recaptcha/api.js":           {sentence, true},
-		"/recaptcha/api/siteverify/":  {sentence, false},
-		"/1/secure-api.js":            {sentence, true},
-		"/1/api":                      {sentence, true},
-		"/1/siteverify/":              {sentence, false},
-		"/turnstile/v1/api.js":        {sentence, true},
-		"/turnstile/v0//siteverify":   {sentence, false},
-		"/widget/nope.js":             {sentence, true},
-		"/widget/api/v1/pow/config/":  {sentence, true},
-		"/widget/api/v1/pow/nope":     {sentence, true},
-		"/checksiteconfig/":           {sentence, true},
-		"/CheckSiteConfig":            {sentence, true},
-		"/collect.php/":               {"not_found", true},
-		"//collect.php":               {"not_found", true},
-		"/Collect.php":                {"not_found", true},
-		"/server.php/":                {"not_found", false},
-		"//server.php":                {"not_found", false},
-	} {
-		for _, method := range []string{"POST", "GET", "OPTIONS", "PUT"} {
-			response, body := send(method, path, "{}")
-			var answer map[string]string
-			err := json.Unmarshal([]byte(body), &answer)
-			if response.StatusCode != 404 || err != nil || len(answer) != 1 || answer["error"] != want.error ||
-				response.Header.Get("Content-Type") != "application/json" {
-				t.Errorf("%s %s: %d %s %q, want 404 with %q",
-					method, path, response.StatusCode, response.Header.Get("Content-Type"), body, want.error)
-			}
-
-			allowed := response.Header.Get("Access-Control-Allow-Origin") == "https://shop.example"
-			if allowed != want.cors || want.cors && response.Header.Get("Vary") != "Origin" {
-				t.Errorf("%s %s: headers %v, want CORS %v", method, path, response.Header, want.cors)
-			}
-		}
-	}
-
-	// The endpoints and the assets remain available.
 	for _, test := range []struct {
 		method, path, body string
 		status             int
@@ -106,6 +50,8 @@ func TestUnknownPaths(t *testing.T) {
 		{"POST", "/widget/api/v1/pow/config", "{}", 400},
 		{"POST", "/widget/api/v1/pow/verify", "{}", 400},
 		{"GET", "/nope.js", "", 404},
+		{"POST", "//collect.php", "{}", 404},
+		{"OPTIONS", "/x/../api/v1/pow/siteverify", "", 404},
 		{"GET", "/healthz", "", 200},
 		{"GET", "/readyz", "", 200},
 	} {
