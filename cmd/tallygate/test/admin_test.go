@@ -22,7 +22,7 @@ func TestAdmin(t *testing.T) {
 
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
-		settings["TALLYGATE_SIGNUPS"] = "closed"
+		settings["TALLYGATE_SIGNUPS"], settings["TALLYGATE_CONTROL_ADDR"] = "closed", "127.0.0.1:0"
 		settings["TALLYGATE_DEFAULT_CAPTCHA_PLAN"] = "PRO_250K"
 		admin := adminOf(t, settings)
 		link := func(out string) string { return regexp.MustCompile(`tg[ri]_\w+`).FindString(out) }
@@ -72,15 +72,9 @@ func TestAdmin(t *testing.T) {
 		}
 
 		p := start(t, settings, []string{"control", "data"})
-		refused := newOwner(t, p)
-		var signUp struct {
-			SignUp struct{ UserErrors []struct{ Code string } }
-		}
-
-		refused.do(`mutation { signUp(input: {email: "x@example.com", password: "correct horse", accountName: "X"}) { userErrors { code } } }`, &signUp)
-
-		if len(signUp.SignUp.UserErrors) != 1 || signUp.SignUp.UserErrors[0].Code != "SIGNUPS_CLOSED" {
-			t.Errorf("sign-up: %+v", signUp)
+		const signUp = `mutation { signUp(input: {email: "x@example.com", password: "correct horse", accountName: "X"}) { userErrors { code } } }`
+		if got := newOwner(t, p).data(signUp); !strings.Contains(got, `[{"code":"SIGNUPS_CLOSED"}]`) {
+			t.Errorf("sign-up: %s", got)
 		}
 
 		for _, step := range [][2]string{{made, `"userErrors":[]`}, {forgotten, `"userErrors":[]`},
@@ -99,28 +93,14 @@ func TestAdmin(t *testing.T) {
 
 		owner := newOwner(t, p)
 		owner.signInAs("operator@example.com", "a long password")
-		var viewer struct {
-			Viewer struct {
-				Operator bool
-				Account  struct{ CaptchaPlan string }
-			}
+		viewer := owner.data(`{ viewer { operator account { captchaPlan } } }`)
+		if viewer != `{"viewer":{"operator":true,"account":{"captchaPlan":"PRO_250K"}}}` {
+			t.Errorf("the first account's owner is %s", viewer)
 		}
 
-		owner.do(`{ viewer { operator account { captchaPlan } } }`, &viewer)
-
-		if !viewer.Viewer.Operator || viewer.Viewer.Account.CaptchaPlan != "PRO_250K" {
-			t.Errorf("the first account's owner is %+v", viewer.Viewer)
-		}
-
-		var invited struct {
-			InviteMember struct{ UserErrors []struct{ Code string } }
-		}
-
-		owner.do(`mutation { inviteMember(input: {email: "x@example.com", role: VIEWER}) { userErrors { code } } }`,
-			&invited)
-
-		if len(invited.InviteMember.UserErrors) != 1 || invited.InviteMember.UserErrors[0].Code != "NO_MAIL_SERVER" {
-			t.Errorf("an invitation without mail: %+v", invited)
+		invited := owner.data(`mutation { inviteMember(input: {email: "x@example.com", role: VIEWER}) { userErrors { code } } }`)
+		if !strings.Contains(invited, `[{"code":"NO_MAIL_SERVER"}]`) {
+			t.Errorf("an invitation without mail: %s", invited)
 		}
 
 		var created struct{ CreateSite struct{ Site testSite } }
@@ -131,29 +111,22 @@ func TestAdmin(t *testing.T) {
 			"--monthly-pageviews", "9223372036854775807")
 		admin("tallygate: There is no such plan.", "set-plan", key, "GOLD")
 		admin(`tallygate: there is no site with the key "0000`, "set-plan", strings.Repeat("0", 32), "FREE")
-		quota := func() *int {
+		wantQuota := func(want string) {
 			t.Helper()
-			var read struct {
-				Site struct{ Usage struct{ Quota *int } }
+			got := owner.data(`{ site(id: "` + created.CreateSite.Site.ID + `") { usage { quota } } }`)
+			if got != `{"site":{"usage":{"quota":`+want+`}}}` {
+				t.Errorf("the quota is %s, want %s", got, want)
 			}
-			owner.do(`{ site(id: "`+created.CreateSite.Site.ID+`") { usage { quota } } }`, &read)
-			return read.Site.Usage.Quota
 		}
-		if got := quota(); got == nil || *got != 123_456 {
-			t.Errorf("the quota is %v", got)
-		}
+		wantQuota("123456")
 
 		// By domain, for all sites, and without a limit.
 		admin("example.com is on the plan PRO_1M.", "set-plan", "Example.com", "PRO_1M")
 		admin("1 sites are now on the plan ENTERPRISE, the others were already.", "set-plan", "--all", "unlimited")
-		if got := quota(); got != nil {
-			t.Errorf("without a limit, the quota is %d", *got)
-		}
+		wantQuota("null")
 		admin("0 sites are now on the plan ENTERPRISE, the others were already.", "set-plan", "--all", "ENTERPRISE")
 		admin("1 sites are now on the plan FREE, the others were already.", "set-plan", "--all", "FREE")
-		if got := quota(); got == nil || *got != 10_000 {
-			t.Errorf("on FREE, the quota is %v", got)
-		}
+		wantQuota("10000")
 		admin(`tallygate: there is no site with the domain "other.example"`, "set-plan", "other.example", "FREE")
 		admin("tallygate: name a site or --all", "set-plan", "--all", "example.com", "FREE")
 		admin("tallygate: name a site, or --all", "set-plan", "example.com")
@@ -191,10 +164,8 @@ func TestAdmin(t *testing.T) {
 		admin("tallygate: this user is the only operator; make another one first", "set-operator", "operator@example.com", "--off")
 		admin("Done.", "set-operator", "second@example.com")
 		admin("Done.", "set-operator", "operator@example.com", "--off")
-		owner.do(`{ viewer { operator } }`, &viewer)
-
-		if viewer.Viewer.Operator {
-			t.Error("still an operator")
+		if got := owner.data(`{ viewer { operator } }`); got != `{"viewer":{"operator":false}}` {
+			t.Errorf("still an operator: %s", got)
 		}
 	})
 }

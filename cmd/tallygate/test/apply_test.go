@@ -1,7 +1,6 @@
 package test
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"regexp"
@@ -9,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tallygate/tallygate/cmd/tallygate/command"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
@@ -20,16 +18,14 @@ import (
 // applier applies files to an installation.
 type applier struct {
 	t        *testing.T
-	database []string // its settings
+	settings map[string]string
 	db       *db.DB
 }
 
 // admin runs an operator command, and returns its status and output.
 func (a *applier) admin(args ...string) (int, string) {
 	a.t.Helper()
-	var out bytes.Buffer
-	args = append([]string{"admin"}, append(args, a.database...)...)
-	return command.Run(a.t.Context(), args, &out, &out), out.String()
+	return runAdmin(a.t, a.settings, args...)
 }
 
 // apply applies a file with the given text.
@@ -75,20 +71,15 @@ func (a *applier) site(domain string) *model.SiteRules {
 func newApplier(t *testing.T, databaseURL string) *applier {
 	t.Helper()
 
-	dir := t.TempDir()
-	a := &applier{t: t, database: []string{"--data-dir", dir}}
-
-	if strings.HasPrefix(databaseURL, "sqlite:") {
-		databaseURL = db.EmbeddedURL(dir)
-	} else {
-		a.database = append(a.database, "--database-url", databaseURL)
+	a := &applier{t: t, settings: map[string]string{"TALLYGATE_DATA_DIR": t.TempDir()}}
+	if !strings.HasPrefix(databaseURL, "sqlite:") {
+		a.settings["TALLYGATE_DATABASE_URL"] = databaseURL
 	}
-
 	if status, out := a.admin("create-account", "owner@example.com", "--name", "Example"); status != 0 {
 		t.Fatal(out)
 	}
 
-	a.db = dbtest.Open(t, databaseURL)
+	a.db = dbtest.Open(t, databaseOf(a.settings))
 	return a
 }
 

@@ -1,7 +1,6 @@
 package test
 
 import (
-	"encoding/json"
 	"maps"
 	"net/url"
 	"path/filepath"
@@ -37,13 +36,9 @@ func (r *rotation) figures(p *process) map[string]string {
 	period := strings.NewReplacer("FROM", today.AddDate(0, 0, -91).Format(time.DateOnly), "TO", today.Format(time.DateOnly))
 	all := make(map[string]string)
 	for _, fields := range figureQueries {
-		var answer json.RawMessage
-		r.owner.do(`{ site(id: "`+r.site.ID+`") { `+period.Replace(fields)+` } }`, &answer)
-		all[fields[:20]] = string(answer)
+		all[fields[:20]] = r.owner.data(`{ site(id: "` + r.site.ID + `") { ` + period.Replace(fields) + ` } }`)
 	}
-	var log json.RawMessage
-	r.owner.do(`{ account { auditLog(first: 100) { nodes { at action actor { kind email } changes { __typename } } } } }`, &log)
-	all["audit log"] = string(log)
+	all["audit log"] = r.owner.data(`{ account { auditLog(first: 100) { nodes { at action actor { kind email } changes { __typename } } } } }`)
 
 	for _, kind := range []string{"pageviews", "events"} {
 		query := url.Values{"site_id": {r.site.ID}, "type": {kind}, "from": {"2000-01-01"}, "to": {"2100-01-01"},

@@ -78,15 +78,15 @@ func testRotation(t *testing.T, settings map[string]string) {
 	}
 
 	for i := range 5 {
-		out, err := newCommand(settings, "admin", "backup", folder, "--keep", "2").CombinedOutput()
-		if err != nil || strings.Count(string(out), "Removed ") != min(1, max(0, i-1)) {
-			t.Errorf("copy %d: %v\n%s", i+1, err, out)
+		status, out := runAdmin(t, settings, "backup", folder, "--keep", "2")
+		if status != 0 || strings.Count(out, "Removed ") != min(1, max(0, i-1)) {
+			t.Errorf("copy %d: status %d\n%s", i+1, status, out)
 		}
 	}
 	kept := copies()
 	for _, file := range kept {
-		if out, err := newCommand(nil, "admin", "verify-backup", file).CombinedOutput(); err != nil {
-			t.Errorf("%v: %s", err, out)
+		if status, out := runAdmin(t, nil, "verify-backup", file); status != 0 {
+			t.Errorf("status %d: %s", status, out)
 		}
 	}
 	if len(kept) != 2 {

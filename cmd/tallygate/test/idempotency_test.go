@@ -99,15 +99,12 @@ func TestRepeatAfterAKill(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
 		random := rand.New(rand.NewPCG(2026, 11))
-		const rounds = 6
-		for round := range rounds {
-			p := start(t, settings, []string{"control", "data"})
+		p := start(t, settings, []string{"control", "data"})
+		newOwner(t, p).signUp("kill.localhost")
+
+		for round := range 6 {
 			o := newOwner(t, p)
-			if round == 0 {
-				o.signUp("kill.localhost")
-			} else {
-				o.signIn("kill.localhost")
-			}
+			o.signIn("kill.localhost")
 
 			name := fmt.Sprint("round ", round)
 			called := make(chan error, 1)
@@ -121,7 +118,8 @@ func TestRepeatAfterAKill(t *testing.T) {
 			p.kill()
 			answered := <-called == nil
 
-			again := newOwner(t, start(t, settings, []string{"control", "data"}))
+			p = start(t, settings, []string{"control", "data"})
+			again := newOwner(t, p)
 			again.signIn("kill.localhost")
 			before := again.sitekeys()[name]
 			if _, secret, err := again.createKeyed(name); err != nil || (secret == "") != (before == 1) || answered && before != 1 {

@@ -119,12 +119,9 @@ func (o *importer) startImport(content []byte) {
 
 func (o *importer) confirm() {
 	o.t.Helper()
-	var data struct {
-		ConfirmImport struct{ UserErrors []struct{ Code string } }
-	}
-	o.do(`mutation { confirmImport(input: {importJobId: "`+o.job+`"}) { userErrors { code } } }`, &data)
-	if len(data.ConfirmImport.UserErrors) > 0 {
-		o.t.Fatalf("confirmImport: %+v", data.ConfirmImport.UserErrors)
+	got := o.data(`mutation { confirmImport(input: {importJobId: "` + o.job + `"}) { userErrors { code } } }`)
+	if got != `{"confirmImport":{"userErrors":[]}}` {
+		o.t.Fatal(got)
 	}
 }
 
@@ -205,16 +202,10 @@ func TestImportSurvivesKill(t *testing.T) {
 			t.Errorf("the imports have %v page views, want %d", imported, rows)
 		}
 
-		var data struct {
-			Site struct {
-				Report struct {
-					Totals struct{ Pageviews, Visits int }
-				}
-			}
-		}
-		o.do(`{ site(id: "`+o.site+`") { report(period: {from: "2018-01-01", to: "2021-12-31"}) { totals { pageviews visits } } } }`, &data)
-		if got := data.Site.Report.Totals; got.Pageviews != rows || got.Visits != rows {
-			t.Errorf("the report has %+v, want %d", got, rows)
+		const period = `{from: "2018-01-01", to: "2021-12-31"}`
+		report := o.data(`{ site(id: "` + o.site + `") { report(period: ` + period + `) { totals { pageviews visits } } } }`)
+		if !strings.Contains(report, fmt.Sprintf(`{"pageviews":%d,"visits":%[1]d}`, rows)) {
+			t.Errorf("the report is %s, want %d", report, rows)
 		}
 	})
 }

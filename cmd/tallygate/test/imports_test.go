@@ -16,9 +16,9 @@ func TestImportCommands(t *testing.T) {
 		settings := settingsFor(t, databaseURL)
 		run := func(ok bool, want string, args ...string) {
 			t.Helper()
-			out, err := newCommand(settings, append([]string{"admin"}, args...)...).CombinedOutput()
-			if (err == nil) != ok || !strings.Contains(string(out), want) {
-				t.Errorf("%v: %v\n%s\nwant %q", args, err, out, want)
+			status, out := runAdmin(t, settings, args...)
+			if (status == 0) != ok || !strings.Contains(out, want) {
+				t.Errorf("%v: status %d\n%s\nwant %q", args, status, out, want)
 			}
 		}
 		if status, _, logged := tallygate(t, settings, "migrate"); status != 0 {

@@ -87,15 +87,10 @@ func TestProxyPooler(t *testing.T) {
 		t.Errorf("%d rows, want 20", len(rows))
 	}
 
-	var report struct {
-		Site struct {
-			Report struct{ Totals struct{ Pageviews int } }
-		}
-	}
 	today := time.Now().UTC().Format(time.DateOnly)
-	o.do(`{ site(id: "`+site.ID+`") { report(period: {from: "`+today+`", to: "`+today+`"}) { totals { pageviews } } } }`, &report)
-	if report.Site.Report.Totals.Pageviews != 20 {
-		t.Errorf("the report has %d page views, want 20", report.Site.Report.Totals.Pageviews)
+	report := o.data(`{ site(id: "` + site.ID + `") { report(period: {from: "` + today + `", to: "` + today + `"}) { totals { pageviews } } } }`)
+	if !strings.Contains(report, `{"pageviews":20}`) {
+		t.Errorf("the report is %s, want 20 page views", report)
 	}
 
 	// The data process learns of a change.

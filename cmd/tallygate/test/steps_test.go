@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tallygate/tallygate/cmd/tallygate/command"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/tools/testkit"
 )
@@ -75,16 +76,34 @@ func databaseOf(settings map[string]string) string {
 	return cmp.Or(settings["TALLYGATE_DATABASE_URL"], db.EmbeddedURL(settings["TALLYGATE_DATA_DIR"]))
 }
 
+// runAdmin runs an operator command in this process, with settings as flags. It returns the exit
+// status and the output.
+func runAdmin(t *testing.T, settings map[string]string, args ...string) (status int, out string) {
+	t.Helper()
+	args = append([]string{"admin"}, args...)
+	for name, value := range settings {
+		flag := "--" + strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(name, "TALLYGATE_"), "_", "-"))
+		if value != "true" {
+			flag += "=" + value
+		}
+		args = append(args, flag)
+	}
+
+	var printed bytes.Buffer
+	status = command.Run(t.Context(), args, &printed, &printed)
+	return status, printed.String()
+}
+
 // adminOf returns a function that runs operator commands with these settings. Their output must
 // contain a text. They must fail if the text is an error's, which begins with "tallygate: ".
 func adminOf(t *testing.T, settings map[string]string) func(want string, args ...string) string {
 	return func(want string, args ...string) string {
 		t.Helper()
-		out, err := newCommand(settings, append([]string{"admin"}, args...)...).CombinedOutput()
-		if !bytes.Contains(out, []byte(want)) || (err != nil) != strings.HasPrefix(want, "tallygate: ") {
-			t.Errorf("%v: %v\n%s\nwant %q", args, err, out, want)
+		status, out := runAdmin(t, settings, args...)
+		if !strings.Contains(out, want) || (status != 0) != strings.HasPrefix(want, "tallygate: ") {
+			t.Errorf("%v: status %d\n%s\nwant %q", args, status, out, want)
 		}
-		return string(out)
+		return out
 	}
 }
 
@@ -114,6 +133,14 @@ func (o *testOwner) apiToken(scopes string) string {
 	}
 	o.do(`mutation { createApiToken(input: {name: "program", scopes: [`+scopes+`]}) { token } }`, &made)
 	return made.CreateAPIToken.Token
+}
+
+// data runs a GraphQL query and returns its data as the service sends it. An error fails the test.
+func (o *testOwner) data(query string) string {
+	o.t.Helper()
+	var data json.RawMessage
+	o.do(query, &data)
+	return string(data)
 }
 
 // rotateServerSecret returns a new server secret of a site. The input may have further fields.
