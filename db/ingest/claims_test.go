@@ -57,7 +57,6 @@ func TestCaptchaStoreClaims(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		addAccounts(t, d)
 		store := claimStore(t, d)
-		defer store.Close()
 
 		keys := []model.ConsumedKey{consumed(0, 5, 1), consumed(1, 5, 1), consumed(1, 5, 2), consumed(1, 6, 1)}
 		found := update(t, store, ingest.ClaimKeys{Consumed: keys}, func(*ingest.ClaimState) *ingest.ClaimChanges {
@@ -84,7 +83,6 @@ func TestCaptchaStoreUsage(t *testing.T) {
 		testkit.NoError(t, accounts.New(d).SetCaptchaPlan(t.Context(), account, model.CaptchaPlanPro250K))
 
 		store := claimStore(t, d)
-		defer store.Close()
 
 		november := model.CaptchaUsageKey{AccountID: account, Month: 202611}
 		december := model.CaptchaUsageKey{AccountID: account, Month: 202612}
@@ -131,7 +129,6 @@ func TestFailedTransactionChangesNothing(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		account := dbtest.CaptchaAccount(t, d, "a")
 		store := claimStore(t, d)
-		defer store.Close()
 
 		usage := model.CaptchaUsageKey{AccountID: account, Month: 202611}
 		keys := ingest.ClaimKeys{Usage: []model.CaptchaUsageKey{usage}, Consumed: []model.ConsumedKey{consumed(account, 1, 1)}}
@@ -243,7 +240,6 @@ func TestDeleteConsumed(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		addAccounts(t, d)
 		store := claimStore(t, d)
-		defer store.Close()
 
 		now := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 		edge := now.Add(-model.ConsumedRetention)

@@ -56,7 +56,6 @@ func storedPageviews(t *testing.T, d *db.DB) []storedPageview {
 func copiedStore(t *testing.T, d *db.DB, site *model.Site) func(context.Context, func() *ingest.HitChanges) error {
 	t.Helper()
 	store := hitStore(t, d)
-	t.Cleanup(func() { _ = store.Close() })
 
 	update := func(ctx context.Context, decide func() *ingest.HitChanges) error {
 		return store.Update(ctx, ingest.HitKeys{Usage: []model.UsageKey{keyOf(site)}},

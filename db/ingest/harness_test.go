@@ -10,16 +10,27 @@ import (
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
-// hitStore returns a store of the cell of the sites.
+// hitStore returns a store of the cell of the sites, which is closed with the test.
 func hitStore(t *testing.T, d *db.DB) *ingest.HitStore {
 	t.Helper()
-	return ingest.NewHitStore(dbtest.SitesCell(t, d))
+	store := ingest.NewHitStore(dbtest.SitesCell(t, d))
+	t.Cleanup(func() { _ = store.Close() })
+	return store
 }
 
-// claimStore returns a store of the accounts' cell, which is the sites' cell too.
+// siteWithStore creates a site and a store for its hits.
+func siteWithStore(t *testing.T, d *db.DB) (*model.Site, *ingest.HitStore) {
+	t.Helper()
+	return dbtest.NewOwnSite(t, d, "example.com"), hitStore(t, d)
+}
+
+// claimStore returns a store of the accounts' cell, which is the sites' cell too. It is closed with
+// the test.
 func claimStore(t *testing.T, d *db.DB) *ingest.ClaimStore {
 	t.Helper()
-	return ingest.NewClaimStore(dbtest.SitesCell(t, d))
+	store := ingest.NewClaimStore(dbtest.SitesCell(t, d))
+	t.Cleanup(func() { _ = store.Close() })
+	return store
 }
 
 // used returns the site's count of the month.

@@ -175,7 +175,6 @@ func TestExhaustedSite(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		h := newHostile(t, d)
-		defer h.store.Close()
 
 		// In the first run the site is found exhausted, in the second it is known to be.
 		for range 2 {
@@ -199,7 +198,6 @@ func TestExhaustedSiteOpensAgain(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		h := newHostile(t, d)
-		defer h.store.Close()
 
 		h.hit()
 

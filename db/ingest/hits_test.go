@@ -40,7 +40,6 @@ func TestConcurrentHitStores(t *testing.T) {
 
 		for range 4 {
 			hits := hitStore(t, d)
-			defer hits.Close()
 
 			go func() {
 				for range 25 {
@@ -61,9 +60,7 @@ func TestConcurrentHitStores(t *testing.T) {
 		}
 
 		for range 4 {
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
+			testkit.NoError(t, <-done)
 		}
 
 		for _, site := range []*model.Site{a, b} {
@@ -79,9 +76,7 @@ func TestConcurrentHitStores(t *testing.T) {
 func TestHitStoreRepeatsAfterCollision(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := dbtest.NewOwnSite(t, d, "example.com")
-		hits := hitStore(t, d)
-		defer hits.Close()
+		site, hits := siteWithStore(t, d)
 
 		visit := func(n int16) []model.Visit { return []model.Visit{{SiteID: site.ID, N: n, Channel: "direct"}} }
 		runs := 0
@@ -113,9 +108,7 @@ func TestHitStoreRepeatsAfterCollision(t *testing.T) {
 func TestHitStoreAllOrNothing(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := dbtest.NewOwnSite(t, d, "example.com")
-		hits := hitStore(t, d)
-		defer hits.Close()
+		site, hits := siteWithStore(t, d)
 
 		count(t, hits, site, 1)
 		same := model.Event{SiteID: site.ID, At: 1, ID: 1, Name: "signup", Path: "/"}
@@ -148,9 +141,7 @@ func TestHitStoreReconnects(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
-		site := dbtest.NewOwnSite(t, d, "example.com")
-		hits := hitStore(t, d)
-		defer hits.Close()
+		site, hits := siteWithStore(t, d)
 
 		cut := func() {
 			t.Helper()
@@ -188,8 +179,6 @@ func TestHitStoreIsBounded(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.NewOwnSite(t, d, "example.com")
 		holder, waiter := hitStore(t, d), hitStore(t, d)
-		defer holder.Close()
-		defer waiter.Close()
 
 		count(t, holder, site, 1)
 		held, release := make(chan struct{}), make(chan struct{})
@@ -229,9 +218,7 @@ func TestHitStoreIsBounded(t *testing.T) {
 func TestVisitsAreReadBack(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := dbtest.NewOwnSite(t, d, "example.com")
-		store := hitStore(t, d)
-		defer store.Close()
+		site, store := siteWithStore(t, d)
 
 		at := model.At(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))
 		full := model.Visit{
@@ -294,9 +281,7 @@ func TestVisitsAreReadBack(t *testing.T) {
 func TestEngagementIsAdded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := dbtest.NewOwnSite(t, d, "example.com")
-		store := hitStore(t, d)
-		defer store.Close()
+		site, store := siteWithStore(t, d)
 
 		day := model.At(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)).Day()
 		id := func(day model.Day, id int64) model.EngagementKey {

@@ -17,9 +17,7 @@ import (
 func TestSQLiteConnectionIsReplaced(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
-	store, claims := ingest.NewHitStore(dbtest.SitesCell(t, d)), ingest.NewClaimStore(dbtest.SitesCell(t, d))
-	defer store.Close()
-	defer claims.Close()
+	store, claims := hitStore(t, d), claimStore(t, d)
 
 	day := model.Day(20_000)
 	keys := ingest.HitKeys{Since: day.Start(), Until: (day + 1).Start()}

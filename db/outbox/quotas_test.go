@@ -59,42 +59,14 @@ func TestSiteQuotaNotices(t *testing.T) {
 				testkit.NoError(t, dbtest.Exec(d, statement, site.ID))
 			}
 
-			var wg sync.WaitGroup
-			for range 4 {
-				wg.Go(func() {
-					if _, err := outbox.New(d).NoteSiteQuotas(context.Background(), at); err != nil {
-						t.Error(err)
-					}
-					if _, err := outbox.New(d).MailQuotaNotices(context.Background(), at); err != nil {
-						t.Error(err)
-					}
-				})
-			}
-
-			wg.Wait()
-			notices, err := dbtest.Rows[outbox.QuotaNotice](d, "SELECT * FROM quota_notices ORDER BY month, quota, threshold")
-			testkit.NoError(t, err)
-
-			var got []string
-			for _, n := range notices {
-				if n.SiteID != site.ID || n.AccountID != site.AccountID || n.Product != model.ProductAnalytics || n.MailedAt == 0 {
-					t.Errorf("notice %+v", n)
-				}
-
-				got = append(got, shownNotice(&n))
-			}
-
-			if strings.Join(got, ", ") != step.want {
+			got := notedQuotas(t, d, outbox.QuotaNotice{SiteID: site.ID, AccountID: site.AccountID, Product: model.ProductAnalytics},
+				func(ctx context.Context) (int64, error) { return outbox.New(d).NoteSiteQuotas(ctx, at) }, at)
+			if got != step.want {
 				t.Errorf("%d of %d used in %v: notices %v, want %s", step.used, step.quota, step.month, got, step.want)
 			}
 
 			if used := shownUse(t, d, step.month); used != step.now {
 				t.Errorf("%d of %d used in %v: used quotas %q, want %q", step.used, step.quota, step.month, used, step.now)
-			}
-
-			mails, err := dbtest.Count(d, "mails")
-			if err != nil || mails != len(notices) {
-				t.Errorf("%d mails for %d notices, %v", mails, len(notices), err)
 			}
 		}
 
@@ -103,6 +75,41 @@ func TestSiteQuotaNotices(t *testing.T) {
 			t.Errorf("marks %v are left, %v", open, err)
 		}
 	})
+}
+
+// notedQuotas notes quotas and mails the notices, four times at once. It shows all notices, which must
+// be of the owner and mailed once.
+func notedQuotas(
+	t *testing.T, d *db.DB, owner outbox.QuotaNotice, note func(context.Context) (int64, error), at model.Instant,
+) string {
+	t.Helper()
+
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			if _, err := note(context.Background()); err != nil {
+				t.Error(err)
+			}
+			if _, err := outbox.New(d).MailQuotaNotices(context.Background(), at); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+
+	notices, err := dbtest.Rows[outbox.QuotaNotice](d, "SELECT * FROM quota_notices ORDER BY month, quota, threshold")
+	testkit.NoError(t, err)
+	var shown []string
+	for _, n := range notices {
+		if n.SiteID != owner.SiteID || n.AccountID != owner.AccountID || n.Product != owner.Product || n.MailedAt == 0 {
+			t.Errorf("notice %+v", n)
+		}
+		shown = append(shown, shownNotice(&n))
+	}
+	if mails, err := dbtest.Count(d, "mails"); err != nil || mails != len(notices) {
+		t.Errorf("%d mails for %d notices, %v", mails, len(notices), err)
+	}
+	return strings.Join(shown, ", ")
 }
 
 // shownUse shows the used quotas of a month.
@@ -216,37 +223,10 @@ ON CONFLICT (account_id, month) DO UPDATE SET used = excluded.used`, step.month,
 			testkit.NoError(t, err)
 			testkit.NoError(t, accounts.New(d).SetCaptchaPlan(t.Context(), account, step.plan))
 
-			var wg sync.WaitGroup
-			for range 4 {
-				wg.Go(func() {
-					if _, err := outbox.New(d).NoteCaptchaQuotas(context.Background(), step.month, at); err != nil {
-						t.Error(err)
-					}
-					if _, err := outbox.New(d).MailQuotaNotices(context.Background(), at); err != nil {
-						t.Error(err)
-					}
-				})
-			}
-
-			wg.Wait()
-
-			notices, err := dbtest.Rows[outbox.QuotaNotice](d, "SELECT * FROM quota_notices ORDER BY month, quota, threshold")
-			testkit.NoError(t, err)
-
-			var got []string
-			for _, n := range notices {
-				if n.AccountID != account || n.SiteID != 0 || n.Product != model.ProductCaptcha || n.MailedAt == 0 {
-					t.Errorf("%s: notice %+v", step.name, n)
-				}
-
-				got = append(got, shownNotice(&n))
-			}
-
-			if strings.Join(got, ", ") != step.want {
+			got := notedQuotas(t, d, outbox.QuotaNotice{AccountID: account, Product: model.ProductCaptcha},
+				func(ctx context.Context) (int64, error) { return outbox.New(d).NoteCaptchaQuotas(ctx, step.month, at) }, at)
+			if got != step.want {
 				t.Errorf("%s: notices %v, want %s", step.name, got, step.want)
-			}
-			if mails, err := dbtest.Count(d, "mails"); err != nil || mails != len(notices) {
-				t.Errorf("%s: %d mails for %d notices, %v", step.name, mails, len(notices), err)
 			}
 		}
 	})
