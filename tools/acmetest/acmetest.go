@@ -174,6 +174,7 @@ func (w logWriter) Write(text []byte) (int, error) {
 // program finds a program that .ci/setup has built, or one on the PATH.
 func program(t testing.TB, name string) string {
 	t.Helper()
+	testkit.SkipLong(t, name)
 	for dir, _ := os.Getwd(); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 		file := filepath.Join(dir, "bin", name)
 		if _, err := os.Stat(file); err == nil {

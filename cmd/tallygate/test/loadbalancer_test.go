@@ -81,14 +81,7 @@ func (b loadBalancer) run(t *testing.T, nodes map[string]string) (client *http.C
 // start is run without a client: it returns the program's address and what trusts its certificate.
 func (b loadBalancer) start(t *testing.T, nodes map[string]string) (addr string, roots *x509.CertPool, dir string) {
 	t.Helper()
-
-	program, err := exec.LookPath(b.program)
-	if err != nil {
-		program, err = exec.LookPath("/usr/sbin/" + b.program)
-	}
-	if err != nil {
-		t.Skipf("%s is not installed", b.program)
-	}
+	program := requireTool(t, b.program)
 
 	example := readFile(t, "../../../docs/operator/proxies/"+b.file)
 	dir = t.TempDir()

@@ -20,14 +20,7 @@ import (
 // address through it. Its few connections to the server change hands after each transaction.
 func startPooler(t *testing.T, databaseURL string) string {
 	t.Helper()
-
-	program, err := exec.LookPath("pgbouncer")
-	if err != nil {
-		program, err = exec.LookPath("/usr/sbin/pgbouncer")
-	}
-	if err != nil {
-		t.Skip("pgbouncer is not installed")
-	}
+	program := requireTool(t, "pgbouncer")
 
 	server, err := url.Parse(databaseURL)
 	testkit.NoError(t, err)

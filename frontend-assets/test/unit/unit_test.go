@@ -91,6 +91,7 @@ func TestTypeScript(t *testing.T) {
 // the environment contains CI=true.
 func findNode(t *testing.T) string {
 	t.Helper()
+	testkit.SkipLong(t, "Node")
 
 	path, err := exec.LookPath("node")
 	if err == nil {
