@@ -10,6 +10,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/migrations"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestStartAdvice prepares databases that a server refuses, and checks that the operator reads what
@@ -25,9 +26,7 @@ func TestStartAdvice(t *testing.T) {
 	}
 
 	own, err := url.Parse(dbtest.PostgresURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	name := "advice_" + strings.ToLower(rand.Text()[:10])
 	at := func(suffix, user string) string {
 		to := *own
@@ -58,9 +57,7 @@ func TestStartAdvice(t *testing.T) {
 		{"no database", at("_missing", ""), "CREATE DATABASE"},
 	} {
 		d, err := db.Open(test.address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		err = migrations.Apply(t.Context(), d)
 		if err == nil || !strings.Contains(db.StartAdvice(err), test.want) {
 			t.Errorf("%s: %v; advice %q", test.name, err, db.StartAdvice(err))

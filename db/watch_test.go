@@ -9,6 +9,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/watch"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestChangesAreKnownAtOnce checks on SQLite that the watchers of a process know a change when its
@@ -18,9 +19,7 @@ func TestChangesAreKnownAtOnce(t *testing.T) {
 	address := dbtest.SQLiteURL(t)
 	own := dbtest.Open(t, address)
 	other, err := db.Open(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer other.Close()
 
 	ctx, cancel := context.WithCancel(t.Context())
@@ -45,9 +44,7 @@ func TestChangesAreKnownAtOnce(t *testing.T) {
 
 	for id := int64(1); id <= 50; id++ {
 		err := own.InTx(ctx, func(ctx context.Context, tx *db.Tx) error { return tx.NotifySites(ctx, model.SiteID(id)) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if here.Load() != id || there.Load() != id || notified != int(id) {
 			t.Fatalf("after %d: this process knows %d, the other one %d, which was notified %d times", id, here.Load(), there.Load(), notified)
 		}

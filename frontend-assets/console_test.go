@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // getConsole requests a path of the console as a browser would.
@@ -82,9 +84,7 @@ func TestFramedReport(t *testing.T) {
 // router.
 func TestConsolePathsOfRouter(t *testing.T) {
 	source, err := os.ReadFile("src/console/main.tsx")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	pages := map[string]bool{}
 	for _, path := range regexp.MustCompile(`'(/[a-z:/-]*)'`).FindAllStringSubmatch(string(source), -1) {

@@ -14,6 +14,7 @@ import (
 	"github.com/andybalholm/brotli"
 
 	assets "github.com/tallygate/tallygate/frontend-assets"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // get sends a request to a handler, with headers as pairs of name and value.
@@ -49,9 +50,7 @@ func body(t *testing.T, res *http.Response) []byte {
 	}
 
 	b, err := io.ReadAll(reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	return b
 }
@@ -59,9 +58,7 @@ func body(t *testing.T, res *http.Response) []byte {
 func script(t *testing.T) []byte {
 	t.Helper()
 	b, err := os.ReadFile("dist/svc.js")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return b
 }
 
@@ -202,15 +199,11 @@ func TestHeadHasTheHeadersOfGet(t *testing.T) {
 		req.Header.Set("Accept-Encoding", "br")
 
 		res, err := server.Client().Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		defer res.Body.Close()
 
 		b, err := io.ReadAll(res.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		res.Header.Del("Date")
 		return res.Header, len(b)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/retention"
@@ -17,6 +16,7 @@ import (
 	"github.com/tallygate/tallygate/jobs"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // live stores rows that are valid at a time and look old to a clock that is ahead.
@@ -25,9 +25,7 @@ func live(t *testing.T, d *db.DB, now model.Instant) {
 
 	testkit.NoError(t, retention.New(d).EnsurePartitions(t.Context(), now))
 
-	user, err := accounts.New(d).SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "a", CreatedAt: now},
-		model.User{Email: "owner@example.com", PasswordHash: "-", CreatedAt: now})
-	testkit.NoError(t, err)
+	user := world.New(t, d).User("owner@example.com")
 
 	for _, statement := range []struct {
 		text string
@@ -210,7 +208,7 @@ func TestConsumedStaysConsumed(t *testing.T) {
 		testkit.NoError(t, err)
 
 		runAll(t, j)
-		account := dbtest.CaptchaAccount(t, d, "a")
+		account := world.New(t, d).Account("a")
 		token := model.ConsumedKey{AccountID: account, IssuedAt: model.At(noon.Add(-6 * time.Minute)), ID: [16]byte{1}}
 		claim := func() (first bool) {
 			store := ingest.NewClaimStore(dbtest.SitesCell(t, d))

@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // TestErasuresFinish: the worker finishes a requested erasure, and keeps the rows of other users.
@@ -55,9 +55,7 @@ func TestDeletedSitesArePurged(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		const many = 2_500 // more than one transaction deletes
 		at := model.At(noon)
-		user, err := accounts.New(d).SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "a", CreatedAt: at},
-			model.User{Email: "owner@example.com", PasswordHash: "-", CreatedAt: at})
-		testkit.NoError(t, err)
+		user := world.New(t, d).User("owner@example.com")
 
 		pageviews := `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
 			INSERT INTO pageviews (site_id, at, id, visitor, n, width_range, manual, path) SELECT %d, %d, i, 1, 1, 0, false, '/' FROM n`
@@ -75,9 +73,9 @@ func TestDeletedSitesArePurged(t *testing.T) {
 		awaitThat(t, func() (string, bool) {
 			var got [3]int
 			for i, table := range []string{"pageviews", "deleted_sites", "password_resets"} {
-				if got[i], err = dbtest.Count(d, table); err != nil {
-					t.Fatal(err)
-				}
+				n, err := dbtest.Count(d, table)
+				testkit.NoError(t, err)
+				got[i] = n
 			}
 
 			// Site 7 was deleted just now: it is purged for an hour.

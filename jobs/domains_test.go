@@ -12,13 +12,14 @@ import (
 	"github.com/tallygate/tallygate/jobs"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // TestWorkerChecksDomains checks that the worker looks up the domains of providers.
 func TestWorkerChecksDomains(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		owner, secret, at := dbtest.NewUser(t, d, "owner@corp.example"), "the client secret", model.At(noon)
+		owner, secret, at := world.New(t, d).User("owner@corp.example"), "the client secret", model.At(noon)
 		provider, err := accounts.New(d).Providers.Set(t.Context(), owner, accounts.ProviderChange{
 			Provider: model.AccountProvider{
 				Issuer: "https://sso.example", ClientID: "tallygate", Domain: "corp.example", DefaultRole: model.RoleViewer, ChangedAt: at,

@@ -14,13 +14,13 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/jobs"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/redistest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 func TestMain(m *testing.M) {
@@ -85,9 +85,7 @@ func litter(t *testing.T, d *db.DB) {
 	t.Helper()
 
 	at := model.At(noon)
-	user, err := accounts.New(d).SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "a", CreatedAt: at},
-		model.User{Email: "owner@example.com", PasswordHash: "-", CreatedAt: at})
-	testkit.NoError(t, err)
+	user := world.New(t, d).User("owner@example.com")
 
 	for _, statement := range []struct {
 		text string

@@ -1,7 +1,6 @@
 package jobs_test
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -22,11 +21,10 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // authority signs certificates for tests.
@@ -195,18 +193,7 @@ func (c *fastClock) Add(d time.Duration) {
 func newSite(tb testing.TB, d *db.DB, domain, url, secret string) *model.Site {
 	tb.Helper()
 
-	ctx, at := context.Background(), model.At(noon)
-	user, err := accounts.New(d).SignUp(ctx, model.SignupsOpen, model.Account{Name: domain, CreatedAt: at},
-		model.User{Email: "owner@" + domain, PasswordHash: "-", CreatedAt: at})
-	testkit.NoError(tb, err)
-
-	site, err := sites.New(d).Sites.CreateSite(ctx, model.Site{
-		AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: domain, Name: domain, Plan: model.PlanFree, MonthlyPageviews: 10_000, CreatedAt: at,
-	})
-	testkit.NoError(tb, err)
-	testkit.NoError(tb, sites.New(d).Sites.SetConversionWebhook(ctx, user.AccountID, site.ID, url, &secret, model.ChangedBy{}))
-
-	return site
+	return world.New(tb, d).Site(domain, world.WebhookAt(url, &secret))
 }
 
 var nextDue atomic.Int64 // a counter, since random ids may collide

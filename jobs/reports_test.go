@@ -14,6 +14,7 @@ import (
 	"github.com/tallygate/tallygate/jobs"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // TestReportsAreBuilt checks that the worker builds the days that have ended, and that old rows are
@@ -21,7 +22,7 @@ import (
 func TestReportsAreBuilt(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := dbtest.NewOwnSite(t, d, "example.com")
+		site := world.New(t, d).Site("example.com")
 		clock := testkit.NewClock(noon)
 		dbtest.SetClock(d, clock.Now)
 

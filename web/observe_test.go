@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
 
+	"github.com/tallygate/tallygate/tools/testkit"
 	"github.com/tallygate/tallygate/web"
 )
 
@@ -20,9 +21,7 @@ import (
 func TestObserver(t *testing.T) {
 	var log bytes.Buffer
 	metrics, registry := web.NewRequests(), prometheus.NewRegistry()
-	if err := metrics.Register(registry); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, metrics.Register(registry))
 
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /empty", func(http.ResponseWriter, *http.Request) {})
@@ -96,9 +95,7 @@ tallygate_http_requests_total{role="data",route="other",status="aborted"} 0
 `
 
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	for _, family := range families {
 		var text strings.Builder
 		if _, err := expfmt.MetricFamilyToText(&text, family); err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tallygate/tallygate/tools/testkit"
 	"github.com/tallygate/tallygate/web"
 )
 
@@ -24,9 +25,7 @@ func TestRecover(t *testing.T) {
 	defer server.Close()
 
 	response, err := http.Get(server.URL + "/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	response.Body.Close()
 

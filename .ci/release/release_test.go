@@ -25,6 +25,8 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 const patience = time.Minute
@@ -60,9 +62,7 @@ func buildRelease(t *testing.T) options {
 	t.Helper()
 	o := options{root: filepath.Join(t.TempDir(), "src"), out: "bin/release", version: "v0.9.0", maintainer: "A <a@example.com>", licence: "NOASSERTION"}
 	runCommand(t, exec.Command("git", "clone", "--quiet", "../..", o.root))
-	if err := run(o); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, run(o))
 	o.out = filepath.Join(o.root, o.out)
 	return o
 }
@@ -75,9 +75,7 @@ func testArchive(t *testing.T, o options) {
 
 	program := filepath.Join(folder, name, "tallygate")
 	binary, err := elf.Open(program)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer binary.Close()
 	if libraries, err := binary.ImportedLibraries(); err != nil || len(libraries) > 0 {
 		t.Errorf("the program needs %q, %v", libraries, err)
@@ -106,9 +104,7 @@ func testImage(t *testing.T, o options) {
 	runCommand(t, exec.Command("tar", "-xf", filepath.Join(o.out, "tallygate_0.9.0_oci.tar"), "-C", folder))
 	image := imageOf(t, folder, runtime.GOARCH)
 	config, err := image.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	compareDockerfile(t, read(t, o.root, "deploy/Dockerfile"), config.Config)
 
 	root := t.TempDir()
@@ -150,27 +146,19 @@ func testImage(t *testing.T, o options) {
 func imageOf(t *testing.T, folder, arch string) v1.Image {
 	t.Helper()
 	outer, err := layout.ImageIndexFromPath(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	manifest, err := outer.IndexManifest()
 	if err != nil || len(manifest.Manifests) != 1 {
 		t.Fatalf("%+v, %v", manifest, err)
 	}
 	index, err := outer.ImageIndex(manifest.Manifests[0].Digest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	images, err := index.IndexManifest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	for _, descriptor := range images.Manifests {
 		if descriptor.Platform.Architecture == arch {
 			image, err := index.Image(descriptor.Digest)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			return image
 		}
 	}
@@ -208,9 +196,7 @@ func compareDockerfile(t *testing.T, dockerfile string, config v1.Config) {
 // unpack writes the files of all layers, with their owners if the test may.
 func unpack(t *testing.T, image v1.Image, root string) {
 	t.Helper()
-	if err := os.Chmod(root, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.Chmod(root, 0o755))
 	layers := mutate.Extract(image)
 	defer layers.Close()
 	for files := tar.NewReader(layers); ; {
@@ -218,9 +204,7 @@ func unpack(t *testing.T, image v1.Image, root string) {
 		if errors.Is(err, io.EOF) {
 			return
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		name := filepath.Join(root, header.Name)
 		err = os.MkdirAll(filepath.Dir(name), 0o755)
 		if header.Typeflag == tar.TypeDir {
@@ -246,9 +230,7 @@ func startReady(t *testing.T, cmd *exec.Cmd, address string) (stop func()) {
 	cmd.Stdout, cmd.Stderr = &log, &log
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	runtime.LockOSThread()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, cmd.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
@@ -300,12 +282,8 @@ func testPackages(t *testing.T, o options) {
 	next := o
 	next.version, next.out = "v0.10.0", filepath.Join(t.TempDir(), "next")
 	r, err := open(next)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(r.build(t.TempDir(), target{"linux", runtime.GOARCH}), r.packages()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
+	testkit.NoError(t, errors.Join(r.build(t.TempDir(), target{"linux", runtime.GOARCH}), r.packages()))
 
 	root := filepath.Join(t.TempDir(), "root")
 	if text, err := exec.Command("debootstrap", "--variant=minbase", "--include=systemd,ca-certificates", "stable", root).CombinedOutput(); err != nil {
@@ -388,9 +366,7 @@ func (s *system) lifecycle(t *testing.T, p packager) {
 		"usr/bin/tallygate": "-rwxr-xr-x 0", "usr/bin/tallygate-admin": "-rwxr-xr-x 0",
 	} {
 		info, err := os.Stat(filepath.Join(s.root, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if got := fmt.Sprint(info.Mode(), " ", info.Sys().(*syscall.Stat_t).Uid); got != want {
 			t.Errorf("%s is %s, want %s", name, got, want)
 		}
@@ -411,9 +387,7 @@ func (s *system) lifecycle(t *testing.T, p packager) {
 	const file = "etc/tallygate/tallygate.env"
 	edited := strings.NewReplacer("https://app.example.com", "\"http://"+control+"\"", "https://stats.example.com", "http://"+data).
 		Replace(read(t, s.root, file)) + "TALLYGATE_CONTROL_ADDR=" + control + "\nTALLYGATE_DATA_ADDR='" + data + "'\n"
-	if err := os.WriteFile(filepath.Join(s.root, file), []byte(edited), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(filepath.Join(s.root, file), []byte(edited), 0o600))
 	runCommand(t, s.unitCommand(t, "ExecCondition"))
 
 	// An admin command before the first start, and one while the service runs.
@@ -455,9 +429,7 @@ func (s *system) uid(t *testing.T) int {
 		t.Fatalf("the user is %q", match)
 	}
 	uid, err := strconv.Atoi(match[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return uid
 }
 
@@ -516,9 +488,7 @@ func runCommand(t *testing.T, cmd *exec.Cmd) string {
 func read(t *testing.T, path ...string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(path...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return string(text)
 }
 
@@ -526,9 +496,7 @@ func read(t *testing.T, path ...string) string {
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer l.Close()
 	return l.Addr().String()
 }

@@ -12,12 +12,13 @@ import (
 
 	"github.com/tallygate/tallygate/dataplane/analytics/event"
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/exports"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
@@ -83,9 +84,7 @@ func compareWithModel(t *testing.T, d *db.DB, random *rand.Rand, batches, larges
 		}
 
 		outcomes, err := writers[round%2].Commit(t.Context(), hits)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		for i, h := range hits {
 			if want := expected.take(h); outcomes[i] != want {
@@ -106,17 +105,7 @@ func storeOf(t testing.TB, d *db.DB) HitStore {
 // modelSite creates a site with a quota.
 func modelSite(t testing.TB, d *db.DB, domain string, quota int64) *site {
 	t.Helper()
-	user, err := accounts.New(d).SignUp(t.Context(), model.SignupsOpen, model.Account{Name: domain, CreatedAt: 1}, model.User{Email: "owner@" + domain, PasswordHash: "-", CreatedAt: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	row, err := sites.New(d).Sites.CreateSite(t.Context(), model.Site{AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: domain, Name: domain,
-		Plan: model.PlanEnterprise, MonthlyPageviews: quota, CreatedAt: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-
+	row := world.New(t, d).Site(domain, world.Quota(quota))
 	return &site{id: row.ID, key: row.SiteKey, keyEvents: map[string]bool{model.EventPurchase: true}}
 }
 
@@ -306,9 +295,7 @@ func (s *modelState) compare(t *testing.T, d *db.DB) {
 	}
 
 	rows, err := dbtest.Rows[row](d, "SELECT site_id, visitor, attribution, pageviews FROM visits")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	for _, v := range rows {
 		_, campaign := model.UnpackAttribution(v.Attribution)
@@ -323,9 +310,7 @@ func (s *modelState) compare(t *testing.T, d *db.DB) {
 	}
 
 	events, err := dbtest.Rows[model.Event](d, "SELECT site_id, name, transaction_id FROM events")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	var names []string
 	for _, e := range events {
@@ -350,9 +335,7 @@ func (s *modelState) compareDeliveries(t *testing.T, d *db.DB) {
 	t.Helper()
 
 	deliveries, err := dbtest.Rows[model.Delivery](d, "SELECT body FROM deliveries")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	var bodies []string
 	for _, delivery := range deliveries {
@@ -436,9 +419,7 @@ func (s *modelState) compareMarks(t *testing.T, d *db.DB) {
 		Reached int16
 	}
 	rows, err := dbtest.Rows[row](d, "SELECT site_id, month, reached FROM site_usage")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	for _, r := range rows {
 		used := s.used[model.UsageKey{SiteID: r.SiteID, Month: r.Month}]
@@ -470,23 +451,17 @@ func TestLargerQuotaIsMarked(t *testing.T) {
 				}
 
 				rows, err := dbtest.Rows[struct{ Reached int }](d, "SELECT reached FROM site_usage WHERE reached > noted")
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, err)
 				for _, row := range rows {
 					marks = append(marks, row.Reached)
 				}
-				if err := dbtest.Exec(d, "UPDATE site_usage SET noted = reached"); err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, dbtest.Exec(d, "UPDATE site_usage SET noted = reached"))
 			}
 			return marks
 		}
 
 		for _, quota := range []int{5, 50} {
-			if err := dbtest.Exec(d, "UPDATE sites SET monthly_pageviews = ?", quota); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, dbtest.Exec(d, "UPDATE sites SET monthly_pageviews = ?", quota))
 
 			// The last two hits are refused.
 			if got := marks(quota - number + 2); !slices.Equal(got, []int{80, 100}) {
@@ -530,9 +505,7 @@ func TestLowerQuotaIsMarked(t *testing.T) {
 			t.Errorf("2 of 100 marked %d %%", got)
 		}
 
-		if err := dbtest.Exec(d, "UPDATE sites SET monthly_pageviews = 2"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, "UPDATE sites SET monthly_pageviews = 2"))
 		commit(3, overQuota)
 		if got := mark(); got != 100 {
 			t.Errorf("2 of 2 marked %d %%, want 100", got)

@@ -13,6 +13,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestEventsInAnyOrder: the hits of a page load may arrive in any order, in any batches, at two
@@ -163,9 +164,7 @@ func showVisits(t *testing.T, d *db.DB, site *site) string {
 		FROM events e JOIN visits v ON v.site_id = e.site_id AND v.visitor = e.visitor AND v.n = e.n WHERE e.site_id = ?
 		UNION ALL
 		SELECT visitor || ' ' || n, 'a visit', channel, attribution, pageviews, awaited FROM visits WHERE site_id = ?`, site.id, site.id, site.id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	visits := make(map[string][]string)
 	for _, r := range rows {
@@ -180,9 +179,7 @@ func showVisits(t *testing.T, d *db.DB, site *site) string {
 	}
 
 	deliveries, err := dbtest.Rows[model.Delivery](d, "SELECT body FROM deliveries WHERE site_id = ?", site.id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	for _, delivery := range deliveries {
 		// without its time

@@ -14,6 +14,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestUnknownKeysDelayNoSite checks that a site whose cache entry is out of date or changed is read
@@ -33,9 +34,7 @@ func TestUnknownKeysDelayNoSite(t *testing.T) {
 						return sites.New(d).Lookup.SiteRulesByServerSecret(ctx, []byte(hash))
 					}
 
-					if err := dbtest.Exec(d, "UPDATE sites SET server_secret_hash = ? WHERE id = ?", []byte(key), own.id); err != nil {
-						t.Fatal(err)
-					}
+					testkit.NoError(t, dbtest.Exec(d, "UPDATE sites SET server_secret_hash = ? WHERE id = ?", []byte(key), own.id))
 				}
 
 				now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)

@@ -16,6 +16,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestWithoutNotifications checks that a replaced server secret is refused after half a second, and
@@ -34,9 +35,7 @@ func TestWithoutNotifications(t *testing.T) {
 			Store:      ingest.NewHitStore(dbtest.SitesCell(t, d)),
 			Log:        slog.New(slog.DiscardHandler),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		reported := make(chan struct{})
 		s.watch = func(ctx context.Context, _ func(int64), synced func(error)) error {
@@ -51,15 +50,11 @@ func TestWithoutNotifications(t *testing.T) {
 
 		<-reported
 		account, err := dbtest.Rows[struct{ AccountID model.AccountID }](d, "SELECT account_id FROM sites WHERE id = ?", site.id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		rotate := func() (secret string) {
 			secret = model.NewSecret(serverSecretPrefix)
-			if err := sites.New(d).Sites.SetServerSecret(t.Context(), account[0].AccountID, site.id, model.HashToken(secret), model.SecretHint(secret)); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, sites.New(d).Sites.SetServerSecret(t.Context(), account[0].AccountID, site.id, model.HashToken(secret), model.SecretHint(secret)))
 			return secret
 		}
 

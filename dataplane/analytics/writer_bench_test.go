@@ -13,6 +13,7 @@ import (
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // BenchmarkCommit measures the writer's batch alone, from decided keys to the durable commit. One
@@ -147,9 +148,7 @@ func (c *crowd) storage(b *testing.B) storage {
 	}
 
 	rows, err := dbtest.Rows[struct{ Stored, Logged int64 }](c.db, query)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testkit.NoError(b, err)
 
 	return storage{rows[0].Stored, rows[0].Logged}
 }
@@ -160,9 +159,7 @@ func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 
 	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		b.Fatal(err)
-	}
+	testkit.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
 
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // heldStore is a real store that holds its first batch until it is let go.
@@ -82,9 +83,7 @@ func TestManualPageviewsInOneBatch(t *testing.T) {
 			Store:      store,
 			Log:        slog.New(slog.DiscardHandler),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		s.Start()
 		var wg sync.WaitGroup
@@ -93,9 +92,7 @@ func TestManualPageviewsInOneBatch(t *testing.T) {
 			t.Helper()
 
 			body, err := json.Marshal(map[string]any{"k": site.key, "t": "pageview", "p": path, "x": manual})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 
 			request := httptest.NewRequest(http.MethodPost, "/collect.php", strings.NewReader(string(body)))
 			request.Header.Set("Origin", "https://example.com")
@@ -127,14 +124,10 @@ func TestManualPageviewsInOneBatch(t *testing.T) {
 		close(store.release)
 		wg.Wait()
 
-		if err := s.Stop(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, s.Stop(context.Background()))
 
 		rows, err := dbtest.Rows[model.Pageview](d, "SELECT path, manual FROM pageviews ORDER BY at")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		var got []string
 		for _, row := range rows {

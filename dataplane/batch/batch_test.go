@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/dataplane/batch"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // double is a commit that remembers what it stored and answers each item with twice its value.
@@ -56,9 +57,7 @@ func TestEachRequestGetsItsOwnOutcome(t *testing.T) {
 
 	wg.Wait()
 
-	if err := q.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, q.Stop(t.Context()))
 
 	slices.Sort(d.stored)
 
@@ -147,9 +146,7 @@ func TestStopStoresWhatWaitsAndRefusesTheRest(t *testing.T) {
 
 	// Stop may be called twice.
 	for range 2 {
-		if err := q.Stop(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, q.Stop(t.Context()))
 	}
 
 	wg.Wait()
@@ -711,9 +708,7 @@ func TestRefusedIsNeverStored(t *testing.T) {
 
 			wg.Wait()
 
-			if err := q.Stop(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, q.Stop(t.Context()))
 
 			slices.Sort(answered)
 			slices.Sort(s.stored)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/dataplane/bot"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 const (
@@ -253,9 +254,7 @@ func read(t testing.TB, name string) []string {
 	t.Helper()
 
 	text, err := os.ReadFile("testdata/" + name + ".txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	var all []string
 	for line := range strings.Lines(string(text)) {

@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestNoBrowserIsAutomation: no user agent of a real browser counts as automation. The list has the
@@ -28,9 +30,7 @@ func TestNoBrowserIsAutomation(t *testing.T) {
 	}
 	for _, file := range []string{"browsers.txt", "current.txt"} {
 		text, err := os.ReadFile("../bot/testdata/" + file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		for line := range strings.Lines(string(text)) {
 			if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
 				agents = append(agents, line)

@@ -7,6 +7,7 @@ import (
 	"github.com/tallygate/tallygate/dataplane/captcha/pow"
 	"github.com/tallygate/tallygate/dataplane/captcha/token"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestRotatedKeys checks that processes with the old key, both keys and the new key accept each
@@ -18,9 +19,7 @@ func TestRotatedKeys(t *testing.T) {
 	make := func(current []byte, rotation *model.KeyRotation) *keys {
 		t.Helper()
 		k, err := newKeys(current, rotation)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		return k
 	}
 
@@ -31,9 +30,7 @@ func TestRotatedKeys(t *testing.T) {
 
 		c := from.issue("sitekey", 1024, at)
 		nonce, err := pow.Solve(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		_, workErr := by.verify("sitekey", c.Challenge, nonce, at)
 		_, tokenErr := by.read(from.sign(&token.Token{Issued: at}), at)

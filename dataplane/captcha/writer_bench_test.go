@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
@@ -21,11 +21,7 @@ func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
 // or n challenges.
 func BenchmarkCommit(b *testing.B) {
 	dbtest.EachBenchmark(b, func(b *testing.B, d *db.DB) {
-		user, err := accounts.New(d).SignUp(b.Context(), model.SignupsOpen, model.Account{Name: "a", CaptchaPlan: model.CaptchaPlanEnterprise},
-			model.User{Email: "a@example.com", PasswordHash: "-"})
-		if err != nil {
-			b.Fatal(err)
-		}
+		account := world.New(b, d).Account("a", model.CaptchaPlanEnterprise)
 
 		for _, counted := range []bool{true, false} {
 			for _, n := range []int{1, 64, 512} {
@@ -39,7 +35,7 @@ func BenchmarkCommit(b *testing.B) {
 					for b.Loop() {
 						for i := range claims {
 							at := model.At(time.Now())
-							claims[i] = &claim{key: model.ConsumedKey{AccountID: user.AccountID, IssuedAt: at.Add(-time.Second)}, account: user.AccountID, at: at, counted: counted}
+							claims[i] = &claim{key: model.ConsumedKey{AccountID: account, IssuedAt: at.Add(-time.Second)}, account: account, at: at, counted: counted}
 							rand.Read(claims[i].key.ID[:])
 						}
 

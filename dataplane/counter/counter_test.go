@@ -17,6 +17,7 @@ import (
 	"github.com/tallygate/tallygate/dataplane/counter"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 var errAway = errors.New("the database is away")
@@ -246,18 +247,14 @@ func TestBound(t *testing.T) {
 	if n := c.Dropped(); n != 4 {
 		t.Errorf("%d dropped, want 4", n)
 	}
-	if err := c.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, c.Stop(t.Context()))
 
 	m.want(t, map[ingest.RejectionKey]int64{key(0, "bot"): 2, key(1, "bot"): 2, key(2, "bot"): 2})
 
 	// There is room again.
 	c.Add(key(4, "bot"))
 
-	if err := c.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, c.Stop(t.Context()))
 
 	m.want(t, map[ingest.RejectionKey]int64{key(0, "bot"): 2, key(1, "bot"): 2, key(2, "bot"): 2, key(4, "bot"): 1})
 }
@@ -292,9 +289,7 @@ func TestBoundWhileFailing(t *testing.T) {
 	if n := c.Dropped(); n != 2 {
 		t.Errorf("%d dropped, want 2", n)
 	}
-	if err := c.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, c.Stop(t.Context()))
 
 	m.want(t, map[ingest.RejectionKey]int64{key(2, "bot"): 2, key(3, "bot"): 1, key(4, "bot"): 1})
 }
@@ -326,9 +321,7 @@ func TestExactInParallel(t *testing.T) {
 	wg.Wait()
 
 	if err := c.Stop(t.Context()); err != nil {
-		if err := c.Stop(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, c.Stop(t.Context()))
 	}
 
 	want := make(map[ingest.RejectionKey]int64)
@@ -369,9 +362,7 @@ func TestGroupsAreBounded(t *testing.T) {
 		}
 		c.Add(key(2, "other"))
 
-		if err := c.Stop(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, c.Stop(t.Context()))
 	}
 
 	m.want(t, map[ingest.RejectionKey]int64{key(1, "name0"): 2, key(1, "name1"): 2, key(2, "other"): 2})

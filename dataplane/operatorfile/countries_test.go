@@ -9,15 +9,14 @@ import (
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/countrytest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // countriesOf opens a database in memory.
 func countriesOf(tb testing.TB, data []byte) *Countries {
 	tb.Helper()
 	c, _, err := parseCountries(data)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testkit.NoError(tb, err)
 	return c
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/tools/countrytest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // fixture is a file on disk with the log of its reader.
@@ -37,9 +38,7 @@ func (f *fixture) source() Source {
 // write overwrites the file in place.
 func (f *fixture) write(data []byte) {
 	f.Helper()
-	if err := os.WriteFile(f.path, data, 0o600); err != nil {
-		f.Fatal(err)
-	}
+	testkit.NoError(f, os.WriteFile(f.path, data, 0o600))
 	f.touch()
 }
 
@@ -47,12 +46,8 @@ func (f *fixture) write(data []byte) {
 func (f *fixture) rename(data []byte) {
 	f.Helper()
 	next := f.path + ".new"
-	if err := os.WriteFile(next, data, 0o600); err != nil {
-		f.Fatal(err)
-	}
-	if err := os.Rename(next, f.path); err != nil {
-		f.Fatal(err)
-	}
+	testkit.NoError(f, os.WriteFile(next, data, 0o600))
+	testkit.NoError(f, os.Rename(next, f.path))
 	f.touch()
 }
 
@@ -62,9 +57,7 @@ func (f *fixture) touch() {
 	f.Helper()
 	f.age++
 	at := f.now.Add(time.Duration(f.age-100) * time.Hour)
-	if err := os.Chtimes(f.path, at, at); err != nil {
-		f.Fatal(err)
-	}
+	testkit.NoError(f, os.Chtimes(f.path, at, at))
 }
 
 // warnings returns how many warnings were logged.
@@ -87,9 +80,7 @@ func TestReload(t *testing.T) {
 	f := newFixture(t, "country.mmdb")
 	f.write(germanyAndJapan(t))
 	file, err := OpenCountries(f.source())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	// check checks the file, and what is in use afterwards.
 	check := func(step, country, wantError string, warnings int) {
@@ -129,19 +120,13 @@ func TestReload(t *testing.T) {
 	f.write(nil)
 	check("empty", "DE", "not a database", 4)
 
-	if err := os.Remove(f.path); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.Remove(f.path))
 	check("missing", "DE", "no such file", 5)
 	check("still missing", "DE", "no such file", 5)
 
-	if err := os.Mkdir(f.path, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.Mkdir(f.path, 0o700))
 	check("folder", "DE", "not a regular file", 6)
-	if err := os.Remove(f.path); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.Remove(f.path))
 
 	newer := built.Add(31 * 24 * time.Hour)
 	f.rename(countrytest.Countries(t, newer, map[string]string{"198.51.100.0/24": "FR"}))
@@ -152,13 +137,9 @@ func TestReload(t *testing.T) {
 
 	// A file of the same size and time is noticed by its identity.
 	before, err := os.Stat(f.path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	f.rename(countrytest.Countries(t, newer, map[string]string{"198.51.100.0/24": "IT"}))
-	if err := os.Chtimes(f.path, before.ModTime(), before.ModTime()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.Chtimes(f.path, before.ModTime(), before.ModTime()))
 	check("same size and time", "IT", "", 6)
 }
 
@@ -173,9 +154,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"folder", func(f *fixture) { _ = os.Mkdir(f.path, 0o700) }, "not a regular file"},
 		{"too large", func(f *fixture) {
 			f.write(nil)
-			if err := os.Truncate(f.path, maxSize+1); err != nil {
-				f.Fatal(err)
-			}
+			testkit.NoError(f, os.Truncate(f.path, maxSize+1))
 		}, "take the country edition"},
 		{"text", func(f *fixture) { f.write([]byte("192.0.2.0/24,DE\n")) }, "not a database in MaxMind's format"},
 		{"owners", func(f *fixture) { f.write(countrytest.Owners(f, built)) }, "without countries"},
@@ -210,9 +189,7 @@ func TestReplacedWhileUsed(t *testing.T) {
 	france := countrytest.Countries(t, built, map[string]string{"198.51.100.0/24": "FR"})
 	f.write(germany)
 	file, err := OpenCountries(f.source())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	var lookups sync.WaitGroup

@@ -8,15 +8,14 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func TestDomains(t *testing.T) {
 	f := newFixture(t, "spam.txt")
 	f.write([]byte("\uFEFF# Spam\r\n\r\nspam.example\r\n  Shop.Example.ORG.  # a comment\n\tmünchen.example\nxn--80ak6aa92e.com\nkharkov.ua"))
 	file, err := OpenDomains(f.source())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	for host, want := range map[string]bool{
 		"spam.example": true, "www.spam.example": true, "a.b.spam.example": true,
@@ -40,9 +39,7 @@ func TestNetworks(t *testing.T) {
 	f := newFixture(t, "networks.txt")
 	f.write([]byte("# Clouds\n192.0.2.0/24\n198.51.100.77 # one\n::ffff:203.0.113.0/120\n2001:db8:5::/48\n2001:db8::1\n10.1.2.3/8\n"))
 	file, err := OpenNetworks(f.source())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	for address, want := range map[string]bool{
 		"192.0.2.0": true, "192.0.2.255": true, "192.0.3.0": false, "192.0.1.255": false, "::ffff:192.0.2.9": true,
@@ -130,9 +127,7 @@ func TestListsRefuse(t *testing.T) {
 // allocations.
 func TestMostNetworks(t *testing.T) {
 	n, _, err := parseNetworks(manyNetworks(maxEntries))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	addr, mapped := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("::ffff:192.0.2.1")
 	if allocations := testing.AllocsPerRun(100, func() { n.Contains(addr); n.Contains(mapped) }); allocations != 0 {
@@ -176,9 +171,7 @@ func FuzzLists(f *testing.F) {
 
 func BenchmarkNetworks(b *testing.B) {
 	n, _, err := parseNetworks(manyNetworks(maxEntries))
-	if err != nil {
-		b.Fatal(err)
-	}
+	testkit.NoError(b, err)
 
 	b.ReportAllocs()
 	addr := netip.MustParseAddr("203.0.113.7")
@@ -194,9 +187,7 @@ func BenchmarkDomains(b *testing.B) {
 		fmt.Fprintf(&list, "spam%d.example\n", i)
 	}
 	d, _, err := parseDomains([]byte(list.String()))
-	if err != nil {
-		b.Fatal(err)
-	}
+	testkit.NoError(b, err)
 
 	b.ReportAllocs()
 	for b.Loop() {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tallygate/tallygate/dataplane/rulecache"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // source is a fake database of texts, with the clock of the cache.
@@ -78,9 +79,7 @@ func expect(t *testing.T, s *source, c *rulecache.Cache[string], key, want strin
 	t.Helper()
 
 	got, err := c.Get(time.Time{}, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	text := "unknown"
 
@@ -289,9 +288,7 @@ func TestFailingKeyKeepsNoOtherStale(t *testing.T) {
 			t.Helper()
 			got, err := c.Get(time.Time{}, key)
 			synctest.Wait()
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			return *got
 		}
 		stale := 0

@@ -11,12 +11,13 @@ import (
 	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 func TestSetCaptchaPlan(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		account := dbtest.CaptchaAccount(t, d, "a")
+		account := world.New(t, d).Account("a")
 		quota := func(want int64) {
 			t.Helper()
 			if u, err := accounts.New(d).CaptchaUsage(t.Context(), account, 202611); err != nil || u.Quota != want {
@@ -56,7 +57,7 @@ func TestSetCaptchaPlan(t *testing.T) {
 func TestOldCaptchaRecords(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		account := dbtest.CaptchaAccount(t, d, "a")
+		account := world.New(t, d).Account("a")
 		for _, month := range []model.Month{202410, 202411, 202611} {
 			testkit.NoError(t, dbtest.Exec(d, "INSERT INTO captcha_usage (account_id, month, used) VALUES (?, ?, 1)", account,
 				month))

@@ -11,12 +11,13 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 func TestSignUpStoresUserAndAccount(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		first, second := dbtest.NewUser(t, d, "first@example.com"), dbtest.NewUser(t, d, "second@example.com")
+		first, second := world.New(t, d).User("first@example.com"), world.New(t, d).User("second@example.com")
 		if !first.Operator || second.Operator {
 			t.Errorf("operators: first %v, second %v; want only the first", first.Operator, second.Operator)
 		}
@@ -46,7 +47,7 @@ func TestSignUpStoresUserAndAccount(t *testing.T) {
 func TestSignUpTwiceWithOneAddress(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		dbtest.NewUser(t, d, "owner@example.com")
+		world.New(t, d).User("owner@example.com")
 		_, err := accounts.New(d).SignUp(t.Context(), model.SignupsOpen,
 			model.Account{Name: "again", CreatedAt: dbtest.Start},
 			model.User{Email: "owner@example.com", PasswordHash: "other", CreatedAt: dbtest.Start})
@@ -140,7 +141,7 @@ func TestConcurrentFirstSignUpsMakeOneOperator(t *testing.T) {
 func TestSetPasswordHashOnlyReplacesTheOneThatWasRead(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		user := dbtest.NewUser(t, d, "owner@example.com")
+		user := world.New(t, d).User("owner@example.com")
 		for _, step := range []struct{ was, hash, want string }{
 			{"another", "stale", "hash"},
 			{"hash", "fresh", "fresh"},

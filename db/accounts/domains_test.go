@@ -14,6 +14,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 const day = 24 * time.Hour
@@ -64,14 +65,14 @@ func TestDomainsAreLookedUp(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		dns, store, now := testkit.NewDNS(t), accounts.New(d), dbtest.Start
-		owner := dbtest.NewUser(t, d, "owner@corp.example")
+		owner := world.New(t, d).User("owner@corp.example")
 		p := claim(t, d, owner, "corp.example")
 		dns.Set(p.RecordName(), "another text", p.RecordText())
 		testkit.NoError(t, verify(t, d, p))
 		testkit.NoError(t, dbtest.Exec(d, "UPDATE accounts SET require_provider = ?", true))
 
 		// An operator has confirmed this one.
-		confirmed := claim(t, d, dbtest.NewUser(t, d, "owner@confirmed.example"), "confirmed.example")
+		confirmed := claim(t, d, world.New(t, d).User("owner@confirmed.example"), "confirmed.example")
 		testkit.NoError(t, store.Providers.Verify(t.Context(), confirmed, nil, dbtest.Start))
 
 		// check lets time pass and checks the outcome: since when the record is missing, and the
@@ -161,7 +162,7 @@ func TestChangedDuringLookup(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		dns := testkit.NewDNS(t)
-		owner := dbtest.NewUser(t, d, "owner@corp.example")
+		owner := world.New(t, d).User("owner@corp.example")
 		p := claim(t, d, owner, "corp.example")
 		testkit.NoError(t, verify(t, d, p))
 		week := dbtest.Start.Add(8 * day)
@@ -192,7 +193,7 @@ func TestNewRecordTakesDomain(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		store := accounts.New(d)
-		first, second := dbtest.NewUser(t, d, "first@old.example"), dbtest.NewUser(t, d, "second@new.example")
+		first, second := world.New(t, d).User("first@old.example"), world.New(t, d).User("second@new.example")
 		holder, taker := claim(t, d, first, "corp.example"), claim(t, d, second, "corp.example")
 
 		// Against an operator's word.
@@ -244,7 +245,7 @@ func TestAccountsTakeDomainsInOrder(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		var claims []*model.AccountProvider
 		for i := range 3 {
-			owner := dbtest.NewUser(t, d, fmt.Sprintf("owner%d@corp.example", i))
+			owner := world.New(t, d).User(fmt.Sprintf("owner%d@corp.example", i))
 			claims = append(claims, claim(t, d, owner, "corp.example"))
 		}
 		testkit.NoError(t, verify(t, d, claims[1]))

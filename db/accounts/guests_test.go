@@ -13,6 +13,7 @@ import (
 	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // addGuest adds a user to an account as a guest of sites, with an invitation.
@@ -41,10 +42,10 @@ func addGuest(t *testing.T, d *db.DB, accountID model.AccountID, email string, s
 func TestMemberForGuests(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		owner := dbtest.NewUser(t, d, "owner@example.com")
-		one, two := dbtest.NewSite(t, d, owner.AccountID, "one.example"), dbtest.NewSite(t, d, owner.AccountID, "two.example")
-		agency := dbtest.NewUser(t, d, "agency@example.com")
-		own := dbtest.NewSite(t, d, agency.AccountID, "own.example")
+		owner := world.New(t, d).User("owner@example.com")
+		one, two := world.New(t, d).Site("one.example", world.Of(owner.AccountID)), world.New(t, d).Site("two.example", world.Of(owner.AccountID))
+		agency := world.New(t, d).User("agency@example.com")
+		own := world.New(t, d).Site("own.example", world.Of(agency.AccountID))
 
 		only := addGuest(t, d, owner.AccountID, "only@example.com", one.ID)
 		both := addGuest(t, d, owner.AccountID, "agency@example.com", one.ID)
@@ -81,8 +82,8 @@ func TestMemberForGuests(t *testing.T) {
 func TestUserPlans(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		owner := dbtest.NewUser(t, d, "owner@example.com")
-		guest := addGuest(t, d, owner.AccountID, "guest@example.com", dbtest.NewSite(t, d, owner.AccountID, "one.example").ID)
+		owner := world.New(t, d).User("owner@example.com")
+		guest := addGuest(t, d, owner.AccountID, "guest@example.com", world.New(t, d).Site("one.example", world.Of(owner.AccountID)).ID)
 
 		// Without many rows, or without their statistics, PostgreSQL prefers to read a table as a
 		// whole.

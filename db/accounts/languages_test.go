@@ -13,6 +13,7 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // TestMailsHaveTheRecipientsLanguage checks that each mail to a user has the user's current
@@ -21,7 +22,7 @@ func TestMailsHaveTheRecipientsLanguage(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx, store := t.Context(), accounts.New(d)
-		german, english := dbtest.NewUser(t, d, "german@example.com"), dbtest.NewUser(t, d, "english@example.com")
+		german, english := world.New(t, d).User("german@example.com"), world.New(t, d).User("english@example.com")
 		if german.Language != model.English && german.Language != "" {
 			t.Errorf("a new user's language is %q", german.Language)
 		}
@@ -82,7 +83,7 @@ func TestMailsHaveTheRecipientsLanguage(t *testing.T) {
 func TestAClaimedMailNamesItsAccount(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		user := dbtest.NewUser(t, d, "owner@example.com")
+		user := world.New(t, d).User("owner@example.com")
 		for _, accountID := range []model.AccountID{user.AccountID, 0, 987} {
 			testkit.NoError(t, outbox.New(d).QueueMail(t.Context(), linkMail(accountID, model.MailTest, "x@example.com")))
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // TestSitesOfAnAccountAreBounded checks that an owner can create 50 sites on the plan of new sites,
@@ -20,8 +21,8 @@ import (
 func TestSitesOfAnAccountAreBounded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		dbtest.NewUser(t, d, "operator@example.com")
-		owner, other := dbtest.NewUser(t, d, "owner@example.com"), dbtest.NewUser(t, d, "other@example.com")
+		world.New(t, d).User("operator@example.com")
+		owner, other := world.New(t, d).User("owner@example.com"), world.New(t, d).User("other@example.com")
 		create := func(account model.AccountID, plan model.Plan, name string) (*model.Site, error) {
 			return sites.New(d).Sites.CreateOwnersSite(t.Context(), model.Site{
 				AccountID: account, SiteKey: model.NewSiteKey(), Domain: name +
@@ -84,9 +85,9 @@ func TestSitesOfAnAccountAreBounded(t *testing.T) {
 func TestNoticesOfAnAccountAreBounded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		noisy, quiet := dbtest.NewUser(t, d, "noisy@example.com"), dbtest.NewUser(t, d, "quiet@example.com")
+		noisy, quiet := world.New(t, d).User("noisy@example.com"), world.New(t, d).User("quiet@example.com")
 		for i := range 29 {
-			dbtest.AddMember(t, d, noisy.AccountID, fmt.Sprintf("m%d@example.com", i), model.RoleMember)
+			world.New(t, d).Member(noisy.AccountID, fmt.Sprintf("m%d@example.com", i), model.RoleMember)
 		}
 
 		notice := func(account model.AccountID, site int64, at model.Instant) {

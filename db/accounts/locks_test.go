@@ -15,6 +15,7 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // TestDeadlockedTransactionRunsAgain checks that the database ends one of two transactions that
@@ -22,8 +23,8 @@ import (
 func TestDeadlockedTransactionRunsAgain(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		dbtest.NewUser(t, d, "a@example.com")
-		dbtest.NewUser(t, d, "b@example.com")
+		world.New(t, d).User("a@example.com")
+		world.New(t, d).User("b@example.com")
 		change := func(user, name string) string {
 			return "UPDATE accounts SET name = name || '" + name + "' WHERE id = " + user
 		}
@@ -59,8 +60,8 @@ var firstReset, secondReset, invited = model.HashToken("first"), model.HashToken
 func newLockWorld(t *testing.T, d *db.DB) *lockWorld {
 	t.Helper()
 
-	dbtest.NewUser(t, d, "operator@example.com")
-	w := &lockWorld{db: d, store: accounts.New(d), owner: dbtest.NewUser(t, d, "owner@example.com")}
+	world.New(t, d).User("operator@example.com")
+	w := &lockWorld{db: d, store: accounts.New(d), owner: world.New(t, d).User("owner@example.com")}
 	w.member = addMember(t, d, w.owner.AccountID, "member@example.com", model.RoleMember)
 	w.session = newSession(t, d, w.member, "session", dbtest.Start)
 	for _, secret := range [][]byte{firstReset, secondReset} {
@@ -213,8 +214,8 @@ func TestTheLastOperatorStays(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			dbtest.Each(t, func(t *testing.T, d *db.DB) {
-				operators := []*model.User{dbtest.NewUser(t, d, "one@example.com"), dbtest.NewUser(t, d, "two@example.com")}
-				dbtest.NewUser(t, d, "other@example.com")
+				operators := []*model.User{world.New(t, d).User("one@example.com"), world.New(t, d).User("two@example.com")}
+				world.New(t, d).User("other@example.com")
 
 				for i, user := range operators {
 					testkit.NoError(t, accounts.New(d).SetOperator(t.Context(), user.Email, true))
@@ -321,8 +322,8 @@ func TestNothingOutlivesItsAccount(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			dbtest.Each(t, func(t *testing.T, d *db.DB) {
-				dbtest.NewUser(t, d, "operator@example.com")
-				owner := dbtest.NewUser(t, d, "owner@example.com")
+				world.New(t, d).User("operator@example.com")
+				owner := world.New(t, d).User("owner@example.com")
 				for _, statement := range []string{
 					"INSERT INTO captcha_usage (account_id, month, used) VALUES (?, 202611, 80)",
 					"INSERT INTO quota_notices (account_id, product, month, threshold, quota, created_at) VALUES (?, 'captcha', 202611, 80, 10000, 0)",

@@ -14,6 +14,7 @@ import (
 	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // mails returns state, recipient, kind and data of all mails except mails about a changed password,
@@ -96,7 +97,7 @@ func TestInvalidLinksAreNotSent(t *testing.T) {
 	const secret = ` {"url":"secret"}`
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
-		owner, other := dbtest.NewUser(t, d, "owner@example.com"), dbtest.NewUser(t, d, "other@example.com")
+		owner, other := world.New(t, d).User("owner@example.com"), world.New(t, d).User("other@example.com")
 
 		request := func(user *model.User, token string) error {
 			return accounts.New(d).RequestPasswordReset(ctx, user.Email, model.HashToken(token), later,
@@ -155,7 +156,7 @@ func TestInvalidLinksAreNotSent(t *testing.T) {
 func TestResetOfAnUnknownAddress(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		dbtest.NewUser(t, d, "owner@example.com")
+		world.New(t, d).User("owner@example.com")
 
 		for range 2 {
 			testkit.NoError(t, accounts.New(d).RequestPasswordReset(t.Context(), "unknown@example.com", model.HashToken("1"), later,

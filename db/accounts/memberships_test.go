@@ -10,38 +10,41 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // TestMembershipsChangeAtTheSameTime checks that a user is deleted exactly when the last membership
 // ends, in every order of two changes, and that the changes do not deadlock.
 func TestMembershipsChangeAtTheSameTime(t *testing.T) {
 	t.Parallel()
-	type world struct {
+	type fixture struct {
 		store  *accounts.Store
 		a, b   *model.User // the owners of two accounts
 		person *model.User // a member of the first account and, with both, of the second
 	}
-	type step func(ctx context.Context, w *world) error
+	type step func(ctx context.Context, w *fixture) error
 
-	leave := func(account func(w *world) *model.User) step {
-		return func(ctx context.Context, w *world) error {
+	leave := func(account func(w *fixture) *model.User) step {
+		return func(ctx context.Context, w *fixture) error {
 			return w.store.Members.Delete(ctx, account(w).AccountID, w.person.ID)
 		}
 	}
-	remove := func(account func(w *world) *model.User) step {
-		return func(ctx context.Context, w *world) error { return w.store.DeleteAccount(ctx, account(w), dbtest.Start) }
+	remove := func(account func(w *fixture) *model.User) step {
+		return func(ctx context.Context, w *fixture) error {
+			return w.store.DeleteAccount(ctx, account(w), dbtest.Start)
+		}
 	}
-	first := func(w *world) *model.User { return w.a }
-	second := func(w *world) *model.User { return w.b }
-	join := func(ctx context.Context, w *world) error {
+	first := func(w *fixture) *model.User { return w.a }
+	second := func(w *fixture) *model.User { return w.b }
+	join := func(ctx context.Context, w *fixture) error {
 		_, err := w.store.Invitations.AcceptAs(ctx, invited, w.person, dbtest.Start)
 		return err
 	}
-	create := func(ctx context.Context, w *world) error {
+	create := func(ctx context.Context, w *fixture) error {
 		_, err := w.store.CreateAccount(ctx, model.SignupsOpen, model.Account{Name: "own", CreatedAt: dbtest.Start}, w.person.ID)
 		return err
 	}
-	token := func(ctx context.Context, w *world) error {
+	token := func(ctx context.Context, w *fixture) error {
 		_, err := w.store.Tokens.Create(ctx, model.APIToken{
 			AccountID: w.a.AccountID, UserID: w.person.ID, Name: "t", TokenHash: []byte("t"), Scopes: []model.Scope{model.ScopeRead},
 		})
@@ -76,9 +79,9 @@ func TestMembershipsChangeAtTheSameTime(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			dbtest.Each(t, func(t *testing.T, d *db.DB) {
-				dbtest.NewUser(t, d, "operator@example.com")
-				w := &world{
-					store: accounts.New(d), a: dbtest.NewUser(t, d, "a@example.com"), b: dbtest.NewUser(t, d, "b@example.com"),
+				world.New(t, d).User("operator@example.com")
+				w := &fixture{
+					store: accounts.New(d), a: world.New(t, d).User("a@example.com"), b: world.New(t, d).User("b@example.com"),
 				}
 				w.person = addMember(t, d, w.a.AccountID, "person@example.com", model.RoleMember)
 				invite(t, d, w.b.AccountID, "person@example.com", model.RoleMember, invited)
@@ -135,7 +138,7 @@ func TestTheAddressChangesAtTheSameTime(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			dbtest.Each(t, func(t *testing.T, d *db.DB) {
-				owner := dbtest.NewUser(t, d, "owner@example.com")
+				owner := world.New(t, d).User("owner@example.com")
 				user := addMember(t, d, owner.AccountID, "old@example.com", model.RoleMember)
 				store := accounts.New(d)
 				err := store.RequestEmailChange(t.Context(), user, accounts.EmailChange{

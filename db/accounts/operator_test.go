@@ -8,6 +8,7 @@ import (
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // TestLastOperator checks that an installation keeps an operator, also if the operator is its only
@@ -18,13 +19,13 @@ func TestLastOperator(t *testing.T) {
 		set := func(email string, operator bool) error {
 			return accounts.New(d).SetOperator(t.Context(), email, operator)
 		}
-		first := dbtest.NewUser(t, d, "one@example.com").Email
+		first := world.New(t, d).User("one@example.com").Email
 		testkit.NoError(t, set(first, true))
 		if err := set(first, false); !errors.Is(err, accounts.ErrLastOperator) {
 			t.Errorf("the only user: %v, want ErrLastOperator", err)
 		}
 
-		second := dbtest.NewUser(t, d, "two@example.com").Email
+		second := world.New(t, d).User("two@example.com").Email
 		if err := set(second, false); err != nil {
 			t.Errorf("a user who is no operator: %v", err)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // TestStorePasswordReset checks that the operator's reset revokes earlier secrets, mailed or not,
@@ -21,8 +22,8 @@ func TestStorePasswordReset(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
-		user := dbtest.NewUser(t, d, "owner@example.com")
-		dbtest.NewUser(t, d, "other@example.com")
+		user := world.New(t, d).User("owner@example.com")
+		world.New(t, d).User("other@example.com")
 		store := func(secret string, notify bool) {
 			t.Helper()
 			testkit.NoError(t, accounts.New(d).StorePasswordReset(ctx, user.Email, model.HashToken(secret), dbtest.Start, later,
@@ -68,7 +69,7 @@ func TestAChangedPasswordIsMailed(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
-		user, other := dbtest.NewUser(t, d, "owner@example.com"), dbtest.NewUser(t, d, "other@example.com")
+		user, other := world.New(t, d).User("owner@example.com"), world.New(t, d).User("other@example.com")
 		for _, u := range []*model.User{user, other} {
 			_, err := accounts.New(d).Tokens.Create(ctx, model.APIToken{
 				AccountID: u.AccountID, UserID: u.ID, Name: "of " +

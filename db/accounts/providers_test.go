@@ -12,6 +12,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 const providerIssuer = "https://sso.example"
@@ -71,7 +72,7 @@ func TestSessionOfAnEarlierProvider(t *testing.T) {
 
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		for _, test := range tests {
-			owner := dbtest.NewUser(t, d, strings.ReplaceAll(test.name, " ", "-")+"@corp.example")
+			owner := world.New(t, d).User(strings.ReplaceAll(test.name, " ", "-") + "@corp.example")
 			setProvider(t, d, owner, providerIssuer, dbtest.Start)
 			start := throughProvider(owner, dbtest.Start)
 			test.change(t, d, owner, &start)
@@ -97,7 +98,7 @@ func TestProviderEndsAtTheSameTime(t *testing.T) {
 	}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		for email, sessionFirst := range map[string]bool{"first@corp.example": true, "second@corp.example": false} {
-			owner := dbtest.NewUser(t, d, email)
+			owner := world.New(t, d).User(email)
 			setProvider(t, d, owner, providerIssuer, dbtest.Start)
 
 			at, first, second, tooLate := "DELETE FROM account_providers", end, begin, error(accounts.ErrProviderChanged)
@@ -122,9 +123,9 @@ func TestProviderEndsAtTheSameTime(t *testing.T) {
 func TestAlertsOfProviderSessions(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		owner := dbtest.NewUser(t, d, "owner@corp.example")
+		owner := world.New(t, d).User("owner@corp.example")
 		setProvider(t, d, owner, providerIssuer, dbtest.Start)
-		strict := dbtest.CaptchaAccount(t, d, "strict")
+		strict := world.New(t, d).Account("strict")
 		run := func(statement string, args ...any) {
 			t.Helper()
 			testkit.NoError(t, dbtest.Exec(d, statement, args...))

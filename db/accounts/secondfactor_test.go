@@ -9,6 +9,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // TestNoSessionWithoutTheSecondFactor: a password that was checked before the user got a second
@@ -18,9 +19,7 @@ func TestNoSessionWithoutTheSecondFactor(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		store, ctx := accounts.New(d), t.Context()
 		now := model.Instant(1_795_168_800_000_000)
-		user, err := store.SignUp(ctx, model.SignupsOpen, model.Account{Name: "A", CreatedAt: now},
-			model.User{Email: "owner@example.com", PasswordHash: "hash", CreatedAt: now})
-		testkit.NoError(t, err)
+		user := world.New(t, d).User("owner@example.com")
 
 		create := func(id string, proved bool) error {
 			session := model.Session{IDHash: []byte(id), UserID: user.ID, CreatedAt: now}
@@ -85,9 +84,7 @@ func TestChallengesAndCounters(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		store, ctx := accounts.New(d), t.Context()
 		now := model.Instant(1_795_168_800_000_000)
-		user, err := store.SignUp(ctx, model.SignupsOpen, model.Account{Name: "A", CreatedAt: now},
-			model.User{Email: "owner@example.com", PasswordHash: "hash", CreatedAt: now})
-		testkit.NoError(t, err)
+		user := world.New(t, d).User("owner@example.com")
 
 		answered := func(text string) accounts.Challenge {
 			return accounts.Challenge{Hash: []byte(text), ExpiresAt: now + 1}

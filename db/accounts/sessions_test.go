@@ -10,6 +10,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 func newSession(t *testing.T, d *db.DB, user *model.User, token string, at model.Instant) []byte {
@@ -35,8 +36,8 @@ func sessionLives(t *testing.T, d *db.DB, hash []byte, at model.Instant) bool {
 func TestSessionFindsItsUser(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		dbtest.NewUser(t, d, "other@example.com")
-		owner := dbtest.NewUser(t, d, "owner@example.com")
+		world.New(t, d).User("other@example.com")
+		owner := world.New(t, d).User("owner@example.com")
 		hash := newSession(t, d, owner, "token", dbtest.Start)
 		got, err := accounts.New(d).Sessions.User(t.Context(), hash, dbtest.Start)
 		if err != nil || got.ID != owner.ID || got.Account == nil || got.Account.ID != owner.AccountID {
@@ -53,7 +54,7 @@ func TestSessionFindsItsUser(t *testing.T) {
 func TestSessionOfAnEarlierPassword(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		user := dbtest.NewUser(t, d, "owner@example.com")
+		user := world.New(t, d).User("owner@example.com")
 		old := newSession(t, d, user, "old", dbtest.Start)
 		for userID, hash := range map[model.UserID]string{user.ID: "an earlier hash", user.ID + 100: "hash"} {
 			err := accounts.New(d).Sessions.Create(t.Context(), accounts.SessionStart{
@@ -85,7 +86,7 @@ func TestSessionLifetimes(t *testing.T) {
 	}
 
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		user := dbtest.NewUser(t, d, "owner@example.com")
+		user := world.New(t, d).User("owner@example.com")
 		for _, test := range tests {
 			hash := newSession(t, d, user, test.name, dbtest.Start)
 			for _, use := range test.uses {
@@ -116,7 +117,7 @@ func TestSessionsAreDeleted(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
-		owner, other := dbtest.NewUser(t, d, "owner@example.com"), dbtest.NewUser(t, d, "other@example.com")
+		owner, other := world.New(t, d).User("owner@example.com"), world.New(t, d).User("other@example.com")
 
 		hashes := map[string][]byte{}
 		for name, user := range map[string]*model.User{"a": owner, "b": owner, "c": owner, "other": other} {
@@ -162,7 +163,7 @@ func TestSessionsAreDeleted(t *testing.T) {
 func TestExpiredSessionsAreCleanedUp(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		user := dbtest.NewUser(t, d, "owner@example.com")
+		user := world.New(t, d).User("owner@example.com")
 		old := newSession(t, d, user, "old", dbtest.Start)
 		young := newSession(t, d, user, "young", dbtest.Start.Add(time.Microsecond))
 
@@ -181,8 +182,8 @@ func TestExpiredSessionsAreCleanedUp(t *testing.T) {
 func TestNewSignInAlert(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		user, other := dbtest.NewUser(t, d, "owner@example.com"), dbtest.NewUser(t, d, "other@example.com")
-		unwanted, guest, foreign := dbtest.CaptchaAccount(t, d, "unwanted"), dbtest.CaptchaAccount(t, d, "guest"), dbtest.CaptchaAccount(t, d, "foreign")
+		user, other := world.New(t, d).User("owner@example.com"), world.New(t, d).User("other@example.com")
+		unwanted, guest, foreign := world.New(t, d).Account("unwanted"), world.New(t, d).Account("guest"), world.New(t, d).Account("foreign")
 		for statement, args := range map[string][]any{
 			"INSERT INTO memberships (user_id, account_id, role, created_at) VALUES (?, ?, 'owner', 1)": {user.ID, unwanted},
 			"INSERT INTO guests (user_id, account_id, site_ids, created_at) VALUES (?, ?, '[1]', 1)":    {user.ID, guest},

@@ -9,6 +9,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // TestSuspensionMailsTheOwners checks that only the owners of an account get a mail when it is
@@ -16,7 +17,7 @@ import (
 func TestSuspensionMailsTheOwners(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		operator, owner := dbtest.NewUser(t, d, "operator@example.com"), dbtest.NewUser(t, d, "owner@example.com")
+		operator, owner := world.New(t, d).User("operator@example.com"), world.New(t, d).User("owner@example.com")
 		addMember(t, d, owner.AccountID, "member@example.com", model.RoleMember)
 		testkit.NoError(t, dbtest.Exec(d, "UPDATE users SET operator = (id = ?)", operator.ID))
 

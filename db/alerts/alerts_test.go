@@ -12,6 +12,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 const hour = time.Hour
@@ -32,25 +34,19 @@ func addChannel(t *testing.T, d *db.DB, accountID model.AccountID, siteID model.
 
 func exec(t *testing.T, d *db.DB, statement string, args ...any) {
 	t.Helper()
-	if err := dbtest.Exec(d, statement, args...); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, dbtest.Exec(d, statement, args...))
 }
 
 // state returns the alerts with their messages, as a text.
 func state(t *testing.T, d *db.DB) (text string) {
 	t.Helper()
 	var rows []model.Alert
-	if err := d.Read.NewSelect().Model(&rows).Order("id").Scan(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, d.Read.NewSelect().Model(&rows).Order("id").Scan(t.Context()))
 	for _, a := range rows {
 		var phases []string
 		err := d.Read.NewSelect().Table("alert_messages").Column("phase").Where("alert_id = ?", a.ID).Order("id").
 			Scan(t.Context(), &phases)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		is := "open"
 		if a.EndedAt > 0 {
 			is = "ended after " + a.EndedAt.Sub(a.BeganAt).String()
@@ -92,7 +88,7 @@ func together(t *testing.T, call func() (bool, error)) int64 {
 func TestOneAlertAtATime(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := dbtest.OutboxSite(t, d, "shop.example")
+		site := world.New(t, d).Site("shop.example", world.Webhook)
 		addChannel(t, d, site.AccountID, 0, model.AlertTrafficDrop, model.AlertDeliveriesFailed)
 		store, now := alerts.New(d), dbtest.Noon
 		drop := model.Alert{
@@ -114,16 +110,12 @@ func TestOneAlertAtATime(t *testing.T) {
 		if err != nil || len(open) != 2 || open[0].Details != drop.Details {
 			t.Fatalf("the open alerts are %v, %v", open, err)
 		}
-		if err := store.See(t.Context(), []int64{open[1].ID, open[0].ID}, now.Add(hour)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, store.See(t.Context(), []int64{open[1].ID, open[0].ID}, now.Add(hour)))
 		if open, err = store.OpenOfAccounts(t.Context(), []model.AccountID{site.AccountID}); err != nil || open[0].SeenAt != now.Add(hour) {
 			t.Errorf("the alert was seen at %v, %v", open[0].SeenAt, err)
 		}
 
-		if err := dbtest.Exec(d, "UPDATE alert_messages SET state = 'delivered' WHERE alert_id = ?", open[0].ID); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, "UPDATE alert_messages SET state = 'delivered' WHERE alert_id = ?", open[0].ID))
 		if n := together(t, func() (bool, error) { return store.End(t.Context(), open[0].ID, now.Add(hour)) }); n != 1 {
 			t.Errorf("%d of the concurrent calls ended the alert, want 1", n)
 		}
@@ -147,7 +139,7 @@ func TestOneAlertAtATime(t *testing.T) {
 func TestAlertAndMessageTogether(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := dbtest.OutboxSite(t, d, "shop.example")
+		site := world.New(t, d).Site("shop.example", world.Webhook)
 		addChannel(t, d, site.AccountID, site.ID, model.AlertNoHits)
 		store, now := alerts.New(d), dbtest.Noon
 		silence := model.Alert{AccountID: site.AccountID, SiteID: site.ID, Event: model.AlertNoHits}
@@ -193,7 +185,7 @@ func TestOnlyLiveSites(t *testing.T) {
 			{"suspended", "UPDATE accounts SET suspended_at = 1 WHERE id = ?1", "UPDATE accounts SET suspended_at = 0 WHERE id = ?1"},
 			{"without a channel", "DELETE FROM alert_channels WHERE account_id = ?1", ""},
 		} {
-			site := dbtest.OutboxSite(t, d, stopped.name[:4]+".example")
+			site := world.New(t, d).Site(stopped.name[:4]+".example", world.Webhook)
 			addChannel(t, d, site.AccountID, 0, model.AlertTrafficSpike)
 			store, now := alerts.New(d), dbtest.Noon
 			spike := model.Alert{AccountID: site.AccountID, SiteID: site.ID, Event: model.AlertTrafficSpike}
@@ -228,7 +220,7 @@ func TestOnlyLiveSites(t *testing.T) {
 		wantState(t, d, spike+spike+spike+`traffic_spike "" ended after 1h0m0s []; `)
 
 		// The site of another account.
-		site, other := dbtest.OutboxSite(t, d, "one.example"), dbtest.OutboxSite(t, d, "two.example")
+		site, other := world.New(t, d).Site("one.example", world.Webhook), world.New(t, d).Site("two.example", world.Webhook)
 		foreign := model.Alert{AccountID: other.AccountID, SiteID: site.ID, Event: model.AlertTrafficSpike}
 		if began, err := alerts.New(d).Begin(t.Context(), foreign, dbtest.Noon); began || err != nil {
 			t.Errorf("the site of another account: %t, %v", began, err)
@@ -240,7 +232,7 @@ func TestOnlyLiveSites(t *testing.T) {
 func TestInstallation(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := dbtest.OutboxSite(t, d, "shop.example")
+		site := world.New(t, d).Site("shop.example", world.Webhook)
 		store, now := alerts.New(d), dbtest.Noon
 		failure := model.AlertFigures{Since: now.Add(-hour)}
 		const event, name = model.AlertCertificateFailed, "www.example.com"
@@ -283,7 +275,7 @@ func TestInstallation(t *testing.T) {
 func TestTransferAndDeletion(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site, other := dbtest.OutboxSite(t, d, "shop.example"), dbtest.OutboxSite(t, d, "other.example")
+		site, other := world.New(t, d).Site("shop.example", world.Webhook), world.New(t, d).Site("other.example", world.Webhook)
 		before := addChannel(t, d, site.AccountID, 0, model.AlertNoHits)
 		after := addChannel(t, d, other.AccountID, 0, model.AlertNoHits)
 		store, now := alerts.New(d), dbtest.Noon
@@ -298,17 +290,13 @@ func TestTransferAndDeletion(t *testing.T) {
 		open := func() []*model.Alert {
 			t.Helper()
 			list, err := store.OpenOfAccounts(t.Context(), []model.AccountID{site.AccountID, other.AccountID})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			return list
 		}
 		sent := func(channelID int64) int64 {
 			t.Helper()
 			n, err := d.Read.NewSelect().Table("alert_messages").Where("channel_id = ?", channelID).Count(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			return n
 		}
 

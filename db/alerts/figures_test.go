@@ -14,6 +14,8 @@ import (
 	"github.com/tallygate/tallygate/db/alerts"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // addPageviews stores page views of a site, a second apart, the last one at a time.
@@ -32,9 +34,9 @@ func TestWatched(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		var sites []*model.Site
 		for i := range 6 {
-			sites = append(sites, dbtest.OutboxSite(t, d, fmt.Sprintf("site%d.example", i)))
+			sites = append(sites, world.New(t, d).Site(fmt.Sprintf("site%d.example", i), world.Webhook))
 		}
-		second := dbtest.NewSite(t, d, sites[0].AccountID, "second.example")
+		second := world.New(t, d).Site("second.example", world.Of(sites[0].AccountID))
 		addChannel(t, d, sites[0].AccountID, 0, model.AlertTrafficSpike, model.AlertNewSignIn)
 		addChannel(t, d, sites[0].AccountID, second.ID, model.AlertTrafficSpike, model.AlertNoHits)
 		addChannel(t, d, sites[1].AccountID, sites[1].ID, model.AlertQuota)
@@ -55,9 +57,7 @@ func TestWatched(t *testing.T) {
 		var got []string
 		for after := model.AccountID(0); ; {
 			accounts, err := store.Watched(t.Context(), after, 2)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			if len(accounts) == 0 {
 				break
 			}
@@ -85,7 +85,7 @@ func TestWatched(t *testing.T) {
 func TestCounts(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site, other := dbtest.OutboxSite(t, d, "shop.example"), dbtest.OutboxSite(t, d, "other.example")
+		site, other := world.New(t, d).Site("shop.example", world.Webhook), world.New(t, d).Site("other.example", world.Webhook)
 		now := dbtest.Noon
 		addPageviews(t, d, site.ID, now, 100)
 		addPageviews(t, d, other.ID, now.Add(-hour), 7)
@@ -104,9 +104,7 @@ func TestCounts(t *testing.T) {
 		}
 
 		counts, err := store.CountPageviews(t.Context(), spans)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if want := []int64{10, 11, 7, 0, 0, 0}; !slices.Equal(counts[:6], want) {
 			t.Errorf("the counts are %v, want %v", counts[:6], want)
 		}
@@ -115,9 +113,7 @@ func TestCounts(t *testing.T) {
 		}
 
 		last, err := store.LastPageviews(t.Context(), spans)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		want := []model.Instant{now.Add(-time.Second), now, now.Add(-hour), 0, 0, 0}
 		if !slices.Equal(last[:6], want) {
 			t.Errorf("the last page views are at %v, want %v", last[:6], want)
@@ -134,16 +130,14 @@ func TestCounts(t *testing.T) {
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := dbtest.OutboxSite(t, d, "shop.example")
+		site := world.New(t, d).Site("shop.example", world.Webhook)
 		now := dbtest.Noon
 		addPageviews(t, d, site.ID, now, alerts.MaxCounted+1)
 		addChannel(t, d, site.AccountID, 0, model.AlertEvents...)
 		exec(t, d, `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)
 INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)
 SELECT 5000000 + i % 50, i, 'conversion', 'e', CASE WHEN i % 2 = 0 THEN 'failed' ELSE 'delivered' END, 5, 0, 0, '' FROM n`)
-		if err := dbtest.Exec(d, "ANALYZE"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, "ANALYZE"))
 
 		statements := dbtest.WatchStatements(d)
 		store := alerts.New(d)
@@ -195,7 +189,7 @@ SELECT 5000000 + i % 50, i, 'conversion', 'e', CASE WHEN i % 2 = 0 THEN 'failed'
 func TestFinishedDeliveries(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site, healthy := dbtest.OutboxSite(t, d, "shop.example"), dbtest.OutboxSite(t, d, "healthy.example")
+		site, healthy := world.New(t, d).Site("shop.example", world.Webhook), world.New(t, d).Site("healthy.example", world.Webhook)
 		now := dbtest.Noon
 		add := func(siteID model.SiteID, kind, state string, before time.Duration) model.Instant {
 			t.Helper()
@@ -218,9 +212,7 @@ VALUES (?, ?, ?, 'e', ?, 5, ?, 0, '')`, siteID, model.NewTimeID(at), kind, state
 		read := func() []alerts.Deliveries {
 			t.Helper()
 			rows, err := store.FinishedDeliveries(t.Context(), []model.SiteID{site.ID, healthy.ID}, now.Add(-72*hour), now)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			return rows
 		}
 		want := alerts.Deliveries{SiteID: site.ID, Failed: 2, First: first, Newest: newest, Delivered: delivered}
@@ -243,7 +235,7 @@ VALUES (?, ?, ?, 'e', ?, 5, ?, 0, '')`, siteID, model.NewTimeID(at), kind, state
 func TestAttacks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		account, other := dbtest.CaptchaAccount(t, d, "one"), dbtest.CaptchaAccount(t, d, "two")
+		account, other := world.New(t, d).Account("one"), world.New(t, d).Account("two")
 		for i, row := range []struct {
 			account model.AccountID
 			attack  string
@@ -269,24 +261,18 @@ func TestMovedSite(t *testing.T) {
 		now := dbtest.Noon
 		d := dbtest.Open(t, dbtest.DefaultCellURL(t))
 		dbtest.SetClock(d, now.Time)
-		site, other := dbtest.OutboxSite(t, d, "shop.example"), dbtest.OutboxSite(t, d, "other.example")
+		site, other := world.New(t, d).Site("shop.example", world.Webhook), world.New(t, d).Site("other.example", world.Webhook)
 		cell, err := dbtest.AddCell(t.Context(), d, now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		in, err := d.Cell(t.Context(), cell.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		for pool, n := range map[*bun.DB]int{d.Write: 3, in.Write: 5} {
 			for i := range n {
 				for _, id := range []model.SiteID{site.ID, other.ID} {
 					_, err := pool.ExecContext(t.Context(), `INSERT INTO pageviews (site_id, at, id, visitor, n, width_range, manual, path)
 VALUES (?, ?, 1, 1, 1, 0, false, '/')`, id, now.Add(-time.Duration(i)*time.Minute))
-					if err != nil {
-						t.Fatal(err)
-					}
+					testkit.NoError(t, err)
 				}
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/tallygate/tallygate/db/alerts"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // TestOperatorsState checks which channels are counted, and that a message that waits does not hide
@@ -15,7 +16,7 @@ func TestOperatorsState(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		// The first user of an installation is an operator.
-		site, member := dbtest.NewOwnSite(t, d, "shop.example"), dbtest.NewUser(t, d, "member@example.com")
+		site, member := world.New(t, d).Site("shop.example"), world.New(t, d).User("member@example.com")
 		operator := model.User{Email: "op@example.com", Operator: true, Language: model.English, CreatedAt: 1}
 		if _, err := d.Write.NewInsert().Model(&operator).Exec(t.Context()); err != nil {
 			t.Fatal(err)

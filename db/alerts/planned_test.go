@@ -8,6 +8,8 @@ import (
 	"github.com/tallygate/tallygate/db/alerts"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // TestPlannedNotWanted checks that a channel gets no summary that was switched off, or after it was
@@ -15,7 +17,7 @@ import (
 func TestPlannedNotWanted(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := dbtest.NewOwnSite(t, d, "shop.example")
+		site := world.New(t, d).Site("shop.example")
 		for change, want := range map[string]int64{"weekly = weekly": 1, "stopped_at = 1": 0, "weekly = false": 0, "weekly_due_at = 8": 0} {
 			channel := model.AlertChannel{
 				AccountID: site.AccountID, SiteID: site.ID, Kind: model.ChannelWebhook, Name: "ops", Language: model.English, Address: []byte{1},
@@ -24,9 +26,7 @@ func TestPlannedNotWanted(t *testing.T) {
 			if _, err := d.Write.NewInsert().Model(&channel).Exec(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if err := dbtest.Exec(d, "UPDATE alert_channels SET "+change+" WHERE id = ?", channel.ID); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, dbtest.Exec(d, "UPDATE alert_channels SET "+change+" WHERE id = ?", channel.ID))
 
 			was := alerts.Planned{ChannelID: channel.ID, SiteID: site.ID, Kind: model.MessageWeekly, DueAt: 7}
 			finished, err := alerts.NewChannels(d).Finish(t.Context(), was, 17, &model.AlertData{}, 7)
@@ -63,9 +63,7 @@ func TestDueAfter(t *testing.T) {
 		{"visitors_below", "Europe/Berlin", "2026-10-24T12:00:00Z", "2026-10-25T05:00:00Z", "2026-10-24", "2026-10-24"}, // and ends
 	} {
 		zone, err := model.TimeZone(test.zone)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		due := alerts.DueAfter(test.kind, instant(t, test.at), zone)
 		from, to, _ := alerts.Period(test.kind, due, due, zone)
@@ -105,9 +103,7 @@ func TestPeriodAfterANewTimeZone(t *testing.T) {
 		{"monthly", "2026-12-01T05:00:00Z", "America/New_York", "2026-11-30", "2027-01-01T11:00:00Z"},
 	} {
 		zone, err := model.TimeZone(test.zone)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		due := instant(t, test.due)
 		_, to, next := alerts.Period(test.kind, due, due.Add(time.Minute), zone)
@@ -120,8 +116,6 @@ func TestPeriodAfterANewTimeZone(t *testing.T) {
 func instant(t *testing.T, text string) model.Instant {
 	t.Helper()
 	parsed, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return model.At(parsed)
 }

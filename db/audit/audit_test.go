@@ -13,29 +13,27 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 func write(t *testing.T, d *db.DB, ctx context.Context, change audit.Change) {
 	t.Helper()
 	err := d.InTx(ctx, func(ctx context.Context, tx *db.Tx) error { return audit.Write(ctx, tx, change) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 }
 
 func entries(t *testing.T, d *db.DB, accountID model.AccountID, filter audit.Filter) []*audit.Entry {
 	t.Helper()
 	list, err := audit.New(d).Entries(t.Context(), accountID, filter, 0, 100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return list
 }
 
 func TestWrite(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		user := dbtest.NewUser(t, d, "owner@example.com")
+		user := world.New(t, d).User("owner@example.com")
 		other := &model.User{ID: user.ID + 1, Email: "other@example.com"}
 		// After the entry of the sign-up, which has the machine's time.
 		at := model.At(time.Date(2090, 1, 1, 0, 0, 0, 0, time.UTC))
@@ -98,7 +96,7 @@ func TestValuesAreBounded(t *testing.T) {
 	}
 
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		user := dbtest.NewUser(t, d, "owner@example.com")
+		user := world.New(t, d).User("owner@example.com")
 		for name, values := range map[string]audit.Values{
 			"none": nil, "empty": {}, "small": {"name": "a", "volume": int64(1) << 53, "list": []string{"a"}},
 			"list": {"addresses": many, "name": "a"}, "text": {"text": strings.Repeat("x", 5000)}, "wide": wide,

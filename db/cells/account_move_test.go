@@ -16,6 +16,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // captchaTables are the tables of a cell with rows of accounts.
@@ -39,9 +41,9 @@ func execIn(t *testing.T, cell *db.Cell, statement string, args ...any) {
 func openWith(t *testing.T, databaseURL string, names ...string) (d *db.DB, ids []model.AccountID) {
 	t.Helper()
 	d = open(t, databaseURL)
-	dbtest.NewUser(t, d, "operator@example.com")
+	world.New(t, d).User("operator@example.com")
 	for _, name := range names {
-		ids = append(ids, dbtest.NewUser(t, d, name+"@example.com").AccountID)
+		ids = append(ids, world.New(t, d).User(name+"@example.com").AccountID)
 	}
 	exec(t, d, "UPDATE cells SET open = true")
 	return d, ids
@@ -70,9 +72,7 @@ func captchaIn(t *testing.T, d *db.DB, cell int64, account model.AccountID) map[
 	for _, table := range captchaTables {
 		var rows []map[string]any
 		err := in(t, d, cell).Read.NewSelect().Table(table).Where("account_id = ?", account).Scan(t.Context(), &rows)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		for _, row := range rows {
 			all[table] = append(all[table], fmt.Sprint(row))
 		}
@@ -112,9 +112,7 @@ func TestAccountMoveIsContinued(t *testing.T) {
 	exec(t, d, "INSERT INTO captcha_usage (account_id, month, used) VALUES (?, 202611, 4)", moved)
 	exec(t, d, claim, moved, now.Add(-time.Minute), 7, 9)
 
-	if err := cells.New(d).BeginAccount(t.Context(), moved, 1); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, cells.New(d).BeginAccount(t.Context(), moved, 1))
 	states := []string{progress(t, d, moved)}
 	for cut, done := 1, false; !done; cut++ {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -181,9 +179,7 @@ func countRows(t *testing.T, d *db.DB, cell int64, account model.AccountID) (all
 	t.Helper()
 	for _, table := range captchaTables {
 		n, err := in(t, d, cell).Read.NewSelect().Table(table).Where("account_id = ?", account).Count(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		all += n
 	}
 	return all
@@ -214,15 +210,11 @@ func TestAccountMoveIsRefused(t *testing.T) {
 	refused(account, 9, "there is no cell 9")
 	refused(account, 2, "the account is in cell 2 already")
 	refused(account+1, 1, model.ErrNotFound.Error())
-	if err := store.SetOpen(t.Context(), 1, false); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, store.SetOpen(t.Context(), 1, false))
 	refused(account, 1, "cell 1 takes no new accounts: open it first")
 	exec(t, d, "UPDATE cells SET open = true")
 
-	if err := store.BeginAccount(t.Context(), account, 1); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, store.BeginAccount(t.Context(), account, 1))
 	if _, err := store.Add(t.Context(), now); err != nil {
 		t.Fatal(err)
 	}
@@ -290,12 +282,8 @@ func TestAccountMoveWaits(t *testing.T) {
 				dbtest.SetClock(d, now.Add(time.Minute).Time)
 				return nil
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := <-moved; err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
+			testkit.NoError(t, <-moved)
 
 			// The minute of readers begins with the switch, not with the wait.
 			at, err := dbtest.Rows[struct{ At model.Instant }](d, "SELECT switched_at AS at FROM account_moves WHERE account_id = ?", ids[0])
@@ -331,17 +319,13 @@ func TestDeletedWhileMoved(t *testing.T) {
 					_, err = cells.New(d).AdvanceAccount(t.Context(), ids[0])
 				}
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 
 			owner, err := accounts.New(d).UserByEmail(t.Context(), "moved@example.com")
 			if err == nil {
 				err = accounts.New(d).DeleteAccount(t.Context(), owner, now)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			for _, cell := range []int64{1, 2} {
 				if n := len(captchaIn(t, d, cell, ids[0])["captcha_usage"]); n != 0 {
 					t.Errorf("cell %d has usage of %d months", cell, n)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/celllist"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
@@ -40,9 +41,7 @@ func TestLayout(t *testing.T) {
 
 	read := func(schema string) (lines []string) {
 		t.Helper()
-		if err := d.Read.NewRaw(layoutQuery, schema).Scan(t.Context(), &lines); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, d.Read.NewRaw(layoutQuery, schema).Scan(t.Context(), &lines))
 
 		// A partition's primary key has a name of its own, and the common tables are in one schema
 		// only.

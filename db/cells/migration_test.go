@@ -7,6 +7,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/migrations"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestMigrationInEachCell checks that a column, and an index that is built while its table is in
@@ -17,9 +18,7 @@ func TestMigrationInEachCell(t *testing.T) {
 		t.Parallel()
 		d := open(t, dbtest.CellURL(t))
 		schema, err := migrations.ReadSchema(t.Context(), d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		// The first file was applied: it is there because its name identifies databases of this
 		// program.
@@ -30,9 +29,7 @@ func TestMigrationInEachCell(t *testing.T) {
 			"999_index.sql": {Data: []byte("-- outside of a transaction\n-- in each cell\n" +
 				"CREATE INDEX @concurrently IF NOT EXISTS visits_extra ON visits (extra);\n")},
 		}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		var cells int
 		err = d.EachCell(t.Context(), func(cell *db.Cell) error {

@@ -21,6 +21,8 @@ import (
 	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // now is the time of the tests' clock.
@@ -38,9 +40,7 @@ func open(t *testing.T, databaseURL string) *db.DB {
 func in(t *testing.T, d *db.DB, id int64) *db.Cell {
 	t.Helper()
 	cell, err := d.Cell(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return cell
 }
 
@@ -80,9 +80,7 @@ func rowsIn(t *testing.T, cell *db.Cell, site *model.Site) map[string][]string {
 	all := make(map[string][]string)
 	for _, table := range celllist.SiteTables {
 		var rows []map[string]any
-		if err := cell.Read.NewSelect().Table(table).Where("site_id = ?", site.ID).Scan(t.Context(), &rows); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, cell.Read.NewSelect().Table(table).Where("site_id = ?", site.ID).Scan(t.Context(), &rows))
 		for _, row := range rows {
 			all[table] = append(all[table], fmt.Sprint(row))
 		}
@@ -98,7 +96,7 @@ func TestMoveIsContinued(t *testing.T) {
 	t.Parallel()
 	databaseURL := dbtest.CellURL(t)
 	d := open(t, databaseURL)
-	moved, other := dbtest.NewOwnSite(t, d, "moved.example"), dbtest.NewOwnSite(t, d, "other.example")
+	moved, other := world.New(t, d).Site("moved.example"), world.New(t, d).Site("other.example")
 	fill(t, d, moved)
 	fill(t, d, other)
 	before, others := rowsIn(t, in(t, d, moved.Cell), moved), rowsIn(t, in(t, d, other.Cell), other)
@@ -109,20 +107,14 @@ func TestMoveIsContinued(t *testing.T) {
 	// Migrations of the new cell may have given its tables another order of columns.
 	_, err := in(t, d, db.DefaultCell).Write.ExecContext(t.Context(),
 		"ALTER TABLE delivery_attempts DROP COLUMN duration_ms, ADD COLUMN duration_ms bigint NOT NULL DEFAULT 0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	// What an abandoned move could have left.
 	_, err = in(t, d, db.DefaultCell).Write.ExecContext(t.Context(),
 		"INSERT INTO site_usage (site_id, month, used) VALUES (?, 202611, 4)", moved.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
-	if err := cells.New(d).Begin(t.Context(), moved.ID, db.DefaultCell); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, cells.New(d).Begin(t.Context(), moved.ID, db.DefaultCell))
 	steps := 0
 	for done := false; !done; steps++ {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -185,12 +177,10 @@ func TestSiteComesBackDuringCleaning(t *testing.T) {
 	t.Parallel()
 	databaseURL := dbtest.CellURL(t)
 	d, other := open(t, databaseURL), open(t, databaseURL)
-	site := dbtest.NewOwnSite(t, d, "moved.example")
+	site := world.New(t, d).Site("moved.example")
 	fill(t, d, site)
 	before := rowsIn(t, in(t, d, site.Cell), site)
-	if err := cells.New(d).Move(t.Context(), site.ID, db.DefaultCell); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, cells.New(d).Move(t.Context(), site.ID, db.DefaultCell))
 	for _, process := range []*db.DB{d, other} {
 		dbtest.SetClock(process, now.Add(2*time.Minute).Time)
 	}
@@ -217,7 +207,7 @@ func TestSiteComesBackDuringCleaning(t *testing.T) {
 func TestMoveIsRefused(t *testing.T) {
 	t.Parallel()
 	d := open(t, dbtest.CellURL(t))
-	site := dbtest.NewOwnSite(t, d, "example.com")
+	site := world.New(t, d).Site("example.com")
 	store := cells.New(d)
 
 	for _, c := range []struct {
@@ -234,15 +224,11 @@ func TestMoveIsRefused(t *testing.T) {
 		}
 	}
 
-	if err := store.Begin(t.Context(), site.ID, db.DefaultCell); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, store.Begin(t.Context(), site.ID, db.DefaultCell))
 	if _, err := store.Add(t.Context(), now); err != nil {
 		t.Fatal(err)
 	}
-	if err := dbtest.Exec(d, "UPDATE cells SET created_at = 0"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, dbtest.Exec(d, "UPDATE cells SET created_at = 0"))
 	if err := store.Move(t.Context(), site.ID, 3); err == nil || !strings.Contains(err.Error(), "is not finished") {
 		t.Errorf("a second move to another cell: %v", err)
 	}
@@ -274,7 +260,7 @@ func TestNewSites(t *testing.T) {
 	store := cells.New(d)
 	create := func(domain string, want int64) {
 		t.Helper()
-		if site := dbtest.NewOwnSite(t, d, domain); site.Cell != want {
+		if site := world.New(t, d).Site(domain); site.Cell != want {
 			t.Errorf("%s is in cell %d, want %d", domain, site.Cell, want)
 		}
 	}
@@ -283,19 +269,13 @@ func TestNewSites(t *testing.T) {
 	if _, err := store.Add(t.Context(), now); err != nil {
 		t.Fatal(err)
 	}
-	if err := dbtest.Exec(d, keepNew); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, dbtest.Exec(d, keepNew))
 	create("two.example", 1)
-	if err := dbtest.Exec(d, "UPDATE cells SET created_at = 0"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, dbtest.Exec(d, "UPDATE cells SET created_at = 0"))
 	create("three.example", 2)
 	create("four.example", 2)
 	create("five.example", 1)
-	if err := store.SetOpen(t.Context(), 1, false); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, store.SetOpen(t.Context(), 1, false))
 	create("six.example", 2)
 	create("seven.example", 2)
 	if err := store.SetOpen(t.Context(), 9, false); err == nil {
@@ -313,11 +293,9 @@ func TestNewSites(t *testing.T) {
 func TestStoresFindTheCell(t *testing.T) {
 	t.Parallel()
 	d := open(t, dbtest.CellURL(t))
-	second := dbtest.OutboxSite(t, d, "second.example")
-	if err := cells.New(d).SetOpen(t.Context(), db.DefaultCell, true); err != nil {
-		t.Fatal(err)
-	}
-	first := dbtest.OutboxSite(t, d, "first.example")
+	second := world.New(t, d).Site("second.example", world.Webhook)
+	testkit.NoError(t, cells.New(d).SetOpen(t.Context(), db.DefaultCell, true))
+	first := world.New(t, d).Site("first.example", world.Webhook)
 	if first.Cell != 1 || second.Cell != 2 {
 		t.Fatalf("the sites are in cells %d and %d", first.Cell, second.Cell)
 	}
@@ -356,9 +334,7 @@ func TestStoresFindTheCell(t *testing.T) {
 		if err != nil || leased == nil || leased.URL == "" {
 			t.Fatalf("leased of site %d: %+v, %v", lane.SiteID, leased, err)
 		}
-		if err := box.FinishAttempt(t.Context(), leased, outbox.AttemptResult{Status: 200}, now); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, box.FinishAttempt(t.Context(), leased, outbox.AttemptResult{Status: 200}, now))
 	}
 	counts, err := box.DeliveryCounts(t.Context(), both, outbox.DeliveryFilter{State: model.DeliveryDelivered})
 	if err != nil || counts[first.ID] != 1 || counts[second.ID] != 1 {

@@ -12,6 +12,7 @@ import (
 	"github.com/tallygate/tallygate/db/celllist"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestCellWithoutRights: a role that cannot use a cell's schema changes no table instead of those
@@ -25,9 +26,7 @@ func TestCellWithoutRights(t *testing.T) {
 		databaseURL := dbtest.DefaultCellURL(t)
 		owner := dbtest.Open(t, databaseURL)
 		cell, err := dbtest.AddCell(t.Context(), owner, model.At(time.Now()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		restricted := dbtest.RestrictedURL(t, databaseURL)
 		d := dbtest.Open(t, restricted)
 
@@ -45,14 +44,10 @@ func TestCellWithoutRights(t *testing.T) {
 		}
 
 		u, err := url.Parse(restricted)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		role := bun.Ident(u.User.Username())
 		for _, grant := range []string{"GRANT USAGE ON SCHEMA cell_2 TO ?", "GRANT ALL ON ALL TABLES IN SCHEMA cell_2 TO ?"} {
-			if err := dbtest.Exec(owner, grant, role); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, dbtest.Exec(owner, grant, role))
 		}
 
 		// A process that stores hits does not list the cells.

@@ -13,6 +13,7 @@ import (
 	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
@@ -25,12 +26,8 @@ func TestFiles(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := certificates.New(d)
 		for _, name := range []string{"a.example", "b.example"} {
-			if err := s.Put(t.Context(), name, []byte("old")); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.Put(t.Context(), name, []byte("value of "+name)); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, s.Put(t.Context(), name, []byte("old")))
+			testkit.NoError(t, s.Put(t.Context(), name, []byte("value of "+name)))
 			if value, err := s.Get(t.Context(), name); string(value) != "value of "+name || err != nil {
 				t.Errorf("%s: %q, %v", name, value, err)
 			}
@@ -47,14 +44,10 @@ func TestOtherKey(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		d := dbtest.Open(t, databaseURL)
 		s := certificates.New(d)
-		if err := s.Put(t.Context(), "a", []byte("private key")); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, s.Put(t.Context(), "a", []byte("private key")))
 
 		other, err := db.Open(databaseURL)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		t.Cleanup(func() { other.Close() })
 		other.UseApplicationKey(model.ApplicationKey("another application key of 32 characters"))
 		if value, err := certificates.New(other).Get(t.Context(), "a"); err == nil || errors.Is(err, model.ErrNotFound) ||
@@ -62,9 +55,7 @@ func TestOtherKey(t *testing.T) {
 			t.Errorf("with another key: %q, %v", value, err)
 		}
 
-		if err := dbtest.Exec(d, "UPDATE certificate_files SET name = 'b'"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, "UPDATE certificate_files SET name = 'b'"))
 		if value, err := s.Get(t.Context(), "b"); err == nil {
 			t.Errorf("under another name: %q", value)
 		}
@@ -77,9 +68,7 @@ func TestRotation(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		open := func(names ...string) *db.DB {
 			d, err := db.Open(databaseURL)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			t.Cleanup(func() { d.Close() })
 			var all []model.ApplicationKey
 			for _, name := range names {
@@ -94,13 +83,9 @@ func TestRotation(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, name := range []string{"a", "b/c"} {
-			if err := certificates.New(first).Put(t.Context(), name, []byte("value of "+name)); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, certificates.New(first).Put(t.Context(), name, []byte("value of "+name)))
 		}
-		if err := dbtest.Exec(first, "INSERT INTO certificate_files (name, value) VALUES ('damaged', ?)", []byte("x")); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(first, "INSERT INTO certificate_files (name, value) VALUES ('damaged', ?)", []byte("x")))
 
 		if _, err := keys.New(open("second", "first")).RotateApplicationKey(t.Context(), now); err != nil {
 			t.Fatal(err)
@@ -130,9 +115,7 @@ func TestHosts(t *testing.T) {
 		}
 		see := func(h certificates.Host, at model.Instant) certificates.Host {
 			t.Helper()
-			if err := s.See(t.Context(), h, at); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, s.See(t.Context(), h, at))
 			return h
 		}
 		const day = 24 * time.Hour

@@ -7,6 +7,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/migrations"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // openCitus opens a database of a Citus cluster, with search_path set to a schema unless it is
@@ -22,9 +23,7 @@ func openCitus(t *testing.T, databaseURL, schema string) *db.DB {
 	}
 
 	d, err := db.OpenWith(databaseURL, db.Options{}.ForCopy())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	t.Cleanup(func() { _ = d.Close() })
 	return d
 }
@@ -55,9 +54,7 @@ func TestCopyToCitus(t *testing.T) {
 func TestCopyRefusesDistributedSchema(t *testing.T) {
 	databaseURL := dbtest.EmptyCitusURL(t)
 	err := dbtest.Exec(openCitus(t, databaseURL, ""), "SET citus.enable_schema_based_sharding = on; CREATE SCHEMA tenant")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	tenant := openCitus(t, databaseURL, "tenant")
 	_, err = copyAll(t.Context(), source(t, "sqlite"), tenant)

@@ -32,9 +32,7 @@ func open(t *testing.T, engine string) *db.DB {
 	}
 
 	d, err := db.OpenWith(databaseURL, db.Options{}.ForCopy())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {
 			t.Error(err)
@@ -48,18 +46,12 @@ func open(t *testing.T, engine string) *db.DB {
 func source(t *testing.T, engine string) *db.DB {
 	t.Helper()
 	d := open(t, engine)
-	if err := migrations.Apply(t.Context(), d); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, migrations.Apply(t.Context(), d))
 
 	tables, err := tablesOf(t.Context(), d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	references, err := referencesOf(t.Context(), d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	for _, table := range inOrder(tables, references) {
 		var rows []row
@@ -84,9 +76,7 @@ func sample(t *testing.T, d *db.DB, table table, n int64) row {
 	t.Helper()
 
 	nullable, err := dbtest.Rows[string](d, nullableQuery(d), table.name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	r := make(row, len(table.columns))
 	for i, column := range table.columns {
@@ -130,16 +120,12 @@ func nullableQuery(d *db.DB) string {
 func contents(t *testing.T, d *db.DB) map[string][]string {
 	t.Helper()
 	tables, err := tablesOf(t.Context(), d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	all := make(map[string][]string)
 	for _, table := range tables {
 		rows, err := table.readAll(t.Context(), d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		for _, r := range rows {
 			text := ""
 			for i, column := range table.columns {
@@ -181,24 +167,16 @@ func TestCopyEverything(t *testing.T) {
 		salts := make(map[model.Day][]byte)
 		for _, day := range []model.Day{dbtest.Noon.Day() - 2, dbtest.Noon.Day() - 1, dbtest.Noon.Day()} {
 			salt, err := ingest.New(source).DaySalt(t.Context(), day)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			salts[day] = salt
 		}
 
 		// The newest account was deleted.
-		if err := dbtest.Exec(source, "INSERT INTO accounts (id, name, created_at) VALUES (70, 'gone', 1)"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(source, "INSERT INTO accounts (id, name, created_at) VALUES (70, 'gone', 1)"))
 		if source.IsPostgres() {
-			if err := dbtest.Exec(source, "SELECT setval(pg_get_serial_sequence('accounts', 'id'), 70)"); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, dbtest.Exec(source, "SELECT setval(pg_get_serial_sequence('accounts', 'id'), 70)"))
 		}
-		if err := dbtest.Exec(source, "DELETE FROM accounts WHERE id = 70"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(source, "DELETE FROM accounts WHERE id = 70"))
 
 		before := contents(t, source)
 		for table, rows := range before {
@@ -208,9 +186,7 @@ func TestCopyEverything(t *testing.T) {
 		}
 
 		c, err := copyAll(t.Context(), source, target)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if c.Rows() < int64(50*sampleRows) {
 			t.Errorf("%d rows are counted", c.Rows())
 		}
@@ -293,9 +269,7 @@ func TestCopyInterrupted(t *testing.T) {
 	t.Parallel()
 	eachPair(t, func(t *testing.T, from, to string) {
 		source, target := source(t, from), open(t, to)
-		if err := dbtest.Exec(source, "DELETE FROM pageviews"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(source, "DELETE FROM pageviews"))
 		table := tableNamed(t, source, "pageviews")
 		id := slices.IndexFunc(table.columns, func(c column) bool { return c.name == "id" })
 		rows := make([]row, 12_000)
@@ -303,9 +277,7 @@ func TestCopyInterrupted(t *testing.T) {
 			rows[n] = sample(t, source, table, 3)
 			rows[n][id] = int64(n)
 		}
-		if err := table.write(t.Context(), source, rows); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, table.write(t.Context(), source, rows))
 
 		ctx, stop := context.WithCancel(t.Context())
 		var part int64
@@ -315,9 +287,7 @@ func TestCopyInterrupted(t *testing.T) {
 				stop()
 			}
 		})
-		if err := c.Begin(ctx); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, c.Begin(ctx))
 		if err := c.Run(ctx); err == nil || part == 0 || part >= 12_000 {
 			t.Fatalf("the copy did not stop: %d rows, %v", part, err)
 		}
@@ -347,9 +317,7 @@ func TestMarkSource(t *testing.T) {
 		if err == nil {
 			err = c.MarkSource(t.Context())
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		_, schemaErr := migrations.ReadSchema(t.Context(), source)
 		kind := map[string]string{"sqlite": "a SQLite file", "postgres": "a PostgreSQL database"}[to]
@@ -376,9 +344,7 @@ func TestMarkSource(t *testing.T) {
 			t.Errorf("another copy of the source: %v", err)
 		}
 
-		if err := migrations.ForgetCopy(t.Context(), source); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, migrations.ForgetCopy(t.Context(), source))
 		if err := migrations.Apply(t.Context(), source); err != nil {
 			t.Errorf("the source without its mark is refused: %v", err)
 		}
@@ -409,17 +375,13 @@ func TestCopyRefuses(t *testing.T) {
 		}
 		exec := func(d *db.DB, statement string) {
 			t.Helper()
-			if err := dbtest.Exec(d, statement); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, dbtest.Exec(d, statement))
 		}
 
 		refused(source, "the target is the database to copy")
 
 		used := open(t, to)
-		if err := migrations.Apply(t.Context(), used); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, migrations.Apply(t.Context(), used))
 		exec(used, "INSERT INTO accounts (name, created_at) VALUES ('a', 1)")
 		refused(used, "the target is in use: its table accounts has rows")
 		exec(used, "DELETE FROM accounts")
@@ -442,9 +404,7 @@ func TestCopyRefuses(t *testing.T) {
 					exec(source, statement)
 				}
 			})
-			if err := c.Begin(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, c.Begin(t.Context()))
 			if err := c.Run(t.Context()); err == nil || !changed || !strings.Contains(err.Error(), want) {
 				t.Errorf("changed %t: got the error %v, want %q", changed, err, want)
 			}
@@ -463,9 +423,7 @@ func TestCopyNeedsAStoppedService(t *testing.T) {
 	t.Parallel()
 	source := source(t, "postgres")
 	service := dbtest.Open(t, source.Postgres().ConnString())
-	if err := service.Ping(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, service.Ping(t.Context()))
 
 	_, err := copyAll(t.Context(), source, open(t, "sqlite"))
 	if err == nil || !strings.Contains(err.Error(), "other Tallygate processes have 1 connections to the database") {

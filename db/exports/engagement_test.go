@@ -8,6 +8,8 @@ import (
 	"github.com/tallygate/tallygate/db/exports"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // TestExportEngagement checks pages of many days, across months: each page view has the reports of
@@ -16,13 +18,11 @@ func TestExportEngagement(t *testing.T) {
 	t.Parallel()
 	const days = 40
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := dbtest.NewOwnSite(t, d, "example.com")
+		site := world.New(t, d).Site("example.com")
 		first := model.At(time.Date(2026, 11, 10, 0, 0, 0, 0, time.UTC)).Day()
 		must := func(statement string, args ...any) {
 			t.Helper()
-			if err := dbtest.Exec(d, statement, args...); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, dbtest.Exec(d, statement, args...))
 		}
 		report := func(day model.Day, id int64, ms, scroll int, repeatedAt any) {
 			must("INSERT INTO engagement (site_id, day, id, ms, scroll, repeated_at) VALUES (?, ?, ?, ?, ?, ?)",
@@ -92,7 +92,7 @@ func TestExportAfterFailure(t *testing.T) {
 			return // pages are one statement
 		}
 		d.Write.SetMaxOpenConns(1)
-		site := dbtest.NewOwnSite(t, d, "example.com")
+		site := world.New(t, d).Site("example.com")
 		storeForExport(t, d, site.ID, dbtest.Noon, 10)
 		all := exports.Range{SiteID: site.ID, To: 1 << 62, Limit: 10}
 		count := func() (n int, err error) {
@@ -100,9 +100,7 @@ func TestExportAfterFailure(t *testing.T) {
 			return n, err
 		}
 
-		if err := dbtest.Exec(d, "ALTER TABLE visits RENAME COLUMN pageviews TO moved"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, "ALTER TABLE visits RENAME COLUMN pageviews TO moved"))
 		if n, err := count(); err == nil {
 			t.Errorf("%d rows without a column of visits, and no error", n)
 		}

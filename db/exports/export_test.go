@@ -20,6 +20,7 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // storeForExport stores n page views, one each second, in visits of five page views. Each visit but
@@ -29,9 +30,7 @@ func storeForExport(tb testing.TB, d *db.DB, siteID model.SiteID, start model.In
 
 	must := func(statement string, args ...any) {
 		tb.Helper()
-		if err := dbtest.Exec(d, statement, args...); err != nil {
-			tb.Fatal(err)
-		}
+		testkit.NoError(tb, dbtest.Exec(d, statement, args...))
 	}
 
 	const numbers = `WITH RECURSIVE numbers (n) AS (SELECT CAST(0 AS bigint) UNION ALL SELECT n + 1 FROM numbers WHERE n + 1 < ?) `
@@ -59,7 +58,7 @@ func TestExportStopsWithItsReader(t *testing.T) {
 	t.Parallel()
 	const stored = 3_000 // three pages of the database
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := dbtest.NewOwnSite(t, d, "example.com")
+		site := world.New(t, d).Site("example.com")
 		storeForExport(t, d, site.ID, model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)), stored)
 		all := exports.Range{SiteID: site.ID, To: 1 << 62, Limit: stored}
 		exports := map[string]func(context.Context, func() error) error{
@@ -105,7 +104,7 @@ func TestExportStopsWithItsReader(t *testing.T) {
 func TestExportFindsVisits(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := dbtest.NewOwnSite(t, d, "example.com")
+		site := world.New(t, d).Site("example.com")
 		midnight := model.At(time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC))
 		for i, test := range []struct {
 			name      string
@@ -121,9 +120,7 @@ func TestExportFindsVisits(t *testing.T) {
 					site.ID, i, test.visit.Day(), test.visit),
 				dbtest.Exec(d, `INSERT INTO events (site_id, at, id, visitor, n, name, path) VALUES (?, ?, ?, ?, 3, 'signup', '/')`,
 					site.ID, test.at, i, i))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 
 			found := false
 			r := exports.Range{SiteID: site.ID, From: test.from, To: test.to, Limit: 100}
@@ -143,7 +140,7 @@ func TestExportRange(t *testing.T) {
 	t.Parallel()
 	const stored = 2_100
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := dbtest.NewOwnSite(t, d, "example.com")
+		site := world.New(t, d).Site("example.com")
 
 		// The month ends within the rows.
 		start := model.At(time.Date(2026, 11, 30, 23, 45, 0, 0, time.UTC))
@@ -184,9 +181,7 @@ func TestExportRange(t *testing.T) {
 			}
 
 			var got []int64
-			if err := exports.New(d).ExportPageviews(t.Context(), r, func(p *exports.Pageview) error { got = append(got, p.ID+1); return nil }); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, exports.New(d).ExportPageviews(t.Context(), r, func(p *exports.Pageview) error { got = append(got, p.ID+1); return nil }))
 
 			var want []int64
 			for n := range test.n {
@@ -247,7 +242,7 @@ func BenchmarkExport(b *testing.B) {
 func TestExportsTakeTurns(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := dbtest.OutboxSite(t, d, "shop.example")
+		site := world.New(t, d).Site("shop.example", world.Webhook)
 		var reading atomic.Int64
 		release := make(chan struct{})
 		dbtest.OnStatement(d, func(statement string) {
@@ -299,7 +294,7 @@ func TestFarOffset(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		const rows = 100_003 // one statement skips 100,000
-		site := dbtest.NewOwnSite(t, d, "example.com")
+		site := world.New(t, d).Site("example.com")
 		err := dbtest.Exec(d, fmt.Sprintf(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
 			INSERT INTO pageviews (site_id, at, id, visitor, n, width_range, manual, path) SELECT %d, %d + i / 2, i, 1, 1, 0, false, '/' FROM n`,
 			rows, site.ID, dbtest.Noon))
@@ -311,9 +306,7 @@ func TestFarOffset(t *testing.T) {
 		if err == nil {
 			err = dbtest.Exec(d, "UPDATE pageviews SET visitor = 7 WHERE id > 99990")
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		for offset, want := range map[int][]int64{100_000: {100_001, 100_002}, 100_002: {100_003}, rows: nil, rows + 1: nil, 1 << 40: nil} {
 			var got []int64
@@ -347,7 +340,7 @@ func TestPagesAreBounded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dbtest.Each(t, func(t *testing.T, d *db.DB) {
-				site := dbtest.NewOwnSite(t, d, "example.com")
+				site := world.New(t, d).Site("example.com")
 				from := model.PackAttribution(strings.Repeat("r", attribution), &model.Campaign{})
 				err := errors.Join(
 					dbtest.Exec(d, numbers+`INSERT INTO visits (site_id, visitor, day, n, started_at, last_pageview_at, pageviews, channel, attribution)
@@ -355,15 +348,11 @@ func TestPagesAreBounded(t *testing.T) {
 					dbtest.Exec(d, numbers+`INSERT INTO events (site_id, at, id, visitor, n, name, path, properties)
 						SELECT ?, ? + n, n, n % ?, 1, 'signup', ?, ? FROM numbers`, events, site.ID, start, test.visits,
 						strings.Repeat("p", test.path), `{"a":"`+strings.Repeat("v", test.properties-2)+`"}`))
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, err)
 
 				all := exports.Range{SiteID: site.ID, To: 1 << 62, Limit: 1 << 20}
 				pages, err := exports.EventPages(t.Context(), d, all)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, err)
 				rows := 0
 				for _, page := range pages {
 					rows += page.Rows
@@ -398,9 +387,7 @@ func TestJSONEscapesLittle(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"<>&", "a\u2028b\u2029", "\u00e4\u65e5\U0001f600", "\x7f", `"\`, "\t\n\x01", "a\xffb"} {
 		properties, err := json.Marshal(map[string]string{"k": text})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		got, err := exports.AppendJSON([]byte("before"), []exports.Field{
 			{Name: "text", Value: text}, {Name: "object", Value: json.RawMessage(properties)}, {Name: "none", Value: nil},
 			{Name: "number", Value: int64(7)}, {Name: "yes", Value: true},

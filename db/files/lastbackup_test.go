@@ -7,6 +7,7 @@ import (
 	"github.com/tallygate/tallygate/db/files"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestLastBackup: the newest time is kept, also if records arrive in another order.
@@ -15,9 +16,7 @@ func TestLastBackup(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		store := files.New(d)
 		for _, step := range []struct{ record, want model.Instant }{{0, 0}, {2_000_000, 2_000_000}, {1_000_000, 2_000_000}, {3_000_000, 3_000_000}} {
-			if err := store.RecordBackup(t.Context(), step.record); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, store.RecordBackup(t.Context(), step.record))
 			if got, err := store.LastBackup(t.Context()); got != step.want || err != nil {
 				t.Errorf("after %d: %d, %v; want %d", step.record, got, err, step.want)
 			}

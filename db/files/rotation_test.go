@@ -12,6 +12,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/files"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestRemoveOldCopies: the oldest copies are removed beyond the number to keep, with partial copies
@@ -43,14 +44,10 @@ func TestRemoveOldCopies(t *testing.T) {
 		folder := t.TempDir()
 		all := slices.Concat([]string{name(0)}, others, test.present)
 		for _, file := range all {
-			if err := os.WriteFile(filepath.Join(folder, file), nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, os.WriteFile(filepath.Join(folder, file), nil, 0o600))
 		}
 		kept := filepath.Join(folder, name(10*day))
-		if err := errors.Join(os.Mkdir(kept, 0o700), os.Symlink(kept, filepath.Join(folder, name(11*day)))); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, errors.Join(os.Mkdir(kept, 0o700), os.Symlink(kept, filepath.Join(folder, name(11*day)))))
 
 		removed, err := files.RemoveOldCopies(filepath.Join(folder, name(0)), test.keep)
 		if err != nil || !slices.Equal(removed, test.removed) {
@@ -80,9 +77,7 @@ func TestNewestCopy(t *testing.T) {
 		files.CopyIn(folder, want), files.CopyIn(folder, want.Add(-time.Hour)), files.CopyIn(folder, want.Add(time.Hour)) + ".partial-1",
 		filepath.Join(folder, "z"),
 	} {
-		if err := os.WriteFile(file, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(file, nil, 0o600))
 	}
 	if at, err := files.NewestCopy(folder); err != nil || !at.Equal(want) {
 		t.Errorf("%v, %v; want %v", at, err, want)
@@ -99,9 +94,7 @@ func TestBackUpVerifies(t *testing.T) {
 		want := files.ErrBackUpElsewhere
 
 		if !d.IsPostgres() {
-			if err := files.New(d).BackUp(t.Context(), files.CopyIn(t.TempDir(), time.Now())); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, files.New(d).BackUp(t.Context(), files.CopyIn(t.TempDir(), time.Now())))
 			want = files.ErrDamaged
 			orphan(t, d)
 		}
@@ -124,9 +117,7 @@ func orphan(t *testing.T, d *db.DB) {
 	t.Helper()
 
 	conn, err := d.Write.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer conn.Close()
 	for _, statement := range []string{
 		"PRAGMA foreign_keys = off", "INSERT INTO memberships (account_id, user_id, role, created_at) VALUES (99, 99, 1, 0)", "PRAGMA foreign_keys = on",

@@ -14,6 +14,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/files"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // logLimit is the length of SQLite's log in bytes from which the writer must copy it, see
@@ -53,21 +54,15 @@ func TestLogWaitsForReaders(t *testing.T) {
 	written := writePages(t, d, logLimit/16)
 
 	readers, err := sql.Open("sqlite", file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer readers.Close()
 
 	snapshot, err := readers.BeginTx(t.Context(), &sql.TxOptions{ReadOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	count := func() (n int) {
 		t.Helper()
-		if err := snapshot.QueryRowContext(t.Context(), "SELECT count(*) FROM pages").Scan(&n); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, snapshot.QueryRowContext(t.Context(), "SELECT count(*) FROM pages").Scan(&n))
 		return n
 	}
 	if got := count(); got != written {
@@ -86,9 +81,7 @@ func TestLogWaitsForReaders(t *testing.T) {
 
 	written += later
 
-	if err := snapshot.Rollback(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, snapshot.Rollback())
 
 	for deadline := time.Now().Add(time.Minute); readLog(t, file).number == held.number; {
 		if time.Now().After(deadline) {
@@ -107,9 +100,7 @@ func openWithLog(t *testing.T) (d *db.DB, file string) {
 	t.Helper()
 	url := dbtest.SQLiteURL(t)
 	d = dbtest.Open(t, url)
-	if err := dbtest.Exec(d, "CREATE TABLE pages (bytes blob)"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, dbtest.Exec(d, "CREATE TABLE pages (bytes blob)"))
 
 	ctx, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
@@ -126,9 +117,7 @@ func writePages(t *testing.T, d *db.DB, bytes int) (rows int) {
 	for ; rows*4096 < bytes; rows += 100 {
 		err := dbtest.Exec(d, `WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 100)
 			INSERT INTO pages SELECT zeroblob(4096) FROM n`)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 	}
 
 	return rows
@@ -151,9 +140,7 @@ func readLog(t *testing.T, database string) writeAheadLog {
 	t.Helper()
 
 	f, err := os.Open(database + "-wal")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer f.Close()
 
 	var head [32]byte
@@ -162,9 +149,7 @@ func readLog(t *testing.T, database string) writeAheadLog {
 	}
 
 	info, err := f.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	return writeAheadLog{size: info.Size(), number: binary.BigEndian.Uint32(head[12:])}
 }

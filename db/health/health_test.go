@@ -13,6 +13,8 @@ import (
 	"github.com/tallygate/tallygate/db/health"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
@@ -21,13 +23,9 @@ func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
 func find(t *testing.T, d *db.DB, clock func() time.Time, isRunning bool) (lines []string) {
 	t.Helper()
 	state, err := health.Read(t.Context(), d, "v1", clock)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	found, err := state.Findings(t.Context(), isRunning)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	for _, f := range found {
 		if f.Action == "" {
 			t.Errorf("%s has no action", f.Check)
@@ -95,19 +93,15 @@ func TestFind(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			dbtest.Each(t, func(t *testing.T, d *db.DB) {
-				dbtest.NewOwnSite(t, d, "shop.example")
+				world.New(t, d).Site("shop.example")
 				now, err := d.Now(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, err)
 				statements := []string{fmt.Sprintf("INSERT INTO settings (name, value) VALUES ('trusted_clock', '%d 0 0')", now)}
 				if test.plant != nil {
 					statements = append(statements, test.plant(t, d, now))
 				}
 				for _, statement := range statements {
-					if err := dbtest.Exec(d, statement); err != nil {
-						t.Fatal(err)
-					}
+					testkit.NoError(t, dbtest.Exec(d, statement))
 				}
 
 				clock := func() time.Time { return time.Now().Add(test.ahead) }
@@ -132,18 +126,14 @@ func TestCertificates(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		const day = 24 * time.Hour
 		now, err := d.Now(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		for _, h := range []certificates.Host{
 			{Host: "none.example"},
 			{Host: "over.example", IssuedAt: now.Add(-91 * day), ExpiresAt: now.Add(-day)},
 			{Host: "soon.example", IssuedAt: now.Add(-77 * day), ExpiresAt: now.Add(13 * day)},
 			{Host: "good.example", IssuedAt: now.Add(-day), ExpiresAt: now.Add(89 * day)},
 		} {
-			if err := certificates.New(d).See(t.Context(), h, now); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, certificates.New(d).See(t.Context(), h, now))
 		}
 		want := []string{
 			"error tls-certificate: no TLS certificate for none.example yet",

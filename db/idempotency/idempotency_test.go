@@ -12,6 +12,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
@@ -37,9 +38,7 @@ func TestRecord(t *testing.T) {
 		if found, err := store.Find(t.Context(), call); found != nil || err != nil {
 			t.Fatalf("before: %+v, %v", found, err)
 		}
-		if err := record(t.Context(), d, call, object); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, record(t.Context(), d, call, object))
 
 		for name, test := range map[string]struct {
 			change func(*idempotency.Call)

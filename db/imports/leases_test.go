@@ -10,6 +10,8 @@ import (
 	"github.com/tallygate/tallygate/db/imports"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
@@ -41,13 +43,11 @@ func TestDue(t *testing.T) {
 		}
 		add := func(domain, address string, state int) {
 			t.Helper()
-			site := dbtest.NewOwnSite(t, d, domain)
+			site := world.New(t, d).Site(domain)
 			_, err := d.Write.ExecContext(t.Context(), `INSERT INTO import_jobs
 (site_id, source, state, created_at, expires_at, actor, files, size, address, first_day, last_day)
 VALUES (?, 'umami', ?, ?, ?, '{}', '[]', 0, ?, 0, 0)`, site.ID, state, now, now.Add(time.Hour), address)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 		}
 
 		check("without jobs")
@@ -87,15 +87,13 @@ func TestTurnsByTime(t *testing.T) {
 			_, err := d.Write.ExecContext(t.Context(), `INSERT INTO import_jobs
 (site_id, source, state, created_at, expires_at, actor, files, size, address, first_day, last_day, ran, claimed_at)
 VALUES (?, 'umami', ?, ?, ?, '{}', '[]', 0, ?, 0, 0, ?, ?)`, siteID, state, now, now.Add(time.Hour), address, ran.Microseconds(), claimed)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 		}
 		sites := make(map[string]model.SiteID)
 		for _, name := range []string{"long", "short", "early", "api"} {
-			site := dbtest.NewOwnSite(t, d, name+".example.com")
+			site := world.New(t, d).Site(name + ".example.com")
 			sites[name] = site.ID
-			add(dbtest.NewSite(t, d, site.AccountID, "due."+name+".example.com").ID, model.JobReading, "", 0, 0)
+			add(world.New(t, d).Site("due."+name+".example.com", world.Of(site.AccountID)).ID, model.JobReading, "", 0, 0)
 		}
 
 		// One long job weighs more than three short ones, one of yesterday nothing, and waiting for
@@ -117,19 +115,13 @@ VALUES (?, 'umami', ?, ?, ?, '{}', '[]', 0, ?, 0, 0, ?, ?)`, siteID, state, now,
 			}
 
 			job.Read.Store(5)
-			if err := store.Renew(t.Context(), job, 1, now.Add(2*time.Second), time.Minute); err != nil {
-				t.Fatal(err)
-			}
-			if err := store.Later(t.Context(), job, now.Add(3*time.Second), time.Second); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, store.Renew(t.Context(), job, 1, now.Add(2*time.Second), time.Minute))
+			testkit.NoError(t, store.Later(t.Context(), job, now.Add(3*time.Second), time.Second))
 			again, err := store.Lease(t.Context(), false, "lease", now.Add(10*time.Second), time.Minute)
 			if err != nil || again == nil || again.Ran != (3*time.Second).Microseconds() || again.BytesRead != 5 {
 				t.Fatalf("leased %+v, error %v, want 3 s and 5 bytes", again, err)
 			}
-			if err := store.Release(t.Context(), again, now.Add(14*time.Second)); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, store.Release(t.Context(), again, now.Add(14*time.Second)))
 			if rows, err := dbtest.Rows[int64](d, "SELECT ran FROM import_jobs WHERE id = ?", again.ID); err != nil || rows[0] != 7_000_000 {
 				t.Errorf("the job ran %v µs, error %v, want 7 s", rows, err)
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // relay forwards connections to a server, and counts them.
@@ -66,7 +67,7 @@ func forward(client net.Conn, server string) {
 func TestCellAddress(t *testing.T) {
 	t.Parallel()
 	databaseURL := dbtest.CellURL(t)
-	site := dbtest.NewOwnSite(t, dbtest.Open(t, databaseURL), "a.example")
+	site := world.New(t, dbtest.Open(t, databaseURL)).Site("a.example")
 
 	for i, node := range dbtest.CellNodes(t, databaseURL) {
 		r := newRelay(t, node)
@@ -104,7 +105,7 @@ func TestClaimsAtCellAddress(t *testing.T) {
 	t.Parallel()
 	databaseURL := dbtest.CellURL(t)
 	home := dbtest.Open(t, databaseURL)
-	account := dbtest.CaptchaAccount(t, home, "a")
+	account := world.New(t, home).Account("a")
 	testkit.NoError(t, dbtest.Exec(home, "INSERT INTO accounts (id, name, created_at, cell) VALUES (100, '-', 0, 1)"))
 
 	for i, node := range dbtest.CellNodes(t, databaseURL) {
@@ -146,8 +147,8 @@ func TestWrongCellAddress(t *testing.T) {
 	t.Parallel()
 	databaseURL, otherURL := dbtest.CellURL(t), dbtest.CellURL(t)
 	home, other := dbtest.Open(t, databaseURL), dbtest.Open(t, otherURL)
-	site := dbtest.NewOwnSite(t, home, "a.example")
-	if twin := dbtest.NewOwnSite(t, other, "a.example"); twin.ID != site.ID || twin.Cell != site.Cell {
+	site := world.New(t, home).Site("a.example")
+	if twin := world.New(t, other).Site("a.example"); twin.ID != site.ID || twin.Cell != site.Cell {
 		t.Fatalf("site %d in cell %d, want %d in %d", twin.ID, twin.Cell, site.ID, site.Cell)
 	}
 	for _, statement := range []string{
@@ -187,7 +188,7 @@ func TestUnreachableCellAddress(t *testing.T) {
 	}
 
 	testkit.NoError(t, dbtest.Exec(d, "UPDATE cells SET open = (id = 1)"))
-	site := dbtest.NewOwnSite(t, d, "a.example")
+	site := world.New(t, d).Site("a.example")
 	hits := ingest.NewHitStore(d.DefaultCell())
 	defer hits.Close()
 	count(t, hits, site, 7)

@@ -15,6 +15,7 @@ import (
 	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 func consumed(account model.AccountID, at model.Instant, id byte) model.ConsumedKey {
@@ -79,7 +80,7 @@ func TestCaptchaStoreClaims(t *testing.T) {
 func TestCaptchaStoreUsage(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		account := dbtest.CaptchaAccount(t, d, "a")
+		account := world.New(t, d).Account("a")
 		testkit.NoError(t, accounts.New(d).SetCaptchaPlan(t.Context(), account, model.CaptchaPlanPro250K))
 
 		store := claimStore(t, d)
@@ -127,7 +128,7 @@ func TestCaptchaStoreUsage(t *testing.T) {
 func TestFailedTransactionChangesNothing(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		account := dbtest.CaptchaAccount(t, d, "a")
+		account := world.New(t, d).Account("a")
 		store := claimStore(t, d)
 
 		usage := model.CaptchaUsageKey{AccountID: account, Month: 202611}
@@ -154,8 +155,8 @@ func TestConcurrentClaimStores(t *testing.T) {
 	t.Parallel()
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		d := dbtest.Open(t, databaseURL)
-		accountList := []model.AccountID{dbtest.CaptchaAccount(t, d, "a"), dbtest.CaptchaAccount(t, d, "b"),
-			dbtest.CaptchaAccount(t, d, "c")}
+		accountList := []model.AccountID{world.New(t, d).Account("a"), world.New(t, d).Account("b"),
+			world.New(t, d).Account("c")}
 		const writers, rounds, things = 4, 40, 12
 		claimed := make(chan model.ConsumedKey, writers*rounds*things)
 		errs := make(chan error, writers)

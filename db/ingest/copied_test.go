@@ -12,6 +12,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // largeBatch returns a batch of one site, large enough for COPYs. The paths of its page views have
@@ -73,7 +74,7 @@ var november = model.At(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))
 func TestLargeBatches(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := dbtest.NewOwnSite(t, d, "example.com")
+		site := world.New(t, d).Site("example.com")
 		update := copiedStore(t, d, site)
 
 		for batch, size := range []int{15, 16, 40, 200} {
@@ -100,7 +101,7 @@ func TestLargeBatches(t *testing.T) {
 func TestLargeBatchesAreCopied(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, dbtest.PostgresURL(t))
-	site := dbtest.NewOwnSite(t, d, "example.com")
+	site := world.New(t, d).Site("example.com")
 	update := copiedStore(t, d, site)
 	testkit.NoError(t, dbtest.Exec(d, "CREATE RULE no_inserts AS ON INSERT TO pageviews DO INSTEAD NOTHING"))
 
@@ -159,7 +160,7 @@ func TestLargeBatchAllOrNothing(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.each(t, func(t *testing.T, d *db.DB) {
-				site := dbtest.NewOwnSite(t, d, "example.com")
+				site := world.New(t, d).Site("example.com")
 				update := copiedStore(t, d, site)
 				stored := func(want int) {
 					t.Helper()

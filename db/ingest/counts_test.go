@@ -10,6 +10,7 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // TestUnknownEventsAreBounded: a site has 100 names for a day, known names count on, and another
@@ -17,7 +18,7 @@ import (
 func TestUnknownEventsAreBounded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site, other := dbtest.NewOwnSite(t, d, "a.example"), dbtest.NewOwnSite(t, d, "b.example")
+		site, other := world.New(t, d).Site("a.example"), world.New(t, d).Site("b.example")
 		add := func(siteID model.SiteID, day model.Day, from, n int) {
 			t.Helper()
 			counts := map[ingest.UnknownEventKey]int64{}
@@ -66,9 +67,9 @@ func TestUnknownEventsAreBounded(t *testing.T) {
 func TestCaptchaCountsOfASitekey(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		account := dbtest.CaptchaAccount(t, d, "a")
-		key, _, err := sites.New(d).Sitekeys.CreateSitekey(t.Context(), account, "form", nil, dbtest.Start)
-		testkit.NoError(t, err)
+		w := world.New(t, d)
+		account := w.Account("a")
+		key := w.Sitekey(account)
 
 		october, november := model.Day(20757), model.Day(20777) // 31 October and 20 November 2026
 		count := func(id model.SitekeyID, day model.Day, name string) ingest.CaptchaCountKey {

@@ -8,6 +8,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // hitStore returns a store of the cell of the sites, which is closed with the test.
@@ -21,7 +22,7 @@ func hitStore(t *testing.T, d *db.DB) *ingest.HitStore {
 // siteWithStore creates a site and a store for its hits.
 func siteWithStore(t *testing.T, d *db.DB) (*model.Site, *ingest.HitStore) {
 	t.Helper()
-	return dbtest.NewOwnSite(t, d, "example.com"), hitStore(t, d)
+	return world.New(t, d).Site("example.com"), hitStore(t, d)
 }
 
 // claimStore returns a store of the accounts' cell, which is the sites' cell too. It is closed with

@@ -9,6 +9,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 const hostileRows, hostileBatches = 3_000, 20
@@ -34,8 +35,7 @@ const (
 
 func newHostile(t *testing.T, d *db.DB) *hostile {
 	at := model.At(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))
-	open, exhausted, other := dbtest.NewOwnSite(t, d, "open.example"), dbtest.NewOwnSite(t, d,
-		"exhausted.example"), dbtest.NewOwnSite(t, d, "other.example")
+	open, exhausted, other := world.New(t, d).Site("open.example"), world.New(t, d).Site("exhausted.example"), world.New(t, d).Site("other.example")
 	testkit.NoError(t, dbtest.Exec(d, "UPDATE sites SET monthly_pageviews = 0 WHERE id = ?", exhausted.ID))
 
 	h := &hostile{t: t, d: d, store: hitStore(t, d), open: open,
@@ -134,7 +134,7 @@ func TestHostileVisitor(t *testing.T) {
 		// The first batch prepares the statements.
 		cost()
 		few := cost()
-		h.fill(at, dbtest.NewOwnSite(t, d, "another.example"), h.keys.Visitors[2], hostileRows)
+		h.fill(at, world.New(t, d).Site("another.example"), h.keys.Visitors[2], hostileRows)
 		many := cost()
 		t.Logf("%d pages read, then %d", few, many)
 
@@ -151,7 +151,7 @@ func TestHostileVisitor(t *testing.T) {
 
 		// The first batch makes the plans.
 		h.hit()
-		h.fill(at, dbtest.NewOwnSite(t, d, "another.example"), h.keys.Visitors[2], hostileRows)
+		h.fill(at, world.New(t, d).Site("another.example"), h.keys.Visitors[2], hostileRows)
 
 		for range hostileBatches {
 			h.hit()

@@ -10,6 +10,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // TestPlansDoNotGrow checks the plans of a connection that made them while the tables were empty.
@@ -21,7 +22,7 @@ func TestPlansDoNotGrow(t *testing.T) {
 	d := dbtest.Open(t, dbtest.PostgresURL(t))
 	store := hitStore(t, d)
 	at := model.At(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))
-	site := dbtest.NewOwnSite(t, d, "example.com")
+	site := world.New(t, d).Site("example.com")
 	reported := func(id int64) model.Engagement {
 		return model.Engagement{EngagementKey: model.EngagementKey{SiteID: 1, Day: at.Day(), PageviewID: id}, MS: 5}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 const month = model.Month(202611)
@@ -34,7 +35,7 @@ func count(t *testing.T, hits *ingest.HitStore, site *model.Site, n int64) {
 func TestConcurrentHitStores(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a, b := dbtest.NewOwnSite(t, d, "a.example"), dbtest.NewOwnSite(t, d, "b.example")
+		a, b := world.New(t, d).Site("a.example"), world.New(t, d).Site("b.example")
 		keys := ingest.HitKeys{Usage: []model.UsageKey{keyOf(a), keyOf(b)}}
 		done := make(chan error)
 
@@ -177,7 +178,7 @@ func TestHitStoreReconnects(t *testing.T) {
 func TestHitStoreIsBounded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := dbtest.NewOwnSite(t, d, "example.com")
+		site := world.New(t, d).Site("example.com")
 		holder, waiter := hitStore(t, d), hitStore(t, d)
 
 		count(t, holder, site, 1)

@@ -8,18 +8,17 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 func TestRejections(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site, other := dbtest.NewOwnSite(t, d, "a.example"), dbtest.NewOwnSite(t, d, "b.example")
+		site, other := world.New(t, d).Site("a.example"), world.New(t, d).Site("b.example")
 		key := func(day model.Day, endpoint, code string) ingest.RejectionKey {
 			return ingest.RejectionKey{SiteID: site.ID, Day: day, Endpoint: endpoint, Code: code}
 		}
@@ -66,7 +65,7 @@ func TestRejections(t *testing.T) {
 func TestRejectionsAllOrNone(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := dbtest.NewOwnSite(t, d, "example.com")
+		site := world.New(t, d).Site("example.com")
 		counts := make(map[ingest.RejectionKey]int64)
 		for day := range model.Day(2_500) {
 			counts[ingest.RejectionKey{SiteID: site.ID, Day: day, Endpoint: "collect", Code: "bot"}] = 1
@@ -110,7 +109,7 @@ func TestRejectionsOfProcesses(t *testing.T) {
 
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		d := dbtest.Open(t, databaseURL)
-		site := dbtest.NewOwnSite(t, d, "example.com")
+		site := world.New(t, d).Site("example.com")
 		done := make(chan error)
 
 		for process := range rejectionsProcesses {
@@ -197,16 +196,12 @@ func flushRejections(t *testing.T, databaseURL string) {
 // BenchmarkAddRejections measures one flush: one code for each of 100 sites.
 func BenchmarkAddRejections(b *testing.B) {
 	dbtest.EachBenchmark(b, func(b *testing.B, d *db.DB) {
-		owner, err := accounts.New(d).SignUp(b.Context(), model.SignupsOpen, model.Account{Name: "a"},
-			model.User{Email: "a@example.com", PasswordHash: "-"})
-		testkit.NoError(b, err)
+		w := world.New(b, d)
+		account := w.Account("a")
 
 		counts := make(map[ingest.RejectionKey]int64)
 		for i := range 100 {
-			site, err := sites.New(d).Sites.CreateSite(b.Context(), model.Site{AccountID: owner.AccountID, SiteKey: model.NewSiteKey(),
-				Domain: fmt.Sprintf("%d.example", i), Plan: model.PlanFree})
-			testkit.NoError(b, err)
-
+			site := w.Site(fmt.Sprintf("%d.example", i), world.Of(account))
 			counts[ingest.RejectionKey{SiteID: site.ID, Day: 20777, Endpoint: "collect", Code: "bot"}] = 7
 		}
 

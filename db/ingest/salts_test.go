@@ -22,6 +22,7 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/pgserver"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 var saltDay = model.At(time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)).Day()
@@ -251,7 +252,7 @@ func TestBackupHasNoSalts(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	salt := daySalt(t, d, saltDay)
-	site := dbtest.NewOwnSite(t, d, "example.com")
+	site := world.New(t, d).Site("example.com")
 
 	file := filepath.Join(t.TempDir(), "it's a backup.sqlite")
 	testkit.NoError(t, files.New(d).BackUp(t.Context(), file))

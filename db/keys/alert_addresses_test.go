@@ -8,6 +8,8 @@ import (
 	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // TestRotationResealsChannels checks that the new key alone opens the addresses and secrets of
@@ -23,24 +25,20 @@ func TestRotationResealsChannels(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		owner := dbtest.NewUser(t, a, "owner@example.com")
+		owner := world.New(t, a).User("owner@example.com")
 		address, secret, other := "https://hook.example/one", "the secret of a channel", "https://hook.example/two"
 		create := func(kind model.AlertChannelKind, secrets alerts.Secrets) int64 {
 			t.Helper()
 			channel, err := alerts.NewChannels(a).Create(t.Context(), model.AlertChannel{
 				AccountID: owner.AccountID, Kind: kind, Name: "ops", Language: model.English, Events: []model.AlertEvent{},
 			}, secrets, nil, now)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			return channel.ID
 		}
 		damaged := create(model.ChannelSlack, alerts.Secrets{Address: &other})
 		signed := create(model.ChannelWebhook, alerts.Secrets{Address: &address, Signing: &secret})
 		unsigned := create(model.ChannelTeams, alerts.Secrets{Address: &other})
-		if err := dbtest.Exec(a, "UPDATE alert_channels SET address = ? WHERE id = ?", []byte("damaged"), damaged); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(a, "UPDATE alert_channels SET address = ? WHERE id = ?", []byte("damaged"), damaged))
 
 		for range 2 {
 			if _, err := keys.New(keyHolder(t, databaseURL, "b", "a")).RotateApplicationKey(t.Context(), now); err != nil {
@@ -52,9 +50,7 @@ func TestRotationResealsChannels(t *testing.T) {
 		sealed := func(id int64) *model.AlertChannel {
 			t.Helper()
 			channel, err := alerts.NewChannels(b).Channel(t.Context(), owner.AccountID, id)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			return channel
 		}
 		for _, test := range []struct {

@@ -14,6 +14,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // keyHolder opens a database like a process that holds the given application keys.
@@ -21,9 +23,7 @@ func keyHolder(t *testing.T, databaseURL string, keys ...string) *db.DB {
 	t.Helper()
 
 	d, err := db.Open(databaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	t.Cleanup(func() { d.Close() })
 	var previous []model.ApplicationKey
@@ -116,36 +116,22 @@ func TestRotationReseals(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		site := dbtest.NewOwnSite(t, a, "first.example")
+		site := world.New(t, a).Site("first.example")
 		var siteIDs []model.SiteID
 		for i := range 3 {
-			made, err := sites.New(a).Sites.CreateSite(t.Context(), model.Site{AccountID: site.AccountID, SiteKey: model.NewSiteKey(), Domain: fmt.Sprintf("s%d.example", i),
-				Name: "s", Plan: model.PlanFree, MonthlyPageviews: 1000, CreatedAt: now})
-			if err != nil {
-				t.Fatal(err)
-			}
-
-			siteIDs = append(siteIDs, made.ID)
 			secret := fmt.Sprintf("the secret of site %d", i)
-			if err := sites.New(a).Sites.SetConversionWebhook(t.Context(), site.AccountID, made.ID, "https://s.example/hook", &secret, model.ChangedBy{At: now}); err != nil {
-				t.Fatal(err)
-			}
+			made := world.New(t, a).Site(fmt.Sprintf("s%d.example", i), world.Of(site.AccountID), world.WebhookAt("https://s.example/hook", &secret))
+			siteIDs = append(siteIDs, made.ID)
 		}
 
 		// The first site's earlier secret signs in addition.
 		old := "the second secret of site 0"
-		if err := sites.New(a).Sites.SetWebhookSecret(t.Context(), site.AccountID, siteIDs[0], &old, model.ChangedBy{At: now}); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, sites.New(a).Sites.SetWebhookSecret(t.Context(), site.AccountID, siteIDs[0], &old, model.ChangedBy{At: now}))
 		current := "the secret of site 0"
-		if err := sites.New(a).Sites.SetWebhookSecret(t.Context(), site.AccountID, siteIDs[0], &current, model.ChangedBy{At: now}); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, sites.New(a).Sites.SetWebhookSecret(t.Context(), site.AccountID, siteIDs[0], &current, model.ChangedBy{At: now}))
 
 		damaged := siteIDs[1]
-		if err := dbtest.Exec(a, "UPDATE sites SET conversion_webhook_secret = ? WHERE id = ?", []byte("damaged"), damaged); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(a, "UPDATE sites SET conversion_webhook_secret = ? WHERE id = ?", []byte("damaged"), damaged))
 		if _, err := accounts.New(a).SignIns.Begin(t.Context(), now, accounts.SignInLimit{Key: []byte("x"), Free: 1, Cap: time.Minute}); err != nil {
 			t.Fatal(err)
 		}
@@ -155,9 +141,7 @@ func TestRotationReseals(t *testing.T) {
 		link, err := sites.New(a).Objects.CreateSharedLink(t.Context(), site.AccountID, model.SharedLink{
 			SiteID: site.ID, Name: "link", TokenHash: model.HashToken(token), Token: token, CreatedAt: now,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		result, err := keys.New(keyHolder(t, databaseURL, "b", "a")).RotateApplicationKey(t.Context(), now)
 		if err != nil || result.Resealed != 3 || !slices.Equal(result.Unreadable, []model.SiteID{damaged}) || result.Already {
@@ -221,21 +205,12 @@ func totpUser(t *testing.T, d *db.DB, now model.Instant) model.UserID {
 	t.Helper()
 
 	store := accounts.New(d)
-	user, err := store.SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "A", CreatedAt: now},
-		model.User{Email: "totp@example.com", PasswordHash: "hash", CreatedAt: now})
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	if err := store.SecondFactors.StartTOTP(t.Context(), user.ID, "hash", []byte("true"), now); err != nil {
-		t.Fatal(err)
-	}
+	user := world.New(t, d).User("totp@example.com")
+	testkit.NoError(t, store.SecondFactors.StartTOTP(t.Context(), user.ID, "hash", []byte("true"), now))
 	if _, err := store.SecondFactors.ConfirmTOTP(t.Context(), user.ID, 1, nil, accounts.FactorChange{At: now}); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.SecondFactors.StartTOTP(t.Context(), user.ID, "hash", []byte("false"), now); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, store.SecondFactors.StartTOTP(t.Context(), user.ID, "hash", []byte("false"), now))
 
 	return user.ID
 }

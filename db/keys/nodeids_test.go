@@ -8,6 +8,7 @@ import (
 	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestNodeIDsAreShared checks that processes that start at the same time return the same ids, and
@@ -39,15 +40,11 @@ func TestNodeIDsAreShared(t *testing.T) {
 
 		// This process has no application key.
 		later, err := db.Open(databaseURL)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		defer later.Close()
 
 		nodes, err := keys.New(later).NodeIDs(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		for i, id := range ids {
 			if want := nodes.Of(nodeid.Site, 1); id != want {
@@ -55,9 +52,7 @@ func TestNodeIDsAreShared(t *testing.T) {
 			}
 		}
 
-		if err := dbtest.Exec(first, "UPDATE settings SET value = ? WHERE name = 'node_id_key'", "00"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(first, "UPDATE settings SET value = ? WHERE name = 'node_id_key'", "00"))
 		if _, err := keys.New(dbtest.Open(t, databaseURL)).NodeIDs(t.Context()); err == nil {
 			t.Error("a damaged key is accepted")
 		}

@@ -8,6 +8,8 @@ import (
 	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // TestRotationResealsProviders checks that the new key alone opens the client secret of an
@@ -23,7 +25,7 @@ func TestRotationResealsProviders(t *testing.T) {
 		}
 
 		secret := "the client secret"
-		owner := dbtest.NewUser(t, a, "owner@corp.example")
+		owner := world.New(t, a).User("owner@corp.example")
 		_, err := accounts.New(a).Providers.Set(t.Context(), owner, accounts.ProviderChange{
 			Provider: model.AccountProvider{
 				Issuer: "https://login.example", ClientID: "c", Domain: "corp.example", DefaultRole: model.RoleViewer,
@@ -31,9 +33,7 @@ func TestRotationResealsProviders(t *testing.T) {
 			},
 			Secret: &secret,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		for range 2 {
 			if _, err := keys.New(keyHolder(t, databaseURL, "b", "a")).RotateApplicationKey(t.Context(), now); err != nil {

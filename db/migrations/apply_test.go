@@ -11,6 +11,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/migrations"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
@@ -18,9 +19,7 @@ func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
 func TestMigrateTwiceChangesNothing(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		if err := migrations.Apply(t.Context(), d); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, migrations.Apply(t.Context(), d))
 		schema, err := migrations.ReadSchema(t.Context(), d)
 		if err != nil || len(schema.Pending) != 0 || len(schema.Unknown) != 0 || schema.TooNew() {
 			t.Fatalf("schema %+v, error %v; want that of this program", schema, err)
@@ -58,9 +57,7 @@ func TestSchemaOfAnEmptyDatabase(t *testing.T) {
 	t.Parallel()
 	dbtest.EachEmptyURL(t, func(t *testing.T, databaseURL string) {
 		d, err := db.Open(databaseURL)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		defer d.Close()
 
 		if schema, err := migrations.ReadSchema(t.Context(), d); err == nil {
@@ -83,14 +80,10 @@ func TestMigrateRefusesAnEarlierBuild(t *testing.T) {
 				"CREATE TABLE visits (site_id bigint NOT NULL, id bigint NOT NULL, PRIMARY KEY (site_id, id))",
 				"INSERT INTO visits (site_id, id) VALUES (1, 2)",
 			} {
-				if err := dbtest.Exec(d, statement); err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, dbtest.Exec(d, statement))
 			}
 			before, err := migrations.Objects(t.Context(), d)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 
 			_, schemaErr := migrations.ReadSchema(t.Context(), d)
 			for _, err := range []error{migrations.Apply(t.Context(), d), schemaErr} {

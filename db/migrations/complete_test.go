@@ -12,6 +12,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/migrations"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 var updateObjects = flag.Bool("update", false, "rewrite the lists of tables in db/migrations/objects")
@@ -22,16 +23,12 @@ func TestObjects(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		names, err := migrations.Objects(t.Context(), d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		path := filepath.Join("objects", d.Dialect()+".txt")
 		text := strings.Join(names, "\n") + "\n"
 		if *updateObjects {
-			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 		}
 
 		listed, err := os.ReadFile(path)

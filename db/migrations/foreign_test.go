@@ -8,6 +8,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/migrations"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestForeign checks that a database of another program is refused and not changed, also if a table
@@ -23,9 +24,7 @@ func TestForeign(t *testing.T) {
 	} {
 		dbtest.EachEmptyURL(t, func(t *testing.T, databaseURL string) {
 			d, err := db.Open(databaseURL)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			t.Cleanup(func() { _ = d.Close() })
 			for statement := range strings.SplitSeq(test.tables, "; ") {
 				if _, err := d.Write.ExecContext(t.Context(), statement); err != nil {
@@ -33,9 +32,7 @@ func TestForeign(t *testing.T) {
 				}
 			}
 			before, err := migrations.Objects(t.Context(), d)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 
 			_, schemaErr := migrations.ReadSchemaOrEmpty(t.Context(), d)
 			for _, err := range []error{migrations.Apply(t.Context(), d), schemaErr} {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func TestRender(t *testing.T) {
@@ -72,9 +74,7 @@ func TestMigrationsNameTheOldestProgram(t *testing.T) {
 
 	for _, path := range paths {
 		text, err := migrationFiles.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		first, _, _ := strings.Cut(string(text), "\n")
 		oldest, ok := strings.CutPrefix(first, oldestProgramComment)

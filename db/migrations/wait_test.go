@@ -10,6 +10,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/migrations"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // The first migration of the sets of these tests. It creates what the marks of later ones need.
@@ -36,14 +37,10 @@ func TestMigrationWaitsForATableInShortSteps(t *testing.T) {
 	t.Parallel()
 	databaseURL := dbtest.EmptyPostgresURL(t)
 	d := dbtest.Open(t, databaseURL)
-	if err := migrations.ApplySet(t.Context(), d, set(nil)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, migrations.ApplySet(t.Context(), d, set(nil)))
 
 	reader, err := d.Write.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if _, err := reader.ExecContext(t.Context(), "SELECT count(*) FROM shops"); err != nil {
 		t.Fatal(err)
 	}
@@ -68,9 +65,7 @@ func TestMigrationWaitsForATableInShortSteps(t *testing.T) {
 	default:
 	}
 
-	if err := reader.Rollback(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, reader.Rollback())
 	if err := <-migrated; err != nil {
 		t.Errorf("after the read: %v", err)
 	}
@@ -83,9 +78,7 @@ func waitForLock(t *testing.T, d *db.DB) {
 		var waits bool
 		err := d.Write.NewRaw("SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE datname = current_database() "+
 			"AND wait_event_type = 'Lock' AND wait_event = 'relation')").Scan(t.Context(), &waits)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if waits {
 			return
 		}
@@ -103,9 +96,7 @@ CREATE TABLE visits_1 PARTITION OF visits FOR VALUES FROM (0) TO (10);
 CREATE TABLE visits_2 PARTITION OF visits FOR VALUES FROM (10) TO (20);
 INSERT INTO visits SELECT i, i % 20 FROM generate_series(1, 1000) AS i;
 INSERT INTO shops SELECT i, 'Ulm' FROM generate_series(1, 1000) AS i;`}
-	if err := migrations.ApplySet(t.Context(), d, set(before)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, migrations.ApplySet(t.Context(), d, set(before)))
 
 	// A unique index over equal values fails and leaves an invalid index.
 	const comment = "-- outside of a transaction\n"
@@ -118,9 +109,7 @@ INSERT INTO shops SELECT i, 'Ulm' FROM generate_series(1, 1000) AS i;`}
 	// A transaction that writes both tables stays open: it does not stop the lock of the tables'
 	// indexes, which writers share, and CREATE INDEX CONCURRENTLY waits for its end.
 	writer, err := d.Write.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	for _, statement := range []string{"INSERT INTO shops VALUES (0, 'Ulm')", "INSERT INTO visits_1 VALUES (0, 1)"} {
 		if _, err := writer.ExecContext(t.Context(), statement); err != nil {
 			t.Fatal(err)
@@ -140,12 +129,8 @@ CREATE INDEX @concurrently IF NOT EXISTS visits_site
 	if _, err := d.DataWrite.ExecContext(t.Context(), "INSERT INTO shops VALUES (-1, 'Bonn')"); err != nil {
 		t.Errorf("write while the index is built: %v", err)
 	}
-	if err := writer.Commit(); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-migrated; err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, writer.Commit())
+	testkit.NoError(t, <-migrated)
 
 	var valid []string
 	err = d.Write.NewRaw("SELECT indexrelid::regclass::text FROM pg_index JOIN pg_class ON oid = indexrelid "+
@@ -167,9 +152,7 @@ func waitForIndex(t *testing.T, d *db.DB, name string) {
 	t.Helper()
 	for {
 		var exists bool
-		if err := d.Write.NewRaw("SELECT to_regclass(?) IS NOT NULL", name).Scan(t.Context(), &exists); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, d.Write.NewRaw("SELECT to_regclass(?) IS NOT NULL", name).Scan(t.Context(), &exists))
 		if exists {
 			return
 		}
@@ -207,9 +190,7 @@ func TestMigrateWithoutRights(t *testing.T) {
 	t.Parallel()
 	databaseURL := dbtest.EmptyPostgresURL(t)
 	d := dbtest.Open(t, databaseURL)
-	if err := migrations.Apply(t.Context(), d); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, migrations.Apply(t.Context(), d))
 
 	restricted := dbtest.Open(t, dbtest.RestrictedURL(t, databaseURL))
 	if _, err := restricted.Write.ExecContext(t.Context(), "CREATE TABLE x (i int)"); err == nil {

@@ -12,14 +12,13 @@ import (
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/nodeid"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func nodeIDs(t testing.TB, key string) *nodeid.IDs {
 	t.Helper()
 	ids, err := nodeid.New(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return ids
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // TestQuotaAlerts checks that each notice of a quota is one alert, however often and concurrently
@@ -18,9 +19,9 @@ func TestQuotaAlerts(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		wants := func(c *model.AlertChannel) { c.Events = []model.AlertEvent{model.AlertQuota} }
-		live, paused := dbtest.OutboxSite(t, d, "live.example"), dbtest.OutboxSite(t, d, "paused.example")
-		deleted, unwanted := dbtest.OutboxSite(t, d, "deleted.example"), dbtest.OutboxSite(t, d, "unwanted.example")
-		suspended := dbtest.OutboxSite(t, d, "suspended.example")
+		live, paused := world.New(t, d).Site("live.example", world.Webhook), world.New(t, d).Site("paused.example", world.Webhook)
+		deleted, unwanted := world.New(t, d).Site("deleted.example", world.Webhook), world.New(t, d).Site("unwanted.example", world.Webhook)
+		suspended := world.New(t, d).Site("suspended.example", world.Webhook)
 		for _, site := range []*model.Site{live, paused, deleted, suspended} {
 			insertChannel(t, d, site, wants)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // insertChannel stores a channel of the kind webhook that wants page view drops, as change leaves
@@ -75,7 +76,7 @@ func messagesOf(t *testing.T, d *db.DB, channelID int64) (texts []string) {
 func TestQueueAlert(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site, other := dbtest.OutboxSite(t, d, "shop.example"), dbtest.OutboxSite(t, d, "other.example")
+		site, other := world.New(t, d).Site("shop.example", world.Webhook), world.New(t, d).Site("other.example", world.Webhook)
 		now := dbtest.Noon
 		quiet := model.QuietHours{From: 11 * 60, To: 14 * 60, Zone: "UTC"}
 
@@ -134,7 +135,7 @@ func TestQueueAlert(t *testing.T) {
 func TestOneOpenAlert(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := dbtest.OutboxSite(t, d, "shop.example")
+		site := world.New(t, d).Site("shop.example", world.Webhook)
 		insert := func(change func(*model.Alert)) error {
 			alert := model.Alert{AccountID: site.AccountID, Event: model.AlertQuota, BeganAt: 1, SeenAt: 1}
 			change(&alert)
@@ -163,7 +164,7 @@ func TestOneOpenAlert(t *testing.T) {
 func TestAlertsOfOperators(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := dbtest.OutboxSite(t, d, "shop.example")
+		site := world.New(t, d).Site("shop.example", world.Webhook)
 		user := func(email string, operator bool) (id model.UserID) {
 			u := model.User{Email: email, Operator: operator, Language: model.English, CreatedAt: 1}
 			if _, err := d.Write.NewInsert().Model(&u).Exec(t.Context()); err != nil {
@@ -200,7 +201,7 @@ func TestAlertsOfOperators(t *testing.T) {
 func TestChannelMessagesAreBounded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := dbtest.OutboxSite(t, d, "shop.example")
+		site := world.New(t, d).Site("shop.example", world.Webhook)
 		channel := insertChannel(t, d, site, func(c *model.AlertChannel) { c.Events = []model.AlertEvent{model.AlertNewSignIn} })
 		now := dbtest.Noon
 		signIn := func(at model.Instant) int {
@@ -303,7 +304,7 @@ func TestEndFollowsBeginning(t *testing.T) {
 			{"failed for good", gone, false, "begun failed"},
 			{"fails for good later", gone, true, "begun failed"},
 		} {
-			site := dbtest.OutboxSite(t, d, fmt.Sprintf("shop%d.example", i))
+			site := world.New(t, d).Site(fmt.Sprintf("shop%d.example", i), world.Webhook)
 			alert, leased := begunAndLeased(t, d, site, func(*model.AlertChannel) {})
 			end := func() {
 				queueAlert(t, d, alert, model.AlertEnded, dbtest.Noon.Add(time.Second))
@@ -332,7 +333,7 @@ func TestEndFollowsBeginning(t *testing.T) {
 func TestQuietRetries(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site, other := dbtest.OutboxSite(t, d, "shop.example"), dbtest.OutboxSite(t, d, "mail.example")
+		site, other := world.New(t, d).Site("shop.example", world.Webhook), world.New(t, d).Site("mail.example", world.Webhook)
 		quiet := model.QuietHours{From: 12*60 + 1, To: 14 * 60, Zone: "UTC"}
 		_, leased := begunAndLeased(t, d, site, func(c *model.AlertChannel) { c.Quiet = quiet })
 		fail := func(leased *outbox.Leased, at model.Instant) {
@@ -381,7 +382,7 @@ func TestQuietRetries(t *testing.T) {
 func TestMailsAfterAFault(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := dbtest.OutboxSite(t, d, "shop.example")
+		site := world.New(t, d).Site("shop.example", world.Webhook)
 		insertChannel(t, d, site, func(c *model.AlertChannel) { c.Kind = model.ChannelEmail })
 		for i := range 3 {
 			alert := &model.Alert{AccountID: site.AccountID, Event: model.AlertTrafficDrop, Subject: fmt.Sprint(i), BeganAt: 1, SeenAt: 1}
@@ -402,7 +403,7 @@ func TestChannelIsLockedFirst(t *testing.T) {
 		if !d.IsPostgres() {
 			return
 		}
-		site := dbtest.OutboxSite(t, d, "shop.example")
+		site := world.New(t, d).Site("shop.example", world.Webhook)
 		_, leased := begunAndLeased(t, d, site, func(*model.AlertChannel) {})
 
 		finished := make(chan error, 1)
@@ -441,7 +442,7 @@ func TestChannelIsLockedFirst(t *testing.T) {
 func TestBacklogOfMessages(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site, now := dbtest.OutboxSite(t, d, "shop.example"), dbtest.Noon
+		site, now := world.New(t, d).Site("shop.example", world.Webhook), dbtest.Noon
 		insertChannel(t, d, site, func(c *model.AlertChannel) { c.SiteID = site.ID })
 		insertChannel(t, d, site, func(c *model.AlertChannel) {
 			c.Quiet = model.QuietHours{From: 11 * 60, To: 14 * 60, Zone: "UTC"}

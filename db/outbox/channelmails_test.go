@@ -10,6 +10,7 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // addMail stores a mail of an account to an address, and returns its id.
@@ -29,7 +30,7 @@ func addMail(t *testing.T, d *db.DB, accountID model.AccountID, address, kind, s
 func TestMailsOfAStoppedChannel(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := dbtest.OutboxSite(t, d, "shop.example")
+		site := world.New(t, d).Site("shop.example", world.Webhook)
 		email := func(c *model.AlertChannel) { c.Kind = model.ChannelEmail }
 		stopped, other := insertChannel(t, d, site, email), insertChannel(t, d, site, email)
 		message := func(channel int64, mail string) (mailID int64) {
@@ -69,7 +70,7 @@ func TestMailsOfAStoppedChannel(t *testing.T) {
 func TestDeleteMailsTo(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site, other := dbtest.OutboxSite(t, d, "shop.example"), dbtest.OutboxSite(t, d, "other.example")
+		site, other := world.New(t, d).Site("shop.example", world.Webhook), world.New(t, d).Site("other.example", world.Webhook)
 		const address = "person@example.org"
 		want := []int64{
 			addMail(t, d, site.AccountID, address, model.MailAlert, model.MailPending),

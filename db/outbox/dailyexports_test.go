@@ -15,6 +15,7 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // dayEvents stores n events of a day, up to three at the same time.
@@ -59,7 +60,7 @@ func TestFailingPlan(t *testing.T) {
 		today := dbtest.Noon.Day()
 		siteList := make([]*model.Site, 5)
 		for i := range siteList {
-			siteList[i] = dbtest.OutboxSite(t, d, fmt.Sprintf("shop%d.example", i))
+			siteList[i] = world.New(t, d).Site(fmt.Sprintf("shop%d.example", i), world.Webhook)
 			err := sites.New(d).Sites.SetDailyExportWebhook(t.Context(), siteList[i].AccountID, siteList[i].ID, "https://shop.example/daily", model.ChangedBy{At: dbtest.Noon})
 			testkit.NoError(t, err)
 
@@ -108,7 +109,7 @@ func TestFailingPlan(t *testing.T) {
 func TestPlanDailyExports(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site, silent := dbtest.OutboxSite(t, d, "shop.example"), dbtest.OutboxSite(t, d, "silent.example")
+		site, silent := world.New(t, d).Site("shop.example", world.Webhook), world.New(t, d).Site("silent.example", world.Webhook)
 		today := dbtest.Noon.Day()
 
 		// Events of the day before the webhook was set are not exported.
@@ -200,7 +201,7 @@ func TestPlanDailyExports(t *testing.T) {
 func TestSetDailyExportWebhook(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := dbtest.OutboxSite(t, d, "shop.example")
+		site := world.New(t, d).Site("shop.example", world.Webhook)
 		day := time.Duration(24) * time.Hour
 		for _, step := range []struct {
 			address string

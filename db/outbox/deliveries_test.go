@@ -19,6 +19,7 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 const lease = time.Minute
@@ -46,7 +47,7 @@ func conversions(site *model.Site) model.Lane {
 func TestLeasesAreExact(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := dbtest.OutboxSite(t, d, "shop.example")
+		site := world.New(t, d).Site("shop.example", world.Webhook)
 		const n = 20
 		for range n {
 			pending(t, d, site.ID, model.DeliveryConversion, dbtest.Noon)
@@ -98,7 +99,7 @@ func TestLeasesAreExact(t *testing.T) {
 func TestDeadWorkers(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := dbtest.OutboxSite(t, d, "shop.example")
+		site := world.New(t, d).Site("shop.example", world.Webhook)
 		now := dbtest.Noon
 		for range 2 {
 			id := pending(t, d, site.ID, model.DeliveryConversion, now)
@@ -142,7 +143,7 @@ func TestDeadWorkers(t *testing.T) {
 func TestLateResults(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := dbtest.OutboxSite(t, d, "shop.example")
+		site := world.New(t, d).Site("shop.example", world.Webhook)
 		for _, test := range []struct {
 			first, second string // classes; the first one's result comes last
 			want          string
@@ -190,7 +191,7 @@ func TestLateResults(t *testing.T) {
 func TestRedeliver(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site, other := dbtest.OutboxSite(t, d, "shop.example"), dbtest.OutboxSite(t, d, "other.example")
+		site, other := world.New(t, d).Site("shop.example", world.Webhook), world.New(t, d).Site("other.example", world.Webhook)
 		for _, test := range []struct {
 			state, class string
 			want         string
@@ -253,9 +254,9 @@ func TestRedeliver(t *testing.T) {
 func TestDueLanes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		owner := dbtest.NewUser(t, d, "owner@example.com")
+		owner := world.New(t, d).User("owner@example.com")
 		for site := model.SiteID(1); site <= 6; site++ {
-			if got := dbtest.NewSite(t, d, owner.AccountID, fmt.Sprintf("%d.example", site)).ID; got != site {
+			if got := world.New(t, d).Site(fmt.Sprintf("%d.example", site), world.Of(owner.AccountID)).ID; got != site {
 				t.Fatalf("site %d has the id %d", site, got)
 			}
 		}
@@ -398,7 +399,7 @@ func TestWebhookSecretAtRest(t *testing.T) {
 	t.Parallel()
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		d := dbtest.Open(t, databaseURL)
-		site, other := dbtest.OutboxSite(t, d, "shop.example"), dbtest.OutboxSite(t, d, "other.example")
+		site, other := world.New(t, d).Site("shop.example", world.Webhook), world.New(t, d).Site("other.example", world.Webhook)
 		sealed := func(id model.SiteID) []byte {
 			t.Helper()
 			rows, err := dbtest.Rows[model.Site](d, "SELECT * FROM sites WHERE id = ?", id)

@@ -8,6 +8,7 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // TestHeldSitesWait checks that the deliveries and daily exports of a deleted site and of a
@@ -15,7 +16,7 @@ import (
 func TestHeldSitesWait(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site, other := dbtest.OutboxSite(t, d, "shop.example"), dbtest.OutboxSite(t, d, "other.example")
+		site, other := world.New(t, d).Site("shop.example", world.Webhook), world.New(t, d).Site("other.example", world.Webhook)
 		store := outbox.New(d)
 		day := dbtest.Noon.Day()
 		exec := func(statement string, args ...any) {

@@ -22,6 +22,7 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // outgoing is a kind of rows, as the tests of the machine use it.
@@ -147,7 +148,7 @@ VALUES (?, 'owner@shop.example', 'test', '{"a": 1}', 'pending', 0, ?, ?) RETURNI
 func TestMachine(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := dbtest.OutboxSite(t, d, "shop.example")
+		site := world.New(t, d).Site("shop.example", world.Webhook)
 		channel := insertChannel(t, d, site, func(*model.AlertChannel) {})
 		for _, kind := range kindsOf(t, d, site, channel) {
 			t.Run(kind.name, func(t *testing.T) {
@@ -218,7 +219,7 @@ func TestMachine(t *testing.T) {
 func TestPostpone(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site, quiet := dbtest.OutboxSite(t, d, "shop.example"), model.QuietHours{From: 11 * 60, To: 13 * 60, Zone: "UTC"}
+		site, quiet := world.New(t, d).Site("shop.example", world.Webhook), model.QuietHours{From: 11 * 60, To: 13 * 60, Zone: "UTC"}
 		channel := insertChannel(t, d, site, func(c *model.AlertChannel) { c.Quiet = quiet })
 		kinds := kindsOf(t, d, site, channel)
 		delivery, message := &kinds[0], &kinds[1]
@@ -253,7 +254,7 @@ func TestPostpone(t *testing.T) {
 func TestRedeliverKinds(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := dbtest.OutboxSite(t, d, "shop.example")
+		site := world.New(t, d).Site("shop.example", world.Webhook)
 		channel := insertChannel(t, d, site, func(*model.AlertChannel) {})
 		kinds := kindsOf(t, d, site, channel)
 		for i, again := range []func(id int64, now model.Instant) error{
@@ -298,7 +299,7 @@ func TestListPages(t *testing.T) {
 		var want [2]map[int64][]int64
 		want[0], want[1] = map[int64][]int64{}, map[int64][]int64{}
 		for _, domain := range []string{"shop.example", "other.example"} {
-			site := dbtest.OutboxSite(t, d, domain)
+			site := world.New(t, d).Site(domain, world.Webhook)
 			channel := insertChannel(t, d, site, func(*model.AlertChannel) {})
 			kinds := kindsOf(t, d, site, channel)
 			for i, owner := range []int64{int64(site.ID), channel} {
@@ -413,7 +414,7 @@ func TestKillBetweenLeaseAndRecord(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		t.Parallel()
 		d := dbtest.Open(t, databaseURL)
-		site := dbtest.OutboxSite(t, d, "shop.example")
+		site := world.New(t, d).Site("shop.example", world.Webhook)
 		channel := insertChannel(t, d, site, func(*model.AlertChannel) {})
 		kinds := kindsOf(t, d, site, channel)
 

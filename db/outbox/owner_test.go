@@ -13,6 +13,7 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // TestRedeliveriesAreBounded checks the limit of manual redeliveries, and that the last attempts
@@ -20,7 +21,7 @@ import (
 func TestRedeliveriesAreBounded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site, other := dbtest.OutboxSite(t, d, "shop.example"), dbtest.OutboxSite(t, d, "other.example")
+		site, other := world.New(t, d).Site("shop.example", world.Webhook), world.New(t, d).Site("other.example", world.Webhook)
 		id := pending(t, d, site.ID, model.DeliveryConversion, dbtest.Noon)
 		now := dbtest.Noon
 		attempt := func() {
@@ -82,7 +83,7 @@ VALUES (?, ?, 1, false, 1, 5, 500, 'server_error', '')`, other.ID, id))
 func TestTestWebhooksAreLimited(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site, other := dbtest.OutboxSite(t, d, "shop.example"), dbtest.OutboxSite(t, d, "other.example")
+		site, other := world.New(t, d).Site("shop.example", world.Webhook), world.New(t, d).Site("other.example", world.Webhook)
 		now := dbtest.Noon
 		var made atomic.Int64
 

@@ -14,6 +14,7 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // TestSiteQuotaNotices checks that a site's month has one notice at 80 % and one at 100 % of each
@@ -23,9 +24,9 @@ func TestSiteQuotaNotices(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		at := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
-		site := dbtest.OutboxSite(t, d, "shop.example")
+		site := world.New(t, d).Site("shop.example", world.Webhook)
 
-		deleted := dbtest.OutboxSite(t, d, "deleted.example")
+		deleted := world.New(t, d).Site("deleted.example", world.Webhook)
 		testkit.NoError(t, dbtest.Exec(d, "UPDATE sites SET deleted_at = 1 WHERE id = ?", deleted.ID))
 		testkit.NoError(t, dbtest.Exec(d, "INSERT INTO site_usage (site_id, month, used, reached) VALUES (?, 202611, 9, 100)", deleted.ID))
 
@@ -139,7 +140,7 @@ func shownNotice(n *outbox.QuotaNotice) string {
 func TestSiteQuotasReadMarks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := dbtest.OutboxSite(t, d, "shop.example")
+		site := world.New(t, d).Site("shop.example", world.Webhook)
 		add := func(first, last model.SiteID, noted int) {
 			t.Helper()
 			testkit.NoError(t, dbtest.Exec(d, `INSERT INTO site_usage (site_id, month, used, reached, noted)
@@ -177,10 +178,10 @@ func TestCaptchaQuotaNotices(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		at := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
-		account := dbtest.CaptchaAccount(t, d, "a")
+		account := world.New(t, d).Account("a")
 
 		for _, other := range []string{"unused", "unlimited", "newer"} {
-			id := dbtest.CaptchaAccount(t, d, other)
+			id := world.New(t, d).Account(other)
 			plan := map[string]model.CaptchaPlan{"unused": "FREE", "unlimited": model.CaptchaPlanEnterprise, "newer": "PRO_9M"}[other]
 			testkit.NoError(t, dbtest.Exec(d, "UPDATE accounts SET captcha_plan = ? WHERE id = ?", string(plan), id))
 

@@ -11,6 +11,7 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // setAddress sets or removes the conversion webhook of a site.
@@ -41,7 +42,7 @@ func statesOf(t *testing.T, d *db.DB, site *model.Site) string {
 func TestWaitForAddress(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site, other := dbtest.OutboxSite(t, d, "shop.example"), dbtest.OutboxSite(t, d, "other.example")
+		site, other := world.New(t, d).Site("shop.example", world.Webhook), world.New(t, d).Site("other.example", world.Webhook)
 		store, now := outbox.New(d), dbtest.Noon
 		next := func(now model.Instant) *outbox.Leased {
 			t.Helper()
@@ -107,7 +108,7 @@ func TestWaitForAddress(t *testing.T) {
 func TestWaitIsBounded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := dbtest.OutboxSite(t, d, "shop.example")
+		site := world.New(t, d).Site("shop.example", world.Webhook)
 		store, now := outbox.New(d), dbtest.Noon
 		setAddress(t, d, site, "", now)
 		waits := pending(t, d, site.ID, model.DeliveryConversion, now)
@@ -158,7 +159,7 @@ func TestWaitIsBounded(t *testing.T) {
 func TestLongBacklogsWait(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := dbtest.OutboxSite(t, d, "shop.example")
+		site := world.New(t, d).Site("shop.example", world.Webhook)
 		store, now := outbox.New(d), dbtest.Noon
 		setAddress(t, d, site, "", now)
 
@@ -194,7 +195,7 @@ SELECT ?, ? + n, 'conversion', 'lead', 'pending', 0, ?, ?, '{}' FROM numbers`, b
 func TestRepeatedDeliveriesDoNotWait(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := dbtest.OutboxSite(t, d, "shop.example")
+		site := world.New(t, d).Site("shop.example", world.Webhook)
 		store, now := outbox.New(d), dbtest.Noon
 		ended, open := pending(t, d, site.ID, model.DeliveryConversion, now), pending(t, d, site.ID, model.DeliveryConversion, now)
 		testkit.NoError(t, dbtest.Exec(d, "UPDATE deliveries SET state = 'failed' WHERE id = ?", ended))

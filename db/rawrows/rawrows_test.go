@@ -13,6 +13,7 @@ import (
 	"modernc.org/sqlite"
 
 	"github.com/tallygate/tallygate/db/rawrows"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // open returns a connection of the driver to an empty database.
@@ -20,13 +21,9 @@ func open(t *testing.T) driver.Conn {
 	t.Helper()
 
 	connector, err := sqlite.NewConnector("file:" + filepath.Join(t.TempDir(), "test.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	conn, err := connector.Connect(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	t.Cleanup(func() {
 		if err := conn.Close(); err != nil {
 			t.Error(err)

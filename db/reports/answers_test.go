@@ -20,6 +20,7 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/oracle"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // counted makes the fixture's store count its counts of reports.
@@ -46,9 +47,7 @@ var free = payer(func(int64) error { return nil })
 func (f *fixture) answer(r reports.Request) *reports.Answer {
 	f.t.Helper()
 	answer, err := f.reports.Answer(f.t.Context(), r, free)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testkit.NoError(f.t, err)
 	return answer
 }
 
@@ -186,7 +185,7 @@ func TestReportsPayInTheirTurn(t *testing.T) {
 func TestImportsEndSharedAnswers(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d, 1)
-		other := dbtest.NewSite(t, d, f.site.AccountID, "other.example")
+		other := world.New(t, d).Site("other.example", world.Of(f.site.AccountID))
 		f.storeVisits(startDay+1, 5)
 		f.work((startDay + 2).Start().Add(time.Hour))
 		counts := f.counted()
@@ -207,17 +206,13 @@ func TestImportsEndSharedAnswers(t *testing.T) {
 				t.Error("an import that is not complete ends a shared answer")
 			}
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		with := ask(f.site.ID)
 		if views(with) != views(before)+7 || ask(f.site.ID) != with {
 			t.Errorf("after an import: %d page views, want %d in a shared answer", views(with), views(before)+7)
 		}
-		if err := worker.UndoImport(t.Context(), f.site.ID, stored.ID, record); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, worker.UndoImport(t.Context(), f.site.ID, stored.ID, record))
 		if after := ask(f.site.ID); views(after) != views(before) {
 			t.Errorf("after the undo: %d page views, want %d", views(after), views(before))
 		}
@@ -261,9 +256,7 @@ func TestImportWhileAnAnswerIsCounted(t *testing.T) {
 		if got := ask(); got != 19 {
 			t.Errorf("during the import: %d page views, want 19 with the second import", got)
 		}
-		if err := reports.New(d).UndoImport(t.Context(), f.site.ID, second, record); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, reports.New(d).UndoImport(t.Context(), f.site.ID, second, record))
 		if got := ask(); got != 12 {
 			t.Errorf("after the undo: %d page views, want 12", got)
 		}
@@ -275,7 +268,7 @@ func TestImportWhileAnAnswerIsCounted(t *testing.T) {
 func TestQuestionsAreKeptApart(t *testing.T) {
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	f := newFixture(t, d, 1)
-	other := dbtest.NewSite(t, d, f.site.AccountID, "other.example")
+	other := world.New(t, d).Site("other.example", world.Of(f.site.AccountID))
 	f.store(f.site.ID, oracle.World(f.random, startDay, 3)...)
 	f.store(other.ID, oracle.World(f.random, startDay, 3)...)
 	f.work((startDay + 3).Start().Add(time.Hour))
@@ -297,9 +290,7 @@ func TestQuestionsAreKeptApart(t *testing.T) {
 	}
 	same := func(*asked, *scan.Query) {}
 	zone, err := time.LoadLocation("America/New_York")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	first := f.answer(question(same))
 	for name, change := range map[string]func(r *asked, q *scan.Query){

@@ -13,6 +13,7 @@ import (
 	"github.com/tallygate/tallygate/db/reports/segment"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/oracle"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // storeBusyDays stores days of n page views each, one in ten of them without engagement. n is at
@@ -39,9 +40,7 @@ SELECT ?, ? + i * 1000000, `+id+`, i / 3, 1, 0, false, '/a/path/of/usual/length/
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		b.Fatal(err)
-	}
+	testkit.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
@@ -75,12 +74,8 @@ func BenchmarkReport(b *testing.B) {
 	dbtest.EachBenchmark(b, func(b *testing.B, d *db.DB) {
 		f := newFixture(b, d, 1)
 		put := func(g *segment.Segment, err error) {
-			if err != nil {
-				b.Fatal(err)
-			}
-			if err := f.reports.PutSegment(b.Context(), f.site.ID, g); err != nil {
-				b.Fatal(err)
-			}
+			testkit.NoError(b, err)
+			testkit.NoError(b, f.reports.PutSegment(b.Context(), f.site.ID, g))
 		}
 
 		busy := oracle.NewBusy(1)

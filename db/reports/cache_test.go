@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestCacheSharesLoads checks that callers that wait get the value of the load in progress, also if
@@ -74,9 +75,7 @@ func TestCacheIsBounded(t *testing.T) {
 			loaded = true
 			return cached[int]{key, at, time.Second, bytes}, nil
 		}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		return loaded
 	}
 

@@ -14,6 +14,7 @@ import (
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/db/reports/segment"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // waysOf is a day of visits from "/" to a page of their own and back, each of a user id of its own.
@@ -49,16 +50,12 @@ func TestImportsAreNotFollowed(t *testing.T) {
 		own := f.report(following(2)).Results[0]
 
 		g, err := segment.Build(waysOf(startDay, 7))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		record := func(context.Context, *db.Tx, model.SiteID, map[string]any, map[string]any) error { return nil }
 		_, err = f.reports.Import(t.Context(), f.site.ID, &reports.Import{
 			Source: model.ImportUmami, First: startDay, Last: startDay, Visits: []*segment.Segment{g},
 		}, f.clock.now, record, func(float64) {})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		with := f.report(following(2)).Results[0]
 		if with.Totals.Visits != own.Totals.Visits+7 || own.Totals.Visits != 5 {

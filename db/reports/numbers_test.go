@@ -15,6 +15,7 @@ import (
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/db/reports/segment"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // vitals makes a day of events, each with a visit and a value of the property n.
@@ -100,7 +101,7 @@ func TestNumbersEqualSQL(t *testing.T) {
 		for n := range days {
 			f.store(f.site.ID, vitals(startDay+model.Day(n), randomNumbers(f.random, 1_700+n)))
 		}
-		other := dbtest.NewSite(t, d, f.site.AccountID, "other.example")
+		other := world.New(t, d).Site("other.example", world.Of(f.site.AccountID))
 		f.store(other.ID, vitals(startDay, []string{"123456789"}))
 
 		q := whole(days)

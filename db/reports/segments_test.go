@@ -9,15 +9,14 @@ import (
 	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/db/reports/segment"
 	"github.com/tallygate/tallygate/tools/oracle"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // FuzzUnpack changes the stored form of a segment, a plain and a compressed one. Its checksums must
 // notice.
 func FuzzUnpack(f *testing.F) {
 	g, err := segment.Build(oracle.NewBusy(1).Day(20_000, 300))
-	if err != nil {
-		f.Fatal(err)
-	}
+	testkit.NoError(f, err)
 	var forms [2][]byte
 	for i, below := range []int{0, 1 << 20} {
 		if forms[i], err = reports.PackColumns(g, below); err != nil {

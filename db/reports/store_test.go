@@ -22,6 +22,7 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/oracle"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 var startDay = dbtest.Start.Day()
@@ -453,9 +454,7 @@ func TestRollups(t *testing.T) {
 			Data            []byte
 		}
 		stored, err := dbtest.Rows[row](d, "SELECT first_day, chunk, data FROM report_segments")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		damage := func(which string) { f.exec("UPDATE report_segments SET data = ? WHERE "+which, []byte("damaged")) }
 		restore := func() {
 			for _, r := range stored {
@@ -476,9 +475,7 @@ func TestRollups(t *testing.T) {
 		fails("other figures", whole(2))
 
 		berlin, err := time.LoadLocation("Europe/Berlin")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		local := rollable(whole(2))
 		local.Zone = berlin
 		fails("another time zone", local)
@@ -544,7 +541,7 @@ func TestDeletion(t *testing.T) {
 		f.storeVisits(startDay, 3)
 		f.storeVisits(startDay+40, 3)
 		own := f.site
-		f.site = dbtest.NewSite(t, d, own.AccountID, "deleted.example")
+		f.site = world.New(t, d).Site("deleted.example", world.Of(own.AccountID))
 		f.storeVisits(startDay, 3)
 		f.work((startDay + 42).Start())
 

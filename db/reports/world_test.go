@@ -15,6 +15,8 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/oracle"
+	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // clock is the time of a test.
@@ -39,7 +41,7 @@ func newFixture(t testing.TB, d *db.DB, seed uint64) *fixture {
 	dbtest.SetClock(d, f.clock.Now)
 	f.rollUp = seed%3 != 1
 	f.restart()
-	f.site = dbtest.NewOwnSite(t, d, fmt.Sprintf("site%d.example", seed))
+	f.site = world.New(t, d).Site(fmt.Sprintf("site%d.example", seed))
 	return f
 }
 
@@ -53,17 +55,13 @@ func (f *fixture) restart() {
 
 func (f *fixture) exec(statement string, args ...any) {
 	f.t.Helper()
-	if err := dbtest.Exec(f.d, statement, args...); err != nil {
-		f.t.Fatal(err)
-	}
+	testkit.NoError(f.t, dbtest.Exec(f.d, statement, args...))
 }
 
 // store stores the rows of days, in the way ingestion does.
 func (f *fixture) store(siteID model.SiteID, days ...segment.Rows) {
 	f.t.Helper()
-	if err := oracle.Store(f.t.Context(), f.d, int64(siteID), days...); err != nil {
-		f.t.Fatal(err)
-	}
+	testkit.NoError(f.t, oracle.Store(f.t.Context(), f.d, int64(siteID), days...))
 }
 
 // work runs the worker's tasks at a time.
@@ -82,9 +80,7 @@ func (f *fixture) work(now model.Instant) {
 func (f *fixture) exported() []segment.Rows {
 	f.t.Helper()
 	days, err := oracle.Exported(f.t.Context(), f.d, int64(f.site.ID))
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testkit.NoError(f.t, err)
 	return days
 }
 
@@ -92,9 +88,7 @@ func (f *fixture) exported() []segment.Rows {
 func (f *fixture) report(periods ...*scan.Query) *reports.Answer {
 	f.t.Helper()
 	answer, err := f.reports.Report(f.t.Context(), reports.Request{SiteID: f.site.ID, Now: f.clock.now, Periods: periods})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testkit.NoError(f.t, err)
 	return answer
 }
 
@@ -135,9 +129,7 @@ func (f *fixture) states() map[int]int {
 	f.t.Helper()
 	type row struct{ State, N int }
 	rows, err := dbtest.Rows[row](f.d, "SELECT state, count(*) AS n FROM report_days WHERE site_id = ? GROUP BY state", f.site.ID)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testkit.NoError(f.t, err)
 	states := map[int]int{}
 	for _, r := range rows {
 		states[r.State] = r.N
@@ -157,17 +149,13 @@ const (
 func TestReportsEqualTheExport(t *testing.T) {
 	for i, z := range oracle.Zones {
 		day, err := model.ParseDay(z.Day)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if day.Start().Time().Year() < 2020 {
 			continue
 		}
 		t.Run(z.Name, func(t *testing.T) {
 			zone, err := time.LoadLocation(z.Name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			follow := func(t *testing.T, d *db.DB) { followWorld(t, newFixture(t, d, uint64(i)), zone, day) }
 			if i%3 == 0 {
 				dbtest.Each(t, follow)
@@ -181,25 +169,25 @@ func TestReportsEqualTheExport(t *testing.T) {
 func followWorld(t *testing.T, f *fixture, zone *time.Location, first model.Day) {
 	const days = 5
 	subject := []byte("user-a..........")[:16]
-	world := oracle.World(f.random, first, days)
-	for i := range world {
-		for j := range world[i].Visits {
-			if v := &world[i].Visits[j]; v.UserID != "" {
+	rows := oracle.World(f.random, first, days)
+	for i := range rows {
+		for j := range rows[i].Visits {
+			if v := &rows[i].Visits[j]; v.UserID != "" {
 				v.UserID = (v.UserID + "..........")[:16]
 			}
 		}
 	}
-	f.store(f.site.ID, world[:3]...)
+	f.store(f.site.ID, rows[:3]...)
 
 	// Rows of another site must not count.
-	other := dbtest.NewSite(t, f.d, f.site.AccountID, "other.example")
+	other := world.New(t, f.d).Site("other.example", world.Of(f.site.AccountID))
 	f.store(other.ID, oracle.World(f.random, first, days)...)
 
 	// The worker has not run yet.
 	f.clock.now = (first + 2).Start().Add(20 * time.Hour)
 	f.compare("from rows", zone, first, 2)
 
-	f.store(f.site.ID, world[3:]...)
+	f.store(f.site.ID, rows[3:]...)
 	f.work((first + days).Start().Add(time.Hour))
 	f.compare("built", zone, first, days)
 	f.check(true)
@@ -251,9 +239,7 @@ func (f *fixture) setZone(zone *time.Location) {
 	f.t.Helper()
 	name := zone.String()
 	err := sites.New(f.d).Sites.UpdateSite(f.t.Context(), f.site.AccountID, f.site.ID, sites.SiteUpdate{TimeZone: &name})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testkit.NoError(f.t, err)
 }
 
 // seal deletes the rows and compares what is left with reports of before, without users.

@@ -25,6 +25,7 @@ import (
 	"github.com/tallygate/tallygate/db/reports/segment"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 const megabyte = 1 << 20
@@ -234,9 +235,7 @@ func TestWorstDayOfEachPlan(t *testing.T) {
 		t.Run(string(c.plan), func(t *testing.T) {
 			peak := peakOf(c.most*megabyte, func() {
 				s, err := segment.BuildDay(t.Context(), startDay, 0, worst(c.hits))
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, err)
 				if got := s.Total(); int(got.Events) != c.hits {
 					t.Errorf("%d events, want %d", got.Events, c.hits)
 				}
@@ -277,7 +276,7 @@ func TestLongReportsGiveWay(t *testing.T) {
 		f := newFixture(t, d, 1)
 		f.storeVisits(startDay, 5_000)
 		f.clock.now = startDay.Start().Add(20 * time.Hour)
-		other := dbtest.NewSite(t, d, f.site.AccountID, "other.example")
+		other := world.New(t, d).Site("other.example", world.Of(f.site.AccountID))
 		waiting := reports.OneTurn(f.reports)
 
 		// The page views of the large day are read once two further reports wait. With one turn at

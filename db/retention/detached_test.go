@@ -10,6 +10,8 @@ import (
 	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // TestDetachedMonthsComeBack checks that detached months are not read, that Reattach restores them
@@ -19,11 +21,9 @@ func TestDetachedMonthsComeBack(t *testing.T) {
 	t.Parallel()
 	databaseURL := dbtest.PostgresURL(t)
 	d := dbtest.Open(t, databaseURL)
-	if err := retention.New(d).EnsurePartitions(t.Context(), day(2026, time.September, 1)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, retention.New(d).EnsurePartitions(t.Context(), day(2026, time.September, 1)))
 
-	site, gone := dbtest.NewOwnSite(t, d, "a.example"), dbtest.NewOwnSite(t, d, "b.example")
+	site, gone := world.New(t, d).Site("a.example"), world.New(t, d).Site("b.example")
 	for _, at := range []model.Instant{day(2026, time.August, 5), day(2026, time.September, 5), day(2026, time.November, 5)} {
 		storeAt(t, d, site.ID, at)
 	}
@@ -49,9 +49,7 @@ func TestDetachedMonthsComeBack(t *testing.T) {
 	// A late row creates the month's partition again, which retention then detaches as well.
 	storeAt(t, d, site.ID, day(2026, time.August, 6))
 
-	if err := retention.New(d).EnsurePartitions(t.Context(), now); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, retention.New(d).EnsurePartitions(t.Context(), now))
 
 	wantRows(t, d, "_202608", 1)
 
@@ -106,11 +104,9 @@ func TestDetachedMonthsComeBack(t *testing.T) {
 func TestNewestMonthsStay(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		if err := retention.New(d).EnsurePartitions(t.Context(), day(2026, time.September, 1)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, retention.New(d).EnsurePartitions(t.Context(), day(2026, time.September, 1)))
 
-		site := dbtest.NewOwnSite(t, d, "example.com")
+		site := world.New(t, d).Site("example.com")
 		for _, at := range []model.Instant{day(2025, time.September, 1), day(2026, time.August, 31), day(2026, time.September, 1), day(2026, time.November, 5)} {
 			storeAt(t, d, site.ID, at)
 		}
@@ -131,10 +127,8 @@ func TestTimesInTheFutureAreCorrected(t *testing.T) {
 		now := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 		ahead := now.Add(425 * 24 * time.Hour)
 
-		site := dbtest.NewOwnSite(t, d, "example.com")
-		if err := sites.New(d).Sites.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, "https://example.com/day", model.ChangedBy{At: ahead}); err != nil {
-			t.Fatal(err)
-		}
+		site := world.New(t, d).Site("example.com")
+		testkit.NoError(t, sites.New(d).Sites.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, "https://example.com/day", model.ChangedBy{At: ahead}))
 
 		const delivery = `INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body, claimed_until)
 			VALUES (1, ?, 'conversion', 'purchase', ?, 1, ?, ?, '{}', ?)`
@@ -152,9 +146,7 @@ func TestTimesInTheFutureAreCorrected(t *testing.T) {
 			{mail, []any{2, "pending", now.Add(4 * time.Hour)}},
 			{"INSERT INTO deleted_sites (site_id, deleted_at) VALUES (7, ?)", []any{ahead}},
 		} {
-			if err := dbtest.Exec(d, row.statement, row.args...); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, dbtest.Exec(d, row.statement, row.args...))
 		}
 
 		for _, want := range []int64{2, 0} {

@@ -13,6 +13,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 var (
@@ -31,9 +33,7 @@ type people struct {
 
 func (p *people) exec(query string, args ...any) {
 	p.t.Helper()
-	if err := dbtest.Exec(p.d, query, args...); err != nil {
-		p.t.Fatal(err)
-	}
+	testkit.NoError(p.t, dbtest.Exec(p.d, query, args...))
 }
 
 // visit stores a visit with a page view, a purchase and its deliveries: a pending delivery with an
@@ -92,15 +92,11 @@ func (p *people) dump() map[string][]string {
 		}
 
 		rows, err := dbtest.DumpWhere(p.d, table, "NOT ("+crowd+")")
-		if err != nil {
-			p.t.Fatal(err)
-		}
+		testkit.NoError(p.t, err)
 
 		if found {
 			counts, err := dbtest.Rows[int64](p.d, "SELECT count(*) FROM "+table+" WHERE "+crowd)
-			if err != nil {
-				p.t.Fatal(err)
-			}
+			testkit.NoError(p.t, err)
 
 			rows = append(rows, fmt.Sprint(counts, " of the crowd"))
 		}
@@ -114,10 +110,8 @@ func (p *people) dump() map[string][]string {
 
 func erasableSite(t *testing.T, d *db.DB, domain string) *model.Site {
 	t.Helper()
-	site := dbtest.NewOwnSite(t, d, domain)
-	if err := dbtest.Exec(d, "INSERT INTO site_usage (site_id, month, used) VALUES (?, 202611, 7)", site.ID); err != nil {
-		t.Fatal(err)
-	}
+	site := world.New(t, d).Site(domain)
+	testkit.NoError(t, dbtest.Exec(d, "INSERT INTO site_usage (site_id, month, used) VALUES (?, 202611, 7)", site.ID))
 	return site
 }
 
@@ -164,17 +158,13 @@ func TestEraseUser(t *testing.T) {
 		}
 
 		rows, err := dbtest.Dump(d, "transactions")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		slices.Sort(rows)
 		want["transactions"] = rows
 
 		e, err := retention.New(d).RequestErasure(t.Context(), site.AccountID, site.ID, subjectID, erasedAt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if _, err := retention.New(d).EraseUser(t.Context(), e, erasedAt.Add(time.Second)); err != nil {
 			t.Fatal(err)
 		}
@@ -188,9 +178,7 @@ func TestEraseUser(t *testing.T) {
 
 		all := int64(len(times))
 		after, err := retention.New(d).Erasure(t.Context(), site.AccountID, e.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		counted := [...]int64{after.Visits, after.Pageviews, after.Events, after.Deliveries}
 		if counted != [...]int64{all, all, all, all} || after.FinishedAt != erasedAt.Add(time.Second) || after.RequestedAt != erasedAt {
@@ -238,9 +226,7 @@ func TestEraseAmongManyDeliveries(t *testing.T) {
 			site.ID, model.FirstTimeID(first), first, `{"type":"conversion","event":"purchase","path":"/","transaction_id":"another"}`)
 
 		e, err := retention.New(d).RequestErasure(t.Context(), site.AccountID, site.ID, subjectID, erasedAt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if _, err := retention.New(d).EraseUser(t.Context(), e, erasedAt.Add(time.Second)); err != nil {
 			t.Fatal(err)
 		}
@@ -299,14 +285,10 @@ func TestEraseDuringHit(t *testing.T) {
 				return changes
 			})
 		}
-		if err := view(erasedAt); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, view(erasedAt))
 
 		e, err := retention.New(d).RequestErasure(t.Context(), site.AccountID, site.ID, subjectID, erasedAt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		erase := func() error { _, err := retention.New(d).EraseUser(t.Context(), e, erasedAt); return err }
 		erased, stored := dbtest.Race(t, d, `DELETE FROM "visits"`, erase, func() error { return view(erasedAt.Add(time.Second)) })
@@ -354,9 +336,7 @@ func TestRequestErasure(t *testing.T) {
 			return err
 		}
 		for n := range model.MaxErasures {
-			if err := request(n); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, request(n))
 		}
 
 		dbtest.WantCode(t, request(model.MaxErasures), model.Conflict, "too_many_erasures", "userId")
@@ -369,9 +349,7 @@ func TestRequestErasure(t *testing.T) {
 		}
 
 		mine, err := dbtest.Rows[int64](d, "SELECT id FROM user_erasures WHERE site_id = ? ORDER BY id LIMIT 1", site.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if _, err := retention.New(d).Erasure(ctx, other.AccountID, model.ErasureID(mine[0])); model.KindOf(err) != model.NotFound {
 			t.Errorf("another account reads it: %v", err)
 		}

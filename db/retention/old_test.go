@@ -10,16 +10,16 @@ import (
 	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 func TestOldMonthsAreDropped(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		if err := retention.New(d).EnsurePartitions(t.Context(), day(2026, time.September, 1)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, retention.New(d).EnsurePartitions(t.Context(), day(2026, time.September, 1)))
 
-		a, b := dbtest.NewOwnSite(t, d, "a.example"), dbtest.NewOwnSite(t, d, "b.example")
+		a, b := world.New(t, d).Site("a.example"), world.New(t, d).Site("b.example")
 		for _, old := range []model.Instant{day(2026, time.June, 30), day(2026, time.August, 1), day(2026, time.October, 1) - 1} {
 			storeAt(t, d, a.ID, old)
 			storeAt(t, d, b.ID, old)
@@ -28,9 +28,7 @@ func TestOldMonthsAreDropped(t *testing.T) {
 		storeAt(t, d, a.ID, day(2026, time.October, 1))
 		storeAt(t, d, b.ID, day(2026, time.November, 1))
 
-		if err := dbtest.Exec(d, "INSERT INTO transactions (site_id, transaction_id, event, at) VALUES (?, 't', 'purchase', ?)", a.ID, day(2020, 1, 1)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, "INSERT INTO transactions (site_id, transaction_id, event, at) VALUES (?, 't', 'purchase', ?)", a.ID, day(2020, 1, 1)))
 
 		want := retention.Dropped{Rows: 4 * 6}
 
@@ -59,9 +57,7 @@ func TestOldMonthsAreDropped(t *testing.T) {
 func cellsOf(t *testing.T, d *db.DB) int64 {
 	t.Helper()
 	list, err := d.Cells(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return int64(len(list))
 }
 
@@ -69,13 +65,11 @@ func cellsOf(t *testing.T, d *db.DB) int64 {
 func TestOldRowsGoInChunks(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
-	site := dbtest.NewOwnSite(t, d, "example.com")
+	site := world.New(t, d).Site("example.com")
 	const old = 2500
 	err := dbtest.Exec(d, `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
 		INSERT INTO events (site_id, at, id, visitor, n, name, path) SELECT ?, i / 3, i, 0, 1, 'a', '/' FROM n`, old, site.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	storeAt(t, d, site.ID, day(2026, time.October, 1))
 
@@ -90,7 +84,7 @@ func TestOldRecordsAreDeleted(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		now := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
-		account := dbtest.CaptchaAccount(t, d, "captcha")
+		account := world.New(t, d).Account("captcha")
 		if key, _, err := sites.New(d).Sitekeys.CreateSitekey(t.Context(), account, "form", nil, now); err != nil || key.ID != 1 {
 			t.Fatalf("sitekey %+v, %v", key, err)
 		}
@@ -112,9 +106,7 @@ func TestOldRecordsAreDeleted(t *testing.T) {
 			{"INSERT INTO site_usage (site_id, month, used) VALUES (1, ?, 1)", []any{202410}},
 			{"INSERT INTO site_usage (site_id, month, used) VALUES (1, ?, 1)", []any{202411}},
 		} {
-			if err := dbtest.Exec(d, row.statement, row.args...); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, dbtest.Exec(d, row.statement, row.args...))
 		}
 
 		for i, delivery := range []struct {
@@ -140,9 +132,7 @@ func TestOldRecordsAreDeleted(t *testing.T) {
 					map[string]string{"delivered": "sent", "failed": "failed", "pending": "pending"}[delivery.state], delivery.at)
 			}
 
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 		}
 
 		for _, statement := range []string{
@@ -150,9 +140,7 @@ func TestOldRecordsAreDeleted(t *testing.T) {
 			fmt.Sprintf("INSERT INTO webhook_notices (site_id, day, changes) VALUES (1, %d, 1), (1, %d, 1)", today, today-2),
 			"INSERT INTO quota_notices (account_id, product, month, threshold, quota, created_at) VALUES (1, 'captcha', 202410, 80, 10000, 0), (1, 'captcha', 202411, 80, 10000, 0)",
 		} {
-			if err := dbtest.Exec(d, statement); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, dbtest.Exec(d, statement))
 		}
 
 		// Messages to channels go with their attempts, in any state. An alert that lasts stays.
@@ -194,9 +182,7 @@ VALUES (?, 1, false, ?, 0, 0, '', '')`, message.ID, m.at); err != nil {
 			" FROM audit_log WHERE account_id = ? LIMIT 1"
 		year := model.FirstTimeID(model.At(now.Time().AddDate(-1, 0, 0)))
 		for other, id := range map[int64]int64{8: year - 1, 9: year} {
-			if err := dbtest.Exec(d, entry, other, id, account); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, dbtest.Exec(d, entry, other, id, account))
 		}
 
 		if n, err := retention.New(d).DeleteOldRecords(t.Context(), now); err != nil || n != 19 {
@@ -216,12 +202,10 @@ VALUES (?, 1, false, ?, 0, 0, '', '')`, message.ID, m.at); err != nil {
 func TestAuditLogsAreBounded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		busy, quiet := dbtest.NewOwnSite(t, d, "busy.example"), dbtest.NewOwnSite(t, d, "quiet.example")
+		busy, quiet := world.New(t, d).Site("busy.example"), world.New(t, d).Site("quiet.example")
 		name := "shop"
 		for range 5 {
-			if err := sites.New(d).Sites.UpdateSite(t.Context(), busy.AccountID, busy.ID, sites.SiteUpdate{Name: &name}); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, sites.New(d).Sites.UpdateSite(t.Context(), busy.AccountID, busy.ID, sites.SiteUpdate{Name: &name}))
 		}
 
 		// Each account has the entries of its sign-up and its site, too.
@@ -279,9 +263,7 @@ func TestOldRecordsCostWhatHasExpired(t *testing.T) {
 		}
 	}
 
-	if err := dbtest.Exec(d, "ANALYZE"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, dbtest.Exec(d, "ANALYZE"))
 
 	// Count the blocks of tables and indexes that the statements read.
 	deleteNothing()
@@ -300,8 +282,6 @@ func blocksRead(t *testing.T, d *db.DB) (blocks int64) {
 		err = d.Write.NewRaw("SELECT sum(heap_blks_read + heap_blks_hit + idx_blks_read + idx_blks_hit)::bigint "+
 			"FROM pg_statio_user_tables WHERE relname NOT LIKE 'pg_%'").Scan(t.Context(), &blocks)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return blocks
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 func day(year int, month time.Month, day int) model.Instant {
@@ -59,9 +60,7 @@ func TestPartitionsOfSeveralProcessesAtOnce(t *testing.T) {
 	dbtest.EachEmptyURL(t, func(t *testing.T, databaseURL string) {
 		now := day(2026, time.December, 31)
 
-		if err := migrations.Apply(t.Context(), dbtest.Open(t, databaseURL)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, migrations.Apply(t.Context(), dbtest.Open(t, databaseURL)))
 
 		var wg sync.WaitGroup
 		errs := make([]error, 6)
@@ -74,9 +73,7 @@ func TestPartitionsOfSeveralProcessesAtOnce(t *testing.T) {
 
 		wg.Wait()
 
-		if err := errors.Join(errs...); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, errors.Join(errs...))
 		if strings.HasPrefix(databaseURL, "sqlite:") {
 			return
 		}
@@ -105,7 +102,7 @@ func TestPartitionsOfSeveralProcessesAtOnce(t *testing.T) {
 func TestRowsLandInThePartitionOfTheirMonth(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, dbtest.PostgresURL(t))
-	site := dbtest.NewOwnSite(t, d, "example.com")
+	site := world.New(t, d).Site("example.com")
 	for _, at := range []model.Instant{
 		day(2026, time.October, 1), day(2026, time.November, 1) - 1,
 		day(2026, time.November, 1),
@@ -124,7 +121,7 @@ func TestRowsLandInThePartitionOfTheirMonth(t *testing.T) {
 func TestStrayRowsMoveIntoTheirPartition(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, dbtest.PostgresURL(t))
-	site := dbtest.NewOwnSite(t, d, "example.com")
+	site := world.New(t, d).Site("example.com")
 
 	// A row of the following year, as if no partition was created for long.
 	for month := time.March; month <= time.September; month++ {
@@ -133,16 +130,12 @@ func TestStrayRowsMoveIntoTheirPartition(t *testing.T) {
 
 	wantRows(t, d, "_default", 7)
 
-	if err := retention.New(d).EnsurePartitions(t.Context(), day(2027, time.February, 1)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, retention.New(d).EnsurePartitions(t.Context(), day(2027, time.February, 1)))
 
 	wantRows(t, d, "_default", 5)
 	wantRows(t, d, "_202703", 1)
 
-	if err := retention.New(d).EnsurePartitions(t.Context(), day(2027, time.September, 1)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, retention.New(d).EnsurePartitions(t.Context(), day(2027, time.September, 1)))
 
 	wantRows(t, d, "_default", 0)
 
@@ -157,12 +150,10 @@ func TestPartitionsWaitForABusyTableWithoutBlockingIt(t *testing.T) {
 	t.Parallel()
 	databaseURL := dbtest.PostgresURL(t)
 	d := dbtest.Open(t, databaseURL)
-	site := dbtest.NewOwnSite(t, d, "example.com")
+	site := world.New(t, d).Site("example.com")
 
 	reader, err := pgx.Connect(t.Context(), databaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer reader.Close(context.Background())
 
 	for _, statement := range []string{"BEGIN", "SELECT * FROM visits_default, pageviews_default, engagement_default, events_default"} {
@@ -188,9 +179,7 @@ func TestPartitionsWaitForABusyTableWithoutBlockingIt(t *testing.T) {
 	if _, err := reader.Exec(t.Context(), "ROLLBACK"); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-made; err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, <-made)
 
 	wantRows(t, d, "_202703", 1)
 }
@@ -252,7 +241,7 @@ func TestReadersMissNoMovedRow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := dbtest.Open(t, dbtest.PostgresURL(t))
-			site := dbtest.NewOwnSite(t, d, "example.com")
+			site := world.New(t, d).Site("example.com")
 			storeAt(t, d, site.ID, month)
 
 			move := func() error { return retention.New(d).EnsurePartitions(t.Context(), day(2027, time.February, 1)) }

@@ -17,6 +17,8 @@ import (
 	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // fillTo creates n sites and n sitekeys for an account.
@@ -30,9 +32,7 @@ func fillTo(t *testing.T, d *db.DB, accountID model.AccountID, n int) {
 		numbers + `INSERT INTO sitekeys (account_id, sitekey, name, domains, secret_hash, secret_hint, created_at)
 			SELECT ?0, 'key ' || ?0 || ' ' || i, 'k', '[]', CAST('hash ' || ?0 || ' ' || i AS ` + map[string]string{"postgres": "bytea", "sqlite": "blob"}[d.Dialect()] + `), '', 1 FROM n`,
 	} {
-		if err := dbtest.Exec(d, statement, accountID); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, statement, accountID))
 	}
 }
 
@@ -41,7 +41,7 @@ func fillTo(t *testing.T, d *db.DB, accountID model.AccountID, n int) {
 func TestSitesAndSitekeysAreBounded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		owner, other := dbtest.NewUser(t, d, "owner@example.com"), dbtest.NewUser(t, d, "other@example.com")
+		owner, other := world.New(t, d).User("owner@example.com"), world.New(t, d).User("other@example.com")
 		fillTo(t, d, owner.AccountID, model.MaxSites-1)
 
 		for _, kind := range []struct {
@@ -99,18 +99,16 @@ func TestDeletingManySitesTakesFewStatements(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		d := dbtest.Open(t, databaseURL)
 		statements := dbtest.WatchStatements(d)
-		dbtest.NewUser(t, d, "operator@example.com")
+		world.New(t, d).User("operator@example.com")
 
 		var deletion, purge []int
 		for i, n := range []int{1, model.MaxSites} {
-			owner := dbtest.NewUser(t, d, fmt.Sprintf("owner%d@example.com", i))
+			owner := world.New(t, d).User(fmt.Sprintf("owner%d@example.com", i))
 			fillTo(t, d, owner.AccountID, n)
 			changed, stop := collectChanges(t, d)
 			statements.Take()
 
-			if err := accounts.New(d).DeleteAccount(t.Context(), owner, dbtest.Noon); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, accounts.New(d).DeleteAccount(t.Context(), owner, dbtest.Noon))
 
 			deletion = append(deletion, len(withoutPolls(statements.Take())))
 
@@ -148,9 +146,7 @@ func TestDeletingManySitesTakesFewStatements(t *testing.T) {
 		// The purge reads the sites in two pages, with one statement for each of some two dozen
 		// tables. A cell has a dozen of them.
 		list, err := d.Cells(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if purge[1] > 2*purge[0] || purge[1] > 50+24*(len(list)-1) {
 			t.Errorf("purging takes %v statements", purge)
 		}
@@ -204,9 +200,7 @@ func TestPurgeSites(t *testing.T) {
 				INSERT INTO pageviews (site_id, at, id, visitor, n, width_range, manual, path) SELECT 7, %d, i, 1, 1, 0, false, '/' FROM n`, many, dbtest.Noon),
 			"INSERT INTO rejections (site_id, day, endpoint, code, count) VALUES (7, 1, 'collect', 'bot', 1), (8, 1, 'collect', 'bot', 1), (9, 1, 'collect', 'bot', 1), (10, 1, 'collect', 'bot', 1)",
 		} {
-			if err := dbtest.Exec(d, statement); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, dbtest.Exec(d, statement))
 		}
 
 		// Site 10 was not deleted.

@@ -10,6 +10,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // TestObjectsAreBounded: of 60 objects that two processes create concurrently, exactly as many are
@@ -18,7 +20,7 @@ func TestObjectsAreBounded(t *testing.T) {
 	t.Parallel()
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		processes := []*db.DB{dbtest.Open(t, databaseURL), dbtest.Open(t, databaseURL)}
-		site := dbtest.NewOwnSite(t, processes[0], "example.com")
+		site := world.New(t, processes[0]).Site("example.com")
 
 		for _, kind := range []struct {
 			table, code string
@@ -66,12 +68,10 @@ func TestObjectsAreBounded(t *testing.T) {
 func TestAnnotationsAreBounded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := dbtest.NewOwnSite(t, d, "example.com")
+		site := world.New(t, d).Site("example.com")
 		err := dbtest.Exec(d, `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 999)
 			INSERT INTO annotations (site_id, day, text, created_at) SELECT ?, i, 'note', 1 FROM n`, site.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		note := model.Annotation{SiteID: site.ID, Day: 1, Text: "note"}
 		if _, err := sites.New(d).Objects.CreateAnnotation(t.Context(), site.AccountID, note); err != nil {

@@ -8,6 +8,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // TestExpiredSecretsAreDeleted checks that housekeeping deletes the old secrets of sites and
@@ -18,15 +20,13 @@ func TestExpiredSecretsAreDeleted(t *testing.T) {
 		ctx := t.Context()
 		d.UseApplicationKey(model.ApplicationKey("an application key for tests, long enough"))
 		store := sites.New(d)
-		site := dbtest.NewOwnSite(t, d, "example.com")
+		site := world.New(t, d).Site("example.com")
 		now := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 		until := func(days int) model.Instant { return now.Add(time.Duration(days) * 24 * time.Hour) }
 
 		check := func(err error) {
 			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 		}
 
 		key, _, err := store.Sitekeys.CreateSitekey(ctx, site.AccountID, "form", nil, now)

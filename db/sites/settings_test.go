@@ -14,15 +14,15 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // rulesOf reads the site in the way the data plane does.
 func rulesOf(t *testing.T, d *db.DB, site *model.Site) *model.SiteRules {
 	t.Helper()
 	rules, err := sites.New(d).Lookup.SiteRulesByKey(t.Context(), site.SiteKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return rules
 }
 
@@ -55,7 +55,7 @@ func TestSettingsBelongToTheAccount(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
-		site, other := dbtest.NewOwnSite(t, d, "example.com"), dbtest.NewUser(t, d, "other@example.org")
+		site, other := world.New(t, d).Site("example.com"), world.New(t, d).User("other@example.org")
 		before := rulesOf(t, d, site)
 
 		for _, foreign := range []struct {
@@ -108,7 +108,7 @@ func TestListsAreBounded(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		processes := []*db.DB{dbtest.Open(t, databaseURL), dbtest.Open(t, databaseURL)}
 		d := processes[0]
-		site := dbtest.NewOwnSite(t, d, "example.com")
+		site := world.New(t, d).Site("example.com")
 		for _, list := range []struct {
 			code, field string
 			limit       int
@@ -160,15 +160,13 @@ func TestListsAreBounded(t *testing.T) {
 func TestOwnDomainIsNoExtraDomain(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := dbtest.NewOwnSite(t, d, "example.com")
+		site := world.New(t, d).Site("example.com")
 		dbtest.WantCode(t, sites.New(d).Sites.AddSiteDomain(t.Context(), site.AccountID, site.ID, "example.com"), model.Invalid,
 			"own_domain", "domain")
 
 		for _, change := range []func(context.Context, model.AccountID, model.SiteID, string) error{sites.New(d).Sites.AddSiteDomain,
 			sites.New(d).Sites.AddSiteDomain, sites.New(d).Sites.RemoveSiteDomain, sites.New(d).Sites.RemoveSiteDomain, sites.New(d).Sites.AddSiteDomain} {
-			if err := change(t.Context(), site.AccountID, site.ID, "example.org"); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, change(t.Context(), site.AccountID, site.ID, "example.org"))
 		}
 
 		if got := rulesOf(t, d, site).Domains(); !reflect.DeepEqual(got, []string{"example.com", "example.org"}) {
@@ -180,7 +178,7 @@ func TestOwnDomainIsNoExtraDomain(t *testing.T) {
 func TestEventNames(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := dbtest.NewOwnSite(t, d, "example.com")
+		site := world.New(t, d).Site("example.com")
 		type change = func(context.Context, model.AccountID, model.SiteID, string) error
 
 		for _, test := range []struct {
@@ -222,9 +220,7 @@ func TestEventNames(t *testing.T) {
 		if fmt.Sprint(rules.Registered, rules.KeyEvents) != "[sign_up] [add_to_cart scroll sign_up]" {
 			t.Errorf("registered %v, key events %v", rules.Registered, rules.KeyEvents)
 		}
-		if err := sites.New(d).Sites.UnregisterEvent(t.Context(), site.AccountID, site.ID, "sign_up"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, sites.New(d).Sites.UnregisterEvent(t.Context(), site.AccountID, site.ID, "sign_up"))
 
 		rules = rulesOf(t, d, site)
 		if fmt.Sprint(rules.Registered, rules.KeyEvents) != "[] [add_to_cart scroll]" {
@@ -236,7 +232,7 @@ func TestEventNames(t *testing.T) {
 func TestUpdateSiteChangesWhatIsGiven(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := dbtest.NewOwnSite(t, d, "example.com")
+		site := world.New(t, d).Site("example.com")
 		prefix := netip.MustParsePrefix
 
 		want := rulesOf(t, d, site)
@@ -265,9 +261,7 @@ func TestUpdateSiteChangesWhatIsGiven(t *testing.T) {
 				func() { want.Excluded = []netip.Prefix{prefix("::/0")} }},
 			{sites.SiteUpdate{ExcludedAddresses: &[]string{}}, func() { want.Excluded = nil }},
 		} {
-			if err := sites.New(d).Sites.UpdateSite(t.Context(), site.AccountID, site.ID, test.update); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, sites.New(d).Sites.UpdateSite(t.Context(), site.AccountID, site.ID, test.update))
 
 			test.expect()
 
@@ -291,10 +285,8 @@ func TestUpdateSiteChangesWhatIsGiven(t *testing.T) {
 		dbtest.WantCode(t, err, model.Invalid, "invalid_name", "name")
 
 		many = many[1:]
-		if err := sites.New(d).Sites.UpdateSite(t.Context(), site.AccountID, site.ID,
-			sites.SiteUpdate{ExcludedAddresses: &many}); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, sites.New(d).Sites.UpdateSite(t.Context(), site.AccountID, site.ID,
+			sites.SiteUpdate{ExcludedAddresses: &many}))
 		if got := rulesOf(t, d, site); len(got.Excluded) != model.MaxExcludedNetworks || got.Name != "Shop 2" {
 			t.Errorf("%d networks, name %q", len(got.Excluded), got.Name)
 		}
@@ -305,7 +297,7 @@ func TestServerSecretReplacesTheOldOne(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
-		site := dbtest.NewOwnSite(t, d, "example.com")
+		site := world.New(t, d).Site("example.com")
 		known := func(secret string) bool {
 			rules, err := sites.New(d).Lookup.SiteRulesByServerSecret(ctx, model.HashToken(secret))
 			if err != nil && !errors.Is(err, model.ErrNotFound) {
@@ -315,17 +307,13 @@ func TestServerSecretReplacesTheOldOne(t *testing.T) {
 		}
 
 		for _, secret := range []string{"one", "two"} {
-			if err := sites.New(d).Sites.SetServerSecret(ctx, site.AccountID, site.ID, model.HashToken(secret), secret); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, sites.New(d).Sites.SetServerSecret(ctx, site.AccountID, site.ID, model.HashToken(secret), secret))
 		}
 
 		if known("one") || !known("two") || rulesOf(t, d, site).ServerSecretHint != "two" {
 			t.Errorf("one: %v, two: %v; want only two", known("one"), known("two"))
 		}
-		if err := sites.New(d).Sites.RevokeServerSecret(ctx, site.AccountID, site.ID); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, sites.New(d).Sites.RevokeServerSecret(ctx, site.AccountID, site.ID))
 		if rules := rulesOf(t, d, site); known("two") || rules.ServerSecretHash != nil || rules.ServerSecretHint != "" {
 			t.Errorf("the revoked secret is still there: %+v", rules)
 		}
@@ -338,7 +326,7 @@ func TestServerSecretReplacesTheOldOne(t *testing.T) {
 func TestConversionWebhookAddress(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := dbtest.NewOwnSite(t, d, "example.com")
+		site := world.New(t, d).Site("example.com")
 		for address, ok := range map[string]bool{
 			"https://example.com/hook": true, "https://[2001:db8::1]:8443/": true, "": true,
 			"http://example.com/": false, "https://": false, "https:///path": false, "example.com": false, "https://u:p@example.com/": false,
@@ -357,7 +345,7 @@ func TestConversionWebhookAddress(t *testing.T) {
 func TestSitePlan(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := dbtest.NewOwnSite(t, d, "example.com")
+		site := world.New(t, d).Site("example.com")
 		for _, test := range []struct {
 			plan   model.Plan
 			volume *int64

@@ -11,14 +11,16 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 func TestSiteIsFoundByItsOwnersIDAndByKey(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
-		owner, other := dbtest.NewUser(t, d, "owner@example.com"), dbtest.NewUser(t, d, "other@example.com")
-		site := dbtest.NewSite(t, d, owner.AccountID, "example.com")
+		owner, other := world.New(t, d).User("owner@example.com"), world.New(t, d).User("other@example.com")
+		site := world.New(t, d).Site("example.com", world.Of(owner.AccountID))
 		if got, err := sites.New(d).Sites.SiteByID(ctx, owner.AccountID, site.ID); err != nil || !reflect.DeepEqual(got, site) {
 			t.Errorf("by id: got %+v, error %v; want %+v", got, err, site)
 		}
@@ -40,9 +42,9 @@ func TestSiteIsFoundByItsOwnersIDAndByKey(t *testing.T) {
 func TestDomainIsUniqueWithinAnAccount(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		owner, other := dbtest.NewUser(t, d, "owner@example.com"), dbtest.NewUser(t, d, "other@example.com")
-		dbtest.NewSite(t, d, owner.AccountID, "example.com")
-		dbtest.NewSite(t, d, other.AccountID, "example.com")
+		owner, other := world.New(t, d).User("owner@example.com"), world.New(t, d).User("other@example.com")
+		world.New(t, d).Site("example.com", world.Of(owner.AccountID))
+		world.New(t, d).Site("example.com", world.Of(other.AccountID))
 		_, err := sites.New(d).Sites.CreateSite(t.Context(), model.Site{
 			AccountID: owner.AccountID, SiteKey: model.NewSiteKey(), Domain: "example.com", Name: "again", Plan: model.PlanFree,
 		})
@@ -58,20 +60,18 @@ func TestDomainIsUniqueWithinAnAccount(t *testing.T) {
 func TestSitesPageByKey(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		owner, other := dbtest.NewUser(t, d, "owner@example.com"), dbtest.NewUser(t, d, "other@example.com")
+		owner, other := world.New(t, d).User("owner@example.com"), world.New(t, d).User("other@example.com")
 		var want []model.SiteID
 		for i := range 7 {
-			want = append(want, dbtest.NewSite(t, d, owner.AccountID, fmt.Sprintf("s%d.example.com", i)).ID)
-			dbtest.NewSite(t, d, other.AccountID, fmt.Sprintf("s%d.example.com", i))
+			want = append(want, world.New(t, d).Site(fmt.Sprintf("s%d.example.com", i), world.Of(owner.AccountID)).ID)
+			world.New(t, d).Site(fmt.Sprintf("s%d.example.com", i), world.Of(other.AccountID))
 		}
 
 		var got []model.SiteID
 
 		for after := model.SiteID(0); ; {
 			page, err := sites.New(d).Sites.Sites(t.Context(), owner.AccountID, after, 3)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 
 			for _, site := range page {
 				got = append(got, site.ID)
@@ -92,8 +92,8 @@ func TestSitesPageByKey(t *testing.T) {
 func TestMonthlyUsage(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		owner := dbtest.NewUser(t, d, "owner@example.com")
-		a, b := dbtest.NewSite(t, d, owner.AccountID, "a.example.com"), dbtest.NewSite(t, d, owner.AccountID, "b.example.com")
+		owner := world.New(t, d).User("owner@example.com")
+		a, b := world.New(t, d).Site("a.example.com", world.Of(owner.AccountID)), world.New(t, d).Site("b.example.com", world.Of(owner.AccountID))
 		addUsage(t, d, map[model.UsageKey]int64{{SiteID: a.ID, Month: 202611}: 7, {SiteID: a.ID, Month: 202610}: 9})
 
 		got, err := sites.New(d).Usage.MonthlyUsage(t.Context(), 202611, []model.SiteID{a.ID, b.ID})
@@ -116,9 +116,7 @@ func addUsage(t *testing.T, d *db.DB, used map[model.UsageKey]int64) {
 			func(*ingest.HitState) *ingest.HitChanges {
 				return &ingest.HitChanges{Used: map[model.UsageKey]int64{key: n}}
 			})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 	}
 }
 
@@ -126,7 +124,7 @@ func addUsage(t *testing.T, d *db.DB, used map[model.UsageKey]int64) {
 func TestIsKeyTaken(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site, store := dbtest.NewOwnSite(t, d, "example.com"), sites.New(d).Sites
+		site, store := world.New(t, d).Site("example.com"), sites.New(d).Sites
 		if _, err := store.RemoveSite(t.Context(), site.AccountID, site.ID, nil, 1); err != nil {
 			t.Fatal(err)
 		}

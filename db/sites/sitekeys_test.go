@@ -12,14 +12,14 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 func newSitekey(t *testing.T, d *db.DB, account model.AccountID, domains ...string) (*model.Sitekey, string) {
 	t.Helper()
 	key, secret, err := sites.New(d).Sitekeys.CreateSitekey(t.Context(), account, "Form", domains, 7)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return key, secret
 }
 
@@ -33,7 +33,7 @@ func sameSitekey(a, b *model.Sitekey) bool {
 func TestSitekeys(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		ctx, account, other := t.Context(), dbtest.CaptchaAccount(t, d, "a"), dbtest.CaptchaAccount(t, d, "b")
+		ctx, account, other := t.Context(), world.New(t, d).Account("a"), world.New(t, d).Account("b")
 		key, secret := newSitekey(t, d, account, "shop.example", "example.com", "example.com")
 		if !model.IsSitekey(key.Sitekey) || !model.IsSecret(model.CaptchaSecretPrefix, secret) ||
 			!strings.HasSuffix(secret, key.SecretHint) ||
@@ -119,9 +119,7 @@ func TestSitekeys(t *testing.T) {
 			t.Errorf("the other account's: %+v, %v; want %+v", got, err, foreign)
 		}
 
-		if err := sites.New(d).Sitekeys.DeleteSitekey(ctx, account, key.ID); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, sites.New(d).Sitekeys.DeleteSitekey(ctx, account, key.ID))
 		if _, err := sites.New(d).Lookup.SitekeyByKey(ctx, key.Sitekey); !errors.Is(err, model.ErrNotFound) {
 			t.Errorf("deleted: %v, want ErrNotFound", err)
 		}
@@ -134,7 +132,7 @@ func TestSitekeys(t *testing.T) {
 func TestSitekeyFields(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		ctx, account := t.Context(), dbtest.CaptchaAccount(t, d, "a")
+		ctx, account := t.Context(), world.New(t, d).Account("a")
 		key, _ := newSitekey(t, d, account, "example.com")
 
 		many := make([]string, model.MaxSitekeyDomains+1)
@@ -171,21 +169,19 @@ func TestSitekeyFields(t *testing.T) {
 func TestSitekeyPages(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		account := dbtest.CaptchaAccount(t, d, "a")
+		account := world.New(t, d).Account("a")
 		var ids []model.SitekeyID
 		for range 5 {
 			key, _ := newSitekey(t, d, account)
 			ids = append(ids, key.ID)
-			newSitekey(t, d, dbtest.CaptchaAccount(t, d, fmt.Sprint("other", len(ids))))
+			newSitekey(t, d, world.New(t, d).Account(fmt.Sprint("other", len(ids))))
 		}
 
 		var got []model.SitekeyID
 
 		for after := model.SitekeyID(0); ; {
 			page, err := sites.New(d).Sitekeys.Sitekeys(t.Context(), account, after, 2)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			if len(page) == 0 {
 				break
 			}
@@ -215,7 +211,7 @@ func TestWatchSitekeys(t *testing.T) {
 }
 
 func testWatchSitekeys(t *testing.T, d, watcher *db.DB, name string) {
-	account := dbtest.CaptchaAccount(t, d, name)
+	account := world.New(t, d).Account(name)
 	changed, siteList := make(chan model.SitekeyID, 16), make(chan model.SiteID, 16)
 
 	listening := make(chan bool, 16)
@@ -252,11 +248,7 @@ func testWatchSitekeys(t *testing.T, d, watcher *db.DB, name string) {
 	expect("rotate", err)
 	expect("delete", sites.New(d).Sitekeys.DeleteSitekey(t.Context(), account, key.ID))
 
-	site, err := sites.New(d).Sites.CreateSite(t.Context(), model.Site{AccountID: account, SiteKey: model.NewSiteKey(),
-		Domain: "example.com", Name: "x", Plan: model.PlanFree, MonthlyPageviews: 1, CreatedAt: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	site := world.New(t, d).Site("example.com", world.Of(account))
 	if id := <-siteList; id != site.ID || len(siteList) != 0 || len(changed) != 0 {
 		t.Errorf("%d reported to the sites' watcher, then %d and %d more changes", id, len(siteList), len(changed))
 	}

@@ -10,6 +10,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // TestChangesInOneTransaction checks that changes of sites are made all or not at all, see each
@@ -17,7 +19,7 @@ import (
 func TestChangesInOneTransaction(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site, other := dbtest.NewOwnSite(t, d, "example.com"), dbtest.NewOwnSite(t, d, "other.example")
+		site, other := world.New(t, d).Site("example.com"), world.New(t, d).Site("other.example")
 		before := rulesOf(t, d, site)
 		changed, stop := collectChanges(t, d)
 		defer stop()
@@ -60,17 +62,13 @@ func TestChangesInOneTransaction(t *testing.T) {
 			len(rulesOf(t, d, site).Registered) != 0 {
 			t.Errorf("a failure leaves %d sites, %v, and %+v", n, err, rulesOf(t, d, site))
 		}
-		if err := sites.New(d).Sites.RegisterEvent(t.Context(), other.AccountID, other.ID, "by-itself"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, sites.New(d).Sites.RegisterEvent(t.Context(), other.AccountID, other.ID, "by-itself"))
 
 		// Changes are reported in the order of the commits.
 		if sites, _ := changed(1); !sites[other.ID] {
 			t.Errorf("the failed change is reported: %v", sites)
 		}
-		if err := sites.New(d).InTx(t.Context(), changes); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, sites.New(d).InTx(t.Context(), changes))
 		if sites, _ := changed(2); len(sites) != 2 || !sites[site.ID] || sites[other.ID] {
 			t.Errorf("%v reported, want both", sites)
 		}

@@ -9,6 +9,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // TestUsageDaysAreCountedOnce: a finished day is counted after its margin, once, and days that were
@@ -17,7 +19,7 @@ func TestUsageDaysAreCountedOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		store := sites.New(d)
-		site, quiet := dbtest.NewOwnSite(t, d, "a.example"), dbtest.NewOwnSite(t, d, "b.example")
+		site, quiet := world.New(t, d).Site("a.example"), world.New(t, d).Site("b.example")
 		today := dbtest.Start.Day()
 		hit := func(siteID model.SiteID, at model.Instant, id int) {
 			t.Helper()
@@ -25,16 +27,12 @@ func TestUsageDaysAreCountedOnce(t *testing.T) {
 				"INSERT INTO pageviews (site_id, at, id, visitor, n, width_range, manual, path) VALUES (?, ?, ?, 1, 1, 0, false, '/')",
 				"INSERT INTO events (site_id, at, id, visitor, n, name, path) VALUES (?, ?, ?, 1, 1, 'a', '/')",
 			} {
-				if err := dbtest.Exec(d, statement, siteID, at, id); err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, dbtest.Exec(d, statement, siteID, at, id))
 			}
 		}
 
 		for _, id := range []model.SiteID{site.ID, quiet.ID, quiet.ID + 1} {
-			if err := dbtest.Exec(d, "INSERT INTO site_usage (site_id, month, used) VALUES (?, 202611, 9)", id); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, dbtest.Exec(d, "INSERT INTO site_usage (site_id, month, used) VALUES (?, 202611, 9)", id))
 		}
 
 		// The ends of yesterday, and the days before and after it.

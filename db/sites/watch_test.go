@@ -16,6 +16,7 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // watch watches until the test ends, or stop is called.
@@ -78,10 +79,10 @@ func TestChangesReachEveryProcess(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		d := dbtest.Open(t, databaseURL)
 		listener := dbtest.Open(t, databaseURL)
-		owner := dbtest.NewUser(t, d, "owner@example.com")
+		owner := world.New(t, d).User("owner@example.com")
 		changed, synced, stop := watch(t, listener)
 		wantNext(t, "synced", synced, true)
-		site := dbtest.NewSite(t, d, owner.AccountID, "example.com")
+		site := world.New(t, d).Site("example.com", world.Of(owner.AccountID))
 		wantNext(t, "created", changed, site.ID)
 
 		changes, late := 0, 0
@@ -103,15 +104,11 @@ func TestChangesReachEveryProcess(t *testing.T) {
 			t.Errorf("%d of %d changes were reported after more than a second", late, changes)
 		}
 
-		if err := sites.New(d).Sites.RevokeServerSecret(t.Context(), owner.AccountID, site.ID); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, sites.New(d).Sites.RevokeServerSecret(t.Context(), owner.AccountID, site.ID))
 
 		wantNext(t, "RevokeServerSecret", changed, site.ID)
 
-		if err := sites.New(d).Sites.SetSitePlan(t.Context(), site.ID, model.PlanPro1M, nil); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, sites.New(d).Sites.SetSitePlan(t.Context(), site.ID, model.PlanPro1M, nil))
 
 		wantNext(t, "SetSitePlan", changed, site.ID)
 
@@ -119,21 +116,19 @@ func TestChangesReachEveryProcess(t *testing.T) {
 			t.Fatal("the own domain was added")
 		}
 
-		other := dbtest.NewSite(t, d, owner.AccountID, "example.org")
+		other := world.New(t, d).Site("example.org", world.Of(owner.AccountID))
 		wantNext(t, "after a refused change, which is none", changed, other.ID)
 
-		second := dbtest.NewUser(t, d, "second@example.com")
-		lost := dbtest.NewSite(t, d, second.AccountID, "example.com")
+		second := world.New(t, d).User("second@example.com")
+		lost := world.New(t, d).Site("example.com", world.Of(second.AccountID))
 		wantNext(t, "created", changed, lost.ID)
 
-		if err := accounts.New(d).DeleteAccount(t.Context(), second, model.At(time.Now())); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, accounts.New(d).DeleteAccount(t.Context(), second, model.At(time.Now())))
 
 		wantNext(t, "deleted with its account", changed, lost.ID)
 
 		stop()
-		dbtest.NewSite(t, d, owner.AccountID, "example.net")
+		world.New(t, d).Site("example.net", world.Of(owner.AccountID))
 
 		if len(changed) != 0 || len(synced) != 0 {
 			t.Errorf("reported after the end: %d changes, %d states", len(changed), len(synced))
@@ -147,15 +142,13 @@ func TestMissedSQLiteChanges(t *testing.T) {
 	t.Parallel()
 	databaseURL := dbtest.SQLiteURL(t)
 	d := dbtest.Open(t, databaseURL)
-	site := dbtest.NewOwnSite(t, d, "example.com")
+	site := world.New(t, d).Site("example.com")
 	changed, synced, _ := watch(t, dbtest.Open(t, databaseURL))
 	wantState(t, "begin", synced, true)
 	var change func(when string)
 	change = func(when string) {
 		t.Helper()
-		if err := sites.New(d).Sites.RevokeServerSecret(t.Context(), site.AccountID, site.ID); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, sites.New(d).Sites.RevokeServerSecret(t.Context(), site.AccountID, site.ID))
 
 		select {
 		case id := <-changed:
@@ -178,23 +171,17 @@ func TestMissedSQLiteChanges(t *testing.T) {
 		dbtest.Exec(d, `WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 5000)
 			INSERT INTO changes (channel, id) SELECT 'another', n FROM numbers`),
 		dbtest.Exec(d, "DELETE FROM changes WHERE seq < (SELECT max(seq) FROM changes)"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	wantState(t, "after too many", synced, true)
 	change("a change after too many")
 
 	for range 2 {
-		if err := dbtest.Exec(d, "ALTER TABLE changes RENAME TO hidden"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, "ALTER TABLE changes RENAME TO hidden"))
 
 		wantState(t, "without an answer", synced, false)
 
-		if err := dbtest.Exec(d, "ALTER TABLE hidden RENAME TO changes"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, "ALTER TABLE hidden RENAME TO changes"))
 
 		wantState(t, "with an answer again", synced, true)
 		change("a change after that")
@@ -207,16 +194,12 @@ func TestMissedSQLiteChanges(t *testing.T) {
 func TestSQLiteChangesAreBounded(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
-	site := dbtest.NewOwnSite(t, d, "example.com")
+	site := world.New(t, d).Site("example.com")
 
 	err := dbtest.Exec(d, `WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 4500)
 		INSERT INTO changes (channel, id) SELECT 'another', n FROM numbers`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := sites.New(d).Sites.RevokeServerSecret(t.Context(), site.AccountID, site.ID); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
+	testkit.NoError(t, sites.New(d).Sites.RevokeServerSecret(t.Context(), site.AccountID, site.ID))
 	if n, err := dbtest.Count(d, "changes"); err != nil || n != 4000 {
 		t.Errorf("%d changes are kept, %v; want 4000", n, err)
 	}
@@ -229,7 +212,7 @@ func TestWatchReconnects(t *testing.T) {
 	t.Parallel()
 	databaseURL := dbtest.PostgresURL(t)
 	d := dbtest.Open(t, databaseURL)
-	site := dbtest.NewOwnSite(t, d, "example.com")
+	site := world.New(t, d).Site("example.com")
 	changed, synced, _ := watch(t, dbtest.Open(t, databaseURL))
 	wantNext(t, "begin", synced, true)
 
@@ -241,9 +224,7 @@ func TestWatchReconnects(t *testing.T) {
 		wantNext(t, "cut", synced, false)
 		wantNext(t, "again", synced, true)
 
-		if err := sites.New(d).Sites.RevokeServerSecret(t.Context(), site.AccountID, site.ID); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, sites.New(d).Sites.RevokeServerSecret(t.Context(), site.AccountID, site.ID))
 
 		wantNext(t, "a change after the cut", changed, site.ID)
 	}
@@ -258,7 +239,7 @@ func TestWatchOverABadNetwork(t *testing.T) {
 
 	databaseURL := dbtest.PostgresURL(t)
 	d := dbtest.Open(t, databaseURL)
-	site := dbtest.NewOwnSite(t, d, "example.com")
+	site := world.New(t, d).Site("example.com")
 	network := newNetwork(t, databaseURL)
 	network.set(unreachable)
 	changed, synced, _ := watch(t, dbtest.Open(t, network.url))
@@ -280,9 +261,7 @@ func TestWatchOverABadNetwork(t *testing.T) {
 	network.set(well)
 	wantNext(t, "again", synced, true)
 
-	if err := sites.New(d).Sites.RevokeServerSecret(t.Context(), site.AccountID, site.ID); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, sites.New(d).Sites.RevokeServerSecret(t.Context(), site.AccountID, site.ID))
 
 	wantNext(t, "a change after the silence", changed, site.ID)
 }
@@ -309,14 +288,10 @@ func newNetwork(t *testing.T, databaseURL string) *network {
 	t.Helper()
 
 	u, err := url.Parse(databaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	n := &network{refused: make(chan struct{}, 1000), over: make(map[net.Conn]bool)}
 	server := u.Host
@@ -410,7 +385,7 @@ func TestAnIdleWatcherStays(t *testing.T) {
 
 	databaseURL := dbtest.PostgresURL(t)
 	d := dbtest.Open(t, databaseURL)
-	site := dbtest.NewOwnSite(t, d, "example.com")
+	site := world.New(t, d).Site("example.com")
 	changed, synced, _ := watch(t, d)
 	wantNext(t, "begin", synced, true)
 	before := dbtest.PgStrings(t, databaseURL, "SELECT pid::text FROM "+listening)
@@ -418,9 +393,7 @@ func TestAnIdleWatcherStays(t *testing.T) {
 	// No event marks a successful check of the connection, which follows 3 s of silence.
 	time.Sleep(3500 * time.Millisecond)
 
-	if err := sites.New(d).Sites.RevokeServerSecret(t.Context(), site.AccountID, site.ID); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, sites.New(d).Sites.RevokeServerSecret(t.Context(), site.AccountID, site.ID))
 
 	wantNext(t, "a change after a silence", changed, site.ID)
 
@@ -436,7 +409,7 @@ func TestWatchersShareAConnection(t *testing.T) {
 	t.Parallel()
 	databaseURL := dbtest.PostgresURL(t)
 	d := dbtest.Open(t, databaseURL)
-	site := dbtest.NewOwnSite(t, d, "example.com")
+	site := world.New(t, d).Site("example.com")
 	listens := func(want int) {
 		t.Helper()
 		testkit.AwaitState(t, fmt.Sprint(want, " connections that listen"), func() (string, bool) {
@@ -453,9 +426,7 @@ func TestWatchersShareAConnection(t *testing.T) {
 
 	change := func() {
 		t.Helper()
-		if err := sites.New(d).Sites.RevokeServerSecret(t.Context(), site.AccountID, site.ID); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, sites.New(d).Sites.RevokeServerSecret(t.Context(), site.AccountID, site.ID))
 	}
 	change()
 	wantNext(t, "a change for the first", first, site.ID)

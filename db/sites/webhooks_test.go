@@ -18,6 +18,8 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // webhookMails returns the mails about changed addresses as "recipient: data", in the order of
@@ -26,16 +28,12 @@ func webhookMails(t *testing.T, d *db.DB) []string {
 	t.Helper()
 
 	rows, err := dbtest.Rows[model.Mail](d, "SELECT * FROM mails WHERE kind = ? ORDER BY id", model.MailWebhookChanged)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	var all []string
 	for _, m := range rows {
 		var data outbox.WebhookChangedMail
-		if err := json.Unmarshal([]byte(m.Data), &data); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, json.Unmarshal([]byte(m.Data), &data))
 
 		all = append(all, fmt.Sprintf("%s: %+v", m.Recipient, data))
 	}
@@ -50,19 +48,17 @@ func TestOwnersAreMailedWhenAnAddressChanges(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
-		site := dbtest.NewOwnSite(t, d, "shop.example")
-		dbtest.NewUser(t, d, "other@example.org")
+		site := world.New(t, d).Site("shop.example")
+		world.New(t, d).User("other@example.org")
 
 		for _, user := range []string{"second@example.com OWNER", "member@example.com MEMBER", "viewer@example.com VIEWER"} {
 			email, role, _ := strings.Cut(user, " ")
-			dbtest.AddMember(t, d, site.AccountID, email, model.Role(role))
+			world.New(t, d).Member(site.AccountID, email, model.Role(role))
 		}
 
 		first, err := dbtest.Rows[string](d, "SELECT email FROM users "+
 			"JOIN memberships ON user_id = id WHERE account_id = ? ORDER BY id LIMIT 1", site.AccountID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		by := model.ChangedBy{Name: "admin", At: dbtest.Start}
 		conversion := func(address string, secret *string) func() error {
@@ -95,9 +91,7 @@ func TestOwnersAreMailedWhenAnAddressChanges(t *testing.T) {
 		} {
 			before := webhookMails(t, d)
 
-			if err := step.change(); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, step.change())
 
 			var want []string
 
@@ -122,7 +116,7 @@ func TestOwnersAreMailedWhenAnAddressChanges(t *testing.T) {
 func TestMailsAboutAddressesAreBounded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := dbtest.NewOwnSite(t, d, "shop.example")
+		site := world.New(t, d).Site("shop.example")
 		change := func(n int, at model.Instant) {
 			t.Helper()
 			address := fmt.Sprintf("https://host%d.example/", n)
@@ -163,15 +157,13 @@ func TestAShortSecretStillSigns(t *testing.T) {
 		key := []byte(strings.Repeat("key!", 8))
 		d.UseApplicationKey(key)
 
-		site := dbtest.NewOwnSite(t, d, "shop.example")
+		site := world.New(t, d).Site("shop.example")
 		if err := sites.New(d).Sites.SetConversionWebhook(ctx, site.AccountID, site.ID, "https://shop.example/hook", nil,
 			model.ChangedBy{}); err != nil {
 			t.Fatal(err)
 		}
-		if err := dbtest.Exec(d, "UPDATE sites SET conversion_webhook_secret = ? WHERE id = ?",
-			sealedAsBefore(t, key, site.ID, "x"), site.ID); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, "UPDATE sites SET conversion_webhook_secret = ? WHERE id = ?",
+			sealedAsBefore(t, key, site.ID, "x"), site.ID))
 		if _, err := outbox.New(d).QueueTestWebhook(ctx, site.AccountID, site.ID, model.DeliveryConversion, dbtest.Start); err != nil {
 			t.Fatal(err)
 		}
@@ -193,19 +185,13 @@ func sealedAsBefore(t *testing.T, key []byte, siteID model.SiteID, secret string
 	t.Helper()
 
 	derived, err := hkdf.Key(sha256.New, key, nil, "webhook secrets", 32)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	block, err := aes.NewCipher(derived)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	gcm, err := cipher.NewGCM(block)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	nonce := make([]byte, gcm.NonceSize())
 	return gcm.Seal(nonce, nonce, []byte(secret), binary.BigEndian.AppendUint64(nil, uint64(siteID)))

@@ -15,6 +15,8 @@ import (
 	"modernc.org/libc"
 	"modernc.org/libc/sys/types"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // openTestLog opens a log through the file system of the writing connection, and closes it with the
@@ -22,20 +24,14 @@ import (
 func openTestLog(t *testing.T, path string) (tls *libc.TLS, file uintptr) {
 	t.Helper()
 
-	if err := registerLogVFS(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, registerLogVFS())
 
 	// A log gets the mode of its database.
-	if err := os.WriteFile(strings.TrimSuffix(path, "-wal"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(strings.TrimSuffix(path, "-wal"), nil, 0o600))
 
 	tls = libc.NewTLS()
 	name, err := libc.CString(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	size := at[sqlite3.Tsqlite3_vfs](defaultVFS).FszOsFile
 	file = libc.Xcalloc(tls, 1, types.Size_t(size))
@@ -148,9 +144,7 @@ func compareLog(t *testing.T, random *rand.Rand) {
 
 		// Only the gathered bytes are lost.
 		kept, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if l.used != 0 {
 			t.Fatalf("%d bytes are gathered after an error", l.used)
 		}
@@ -250,15 +244,11 @@ func rollBackPages(t *testing.T, file *testFile) {
 	t.Helper()
 
 	tx, err := file.urgent.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if _, err := tx.ExecContext(t.Context(), insertPages, 6_000, 4_096); err != nil {
 		t.Fatal(err)
 	}
-	if err := tx.Rollback(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, tx.Rollback())
 }
 
 // wantCopiedRows opens a copy of the database's files.
@@ -268,18 +258,12 @@ func wantCopiedRows(t *testing.T, file *testFile, name string, want int) {
 	path := filepath.Join(t.TempDir(), "copy.sqlite")
 	for _, suffix := range []string{"", "-wal"} {
 		data, err := os.ReadFile(file.path + suffix)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path+suffix, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
+		testkit.NoError(t, os.WriteFile(path+suffix, data, 0o600))
 	}
 
 	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer db.Close()
 
 	var rows int
@@ -341,19 +325,13 @@ func onlyLog(t *testing.T) *log {
 func BenchmarkCommitPages(b *testing.B) {
 	for _, vfs := range []string{"", logVFS} {
 		b.Run("vfs="+vfs, func(b *testing.B) {
-			if err := registerLogVFS(); err != nil {
-				b.Fatal(err)
-			}
+			testkit.NoError(b, registerLogVFS())
 			db, err := sql.Open("sqlite", dsn(filepath.Join(b.TempDir(), "x.sqlite"), "immediate", vfs, lockTimeout))
-			if err != nil {
-				b.Fatal(err)
-			}
+			testkit.NoError(b, err)
 			defer db.Close()
 
 			conn, err := db.Conn(context.Background())
-			if err != nil {
-				b.Fatal(err)
-			}
+			testkit.NoError(b, err)
 			defer conn.Close()
 
 			if _, err := conn.ExecContext(b.Context(), "CREATE TABLE pages (bytes BLOB)"); err != nil {

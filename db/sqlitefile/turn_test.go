@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestBusyProcessLeavesTurns opens a database file twice, as two processes do during an upgrade.
@@ -34,9 +36,7 @@ func TestBusyProcessLeavesTurns(t *testing.T) {
 	}()
 
 	for range turns {
-		if err := holding(patient.urgent, 0); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, holding(patient.urgent, 0))
 	}
 	stop()
 

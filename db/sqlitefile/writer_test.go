@@ -43,14 +43,10 @@ func openAt(t *testing.T, path string) *testFile {
 	t.Helper()
 
 	writer, err := NewWriter(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	read, err := Readers(path, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	file := &testFile{path: path, writer: writer, ordinary: writer.Pool(Ordinary), urgent: writer.Pool(Urgent), read: read}
 	t.Cleanup(func() {
@@ -94,9 +90,7 @@ func TestUrgentWritesAreServedFirst(t *testing.T) {
 	}
 
 	holder, err := file.ordinary.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	const changes = 20
 	var writes sync.WaitGroup
@@ -132,9 +126,7 @@ func TestUrgentWritesAreServedFirst(t *testing.T) {
 
 	file.writer.mu.Unlock()
 
-	if err := holder.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, holder.Close())
 
 	writes.Wait()
 
@@ -191,9 +183,7 @@ func TestOrdinaryWritesWaitBoundedly(t *testing.T) {
 func TestCancelledWriters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &Writer{}
-		if err := w.take(t.Context(), Urgent); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, w.take(t.Context(), Urgent))
 
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

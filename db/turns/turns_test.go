@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestTurnsGoRoundTheKeys: turns are bounded per key and in total, and a key with many callers
@@ -83,9 +85,7 @@ func TestTurnsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &Queue{Most: 1, MostPerKey: 1, Line: 3, LinePerKey: 2, Patience: time.Second}
 		end, err := q.Take(t.Context(), "a")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		began := time.Now()
 		outcomes := make(chan string, 10)
@@ -184,9 +184,7 @@ func TestYield(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &Queue{Most: 1, MostPerKey: 1, Line: 1, LinePerKey: 1, Patience: time.Minute, Memory: time.Minute}
 		long, err := q.Begin(t.Context(), "long")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { _, _ = q.Begin(ctx, "long") }()
 		synctest.Wait()
@@ -237,9 +235,7 @@ func TestYieldStaysFirst(t *testing.T) {
 	for range 2_000 {
 		q := &Queue{Most: 1, MostPerKey: 1, Line: 2, LinePerKey: 1, Patience: time.Minute, Memory: time.Minute}
 		long, err := q.Begin(t.Context(), "long")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		var yielded, wrong atomic.Bool
 		var waiting sync.WaitGroup
@@ -260,9 +256,7 @@ func TestYieldStaysFirst(t *testing.T) {
 			runtime.Gosched()
 		}
 
-		if err := long.Yield(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, long.Yield(t.Context()))
 		yielded.Store(true)
 		long.End()
 		waiting.Wait()

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestSQLiteReadsAfterWrites checks when a process reads the changes: while SQLite's log was
@@ -16,13 +18,9 @@ func TestSQLiteReadsAfterWrites(t *testing.T) {
 	written := time.Now()
 	write := func(content string) {
 		t.Helper()
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 		// The clock of this file system never moves.
-		if err := os.Chtimes(path, written, written); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.Chtimes(path, written, written))
 	}
 
 	p := &changePoll{of: &SQLite{logFile: path}}

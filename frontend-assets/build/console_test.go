@@ -7,21 +7,19 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestConsoleModulesShareTheCore checks that only main.js contains the core and Preact, and that it
 // exports each name that the other modules import.
 func TestConsoleModulesShareTheCore(t *testing.T) {
 	root, err := assetsRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	read := func(name string) string {
 		text, err := os.ReadFile(filepath.Join(root, "dist/console", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		return string(text)
 	}
 

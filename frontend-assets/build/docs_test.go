@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // documentedSizes are sentences and table rows with sizes of a file. Each group is a size: the file
@@ -27,15 +29,11 @@ var documentedSizes = []struct {
 // with a decimal point are in KB of 1,000 bytes.
 func TestDocumentedSizes(t *testing.T) {
 	root, err := assetsRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	for _, d := range documentedSizes {
 		text, err := os.ReadFile(filepath.Join(root, "../docs/owner", d.document))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		found := d.text.FindAllStringSubmatch(string(text), -1)
 		if len(found) != 1 {
 			t.Errorf("%s: %d passages with sizes of %s, want 1", d.document, len(found), d.file)
@@ -44,9 +42,7 @@ func TestDocumentedSizes(t *testing.T) {
 
 		for i, form := range d.forms {
 			info, err := os.Stat(filepath.Join(root, "dist", d.file+form))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			got, want := strings.ReplaceAll(found[0][i+1], ",", ""), strconv.FormatInt(info.Size(), 10)
 			if strings.Contains(got, ".") {
 				want = fmt.Sprintf("%.1f", float64(info.Size())/1000)

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // relativeImport matches the path of a relative import: static, dynamic, or of types only.
@@ -37,9 +39,7 @@ func consoleImports(t *testing.T, folder string) map[string][]string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return imports
 }
 
@@ -81,9 +81,7 @@ func circle(imports map[string][]string) []string {
 // types or by modules that are loaded on demand: otherwise no file of a circle can be read alone.
 func TestConsoleImports(t *testing.T) {
 	root, err := assetsRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	imports := consoleImports(t, filepath.Join(root, "src/console"))
 	if len(imports) < 100 || !slices.Contains(imports["report/report.tsx"], "drilldown.tsx") {

@@ -6,40 +6,32 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func TestCommittedFilesMatchTheirSources(t *testing.T) {
 	var out strings.Builder
-	if err := run(&out, true, false); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, run(&out, true, false))
 	t.Logf("sizes in bytes:\n%s", out.String())
 }
 
 func TestCheckNamesEveryDifference(t *testing.T) {
 	root, err := assetsRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	b, err := assets[0].build(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	files := map[string][]byte{"svc.js": b.Raw, "svc.js.gz": b.Gzip, "svc.js.br": b.Brotli}
 	change := func(name string, content []byte) func(*testing.T, string) {
 		return func(t *testing.T, dist string) {
-			if err := os.WriteFile(filepath.Join(dist, name), content, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, os.WriteFile(filepath.Join(dist, name), content, 0o644))
 		}
 	}
 
 	other, err := gzipped([]byte("something else"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	for _, test := range []struct {
 		name   string
@@ -52,25 +44,19 @@ func TestCheckNamesEveryDifference(t *testing.T) {
 		{"broken .br", change("svc.js.br", []byte("x")), "dist/svc.js.br: differs"},
 		{"file without a source", change("old.js", nil), "dist/old.js: no source for"},
 		{"missing file", func(t *testing.T, dist string) {
-			if err := os.Remove(filepath.Join(dist, "svc.js")); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, os.Remove(filepath.Join(dist, "svc.js")))
 		}, "dist/svc.js: "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dist := t.TempDir()
-			if err := write(dist, files); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, write(dist, files))
 
 			test.change(t, dist)
 			err := compare(dist, files)
 			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 				t.Errorf("compare = %v, want an error with %q", err, test.want)
 			}
-			if err := write(dist, files); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, write(dist, files))
 			if err := compare(dist, files); err != nil {
 				t.Errorf("after writing again: %v", err)
 			}
@@ -92,15 +78,11 @@ func TestBudgetIsHeld(t *testing.T) {
 
 func TestOptionalPartsCanBeLeftOut(t *testing.T) {
 	root, err := assetsRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	for _, a := range assets {
 		whole, err := a.build(root)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		for _, part := range a.Optional {
 			b, err := a.without(part).build(root)
@@ -120,30 +102,22 @@ func TestStylesheetReachesTheScriptMinified(t *testing.T) {
 		"main.ts":       `import css from './a.css'; document.title = css;`,
 		"a.css":         "/* a comment */\n.a {\n  color: #ff0000;\n}\n",
 	} {
-		if err := os.WriteFile(filepath.Join(root, name), []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(content), 0o644))
 	}
 
 	script, err := asset{Entry: "main.ts", Out: "main.js"}.build(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if !strings.Contains(string(script.Raw), `".a{color:red}"`) {
 		t.Errorf("the script is %s", script.Raw)
 	}
 
 	sheet, err := asset{Entry: "a.css", Out: "a.css"}.build(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if got := string(sheet.Raw); got != ".a{color:red}\n" {
 		t.Errorf("the stylesheet is %q", got)
 	}
 
-	if err := os.WriteFile(filepath.Join(root, "a.css"), []byte(".a { color: red"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(filepath.Join(root, "a.css"), []byte(".a { color: red"), 0o644))
 
 	for _, entry := range []string{"main.ts", "a.css"} {
 		if _, err := (asset{Entry: entry, Out: "out"}).build(root); err == nil || !strings.Contains(err.Error(), "Expected") {

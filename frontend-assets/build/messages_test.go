@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // consoleTexts lists the folders of the console's sources with the files of messages that are
@@ -21,17 +23,13 @@ var consoleTexts = map[string][]string{
 // has two texts, and that the German ones are complete and loaded together with the English ones.
 func TestMessages(t *testing.T) {
 	root, err := assetsRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	console := filepath.Join(root, "src/console")
 	key := regexp.MustCompile(`(?m)^  '?([\w.-]+)'?:`)
 	keysOf := func(name string) []string {
 		text, err := os.ReadFile(filepath.Join(console, "messages", name+".ts"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		var keys []string
 		for _, match := range key.FindAllStringSubmatch(string(text), -1) {
@@ -78,9 +76,7 @@ func TestMessages(t *testing.T) {
 
 		for _, path := range paths {
 			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			for _, match := range use.FindAllStringSubmatch(string(text), -1) {
 				uses++
 				if !strings.Contains(" "+strings.Join(loaded, " ")+" ", " "+files[match[1]]+" ") {

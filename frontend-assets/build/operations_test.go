@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/vektah/gqlparser/v2/ast"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 const testSchema = `
@@ -35,9 +37,7 @@ query Page($id: ID!, $first: Int = 5) {
 mutation Rename($input: RenameInput!) { rename(input: $input) { id } }
 query Read($id: ID!) { node(id: $id) { id ... on Site { hits } } }`,
 		`fragment Fields on Site { name tags open }`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	for _, want := range []string{
 		"export type Plan = 'FREE' | 'PRO';",

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func TestReleaseOfPackages(t *testing.T) {
@@ -43,24 +45,16 @@ type manifestFields struct {
 
 func TestManifestOfPackages(t *testing.T) {
 	root, err := assetsRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	for _, p := range npmPackages {
 		template, err := os.ReadFile(filepath.Join(root, packagesPath, p.Folder, "package.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		text, err := release{"1.2.3", "MIT"}.manifest(template)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		var m manifestFields
-		if err := json.Unmarshal(text, &m); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, json.Unmarshal(text, &m))
 		named := m.Name == "@tallygate/"+p.Folder && m.Version == "1.2.3" && m.License == "MIT" && !m.Private
 		if !named || m.SideEffects == nil || *m.SideEffects {
 			t.Errorf("%s: %+v", p.Folder, m)
@@ -84,16 +78,12 @@ func TestManifestOfPackages(t *testing.T) {
 // has, or a framework, and the script's settings come from init instead of a tag.
 func TestModulesOfPackages(t *testing.T) {
 	root, err := assetsRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	imports := regexp.MustCompile(`(?m)^(?:import|export) .*from "([^"]+)"`)
 	for _, p := range npmPackages {
 		modules, err := p.modules(root)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if len(modules) != len(p.Modules) {
 			t.Fatalf("%s has %d modules, want %d", p.Folder, len(modules), len(p.Modules))
 		}
@@ -125,24 +115,18 @@ func TestModulesOfPackages(t *testing.T) {
 func TestPack(t *testing.T) {
 	files := []packedFile{{"package.json", []byte("{}")}, {"index.js", []byte("export {}")}}
 	packed, err := pack(files)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	again, err := pack(files)
 	if err != nil || !bytes.Equal(packed, again) {
 		t.Errorf("the same files gave other bytes, error %v", err)
 	}
 
 	unzipped, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	archive := tar.NewReader(unzipped)
 	for _, want := range files {
 		header, err := archive.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		data, err := io.ReadAll(archive)
 		if err != nil || header.Name != "package/"+want.Name || header.Mode != 0o644 || !header.ModTime.Equal(packTime) ||
 			!bytes.Equal(data, want.Data) {

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/evanw/esbuild/pkg/api"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // newerSyntax describes syntax in a script that the supported browsers lack. It returns an empty
@@ -43,9 +45,7 @@ func newerSyntax(script string) string {
 
 func TestCommittedScriptsHaveTheSyntaxOfOldBrowsers(t *testing.T) {
 	root, err := assetsRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	for _, a := range assets {
 		if !strings.HasSuffix(a.Out, ".js") || a.Console {
@@ -53,9 +53,7 @@ func TestCommittedScriptsHaveTheSyntaxOfOldBrowsers(t *testing.T) {
 		}
 
 		script, err := os.ReadFile(filepath.Join(root, "dist", filepath.FromSlash(a.Out)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if problem := newerSyntax(string(script)); problem != "" {
 			t.Errorf("%s: %s", a.Out, problem)
 		}
@@ -84,9 +82,7 @@ func TestNewerSyntaxIsFound(t *testing.T) {
 // one calls the other while it loads, and neither can be understood alone.
 func TestSourcesDoNotImportInCircles(t *testing.T) {
 	root, err := assetsRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	for _, a := range assets {
 		if extension := filepath.Ext(a.Entry); extension != ".ts" && extension != ".tsx" {
@@ -103,9 +99,7 @@ func TestSourcesDoNotImportInCircles(t *testing.T) {
 		"b.ts": "import { c } from './c'; export const b = () => c()",
 		"c.ts": "import { a } from './a'; export const c = () => a()",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(source), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(source), 0o600))
 	}
 
 	if got, want := importCircle(t, dir, "a.ts"), "a.ts > b.ts > c.ts > a.ts"; got != want {
@@ -137,9 +131,7 @@ func importCircle(t *testing.T, root, entry string) string {
 	var meta struct {
 		Inputs map[string]struct{ Imports []struct{ Path string } }
 	}
-	if err := json.Unmarshal([]byte(result.Metafile), &meta); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, json.Unmarshal([]byte(result.Metafile), &meta))
 
 	done := map[string]bool{}
 	var walk func(path []string) string

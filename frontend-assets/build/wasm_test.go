@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // compiler is the release of LLVM that compiled the committed WebAssembly. Other releases produce
@@ -20,17 +22,13 @@ const compiler = "14."
 // again.
 func TestWasmMatchesItsSource(t *testing.T) {
 	root, err := assetsRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	dir := filepath.Join(root, "src/captcha/engine/wasm")
 	read := func(path ...string) []byte {
 		t.Helper()
 		content, err := os.ReadFile(filepath.Join(path...))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		return content
 	}
 

@@ -16,6 +16,7 @@ import (
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func TestPasswords(t *testing.T) {
@@ -27,9 +28,7 @@ func TestPasswords(t *testing.T) {
 
 	weak := argon2id.Params{Memory: 8 * 1024, Iterations: 1, Parallelism: 1, SaltLength: 16, KeyLength: 32}
 	old, err := argon2id.CreateHash("correct horse", &weak)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	tests := []struct {
 		name, password, stored string
@@ -102,9 +101,7 @@ func TestWhichUsesOfALinkCount(t *testing.T) {
 				ClientAddr: func(*http.Request) netip.Addr { return netip.MustParseAddr("192.0.2.1") },
 				Now:        func() time.Time { return now },
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 
 			a.passwords.hasher.cost = argon2id.Params{Memory: 8, Iterations: 1, Parallelism: 1, SaltLength: 16, KeyLength: 32}
 			attempt := func() (used bool) {
@@ -194,9 +191,7 @@ func TestAFullQueueRefusesWithoutAWrite(t *testing.T) {
 			DB: d, Secret: make([]byte, MinSecret), BaseURL: "http://127.0.0.1", Now: time.Now,
 			ClientAddr: func(*http.Request) netip.Addr { return netip.MustParseAddr("192.0.2.1") },
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		ctx := context.WithValue(t.Context(), requestKey{}, &request{auth: a, http: httptest.NewRequest(http.MethodPost, "/graphql", nil)})
 
@@ -228,17 +223,11 @@ func TestAFullQueueRefusesWithoutAWrite(t *testing.T) {
 		r := httptest.NewRequest(http.MethodPost, "/graphql", nil)
 
 		hash, err := a.passwords.hasher.hash(t.Context(), "another password")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		owner, err := accounts.New(d).SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "Example"}, model.User{Email: "owner@example.com", PasswordHash: hash})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := a.passwords.devices.remember(w, r, owner); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
+		testkit.NoError(t, a.passwords.devices.remember(w, r, owner))
 
 		r.AddCookie(w.Result().Cookies()[0])
 		ctx = context.WithValue(t.Context(), requestKey{}, &request{auth: a, http: r})

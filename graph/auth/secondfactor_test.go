@@ -7,6 +7,7 @@ import (
 	"github.com/pquerna/otp/totp"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // rfcSecret is the secret of the examples in RFC 4226 and RFC 6238.
@@ -47,14 +48,10 @@ func TestTOTPURI(t *testing.T) {
 
 	for _, email := range []string{"owner@example.com", "a+b@example.com", "a/b?c#d%e@bücher.example", "o'neil&sons=x@example.com"} {
 		setup, err := (&SecondFactors{baseURL: "https://[2001:db8::1]:8443/path"}).totpSetup(&model.User{Email: email}, rfcSecret)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		key, err := totp.Generate(totp.GenerateOpts{Issuer: "Tallygate 2001.db8..1", AccountName: email, Secret: rfcSecret})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if setup.URI != key.URL() || setup.Secret != key.Secret() {
 			t.Errorf("%s: %s with %s, want %s with %s", email, setup.URI, setup.Secret, key.URL(), key.Secret())
 		}

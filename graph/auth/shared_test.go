@@ -11,6 +11,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestSharedAddressIsNotThrottled: behind a proxy that is not configured, all clients have one
@@ -25,9 +26,7 @@ func TestSharedAddressIsNotThrottled(t *testing.T) {
 			IsShared:   func(*http.Request) bool { return shared },
 			Now:        func() time.Time { return now },
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		r := httptest.NewRequest(http.MethodPost, "/graphql", nil)
 

@@ -16,6 +16,7 @@ import (
 	"github.com/vektah/gqlparser/v2/ast"
 
 	"github.com/tallygate/tallygate/graph/limits"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 const oldSchema = `
@@ -60,9 +61,7 @@ func TestDeprecatedFieldsInResponses(t *testing.T) {
 		`{ old { title } }`: `[{"name":"Query.old","reason":"No longer supported"}]`,
 	} {
 		body, err := json.Marshal(map[string]string{"query": query})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		r := httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader(string(body)))
 		r.Header.Set("Content-Type", "application/json")
 		ctx := limits.New(0).WithRequest(graphql.StartOperationTrace(t.Context()), netip.Addr{}, true, time.Now())

@@ -13,6 +13,7 @@ import (
 	"unicode"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // cells is testdata/cells.json, which the console's unit tests read too.
@@ -34,9 +35,7 @@ func readCells(t testing.TB) *cells {
 	t.Helper()
 
 	text, err := os.ReadFile("testdata/cells.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	var c cells
 	if err := json.Unmarshal(text, &c); err != nil || len(c.Cases) == 0 || len(c.Hidden) == 0 || len(c.All.Alphabet) == 0 {
@@ -152,9 +151,7 @@ func FuzzCells(f *testing.F) {
 		}
 
 		object, err := json.Marshal(map[string]string{"a": text})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		shown := cell(json.RawMessage(object))
 		for i, part := range strings.Split(shown, ";") {

@@ -31,6 +31,7 @@ import (
 	"github.com/tallygate/tallygate/graph/export"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
@@ -53,23 +54,11 @@ type shop struct {
 func newShop(t *testing.T, d *db.DB, domain string) *shop {
 	t.Helper()
 
-	at := model.At(noon)
-	owner, err := accounts.New(d).SignUp(t.Context(), model.SignupsOpen, model.Account{Name: domain, CreatedAt: at},
-		model.User{Email: "owner@" + domain, PasswordHash: "-", CreatedAt: at})
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	site, err := sites.New(d).Sites.CreateSite(t.Context(), model.Site{AccountID: owner.AccountID, SiteKey: model.NewSiteKey(), Domain: domain,
-		Name: domain, Plan: model.PlanFree, MonthlyPageviews: 10_000, CreatedAt: at})
-	if err != nil {
-		t.Fatal(err)
-	}
-
+	w := world.New(t, d)
+	owner := w.User("owner@" + domain)
+	site := w.Site(domain, world.Of(owner.AccountID))
 	ids, err := keys.New(d).NodeIDs(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	s := &shop{t: t, db: d, owner: owner, site: site, ids: ids}
 	s.serve(export.Handler(export.Options{
@@ -140,9 +129,7 @@ func (s *shop) store(at time.Time, v model.Visit, paths ...string) {
 
 	key := model.UsageKey{SiteID: s.site.ID, Month: model.At(at).Month()}
 	err := hits.Update(s.t.Context(), ingest.HitKeys{Usage: []model.UsageKey{key}}, func(*ingest.HitState) *ingest.HitChanges { return &changes })
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testkit.NoError(s.t, err)
 }
 
 // storeEvent stores an event of a visit that has page views at the visit's times, or none if
@@ -175,9 +162,7 @@ func (s *shop) storeEvent(v model.Visit, e model.Event) {
 		dbtest.Exec(s.db, `INSERT INTO events (site_id, at, id, visitor, n, name, path, value, currency, transaction_id, properties)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 			s.site.ID, e.At, e.ID, visitor, n, e.Name, e.Path, value, null(e.Currency), null(e.TransactionID), null(e.Properties)))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testkit.NoError(s.t, err)
 }
 
 // get downloads with parameters in addition to the required ones; an empty value removes one.
@@ -192,21 +177,15 @@ func (s *shop) get(parameters map[string]string, header http.Header) (*http.Resp
 	}
 
 	request, err := http.NewRequest(http.MethodGet, s.url+"?"+all.Encode(), nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testkit.NoError(s.t, err)
 
 	request.Header = header.Clone()
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testkit.NoError(s.t, err)
 	defer response.Body.Close()
 
 	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testkit.NoError(s.t, err)
 
 	return response, string(body)
 }
@@ -285,9 +264,7 @@ func TestErrors(t *testing.T) {
 			query := url.Values{"site_id": {nodeid.Of(s.ids, s.site.ID)}, "type": {"pageviews"},
 				"from": {"2026-11-20"}, "to": {"2026-11-20"}}.Encode() + "&" + parameters
 			response, err := http.Get(s.url + "?" + query)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 
 			body, err := io.ReadAll(response.Body)
 			response.Body.Close()
@@ -298,9 +275,7 @@ func TestErrors(t *testing.T) {
 		}
 
 		response, err := http.Post(s.url, "text/plain", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		response.Body.Close()
 
@@ -563,9 +538,7 @@ func TestAmounts(t *testing.T) {
 
 		_, body = s.get(map[string]string{"type": "events", "format": "csv"}, nil)
 		records, err := csv.NewReader(strings.NewReader(body)).ReadAll()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		for i, row := range rows {
 			id, _ := strconv.ParseUint(row.RowID[len(row.RowID)-16:], 16, 64)
@@ -703,9 +676,7 @@ func TestDatabaseUnavailable(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 
-		if err := d.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, d.Close())
 
 		response, body := s.get(nil, nil)
 		if response.StatusCode != http.StatusServiceUnavailable || strings.TrimSpace(body) != `{"error":"unavailable"}` {
@@ -720,16 +691,12 @@ func TestDownloadsOfSeveralAccounts(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		first, second, foreign := newShop(t, d, "first.example"), newShop(t, d, "second.example"), newShop(t, d, "foreign.example")
-		dbtest.AddMember(t, d, first.owner.AccountID, "agency@example.com", model.RoleViewer)
-		if err := dbtest.Exec(d, "INSERT INTO memberships (user_id, account_id, role, created_at) "+
-			"SELECT id, ?, 'VIEWER', 2 FROM users WHERE email = 'agency@example.com'", second.owner.AccountID); err != nil {
-			t.Fatal(err)
-		}
+		world.New(t, d).Member(first.owner.AccountID, "agency@example.com", model.RoleViewer)
+		testkit.NoError(t, dbtest.Exec(d, "INSERT INTO memberships (user_id, account_id, role, created_at) "+
+			"SELECT id, ?, 'VIEWER', 2 FROM users WHERE email = 'agency@example.com'", second.owner.AccountID))
 
 		agency, err := accounts.New(d).UserByEmail(t.Context(), "agency@example.com")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		first.owner = agency
 		for site, want := range map[*model.Site]int{first.site: 200, second.site: 200, foreign.site: 404} {
@@ -746,16 +713,14 @@ func TestDownloadsOfGuests(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		first := newShop(t, d, "first.example")
-		other := dbtest.NewSite(t, d, first.owner.AccountID, "other.example")
+		other := world.New(t, d).Site("other.example", world.Of(first.owner.AccountID))
 		invitation := model.NewInvitation(first.owner.AccountID, "guest@example.com", model.RoleViewer, "secret", dbtest.Start)
 		invitation.SiteIDs = []model.SiteID{first.site.ID}
 		if _, err := accounts.New(d).Invitations.Create(t.Context(), invitation, nil); err != nil {
 			t.Fatal(err)
 		}
 		guest, err := accounts.New(d).Invitations.Accept(t.Context(), model.HashToken("secret"), "hash", model.English, dbtest.Start)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		first.owner = guest
 		for site, want := range map[*model.Site]int{first.site: 200, other: 404} {
@@ -773,9 +738,7 @@ func (s *shop) unread() *http.Response {
 
 	response, err := slowClient.Get(s.url + "?" + url.Values{"site_id": {nodeid.Of(s.ids, s.site.ID)}, "type": {"pageviews"},
 		"from": {"2026-11-20"}, "to": {"2026-11-20"}, "limit": {"50000"}}.Encode())
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testkit.NoError(s.t, err)
 
 	s.t.Cleanup(func() { _ = response.Body.Close() })
 	return response
@@ -804,9 +767,7 @@ func TestSlowReadersHoldNobody(t *testing.T) {
 		// That is more than the connections of either pool.
 		for i := range 12 {
 			next := newShop(t, d, fmt.Sprintf("shop%d.example", i))
-			if err := dbtest.Exec(d, "UPDATE sites SET account_id = ? WHERE id = ?", next.owner.AccountID, s.site.ID); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, dbtest.Exec(d, "UPDATE sites SET account_id = ? WHERE id = ?", next.owner.AccountID, s.site.ID))
 
 			s.owner, next.site = next.owner, s.site
 			for range 2 {
@@ -1004,9 +965,7 @@ func TestBrokenDownload(t *testing.T) {
 		if response.StatusCode != http.StatusOK {
 			t.Fatalf("status %d", response.StatusCode)
 		}
-		if err := dbtest.Exec(d, "DROP TABLE pageviews"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, "DROP TABLE pageviews"))
 		if _, err := io.Copy(io.Discard, response.Body); !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Errorf("the client read to the end with %v, want an unexpected end", err)
 		}
@@ -1024,9 +983,7 @@ func TestDatabaseStopped(t *testing.T) {
 		download := func() *http.Response {
 			t.Helper()
 			response, err := http.Get(address)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			response.Body.Close()
 			return response
 		}

@@ -11,15 +11,14 @@ import (
 	"github.com/tallygate/tallygate/db/reports/period"
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/graph/generated"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // pricedSchema returns the schema with its costs.
 func pricedSchema(t *testing.T) graphql.ExecutableSchema {
 	t.Helper()
 	schema, err := WithCosts(generated.NewExecutableSchema(generated.Config{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return schema
 }
 

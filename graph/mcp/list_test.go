@@ -14,6 +14,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/auth"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 var update = flag.Bool("update", false, "write the golden list of tools")
@@ -111,20 +112,14 @@ func TestListIsTheGoldenOne(t *testing.T) {
 	const golden = "testdata/tools.json"
 	s, _ := newServer(t, nil)
 	var got bytes.Buffer
-	if err := json.Indent(&got, s.lists[configures], "", " "); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, json.Indent(&got, s.lists[configures], "", " "))
 	got.WriteByte('\n')
 
 	if *update {
-		if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(golden, got.Bytes(), 0o644))
 	}
 	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if !bytes.Equal(got.Bytes(), want) {
 		t.Errorf("the list differs from %s: write it with -update, and read the difference", golden)
 	}

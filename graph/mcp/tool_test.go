@@ -34,9 +34,7 @@ func newServer(t testing.TB, graphQL http.HandlerFunc) (*server, *testkit.Log) {
 		GraphQL: graphQL, Schema: schema, Auth: &auth.Auth{}, Limits: limits.New(0), Timeout: time.Minute,
 		Now: time.Now, Log: slog.New(slog.NewJSONHandler(log, nil)),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return handler.(*server), log
 }
 
@@ -56,9 +54,7 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("the argument metrics has %v, want %v", known, want)
 	}
 	d, err := report.compose(map[string]any{"metrics": want}, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	for _, field := range want {
 		if !strings.Contains(d.text, fmt.Sprintf(" %s ", field)) {
 			t.Errorf("%s is not selected by\n%s", field, d.text)
@@ -203,9 +199,7 @@ func randomArguments(random *rand.Rand, arguments map[string]*jsonschema.Schema)
 func randomDocument(t *testing.T, random *rand.Rand, tool *tool, reader bool) (map[string]any, *document, error) {
 	t.Helper()
 	text, err := json.Marshal(randomArguments(random, tool.input.Schema().Properties))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	arguments, err := tool.arguments(text)
 	if err != nil {
 		return nil, nil, err
@@ -376,9 +370,7 @@ func TestLargeAnswersAreRefused(t *testing.T) {
 	s, _ := newServer(t, nil)
 	sites := s.tool(t, "sites")
 	d, err := sites.compose(map[string]any{}, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	fits := json.RawMessage(`{"sites":{"x":"` + strings.Repeat("x", maxData-len(`{"sites":{"x":""}}`)) + `"}}`)
 	if _, err := s.answerOf(sites, d, &response{Data: fits}); err != nil {
 		t.Error(err)

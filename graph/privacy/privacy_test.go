@@ -14,6 +14,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/exports"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -73,9 +74,7 @@ func TestGolden(t *testing.T) {
 			}
 
 			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, os.WriteFile(file, []byte(got), 0o644))
 				continue
 			}
 

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/graph/provider"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // issuer is a provider with metadata and a token endpoint.
@@ -41,9 +42,7 @@ func newIssuer(t *testing.T, address string) *issuer {
 		i.discovery(w)
 	}))
 	listener, err := net.Listen("tcp", address+":0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	i.Listener.Close()
 	i.Listener = listener
 	i.Config.ConnState = func(_ net.Conn, state http.ConnState) {
@@ -260,9 +259,7 @@ func TestSlowIssuerLeavesCalls(t *testing.T) {
 	t.Parallel()
 	slow, other, own := newIssuer(t, "127.0.0.1"), newIssuer(t, "127.0.0.1"), newIssuer(t, "127.0.0.1")
 	c := newClient(time.Now, local, slow, other, own)
-	if err := c.Check(t.Context(), slow.settings()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, c.Check(t.Context(), slow.settings()))
 
 	entered, release := make(chan struct{}, 20), make(chan struct{})
 	slow.set(func(http.ResponseWriter, *http.Request) {
@@ -389,9 +386,7 @@ func TestSlowIssuersLeaveCalls(t *testing.T) {
 	})
 	isCalled(t, c, honest, "alone")
 	for n := range 4 {
-		if err := c.Check(t.Context(), hostile.settings("/known/", n)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, c.Check(t.Context(), hostile.settings("/known/", n)))
 	}
 
 	// All places are theirs until the calls end.
@@ -482,9 +477,7 @@ func TestStaleMetadata(t *testing.T) {
 	at.add(time.Hour)
 	i := newIssuer(t, "127.0.0.1")
 	c := newClient(at.now, local, i)
-	if err := c.Check(t.Context(), i.settings()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, c.Check(t.Context(), i.settings()))
 
 	var calls atomic.Int64
 	i.set(func(w http.ResponseWriter, _ *http.Request) {
@@ -517,9 +510,7 @@ func TestRefreshDuringSignIns(t *testing.T) {
 	at.add(time.Hour)
 	i := newIssuer(t, "127.0.0.1")
 	c := newClient(at.now, local, i)
-	if err := c.Check(t.Context(), i.settings()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, c.Check(t.Context(), i.settings()))
 	var calls atomic.Int64
 	i.set(func(w http.ResponseWriter, _ *http.Request) {
 		if calls.Add(1)%2 == 0 {

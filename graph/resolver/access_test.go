@@ -10,6 +10,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/generated"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // executable is a schema that is not run.
@@ -41,9 +42,7 @@ func TestServersNeedReadableRules(t *testing.T) {
 		`site: String`: "neither @needs nor @open",
 	} {
 		schema, err := gqlparser.LoadSchema(&ast.Source{Input: directives + " type Query { " + field + " }"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		a := &Access{}
 		switch err := a.Validate(executable{schema: schema}); {

@@ -8,13 +8,12 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db/nodeid"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func FuzzCursor(f *testing.F) {
 	ids, err := nodeid.New(strings.Repeat("0f", nodeid.KeySize))
-	if err != nil {
-		f.Fatal(err)
-	}
+	testkit.NoError(f, err)
 
 	sites, sitekeys := cursors{ids, nodeid.AfterSite}, cursors{ids, nodeid.AfterSitekey}
 	for _, s := range []string{"", sites.encode(1), sites.encode(math.MaxInt64), sitekeys.encode(1), sites.encode(1) + "\n", sites.encode(1) + "~", sites.encode(1) + "~w6Q", ids.Of(nodeid.Site, 1)} {

@@ -196,9 +196,7 @@ func newAuditWorld(t *testing.T, d *db.DB) *auditWorld {
 	}}
 	w.vars["issuer"] = p.issuer()
 	own, err := dbtest.Rows[model.AlertChannel](d, "SELECT id, confirmed_at FROM alert_channels WHERE user_id IS NOT NULL ORDER BY id LIMIT 1")
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	testkit.NoError(a.t, err)
 	w.vars["stopSecret"] = a.ids.OfChannelStop(own[0].ID, own[0].ConfirmedAt)
 	w.vars["pseudonym"] = fmt.Sprint(samples["userId"])
 
@@ -209,9 +207,7 @@ func newAuditWorld(t *testing.T, d *db.DB) *auditWorld {
 
 	err = dbtest.Exec(d, "INSERT INTO events (site_id, at, id, visitor, n, name, path) VALUES (?, ?, 1, 1, 1, 'signup', '/')",
 		a.siteNumber(first.ids["siteId"]), model.At(start.AddDate(0, 0, -1)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	w.secondFactors(first.owner)
 
@@ -253,9 +249,7 @@ func (w *auditWorld) secondFactors(owner *client) {
 		"startedCode": func() string {
 			// The setup has expired meanwhile.
 			err := dbtest.Exec(w.db, "UPDATE totp_secrets SET created_at = ? WHERE NOT confirmed", model.At(w.clock.Now()))
-			if err != nil {
-				w.t.Fatal(err)
-			}
+			testkit.NoError(w.t, err)
 			return fmt.Sprintf("%q", w.code(started))
 		},
 		"newPasskey": func() string {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // eachApp runs a parallel test on each engine, with an application on a database of its own.
@@ -185,7 +186,5 @@ func value[T any](v T, err error) func(t testing.TB) T {
 // must ends the test on an error.
 func must(t testing.TB, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 const (
@@ -111,9 +112,7 @@ func (a *app) attempt(channel string, result outbox.AttemptResult) *outbox.Lease
 	number, _ := a.ids.Parse(nodeid.AlertChannel, channel)
 	store, now := outbox.New(a.db), model.At(a.clock.Now())
 	due, err := store.DueChannels(a.t.Context(), now, 100)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	testkit.NoError(a.t, err)
 	if !slices.ContainsFunc(due, func(c outbox.DueDelivery) bool { return c.ChannelID == number }) {
 		return nil
 	}
@@ -122,9 +121,7 @@ func (a *app) attempt(channel string, result outbox.AttemptResult) *outbox.Lease
 	if err == nil && leased != nil {
 		err = store.FinishAttempt(a.t.Context(), leased, result, now)
 	}
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	testkit.NoError(a.t, err)
 	return leased
 }
 
@@ -150,9 +147,7 @@ func (a *app) alert(event model.AlertEvent, account, site string) {
 		}
 		return outbox.New(a.db).QueueAlert(ctx, tx, &alert, model.AlertBegun, now)
 	})
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	testkit.NoError(a.t, err)
 }
 
 // stores reports whether a secret is in the database, as a text or as bytes.

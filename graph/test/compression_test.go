@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestCompressedReports checks which answers are compressed: large ones with a report and without a
@@ -42,19 +44,13 @@ func TestCompressedReports(t *testing.T) {
 func (c *client) encoded(t *testing.T, query, id, accepts string) (body, encoding string) {
 	t.Helper()
 	call, err := json.Marshal(map[string]any{"query": query, "variables": map[string]any{"id": id}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	request, err := http.NewRequest(http.MethodPost, c.app.url, strings.NewReader(string(call)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Accept-Encoding", accepts)
 	response, err := c.http.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer response.Body.Close()
 
 	var content io.Reader = response.Body
@@ -64,8 +60,6 @@ func (c *client) encoded(t *testing.T, query, id, accepts string) (body, encodin
 		}
 	}
 	text, err := io.ReadAll(content)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return string(text), encoding
 }

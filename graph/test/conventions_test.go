@@ -15,6 +15,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestSchemaConventions checks the rules that hold for the whole schema.
@@ -130,16 +131,12 @@ func TestDescriptionsNameExistingCodes(t *testing.T) {
 func TestGraphqlOfDocuments(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob("../../docs/owner/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	const first = "../../docs/owner/graphql.md"
 	var operations []string
 	for _, page := range append([]string{first}, slices.DeleteFunc(pages, func(page string) bool { return page == first })...) {
 		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		for _, match := range regexp.MustCompile("(?s)```graphql\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
 			operations = append(operations, match[1])
 		}

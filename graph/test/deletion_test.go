@@ -14,6 +14,7 @@ import (
 	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // owners maps the columns that name a row's owner to their values in the rows of a deleted owner.
@@ -402,9 +403,7 @@ func TestDeleteUserData(t *testing.T) {
 					at, i, model.FirstTimeID(at)+int64(i))
 			}
 
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 		}
 
 		erase := `mutation($id: ID!, $user: String!) { deleteUserData(input: {siteId: $id, userId: $user}) { erasure { ` + fields + ` } userErrors { field code } } }`

@@ -12,6 +12,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 const deliveryFields = `{ id kind event state nextAttemptAt createdAt attempts { at manual durationMs status error answer } }`
@@ -55,9 +56,7 @@ func TestDeliveries(t *testing.T) {
 		// Make one attempt that fails, as the worker does.
 		lane, now := model.Lane{SiteID: 1, Kind: model.DeliveryTest}, model.At(a.clock.Now())
 		leased, err := outbox.New(d).LeaseDelivery(t.Context(), lane, nil, now, time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if leased.MessageID != made[0] || leased.URL != "https://example.com/hook" || leased.Secret != "whisper whisper whisper" {
 			t.Errorf("the worker has %+v", leased)
 		}

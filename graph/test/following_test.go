@@ -15,6 +15,7 @@ import (
 	"github.com/tallygate/tallygate/db/reports/segment"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/oracle"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // shownNode is a node of a journey as GraphQL answers it.
@@ -40,9 +41,7 @@ func journeyAt(t *testing.T, got *answer, path string) (journey shownNode) {
 	if err == nil {
 		err = json.Unmarshal(encoded, &journey)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return journey
 }
 
@@ -261,9 +260,7 @@ func checkCohorts(t *testing.T, got *answer, from, to, today scan.Date, zone *ti
 	if err == nil {
 		err = json.Unmarshal(encoded, &shown)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	if today.Compare(to) < 0 {
 		to = today

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestGetQueries sends requests by GET: queries with a token are answered, and nothing else is.
@@ -45,9 +47,7 @@ func TestGetQueries(t *testing.T) {
 			response := value(owner.http.Do(request))(t)
 			body, err := io.ReadAll(response.Body)
 			response.Body.Close()
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			if response.StatusCode != test.status || !strings.Contains(string(body), test.says) {
 				t.Errorf("%s: %d %s", test.name, response.StatusCode, body)
 			}

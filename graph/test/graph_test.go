@@ -111,9 +111,7 @@ func newApp(t testing.TB, d *db.DB, change ...setting) *app {
 
 	s.graph.Auth = a.auth
 	handler, err := graph.New(s.graph)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	mux := http.NewServeMux()
 	mux.Handle("/", handler)
 	a.auth.Providers.MountCallback(mux)
@@ -147,9 +145,7 @@ type client struct {
 func (a *app) client() *client {
 	a.t.Helper()
 	jar, err := cookiejar.New(nil)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	testkit.NoError(a.t, err)
 
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 
@@ -178,9 +174,7 @@ func (c *client) send(method, contentType, body string, header ...string) *answe
 	c.t.Helper()
 
 	req, err := http.NewRequest(method, c.app.url, strings.NewReader(body))
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	testkit.NoError(c.t, err)
 
 	req.Header.Set(addressHeader, c.address)
 	if c.language != "" {
@@ -196,15 +190,11 @@ func (c *client) send(method, contentType, body string, header ...string) *answe
 	}
 
 	res, err := c.http.Do(req)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	testkit.NoError(c.t, err)
 	defer res.Body.Close()
 
 	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	testkit.NoError(c.t, err)
 
 	a := &answer{Status: res.StatusCode, Header: res.Header, Body: string(text)}
 
@@ -226,9 +216,7 @@ func (c *client) query(query string, variables ...any) *answer {
 	}
 
 	body, err := json.Marshal(map[string]any{"query": query, "variables": vars})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	testkit.NoError(c.t, err)
 
 	return c.send(http.MethodPost, "application/json", string(body))
 }
@@ -357,9 +345,7 @@ func (c *client) viewer() string {
 func (c *client) cookies() map[string]string {
 	c.t.Helper()
 	u, err := url.Parse(c.app.url)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	testkit.NoError(c.t, err)
 
 	cookies := map[string]string{}
 	for _, cookie := range c.http.Jar.Cookies(u) {
@@ -373,9 +359,7 @@ func (c *client) cookies() map[string]string {
 func (c *client) setCookie(name, value string) {
 	c.t.Helper()
 	u, err := url.Parse(c.app.url)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	testkit.NoError(c.t, err)
 	c.http.Jar.SetCookies(u, []*http.Cookie{{Name: name, Value: value, Path: "/"}})
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // inviteGuest invites an address to sites of the owner's account, and returns the mailed secret.
@@ -419,15 +420,11 @@ func TestGuestChoices(t *testing.T) {
 		}
 
 		account, err := dbtest.Rows[struct{ N model.AccountID }](a.db, "SELECT max(account_id) AS n FROM sites")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		err = a.db.InTx(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 			return outbox.MailNotice(ctx, tx, account[0].N, model.MailDeliveryFailed, outbox.DeliveryFailedMail{}, model.At(start))
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		notices, err := dbtest.Rows[struct{ Recipient string }](a.db, "SELECT recipient FROM mails WHERE kind = ?", model.MailDeliveryFailed)
 		if err != nil || len(notices) != 1 || notices[0].Recipient != "owner@example.com" {
 			t.Errorf("the recipients of a notice: %v, %v", notices, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/tallygate/tallygate/db/certificates"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestInstallationHealth: operators see what waits of all accounts and whether a worker has trusted
@@ -63,9 +64,7 @@ func TestCertificates(t *testing.T) {
 		store := certificates.New(a.db)
 		do := func(err error) {
 			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 		}
 		check := func(state, want string) {
 			t.Helper()

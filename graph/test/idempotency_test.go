@@ -14,6 +14,7 @@ import (
 	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // keyedCase is a mutation with an idempotencyKey. Both inputs are valid, without the braces; $name
@@ -437,9 +438,7 @@ func TestKeysAreBounded(t *testing.T) {
 		err := dbtest.Exec(d, `INSERT INTO idempotency_keys (account_id, user_id, token_id, key_hash, input_hash, object_kind, object_id, object_site, created_at)
 			WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9999)
 			SELECT k.account_id, k.user_id, n.i, k.key_hash, k.input_hash, k.object_kind, k.object_id, 0, k.created_at FROM n, idempotency_keys k`)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		before := w.state()
 		owner.query(w.document(c, c.input, "one more")).

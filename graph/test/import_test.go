@@ -16,6 +16,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/upload"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // uploads serves the upload route of an app.
@@ -183,9 +184,7 @@ func TestImportError(t *testing.T) {
 			{"import_expired", "", `{"code":"IMPORT_EXPIRED","fault":null,"name":null,"value":null,"count":0,"limit":0,"source":null,"firstDay":null,"lastDay":null,"line":null}`},
 		} {
 			err := dbtest.Exec(a.db, fmt.Sprintf("UPDATE import_jobs SET state = 5, error_code = '%s', error_values = '%s'", test.code, test.values))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			c.query(list, "id", site).named("the error").shows(t, test.want)
 		}
 	})

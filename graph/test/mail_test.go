@@ -17,6 +17,7 @@ import (
 	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/graph"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // mailLanguages returns recipient, kind and language of all mails with a recipient.
@@ -178,7 +179,7 @@ func TestFirstAccount(t *testing.T) {
 				}
 
 				equal(t, shown(), want[0], "without users")
-				dbtest.NewUser(t, d, "first@example.com")
+				world.New(t, d).User("first@example.com")
 				equal(t, shown(), want[1], "with a user")
 			})
 		})

@@ -10,6 +10,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 func (c *client) id() any {
@@ -133,7 +134,7 @@ func TestInvitationsAreThrottledAndCounted(t *testing.T) {
 
 		// The account already has two members and an invitation.
 		for i := range model.MaxMembers - 3 {
-			dbtest.AddMember(t, a.db, 1, fmt.Sprintf("m%d@example.com", i), model.RoleMember)
+			world.New(t, a.db).Member(1, fmt.Sprintf("m%d@example.com", i), model.RoleMember)
 		}
 
 		invite("other@example.com", time.Hour).named("the 101st member").fails(t, "inviteMember", ":TOO_MANY_MEMBERS")

@@ -13,6 +13,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 const (
@@ -349,7 +350,7 @@ func TestCreatingAccounts(t *testing.T) {
 	} {
 		t.Run(policy.String(), func(t *testing.T) {
 			dbtest.Each(t, func(t *testing.T, d *db.DB) {
-				operator := dbtest.NewUser(t, d, "first@example.com")
+				operator := world.New(t, d).User("first@example.com")
 				hash := passwordHash(t)
 				must(t, dbtest.Exec(d, "UPDATE users SET password_hash = ? WHERE id = ?", hash, operator.ID))
 

@@ -21,6 +21,7 @@ import (
 	"github.com/tallygate/tallygate/db/reports/segment"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/oracle"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // metricsFragment selects every figure.
@@ -483,9 +484,7 @@ func TestHoursAndDaysOfTheWeek(t *testing.T) {
 				{VisitKey: key, At: at(20), ID: 2, Path: "/a", Width: model.UnknownWidth}},
 			Events: []segment.Event{{VisitKey: key, At: at(30), ID: 3, Name: "signup", Path: "/a"}},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		a.work(a.clock.Now())
 
 		const figures = `{ visits visitors pageviews events }`
@@ -534,9 +533,7 @@ func storeDay(t *testing.T, d *db.DB, siteID model.SiteID, now model.Instant) {
 		Views:  []segment.View{view(first, 10, "/"), view(second, 20, "/"), view(first, 30, "/pricing")},
 		Events: []segment.Event{{VisitKey: first, At: at(40), Name: "signup", Path: "/pricing", Properties: `{"plan":"pro"}`}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 }
 
 // TestSharedReport checks that a reader of a shared link sees the reports of its site, only within

@@ -13,6 +13,7 @@ import (
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // Only the first account is created before its address is verified.
@@ -152,9 +153,7 @@ func rowCounts(t *testing.T, d *db.DB) map[string]int {
 
 	counts := map[string]int{}
 	tables, err := dbtest.Tables(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	for table := range tables {
 		if counts[table], err = dbtest.Count(d, table); err != nil {

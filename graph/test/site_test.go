@@ -14,6 +14,7 @@ import (
 	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func TestCreateSite(t *testing.T) {
@@ -164,9 +165,7 @@ func addUsage(t *testing.T, d *db.DB, used map[model.UsageKey]int64) {
 		err := hits.Update(t.Context(), ingest.HitKeys{Usage: []model.UsageKey{key}}, func(*ingest.HitState) *ingest.HitChanges {
 			return &ingest.HitChanges{Used: map[model.UsageKey]int64{key: n}}
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 	}
 }
 
@@ -224,9 +223,7 @@ func TestPagingThroughManySites(t *testing.T) {
 				AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: fmt.Sprintf("s%03d.example.com", i),
 				Name: "s", Plan: model.PlanFree, MonthlyPageviews: 10_000,
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 		}
 
 		for _, first := range []int{100, 50, 33} {

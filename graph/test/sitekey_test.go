@@ -12,6 +12,7 @@ import (
 	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 const sitekeyFields = `{ id sitekey name domains secretHint widgetTag cspLines optionalCspLines createdAt }`
@@ -195,9 +196,7 @@ func TestCaptchaPlanAndUsage(t *testing.T) {
 
 		err := dbtest.Exec(a.db, "INSERT INTO captcha_usage (account_id, month, used, reserve_from, over_quota) VALUES (2, 202611, 10500, ?, 10000)",
 			model.At(start.Add(-24*time.Hour)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		expect("FREE", `"verifications":10500,"quota":10000,"percent":105,"reserve":1000,"reserveEndsAt":"2026-11-26T09:30:00Z","standing":"IN_RESERVE"`)
 		a.clock.Add(6 * 24 * time.Hour)

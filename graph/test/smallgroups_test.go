@@ -12,6 +12,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports/segment"
 	"github.com/tallygate/tallygate/tools/oracle"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestSmallGroups checks that readers of shared links see values of few visitors as (other) in
@@ -240,8 +241,6 @@ func storeCountries(t *testing.T, d *db.DB, a *app, site string) {
 	}
 	err := oracle.Store(t.Context(), d, int64(a.siteNumber(site)), day(18, map[string]int{"DE": 3, "CH": 2, "AT": 1}),
 		day(19, map[string]int{"DE": 4, "CH": 3, "AT": 2, "LI": 1}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	a.work(a.clock.Now())
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // everything reads all fields of the account's sites.
@@ -204,7 +205,7 @@ func TestManyMembersTakeAsManyStatementsAsOne(t *testing.T) {
 		var taken []int
 		for i, members := range []int{1, 30} {
 			for n := range members - 1 {
-				dbtest.AddMember(t, d, 1, fmt.Sprintf("m%d@example.com", n), model.RoleViewer)
+				world.New(t, d).Member(1, fmt.Sprintf("m%d@example.com", n), model.RoleViewer)
 			}
 
 			statements.Take()

@@ -11,6 +11,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // mayWhileSuspended are the mutations that users of a suspended account can call, each with the
@@ -114,9 +115,7 @@ func TestTransferSite(t *testing.T) {
 			t.Helper()
 			err := dbtest.Exec(a.db, `INSERT INTO memberships (user_id, account_id, role, created_at) SELECT id, 3, ?, ? FROM users WHERE email = 'owner@first.example'
 ON CONFLICT (user_id, account_id) DO UPDATE SET role = excluded.role`, role, model.At(start))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 		}
 
 		transfer(owner, site, to).named("to an account of others").fails(t, "transferSite", "toAccountId:NOT_FOUND")

@@ -316,9 +316,7 @@ func (a *app) hideAccount(hidden *tenant) {
 	err := dbtest.Exec(a.db, "INSERT INTO account_providers (account_id, issuer, client_id, client_secret, domain, domain_token, verified_at, "+
 		"default_role, role_claim, roles, changed_at) VALUES (?, 'https://login.veiled.example', 'veiled-client', ?, 'veiled.example', 'veiled-record', "+
 		"0, 'MEMBER', '', '{}', 1)", account, []byte{1})
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	testkit.NoError(a.t, err)
 }
 
 // storePages stores a visit of today with a page view.

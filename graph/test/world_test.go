@@ -16,6 +16,7 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/graph/generated"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // schema is the schema that the tests of all fields iterate over.
@@ -192,9 +193,7 @@ func (c *client) call(
 
 	query := string(operation) + brackets(declared) + " { " + f.Name + brackets(passed) + " " + selection(f.Type.Name(), 2) + " }"
 	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	got := c.send(http.MethodPost, "application/json", string(body), header...)
 	if got.Status != http.StatusOK {
@@ -313,9 +312,7 @@ func (a *app) furnish(c *client, domain string) map[string]string {
 		importJob { id } userErrors { code } } }`, "id", site).ok(a.t, "startImport")
 	jobID := text(job, "startImport.importJob.id")
 	number, _ := a.ids.Parse(nodeid.ImportJob, jobID)
-	if err := dbtest.Exec(a.db, "UPDATE import_jobs SET state = 2, received = 5, preview = ? WHERE id = ?", `{"days": 1}`, number); err != nil {
-		a.t.Fatal(err)
-	}
+	testkit.NoError(a.t, dbtest.Exec(a.db, "UPDATE import_jobs SET state = 2, received = 5, preview = ? WHERE id = ?", `{"days": 1}`, number))
 
 	// A passkey row alone is no second factor, so the owner still signs in by password.
 	if err := dbtest.Exec(a.db, "INSERT INTO passkeys (user_id, credential_id, public_key, sign_count, flags, transports, name, created_at) "+
@@ -369,18 +366,14 @@ func (a *app) messageToOwn(channelID string) {
 SELECT own.id, ?, m.phase, m.data, 'delivered', 1, 1, 0, '', m.created_at, m.next_attempt_at
 FROM alert_messages m JOIN alert_channels c ON c.id = m.channel_id
 JOIN alert_channels own ON own.site_id = c.site_id AND own.user_id IS NOT NULL WHERE c.id = ?`, model.MessageWeekly, number)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	testkit.NoError(a.t, err)
 }
 
 // finishAlert ends the messages of an alert channel, as a worker does.
 func (a *app) finishAlert(channelID string) {
 	a.t.Helper()
 	number, _ := a.ids.Parse(nodeid.AlertChannel, channelID)
-	if err := dbtest.Exec(a.db, "UPDATE alert_messages SET state = 'failed', attempts = 1, tries = 1 WHERE channel_id = ?", number); err != nil {
-		a.t.Fatal(err)
-	}
+	testkit.NoError(a.t, dbtest.Exec(a.db, "UPDATE alert_messages SET state = 'failed', attempts = 1, tries = 1 WHERE channel_id = ?", number))
 }
 
 // storedImport returns the id of a new import of a site.
@@ -390,13 +383,9 @@ func (a *app) storedImport(siteID string) string {
 	at := model.At(a.clock.Now())
 	err := dbtest.Exec(a.db, `INSERT INTO report_imports (site_id, source, state, created_at, completed_at, first_day, last_day, visit_rows,
 dimensions, visitors, visits, pageviews, events, size) VALUES (?, 'plausible', 1, ?, ?, 20000, 20001, false, '', 3, 4, 5, 6, 7)`, number, at, at)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	testkit.NoError(a.t, err)
 	rows, err := dbtest.Rows[struct{ ID int64 }](a.db, "SELECT max(id) AS id FROM report_imports WHERE site_id = ?", number)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	testkit.NoError(a.t, err)
 	return a.ids.Of(nodeid.Import, int64(rows[0].ID))
 }
 
@@ -430,9 +419,7 @@ func (a *app) mailedSecret(recipient string) string {
 	}
 
 	var mail outbox.LinkMail
-	if err := json.Unmarshal([]byte(rows[0].Data), &mail); err != nil {
-		a.t.Fatal(err)
-	}
+	testkit.NoError(a.t, json.Unmarshal([]byte(rows[0].Data), &mail))
 
 	_, secret, ok := strings.Cut(mail.URL, "#")
 	if !ok || !strings.HasPrefix(mail.URL, strings.TrimSuffix(a.url, "graphql")) {
@@ -470,9 +457,7 @@ func (a *app) dump(but ...string) string {
 	a.t.Helper()
 
 	tables, err := dbtest.Tables(a.db)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	testkit.NoError(a.t, err)
 
 	var all []string
 	for _, table := range slices.Sorted(maps.Keys(tables)) {
@@ -481,9 +466,7 @@ func (a *app) dump(but ...string) string {
 		}
 
 		rows, err := dbtest.Dump(a.db, table)
-		if err != nil {
-			a.t.Fatal(err)
-		}
+		testkit.NoError(a.t, err)
 
 		slices.Sort(rows)
 		all = append(all, fmt.Sprintf("%s: %d rows\n%s", table, len(rows), strings.Join(rows, "\n")))

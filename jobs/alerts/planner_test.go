@@ -17,6 +17,7 @@ import (
 	jobalerts "github.com/tallygate/tallygate/jobs/alerts"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 var noon = dbtest.Noon.Time()
@@ -59,8 +60,8 @@ func (f *figures) LiveVisitors(context.Context, *model.Site, model.Instant) (int
 func TestChannelSummaries(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		user := dbtest.NewUser(t, d, "owner@example.com")
-		shop, broken := dbtest.NewSite(t, d, user.AccountID, "shop.example"), dbtest.NewSite(t, d, user.AccountID, "broken.example")
+		user := world.New(t, d).User("owner@example.com")
+		shop, broken := world.New(t, d).Site("shop.example", world.Of(user.AccountID)), world.New(t, d).Site("broken.example", world.Of(user.AccountID))
 		zone := "Pacific/Auckland" // 13 hours ahead
 		testkit.NoError(t, sites.New(d).Sites.UpdateSite(t.Context(), user.AccountID, shop.ID, sites.SiteUpdate{TimeZone: &zone}))
 
@@ -162,8 +163,8 @@ func TestChannelSummaries(t *testing.T) {
 func TestThresholds(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		user := dbtest.NewUser(t, d, "owner@example.com")
-		site := dbtest.NewSite(t, d, user.AccountID, "shop.example")
+		user := world.New(t, d).User("owner@example.com")
+		site := world.New(t, d).Site("shop.example", world.Of(user.AccountID))
 		zone := "Pacific/Auckland" // 13 hours ahead
 		testkit.NoError(t, sites.New(d).Sites.UpdateSite(t.Context(), user.AccountID, site.ID, sites.SiteUpdate{TimeZone: &zone}))
 

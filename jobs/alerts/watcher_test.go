@@ -16,6 +16,7 @@ import (
 	"github.com/tallygate/tallygate/jobs/alerts/rules"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // alertWorld is a database with sites that have the same traffic in each of four earlier weeks.
@@ -43,7 +44,7 @@ func (w *alertWorld) exec(statement string, args ...any) {
 // site creates a site of an age whose account has a channel for all events.
 func (w *alertWorld) site(domain string, age time.Duration) *model.Site {
 	w.t.Helper()
-	site := dbtest.OutboxSite(w.t, w.d, domain)
+	site := world.New(w.t, w.d).Site(domain, world.Webhook)
 	w.exec("UPDATE sites SET created_at = ? WHERE id = ?", w.now.Add(-age), site.ID)
 	channel := model.AlertChannel{
 		AccountID: site.AccountID, Kind: model.ChannelWebhook, Name: "ops", Language: model.English, Address: []byte{1},
@@ -228,7 +229,7 @@ VALUES (?, ?, 'conversion', 'e', 'delivered', 1, ?, 0, '')`, site.ID, model.NewT
 // operatorsChannel stores a channel of an operator that wants the installation's events.
 func (w *alertWorld) operatorsChannel() {
 	w.t.Helper()
-	site := dbtest.OutboxSite(w.t, w.d, "operator.example")
+	site := world.New(w.t, w.d).Site("operator.example", world.Webhook)
 	operator := model.User{Email: "op@example.org", Operator: true, Language: model.English, CreatedAt: 1}
 	if _, err := w.d.Write.NewInsert().Model(&operator).Exec(w.t.Context()); err != nil {
 		w.t.Fatal(err)
@@ -295,7 +296,7 @@ func TestInstallationAlerts(t *testing.T) {
 		step("jobs_failed 35m0s[begun ended], jobs_failed 1h5m0s[begun ended]")
 
 		// A quota that is nearly used up, until a larger plan.
-		site := dbtest.NewOwnSite(t, d, "shop.example")
+		site := world.New(t, d).Site("shop.example")
 		err := dbtest.Exec(d, "INSERT INTO quota_notices (account_id, site_id, product, month, threshold, created_at, quota) "+
 			"VALUES (?, ?, 'analytics', ?, 80, 1, ?)", site.AccountID, site.ID, at.Month(), site.MonthlyPageviews)
 		testkit.NoError(t, err)

@@ -74,12 +74,8 @@ func New(t testing.TB, o Options) *Authority {
 		"retryAfter": map[string]int{"authz": 1, "order": 1},
 		"profiles":   map[string]any{"default": map[string]any{"description": "test", "validityPeriod": int(o.Validity.Seconds())}},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(a.config, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
+	testkit.NoError(t, os.WriteFile(a.config, text, 0o600))
 
 	_, port, _ := net.SplitHostPort(a.dns)
 	a.run(program(t, "pebble-challtestsrv"), "-defaultIPv4", "127.0.0.1", "-defaultIPv6", "", "-dnsserver", ":"+port,
@@ -124,9 +120,7 @@ func (a *Authority) Log() string {
 func (a *Authority) Roots() *x509.CertPool {
 	a.t.Helper()
 	response, err := a.client().Get("https://" + a.management + "/roots/0")
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	testkit.NoError(a.t, err)
 	defer response.Body.Close()
 
 	text, err := io.ReadAll(response.Body)
@@ -151,9 +145,7 @@ func (a *Authority) run(name string, args ...string) *exec.Cmd {
 	cmd.Env = append(os.Environ(), "PEBBLE_VA_NOSLEEP=1", "PEBBLE_WFE_NONCEREJECT=0", "PEBBLE_AUTHZREUSE=0")
 	cmd.Stdout, cmd.Stderr = logWriter{a}, logWriter{a}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		a.t.Fatal(err)
-	}
+	testkit.NoError(a.t, cmd.Start())
 	a.t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -193,26 +185,18 @@ func program(t testing.TB, name string) string {
 func writeCertificate(t testing.TB, certificateFile, keyFile string) *x509.CertPool {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour),
 		NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	for file, text := range map[string][]byte{certificateFile: certificate,
 		keyFile: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})} {
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(file, text, 0o600))
 	}
 
 	pool := x509.NewCertPool()

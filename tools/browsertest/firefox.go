@@ -72,23 +72,17 @@ func OpenFirefox(t testing.TB, address string, opts ...Option) {
 	// t.TempDir would fail the test, because helper processes may still write after the browser
 	// ends.
 	profile, err := os.MkdirTemp("", "browsertest-firefox-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	t.Cleanup(func() { _ = os.RemoveAll(profile) })
 	host, port, err := net.SplitHostPort(proxy.address())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	prefs := append([]string{
 		fmt.Sprintf(`user_pref("network.proxy.socks", %q)`, host),
 		fmt.Sprintf(`user_pref("network.proxy.socks_port", %s)`, port),
 	}, firefoxPrefs...)
-	if err := os.WriteFile(filepath.Join(profile, "user.js"), []byte(strings.Join(prefs, ";\n")+";\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(filepath.Join(profile, "user.js"), []byte(strings.Join(prefs, ";\n")+";\n"), 0o600))
 
 	command := exec.Command(executable, "--headless", "--no-remote", "--profile", profile, address)
 	command.Env = append(os.Environ(), "HOME="+profile)

@@ -9,6 +9,8 @@ import (
 
 	"github.com/maxmind/mmdbwriter"
 	"github.com/maxmind/mmdbwriter/mmdbtype"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // Countries returns a database that maps networks to ISO codes of countries.
@@ -41,18 +43,12 @@ func Database(tb testing.TB, databaseType string, built time.Time, records map[s
 	tree, err := mmdbwriter.New(mmdbwriter.Options{
 		BuildEpoch: built.Unix(), DatabaseType: databaseType, RecordSize: 24, IncludeReservedNetworks: true,
 	})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testkit.NoError(tb, err)
 
 	for network, record := range records {
 		_, parsed, err := net.ParseCIDR(network)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		if err := tree.Insert(parsed, record); err != nil {
-			tb.Fatal(err)
-		}
+		testkit.NoError(tb, err)
+		testkit.NoError(tb, tree.Insert(parsed, record))
 	}
 
 	var file bytes.Buffer

@@ -15,6 +15,7 @@ import (
 	"github.com/tallygate/tallygate/db/celllist"
 	"github.com/tallygate/tallygate/db/cells"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // Sites of tests can be in a second cell of PostgreSQL, which each store must find: package by
@@ -50,9 +51,7 @@ func CellNodes(t *testing.T, databaseURL string) []string {
 	}
 
 	u, err := url.Parse(databaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	var nodes []string
 	for _, host := range PgStrings(t, databaseURL, "SELECT nodename || ':' || nodeport FROM pg_dist_node WHERE groupid > 0") {
 		u.Host = host
@@ -80,9 +79,7 @@ func newest(ctx context.Context, d *db.DB) (*db.Cell, error) {
 func SitesCell(tb testing.TB, d *db.DB) *db.Cell {
 	tb.Helper()
 	in, err := newest(tb.Context(), d)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testkit.NoError(tb, err)
 	return in
 }
 

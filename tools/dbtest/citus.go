@@ -80,13 +80,9 @@ func EmptyCitusURL(tb testing.TB) string {
 
 	c := connected(tb)
 	name := "tallygate_test_" + strings.ToLower(rand.Text()[:8])
-	if err := c.exec("CREATE DATABASE " + name); err != nil {
-		tb.Fatal(err)
-	}
+	testkit.NoError(tb, c.exec("CREATE DATABASE "+name))
 	c.dropAfter(tb, name)
-	if err := c.join(tb.Context(), name); err != nil {
-		tb.Fatal(err)
-	}
+	testkit.NoError(tb, c.join(tb.Context(), name))
 	return c.address(name)
 }
 

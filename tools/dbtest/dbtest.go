@@ -24,6 +24,7 @@ import (
 	"github.com/tallygate/tallygate/db/migrations"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/retention"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // Each runs test once per dialect, as subtests named "sqlite" and "postgres", each with its own
@@ -65,9 +66,7 @@ func SQLiteURL(tb testing.TB) string {
 	}
 
 	file := filepath.Join(tb.TempDir(), "test.sqlite")
-	if err := os.WriteFile(file, template, 0o600); err != nil {
-		tb.Fatal(err)
-	}
+	testkit.NoError(tb, os.WriteFile(file, template, 0o600))
 
 	return "sqlite:" + file
 }
@@ -131,9 +130,7 @@ func RestrictedURL(tb testing.TB, databaseURL string) string {
 	tb.Helper()
 
 	u, err := url.Parse(databaseURL)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testkit.NoError(tb, err)
 
 	role := "restricted_" + strings.ToLower(rand.Text())
 	d := Open(tb, databaseURL)
@@ -143,9 +140,7 @@ func RestrictedURL(tb testing.TB, databaseURL string) string {
 		"GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON ALL TABLES IN SCHEMA public TO ?",
 		"GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA public TO ?",
 	} {
-		if err := Exec(d, statement, bun.Ident(role)); err != nil {
-			tb.Fatal(err)
-		}
+		testkit.NoError(tb, Exec(d, statement, bun.Ident(role)))
 	}
 
 	tb.Cleanup(func() {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // DeliveryLog is a delivery with all its attempts, the first one first.
@@ -90,8 +91,6 @@ func RefuseRows(tb testing.TB, d *db.DB, table string) (repair func()) {
 func execAll(tb testing.TB, d *db.DB, statements []string) {
 	tb.Helper()
 	for _, statement := range statements {
-		if err := Exec(d, statement); err != nil {
-			tb.Fatal(err)
-		}
+		testkit.NoError(tb, Exec(d, statement))
 	}
 }

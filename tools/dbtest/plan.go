@@ -7,6 +7,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // PlanOf returns the plan of a statement in a pool of the database, as the database describes it.
@@ -18,9 +19,7 @@ func PlanOf(t testing.TB, d *db.DB, pool bun.IDB, statement string) string {
 		explain = "EXPLAIN "
 	}
 	rows, err := pool.QueryContext(t.Context(), explain+statement)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer rows.Close()
 
 	var lines []string
@@ -31,14 +30,10 @@ func PlanOf(t testing.TB, d *db.DB, pool bun.IDB, statement string) string {
 		if !d.IsPostgres() {
 			into = []any{&number, &number, &number, &line}
 		}
-		if err := rows.Scan(into...); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, rows.Scan(into...))
 		lines = append(lines, line)
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, rows.Err())
 
 	return strings.Join(lines, "\n")
 }

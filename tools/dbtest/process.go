@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/tools/pgserver"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // StartBound starts a command that ends with this process, see pgserver.StartBound.
@@ -17,8 +18,6 @@ func FreePort() (int, error) { return pgserver.FreePort() }
 func FreeAddress(tb testing.TB) string {
 	tb.Helper()
 	address, err := pgserver.FreeAddress()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testkit.NoError(tb, err)
 	return address
 }

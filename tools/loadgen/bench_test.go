@@ -63,9 +63,7 @@ func testBench(t *testing.T, engine string) {
 	}
 
 	text, err := os.ReadFile(figures)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	for _, want := range []string{engine + ",pageviews,4,", engine + ",realistic,32,", engine + ",siteverify,32,", "p50 at most "} {
 		if !strings.Contains(string(text), want) {

@@ -24,12 +24,8 @@ func captchaSetup(t *testing.T, b *instance.Instance) (*target.Account, *captcha
 
 	mustStart(t, b)
 	a, err := target.NewAccount(b.Server.Target())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := a.SignIn(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
+	testkit.NoError(t, a.SignIn(t.Context()))
 
 	sitekey, secret, err := a.PrepareSitekey(t.Context())
 	if err != nil || len(a.Notes) > 0 {

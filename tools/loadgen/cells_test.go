@@ -20,13 +20,9 @@ func TestCellsCommand(t *testing.T) {
 	requirePrograms(t)
 	c := scenario.Cells{Private: scenario.Private{Program: tallygate(t)}, Citus: os.Getenv("TALLYGATE_TEST_CITUS_URL"), Connections: 16, Mix: "realistic",
 		Rounds: 1, Duration: time.Second}
-	if err := c.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, c.Validate())
 	o, err := c.Play(t.Context(), io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	if err := o.Err(); err != nil || o.Hits.Acknowledged < 100 {
 		t.Errorf("%v, verdict %+v", err, o.Hits)

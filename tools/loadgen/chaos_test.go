@@ -18,14 +18,10 @@ func TestChaos(t *testing.T) {
 	testkit.SkipLong(t, "processes that are killed under load")
 	eachInstance(t, func(t *testing.T, b *instance.Instance) {
 		c := scenario.Chaos{Engine: "test", Break: []string{"server"}, Rounds: 2, Seed: 3, Connections: 16, Sites: 3}
-		if err := c.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, c.Validate())
 
 		o, err := c.PlayOn(t.Context(), b, io.Discard)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		if err := o.Err(); err != nil || len(brokenParts(o)) != c.Rounds || o.Hits.Acknowledged < 100 {
 			t.Errorf("%v, %s, verdict %+v", err, o.Text, o.Hits)
@@ -48,13 +44,9 @@ func TestChaosChild(t *testing.T) {
 				// The machine may be busy.
 				c := scenario.Chaos{Engine: "test", Break: []string{part}, Rounds: 2, Seed: 3, Connections: 16, Sites: 3, Rate: 100,
 					Late: time.Minute, Back: time.Minute}
-				if err := c.Validate(); err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, c.Validate())
 				o, err := c.PlayOn(t.Context(), b, io.Discard)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, err)
 				if err := o.Err(); err != nil || len(brokenParts(o)) != c.Rounds || o.Hits.Acknowledged < 100 ||
 					!strings.Contains(o.Text, " after at most ") || !strings.Contains(o.Text, " conversions ") {
 					t.Errorf("%v, %s, verdict %+v", err, o.Text, o.Hits)
@@ -75,15 +67,11 @@ func TestChaosEverything(t *testing.T) {
 	requirePrograms(t)
 
 	b, err := instance.New(tallygate(t), c.Engine)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer b.Close()
 
 	o, err := c.PlayOn(t.Context(), b, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	parts := brokenParts(o)
 	if err := o.Err(); err != nil || !slices.Contains(parts, "postgres") || !slices.Contains(parts, "redis") {

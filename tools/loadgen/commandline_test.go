@@ -21,9 +21,7 @@ func TestEmptyVariables(t *testing.T) {
 	read := func() *scenario.Hits {
 		t.Helper()
 		selected, err := parse([]string{"run"}, io.Discard)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		return selected.(*scenario.Hits)
 	}
 
@@ -33,9 +31,7 @@ func TestEmptyVariables(t *testing.T) {
 		// Setenv restores the variable after the test.
 		t.Setenv(name, "")
 
-		if err := os.Unsetenv(name); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.Unsetenv(name))
 	}
 
 	want := read()

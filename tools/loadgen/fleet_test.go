@@ -22,13 +22,9 @@ func TestFleet(t *testing.T) {
 	}
 
 	c := scenario.Fleet{Private: scenario.Private{Program: tallygate(t)}, Nodes: 2, Connections: 16, Mix: "realistic", Rounds: 1, Duration: time.Second, Kills: 1}
-	if err := c.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, c.Validate())
 	o, err := c.Play(t.Context(), io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	if err := o.Err(); err != nil || o.Hits.Acknowledged < 100 || len(o.Answers) == 0 {
 		t.Errorf("%v, answers %v, verdict %+v", err, o.Answers, o.Hits)

@@ -7,14 +7,16 @@ import (
 	"path/filepath"
 	"testing"
 
+	// The key of go test's cache then covers the whole program, which these tests do not import.
+	_ "github.com/tallygate/tallygate/cmd/tallygate/command"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/loadgen/instance"
 	"github.com/tallygate/tallygate/tools/loadgen/report"
 	"github.com/tallygate/tallygate/tools/loadgen/traffic"
 	"github.com/tallygate/tallygate/tools/pgserver"
-	"github.com/tallygate/tallygate/tools/programtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world/program"
 )
 
 // asProgram is the environment variable that makes the test binary behave as the program, so that
@@ -32,17 +34,15 @@ func TestMain(m *testing.M) {
 	}
 
 	code := dbtest.Run(m)
-	programtest.Remove()
+	program.Remove()
 	os.Exit(code)
 }
 
 // tallygate returns the program that the tests start.
 func tallygate(t *testing.T) string {
 	t.Helper()
-	path, err := programtest.Path()
-	if err != nil {
-		t.Fatal(err)
-	}
+	path, err := program.Path()
+	testkit.NoError(t, err)
 	return path
 }
 
@@ -87,9 +87,7 @@ func newTestInstance(t *testing.T, databaseURL string) *instance.Instance {
 
 func mustStart(t *testing.T, b *instance.Instance) {
 	t.Helper()
-	if err := b.Server.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, b.Server.Start(t.Context()))
 }
 
 // execSQL runs a statement directly on the server's database.
@@ -104,9 +102,7 @@ func execSQL(t *testing.T, b *instance.Instance, statement string, args ...any) 
 func newTestSession(t *testing.T, b *instance.Instance, f traffic.Flags) *traffic.Session {
 	t.Helper()
 	s, err := traffic.NewOwnSession(t.Context(), b.Server.Target(), &f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return s
 }
 

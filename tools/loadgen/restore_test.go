@@ -38,9 +38,7 @@ func (r *restored) drive(name string) string {
 	r.Helper()
 	journal := filepath.Join(r.TempDir(), name)
 	_, err := r.session().Drive(r.Context(), journal, load.Load{Connections: 8, Duration: 200 * time.Millisecond, MinAnswers: 500})
-	if err != nil {
-		r.Fatal(err)
-	}
+	testkit.NoError(r, err)
 	return journal
 }
 
@@ -49,17 +47,13 @@ func (r *restored) drive(name string) string {
 func (r *restored) wantVisitors() {
 	r.Helper()
 	journal := filepath.Join(r.TempDir(), "again")
-	if err := r.first.Account.SignIn(r.Context()); err != nil {
-		r.Fatal(err)
-	}
+	testkit.NoError(r, r.first.Account.SignIn(r.Context()))
 	if _, err := r.first.Drive(r.Context(), journal, load.Load{Connections: 8, Duration: 200 * time.Millisecond, MinAnswers: 500}); err != nil {
 		r.Fatal(err)
 	}
 
 	v, err := verify.Journal(r.Context(), journal)
-	if err != nil {
-		r.Fatal(err)
-	}
+	testkit.NoError(r, err)
 
 	// The deliveries of the first run are the sites' too.
 	v.Details = slices.DeleteFunc(v.Details, func(s string) bool { return strings.HasSuffix(s, " deliveries") })
@@ -79,9 +73,7 @@ func (r *restored) session() *traffic.Session {
 	flags := shortRun
 	flags.Sites = 2
 	s, err := traffic.NewOwnSession(r.Context(), target, &flags)
-	if err != nil {
-		r.Fatal(err)
-	}
+	testkit.NoError(r, err)
 	if r.first == nil {
 		r.first = s
 	}
@@ -109,9 +101,7 @@ func (r *restored) whileDriving(do func()) {
 func (r *restored) wantAll(journal string) {
 	r.Helper()
 	v, err := verify.Journal(r.Context(), journal)
-	if err != nil {
-		r.Fatal(err)
-	}
+	testkit.NoError(r, err)
 	if !v.Complete() || v.Acknowledged < 100 {
 		r.Errorf("%s: %+v", filepath.Base(journal), v)
 	}
@@ -157,26 +147,16 @@ func TestRestoreSQLite(t *testing.T) {
 
 	folder := r.Server.Env["TALLYGATE_DATA_DIR"]
 	key, err := os.ReadFile(filepath.Join(folder, "secret"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	// Lose the machine.
 	r.Server.Kill()
-	if err := os.RemoveAll(folder); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.RemoveAll(folder))
 
 	// Restore the copy and the key.
-	if err := os.Mkdir(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(copied, filepath.Join(folder, "tallygate.sqlite")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(folder, "secret"), key, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.Mkdir(folder, 0o700))
+	testkit.NoError(t, os.Rename(copied, filepath.Join(folder, "tallygate.sqlite")))
+	testkit.NoError(t, os.WriteFile(filepath.Join(folder, "secret"), key, 0o600))
 	if _, err := os.Stat(filepath.Join(folder, "tallygate.sqlite-salts")); err == nil {
 		t.Error("the copy has salts")
 	}
@@ -194,9 +174,7 @@ func newServer(t *testing.T) *pgserver.Server {
 		testkit.Missing(t, "PostgreSQL's server programs are not installed: "+err.Error())
 	}
 	server, err := pgserver.Start(bin, pgserver.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	t.Cleanup(server.Stop)
 	return server
 }
@@ -209,9 +187,7 @@ func TestRestoreDump(t *testing.T) {
 
 	server := newServer(t)
 	databaseURL, err := server.CreateDatabase(t.Context(), "tallygate")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	r := &restored{T: t, Instance: newTestInstance(t, databaseURL)}
 	mustStart(t, r.Instance)
 	before := r.drive("before")
@@ -248,9 +224,7 @@ func TestRestoreBaseBackup(t *testing.T) {
 
 	server := newServer(t)
 	address, err := url.Parse(server.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	// Archive the log.
 	archive := filepath.Join(filepath.Dir(server.DataDir()), "archive")
@@ -258,9 +232,7 @@ func TestRestoreBaseBackup(t *testing.T) {
 	execServer(t, server, "ALTER SYSTEM SET archive_mode = on")
 	execServer(t, server, "ALTER SYSTEM SET archive_command = 'test ! -f "+archive+"/%f && cp %p "+archive+"/%f'")
 	server.Crash()
-	if err := server.Restart(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, server.Restart())
 
 	r := &restored{T: t, Instance: newTestInstance(t, server.URL())}
 	mustStart(t, r.Instance)
@@ -276,17 +248,13 @@ func TestRestoreBaseBackup(t *testing.T) {
 	// Lose the server with its folder.
 	r.Server.Kill()
 	server.Crash()
-	if err := os.RemoveAll(server.DataDir()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.RemoveAll(server.DataDir()))
 
 	// Restore the base backup, and replay the log.
 	mustRun(t, asServer(server, "cp", "-a", base, server.DataDir()))
 	mustRun(t, asServer(server, "sh", "-c",
 		`echo "restore_command = 'cp `+archive+`/%f %p 2>/dev/null'" >> data/postgresql.auto.conf && touch data/recovery.signal`))
-	if err := server.Restart(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, server.Restart())
 	awaitPrimary(t, r.Instance)
 	r.wantNoSalts()
 
@@ -317,9 +285,7 @@ func archiveAll(t *testing.T, b *instance.Instance) {
 	type row struct{ Name string }
 	d := dbtest.Open(t, b.Database)
 	rows, err := dbtest.Rows[row](d, "SELECT pg_walfile_name(pg_switch_wal()) AS name")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	await(t, d, "SELECT (coalesce(last_archived_wal, '') >= '"+rows[0].Name+"')::text AS name FROM pg_stat_archiver")
 }
 

@@ -27,9 +27,7 @@ func TestRunAndVerify(t *testing.T) {
 		journal := filepath.Join(b.Dir, "journal")
 		r, err := s.Drive(t.Context(), journal, load.Load{Connections: 16, Warmup: 100 * time.Millisecond,
 			Duration: 300 * time.Millisecond, MinAnswers: 2000, Watched: []int{b.Server.Pid()}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		if r.Answers["204"] == 0 || r.Answers[load.NoAnswer] != 0 || r.Answers["400 bad_json"] == 0 ||
 			r.Answers["404 unknown_site_key"] == 0 ||
@@ -118,9 +116,7 @@ func negative(t *testing.T, b *instance.Instance, a *target.Account, journal str
 func mustVerify(t *testing.T, a *target.Account, journal string) *verify.Verdict {
 	t.Helper()
 	v, err := verify.JournalAs(t.Context(), a, journal)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return v
 }
 
@@ -157,9 +153,7 @@ func TestFixedRate(t *testing.T) {
 	t.Parallel()
 
 	noop, err := instance.StartNoop(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer noop.Kill()
 
 	sent := traffic.Traffic{Host: noop.Data, Mix: traffic.Mixes["realistic"],

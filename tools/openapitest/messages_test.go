@@ -13,6 +13,7 @@ import (
 	"github.com/tallygate/tallygate/dataplane"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/openapitest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestWebhookDocuments compares model.WebhookMessages with the webhooks of the document, and with
@@ -22,18 +23,14 @@ func TestWebhookDocuments(t *testing.T) {
 	var document struct {
 		Webhooks map[string]any `json:"webhooks"`
 	}
-	if err := json.Unmarshal(dataplane.OpenAPI, &document); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, json.Unmarshal(dataplane.OpenAPI, &document))
 	kinds := slices.Sorted(slices.Values(append(model.DeliveryKinds(), model.MessageKindAlert)))
 	if described := slices.Sorted(maps.Keys(document.Webhooks)); !slices.Equal(described, kinds) {
 		t.Errorf("openapi.json describes %q, and the kinds are %q", described, kinds)
 	}
 
 	page, err := os.ReadFile("../../docs/owner/webhooks.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	var want []string
 	for _, m := range model.WebhookMessages {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/tools/openapitest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // answer is what a test handler answers.
@@ -139,13 +140,9 @@ func TestTransport(t *testing.T) {
 		transport := openapitest.NewTransport(http.DefaultTransport)
 
 		request, err := http.NewRequest(call[0], server.URL+call[1], strings.NewReader(strings.TrimSuffix(call[2], " ")))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		response, err := (&http.Client{Transport: transport}).Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if body, err := io.ReadAll(response.Body); err != nil || string(body) != test.answer.body {
 			t.Errorf("%s: the client got %q, %v", test.name, body, err)
 		}

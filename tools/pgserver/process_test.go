@@ -11,15 +11,14 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/tools/pgserver"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestStartBoundKeepsOneThread checks that ended commands leave no threads behind.
 func TestStartBoundKeepsOneThread(t *testing.T) {
 	threads := func() int {
 		all, err := os.ReadDir("/proc/self/task")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		return len(all)
 	}
 
@@ -28,9 +27,7 @@ func TestStartBoundKeepsOneThread(t *testing.T) {
 	for range times {
 		cmd := exec.Command("true")
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-		if err := pgserver.StartBound(cmd); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, pgserver.StartBound(cmd))
 
 		// The command is not killed: the thread that started it is still running.
 		if err := cmd.Wait(); err != nil {
@@ -66,9 +63,7 @@ func TestFreePort(t *testing.T) {
 	child.Env = append(os.Environ(), "TALLYGATE_TEST_PORTS=1")
 	input, _ := child.StdinPipe()
 	output, _ := child.StdoutPipe()
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, child.Start())
 	defer child.Wait()
 	defer input.Close()
 
@@ -78,17 +73,13 @@ func TestFreePort(t *testing.T) {
 			t.Fatal("the other process has ended")
 		}
 		port, err := strconv.Atoi(lines.Text())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		take(port)
 	}
 
 	for range 500 {
 		port, err := pgserver.FreePort()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		take(port)
 	}
 }
@@ -101,9 +92,7 @@ const portsOfChild = 3_000
 func takePorts(t *testing.T) {
 	for range portsOfChild {
 		port, err := pgserver.FreePort()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		fmt.Println(port)
 	}
 	_, _ = io.Copy(io.Discard, os.Stdin)

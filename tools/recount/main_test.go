@@ -29,6 +29,8 @@ import (
 	"github.com/tallygate/tallygate/graph/export"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/oracle"
+	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
@@ -43,24 +45,18 @@ func download(t *testing.T, client *http.Client, address string, parameters url.
 
 	for {
 		response, err := client.Get(address + "?" + parameters.Encode())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		body, err := io.ReadAll(response.Body)
 		if err := errors.Join(err, response.Body.Close()); err != nil || response.StatusCode != http.StatusOK {
 			t.Fatalf("%s: %s %s, error %v", parameters, response.Status, body, err)
 		}
 
 		path := filepath.Join(t.TempDir(), parameters.Get("type")+"."+parameters.Get("format"))
-		if err := os.WriteFile(path, body, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(path, body, 0o600))
 		paths = append(paths, path)
 
 		rows, err := readFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if len(rows) < limit {
 			return paths
 		}
@@ -72,9 +68,7 @@ func download(t *testing.T, client *http.Client, address string, parameters url.
 func downloadAll(t *testing.T, d *db.DB, site *model.Site, format string, first model.Day) (args []string) {
 	t.Helper()
 	ids, err := keys.New(d).NodeIDs(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	owner := &model.User{ID: 1, AccountID: site.AccountID, Role: model.RoleOwner}
 	server := httptest.NewServer(export.Handler(export.Options{
 		DB: d, User: func(*http.Request) (*model.User, error) { return owner, nil },
@@ -102,13 +96,11 @@ func downloadAll(t *testing.T, d *db.DB, site *model.Site, format string, first 
 func TestReportsEqualARecount(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		random := rand.New(rand.NewPCG(17, 200))
-		site := dbtest.NewOwnSite(t, d, "example.com")
+		site := world.New(t, d).Site("example.com")
 
 		// Daylight saving ends in New York on 1 November.
 		first := model.At(time.Date(2026, 10, 29, 0, 0, 0, 0, time.UTC)).Day()
-		if err := oracle.Store(t.Context(), d, int64(site.ID), oracle.World(random, first, worldDays)...); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, oracle.Store(t.Context(), d, int64(site.ID), oracle.World(random, first, worldDays)...))
 		now := (first + worldDays).Start().Add(time.Hour)
 		dbtest.SetClock(d, now.Time)
 		store := reports.New(d)
@@ -131,9 +123,7 @@ func TestReportsEqualARecount(t *testing.T) {
 				t.Fatalf("%q: status %d, %s", args, status, log.String())
 			}
 			answer, err := store.Report(t.Context(), reports.Request{SiteID: site.ID, Now: now, Periods: []*scan.Query{q}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			result := answer.Results[0]
 			var want bytes.Buffer
 			encoder := json.NewEncoder(&want)
@@ -157,9 +147,7 @@ func TestReportsEqualARecount(t *testing.T) {
 			if len(result.Funnels) > 0 {
 				expected.Funnel = result.Funnels[0]
 			}
-			if err := encoder.Encode(expected); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, encoder.Encode(expected))
 			if out.String() != want.String() {
 				t.Fatalf("%q: the recount is %s, the report %s", args, out.String(), want.String())
 			}
@@ -264,18 +252,12 @@ func randomReport(random *rand.Rand, first model.Day) (*scan.Query, []string) {
 // TestCommandLine checks that wrong arguments and files are refused.
 func TestCommandLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pageviews.json")
-	if err := os.WriteFile(path, []byte("[]"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(path, []byte("[]"), 0o600))
 	broken := filepath.Join(t.TempDir(), "broken.json")
-	if err := os.WriteFile(broken, []byte("[{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(broken, []byte("[{"), 0o600))
 
 	spreadsheet := filepath.Join(t.TempDir(), "other.csv")
-	if err := os.WriteFile(spreadsheet, []byte("name,price\nx,1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(spreadsheet, []byte("name,price\nx,1\n"), 0o600))
 
 	for _, test := range []struct {
 		args   string

@@ -18,18 +18,14 @@ func TestLoseMaster(t *testing.T) {
 	if errors.Is(err, ErrMissing) {
 		testkit.Missing(t, err.Error())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer c.Close()
 
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs()})
 	defer client.Close()
 	keys := []string{"a", "b", "c", "d", "e", "f"}
 	for _, key := range keys {
-		if err := client.Set(t.Context(), key, "stored", 0).Err(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, client.Set(t.Context(), key, "stored", 0).Err())
 	}
 	// Each replica has the keys of its master. The command WAIT would not do: it is about the
 	// writes of its own connection.
@@ -48,9 +44,7 @@ func TestLoseMaster(t *testing.T) {
 	}
 
 	for range 2 {
-		if err := c.LoseMaster(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, c.LoseMaster(t.Context()))
 		for _, key := range keys {
 			if value, err := client.Get(t.Context(), key).Result(); err != nil || value != "stored" {
 				t.Errorf("key %s: %q, error %v", key, value, err)

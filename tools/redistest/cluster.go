@@ -54,9 +54,7 @@ sentinel failover-timeout main 2000
 `, host, port)
 
 	file := filepath.Join(tb.TempDir(), "sentinel.conf")
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		tb.Fatal(err)
-	}
+	testkit.NoError(tb, os.WriteFile(file, []byte(config), 0o600))
 
 	s := &Sentinel{master, start(tb, file, "--sentinel")}
 	sentinel := redis.NewSentinelClient(&redis.Options{Addr: s.sentinel.Addr()})

@@ -44,9 +44,7 @@ func must(tb testing.TB, err error) {
 	if errors.Is(err, redisserver.ErrMissing) {
 		testkit.Missing(tb, err.Error())
 	}
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testkit.NoError(tb, err)
 }
 
 // URL returns the URL of a Redis for a test that does not stop it.

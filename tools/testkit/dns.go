@@ -23,9 +23,7 @@ type DNS struct {
 // NewDNS returns a server without records. It runs until the test ends.
 func NewDNS(t testing.TB) *DNS {
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	NoError(t, err)
 
 	s := &DNS{conn: conn, records: map[string][]string{}, asked: map[string]int{}}
 	done := make(chan struct{})

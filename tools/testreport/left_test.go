@@ -40,13 +40,9 @@ func TestLeft(t *testing.T) {
 	}
 
 	r := newReport(new(bytes.Buffer), kinds)
-	if err := r.read(strings.NewReader(events.String())); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, r.read(strings.NewReader(events.String())))
 	file := filepath.Join(t.TempDir(), "left")
-	if err := r.writeLeft(file); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, r.writeLeft(file))
 
 	got, err := onlyLeft(file, []string{"-count=1"})
 	want := []string{"-count=1", "-run", "^(TestSlow|TestSome)$", "example.test/b", "example.test/a"}

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // reportOf reads recordings of "go test -json" (testdata/NAME.json) as the output of one run.
@@ -18,14 +20,10 @@ func reportOf(t *testing.T, ci bool, goTest error, recordings ...string) (output
 	r := newReport(&out, kinds)
 	for _, name := range recordings {
 		f, err := os.Open(filepath.Join("testdata", name+".json"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		defer f.Close()
 
-		if err := r.read(f); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, r.read(f))
 	}
 
 	if goTest != nil {

@@ -46,14 +46,10 @@ func TestWaits(t *testing.T) {
 func TestInterruptedRun(t *testing.T) {
 	module, dir := t.TempDir(), filepath.Join(t.TempDir(), "scratch")
 	for name, text := range map[string]string{"go.mod": "module example.test/waiting\n\ngo 1.26\n", "a_test.go": waiting} {
-		if err := os.WriteFile(filepath.Join(module, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(filepath.Join(module, name), []byte(text), 0o600))
 	}
 
-	if err := os.Mkdir(dir, 0o711); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.Mkdir(dir, 0o711))
 
 	note := filepath.Join(module, "note")
 	t.Setenv("NOTE", note)
@@ -124,9 +120,7 @@ func TestNewScratch(t *testing.T) {
 	if second == nil || second.dir == first.dir {
 		t.Fatalf("a second run at the same time has %+v", second)
 	}
-	if err := errors.Join(second.remove(time.Minute), os.WriteFile(filepath.Join(first.dir, "left"), nil, 0o600), first.lock.Close()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, errors.Join(second.remove(time.Minute), os.WriteFile(filepath.Join(first.dir, "left"), nil, 0o600), first.lock.Close()))
 
 	next := newScratch("/dev/shm", unset)
 	if next == nil || next.dir != first.dir {

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/db/celllist"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // cellExceptions are functions and packages that name tables of cells without a cell, with the
@@ -116,9 +117,7 @@ const text = "SELECT 1 FROM visits"
 		{0, `func (s *Store) f() { s.db.Read.NewSelect().Table("sites").Scan(ctx) }`},
 	} {
 		file, err := parser.ParseFile(token.NewFileSet(), "p.go", head+c.body, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		var found []string
 		newGoPackage([]*ast.File{file}).check(func(_, fault string) { found = append(found, fault) })
 		if len(found) != c.faults {
@@ -149,18 +148,14 @@ type goPackage struct {
 func readPackage(t *testing.T, dir string) *goPackage {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	var files []*ast.File
 	for _, name := range names {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		files = append(files, file)
 	}
 	return newGoPackage(files)

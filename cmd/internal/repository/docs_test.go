@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 var (
@@ -119,9 +121,7 @@ func markdownFiles(t *testing.T, root string) map[string]string {
 		documents[name] = string(text)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	return documents
 }
@@ -231,9 +231,7 @@ func read(t *testing.T, name string) string {
 	t.Helper()
 
 	text, err := os.ReadFile(filepath.Join(moduleRoot(t), name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	return string(text)
 }

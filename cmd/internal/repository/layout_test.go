@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // ourModule is how the import path of every package of this repository begins.
@@ -124,9 +126,7 @@ func TestLayoutTopLevel(t *testing.T) {
 	ignored := ignorePatterns(t, root)
 
 	entries, err := os.ReadDir(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	for _, entry := range entries {
 		if !allowedAtTop(entry.Name(), ignored) {
@@ -268,9 +268,7 @@ func ignorePatterns(t *testing.T, root string) []string {
 	t.Helper()
 
 	text, err := os.ReadFile(filepath.Join(root, ".gitignore"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	var patterns []string
 	for line := range strings.Lines(string(text)) {
@@ -287,9 +285,7 @@ func moduleRoot(t *testing.T) string {
 	t.Helper()
 
 	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	for {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
@@ -341,9 +337,7 @@ func goFiles(t *testing.T, root string) []goFile {
 
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	return files
 }

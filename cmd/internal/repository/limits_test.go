@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestLimitsDocument compares the numbers of docs/owner/limits.md with the constants named in its
@@ -20,9 +22,7 @@ import (
 func TestLimitsDocument(t *testing.T) {
 	root := moduleRoot(t)
 	text, err := os.ReadFile(filepath.Join(root, "docs", "owner", "limits.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	constants := constantReader{root: root, packages: make(map[string]map[string]constantSource)}
 	rows := regexp.MustCompile(`(?m)^\| ([^|]*) \| ([^|]*?) <!-- (\S+)\.(\w+)(?: (\w+))? -->`).FindAllStringSubmatch(string(text), -1)

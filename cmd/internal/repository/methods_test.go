@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // maxMethods is how many methods a type has at most. A type with more has several subjects.
@@ -21,9 +23,7 @@ func TestLayoutMethods(t *testing.T) {
 	methods := map[string]int{}
 	for _, file := range goFiles(t, root) {
 		parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, file.path), nil, parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if !file.isTest() && !ast.IsGenerated(parsed) {
 			countMethods(methods, file.dir(), parsed)
 		}

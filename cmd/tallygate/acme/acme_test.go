@@ -71,9 +71,7 @@ func (f *front) authority(t *testing.T, o acmetest.Options) *acmetest.Authority 
 func portOf(t *testing.T, address string) int {
 	t.Helper()
 	addr, err := net.ResolveTCPAddr("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return addr.Port
 }
 
@@ -81,9 +79,7 @@ func portOf(t *testing.T, address string) int {
 func (f *front) serve(t *testing.T, d *db.DB, a *acmetest.Authority, o Options) {
 	t.Helper()
 	text, err := os.ReadFile(a.CAFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	o.Roots = x509.NewCertPool()
 	o.Roots.AppendCertsFromPEM(text)
 	o.DB, o.Directory, o.Now = d, a.Directory, time.Now
@@ -147,9 +143,7 @@ func (f *front) awaitServed(t *testing.T, host string) *x509.Certificate {
 func hostState(t *testing.T, d *db.DB, host string) certificates.Host {
 	t.Helper()
 	hosts, err := certificates.New(d).Hosts(t.Context(), model.At(time.Now()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	for _, state := range hosts {
 		if state.Host == host {
 			return state
@@ -230,13 +224,9 @@ func checkSealed(t *testing.T, d *db.DB, directory, host string) {
 
 	for _, name := range files {
 		value, err := certificates.New(d).Get(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		var sealed []byte
-		if err := d.Read.QueryRowContext(t.Context(), "SELECT value FROM certificate_files WHERE name = ?", name).Scan(&sealed); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, d.Read.QueryRowContext(t.Context(), "SELECT value FROM certificate_files WHERE name = ?", name).Scan(&sealed))
 		if !bytes.Contains(value, []byte("PRIVATE KEY")) || bytes.Contains(sealed, value) || bytes.Contains(sealed, []byte("BEGIN")) {
 			t.Errorf("%s has no key, or is stored in plain text", name)
 		}
@@ -316,9 +306,7 @@ func gathered(t *testing.T, c prometheus.Collector, name string) float64 {
 		t.Errorf("metrics: %v, %v", problems, err)
 	}
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	for _, family := range families {
 		if family.GetName() == name {
 			return family.GetMetric()[0].GetGauge().GetValue()
@@ -372,9 +360,7 @@ func TestDatabaseAway(t *testing.T) {
 		d := dbtest.Open(t, databaseURL)
 		rename := func(from, to string) {
 			t.Helper()
-			if err := dbtest.Exec(d, "ALTER TABLE "+from+" RENAME TO "+to); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, dbtest.Exec(d, "ALTER TABLE "+from+" RENAME TO "+to))
 		}
 
 		rename("certificate_files", "away")
@@ -392,15 +378,11 @@ func TestDatabaseAway(t *testing.T) {
 		}
 
 		// The account's key is stored, and then the certificate cannot be.
-		if err := dbtest.Exec(d, refuseCertificates(d)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, refuseCertificates(d)))
 		rename("away", "certificate_files")
 		leaf := f.awaitServed(t, host)
 		testkit.Await(t, "two failed writes", func() bool { return log.count("certificate not stored") > 1 })
-		if err := dbtest.Exec(d, acceptCertificates(d)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, acceptCertificates(d)))
 		testkit.Await(t, "the file", func() bool {
 			_, err := certificates.New(d).Get(t.Context(), a.Directory+" "+host)
 			return err == nil
@@ -514,18 +496,12 @@ func TestDirectories(t *testing.T) {
 func selfSigned(t *testing.T, host string) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{host}, NotAfter: time.Now().Add(time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	text, err := pemOfKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/tallygate/tallygate/tools/acmetest"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // alertMessage is the body that a channel of the kind webhook receives.
@@ -81,12 +82,10 @@ func addOperatorChannel(t *testing.T, d *db.DB, url string) {
 		t.Fatal(err)
 	}
 	_, err := alerts.NewChannels(d).Create(t.Context(), model.AlertChannel{
-		AccountID: dbtest.NewOwnSite(t, d, "shop.example").AccountID, Kind: model.ChannelWebhook, Name: "ops",
+		AccountID: world.New(t, d).Site("shop.example").AccountID, Kind: model.ChannelWebhook, Name: "ops",
 		Language: model.English, Events: []model.AlertEvent{model.AlertCertificateFailed}, CreatedBy: operator.ID, OperatorID: operator.ID,
 	}, alerts.Secrets{Address: &url}, nil, model.At(time.Now()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 }
 
 // startWorker starts a worker that may call a receiver on this machine. The caller stops it.
@@ -101,9 +100,7 @@ func startWorker(t *testing.T, d *db.DB, certificate *x509.Certificate) (stop fu
 	if err == nil {
 		err = worker.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return func() {
 		if err := worker.Stop(t.Context()); err != nil {
 			t.Error(err)

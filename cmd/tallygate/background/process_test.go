@@ -10,6 +10,7 @@ import (
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestFollowRefusal checks that the parent learns which failures no further start cures.
@@ -17,14 +18,10 @@ func TestFollowRefusal(t *testing.T) {
 	t.Parallel()
 	for _, refused := range []bool{false, true} {
 		reports, written, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		child := &Parent{reports: gob.NewEncoder(written)}
 		child.Fail("the key is wrong", refused)
-		if err := written.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, written.Close())
 
 		failure, served := New(new(config.Config), time.Second, slog.Default()).follow(reports, func() {})
 		_, isFailure := errors.AsType[*Failure](failure)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestWrongSettings checks that an invalid value stops the start with one line that names the
@@ -158,9 +159,7 @@ func TestCustomaryArguments(t *testing.T) {
 // them, each setting of every command has its default.
 func TestEmptyVariables(t *testing.T) {
 	parser, err := newParser(new(config.Config))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	variables := parser.Variables()
 	if len(variables) < reflect.TypeFor[config.Config]().NumField() {
 		t.Fatalf("%d variables found, fewer than there are settings", len(variables))
@@ -172,9 +171,7 @@ func TestEmptyVariables(t *testing.T) {
 			// Setenv restores the variable after the test.
 			t.Setenv(name, "")
 
-			if err := os.Unsetenv(name); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, os.Unsetenv(name))
 		}
 
 		want, wantCommand := parsed(t, commandLine)
@@ -226,9 +223,7 @@ func TestVersion(t *testing.T) {
 	}
 
 	var versions map[string]string
-	if err := json.Unmarshal(encoded.Bytes(), &versions); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, json.Unmarshal(encoded.Bytes(), &versions))
 	for _, name := range []string{"version", "commit", "go", "platform", "sqlite", "postgres"} {
 		if value := versions[name]; value == "" || !strings.Contains(text.String(), value) {
 			t.Errorf("%s is %q in JSON, and the text is\n%s", name, value, text.String())

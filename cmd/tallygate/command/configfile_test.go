@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/db/sites"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestSitesFileKeepsTexts checks that texts with a meaning in YAML come back as they were written.
@@ -24,9 +25,7 @@ func TestSitesFileKeepsTexts(t *testing.T) {
 		}}}
 
 		var out bytes.Buffer
-		if err := writeSites(&out, &want); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, writeSites(&out, &want))
 
 		got, err := parseSites(out.Bytes())
 		if err != nil || !reflect.DeepEqual(*got, want) {

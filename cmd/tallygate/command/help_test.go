@@ -10,6 +10,7 @@ import (
 	"github.com/jessevdk/go-flags"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestHelp checks that the help of every command is the one in testdata/help.txt. A change of a
@@ -18,9 +19,7 @@ func TestHelp(t *testing.T) {
 	const file = "testdata/help.txt"
 
 	parser, err := newParser(new(config.Config))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	var b strings.Builder
 	for _, line := range append(commandLines("", parser.Command, "--help"), "--help-settings") {
@@ -28,9 +27,7 @@ func TestHelp(t *testing.T) {
 	}
 
 	if *updatePages {
-		if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(file, []byte(b.String()), 0o644))
 	}
 
 	if got, err := os.ReadFile(file); err != nil || string(got) != b.String() {

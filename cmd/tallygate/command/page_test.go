@@ -11,6 +11,7 @@ import (
 	"github.com/jessevdk/go-flags"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 var updatePages = flag.Bool("update", false, "rewrite the generated pages of docs/")
@@ -22,9 +23,7 @@ func TestConfigurationPage(t *testing.T) {
 	want := configurationPage(t)
 
 	if *updatePages {
-		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(page, []byte(want), 0o644))
 	}
 
 	if got, err := os.ReadFile(page); err != nil || string(got) != want {
@@ -37,9 +36,7 @@ func configurationPage(t *testing.T) string {
 	t.Helper()
 
 	parser, err := newParser(new(config.Config))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	var b strings.Builder
 	b.WriteString(`# Configuration

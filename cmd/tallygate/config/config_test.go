@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestSettingsOfAChild checks that a child process, which gets its settings in a message of gob,
@@ -38,9 +39,7 @@ func TestSettingsOfAChild(t *testing.T) {
 	}
 
 	var message bytes.Buffer
-	if err := gob.NewEncoder(&message).Encode(c); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, gob.NewEncoder(&message).Encode(c))
 	got := new(Config)
 	if err := gob.NewDecoder(&message).Decode(got); err != nil || !reflect.DeepEqual(got, c) {
 		t.Errorf("%+v becomes %+v, %v", c, got, err)
@@ -168,9 +167,7 @@ func TestDefaultPlans(t *testing.T) {
 		{model.SignupsFirstOnly, "PRO_1M", "PRO_1M", "PRO_1M", 1_000_000, 1_000_000},
 	} {
 		c := Config{Signups: test.signups}
-		if err := errors.Join(c.DefaultSitePlan.UnmarshalFlag(test.setting), c.DefaultCaptchaPlan.UnmarshalFlag(test.setting)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, errors.Join(c.DefaultSitePlan.UnmarshalFlag(test.setting), c.DefaultCaptchaPlan.UnmarshalFlag(test.setting)))
 		pageviews, _ := c.SitePlan().MonthlyPageviews()
 		quota, _ := c.CaptchaPlan().Quota()
 		if string(c.SitePlan()) != test.site || string(c.CaptchaPlan()) != test.captcha || pageviews != test.pageviews || quota != test.quotas {

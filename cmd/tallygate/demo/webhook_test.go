@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestWebhookReceiver checks that the shop's back end accepts only calls signed with its secret,
@@ -88,14 +90,10 @@ func TestDemoTrustsOtherAuthoritiesToo(t *testing.T) {
 	}
 
 	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: other.Certificate().Raw})
-	if err := os.WriteFile(caFile, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(caFile, text, 0o600))
 
 	w, err := ListenForWebhooks(dataDir, caFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	server := &http.Server{Handler: w.Handler()}
 	go func() { _ = server.Serve(w.Listener) }()
@@ -112,9 +110,7 @@ func TestDemoTrustsOtherAuthoritiesToo(t *testing.T) {
 
 	for url, status := range map[string]int{w.url: 405, other.URL: 404} {
 		response, err := client.Get(url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		response.Body.Close()
 

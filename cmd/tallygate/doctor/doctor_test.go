@@ -16,6 +16,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/redistest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
@@ -36,9 +37,7 @@ func TestReadingComesLast(t *testing.T) {
 	dir := t.TempDir()
 	c := &config.Config{DataDir: dir, Roles: []config.Role{config.RoleControl}, ControlAddr: "0.0.0.0:8080", Signups: model.SignupsOpen}
 	d := dbtest.Open(t, db.EmbeddedURL(dir))
-	if err := migrations.Apply(t.Context(), d); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, migrations.Apply(t.Context(), d))
 
 	ctx, cancel := context.WithCancel(t.Context())
 	var announced []string
@@ -55,19 +54,13 @@ func TestReadingComesLast(t *testing.T) {
 
 	// Findings in a damaged file are not reported.
 	path := filepath.Join(dir, "tallygate.sqlite")
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, d.Close())
 	file, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	for i := len(file) / 2; i < len(file); i++ {
 		file[i] = 'x'
 	}
-	if err := os.WriteFile(path, file, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(path, file, 0o600))
 	e = &examination{c: c, Options: Options{Now: time.Now}}
 	if e.checkDatabase(t.Context()); !slices.Equal(e.checks(), []string{"database-damaged"}) {
 		t.Errorf("of a damaged file: %+v", e.report.Findings)
@@ -80,9 +73,7 @@ func TestPortsOfTheService(t *testing.T) {
 	t.Parallel()
 
 	held, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer held.Close()
 	for isRunning, want := range map[bool]int{true: 0, false: 1} {
 		e := &examination{isRunning: isRunning}

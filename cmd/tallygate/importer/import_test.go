@@ -17,6 +17,7 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/oracle"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
@@ -33,7 +34,7 @@ func newFixture(t *testing.T, databaseURL string) *fixture {
 	t.Helper()
 	f := &fixture{t: t, d: dbtest.Open(t, databaseURL), now: day("2026-02-07").Start()}
 	dbtest.SetClock(f.d, func() time.Time { return f.now.Time() })
-	f.site = dbtest.NewOwnSite(t, f.d, "example.com")
+	f.site = world.New(t, f.d).Site("example.com")
 
 	own := day("2026-02-05").Start().Add(time.Hour)
 	key := segment.VisitKey{Visitor: model.VisitorID{1}, N: 1}
@@ -150,7 +151,7 @@ func TestImports(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 				f := newFixture(t, databaseURL)
-				other := dbtest.NewOwnSite(t, f.d, "other.example")
+				other := world.New(t, f.d).Site("other.example")
 				before := f.report(query(scan.Page))
 
 				read := f.read(test.source, test.files...)

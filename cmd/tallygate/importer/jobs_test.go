@@ -24,6 +24,7 @@ import (
 	"github.com/tallygate/tallygate/jobs/webhook"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // jobFixture runs jobs of the site of a fixture.
@@ -299,12 +300,12 @@ func TestJobLimits(t *testing.T) {
 			t.Errorf("a second job: %q", got)
 		}
 		for _, domain := range []string{"b.example", "c.example", "d.example"} {
-			site := dbtest.NewSite(t, f.d, f.site.AccountID, domain)
+			site := world.New(t, f.d).Site(domain, world.Of(f.site.AccountID))
 			if got, want := code(try(site.ID, 5)), map[string]string{"d.example": "too_many_import_jobs"}[domain]; got != want {
 				t.Errorf("%s: %q, want %q", domain, got, want)
 			}
 		}
-		other := dbtest.NewOwnSite(t, f.d, "other.example")
+		other := world.New(t, f.d).Site("other.example")
 		if got := code(try(other.ID, 5)); got != "not_found" {
 			t.Errorf("another account's site: %q", got)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // TestOverlap checks that a day is imported once, that --since and --until divide an export, and
@@ -53,7 +54,7 @@ func TestOverlap(t *testing.T) {
 		f.store(rest)
 		f.wantTotals(f.report(query()), counts{18, 21, 35, 10, 0, 0}, 10, 7, 0, 0, 1)
 
-		if err := store.UndoImport(t.Context(), dbtest.NewOwnSite(t, f.d, "other.example").ID, id, sites.RecordImport); !errors.Is(err, model.ErrNotFound) {
+		if err := store.UndoImport(t.Context(), world.New(t, f.d).Site("other.example").ID, id, sites.RecordImport); !errors.Is(err, model.ErrNotFound) {
 			t.Errorf("another site's import: error %v", err)
 		}
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/oracle"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // TestServices imports files as services and spreadsheets write them, with totals, notes, empty
@@ -79,7 +80,7 @@ func TestServices(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 				f := newFixture(t, databaseURL)
-				f.site = dbtest.NewOwnSite(t, f.d, "a.example")
+				f.site = world.New(t, f.d).Site("a.example")
 				own := day("2026-02-05").Start().Add(time.Hour)
 				key := segment.VisitKey{Visitor: model.VisitorID{1}, N: 1}
 				err := oracle.Store(t.Context(), f.d, int64(f.site.ID), segment.Rows{

@@ -5,14 +5,14 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func TestSecretIsMadeOnce(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	first, err := readOrCreate(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if again, err := readOrCreate(dir); err != nil || !bytes.Equal(again, first) || len(first) < 32 {
 		t.Errorf("second start: %q, %v; first start: %q", again, err, first)
 	}

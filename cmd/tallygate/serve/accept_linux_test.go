@@ -12,15 +12,14 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // testServer returns a server that answers with "stored", and that does not run yet.
 func testServer(t *testing.T) *server {
 	t.Helper()
 	s, err := listen("data", "127.0.0.1:0", new(config.Origin))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "stored") })
 	t.Cleanup(func() { s.listener.Close() })
 	return s
@@ -30,9 +29,7 @@ func testServer(t *testing.T) *server {
 func (s *server) connect(t *testing.T, text string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	t.Cleanup(func() { conn.Close() })
 	if _, err := io.WriteString(conn, text); err != nil {
 		t.Fatal(err)
@@ -52,9 +49,7 @@ func TestStopAccepting(t *testing.T) {
 		t.Fatalf("%d connections wait, %v; want 2", n, err)
 	}
 
-	if err := refuseConnections(s.listener); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, refuseConnections(s.listener))
 	if _, err := net.Dial("tcp", s.listener.Addr().String()); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Fatalf("an attempt to connect: %v, want a refusal", err)
 	}

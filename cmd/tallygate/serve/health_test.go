@@ -17,6 +17,7 @@ import (
 
 	"github.com/tallygate/tallygate/jobs"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 	"github.com/tallygate/tallygate/web"
 )
 
@@ -154,9 +155,7 @@ func TestReadyzWarnsOfAWrongClock(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	wrong := time.Duration(0)
 	j, err := jobs.New(jobs.Options{DB: d, Now: func() time.Time { return time.Now().Add(wrong) }, Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	a := &App{db: d, log: log, jobs: j}
 	a.readiness.check, a.readiness.log = a.checkDatabase, log
@@ -165,9 +164,7 @@ func TestReadyzWarnsOfAWrongClock(t *testing.T) {
 	a.serveHealth(mux)
 
 	registry := prometheus.NewRegistry()
-	if err := j.Measure(registry); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, j.Measure(registry))
 
 	for _, test := range []struct {
 		wrong time.Duration

@@ -18,6 +18,7 @@ import (
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 var updateTable = flag.Bool("update", false, "rewrite the table of metrics in deploy/monitoring/README.md")
@@ -59,9 +60,7 @@ func openConfig(t *testing.T, databaseURL string, c *config.Config) *App {
 	}
 
 	a, err := Open(t.Context(), c, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	t.Cleanup(a.Close)
 	return a
 }
@@ -140,9 +139,7 @@ func TestMetricsTable(t *testing.T) {
 	}
 
 	text, err := os.ReadFile(metricsPage)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	before, rest, found := strings.Cut(string(text), tableBegin)
 	current, after, ended := strings.Cut(rest, tableEnd)
 	if !found || !ended {
@@ -150,9 +147,7 @@ func TestMetricsTable(t *testing.T) {
 	}
 
 	if *updateTable {
-		if err := os.WriteFile(metricsPage, []byte(before+tableBegin+table.String()+tableEnd+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(metricsPage, []byte(before+tableBegin+table.String()+tableEnd+after), 0o644))
 	} else if current != table.String() {
 		t.Errorf("the table of metrics in %s is not current; with -update it becomes\n%s", metricsPage, &table)
 	}
@@ -170,9 +165,7 @@ func TestMetricsOfAllRoles(t *testing.T) {
 			a := openRoles(t, databaseURL, config.RoleControl, config.RoleData, config.RoleWorker)
 
 			families, err := a.registry.Gather()
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			problems, err := promlint.NewWithMetricFamilies(families).Lint()
 			if err != nil || len(problems) > 0 {
 				t.Errorf("names: %v, %v", problems, err)
@@ -199,9 +192,7 @@ func TestPrivateListeners(t *testing.T) {
 				"/metrics": name == "metrics", "/readyz": true, "/healthz": true,
 			} {
 				response, err := http.Get("http://" + a.Addr(name) + path)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, err)
 				text, err := io.ReadAll(response.Body)
 				_ = response.Body.Close()
 				if served := response.StatusCode == http.StatusOK; err != nil || served != want {

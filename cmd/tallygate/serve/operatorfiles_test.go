@@ -11,6 +11,7 @@ import (
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/countrytest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestOperatorFiles checks the functions that the data plane gets, without files and with each of
@@ -19,9 +20,7 @@ func TestOperatorFiles(t *testing.T) {
 	built := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	write := func(name string, content []byte) string {
 		path := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(path, content, 0o600))
 		return path
 	}
 	c := &config.Config{
@@ -33,9 +32,7 @@ func TestOperatorFiles(t *testing.T) {
 
 	open := func(c *config.Config) *App {
 		files, err := OpenOperatorFiles(c, slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		return &App{config: c, files: files}
 	}
 

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestOwnAddress checks that without a base URL the connection's address is accepted as Host.
@@ -32,9 +34,7 @@ func answerAt(t *testing.T, handler http.Handler, local, host string) int {
 	t.Helper()
 
 	addr, err := net.ResolveTCPAddr("tcp", local)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	request := httptest.NewRequest("GET", "/", nil)
 	request.Host = host

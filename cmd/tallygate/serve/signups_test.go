@@ -11,6 +11,7 @@ import (
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestWarningsOfSignUps checks that the start logs settings that permit more sign-ups than an
@@ -65,16 +66,12 @@ func TestWarningsOfSignUps(t *testing.T) {
 					at := model.At(time.Now())
 					_, err := accounts.New(d).SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "a", CreatedAt: at},
 						model.User{Email: "owner@example.com", PasswordHash: "-", CreatedAt: at})
-					if err != nil {
-						t.Fatal(err)
-					}
+					testkit.NoError(t, err)
 				}
 
 				var lines bytes.Buffer
 				a, err := Open(t.Context(), c, slog.New(slog.NewTextHandler(&lines, nil)))
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, err)
 				defer a.Close()
 
 				for _, warning := range []string{first, unverified} {

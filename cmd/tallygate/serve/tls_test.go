@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestToHTTPS checks that redirects lead to a known origin only, for each form of a request's
@@ -35,16 +36,12 @@ func TestToHTTPS(t *testing.T) {
 		{"http:", host, 308, "https://" + host + "/"},
 	} {
 		conn, err := net.Dial("tcp", server.Listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if _, err := conn.Write([]byte("GET " + test.target + " HTTP/1.1\r\nHost: " + test.host + "\r\n\r\n")); err != nil {
 			t.Fatal(err)
 		}
 		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if got := response.Header.Get("Location"); response.StatusCode != test.status || got != test.location {
 			t.Errorf("%s: %d to %q, want %d to %q", test.target, response.StatusCode, got, test.status, test.location)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/dataplane/operatorfile"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 	"github.com/tallygate/tallygate/web"
 )
 
@@ -54,9 +55,7 @@ func TestReadyzGolden(t *testing.T) {
 	mux.ServeHTTP(w, httptest.NewRequest("GET", "/readyz", nil))
 
 	want, err := os.ReadFile("testdata/readyz.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if w.Code != http.StatusOK || w.Body.String() != string(want) {
 		t.Errorf("%d %s, want\n%s", w.Code, w.Body, want)
 	}

@@ -81,12 +81,12 @@ func TestAccessLog(t *testing.T) {
 	}
 
 	var lines []line
-	decoder := json.NewDecoder(bytes.NewReader(p.out.Bytes()))
+	decoder := json.NewDecoder(bytes.NewReader(p.Out.Bytes()))
 	decoder.DisallowUnknownFields()
 	for decoder.More() {
 		var l line
 		if err := decoder.Decode(&l); err != nil {
-			t.Fatalf("%v in\n%s", err, &p.out)
+			t.Fatalf("%v in\n%s", err, p.Out)
 		}
 		lines = append(lines, l)
 	}
@@ -94,7 +94,7 @@ func TestAccessLog(t *testing.T) {
 	want := []string{"data POST /collect.php 204", "data POST /collect.php 204", "data GET scripts 404", "control GET other 404",
 		"control POST /graphql 403"}
 	if len(lines) != len(want) {
-		t.Fatalf("%d lines, want %d:\n%s", len(lines), len(want), &p.out)
+		t.Fatalf("%d lines, want %d:\n%s", len(lines), len(want), p.Out)
 	}
 	for i, l := range lines {
 		if got := fmt.Sprint(l.Role, " ", l.Method, " ", l.Route, " ", l.Status); got != want[i] || l.Msg != "request" ||
@@ -104,8 +104,8 @@ func TestAccessLog(t *testing.T) {
 	}
 
 	for _, secret := range append(personal, siteKey, "127.0.0.1") {
-		if strings.Contains(p.out.String(), secret) || strings.Contains(p.logged(), secret) && secret != "127.0.0.1" {
-			t.Errorf("a log contains %q:\n%s\n%s", secret, &p.out, p.logged())
+		if strings.Contains(p.Out.String(), secret) || strings.Contains(p.logged(), secret) && secret != "127.0.0.1" {
+			t.Errorf("a log contains %q:\n%s\n%s", secret, p.Out, p.logged())
 		}
 	}
 }

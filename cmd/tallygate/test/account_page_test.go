@@ -58,7 +58,7 @@ func TestMailedLinksChromium(t *testing.T) {
 		page.WaitFor(`location.pathname === '/' && location.hash === ''`)
 
 		guest := newOwner(t, p)
-		guest.signInAs("guest@example.com", "the guest's password")
+		guest.SignIn("guest@example.com", "the guest's password")
 		guest.do(`mutation { requestPasswordReset(input: {email: "guest@example.com"}) { userErrors { code } } }`,
 			&struct{}{})
 		address := link()
@@ -66,7 +66,7 @@ func TestMailedLinksChromium(t *testing.T) {
 		choose("another password", "Your password is changed.")
 		page = browser.Open(address)
 		choose("yet another password", "This link is wrong, was used already, or is too old.")
-		newOwner(t, p).signInAs("guest@example.com", "another password")
+		newOwner(t, p).SignIn("guest@example.com", "another password")
 
 		// A second account is created when its owner follows the mailed link and enters the
 		// password of the sign-up.
@@ -76,7 +76,7 @@ func TestMailedLinksChromium(t *testing.T) {
 		choose("a password of another", "password is wrong.")
 		choose("the second password", "No sites yet")
 		page.WaitFor(`location.pathname === '/' && location.hash === ''`)
-		newOwner(t, p).signInAs("second@example.com", "the second password")
+		newOwner(t, p).SignIn("second@example.com", "the second password")
 
 		for _, message := range page.Console() {
 			// Ignore the browser's advice about forms.

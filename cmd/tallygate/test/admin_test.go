@@ -92,7 +92,7 @@ func TestAdmin(t *testing.T) {
 		}
 
 		owner := newOwner(t, p)
-		owner.signInAs("operator@example.com", "a long password")
+		owner.SignIn("operator@example.com", "a long password")
 		viewer := owner.data(`{ viewer { operator account { captchaPlan } } }`)
 		if viewer != `{"viewer":{"operator":true,"account":{"captchaPlan":"PRO_250K"}}}` {
 			t.Errorf("the first account's owner is %s", viewer)

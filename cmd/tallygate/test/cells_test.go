@@ -10,6 +10,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // TestCells runs the commands of cells, and moves a site that a running process serves, and an
@@ -43,7 +44,7 @@ func TestCells(t *testing.T) {
 		admin("tallygate: there is no cell 3", "cells", "open", "3")
 
 		d := dbtest.Open(t, databaseURL)
-		site := dbtest.NewOwnSite(t, d, "crash.localhost")
+		site := world.New(t, d).Site("crash.localhost")
 
 		// Processes may not know a new cell for a while.
 		created := func(at model.Instant) {
@@ -57,7 +58,7 @@ func TestCells(t *testing.T) {
 		// A new account's captcha goes to the cell with the fewest accounts, the first one of
 		// several.
 		for i := range 3 {
-			dbtest.NewUser(t, d, fmt.Sprintf("owner%d@example.com", i))
+			world.New(t, d).User(fmt.Sprintf("owner%d@example.com", i))
 		}
 		wantCells(t, settings, "CELL SCHEMA NODE NEW SITES SITES ACCOUNTS MB",
 			"1 (common) (this server) yes 0 3 ", "2 cell_2 (this server) yes 1 2 ")

@@ -13,6 +13,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // TestCommonDatabaseAway checks that a data plane stays ready, and stores the hits of sites that it
@@ -124,7 +125,7 @@ func siteInSecondCell(t *testing.T, settings map[string]string, databaseURL stri
 	admin("", "cells", "add")
 	d := dbtest.Open(t, databaseURL)
 	testkit.NoError(t, dbtest.Exec(d, "UPDATE cells SET created_at = 0"))
-	site := dbtest.NewOwnSite(t, d, "crash.localhost")
+	site := world.New(t, d).Site("crash.localhost")
 	admin("", "move-site", site.SiteKey, "--to", "2")
 	return site.SiteKey
 }

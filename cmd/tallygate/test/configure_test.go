@@ -114,7 +114,7 @@ func configureSite(t *testing.T, control *process, data ...string) {
 		await(t, addr, secrets[0], `401 {"error":"invalid_secret"}`)
 	}
 
-	rotated := owner.rotateServerSecret(site, "")
+	rotated := owner.RotateServerSecret(site)
 	since := time.Now()
 
 	for _, addr := range data {

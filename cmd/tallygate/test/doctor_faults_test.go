@@ -16,6 +16,7 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/redistest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // fault is planted into a sound installation. The doctor must find exactly what want lists.
@@ -194,7 +195,7 @@ func (i *installation) dueDelivery(since time.Duration) {
 	d, err := db.Open(databaseOf(i.settings))
 	testkit.NoError(i, err)
 	d.UseApplicationKey([]byte(dbtest.ApplicationKey))
-	site := dbtest.NewOwnSite(i.T, d, "shop.example")
+	site := world.New(i.T, d).Site("shop.example")
 	testkit.NoError(i, d.Close())
 
 	at := int64(model.At(time.Now().Add(-since)))

@@ -116,7 +116,7 @@ var documentTable = []documentStep{
 			r.Errorf("the link: %s", got)
 		}
 		r.owner = newOwner(r.T, r.service)
-		r.owner.signInAs(operator, operatorLogin)
+		r.owner.SignIn(operator, operatorLogin)
 		r.site = r.createSite()
 	}},
 	{document: operationsPage, begins: "tallygate admin invite", check: func(r *reader) { r.wantOut("tgi_") }},
@@ -335,9 +335,7 @@ func (r *reader) solve() {
 
 	s := &solver{http: &http.Client{Timeout: patience}, data: r.service.addr["data"], sitekey: key.Sitekey.Sitekey}
 	token, err := s.token()
-	if err != nil {
-		r.Fatal(err)
-	}
+	testkit.NoError(r, err)
 	r.values["svck_…"], r.values["svcc_…"], r.values["…the field of the form…"] = s.sitekey, key.Secret, token
 }
 
@@ -347,9 +345,7 @@ func (r *reader) setProvider() {
 	d := dbtest.Open(r.T, db.EmbeddedURL(r.settings["TALLYGATE_DATA_DIR"]))
 	store, secret := accounts.New(d), "the client secret"
 	owner, err := store.UserByEmail(r.Context(), operator)
-	if err != nil {
-		r.Fatal(err)
-	}
+	testkit.NoError(r, err)
 	if _, err := store.Providers.Set(r.Context(), owner, accounts.ProviderChange{Secret: &secret, Provider: model.AccountProvider{
 		Issuer: "https://sso.example", ClientID: "tallygate", Domain: "corp.example", DefaultRole: model.RoleViewer,
 		ChangedAt: model.At(time.Now()),
@@ -420,9 +416,7 @@ func (r *reader) installOnPostgres() {
 func (r *reader) runDumpOfTimer() {
 	r.Helper()
 	page, err := os.ReadFile("../../../" + backupPage)
-	if err != nil {
-		r.Fatal(err)
-	}
+	testkit.NoError(r, err)
 	command := regexp.MustCompile(`(?s)\nExecStart=(/bin/sh .*?)\n` + "```").FindSubmatch(page)
 	if command == nil {
 		r.Fatal("the page has no command of a daily dump")
@@ -436,9 +430,7 @@ func (r *reader) runDumpOfTimer() {
 func (r *reader) archive() {
 	r.Helper()
 	page, err := os.ReadFile("../../../" + backupPage)
-	if err != nil {
-		r.Fatal(err)
-	}
+	testkit.NoError(r, err)
 	lines := regexp.MustCompile("(?s)```\n# postgresql.conf\n(.*?)```").FindSubmatch(page)
 	if lines == nil {
 		r.Fatal("the page has no lines for postgresql.conf")
@@ -451,9 +443,7 @@ func (r *reader) archive() {
 	r.stop()
 	r.postgres.Crash()
 	r.asRoot(`mkdir "$0"; chown --reference="$1" "$0"; cat "$2" >>"$1/postgresql.conf"`, folder, r.postgres.DataDir(), r.path("postgresql.conf"))
-	if err := r.postgres.Restart(); err != nil {
-		r.Fatal(err)
-	}
+	testkit.NoError(r, r.postgres.Restart())
 	r.serve()
 }
 
@@ -479,9 +469,7 @@ func (r *reader) startLostPostgres() {
 	r.Helper()
 	data := r.postgres.DataDir()
 	r.asRoot(`mv "$0" "$1"; chown -R --reference="$1.lost" "$1"; chmod 700 "$1"`, r.path("var/lib/postgresql/data"), data)
-	if err := r.postgres.Restart(); err != nil {
-		r.Fatal(err)
-	}
+	testkit.NoError(r, r.postgres.Restart())
 	testkit.Await(r, "the end of the recovery", func() bool {
 		return strings.HasPrefix(strings.TrimSpace(r.sh("psql --no-align --tuples-only --command='SELECT pg_is_in_recovery()'")), "f")
 	})

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/tools/pgserver"
-	"github.com/tallygate/tallygate/tools/programtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world/program"
 )
 
 // fence is a fenced block of a document. Blocks within lists are indented.
@@ -181,20 +181,14 @@ cat "$ROOT/served"
 // newReader starts a shell in a new folder with the settings of an installation.
 func newReader(t *testing.T) *reader {
 	r := &reader{T: t, root: t.TempDir(), settings: settingsFor(t, "sqlite:"), values: map[string]string{}}
-	program, err := programtest.Path()
-	if err != nil {
-		t.Fatal(err)
-	}
+	program, err := program.Path()
+	testkit.NoError(t, err)
 	repository, err := filepath.Abs("../../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	for _, folder := range []string{"programs", "backups", "elsewhere", "etc/tallygate", "usr/share/tallygate", "etc/nginx/conf.d",
 		"var/lib/tallygate", "var/lib/tallygate-files", "var/lib/postgresql", "home"} {
-		if err := os.MkdirAll(r.path(folder), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.MkdirAll(r.path(folder), 0o700))
 	}
 	for name, script := range programs {
 		r.write("programs/"+name, script)
@@ -206,9 +200,7 @@ func newReader(t *testing.T) *reader {
 	for link, target := range map[string]string{
 		"bin": r.path("programs"), "tallygate": r.path("programs/tallygate"), "docs": filepath.Join(repository, "docs"),
 	} {
-		if err := os.Symlink(target, r.path(link)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.Symlink(target, r.path(link)))
 	}
 
 	// The commands find the data in the folder of the shell.
@@ -229,18 +221,12 @@ func newReader(t *testing.T) *reader {
 func (r *reader) connect() {
 	r.Helper()
 	stdin, write, err := os.Pipe()
-	if err != nil {
-		r.Fatal(err)
-	}
+	testkit.NoError(r, err)
 	stdout, err := r.shell.StdoutPipe()
-	if err != nil {
-		r.Fatal(err)
-	}
+	testkit.NoError(r, err)
 
 	r.shell.Stdin, r.shell.Stderr = stdin, os.Stderr
-	if err := r.shell.Start(); err != nil {
-		r.Fatal(err)
-	}
+	testkit.NoError(r, r.shell.Start())
 	stdin.Close()
 	r.stdin, r.stdout = write, bufio.NewScanner(stdout)
 	r.Cleanup(func() {
@@ -255,18 +241,14 @@ func (r *reader) path(name string) string { return filepath.Join(r.root, name) }
 // write writes a file that can be run.
 func (r *reader) write(name, text string) {
 	r.Helper()
-	if err := os.WriteFile(r.path(name), []byte(text), 0o700); err != nil {
-		r.Fatal(err)
-	}
+	testkit.NoError(r, os.WriteFile(r.path(name), []byte(text), 0o700))
 }
 
 // read returns a file.
 func (r *reader) read(name string) string {
 	r.Helper()
 	text, err := os.ReadFile(r.path(name))
-	if err != nil {
-		r.Fatal(err)
-	}
+	testkit.NoError(r, err)
 	return string(text)
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // TestImportCommands checks the operator's commands: a dry run changes nothing, a damaged file is
@@ -26,7 +27,7 @@ func TestImportCommands(t *testing.T) {
 		}
 
 		d := dbtest.Open(t, databaseOf(settings))
-		site := dbtest.NewOwnSite(t, d, "example.com")
+		site := world.New(t, d).Site("example.com")
 		const fixtures = "../importer/testdata/plausible/"
 		export := []string{"import", "--site", site.SiteKey, "--from", "plausible", fixtures + "imported_visitors_20260201_20260204.csv",
 			fixtures + "imported_pages_20260201_20260204.csv"}

@@ -21,9 +21,7 @@ func inspect(t *testing.T, origin string, header []string, method string, args .
 	t.Helper()
 	wantProgram(t, "node")
 	program, absErr := filepath.Abs(inspectorFolder + "/node_modules/.bin/mcp-inspector")
-	if absErr != nil {
-		t.Fatal(absErr)
-	}
+	testkit.NoError(t, absErr)
 	if _, err := os.Stat(inspectorFolder + "/node_modules/.package-lock.json"); err != nil {
 		testkit.Missing(t, "the packages of cmd/tallygate/test/inspector are not installed; make setup does it")
 	}

@@ -43,7 +43,7 @@ func mainJob(t *testing.T, settings map[string]string) {
 
 	owner := newOwner(t, p)
 	login := p.demoLogin(settings["TALLYGATE_DATA_DIR"])
-	owner.signInAs(login.Email, login.Password)
+	owner.SignIn(login.Email, login.Password)
 	var data struct {
 		Sites struct {
 			Edges []struct{ Node testSite }

@@ -3,35 +3,30 @@
 package test
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/cookiejar"
 	"net/url"
 	"os"
 	"os/exec"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/command"
 	"github.com/tallygate/tallygate/cmd/tallygate/demo"
 	"github.com/tallygate/tallygate/tools/browsertest"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/openapitest"
-	"github.com/tallygate/tallygate/tools/programtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world/program"
 )
 
 // asProgram is the environment variable that makes the test binary behave as the program. Most
-// tests run the program of programtest, which is cheaper. The test binary has the race detector.
+// tests run the program of package program, which is cheaper. The test binary has the race detector.
 const asProgram = "TALLYGATE_TEST_AS_PROGRAM"
 
 // answers compares answers of the data listeners with the OpenAPI document.
@@ -49,141 +44,48 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		code = max(code, 1)
 	}
-	programtest.Remove()
+	program.Remove()
 	_ = os.RemoveAll(prepared.dir)
 	os.Exit(code)
 }
 
-// patience is the longest wait for a process. Under load, a child process of low priority needs
-// long to start.
-const patience = 2 * time.Minute
+// patience is the longest wait for a process.
+const patience = program.Patience
 
 // process is a running tallygate.
 type process struct {
+	*program.Process
 	t    *testing.T
 	cmd  *exec.Cmd
-	done chan struct{} // closed after the process has terminated and its output was read
-
-	mu  sync.Mutex
-	log bytes.Buffer
-
-	out  bytes.Buffer // standard output; read it after done
-	urls chan listening
+	done <-chan struct{}   // closed after the process has terminated and its output was read
 	addr map[string]string // address by role
-}
-
-type listening struct {
-	Msg, Role, Addr, URL string
 }
 
 // start starts tallygate with arguments and settings, and waits until it listens for the given
 // roles.
 func start(t *testing.T, settings map[string]string, roles []string, args ...string) *process {
 	t.Helper()
-
-	p := &process{t: t, done: make(chan struct{}), urls: make(chan listening, 100), addr: make(map[string]string)}
-	p.cmd = newCommand(settings, args...)
-	logs, err := p.cmd.StderrPipe()
-	testkit.NoError(t, err)
-
-	p.cmd.Stdout = &p.out
-	testkit.NoError(t, p.cmd.Start())
-
-	go p.follow(logs)
-	t.Cleanup(func() {
-		p.kill()
-		if log := p.logged(); strings.Contains(log, "WARNING: DATA RACE") {
-			t.Errorf("tallygate has a data race:\n%s", log)
-		}
-	})
-
-	for range roles {
-		select {
-		case l := <-p.urls:
-			p.addr[l.Role] = l.Addr
-			if l.Role == "control" {
-				answers.Ignore(l.Addr)
-			}
-		case <-p.done:
-			t.Fatalf("tallygate ended before it listened:\n%s", p.logged())
-		case <-time.After(patience):
-			t.Fatalf("tallygate does not listen after %v:\n%s", patience, p.logged())
-		}
+	p := program.Start(t, programOf(settings), settings, roles, args...)
+	if control := p.Addr["control"]; control != "" {
+		answers.Ignore(control)
 	}
-
-	for _, role := range roles {
-		if p.addr[role] == "" {
-			t.Fatalf("tallygate does not listen as %s:\n%s", role, p.logged())
-		}
-	}
-
-	return p
+	return &process{Process: p, t: t, cmd: p.Cmd, done: p.Done, addr: p.Addr}
 }
 
-// newCommand returns a tallygate command with only the given settings, on free ports. It runs the
-// test binary if the settings have asProgram.
+// newCommand returns a tallygate command with only the given settings, on free ports.
 func newCommand(settings map[string]string, args ...string) *exec.Cmd {
-	program, err := os.Args[0], error(nil)
+	return program.Command(programOf(settings), settings, args...)
+}
+
+// programOf returns the test binary if the settings have asProgram, and else "".
+func programOf(settings map[string]string) string {
 	if settings[asProgram] == "" {
-		program, err = programtest.Path()
+		return ""
 	}
-
-	cmd := exec.Command(program, args...)
-	if err != nil {
-		// The start returns it.
-		cmd.Err = err
-	}
-
-	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "TALLYGATE_") {
-			cmd.Env = append(cmd.Env, v)
-		}
-	}
-
-	all := map[string]string{
-		"TALLYGATE_CONTROL_ADDR": "127.0.0.1:0",
-		"TALLYGATE_DATA_ADDR":    "127.0.0.1:0",
-		"TALLYGATE_LOG_FORMAT":   "json",
-	}
-	for name, value := range settings {
-		all[name] = value
-	}
-
-	for name, value := range all {
-		cmd.Env = append(cmd.Env, name+"="+value)
-	}
-
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	return cmd
+	return os.Args[0]
 }
 
-func (p *process) follow(logs io.Reader) {
-	defer close(p.done)
-
-	lines := bufio.NewScanner(logs)
-	for lines.Scan() {
-		p.mu.Lock()
-		p.log.WriteString(lines.Text() + "\n")
-		p.mu.Unlock()
-
-		var l listening
-		if json.Unmarshal(lines.Bytes(), &l) == nil && l.Msg == "listening" {
-			select {
-			case p.urls <- l:
-			default: // a child that starts again and again
-			}
-		}
-	}
-
-	// Tests read ProcessState.
-	_ = p.cmd.Wait()
-}
-
-func (p *process) logged() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.log.String()
-}
+func (p *process) logged() string { return p.Log() }
 
 // awaitLog waits for a line in a process's log.
 func awaitLog(t *testing.T, p *process, text string) {
@@ -197,15 +99,7 @@ func awaitLog(t *testing.T, p *process, text string) {
 // signal sends a signal and waits for the process to terminate.
 func (p *process) signal(s syscall.Signal) {
 	p.t.Helper()
-
-	// The process may have terminated by itself.
-	_ = p.cmd.Process.Signal(s)
-
-	select {
-	case <-p.done:
-	case <-time.After(patience):
-		p.t.Fatalf("tallygate still runs %v after %v:\n%s", patience, s, p.logged())
-	}
+	p.Signal(s)
 }
 
 func (p *process) kill() { p.signal(syscall.SIGKILL) }
@@ -220,8 +114,9 @@ func (p *process) demoLogin(dataDir string) demo.Owner {
 	return o
 }
 
-// testOwner is a user with a cookie jar at the control plane.
+// testOwner is a user with a session of the control plane.
 type testOwner struct {
+	*program.Client
 	t       *testing.T
 	control string // origin
 	http    *http.Client
@@ -229,88 +124,31 @@ type testOwner struct {
 
 func newOwner(t *testing.T, p *process) *testOwner {
 	t.Helper()
-	jar, err := cookiejar.New(nil)
-	testkit.NoError(t, err)
-	return &testOwner{t: t, control: "http://" + p.addr["control"], http: &http.Client{Jar: jar, Timeout: patience}}
+	c := p.Client()
+	c.TB = t // which may be a subtest of the process's test
+	return &testOwner{Client: c, t: t, control: c.Origin, http: c.HTTP}
 }
 
 // do runs a GraphQL query and decodes its data. An error fails the test.
 func (o *testOwner) do(query string, data any) {
 	o.t.Helper()
-
-	body, err := json.Marshal(map[string]string{"query": query})
-	testkit.NoError(o.t, err)
-
-	response, err := o.http.Post(o.control+"/graphql", "application/json", bytes.NewReader(body))
-	testkit.NoError(o.t, err)
-	defer response.Body.Close()
-
-	var answer struct {
-		Data   json.RawMessage
-		Errors []any
-	}
-	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil || len(answer.Errors) > 0 {
-		o.t.Fatalf("%s: %s, errors %v, %v", query, response.Status, answer.Errors, err)
-	}
-	if err := json.Unmarshal(answer.Data, data); err != nil {
-		o.t.Fatalf("%s: data %s: %v", query, answer.Data, err)
-	}
+	o.Do(query, nil, data)
 }
 
 // testSite is a site and its owner.
-type testSite struct{ ID, SiteKey, ScriptTag string }
+type testSite = program.Site
 
 // signUp creates an account with a site.
 func (o *testOwner) signUp(domain string) testSite {
 	o.t.Helper()
-
-	var account struct {
-		SignUp struct {
-			Viewer     struct{ Email string }
-			UserErrors []any
-		}
-	}
-
-	o.do(`mutation { signUp(input: {email: "owner@`+domain+`", password: "a long password", accountName: "Test"}) {
-		viewer { email } userErrors { field code message } } }`, &account)
-
-	if account.SignUp.Viewer.Email != "owner@"+domain {
-		o.t.Fatalf("signUp: %+v", account)
-	}
-
-	var created struct {
-		CreateSite struct {
-			Site       *testSite
-			UserErrors []any
-		}
-	}
-
-	o.do(`mutation { createSite(input: {domain: "`+domain+`"}) { site { id siteKey scriptTag } userErrors { field code message } } }`, &created)
-
-	if created.CreateSite.Site == nil {
-		o.t.Fatalf("createSite: %+v", created)
-	}
-
-	return *created.CreateSite.Site
+	o.SignUp("owner@"+domain, "a long password", "Test")
+	return o.CreateSite(domain, "")
 }
 
 // signIn signs the owner of a domain in.
 func (o *testOwner) signIn(domain string) {
 	o.t.Helper()
-	o.signInAs("owner@"+domain, "a long password")
-}
-
-func (o *testOwner) signInAs(email, password string) {
-	o.t.Helper()
-	var data struct {
-		SignIn struct{ Viewer *struct{ Email string } }
-	}
-
-	o.do(`mutation { signIn(input: {email: "`+email+`", password: "`+password+`"}) { viewer { email } } }`, &data)
-
-	if data.SignIn.Viewer == nil {
-		o.t.Fatal("signIn: no viewer")
-	}
+	o.SignIn("owner@"+domain, "a long password")
 }
 
 // exportLimit is the largest number of rows of one download.

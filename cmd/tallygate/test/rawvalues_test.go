@@ -112,7 +112,7 @@ func testNothingRawIsKept(t *testing.T, databaseURL string) {
 		kept["the database"] = dumpPostgres(t, d)
 	}
 	p.signal(syscall.SIGTERM)
-	kept["the log"], kept["the access log"] = []byte(p.logged()), bytes.Clone(p.out.Bytes())
+	kept["the log"], kept["the access log"] = []byte(p.logged()), bytes.Clone(p.Out.Bytes())
 	readFolder(t, settings["TALLYGATE_DATA_DIR"], kept)
 
 	// The search would be worth nothing if it did not find what is there.

@@ -48,7 +48,7 @@ for (const observe of [onCLS, onFCP, onINP, onLCP, onTTFB]) observe(keep);`
 	scripts := bundledVitals(t, modules, observer) + bundledVitals(t, modules, recipeFile(t, "web-vitals.mjs"))
 
 	r := openRecipes(t)
-	r.owner.do(`mutation { registerEvent(input: {siteId: "`+r.site.ID+`", name: "vitals"}) { userErrors { code } } }`, &struct{}{})
+	r.owner.RegisterEvent(r.site.ID, "vitals")
 	const head = `<!doctype html><html lang="en"><meta charset="utf-8"><title>Vitals</title><link rel="icon" href="data:,">
 <script defer src="{analytics_url}/svc.js" data-site="{site_key}"></script>`
 	r.add("/vitals", head+`<div id="above"></div><h1 style="font-size: 90px">Web Vitals</h1><p>Text</p>

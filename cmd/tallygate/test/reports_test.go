@@ -8,6 +8,7 @@ import (
 	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // TestCheckReports checks that the operator's command agrees with right reports, and names each
@@ -30,7 +31,7 @@ func TestCheckReports(t *testing.T) {
 		check(true, "Checked 0 days.")
 
 		d := dbtest.Open(t, databaseOf(settings))
-		site := dbtest.NewOwnSite(t, d, "example.com")
+		site := world.New(t, d).Site("example.com")
 		at := dbtest.Noon
 		for _, statement := range []string{
 			"INSERT INTO visits (site_id, day, visitor, n, started_at, last_pageview_at, pageviews, channel) SELECT ?0, ?1, 1, 1, ?2, ?2, 1, 1",

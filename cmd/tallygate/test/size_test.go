@@ -5,8 +5,8 @@ import (
 	"os"
 	"testing"
 
-	"github.com/tallygate/tallygate/tools/programtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world/program"
 )
 
 // TestUnusedMethodsAreLeftOut checks that the program has no executor of text/template. It calls
@@ -14,7 +14,7 @@ import (
 // more. The names of functions remain in a program without symbols.
 func TestUnusedMethodsAreLeftOut(t *testing.T) {
 	t.Parallel()
-	path, err := programtest.Path()
+	path, err := program.Path()
 	testkit.NoError(t, err)
 	program, err := os.ReadFile(path)
 	testkit.NoError(t, err)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // sample is a line of testdata/agents.tsv.
@@ -23,9 +24,7 @@ func samples(tb testing.TB) (all []sample) {
 	tb.Helper()
 
 	text, err := os.ReadFile("testdata/agents.tsv")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testkit.NoError(tb, err)
 
 	for line := range strings.Lines(string(text)) {
 		if strings.HasPrefix(line, "#") {

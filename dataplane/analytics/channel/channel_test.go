@@ -10,6 +10,7 @@ import (
 
 	"github.com/tallygate/tallygate/dataplane/analytics/channel"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // every is the contract's list of allowed values (section 2), written out again to reveal typing
@@ -64,9 +65,7 @@ func (v vector) host(t *testing.T) string {
 	}
 
 	u, err := url.Parse(*v.Referrer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if h := u.Hostname(); h != "example.com" && !strings.HasSuffix(h, ".example.com") {
 		return h
 	}
@@ -76,14 +75,10 @@ func (v vector) host(t *testing.T) string {
 
 func TestVectors(t *testing.T) {
 	text, err := os.ReadFile("testdata/channels.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	var vectors []vector
-	if err := json.Unmarshal(text, &vectors); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, json.Unmarshal(text, &vectors))
 	if len(vectors) != 69 {
 		t.Fatalf("%d vectors, want 69", len(vectors))
 	}

@@ -23,6 +23,8 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
+	"github.com/tallygate/tallygate/tools/world/planetest"
 	"github.com/tallygate/tallygate/web"
 )
 
@@ -65,7 +67,7 @@ func BenchmarkCollectDetails(b *testing.B) {
 
 func benchDetails(b *testing.B, d *db.DB, change func(*analytics.Options)) {
 	files := openPlaces(b, manyCountries())
-	p := plane{tb: b, db: d, clock: testkit.NewClock(noon)}
+	p := plane{&planetest.Plane{World: world.New(b, d)}}
 	site := p.site("details.example", 1<<40)
 	details, shields := model.List[model.VisitDetail](model.VisitDetails), model.List[model.Shield](model.Shields)
 	p.update(site, sites.SiteUpdate{VisitDetails: &details, Shields: &shields, ExcludedCountries: &model.List[string]{"AQ"},
@@ -87,7 +89,7 @@ func manyCountries() map[string]string {
 }
 
 func benchCollect(b *testing.B, d *db.DB, change func(*analytics.Options)) {
-	p := plane{tb: b, db: d, clock: testkit.NewClock(noon)}
+	p := plane{&planetest.Plane{World: world.New(b, d)}}
 	benchSite(b, d, p.site("example.com", 1<<40), change)
 }
 
@@ -107,9 +109,7 @@ func benchSite(b *testing.B, d *db.DB, site *model.Site, change func(*analytics.
 
 	change(&o)
 	service, err := analytics.New(o)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testkit.NoError(b, err)
 	service.Start()
 	handler := dataplane.Handler(dataplane.Options{Analytics: service, Assets: http.NotFoundHandler(), Log: slog.New(slog.DiscardHandler)})
 	drive(b, handler, site)
@@ -193,7 +193,7 @@ func (discard) Close() error { return nil }
 // writer's goroutine.
 func BenchmarkHandler(b *testing.B) {
 	d := dbtest.Open(b, dbtest.SQLiteURL(b))
-	p := plane{tb: b, db: d, clock: testkit.NewClock(noon)}
+	p := plane{&planetest.Plane{World: world.New(b, d)}}
 	site := p.site("example.com", 1<<40)
 	clients := web.NewClients(nil, slog.New(slog.DiscardHandler), time.Now)
 	service, err := analytics.New(analytics.Options{
@@ -207,9 +207,7 @@ func BenchmarkHandler(b *testing.B) {
 		Store:      discard{},
 		Log:        slog.New(slog.DiscardHandler),
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	testkit.NoError(b, err)
 
 	service.Start()
 	defer service.Stop(b.Context())
@@ -250,7 +248,7 @@ func (w *nullWriter) WriteHeader(status int)      { w.status = status }
 // BenchmarkServerHandler is BenchmarkHandler for server-side events, without and with their limit.
 func BenchmarkServerHandler(b *testing.B) {
 	d := dbtest.Open(b, dbtest.SQLiteURL(b))
-	p := plane{tb: b, db: d, clock: testkit.NewClock(noon)}
+	p := plane{&planetest.Plane{World: world.New(b, d)}}
 	bearer := "Bearer " + p.secret(p.shop("example.com"))
 
 	for name, burst := range map[string]int{"without": 0, "with": outOfReach} {
@@ -265,9 +263,7 @@ func BenchmarkServerHandler(b *testing.B) {
 				Store:            discard{},
 				Log:              slog.New(slog.DiscardHandler),
 			})
-			if err != nil {
-				b.Fatal(err)
-			}
+			testkit.NoError(b, err)
 
 			service.Start()
 			defer service.Stop(b.Context())

@@ -37,7 +37,7 @@ func send(t *testing.T, planes []*plane, of [2]*model.Site) *traffic {
 		wg.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
 				visitor := fmt.Sprintf("198.51.%d.%d", caller, n%200)
-				switch status, code := p.collect(viewCall(of[which], visitor, nil)); status {
+				switch status, code := p.Collect(viewCall(of[which], visitor, nil)); status {
 				case http.StatusNoContent:
 					tr.accepted[which].Add(1)
 				case http.StatusTooManyRequests, http.StatusServiceUnavailable:
@@ -55,19 +55,17 @@ func send(t *testing.T, planes []*plane, of [2]*model.Site) *traffic {
 
 // awaitMore waits until some more hits of a site were accepted.
 func (tr *traffic) awaitMore(p *plane, which int) {
-	p.tb.Helper()
+	p.TB.Helper()
 	const more = 20
 	since := tr.accepted[which].Load()
-	p.await("more hits", func() bool { return tr.accepted[which].Load() >= since+more })
+	p.Await("more hits", func() bool { return tr.accepted[which].Load() >= since+more })
 }
 
 // inCell returns a cell, for what the test itself reads.
 func inCell(t *testing.T, d *db.DB, id int64) *db.Cell {
 	t.Helper()
 	in, err := d.Cell(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return in
 }
 
@@ -75,9 +73,7 @@ func inCell(t *testing.T, d *db.DB, id int64) *db.Cell {
 func countIn(t *testing.T, in *db.Cell, table string, site *model.Site) int {
 	t.Helper()
 	n, err := in.Read.NewSelect().Table(table).Where("site_id = ?", site.ID).Count(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return int(n)
 }
 
@@ -95,7 +91,7 @@ func leave(t *testing.T, d *db.DB) {
 // checkUsage compares the hits of a site that were accepted with the stored and the counted ones.
 func checkUsage(t *testing.T, p *plane, site *model.Site, accepted int64) {
 	t.Helper()
-	if rows, used := int64(len(p.rows(site))), p.used(site); rows != accepted || used != accepted {
+	if rows, used := int64(len(p.Views(site))), p.Used(site); rows != accepted || used != accepted {
 		t.Errorf("%s: %d accepted, %d stored, %d counted", site.Domain, accepted, rows, used)
 	}
 }
@@ -114,28 +110,20 @@ func TestMoveUnderLoad(t *testing.T) {
 	tr := send(t, planes, [2]*model.Site{moved, other})
 	tr.awaitMore(planes[0], 0)
 	cell, err := cells.New(d).Add(t.Context(), model.At(noon))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	tr.awaitMore(planes[0], 0)
 
 	// Other processes learn of the cell within seconds, and moves wait for that. An hour outlasts a
 	// busy machine.
-	if err := dbtest.Exec(d, "UPDATE cells SET created_at = created_at + 3600000000 WHERE id = ?", cell.ID); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, dbtest.Exec(d, "UPDATE cells SET created_at = created_at + 3600000000 WHERE id = ?", cell.ID))
 	if err := cells.New(d).Move(t.Context(), moved.ID, cell.ID); err == nil {
 		t.Error("a site was moved to a cell that processes may not know")
 	}
-	if err := dbtest.Exec(d, "UPDATE cells SET created_at = 0"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, dbtest.Exec(d, "UPDATE cells SET created_at = 0"))
 
 	home := moved.Cell
 	for _, to := range []int64{cell.ID, home, cell.ID} {
-		if err := cells.New(d).Move(t.Context(), moved.ID, to); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, cells.New(d).Move(t.Context(), moved.ID, to))
 		tr.awaitMore(planes[0], 0)
 		tr.awaitMore(planes[0], 1)
 		leave(t, d)
@@ -166,17 +154,15 @@ func TestQuotaOfAMovedSite(t *testing.T) {
 	tr := send(t, planes, [2]*model.Site{site, other})
 	tr.awaitMore(planes[0], 0)
 	for _, to := range []int64{db.DefaultCell, site.Cell} {
-		if err := cells.New(d).Move(t.Context(), site.ID, to); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, cells.New(d).Move(t.Context(), site.ID, to))
 		tr.awaitMore(planes[0], 1)
 		leave(t, d)
 	}
-	planes[0].await("the end of the quota", func() bool { return tr.accepted[0].Load() >= quota })
+	planes[0].Await("the end of the quota", func() bool { return tr.accepted[0].Load() >= quota })
 	tr.awaitMore(planes[0], 1)
 	tr.stop()
 
-	if accepted, rows, used := tr.accepted[0].Load(), len(planes[0].rows(site)), planes[0].used(site); accepted != quota ||
+	if accepted, rows, used := tr.accepted[0].Load(), len(planes[0].Views(site)), planes[0].Used(site); accepted != quota ||
 		rows != quota || used != quota {
 		t.Errorf("%d accepted, %d stored, %d counted; want %d of each", accepted, rows, used, quota)
 	}
@@ -189,24 +175,22 @@ func TestHitsWaitForAMove(t *testing.T) {
 	d := dbtest.Open(t, dbtest.CellURL(t))
 	p := newPlane(t, d)
 	site := p.site("moved.example", 1_000_000)
-	p.view(site, "198.51.100.1", nil)
+	p.View(site, "198.51.100.1", nil)
 
 	set := func(cell int64, closed bool) {
 		t.Helper()
 		_, err := d.Write.ExecContext(t.Context(), "UPDATE sites SET cell = ?, cell_closed = ? WHERE id = ?", cell, closed, site.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 	}
 
 	set(site.Cell, true)
-	if status, code := p.collect(viewCall(site, "198.51.100.2", nil)); status != http.StatusServiceUnavailable || code != "unavailable" {
+	if status, code := p.Collect(viewCall(site, "198.51.100.2", nil)); status != http.StatusServiceUnavailable || code != "unavailable" {
 		t.Errorf("a hit of a closed site: %d %s, want 503 unavailable", status, code)
 	}
 
 	answered := make(chan int)
 	go func() {
-		status, _ := p.collect(viewCall(site, "198.51.100.3", nil))
+		status, _ := p.Collect(viewCall(site, "198.51.100.3", nil))
 		answered <- status
 	}()
 	select {
@@ -224,8 +208,8 @@ func TestHitsWaitForAMove(t *testing.T) {
 	if _, err := sites.New(d).Sites.DeleteSite(t.Context(), site.AccountID, site.ID, site.Domain, model.At(noon)); err != nil {
 		t.Fatal(err)
 	}
-	p.await("the end of the site", func() bool {
-		status, _ := p.collect(viewCall(site, "198.51.100.4", nil))
+	p.Await("the end of the site", func() bool {
+		status, _ := p.Collect(viewCall(site, "198.51.100.4", nil))
 		return status == http.StatusNotFound
 	})
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/exports"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // raw is JSON text that becomes part of a payload unchanged.
@@ -15,9 +16,7 @@ type raw = json.RawMessage
 func mustJSON(tb testing.TB, v any) string {
 	tb.Helper()
 	text, err := json.Marshal(v)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testkit.NoError(tb, err)
 	return string(text)
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/countrytest"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 const (
@@ -48,9 +49,7 @@ func openPlaces(tb testing.TB, countries map[string]string) *places {
 	tb.Helper()
 	source := func(name string, data []byte) operatorfile.Source {
 		path := filepath.Join(tb.TempDir(), name)
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			tb.Fatal(err)
-		}
+		testkit.NoError(tb, os.WriteFile(path, data, 0o600))
 		return operatorfile.Source{Setting: name, Path: path, Now: time.Now, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	}
 
@@ -83,10 +82,8 @@ func newPlaceful(t *testing.T, d *db.DB) *plane {
 }
 
 func (p *plane) update(site *model.Site, u sites.SiteUpdate) {
-	p.tb.Helper()
-	if err := sites.New(p.db).Sites.UpdateSite(p.tb.Context(), site.AccountID, site.ID, u); err != nil {
-		p.tb.Fatal(err)
-	}
+	p.TB.Helper()
+	testkit.NoError(p.TB, sites.New(p.DB).Sites.UpdateSite(p.TB.Context(), site.AccountID, site.ID, u))
 }
 
 // TestVisitKeepsItsClient checks what the visit of a page view keeps, for each choice of its site.
@@ -126,11 +123,11 @@ func TestVisitKeepsItsClient(t *testing.T) {
 			}
 
 			c := viewCall(site, test.visitor, nil)
-			c.agent, c.origin, c.header = test.agent, "https://"+test.prefix+domain, test.header
-			if status, code := p.collect(c); status != http.StatusNoContent {
+			c.Agent, c.Origin, c.Header = test.agent, "https://"+test.prefix+domain, test.header
+			if status, code := p.Collect(c); status != http.StatusNoContent {
 				t.Fatalf("%s: %d %s", test.name, status, code)
 			}
-			if rows := p.rows(site); len(rows) != 1 || rows[0].Client != test.want {
+			if rows := p.Views(site); len(rows) != 1 || rows[0].Client != test.want {
 				t.Errorf("%s: %+v, want %+v", test.name, rows, test.want)
 			}
 		}
@@ -142,9 +139,7 @@ func TestVisitKeepsItsClient(t *testing.T) {
 func TestAgentsOfVisits(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../agent/testdata/agents.tsv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	var want []model.Client
 	var agents []string
 	for line := range strings.Lines(string(text)) {
@@ -169,13 +164,13 @@ func TestAgentsOfVisits(t *testing.T) {
 
 		for i, agent := range agents {
 			c := viewCall(site, []string{german, swiss}[i%2], map[string]any{"p": fmt.Sprintf("/%d", i)})
-			c.agent = agent
-			if status, code := p.collectStored(c); status != http.StatusNoContent {
+			c.Agent = agent
+			if status, code := p.CollectStored(c); status != http.StatusNoContent {
 				t.Fatalf("%s: %d %s", agent, status, code)
 			}
 		}
 
-		rows := p.rows(site)
+		rows := p.Views(site)
 		if len(rows) != len(agents) {
 			t.Errorf("%d rows of %d agents", len(rows), len(agents))
 		}
@@ -226,22 +221,20 @@ func TestFirstBrowserHitSetsTheClient(t *testing.T) {
 		if got := client(); got != (model.Client{}) {
 			t.Errorf("a server's event set %+v", got)
 		}
-		if err := dbtest.Exec(d, "DELETE FROM visits WHERE site_id = ?", site.ID); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, "DELETE FROM visits WHERE site_id = ?", site.ID))
 
 		if status, body := sendEvent(german); status != http.StatusOK {
 			t.Fatalf("a server's event: %d %s", status, body)
 		}
-		p.event(site, german, "signup")
+		p.Event(site, german, "signup")
 		want := model.Client{Country: "DE", Browser: model.Chrome, System: model.Linux, Device: model.Desktop, Host: "a.example"}
 		if got := client(); got != want {
 			t.Errorf("after the first browser hit %+v, want %+v", got, want)
 		}
 
 		second := viewCall(site, german, map[string]any{"t": "event", "e": "signup"})
-		second.origin = "https://m.a.example"
-		if status, code := p.collect(second); status != http.StatusNoContent {
+		second.Origin = "https://m.a.example"
+		if status, code := p.Collect(second); status != http.StatusNoContent {
 			t.Fatalf("%d %s", status, code)
 		}
 		if got := client(); got != want {
@@ -274,26 +267,26 @@ func TestLeftOutHits(t *testing.T) {
 		send := func() {
 			t.Helper()
 			for _, c := range calls {
-				p.view(site, c.visitor, map[string]any{"p": c.path, "r": c.referrer})
+				p.View(site, c.visitor, map[string]any{"p": c.path, "r": c.referrer})
 			}
 		}
 
 		// Without the settings all hits are stored.
 		p.awaitNotifications(site)
 		send()
-		if n := len(p.rows(site)); n != len(calls) {
+		if n := len(p.Views(site)); n != len(calls) {
 			t.Fatalf("%d rows before, want %d", n, len(calls))
 		}
 
 		p.update(site, sites.SiteUpdate{ExcludedCountries: &countries, ExcludedPaths: &paths, Shields: &shields})
-		p.await("the change of settings", func() bool {
-			before := len(p.rows(site))
-			p.view(site, german, map[string]any{"p": "/login"})
-			return len(p.rows(site)) == before
+		p.Await("the change of settings", func() bool {
+			before := len(p.Views(site))
+			p.View(site, german, map[string]any{"p": "/login"})
+			return len(p.Views(site)) == before
 		})
-		before := len(p.rows(site))
+		before := len(p.Views(site))
 		send()
-		if n := len(p.rows(site)) - before; n != 2 {
+		if n := len(p.Views(site)) - before; n != 2 {
 			t.Errorf("%d rows were added, want 2", n)
 		}
 
@@ -303,11 +296,9 @@ func TestLeftOutHits(t *testing.T) {
 				want["collect "+c.reason]++
 			}
 		}
-		p.stop()
+		p.Stop()
 		counts, err := ingest.New(d).RejectionsOfSites(t.Context(), []model.SiteID{site.ID}, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		got := make(map[string]int64)
 		for _, r := range counts[site.ID] {
 			// awaitNotifications sends calls of other domains.

@@ -19,6 +19,7 @@ import (
 	"github.com/tallygate/tallygate/db/exports"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 const quota = 1_000
@@ -49,63 +50,63 @@ func TestCollectErrors(t *testing.T) {
 			status int
 			code   string
 		}{
-			{"GET", call{method: "GET", body: "", origin: own}, 405, "method_not_allowed"},
-			{"PUT", call{method: "PUT", body: body(nil), origin: own}, 405, "method_not_allowed"},
-			{"PUT comes before an empty body", call{method: "PUT", body: "", origin: own}, 405, "method_not_allowed"},
-			{"empty body", call{body: "", origin: own}, 400, "bad_body"},
-			{"8 KB and a byte", call{body: padding(8193), origin: own}, 400, "bad_body"},
-			{"8 KB and a byte of anything", call{body: strings.Repeat("x", 8193), origin: own}, 400, "bad_body"},
-			{"white space", call{body: " \n", origin: own}, 400, "bad_json"},
-			{"no JSON", call{body: "hello", origin: own}, 400, "bad_json"},
-			{"null", call{body: "null", origin: own}, 400, "bad_json"},
-			{"array", call{body: "[" + body(nil) + "]", origin: own}, 400, "bad_json"},
-			{"cut off", call{body: body(nil)[:20], origin: own}, 400, "bad_json"},
-			{"something after the object", call{body: body(nil) + "{}", origin: own}, 400, "bad_json"},
-			{"a key twice", call{body: `{"k":"a","k":"` + site.SiteKey + `","t":"pageview","p":"/"}`, origin: own}, 400, "bad_json"},
-			{"another key twice", call{body: strings.TrimSuffix(body(nil), "}") + `,"x":1,"x":2}`, origin: own}, 400, "bad_json"},
-			{"a key twice behind many others", call{body: strings.TrimSuffix(body(nil), "}") + manyKeys(40) + `,"key20":1}`, origin: own}, 400, "bad_json"},
-			{"a key twice behind all others", call{body: strings.TrimSuffix(body(nil), "}") + manyKeys(40) + `,"key39":1}`, origin: own}, 400, "bad_json"},
-			{"a byte order mark", call{body: "\ufeff" + body(nil), origin: own}, 400, "bad_json"},
-			{"no t", call{body: body(map[string]any{"t": nil}), origin: own}, 400, "bad_json"},
-			{"another t", call{body: body(map[string]any{"t": "click"}), origin: own}, 400, "bad_json"},
-			{"t in capitals", call{body: body(map[string]any{"t": "Pageview"}), origin: own}, 400, "bad_json"},
-			{"keys in capitals", call{body: `{"K":"` + site.SiteKey + `","T":"pageview","P":"/"}`, origin: own}, 400, "bad_json"},
-			{"t comes before the key", call{body: body(map[string]any{"t": "x", "k": "x"}), origin: foreign}, 400, "bad_json"},
-			{"no key", call{body: body(map[string]any{"k": nil}), origin: own}, 404, "unknown_site_key"},
-			{"a number for a key", call{body: body(map[string]any{"k": 7}), origin: own}, 404, "unknown_site_key"},
-			{"unknown key", call{body: body(map[string]any{"k": model.NewSiteKey()}), origin: own}, 404, "unknown_site_key"},
-			{"the key and a character", call{body: body(map[string]any{"k": site.SiteKey + "0"}), origin: own}, 404, "unknown_site_key"},
-			{"the key in capitals", call{body: body(map[string]any{"k": "ABCDEF" + site.SiteKey[6:]}), origin: own}, 404, "unknown_site_key"},
-			{"the key and NUL", call{body: body(map[string]any{"k": site.SiteKey + "\x00"}), origin: own}, 404, "unknown_site_key"},
-			{"the key and a newline", call{body: body(map[string]any{"k": site.SiteKey + "\n"}), origin: own}, 404, "unknown_site_key"},
-			{"a newline within the kind", call{body: body(map[string]any{"t": "page\nview"}), origin: own}, 400, "bad_json"},
-			{"the key comes before the domain", call{body: body(map[string]any{"k": "x"}), origin: foreign}, 404, "unknown_site_key"},
-			{"another domain", call{body: body(nil), origin: foreign}, 403, "domain_not_allowed"},
-			{"the domain comes before a bot", call{body: body(nil), origin: foreign, agent: "curl/8.5.0"}, 403, "domain_not_allowed"},
-			{"the domain comes before the path", call{body: body(map[string]any{"p": "x"}), origin: foreign}, 403, "domain_not_allowed"},
-			{"no path", call{body: body(map[string]any{"p": nil}), origin: own}, 400, "bad_path"},
-			{"a number for a path", call{body: body(map[string]any{"p": 7}), origin: own}, 400, "bad_path"},
-			{"an empty path", call{body: body(map[string]any{"p": ""}), origin: own}, 400, "bad_path"},
-			{"a path without slash", call{body: body(map[string]any{"p": "about"}), origin: own}, 400, "bad_path"},
-			{"an address as a path", call{body: body(map[string]any{"p": "https://example.com/"}), origin: own}, 400, "bad_path"},
-			{"engagement without path", call{body: body(map[string]any{"t": "engagement", "p": nil}), origin: own}, 400, "bad_path"},
-			{"an event that is not registered", call{body: body(map[string]any{"t": "event", "e": "signup"}), origin: own}, 400, "unknown_event"},
-			{"the path comes before the event", call{body: body(map[string]any{"t": "event", "p": "x"}), origin: own}, 400, "bad_path"},
-			{"a bot comes before the path", call{body: body(map[string]any{"p": "x"}), origin: own, agent: "curl/8.5.0"}, 204, ""},
+			{"GET", call{Method: "GET", Body: "", Origin: own}, 405, "method_not_allowed"},
+			{"PUT", call{Method: "PUT", Body: body(nil), Origin: own}, 405, "method_not_allowed"},
+			{"PUT comes before an empty body", call{Method: "PUT", Body: "", Origin: own}, 405, "method_not_allowed"},
+			{"empty body", call{Body: "", Origin: own}, 400, "bad_body"},
+			{"8 KB and a byte", call{Body: padding(8193), Origin: own}, 400, "bad_body"},
+			{"8 KB and a byte of anything", call{Body: strings.Repeat("x", 8193), Origin: own}, 400, "bad_body"},
+			{"white space", call{Body: " \n", Origin: own}, 400, "bad_json"},
+			{"no JSON", call{Body: "hello", Origin: own}, 400, "bad_json"},
+			{"null", call{Body: "null", Origin: own}, 400, "bad_json"},
+			{"array", call{Body: "[" + body(nil) + "]", Origin: own}, 400, "bad_json"},
+			{"cut off", call{Body: body(nil)[:20], Origin: own}, 400, "bad_json"},
+			{"something after the object", call{Body: body(nil) + "{}", Origin: own}, 400, "bad_json"},
+			{"a key twice", call{Body: `{"k":"a","k":"` + site.SiteKey + `","t":"pageview","p":"/"}`, Origin: own}, 400, "bad_json"},
+			{"another key twice", call{Body: strings.TrimSuffix(body(nil), "}") + `,"x":1,"x":2}`, Origin: own}, 400, "bad_json"},
+			{"a key twice behind many others", call{Body: strings.TrimSuffix(body(nil), "}") + manyKeys(40) + `,"key20":1}`, Origin: own}, 400, "bad_json"},
+			{"a key twice behind all others", call{Body: strings.TrimSuffix(body(nil), "}") + manyKeys(40) + `,"key39":1}`, Origin: own}, 400, "bad_json"},
+			{"a byte order mark", call{Body: "\ufeff" + body(nil), Origin: own}, 400, "bad_json"},
+			{"no t", call{Body: body(map[string]any{"t": nil}), Origin: own}, 400, "bad_json"},
+			{"another t", call{Body: body(map[string]any{"t": "click"}), Origin: own}, 400, "bad_json"},
+			{"t in capitals", call{Body: body(map[string]any{"t": "Pageview"}), Origin: own}, 400, "bad_json"},
+			{"keys in capitals", call{Body: `{"K":"` + site.SiteKey + `","T":"pageview","P":"/"}`, Origin: own}, 400, "bad_json"},
+			{"t comes before the key", call{Body: body(map[string]any{"t": "x", "k": "x"}), Origin: foreign}, 400, "bad_json"},
+			{"no key", call{Body: body(map[string]any{"k": nil}), Origin: own}, 404, "unknown_site_key"},
+			{"a number for a key", call{Body: body(map[string]any{"k": 7}), Origin: own}, 404, "unknown_site_key"},
+			{"unknown key", call{Body: body(map[string]any{"k": model.NewSiteKey()}), Origin: own}, 404, "unknown_site_key"},
+			{"the key and a character", call{Body: body(map[string]any{"k": site.SiteKey + "0"}), Origin: own}, 404, "unknown_site_key"},
+			{"the key in capitals", call{Body: body(map[string]any{"k": "ABCDEF" + site.SiteKey[6:]}), Origin: own}, 404, "unknown_site_key"},
+			{"the key and NUL", call{Body: body(map[string]any{"k": site.SiteKey + "\x00"}), Origin: own}, 404, "unknown_site_key"},
+			{"the key and a newline", call{Body: body(map[string]any{"k": site.SiteKey + "\n"}), Origin: own}, 404, "unknown_site_key"},
+			{"a newline within the kind", call{Body: body(map[string]any{"t": "page\nview"}), Origin: own}, 400, "bad_json"},
+			{"the key comes before the domain", call{Body: body(map[string]any{"k": "x"}), Origin: foreign}, 404, "unknown_site_key"},
+			{"another domain", call{Body: body(nil), Origin: foreign}, 403, "domain_not_allowed"},
+			{"the domain comes before a bot", call{Body: body(nil), Origin: foreign, Agent: "curl/8.5.0"}, 403, "domain_not_allowed"},
+			{"the domain comes before the path", call{Body: body(map[string]any{"p": "x"}), Origin: foreign}, 403, "domain_not_allowed"},
+			{"no path", call{Body: body(map[string]any{"p": nil}), Origin: own}, 400, "bad_path"},
+			{"a number for a path", call{Body: body(map[string]any{"p": 7}), Origin: own}, 400, "bad_path"},
+			{"an empty path", call{Body: body(map[string]any{"p": ""}), Origin: own}, 400, "bad_path"},
+			{"a path without slash", call{Body: body(map[string]any{"p": "about"}), Origin: own}, 400, "bad_path"},
+			{"an address as a path", call{Body: body(map[string]any{"p": "https://example.com/"}), Origin: own}, 400, "bad_path"},
+			{"engagement without path", call{Body: body(map[string]any{"t": "engagement", "p": nil}), Origin: own}, 400, "bad_path"},
+			{"an event that is not registered", call{Body: body(map[string]any{"t": "event", "e": "signup"}), Origin: own}, 400, "unknown_event"},
+			{"the path comes before the event", call{Body: body(map[string]any{"t": "event", "p": "x"}), Origin: own}, 400, "bad_path"},
+			{"a bot comes before the path", call{Body: body(map[string]any{"p": "x"}), Origin: own, Agent: "curl/8.5.0"}, 204, ""},
 		} {
 			t.Run(test.name, func(t *testing.T) {
-				if status, code := p.collect(test.call); status != test.status || code != test.code {
+				if status, code := p.Collect(test.call); status != test.status || code != test.code {
 					t.Errorf("got %d %s, want %d %s", status, code, test.status, test.code)
 				}
 			})
 		}
 
-		if rows, used := p.rows(site), p.used(site); len(rows) != 0 || used != 0 {
+		if rows, used := p.Views(site), p.Used(site); len(rows) != 0 || used != 0 {
 			t.Errorf("refused calls left %d rows and a count of %d", len(rows), used)
 		}
 
 		t.Run("8 KB exactly is fine", func(t *testing.T) {
-			if status, code := p.collect(call{body: padding(8192), origin: own}); status != 204 {
+			if status, code := p.Collect(call{Body: padding(8192), Origin: own}); status != 204 {
 				t.Errorf("got %d %s, want 204", status, code)
 			}
 		})
@@ -164,7 +165,7 @@ func TestUnreadableBodiesAreCounted(t *testing.T) {
 				test.origin = "https://" + domain
 			}
 
-			status, code := p.collect(call{body: strings.ReplaceAll(test.body, "KEY", site.SiteKey), origin: test.origin})
+			status, code := p.Collect(call{Body: strings.ReplaceAll(test.body, "KEY", site.SiteKey), Origin: test.origin})
 			if status != http.StatusBadRequest || code != test.code {
 				t.Errorf("%s: %d %s, want 400 %s", test.name, status, code, test.code)
 			}
@@ -177,7 +178,7 @@ func TestUnreadableBodiesAreCounted(t *testing.T) {
 		}
 
 		for site, want := range counted {
-			p.rejected(site, want)
+			p.Rejected(site, want)
 		}
 	})
 }
@@ -189,7 +190,7 @@ func TestBrokenBodyIsNotCounted(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.site("example.com", quota)
-		whole := mustJSON(t, viewCall(site, "", nil).body)
+		whole := mustJSON(t, viewCall(site, "", nil).Body)
 		for _, test := range []struct {
 			name string
 			rest io.Reader
@@ -201,14 +202,14 @@ func TestBrokenBodyIsNotCounted(t *testing.T) {
 			request := httptest.NewRequest(http.MethodPost, "/collect.php", io.MultiReader(strings.NewReader(strings.TrimSuffix(whole, "}")), test.rest))
 			request.Header = http.Header{"Origin": {"https://example.com"}, "User-Agent": {chrome}}
 			response := httptest.NewRecorder()
-			p.handler.ServeHTTP(response, request)
+			p.Handler.ServeHTTP(response, request)
 
 			if got := response.Body.String(); !strings.Contains(got, test.want) || (got == "") != (test.want == "") {
 				t.Errorf("%s: %d %q, want %q", test.name, response.Code, got, test.want)
 			}
 		}
 
-		p.rejected(site, map[string]int64{})
+		p.Rejected(site, map[string]int64{})
 	})
 }
 
@@ -263,9 +264,8 @@ func TestDomainBinding(t *testing.T) {
 				}
 
 				c := viewCall(test.site, "", nil)
-				c.origin, c.header = test.origin, test.header
-				response := p.send(c)
-				defer response.Body.Close()
+				c.Origin, c.Header = test.origin, test.header
+				response, _ := p.Send(c)
 
 				want := http.StatusForbidden
 				if test.want {
@@ -293,10 +293,8 @@ func TestPreflight(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
-		response := p.send(call{method: http.MethodOptions, body: "", origin: "https://example.com",
-			header: http.Header{"Access-Control-Request-Method": {"POST"}, "Access-Control-Request-Headers": {"content-type"}}})
-
-		response.Body.Close()
+		response, _ := p.Send(call{Method: http.MethodOptions, Body: "", Origin: "https://example.com",
+			Header: http.Header{"Access-Control-Request-Method": {"POST"}, "Access-Control-Request-Headers": {"content-type"}}})
 
 		for name, want := range map[string]string{
 			"Access-Control-Allow-Origin":      "https://example.com",
@@ -378,11 +376,11 @@ func TestStoredPageview(t *testing.T) {
 			{"channel of an own referrer", map[string]any{"r": "https://example.com/a"}, is("direct", channelOf)},
 		} {
 			t.Run(test.name, func(t *testing.T) {
-				before := len(p.rows(site))
+				before := len(p.Views(site))
 
 				// Each page view has another visitor, and so starts a visit.
-				p.view(site, fmt.Sprintf("198.51.100.%d", i), test.fields)
-				rows := p.rows(site)
+				p.View(site, fmt.Sprintf("198.51.100.%d", i), test.fields)
+				rows := p.Views(site)
 				if len(rows) != before+1 {
 					t.Fatalf("%d rows more, want 1", len(rows)-before)
 				}
@@ -400,11 +398,11 @@ func TestPageviewIDIsMadeWhenMissing(t *testing.T) {
 		p := newPlane(t, d)
 		site := p.site("example.com", quota)
 		for _, id := range []any{nil, "", "abc", "00000000000000fff", "000000000000000g", 7} {
-			p.view(site, "", map[string]any{"i": id})
+			p.View(site, "", map[string]any{"i": id})
 		}
 
 		ids := make(map[int64]bool)
-		for _, row := range p.rows(site) {
+		for _, row := range p.Views(site) {
 			ids[row.ID] = true
 		}
 
@@ -455,12 +453,12 @@ func TestVisits(t *testing.T) {
 			t.Run(test.name, func(t *testing.T) {
 				site := p.site(fmt.Sprintf("site%d.example", i), quota)
 				for n, s := range test.steps {
-					p.clock.Set(noon.Add(s.at))
-					p.view(site, "", map[string]any{"p": fmt.Sprintf("/%d", n), "u": map[string]any{"source": s.source, "campaign": s.name, "gclid": s.gclid}})
+					p.Clock.Set(noon.Add(s.at))
+					p.View(site, "", map[string]any{"p": fmt.Sprintf("/%d", n), "u": map[string]any{"source": s.source, "campaign": s.name, "gclid": s.gclid}})
 				}
 
 				numbers, got := make(map[string]int), make(map[string]int)
-				rows := p.rows(site)
+				rows := p.Views(site)
 				slices.SortFunc(rows, func(a, b exports.Pageview) int { return strings.Compare(a.Path, b.Path) })
 
 				for _, row := range rows {
@@ -488,11 +486,11 @@ func TestVisitKeepsItsAttribution(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.site("example.com", quota)
-		p.view(site, "", map[string]any{"r": "https://www.google.com/", "u": map[string]any{"term": "tea"}})
-		p.clock.Set(noon.Add(time.Minute))
-		p.view(site, "", map[string]any{"r": "https://www.paypal.com/checkout", "u": map[string]any{"medium": "email", "term": "coffee"}})
+		p.View(site, "", map[string]any{"r": "https://www.google.com/", "u": map[string]any{"term": "tea"}})
+		p.Clock.Set(noon.Add(time.Minute))
+		p.View(site, "", map[string]any{"r": "https://www.paypal.com/checkout", "u": map[string]any{"medium": "email", "term": "coffee"}})
 
-		for _, row := range p.rows(site) {
+		for _, row := range p.Views(site) {
 			if row.Referrer != "www.google.com" || row.Channel != "organic search" || row.Term != "tea" || row.Medium != "" || row.Pageviews != 2 {
 				t.Errorf("%s: referrer %q, channel %q, campaign %+v, %d page views; want those of the first page view, 2 in all",
 					row.Path, row.Referrer, row.Channel, row.Campaign, row.Pageviews)
@@ -507,16 +505,16 @@ func TestVisitorsAreApart(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site, other := p.site("example.com", quota), p.site("example.org", quota)
-		p.view(site, "203.0.113.1", nil)
-		p.view(site, "203.0.113.1", nil)
-		p.view(site, "203.0.113.2", nil)
+		p.View(site, "203.0.113.1", nil)
+		p.View(site, "203.0.113.1", nil)
+		p.View(site, "203.0.113.2", nil)
 		firefox := viewCall(site, "203.0.113.1", nil)
-		firefox.agent = "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0"
-		p.collect(firefox)
-		p.view(other, "203.0.113.1", nil)
+		firefox.Agent = "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0"
+		p.Collect(firefox)
+		p.View(other, "203.0.113.1", nil)
 
 		visitors := make(map[string]int)
-		for _, row := range append(p.rows(site), p.rows(other)...) {
+		for _, row := range append(p.Views(site), p.Views(other)...) {
 			visitors[string(row.Visitor[:])]++
 		}
 
@@ -532,13 +530,13 @@ func TestEngagement(t *testing.T) {
 		p := newPlane(t, d)
 		site, other := p.site("example.com", quota), p.site("example.org", quota)
 		const id = "0123456789abcdef"
-		p.view(site, "", map[string]any{"i": id})
+		p.View(site, "", map[string]any{"i": id})
 
 		report := func(on *model.Site, fields map[string]any) {
 			t.Helper()
 			all := map[string]any{"t": "engagement", "i": id}
 			maps.Copy(all, fields)
-			p.view(on, "", all)
+			p.View(on, "", all)
 		}
 		for _, test := range []struct {
 			name   string
@@ -558,21 +556,21 @@ func TestEngagement(t *testing.T) {
 		} {
 			report(site, test.fields)
 
-			if row := p.rows(site)[0]; row.EngagedMS != test.ms || row.Scroll != test.scroll {
+			if row := p.Views(site)[0]; row.EngagedMS != test.ms || row.Scroll != test.scroll {
 				t.Errorf("%s: %d ms and %d %%, want %d and %d", test.name, row.EngagedMS, row.Scroll, test.ms, test.scroll)
 			}
 		}
 
-		if n := p.used(site); n != 1 {
+		if n := p.Used(site); n != 1 {
 			t.Errorf("count %d after one page view and its reports, want 1", n)
 		}
 
-		p.view(other, "", nil)
+		p.View(other, "", nil)
 
 		// This report names a page view of another site.
 		report(other, map[string]any{"ms": 5})
 
-		if row := p.rows(other)[0]; row.EngagedMS != 0 {
+		if row := p.Views(other)[0]; row.EngagedMS != 0 {
 			t.Errorf("a report reached a page view of another site: %d ms", row.EngagedMS)
 		}
 	})
@@ -588,27 +586,27 @@ func TestEngagementOfLaterDays(t *testing.T) {
 		const id = "fedcba9876543210"
 		report := func(at time.Time, ms, scroll int) {
 			t.Helper()
-			p.clock.Set(at)
-			p.view(site, "", m{"t": "engagement", "i": id, "ms": ms, "sc": scroll})
+			p.Clock.Set(at)
+			p.View(site, "", m{"t": "engagement", "i": id, "ms": ms, "sc": scroll})
 		}
 
 		midnight := time.Date(2026, 11, 30, 0, 0, 0, 0, time.UTC)
 		report(midnight.Add(-time.Microsecond), 1, 100) // of the day before: not for this page view
 		report(midnight, 2, 10)
-		p.clock.Set(midnight.Add(time.Hour))
-		p.view(site, "", m{"i": id})
+		p.Clock.Set(midnight.Add(time.Hour))
+		p.View(site, "", m{"i": id})
 		report(midnight.Add(23*time.Hour), 4, 40)
 		report(midnight.Add(25*time.Hour), 8, 30)
 		report(midnight.Add(72*time.Hour-time.Microsecond), 16, 20)
 		report(midnight.Add(72*time.Hour), 32, 90)
 
-		if row := p.rows(site)[0]; row.EngagedMS != 2+4+8+16 || row.Scroll != 40 {
+		if row := p.Views(site)[0]; row.EngagedMS != 2+4+8+16 || row.Scroll != 40 {
 			t.Errorf("%d ms and %d %%, want 30 and 40", row.EngagedMS, row.Scroll)
 		}
 
 		report(midnight.Add(26*time.Hour), 86_399_990, 0)
 
-		if row := p.rows(site)[0]; row.EngagedMS != 86_400_000 {
+		if row := p.Views(site)[0]; row.EngagedMS != 86_400_000 {
 			t.Errorf("%d ms, want 24 hours", row.EngagedMS)
 		}
 	})
@@ -621,10 +619,10 @@ func TestEngagementOfARepeatedID(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.site("example.com", quota)
-		report := func(ms int) { p.view(site, "", m{"t": "engagement", "i": "0123456789abcdef", "ms": ms}) }
+		report := func(ms int) { p.View(site, "", m{"t": "engagement", "i": "0123456789abcdef", "ms": ms}) }
 		view := func(after time.Duration, path string) {
-			p.clock.Set(noon.Add(after))
-			p.view(site, "", m{"i": "0123456789abcdef", "p": path})
+			p.Clock.Set(noon.Add(after))
+			p.View(site, "", m{"i": "0123456789abcdef", "p": path})
 		}
 
 		view(0, "/first")
@@ -632,11 +630,11 @@ func TestEngagementOfARepeatedID(t *testing.T) {
 		view(time.Minute, "/second")
 		report(2)
 		view(2*time.Hour, "/third") // in another visit
-		p.clock.Set(noon.Add(20 * time.Hour))
+		p.Clock.Set(noon.Add(20 * time.Hour))
 		report(4)
 
 		got := make(map[string]int32)
-		for _, row := range p.rows(site) {
+		for _, row := range p.Views(site) {
 			got[row.Path] = row.EngagedMS
 		}
 
@@ -656,7 +654,7 @@ func TestReportsWithoutPageviewsAreBounded(t *testing.T) {
 		p := newPlane(t, d)
 		site := p.site("example.com", quota)
 		report := func(id int) {
-			p.view(site, fmt.Sprintf("198.18.%d.%d", id>>8, id&0xff), m{"t": "engagement", "i": fmt.Sprintf("%016x", id), "ms": 5})
+			p.View(site, fmt.Sprintf("198.18.%d.%d", id>>8, id&0xff), m{"t": "engagement", "i": fmt.Sprintf("%016x", id), "ms": 5})
 		}
 
 		var group errgroup.Group
@@ -670,9 +668,9 @@ func TestReportsWithoutPageviewsAreBounded(t *testing.T) {
 			t.Errorf("%d rows, %v; want %d", n, err, most)
 		}
 
-		p.view(site, "", m{"i": "ffffffffffffffff"})
-		p.view(site, "", m{"t": "engagement", "i": "ffffffffffffffff", "ms": 5})
-		if row := p.rows(site)[0]; row.EngagedMS != 5 {
+		p.View(site, "", m{"i": "ffffffffffffffff"})
+		p.View(site, "", m{"t": "engagement", "i": "ffffffffffffffff", "ms": 5})
+		if row := p.Views(site)[0]; row.EngagedMS != 5 {
 			t.Errorf("a page view has %d ms, want 5", row.EngagedMS)
 		}
 	})
@@ -690,13 +688,13 @@ func TestBotsAreIgnored(t *testing.T) {
 			"Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) HeadlessChrome/142.0.0.0 Safari/537.36",
 		} {
 			c := viewCall(site, "", nil)
-			c.agent = agent
-			if status, code := p.collect(c); status != http.StatusNoContent {
+			c.Agent = agent
+			if status, code := p.Collect(c); status != http.StatusNoContent {
 				t.Errorf("%s: %d %s, want 204", agent, status, code)
 			}
 		}
 
-		if n := len(p.rows(site)); n != 0 {
+		if n := len(p.Views(site)); n != 0 {
 			t.Errorf("%d page views of bots are stored", n)
 		}
 	})
@@ -710,7 +708,7 @@ func TestQuotaIsExact(t *testing.T) {
 		p := newPlane(t, d)
 		site := p.site("example.com", 5)
 		for range 4 {
-			p.view(site, "", nil)
+			p.View(site, "", nil)
 		}
 
 		var mu sync.Mutex
@@ -719,7 +717,7 @@ func TestQuotaIsExact(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 100 {
 			wg.Go(func() {
-				status, code := p.collectStored(viewCall(site, fmt.Sprintf("198.51.100.%d", i), map[string]any{"i": "0123456789abcdef"}))
+				status, code := p.CollectStored(viewCall(site, fmt.Sprintf("198.51.100.%d", i), map[string]any{"i": "0123456789abcdef"}))
 				mu.Lock()
 				defer mu.Unlock()
 				answers[fmt.Sprint(status, " ", code)]++
@@ -731,19 +729,19 @@ func TestQuotaIsExact(t *testing.T) {
 		if want := map[string]int{"204 ": 1, "429 quota_exceeded": 99}; !maps.Equal(answers, want) {
 			t.Errorf("answers %v, want %v", answers, want)
 		}
-		if rows, used := len(p.rows(site)), p.used(site); rows != 5 || used != 5 {
+		if rows, used := len(p.Views(site)), p.Used(site); rows != 5 || used != 5 {
 			t.Errorf("%d rows stored and %d counted, want 5 of both", rows, used)
 		}
 
 		// Reports are not counted, and so are accepted.
-		p.view(site, "", map[string]any{"t": "engagement", "i": "0123456789abcdef"})
+		p.View(site, "", map[string]any{"t": "engagement", "i": "0123456789abcdef"})
 
-		p.clock.Set(time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC))
+		p.Clock.Set(time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC))
 
 		// The next month starts with a new count.
-		p.view(site, "", nil)
+		p.View(site, "", nil)
 
-		if used := p.used(site); used != 1 {
+		if used := p.Used(site); used != 1 {
 			t.Errorf("count %d in the new month, want 1", used)
 		}
 	})
@@ -763,19 +761,19 @@ func TestTwoProcesses(t *testing.T) {
 		for i := range 100 {
 			p := planes[i%2]
 			wg.Go(func() {
-				if status, _ := p.collectStored(viewCall(small, fmt.Sprintf("198.51.100.%d", i), nil)); status == http.StatusNoContent {
+				if status, _ := p.CollectStored(viewCall(small, fmt.Sprintf("198.51.100.%d", i), nil)); status == http.StatusNoContent {
 					accepted.Store(i, true)
 				}
 			})
 
 			wg.Go(func() {
-				if status, code := p.collectStored(viewCall(large, "203.0.113.7", nil)); status != http.StatusNoContent {
+				if status, code := p.CollectStored(viewCall(large, "203.0.113.7", nil)); status != http.StatusNoContent {
 					t.Errorf("page view: %d %s", status, code)
 				}
 			})
 			wg.Go(func() {
 				purchase := m{"transaction_id": fmt.Sprint(i / 10), "value": 1, "currency": "EUR"}
-				if status, code := p.collectStored(eventCall(shop, "203.0.113.7", "purchase", purchase, nil)); status != http.StatusNoContent {
+				if status, code := p.CollectStored(eventCall(shop, "203.0.113.7", "purchase", purchase, nil)); status != http.StatusNoContent {
 					t.Errorf("purchase: %d %s", status, code)
 				}
 			})
@@ -783,18 +781,18 @@ func TestTwoProcesses(t *testing.T) {
 
 		wg.Wait()
 
-		if events, deliveries, used := len(planes[0].events(shop)), len(planes[0].deliveries(shop)), planes[0].used(shop); events != 10 || deliveries != 10 || used != 10 {
+		if events, deliveries, used := len(planes[0].Events(shop)), len(planes[0].deliveries(shop)), planes[0].Used(shop); events != 10 || deliveries != 10 || used != 10 {
 			t.Errorf("100 calls for 10 purchases: %d events, %d deliveries, %d counted; want 10 of each", events, deliveries, used)
 		}
 
 		n := 0
 		accepted.Range(func(any, any) bool { n++; return true })
 
-		if rows, used := len(planes[0].rows(small)), planes[0].used(small); n != 20 || rows != 20 || used != 20 {
+		if rows, used := len(planes[0].Views(small)), planes[0].Used(small); n != 20 || rows != 20 || used != 20 {
 			t.Errorf("%d accepted, %d stored, %d counted; want 20 of each", n, rows, used)
 		}
 
-		rows := planes[0].rows(large)
+		rows := planes[0].Views(large)
 		for _, row := range rows {
 			if row.Visit.ID() != rows[0].Visit.ID() || row.Pageviews != 100 {
 				t.Fatalf("one visitor's 100 page views at once: visit %s of %d page views and also visit %s; want one visit of 100",
@@ -814,15 +812,13 @@ func TestUnavailable(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.site("example.com", quota)
-		p.view(site, "", nil)
+		p.View(site, "", nil)
 
-		if err := d.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, d.Close())
 
 		// The site's cache entry has expired.
-		p.clock.Set(noon.Add(time.Hour))
-		status, code := p.collect(viewCall(site, "", nil))
+		p.Clock.Set(noon.Add(time.Hour))
+		status, code := p.Collect(viewCall(site, "", nil))
 		if status != http.StatusServiceUnavailable || code != "unavailable" {
 			t.Errorf("got %d %s, want 503 unavailable", status, code)
 		}
@@ -840,15 +836,13 @@ func TestDeletedSite(t *testing.T) {
 		event := mustJSON(t, m{"event": "signup", "ip": "203.0.113.1", "user_agent": chrome})
 
 		// The site is cached now.
-		p.view(site, "", nil)
+		p.View(site, "", nil)
 		if status, body := p.serverCall(http.MethodPost, bearer, event); status != http.StatusOK {
 			t.Fatalf("before the deletion: %d %s", status, body)
 		}
 
-		if err := dbtest.Exec(d, "DELETE FROM sites WHERE id = ?", site.ID); err != nil {
-			t.Fatal(err)
-		}
-		if status, code := p.collect(viewCall(site, "", nil)); status != http.StatusNotFound || code != "unknown_site_key" {
+		testkit.NoError(t, dbtest.Exec(d, "DELETE FROM sites WHERE id = ?", site.ID))
+		if status, code := p.Collect(viewCall(site, "", nil)); status != http.StatusNotFound || code != "unknown_site_key" {
 			t.Errorf("got %d %s, want 404 unknown_site_key", status, code)
 		}
 		if status, body := p.serverCall(http.MethodPost, bearer, event); status != http.StatusUnauthorized || body != `{"error":"invalid_secret"}` {

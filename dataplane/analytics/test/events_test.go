@@ -14,6 +14,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // eventCall returns an event of the site from a browser on its domain.
@@ -113,22 +114,22 @@ func TestCollectEvents(t *testing.T) {
 					test.site = on
 				}
 
-				before, used := p.events(test.site), p.used(test.site)
+				before, used := p.Events(test.site), p.Used(test.site)
 				c := eventCall(test.site, "", "", test.properties, test.fields)
-				c.body.(m)["e"] = test.event
-				status, code := p.collect(c)
-				after := p.events(test.site)
+				c.Body.(m)["e"] = test.event
+				status, code := p.Collect(c)
+				after := p.Events(test.site)
 
 				if test.code != "" {
-					if status != http.StatusBadRequest || code != test.code || len(after) != len(before) || p.used(test.site) != used {
-						t.Errorf("got %d %s, %d rows more, %d counted; want 400 %s and nothing", status, code, len(after)-len(before), p.used(test.site)-used, test.code)
+					if status != http.StatusBadRequest || code != test.code || len(after) != len(before) || p.Used(test.site) != used {
+						t.Errorf("got %d %s, %d rows more, %d counted; want 400 %s and nothing", status, code, len(after)-len(before), p.Used(test.site)-used, test.code)
 					}
 
 					return
 				}
 
-				if status != http.StatusNoContent || len(after) != len(before)+1 || p.used(test.site) != used+1 {
-					t.Fatalf("got %d %s, %d rows more, %d counted; want 204 and one", status, code, len(after)-len(before), p.used(test.site)-used)
+				if status != http.StatusNoContent || len(after) != len(before)+1 || p.Used(test.site) != used+1 {
+					t.Fatalf("got %d %s, %d rows more, %d counted; want 204 and one", status, code, len(after)-len(before), p.Used(test.site)-used)
 				}
 
 				e := after[len(after)-1]
@@ -154,7 +155,7 @@ func TestTransactionsCountOnce(t *testing.T) {
 		site, other := p.shop("shop.example"), p.shop("other.example")
 		purchase := func(on *model.Site, visitor, event string) {
 			t.Helper()
-			status, code := p.collectStored(eventCall(on, visitor, event, m{"transaction_id": event + "-1", "value": 5, "currency": "EUR"}, nil))
+			status, code := p.CollectStored(eventCall(on, visitor, event, m{"transaction_id": event + "-1", "value": 5, "currency": "EUR"}, nil))
 			if status != http.StatusNoContent {
 				t.Errorf("%s: %d %s, want 204: a repetition is no error", event, status, code)
 			}
@@ -171,21 +172,21 @@ func TestTransactionsCountOnce(t *testing.T) {
 		wg.Wait()
 		purchase(site, "", "purchase")
 
-		if status, code := p.collect(eventCall(site, "", "purchase", m{"transaction_id": "refund-1", "value": 5, "currency": "EUR"}, nil)); status != http.StatusNoContent {
+		if status, code := p.Collect(eventCall(site, "", "purchase", m{"transaction_id": "refund-1", "value": 5, "currency": "EUR"}, nil)); status != http.StatusNoContent {
 			t.Errorf("purchase under a refund's id: %d %s, want 204: it is ignored", status, code)
 		}
 
 		// Transaction ids of different sites are independent.
 		purchase(other, "", "purchase")
 
-		if events, used := p.events(site), p.used(site); len(events) != 2 || used != 2 {
+		if events, used := p.Events(site), p.Used(site); len(events) != 2 || used != 2 {
 			t.Errorf("%d events stored, %d counted; want one purchase and one refund", len(events), used)
 		}
-		if n := len(p.events(other)); n != 1 {
+		if n := len(p.Events(other)); n != 1 {
 			t.Errorf("%d events of the other site, want 1", n)
 		}
 
-		p.rejected(site, map[string]int64{"collect duplicate_transaction": 100})
+		p.Rejected(site, map[string]int64{"collect duplicate_transaction": 100})
 	})
 }
 
@@ -196,35 +197,35 @@ func TestEventsJoinVisits(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.shop("shop.example")
-		p.view(site, "", m{"u": m{"source": "newsletter", "medium": "email"}})
+		p.View(site, "", m{"u": m{"source": "newsletter", "medium": "email"}})
 
 		// This event follows long after the gap.
-		p.clock.Set(noon.Add(3 * time.Hour))
-		p.event(site, "", "signup")
-		event := p.events(site)[0]
+		p.Clock.Set(noon.Add(3 * time.Hour))
+		p.Event(site, "", "signup")
+		event := p.Events(site)[0]
 
-		view := p.rows(site)[0]
+		view := p.Views(site)[0]
 		if event.Visit.ID() != view.Visit.ID() || event.Channel != "email" || event.Pageviews != 1 || event.LastPageviewAt != view.At {
 			t.Errorf("the event's visit %+v is not the page view's %+v", event, view)
 		}
 
 		// This visitor has no visit yet.
-		p.event(site, "198.51.100.2", "signup")
-		opened := p.events(site)[1]
+		p.Event(site, "198.51.100.2", "signup")
+		opened := p.Events(site)[1]
 		if opened.Visit.ID() == view.Visit.ID() || opened.Pageviews != 0 || opened.LastPageviewAt != 0 || opened.Channel != "direct" {
 			t.Errorf("the visit that an event started: %+v", opened)
 		}
 
-		p.event(site, "198.51.100.2", "signup")
+		p.Event(site, "198.51.100.2", "signup")
 
-		if again := p.events(site)[2]; again.Visit.ID() != opened.Visit.ID() {
+		if again := p.Events(site)[2]; again.Visit.ID() != opened.Visit.ID() {
 			t.Errorf("the visitor's second event is in visit %s, want %s", again.Visit.ID(), opened.Visit.ID())
 		}
 
 		// The first page view starts a visit with its own attribution.
-		p.view(site, "198.51.100.2", nil)
+		p.View(site, "198.51.100.2", nil)
 
-		if row := p.rows(site)[1]; row.Visit.ID() == opened.Visit.ID() || row.Pageviews != 1 {
+		if row := p.Views(site)[1]; row.Visit.ID() == opened.Visit.ID() || row.Pageviews != 1 {
 			t.Errorf("the page view joined a visit that events started: %+v", row)
 		}
 	})
@@ -286,26 +287,26 @@ func TestInventedPageviewIDs(t *testing.T) {
 			t.Run(test.name, func(t *testing.T) {
 				site := p.shop(fmt.Sprintf("site%d.example", i))
 				for n, s := range test.steps {
-					p.clock.Set(noon.Add(s.at))
+					p.Clock.Set(noon.Add(s.at))
 					fields := m{"p": fmt.Sprint("/", n), "u": m{"source": s.source}}
 					if s.on != 0 {
 						fields["i"] = fmt.Sprintf("%016x", s.on)
 					}
 
 					if !s.event {
-						p.view(site, "", fields)
+						p.View(site, "", fields)
 						continue
 					}
-					if status, code := p.collect(eventCall(site, "", "signup", nil, fields)); status != http.StatusNoContent {
+					if status, code := p.Collect(eventCall(site, "", "signup", nil, fields)); status != http.StatusNoContent {
 						t.Fatalf("event of step %d: %d %s, want 204", n, status, code)
 					}
 				}
 
 				visits := make(map[string]string) // of each path
-				for _, row := range p.rows(site) {
+				for _, row := range p.Views(site) {
 					visits[row.Path] = row.Visit.ID()
 				}
-				for _, row := range p.events(site) {
+				for _, row := range p.Events(site) {
 					visits[row.Path] = row.Visit.ID()
 				}
 
@@ -363,25 +364,25 @@ func TestManualPageviews(t *testing.T) {
 
 				first := m{"p": "/app"}
 				maps.Copy(first, test.first)
-				p.clock.Set(noon)
-				p.view(site, "", first)
+				p.Clock.Set(noon)
+				p.View(site, "", first)
 				want := 1
 
 				if test.between != nil {
-					p.clock.Set(noon.Add(500 * time.Millisecond))
-					p.view(site, "", test.between)
+					p.Clock.Set(noon.Add(500 * time.Millisecond))
+					p.View(site, "", test.between)
 					want++
 				}
 
-				p.clock.Set(noon.Add(test.after))
+				p.Clock.Set(noon.Add(test.after))
 
 				// The answer is always 204.
-				p.view(site, test.visitor, m{"p": path, "x": 1})
+				p.View(site, test.visitor, m{"p": path, "x": 1})
 
 				if test.stored {
 					want++
 				}
-				if rows, used := len(p.rows(site)), p.used(site); rows != want || used != int64(want) {
+				if rows, used := len(p.Views(site)), p.Used(site); rows != want || used != int64(want) {
 					t.Errorf("%d stored, %d counted; want %d", rows, used, want)
 				}
 				if !test.stored {
@@ -391,7 +392,7 @@ func TestManualPageviews(t *testing.T) {
 		}
 
 		for site, n := range ignored {
-			p.rejected(site, map[string]int64{"collect duplicate_pageview": n})
+			p.Rejected(site, map[string]int64{"collect duplicate_pageview": n})
 		}
 	})
 }
@@ -402,30 +403,30 @@ func TestConversions(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site, silent := p.shop("shop.example"), p.site("plain.example", quota)
-		p.view(site, "", m{"u": m{"source": "Partner", "campaign": "spring", "gclid": "Gx"}})
-		p.clock.Set(noon.Add(time.Minute))
+		p.View(site, "", m{"u": m{"source": "Partner", "campaign": "spring", "gclid": "Gx"}})
+		p.Clock.Set(noon.Add(time.Minute))
 
 		// The second call repeats the first.
 		for range 2 {
-			p.collect(eventCall(site, "", "purchase", m{"transaction_id": "T1", "value": raw("19.90"), "currency": "EUR"}, m{"p": "/thanks?x"}))
+			p.Collect(eventCall(site, "", "purchase", m{"transaction_id": "T1", "value": raw("19.90"), "currency": "EUR"}, m{"p": "/thanks?x"}))
 		}
 
 		// The owner has marked signup as a key event.
-		p.event(site, "", "signup")
+		p.Event(site, "", "signup")
 
 		// This event is not a key event.
-		p.event(site, "", "scroll")
+		p.Event(site, "", "scroll")
 
 		// This event is refused.
-		p.collect(eventCall(site, "", "login", nil, nil))
-		p.event(silent, "", "scroll")
+		p.Collect(eventCall(site, "", "login", nil, nil))
+		p.Event(silent, "", "scroll")
 
 		deliveries := p.deliveries(site)
 		if len(deliveries) != 2 {
 			t.Fatalf("%d deliveries, want the purchase and the signup: %+v", len(deliveries), deliveries)
 		}
 
-		event := p.events(site)[0]
+		event := p.Events(site)[0]
 		want := m{
 			"type": "conversion", "event": "purchase", "site_key": site.SiteKey, "path": "/thanks", "value": 19.9, "currency": "EUR", "transaction_id": "T1",
 			"occurred_at": event.At.Time().Format("2006-01-02T15:04:05.000000") + "+00:00",
@@ -464,7 +465,7 @@ func TestConversionOfAnOddPath(t *testing.T) {
 		site := p.shop("shop.example")
 
 		const path = "/a\tb\nc\r\"d\"\x01\x7f"
-		if status, code := p.collect(eventCall(site, "", "signup", nil, m{"p": path})); status != http.StatusNoContent {
+		if status, code := p.Collect(eventCall(site, "", "signup", nil, m{"p": path})); status != http.StatusNoContent {
 			t.Fatalf("%d %s, want 204", status, code)
 		}
 
@@ -486,15 +487,15 @@ func TestExcludedAddresses(t *testing.T) {
 		for visitor, stored := range map[string]bool{
 			"192.0.2.7": false, "192.0.2.8": true, "2001:db8:1::5": false, "2001:db9::5": true, "::ffff:192.0.2.7": false,
 		} {
-			before := len(p.rows(site))
-			p.view(site, visitor, nil)
+			before := len(p.Views(site))
+			p.View(site, visitor, nil)
 
-			if got := len(p.rows(site)) > before; got != stored {
+			if got := len(p.Views(site)) > before; got != stored {
 				t.Errorf("page view from %s: stored %v, want %v", visitor, got, stored)
 			}
 		}
 
-		p.rejected(site, map[string]int64{"collect excluded_address": 3})
+		p.Rejected(site, map[string]int64{"collect excluded_address": 3})
 	})
 }
 
@@ -509,9 +510,9 @@ func TestPseudonymousUserID(t *testing.T) {
 		userOf := func(on *model.Site, visitor string, ids ...any) string {
 			t.Helper()
 			for _, id := range ids {
-				p.view(on, visitor, m{"d": id})
+				p.View(on, visitor, m{"d": id})
 			}
-			rows := p.rows(on)
+			rows := p.Views(on)
 			return string(rows[len(rows)-1].UserID)
 		}
 
@@ -558,22 +559,22 @@ func TestRejectionsAreCounted(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.site("example.com", 1)
-		p.view(site, "", nil)
+		p.View(site, "", nil)
 
 		for range 3 {
 			// These calls exceed the quota.
-			p.collect(viewCall(site, "", nil))
+			p.Collect(viewCall(site, "", nil))
 		}
 
 		foreign := viewCall(site, "", nil)
-		foreign.origin = "https://example.org"
-		p.collect(foreign)
-		p.collect(viewCall(site, "", m{"p": "x"}))
-		p.collect(eventCall(site, "", "login", nil, nil))
+		foreign.Origin = "https://example.org"
+		p.Collect(foreign)
+		p.Collect(viewCall(site, "", m{"p": "x"}))
+		p.Collect(eventCall(site, "", "login", nil, nil))
 		robot := viewCall(site, "", nil)
-		robot.agent = "curl/8.5.0"
-		p.collect(robot)
-		p.rejected(site, map[string]int64{"collect quota_exceeded": 3, "collect domain_not_allowed": 1, "collect bad_path": 1,
+		robot.Agent = "curl/8.5.0"
+		p.Collect(robot)
+		p.Rejected(site, map[string]int64{"collect quota_exceeded": 3, "collect domain_not_allowed": 1, "collect bad_path": 1,
 			"collect unknown_event": 1, "collect bot": 1})
 	})
 }
@@ -585,20 +586,16 @@ func TestChangesTakeEffect(t *testing.T) {
 		p := newPlane(t, d)
 		site := p.site("example.com", quota)
 		elsewhere := viewCall(site, "", nil)
-		elsewhere.origin = "https://www.example.org"
-		if status, _ := p.collect(elsewhere); status != http.StatusForbidden {
+		elsewhere.Origin = "https://www.example.org"
+		if status, _ := p.Collect(elsewhere); status != http.StatusForbidden {
 			t.Fatalf("an extra domain before it is added: %d", status)
 		}
-		if err := sites.New(d).Sites.AddSiteDomain(t.Context(), site.AccountID, site.ID, "example.org"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, sites.New(d).Sites.AddSiteDomain(t.Context(), site.AccountID, site.ID, "example.org"))
 
-		p.await("the extra domain", func() bool { status, _ := p.collect(elsewhere); return status == http.StatusNoContent })
+		p.Await("the extra domain", func() bool { status, _ := p.Collect(elsewhere); return status == http.StatusNoContent })
 
-		if err := sites.New(d).Sites.RemoveSiteDomain(t.Context(), site.AccountID, site.ID, "example.org"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, sites.New(d).Sites.RemoveSiteDomain(t.Context(), site.AccountID, site.ID, "example.org"))
 
-		p.await("its removal", func() bool { status, _ := p.collect(elsewhere); return status == http.StatusForbidden })
+		p.Await("its removal", func() bool { status, _ := p.Collect(elsewhere); return status == http.StatusForbidden })
 	})
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // faultyStore is a real store with an injected fault before a transaction and one within it.
@@ -56,8 +57,7 @@ func TestFailedCommitIsNo204(t *testing.T) {
 			"page view": viewCall(site, "", nil), "event": eventCall(site, "", "signup", nil, nil),
 			"engagement": viewCall(site, "", m{"t": "engagement", "i": "0123456789abcdef", "ms": 1}),
 		} {
-			response := p.send(c)
-			response.Body.Close()
+			response, _ := p.Send(c)
 
 			if response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("Retry-After") == "" {
 				t.Errorf("%s: %d, Retry-After %q; want 503 and some", name, response.StatusCode, response.Header.Get("Retry-After"))
@@ -67,7 +67,7 @@ func TestFailedCommitIsNo204(t *testing.T) {
 		if status, body := p.serverCall("POST", bearer, mustJSON(t, m{"event": "signup", "ip": "203.0.113.1", "user_agent": chrome})); status != 503 || body != `{"error":"unavailable"}` {
 			t.Errorf("server: %d %s, want 503 unavailable", status, body)
 		}
-		if rows, events, used := len(p.rows(site)), len(p.events(site)), p.used(site); rows+events+int(used) != 0 {
+		if rows, events, used := len(p.Views(site)), len(p.Events(site)), p.Used(site); rows+events+int(used) != 0 {
 			t.Errorf("%d page views, %d events, %d counted; want nothing", rows, events, used)
 		}
 	})
@@ -85,8 +85,8 @@ func TestStuckStoreIsBounded(t *testing.T) {
 	p := newPlaneOn(t, d, store)
 	site := p.site("example.com", quota)
 
-	p.http.Timeout = hang
-	if status, code := p.collect(viewCall(site, "", nil)); status != http.StatusServiceUnavailable || code != "unavailable" {
+	p.HTTP.Timeout = hang
+	if status, code := p.Collect(viewCall(site, "", nil)); status != http.StatusServiceUnavailable || code != "unavailable" {
 		t.Errorf("got %d %s, want 503 unavailable", status, code)
 	}
 }
@@ -112,11 +112,11 @@ func TestDisconnectCancelsNothing(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() {
-			request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url+"/collect.php", strings.NewReader(mustJSON(t, viewCall(site, "", nil).body)))
+			request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.URL+"/collect.php", strings.NewReader(mustJSON(t, viewCall(site, "", nil).Body)))
 			if err == nil {
 				request.Header.Set("Origin", "https://example.com")
 				request.Header.Set("User-Agent", chrome)
-				_, err = p.http.Do(request) //nolint:bodyclose // there is no response
+				_, err = p.HTTP.Do(request) //nolint:bodyclose // there is no response
 			}
 			ended <- err
 		}()
@@ -129,9 +129,9 @@ func TestDisconnectCancelsNothing(t *testing.T) {
 		}
 
 		close(release)
-		p.stop()
+		p.Stop()
 
-		if n := len(p.rows(site)); n != 1 {
+		if n := len(p.Views(site)); n != 1 {
 			t.Errorf("%d page views stored, want 1", n)
 		}
 	})
@@ -175,7 +175,7 @@ func oneBadHit(t *testing.T, spoil func(changes *ingest.HitChanges, pageview int
 		var wg sync.WaitGroup
 		send := func(path string, want int) {
 			wg.Go(func() {
-				if status, code := p.collect(viewCall(site, "", m{"p": path})); status != want {
+				if status, code := p.Collect(viewCall(site, "", m{"p": path})); status != want {
 					t.Errorf("%s: %d %s, want %d", path, status, code, want)
 				}
 			})
@@ -198,7 +198,7 @@ func oneBadHit(t *testing.T, spoil func(changes *ingest.HitChanges, pageview int
 		close(release)
 		wg.Wait()
 
-		if rows, used := len(p.rows(site)), p.used(site); rows != 5 || used != 5 {
+		if rows, used := len(p.Views(site)), p.Used(site); rows != 5 || used != 5 {
 			t.Errorf("%d stored, %d counted; want 5 of both", rows, used)
 		}
 	})
@@ -212,9 +212,7 @@ func TestConnectionsCut(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
 		p := newPlaneOn(t, d, nil)
 		site := p.shop("shop.example")
-		if err := sites.New(d).Sites.SetSitePlan(t.Context(), site.ID, model.PlanEnterprise, new(int64(1<<40))); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, sites.New(d).Sites.SetSitePlan(t.Context(), site.ID, model.PlanEnterprise, new(int64(1<<40))))
 
 		stop := make(chan struct{})
 		var wg sync.WaitGroup
@@ -231,7 +229,7 @@ func TestConnectionsCut(t *testing.T) {
 					}
 
 					id := strings.Repeat("x", sender+1) + "-" + mustJSON(t, n)
-					status, code := p.collect(eventCall(site, "", "purchase", m{"transaction_id": id, "value": 1, "currency": "EUR"}, nil))
+					status, code := p.Collect(eventCall(site, "", "purchase", m{"transaction_id": id, "value": 1, "currency": "EUR"}, nil))
 					switch status {
 					case http.StatusNoContent:
 						mu.Lock()
@@ -259,14 +257,14 @@ func TestConnectionsCut(t *testing.T) {
 				t.Logf("cut: %v", err)
 			}
 
-			p.await("an acknowledgement after the cut", func() bool { return count() > before })
+			p.Await("an acknowledgement after the cut", func() bool { return count() > before })
 		}
 
 		close(stop)
 		wg.Wait()
 
 		stored := make(map[string]int)
-		for _, e := range p.events(site) {
+		for _, e := range p.Events(site) {
 			stored[e.TransactionID]++
 		}
 
@@ -276,7 +274,7 @@ func TestConnectionsCut(t *testing.T) {
 			}
 		}
 
-		if deliveries, used := len(p.deliveries(site)), p.used(site); deliveries != len(stored) || used != int64(len(stored)) {
+		if deliveries, used := len(p.deliveries(site)), p.Used(site); deliveries != len(stored) || used != int64(len(stored)) {
 			t.Errorf("%d events, %d deliveries, %d counted; want as many of each", len(stored), deliveries, used)
 		}
 		if transactions, err := dbtest.Count(d, "transactions"); err != nil || transactions != len(stored) {
@@ -300,13 +298,13 @@ func TestDatabaseRestarted(t *testing.T) {
 		acknowledged := 0
 		for range 3 {
 			for range 20 {
-				p.event(site, "", "signup")
+				p.Event(site, "", "signup")
 				acknowledged++
 			}
 
 			postgres.Restart()
-			p.await("an acknowledgement after the restart", func() bool {
-				status, _ := p.collect(eventCall(site, "", "signup", nil, nil))
+			p.Await("an acknowledgement after the restart", func() bool {
+				status, _ := p.Collect(eventCall(site, "", "signup", nil, nil))
 				if status == http.StatusNoContent {
 					acknowledged++
 				}
@@ -314,7 +312,7 @@ func TestDatabaseRestarted(t *testing.T) {
 			})
 		}
 
-		if events, deliveries := len(p.events(site)), len(p.deliveries(site)); events != acknowledged || deliveries != acknowledged {
+		if events, deliveries := len(p.Events(site)), len(p.deliveries(site)); events != acknowledged || deliveries != acknowledged {
 			t.Errorf("%d acknowledged, %d events, %d deliveries stored; want as many of each", acknowledged, events, deliveries)
 		}
 	})
@@ -332,7 +330,7 @@ func TestPoolExhausted(t *testing.T) {
 		p.awaitNotifications(site)
 
 		// The site and the key of the day are cached now.
-		p.view(site, "", nil)
+		p.View(site, "", nil)
 		ctx, release := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 
@@ -342,23 +340,23 @@ func TestPoolExhausted(t *testing.T) {
 			wg.Go(func() { _, _ = pools[i%2].Write.ExecContext(ctx, "SELECT pg_sleep(60)") })
 		}
 
-		p.await("busy pools", func() bool { return dbtest.IsBusy(pools[0]) && dbtest.IsBusy(pools[1]) })
-		p.view(site, "", nil)
-		p.view(unseen, "", nil)
-		p.clock.Set(noon.Add(24 * time.Hour))
-		p.view(unseen, "", nil)
+		p.Await("busy pools", func() bool { return dbtest.IsBusy(pools[0]) && dbtest.IsBusy(pools[1]) })
+		p.View(site, "", nil)
+		p.View(unseen, "", nil)
+		p.Clock.Set(noon.Add(24 * time.Hour))
+		p.View(unseen, "", nil)
 
 		// This call counts as bad_path.
-		p.collect(viewCall(unseen, "", m{"p": "no path"}))
-		p.stop()
+		p.Collect(viewCall(unseen, "", m{"p": "no path"}))
+		p.Stop()
 		release()
 		wg.Wait()
 
-		if known, first := len(p.rows(site)), len(p.rows(unseen)); known != 2 || first != 2 {
+		if known, first := len(p.Views(site)), len(p.Views(unseen)); known != 2 || first != 2 {
 			t.Errorf("%d and %d page views stored, want 2 and 2", known, first)
 		}
 
-		p.rejected(unseen, map[string]int64{"collect bad_path": 1})
+		p.Rejected(unseen, map[string]int64{"collect bad_path": 1})
 	})
 }
 
@@ -370,16 +368,16 @@ func TestLockWait(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		taken := make(chan struct{}, 10)
 		p := newPlaneOn(t, d, &faultyStore{HitStore: ingest.NewHitStore(dbtest.SitesCell(t, d)), before: func(context.Context) error { taken <- struct{}{}; return nil }})
-		p.http.Timeout = hang
+		p.HTTP.Timeout = hang
 		site := p.site("example.com", quota)
-		p.view(site, "", nil)
+		p.View(site, "", nil)
 		<-taken
 		release := holdUsage(t, d, site.ID)
 
 		var wg sync.WaitGroup
 		refused := func(which string) {
 			wg.Go(func() {
-				if status, code := p.collect(viewCall(site, "", m{"p": "/" + which})); status != http.StatusServiceUnavailable {
+				if status, code := p.Collect(viewCall(site, "", m{"p": "/" + which})); status != http.StatusServiceUnavailable {
 					t.Errorf("%s, while the row is held: %d %s, want 503", which, status, code)
 				}
 			})
@@ -391,16 +389,16 @@ func TestLockWait(t *testing.T) {
 		wg.Wait()
 		release()
 
-		p.view(site, "", m{"p": "/after"})
+		p.View(site, "", m{"p": "/after"})
 
 		// The writer has ended, so that no commit can follow.
-		p.stop()
+		p.Stop()
 		var paths []string
-		for _, row := range p.rows(site) {
+		for _, row := range p.Views(site) {
 			paths = append(paths, row.Path)
 		}
 
-		if used := p.used(site); !slices.Equal(paths, []string{"/", "/after"}) || used != 2 {
+		if used := p.Used(site); !slices.Equal(paths, []string{"/", "/after"}) || used != 2 {
 			t.Errorf("%q stored, %d counted; want the first and the last", paths, used)
 		}
 	})
@@ -424,9 +422,7 @@ func holdUsage(t *testing.T, d *db.DB, siteID model.SiteID) (release func()) {
 	return func() {
 		t.Helper()
 		close(done)
-		if err := errors.Join(<-ended, holder.Close()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, errors.Join(<-ended, holder.Close()))
 	}
 }
 
@@ -437,9 +433,9 @@ func TestPauseRefusesNoHit(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		attempts := make(chan struct{}, 100)
 		p := newPlaneOn(t, d, &faultyStore{HitStore: ingest.NewHitStore(dbtest.SitesCell(t, d)), before: func(context.Context) error { attempts <- struct{}{}; return nil }})
-		p.http.Timeout = hang
+		p.HTTP.Timeout = hang
 		site := p.site("example.com", quota)
-		p.view(site, "", nil)
+		p.View(site, "", nil)
 		<-attempts
 		release := holdUsage(t, d, site.ID)
 
@@ -447,7 +443,7 @@ func TestPauseRefusesNoHit(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range clients {
 			wg.Go(func() {
-				if status, code := p.collect(viewCall(site, "", m{"p": fmt.Sprint("/", i)})); status != http.StatusNoContent {
+				if status, code := p.Collect(viewCall(site, "", m{"p": fmt.Sprint("/", i)})); status != http.StatusNoContent {
 					t.Errorf("hit %d: %d %s, want 204", i, status, code)
 				}
 			})
@@ -457,7 +453,7 @@ func TestPauseRefusesNoHit(t *testing.T) {
 		release()
 		wg.Wait()
 
-		if rows, used := len(p.rows(site)), p.used(site); rows != 1+clients || used != 1+clients {
+		if rows, used := len(p.Views(site)), p.Used(site); rows != 1+clients || used != 1+clients {
 			t.Errorf("%d page views, %d counted, want %d", rows, used, 1+clients)
 		}
 	})
@@ -470,7 +466,7 @@ func TestFloodOfUnknownKeys(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlaneOn(t, d, nil)
 		site := p.site("example.com", quota)
-		p.view(site, "", nil)
+		p.View(site, "", nil)
 		stop := make(chan struct{})
 
 		var wg sync.WaitGroup
@@ -483,7 +479,7 @@ func TestFloodOfUnknownKeys(t *testing.T) {
 					default:
 					}
 
-					status, code := p.collect(call{body: m{"k": model.NewSiteKey(), "t": "pageview", "p": "/"}, origin: "https://example.com"})
+					status, code := p.Collect(call{Body: m{"k": model.NewSiteKey(), "t": "pageview", "p": "/"}, Origin: "https://example.com"})
 					if status != http.StatusNotFound && status != http.StatusServiceUnavailable {
 						t.Errorf("a made-up key: %d %s, want 404 or 503", status, code)
 					}
@@ -493,14 +489,14 @@ func TestFloodOfUnknownKeys(t *testing.T) {
 
 		for i := range 20 {
 			// The cache entry has expired each time.
-			p.clock.Set(noon.Add(time.Duration(i) * time.Minute))
-			p.view(site, "", nil)
+			p.Clock.Set(noon.Add(time.Duration(i) * time.Minute))
+			p.View(site, "", nil)
 		}
 
 		close(stop)
 		wg.Wait()
 
-		if n := len(p.rows(site)); n != 21 {
+		if n := len(p.Views(site)); n != 21 {
 			t.Errorf("%d page views stored, want 21", n)
 		}
 	})
@@ -514,15 +510,13 @@ func lockTable(t *testing.T, p *plane, table string, seconds int) {
 	ctx, release := context.WithCancel(context.Background())
 	var holder sync.WaitGroup
 	holder.Go(func() {
-		_ = dbtest.Transaction(ctx, p.db, "LOCK TABLE "+table+" IN ACCESS EXCLUSIVE MODE", fmt.Sprintf("SELECT pg_sleep(%d)", seconds))
+		_ = dbtest.Transaction(ctx, p.DB, "LOCK TABLE "+table+" IN ACCESS EXCLUSIVE MODE", fmt.Sprintf("SELECT pg_sleep(%d)", seconds))
 	})
 
 	t.Cleanup(func() { release(); holder.Wait() })
-	p.await("the lock of "+table, func() bool {
-		locks, err := dbtest.Rows[int](p.db, `SELECT count(*) FROM pg_locks WHERE relation = ?::regclass AND mode = 'AccessExclusiveLock' AND granted`, table)
-		if err != nil {
-			t.Fatal(err)
-		}
+	p.Await("the lock of "+table, func() bool {
+		locks, err := dbtest.Rows[int](p.DB, `SELECT count(*) FROM pg_locks WHERE relation = ?::regclass AND mode = 'AccessExclusiveLock' AND granted`, table)
+		testkit.NoError(t, err)
 		return locks[0] == 1
 	})
 }
@@ -534,7 +528,7 @@ func TestOneDeadlineForAllWaits(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
 		p := newPlaneOn(t, d, nil)
-		p.http.Timeout = hang
+		p.HTTP.Timeout = hang
 		site := p.site("example.com", quota)
 		const first = 4 // seconds for which the site cannot be read
 
@@ -546,7 +540,7 @@ func TestOneDeadlineForAllWaits(t *testing.T) {
 		lockTable(t, p, "day_salts_1", 60)
 		lockTable(t, p, "sites", first)
 		began := time.Now()
-		status, code := p.collect(viewCall(site, "", nil))
+		status, code := p.Collect(viewCall(site, "", nil))
 		took := time.Since(began)
 
 		if status != http.StatusServiceUnavailable || code != "unavailable" {

@@ -19,6 +19,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 	"github.com/tallygate/tallygate/web"
 )
 
@@ -35,13 +36,13 @@ func newFloodPlane(tb testing.TB, d *db.DB, burst, rate int) *plane {
 
 // handle answers a call without a network and returns the status. It is safe for concurrent use.
 func (p *plane) handle(c call) int {
-	request := httptest.NewRequest(http.MethodPost, "/collect.php", strings.NewReader(mustJSON(p.tb, c.body)))
+	request := httptest.NewRequest(http.MethodPost, "/collect.php", strings.NewReader(mustJSON(p.TB, c.Body)))
 	request.RemoteAddr = "127.0.0.1:5000"
-	request.Header.Set("Origin", c.origin)
-	request.Header.Set("User-Agent", c.agent)
-	request.Header.Set("X-Forwarded-For", c.visitor)
+	request.Header.Set("Origin", c.Origin)
+	request.Header.Set("User-Agent", c.Agent)
+	request.Header.Set("X-Forwarded-For", c.Client)
 	recorder := httptest.NewRecorder()
-	p.handler.ServeHTTP(recorder, request)
+	p.Handler.ServeHTTP(recorder, request)
 
 	return recorder.Code
 }
@@ -60,9 +61,7 @@ const msInView = 1_000
 
 func newOffice(p *plane) *office {
 	o := &office{p: p, site: p.site("shop.example", 100_000)}
-	if err := sites.New(p.db).Sites.RegisterEvent(p.tb.Context(), o.site.AccountID, o.site.ID, "signup"); err != nil {
-		p.tb.Fatal(err)
-	}
+	testkit.NoError(p.TB, sites.New(p.DB).Sites.RegisterEvent(p.TB.Context(), o.site.AccountID, o.site.ID, "signup"))
 	return o
 }
 
@@ -71,8 +70,8 @@ func (o *office) visit(person, events int) {
 	id := fmt.Sprintf("%016x", o.views.Add(1))
 	send := func(kind string, fields m) {
 		c := viewCall(o.site, "198.51.100.7", fields)
-		c.body.(m)["t"] = kind
-		c.agent = fmt.Sprintf("%s Person/%d", chrome, person)
+		c.Body.(m)["t"] = kind
+		c.Agent = fmt.Sprintf("%s Person/%d", chrome, person)
 		if o.p.handle(c) != http.StatusNoContent {
 			o.refused.Add(1)
 		}
@@ -108,7 +107,7 @@ func (o *office) concurrently(visits func(yield func(person, events int) bool)) 
 func (o *office) check(t *testing.T) {
 	t.Helper()
 
-	rows, engaged := o.p.rows(o.site), int64(0)
+	rows, engaged := o.p.Views(o.site), int64(0)
 	for _, row := range rows {
 		engaged += int64(row.EngagedMS)
 	}
@@ -117,7 +116,7 @@ func (o *office) check(t *testing.T) {
 	if got := int64(len(rows)); got != views {
 		t.Errorf("%d of %d page views are stored", got, views)
 	}
-	if got := int64(len(o.p.events(o.site))); got != events {
+	if got := int64(len(o.p.Events(o.site))); got != events {
 		t.Errorf("%d of %d events are stored", got, events)
 	}
 	if engaged != views*msInView {
@@ -126,11 +125,11 @@ func (o *office) check(t *testing.T) {
 	if n := o.refused.Load(); n > 0 {
 		t.Errorf("%d hits are not answered 204", n)
 	}
-	if used := o.p.used(o.site); used != views+events {
+	if used := o.p.Used(o.site); used != views+events {
 		t.Errorf("%d counted, want %d", used, views+events)
 	}
 
-	o.p.rejected(o.site, map[string]int64{})
+	o.p.Rejected(o.site, map[string]int64{})
 }
 
 // TestOfficeLosesNothing checks that all hits of 200 people behind one address are stored who use
@@ -148,7 +147,7 @@ func TestOfficeLosesNothing(t *testing.T) {
 
 		// Each person sends five hits, which makes 1,000.
 		for second := range 5 {
-			p.clock.Set(monday.Add(time.Duration(second) * time.Second))
+			p.Clock.Set(monday.Add(time.Duration(second) * time.Second))
 			o.concurrently(func(yield func(person, events int) bool) {
 				for person := second * people / 5; person < (second+1)*people/5; person++ {
 					yield(person, 3)
@@ -163,7 +162,7 @@ func TestOfficeLosesNothing(t *testing.T) {
 				at = lunch
 			}
 
-			p.clock.Set(monday.Add(at))
+			p.Clock.Set(monday.Add(at))
 			afterLunch := at == lunch || at == lunch+slice
 			o.concurrently(func(yield func(person, events int) bool) {
 				for person := range people {
@@ -186,7 +185,7 @@ func TestBusyPageLosesNothing(t *testing.T) {
 		p := newFloodPlane(t, d, floodBurst, floodRate)
 		o := newOffice(p)
 		for i := range 5 {
-			p.clock.Set(noon.Add(time.Duration(i) * time.Second))
+			p.Clock.Set(noon.Add(time.Duration(i) * time.Second))
 			o.visit(1, 10)
 		}
 		o.check(t)
@@ -209,7 +208,7 @@ func TestFlood(t *testing.T) {
 			wg.Go(func() {
 				for i := next.Add(1); i <= forged; i = next.Add(1) {
 					c := viewCall(site, fmt.Sprintf("203.0.113.%d", i%256), m{"u": m{"source": fmt.Sprint("s", i)}})
-					c.agent = fmt.Sprintf("%s Forged/%d", chrome, i)
+					c.Agent = fmt.Sprintf("%s Forged/%d", chrome, i)
 					if status := p.handle(c); status != http.StatusNoContent {
 						t.Errorf("forged page view %d: %d", i, status)
 					}
@@ -219,17 +218,17 @@ func TestFlood(t *testing.T) {
 
 		wg.Wait()
 
-		p.view(site, "198.51.100.9", nil)
-		p.view(other, "203.0.113.1", nil)
+		p.View(site, "198.51.100.9", nil)
+		p.View(other, "203.0.113.1", nil)
 
-		if rows, used := len(p.rows(site)), p.used(site); rows != burst+1 || used != burst+1 {
+		if rows, used := len(p.Views(site)), p.Used(site); rows != burst+1 || used != burst+1 {
 			t.Errorf("%d page views stored, %d counted, want %d", rows, used, burst+1)
 		}
-		if rows := len(p.rows(other)); rows != 1 {
+		if rows := len(p.Views(other)); rows != 1 {
 			t.Errorf("%d page views of another site are stored, want 1", rows)
 		}
 
-		p.rejected(site, map[string]int64{"collect flood": forged - burst})
+		p.Rejected(site, map[string]int64{"collect flood": forged - burst})
 	})
 }
 
@@ -243,16 +242,16 @@ func TestFloodLimitsAllKinds(t *testing.T) {
 		send := func(want int, calls ...call) {
 			t.Helper()
 			for _, c := range calls {
-				if status, code := p.collect(c); status != want {
-					t.Errorf("%v: %d %s, want %d", c.body, status, code, want)
+				if status, code := p.Collect(c); status != want {
+					t.Errorf("%v: %d %s, want %d", c.Body, status, code, want)
 				}
 			}
 		}
 
 		foreign := viewCall(site, "", nil)
-		foreign.origin = "https://foreign.example"
+		foreign.Origin = "https://foreign.example"
 		bot := viewCall(site, "", nil)
-		bot.agent = "Googlebot/2.1 (+http://www.google.com/bot.html)"
+		bot.Agent = "Googlebot/2.1 (+http://www.google.com/bot.html)"
 		const id = "0123456789abcdef"
 
 		for range 5 {
@@ -268,15 +267,15 @@ func TestFloodLimitsAllKinds(t *testing.T) {
 
 		// This hit exceeds the limit.
 		send(http.StatusNoContent, all...)
-		p.clock.Set(noon.Add(2 * time.Second))
+		p.Clock.Set(noon.Add(2 * time.Second))
 		send(http.StatusNoContent, all[1], all[2], all[0])
 
-		rows, events := p.rows(site), p.events(site)
+		rows, events := p.Views(site), p.Events(site)
 		if len(rows) != 1 || len(events) != 2 || rows[0].EngagedMS != 14 {
 			t.Errorf("stored: %+v and %d events, want one page view with 14 ms and 2 events", rows, len(events))
 		}
 
-		p.rejected(site, map[string]int64{"collect flood": 4, "collect domain_not_allowed": 5, "collect bad_path": 5,
+		p.Rejected(site, map[string]int64{"collect flood": 4, "collect domain_not_allowed": 5, "collect bad_path": 5,
 			"collect unknown_event": 5, "collect bot": 5})
 	})
 }
@@ -328,19 +327,19 @@ func TestServerFlood(t *testing.T) {
 		}
 
 		send(recorded, p.secret(other), nil)
-		p.view(site, "", nil)
+		p.View(site, "", nil)
 
-		p.clock.Set(noon.Add(2 * time.Second))
+		p.Clock.Set(noon.Add(2 * time.Second))
 		for _, want := range []string{recorded, recorded, flooded} {
 			send(want, newer, nil)
 		}
 
 		const stored = burst + 2
-		if events, used := len(p.events(site)), p.used(site); events != stored || used != stored+1 {
+		if events, used := len(p.Events(site)), p.Used(site); events != stored || used != stored+1 {
 			t.Errorf("%d events stored, %d hits counted, want %d and %d", events, used, stored, stored+1)
 		}
 
-		p.rejected(site, map[string]int64{"server server_flood": burst + 1, "server unknown_event": 2 * burst, "server bot": 2 * burst,
+		p.Rejected(site, map[string]int64{"server server_flood": burst + 1, "server unknown_event": 2 * burst, "server bot": 2 * burst,
 			"server excluded_address": 2 * burst})
 	})
 }
@@ -355,7 +354,7 @@ func TestServerFloodInParallel(t *testing.T) {
 		planes := []*plane{newPlaneWith(t, dbtest.Open(t, databaseURL), limited), newPlaneWith(t, dbtest.Open(t, databaseURL), limited)}
 		site := planes[0].shop("shop.example")
 		bearer := "Bearer " + planes[0].secret(site)
-		planes[1].await("the secret", func() bool {
+		planes[1].Await("the secret", func() bool {
 			status, _ := planes[1].serverCall("POST", bearer, "{}")
 			return status == http.StatusBadRequest // known, and the body names no visitor
 		})
@@ -385,7 +384,7 @@ func TestServerFloodInParallel(t *testing.T) {
 				t.Errorf("process %d: %d recorded and %d ignored, want %d and %d", n, r, f, burst, sent-burst)
 			}
 		}
-		if n := len(planes[0].events(site)); n != 2*burst {
+		if n := len(planes[0].Events(site)); n != 2*burst {
 			t.Errorf("%d events stored, want %d", n, 2*burst)
 		}
 	})
@@ -406,11 +405,11 @@ func TestServersHaveNoNetworkLimit(t *testing.T) {
 			}
 		}
 
-		if n := len(p.events(site)); n != 10 {
+		if n := len(p.Events(site)); n != 10 {
 			t.Errorf("%d events stored, want 10", n)
 		}
 
-		p.rejected(site, map[string]int64{})
+		p.Rejected(site, map[string]int64{})
 	})
 }
 
@@ -427,22 +426,22 @@ func TestNoFloodLimitBehindAnUnknownProxy(t *testing.T) {
 
 		site := p.site("example.com", quota)
 		for range 5 {
-			p.view(site, "", nil)
+			p.View(site, "", nil)
 		}
 
 		direct := viewCall(site, "", nil)
-		direct.header = http.Header{"X-Forwarded-For": nil}
+		direct.Header = http.Header{"X-Forwarded-For": nil}
 		for range 5 {
-			if status, code := p.collect(direct); status != http.StatusNoContent {
+			if status, code := p.Collect(direct); status != http.StatusNoContent {
 				t.Errorf("%d %s, want 204", status, code)
 			}
 		}
 
-		if n := len(p.rows(site)); n != 7 {
+		if n := len(p.Views(site)); n != 7 {
 			t.Errorf("%d page views stored, want 5 that were forwarded and 2 that were not", n)
 		}
 
-		p.rejected(site, map[string]int64{"collect flood": 3})
+		p.Rejected(site, map[string]int64{"collect flood": 3})
 	})
 }
 
@@ -466,7 +465,7 @@ func TestNoFloodLimitForHiddenClients(t *testing.T) {
 			for range 8 {
 				wg.Go(func() {
 					for range sent / 8 {
-						if status, code := p.collectStored(viewCall(site, forwarded, nil)); status != http.StatusNoContent {
+						if status, code := p.CollectStored(viewCall(site, forwarded, nil)); status != http.StatusNoContent {
 							t.Errorf("%d %s, want 204", status, code)
 						}
 					}
@@ -478,14 +477,14 @@ func TestNoFloodLimitForHiddenClients(t *testing.T) {
 		view(forged, "10.0.0.5, 198.51.100.9")
 
 		const all = sent / 8 * 8
-		if n := len(p.rows(site)); n != all || clients.HiddenWarning() == "" {
+		if n := len(p.Views(site)); n != all || clients.HiddenWarning() == "" {
 			t.Errorf("%d of %d page views of hidden clients are stored, warning %q", n, all, clients.HiddenWarning())
 		}
-		if n := len(p.rows(forged)); n != floodBurst {
+		if n := len(p.Views(forged)); n != floodBurst {
 			t.Errorf("%d page views of one client are stored, want %d", n, floodBurst)
 		}
 
-		p.rejected(site, map[string]int64{})
-		p.rejected(forged, map[string]int64{"collect flood": all - floodBurst})
+		p.Rejected(site, map[string]int64{})
+		p.Rejected(forged, map[string]int64{"collect flood": all - floodBurst})
 	})
 }

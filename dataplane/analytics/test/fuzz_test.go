@@ -11,6 +11,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // contractCodes are all error codes of the two endpoints, by status (analytics contract, section
@@ -28,9 +29,7 @@ var contractCodes = map[int]string{
 func fuzzPlane(f *testing.F) (*plane, *model.Site) {
 	p := newPlane(f, dbtest.Open(f, dbtest.SQLiteURL(f)))
 	site := p.shop("shop.example")
-	if err := sites.New(p.db).Sites.SetSitePlan(f.Context(), site.ID, model.PlanEnterprise, new(int64(1<<40))); err != nil {
-		f.Fatal(err)
-	}
+	testkit.NoError(f, sites.New(p.DB).Sites.SetSitePlan(f.Context(), site.ID, model.PlanEnterprise, new(int64(1<<40))))
 	return p, site
 }
 
@@ -40,9 +39,7 @@ func inContract(t *testing.T, response *httptest.ResponseRecorder) {
 	t.Helper()
 
 	body, err := io.ReadAll(response.Result().Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	switch status := response.Code; {
 	case status == http.StatusNoContent:
@@ -96,7 +93,7 @@ func FuzzCollect(f *testing.F) {
 		}
 
 		response := httptest.NewRecorder()
-		p.handler.ServeHTTP(response, request)
+		p.Handler.ServeHTTP(response, request)
 
 		if method == http.MethodOptions && response.Code == http.StatusNoContent {
 			return
@@ -128,7 +125,7 @@ func FuzzServer(f *testing.F) {
 		request := httptest.NewRequest(http.MethodPost, "/server.php", strings.NewReader(body))
 		request.Header.Set("Authorization", strings.ReplaceAll(authorization, "SECRET", secret))
 		response := httptest.NewRecorder()
-		p.handler.ServeHTTP(response, request)
+		p.Handler.ServeHTTP(response, request)
 		inContract(t, response)
 	})
 }

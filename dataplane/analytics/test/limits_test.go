@@ -12,6 +12,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestEventKinds checks that each kind of the contract's section 6 is accepted.
@@ -38,12 +39,12 @@ func TestEventKinds(t *testing.T) {
 			{"purchase", eventCall(site, "", "purchase", sale, nil)},
 			{"refund", eventCall(site, "", "refund", m{"transaction_id": "R", "value": 1, "currency": "EUR"}, nil)},
 		} {
-			if status, code := p.collect(test.call); status != http.StatusNoContent {
+			if status, code := p.Collect(test.call); status != http.StatusNoContent {
 				t.Errorf("%s: %d %s, want 204", test.kind, status, code)
 			}
 		}
 
-		if rows, events := len(p.rows(site)), len(p.events(site)); rows != 1 || events != 10 {
+		if rows, events := len(p.Views(site)), len(p.Events(site)); rows != 1 || events != 10 {
 			t.Errorf("%d page views and %d events stored, want 1 and 10", rows, events)
 		}
 	})
@@ -56,19 +57,17 @@ func TestOwnLinkIsNotOutbound(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.shop("shop.example")
-		if err := sites.New(d).Sites.AddSiteDomain(t.Context(), site.AccountID, site.ID, "checkout.example"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, sites.New(d).Sites.AddSiteDomain(t.Context(), site.AccountID, site.ID, "checkout.example"))
 
 		for _, host := range []string{"shop.example", "www.shop.example", "pay.checkout.example", "notshop.example"} {
-			p.collect(eventCall(site, "", "outbound_click", m{"host": host}, nil))
+			p.Collect(eventCall(site, "", "outbound_click", m{"host": host}, nil))
 		}
 
-		if events := p.events(site); len(events) != 1 || events[0].Properties != `{"host":"notshop.example"}` {
+		if events := p.Events(site); len(events) != 1 || events[0].Properties != `{"host":"notshop.example"}` {
 			t.Errorf("stored %+v, want the click to notshop.example alone", events)
 		}
 
-		p.rejected(site, map[string]int64{"collect own_link": 3})
+		p.Rejected(site, map[string]int64{"collect own_link": 3})
 	})
 }
 
@@ -80,7 +79,7 @@ func TestLimits(t *testing.T) {
 		site := p.shop("shop.example")
 		ctx, account := t.Context(), site.AccountID
 		bearer := "Bearer " + p.secret(site)
-		status := func(c call) int { status, _ := p.collect(c); return status }
+		status := func(c call) int { status, _ := p.Collect(c); return status }
 		padded := func(body m, size int) string {
 			body["pad"] = ""
 			body["pad"] = strings.Repeat("x", size-len(mustJSON(t, body)))
@@ -93,14 +92,14 @@ func TestLimits(t *testing.T) {
 		}
 
 		collectBody := func(size int) int {
-			return status(call{body: padded(viewCall(site, "", nil).body.(m), size), origin: "https://shop.example"})
+			return status(call{Body: padded(viewCall(site, "", nil).Body.(m), size), Origin: "https://shop.example"})
 		}
 
 		// kept returns the size of the stored properties of an event with properties of the given
 		// size.
 		kept := func(size int) int {
-			p.collect(eventCall(site, "", "signup", m{"x": strings.Repeat("x", size-len(`{"x":""}`))}, nil))
-			events := p.events(site)
+			p.Collect(eventCall(site, "", "signup", m{"x": strings.Repeat("x", size-len(`{"x":""}`))}, nil))
+			events := p.Events(site)
 			return len(events[len(events)-1].Properties)
 		}
 
@@ -133,15 +132,15 @@ func TestLimits(t *testing.T) {
 
 		long := func(n int) string { return strings.Repeat("a", n) }
 		term := func(n int) int {
-			p.collect(eventCall(site, "", "site_search", m{"term": strings.Repeat("ä", n)}, nil))
-			events := p.events(site)
+			p.Collect(eventCall(site, "", "site_search", m{"term": strings.Repeat("ä", n)}, nil))
+			events := p.Events(site)
 			return strings.Count(events[len(events)-1].Properties, "ä")
 		}
 
 		month := p.site("month.example", 1)
 		monthly := func(at time.Time) int {
-			p.clock.Set(at)
-			defer p.clock.Set(noon)
+			p.Clock.Set(at)
+			defer p.Clock.Set(noon)
 			return status(viewCall(month, "", nil))
 		}
 		for _, limit := range []struct {

@@ -31,9 +31,7 @@ func newPlanes(t *testing.T, databaseURL string, addresses map[int64]string) []*
 func openHome(t *testing.T, databaseURL string, addresses map[int64]string) *db.DB {
 	t.Helper()
 	d, err := db.OpenWith(databaseURL, db.Options{CellURLs: addresses})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {
 			t.Error(err)
@@ -123,13 +121,9 @@ func TestMoveBetweenNodes(t *testing.T) {
 func addressesOf(t *testing.T, d *db.DB, databaseURL string) map[int64]string {
 	t.Helper()
 	list, err := cells.New(d).List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	address, err := url.Parse(databaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	addresses, nodes := make(map[int64]string), make(map[string]bool)
 	for _, cell := range list {

@@ -3,7 +3,6 @@ package analytics_test
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"strings"
@@ -14,38 +13,24 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // serverCall posts a server-side event and returns status and body.
 func (p *plane) serverCall(method, authorization, body string) (int, string) {
-	p.tb.Helper()
+	p.TB.Helper()
 
-	request, err := http.NewRequest(method, p.url+"/server.php", strings.NewReader(body))
-	if err != nil {
-		p.tb.Fatal(err)
-	}
-
-	request.Header.Set("Content-Type", "application/json")
-
+	c := call{Method: method, Path: "/server.php", Body: body}
 	if authorization != "" {
-		request.Header.Set("Authorization", authorization)
+		c.Header = http.Header{"Authorization": {authorization}}
 	}
 
-	response, err := p.http.Do(request)
-	if err != nil {
-		p.tb.Fatal(err)
-	}
-	defer response.Body.Close()
-
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		p.tb.Fatal(err)
-	}
+	response, text := p.Send(c)
 	if response.Header.Get("Set-Cookie") != "" {
-		p.tb.Error("a cookie is set")
+		p.TB.Error("a cookie is set")
 	}
 
-	return response.StatusCode, strings.TrimSpace(string(text))
+	return response.StatusCode, text
 }
 
 // TestServer goes through the server endpoint's fields and errors (analytics contract, sections 4
@@ -141,10 +126,10 @@ func TestServer(t *testing.T) {
 			})
 		}
 
-		p.rejected(site, map[string]int64{"server bad_body": 2, "server bad_json": 3, "server visitor_required": 10, "server bad_event": 8,
+		p.Rejected(site, map[string]int64{"server bad_body": 2, "server bad_json": 3, "server visitor_required": 10, "server bad_event": 8,
 			"server unknown_event": 2, "server duplicate_transaction": 3, "server bot": 1, "server excluded_address": 1, "server own_link": 1})
 
-		for _, e := range p.events(site) {
+		for _, e := range p.Events(site) {
 			if e.Path != "/" && e.Path != "/a" {
 				t.Errorf("path %q, want the default / or the one sent", e.Path)
 			}
@@ -163,17 +148,17 @@ func TestServerTiesToTheBrowsersVisit(t *testing.T) {
 		p := newPlane(t, d)
 		site := p.shop("shop.example")
 		bearer := "Bearer " + p.secret(site)
-		p.view(site, "203.0.113.77", m{"u": m{"source": "newsletter", "medium": "email"}})
+		p.View(site, "203.0.113.77", m{"u": m{"source": "newsletter", "medium": "email"}})
 
 		for ip, same := range map[string]bool{"203.0.113.77": true, "::ffff:203.0.113.77": true, "203.0.113.78": false} {
-			before := len(p.events(site))
+			before := len(p.Events(site))
 
 			if status, body := p.serverCall("POST", bearer, mustJSON(t, m{"event": "signup", "ip": ip, "user_agent": " " + chrome})); status != 200 {
 				t.Fatalf("%s: %d %s", ip, status, body)
 			}
 
-			e := p.events(site)[before]
-			if got := e.Visit.ID() == p.rows(site)[0].Visit.ID(); got != same || (e.Channel == "email") != same {
+			e := p.Events(site)[before]
+			if got := e.Visit.ID() == p.Views(site)[0].Visit.ID(); got != same || (e.Channel == "email") != same {
 				t.Errorf("%s: in the browser's visit %v, channel %s; want %v", ip, got, e.Channel, same)
 			}
 		}
@@ -204,10 +189,10 @@ func TestServerPrivateAddress(t *testing.T) {
 			p.serverCall("POST", bearer, mustJSON(t, all))
 		}
 
-		if n := len(p.events(site)); n != len(private)+len(public) {
+		if n := len(p.Events(site)); n != len(private)+len(public) {
 			t.Errorf("%d events, want %d", n, len(private)+len(public))
 		}
-		p.rejected(site, map[string]int64{"server private_ip": int64(len(private)), "server unknown_event": 1, "server bot": 1})
+		p.Rejected(site, map[string]int64{"server private_ip": int64(len(private)), "server unknown_event": 1, "server bot": 1})
 	})
 }
 
@@ -220,13 +205,13 @@ func TestServerUserIDInUpperCase(t *testing.T) {
 		site := p.shop("shop.example")
 		bearer, id := "Bearer "+p.secret(site), strings.Repeat("ab", 32)
 
-		p.view(site, "203.0.113.77", m{"d": id})
+		p.View(site, "203.0.113.77", m{"d": id})
 		body := mustJSON(t, m{"event": "signup", "ip": "203.0.113.78", "user_agent": chrome, "user_id": strings.ToUpper(id)})
 		if status, answer := p.serverCall("POST", bearer, body); status != 200 {
 			t.Fatalf("%d %s", status, answer)
 		}
 
-		if view, event := p.rows(site)[0], p.events(site)[0]; len(event.UserID) == 0 || !bytes.Equal(event.UserID, view.UserID) {
+		if view, event := p.Views(site)[0], p.Events(site)[0]; len(event.UserID) == 0 || !bytes.Equal(event.UserID, view.UserID) {
 			t.Errorf("user id %x of the server's event, %x of the browser's page view; want the same", event.UserID, view.UserID)
 		}
 	})
@@ -251,16 +236,14 @@ func TestServerSecretReplaced(t *testing.T) {
 		}
 
 		fresh := p.secret(site)
-		p.await("the old key's end", func() bool { return status(old) == 401 })
+		p.Await("the old key's end", func() bool { return status(old) == 401 })
 
 		if got := status(fresh); got != 200 {
 			t.Errorf("the new key: %d", got)
 		}
-		if err := sites.New(d).Sites.RevokeServerSecret(t.Context(), site.AccountID, site.ID); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, sites.New(d).Sites.RevokeServerSecret(t.Context(), site.AccountID, site.ID))
 
-		p.await("the removed key's end", func() bool { return status(fresh) == 401 })
+		p.Await("the removed key's end", func() bool { return status(fresh) == 401 })
 	})
 }
 
@@ -286,58 +269,52 @@ func TestOldServerSecret(t *testing.T) {
 
 			secret, until := model.NewSecret("svcs_"), model.Instant(0)
 			if keep > 0 {
-				until = model.At(p.clock.Now().Add(keep))
+				until = model.At(p.Clock.Now().Add(keep))
 			}
 
 			_, err := sites.New(changing).Sites.ReplaceServerSecret(t.Context(), site.AccountID, site.ID, model.HashToken(secret),
 				model.SecretHint(secret), until)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 
 			return secret
 		}
 
 		first := rotate(24 * time.Hour)
-		p.await("the first key", func() bool { return status(first) == 200 })
+		p.Await("the first key", func() bool { return status(first) == 200 })
 		second := rotate(24 * time.Hour)
-		p.await("the second key", func() bool { return status(second) == 200 })
+		p.Await("the second key", func() bool { return status(second) == 200 })
 		if got := status(first); got != 200 {
 			t.Errorf("the old key: %d", got)
 		}
 
 		// Both keys are in the cache when the old one expires.
-		p.clock.Set(noon.Add(24*time.Hour - time.Microsecond))
+		p.Clock.Set(noon.Add(24*time.Hour - time.Microsecond))
 		if got := [2]int{status(first), status(second)}; got != [2]int{200, 200} {
 			t.Errorf("just before the end: %v, want both valid", got)
 		}
-		p.clock.Set(noon.Add(24 * time.Hour))
+		p.Clock.Set(noon.Add(24 * time.Hour))
 		if got := [2]int{status(first), status(second)}; got != [2]int{401, 200} {
 			t.Errorf("at the end: %v, want the old key refused", got)
 		}
 
 		third := rotate(7 * 24 * time.Hour)
-		p.await("the third key", func() bool { return status(third) == 200 && status(second) == 200 })
+		p.Await("the third key", func() bool { return status(third) == 200 && status(second) == 200 })
 		fourth := rotate(7 * 24 * time.Hour)
-		p.await("the second key's end", func() bool { return status(second) == 401 })
+		p.Await("the second key's end", func() bool { return status(second) == 401 })
 		if got := [2]int{status(third), status(fourth)}; got != [2]int{200, 200} {
 			t.Errorf("after another rotation: %v, want the last two keys valid", got)
 		}
 
-		if err := sites.New(changing).Sites.RevokeOldServerSecret(t.Context(), site.AccountID, site.ID); err != nil {
-			t.Fatal(err)
-		}
-		p.await("the third key's end", func() bool { return status(third) == 401 })
+		testkit.NoError(t, sites.New(changing).Sites.RevokeOldServerSecret(t.Context(), site.AccountID, site.ID))
+		p.Await("the third key's end", func() bool { return status(third) == 401 })
 		if got := status(fourth); got != 200 {
 			t.Errorf("the current key: %d", got)
 		}
 
 		fifth := rotate(time.Hour)
-		p.await("the fifth key", func() bool { return status(fifth) == 200 })
-		if err := sites.New(changing).Sites.RevokeServerSecret(t.Context(), site.AccountID, site.ID); err != nil {
-			t.Fatal(err)
-		}
-		p.await("the end of both keys", func() bool { return status(fourth) == 401 && status(fifth) == 401 })
+		p.Await("the fifth key", func() bool { return status(fifth) == 200 })
+		testkit.NoError(t, sites.New(changing).Sites.RevokeServerSecret(t.Context(), site.AccountID, site.ID))
+		p.Await("the end of both keys", func() bool { return status(fourth) == 401 && status(fifth) == 401 })
 	})
 }
 
@@ -347,9 +324,7 @@ func TestServerQuota(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.site("example.com", 2)
-		if err := sites.New(d).Sites.RegisterEvent(t.Context(), site.AccountID, site.ID, "signup"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, sites.New(d).Sites.RegisterEvent(t.Context(), site.AccountID, site.ID, "signup"))
 
 		bearer := "Bearer " + p.secret(site)
 		body := mustJSON(t, m{"event": "signup", "ip": "203.0.113.1", "user_agent": chrome})

@@ -12,6 +12,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestStoppedSites: the calls of a paused or deleted site, and of a suspended account's, are
@@ -26,14 +27,14 @@ func TestStoppedSites(t *testing.T) {
 		other := p.site("other.example", 1000)
 		site := p.shop("shop.example")
 		secret := p.secret(site)
-		now := model.At(p.clock.Now())
+		now := model.At(p.Clock.Now())
 
 		var stored int64
 		refused := map[string]int64{} // by endpoint and code
 		state := ""
 
 		hit := func() bool {
-			status, code := p.collect(viewCall(site, "", nil))
+			status, code := p.Collect(viewCall(site, "", nil))
 			switch {
 			case status == http.StatusNoContent:
 				stored++
@@ -83,36 +84,30 @@ func TestStoppedSites(t *testing.T) {
 			if !hit() || !server() {
 				t.Fatalf("%s: refused before", state)
 			}
-			if err := test.begin(); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, test.begin())
 
-			p.await("the refusal of hits: "+state, func() bool { return !hit() })
-			p.await("the refusal of servers: "+state, func() bool { return !server() })
+			p.Await("the refusal of hits: "+state, func() bool { return !hit() })
+			p.Await("the refusal of servers: "+state, func() bool { return !server() })
 
-			if used := p.used(site); used != stored {
+			if used := p.Used(site); used != stored {
 				t.Errorf("%s: %d hits are counted, want %d", state, used, stored)
 			}
-			if status, code := p.collect(viewCall(other, "", nil)); status != http.StatusNoContent {
+			if status, code := p.Collect(viewCall(other, "", nil)); status != http.StatusNoContent {
 				t.Errorf("%s: another account's hit: %d %s", state, status, code)
 			}
 
-			if err := test.end(); err != nil {
-				t.Fatal(err)
-			}
-			p.await("hits after: "+state, hit)
-			p.await("servers after: "+state, server)
+			testkit.NoError(t, test.end())
+			p.Await("hits after: "+state, hit)
+			p.Await("servers after: "+state, server)
 		}
 
-		if used := p.used(site); used != stored || int64(len(p.rows(site))+len(p.events(site))) != stored {
-			t.Errorf("%d hits are counted, %d and %d stored, want %d", used, len(p.rows(site)), len(p.events(site)), stored)
+		if used := p.Used(site); used != stored || int64(len(p.Views(site))+len(p.Events(site))) != stored {
+			t.Errorf("%d hits are counted, %d and %d stored, want %d", used, len(p.Views(site)), len(p.Events(site)), stored)
 		}
 
-		p.stop()
+		p.Stop()
 		counts, err := ingest.New(d).RejectionsOfSites(t.Context(), []model.SiteID{site.ID}, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		counted := map[string]int64{}
 		for _, r := range counts[site.ID] {

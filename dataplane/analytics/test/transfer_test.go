@@ -30,7 +30,7 @@ func TestHitsDuringTransfers(t *testing.T) {
 			wg.Go(func() {
 				for n := range hits {
 					visitor := fmt.Sprintf("203.0.113.%d", i*hits+n+1)
-					if status, code := planes[n%2].collectStored(viewCall(site, visitor, nil)); status != http.StatusNoContent {
+					if status, code := planes[n%2].CollectStored(viewCall(site, visitor, nil)); status != http.StatusNoContent {
 						t.Errorf("hit %d of %d: %d %s", n, i, status, code)
 					}
 				}
@@ -46,7 +46,7 @@ func TestHitsDuringTransfers(t *testing.T) {
 		}
 		wg.Wait()
 
-		if rows, used := int64(len(p.rows(site))), p.used(site); rows != senders*hits || used != senders*hits {
+		if rows, used := int64(len(p.Views(site))), p.Used(site); rows != senders*hits || used != senders*hits {
 			t.Errorf("%d hits are stored and %d counted, want %d", rows, used, senders*hits)
 		}
 	})
@@ -60,7 +60,7 @@ func TestTransfersMeetDeletions(t *testing.T) {
 		p := newPlane(t, d)
 		p.site("operator.example", 1000)
 		first, second := p.site("first.example", 1000), p.site("second.example", 1000)
-		now := model.At(p.clock.Now())
+		now := model.At(p.Clock.Now())
 
 		var wg sync.WaitGroup
 		for range 5 {

@@ -7,6 +7,7 @@ import (
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestUnknownEventsAreNamed: the owner sees the names of refused events that could be registered,
@@ -18,21 +19,19 @@ func TestUnknownEventsAreNamed(t *testing.T) {
 		site := p.site("example.com", quota)
 
 		for range 2 {
-			p.collect(eventCall(site, "", "newsletter", nil, nil))
+			p.Collect(eventCall(site, "", "newsletter", nil, nil))
 		}
 		for _, name := range []string{"lead", "purchase", "scroll", "Not A Name", "pageview"} {
-			p.collect(eventCall(site, "", name, nil, nil))
+			p.Collect(eventCall(site, "", name, nil, nil))
 		}
 
 		foreign := eventCall(site, "", "foreign", nil, nil)
-		foreign.origin = "https://example.org"
-		p.collect(foreign)
-		p.stop()
+		foreign.Origin = "https://example.org"
+		p.Collect(foreign)
+		p.Stop()
 
 		events, err := ingest.New(d).UnknownEventsOfSites(t.Context(), []model.SiteID{site.ID}, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		got := map[string]int64{}
 		for _, event := range events[site.ID] {

@@ -10,6 +10,7 @@ import (
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
@@ -25,18 +26,14 @@ func TestKeysFollowTheDatabase(t *testing.T) {
 	visitorOf := func(keys *Keys) model.VisitorID {
 		t.Helper()
 		key, err := keys.Get(time.Now().Add(loadTimeout), today)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		return key.ID(1, netip.MustParseAddr("192.0.2.1"), "Firefox")
 	}
 
 	// PostgreSQL truncates the unlogged table when it recovers.
 	crash := func() {
 		t.Helper()
-		if err := dbtest.Exec(d, "TRUNCATE day_salts_1"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, "TRUNCATE day_salts_1"))
 	}
 
 	start := func() *Keys { return NewKeys(ingest.New(dbtest.Open(t, databaseURL)), secret) }
@@ -45,9 +42,7 @@ func TestKeysFollowTheDatabase(t *testing.T) {
 	before := visitorOf(running)
 	crash()
 
-	if err := running.Refresh(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, running.Refresh(t.Context()))
 	if visitorOf(running) != before || visitorOf(start()) != before {
 		t.Error("the key was not restored")
 	}
@@ -60,9 +55,7 @@ func TestKeysFollowTheDatabase(t *testing.T) {
 	}
 
 	for _, keys := range []*Keys{running, other} {
-		if err := keys.Refresh(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, keys.Refresh(t.Context()))
 		if visitorOf(keys) != after {
 			t.Error("the processes have two keys")
 		}

@@ -1,6 +1,10 @@
 package pow
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/tallygate/tallygate/tools/testkit"
+)
 
 func BenchmarkIssue(b *testing.B) {
 	keyring := newKeyring(b, aKey)
@@ -15,9 +19,7 @@ func BenchmarkVerify(b *testing.B) {
 	keyring := newKeyring(b, aKey)
 	c := keyring.Issue(sitekey, 1_024, now)
 	nonce, err := Solve(c)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testkit.NoError(b, err)
 
 	b.ReportAllocs()
 
@@ -34,9 +36,7 @@ func BenchmarkSolve(b *testing.B) {
 	for b.Loop() {
 		c := keyring.Issue("pk", 524_288, now)
 		secrets, _, err := find(c)
-		if err != nil {
-			b.Fatal(err)
-		}
+		testkit.NoError(b, err)
 
 		for _, s := range secrets {
 			hashes += float64(s) + 1

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 var now = time.UnixMilli(1795651200000).UTC()
@@ -46,9 +48,7 @@ func readVectors(t testing.TB) (v vectors) {
 	if err == nil {
 		err = json.Unmarshal(content, &v)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	return v
 }
@@ -59,9 +59,7 @@ func (v vectors) keyring(t testing.TB) *Keyring {
 	var keys []Key
 	for _, k := range v.Keys {
 		secret, err := hex.DecodeString(k.Secret)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		keys = append(keys, Key{ID: k.ID, Secret: secret})
 	}
@@ -72,9 +70,7 @@ func (v vectors) keyring(t testing.TB) *Keyring {
 func newKeyring(t testing.TB, current Key, previous ...Key) *Keyring {
 	t.Helper()
 	r, err := New(rand.Reader, current, previous...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return r
 }
 
@@ -139,9 +135,7 @@ func TestVectorsAreVerified(t *testing.T) {
 func TestWorkIsWhatWasIssued(t *testing.T) {
 	random := seeded(1)
 	keyring, err := New(random, aKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	var id [16]byte
 	seeded(1).Read(id[:])
@@ -155,9 +149,7 @@ func TestWorkIsWhatWasIssued(t *testing.T) {
 	}
 
 	nonce, err := Solve(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	got, err := keyring.Verify("pk_site", c.Challenge, nonce, now.Add(time.Second))
 	want := Work{ID: id, Difficulty: 4_096, Issued: now, Expires: now.Add(Lifetime)}
@@ -170,9 +162,7 @@ func TestWorkIsWhatWasIssued(t *testing.T) {
 func TestIssuedChallengesCanBeSolved(t *testing.T) {
 	numbers := mathrand.New(seeded(2))
 	keyring, err := New(seeded(3), aKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	for i := range 300 {
 		sitekey := strings.Repeat("k", numbers.IntN(64))
@@ -211,9 +201,7 @@ func TestKeysRotate(t *testing.T) {
 	older, newer := Key{ID: 1, Secret: []byte("older secret 0123")}, Key{ID: 2, Secret: []byte("newer secret 0123")}
 	c := newKeyring(t, older).Issue("pk", 64, now)
 	nonce, err := Solve(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	for name, test := range map[string]struct {
 		keyring *Keyring

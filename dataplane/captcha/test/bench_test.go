@@ -72,16 +72,12 @@ var benchEndpoints = []struct {
 	}},
 	{"verify", func(p *benchPlane, b *testing.B) []string {
 		keys, err := pow.New(rand.Reader, pow.Key{ID: 1, Secret: secret})
-		if err != nil {
-			b.Fatal(err)
-		}
+		testkit.NoError(b, err)
 
 		return many(b, func(n int) string {
 			c := keys.Issue(p.sitekey, pow.MinDifficulty, time.Now())
 			nonce, err := pow.Solve(c)
-			if err != nil {
-				b.Fatal(err)
-			}
+			testkit.NoError(b, err)
 			return jsonRequest(verifyPath, n, fmt.Sprintf(`{"sitekey":"%s","challenge":"%s","nonce":%d}`, p.sitekey, c.Challenge, nonce))
 		})
 	}},
@@ -99,9 +95,7 @@ var benchEndpoints = []struct {
 
 func manyTokens(p *benchPlane, b *testing.B, request func(n int, token string) string) []string {
 	keys, err := token.New(token.Key{ID: 1, Secret: secret})
-	if err != nil {
-		b.Fatal(err)
-	}
+	testkit.NoError(b, err)
 
 	return many(b, func(n int) string {
 		t := token.Token{Sitekey: token.SitekeyOf(p.sitekey), Issued: time.Now(), Hostname: "www.example.com"}
@@ -129,8 +123,8 @@ func request(path, kind, header, body string) string {
 
 func benchEndpoint(b *testing.B, d *db.DB, store captcha.ClaimStore, requests func(*benchPlane, *testing.B) []string) {
 	p := newBenchPlane(b, d, store)
-	key := p.pair(p.account("a", model.CaptchaPlanEnterprise), "example.com")
-	drive(b, p.handler, requests(&benchPlane{sitekey: key.Sitekey.Sitekey, secret: key.secret}, b))
+	key := p.Sitekey(p.Account("a", model.CaptchaPlanEnterprise), "example.com")
+	drive(b, p.Handler, requests(&benchPlane{sitekey: key.Sitekey.Sitekey, secret: key.Secret}, b))
 }
 
 // newBenchPlane returns a plane whose clock stands at the current time.
@@ -214,8 +208,8 @@ func (discardStore) Close() error { return nil }
 // storage: the time and allocations of a call. It includes the wait for the writer's goroutine.
 func BenchmarkHandler(b *testing.B) {
 	p := newBenchPlane(b, dbtest.Open(b, dbtest.SQLiteURL(b)), discardStore{})
-	key := p.pair(p.account("a", model.CaptchaPlanEnterprise), "example.com")
-	body := `{"sitekey":"` + key.Sitekey.Sitekey + `","secret":"` + key.secret + `","token":"` + p.token(key, siteOrigin) + `"}`
+	key := p.Sitekey(p.Account("a", model.CaptchaPlanEnterprise), "example.com")
+	body := `{"sitekey":"` + key.Sitekey.Sitekey + `","secret":"` + key.Secret + `","token":"` + p.Token(key, siteOrigin) + `"}`
 	b.ReportAllocs()
 	b.SetParallelism(64)
 	b.ResetTimer()
@@ -225,7 +219,7 @@ func BenchmarkHandler(b *testing.B) {
 		request.Body = io.NopCloser(reader)
 		for pb.Next() {
 			reader.Reset(body)
-			p.handler.ServeHTTP(&discardWriter{header: http.Header{}}, request)
+			p.Handler.ServeHTTP(&discardWriter{header: http.Header{}}, request)
 		}
 	})
 }

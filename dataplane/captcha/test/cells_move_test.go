@@ -17,6 +17,7 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world/planetest"
 )
 
 // redeemer redeems challenges and tokens of sitekeys, each through all planes at once, until it is
@@ -29,7 +30,7 @@ type redeemer struct {
 
 // redeeming is the work on one sitekey.
 type redeeming struct {
-	key      pair
+	key      sitekey
 	mayWait  bool // requests may be answered with 503
 	accepted atomic.Int64
 	exceeded atomic.Int64 // tokens over the quota
@@ -70,7 +71,7 @@ func startRedeeming(tb testing.TB, planes []*plane, all ...*redeeming) *redeemer
 // unless it is over the quota and so not used.
 func (r *redeemer) redeem(one *redeeming, used string) (token string, err error) {
 	p := r.planes[0]
-	_, body, err := p.try(call{path: configPath, body: m{"sitekey": one.key.Sitekey.Sitekey}, origin: siteOrigin, client: nextClient()})
+	_, body, err := p.Try(call{Path: configPath, Body: m{"sitekey": one.key.Sitekey.Sitekey}, Origin: siteOrigin, Client: planetest.NextClient()})
 	var c pow.Challenge
 	if err == nil {
 		err = json.Unmarshal([]byte(body), &c)
@@ -84,7 +85,7 @@ func (r *redeemer) redeem(one *redeeming, used string) (token string, err error)
 	}
 
 	solved := m{"sitekey": one.key.Sitekey.Sitekey, "challenge": c.Challenge, "nonce": nonce}
-	answers, err := r.everywhere(one, call{path: verifyPath, body: solved, origin: siteOrigin})
+	answers, err := r.everywhere(one, call{Path: verifyPath, Body: solved, Origin: siteOrigin})
 	if err != nil {
 		return "", err
 	}
@@ -120,8 +121,8 @@ func (r *redeemer) verify(one *redeeming, token, used string) (isUsed bool, err 
 		if text == "" {
 			continue
 		}
-		answers, err := r.everywhere(one, call{path: siteverifyPath,
-			body: m{"sitekey": one.key.Sitekey.Sitekey, "secret": one.key.secret, "token": text}})
+		answers, err := r.everywhere(one, call{Path: siteverifyPath,
+			Body: m{"sitekey": one.key.Sitekey.Sitekey, "secret": one.key.Secret, "token": text}})
 		if err != nil {
 			return false, err
 		}
@@ -153,7 +154,7 @@ func (r *redeemer) everywhere(one *redeeming, c call) ([]string, error) {
 		wg.Go(func() {
 			for {
 				began := time.Now()
-				response, body, err := p.try(c)
+				response, body, err := p.Try(c)
 				if took := int64(time.Since(began)); took > one.longest.Load() {
 					one.longest.Store(took)
 				}
@@ -163,7 +164,7 @@ func (r *redeemer) everywhere(one *redeeming, c call) ([]string, error) {
 				}
 				one.late.Add(1)
 				if !one.mayWait {
-					errs[i] = fmt.Errorf("%s: %d %s", c.path, response.StatusCode, body)
+					errs[i] = fmt.Errorf("%s: %d %s", c.Path, response.StatusCode, body)
 					return
 				}
 			}
@@ -200,22 +201,22 @@ func movingPlanes(t *testing.T) []*plane {
 	databaseURL := dbtest.CellURL(t)
 	planes := []*plane{newPlane(t, dbtest.Open(t, databaseURL)), newPlane(t, dbtest.Open(t, databaseURL))}
 	for _, p := range planes {
-		dbtest.SetClock(p.db, p.clock.Now)
+		dbtest.SetClock(p.DB, p.Clock.Now)
 	}
-	planes[0].account("operator", model.CaptchaPlanFree)
+	planes[0].Account("operator", model.CaptchaPlanFree)
 	return planes
 }
 
 // inBothCells returns accounts of a plan in the second cell, and one in the first one.
 func inBothCells(t *testing.T, p *plane, plan model.CaptchaPlan) (moved, sameCell, otherCell model.AccountID) {
 	t.Helper()
-	moved, sameCell, otherCell = p.account("moved", plan), p.account("b", plan), p.account("c", plan)
+	moved, sameCell, otherCell = p.Account("moved", plan), p.Account("b", plan), p.Account("c", plan)
 	for _, statement := range []string{
 		fmt.Sprintf("UPDATE accounts SET cell = 2 WHERE id IN (%d, %d)", moved, sameCell),
 		fmt.Sprintf("UPDATE accounts SET cell = 1 WHERE id = %d", otherCell),
 		"UPDATE cells SET open = true",
 	} {
-		if _, err := p.db.Write.ExecContext(t.Context(), statement); err != nil {
+		if _, err := p.DB.Write.ExecContext(t.Context(), statement); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -244,42 +245,40 @@ func TestAccountMoveUnderLoad(t *testing.T) {
 	p := planes[0]
 	moved, sameCell, otherCell := inBothCells(t, p, model.CaptchaPlanEnterprise)
 
-	own := &redeeming{key: p.pair(moved), mayWait: true}
-	given := &redeeming{key: p.pair(moved), mayWait: true}
-	received := &redeeming{key: p.pair(otherCell), mayWait: true}
-	others := []*redeeming{{key: p.pair(sameCell)}, {key: p.pair(otherCell)}, {key: testPair}}
+	own := &redeeming{key: p.Sitekey(moved), mayWait: true}
+	given := &redeeming{key: p.Sitekey(moved), mayWait: true}
+	received := &redeeming{key: p.Sitekey(otherCell), mayWait: true}
+	others := []*redeeming{{key: p.Sitekey(sameCell)}, {key: p.Sitekey(otherCell)}, {key: planetest.TestSitekey}}
 
 	r := startRedeeming(t, planes, append(others, own, given, received)...)
 	r.awaitMore(t, own, given, received)
 	for _, transfer := range []struct {
-		key      pair
+		key      sitekey
 		from, to model.AccountID
 	}{{given.key, moved, otherCell}, {received.key, otherCell, moved}} {
-		if _, err := sites.New(p.db).Sitekeys.TransferSitekey(t.Context(), transfer.key.ID, transfer.from, transfer.to); err != nil {
+		if _, err := sites.New(p.DB).Sitekeys.TransferSitekey(t.Context(), transfer.key.ID, transfer.from, transfer.to); err != nil {
 			t.Fatal(err)
 		}
 	}
 	r.awaitMore(t, given, received)
 
 	for _, to := range []int64{1, 2, 1} {
-		if err := cells.New(p.db).MoveAccount(t.Context(), moved, to); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, cells.New(p.DB).MoveAccount(t.Context(), moved, to))
 		r.awaitMore(t, own, given, received)
-		leave(t, p.db)
+		leave(t, p.DB)
 		r.awaitMore(t, append(others, own)...)
 	}
 
 	r.stop()
-	used := p.usage(moved).Used + p.usage(sameCell).Used + p.usage(otherCell).Used
+	used := p.CaptchaUsage(moved).Used + p.CaptchaUsage(sameCell).Used + p.CaptchaUsage(otherCell).Used
 	accepted := own.accepted.Load() + given.accepted.Load() + received.accepted.Load() + others[0].accepted.Load() + others[1].accepted.Load()
 	if used != accepted {
 		t.Errorf("%d verifications accepted, %d counted", accepted, used)
 	}
-	if n := p.usage(sameCell).Used; n != others[0].accepted.Load() {
+	if n := p.CaptchaUsage(sameCell).Used; n != others[0].accepted.Load() {
 		t.Errorf("another account: %d accepted, %d counted", others[0].accepted.Load(), n)
 	}
-	if n := usageIn(t, p.db, 2, moved); n != 0 {
+	if n := usageIn(t, p.DB, 2, moved); n != 0 {
 		t.Errorf("%d verifications are left in the former cell", n)
 	}
 	t.Logf("accepted: %d own, %d given, %d received; %d requests answered with 503; longest: %v, of others %v", own.accepted.Load(),
@@ -295,30 +294,26 @@ func TestQuotaOfAMovedAccount(t *testing.T) {
 	p := planes[0]
 	moved, _, otherCell := inBothCells(t, p, model.CaptchaPlanFree)
 	const limit, left = 11_000, 120
-	in, err := p.db.Cell(t.Context(), 2)
+	in, err := p.DB.Cell(t.Context(), 2)
 	if err == nil {
 		_, err = in.Write.ExecContext(t.Context(), "INSERT INTO captcha_usage (account_id, month, used) VALUES (?, ?, ?)", moved,
 			model.At(noon).Month(), limit-left)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
-	own, other := &redeeming{key: p.pair(moved), mayWait: true}, &redeeming{key: p.pair(otherCell)}
+	own, other := &redeeming{key: p.Sitekey(moved), mayWait: true}, &redeeming{key: p.Sitekey(otherCell)}
 	r := startRedeeming(t, planes, own, other)
 	for i := 0; own.exceeded.Load() < 5; i++ {
-		if err := cells.New(p.db).MoveAccount(t.Context(), moved, int64(1+i%2)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, cells.New(p.DB).MoveAccount(t.Context(), moved, int64(1+i%2)))
 		r.awaitMore(t, own, other)
-		leave(t, p.db)
+		leave(t, p.DB)
 	}
 	r.stop()
 
-	if used, accepted := p.usage(moved).Used, own.accepted.Load(); used != limit || accepted != left {
+	if used, accepted := p.CaptchaUsage(moved).Used, own.accepted.Load(); used != limit || accepted != left {
 		t.Errorf("%d verifications accepted, %d counted; want %d and %d", accepted, used, left, limit)
 	}
-	notices, err := dbtest.Rows[struct{ Threshold int }](p.db, "SELECT threshold FROM quota_notices WHERE account_id = ?", moved)
+	notices, err := dbtest.Rows[struct{ Threshold int }](p.DB, "SELECT threshold FROM quota_notices WHERE account_id = ?", moved)
 	if err != nil || len(notices) > 1 {
 		t.Errorf("notices %v, %v; want at most one", notices, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // usageIn returns how many verifications a cell has of an account.
@@ -19,9 +20,7 @@ func usageIn(t *testing.T, d *db.DB, cell int64, account model.AccountID) (used 
 	if err == nil {
 		err = in.Read.NewRaw("SELECT coalesce(sum(used), 0) FROM captcha_usage WHERE account_id = ?", account).Scan(t.Context(), &used)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return used
 }
 
@@ -40,23 +39,23 @@ func TestClaimsOfAMovedAccount(t *testing.T) {
 
 	planes := []*plane{newPlane(t, d), newPlane(t, d)}
 	p := planes[0]
-	account := p.account("a", model.CaptchaPlanFree)
-	key := p.pair(account)
+	account := p.Account("a", model.CaptchaPlanFree)
+	key := p.Sitekey(account)
 
-	used := p.token(key, siteOrigin)
+	used := p.Token(key, siteOrigin)
 	for _, plane := range planes {
-		check(t, "before", plane.siteverify(key, plane.token(key, siteOrigin)), valid)
+		check(t, "before", plane.Siteverify(key, plane.Token(key, siteOrigin)), valid)
 	}
-	check(t, "before", p.siteverify(key, used), valid)
+	check(t, "before", p.Siteverify(key, used), valid)
 	if n := usageIn(t, d, 2, account); n != 3 {
 		t.Errorf("%d verifications in the account's cell, want 3", n)
 	}
 
-	token, late, challenge := p.token(key, siteOrigin), p.token(key, siteOrigin), p.solved(key, siteOrigin)
+	token, late, challenge := p.Token(key, siteOrigin), p.Token(key, siteOrigin), p.Solved(key, siteOrigin)
 	exec("UPDATE accounts SET cell_closed = true WHERE id = ?", account)
 	answers := make(chan string)
 	for _, plane := range planes {
-		go func() { answers <- plane.siteverify(key, token) }()
+		go func() { answers <- plane.Siteverify(key, token) }()
 	}
 	select {
 	case answer := <-answers:
@@ -73,18 +72,18 @@ func TestClaimsOfAMovedAccount(t *testing.T) {
 	}
 
 	for _, plane := range planes {
-		check(t, "a token used before the move", plane.siteverify(key, used), invalid)
-		check(t, "a token used after the move", plane.siteverify(key, token), invalid)
+		check(t, "a token used before the move", plane.Siteverify(key, used), invalid)
+		check(t, "a token used after the move", plane.Siteverify(key, token), invalid)
 	}
 	valids := 0
 	for _, plane := range planes {
-		if plane.siteverify(key, late) == valid {
+		if plane.Siteverify(key, late) == valid {
 			valids++
 		}
 	}
 	exchanged := 0
 	for _, plane := range planes {
-		if response, _ := plane.send(call{path: verifyPath, body: challenge, origin: siteOrigin}); response.StatusCode == 200 {
+		if response, _ := plane.Send(call{Path: verifyPath, Body: challenge, Origin: siteOrigin}); response.StatusCode == 200 {
 			exchanged++
 		}
 	}
@@ -102,42 +101,40 @@ func TestClaimsOfADeletedAccount(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, dbtest.CellURL(t))
 	p := newPlane(t, d)
-	p.account("operator", model.CaptchaPlanFree)
-	from, to := p.account("a", model.CaptchaPlanFree), p.account("b", model.CaptchaPlanFree)
+	p.Account("operator", model.CaptchaPlanFree)
+	from, to := p.Account("a", model.CaptchaPlanFree), p.Account("b", model.CaptchaPlanFree)
 	if _, err := d.Write.ExecContext(t.Context(), "UPDATE accounts SET cell = 1 WHERE id = ?", to); err != nil {
 		t.Fatal(err)
 	}
 
-	key := p.pair(from)
-	used, token := p.token(key, siteOrigin), p.token(key, siteOrigin)
-	check(t, "before", p.siteverify(key, used), valid)
+	key := p.Sitekey(from)
+	used, token := p.Token(key, siteOrigin), p.Token(key, siteOrigin)
+	check(t, "before", p.Siteverify(key, used), valid)
 	if _, err := sites.New(d).Sitekeys.TransferSitekey(t.Context(), key.ID, from, to); err != nil {
 		t.Fatal(err)
 	}
 
 	owner, err := accounts.New(d).UserByEmail(t.Context(), "a@example.com")
 	if err == nil {
-		err = accounts.New(d).DeleteAccount(t.Context(), owner, model.At(p.clock.Now()))
+		err = accounts.New(d).DeleteAccount(t.Context(), owner, model.At(p.Clock.Now()))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if n := usageIn(t, d, 2, from); n != 0 {
 		t.Errorf("the deleted account still has %d verifications", n)
 	}
 
 	// Another process, which knows only the new account.
 	for _, plane := range []*plane{newPlane(t, d), p} {
-		plane.clock = p.clock
-		check(t, "a token used before", plane.siteverify(key, used), invalid)
+		plane.Clock = p.Clock
+		check(t, "a token used before", plane.Siteverify(key, used), invalid)
 	}
-	check(t, "a new token", p.siteverify(key, token), valid)
-	check(t, "a used token", p.siteverify(key, token), invalid)
+	check(t, "a new token", p.Siteverify(key, token), valid)
+	check(t, "a used token", p.Siteverify(key, token), invalid)
 	if n := usageIn(t, d, 1, to); n != 1 {
 		t.Errorf("%d verifications of the new account, want 1", n)
 	}
 
-	later := model.At(p.clock.Now().Add(2 * model.ConsumedRetention))
+	later := model.At(p.Clock.Now().Add(2 * model.ConsumedRetention))
 	if n, err := retention.New(d).DeleteConsumed(t.Context(), later); err != nil || n != 4 {
 		t.Errorf("%d claims expired, %v; want 2 challenges and 2 tokens", n, err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // recorded are the requests of client libraries of other captcha services, byte for byte as
@@ -76,29 +77,27 @@ secret=SECRET&response=TOKEN&remoteip=203.0.113.1`,
 func TestRecordedClients(t *testing.T) {
 	t.Parallel()
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
-	key := p.pair(p.account("a", model.CaptchaPlanFree), "example.com")
+	key := p.Sitekey(p.Account("a", model.CaptchaPlanFree), "example.com")
 	for name, request := range recorded {
-		token := p.token(key, siteOrigin)
+		token := p.Token(key, siteOrigin)
 		check(t, name, p.play(t, request, key, token), success(noon))
 		check(t, name+", again", p.play(t, request, key, token), refused("timeout-or-duplicate"))
 		wrong := key
-		wrong.secret = "wrong"
+		wrong.Secret = "wrong"
 		check(t, name+", wrong secret", p.play(t, request, wrong, token), refused("invalid-input-secret"))
 	}
 }
 
 // play sends a recorded request and returns the answer's body.
-func (p *plane) play(t *testing.T, request string, key pair, token string) string {
+func (p *plane) play(t *testing.T, request string, key sitekey, token string) string {
 	t.Helper()
 
 	header, body, _ := strings.Cut(request, "\n\n")
-	body = strings.NewReplacer("SECRET", key.secret, "TOKEN", token, "SITEKEY", key.Sitekey.Sitekey).Replace(body)
+	body = strings.NewReplacer("SECRET", key.Secret, "TOKEN", token, "SITEKEY", key.Sitekey.Sitekey).Replace(body)
 	header = strings.ReplaceAll(strings.ReplaceAll(header, "LENGTH", fmt.Sprint(len(body))), "\n", "\r\n")
 
-	conn, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn, err := net.Dial("tcp", strings.TrimPrefix(p.URL, "http://"))
+	testkit.NoError(t, err)
 	defer conn.Close()
 
 	if _, err := io.WriteString(conn, header+"\r\n\r\n"+body); err != nil {
@@ -106,9 +105,7 @@ func (p *plane) play(t *testing.T, request string, key pair, token string) strin
 	}
 
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer response.Body.Close()
 
 	text, err := io.ReadAll(response.Body)
@@ -126,15 +123,13 @@ func TestRecaptchaGo(t *testing.T) {
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
 
 	// The library compares the host name with its own.
-	p.clock.Set(time.Now())
-	key := p.pair(p.account("a", model.CaptchaPlanFree), "example.com")
-	client, err := recaptcha.NewReCAPTCHA(key.secret, recaptcha.V2, 10*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p.Clock.Set(time.Now())
+	key := p.Sitekey(p.Account("a", model.CaptchaPlanFree), "example.com")
+	client, err := recaptcha.NewReCAPTCHA(key.Secret, recaptcha.V2, 10*time.Second)
+	testkit.NoError(t, err)
 
-	client.ReCAPTCHALink = p.url + compatPath
-	token := p.token(key, siteOrigin)
+	client.ReCAPTCHALink = p.URL + compatPath
+	token := p.Token(key, siteOrigin)
 
 	options := recaptcha.VerifyOption{RemoteIP: "203.0.113.1", Hostname: "www.example.com", ResponseTime: time.Hour}
 	if err := client.VerifyWithOptions(token, options); err != nil {

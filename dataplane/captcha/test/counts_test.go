@@ -11,6 +11,8 @@ import (
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world/planetest"
 )
 
 // TestCallsAreCountedForTheSitekey: challenges, solutions, verifications and refusals are counted
@@ -21,41 +23,39 @@ func TestCallsAreCountedForTheSitekey(t *testing.T) {
 
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
-		account := p.account("a", model.CaptchaPlanFree)
-		key, other := p.pair(account, "example.com"), p.pair(account)
+		account := p.Account("a", model.CaptchaPlanFree)
+		key, other := p.Sitekey(account, "example.com"), p.Sitekey(account)
 
 		// The work takes 2 s by the clock.
-		body := p.solved(key, origin)
-		p.clock.Add(2 * time.Second)
-		if response, text := p.send(call{path: verifyPath, body: body, origin: origin}); response.StatusCode != http.StatusOK {
+		body := p.Solved(key, origin)
+		p.Clock.Add(2 * time.Second)
+		if response, text := p.Send(call{Path: verifyPath, Body: body, Origin: origin}); response.StatusCode != http.StatusOK {
 			t.Fatalf("verify: %s", text)
 		}
 
 		// The same solution again, and one for another page.
-		p.send(call{path: verifyPath, body: body, origin: origin})
-		p.send(call{path: verifyPath, body: m{"sitekey": key.Sitekey.Sitekey}, origin: origin})
-		p.send(call{path: configPath, body: m{"sitekey": key.Sitekey.Sitekey}, origin: "https://example.org"})
-		p.send(call{path: configPath, body: m{"sitekey": "svck_000000000000000000000000"}, origin: origin})
+		p.Send(call{Path: verifyPath, Body: body, Origin: origin})
+		p.Send(call{Path: verifyPath, Body: m{"sitekey": key.Sitekey.Sitekey}, Origin: origin})
+		p.Send(call{Path: configPath, Body: m{"sitekey": key.Sitekey.Sitekey}, Origin: "https://example.org"})
+		p.Send(call{Path: configPath, Body: m{"sitekey": "svck_000000000000000000000000"}, Origin: origin})
 
-		token := p.token(key, origin)
-		p.send(call{path: siteverifyPath, body: m{"sitekey": key.Sitekey.Sitekey, "secret": "wrong", "token": token}})
-		if got := p.siteverify(other, token); got != invalid {
+		token := p.Token(key, origin)
+		p.Send(call{Path: siteverifyPath, Body: m{"sitekey": key.Sitekey.Sitekey, "secret": "wrong", "token": token}})
+		if got := p.Siteverify(other, token); got != invalid {
 			t.Errorf("another sitekey's token: %s", got)
 		}
-		if got := p.siteverify(key, token); got != valid {
+		if got := p.Siteverify(key, token); got != valid {
 			t.Errorf("a token: %s", got)
 		}
-		p.compat(key, token)
-		p.token(testPair, origin)
+		p.Compat(key, token)
+		p.Token(planetest.TestSitekey, origin)
 
-		p.clock.Add(24 * time.Hour)
-		p.config(key, origin)
-		p.stop()
+		p.Clock.Add(24 * time.Hour)
+		p.Challenge(key, origin)
+		p.Stop()
 
 		activity, err := ingest.New(d).CaptchaActivity(t.Context(), []model.SitekeyID{key.ID, other.ID}, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		today := model.At(noon).Day()
 		days := activity[key.ID]

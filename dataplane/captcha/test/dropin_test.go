@@ -12,6 +12,8 @@ import (
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world/planetest"
 )
 
 // TestSiteverifyPaths redeems tokens under the paths of other captchas, which answer as /siteverify
@@ -20,31 +22,31 @@ func TestSiteverifyPaths(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
-		account := p.account("a", model.CaptchaPlanFree)
-		key, other := p.pair(account, "example.com"), p.pair(account)
+		account := p.Account("a", model.CaptchaPlanFree)
+		key, other := p.Sitekey(account, "example.com"), p.Sitekey(account)
 
 		for i, path := range []string{"/siteverify", "/recaptcha/api/siteverify", "/1/siteverify", "/turnstile/v0/siteverify"} {
-			token := p.token(key, siteOrigin)
-			form := "secret=" + key.secret + "&response=" + token
+			token := p.Token(key, siteOrigin)
+			form := "secret=" + key.Secret + "&response=" + token
 			for _, test := range []struct {
 				name string
 				call call
 				want string
 			}{
-				{"no parameters", call{kind: formType}, `{"success":false,"error-codes":["missing-input-secret","missing-input-response"]}`},
-				{"wrong secret", call{kind: formType, body: "secret=x&response=" + token}, refused("invalid-input-secret")},
-				{"another sitekey's secret", call{kind: formType, body: "secret=" + other.secret + "&response=" + token}, refused("invalid-input-response")},
-				{"the wrong sitekey", call{kind: formType, body: form + "&sitekey=" + other.Sitekey.Sitekey}, refused("invalid-input-response")},
-				{"PUT", call{method: http.MethodPut, kind: formType, body: form}, refused("bad-request")},
-				{"form", call{kind: formType, body: form + "&remoteip=203.0.113.1"}, success(noon)},
-				{"again", call{kind: formType, body: form}, refused("timeout-or-duplicate")},
-				{"again, JSON", call{body: m{"secret": key.secret, "response": token}}, refused("timeout-or-duplicate")},
-				{"again, query", call{method: http.MethodGet, path: "?" + form}, refused("timeout-or-duplicate")},
+				{"no parameters", call{Type: formType}, `{"success":false,"error-codes":["missing-input-secret","missing-input-response"]}`},
+				{"wrong secret", call{Type: formType, Body: "secret=x&response=" + token}, refused("invalid-input-secret")},
+				{"another sitekey's secret", call{Type: formType, Body: "secret=" + other.Secret + "&response=" + token}, refused("invalid-input-response")},
+				{"the wrong sitekey", call{Type: formType, Body: form + "&sitekey=" + other.Sitekey.Sitekey}, refused("invalid-input-response")},
+				{"PUT", call{Method: http.MethodPut, Type: formType, Body: form}, refused("bad-request")},
+				{"form", call{Type: formType, Body: form + "&remoteip=203.0.113.1"}, success(noon)},
+				{"again", call{Type: formType, Body: form}, refused("timeout-or-duplicate")},
+				{"again, JSON", call{Body: m{"secret": key.Secret, "response": token}}, refused("timeout-or-duplicate")},
+				{"again, query", call{Method: http.MethodGet, Path: "?" + form}, refused("timeout-or-duplicate")},
 			} {
-				test.call.path = path + test.call.path
+				test.call.Path = path + test.call.Path
 				check(t, path+", "+test.name, p.compatCall(t, test.call), test.want)
 			}
-			if got := p.usage(account).Used; got != int64(i+1) {
+			if got := p.CaptchaUsage(account).Used; got != int64(i+1) {
 				t.Errorf("%s: %d verifications were counted, want %d", path, got, i+1)
 			}
 		}
@@ -56,9 +58,9 @@ func TestSiteconfig(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
-		key, suspended := p.pair(p.account("a", model.CaptchaPlanFree), "example.com"), p.account("b", model.CaptchaPlanFree)
-		stopped := p.pair(suspended)
-		if _, err := accounts.New(d).Suspend(t.Context(), suspended, "abuse", model.At(p.clock.Now())); err != nil {
+		key, suspended := p.Sitekey(p.Account("a", model.CaptchaPlanFree), "example.com"), p.Account("b", model.CaptchaPlanFree)
+		stopped := p.Sitekey(suspended)
+		if _, err := accounts.New(d).Suspend(t.Context(), suspended, "abuse", model.At(p.Clock.Now())); err != nil {
 			t.Fatal(err)
 		}
 
@@ -69,35 +71,35 @@ func TestSiteconfig(t *testing.T) {
 			call call
 			want string
 		}{
-			{"as the plug-in asks", call{path: query}, pass},
-			{"a page", call{path: query, origin: "https://other.test"}, pass},
-			{"a body", call{path: query, body: strings.Repeat("x", 100)}, pass},
-			{"the test sitekey", call{path: "?sitekey=" + model.TestSitekey}, pass},
+			{"as the plug-in asks", call{Path: query}, pass},
+			{"a page", call{Path: query, Origin: "https://other.test"}, pass},
+			{"a body", call{Path: query, Body: strings.Repeat("x", 100)}, pass},
+			{"the test sitekey", call{Path: "?sitekey=" + model.TestSitekey}, pass},
 			{"no query", call{}, unknown},
-			{"in the body", call{kind: formType, body: "sitekey=" + key.Sitekey.Sitekey}, unknown},
-			{"malformed", call{path: "?sitekey=x%00"}, unknown},
-			{"hCaptcha's own", call{path: "?sitekey=10000000-ffff-ffff-ffff-000000000001"}, unknown},
-			{"another one", call{path: "?sitekey=" + model.NewSitekey()}, unknown},
-			{"suspended", call{path: "?sitekey=" + stopped.Sitekey.Sitekey},
+			{"in the body", call{Type: formType, Body: "sitekey=" + key.Sitekey.Sitekey}, unknown},
+			{"malformed", call{Path: "?sitekey=x%00"}, unknown},
+			{"hCaptcha's own", call{Path: "?sitekey=10000000-ffff-ffff-ffff-000000000001"}, unknown},
+			{"another one", call{Path: "?sitekey=" + model.NewSitekey()}, unknown},
+			{"suspended", call{Path: "?sitekey=" + stopped.Sitekey.Sitekey},
 				`{"pass":false,"error":"Unknown sitekey: the operator has suspended its account."}`},
 		} {
-			test.call.path = "/checksiteconfig" + test.call.path
-			response, got := p.send(test.call)
+			test.call.Path = "/checksiteconfig" + test.call.Path
+			response, got := p.Send(test.call)
 			if response.StatusCode != http.StatusOK || got != test.want || response.Header.Get("Cache-Control") != "no-store" ||
-				response.Header.Get("Access-Control-Allow-Origin") != test.call.origin {
+				response.Header.Get("Access-Control-Allow-Origin") != test.call.Origin {
 				t.Errorf("%s: %d %v %s, want %s", test.name, response.StatusCode, response.Header, got, test.want)
 			}
 		}
 
 		for _, method := range []string{http.MethodGet, http.MethodPut} {
-			p.refusal(t, method, call{method: method, path: "/checksiteconfig" + query}, 405)
+			p.refusal(t, method, call{Method: method, Path: "/checksiteconfig" + query}, 405)
 		}
-		preflight, _ := p.send(call{method: http.MethodOptions, path: "/checksiteconfig" + query, origin: "https://other.test"})
+		preflight, _ := p.Send(call{Method: http.MethodOptions, Path: "/checksiteconfig" + query, Origin: "https://other.test"})
 		if preflight.StatusCode != http.StatusNoContent || preflight.Header.Get("Access-Control-Allow-Origin") != "https://other.test" {
 			t.Errorf("OPTIONS: %d %v", preflight.StatusCode, preflight.Header)
 		}
 
-		p.stop()
+		p.Stop()
 		if n, err := dbtest.Count(d, "captcha_counts"); err != nil || n != 0 {
 			t.Errorf("%d counts are stored: %v", n, err)
 		}
@@ -109,9 +111,9 @@ func TestSiteverifyKey(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
-		account := p.account("a", model.CaptchaPlanFree)
-		key, other := p.pair(account, "example.com"), p.pair(account)
-		body := m{"token": p.token(key, siteOrigin), "key": key.Sitekey.Sitekey, "secret": key.secret}
+		account := p.Account("a", model.CaptchaPlanFree)
+		key, other := p.Sitekey(account, "example.com"), p.Sitekey(account)
+		body := m{"token": p.Token(key, siteOrigin), "key": key.Sitekey.Sitekey, "secret": key.Secret}
 
 		for _, test := range []struct {
 			name   string
@@ -126,7 +128,7 @@ func TestSiteverifyKey(t *testing.T) {
 			{"another sitekey's key", with(body, m{"key": other.Sitekey.Sitekey}), 401},
 			{"the sitekey wins, and is another one", with(body, m{"sitekey": other.Sitekey.Sitekey}), 401},
 		} {
-			p.refusal(t, test.name, call{path: siteverifyPath, body: test.body}, test.status)
+			p.refusal(t, test.name, call{Path: siteverifyPath, Body: test.body}, test.status)
 		}
 
 		for _, test := range []struct {
@@ -136,10 +138,10 @@ func TestSiteverifyKey(t *testing.T) {
 		}{
 			{"key", body, valid},
 			{"again", body, invalid},
-			{"the sitekey wins", with(body, m{"token": p.token(key, siteOrigin), "sitekey": key.Sitekey.Sitekey, "key": other.Sitekey.Sitekey}), valid},
-			{"an empty sitekey", with(body, m{"token": p.token(key, siteOrigin), "sitekey": ""}), valid},
+			{"the sitekey wins", with(body, m{"token": p.Token(key, siteOrigin), "sitekey": key.Sitekey.Sitekey, "key": other.Sitekey.Sitekey}), valid},
+			{"an empty sitekey", with(body, m{"token": p.Token(key, siteOrigin), "sitekey": ""}), valid},
 		} {
-			response, got := p.send(call{path: siteverifyPath, body: test.body})
+			response, got := p.Send(call{Path: siteverifyPath, Body: test.body})
 			if response.StatusCode != http.StatusOK || got != test.want {
 				t.Errorf("%s: %d %s, want %s", test.name, response.StatusCode, got, test.want)
 			}
@@ -166,8 +168,8 @@ func TestFrame(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
-		account := p.account("a", model.CaptchaPlanFree)
-		bound, free := p.pair(account, "example.com", "shop.test"), p.pair(account)
+		account := p.Account("a", model.CaptchaPlanFree)
+		bound, free := p.Sitekey(account, "example.com", "shop.test"), p.Sitekey(account)
 
 		domains := "http://example.com:* http://*.example.com:* http://shop.test:* http://*.shop.test:*"
 		boundKey, freeKey := bound.Sitekey.Sitekey, free.Sitekey.Sitekey
@@ -189,7 +191,7 @@ func TestFrame(t *testing.T) {
 
 		for _, test := range tests {
 			for _, method := range []string{http.MethodGet, http.MethodHead} {
-				response, body := p.send(call{method: method, path: test.path})
+				response, body := p.Send(call{Method: method, Path: test.path})
 				policy := response.Header.Get("Content-Security-Policy")
 				_, ancestors, _ := strings.Cut(policy, "frame-ancestors ")
 				if response.StatusCode != http.StatusOK || ancestors != test.ancestors || response.Header.Get("Cache-Control") != "no-store" ||
@@ -211,13 +213,13 @@ func TestFrame(t *testing.T) {
 		for i := range model.MaxSitekeyDomains {
 			many = append(many, fmt.Sprintf("branch-%02d.example.com", i))
 		}
-		response, _ := p.send(call{method: http.MethodGet, path: "/widget?sitekey=" + p.pair(account, many...).Sitekey.Sitekey})
+		response, _ := p.Send(call{Method: http.MethodGet, Path: "/widget?sitekey=" + p.Sitekey(account, many...).Sitekey.Sitekey})
 		policy := response.Header.Get("Content-Security-Policy")
 		if len(policy) > 3600 || strings.Count(policy, "http://*.branch-") != len(many) {
 			t.Errorf("the policy of %d domains has %d bytes: %s", len(many), len(policy), policy)
 		}
 
-		response, _ = p.send(call{path: "/widget"})
+		response, _ = p.Send(call{Path: "/widget"})
 		if response.StatusCode != http.StatusMethodNotAllowed || response.Header.Get("Allow") != "GET, HEAD" {
 			t.Errorf("POST: %d %v", response.StatusCode, response.Header)
 		}
@@ -229,9 +231,9 @@ func TestFrame(t *testing.T) {
 func TestFrameCalls(t *testing.T) {
 	t.Parallel()
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
-	key := p.pair(p.account("a", model.CaptchaPlanFree), "example.com")
+	key := p.Sitekey(p.Account("a", model.CaptchaPlanFree), "example.com")
 	body := m{"sitekey": key.Sitekey.Sitekey}
-	own := p.url
+	own := p.URL
 
 	for _, test := range []struct {
 		name, path, origin string
@@ -246,7 +248,7 @@ func TestFrameCalls(t *testing.T) {
 		{"a sandboxed page", "/widget" + configPath, "null", 403},
 		{"this origin at the contract's path", configPath, own, 403},
 	} {
-		response, answer := p.send(call{path: test.path, body: body, origin: test.origin, client: nextClient()})
+		response, answer := p.Send(call{Path: test.path, Body: body, Origin: test.origin, Client: planetest.NextClient()})
 		if response.StatusCode != test.status {
 			t.Errorf("%s: %d %s, want %d", test.name, response.StatusCode, answer, test.status)
 		}
@@ -257,21 +259,19 @@ func TestFrameCalls(t *testing.T) {
 		r := httptest.NewRequest(http.MethodPost, "http://other.test/widget"+path, strings.NewReader(`{"sitekey":"`+key.Sitekey.Sitekey+`"}`))
 		r.Header.Set("Origin", "http://other.test")
 		w := httptest.NewRecorder()
-		p.handler.ServeHTTP(w, r)
+		p.Handler.ServeHTTP(w, r)
 		if w.Code != http.StatusForbidden {
 			t.Errorf("%s with another host: %d %s", path, w.Code, w.Body)
 		}
 	}
 
 	// A whole token, as the frame's widget gets it.
-	challenge := p.config(key, siteOrigin)
+	challenge := p.Challenge(key, siteOrigin)
 	nonce, err := pow.Solve(challenge)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	solved := with(body, m{"challenge": challenge.Challenge, "nonce": nonce})
-	p.refusal(t, "this origin at the contract's path", call{path: verifyPath, body: solved, origin: own}, 403)
-	if response, answer := p.send(call{path: "/widget" + verifyPath, body: solved, origin: own}); response.StatusCode != http.StatusOK {
+	p.refusal(t, "this origin at the contract's path", call{Path: verifyPath, Body: solved, Origin: own}, 403)
+	if response, answer := p.Send(call{Path: "/widget" + verifyPath, Body: solved, Origin: own}); response.StatusCode != http.StatusOK {
 		t.Errorf("verify: %d %s", response.StatusCode, answer)
 	}
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world/planetest"
 )
 
 // with returns a copy of a body with changed fields; nil removes a field.
@@ -34,9 +36,7 @@ func with(body m, fields m) m {
 func mustJSON(tb testing.TB, v any) string {
 	tb.Helper()
 	text, err := json.Marshal(v)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testkit.NoError(tb, err)
 	return string(text)
 }
 
@@ -45,7 +45,7 @@ func mustJSON(tb testing.TB, v any) string {
 func (p *plane) refusal(t *testing.T, name string, c call, status int) *http.Response {
 	t.Helper()
 
-	response, body := p.send(c)
+	response, body := p.Send(c)
 	var answer struct{ Error string }
 	err := json.Unmarshal([]byte(body), &answer)
 	if response.StatusCode != status || err != nil || len(answer.Error) < 10 || !strings.HasSuffix(answer.Error, ".") {
@@ -68,22 +68,20 @@ func TestErrors(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
-		account := p.account("a", model.CaptchaPlanFree)
-		key, unbound := p.pair(account, "example.com"), p.pair(account)
-		work := p.solved(key, siteOrigin)
+		account := p.Account("a", model.CaptchaPlanFree)
+		key, unbound := p.Sitekey(account, "example.com"), p.Sitekey(account)
+		work := p.Solved(key, siteOrigin)
 
-		used := p.solved(key, siteOrigin)
-		if response, body := p.send(call{path: verifyPath, body: used, origin: siteOrigin}); response.StatusCode != 200 {
+		used := p.Solved(key, siteOrigin)
+		if response, body := p.Send(call{Path: verifyPath, Body: used, Origin: siteOrigin}); response.StatusCode != 200 {
 			t.Fatal(response.StatusCode, body)
 		}
 
 		nonce := work["nonce"].(uint64)
-		pair := m{"sitekey": key.Sitekey.Sitekey, "secret": key.secret, "token": p.token(key, siteOrigin)}
+		pair := m{"sitekey": key.Sitekey.Sitekey, "secret": key.Secret, "token": p.Token(key, siteOrigin)}
 
 		rows, err := dbtest.Count(d, "captcha_spent")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		unknown := model.NewSitekey()
 		config := m{"sitekey": key.Sitekey.Sitekey}
@@ -96,64 +94,64 @@ func TestErrors(t *testing.T) {
 			status int
 		}{
 			// 400: stale, malformed or already used challenge.
-			{"challenge used already", call{path: verifyPath, body: used, origin: siteOrigin}, 400},
-			{"challenge altered", call{path: verifyPath, body: with(work, m{"challenge": "B" + work["challenge"].(string)[1:]}), origin: siteOrigin}, 400},
-			{"challenge malformed", call{path: verifyPath, body: with(work, m{"challenge": "x"}), origin: siteOrigin}, 400},
-			{"challenge of another sitekey", call{path: verifyPath, body: with(work, m{"sitekey": unbound.Sitekey.Sitekey}), origin: siteOrigin}, 400},
-			{"no challenge", call{path: verifyPath, body: with(work, m{"challenge": nil}), origin: siteOrigin}, 400},
-			{"challenge of another type", call{path: verifyPath, body: with(work, m{"challenge": 7}), origin: siteOrigin}, 400},
-			{"wrong nonce", call{path: verifyPath, body: with(work, m{"nonce": nonce ^ 1}), origin: siteOrigin}, 400},
-			{"no nonce", call{path: verifyPath, body: with(work, m{"nonce": nil}), origin: siteOrigin}, 400},
-			{"nonce as text", call{path: verifyPath, body: with(work, m{"nonce": "1"}), origin: siteOrigin}, 400},
-			{"nonce negative", call{path: verifyPath, body: with(work, m{"nonce": -1}), origin: siteOrigin}, 400},
-			{"nonce with a fraction", call{path: verifyPath, body: with(work, m{"nonce": json.RawMessage("1.5")}), origin: siteOrigin}, 400},
-			{"nonce with an exponent", call{path: verifyPath, body: with(work, m{"nonce": json.RawMessage("1e3")}), origin: siteOrigin}, 400},
-			{"nonce too large", call{path: verifyPath, body: with(work, m{"nonce": json.RawMessage("9007199254740992")}), origin: siteOrigin}, 400},
-			{"nonce of 30 digits", call{path: verifyPath, body: with(work, m{"nonce": json.RawMessage(strings.Repeat("9", 30))}), origin: siteOrigin}, 400},
+			{"challenge used already", call{Path: verifyPath, Body: used, Origin: siteOrigin}, 400},
+			{"challenge altered", call{Path: verifyPath, Body: with(work, m{"challenge": "B" + work["challenge"].(string)[1:]}), Origin: siteOrigin}, 400},
+			{"challenge malformed", call{Path: verifyPath, Body: with(work, m{"challenge": "x"}), Origin: siteOrigin}, 400},
+			{"challenge of another sitekey", call{Path: verifyPath, Body: with(work, m{"sitekey": unbound.Sitekey.Sitekey}), Origin: siteOrigin}, 400},
+			{"no challenge", call{Path: verifyPath, Body: with(work, m{"challenge": nil}), Origin: siteOrigin}, 400},
+			{"challenge of another type", call{Path: verifyPath, Body: with(work, m{"challenge": 7}), Origin: siteOrigin}, 400},
+			{"wrong nonce", call{Path: verifyPath, Body: with(work, m{"nonce": nonce ^ 1}), Origin: siteOrigin}, 400},
+			{"no nonce", call{Path: verifyPath, Body: with(work, m{"nonce": nil}), Origin: siteOrigin}, 400},
+			{"nonce as text", call{Path: verifyPath, Body: with(work, m{"nonce": "1"}), Origin: siteOrigin}, 400},
+			{"nonce negative", call{Path: verifyPath, Body: with(work, m{"nonce": -1}), Origin: siteOrigin}, 400},
+			{"nonce with a fraction", call{Path: verifyPath, Body: with(work, m{"nonce": json.RawMessage("1.5")}), Origin: siteOrigin}, 400},
+			{"nonce with an exponent", call{Path: verifyPath, Body: with(work, m{"nonce": json.RawMessage("1e3")}), Origin: siteOrigin}, 400},
+			{"nonce too large", call{Path: verifyPath, Body: with(work, m{"nonce": json.RawMessage("9007199254740992")}), Origin: siteOrigin}, 400},
+			{"nonce of 30 digits", call{Path: verifyPath, Body: with(work, m{"nonce": json.RawMessage(strings.Repeat("9", 30))}), Origin: siteOrigin}, 400},
 			// 400: a body that cannot be read.
-			{"config, empty body", call{path: configPath, body: "", origin: siteOrigin}, 400},
-			{"config, no JSON", call{path: configPath, body: "hello", origin: siteOrigin}, 400},
-			{"config, null", call{path: configPath, body: "null", origin: siteOrigin}, 400},
-			{"config, array", call{path: configPath, body: "[]", origin: siteOrigin}, 400},
-			{"config, a key twice", call{path: configPath, body: `{"sitekey":"a","sitekey":"b"}`, origin: siteOrigin}, 400},
-			{"config, form", call{path: configPath, body: "sitekey=" + key.Sitekey.Sitekey, origin: siteOrigin}, 400},
-			{"config, 8 KB and more", call{path: configPath, body: with(config, m{"x": long}), origin: siteOrigin}, 400},
-			{"config, no sitekey", call{path: configPath, body: "{}", origin: siteOrigin}, 400},
-			{"config, sitekey in another case", call{path: configPath, body: `{"Sitekey":"` + key.Sitekey.Sitekey + `"}`, origin: siteOrigin}, 400},
-			{"config, sitekey null", call{path: configPath, body: `{"sitekey":null}`, origin: siteOrigin}, 400},
-			{"verify, no sitekey", call{path: verifyPath, body: with(work, m{"sitekey": nil}), origin: siteOrigin}, 400},
-			{"siteverify, empty body", call{path: siteverifyPath, body: ""}, 400},
-			{"siteverify, no JSON", call{path: siteverifyPath, body: "hello"}, 400},
-			{"siteverify, 8 KB and more", call{path: siteverifyPath, body: with(pair, m{"x": long})}, 400},
-			{"siteverify, no sitekey", call{path: siteverifyPath, body: with(pair, m{"sitekey": nil})}, 400},
-			{"siteverify, no secret", call{path: siteverifyPath, body: with(pair, m{"secret": nil})}, 400},
-			{"siteverify, no token", call{path: siteverifyPath, body: with(pair, m{"token": nil})}, 400},
-			{"siteverify, empty token", call{path: siteverifyPath, body: with(pair, m{"token": ""})}, 400},
-			{"siteverify, token of another type", call{path: siteverifyPath, body: with(pair, m{"token": 1})}, 400},
+			{"config, empty body", call{Path: configPath, Body: "", Origin: siteOrigin}, 400},
+			{"config, no JSON", call{Path: configPath, Body: "hello", Origin: siteOrigin}, 400},
+			{"config, null", call{Path: configPath, Body: "null", Origin: siteOrigin}, 400},
+			{"config, array", call{Path: configPath, Body: "[]", Origin: siteOrigin}, 400},
+			{"config, a key twice", call{Path: configPath, Body: `{"sitekey":"a","sitekey":"b"}`, Origin: siteOrigin}, 400},
+			{"config, form", call{Path: configPath, Body: "sitekey=" + key.Sitekey.Sitekey, Origin: siteOrigin}, 400},
+			{"config, 8 KB and more", call{Path: configPath, Body: with(config, m{"x": long}), Origin: siteOrigin}, 400},
+			{"config, no sitekey", call{Path: configPath, Body: "{}", Origin: siteOrigin}, 400},
+			{"config, sitekey in another case", call{Path: configPath, Body: `{"Sitekey":"` + key.Sitekey.Sitekey + `"}`, Origin: siteOrigin}, 400},
+			{"config, sitekey null", call{Path: configPath, Body: `{"sitekey":null}`, Origin: siteOrigin}, 400},
+			{"verify, no sitekey", call{Path: verifyPath, Body: with(work, m{"sitekey": nil}), Origin: siteOrigin}, 400},
+			{"siteverify, empty body", call{Path: siteverifyPath, Body: ""}, 400},
+			{"siteverify, no JSON", call{Path: siteverifyPath, Body: "hello"}, 400},
+			{"siteverify, 8 KB and more", call{Path: siteverifyPath, Body: with(pair, m{"x": long})}, 400},
+			{"siteverify, no sitekey", call{Path: siteverifyPath, Body: with(pair, m{"sitekey": nil})}, 400},
+			{"siteverify, no secret", call{Path: siteverifyPath, Body: with(pair, m{"secret": nil})}, 400},
+			{"siteverify, no token", call{Path: siteverifyPath, Body: with(pair, m{"token": nil})}, 400},
+			{"siteverify, empty token", call{Path: siteverifyPath, Body: with(pair, m{"token": ""})}, 400},
+			{"siteverify, token of another type", call{Path: siteverifyPath, Body: with(pair, m{"token": 1})}, 400},
 			// 401: the secret does not match the sitekey.
-			{"secret with a newline", call{path: siteverifyPath, body: with(pair, m{"secret": key.secret + "\n"})}, 401},
-			{"secret of another sitekey", call{path: siteverifyPath, body: with(pair, m{"secret": unbound.secret})}, 401},
-			{"secret with a typo", call{path: siteverifyPath, body: with(pair, m{"secret": key.secret + "x"})}, 401},
-			{"test secret", call{path: siteverifyPath, body: with(pair, m{"secret": model.TestSitekeySecret})}, 401},
-			{"secret for the test sitekey", call{path: siteverifyPath, body: with(pair, m{"sitekey": model.TestSitekey})}, 401},
-			{"the secret comes before the token", call{path: siteverifyPath, body: with(pair, m{"secret": "x", "token": "x"})}, 401},
+			{"secret with a newline", call{Path: siteverifyPath, Body: with(pair, m{"secret": key.Secret + "\n"})}, 401},
+			{"secret of another sitekey", call{Path: siteverifyPath, Body: with(pair, m{"secret": unbound.Secret})}, 401},
+			{"secret with a typo", call{Path: siteverifyPath, Body: with(pair, m{"secret": key.Secret + "x"})}, 401},
+			{"test secret", call{Path: siteverifyPath, Body: with(pair, m{"secret": model.TestSitekeySecret})}, 401},
+			{"secret for the test sitekey", call{Path: siteverifyPath, Body: with(pair, m{"sitekey": model.TestSitekey})}, 401},
+			{"the secret comes before the token", call{Path: siteverifyPath, Body: with(pair, m{"secret": "x", "token": "x"})}, 401},
 			// 403: the request's origin is not among the sitekey's domains.
-			{"config, another domain", call{path: configPath, body: config, origin: foreign}, 403},
-			{"verify, another domain", call{path: verifyPath, body: work, origin: foreign}, 403},
-			{"the domain comes before the work", call{path: verifyPath, body: with(work, m{"nonce": "x"}), origin: foreign}, 403},
+			{"config, another domain", call{Path: configPath, Body: config, Origin: foreign}, 403},
+			{"verify, another domain", call{Path: verifyPath, Body: work, Origin: foreign}, 403},
+			{"the domain comes before the work", call{Path: verifyPath, Body: with(work, m{"nonce": "x"}), Origin: foreign}, 403},
 			// 404: the sitekey does not exist.
-			{"config, unknown sitekey", call{path: configPath, body: m{"sitekey": unknown}, origin: siteOrigin}, 404},
-			{"config, sitekey with a newline", call{path: configPath, body: m{"sitekey": key.Sitekey.Sitekey[:9] + "\n" + key.Sitekey.Sitekey[9:]}, origin: siteOrigin}, 404},
-			{"config, not the form of one", call{path: configPath, body: m{"sitekey": "x"}, origin: siteOrigin}, 404},
-			{"verify, unknown sitekey", call{path: verifyPath, body: with(work, m{"sitekey": unknown}), origin: siteOrigin}, 404},
-			{"siteverify, unknown sitekey", call{path: siteverifyPath, body: with(pair, m{"sitekey": unknown})}, 404},
-			{"siteverify, a secret for a sitekey", call{path: siteverifyPath, body: with(pair, m{"sitekey": key.secret})}, 404},
-			{"the sitekey comes before the secret", call{path: siteverifyPath, body: with(pair, m{"sitekey": unknown, "secret": "x"})}, 404},
+			{"config, unknown sitekey", call{Path: configPath, Body: m{"sitekey": unknown}, Origin: siteOrigin}, 404},
+			{"config, sitekey with a newline", call{Path: configPath, Body: m{"sitekey": key.Sitekey.Sitekey[:9] + "\n" + key.Sitekey.Sitekey[9:]}, Origin: siteOrigin}, 404},
+			{"config, not the form of one", call{Path: configPath, Body: m{"sitekey": "x"}, Origin: siteOrigin}, 404},
+			{"verify, unknown sitekey", call{Path: verifyPath, Body: with(work, m{"sitekey": unknown}), Origin: siteOrigin}, 404},
+			{"siteverify, unknown sitekey", call{Path: siteverifyPath, Body: with(pair, m{"sitekey": unknown})}, 404},
+			{"siteverify, a secret for a sitekey", call{Path: siteverifyPath, Body: with(pair, m{"sitekey": key.Secret})}, 404},
+			{"the sitekey comes before the secret", call{Path: siteverifyPath, Body: with(pair, m{"sitekey": unknown, "secret": "x"})}, 404},
 			// 405
-			{"config, GET", call{method: "GET", path: configPath + "?sitekey=" + key.Sitekey.Sitekey, origin: siteOrigin}, 405},
-			{"verify, PUT", call{method: "PUT", path: verifyPath, body: work, origin: siteOrigin}, 405},
-			{"siteverify, GET", call{method: "GET", path: siteverifyPath}, 405},
-			{"siteverify, OPTIONS", call{method: "OPTIONS", path: siteverifyPath}, 405},
+			{"config, GET", call{Method: "GET", Path: configPath + "?sitekey=" + key.Sitekey.Sitekey, Origin: siteOrigin}, 405},
+			{"verify, PUT", call{Method: "PUT", Path: verifyPath, Body: work, Origin: siteOrigin}, 405},
+			{"siteverify, GET", call{Method: "GET", Path: siteverifyPath}, 405},
+			{"siteverify, OPTIONS", call{Method: "OPTIONS", Path: siteverifyPath}, 405},
 		} {
 			p.refusal(t, test.name, test.call, test.status)
 		}
@@ -161,21 +159,21 @@ func TestErrors(t *testing.T) {
 		if n, err := dbtest.Count(d, "captcha_spent"); err != nil || n != rows {
 			t.Errorf("%d rows are consumed, %v; want the %d from before", n, err, rows)
 		}
-		if u := p.usage(account).Used; u != 0 {
+		if u := p.CaptchaUsage(account).Used; u != 0 {
 			t.Errorf("%d counted, want 0", u)
 		}
 
 		// The challenges and tokens refused above are still valid.
-		if response, body := p.send(call{path: verifyPath, body: work, origin: siteOrigin}); response.StatusCode != 200 {
+		if response, body := p.Send(call{Path: verifyPath, Body: work, Origin: siteOrigin}); response.StatusCode != 200 {
 			t.Errorf("the work: %d %s", response.StatusCode, body)
 		}
-		if response, body := p.send(call{path: siteverifyPath, body: pair}); body != valid {
+		if response, body := p.Send(call{Path: siteverifyPath, Body: pair}); body != valid {
 			t.Errorf("the token: %d %s", response.StatusCode, body)
 		}
 
-		stale := p.solved(key, siteOrigin)
-		p.clock.Add(pow.Lifetime + time.Second)
-		p.refusal(t, "stale challenge", call{path: verifyPath, body: stale, origin: siteOrigin}, 400)
+		stale := p.Solved(key, siteOrigin)
+		p.Clock.Add(pow.Lifetime + time.Second)
+		p.refusal(t, "stale challenge", call{Path: verifyPath, Body: stale, Origin: siteOrigin}, 400)
 	})
 }
 
@@ -184,16 +182,16 @@ func TestNonceInAnyNotation(t *testing.T) {
 	t.Parallel()
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
 	for _, notation := range []string{"%d", "%d.0", "%d.000", "%d0e-1", "%dE+0"} {
-		work := p.solved(testPair, "")
+		work := p.Solved(planetest.TestSitekey, "")
 		number := json.RawMessage(fmt.Sprintf(notation, work["nonce"]))
-		if response, body := p.send(call{path: verifyPath, body: with(work, m{"nonce": number})}); response.StatusCode != 200 {
+		if response, body := p.Send(call{Path: verifyPath, Body: with(work, m{"nonce": number})}); response.StatusCode != 200 {
 			t.Errorf("nonce %s: %d %s", number, response.StatusCode, body)
 		}
 	}
 
-	work := p.solved(testPair, "")
+	work := p.Solved(planetest.TestSitekey, "")
 	number := json.RawMessage(strconv.FormatFloat(float64(work["nonce"].(uint64)), 'e', -1, 64))
-	if response, body := p.send(call{path: verifyPath, body: with(work, m{"nonce": number})}); response.StatusCode != 200 {
+	if response, body := p.Send(call{Path: verifyPath, Body: with(work, m{"nonce": number})}); response.StatusCode != 200 {
 		t.Errorf("nonce %s: %d %s", number, response.StatusCode, body)
 	}
 }
@@ -203,8 +201,8 @@ func TestNonceInAnyNotation(t *testing.T) {
 func TestDomainBinding(t *testing.T) {
 	t.Parallel()
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
-	account := p.account("a", model.CaptchaPlanFree)
-	bound, unbound := p.pair(account, "example.com", "shop.example"), p.pair(account)
+	account := p.Account("a", model.CaptchaPlanFree)
+	bound, unbound := p.Sitekey(account, "example.com", "shop.example"), p.Sitekey(account)
 	for _, test := range []struct {
 		name    string
 		header  http.Header
@@ -244,7 +242,7 @@ func TestDomainBinding(t *testing.T) {
 				allow = origin
 			}
 
-			for _, key := range []pair{bound, unbound} {
+			for _, key := range []sitekey{bound, unbound} {
 				want := status
 
 				if key == unbound {
@@ -252,8 +250,8 @@ func TestDomainBinding(t *testing.T) {
 				}
 
 				for _, path := range []string{configPath, verifyPath} {
-					body := p.solved(key, "https://example.com")
-					response, text := p.send(call{path: path, body: body, header: test.header, client: nextClient()})
+					body := p.Solved(key, "https://example.com")
+					response, text := p.Send(call{Path: path, Body: body, Header: test.header, Client: planetest.NextClient()})
 					if response.StatusCode != want {
 						t.Errorf("%s: %d %s, want %d", path, response.StatusCode, text, want)
 					}
@@ -266,10 +264,8 @@ func TestDomainBinding(t *testing.T) {
 
 					if path == verifyPath && want == http.StatusOK {
 						var answer struct{ Token string }
-						if err := json.Unmarshal([]byte(text), &answer); err != nil {
-							t.Fatal(err)
-						}
-						if got := p.compat(key, answer.Token); !strings.Contains(got, `"hostname":"`+test.host+`"}`) {
+						testkit.NoError(t, json.Unmarshal([]byte(text), &answer))
+						if got := p.Compat(key, answer.Token); !strings.Contains(got, `"hostname":"`+test.host+`"}`) {
 							t.Errorf("hostname in %s, want %q", got, test.host)
 						}
 					}
@@ -284,22 +280,22 @@ func TestDomainBinding(t *testing.T) {
 func TestLocalhostBinding(t *testing.T) {
 	t.Parallel()
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
-	account := p.account("a", model.CaptchaPlanFree)
-	local, other := p.pair(account, "example.com", "localhost"), p.pair(account, "example.com")
+	account := p.Account("a", model.CaptchaPlanFree)
+	local, other := p.Sitekey(account, "example.com", "localhost"), p.Sitekey(account, "example.com")
 	for origin, status := range map[string]int{
 		"http://localhost:3000": 200, "https://localhost": 200, "http://app.localhost": 200, "https://www.example.com": 200,
 		"http://127.0.0.1:3000": 403, "http://[::1]": 403, "https://notlocalhost": 403, "https://localhost.evil.example": 403, "null": 403,
 	} {
-		work := p.solved(local, "https://example.com")
+		work := p.Solved(local, "https://example.com")
 		for path, body := range map[string]any{configPath: m{"sitekey": local.Sitekey.Sitekey}, verifyPath: work} {
-			response, text := p.send(call{path: path, body: body, origin: origin, client: nextClient()})
+			response, text := p.Send(call{Path: path, Body: body, Origin: origin, Client: planetest.NextClient()})
 			if response.StatusCode != status {
 				t.Errorf("%s from %s: %d %s, want %d", path, origin, response.StatusCode, text, status)
 			}
 		}
 	}
 
-	p.refusal(t, "localhost, not named", call{path: configPath, body: m{"sitekey": other.Sitekey.Sitekey}, origin: "http://localhost"}, 403)
+	p.refusal(t, "localhost, not named", call{Path: configPath, Body: m{"sitekey": other.Sitekey.Sitekey}, Origin: "http://localhost"}, 403)
 }
 
 // TestPreflight checks the answer to the preflight of a call with a JSON content type.
@@ -309,8 +305,8 @@ func TestPreflight(t *testing.T) {
 
 	for _, path := range []string{configPath, verifyPath} {
 		for _, origin := range []string{"https://example.com", "null"} {
-			response, body := p.send(call{method: "OPTIONS", path: path, origin: origin,
-				header: http.Header{"Access-Control-Request-Method": {"POST"}, "Access-Control-Request-Headers": {"content-type"}}})
+			response, body := p.Send(call{Method: "OPTIONS", Path: path, Origin: origin,
+				Header: http.Header{"Access-Control-Request-Method": {"POST"}, "Access-Control-Request-Headers": {"content-type"}}})
 
 			h := response.Header
 			if response.StatusCode != 204 || body != "" || h.Get("Access-Control-Allow-Origin") != origin ||
@@ -328,10 +324,10 @@ func TestAnswersAreNotCached(t *testing.T) {
 	t.Parallel()
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
 	for path, body := range map[string]any{
-		configPath: m{"sitekey": model.TestSitekey}, verifyPath: p.solved(testPair, ""),
+		configPath: m{"sitekey": model.TestSitekey}, verifyPath: p.Solved(planetest.TestSitekey, ""),
 		siteverifyPath: m{"sitekey": model.TestSitekey, "secret": model.TestSitekeySecret, "token": "x"}, compatPath: "{}",
 	} {
-		response, text := p.send(call{path: path, body: body, kind: "text/plain;charset=UTF-8"})
+		response, text := p.Send(call{Path: path, Body: body, Type: "text/plain;charset=UTF-8"})
 		if response.StatusCode != 200 || response.Header.Get("Cache-Control") != "no-store" || response.Header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s: %d %s, headers %v", path, response.StatusCode, text, response.Header)
 		}
@@ -342,7 +338,7 @@ func TestAnswersAreNotCached(t *testing.T) {
 func TestChallenge(t *testing.T) {
 	t.Parallel()
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
-	response, body := p.send(call{path: configPath, body: m{"sitekey": model.TestSitekey, "unknown": []any{1, m{}}}})
+	response, body := p.Send(call{Path: configPath, Body: m{"sitekey": model.TestSitekey, "unknown": []any{1, m{}}}})
 
 	var fields map[string]any
 	if err := json.Unmarshal([]byte(body), &fields); err != nil || response.StatusCode != 200 || len(fields) != 3 {
@@ -351,7 +347,7 @@ func TestChallenge(t *testing.T) {
 
 	challenge, _ := fields["challenge"].(string)
 	salt, _ := fields["salt"].(string)
-	if len(challenge) != 214 || len(salt) != 22 || fields["difficulty"] != float64(difficulty) {
+	if len(challenge) != 214 || len(salt) != 22 || fields["difficulty"] != float64(planetest.Difficulty) {
 		t.Errorf("%s", body)
 	}
 }
@@ -362,31 +358,31 @@ func TestNoTestSitekey(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		on := newPlane(t, d)
-		off := newPlaneWith(t, d, on.clock, captcha.StoreTimeout, func(o *captcha.Options) { o.NoTestSitekey = true })
-		owned := on.pair(on.account("owner", model.CaptchaPlanFree))
-		work, token := on.solved(testPair, siteOrigin), on.token(testPair, siteOrigin)
+		off := newPlaneWith(t, d, on.Clock, captcha.StoreTimeout, func(o *captcha.Options) { o.NoTestSitekey = true })
+		owned := on.Sitekey(on.Account("owner", model.CaptchaPlanFree))
+		work, token := on.Solved(planetest.TestSitekey, siteOrigin), on.Token(planetest.TestSitekey, siteOrigin)
 
 		for _, c := range []struct {
 			name   string
 			call   call
 			status int
 		}{
-			{"config", call{path: configPath, body: m{"sitekey": model.TestSitekey}, origin: siteOrigin}, http.StatusNotFound},
-			{"verify", call{path: verifyPath, body: work, origin: siteOrigin}, http.StatusNotFound},
-			{"siteverify", call{path: siteverifyPath, body: m{"sitekey": model.TestSitekey, "secret": model.TestSitekeySecret, "token": token}}, http.StatusNotFound},
-			{"siteverify of another sitekey", call{path: siteverifyPath, body: m{"sitekey": owned.Sitekey.Sitekey, "secret": model.TestSitekeySecret, "token": token}},
+			{"config", call{Path: configPath, Body: m{"sitekey": model.TestSitekey}, Origin: siteOrigin}, http.StatusNotFound},
+			{"verify", call{Path: verifyPath, Body: work, Origin: siteOrigin}, http.StatusNotFound},
+			{"siteverify", call{Path: siteverifyPath, Body: m{"sitekey": model.TestSitekey, "secret": model.TestSitekeySecret, "token": token}}, http.StatusNotFound},
+			{"siteverify of another sitekey", call{Path: siteverifyPath, Body: m{"sitekey": owned.Sitekey.Sitekey, "secret": model.TestSitekeySecret, "token": token}},
 				http.StatusUnauthorized},
 		} {
 			off.refusal(t, c.name, c.call, c.status)
 		}
 
-		if got, want := off.compat(testPair, token), refused("invalid-input-secret"); got != want {
+		if got, want := off.Compat(planetest.TestSitekey, token), refused("invalid-input-secret"); got != want {
 			t.Errorf("compat: %s, want %s", got, want)
 		}
-		if got := off.siteverify(owned, off.token(owned, siteOrigin)); got != valid {
+		if got := off.Siteverify(owned, off.Token(owned, siteOrigin)); got != valid {
 			t.Errorf("another sitekey: %s", got)
 		}
-		if got := on.siteverify(testPair, token); got != valid {
+		if got := on.Siteverify(planetest.TestSitekey, token); got != valid {
 			t.Errorf("the test sitekey where it is on: %s", got)
 		}
 	})

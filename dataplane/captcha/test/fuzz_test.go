@@ -15,9 +15,9 @@ import (
 // with the values of a valid call.
 func fuzzPlane(f *testing.F) (p *plane, fill func(string) string) {
 	p = newPlane(f, dbtest.Open(f, dbtest.SQLiteURL(f)))
-	key := p.pair(p.account("a", model.CaptchaPlanEnterprise), "example.com")
-	token, work := p.token(key, siteOrigin), p.solved(key, siteOrigin)
-	replacer := strings.NewReplacer("SITEKEY", key.Sitekey.Sitekey, "SECRET", key.secret, "TOKEN", token,
+	key := p.Sitekey(p.Account("a", model.CaptchaPlanEnterprise), "example.com")
+	token, work := p.Token(key, siteOrigin), p.Solved(key, siteOrigin)
+	replacer := strings.NewReplacer("SITEKEY", key.Sitekey.Sitekey, "SECRET", key.Secret, "TOKEN", token,
 		"CHALLENGE", work["challenge"].(string), "NONCE", mustJSON(f, work["nonce"]))
 	return p, replacer.Replace
 }
@@ -34,7 +34,7 @@ func (p *plane) serve(method, target, kind, origin, body string) *httptest.Respo
 	}
 
 	response := httptest.NewRecorder()
-	p.handler.ServeHTTP(response, request)
+	p.Handler.ServeHTTP(response, request)
 	return response
 }
 

@@ -14,24 +14,25 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world/planetest"
 )
 
 // ask requests a challenge and returns its difficulty, or 0 with the time to wait.
-func (p *plane) ask(key pair, client string, header http.Header, body m) (difficulty uint32, retryAfter string) {
-	p.tb.Helper()
+func (p *plane) ask(key sitekey, client string, header http.Header, body m) (difficulty uint32, retryAfter string) {
+	p.TB.Helper()
 	if body == nil {
 		body = m{}
 	}
 	body["sitekey"] = key.Sitekey.Sitekey
 
-	response, text := p.send(call{path: configPath, body: body, client: client, header: header})
+	response, text := p.Send(call{Path: configPath, Body: body, Client: client, Header: header})
 	if response.StatusCode == http.StatusTooManyRequests {
 		return 0, response.Header.Get("Retry-After")
 	}
 
 	var c pow.Challenge
 	if err := json.Unmarshal([]byte(text), &c); err != nil || response.StatusCode != http.StatusOK {
-		p.tb.Fatalf("config: %d %s, %v", response.StatusCode, text, err)
+		p.TB.Fatalf("config: %d %s, %v", response.StatusCode, text, err)
 	}
 	return c.Difficulty, ""
 }
@@ -42,9 +43,9 @@ func TestPolicyActsOnEveryNode(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		first, second := newPlane(t, d), newPlane(t, d)
-		key := first.pair(first.account("a", model.CaptchaPlanFree))
+		key := first.Sitekey(first.Account("a", model.CaptchaPlanFree))
 		for _, p := range []*plane{first, second} {
-			if got, _ := p.ask(key, nextClient(), nil, nil); got != difficulty {
+			if got, _ := p.ask(key, planetest.NextClient(), nil, nil); got != planetest.Difficulty {
 				t.Errorf("without a policy: difficulty %d", got)
 			}
 		}
@@ -52,19 +53,17 @@ func TestPolicyActsOnEveryNode(t *testing.T) {
 		base, own := 1, []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")}
 		limit := model.AutomationLimit
 		_, err := sites.New(d).Sitekeys.UpdatePolicy(t.Context(), key.AccountID, key.ID, sites.PolicyUpdate{BaseMS: &base, Automation: &limit, Exempt: &own})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		for i, p := range []*plane{first, second} {
 			testkit.Await(t, fmt.Sprintf("the policy on node %d", i+1), func() bool {
-				got, _ := p.ask(key, nextClient(), nil, nil)
+				got, _ := p.ask(key, planetest.NextClient(), nil, nil)
 				return got == model.PhoneRate
 			})
 
 			waits := 0
 			for range 8 {
-				if got, wait := p.ask(key, nextClient(), http.Header{"User-Agent": {"curl/8.5.0"}}, nil); got == 0 && wait != "" {
+				if got, wait := p.ask(key, planetest.NextClient(), http.Header{"User-Agent": {"curl/8.5.0"}}, nil); got == 0 && wait != "" {
 					waits++
 				}
 			}
@@ -89,7 +88,7 @@ func TestAutomationMeetsMoreWork(t *testing.T) {
 
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
-		account := p.account("a", model.CaptchaPlanFree)
+		account := p.Account("a", model.CaptchaPlanFree)
 		strict := true
 
 		for _, test := range []struct {
@@ -112,24 +111,24 @@ func TestAutomationMeetsMoreWork(t *testing.T) {
 			{"search engine", http.Header{"User-Agent": {"Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"}, "Accept-Language": {"de"}}, nil, false, false},
 		} {
 			for _, isStrict := range []bool{false, true} {
-				key := p.pair(account)
+				key := p.Sitekey(account)
 				if isStrict {
 					if _, err := sites.New(d).Sitekeys.UpdatePolicy(t.Context(), account, key.ID, sites.PolicyUpdate{Strict: &strict}); err != nil {
 						t.Fatal(err)
 					}
 				}
 
-				want := uint32(difficulty)
+				want := uint32(planetest.Difficulty)
 				if test.automated || isStrict && test.strict {
 					want *= 4
 				}
-				if got, _ := p.ask(key, nextClient(), test.header, test.body); got != want {
+				if got, _ := p.ask(key, planetest.NextClient(), test.header, test.body); got != want {
 					t.Errorf("%s, strict %v: difficulty %d, want %d", test.name, isStrict, got, want)
 				}
 			}
 		}
 
-		if got, _ := p.ask(testPair, nextClient(), http.Header{"User-Agent": {headless}}, nil); got != difficulty {
+		if got, _ := p.ask(planetest.TestSitekey, planetest.NextClient(), http.Header{"User-Agent": {headless}}, nil); got != planetest.Difficulty {
 			t.Errorf("the test sitekey: difficulty %d", got)
 		}
 	})
@@ -141,40 +140,40 @@ func TestAttackActsOnEveryNode(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		first := newPlane(t, d)
-		second := newPlaneOn(t, d, nil, first.clock)
-		account := first.account("a", model.CaptchaPlanFree)
-		key := first.pair(account)
+		second := newPlaneOn(t, d, nil, first.Clock)
+		account := first.Account("a", model.CaptchaPlanFree)
+		key := first.Sitekey(account)
 		base := func(p *plane) (got uint32) {
-			got, _ = p.ask(key, nextClient(), nil, nil)
+			got, _ = p.ask(key, planetest.NextClient(), nil, nil)
 			return got
 		}
 
 		// Two calm windows of ten minutes.
 		for range 3 {
-			if got := base(first); got != difficulty {
+			if got := base(first); got != planetest.Difficulty {
 				t.Fatalf("calm: difficulty %d", got)
 			}
-			first.clock.Add(10 * time.Minute)
+			first.Clock.Add(10 * time.Minute)
 		}
 		for range 399 {
 			base(first)
 		}
-		if got := base(first); got != 2*difficulty {
+		if got := base(first); got != 2*planetest.Difficulty {
 			t.Errorf("the challenge number 400: difficulty %d", got)
 		}
 
-		testkit.Await(t, "the other node follows", func() bool { return base(second) == 2*difficulty })
+		testkit.Await(t, "the other node follows", func() bool { return base(second) == 2*planetest.Difficulty })
 		stored, err := sites.New(d).Sitekeys.SitekeyByID(t.Context(), account, key.ID)
-		if a := stored.Attack; err != nil || a.Level != 1 || a.Networks < 400 || a.Challenges < 400 || a.Since != model.At(first.clock.Now()) {
+		if a := stored.Attack; err != nil || a.Level != 1 || a.Networks < 400 || a.Challenges < 400 || a.Since != model.At(first.Clock.Now()) {
 			t.Errorf("stored: %+v, %v", a, err)
 		}
 
 		// It is seen on and on, and stored again after a minute, without another mail.
-		first.clock.Add(2 * time.Minute)
+		first.Clock.Add(2 * time.Minute)
 		base(first)
 		testkit.Await(t, "the attack is stored again", func() bool {
 			stored, err := sites.New(d).Sitekeys.SitekeyByID(t.Context(), account, key.ID)
-			return err == nil && stored.Attack.Seen == model.At(first.clock.Now())
+			return err == nil && stored.Attack.Seen == model.At(first.Clock.Now())
 		})
 		if n, err := dbtest.Count(d, "mails"); err != nil || n != 1 {
 			t.Errorf("%d mails, %v", n, err)
@@ -184,8 +183,8 @@ func TestAttackActsOnEveryNode(t *testing.T) {
 		for _, test := range []struct {
 			after time.Duration
 			want  uint32
-		}{{9 * time.Minute, 2 * difficulty}, {90 * time.Second, difficulty}} {
-			first.clock.Add(test.after)
+		}{{9 * time.Minute, 2 * planetest.Difficulty}, {90 * time.Second, planetest.Difficulty}} {
+			first.Clock.Add(test.after)
 			for i, p := range []*plane{first, second} {
 				if got := base(p); got != test.want {
 					t.Errorf("%v later on node %d: difficulty %d, want %d", test.after, i+1, got, test.want)

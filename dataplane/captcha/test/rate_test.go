@@ -12,6 +12,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world/planetest"
 	"github.com/tallygate/tallygate/web"
 )
 
@@ -20,19 +21,19 @@ import (
 func TestTooManyChallenges(t *testing.T) {
 	t.Parallel()
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
-	config := call{path: configPath, body: m{"sitekey": model.TestSitekey}, origin: siteOrigin}
+	config := call{Path: configPath, Body: m{"sitekey": model.TestSitekey}, Origin: siteOrigin}
 
 	var last pow.Challenge
 	for i := range 300 {
 		// The first hop may be forged by the client.
-		config.client = "1.2.3.4, 198.51.100." + string(mustJSON(t, 1+i%200))
-		response, body := p.send(config)
+		config.Client = "1.2.3.4, 198.51.100." + string(mustJSON(t, 1+i%200))
+		response, body := p.Send(config)
 		if err := json.Unmarshal([]byte(body), &last); err != nil || response.StatusCode != http.StatusOK {
 			t.Fatalf("challenge %d: %d %s", i, response.StatusCode, body)
 		}
 	}
 
-	if last.Difficulty < 30*difficulty {
+	if last.Difficulty < 30*planetest.Difficulty {
 		t.Errorf("difficulty %d after 300 challenges", last.Difficulty)
 	}
 
@@ -41,8 +42,8 @@ func TestTooManyChallenges(t *testing.T) {
 		t.Errorf("headers %v", response.Header)
 	}
 
-	config.client = "203.0.113.77"
-	if response, body := p.send(config); response.StatusCode != http.StatusOK {
+	config.Client = "203.0.113.77"
+	if response, body := p.Send(config); response.StatusCode != http.StatusOK {
 		t.Errorf("another network: %d %s", response.StatusCode, body)
 	}
 }
@@ -55,7 +56,7 @@ func TestSolvedWorkCountsLess(t *testing.T) {
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
 	const office, other = "203.0.113.1", "198.51.100.1"
 	ask := func(client string) (c pow.Challenge) {
-		response, body := p.send(call{path: configPath, body: m{"sitekey": model.TestSitekey}, client: client})
+		response, body := p.Send(call{Path: configPath, Body: m{"sitekey": model.TestSitekey}, Client: client})
 		if err := json.Unmarshal([]byte(body), &c); err != nil || response.StatusCode != http.StatusOK {
 			t.Fatalf("%d %s", response.StatusCode, body)
 		}
@@ -64,12 +65,10 @@ func TestSolvedWorkCountsLess(t *testing.T) {
 
 	answer := func(client string, c pow.Challenge, change uint64, status int) {
 		nonce, err := pow.Solve(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		body := m{"sitekey": model.TestSitekey, "challenge": c.Challenge, "nonce": nonce ^ change}
-		if response, text := p.send(call{path: verifyPath, body: body, client: client}); response.StatusCode != status {
+		if response, text := p.Send(call{Path: verifyPath, Body: body, Client: client}); response.StatusCode != status {
 			t.Fatalf("%d %s, want %d", response.StatusCode, text, status)
 		}
 	}
@@ -83,8 +82,8 @@ func TestSolvedWorkCountsLess(t *testing.T) {
 		answer(office, c, 1, http.StatusBadRequest)
 	}
 
-	if got := ask(office).Difficulty; got != 4*difficulty {
-		t.Errorf("32 challenges, all refused: difficulty %d, want %d", got, 4*difficulty)
+	if got := ask(office).Difficulty; got != 4*planetest.Difficulty {
+		t.Errorf("32 challenges, all refused: difficulty %d, want %d", got, 4*planetest.Difficulty)
 	}
 
 	for range 40 {
@@ -98,11 +97,11 @@ func TestSolvedWorkCountsLess(t *testing.T) {
 		answer(other, challenges[0], 0, http.StatusBadRequest)
 	}
 
-	if got := ask(office).Difficulty; got != 4*difficulty {
-		t.Errorf("one of 33 answered, 40 times: difficulty %d, want %d", got, 4*difficulty)
+	if got := ask(office).Difficulty; got != 4*planetest.Difficulty {
+		t.Errorf("one of 33 answered, 40 times: difficulty %d, want %d", got, 4*planetest.Difficulty)
 	}
-	if got := ask(other).Difficulty; got != 4*difficulty {
-		t.Errorf("41 challenges of the other network: difficulty %d, want %d", got, 4*difficulty)
+	if got := ask(other).Difficulty; got != 4*planetest.Difficulty {
+		t.Errorf("41 challenges of the other network: difficulty %d, want %d", got, 4*planetest.Difficulty)
 	}
 
 	for _, c := range challenges[1:] {
@@ -110,19 +109,19 @@ func TestSolvedWorkCountsLess(t *testing.T) {
 	}
 
 	// 31 solved challenges count 7.75, and 3 more are not solved.
-	if got := ask(office).Difficulty; got != difficulty {
-		t.Errorf("31 of 34 answered: difficulty %d, want %d", got, difficulty)
+	if got := ask(office).Difficulty; got != planetest.Difficulty {
+		t.Errorf("31 of 34 answered: difficulty %d, want %d", got, planetest.Difficulty)
 	}
 
 	// 31 renewals count for one challenge.
-	p.clock.Add(4 * time.Minute)
+	p.Clock.Add(4 * time.Minute)
 
 	for range 31 {
 		answer(office, ask(office), 0, http.StatusOK)
 	}
 
-	if got := ask(office).Difficulty; got > 3*difficulty/2 {
-		t.Errorf("after 31 renewals: difficulty %d, want at most %d", got, 3*difficulty/2)
+	if got := ask(office).Difficulty; got > 3*planetest.Difficulty/2 {
+		t.Errorf("after 31 renewals: difficulty %d, want at most %d", got, 3*planetest.Difficulty/2)
 	}
 }
 
@@ -142,10 +141,10 @@ func TestBaseDifficultyOfSharedAddresses(t *testing.T) {
 				o.ClientAddr, o.IsShared = clients.Addr, clients.Shared
 			})
 			for i := range 400 {
-				response, body := p.send(call{path: configPath, body: m{"sitekey": model.TestSitekey}, origin: siteOrigin, client: "10.0.0.5"})
+				response, body := p.Send(call{Path: configPath, Body: m{"sitekey": model.TestSitekey}, Origin: siteOrigin, Client: "10.0.0.5"})
 				var c pow.Challenge
-				if err := json.Unmarshal([]byte(body), &c); err != nil || response.StatusCode != http.StatusOK || c.Difficulty != difficulty {
-					t.Fatalf("challenge %d: %d %s, want one of difficulty %d", i+1, response.StatusCode, body, difficulty)
+				if err := json.Unmarshal([]byte(body), &c); err != nil || response.StatusCode != http.StatusOK || c.Difficulty != planetest.Difficulty {
+					t.Fatalf("challenge %d: %d %s, want one of difficulty %d", i+1, response.StatusCode, body, planetest.Difficulty)
 				}
 			}
 		})

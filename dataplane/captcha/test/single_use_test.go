@@ -20,6 +20,7 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world/planetest"
 )
 
 // atOnce sends the same call n times at once, in turn to each plane, and counts the answers.
@@ -33,7 +34,7 @@ func atOnce(t *testing.T, n int, planes []*plane, c call) map[string]int {
 	for i := range n {
 		wg.Go(func() {
 			<-begin
-			response, body, err := planes[i%len(planes)].try(c)
+			response, body, err := planes[i%len(planes)].Try(c)
 			if err != nil {
 				t.Error(err)
 				return
@@ -42,7 +43,7 @@ func atOnce(t *testing.T, n int, planes []*plane, c call) map[string]int {
 			answers[i] = body
 
 			// Tokens differ from each other.
-			if c.path == verifyPath {
+			if c.Path == verifyPath {
 				answers[i] = http.StatusText(response.StatusCode)
 			}
 		})
@@ -74,24 +75,24 @@ func parallelRedemption(t *testing.T, rounds int, planes ...*plane) {
 
 	const n = 100
 	p := planes[0]
-	account := p.account("a", model.CaptchaPlanFree)
-	key := p.pair(account)
+	account := p.Account("a", model.CaptchaPlanFree)
+	key := p.Sitekey(account)
 	for round := range rounds {
-		token := p.token(key, siteOrigin)
-		body := m{"sitekey": key.Sitekey.Sitekey, "secret": key.secret, "token": token}
-		exactlyOne(t, "siteverify", atOnce(t, n, planes, call{path: siteverifyPath, body: body}), n, valid, invalid)
+		token := p.Token(key, siteOrigin)
+		body := m{"sitekey": key.Sitekey.Sitekey, "secret": key.Secret, "token": token}
+		exactlyOne(t, "siteverify", atOnce(t, n, planes, call{Path: siteverifyPath, Body: body}), n, valid, invalid)
 
-		token = p.token(key, siteOrigin)
-		form := call{path: compatPath, kind: formType, body: "secret=" + key.secret + "&response=" + token}
+		token = p.Token(key, siteOrigin)
+		form := call{Path: compatPath, Type: formType, Body: "secret=" + key.Secret + "&response=" + token}
 		exactlyOne(t, "compat", atOnce(t, n, planes, form), n, success(noon), refused("timeout-or-duplicate"))
 
-		work := call{path: verifyPath, body: p.solved(key, siteOrigin), origin: siteOrigin}
+		work := call{Path: verifyPath, Body: p.Solved(key, siteOrigin), Origin: siteOrigin}
 		exactlyOne(t, "verify", atOnce(t, n, planes, work), n, "OK", "Bad Request")
 
-		body = m{"sitekey": model.TestSitekey, "secret": model.TestSitekeySecret, "token": p.token(testPair, "")}
-		exactlyOne(t, "test token", atOnce(t, n, planes, call{path: siteverifyPath, body: body}), n, valid, invalid)
+		body = m{"sitekey": model.TestSitekey, "secret": model.TestSitekeySecret, "token": p.Token(planetest.TestSitekey, "")}
+		exactlyOne(t, "test token", atOnce(t, n, planes, call{Path: siteverifyPath, Body: body}), n, valid, invalid)
 
-		if used := p.usage(account).Used; used != int64(2*(round+1)) {
+		if used := p.CaptchaUsage(account).Used; used != int64(2*(round+1)) {
 			t.Errorf("%d counted after round %d, want %d", used, round, 2*(round+1))
 		}
 	}
@@ -135,22 +136,18 @@ func TestQuotaIsExact(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		planes := twoPlanes(t, databaseURL)
 		p := planes[0]
-		account := p.account("a", model.CaptchaPlanFree)
-		keys := []pair{p.pair(account), p.pair(account)}
+		account := p.Account("a", model.CaptchaPlanFree)
+		keys := []sitekey{p.Sitekey(account), p.Sitekey(account)}
 		const left, inQuota, n = 60, 20, 100 // left until the reserve is used up, of which inQuota are in the quota
 		p.setUsage(account, 11_000-left)
 
-		if err := dbtest.Exec(p.db, "UPDATE captcha_usage SET used = ?, reserve_from = 0", 11_000-left); err != nil {
-			t.Fatal(err)
-		}
-		if err := dbtest.Exec(p.db, "UPDATE captcha_usage SET used = ?", 10_000-inQuota); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(p.DB, "UPDATE captcha_usage SET used = ?, reserve_from = 0", 11_000-left))
+		testkit.NoError(t, dbtest.Exec(p.DB, "UPDATE captcha_usage SET used = ?", 10_000-inQuota))
 
 		calls := make([]call, n)
 		for i := range calls {
 			key := keys[i%2]
-			calls[i] = call{path: siteverifyPath, body: m{"sitekey": key.Sitekey.Sitekey, "secret": key.secret, "token": p.token(key, siteOrigin)}}
+			calls[i] = call{Path: siteverifyPath, Body: m{"sitekey": key.Sitekey.Sitekey, "secret": key.Secret, "token": p.Token(key, siteOrigin)}}
 		}
 
 		counts := make(map[string]int)
@@ -159,7 +156,7 @@ func TestQuotaIsExact(t *testing.T) {
 			var wg sync.WaitGroup
 			for i, c := range calls {
 				wg.Go(func() {
-					_, body, err := planes[i/2%2].try(c)
+					_, body, err := planes[i/2%2].Try(c)
 					if err != nil {
 						t.Error(err)
 					}
@@ -186,13 +183,11 @@ func TestQuotaIsExact(t *testing.T) {
 		}
 
 		// The rest of the reserve.
-		if err := dbtest.Exec(p.db, "UPDATE captcha_usage SET used = ?", 11_000-left); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(p.DB, "UPDATE captcha_usage SET used = ?", 11_000-left))
 
 		for i := range calls {
 			key := keys[i%2]
-			calls[i].body = m{"sitekey": key.Sitekey.Sitekey, "secret": key.secret, "token": p.token(key, siteOrigin)}
+			calls[i].Body = m{"sitekey": key.Sitekey.Sitekey, "secret": key.Secret, "token": p.Token(key, siteOrigin)}
 		}
 
 		clear(counts)
@@ -201,7 +196,7 @@ func TestQuotaIsExact(t *testing.T) {
 		if counts[fromReserve] != left || counts[exceeded] != n-left {
 			t.Errorf("%v, want %d from the reserve and %d over it", counts, left, n-left)
 		}
-		if used := p.usage(account).Used; used != 11_000 {
+		if used := p.CaptchaUsage(account).Used; used != 11_000 {
 			t.Errorf("%d counted, want 11000", used)
 		}
 
@@ -212,7 +207,7 @@ func TestQuotaIsExact(t *testing.T) {
 		if counts[valid] != n-left || counts[invalid] != left {
 			t.Errorf("after an upgrade %v, want the %d that were not consumed", counts, n-left)
 		}
-		if notices, err := dbtest.Count(p.db, "quota_notices"); err != nil || notices == 0 || notices > 2 {
+		if notices, err := dbtest.Count(p.DB, "quota_notices"); err != nil || notices == 0 || notices > 2 {
 			t.Errorf("%d notices, %v", notices, err)
 		}
 	})
@@ -251,11 +246,11 @@ func TestKillBetweenClaimAndAnswer(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		store := &dyingStore{ClaimStore: ingest.NewClaimStore(dbtest.SitesCell(t, d))}
 		p := newPlaneOn(t, d, store, testkit.NewClock(noon))
-		account := p.account("a", model.CaptchaPlanFree)
-		key := p.pair(account)
-		work := call{path: verifyPath, body: p.solved(key, siteOrigin), origin: siteOrigin}
-		native := call{path: siteverifyPath, body: m{"sitekey": key.Sitekey.Sitekey, "secret": key.secret, "token": p.token(key, siteOrigin)}}
-		form := call{path: compatPath, body: m{"secret": key.secret, "response": p.token(key, siteOrigin)}}
+		account := p.Account("a", model.CaptchaPlanFree)
+		key := p.Sitekey(account)
+		work := call{Path: verifyPath, Body: p.Solved(key, siteOrigin), Origin: siteOrigin}
+		native := call{Path: siteverifyPath, Body: m{"sitekey": key.Sitekey.Sitekey, "secret": key.Secret, "token": p.Token(key, siteOrigin)}}
+		form := call{Path: compatPath, Body: m{"secret": key.Secret, "response": p.Token(key, siteOrigin)}}
 
 		store.set(true)
 		p.refusal(t, "verify", work, http.StatusServiceUnavailable)
@@ -264,13 +259,13 @@ func TestKillBetweenClaimAndAnswer(t *testing.T) {
 		store.set(false)
 		p.refusal(t, "verify, tried again", work, http.StatusBadRequest)
 
-		if _, body := p.send(native); body != invalid {
+		if _, body := p.Send(native); body != invalid {
 			t.Errorf("siteverify, tried again: %s", body)
 		}
 
 		check(t, "compat, tried again", p.compatCall(t, form), refused("timeout-or-duplicate"))
 
-		if used := p.usage(account).Used; used != 2 {
+		if used := p.CaptchaUsage(account).Used; used != 2 {
 			t.Errorf("%d counted, want 2", used)
 		}
 	})
@@ -296,18 +291,18 @@ func (s *awayStore) Update(ctx context.Context, _ ingest.ClaimKeys, _ func(*inge
 }
 
 // failsClosed checks that no answer is a success while the database is unavailable.
-func failsClosed(t *testing.T, p *plane, key pair, work m, token string) {
+func failsClosed(t *testing.T, p *plane, key sitekey, work m, token string) {
 	t.Helper()
 	for name, c := range map[string]call{
-		"verify":     {path: verifyPath, body: work, origin: siteOrigin},
-		"siteverify": {path: siteverifyPath, body: m{"sitekey": key.Sitekey.Sitekey, "secret": key.secret, "token": token}},
+		"verify":     {Path: verifyPath, Body: work, Origin: siteOrigin},
+		"siteverify": {Path: siteverifyPath, Body: m{"sitekey": key.Sitekey.Sitekey, "secret": key.Secret, "token": token}},
 	} {
 		if response := p.refusal(t, name, c, http.StatusServiceUnavailable); response.Header.Get("Retry-After") == "" {
 			t.Errorf("%s: no Retry-After", name)
 		}
 	}
 
-	check(t, "compat", p.compat(key, token), refused("internal-error"))
+	check(t, "compat", p.Compat(key, token), refused("internal-error"))
 }
 
 // TestFailClosed checks that there is no token and no success without the database, in bounded
@@ -318,13 +313,13 @@ func TestFailClosed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := dbtest.Open(t, dbtest.SQLiteURL(t))
 			well := newPlane(t, d)
-			key := well.pair(well.account("a", model.CaptchaPlanFree))
+			key := well.Sitekey(well.Account("a", model.CaptchaPlanFree))
 			store.ClaimStore = ingest.NewClaimStore(dbtest.SitesCell(t, d))
-			p := newPlaneWithin(t, d, store, well.clock, 100*time.Millisecond)
-			p.http.Timeout = hang
-			work, token := well.solved(key, siteOrigin), well.token(key, siteOrigin)
+			p := newPlaneWithin(t, d, store, well.Clock, 100*time.Millisecond)
+			p.HTTP.Timeout = hang
+			work, token := well.Solved(key, siteOrigin), well.Token(key, siteOrigin)
 			failsClosed(t, p, key, work, token)
-			check(t, "afterwards", well.siteverify(key, token), valid)
+			check(t, "afterwards", well.Siteverify(key, token), valid)
 		})
 	}
 
@@ -332,25 +327,21 @@ func TestFailClosed(t *testing.T) {
 	t.Run("closed database", func(t *testing.T) {
 		dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 			d, err := db.Open(databaseURL)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 
 			p := newPlane(t, d)
-			key := p.pair(p.account("a", model.CaptchaPlanFree))
-			work, token := p.solved(key, siteOrigin), p.token(key, siteOrigin)
-			p.stop()
+			key := p.Sitekey(p.Account("a", model.CaptchaPlanFree))
+			work, token := p.Solved(key, siteOrigin), p.Token(key, siteOrigin)
+			p.Stop()
 
-			if err := d.Close(); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, d.Close())
 
 			failsClosed(t, p, key, work, token)
 
 			// The cache entries have expired.
-			p.clock.Add(time.Hour)
+			p.Clock.Add(time.Hour)
 			failsClosed(t, p, key, work, token)
-			p.refusal(t, "config", call{path: configPath, body: m{"sitekey": key.Sitekey.Sitekey}}, http.StatusServiceUnavailable)
+			p.refusal(t, "config", call{Path: configPath, Body: m{"sitekey": key.Sitekey.Sitekey}}, http.StatusServiceUnavailable)
 		})
 	})
 }
@@ -379,19 +370,19 @@ func TestRefusedIsNotConsumed(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		well := newPlane(t, d)
-		account := well.account("a", model.CaptchaPlanFree)
-		key := well.pair(account)
+		account := well.Account("a", model.CaptchaPlanFree)
+		key := well.Sitekey(account)
 		store := &stuckStore{ClaimStore: ingest.NewClaimStore(dbtest.SitesCell(t, d)), taken: make(chan struct{}, 9), release: make(chan struct{})}
-		p := newPlaneWithin(t, d, store, well.clock, time.Second)
-		p.http.Timeout = hang
-		tokens := []string{well.token(key, siteOrigin), well.token(key, siteOrigin)}
+		p := newPlaneWithin(t, d, store, well.Clock, time.Second)
+		p.HTTP.Timeout = hang
+		tokens := []string{well.Token(key, siteOrigin), well.Token(key, siteOrigin)}
 
 		// The sitekey is cached now.
-		check(t, "before", p.siteverify(key, "x"), invalid)
+		check(t, "before", p.Siteverify(key, "x"), invalid)
 		var wg sync.WaitGroup
 		refused := func(token string) {
 			wg.Go(func() {
-				response, body, err := p.try(call{path: siteverifyPath, body: m{"sitekey": key.Sitekey.Sitekey, "secret": key.secret, "token": token}})
+				response, body, err := p.Try(call{Path: siteverifyPath, Body: m{"sitekey": key.Sitekey.Sitekey, "secret": key.Secret, "token": token}})
 				if err != nil || response.StatusCode != http.StatusServiceUnavailable {
 					t.Errorf("while a commit is slow: %s, %v; want 503", body, err)
 				}
@@ -405,15 +396,15 @@ func TestRefusedIsNotConsumed(t *testing.T) {
 		close(store.release)
 
 		// Its writer has ended, so that no commit can follow.
-		p.stop()
+		p.Stop()
 
-		if used := well.usage(account).Used; used != 0 {
+		if used := well.CaptchaUsage(account).Used; used != 0 {
 			t.Errorf("%d counted, want nothing", used)
 		}
 
-		check(t, "the second", well.siteverify(key, tokens[1]), valid)
+		check(t, "the second", well.Siteverify(key, tokens[1]), valid)
 
-		if used := well.usage(account).Used; used != 1 {
+		if used := well.CaptchaUsage(account).Used; used != 1 {
 			t.Errorf("%d counted, want 1", used)
 		}
 	})
@@ -442,18 +433,18 @@ func TestPanicIsTemporary(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		well := newPlane(t, d)
-		good, bad := well.pair(well.account("a", model.CaptchaPlanFree)), well.pair(well.account("b", model.CaptchaPlanFree))
-		p := newPlaneOn(t, d, &panickyStore{ClaimStore: ingest.NewClaimStore(dbtest.SitesCell(t, d)), account: bad.AccountID}, well.clock)
-		token := well.token(bad, siteOrigin)
-		c := call{path: siteverifyPath, body: m{"sitekey": bad.Sitekey.Sitekey, "secret": bad.secret, "token": token}}
+		good, bad := well.Sitekey(well.Account("a", model.CaptchaPlanFree)), well.Sitekey(well.Account("b", model.CaptchaPlanFree))
+		p := newPlaneOn(t, d, &panickyStore{ClaimStore: ingest.NewClaimStore(dbtest.SitesCell(t, d)), account: bad.AccountID}, well.Clock)
+		token := well.Token(bad, siteOrigin)
+		c := call{Path: siteverifyPath, Body: m{"sitekey": bad.Sitekey.Sitekey, "secret": bad.Secret, "token": token}}
 		for range 2 {
 			p.refusal(t, "panic", c, http.StatusServiceUnavailable)
-			check(t, "another account", p.siteverify(good, p.token(good, siteOrigin)), valid)
+			check(t, "another account", p.Siteverify(good, p.Token(good, siteOrigin)), valid)
 		}
 
-		check(t, "afterwards", well.siteverify(bad, token), valid)
+		check(t, "afterwards", well.Siteverify(bad, token), valid)
 
-		if used := well.usage(bad.AccountID).Used; used != 1 {
+		if used := well.CaptchaUsage(bad.AccountID).Used; used != 1 {
 			t.Errorf("%d counted, want 1", used)
 		}
 	})
@@ -474,33 +465,29 @@ func TestRotatedSecretIsRefused(t *testing.T) {
 		}
 
 		p := newPlane(t, serving)
-		account := p.account("a", model.CaptchaPlanFree)
-		key := p.pair(account)
-		testkit.Await(t, "the sitekey", func() bool { return p.compat(key, "x") == refused("invalid-input-response") })
+		account := p.Account("a", model.CaptchaPlanFree)
+		key := p.Sitekey(account)
+		testkit.Await(t, "the sitekey", func() bool { return p.Compat(key, "x") == refused("invalid-input-response") })
 		_, secret, err := sites.New(changing).Sitekeys.RotateSitekeySecret(t.Context(), account, key.ID, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
-		testkit.Await(t, "the new secret", func() bool { return p.compat(key, "x") == refused("invalid-input-secret") })
-		p.refusal(t, "old secret", call{path: siteverifyPath, body: m{"sitekey": key.Sitekey.Sitekey, "secret": key.secret, "token": "x"}}, 401)
-		key.secret = secret
-		check(t, "new secret", p.siteverify(key, p.token(key, siteOrigin)), valid)
+		testkit.Await(t, "the new secret", func() bool { return p.Compat(key, "x") == refused("invalid-input-secret") })
+		p.refusal(t, "old secret", call{Path: siteverifyPath, Body: m{"sitekey": key.Sitekey.Sitekey, "secret": key.Secret, "token": "x"}}, 401)
+		key.Secret = secret
+		check(t, "new secret", p.Siteverify(key, p.Token(key, siteOrigin)), valid)
 
-		config := call{path: configPath, body: m{"sitekey": key.Sitekey.Sitekey}, origin: siteOrigin}
+		config := call{Path: configPath, Body: m{"sitekey": key.Sitekey.Sitekey}, Origin: siteOrigin}
 		domains := []string{"example.org"}
 		if _, err := sites.New(changing).Sitekeys.UpdateSitekey(t.Context(), account, key.ID, sites.SitekeyUpdate{Domains: &domains}); err != nil {
 			t.Fatal(err)
 		}
 
-		testkit.Await(t, "the binding", func() bool { response, _ := p.send(config); return response.StatusCode == http.StatusForbidden })
+		testkit.Await(t, "the binding", func() bool { response, _ := p.Send(config); return response.StatusCode == http.StatusForbidden })
 
-		if err := sites.New(changing).Sitekeys.DeleteSitekey(t.Context(), account, key.ID); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, sites.New(changing).Sitekeys.DeleteSitekey(t.Context(), account, key.ID))
 
-		testkit.Await(t, "the removal", func() bool { response, _ := p.send(config); return response.StatusCode == http.StatusNotFound })
-		check(t, "secret of a removed sitekey", p.compat(key, "x"), refused("invalid-input-secret"))
+		testkit.Await(t, "the removal", func() bool { response, _ := p.Send(config); return response.StatusCode == http.StatusNotFound })
+		check(t, "secret of a removed sitekey", p.Compat(key, "x"), refused("invalid-input-secret"))
 	})
 }
 
@@ -513,15 +500,15 @@ func TestOldSitekeySecret(t *testing.T) {
 
 		// Another process serves. On SQLite it reads the changes from their table.
 		p := newPlane(t, dbtest.Open(t, databaseURL))
-		account := p.account("a", model.CaptchaPlanFree)
-		key := p.pair(account)
+		account := p.Account("a", model.CaptchaPlanFree)
+		key := p.Sitekey(account)
 
 		// accepted returns how many of the two endpoints accept a secret.
 		accepted := func(secret string) (endpoints int) {
 			t.Helper()
 
-			response, body := p.send(call{path: siteverifyPath,
-				body: m{"sitekey": key.Sitekey.Sitekey, "secret": secret, "token": "x"}})
+			response, body := p.Send(call{Path: siteverifyPath,
+				Body: m{"sitekey": key.Sitekey.Sitekey, "secret": secret, "token": "x"}})
 			switch response.StatusCode {
 			case http.StatusOK:
 				endpoints++
@@ -531,8 +518,8 @@ func TestOldSitekeySecret(t *testing.T) {
 			}
 
 			asked := key
-			asked.secret = secret
-			if p.compat(asked, "x") == refused("invalid-input-response") {
+			asked.Secret = secret
+			if p.Compat(asked, "x") == refused("invalid-input-response") {
 				endpoints++
 			}
 
@@ -548,28 +535,26 @@ func TestOldSitekeySecret(t *testing.T) {
 
 		rotate := func(keep time.Duration) string {
 			t.Helper()
-			_, secret, err := sites.New(changing).Sitekeys.RotateSitekeySecret(t.Context(), account, key.ID, model.At(p.clock.Now().Add(keep)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			_, secret, err := sites.New(changing).Sitekeys.RotateSitekeySecret(t.Context(), account, key.ID, model.At(p.Clock.Now().Add(keep)))
+			testkit.NoError(t, err)
 			return secret
 		}
 
-		await("the first secret", accepts, key.secret)
+		await("the first secret", accepts, key.Secret)
 		second := rotate(24 * time.Hour)
 		await("the second secret", accepts, second)
-		if !accepts(key.secret) {
+		if !accepts(key.Secret) {
 			t.Error("the old secret is refused")
 		}
 
-		check(t, "a token, with the old secret", p.siteverify(key, p.token(key, siteOrigin)), valid)
+		check(t, "a token, with the old secret", p.Siteverify(key, p.Token(key, siteOrigin)), valid)
 
-		p.clock.Set(noon.Add(24*time.Hour - time.Microsecond))
-		if !accepts(key.secret) || !accepts(second) {
+		p.Clock.Set(noon.Add(24*time.Hour - time.Microsecond))
+		if !accepts(key.Secret) || !accepts(second) {
 			t.Error("just before the end, one of the secrets is refused")
 		}
-		p.clock.Set(noon.Add(24 * time.Hour))
-		if !refuses(key.secret) || !accepts(second) {
+		p.Clock.Set(noon.Add(24 * time.Hour))
+		if !refuses(key.Secret) || !accepts(second) {
 			t.Error("at the end, the old secret is accepted or the new one refused")
 		}
 
@@ -597,19 +582,17 @@ func TestAccountDeleted(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
-		account := p.account("a", model.CaptchaPlanFree)
-		key := p.pair(account)
-		token := p.token(key, siteOrigin)
+		account := p.Account("a", model.CaptchaPlanFree)
+		key := p.Sitekey(account)
+		token := p.Token(key, siteOrigin)
 
 		// The secret is cached now.
-		check(t, "before", p.compat(key, "x"), refused("invalid-input-response"))
+		check(t, "before", p.Compat(key, "x"), refused("invalid-input-response"))
 
-		if err := dbtest.Exec(d, "DELETE FROM accounts WHERE id = ?", account); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, dbtest.Exec(d, "DELETE FROM accounts WHERE id = ?", account))
 
-		p.refusal(t, "siteverify", call{path: siteverifyPath, body: m{"sitekey": key.Sitekey.Sitekey, "secret": key.secret, "token": token}}, 404)
-		check(t, "compat", p.compat(key, token), refused("invalid-input-secret"))
+		p.refusal(t, "siteverify", call{Path: siteverifyPath, Body: m{"sitekey": key.Sitekey.Sitekey, "secret": key.Secret, "token": token}}, 404)
+		check(t, "compat", p.Compat(key, token), refused("invalid-input-secret"))
 	})
 }
 
@@ -621,16 +604,16 @@ func TestDisconnectCancelsTheClaim(t *testing.T) {
 	entered, release := make(chan struct{}), make(chan struct{})
 	store := &gateStore{ClaimStore: ingest.NewClaimStore(dbtest.SitesCell(t, d)), entered: entered, release: release}
 	p := newPlaneOn(t, d, store, testkit.NewClock(noon))
-	key := p.pair(p.account("a", model.CaptchaPlanFree))
-	token := p.token(key, siteOrigin)
-	first, second := p.token(testPair, ""), mustJSON(t, m{"sitekey": key.Sitekey.Sitekey, "secret": key.secret, "token": token})
+	key := p.Sitekey(p.Account("a", model.CaptchaPlanFree))
+	token := p.Token(key, siteOrigin)
+	first, second := p.Token(planetest.TestSitekey, ""), mustJSON(t, m{"sitekey": key.Sitekey.Sitekey, "secret": key.Secret, "token": token})
 	store.mu.Lock()
 	store.closed = true
 	store.mu.Unlock()
 
 	done := make(chan string)
 	go func() {
-		_, body, _ := p.try(call{path: siteverifyPath, body: m{"sitekey": model.TestSitekey, "secret": model.TestSitekeySecret, "token": first}})
+		_, body, _ := p.Try(call{Path: siteverifyPath, Body: m{"sitekey": model.TestSitekey, "secret": model.TestSitekeySecret, "token": first}})
 		done <- body
 	}()
 
@@ -638,13 +621,11 @@ func TestDisconnectCancelsTheClaim(t *testing.T) {
 	<-entered
 	ctx, leave := context.WithCancel(t.Context())
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, siteverifyPath, strings.NewReader(second))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	cancelled := make(chan struct{})
 	go func() {
-		p.handler.ServeHTTP(&discardWriter{header: http.Header{}}, request)
+		p.Handler.ServeHTTP(&discardWriter{header: http.Header{}}, request)
 		close(cancelled)
 	}()
 
@@ -652,7 +633,7 @@ func TestDisconnectCancelsTheClaim(t *testing.T) {
 	<-cancelled
 	close(release)
 	check(t, "the first", <-done, valid)
-	check(t, "the one that left", p.siteverify(key, token), valid)
+	check(t, "the one that left", p.Siteverify(key, token), valid)
 }
 
 // gateStore blocks one batch until it is released.
@@ -694,10 +675,10 @@ func TestOneDeadlineForAllWaits(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
 		well := newPlane(t, d)
-		key := well.pair(well.account("a", model.CaptchaPlanFree))
-		work, token := well.solved(key, siteOrigin), well.token(key, siteOrigin)
-		p := newPlaneWithin(t, d, ingest.NewClaimStore(dbtest.SitesCell(t, d)), well.clock, 500*time.Millisecond)
-		p.http.Timeout = hang
+		key := well.Sitekey(well.Account("a", model.CaptchaPlanFree))
+		work, token := well.Solved(key, siteOrigin), well.Token(key, siteOrigin)
+		p := newPlaneWithin(t, d, ingest.NewClaimStore(dbtest.SitesCell(t, d)), well.Clock, 500*time.Millisecond)
+		p.HTTP.Timeout = hang
 
 		ctx, release := context.WithCancel(context.Background())
 		var holder sync.WaitGroup
@@ -729,16 +710,14 @@ func TestTokensShowNoRowNumbers(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
-		var key pair
+		var key sitekey
 		for range 3 {
-			key = p.pair(p.account(rand.Text(), model.CaptchaPlanFree))
+			key = p.Sitekey(p.Account(rand.Text(), model.CaptchaPlanFree))
 		}
 
-		for name, text := range map[string]string{"token": p.token(key, ""), "challenge": p.config(key, "").Challenge} {
+		for name, text := range map[string]string{"token": p.Token(key, ""), "challenge": p.Challenge(key, "").Challenge} {
 			raw, err := base64.RawURLEncoding.DecodeString(text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 
 			for _, number := range []int64{int64(key.ID), int64(key.AccountID)} {
 				for _, shown := range [][]byte{binary.BigEndian.AppendUint64(nil, uint64(number)), binary.LittleEndian.AppendUint64(nil, uint64(number))} {

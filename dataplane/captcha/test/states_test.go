@@ -9,6 +9,8 @@ import (
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world/planetest"
 )
 
 const siteOrigin = "https://www.example.com"
@@ -22,18 +24,18 @@ func success(issued time.Time) string {
 // endpoint is one of the two ways to redeem a token, with its answers.
 type endpoint struct {
 	name                                 string
-	redeem                               func(*plane, pair, string) string
+	redeem                               func(*plane, sitekey, string) string
 	ok                                   func(issued time.Time) string
 	reserve, used, expired, wrong, nomas string
 }
 
 var endpoints = []endpoint{
 	{
-		name: "siteverify", redeem: (*plane).siteverify, ok: func(time.Time) string { return valid },
+		name: "siteverify", redeem: (*plane).Siteverify, ok: func(time.Time) string { return valid },
 		reserve: fromReserve, used: invalid, expired: invalid, wrong: invalid, nomas: exceeded,
 	},
 	{
-		name: "compat", redeem: (*plane).compat, ok: success,
+		name: "compat", redeem: (*plane).Compat, ok: success,
 		used: refused("timeout-or-duplicate"), expired: refused("timeout-or-duplicate"), wrong: refused("invalid-input-response"),
 		nomas: refused("quota-exceeded"),
 	},
@@ -49,17 +51,17 @@ func (e endpoint) taken(issued time.Time) string {
 
 // eachEndpoint runs a test on both databases and with both endpoints, each with a new plane and
 // account.
-func eachEndpoint(t *testing.T, test func(t *testing.T, p *plane, e endpoint, account model.AccountID, key pair)) {
+func eachEndpoint(t *testing.T, test func(t *testing.T, p *plane, e endpoint, account model.AccountID, key sitekey)) {
 	t.Helper()
 
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		for _, e := range endpoints {
 			t.Run(e.name, func(t *testing.T) {
-				p.tb = t
-				p.clock.Set(noon)
-				account := p.account(e.name, model.CaptchaPlanFree)
-				test(t, p, e, account, p.pair(account, "example.com"))
+				p.TB = t
+				p.Clock.Set(noon)
+				account := p.Account(e.name, model.CaptchaPlanFree)
+				test(t, p, e, account, p.Sitekey(account, "example.com"))
 			})
 		}
 	})
@@ -67,21 +69,17 @@ func eachEndpoint(t *testing.T, test func(t *testing.T, p *plane, e endpoint, ac
 
 // setUsage sets the account's usage of this month.
 func (p *plane) setUsage(accountID model.AccountID, used int64) {
-	p.tb.Helper()
+	p.TB.Helper()
 	for _, statement := range []string{
 		"DELETE FROM captcha_usage WHERE account_id = ?1 AND month = ?0", "INSERT INTO captcha_usage (account_id, month, used) VALUES (?1, ?0, ?2)",
 	} {
-		if err := dbtest.Exec(p.db, statement, model.At(p.clock.Now()).Month(), accountID, used); err != nil {
-			p.tb.Fatal(err)
-		}
+		testkit.NoError(p.TB, dbtest.Exec(p.DB, statement, model.At(p.Clock.Now()).Month(), accountID, used))
 	}
 }
 
 func (p *plane) setPlan(accountID model.AccountID, plan model.CaptchaPlan) {
-	p.tb.Helper()
-	if err := accounts.New(p.db).SetCaptchaPlan(p.tb.Context(), accountID, plan); err != nil {
-		p.tb.Fatal(err)
-	}
+	p.TB.Helper()
+	testkit.NoError(p.TB, accounts.New(p.DB).SetCaptchaPlan(p.TB.Context(), accountID, plan))
 }
 
 func check(t *testing.T, what, got, want string) {
@@ -95,68 +93,68 @@ func check(t *testing.T, what, got, want string) {
 // 3), row by row.
 func TestTokenStates(t *testing.T) {
 	t.Parallel()
-	eachEndpoint(t, func(t *testing.T, p *plane, e endpoint, account model.AccountID, key pair) {
+	eachEndpoint(t, func(t *testing.T, p *plane, e endpoint, account model.AccountID, key sitekey) {
 		t.Run("issued, siteverify within quota and 5 minutes: consumed, valid", func(t *testing.T) {
-			token := p.token(key, siteOrigin)
-			p.clock.Add(5*time.Minute - time.Millisecond)
-			check(t, "4:59.999", e.redeem(p, key, token), e.ok(p.clock.Now().Add(-5*time.Minute+time.Millisecond)))
+			token := p.Token(key, siteOrigin)
+			p.Clock.Add(5*time.Minute - time.Millisecond)
+			check(t, "4:59.999", e.redeem(p, key, token), e.ok(p.Clock.Now().Add(-5*time.Minute+time.Millisecond)))
 		})
 
 		t.Run("issued, siteverify within the reserve: consumed, valid, from the reserve", func(t *testing.T) {
 			p.setUsage(account, 10_000)
-			token := p.token(key, siteOrigin)
-			check(t, "first", e.redeem(p, key, token), e.taken(p.clock.Now()))
+			token := p.Token(key, siteOrigin)
+			check(t, "first", e.redeem(p, key, token), e.taken(p.Clock.Now()))
 			check(t, "again", e.redeem(p, key, token), e.used)
 		})
 
 		t.Run("issued, siteverify with quota and reserve used up: issued, works after an upgrade", func(t *testing.T) {
 			p.setUsage(account, 11_000)
-			token := p.token(key, siteOrigin)
+			token := p.Token(key, siteOrigin)
 			for range 3 {
 				check(t, "exhausted", e.redeem(p, key, token), e.nomas)
 			}
 
-			check(t, "another sitekey's while exhausted", e.redeem(p, p.pair(account), token), e.wrong)
+			check(t, "another sitekey's while exhausted", e.redeem(p, p.Sitekey(account), token), e.wrong)
 			p.setPlan(account, model.CaptchaPlanPro100K)
-			check(t, "after the upgrade", e.redeem(p, key, token), e.ok(p.clock.Now()))
+			check(t, "after the upgrade", e.redeem(p, key, token), e.ok(p.Clock.Now()))
 			check(t, "and again", e.redeem(p, key, token), e.used)
 			p.setPlan(account, model.CaptchaPlanFree)
 		})
 
 		t.Run("issued, 5 minutes pass: expired, refused afterwards", func(t *testing.T) {
 			p.setUsage(account, 0)
-			token := p.token(key, siteOrigin)
-			p.clock.Add(5 * time.Minute)
+			token := p.Token(key, siteOrigin)
+			p.Clock.Add(5 * time.Minute)
 			check(t, "5:00", e.redeem(p, key, token), e.expired)
-			p.clock.Add(time.Hour)
+			p.Clock.Add(time.Hour)
 			check(t, "1:05:00", e.redeem(p, key, token), e.expired)
 		})
 
 		t.Run("consumed, siteverify again: refused", func(t *testing.T) {
 			p.setUsage(account, 0)
-			token := p.token(key, siteOrigin)
-			check(t, "first", e.redeem(p, key, token), e.ok(p.clock.Now()))
+			token := p.Token(key, siteOrigin)
+			check(t, "first", e.redeem(p, key, token), e.ok(p.Clock.Now()))
 
 			for range 3 {
 				check(t, "again", e.redeem(p, key, token), e.used)
 			}
 
-			if used := p.usage(account).Used; used != 1 {
+			if used := p.CaptchaUsage(account).Used; used != 1 {
 				t.Errorf("%d counted, want 1", used)
 			}
 		})
 
 		t.Run("invalid and reused tokens are refused during the reserve, too", func(t *testing.T) {
 			p.setUsage(account, 9_999)
-			token := p.token(key, siteOrigin)
-			check(t, "the last of the quota", e.redeem(p, key, token), e.ok(p.clock.Now()))
+			token := p.Token(key, siteOrigin)
+			check(t, "the last of the quota", e.redeem(p, key, token), e.ok(p.Clock.Now()))
 			check(t, "reused", e.redeem(p, key, token), e.used)
-			check(t, "altered", e.redeem(p, key, "B"+p.token(key, siteOrigin)[1:]), e.wrong)
-			old := p.token(key, siteOrigin)
-			p.clock.Add(5 * time.Minute)
+			check(t, "altered", e.redeem(p, key, "B"+p.Token(key, siteOrigin)[1:]), e.wrong)
+			old := p.Token(key, siteOrigin)
+			p.Clock.Add(5 * time.Minute)
 			check(t, "expired", e.redeem(p, key, old), e.expired)
 
-			if used := p.usage(account).Used; used != 10_000 {
+			if used := p.CaptchaUsage(account).Used; used != 10_000 {
 				t.Errorf("%d counted, want 10000", used)
 			}
 		})
@@ -167,10 +165,10 @@ func TestTokenStates(t *testing.T) {
 // section 3), row by row, and the limits that it names (section 8).
 func TestQuotaStates(t *testing.T) {
 	t.Parallel()
-	eachEndpoint(t, func(t *testing.T, p *plane, e endpoint, account model.AccountID, key pair) {
+	eachEndpoint(t, func(t *testing.T, p *plane, e endpoint, account model.AccountID, key sitekey) {
 		redeem := func(what string, want func(e endpoint, now time.Time) string) {
 			t.Helper()
-			check(t, what, e.redeem(p, key, p.token(key, siteOrigin)), want(e, p.clock.Now()))
+			check(t, what, e.redeem(p, key, p.Token(key, siteOrigin)), want(e, p.Clock.Now()))
 		}
 
 		inQuota := func(e endpoint, now time.Time) string { return e.ok(now) }
@@ -181,7 +179,7 @@ func TestQuotaStates(t *testing.T) {
 			p.setUsage(account, 9_999)
 			redeem("the 10,000th", inQuota)
 			redeem("the 10,001st", inReserve)
-			if u := p.usage(account); u.Used != 10_001 || u.ReserveFrom != model.At(p.clock.Now()) || u.OverQuota != 10_000 {
+			if u := p.CaptchaUsage(account); u.Used != 10_001 || u.ReserveFrom != model.At(p.Clock.Now()) || u.OverQuota != 10_000 {
 				t.Errorf("stored %+v", u)
 			}
 		})
@@ -190,48 +188,48 @@ func TestQuotaStates(t *testing.T) {
 			p.setUsage(account, 10_999)
 			redeem("the 11,000th", inReserve)
 			redeem("the 11,001st", exhausted)
-			if used := p.usage(account).Used; used != 11_000 {
+			if used := p.CaptchaUsage(account).Used; used != 11_000 {
 				t.Errorf("%d counted, want 11000: what is refused does not count", used)
 			}
 		})
 
 		t.Run("reserve, 7 days old: exhausted", func(t *testing.T) {
 			p.setUsage(account, 10_000)
-			p.clock.Set(noon)
+			p.Clock.Set(noon)
 			redeem("first of the reserve", inReserve)
-			p.clock.Set(noon.Add(7*24*time.Hour - time.Microsecond))
+			p.Clock.Set(noon.Add(7*24*time.Hour - time.Microsecond))
 			redeem("after 7 days less a microsecond", inReserve)
-			p.clock.Set(noon.Add(7 * 24 * time.Hour))
+			p.Clock.Set(noon.Add(7 * 24 * time.Hour))
 			redeem("after 7 days", exhausted)
 
-			if used := p.usage(account).Used; used != 10_002 {
+			if used := p.CaptchaUsage(account).Used; used != 10_002 {
 				t.Errorf("%d counted, want 10002", used)
 			}
 		})
 
 		t.Run("exhausted, 1st of the next month (UTC): within quota", func(t *testing.T) {
-			p.clock.Set(time.Date(2026, 11, 30, 23, 59, 59, 999_000_000, time.UTC))
+			p.Clock.Set(time.Date(2026, 11, 30, 23, 59, 59, 999_000_000, time.UTC))
 			p.setUsage(account, 11_000)
-			token := p.token(key, siteOrigin)
+			token := p.Token(key, siteOrigin)
 			check(t, "the last millisecond of November", e.redeem(p, key, token), e.nomas)
-			p.clock.Add(time.Millisecond)
-			check(t, "the same token in December", e.redeem(p, key, token), e.ok(p.clock.Now().Add(-time.Millisecond)))
+			p.Clock.Add(time.Millisecond)
+			check(t, "the same token in December", e.redeem(p, key, token), e.ok(p.Clock.Now().Add(-time.Millisecond)))
 
-			if used := p.usage(account).Used; used != 1 {
+			if used := p.CaptchaUsage(account).Used; used != 1 {
 				t.Errorf("%d counted in December, want 1", used)
 			}
 		})
 
 		t.Run("reserve, 1st of the next month (UTC): within quota", func(t *testing.T) {
-			p.clock.Set(time.Date(2026, 12, 31, 23, 59, 0, 0, time.UTC))
+			p.Clock.Set(time.Date(2026, 12, 31, 23, 59, 0, 0, time.UTC))
 			p.setUsage(account, 10_500)
 			redeem("December", inReserve)
-			p.clock.Set(time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC))
+			p.Clock.Set(time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC))
 			redeem("January", inQuota)
 		})
 
 		t.Run("exhausted, plan upgrade: within quota, and later a reserve of its own", func(t *testing.T) {
-			p.clock.Set(noon)
+			p.Clock.Set(noon)
 			p.setUsage(account, 10_999)
 			redeem("the old reserve begins", inReserve)
 			redeem("exhausted", exhausted)
@@ -239,15 +237,13 @@ func TestQuotaStates(t *testing.T) {
 			redeem("upgraded", inQuota)
 
 			// The first reserve would have ended.
-			p.clock.Set(noon.Add(9 * 24 * time.Hour))
+			p.Clock.Set(noon.Add(9 * 24 * time.Hour))
 
-			if err := dbtest.Exec(p.db, "UPDATE captcha_usage SET used = 100000 WHERE account_id = ?", account); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, dbtest.Exec(p.DB, "UPDATE captcha_usage SET used = 100000 WHERE account_id = ?", account))
 
 			redeem("the new reserve begins", inReserve)
 
-			if u := p.usage(account); u.ReserveFrom != model.At(p.clock.Now()) || u.OverQuota != 100_000 {
+			if u := p.CaptchaUsage(account); u.ReserveFrom != model.At(p.Clock.Now()) || u.OverQuota != 100_000 {
 				t.Errorf("stored %+v", u)
 			}
 
@@ -256,11 +252,11 @@ func TestQuotaStates(t *testing.T) {
 		})
 
 		t.Run("enterprise: unlimited", func(t *testing.T) {
-			p.clock.Set(noon)
+			p.Clock.Set(noon)
 			p.setUsage(account, 1<<40)
 			p.setPlan(account, model.CaptchaPlanEnterprise)
 			redeem("far beyond", inQuota)
-			if u := p.usage(account); u.Used != 1<<40+1 || u.Quota != model.Unlimited || u.ReserveFrom != 0 {
+			if u := p.CaptchaUsage(account); u.Used != 1<<40+1 || u.Quota != model.Unlimited || u.ReserveFrom != 0 {
 				t.Errorf("stored %+v", u)
 			}
 		})
@@ -272,15 +268,15 @@ func TestQuotaIsShared(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
-		account, other := p.account("a", model.CaptchaPlanFree), p.account("b", model.CaptchaPlanFree)
+		account, other := p.Account("a", model.CaptchaPlanFree), p.Account("b", model.CaptchaPlanFree)
 		p.setUsage(account, 10_998)
-		first, second := p.pair(account), p.pair(account)
-		check(t, "first sitekey", p.siteverify(first, p.token(first, "")), fromReserve)
-		check(t, "second sitekey", p.siteverify(second, p.token(second, "")), fromReserve)
-		check(t, "first sitekey again", p.siteverify(first, p.token(first, "")), exceeded)
-		foreign := p.pair(other)
-		check(t, "another account", p.siteverify(foreign, p.token(foreign, "")), valid)
-		check(t, "the test sitekey", p.siteverify(testPair, p.token(testPair, "")), valid)
+		first, second := p.Sitekey(account), p.Sitekey(account)
+		check(t, "first sitekey", p.Siteverify(first, p.Token(first, "")), fromReserve)
+		check(t, "second sitekey", p.Siteverify(second, p.Token(second, "")), fromReserve)
+		check(t, "first sitekey again", p.Siteverify(first, p.Token(first, "")), exceeded)
+		foreign := p.Sitekey(other)
+		check(t, "another account", p.Siteverify(foreign, p.Token(foreign, "")), valid)
+		check(t, "the test sitekey", p.Siteverify(planetest.TestSitekey, p.Token(planetest.TestSitekey, "")), valid)
 
 		if n, err := dbtest.Count(d, "captcha_usage"); err != nil || n != 2 {
 			t.Errorf("%d rows of usage, %v; want those of two accounts", n, err)
@@ -294,14 +290,12 @@ func TestQuotaNotices(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
-		account := p.account("a", model.CaptchaPlanFree)
-		key := p.pair(account)
+		account := p.Account("a", model.CaptchaPlanFree)
+		key := p.Sitekey(account)
 		redeem := func(used int64) {
-			p.tb.Helper()
-			if err := dbtest.Exec(d, "UPDATE captcha_usage SET used = ? WHERE account_id = ? AND month = ?", used, account, model.At(p.clock.Now()).Month()); err != nil {
-				t.Fatal(err)
-			}
-			p.siteverify(key, p.token(key, ""))
+			p.TB.Helper()
+			testkit.NoError(t, dbtest.Exec(d, "UPDATE captcha_usage SET used = ? WHERE account_id = ? AND month = ?", used, account, model.At(p.Clock.Now()).Month()))
+			p.Siteverify(key, p.Token(key, ""))
 		}
 
 		notices := func(want ...string) {
@@ -318,9 +312,7 @@ func TestQuotaNotices(t *testing.T) {
 			}
 
 			rows, err := dbtest.Rows[notice](d, "SELECT * FROM quota_notices ORDER BY month, created_at, threshold")
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 
 			var got []string
 			for _, n := range rows {
@@ -336,7 +328,7 @@ func TestQuotaNotices(t *testing.T) {
 			}
 
 			if fmt.Sprint(got) != fmt.Sprint(want) {
-				t.Errorf("at %v: notices %v, want %v", p.clock.Now(), got, want)
+				t.Errorf("at %v: notices %v, want %v", p.Clock.Now(), got, want)
 			}
 		}
 
@@ -348,7 +340,7 @@ func TestQuotaNotices(t *testing.T) {
 		redeem(7_999)
 		notices("202611 80")
 		redeem(8_000)
-		p.clock.Add(time.Second)
+		p.Clock.Add(time.Second)
 		redeem(9_998)
 		notices("202611 80")
 		redeem(9_999)
@@ -357,18 +349,18 @@ func TestQuotaNotices(t *testing.T) {
 		p.setPlan(account, model.CaptchaPlanPro100K)
 
 		// The thresholds of the new quota are others.
-		p.clock.Add(time.Second)
+		p.Clock.Add(time.Second)
 		redeem(79_998)
 		notices("202611 80", "202611 100")
 		redeem(79_999)
 		redeem(80_000)
 		notices("202611 80", "202611 100", "202611 80 of 100000")
-		p.clock.Add(time.Second)
+		p.Clock.Add(time.Second)
 		redeem(99_999)
 		redeem(100_000)
 		november := []string{"202611 80", "202611 100", "202611 80 of 100000", "202611 100 of 100000"}
 		notices(november...)
-		p.clock.Set(time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC))
+		p.Clock.Set(time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC))
 		redeem(0)
 		notices(november...)
 		redeem(79_999)

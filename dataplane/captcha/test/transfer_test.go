@@ -32,9 +32,7 @@ func TestTransferBetweenCells(t *testing.T) {
 		t.Run(name+" with an address", func(t *testing.T) {
 			databaseURL := dbtest.CellURL(t)
 			d, err := db.OpenWith(databaseURL, db.Options{CellURLs: map[int64]string{2: dbtest.CellNodes(t, databaseURL)[0]}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			t.Cleanup(func() { _ = d.Close() })
 			transferBetweenCells(t, d, cell)
 		})
@@ -58,20 +56,20 @@ func transferSitekey(t *testing.T, d *db.DB, place func(from model.AccountID)) {
 	// Each plane has caches of its own.
 	planes := []*plane{newPlane(t, d), newPlane(t, d)}
 	p := planes[0]
-	from, to := p.account("a", model.CaptchaPlanFree), p.account("b", model.CaptchaPlanFree)
+	from, to := p.Account("a", model.CaptchaPlanFree), p.Account("b", model.CaptchaPlanFree)
 	place(from)
-	key := p.pair(from)
+	key := p.Sitekey(from)
 	all := 0
 
 	for round := range rounds {
-		used := p.token(key, siteOrigin)
-		check(t, "before", p.siteverify(key, used), valid)
+		used := p.Token(key, siteOrigin)
+		check(t, "before", p.Siteverify(key, used), valid)
 		all++
 
 		// Both planes know the key of the old account now.
-		token, challenge := p.token(key, siteOrigin), p.solved(key, siteOrigin)
+		token, challenge := p.Token(key, siteOrigin), p.Solved(key, siteOrigin)
 		for _, plane := range planes {
-			check(t, "a used token", plane.siteverify(key, used), invalid)
+			check(t, "a used token", plane.Siteverify(key, used), invalid)
 		}
 
 		var mu sync.Mutex
@@ -87,9 +85,9 @@ func transferSitekey(t *testing.T, d *db.DB, place func(from model.AccountID)) {
 
 		for _, plane := range planes {
 			for range 3 {
-				wg.Go(func() { add(plane.siteverify(key, token) == valid, &valids) })
+				wg.Go(func() { add(plane.Siteverify(key, token) == valid, &valids) })
 				wg.Go(func() {
-					response, _ := plane.send(call{path: verifyPath, body: challenge, origin: siteOrigin})
+					response, _ := plane.Send(call{Path: verifyPath, Body: challenge, Origin: siteOrigin})
 					add(response.StatusCode == http.StatusOK, &exchanged)
 				})
 			}
@@ -102,8 +100,8 @@ func transferSitekey(t *testing.T, d *db.DB, place func(from model.AccountID)) {
 		wg.Wait()
 
 		for _, plane := range planes {
-			add(plane.siteverify(key, token) == valid, &valids)
-			check(t, "a token used before the transfer", plane.siteverify(key, used), invalid)
+			add(plane.Siteverify(key, token) == valid, &valids)
+			check(t, "a token used before the transfer", plane.Siteverify(key, used), invalid)
 		}
 		if valids != 1 || exchanged != 1 {
 			t.Errorf("transfer %d: the token was valid %d times, the challenge %d times", round, valids, exchanged)
@@ -113,7 +111,7 @@ func transferSitekey(t *testing.T, d *db.DB, place func(from model.AccountID)) {
 		from, to = to, from
 	}
 
-	if counted := p.usage(from).Used + p.usage(to).Used; counted != int64(all) {
+	if counted := p.CaptchaUsage(from).Used + p.CaptchaUsage(to).Used; counted != int64(all) {
 		t.Errorf("%d verifications are counted, want %d", counted, all)
 	}
 }
@@ -123,30 +121,30 @@ func TestSuspendedSitekey(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
-		p.account("operator", model.CaptchaPlanFree)
-		account := p.account("a", model.CaptchaPlanFree)
-		key := p.pair(account)
-		token, challenge := p.token(key, siteOrigin), p.solved(key, siteOrigin)
-		config := call{path: configPath, body: m{"sitekey": key.Sitekey.Sitekey}, origin: siteOrigin}
+		p.Account("operator", model.CaptchaPlanFree)
+		account := p.Account("a", model.CaptchaPlanFree)
+		key := p.Sitekey(account)
+		token, challenge := p.Token(key, siteOrigin), p.Solved(key, siteOrigin)
+		config := call{Path: configPath, Body: m{"sitekey": key.Sitekey.Sitekey}, Origin: siteOrigin}
 
-		if _, err := accounts.New(d).Suspend(t.Context(), account, "abuse", model.At(p.clock.Now())); err != nil {
+		if _, err := accounts.New(d).Suspend(t.Context(), account, "abuse", model.At(p.Clock.Now())); err != nil {
 			t.Fatal(err)
 		}
-		testkit.Await(t, "the suspension", func() bool { response, _ := p.send(config); return response.StatusCode == http.StatusNotFound })
+		testkit.Await(t, "the suspension", func() bool { response, _ := p.Send(config); return response.StatusCode == http.StatusNotFound })
 
-		p.refusal(t, "verify", call{path: verifyPath, body: challenge, origin: siteOrigin}, http.StatusNotFound)
-		testkit.Await(t, "the suspension at siteverify", func() bool { return p.siteverify(key, token) == exceeded })
-		testkit.Await(t, "the suspension at the compatible endpoint", func() bool { return p.compat(key, token) == refused("quota-exceeded") })
-		check(t, "a forged token", p.siteverify(key, "x"), invalid)
-		p.refusal(t, "a wrong secret", call{path: siteverifyPath, body: m{"sitekey": key.Sitekey.Sitekey, "secret": "x", "token": token}}, http.StatusUnauthorized)
+		p.refusal(t, "verify", call{Path: verifyPath, Body: challenge, Origin: siteOrigin}, http.StatusNotFound)
+		testkit.Await(t, "the suspension at siteverify", func() bool { return p.Siteverify(key, token) == exceeded })
+		testkit.Await(t, "the suspension at the compatible endpoint", func() bool { return p.Compat(key, token) == refused("quota-exceeded") })
+		check(t, "a forged token", p.Siteverify(key, "x"), invalid)
+		p.refusal(t, "a wrong secret", call{Path: siteverifyPath, Body: m{"sitekey": key.Sitekey.Sitekey, "secret": "x", "token": token}}, http.StatusUnauthorized)
 
-		if _, err := accounts.New(d).Resume(t.Context(), account, model.At(p.clock.Now())); err != nil {
+		if _, err := accounts.New(d).Resume(t.Context(), account, model.At(p.Clock.Now())); err != nil {
 			t.Fatal(err)
 		}
-		testkit.Await(t, "the end of the suspension", func() bool { return p.siteverify(key, token) == valid })
-		check(t, "again", p.siteverify(key, token), invalid)
+		testkit.Await(t, "the end of the suspension", func() bool { return p.Siteverify(key, token) == valid })
+		check(t, "again", p.Siteverify(key, token), invalid)
 
-		if used := p.usage(account).Used; used != 1 {
+		if used := p.CaptchaUsage(account).Used; used != 1 {
 			t.Errorf("%d verifications are counted, want 1", used)
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/dataplane/captcha/token"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 var (
@@ -19,9 +20,7 @@ var (
 func keyring(tb testing.TB, current token.Key, previous ...token.Key) *token.Keyring {
 	tb.Helper()
 	r, err := token.New(current, previous...)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testkit.NoError(tb, err)
 	return r
 }
 
@@ -62,9 +61,7 @@ func TestKnownToken(t *testing.T) {
 func TestEveryChangedBitIsRefused(t *testing.T) {
 	r := keyring(t, token.Key{ID: 1, Secret: secret})
 	raw, err := base64.RawURLEncoding.DecodeString(r.Sign(&sample))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	for bit := range 8 * len(raw) {
 		changed := bytes.Clone(raw)

@@ -9,14 +9,13 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports/period"
 	"github.com/tallygate/tallygate/db/reports/scan"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func date(t *testing.T, text string) scan.Date {
 	t.Helper()
 	at, err := time.Parse(time.DateOnly, text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return scan.DateOf(at)
 }
 
@@ -153,9 +152,7 @@ func TestPoints(t *testing.T) {
 		{"UTC", "2026-01-01", "2026-01-17", "MINUTE", 0, ""},
 	} {
 		zone, err := time.LoadLocation(test.zone)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		p := between(t, test.from, test.to)
 		name := fmt.Sprintf("%s %v %s", test.zone, p, test.interval)
@@ -201,9 +198,7 @@ func TestComparedPoints(t *testing.T) {
 		"with one":           {"Africa/Cairo", "2026-05-01", "2026-04-24", 24, map[int]string{0: "01:00 EEST", 1: "01:00 EEST", 2: "02:00 EEST"}},
 	} {
 		zone, err := time.LoadLocation(test.zone)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		p := between(t, test.day, test.day)
 		times, ok := p.Points(zone, period.Hour, period.To(p, date(t, test.other), false))
 		if !ok || len(times) != test.n+1 {
@@ -246,13 +241,9 @@ func TestTime(t *testing.T) {
 		{"America/New_York", "2026-11-01T20:00:00-05:00", "2026-10-25", "2026-10-25T20:00:00-04:00"},
 	} {
 		zone, err := time.LoadLocation(test.zone)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		now, err := time.Parse(time.RFC3339Nano, test.now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		today := scan.DateOf(now.In(zone))
 		shift := period.To(period.Period{From: today, To: today}, date(t, test.other), false)
 		if got := shift.Time(now.In(zone)).Format(time.RFC3339Nano); got != test.want {

@@ -10,6 +10,7 @@ import (
 	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/db/reports/period"
 	"github.com/tallygate/tallygate/db/reports/scan"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // noon is the time of the questions of these tests: 2026-03-10, 12:00 in Berlin.
@@ -19,9 +20,7 @@ var noon = time.Date(2026, time.March, 10, 11, 0, 0, 0, time.UTC)
 func ask(t *testing.T, from, to int) *Question {
 	t.Helper()
 	zone, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	day := func(n int) scan.Date { return scan.Date{Year: 2026, Month: time.March, Day: n} }
 	return &Question{
 		Site: &model.Site{ID: 7}, Zone: zone, Now: model.At(noon), Days: period.Period{From: day(from), To: day(to)},

@@ -9,6 +9,7 @@ import (
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/db/reports/segment"
 	"github.com/tallygate/tallygate/tools/oracle"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 const (
@@ -52,9 +53,7 @@ func busySegments(b *testing.B) []*segment.Segment {
 	b.Helper()
 	scan.UseLargeBlocks()
 	encoded, err := busyMonth()
-	if err != nil {
-		b.Fatal(err)
-	}
+	testkit.NoError(b, err)
 
 	all := make([]*segment.Segment, len(encoded))
 	for i, parts := range encoded {
@@ -78,9 +77,7 @@ func BenchmarkDecode(b *testing.B) {
 func BenchmarkDashboard(b *testing.B) {
 	segments := busySegments(b)
 	berlin, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		b.Fatal(err)
-	}
+	testkit.NoError(b, err)
 
 	all := oracle.Dashboard(time.UTC, busyFirst, busyDays)
 	for _, c := range []struct {
@@ -97,9 +94,7 @@ func BenchmarkDashboard(b *testing.B) {
 			for b.Loop() {
 				s := scan.New(c.query)
 				for _, g := range segments {
-					if err := s.Add(g); err != nil {
-						b.Fatal(err)
-					}
+					testkit.NoError(b, s.Add(g))
 				}
 				if s.Result().Totals.Pageviews == 0 {
 					b.Fatal("nothing was counted")
@@ -112,9 +107,7 @@ func BenchmarkDashboard(b *testing.B) {
 // BenchmarkRollups counts the dashboard of BenchmarkDashboard from rollups.
 func BenchmarkRollups(b *testing.B) {
 	encoded, err := busyMonth()
-	if err != nil {
-		b.Fatal(err)
-	}
+	testkit.NoError(b, err)
 	segments := busySegments(b)
 	rollups := make([][]byte, len(segments))
 	size := 0
@@ -129,16 +122,12 @@ func BenchmarkRollups(b *testing.B) {
 		s := scan.New(query)
 		for i := range rollups {
 			rollup, err := segment.DecodeRollup(rollups[i])
-			if err != nil {
-				b.Fatal(err)
-			}
+			testkit.NoError(b, err)
 			texts, err := segment.DecodeTexts(encoded[i][segment.PartDays], encoded[i][segment.PartTexts])
 			if err != nil || s.NeedsColumns(texts, rollup.Spans()) {
 				b.Fatal("the rollup cannot be added", err)
 			}
-			if err := s.AddRollup(texts, rollup); err != nil {
-				b.Fatal(err)
-			}
+			testkit.NoError(b, s.AddRollup(texts, rollup))
 		}
 		if s.Result().Totals.Pageviews == 0 {
 			b.Fatal("nothing was counted")
@@ -151,9 +140,7 @@ func BenchmarkRollups(b *testing.B) {
 func BenchmarkRollUp(b *testing.B) {
 	segments := busySegments(b)
 	berlin, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		b.Fatal(err)
-	}
+	testkit.NoError(b, err)
 	for _, zone := range []*time.Location{time.UTC, berlin} {
 		b.Run(zone.String(), func(b *testing.B) {
 			b.ReportAllocs()
@@ -189,9 +176,7 @@ func BenchmarkFollowing(b *testing.B) {
 				budget := scan.NewBudget(128 << 20)
 				s := scan.NewWithin(b.Context(), &query, budget)
 				for _, g := range segments {
-					if err := s.Add(g); err != nil {
-						b.Fatal(err)
-					}
+					testkit.NoError(b, s.Add(g))
 				}
 				s.Result()
 				b.ReportMetric(float64(budget.Used()), "budget-B")
@@ -236,9 +221,7 @@ func BenchmarkSourceNames(b *testing.B) {
 			for b.Loop() {
 				s := scan.New(query)
 				for i := range segments {
-					if err := c.add(s, i); err != nil {
-						b.Fatal(err)
-					}
+					testkit.NoError(b, c.add(s, i))
 				}
 				if s.Result().Breakdowns[0].Of("newsletter").Visitors == 0 {
 					b.Fatal("nothing was counted")

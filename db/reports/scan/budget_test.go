@@ -11,6 +11,7 @@ import (
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/db/reports/segment"
 	"github.com/tallygate/tallygate/tools/oracle"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // distinct is a day of visits with different paths, properties, user ids and currencies.
@@ -27,9 +28,7 @@ func distinct(t *testing.T, visits int) *segment.Segment {
 			Currency: string([]byte{'A', 'A' + byte(i/26%26), 'A' + byte(i%26)}), Properties: fmt.Sprintf(`{"a":%d}`, i)})
 	}
 	g, err := segment.Build(rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return g
 }
 
@@ -87,9 +86,7 @@ func TestOtherRow(t *testing.T) {
 	from := scan.DateOf(g.First.Start().Time())
 	q := &scan.Query{Zone: time.UTC, From: from, To: from, Breakdowns: []scan.Breakdown{{By: scan.Property, Property: "a"}, {By: scan.Page}}}
 	s := scan.New(q)
-	if err := s.Add(g); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, s.Add(g))
 
 	r := s.Result()
 	rows := r.Breakdowns[0]
@@ -105,9 +102,7 @@ func TestOtherRow(t *testing.T) {
 	filtered.Filters = []scan.Filter{oracle.Is(scan.Property, scan.OtherValue)}
 	filtered.Filters[0].Property = "a"
 	s = scan.New(&filtered)
-	if err := s.Add(g); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, s.Add(g))
 	if got := s.Result().Totals.Events; got != 500 {
 		t.Errorf("a filter by the row of others keeps %d events, want 500", got)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/db/reports/segment"
 	"github.com/tallygate/tallygate/tools/oracle"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 var journeyDay = model.At(time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)).Day() // a Monday
@@ -97,12 +98,8 @@ func count(t *testing.T, q *scan.Query, days ...segment.Rows) *scan.Result {
 	s := scan.New(q)
 	for _, rows := range days {
 		g, err := segment.Build(rows)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Add(g); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
+		testkit.NoError(t, s.Add(g))
 	}
 	return s.Result()
 }
@@ -202,16 +199,12 @@ func TestJourneysOfOtherPages(t *testing.T) {
 	visitOf(&rows, 1, 1, "", "/a", "/other", "/b")
 	visitOf(&rows, 2, 1, "", "/a", "/b")
 	g, err := segment.Build(rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	g.Texts[segment.Path][indexOf(t, g.Texts[segment.Path], "/other")] = segment.Other
 
 	day := scan.DateOf(journeyDay.Start().Time())
 	s := scan.New(&scan.Query{Zone: time.UTC, From: day, To: day, Journeys: []scan.Journey{{From: scan.Step{Page: "/a"}, Steps: 3}}})
-	if err := s.Add(g); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, s.Add(g))
 	if got := tree(s.Result().Journeys[0]); got != " 2 (/b 1 (end 1))" {
 		t.Errorf("got %s", got)
 	}
@@ -237,9 +230,7 @@ func TestBudgetOfWays(t *testing.T) {
 		visitOf(&rows, i, 1, fmt.Sprintf("%016d", i), "/", fmt.Sprintf("/%d", i), "/b", fmt.Sprintf("/c/%d", i))
 	}
 	g, err := segment.Build(rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	day := scan.DateOf(journeyDay.Start().Time())
 	for name, change := range map[string]func(*scan.Query){
@@ -284,16 +275,12 @@ func TestJourneyOfALongVisit(t *testing.T) {
 		rows := segment.Rows{Day: journeyDay}
 		visitOf(&rows, 1, 1, "", test.hits...)
 		g, err := segment.Build(rows)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		day := scan.DateOf(journeyDay.Start().Time())
 		q := &scan.Query{Zone: time.UTC, From: day, To: day, Journeys: []scan.Journey{test.journey}}
 
 		s := scan.New(q)
-		if err := s.Add(g); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, s.Add(g))
 		if got := tree(s.Result().Journeys[0]); got != " 1 (/b 1 (end 1))" {
 			t.Errorf("%s: got %s", name, got)
 		}
@@ -309,9 +296,7 @@ func TestJourneyOfALongVisit(t *testing.T) {
 // no order.
 func TestCohorts(t *testing.T) {
 	zone, err := time.LoadLocation("Pacific/Kiritimati") // 14 hours before UTC
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	const a, b, c = "user-a..........", "user-b..........", "user-c.........."
 	day := func(n model.Day, users ...string) segment.Rows {
 		rows := segment.Rows{Day: journeyDay + n}

@@ -16,6 +16,7 @@ import (
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/db/reports/segment"
 	"github.com/tallygate/tallygate/tools/oracle"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 var numbersDay = model.At(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)).Day()
@@ -64,13 +65,9 @@ func TestNumbersBeyondLimits(t *testing.T) {
 				}
 			}
 			merged, err := segment.Merge(segments)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			again, err := segment.Merge([]*segment.Segment{merged})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			if isCut := len(merged.Numbers) > 0; isCut != test.daysCut && isCut != test.monthCut {
 				t.Fatalf("the month has %d numbers", len(merged.Numbers))
 			}
@@ -102,9 +99,7 @@ func TestNumbersBeyondLimits(t *testing.T) {
 func buildNumbers(t *testing.T, rows segment.Rows) *segment.Segment {
 	t.Helper()
 	g, err := segment.Build(rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return g
 }
 
@@ -139,9 +134,7 @@ func TestNumbersOfSmallGroups(t *testing.T) {
 	// The pages /0, /1 and /2 have 3, 2 and 2 visitors, and 2, 1 and 1 visitors with a number.
 	objects := []string{`{"n":1}`, `{"n":5}`, `{"n":9}`, `{}`, `{"n":"x"}`, `{}`, `{"n":3}`}
 	g, err := segment.Build(vitals(numbersDay, objects))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	from := scan.DateOf(numbersDay.Start().Time())
 	for least, want := range map[int][]string{0: {"/0", "/1", "/2"}, 2: {"(other)", "/0"}, 3: {"(other)"}} {
 		q := &scan.Query{Zone: time.UTC, From: from, To: from,
@@ -179,9 +172,7 @@ func TestSumsOfNumbers(t *testing.T) {
 			objects = append(objects, `{"n":`+strconv.FormatFloat(number, 'g', -1, 64)+`}`)
 		}
 		g, err := segment.Build(vitals(numbersDay, objects))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		from := scan.DateOf(numbersDay.Start().Time())
 		q := &scan.Query{Zone: time.UTC, From: from, To: from, Numbers: []scan.Numbers{{Event: "vitals", Property: "n"}}}
 		return result(t, q, []*segment.Segment{g}).Numbers[0].Figures[0]
@@ -232,9 +223,7 @@ func TestNumbersEnd(t *testing.T) {
 	q := &scan.Query{Zone: time.UTC, From: from, To: from, Numbers: []scan.Numbers{{Event: "vitals", Property: "n"}}}
 	ctx, cancel := context.WithCancel(t.Context())
 	s := scan.NewWithin(ctx, q, nil)
-	if err := s.Add(g); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, s.Add(g))
 	cancel()
 	if r, err := s.End(); !errors.Is(err, context.Canceled) || r.Numbers[0].Figures[0].Sum != 0 {
 		t.Errorf("%+v, %v", r.Numbers[0].Figures[0], err)
@@ -249,18 +238,14 @@ func BenchmarkSpreadNumbers(b *testing.B) {
 		rows.Events[i].Path = fmt.Sprintf("/%d", i/2)
 	}
 	g, err := segment.Build(rows)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testkit.NoError(b, err)
 	from := scan.DateOf(numbersDay.Start().Time())
 	q := &scan.Query{Zone: time.UTC, From: from, To: from,
 		Numbers: []scan.Numbers{{Event: "vitals", Property: "n", Groups: scan.NumberRows, By: scan.Page}}}
 	for b.Loop() {
 		b.StopTimer()
 		s := scan.New(q)
-		if err := s.Add(g); err != nil {
-			b.Fatal(err)
-		}
+		testkit.NoError(b, s.Add(g))
 		b.StartTimer()
 		if n := len(s.Result().Numbers[0].Values); n != 10_000 {
 			b.Fatalf("%d rows", n)
@@ -310,15 +295,11 @@ func BenchmarkNumbers(b *testing.B) {
 			objects[i] = fmt.Sprintf(`{"lcp":%.1f,"cls":%.4f}`, 500+2_000*r.ExpFloat64(), r.Float64()/5)
 		}
 		g, err := segment.Build(vitals(numbersDay+model.Day(n), objects))
-		if err != nil {
-			b.Fatal(err)
-		}
+		testkit.NoError(b, err)
 		segments = append(segments, g)
 	}
 	g, err := segment.Merge(segments)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testkit.NoError(b, err)
 
 	from := scan.DateOf(numbersDay.Start().Time())
 	asked := oracle.AllNumbers("vitals", "lcp")
@@ -331,9 +312,7 @@ func BenchmarkNumbers(b *testing.B) {
 			}
 			for b.Loop() {
 				s := scan.New(q)
-				if err := s.Add(g); err != nil {
-					b.Fatal(err)
-				}
+				testkit.NoError(b, s.Add(g))
 				if r := s.Result(); len(numbers) > 0 && r.Numbers[0].Figures[0].Numbers == 0 {
 					b.Fatal("no numbers were counted")
 				}

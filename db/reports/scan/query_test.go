@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db/reports/scan"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func TestDateStart(t *testing.T) {
@@ -27,9 +28,7 @@ func TestDateStart(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			zone, err := time.LoadLocation(test.zone)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			if got := test.date.Start(zone).UTC().Format(time.RFC3339); got != test.want {
 				t.Errorf("%v in %s starts at %s, want %s", test.date, test.zone, got, test.want)
 			}

@@ -11,14 +11,13 @@ import (
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/db/reports/segment"
 	"github.com/tallygate/tallygate/tools/oracle"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestWithoutSmall compares the rows of random worlds, without small ones, with sums by a map.
 func TestWithoutSmall(t *testing.T) {
 	first, err := model.ParseDay("2026-11-18")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	grouped := 0
 	for seed := range uint64(40) {
@@ -27,12 +26,8 @@ func TestWithoutSmall(t *testing.T) {
 		s := scan.New(oracle.Query(r, time.UTC, first, len(days)))
 		for _, rows := range days {
 			g, err := segment.Build(rows)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := s.Add(g); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
+			testkit.NoError(t, s.Add(g))
 		}
 
 		for i, rows := range s.Result().Breakdowns {

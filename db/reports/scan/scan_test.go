@@ -12,6 +12,7 @@ import (
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/db/reports/segment"
 	"github.com/tallygate/tallygate/tools/oracle"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestScanEqualsNaiveCount compares random queries over random worlds with a count by maps: over
@@ -21,13 +22,9 @@ func TestScanEqualsNaiveCount(t *testing.T) {
 		t.Run(z.Name, func(t *testing.T) {
 			t.Parallel()
 			zone, err := time.LoadLocation(z.Name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			first, err := model.ParseDay(z.Day)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 
 			for seed := range uint64(100) {
 				r := rand.New(rand.NewPCG(seed, 17))
@@ -47,9 +44,7 @@ func compare(t *testing.T, name string, q *scan.Query, days []segment.Rows) {
 	var segments []*segment.Segment
 	for _, rows := range days {
 		s, err := segment.Build(rows)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if s, err = segment.Decode(s.Encode()); err != nil {
 			t.Fatal(err)
 		}
@@ -58,9 +53,7 @@ func compare(t *testing.T, name string, q *scan.Query, days []segment.Rows) {
 	oracle.Check(t, name+", days", want, result(t, q, segments))
 
 	merged, err := segment.Merge(segments)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	oracle.Check(t, name+", merged", want, result(t, q, []*segment.Segment{merged}))
 
 	compareVisitors(t, name, *q, want, segments)
@@ -96,17 +89,13 @@ func checkRollups(t *testing.T, name string, q *scan.Query, want *oracle.Result,
 		for _, g := range segments {
 			rolledUp, parts := scan.RollUp(g, zone).Encode(), g.Encode()
 			rollup, texts := decodeRollup(t, rolledUp, parts)
-			if err := s.AddRollup(texts, rollup); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, s.AddRollup(texts, rollup))
 			needed := s.NeedsColumns(texts, rollup.Spans())
 			overwrite(append(parts[:], rolledUp)...)
 			if !needed {
 				continue
 			}
-			if err := s.AddRest(g, rollup.Spans()); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, s.AddRest(g, rollup.Spans()))
 		}
 
 		// Rows of events have all figures, the others visitors alone.
@@ -122,13 +111,9 @@ func checkRollups(t *testing.T, name string, q *scan.Query, want *oracle.Result,
 func decodeRollup(t *testing.T, rollup []byte, parts [segment.Parts][]byte) (*segment.Rollup, *segment.Segment) {
 	t.Helper()
 	decoded, err := segment.DecodeRollup(rollup)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	texts, err := segment.DecodeTexts(parts[segment.PartDays], parts[segment.PartTexts])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return decoded, texts
 }
 
@@ -136,23 +121,17 @@ func decodeRollup(t *testing.T, rollup []byte, parts [segment.Parts][]byte) (*se
 // from the columns.
 func TestRollupsAreUsed(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	first := model.At(time.Date(2026, 3, 28, 0, 0, 0, 0, time.UTC)).Day()
 	var segments []*segment.Segment
 	busy := oracle.NewBusy(1)
 	for n := range model.Day(3) {
 		g, err := segment.Build(busy.Day(first+n, 500))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		segments = append(segments, g)
 	}
 	g, err := segment.Merge(segments)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	change := func(q *scan.Query, how func(*scan.Query)) *scan.Query {
 		how(q)
@@ -226,12 +205,8 @@ func result(t *testing.T, q *scan.Query, segments []*segment.Segment) *scan.Resu
 	for _, g := range segments {
 		parts := g.Encode()
 		decoded, err := segment.Decode(parts)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Add(decoded); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
+		testkit.NoError(t, s.Add(decoded))
 		overwrite(parts[:]...)
 	}
 	return s.Result()

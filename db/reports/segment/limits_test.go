@@ -12,6 +12,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports/segment"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // small are limits that a few rows exceed.
@@ -82,9 +83,7 @@ func TestPropertiesWithinLimits(t *testing.T) {
 			limits := small
 			c.limits(&limits)
 			s, err := segment.BuildWithin(eventsOf(c.objects...), limits)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			got := propertiesOf(s)
 			for i := range got {
 				slices.Sort(got[i])
@@ -108,9 +107,7 @@ func TestFirstPropertiesOfAnEvent(t *testing.T) {
 	object.WriteString("}")
 
 	s, err := segment.Build(eventsOf(object.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	got := propertiesOf(s)[0]
 	if len(got) != segment.MaxProperties || got[0] != "n00=39" || got[29] != "n29=10" {
 		t.Errorf("%d properties %q; want n00 to n29", len(got), got)
@@ -161,9 +158,7 @@ func TestTextsWithinLimits(t *testing.T) {
 			limits := small
 			c.limits(&limits)
 			s, err := segment.BuildWithin(textsOf(c.paths, c.sources), limits)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			if got := rowsOf(s, segment.Path); !slices.Equal(got, c.wantPaths) {
 				t.Errorf("paths %q, want %q", got, c.wantPaths)
 			}
@@ -188,18 +183,14 @@ func TestMergeWithinLimits(t *testing.T) {
 			r.Events[i].Path = fmt.Sprintf("/%d", i)
 		}
 		s, err := segment.BuildWithin(r, small)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		return s
 	}
 	first := build(day, `{"a":1,"c":1}`, `{"a":1,"b":1,"c":1}`, `{"a":1}`)
 	second := build(day+1, `{"d":1}`, `{"d":1}`, `{"d":1}`, `{"a":2}`)
 
 	merged, err := segment.MergeWithin(small, first, second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	want := [][]string{{"a=1", other}, {"a=1", other}, {"a=1"}, {"d=1"}, {"d=1"}, {"d=1"}, {"a=2"}}
 	if got := propertiesOf(merged); !reflect.DeepEqual(got, want) {
 		t.Errorf("properties %q, want %q", got, want)
@@ -290,18 +281,14 @@ func TestLimitsKeepEqualRows(t *testing.T) {
 	}
 	rows := eventsOf(objects...)
 	whole, err := segment.Build(rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	same, err := segment.BuildWithin(rows, segment.MonthLimits)
 	if err != nil || !reflect.DeepEqual(same.Encode(), whole.Encode()) {
 		t.Errorf("other limits, which are not exceeded: error %v, or another segment", err)
 	}
 
 	folded, err := segment.BuildWithin(rows, small)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	count := func(s *segment.Segment) map[string]int {
 		events := map[string]int{}
 		for _, properties := range propertiesOf(s) {

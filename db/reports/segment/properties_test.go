@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tallygate/tallygate/db/reports/segment"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // FuzzProperties compares the properties of an event with those that encoding/json reads of the
@@ -49,9 +50,7 @@ func FuzzProperties(f *testing.F) {
 		want = want[:min(len(want), segment.MaxProperties)]
 
 		s, err := segment.Build(eventsOf(object))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if got := propertiesOf(s)[0]; !slices.Equal(got, want) {
 			t.Errorf("%q: %q, want %q", object, got, want)
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/db/reports/segment"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // sample is a rollup of build's segment with entries of all kinds. Its figures are arbitrary.
@@ -35,17 +36,13 @@ func sample() *segment.Rollup {
 func TestRollup(t *testing.T) {
 	encoded := sample().Encode()
 	r, err := segment.DecodeRollup(encoded)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if want := sample().Spans(); !reflect.DeepEqual(r.Spans(), want) {
 		t.Errorf("spans %+v, want %+v", r.Spans(), want)
 	}
 
 	totals, err := r.Totals(0, build(t, day))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if totals.Pageviews != 300 || totals.VisitMS != 1<<40 || totals.Sales[0].Amount != -5_000_000 ||
 		!reflect.DeepEqual(totals.Sets[0].Names, []uint32{0, 1}) || totals.Across[0].VisitMS != 6 {
 		t.Errorf("totals %+v", totals)

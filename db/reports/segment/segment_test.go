@@ -10,6 +10,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports/segment"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 var day = model.At(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)).Day()
@@ -44,9 +45,7 @@ func rows(d model.Day) segment.Rows {
 func build(t testing.TB, d model.Day) *segment.Segment {
 	t.Helper()
 	s, err := segment.Build(rows(d))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return s
 }
 
@@ -102,20 +101,14 @@ func TestBuildRefusesRowsWithoutTheirVisit(t *testing.T) {
 
 func TestEncodeDecode(t *testing.T) {
 	empty, err := segment.Build(segment.Rows{Day: day})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	merged, err := segment.Merge([]*segment.Segment{build(t, day), build(t, day+1)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	for name, s := range map[string]*segment.Segment{"day": build(t, day), "two days": merged, "empty": empty} {
 		t.Run(name, func(t *testing.T) {
 			got, err := segment.Decode(s.Encode())
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			if got.Total() != s.Total() || got.First != s.First || !reflect.DeepEqual(got.Texts, s.Texts) {
 				t.Errorf("got %+v, want %+v", got, s)
 			}
@@ -129,9 +122,7 @@ func TestEncodeDecode(t *testing.T) {
 // TestMergeFillsGaps checks that days between two segments have no rows.
 func TestMergeFillsGaps(t *testing.T) {
 	merged, err := segment.Merge([]*segment.Segment{build(t, day), build(t, day+3)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	one := segment.Day{Visits: 3, Views: 3, Events: 1}
 	if want := []segment.Day{one, {}, {}, one}; !reflect.DeepEqual(merged.Days, want) {
 		t.Errorf("days %v, want %v", merged.Days, want)
@@ -154,9 +145,7 @@ func TestMergeRefusesDisorder(t *testing.T) {
 func TestDecodeRefusesPartsOfTwoSegments(t *testing.T) {
 	own := build(t, day).Encode()
 	empty, err := segment.Build(segment.Rows{Day: day})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	for name, other := range map[string][segment.Parts][]byte{"another day": build(t, day+1).Encode(), "no rows": empty.Encode()} {
 		for part := range segment.Parts {
@@ -273,16 +262,12 @@ func TestOrderOfEvents(t *testing.T) {
 			rows.Events = append(rows.Events, segment.Event{VisitKey: key, At: at(ms), ID: int64(ms), Name: "click", Path: "/"})
 		}
 		s, err := segment.Build(rows)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		return s
 	}
 	places := func(s *segment.Segment) (before []uint32) {
 		s, err := segment.Decode(s.Encode())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		for e := range s.EventAt {
 			before = append(before, s.Before.At(e))
 		}
@@ -293,9 +278,7 @@ func TestOrderOfEvents(t *testing.T) {
 		t.Errorf("page views before the events: %v, want %v", got, want)
 	}
 	merged, err := segment.Merge([]*segment.Segment{build(day), build(day + 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if got, want := places(merged), []uint32{1, 1, 2, 3, 1, 1, 2, 3}; !slices.Equal(got, want) {
 		t.Errorf("merged: %v, want %v", got, want)
 	}

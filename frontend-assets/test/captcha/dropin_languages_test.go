@@ -68,7 +68,7 @@ func TestChromiumDropinLanguages(t *testing.T) {
 	tab := s.browser.NewPage()
 	for _, p := range programs {
 		verify := func(token string) string {
-			return p.run(t, []string{"SITEKEY=" + s.key.sitekey, "SECRET=" + s.key.secret, "VERIFY=" + s.plane}, token)
+			return p.run(t, []string{"SITEKEY=" + s.key.sitekey, "SECRET=" + s.key.secret, "VERIFY=" + s.URL}, token)
 		}
 		for _, path := range []string{"/" + p.file, "/invisible/" + p.file} {
 			if pages[path] == "" {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/tools/browsertest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // dropin is a captcha for which a loader stands in.
@@ -83,10 +84,8 @@ func pagesOf(page func(dropin) string) map[string]string {
 func (s *captchaSite) redeem(path, token string) bool {
 	s.t.Helper()
 
-	response, err := http.PostForm(s.plane+path, url.Values{"secret": {s.key.secret}, "response": {token}})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	response, err := http.PostForm(s.URL+path, url.Values{"secret": {s.key.secret}, "response": {token}})
+	testkit.NoError(s.t, err)
 	defer response.Body.Close()
 
 	var answer struct{ Success bool }

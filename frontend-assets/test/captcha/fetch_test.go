@@ -70,7 +70,7 @@ func TestFirefoxCaptchaReplacedFetch(t *testing.T) {
 	pages, ways := replacingFetch()
 	s := newCaptchaSite(t, pages)
 	browsertest.OpenFirefox(t, "http://www.shop.test/0",
-		browsertest.Host("captcha.example.test", s.plane), browsertest.Host("www.shop.test", s.numeric))
+		browsertest.Host("captcha.example.test", s.URL), browsertest.Host("www.shop.test", s.numeric))
 	s.hasSolvedWith(ways)
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/browsertest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestChromiumCaptchaKeepsItsWork checks that a failure of the server or the network does not
@@ -247,9 +248,7 @@ func TestChromiumCaptchaWaitsForAPrerenderedPage(t *testing.T) {
 
 func TestChromiumCaptchaNotifiesThePage(t *testing.T) {
 	docs, err := os.ReadFile("../../../docs/owner/captcha.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	snippet := regexp.MustCompile("(?s)```html\n(<script>\nconst form = .*?</script>)").FindSubmatch(docs)
 	if snippet == nil {

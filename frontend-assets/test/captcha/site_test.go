@@ -2,16 +2,11 @@
 package captcha_test
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"net/url"
 	"os"
 	"slices"
@@ -20,18 +15,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/dataplane"
 	"github.com/tallygate/tallygate/dataplane/analytics"
 	"github.com/tallygate/tallygate/dataplane/captcha"
-	"github.com/tallygate/tallygate/db/accounts"
-	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	assets "github.com/tallygate/tallygate/frontend-assets"
 	"github.com/tallygate/tallygate/tools/browsertest"
 	"github.com/tallygate/tallygate/tools/dbtest"
-	"github.com/tallygate/tallygate/tools/openapitest"
-	"github.com/tallygate/tallygate/web"
+	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world/planetest"
 )
 
 func TestMain(m *testing.M) { os.Exit(browsertest.Run(m.Run)) }
@@ -62,12 +54,11 @@ const (
 // captchaSite is a website with a protected form, under www.shop.test, which the sitekey is bound
 // to, and other.test, which it is not, with the real data plane on an SQLite database.
 type captchaSite struct {
+	*planetest.Plane
 	t       *testing.T
 	browser *browsertest.Browser
-	plane   string // URL of the data plane
 	key     captchaKey
 	pages   map[string]string // by path, the same under every host name
-	work    uint32            // difficulty of the sitekey's challenges
 	headers http.Header       // of every page
 
 	treat   func(model.CaptchaAutomation) // sets how the sitekey treats automation
@@ -78,7 +69,6 @@ type captchaSite struct {
 	shown     chan struct{}   // closed by a test whose page waits for fetch('/wait')
 
 	mu        sync.Mutex // guards what follows
-	now       time.Time  // the data plane's clock, which only the test advances
 	calls     []string   // paths of the widget's API calls, in order
 	intercept func(http.ResponseWriter, *http.Request) bool
 }
@@ -88,61 +78,6 @@ type captchaKey struct{ sitekey, secret string }
 
 // captchaDifficulty is the work of a widget in expected hashes. It is real work, but short.
 const captchaDifficulty = 2048
-
-// newPlane starts the data plane and creates the sitekey.
-func (s *captchaSite) newPlane() http.Handler {
-	s.t.Helper()
-
-	d := dbtest.Open(s.t, dbtest.SQLiteURL(s.t))
-	log := slog.New(slog.NewTextHandler(s.t.Output(), nil))
-	clientAddr := web.ClientAddr([]netip.Prefix{})
-	key := []byte("a secret for tests, 32 bytes or more")
-	service, err := captcha.New(captcha.Options{Cell: d.DefaultCell(), Secret: key, ClientAddr: clientAddr, Difficulty: s.work, Now: s.clock,
-		Store: ingest.NewClaimStore(d.DefaultCell()), Log: log, Origins: []string{captchaOrigin}})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-
-	service.Start()
-	hits, err := analytics.New(analytics.Options{Cell: d.DefaultCell(), Secret: key, ClientAddr: clientAddr, Now: s.clock, Store: ingest.NewHitStore(d.DefaultCell()), Log: log})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	hits.Start()
-	s.t.Cleanup(func() {
-		if err := errors.Join(service.Stop(context.Background()), hits.Stop(context.Background())); err != nil {
-			s.t.Errorf("stop the data plane: %v", err)
-		}
-	})
-
-	at := model.At(s.now)
-	user, err := accounts.New(d).SignUp(s.t.Context(), model.SignupsOpen, model.Account{Name: "Shop", CaptchaPlan: model.CaptchaPlanFree, CreatedAt: at},
-		model.User{Email: "owner@shop.test", PasswordHash: "-", CreatedAt: at})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-
-	sitekey, secret, err := sites.New(d).Sitekeys.CreateSitekey(s.t.Context(), user.AccountID, "Form", []string{"shop.test"}, at)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-
-	s.key = captchaKey{sitekey.Sitekey, secret}
-	s.treat = func(automation model.CaptchaAutomation) {
-		s.t.Helper()
-		_, err := sites.New(d).Sitekeys.UpdatePolicy(s.t.Context(), user.AccountID, sitekey.ID, sites.PolicyUpdate{Automation: &automation})
-		if err != nil {
-			s.t.Fatal(err)
-		}
-	}
-
-	// The tests drive the browser, which then says that it is automated.
-	s.treat(model.AutomationAllow)
-
-	return openapitest.Handler(s.t, dataplane.Handler(dataplane.Options{
-		Analytics: hits, Captcha: service, Assets: assets.Handler(), Log: log,
-	}))
-}
 
 // newCaptchaSite starts servers and browser, and runs the test in parallel with others.
 func newCaptchaSite(t *testing.T, pages map[string]string, options ...browsertest.Option) *captchaSite {
@@ -155,21 +90,25 @@ func newCaptchaSiteOf(t *testing.T, work uint32, pages map[string]string, option
 	t.Helper()
 	t.Parallel()
 
-	s := &captchaSite{t: t, work: work, pages: pages, headers: http.Header{}, submitted: make(chan url.Values, 100), shown: make(chan struct{}),
-		now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
+	s := &captchaSite{t: t, pages: pages, headers: http.Header{}, submitted: make(chan url.Values, 100), shown: make(chan struct{})}
+	d := dbtest.Open(t, dbtest.SQLiteURL(t))
+	s.Plane = planetest.New(t, d, planetest.Options{
+		Hits:    planetest.Default[analytics.Options],
+		Captcha: func(o *captcha.Options) { o.Difficulty, o.Origins = work, []string{captchaOrigin} },
+		Assets:  assets.Handler(),
+		Wrap:    s.watched,
+	})
+	s.newKey()
 
-	plane := httptest.NewServer(s.watched(s.newPlane()))
-	t.Cleanup(plane.Close)
-	s.plane = plane.URL
-	secure := httptest.NewTLSServer(plane.Config.Handler)
+	secure := httptest.NewTLSServer(s.Handler)
 	t.Cleanup(secure.Close)
 	site := httptest.NewServer(http.HandlerFunc(s.servePage))
 	t.Cleanup(site.Close)
 	s.numeric = site.URL
 	s.browser = browsertest.New(t, append(options,
-		browsertest.Host("captcha.example.test", plane.URL),
+		browsertest.Host("captcha.example.test", s.URL),
 		browsertest.Host("captcha.example.test", secure.URL),
-		browsertest.Host("proxy.example.test", plane.URL),
+		browsertest.Host("proxy.example.test", s.URL),
 		browsertest.Host("www.shop.test", site.URL),
 		browsertest.Host("other.test", site.URL),
 		// Browsers provide WebCrypto and Trusted Types on secure pages only.
@@ -177,6 +116,23 @@ func newCaptchaSiteOf(t *testing.T, work uint32, pages map[string]string, option
 	)...)
 
 	return s
+}
+
+// newKey creates the sitekey.
+func (s *captchaSite) newKey() {
+	s.t.Helper()
+
+	account := s.Account("shop", model.CaptchaPlanFree)
+	key := s.Sitekey(account, "shop.test")
+	s.key = captchaKey{key.Sitekey.Sitekey, key.Secret}
+	s.treat = func(automation model.CaptchaAutomation) {
+		s.t.Helper()
+		_, err := sites.New(s.DB).Sitekeys.UpdatePolicy(s.t.Context(), account, key.ID, sites.PolicyUpdate{Automation: &automation})
+		testkit.NoError(s.t, err)
+	}
+
+	// The tests drive the browser, which then says that it is automated.
+	s.treat(model.AutomationAllow)
 }
 
 func (s *captchaSite) servePage(w http.ResponseWriter, r *http.Request) {
@@ -268,13 +224,6 @@ func times(n int, status int, headers ...string) func(http.ResponseWriter) bool 
 	}
 }
 
-// clock returns the time of the data plane's clock.
-func (s *captchaSite) clock() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.now
-}
-
 // called returns the widget's calls so far.
 func (s *captchaSite) called() []string {
 	s.mu.Lock()
@@ -304,9 +253,7 @@ const movableClock = `{
 // later advances the clocks of the data plane and the page.
 func (s *captchaSite) later(page *browsertest.Page, d time.Duration) {
 	s.t.Helper()
-	s.mu.Lock()
-	s.now = s.now.Add(d)
-	s.mu.Unlock()
+	s.Clock.Add(d)
 	page.Eval(fmt.Sprintf("later(%d)", d.Milliseconds()), nil)
 }
 
@@ -332,19 +279,11 @@ func (s *captchaSite) verify(token string) (valid bool) {
 func (s *captchaSite) verifyAs(name, token string) (valid bool) {
 	s.t.Helper()
 
-	body, err := json.Marshal(map[string]string{name: s.key.sitekey, "secret": s.key.secret, "token": token})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-
-	response, err := http.Post(s.plane+"/api/v1/pow/siteverify", "application/json", bytes.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer response.Body.Close()
+	response, body := s.Send(planetest.Call{Path: planetest.SiteverifyPath,
+		Body: map[string]string{name: s.key.sitekey, "secret": s.key.secret, "token": token}})
 
 	var answer struct{ Valid bool }
-	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
+	if err := json.Unmarshal([]byte(body), &answer); err != nil {
 		s.t.Fatalf("siteverify answered %s: %v", response.Status, err)
 	}
 

@@ -15,6 +15,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/tallygate/tallygate/tools/browsertest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // withoutPauses ends a page's pauses at once, and records their durations in the page's array
@@ -198,9 +199,7 @@ func TestChromiumCaptchaRetriesWithoutLeaks(t *testing.T) {
 func TestChromiumCaptchaWithoutAnOrigin(t *testing.T) {
 	s := newCaptchaSite(t, nil)
 	source, err := os.ReadFile("../../dist/captcha.js")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	script := "<script>" + string(source) + "</script>"
 	form := "<!doctype html>" + strings.Replace(captchaForm(""), captchaScript, script, 1)
@@ -277,16 +276,12 @@ func TestChromiumCaptchaIsRateLimited(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
 	body := fmt.Sprintf(`{"sitekey":%q}`, s.key.sitekey)
 	for {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.plane+"/api/v1/pow/config", strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/api/v1/pow/config", strings.NewReader(body))
+		testkit.NoError(t, err)
 
 		request.Header.Set("Origin", "http://www.shop.test")
 		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		response.Body.Close()
 
@@ -316,9 +311,7 @@ func TestChromiumCaptchaIsRateLimited(t *testing.T) {
 		t.Error("the page cannot read Retry-After")
 	}
 
-	s.mu.Lock()
-	s.now = s.now.Add(time.Minute)
-	s.mu.Unlock()
+	s.Clock.Add(time.Minute)
 	s.is(page, "done")
 
 	if n := len(s.called()) - before; n < 3 || !s.verify(page.Text(widgetToken)) {

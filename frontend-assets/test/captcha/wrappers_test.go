@@ -24,9 +24,7 @@ func wrapped(t *testing.T, entry string, addresses ...string) string {
 	t.Helper()
 
 	folder, err := filepath.Abs(wrappers)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if !isInstalled(t, folder) {
 		testkit.Missing(t, "the packages of "+wrappers+" are not installed: make setup does that")
 	}
@@ -59,9 +57,7 @@ func isInstalled(t *testing.T, folder string) bool {
 		return false
 	}
 	lock, err := os.Stat(filepath.Join(folder, "package-lock.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return !installed.ModTime().Before(lock.ModTime())
 }
 

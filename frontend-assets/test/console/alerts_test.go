@@ -14,6 +14,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestAlertsChromium adds a channel of a site, whose receiver first fails and then gets a signed
@@ -152,7 +153,7 @@ func TestOwnMailsChromium(t *testing.T) {
 	}) {
 		var data struct{ Site struct{ OwnAlertChannel any } }
 		data.Site.OwnAlertChannel = &mails
-		s.do(`query ($id: ID!) { site(id: $id) { ownAlertChannel { events weekly spikeAbove state } } }`, map[string]any{"id": id}, &data)
+		s.Do(`query ($id: ID!) { site(id: $id) { ownAlertChannel { events weekly spikeAbove state } } }`, map[string]any{"id": id}, &data)
 		return mails
 	}
 
@@ -173,9 +174,7 @@ func TestOwnMailsChromium(t *testing.T) {
 	}
 
 	d := dbtest.Open(t, db.EmbeddedURL(s.dir))
-	if err := dbtest.Exec(d, "UPDATE alert_channels SET stopped_at = 1, stop_reason = 'recipient'"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, dbtest.Exec(d, "UPDATE alert_channels SET stopped_at = 1, stop_reason = 'recipient'"))
 	p.reload()
 	p.see("You have stopped these mails.")
 	p.clean(s)
@@ -209,7 +208,7 @@ func TestAccountAlertsChromium(t *testing.T) {
 	p.press("Alerts of the account")
 	p.WaitFor("location.pathname === '/alerts'")
 	p.see("each of its sites")
-	p.Goto(s.control + "/account")
+	p.Goto(s.Origin + "/account")
 	p.WaitFor(button("Alerts of the account"))
 	p.WaitFor(`(links => links.length === 2 && links[1].getBoundingClientRect().left - links[0].getBoundingClientRect().right >= 12)
 		([...document.querySelectorAll('main .aside a')])`)
@@ -231,7 +230,7 @@ func TestAccountAlertsChromium(t *testing.T) {
 	recipient := s.open("/confirm-alerts#tgc_unknown")
 	recipient.press("Get these alerts")
 	recipient.WaitFor("document.querySelector('[role=alert]')")
-	recipient = s.open(strings.TrimPrefix(s.mailTo("duty@%"), s.control))
+	recipient = s.open(strings.TrimPrefix(s.mailTo("duty@%"), s.Origin))
 	recipient.look("alerts-confirm")
 	recipient.press("Get these alerts")
 	recipient.see("The address is confirmed.")
@@ -256,10 +255,10 @@ func TestAccountAlertsChromium(t *testing.T) {
 	german.see("Die Adresse lässt sich nicht ändern.")
 	german.fitsNarrow()
 	german.look("alerts-edit-german")
-	german.Goto(s.control + "/sites/" + id + "/alerts")
+	german.Goto(s.Origin + "/sites/" + id + "/alerts")
 	german.see("Keine Kanäle")
 	german.fitsNarrow()
-	german.Goto(s.control + "/confirm-alerts#tgc_unknown")
+	german.Goto(s.Origin + "/confirm-alerts#tgc_unknown")
 	german.press("Diese Meldungen erhalten")
 	german.WaitFor("document.querySelector('[role=alert]')")
 	german.fitsNarrow()
@@ -298,11 +297,11 @@ type channel struct {
 
 // channels returns the channels of a site.
 func (s *service) channels(site string) []channel {
-	s.t.Helper()
+	s.TB.Helper()
 	var data struct {
 		Site struct{ AlertChannels []channel }
 	}
-	s.do(`query ($id: ID!) { site(id: $id) { alertChannels {
+	s.Do(`query ($id: ID!) { site(id: $id) { alertChannels {
 		name language events signed weekly monthly quietHours { from to timeZone }
 	} } }`, map[string]any{"id": site}, &data)
 	return data.Site.AlertChannels
@@ -310,10 +309,10 @@ func (s *service) channels(site string) []channel {
 
 // wantChannel fails the test unless a site has one channel with these settings.
 func (s *service) wantChannel(site string, want channel) {
-	s.t.Helper()
+	s.TB.Helper()
 	got, _ := json.Marshal(s.channels(site))
 	if wanted, _ := json.Marshal([]channel{want}); string(got) != string(wanted) {
-		s.t.Errorf("the site has the channels %s, want %s", got, wanted)
+		s.TB.Errorf("the site has the channels %s, want %s", got, wanted)
 	}
 }
 

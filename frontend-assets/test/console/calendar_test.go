@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/tallygate/tallygate/tools/browsertest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 const dayFormat = "2006-01-02"
@@ -38,9 +39,7 @@ func (k keyboard) isOn(day time.Time) {
 func today(t *testing.T, zone string) time.Time {
 	t.Helper()
 	location, err := time.LoadLocation(zone)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	now := time.Now().In(location)
 	return time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, time.UTC)
@@ -53,8 +52,7 @@ func TestCalendarChromium(t *testing.T) {
 
 	s, id := siteWithHit(t)
 	const zone = "Pacific/Kiritimati" // UTC+14
-	s.do(`mutation ($input: UpdateSiteInput!) { updateSite(input: $input) { userErrors { message } } }`,
-		map[string]any{"input": map[string]any{"siteId": id, "timeZone": zone}}, &struct{}{})
+	s.UpdateSite(id, map[string]any{"timeZone": zone})
 
 	k := keyboard{s.openSignedIn("/")}
 	k.Do(emulation.SetTimezoneOverride("Pacific/Niue")) // UTC-11: always another day
@@ -62,7 +60,7 @@ func TestCalendarChromium(t *testing.T) {
 	defer remove()
 
 	before := today(t, zone)
-	k.Goto(s.control + "/sites/" + id + "?period=today")
+	k.Goto(s.Origin + "/sites/" + id + "?period=today")
 	k.WaitFor("document.querySelector('.plot svg')")
 
 	// The menu: the letters of its entries, the beginning of a name, the ends, and Escape.
@@ -83,7 +81,7 @@ func TestCalendarChromium(t *testing.T) {
 	k.WaitFor(periodMenu + ".ariaExpanded === 'false'")
 
 	// Escape closes the menu before it removes filters, also from elsewhere on the page.
-	k.Goto(s.control + "/sites/" + id + "?period=today&f=language:is:de")
+	k.Goto(s.Origin + "/sites/" + id + "?period=today&f=language:is:de")
 	k.WaitFor("document.querySelector('.chips') && document.querySelector('.plot svg')")
 	k.reach(periodMenu)
 	k.keys(kb.Enter)

@@ -10,6 +10,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestCaptchaChromium makes a sitekey, watches its widget solve a challenge, and deletes it.
@@ -65,10 +66,8 @@ func TestCaptchaChromium(t *testing.T) {
 
 	// An attack is shown with its figures.
 	seen := model.CaptchaAttack{Level: 2, Seen: model.At(time.Now()), Networks: 1812, Challenges: 2040, Refused: 12, Usual: 37}
-	if err := sites.New(dbtest.Open(t, db.EmbeddedURL(s.dir))).Sitekeys.SawAttack(t.Context(), 1, 1, seen); err != nil {
-		t.Fatal(err)
-	}
-	p.Goto(s.control + p.Text("location.pathname"))
+	testkit.NoError(t, sites.New(dbtest.Open(t, db.EmbeddedURL(s.dir))).Sitekeys.SawAttack(t.Context(), 1, 1, seen))
+	p.Goto(s.Origin + p.Text("location.pathname"))
 	p.see("everyone’s work is 4 times the base now.")
 	p.see("2,040 challenges from 1,812 networks (37 are usual), and 12 refused tokens.")
 	p.see("Solving them costs an attacker < 0.01 $ on rented cores, or < 0.01 $ on a graphics card.")

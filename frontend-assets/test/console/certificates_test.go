@@ -10,6 +10,7 @@ import (
 	"github.com/tallygate/tallygate/db/certificates"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // The locales of times, as JavaScript expressions.
@@ -63,9 +64,7 @@ func TestCertificatesChromium(t *testing.T) {
 	store := certificates.New(dbtest.Open(t, db.EmbeddedURL(s.dir)))
 	see := func(host string, issued, expires model.Instant) {
 		t.Helper()
-		if err := store.See(t.Context(), certificates.Host{Host: host, IssuedAt: issued, ExpiresAt: expires}, now); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, store.See(t.Context(), certificates.Host{Host: host, IssuedAt: issued, ExpiresAt: expires}, now))
 	}
 	see(long, 0, 0)
 	see("app.example.com", now, expires)

@@ -46,11 +46,11 @@ func (p point) String() string {
 
 // series reads a site's visitors of the last 28 days as a script would.
 func (s *service) series(id, interval string) []point {
-	s.t.Helper()
+	s.TB.Helper()
 	var data struct {
 		Site struct{ Report struct{ Series []point } }
 	}
-	s.do(`query ($id: ID!, $interval: ReportInterval) { site(id: $id) {
+	s.Do(`query ($id: ID!, $interval: ReportInterval) { site(id: $id) {
   report(period: {preset: LAST_28_DAYS}, compare: {kind: PREVIOUS_PERIOD}) {
     series(interval: $interval) { start comparedStart metrics { visitors comparison { visitors } } }
   } } }`, map[string]any{"id": id, "interval": interval}, &data)
@@ -59,15 +59,14 @@ func (s *service) series(id, interval string) []point {
 
 // demoSite signs the test in, and returns the demo's site.
 func (s *service) demoSite() string {
-	s.t.Helper()
-	s.do(`mutation ($input: SignInInput!) { signIn(input: $input) { userErrors { message } } }`,
-		map[string]any{"input": map[string]any{"email": demo.Email, "password": s.password}}, &struct{}{})
+	s.TB.Helper()
+	s.SignIn(demo.Email, s.password)
 	var data struct {
 		Sites struct {
 			Edges []struct{ Node struct{ ID string } }
 		}
 	}
-	s.do(`{ sites { edges { node { id } } } }`, nil, &data)
+	s.Do(`{ sites { edges { node { id } } } }`, nil, &data)
 	return data.Sites.Edges[0].Node.ID
 }
 
@@ -209,9 +208,9 @@ func (p *tab) changesInterval(s *service, id string, days []point) {
 	// Another period has its own default. An interval that does not fit is dropped.
 	p.Do(browsertest.Press("d"))
 	p.WaitFor("location.search === '?period=today&compare=previous' && document.querySelector('.plot')?.ariaValueText.includes(':00')")
-	p.Goto(s.control + "/sites/" + id + "?period=28d&compare=previous&interval=hour")
+	p.Goto(s.Origin + "/sites/" + id + "?period=28d&compare=previous&interval=hour")
 	p.WaitFor("location.search === '?period=28d&compare=previous' && document.querySelector('.plot')?.ariaValueMax === '28'")
-	p.Goto(s.control + "/sites/" + id + "?period=28d&compare=previous&interval=minute")
+	p.Goto(s.Origin + "/sites/" + id + "?period=28d&compare=previous&interval=minute")
 	p.WaitFor("document.querySelector('.plot')?.ariaValueMax === '28'")
 }
 

@@ -9,17 +9,16 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/demo"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // startDemo runs the demo with its shop's history.
 func startDemo(t testing.TB) *service {
 	t.Helper()
 
-	s := startCommand(t, "demo", map[string]string{"DEMO_ADDR": "127.0.0.1:0"})
+	s := startProgram(t, "", "demo", map[string]string{"DEMO_ADDR": "127.0.0.1:0"})
 	owner, err := demo.ReadOrCreateOwner(s.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	s.password = owner.Password
 	return s
 }
@@ -99,7 +98,7 @@ func TestDemoPagesChromium(t *testing.T) {
 	p.look("sharing")
 	address := p.Text(`[...document.querySelectorAll('code')].find(e => e.textContent.includes('/share#')).textContent`)
 
-	reader := s.open(strings.TrimPrefix(address, s.control))
+	reader := s.open(strings.TrimPrefix(address, s.Origin))
 	reader.see("protected by a password")
 	reader.look("shared-password")
 	reader.fill("Password", "a wrong secret")
@@ -166,7 +165,7 @@ func TestDemoPagesChromium(t *testing.T) {
 	sitekey := p.Text("location.pathname")
 
 	// The chosen funnel stands in the URL.
-	p.Goto(s.control + "/sites/" + siteID + "?events=funnel")
+	p.Goto(s.Origin + "/sites/" + siteID + "?events=funnel")
 	p.see("visitors made all steps")
 	p.fill("Funnel", p.Text("[...document.querySelectorAll('.choice option')].find(o => o.text === 'Reading').value"))
 	p.WaitFor("location.search.includes('&funnel=')")

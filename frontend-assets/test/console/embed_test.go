@@ -41,7 +41,7 @@ func TestEmbeddedReportChromium(t *testing.T) {
 	owner.reload()
 	owner.see("All visits, without revenue")
 	owner.press("Address of For the client")
-	if again := owner.Text("document.querySelector('dialog pre').textContent"); again != address || !strings.HasPrefix(address, s.control+"/share#tgl_") {
+	if again := owner.Text("document.querySelector('dialog pre').textContent"); again != address || !strings.HasPrefix(address, s.Origin+"/share#tgl_") {
 		t.Errorf("the address is %q, and later %q", address, again)
 	}
 	snippet := owner.Text("document.querySelectorAll('dialog pre')[1].textContent")
@@ -51,9 +51,9 @@ func TestEmbeddedReportChromium(t *testing.T) {
 	pages := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body := snippet
 		if page := r.URL.Query().Get("page"); page != "" {
-			body = fmt.Sprintf(`<iframe src="%s%s"></iframe>`, s.control, page)
+			body = fmt.Sprintf(`<iframe src="%s%s"></iframe>`, s.Origin, page)
 		}
-		w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-src "+s.control)
+		w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-src "+s.Origin)
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		fmt.Fprintf(w, "<!doctype html><html lang=en><title>Client</title><h1>Our figures</h1>%s", body)
 	}))

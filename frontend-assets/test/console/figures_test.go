@@ -38,14 +38,14 @@ type report struct {
 
 // report reads figures as a script would, with the first rows of a dimension.
 func (s *service) report(id, by string, first int, filters ...any) report {
-	s.t.Helper()
+	s.TB.Helper()
 
 	if filters == nil {
 		filters = []any{}
 	}
 
 	var data struct{ Site struct{ Report report } }
-	s.do(`query ($id: ID!, $by: ReportDimension!, $first: Int!, $filters: [ReportFilterInput!]!) { site(id: $id) {
+	s.Do(`query ($id: ID!, $by: ReportDimension!, $first: Int!, $filters: [ReportFilterInput!]!) { site(id: $id) {
   report(period: {preset: LAST_28_DAYS}, filters: $filters, compare: {kind: PREVIOUS_PERIOD}) {
     totals { visitors visits pageviews comparison { visitors } }
     series { metrics { visitors } }
@@ -85,14 +85,13 @@ func TestFiguresChromium(t *testing.T) {
 	t.Parallel()
 
 	s := startDemo(t)
-	s.do(`mutation ($input: SignInInput!) { signIn(input: $input) { userErrors { message } } }`,
-		map[string]any{"input": map[string]any{"email": demo.Email, "password": s.password}}, &struct{}{})
+	s.SignIn(demo.Email, s.password)
 	var data struct {
 		Sites struct {
 			Edges []struct{ Node struct{ ID, SiteKey string } }
 		}
 	}
-	s.do(`{ sites { edges { node { id siteKey } } } }`, nil, &data)
+	s.Do(`{ sites { edges { node { id siteKey } } } }`, nil, &data)
 	id, key := data.Sites.Edges[0].Node.ID, data.Sites.Edges[0].Node.SiteKey
 
 	path := "/sites/" + id
@@ -109,7 +108,7 @@ func TestFiguresChromium(t *testing.T) {
 	// module: the course of revenue with a call of its own.
 	watched := p.Before(watchShifts)
 	before := len(p.Requests())
-	p.Goto(s.control + path + "?compare=previous")
+	p.Goto(s.Origin + path + "?compare=previous")
 	p.WaitFor(fmt.Sprintf("%s === '%d'", total(0), want.Totals.Visitors))
 	watched()
 	p.staysInPlace()
@@ -193,7 +192,7 @@ func (p *tab) failsInPart(s *service, path string) {
 			body.errors = [{message: '', path: ['site', 'report'], extensions: {code: 'UNAVAILABLE'}}];
 		}
 		return new Response(JSON.stringify(body)) } })()`)
-	p.Goto(s.control + path)
+	p.Goto(s.Origin + path)
 	p.see("The service is temporarily unavailable.")
 	p.see("Demo shop")
 	p.look("figures-failed")
@@ -201,20 +200,20 @@ func (p *tab) failsInPart(s *service, path string) {
 
 	p.Do(chromedp.EmulateViewport(320, 800))
 	p.Eval("localStorage.setItem('tallygate.language', 'de')", nil)
-	p.Goto(s.control + path + "?compare=year&f=channel:is:direct")
+	p.Goto(s.Origin + path + "?compare=year&f=channel:is:direct")
 	p.see("Kanal ist direkt")
 	p.WaitFor("document.documentElement.scrollWidth <= window.innerWidth")
 	p.Eval("localStorage.clear()", nil)
 	p.Do(emulation.ClearDeviceMetricsOverride())
-	p.Goto(s.control + path)
+	p.Goto(s.Origin + path)
 	p.see("Last 28 days")
 }
 
 // week returns the visitors of 7 days, today included.
 func (s *service) week(id string) int64 {
-	s.t.Helper()
+	s.TB.Helper()
 	var data struct{ Site struct{ Report report } }
-	s.do(`query ($id: ID!) { site(id: $id) { report(period: {preset: TODAY_AND_6_DAYS}) { totals { visitors } } } }`,
+	s.Do(`query ($id: ID!) { site(id: $id) { report(period: {preset: TODAY_AND_6_DAYS}) { totals { visitors } } } }`,
 		map[string]any{"id": id}, &data)
 	return data.Site.Report.Totals.Visitors
 }

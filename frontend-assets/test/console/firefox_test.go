@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/tools/browsertest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // firefoxDriver makes an account and a site as a user would, reads the figures of the first day,
@@ -122,10 +123,8 @@ func TestFirstSiteFirefox(t *testing.T) {
 	t.Parallel()
 
 	s := start(t, nil)
-	target, err := url.Parse(s.control)
-	if err != nil {
-		t.Fatal(err)
-	}
+	target, err := url.Parse(s.Origin)
+	testkit.NoError(t, err)
 
 	// The proxy adds the driver to the page, whose policy allows scripts of its own origin.
 	proxy := &httputil.ReverseProxy{
@@ -135,7 +134,7 @@ func TestFirstSiteFirefox(t *testing.T) {
 			r.Out.Header.Del("Accept-Encoding")
 			r.Out.Header.Del("Referer")
 			if r.Out.Header.Get("Origin") != "" {
-				r.Out.Header.Set("Origin", s.control)
+				r.Out.Header.Set("Origin", s.Origin)
 			}
 		},
 		ModifyResponse: addDriver,

@@ -1,10 +1,11 @@
 package console_test
 
 import (
-	"github.com/tallygate/tallygate/tools/browsertest"
 	"net/url"
 	"strconv"
 	"testing"
+
+	"github.com/tallygate/tallygate/tools/browsertest"
 )
 
 // signIn signs in on the page for it.
@@ -26,10 +27,10 @@ func TestTwoTabsChromium(t *testing.T) {
 	path := "/sites/" + id + "/settings"
 	browser := browsertest.New(t, browsertest.WithFlag("lang", "en-GB"))
 	one, two := &tab{browser.NewPage(), t}, &tab{browser.NewPage(), t}
-	one.Goto(s.control + "/sign-in?next=" + url.QueryEscape(path))
+	one.Goto(s.Origin + "/sign-in?next=" + url.QueryEscape(path))
 	one.signIn(ownerEmail, ownerPassword)
 	one.WaitFor(labelled("Name"))
-	two.Goto(s.control + path)
+	two.Goto(s.Origin + path)
 	two.WaitFor(labelled("Name"))
 
 	one.Front()
@@ -52,7 +53,7 @@ func TestTwoTabsChromium(t *testing.T) {
 	}
 	read := func() {
 		t.Helper()
-		s.do(`query ($id: ID!) { site(id: $id) { name timeZone measureEcommerce automaticEvents } }`,
+		s.Do(`query ($id: ID!) { site(id: $id) { name timeZone measureEcommerce automaticEvents } }`,
 			map[string]any{"id": id}, &data)
 	}
 	if read(); data.Site.Name != "Renamed in one tab" || data.Site.TimeZone != "Europe/Berlin" ||
@@ -69,7 +70,7 @@ func TestTwoTabsChromium(t *testing.T) {
 	}
 
 	// A site that another tab has deleted.
-	s.do(`mutation ($id: ID!) { deleteSite(input: {siteId: $id}) { userErrors { code } } }`, map[string]any{"id": id}, &struct{}{})
+	s.Do(`mutation ($id: ID!) { deleteSite(input: {siteId: $id}) { userErrors { code } } }`, map[string]any{"id": id}, nil)
 	one.Front()
 	one.fill("Name", "Too late")
 	one.press("Save")
@@ -126,14 +127,13 @@ func TestSessionEndsChromium(t *testing.T) {
 			MeasureSiteSearch, AutomaticEvents bool
 		}
 	}
-	s.do(`query ($id: ID!) { site(id: $id) { name measureSiteSearch automaticEvents } }`, map[string]any{"id": id}, &data)
+	s.Do(`query ($id: ID!) { site(id: $id) { name measureSiteSearch automaticEvents } }`, map[string]any{"id": id}, &data)
 	if data.Site.Name != "Typed before the end" || !data.Site.MeasureSiteSearch || data.Site.AutomaticEvents {
 		t.Errorf("after the sign-in: %+v", data.Site)
 	}
 
 	// Another user of the account gets the saved values.
-	s.do(`mutation ($input: InviteMemberInput!) { inviteMember(input: $input) { userErrors { message } } }`,
-		map[string]any{"input": map[string]any{"email": "guest@example.com", "role": "MEMBER"}}, &struct{}{})
+	s.InviteMember("guest@example.com", "MEMBER")
 	guest := s.open("/sign-in")
 	guest.Goto(s.mailTo("guest@example.com"))
 	guest.fill("Password", "the guest's password")

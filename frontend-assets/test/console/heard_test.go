@@ -18,7 +18,7 @@ func (p *tab) heard(text string) {
 
 // openDemoSite opens the page of the demo's site.
 func (s *service) openDemoSite() *tab {
-	s.t.Helper()
+	s.TB.Helper()
 	p := s.openSignedIn("/")
 	p.press("Demo shop")
 	p.WaitFor("document.querySelector('.ranks a')")
@@ -77,7 +77,7 @@ func TestReportIsHeardChromium(t *testing.T) {
 	p.heard("No filter: ")
 	p.WaitFor("document.activeElement.textContent === 'Filter'")
 
-	p.Goto(s.control + p.Text("location.pathname") + "?f=channel:is:email")
+	p.Goto(s.Origin + p.Text("location.pathname") + "?f=channel:is:email")
 	p.WaitFor(button("Remove the filter Channel is email"))
 	p.Do(browsertest.Press(kb.Escape))
 	p.heard("No filter: ")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // importData is the folder of exports. The importer's own tests have counted their figures.
@@ -23,9 +24,7 @@ const importData = "../../../cmd/tallygate/importer/testdata"
 func absolute(t *testing.T, name string) string {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join(importData, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return path
 }
 
@@ -44,9 +43,7 @@ func plausibleArchive(t *testing.T) string {
 func umamiArchive(t *testing.T) string {
 	t.Helper()
 	properties := filepath.Join(t.TempDir(), "event_data.csv")
-	if err := os.WriteFile(properties, []byte("event_id,data_key,string_value\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(properties, []byte("event_id,data_key,string_value\n"), 0o600))
 	return archiveOf(t, absolute(t, "umami.csv"), properties)
 }
 
@@ -54,28 +51,20 @@ func umamiArchive(t *testing.T) string {
 func archiveOf(t *testing.T, names ...string) string {
 	t.Helper()
 	archive, err := os.Create(filepath.Join(t.TempDir(), "example.com.zip"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer archive.Close()
 
 	w := zip.NewWriter(archive)
 	for _, name := range names {
 		content, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		entry, err := w.Create(filepath.Base(name))
 		if err == nil {
 			_, err = entry.Write(content)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, w.Close())
 	return archive.Name()
 }
 
@@ -84,7 +73,7 @@ var reported atomic.Int64
 
 // totals returns visitors, visits, page views and events of February.
 func (s *service) totals(siteID string) string {
-	s.t.Helper()
+	s.TB.Helper()
 	until := time.Date(2026, 2, 8+int(reported.Add(1))%40, 0, 0, 0, 0, time.UTC).Format(time.DateOnly)
 	var data struct {
 		Site struct {
@@ -93,7 +82,7 @@ func (s *service) totals(siteID string) string {
 			}
 		}
 	}
-	s.do(`query($id: ID!, $until: Date!) { site(id: $id) { report(period: {from: "2026-02-01", to: $until}) {
+	s.Do(`query($id: ID!, $until: Date!) { site(id: $id) { report(period: {from: "2026-02-01", to: $until}) {
 		totals { visitors visits pageviews events } } } }`, map[string]any{"id": siteID, "until": until}, &data)
 	t := data.Site.Report.Totals
 	return fmt.Sprint(t.Visitors, t.Visits, t.Pageviews, t.Events)
@@ -184,9 +173,7 @@ func TestImportFailureChromium(t *testing.T) {
 	id, _ := s.createSite("example.com", "Example")
 	damaged := filepath.Join(t.TempDir(), "imported_visitors.csv")
 	const content = "date,visitors,pageviews,bounces,visits\n2026-02-01,1,2,0,1\n2026-02-02,x,2,0,1\n"
-	if err := os.WriteFile(damaged, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(damaged, []byte(content), 0o600))
 
 	p := s.openSignedIn("/sites/" + id + "/import")
 	p.startImport("PLAUSIBLE", damaged)
@@ -209,7 +196,7 @@ func TestImportFailureChromium(t *testing.T) {
 	p.startImport("UMAMI", absolute(t, "umami.csv"))
 	p.see("are uploaded (0%)")
 	p.WaitFor(`document.querySelector('progress[aria-label]').value === 0`)
-	p.Goto(s.control + "/sites/" + id + "/import")
+	p.Goto(s.Origin + "/sites/" + id + "/import")
 	p.see("The same files again")
 	p.Do(chromedp.SetUploadFiles("input[type=file]", []string{damaged}, chromedp.ByQuery))
 	p.press("Continue the upload")
@@ -265,9 +252,7 @@ func TestImportRefusalChromium(t *testing.T) {
 
 	// An import of an unknown member has no author.
 	d := dbtest.Open(t, db.EmbeddedURL(s.dir))
-	if err := dbtest.Exec(d, "UPDATE report_imports SET created_by = 1000000"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, dbtest.Exec(d, "UPDATE report_imports SET created_by = 1000000"))
 	p.Goto(p.Text("location.href"))
 	p.see("Importiert")
 	p.WaitFor(`document.querySelector('[aria-label=Importe] tbody') && !document.body.innerText.includes('durch ein Kommando')`)

@@ -1,8 +1,6 @@
 package console_test
 
 import (
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -14,26 +12,23 @@ import (
 	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world/program"
 )
 
 // importPlausible imports the export of testdata, which has 1 to 4 February 2026, as its owner
 // does.
 func (s *service) importPlausible(siteKey string) {
-	s.t.Helper()
-	file, err := program()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	s.TB.Helper()
 	exported, err := filepath.Glob("../../../cmd/tallygate/importer/testdata/plausible/*.csv")
 	if err != nil || len(exported) == 0 {
-		s.t.Fatalf("%d files of an export, %v", len(exported), err)
+		s.TB.Fatalf("%d files of an export, %v", len(exported), err)
 	}
 
 	args := append([]string{"admin", "import", "--site", siteKey, "--from", "plausible"}, exported...)
-	cmd := exec.Command(file, args...)
-	cmd.Env = append(os.Environ(), "TALLYGATE_DATA_DIR="+s.dir)
+	cmd := program.Command("", map[string]string{"TALLYGATE_DATA_DIR": s.dir}, args...)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		s.t.Fatalf("import: %v\n%s", err, out)
+		s.TB.Fatalf("import: %v\n%s", err, out)
 	}
 }
 
@@ -71,17 +66,17 @@ func TestImportedFiguresChromium(t *testing.T) {
 	p.WaitFor(chartSum + " === 20")
 
 	// Daily sums have no hours: the chart of one day is the day.
-	p.Goto(s.control + "/sites/" + id + "?from=2026-02-01&to=2026-02-01")
+	p.Goto(s.Origin + "/sites/" + id + "?from=2026-02-01&to=2026-02-01")
 	p.WaitFor(total(0) + " === '10'")
 	p.WaitFor("document.querySelector('.plot').ariaValueMax === '1' && /: 10$/.test(document.querySelector('.plot').ariaValueText)")
 	p.press("Show as a table")
 	p.WaitFor(chartSum + " === 10")
 
-	p.Goto(s.control + "/sites/" + id + days + "&audience=hour_of_day")
+	p.Goto(s.Origin + "/sites/" + id + days + "&audience=hour_of_day")
 	p.see("Imported days are left out, because they have no hours.")
-	p.Goto(s.control + "/sites/" + id + days + "&f=page:is:/")
+	p.Goto(s.Origin + "/sites/" + id + days + "&f=page:is:/")
 	p.see("Imported days are left out, because they cannot be filtered.")
-	p.Goto(s.control + "/sites/" + id + days + "&all=page")
+	p.Goto(s.Origin + "/sites/" + id + days + "&all=page")
 	p.WaitFor("document.querySelectorAll('dialog tbody tr').length === 2 && !document.querySelector('dialog tbody a')")
 
 	// The readers of a shared link see the same.
@@ -118,9 +113,7 @@ func TestImportedDaysWithoutVisitorsChromium(t *testing.T) {
 			{Dimension: model.DimensionPage, Day: yesterday, Value: "/", Visitors: 40, Pageviews: 40},
 		},
 	}, model.At(time.Now()), sites.RecordImport, func(float64) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	p := s.openSignedIn("/sites/" + id + "?period=7d&table=1")
 	p.WaitFor(total(2) + " === '70'")
@@ -162,9 +155,9 @@ func TestPathsAndHoursChromium(t *testing.T) {
 		'Monday,Tuesday,Wednesday,Thursday,Friday,Saturday,Sunday'`)
 
 	// A chart of zeros has no axis up to 1.
-	p.Goto(s.control + "/sites/" + id + "?period=yesterday")
+	p.Goto(s.Origin + "/sites/" + id + "?period=yesterday")
 	p.WaitFor("document.querySelectorAll('.plot .grid').length === 1")
-	p.Goto(s.control + "/sites/" + id + "?period=today")
+	p.Goto(s.Origin + "/sites/" + id + "?period=today")
 	p.press("/über/straße")
 	p.WaitFor("decodeURIComponent(location.search).includes('f=page:is:/%C3%BCber/stra%C3%9Fe')")
 	p.WaitFor(total(0) + " === '1'")

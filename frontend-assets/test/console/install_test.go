@@ -33,12 +33,10 @@ func TestInstallIgnoredChromium(t *testing.T) {
 	p.see("Sent by a browser that names itself a bot")
 	p.look("install-ignored")
 
-	s.do(`mutation ($id: ID!) { updateSite(input: {siteId: $id, excludedAddresses: ["127.0.0.0/8"]}) { userErrors { code } } }`,
-		map[string]any{"id": id}, &struct{}{})
+	s.UpdateSite(id, map[string]any{"excludedAddresses": []string{"127.0.0.0/8"}})
 
 	// Changes reach the data plane in their order, soon after the answer.
-	s.do(`mutation ($id: ID!) { registerEvent(input: {siteId: $id, name: "seen"}) { userErrors { code } } }`,
-		map[string]any{"id": other}, &struct{}{})
+	s.RegisterEvent(other, "seen")
 	testkit.Await(t, "the data plane knows the new event", func() bool {
 		return s.hitFrom(browsertest.UserAgent, otherKey, "http://other.localhost", "/", "seen") == http.StatusNoContent
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/tallygate/tallygate/db/reports/segment"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/oracle"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // storeReaders stores visits of 8 weeks: each week 6 new user ids. Fewer of them come back each
@@ -46,14 +47,10 @@ func storeReaders(t *testing.T, s *service) {
 				}
 			}
 		}
-		if err := oracle.Store(t.Context(), d, 1, rows); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, oracle.Store(t.Context(), d, 1, rows))
 		err := dbtest.Exec(d, `INSERT INTO report_days (site_id, day, state, version, due_at, built_at, visits, pageviews, events, checksum)
 VALUES (1, ?, 0, 1, 1, 0, 0, 0, 0, 0)`, rows.Day)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 	}
 	if _, err := reports.New(d).BuildDue(t.Context()); err != nil {
 		t.Fatal(err)
@@ -103,7 +100,7 @@ func TestJourneysChromium(t *testing.T) {
 	p.see("Entered here")
 	p.leads("/blog/how-to-descale-a-kettle 21, Entered here 115 | Entered here 21")
 	p.look("journeys-before")
-	p.Goto(s.control + "/sites/" + id + period + "&journey=signup&before=1")
+	p.Goto(s.Origin + "/sites/" + id + period + "&journey=signup&before=1")
 	p.WaitFor("document.querySelectorAll('.ways section').length === 3")
 	p.leads("/pricing 36 | / 36 | Entered here 36")
 	p.click(`document.querySelector('.ways [aria-label="Journeys from /pricing"]')`)
@@ -126,8 +123,7 @@ func TestJourneysChromium(t *testing.T) {
 	p.press("Cohorts")
 	p.see("Cohorts need pseudonymous user ids")
 	p.look("cohorts-off")
-	s.do(`mutation ($id: ID!) { updateSite(input: {siteId: $id, allowPseudonymousUserId: true}) { userErrors { code } } }`,
-		map[string]any{"id": id}, &struct{}{})
+	s.UpdateSite(id, map[string]any{"allowPseudonymousUserId": true})
 	p.reload()
 	p.WaitFor("document.querySelectorAll('.cohorts tbody tr').length === 9")
 	cells := p.Text(`[...document.querySelectorAll('.cohorts tbody tr')].filter(tr => tr.cells[1].textContent === '6').slice(0, 1)
@@ -148,9 +144,9 @@ func TestJourneysChromium(t *testing.T) {
 	reader.WaitFor(`[...document.querySelectorAll('.cohorts tbody tr')[0].cells].slice(1).map(td => td.textContent.trim()).join(' ').trim() ===
 		'6 83.3% 5 66.7% 4 50% 3 few few few few 0% 0 so far'`)
 	reader.look("cohorts-shared")
-	reader.Goto(s.control + "/share" + period + "&journey=/&f=browser:is_not:Chrome#" + token)
+	reader.Goto(s.Origin + "/share" + period + "&journey=/&f=browser:is_not:Chrome#" + token)
 	reader.see("136 visits with /, and the pages after it")
-	reader.Goto(s.control + "/share" + period + "&journey=/nowhere&f=browser:is_not:Chrome#" + token)
+	reader.Goto(s.Origin + "/share" + period + "&journey=/nowhere&f=browser:is_not:Chrome#" + token)
 	reader.see("Fewer visitors than are shown had /nowhere with these filters.")
 	reader.clean(s)
 
@@ -158,7 +154,7 @@ func TestJourneysChromium(t *testing.T) {
 	p.Eval("localStorage.setItem('tallygate.language', 'de')", nil)
 	for path, text := range map[string]string{"?period=91d&events=cohort": "Erster Besuch in der Woche ab", "?period=91d&journey=/": "Was danach kam"} {
 		p.Do(chromedp.EmulateViewport(320, 800))
-		p.Goto(s.control + "/sites/" + id + path)
+		p.Goto(s.Origin + "/sites/" + id + path)
 		p.see(text)
 		p.WaitFor("document.querySelector('.cohorts td, .ways li')")
 		if wide := p.Text(sideways); wide != "" {

@@ -122,7 +122,7 @@ func TestKeyboardChromium(t *testing.T) {
 	k := keyboard{&tab{browser.NewPage(), t}}
 
 	// The first account.
-	k.Goto(s.control + "/")
+	k.Goto(s.Origin + "/")
 	k.WaitFor("document.activeElement.name === 'accountName'")
 	k.see("Create the first account")
 	k.keys("Kettle & Co" + kb.Tab + ownerEmail + kb.Tab + ownerPassword + kb.Enter)
@@ -186,7 +186,7 @@ func TestKeyboardChromium(t *testing.T) {
 	k.invites(s)
 
 	// The download has as many rows as the page has page views.
-	k.Goto(s.control + "/sites/" + id + "?period=today")
+	k.Goto(s.Origin + "/sites/" + id + "?period=today")
 	k.counted(total(2), "2")
 	views := k.Text(total(2))
 	k.Eval(`(() => { const make = URL.createObjectURL;
@@ -202,7 +202,7 @@ func TestKeyboardChromium(t *testing.T) {
 	// Back, and the first Tab of a page, which skips its menus.
 	k.Eval("history.back()", nil)
 	k.WaitFor("location.search === '?period=today'")
-	k.Goto(s.control + "/")
+	k.Goto(s.Origin + "/")
 	k.see("2 hits")
 	k.keys(kb.Tab)
 	k.WaitFor("document.activeElement.className === 'skip'")
@@ -293,7 +293,7 @@ func (k keyboard) sharesReport(s *service) {
 	k.WaitFor(`document.activeElement.matches('pre') && document.activeElement.textContent.includes('/share#tgl_')`)
 	address := k.Text(`[...document.querySelectorAll('code')].find(e => e.textContent.includes('/share#')).textContent`)
 
-	reader := keyboard{s.open(strings.TrimPrefix(address, s.control))}
+	reader := keyboard{s.open(strings.TrimPrefix(address, s.Origin))}
 	reader.see("You are reading a shared report of shop.localhost")
 	reader.WaitFor(total(2) + " !== undefined")
 	reader.keys("d")
@@ -337,7 +337,7 @@ func (k keyboard) invites(s *service) {
 	k.enter("E-mail address", "guest@example.com"+kb.Enter)
 	k.see("Open invitations")
 
-	guest := keyboard{s.open(strings.TrimPrefix(s.mailedLink(), s.control))}
+	guest := keyboard{s.open(strings.TrimPrefix(s.mailedLink(), s.Origin))}
 	guest.see("Join the account")
 	guest.WaitFor("document.activeElement.name === 'password'")
 	guest.keys("the guest's password" + kb.Enter)

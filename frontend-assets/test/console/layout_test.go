@@ -71,10 +71,8 @@ func TestHiddenNoticesChromium(t *testing.T) {
 	reject()
 	s.await(id, 2)
 	d := dbtest.Open(t, db.EmbeddedURL(s.dir))
-	if err := dbtest.Exec(d, "UPDATE sites SET monthly_pageviews = 1"); err != nil {
-		t.Fatal(err)
-	}
-	p.Goto(s.control + "/sites/" + id)
+	testkit.NoError(t, dbtest.Exec(d, "UPDATE sites SET monthly_pageviews = 1"))
+	p.Goto(s.Origin + "/sites/" + id)
 	p.see("2 calls were rejected in the last 7 days")
 	p.see("This month’s quota is used up: page views and events are refused until")
 	p.look("attention-quota")
@@ -85,30 +83,26 @@ func TestHiddenNoticesChromium(t *testing.T) {
 	s.awaitHidden(id, 2, 100)
 
 	// Counts that fall lower the hidden ones, so that the next growth is seen.
-	if err := dbtest.Exec(d, "UPDATE sites SET monthly_pageviews = 10000"); err != nil {
-		t.Fatal(err)
-	}
-	if err := dbtest.Exec(d, "DELETE FROM rejections"); err != nil {
-		t.Fatal(err)
-	}
-	p.Goto(s.control + "/sites/" + id)
+	testkit.NoError(t, dbtest.Exec(d, "UPDATE sites SET monthly_pageviews = 10000"))
+	testkit.NoError(t, dbtest.Exec(d, "DELETE FROM rejections"))
+	p.Goto(s.Origin + "/sites/" + id)
 	p.WaitFor(total(2) + " === '1' && !" + attention + " && " + marks + " === ''")
 	s.awaitHidden(id, 0, 0)
 	reject()
 	s.await(id, 1)
-	p.Goto(s.control + "/sites/" + id)
+	p.Goto(s.Origin + "/sites/" + id)
 	p.see("1 call was rejected in the last 7 days")
 	p.clean(s)
 }
 
 // await waits until the server counts n rejected calls of a site.
 func (s *service) await(id string, n int) {
-	s.t.Helper()
-	testkit.Await(s.t, fmt.Sprintf("%d rejected calls", n), func() bool {
+	s.TB.Helper()
+	testkit.Await(s.TB, fmt.Sprintf("%d rejected calls", n), func() bool {
 		var data struct {
 			Site struct{ Rejections []struct{ Count int } }
 		}
-		s.do(`query ($id: ID!) { site(id: $id) { rejections { count } } }`, map[string]any{"id": id}, &data)
+		s.Do(`query ($id: ID!) { site(id: $id) { rejections { count } } }`, map[string]any{"id": id}, &data)
 		sum := 0
 		for _, r := range data.Site.Rejections {
 			sum += r.Count
@@ -119,14 +113,14 @@ func (s *service) await(id string, n int) {
 
 // awaitHidden waits until the server has stored the counts that the owner has hidden.
 func (s *service) awaitHidden(id string, rejections, usage int) {
-	s.t.Helper()
+	s.TB.Helper()
 	type counts struct{ Rejections, Usage int }
 	want := counts{rejections, usage}
-	testkit.Await(s.t, fmt.Sprintf("the hidden counts %+v", want), func() bool {
+	testkit.Await(s.TB, fmt.Sprintf("the hidden counts %+v", want), func() bool {
 		var data struct {
 			Site struct{ HiddenNotices counts }
 		}
-		s.do(`query ($id: ID!) { site(id: $id) { hiddenNotices { rejections usage } } }`, map[string]any{"id": id}, &data)
+		s.Do(`query ($id: ID!) { site(id: $id) { hiddenNotices { rejections usage } } }`, map[string]any{"id": id}, &data)
 		return data.Site.HiddenNotices == want
 	})
 }
@@ -204,7 +198,7 @@ func TestPhoneChromium(t *testing.T) {
 	path := p.Text("location.pathname")
 	p.Do(chromedp.EmulateViewport(375, 667))
 	watched := p.Before(watchShifts)
-	p.Goto(s.control + path + "?period=28d&compare=previous")
+	p.Goto(s.Origin + path + "?period=28d&compare=previous")
 	p.WaitFor(attention + "?.querySelector('button') && document.querySelectorAll('.panels > *').length >= 4")
 	watched()
 	p.staysInPlace()
@@ -224,7 +218,7 @@ func TestPhoneChromium(t *testing.T) {
 
 	// The whole table has rows of two lines, more only for a long path, with the figure of the
 	// order at their end.
-	p.Goto(s.control + path + "?period=28d&all=page&order=exitRate")
+	p.Goto(s.Origin + path + "?period=28d&all=page&order=exitRate")
 	const rows = `[...document.querySelectorAll('dialog tbody tr')]`
 	p.WaitFor(rows + ".length > 10")
 	p.WaitFor(rows + ".every(tr => tr.offsetHeight - tr.cells[0].offsetHeight < 44)")
@@ -247,7 +241,7 @@ func TestFirstScreenChromium(t *testing.T) {
 	p.Do(chromedp.EmulateViewport(1440, 900))
 	for _, page := range []string{path + "?period=28d&compare=previous", path + "/live", path + "/events", path + "/settings"} {
 		watched := p.Before(watchShifts)
-		p.Goto(s.control + page)
+		p.Goto(s.Origin + page)
 		p.WaitFor("document.querySelector('.site h1, .area h1, .site + .title') && !document.querySelector('.loading, [aria-busy=true]')")
 		if strings.Contains(page, "compare") {
 			p.WaitFor(attention + "?.querySelector('button') && document.querySelectorAll('.panels > *').length >= 4")

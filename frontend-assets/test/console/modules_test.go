@@ -10,6 +10,8 @@ import (
 	"github.com/chromedp/cdproto/network"
 
 	"github.com/tallygate/tallygate/tools/browsertest"
+	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world/program"
 )
 
 // TestUpgradeUnderOpenTabChromium replaces the program by another build while a tab is open. The
@@ -25,13 +27,13 @@ func TestUpgradeUnderOpenTabChromium(t *testing.T) {
 	before.stop()
 
 	after := startProgram(t, nextBuild(t), "serve", map[string]string{
-		"CONTROL_ADDR": strings.TrimPrefix(before.control, "http://"), "DATA_DIR": before.dir,
+		"CONTROL_ADDR": strings.TrimPrefix(before.Origin, "http://"), "DATA_DIR": before.dir,
 	})
 	p.Do(browsertest.Press("ga"))
 	p.see("Change the password")
 	p.WaitFor("location.pathname === '/account' && !window.old")
 
-	p.Goto(after.control + "/nothing")
+	p.Goto(after.Origin + "/nothing")
 	p.see("Not found")
 	p.look("missing")
 	p.press("Sites")
@@ -41,35 +43,21 @@ func TestUpgradeUnderOpenTabChromium(t *testing.T) {
 // nextBuild builds a program with another file in its console.
 func nextBuild(t *testing.T) string {
 	t.Helper()
-	if _, err := program(); err != nil {
-		t.Fatal(err)
-	}
-
 	const module = "dist/console/account.js"
 	content, err := os.ReadFile("../../" + module)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	changed := filepath.Join(t.TempDir(), "account.js")
 	original, err := filepath.Abs("../../" + module)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{original: changed}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	list := changed + ".json"
 	for file, text := range map[string][]byte{changed: append(content, '\n'), list: overlay} {
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(file, text, 0o600))
 	}
-	file, err := build("next", "-overlay", list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file, err := program.Build("next", "-overlay", list)
+	testkit.NoError(t, err)
 	return file
 }
 

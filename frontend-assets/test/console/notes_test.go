@@ -16,13 +16,13 @@ import (
 
 // notes reads a site's notes as "day text" lines.
 func (s *service) notes(id string) (all []string) {
-	s.t.Helper()
+	s.TB.Helper()
 	var data struct {
 		Site struct {
 			Annotations struct{ Nodes []struct{ Day, Text string } }
 		}
 	}
-	s.do(`query ($id: ID!) { site(id: $id) { annotations(first: 10) { nodes { day text } } } }`, map[string]any{"id": id}, &data)
+	s.Do(`query ($id: ID!) { site(id: $id) { annotations(first: 10) { nodes { day text } } } }`, map[string]any{"id": id}, &data)
 	for _, note := range data.Site.Annotations.Nodes {
 		all = append(all, note.Day+" "+note.Text)
 	}
@@ -105,7 +105,7 @@ func TestChartNotesChromium(t *testing.T) {
 	has()
 
 	reader := &tab{browsertest.New(t).NewPage(), t}
-	reader.Goto(s.control + "/share#" + s.createLink(id, "For the bank", ""))
+	reader.Goto(s.Origin + "/share#" + s.createLink(id, "For the bank", ""))
 	reader.WaitFor("document.querySelector('.plot svg')?.clientWidth > 300")
 	reader.Eval("document.querySelector('.plot').focus()", nil)
 	reader.Do(browsertest.Press(kb.Home))
@@ -131,7 +131,7 @@ func TestNoteOfLateModuleChromium(t *testing.T) {
 		_, err := network.EmulateNetworkConditionsByRule(slow).Do(ctx)
 		return err
 	}))
-	k.Goto(s.control + "/sites/" + id + "?period=7d")
+	k.Goto(s.Origin + "/sites/" + id + "?period=7d")
 	k.WaitFor("document.querySelector('.plot')?.ariaValueMax === '7'")
 	k.Eval("document.querySelector('.plot').focus()", nil)
 	k.keys(kb.Home + kb.Enter + "gm")

@@ -34,7 +34,7 @@ func TestNumbersChromium(t *testing.T) {
 			}
 		}
 	}
-	s.do(`query($id: ID!) { site(id: $id) { report(period: {preset: LAST_7_DAYS}) {
+	s.Do(`query($id: ID!) { site(id: $id) { report(period: {preset: LAST_7_DAYS}) {
 		numbers(property: "price") { totals { numbers sum average p50 p75 p95 } } } } }`, map[string]any{"id": id}, &data)
 	totals := data.Site.Report.Numbers.Totals
 	if totals.Numbers == 0 || totals.P50 == totals.P95 {
@@ -49,7 +49,7 @@ func TestNumbersChromium(t *testing.T) {
 	}
 	open := func(property string) {
 		t.Helper()
-		p.Goto(s.control + path + property)
+		p.Goto(s.Origin + path + property)
 		p.WaitFor(fmt.Sprintf("document.querySelector('.choice select')?.value === %q && document.querySelector('.panels .ranks a')", property))
 	}
 

@@ -36,7 +36,7 @@ func TestEveryPageChromium(t *testing.T) {
 	var created struct {
 		CreateSitekey struct{ Sitekey struct{ ID string } }
 	}
-	s.do(`mutation { createSitekey(input: {name: "Contact"}) { sitekey { id } userErrors { message } } }`, nil, &created)
+	s.Do(`mutation { createSitekey(input: {name: "Contact"}) { sitekey { id } userErrors { message } } }`, nil, &created)
 	link := s.createLink(site, "For the bank", "")
 
 	p := s.openSignedIn("/sites/" + imported + "/import")
@@ -66,14 +66,12 @@ func TestEveryPageChromium(t *testing.T) {
 	}
 
 	// An address that is opened directly has its heading, too.
-	p.Goto(s.control + "/deleted")
+	p.Goto(s.Origin + "/deleted")
 	p.WaitFor("document.querySelector('h1')?.textContent === 'Recently deleted sites' && !document.querySelector('.loading')")
 
 	// A new page must be added above.
 	source, err := os.ReadFile("../../src/console/main.tsx")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	patterns := map[string]bool{}
 	for _, found := range regexp.MustCompile(`'(/[a-z:/-]*)'`).FindAllStringSubmatch(string(source), -1) {
 		patterns[found[1]] = true

@@ -10,6 +10,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/tallygate/tallygate/tools/browsertest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // revenue is the revenue in one currency.
@@ -42,13 +43,13 @@ type goalReport struct {
 
 // goals reads the figures of the last 28 days as a script would.
 func (s *service) goals(id, by string, filters ...any) goalReport {
-	s.t.Helper()
+	s.TB.Helper()
 
 	if filters == nil {
 		filters = []any{}
 	}
 	var data struct{ Site struct{ Report goalReport } }
-	s.do(`query ($id: ID!, $by: ReportDimension!, $filters: [ReportFilterInput!]!) { site(id: $id) {
+	s.Do(`query ($id: ID!, $by: ReportDimension!, $filters: [ReportFilterInput!]!) { site(id: $id) {
   report(period: {preset: LAST_28_DAYS}, filters: $filters) {
     totals { visitors revenue { ...R } }
     series { metrics { revenue { ...R } } }
@@ -144,18 +145,18 @@ func TestPanelsChromium(t *testing.T) {
 	p.WaitFor(`[...document.querySelectorAll('section[aria-label=Sources] .ranks a')].filter(a => a.textContent === 'Google').length === 1`)
 	p.WaitFor(`document.querySelectorAll('section[aria-label=Sources] .ranks .icon').length === 10`)
 
-	p.Goto(s.control + "/sites/" + id + "?all=event")
+	p.Goto(s.Origin + "/sites/" + id + "?all=event")
 	p.WaitFor("document.querySelectorAll('dialog[open] tbody .star').length === 2")
 	p.look("panels-table")
-	p.Goto(s.control + "/sites/" + id)
+	p.Goto(s.Origin + "/sites/" + id)
 	p.hours(s, id)
 	p.goalsAndFunnels(s, id)
 	p.revenue(s, id)
 	p.clean(s)
 
 	// A key event without visitors is a goal, too.
-	s.do(`mutation ($input: SiteEventInput!) { registerEvent(input: $input) { userErrors { code } } markKeyEvent(input: $input) { userErrors { code } } }`,
-		map[string]any{"input": map[string]any{"siteId": id, "name": "booked"}}, &struct{}{})
+	s.Do(`mutation ($input: SiteEventInput!) { registerEvent(input: $input) { userErrors { code } } markKeyEvent(input: $input) { userErrors { code } } }`,
+		map[string]any{"input": map[string]any{"siteId": id, "name": "booked"}}, nil)
 	p.press("Goals")
 	p.WaitFor("[...document.querySelectorAll('.goals [role=row]')].some(row => [...row.children].map(c => c.textContent).join() === '★Key event: booked,0,0,0%')")
 	s.germanReader(id)
@@ -163,12 +164,12 @@ func TestPanelsChromium(t *testing.T) {
 
 // germanReader opens a shared link in German, which has key events, and no segments.
 func (s *service) germanReader(id string) {
-	s.t.Helper()
-	page := browsertest.New(s.t).NewPage()
+	s.TB.Helper()
+	page := browsertest.New(s.TB).NewPage()
 	page.Before("localStorage.setItem('tallygate.language', 'de')")
-	reader := &tab{page, s.t}
+	reader := &tab{page, s.TB}
 	reader.Do(chromedp.EmulateViewport(320, 800))
-	reader.Goto(s.control + "/share?events=goal&revenue=source&audience=hour_of_day&f=channel:is:direct#" + s.createLink(id, "Goals", ""))
+	reader.Goto(s.Origin + "/share?events=goal&revenue=source&audience=hour_of_day&f=channel:is:direct#" + s.createLink(id, "Goals", ""))
 	reader.see("Sie lesen einen")
 	reader.WaitFor("document.querySelectorAll('.goals a').length === 2 && document.querySelector('.shares') && document.querySelectorAll('.strip a').length === 24")
 	reader.see("Netto in Euro (EUR)")
@@ -177,7 +178,7 @@ func (s *service) germanReader(id string) {
 	reader.press("Kanäle")
 	reader.WaitFor(`document.querySelector('section[aria-label="Quellen"] .ranks a')?.textContent === 'direkt'`)
 	if wide := reader.Text(sideways); wide != "" {
-		s.t.Errorf("a shared report in German scrolls sideways because of %s", wide)
+		s.TB.Errorf("a shared report in German scrolls sideways because of %s", wide)
 	}
 	reader.look("panels-german")
 	reader.clean(s)
@@ -301,9 +302,7 @@ func (p *tab) revenue(s *service, id string) {
 
 	euros := func(amount string) string {
 		n, err := strconv.ParseFloat(amount, 64)
-		if err != nil {
-			p.t.Fatal(err)
-		}
+		testkit.NoError(p.t, err)
 		return strings.Replace(fmt.Sprintf("€%.2f", n), "€-", "-€", 1)
 	}
 	rows := map[string]string{}

@@ -33,7 +33,7 @@ func TestPeopleChromium(t *testing.T) {
 	p.look("members")
 
 	// The guest joins as a viewer, and sees the pages without the forms.
-	invitation := strings.TrimPrefix(s.mailedLink(), s.control)
+	invitation := strings.TrimPrefix(s.mailedLink(), s.Origin)
 	guest := s.open(invitation)
 	guest.see(ownerEmail + " invites guest@example.com to the account Kettle & Co.")
 	guest.see("Role: Viewer. Reads and downloads everything.")
@@ -59,7 +59,7 @@ func TestPeopleChromium(t *testing.T) {
 
 	// The guest makes a token for one of the account's two sites. The owner finds and revokes it.
 	s.createSite("blog.localhost", "Kettle blog")
-	guest.Goto(s.control + "/tokens")
+	guest.Goto(s.Origin + "/tokens")
 	guest.see("You have no API tokens.")
 	guest.fill("Name", "guest's script")
 	guest.fill("Life", "30")
@@ -68,7 +68,7 @@ func TestPeopleChromium(t *testing.T) {
 	guest.press("I have copied it")
 	guest.WaitFor(`document.querySelector('tbody tr').innerText.includes('blog.localhost')`)
 
-	p.Goto(s.control + "/tokens")
+	p.Goto(s.Origin + "/tokens")
 	p.see("Tokens of other members")
 	p.see("guest@example.com")
 	p.look("tokens-others")
@@ -78,7 +78,7 @@ func TestPeopleChromium(t *testing.T) {
 	p.WaitFor(`!document.body.innerText.includes('Tokens of other members')`)
 
 	// The owner changes the role, and removes the member after typing the address.
-	p.Goto(s.control + "/members")
+	p.Goto(s.Origin + "/members")
 	p.see("2 members")
 	p.choose(`document.querySelector('select[aria-label="Role of guest@example.com"]')`, "MEMBER")
 	p.press("Save")
@@ -112,7 +112,7 @@ func TestPeopleChromium(t *testing.T) {
 	guest.see("This link is wrong, was used already, or is too old.")
 
 	// A second account is created by its mailed link.
-	guest.Goto(s.control + "/sign-up")
+	guest.Goto(s.Origin + "/sign-up")
 	guest.fill("Account name", "Second")
 	guest.fill("E-mail address", "second@example.com")
 	guest.fill("Password", "the second password")
@@ -151,8 +151,7 @@ func TestSeveralAccountsChromium(t *testing.T) {
 	p.WaitFor(`!document.querySelector('header select')`)
 
 	// Signed in, it joins without a password.
-	s.do(`mutation ($input: InviteMemberInput!) { inviteMember(input: $input) { userErrors { message } } }`,
-		map[string]any{"input": map[string]any{"email": "agency@example.com", "role": "MEMBER"}}, &struct{}{})
+	s.InviteMember("agency@example.com", "MEMBER")
 	p.Goto("about:blank")
 	p.Goto(s.mailedLink())
 	p.see("You are signed in as agency@example.com.")
@@ -178,7 +177,7 @@ func TestSeveralAccountsChromium(t *testing.T) {
 	p.see("No sites yet")
 
 	// A direct link chooses the account of its site.
-	p.Goto(s.control + "/sites/" + site)
+	p.Goto(s.Origin + "/sites/" + site)
 	p.WaitFor(chosenAccount + ` === 'Kettle & Co'`)
 	p.chooseAccount("Agency")
 	p.see("No sites yet")
@@ -213,7 +212,7 @@ func TestSeveralAccountsChromium(t *testing.T) {
 			"SELECT a.name FROM users AS u JOIN accounts AS a ON a.id = u.last_account WHERE u.email = 'office@example.com'")
 		return err == nil && len(rows) == 1 && rows[0].Name == "Kettle & Co"
 	})
-	p.Goto(s.control + "/")
+	p.Goto(s.Origin + "/")
 	p.see("Kettle shop")
 	p.WaitFor(chosenAccount + ` === 'Kettle & Co' && location.search.startsWith('?account=account_')`)
 	p.press("Account menu of office@example.com")
@@ -261,7 +260,7 @@ func TestAccountChromium(t *testing.T) {
 	// The language of mails follows that of the console.
 	mails := func() string {
 		var data struct{ Viewer struct{ Language string } }
-		s.do(`{ viewer { language } }`, nil, &data)
+		s.Do(`{ viewer { language } }`, nil, &data)
 		return data.Viewer.Language
 	}
 	if language := mails(); language != "EN" {
@@ -282,13 +281,11 @@ func TestAccountChromium(t *testing.T) {
 	// The tools answer at the address for assistants.
 	p.see("Connect an assistant")
 	address := p.Text(`document.querySelector('pre[aria-label="Address of the tools"]').textContent`)
-	if address != s.control+"/mcp" {
+	if address != s.Origin+"/mcp" {
 		t.Errorf("the address for assistants is %q", address)
 	}
 	answer, err := http.Post(address, "application/json", strings.NewReader("{}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	answer.Body.Close()
 	if answer.StatusCode != http.StatusUnauthorized {
 		t.Errorf("%s without a token answers %s", address, answer.Status)
@@ -313,7 +310,7 @@ func TestAccountChromium(t *testing.T) {
 	p.see("You have no API tokens.")
 
 	// The sign-up of the test started another session, which the page can end.
-	p.Goto(s.control + "/sessions")
+	p.Goto(s.Origin + "/sessions")
 	p.see("this browser")
 	p.look("sessions")
 	p.press("End")
@@ -321,7 +318,7 @@ func TestAccountChromium(t *testing.T) {
 	p.WaitFor(`document.querySelectorAll('tbody tr').length === 1`)
 
 	// All of this is in the audit log, whose filters stand in the address.
-	p.Goto(s.control + "/audit")
+	p.Goto(s.Origin + "/audit")
 	p.see("revokeApiToken")
 	p.see("nightly export")
 	p.look("audit")
@@ -338,7 +335,7 @@ func TestAccountChromium(t *testing.T) {
 	p.fill("To", "2000-01-02")
 	p.see("No changes match the filters.")
 
-	p.Goto(s.control + "/account")
+	p.Goto(s.Origin + "/account")
 	p.see("Kettle & Co")
 	p.look("account")
 	p.fill("Current password", "wrong password")

@@ -12,6 +12,7 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/browsertest"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // The buttons of the menus that choose the period and the comparison. Each has its choice as its
@@ -94,7 +95,7 @@ func TestFirstDayChromium(t *testing.T) {
 	reader.WaitFor(periodMenu + ".value === 'today'")
 
 	// The period of the address has precedence.
-	p.Goto(s.control + "/sites/" + id + "?period=28d")
+	p.Goto(s.Origin + "/sites/" + id + "?period=28d")
 	p.WaitFor(total(0) + " === '0'")
 	p.press("Show today")
 	p.WaitFor(total(0) + " === '1'")
@@ -130,7 +131,7 @@ func TestKeptPeriodChromium(t *testing.T) {
 	p.WaitFor("location.search === '?period=7d&compare=year' && " + periodMenu + ".value === '7d'")
 
 	// Chosen dates stay in the address, and are not kept. Neither is the day to compare with.
-	p.Goto(s.control + "/sites/" + id + "?from=2026-01-01&to=2026-01-31")
+	p.Goto(s.Origin + "/sites/" + id + "?from=2026-01-01&to=2026-01-31")
 	p.WaitFor("document.querySelector('.totals')")
 	p.press("Settings")
 	p.WaitFor("location.search === '?from=2026-01-01&to=2026-01-31'")
@@ -166,9 +167,7 @@ func TestAllTimeChromium(t *testing.T) {
 		Source: model.ImportPlausible, First: first, Last: first,
 		Figures: []reports.ImportFigure{{Day: first, Visitors: 41, Visits: 41, Pageviews: 41}},
 	}, model.At(time.Now()), sites.RecordImport, func(float64) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	p := s.openSignedIn("/sites/" + id + "?period=all&compare=previous")
 	p.WaitFor(total(0) + " === '42'")
@@ -183,7 +182,7 @@ func TestAllTimeChromium(t *testing.T) {
 	p.look("figures-too-many-dates")
 	p.press("Close")
 	p.WaitFor("!document.querySelector('dialog') && !history.state?.dialog") // else going back aborts the next load
-	p.Goto(s.control + "/sites/" + id + "?from=2012-03-20&to=2026-01-01")
+	p.Goto(s.Origin + "/sites/" + id + "?from=2012-03-20&to=2026-01-01")
 	p.see("A period has at most 5 years.")
 	if p.Text(`document.querySelector('main').innerText.includes('Try again') ? 'shown' : ''`) != "" {
 		t.Error("a period that is too long can be tried again")
@@ -205,7 +204,7 @@ func TestSlowAnswerChromium(t *testing.T) {
 		window.fetch = (...a) => window.held.then(() => real(...a)) })();` + watchShifts)
 	defer remove()
 
-	p.Goto(s.control + "/sites/" + id)
+	p.Goto(s.Origin + "/sites/" + id)
 	p.WaitFor("document.querySelectorAll('.skeleton i').length === 7")
 	p.look("figures-skeleton")
 	p.Eval("window.release()", nil)
@@ -240,12 +239,8 @@ func TestServerAwayChromium(t *testing.T) {
 	p.WaitFor(total(0) + " === '1' && getComputedStyle(document.querySelector('.totals')).opacity === '1'")
 	p.look("figures-away")
 
-	start := map[string]string{"CONTROL_ADDR": strings.TrimPrefix(s.control, "http://"), "DATA_DIR": s.dir}
-	file, err := program()
-	if err != nil {
-		t.Fatal(err)
-	}
-	startProgram(t, file, "serve", start)
+	start := map[string]string{"CONTROL_ADDR": strings.TrimPrefix(s.Origin, "http://"), "DATA_DIR": s.dir}
+	startProgram(t, "", "serve", start)
 	p.WaitFor(fmt.Sprintf("%s === '0' && !document.body.innerText.includes('could not be reached')", total(0)))
 	p.heard("Yesterday: 0 visitors")
 }

@@ -43,9 +43,7 @@ staticPasswords:
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer l.Close()
 	return l.Addr().String()
 }
@@ -70,14 +68,10 @@ func startDex(t *testing.T, redirect, certificate string) (issuer string, stop f
 		issuer, listener = "https://"+address+"/dex", fmt.Sprintf("{https: %q, tlsCert: %q, tlsKey: %[2]q}", address, certificate)
 	}
 	file := filepath.Join(t.TempDir(), "dex.yaml")
-	if err := os.WriteFile(file, []byte(fmt.Sprintf(dexConfig, issuer, redirect, listener)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(file, []byte(fmt.Sprintf(dexConfig, issuer, redirect, listener)), 0o600))
 	cmd := exec.Command(program, "serve", file)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, cmd.Start())
 	stop = func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -101,16 +95,12 @@ func certificateFile(t *testing.T) string {
 	defer server.Close()
 	pair := server.TLS.Certificates[0]
 	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	file := filepath.Join(t.TempDir(), "pair.pem")
 	text := append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}),
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})...)
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(file, text, 0o600))
 	return file
 }
 
@@ -149,15 +139,15 @@ func TestProviderChromium(t *testing.T) {
 
 	// With an invitation, the person is a member without a password, and comes to the page that was
 	// wanted.
-	s.do(`mutation { inviteMember(input: {email: "anna@corp.example.test", role: VIEWER}) { userErrors { message } } }`, nil, &struct{}{})
+	s.InviteMember("anna@corp.example.test", "VIEWER")
 	p = throughDex("/sign-in?next=%2Fsessions")
 	p.WaitFor("location.pathname === '/sessions'")
 	p.see("Sessions")
-	p.Goto(s.control + "/provider")
+	p.Goto(s.Origin + "/provider")
 	p.see("Only owners of the account see and change the provider.")
 	p.WaitFor("!document.querySelector('main form')")
 	p.look("provider-not-owner")
-	p.Goto(s.control + "/")
+	p.Goto(s.Origin + "/")
 	p.see("Kettle shop")
 	d := dbtest.Open(t, db.EmbeddedURL(s.dir))
 	if n, err := dbtest.Count(d, "identities"); err != nil || n != 1 {
@@ -180,8 +170,8 @@ func TestProviderChromium(t *testing.T) {
 			ProviderRedirectURL string `json:"providerRedirectUrl"`
 		} `json:"account"`
 	}
-	s.do(`{ account { id providerRedirectUrl } }`, nil, &own)
-	if want := s.control + "/sign-in/callback/" + own.Account.ID; own.Account.ProviderRedirectURL != want {
+	s.Do(`{ account { id providerRedirectUrl } }`, nil, &own)
+	if want := s.Origin + "/sign-in/callback/" + own.Account.ID; own.Account.ProviderRedirectURL != want {
 		t.Errorf("the redirect address is %s, want %s", own.Account.ProviderRedirectURL, want)
 	}
 	owner.see(own.Account.ProviderRedirectURL)
@@ -225,10 +215,8 @@ func TestProviderChromium(t *testing.T) {
 	k.see("Write one value a line, with = and OWNER, MEMBER or VIEWER.")
 
 	// A domain whose record is gone.
-	if err := dbtest.Exec(d, "UPDATE account_providers SET verified_at = 1, checked_at = 1, missing_since = 1"); err != nil {
-		t.Fatal(err)
-	}
-	owner.Goto(s.control + "/provider")
+	testkit.NoError(t, dbtest.Exec(d, "UPDATE account_providers SET verified_at = 1, checked_at = 1, missing_since = 1"))
+	owner.Goto(s.Origin + "/provider")
 	owner.see("The record has been missing since")
 	owner.look("provider-missing-record")
 
@@ -250,7 +238,7 @@ func TestProviderChromium(t *testing.T) {
 	page := browsertest.New(t).NewPage()
 	page.Before("localStorage.setItem('tallygate.language', 'de')")
 	german = &tab{page, t}
-	german.Goto(again.control + "/sign-in/provider?problem=unavailable")
+	german.Goto(again.Origin + "/sign-in/provider?problem=unavailable")
 	german.see("Der Anbieter ist nicht erreichbar.")
 	german.fitsNarrow()
 	german.look("provider-sign-in-german")
@@ -258,7 +246,7 @@ func TestProviderChromium(t *testing.T) {
 	p.see("The provider cannot be reached.")
 	p.look("provider-problem")
 	for _, path := range []string{"/sign-in/callback?state=x&code=y", "/sign-in/callback", "/sign-in/callback/account_x"} {
-		p.Goto(again.control + path)
+		p.Goto(again.Origin + path)
 		p.see("This sign-in has expired or was used.")
 	}
 }

@@ -15,8 +15,7 @@ func TestFunnelFormChromium(t *testing.T) {
 	s := start(t, nil)
 	s.signUp()
 	id, key := s.createSite("shop.localhost", "Kettle shop")
-	s.do(`mutation ($id: ID!) { registerEvent(input: {siteId: $id, name: "add_to_basket"}) { userErrors { code } } }`,
-		map[string]any{"id": id}, &struct{}{})
+	s.RegisterEvent(id, "add_to_basket")
 	for _, event := range []string{"", "add_to_basket"} {
 		if status := s.hit(key, "http://shop.localhost", "/kettle", event); status != 204 {
 			t.Fatalf("a hit: status %d", status)
@@ -60,9 +59,9 @@ func TestOpenSegmentChromium(t *testing.T) {
 	if status := s.hit(key, "http://shop.localhost", "/kettle", ""); status != 204 {
 		t.Fatalf("a hit: status %d", status)
 	}
-	s.do(`mutation ($id: ID!) { createSegment(input: {siteId: $id, name: "Readers", filters: [
+	s.Do(`mutation ($id: ID!) { createSegment(input: {siteId: $id, name: "Readers", filters: [
 		{dimension: PAGE, operator: IS, values: ["/kettle"]}, {dimension: CHANNEL, operator: IS_NOT, values: ["paid search"]}]})
-		{ userErrors { code } } }`, map[string]any{"id": id}, &struct{}{})
+		{ userErrors { code } } }`, map[string]any{"id": id}, nil)
 
 	p := s.openSignedIn("/sites/" + id + "?period=today&f=language:is:en")
 	p.press("Segments")
@@ -99,13 +98,13 @@ func TestOpenSegmentChromium(t *testing.T) {
 	page := browsertest.New(t).NewPage()
 	page.Before("localStorage.setItem('tallygate.language', 'de')")
 	german := &tab{page, t}
-	german.Goto(s.control + "/sign-in?next=/sites/" + id + "/saved")
+	german.Goto(s.Origin + "/sign-in?next=/sites/" + id + "/saved")
 	german.fill("E-Mail-Adresse", ownerEmail)
 	german.fill("Passwort", ownerPassword)
 	german.press("Anmelden")
 	german.see("Kanal ist nicht bezahlte Suche")
 	german.look("saved-german")
-	german.Goto(s.control + "/sites/" + id + "?period=today")
+	german.Goto(s.Origin + "/sites/" + id + "?period=today")
 	german.press("direkt")
 	german.WaitFor("decodeURIComponent(location.search).includes('f=channel:is:direct')")
 	german.clean(s)

@@ -10,6 +10,8 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // screenshots is the folder for screenshots of every page: light and dark, 375 and 1280 pixels
@@ -37,9 +39,7 @@ func (p *tab) capture(file string) {
 		data, err = cdppage.CaptureScreenshot().WithFormat(cdppage.CaptureScreenshotFormatPng).Do(ctx)
 		return err
 	}))
-	if err := os.WriteFile(file, data, 0o644); err != nil {
-		p.t.Fatal(err)
-	}
+	testkit.NoError(p.t, os.WriteFile(file, data, 0o644))
 }
 
 // shootAsIs stores the window as it is.
@@ -73,9 +73,7 @@ func (p *tab) shootPaper(name string) {
 		data, _, err = cdppage.PrintToPDF().WithPaperWidth(8.27).WithPaperHeight(11.69).Do(ctx)
 		return err
 	}))
-	if err := os.WriteFile(filepath.Join(*screenshots, name+".pdf"), data, 0o644); err != nil {
-		p.t.Fatal(err)
-	}
+	testkit.NoError(p.t, os.WriteFile(filepath.Join(*screenshots, name+".pdf"), data, 0o644))
 }
 
 // shoot stores the page in each width and theme.

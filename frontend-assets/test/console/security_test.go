@@ -14,15 +14,14 @@ import (
 	"github.com/pquerna/otp/totp"
 
 	"github.com/tallygate/tallygate/tools/browsertest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // totpCode returns the code that an app shows now.
 func totpCode(t testing.TB, secret string) string {
 	t.Helper()
 	code, err := totp.GenerateCode(secret, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return code
 }
 
@@ -96,12 +95,12 @@ func TestSecurityChromium(t *testing.T) {
 	k.reach(`document.querySelector('input[name=required]')`)
 	k.keys(" " + kb.Tab + ownerPassword + kb.Enter)
 	k.see("Saved")
-	k.Goto(s.control + "/members")
+	k.Goto(s.Origin + "/members")
 	k.see("1 member")
 	k.enter("E-mail address", "guest@example.com"+kb.Enter)
 	k.see("Open invitations")
 
-	guest := keyboard{s.open(strings.TrimPrefix(s.mailedLink(), s.control))}
+	guest := keyboard{s.open(strings.TrimPrefix(s.mailedLink(), s.Origin))}
 	guest.WaitFor("document.activeElement.name === 'password'")
 	guest.keys("the guest's password" + kb.Enter)
 	guest.see("The account Kettle & Co requires a second factor.")
@@ -125,7 +124,7 @@ func TestSecurityChromium(t *testing.T) {
 
 	// The rule of the chosen account, not of the default one.
 	k.Front()
-	k.Goto(s.control + "/security?account=" + second)
+	k.Goto(s.Origin + "/security?account=" + second)
 	k.see("Every member has a second factor.")
 	k.reach(`document.querySelector('input[name=required]')`)
 	k.keys(" " + kb.Tab + ownerPassword + kb.Enter)
@@ -151,7 +150,7 @@ func (k keyboard) inviteWithSecondFactor(s *service, account, code string) {
 
 	k.Text(asPage(`mutation { inviteMember(input: {accountId: "`+account+`", email: "guest@example.com", role: MEMBER}) {
 		userErrors { message } } }`) + `.then(a => JSON.stringify(a))`)
-	p := keyboard{s.open(strings.TrimPrefix(s.mailedLink(), s.control))}
+	p := keyboard{s.open(strings.TrimPrefix(s.mailedLink(), s.Origin))}
 	p.WaitFor("document.activeElement.name === 'password'")
 	p.keys("the guest's password" + kb.Enter)
 	p.WaitFor("document.activeElement.name === 'secondFactor'")
@@ -173,7 +172,7 @@ func TestPasskeyChromium(t *testing.T) {
 	// A passkey needs a host name, and names below localhost need no TLS.
 	s := start(t, map[string]string{"BASE_URL": "http://app.localhost"})
 	s.signUp()
-	browser := browsertest.New(t, browsertest.WithFlag("lang", "en-GB"), browsertest.Host("app.localhost", s.control))
+	browser := browsertest.New(t, browsertest.WithFlag("lang", "en-GB"), browsertest.Host("app.localhost", s.Origin))
 	p := &tab{browser.NewPage(), t}
 
 	var key webauthn.AuthenticatorID

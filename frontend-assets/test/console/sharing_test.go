@@ -11,7 +11,7 @@ import (
 
 // createLink creates a shared link, with a password unless that is empty, and returns its token.
 func (s *service) createLink(siteID, name, password string) string {
-	s.t.Helper()
+	s.TB.Helper()
 
 	input := map[string]any{"siteId": siteID, "name": name}
 	if password != "" {
@@ -19,10 +19,10 @@ func (s *service) createLink(siteID, name, password string) string {
 	}
 
 	var data struct{ CreateSharedLink struct{ Token string } }
-	s.do(`mutation ($input: CreateSharedLinkInput!) { createSharedLink(input: $input) { token userErrors { message } } }`,
+	s.Do(`mutation ($input: CreateSharedLinkInput!) { createSharedLink(input: $input) { token userErrors { message } } }`,
 		map[string]any{"input": input}, &data)
 	if data.CreateSharedLink.Token == "" {
-		s.t.Fatalf("the link %s has no token", name)
+		s.TB.Fatalf("the link %s has no token", name)
 	}
 	return data.CreateSharedLink.Token
 }
@@ -63,7 +63,7 @@ func TestSharedLinksChromium(t *testing.T) {
 	days := "?from=" + now.AddDate(0, 0, -2).Format(time.DateOnly) + "&to=" + now.AddDate(0, 0, 2).Format(time.DateOnly)
 
 	p := s.open("/share" + days + "#" + token)
-	p.keepsToken(s.control+"/share"+days+"#"+token, s.control+"/share"+days+"&f=page:is:/kettle#"+token)
+	p.keepsToken(s.Origin+"/share"+days+"#"+token, s.Origin+"/share"+days+"&f=page:is:/kettle#"+token)
 	p.changesLink(s, token, locked)
 
 	for _, r := range p.Requests() {
@@ -121,7 +121,7 @@ func (p *tab) changesLink(s *service, token, locked string) {
 	p.Eval("location.hash = ''", nil)
 	p.see("This link is wrong, has expired or was revoked.")
 
-	p.Goto(s.control + "/share#" + locked)
+	p.Goto(s.Origin + "/share#" + locked)
 	p.see("protected by a password")
 	p.reload()
 	p.fill("Password", "a wrong secret")

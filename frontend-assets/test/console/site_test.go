@@ -20,6 +20,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/browsertest"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestFirstSiteChromium follows an owner from the first sign-up to a delivered webhook and a
@@ -255,21 +256,18 @@ func TestFirstSiteChromium(t *testing.T) {
 // export downloads page views of the last days as a script would, with the browser's session
 // replaced by a new one.
 func (s *service) export(siteID, format string) string {
-	s.t.Helper()
+	s.TB.Helper()
 
-	s.do(`mutation ($input: SignInInput!) { signIn(input: $input) { userErrors { message } } }`,
-		map[string]any{"input": map[string]any{"email": ownerEmail, "password": ownerPassword}}, &struct{}{})
+	s.SignIn(ownerEmail, ownerPassword)
 	day := func(ago int) string { return time.Now().UTC().AddDate(0, 0, -ago).Format(time.DateOnly) }
-	response, err := s.http.Get(s.control + "/products/analytics/api/export.php?type=pageviews&site_id=" + siteID +
+	response, err := s.HTTP.Get(s.Origin + "/products/analytics/api/export.php?type=pageviews&site_id=" + siteID +
 		"&format=" + format + "&from=" + day(30) + "&to=" + day(0))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testkit.NoError(s.TB, err)
 	defer response.Body.Close()
 
 	body, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != http.StatusOK {
-		s.t.Fatalf("export: %s, %v", response.Status, err)
+		s.TB.Fatalf("export: %s, %v", response.Status, err)
 	}
 
 	return string(body)
@@ -319,9 +317,7 @@ func newReceiver(t *testing.T) *receiver {
 
 	r.caFile = filepath.Join(t.TempDir(), "ca.pem")
 	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.Certificate().Raw})
-	if err := os.WriteFile(r.caFile, block, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(r.caFile, block, 0o600))
 
 	return r
 }

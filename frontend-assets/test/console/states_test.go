@@ -15,6 +15,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/browsertest"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // answering returns a script that answers the next GraphQL requests of a page with a body, until
@@ -48,7 +49,7 @@ func TestStatesChromium(t *testing.T) {
 		{"missing site", noSite, "Not found"},
 	} {
 		remove := p.Before(test.script)
-		p.Goto(s.control + "/sites/" + id)
+		p.Goto(s.Origin + "/sites/" + id)
 		p.WaitFor(fmt.Sprintf("document.body.textContent.includes(%q)", test.want))
 		p.look("state-" + strings.ReplaceAll(test.name, " ", "-"))
 		if test.name == "loading" {
@@ -61,14 +62,14 @@ func TestStatesChromium(t *testing.T) {
 
 	// A failure ends with the next attempt, without a reload.
 	remove := p.Before(failing("UNAVAILABLE", ""))
-	p.Goto(s.control + "/sites/" + id)
+	p.Goto(s.Origin + "/sites/" + id)
 	p.see("temporarily unavailable")
 	p.Eval("window.through = true", nil)
 	p.press("Try again")
 	p.see("Waiting for the first hit")
 	remove()
 
-	p.Goto(s.control + "/sites/site_unknown")
+	p.Goto(s.Origin + "/sites/site_unknown")
 	p.see("Not found")
 
 	// Reported by the console itself, so only the rejected promise of the stub may stand in it.
@@ -89,7 +90,7 @@ func TestGermanChromium(t *testing.T) {
 	page := browsertest.New(t).NewPage()
 	page.Before("localStorage.setItem('tallygate.language', 'de')")
 	p := &tab{page, t}
-	p.Goto(s.control + "/sites/" + id + "/rejections")
+	p.Goto(s.Origin + "/sites/" + id + "/rejections")
 	p.see("Anmelden")
 	p.WaitFor("document.documentElement.lang === 'de'")
 	p.fill("E-Mail-Adresse", ownerEmail)
@@ -114,21 +115,19 @@ func TestStopMailChromium(t *testing.T) {
 	s := start(t, nil)
 	s.signUp()
 	id, _ := s.createSite("shop.localhost", "Kettle shop")
-	s.do(`mutation ($id: ID!) { setOwnAlertChannel(input: {siteId: $id, weekly: true}) { userErrors { code } } }`,
-		map[string]any{"id": id}, &struct{}{})
+	s.Do(`mutation ($id: ID!) { setOwnAlertChannel(input: {siteId: $id, weekly: true}) { userErrors { code } } }`,
+		map[string]any{"id": id}, nil)
 	active := func() bool {
 		var data struct {
 			Site struct{ OwnAlertChannel struct{ State string } }
 		}
-		s.do(`query ($id: ID!) { site(id: $id) { ownAlertChannel { state } } }`, map[string]any{"id": id}, &data)
+		s.Do(`query ($id: ID!) { site(id: $id) { ownAlertChannel { state } } }`, map[string]any{"id": id}, &data)
 		return data.Site.OwnAlertChannel.State == "ACTIVE"
 	}
 
 	d := dbtest.Open(t, db.EmbeddedURL(s.dir))
 	ids, err := keys.New(d).NodeIDs(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	confirmed, err := dbtest.Rows[model.Instant](d, "SELECT confirmed_at FROM alert_channels WHERE id = 1")
 	if err != nil || len(confirmed) != 1 {
 		t.Fatalf("%v, %v", confirmed, err)
@@ -141,7 +140,7 @@ func TestStopMailChromium(t *testing.T) {
 	p.press("Stop these mails")
 	p.see("This link is wrong, was used already, or is too old.")
 
-	p.Goto(s.control + model.StopMailPath + "?token=" + secret)
+	p.Goto(s.Origin + model.StopMailPath + "?token=" + secret)
 	p.see("Stop mails")
 	if !active() {
 		t.Error("the mails are stopped before the button is pressed")
@@ -155,13 +154,11 @@ func TestStopMailChromium(t *testing.T) {
 	p.clean(s)
 
 	// A mail program stops them with one request.
-	s.do(`mutation ($id: ID!) { setOwnAlertChannel(input: {siteId: $id, weekly: true}) { userErrors { code } } }`,
-		map[string]any{"id": id}, &struct{}{})
-	response, err := http.PostForm(s.control+model.StopMailPath+"?token="+secret,
+	s.Do(`mutation ($id: ID!) { setOwnAlertChannel(input: {siteId: $id, weekly: true}) { userErrors { code } } }`,
+		map[string]any{"id": id}, nil)
+	response, err := http.PostForm(s.Origin+model.StopMailPath+"?token="+secret,
 		url.Values{"List-Unsubscribe": {"One-Click"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	response.Body.Close()
 	if response.StatusCode != http.StatusNoContent || active() {
 		t.Errorf("one request: status %d, the mails are still sent: %v", response.StatusCode, active())
@@ -179,7 +176,7 @@ func TestFirstViewChromium(t *testing.T) {
 	p := s.openSignedIn("/")
 	p.see("Kettle shop")
 	before := len(p.Requests())
-	p.Goto(s.control + "/")
+	p.Goto(s.Origin + "/")
 	p.see("Kettle shop")
 
 	var files, calls int

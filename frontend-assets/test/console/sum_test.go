@@ -65,7 +65,7 @@ func TestSumOfSitesChromium(t *testing.T) {
 		window.fetch = (to, init) =>
 			/SiteFigures/.test(init?.body) && !window.works ? Promise.resolve(new Response(refusal)) : send(to, init);
 	}`)
-	p.Goto(s.control + "/")
+	p.Goto(s.Origin + "/")
 	p.see("The sum could not be read.")
 	p.WaitFor(section + "?.textContent.includes('–')")
 	p.Eval("window.works = true", nil)

@@ -7,6 +7,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestTransferChromium moves a site to another account of its owner.
@@ -17,7 +18,7 @@ func TestTransferChromium(t *testing.T) {
 	s.signUp()
 	site, _ := s.createSite("shop.localhost", "Kettle shop")
 	s.createSite("blog.localhost", "Kettle blog")
-	s.do(`mutation { createAccount(input: {name: "Agency"}) { userErrors { message } } }`, nil, &struct{}{})
+	s.Do(`mutation { createAccount(input: {name: "Agency"}) { userErrors { message } } }`, nil, nil)
 
 	p := s.openSignedIn("/sites/" + site + "/settings")
 	p.press("Move to another account")
@@ -57,15 +58,15 @@ func TestSuspendedChromium(t *testing.T) {
 	var found struct {
 		Accounts struct{ Nodes []struct{ AccountID string } }
 	}
-	s.do(`{ accounts(search: "guest@example.com") { nodes { accountId } } }`, nil, &found)
+	s.Do(`{ accounts(search: "guest@example.com") { nodes { accountId } } }`, nil, &found)
 	if len(found.Accounts.Nodes) != 1 {
 		t.Fatalf("the operator finds %v", found)
 	}
-	s.do(`mutation ($id: ID!) { suspendAccount(input: {accountId: $id, reason: "Spam from 3 sites"}) { userErrors { message } } }`,
-		map[string]any{"id": found.Accounts.Nodes[0].AccountID}, &struct{}{})
+	s.Do(`mutation ($id: ID!) { suspendAccount(input: {accountId: $id, reason: "Spam from 3 sites"}) { userErrors { message } } }`,
+		map[string]any{"id": found.Accounts.Nodes[0].AccountID}, nil)
 
 	for _, path := range []string{"/", "/members", "/captcha"} {
-		guest.Goto(s.control + path)
+		guest.Goto(s.Origin + path)
 		guest.see("The operator has suspended this account: Spam from 3 sites")
 	}
 	guest.look("suspended")
@@ -78,9 +79,7 @@ func TestSearchOfManySitesChromium(t *testing.T) {
 
 	s := start(t, map[string]string{"ROLES": "control,data"})
 	s.signUp()
-	if err := sites.New(dbtest.Open(t, db.EmbeddedURL(s.dir))).Sites.SetSiteLimit(t.Context(), 1, 200); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, sites.New(dbtest.Open(t, db.EmbeddedURL(s.dir))).Sites.SetSiteLimit(t.Context(), 1, 200))
 	for i := range 102 {
 		s.createSite(fmt.Sprintf("shop%d.localhost", i), fmt.Sprintf("Shop %d", i))
 	}

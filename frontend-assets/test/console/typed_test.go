@@ -37,7 +37,7 @@ func TestTypedValuesChromium(t *testing.T) {
 		}
 	}
 
-	report := s.control + "/sites/" + id
+	report := s.Origin + "/sites/" + id
 	days := daysAround(time.Now().UTC())
 	p := s.openSignedIn("/sites/" + id + days + "&all=page")
 	rows := "document.querySelectorAll('dialog tbody tr').length"
@@ -117,7 +117,7 @@ func TestTypedValuesChromium(t *testing.T) {
 			}
 		}
 	}
-	s.do(`query ($id: ID!) { site(id: $id) { funnels { steps { page event label } } } }`, map[string]any{"id": id}, &data)
+	s.Do(`query ($id: ID!) { site(id: $id) { funnels { steps { page event label } } } }`, map[string]any{"id": id}, &data)
 	if got := fmt.Sprint(data.Site.Funnels); got != "[{[{/%C3%9Cber/*  /Über/*} {/stra%c3%9fe  /straße} { outbound_click Outbound click}]}]" {
 		t.Errorf("the funnel is %s", got)
 	}

@@ -14,6 +14,8 @@ import (
 	"github.com/tallygate/tallygate/tools/browsertest"
 	"github.com/tallygate/tallygate/tools/countrytest"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world/program"
 )
 
 // visitorSettings are the settings of a site that the cards of visitors and of hits that are left
@@ -25,9 +27,9 @@ type visitorSettings struct {
 
 // visitorSettings reads these settings as a script would.
 func (s *service) visitorSettings(id string) string {
-	s.t.Helper()
+	s.TB.Helper()
 	var data struct{ Site visitorSettings }
-	s.do(`query ($id: ID!) { site(id: $id) { visitDetails excludedCountries excludedPaths shields smallGroup } }`,
+	s.Do(`query ($id: ID!) { site(id: $id) { visitDetails excludedCountries excludedPaths shields smallGroup } }`,
 		map[string]any{"id": id}, &data)
 	return fmt.Sprintf("%+v", data.Site)
 }
@@ -35,14 +37,12 @@ func (s *service) visitorSettings(id string) string {
 // visitFrom sends a page view of another visitor, and sets what its visit has kept of the browser.
 // number is the site's number in the database.
 func (s *service) visitFrom(number int, key, origin string, client model.Client) {
-	s.t.Helper()
+	s.TB.Helper()
 
-	d := dbtest.Open(s.t, db.EmbeddedURL(s.dir))
+	d := dbtest.Open(s.TB, db.EmbeddedURL(s.dir))
 	visits := func() []int64 {
 		rows, err := dbtest.Rows[struct{ Visitor int64 }](d, "SELECT visitor FROM visits WHERE site_id = ?", number)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		testkit.NoError(s.TB, err)
 		visitors := make([]int64, len(rows))
 		for i, row := range rows {
 			visitors[i] = row.Visitor
@@ -53,16 +53,14 @@ func (s *service) visitFrom(number int, key, origin string, client model.Client)
 	before := visits()
 	agent := fmt.Sprintf("%s Visitor/%d", browsertest.UserAgent, len(before))
 	if status := s.hitFrom(agent, key, origin, "/kettle", ""); status != 204 {
-		s.t.Fatalf("a hit: status %d", status)
+		s.TB.Fatalf("a hit: status %d", status)
 	}
 	for _, visitor := range visits() {
 		if slices.Contains(before, visitor) {
 			continue
 		}
-		if err := dbtest.Exec(d, "UPDATE visits SET client = ? WHERE site_id = ? AND visitor = ?",
-			client.Pack(), number, visitor); err != nil {
-			s.t.Fatal(err)
-		}
+		testkit.NoError(s.TB, dbtest.Exec(d, "UPDATE visits SET client = ? WHERE site_id = ? AND visitor = ?",
+			client.Pack(), number, visitor))
 	}
 }
 
@@ -122,9 +120,7 @@ func TestCountriesChromium(t *testing.T) {
 		networks:  []byte("192.0.2.0/24\n"),
 	}
 	for file, data := range content {
-		if err := os.WriteFile(file, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(file, data, 0o600))
 	}
 
 	s := start(t, map[string]string{"GEO_FILE": countries, "DATA_CENTRE_FILE": networks})
@@ -138,10 +134,10 @@ func TestCountriesChromium(t *testing.T) {
 
 	s.hitUntil(key, func(before, now []string) bool { return slices.Contains(now, "CH---") })
 
-	p.Goto(s.control + "/sites/" + id + daysAround(time.Now().UTC()) + "&audience=country")
+	p.Goto(s.Origin + "/sites/" + id + daysAround(time.Now().UTC()) + "&audience=country")
 	p.WaitFor(`[...document.querySelectorAll('section[aria-label="Audience"] .ranks a')].some(e => e.textContent === 'Switzerland')`)
 
-	p.Goto(s.control + "/sites/" + id + "/settings")
+	p.Goto(s.Origin + "/sites/" + id + "/settings")
 	p.enter("document.querySelector('[name=excludedCountries]')", "switzerland")
 	p.check("Data centres")
 	p.save("Data centres")
@@ -149,7 +145,7 @@ func TestCountriesChromium(t *testing.T) {
 	if got, want := s.visitorSettings(id), "{VisitDetails:[COUNTRY] ExcludedCountries:[CH] ExcludedPaths:[] Shields:[DATA_CENTRES] SmallGroup:3}"; got != want {
 		t.Errorf("settings %s, want %s", got, want)
 	}
-	p.Goto(s.control + "/sites/" + id + "/install")
+	p.Goto(s.Origin + "/sites/" + id + "/install")
 	p.see("Waiting for a hit")
 	s.hitUntil(key, func(before, now []string) bool { return len(before) == len(now) })
 	p.see("Your country is among the excluded ones.")
@@ -160,31 +156,29 @@ func TestCountriesChromium(t *testing.T) {
 // settings a little later. done gets what the stored visits keep of browsers, before and after a
 // page view.
 func (s *service) hitUntil(key string, done func(before, now []string) bool) {
-	s.t.Helper()
+	s.TB.Helper()
 
-	d := dbtest.Open(s.t, db.EmbeddedURL(s.dir))
+	d := dbtest.Open(s.TB, db.EmbeddedURL(s.dir))
 	stored := func() (clients []string) {
 		rows, err := dbtest.Rows[struct{ Client string }](d, "SELECT client FROM visits")
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		testkit.NoError(s.TB, err)
 		for _, row := range rows {
 			clients = append(clients, row.Client)
 		}
 		return clients
 	}
 
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(program.Patience); time.Now().Before(deadline); {
 		before := stored()
 		agent := fmt.Sprintf("%s Visitor/%d", browsertest.UserAgent, time.Now().UnixNano())
 		if status := s.hitFrom(agent, key, "http://shop.localhost", "/", ""); status != 204 {
-			s.t.Fatalf("a hit: status %d", status)
+			s.TB.Fatalf("a hit: status %d", status)
 		}
 		if done(before, stored()) {
 			return
 		}
 	}
-	s.t.Fatalf("after %v the visits have %q", patience, stored())
+	s.TB.Fatalf("after %v the visits have %q", program.Patience, stored())
 }
 
 // choosesDetails chooses all details but the country, for which the operator has named no file.
@@ -279,7 +273,7 @@ func (p *tab) rows(panel string, want ...string) {
 func (p *tab) showsDetails(s *service, path string) {
 	p.t.Helper()
 
-	p.Goto(s.control + path)
+	p.Goto(s.Origin + path)
 	p.see("Languages")
 	p.press("Countries")
 	p.rows("Audience", "Germany 2", "(unknown) 1", "France 1")
@@ -328,7 +322,7 @@ func (p *tab) showsDetails(s *service, path string) {
 func (p *tab) explainsUnknown(s *service, path string) {
 	p.t.Helper()
 
-	p.Goto(s.control + path + "&audience=country&pages=hostname")
+	p.Goto(s.Origin + path + "&audience=country&pages=hostname")
 	p.rows("Audience", "(unknown) 1")
 	p.see("The operator of this installation has named no file of countries.")
 	p.see("Hostnames are turned off for this site. Settings")
@@ -342,7 +336,7 @@ func (p *tab) explainsUnknown(s *service, path string) {
 func (p *tab) hidesSmallGroups(s *service, path string) {
 	p.t.Helper()
 
-	p.Goto(s.control + path)
+	p.Goto(s.Origin + path)
 	p.rows("Audience", "(other) 1")
 	p.WaitFor(`!document.querySelector('section[aria-label=Audience] .ranks a')`)
 	p.press("Countries")
@@ -365,12 +359,12 @@ func (p *tab) isGerman(s *service, id, days string) {
 
 	p.Eval("localStorage.setItem('tallygate.language', 'de')", nil)
 	path := "/sites/" + id + days + "&audience=country&f=device:is:phone,desktop"
-	p.Goto(s.control + path)
+	p.Goto(s.Origin + path)
 	p.see("Gerät ist Telefon oder Computer")
 	p.rows("Besucher", "Deutschland 2", "Frankreich 1")
 	p.look("figures-details-german")
 
-	p.Goto(s.control + "/sites/" + id + "/rejections")
+	p.Goto(s.Origin + "/sites/" + id + "/rejections")
 	for _, advice := range []string{
 		"Sie kamen aus Ländern, die Sie ausgeschlossen haben.", "Sie betrafen Seiten, die Sie ausgeschlossen haben.",
 		"Sie nannten als Verweis eine Website, die in Berichten für sich wirbt.", "Sie kamen aus Netzen von Rechenzentren",

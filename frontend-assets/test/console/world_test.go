@@ -3,22 +3,15 @@
 package console_test
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/cookiejar"
 	"net/url"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
@@ -29,44 +22,15 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/tools/browsertest"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world/program"
 )
-
-// programFolder holds the program once a test has needed it.
-var programFolder string
-
-// program builds the program and returns its file. It has no race detector, even if the tests have,
-// because that multiplies the processor time of each process.
-var program = sync.OnceValues(func() (string, error) {
-	var err error
-	if programFolder, err = os.MkdirTemp("", "tallygate-console-"); err != nil {
-		return "", err
-	}
-
-	return build("tallygate")
-})
-
-// build builds the program in programFolder with further flags of go build, and returns its file.
-func build(name string, flags ...string) (string, error) {
-	file := filepath.Join(programFolder, name)
-	args := append([]string{"build", "-buildvcs=false", "-ldflags=-s -w", "-o", file}, flags...)
-	cmd := exec.Command("go", append(args, "github.com/tallygate/tallygate/cmd/tallygate")...)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // so that all tests share what is compiled
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build tallygate: %w\n%s", err, out)
-	}
-	return file, nil
-}
 
 func TestMain(m *testing.M) {
 	code := browsertest.Run(func() int { return dbtest.Run(m) })
-	if programFolder != "" {
-		_ = os.RemoveAll(programFolder)
-	}
+	program.Remove()
 	os.Exit(code)
 }
-
-// patience is the longest wait for the service.
-const patience = 60 * time.Second
 
 // The first user and the user's password.
 const (
@@ -74,173 +38,69 @@ const (
 	ownerPassword = "correct horse battery"
 )
 
-// service is a running tallygate with its own data folder.
+// service is a running tallygate with its own data folder, and a session at it.
 type service struct {
-	t             testing.TB
-	dir           string
-	control, data string // origins
-	password      string // of the owner
-	http          *http.Client
-	stop          func() // ends the process at once, before the end of the test
+	*program.Client
+	dir      string
+	data     string // origin
+	password string // of the owner
+	stop     func() // ends the process at once, before the end of the test
 }
 
 // start runs the service until the test ends. Settings are environment variables without the prefix
 // TALLYGATE_.
 func start(t testing.TB, settings map[string]string) *service {
 	t.Helper()
-	return startCommand(t, "serve", settings)
+	return startProgram(t, "", "serve", settings)
 }
 
-// startCommand runs the command serve or demo until the test ends.
-func startCommand(t testing.TB, command string, settings map[string]string) *service {
-	t.Helper()
-
-	file, err := program()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return startProgram(t, file, command, settings)
-}
-
-// startProgram is startCommand with a program of its own.
+// startProgram runs the command serve or demo of a program of its own.
 func startProgram(t testing.TB, file, command string, settings map[string]string) *service {
 	t.Helper()
-
-	dir := t.TempDir()
-	cmd := exec.Command(file, command)
-	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "TALLYGATE_") {
-			cmd.Env = append(cmd.Env, v)
-		}
-	}
 
 	// On a busy machine a control plane of low priority, in a process of its own, would not answer
 	// within its time.
 	all := map[string]string{
-		"PROCESSES": "one", "CONTROL_ADDR": "127.0.0.1:0", "DATA_ADDR": "127.0.0.1:0", "LOG_FORMAT": "json",
-		"DATA_DIR": dir, "ALLOW_LOCAL_DOMAINS": "true", "WEBHOOK_ALLOW_NETS": "127.0.0.0/8",
+		"TALLYGATE_PROCESSES": "one", "TALLYGATE_DATA_DIR": t.TempDir(), "TALLYGATE_ALLOW_LOCAL_DOMAINS": "true",
+		"TALLYGATE_WEBHOOK_ALLOW_NETS": "127.0.0.0/8",
 	}
 	for name, value := range settings {
-		all[name] = value
-	}
-	for name, value := range all {
-		cmd.Env = append(cmd.Env, "TALLYGATE_"+name+"="+value)
+		all["TALLYGATE_"+name] = value
 	}
 
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	logs, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+	roles := []string{"control", "data"}
+	if command == "demo" {
+		// The demo's shop listens when its data is complete.
+		roles = append(roles, "demo")
 	}
 
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	s := &service{t: t, dir: dir, http: &http.Client{Jar: jar, Timeout: patience}, password: ownerPassword}
-	listening, ended := make(chan [2]string, 8), make(chan string, 1)
-	go func() { ended <- follow(logs, listening) }()
-
-	s.stop = sync.OnceFunc(func() {
-		_ = cmd.Process.Kill()
-		<-ended
-		_ = cmd.Wait()
-	})
-	t.Cleanup(s.stop)
-
-	var shop string // of the demo, which listens when its data is complete
-	for s.control == "" || s.data == "" || command == "demo" && shop == "" {
-		select {
-		case l := <-listening:
-			switch l[0] {
-			case "control":
-				s.control = "http://" + l[1]
-			case "data":
-				s.data = "http://" + l[1]
-			case "demo":
-				shop = l[1]
-			}
-		case log := <-ended:
-			ended <- ""
-			t.Fatalf("tallygate ended before it listened:\n%s", log)
-		case <-time.After(patience):
-			t.Fatalf("tallygate does not listen after %v", patience)
-		}
-	}
-
-	return s
-}
-
-// follow reads the log until the process ends, and returns it.
-func follow(logs io.Reader, listening chan<- [2]string) string {
-	var all bytes.Buffer
-	for lines := bufio.NewScanner(logs); lines.Scan(); {
-		all.WriteString(lines.Text() + "\n")
-		var l struct{ Msg, Role, Addr string }
-		if json.Unmarshal(lines.Bytes(), &l) == nil && l.Msg == "listening" {
-			listening <- [2]string{l.Role, l.Addr}
-		}
-	}
-	return all.String()
-}
-
-// do runs a GraphQL operation with the session of earlier calls, and decodes its data.
-func (s *service) do(query string, variables map[string]any, data any) {
-	s.t.Helper()
-
-	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-
-	response, err := s.http.Post(s.control+"/graphql", "application/json", bytes.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer response.Body.Close()
-
-	answer := struct {
-		Data   any
-		Errors []struct{ Message string }
-	}{Data: data}
-	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil || len(answer.Errors) > 0 {
-		s.t.Fatalf("%s: %v, %v", query, answer.Errors, err)
-	}
+	p := program.Start(t, file, all, roles, command)
+	return &service{Client: p.Client(), dir: all["TALLYGATE_DATA_DIR"], data: "http://" + p.Addr["data"],
+		password: ownerPassword, stop: func() { p.Signal(syscall.SIGKILL) }}
 }
 
 // signUp creates the owner's account.
 func (s *service) signUp() {
-	s.t.Helper()
-	s.do(`mutation ($input: SignUpInput!) { signUp(input: $input) { viewer { id } userErrors { message } } }`,
-		map[string]any{"input": map[string]any{
-			"email": ownerEmail, "password": ownerPassword, "accountName": "Kettle & Co",
-		}}, &struct{}{})
+	s.TB.Helper()
+	s.SignUp(ownerEmail, ownerPassword, "Kettle & Co")
 }
 
 // createSite creates a site and returns its id and key.
 func (s *service) createSite(domain, name string) (id, key string) {
-	s.t.Helper()
-	var data struct {
-		CreateSite struct{ Site struct{ ID, SiteKey string } }
-	}
-	s.do(`mutation ($input: CreateSiteInput!) { createSite(input: $input) { site { id siteKey } userErrors { message } } }`,
-		map[string]any{"input": map[string]any{"domain": domain, "name": name}}, &data)
-	return data.CreateSite.Site.ID, data.CreateSite.Site.SiteKey
+	s.TB.Helper()
+	site := s.CreateSite(domain, name)
+	return site.ID, site.SiteKey
 }
 
 // hit sends a page view or an event as the script would from a page, and returns the status.
 func (s *service) hit(key, origin, path, event string) int {
-	s.t.Helper()
+	s.TB.Helper()
 	return s.hitFrom(browsertest.UserAgent, key, origin, path, event)
 }
 
 // hitFrom is hit with a user agent. Each agent is another visitor.
 func (s *service) hitFrom(agent, key, origin, path, event string) int {
-	s.t.Helper()
+	s.TB.Helper()
 
 	message := map[string]any{"k": key, "p": path, "r": nil, "i": "0123456789abcdef", "u": map[string]any{}, "w": 1440,
 		"l": "en", "t": "pageview"}
@@ -249,22 +109,16 @@ func (s *service) hitFrom(agent, key, origin, path, event string) int {
 	}
 
 	body, err := json.Marshal(message)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testkit.NoError(s.TB, err)
 
 	request, err := http.NewRequest(http.MethodPost, s.data+"/collect.php", bytes.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testkit.NoError(s.TB, err)
 
 	request.Header.Set("Origin", origin)
 	request.Header.Set("User-Agent", agent)
 	request.Header.Set("Accept-Language", "en")
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testkit.NoError(s.TB, err)
 
 	response.Body.Close()
 	return response.StatusCode
@@ -272,25 +126,23 @@ func (s *service) hitFrom(agent, key, origin, path, event string) int {
 
 // mailedLink returns the link of the newest mail, which no worker has sent.
 func (s *service) mailedLink() string {
-	s.t.Helper()
+	s.TB.Helper()
 	return s.mailTo("%")
 }
 
 // mailTo is mailedLink for the mails to an address, a pattern of LIKE.
 func (s *service) mailTo(recipient string) string {
-	s.t.Helper()
+	s.TB.Helper()
 
-	d := dbtest.Open(s.t, db.EmbeddedURL(s.dir))
+	d := dbtest.Open(s.TB, db.EmbeddedURL(s.dir))
 	rows, err := dbtest.Rows[struct{ Data string }](
 		d, "SELECT data FROM mails WHERE recipient LIKE ? ORDER BY id DESC LIMIT 1", recipient)
 	if err != nil || len(rows) != 1 {
-		s.t.Fatalf("mails: %v, %v", rows, err)
+		s.TB.Fatalf("mails: %v, %v", rows, err)
 	}
 
 	var mail outbox.LinkMail
-	if err := json.Unmarshal([]byte(rows[0].Data), &mail); err != nil {
-		s.t.Fatal(err)
-	}
+	testkit.NoError(s.TB, json.Unmarshal([]byte(rows[0].Data), &mail))
 
 	return mail.URL
 }
@@ -303,10 +155,10 @@ type tab struct {
 
 // open opens a page of the console in a new browser, in English.
 func (s *service) open(path string) *tab {
-	s.t.Helper()
-	browser := browsertest.New(s.t, browsertest.WithFlag("lang", "en-GB"))
-	p := &tab{browser.NewPage(), s.t}
-	p.Goto(s.control + path)
+	s.TB.Helper()
+	browser := browsertest.New(s.TB, browsertest.WithFlag("lang", "en-GB"))
+	p := &tab{browser.NewPage(), s.TB}
+	p.Goto(s.Origin + path)
 	return p
 }
 
@@ -320,7 +172,7 @@ func (s *service) email() string {
 
 // openSignedIn opens a page with the session of the owner.
 func (s *service) openSignedIn(path string) *tab {
-	s.t.Helper()
+	s.TB.Helper()
 	p := s.open("/sign-in?next=" + url.QueryEscape(path))
 	p.fill("E-mail address", s.email())
 	p.fill("Password", s.password)
@@ -331,11 +183,11 @@ func (s *service) openSignedIn(path string) *tab {
 
 // openInGerman opens a page in German with the session of the owner.
 func (s *service) openInGerman(path string) *tab {
-	s.t.Helper()
-	page := browsertest.New(s.t).NewPage()
+	s.TB.Helper()
+	page := browsertest.New(s.TB).NewPage()
 	page.Before("localStorage.setItem('tallygate.language', 'de')")
-	p := &tab{page, s.t}
-	p.Goto(s.control + "/sign-in?next=" + url.QueryEscape(path))
+	p := &tab{page, s.TB}
+	p.Goto(s.Origin + "/sign-in?next=" + url.QueryEscape(path))
 	p.fill("E-Mail-Adresse", s.email())
 	p.fill("Passwort", s.password)
 	p.press("Anmelden")
@@ -470,7 +322,7 @@ func (p *tab) clean(s *service) {
 		}
 	}
 	for _, r := range p.Requests() {
-		if !strings.HasPrefix(r.URL, s.control+"/") && !strings.HasPrefix(r.URL, s.data+"/") &&
+		if !strings.HasPrefix(r.URL, s.Origin+"/") && !strings.HasPrefix(r.URL, s.data+"/") &&
 			!strings.HasPrefix(r.URL, "data:") && !strings.HasPrefix(r.URL, "blob:") {
 			p.t.Errorf("request to another host: %s %s", r.Method, r.URL)
 		}

@@ -17,39 +17,34 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/tools/browsertest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // collect sends a message of the script from a page of shop.localhost.
 func (s *service) collect(agent string, message map[string]any) {
-	s.t.Helper()
+	s.TB.Helper()
 	body, err := json.Marshal(message)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testkit.NoError(s.TB, err)
 	request, err := http.NewRequest(http.MethodPost, s.data+"/collect.php", bytes.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testkit.NoError(s.TB, err)
 	request.Header.Set("Origin", "http://shop.localhost")
 	request.Header.Set("User-Agent", agent)
 	request.Header.Set("Accept-Language", "en")
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testkit.NoError(s.TB, err)
 	response.Body.Close()
 	if response.StatusCode != http.StatusNoContent {
-		s.t.Fatalf("%s: status %d", body, response.StatusCode)
+		s.TB.Fatalf("%s: status %d", body, response.StatusCode)
 	}
 }
 
 // sellsKettles stores views of 131 pages, sales, a source that is a formula, and a funnel.
 func (s *service) sellsKettles() (id string) {
-	s.t.Helper()
+	s.TB.Helper()
 	id, key := s.createSite("shop.localhost", "Shop")
-	s.do(`mutation ($id: ID!) { updateSite(input: {siteId: $id, measureEcommerce: true}) { userErrors { message } }
+	s.Do(`mutation ($id: ID!) { updateSite(input: {siteId: $id, measureEcommerce: true}) { userErrors { message } }
 		createFunnel(input: {siteId: $id, name: "=Sale", steps: [{page: "/p-1"}, {event: "purchase"}]}) { userErrors { message } } }`,
-		map[string]any{"id": id}, &struct{}{})
+		map[string]any{"id": id}, nil)
 
 	for i := range 130 {
 		agent, source := fmt.Sprintf("%s Visitor/%d", browsertest.UserAgent, i%7), []string{"=1+1", "news", ""}[i%3]
@@ -99,14 +94,10 @@ func (p *tab) downloadsReport() (files zipped, name string) {
 		let text = '';
 		for (const byte of bytes) text += String.fromCharCode(byte);
 		return btoa(text) })()`))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	testkit.NoError(p.t, err)
 
 	archive, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	testkit.NoError(p.t, err)
 	files, name = zipped{}, p.Text("window.savedName")
 	for _, f := range archive.File {
 		file, found := strings.CutPrefix(f.Name, strings.TrimSuffix(name, ".zip")+"/")
@@ -114,9 +105,7 @@ func (p *tab) downloadsReport() (files zipped, name string) {
 			p.t.Errorf("the zip %s has %s", name, f.Name)
 		}
 		r, err := f.Open()
-		if err != nil {
-			p.t.Fatal(err)
-		}
+		testkit.NoError(p.t, err)
 		content, err := io.ReadAll(r)
 		if err != nil {
 			p.t.Fatalf("%s: %v", f.Name, err)
@@ -291,7 +280,7 @@ func TestDownloadOfReportChromium(t *testing.T) {
 		var data struct {
 			Site struct{ Report map[string]any }
 		}
-		s.do(`query ($id: ID!) { site(id: $id) { report(`+arguments+`) { `+selection+` } } }`, map[string]any{"id": id}, &data)
+		s.Do(`query ($id: ID!) { site(id: $id) { report(`+arguments+`) { `+selection+` } } }`, map[string]any{"id": id}, &data)
 		return data.Site.Report
 	})
 	files.checkExtras(t)
@@ -299,10 +288,10 @@ func TestDownloadOfReportChromium(t *testing.T) {
 
 	// A reader of a link without revenue gets a smaller zip.
 	var made struct{ CreateSharedLink struct{ Token string } }
-	s.do(`mutation ($id: ID!) { createSharedLink(input: {siteId: $id, name: "l", hideRevenue: true}) { token userErrors { message } } }`,
+	s.Do(`mutation ($id: ID!) { createSharedLink(input: {siteId: $id, name: "l", hideRevenue: true}) { token userErrors { message } } }`,
 		map[string]any{"id": id}, &made)
 	var opened struct{ OpenSharedLink struct{ ViewerToken string } }
-	s.do(`mutation ($token: String!) { openSharedLink(input: {token: $token}) { viewerToken userErrors { message } } }`,
+	s.Do(`mutation ($token: String!) { openSharedLink(input: {token: $token}) { viewerToken userErrors { message } } }`,
 		map[string]any{"token": made.CreateSharedLink.Token}, &opened)
 
 	reader := s.open("/share" + query + "#" + made.CreateSharedLink.Token)
@@ -311,7 +300,7 @@ func TestDownloadOfReportChromium(t *testing.T) {
 
 	// Tabs that are for members, or have amounts, open as the first tab.
 	for _, tab := range []string{"funnel", "property"} {
-		reader.Goto(s.control + "/share" + query + "&events=" + tab + "#" + made.CreateSharedLink.Token)
+		reader.Goto(s.Origin + "/share" + query + "&events=" + tab + "#" + made.CreateSharedLink.Token)
 		reader.WaitFor(`document.querySelector('section[aria-label="Events"] .tabs [aria-current]')?.textContent === 'Events' &&
 			!document.querySelector('.panels [aria-busy=true], .panels .error')`)
 	}
@@ -360,27 +349,21 @@ func (files zipped) checkExtras(t *testing.T) {
 
 // doAs runs a query with a viewer token.
 func (s *service) doAs(token, query string, data any) {
-	s.t.Helper()
+	s.TB.Helper()
 	body, err := json.Marshal(map[string]any{"query": query})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	request, err := http.NewRequest(http.MethodPost, s.control+"/graphql", bytes.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testkit.NoError(s.TB, err)
+	request, err := http.NewRequest(http.MethodPost, s.Origin+"/graphql", bytes.NewReader(body))
+	testkit.NoError(s.TB, err)
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Authorization", "Bearer "+token)
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testkit.NoError(s.TB, err)
 	defer response.Body.Close()
 	answer := struct {
 		Data   any
 		Errors []struct{ Message string }
 	}{Data: data}
 	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil || len(answer.Errors) > 0 {
-		s.t.Fatalf("%s: %v, %v", query, answer.Errors, err)
+		s.TB.Fatalf("%s: %v, %v", query, answer.Errors, err)
 	}
 }

@@ -51,7 +51,7 @@ type stop struct {
 func visitInFirefox(t *testing.T, stops []stop) {
 	t.Helper()
 
-	w := &world{t: t, arrived: make(chan hit, 100)}
+	w := &website{t: t, arrived: make(chan hit, 100)}
 	leave := make(chan bool, len(stops))
 
 	data := http.NewServeMux()

@@ -262,7 +262,7 @@ type step struct{ script, want string }
 
 // follow takes steps, each of which ends the time on the page before it. It checks that no step
 // causes a second message.
-func (w *world) follow(page *browsertest.Page, steps []step) {
+func (w *website) follow(page *browsertest.Page, steps []step) {
 	w.t.Helper()
 
 	ids := map[any]bool{}

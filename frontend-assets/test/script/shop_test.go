@@ -2,15 +2,12 @@ package script_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -18,10 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/dataplane"
 	"github.com/tallygate/tallygate/dataplane/analytics"
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/exports"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
@@ -29,9 +24,9 @@ import (
 	assets "github.com/tallygate/tallygate/frontend-assets"
 	"github.com/tallygate/tallygate/tools/browsertest"
 	"github.com/tallygate/tallygate/tools/dbtest"
-	"github.com/tallygate/tallygate/tools/openapitest"
 	"github.com/tallygate/tallygate/tools/testkit"
-	"github.com/tallygate/tallygate/web"
+	"github.com/tallygate/tallygate/tools/world"
+	"github.com/tallygate/tallygate/tools/world/planetest"
 )
 
 func TestMain(m *testing.M) {
@@ -45,18 +40,16 @@ func TestMain(m *testing.M) {
 // registered, and searches, sales and user ids are measured. The pages are served under
 // www.shop.test, shop.test, shop-extra.test and the foreign domain other.test.
 type shop struct {
+	*planetest.Plane
 	t       *testing.T
-	db      *db.DB
 	site    *model.Site
 	browser *browsertest.Browser
 	reports chan string // queries that pages sent by fetch("/report?…")
-	stop    func()      // stops the data plane, which stores its counts of refused calls
 
 	pages   map[string]string // by path, the same under every host name
 	headers http.Header       // of every page
 
 	mu    sync.Mutex // guards what follows
-	now   time.Time  // the data plane's clock, which only the test advances
 	calls []exchange // to /collect.php, in the order of their responses
 	seen  int        // number of calls that the test has read
 }
@@ -74,40 +67,19 @@ func newShop(t *testing.T, d *db.DB, pages map[string]string) *shop {
 	t.Helper()
 	t.Parallel()
 
-	s := &shop{t: t, db: d, pages: pages, headers: http.Header{}, reports: make(chan string, 100),
-		now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
-
-	s.register()
-
-	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	service, err := analytics.New(analytics.Options{
-		Cell:       d.DefaultCell(),
-		Secret:     []byte("a secret for tests, 32 bytes or more"),
-		ClientAddr: web.ClientAddr([]netip.Prefix{}),
-		Now:        s.clock,
-		Store:      ingest.NewHitStore(d.DefaultCell()),
-		Log:        log,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	service.Start()
-	s.stop = sync.OnceFunc(func() {
-		if err := service.Stop(context.Background()); err != nil {
-			t.Errorf("stop the service: %v", err)
-		}
+	s := &shop{t: t, pages: pages, headers: http.Header{}, reports: make(chan string, 100)}
+	s.Plane = planetest.New(t, d, planetest.Options{
+		Hits: planetest.Default[analytics.Options], Assets: assets.Handler(), Wrap: s.record,
 	})
 
-	t.Cleanup(s.stop)
-	plane := httptest.NewServer(s.record(openapitest.Handler(t, dataplane.Handler(dataplane.Options{
-		Analytics: service, Assets: assets.Handler(), Log: log,
-	}))))
-	t.Cleanup(plane.Close)
+	yes := true
+	s.site = s.Site("shop.test", world.Quota(10_000), world.Key(siteKey), world.Domains("shop-extra.test"), world.Events("signup"),
+		world.Settings(sites.SiteUpdate{MeasureSiteSearch: &yes, MeasureEcommerce: &yes, AllowPseudonymousUserID: &yes}))
+
 	site := httptest.NewServer(http.HandlerFunc(s.servePage))
 	t.Cleanup(site.Close)
 	s.browser = browsertest.New(t,
-		browsertest.Host("data.example.test", plane.URL),
+		browsertest.Host("data.example.test", s.URL),
 		browsertest.Host("shop.test", site.URL),
 		browsertest.Host("*.shop.test", site.URL),
 		browsertest.Host("shop-extra.test", site.URL),
@@ -117,35 +89,6 @@ func newShop(t *testing.T, d *db.DB, pages map[string]string) *shop {
 	)
 
 	return s
-}
-
-// register creates the site.
-func (s *shop) register() {
-	s.t.Helper()
-
-	ctx, at := s.t.Context(), model.At(s.now)
-	user, err := accounts.New(s.db).SignUp(ctx, model.SignupsOpen, model.Account{Name: "Shop", CreatedAt: at},
-		model.User{Email: "owner@shop.test", PasswordHash: "-", CreatedAt: at})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-
-	s.site, err = sites.New(s.db).Sites.CreateSite(ctx, model.Site{AccountID: user.AccountID, SiteKey: siteKey, Domain: "shop.test", Name: "Shop",
-		Plan: model.PlanEnterprise, MonthlyPageviews: 10_000, CreatedAt: at})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-
-	yes := true
-	for _, err := range []error{
-		sites.New(s.db).Sites.AddSiteDomain(ctx, user.AccountID, s.site.ID, "shop-extra.test"),
-		sites.New(s.db).Sites.RegisterEvent(ctx, user.AccountID, s.site.ID, "signup"),
-		sites.New(s.db).Sites.UpdateSite(ctx, user.AccountID, s.site.ID, sites.SiteUpdate{MeasureSiteSearch: &yes, MeasureEcommerce: &yes, AllowPseudonymousUserID: &yes}),
-	} {
-		if err != nil {
-			s.t.Fatal(err)
-		}
-	}
 }
 
 func (s *shop) servePage(w http.ResponseWriter, r *http.Request) {
@@ -218,20 +161,6 @@ func send(to http.Handler, r *http.Request, body []byte) *httptest.ResponseRecor
 	return answer
 }
 
-// clock is the data plane's clock.
-func (s *shop) clock() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.now
-}
-
-// later advances the data plane's clock.
-func (s *shop) later(d time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.now = s.now.Add(d)
-}
-
 // open opens a page whose clock only the test advances.
 func (s *shop) open(address string) *browsertest.Page {
 	s.t.Helper()
@@ -291,39 +220,12 @@ func (s *shop) viewed(calls int, path string, referrer any) {
 	}
 }
 
-// everything returns the range of all rows of the site.
-func (s *shop) everything() exports.Range {
-	return exports.Range{SiteID: s.site.ID, To: 1 << 51, Limit: 10_000}
-}
-
-// views returns all stored page views.
-func (s *shop) views() []exports.Pageview {
-	s.t.Helper()
-	var rows []exports.Pageview
-	err := exports.New(s.db).ExportPageviews(s.t.Context(), s.everything(), func(row *exports.Pageview) error { rows = append(rows, *row); return nil })
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return rows
-}
-
-// events returns all stored events.
-func (s *shop) events() []exports.Event {
-	s.t.Helper()
-	var rows []exports.Event
-	err := exports.New(s.db).ExportEvents(s.t.Context(), s.everything(), func(row *exports.Event) error { rows = append(rows, *row); return nil })
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return rows
-}
-
 // hasViews compares all stored page views, in any order, with lines such as "/path 1500ms 90%" and
 // "/path 0ms 0% manual".
 func (s *shop) hasViews(want ...string) {
 	s.t.Helper()
 	got := []string{}
-	for _, row := range s.views() {
+	for _, row := range s.Views(s.site) {
 		line := fmt.Sprintf("%s %dms %d%%", row.Path, row.EngagedMS, row.Scroll)
 
 		if row.Manual {
@@ -341,7 +243,7 @@ func (s *shop) hasViews(want ...string) {
 func (s *shop) hasEvents(want ...string) {
 	s.t.Helper()
 	got := []string{}
-	for _, row := range s.events() {
+	for _, row := range s.Events(s.site) {
 		got = append(got, strings.TrimSpace(row.Path+" "+row.Name+" "+row.Properties))
 	}
 	s.same("events", got, want)
@@ -360,13 +262,11 @@ func (s *shop) refused(want map[string]int64) {
 	s.t.Helper()
 
 	s.answered(0)
-	s.stop()
-	counts, err := ingest.New(s.db).RejectionsOfSites(s.t.Context(), []model.SiteID{s.site.ID}, 0)
+	s.Stop()
+	counts, err := ingest.New(s.DB).RejectionsOfSites(s.t.Context(), []model.SiteID{s.site.ID}, 0)
 	rejections := counts[s.site.ID]
 
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testkit.NoError(s.t, err)
 
 	got := map[string]int64{}
 	for _, r := range rejections {

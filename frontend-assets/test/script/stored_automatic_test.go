@@ -186,7 +186,7 @@ func TestStoredSwitchesChromium(t *testing.T) {
 	s.hasEvents(want...)
 
 	// Visitors who have opted out are not measured.
-	views := len(s.views())
+	views := len(s.Views(s.site))
 
 	for _, signal := range []string{
 		`Object.defineProperty(navigator, "doNotTrack", {get: () => "1"})`,
@@ -207,7 +207,7 @@ func TestStoredSwitchesChromium(t *testing.T) {
 		page.Close()
 	}
 
-	if got := len(s.views()); got != views {
+	if got := len(s.Views(s.site)); got != views {
 		t.Errorf("%d page views more", got-views)
 	}
 

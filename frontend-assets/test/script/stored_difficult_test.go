@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestStoredOnDifficultPagesChromium opens pages that break functions the script uses. It must
@@ -135,9 +136,7 @@ func TestStoredNothingWithoutAnAddressChromium(t *testing.T) {
 	page.Close()
 
 	file := filepath.Join(t.TempDir(), "page.html")
-	if err := os.WriteFile(file, []byte("<!doctype html>"+tag("")+`<title>x</title>`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(file, []byte("<!doctype html>"+tag("")+`<title>x</title>`), 0o600))
 
 	page = s.browser.Open("file://" + file + "?svc_debug")
 	page.Eval(`svc("event", "signup"), svc("pageview")`, nil)

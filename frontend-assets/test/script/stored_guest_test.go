@@ -171,13 +171,13 @@ func TestStoredByAGoodGuestChromium(t *testing.T) {
 	}
 
 	inner := 0
-	for _, view := range s.views() {
+	for _, view := range s.Views(s.site) {
 		if view.Path == "/inner" && view.EngagedMS >= 1 {
 			inner++
 		}
 	}
 
-	if views := s.views(); inner != 5 || len(views) != 9 {
+	if views := s.Views(s.site); inner != 5 || len(views) != 9 {
 		t.Errorf("%d of 5 views of /inner with their time, %d of 9 views", inner, len(views))
 	}
 
@@ -224,9 +224,7 @@ func TestRefusedOriginIsOneLineChromium(t *testing.T) {
 func TestStoredAsDebugSaysChromium(t *testing.T) {
 	s := newShop(t, dbtest.Open(t, dbtest.SQLiteURL(t)), map[string]string{"/": tag(""),
 		"/unsure": strings.ReplaceAll(tag(""), siteKey, strings.Repeat("f", 32))})
-	if err := sites.New(s.db).Sites.SetSitePlan(t.Context(), s.site.ID, model.PlanEnterprise, new(int64(2))); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, sites.New(s.DB).Sites.SetSitePlan(t.Context(), s.site.ID, model.PlanEnterprise, new(int64(2))))
 
 	page := s.open("http://www.shop.test/?svc_debug")
 	s.stored(1)

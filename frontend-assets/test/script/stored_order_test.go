@@ -41,11 +41,11 @@ func TestStoredInAnyOrderChromium(t *testing.T) {
 		t.Logf("in %d of %d loads an event was answered before its page view", overtaken, loads)
 
 		var got, want []string
-		for _, row := range s.views() {
+		for _, row := range s.Views(s.site) {
 			got = append(got, fmt.Sprintf("%s: page view in a visit of %d", row.Source, row.Visit.Pageviews))
 		}
 
-		for _, row := range s.events() {
+		for _, row := range s.Events(s.site) {
 			got = append(got, fmt.Sprintf("%s: %s in a visit of %d", row.Source, row.Name, row.Visit.Pageviews))
 		}
 

@@ -48,7 +48,7 @@ func TestStoredPageviewsChromium(t *testing.T) {
 		page.Eval("later(600), svc('pageview')", nil)
 		s.viewed(2, "/one", "http://www.shop.test/one")
 		s.hasViews("/start 1000ms 100%", "/one 2000ms 100%", "/two 3000ms 100%", "/one 1100ms 100%")
-		s.later(2 * time.Second)
+		s.Clock.Add(2 * time.Second)
 		page.Eval("svc('pageview')", nil)
 		s.stored(1)
 
@@ -67,7 +67,7 @@ func TestStoredPageviewsChromium(t *testing.T) {
 		// All page views belong to one visit from the other site. The site's own pages do not count
 		// as referrers.
 		ids := map[int64]bool{}
-		for _, view := range s.views() {
+		for _, view := range s.Views(s.site) {
 			ids[view.ID] = true
 			if got, want := visit(view.Visit), `email; referrer "other.test/from"; source news; medium e-mail`; got != want || view.Pageviews != 6 {
 				t.Errorf("%s: visit of %d page views, %s; want 6, %s", view.Path, view.Pageviews, got, want)
@@ -83,7 +83,7 @@ func TestStoredPageviewsChromium(t *testing.T) {
 
 		// Half an hour later a new visit starts. It includes the site's other names, but no other
 		// domains.
-		s.later(31 * time.Minute)
+		s.Clock.Add(31 * time.Minute)
 		s.open("http://shop.test/?gclid=Ab-1")
 		s.stored(1)
 		s.open("http://shop-extra.test/")
@@ -96,7 +96,7 @@ func TestStoredPageviewsChromium(t *testing.T) {
 			t.Errorf("from a foreign domain: status %d", c.status)
 		}
 
-		views := s.views()
+		views := s.Views(s.site)
 		if len(views) != 9 {
 			t.Fatalf("%d page views, want 9", len(views))
 		}
@@ -280,7 +280,7 @@ func TestStoredEventsChromium(t *testing.T) {
 	s.hasViews("/ 0ms 0%")
 	s.hasEvents(`/ signup {"from":"before"}`, `/ signup {"from":"another script"}`, `/ signup {"from":"after"}`, `/ signup {"from":"module"}`)
 
-	if view := s.views()[0]; len(view.UserID) != 16 {
+	if view := s.Views(s.site)[0]; len(view.UserID) != 16 {
 		t.Errorf("the visit has the user id %x, want the identified one", view.UserID)
 	}
 
@@ -295,7 +295,7 @@ func TestStoredEventsChromium(t *testing.T) {
 	// starts.
 	page.Close()
 	s.answered(1)
-	s.later(31 * time.Minute)
+	s.Clock.Add(31 * time.Minute)
 	s.open("http://www.shop.test/person").Close()
 
 	for _, call := range s.answered(2) {
@@ -304,7 +304,7 @@ func TestStoredEventsChromium(t *testing.T) {
 		}
 	}
 
-	if views := s.views(); len(views) != 2 || len(views[1].UserID) != 0 {
+	if views := s.Views(s.site); len(views) != 2 || len(views[1].UserID) != 0 {
 		t.Errorf("page views %+v, want a second one without a user id", views)
 	}
 
@@ -332,7 +332,7 @@ func TestStoredSalesChromium(t *testing.T) {
 	s.stored(1)
 
 	got := []string{}
-	for _, e := range s.events() {
+	for _, e := range s.Events(s.site) {
 		line := e.Name
 
 		if e.Value != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/tallygate/tallygate/dataplane/captcha/pow"
 	assets "github.com/tallygate/tallygate/frontend-assets"
 	"github.com/tallygate/tallygate/tools/browsertest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // contractPolicy is the captcha contract's Content-Security-Policy (section 5), with O for the
@@ -220,15 +221,11 @@ func TestChromiumSolverWithoutJIT(t *testing.T) {
 	// JavaScript is measured up to 16,384 hashes. The challenge takes hardly more, 21,321, because
 	// the browser computes only a few thousand per second.
 	keys, err := pow.New(strings.NewReader("whatever looks like it was drawn"), pow.Key{Secret: []byte("a secret for tests")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	c := keys.Issue("svck_TestTestTestTestTestTest", 21_000, time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 	nonce, err := pow.Solve(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	v := solveVector{Challenge: c.Challenge, Salt: c.Salt, Difficulty: int(c.Difficulty), Nonce: nonce}
 	for _, test := range []struct{ name, before, engine string }{
@@ -383,14 +380,10 @@ func TestChromiumSolverOnPlainHTTP(t *testing.T) {
 // and for code that runs text as code.
 func TestSolverUsesNoTimers(t *testing.T) {
 	solver, err := solverScript()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	worker, err := os.ReadFile("../../dist/captcha-worker.js")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	forbidden := regexp.MustCompile(`setTimeout|setInterval|requestAnimationFrame|requestIdleCallback|\beval\b|\bFunction\(`)
 	for name, script := range map[string]string{"solver": solver, "worker": string(worker)} {

@@ -40,9 +40,7 @@ func TestTypeScript(t *testing.T) {
 	tests := compile(t, dir)
 
 	reporter, err := filepath.Abs("report.mjs")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	args := []string{"--test", "--test-reporter=file://" + filepath.ToSlash(reporter), "--test-reporter-destination=stdout"}
 	for _, file := range tests {
@@ -131,15 +129,11 @@ func compile(t *testing.T, dir string) (tests []string) {
 			}
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 	}
 
 	absolute, err := filepath.Abs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	built := api.Build(api.BuildOptions{
 		AbsWorkingDir: absolute,

@@ -6,13 +6,13 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/exports"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/loadgen/bulk"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 // TestBulkLoad: loaded rows are exported, counted and continued like any others.
@@ -77,18 +77,7 @@ func TestBulkLoad(t *testing.T) {
 
 func bulkSite(t *testing.T, d *db.DB) *model.Site {
 	t.Helper()
-	user, err := accounts.New(d).SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "Bulk"}, model.User{Email: "bulk@example.com", PasswordHash: "-"})
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	site, err := sites.New(d).Sites.CreateSite(t.Context(), model.Site{AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: "bulk.example", Name: "Bulk",
-		Plan: model.PlanPro5M, MonthlyPageviews: 5_000_000})
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	return site
+	return world.New(t, d).Site("bulk.example", world.Quota(5_000_000))
 }
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/tools/loadgen/process"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // startShell starts a shell script as a server that is always ready, and waits for its child
@@ -18,16 +19,12 @@ func startShell(t *testing.T, script string) *Server {
 	ready := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(ready.Close)
 	s := &Server{program: "/bin/sh", args: []string{"-c", script}, Data: ready.Listener.Addr().String()}
-	if err := s.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, s.Start(t.Context()))
 	t.Cleanup(func() {
 		process.SignalFamily(s.Pid(), syscall.SIGKILL)
 		s.Kill()
 	})
-	if err := s.await(t.Context(), func() bool { return len(process.Children(s.Pid())) == 1 }); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, s.await(t.Context(), func() bool { return len(process.Children(s.Pid())) == 1 }))
 	return s
 }
 

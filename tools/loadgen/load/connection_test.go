@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func TestParseAnswer(t *testing.T) {
@@ -42,9 +44,7 @@ func TestParseAnswer(t *testing.T) {
 // connection is opened again.
 func TestConnection(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer l.Close()
 
 	long := strings.Repeat("x", 10_000)

@@ -71,14 +71,10 @@ func TestChildren(t *testing.T) {
 	for range 3 {
 		child := exec.Command("/bin/sh", "-c", "echo ready; read -r line")
 		input, err := child.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		defer input.Close()
 		output, err := child.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 
 		// A goroutine with a thread of its own starts the child, and keeps the thread.
 		failed, end := make(chan error), make(chan struct{})
@@ -88,9 +84,7 @@ func TestChildren(t *testing.T) {
 			failed <- child.Start()
 			<-end
 		}()
-		if err := <-failed; err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, <-failed)
 		if _, err := output.Read(make([]byte, 1)); err != nil {
 			t.Fatal(err)
 		}
@@ -117,9 +111,7 @@ func TestChildren(t *testing.T) {
 	}
 
 	for _, child := range started {
-		if err := child.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, child.Process.Kill())
 		testkit.Await(t, "the end of a killed child", func() bool { return Ended(child.Process.Pid) })
 		if err := child.Wait(); err == nil || !Ended(child.Process.Pid) {
 			t.Errorf("after the wait: %v", err)
@@ -145,33 +137,21 @@ func (c signallingContext) Done() <-chan struct{} {
 func TestProgramOf(t *testing.T) {
 	folder := t.TempDir()
 	output, err := os.Create(filepath.Join(folder, "output"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer output.Close()
 
 	// The shell writes once it is ready, and ends with its input.
 	first := exec.Command("/bin/sh", "-c", `echo "$0 $GREETING" >> written; read -r line; exit 0`, "an argument")
 	first.Dir, first.Env, first.Stderr = folder, []string{"GREETING=hello"}, output
 	input, err := first.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := first.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
+	testkit.NoError(t, first.Start())
 	awaitText(t, filepath.Join(folder, "written"), "an argument hello\n")
 
 	program, err := ProgramOf(first.Process.Pid)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(input.Close(), first.Wait()); err != nil {
-		t.Fatal(err)
-	}
-	if err := program.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
+	testkit.NoError(t, errors.Join(input.Close(), first.Wait()))
+	testkit.NoError(t, program.Start())
 	awaitText(t, filepath.Join(folder, "written"), "an argument hello\nan argument hello\n")
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/tallygate/tallygate/tools/loadgen/load"
 	"github.com/tallygate/tallygate/tools/loadgen/process"
 	"github.com/tallygate/tallygate/tools/loadgen/verify"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestOutcome checks the figures of a load, and each form in which an outcome is printed.
@@ -137,9 +138,7 @@ func TestTable(t *testing.T) {
 	}, o.Cases), GoalTable(o.Goals))
 
 	file := filepath.Join(t.TempDir(), "figures.csv")
-	if err := o.Print(Terminal{Out: io.Discard}, &Output{Out: file}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, o.Print(Terminal{Out: io.Discard}, &Output{Out: file}))
 	want := "database,rate,failed,missed\nsqlite,2/s,5.000 %,none\npostgres,9/s,–,–\ngoal,measured,met\nfast,7 ms,yes\n"
 	if got, err := os.ReadFile(file); err != nil || string(got) != want {
 		t.Errorf("%v, %s", err, got)

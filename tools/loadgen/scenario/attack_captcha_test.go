@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/tools/loadgen/report"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestAttackCaptcha simulates small attacks and compares the cases: what a policy must not make
@@ -14,13 +15,9 @@ import (
 func TestAttackCaptcha(t *testing.T) {
 	play := func() *report.Outcome {
 		c := AttackCaptcha{People: 300, Networks: 5_000, Cores: 1, Rounds: 1, Seed: 1}
-		if err := c.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, c.Validate())
 		o, err := c.Play(t.Context(), io.Discard)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		return o
 	}
 

@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestListOfFiles checks that a reader of ZIP archives finds all entries of the archive, and no
@@ -19,9 +21,7 @@ func TestListOfFiles(t *testing.T) {
 		t.Errorf("%d bytes, want %d", len(archive), size)
 	}
 	r, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if want := size / 46; len(r.File) < want-2 || len(r.File) <= 1<<16 {
 		t.Errorf("%d entries, want some %d", len(r.File), want)
 	}
@@ -42,9 +42,7 @@ func TestUmamiExport(t *testing.T) {
 func TestProperties(t *testing.T) {
 	text := appendProperties(nil, rand.New(rand.NewPCG(1, 1)))
 	var properties map[string]string
-	if err := json.Unmarshal(text, &properties); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, json.Unmarshal(text, &properties))
 	if len(text) != 4_096 || len(properties) != propertyCount || properties["aa"] == properties["ab"] {
 		t.Errorf("%d bytes with %d properties: %s", len(text), len(properties), text)
 	}
@@ -55,9 +53,7 @@ func TestPatternFilter(t *testing.T) {
 	for _, size := range patternSizes {
 		_, list, _ := strings.Cut(size.filter(), "values: ")
 		var values []string
-		if err := json.Unmarshal([]byte(strings.TrimSuffix(list, "}")), &values); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, json.Unmarshal([]byte(strings.TrimSuffix(list, "}")), &values))
 
 		together := strings.Join(values, "")
 		asterisks := strings.Count(together, "*")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tallygate/tallygate/tools/loadgen/load"
 	"github.com/tallygate/tallygate/tools/loadgen/report"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestEffect checks which answers count as refused, and which as broken.
@@ -42,16 +43,12 @@ func TestDeliveriesComplete(t *testing.T) {
 // TestReceiver checks that messages are counted once each, and repeated calls apart.
 func TestReceiver(t *testing.T) {
 	r, err := startReceiver(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer r.server.Close()
 
 	for _, id := range []string{"a", "b", "a", "a"} {
 		call, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.server.URL, strings.NewReader("{}"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		call.Header.Set("webhook-id", id)
 		response, err := r.server.Client().Do(call)
 		if err != nil || response.StatusCode != http.StatusNoContent {

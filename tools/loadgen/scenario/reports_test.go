@@ -4,15 +4,15 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestUncachedDocument checks the change of the repository's dashboard, and that another document
 // fails instead of being measured from the cache.
 func TestUncachedDocument(t *testing.T) {
 	document, err := os.ReadFile("../../../graph/test/testdata/dashboard.graphql")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	changed, err := uncachedDocument(string(document))
 	if err != nil || !strings.Contains(changed, "$unknown: String, $filters") || !strings.Contains(changed, "propertyNames(event: $unknown)") {
 		t.Errorf("error %v, document %s", err, changed)

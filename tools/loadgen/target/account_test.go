@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/iotest"
 	"time"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestReadRows checks that a truncated export is an error.
@@ -49,9 +51,7 @@ func TestRateLimit(t *testing.T) {
 	defer server.Close()
 
 	a, err := NewAccount(Target{Control: server.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	var waited []time.Duration
 	a.wait = func(_ context.Context, d time.Duration) error { waited = append(waited, d); return nil }

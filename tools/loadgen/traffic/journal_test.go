@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/tools/loadgen/target"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func TestJournal(t *testing.T) {
@@ -14,14 +15,10 @@ func TestJournal(t *testing.T) {
 	head := JournalHead{Run: 3, Seed: 4, Started: 5, Sites: make([]target.Site, 300),
 		Target: target.Target{Email: "a@b.example", Password: "secret"}}
 
-	if err := os.WriteFile(path, []byte("an old file that every user can read"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(path, []byte("an old file that every user can read"), 0o644))
 
 	j, err := CreateJournal(path, head)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 
 	var want, got []Entry
 	for i := range 10_000 {
@@ -30,9 +27,7 @@ func TestJournal(t *testing.T) {
 		j.note(e)
 	}
 
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, j.Close())
 
 	read := func() (JournalHead, error) {
 		got = nil
@@ -45,15 +40,11 @@ func TestJournal(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v: it holds a password", info.Mode(), err)
 	}
-	if err := os.Truncate(path, func() int64 { info, _ := os.Stat(path); return info.Size() - 1 }()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.Truncate(path, func() int64 { info, _ := os.Stat(path); return info.Size() - 1 }()))
 	if _, err := read(); err == nil {
 		t.Error("a journal that is cut off is read as whole")
 	}
-	if err := os.WriteFile(path, []byte("something else\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(path, []byte("something else\n"), 0o600))
 	if _, err := read(); err == nil {
 		t.Error("another file is read as a journal")
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
@@ -118,21 +119,17 @@ func TestGenerateInParts(t *testing.T) {
 func TestFill(t *testing.T) {
 	testkit.SkipLong(t, "a year of hits")
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := dbtest.NewOwnSite(t, d, "shop.example")
+		site := world.New(t, d).Site("shop.example")
 		shop := history.Shop{AccountID: site.AccountID, SiteID: site.ID}
 		var before int
 		first := model.At(time.Now()).Day() - history.Days - 2
 		for _, now := range []time.Time{time.Now().AddDate(0, 0, -2), time.Now()} {
 			start := time.Now()
-			if err := history.Fill(t.Context(), d, shop, now); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, history.Fill(t.Context(), d, shop, now))
 			t.Logf("filled in %v", time.Since(start))
 
 			days, err := sites.New(d).Usage.UsageByDay(t.Context(), []model.SiteID{site.ID}, first)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			if n := len(days[site.ID]); n < 80 || n <= before {
 				t.Errorf("usage of %d days after that of %d", n, before)
 			} else {

@@ -30,9 +30,9 @@ func tag(attributes string) string {
 	return fmt.Sprintf(`<script defer src="%s/svc.js" data-site="%s" %s></script>`, dataOrigin, siteKey, attributes)
 }
 
-// world is a website under several host names, a stub of the data plane that records messages, and
+// website is served under several host names, with a stub of the data plane that records messages, and
 // a browser that reaches only these servers.
-type world struct {
+type website struct {
 	t       testing.TB
 	browser *browsertest.Browser
 	numeric string // the site's origin by address, which browsers treat as secure, unlike its names
@@ -57,17 +57,17 @@ type hit struct {
 func (h hit) String() string { return h.method + " " + h.raw }
 
 // newWorld is startWorld for a test that runs in parallel with others.
-func newWorld(t *testing.T, pages map[string]string) *world {
+func newWorld(t *testing.T, pages map[string]string) *website {
 	t.Helper()
 	t.Parallel()
 	return startWorld(t, pages)
 }
 
 // startWorld starts servers and browser. Pages are given by path, the same under every host name.
-func startWorld(t testing.TB, pages map[string]string) *world {
+func startWorld(t testing.TB, pages map[string]string) *website {
 	t.Helper()
 
-	w := &world{t: t, arrived: make(chan hit, 1000), reports: make(chan string, 1000), release: make(chan struct{}), pages: pages, headers: http.Header{}}
+	w := &website{t: t, arrived: make(chan hit, 1000), reports: make(chan string, 1000), release: make(chan struct{}), pages: pages, headers: http.Header{}}
 	data := http.NewServeMux()
 	data.Handle("/svc.js", assets.Handler())
 	data.HandleFunc("/collect.php", w.collect)
@@ -86,7 +86,7 @@ func startWorld(t testing.TB, pages map[string]string) *world {
 	return w
 }
 
-func (w *world) servePage(res http.ResponseWriter, r *http.Request) {
+func (w *website) servePage(res http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/report":
 		w.reports <- r.URL.RawQuery
@@ -117,7 +117,7 @@ func (w *world) servePage(res http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(res, "<!doctype html><link rel=icon href=data:,>"+page)
 }
 
-func (w *world) collect(res http.ResponseWriter, r *http.Request) {
+func (w *website) collect(res http.ResponseWriter, r *http.Request) {
 	raw, err := io.ReadAll(r.Body)
 	h := hit{method: r.Method, header: r.Header, raw: string(raw)}
 
@@ -134,7 +134,7 @@ func (w *world) collect(res http.ResponseWriter, r *http.Request) {
 }
 
 // next waits for the next message that the data plane receives.
-func (w *world) next() hit {
+func (w *website) next() hit {
 	w.t.Helper()
 	select {
 	case h := <-w.arrived:
@@ -147,7 +147,7 @@ func (w *world) next() hit {
 
 // nextOf waits for one message of each type, and returns them in the order of the types. Messages
 // sent together may arrive in any order, so the types must differ.
-func (w *world) nextOf(types ...string) []hit {
+func (w *website) nextOf(types ...string) []hit {
 	w.t.Helper()
 
 	found := make([]hit, len(types))
@@ -176,7 +176,7 @@ func (w *world) nextOf(types ...string) []hit {
 }
 
 // nothingBeyondRead checks that no message has arrived which the test has not read.
-func (w *world) nothingBeyondRead(when string) {
+func (w *website) nothingBeyondRead(when string) {
 	w.t.Helper()
 
 	select {
@@ -189,7 +189,7 @@ func (w *world) nothingBeyondRead(when string) {
 // nothingBeyond checks that a page has sent the given number of messages, and that no message has
 // arrived which the test has not read. The browser reports a request when the page makes it, so
 // there is nothing to wait for.
-func (w *world) nothingBeyond(page *browsertest.Page, sent int) {
+func (w *website) nothingBeyond(page *browsertest.Page, sent int) {
 	w.t.Helper()
 
 	page.Eval("0", nil)
@@ -211,7 +211,7 @@ var viewID = regexp.MustCompile(`^[0-9a-f]{16}$`)
 
 // expect compares a message with JSON. The JSON omits k, i, w and l, which all messages have in
 // common and which are checked here, and may omit an empty u.
-func (w *world) expect(page *browsertest.Page, h hit, want string) {
+func (w *website) expect(page *browsertest.Page, h hit, want string) {
 	w.t.Helper()
 
 	var screen struct {
@@ -245,7 +245,7 @@ func (w *world) expect(page *browsertest.Page, h hit, want string) {
 const clock = `{ let now = 5; performance.now = () => now; window.later = (ms) => { now += ms } }`
 
 // open opens a page whose clock only the test advances.
-func (w *world) open(address string) *browsertest.Page {
+func (w *website) open(address string) *browsertest.Page {
 	w.t.Helper()
 	page := w.browser.NewPage()
 	page.Before(clock)
