@@ -270,7 +270,6 @@ func TestDeleteSite(t *testing.T) {
 }
 
 func TestDeleteAccount(t *testing.T) {
-	const mutation = `mutation($password: String!) { deleteAccount(input: {password: $password}) { accountId userErrors { field code } } }`
 	eachApp(t, func(t *testing.T, a *app) {
 		all := owned(t, a.db, true)
 		operator := a.owner("operator@example.com")

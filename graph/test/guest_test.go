@@ -399,7 +399,6 @@ func TestGuestTokens(t *testing.T) {
 // TestGuestChoices: what a guest has chosen for a site ends when the guest loses the site, and no
 // mail about the account reaches a guest.
 func TestGuestChoices(t *testing.T) {
-	const mails = `mutation($id: ID!) { setOwnAlertChannel(input: {siteId: $id, weekly: true}) { userErrors { field code } } }`
 	eachApp(t, func(t *testing.T, a *app) {
 		owner := a.owner("owner@example.com")
 		one, two := owner.siteOf("one.example"), owner.siteOf("two.example")

@@ -95,8 +95,6 @@ func TestMailLanguage(t *testing.T) {
 // session, as often as it is sent, that wrong secrets stop nothing, and that the channel shows why
 // it is stopped.
 func TestStopChannel(t *testing.T) {
-	const create = `mutation($name: String!, $address: String!) { createAlertChannel(input: {kind: EMAIL, name: $name, address: $address,
-		events: [QUOTA]}) { alertChannel { id } userErrors { code } } }`
 	const read = `query($id: ID!) { node(id: $id) { ... on AlertChannel { state stopReason } } }`
 
 	eachApp(t, func(t *testing.T, a *app) {

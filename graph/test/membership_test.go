@@ -257,7 +257,6 @@ func TestLeaving(t *testing.T) {
 		person.query(subscribe, "id", site).ok(t, "setOwnAlertChannel")
 		person.query(subscribe, "id", own).ok(t, "setOwnAlertChannel")
 
-		const createToken = `mutation($id: ID) { createApiToken(input: {accountId: $id, name: "t", scopes: [READ]}) { token userErrors { code } } }`
 		inClient := person.done("createApiToken", "accountId", owner.account(), "name", "t", "scopes", []string{"READ"}).at("createApiToken.token").(string)
 		inOwn := person.done("createApiToken", "accountId", nil, "name", "t", "scopes", []string{"READ"}).at("createApiToken.token").(string)
 
@@ -414,7 +413,6 @@ func TestAPersonHasTwentyAccounts(t *testing.T) {
 
 // TestRenamingAnAccount: only an owner of the account renames it.
 func TestRenamingAnAccount(t *testing.T) {
-	const rename = `mutation($id: ID, $name: String!) { updateAccount(input: {accountId: $id, name: $name}) { account { name } userErrors { field code } } }`
 	eachApp(t, func(t *testing.T, a *app) {
 		owner, other := a.owner("owner@example.com"), a.owner("other@example.com")
 		member := a.join(owner, "member@example.com", model.RoleMember)

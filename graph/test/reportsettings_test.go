@@ -29,7 +29,6 @@ func (c *client) reader(siteID string) string {
 
 func TestTimeZoneOfASite(t *testing.T) {
 	t.Parallel()
-	const create = `mutation($zone: String) { createSite(input: {domain: "zone.example", timeZone: $zone}) { site { id timeZone } userErrors { field code } } }`
 
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		c := newApp(t, d).owner("owner@example.com")
@@ -57,8 +56,6 @@ func TestTimeZoneOfASite(t *testing.T) {
 // notes of the same day are created and deleted.
 func TestAnnotationsArePagedByDay(t *testing.T) {
 	t.Parallel()
-	const create = `mutation($site: ID!, $day: Date!, $text: String!) {
-		createAnnotation(input: {siteId: $site, day: $day, text: $text}) { annotation { id day text } userErrors { field code } } }`
 	const page = `query($site: ID!, $first: Int!, $after: String) { site(id: $site) { annotations(first: $first, after: $after) {
 		edges { cursor node { id day text } } pageInfo { hasNextPage endCursor } } } }`
 
@@ -264,9 +261,6 @@ func TestSharedLinkLifecycle(t *testing.T) {
 // TestSharedLinkKeepsItsSegment: a segment of a link must belong to the same site, and is not
 // deleted before the link.
 func TestSharedLinkKeepsItsSegment(t *testing.T) {
-	const create = `mutation($id: ID!) { createSegment(input: {siteId: $id, name: "s", filters: [{dimension: PAGE, values: ["/"]}]}) {
-		segment { id } userErrors { code } } }`
-
 	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		site, other := c.siteOf("example.com"), c.siteOf("other.example")

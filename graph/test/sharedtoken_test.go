@@ -79,8 +79,6 @@ func TestSharedLinkOrigins(t *testing.T) {
 	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		site := c.siteOf("example.com")
-		const create = `mutation($site: ID!, $origins: [String!]!) { createSharedLink(input: {siteId: $site, name: "link", origins: $origins}) {
-			sharedLink { origins } token userErrors { field code } } }`
 
 		many := make([]string, model.MaxOrigins+1)
 		for i := range many {

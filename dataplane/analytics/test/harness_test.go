@@ -22,9 +22,6 @@ func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
 const (
 	// chrome is the user agent of an ordinary browser.
 	chrome = planetest.Agent
-
-	// patience is the longest wait for something that a quiet machine does at once.
-	patience = 30 * time.Second
 )
 
 var noon = dbtest.Noon.Time()
