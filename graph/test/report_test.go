@@ -77,7 +77,7 @@ func (a *app) work(at time.Time) {
 	}
 }
 
-// storeWorld stores rows of a site, with user ids as long as the data plane accepts them.
+// storeWorld stores rows of a site, with user ids of a length that the data plane accepts.
 func (a *app) storeWorld(site string, world []segment.Rows) {
 	a.t.Helper()
 	for i := range world {
