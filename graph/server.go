@@ -1,6 +1,7 @@
 // Package graph is the control plane: the HTTP server that runs the resolvers of the GraphQL schema
-// in schema/*.graphqls, and presents their errors. The program mounts it at /graphql and at
-// mcp.Path, the tools for assistants. It never accepts a hit.
+// in schema/*.graphqls, and presents their errors. The program mounts it at /graphql, at
+// mcp.Path, the tools for assistants, and at plain.Path, the figures by a GET. It never accepts a
+// hit.
 package graph
 
 import (
@@ -28,8 +29,10 @@ import (
 	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/endpoint"
 	"github.com/tallygate/tallygate/graph/generated"
+	"github.com/tallygate/tallygate/graph/inprocess"
 	"github.com/tallygate/tallygate/graph/limits"
 	"github.com/tallygate/tallygate/graph/mcp"
+	"github.com/tallygate/tallygate/graph/plain"
 	"github.com/tallygate/tallygate/graph/resolver"
 )
 
@@ -78,7 +81,7 @@ type Options struct {
 }
 
 // New checks the options, reads the key of ids from the database, which must be migrated, and
-// returns the handler for /graphql and mcp.Path. It starts nothing.
+// returns the handler for /graphql, mcp.Path and plain.Path. It starts nothing.
 func New(o Options) (http.Handler, error) {
 	if o.DB == nil || o.Auth == nil || o.Now == nil || o.Log == nil {
 		return nil, errors.New("graph: DB, Auth, Now and Log are required")
@@ -156,25 +159,28 @@ func New(o Options) (http.Handler, error) {
 	post := o.Auth.Middleware(handle(endpoint.New(requests.limits, o.Now), exec))
 	api := byMethod(origins.Handler(requests.handler(requests.timed(post))), o.GraphiQL)
 
+	programs := inprocess.New(inprocess.Options{GraphQL: api, Auth: o.Auth, Now: o.Now, Log: o.Log, Present: presenter.present})
 	tools, err := mcp.New(mcp.Options{
-		GraphQL: api, Schema: generated.NewExecutableSchema(generated.Config{}).Schema(), Auth: o.Auth, Limits: requests.limits,
-		Origins: origins, Timeout: o.RequestTimeout, Version: o.Configuration.Version, Now: o.Now, Log: o.Log,
-		Present: presenter.present,
+		API: programs, Schema: generated.NewExecutableSchema(generated.Config{}).Schema(), Limits: requests.limits,
+		Origins: origins, Timeout: o.RequestTimeout, Version: o.Configuration.Version,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return byPath(api, requests.handler(tools)), nil
+	return byPath(api, requests.handler(tools), requests.handler(requests.timed(plain.New(programs)))), nil
 }
 
-// byPath routes mcp.Path to the tools, and all other paths to GraphQL.
-func byPath(api, tools http.Handler) http.Handler {
+// byPath routes mcp.Path to the tools, plain.Path to the figures, and all other paths to GraphQL.
+func byPath(api, tools, figures http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.TrimSuffix(r.URL.Path, "/") == mcp.Path {
+		switch {
+		case strings.TrimSuffix(r.URL.Path, "/") == mcp.Path:
 			tools.ServeHTTP(w, r)
-			return
+		case strings.HasPrefix(r.URL.Path, plain.Path):
+			figures.ServeHTTP(w, r)
+		default:
+			api.ServeHTTP(w, r)
 		}
-		api.ServeHTTP(w, r)
 	})
 }
 

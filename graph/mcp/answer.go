@@ -12,6 +12,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/generated"
+	"github.com/tallygate/tallygate/graph/inprocess"
 )
 
 // maxData is the size of the data of an answer, in bytes. Assistants read all of it.
@@ -81,14 +82,14 @@ type connection struct {
 }
 
 // answerOf returns the answer of a tool, or the error in GraphQL's answer.
-func (s *server) answerOf(t *tool, d *document, response *response) (*answer, error) {
+func (s *server) answerOf(t *tool, d *document, response *inprocess.Response) (*answer, error) {
 	if len(response.Data) > maxData {
 		return nil, &model.Error{Kind: model.Invalid, Code: string(generated.ErrorCodeTooLarge), Message: fmt.Sprintf(
 			"The answer has more than %d KB. Ask for fewer rows, days or metrics, or for a longer interval.", maxData>>10)}
 	}
 
 	a := &answer{
-		Data: response.Data, GraphQL: request{d.text, d.variables}, TimeZone: "UTC", AsOf: s.Now().UTC().Format(time.RFC3339),
+		Data: response.Data, GraphQL: request{d.text, d.variables}, TimeZone: "UTC", AsOf: s.API.Now().UTC().Format(time.RFC3339),
 		Definitions: make(map[string]string), summary: t.Title,
 	}
 	define(d.operation.SelectionSet, a.Definitions)
@@ -97,7 +98,7 @@ func (s *server) answerOf(t *tool, d *document, response *response) (*answer, er
 	}
 
 	var roots map[string]*contents
-	if err := response.decode(&roots); err != nil {
+	if err := response.Decode(&roots); err != nil {
 		return nil, err
 	}
 	for name, root := range roots {
@@ -119,9 +120,9 @@ func (a *answer) add(d *document, name string, root *contents) error {
 	case root == nil:
 		return nil
 	case len(root.UserErrors) > 0:
-		var errs graphQLErrors
+		var errs inprocess.Errors
 		for _, e := range root.UserErrors {
-			shown := graphQLError{Message: strings.Join(e.Field, ".") + ": " + e.Message}
+			shown := inprocess.Error{Message: strings.Join(e.Field, ".") + ": " + e.Message}
 			shown.Extensions.Code = e.Code
 			errs = append(errs, shown)
 		}

@@ -9,6 +9,15 @@ import (
 	"github.com/vektah/gqlparser/v2/formatter"
 )
 
+// document is a GraphQL request.
+type document struct {
+	text      string
+	variables map[string]any
+
+	operation *ast.OperationDefinition // of the text
+	site      string                   // that the caller asked for; "": any
+}
+
 // composer builds the operation of one call: without the parts that the call does not need, and
 // with the variables of the others.
 type composer struct {

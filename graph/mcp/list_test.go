@@ -14,6 +14,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/auth"
+	"github.com/tallygate/tallygate/graph/inprocess"
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
@@ -42,7 +43,7 @@ func exchange(s *server, caller auth.Caller, message string, header ...string) *
 	}
 
 	w := httptest.NewRecorder()
-	s.json.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callKey{}, &call{server: s, http: r, caller: caller})))
+	s.json.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callKey{}, &inprocess.Call{API: s.API, HTTP: r, Caller: caller})))
 	return w
 }
 

@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"strings"
 	"time"
@@ -24,9 +23,9 @@ import (
 
 	"github.com/tallygate/tallygate/db/cputime"
 	"github.com/tallygate/tallygate/db/turns"
-	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/endpoint"
 	"github.com/tallygate/tallygate/graph/generated"
+	"github.com/tallygate/tallygate/graph/inprocess"
 	"github.com/tallygate/tallygate/graph/limits"
 	"github.com/tallygate/tallygate/web"
 )
@@ -48,22 +47,16 @@ const instructions = `Web analytics of websites without cookies, and statistics 
 // Options configures a server. All are required. The requests of its handler must have
 // limits.WithRequest.
 type Options struct {
-	GraphQL http.Handler // answers a POST to /graphql
+	API     *inprocess.API
 	Schema  *ast.Schema
-	Auth    *auth.Auth
 	Limits  *limits.Limits
-	Timeout time.Duration // of a tool
-	Version string        // of the program
-	Now     func() time.Time
-	Log     *slog.Logger
-
-	Origins *http.CrossOriginProtection                          // of GraphQL
-	Present func(ctx context.Context, err error) *gqlerror.Error // GraphQL's errors
+	Timeout time.Duration               // of a tool
+	Version string                      // of the program
+	Origins *http.CrossOriginProtection // of GraphQL
 }
 
 type server struct {
 	Options
-	links *links
 	tools []*tool
 	lists [callerKinds]json.RawMessage // of tools
 
@@ -72,10 +65,7 @@ type server struct {
 
 // New returns the handler of Path. It fails on a tool whose document does not match the schema.
 func New(o Options) (http.Handler, error) {
-	s := &server{Options: o, links: newLinks()}
-
-	// A panic in a tool's goroutine would end the process.
-	s.GraphQL = web.Recover(o.Log, o.GraphQL)
+	s := &server{Options: o}
 
 	protocol := sdk.NewServer(&sdk.Implementation{
 		Name: "tallygate", Title: "Tallygate", Version: o.Version,
@@ -112,19 +102,19 @@ func (s *server) guard(next sdk.MethodHandler) sdk.MethodHandler {
 
 		// The SDK would encode the list again for each caller.
 		if list, ok := request.(*sdk.ListToolsRequest); ok {
-			return s.listTools(call.caller, list)
+			return s.listTools(call.Caller, list)
 		}
 		if method == "subscriptions/listen" {
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "This server has no subscriptions."}
 		}
 
 		panicked := web.Try(func() error {
-			defer call.work.Begin().End()
+			defer call.Work.Begin().End()
 			result, err = next(ctx, method, request)
 			return nil
 		})
 		if p, ok := errors.AsType[*web.Panic](panicked); ok {
-			s.Log.ErrorContext(ctx, "mcp: panic", "method", method, "panic", p.Value, "stack", string(p.Stack))
+			s.API.Log.ErrorContext(ctx, "mcp: panic", "method", method, "panic", p.Value, "stack", string(p.Stack))
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "Internal error. It was logged."}
 		}
 		return result, err
@@ -143,11 +133,11 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 
-	if wait := s.Limits.Impatient(r, s.Now()); wait > 0 {
+	if wait := s.Limits.Impatient(r, s.API.Now()); wait > 0 {
 		refusalOf(limits.RefusalFor(generated.ErrorCodeRateLimited, wait, limits.Impatience)).send(w)
 		return
 	}
-	defer s.Limits.CountRefusal(r, s.Now())
+	defer s.Limits.CountRefusal(r, s.API.Now())
 
 	var work cputime.Meter
 	call, refused := s.authenticate(r, &work)
@@ -158,7 +148,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 	// The charge precedes the body, so that a malformed message costs as much as any other.
 	request := limits.Of(r.Context())
-	if err := request.ChargeMore(call.caller, messageCost); err != nil {
+	if err := request.ChargeMore(call.Caller, messageCost); err != nil {
 		s.refusal(r, err).send(w)
 		return
 	}
@@ -170,7 +160,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 
 	// A slow client must not hold a turn while it sends the body.
-	end, err := request.TakeMessageTurn(r.Context(), call.caller)
+	end, err := request.TakeMessageTurn(r.Context(), call.Caller)
 	if err != nil {
 		s.refusal(r, err).send(w)
 		return
@@ -179,13 +169,13 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 	s.serve(w, r, protocol, call, body)
 	if more := limits.Points(work.Spent()) - messageCost; more > 0 {
-		request.ChargeWork(call.caller, more)
+		request.ChargeWork(call.Caller, more)
 	}
 }
 
 // serve answers one message, and measures the work.
-func (s *server) serve(w http.ResponseWriter, r *http.Request, protocol http.Handler, call *call, body []byte) {
-	defer call.work.Begin().End()
+func (s *server) serve(w http.ResponseWriter, r *http.Request, protocol http.Handler, call *inprocess.Call, body []byte) {
+	defer call.Work.Begin().End()
 
 	id, refused := checkMessage(body)
 	if refused != nil {
@@ -196,7 +186,7 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request, protocol http.Han
 	// Tools end at the deadline with an answer, so the protocol's own context does not end there.
 	ctx, cancel := limits.WithDeadline(r.Context(), s.Timeout)
 	defer cancel()
-	call.http = r.WithContext(ctx)
+	call.HTTP = r.WithContext(ctx)
 
 	r = r.WithContext(context.WithValue(r.Context(), callKey{}, call))
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
@@ -318,22 +308,11 @@ func (s *server) refusal(r *http.Request, err error) *refusal {
 	if errors.Is(err, turns.ErrBusy) {
 		return refusalOf(limits.RefusalFor(generated.ErrorCodeRateLimited, time.Second, "Too many messages are in progress. Try again."))
 	}
-	return refusalOf(s.Present(r.Context(), err))
+	return refusalOf(s.API.Present(r.Context(), err))
 }
 
 // refusalOf returns the answer with an error of GraphQL.
-func refusalOf(err *gqlerror.Error) *refusal {
-	status := http.StatusServiceUnavailable
-	switch err.Extensions["code"] {
-	case string(generated.ErrorCodeUnauthenticated):
-		status = http.StatusUnauthorized
-	case string(generated.ErrorCodeRateLimited):
-		status = http.StatusTooManyRequests
-	case string(generated.ErrorCodeInternal):
-		status = http.StatusInternalServerError
-	}
-	return refuse(status, err)
-}
+func refusalOf(err *gqlerror.Error) *refusal { return refuse(inprocess.Status(err), err) }
 
 // unauthenticated refuses a request without a valid token.
 func unauthenticated(message string) *refusal {

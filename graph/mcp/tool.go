@@ -13,6 +13,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/generated"
+	"github.com/tallygate/tallygate/graph/inprocess"
 	"github.com/tallygate/tallygate/graph/limits"
 )
 
@@ -90,53 +91,51 @@ func (t *tool) shown() *sdk.Tool {
 // logFault logs an internal error of a tool. GraphQL has logged its own errors, and the caller
 // reads the others.
 func (s *server) logFault(ctx context.Context, tool string, err error) {
-	_, isGraphQL := errors.AsType[graphQLErrors](err)
+	_, isGraphQL := errors.AsType[inprocess.Errors](err)
 	_, isKnown := errors.AsType[*model.Error](err)
 	if !isGraphQL && !isKnown {
-		s.Log.ErrorContext(ctx, "mcp: a tool failed", "tool", tool, "error", err)
+		s.API.Log.ErrorContext(ctx, "mcp: a tool failed", "tool", tool, "error", err)
 	}
 }
 
 // call runs a tool: it checks the arguments, sends the document, and checks the answer.
-func (s *server) call(c *call, t *tool, text json.RawMessage) (*answer, error) {
+func (s *server) call(c *inprocess.Call, t *tool, text json.RawMessage) (*answer, error) {
 	arguments, err := t.arguments(text)
 	if err != nil {
 		return nil, err
 	}
-	if c.isReader() && !t.readers() {
+	if c.Reads() && !t.readers() {
 		return nil, model.ErrForbidden
 	}
 
 	// Mutations know sites by their ids alone.
-	ctx := c.http.Context()
+	ctx := c.HTTP.Context()
 	if site, _ := arguments["site"].(string); t.changes() && isDomain(site) {
-		if arguments["site"], err = c.lookUp(ctx, site); err != nil {
+		if arguments["site"], err = lookUp(ctx, c, site); err != nil {
 			return nil, err
 		}
 	}
 
-	d, err := t.compose(arguments, c.isReader())
+	d, err := t.compose(arguments, c.Reads())
 	if err != nil {
 		return nil, err
 	}
-	response := c.run(ctx, d)
-	if err := response.err(); err != nil {
+	response := c.Run(ctx, d.text, d.variables)
+	if err := response.Err(); err != nil {
 		return nil, err
 	}
 	return s.answerOf(t, d, response)
 }
 
 // lookUp returns the id of a site.
-func (c *call) lookUp(ctx context.Context, domain string) (id string, err error) {
-	found := c.run(ctx, &document{
-		text: "query SiteId($domain: String!) {\n  site(domain: $domain) { id }\n}", variables: map[string]any{"domain": domain},
-	})
-	if err := found.err(); err != nil {
+func lookUp(ctx context.Context, c *inprocess.Call, domain string) (id string, err error) {
+	found := c.Run(ctx, "query SiteId($domain: String!) {\n  site(domain: $domain) { id }\n}", map[string]any{"domain": domain})
+	if err := found.Err(); err != nil {
 		return "", err
 	}
 
 	var data struct{ Site *struct{ ID string } }
-	if err := found.decode(&data); err != nil {
+	if err := found.Decode(&data); err != nil {
 		return "", err
 	}
 	if data.Site == nil {
@@ -147,12 +146,6 @@ func (c *call) lookUp(ctx context.Context, domain string) (id string, err error)
 
 var errNoSite = &model.Error{Kind: model.NotFound, Code: "not_found",
 	Message: "No such site exists, or the caller does not reach it. The tool sites lists the sites."}
-
-// graphQLErrors are the errors of a GraphQL request.
-type graphQLErrors []graphQLError
-
-// Error implements error.
-func (errs graphQLErrors) Error() string { return errs[0].Message }
 
 // toolError returns the result of a failed call: for each error its code and message, as text and,
 // for programs, in _meta.
@@ -165,7 +158,7 @@ func toolError(err error) *sdk.CallToolResult {
 	}
 
 	var list []shown
-	if errs, ok := errors.AsType[graphQLErrors](err); ok {
+	if errs, ok := errors.AsType[inprocess.Errors](err); ok {
 		for _, e := range errs {
 			list = append(list, shown{e.Extensions.Code, e.Message, e.Extensions.RetryAfter, e.Path})
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/generated"
+	"github.com/tallygate/tallygate/graph/inprocess"
 	"github.com/tallygate/tallygate/graph/limits"
 	"github.com/tallygate/tallygate/tools/testkit"
 )
@@ -31,8 +32,10 @@ func newServer(t testing.TB, graphQL http.HandlerFunc) (*server, *testkit.Log) {
 	log := &testkit.Log{}
 	schema := generated.NewExecutableSchema(generated.Config{}).Schema()
 	handler, err := New(Options{
-		GraphQL: graphQL, Schema: schema, Auth: &auth.Auth{}, Limits: limits.New(0), Timeout: time.Minute,
-		Now: time.Now, Log: slog.New(slog.NewJSONHandler(log, nil)),
+		API: inprocess.New(inprocess.Options{
+			GraphQL: graphQL, Auth: &auth.Auth{}, Now: time.Now, Log: slog.New(slog.NewJSONHandler(log, nil)),
+		}),
+		Schema: schema, Limits: limits.New(0), Timeout: time.Minute,
 	})
 	testkit.NoError(t, err)
 	return handler.(*server), log
@@ -302,7 +305,7 @@ func FuzzArguments(f *testing.F) {
 			return
 		}
 		sent = ""
-		c := &call{server: s, http: httptest.NewRequest(http.MethodPost, Path, nil), authorization: "Bearer tga_x"}
+		c := &inprocess.Call{API: s.API, HTTP: httptest.NewRequest(http.MethodPost, Path, nil), Authorization: "Bearer tga_x"}
 		_, err := s.call(c, s.tools[i], json.RawMessage(arguments))
 		if err != nil {
 			text := toolError(err).Content
@@ -319,52 +322,6 @@ func FuzzArguments(f *testing.F) {
 	})
 }
 
-// TestGraphQLRequests checks what of a client's request reaches GraphQL, and that a panic or a
-// broken answer there becomes an INTERNAL error.
-func TestGraphQLRequests(t *testing.T) {
-	var got *http.Request
-	answer := func(w http.ResponseWriter) { fmt.Fprint(w, `{"data":{"sites":{"totalCount":0,"nodes":[]}}}`) }
-	s, log := newServer(t, func(w http.ResponseWriter, r *http.Request) {
-		got = r
-		answer(w)
-	})
-
-	r := httptest.NewRequest(http.MethodPost, Path, strings.NewReader("{}"))
-	for name, value := range map[string]string{
-		"Authorization": "Bearer tgl_link", "Cookie": "session=1", "Origin": "https://app.example.com", "Accept-Encoding": "gzip",
-		"X-Forwarded-For": "192.0.2.9", "Accept-Language": "de", PasswordHeader: "secret", "Transfer-Encoding": "chunked",
-	} {
-		r.Header.Set(name, value)
-	}
-	c := &call{server: s, http: r, authorization: "Bearer tgv_viewer"}
-	d := &document{text: "query Sites { sites { totalCount } }", variables: map[string]any{}}
-
-	if response := c.run(t.Context(), d); len(response.Errors) > 0 {
-		t.Errorf("got %+v", response)
-	}
-	want := http.Header{"Authorization": {"Bearer tgv_viewer"}, "Content-Type": {"application/json"}, "Accept": {"application/json"},
-		"X-Forwarded-For": {"192.0.2.9"}, "Accept-Language": {"de"}}
-	if !reflect.DeepEqual(got.Header, want) || got.Method != http.MethodPost || got.URL.Path != "/graphql" {
-		t.Errorf("GraphQL got %s %s %v, want %v", got.Method, got.URL, got.Header, want)
-	}
-	if r.Header.Get("Cookie") == "" || r.URL.Path != Path {
-		t.Error("the client's request was changed")
-	}
-
-	for name, broken := range map[string]func(http.ResponseWriter){
-		"panic": func(http.ResponseWriter) { panic("bug") }, "HTML": func(w http.ResponseWriter) { fmt.Fprint(w, "<html>") }, "nothing": func(http.ResponseWriter) {},
-	} {
-		answer = broken
-		response := c.run(t.Context(), d)
-		if len(response.Errors) != 1 || response.Errors[0].Extensions.Code != "INTERNAL" {
-			t.Errorf("%s: %+v", name, response)
-		}
-	}
-	if !strings.Contains(log.String(), `"panic":"bug"`) {
-		t.Errorf("the panic is not logged: %s", log)
-	}
-}
-
 // TestLargeAnswersAreRefused checks the bound of an answer's data.
 func TestLargeAnswersAreRefused(t *testing.T) {
 	s, _ := newServer(t, nil)
@@ -372,33 +329,11 @@ func TestLargeAnswersAreRefused(t *testing.T) {
 	d, err := sites.compose(map[string]any{}, false)
 	testkit.NoError(t, err)
 	fits := json.RawMessage(`{"sites":{"x":"` + strings.Repeat("x", maxData-len(`{"sites":{"x":""}}`)) + `"}}`)
-	if _, err := s.answerOf(sites, d, &response{Data: fits}); err != nil {
+	if _, err := s.answerOf(sites, d, &inprocess.Response{Data: fits}); err != nil {
 		t.Error(err)
 	}
-	if _, err := s.answerOf(sites, d, &response{Data: append(fits, ' ')}); err == nil || !strings.HasPrefix(fmt.Sprint(toolError(err).Meta["errors"]), "[{TOO_LARGE ") {
+	if _, err := s.answerOf(sites, d, &inprocess.Response{Data: append(fits, ' ')}); err == nil || !strings.HasPrefix(fmt.Sprint(toolError(err).Meta["errors"]), "[{TOO_LARGE ") {
 		t.Errorf("one byte more: %v", err)
-	}
-}
-
-// TestKeptLinks checks that a viewer token is kept until it expires, for the token and the password
-// of its link alone.
-func TestKeptLinks(t *testing.T) {
-	kept, now := newLinks(), time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
-	kept.add([32]byte{1}, viewer{"tgv_1", now.Add(time.Hour)})
-	for _, test := range []struct {
-		key  byte
-		at   time.Duration
-		want string
-	}{{1, 0, "tgv_1"}, {1, 58 * time.Minute, "tgv_1"}, {1, 59 * time.Minute, ""}, {1, 2 * time.Hour, ""}, {2, 0, ""}} {
-		if got := kept.get([32]byte{test.key}, now.Add(test.at)); got != test.want {
-			t.Errorf("key %d after %v: %q, want %q", test.key, test.at, got, test.want)
-		}
-	}
-	for i := range 2 * maxLinks {
-		kept.add([32]byte{byte(i), byte(i >> 8), 1}, viewer{"x", now.Add(time.Hour)})
-	}
-	if n := kept.opened.Len(); n != maxLinks {
-		t.Errorf("%d links are kept, want %d", n, maxLinks)
 	}
 }
 
@@ -406,8 +341,8 @@ func TestKeptLinks(t *testing.T) {
 // tool's name, once: GraphQL logs its own errors.
 func TestInternalErrorsAreLogged(t *testing.T) {
 	s, log := newServer(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") })
-	c := &call{server: s, http: httptest.NewRequest(http.MethodPost, Path, nil)}
-	for _, known := range []error{model.ErrForbidden, failed(errors.New("inside")).Errors} {
+	c := &inprocess.Call{API: s.API, HTTP: httptest.NewRequest(http.MethodPost, Path, nil)}
+	for _, known := range []error{model.ErrForbidden, inprocess.Failed(errors.New("inside")).Errors} {
 		s.logFault(t.Context(), "sites", known)
 	}
 	if log.String() != "" {

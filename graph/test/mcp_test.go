@@ -19,6 +19,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/db/reports/segment"
+	"github.com/tallygate/tallygate/graph/inprocess"
 	"github.com/tallygate/tallygate/graph/mcp"
 	"github.com/tallygate/tallygate/tools/oracle"
 )
@@ -827,19 +828,19 @@ func TestSharedLinkTools(t *testing.T) {
 		} {
 			header := []string{"Authorization", "Bearer " + secret}
 			if password != "" {
-				header = append(header, mcp.PasswordHeader, password)
+				header = append(header, inprocess.PasswordHeader, password)
 			}
 			if got := a.post(t, ping, header...); got.status != http.StatusUnauthorized || !strings.Contains(got.body, want) {
 				t.Errorf("the password %q: %+v", password, got)
 			}
 		}
-		locked := a.tools(t, headers{"Authorization": "Bearer " + secret, mcp.PasswordHeader: "open sesame"})
+		locked := a.tools(t, headers{"Authorization": "Bearer " + secret, inprocess.PasswordHeader: "open sesame"})
 		mustCallTool(t, locked, "report", map[string]any{"site": "shop.example"})
 
 		// Many wrong passwords are throttled, as those of the console are.
 		throttled := 0
 		for i := range 40 {
-			if got := a.post(t, ping, "Authorization", "Bearer "+secret, mcp.PasswordHeader, fmt.Sprintf("wrong password %d", i)); got.status == http.StatusTooManyRequests {
+			if got := a.post(t, ping, "Authorization", "Bearer "+secret, inprocess.PasswordHeader, fmt.Sprintf("wrong password %d", i)); got.status == http.StatusTooManyRequests {
 				differ(t, got.header.Get("Retry-After"), "", "throttled without Retry-After: %+v", got)
 				throttled++
 			}

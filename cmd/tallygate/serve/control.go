@@ -14,6 +14,7 @@ import (
 	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/export"
 	"github.com/tallygate/tallygate/graph/mcp"
+	"github.com/tallygate/tallygate/graph/plain"
 	"github.com/tallygate/tallygate/graph/provider"
 	"github.com/tallygate/tallygate/graph/resolver"
 	"github.com/tallygate/tallygate/graph/upload"
@@ -106,6 +107,7 @@ func (a *App) openControl(clients *web.Clients) error {
 	}
 	mux.Handle(mcp.Path, api)
 	mux.Handle(mcp.Path+"/{$}", api) // some clients end the address with a slash
+	mux.Handle(plain.Path, api)
 
 	if c.GraphiQL {
 		mux.Handle("/graphiql/", graphiQL)
