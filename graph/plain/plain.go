@@ -56,7 +56,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
-	header.Add("Vary", "Authorization, Origin")
+	header.Add("Vary", "Authorization, Origin, "+inprocess.PasswordHeader)
 
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		header.Set("Allow", "GET, HEAD")
@@ -123,8 +123,9 @@ func allowFrames(w http.ResponseWriter, r *http.Request, call *inprocess.Call) {
 
 // send sends an answer, or only its tag to a client that has the same figures.
 func send(w http.ResponseWriter, r *http.Request, contentType string, body []byte, a *answer) {
+	// A shared cache would serve the figures of a link with a password to clients without one.
 	scope := "private"
-	if a.link {
+	if a.link && r.Header.Get(inprocess.PasswordHeader) == "" {
 		scope = "public"
 	}
 	header := w.Header()

@@ -258,7 +258,9 @@ func TestPlainFigures(t *testing.T) {
 
 		locked := owner.done("createSharedLink", "siteId", site, "name", "locked", "password", "open sesame").at("createSharedLink.token").(string)
 		a.figures(t, locked+".json", "").refuses(t, "a link with a password", http.StatusUnauthorized, "unauthenticated")
-		a.figures(t, locked+".json", "", inprocess.PasswordHeader, "open sesame").object(t)
+		opened := a.figures(t, locked+".json", "", inprocess.PasswordHeader, "open sesame")
+		opened.object(t)
+		equal(t, opened.Header.Get("Cache-Control"), "private, max-age=60", "Cache-Control of a link with a password")
 		owner.done("revokeSharedLink", "sharedLinkId", made.at("createSharedLink.sharedLink.id"))
 		a.figures(t, link+".json", "").refuses(t, "a revoked link", http.StatusUnauthorized, "unauthenticated")
 	})

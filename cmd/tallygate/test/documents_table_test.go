@@ -183,6 +183,8 @@ var documentTable = []documentStep{
 		check: func(r *reader) { r.wantOut(`"valid":true`) }},
 	{document: "docs/owner/export.md", begins: "curl --header", before: (*reader).install,
 		check: func(r *reader) { r.wantOut("row_id,", ",/first,") }},
+	{document: "docs/owner/figures.md", begins: "curl --header", before: (*reader).install,
+		check: func(r *reader) { r.wantOut(`"site":"example.com"`, `"pageviews":1,`) }},
 	{document: graphqlPage, begins: "curl --header", before: (*reader).install,
 		check: func(r *reader) { r.wantOut(`"domain":"example.com"`, r.site.ID) }},
 	{document: graphqlPage, begins: "TALLYGATE_URL=", check: func(r *reader) { r.wantOut("Script tag:", r.site.SiteKey, "svcs_") }},
