@@ -126,8 +126,8 @@ func TestDescriptionsNameExistingCodes(t *testing.T) {
 	}
 }
 
-// TestGraphqlOfDocuments executes the operations in docs/owner in their order, as one reader, whose
-// first calls are the sign-up and the site of docs/owner/graphql.md.
+// TestGraphqlOfDocuments executes the operations in docs/owner in their order, as one reader. The
+// reader's first calls are the sign-up and the site of docs/owner/graphql.md.
 func TestGraphqlOfDocuments(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob("../../docs/owner/*.md")

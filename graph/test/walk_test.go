@@ -219,7 +219,7 @@ func TestEveryFieldForCallersOfOneSite(t *testing.T) {
 				}
 			}
 
-			// complete are the queries whose answers have no errors, by caller.
+			// complete are the queries with answers without errors, by caller.
 			complete := map[[2]string]bool{}
 			run := func(who string, q walkedQuery, ask func(query string) *answer) *answer {
 				if complete[[2]string{who, q.around}] {

@@ -32,7 +32,7 @@ var stays = &http.Client{Timeout: patience, CheckRedirect: noRedirect}
 
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// exchange sends a request with headers, of which Host is the request's host. It returns the
+// exchange sends a request with headers. The header Host becomes the request's host. It returns the
 // response and its body.
 func exchange(
 	t testing.TB, client *http.Client, method, url, body string, header map[string]string,

@@ -633,7 +633,7 @@ func TestDisconnectCancelsTheClaim(t *testing.T) {
 	<-cancelled
 	close(release)
 	check(t, "the first", <-done, valid)
-	check(t, "the one that left", p.Siteverify(key, token), valid)
+	check(t, "the sitekey that left", p.Siteverify(key, token), valid)
 }
 
 // gateStore blocks one batch until it is released.

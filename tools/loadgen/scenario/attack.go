@@ -87,7 +87,7 @@ func (c *Attack) Play(ctx context.Context, progress io.Writer) (*report.Outcome,
 	}
 
 	o.Head("%s. Hits of other accounts at %d/s: p50 / p99 / longest in ms from the time a hit was due. "+
-		"Reports are those of another account, calm → attack, in ms. Memory is in MB.\n\n%s",
+		"Reports belong to another account, calm → attack, in ms. Memory is in MB.\n\n%s",
 		report.Machine(), c.Rate, report.Table(attackColumns, o.Cases))
 	return o, nil
 }

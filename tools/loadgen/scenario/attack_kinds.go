@@ -59,8 +59,8 @@ const (
 	attackWorkers = 64  // connections of an anonymous attacker
 )
 
-// visits is the attack of one visitor whose page views each have a new campaign and therefore start
-// a visit. It stands for a client that is limited only by the rules of visits.
+// visits is the attack of one visitor. Each page view has a new campaign and therefore starts a
+// visit. It stands for a client that is limited only by the rules of visits.
 func visits(site int, manual bool) func(*player, context.Context, *attackMeasure) error {
 	return func(p *player, ctx context.Context, m *attackMeasure) error {
 		attacked, x := &p.attacked[site], ""

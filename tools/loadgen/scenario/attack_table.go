@@ -69,7 +69,7 @@ func attacks() []attack {
 	return []attack{
 		{"manual", "visitor", anonymous, "manual page views, each with a new campaign", otherHits, bound{}, nil, nil, visits(0, true)},
 		{"campaigns", "visitor", anonymous, "automatic page views, each with a new campaign", otherHits, bound{}, nil, nil, visits(0, false)},
-		{"exhausted", "visitor", anonymous, "page views of a site whose quota is used up", otherHits, bound{}, (*player).exhaust, nil, visits(1, true)},
+		{"exhausted", "visitor", anonymous, "page views of a site with a used quota", otherHits, bound{}, (*player).exhaust, nil, visits(1, true)},
 
 		{"reports", "neighbours", freeOwner, "10 connections, 10 filtered breakdowns by property", otherHits, hitsBound,
 			(*player).useEvents, nil, asksOver(10, question{fields: breakdowns(10, 10), filtered: true})},
