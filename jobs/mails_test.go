@@ -529,7 +529,7 @@ func TestQuotaMails(t *testing.T) {
 		wanted := map[string]bool{
 			"page views and events of shop.example have reached 80% of the month's quota of 10,000 in November 2026":  true,
 			"page views and events of shop.example have reached 100% of the month's quota of 10,000 in November 2026": true,
-			"captcha verifications of the account “shop·example” have reached 80% of the month's quota of 100,000 in November 2026.\n\n" +
+			"captcha verifications of the account “owner·shop·example” have reached 80% of the month's quota of 100,000 in November 2026.\n\n" +
 				"Up to 100% nothing changes. Beyond that they are accepted up to 110%, for at most 7 days;": true,
 		}
 		for i, raw := range box.mails {
@@ -651,7 +651,7 @@ func TestMailWithoutLanguage(t *testing.T) {
 
 		_, text, _ := parts(t, box.mails[0])
 		for _, want := range []string{
-			"page views and events of shop.example have reached 80% of the month's quota of 10,000", "Account: shop·example",
+			"page views and events of shop.example have reached 80% of the month's quota of 10,000", "Account: owner·shop·example",
 			"Open the usage:\r\nhttps://app.example/\r\n",
 		} {
 			if !strings.Contains(text, want) {

@@ -141,7 +141,7 @@ func TestClientFromSchemaFile(t *testing.T) {
 	} {
 		text := value(os.ReadFile(copied))(t)
 		text = bytes.ReplaceAll(text, []byte("../schema/*.graphqls"), []byte("schema.graphqls"))
-		text = bytes.ReplaceAll(text, []byte("../../docs/"), nil)
+		text = bytes.ReplaceAll(text, []byte("../../docs/owner/"), nil)
 		must(t, os.WriteFile(filepath.Join(folder, name), text, 0o600))
 	}
 	must(t, os.WriteFile(filepath.Join(folder, "schema.graphqls"), []byte(graph.SchemaText()), 0o600))

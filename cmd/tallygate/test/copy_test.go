@@ -30,7 +30,7 @@ var figureQueries = []string{
 // figures returns what the owner of a site can read of it, as the service sends it.
 func (r *rotation) figures(p *process) map[string]string {
 	r.t.Helper()
-	r.owner.control = "http://" + p.addr["control"]
+	r.owner.Origin = "http://" + p.addr["control"]
 
 	today := time.Now().UTC()
 	period := strings.NewReplacer("FROM", today.AddDate(0, 0, -91).Format(time.DateOnly), "TO", today.Format(time.DateOnly))

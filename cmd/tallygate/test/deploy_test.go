@@ -56,7 +56,7 @@ func wantFirstHit(t *testing.T, control, data string) {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
 	client := &http.Client{Jar: jar, Timeout: patience, Transport: &http.Transport{DialContext: dialer.DialContext, ForceAttemptHTTP2: true}}
 	t.Cleanup(client.CloseIdleConnections)
-	owner := &testOwner{t: t, control: control, http: client}
+	owner := ownerAt(t, control, client)
 
 	// A proxy that checks its nodes notices after a second that they are ready. The control plane's
 	// process listens later than the data plane's.
@@ -69,7 +69,7 @@ func wantFirstHit(t *testing.T, control, data string) {
 
 	site := owner.signUp("crash.localhost")
 	testkit.AwaitState(t, "a stored hit", func() (string, bool) {
-		status, err := sendPageviewTo(owner.http, data, site.SiteKey, "/first")
+		status, err := sendPageviewTo(owner.HTTP, data, site.SiteKey, "/first")
 		return fmt.Sprint(status, err), err == nil && status == http.StatusNoContent
 	})
 	if rows := owner.export(site.ID); len(rows) != 1 || rows[0]["path"] != "/first" {

@@ -253,7 +253,7 @@ func (r *reader) serve() {
 	r.values["https://stats.example.com"] = "http://" + r.service.addr["data"]
 	r.values["{captcha_url}"] = r.values["https://stats.example.com"]
 	if r.owner != nil {
-		r.owner.control = r.values["https://app.example.com"]
+		r.owner.Origin = r.values["https://app.example.com"]
 	}
 }
 

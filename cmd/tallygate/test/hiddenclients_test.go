@@ -186,7 +186,7 @@ func TestProxyHiddenClients(t *testing.T) {
 				jar, err := cookiejar.New(nil)
 				testkit.NoError(t, err)
 				owner.Jar = jar
-				o := &testOwner{t: t, control: "https://app.example.com", http: owner}
+				o := ownerAt(t, "https://app.example.com", owner)
 				site := o.signUp("crash.localhost")
 
 				a := &attack{client: attacker, siteKey: site.SiteKey}

@@ -18,7 +18,7 @@ import (
 func (o *testOwner) createKeyed(name string) (id, secret string, err error) {
 	body, _ := json.Marshal(map[string]string{"query": fmt.Sprintf(`mutation { createSitekey(input: {name: %q, idempotencyKey: %q}) {
 		sitekey { id } secret userErrors { code } } }`, name, "key of "+name)})
-	response, err := o.http.Post(o.control+"/graphql", "application/json", bytes.NewReader(body))
+	response, err := o.HTTP.Post(o.Origin+"/graphql", "application/json", bytes.NewReader(body))
 	if err != nil {
 		return "", "", err
 	}

@@ -110,8 +110,8 @@ func (o *importer) startImport(content []byte) {
 
 	for at := 0; at < len(content); at += model.ImportChunk {
 		piece := content[at:min(len(content), at+model.ImportChunk)]
-		address := fmt.Sprintf("%s/products/analytics/api/import.php?job_id=%s&offset=%d", o.control, o.job, at)
-		if response, answer := exchange(o.t, o.http, http.MethodPut, address, string(piece), nil); response.StatusCode != 200 {
+		address := fmt.Sprintf("%s/products/analytics/api/import.php?job_id=%s&offset=%d", o.Origin, o.job, at)
+		if response, answer := exchange(o.t, o.HTTP, http.MethodPut, address, string(piece), nil); response.StatusCode != 200 {
 			o.t.Fatalf("upload of piece %d: %s %s", at, response.Status, answer)
 		}
 	}
@@ -164,7 +164,7 @@ func (f *importFleet) restart(o *importer) {
 	f.t.Helper()
 	f.worker.kill()
 	f.start()
-	o.control = "http://" + f.control.addr["control"]
+	o.Origin = "http://" + f.control.addr["control"]
 }
 
 // TestImportSurvivesKill kills the worker while it reads an export and while it stores one. Another
@@ -223,7 +223,7 @@ func TestLargeImport(t *testing.T) {
 	content := umamiExport(views, 2922)
 	f := newImportFleet(t, dbtest.SQLiteURL(t))
 	o := &importer{testOwner: newOwner(t, f.control)}
-	o.http.Timeout = time.Minute
+	o.HTTP.Timeout = time.Minute
 	o.site = o.signUp("imports.localhost").ID
 	t.Logf("%d bytes, idle RSS %d MB", len(content), f.memory("VmRSS"))
 

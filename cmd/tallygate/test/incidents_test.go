@@ -189,7 +189,7 @@ func TestIncidentNodeLost(t *testing.T) {
 	second.signal(syscall.SIGTERM)
 
 	again := newOwner(t, third)
-	again.http = owner.http // the session is valid at every node
+	again.HTTP = owner.HTTP // the session is valid at every node
 	v.wantAll(again, site.ID)
 }
 

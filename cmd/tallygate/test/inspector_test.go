@@ -52,7 +52,7 @@ func TestInspector(t *testing.T) {
 
 	call := func(tool string, args ...string) (structured map[string]any, failure string) {
 		t.Helper()
-		output, err := inspect(t, owner.control, header, "tools/call", append([]string{"--tool-name", tool}, args...)...)
+		output, err := inspect(t, owner.Origin, header, "tools/call", append([]string{"--tool-name", tool}, args...)...)
 		var result struct {
 			IsError           bool
 			Content           []struct{ Text string }
@@ -69,7 +69,7 @@ func TestInspector(t *testing.T) {
 		return result.StructuredContent, ""
 	}
 
-	output, err := inspect(t, owner.control, header, "tools/list")
+	output, err := inspect(t, owner.Origin, header, "tools/list")
 	var list struct{ Tools []struct{ Name string } }
 	if err != nil || json.Unmarshal([]byte(output), &list) != nil || len(list.Tools) != 16 {
 		t.Fatalf("%d tools, %v: %s", len(list.Tools), err, output)
@@ -90,7 +90,7 @@ func TestInspector(t *testing.T) {
 	}
 
 	// Without a token there is nothing.
-	if output, err := inspect(t, owner.control, nil, "tools/list"); err == nil || strings.Contains(output, "create_site") {
+	if output, err := inspect(t, owner.Origin, nil, "tools/list"); err == nil || strings.Contains(output, "create_site") {
 		t.Errorf("without a token: %v, %s", err, output)
 	}
 }

@@ -32,7 +32,7 @@ func TestControlNotifiesRealRedis(t *testing.T) {
 		jar, err := cookiejar.New(nil)
 		testkit.NoError(t, err)
 
-		owner := &testOwner{t: t, control: "http://" + a.Addr("control"), http: &http.Client{Jar: jar, Timeout: patience}}
+		owner := ownerAt(t, "http://"+a.Addr("control"), &http.Client{Jar: jar, Timeout: patience})
 		site := owner.signUp("shop.example")
 		var sent struct {
 			SendTestWebhook struct {

@@ -117,16 +117,18 @@ func (p *process) demoLogin(dataDir string) demo.Owner {
 // testOwner is a user with a session of the control plane.
 type testOwner struct {
 	*program.Client
-	t       *testing.T
-	control string // origin
-	http    *http.Client
+	t *testing.T
 }
 
 func newOwner(t *testing.T, p *process) *testOwner {
 	t.Helper()
 	c := p.Client()
-	c.TB = t // which may be a subtest of the process's test
-	return &testOwner{Client: c, t: t, control: c.Origin, http: c.HTTP}
+	return ownerAt(t, c.Origin, c.HTTP)
+}
+
+// ownerAt returns an owner of the control plane at an origin. The client keeps cookies.
+func ownerAt(t *testing.T, origin string, client *http.Client) *testOwner {
+	return &testOwner{Client: &program.Client{TB: t, Origin: origin, HTTP: client}, t: t}
 }
 
 // do runs a GraphQL query and decodes its data. An error fails the test.
@@ -176,7 +178,7 @@ func (o *testOwner) exportAfter(siteID, cursor string) []map[string]any {
 func (o *testOwner) download(query string) []byte {
 	o.t.Helper()
 
-	response, err := o.http.Get(o.control + "/products/analytics/api/export.php?" + query)
+	response, err := o.HTTP.Get(o.Origin + "/products/analytics/api/export.php?" + query)
 	testkit.NoError(o.t, err)
 	defer response.Body.Close()
 

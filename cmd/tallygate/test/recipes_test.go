@@ -185,7 +185,7 @@ func TestRecipePurchase(t *testing.T) {
 		}
 		path := writeFile(t, t.TempDir(), "report.mjs", string(built.Code))
 
-		environment := []string{"BASE_URL=" + owner.control, "API_TOKEN=" + token, "SITE_ID=" + site.ID, "PRESET=TODAY"}
+		environment := []string{"BASE_URL=" + owner.Origin, "API_TOKEN=" + token, "SITE_ID=" + site.ID, "PRESET=TODAY"}
 		const want = "0 visitors, 0 page views, imported figures: NONE\n0 /checkout/thanks"
 		if got, err := recipe(t, environment, path); got != want || err != nil {
 			t.Errorf("printed %q, error %v", got, err)

@@ -186,8 +186,8 @@ func (r *rotation) visitors() (visitors, views int) {
 // signedIn reports whether the owner's session is accepted by a process.
 func (r *rotation) signedIn(p *process) bool {
 	r.t.Helper()
-	r.owner.control = "http://" + p.addr["control"]
-	_, body := exchange(r.t, r.owner.http, http.MethodPost, r.owner.control+"/graphql", `{"query":"{ viewer { email } }"}`,
+	r.owner.Origin = "http://" + p.addr["control"]
+	_, body := exchange(r.t, r.owner.HTTP, http.MethodPost, r.owner.Origin+"/graphql", `{"query":"{ viewer { email } }"}`,
 		map[string]string{"Content-Type": "application/json"})
 	return strings.Contains(body, "owner@crash.localhost")
 }

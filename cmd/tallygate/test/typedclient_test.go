@@ -26,7 +26,7 @@ func TestTypedClient(t *testing.T) {
 
 	p := start(t, map[string]string{"TALLYGATE_DATA_DIR": t.TempDir()}, []string{"control", "data"})
 	owner, token := tokenOf(t, p, "WRITE, EXPORT")
-	api := graphql.NewClient(owner.control+"/graphql", bearer(token))
+	api := graphql.NewClient(owner.Origin+"/graphql", bearer(token))
 
 	site := configureTyped(t, api)
 	if site.Domain != "example.com" || !site.MeasureSiteSearch || !site.MeasureEcommerce ||
@@ -44,7 +44,7 @@ func TestTypedClient(t *testing.T) {
 
 	listTyped(t, api, site.Id)
 	useTyped(t, api, site.Id, p.addr["data"])
-	refusedTyped(t, api, owner.control)
+	refusedTyped(t, api, owner.Origin)
 }
 
 // bearer is an HTTP client that sends an API token.
