@@ -57,6 +57,7 @@ func start(t testing.TB, settings map[string]string) *service {
 // startProgram runs the command serve or demo of a program of its own.
 func startProgram(t testing.TB, file, command string, settings map[string]string) *service {
 	t.Helper()
+	testkit.SkipLong(t, "a browser")
 
 	// On a busy machine a control plane of low priority, in a process of its own, would not answer
 	// within its time.
