@@ -165,8 +165,6 @@ func TestConcurrentClaimStores(t *testing.T) {
 			go func() {
 				random := rand.New(rand.NewPCG(2026, uint64(w)))
 				store := claimStore(t, dbtest.Open(t, databaseURL))
-				defer store.Close()
-
 				errs <- func() error {
 					for round := range rounds {
 						var keys ingest.ClaimKeys
